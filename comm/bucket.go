@@ -40,7 +40,8 @@ const firstBucketBytes = 1 << 20
 // tensors in the order in which they are given, which should be the one in which they become ready: the last layer's
 // first. Every rank of the group calls it, with tensors of the same lengths. op is Avg in most programs.
 func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int, tensors ...[]T) (*Bucketer[T],
-	error) {
+	error,
+) {
 	if g == nil {
 		return nil, noGroup("NewBucketer")
 	}
@@ -53,8 +54,10 @@ func NewBucketer[T Number](ctx context.Context, g *Group, op Op, bucketBytes int
 	if bucketBytes < 0 {
 		return nil, &ArgumentError{"NewBucketer", fmt.Sprintf("buckets of %d bytes", bucketBytes)}
 	}
-	b := &Bucketer[T]{group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)),
-		at: make([]int, len(tensors)), ready: make([]bool, len(tensors))}
+	b := &Bucketer[T]{
+		group: g, op: op, tensors: slices.Clone(tensors), home: make([]int, len(tensors)),
+		at: make([]int, len(tensors)), ready: make([]bool, len(tensors)),
+	}
 	b.plan(bucketBytes / dtypeOf[T]().Size())
 	for i := range b.buckets {
 		if err := b.room(ctx, i); err != nil {

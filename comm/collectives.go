@@ -163,8 +163,10 @@ func reduceScatterCall[T Number](c *backend.Call, g *Group, send, recv []T, op O
 
 // Gather is AllGather with the result on rank root only; recv of the others may be nil.
 func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
-	c := backend.Call{Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
-		Recv: pointer(recv)}
+	c := backend.Call{
+		Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
+		Recv: pointer(recv),
+	}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -179,8 +181,10 @@ func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) e
 // Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others
 // may be nil. In place at the root: recv is send.
 func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) error {
-	c := backend.Call{Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
-		Recv: pointer(recv)}
+	c := backend.Call{
+		Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
+		Recv: pointer(recv),
+	}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}

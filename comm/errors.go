@@ -59,6 +59,8 @@ func wrong(kind backend.Kind, format string, args ...any) error {
 
 // noGroup is the error of a call on a nil *Group.
 func noGroup(call string) error {
-	return &ArgumentError{call,
-		"this rank is in no group: the *Group is nil, which is what Split gives for a negative color"}
+	return &ArgumentError{
+		call,
+		"this rank is in no group: the *Group is nil, which is what Split gives for a negative color",
+	}
 }

@@ -51,8 +51,10 @@ func openEach(t *testing.T, address string, n int, options func(rank int) []comm
 	var ranks sync.WaitGroup
 	for rank := range n {
 		ranks.Go(func() {
-			all := append([]comm.Option{comm.WithRank(rank, n), comm.WithStore(address), comm.WithName(name),
-				comm.WithTimeout(patience)}, options(rank)...)
+			all := append([]comm.Option{
+				comm.WithRank(rank, n), comm.WithStore(address), comm.WithName(name),
+				comm.WithTimeout(patience),
+			}, options(rank)...)
 			groups[rank], failed[rank] = comm.Join(t.Context(), all...)
 		})
 	}
@@ -89,8 +91,10 @@ func TestHosts(t *testing.T) {
 	t.Parallel()
 	commtest.Run(t, func(t *testing.T, n int) []*comm.Group {
 		return openEach(t, store(t), n, func(rank int) []comm.Option {
-			return []comm.Option{comm.WithBackend("cpu"), comm.WithKey(bytes.Repeat([]byte("k"), 32)),
-				comm.WithHost(fmt.Sprint(rank))}
+			return []comm.Option{
+				comm.WithBackend("cpu"), comm.WithKey(bytes.Repeat([]byte("k"), 32)),
+				comm.WithHost(fmt.Sprint(rank)),
+			}
 		})
 	})
 }

@@ -25,8 +25,10 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func unset(t *testing.T) {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		for _, prefix := range []string{"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PMI_", "MPI_", "OMPI_", "SLURM_",
-			"MV2_", "TORCHELASTIC_"} {
+		for _, prefix := range []string{
+			"RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PMI_", "MPI_", "OMPI_", "SLURM_",
+			"MV2_", "TORCHELASTIC_",
+		} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "")
 				require.NoError(t, os.Unsetenv(name))

@@ -29,8 +29,11 @@ func TestMembersOf(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	for _, blobs := range [][][]byte{{{}}, {nil, []byte("a")},
-		{[]byte("1:x"), []byte(":"), bytes.Repeat([]byte{0}, 1000)}} {
+	for _, blobs := range [][][]byte{
+		{{}},
+		{nil, []byte("a")},
+		{[]byte("1:x"), []byte(":"), bytes.Repeat([]byte{0}, 1000)},
+	} {
 		again, err := unpack(pack(blobs), len(blobs))
 		require.NoError(t, err)
 		for i := range blobs {
@@ -62,8 +65,10 @@ func FuzzUnpack(f *testing.F) {
 }
 
 func TestListenHost(t *testing.T) {
-	for name, want := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "localhost",
-		"node7": "::", "10.1.2.3": "10.1.2.3"} {
+	for name, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "::1": "::1", "localhost": "localhost",
+		"node7": "::", "10.1.2.3": "10.1.2.3",
+	} {
 		require.Equal(t, want, listenHost(name))
 	}
 }

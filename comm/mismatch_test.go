@@ -239,8 +239,10 @@ func TestCallsThatNeverMeet(t *testing.T) {
 			both(recv(2, 1), recv(2, 0)), 1, map[int]string{0: "Recv of 2 int32 from rank 1", 1: "Recv of 2 int32 from rank 0"},
 		},
 		"AllReduce of four, Recv": {
-			[]caller{allReduce[int32](large, comm.Sum), allReduce[int32](large, comm.Sum), recv(1, 3),
-				allReduce[int32](large, comm.Sum)},
+			[]caller{
+				allReduce[int32](large, comm.Sum), allReduce[int32](large, comm.Sum), recv(1, 3),
+				allReduce[int32](large, comm.Sum),
+			},
 			2,
 			map[int]string{0: "AllReduce of 3", 1: "AllReduce of 3", 2: "Recv of 1 int32 from rank 3", 3: "AllReduce of 3"},
 		},

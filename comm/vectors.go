@@ -48,8 +48,10 @@ func (g *Group) own(c *backend.Call, part, whole int) error {
 // AllGatherV is AllGather with blocks of different lengths: counts says how many elements each rank sends, and is the
 // same on all ranks.
 func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int) error {
-	c := backend.Call{Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv),
-		Counts: counts}
+	c := backend.Call{
+		Kind: backend.AllGatherV, DType: dtypeOf[T](), Send: pointer(send), Recv: pointer(recv),
+		Counts: counts,
+	}
 	if err := g.own(&c, len(send), len(recv)); err != nil {
 		return err
 	}
@@ -59,8 +61,10 @@ func AllGatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts 
 // ReduceScatterV is ReduceScatter with blocks of different lengths: counts says how many elements each rank gets, and
 // is the same on all ranks.
 func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, op Op) error {
-	c := backend.Call{Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send),
-		Recv: pointer(recv), Counts: counts}
+	c := backend.Call{
+		Kind: backend.ReduceScatterV, DType: dtypeOf[T](), Op: op, Send: pointer(send),
+		Recv: pointer(recv), Counts: counts,
+	}
 	if err := checkOp(op, c.DType); err != nil {
 		return wrong(c.Kind, "%v", err)
 	}
@@ -72,8 +76,10 @@ func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, cou
 
 // GatherV is Gather with blocks of different lengths. Only the root needs counts and recv.
 func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
-	c := backend.Call{Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
-		Recv: pointer(recv)}
+	c := backend.Call{
+		Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
+		Recv: pointer(recv),
+	}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}
@@ -88,8 +94,10 @@ func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []i
 
 // ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
 func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
-	c := backend.Call{Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
-		Recv: pointer(recv)}
+	c := backend.Call{
+		Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
+		Recv: pointer(recv),
+	}
 	if err := g.checkRank(c.Kind, "root", root); err != nil {
 		return err
 	}

@@ -103,8 +103,10 @@ func TestSelfOfEachLauncher(t *testing.T) {
 		},
 		{
 			"MVAPICH2",
-			[]string{"MV2_COMM_WORLD_RANK", "1", "MV2_COMM_WORLD_SIZE", "2", "MV2_COMM_WORLD_LOCAL_RANK", "0",
-				"MV2_COMM_WORLD_LOCAL_SIZE", "1"},
+			[]string{
+				"MV2_COMM_WORLD_RANK", "1", "MV2_COMM_WORLD_SIZE", "2", "MV2_COMM_WORLD_LOCAL_RANK", "0",
+				"MV2_COMM_WORLD_LOCAL_SIZE", "1",
+			},
 			Rank{Rank: 1, WorldSize: 2, LocalWorldSize: 1, Node: -1, Launcher: "mpirun_rsh"},
 		},
 		{
@@ -153,18 +155,29 @@ func TestSelfErrorsNameTheVariableAndItsValue(t *testing.T) {
 			"WORLD_SIZE=2 is set, RANK is not: give each process its number, 0 to WORLD_SIZE-1, or unset WORLD_SIZE to run " +
 				"one alone",
 		},
-		{"empty size", []string{"RANK", "1", "WORLD_SIZE", ""},
-			"WORLD_SIZE is not set, although other variables of a rank are"},
+		{
+			"empty size",
+			[]string{"RANK", "1", "WORLD_SIZE", ""},
+			"WORLD_SIZE is not set, although other variables of a rank are",
+		},
 		{"not a number", []string{"RANK", "one", "WORLD_SIZE", "2"}, `RANK="one" is not a number from 0 on`},
-		{"negative", []string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"},
-			`LOCAL_RANK="-1" is not a number from 0 on`},
+		{
+			"negative",
+			[]string{"RANK", "0", "WORLD_SIZE", "2", "LOCAL_RANK", "-1"},
+			`LOCAL_RANK="-1" is not a number from 0 on`,
+		},
 		{"out of range", []string{"RANK", "2", "WORLD_SIZE", "2"}, "RANK=2 is not below WORLD_SIZE=2"},
-		{"no such port", []string{"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "70000"},
-			`MASTER_PORT="70000" is not a TCP port`},
+		{
+			"no such port",
+			[]string{"RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "a", "MASTER_PORT", "70000"},
+			`MASTER_PORT="70000" is not a TCP port`,
+		},
 		{
 			"mpirun inside a rank of gorun",
-			[]string{"RANK", "0", "WORLD_SIZE", "1", "GORUN_JOB", "7f3a", "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE",
-				"4"},
+			[]string{
+				"RANK", "0", "WORLD_SIZE", "1", "GORUN_JOB", "7f3a", "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE",
+				"4",
+			},
 			"RANK=0 of 1 and OMPI_COMM_WORLD_RANK=2 of 4 disagree: mpirun was started inside a rank of gorun; " +
 				"start it as `env -u RANK mpirun …`",
 		},
@@ -181,8 +194,12 @@ func TestSelfOutsideOfAJob(t *testing.T) {
 	// A batch script of Slurm has SLURM_PROCID=0, but is no rank.
 	_, err := readFrom("WORLD_SIZE", "4", "SLURM_PROCID", "0", "SLURM_NTASKS", "5")
 	assert.ErrorIs(t, err, ErrNotARank)
-	for _, environ := range [][]string{nil, {"WORLD_SIZE", "1"}, {"WORLD_SIZE", ""},
-		{"MASTER_ADDR", "a", "MASTER_PORT", "1"}} {
+	for _, environ := range [][]string{
+		nil,
+		{"WORLD_SIZE", "1"},
+		{"WORLD_SIZE", ""},
+		{"MASTER_ADDR", "a", "MASTER_PORT", "1"},
+	} {
 		_, err := readFrom(environ...)
 		assert.ErrorIs(t, err, ErrNotARank, "%v", environ)
 	}
@@ -212,8 +229,10 @@ func TestSelfKnowsTheWorldOfARank(t *testing.T) {
 
 // An mpiexec that a rank starts without RANK leaves Open MPI's variables as gorun set them.
 func TestSelfInAnMPIJobInsideARank(t *testing.T) {
-	outer := []string{"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0",
-		"OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "0"}
+	outer := []string{
+		"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0",
+		"OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "0",
+	}
 	for _, rank := range []string{"0", "1"} {
 		self, err := readFrom(append(outer, "PMI_RANK", rank, "PMI_SIZE", "2", "MPI_LOCALRANKID", rank, "MPI_LOCALNRANKS",
 			"2")...)

@@ -202,8 +202,10 @@ func (s *session) takeFactsOf(n *node) error {
 			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
 		}
 	case facts.Dir != "":
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Dir),
-			Hint: "--chdir DIR names a directory that each host has"}
+		return &Error{
+			Code: job.ExitLauncher, Text: printable.Text(facts.Dir),
+			Hint: "--chdir DIR names a directory that each host has",
+		}
 	}
 	if facts.Boot != "" {
 		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
@@ -298,8 +300,10 @@ func (s *session) hello() wire.Hello {
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
 	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
-		varConfFile} {
+	for _, name := range []string{
+		"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		varConfFile,
+	} {
 		if v, ok := find(s.spec.Environ, name); ok {
 			h.Environ = append(h.Environ, name+"="+v)
 		}

@@ -31,8 +31,10 @@ func TestNCCLIsLookedForAsRanksDo(t *testing.T) {
 		},
 		"as it is here": {all: []job.Export{{Name: "NCCL_CONF_FILE"}}},
 	} {
-		s := session{spec: Spec{Environ: []string{"NCCL_CONF_FILE=/here"}, Exports: test.all,
-			Apps: []job.App{{Exports: test.first}, {Exports: []job.Export{value("LD_PRELOAD", "/other")}}}}}
+		s := session{spec: Spec{
+			Environ: []string{"NCCL_CONF_FILE=/here"}, Exports: test.all,
+			Apps: []job.App{{Exports: test.first}, {Exports: []job.Export{value("LD_PRELOAD", "/other")}}},
+		}}
 		var want []string
 		for _, e := range test.want {
 			want = append(want, e.Name+"="+e.Value)

@@ -64,8 +64,10 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
-	s.engine = &engineAgents{names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
-		over: make(chan struct{})}
+	s.engine = &engineAgents{
+		names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
+		over: make(chan struct{}),
+	}
 	cfg.Words = s.engine.word
 	s.engine.Gathering = gather.Begin(ctx, cfg)
 	s.settings.reacher = s.engine

@@ -42,8 +42,10 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
-	cluster := &doctor.Cluster{Gorun: version.String(), Wished: c.report.Program, Asked: len(spec.Hosts),
-		Network: c.measured()}
+	cluster := &doctor.Cluster{
+		Gorun: version.String(), Wished: c.report.Program, Asked: len(spec.Hosts),
+		Network: c.measured(),
+	}
 	for _, h := range c.patients {
 		if h != nil {
 			cluster.Hosts = append(cluster.Hosts, h)
@@ -107,8 +109,10 @@ func (c *hostsCheck) takePatient(n *node, facts wire.Facts, checked wire.Checked
 	}
 	h.Program = nil
 	if p := r.Program; p != nil {
-		h.Program = &doctor.Program{Path: p.Path, Kind: p.Kind, Size: p.Size, SHA256: p.SHA256, Error: p.Error,
-			Hint: p.Hint, ELF: elf}
+		h.Program = &doctor.Program{
+			Path: p.Path, Kind: p.Kind, Size: p.Size, SHA256: p.SHA256, Error: p.Error,
+			Hint: p.Hint, ELF: elf,
+		}
 	}
 	if r.Missing != "" {
 		if h.Program == nil {
@@ -167,8 +171,10 @@ func (c *hostsCheck) measured() (n doctor.Network) {
 	}
 	n.Summary, n.Address, n.Error = r.Summary, r.Address, r.Error
 	for _, p := range c.flaws {
-		n.Flaws = append(n.Flaws, doctor.Flaw{Check: p.Check, Hosts: p.Hosts, Text: p.Text, Advice: p.Advice, Hint: p.Hint,
-			Remark: p.Remark})
+		n.Flaws = append(n.Flaws, doctor.Flaw{
+			Check: p.Check, Hosts: p.Hosts, Text: p.Text, Advice: p.Advice, Hint: p.Hint,
+			Remark: p.Remark,
+		})
 	}
 	var unreached *probe.UnreachedError // the flaws tell of it where ways were tried
 	if errors.As(c.networks, &unreached) && !slices.ContainsFunc(n.Flaws, func(f doctor.Flaw) bool {

@@ -87,8 +87,10 @@ func TestExamine(t *testing.T) {
 		assert.NotNil(t, h.Shm)
 		assert.NotNil(t, h.Clock)
 		assert.Contains(t, h.Limits, "memlock")
-		assert.Equal(t, &doctor.Program{Kind: h.Program.Kind, Path: program, Size: 10,
-			SHA256: "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"}, h.Program)
+		assert.Equal(t, &doctor.Program{
+			Kind: h.Program.Kind, Path: program, Size: 10,
+			SHA256: "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf",
+		}, h.Program)
 	}
 	found := map[string]doctor.Finding{}
 	for _, f := range doctor.Judge(c) {

@@ -36,8 +36,10 @@ func hear(t *testing.T, link *wire.Link) exchange.Message {
 }
 
 func come(attempt int, blob string) *wire.Exchange {
-	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
-		Blobs: [][]byte{[]byte(blob)}}}
+	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{
+		Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
+		Blobs: [][]byte{[]byte(blob)},
+	}}
 }
 
 func TestNothingIsMadeForAJobThatSaysNothing(t *testing.T) {
@@ -64,8 +66,10 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 	require.Equal(t, wire.TypeStart, f.Type)
 	for _, link := range far {
 		assert.Equal(t, exchange.Watch, hear(t, link).Kind)
-		assert.Equal(t, exchange.Message{Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")},
-			Last: true}, hear(t, link))
+		assert.Equal(t, exchange.Message{
+			Kind: exchange.Merged, ID: "f", Blobs: [][]byte{[]byte("a"), []byte("b")},
+			Last: true,
+		}, hear(t, link))
 	}
 	x.close()
 }

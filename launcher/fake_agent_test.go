@@ -235,8 +235,10 @@ func (a *fakeAgent) reached(p wire.Probe) *wire.Reached {
 		r.Candidates = []wire.ProbeCandidate{{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary"}}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: time.Millisecond, Local: a.address(),
-			Interface: "eth0"})
+		r.Answers = append(r.Answers, wire.ProbeAnswer{
+			Target: i, RTT: time.Millisecond, Local: a.address(),
+			Interface: "eth0",
+		})
 	}
 	return r
 }

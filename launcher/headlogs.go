@@ -79,8 +79,10 @@ func both(redirect, tee []job.Streams) output.StreamMap {
 
 func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
 	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
-		infos = append(infos, output.RankInfo{Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name,
-			Role: h.plan.Load().RoleOf(n.number), Node: n.number})
+		infos = append(infos, output.RankInfo{
+			Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name,
+			Role: h.plan.Load().RoleOf(n.number), Node: n.number,
+		})
 	}
 	return infos
 }

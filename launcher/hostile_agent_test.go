@@ -39,9 +39,13 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
 		&wire.Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}}},
 		&wire.MPIEvent{Kind: wire.MPIStuck, Rank: 0, Waiting: []int{0, 1}},
-		&wire.Spawn{Call: 1,
-			Wish: world.Spawn{Apps: []world.SpawnApp{{Program: "touch", Args: []string{"/tmp/x"}, NumRanks: 1,
-				Hosts: "node0"}}}}, &wire.Grown{Number: 1},
+		&wire.Spawn{
+			Call: 1,
+			Wish: world.Spawn{Apps: []world.SpawnApp{{
+				Program: "touch", Args: []string{"/tmp/x"}, NumRanks: 1,
+				Hosts: "node0",
+			}}},
+		}, &wire.Grown{Number: 1},
 		&wire.Hello{Version: wire.Version}, &wire.Open{}, &wire.Start{}, &wire.Kill{}, &wire.End{}, &wire.Grow{Number: 1},
 		&wire.Over{}, &wire.Inspect{},
 	} {
@@ -222,14 +226,16 @@ func TestHostileAgentIsLost(t *testing.T) {
 		},
 		"too much input": {wire.PeerSSH, job.MPIAuto, control(&wire.Credit{Bytes: 1}), "of 0 that it got"},
 		"never seen": {
-			wire.PeerSSH, job.MPIAuto, []byte{0, 0, 0, 0, 99, 0, 0, 0},
+			wire.PeerSSH, job.MPIAuto,
+			[]byte{0, 0, 0, 0, 99, 0, 0, 0},
 			"it sent a frame of type 99, which this gorun does not know",
 		},
 		"a head's": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Kill{}), "it sent a kill frame, which nobody sends in this direction",
 		},
 		"a long pong": {
-			wire.PeerSSH, job.MPIAuto, []byte{1, 1, 0, 0, byte(wire.TypePong), 0, 0, 0},
+			wire.PeerSSH, job.MPIAuto,
+			[]byte{1, 1, 0, 0, byte(wire.TypePong), 0, 0, 0},
 			"it sent a pong frame of 257 bytes: at most 256 are taken",
 		},
 		"another store": {
@@ -240,7 +246,8 @@ func TestHostileAgentIsLost(t *testing.T) {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Stalled{}), "it tells of a store, which another node has",
 		},
 		"no body": {
-			wire.PeerSSH, job.MPIAuto, []byte{2, 0, 0, 0, byte(wire.TypeEnded), 0, 0, 0, 0xff, 0xff},
+			wire.PeerSSH, job.MPIAuto,
+			[]byte{2, 0, 0, 0, byte(wire.TypeEnded), 0, 0, 0, 0xff, 0xff},
 			"it sent what is no ended frame",
 		},
 	} {
@@ -280,14 +287,19 @@ func TestWhoMaySpawn(t *testing.T) {
 		},
 		"mpirun": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "node0"), "", [3]int{1, 0, 0}},
 		"mpi4py": {
-			wire.PeerSSH, false, job.App{Program: "python3", Args: []string{"-m", "mpi4py", "x.py"}}, wishes(2, "node0"), "",
+			wire.PeerSSH, false,
+			job.App{Program: "python3", Args: []string{"-m", "mpi4py", "x.py"}},
+			wishes(2, "node0"), "",
 			[3]int{1, 0, 0},
 		},
 		"Slurm's agents": {wire.PeerEngine, true, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
 		"this host":      {wire.PeerHere, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
 		"another's rank": {
-			wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(0, "node0"),
-			"no rank 0 of that MPI_COMM_WORLD runs on node2", [3]int{},
+			wire.PeerSSH, true,
+			job.App{Program: "sleep"},
+			wishes(0, "node0"),
+			"no rank 0 of that MPI_COMM_WORLD runs on node2",
+			[3]int{},
 		},
 		"a rank that is not": {wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(-1, "node0"), "no rank -1", [3]int{}},
 		"no world": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(*wire.Start) world.Spawn {
@@ -299,7 +311,9 @@ func TestWhoMaySpawn(t *testing.T) {
 			return w
 		}, "no program is named", [3]int{}},
 		"another host": {
-			wire.PeerSSH, true, job.App{Program: "sleep"}, wishes(2, "elsewhere"), "host elsewhere: the job has node[0-2]",
+			wire.PeerSSH, true,
+			job.App{Program: "sleep"},
+			wishes(2, "elsewhere"), "host elsewhere: the job has node[0-2]",
 			[3]int{},
 		},
 		"joined": {wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, ""), "", [3]int{0, 0, 1}},

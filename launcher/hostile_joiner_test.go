@@ -42,14 +42,18 @@ func TestHostileJoiner(t *testing.T) {
 				_, err := Run(ctx, Spec{
 					Apps: []job.App{{Program: "sleep", Args: []string{"60"}}}, PerNode: job.Count{Kind: job.CountFixed, N: 1},
 					Grace: time.Second, MPIAsked: true,
-					Join: &job.JoinWish{NodeRank: 0, NumNodes: 2, Addr: "127.0.0.1", Port: port, Token: c.text,
-						Insecure: c.insecure}, Output: job.OutputWish{LogDir: os.DevNull},
+					Join: &job.JoinWish{
+						NodeRank: 0, NumNodes: 2, Addr: "127.0.0.1", Port: port, Token: c.text,
+						Insecure: c.insecure,
+					}, Output: job.OutputWish{LogDir: os.DevNull},
 				}, WithOutput(io.Discard, io.Discard))
 				over <- err
 			}()
 			self := join.Hello{NumNodes: 2, NodeRank: 1, Host: "elsewhere"}
-			_, joined, err := join.Come(ctx, join.Config{Addr: "127.0.0.1", Port: port, Secret: c.secret, Self: self,
-				Insecure: c.insecure})
+			_, joined, err := join.Come(ctx, join.Config{
+				Addr: "127.0.0.1", Port: port, Secret: c.secret, Self: self,
+				Insecure: c.insecure,
+			})
 			require.NoError(t, err)
 			file := filepath.Join(t.TempDir(), "touched")
 			host, err := os.Hostname()

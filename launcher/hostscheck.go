@@ -41,8 +41,10 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 }
 
 func newHostsCheck(spec Spec, options []Option) *hostsCheck {
-	c := &hostsCheck{session: &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr,
-		askLimit: checkLimit}, endBeat: func() {}}}
+	c := &hostsCheck{session: &session{spec: spec, settings: settings{
+		stdout: os.Stdout, stderr: os.Stderr,
+		askLimit: checkLimit,
+	}, endBeat: func() {}}}
 	for _, o := range options {
 		o(&c.settings)
 	}
@@ -120,8 +122,10 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	for i, n := range all {
 		r := c.of(n)
 		p := c.progress.host(i)
-		*r = HostReport{Name: n.name, Here: n.host.Here, Reached: errs[i] == nil, Seconds: p.took.Seconds(),
-			Copied: p.Sent > 0}
+		*r = HostReport{
+			Name: n.name, Here: n.host.Here, Reached: errs[i] == nil, Seconds: p.took.Seconds(),
+			Copied: p.Sent > 0,
+		}
 		if errs[i] != nil {
 			r.Step = p.Step
 			if e := (*Error)(nil); errors.As(errs[i], &e) && e.step != "" { // what failed may have a name of its own
@@ -251,8 +255,10 @@ func programReport(resolved []wire.Resolved, files []wire.Sum) *ProgramReport {
 	if len(resolved) == 0 {
 		return nil
 	}
-	p := &ProgramReport{Kind: printable.Text(resolved[0].Kind), Path: printable.Text(resolved[0].Path),
-		Error: printable.Text(resolved[0].Error)}
+	p := &ProgramReport{
+		Kind: printable.Text(resolved[0].Kind), Path: printable.Text(resolved[0].Path),
+		Error: printable.Text(resolved[0].Error),
+	}
 	p.Hint = printable.Text(resolved[0].Hint)
 	if len(files) > 0 && p.Error == "" {
 		f := files[0]

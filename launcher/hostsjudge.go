@@ -198,7 +198,8 @@ func gpuNames(r *HostReport) string {
 // differing calls tell for each host whose property is not that of most, which with as
 // many on either side is that of the first.
 func (c *hostsCheck) differing(known []*HostReport, property func(*HostReport) string,
-	tell func(r *HostReport, most string, others int)) {
+	tell func(r *HostReport, most string, others int),
+) {
 	count := map[string]int{}
 	for _, r := range known {
 		count[property(r)]++

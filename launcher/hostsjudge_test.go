@@ -21,8 +21,10 @@ func judged(change func(list []HostReport)) (lines []string) {
 		c.nodes = append(c.nodes, &node{place: i, name: name})
 		c.report.Hosts = append(c.report.Hosts, HostReport{
 			Name: name, Reached: true, Version: "1", Architecture: "x86_64", Dir: "/home/u", Clock: &ClockReport{},
-			Rooms: []RoomReport{{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
-				{Purpose: "temporary files", Path: "/tmp", Free: 1 << 40}},
+			Rooms: []RoomReport{
+				{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
+				{Purpose: "temporary files", Path: "/tmp", Free: 1 << 40},
+			},
 			Limits:  []LimitReport{{"memlock", 64 << 10, 64 << 10}, {"nofile", 1024, 4096}, {"nproc", -1, -1}},
 			Program: &ProgramReport{Path: "./trainer", Size: 10, SHA256: strings.Repeat("a", 64)},
 			GPUs:    []placement.GPU{{Index: 0, Name: "X"}, {Index: 1, Name: "X"}},
@@ -126,8 +128,10 @@ func TestFailuresThatDifferInTheAddressAreToldOnce(t *testing.T) {
 	var errs []error
 	for _, name := range []string{"n1", "n2", "n3"} {
 		s.nodes = append(s.nodes, &node{host: hosts.Host{Name: name}, name: name})
-		errs = append(errs, &Error{Text: "connect: u@" + name + ":22 does not answer", target: "u@" + name + ":22",
-			Hint: "is it up?"})
+		errs = append(errs, &Error{
+			Text: "connect: u@" + name + ":22 does not answer", target: "u@" + name + ":22",
+			Hint: "is it up?",
+		})
 	}
 	require.EqualError(t, flatten(s.join(errs))[0], "n[1-3]: connect: the host does not answer")
 	errs[0], errs[1] = nil, nil

@@ -378,13 +378,17 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 		if err != nil {
 			return "", ""
 		}
-		info := output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node),
-			Node: n.number}
+		info := output.RankInfo{
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node),
+			Node: n.number,
+		}
 		if h.logs != nil {
 			info.Host = n.name
 		}
-		name = output.LogPlan{Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info},
-			Redirects: both(l.Redirect, l.Tee)}.
+		name = output.LogPlan{
+			Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info},
+			Redirects: both(l.Redirect, l.Tee),
+		}.
 			File(l.Dir, r.LocalRank, at.stream)
 		tee := int(l.Tee[r.LocalRank])&at.stream != 0
 		switch {

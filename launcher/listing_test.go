@@ -247,10 +247,13 @@ func TestNCCLIsAskedByLookers(t *testing.T) {
 			oneHost, string(behind), nil,
 			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"},
 		},
-		"from several hosts": {func() launcher.Spec {
-			return onHosts(spec("talk", 2), "node1", "node2")
-		}, string(behind), []launcher.Option{agents(t, nil)},
-			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}},
+		"from several hosts": {
+			func() launcher.Spec {
+				return onHosts(spec("talk", 2), "node1", "node2")
+			}, string(behind),
+			[]launcher.Option{agents(t, nil)},
+			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"},
+		},
 		"nobody has begun one": {
 			oneHost, `{"nccl_version": "2.30.7\u001b[2J", "communicators": []}`, nil,
 			[]string{"NCCL 2.30.7^[[2J, no communicator"},
@@ -409,8 +412,10 @@ func TestListedSharedLogFile(t *testing.T) {
 	l := list(t, s)
 	l.job(t, allTalk(2))
 	got, _ := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs}), all)
-	assert.ElementsMatch(t, []string{"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun",
-		"1/2/begun"}, got)
+	assert.ElementsMatch(t, []string{
+		"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun",
+		"1/2/begun",
+	}, got)
 }
 
 // A job works where nothing can be made, and says so to those who asked for more.

@@ -227,8 +227,10 @@ func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
 	j.Silent = silent
 	p := h.plan.Load()
 	for _, r := range p.Ranks {
-		rank := registry.Rank{Rank: r.Rank, Host: p.Nodes[r.Node].Name, Here: h.nodes[r.Node].served != nil,
-			Last: h.console.Last(r.Rank)}
+		rank := registry.Rank{
+			Rank: r.Rank, Host: p.Nodes[r.Node].Name, Here: h.nodes[r.Node].served != nil,
+			Last: h.console.Last(r.Rank),
+		}
 		for _, g := range r.GPUs {
 			rank.GPUs = append(rank.GPUs, g.PCI)
 		}

@@ -45,8 +45,10 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	looks := asked(t, far)
 	assert.NotEqual(t, stacks[0].Call, looks[0].Call)
 	for i, n := range h.nodes {
-		m := wire.Used{Call: looks[i].Call, At: time.Now(),
-			Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}}}
+		m := wire.Used{
+			Call: looks[i].Call, At: time.Now(),
+			Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}},
+		}
 		u.hear(n, wire.Used{Call: 99, Ranks: m.Ranks})
 		u.hear(n, m)
 	}
@@ -79,8 +81,11 @@ func TestFollowerJoinsPieces(t *testing.T) {
 	f.take(0, 1, []byte("d"))
 	pieces, overflow := f.next()
 	assert.False(t, overflow)
-	assert.Equal(t, []piece{{channel{0, 1}, []byte("ababab")}, {channel{0, 2}, []byte("c")},
-		{channel{0, 1}, []byte("d")}}, pieces)
+	assert.Equal(t, []piece{
+		{channel{0, 1}, []byte("ababab")},
+		{channel{0, 2}, []byte("c")},
+		{channel{0, 1}, []byte("d")},
+	}, pieces)
 	f.take(0, 1, make([]byte, maxBehind))
 	f.take(0, 1, []byte("x"))
 	pieces, overflow = f.next()
@@ -111,8 +116,10 @@ func TestNCCLLinesWithoutFindings(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
 	status, known := h.rasStatus(
-		[]wireRAS{{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)},
-			{h.nodes[1], []byte("nonsense")}})
+		[]wireRAS{
+			{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)},
+			{h.nodes[1], []byte("nonsense")},
+		})
 	require.True(t, known)
 	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
 	_, known = h.rasStatus([]wireRAS{{h.nodes[0], nil}})

@@ -250,8 +250,10 @@ func (v *ncclVoice) end() { v.tellSummaries() }
 func (v *ncclVoice) result() *job.NCCL {
 	var r job.NCCL
 	for _, s := range v.log.Summaries(v.linked) {
-		r.Summaries = append(r.Summaries, job.NCCLSummary{Text: printable.Text(s.Text), Ranks: s.Ranks,
-			InitSeconds: s.InitSeconds})
+		r.Summaries = append(r.Summaries, job.NCCLSummary{
+			Text: printable.Text(s.Text), Ranks: s.Ranks,
+			InitSeconds: s.InitSeconds,
+		})
 	}
 	for _, w := range v.log.Warnings() {
 		r.Warnings = append(r.Warnings, job.NCCLWarning{Text: printable.Text(w.Text), Ranks: w.Ranks, Times: w.Times})

@@ -88,8 +88,10 @@ func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
 		want  []string
 	}{
 		{"nvlink.log", 4, []string{"- NCCL 2.30.7 over NVLink P2P with NVLS, 24 channels [0-3]×4"}},
-		{"infiniband.log", 4,
-			[]string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"}},
+		{
+			"infiniband.log", 4,
+			[]string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"},
+		},
 		{"rccl.log", 2, []string{"- RCCL 2.22.3 over P2P, 56 channels [0-1]×2"}},
 		{"alone.log", 2, []string{"- NCCL 2.30.7 (-x NCCL_DEBUG=INFO has it say over what)"}},
 	} {
@@ -153,8 +155,10 @@ func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
 	r, _, _ := run(t, s, agents(t, nil))
 	require.NotNil(t, r.Hang)
 	assert.Equal(t,
-		[]string{"1 of 4 ranks does not answer: [2]",
-			"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"}, r.Hang.NCCL)
+		[]string{
+			"1 of 4 ranks does not answer: [2]",
+			"rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42",
+		}, r.Hang.NCCL)
 }
 
 // NCCL that was told to serve nobody is not asked.

@@ -40,8 +40,12 @@ func TestSocketsWhereThereIsBetter(t *testing.T) {
 		{"nothing better", ports[2:5], nil, "Socket", nil},
 		{"as the user wants it", ports, []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "1"}}, "Socket", nil},
 		{"as the user says", ports, []plan.Variable{{Name: "NCCL_NET", Value: "socket"}}, "Socket", nil},
-		{"not disabled", ports[:1], []plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}}, "Socket",
-			[]string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint}},
+		{
+			"not disabled", ports[:1],
+			[]plan.Variable{{Name: "NCCL_IB_DISABLE", Value: "0"}},
+			"Socket",
+			[]string{"NCCL communicates by sockets on node2 although mlx5_0 (InfiniBand, 400 Gb/s)" + hint},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h, _ := growingHead(t)
@@ -76,8 +80,10 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 			var said []string
 			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
 			h.nodes[0].name = "node1"
-			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2),
-				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Rank: 1, Node: 1}}})
+			h.plan.Store(&job.Plan{
+				Nodes: make([]job.Node, 2),
+				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Rank: 1, Node: 1}},
+			})
 			h.nccl.listen(h)
 			for range 2 {
 				h.nccl.heard(h.nodes[0], 0, 1, []byte("n1:7:8 [0] NCCL INFO NET/Socket : Using [0]eth7:10.0.0.1<0>\n"))

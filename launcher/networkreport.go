@@ -86,8 +86,10 @@ func networkReport(s *probe.Survey) *NetworkReport {
 	}
 	for node, own := range s.Own {
 		for _, c := range own {
-			i := InterfaceReport{Host: s.Names[node], Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(),
-				Kind: c.Kind, Mbps: c.Mbps, MTU: c.MTU}
+			i := InterfaceReport{
+				Host: s.Names[node], Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(),
+				Kind: c.Kind, Mbps: c.Mbps, MTU: c.MTU,
+			}
 			i.Chosen = s.Places[node].Interface == c.Interface && s.Places[node].Addr.WithZone("") == c.Addr
 			r.Interfaces = append(r.Interfaces, i)
 		}

@@ -344,9 +344,11 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 func TestLogsOfAllNodesAtTheHead(t *testing.T) {
 	s := nodes("place")
 	s.RunID = "run"
-	s.Output = job.OutputWish{LogDir: t.TempDir(), LogsToHead: true,
+	s.Output = job.OutputWish{
+		LogDir: t.TempDir(), LogsToHead: true,
 		Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: job.Stdout}},
-		Tee:      job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}}}
+		Tee:      job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}},
+	}
 	result, out, errs := run(t, s, agents(t, nil))
 	require.Zero(t, result.ExitCode, errs.String())
 	for rank := range 4 {

@@ -60,7 +60,8 @@ type probeSession struct {
 // not do, all of node 0's addresses are dialed with all of the time. Notes are remarks
 // for the user.
 func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string,
-	err error) {
+	err error,
+) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
 	}
@@ -114,7 +115,8 @@ func newProbeSession(probers []prober, wish probeWish) *probeSession {
 // ask asks all nodes at once; question returns nil for a node that is not asked. The
 // error is the first node's that has one.
 func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Probe,
-	heard func(node int, r wire.Reached)) error {
+	heard func(node int, r wire.Reached),
+) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
 	for i, prober := range s.probers {

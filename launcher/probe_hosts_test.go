@@ -213,16 +213,22 @@ func (n *topology) decoys() {
 			n.add(h, testhosts.Interface{Name: n.name("tun"), Addresses: []string{fmt.Sprintf("10.8.0.%d/24", i+1)}})
 		}
 		if dead {
-			n.add(h, testhosts.Interface{Name: n.name("eno"), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
-				NoCarrier: n.often(), Down: n.often()})
+			n.add(h, testhosts.Interface{
+				Name: n.name("eno"), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
+				NoCarrier: n.often(), Down: n.often(),
+			})
 		}
 		if split { // the same network by its numbers, yet nothing joins them
-			n.add(h, testhosts.Interface{Name: n.name("ib"), Bridge: fmt.Sprint("split", i),
-				Addresses: []string{fmt.Sprintf("10.4.0.%d/24", i+1)}})
+			n.add(h, testhosts.Interface{
+				Name: n.name("ib"), Bridge: fmt.Sprint("split", i),
+				Addresses: []string{fmt.Sprintf("10.4.0.%d/24", i+1)},
+			})
 		}
 		if i < partly {
-			n.add(h, testhosts.Interface{Name: n.name("fast"), Bridge: "part",
-				Addresses: []string{fmt.Sprintf("10.5.0.%d/24", i+1), fmt.Sprintf("fd05::%d/64", i+1)}})
+			n.add(h, testhosts.Interface{
+				Name: n.name("fast"), Bridge: "part",
+				Addresses: []string{fmt.Sprintf("10.5.0.%d/24", i+1), fmt.Sprintf("fd05::%d/64", i+1)},
+			})
 		}
 	}
 	if n.often() {

@@ -187,8 +187,10 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wi
 		if p.Listen {
 			r.Port = 1
 			for _, a := range addrs {
-				r.Candidates = append(r.Candidates, wire.ProbeCandidate{Addr: netip.MustParseAddr(a), Bits: 24,
-					Interface: "eth" + a[3:4], Kind: probe.Ordinary})
+				r.Candidates = append(r.Candidates, wire.ProbeCandidate{
+					Addr: netip.MustParseAddr(a), Bits: 24,
+					Interface: "eth" + a[3:4], Kind: probe.Ordinary,
+				})
 			}
 		}
 		for i, target := range p.Targets {

@@ -223,8 +223,11 @@ func (s *session) openHealth() (err error) {
 // checkOutput looks at what the user wrote in the small languages of labels and files.
 func checkOutput(o job.OutputWish) error {
 	_, err := output.ParseTemplate(o.Template)
-	for _, p := range [][2]string{{"--prepend-pattern", o.Pattern}, {"--outfile-pattern", o.StdoutFile},
-		{"--errfile-pattern", o.StderrFile}} {
+	for _, p := range [][2]string{
+		{"--prepend-pattern", o.Pattern},
+		{"--outfile-pattern", o.StdoutFile},
+		{"--errfile-pattern", o.StderrFile},
+	} {
 		if _, wrong := output.ParsePattern(p[1]); wrong != nil {
 			err = errors.Join(err, fmt.Errorf("%s %w", p[0], wrong))
 		}

@@ -49,8 +49,10 @@ func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher
 	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
 		s.PerNode = job.Count{}
 		s.Join.NodeRank, s.Join.NumNodes, s.Join.NodeID = 0, 0, fmt.Sprintf("n%d", rank%2)
-		s.Join.Seat = &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2,
-			Node: rank % 2, NumNodes: min(ranks, 2)}
+		s.Join.Seat = &job.Seat{
+			Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2,
+			Node: rank % 2, NumNodes: min(ranks, 2),
+		}
 		if wish != nil {
 			wish(rank, s)
 		}

@@ -150,8 +150,10 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 			s.agents[1].end(0)
 			time.Sleep(time.Second) // the head has heard that the node is gone: time is virtual
 			a := s.agents[0]
-			fence := exchange.Fence{ID: "init", Nodes: []int{0, 1},
-				Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}}}
+			fence := exchange.Fence{
+				ID: "init", Nodes: []int{0, 1},
+				Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}},
+			}
 			a.plane.Load().Fence(fence, func(_ [][]byte, err error) {
 				var left *exchange.LeftError
 				if assert.ErrorAs(t, err, &left) {
@@ -183,7 +185,8 @@ func (c counted) Write(p []byte) (int, error) {
 
 // reachBySockets connects the head with an agent over TCP, by 127.0.0.1.
 func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, bytes *atomic.Int64,
-	h hosts.Host) (io.ReadWriteCloser, error) {
+	h hosts.Host,
+) (io.ReadWriteCloser, error) {
 	var index int
 	if _, err := fmt.Sscanf(h.Name, "node%d", &index); err != nil {
 		return nil, err

@@ -39,8 +39,10 @@ var simFaults = []simFault{
 	{name: "half closed towards the agent", strike: func(a *simAgent) { a.down.end() }},
 	{name: "slow", survives: true, strike: func(a *simAgent) { a.down.slow(2 * time.Second); a.up.slow(2 * time.Second) }},
 	{name: "refused", strike: func(*simAgent) {}, reach: func(context.Context) error { return errors.New("refused") }},
-	{name: "never reached", strike: func(*simAgent) {},
-		reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	{
+		name: "never reached", strike: func(*simAgent) {},
+		reach: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	},
 	{name: "very slow", strike: func(a *simAgent) { a.down.slow(time.Minute); a.up.slow(time.Minute) }},
 }
 

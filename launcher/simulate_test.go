@@ -193,8 +193,10 @@ func (a *simAgent) facts() *wire.Facts {
 	}
 	return &wire.Facts{
 		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp",
-		Programs: []wire.Resolved{{Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
-			Kind: "executable"}},
+		Programs: []wire.Resolved{{
+			Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
+			Kind: "executable",
+		}},
 		Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
 	}
 }
@@ -215,8 +217,10 @@ func (a *simAgent) reached(p wire.Probe) *wire.Reached {
 		}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{Target: i, RTT: 2 * a.sim.delay, Local: a.address(),
-			Interface: "eth0"})
+		r.Answers = append(r.Answers, wire.ProbeAnswer{
+			Target: i, RTT: 2 * a.sim.delay, Local: a.address(),
+			Interface: "eth0",
+		})
 	}
 	return r
 }

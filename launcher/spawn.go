@@ -144,8 +144,10 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	}
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
-		Ended: h.sup.Ended}
+	wish := job.SpawnWish{
+		Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
+		Ended: h.sup.Ended,
+	}
 	now, over := h.plan.Load().WithoutOver(h.sup.Ended)
 	next, more, err := h.moreRanks(now, wish, number)
 	if err != nil {
@@ -196,8 +198,10 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 func (h *head) show(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
 	for i, r := range more.Ranks {
-		infos[i] = output.RankInfo{Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name,
-			Role: h.plan.Load().RoleOf(r.Node)}
+		infos[i] = output.RankInfo{
+			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name,
+			Role: h.plan.Load().RoleOf(r.Node),
+		}
 	}
 	h.console.Add(infos)
 }
@@ -210,8 +214,10 @@ func addShare(m *wire.Grow, more *job.Spawned, n *node) {
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {
-			m.Ranks = append(m.Ranks, wire.Row{Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env),
-				Spawned: true})
+			m.Ranks = append(m.Ranks, wire.Row{
+				Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env),
+				Spawned: true,
+			})
 		}
 	}
 }

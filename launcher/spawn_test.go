@@ -23,17 +23,23 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now(), Grace: time.Minute})
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
-	h := &head{settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{}),
-		credits: make([]credit, 2)}
-	h.console = output.NewConsole(output.Config{Stdout: output.Destination{W: &bytes.Buffer{}},
-		Stderr: output.Destination{W: &bytes.Buffer{}}})
+	h := &head{
+		settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{}),
+		credits: make([]credit, 2),
+	}
+	h.console = output.NewConsole(output.Config{
+		Stdout: output.Destination{W: &bytes.Buffer{}},
+		Stderr: output.Destination{W: &bytes.Buffer{}},
+	})
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
 	h.moreRanks = func(p *job.Plan, _ job.SpawnWish, _ int) (*job.Plan, *job.Spawned, error) {
 		next := *p
 		r := job.Rank{Rank: 2, Node: 0, Spawned: true}
 		next.Ranks = append(next.Ranks[:2:2], r)
-		return &next, &job.Spawned{World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r},
-			Nodes: make([][]plan.Variable, 2), Paths: []string{""}}, nil
+		return &next, &job.Spawned{
+			World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r},
+			Nodes: make([][]plan.Variable, 2), Paths: []string{""},
+		}, nil
 	}
 	return h, far
 }
@@ -102,8 +108,10 @@ func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
 func TestLastWordsOfAnAttempt(t *testing.T) {
 	x, far := hubOf(1, 0)
 	n := x.nodes[0]
-	for _, m := range []wire.Message{&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck},
-		&wire.Exchange{}, &wire.Opened{Addr: "here"}} {
+	for _, m := range []wire.Message{
+		&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck},
+		&wire.Exchange{}, &wire.Opened{Addr: "here"},
+	} {
 		require.NoError(t, far[0].Send(m))
 	}
 	var opened wire.Opened

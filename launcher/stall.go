@@ -18,8 +18,10 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 	}
 	stall := &job.Stall{Waited: s.Waited, At: h.at(n, s.At)}
 	for _, w := range s.Waiting {
-		stall.Waiting = append(stall.Waiting, job.StallWait{Rank: h.waiter(w), Keys: printables(w.Keys),
-			More: max(0, w.Missing-len(w.Keys))})
+		stall.Waiting = append(stall.Waiting, job.StallWait{
+			Rank: h.waiter(w), Keys: printables(w.Keys),
+			More: max(0, w.Missing-len(w.Keys)),
+		})
 	}
 	for _, a := range s.Absent {
 		stall.Missing = append(stall.Missing,

@@ -143,8 +143,10 @@ func streams(list []job.Streams) []uint8 {
 
 // outputFailed hears from the console that our own output cannot be written.
 func (h *head) outputFailed(stream int, err error) {
-	h.lostOutput(h.settings.tell, wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
-		Text: err.Error()})
+	h.lostOutput(h.settings.tell, wire.OutputLost{
+		Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
+		Text: err.Error(),
+	})
 }
 
 // outputLost hears that a node cannot show what its ranks print.

@@ -321,8 +321,10 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 }
 
 // tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag,
-	job.StyleXML: output.XMLTag}
+var tagStyles = [...]output.TagStyle{
+	job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag,
+	job.StyleXML: output.XMLTag,
+}
 
 func destination(w io.Writer, colour bool) output.Destination {
 	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}

@@ -17,7 +17,8 @@ import (
 // A node is dialed where it is placed when all reach node 0, else at its most plausible
 // addresses; what became of choosing an address for node 0 is told beside it.
 func surveyNetwork(ctx context.Context, probers []prober, wish probeWish) (survey probe.Survey, choice probe.Choice,
-	err error) {
+	err error,
+) {
 	survey.Names = wish.Names
 	if len(probers) < 2 {
 		return survey, choice, nil

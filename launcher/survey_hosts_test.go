@@ -119,10 +119,14 @@ func TestOddInterfaces(t *testing.T) {
 	for i, h := range set.Hosts() {
 		add := func(in testhosts.Interface) { require.NoError(t, set.AddInterface(h, in)) }
 		add(testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}})
-		add(testhosts.Interface{Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
-			NoCarrier: i == 0})
-		add(testhosts.Interface{Name: fmt.Sprintf("fast%d", i), Bridge: "six",
-			Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2)})
+		add(testhosts.Interface{
+			Name: fmt.Sprintf("eno%d", i+5), Addresses: []string{fmt.Sprintf("10.6.0.%d/24", i+1)},
+			NoCarrier: i == 0,
+		})
+		add(testhosts.Interface{
+			Name: fmt.Sprintf("fast%d", i), Bridge: "six",
+			Addresses: []string{fmt.Sprintf("fd09::%d/64", i+1)}, MTU: 1500 - 100*(i/2),
+		})
 		if i == 2 {
 			require.NoError(t, set.AddAddress(h, "fast2", "10.5.0.3/24"))
 		}

@@ -40,8 +40,10 @@ func (c chips) machine() Machine {
 			for thread := range c.threads {
 				number, node := id(p, core, thread), p*c.nodes+core*c.nodes/c.cores
 				index := p*c.cores + core
-				t.CPUs[number] = CPU{ID: number, Package: p, Node: node, Die: p, L3: index / c.l3, L2: index, Core: index,
-					Thread: thread}
+				t.CPUs[number] = CPU{
+					ID: number, Package: p, Node: node, Die: p, L3: index / c.l3, L2: index, Core: index,
+					Thread: thread,
+				}
 				nodes[node] += "," + strconv.Itoa(number)
 			}
 		}
@@ -92,8 +94,10 @@ func (m *Machine) hang(node int, path string) *Bus {
 // gpu adds a GPU.
 func (m *Machine) gpu(vendor Vendor, name string, gib, node int, path string) {
 	bus := m.hang(node, path)
-	m.GPUs = append(m.GPUs, GPU{Index: len(m.GPUs), PCI: bus.Address, Vendor: vendor, Name: name,
-		Memory: int64(gib) << 30, Bus: bus})
+	m.GPUs = append(m.GPUs, GPU{
+		Index: len(m.GPUs), PCI: bus.Address, Vendor: vendor, Name: name,
+		Memory: int64(gib) << 30, Bus: bus,
+	})
 }
 
 // pcie gives all GPUs, and NICs of a kind, links with sixteen lanes.
@@ -221,8 +225,16 @@ func dgxA100() Machine {
 
 func dgxH100() Machine {
 	m := chips{packages: 2, nodes: 1, cores: 56, threads: 2, memory: 1024, far: 21}.machine()
-	for i, q := range []struct{ n, nic int }{{0x18, 0}, {0x40, 3}, {0x4f, 4}, {0x5e, 5}, {0x9a, 6}, {0xc0, 9},
-		{0xce, 10}, {0xdc, 11}} {
+	for i, q := range []struct{ n, nic int }{
+		{0x18, 0},
+		{0x40, 3},
+		{0x4f, 4},
+		{0x5e, 5},
+		{0x9a, 6},
+		{0xc0, 9},
+		{0xce, 10},
+		{0xdc, 11},
+	} {
 		port, gpu := cascade(q.n, "01.0")
 		m.gpu(NVIDIA, "NVIDIA H100 80GB HBM3", 80, i/4, gpu)
 		m.nic(InfiniBand, fmt.Sprint("mlx5_", q.nic), fmt.Sprintf("ibp%ds0", q.n), 400, i/4, port)

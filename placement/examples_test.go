@@ -114,10 +114,14 @@ func TestExamplePaths(t *testing.T) {
 		gpu  string   // from the first GPU to the others
 		nics []string // from the first GPU, by interface
 	}{
-		{"dgx-a100", "X NV12 NV12 NV12 NV12 NV12 NV12 NV12",
-			strings.Fields("PXB PXB SYS SYS SYS SYS SYS SYS SYS SYS SYS SYS")},
-		{"dgx-h100", "X NV18 NV18 NV18 NV18 NV18 NV18 NV18",
-			strings.Fields("PXB NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS")},
+		{
+			"dgx-a100", "X NV12 NV12 NV12 NV12 NV12 NV12 NV12",
+			strings.Fields("PXB PXB SYS SYS SYS SYS SYS SYS SYS SYS SYS SYS"),
+		},
+		{
+			"dgx-h100", "X NV18 NV18 NV18 NV18 NV18 NV18 NV18",
+			strings.Fields("PXB NODE NODE NODE NODE NODE SYS SYS SYS SYS SYS SYS"),
+		},
 		{"pcie-8gpu", "X PIX NODE NODE SYS SYS SYS SYS", []string{"PIX", "SYS"}},
 		{"cloud-8gpu-vm", "X NODE NODE NODE SYS SYS SYS SYS", []string{"NODE"}},
 		{"mi300x", "X XGMI XGMI XGMI XGMI XGMI XGMI XGMI", strings.Fields("PXB NODE NODE NODE SYS SYS SYS SYS")},

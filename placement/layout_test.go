@@ -108,10 +108,20 @@ func TestCount(t *testing.T) {
 			[]int{2, 4},
 			"6 ranks: one per usable CPU (2 nodes)", nil,
 		},
-		{"gpu", Request{PerNode: PerNode{Kind: PerNodeGPU}}, []Machine{gpuMachine(1)}, []int{1},
-			"1 rank: one per GPU (1 GPU)", nil},
-		{"auto with GPUs", Request{PerNode: PerNode{Kind: PerNodeAuto}}, []Machine{gpuMachine(2)}, []int{2},
-			"2 ranks: one per GPU (2 GPUs)", nil},
+		{
+			"gpu",
+			Request{PerNode: PerNode{Kind: PerNodeGPU}},
+			[]Machine{gpuMachine(1)},
+			[]int{1},
+			"1 rank: one per GPU (1 GPU)", nil,
+		},
+		{
+			"auto with GPUs",
+			Request{PerNode: PerNode{Kind: PerNodeAuto}},
+			[]Machine{gpuMachine(2)},
+			[]int{2},
+			"2 ranks: one per GPU (2 GPUs)", nil,
+		},
 		{
 			"auto without GPUs",
 			Request{PerNode: PerNode{Kind: PerNodeAuto}},
@@ -149,12 +159,24 @@ func TestCountErrors(t *testing.T) {
 		want     string
 	}{
 		{"no node", Request{}, nil, "no node to place ranks on"},
-		{"numbers", Request{Ranks: -1, PerNode: PerNode{Kind: PerNodeFixed}}, []Machine{{}},
-			"-np -1: a job has at least one rank\n--nproc-per-node 0: a node gets at least one rank"},
-		{"gpu without, on several nodes", Request{PerNode: gpu, Hosts: []string{"a", "b"}}, []Machine{{}, {}},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable on a (none found); give a number, cpu or auto"},
-		{"gpu without", Request{PerNode: gpu}, []Machine{{}},
-			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (none found); give a number, cpu or auto"},
+		{
+			"numbers",
+			Request{Ranks: -1, PerNode: PerNode{Kind: PerNodeFixed}},
+			[]Machine{{}},
+			"-np -1: a job has at least one rank\n--nproc-per-node 0: a node gets at least one rank",
+		},
+		{
+			"gpu without, on several nodes",
+			Request{PerNode: gpu, Hosts: []string{"a", "b"}},
+			[]Machine{{}, {}},
+			"PET_NPROC_PER_NODE=gpu: no GPU is usable on a (none found); give a number, cpu or auto",
+		},
+		{
+			"gpu without",
+			Request{PerNode: gpu},
+			[]Machine{{}},
+			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (none found); give a number, cpu or auto",
+		},
 		{
 			"gpu, hidden",
 			Request{PerNode: gpu, Visible: VisibilityOf([]string{"CUDA_VISIBLE_DEVICES=-1"})},
@@ -169,8 +191,12 @@ func TestCountErrors(t *testing.T) {
 			"PET_NPROC_PER_NODE=gpu: no GPU is usable here (NVIDIA GPUs on the PCI bus: 4; none is served by the vendor's " +
 				"compute driver (is it loaded?)); give a number, cpu or auto",
 		},
-		{"cpu, not known", Request{PerNode: PerNode{Kind: PerNodeCPU}}, []Machine{{}},
-			"--nproc-per-node cpu: the usable CPUs of node 0 are not known; give a number"},
+		{
+			"cpu, not known",
+			Request{PerNode: PerNode{Kind: PerNodeCPU}},
+			[]Machine{{}},
+			"--nproc-per-node cpu: the usable CPUs of node 0 are not known; give a number",
+		},
 		{
 			"contradiction",
 			Request{Ranks: 3, PerNode: PerNode{Kind: PerNodeFixed, N: 2}},

@@ -29,8 +29,10 @@ func TestUsableCPUsAndThreads(t *testing.T) {
 		{"quota", cpuMachine(8, 1.5), 1, "1.5 of 8 CPUs by cgroup quota", map[int]int{1: 1, 2: 1}},
 		{"quota below one CPU", cpuMachine(8, 0.2), 1, "0.2 of 8 CPUs by cgroup quota", map[int]int{1: 1}},
 		{"quota above the CPUs", cpuMachine(2, 16), 2, "2 CPUs", map[int]int{1: 2, 2: 1}},
-		{"quota is shared before it is rounded", cpuMachine(8, 5.5), 5, "5.5 of 8 CPUs by cgroup quota",
-			map[int]int{1: 5, 2: 2}},
+		{
+			"quota is shared before it is rounded", cpuMachine(8, 5.5), 5, "5.5 of 8 CPUs by cgroup quota",
+			map[int]int{1: 5, 2: 2},
+		},
 		{"large", cpuMachine(224, 0), 224, "224 CPUs", map[int]int{8: 28}},
 	}
 	for _, test := range tests {

@@ -70,10 +70,14 @@ var (
 		"ppr:1:socket", "ppr:2:socket", "ppr:2:numa", "ppr:1:core", "ppr:2:core", "ppr:3:l3cache", "ppr:1:hwthread",
 		"ppr:2:socket:pe=2", "ppr:4:node",
 	}
-	oracleBinds = []string{"", "none", "hwthread", "core", "l2cache", "l3cache", "numa", "socket",
-		"core:overload-allowed", "socket:overload-allowed"}
-	oracleRanks = []string{"", "slot", "node", "socket", "numa", "core", "hwthread", "socket:span", "socket:fill",
-		"numa:fill", "core:fill", "l3cache"}
+	oracleBinds = []string{
+		"", "none", "hwthread", "core", "l2cache", "l3cache", "numa", "socket",
+		"core:overload-allowed", "socket:overload-allowed",
+	}
+	oracleRanks = []string{
+		"", "slot", "node", "socket", "numa", "core", "hwthread", "socket:span", "socket:fill",
+		"numa:fill", "core:fill", "l3cache",
+	}
 	oracleSizes = []int{1, 2, 3, 4, 5, 6, 8, 12, 16}
 )
 

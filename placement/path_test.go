@@ -44,8 +44,10 @@ func TestPathBetween(t *testing.T) {
 }
 
 func TestPathBetweenGPUs(t *testing.T) {
-	a := GPU{PCI: "a", Bus: at(0, "pci0000:15/0000:15:01.0/a"),
-		Links: []Link{{Peer: "b", Kind: "nvlink", Count: 18}, {Peer: "c", Kind: "nvlink"}}}
+	a := GPU{
+		PCI: "a", Bus: at(0, "pci0000:15/0000:15:01.0/a"),
+		Links: []Link{{Peer: "b", Kind: "nvlink", Count: 18}, {Peer: "c", Kind: "nvlink"}},
+	}
 	b := GPU{PCI: "b", Bus: at(1, "pci0000:80/b")}
 	c := GPU{PCI: "c", Bus: at(1, "pci0000:80/c")}
 	amd := GPU{PCI: "d", Links: []Link{{Peer: "a", Kind: "xgmi", Count: 1}}}

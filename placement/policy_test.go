@@ -80,12 +80,16 @@ func samplePolicies() map[string]Request {
 		return r
 	}
 	policies := map[string]Request{"default": {}}
-	for _, object := range []string{"slot", "node", "numa", "package", "l3cache", "l2cache", "core", "hwthread", "gpu",
-		"ppr:64:node", "ppr:8:package", "ppr:16:numa:span", "ppr:1:core", "ppr:8:gpu", "package:pe=2", "slot:pe=3", ":span"} {
+	for _, object := range []string{
+		"slot", "node", "numa", "package", "l3cache", "l2cache", "core", "hwthread", "gpu",
+		"ppr:64:node", "ppr:8:package", "ppr:16:numa:span", "ppr:1:core", "ppr:8:gpu", "package:pe=2", "slot:pe=3", ":span",
+	} {
 		policies["map-by "+object] = parse(object, "", "")
 	}
-	for _, object := range []string{"none", "board", "core", "hwthread", "l3cache", "numa", "package", "core:2",
-		"core:overload-allowed", "user:0+1"} {
+	for _, object := range []string{
+		"none", "board", "core", "hwthread", "l3cache", "numa", "package", "core:2",
+		"core:overload-allowed", "user:0+1",
+	} {
 		policies["bind-to "+object] = parse("", object, "")
 	}
 	policies["map-by numa, bind-to core"] = parse("numa", "core", "")
@@ -309,16 +313,25 @@ func TestShareExamples(t *testing.T) {
 		{"two packages", Request{Ranks: 1}, []string{""}, 128, nil},
 		{"two packages", Request{Ranks: 2}, []string{"0-31,64-95", "32-63,96-127"}, 64, nil},
 		{"two packages", Request{Ranks: 3}, []string{"0-15,64-79", "16-31,80-95", "32-48,96-112"}, 32, nil},
-		{"many caches", Request{Ranks: 4}, []string{"0-31,128-159", "32-63,160-191", "64-95,192-223", "96-127,224-255"},
-			64, nil},
+		{
+			"many caches",
+			Request{Ranks: 4},
+			[]string{"0-31,128-159", "32-63,160-191", "64-95,192-223", "96-127,224-255"},
+			64, nil,
+		},
 		{"sub-NUMA", Request{Ranks: 7}, []string{"0-5", "6-11", "12-17", "18-23", "24-29", "30-35", "36-41"}, 6, nil},
 		{"four small packages", Request{Ranks: 3}, []string{"0-3", "4-7", "8-11"}, 4, nil},
 		{"hybrid", Request{Ranks: 2}, []string{"0-5", "6-12"}, 6, nil},
 		{"quota", Request{Ranks: 2}, []string{"0-7", "8-15"}, 1, nil},
 		{"isolated", Request{Ranks: 2}, []string{"4-15", "16-29"}, 12, nil},
 		{"half cores", Request{Ranks: 2}, []string{"1,3,5-7", "9,12-15"}, 5, nil},
-		{"laptop", Request{Ranks: 5}, []string{"", "", "", "", ""}, 1,
-			[]string{"5 ranks share 4 cores: they are not bound to CPUs"}},
+		{
+			"laptop",
+			Request{Ranks: 5},
+			[]string{"", "", "", "", ""},
+			1,
+			[]string{"5 ranks share 4 cores: they are not bound to CPUs"},
+		},
 		{"one CPU", Request{Ranks: 2}, []string{"", ""}, 1, []string{"2 ranks share 1 CPU: they are not bound to CPUs"}},
 		{"DGX H100", Request{Ranks: 4}, []string{"0-13,112-125", "14-27,126-139", "28-41,140-153", "42-55,154-167"}, 28, nil},
 		{

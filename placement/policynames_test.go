@@ -31,8 +31,10 @@ func TestPolicyNames(t *testing.T) {
 		{"numa", "", "", true, [3]string{"BYNUMA", "NUMA", "NUMA:IF-SUPPORTED"}},
 		{"numa:pe=2", "slot", "", true, [3]string{"BYNUMA", "SLOT", "CORE:IF-SUPPORTED"}},
 		{"numa", "span", "core", true, [3]string{"BYNUMA", "SPAN", "CORE"}},
-		{"package:nooversubscribe:span", "fill", "", true,
-			[3]string{"BYPACKAGE:NOOVERSUBSCRIBE:SPAN", "FILL", "PACKAGE:IF-SUPPORTED"}},
+		{
+			"package:nooversubscribe:span", "fill", "", true,
+			[3]string{"BYPACKAGE:NOOVERSUBSCRIBE:SPAN", "FILL", "PACKAGE:IF-SUPPORTED"},
+		},
 		{"dist", "", "", true, [3]string{"MINDIST", "SLOT", "CORE:IF-SUPPORTED"}},
 		{"gpu", "", "", true, [3]string{"BYGPU", "GPU", "CORE:IF-SUPPORTED"}},
 	}

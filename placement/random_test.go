@@ -97,8 +97,10 @@ func TestMapWhereLittleIsKnown(t *testing.T) {
 }
 
 func FuzzWishes(f *testing.F) {
-	for _, seed := range []string{"ppr:2:socket:pe=2,span", "dist:mlx5_0", ":oversubscribe", "user:0+2,1", "core:2",
-		"numa:fill", "2,4-7", "0-65535", "free", "rank 0=+n0 slot=0:*;1:0"} {
+	for _, seed := range []string{
+		"ppr:2:socket:pe=2,span", "dist:mlx5_0", ":oversubscribe", "user:0+2,1", "core:2",
+		"numa:fill", "2,4-7", "0-65535", "free", "rank 0=+n0 slot=0:*;1:0",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

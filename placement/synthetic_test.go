@@ -79,8 +79,10 @@ func withGPUs(m Machine, nodes ...int) Machine {
 	m.GPUs = nil
 	for i, node := range nodes {
 		address := fmt.Sprintf("0000:%02x:00.0", 16+i)
-		m.GPUs = append(m.GPUs, GPU{Index: i, PCI: address, Vendor: NVIDIA, UUID: fmt.Sprintf("GPU-%d", i),
-			Bus: &Bus{Address: address, Node: node}})
+		m.GPUs = append(m.GPUs, GPU{
+			Index: i, PCI: address, Vendor: NVIDIA, UUID: fmt.Sprintf("GPU-%d", i),
+			Bus: &Bus{Address: address, Node: node},
+		})
 	}
 	return m
 }

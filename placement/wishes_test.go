@@ -112,31 +112,45 @@ func TestWishErrors(t *testing.T) {
 		want  string
 	}{
 		{mapBy, "", "--map-by: a value is missing; known are slot, node, gpu, nic, dist, " + parts + ", ppr:N:OBJECT"},
-		{mapBy, "sokcet",
-			`--map-by sokcet: unknown object "sokcet" (did you mean socket?); known are slot, node, gpu, nic, dist, ` + parts},
+		{
+			mapBy, "sokcet",
+			`--map-by sokcet: unknown object "sokcet" (did you mean socket?); known are slot, node, gpu, nic, dist, ` + parts,
+		},
 		{mapBy, "n", `--map-by n: unknown object "n"; known are slot, node, gpu, nic, dist, ` + parts},
 		{mapBy, "ppr:2", "--map-by ppr:2: ppr is written ppr:N:OBJECT, such as ppr:2:package"},
 		{mapBy, "ppr:two:node", `--map-by ppr:two:node: ranks per object: "two" is no number from 1 to 1048576`},
 		{mapBy, "ppr:2:slot", `--map-by ppr:2:slot: unknown object "slot"; known are node, gpu, nic, ` + parts},
 		{mapBy, "numa:pe=0", `--map-by numa:pe=0: pe: "0" is no number from 1 to 1048576`},
-		{mapBy, "numa:spam",
-			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known are span, oversubscribe, nooversubscribe, pe=N`},
-		{mapBy, "core:pe=2",
-			"--map-by core:pe=2: pe=2 CPUs are more than the 1 of a core; map by a larger object, or with slot:pe=2"},
-		{mapBy, "core:oversubscribe,nooversubscribe",
-			"--map-by core:oversubscribe,nooversubscribe: oversubscribe and nooversubscribe contradict each other"},
+		{
+			mapBy, "numa:spam",
+			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known are span, oversubscribe, nooversubscribe, pe=N`,
+		},
+		{
+			mapBy, "core:pe=2",
+			"--map-by core:pe=2: pe=2 CPUs are more than the 1 of a core; map by a larger object, or with slot:pe=2",
+		},
+		{
+			mapBy, "core:oversubscribe,nooversubscribe",
+			"--map-by core:oversubscribe,nooversubscribe: oversubscribe and nooversubscribe contradict each other",
+		},
 		{bindTo, "", `--bind-to : unknown object ""; known are none, board, machine, ` + parts},
 		{bindTo, "gpu", `--bind-to gpu: unknown object "gpu"; known are none, board, machine, ` + parts},
-		{bindTo, "core:overload",
-			`--bind-to core:overload: unknown modifier "overload"; known are overload-allowed, if-supported, N`},
+		{
+			bindTo, "core:overload",
+			`--bind-to core:overload: unknown modifier "overload"; known are overload-allowed, if-supported, N`,
+		},
 		{bindTo, "user:0+x", `--bind-to user:0+x: CPU list "0,x": "x" is not a CPU number below 65536`},
 		{bindTo, "user:", "--bind-to user:: a rank's list is empty"},
 		{rankBy, "", `--rank-by : unknown object ""; known are slot, node, gpu, nic, ` + parts},
-		{chosenGPUs, "1,free",
-			`--gpus 1,free: "free" is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free`},
+		{
+			chosenGPUs, "1,free",
+			`--gpus 1,free: "free" is no number or range of GPUs; known are numbers (2,4,7), ranges (0-3) and free`,
+		},
 		{chosenGPUs, "1,0-2", "--gpus 1,0-2: GPU 1 is named twice"},
-		{numaBinding, "exclusiv",
-			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known are node, socket, exclusive, core-complex`},
+		{
+			numaBinding, "exclusiv",
+			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known are node, socket, exclusive, core-complex`,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.want, func(t *testing.T) { assert.EqualError(t, test.parse(test.value), test.want) })
@@ -169,61 +183,111 @@ func TestImpossibleWishes(t *testing.T) {
 		req     Request
 		want    string
 	}{
-		{"two packages", wish(2, "package:pe=33", ""),
-			"--map-by package:pe=33: pe=33 is more than the 32 cores of package 0 of node 0"},
+		{
+			"two packages", wish(2, "package:pe=33", ""),
+			"--map-by package:pe=33: pe=33 is more than the 32 cores of package 0 of node 0",
+		},
 		{"two packages", wish(5, "ppr:2:package", ""), "-np 5 is more than --map-by ppr:2:package allows: 4 ranks on 1 node"},
 		{"two packages", wish(65, "core", "core"), "--bind-to core: more ranks than room on node 0: core 0 has room for 1; " +
 			"use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none"},
 		{"two packages", wish(3, "slot:pe=30", ""), "--map-by slot:pe=30: more ranks with 30 CPUs each than room on node " +
 			"0: core 63 has room for 1; use fewer ranks, or --bind-to core:overload-allowed, or --bind-to none"},
-		{"two packages", wish(2, "l2cache", ""),
-			"--map-by l2cache: node 0 tells of no L2 caches; it has 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads"},
+		{
+			"two packages", wish(2, "l2cache", ""),
+			"--map-by l2cache: node 0 tells of no L2 caches; it has 2 packages, 2 NUMA nodes, 64 cores, 128 hardware threads",
+		},
 		{"two packages", wish(2, "gpu", ""), "--map-by gpu: node 0 has no GPU that may be used"},
 		{"two packages", wish(2, "nic", ""), "--map-by nic: node 0 has no NIC that is up, of 0"},
-		{"two packages", wish(2, "dist:mlx5_0", ""),
-			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; its NICs are none`},
-		{"two packages", wish(2, "numa:pe=2", "numa"),
-			"--map-by numa:pe=2: pe=2 binds ranks to cores: it does not go with --bind-to numa"},
-		{"laptop", wish(9, "core:nooversubscribe", ""),
-			"--map-by core:nooversubscribe: 9 ranks are more than the 8 CPUs of node 0"},
+		{
+			"two packages", wish(2, "dist:mlx5_0", ""),
+			`--map-by dist:mlx5_0: node 0 has no device "mlx5_0" to be near to; its NICs are none`,
+		},
+		{
+			"two packages", wish(2, "numa:pe=2", "numa"),
+			"--map-by numa:pe=2: pe=2 binds ranks to cores: it does not go with --bind-to numa",
+		},
+		{
+			"laptop", wish(9, "core:nooversubscribe", ""),
+			"--map-by core:nooversubscribe: 9 ranks are more than the 8 CPUs of node 0",
+		},
 		{"laptop", wish(2, "core", "user:0,9"), "--bind-to user:0,9: the CPUs 9 are not allowed on node 0; allowed are 0-7"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: 5}, "--cpus-per-rank 5: 2 ranks × 3 are 6 cores, node 0 has 4 (8 CPUs)"},
 		{"laptop", Request{Ranks: 2, CPUsPerRank: -1}, "--cpus-per-rank -1: a rank has at least one CPU"},
 		{"laptop", Request{Ranks: 1, GPUsPerRank: 1}, "--gpus-per-rank 1: 1 rank × 1 is 1 GPU, node 0 has 0"},
 		{"DGX H100", Request{Ranks: 3, GPUsPerRank: 4}, "--gpus-per-rank 4: 3 ranks × 4 are 12 GPUs, node 0 has 8"},
-		{"DGX H100", Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}},
+		{
+			"DGX H100",
+			Request{GPUsPerRank: 2, MapBy: MapBy{PPR: 1, Object: ByGPU}},
 			"--map-by ppr:1:gpu and --gpus-per-rank 2 both say how many GPUs a rank has; --map-by gpu --gpus-per-rank 2 gives " +
-				"each its own"},
-		{"two packages", Request{Ranks: 2, CPUsPerRank: 4, MapBy: MapBy{Object: ByThread}},
-			"--cpus-per-rank 4: --map-by hwthread:pe=4: pe=4 is more than the 1 hardware threads of hardware thread 0 of node 0"},
-		{"DGX H100", Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 9}}},
-			"--gpus 2,9: node 0 has no GPU 9; it has 8 GPUs (0-7)"},
-		{"DGX H100", Request{Ranks: 3, GPUs: GPUChoice{Indices: []int{2, 4}}},
-			"--gpus 2,4: 3 ranks are more than the 2 GPUs of node 0 (of 8)"},
-		{"laptop", Request{Ranks: 1, GPUs: GPUChoice{Free: true}},
-			"--gpus free: node 0 has no GPU: leave --gpus out to place ranks on CPUs"},
-		{"DGX H100",
+				"each its own",
+		},
+		{
+			"two packages",
+			Request{Ranks: 2, CPUsPerRank: 4, MapBy: MapBy{Object: ByThread}},
+			"--cpus-per-rank 4: --map-by hwthread:pe=4: pe=4 is more than the 1 hardware threads of hardware thread 0 of node 0",
+		},
+		{
+			"DGX H100",
+			Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 9}}},
+			"--gpus 2,9: node 0 has no GPU 9; it has 8 GPUs (0-7)",
+		},
+		{
+			"DGX H100",
+			Request{Ranks: 3, GPUs: GPUChoice{Indices: []int{2, 4}}},
+			"--gpus 2,4: 3 ranks are more than the 2 GPUs of node 0 (of 8)",
+		},
+		{
+			"laptop",
+			Request{Ranks: 1, GPUs: GPUChoice{Free: true}},
+			"--gpus free: node 0 has no GPU: leave --gpus out to place ranks on CPUs",
+		},
+		{
+			"DGX H100",
 			Request{Ranks: 1, GPUs: GPUChoice{Free: true}, Visible: VisibilityOf([]string{"CUDA_VISIBLE_DEVICES=-1"})},
 			"--gpus free: node 0 has no GPU that may be used (CUDA_VISIBLE_DEVICES=-1 hides all of 8 GPUs): leave --gpus out " +
-				"to place ranks on CPUs"},
-		{"laptop", Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 4}}},
-			"--gpus 2,4: node 0 has no GPU: leave --gpus out to place ranks on CPUs"},
-		{"laptop", Request{Ranks: 2, GPUsPerRank: 1, GPUs: GPUChoice{Free: true}},
-			"--gpus free: node 0 has no GPU: leave --gpus out to place ranks on CPUs"},
-		{"two packages", wish(0, "ppr:1048576:package", ""),
-			"--map-by ppr:1048576:package: 2097152 ranks are more than the 1048576 that a job may have"},
-		{"DGX H100", Request{Ranks: 65, NUMABinding: NUMAExclusive, MapBy: MapBy{Object: ByCore}},
-			"--numa-binding exclusive says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank"},
-		{"all GPUs at one", Request{Ranks: 9, NUMABinding: NUMAExclusive, GPUsPerRank: 0},
-			"--numa-binding exclusive: 5 ranks on the 4 cores of NUMA node 0 of node 0"},
-		{"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "b", Line: 3}}}}),
-			`f line 3, rank 0: host "b" is none of the job's: a; +n0 is the first`},
-		{"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a", Slots: "1-4", Line: 3}}}}),
-			`f line 3, rank 0: slot=1-4: core "1-4" is none of the 4 cores (0-3) of node`},
-		{"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "+n0", Slots: "1:0", Line: 3}}}}),
-			`f line 3, rank 0: slot=1:0: package "1" is none of the 1 of a (0-0)`},
-		{"laptop", Request{Ranks: 2, RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a"}}}},
-			"-np 2: f has places for 1 rank"},
+				"to place ranks on CPUs",
+		},
+		{
+			"laptop",
+			Request{Ranks: 2, GPUs: GPUChoice{Indices: []int{2, 4}}},
+			"--gpus 2,4: node 0 has no GPU: leave --gpus out to place ranks on CPUs",
+		},
+		{
+			"laptop",
+			Request{Ranks: 2, GPUsPerRank: 1, GPUs: GPUChoice{Free: true}},
+			"--gpus free: node 0 has no GPU: leave --gpus out to place ranks on CPUs",
+		},
+		{
+			"two packages", wish(0, "ppr:1048576:package", ""),
+			"--map-by ppr:1048576:package: 2097152 ranks are more than the 1048576 that a job may have",
+		},
+		{
+			"DGX H100",
+			Request{Ranks: 65, NUMABinding: NUMAExclusive, MapBy: MapBy{Object: ByCore}},
+			"--numa-binding exclusive says where ranks run: it does not go with --map-by, --bind-to or --cpus-per-rank",
+		},
+		{
+			"all GPUs at one",
+			Request{Ranks: 9, NUMABinding: NUMAExclusive, GPUsPerRank: 0},
+			"--numa-binding exclusive: 5 ranks on the 4 cores of NUMA node 0 of node 0",
+		},
+		{
+			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "b", Line: 3}}}}),
+			`f line 3, rank 0: host "b" is none of the job's: a; +n0 is the first`,
+		},
+		{
+			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a", Slots: "1-4", Line: 3}}}}),
+			`f line 3, rank 0: slot=1-4: core "1-4" is none of the 4 cores (0-3) of node`,
+		},
+		{
+			"laptop", hosts(Request{RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "+n0", Slots: "1:0", Line: 3}}}}),
+			`f line 3, rank 0: slot=1:0: package "1" is none of the 1 of a (0-0)`,
+		},
+		{
+			"laptop",
+			Request{Ranks: 2, RankFile: &RankFile{From: "f", Lines: []RankLine{{Host: "a"}}}},
+			"-np 2: f has places for 1 rank",
+		},
 		{"", wish(2, "core", ""), "--map-by core: the topology of node 0 is not known"},
 		{"", Request{Ranks: 1, NUMABinding: NUMANodeBinding}, "--numa-binding node: the topology of node 0 is not known"},
 	}
@@ -238,11 +302,15 @@ func TestImpossibleWishes(t *testing.T) {
 // withNICs gives a machine an RDMA device at each of some NUMA nodes.
 func withNICs(m Machine, nodes ...int) Machine {
 	topology := *m.Topology
-	topology.NICs = []NIC{{Name: "eno1", Kind: Ethernet, Interface: "eno1", Up: true, Bus: &Bus{Node: 0}},
-		{Name: "docker0", Kind: Virtual, Up: true}}
+	topology.NICs = []NIC{
+		{Name: "eno1", Kind: Ethernet, Interface: "eno1", Up: true, Bus: &Bus{Node: 0}},
+		{Name: "docker0", Kind: Virtual, Up: true},
+	}
 	for i, node := range nodes {
-		topology.NICs = append(topology.NICs, NIC{Name: fmt.Sprintf("mlx5_%d", i), Kind: InfiniBand, Up: i != 2,
-			Bus: &Bus{Node: node}})
+		topology.NICs = append(topology.NICs, NIC{
+			Name: fmt.Sprintf("mlx5_%d", i), Kind: InfiniBand, Up: i != 2,
+			Bus: &Bus{Node: node},
+		})
 	}
 	m.Topology = &topology
 	return m

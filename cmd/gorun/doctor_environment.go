@@ -11,8 +11,10 @@ import (
 )
 
 // harmless are problems of settings with which jobs run as they would without.
-var harmless = []nccl.Problem{nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion,
-	nccl.ProblemPrefix}
+var harmless = []nccl.Problem{
+	nccl.ProblemLegacy, nccl.ProblemDefault, nccl.ProblemDebugging, nccl.ProblemVersion,
+	nccl.ProblemPrefix,
+}
 
 // judgeEnvironment has the hosts know what gorun env --lint says of the settings that
 // ranks would find there: of this environment, which all inherit, once; of the libraries'

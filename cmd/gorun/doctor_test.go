@@ -65,8 +65,10 @@ func TestDiagnosisIsShort(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Limits: map[string]doctor.Limit{}})
 	}
 	for i := range 30 {
-		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
-			Evidence: "evidence", Fix: "repair it"})
+		c.Remarks = append(c.Remarks, doctor.Remark{
+			Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
+			Evidence: "evidence", Fix: "repair it",
+		})
 		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
 	}
 	findings := doctor.Judge(c)
@@ -97,8 +99,10 @@ func TestDiagnosisIsShort(t *testing.T) {
 // line.
 func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("many words ", 12))
-	c := &doctor.Cluster{Asked: 1,
-		Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}}}
+	c := &doctor.Cluster{
+		Asked:   1,
+		Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
+	}
 	findings := doctor.Judge(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()
 	for line := range strings.Lines(text) {
@@ -137,8 +141,10 @@ func TestDoctorAgain(t *testing.T) {
 func TestDiagnosisOfManyHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Wished: "./trainer"}
 	for i := range 8 {
-		h := &doctor.Host{Name: fmt.Sprint("n", i+1), Gorun: "v1",
-			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}}}
+		h := &doctor.Host{
+			Name: fmt.Sprint("n", i+1), Gorun: "v1",
+			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: 200}},
+		}
 		h.Clock = &doctor.Clock{Ahead: 2 + float64(i)/10}
 		h.Shm = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
 		h.Leftovers = []doctor.Process{{PID: 100 + i, Name: "trainer"}}

@@ -219,8 +219,10 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 		for _, s := range nccl.ParseConf(text) {
 			if !set[s.Name] {
 				set[s.Name] = true
-				all = append(all, confVariable{Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(),
-					File: file, Line: s.Line})
+				all = append(all, confVariable{
+					Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(),
+					File: file, Line: s.Line,
+				})
 			}
 		}
 	}

@@ -44,8 +44,12 @@ func TestHostileFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
 			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-			for _, words := range [][]string{{"explain", file}, {"env", "--lint", file, "--library", "none"},
-				{"topo", "--from", filepath.Dir(file)}, {"topo", "--rankfile", file}} {
+			for _, words := range [][]string{
+				{"explain", file},
+				{"env", "--lint", file, "--library", "none"},
+				{"topo", "--from", filepath.Dir(file)},
+				{"topo", "--rankfile", file},
+			} {
 				var before, after runtime.MemStats
 				var stdout, stderr bytes.Buffer
 				runtime.ReadMemStats(&before)

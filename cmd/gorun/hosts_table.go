@@ -89,8 +89,10 @@ func (t *hostTable) differs(p property) bool {
 
 // key is the same for hosts that are alike.
 func (t *hostTable) key(h launcher.HostReport) string {
-	words := []string{fmt.Sprint(h.Reached, answered(h)), h.Step,
-		fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1)}
+	words := []string{
+		fmt.Sprint(h.Reached, answered(h)), h.Step,
+		fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1),
+	}
 	for _, p := range t.report.Problems {
 		if !p.Remark && slices.Contains(p.Hosts, h.Name) {
 			words = append(words, p.Text)

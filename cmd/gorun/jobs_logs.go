@@ -17,8 +17,10 @@ func (r *jobsRequest) logs() error {
 	if err != nil {
 		return err
 	}
-	a, err := f.Ask(context.Background(), registry.Question{Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow,
-		Tail: r.Tail})
+	a, err := f.Ask(context.Background(), registry.Question{
+		Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow,
+		Tail: r.Tail,
+	})
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,10 @@ func found(ids ...string) *jobsRequest {
 
 func TestNamesOfJobs(t *testing.T) {
 	r := found("7f3a00000001", "7f3b00000001", "9a0000000001")
-	for name, want := range map[string]string{"9": "9a0000000001", "7f3A": "7f3a00000001",
-		"7f3b00000001": "7f3b00000001"} {
+	for name, want := range map[string]string{
+		"9": "9a0000000001", "7f3A": "7f3a00000001",
+		"7f3b00000001": "7f3b00000001",
+	} {
 		f, err := r.named(name)
 		assert.NoError(t, err, name)
 		assert.Equal(t, want, f.ID)
@@ -90,8 +92,10 @@ func TestJobEndsMeanwhile(t *testing.T) {
 }
 
 func TestWhatNCCLSays(t *testing.T) {
-	said := registry.NCCL{ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"},
-		Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`)}
+	said := registry.NCCL{
+		ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"},
+		Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`),
+	}
 	answer := func(_ context.Context, q registry.Question, send func(any) error) {
 		if q.Ask == registry.AskNCCL {
 			_ = send(said)
@@ -135,9 +139,11 @@ var moment = time.Unix(1_000_000, 0)
 // ranks are those of a job that has used so much CPU time, in seconds, and printed so
 // many bytes.
 func ranks(at time.Duration, used ...float64) registry.Job {
-	j := registry.Job{ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"},
+	j := registry.Job{
+		ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"},
 		PID: 7, Hosts: []string{"n1", "n2", "n3"}, NumRanks: len(used), Running: len(used),
-		Began: moment.Add(-14 * time.Minute), At: moment.Add(at)}
+		Began: moment.Add(-14 * time.Minute), At: moment.Add(at),
+	}
 	for i, u := range used {
 		j.Ranks = append(j.Ranks, registry.Rank{
 			Rank: i, Host: "n\x07", PID: 100 + i, State: "running", CPU: new(time.Duration(u * float64(time.Second))),
@@ -265,12 +271,16 @@ func TestGPUsOfRanks(t *testing.T) {
 }
 
 func TestSizesAndTimes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K",
-		3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T"} {
+	for n, want := range map[int64]string{
+		0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K",
+		3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T",
+	} {
 		assert.Equal(t, want, size(&n))
 	}
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m",
-		125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h"} {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m",
+		125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h",
+	} {
 		assert.Equal(t, want, age(d))
 	}
 	assert.Equal(t, []string{"-", "-"}, []string{size(nil), cpuTime(nil)})

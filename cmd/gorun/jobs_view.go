@@ -31,8 +31,10 @@ func (v jobView) jobs(jobs []jobAnswer, short func(id string) string) []string {
 			rows = append(rows, []string{short(j.ID), "no answer", "", "", "", ""})
 			continue
 		}
-		rows = append(rows, []string{short(j.ID), state(j.Job), jobRanks(j.Job), printable.Text(job.FoldHosts(j.Hosts)),
-			age(j.At.Sub(j.Began)), programOf(j.Job)})
+		rows = append(rows, []string{
+			short(j.ID), state(j.Job), jobRanks(j.Job), printable.Text(job.FoldHosts(j.Hosts)),
+			age(j.At.Sub(j.Began)), programOf(j.Job),
+		})
 	}
 	return v.table(rows)
 }
@@ -70,8 +72,10 @@ func (v jobView) ranks(j registry.Job, use []rankUse, gpus gpuLoads) []string {
 	rows := [][]string{head}
 	var behind [][]string // stands first
 	for i, r := range j.Ranks {
-		row := []string{strconv.Itoa(r.Rank), printable.Text(r.Host), strconv.Itoa(r.PID), rankState(r), cpuTime(r.CPU),
-			size(r.Memory), size(r.Output), printable.Text(r.Last)}
+		row := []string{
+			strconv.Itoa(r.Rank), printable.Text(r.Host), strconv.Itoa(r.PID), rankState(r), cpuTime(r.CPU),
+			size(r.Memory), size(r.Output), printable.Text(r.Last),
+		}
 		if gpus != nil {
 			busy, memory := gpus.of(r)
 			row = slices.Insert(row, len(row)-1, busy, memory)

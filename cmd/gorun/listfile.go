@@ -20,8 +20,10 @@ func readList(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	tooLong := &fs.PathError{Op: "read", Path: name,
-		Err: fmt.Errorf("more than %d MiB, the most that a list of hosts or ranks may have", listLimit>>20)}
+	tooLong := &fs.PathError{
+		Op: "read", Path: name,
+		Err: fmt.Errorf("more than %d MiB, the most that a list of hosts or ranks may have", listLimit>>20),
+	}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > listLimit {
 		return nil, tooLong
 	}

@@ -20,8 +20,11 @@ func TestRanksAsOtherLaunchersListThem(t *testing.T) {
 	}
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	ends := []job.RankEnd{{Rank: 0}, {Rank: 1, Code: 137, Signal: syscall.SIGKILL},
-		{Rank: 2, Code: 139, Signal: syscall.SIGSEGV, Core: true}}
+	ends := []job.RankEnd{
+		{Rank: 0},
+		{Rank: 1, Code: 137, Signal: syscall.SIGKILL},
+		{Rank: 2, Code: 139, Signal: syscall.SIGSEGV, Core: true},
+	}
 	require.Equal(t, "[mpiexec@"+host+"] Exit codes: [n1] 0,139\n[n2] 9\n", exitCodes(p, ends))
 	require.Equal(t, []string{
 		"(rank, host, exe, pid) = (0, n1, /bin/a, 7)", "(rank, host, exe, pid) = (1, n2, /bin/a, 8)",

@@ -20,10 +20,14 @@ func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (tabl
 	m, err := placement.Example(example)
 	require.NoError(t, err)
 	spec := job.Spec{Apps: []job.App{{Program: "app", NumRanks: ranks}}, Place: place}
-	facts := job.Facts{Host: "node", Machine: m,
-		Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1}}, TempDir: "/tmp"}
-	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart,
-		World: job.AtStart}, job.Opened{Addr: "127.0.0.1"})
+	facts := job.Facts{
+		Host: "node", Machine: m,
+		Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1}}, TempDir: "/tmp",
+	}
+	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{
+		Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart,
+		World: job.AtStart,
+	}, job.Opened{Addr: "127.0.0.1"})
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, writePlan(&out, p, false))
@@ -55,8 +59,10 @@ func TestPlanOfEightRanks(t *testing.T) {
 	require.NoError(t, writePlan(&out, p, true))
 	var read struct{ Ranks []map[string]any }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
-	for key, want := range map[string]string{"gpu": "7", "cpus": "98-111,210-223", "memories": "1",
-		"memory_policy": "bind", "reason": "14 cores of NUMA node 1, near GPU 7"} {
+	for key, want := range map[string]string{
+		"gpu": "7", "cpus": "98-111,210-223", "memories": "1",
+		"memory_policy": "bind", "reason": "14 cores of NUMA node 1, near GPU 7",
+	} {
 		assert.Equal(t, want, read.Ranks[7][key], key)
 	}
 }
@@ -78,8 +84,10 @@ func TestPlanOfManyRanks(t *testing.T) {
 // A rank need not have the variables of rank 0.
 func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 	spec := job.Spec{Apps: []job.App{{Program: "a", NumRanks: 1, Dir: "/tmp"}, {Program: "b", NumRanks: 1}}}
-	programs := []job.Program{{Path: "/bin/a", Argv: []string{"a"}, ScriptArg: 1},
-		{Path: "/bin/b", Argv: []string{"b"}, ScriptArg: 1}}
+	programs := []job.Program{
+		{Path: "/bin/a", Argv: []string{"a"}, ScriptArg: 1},
+		{Path: "/bin/b", Argv: []string{"b"}, ScriptArg: 1},
+	}
 	for range 2 {
 		p, err := job.NewPlan(&spec, []job.Facts{{Host: "node", Programs: programs, TempDir: "/tmp"}}, job.IDs{},
 			job.Opened{})
@@ -105,14 +113,18 @@ func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) strin
 			Away:     i > 0, Interface: fmt.Sprint("eth", i), Environ: []string{"HOME=/home/there"},
 		})
 	}
-	facts[hosts-1].Programs = []job.Program{{Path: "/opt/app", Argv: []string{"/opt/app"}, ScriptArg: 1,
-		Kind: "executable"}}
+	facts[hosts-1].Programs = []job.Program{{
+		Path: "/opt/app", Argv: []string{"/opt/app"}, ScriptArg: 1,
+		Kind: "executable",
+	}}
 	spec := job.Spec{
 		Apps: []job.App{{Program: "app"}}, PerNode: job.Count{Kind: job.CountFixed, N: 8}, Place: place,
 		Environ: []string{"PATH=/bin", "HOME=/home/here", "WANDB_API_KEY=1234", "MINE=1"},
 	}
-	p, err := job.NewPlan(&spec, facts, job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart,
-		World: job.AtStart}, job.Opened{Addr: "10.0.0.1"})
+	p, err := job.NewPlan(&spec, facts, job.IDs{
+		Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart,
+		World: job.AtStart,
+	}, job.Opened{Addr: "10.0.0.1"})
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, writePlan(&out, p, false))

@@ -68,8 +68,10 @@ func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
 			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0",
 			Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
 			Clock: &launcher.ClockReport{Ahead: 0.0002, Uncertainty: 0.0004},
-			Rooms: []launcher.RoomReport{{Purpose: "cache", Free: int64(i) << 30},
-				{Purpose: "temporary files", Free: 1 << 40}},
+			Rooms: []launcher.RoomReport{
+				{Purpose: "cache", Free: int64(i) << 30},
+				{Purpose: "temporary files", Free: 1 << 40},
+			},
 			Limits:  []launcher.LimitReport{{Name: "memlock", Soft: -1}, {Name: "nofile", Soft: 1024}},
 			Program: &launcher.ProgramReport{Path: "./trainer", Size: 4096, SHA256: strings.Repeat("ab", 32)}, Dir: "/home/u",
 		})

@@ -14,8 +14,10 @@ import (
 
 // Whatever is typed reaches the program as it was, through the script and bash.
 func TestWordsSurviveTheBatchScript(t *testing.T) {
-	words := []string{"", "--", "-n", "a b", "it's", `"`, `\`, `\\n`, "$HOME", "`id`", "$(id)", "!!", "~", "*", "a\nb",
-		"a\r\nb", "\x01\x7f", "é", "\xff", "#x", "a=b", "\n#SBATCH --nodes=3"}
+	words := []string{
+		"", "--", "-n", "a b", "it's", `"`, `\`, `\\n`, "$HOME", "`id`", "$(id)", "!!", "~", "*", "a\nb",
+		"a\r\nb", "\x01\x7f", "é", "\xff", "#x", "a=b", "\n#SBATCH --nodes=3",
+	}
 	random := testneeds.Rand(t)
 	for range testneeds.Count(200, 5000) {
 		words = append(words, anyWord(random))

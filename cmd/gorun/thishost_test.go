@@ -21,8 +21,10 @@ func TestIsThisHost(t *testing.T) {
 		require.True(t, isThisHost(name), name)
 	}
 	// Addresses that documentation has for itself, and what is no address of a host.
-	for _, name := range []string{"not-" + own, "", "192.0.2.254", "2001:db8::1", "0.0.0.0", "::", "224.0.0.1",
-		"ff02::1"} {
+	for _, name := range []string{
+		"not-" + own, "", "192.0.2.254", "2001:db8::1", "0.0.0.0", "::", "224.0.0.1",
+		"ff02::1",
+	} {
 		require.False(t, isThisHost(name), name)
 	}
 }

@@ -78,8 +78,10 @@ func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error
 	place := wish.Place
 	return placement.Map(placement.Request{
 		Ranks: wish.Ranks, RanksFrom: wish.RanksFrom,
-		PerNode: placement.PerNode{Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N,
-			From: wish.PerNode.From},
+		PerNode: placement.PerNode{
+			Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N,
+			From: wish.PerNode.From,
+		},
 		MapBy: place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
 		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
 		RankFile: place.RankFile, Hosts: shownHost(place.RankFile),

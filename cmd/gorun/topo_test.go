@@ -117,8 +117,12 @@ func TestWrittenRankFileIsReadBack(t *testing.T) {
 		if name == "one" { // whose ranks are not bound
 			continue
 		}
-		for i, wish := range [][]string{{"-n", "2"}, {"-n", "4", "--map-by", "core"}, {"--map-by", "ppr:2:package"},
-			{"-n", "4", "--cpus-per-rank", "2"}} {
+		for i, wish := range [][]string{
+			{"-n", "2"},
+			{"-n", "4", "--map-by", "core"},
+			{"--map-by", "ppr:2:package"},
+			{"-n", "4", "--cpus-per-rank", "2"},
+		} {
 			file := filepath.Join(dir, fmt.Sprint(name, i))
 			words := append([]string{"gorun", "topo", "--example", name}, wish...)
 			require.Empty(t, ran(t, append(words, "--write-rankfile", file)...))

@@ -21,8 +21,10 @@ type Model struct {
 // fit finds the parameters of an operation's formula from two sizes and their times in microseconds.
 func fit(o *operation, ranks int, small int64, smallTime float64, large int64, largeTime float64) *Model {
 	n := float64(ranks)
-	m := &Model{Formula: o.formula, Source: o.source, From: [2]int64{small, large}, messages: o.messages(n),
-		moved: o.moved(n)}
+	m := &Model{
+		Formula: o.formula, Source: o.source, From: [2]int64{small, large}, messages: o.messages(n),
+		moved: o.moved(n),
+	}
 	if o.name == "allreduce" {
 		m.hops = 2 * tree(n)
 	}

@@ -58,8 +58,10 @@ func TestModelOfOddTimes(t *testing.T) {
 func TestShare(t *testing.T) {
 	r := sampleReport()
 	s := r.share(Config{Compute: time.Millisecond})
-	require.Equal(t, Share{Compute: 1000, Bytes: 1 << 20, Communication: 200, Measured: true, Part: 200.0 / 1200,
-		Most: s.Most}, *s)
+	require.Equal(t, Share{
+		Compute: 1000, Bytes: 1 << 20, Communication: 200, Measured: true, Part: 200.0 / 1200,
+		Most: s.Most,
+	}, *s)
 	require.Equal(t, "a step of 1000 us of computing and 200.0 us for 1 MiB (measured): communication takes 17 % of it",
 		s.String())
 

@@ -106,7 +106,8 @@ func (b *bench) measureRDMA(ctx context.Context, p *Path) error {
 // onBoth runs a program on the hosts of both ends and returns what the client printed. It listens on the one at a
 // free port, of which all are told.
 func (b *bench) onBoth(ctx context.Context, p *Path, server int, program string, args []string) (said string,
-	err error) {
+	err error,
+) {
 	me := slices.Index(p.ranks[:], b.group.Rank())
 	port := []int64{0}
 	if me == server {

@@ -197,7 +197,9 @@ func (b *bench) measureTCP(ctx context.Context, p *Path) (err error) {
 		streams int
 		into    *float64
 	}{
-		{opSink, 1, &p.Forth}, {opSource, 1, &p.Back}, {opSink, manyStreams, &p.ForthMany},
+		{opSink, 1, &p.Forth},
+		{opSource, 1, &p.Back},
+		{opSink, manyStreams, &p.ForthMany},
 		{opSource, manyStreams, &p.BackMany},
 	} {
 		if *flow.into, err = b.streams(ctx, p, flow.op, flow.streams); err != nil {

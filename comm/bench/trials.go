@@ -35,8 +35,10 @@ type Times struct {
 func timesOf(microseconds []float64, batch int) Times {
 	slices.Sort(microseconds)
 	n := len(microseconds)
-	t := Times{Min: microseconds[0], Median: (microseconds[(n-1)/2] + microseconds[n/2]) / 2, Max: microseconds[n-1],
-		Trials: n, Batch: batch}
+	t := Times{
+		Min: microseconds[0], Median: (microseconds[(n-1)/2] + microseconds[n/2]) / 2, Max: microseconds[n-1],
+		Trials: n, Batch: batch,
+	}
 	if t.Median > 0 {
 		t.Spread = 100 * (microseconds[n-1-(n-1)/4] - microseconds[(n-1)/4]) / t.Median
 	}

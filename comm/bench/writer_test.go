@@ -35,8 +35,10 @@ func golden(t *testing.T, name, got string) {
 func sampleReport() *Report {
 	none, some := int64(0), int64(3)
 	place := func(us, gbps float64, wrong *int64) *Place {
-		return &Place{Times: Times{Min: us * 0.9, Median: us, Max: us * 3, Spread: 12.3, Trials: 40, Batch: 7},
-			AlgBW: gbps, BusBW: gbps, Wrong: wrong}
+		return &Place{
+			Times: Times{Min: us * 0.9, Median: us, Max: us * 3, Spread: 12.3, Trials: 40, Batch: 7},
+			AlgBW: gbps, BusBW: gbps, Wrong: wrong,
+		}
 	}
 	o := operationOf("allreduce")
 	r := &Report{
@@ -114,12 +116,16 @@ func TestSVG(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0524: "0.052", 9.8765: "9.877", 12.345: "12.35", 123.45: "123.5",
-		12345.6: "12346"} {
+	for v, want := range map[float64]string{
+		0: "0", 0.0524: "0.052", 9.8765: "9.877", 12.345: "12.35", 123.45: "123.5",
+		12345.6: "12346",
+	} {
 		require.Equal(t, want, number(v))
 	}
-	for v, want := range map[int64]string{0: "0 B", 8: "8 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB",
-		25_000_000: "23.84 MiB", 1 << 42: "4 TiB"} {
+	for v, want := range map[int64]string{
+		0: "0 B", 8: "8 B", 1024: "1 KiB", 1536: "1.5 KiB", 64 << 20: "64 MiB",
+		25_000_000: "23.84 MiB", 1 << 42: "4 TiB",
+	} {
 		require.Equal(t, want, bytesText(v))
 	}
 }

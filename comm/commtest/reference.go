@@ -141,8 +141,10 @@ func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, n
 
 // drawFloat is mostly a number of middling size; one in sixteen is a corner of the format.
 func drawFloat(r *rand.Rand) float64 {
-	corners := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
-		-3e38, 1e38}
+	corners := []float64{
+		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65520, 6e-8, 1e-40,
+		-3e38, 1e38,
+	}
 	if r.IntN(16) == 0 {
 		return corners[r.IntN(len(corners))]
 	}

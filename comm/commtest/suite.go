@@ -81,8 +81,10 @@ func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
 }
 
 // sizes of blocks in elements: none, one, odd, prime, around powers of two and around what fits in a cache line.
-var sizes = []int{0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097,
-	8191, 16385}
+var sizes = []int{
+	0, 1, 2, 3, 7, 13, 14, 15, 16, 17, 28, 29, 31, 33, 63, 65, 127, 129, 509, 1023, 1025, 2047, 4097,
+	8191, 16385,
+}
 
 // everyCall makes each kind of call with each type and reduction, in groups of one to MostRanks.
 func everyCall(t *testing.T, open Open) {

@@ -15,8 +15,10 @@ import (
 var files embed.FS
 
 // fileNames are the data files in the order in which their variables are shown.
-var fileNames = [...]string{"nccl.txt", "nccl-undocumented.txt", "rccl.txt", "rocm.txt", "cuda.txt", "pytorch.txt",
-	"mpi.txt", "fabric.txt", "system.txt", "never.txt"}
+var fileNames = [...]string{
+	"nccl.txt", "nccl-undocumented.txt", "rccl.txt", "rocm.txt", "cuda.txt", "pytorch.txt",
+	"mpi.txt", "fabric.txt", "system.txt", "never.txt",
+}
 
 type records struct {
 	variables []Variable

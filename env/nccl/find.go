@@ -100,8 +100,10 @@ func (f *finder) addPython(prefix string) {
 	before := len(f.files)
 	for _, lib := range []string{"lib", "lib64"} {
 		for _, packages := range []string{"site-packages", "dist-packages"} {
-			for _, file := range []string{"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2",
-				"torch/lib/libnccl.so*", "torch/lib/librccl.so*"} {
+			for _, file := range []string{
+				"nvidia/nccl/lib/libnccl.so.2", "nvidia/*/lib/libnccl.so.2",
+				"torch/lib/libnccl.so*", "torch/lib/librccl.so*",
+			} {
 				f.glob(path.Join(prefix, lib, "python3*", packages, file))
 			}
 		}

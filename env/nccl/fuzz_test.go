@@ -39,8 +39,10 @@ func FuzzParse(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Count(text, "\n") + 1
-		for _, kind := range []SourceKind{FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf, FromYAML,
-			FromJSON} {
+		for _, kind := range []SourceKind{
+			FromEnvironment, FromScript, FromDockerfile, FromPython, FromConf, FromYAML,
+			FromJSON,
+		} {
 			settings := Parse(kind, "file", []byte(text))
 			for _, a := range settings {
 				if a.Unread != "" {
@@ -64,8 +66,10 @@ func FuzzParse(f *testing.F) {
 
 // FuzzParseConf: names come once, and what is read is in the text.
 func FuzzParseConf(f *testing.F) {
-	for _, text := range []string{"", "A=1\nA=2", "#A=1", " A = 1 ", "A=1\r\n", "=1", "A", "A\x00=1",
-		"A=" + strings.Repeat("x", 5000), strings.Repeat("y", 4095) + "A=1"} {
+	for _, text := range []string{
+		"", "A=1\nA=2", "#A=1", " A = 1 ", "A=1\r\n", "=1", "A", "A\x00=1",
+		"A=" + strings.Repeat("x", 5000), strings.Repeat("y", 4095) + "A=1",
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -21,8 +21,12 @@ func TestReadLibrary(t *testing.T) {
 		wrong bool
 	}{
 		"NCCL": {
-			file: minimum + "NCCL version 2.18.3+cuda12.1\x00", want: Found{NCCL, Version{2, 18, 3}, "2.18.3+cuda12.1",
-				[]string{"NCCL_DEBUG", "NCCL_SOCKET_IFNAME"}},
+			file: minimum + "NCCL version 2.18.3+cuda12.1\x00", want: Found{
+				NCCL,
+				Version{2, 18, 3},
+				"2.18.3+cuda12.1",
+				[]string{"NCCL_DEBUG", "NCCL_SOCKET_IFNAME"},
+			},
 		},
 		"RCCL": {
 			file: minimum + "RCCL_TREES\x00RCCL version : 2.21.5\x00",
@@ -88,12 +92,16 @@ func TestFindLibraries(t *testing.T) {
 		"debian/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2":    {},
 		"opt/folder/libnccl.so.2/inside":                                   {},
 		"etc/ld.so.cache": {
-			Data: loaderCache(map[string]string{"libnccl.so.2": "/opt/cached/libnccl.so.2", "libm.so.6": "/lib/libm.so.6",
-				"libnccl.so": "/gone"}),
+			Data: loaderCache(map[string]string{
+				"libnccl.so.2": "/opt/cached/libnccl.so.2", "libm.so.6": "/lib/libm.so.6",
+				"libnccl.so": "/gone",
+			}),
 		},
 	}
-	everywhere := []string{"/opt/cached/libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2",
-		"/opt/rocm/lib/librccl.so.1"}
+	everywhere := []string{
+		"/opt/cached/libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2",
+		"/opt/rocm/lib/librccl.so.1",
+	}
 	for name, row := range map[string]struct {
 		environ map[string]string
 		prefix  string

@@ -44,8 +44,10 @@ func TestNamesAreLookedUpOnce(t *testing.T) {
 
 // TestCombinedFindsAll: what is found at once is what each pair says by itself.
 func TestCombinedFindsAll(t *testing.T) {
-	names := []string{"NCCL_IB_DISABLE", "NCCL_IB_TC", "NCCL_NET", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS"}
+	names := []string{
+		"NCCL_IB_DISABLE", "NCCL_IB_TC", "NCCL_NET", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+		"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
+	}
 	values := []string{"", "0", "1", "3", "7", "20", "-4", "IB", "Socket", "INFO"}
 	branches := []string{"", "/1", "/1/2", "/3"}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -53,8 +55,10 @@ func TestCombinedFindsAll(t *testing.T) {
 	for range 500 {
 		var settings []Assignment
 		for range 12 {
-			settings = append(settings, Assignment{Name: names[r.IntN(len(names))], Value: values[r.IntN(len(values))],
-				Computed: r.IntN(5) == 0, branch: branches[r.IntN(len(branches))]})
+			settings = append(settings, Assignment{
+				Name: names[r.IntN(len(names))], Value: values[r.IntN(len(values))],
+				Computed: r.IntN(5) == 0, branch: branches[r.IntN(len(branches))],
+			})
 		}
 		l := linter{}
 		l.combined(settings)

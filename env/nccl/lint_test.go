@@ -64,8 +64,10 @@ func TestLintOfInterfaces(t *testing.T) {
 // A value of any length leaves a line that can be read.
 func TestLintOfLongValues(t *testing.T) {
 	long := strings.Repeat("x y,", 1<<20)
-	for _, setting := range []string{"NCCL_PROTO=" + long, "NCCL_SOCKET_IFNAME=" + long, "NCCL_IB_HCA=mlx5_1," + long,
-		"NCCL_BUFFSIZE=8" + long, "NCCL_P2P_LEVEL=" + long} {
+	for _, setting := range []string{
+		"NCCL_PROTO=" + long, "NCCL_SOCKET_IFNAME=" + long, "NCCL_IB_HCA=mlx5_1," + long,
+		"NCCL_BUFFSIZE=8" + long, "NCCL_P2P_LEVEL=" + long,
+	} {
 		found := Lint(Environ([]string{setting}), Found{})
 		require.NotEmpty(t, found, setting[:20])
 		require.Less(t, len(found[0].Text+found[0].Advice), 1000)
@@ -89,10 +91,14 @@ func lintOne(setting string, library Found) string {
 func TestLintAgainstLibraries(t *testing.T) {
 	old := Found{Kind: NCCL, Version: Version{2, 18, 3}}
 	older := Found{Kind: NCCL, Version: Version{2, 4, 8}}
-	amd := Found{Kind: RCCL, Version: Version{2, 21, 5},
-		Names: []string{"NCCL_DEBUG", "NCCL_RINGS", "NCCL_SOCKET_IFNAME", "RCCL_TREES"}}
-	future := Found{Kind: NCCL, Version: Version{2, 40, 0},
-		Names: []string{"NCCL_DEBUG", "NCCL_OF_TOMORROW", "NCCL_SOCKET_IFNAME"}}
+	amd := Found{
+		Kind: RCCL, Version: Version{2, 21, 5},
+		Names: []string{"NCCL_DEBUG", "NCCL_RINGS", "NCCL_SOCKET_IFNAME", "RCCL_TREES"},
+	}
+	future := Found{
+		Kind: NCCL, Version: Version{2, 40, 0},
+		Names: []string{"NCCL_DEBUG", "NCCL_OF_TOMORROW", "NCCL_SOCKET_IFNAME"},
+	}
 	for _, row := range []struct {
 		setting string
 		library Found
@@ -109,14 +115,26 @@ func TestLintAgainstLibraries(t *testing.T) {
 		{"NCCL_OF_TOMORROW=1", future, ""},
 		{"NCCL_OF_TOMOROW=1", future, "NCCL_OF_TOMOROW unknown: neither NCCL nor RCCL reads such a variable, nor does the " +
 			"NCCL 2.40 that would be loaded Did you mean NCCL_OF_TOMORROW?"},
-		{"RCCL_CROSS_NIC=0", Found{},
-			"RCCL_CROSS_NIC unknown: neither NCCL nor RCCL reads such a variable Did you mean NCCL_CROSS_NIC?"},
-		{"nccl_debug=INFO", Found{},
-			"nccl_debug unknown: names are in capital letters, so nobody reads this one Write NCCL_DEBUG."},
-		{"TORCH_NCCL_BLOCKNG_WAIT=1", Found{},
-			"TORCH_NCCL_BLOCKNG_WAIT unknown: nobody reads such a variable Did you mean TORCH_NCCL_BLOCKING_WAIT?"},
-		{"GLOO_SOCKET_IFNAMES=eth0", Found{},
-			"GLOO_SOCKET_IFNAMES unknown: nobody reads such a variable Did you mean GLOO_SOCKET_IFNAME?"},
+		{
+			"RCCL_CROSS_NIC=0",
+			Found{},
+			"RCCL_CROSS_NIC unknown: neither NCCL nor RCCL reads such a variable Did you mean NCCL_CROSS_NIC?",
+		},
+		{
+			"nccl_debug=INFO",
+			Found{},
+			"nccl_debug unknown: names are in capital letters, so nobody reads this one Write NCCL_DEBUG.",
+		},
+		{
+			"TORCH_NCCL_BLOCKNG_WAIT=1",
+			Found{},
+			"TORCH_NCCL_BLOCKNG_WAIT unknown: nobody reads such a variable Did you mean TORCH_NCCL_BLOCKING_WAIT?",
+		},
+		{
+			"GLOO_SOCKET_IFNAMES=eth0",
+			Found{},
+			"GLOO_SOCKET_IFNAMES unknown: nobody reads such a variable Did you mean GLOO_SOCKET_IFNAME?",
+		},
 		{"PATH=/bin HOME=/root LANG=C", Found{}, ""},
 	} {
 		require.Equal(t, row.want, lintOne(row.setting, row.library), row.setting)
@@ -146,8 +164,10 @@ func TestCombinations(t *testing.T) {
 		{"ROCR_VISIBLE_DEVICES=1 GPU_DEVICE_ORDINAL=1", "ROCR_VISIBLE_DEVICES=1"},
 		{"HIP_VISIBLE_DEVICES=1 GPU_DEVICE_ORDINAL=1", "GPU_DEVICE_ORDINAL=1"},
 		{"OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_btl_tcp_if_exclude=lo", "OMPI_MCA_btl_tcp_if_include=eth0"},
-		{"TORCH_NCCL_TRACE_BUFFER_SIZE=0 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
-			"TORCH_NCCL_TRACE_BUFFER_SIZE=9 TORCH_NCCL_DUMP_ON_TIMEOUT=1"},
+		{
+			"TORCH_NCCL_TRACE_BUFFER_SIZE=0 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+			"TORCH_NCCL_TRACE_BUFFER_SIZE=9 TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+		},
 		{"TORCH_FR_BUFFER_SIZE=0 TORCH_FR_DUMP_ON_TIMEOUT=1", "TORCH_FR_BUFFER_SIZE=9 TORCH_FR_DUMP_ON_TIMEOUT=1"},
 	} {
 		require.Contains(t, lintOne(row.wrong, Found{}), string(ProblemContradict), row.wrong)

@@ -412,8 +412,10 @@ func plainWords(line string, number int) []word {
 func ofCommand(command []word) bool {
 	for _, w := range command {
 		if name, _, found := strings.Cut(w.text, "="); !found || !isName(name) {
-			return !slices.Contains([]string{"export", "declare", "typeset", "readonly", "local", "setenv", "set",
-				"prepend-path"}, w.text)
+			return !slices.Contains([]string{
+				"export", "declare", "typeset", "readonly", "local", "setenv", "set",
+				"prepend-path",
+			}, w.text)
 		}
 	}
 	return false

@@ -76,8 +76,15 @@ func TestBranches(t *testing.T) {
 	for _, row := range []struct {
 		one, with string
 		holds     bool
-	}{{"A", "B", true}, {"A", "E", true}, {"B", "A", false}, {"B", "C", false}, {"C", "D", true}, {"D", "C", false},
-		{"E", "A", false}} {
+	}{
+		{"A", "B", true},
+		{"A", "E", true},
+		{"B", "A", false},
+		{"B", "C", false},
+		{"C", "D", true},
+		{"D", "C", false},
+		{"E", "A", false},
+	} {
 		require.Equal(t, row.holds, at[row.with].within(at[row.one]), "%s holds where %s does", row.one, row.with)
 	}
 }

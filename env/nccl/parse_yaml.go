@@ -105,8 +105,10 @@ type tree struct {
 }
 
 // scripts are the keys whose texts are commands.
-var scripts = []string{"command", "args", "arg", "entrypoint", "cmd", "run", "script", "prelaunch", "postlaunch",
-	"startup_script", "main"}
+var scripts = []string{
+	"command", "args", "arg", "entrypoint", "cmd", "run", "script", "prelaunch", "postlaunch",
+	"startup_script", "main",
+}
 
 // node takes what a piece below a key sets. What stands elsewhere and is referred to is taken there.
 func (t *tree) node(key string, n *yaml.Node) {

@@ -113,8 +113,10 @@ env:
 	} {
 		assert.Equal(t, strings.Split(test.want, "|"), read("a.yaml", test.text), name)
 	}
-	for _, text := range []string{strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16),
-		"a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y"} {
+	for _, text := range []string{
+		strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16),
+		"a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y",
+	} {
 		read("a.yaml", text) // it ends
 	}
 	found := Lint(ParseFile("a.yaml", []byte("env: {NCCL_ALGO: Ring}\n---\na: [don't\n")), Found{})

@@ -55,8 +55,10 @@ func formOf(kind string) (f form, known bool) {
 	case "interface":
 		return form{"whole name of one interface", checkInterface}, true
 	case "devices":
-		return form{"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names",
-			checkDevices}, true
+		return form{
+			"list of RDMA devices dev[:port[:rail[:plane]]]; ^ before it excludes, = before it takes whole names",
+			checkDevices,
+		}, true
 	case "gpus":
 		return form{"list of indices, GPU-… or MIG-…", checkGPUs}, true
 	case "cpus":

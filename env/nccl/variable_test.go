@@ -163,8 +163,10 @@ func TestSyntax(t *testing.T) {
 		{"NCCL_NTHREADS", "64 512 0x100", "16 1024 many 64k"},
 		{"NCCL_SOCKET_IFNAME", "eth0 =eth0,eth1 ^docker,lo ^=docker0", "=eth0,=eth1 =^eth0 eth0,^lo eth*"},
 		{"GLOO_SOCKET_IFNAME", "eth0 eth0,eth1", "=eth0 ^lo eth0, averyveryverylongname"},
-		{"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0",
-			"=mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1"},
+		{
+			"NCCL_IB_HCA", "mlx5 =mlx5_0:1,mlx5_1 ^=mlx5_2 =mlx5_0::0:0",
+			"=mlx5_0,=mlx5_1 mlx5_0:a mlx5_0:1:2:3:4 mlx5_0;mlx5_1",
+		},
 		{"NCCL_P2P_LEVEL", "NVL pxb SYS 3", "NVLINK -1"},
 		{"NCCL_P2P_DISABLE", "0 1", "true 2 yes"},
 		{"NCCL_BUFFSIZE", "4194304 0x400000", "8M 0 -1"},

@@ -153,8 +153,10 @@ func TestStoreAtRank0(t *testing.T) {
 		assert.NotContains(t, v.Name, "TORCHELASTIC_")
 	}
 	port, _ := e.of(1, "MASTER_PORT")
-	assert.Equal(t, Variable{Name: "MASTER_PORT", Value: "12355", Origin: Gorun,
-		Reason: "kept free for rank 0, which serves the store"}, port)
+	assert.Equal(t, Variable{
+		Name: "MASTER_PORT", Value: "12355", Origin: Gorun,
+		Reason: "kept free for rank 0, which serves the store",
+	}, port)
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
 
 	// A job that is restarted knows its attempt, whoever serves the store.
@@ -301,8 +303,10 @@ func TestIsolatedGPUs(t *testing.T) {
 		v, _ := e.of(rank, "CUDA_VISIBLE_DEVICES")
 		assert.Equal(t, Variable{Name: "CUDA_VISIBLE_DEVICES", Value: want, Origin: Gorun, Reason: "the rank's own GPUs"}, v)
 		v, _ = e.of(rank, "LOCAL_RANK")
-		assert.Equal(t, Variable{Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun,
-			Reason: "which rank of its node this is; its GPU is device 0"}, v)
+		assert.Equal(t, Variable{
+			Name: "LOCAL_RANK", Value: strconv.Itoa(rank), Origin: Gorun,
+			Reason: "which rank of its node this is; its GPU is device 0",
+		}, v)
 		assert.Equal(t, "PCI_BUS_ID", value(t, e, rank, "CUDA_DEVICE_ORDER"))
 	}
 
@@ -314,8 +318,10 @@ func TestIsolatedGPUs(t *testing.T) {
 	e = build(t, in)
 	assert.Equal(t, "GPU-2", value(t, e, 1, "ROCR_VISIBLE_DEVICES"))
 	v, _ := e.of(1, "HIP_VISIBLE_DEVICES")
-	assert.Equal(t, Variable{Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun,
-		Reason: "counts what ROCR_VISIBLE_DEVICES leaves"}, v)
+	assert.Equal(t, Variable{
+		Name: "HIP_VISIBLE_DEVICES", Value: "0", Origin: Gorun,
+		Reason: "counts what ROCR_VISIBLE_DEVICES leaves",
+	}, v)
 	assert.Equal(t, "0", value(t, e, 1, "LOCAL_RANK"))
 	_, ok := e.of(1, "CUDA_VISIBLE_DEVICES")
 	assert.False(t, ok)

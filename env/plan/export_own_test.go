@@ -32,8 +32,12 @@ func valueOf(e Environment, in Inputs, rank int, name string) (string, bool) {
 
 // What one program's ranks get beats what all get, on other hosts as well, and comes once.
 func TestExportsOfSomeRanks(t *testing.T) {
-	own := []Export{{Name: "A", Value: "own", HasValue: true}, {Name: "OMP_NUM_THREADS", Value: "3", HasValue: true},
-		{Name: "GONE", Remove: true}, {Name: "HERE"}}
+	own := []Export{
+		{Name: "A", Value: "own", HasValue: true},
+		{Name: "OMP_NUM_THREADS", Value: "3", HasValue: true},
+		{Name: "GONE", Remove: true},
+		{Name: "HERE"},
+	}
 	in := Inputs{
 		Inherited: []string{"A=here", "GONE=1", "HERE=h", "LOST=1"}, ExportAll: true, Job: "j", RunID: "r",
 		Role: "default", MasterAddr: "h", MasterPort: "1", JobStore: "h:1",

@@ -102,8 +102,11 @@ func TestPatternsPassOverIdentities(t *testing.T) {
 func TestRefusedExports(t *testing.T) {
 	in := job(1, "GORUN_TOKEN=secret")
 	in.Exports = []Export{
-		with("RANK", "3"), {Name: "GORUN_TOKEN"}, with("GORUN_JOB", "x"), with("PMI_JOBID", "0"), with("", "x"),
-		{Name: "A=B"}, with("NUL", "a\x00b"),
+		with("RANK", "3"),
+		{Name: "GORUN_TOKEN"},
+		with("GORUN_JOB", "x"), with("PMI_JOBID", "0"), with("", "x"),
+		{Name: "A=B"},
+		with("NUL", "a\x00b"),
 	}
 	_, err := Build(in)
 	require.Error(t, err)
@@ -130,19 +133,32 @@ func TestWish(t *testing.T) {
 	}{
 		{"none", nil, nil, "", 0, ""},
 		{"empty", []string{"MASTER_ADDR=", "MASTER_PORT="}, nil, "", 0, ""},
-		{"environment", []string{"MASTER_ADDR=node1", "MASTER_PORT=29500"}, nil, "node1", 29500,
-			"MASTER_ADDR and MASTER_PORT in the environment"},
+		{
+			"environment",
+			[]string{"MASTER_ADDR=node1", "MASTER_PORT=29500"},
+			nil, "node1", 29500,
+			"MASTER_ADDR and MASTER_PORT in the environment",
+		},
 		{"port alone", []string{"MASTER_PORT=29500"}, nil, "", 29500, "MASTER_PORT in the environment"},
 		{"address alone", []string{"MASTER_ADDR=::1"}, nil, "::1", 0, "MASTER_ADDR in the environment"},
 		{"any port", []string{"MASTER_PORT=0"}, nil, "", 0, "MASTER_PORT in the environment"},
 		{"an outer gorun's", []string{"MASTER_ADDR=a", "MASTER_PORT=1", "GORUN_JOB=7f3a"}, nil, "", 0, ""},
 		{"an outer torchrun's", []string{"MASTER_ADDR=a", "MASTER_PORT=1", "TORCHELASTIC_RUN_ID=none"}, nil, "", 0, ""},
 		{"-x beats the environment", []string{"MASTER_PORT=1"}, []Export{with("MASTER_PORT", "2")}, "", 2, "-x MASTER_PORT"},
-		{"-x counts beside an outer launcher's", []string{"MASTER_ADDR=a", "MASTER_PORT=1", "GORUN_JOB=7f3a"},
-			[]Export{{Name: "MASTER_PORT"}}, "", 1, "-x MASTER_PORT"},
+		{
+			"-x counts beside an outer launcher's",
+			[]string{"MASTER_ADDR=a", "MASTER_PORT=1", "GORUN_JOB=7f3a"},
+			[]Export{{Name: "MASTER_PORT"}},
+			"", 1, "-x MASTER_PORT",
+		},
 		{"-x of a pattern", []string{"MASTER_ADDR=a", "MASTER_PORT=1"}, []Export{{Name: "MASTER_*"}}, "a", 1, "-x MASTER_*"},
-		{"both ways", []string{"MASTER_ADDR=a"}, []Export{with("MASTER_PORT", "2")}, "a", 2,
-			"MASTER_ADDR in the environment, -x MASTER_PORT"},
+		{
+			"both ways",
+			[]string{"MASTER_ADDR=a"},
+			[]Export{with("MASTER_PORT", "2")},
+			"a", 2,
+			"MASTER_ADDR in the environment, -x MASTER_PORT",
+		},
 		{"the last -x counts", nil, []Export{with("MASTER_ADDR", "a"), with("MASTER_ADDR", "b")}, "b", 0, "-x MASTER_ADDR"},
 		{"-x of nothing", nil, []Export{{Name: "MASTER_ADDR"}}, "", 0, ""},
 	}

@@ -22,23 +22,35 @@ var forwarded = [...]Passage{
 	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
 	{[]string{"PWD"}, "ranks run in the same directory"},
 	{[]string{"PYTHON*", "VIRTUAL_ENV", "CONDA_*", "UV_*", "GORUN_PYTHON"}, "the same Python with the same packages"},
-	{[]string{"CUDA_*", "NVIDIA_*", "CUBLAS_*", "CUDNN_*", "HIP_*", "ROCR_*", "ROCM_*", "HSA_*", "MIOPEN_*", "ZE_*",
-		"SYCL_*", "ONEAPI_*"}, "settings of GPUs"},
-	{[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "PSM2_*", "PSM3_*", "HCOLL_*"},
-		"settings of communication, which must often be the same everywhere"},
+	{[]string{
+		"CUDA_*", "NVIDIA_*", "CUBLAS_*", "CUDNN_*", "HIP_*", "ROCR_*", "ROCM_*", "HSA_*", "MIOPEN_*", "ZE_*",
+		"SYCL_*", "ONEAPI_*",
+	}, "settings of GPUs"},
 	{
-		[]string{"OMPI_*", "OPAL_*", "PRTE_MCA_*", "PMIX_MCA_*", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "MPIR_CVAR_*",
-			"MPICH_*", "I_MPI_*", "MV2_*", "MVP_*", "ROMIO_*"},
+		[]string{"NCCL_*", "RCCL_*", "CCL_*", "GLOO_*", "TP_*", "UCX_*", "UCC_*", "FI_*", "PSM2_*", "PSM3_*", "HCOLL_*"},
+		"settings of communication, which must often be the same everywhere",
+	},
+	{
+		[]string{
+			"OMPI_*", "OPAL_*", "PRTE_MCA_*", "PMIX_MCA_*", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "MPIR_CVAR_*",
+			"MPICH_*", "I_MPI_*", "MV2_*", "MVP_*", "ROMIO_*",
+		},
 		"so must those of MPI libraries; what an outer launcher told its rank is taken away before",
 	},
 	{[]string{"OMP_*", "KMP_*", "GOMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "MALLOC_*"}, "threads and memory"},
 	{[]string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK"}, "settings of Go programs"},
-	{[]string{"TORCH_*", "PYTORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "TRITON_*", "XLA_*", "JAX_*", "TF_*", "DS_*",
-		"DEEPSPEED_*", "ACCELERATE_*", "FSDP_*"}, "settings of frameworks"},
-	{[]string{env.VarTorchelasticEnableFileTimer, env.VarTorchelasticTimerFile, env.VarTorchelasticHealthCheckPort},
-		"what each node serves beside its ranks"},
-	{[]string{"HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*", "MLFLOW_*"},
-		"where data and models are, and how runs are recorded"},
+	{[]string{
+		"TORCH_*", "PYTORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "TRITON_*", "XLA_*", "JAX_*", "TF_*", "DS_*",
+		"DEEPSPEED_*", "ACCELERATE_*", "FSDP_*",
+	}, "settings of frameworks"},
+	{
+		[]string{env.VarTorchelasticEnableFileTimer, env.VarTorchelasticTimerFile, env.VarTorchelasticHealthCheckPort},
+		"what each node serves beside its ranks",
+	},
+	{
+		[]string{"HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*", "MLFLOW_*"},
+		"where data and models are, and how runs are recorded",
+	},
 	{[]string{"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, "the way to the world"},
 	{[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"}, "how ranks write"},
 }
@@ -47,8 +59,10 @@ var forwarded = [...]Passage{
 var ownOfHost = [...]Passage{
 	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
 	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
-	{[]string{"TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
-		"XDG_STATE_HOME"}, "directories there"},
+	{[]string{
+		"TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
+		"XDG_STATE_HOME",
+	}, "directories there"},
 	{[]string{"KRB5CCNAME"}, "the ticket with which files there may be read"},
 }
 
@@ -58,25 +72,37 @@ var bound = [...]Passage{
 	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
 	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
 	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
-	{[]string{"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*",
-		"MEMORY_PRESSURE_*"}, "a service on one host"},
-	{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"},
-		"one task of a batch system or container engine"},
-	{[]string{"LSF_PM_*", "LS_JOBPID", "JSM_*", "PALS_*", "LOADL_*", "COBALT_*", "PE_HOSTFILE", "JOB_ID",
-		"AWS_BATCH_JOB_*", "SM_CURRENT_HOST", "JOB_COMPLETION_INDEX"}, "one task, or one node's part, of others"},
+	{[]string{
+		"SYSTEMD_*", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "WATCHDOG_*",
+		"MEMORY_PRESSURE_*",
+	}, "a service on one host"},
+	{
+		[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "KUBERNETES_*"},
+		"one task of a batch system or container engine",
+	},
+	{[]string{
+		"LSF_PM_*", "LS_JOBPID", "JSM_*", "PALS_*", "LOADL_*", "COBALT_*", "PE_HOSTFILE", "JOB_ID",
+		"AWS_BATCH_JOB_*", "SM_CURRENT_HOST", "JOB_COMPLETION_INDEX",
+	}, "one task, or one node's part, of others"},
 }
 
 // ofEngine is what ranks have from the agent of their node where one command of a
 // resource manager's started it: what that says of this node alone.
 var ofEngine = [...]Passage{
-	{[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
-		"which node this is"},
-	{[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"},
-		"what of this node is the job's"},
+	{
+		[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
+		"which node this is",
+	},
+	{
+		[]string{"SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_SHARDS_ON_NODE"},
+		"what of this node is the job's",
+	},
 	{[]string{"SLURM_JOB_GPUS"}, "as SLURM_STEP_GPUS: what Slurm hands on is that of the script's node"},
 	{
-		[]string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-			"GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "CUDA_MPS_*"},
+		[]string{
+			"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+			"GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "CUDA_MPS_*",
+		},
 		"which GPUs of this node are the job's; a batch script has those of the first node",
 	},
 	{[]string{"SLURM_TMPDIR", "PBS_JOBDIR", "LSB_JOBTMPDIR", "SGE_JOB_SPOOL_DIR"}, "directories there"},
@@ -85,8 +111,10 @@ var ofEngine = [...]Passage{
 
 // ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
 // itself, and that the nodes of a resource manager's job have in common.
-var ofBatch = [...]Passage{{[]string{"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*",
-	"COBALT_*", "JOB_ID", "PE_HOSTFILE"}, ""}}
+var ofBatch = [...]Passage{{[]string{
+	"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*",
+	"COBALT_*", "JOB_ID", "PE_HOSTFILE",
+}, ""}}
 
 // names is a table of passages ready for many look-ups.
 type names struct {

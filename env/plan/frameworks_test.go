@@ -16,8 +16,13 @@ var frameworks = []struct {
 	rank, size, local, localSize []string
 }{
 	{"DeepSpeed", []string{"RANK"}, []string{"WORLD_SIZE"}, []string{"LOCAL_RANK"}, nil},
-	{"DeepSpeed on Azure ML and SageMaker", []string{"OMPI_COMM_WORLD_RANK"}, []string{"OMPI_COMM_WORLD_SIZE"},
-		[]string{"OMPI_COMM_WORLD_LOCAL_RANK"}, []string{"OMPI_COMM_WORLD_LOCAL_SIZE"}},
+	{
+		"DeepSpeed on Azure ML and SageMaker",
+		[]string{"OMPI_COMM_WORLD_RANK"},
+		[]string{"OMPI_COMM_WORLD_SIZE"},
+		[]string{"OMPI_COMM_WORLD_LOCAL_RANK"},
+		[]string{"OMPI_COMM_WORLD_LOCAL_SIZE"},
+	},
 	{
 		"accelerate",
 		[]string{"RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"},
@@ -32,10 +37,18 @@ var frameworks = []struct {
 		[]string{"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK"},
 		[]string{"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},
 	},
-	{"LBANN", nil, nil, []string{"MV2_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"},
-		[]string{"MV2_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}},
-	{"device choice before MPI_Init", []string{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, nil,
-		[]string{"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, nil},
+	{
+		"LBANN", nil, nil,
+		[]string{"MV2_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"},
+		[]string{"MV2_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+	},
+	{
+		"device choice before MPI_Init",
+		[]string{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"},
+		nil,
+		[]string{"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"},
+		nil,
+	},
 }
 
 // All of them find the same, whatever a launcher around gorun left behind.

@@ -62,8 +62,10 @@ func TestOtherHostsInherit(t *testing.T) {
 		"the list": {withheld: []string{"EDITOR", "HF_TOKEN", "https_proxy"}},
 		"-x": {
 			exports: []Export{{Name: "HF_*"}, {Name: "SSH_AUTH_SOCK"}, {Name: "HOME", Value: "/x", HasValue: true}},
-			want: map[string][]string{"HF_TOKEN": {"secret", "secret"}, "SSH_AUTH_SOCK": {"/tmp/agent", "/tmp/agent"},
-				"HOME": {"/x", "/x"}},
+			want: map[string][]string{
+				"HF_TOKEN": {"secret", "secret"}, "SSH_AUTH_SOCK": {"/tmp/agent", "/tmp/agent"},
+				"HOME": {"/x", "/x"},
+			},
 			withheld: []string{"EDITOR", "https_proxy"},
 		},
 		"mpiexec's default": {
@@ -133,8 +135,10 @@ func TestSettingsOfMPITravel(t *testing.T) {
 // A node that somebody started by hand has its own environment, as with torchrun.
 func TestJoinedNodesInheritTheirOwn(t *testing.T) {
 	in := threeHosts("PATH=/here", "MINE=1", "OMP_NUM_THREADS=3")
-	in.Nodes[1] = Node{Joined: true, Remote: true, Environ: []string{"PATH=/there", "RANK=3", "GORUN_TOKEN=x",
-		"YOURS=2"}, Threads: 5, Why: "5 CPUs"}
+	in.Nodes[1] = Node{Joined: true, Remote: true, Environ: []string{
+		"PATH=/there", "RANK=3", "GORUN_TOKEN=x",
+		"YOURS=2",
+	}, Threads: 5, Why: "5 CPUs"}
 	in.Exports = []Export{{Name: "BOTH", Value: "b", HasValue: true}}
 	e := build(t, in)
 	for name, want := range map[string][]string{

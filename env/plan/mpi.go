@@ -88,8 +88,10 @@ var worldRules = [...]rule{
 		}),
 	},
 	{
-		Row: Row{"GFORTRAN_UNBUFFERED_PRECONNECTED", ClassSetting, "`y`",
-			"Fortran's last words are not lost, as under mpiexec", "GNU Fortran"},
+		Row: Row{
+			"GFORTRAN_UNBUFFERED_PRECONNECTED", ClassSetting, "`y`",
+			"Fortran's last words are not lost, as under mpiexec", "GNU Fortran",
+		},
 		needs: (*MPI).any, value: func(*builder, int) (string, bool) { return "y", true },
 	},
 }

@@ -11,8 +11,10 @@ import (
 // mpiJob has one world of all ranks, all of them on one node.
 func mpiJob(ranks int, inherited ...string) Inputs {
 	in := job(ranks, inherited...)
-	in.MPI = MPI{Offered: true, Version: "1", FD: "3", URI: "<at start>",
-		Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}}}
+	in.MPI = MPI{
+		Offered: true, Version: "1", FD: "3", URI: "<at start>",
+		Worlds: []World{{Name: "gorun-w", Size: ranks, Apps: []int{ranks}}},
+	}
 	for i := range in.Ranks {
 		in.Ranks[i].MPI = InWorld{Rank: i, LocalRank: i, LocalSize: ranks, NodeRank: i, Host: "node1"}
 	}
@@ -67,9 +69,11 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 		"OMPI_MCA_orte_precondition_transports=1-2", "OMPI_VERSION=5.0.11", "PRTE_LAUNCHED=1", "HYDI_CONTROL_FD=7",
 		"I_MPI_PIN_MAPPING=1:0 0", "I_MPI_INFO_NP=1", "HYDRA_BSTRAP_PGID=0", "GORUN_JOB_WORLD=7/9",
 	}
-	settings := []string{"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0",
+	settings := []string{
+		"MPIR_CVAR_PMI_VERSION=x", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_orte_base_help_aggregate=0",
 		"PMIX_MCA_psec=native", "PMIX_DEBUG=1", "PMIX_OF_THE_PROGRAM=1",
-		"I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n"}
+		"I_MPI_PIN=0", "UCX_DEBUG_SIGNO=SIGUSR2", "GFORTRAN_UNBUFFERED_PRECONNECTED=n",
+	}
 	e := build(t, mpiJob(2, append(inherited, settings...)...))
 	got := make(map[string]string)
 	for _, v := range e.all(0, 1) {
@@ -79,8 +83,10 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 		name, value, _ := strings.Cut(entry, "=")
 		assert.NotEqual(t, value, got[name], name)
 	}
-	for _, gone := range []string{"PMI_SPAWNED", "PMI_ID", "PMIX_SERVER_URI41", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess",
-		"I_MPI_INFO_NP"} {
+	for _, gone := range []string{
+		"PMI_SPAWNED", "PMI_ID", "PMIX_SERVER_URI41", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess",
+		"I_MPI_INFO_NP",
+	} {
 		assert.NotContains(t, got, gone)
 	}
 	for _, entry := range settings {
@@ -125,8 +131,10 @@ func TestAppsOfAWorld(t *testing.T) {
 	in := mpiJob(6)
 	in.MPI.Worlds[0].Apps = []int{1, 2, 3}
 	got := ofMPI(build(t, in), 5)
-	assert.Equal(t, []string{"3", "1 2 3", "0 1 3"}, []string{got["OMPI_NUM_APP_CTX"], got["OMPI_APP_CTX_NUM_PROCS"],
-		got["OMPI_FIRST_RANKS"]})
+	assert.Equal(t, []string{"3", "1 2 3", "0 1 3"}, []string{
+		got["OMPI_NUM_APP_CTX"], got["OMPI_APP_CTX_NUM_PROCS"],
+		got["OMPI_FIRST_RANKS"],
+	})
 }
 
 // With several hosts MPICH's ranks say the address by which they are reached, but where the

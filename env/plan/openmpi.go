@@ -27,8 +27,10 @@ var openMPIRules = [...]rule{
 		needs: (*MPI).any, perNode: true, value: crowded("1"),
 	},
 	{
-		Row: Row{"OMPI_COMM_WORLD_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD",
-			"frameworks and scripts read it", "Open MPI"},
+		Row: Row{
+			"OMPI_COMM_WORLD_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD",
+			"frameworks and scripts read it", "Open MPI",
+		},
 		needs: (*MPI).any, perRank: true, value: mpiRank(worldRank),
 	},
 	{
@@ -36,8 +38,10 @@ var openMPIRules = [...]rule{
 		needs: (*MPI).any, perWorld: true, value: mpiRank(worldSize),
 	},
 	{
-		Row: Row{"OMPI_COMM_WORLD_LOCAL_RANK", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host",
-			"programs choose their GPU by it", "Open MPI"},
+		Row: Row{
+			"OMPI_COMM_WORLD_LOCAL_RANK", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host",
+			"programs choose their GPU by it", "Open MPI",
+		},
 		needs: (*MPI).any, perRank: true, value: mpiRank(worldLocalRank),
 	},
 	{
@@ -45,22 +49,28 @@ var openMPIRules = [...]rule{
 		needs: (*MPI).any, perNode: true, value: mpiRank(worldLocalSize),
 	},
 	{
-		Row: Row{"OMPI_COMM_WORLD_NODE_RANK", ClassIdentity, "the rank among all of the job on its host",
-			"scripts read it", "Open MPI"},
+		Row: Row{
+			"OMPI_COMM_WORLD_NODE_RANK", ClassIdentity, "the rank among all of the job on its host",
+			"scripts read it", "Open MPI",
+		},
 		needs: (*MPI).any, perRank: true, value: mpiRank(func(m InWorld, _ *World) string {
 			return strconv.Itoa(m.NodeRank)
 		}),
 	},
 	{
-		Row: Row{"OMPI_NUM_APP_CTX", ClassIdentity, "number of programs in its MPI_COMM_WORLD",
-			"Open MPI 4 has it for MPI_INFO_ENV", "Open MPI"},
+		Row: Row{
+			"OMPI_NUM_APP_CTX", ClassIdentity, "number of programs in its MPI_COMM_WORLD",
+			"Open MPI 4 has it for MPI_INFO_ENV", "Open MPI",
+		},
 		needs: (*MPI).any, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string {
 			return strconv.Itoa(len(w.Apps))
 		}),
 	},
 	{
-		Row: Row{"OMPI_APP_CTX_NUM_PROCS", ClassIdentity, "the numbers of their ranks: `1 3`", "as OMPI_NUM_APP_CTX",
-			"Open MPI"},
+		Row: Row{
+			"OMPI_APP_CTX_NUM_PROCS", ClassIdentity, "the numbers of their ranks: `1 3`", "as OMPI_NUM_APP_CTX",
+			"Open MPI",
+		},
 		needs: (*MPI).any, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return list(w.Apps) }),
 	},
 	{

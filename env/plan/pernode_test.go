@@ -13,8 +13,10 @@ func nodesJob(nodes, worlds int) Inputs {
 	in := mpiJob(8, "OMP_NUM_THREADS=2")
 	in.Nodes = in.Nodes[:0]
 	for node := range nodes {
-		in.Nodes = append(in.Nodes, Node{Threads: 1 + node, Remote: node > 0, Interface: fmt.Sprint("eth", node),
-			Address: fmt.Sprint("10.0.0.", node), Crowded: node == 1, Part: fmt.Sprint(node)})
+		in.Nodes = append(in.Nodes, Node{
+			Threads: 1 + node, Remote: node > 0, Interface: fmt.Sprint("eth", node),
+			Address: fmt.Sprint("10.0.0.", node), Crowded: node == 1, Part: fmt.Sprint(node),
+		})
 	}
 	in.MPI.SeveralHosts = nodes > 1
 	in.MPI.Worlds = in.MPI.Worlds[:0]
@@ -24,8 +26,10 @@ func nodesJob(nodes, worlds int) Inputs {
 	for i := range in.Ranks {
 		r := &in.Ranks[i]
 		r.Node = i * nodes / len(in.Ranks)
-		r.MPI = InWorld{World: i % worlds, Rank: i / worlds, LocalSize: (8/nodes + i%worlds) / worlds,
-			Host: fmt.Sprint("node", r.Node)}
+		r.MPI = InWorld{
+			World: i % worlds, Rank: i / worlds, LocalSize: (8/nodes + i%worlds) / worlds,
+			Host: fmt.Sprint("node", r.Node),
+		}
 	}
 	if nodes > 1 {
 		in.Nodes[1].Environ = []string{"I_MPI_THREAD_YIELD=0", "NCCL_SOCKET_IFNAME=lo"}

@@ -21,13 +21,17 @@ var pmiRules = [...]rule{
 		needs: (*MPI).hasPort, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.Port, true },
 	},
 	{
-		Row: Row{"PMI_ID", ClassIdentity, "with `--pmi-port` the rank in the job",
-			"by it a rank says at that port who it is", "PMI"},
+		Row: Row{
+			"PMI_ID", ClassIdentity, "with `--pmi-port` the rank in the job",
+			"by it a rank says at that port who it is", "PMI",
+		},
 		needs: (*MPI).hasPort, perRank: true, value: mpiRank(func(m InWorld, _ *World) string { return strconv.Itoa(m.Job) }),
 	},
 	{
-		Row: Row{"PMI_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD",
-			"which rank this is; frameworks read it, too", "PMI"},
+		Row: Row{
+			"PMI_RANK", ClassIdentity, "the rank in its MPI_COMM_WORLD",
+			"which rank this is; frameworks read it, too", "PMI",
+		},
 		needs: (*MPI).any, perRank: true, value: mpiRank(worldRank),
 	},
 	{
@@ -44,8 +48,10 @@ var pmiRules = [...]rule{
 		}),
 	},
 	{
-		Row: Row{"MPI_LOCALRANKID", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host",
-			"programs choose their GPU by it", "MPICH"},
+		Row: Row{
+			"MPI_LOCALRANKID", ClassIdentity, "the rank among those of its MPI_COMM_WORLD on its host",
+			"programs choose their GPU by it", "MPICH",
+		},
 		needs: (*MPI).any, perRank: true, value: mpiRank(worldLocalRank),
 	},
 	{
@@ -60,8 +66,10 @@ var pmiRules = [...]rule{
 		needs: (*MPI).any, value: func(b *builder, _ int) (string, bool) { return b.in.MPI.Version, b.in.MPI.Version != "" },
 	},
 	{
-		Row: Row{"PMI_HOSTNAME", ClassSetting, "with several hosts the address by which the others reach the rank's",
-			"MPICH goes by the host's name, which is often 127.0.1.1", "MPICH"},
+		Row: Row{
+			"PMI_HOSTNAME", ClassSetting, "with several hosts the address by which the others reach the rank's",
+			"MPICH goes by the host's name, which is often 127.0.1.1", "MPICH",
+		},
 		needs: (*MPI).any, perNode: true, value: (*builder).reachableAt,
 	},
 	{

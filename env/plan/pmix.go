@@ -6,8 +6,10 @@ package plan
 // mpirun which a rank runs would take them for its own.
 var pmixRules = [...]rule{
 	{
-		Row: Row{"PMIX_NAMESPACE", ClassIdentity, "the name of the rank's MPI_COMM_WORLD, which nobody can guess",
-			"MPI_Init of Open MPI, and of others built with PMIx, says it to its server", "PMIx"},
+		Row: Row{
+			"PMIX_NAMESPACE", ClassIdentity, "the name of the rank's MPI_COMM_WORLD, which nobody can guess",
+			"MPI_Init of Open MPI, and of others built with PMIx, says it to its server", "PMIx",
+		},
 		needs: (*MPI).any, perWorld: true, value: mpiRank(func(_ InWorld, w *World) string { return w.Name }),
 	},
 	{
@@ -27,8 +29,10 @@ var pmixRules = [...]rule{
 	pmixWord("PMIX_GDS_MODULE", "hash", "what the server knows comes in messages, not in files"),
 	pmixWord("PMIX_VERSION", "4.2.2", "which of the servers that clients know this one is like"),
 	{
-		Row: Row{"PMIX_HOSTNAME", ClassIdentity, "the name of the rank's host, as its peers hear it",
-			"by it clients know who is near", "PMIx"},
+		Row: Row{
+			"PMIX_HOSTNAME", ClassIdentity, "the name of the rank's host, as its peers hear it",
+			"by it clients know who is near", "PMIx",
+		},
 		needs: (*MPI).any, perNode: true, value: mpiRank(func(m InWorld, _ *World) string { return m.Host }),
 	},
 }

@@ -102,8 +102,10 @@ var tunedRules = [...]rule{
 		tuned: true, jobWide: true, level: Needed, value: (*builder).cuMemHost,
 	},
 	{
-		Row: Row{"NCCL_SOCKET_NTHREADS", ClassSetting,
-			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL"},
+		Row: Row{
+			"NCCL_SOCKET_NTHREADS", ClassSetting,
+			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL",
+		},
 		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
 	},
 	{

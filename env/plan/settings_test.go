@@ -72,8 +72,10 @@ var users = []variation{
 			"NCCL_ALGO=Tree")
 	}},
 	{"has a nccl.conf", func(in *Inputs) {
-		in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf",
-			Text: "NCCL_SOCKET_IFNAME=bond0\nNCCL_IB_DISABLE=1\nNCCL_DEBUG=VERSION\n"}}
+		in.Nodes[0].Host.Conf = []nccl.ConfFile{{
+			Path: "/etc/nccl.conf",
+			Text: "NCCL_SOCKET_IFNAME=bond0\nNCCL_IB_DISABLE=1\nNCCL_DEBUG=VERSION\n",
+		}}
 	}},
 }
 
@@ -84,8 +86,10 @@ func example(t *testing.T, name string) Inputs {
 	require.NoError(t, err)
 	in := Inputs{RASAddr: "localhost:24001", Fold: func(names []string) string { return strings.Join(names, "+") }}
 	for i := range 2 {
-		n := Node{Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1},
-			Remote: i > 0}
+		n := Node{
+			Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1},
+			Remote: i > 0,
+		}
 		for _, nic := range m.Topology.NICs {
 			if nic.Port > 0 && n.Host.GPUs {
 				nic.Bus = nil
@@ -265,8 +269,10 @@ func TestRanksMustAgree(t *testing.T) {
 	}
 
 	in = example(t, "dgx-h100")
-	in.Ranks[3].Exports = []Export{{Name: "NCCL_PROTO", Value: "LL", HasValue: true},
-		{Name: "NCCL_DEBUG", Value: "INFO", HasValue: true}}
+	in.Ranks[3].Exports = []Export{
+		{Name: "NCCL_PROTO", Value: "LL", HasValue: true},
+		{Name: "NCCL_DEBUG", Value: "INFO", HasValue: true},
+	}
 	assert.Equal(t, []string{"NCCL_PROTO must be the same on all ranks, which hang or fail otherwise, and is not set on " +
 		"n1+n2, LL on n2: give each program the same -x NCCL_PROTO=VALUE"}, build(t, in).Notes,
 		"an -x for all would not beat a program's own")
@@ -289,20 +295,26 @@ func TestLeftAlone(t *testing.T) {
 	}
 	in := example(t, "dgx-h100")
 	assert.Subset(t, left(in), []string{"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_GID_INDEX", "NCCL_CROSS_NIC"})
-	in.Nodes[0].Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf",
-		Text: "NCCL_PROTO=LL\nNCCL_IB_GID_INDEX=3\nNCCL_DEBUG=INFO\n"}}
+	in.Nodes[0].Host.Conf = []nccl.ConfFile{{
+		Path: "/etc/nccl.conf",
+		Text: "NCCL_PROTO=LL\nNCCL_IB_GID_INDEX=3\nNCCL_DEBUG=INFO\n",
+	}}
 	in.Nodes[1].Joined, in.Nodes[1].Environ = true, []string{"NCCL_ALGO=Ring"}
 	in.Ranks[3].Exports = []Export{{Name: "NCCL_CROSS_NIC", Value: "0", HasValue: true}}
-	assert.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_GID_INDEX", "NCCL_NTHREADS", "NCCL_P2P_LEVEL",
-		"NCCL_NET_GDR_LEVEL"}, left(in))
+	assert.Equal(t, []string{
+		"NCCL_DEBUG", "NCCL_IB_GID_INDEX", "NCCL_NTHREADS", "NCCL_P2P_LEVEL",
+		"NCCL_NET_GDR_LEVEL",
+	}, left(in))
 	in.Exports = []Export{{Name: "NCCL_DEBUG", Value: "WARN", HasValue: true}}
 	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x beats the file")
 }
 
 // TestShmHint: what a container is to be given is enough.
 func TestShmHint(t *testing.T) {
-	for ranks, want := range map[int]string{2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g",
-		128: "--shm-size=4g"} {
+	for ranks, want := range map[int]string{
+		2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g",
+		128: "--shm-size=4g",
+	} {
 		texts := hostWarnings(&Node{Host: nccl.Host{Container: "Docker", Shm: 1 << 20}}, ranks)
 		require.Len(t, texts, 1)
 		assert.Contains(t, texts[0], want+" ")

@@ -149,8 +149,10 @@ var slurmRules = []rule{
 		perRank: true, value: says(func(b *builder, rank int) string { return strconv.Itoa(b.seat(rank).Group) }),
 	},
 	{
-		Row: Row{"SLURM_NTASKS", ClassIdentity, "equals WORLD_SIZE",
-			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", slurmSource},
+		Row: Row{
+			"SLURM_NTASKS", ClassIdentity, "equals WORLD_SIZE",
+			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", slurmSource,
+		},
 		value: says(numRanks),
 	},
 	{
@@ -162,8 +164,10 @@ var slurmRules = []rule{
 		value: says(numRanks),
 	},
 	{
-		Row: Row{"SLURM_GTIDS", ClassIdentity, "the ranks of this node: `0,1,2,3`", "which ranks are neighbours",
-			slurmSource},
+		Row: Row{
+			"SLURM_GTIDS", ClassIdentity, "the ranks of this node: `0,1,2,3`", "which ranks are neighbours",
+			slurmSource,
+		},
 		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.ranks[b.seat(rank).Group] }),
 	},
 	{
@@ -175,8 +179,10 @@ var slurmRules = []rule{
 		value: says(func(b *builder, _ int) string { return b.slurm.room }),
 	},
 	{
-		Row: Row{"SLURM_STEP_TASKS_PER_NODE", ClassIdentity, "the ranks of each node: `4(x2),1`", "ranks of this job",
-			slurmSource},
+		Row: Row{
+			"SLURM_STEP_TASKS_PER_NODE", ClassIdentity, "the ranks of each node: `4(x2),1`", "ranks of this job",
+			slurmSource,
+		},
 		value: says(tasksPerNode),
 	},
 	{
@@ -187,8 +193,10 @@ var slurmRules = []rule{
 		value: says(func(b *builder, _ int) string { return b.slurm.perNode }),
 	},
 	{
-		Row: Row{varSlurmNumNodes, ClassIdentity, "equals GROUP_WORLD_SIZE",
-			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", slurmSource},
+		Row: Row{
+			varSlurmNumNodes, ClassIdentity, "equals GROUP_WORLD_SIZE",
+			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", slurmSource,
+		},
 		value: says(numNodes),
 	},
 	{
@@ -203,8 +211,10 @@ var slurmRules = []rule{
 		value: says(func(b *builder, _ int) string { return b.in.SlurmNodes }),
 	},
 	{
-		Row: Row{varSlurmNodeName, ClassIdentity, "what Slurm calls this node", "scripts tell nodes apart by it",
-			slurmSource},
+		Row: Row{
+			varSlurmNodeName, ClassIdentity, "what Slurm calls this node", "scripts tell nodes apart by it",
+			slurmSource,
+		},
 		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.names[b.in.Ranks[rank].Node] }),
 	},
 	{
@@ -234,12 +244,18 @@ var slurmRules = []rule{
 	{Row: Row{"SLURM_PMI_*", ClassIdentity, "", "PMI of the step that gorun is in", slurmSource}},
 	{Row: Row{"SLURM_PMIXP_*", ClassIdentity, "", "PMIx of the step that gorun is in", slurmSource}},
 	{Row: Row{"SLURM_PMIX_MAPPING_SERV", ClassIdentity, "", "PMIx of the step that gorun is in", slurmSource}},
-	{Row: Row{"SLURM_CPU_BIND*", ClassLauncher, "",
+	{Row: Row{
+		"SLURM_CPU_BIND*", ClassLauncher, "",
 		"where the one task is bound that gorun is; an srun inside a rank would bind its own there; -x passes it on",
-		slurmSource}},
-	{Row: Row{"SLURM_DISTRIBUTION", ClassLauncher, "", "how srun spreads tasks: gorun has its own way; -x passes it on",
-		slurmSource}},
+		slurmSource,
+	}},
+	{Row: Row{
+		"SLURM_DISTRIBUTION", ClassLauncher, "", "how srun spreads tasks: gorun has its own way; -x passes it on",
+		slurmSource,
+	}},
 	{Row: Row{"SLURM_DIST_*", ClassLauncher, "", "how srun spreads tasks", slurmSource}},
-	{Row: Row{"SLURM_LABELIO", ClassLauncher, "", "srun --label of the step that gorun is in; -x passes it on",
-		slurmSource}},
+	{Row: Row{
+		"SLURM_LABELIO", ClassLauncher, "", "srun --label of the step that gorun is in; -x passes it on",
+		slurmSource,
+	}},
 }

@@ -74,8 +74,10 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 // A leftover of Slurm's where ranks are in no job of it, or not all of them, is removed.
 func TestNoSlurm(t *testing.T) {
 	e := build(t, job(2, step...))
-	for _, name := range []string{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURMD_NODENAME",
-		"SLURM_CPUS_PER_TASK", "SLURM_STEP_ID"} {
+	for _, name := range []string{
+		"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURMD_NODENAME",
+		"SLURM_CPUS_PER_TASK", "SLURM_STEP_ID",
+	} {
 		_, has := e.of(1, name)
 		assert.False(t, has, name)
 	}
@@ -93,8 +95,10 @@ func engineJob(inherited []string, here bool) Inputs {
 	for i, name := range []string{"n1", "n2", "n3"} {
 		in.Nodes = append(in.Nodes, Node{
 			Remote: !here || i > 0, Part: name,
-			Environ: []string{"SLURMD_NODENAME=" + name, "SLURM_TOPOLOGY_ADDR=" + name, "SLURM_CPUS_ON_NODE=9",
-				"HOME=/home/" + name, "CUDA_VISIBLE_DEVICES=" + name, "PATH=/there"},
+			Environ: []string{
+				"SLURMD_NODENAME=" + name, "SLURM_TOPOLOGY_ADDR=" + name, "SLURM_CPUS_ON_NODE=9",
+				"HOME=/home/" + name, "CUDA_VISIBLE_DEVICES=" + name, "PATH=/there",
+			},
 		})
 	}
 	in.Nodes[0].Threads, in.Nodes[0].Why = 2, "4 CPUs ÷ 2 ranks"
@@ -133,8 +137,10 @@ func TestEngineNodesInherit(t *testing.T) {
 // What -x says of GPUs counts on every node.
 func TestExportBeatsEngine(t *testing.T) {
 	in := engineJob(batch, true)
-	in.Exports = []Export{{Name: "CUDA_VISIBLE_DEVICES", Value: "1", HasValue: true},
-		{Name: "SLURM_CPU_BIND", Value: "none", HasValue: true}}
+	in.Exports = []Export{
+		{Name: "CUDA_VISIBLE_DEVICES", Value: "1", HasValue: true},
+		{Name: "SLURM_CPU_BIND", Value: "none", HasValue: true},
+	}
 	e := build(t, in)
 	assert.Equal(t, []string{"1", "1", "1"}, values(e, in, "CUDA_VISIBLE_DEVICES"))
 	assert.Equal(t, []string{"none", "none", "none"}, values(e, in, "SLURM_CPU_BIND"))
@@ -144,8 +150,10 @@ func TestExportBeatsEngine(t *testing.T) {
 }
 
 func TestRepeated(t *testing.T) {
-	for want, numbers := range map[string][]int{"": nil, "4": {4}, "2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1},
-		"1,2,1": {1, 2, 1}} {
+	for want, numbers := range map[string][]int{
+		"": nil, "4": {4}, "2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1},
+		"1,2,1": {1, 2, 1},
+	} {
 		assert.Equal(t, want, repeated(numbers))
 	}
 }

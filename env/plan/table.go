@@ -77,8 +77,10 @@ var ownRules = [...]rule{
 		perRank: true, value: func(_ *builder, rank int) (string, bool) { return strconv.Itoa(rank), true },
 	},
 	{
-		Row: Row{env.VarLocalRank, ClassIdentity, "rank on its node, from 0; 0 with --virtual-local-rank",
-			"which rank of its node this is", "torchrun"},
+		Row: Row{
+			env.VarLocalRank, ClassIdentity, "rank on its node, from 0; 0 with --virtual-local-rank",
+			"which rank of its node this is", "torchrun",
+		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
 			return b.localRank(rank), true
 		}, why: (*builder).localRankReason,
@@ -106,8 +108,10 @@ var ownRules = [...]rule{
 		perNode: true, value: func(b *builder, rank int) (string, bool) { return b.role(rank), true },
 	},
 	{
-		Row: Row{env.VarRoleRank, ClassIdentity, "rank among those of its role, from 0",
-			"which rank of its role this is", "torchrun"},
+		Row: Row{
+			env.VarRoleRank, ClassIdentity, "rank among those of its role, from 0",
+			"which rank of its role this is", "torchrun",
+		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.inRole[rank]), true },
 	},
 	{
@@ -115,40 +119,52 @@ var ownRules = [...]rule{
 		perNode: true, value: func(b *builder, rank int) (string, bool) { return strconv.Itoa(b.roles[b.role(rank)]), true },
 	},
 	{
-		Row: Row{env.VarMasterAddr, ClassWish,
+		Row: Row{
+			env.VarMasterAddr, ClassWish,
 			"the address of the store, by which ranks find each other; if you set it, the store listens there",
-			"where ranks reach the store", "PyTorch"},
+			"where ranks reach the store", "PyTorch",
+		},
 		value: func(b *builder, _ int) (string, bool) { return b.in.MasterAddr, b.in.MasterAddr != "" },
 	},
 	{
-		Row: Row{env.VarMasterPort, ClassWish, "the store's port; with `--store=rank0` one that is kept free for rank 0",
-			"the store's port", "PyTorch"},
+		Row: Row{
+			env.VarMasterPort, ClassWish, "the store's port; with `--store=rank0` one that is kept free for rank 0",
+			"the store's port", "PyTorch",
+		},
 		value: func(b *builder, _ int) (string, bool) { return b.in.MasterPort, b.in.MasterPort != "" },
 		why:   (*builder).masterPortReason,
 	},
 	{
-		Row: Row{env.VarTorchelasticRunID, ClassIdentity, "`--rdzv-id`, else a random text; unset with `--store=rank0`",
-			"the job's name; PyTorch sees a launcher by it", "torchrun"},
+		Row: Row{
+			env.VarTorchelasticRunID, ClassIdentity, "`--rdzv-id`, else a random text; unset with `--store=rank0`",
+			"the job's name; PyTorch sees a launcher by it", "torchrun",
+		},
 		value: func(b *builder, _ int) (string, bool) { return b.in.RunID, b.agentStore() },
 	},
 	{
-		Row: Row{env.VarTorchelasticRestartCount, ClassIdentity,
+		Row: Row{
+			env.VarTorchelasticRestartCount, ClassIdentity,
 			"number of the attempt, from 0; unset with `--store=rank0` and no `--max-restarts`", "which attempt this is",
-			"torchrun"},
+			"torchrun",
+		},
 		value: func(b *builder, _ int) (string, bool) {
 			return strconv.Itoa(b.in.Attempt), b.agentStore() || b.in.MaxRestarts > 0
 		},
 	},
 	{
-		Row: Row{env.VarTorchelasticMaxRestarts, ClassIdentity,
-			"`--max-restarts`; unset with `--store=rank0` and no restarts", "--max-restarts", "torchrun"},
+		Row: Row{
+			env.VarTorchelasticMaxRestarts, ClassIdentity,
+			"`--max-restarts`; unset with `--store=rank0` and no restarts", "--max-restarts", "torchrun",
+		},
 		value: func(b *builder, _ int) (string, bool) {
 			return strconv.Itoa(b.in.MaxRestarts), b.agentStore() || b.in.MaxRestarts > 0
 		},
 	},
 	{
-		Row: Row{env.VarTorchelasticUseAgentStore, ClassIdentity, "`True`; unset with `--store=rank0`",
-			"no rank has to serve the store", "torchrun"},
+		Row: Row{
+			env.VarTorchelasticUseAgentStore, ClassIdentity, "`True`; unset with `--store=rank0`",
+			"no rank has to serve the store", "torchrun",
+		},
 		value: func(b *builder, _ int) (string, bool) { return "True", b.agentStore() },
 	},
 	{
@@ -185,14 +201,18 @@ var ownRules = [...]rule{
 		},
 	},
 	{
-		Row: Row{env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode",
-			"gorun's own store", "gorun"},
+		Row: Row{
+			env.VarJobStore, ClassIdentity, "host:port of gorun's own store, which runs in every mode",
+			"gorun's own store", "gorun",
+		},
 		value: func(b *builder, _ int) (string, bool) { return b.in.JobStore, b.in.JobStore != "" },
 	},
 	{
-		Row: Row{env.VarJobKey, ClassIdentity, "with several nodes a file of the rank's own host, which only its user " +
-			"can read: the key by which ranks of package comm know each other; gone with the job",
-			"ranks on other hosts prove that they are of this job", "gorun"},
+		Row: Row{
+			env.VarJobKey, ClassIdentity, "with several nodes a file of the rank's own host, which only its user " +
+				"can read: the key by which ranks of package comm know each other; gone with the job",
+			"ranks on other hosts prove that they are of this job", "gorun",
+		},
 		perRank: true, value: func(b *builder, rank int) (string, bool) {
 			file := b.in.Nodes[b.in.Ranks[rank].Node].KeyFile
 			return file, file != ""
@@ -221,8 +241,10 @@ var ownRules = [...]rule{
 		},
 	},
 	{
-		Row: Row{env.VarTorchNCCLAsyncErrorHandling, ClassSetting, "`1`",
-			"a failed collective ends its rank instead of hanging it", "PyTorch"},
+		Row: Row{
+			env.VarTorchNCCLAsyncErrorHandling, ClassSetting, "`1`",
+			"a failed collective ends its rank instead of hanging it", "PyTorch",
+		},
 		value: func(*builder, int) (string, bool) { return "1", true },
 	},
 	{
@@ -281,8 +303,10 @@ var ownRules = [...]rule{
 		why: func(b *builder) string { return b.visibleReason(env.VarZEAffinityMask) },
 	},
 	{
-		Row: Row{"PWD", ClassSetting, "as inherited; the working directory with `--chdir`",
-			"the working directory (--chdir)", "POSIX"},
+		Row: Row{
+			"PWD", ClassSetting, "as inherited; the working directory with `--chdir`",
+			"the working directory (--chdir)", "POSIX",
+		},
 		perRank: true, chosen: true, value: (*builder).workingDir,
 	},
 }
@@ -292,37 +316,51 @@ var ownRules = [...]rule{
 var otherRules = [...]rule{
 	{Row: Row{env.VarPython, ClassSetting, "as inherited", "the interpreter of this user's scripts", "gorun"}},
 	{Row: Row{env.VarToken, ClassLauncher, "", "a secret stays with the launcher", "gorun"}},
-	{Row: Row{"GORUN_*", ClassLauncher, "",
-		"an option's default is meant for this gorun, not for one inside a rank; -x passes it on", "gorun"}},
+	{Row: Row{
+		"GORUN_*", ClassLauncher, "",
+		"an option's default is meant for this gorun, not for one inside a rank; -x passes it on", "gorun",
+	}},
 
 	{Row: Row{"PMIX_MCA_*", ClassSetting, "as inherited", "parameters of the PMIx library", "PMIx"}},
 	{Row: Row{"PMIX_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
 	{Row: Row{"PMIX_INSTALL_PREFIX", ClassSetting, "as inherited", "where PMIx is installed", "PMIx"}},
 	{Row: Row{"PMI_DEBUG", ClassSetting, "as inherited", "MPICH shows its PMI traffic", "MPICH"}},
-	{Row: Row{env.VarTorchelasticEnableFileTimer, ClassSetting, "as inherited",
-		"`1` has each node end ranks whose file timer has expired", "torchrun"}, ofOuter: true},
-	{Row: Row{env.VarTorchelasticTimerFile, ClassSetting,
+	{Row: Row{
+		env.VarTorchelasticEnableFileTimer, ClassSetting, "as inherited",
+		"`1` has each node end ranks whose file timer has expired", "torchrun",
+	}, ofOuter: true},
+	{Row: Row{
+		env.VarTorchelasticTimerFile, ClassSetting,
 		"as inherited; with TORCHELASTIC_ENABLE_FILE_TIMER=1 a pipe of the node's own where it is not set",
-		"where file timers are", "torchrun"}, ofOuter: true},
-	{Row: Row{env.VarTorchelasticHealthCheckPort, ClassSetting, "as inherited",
-		"where each node answers liveness probes", "torchrun"}, ofOuter: true},
+		"where file timers are", "torchrun",
+	}, ofOuter: true},
+	{Row: Row{
+		env.VarTorchelasticHealthCheckPort, ClassSetting, "as inherited",
+		"where each node answers liveness probes", "torchrun",
+	}, ofOuter: true},
 	{Row: Row{"TORCHELASTIC_*", ClassIdentity, "", "an outer torchrun's", "torchrun"}},
-	{Row: Row{"PMIX_SERVER_*", ClassIdentity, "",
-		"an outer mpirun's or srun's: ranks would meet at a server that does not know them", "PMIx"}},
+	{Row: Row{
+		"PMIX_SERVER_*", ClassIdentity, "",
+		"an outer mpirun's or srun's: ranks would meet at a server that does not know them", "PMIx",
+	}},
 	{Row: Row{"PMIX_SYSTEM_TMPDIR", ClassIdentity, "", "a directory of an outer mpirun or srun", "PMIx"}},
 	{Row: Row{"PMIX_DSTORE_*", ClassIdentity, "", "shared memory of an outer mpirun's or srun's server", "PMIx"}},
 	{Row: Row{"PMIX_LAUNCHER_*", ClassIdentity, "", "where an outer mpirun is told to report", "PMIx"}},
 	{Row: Row{"PMIX_KEEPALIVE_PIPE", ClassIdentity, "", "a descriptor of an outer mpirun", "PMIx"}},
-	{Row: Row{"PMIX_PARAM_FILE_PASSED", ClassIdentity, "",
-		"what an outer mpirun's daemons did with its parameters", "PMIx"}},
+	{Row: Row{
+		"PMIX_PARAM_FILE_PASSED", ClassIdentity, "",
+		"what an outer mpirun's daemons did with its parameters", "PMIx",
+	}},
 	{Row: Row{"PMIX_PTL_MODULE", ClassIdentity, "", "how an outer mpirun's ranks reach its server", "PMIx"}},
 	{Row: Row{"PMI_*", ClassIdentity, "", "an outer mpiexec's or srun's: every rank would be the same one there", "PMI"}},
 	{Row: Row{"HYDI_CONTROL_FD", ClassIdentity, "", "a descriptor of an outer mpiexec's proxy", "MPICH"}},
 	{Row: Row{"MV2_COMM_WORLD_*", ClassIdentity, "", "an outer mpirun_rsh's", "MVAPICH2"}},
 	{Row: Row{"OMPI_COMM_*", ClassIdentity, "", "an outer mpirun's: every rank would be the same one there", "Open MPI"}},
 	{Row: Row{"OMPI_WORLD_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
-	{Row: Row{"OMPI_UNIVERSE_SIZE", ClassIdentity, "", "an outer mpirun's; with it mpirun refuses to run in a rank",
-		"Open MPI"}},
+	{Row: Row{
+		"OMPI_UNIVERSE_SIZE", ClassIdentity, "", "an outer mpirun's; with it mpirun refuses to run in a rank",
+		"Open MPI",
+	}},
 	{Row: Row{"OMPI_COMMAND", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
 	{Row: Row{"OMPI_ARGV", ClassIdentity, "", "an outer mpirun's program", "Open MPI"}},
 	{Row: Row{"OMPI_FILE_LOCATION", ClassIdentity, "", "a directory of one rank of an outer mpirun", "Open MPI"}},
@@ -339,8 +377,10 @@ var otherRules = [...]rule{
 	{Row: Row{"OMPI_MCA_num_procs", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_num_restarts", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_TOOL_NAME", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
-	{Row: Row{"OMPI_VERSION", ClassIdentity, "", "an outer mpirun's; frameworks take it for a launch by that",
-		"Open MPI"}},
+	{Row: Row{
+		"OMPI_VERSION", ClassIdentity, "", "an outer mpirun's; frameworks take it for a launch by that",
+		"Open MPI",
+	}},
 	{Row: Row{"OMPI_MCA_orte_launch", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_orte_ess_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
 	{Row: Row{"OMPI_MCA_ess_base_*", ClassIdentity, "", "an outer mpirun's", "Open MPI"}},
@@ -353,10 +393,14 @@ var otherRules = [...]rule{
 	{Row: Row{"I_MPI_INFO_*", ClassIdentity, "", "what an outer mpiexec saw of its rank's host", "Intel MPI"}},
 	{Row: Row{"FLUX_TASK_RANK", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
 	{Row: Row{"FLUX_TASK_LOCAL_ID", ClassIdentity, "", "the number of the one task that gorun is", "Flux"}},
-	{Row: Row{"FLUX_JOB_SIZE", ClassIdentity, "", "tasks of the flux run that gorun is in; WORLD_SIZE counts ranks",
-		"Flux"}},
-	{Row: Row{"FLUX_JOB_NNODES", ClassIdentity, "",
-		"nodes of the flux run that gorun is in; GROUP_WORLD_SIZE counts those of ranks", "Flux"}},
+	{Row: Row{
+		"FLUX_JOB_SIZE", ClassIdentity, "", "tasks of the flux run that gorun is in; WORLD_SIZE counts ranks",
+		"Flux",
+	}},
+	{Row: Row{
+		"FLUX_JOB_NNODES", ClassIdentity, "",
+		"nodes of the flux run that gorun is in; GROUP_WORLD_SIZE counts those of ranks", "Flux",
+	}},
 	{Row: Row{"PALS_SIZE", ClassIdentity, "", "tasks of the mpiexec that gorun is in", "PALS"}},
 	{Row: Row{"PALS_LOCAL_SIZE", ClassIdentity, "", "tasks of the mpiexec that gorun is in, on this node", "PALS"}},
 	{Row: Row{"PALS_RANKID", ClassIdentity, "", "the number of the one task that gorun is", "PALS"}},

@@ -20,8 +20,10 @@ import (
 const elements = 4
 
 // reductions are the five that torch.distributed has, too.
-var reductions = map[string]comm.Op{"sum": comm.Sum, "prod": comm.Prod, "max": comm.Max, "min": comm.Min,
-	"avg": comm.Avg}
+var reductions = map[string]comm.Op{
+	"sum": comm.Sum, "prod": comm.Prod, "max": comm.Max, "min": comm.Min,
+	"avg": comm.Avg,
+}
 
 func main() {
 	log.SetFlags(0)

@@ -9,8 +9,10 @@ type layer struct {
 }
 
 func newLayer(width int) *layer {
-	l := &layer{width, make([]float32, width*width), make([]float32, width*width), make([]float32, width),
-		make([]float32, width), make([]float32, width)}
+	l := &layer{
+		width, make([]float32, width*width), make([]float32, width*width), make([]float32, width),
+		make([]float32, width), make([]float32, width),
+	}
 	for i := range l.weights {
 		l.weights[i] = float32(i%7) - 3
 	}

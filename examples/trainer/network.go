@@ -15,8 +15,10 @@ type tensors struct {
 }
 
 func newTensors() tensors {
-	return tensors{make([]float32, hidden*pixels), make([]float32, hidden), make([]float32, classes*hidden),
-		make([]float32, classes)}
+	return tensors{
+		make([]float32, hidden*pixels), make([]float32, hidden), make([]float32, classes*hidden),
+		make([]float32, classes),
+	}
 }
 
 // list has the tensors in the order in which a backward pass finds their gradients: the last layer's first.

@@ -93,7 +93,8 @@ func (m *model) update(n int) {
 // together runs an epoch with the other ranks: each computes the gradients of its slice of every batch, and a Bucketer
 // adds them up while the rest is computed. It returns this rank's sum of losses.
 func (m *model) together(ctx context.Context, g *comm.Group, b *comm.Bucketer[float32], images []image,
-	epoch int) (sum float64, err error) {
+	epoch int,
+) (sum float64, err error) {
 	for step, batch := range m.batches(images, epoch) {
 		ready := func(tensor int) error { return b.Ready(ctx, tensor) }
 		loss, err := m.backward(slice(batch, g.Rank(), g.Size()), m.gradients, ready)

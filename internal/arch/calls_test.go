@@ -22,43 +22,87 @@ type reserved struct {
 var (
 	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes
 	// hosts and clusters by hand, what checks GPUs, and what tests count with.
-	programs = []string{"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot",
-		"internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck"}
+	programs = []string{
+		"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot",
+		"internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck",
+	}
 	// where C libraries are is the environment's to say
 	environment = append([]string{"env", "internal/testneeds", "comm/internal/nccl#libraryEnvironment"}, programs...)
 )
 
 // reservations holds the rules about what may be called where. Tests are exempt.
 var reservations = []reserved{
-	{"os", []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, environment,
-		"the environment is read in one place, so that a Spec says everything and a library never depends on hidden input"},
+	{
+		"os",
+		[]string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"},
+		environment,
+		"the environment is read in one place, so that a Spec says everything and a library never depends on hidden input",
+	},
 	{"syscall", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
 	{"golang.org/x/sys/unix", []string{"Getenv", "Environ"}, environment, "the environment is read in one place"},
-	{"os", []string{"Setenv", "Unsetenv", "Clearenv"}, []string{"cmd/gorun#surroundings"},
+	{
+		"os",
+		[]string{"Setenv", "Unsetenv", "Clearenv"},
+		[]string{"cmd/gorun#surroundings"},
 		"a process-wide variable is shared with every goroutine: pass values instead; surroundings hides a secret from " +
-			"whatever gorun starts"},
-	{"os", []string{"Exit"}, append([]string{"examples"}, programs...),
-		"only a main program decides that the process ends: a library returns an error"},
-	{"log", []string{"Fatal", "Fatalf", "Fatalln"}, append([]string{"examples"}, programs...),
-		"only a main program decides that the process ends: a library returns an error"},
-	{"flag", nil, append([]string{"examples"}, programs...),
-		"flags belong to main programs; below them an options struct is passed"},
+			"whatever gorun starts",
+	},
+	{
+		"os",
+		[]string{"Exit"},
+		append([]string{"examples"}, programs...),
+		"only a main program decides that the process ends: a library returns an error",
+	},
+	{
+		"log",
+		[]string{"Fatal", "Fatalf", "Fatalln"},
+		append([]string{"examples"}, programs...),
+		"only a main program decides that the process ends: a library returns an error",
+	},
+	{
+		"flag", nil, append([]string{"examples"}, programs...),
+		"flags belong to main programs; below them an options struct is passed",
+	},
 	{"os/signal", nil, programs, "signals belong to the host program: a library must not take them away"},
-	{"golang.org/x/sys/unix", []string{"PR_SET_CHILD_SUBREAPER"}, append([]string{"launcher#takeProcess"}, programs...),
-		"a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may"},
-	{"os/exec", []string{"Command", "CommandContext"},
-		append([]string{"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest",
-			"placement/nvml/worker", "comm/internal/nccl/fake", "internal"}, programs...),
-		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"os", []string{"StartProcess"}, nil,
-		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"syscall", []string{"ForkExec", "StartProcess"},
+	{
+		"golang.org/x/sys/unix",
+		[]string{"PR_SET_CHILD_SUBREAPER"},
+		append([]string{"launcher#takeProcess"}, programs...),
+		"a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may",
+	},
+	{
+		"os/exec",
+		[]string{"Command", "CommandContext"},
+		append([]string{
+			"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest",
+			"placement/nvml/worker", "comm/internal/nccl/fake", "internal",
+		}, programs...),
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start",
+	},
+	{
+		"os",
+		[]string{"StartProcess"},
+		nil,
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start",
+	},
+	{
+		"syscall",
+		[]string{"ForkExec", "StartProcess"},
 		[]string{"launcher/internal/process", "launcher/internal/program#kernelRuns", "internal/bench"},
-		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start"},
-	{"syscall", []string{"Setrlimit"}, nil,
-		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
-	{"golang.org/x/sys/unix", []string{"Setrlimit"}, nil,
-		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit"},
+		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start",
+	},
+	{
+		"syscall",
+		[]string{"Setrlimit"},
+		nil,
+		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit",
+	},
+	{
+		"golang.org/x/sys/unix",
+		[]string{"Setrlimit"},
+		nil,
+		"Go gives children the user's own NOFILE limit only until somebody calls Setrlimit",
+	},
 }
 
 // pure lists the folders whose packages decide and never act; each takes what it needs as arguments.
@@ -67,8 +111,10 @@ var pure = []struct {
 	except []string // folders below it that read the machine
 	why    string
 }{
-	{"launcher/job", nil,
-		"the core has no goroutine, clock, file, socket or process: the same events give the same orders"},
+	{
+		"launcher/job", nil,
+		"the core has no goroutine, clock, file, socket or process: the same events give the same orders",
+	},
 	{"placement", []string{"placement/sysfs", "placement/nvml"}, "placement reads nothing but its arguments"},
 	{"env/plan", nil, "a plan for the same inputs has the same bytes"},
 	{"cmd/gorun/internal/dialect", nil, "a dialect is a function from argv to Spec"},
@@ -77,8 +123,10 @@ var pure = []struct {
 // impure are the imports that a pure package may not have, and impureCalls the single names.
 var (
 	impure      = []string{"os", "os/exec", "os/signal", "net", "crypto/rand", "math/rand", "math/rand/v2"}
-	impureCalls = map[string][]string{"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer",
-		"NewTicker", "Tick"}}
+	impureCalls = map[string][]string{"time": {
+		"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer",
+		"NewTicker", "Tick",
+	}}
 )
 
 // systemCall reports whether the name of package syscall or x/sys/unix does something; signals are only numbers with

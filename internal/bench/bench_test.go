@@ -179,8 +179,12 @@ func TestEveryModeOfStoreload(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, tail[0].P50, tail[0].P99)
 
-	for _, args := range [][]string{{"ops"}, {"walk", "-s", "127.0.0.1:1"}, {"ops", "-s", "nowhere"},
-		{"ops", "-s", "127.0.0.1:1", "-c", "0"}} {
+	for _, args := range [][]string{
+		{"ops"},
+		{"walk", "-s", "127.0.0.1:1"},
+		{"ops", "-s", "nowhere"},
+		{"ops", "-s", "127.0.0.1:1", "-c", "0"},
+	} {
 		_, err := b.load(args[0], args[1:]...)
 		require.ErrorContains(t, err, "exit status 2", "%v", args)
 	}
@@ -222,8 +226,10 @@ func TestRankDoesEveryOperation(t *testing.T) {
 	s, err := startSession("", ours, 1, started{command: exec.Command(os.Args[0], "as-rank", "4096")})
 	require.NoError(t, err)
 	defer s.close()
-	for _, operation := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall",
-		"sendrecv", "barrier"} {
+	for _, operation := range []string{
+		"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall",
+		"sendrecv", "barrier",
+	} {
 		for _, shared := range []bool{false, true} {
 			a, err := s.run(task{operation: operation, bytes: 1024, warm: 1, calls: 5, shared: shared})
 			require.NoError(t, err)
@@ -248,9 +254,18 @@ func TestResultsAreKnown(t *testing.T) {
 		want      float64
 		checked   bool
 	}{
-		{"allreduce", 2, 24, true}, {"reduce", 0, 24, true}, {"reduce", 1, 24, false}, {"broadcast", 2, 7, true},
-		{"allgather", 1, 7, true}, {"reducescatter", 0, 24, true}, {"alltoall", 0, 7, true}, {"alltoall", 1, 7, false},
-		{"sendrecv", 0, 9, true}, {"sendrecv", 2, 8, true}, {"pingpong", 0, 9, true}, {"pingpong", 2, 7, true},
+		{"allreduce", 2, 24, true},
+		{"reduce", 0, 24, true},
+		{"reduce", 1, 24, false},
+		{"broadcast", 2, 7, true},
+		{"allgather", 1, 7, true},
+		{"reducescatter", 0, 24, true},
+		{"alltoall", 0, 7, true},
+		{"alltoall", 1, 7, false},
+		{"sendrecv", 0, 9, true},
+		{"sendrecv", 2, 8, true},
+		{"pingpong", 0, 9, true},
+		{"pingpong", 2, 7, true},
 		{"barrier", 0, 0, false},
 	} {
 		want, checked := task{operation: c.operation, calls: 8}.first(c.rank, 3)
@@ -283,14 +298,22 @@ func TestRowsOfCollectives(t *testing.T) {
 	}
 	table := newReport("")
 	for _, r := range []*row{
-		{scene: scene{ranks: 2}, operation: "allreduce", bytes: 64 * kib,
-			figures: map[string]*figures{ours: even(20), openMPI: even(40), gloo: even(30)}},
-		{scene: scene{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
-			figures: map[string]*figures{ours: even(101), raw: even(80), mpich: even(90)}},
-		{scene: scene{ranks: 4, each: 2}, operation: "barrier",
-			figures: map[string]*figures{ours: even(20), openMPI: even(10)}},
-		{scene: scene{ranks: 2, each: 1}, operation: "barrier",
-			figures: map[string]*figures{ours: even(20), openMPI: even(10)}},
+		{
+			scene: scene{ranks: 2}, operation: "allreduce", bytes: 64 * kib,
+			figures: map[string]*figures{ours: even(20), openMPI: even(40), gloo: even(30)},
+		},
+		{
+			scene: scene{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
+			figures: map[string]*figures{ours: even(101), raw: even(80), mpich: even(90)},
+		},
+		{
+			scene: scene{ranks: 4, each: 2}, operation: "barrier",
+			figures: map[string]*figures{ours: even(20), openMPI: even(10)},
+		},
+		{
+			scene: scene{ranks: 2, each: 1}, operation: "barrier",
+			figures: map[string]*figures{ours: even(20), openMPI: even(10)},
+		},
 	} {
 		r.write(table)
 	}

@@ -74,8 +74,10 @@ func collectives(b *bench) error {
 	c.find(table)
 	for _, n := range ranks {
 		if b.wanted(n) {
-			operations := []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv",
-				"barrier"}
+			operations := []string{
+				"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv",
+				"barrier",
+			}
 			if err := c.measure(table, scene{ranks: n}, operations, sizes); err != nil {
 				return err
 			}
@@ -192,8 +194,10 @@ func (c *calls) spread(name string, each, bytes int) []started {
 		return nil
 	case name == gloo:
 		return members(func(rank int) []string {
-			return []string{"MASTER_ADDR=" + first, fmt.Sprint("MASTER_PORT=", glooPort), "GLOO_SOCKET_IFNAME=eth0",
-				fmt.Sprint("RANK=", rank), "WORLD_SIZE=" + n, fmt.Sprint("LOCAL_RANK=", rank%each)}
+			return []string{
+				"MASTER_ADDR=" + first, fmt.Sprint("MASTER_PORT=", glooPort), "GLOO_SOCKET_IFNAME=eth0",
+				fmt.Sprint("RANK=", rank), "WORLD_SIZE=" + n, fmt.Sprint("LOCAL_RANK=", rank%each),
+			}
 		}, c.python, "internal/bench/gloo.py", size)
 	case name == raw && each == 1:
 		return []started{
@@ -206,9 +210,11 @@ func (c *calls) spread(name string, each, bytes int) []started {
 			"--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none", "--map-by", "slot", "--host", slots,
 			"-x", doorVariable, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.openmpi"), size)}}
 	case name == mpich: // UCX over TCP; left to itself it takes the hosts for one, whose memory it could share
-		return []started{{c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
-			"-hosts", slots, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.mpich"), size),
-			[]string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"}}}
+		return []started{{
+			c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
+				"-hosts", slots, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.mpich"), size),
+			[]string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"},
+		}}
 	}
 	return nil
 }

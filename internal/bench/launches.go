@@ -43,13 +43,17 @@ func launches(b *bench) error {
 			{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
 			{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
 			{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
-			{name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "--oversubscribe", "-n", n, b.true},
-				runs: s.openMPI, limit: 8 * time.Second, goal: times(0.25)},
+			{
+				name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "--oversubscribe", "-n", n, b.true},
+				runs: s.openMPI, limit: 8 * time.Second, goal: times(0.25),
+			},
 		}
 		if s.torchrun > 0 {
 			peers = append(peers,
-				peer{name: "torchrun", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true},
-					runs: s.torchrun, goal: s.script})
+				peer{
+					name: "torchrun", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true},
+					runs: s.torchrun, goal: s.script,
+				})
 		}
 		if _, err := b.compare(r, n+" ranks", s.rounds, nil, peers...); err != nil {
 			return err
@@ -184,8 +188,10 @@ func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
 	n, what, ssh := strconv.Itoa(hosts), fmt.Sprintf("%d hosts", hosts), filepath.Join(b.inside, "ssh")
 	gorun := peer{name: "gorun", argv: b.overSSH(hosts, b.true), limit: limit}
 	_, err := b.compare(r, what, rounds, nil, gorun,
-		peer{name: "hydra", limit: limit, goal: goal{ratio: 0.7},
-			argv: []string{b.hydra, "-launcher", "ssh", "-launcher-exec", ssh, "-hosts", hostList(hosts), "-n", n, b.true}},
+		peer{
+			name: "hydra", limit: limit, goal: goal{ratio: 0.7},
+			argv: []string{b.hydra, "-launcher", "ssh", "-launcher-exec", ssh, "-hosts", hostList(hosts), "-n", n, b.true},
+		},
 		peer{name: "openmpi", limit: limit, goal: goal{ratio: 0.7}, argv: []string{
 			b.openMPI, "--allow-run-as-root", "--mca", "plm_rsh_agent", ssh, "-H", hostList(hosts), "-n", n, b.true,
 		}})
@@ -278,8 +284,10 @@ func inSlurm(b *bench) error {
 		peer{name: "gorun", argv: []string{b.gorun, b.true}, limit: limit},
 		peer{name: "srun -n16", argv: srun("-n16", b.true), limit: limit, goal: goal{ratio: 1.3}},
 		peer{name: "srun -n4", argv: srun("-N4", "-n4", b.true), limit: limit},
-		peer{name: "srun gorun, one a node", limit: limit,
-			argv: srun("-N4", "-n4", "--ntasks-per-node=1", b.gorun, "-q", "--nproc-per-node=4", b.true)},
+		peer{
+			name: "srun gorun, one a node", limit: limit,
+			argv: srun("-N4", "-n4", "--ntasks-per-node=1", b.gorun, "-q", "--nproc-per-node=4", b.true),
+		},
 		peer{name: "srun gorun, one a rank", argv: srun("-n16", b.gorun, "-q", b.true), limit: limit},
 		peer{name: "hydra", argv: []string{b.hydra, "-n", "16", b.true}, limit: limit},
 		peer{name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "-n", "16", b.true}, limit: limit},

@@ -373,8 +373,10 @@ func (r *storeRun) compared(what, unit string, q, cpu quantity, g storeGoals) {
 		return
 	}
 	target, reached := g.of(&q)
-	cells := []any{what, unit, number(q.best(0)), number(q.median(0)), number(q.best(1)), number(q.median(1)),
-		ratio(q.median(0), q.median(1)), number(q.paired()), target, reached}
+	cells := []any{
+		what, unit, number(q.best(0)), number(q.median(0)), number(q.best(1)), number(q.median(1)),
+		ratio(q.median(0), q.median(1)), number(q.paired()), target, reached,
+	}
 	if len(cpu.of[0]) > 0 && len(cpu.of[1]) > 0 && slices.Max(cpu.of[1]) > 0 {
 		target, reached := storeGoals{ratio: g.cpu}.of(&cpu)
 		cells = append(cells, number(cpu.median(0)), number(cpu.median(1)), ratio(cpu.median(0), cpu.median(1)), target,

@@ -21,8 +21,10 @@ func (s *scene) inCgroup(controller string, limit int) []string {
 	err = place.Limit(dir, controller, limit)
 	s.require(err == nil, "%v", err)
 	if controller == "memory" { // not into swap; a machine may have no such files, or no swap
-		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": fmt.Sprint(limit),
-			"memory.swappiness": "0", "memory.swap.max": "0"} {
+		for name, value := range map[string]string{
+			"memory.memsw.limit_in_bytes": fmt.Sprint(limit),
+			"memory.swappiness":           "0", "memory.swap.max": "0",
+		} {
 			_ = os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644)
 		}
 	}
@@ -199,8 +201,10 @@ func (s *scene) bombed() []*member {
 
 // crowd starts two ranks in a cgroup whose processes will be taken.
 func (s *scene) crowd() []*member {
-	s.launch(work{around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"},
-		program: role("rank", "default", "none")})
+	s.launch(work{
+		around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"},
+		program: role("rank", "default", "none"),
+	})
 	ranks := s.await("rank", 2)
 	s.demand(ranks[0], "threads 8")
 	s.demand(ranks[1], "threads 8")

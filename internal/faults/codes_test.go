@@ -15,22 +15,28 @@ func codeFaults() []fault {
 		{name: "all ranks fail at once", criterion: "exit code 5", act: func(s *scene) {
 			s.launch(work{ranks: 4, program: role("quit", "5")})
 		}, check: ends(5)},
-		{name: "ranks fail in consequence",
+		{
+			name:      "ranks fail in consequence",
 			criterion: "exit code 3 and rank 1 named, though rank 0 exits 9 when it is asked to end", act: func(s *scene) {
 				s.order(s.surround("none", "follow")[1], "exit 3")
-			}, check: blames(3, "exit code 3")},
-		{name: "rank 1 first, then rank 0",
+			}, check: blames(3, "exit code 3"),
+		},
+		{
+			name:      "rank 1 first, then rank 0",
 			criterion: "exit code 3 and rank 1 named, though rank 0 exits 4 when it is asked to end", act: func(s *scene) {
 				ranks := s.surround("none", "tell")
 				s.order(ranks[1], "exit 3")
 				s.until("SIGTERM at rank 0", func() bool { return strings.Contains(s.text("stdout"), "rank 0 got SIGTERM\n") })
 				s.order(ranks[0], "exit 4")
-			}, check: blames(3, "exit code 3")},
-		{name: "time-out", own: true, criterion: "exit code 124 and the deadline named, though ranks ignore signals",
+			}, check: blames(3, "exit code 3"),
+		},
+		{
+			name: "time-out", own: true, criterion: "exit code 124 and the deadline named, though ranks ignore signals",
 			act: func(s *scene) {
 				s.launch(work{ranks: 2, options: []string{"--timeout", "1"}, program: role("rank", "ignore", "setsid")})
 				s.assembled("setsid")
-			}, check: together(ends(124), contains(onStderr, "deadline"))},
+			}, check: together(ends(124), contains(onStderr, "deadline")),
+		},
 		{name: "unknown option", criterion: "exit code not 0 and the option named; no rank started", act: func(s *scene) {
 			s.launch(work{ranks: 2, options: []string{"--no-such-option"}, program: role("print")})
 		}, check: func(s *scene, got outcome) {

@@ -91,8 +91,10 @@ func TestNamesOfHostFaultsAreUnique(t *testing.T) {
 
 // try runs a case on a set, and makes the set good again.
 func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
-	l.argv = []string{built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable,
-		"--grace", "2"}
+	l.argv = []string{
+		built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable,
+		"--grace", "2",
+	}
 	inner, err := openSceneIn(l, set.Dir())
 	if err != nil {
 		return verdict{why: err.Error()}

@@ -193,13 +193,15 @@ func specialKills() []fault {
 			s.until("SIGINT at a rank", func() bool { return strings.Contains(s.text("stdout"), "got SIGINT\n") })
 			s.signal(s.command.Process.Pid, syscall.SIGINT)
 		}, check: ends(130)},
-		{name: "rank exits 3 while another is stopped",
+		{
+			name:      "rank exits 3 while another is stopped",
 			criterion: "exit code 3 and rank 1 named; a stopped rank keeps nothing alive", act: func(s *scene) {
 				ranks := s.surround("none", "default")
 				s.signal(ranks[0].pid, syscall.SIGSTOP)
 				s.stands(ranks[0].pid, 'T')
 				s.order(ranks[1], "exit 3")
-			}, check: blames(3, "exit code 3")},
+			}, check: blames(3, "exit code 3"),
+		},
 		{name: "launcher SIGKILL while ranks are stopped", criterion: "nothing left", act: func(s *scene) {
 			for _, rank := range s.surround("none", "default") {
 				s.signal(rank.pid, syscall.SIGSTOP)
@@ -212,7 +214,8 @@ func specialKills() []fault {
 			s.stands(s.command.Process.Pid, 'T')
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
 		}},
-		{name: "ranks close their standard streams, one exits 4 later", criterion: "exit code 4 and rank 1 named",
+		{
+			name: "ranks close their standard streams, one exits 4 later", criterion: "exit code 4 and rank 1 named",
 			act: func(s *scene) {
 				ranks := s.surround("none", "default")
 				for _, rank := range ranks {
@@ -221,7 +224,8 @@ func specialKills() []fault {
 					s.require(err == nil, "rank %d is gone: %v", rank.rank, err)
 				}
 				s.order(ranks[1], "exit 4")
-			}, check: blames(4, "exit code 4")},
+			}, check: blames(4, "exit code 4"),
+		},
 		{name: "one rank ends early", criterion: "exit code 0: the others go on to their own end", act: func(s *scene) {
 			ranks := s.surround("none", "default")
 			s.order(ranks[0], "exit 0")
@@ -233,40 +237,52 @@ func specialKills() []fault {
 				s.signal(rank.pid, syscall.SIGKILL)
 			}
 		}, check: ends(137)},
-		{name: "a job inside a rank, its launcher SIGKILL", own: true,
+		{
+			name: "a job inside a rank, its launcher SIGKILL", own: true,
 			criterion: "exit code 137, nothing left of the inner job", act: func(s *scene) {
 				s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "setsid"))})
 				ranks := s.assembled("setsid")
 				inner, ok := read(ranks[0].pid)
 				s.require(ok && inner.parent != s.command.Process.Pid, "no inner launcher: %v", inner)
 				s.signal(inner.parent, syscall.SIGKILL)
-			}, check: ends(137)},
-		{name: "a job inside a rank, the outer launcher SIGKILL", own: true, criterion: "nothing left of both jobs",
+			}, check: ends(137),
+		},
+		{
+			name: "a job inside a rank, the outer launcher SIGKILL", own: true, criterion: "nothing left of both jobs",
 			act: func(s *scene) {
 				s.launch(work{ranks: 1, program: s.launcher.command(2, nil, role("rank", "ignore", "daemon"))})
 				s.assembled("daemon")
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
-			}},
-		{name: "launcher as PID 1 of a namespace, rank SIGKILL", own: true, root: true,
+			},
+		},
+		{
+			name: "launcher as PID 1 of a namespace, rank SIGKILL", own: true, root: true,
 			criterion: "exit code 137 and rank 1 named", act: func(s *scene) {
-				s.launch(work{around: []string{"unshare", "--pid", "--fork", "--mount-proc"}, ranks: 2,
-					program: role("rank", "default", "daemon")})
+				s.launch(work{
+					around: []string{"unshare", "--pid", "--fork", "--mount-proc"}, ranks: 2,
+					program: role("rank", "default", "daemon"),
+				})
 				s.signal(s.assembled("daemon")[1].pid, syscall.SIGKILL)
-			}, check: blames(137, "killed by SIGKILL")},
-		{name: "ranks that change their user, launcher SIGKILL", own: true, root: true, criterion: "nothing left",
+			}, check: blames(137, "killed by SIGKILL"),
+		},
+		{
+			name: "ranks that change their user, launcher SIGKILL", own: true, root: true, criterion: "nothing left",
 			act: func(s *scene) {
 				setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
 				s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "daemon"))})
 				s.assembled("daemon")
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
-			}},
-		{name: "ranks that change their user, launcher SIGTERM", own: true, root: true, criterion: "exit code 143",
+			},
+		},
+		{
+			name: "ranks that change their user, launcher SIGTERM", own: true, root: true, criterion: "exit code 143",
 			act: func(s *scene) {
 				setpriv := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"}
 				s.launch(work{ranks: 2, program: slices.Concat(setpriv, role("rank", "ignore", "setsid"))})
 				s.assembled("setsid")
 				s.signal(s.command.Process.Pid, syscall.SIGTERM)
-			}, check: ends(143)},
+			}, check: ends(143),
+		},
 	}
 }
 
@@ -281,8 +297,10 @@ func copiedMarkerFault() fault {
 			orders, writer, err := os.Pipe()
 			s.require(err == nil, "%v", err)
 			defer writer.Close()
-			s.launch(work{around: append([]string{"setsid"}, shell(line)...), stdin: orders, ranks: 2,
-				program: role("rank", "default", "none")})
+			s.launch(work{
+				around: append([]string{"setsid"}, shell(line)...), stdin: orders, ranks: 2,
+				program: role("rank", "default", "none"),
+			})
 			rank, _ := read(s.await("rank", 2)[0].pid)
 			s.guard(rank.parent)
 			job := environ(rank.pid, "GORUN_JOB")
@@ -330,8 +348,10 @@ func buildFaults() []fault {
 				s.require(os.Mkdir(s.path("bin"), 0o755) == nil, "no place for a compiler")
 				s.require(os.WriteFile(s.path("bin/go"), []byte(compiler), 0o755) == nil, "no compiler")
 				s.require(os.WriteFile(s.path("prog.go"), []byte("package main\n\nfunc main() {}\n"), 0o644) == nil, "no program")
-				s.launch(work{ranks: 2, program: []string{s.path("prog.go")},
-					environ: []string{"PATH=" + s.path("bin") + ":" + os.Getenv("PATH")}})
+				s.launch(work{
+					ranks: 2, program: []string{s.path("prog.go")},
+					environ: []string{"PATH=" + s.path("bin") + ":" + os.Getenv("PATH")},
+				})
 				s.await("child", 1)
 				s.signal(s.command.Process.Pid, number)
 			},
@@ -364,7 +384,8 @@ func emptied(s *scene, _ outcome) {
 // sparedFaults are those in which something has to go on.
 func sparedFaults() []fault {
 	return []fault{
-		{name: "launcher SIGUSR1", criterion: "every rank gets it, and the job goes on to its end, exit code 0",
+		{
+			name: "launcher SIGUSR1", criterion: "every rank gets it, and the job goes on to its end, exit code 0",
 			act: func(s *scene) {
 				ranks := s.surround("none", "tell")
 				s.signal(s.command.Process.Pid, syscall.SIGUSR1)
@@ -373,7 +394,8 @@ func sparedFaults() []fault {
 					return strings.Contains(text, "rank 0 got SIGUSR1\n") && strings.Contains(text, "rank 1 got SIGUSR1\n")
 				})
 				s.stay(ranks)
-			}, check: ends(0)},
+			}, check: ends(0),
+		},
 		{name: "launcher SIGTSTP, then SIGCONT", criterion: "the ranks stop and go on, exit code 0", act: func(s *scene) {
 			ranks := s.surround("none", "default")
 			s.signal(s.command.Process.Pid, syscall.SIGTSTP)
@@ -384,7 +406,8 @@ func sparedFaults() []fault {
 			s.signal(s.command.Process.Pid, syscall.SIGCONT)
 			s.stay(ranks)
 		}, check: ends(0)},
-		{name: "two jobs, one launcher SIGKILL",
+		{
+			name:      "two jobs, one launcher SIGKILL",
 			criterion: "nothing left of the one, the other goes on to its end, exit code 0", act: func(s *scene) {
 				other, err := openScene(s.launcher)
 				s.require(err == nil, "%v", err)
@@ -397,8 +420,10 @@ func sparedFaults() []fault {
 				ends(0)(other, other.result())
 				left, _ := other.gone()
 				s.require(len(left) == 0, "left of the other: %v", left)
-			}},
-		{name: "a process older than the job, rank exits 3",
+			},
+		},
+		{
+			name:      "a process older than the job, rank exits 3",
 			criterion: "exit code 3, and the launcher's elder brother is spared", act: func(s *scene) {
 				brother := strings.Join(role("child", "default"), " ")
 				s.launch(work{around: shell(brother + ` & exec "$@"`), ranks: 2, program: role("rank", "default", "none")})
@@ -406,7 +431,8 @@ func sparedFaults() []fault {
 				s.order(s.await("rank", 2)[1], "exit 3")
 				s.result()
 				s.require(syscall.Kill(elder.pid, syscall.SIGKILL) == nil, "it is gone")
-			}, check: ends(3)},
+			}, check: ends(3),
+		},
 	}
 }
 
@@ -420,7 +446,8 @@ func guardFaults() []fault {
 	var all []fault
 	for _, number := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		all = append(all,
-			fault{name: "guard " + signalName(number), own: true, criterion: "the job goes on to its end, exit code 0",
+			fault{
+				name: "guard " + signalName(number), own: true, criterion: "the job goes on to its end, exit code 0",
 				act: func(s *scene) {
 					ranks := s.surround("daemon", "default")
 					guard := s.guard(s.command.Process.Pid)
@@ -429,19 +456,23 @@ func guardFaults() []fault {
 						s.guard(s.command.Process.Pid, guard)
 					}
 					finish(s, ranks)
-				}, check: ends(0)})
+				}, check: ends(0),
+			})
 	}
 	for _, manner := range []string{"default", "ignore"} {
 		all = append(all,
-			fault{name: "guard SIGKILL, then launcher SIGKILL, " + manner, own: true,
+			fault{
+				name: "guard SIGKILL, then launcher SIGKILL, " + manner, own: true,
 				criterion: "nothing left: a new guard took its place", act: func(s *scene) {
 					s.surround("daemon", manner)
 					guard := s.guard(s.command.Process.Pid)
 					s.signal(guard.pid, syscall.SIGKILL)
 					s.guard(s.command.Process.Pid, guard)
 					s.signal(s.command.Process.Pid, syscall.SIGKILL)
-				}},
-			fault{name: "launcher SIGKILL, a second later guard SIGKILL, " + manner, own: true,
+				},
+			},
+			fault{
+				name: "launcher SIGKILL, a second later guard SIGKILL, " + manner, own: true,
 				criterion: "nothing left: the guard had its second", act: func(s *scene) {
 					s.surround("setsid", manner)
 					guard := s.guard(s.command.Process.Pid)
@@ -450,16 +481,19 @@ func guardFaults() []fault {
 					if guard.lives() {
 						s.signal(guard.pid, syscall.SIGKILL)
 					}
-				}})
+				},
+			})
 	}
-	return append(all, fault{name: "launcher SIGTERM, then SIGKILL while ranks ignore it", own: true,
+	return append(all, fault{
+		name: "launcher SIGTERM, then SIGKILL while ranks ignore it", own: true,
 		criterion: "nothing left", act: func(s *scene) {
 			s.surround("setsid", "tell")
 			s.guard(s.command.Process.Pid)
 			s.signal(s.command.Process.Pid, syscall.SIGTERM)
 			s.until("SIGTERM at a rank", func() bool { return strings.Contains(s.text("stdout"), "got SIGTERM\n") })
 			s.signal(s.command.Process.Pid, syscall.SIGKILL)
-		}})
+		},
+	})
 }
 
 // terminalFaults are about what is around the launcher: a shell, a terminal.
@@ -468,8 +502,10 @@ func terminalFaults() []fault {
 	inShell := func(s *scene, manner, shape string) []*member {
 		tty, err := openTerminal()
 		s.require(err == nil, "open a terminal: %v", err)
-		s.launch(work{around: shell(`"$@"; code=$?; echo code $code; exit $code`), tty: tty, ranks: 2,
-			program: role("rank", manner, shape)})
+		s.launch(work{
+			around: shell(`"$@"; code=$?; echo code $code; exit $code`), tty: tty, ranks: 2,
+			program: role("rank", manner, shape),
+		})
 		return s.assembled(shape)
 	}
 	var all []fault

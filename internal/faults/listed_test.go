@@ -25,15 +25,19 @@ func listedFaults() []fault {
 		})
 	}
 	return []fault{
-		{name: "launcher of a listed job SIGKILL", own: true, criterion: "exit code 137; the job's socket is gone with it",
+		{
+			name: "launcher of a listed job SIGKILL", own: true, criterion: "exit code 137; the job's socket is gone with it",
 			act: func(s *scene) {
 				listed(s)
 				s.signal(s.command.Process.Pid, syscall.SIGKILL)
-			}, check: together(ends(137), unlisted)},
-		{name: "launcher of a listed job SIGTERM", own: true, criterion: "exit code 143; the job's socket is gone with it",
+			}, check: together(ends(137), unlisted),
+		},
+		{
+			name: "launcher of a listed job SIGTERM", own: true, criterion: "exit code 143; the job's socket is gone with it",
 			act: func(s *scene) {
 				listed(s)
 				s.signal(s.command.Process.Pid, syscall.SIGTERM)
-			}, check: together(ends(143), unlisted)},
+			}, check: together(ends(143), unlisted),
+		},
 	}
 }

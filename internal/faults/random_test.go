@@ -37,8 +37,10 @@ func draw(random *rand.Rand, gloo bool) strike {
 	for rank := range k.lines {
 		k.lines[rank] = random.IntN(500)
 	}
-	fatal := []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
-		syscall.SIGILL, syscall.SIGKILL}
+	fatal := []syscall.Signal{
+		syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE,
+		syscall.SIGILL, syscall.SIGKILL,
+	}
 	number := fatal[random.IntN(len(fatal))]
 	switch random.IntN(4) {
 	case 0:

@@ -28,13 +28,15 @@ func resourceFaults() []fault {
 			s.launch(work{around: shell(`exec "$@" <&- >&- 2>&-`), ranks: 2, program: role("quit", "3")})
 		}, check: ends(3)},
 		{name: "ulimit -n 64", criterion: "the job works", act: under(`ulimit -n 64 && exec "$@"`), check: met},
-		{name: "ulimit -n 64, 64 ranks", criterion: "the job works, or fails with a message that names the limit",
+		{
+			name: "ulimit -n 64, 64 ranks", criterion: "the job works, or fails with a message that names the limit",
 			act: func(s *scene) {
 				s.launch(work{around: shell(`ulimit -n 64 && exec "$@"`), ranks: 64, program: []string{"true"}})
 			}, check: func(s *scene, got outcome) {
 				named := strings.Contains(got.stderr, "64") && strings.Contains(strings.ToLower(got.stderr), "open")
 				s.require(got.code == 0 || named, "exit code %d and no word of the limit: %s", got.code, s.said())
-			}},
+			},
+		},
 		{name: "256 ranks that end at once", criterion: "exit code 0", act: func(s *scene) {
 			s.launch(work{ranks: 256, program: []string{"true"}})
 		}, check: ends(0)},
@@ -72,16 +74,21 @@ func resourceFaults() []fault {
 				s.launch(work{around: []string{"unshare", "-m", "/bin/sh", "-c", line, s.dir}, ranks: 2, program: role("print")})
 			}, check: met,
 		},
-		{name: "working directory removed", criterion: "the job works, or fails with a message about the directory",
+		{
+			name: "working directory removed", criterion: "the job works, or fails with a message about the directory",
 			act: func(s *scene) {
 				gone := filepath.Join(s.dir, "gone")
-				s.launch(work{around: shell(`mkdir ` + gone + ` && cd ` + gone + ` && rmdir ` + gone + ` && exec "$@"`), ranks: 2,
-					program: role("print")})
+				s.launch(work{
+					around: shell(`mkdir ` + gone + ` && cd ` + gone + ` && rmdir ` + gone + ` && exec "$@"`), ranks: 2,
+					program: role("print"),
+				})
 			}, check: func(s *scene, got outcome) {
 				s.require(got.code == 0 || strings.Contains(got.stderr, "directory"),
 					"exit code %d and no word of the directory: %s", got.code, s.said())
-			}},
-		{name: "log directory on a full disk", own: true, root: true,
+			},
+		},
+		{
+			name: "log directory on a full disk", own: true, root: true,
 			criterion: "the console has every line; the lost log is said; exit code 0", act: func(s *scene) {
 				line := `mount -t tmpfs -o size=64k none "$TMPDIR" && exec "$@"`
 				s.launch(work{
@@ -89,12 +96,15 @@ func resourceFaults() []fault {
 					options: []string{"--tee", "3", "--log-dir", s.temporary(), "--log-line-prefix-template", "[${rank}] "},
 					program: role("pieces", "400", "1000", "1000"),
 				})
-			}, check: together(ends(0), whole(true, 2, 400, 1000), contains(onStderr, "o space left"))},
-		{name: "log directory not writable", own: true,
+			}, check: together(ends(0), whole(true, 2, 400, 1000), contains(onStderr, "o space left")),
+		},
+		{
+			name: "log directory not writable", own: true,
 			criterion: "a message that names the directory, exit code not 0, or the job works", act: func(s *scene) {
 				s.launch(work{ranks: 2, options: []string{"--tee", "3", "--log-dir", "/proc/no/such"}, program: role("print")})
 			}, check: func(s *scene, got outcome) {
 				s.require(got.code == 0 || strings.Contains(got.stderr, "/proc/no"), "exit code %d: %s", got.code, s.said())
-			}},
+			},
+		},
 	}
 }

@@ -86,8 +86,10 @@ func openSceneIn(l launcher, parent string) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{launcher: l, dir: dir, mark: markVariable + "=" + rand.Text(), arrived: make(chan struct{}, 1),
-		ended: make(chan struct{})}
+	s := &scene{
+		launcher: l, dir: dir, mark: markVariable + "=" + rand.Text(), arrived: make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
 	if err := s.open(); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
@@ -233,8 +235,10 @@ func (s *scene) own(user int) {
 
 // cleanEnvironment is ours without settings of launchers.
 func cleanEnvironment() []string {
-	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON",
-		"TMPDIR="}
+	prefixes := []string{
+		"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON",
+		"TMPDIR=",
+	}
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
 	})

@@ -45,13 +45,16 @@ func slurmSignalFaults() []slurmFault {
 	var all []slurmFault
 	inSoak := []string{"two scancels", "scancel --signal=KILL", "Ctrl-C", "Ctrl-C twice"}
 	add := func(name, criterion string, form, shape, manner string, act func(s *slurmScene, ranks []*member),
-		check func(*slurmScene, outcome)) {
-		all = append(all, slurmFault{name: name, criterion: criterion, soak: slices.Contains(inSoak, name),
+		check func(*slurmScene, outcome),
+	) {
+		all = append(all, slurmFault{
+			name: name, criterion: criterion, soak: slices.Contains(inSoak, name),
 			act: func(s *slurmScene) {
 				ranks := s.spread(form, shape, manner)
 				s.at = time.Now()
 				act(s, ranks)
-			}, check: check})
+			}, check: check,
+		})
 	}
 	cancel := func(words ...string) func(*slurmScene, []*member) {
 		return func(s *slurmScene, _ []*member) { s.must(append(append([]string{"scancel"}, words...), s.number())...) }
@@ -111,8 +114,10 @@ func slurmSignalFaults() []slurmFault {
 			act: func(s *slurmScene) {
 				tty, err := openTerminal()
 				s.require(err == nil, "%v", err)
-				s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
-					program: role("rank", "ignore", "setsid"), tty: tty})
+				s.start(work{
+					around:  s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
+					program: role("rank", "ignore", "setsid"), tty: tty,
+				})
 				s.assembled("setsid")
 				s.at = time.Now()
 				_, _ = tty.master.WriteString("\x03")

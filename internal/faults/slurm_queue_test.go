@@ -107,8 +107,10 @@ func slurmBesideFaults() []slurmFault {
 		},
 		{
 			name: "64 ranks, of which the last fails", criterion: "exit code 5", act: func(s *slurmScene) {
-				s.start(work{around: s.around("salloc", "-Q", "-N4", "--ntasks-per-node=16"),
-					program: shell(`[ $RANK != 63 ] || exit 5; exec sleep 100`)})
+				s.start(work{
+					around:  s.around("salloc", "-Q", "-N4", "--ntasks-per-node=16"),
+					program: shell(`[ $RANK != 63 ] || exit 5; exec sleep 100`),
+				})
 			}, check: saysInSlurm(5, "rank 63 failed first"),
 		},
 		{
@@ -141,8 +143,10 @@ func shortJobs(form string, sample, full int) slurmFault {
 			}[form]
 			line := `for i in $(seq "$1"); do ` + gorun + ` true || exit 9; done`
 			s.launcher.argv = []string{"/bin/bash", "-c", line, "sh"}
-			s.start(work{around: s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
-				program: []string{number(testneeds.Count(sample, full))}})
+			s.start(work{
+				around:  s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"),
+				program: []string{number(testneeds.Count(sample, full))},
+			})
 		}, check: saysInSlurm(0),
 	}
 }

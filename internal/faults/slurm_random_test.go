@@ -13,8 +13,10 @@ import (
 )
 
 // slurmStrikes are what may come over a job at any moment.
-var slurmStrikes = []string{"SIGKILL gorun", "SIGTERM gorun", "SIGINT gorun", "SIGKILL agent", "SIGKILL srun",
-	"SIGTERM srun", "scancel", "scancel KILL", "scancel step"}
+var slurmStrikes = []string{
+	"SIGKILL gorun", "SIGTERM gorun", "SIGINT gorun", "SIGKILL agent", "SIGKILL srun",
+	"SIGTERM srun", "scancel", "scancel KILL", "scancel step",
+}
 
 // slurmDraw is a random case: a strike at a moment after the start of the job, which may not even have begun then.
 type slurmDraw struct {
@@ -92,8 +94,10 @@ func (s *slurmScene) noteJob() {
 // do strikes: processes if there are any by now, and else the job, or what would become one.
 func (d slurmDraw) do(s *slurmScene) {
 	verb, what, _ := strings.Cut(d.strike, " ")
-	number := map[string]syscall.Signal{"SIGKILL": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM,
-		"SIGINT": syscall.SIGINT}[verb]
+	number := map[string]syscall.Signal{
+		"SIGKILL": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM,
+		"SIGINT": syscall.SIGINT,
+	}[verb]
 	for _, p := range marked(s.mark) {
 		words := argv(p.pid)
 		isAgent := len(words) > 1 && words[1] == "agent"

@@ -51,8 +51,10 @@ func slurmStartFaults() []slurmFault {
 		},
 		{
 			name: "no srun in PATH", criterion: "it is said, and nothing hangs", act: func(s *slurmScene) {
-				s.start(work{around: append(s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), "env", "PATH=/nowhere"),
-					program: role("print")})
+				s.start(work{
+					around:  append(s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2"), "env", "PATH=/nowhere"),
+					program: role("print"),
+				})
 			}, check: func(s *slurmScene, got outcome) {
 				s.require(got.code != 0 && strings.Contains(got.stderr, "srun"), "code %d: %s", got.code, s.said())
 			},
@@ -79,8 +81,10 @@ func slurmStartFaults() []slurmFault {
 		},
 		{
 			name: "scancel while agents are started", criterion: "nothing left, and no wait", act: func(s *slurmScene) {
-				s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
-					program: role("print")})
+				s.start(work{
+					around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
+					program: role("print"),
+				})
 				s.told()
 				for _, p := range s.gorun(false) {
 					s.job, _ = strconv.Atoi(s.variable(p.pid, "SLURM_JOB_ID"))
@@ -92,8 +96,10 @@ func slurmStartFaults() []slurmFault {
 		},
 		{
 			name: "Ctrl-C while srun waits", criterion: "nothing left", act: func(s *slurmScene) {
-				s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
-					program: role("print")})
+				s.start(work{
+					around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
+					program: role("print"),
+				})
 				s.told()
 				s.strike(s.head(), syscall.SIGINT)
 			}, check: func(*slurmScene, outcome) {}, // salloc says 0 of a command that was interrupted

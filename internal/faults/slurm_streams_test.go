@@ -53,8 +53,11 @@ func slurmStreamFaults() []slurmFault {
 			s.batch(line+" <"+file(s)+" || exit 9\n"+line+" </dev/null || exit 8\n", "-N2", "--ntasks-per-node=2")
 		}, check: read,
 	}}
-	for _, size := range []struct{ lines, bytes, piece int }{{4, 1_000_000, 1_000_000}, {13, 1_000_000, 65536},
-		{300, 3000, 100}} {
+	for _, size := range []struct{ lines, bytes, piece int }{
+		{4, 1_000_000, 1_000_000},
+		{13, 1_000_000, 65536},
+		{300, 3000, 100},
+	} {
 		all = append(all, slurmFault{
 			name: fmt.Sprintf("4 ranks × %d lines of %d B", size.lines, size.bytes), criterion: "none torn or lost",
 			act: func(s *slurmScene) {
@@ -111,8 +114,10 @@ func strangersInSlurm() slurmFault {
 		name: "strangers at the head's port", criterion: "idle ones, many, and garbage change nothing; exit code 0",
 		act: func(s *slurmScene) {
 			r := testneeds.Rand(s.t)
-			s.start(work{around: append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
-				program: role("print")})
+			s.start(work{
+				around:  append(s.watchedSrun(), s.around("salloc", "-Q", "-N2", "--ntasks-per-node=2")...),
+				program: role("print"),
+			})
 			_, port := s.told()
 			for range 600 {
 				c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", number(port)))
@@ -145,8 +150,10 @@ func secretInSlurm() slurmFault {
 			token, _ := s.told()
 			s.goOn()
 			ranks := s.assembled("none")
-			secrets := []string{string(token), base64.StdEncoding.EncodeToString(token)[:40],
-				base64.RawURLEncoding.EncodeToString(token)[:40], hex.EncodeToString(token)}
+			secrets := []string{
+				string(token), base64.StdEncoding.EncodeToString(token)[:40],
+				base64.RawURLEncoding.EncodeToString(token)[:40], hex.EncodeToString(token),
+			}
 			found = s.search(secrets)
 			s.finish(ranks)
 			s.await("rank", 4)

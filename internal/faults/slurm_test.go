@@ -180,8 +180,10 @@ func (s *slurmScene) form(form string, program []string, options ...string) {
 	case underScript:
 		s.script("", program, options...)
 	case gorunEveryNode:
-		s.start(work{around: s.around("srun", "-N2", "--ntasks-per-node=1"),
-			options: append([]string{"--nproc-per-node", "2"}, options...), program: program})
+		s.start(work{
+			around:  s.around("srun", "-N2", "--ntasks-per-node=1"),
+			options: append([]string{"--nproc-per-node", "2"}, options...), program: program,
+		})
 	case gorunEveryRank:
 		s.start(work{around: s.around("srun", "-N2", "-n4", "--ntasks-per-node=2"), options: options, program: program})
 	}

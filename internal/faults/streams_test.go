@@ -43,7 +43,8 @@ func outputFaults() []fault {
 			criterion: "8 ranks × 1 line of 1 MB with labels: none torn, lost or with another rank's label",
 			act:       labelled(true, 8, 1, 1_000_000, 65536), check: together(ends(0), whole(true, 8, 1, 1_000_000)),
 		},
-		{name: "lines in pieces, rank SIGKILL", criterion: "what a rank wrote before its death is there, whole",
+		{
+			name: "lines in pieces, rank SIGKILL", criterion: "what a rank wrote before its death is there, whole",
 			act: func(s *scene) {
 				s.launch(work{ranks: 2, program: role("rank", "default", "none")})
 				ranks := s.await("rank", 2)
@@ -56,8 +57,10 @@ func outputFaults() []fault {
 				for n := range 500 {
 					contains(onStdout, fmt.Sprintf("rank 1 says line %d\n", n))(s, got)
 				}
-			}},
-		{name: "reader gone", criterion: "exit code 141, or killed by SIGPIPE, as any program in a pipe",
+			},
+		},
+		{
+			name: "reader gone", criterion: "exit code 141, or killed by SIGPIPE, as any program in a pipe",
 			act: func(s *scene) {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
@@ -65,7 +68,8 @@ func outputFaults() []fault {
 				s.launch(work{ranks: 2, program: role("chatter"), stdout: writer})
 				_, err = bufio.NewReader(reader).ReadString('\n')
 				s.require(err == nil, "no line came: %v: %s", err, s.said())
-			}, check: ends(141)},
+			}, check: ends(141),
+		},
 		{name: "standard output is a full disk", criterion: "said on standard error, exit code not 0", act: func(s *scene) {
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 			s.require(err == nil, "%v", err)
@@ -117,7 +121,8 @@ func stdinFaults() []fault {
 	sum := sha256.Sum256([]byte(feed))
 	first := fmt.Sprintf("rank 0 read %d bytes %x <nil>\n", megabyte, sum[:8])
 	return []fault{
-		{name: "1 MB on standard input", criterion: "rank 0 reads all of it, rank 1 end-of-file; exit code 0",
+		{
+			name: "1 MB on standard input", criterion: "rank 0 reads all of it, rank 1 end-of-file; exit code 0",
 			act: func(s *scene) {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
@@ -127,16 +132,20 @@ func stdinFaults() []fault {
 				}()
 				s.launch(work{ranks: 2, program: role("sum"), stdin: reader})
 			}, check: together(ends(0), contains(onStdout, first),
-				contains(onStdout, "rank 1 read 0 bytes "+nothing+" <nil>\n"))},
-		{name: "standard input left open", criterion: "an open, unread standard input keeps no job alive; exit code 0",
+				contains(onStdout, "rank 1 read 0 bytes "+nothing+" <nil>\n")),
+		},
+		{
+			name: "standard input left open", criterion: "an open, unread standard input keeps no job alive; exit code 0",
 			act: func(s *scene) {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
 				defer writer.Close()
 				s.launch(work{ranks: 2, program: role("print"), stdin: reader})
 				s.result()
-			}, check: ends(0)},
-		{name: "standard input full and unread", criterion: "the same when nobody reads the 64 KiB that are in it",
+			}, check: ends(0),
+		},
+		{
+			name: "standard input full and unread", criterion: "the same when nobody reads the 64 KiB that are in it",
 			act: func(s *scene) {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
@@ -145,10 +154,13 @@ func stdinFaults() []fault {
 				s.require(err == nil, "%v", err)
 				s.launch(work{ranks: 2, program: role("print"), stdin: reader})
 				s.result()
-			}, check: ends(0)},
-		{name: "standard input closed",
+			}, check: ends(0),
+		},
+		{
+			name:      "standard input closed",
 			criterion: "ranks read end-of-file, or what a closed one gives, and end; exit code 0", act: func(s *scene) {
 				s.launch(work{around: shell(`exec "$@" <&-`), ranks: 2, program: role("sum")})
-			}, check: together(ends(0), contains(onStdout, "rank 0 read 0 bytes"), contains(onStdout, "rank 1 read 0 bytes"))},
+			}, check: together(ends(0), contains(onStdout, "rank 0 read 0 bytes"), contains(onStdout, "rank 1 read 0 bytes")),
+		},
 	}
 }

@@ -25,8 +25,10 @@ var steps = []step{
 	{name: "Notes of discovery", commands: []string{"bin/gorun topo --impact --model-size 7.5GB"}},
 	{
 		name: "MIG", judge: sameParts,
-		commands: []string{`nvidia-smi -L | grep -E '^ +MIG ' || { echo "no GPU is divided (MIG)"; exit 77; }`,
-			"bin/gorun topo --json"},
+		commands: []string{
+			`nvidia-smi -L | grep -E '^ +MIG ' || { echo "no GPU is divided (MIG)"; exit 77; }`,
+			"bin/gorun topo --json",
+		},
 	},
 	{
 		name: "--gpus free leaves out a GPU in use", needs: []string{"nccl"},
@@ -64,18 +66,24 @@ bin/gorun bench $op -g $N $check $([ $op = barrier ] || echo -b 8 -e 64M -f 8); 
 for op in sum prod max min avg; do
 bin/gorun bench allreduce -g $N --check -b 1K -e 1M -f 1024 --trials 5 -d $type -o $op; done; done`,
 	}},
-	{name: "Bandwidth: comm", needs: []string{"nccl"},
-		commands: []string{"bin/gorun bench allreduce -g $N -b 8 -e 1G -f 8"}},
-	{name: "Bandwidth: nccl-tests", needs: []string{"all_reduce_perf"},
-		commands: []string{"all_reduce_perf -b 8 -e 1G -f 8 -g $N"}},
+	{
+		name: "Bandwidth: comm", needs: []string{"nccl"},
+		commands: []string{"bin/gorun bench allreduce -g $N -b 8 -e 1G -f 8"},
+	},
+	{
+		name: "Bandwidth: nccl-tests", needs: []string{"all_reduce_perf"},
+		commands: []string{"all_reduce_perf -b 8 -e 1G -f 8 -g $N"},
+	},
 	{name: "Bandwidth: torch and comm, the same program", needs: []string{"torch", "nccl", "go"}, commands: []string{
 		"bin/gorun -n $N $PYTHON examples/torch/dist_allreduce.py --backend nccl",
 		"bin/gorun -n $N ./examples/dist_allreduce",
 	}},
-	{name: "Paths between GPUs, one by one", needs: []string{"nccl", "GPUs:2"}, limit: 15 * time.Minute,
+	{
+		name: "Paths between GPUs, one by one", needs: []string{"nccl", "GPUs:2"}, limit: 15 * time.Minute,
 		commands: []string{
 			"bin/gorun bench p2p -g $N",
-		}, want: `GPU0 .*GPU1 +nccl`},
+		}, want: `GPU0 .*GPU1 +nccl`,
+	},
 	{name: "Paths to the host's memory", needs: []string{"nccl", "GPUs:2"}, commands: []string{
 		"bin/gorun bench p2p -g 2 -b 8 -e 64M -f 4096 -x NCCL_P2P_DISABLE=1",
 	}, want: `GPU0 +copies`},

@@ -70,8 +70,10 @@ func TestCollectivesUnderLaunchers(t *testing.T) {
 			return underTorchrun(testneeds.Torch(t), "--standalone", "--no-python", "--nproc-per-node", "4", program)
 		},
 		"mpirun of Open MPI": func(t *testing.T) job {
-			return job{argv: []string{testneeds.Program(t, "openmpi", "mpirun.openmpi"), "--allow-run-as-root",
-				"--oversubscribe", "-n", "4", program}}
+			return job{argv: []string{
+				testneeds.Program(t, "openmpi", "mpirun.openmpi"), "--allow-run-as-root",
+				"--oversubscribe", "-n", "4", program,
+			}}
 		},
 		"mpiexec of MPICH": func(t *testing.T) job {
 			return job{argv: []string{testneeds.Program(t, "hydra", "mpiexec.hydra"), "-n", "4", program}}
@@ -116,9 +118,11 @@ func TestCollectivesByVariables(t *testing.T) {
 		"srun with an address": {
 			local, "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_PROCID=%[1]d SLURM_STEP_NUM_TASKS=%[2]d SLURM_LOCALID=%[1]d",
 		},
-		"srun --mpi=pmi2": {nothing,
+		"srun --mpi=pmi2": {
+			nothing,
 			"SLURM_STEP_ID=2 SLURM_PROCID=%[1]d SLURM_STEP_NUM_TASKS=%[2]d SLURM_LOCALID=%[1]d SLURM_GTIDS=0,1,2 " +
-				"PMI_RANK=%[1]d PMI_SIZE=%[2]d"},
+				"PMI_RANK=%[1]d PMI_SIZE=%[2]d",
+		},
 		"bare PMI":  {nothing, "PMI_RANK=%[1]d PMI_SIZE=%[2]d"},
 		"Intel MPI": {nothing, "PMI_RANK=%[1]d PMI_SIZE=%[2]d MPI_LOCALRANKID=%[1]d MPI_LOCALNRANKS=%[2]d"},
 		"Open MPI": {nothing, "OMPI_COMM_WORLD_RANK=%[1]d OMPI_COMM_WORLD_SIZE=%[2]d OMPI_COMM_WORLD_LOCAL_RANK=%[1]d " +

@@ -41,8 +41,10 @@ var place = []string{"sh", "-c", `echo "$RANK of $WORLD_SIZE, $LOCAL_RANK on nod
 // nodeSteps: gorun is started once on each host, by engines that have no command for
 // more, and its ranks are those of one job.
 func nodeSteps(t *testing.T, f fleet) {
-	want := []string{"0 of 4, 0 on node 0, h1", "1 of 4, 1 on node 0, h1", "2 of 4, 0 on node 1, h2",
-		"3 of 4, 1 on node 1, h2"}
+	want := []string{
+		"0 of 4, 0 on node 0, h1", "1 of 4, 1 on node 0, h1", "2 of 4, 0 on node 1, h2",
+		"3 of 4, 1 on node 1, h2",
+	}
 	args := append([]string{"--nproc-per-node", "2"}, place...)
 	s := newSite(t, f, "flux")
 	hosts := []string{"h1", "h2"}
@@ -50,8 +52,10 @@ func nodeSteps(t *testing.T, f fleet) {
 	for i, host := range hosts {
 		sage = append(sage, task{host, []string{"SM_CURRENT_HOST=" + host}})
 		// The main node is index 1, and is h1.
-		one := task{host, []string{fmt.Sprintf("AWS_BATCH_JOB_NODE_INDEX=%d", 1-i),
-			fmt.Sprintf("AWS_BATCH_JOB_ID=1f#%d", 1-i), "HOSTNAME=" + host}}
+		one := task{host, []string{
+			fmt.Sprintf("AWS_BATCH_JOB_NODE_INDEX=%d", 1-i),
+			fmt.Sprintf("AWS_BATCH_JOB_ID=1f#%d", 1-i), "HOSTNAME=" + host,
+		}}
 		if i > 0 {
 			one.environ = append(one.environ, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS="+f.Address("h1"))
 		}

@@ -70,8 +70,10 @@ func TestExamples(t *testing.T) {
 		ranks, command string
 		wants          []string // each a regular expression
 	}{
-		{"4", "hello --comm",
-			[]string{`rank 3 of 4 is process \d+`, `all ranks met: processes \[(\d+ ?){4}\] found π = 3\.141592654`}},
+		{
+			"4", "hello --comm",
+			[]string{`rank 3 of 4 is process \d+`, `all ranks met: processes \[(\d+ ?){4}\] found π = 3\.141592654`},
+		},
 		{"1", "hello --comm", []string{`all ranks met: processes \[\d+\] found π = 3\.141592654`}},
 		{"2", "overlap --layers 4 --size 1000 --compute 100us --steps 3 --bucket 8000", []string{
 			`2 ranks with \d+ CPUs? each; 4 layers of 0\.0 MB, 2 buckets`, `before: one after another +` + figure + ` ms`,
@@ -82,15 +84,25 @@ func TestExamples(t *testing.T) {
 		{"4", "straggler --timeout 60s", []string{`rank 0 waited .*: all 4 ranks came within 1m0s`, `rank 3 waited`}},
 		{"4", "reinit --steps 3", []string{`a group for every step +` + figure + ` µs`, `one group for all steps +` +
 			figure + ` µs`, `making a group costs`}},
-		{"2", "fragmentation --size 10000 --steps 2",
-			[]string{`part of one that is shared +` + figure, `a new slice +` + figure, `new and shared anew`}},
-		{"4", "dist_allreduce --backend cpu --data-size 100003",
-			[]string{`all-reduce of 100003 float32 \(0\.4 MB\) over 4 ranks \(backend cpu\)`,
-				`every element is 4 on every rank`}},
-		{"2", "dist_allreduce --backend gloo --data-size 1",
-			[]string{`over 2 ranks \(backend cpu\)`, `bus bandwidth +` + figure + ` GB/s`}},
-		{"2", "bottleneck --width 64", []string{`communication +` + figure + ` ms +` + figure + ` %`,
-			`(compute|communication)-bound: `}},
+		{
+			"2", "fragmentation --size 10000 --steps 2",
+			[]string{`part of one that is shared +` + figure, `a new slice +` + figure, `new and shared anew`},
+		},
+		{
+			"4", "dist_allreduce --backend cpu --data-size 100003",
+			[]string{
+				`all-reduce of 100003 float32 \(0\.4 MB\) over 4 ranks \(backend cpu\)`,
+				`every element is 4 on every rank`,
+			},
+		},
+		{
+			"2", "dist_allreduce --backend gloo --data-size 1",
+			[]string{`over 2 ranks \(backend cpu\)`, `bus bandwidth +` + figure + ` GB/s`},
+		},
+		{"2", "bottleneck --width 64", []string{
+			`communication +` + figure + ` ms +` + figure + ` %`,
+			`(compute|communication)-bound: `,
+		}},
 	} {
 		argv := append([]string{"-n", c.ranks}, strings.Fields(c.command)...)
 		argv[2] = program(t, argv[2])
@@ -177,8 +189,10 @@ func TestExamplesFail(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(program(t, "hello"))
 	for _, c := range []struct{ command, want string }{
-		{folder + "/straggler --late 1 --delay 1h --timeout 300ms",
-			`straggler: rank 0: comm: .*rank 1.*\n.*wait longer: --timeout 2h0m0s`},
+		{
+			folder + "/straggler --late 1 --delay 1h --timeout 300ms",
+			`straggler: rank 0: comm: .*rank 1.*\n.*wait longer: --timeout 2h0m0s`,
+		},
 		{folder + "/straggler --late 7", `--late 7: there are the ranks 0 to 1`},
 		{folder + "/allreduce --op median", `--op median: take one of sum, prod, max, min, avg`},
 		{folder + "/dist_allreduce --backend mpi", `"mpi" is no back end: take`},
@@ -202,14 +216,20 @@ func TestStragglersAreNamed(t *testing.T) {
 
 // twins are the examples' PyTorch versions with small work, and what they must print.
 var twins = []struct{ command, want string }{
-	{"overlap.py --layers 2 --width 32 --batch 2 --steps 1",
-		`2 ranks; 2 layers of 0\.0 MB\n(.*ms.*\n){4}overlapped takes [0-9.]+ of the time`},
-	{"reinit.py --steps 2",
-		`2 ranks, 2 steps with an all-reduce of 4 KiB each\n.*a group for every step .*\n.*one group for all steps`},
+	{
+		"overlap.py --layers 2 --width 32 --batch 2 --steps 1",
+		`2 ranks; 2 layers of 0\.0 MB\n(.*ms.*\n){4}overlapped takes [0-9.]+ of the time`,
+	},
+	{
+		"reinit.py --steps 2",
+		`2 ranks, 2 steps with an all-reduce of 4 KiB each\n.*a group for every step .*\n.*one group for all steps`,
+	},
 	{"straggler.py --timeout 60", `all 2 ranks came within 60s`},
 	{"fragmentation.py --size 10000 --steps 2", `part of one tensor +[0-9.]+ .*\na new tensor +[0-9.]+`},
-	{"dist_allreduce.py --backend gloo --data-size 100003",
-		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`},
+	{
+		"dist_allreduce.py --backend gloo --data-size 100003",
+		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`,
+	},
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
 	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // the last: it sets float64
 }

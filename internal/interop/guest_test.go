@@ -112,11 +112,15 @@ var onFourNodes = []guestCase{
 		words: "-n 4 --map-by socket", cpus: []string{"0-3", "4-7", "0-3", "4-7"}, threads: "2",
 		policy: []string{"prefer (many):0-1", "prefer (many):2-3", "prefer (many):0-1", "prefer (many):2-3"},
 	},
-	{words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"},
-		threads: "2"},
+	{
+		words: "-n 4 --bind-mem bind", cpus: ownNodes, policy: []string{"bind:0", "bind:1", "bind:2", "bind:3"},
+		threads: "2",
+	},
 	{words: "-n 4 --bind-mem none", cpus: ownNodes, policy: unset, threads: "2"},
-	{words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"},
-		policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4"},
+	{
+		words: "-n 2 --bind-mem interleave", cpus: []string{"0-3", "4-7"},
+		policy: []string{"interleave:0-1", "interleave:2-3"}, threads: "4",
+	},
 	{words: "-n 1 --bind-mem interleave", cpus: unbound[:1], policy: []string{"interleave:0-3"}, threads: "8"},
 	{words: "-n 4 --bind-to none", cpus: unbound, policy: unset, threads: "2"},
 	{words: "-n 1", cpus: unbound[:1], policy: unset[:1], threads: "8"},
@@ -144,16 +148,22 @@ var onTwoThreads = []guestCase{
 		words: "-n 4 --map-by numa --bind-to core", cpus: []string{"0-1", "4-5", "2-3", "6-7"}, threads: "2",
 		policy: []string{"prefer:0", "prefer:1", "prefer:0", "prefer:1"},
 	},
-	{words: "-n 4 --bind-to hwthread", cpus: []string{"0", "1", "2", "3"}, policy: slices.Repeat(preferring[:1], 4),
-		threads: "1"},
+	{
+		words: "-n 4 --bind-to hwthread", cpus: []string{"0", "1", "2", "3"}, policy: slices.Repeat(preferring[:1], 4),
+		threads: "1",
+	},
 	{words: "-n 2 --cpus-per-rank 3", cpus: []string{"0-3", "4-7"}, policy: preferring[:2], threads: "4"},
 }
 
 var onPatchy = []guestCase{
-	{words: "-n 3", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"},
-		threads: "2"},
-	{words: "-n 3 --map-by numa", cpus: []string{"0,2", "1,3", "4,6"},
-		policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2"},
+	{
+		words: "-n 3", cpus: []string{"0,2", "1,3", "4,6"}, policy: []string{"prefer:0", "default", "prefer:2"},
+		threads: "2",
+	},
+	{
+		words: "-n 3 --map-by numa", cpus: []string{"0,2", "1,3", "4,6"},
+		policy: []string{"prefer:0", "default", "prefer:2"}, threads: "2",
+	},
 	{
 		words: "-n 3 --bind-mem bind", cpus: []string{"0,2", "1,3", "4,6"},
 		policy: []string{"bind:0", "default", "bind:2"}, threads: "2",
@@ -259,8 +269,10 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &plan), text)
 	for _, r := range plan.Ranks {
-		policy := map[string]string{"preferred": "prefer:", "bind": "bind:", "interleave": "interleave:",
-			"": "default"}[r.Policy]
+		policy := map[string]string{
+			"preferred": "prefer:", "bind": "bind:", "interleave": "interleave:",
+			"": "default",
+		}[r.Policy]
 		if policy == "prefer:" && strings.ContainsAny(r.Memories, ",-") {
 			policy = "prefer (many):"
 		}

@@ -110,8 +110,10 @@ exec "$0"`
 
 func TestGoRanksSayWhereTheyHang(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]string{"on the console": nil,
-		"in files": {"--log-dir", t.TempDir(), "--redirects", "2"}} {
+	for name, options := range map[string][]string{
+		"on the console": nil,
+		"in files":       {"--log-dir", t.TempDir(), "--redirects", "2"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, before, data := hangs(t,

@@ -84,8 +84,10 @@ func forwarded(t *testing.T, f fleet) {
 // dryRun: the plan is the same twice, masks what is secret and starts nothing.
 func dryRun(t *testing.T, f fleet) {
 	plan := func(more ...string) string {
-		args := slices.Concat(more, []string{"--dry-run", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch",
-			"/tmp/a file"})
+		args := slices.Concat(more, []string{
+			"--dry-run", "-H", "h1:2,h2:1", "-x", "WANDB_API_KEY", "-x", "PLAIN", "touch",
+			"/tmp/a file",
+		})
 		return f.gorun(args...).with("WANDB_API_KEY=hush-1", "PLAIN=to see", "NCCL_PASSWORD=hush-2", "GORUN_TOKEN=hush-3",
 			"AWS_SECRET=hush-4").succeed(t)
 	}
@@ -149,8 +151,10 @@ func oddBytes(t *testing.T, f fleet) {
 		require.Error(t, f.Command(host, "test", "-e", "/tmp/pwned").Run(), host)
 	}
 	// Names of hosts that could be options or commands of ssh.
-	for _, name := range []string{"-oProxyCommand=touch /tmp/pwned", "$(touch /tmp/pwned)", "h1;touch", "h1 h2", "-h1",
-		"@h1", "ann@-h1", "a'b"} {
+	for _, name := range []string{
+		"-oProxyCommand=touch /tmp/pwned", "$(touch /tmp/pwned)", "h1;touch", "h1 h2", "-h1",
+		"@h1", "ann@-h1", "a'b",
+	} {
 		for _, more := range [][]string{nil, {"--ssh", f.SSH()}} {
 			got := f.gorun(slices.Concat(more, []string{"-H", "h2," + name, "true"})...).run(t)
 			require.Contains(t, []int{2, 125}, got.code, "%q: %s", name, got.stderr)

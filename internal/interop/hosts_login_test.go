@@ -139,8 +139,10 @@ func byEncryptedKey(t *testing.T, f fleet) {
 	typed, answer, err := os.Pipe()
 	require.NoError(t, err)
 	defer answer.Close()
-	j := job{argv: []string{testneeds.Program(t, "script", "script"), "-qec", "sh " + script, "/dev/null"},
-		hosts: f.Set, stdin: typed}
+	j := job{
+		argv:  []string{testneeds.Program(t, "script", "script"), "-qec", "sh " + script, "/dev/null"},
+		hosts: f.Set, stdin: typed,
+	}
 	r := j.start(t)
 	require.True(t, r.until(t, &r.stdout, "Enter passphrase for key '"+key+"': ", 1), r.stdout.String())
 	_, err = answer.WriteString("open sesame\n")
@@ -159,10 +161,14 @@ func throughShells(t *testing.T, f fleet) {
 	banner := f.write(t, "banner", "a banner of three\nlines\nfor lawyers\n")
 	line := []string{}
 	for i, user := range []testhosts.User{
-		{Name: "basher", Shell: "/bin/bash",
-			Files: map[string]string{".bashrc": "echo hello from bash; echo warning >&2\ncd /\n"}},
-		{Name: "fisher", Shell: "/usr/bin/fish",
-			Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /usr/bin /bin\n"}},
+		{
+			Name: "basher", Shell: "/bin/bash",
+			Files: map[string]string{".bashrc": "echo hello from bash; echo warning >&2\ncd /\n"},
+		},
+		{
+			Name: "fisher", Shell: "/usr/bin/fish",
+			Files: map[string]string{".config/fish/config.fish": "echo hello from fish\nset -gx PATH /usr/bin /bin\n"},
+		},
 		{Name: "turtle", Shell: "/usr/bin/tcsh", Files: map[string]string{".tcshrc": "echo hello from tcsh\n"}},
 	} {
 		host := f.Hosts()[i]

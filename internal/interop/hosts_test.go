@@ -234,8 +234,10 @@ func TestInterfaceOfHostFile(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 2})
 	for i, host := range f.Hosts() {
 		require.NoError(t,
-			f.AddInterface(host, testhosts.Interface{Name: fmt.Sprint("ib", i), Bridge: "fabric",
-				Addresses: []string{fmt.Sprintf("10.9.0.%d/24", i+1)}}))
+			f.AddInterface(host, testhosts.Interface{
+				Name: fmt.Sprint("ib", i), Bridge: "fabric",
+				Addresses: []string{fmt.Sprintf("10.9.0.%d/24", i+1)},
+			}))
 	}
 	path := f.write(t, "hostfile-interfaces", "h1:1 ifhn=10.9.0.1\nh2:1 ifhn=10.9.0.2\n")
 	got := f.gorun("--machinefile", path, "sh", "-c",
@@ -272,10 +274,14 @@ func counts(t *testing.T, f fleet) {
 		{words("-H h1:4,h2:4 -np 4 --bind-to none"), "h1 h1 h1 h1", []string{four}},
 		{words("-H h1,h2 -np 4 --bind-to none"), "h1 h1 h2 h2", nil},
 		{words("-H h1:4,h2:4 --nproc-per-node 1"), "h1 h2", nil},
-		{words("-H h1:1,h2:1 -np 3 --bind-to none --oversubscribe"), "h1 h1 h2",
-			[]string{"3 ranks share 2 slots (-H h1:1,h2:1)"}},
-		{words("-H h1,h2 -np 24 --bind-to none"), strings.TrimSpace(strings.Repeat("h1 ", 12) + strings.Repeat("h2 ", 12)),
-			nil},
+		{
+			words("-H h1:1,h2:1 -np 3 --bind-to none --oversubscribe"), "h1 h1 h2",
+			[]string{"3 ranks share 2 slots (-H h1:1,h2:1)"},
+		},
+		{
+			words("-H h1,h2 -np 24 --bind-to none"), strings.TrimSpace(strings.Repeat("h1 ", 12) + strings.Repeat("h2 ", 12)),
+			nil,
+		},
 	} {
 		c.check(t, f.gorun())
 	}

@@ -77,8 +77,10 @@ type result struct {
 // cleanEnvironment is the caller's without what would make jobs differ: settings of launchers, and Python's of this
 // shell.
 func cleanEnvironment() []string {
-	prefixes := []string{"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON",
-		"VIRTUAL_ENV"}
+	prefixes := []string{
+		"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON",
+		"VIRTUAL_ENV",
+	}
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
 	})

@@ -135,8 +135,10 @@ func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	both := func(options func(host string) []string) result {
 		all := map[string]*running{}
 		for _, host := range a.Hosts() {
-			line := []string{built("gorun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "h1", "--token-file",
-				file, "--tee", "3"}
+			line := []string{
+				built("gorun"), "--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "h1", "--token-file",
+				file, "--tee", "3",
+			}
 			line = slices.Concat(line, options(host), []string{"sh", "-c", `echo $RANK $WORD $GORUN_WORD $PMIX_PREFIX`})
 			all[host] = a.on(host, line...).with("GORUN_WORD=outer-"+host, "WORD=outer", "PMIX_PREFIX=/"+host).start(t)
 		}

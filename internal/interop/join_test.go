@@ -181,25 +181,42 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		program []string
 		want    func(rank int) string
 	}{
-		{"token, PyTorch", []string{"--token-file", file}, false, false, []string{"testdata/join_sum.py"},
+		{
+			"token, PyTorch",
+			[]string{"--token-file", file},
+			false, false,
+			[]string{"testdata/join_sum.py"},
 			func(rank int) string {
 				return fmt.Sprintf("rank %d of 8 on h%d, node %d: sum 28", rank, rank/2+1, rank/2)
-			}},
-		{"node ranks", []string{"--token-file", file}, true, true,
-			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
+			},
+		},
+		{
+			"node ranks",
+			[]string{"--token-file", file},
+			true, true,
+			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`},
+			func(rank int) string {
 				return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, nodeRankOf(rank/2))
-			}},
-		{"insecure", []string{"--insecure-join"}, false, false,
-			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`}, func(rank int) string {
+			},
+		},
+		{
+			"insecure",
+			[]string{"--insecure-join"},
+			false, false,
+			[]string{"sh", "-c", `echo $RANK $GROUP_RANK $LOCAL_RANK $(hostname)`},
+			func(rank int) string {
 				return fmt.Sprintf("%d %d %d h%d", rank, rank/2, rank%2, rank/2+1)
-			}},
+			},
+		},
 	} {
 		order := a.Hosts()
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		t.Log(c.name, order)
 		all := a.arrivals(t, order, c.late, func(host string) job {
-			line := append([]string{built("gorun"), "--nnodes", "4", "--nproc-per-node", "2", "--master-addr", "h1",
-				"--master-port", "29500"}, c.options...)
+			line := append([]string{
+				built("gorun"), "--nnodes", "4", "--nproc-per-node", "2", "--master-addr", "h1",
+				"--master-port", "29500",
+			}, c.options...)
 			if c.ranks {
 				line = append(line, "--node-rank", fmt.Sprint(nodeOf(host)))
 			}
@@ -264,9 +281,11 @@ func TestJoinedHostsEndTogether(t *testing.T) {
 		{
 			"h2 cut", func(map[string]*running) { require.NoError(t, a.Cut("h2")) },
 			map[string]int{"": 125},
-			map[string]string{"h1": "h2 is lost",
+			map[string]string{
+				"h1": "h2 is lost",
 				"h2": "node 0 (h1) is lost: nothing was heard of the head for 5s: its link is cut, or its host hangs\n",
-				"h3": "h2 is lost", "h4": "h2 is lost"},
+				"h3": "h2 is lost", "h4": "h2 is lost",
+			},
 		},
 	} {
 		all := a.standing(t)

@@ -24,8 +24,10 @@ const sumOfTwo = "rank 1 of 2: sum 1"
 
 var mpiEnds = []mpiEnd{
 	{way: "well"},
-	{way: "abort 1 42", code: 42, says: []string{"rank 1 failed first", "aborted MPI with code 42",
-		"1 rank stopped by gorun: [0]"}},
+	{way: "abort 1 42", code: 42, says: []string{
+		"rank 1 failed first", "aborted MPI with code 42",
+		"1 rank stopped by gorun: [0]",
+	}},
 	{way: "abort 0 1", code: 1, says: []string{"rank 0 failed first", "aborted MPI with code 1"}},
 	{way: "leave 1 0", code: 1, says: []string{"rank 1 failed first", "without MPI_Finalize"}},
 	{way: "leave 1 5", code: 5, says: []string{"rank 1 failed first", "exit code 5"}},

@@ -64,6 +64,8 @@ func TestTwoMPIFamilies(t *testing.T) {
 		") of MPICH's: they cannot share an MPI_COMM_WORLD; --world app")
 
 	output := gorun(append([]string{"--world", "app"}, line...)...).succeed(t)
-	assert.Equal(t, []string{"RANK 0 of 3: 0 of 1, app 0\n", "RANK 1 of 3: 0 of 2, app 0\n",
-		"RANK 2 of 3: 1 of 2, app 0\n"}, sortedLines(output))
+	assert.Equal(t, []string{
+		"RANK 0 of 3: 0 of 1, app 0\n", "RANK 1 of 3: 0 of 2, app 0\n",
+		"RANK 2 of 3: 1 of 2, app 0\n",
+	}, sortedLines(output))
 }

@@ -40,8 +40,10 @@ func TestPrintingOfLaunchers(t *testing.T) {
 			"--output tag", "--output rank", "--output timestamp", "--output tag,timestamp", "--output tag,merge",
 			"--output file=DIR/f:nocopy",
 		}},
-		{testneeds.LayerMPICH, "mpiexec", []string{"-l", "-prepend-rank", "-prepend-pattern [%r@%h:%g:%p%%]",
-			"-outfile-pattern DIR/%r.%h.out -errfile-pattern DIR/%r.%h.err"}},
+		{testneeds.LayerMPICH, "mpiexec", []string{
+			"-l", "-prepend-rank", "-prepend-pattern [%r@%h:%g:%p%%]",
+			"-outfile-pattern DIR/%r.%h.out -errfile-pattern DIR/%r.%h.err",
+		}},
 	} {
 		for i, options := range c.options {
 			t.Run(fmt.Sprint(c.layer, i), func(t *testing.T) {

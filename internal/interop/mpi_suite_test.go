@@ -12,8 +12,10 @@ import (
 )
 
 // mpi4pys are the libraries over which there is mpi4py.
-var mpi4pys = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
-	testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI}
+var mpi4pys = []testneeds.Layer{
+	testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
+	testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI,
+}
 
 // suite is the broad suite's program with some cases, all where none is named.
 func suite(library testneeds.MPI, cases ...string) []string {

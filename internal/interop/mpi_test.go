@@ -63,8 +63,10 @@ func mpiJob(library testneeds.MPI, args ...string) job {
 }
 
 // mpiCompilers are the libraries for which C programs can be compiled.
-var mpiCompilers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
-	testneeds.LayerOpenMPI5}
+var mpiCompilers = []testneeds.Layer{
+	testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
+	testneeds.LayerOpenMPI5,
+}
 
 // debianMPI are those that everybody has who has Debian.
 var debianMPI = mpiCompilers[:2]
@@ -226,8 +228,10 @@ func TestMPICases(t *testing.T) {
 // run as so many worlds of one rank. With --mpi none they do, as the user asked, and are warned of.
 func TestMPIMode(t *testing.T) {
 	t.Parallel()
-	for layer, mode := range map[testneeds.Layer]string{testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix",
-		testneeds.LayerMPICH5: "pmi1"} {
+	for layer, mode := range map[testneeds.Layer]string{
+		testneeds.LayerMPICH: "pmi1", testneeds.LayerOpenMPI: "pmix",
+		testneeds.LayerMPICH5: "pmi1",
+	} {
 		library := testneeds.NeedMPICompiler(t, layer)
 		said := mpiJob(library, "-n", "2", "--mpi", mode, compiled(t, library, "hello")).succeed(t)
 		require.Equal(t, helloLines(2, 0, universe(library, 2), everybody(2)), linesOf(said))

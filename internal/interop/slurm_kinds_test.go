@@ -12,8 +12,10 @@ import (
 
 // slurmTwoSteps: jobs of two steps of one allocation, each node having a gorun of both, don't meet each other.
 func slurmTwoSteps(t *testing.T, c *testslurm.Cluster) {
-	for _, step := range []string{"srun --overlap -N2 --ntasks-per-node=1 %[1]s --nproc-per-node 2 %[2]s",
-		"srun --overlap -N2 -n4 %[1]s %[2]s"} {
+	for _, step := range []string{
+		"srun --overlap -N2 --ntasks-per-node=1 %[1]s --nproc-per-node 2 %[2]s",
+		"srun --overlap -N2 -n4 %[1]s %[2]s",
+	} {
 		line := fmt.Sprintf(step, quoted(built("gorun")), quoted(built("hello")))
 		got := underSlurm(t, c, "salloc -Q -N2 -n4 --ntasks-per-node=2", "sh", "-c",
 			line+" & "+line+" & wait $! && wait").run(t)
@@ -63,8 +65,10 @@ func slurmDownNode(t *testing.T, c *testslurm.Cluster) {
 func TestSlurmInteractiveStep(t *testing.T) {
 	t.Parallel()
 	config := slurmConfig
-	config.Lines = []string{"LaunchParameters=use_interactive_step",
-		`InteractiveStepOptions="--interactive --preserve-env /bin/sh"`}
+	config.Lines = []string{
+		"LaunchParameters=use_interactive_step",
+		`InteractiveStepOptions="--interactive --preserve-env /bin/sh"`,
+	}
 	c := testslurm.Start(t, config)
 	j := underSlurm(t, c, "salloc -Q -N3 -n5")
 	j.stdin = strings.NewReader(fmt.Sprintf("echo step $SLURM_STEP_ID\n%s sh -c '%s'\n", quoted(built("gorun")),

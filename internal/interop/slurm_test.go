@@ -256,8 +256,10 @@ func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
 
 // slurmGPUs: each rank has its GPU of the node's two, however Slurm was asked.
 func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
-	for _, options := range []string{"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2",
-		"-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"} {
+	for _, options := range []string{
+		"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2",
+		"-N2 -n4 --ntasks-per-node=2 --gres=gpu:2",
+	} {
 		got := inAllocation(t, c, options, "sh", "-c", "echo $RANK $CUDA_VISIBLE_DEVICES $SLURM_GPUS_ON_NODE").run(t)
 		require.Zero(t, got.code, got.stderr)
 		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")

@@ -62,8 +62,10 @@ func TestWaysToStartPython(t *testing.T) {
 			j := job{argv: append([]string{built(row.program)}, strings.Fields(row.args)...), dir: dir}
 			lines := strings.Split(strings.TrimSpace(j.with("GORUN_PYTHON="+python).succeed(t)), "\n")
 			slices.Sort(lines)
-			require.Equal(t, []string{"0 " + strings.ReplaceAll(row.want, "@", "0"),
-				"1 " + strings.ReplaceAll(row.want, "@", "1")}, lines)
+			require.Equal(t, []string{
+				"0 " + strings.ReplaceAll(row.want, "@", "0"),
+				"1 " + strings.ReplaceAll(row.want, "@", "1"),
+			}, lines)
 		})
 	}
 }

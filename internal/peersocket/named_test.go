@@ -61,8 +61,10 @@ func TestParseNamed(t *testing.T) {
 		_, _, err = parseNamed(broken, "x/")
 		require.ErrorIs(t, err, errBrokenList)
 	}
-	for _, none := range [][]byte{nil, unixSocket("/tmp/path", 507), unixSocket("\x00x", 507)[:20],
-		make([]byte, unixAnswer)} {
+	for _, none := range [][]byte{
+		nil, unixSocket("/tmp/path", 507), unixSocket("\x00x", 507)[:20],
+		make([]byte, unixAnswer),
+	} {
 		_, ok := parseUnix(none)
 		require.False(t, ok)
 	}

@@ -143,8 +143,10 @@ func parseDiag(body, id []byte) (Owner, error) {
 	if len(body) < diagAnswer {
 		return Owner{}, fmt.Errorf("the kernel answered %d bytes about a socket", len(body))
 	}
-	owner := Owner{UID: int(binary.NativeEndian.Uint32(body[answerUID:])),
-		Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:]))}
+	owner := Owner{
+		UID:   int(binary.NativeEndian.Uint32(body[answerUID:])),
+		Inode: uint64(binary.NativeEndian.Uint32(body[answerInode:])),
+	}
 	found := body[answerID:][:addresses]
 	if owner.Inode == 0 || !sameEnds(found, id[:addresses]) {
 		return Owner{}, ErrUnknown

@@ -49,8 +49,10 @@ func TestAnswer(t *testing.T) {
 	_, ours, err = answer(message(unix.NLMSG_ERROR, 7, binary.NativeEndian.AppendUint32(nil, uint32(missing))), 7)
 	require.True(t, ours)
 	require.Equal(t, unix.ENOENT, err)
-	for _, broken := range [][]byte{nil, make([]byte, 15), message(unix.NLMSG_ERROR, 7, []byte{1}),
-		message(sockDiagByFamily, 7, []byte("body"))[:18]} {
+	for _, broken := range [][]byte{
+		nil, make([]byte, 15), message(unix.NLMSG_ERROR, 7, []byte{1}),
+		message(sockDiagByFamily, 7, []byte("body"))[:18],
+	} {
 		_, ours, err = answer(broken, 7)
 		require.True(t, ours)
 		require.Error(t, err)
@@ -83,8 +85,11 @@ func TestParseDiag(t *testing.T) {
 	require.Equal(t, Owner{507, 112}, owner)
 	_, err = parseDiag(diagnosis(c, 0, 0), id)
 	require.ErrorIs(t, err, ErrUnknown, "nobody's")
-	for _, other := range []Ends{c.reversed(), {Local: c.Local},
-		{Local: c.Local, Remote: netip.MustParseAddrPort("127.0.0.2:8080")}} {
+	for _, other := range []Ends{
+		c.reversed(),
+		{Local: c.Local},
+		{Local: c.Local, Remote: netip.MustParseAddrPort("127.0.0.2:8080")},
+	} {
 		_, err = parseDiag(diagnosis(other, 507, 112), id)
 		require.ErrorIs(t, err, ErrUnknown, "another socket")
 	}

@@ -151,8 +151,10 @@ func (s *Set) begin(h *host) (err error) {
 	if h.name == Head {
 		flags = headNamespaces
 	}
-	args := []string{h.name, s.dir, digit(s.config.PrivateHome), digit(s.config.PrivateTmp), digit(!s.config.NoNames),
-		digit(s.config.Detached)}
+	args := []string{
+		h.name, s.dir, digit(s.config.PrivateHome), digit(s.config.PrivateTmp), digit(!s.config.NoNames),
+		digit(s.config.Detached),
+	}
 	h.space, err = startSpace(flags, s.config.Detached, s.own(h.name, "init.log"), hostScript,
 		append(args, s.kept()...)...)
 	return err

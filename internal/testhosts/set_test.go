@@ -56,8 +56,10 @@ func TestEveryHostAnswers(t *testing.T) {
 func TestHostsDiffer(t *testing.T) {
 	t.Parallel()
 	set := Up(t, Config{Hosts: 2, PrivateHome: true})
-	for _, what := range []string{"cat /proc/sys/kernel/random/boot_id", "cat /etc/machine-id",
-		"readlink /proc/self/ns/ipc", "ls -di /dev/shm /run", "hostname"} {
+	for _, what := range []string{
+		"cat /proc/sys/kernel/random/boot_id", "cat /etc/machine-id",
+		"readlink /proc/self/ns/ipc", "ls -di /dev/shm /run", "hostname",
+	} {
 		one, err := ssh(t, set, "h1", what)
 		require.NoError(t, err, one)
 		two, err := ssh(t, set, "h2", what)
@@ -420,8 +422,10 @@ func TestInterfaces(t *testing.T) {
 		number := strconv.Itoa(i + 1)
 		for _, one := range []Interface{
 			{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}},
-			{Name: "fast0", Bridge: "fast", Addresses: []string{"10.9.0." + number + "/24", "fd09::" + number + "/64"},
-				MTU: 9000},
+			{
+				Name: "fast0", Bridge: "fast", Addresses: []string{"10.9.0." + number + "/24", "fd09::" + number + "/64"},
+				MTU: 9000,
+			},
 			{Name: "vpn0", Addresses: []string{"10.8.0.1/24"}},
 			{Name: "off0", Addresses: []string{"10.7.0.1/24"}, Down: true},
 			{Name: "loose0", NoCarrier: true},

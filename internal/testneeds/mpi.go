@@ -98,8 +98,10 @@ func FindMPI(repository string, layer Layer) MPI {
 	if layer == LayerMPICH5 && found.Compiler != "" { // its mpicc is a script that knows no folders with blanks
 		root := filepath.Dir(bin)
 		found.Compiler = lookPath("gcc")
-		found.Flags = []string{"-I" + filepath.Join(root, "include"), "-L" + filepath.Join(root, "lib"), "-Wl,-rpath",
-			"-Wl," + filepath.Join(root, "lib"), "-lmpi"}
+		found.Flags = []string{
+			"-I" + filepath.Join(root, "include"), "-L" + filepath.Join(root, "lib"), "-Wl,-rpath",
+			"-Wl," + filepath.Join(root, "lib"), "-lmpi",
+		}
 	}
 	if path := lookPath(mpiexec); path != "" {
 		found.mpiexec = append([]string{path}, options...)

@@ -38,8 +38,10 @@ func (c *Cluster) Output(t testing.TB, job int) string {
 }
 
 // finalStates are the states that a job doesn't leave, as squeue(1) spells them.
-var finalStates = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-	"PREEMPTED", "TIMEOUT"}
+var finalStates = []string{
+	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+	"PREEMPTED", "TIMEOUT",
+}
 
 // State is that of a job, as squeue(1) spells it: PENDING, RUNNING, COMPLETED, TIMEOUT and so on.
 func (c *Cluster) State(t testing.TB, job int) string {

@@ -61,8 +61,10 @@ func amdChecks() []Check {
 
 // amdFinding is one about several GPUs.
 func amdFinding(severity Severity, gpus []string, one, many, evidence, fix string) Finding {
-	return Finding{Severity: severity, Text: plural(len(gpus), one, many) + ": " + listed(gpus), Evidence: evidence,
-		Fix: fix}
+	return Finding{
+		Severity: severity, Text: plural(len(gpus), one, many) + ": " + listed(gpus), Evidence: evidence,
+		Fix: fix,
+	}
 }
 
 func amdErrors(h *Host) (all []Finding) {

@@ -150,7 +150,8 @@ func each(run func(h *Host) []Finding) func(*Cluster) []Finding {
 // differing calls tell for the hosts whose property is not that of most. Hosts for which
 // it is "" do not count.
 func (c *Cluster) differing(property func(*Host) string,
-	tell func(h *Host, own, most string, others int) Finding) (all []Finding) {
+	tell func(h *Host, own, most string, others int) Finding,
+) (all []Finding) {
 	count := map[string]int{}
 	for _, h := range c.Hosts {
 		if p := property(h); p != "" {

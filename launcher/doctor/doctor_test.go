@@ -55,8 +55,10 @@ func program(name, sum string) *doctor.Host {
 // well is told of the groups that have none.
 func TestJudge(t *testing.T) {
 	slow := &doctor.Clock{Ahead: 7.2, Uncertainty: 0.004}
-	c := &doctor.Cluster{Gorun: "v2", Asked: 5, Wished: "trainer",
-		Hosts: []*doctor.Host{program("n1", "a"), program("n2", "a"), program("n3", "b"), program("n4", "a")}}
+	c := &doctor.Cluster{
+		Gorun: "v2", Asked: 5, Wished: "trainer",
+		Hosts: []*doctor.Host{program("n1", "a"), program("n2", "a"), program("n3", "b"), program("n4", "a")},
+	}
 	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
 	c.Hosts[0].Remarks = []doctor.Remark{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
 	c.Remarks = []doctor.Remark{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
@@ -120,8 +122,10 @@ func TestNVLinkBridges(t *testing.T) {
 		if switched == 0 {
 			first.Links, second.Links = map[string]int{"b": 4}, map[string]int{"a": 4}
 		}
-		h := &doctor.Host{Name: "n1",
-			NVIDIA: &doctor.NVIDIA{Facts: gpufacts.Facts{GPUs: []gpufacts.GPU{first, second, lone}}}}
+		h := &doctor.Host{
+			Name:   "n1",
+			NVIDIA: &doctor.NVIDIA{Facts: gpufacts.Facts{GPUs: []gpufacts.GPU{first, second, lone}}},
+		}
 		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 	}
 	assert.Equal(t, 0, bridged(0))
@@ -179,13 +183,17 @@ func TestFlaws(t *testing.T) {
 	for _, f := range doctor.Judge(c) {
 		severities[f.Check] = f.Severity
 	}
-	assert.Equal(t, map[string]doctor.Severity{"unreachable": doctor.Error, "path-mtu": doctor.Error,
-		"packet-loss": doctor.Warning}, severities)
+	assert.Equal(t, map[string]doctor.Severity{
+		"unreachable": doctor.Error, "path-mtu": doctor.Error,
+		"packet-loss": doctor.Warning,
+	}, severities)
 }
 
 func TestReach(t *testing.T) {
-	c := &doctor.Cluster{Gorun: "v2", Asked: 1,
-		Hosts: []*doctor.Host{{Name: "n1", Gorun: "v1", Unknown: []string{"libraries: no answer within 3s"}}}}
+	c := &doctor.Cluster{
+		Gorun: "v2", Asked: 1,
+		Hosts: []*doctor.Host{{Name: "n1", Gorun: "v1", Unknown: []string{"libraries: no answer within 3s"}}},
+	}
 	c.Network.Error = "no address of n1 is reached by all"
 	findings := doctor.Judge(c)
 	require.Len(t, findings, 3)
@@ -201,15 +209,25 @@ func TestProgram(t *testing.T) {
 		check string
 		text  string
 	}{
-		{doctor.Host{Program: &doctor.Program{Dir: "/work", NoDir: "no such file or directory", Error: "missing"}},
-			"program", "the working directory /work: no such file or directory"},
+		{
+			doctor.Host{Program: &doctor.Program{Dir: "/work", NoDir: "no such file or directory", Error: "missing"}},
+			"program", "the working directory /work: no such file or directory",
+		},
 		{doctor.Host{Program: &doctor.Program{Error: "./trainer: no such file"}}, "program", "./trainer: no such file"},
-		{doctor.Host{Architecture: "aarch64", Program: &doctor.Program{Path: "/trainer", ELF: "x86_64"}}, "architecture",
-			"/trainer is built for x86_64, and it is aarch64"},
-		{doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}}, "room",
-			"almost no space is left in /tmp (temporary files)"},
-		{doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Error: "read-only file system"}}},
-			"room", "/tmp (temporary files): read-only file system"},
+		{
+			doctor.Host{Architecture: "aarch64", Program: &doctor.Program{Path: "/trainer", ELF: "x86_64"}},
+			"architecture",
+			"/trainer is built for x86_64, and it is aarch64",
+		},
+		{
+			doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}},
+			"room",
+			"almost no space is left in /tmp (temporary files)",
+		},
+		{
+			doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Error: "read-only file system"}}},
+			"room", "/tmp (temporary files): read-only file system",
+		},
 	} {
 		test.host.Name = "n1"
 		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: "./trainer", Hosts: []*doctor.Host{&test.host}})
@@ -230,19 +248,29 @@ func TestWayOutOfAProgram(t *testing.T) {
 	}{
 		{"./run", "./run: has no run bit", "chmod +x ./run", false, "./run: has no run bit", "chmod +x ./run"},
 		{"./run", "./run: has no run bit", "chmod +x ./run", true, "./run: has no run bit", "chmod +x ./run"},
-		{"./a.sh", "./a.sh: has no run bit", "name what runs it: sh ./a.sh", false, "./a.sh: has no run bit",
-			"gorun sh ./a.sh"},
-		{"pyhton3", "pyhton3: not found in PATH or the working directory", "did you mean python3?", false,
-			"pyhton3: not found in PATH or the working directory; did you mean python3?", "gorun doctor python3"},
-		{"nothing", "nothing: not found in PATH or the working directory", "", false,
+		{
+			"./a.sh", "./a.sh: has no run bit", "name what runs it: sh ./a.sh", false, "./a.sh: has no run bit",
+			"gorun sh ./a.sh",
+		},
+		{
+			"pyhton3", "pyhton3: not found in PATH or the working directory", "did you mean python3?", false,
+			"pyhton3: not found in PATH or the working directory; did you mean python3?", "gorun doctor python3",
+		},
+		{
+			"nothing", "nothing: not found in PATH or the working directory", "", false,
 			"nothing: not found in PATH or the working directory",
-			`echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`},
+			`echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`,
+		},
 		{"bin/a b", "bin/a b: no such file", "", false, "bin/a b: no such file", "ls -l bin # where it is looked for"},
 		{"./nothing", "./nothing: no such file", "", false, "./nothing: no such file", "ls -l . # where it is looked for"},
-		{"./nothing", "./nothing: no such file", "", true, "./nothing: no such file",
-			"gorun --copy ./nothing ... # sends it to each host"},
-		{"a b", "a b: permission denied: its run bit is not for this user", "", false,
-			"a b: permission denied: its run bit is not for this user", "ls -l 'a b'"},
+		{
+			"./nothing", "./nothing: no such file", "", true, "./nothing: no such file",
+			"gorun --copy ./nothing ... # sends it to each host",
+		},
+		{
+			"a b", "a b: permission denied: its run bit is not for this user", "", false,
+			"a b: permission denied: its run bit is not for this user", "ls -l 'a b'",
+		},
 	} {
 		h := doctor.Host{Name: "n1", Here: !test.away, Program: &doctor.Program{Error: test.fault, Hint: test.hint}}
 		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: test.wished, Hosts: []*doctor.Host{&h}})
@@ -264,8 +292,10 @@ func TestNoFalseAlarms(t *testing.T) {
 	h = &doctor.Host{Name: "n1"}
 	for _, pci := range []string{"a", "b"} {
 		bus := &placement.Bus{Address: pci, Link: &placement.PCIeLink{Width: 16, WidthNow: 1}}
-		h.Machine.GPUs = append(h.Machine.GPUs, placement.GPU{Vendor: placement.NVIDIA, PCI: pci, Name: "NVIDIA H100",
-			Bus: bus})
+		h.Machine.GPUs = append(h.Machine.GPUs, placement.GPU{
+			Vendor: placement.NVIDIA, PCI: pci, Name: "NVIDIA H100",
+			Bus: bus,
+		})
 	}
 	assert.Equal(t, 1, wrong(h))
 	for i := range h.Machine.GPUs {
@@ -290,8 +320,10 @@ func TestCommandsFitTheHost(t *testing.T) {
 		{"apptainer", false, 2048, "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in " +
 			"again; systemd services need LimitNOFILE="},
 	} {
-		h := &doctor.Host{Name: "n1", Here: test.here, Container: test.container,
-			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}}}
+		h := &doctor.Host{
+			Name: "n1", Here: test.here, Container: test.container,
+			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}},
+		}
 		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 		require.Len(t, findings, 1)
 		assert.Equal(t, test.want, findings[0].Fix)
@@ -304,8 +336,10 @@ func TestCommandsQuote(t *testing.T) {
 	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 	require.Len(t, findings, 1)
 	assert.Equal(t, `rm /dev/shm/'nccl-a b;$(reboot)'\'''`, findings[0].Fix)
-	h = &doctor.Host{Name: "n1", Architecture: "x86_64", UID: 1000, User: "$(reboot)", RemoveIPC: "yes",
-		Program: &doctor.Program{Path: "/a b", ELF: "aarch64"}}
+	h = &doctor.Host{
+		Name: "n1", Architecture: "x86_64", UID: 1000, User: "$(reboot)", RemoveIPC: "yes",
+		Program: &doctor.Program{Path: "/a b", ELF: "aarch64"},
+	}
 	h.Interfaces = []doctor.Interface{{Name: "e;reboot", Physical: true, Carrier: true, Duplex: "half"}}
 	var fixes []string
 	for _, f := range doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}) {

@@ -114,7 +114,8 @@ func usable(i Interface) (networks []netip.Prefix) {
 // networks compares interfaces that are on one network, over the hosts. What containers
 // and virtual machines have for themselves is the same network on every host, and none.
 func (c *Cluster) networks(property func(Interface) string,
-	tell func(i Interface, own, most string, others int) Finding) (all []Finding) {
+	tell func(i Interface, own, most string, others int) Finding,
+) (all []Finding) {
 	var order []netip.Prefix
 	for _, h := range c.Hosts {
 		for _, i := range h.Interfaces {

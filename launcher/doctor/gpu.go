@@ -116,8 +116,10 @@ func gpuDriver(h *Host) (all []Finding) {
 	for _, d := range h.Driverless {
 		switch d.Driver {
 		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, Finding{Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's",
-				Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address)})
+			all = append(all, Finding{
+				Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's",
+				Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address),
+			})
 			continue
 		case "":
 			list = append(list, d.Address)
@@ -162,8 +164,10 @@ func gpuLibrary(h *Host) []Finding {
 			Fix: choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"),
 		}}
 	case n.Error != "":
-		return []Finding{{Severity: Note, Text: "GPUs' errors, links and users are not known: " + n.Error,
-			Evidence: evidence, Fix: "nvidia-smi"}}
+		return []Finding{{
+			Severity: Note, Text: "GPUs' errors, links and users are not known: " + n.Error,
+			Evidence: evidence, Fix: "nvidia-smi",
+		}}
 	}
 	return nil
 }
@@ -184,8 +188,10 @@ func gpuAccess(h *Host) []Finding {
 func refused(nodes map[string]string, fix func(missing bool) string) (all []Finding) {
 	for _, path := range sortedKeys(nodes) {
 		if why := nodes[path]; why != "" {
-			all = append(all, Finding{Severity: Error, Text: path + " cannot be opened: " + why, Evidence: "open " + path,
-				Fix: fix(strings.Contains(why, "no such"))})
+			all = append(all, Finding{
+				Severity: Error, Text: path + " cannot be opened: " + why, Evidence: "open " + path,
+				Fix: fix(strings.Contains(why, "no such")),
+			})
 		}
 	}
 	return all
@@ -226,8 +232,10 @@ func gpuCount(c *Cluster) []Finding {
 		}
 	})
 	return append(all, c.differing(models, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most),
-			Evidence: "their names", Fix: lister(h)}
+		return Finding{
+			Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most),
+			Evidence: "their names", Fix: lister(h),
+		}
 	})...)
 }
 
@@ -334,8 +342,10 @@ func gpuErrors(h *Host) (all []Finding) {
 	for i, g := range told(h) {
 		name := "GPU " + gpuName(h, i, g)
 		if g.Failed {
-			all = append(all, Finding{Severity: Error, Text: name + " does not answer its driver", Evidence: "NVML, " + g.PCI,
-				Fix: "sudo dmesg | grep -i xid # it needs a reset or a reboot"})
+			all = append(all, Finding{
+				Severity: Error, Text: name + " does not answer its driver", Evidence: "NVML, " + g.PCI,
+				Fix: "sudo dmesg | grep -i xid # it needs a reset or a reboot",
+			})
 		}
 		health := g.Health
 		if health == nil {
@@ -343,11 +353,15 @@ func gpuErrors(h *Host) (all []Finding) {
 		}
 		switch {
 		case health.Broken:
-			all = append(all, Finding{Severity: Error, Text: name + " has bad memory that could not be replaced",
-				Evidence: "NVML, remapped rows", Fix: "nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT"})
+			all = append(all, Finding{
+				Severity: Error, Text: name + " has bad memory that could not be replaced",
+				Evidence: "NVML, remapped rows", Fix: "nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT",
+			})
 		case health.Pending:
-			all = append(all, Finding{Severity: Warning, Text: name + " has bad memory, which a reset replaces",
-				Evidence: "NVML, remapped rows", Fix: "sudo nvidia-smi --gpu-reset -i " + gpuName(h, i, g)})
+			all = append(all, Finding{
+				Severity: Warning, Text: name + " has bad memory, which a reset replaces",
+				Evidence: "NVML, remapped rows", Fix: "sudo nvidia-smi --gpu-reset -i " + gpuName(h, i, g),
+			})
 		case health.Uncorrected > 0:
 			all = append(all, Finding{
 				Severity: Warning, Text: fmt.Sprintf("%s had %s that nobody could correct", name,
@@ -437,6 +451,8 @@ func gpuPersistence(h *Host) []Finding {
 	if n == 0 || h.Portable {
 		return nil
 	}
-	return []Finding{{Severity: Note, Text: "persistence mode is off: the first program waits for the GPUs",
-		Evidence: fmt.Sprintf("NVML, %s", counted(n, "GPU")), Fix: "sudo nvidia-smi -pm 1"}}
+	return []Finding{{
+		Severity: Note, Text: "persistence mode is off: the first program waits for the GPUs",
+		Evidence: fmt.Sprintf("NVML, %s", counted(n, "GPU")), Fix: "sudo nvidia-smi -pm 1",
+	}}
 }

@@ -99,8 +99,10 @@ func peerToPeer(h *Host) (all []Finding) {
 			Evidence: "NVML, P2P status", Fix: "nvidia-smi topo -p2p r; nvidia-smi nvlink -s",
 		})
 	}
-	for _, why := range []placement.P2PStatus{placement.P2PChipset, placement.P2PGPU, placement.P2PTopology,
-		placement.P2PDisabled, placement.P2PNone} {
+	for _, why := range []placement.P2PStatus{
+		placement.P2PChipset, placement.P2PGPU, placement.P2PTopology,
+		placement.P2PDisabled, placement.P2PNone,
+	} {
 		pairs := reasons[why]
 		if pairs == nil {
 			continue

@@ -35,8 +35,10 @@ func gpuNetworkChecks() []Check {
 					!hasGPU(h, placement.NVIDIA) {
 					return nil
 				}
-				return []Finding{{Severity: Note, Text: "GDRCopy is not there: small messages of GPUs have a higher latency",
-					Evidence: "no /dev/gdrdrv", Fix: "sudo modprobe gdrdrv"}}
+				return []Finding{{
+					Severity: Note, Text: "GDRCopy is not there: small messages of GPUs have a higher latency",
+					Evidence: "no /dev/gdrdrv", Fix: "sudo modprobe gdrdrv",
+				}}
 			}),
 		},
 		{
@@ -74,8 +76,10 @@ func fabricLibraries(c *Cluster) (all []Finding) {
 		}
 		base, _, _ := strings.Cut(name, ".")
 		all = append(all, c.differing(has, func(h *Host, own, most string, others int) Finding {
-			return Finding{Severity: Note, Text: "it is " + own + " " + base + ", " + theOthers(others) + " " + most,
-				Evidence: "the loader's folders", Fix: "ldconfig -p | grep " + base}
+			return Finding{
+				Severity: Note, Text: "it is " + own + " " + base + ", " + theOthers(others) + " " + most,
+				Evidence: "the loader's folders", Fix: "ldconfig -p | grep " + base,
+			}
 		})...)
 	}
 	return all

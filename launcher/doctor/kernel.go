@@ -21,8 +21,10 @@ func kernelChecks() []Check {
 			Why:  "Drivers and adapters' firmware go with it; a host that was not updated is often the odd one.",
 			Run: func(c *Cluster) []Finding {
 				return c.differing(func(h *Host) string { return h.Kernel }, func(h *Host, own, most string, others int) Finding {
-					return Finding{Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most),
-						Evidence: "uname -r", Fix: "uname -a; cat /proc/cmdline"}
+					return Finding{
+						Severity: Note, Text: fmt.Sprintf("its kernel is %s, %s %s", own, theOthers(others), most),
+						Evidence: "uname -r", Fix: "uname -a; cat /proc/cmdline",
+					}
 				})
 			},
 		},

@@ -38,8 +38,10 @@ func limitChecks() []Check {
 				if !ok || l.Soft < 0 || l.Soft >= enoughProcs || h.UID == 0 {
 					return nil
 				}
-				return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d processes and threads are allowed", l.Soft),
-					Evidence: "RLIMIT_NPROC", Fix: raise(h, "nproc", "65536")}}
+				return []Finding{{
+					Severity: Warning, Text: fmt.Sprintf("only %d processes and threads are allowed", l.Soft),
+					Evidence: "RLIMIT_NPROC", Fix: raise(h, "nproc", "65536"),
+				}}
 			}),
 		},
 		{
@@ -97,11 +99,15 @@ func nofile(h *Host) []Finding {
 	case !ok || l.Soft < 0:
 		return nil
 	case l.Soft < enoughFiles:
-		return []Finding{{Severity: Warning, Text: fmt.Sprintf("only %d open files are allowed", l.Soft),
-			Evidence: "RLIMIT_NOFILE, soft", Fix: raise(h, "nofile", "65536")}}
+		return []Finding{{
+			Severity: Warning, Text: fmt.Sprintf("only %d open files are allowed", l.Soft),
+			Evidence: "RLIMIT_NOFILE, soft", Fix: raise(h, "nofile", "65536"),
+		}}
 	case l.Hard >= 0 && l.Hard < manyFiles:
-		return []Finding{{Severity: Note, Text: fmt.Sprintf("ranks can have %d open files at most", l.Hard),
-			Evidence: "RLIMIT_NOFILE, hard", Fix: raise(h, "nofile", "65536")}}
+		return []Finding{{
+			Severity: Note, Text: fmt.Sprintf("ranks can have %d open files at most", l.Hard),
+			Evidence: "RLIMIT_NOFILE, hard", Fix: raise(h, "nofile", "65536"),
+		}}
 	}
 	return nil
 }
@@ -112,8 +118,10 @@ func stack(h *Host) []Finding {
 		return nil
 	}
 	if l.Soft >= 0 && l.Soft < 1<<20 {
-		return []Finding{{Severity: Warning, Text: "a stack may have " + bytes(l.Soft) + " only", Evidence: "RLIMIT_STACK",
-			Fix: raise(h, "stack", "8192")}}
+		return []Finding{{
+			Severity: Warning, Text: "a stack may have " + bytes(l.Soft) + " only", Evidence: "RLIMIT_STACK",
+			Fix: raise(h, "stack", "8192"),
+		}}
 	}
 	if l.Soft >= 0 || len(h.Machine.GPUs) == 0 {
 		return nil

@@ -85,24 +85,34 @@ func shm(h *Host) []Finding {
 	evidence := "statfs /dev/shm"
 	switch {
 	case s.Error != "":
-		return []Finding{{Severity: Warning, Text: "no /dev/shm: " + s.Error, Evidence: evidence,
-			Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
+		return []Finding{{
+			Severity: Warning, Text: "no /dev/shm: " + s.Error, Evidence: evidence,
+			Fix: "sudo mount -t tmpfs tmpfs /dev/shm",
+		}}
 	case s.Type != "tmpfs" && s.Type != "":
-		return []Finding{{Severity: Warning, Text: "/dev/shm is no memory but " + s.Type +
-			": ranks on a host talk to each other by way of a disk", Evidence: evidence,
-			Fix: "sudo mount -t tmpfs tmpfs /dev/shm"}}
+		return []Finding{{
+			Severity: Warning, Text: "/dev/shm is no memory but " + s.Type +
+				": ranks on a host talk to each other by way of a disk", Evidence: evidence,
+			Fix: "sudo mount -t tmpfs tmpfs /dev/shm",
+		}}
 	case s.Total < littleShm:
-		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm has " + bytes(s.Total) + " only", Evidence: evidence,
-			Fix: bigger}}
+		return []Finding{{
+			Severity: worse(h, Error), Text: "/dev/shm has " + bytes(s.Total) + " only", Evidence: evidence,
+			Fix: bigger,
+		}}
 	case s.Free < littleShm:
-		return []Finding{{Severity: worse(h, Error), Text: "/dev/shm is full",
-			Evidence: fmt.Sprintf("%s: %s of %s free", evidence, bytes(s.Free), bytes(s.Total)), Fix: "ls -lhS /dev/shm"}}
+		return []Finding{{
+			Severity: worse(h, Error), Text: "/dev/shm is full",
+			Evidence: fmt.Sprintf("%s: %s of %s free", evidence, bytes(s.Free), bytes(s.Total)), Fix: "ls -lhS /dev/shm",
+		}}
 	case s.Total < enoughShm && len(h.Machine.GPUs) > 0:
 		return []Finding{{Severity: Warning, Text: "/dev/shm has " + bytes(s.Total) +
 			" only: NCCL and data loaders need more", Evidence: evidence, Fix: bigger}}
 	case s.Total < enoughShm:
-		return []Finding{{Severity: Note, Text: "/dev/shm has " + bytes(s.Total) + ": little for PyTorch's data loaders",
-			Evidence: evidence, Fix: bigger}}
+		return []Finding{{
+			Severity: Note, Text: "/dev/shm has " + bytes(s.Total) + ": little for PyTorch's data loaders",
+			Evidence: evidence, Fix: bigger,
+		}}
 	}
 	return nil
 }

@@ -73,8 +73,10 @@ func networkChecks() []Check {
 				for _, h := range c.Hosts {
 					names = append(names, h.Name)
 				}
-				return []Finding{{Severity: Error, Hosts: names, Text: c.Network.Error, Evidence: c.Network.Hint,
-					Fix: "ip -br addr; ip route"}}
+				return []Finding{{
+					Severity: Error, Hosts: names, Text: c.Network.Error, Evidence: c.Network.Hint,
+					Fix: "ip -br addr; ip route",
+				}}
 			},
 		},
 	}
@@ -87,8 +89,10 @@ func flaws(check string, severity Severity) func(*Cluster) []Finding {
 			if f.Check != check {
 				continue
 			}
-			finding := Finding{Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts",
-				Fix: f.Hint}
+			finding := Finding{
+				Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts",
+				Fix: f.Hint,
+			}
 			if f.Advice != "" {
 				finding.Evidence += "; " + f.Advice
 			}

@@ -138,11 +138,15 @@ func room(h *Host) (all []Finding) {
 		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
 		switch {
 		case r.Error != "" && r.Purpose == "cache": // another place is taken then
-			all = append(all, Finding{Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path,
-				Fix: "ls -ld " + shellwords.Quote(r.Path)})
+			all = append(all, Finding{
+				Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path,
+				Fix: "ls -ld " + shellwords.Quote(r.Path),
+			})
 		case r.Error != "":
-			all = append(all, Finding{Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path,
-				Fix: "export TMPDIR=DIR # of a directory that can be written"})
+			all = append(all, Finding{
+				Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path,
+				Fix: "export TMPDIR=DIR # of a directory that can be written",
+			})
 		case r.Free < enoughRoom:
 			all = append(all, Finding{
 				Severity: Warning, Text: "almost no space is left in " + where,

@@ -35,8 +35,10 @@ func rdmaChecks() []Check {
 					return nil
 				}
 				return c.differing(count, func(h *Host, own, most string, others int) Finding {
-					return Finding{Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most),
-						Evidence: "/sys/class/infiniband/*/ports/*/state", Fix: "ibv_devinfo; rdma link show"}
+					return Finding{
+						Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most),
+						Evidence: "/sys/class/infiniband/*/ports/*/state", Fix: "ibv_devinfo; rdma link show",
+					}
 				})
 			},
 		},
@@ -275,9 +277,11 @@ func partitionKeys(c *Cluster) (all []Finding) {
 		return all
 	}
 	return c.differing(set, func(h *Host, own, most string, others int) Finding {
-		return Finding{Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own,
-			onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys",
-			Fix: "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000"}
+		return Finding{
+			Severity: Note, Text: fmt.Sprintf("its InfiniBand partitions are %s, %s %s", own,
+				onTheOthers(others), most), Evidence: "/sys/class/infiniband/*/ports/*/pkeys",
+			Fix: "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000",
+		}
 	})
 }
 

@@ -15,8 +15,10 @@ func reachChecks() []Check {
 			Why:  "A job starts on all of its hosts or on none.",
 			Run: func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint,
-						Fix: c.again("gorun hosts check -v", u.Hosts...)})
+					all = append(all, Finding{
+						Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint,
+						Fix: c.again("gorun hosts check -v", u.Hosts...),
+					})
 				}
 				return all
 			},

@@ -32,7 +32,9 @@ func TestParseList(t *testing.T) {
 			{Name: "n08", Slots: 2}, {Name: "n09", Slots: 2}, {Name: "n10", Slots: 2}, {Name: "n3", Slots: 2},
 		},
 		"u@r[1-2]n[3-4]-ib": {
-			{Name: "r1n3-ib", User: "u"}, {Name: "r1n4-ib", User: "u"}, {Name: "r2n3-ib", User: "u"},
+			{Name: "r1n3-ib", User: "u"},
+			{Name: "r1n4-ib", User: "u"},
+			{Name: "r2n3-ib", User: "u"},
 			{Name: "r2n4-ib", User: "u"},
 		},
 		"n[1-2]:22:3":          {{Name: "n1", Port: 22, Slots: 3}, {Name: "n2", Port: 22, Slots: 3}},
@@ -139,15 +141,19 @@ func TestDialects(t *testing.T) {
 			Dialect: "plain names", Hosts: []Host{{Name: "a", From: "h:1"}, {Name: "b", From: "h:2"}},
 		},
 		"worker-1 slots=4\nworker-2 slots=4": {
-			Dialect: "Open MPI or DeepSpeed", Hosts: []Host{{Name: "worker-1", Slots: 4, From: "h:1"},
-				{Name: "worker-2", Slots: 4, From: "h:2"}},
+			Dialect: "Open MPI or DeepSpeed", Hosts: []Host{
+				{Name: "worker-1", Slots: 4, From: "h:1"},
+				{Name: "worker-2", Slots: 4, From: "h:2"},
+			},
 		},
 		"a slots=2 max_slots=4": {
 			Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 2, MaxSlots: 4, From: "h:1"}},
 		},
 		"a max_slots=4\nb slots-max=2 slots = 1": {
-			Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 4, MaxSlots: 4, From: "h:1"},
-				{Name: "b", Slots: 1, MaxSlots: 2, From: "h:2"}},
+			Dialect: "Open MPI", Hosts: []Host{
+				{Name: "a", Slots: 4, MaxSlots: 4, From: "h:1"},
+				{Name: "b", Slots: 1, MaxSlots: 2, From: "h:2"},
+			},
 		},
 		"a slots =4 max-slots= 8": {
 			Dialect: "Open MPI", Hosts: []Host{{Name: "a", Slots: 4, MaxSlots: 8, From: "h:1"}},
@@ -156,13 +162,18 @@ func TestDialects(t *testing.T) {
 			Dialect: "Open MPI", Hosts: []Host{{Name: "a", User: "u", Port: 22, From: "h:1"}},
 		},
 		"a:4 ifhn=a-ib\nb:2 ifhn=[fd00::2]": {
-			Dialect: "MPICH", Hosts: []Host{{Name: "a", Slots: 4, Address: "a-ib", From: "h:1"},
-				{Name: "b", Slots: 2, Address: "fd00::2", From: "h:2"}},
+			Dialect: "MPICH", Hosts: []Host{
+				{Name: "a", Slots: 4, Address: "a-ib", From: "h:1"},
+				{Name: "b", Slots: 2, Address: "fd00::2", From: "h:2"},
+			},
 		},
 		"a user=bob": {Dialect: "MPICH", Hosts: []Host{{Name: "a", User: "bob", From: "h:1"}}},
 		"n[1-2] slots=3 max-slots=4\n[::1]:22:1\n": {
-			Dialect: "Open MPI and MPICH", Hosts: []Host{{Name: "n1", Slots: 3, MaxSlots: 4, From: "h:1"},
-				{Name: "n2", Slots: 3, MaxSlots: 4, From: "h:1"}, {Name: "::1", Port: 22, Slots: 1, From: "h:2"}},
+			Dialect: "Open MPI and MPICH", Hosts: []Host{
+				{Name: "n1", Slots: 3, MaxSlots: 4, From: "h:1"},
+				{Name: "n2", Slots: 3, MaxSlots: 4, From: "h:1"},
+				{Name: "::1", Port: 22, Slots: 1, From: "h:2"},
+			},
 		},
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -264,8 +275,10 @@ func TestSelect(t *testing.T) {
 func TestExclude(t *testing.T) {
 	all := []Host{{Name: "a"}, {Name: "me", Here: true}, {Name: "b"}}
 	isMe := func(name string) bool { return name == "10.0.0.1" }
-	for name, want := range map[string]string{"a": "me,b", "me": "a,b", "localhost": "a,b", "10.0.0.1": "a,b",
-		"none": "a,me,b"} {
+	for name, want := range map[string]string{
+		"a": "me,b", "me": "a,b", "localhost": "a,b", "10.0.0.1": "a,b",
+		"none": "a,me,b",
+	} {
 		left, unknown := Exclude(all, []string{name}, isMe)
 		require.Equal(t, want, strings.Join(Names(left), ","))
 		require.Equal(t, name == "none", len(unknown) == 1)

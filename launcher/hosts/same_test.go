@@ -18,8 +18,13 @@ func TestSameName(t *testing.T) {
 		require.True(t, SameName(same[0], same[1]), same)
 	}
 	for _, other := range [][2]string{
-		{"node1", "node2"}, {"node1.a.org", "node1.b.org"}, {"", ""}, {".", "node1"}, {"node1", "node11"},
-		{"10.0.0.1", "10"}, {"10.0.0.1", "10.0.0.2"},
+		{"node1", "node2"},
+		{"node1.a.org", "node1.b.org"},
+		{"", ""},
+		{".", "node1"},
+		{"node1", "node11"},
+		{"10.0.0.1", "10"},
+		{"10.0.0.1", "10.0.0.2"},
 	} {
 		require.False(t, SameName(other[0], other[1]), other)
 	}

@@ -47,8 +47,10 @@ func (s *Spec) appRequest(app int) placement.Request {
 // Each takes the slots that those before it leave. Programs with one wish are placed
 // together; the others take the CPUs that are left, as long as there are any.
 func (s *Spec) perApp(machines []placement.Machine, names []string) (placement.Layout, error) {
-	a := appLayout{spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)),
-		order: make([][]int, len(s.Apps))}
+	a := appLayout{
+		spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)),
+		order: make([][]int, len(s.Apps)),
+	}
 	a.used = make([]int, len(machines))
 	for app := range s.Apps {
 		if err := a.count(app); err != nil {

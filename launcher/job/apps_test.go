@@ -83,8 +83,11 @@ func eightCores() placement.Machine {
 func TestVariablesOfPrograms(t *testing.T) {
 	spec, facts := appsOn(1, 2, 2, 2)
 	spec.Exports = []Export{{Name: "BOTH", Value: "b", HasValue: true}}
-	spec.Apps[1].Exports = []Export{{Name: "OWN", Value: "1", HasValue: true},
-		{Name: "BOTH", Value: "c", HasValue: true}, {Name: "NCCL_DEBUG", Remove: true}}
+	spec.Apps[1].Exports = []Export{
+		{Name: "OWN", Value: "1", HasValue: true},
+		{Name: "BOTH", Value: "c", HasValue: true},
+		{Name: "NCCL_DEBUG", Remove: true},
+	}
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "b", p.variable(0, "BOTH").Value)
 	assert.Equal(t, "c", p.variable(1, "BOTH").Value)

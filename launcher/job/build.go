@@ -429,8 +429,10 @@ func (b *builder) store() {
 
 // supervision is what the supervisor has to know.
 func (b *builder) supervision() {
-	c := SupervisorConfig{Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode,
-		Policy: b.spec.Policy, OnHang: b.spec.OnHang}
+	c := SupervisorConfig{
+		Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode,
+		Policy: b.spec.Policy, OnHang: b.spec.OnHang,
+	}
 	if c.Timeout > 0 {
 		c.Timeout = max(c.Timeout-b.ids.Elapsed, 1)
 	}

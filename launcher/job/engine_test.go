@@ -58,8 +58,10 @@ func TestNodesOfSlurm(t *testing.T) {
 	assert.Equal(t, "node1,n8", of(func(spec *Spec, facts []Facts) {
 		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinWish{}
 		facts[0].Away, facts[2].Ranks = false, 0
-		facts[1] = Facts{Host: "vm", Joined: true, Away: true, Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
-			Programs: facts[1].Programs, Ranks: 1}
+		facts[1] = Facts{
+			Host: "vm", Joined: true, Away: true, Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
+			Programs: facts[1].Programs, Ranks: 1,
+		}
 		facts[0].Ranks = 1
 		facts[2] = facts[1]
 	}), "nodes that came by themselves, of which two are processes on one")
@@ -136,8 +138,10 @@ func TestCPUsThatWereAskedFor(t *testing.T) {
 			m, err := placement.Example("two-socket-intel")
 			require.NoError(t, err)
 			m.Quota = test.quota
-			spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.wish,
-				CPUsFrom: asked}
+			spec := Spec{
+				Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.wish,
+				CPUsFrom: asked,
+			}
 			if test.why == "yours" {
 				spec.Environ = []string{"OMP_NUM_THREADS=3"}
 			}
@@ -157,8 +161,10 @@ func TestSlurmCPUsOfRanks(t *testing.T) {
 	require.NoError(t, err)
 	spec := Spec{
 		Apps: []App{{Program: "app", NumRanks: 4}}, CPUsPerRank: 128, CPUsFrom: "…",
-		Environ: []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_CPUS_PER_TASK=128", "SLURM_TASKS_PER_NODE=1(x2)",
-			"SLURMD_NODENAME=n2"},
+		Environ: []string{
+			"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_CPUS_PER_TASK=128", "SLURM_TASKS_PER_NODE=1(x2)",
+			"SLURMD_NODENAME=n2",
+		},
 	}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)

@@ -93,8 +93,10 @@ func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 		facts[i].Programs = []Program{{Path: "./p", Argv: []string{"./p"}, ScriptArg: 1}}
 		facts[i].Machine = placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})}
 	}
-	p, err := NewPlan(spec, facts, IDs{Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef",
-		World: "0123456789abcdef0123456789abcdef"}, Opened{})
+	p, err := NewPlan(spec, facts, IDs{
+		Job: "0123456789abcdef0123456789abcdef", Run: "r", Dir: "0123456789abcdef",
+		World: "0123456789abcdef0123456789abcdef",
+	}, Opened{})
 	require.NoError(t, err)
 	return p, spec, facts
 }
@@ -112,8 +114,10 @@ func TestSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	wish := SpawnWish{Spawn: world.Spawn{
 		By: world.Proc{World: p.Worlds[0].Name, Rank: 1},
-		Apps: []world.SpawnApp{{Program: "./child", Args: []string{"x"}, NumRanks: 4},
-			{Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}}},
+		Apps: []world.SpawnApp{
+			{Program: "./child", Args: []string{"x"}, NumRanks: 4},
+			{Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}},
+		},
 	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	next, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
@@ -133,8 +137,10 @@ func TestSpawn(t *testing.T) {
 	require.Equal(t, "/srv/sub", more.Apps[1].Dir)
 	require.Equal(t, []string{"", "/opt"}, more.Paths)
 	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
-	for _, want := range []string{"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n",
-		"PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n", "\nA=1\n"} {
+	for _, want := range []string{
+		"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n",
+		"PMI_RANK=4\n", "OMPI_COMM_WORLD_NODE_RANK=5\n", "\nA=1\n",
+	} {
 		require.Contains(t, own, want)
 	}
 	require.NotContains(t, own, "MASTER_")
@@ -157,8 +163,10 @@ func TestSpawn(t *testing.T) {
 // Only ranks that run take up slots.
 func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}},
-		Accepts: anywhere, Ended: none, Running: []int{4, 2}}
+	wish := SpawnWish{
+		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}},
+		Accepts: anywhere, Ended: none, Running: []int{4, 2},
+	}
 	p, more, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {6, 7}}, more.ByNode())
@@ -192,8 +200,10 @@ func TestSpawnedRanksShareTheirExports(t *testing.T) {
 // Worlds that are over are forgotten, but for the last ones and for parents of such as live.
 func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{By: world.Proc{World: p.Worlds[0].Name},
-		Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
+	wish := SpawnWish{Spawn: world.Spawn{
+		By:   world.Proc{World: p.Worlds[0].Name},
+		Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}},
+	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	for number := range keptWorlds + 4 {
 		var more *Spawned
 		var err error
@@ -225,8 +235,10 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 // A program that spawns itself comes to an end.
 func TestRunawaySpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1000},
-		{Program: "./d", NumRanks: 18}}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
+	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
+		{Program: "./c", NumRanks: 1000},
+		{Program: "./d", NumRanks: 18},
+	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	_, _, err := p.Spawn(spec, facts, wish, 1)
 	require.NoError(t, err)
 	wish.Running[1]++
@@ -248,20 +260,26 @@ func TestNoSpawn(t *testing.T) {
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
 	} {
-		_, _, err := p.Spawn(spec, facts, SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{c.app}},
-			Accepts: c.open, Ended: none, Running: []int{4, 2}}, 1)
+		_, _, err := p.Spawn(spec, facts, SpawnWish{
+			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{c.app}},
+			Accepts: c.open, Ended: none, Running: []int{4, 2},
+		}, 1)
 		require.ErrorContains(t, err, c.want)
 	}
 	facts[1].Joined = true
 	_, more, err := p.Spawn(spec, facts,
-		SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
-			Accepts: anywhere, Ended: none, Running: []int{4, 2}}, 1)
+		SpawnWish{
+			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
+			Accepts: anywhere, Ended: none, Running: []int{4, 2},
+		}, 1)
 	require.NoError(t, err)
 	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
 	facts[0].Seat = &Seat{}
 	_, _, err = p.Spawn(spec, facts,
-		SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
-			Accepts: anywhere, Ended: none, Running: []int{4, 2}}, 1)
+		SpawnWish{
+			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
+			Accepts: anywhere, Ended: none, Running: []int{4, 2},
+		}, 1)
 	require.ErrorContains(t, err, "start one gorun on each node")
 }
 
@@ -296,8 +314,10 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 func TestNoSpawnWithoutMPI(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	p.MPI, p.Worlds = MPINone, nil
-	wish := SpawnWish{Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere,
-		Ended: none}
+	wish := SpawnWish{
+		Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere,
+		Ended: none,
+	}
 	_, _, err := p.Spawn(spec, facts, wish, 1)
 	require.ErrorContains(t, err, "this job serves no MPI")
 }

@@ -152,8 +152,10 @@ func (r *HangRank) place() string {
 			standing = "running"
 		}
 	}
-	return fmt.Sprintf("%q", []string{standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
-		r.MPI.String(), strings.Join(r.Stack, "\n")})
+	return fmt.Sprintf("%q", []string{
+		standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
+		r.MPI.String(), strings.Join(r.Stack, "\n"),
+	})
 }
 
 // busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.

@@ -11,11 +11,15 @@ import (
 func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	h := Hang{Quiet: 90 * time.Second}
 	for rank := range 8 {
-		r := HangRank{Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
-			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"}}
+		r := HangRank{
+			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
+			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"},
+		}
 		if rank == 5 {
-			r = HangRank{Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
-				Last: " loading shard 5\t"}
+			r = HangRank{
+				Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
+				Last: " loading shard 5\t",
+			}
 		}
 		h.Ranks = append(h.Ranks, r)
 	}

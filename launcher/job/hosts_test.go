@@ -146,16 +146,20 @@ func TestUnusedHosts(t *testing.T) {
 func TestProgramsOfHosts(t *testing.T) {
 	spec, facts := onHosts(1, 1, 1)
 	spec.Apps[0].SubstituteLocalRank = true
-	facts[1].Programs = []Program{{Path: "/opt/trainer", Argv: []string{"/opt/trainer", "${local_rank}"}, ScriptArg: 1,
-		Kind: "executable"}}
+	facts[1].Programs = []Program{{
+		Path: "/opt/trainer", Argv: []string{"/opt/trainer", "${local_rank}"}, ScriptArg: 1,
+		Kind: "executable",
+	}}
 	p := planOf(t, spec, facts)
 	assert.Nil(t, p.Nodes[2].Apps)
 	assert.Equal(t, "/opt/trainer", p.AppsOf(1)[0].Path)
 	assert.Equal(t, "/srv/trainer", p.AppsOf(2)[0].Path)
 	assert.Equal(t, []string{"/opt/trainer", "0"}, p.Ranks[1].Argv)
 
-	facts[2].Programs = []Program{{Path: "/srv/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2,
-		Kind: "Python script"}}
+	facts[2].Programs = []Program{{
+		Path: "/srv/trainer", Argv: []string{"python3", "trainer"}, ScriptArg: 2,
+		Kind: "Python script",
+	}}
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
 	assert.EqualError(t, err,
 		"./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")

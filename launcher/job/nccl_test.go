@@ -12,16 +12,20 @@ import (
 func manyWarnings() *NCCL {
 	n := &NCCL{}
 	for i := range 64 {
-		n.Warnings = append(n.Warnings, NCCLWarning{Text: fmt.Sprintf("%d %s", i, strings.Repeat("z", 1000)),
-			Ranks: []int{i, 400}, Times: 2})
+		n.Warnings = append(n.Warnings, NCCLWarning{
+			Text:  fmt.Sprintf("%d %s", i, strings.Repeat("z", 1000)),
+			Ranks: []int{i, 400}, Times: 2,
+		})
 	}
 	return n
 }
 
 func TestReportOfNCCLsWarnings(t *testing.T) {
 	r := Result{
-		Cause: CauseRank, ExitCode: 1, First: &Failure{RankEnd: RankEnd{Rank: 5, PID: 7, Code: 1},
-			Last: []string{"a", "NCCL WARN mine alone", "b"}},
+		Cause: CauseRank, ExitCode: 1, First: &Failure{
+			RankEnd: RankEnd{Rank: 5, PID: 7, Code: 1},
+			Last:    []string{"a", "NCCL WARN mine alone", "b"},
+		},
 		NCCL: &NCCL{Warnings: []NCCLWarning{
 			{Text: "first", Ranks: []int{0, 1, 2}},
 			{Text: "mine alone", Ranks: []int{5}},

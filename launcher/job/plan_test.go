@@ -60,12 +60,16 @@ func TestRanksRoundTheNodes(t *testing.T) {
 	spec := Spec{
 		Apps: []App{
 			{Program: "server", NumRanks: 1},
-			{Program: "client", Args: []string{"--gpu=${local_rank}"}, NumRanks: 6, LocalRankFlag: true,
-				SubstituteLocalRank: true},
+			{
+				Program: "client", Args: []string{"--gpu=${local_rank}"}, NumRanks: 6, LocalRankFlag: true,
+				SubstituteLocalRank: true,
+			},
 		},
 		Place: PlaceWish{MapBy: mapBy(t, "node")},
-		Output: OutputWish{LogDir: "/logs", Redirect: StreamMap{Ranks: map[int]Streams{0: Stdout, 2: Stderr, 4: Stdout}},
-			Tee: StreamMap{Ranks: map[int]Streams{1: Stdout}}},
+		Output: OutputWish{
+			LogDir: "/logs", Redirect: StreamMap{Ranks: map[int]Streams{0: Stdout, 2: Stderr, 4: Stdout}},
+			Tee: StreamMap{Ranks: map[int]Streams{1: Stdout}},
+		},
 	}
 	p := plannedOn(t, spec, 2, "two-socket-intel")
 	assert.Equal(t, []int{0, 2, 4, 6}, p.Nodes[0].Ranks)
@@ -113,12 +117,16 @@ func TestIsolatedGPUs(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
 	}
-	isolated := Spec{Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlaceWish{Isolate: true, GPUsPerRank: 2},
-		Environ: []string{"CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0"}}
+	isolated := Spec{
+		Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlaceWish{Isolate: true, GPUsPerRank: 2},
+		Environ: []string{"CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0"},
+	}
 	p, err := planned(t, isolated, 1, m)
 	require.NoError(t, err)
-	assert.Equal(t, plan.Variable{Name: "CUDA_VISIBLE_DEVICES", Value: "GPU-5,GPU-4", Origin: plan.Gorun,
-		Reason: "the rank's own GPUs, by UUID (--isolate-gpus)"}, p.variable(1, "CUDA_VISIBLE_DEVICES"))
+	assert.Equal(t, plan.Variable{
+		Name: "CUDA_VISIBLE_DEVICES", Value: "GPU-5,GPU-4", Origin: plan.Gorun,
+		Reason: "the rank's own GPUs, by UUID (--isolate-gpus)",
+	}, p.variable(1, "CUDA_VISIBLE_DEVICES"))
 	assert.Equal(t, "5,4", p.Ranks[1].GPU)
 	assert.Equal(t, "1", p.variable(1, "LOCAL_RANK").Value)
 	assert.Equal(t, []string{"--isolate-gpus: a rank's own GPU is its device 0 (cuda:0), not that of its LOCAL_RANK; " +
@@ -161,13 +169,17 @@ func TestChosenGPUs(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
 	}
-	spec := Spec{Apps: []App{{Program: "app", NumRanks: 2}},
-		Place: PlaceWish{GPUs: placement.GPUChoice{Indices: []int{6, 2}}}}
+	spec := Spec{
+		Apps:  []App{{Program: "app", NumRanks: 2}},
+		Place: PlaceWish{GPUs: placement.GPUChoice{Indices: []int{6, 2}}},
+	}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
 	for rank, gpu := range []string{"6", "2"} {
-		assert.Equal(t, plan.Variable{Name: "ROCR_VISIBLE_DEVICES", Value: "GPU-6,GPU-2", Origin: plan.Gorun,
-			Reason: "the job's GPUs, by UUID (--gpus 6,2)"}, p.variable(rank, "ROCR_VISIBLE_DEVICES"))
+		assert.Equal(t, plan.Variable{
+			Name: "ROCR_VISIBLE_DEVICES", Value: "GPU-6,GPU-2", Origin: plan.Gorun,
+			Reason: "the job's GPUs, by UUID (--gpus 6,2)",
+		}, p.variable(rank, "ROCR_VISIBLE_DEVICES"))
 		assert.Equal(t, gpu, p.Ranks[rank].GPU)
 	}
 	spec.VirtualLocalRank = true

@@ -18,8 +18,10 @@ func name(s syscall.Signal) (string, string) {
 }
 
 func TestReport(t *testing.T) {
-	failed := RankEnd{Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL,
-		OOM: "memory.events oom_kill 0→1, limit 2.0 GiB"}
+	failed := RankEnd{
+		Rank: 2, PID: 8812, Fate: FateFailed, Signal: syscall.SIGKILL,
+		OOM: "memory.events oom_kill 0→1, limit 2.0 GiB",
+	}
 	ranks := []RankEnd{{Rank: 0, Fate: FateStopped}, {Rank: 1, Fate: FateStopped}, failed, {Rank: 3, Fate: FateStopped}}
 	for _, tc := range []struct {
 		name string
@@ -103,10 +105,15 @@ exit 137
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
 				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
 		},
-		{"sigterm of a step", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139,
-			After: time.Second}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
-		{"ctrl-c", Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second},
-			"gorun: ended by SIGSEGV after 1s\nexit 139\n"},
+		{"sigterm of a step", Result{
+			Cause: CauseSignal, Signal: syscall.SIGSEGV, Text: "as others do", ExitCode: 139,
+			After: time.Second,
+		}, "gorun: ended by SIGSEGV after 1s, as others do\nexit 139\n"},
+		{
+			"ctrl-c",
+			Result{Cause: CauseSignal, Signal: syscall.SIGSEGV, ExitCode: 139, After: time.Second},
+			"gorun: ended by SIGSEGV after 1s\nexit 139\n",
+		},
 		{"success", Result{}, ""},
 		{"success after many attempts", Result{Attempts: make([]Attempt, 9)}, ""},
 		{"reader gone", Result{Cause: CauseReaderGone, ExitCode: 141}, ""},

@@ -40,8 +40,10 @@ const (
 	CauseStuck                   // ranks waited in MPI for one that had ended
 )
 
-var causeNames = [...]string{"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled",
-	"node lost", "early exit", "hang", "resource manager", "stuck in MPI"}
+var causeNames = [...]string{
+	"done", "rank failed", "start failed", "signal", "timeout", "reader gone", "cancelled",
+	"node lost", "early exit", "hang", "resource manager", "stuck in MPI",
+}
 
 // String returns the cause's name, as it stands in reports.
 func (c Cause) String() string { return causeNames[c] }

@@ -56,8 +56,10 @@ func TestWhereProcessesSit(t *testing.T) {
 	assert.Equal(t, "4 ranks on 2 hosts, one for each process that was started", p.Why)
 	for rank, want := range []string{"0 3 0 2 5 5", "1 3 0 2 5 5", "2 3 0 2 5 5", "0 1 1 2 8 -"} {
 		got := ""
-		for _, name := range []string{env.VarLocalRank, env.VarLocalWorldSize, env.VarGroupRank, env.VarGroupWorldSize,
-			env.VarOMPNumThreads, env.VarGoMaxProcs} {
+		for _, name := range []string{
+			env.VarLocalRank, env.VarLocalWorldSize, env.VarGroupRank, env.VarGroupWorldSize,
+			env.VarOMPNumThreads, env.VarGoMaxProcs,
+		} {
 			got += found(p, rank, name) + " "
 		}
 		assert.Equal(t, want+" ", got, "rank %d", rank)

@@ -187,8 +187,10 @@ func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawne
 		for range app.NumRanks {
 			node := p.next(spec, facts, nodes, load)
 			load[node]++
-			more.Ranks = append(more.Ranks, Rank{Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i,
-				Spawned: true})
+			more.Ranks = append(more.Ranks, Rank{
+				Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i,
+				Spawned: true,
+			})
 			rank++
 		}
 	}
@@ -323,8 +325,10 @@ func (s *Spawned) shareExports() (shared []plan.Variable) {
 // runs are the programs as the plan shows them.
 func (s *Spawned) runs() (runs []AppRun) {
 	for _, app := range s.Apps {
-		runs = append(runs, AppRun{Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir,
-			Kind: "spawned", NumRanks: app.NumRanks})
+		runs = append(runs, AppRun{
+			Path: app.Program, Argv: append([]string{app.Program}, app.Args...), Dir: app.Dir,
+			Kind: "spawned", NumRanks: app.NumRanks,
+		})
 	}
 	return runs
 }

@@ -175,8 +175,10 @@ func (v values) event(name string) Event {
 	case "mpi-stuck":
 		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
 	case "exited":
-		return Exited{Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
-			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi()}
+		return Exited{
+			Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
+			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi(),
+		}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":
@@ -186,8 +188,10 @@ func (v values) event(name string) Event {
 		}
 		return ev
 	case "expired":
-		return Expired{Timer: map[string]Timer{"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
-			"remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine}[v.m["timer"]], At: at}
+		return Expired{Timer: map[string]Timer{
+			"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
+			"remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
+		}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
 	case "hung":

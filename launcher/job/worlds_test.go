@@ -23,8 +23,10 @@ func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) [
 		facts[i].TempDir = "/tmp"
 		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 2})
 		for _, app := range spec.Apps {
-			facts[i].Programs = append(facts[i].Programs, Program{Path: app.Program, Argv: []string{app.Program, "x"},
-				ScriptArg: 1})
+			facts[i].Programs = append(facts[i].Programs, Program{
+				Path: app.Program, Argv: []string{app.Program, "x"},
+				ScriptArg: 1,
+			})
 		}
 	}
 	change(spec)
@@ -51,8 +53,10 @@ func TestOneWorld(t *testing.T) {
 	require.Equal(t, "gorun-0123456789abcdef0123456789abcdef-2-0", w.Name)
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, 6, w.Universe)
-	require.Equal(t, []world.App{{NumRanks: 1, Argv: []string{"./p0", "x"}},
-		{NumRanks: 2, Argv: []string{"./p1", "x"}}}, w.Apps)
+	require.Equal(t, []world.App{
+		{NumRanks: 1, Argv: []string{"./p0", "x"}},
+		{NumRanks: 2, Argv: []string{"./p1", "x"}},
+	}, w.Apps)
 	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 1 on a by 0, 1, 1", "2: app 1 on b by 1, 0, 0"},
 		places(w))
 }
@@ -78,8 +82,11 @@ func TestNodesOnOneHost(t *testing.T) {
 	seat := func(rank, local, node int) *Seat {
 		return &Seat{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
 	}
-	facts := []Facts{{Host: "a", Seat: seat(0, 0, 0), Joined: true}, {Host: "b", Seat: seat(1, 0, 1), Joined: true},
-		{Host: "a", Seat: seat(2, 1, 0), Joined: true}}
+	facts := []Facts{
+		{Host: "a", Seat: seat(0, 0, 0), Joined: true},
+		{Host: "b", Seat: seat(1, 0, 1), Joined: true},
+		{Host: "a", Seat: seat(2, 1, 0), Joined: true},
+	}
 	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinWish{Seat: facts[0].Seat}, nil }, facts, 3)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 0 on b by 1, 0, 0", "2: app 0 on a by 2, 1, 1"},

@@ -53,8 +53,10 @@ func Register(places []string, id string, announce func(path string), answer Ans
 	if err != nil {
 		return nil, fmt.Errorf("register job %s: %w", id, err)
 	}
-	e := &Entry{path: path, dir: dir, answer: answer, places: make(chan struct{}, maxConns),
-		conns: map[*net.UnixConn]bool{}}
+	e := &Entry{
+		path: path, dir: dir, answer: answer, places: make(chan struct{}, maxConns),
+		conns: map[*net.UnixConn]bool{},
+	}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	if e.listener, err = e.listen(); err != nil {
 		e.remove()

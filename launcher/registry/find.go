@@ -119,8 +119,10 @@ func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
 var ErrGone = errors.New("the job has ended")
 
 func gone(err error) error {
-	for _, sign := range []error{unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, os.ErrNotExist, io.EOF,
-		io.ErrUnexpectedEOF} {
+	for _, sign := range []error{
+		unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, os.ErrNotExist, io.EOF,
+		io.ErrUnexpectedEOF,
+	} {
 		if errors.Is(err, sign) {
 			return ErrGone
 		}

@@ -102,8 +102,10 @@ func TestTwoJobs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, AskJob, job.Program)
 
-	for path, mode := range map[string]os.FileMode{e.Path(): 0o700 | os.ModeDir,
-		filepath.Join(e.Path(), socket): 0o600 | os.ModeSocket} {
+	for path, mode := range map[string]os.FileMode{
+		e.Path():                        0o700 | os.ModeDir,
+		filepath.Join(e.Path(), socket): 0o600 | os.ModeSocket,
+	} {
 		info, err := os.Lstat(path)
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode(), path)

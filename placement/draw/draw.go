@@ -100,8 +100,10 @@ func cleanGPUs(gpus []placement.GPU) []placement.GPU {
 		g.Bus, g.MIG = cleanBus(g.Bus), cleanAll(g.MIG)
 		g.Peers = append([]placement.Peer(nil), g.Peers...)
 		for j := range g.Peers {
-			g.Peers[j] = placement.Peer{PCI: clean(g.Peers[j].PCI),
-				Access: placement.P2PStatus(clean(string(g.Peers[j].Access)))}
+			g.Peers[j] = placement.Peer{
+				PCI:    clean(g.Peers[j].PCI),
+				Access: placement.P2PStatus(clean(string(g.Peers[j].Access))),
+			}
 		}
 		g.Links = append([]placement.Link(nil), g.Links...)
 		for j := range g.Links {

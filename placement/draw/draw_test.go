@@ -209,8 +209,12 @@ func TestSeatsWithoutBinding(t *testing.T) {
 	require.Equal(t, "ranks 4-6 → not bound\n", draw.Seats(m, seats, draw.Style{}))
 	require.Equal(t, "ranks 4-6 -> not bound\n", draw.Seats(m, seats, draw.Style{ASCII: true}))
 	require.Equal(t, draw.Picture(m, nil, draw.Style{}), draw.Picture(m, seats, draw.Style{}))
-	threads := []draw.Seat{{Rank: 0, CPUs: must("0")}, {Rank: 1, CPUs: must("64")}, {Rank: 2, CPUs: must("0,32,64")},
-		{Rank: 3, CPUs: must("500")}}
+	threads := []draw.Seat{
+		{Rank: 0, CPUs: must("0")},
+		{Rank: 1, CPUs: must("64")},
+		{Rank: 2, CPUs: must("0,32,64")},
+		{Rank: 3, CPUs: must("500")},
+	}
 	text := draw.Seats(m, threads, draw.Style{})
 	require.Contains(t, text,
 		"rank 0 → numa 0 CPU 0\nrank 1 → numa 0 CPU 64\nrank 2 → numa 0 core 0, numa 1 CPU 32\n")
@@ -230,8 +234,12 @@ func TestCoreMapOfOpenMPI(t *testing.T) {
 // Lines of --report-bindings as mpirun of Open MPI 4.1 prints them of such a machine.
 func TestBindingsOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
-	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}, {Rank: 2},
-		{Rank: 3, CPUs: must("0-15")}}
+	seats := []draw.Seat{
+		{Rank: 0, CPUs: must("0-1,8-9")},
+		{Rank: 1, CPUs: must("4,6")},
+		{Rank: 2},
+		{Rank: 3, CPUs: must("0-15")},
+	}
 	require.Equal(t,
 		"MCW rank 0 bound to socket 0[core 0[hwt 0-1]], socket 0[core 1[hwt 0-1]]: [BB/BB/../..][../../../..]\n"+
 			"MCW rank 1 bound to socket 1[core 4[hwt 0]], socket 1[core 6[hwt 0]]: [../../../..][B./../B./..]\n"+

@@ -119,8 +119,10 @@ func Predict(m placement.Machine, size int64) (*Impact, error) {
 		return nil, fmt.Errorf("how the %d GPUs of this machine are joined is not known", len(m.GPUs))
 	}
 	order, worst := bestRing(newTable(m).gpus, func(p placement.Path) float64 { return bandwidth(p, m.GPUs) })
-	p := &Impact{Bytes: size, GPUs: len(order), Class: worst.String(), GBps: bandwidth(worst, m.GPUs), Formula: formula,
-		Source: source}
+	p := &Impact{
+		Bytes: size, GPUs: len(order), Class: worst.String(), GBps: bandwidth(worst, m.GPUs), Formula: formula,
+		Source: source,
+	}
 	for _, d := range order {
 		p.Ring = append(p.Ring, d.bus.Address)
 	}

@@ -80,16 +80,20 @@ func two() placement.Machine {
 	m.Topology.Virtual = true
 	m.Topology.NICs = []placement.NIC{
 		{Name: "docker0", Kind: placement.Virtual, State: "down"},
-		{Name: "eth0", Kind: placement.Ethernet, Interface: "eth0", Up: true, Gbps: 10,
-			Bus: bus("0000:00:03.0", 0, "pci0000:00")},
+		{
+			Name: "eth0", Kind: placement.Ethernet, Interface: "eth0", Up: true, Gbps: 10,
+			Bus: bus("0000:00:03.0", 0, "pci0000:00"),
+		},
 	}
 	return m
 }
 
 // laptop has cores of two kinds and tells no NUMA node of its devices.
 func laptop() placement.Machine {
-	t := &placement.Topology{Nodes: []placement.NUMANode{{ID: 0, CPUs: must("0-15"), Memory: 31 * gib,
-		Distances: []int{10}}}}
+	t := &placement.Topology{Nodes: []placement.NUMANode{{
+		ID: 0, CPUs: must("0-15"), Memory: 31 * gib,
+		Distances: []int{10},
+	}}}
 	for id := range 12 {
 		t.CPUs = append(t.CPUs, placement.CPU{ID: id, Core: id / 2, L2: id / 2, Thread: id % 2})
 	}
@@ -97,10 +101,14 @@ func laptop() placement.Machine {
 		t.CPUs = append(t.CPUs, placement.CPU{ID: id, Core: id - 6, L2: 6, Kind: 1})
 	}
 	t.NICs = []placement.NIC{
-		{Name: "wlp0s20f3", Kind: placement.Ethernet, Interface: "wlp0s20f3", Up: true,
-			Bus: bus("0000:00:14.3", -1, "pci0000:00")},
-		{Name: "enp4s0", Kind: placement.Ethernet, Interface: "enp4s0", State: "down",
-			Bus: bus("0000:04:00.0", -1, "pci0000:00", "0000:00:1c.0")},
+		{
+			Name: "wlp0s20f3", Kind: placement.Ethernet, Interface: "wlp0s20f3", Up: true,
+			Bus: bus("0000:00:14.3", -1, "pci0000:00"),
+		},
+		{
+			Name: "enp4s0", Kind: placement.Ethernet, Interface: "enp4s0", State: "down",
+			Bus: bus("0000:04:00.0", -1, "pci0000:00", "0000:00:1c.0"),
+		},
 	}
 	return placement.Machine{CPUs: must("0-15"), Topology: t, GPUs: []placement.GPU{{
 		PCI: "0000:01:00.0", Vendor: placement.NVIDIA, Name: "NVIDIA GeForce RTX 4070 Laptop GPU", Memory: 8 * gib,
@@ -125,8 +133,10 @@ func dgxA100() placement.Machine {
 	}
 	linked(m.GPUs, "nvlink", 12)
 	for i, pci := range []string{"0c", "12", "4b", "54", "61", "61", "8d", "94", "ba", "cc", "e1", "e1"} {
-		n := placement.NIC{Name: fmt.Sprint("mlx5_", i), Kind: placement.InfiniBand, Interface: fmt.Sprint("ib", i),
-			Port: 1, Up: true, Gbps: 200, GID: -1}
+		n := placement.NIC{
+			Name: fmt.Sprint("mlx5_", i), Kind: placement.InfiniBand, Interface: fmt.Sprint("ib", i),
+			Port: 1, Up: true, Gbps: 200, GID: -1,
+		}
 		if pair, near := map[int]int{0: 0, 1: 0, 2: 1, 3: 1, 6: 2, 7: 2, 8: 3, 9: 3}[i]; near {
 			n.Bus = bus("0000:"+pci+":00.0", nodes[2*pair], fmt.Sprint("pci0000:", pair), fmt.Sprintf("0000:%d1:01.0", pair),
 				fmt.Sprintf("0000:%d2:00.0", pair), fmt.Sprintf("0000:%d4:0%d.0", pair, i%2))
@@ -151,10 +161,14 @@ func pairs() placement.Machine {
 		})
 	}
 	m.Topology.NICs = []placement.NIC{
-		{Name: "mlx5_0", Kind: placement.RoCE, Interface: "ens1", Port: 1, Up: true, Gbps: 100,
-			Bus: bus("0000:19:00.0", 0, roots[0], "0000:15:01.0", "0000:16:02.0")},
-		{Name: "mlx5_1", Kind: placement.RoCE, Interface: "ens2", Port: 1, State: "down", Gbps: 100,
-			Bus: bus("0000:b3:00.0", 1, roots[2], "0000:ae:01.0", "0000:16:02.0")},
+		{
+			Name: "mlx5_0", Kind: placement.RoCE, Interface: "ens1", Port: 1, Up: true, Gbps: 100,
+			Bus: bus("0000:19:00.0", 0, roots[0], "0000:15:01.0", "0000:16:02.0"),
+		},
+		{
+			Name: "mlx5_1", Kind: placement.RoCE, Interface: "ens2", Port: 1, State: "down", Gbps: 100,
+			Bus: bus("0000:b3:00.0", 1, roots[2], "0000:ae:01.0", "0000:16:02.0"),
+		},
 	}
 	return m
 }
@@ -203,15 +217,21 @@ func strange() placement.Machine {
 	const evil = "\x1b[31mx\x1b]0;t\x07\n\u009b2J\u202e"
 	return placement.Machine{
 		Notes: []string{"note " + evil},
-		GPUs: []placement.GPU{{PCI: evil, Vendor: evil, Name: evil + "<&\">",
+		GPUs: []placement.GPU{{
+			PCI: evil, Vendor: evil, Name: evil + "<&\">",
 			Links: []placement.Link{{Peer: evil, Kind: evil, Count: 1}}, Peers: []placement.Peer{{PCI: evil, Access: evil}},
-			MIG: []string{evil}}},
+			MIG: []string{evil},
+		}},
 		Topology: &placement.Topology{
-			CPUs: []placement.CPU{{ID: 0, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1},
-				{ID: 4, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1}},
+			CPUs: []placement.CPU{
+				{ID: 0, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1},
+				{ID: 4, Package: -1, Node: 0, Die: -1, L3: -1, L2: -1, Core: -1},
+			},
 			NICs: []placement.NIC{
-				{Name: evil, Kind: evil, Interface: evil + "i", State: evil,
-					Bus: &placement.Bus{Address: evil, Root: evil, Bridges: []string{evil, "b"}, Node: 7}},
+				{
+					Name: evil, Kind: evil, Interface: evil + "i", State: evil,
+					Bus: &placement.Bus{Address: evil, Root: evil, Bridges: []string{evil, "b"}, Node: 7},
+				},
 				{Name: evil + "v", Kind: placement.Virtual},
 			},
 		},
@@ -227,20 +247,26 @@ var machines = map[string]func() placement.Machine{
 
 // anyMachine is a machine of any shape.
 func anyMachine(r *rand.Rand) placement.Machine {
-	s := shape{1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(9), 1 + r.IntN(9), 1 + r.IntN(2), r.Int64N(1 << 44),
-		11 + r.IntN(9), 20 + r.IntN(40)}
+	s := shape{
+		1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(9), 1 + r.IntN(9), 1 + r.IntN(2), r.Int64N(1 << 44),
+		11 + r.IntN(9), 20 + r.IntN(40),
+	}
 	m := s.build()
 	t := m.Topology
 	for i := range r.IntN(9) {
 		address := fmt.Sprintf("0000:%02x:00.0", i)
-		m.GPUs = append(m.GPUs, placement.GPU{Index: i, PCI: address, Vendor: placement.AMD,
-			Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)), someBridges(r)...)})
+		m.GPUs = append(m.GPUs, placement.GPU{
+			Index: i, PCI: address, Vendor: placement.AMD,
+			Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)), someBridges(r)...),
+		})
 	}
 	for i := range r.IntN(20) {
 		address := fmt.Sprintf("0000:%02x:01.0", i)
-		t.NICs = append(t.NICs, placement.NIC{Name: fmt.Sprint("nic", i), Kind: placement.RoCE, Gbps: float64(r.IntN(800)),
+		t.NICs = append(t.NICs, placement.NIC{
+			Name: fmt.Sprint("nic", i), Kind: placement.RoCE, Gbps: float64(r.IntN(800)),
 			Up: r.IntN(2) == 0, Bus: bus(address, r.IntN(len(t.Nodes)+1)-1, fmt.Sprint("pci0000:", r.IntN(4)),
-				someBridges(r)...)})
+				someBridges(r)...),
+		})
 	}
 	for id := range t.CPUs {
 		if r.IntN(3) == 0 {

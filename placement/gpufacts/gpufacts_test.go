@@ -114,8 +114,10 @@ func TestMergeMissing(t *testing.T) {
 		order = append(order, string(g.Vendor)+g.PCI)
 	}
 	assert.Equal(t, []string{"nvidia0", "nvidiaa", "nvidiab", "nvidiac", "amd0"}, order)
-	assert.Equal(t, []int{0, 1, 2, 3, 0}, []int{m.GPUs[0].Index, m.GPUs[1].Index, m.GPUs[2].Index, m.GPUs[3].Index,
-		m.GPUs[4].Index})
+	assert.Equal(t, []int{0, 1, 2, 3, 0}, []int{
+		m.GPUs[0].Index, m.GPUs[1].Index, m.GPUs[2].Index, m.GPUs[3].Index,
+		m.GPUs[4].Index,
+	})
 }
 
 func TestNeedsLibrary(t *testing.T) {
@@ -139,8 +141,13 @@ func TestNeedsLibrary(t *testing.T) {
 		for _, w := range []struct {
 			letter string
 			wish   Wish
-		}{{"A", Wish{All: true}}, {"U", Wish{Users: true}}, {"N", Wish{Names: true}}, {"L", Wish{Links: true}},
-			{"none", Wish{}}} {
+		}{
+			{"A", Wish{All: true}},
+			{"U", Wish{Users: true}},
+			{"N", Wish{Names: true}},
+			{"L", Wish{Links: true}},
+			{"none", Wish{}},
+		} {
 			if w.wish.NeedsLibrary(m, test.signs) {
 				needs += w.letter
 			}
@@ -174,15 +181,19 @@ func TestComplete(t *testing.T) {
 				"NVLinks are not known"},
 		},
 		"free ones, not told": {
-			Wish{Users: true}, told, nil,
-			[]string{"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts",
-				lost, silent},
+			Wish{Users: true},
+			told, nil,
+			[]string{
+				"strange", "the kernel puts the GPU a into NUMA node 0, NVIDIA's library into 1: the latter counts",
+				lost, silent,
+			},
 		},
 		"free ones, one failed": {
 			Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Failed: true}}}, nil, []string{lost},
 		},
 		"free ones, told": {
-			Wish{Users: true}, Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}},
+			Wish{Users: true},
+			Facts{GPUs: []GPU{{PCI: "a", Used: new(false)}, {PCI: "b", Used: new(true), Failed: true}}},
 			nil, nil,
 		},
 		"free ones, none found": {
@@ -213,8 +224,10 @@ func TestFactsAsJSON(t *testing.T) {
 	sent := Facts{Error: "e", CUDA: "12.8", Notes: []string{"n"}, GPUs: []GPU{{
 		PCI: "a", UUID: "u", Name: "n", Memory: 1, MIG: []string{"m"}, Used: new(false), MemoryNode: new(0), Near: cpus(1, 2),
 		Links: map[string]int{"b": 1}, Switched: 2, Down: 3, Failed: true, Processes: []int{7},
-		Health: &Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"s"}, Uncorrected: 1, Pending: true,
-			Broken: true}, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
+		Health: &Health{
+			NoPersistence: true, Mode: "prohibited", Slowed: []string{"s"}, Uncorrected: 1, Pending: true,
+			Broken: true,
+		}, Peers: []placement.Peer{{PCI: "b", Access: placement.P2POK}},
 	}}}
 	text, err := json.Marshal(sent)
 	require.NoError(t, err)

@@ -121,8 +121,10 @@ func TestHwlocImportsWhatItWouldFind(t *testing.T) {
 				for i := range m.Topology.Nodes {
 					m.Topology.Nodes[i].Distances = append(m.Topology.Nodes[i].Distances, 20)
 				}
-				n := placement.NUMANode{ID: len(m.Topology.Nodes), Memory: 1 << 30,
-					Distances: slices.Repeat([]int{20}, len(m.Topology.Nodes)+1)}
+				n := placement.NUMANode{
+					ID: len(m.Topology.Nodes), Memory: 1 << 30,
+					Distances: slices.Repeat([]int{20}, len(m.Topology.Nodes)+1),
+				}
 				n.Distances[n.ID] = 10
 				m.Topology.Nodes = append(m.Topology.Nodes, n)
 			}
@@ -157,15 +159,19 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		d := n / size[2]
 		online.add(id)
 		nodes[n].add(id)
-		topology.CPUs = append(topology.CPUs, placement.CPU{ID: id, Package: d / size[1], Die: d, Node: n, L3: l3, L2: l2,
-			Core: c})
+		topology.CPUs = append(topology.CPUs, placement.CPU{
+			ID: id, Package: d / size[1], Die: d, Node: n, L3: l3, L2: l2,
+			Core: c,
+		})
 	}
 	slices.SortFunc(topology.CPUs, func(a, b placement.CPU) int { return a.ID - b.ID })
 	for i, cpus := range nodes {
 		distances := slices.Repeat([]int{20}, len(nodes))
 		distances[i] = 10
-		topology.Nodes = append(topology.Nodes, placement.NUMANode{ID: i, CPUs: placement.CPUSetOf(cpus), Memory: 1 << 30,
-			Distances: distances})
+		topology.Nodes = append(topology.Nodes, placement.NUMANode{
+			ID: i, CPUs: placement.CPUSetOf(cpus), Memory: 1 << 30,
+			Distances: distances,
+		})
 	}
 	topology.Offline = placement.CPUSetOf(off)
 	return placement.Machine{CPUs: placement.CPUSetOf(online), Topology: topology}

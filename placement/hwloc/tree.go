@@ -47,8 +47,10 @@ type object struct {
 type tree struct{ root *object }
 
 func newTree(t placement.Topology, d placement.Details) *tree {
-	root := &object{kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed),
-		allowedNodes: bitmapOf(t.Memories)}
+	root := &object{
+		kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed),
+		allowedNodes: bitmapOf(t.Memories),
+	}
 	for _, cpu := range t.CPUs {
 		root.cpus.add(cpu.ID)
 	}

@@ -107,8 +107,10 @@ func TestHealth(t *testing.T) {
 					nvml.ERROR_INVALID_ARGUMENT)
 			}
 			d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 1, true, true, nvml.SUCCESS }
-		}, &gpufacts.Health{NoPersistence: true, Mode: "prohibited", Slowed: []string{"thermal slowdown"}, Uncorrected: 7,
-			Pending: true, Broken: true}, false},
+		}, &gpufacts.Health{
+			NoPersistence: true, Mode: "prohibited", Slowed: []string{"thermal slowdown"}, Uncorrected: 7,
+			Pending: true, Broken: true,
+		}, false},
 		"retired pages, and no ECC": {func(d *server.Device) {
 			d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
 				return 9, nvml.ERROR_NOT_SUPPORTED
@@ -215,7 +217,8 @@ func TestP2PStatus(t *testing.T) {
 		s := dgxa100.New()
 		complete(s, whole)
 		s.Devices[2].(*server.Device).GetP2PStatusFunc = func(nvml.Device, nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus,
-			nvml.Return) {
+			nvml.Return,
+		) {
 			return nvml.GpuP2PStatus(number), nvml.SUCCESS
 		}
 		add(&got, &nvidia{lib: s})
@@ -379,8 +382,10 @@ func TestFailureInMidCall(t *testing.T) {
 		},
 	}
 	for name, fail := range failures {
-		for _, ret := range []nvml.Return{nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_GPU_IS_LOST,
-			nvml.ERROR_UNKNOWN} {
+		for _, ret := range []nvml.Return{
+			nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_GPU_IS_LOST,
+			nvml.ERROR_UNKNOWN,
+		} {
 			t.Run(name+" "+ret.String(), func(t *testing.T) {
 				whole, got := withoutLibrary(t, "dgx-h100")
 				s := dgxh100.New()

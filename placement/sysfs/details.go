@@ -117,8 +117,10 @@ type cacheReader struct {
 }
 
 func newCacheReader(r *reader, cpus []placement.CPU) *cacheReader {
-	c := &cacheReader{cpuReader: &cpuReader{reader: r}, cpus: cpus, folders: map[int][4]string{},
-		like: map[string]placement.Cache{}}
+	c := &cacheReader{
+		cpuReader: &cpuReader{reader: r}, cpus: cpus, folders: map[int][4]string{},
+		like: map[string]placement.Cache{},
+	}
 	for _, cpu := range cpus {
 		c.ids = append(c.ids, cpu.ID)
 		for len(c.at) <= cpu.ID {

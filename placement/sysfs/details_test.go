@@ -29,8 +29,10 @@ func TestDetails(t *testing.T) {
 	assert.Len(t, d.Cores, m.Cores())
 	assert.Equal(t, m.CPUs, d.Allowed)
 	first, last := d.Caches[0], d.Caches[len(d.Caches)-1]
-	assert.Equal(t, placement.Cache{Level: 1, CPUs: placement.CPUSetOf([]uint64{3}), ID: -1, Size: 1 << 20, Line: 64,
-		Ways: 16}, first)
+	assert.Equal(t, placement.Cache{
+		Level: 1, CPUs: placement.CPUSetOf([]uint64{3}), ID: -1, Size: 1 << 20, Line: 64,
+		Ways: 16,
+	}, first)
 	assert.Equal(t, 3, last.Level)
 	assert.True(t, last.Unified)
 }

@@ -63,8 +63,10 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		node := l3 / size[2]
 		nodes[node].add(id)
 		online.add(id)
-		topology.CPUs = append(topology.CPUs, placement.CPU{ID: id, Package: node / size[1], Die: node / size[1],
-			Node: node, L3: l3, L2: l2, Core: core})
+		topology.CPUs = append(topology.CPUs, placement.CPU{
+			ID: id, Package: node / size[1], Die: node / size[1],
+			Node: node, L3: l3, L2: l2, Core: core,
+		})
 	}
 	for i := range nodes {
 		distances := make([]int, len(nodes))
@@ -75,8 +77,10 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 			}
 		}
 		distances[i] = 10
-		topology.Nodes = append(topology.Nodes, placement.NUMANode{ID: i, CPUs: nodes[i].set(), Memory: 1 << 30,
-			Distances: distances})
+		topology.Nodes = append(topology.Nodes, placement.NUMANode{
+			ID: i, CPUs: nodes[i].set(), Memory: 1 << 30,
+			Distances: distances,
+		})
 	}
 	topology.Offline = off.set()
 	return placement.Machine{CPUs: online.set(), Topology: topology}

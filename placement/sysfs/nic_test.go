@@ -77,8 +77,10 @@ func TestSoftRoCE(t *testing.T) {
 
 func TestRDMADevices(t *testing.T) {
 	const dir = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	bus := &placement.Bus{Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0",
-		Near: cpus(t, "0")}
+	bus := &placement.Bus{
+		Root: "pci0000:00", Bridges: []string{"0000:00:01.0"}, Address: "0000:01:00.0",
+		Near: cpus(t, "0"),
+	}
 	nics := nicsOf(t, func(tree fakeTree) {
 		tree.Device(bus, "15B3", "20700")
 		// One device with a port of each kind; the second netdev is the first port's.
@@ -147,8 +149,10 @@ func TestGID(t *testing.T) {
 }
 
 func TestNaturalOrder(t *testing.T) {
-	ordered := []string{"bnxt_re0", "eth0", "eth0.5", "eth1", "eth01x", "mlx5_2", "mlx5_10", "mlx5_10a", "rdmap79s0",
-		"rdmap113s0"}
+	ordered := []string{
+		"bnxt_re0", "eth0", "eth0.5", "eth1", "eth01x", "mlx5_2", "mlx5_10", "mlx5_10a", "rdmap79s0",
+		"rdmap113s0",
+	}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			switch c := natural(a, b); {
@@ -203,11 +207,15 @@ func FuzzTopology(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	bus := &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
-		Near: m.Topology.Nodes[1].CPUs}
+	bus := &placement.Bus{
+		Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
+		Near: m.Topology.Nodes[1].CPUs,
+	}
 	m.GPUs = []placement.GPU{{PCI: "0000:41:00.0", Vendor: placement.AMD, Bus: bus, Links: []placement.Link{{Peer: "x"}}}}
-	m.Topology.NICs = []placement.NIC{{Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true,
-		Gbps: 100, GID: 3, Bus: bus}}
+	m.Topology.NICs = []placement.NIC{{
+		Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true,
+		Gbps: 100, GID: 3, Bus: bus,
+	}}
 	tree := treeOf(m)
 	tree["proc/meminfo"] = &fstest.MapFile{Data: []byte("MemTotal: 5 kB\n")}
 	var names []string

@@ -126,8 +126,10 @@ type recorder struct {
 
 // record reads a machine and returns what it read, without what must not be told.
 func record(root fs.FS, allowed placement.CPUSet) *recorder {
-	r := &recorder{root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
-		telling: regexp.MustCompile(telling)}
+	r := &recorder{
+		root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
+		telling: regexp.MustCompile(telling),
+	}
 	ReadFS(r, allowed, saved)
 	_, asked := r.files["proc/self/mountinfo"]
 	if inside := (&reader{root: root}).inContainer(); asked && inside {

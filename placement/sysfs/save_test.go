@@ -66,8 +66,10 @@ func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 	tree.Interface(usb, "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/net/"+usb.Name)
 	roce := placement.NIC{
 		Name: "mlx5_0", Kind: placement.RoCE, Interface: "eno1", Port: 1, Up: true, Gbps: 100, GID: 3,
-		Bus: &placement.Bus{Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
-			Near: cpus(t, "0-2")},
+		Bus: &placement.Bus{
+			Root: "pci0000:40", Bridges: []string{"0000:40:01.0"}, Address: "0000:41:00.0",
+			Near: cpus(t, "0-2"),
+		},
 	}
 	tree.NIC(roce)
 	tree.Put("sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/infiniband/mlx5_0/ports/1/gids/4",
@@ -86,8 +88,10 @@ func TestSavedMachineTellsNoSecrets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "saved")
 	require.NoError(t,
 		SaveFS(tree, m.CPUs,
-			[]placement.GPU{{PCI: "0001:00:00.0", UUID: "GPU-8f6b0f6c", MIG: []string{"MIG-8f6b0f6c"},
-				Name: "NVIDIA H100 80GB HBM3"}}, dir))
+			[]placement.GPU{{
+				PCI: "0001:00:00.0", UUID: "GPU-8f6b0f6c", MIG: []string{"MIG-8f6b0f6c"},
+				Name: "NVIDIA H100 80GB HBM3",
+			}}, dir))
 
 	var all strings.Builder
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {

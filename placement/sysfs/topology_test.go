@@ -358,13 +358,18 @@ func TestPCIeLinks(t *testing.T) {
 		want  *placement.PCIeLink
 	}{
 		{"nothing changed", nil, &placement.PCIeLink{GTps: 32, Width: 16}},
-		{"an older port", map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"},
-			&placement.PCIeLink{GTps: 16, Width: 16}},
+		{
+			"an older port",
+			map[string]string{port + "/max_link_speed": "16.0 GT/s PCIe"},
+			&placement.PCIeLink{GTps: 16, Width: 16},
+		},
 		{"a narrower port", map[string]string{port + "/max_link_width": "8"}, &placement.PCIeLink{GTps: 32, Width: 8}},
 		{"an older kernel", map[string]string{device + "/max_link_speed": "8 GT/s"}, &placement.PCIeLink{GTps: 8, Width: 16}},
-		{"a port that does not tell",
+		{
+			"a port that does not tell",
 			map[string]string{port + "/max_link_speed": "Unknown", port + "/max_link_width": "255"},
-			&placement.PCIeLink{GTps: 32, Width: 16}},
+			&placement.PCIeLink{GTps: 32, Width: 16},
+		},
 		{
 			"idle, and badly seated",
 			map[string]string{device + "/current_link_speed": "2.5 GT/s PCIe", device + "/current_link_width": "8"},

@@ -236,8 +236,10 @@ func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte
 		}
 		h.lastAsk++
 		h.asked[question{Head, h.lastAsk}] = &underway{to: node, reply: done}
-		return []outgoing{{[]int{node}, &Message{Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service,
-			Blobs: [][]byte{body}}}}
+		return []outgoing{{[]int{node}, &Message{
+			Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service,
+			Blobs: [][]byte{body},
+		}}}
 	})
 	if refused != nil {
 		done(nil, refused)

@@ -114,8 +114,10 @@ func (h *Hub) forgive(node int, id string) bool {
 
 func newHubFence(m *Message) *hubFence {
 	n := len(m.Nodes)
-	return &hubFence{id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n),
-		costs: make([]int, n), left: n}
+	return &hubFence{
+		id: m.ID, nodes: m.Nodes, members: m.Members, blobs: make([][]byte, n), came: make([]bool, n),
+		costs: make([]int, n), left: n,
+	}
 }
 
 // checkCome refuses what no node of ours says.
@@ -183,8 +185,10 @@ func pieces(f *hubFence) (out []outgoing) {
 			next++
 		}
 		out = append(out,
-			outgoing{f.nodes, &Message{Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next],
-				Last: next == len(f.blobs)}})
+			outgoing{f.nodes, &Message{
+				Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next],
+				Last: next == len(f.blobs),
+			}})
 		first = next
 	}
 	return out

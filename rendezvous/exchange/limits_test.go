@@ -187,8 +187,10 @@ func TestAStrangerDoesNotEndAFence(t *testing.T) {
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
-	require.Equal(t, []string{"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]",
-		"[0 1] merged "}, r.errors())
+	require.Equal(t, []string{
+		"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]",
+		"[0 1] merged ",
+	}, r.errors())
 }
 
 // One rank cannot take all the lookups that may wait.

@@ -25,8 +25,10 @@ const (
 )
 
 // statuses are the errors of names by the number that stands for each; 0 is none.
-var statuses = [...]error{1: ErrPublished, 2: ErrNotPublished, 3: ErrNotOwner, 4: ErrTooMany, 5: errBadNameBody,
-	6: ErrTooManyWaits}
+var statuses = [...]error{
+	1: ErrPublished, 2: ErrNotPublished, 3: ErrNotOwner, 4: ErrTooMany, 5: errBadNameBody,
+	6: ErrTooManyWaits,
+}
 
 var errBadNameBody = errors.New("exchange: a question about names that cannot be read")
 

@@ -55,8 +55,12 @@ func TestUnpublishAll(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	errs := make(chan error, 1)
 	done := func(err error) { errs <- err }
-	for _, p := range []exchange.Published{{Space: "s", Name: "a"}, {Space: "s", Name: "b"},
-		{Space: "other", Name: "a"}, {Space: "s", Name: "c", Owner: world.Proc{World: "w", Rank: 1}}} {
+	for _, p := range []exchange.Published{
+		{Space: "s", Name: "a"},
+		{Space: "s", Name: "b"},
+		{Space: "other", Name: "a"},
+		{Space: "s", Name: "c", Owner: world.Proc{World: "w", Rank: 1}},
+	} {
 		exchange.Publish(s.Nodes[0], p, done)
 		require.NoError(t, <-errs)
 	}

@@ -46,8 +46,10 @@ type nameWait struct {
 
 // ServeNames has the hub answer Publish, Lookup and Unpublish.
 func ServeNames(h *Hub) *Names {
-	n := &Names{hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, waitsOf: map[world.Proc]int{},
-		left: map[string]map[int]bool{}}
+	n := &Names{
+		hub: h, names: map[nameKey]*Published{}, waits: map[*nameWait]bool{}, waitsOf: map[world.Proc]int{},
+		left: map[string]map[int]bool{},
+	}
 	h.Serve(namesService, n.answer)
 	return n
 }

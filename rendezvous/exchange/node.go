@@ -72,8 +72,10 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	default:
 		n.fences[f.ID] = &nodeFence{nodes: len(f.Nodes), done: done}
 		n.mu.Unlock()
-		if err := n.say(&Message{Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members,
-			Blobs: [][]byte{f.Blob}}); err != nil {
+		if err := n.say(&Message{
+			Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members,
+			Blobs: [][]byte{f.Blob},
+		}); err != nil {
 			n.failFence(f.ID, err)
 		}
 		return
@@ -168,8 +170,10 @@ func (n *Node) Ask(node int, name string, body []byte, done func(answer []byte, 
 	number := n.lastAsk
 	n.asked[number] = done
 	n.mu.Unlock()
-	if err := n.say(&Message{Kind: Ask, Number: number, From: n.number, To: node, Service: name,
-		Blobs: [][]byte{body}}); err != nil {
+	if err := n.say(&Message{
+		Kind: Ask, Number: number, From: n.number, To: node, Service: name,
+		Blobs: [][]byte{body},
+	}); err != nil {
 		n.answered(number, nil, err)
 	}
 }

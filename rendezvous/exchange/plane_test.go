@@ -71,8 +71,10 @@ func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
 
 func TestFenceWithOneWhoHasLeft(t *testing.T) {
 	left := world.Proc{World: "w", Rank: 5}
-	for name, members := range map[string][]world.Proc{"named": {{World: "w", Rank: 1}, left},
-		"all": {{World: "w", Rank: world.AllRanks}}} {
+	for name, members := range map[string][]world.Proc{
+		"named": {{World: "w", Rank: 1}, left},
+		"all":   {{World: "w", Rank: world.AllRanks}},
+	} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				s := exchangetest.New(t, 3, testneeds.Rand(t))

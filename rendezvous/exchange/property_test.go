@@ -93,8 +93,10 @@ func (s *schedule) lose(node int) {
 
 // planFence has some nodes come to a fence, mostly all of its own.
 func (s *schedule) planFence(i int) {
-	p := &planned{late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{},
-		got: map[int][][]byte{}}
+	p := &planned{
+		late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{},
+		got: map[int][][]byte{},
+	}
 	p.f.ID = fmt.Sprint("fence ", i)
 	for node := range s.nodes {
 		if s.rng.IntN(4) > 0 {

@@ -48,8 +48,10 @@ func TestPairsOfANodeFitABarrier(t *testing.T) {
 }
 
 func TestMergeOfGarbage(t *testing.T) {
-	for _, blob := range []string{"\x05ab", "\x01a", "\x01a\x02b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
-		"\xff\xff\xff\xff\x0fa"} {
+	for _, blob := range []string{
+		"\x05ab", "\x01a", "\x01a\x02b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\xff\xff\xff\xff\x0fa",
+	} {
 		require.ErrorIs(t, newSpace(newWorld("w", 0), 0).merge([]byte(blob)), errBody)
 	}
 	_, err := cutTexts([]byte("\x01a\x05b"), 2)

@@ -136,8 +136,10 @@ func newCluster(t testing.TB, nodes, only int) *cluster {
 	c := &cluster{t: t, log: newLogbook(), star: exchangetest.New(t, nodes, nil)}
 	for node, plane := range c.star.Planes() {
 		c.servers = append(c.servers,
-			New(Config{Node: node, Plane: plane, Launcher: c.log, Only: []string{"", "PMI-1", "PMI-2", "PMIx"}[only],
-				Claim: c.claims}))
+			New(Config{
+				Node: node, Plane: plane, Launcher: c.log, Only: []string{"", "PMI-1", "PMI-2", "PMIx"}[only],
+				Claim: c.claims,
+			}))
 	}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
@@ -163,8 +165,10 @@ func newWorld(name string, hosts ...int) *world.World {
 	}
 	local := map[int]int{}
 	for rank, host := range hosts {
-		w.Ranks = append(w.Ranks, world.Rank{Job: rank, Host: host, Node: host, LocalRank: local[host],
-			NodeRank: local[host]})
+		w.Ranks = append(w.Ranks, world.Rank{
+			Job: rank, Host: host, Node: host, LocalRank: local[host],
+			NodeRank: local[host],
+		})
 		local[host]++
 	}
 	w.Apps = []world.App{{NumRanks: len(hosts), Argv: []string{"prog"}}}

@@ -92,8 +92,10 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1))
 	one, two := c.begun(w, 0), c.begun2(w, 1)
-	c.star.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/w/all/1", Nodes: []int{0, 1},
-		Blobs: [][]byte{[]byte("garbage")}})
+	c.star.Hub.Receive(1, &exchange.Message{
+		Kind: exchange.Come, ID: "pmi/w/all/1", Nodes: []int{0, 1},
+		Blobs: [][]byte{[]byte("garbage")},
+	})
 	one.asks("cmd=put kvsname=w key=k value=v", "cmd=put_result rc=0 msg=success")
 	one.says("cmd=barrier_in")
 	two.says2("cmd=kvs-fence;")

@@ -19,8 +19,11 @@ func TestParseLine(t *testing.T) {
 		{"cmd=put value= key=k", fields{{"cmd", "put"}, {"value", ""}, {"key", "k"}}},
 		{"cmd=put value=a b key=k", fields{{"cmd", "put"}, {"value", "a b"}, {"key", "k"}}},
 		{"cmd=lookup_name service=svc one=1", fields{{"cmd", "lookup_name"}, {"service", "svc one=1"}}},
-		{"cmd=publish_name service=a port=b port=tag#0$x$", fields{{"cmd", "publish_name"}, {"service", "a port=b"},
-			{"port", "tag#0$x$"}}},
+		{"cmd=publish_name service=a port=b port=tag#0$x$", fields{
+			{"cmd", "publish_name"},
+			{"service", "a port=b"},
+			{"port", "tag#0$x$"},
+		}},
 		{"cmd=publish_name port=p service=s t", fields{{"cmd", "publish_name"}, {"port", "p"}, {"service", "s t"}}},
 		{"cmd=publish_name", fields{{"cmd", "publish_name"}}},
 		{"cmd=abort exitcode=3 message=it = wrong", fields{{"cmd", "abort"}, {"exitcode", "3"}, {"message", "it = wrong"}}},
@@ -29,8 +32,10 @@ func TestParseLine(t *testing.T) {
 		require.NoError(t, err, c.line)
 		require.Equal(t, c.want, got, c.line)
 	}
-	for _, line := range []string{"cmd=put =v", "garbage", "=", "cmd=a\x00b", "cmd=a\x1b",
-		"cmd=a" + strings.Repeat(" k=v", 65)} {
+	for _, line := range []string{
+		"cmd=put =v", "garbage", "=", "cmd=a\x00b", "cmd=a\x1b",
+		"cmd=a" + strings.Repeat(" k=v", 65),
+	} {
 		_, err := parseLine(line)
 		require.Error(t, err, line)
 	}

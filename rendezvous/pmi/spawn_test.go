@@ -103,8 +103,10 @@ func TestSpawnThatNoClientSends(t *testing.T) {
 		require.ErrorAs(t, err, &bad, replace)
 		require.ErrorContains(t, err, want, replace)
 	}
-	for _, body := range []string{"cmd=spawn;", "cmd=spawn;ncmds=2;subcmd=a;maxprocs=1;",
-		"cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;"} {
+	for _, body := range []string{
+		"cmd=spawn;", "cmd=spawn;ncmds=2;subcmd=a;maxprocs=1;",
+		"cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;argc=1;",
+	} {
 		f, err := parseFrame(body)
 		require.NoError(t, err)
 		_, err = spawnOfFrame(world.Proc{}, f)

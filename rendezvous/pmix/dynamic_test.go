@@ -253,8 +253,10 @@ func TestSpawn(t *testing.T) {
 		for _, a := range []string{"child", "one", "a b"} {
 			e.string(a)
 		}
-		env := []string{"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1",
-			"OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi"}
+		env := []string{
+			"OMPI_PARENT_PORT=1.0:2", "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1",
+			"OMPI_MCA_btl=self", "OMPI_MCA_ess=pmi",
+		}
 		e.uint32(uint32(len(env)))
 		for _, entry := range env {
 			e.string(entry)
@@ -384,8 +386,17 @@ func TestIsBefore(t *testing.T) {
 	for _, c := range []struct {
 		version string
 		want    bool
-	}{{"4.2.2", true}, {"4.2.3rc1", true}, {"4.2.4", false}, {"3.2.5", true}, {"5.0.11", false}, {"4.10.0", false},
-		{"", false}, {"4.1", true}, {"7", false}} {
+	}{
+		{"4.2.2", true},
+		{"4.2.3rc1", true},
+		{"4.2.4", false},
+		{"3.2.5", true},
+		{"5.0.11", false},
+		{"4.10.0", false},
+		{"", false},
+		{"4.1", true},
+		{"7", false},
+	} {
 		if has := isBefore(c.version, 4, 2, 4); has != c.want {
 			t.Errorf("isBefore(%q, 4.2.4) is %v", c.version, has)
 		}

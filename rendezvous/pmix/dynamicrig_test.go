@@ -49,8 +49,10 @@ func (r *rig) add(name string, perNode ...int) *world.World {
 		}
 		w.Hosts = append(w.Hosts, fmt.Sprintf("host%d", node))
 		for local := range n {
-			w.Ranks = append(w.Ranks, world.Rank{Job: len(w.Ranks), Host: len(w.Hosts) - 1, Node: node, LocalRank: local,
-				NodeRank: local})
+			w.Ranks = append(w.Ranks, world.Rank{
+				Job: len(w.Ranks), Host: len(w.Hosts) - 1, Node: node, LocalRank: local,
+				NodeRank: local,
+			})
 		}
 	}
 	w.Apps[0].NumRanks = len(w.Ranks)
@@ -150,8 +152,10 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 			if rank < nodes {
 				w.Hosts = append(w.Hosts, fmt.Sprint("host", node))
 			}
-			w.Ranks = append(w.Ranks, world.Rank{Job: 100 + rank, App: i, Host: node, Node: node, LocalRank: rank / nodes,
-				NodeRank: rank / nodes})
+			w.Ranks = append(w.Ranks, world.Rank{
+				Job: 100 + rank, App: i, Host: node, Node: node, LocalRank: rank / nodes,
+				NodeRank: rank / nodes,
+			})
 		}
 	}
 	l.rig.addWorld(w)

@@ -30,10 +30,12 @@ func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid)
 
 // fuzzed is a server of one node with a rank's connection whose answers nobody reads.
 func fuzzed(t testing.TB) (*Server, *conn) {
-	s := New(Config{Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: silent{}, UID: os.Getuid(),
+	s := New(Config{
+		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: silent{}, UID: os.Getuid(),
 		Dir: func() (string, error) {
 			return "", os.ErrPermission
-		}})
+		},
+	})
 	w := spread("gorun-1", 2, 2)
 	s.Add(w)
 	ours, theirs := net.Pipe()

@@ -40,8 +40,10 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 				w.Ranks[2] = world.Rank{Job: 2, Host: 1, Node: 1}
 				all := start(t, 2, w)
 				ranks := all.joinAll(w)
-				first := []uint32{ranks[0].ask(commandFence, fenceBody(everybody(w))),
-					ranks[1].ask(commandFence, fenceBody(everybody(w)))}
+				first := []uint32{
+					ranks[0].ask(commandFence, fenceBody(everybody(w))),
+					ranks[1].ask(commandFence, fenceBody(everybody(w))),
+				}
 				synctest.Wait() // both are there
 				for _, rank := range second {
 					tag := ranks[rank].ask(commandFence, fenceBody(everybody(w), within(3)))

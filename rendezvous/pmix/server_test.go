@@ -227,8 +227,10 @@ func TestFenceTimesOut(t *testing.T) {
 // and the next one is a new one with all that was committed.
 func TestFenceTimesOutOnAllNodes(t *testing.T) {
 	soon := info{key: keyTimeout, value: uint32Value(3)}
-	for name, first := range map[string][]int{"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3},
-		"the complete one is later": {0, 1, 3}} {
+	for name, first := range map[string][]int{
+		"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3},
+		"the complete one is later": {0, 1, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := spread("gorun-1", 4, 2)
@@ -418,8 +420,10 @@ func TestQueries(t *testing.T) {
 	}
 	found, code := ask(nil, "pmix.qry.ns", "pmix.qry.psetnum", "pmix.job.size", "pmix.lpeers")
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, map[string]string{"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2",
-		"pmix.lpeers": "0,1"}, found)
+	require.Equal(t, map[string]string{
+		"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2",
+		"pmix.lpeers": "0,1",
+	}, found)
 	found, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-2")}}, "pmix.job.size", "pmix.qry.qlst")
 	require.Equal(t, statusPartialSuccess, code)
 	require.Equal(t, map[string]string{"pmix.job.size": "3"}, found)

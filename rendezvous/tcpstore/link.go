@@ -161,7 +161,8 @@ func roundTripShared[T any](ctx context.Context, l *link, request []byte, read f
 }
 
 func exchange[T any](ctx context.Context, l *link, request []byte, holder bool,
-	read func(*reader) (T, error)) (value T, err error) {
+	read func(*reader) (T, error),
+) (value T, err error) {
 	done := make(chan result[T], 1)
 	err = l.send(ctx, request, holder, func(from *reader) error {
 		value, err := read(from)

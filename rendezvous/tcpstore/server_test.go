@@ -22,8 +22,11 @@ import (
 func TestAnyFragmentation(t *testing.T) {
 	s := open(t, Config{})
 	session := bytes.Join([][]byte{
-		greeting, {opPing, 9, 8, 7, 6}, request(opSet, text("/k"), text("value")), request(opGet, text("/k")),
-		list(opWait, "/k", "/k"), {opCancelWait},
+		greeting,
+		{opPing, 9, 8, 7, 6},
+		request(opSet, text("/k"), text("value")), request(opGet, text("/k")),
+		list(opWait, "/k", "/k"),
+		{opCancelWait},
 	}, nil)
 	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {answerReady, answerCanceled}}, nil)
 	for size := 1; size <= len(session); size++ {
@@ -64,7 +67,8 @@ func TestAnswers(t *testing.T) {
 			request(opSet, text("init/"), text("")), []byte{opListKeys}, append(number(1), text("init/")...),
 		},
 		"keys are counted, queues not": {
-			append(request(opQueuePush, text("q"), text("a")), request(opSet, text("k"), text(""))...), []byte{opNumKeys},
+			append(request(opQueuePush, text("q"), text("a")), request(opSet, text("k"), text(""))...),
+			[]byte{opNumKeys},
 			number(1),
 		},
 		"compare-set of a missing key": {nil, request(opCompareSet, text("k"), text("lie"), text("x")), text("lie")},

@@ -110,8 +110,10 @@ func TestGreetings(t *testing.T) {
 	require.ErrorIs(t, err, errOldClient)
 	require.ErrorContains(t, err, "client is torch < 2.2, not supported")
 
-	for _, b := range []string{"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01",
-		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff"} {
+	for _, b := range []string{
+		"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01",
+		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff",
+	} {
 		_, err := greeted([]byte(b))
 		require.ErrorContains(t, err, "no store client", "%q", b)
 		require.NotContains(t, err.Error(), "\r")

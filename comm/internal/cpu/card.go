@@ -45,8 +45,10 @@ func ownCard(l *links, hostName string, key []byte, expedited bool) (card, error
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
 		return card{}, fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	own := card{Version: version, Host: cmp.Or(hostName, host()), Machine: machine(), Socket: socket,
-		Expedited: expedited, Key: fingerprint(key)}
+	own := card{
+		Version: version, Host: cmp.Or(hostName, host()), Machine: machine(), Socket: socket,
+		Expedited: expedited, Key: fingerprint(key),
+	}
 	for _, word := range mask {
 		own.CPUs = append(own.CPUs, uint64(word))
 	}

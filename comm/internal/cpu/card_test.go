@@ -18,10 +18,16 @@ func TestRanksOfAMachineShareItsCPUs(t *testing.T) {
 		want  []bool
 	}{
 		{"one host", []card{of("m", "a", 3), of("m", "a", 3)}, []bool{false, false}},
-		{"one host, more ranks than CPUs", []card{of("m", "a", 3), of("m", "a", 3), of("m", "a", 3)},
-			[]bool{true, true, true}},
-		{"two containers that share CPUs", []card{of("m", "a", 3), of("m", "a", 3), of("m", "b", 3), of("m", "b", 3)},
-			[]bool{true, true, true, true}},
+		{
+			"one host, more ranks than CPUs",
+			[]card{of("m", "a", 3), of("m", "a", 3), of("m", "a", 3)},
+			[]bool{true, true, true},
+		},
+		{
+			"two containers that share CPUs",
+			[]card{of("m", "a", 3), of("m", "a", 3), of("m", "b", 3), of("m", "b", 3)},
+			[]bool{true, true, true, true},
+		},
 		{"two containers with CPUs of their own", []card{of("m", "a", 1), of("m", "b", 2)}, []bool{false, false}},
 		{"two machines", []card{of("m", "a", 1), of("n", "b", 1), of("n", "c", 1)}, []bool{false, true, true}},
 	} {

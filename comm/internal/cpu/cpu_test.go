@@ -43,8 +43,10 @@ func each(t *testing.T, n int, first uint64, act func(ctx context.Context, b *Ba
 	var ranks sync.WaitGroup
 	for rank := range n {
 		ranks.Go(func() {
-			b, err := Join(t.Context(), Config{Rank: rank, Ranks: n, Exchange: e.exchange(rank), Timeout: time.Minute,
-				FirstCall: first})
+			b, err := Join(t.Context(), Config{
+				Rank: rank, Ranks: n, Exchange: e.exchange(rank), Timeout: time.Minute,
+				FirstCall: first,
+			})
 			if err == nil {
 				err = errors.Join(act(t.Context(), b, rank), b.Close())
 			}
@@ -79,8 +81,10 @@ func TestCallsWrap(t *testing.T) {
 
 // one makes a call and returns the last element of what came, and whose number it should have.
 func (b *Backend) one(ctx context.Context, kind backend.Kind, data []int64, rank, n int) (got, from int64, err error) {
-	call := backend.Call{Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]),
-		Recv: unsafe.Pointer(&data[0])}
+	call := backend.Call{
+		Kind: kind, DType: backend.Int64, Count: len(data), Send: unsafe.Pointer(&data[0]),
+		Recv: unsafe.Pointer(&data[0]),
+	}
 	if kind == backend.SendRecv {
 		in := make([]int64, len(data))
 		call.Recv, call.RecvCount = unsafe.Pointer(&in[0]), len(in)

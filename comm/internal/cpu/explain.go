@@ -32,8 +32,10 @@ func (b *Backend) explain(f *C.struct_failure, during backend.Kind) error {
 		after := time.Duration(f.after_ns).Round(time.Millisecond)
 		return r.For(&backend.TimeoutError{Ranks: late(f), Call: call, After: after, By: by})
 	case C.FAIL_MISMATCH:
-		e := &backend.MismatchError{Sequence: uint64(f.sequence), RankA: by, CallA: call, RankB: int(f.other),
-			CallB: describe(&f.other_call)}
+		e := &backend.MismatchError{
+			Sequence: uint64(f.sequence), RankA: by, CallA: call, RankB: int(f.other),
+			CallB: describe(&f.other_call),
+		}
 		if message(kind) || message(backend.Kind(f.other_call.kind)) {
 			e.Sequence = 0 // messages are not numbered
 		}

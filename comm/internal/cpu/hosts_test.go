@@ -354,8 +354,13 @@ func TestMessageAgainstCollective(t *testing.T) {
 		layout    string
 		odd, from int
 		timeout   time.Duration
-	}{{"ab", 0, 1, time.Second}, {"ab", 1, 0, time.Second}, {"aab", 0, 1, time.Minute}, {"abb", 1, 2, time.Minute},
-		{"abb", 2, 1, time.Minute}} {
+	}{
+		{"ab", 0, 1, time.Second},
+		{"ab", 1, 0, time.Second},
+		{"aab", 0, 1, time.Minute},
+		{"abb", 1, 2, time.Minute},
+		{"abb", 2, 1, time.Minute},
+	} {
 		backs := joined(t, row.layout, func(c *cpu.Config) { c.Timeout = row.timeout })
 		values := make([]float32, 10)
 		errs := each(backs, func(rank int, b *cpu.Backend) error {
@@ -409,8 +414,10 @@ func TestMessagesOverHosts(t *testing.T) {
 		if rank == 0 {
 			values = []float32{1, 2, 3}
 		}
-		call := backend.Call{DType: backend.Float32, Count: 3, Send: unsafe.Pointer(&values[0]),
-			Recv: unsafe.Pointer(&values[0])}
+		call := backend.Call{
+			DType: backend.Float32, Count: 3, Send: unsafe.Pointer(&values[0]),
+			Recv: unsafe.Pointer(&values[0]),
+		}
 		if rank > 0 {
 			call.Kind, call.Root = backend.Recv, rank-1
 			if err := b.Run(context.Background(), &call); err != nil {

@@ -206,7 +206,8 @@ func (w *wire) connect(ctx context.Context, ranks []int, addresses [][]string) e
 
 // dial reaches the lower ones of those ranks, so many at once.
 func (w *wire) dial(ctx context.Context, cancel context.CancelCauseFunc, working *sync.WaitGroup, ranks []int,
-	addresses [][]string) {
+	addresses [][]string,
+) {
 	turns := make(chan struct{}, dials)
 	for _, rank := range ranks {
 		if rank > w.rank {

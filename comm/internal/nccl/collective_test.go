@@ -51,19 +51,43 @@ func ring(c *backend.Call, rank int) {
 
 var examples = []example{
 	{"barrier", backend.Call{Kind: backend.Barrier}, nil, []string{"ncclAllReduce count 1 type 2 op 2 peer 0"}},
-	{"all-reduce", backend.Call{Kind: backend.AllReduce, Op: backend.Sum, Count: 5}, nil,
-		[]string{"ncclAllReduce count 5 type 7 op 0 peer 0"}},
-	{"all-reduce avg", backend.Call{Kind: backend.AllReduce, Op: backend.Avg, Count: 5}, nil,
-		[]string{"ncclAllReduce count 5 type 7 op 4 peer 0"}},
-	{"all-reduce max", backend.Call{Kind: backend.AllReduce, Op: backend.Max, Count: 1}, nil,
-		[]string{"ncclAllReduce count 1 type 7 op 2 peer 0"}},
+	{
+		"all-reduce",
+		backend.Call{Kind: backend.AllReduce, Op: backend.Sum, Count: 5},
+		nil,
+		[]string{"ncclAllReduce count 5 type 7 op 0 peer 0"},
+	},
+	{
+		"all-reduce avg",
+		backend.Call{Kind: backend.AllReduce, Op: backend.Avg, Count: 5},
+		nil,
+		[]string{"ncclAllReduce count 5 type 7 op 4 peer 0"},
+	},
+	{
+		"all-reduce max",
+		backend.Call{Kind: backend.AllReduce, Op: backend.Max, Count: 1},
+		nil,
+		[]string{"ncclAllReduce count 1 type 7 op 2 peer 0"},
+	},
 	{"all-reduce of nothing", backend.Call{Kind: backend.AllReduce, Count: 0}, nil, nil},
-	{"reduce", backend.Call{Kind: backend.Reduce, Op: backend.Prod, Count: 3, Root: 2}, nil,
-		[]string{"ncclReduce count 3 type 7 op 1 peer 2"}},
-	{"broadcast", backend.Call{Kind: backend.Broadcast, Count: 3, Root: 1}, nil,
-		[]string{"ncclBroadcast count 3 type 7 op 0 peer 1"}},
-	{"all-gather", backend.Call{Kind: backend.AllGather, Count: 2}, nil,
-		[]string{"ncclAllGather count 2 type 7 op 0 peer 0"}},
+	{
+		"reduce",
+		backend.Call{Kind: backend.Reduce, Op: backend.Prod, Count: 3, Root: 2},
+		nil,
+		[]string{"ncclReduce count 3 type 7 op 1 peer 2"},
+	},
+	{
+		"broadcast",
+		backend.Call{Kind: backend.Broadcast, Count: 3, Root: 1},
+		nil,
+		[]string{"ncclBroadcast count 3 type 7 op 0 peer 1"},
+	},
+	{
+		"all-gather",
+		backend.Call{Kind: backend.AllGather, Count: 2},
+		nil,
+		[]string{"ncclAllGather count 2 type 7 op 0 peer 0"},
+	},
 	{"all-gather-v", backend.Call{Kind: backend.AllGatherV, Counts: uneven}, ownCount, []string{
 		"ncclBroadcast count 2 type 7 op 0 peer 0 in group", "ncclBroadcast count 3 type 7 op 0 peer 1 in group",
 		"ncclBroadcast count 1 type 7 op 0 peer 2 in group",
@@ -71,33 +95,63 @@ var examples = []example{
 	{"all-gather-v with a gap", backend.Call{Kind: backend.AllGatherV, Counts: gap}, ownCount, []string{
 		"ncclBroadcast count 2 type 7 op 0 peer 0 in group", "ncclBroadcast count 3 type 7 op 0 peer 2 in group",
 	}},
-	{"all-gather-v of equals", backend.Call{Kind: backend.AllGatherV, Counts: alike}, ownCount,
-		[]string{"ncclAllGather count 2 type 7 op 0 peer 0"}},
-	{"reduce-scatter", backend.Call{Kind: backend.ReduceScatter, Op: backend.Min, Count: 2}, nil,
-		[]string{"ncclReduceScatter count 2 type 7 op 3 peer 0"}},
+	{
+		"all-gather-v of equals",
+		backend.Call{Kind: backend.AllGatherV, Counts: alike},
+		ownCount,
+		[]string{"ncclAllGather count 2 type 7 op 0 peer 0"},
+	},
+	{
+		"reduce-scatter",
+		backend.Call{Kind: backend.ReduceScatter, Op: backend.Min, Count: 2},
+		nil,
+		[]string{"ncclReduceScatter count 2 type 7 op 3 peer 0"},
+	},
 	{"reduce-scatter-v", backend.Call{Kind: backend.ReduceScatterV, Op: backend.Sum, Counts: uneven}, ownCount, []string{
 		"ncclReduce count 2 type 7 op 0 peer 0 in group", "ncclReduce count 3 type 7 op 0 peer 1 in group",
 		"ncclReduce count 1 type 7 op 0 peer 2 in group",
 	}},
-	{"reduce-scatter-v with a gap", backend.Call{Kind: backend.ReduceScatterV, Op: backend.Sum, Counts: gap}, ownCount,
-		nil},
-	{"reduce-scatter-v of equals", backend.Call{Kind: backend.ReduceScatterV, Op: backend.Sum, Counts: alike}, ownCount,
-		[]string{"ncclReduceScatter count 2 type 7 op 0 peer 0"}},
+	{
+		"reduce-scatter-v with a gap",
+		backend.Call{Kind: backend.ReduceScatterV, Op: backend.Sum, Counts: gap},
+		ownCount,
+		nil,
+	},
+	{
+		"reduce-scatter-v of equals",
+		backend.Call{Kind: backend.ReduceScatterV, Op: backend.Sum, Counts: alike},
+		ownCount,
+		[]string{"ncclReduceScatter count 2 type 7 op 0 peer 0"},
+	},
 	{"gather", backend.Call{Kind: backend.Gather, Count: 2, Root: 1}, nil, nil},
-	{"gather-v", backend.Call{Kind: backend.GatherV, Counts: uneven, Root: 2}, ownCount,
-		[]string{"ncclSend count 3 type 7 op 0 peer 2"}},
+	{
+		"gather-v",
+		backend.Call{Kind: backend.GatherV, Counts: uneven, Root: 2},
+		ownCount,
+		[]string{"ncclSend count 3 type 7 op 0 peer 2"},
+	},
 	{"scatter", backend.Call{Kind: backend.Scatter, Count: 2, Root: 1}, nil, nil},
-	{"scatter-v", backend.Call{Kind: backend.ScatterV, Counts: uneven, Root: 0}, ownCount,
-		[]string{"ncclRecv count 3 type 7 op 0 peer 0"}},
-	{"all-to-all", backend.Call{Kind: backend.AllToAll, Count: 2}, nil,
-		[]string{"ncclAlltoAll count 2 type 7 op 0 peer 0"}},
+	{
+		"scatter-v",
+		backend.Call{Kind: backend.ScatterV, Counts: uneven, Root: 0},
+		ownCount,
+		[]string{"ncclRecv count 3 type 7 op 0 peer 0"},
+	},
+	{
+		"all-to-all",
+		backend.Call{Kind: backend.AllToAll, Count: 2},
+		nil,
+		[]string{"ncclAlltoAll count 2 type 7 op 0 peer 0"},
+	},
 	{"all-to-all-v", backend.Call{Kind: backend.AllToAllV}, allToAllCounts, []string{
 		"ncclSend count 1 type 7 op 0 peer 0 in group", "ncclSend count 3 type 7 op 0 peer 1 in group",
 		"ncclSend count 1 type 7 op 0 peer 2 in group",
 		"ncclRecv count 2 type 7 op 0 peer 0 in group", "ncclRecv count 3 type 7 op 0 peer 1 in group",
 	}},
-	{"sendrecv", backend.Call{Kind: backend.SendRecv}, ring, []string{"ncclSend count 3 type 7 op 0 peer 2 in group",
-		"ncclRecv count 2 type 7 op 0 peer 0 in group"}},
+	{"sendrecv", backend.Call{Kind: backend.SendRecv}, ring, []string{
+		"ncclSend count 3 type 7 op 0 peer 2 in group",
+		"ncclRecv count 2 type 7 op 0 peer 0 in group",
+	}},
 }
 
 // TestCollectives runs every kind on three ranks: on the host's memory and on the GPU's, in place and not.
@@ -130,8 +184,10 @@ func TestAllToAllByPairs(t *testing.T) {
 	read := logged(t)
 	out, in := [2][4]int32{{1, 2, 3, 4}, {5, 6, 7, 8}}, [2][4]int32{}
 	run(t, ranks, func(rank int) *backend.Call {
-		return &backend.Call{Kind: backend.AllToAll, DType: backend.Int32, Count: 2, Send: unsafe.Pointer(&out[rank]),
-			Recv: unsafe.Pointer(&in[rank])}
+		return &backend.Call{
+			Kind: backend.AllToAll, DType: backend.Int32, Count: 2, Send: unsafe.Pointer(&out[rank]),
+			Recv: unsafe.Pointer(&in[rank]),
+		}
 	})
 	require.Equal(t, [2][4]int32{{1, 2, 5, 6}, {3, 4, 7, 8}}, in)
 	require.Equal(t, []string{

@@ -64,8 +64,10 @@ func TestStagesAreReused(t *testing.T) {
 	for _, count := range sizes {
 		data := make([]float32, count)
 		require.NoError(t,
-			ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: count,
-				Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0])}))
+			ranks[0].Run(t.Context(), &backend.Call{
+				Kind: backend.AllReduce, DType: backend.Float32, Count: count,
+				Send: unsafe.Pointer(&data[0]), Recv: unsafe.Pointer(&data[0]),
+			}))
 	}
 	calls := of(read(), "gpu 0 ")
 	require.Equal(t, []string{"Malloc 65536", "Malloc 131072"},
@@ -75,8 +77,10 @@ func TestStagesAreReused(t *testing.T) {
 
 	buffer, err := l.Alloc(0, 400)
 	require.NoError(t, err)
-	call := &backend.Call{Kind: backend.AllReduce, DType: backend.Float32, Count: 99,
-		Send: unsafe.Add(buffer.Pointer(), 4), Recv: unsafe.Add(buffer.Pointer(), 4)}
+	call := &backend.Call{
+		Kind: backend.AllReduce, DType: backend.Float32, Count: 99,
+		Send: unsafe.Add(buffer.Pointer(), 4), Recv: unsafe.Add(buffer.Pointer(), 4),
+	}
 	require.NoError(t, ranks[0].Run(t.Context(), call))
 	require.Equal(t, []string{"Malloc 400"}, of(read(), "gpu 0 "))
 	call.Count = 100
@@ -111,8 +115,10 @@ func TestBufferOfAnotherGPU(t *testing.T) {
 	buffer, err := l.Alloc(3, 8)
 	require.NoError(t, err)
 	defer buffer.Free()
-	err = ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int8, Count: 1,
-		Send: buffer.Pointer(), Recv: buffer.Pointer()})
+	err = ranks[0].Run(t.Context(), &backend.Call{
+		Kind: backend.AllReduce, DType: backend.Int8, Count: 1,
+		Send: buffer.Pointer(), Recv: buffer.Pointer(),
+	})
 	require.ErrorContains(t, err, "a buffer is on GPU 3, and the rank's GPU is 0")
 }
 
@@ -122,8 +128,10 @@ func TestUnsupportedLeavesTheGroup(t *testing.T) {
 	data := [2]int32{1, 2}
 	for rank, b := range ranks {
 		at := unsafe.Pointer(&data[rank])
-		err := b.Run(t.Context(), &backend.Call{Kind: backend.AllReduce, DType: backend.Int32, Op: backend.BXor, Count: 1,
-			Send: at, Recv: at})
+		err := b.Run(t.Context(), &backend.Call{
+			Kind: backend.AllReduce, DType: backend.Int32, Op: backend.BXor, Count: 1,
+			Send: at, Recv: at,
+		})
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.ErrorContains(t, err, "AllReduce: NCCL has no reduction bxor: take the cpu back end for it")
 	}
@@ -176,8 +184,10 @@ func TestGroupIsClosedAfterRefusal(t *testing.T) {
 	require.NoError(t, gone.Free())
 	l.buffers.add(allocation{uintptr(buffer.Pointer()), 8, 0}) // as if somebody else had freed it
 	read := logged(t)
-	call := &backend.Call{Kind: backend.SendRecv, DType: backend.Int8, Count: 1, RecvCount: 1, Send: buffer.Pointer(),
-		Recv: unsafe.Add(buffer.Pointer(), 4)}
+	call := &backend.Call{
+		Kind: backend.SendRecv, DType: backend.Int8, Count: 1, RecvCount: 1, Send: buffer.Pointer(),
+		Recv: unsafe.Add(buffer.Pointer(), 4),
+	}
 	require.EqualError(t, ranks[0].Run(t.Context(), call),
 		"SendRecv of 1 int8 to rank 0, 1 from rank 0: ncclSend: invalid argument (4): memory of no GPU")
 	require.Equal(t, []string{"Start", "End"}, of(read(), "ncclGroup"))
@@ -465,8 +475,10 @@ func TestSendAndReceive(t *testing.T) {
 	errs := each(2, func(rank int) error {
 		at := unsafe.Pointer(&data[2*rank])
 		kinds := []backend.Kind{backend.Send, backend.Recv}
-		return ranks[2*rank].Run(t.Context(), &backend.Call{Kind: kinds[rank], DType: backend.Float64, Count: 1,
-			Root: 2 - 2*rank, Send: at, Recv: at})
+		return ranks[2*rank].Run(t.Context(), &backend.Call{
+			Kind: kinds[rank], DType: backend.Float64, Count: 1,
+			Root: 2 - 2*rank, Send: at, Recv: at,
+		})
 	})
 	require.NoError(t, errors.Join(errs...))
 	require.Equal(t, [3]float64{1, 2, 1}, data)

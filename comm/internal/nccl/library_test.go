@@ -49,12 +49,14 @@ func TestLibrariesThatAreOfNoUse(t *testing.T) {
 			[]string{"-DOLD"}, "2907", " is NCCL 2.9.7: comm needs 2.14.0 or later; COMM_NCCL_LIBRARY can name another file",
 		},
 		"incomplete": {
-			[]string{"-DNO_RECV"}, "21400",
+			[]string{"-DNO_RECV"},
+			"21400",
 			" (NCCL 2.14.0) lacks the function ncclRecv; COMM_NCCL_LIBRARY can name another file",
 		},
 		"no version": {nil, "0", " does not tell its version: it is no libnccl"},
 		"another one?": {
-			[]string{"-DOLD", "-DNO_RECV"}, "21400",
+			[]string{"-DOLD", "-DNO_RECV"},
+			"21400",
 			" (NCCL 2.14.0) lacks the function ncclCommInitRankConfig; COMM_NCCL_LIBRARY can name another file",
 		},
 	} {
@@ -188,8 +190,10 @@ func TestPythonOfThePath(t *testing.T) {
 	require.NoError(t, os.WriteFile(base+"/bin/python3", nil, 0o755))
 	require.NoError(t, os.Symlink(base+"/bin/python3", environment+"/bin/python3"))
 	found := surroundings{path: "relative:/nowhere:" + environment + "/bin", home: home}.sitePackages()
-	require.Equal(t, []string{environment + "/lib/python3.12/site-packages", base + "/lib/python3.12/dist-packages",
-		home + "/.local/lib/python3.12/site-packages"}, found[:3])
+	require.Equal(t, []string{
+		environment + "/lib/python3.12/site-packages", base + "/lib/python3.12/dist-packages",
+		home + "/.local/lib/python3.12/site-packages",
+	}, found[:3])
 }
 
 func TestMemory(t *testing.T) {
@@ -201,8 +205,15 @@ func TestMemory(t *testing.T) {
 		at, room uintptr
 		device   int
 		ok       bool
-	}{{99, 0, 0, false}, {100, 10, 0, true}, {109, 1, 0, true}, {110, 5, 2, true}, {115, 0, 0, false},
-		{205, 5, 1, true}, {210, 0, 0, false}} {
+	}{
+		{99, 0, 0, false},
+		{100, 10, 0, true},
+		{109, 1, 0, true},
+		{110, 5, 2, true},
+		{115, 0, 0, false},
+		{205, 5, 1, true},
+		{210, 0, 0, false},
+	} {
 		room, device, ok := m.room(row.at)
 		require.Equal(t, row, struct {
 			at, room uintptr
@@ -391,12 +402,16 @@ func groupOfOne(t *testing.T, l *Library) {
 	data := [4]int32{1, 2, 3, 4}
 	at := unsafe.Pointer(&data)
 	require.NoError(t,
-		ranks[0].Run(t.Context(), &backend.Call{Kind: backend.SendRecv, DType: backend.Int32, Count: 2, RecvCount: 2,
-			Send: at, Recv: unsafe.Add(at, 8)}))
+		ranks[0].Run(t.Context(), &backend.Call{
+			Kind: backend.SendRecv, DType: backend.Int32, Count: 2, RecvCount: 2,
+			Send: at, Recv: unsafe.Add(at, 8),
+		}))
 	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
 	require.NoError(t,
-		ranks[0].Run(t.Context(), &backend.Call{Kind: backend.AllToAllV, DType: backend.Int32, SendCounts: []int{4},
-			RecvCounts: []int{4}, Send: at, Recv: at}))
+		ranks[0].Run(t.Context(), &backend.Call{
+			Kind: backend.AllToAllV, DType: backend.Int32, SendCounts: []int{4},
+			RecvCounts: []int{4}, Send: at, Recv: at,
+		}))
 	require.Equal(t, [4]int32{1, 2, 1, 2}, data)
 }
 

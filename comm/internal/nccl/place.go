@@ -55,7 +55,8 @@ func (b *Backend) place(c *backend.Call) (p placed, err error) {
 // onGPU returns where bytes at a place are on the GPU: there already, or in one of the stages, with their contents if
 // they are given. apart wants them in the stage in any case.
 func (b *Backend) onGPU(stage int, at unsafe.Pointer, bytes int, given, apart bool) (where unsafe.Pointer,
-	staged bool, err error) {
+	staged bool, err error,
+) {
 	if bytes == 0 {
 		return nil, false, nil
 	}

@@ -87,8 +87,10 @@ func (p *planner) add(what primitive, sendAt, recvAt uintptr, count, peer int) {
 	if count == 0 {
 		return
 	}
-	one := step{send: sendAt, recv: recvAt, count: uintptr(count), what: what, dtype: int32(p.call.DType),
-		peer: int32(peer)}
+	one := step{
+		send: sendAt, recv: recvAt, count: uintptr(count), what: what, dtype: int32(p.call.DType),
+		peer: int32(peer),
+	}
 	switch what {
 	case allReduce, reduce, reduceScatter:
 		one.op = int32(p.call.Op)

@@ -115,8 +115,10 @@ func siteFolders(prefixes []string) []string {
 	var folders []string
 	seen := map[string]bool{}
 	for _, prefix := range prefixes {
-		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages",
-			"lib64/python3*/site-packages"} {
+		for _, pattern := range []string{
+			"lib/python3*/site-packages", "lib/python3*/dist-packages",
+			"lib64/python3*/site-packages",
+		} {
 			// the pattern is right; a prefix with [ in it finds nothing
 			matches, _ := filepath.Glob(filepath.Join(prefix, pattern))
 			for _, match := range matches {

@@ -44,13 +44,23 @@ func TestRDMACounters(t *testing.T) {
 		want        []string
 	}{
 		{"healthy", 3, nil, nil, nil},
-		{"healthy for long", 400, map[string]int{"counters/symbol_error": 900, "counters/link_downed": 6,
-			"counters/port_xmit_discards": 9000}, nil, nil},
+		{"healthy for long", 400, map[string]int{
+			"counters/symbol_error": 900, "counters/link_downed": 6,
+			"counters/port_xmit_discards": 9000,
+		}, nil, nil},
 		{"congested long ago", 400, map[string]int{"hw_counters/np_cnp_sent": 1 << 40}, nil, nil},
-		{"a link that flaps", 2, map[string]int{"counters/link_downed": 31}, nil,
-			[]string{"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
-		{"a link that flapped in a year", 365, map[string]int{"counters/link_downed": 31}, nil,
-			[]string{"note rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"}},
+		{
+			"a link that flaps", 2,
+			map[string]int{"counters/link_downed": 31},
+			nil,
+			[]string{"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"},
+		},
+		{
+			"a link that flapped in a year", 365,
+			map[string]int{"counters/link_downed": 31},
+			nil,
+			[]string{"note rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (link_downed 31)"},
+		},
 		{"a bad cable", 1, map[string]int{"counters/symbol_error": 65535, "counters/port_rcv_errors": 4000}, nil, []string{
 			"warning rdma-errors: 1 RDMA port counts link errors: mlx5_3:1 (symbol_error 65535, port_rcv_errors 4000)",
 		}},
@@ -66,8 +76,11 @@ func TestRDMACounters(t *testing.T) {
 			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 " +
 				"(port_xmit_discards 70000)",
 		}},
-		{"few of the packets", 1,
-			map[string]int{"counters/port_xmit_discards": 70_000, "counters/port_rcv_packets": 1 << 50}, nil, nil},
+		{
+			"few of the packets", 1,
+			map[string]int{"counters/port_xmit_discards": 70_000, "counters/port_rcv_packets": 1 << 50},
+			nil, nil,
+		},
 		{"sent again now", 1, nil, map[string]int{"hw_counters/packet_seq_err": 1040}, []string{
 			"warning rdma-loss: 1 RDMA port counts packets that were lost, sent again or slowed down: mlx5_3:1 " +
 				"(packet_seq_err 1040); within 0.5 s grew packet_seq_err of mlx5_3:1 by 1000",

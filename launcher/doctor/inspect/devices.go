@@ -225,8 +225,10 @@ func (in *inspector) rdma(m placement.Machine) (ports []doctor.Port) {
 			if err != nil {
 				continue
 			}
-			p := doctor.Port{Device: device, Port: number, Board: board, Type: hca, Firmware: firmware, Verbs: verbs[device],
-				Refused: refused, GID: -1}
+			p := doctor.Port{
+				Device: device, Port: number, Board: board, Type: hca, Firmware: firmware, Verbs: verbs[device],
+				Refused: refused, GID: -1,
+			}
 			in.port(&p, dir+"/ports/"+name)
 			p.Counters = in.counters(p)
 			complete(&p, m)

@@ -180,8 +180,10 @@ func (in *inspector) lookup(name string) string {
 
 // devices reads the machine with all that hangs on its PCI bus.
 func (in *inspector) devices() func(*doctor.Host) {
-	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true,
-		NICs: true, Links: true})
+	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{
+		CPUs: true, Memory: true, GPUs: true, Topology: true,
+		NICs: true, Links: true,
+	})
 	rdma, counted := in.rdma(m), time.Now()
 	nvidia := in.nvidia(&m)
 	amd := in.amd(m)

@@ -110,8 +110,10 @@ func TestSickHosts(t *testing.T) {
 		}, "cgroup-memory", doctor.Warning, "1 MiB of 1 GiB"},
 		{"memory of the cgroup above, whose limit is higher and nearly reached", "one", func(s *scene) {
 			s.Put("proc/self/cgroup", "0::/user/job")
-			for dir, numbers := range map[string][2]int{"": {}, "/user": {8 << 30, 8<<30 - 10<<20},
-				"/user/job": {4 << 30, 1 << 30}} {
+			for dir, numbers := range map[string][2]int{
+				"": {}, "/user": {8 << 30, 8<<30 - 10<<20},
+				"/user/job": {4 << 30, 1 << 30},
+			} {
 				s.Put("sys/fs/cgroup"+dir+"/cgroup.procs", "")
 				if numbers[0] > 0 {
 					s.Put("sys/fs/cgroup"+dir+"/memory.max", numbers[0])
@@ -376,8 +378,10 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 			s.MapFS[dir[:strings.LastIndexByte(dir, '/')]+"/config"] = &fstest.MapFile{Data: config}
 		}, "acs", doctor.Warning, "ACS"},
 		{"half of the lanes", "dgx-h100", func(s *scene) {
-			for file, content := range map[string]any{"max_link_speed": "32.0 GT/s PCIe",
-				"current_link_speed": "2.5 GT/s PCIe", "max_link_width": 16, "current_link_width": 8} {
+			for file, content := range map[string]any{
+				"max_link_speed":     "32.0 GT/s PCIe",
+				"current_link_speed": "2.5 GT/s PCIe", "max_link_width": 16, "current_link_width": 8,
+			} {
 				s.Put(s.pci(h100)+"/"+file, content)
 			}
 		}, "pcie-width", doctor.Warning, "x8 of x16"},
@@ -404,8 +408,10 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 				": amdgpu: GPU reset(1) succeeded!"
 		}, "amd-errors", doctor.Warning, "1 GPU was reset since the boot: " + mi300x + " (once)"},
 		{"a hot AMD GPU", "mi300x", func(s *scene) {
-			for file, value := range map[string]int{"temp2_input": 101000, "temp2_crit": 100000, "temp3_input": 50000,
-				"temp3_crit": 105000, "power1_cap": 750000000, "power1_cap_default": 750000000} {
+			for file, value := range map[string]int{
+				"temp2_input": 101000, "temp2_crit": 100000, "temp3_input": 50000,
+				"temp3_crit": 105000, "power1_cap": 750000000, "power1_cap_default": 750000000,
+			} {
 				s.Put(s.pci(mi300x)+"/hwmon/hwmon4/"+file, value)
 			}
 		}, "amd-slowed", doctor.Warning, "(101 °C)"},

@@ -120,8 +120,10 @@ func (in *inspector) removeIPC() (value string) {
 	for _, name := range names {
 		for line := range strings.Lines(in.text(name)) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "RemoveIPC="); ok {
-				value = map[string]string{"yes": "yes", "true": "yes", "on": "yes",
-					"1": "yes"}[strings.ToLower(strings.TrimSpace(v))]
+				value = map[string]string{
+					"yes": "yes", "true": "yes", "on": "yes",
+					"1": "yes",
+				}[strings.ToLower(strings.TrimSpace(v))]
 				if value == "" {
 					value = "no"
 				}
@@ -136,8 +138,10 @@ func (in *inspector) memory() func(*doctor.Host) {
 	limits := in.System.Limits()
 	info := parseMeminfo(in.text("proc/meminfo"))
 	page := info["Hugepagesize"]
-	memory := doctor.Memory{Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"],
-		Committed: info["Committed_AS"]}
+	memory := doctor.Memory{
+		Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"],
+		Committed: info["Committed_AS"],
+	}
 	transparent, _, _ := strings.Cut(in.text("sys/kernel/mm/transparent_hugepage/enabled"), "]")
 	huge := doctor.HugePages{
 		Transparent: transparent[strings.LastIndexByte(transparent, '[')+1:], Total: info["HugePages_Total"] * page,
@@ -225,8 +229,10 @@ func (in *inspector) groupsAbove(table, controller string, visit func(dir string
 		if !v2 && !slices.Contains(strings.Split(words[1], ","), controller) {
 			continue
 		}
-		for _, top := range map[bool][]string{true: {"sys/fs/cgroup", "sys/fs/cgroup/unified"},
-			false: {"sys/fs/cgroup/" + controller}}[v2] {
+		for _, top := range map[bool][]string{
+			true:  {"sys/fs/cgroup", "sys/fs/cgroup/unified"},
+			false: {"sys/fs/cgroup/" + controller},
+		}[v2] {
 			if !in.exists(top + "/cgroup.procs") {
 				continue
 			}

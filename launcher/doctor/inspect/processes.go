@@ -141,8 +141,10 @@ func hasLauncher(all map[int]process, p process, job string) bool {
 
 // shared are beginnings of names of files in /dev/shm by which ranks meet: NCCL's, RCCL's,
 // Python's and PyTorch's, Open MPI's, UCX's and MPICH's.
-var shared = []string{"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_",
-	"mpich_shar_tmp", "gorun-"}
+var shared = []string{
+	"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_",
+	"mpich_shar_tmp", "gorun-",
+}
 
 // shmFiles are those of them that nobody uses. Without root only this user's own count: of
 // others' processes nobody can tell what they use.

@@ -115,8 +115,10 @@ func newScene(tree fstest.MapFS, cpus placement.CPUSet, n int) *scene {
 	s := &scene{
 		Tree: sysfstest.Tree{MapFS: tree}, cpus: cpus, uid: 1000, machine: "x86_64", hostname: fmt.Sprint("n", n),
 		addresses: []string{fmt.Sprint("10.0.0.", n)},
-		limits: map[string]doctor.Limit{"memlock": {Soft: -1, Hard: -1}, "nofile": {Soft: 1024, Hard: 1 << 20},
-			"nproc": {Soft: 1 << 16, Hard: 1 << 16}, "stack": {Soft: 8 << 20, Hard: -1}},
+		limits: map[string]doctor.Limit{
+			"memlock": {Soft: -1, Hard: -1}, "nofile": {Soft: 1024, Hard: 1 << 20},
+			"nproc": {Soft: 1 << 16, Hard: 1 << 16}, "stack": {Soft: 8 << 20, Hard: -1},
+		},
 		shm: doctor.FileSystem{Type: "tmpfs", Total: 64 << 30, Free: 60 << 30}, refused: map[string]string{},
 		denied: map[string]string{}, networks: map[string][]string{},
 		environ: []string{"PATH=/usr/bin", "HOME=/home/ada"}, clock: &doctor.Clock{Ahead: 0.001, Uncertainty: 0.002},
@@ -262,8 +264,10 @@ func beside(t *testing.T, machine string, sick *scene) []doctor.Finding {
 		return wellKnown[key]
 	}
 	return withCommands(t,
-		doctor.Judge(&doctor.Cluster{Gorun: "v1", Asked: 3,
-			Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)}}))
+		doctor.Judge(&doctor.Cluster{
+			Gorun: "v1", Asked: 3,
+			Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)},
+		}))
 }
 
 // judged are the findings on scenes.

@@ -52,8 +52,10 @@ func (system) Uname() (release, machine string) {
 
 func (system) Limits() map[string]doctor.Limit {
 	limits := map[string]doctor.Limit{}
-	for name, resource := range map[string]int{"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE,
-		"nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK} {
+	for name, resource := range map[string]int{
+		"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE,
+		"nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK,
+	} {
 		var now unix.Rlimit
 		if unix.Getrlimit(resource, &now) != nil {
 			continue
@@ -100,8 +102,10 @@ func (system) FileSystem(path string) doctor.FileSystem {
 	if err := unix.Statfs(path, &s); err != nil {
 		return doctor.FileSystem{Error: err.Error()}
 	}
-	f := doctor.FileSystem{Type: fileSystem(int64(s.Type)), Total: int64(s.Blocks) * s.Bsize,
-		Free: int64(s.Bavail) * s.Bsize}
+	f := doctor.FileSystem{
+		Type: fileSystem(int64(s.Type)), Total: int64(s.Blocks) * s.Bsize,
+		Free: int64(s.Bavail) * s.Bsize,
+	}
 	if f.Type == "ramfs" { // it has no size
 		return doctor.FileSystem{Type: "tmpfs", Total: math.MaxInt64, Free: math.MaxInt64}
 	}

@@ -56,8 +56,10 @@ func TestEachExitCodeIsExplained(t *testing.T) {
 		require.True(t, ok, n)
 		require.Equal(t, "exit", m.Family)
 	}
-	for code, id := range map[string]string{"124": "exit-timeout", "125": "exit-launcher", "127": "exit-not-found",
-		"150": anySignal, "193": anyCode, "3": anyCode} {
+	for code, id := range map[string]string{
+		"124": "exit-timeout", "125": "exit-launcher", "127": "exit-not-found",
+		"150": anySignal, "193": anyCode, "3": anyCode,
+	} {
 		m, ok := ByCode(code)
 		require.True(t, ok)
 		require.Equal(t, id, m.ID)

@@ -168,8 +168,16 @@ func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		status, signal int
 		id             string
-	}{{137, 0, "exit-sigkill"}, {0, 7, "exit-sigbus"}, {135, 0, "exit-sigbus"}, {0, 9, ""}, {0, 15, ""}, {1, 0, ""},
-		{0, 0, ""}, {139, 9, ""}} {
+	}{
+		{137, 0, "exit-sigkill"},
+		{0, 7, "exit-sigbus"},
+		{135, 0, "exit-sigbus"},
+		{0, 9, ""},
+		{0, 15, ""},
+		{1, 0, ""},
+		{0, 0, ""},
+		{139, 9, ""},
+	} {
 		m, ok := End(c.status, c.signal)
 		assert.Equal(t, c.id != "", ok, c)
 		if ok {

@@ -161,12 +161,18 @@ var kinds = []kind{
 	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
 	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},
 	{name: "cobalt", title: "Cobalt", vars: []string{"COBALT_JOBID", "COBALT_NODEFILE"}, find: findCobalt},
-	{name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"},
-		find: findLoadLeveler},
-	{name: "mpi-operator", title: "MPI Operator",
-		vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator},
-	{name: "aws-batch", title: "AWS Batch", vars: []string{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"},
-		find: findBatch},
+	{
+		name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"},
+		find: findLoadLeveler,
+	},
+	{
+		name: "mpi-operator", title: "MPI Operator",
+		vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator,
+	},
+	{
+		name: "aws-batch", title: "AWS Batch", vars: []string{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"},
+		find: findBatch,
+	},
 	{name: "sagemaker", title: "SageMaker", vars: []string{"SM_HOSTS", "SM_CURRENT_HOST"}, find: findSageMaker},
 }
 

@@ -31,8 +31,10 @@ func findFlux(w World) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Found{Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"),
-		From: "flux getattr hostlist"}
+	f := &Found{
+		Job: "Flux instance " + r.get("FLUX_URI"), JobID: r.get("FLUX_URI"), Why: r.from("FLUX_URI"),
+		From: "flux getattr hostlist",
+	}
 	if id, err := r.flux("getattr", "jobid"); err == nil && id != "" { // the outermost instance has none
 		f.Job, f.JobID = "Flux job "+id, id
 	}

@@ -105,8 +105,10 @@ func (r reader) lsfStart(f *Found, launchNode bool) {
 				return Start{} // jsrun chooses the hosts itself
 			}
 			n := strconv.Itoa(len(wanted))
-			return Start{Once: []string{path, "-n", n, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b",
-				"none"}, ByFile: true}
+			return Start{Once: []string{
+				path, "-n", n, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b",
+				"none",
+			}, ByFile: true}
 		}
 		return
 	}

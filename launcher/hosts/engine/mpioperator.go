@@ -11,8 +11,10 @@ import (
 // these variables themselves.
 const operatorFile = "/etc/mpi/hostfile"
 
-var hostFiles = []string{"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE",
-	"I_MPI_HYDRA_HOST_FILE"}
+var hostFiles = []string{
+	"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE",
+	"I_MPI_HYDRA_HOST_FILE",
+}
 
 // findMPIOperator knows the launcher of an MPIJob: in Kubernetes, where its host file
 // is. KUBERNETES_* alone is what every pod has, and workers have no host file variable.

@@ -44,8 +44,10 @@ func (s *slurm) step() (number uint64, ok bool) {
 // what they found, and set SLURM_TASKS_PER_NODE and SLURM_NNODES anew, which srun sets
 // to the step's own.
 func (s *slurm) isForeign() bool {
-	for own, step := range map[string]string{"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE",
-		"SLURM_NNODES": "SLURM_STEP_NUM_NODES"} {
+	for own, step := range map[string]string{
+		"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE",
+		"SLURM_NNODES":         "SLURM_STEP_NUM_NODES",
+	} {
 		a, b := s.get(own), s.get(step)
 		if a != "" && b != "" && a != b {
 			return true
@@ -70,8 +72,10 @@ func (s *slurm) readStep() error {
 	if nodes, tasks, err = s.byComponent(nodes, tasks); err != nil {
 		return err
 	}
-	task := &Task{NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"),
-		Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true}
+	task := &Task{
+		NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"),
+		Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true,
+	}
 	task.Munge, task.MungeSocket = true, s.mungeSocket()
 	if err := s.place(task, tasks); err != nil {
 		return err

@@ -187,8 +187,10 @@ func TestSlurmStepOfComponents(t *testing.T) {
 
 // Nodes of clouds have addresses that their names do not lead to.
 func TestSlurmNodeAliases(t *testing.T) {
-	for aliases, want := range map[string]string{"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7",
-		"n2:10.0.0.8:ec2,n1:[fd00::1]:h": "fd00::1", "(null)": "n1"} {
+	for aliases, want := range map[string]string{
+		"n1:10.0.0.7:ec1,n2:10.0.0.8:ec2": "10.0.0.7",
+		"n2:10.0.0.8:ec2,n1:[fd00::1]:h":  "fd00::1", "(null)": "n1",
+	} {
 		f, err := Find(world(t, version+"step-n2-1", "SLURM_NODE_ALIASES="+aliases), "")
 		require.NoError(t, err)
 		require.Equal(t, want, f.Task.Addr)
@@ -197,8 +199,10 @@ func TestSlurmNodeAliases(t *testing.T) {
 
 // A file deals tasks to nodes in any order: task 0 is where its first line says.
 func TestSlurmArbitraryDistribution(t *testing.T) {
-	for content, want := range map[string]string{"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "",
-		"n[\n": ""} {
+	for content, want := range map[string]string{
+		"n3\nn1\nn3\n": "n3", "# first\n n2*2,n1\n": "n2", "n9\n": "", "": "",
+		"n[\n": "",
+	} {
 		w := world(t, version+"step-uneven-4", "SLURM_DISTRIBUTION=arbitrary", "SLURM_HOSTFILE=f")
 		w.ReadFile = func(string) ([]byte, error) { return []byte(content), nil }
 		f, err := Find(w, "")
@@ -219,14 +223,30 @@ func TestSlurmStartsOnSomeNodes(t *testing.T) {
 		words   string
 	}{
 		{"salloc-n3x2", nil, []int{2, 0}, "--nodes=2 --ntasks=2 --nodelist=n[1,3]"},
-		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=a100:2"}, []int{0},
-			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:a100:6"},
-		{"salloc-uneven", []string{"SLURM_GPUS_PER_TASK=1"}, []int{0, 1},
-			"--nodes=2 --ntasks=2 --nodelist=n[1-2] --gres=gpu:1"},
-		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu=1,gres/gpu:h100=1"}, []int{0},
-			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:h100:3"},
-		{"salloc-uneven", []string{"SLURM_TRES_PER_TASK=cpu:1,gres/gpu:2"}, []int{1},
-			"--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2"},
+		{
+			"salloc-uneven",
+			[]string{"SLURM_GPUS_PER_TASK=a100:2"},
+			[]int{0},
+			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:a100:6",
+		},
+		{
+			"salloc-uneven",
+			[]string{"SLURM_GPUS_PER_TASK=1"},
+			[]int{0, 1},
+			"--nodes=2 --ntasks=2 --nodelist=n[1-2] --gres=gpu:1",
+		},
+		{
+			"salloc-uneven",
+			[]string{"SLURM_TRES_PER_TASK=cpu=1,gres/gpu:h100=1"},
+			[]int{0},
+			"--nodes=1 --ntasks=1 --nodelist=n1 --gres=gpu:h100:3",
+		},
+		{
+			"salloc-uneven",
+			[]string{"SLURM_TRES_PER_TASK=cpu:1,gres/gpu:2"},
+			[]int{1},
+			"--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2",
+		},
 		{"salloc-gpus", nil, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:1"},
 		{"salloc-gpus", []string{"SLURM_GPUS_ON_NODE=2"}, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2 --gres=gpu:2"},
 		{"salloc-gpus", []string{"SLURM_GPUS_PER_NODE=2"}, []int{1}, "--nodes=1 --ntasks=1 --nodelist=n2"},
@@ -247,8 +267,10 @@ func TestSlurmStartsOnSomeNodes(t *testing.T) {
 
 // Where numbers of GPUs are not known the user learns of it.
 func TestSlurmNotesGPUs(t *testing.T) {
-	for file, want := range map[string]int{"salloc-gpus": 1, "salloc-gpus-per-task": 0, "salloc-gpus-per-node": 0,
-		"sbatch-gpus": 0, "salloc-n3x2": 0} {
+	for file, want := range map[string]int{
+		"salloc-gpus": 1, "salloc-gpus-per-task": 0, "salloc-gpus-per-node": 0,
+		"sbatch-gpus": 0, "salloc-n3x2": 0,
+	} {
 		f, err := Find(world(t, version+file), "")
 		require.NoError(t, err)
 		require.Len(t, f.Notes, want, file)
@@ -284,13 +306,19 @@ func TestSlurmBrokenValues(t *testing.T) {
 	for _, c := range []struct{ file, change, want string }{
 		{"salloc-n3x2", "SLURM_JOB_ID=x", "SLURM_JOB_ID=x: not the number of a job"},
 		{"salloc-n3x2", "SLURM_JOB_NODELIST=n[1-", `SLURM_JOB_NODELIST=n[1-: "n[1-": a bracket is not closed`},
-		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x9",
-			`SLURM_TASKS_PER_NODE=2(x9: "2(x9" is no number with how often it comes, as in 2(x3)`},
-		{"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)",
-			"SLURM_TASKS_PER_NODE=2(x2): these are numbers of 2 nodes, and the list of nodes has 3"},
+		{
+			"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x9",
+			`SLURM_TASKS_PER_NODE=2(x9: "2(x9" is no number with how often it comes, as in 2(x3)`,
+		},
+		{
+			"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)",
+			"SLURM_TASKS_PER_NODE=2(x2): these are numbers of 2 nodes, and the list of nodes has 3",
+		},
 		{"salloc-n3x2", "SLURM_NTASKS=-1", `SLURM_NTASKS=-1: "-1" is no number from 0 to 1048576`},
-		{"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a",
-			`SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`},
+		{
+			"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a",
+			`SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`,
+		},
 		{"step-n2-1", "SLURM_NODEID=2", "SLURM_NODEID=2: there are 2 nodes in the step, numbered from 0"},
 		{"step-n2-1", "SLURM_PROCID=", "SLURM_PROCID is not set, and SLURM_STEP_ID is"},
 		{"step-n2-1", "SLURM_LOCALID=1", "SLURM_LOCALID=1: there are 1 tasks of the step on this node, numbered from 0"},
@@ -345,8 +373,10 @@ func TestExpandCounts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, list)
 	}
-	for _, list := range []string{"", ",", "2(x0)", "2(x3)4", "2x3", "(x3)", "2(x)", "1(x65537)", "1(x65536),1", "+1",
-		"99999999999", "1048577"} {
+	for _, list := range []string{
+		"", ",", "2(x0)", "2(x3)4", "2x3", "(x3)", "2(x)", "1(x65537)", "1(x65536),1", "+1",
+		"99999999999", "1048577",
+	} {
 		_, err := expandCounts(list)
 		require.Error(t, err, "%q", list)
 	}

@@ -43,8 +43,10 @@ func growIn(name string) *wire.Grow {
 // Input for a rank that reads none, or that was not said to have read what came before, is the end of the connection.
 func TestInputThatNobodyReads(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
-	for want, rank := range map[string]int{"input for rank 1, which reads none of it here": 1,
-		"more input for rank 0 than": 0} {
+	for want, rank := range map[string]int{
+		"input for rank 1, which reads none of it here": 1,
+		"more input for rank 0 than":                    0,
+	} {
 		h := attack(t, v)
 		h.send(hello(v))
 		s := startOf(v)

@@ -44,8 +44,10 @@ func (j *running) newDisplay() *display {
 	cfg := wish.Console
 	host, _ := os.Hostname() // "" is seen in labels, no more
 	for _, row := range j.start.Ranks {
-		cfg.Ranks = append(cfg.Ranks, output.RankInfo{Rank: row.Rank, LocalRank: row.LocalRank, Host: host,
-			Role: wish.Role, Tee: wish.Tee})
+		cfg.Ranks = append(cfg.Ranks, output.RankInfo{
+			Rank: row.Rank, LocalRank: row.LocalRank, Host: host,
+			Role: wish.Role, Tee: wish.Tee,
+		})
 	}
 	cfg.Consumed = func(_, stream, n int) { j.credit.add(stream, n) }
 	cfg.Failed = func(stream int, err error) {

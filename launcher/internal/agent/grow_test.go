@@ -17,8 +17,10 @@ import (
 
 // grownBy is what a head sends for wish, call 1 of a rank here.
 func grownBy() *wire.Grow {
-	return &wire.Grow{Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
-		Ranks: []wire.Row{{Rank: 4}, {Rank: 5}}}
+	return &wire.Grow{
+		Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
+		Ranks: []wire.Row{{Rank: 4}, {Rank: 5}},
+	}
 }
 
 // A node that joined starts what a rank of its own has asked for, once.
@@ -36,8 +38,10 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 		"what nobody asked":    {func(g *wire.Grow) { g.Call = 2 }, false},
 	} {
 		j := &running{agent: ownAgent(t.TempDir())}
-		j.spawns.pending = map[int]spawn{1: {wish: world.Spawn{Apps: []world.SpawnApp{{Program: "child",
-			Args: []string{"x"}, NumRanks: 2}}}}}
+		j.spawns.pending = map[int]spawn{1: {wish: world.Spawn{Apps: []world.SpawnApp{{
+			Program: "child",
+			Args:    []string{"x"}, NumRanks: 2,
+		}}}}}
 		g := grownBy()
 		g.Programs[0].Start, g.Programs[0].Interpreter, g.Programs[0].Dir = 1, "evil", "/evil"
 		c.change(g)
@@ -88,8 +92,10 @@ func TestHostFileOfARank(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	for _, sub := range []string{"", "sub"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, sub, "hosts"), []byte("from "+sub), 0o600))
-		wish := world.Spawn{By: world.Proc{World: "w"},
-			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}}}
+		wish := world.Spawn{
+			By:   world.Proc{World: "w"},
+			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}},
+		}
 		j := &running{mpi: &mpi{byName: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
 		j.enrol([]wire.Row{{Rank: 7}}, []wire.App{{Dir: dir}})
 		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
@@ -103,8 +109,10 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "child"), []byte("#!/bin/sh\n"), 0o700))
 	j := &running{agent: ownAgent(t.TempDir())}
-	wish := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Args: []string{"x"}, NumRanks: 2, Path: dir,
-		Env: []string{"A=b", "RANK=9"}}}}
+	wish := world.Spawn{Apps: []world.SpawnApp{{
+		Program: "child", Args: []string{"x"}, NumRanks: 2, Path: dir,
+		Env: []string{"A=b", "RANK=9"},
+	}}}
 	j.spawns.pending = map[int]spawn{1: {wish: wish}}
 	g := grownBy()
 	g.Programs[0].Path = "/evil"
@@ -118,8 +126,10 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 // Other nodes may ask for what ranks here commit before these are started.
 func TestAskedBeforeTheStart(t *testing.T) {
 	head, side := transport.Local()
-	j := &running{agent: &Agent{link: side},
-		start: wire.Start{MPI: wire.MPI{Offered: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}}}
+	j := &running{
+		agent: &Agent{link: side},
+		start: wire.Start{MPI: wire.MPI{Offered: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}},
+	}
 	j.plane = j.newPlane(0)
 	j.mpi = j.newMPI()
 	j.agent.job = j

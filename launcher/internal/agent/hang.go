@@ -123,8 +123,10 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 	places := make(chan struct{}, atOnce)
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
-		list[i] = &look{HungRank: wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU,
-			Keys: keys[a.Rank], MPI: waits[a.Rank]}}
+		list[i] = &look{HungRank: wire.HungRank{
+			Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU,
+			Keys: keys[a.Rank], MPI: waits[a.Rank],
+		}}
 		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
 			places <- struct{}{}
 			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })

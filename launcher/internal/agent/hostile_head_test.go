@@ -296,8 +296,10 @@ func odd(v victim) (list []wire.Message) {
 			s.MPI = wire.MPI{Offered: true, Node: -1, NumRanks: -1, Worlds: []world.World{{}, {}}}
 		},
 		func(s *wire.Start) {
-			s.MPI = wire.MPI{Offered: true, PMIPort: true,
-				Worlds: []world.World{{Ranks: []world.Rank{{Host: 5, Node: 9, App: 3}}}}}
+			s.MPI = wire.MPI{
+				Offered: true, PMIPort: true,
+				Worlds: []world.World{{Ranks: []world.Rank{{Host: 5, Node: 9, App: 3}}}},
+			}
 		},
 	} {
 		s := startOf(v)

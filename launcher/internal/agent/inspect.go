@@ -21,8 +21,10 @@ const inspectLimit = 3 * time.Second
 // inspect is what package doctor judges, as JSON; nil if it is too much.
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) []byte {
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
-	cfg := inspect.Config{Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ,
-		Limit: inspectLimit}
+	cfg := inspect.Config{
+		Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ,
+		Limit: inspectLimit,
+	}
 	cfg.Python = interpreter(c, environ)
 	if len(programs) > 0 {
 		cfg.Program, _ = filepath.Abs(programs[0].Path)

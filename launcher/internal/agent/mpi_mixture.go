@@ -40,11 +40,13 @@ func (m *mpi) tellMixture() {
 				!slices.Contains(back.For, one) {
 				continue
 			}
-			m.tell(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(),
+			m.tell(&wire.MPIEvent{
+				Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(),
 				Text: fmt.Sprintf(
 					"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an "+
 						"MPI_COMM_WORLD; --world app gives each program a world of its own",
-					one, a.Protocol, other, b.Protocol)})
+					one, a.Protocol, other, b.Protocol),
+			})
 			return
 		}
 	}

@@ -13,8 +13,10 @@ import (
 // realMPI are the servers of packages pmi and pmix.
 var realMPI = mpiMakers{
 	pmi: func(m *mpi) pmiServer {
-		return pmi.New(pmi.Config{Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
-			Claim: m.claim, TopologyFile: m.topologyFile})
+		return pmi.New(pmi.Config{
+			Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
+			Claim: m.claim, TopologyFile: m.topologyFile,
+		})
 	},
 	pmix: func(m *mpi) pmixServer {
 		return pmix.New(pmix.Config{

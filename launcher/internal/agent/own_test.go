@@ -17,14 +17,18 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
-		Accepts: plan.Accepts, Tells: plan.Sets}
+	own := &Own{
+		Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
+		Accepts: plan.Accepts, Tells: plan.Sets,
+	}
 	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7",
 		"PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
-	a.programs = []program.Resolved{{Path: "/usr/bin/python3",
-		Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3}}
+	a.programs = []program.Resolved{{
+		Path: "/usr/bin/python3",
+		Argv: []string{"python3", "-u", "train.py", "--lr", "${local_rank}"}, ScriptArg: 3,
+	}}
 	return a
 }
 
@@ -105,8 +109,10 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	a := ownAgent(temp)
 	hello := wire.Hello{
 		Dir: "/evil", Environ: []string{"PATH=/evil"}, Ranks: 100, Device: "evil",
-		Programs: []wire.Program{{Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil",
-			ScanStore: true}},
+		Programs: []wire.Program{{
+			Name: "/bin/sh", Args: []string{"-c", "evil"}, Interpreter: "/evil", Dir: "/evil",
+			ScanStore: true,
+		}},
 	}
 	a.cfg.Own.replace(&hello)
 	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
@@ -114,15 +120,19 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 		"what the head need not know stays here")
 
 	s := ordinary()
-	evil := []string{"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil",
+	evil := []string{
+		"LD_PRELOAD=evil.so", "PATH=/evil", "GORUN_PYTHON=/evil", "GORUN_SSH=/evil", "PMIX_PREFIX=/evil",
 		"PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil", "PWD=/evil", "TORCHELASTIC_ERROR_FILE=/evil",
-		"GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil"}
+		"GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil",
+	}
 	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
 	require.NoError(t, a.keepOwn(&s))
 	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
-	assert.Equal(t, []string{"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv",
-		"WORLD_SIZE=4"}, s.Common)
+	assert.Equal(t, []string{
+		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv",
+		"WORLD_SIZE=4",
+	}, s.Common)
 	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
 }
 
@@ -138,8 +148,10 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	}()
 	go func() {
 		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh"}}})
-		_ = head.Send(&wire.Start{Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}},
-			Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}}})
+		_ = head.Send(&wire.Start{
+			Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}},
+			Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}},
+		})
 	}()
 	for {
 		frame, err := head.Read()
@@ -208,9 +220,11 @@ func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
 // A process that is one rank runs no other rank.
 func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 	temp := t.TempDir()
-	for name, want := range map[string]wire.Seat{"": {Rank: 2},
+	for name, want := range map[string]wire.Seat{
+		"": {Rank: 2},
 		"the head wants rank 2 here, this process is rank 3": {Rank: 3},
-		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1}} {
+		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1},
+	} {
 		a := ownAgent(temp)
 		a.cfg.Own.Ranks, a.cfg.Own.Seat = 1, &want
 		s := ordinary()

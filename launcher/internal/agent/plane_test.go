@@ -33,8 +33,10 @@ func TestPlane(t *testing.T) {
 		Kind: exchange.Ask, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{[]byte("?")},
 	}}, sent)
 	for attempt, text := range []string{"of the first", "of the second", "of this"} {
-		m := wire.Exchange{Attempt: attempt, Message: exchange.Message{Kind: exchange.Answer, Number: 1,
-			Blobs: [][]byte{[]byte(text)}}}
+		m := wire.Exchange{Attempt: attempt, Message: exchange.Message{
+			Kind: exchange.Answer, Number: 1,
+			Blobs: [][]byte{[]byte(text)},
+		}}
 		require.NoError(t, j.agent.exchange(m))
 	}
 	assert.Equal(t, "of this", <-answers)

@@ -17,8 +17,10 @@ import (
 // its head hears. Ranks that it gets are real ones.
 func growable(t *testing.T) (*running, <-chan wire.Frame) {
 	head, side := transport.Local()
-	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"},
-		Apps: []world.App{{NumRanks: 2}}}
+	w := world.World{
+		Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"},
+		Apps: []world.App{{NumRanks: 2}},
+	}
 	j := &running{
 		agent: &Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, began: process.Now(), guard: newGuard(),
 		spawned: make(chan struct{}),
@@ -57,9 +59,11 @@ func growable(t *testing.T) (*running, <-chan wire.Frame) {
 
 // growBy is a world of ranks that run a program.
 func growBy(number int, program string, ranks ...int) wire.Grow {
-	g := wire.Grow{Number: number,
+	g := wire.Grow{
+		Number:   number,
 		World:    world.World{Name: "more", Hosts: []string{"h"}, Apps: []world.App{{NumRanks: len(ranks)}}},
-		Programs: []wire.Program{{Name: program, Dir: "/"}}}
+		Programs: []wire.Program{{Name: program, Dir: "/"}},
+	}
 	for i, rank := range ranks {
 		g.Ranks = append(g.Ranks, wire.Row{Rank: rank, LocalRank: i})
 		g.World.Ranks = append(g.World.Ranks, world.Rank{Job: rank})

@@ -67,8 +67,10 @@ func (s *sink) Closed(id, stream int) {
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.rank(id)
-	e := wire.RankExit{Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core,
-		At: at, AskedAt: s.signals.askedAt()}
+	e := wire.RankExit{
+		Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core,
+		At: at, AskedAt: s.signals.askedAt(),
+	}
 	if scope := r.expired.Load(); scope != nil {
 		e.Timer = *scope
 		if e.Code == 0 && e.Signal == 0 { // it took the signal well, and yet it did not do in time what it set out to

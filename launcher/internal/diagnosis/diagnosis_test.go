@@ -466,6 +466,8 @@ main()
 	require.WithinDuration(t, time.Now(), at, 10*time.Minute)
 	summary, ok := PythonTraceback(stack)
 	require.True(t, ok)
-	require.Equal(t, []string{`  File "` + script + `", line 6, in main`, `    raise ValueError("bad \x1b[31m value")`,
-		msg}, summary)
+	require.Equal(t, []string{
+		`  File "` + script + `", line 6, in main`, `    raise ValueError("bad \x1b[31m value")`,
+		msg,
+	}, summary)
 }

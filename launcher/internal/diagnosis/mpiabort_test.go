@@ -9,10 +9,14 @@ import (
 
 func TestWithoutAbortHelp(t *testing.T) {
 	rule := strings.Repeat("-", 74)
-	help := []string{rule, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD", "with errorcode 3.", "",
-		"exactly when Open MPI kills them.", rule}
-	sorry := []string{rule, "Sorry!  You were supposed to get help about:", "    mpi-abort", "from the file:",
-		"But I couldn't find that topic in the file.  Sorry!", rule}
+	help := []string{
+		rule, "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD", "with errorcode 3.", "",
+		"exactly when Open MPI kills them.", rule,
+	}
+	sorry := []string{
+		rule, "Sorry!  You were supposed to get help about:", "    mpi-abort", "from the file:",
+		"But I couldn't find that topic in the file.  Sorry!", rule,
+	}
 	other := []string{rule, "Sorry!  You were supposed to get help about:", "    no-btl", rule}
 	join := func(lists ...[]string) (all []string) {
 		for _, l := range lists {

@@ -67,8 +67,10 @@ func TestRead(t *testing.T) {
 			"etc/nccl.conf NCCL_DEBUG=WARN|\nhome/u/.nccl.conf NCCL_ALGO=Ring|\n.dockerenv x\nsys/class/infiniband/mlx5_0/x y",
 			quiet{shm: 5},
 			Wish{Getenv: environ("HOME=/home/u")},
-			nccl.Host{Conf: []nccl.ConfFile{{Path: "/home/u/.nccl.conf", Text: "NCCL_ALGO=Ring\n"},
-				{Path: "/etc/nccl.conf", Text: "NCCL_DEBUG=WARN\n"}}, Shm: -1, Memlock: -1},
+			nccl.Host{Conf: []nccl.ConfFile{
+				{Path: "/home/u/.nccl.conf", Text: "NCCL_ALGO=Ring\n"},
+				{Path: "/etc/nccl.conf", Text: "NCCL_DEBUG=WARN\n"},
+			}, Shm: -1, Memlock: -1},
 		},
 		"a file that the user names counts in place of his own": {
 			"srv/my.conf A=1\nhome/u/.nccl.conf NCCL_ALGO=Ring|",
@@ -88,8 +90,10 @@ func TestRead(t *testing.T) {
 				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
 			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
 			Wish{Getenv: environ(), PythonPrefix: "/v"},
-			nccl.Host{GPUs: true, Library: "2.25.1", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
-				Memlock: 64 << 10, EndlessStack: true},
+			nccl.Host{
+				GPUs: true, Library: "2.25.1", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
+				Memlock: 64 << 10, EndlessStack: true,
+			},
 		},
 		"a library of the system, whose link has the version": {
 			"dev/nvidiactl x\nusr/lib/x86_64-linux-gnu/libnccl.so.2 -> libnccl.so.2.18.3\n" +
@@ -104,16 +108,20 @@ func TestRead(t *testing.T) {
 				"sys/class/dmi/id/chassis_asset_tag 7783-7084-3265-9085-8269-3286-77|",
 			quiet{shm: -1, memlock: -1},
 			Wish{Getenv: environ("KUBERNETES_SERVICE_HOST=10.0.0.1")},
-			nccl.Host{GPUs: true, Container: "Kubernetes", Cloud: "Azure", NoVerbs: true,
-				NoVerbsWhy: "there is no /dev/infiniband/uverbs0", Shm: -1, Memlock: -1},
+			nccl.Host{
+				GPUs: true, Container: "Kubernetes", Cloud: "Azure", NoVerbs: true,
+				NoVerbsWhy: "there is no /dev/infiniband/uverbs0", Shm: -1, Memlock: -1,
+			},
 		},
 		"and with files that nobody may open": {
 			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\nsys/class/infiniband_verbs/abi_version 6\n" +
 				"sys/class/infiniband_verbs/uverbs0/ibdev mlx5_0",
 			quiet{verbs: forbidden, shm: -1, memlock: -1},
 			Wish{Getenv: environ()},
-			nccl.Host{GPUs: true, NoVerbs: true, NoVerbsWhy: "/dev/infiniband/uverbs0: operation not permitted", Shm: -1,
-				Memlock: -1},
+			nccl.Host{
+				GPUs: true, NoVerbs: true, NoVerbsWhy: "/dev/infiniband/uverbs0: operation not permitted", Shm: -1,
+				Memlock: -1,
+			},
 		},
 		"AMD's": {
 			"dev/kfd x\netc/nccl.conf NCCL_DEBUG=WARN|\netc/rccl.conf NCCL_DEBUG=INFO|\nopt/rocm/.info/version 6.4.1-83|\n" +
@@ -123,8 +131,10 @@ func TestRead(t *testing.T) {
 				"sys/class/kfd/kfd/topology/nodes/3/properties gfx_target_version 110000|",
 			quiet{shm: -1, memlock: -1},
 			Wish{Getenv: environ()},
-			nccl.Host{GPUs: true, Conf: []nccl.ConfFile{{Path: "/etc/rccl.conf", Text: "NCCL_DEBUG=INFO\n"}},
-				ROCm: "6.4.1-83", GFX: []string{"gfx90a", "gfx1100"}, Shm: -1, Memlock: -1},
+			nccl.Host{
+				GPUs: true, Conf: []nccl.ConfFile{{Path: "/etc/rccl.conf", Text: "NCCL_DEBUG=INFO\n"}},
+				ROCm: "6.4.1-83", GFX: []string{"gfx90a", "gfx1100"}, Shm: -1, Memlock: -1,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,8 +37,13 @@ var (
 var levels = []struct {
 	word  []byte
 	level Level
-}{{[]byte("INFO "), Info}, {[]byte("WARN "), Warn}, {[]byte("TRACE "), Other}, {[]byte("CALL "), Other},
-	{[]byte("ABORT "), Other}}
+}{
+	{[]byte("INFO "), Info},
+	{[]byte("WARN "), Warn},
+	{[]byte("TRACE "), Other},
+	{[]byte("CALL "), Other},
+	{[]byte("ABORT "), Other},
+}
 
 // Parse reads a line without its end; false says that it is not NCCL's.
 func Parse(line []byte) (Line, bool) {

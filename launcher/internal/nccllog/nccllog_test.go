@@ -27,20 +27,28 @@ func TestParse(t *testing.T) {
 		want       Line
 	}{
 		// As NCCL 2.30.7 itself prints them, by each setting of timestamps.
-		{"info", "vm:5075:5076 [0] NCCL INFO Using network Socket",
-			Line{Info, "vm", 5075, 5076, 0, "", "Using network Socket"}},
-		{"info with time", "[2026-11-22 17:02:04] vm:5128:5128 [3] NCCL INFO Using network Socket\r",
-			Line{Info, "vm", 5128, 5128, 3, "", "Using network Socket"}},
-		{"info with fraction", "1795366924 571 vm:5170:5170 [0] NCCL INFO Using network Socket",
-			Line{Info, "vm", 5170, 5170, 0, "", "Using network Socket"}},
+		{
+			"info", "vm:5075:5076 [0] NCCL INFO Using network Socket",
+			Line{Info, "vm", 5075, 5076, 0, "", "Using network Socket"},
+		},
+		{
+			"info with time", "[2026-11-22 17:02:04] vm:5128:5128 [3] NCCL INFO Using network Socket\r",
+			Line{Info, "vm", 5128, 5128, 3, "", "Using network Socket"},
+		},
+		{
+			"info with fraction", "1795366924 571 vm:5170:5170 [0] NCCL INFO Using network Socket",
+			Line{Info, "vm", 5170, 5170, 0, "", "Using network Socket"},
+		},
 		{
 			"warn", "[2026-11-22 17:02:03] vm:5033:5033 [0] misc/socket.cc:586 (ncclSocketInit) NCCL WARN Call to bind failed",
 			Line{Warn, "vm", 5033, 5033, 0, "misc/socket.cc:586 (ncclSocketInit)", "Call to bind failed"},
 		},
 		{"warn of older versions", "vm:1:2 [-1] init.cc:57 NCCL WARN x", Line{Warn, "vm", 1, 2, -1, "init.cc:57", "x"}},
 		{"version", "NCCL version 2.30.7+cuda13.3", Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
-		{"version with time", "[2026-11-22 17:02:04] NCCL version 2.30.7+cuda13.3",
-			Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
+		{
+			"version with time", "[2026-11-22 17:02:04] NCCL version 2.30.7+cuda13.3",
+			Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"},
+		},
 		{"RCCL", "RCCL version : 2.22.3-HEAD:9ac1fbd", Line{Version, "", 0, 0, -1, "", "RCCL version : 2.22.3-HEAD:9ac1fbd"}},
 		{"trace", "vm:1:2 [0] 12.5 init.cc:1 NCCL TRACE x", Line{Other, "vm", 1, 2, 0, "12.5 init.cc:1", "x"}},
 	} {
@@ -63,11 +71,15 @@ func TestParse(t *testing.T) {
 
 func TestNormal(t *testing.T) {
 	same := [][2]string{
-		{"socketProgress: Connection closed by remote peer n2<40123>",
-			"socketProgress: Connection closed by remote peer n2<51000>"},
+		{
+			"socketProgress: Connection closed by remote peer n2<40123>",
+			"socketProgress: Connection closed by remote peer n2<51000>",
+		},
 		{"[Rank 3] comm 0x55d0aa0 failed", "[Rank 5] comm 0x7f00aa failed"},
-		{"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000",
-			"Duplicate GPU detected : rank 3 and rank 2 both on CUDA device 1b000"},
+		{
+			"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000",
+			"Duplicate GPU detected : rank 3 and rank 2 both on CUDA device 1b000",
+		},
 		{"localRank=3 busId 12", "localRank=4 busId 13"},
 	}
 	for _, pair := range same {

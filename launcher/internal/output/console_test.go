@@ -85,15 +85,20 @@ func TestPipe(t *testing.T) {
 		steps []step
 		last  string
 	}{
-		{"one rank passes as it prints", 1, LabelAuto, []step{out(0, ""), out(0, "ab"), sees("ab"), out(0, "c\nd"),
-			sees("c\nd")}, ""},
+		{"one rank passes as it prints", 1, LabelAuto, []step{
+			out(0, ""), out(0, "ab"), sees("ab"), out(0, "c\nd"),
+			sees("c\nd"),
+		}, ""},
 		{"a line waits for its end", 2, LabelAuto, []step{out(0, "ab"), sees(""), out(0, "c\nd"), sees("abc\n")}, "d"},
 		{"time shows nothing in a pipe", 2, LabelAuto, []step{out(0, "(Pdb) "), wait(time.Minute), sees("")}, "(Pdb) "},
 		{"lines of ranks stay whole", 3, LabelAuto, []step{
 			out(0, "a"), out(1, "b"), out(2, "c\n"), sees("c\n"), out(1, "b\n"), sees("bb\n"), out(0, "a\nA"), sees("aa\n"),
 		}, "A"},
-		{"the final partial line has no newline of ours", 2, LabelAuto,
-			[]step{out(0, "last"), end(0, Stdout), sees("last")}, ""},
+		{
+			"the final partial line has no newline of ours", 2, LabelAuto,
+			[]step{out(0, "last"), end(0, Stdout), sees("last")},
+			"",
+		},
 		{"unless another line follows", 2, LabelAuto, []step{
 			out(0, "last"), end(0, Stdout), out(1, "more\n"), sees("last\nmore\n"),
 		}, ""},
@@ -110,8 +115,11 @@ func TestPipe(t *testing.T) {
 			out(1, "a\nb\nc"), sees("[1] a\n[1] b\n"), out(0, "\n"), sees("[0] \n"), out(1, "d\n"), sees("[1] cd\n"),
 		}, ""},
 		{"one rank with labels", 1, LabelAlways, []step{out(0, "a\nb"), sees("[0] a\n")}, "[0] b\n"},
-		{"a labelled final line ends with a newline", 2, LabelAlways, []step{out(1, "x"), end(1, Stdout), sees("[1] x\n")},
-			""},
+		{
+			"a labelled final line ends with a newline", 2, LabelAlways,
+			[]step{out(1, "x"), end(1, Stdout), sees("[1] x\n")},
+			"",
+		},
 		{"an endless line is passed on, unchanged while alone", 2, LabelAuto, []step{
 			out(0, long), sees(long), out(0, "yy"), sees("yy"), out(0, "z\n"), sees("z\n"), out(0, "w"), sees(""),
 		}, "w"},

@@ -249,8 +249,10 @@ func (idle) Write([]byte) (int, error) { return 0, nil }
 func TestShortWrites(t *testing.T) {
 	var slow sparing
 	var failed failures
-	c := NewConsole(Config{Stdout: Destination{W: &slow}, Stderr: Destination{W: idle{}}, Ranks: ranks(2),
-		Failed: failed.failed})
+	c := NewConsole(Config{
+		Stdout: Destination{W: &slow}, Stderr: Destination{W: idle{}}, Ranks: ranks(2),
+		Failed: failed.failed,
+	})
 	c.Write(0, Stdout, []byte("a longer line\n"))
 	c.Write(0, Stderr, []byte("lost\n"))
 	require.NoError(t, c.Close(t.Context()))

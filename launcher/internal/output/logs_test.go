@@ -125,8 +125,10 @@ func TestAttemptsShareTheRunDirectory(t *testing.T) {
 	second, err := OpenLogs(plan)
 	require.NoError(t, err)
 	require.NoError(t, second.Close(t.Context()))
-	assert.Equal(t, []string{"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/",
-		"attempt_1/0/stdout.log"},
+	assert.Equal(t, []string{
+		"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/",
+		"attempt_1/0/stdout.log",
+	},
 		tree(t, first.RunDir()))
 	_, err = OpenLogs(plan)
 	assert.ErrorContains(t, err, "attempt_1: file exists", "an attempt's files are never overwritten")
@@ -181,10 +183,14 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 			": not a directory; --log-dir takes a directory that can be written to"},
 		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file +
 			": not a directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{Dir: "/proc/no/such"},
-			"make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{TempDir: "/proc", Tee: StreamMap{1}},
-			"no such file or directory; --log-dir takes a directory that can be written to"},
+		{
+			LogPlan{Dir: "/proc/no/such"},
+			"make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to",
+		},
+		{
+			LogPlan{TempDir: "/proc", Tee: StreamMap{1}},
+			"no such file or directory; --log-dir takes a directory that can be written to",
+		},
 		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file +
 			"/rank.0: not a directory"},
 	} {

@@ -56,8 +56,10 @@ func TestLinesWithTheirTime(t *testing.T) {
 // Ranks that the job got while it ran are shown as those before.
 func TestRanksMore(t *testing.T) {
 	var out bytes.Buffer
-	c := NewConsole(Config{Stdout: Destination{W: &out}, Stderr: Destination{W: &out}, Ranks: []RankInfo{{Rank: 0}},
-		Label: LabelAlways})
+	c := NewConsole(Config{
+		Stdout: Destination{W: &out}, Stderr: Destination{W: &out}, Ranks: []RankInfo{{Rank: 0}},
+		Label: LabelAlways,
+	})
 	c.Write(0, Stdout, []byte("a\n"))
 	c.Write(1, Stdout, []byte("of nobody\n"))
 	c.Add([]RankInfo{{Rank: 1}, {Rank: 2}})
@@ -67,8 +69,10 @@ func TestRanksMore(t *testing.T) {
 }
 
 func TestPatternsThatTellNodesApart(t *testing.T) {
-	for pattern, want := range map[string]bool{"": false, "out": false, "out.%g.%s.%t": false, "%%r": false,
-		"out.%r": true, "%R": true, "%h/out": true, "out.%p": true} {
+	for pattern, want := range map[string]bool{
+		"": false, "out": false, "out.%g.%s.%t": false, "%%r": false,
+		"out.%r": true, "%R": true, "%h/out": true, "out.%p": true,
+	} {
 		p, err := ParsePattern(pattern)
 		require.NoError(t, err)
 		assert.Equal(t, want, p.TellsNodes(), pattern)

@@ -62,8 +62,10 @@ func TestXMLOfEndlessLines(t *testing.T) {
 
 // What ranks write to stderr keeps its label on stdout; gorun's own lines stay on stderr.
 func TestMerge(t *testing.T) {
-	c, stdout, stderr := newMerged(Config{Merge: true, Label: LabelAlways, Style: PatternTag,
-		Pattern: mustPattern("%r<%s>:")})
+	c, stdout, stderr := newMerged(Config{
+		Merge: true, Label: LabelAlways, Style: PatternTag,
+		Pattern: mustPattern("%r<%s>:"),
+	})
 	c.Write(0, Stderr, []byte("oops\npart"))
 	c.Write(1, Stdout, []byte("out\n"))
 	c.EndStderr()

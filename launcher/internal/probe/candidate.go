@@ -91,8 +91,10 @@ var (
 		"kube-",
 		"nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid", "antrea",
 	}
-	tunnelNames = []string{"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip",
-		"ppp", "nordlynx", "utun", "netbird", "nebula", "vpn"}
+	tunnelNames = []string{
+		"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip",
+		"ppp", "nordlynx", "utun", "netbird", "nebula", "vpn",
+	}
 )
 
 // facts are what the kernel tells of an interface.

@@ -44,8 +44,10 @@ func TestHardwareBelow(t *testing.T) {
 		link("vnet0/type"):         {Data: []byte("1\n")},
 		link("loop0/lower_loop0"):  {},
 	}
-	for name, want := range map[string]bool{"eth0": true, "bond0": true, "vlan7": true, "virbr0": false, "loop0": false,
-		"gone": false} {
+	for name, want := range map[string]bool{
+		"eth0": true, "bond0": true, "vlan7": true, "virbr0": false, "loop0": false,
+		"gone": false,
+	} {
 		require.Equal(t, want, hardware(root, link(name), maxLayers), name)
 	}
 	require.Equal(t, 1, number(root, link("vnet0/type")))
@@ -56,8 +58,10 @@ func TestCandidatesOfThisHost(t *testing.T) {
 	all, err := Candidates(os.DirFS("/"))
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
-	require.Contains(t, all, Candidate{Addr: netip.MustParseAddr("127.0.0.1"), Bits: 8, Interface: "lo", Kind: Loopback,
-		MTU: 65536})
+	require.Contains(t, all, Candidate{
+		Addr: netip.MustParseAddr("127.0.0.1"), Bits: 8, Interface: "lo", Kind: Loopback,
+		MTU: 65536,
+	})
 	for _, c := range all {
 		require.True(t, c.Addr.IsValid())
 		require.Empty(t, c.Addr.Zone())
@@ -94,8 +98,10 @@ func TestName(t *testing.T) {
 		{name: "node0", addrs: []string{"127.0.1.1", "10.0.0.1"}, named: []string{"10.0.0.1 (eth0)"}},
 		{name: "localhost", addrs: []string{"127.0.0.1"}, named: []string{"127.0.0.1 (lo)"}},
 		{name: "127.0.0.5", addrs: []string{"127.0.0.5"}, named: []string{"127.0.0.5 (lo)"}},
-		{name: "node9", addrs: []string{"10.0.0.9"},
-			err: "node9 (10.0.0.9) is not one of its addresses, which are 10.0.0.1 (eth0), fe80::1 (eth0)"},
+		{
+			name: "node9", addrs: []string{"10.0.0.9"},
+			err: "node9 (10.0.0.9) is not one of its addresses, which are 10.0.0.1 (eth0), fe80::1 (eth0)",
+		},
 		{name: "10.0.0.9", addrs: []string{"10.0.0.9"}, err: "10.0.0.9 is not one of its addresses"},
 	} {
 		var addrs []netip.Addr

@@ -268,8 +268,10 @@ func (n *Node) port() int {
 func PeerTargets(nodes []Node, agreed []int, node int) (targets []Target) {
 	for _, index := range agreed {
 		for _, peer := range peers(nodes, node) {
-			targets = append(targets, Target{Node: peer, Addr: place(nodes, peer, index).Addr.WithZone(""),
-				Port: nodes[peer].port()})
+			targets = append(targets, Target{
+				Node: peer, Addr: place(nodes, peer, index).Addr.WithZone(""),
+				Port: nodes[peer].port(),
+			})
 		}
 	}
 	return targets

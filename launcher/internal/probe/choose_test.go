@@ -35,8 +35,10 @@ func (m made) nodes() []Node {
 		nodes[i] = Node{Name: fmt.Sprintf("node%d", i), Port: 1000 + i}
 		for _, p := range ports {
 			prefix := netip.MustParsePrefix(p.addr)
-			nodes[i].Own = append(nodes[i].Own, Candidate{Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name,
-				Kind: p.kind, Mbps: p.mbps, Named: p.named})
+			nodes[i].Own = append(nodes[i].Own, Candidate{
+				Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name,
+				Kind: p.kind, Mbps: p.mbps, Named: p.named,
+			})
 		}
 		Sort(nodes[i].Own, false)
 	}
@@ -151,8 +153,10 @@ func TestChoose(t *testing.T) {
 		},
 		"the faster of two networks": {
 			made: made{hosts: hosts(3, func(i int) []port {
-				return []port{lan("eth0", i), {name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
-					kind: Ordinary, mbps: 100000}}
+				return []port{lan("eth0", i), {
+					name: "ib0", network: "ib", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
+					kind: Ordinary, mbps: 100000,
+				}}
 			})},
 			addr: "10.1.0.1", interfaces: []string{"ib0", "ib0", "ib0"},
 		},
@@ -160,8 +164,10 @@ func TestChoose(t *testing.T) {
 			made: made{
 				slow: map[string]time.Duration{"far": 40 * time.Millisecond},
 				hosts: hosts(3, func(i int) []port {
-					return []port{lan("eth0", i), {name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
-						kind: Ordinary, mbps: 100000}}
+					return []port{lan("eth0", i), {
+						name: "eth1", network: "far", addr: fmt.Sprintf("10.1.0.%d/24", i+1),
+						kind: Ordinary, mbps: 100000,
+					}}
 				}),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
@@ -180,8 +186,10 @@ func TestChoose(t *testing.T) {
 			made: made{
 				deaf: func(from int, to netip.Addr) bool { return from > 0 && to != addr("10.1.0.1") && to.As4()[1] == 1 },
 				hosts: hosts(3, func(i int) []port {
-					return []port{{name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary,
-						mbps: 100000}, lan("eth0", i)}
+					return []port{{
+						name: "eth1", network: "star", addr: fmt.Sprintf("10.1.0.%d/24", i+1), kind: Ordinary,
+						mbps: 100000,
+					}, lan("eth0", i)}
 				}),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
@@ -220,15 +228,19 @@ func TestChoose(t *testing.T) {
 		},
 		"both families": {
 			made: made{hosts: hosts(2, func(i int) []port {
-				return []port{{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary},
-					lan("eth0", i)}
+				return []port{
+					{name: "eth0", network: "lan", addr: fmt.Sprintf("2001:db8::%d/64", i+1), kind: Ordinary},
+					lan("eth0", i),
+				}
 			})},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
 		},
 		"both families, the nodes were named by IPv6 addresses": {
 			made: made{wish: Wish{PreferIPv6: true}, hosts: hosts(2, func(i int) []port {
-				return []port{lan("eth0", i), {name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
-					kind: Ordinary}}
+				return []port{lan("eth0", i), {
+					name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
+					kind: Ordinary,
+				}}
 			})},
 			addr: "2001:db8::1", interfaces: []string{"eth0", "eth0"},
 		},
@@ -240,15 +252,19 @@ func TestChoose(t *testing.T) {
 		},
 		"the user's address beats all others": {
 			made: made{wish: Wish{Asked: "--master-addr 10.9.0.1"}, hosts: hosts(2, func(i int) []port {
-				return []port{{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
-					lan("eth0", i)}
+				return []port{
+					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
+					lan("eth0", i),
+				}
 			})},
 			addr: "10.9.0.1", interfaces: []string{"wg0", "wg0"},
 		},
 		"the user named another node's address": {
 			made: made{hosts: hosts(3, func(i int) []port {
-				return []port{{name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary,
-					named: i == 1}, lan("eth0", i)}
+				return []port{{
+					name: "eth1", network: "two", addr: fmt.Sprintf("10.2.0.%d/24", i+1), kind: Ordinary,
+					named: i == 1,
+				}, lan("eth0", i)}
 			})},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth1", "eth0"},
 		},
@@ -326,8 +342,10 @@ func TestTheUsersAddressIsNotReached(t *testing.T) {
 func TestManyAddressesOfManyNodes(t *testing.T) {
 	m := made{hosts: hosts(300, func(i int) (all []port) {
 		for k := range 40 {
-			all = append(all, port{name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1),
-				kind: Ordinary})
+			all = append(all, port{
+				name: fmt.Sprintf("eth%d", k), addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1),
+				kind: Ordinary,
+			})
 		}
 		return all
 	})}
@@ -342,8 +360,10 @@ func TestFirstTryIsSmall(t *testing.T) {
 	many := func(n int) []Node {
 		return made{hosts: hosts(n, func(i int) (all []port) {
 			for k := range 9 {
-				all = append(all, port{name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k),
-					addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary})
+				all = append(all, port{
+					name: fmt.Sprintf("rail%d", k), network: fmt.Sprint(k),
+					addr: fmt.Sprintf("10.%d.%d.%d/16", k, i/200, i%200+1), kind: Ordinary,
+				})
 			}
 			return append(all, docker())
 		})}.nodes()

@@ -26,8 +26,10 @@ func surveyed(n int) *Survey {
 				s.Ways = append(s.Ways, Way{
 					Pair: Pair{from, to}, Addr: s.Places[to].Addr, Port: 4000 + to,
 					Answer: Answer{RTT: 100 * time.Microsecond, Interface: "eth0"},
-					Measured: &Measured{RTT: 90 * time.Microsecond, Segments: 384, Bytes: 100 << 20, Time: 90 * time.Millisecond,
-						FlowSegments: 70_000, FlowResent: 900, Packet: 1500},
+					Measured: &Measured{
+						RTT: 90 * time.Microsecond, Segments: 384, Bytes: 100 << 20, Time: 90 * time.Millisecond,
+						FlowSegments: 70_000, FlowResent: 900, Packet: 1500,
+					},
 				})
 			}
 		}
@@ -169,8 +171,10 @@ func TestFindings(t *testing.T) {
 			"elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
-				return Candidate{Addr: netip.MustParseAddr(fmt.Sprintf("10.6.0.%d", i)), Bits: 24,
-					Interface: fmt.Sprint("eno", i), Kind: kind}
+				return Candidate{
+					Addr: netip.MustParseAddr(fmt.Sprintf("10.6.0.%d", i)), Bits: 24,
+					Interface: fmt.Sprint("eno", i), Kind: kind,
+				}
 			}
 			s.aside(1, 2, dead(2, NoCarrier), Answer{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Answer{Problem: noRoute})

@@ -142,7 +142,8 @@ func (j *judge) loss() []Finding {
 // sizes compares the interfaces' own MTUs and speeds.
 func (j *judge) sizes() (all []Finding) {
 	compare := func(what, advice string, property func(p Place) int, written func(n int) string,
-		command func(node, most int) string) {
+		command func(node, most int) string,
+	) {
 		count := map[int]int{}
 		for _, p := range j.Places {
 			count[property(p)]++

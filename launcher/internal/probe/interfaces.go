@@ -93,8 +93,10 @@ func describe(root fs.FS, i net.Interface) Candidate {
 	f.hardware = hardware(root, dir, maxLayers)
 	f.bridge = exists(root, dir+"/bridge")
 	f.tunnel = exists(root, dir+"/tun_flags") || slices.Contains(tunnelTypes, number(root, dir+"/type"))
-	return Candidate{Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU,
-		Device: f.hardware}
+	return Candidate{
+		Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU,
+		Device: f.hardware,
+	}
 }
 
 // tunnelTypes are ARPHRD_PPP, TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE and NONE (tun,

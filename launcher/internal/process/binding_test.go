@@ -14,9 +14,13 @@ import (
 )
 
 // whatIAm is a rank that shows its masks and its memory policy.
-var whatIAm = process.Common{Path: "/bin/sh",
-	Argv: []string{"sh", "-c",
-		"grep -E 'pus_allowed_list|ems_allowed_list' /proc/self/status; head -1 /proc/self/numa_maps"}}
+var whatIAm = process.Common{
+	Path: "/bin/sh",
+	Argv: []string{
+		"sh", "-c",
+		"grep -E 'pus_allowed_list|ems_allowed_list' /proc/self/status; head -1 /proc/self/numa_maps",
+	},
+}
 
 func TestRanksAreBound(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {

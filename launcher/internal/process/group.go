@@ -170,8 +170,10 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 		return err
 	}
 	if err := g.shared.open(ranks); err != nil {
-		return &StartError{ID: ranks[0].ID, Op: "open standard streams", Err: err,
-			Hint: LimitFor(err, len(ranks), c.perRank())}
+		return &StartError{
+			ID: ranks[0].ID, Op: "open standard streams", Err: err,
+			Hint: LimitFor(err, len(ranks), c.perRank()),
+		}
 	}
 	g.makeRoom(len(ranks), c.perRank())
 	spawners, err := g.threadsFor(len(ranks))

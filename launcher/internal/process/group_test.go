@@ -24,8 +24,10 @@ import (
 
 // eachWay runs a test with clone3 and with what is there for older kernels.
 func eachWay(t *testing.T, test func(*testing.T, group)) {
-	for name, way := range map[string]kernel.Way{"clone3": kernel.Clone3, "clone": kernel.Clone,
-		"clone without pidfd": kernel.CloneAlone} {
+	for name, way := range map[string]kernel.Way{
+		"clone3": kernel.Clone3, "clone": kernel.Clone,
+		"clone without pidfd": kernel.CloneAlone,
+	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 0)
 			g.Use(way)
@@ -64,8 +66,10 @@ func TestExitCodesAndSignals(t *testing.T) {
 
 func TestSignalsFromOutside(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {
-		signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-			syscall.SIGPIPE, syscall.Signal(40)}
+		signals := []syscall.Signal{
+			syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+			syscall.SIGPIPE, syscall.Signal(40),
+		}
 		var ranks []process.Rank
 		for id := range signals {
 			ranks = append(ranks, piped(id))

@@ -316,7 +316,8 @@ func (s scene) launch(marker Marker, id, dir string, shapes ...string) (launcher
 
 // launchLinked is launch with standard input.
 func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd,
-	guard int) {
+	guard int,
+) {
 	s.Helper()
 	cmd := inSession(command("launcher", s.token, append([]string{id, dir}, shapes...)...))
 	if in != nil {

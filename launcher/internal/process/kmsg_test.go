@@ -13,22 +13,37 @@ func TestKernelRecords(t *testing.T) {
 		want         OOMVictim
 		ok           bool
 	}{
-		{"of a cgroup",
+		{
+			"of a cgroup",
 			"6,970,22432247271,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/job,task_memcg=/job/a,b,task=python3,pid=28767,uid=0\n",
-			OOMVictim{28767, false, "/job/a,b"}, true},
-		{"of the host",
+			OOMVictim{28767, false, "/job/a,b"},
+			true,
+		},
+		{
+			"of the host",
 			"6,970,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=x,pid=7,uid=1000\n SUBSYSTEM=memory\n",
-			OOMVictim{7, true, "/user.slice"}, true},
-		{"a name that tries to look like one",
+			OOMVictim{7, true, "/user.slice"},
+			true,
+		},
+		{
+			"a name that tries to look like one",
 			"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/j,task_memcg=/j,task=a,pid=1,uid=0,pid=8,uid=0\n",
-			OOMVictim{8, false, "/j"}, true},
-		{"killed, cgroup",
+			OOMVictim{8, false, "/j"},
+			true,
+		},
+		{
+			"killed, cgroup",
 			"3,971,1,-;Memory cgroup out of memory: Killed process 28767 (python3) total-vm:426184kB, anon-rss:1kB\n",
-			OOMVictim{28767, false, ""}, true},
+			OOMVictim{28767, false, ""},
+			true,
+		},
 		{"killed, host", "3,971,1,c;Out of memory: Killed process 9 (a) (b)) total-vm:4kB\n", OOMVictim{9, true, ""}, true},
-		{"killed, host, by the one that asked",
-			"3,971,1,-;Out of memory (oom_kill_allocating_task): Killed process 9 (a) total-vm:4kB\n", OOMVictim{9, true, ""},
-			true},
+		{
+			"killed, host, by the one that asked",
+			"3,971,1,-;Out of memory (oom_kill_allocating_task): Killed process 9 (a) total-vm:4kB\n",
+			OOMVictim{9, true, ""},
+			true,
+		},
 		{"killed, before Linux 5", "3,971,1,-;Killed process 9 (a), UID 5, total-vm:4kB\n", OOMVictim{PID: 9}, true},
 		{"killed, before Linux 4.19", "3,971,1,-;Killed process 9, UID 5, (a) total-vm:4kB\n", OOMVictim{PID: 9}, true},
 		{"only chosen", "3,971,1,-;Out of memory: Kill process 9 (a) score 900 or sacrifice child\n", OOMVictim{}, false},

@@ -121,8 +121,10 @@ func filesFor(ranks, perRank int) *LimitError {
 		open = make([]int, numStreams)
 	}
 	need := len(open) + ranks*perRank + min(ranks, maxThreads)*(2+inFlight) + 1
-	return &LimitError{Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max),
-		Used: len(open), Need: need}
+	return &LimitError{
+		Ranks: ranks, Limit: "the hard limit of open files (ulimit -Hn)", Have: int(files.Max),
+		Used: len(open), Need: need,
+	}
 }
 
 // LimitFor names the limit behind an error of starting ranks, of which each needs

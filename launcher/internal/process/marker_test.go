@@ -11,8 +11,10 @@ func TestMarker(t *testing.T) {
 	assert.Equal(t, Marker("outer"), Marker("").With("outer"))
 	m := Marker("outer").With("inner")
 	assert.Equal(t, Marker("outer:inner"), m)
-	for id, want := range map[string]bool{"outer": true, "inner": true, "oute": false, "outer:inner": false,
-		"r:i": false, "": false} {
+	for id, want := range map[string]bool{
+		"outer": true, "inner": true, "oute": false, "outer:inner": false,
+		"r:i": false, "": false,
+	} {
 		assert.Equal(t, want, m.Has(id), "%q", id)
 	}
 	assert.False(t, Marker("").Has(""))

@@ -31,8 +31,10 @@ type OOMWatch struct {
 type oomFiles struct{ kills, limit, usage, peak string }
 
 var (
-	oomFilesV1 = oomFiles{"memory.oom_control", "memory.limit_in_bytes", "memory.usage_in_bytes",
-		"memory.max_usage_in_bytes"}
+	oomFilesV1 = oomFiles{
+		"memory.oom_control", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		"memory.max_usage_in_bytes",
+	}
 	oomFilesV2 = oomFiles{"memory.events", "memory.max", "memory.current", "memory.peak"}
 )
 

@@ -154,8 +154,13 @@ func parseStat(line []byte) (p Proc, ok bool) {
 	for _, field := range []struct {
 		into *int
 		text []byte
-	}{{&p.PID, pid}, {&p.PPID, word[statPPID]}, {&p.PGID, word[statPGID]}, {&p.SID, word[statSID]},
-		{&p.Threads, word[statThreads]}} {
+	}{
+		{&p.PID, pid},
+		{&p.PPID, word[statPPID]},
+		{&p.PGID, word[statPGID]},
+		{&p.SID, word[statSID]},
+		{&p.Threads, word[statThreads]},
+	} {
 		n, valid := decimal(field.text)
 		*field.into, ok = int(n), ok && valid
 	}

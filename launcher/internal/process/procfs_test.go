@@ -17,16 +17,30 @@ func TestParseStat(t *testing.T) {
 		want       Proc
 		ok         bool
 	}{
-		{"plain", "7 (cat) S 1 6 5" + statTail, Proc{PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "cat", State: 'S', Threads: 9,
-			Start: 12345, CPU: 11, ChildCPU: 15, Pages: 7}, true},
-		{"blanks and parentheses", "7 (a) R 9 (b) Z 1 6 5" + statTail,
-			Proc{PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "a) R 9 (b", State: 'Z', Threads: 9, Start: 12345, CPU: 11,
-				ChildCPU: 15, Pages: 7}, true},
-		{"control bytes", "7 (\x1b[2J\n) S 1 6 5" + statTail,
-			Proc{PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "?[2J?", State: 'S', Threads: 9, Start: 12345, CPU: 11, ChildCPU: 15,
-				Pages: 7}, true},
-		{"no name", "7 () S 1 6 5" + statTail, Proc{PID: 7, PPID: 1, PGID: 6, SID: 5, State: 'S', Threads: 9, Start: 12345,
-			CPU: 11, ChildCPU: 15, Pages: 7}, true},
+		{"plain", "7 (cat) S 1 6 5" + statTail, Proc{
+			PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "cat", State: 'S', Threads: 9,
+			Start: 12345, CPU: 11, ChildCPU: 15, Pages: 7,
+		}, true},
+		{
+			"blanks and parentheses", "7 (a) R 9 (b) Z 1 6 5" + statTail,
+			Proc{
+				PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "a) R 9 (b", State: 'Z', Threads: 9, Start: 12345, CPU: 11,
+				ChildCPU: 15, Pages: 7,
+			},
+			true,
+		},
+		{
+			"control bytes", "7 (\x1b[2J\n) S 1 6 5" + statTail,
+			Proc{
+				PID: 7, PPID: 1, PGID: 6, SID: 5, Name: "?[2J?", State: 'S', Threads: 9, Start: 12345, CPU: 11, ChildCPU: 15,
+				Pages: 7,
+			},
+			true,
+		},
+		{"no name", "7 () S 1 6 5" + statTail, Proc{
+			PID: 7, PPID: 1, PGID: 6, SID: 5, State: 'S', Threads: 9, Start: 12345,
+			CPU: 11, ChildCPU: 15, Pages: 7,
+		}, true},
 		{"empty", "", Proc{}, false},
 		{"cut off in the name", "7 (ca", Proc{}, false},
 		{"cut off after it", "7 (cat)", Proc{}, false},

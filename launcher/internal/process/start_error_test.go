@@ -41,24 +41,52 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"missing", process.Common{Path: missing}, "exec", syscall.ENOENT, "start rank 3: exec " + missing +
 			": no such file or directory"},
-		{"no run bit", process.Common{Path: plain}, "exec", syscall.EACCES,
-			"permission denied: it may not be executed: chmod +x it"},
+		{
+			"no run bit",
+			process.Common{Path: plain},
+			"exec", syscall.EACCES,
+			"permission denied: it may not be executed: chmod +x it",
+		},
 		{"directory", process.Common{Path: dir}, "exec", syscall.EACCES, "permission denied: it is a directory"},
-		{"no program", process.Common{Path: garbage}, "exec", syscall.ENOEXEC,
-			"it is no program for this machine and has no #! line"},
-		{"interpreter", process.Common{Path: script}, "exec", syscall.ENOENT,
-			`the interpreter of its first line is not: "/no/python"`},
-		{"relative", process.Common{Path: "./script", Dir: dir}, "exec", syscall.ENOENT,
-			`the interpreter of its first line is not: "/no/python"`},
+		{
+			"no program",
+			process.Common{Path: garbage},
+			"exec", syscall.ENOEXEC,
+			"it is no program for this machine and has no #! line",
+		},
+		{
+			"interpreter",
+			process.Common{Path: script},
+			"exec", syscall.ENOENT,
+			`the interpreter of its first line is not: "/no/python"`,
+		},
+		{
+			"relative",
+			process.Common{Path: "./script", Dir: dir},
+			"exec", syscall.ENOENT,
+			`the interpreter of its first line is not: "/no/python"`,
+		},
 		{"loader", process.Common{Path: object}, "exec", syscall.ENOENT, "not the dynamic loader"},
 		{"directory to be in", process.Common{Path: self, Dir: missing}, "chdir", syscall.ENOENT, "start rank 3: chdir " +
 			missing + ": no such file"},
-		{"long variable", process.Common{Path: self, Env: []string{"A=b", "LONG=" + long}}, "exec", syscall.E2BIG,
-			"the one string LONG=… has 131077 bytes"},
-		{"long argument", process.Common{Path: self, Argv: []string{long}}, "exec", syscall.E2BIG,
-			`the one string "xxxxxxxxxxxxxxxxxxxxxxxx"… has`},
-		{"many arguments", process.Common{Path: self, Argv: many}, "exec", syscall.E2BIG,
-			"arguments and environment have 10240900 bytes, the kernel takes"},
+		{
+			"long variable",
+			process.Common{Path: self, Env: []string{"A=b", "LONG=" + long}},
+			"exec", syscall.E2BIG,
+			"the one string LONG=… has 131077 bytes",
+		},
+		{
+			"long argument",
+			process.Common{Path: self, Argv: []string{long}},
+			"exec", syscall.E2BIG,
+			`the one string "xxxxxxxxxxxxxxxxxxxxxxxx"… has`,
+		},
+		{
+			"many arguments",
+			process.Common{Path: self, Argv: many},
+			"exec", syscall.E2BIG,
+			"arguments and environment have 10240900 bytes, the kernel takes",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachWay(t, func(t *testing.T, g group) {
@@ -147,8 +175,10 @@ func TestCgroupLimitIsTheTightest(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	for name, n := range map[string][2]string{"": {"max", "500"}, "slice": {"100", "95"}, "slice/job": {"60", "20"},
-		"slice/job/step": {"max", "7"}} {
+	for name, n := range map[string][2]string{
+		"": {"max", "500"}, "slice": {"100", "95"}, "slice/job": {"60", "20"},
+		"slice/job/step": {"max", "7"},
+	} {
 		write(name+"/pids.max", n[0]+"\n")
 		write(name+"/pids.current", n[1]+"\n")
 		write("pids/v1"+name+"/pids.max", n[0]+"\n")

@@ -199,8 +199,10 @@ func (t Target) begin() (*sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)),
-		held: map[int]bool{}, learned: map[int]bool{}}
+	s := &sweep{
+		Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)),
+		held: map[int]bool{}, learned: map[int]bool{},
+	}
 	s.selfSID, _ = unix.Getsid(0)
 	for _, session := range t.Sessions {
 		s.sessions[session.SID] = session

@@ -233,8 +233,10 @@ func TestAssignsMasterPortReadsTheFile(t *testing.T) {
 
 // With a scanner of quadratic cost this test would run for hours.
 func TestScannerIsLinear(t *testing.T) {
-	for _, part := range []string{"(", "if x:\n", "'", "\\\n", "a=", "os.environ.", "{'MASTER_PORT':", "lambda:",
-		"x=os.environ['MASTER_PORT']\n", ";", "f'''"} {
+	for _, part := range []string{
+		"(", "if x:\n", "'", "\\\n", "a=", "os.environ.", "{'MASTER_PORT':", "lambda:",
+		"x=os.environ['MASTER_PORT']\n", ";", "f'''",
+	} {
 		_, ok := assignsMasterPort([]byte(strings.Repeat(part, sourceLimit/4/len(part)) + "\nMASTER_PORT"))
 		require.False(t, ok, part)
 	}

@@ -186,8 +186,10 @@ func (l *lexer) stringByte() {
 // contain = or :, which would else look like an assignment or the end of a header.
 func (l *lexer) symbol() {
 	n := 1
-	for _, long := range []string{"**=", "//=", ">>=", "<<=", "==", "!=", "<=", ">=", ":=", "->", "+=", "-=", "*=",
-		"/=", "%=", "&=", "|=", "^=", "@="} {
+	for _, long := range []string{
+		"**=", "//=", ">>=", "<<=", "==", "!=", "<=", ">=", ":=", "->", "+=", "-=", "*=",
+		"/=", "%=", "&=", "|=", "^=", "@=",
+	} {
 		if strings.HasPrefix(l.text[l.at:], long) {
 			n = len(long)
 			break

@@ -313,8 +313,10 @@ func TestRefuse(t *testing.T) {
 }
 
 func TestRefuseWithoutPermission(t *testing.T) {
-	dir := folder(t, map[string]string{"closed/trainer*": binaryHead(nil), "mine*": "#!/bin/sh\n", "secret.py": "",
-		"work/x": ""})
+	dir := folder(t, map[string]string{
+		"closed/trainer*": binaryHead(nil), "mine*": "#!/bin/sh\n", "secret.py": "",
+		"work/x": "",
+	})
 	require.NoError(t, os.Chmod(dir+"/mine", 0o700))
 	require.NoError(t, os.Chmod(dir+"/secret.py", 0o600))
 	require.NoError(t, os.Chmod(dir+"/closed", 0o600))

@@ -260,8 +260,10 @@ func TestResolve(t *testing.T) {
 			}
 			got, err := Resolve(test.wish)
 			require.NoError(t, err)
-			require.Equal(t, Resolved{Path: test.path, Argv: test.argv, Kind: test.kind, Source: test.source,
-				ScriptArg: test.arg}, got)
+			require.Equal(t, Resolved{
+				Path: test.path, Argv: test.argv, Kind: test.kind, Source: test.source,
+				ScriptArg: test.arg,
+			}, got)
 		})
 	}
 }

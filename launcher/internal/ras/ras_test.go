@@ -29,14 +29,20 @@ func TestFindings(t *testing.T) {
 		want []string
 	}{
 		{"behind.json", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
-		{"stopped.json",
-			[]string{"1 of 4 ranks does not answer: [2]", "rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
+		{
+			"stopped.json",
+			[]string{"1 of 4 ranks does not answer: [2]", "rank 3 (node1) is behind: 41 AllReduce, the others 42"},
+		},
 		{"missing.json", []string{"1 of 4 ranks does not answer: [2]", "rank 1 (node0) reports: remote process error"}},
 		{"behind.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42"}},
-		{"stopped.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42",
-			"1 process does not answer: pid 29785 on 127.0.0.1"}},
-		{"dead.txt", []string{"rank 3 (node1) is behind: 41 AllReduce, the others 42",
-			"1 process cannot be reached any more: pid 29785 on 127.0.0.1"}},
+		{"stopped.txt", []string{
+			"rank 3 (node1) is behind: 41 AllReduce, the others 42",
+			"1 process does not answer: pid 29785 on 127.0.0.1",
+		}},
+		{"dead.txt", []string{
+			"rank 3 (node1) is behind: 41 AllReduce, the others 42",
+			"1 process cannot be reached any more: pid 29785 on 127.0.0.1",
+		}},
 		{"missing.txt", []string{"rank 1 (node0) reports: remote process error"}},
 	} {
 		t.Run(tc.file, func(t *testing.T) {
@@ -99,7 +105,8 @@ func TestFindingsOfPlainData(t *testing.T) {
 			[]ras.Communicator{comm("0x1", 5, 7, 6, 7, 6, 7)}, 5, []string{"ranks [1,3] are behind: 6 AllReduce, the others 7"},
 		},
 		"other collectives": {
-			[]ras.Communicator{other}, 3,
+			[]ras.Communicator{other},
+			3,
 			[]string{"rank 2 called other collectives: 1 AllGather and 4 AllReduce, the others 0 and 5"},
 		},
 		"still made": {
@@ -108,11 +115,13 @@ func TestFindingsOfPlainData(t *testing.T) {
 		"dead":    {[]ras.Communicator{dead}, 2, []string{"1 of 2 ranks is dead: [1]"}},
 		"goes on": {[]ras.Communicator{moving}, 2, []string{"ranks still begin collectives"}},
 		"a part of the job": {
-			[]ras.Communicator{comm("0x9", 2, 4, 3), comm("0x1", 4, 7, 7, 7, 7)}, 4,
+			[]ras.Communicator{comm("0x9", 2, 4, 3), comm("0x1", 4, 7, 7, 7, 7)},
+			4,
 			[]string{"rank 1 is behind: 3 AllReduce, the others 4"},
 		},
 		"a part that lacks": {
-			[]ras.Communicator{comm("0x9", 2, 4), comm("0x1", 4, 7, 7, 7, 7)}, 4,
+			[]ras.Communicator{comm("0x9", 2, 4), comm("0x1", 4, 7, 7, 7, 7)},
+			4,
 			[]string{"1 of 2 ranks of communicator 0x9 does not answer: [1]"},
 		},
 	} {
@@ -226,8 +235,10 @@ func TestAskOfAStranger(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"behind.json", "stopped.json", "missing.json", "behind.txt", "stopped.txt",
-		"dead.txt", "missing.txt"} {
+	for _, name := range []string{
+		"behind.json", "stopped.json", "missing.json", "behind.txt", "stopped.txt",
+		"dead.txt", "missing.txt",
+	} {
 		f.Add(recorded(f, name))
 	}
 	f.Add([]byte("NCCL version 2.26.2 compiled with CUDA 12.8\n#0-0 (0) MISMATCH\n" +

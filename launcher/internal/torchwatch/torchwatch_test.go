@@ -299,8 +299,10 @@ func TestTable(t *testing.T) {
 
 // A client on another host has no row here: only the host's end of the connection tells.
 func TestIsServing(t *testing.T) {
-	own := table{1: {local: 80, state: listening}, 2: {local: 80, remote: 9, state: established},
-		3: {local: 9, remote: 80, state: established}}
+	own := table{
+		1: {local: 80, state: listening}, 2: {local: 80, remote: 9, state: established},
+		3: {local: 9, remote: 80, state: established},
+	}
 	p := process{sockets: []socket{{inode: 1}, {inode: 2}, {inode: 3}, {inode: 4}}}
 	require.False(t, p.isServing(80, own))
 	own[4] = connection{local: 80, remote: 7, state: established}

@@ -69,13 +69,17 @@ func TestLargeMessagesAreRead(t *testing.T) {
 	for rank := range 100_000 {
 		running.Ranks = append(running.Ranks, RankPID{rank, 1000 + rank})
 		gone.Message.Members = append(gone.Message.Members, world.Proc{World: "w", Rank: rank})
-		w.Ranks = append(w.Ranks, world.Rank{Job: rank, Host: rank / 100, Node: rank / 100, LocalRank: rank % 100,
-			NodeRank: rank % 100})
+		w.Ranks = append(w.Ranks, world.Rank{
+			Job: rank, Host: rank / 100, Node: rank / 100, LocalRank: rank % 100,
+			NodeRank: rank % 100,
+		})
 	}
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
-	for _, m := range []Message{&ended, running, gone, &Facts{Machine: machine},
-		&Start{MPI: MPI{Offered: true, Worlds: []world.World{w}}}, &Grow{World: w}} {
+	for _, m := range []Message{
+		&ended, running, gone, &Facts{Machine: machine},
+		&Start{MPI: MPI{Offered: true, Worlds: []world.World{w}}}, &Grow{World: w},
+	} {
 		got := newOf(m)
 		require.NoError(t, readMessage(appendMessage(nil, m), got), m.Type())
 	}

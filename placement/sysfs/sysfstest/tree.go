@@ -283,8 +283,10 @@ func (t Tree) Interface(nic placement.NIC, dir string) {
 func (t Tree) rdma(nic placement.NIC, dir string) {
 	t.Link(rdmaDir+"/"+nic.Name, dir)
 	dir += "/ports/" + strconv.Itoa(nic.Port)
-	t.Put(dir+"/link_layer", map[placement.NICKind]string{placement.InfiniBand: "InfiniBand",
-		placement.RoCE: "Ethernet", placement.EFA: "Unknown"}[nic.Kind])
+	t.Put(dir+"/link_layer", map[placement.NICKind]string{
+		placement.InfiniBand: "InfiniBand",
+		placement.RoCE:       "Ethernet", placement.EFA: "Unknown",
+	}[nic.Kind])
 	state, physical := "4: ACTIVE", "5: LinkUp"
 	if !nic.Up {
 		state, physical = "1: DOWN", "2: "+nic.State

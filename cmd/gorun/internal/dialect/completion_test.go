@@ -65,7 +65,8 @@ func TestBashCompletion(t *testing.T) {
 	for name, row := range map[string]struct{ words, has, hasNot []string }{
 		"options": {[]string{"gorun", "--nproc"}, []string{"--nproc-per-node"}, []string{"--np"}},
 		"all options": {
-			[]string{"gorun", "-"}, []string{"-n", "--np", "--tee", "-t", "--help"},
+			[]string{"gorun", "-"},
+			[]string{"-n", "--np", "--tee", "-t", "--help"},
 			[]string{"--mca", "--nproc_per_node", "train.py"},
 		},
 		"after an option":      {[]string{"gorun", "-n", "4", "--gr"}, []string{"--grace"}, []string{"--np"}},

@@ -14,8 +14,10 @@ import (
 // TestOrderOfSources: a flag beats GORUN_*, which beats PET_*, which beats what
 // torchrun reads beside it.
 func TestOrderOfSources(t *testing.T) {
-	variables := []string{"GORUN_LOG_LINE_PREFIX_TEMPLATE=gorun", "PET_LOG_LINE_PREFIX_TEMPLATE=pet",
-		"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=torch"}
+	variables := []string{
+		"GORUN_LOG_LINE_PREFIX_TEMPLATE=gorun", "PET_LOG_LINE_PREFIX_TEMPLATE=pet",
+		"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=torch",
+	}
 	template := func(line string, variables ...string) string {
 		return mustParse(t, line, variables...).Spec.Output.Template
 	}

@@ -78,8 +78,10 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
-			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		tables: [][]Option{
+			ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
+			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable,
+		},
 		fallbacks: []fallback{
 			{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
 		},
@@ -95,8 +97,10 @@ var (
 			{"mpirun -H node1:4,node2:4 ./trainer", "eight on two hosts, over SSH"},
 			{"mpirun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
-		often: []string{"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe",
-			"chdir", "app", "tag-output", "timeout", "dry-run", "help"},
+		often: []string{
+			"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe",
+			"chdir", "app", "tag-output", "timeout", "dry-run", "help",
+		},
 		tables: [][]Option{
 			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
@@ -113,8 +117,10 @@ var (
 			{"mpiexec -ppn 4 -hosts node1,node2 ./trainer", "eight on two hosts, over SSH"},
 			{"mpiexec -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 		},
-		often: []string{"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile",
-			"l", "launcher", "iface", "timeout", "dry-run", "help"},
+		often: []string{
+			"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile",
+			"l", "launcher", "iface", "timeout", "dry-run", "help",
+		},
 		tables: [][]Option{
 			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
@@ -281,8 +287,10 @@ type command struct {
 }
 
 // commandNames are the subcommands, for completion and help.
-var commandNames = []string{"launch", "hosts", "doctor", "store", "token", "topo", "env", "bench", "explain",
-	"sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion"}
+var commandNames = []string{
+	"launch", "hosts", "doctor", "store", "token", "topo", "env", "bench", "explain",
+	"sbatch", "ps", "top", "stop", "stacks", "logs", "help", "version", "completion",
+}
 
 func subcommand(name string) *command {
 	switch name {

@@ -260,8 +260,10 @@ func TestSpec(t *testing.T) {
 
 		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null --logs-specs default x": {},
 		"gorun --run-path -m --no-python --nproc-per-node xpu x": {
-			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{Kind: job.CountDevice, Device: "xpu",
-				From: "--nproc-per-node xpu"},
+			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{
+				Kind: job.CountDevice, Device: "xpu",
+				From: "--nproc-per-node xpu",
+			},
 		},
 		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x": {},
 		"gorun -use-hwthread-cpus x": {
@@ -354,8 +356,10 @@ func TestLaunchSpec(t *testing.T) {
 	} {
 		spec := mustParse(t, line).Spec
 		require.Equal(t,
-			[]job.App{{Program: "x.py", Args: []string{}, Start: job.StartPython, LocalRankFlag: flag,
-				SubstituteLocalRank: true}}, spec.Apps, line)
+			[]job.App{{
+				Program: "x.py", Args: []string{}, Start: job.StartPython, LocalRankFlag: flag,
+				SubstituteLocalRank: true,
+			}}, spec.Apps, line)
 		require.Equal(t, 2, spec.PerNode.N)
 		require.Equal(t, 30*time.Second, spec.Grace)
 	}
@@ -402,15 +406,19 @@ func TestInvocation(t *testing.T) {
 
 // A program of a subcommand's name is reached after any option, and by its path.
 func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
-	for _, line := range []string{"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py",
-		"gorun ./version"} {
+	for _, line := range []string{
+		"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py",
+		"gorun ./version",
+	} {
 		inv := mustParse(t, line)
 		require.Equal(t, Run, inv.Action, line)
 		require.Equal(t, job.StartAuto, inv.Spec.Apps[0].Start, line)
 	}
 	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
-	for _, line := range []string{"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh",
-		"gorun completion bash zsh"} {
+	for _, line := range []string{
+		"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh",
+		"gorun completion bash zsh",
+	} {
 		require.Len(t, problems(t, line), 1, line)
 	}
 }
@@ -457,8 +465,10 @@ func TestSeveralPrograms(t *testing.T) {
 	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
 	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},
 		problems(t, "gorun -n 1 --nproc-per-node 3 a : -n 2 b"))
-	require.Equal(t, []job.App{{Program: "a", Args: []string{}, NumRanks: 1},
-		{Program: "b", Args: []string{}, NumRanks: 2}},
+	require.Equal(t, []job.App{
+		{Program: "a", Args: []string{}, NumRanks: 1},
+		{Program: "b", Args: []string{}, NumRanks: 2},
+	},
 		mustParse(t, "gorun -n 1 a : -n 2 b", "GORUN_NP=7").Spec.Apps, "a variable gives no program its number")
 }
 

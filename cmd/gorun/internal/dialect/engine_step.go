@@ -171,8 +171,10 @@ func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
 		p.remark(fmt.Sprintf("%s: ranks meet at %s, where task 0 is, and not at %s", p.engine.found.Job, t.Addr, j.Addr))
 		j.Addr = t.Addr
 	}
-	j.Seat = &job.Seat{Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks,
-		Node: t.Node, NumNodes: t.NumNodes}
+	j.Seat = &job.Seat{
+		Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks,
+		Node: t.Node, NumNodes: t.NumNodes,
+	}
 	j.NodeRank, j.NumNodes = t.Rank, t.NumTasks
 	p.seatCounts(t)
 }

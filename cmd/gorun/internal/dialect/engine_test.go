@@ -12,8 +12,10 @@ import (
 )
 
 // allocation is what salloc -N4 --ntasks-per-node=2 sets.
-var allocation = []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8",
-	"SLURM_TASKS_PER_NODE=2(x4)"}
+var allocation = []string{
+	"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8",
+	"SLURM_TASKS_PER_NODE=2(x4)",
+}
 
 // step is what the task on node n of srun -N2 --ntasks-per-node=1 has.
 func step(n string) []string {
@@ -106,19 +108,27 @@ func TestAllocationVerbose(t *testing.T) {
 
 // One host that is not the engine's has all of them reached by SSH, and gorun says so.
 func TestHostsOutsideAllocation(t *testing.T) {
-	alone := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
-		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1"}
+	alone := []string{
+		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
+	}
 	for _, c := range []struct {
 		line        string
 		environ     []string
 		hosts, note string
 	}{
-		{"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere",
-			"elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
-		{"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6",
-			"n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
-		{"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2",
-			"node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH"},
+		{
+			"gorun -H n1:2,elsewhere x", allocation, "n1:2 elsewhere",
+			"elsewhere is not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH",
+		},
+		{
+			"gorun -H n5,n1,n6 x", allocation, "n5 n1 n6",
+			"n[5-6] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH",
+		},
+		{
+			"gorun --hostfile cluster.txt x", allocation, "node1:2 node2:2 node3:2 node4:2",
+			"node[1-4] are not among the nodes of Slurm job 17 (n[1-4]): all hosts are reached by SSH",
+		},
 		{"gorun -H n1,n4 x", alone, "n1 n4", "n4 is not among the nodes of step 17.0 (n1): all hosts are reached by SSH"},
 	} {
 		inv := mustParse(t, c.line, c.environ...)
@@ -193,26 +203,42 @@ func TestSteps(t *testing.T) {
 		line, node string
 		want       job.JoinWish
 	}{
-		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:],
-			ID: "slurm-17.0"}},
+		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{
+			NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:],
+			ID: "slurm-17.0",
+		}},
 		{"gorun x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"}},
-		{"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true}},
+		{
+			"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"},
+		},
+		{
+			"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true},
+		},
 		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
 		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: 29500,
-			ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{NodeRank: -1, Addr: "10.0.0.2", Port: ports[0],
-			ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
-		{"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1",
-			job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{
+			NodeRank: -1, Addr: "10.0.0.2", Port: 29500,
+			ID: "slurm-17.0",
+		}},
+		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{
+			NodeRank: -1, Addr: "10.0.0.2", Port: ports[0],
+			ID: "slurm-17.0",
+		}},
+		{
+			"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1",
+			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"},
+		},
+		{
+			"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1",
+			job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"},
+		},
 		{"gorun --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:],
-			ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{
+			NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:],
+			ID: "slurm-17.0",
+		}},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			inv := mustParse(t, c.line, step(c.node)...)
@@ -260,14 +286,18 @@ func TestStepRankOfAnother(t *testing.T) {
 		{"torchrun --nnodes=2 --node-rank=0 --master-addr n1 x.py", "1", "--node-rank=0: " + first},
 		{"gorun --node-rank 1 x", "0", "--node-rank 1: this is n1, where the nodes of step 17.0 meet, and so node 0: leave " +
 			"--node-rank out, and each node has its number of the step"},
-		{"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0",
+		{
+			"gorun --nnodes 2 --node-rank 0 --rdzv-endpoint n2:7 x", "0",
 			"--node-rank 0: the nodes of step 17.0 meet at n2, which is node 0, and this is n1: leave --node-rank out, and " +
-				"each node has its number of the step"},
+				"each node has its number of the step",
+		},
 	} {
 		require.Equal(t, []string{c.want}, problems(t, c.line, step(c.node)...))
 	}
-	for _, line := range []string{"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x",
-		"gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x"} {
+	for _, line := range []string{
+		"gorun --node-rank 0 x", "gorun --node-rank 1 --master-addr n2 --nnodes 2 x",
+		"gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x",
+	} {
 		mustParse(t, line, step("0")...)
 	}
 	mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x", step("1")...)
@@ -275,8 +305,10 @@ func TestStepRankOfAnother(t *testing.T) {
 
 // A step of one task is a job on one host, and options still make it one of several.
 func TestStepOfOneTask(t *testing.T) {
-	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
-		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
+	one := []string{
+		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0",
+	}
 	spec := mustParse(t, "gorun -n 3 x", one...).Spec
 	require.Nil(t, spec.Join)
 	require.Empty(t, spec.Hosts)
@@ -295,10 +327,14 @@ var seats = []string{
 
 // Ranks run as many threads as the engine was asked for, unless an option says how many.
 func TestEngineCPUs(t *testing.T) {
-	one := []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
-		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0"}
-	for what, variables := range map[string][]string{"allocation": allocation, "one a node": step("0"), "one": one,
-		"seats": seats} {
+	one := []string{
+		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
+		"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0",
+	}
+	for what, variables := range map[string][]string{
+		"allocation": allocation, "one a node": step("0"), "one": one,
+		"seats": seats,
+	} {
 		variables = append(slices.Clone(variables), "SLURM_CPUS_PER_TASK=2")
 		spec := mustParse(t, "gorun x", variables...).Spec
 		require.Equal(t, 2, spec.CPUsPerRank, what)
@@ -327,8 +363,10 @@ func TestBenchInAllocation(t *testing.T) {
 // With several tasks on a node each is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
-	for _, line := range []string{"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x",
-		"gorun --nproc-per-node 1 x"} {
+	for _, line := range []string{
+		"gorun x", "gorun -n 4 x", "gorun --nproc-per-node 2 x", "gorun --nnodes 2 x",
+		"gorun --nproc-per-node 1 x",
+	} {
 		spec := mustParse(t, line, seats...).Spec
 		require.Equal(t, &job.Seat{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Seat)
 		require.Equal(t, job.Count{Kind: job.CountFixed, N: 1, From: "step 17.2"}, spec.PerNode)
@@ -343,8 +381,10 @@ func TestSeats(t *testing.T) {
 	require.Equal(t, 4, j.NumNodes)
 	require.Equal(t, -1, j.NodeRank)
 	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")
-	alone := slices.Concat(seats, []string{"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0",
-		"SLURM_LOCALID=3"})
+	alone := slices.Concat(seats, []string{
+		"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0",
+		"SLURM_LOCALID=3",
+	})
 	slices.Reverse(alone) // the first of a name counts
 	require.Equal(t, "localhost", mustParse(t, "gorun x", alone...).Spec.Join.Addr, "on one host no token is needed")
 	require.Equal(t, "n2", mustParse(t, "gorun --master-addr n2 --insecure-join x",
@@ -360,12 +400,17 @@ func TestEngineProblems(t *testing.T) {
 		want      []string
 	}{
 		{"gorun --engine magic x", nil, []string{"--engine magic: not one of " + engineNames()}},
-		{"gorun --engine slurm x", nil,
-			[]string{"--engine slurm: this process is in no job of Slurm: SLURM_JOB_ID is not set"}},
+		{
+			"gorun --engine slurm x", nil,
+			[]string{"--engine slurm: this process is in no job of Slurm: SLURM_JOB_ID is not set"},
+		},
 		{"gorun --nnodes 5 x", allocation, []string{"--nnodes 5: there are 4 hosts in SLURM_JOB_NODELIST=n[1-4]"}},
 		{"gorun --exclude n9 x", allocation, []string{"--exclude n9: n9: not among the hosts of SLURM_JOB_NODELIST=n[1-4]"}},
-		{"gorun x", []string{"SLURM_JOB_ID=1"},
-			[]string{"SLURM_JOB_NODELIST is not set, and SLURM_JOB_ID is; --engine none does without Slurm"}},
+		{
+			"gorun x",
+			[]string{"SLURM_JOB_ID=1"},
+			[]string{"SLURM_JOB_NODELIST is not set, and SLURM_JOB_ID is; --engine none does without Slurm"},
+		},
 		{"gorun --nnodes 3 x", step("0"), []string{"--nnodes 3 contradicts step 17.0, whose tasks are on 2 nodes " +
 			"(SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows of no " +
 			"step"}},
@@ -377,12 +422,16 @@ func TestEngineProblems(t *testing.T) {
 		{"gorun --nproc-per-node 1 --nnodes 3 x", seats, []string{"--nnodes 3 contradicts step 17.2, whose tasks are on 2 " +
 			"nodes (SLURM_STEP_NODELIST=n[1-2]): leave it out; --standalone makes a job of each task, and --engine none knows " +
 			"of no step"}},
-		{"gorun --nproc-per-node 3 x", uneven,
-			[]string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead}},
+		{
+			"gorun --nproc-per-node 3 x", uneven,
+			[]string{"--nproc-per-node 3: step 17.2 has 4 tasks, 3 of them on this node, and each is one rank" + instead},
+		},
 		{"gorun --nproc-per-node gpu x", seats, []string{"--nproc-per-node gpu" + has}},
-		{"gorun -n 1 x : -n 3 y", seats,
+		{
+			"gorun -n 1 x : -n 3 y", seats,
 			[]string{"several programs do not go with a step that has several tasks on a node, each of which is one rank" +
-				instead}},
+				instead},
+		},
 		{"gorun -H a,b x", seats, []string{"-H a,b: each of the 4 tasks of step 17.2 would start a job on these hosts: " +
 			"start gorun once (srun -n1 gorun ...), or leave the hosts out"}},
 	} {

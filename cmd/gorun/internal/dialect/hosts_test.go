@@ -68,8 +68,10 @@ func TestOtherHosts(t *testing.T) {
 // TestProgramsWithHostFiles: each program may have a host file of its own, and -H chooses from
 // that; the one before the first program is then that program's.
 func TestProgramsWithHostFiles(t *testing.T) {
-	files := map[string]string{"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n",
-		"open": "a\nd slots=2\n"}
+	files := map[string]string{
+		"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n",
+		"open": "a\nd slots=2\n",
+	}
 	here := around()
 	here.ReadFile = func(name string) ([]byte, error) {
 		text, found := files[name]

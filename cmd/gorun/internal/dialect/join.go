@@ -97,8 +97,10 @@ func (p *parser) finishNodes() {
 // finishJoin makes the wish of one node that joins others.
 func (p *parser) finishJoin() {
 	spec := &p.inv.Spec
-	j := &job.JoinWish{NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr,
-		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom}
+	j := &job.JoinWish{
+		NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr,
+		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom,
+	}
 	if found := p.engine.found; found != nil && found.Task != nil { // one step for each node
 		j.Munge, j.MungeSocket = found.Task.Munge, found.Task.MungeSocket
 	}

@@ -86,8 +86,10 @@ func TestJoin(t *testing.T) {
 func TestJoinFromVariables(t *testing.T) {
 	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a",
 		"PET_MASTER_PORT=5").Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
-		From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5"}, j)
+	require.Equal(t, &job.JoinWish{
+		NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
+		From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5",
+	}, j)
 
 	j = mustParse(t, "gorun --nnodes 4 --master-addr a x", "JOB_COMPLETION_INDEX=3").Spec.Join
 	require.Equal(t, 3, j.NodeRank)
@@ -99,8 +101,10 @@ func TestJoinFromVariables(t *testing.T) {
 	require.Nil(t, mustParse(t, "gorun x", "JOB_COMPLETION_INDEX=x").Spec.Join, "one node asks nobody")
 
 	j = mustParse(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=7", "GORUN_TOKEN="+otherToken).Spec.Join
-	require.Equal(t, &job.JoinWish{NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken,
-		From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7"}, j)
+	require.Equal(t, &job.JoinWish{
+		NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken,
+		From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7",
+	}, j)
 	require.Equal(t, fileToken, mustParse(t, "gorun --nnodes 2 --master-addr a --token-file token x",
 		"GORUN_TOKEN="+otherToken).Spec.Join.Token, "an option is stronger")
 	require.Len(t, problems(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "TORCHELASTIC_RUN_ID=outer"), 1,

@@ -46,8 +46,10 @@ var launcherOptions = []struct {
 }
 
 // otherwise are names that mean another thing when gorun is called otherwise.
-var otherwise = map[string]bool{"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true,
-	"--debug": true, "-N": true, "-tune": true}
+var otherwise = map[string]bool{
+	"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true,
+	"--debug": true, "-N": true, "-tune": true,
+}
 
 // TestEveryOptionOfLaunchers: all spellings are known under every name that they are typed
 // to, and take as many words as they do there.

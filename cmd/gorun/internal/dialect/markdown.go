@@ -81,8 +81,10 @@ it means the row with q.
 // optionTable writes the options of one group.
 func optionTable(b *strings.Builder, g Group) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable,
-		storeTable, topoTable, doctorTable, Env().tables[0], benchTable, explainTable, Sbatch().tables[0], jobsTable}) {
+	for _, table := range slices.Concat(Gorun.tables, [][]Option{
+		perNodeTable, mpirunTable, mpiexecTable, launchTable,
+		storeTable, topoTable, doctorTable, Env().tables[0], benchTable, explainTable, Sbatch().tables[0], jobsTable,
+	}) {
 		for i := range table {
 			if o := &table[i]; o.Group == g {
 				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))

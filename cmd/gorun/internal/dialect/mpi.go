@@ -163,8 +163,10 @@ func (p *parser) setUniverse(a arg) error {
 
 // interfaceVariables are by which the libraries that ranks talk through learn of their
 // network interface.
-var interfaceVariables = [...]string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FI_TCP_IFACE",
-	"OMPI_MCA_btl_tcp_if_include"}
+var interfaceVariables = [...]string{
+	"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "FI_TCP_IFACE",
+	"OMPI_MCA_btl_tcp_if_include",
+}
 
 func (p *parser) setInterface(a arg) error {
 	for _, name := range interfaceVariables {

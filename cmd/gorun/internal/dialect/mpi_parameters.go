@@ -138,8 +138,10 @@ var parameterTable = []Option{
 		}),
 	},
 	{
-		Names: []string{"orte_display_alloc", "orte_display_devel_alloc", "ras_base_display_alloc",
-			"ras_base_display_devel_alloc"}, Value: "BOOL",
+		Names: []string{
+			"orte_display_alloc", "orte_display_devel_alloc", "ras_base_display_alloc",
+			"ras_base_display_devel_alloc",
+		}, Value: "BOOL",
 		Help: "--display-allocation", set: switched(func(p *parser, a arg) error {
 			p.inv.Display.Hosts = p.inv.Display.Hosts || a.on
 			return nil

@@ -147,8 +147,10 @@ func TestParametersByEveryWay(t *testing.T) {
 			prte.Spec.Exports = prte.Spec.Exports[1:]
 			require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(prte), name)
 			// nothing is asked for by these alone, or what is so anyway
-			if alone := []string{"mca_base_env_list_delimiter", "rmaps_dist_device",
-				"rmaps_base_oversubscribe"}; !slices.Contains(alone, row.Names[0]) {
+			if alone := []string{
+				"mca_base_env_list_delimiter", "rmaps_dist_device",
+				"rmaps_base_oversubscribe",
+			}; !slices.Contains(alone, row.Names[0]) {
 				require.NotEqual(t, leavesWithoutOrigin(mustParse(t, "mpirun x")), leavesWithoutOrigin(typed), name)
 			}
 			for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
@@ -244,13 +246,20 @@ func TestEnvironmentLists(t *testing.T) {
 		return inv.Spec.Exports[1:]
 	}
 	from := func(value string) string { return "--mca mca_base_env_list " + value }
-	require.Equal(t, []job.Export{{Name: "A", Value: "1", HasValue: true, From: from("A=1; B;C*")},
-		{Name: "B", From: from("A=1; B;C*")}, {Name: "C*", From: from("A=1; B;C*")}}, parse("A=1; B;C*"))
-	inv, err := Parse("mpirun", []string{"--mca", "mca_base_env_list", "A=1;2+B", "--mca",
-		"mca_base_env_list_delimiter", "+", "-x", "A=3", "x"}, around())
+	require.Equal(t, []job.Export{
+		{Name: "A", Value: "1", HasValue: true, From: from("A=1; B;C*")},
+		{Name: "B", From: from("A=1; B;C*")},
+		{Name: "C*", From: from("A=1; B;C*")},
+	}, parse("A=1; B;C*"))
+	inv, err := Parse("mpirun", []string{
+		"--mca", "mca_base_env_list", "A=1;2+B", "--mca",
+		"mca_base_env_list_delimiter", "+", "-x", "A=3", "x",
+	}, around())
 	require.NoError(t, err)
-	require.Equal(t, []string{"1;2", "", "3"}, []string{inv.Spec.Exports[2].Value, inv.Spec.Exports[3].Value,
-		inv.Spec.Exports[4].Value})
+	require.Equal(t, []string{"1;2", "", "3"}, []string{
+		inv.Spec.Exports[2].Value, inv.Spec.Exports[3].Value,
+		inv.Spec.Exports[4].Value,
+	})
 	spec := mustParse(t, "mpirun -x A=typed x", "OMPI_MCA_mca_base_env_list=A=1;B=2").Spec
 	require.Equal(t, []string{"1", "2", "typed"},
 		[]string{spec.Exports[0].Value, spec.Exports[1].Value, spec.Exports[2].Value}, "the last counts")
@@ -302,8 +311,10 @@ func TestWhoseVariables(t *testing.T) {
 	spec = mustParse(t, "mpiexec -genvlist A -n 1 x : -n 1 y").Spec
 	require.Equal(t, []string{"A"}, names(spec.Exports))
 	require.Empty(t, spec.Apps[0].Exports)
-	for _, line := range []string{"mpiexec -iface eth0 -n 1 x : -n 1 y", "mpirun --stream-buffering 1 -n 1 x : -n 1 y",
-		"mpirun --display-comm -n 1 x : -n 1 y"} {
+	for _, line := range []string{
+		"mpiexec -iface eth0 -n 1 x : -n 1 y", "mpirun --stream-buffering 1 -n 1 x : -n 1 y",
+		"mpirun --display-comm -n 1 x : -n 1 y",
+	} {
 		spec := mustParse(t, line).Spec
 		require.NotEmpty(t, spec.Exports, line)
 		require.Empty(t, spec.Apps[0].Exports, line)
@@ -312,15 +323,19 @@ func TestWhoseVariables(t *testing.T) {
 
 // TestThreadsAreCPUs: as Open MPI counts with --use-hwthread-cpus.
 func TestThreadsAreCPUs(t *testing.T) {
-	for _, line := range []string{"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x",
-		"mpirun --mca hwloc_base_use_hwthreads_as_cpus 1 x"} {
+	for _, line := range []string{
+		"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x",
+		"mpirun --mca hwloc_base_use_hwthreads_as_cpus 1 x",
+	} {
 		spec := mustParse(t, line).Spec
 		require.Equal(t, job.CountCPU, spec.PerNode.Kind, line)
 		require.True(t, spec.Place.MapBy.Threads, line)
 	}
 	spec := mustParse(t, "mpirun --map-by slot:pe=2:HWTCPUS -n 2 x").Spec
-	require.Equal(t, placement.MapBy{Object: placement.BySlot, PE: 2, Threads: true,
-		From: "--map-by slot:pe=2:HWTCPUS"}, spec.Place.MapBy)
+	require.Equal(t, placement.MapBy{
+		Object: placement.BySlot, PE: 2, Threads: true,
+		From: "--map-by slot:pe=2:HWTCPUS",
+	}, spec.Place.MapBy)
 	require.True(t, mustParse(t, "mpirun --use-hwthread-cpus --map-by socket x").Spec.Place.MapBy.Threads)
 	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
 }

@@ -90,8 +90,10 @@ func TestDisplays(t *testing.T) {
 	require.Equal(t, Display{Map: true, RankMap: true, Hosts: true}, inv.Display)
 	require.True(t, inv.Spec.Place.Report)
 	require.True(t, inv.Spec.Place.Machine)
-	for _, line := range []string{"mpirun --report-bindings x", "orterun --mca hwloc_base_report_bindings 1 x",
-		"mpirun --display bindings x"} {
+	for _, line := range []string{
+		"mpirun --report-bindings x", "orterun --mca hwloc_base_report_bindings 1 x",
+		"mpirun --display bindings x",
+	} {
 		place := mustParse(t, line).Spec.Place
 		require.True(t, place.ReportOpenMPI, line)
 		require.False(t, place.Report, line)

@@ -254,17 +254,25 @@ func TestUnknownOptions(t *testing.T) {
 
 // The value of an option that is nearly known must not be taken for the program.
 func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
-	require.Equal(t, []string{"unknown option --timout: did you mean --timeout?",
-		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+	require.Equal(t, []string{
+		"unknown option --timout: did you mean --timeout?",
+		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m",
+	},
 		problems(t, "gorun --timout 3 --grace x prog"))
-	require.Equal(t, []string{"unknown option --num-proc: did you mean --num-processes?",
-		"unknown option --verbos: did you mean --verbose?"},
+	require.Equal(t, []string{
+		"unknown option --num-proc: did you mean --num-processes?",
+		"unknown option --verbos: did you mean --verbose?",
+	},
 		problems(t, "gorun --num-proc 2 --hosts localhost --verbos ./c"))
-	require.Equal(t, []string{"unknown option --master: did you mean --master-addr or --master-port?",
-		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+	require.Equal(t, []string{
+		"unknown option --master: did you mean --master-addr or --master-port?",
+		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m",
+	},
 		problems(t, "gorun --master h --grace x prog"))
-	require.Equal(t, []string{"--master is ambiguous: it may be --master-addr or --master-port",
-		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m"},
+	require.Equal(t, []string{
+		"--master is ambiguous: it may be --master-addr or --master-port",
+		"--grace x: not a time; write 90 (seconds), 1.5, 30m or 2h45m",
+	},
 		problems(t, "torchrun --master h --grace x prog"))
 }
 

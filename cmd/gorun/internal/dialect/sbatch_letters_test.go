@@ -25,8 +25,10 @@ func TestSbatchExcludesNoVariable(t *testing.T) {
 
 // Slurm's -m is a distribution of tasks, gorun's a Python module.
 func TestSbatchDistributesNoModule(t *testing.T) {
-	for _, how := range []string{"cyclic", "block", "arbitrary", "plane", "plane=4", "block:cyclic",
-		"cyclic:block:fcyclic", "block,NoPack"} {
+	for _, how := range []string{
+		"cyclic", "block", "arbitrary", "plane", "plane=4", "block:cyclic",
+		"cyclic:block:fcyclic", "block,NoPack",
+	} {
 		require.Equal(t, []string{
 			"-m " + how + ": -m starts a Python module; for Slurm's distribution write --distribution=" + how +
 				", and --module " + how + " for a module of that name",

@@ -129,7 +129,8 @@ type group struct {
 // grouped puts variables together as far as each is still heard, so that not every pair of an
 // option and a variable needs a command line of its own.
 func grouped(all []setting, parsed func(line []string, variables ...string) (Invocation, error),
-	plain map[string]any) (groups []*group) {
+	plain map[string]any,
+) (groups []*group) {
 	for _, s := range all {
 		alone, err := parsed(nil, s.entry)
 		if err != nil {

@@ -25,8 +25,10 @@ var Bench = &Dialect{
 		{"gorun bench allreduce -np 2 --compute 12ms --predict 25M", "what it means for a training step"},
 	},
 	tables: append([][]Option{benchTable}, rows(ownTable, "dry-run", "version", "help")...),
-	taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
-		torchrunTable, foreignTable},
+	taken: append(without([][]Option{
+		ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
+		torchrunTable, foreignTable,
+	},
 		"np", "json", "dry-run", "version", "help", "module", "no-python", "run-path", "print-completion", "f", "w",
 		"redirects", "tee"),
 		longNames(torchrunTable, "redirects", "tee")...),
@@ -99,8 +101,10 @@ var (
 	}
 	benchReduced = []string{"allreduce", "reduce", "reducescatter"}
 	benchRooted  = []string{"reduce", "broadcast", "gather", "scatter"}
-	benchDTypes  = []string{"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "uint32", "int64",
-		"uint64"}
+	benchDTypes  = []string{
+		"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "uint32", "int64",
+		"uint64",
+	}
 	benchReductions = []string{"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"}
 	benchBackends   = []string{"auto", "cpu", "nccl"}
 )

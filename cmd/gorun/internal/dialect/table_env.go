@@ -40,8 +40,10 @@ func makeEnv() *Dialect {
 		},
 		tables: slices.Concat([][]Option{envTable()}, rows(mpiTable, "np", "host", "hostfile"),
 			rows(torchrunTable, "nproc-per-node"), rows(ownTable, "quiet", "verbose", "version", "help")),
-		taken: without([][]Option{ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
-			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable},
+		taken: without([][]Option{
+			ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
+			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable,
+		},
 			"np", "host", "hostfile", "nproc-per-node", "json", "quiet", "verbose", "version", "help", "print-completion",
 			"report"),
 		interpreters: gorunInterpreters, mpmd: true, environs: true,

@@ -17,8 +17,10 @@ func TestEnv(t *testing.T) {
 	require.Equal(t, job.StartExec, inv.Spec.Apps[0].Start)
 
 	// The job is the one that gorun would run.
-	for _, line := range []string{"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
-		"-n 1 a : -n 2 b"} {
+	for _, line := range []string{
+		"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
+		"-n 1 a : -n 2 b",
+	} {
 		job, env := mustParse(t, "gorun "+line), mustParse(t, "gorun env "+line)
 		require.Equal(t, job.Spec, env.Spec, line)
 		require.Equal(t, job.Notes, env.Notes, line)

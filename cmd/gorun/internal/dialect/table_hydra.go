@@ -137,50 +137,94 @@ var hydraTable = []Option{
 		set:  func(p *parser, a arg) error { p.version = p.version || a.on; return nil },
 	},
 
-	{Names: []string{"enable-auto-cleanup", "cleanup"}, Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "the failure of a rank ends the job unless --on-failure continue"},
-	{Names: []string{"disable-hostname-propagation", "enable-hostname-propagation", "hybrid-hosts"},
-		Group: GroupAccepted, from: varNone, set: nothing, Help: "each host is asked for what it is like"},
-	{Names: []string{"localhost"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "gorun finds by which address others reach this host"},
-	{Names: []string{"topolib", "demux", "use-app-topology"}, Value: "NAME", Group: GroupAccepted, from: varNone,
-		set: nothing, Help: "there is one way to do that here"},
-	{Names: []string{"disable-x", "noconf", "v6", "prefork", "profile"}, Group: GroupAccepted, from: varNone,
-		set: nothing, Help: "there is nothing of that kind to be told"},
-	{Names: []string{"pmi-aggregate", "pmi-noaggregate"}, Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "ranks are served by the agent of their node, whatever the way"},
-	{Names: []string{"pmi-connect"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "ranks are served by the agent of their node, whatever the way"},
-	{Names: []string{"branch-count", "tree-width"}, Value: "N", Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "all hosts are reached at once, --ssh-at-once of them"},
-	{Names: []string{"silent-abort"}, Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "an abort is told in a few lines; --quiet leaves out remarks"},
-	{Names: []string{"ordered-output"}, Group: GroupAccepted, from: varNone, set: nothing,
-		Help: "lines of ranks are never mixed"},
+	{
+		Names: []string{"enable-auto-cleanup", "cleanup"}, Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "the failure of a rank ends the job unless --on-failure continue",
+	},
+	{
+		Names: []string{"disable-hostname-propagation", "enable-hostname-propagation", "hybrid-hosts"},
+		Group: GroupAccepted, from: varNone, set: nothing, Help: "each host is asked for what it is like",
+	},
+	{
+		Names: []string{"localhost"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "gorun finds by which address others reach this host",
+	},
+	{
+		Names: []string{"topolib", "demux", "use-app-topology"}, Value: "NAME", Group: GroupAccepted, from: varNone,
+		set: nothing, Help: "there is one way to do that here",
+	},
+	{
+		Names: []string{"disable-x", "noconf", "v6", "prefork", "profile"}, Group: GroupAccepted, from: varNone,
+		set: nothing, Help: "there is nothing of that kind to be told",
+	},
+	{
+		Names: []string{"pmi-aggregate", "pmi-noaggregate"}, Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "ranks are served by the agent of their node, whatever the way",
+	},
+	{
+		Names: []string{"pmi-connect"}, Value: "NAME", Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "ranks are served by the agent of their node, whatever the way",
+	},
+	{
+		Names: []string{"branch-count", "tree-width"}, Value: "N", Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "all hosts are reached at once, --ssh-at-once of them",
+	},
+	{
+		Names: []string{"silent-abort"}, Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "an abort is told in a few lines; --quiet leaves out remarks",
+	},
+	{
+		Names: []string{"ordered-output"}, Group: GroupAccepted, from: varNone, set: nothing,
+		Help: "lines of ranks are never mixed",
+	},
 
-	{Names: []string{"rankmap"}, Value: "LIST", Group: GroupRefused, from: varNone,
-		Help: "use a rank file with --rankfile, or programs with hosts of their own: -H a -n 2 prog : -H b -n 2 prog"},
-	{Names: []string{"order-nodes"}, Value: "HOW", Group: GroupRefused, from: varNone,
-		Help: "ranks take hosts as you name them; name them in that order"},
-	{Names: []string{"output-from"}, Value: "RANK", Group: GroupRefused, from: varNone,
-		Help: "use --local-ranks-filter RANK, which counts on each host"},
-	{Names: []string{"gpu-subdevs-per-proc"}, Value: "N", Group: GroupRefused, from: varNone,
-		Help: "gorun gives ranks whole GPUs, or parts that MIG made; use --gpus-per-rank"},
-	{Names: []string{"enable-x"}, Group: GroupRefused, from: varNone,
-		Help: "gorun's own SSH forwards no X11; use --ssh 'ssh -X'"},
-	{Names: []string{"bootstrap-exec-args"}, Value: "'ARGS'", Group: GroupRefused, from: varNone,
-		Help: "write them into the command: --ssh 'ssh ARGS'"},
-	{Names: []string{"pmi-args"}, Value: "PORT IFACE KEY PID", words: 4, Group: GroupRefused, from: varNone,
-		Help: "a program that was started without gorun cannot ask it for more ranks: start it by gorun -n 1"},
-	{Names: []string{"aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi", "check",
-		"ilp64", "prot"}, Group: GroupRefused, from: varNone,
-		Help: "that is a tool of Intel's, which its own mpiexec loads; put it before the program, as in gorun -n 4 aps ./prog"},
-	{Names: []string{"gtool", "gtoolfile", "gdb-args"}, Value: "WHAT", Group: GroupRefused, from: varNone,
-		Help: "put the tool before the program of the ranks it is for, as in gorun -n 1 valgrind ./prog : -n 3 ./prog"},
-	{Names: []string{"tva", "gdba"}, Value: "PID", Group: GroupRefused, from: varNone,
-		Help: "attach the debugger to the process of a rank: gdb -p PID"},
-	{Names: []string{"gdb-ia"}, Group: GroupRefused, from: varNone,
-		Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+	{
+		Names: []string{"rankmap"}, Value: "LIST", Group: GroupRefused, from: varNone,
+		Help: "use a rank file with --rankfile, or programs with hosts of their own: -H a -n 2 prog : -H b -n 2 prog",
+	},
+	{
+		Names: []string{"order-nodes"}, Value: "HOW", Group: GroupRefused, from: varNone,
+		Help: "ranks take hosts as you name them; name them in that order",
+	},
+	{
+		Names: []string{"output-from"}, Value: "RANK", Group: GroupRefused, from: varNone,
+		Help: "use --local-ranks-filter RANK, which counts on each host",
+	},
+	{
+		Names: []string{"gpu-subdevs-per-proc"}, Value: "N", Group: GroupRefused, from: varNone,
+		Help: "gorun gives ranks whole GPUs, or parts that MIG made; use --gpus-per-rank",
+	},
+	{
+		Names: []string{"enable-x"}, Group: GroupRefused, from: varNone,
+		Help: "gorun's own SSH forwards no X11; use --ssh 'ssh -X'",
+	},
+	{
+		Names: []string{"bootstrap-exec-args"}, Value: "'ARGS'", Group: GroupRefused, from: varNone,
+		Help: "write them into the command: --ssh 'ssh ARGS'",
+	},
+	{
+		Names: []string{"pmi-args"}, Value: "PORT IFACE KEY PID", words: 4, Group: GroupRefused, from: varNone,
+		Help: "a program that was started without gorun cannot ask it for more ranks: start it by gorun -n 1",
+	},
+	{
+		Names: []string{
+			"aps", "mps", "trace", "trace-imbalance", "trace-pt2pt", "trace-collectives", "check-mpi", "check",
+			"ilp64", "prot",
+		}, Group: GroupRefused, from: varNone,
+		Help: "that is a tool of Intel's, which its own mpiexec loads; put it before the program, as in gorun -n 4 aps ./prog",
+	},
+	{
+		Names: []string{"gtool", "gtoolfile", "gdb-args"}, Value: "WHAT", Group: GroupRefused, from: varNone,
+		Help: "put the tool before the program of the ranks it is for, as in gorun -n 1 valgrind ./prog : -n 3 ./prog",
+	},
+	{
+		Names: []string{"tva", "gdba"}, Value: "PID", Group: GroupRefused, from: varNone,
+		Help: "attach the debugger to the process of a rank: gdb -p PID",
+	},
+	{
+		Names: []string{"gdb-ia"}, Group: GroupRefused, from: varNone,
+		Help: "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog",
+	},
 }
 
 // What the names of one letter mean differs from launcher to launcher; so do --debug and --tune.
@@ -203,8 +247,10 @@ var (
 			Help: "the same as --am; auto, off and textbook are gorun's: which settings of NCCL's ranks get",
 			set:  (*parser).setTune,
 		},
-		{Names: []string{"debug"}, Group: GroupRefused, from: varNone,
-			Help: "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"},
+		{
+			Names: []string{"debug"}, Group: GroupRefused, from: varNone,
+			Help: "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog",
+		},
 	}
 	mpiexecTable = []Option{
 		{
@@ -226,11 +272,17 @@ var (
 	}
 	// unclearTable are those in gorun's own dialect, where nobody can know who is meant.
 	unclearTable = []Option{
-		{Names: []string{"N"}, Value: "N", attached: true, Group: GroupRefused,
-			Help: "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes N"},
-		{Names: []string{"s"}, Group: GroupRefused, from: varNone,
-			Help: "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means"},
-		{Names: []string{"debug"}, Group: GroupRefused, from: varNone,
-			Help: "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb ./prog"},
+		{
+			Names: []string{"N"}, Value: "N", attached: true, Group: GroupRefused,
+			Help: "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, --nnodes N",
+		},
+		{
+			Names: []string{"s"}, Group: GroupRefused, from: varNone,
+			Help: "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means",
+		},
+		{
+			Names: []string{"debug"}, Group: GroupRefused, from: varNone,
+			Help: "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb ./prog",
+		},
 	}
 )

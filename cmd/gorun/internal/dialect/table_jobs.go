@@ -53,8 +53,12 @@ func jobDialect(name string) *Dialect {
 	switch name {
 	case "ps":
 		d.About = "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks."
-		d.examples = []example{{"gorun ps", "the jobs"}, {"gorun ps 7f3a", "the ranks of one"},
-			{"gorun ps --nccl 7f3a", "what NCCL says of it"}, {"gorun ps --json", "everything, for programs"}}
+		d.examples = []example{
+			{"gorun ps", "the jobs"},
+			{"gorun ps 7f3a", "the ranks of one"},
+			{"gorun ps --nccl 7f3a", "what NCCL says of it"},
+			{"gorun ps --json", "everything, for programs"},
+		}
 		options = []string{"nccl", "json"}
 		none = "there is no such job, it has ended meanwhile, or its NCCL says nothing"
 	case "top":
@@ -78,9 +82,11 @@ func jobDialect(name string) *Dialect {
 	case "logs":
 		d.About = "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun " +
 			"remembers."
-		d.examples = []example{{"gorun logs", "the only job there is"},
+		d.examples = []example{
+			{"gorun logs", "the only job there is"},
 			{"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"},
-			{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"}}
+			{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"},
+		}
 		options = []string{"follow", "rank", "tail", "stream"}
 	}
 	d.examples = append(d.examples, example{"gorun ./" + name + ", gorun -- " + name, "start a program of that name"})

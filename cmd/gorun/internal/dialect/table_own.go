@@ -166,8 +166,10 @@ func (p *parser) setStore(a arg) error {
 
 // setMPI takes srun's words, too: pmix_v3 and the like are versions of PMIx.
 func (p *parser) setMPI(a arg) error {
-	modes := map[string]job.MPIMode{"auto": job.MPIAuto, "pmi1": job.MPIPMI1, "pmi2": job.MPIPMI2, "pmix": job.MPIPMIx,
-		"none": job.MPINone}
+	modes := map[string]job.MPIMode{
+		"auto": job.MPIAuto, "pmi1": job.MPIPMI1, "pmi2": job.MPIPMI2, "pmix": job.MPIPMIx,
+		"none": job.MPINone,
+	}
 	word := a.value
 	if strings.HasPrefix(word, "pmix_v") {
 		word = "pmix"

@@ -33,17 +33,25 @@ func sbatchDialect() *Dialect {
 			"it by sbatch. The script goes to sbatch's standard input: no file is left.",
 		examples: []example{
 			{"gorun sbatch -N 2 --nproc-per-node 4 -t 1:00:00 ./trainer", "four ranks on each of two nodes, for an hour"},
-			{"gorun sbatch -N 2 --gpus-per-node 4 --nproc-per-node 4 -c 8 train.py",
-				"a rank of a PyTorch script for each of four GPUs a node, with 8 CPUs each"},
-			{"gorun sbatch --dry-run -n 64 ./simulate >job.sh",
-				"64 ranks on as many nodes as it takes; the script, to change and submit"},
+			{
+				"gorun sbatch -N 2 --gpus-per-node 4 --nproc-per-node 4 -c 8 train.py",
+				"a rank of a PyTorch script for each of four GPUs a node, with 8 CPUs each",
+			},
+			{
+				"gorun sbatch --dry-run -n 64 ./simulate >job.sh",
+				"64 ranks on as many nodes as it takes; the script, to change and submit",
+			},
 		},
-		often: []string{"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition",
-			"account", "output", "dry-run"},
+		often: []string{
+			"nodes", "ntasks", "nproc-per-node", "gpus-per-node", "cpus-per-task", "time", "partition",
+			"account", "output", "dry-run",
+		},
 		tables: append(append([][]Option{sbatchTable}, rows(torchrunTable, "nproc-per-node")...),
 			rows(ownTable, "version", "help")...),
-		taken: append(without([][]Option{ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
-			torchrunTable, foreignTable},
+		taken: append(without([][]Option{
+			ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable,
+			torchrunTable, foreignTable,
+		},
 			"chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe", "exclude", "np", "host", "hostfile",
 			"nnodes", "nproc-per-node", "print-completion", "output"),
 			gorunsChdir()),
@@ -238,24 +246,28 @@ func askedFlag(g Group, letter, name, help string) Option {
 
 // askedOptional is one that may have a value behind "=".
 func askedOptional(g Group, letter, name, help string) Option {
-	return Option{Names: named(name, letter), Group: g, Help: help, optional: true, from: varNone,
+	return Option{
+		Names: named(name, letter), Group: g, Help: help, optional: true, from: varNone,
 		set: func(p *parser, a arg) error {
 			if a.value == "true" {
 				return p.askSlurm("--"+name, "")
 			}
 			return p.askSlurm("--"+name, "="+a.value)
-		}}
+		},
+	}
 }
 
 // submitted is a flag for sbatch itself.
 func submitted(name, letter, help string) Option {
-	return Option{Names: named(name, letter), Group: GroupSubmitted, Help: help, from: varNone,
+	return Option{
+		Names: named(name, letter), Group: GroupSubmitted, Help: help, from: varNone,
 		set: func(p *parser, a arg) error {
 			if a.on {
 				p.batch.Submission = append(p.batch.Submission, "--"+name)
 			}
 			return nil
-		}}
+		},
+	}
 }
 
 func named(name, letter string) []string {

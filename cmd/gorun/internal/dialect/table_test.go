@@ -136,8 +136,10 @@ var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone",
 var unhosted = []string{"rmk"}
 
 // files name programs, and a job on this host alone cannot do without it.
-var needsOther = map[string]string{"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
-	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs"}
+var needsOther = map[string]string{
+	"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
+	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs",
+}
 
 // TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
 // is done, or says why not, or is on one of the two lists of those that have

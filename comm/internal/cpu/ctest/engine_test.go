@@ -43,8 +43,10 @@ func engine(t *testing.T, calls int, flags ...string) {
 	for _, ranks := range []int{1, 2, 3, 4, 7, 16} {
 		for _, first := range []uint64{0, nearWrap} {
 			const largest = 1 << 18 // bytes of the largest buffers
-			argv := []string{fmt.Sprint(ranks), fmt.Sprint(calls * 4 / (ranks + 3)), fmt.Sprint(r.Uint64()),
-				fmt.Sprint(first), fmt.Sprint(largest)}
+			argv := []string{
+				fmt.Sprint(ranks), fmt.Sprint(calls * 4 / (ranks + 3)), fmt.Sprint(r.Uint64()),
+				fmt.Sprint(first), fmt.Sprint(largest),
+			}
 			said, err := exec.Command(program, argv...).CombinedOutput()
 			require.NoError(t, err, "engine_test %s\n%s", strings.Join(argv, " "), said)
 			t.Logf("%s", said)

@@ -122,8 +122,10 @@ func up(args []string) error {
 		return err
 	}
 	config := testhosts.Config{Hosts: hosts, Detached: true}
-	flags := map[string]*bool{"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome,
-		"no-names": &config.NoNames}
+	flags := map[string]*bool{
+		"private-tmp": &config.PrivateTmp, "private-home": &config.PrivateHome,
+		"no-names": &config.NoNames,
+	}
 	for name := range strings.SplitSeq(os.Getenv("TESTHOSTS_OPTIONS"), ",") {
 		if flag := flags[name]; flag != nil {
 			*flag = true

@@ -55,8 +55,10 @@ func TestSweepFindsWhatOnlyTheGroupKnows(t *testing.T) {
 		ranks, err := process.NewGroup(process.Config{Sink: deaf{}})
 		require.NoError(t, err)
 		defer ranks.Close()
-		script := process.Common{Path: "/bin/sh",
-			Argv: []string{"sh", "-c", "setsid env -i sleep 600 & setsid env -i sleep 600 & exec sleep 600"}, Cgroup: g}
+		script := process.Common{
+			Path: "/bin/sh",
+			Argv: []string{"sh", "-c", "setsid env -i sleep 600 & setsid env -i sleep 600 & exec sleep 600"}, Cgroup: g,
+		}
 		require.NoError(t, ranks.Start(script, []process.Rank{{ID: 0}}))
 		bare := process.Target{Cgroup: cgroup.Open(g.Dir())}
 		require.Eventually(t, func() bool {

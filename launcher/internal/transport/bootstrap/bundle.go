@@ -108,8 +108,10 @@ func (b *Bundle) walk(from, to string) error {
 
 // found adds what lies at path under the name that it gets.
 func (b *Bundle) found(path, name string, info fs.FileInfo) error {
-	header := tar.Header{Name: filepath.ToSlash(name), Mode: int64(info.Mode().Perm()),
-		ModTime: info.ModTime().Truncate(1e9)}
+	header := tar.Header{
+		Name: filepath.ToSlash(name), Mode: int64(info.Mode().Perm()),
+		ModTime: info.ModTime().Truncate(1e9),
+	}
 	switch {
 	case name == ".":
 		return nil

@@ -65,8 +65,10 @@ func FuzzTextPassesSh(f *testing.F) {
 
 // What the shells read differently must not occur in any line.
 func TestScriptsHaveNothingThatShellsReadDifferently(t *testing.T) {
-	for name, script := range map[string]string{"start": startScript, "copy": copyScript, "agent": agentScript,
-		"private": privateScript, "place": placeScript, "bring": bringScript} {
+	for name, script := range map[string]string{
+		"start": startScript, "copy": copyScript, "agent": agentScript,
+		"private": privateScript, "place": placeScript, "bring": bringScript,
+	} {
 		line := joined(script)
 		for _, bad := range []string{"'", "!", `\\`, "\n"} {
 			require.NotContains(t, line, bad, name)

@@ -40,10 +40,14 @@ func TestWhereTheCopyGoes(t *testing.T) {
 		{"the cache is somebody else's", "mkdir -p /mnt/.cache/gorun && chown 12345 /mnt/.cache/gorun", "/tmp/gorun-0/"},
 		{"no home", "unset HOME", "/tmp/gorun-0/"},
 		{"a temporary directory", "mkdir /mnt/t && unset HOME && export TMPDIR=/mnt/t", "/mnt/t/gorun-0/"},
-		{"somebody made the name in /tmp", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chown 12345 /tmp/gorun-0",
-			"/dev/shm/gorun-0/"},
-		{"somebody made a link in /tmp", "unset HOME && mkdir -m 700 /mnt/mine && ln -s /mnt/mine /tmp/gorun-0",
-			"/dev/shm/gorun-0/"},
+		{
+			"somebody made the name in /tmp", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chown 12345 /tmp/gorun-0",
+			"/dev/shm/gorun-0/",
+		},
+		{
+			"somebody made a link in /tmp", "unset HOME && mkdir -m 700 /mnt/mine && ln -s /mnt/mine /tmp/gorun-0",
+			"/dev/shm/gorun-0/",
+		},
 		{"a dangling link in /tmp", "unset HOME && ln -s /mnt/none /tmp/gorun-0", "/dev/shm/gorun-0/"},
 		{"others may write to it", "unset HOME && mkdir -m 700 /tmp/gorun-0 && chmod 777 /tmp/gorun-0", "/dev/shm/gorun-0/"},
 		{"everybody may rename in /tmp", "unset HOME && chmod 777 /tmp && chown 12345 /tmp", "/dev/shm/gorun-0/"},

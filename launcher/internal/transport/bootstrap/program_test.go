@@ -35,8 +35,10 @@ func TestFindsTheBuildsThatAreAtHand(t *testing.T) {
 	}{
 		{"alone", "bin/gorun:amd64", "amd64:gorun"},
 		{"the other beside it", "bin/gorun:amd64 bin/gorun-linux-arm64:arm64", "amd64:gorun arm64:gorun-linux-arm64"},
-		{"make static", "bin/gorun:amd64 build/gorun-linux-arm64:arm64 build/gorun-linux-amd64:amd64",
-			"amd64:gorun arm64:gorun-linux-arm64"},
+		{
+			"make static", "bin/gorun:amd64 build/gorun-linux-arm64:arm64 build/gorun-linux-amd64:amd64",
+			"amd64:gorun arm64:gorun-linux-arm64",
+		},
 		{"a static one serves better", "bin/gorun:arm64:" + ld + " bin/gorun-linux-arm64:arm64", "arm64:gorun-linux-arm64"},
 		{"not static, and alone", "bin/gorun:amd64:" + ld, "amd64:gorun"},
 		{"wrong content", "bin/gorun:amd64 bin/gorun-linux-arm64:amd64", "amd64:gorun"},
@@ -79,8 +81,10 @@ func TestReadsWhatAProgramNeeds(t *testing.T) {
 }
 
 func TestNamesOfVersions(t *testing.T) {
-	for version, want := range map[string]string{"v1.2-3-gabc-dirty": "v1.2-3-gabc-dirty", "../x y": "_x_y",
-		"": "unknown", "--": "unknown", strings.Repeat("a", 99): strings.Repeat("a", 64)} {
+	for version, want := range map[string]string{
+		"v1.2-3-gabc-dirty": "v1.2-3-gabc-dirty", "../x y": "_x_y",
+		"": "unknown", "--": "unknown", strings.Repeat("a", 99): strings.Repeat("a", 64),
+	} {
 		require.Equal(t, want, nameable(version), version)
 	}
 }

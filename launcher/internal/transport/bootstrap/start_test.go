@@ -19,8 +19,10 @@ import (
 )
 
 func TestArgumentsAreNeverShell(t *testing.T) {
-	odd := []string{"a b", "it's", "$(touch owned)", "`id`", "!!", `back\slash\\`, "new\nline\n", "-x", "", "%s", "~",
-		"*", "{a,b}", "ü", "\xff", "#"}
+	odd := []string{
+		"a b", "it's", "$(touch owned)", "`id`", "!!", `back\slash\\`, "new\nline\n", "-x", "", "%s", "~",
+		"*", "{a,b}", "ü", "\xff", "#",
+	}
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
 		s, err := Start(deadline(t), m, config(t, odd...))
@@ -178,10 +180,14 @@ func TestHostsThatCannot(t *testing.T) {
 		step   remote.Step
 		parts  []string
 	}{
-		{"no login", `echo "This account is currently not available."; exit 1`, remote.StepStart,
-			[]string{"exit code 1", "This account is currently not available."}},
-		{"no sh", `echo "fish: Unknown command: /bin/sh" >&2; exit 127`, remote.StepStart,
-			[]string{"exit code 127", "Unknown command"}},
+		{
+			"no login", `echo "This account is currently not available."; exit 1`, remote.StepStart,
+			[]string{"exit code 1", "This account is currently not available."},
+		},
+		{
+			"no sh", `echo "fish: Unknown command: /bin/sh" >&2; exit 127`, remote.StepStart,
+			[]string{"exit code 127", "Unknown command"},
+		},
 		{"control bytes", `printf "\033[2J" >&2; exit 1`, remote.StepStart, []string{"^[[2J"}},
 		{"endless", `cat /dev/zero`, remote.StepStart, []string{"prints more than 4 MiB"}},
 	} {
@@ -199,10 +205,14 @@ func TestHostThatAnswersForEver(t *testing.T) {
 	const marked = `m=$(printf %s "$1" | sed "s/.*gr_m=\(m[0-9a-f]*\); gr_n=\(m[0-9a-f]*\).*/\1\2/"); `
 	for _, test := range []struct{ name, script, want string }{
 		{"no place", `yes "$m place /x: no"`, "it gave 16 answers, and none of them was the last"},
-		{"no place at length", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" x)"`,
-			"it gave 16 answers, and none of them was the last"},
-		{"no place and an end", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" "x ")" | head -n 15`,
-			"there is no place for a copy"},
+		{
+			"no place at length", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" x)"`,
+			"it gave 16 answers, and none of them was the last",
+		},
+		{
+			"no place and an end", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" "x ")" | head -n 15`,
+			"there is no place for a copy",
+		},
 		{"nothing after an answer", `echo "$m place /x: no"; cat /dev/zero`, "prints more than 4 MiB"},
 		{"a long answer", `printf "$m bad 1 "; yes | tr -d "\n"`, "an answer is longer than 65536 bytes"},
 	} {

@@ -49,7 +49,8 @@ func (t *talk) fill(script string, w *words, pairs ...string) string {
 // hold starts the line and has each answer judged until that is done; the process
 // runs on. An error ends the process.
 func (t *talk) hold(ctx context.Context, line string, judge func(ctx context.Context, word, text string) (bool,
-	error)) (err error) {
+	error),
+) (err error) {
 	t.report(State{Step: remote.StepStart})
 	if t.process, err = t.host.Start(ctx, line); err != nil {
 		return t.unreached(ctx, err)

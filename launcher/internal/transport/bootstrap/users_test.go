@@ -44,18 +44,26 @@ func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 		{"a new cache", ann + "mkdir -m 755 " + cache, own, ""},
 		{"others may read", annMakes("755", "755"), own, ""},
 		{"the group may write to the copies", annMakes("755", "775") + " && " + plant(own), sticky, ""},
-		{"the group could write to the copies", annMakes("755", "775") + " && " + plant(own) + " && chmod 700 " + own, "",
-			own + key},
+		{
+			"the group could write to the copies", annMakes("755", "775") + " && " + plant(own) + " && chmod 700 " + own, "",
+			own + key,
+		},
 		{"the group may write to the cache", annMakes("775", "700"), sticky, ""},
-		{"the group may write to the home", "chmod 775 /mnt/ann && chown :777 /mnt/ann && " + annMakes("755", "700"),
-			sticky, ""},
-		{"the group may write above the home",
+		{
+			"the group may write to the home", "chmod 775 /mnt/ann && chown :777 /mnt/ann && " + annMakes("755", "700"),
+			sticky, "",
+		},
+		{
+			"the group may write above the home",
 			"mkdir /mnt/g && mv /mnt/ann /mnt/g/ann && chown :777 /mnt/g && chmod 775 /mnt/g && ln -s g/ann /mnt/ann && " +
-				annMakes("755", "700"), sticky, ""},
+				annMakes("755", "700"), sticky, "",
+		},
 		{"a link in the cache", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/mnt/x/") +
 			"; " + mallory + "ln -s /tmp " + cache + "/gorun", sticky, ""},
-		{"a name in /tmp", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/"),
-			"/dev/shm/gorun-12345/", ""},
+		{
+			"a name in /tmp", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " + plant("/tmp/gorun-12345/"),
+			"/dev/shm/gorun-12345/", "",
+		},
 		{"names in /tmp and /dev/shm", ann + "mkdir -m 775 " + cache + " && chown :777 " + cache + " && " +
 			plant("/tmp/gorun-12345/") + " && " + plant("/dev/shm/gorun-12345/"), "", "/dev/shm/gorun-12345 or"},
 	} {

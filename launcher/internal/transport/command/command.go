@@ -112,8 +112,10 @@ func insertHost(words []string, at int, target Target) []string {
 // the user says otherwise; 0 leaves it to ssh.
 func Dial(words []string, target Target, environ []string, connect time.Duration) (remote.Host, error) {
 	if _, err := Words(words, target, ""); err != nil {
-		return nil, &remote.Error{Host: printable.Text(target.Name), Step: remote.StepConfig,
-			Text: printable.Text("--ssh: " + err.Error()), Err: err}
+		return nil, &remote.Error{
+			Host: printable.Text(target.Name), Step: remote.StepConfig,
+			Text: printable.Text("--ssh: " + err.Error()), Err: err,
+		}
 	}
 	h := &host{words: words, target: target, environ: environ, running: map[*process]bool{}}
 	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
@@ -155,8 +157,10 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {
-		failure := &remote.Error{Host: printable.Text(h.target.Name), Step: remote.StepConnect, After: time.Since(began),
-			Text: printable.Text(err.Error()), Err: err}
+		failure := &remote.Error{
+			Host: printable.Text(h.target.Name), Step: remote.StepConnect, After: time.Since(began),
+			Text: printable.Text(err.Error()), Err: err,
+		}
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			failure.Text = printable.Text("--ssh: " + h.words[0] + " is not installed here")
 		}

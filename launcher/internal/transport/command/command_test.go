@@ -30,18 +30,21 @@ func TestWords(t *testing.T) {
 			[]string{"ssh", "-F", "x"}, full, []string{"ssh", "-F", "x", "-l", "ann", "-p", "2222", "node1", "LINE"},
 		},
 		"a place for the host": {
-			[]string{"kubectl", "exec", "-i", "{host}", "--"}, plain,
+			[]string{"kubectl", "exec", "-i", "{host}", "--"},
+			plain,
 			[]string{"kubectl", "exec", "-i", "node1", "--", "sh", "-c", "LINE"},
 		},
 		"within a word": {
-			[]string{"docker", "exec", "-iu{user}", "job-{host}"}, full,
+			[]string{"docker", "exec", "-iu{user}", "job-{host}"},
+			full,
 			[]string{"docker", "exec", "-iuann", "job-node1", "sh", "-c", "LINE"},
 		},
 		"namespaces": {
 			[]string{"ip", "netns", "exec", "{host}"}, plain, []string{"ip", "netns", "exec", "node1", "sh", "-c", "LINE"},
 		},
 		"ssh with a place": {
-			[]string{"/usr/bin/ssh", "-p", "{port}", "{user}@{host}"}, full,
+			[]string{"/usr/bin/ssh", "-p", "{port}", "{user}@{host}"},
+			full,
 			[]string{"/usr/bin/ssh", "-p", "2222", "ann@node1", "LINE"},
 		},
 		"through ssh": {
@@ -90,8 +93,10 @@ func TestContractOverPlainShell(t *testing.T) {
 func TestUserAndPortReachOpenSSH(t *testing.T) {
 	ssh := testneeds.Program(t, remotetest.LayerSSHD, "ssh")
 	server := remotetest.NewServer(t)
-	words := []string{ssh, "-F", "none", "-i", server.ClientKey, "-o", "UserKnownHostsFile=" + server.Known, "-o",
-		"IdentitiesOnly=yes"}
+	words := []string{
+		ssh, "-F", "none", "-i", server.ClientKey, "-o", "UserKnownHostsFile=" + server.Known, "-o",
+		"IdentitiesOnly=yes",
+	}
 	h, err := command.Dial(words, command.Target{Name: "127.0.0.1", User: server.User, Port: server.Port}, os.Environ(), 0)
 	require.NoError(t, err)
 	p, err := h.Start(t.Context(), "exit 7")

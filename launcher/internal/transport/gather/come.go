@@ -29,7 +29,8 @@ const (
 // have come. lookup returns a variable of the agent's environment. Once gone is closed,
 // as the head may be gone, it is not tried again.
 func Come(ctx context.Context, i *Invitation, gone <-chan struct{},
-	lookup func(name string) (string, bool)) (net.Conn, error) {
+	lookup func(name string) (string, bool),
+) (net.Conn, error) {
 	secure, err := join.TLS(i.Token, forAgent, forHead)
 	if err != nil {
 		return nil, err

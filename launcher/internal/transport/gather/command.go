@@ -56,8 +56,10 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 		agent[len(agent)-1] += ":" + file
 		line = nil
 	}
-	c = &command{name: cfg.Start.Command(), hear: hear, waited: make(chan struct{}), ended: make(chan struct{}),
-		hopeless: make(chan struct{})}
+	c = &command{
+		name: cfg.Start.Command(), hear: hear, waited: make(chan struct{}), ended: make(chan struct{}),
+		hopeless: make(chan struct{}),
+	}
 	words = append(words, agent...)
 	c.cmd = child.Command(words[0], words[1:]...)
 	c.cmd.Env = environ(cfg)

@@ -45,8 +45,10 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 		defer close(g.settled)
 		g.conns, g.err = a.wait(context.Background())
 	}()
-	i := &Invitation{Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute,
-		NodeIDs: []string{"NODE"}}
+	i := &Invitation{
+		Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute,
+		NodeIDs: []string{"NODE"},
+	}
 	t.Cleanup(func() {
 		_ = a.command.in.Close()
 		g.Close()
@@ -369,8 +371,10 @@ func FuzzMessage(f *testing.F) {
 		}
 		require.Less(t, len(got.name()), maxMessage)
 
-		own := hello{Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"),
-			Host: strings.ToValidUTF8(host, "?")}
+		own := hello{
+			Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"),
+			Host: strings.ToValidUTF8(host, "?"),
+		}
 		var out bytes.Buffer
 		if err := writeMessage(&out, own); err != nil {
 			require.Greater(t, 6*len(version+node+host), maxMessage/2)

@@ -143,8 +143,10 @@ func lookup(ctx context.Context, addr string) ([]netip.Addr, error) {
 
 // nonlocalBind says that the kernel binds sockets to any address, so that binding
 // proves nothing.
-var nonlocalBind = map[bool]string{true: "/proc/sys/net/ipv4/ip_nonlocal_bind",
-	false: "/proc/sys/net/ipv6/ip_nonlocal_bind"}
+var nonlocalBind = map[bool]string{
+	true:  "/proc/sys/net/ipv4/ip_nonlocal_bind",
+	false: "/proc/sys/net/ipv6/ip_nonlocal_bind",
+}
 
 func isHere(ctx context.Context, ip netip.Addr) bool {
 	if setting, err := os.ReadFile(nonlocalBind[ip.Is4()]); err == nil && strings.TrimSpace(string(setting)) != "0" {

@@ -142,7 +142,8 @@ type ending struct {
 
 // settle waits for the port that decides, and then until all others are left alone.
 func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Joined,
-	error) {
+	error,
+) {
 	var total ending
 	for range n {
 		e := <-endings
@@ -396,8 +397,10 @@ func (d *dialer) stranger(port int, why string) error {
 }
 
 func (d *dialer) refused(port int, host, why string) *RefusedError {
-	return &RefusedError{Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)),
-		Why: printable.Text(printable.Short(why))}
+	return &RefusedError{
+		Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)),
+		Why: printable.Text(printable.Short(why)),
+	}
 }
 
 // endOfStream reports whether the other end closed, or the kernel says that it is gone.

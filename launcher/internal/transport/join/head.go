@@ -340,10 +340,12 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 		var other *versionError
 		if errors.As(err, &other) {
 			_ = writeMessage(c,
-				&Welcome{Host: h.cfg.Self.Host, Other: true,
+				&Welcome{
+					Host: h.cfg.Self.Host, Other: true,
 					Refusal: fmt.Sprintf(
 						"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
-						other.theirs, Protocol, h.cfg.Self.Version)})
+						other.theirs, Protocol, h.cfg.Self.Version),
+				})
 			linger(g.TCPConn)
 		}
 		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)

@@ -72,8 +72,10 @@ type Welcome struct {
 
 // check refuses what no gorun says.
 func (h *Hello) check() error {
-	for name, text := range map[string]string{"version": h.Version, "id": h.ID, "host": h.Host, "node_id": h.NodeID,
-		"addr": h.Addr} {
+	for name, text := range map[string]string{
+		"version": h.Version, "id": h.ID, "host": h.Host, "node_id": h.NodeID,
+		"addr": h.Addr,
+	} {
 		if len(text) > maxText {
 			return fmt.Errorf("%s has %d bytes: at most %d are allowed", name, len(text), maxText)
 		}

@@ -24,17 +24,23 @@ func TestNumberingIsTheSameInAnyOrder(t *testing.T) {
 	r := testneeds.Rand(t)
 	for name, row := range map[string]struct{ in, want []*Member }{
 		"ids": {
-			want: []*Member{member(-1, "2", "z", "", "1.1.1.1:9"), member(-1, "10", "a", "", "1.1.1.1:8"),
-				member(-1, "10", "b", "", "1.1.1.1:7")},
+			want: []*Member{
+				member(-1, "2", "z", "", "1.1.1.1:9"), member(-1, "10", "a", "", "1.1.1.1:8"),
+				member(-1, "10", "b", "", "1.1.1.1:7"),
+			},
 		},
 		"hosts": {
-			want: []*Member{member(-1, "5", "node2", "", "1.1.1.1:9"), member(-1, "", "node10", "", "1.1.1.1:8"),
-				member(-1, "1", "node10", "", "1.1.1.2:7")},
+			want: []*Member{
+				member(-1, "5", "node2", "", "1.1.1.1:9"), member(-1, "", "node10", "", "1.1.1.1:8"),
+				member(-1, "1", "node10", "", "1.1.1.2:7"),
+			},
 		},
 		"addrs": {want: []*Member{member(-1, "", "h", "a2", "2.1.1.1:9"), member(-1, "", "h", "a10", "1.1.1.1:8")}},
 		"mixed": {
-			want: []*Member{member(-1, "", "a", "", "1.1.1.1:9"), member(2, "", "a", "", "1.1.1.1:8"),
-				member(-1, "", "b", "", "1.1.1.1:7")},
+			want: []*Member{
+				member(-1, "", "a", "", "1.1.1.1:9"), member(2, "", "a", "", "1.1.1.1:8"),
+				member(-1, "", "b", "", "1.1.1.1:7"),
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +150,10 @@ func TestNameThatNobodyKnows(t *testing.T) {
 }
 
 func TestIsEndpointHere(t *testing.T) {
-	for addr, want := range map[string]bool{"127.0.0.1": true, "127.3.4.5": true, "localhost": true, "192.0.2.1": false,
-		"2001:db8::1": false} {
+	for addr, want := range map[string]bool{
+		"127.0.0.1": true, "127.3.4.5": true, "localhost": true, "192.0.2.1": false,
+		"2001:db8::1": false,
+	} {
 		here, err := IsEndpointHere(t.Context(), addr)
 		require.NoError(t, err)
 		require.Equal(t, want, here, addr)

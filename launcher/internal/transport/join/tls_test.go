@@ -34,8 +34,10 @@ func keyOf(t *testing.T, of string) tls.Certificate {
 // signed is a certificate of any key.
 func signed(t *testing.T, key crypto.Signer) tls.Certificate {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic},
-		NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic},
+		NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -99,8 +101,10 @@ var impostors = []impostor{
 
 // careless is the configuration of somebody who takes any peer.
 func careless(t *testing.T, own string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert,
-		Certificates: []tls.Certificate{keyOf(t, own)}}
+	return &tls.Config{
+		InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert,
+		Certificates: []tls.Certificate{keyOf(t, own)},
+	}
 }
 
 // Node 0 lets nobody say a hello who does not have the key of nodes that dial.

@@ -42,8 +42,10 @@ func TestNodesOfOneUserHaveASecret(t *testing.T) {
 	alice := user{name: "alice"}
 	h := listenAmong(t, vouched(0, 3, 0, alice))
 	require.False(t, h.IsWeak())
-	nodes := []*coming{come(t, t.Context(), vouched(port(h), 3, 1, alice)),
-		come(t, t.Context(), vouched(port(h), 3, 2, alice))}
+	nodes := []*coming{
+		come(t, t.Context(), vouched(port(h), 3, 1, alice)),
+		come(t, t.Context(), vouched(port(h), 3, 2, alice)),
+	}
 	members := wait(t, h)
 	for i, n := range nodes {
 		<-n.done
@@ -128,8 +130,10 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 	cfg := vouched(0, 2, 0, user{name: "alice"})
 	cfg.patience = 50 * time.Millisecond
 	h := listenAmong(t, cfg)
-	for _, text := range []string{"gorun", "gorun\x01\xff\xff\xff\xff", "gorun\x01\x02\x00\x00\x00{}",
-		"gorun\x01\x05\x00\x00\x00{{{{{"} {
+	for _, text := range []string{
+		"gorun", "gorun\x01\xff\xff\xff\xff", "gorun\x01\x02\x00\x00\x00{}",
+		"gorun\x01\x05\x00\x00\x00{{{{{",
+	} {
 		c, err := net.Dial("tcp", h.Addr().String())
 		require.NoError(t, err)
 		_, err = c.Write([]byte(text))

@@ -68,8 +68,10 @@ const (
 	StepVersion             // what it speaks
 )
 
-var stepNames = [...]string{"configuration", "resolve", "connect", "key exchange", "host key", "authentication",
-	"copy", "start", "version"}
+var stepNames = [...]string{
+	"configuration", "resolve", "connect", "key exchange", "host key", "authentication",
+	"copy", "start", "version",
+}
 
 // String is the step's name, as messages show it.
 func (s Step) String() string { return stepNames[s] }

@@ -60,8 +60,10 @@ func (s *settings) noteAddress(err error) {
 // dialTCP connects to the host itself; with several addresses to the one that
 // answers first.
 func dialTCP(ctx context.Context, s *settings) (net.Conn, error) {
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
-		Interval: 5 * time.Second, Count: 6}}
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second,
+		Interval: 5 * time.Second, Count: 6,
+	}}
 	if s.bindAddress != "" {
 		addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.bindAddress, "0"))
 		if err != nil {

@@ -44,8 +44,10 @@ func FuzzDump(f *testing.F) {
 
 // The shell that runs a proxy command takes each name for one word, the name itself, or gets none of them.
 func FuzzProxyCommand(f *testing.F) {
-	for _, name := range []string{"n1", "::1", "fe80::1%eth0", "a;touch x", "$(id)", "`id`", "a b", "-oProxyCommand=x",
-		"a\nid", "*", "grün", "=ls", "~root", "#", "a'b", ""} {
+	for _, name := range []string{
+		"n1", "::1", "fe80::1%eth0", "a;touch x", "$(id)", "`id`", "a b", "-oProxyCommand=x",
+		"a\nid", "*", "grün", "=ls", "~root", "#", "a'b", "",
+	} {
 		f.Add(name, "ann", "%h")
 		f.Add("n1", name, name)
 	}

@@ -73,8 +73,10 @@ func startAgent(t *testing.T, keys ...string) (socket string) {
 
 func TestKeysOfEveryType(t *testing.T) {
 	server := remotetest.NewServer(t)
-	for name, more := range map[string][]string{"ed25519": nil, "ecdsa": {"-b", "384"}, "rsa": {"-b", "2048"},
-		"rsa in PEM": {"-b", "2048", "-m", "PEM"}} {
+	for name, more := range map[string][]string{
+		"ed25519": nil, "ecdsa": {"-b", "384"}, "rsa": {"-b", "2048"},
+		"rsa in PEM": {"-b", "2048", "-m", "PEM"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			kind, _, _ := strings.Cut(name, " ")
 			key := remotetest.Keygen(t, filepath.Join(t.TempDir(), "key"), kind, "", more...)
@@ -102,8 +104,10 @@ func TestAgentOnlyKey(t *testing.T) {
 	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentityAgent none", "IdentitiesOnly no"), Environ: with},
 		remote.StepAuth)
 	require.Contains(t, f.Text, "it takes publickey")
-	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no"),
-		Environ: environ(t, "SSH_AUTH_SOCK=/no/agent")}, remote.StepAuth)
+	f = refuse(t, ssh.Config{
+		ConfigFile: server.Config("IdentitiesOnly no"),
+		Environ:    environ(t, "SSH_AUTH_SOCK=/no/agent"),
+	}, remote.StepAuth)
 	require.Contains(t, f.Text, "the agent at /no/agent: connect: no such file or directory")
 }
 

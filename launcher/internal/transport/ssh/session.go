@@ -63,8 +63,10 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 
 // startError says why a command was not started.
 func (h *host) startError(err error, began time.Time) error {
-	failure := &remote.Error{Host: printable.Text(h.name), Step: remote.StepStart, After: time.Since(began),
-		Text: printable.Text(err.Error()), Err: err}
+	failure := &remote.Error{
+		Host: printable.Text(h.name), Step: remote.StepStart, After: time.Since(began),
+		Text: printable.Text(err.Error()), Err: err,
+	}
 	var refused *ssh.OpenChannelError
 	switch {
 	case errors.As(err, &refused):
