@@ -13,8 +13,8 @@ import (
 // the keys of others in their second, and so on. Ranks need not come at the same time.
 //
 // A process is in its next group when all its connections that used keys of the default group are closed, or when the
-// first such request of a new connection sets a key again that is there: some object may still keep the old group's
-// connection open.
+// first such request of a new connection sets a key of the group itself again: some object may still keep the old
+// group's connection open. A key of the program's says nothing: a clone of the store may set it as often as it likes.
 
 // defaultGroup is what keys of the default group begin with. In later groups of a process the name between the slashes
 // is replaced by another of the same length: "pg" and the number in hexadecimal digits.
@@ -59,11 +59,18 @@ func (l *loop) enter(c *conn, op byte, key []byte) {
 		}
 		m = &member{}
 		l.members[id] = m
-	} else if m.open == 0 || op == opSet && l.isSet(m.group, key) {
+	} else if m.open == 0 || op == opSet && isOfGroup(key) && l.isSet(m.group, key) {
 		m.group++
 	}
 	m.open++
 	c.member, c.group = m, m.group
+}
+
+// isOfGroup reports whether a process group itself uses the key, whose name then begins with the group's number, as in
+// "0//cpu//0/1"; the program's own keys, which it may set again at any time, have no such beginning.
+func isOfGroup(key []byte) bool {
+	name, _, found := bytes.Cut(key[len(defaultGroup):], []byte("//"))
+	return found && len(name) > 0 && len(bytes.Trim(name, "0123456789")) == 0
 }
 
 func (l *loop) isSet(group uint32, key []byte) bool {

@@ -107,3 +107,15 @@ func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 	next.reads(firstAddress, "second")
 	kept.reads(firstAddress, "first")
 }
+
+// A clone of the store that sets a key of the program's again is no next group.
+func TestCloneOfTheDefaultGroupsStore(t *testing.T) {
+	s := open(t, Config{})
+	first := process(t, s, 10)
+	first.send(keyed(opSet, firstAddress, []byte("first")), keyed(opSet, "default_pg/beat", []byte("0")))
+	first.reads("default_pg/beat", "0")
+	clone := process(t, s, 10)
+	clone.send(keyed(opSet, "default_pg/beat", []byte("1")))
+	clone.reads(firstAddress, "first")
+	first.reads("default_pg/beat", "1")
+}

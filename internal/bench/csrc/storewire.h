@@ -71,7 +71,7 @@ static const char *value_of_keys(void) {
 	return value;
 }
 
-static void name_key(char *key, size_t size, int index) { snprintf(key, size, "/default_pg/0//cpu//0/%05d", index); }
+static void name_key(char *key, size_t size, int index) { snprintf(key, size, "/load_group/0//cpu//0/%05d", index); }
 
 /* build writes the requests of one stage for all keys. */
 static void build(struct stage *stage, int op) {
