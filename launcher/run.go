@@ -214,7 +214,9 @@ func (s *session) openHealth() (err error) {
 	if s.spec.Join == nil || port == "" || s.isSeated() && s.spec.Join.Seat.LocalRank != 0 {
 		return nil
 	}
-	if s.health, err = agent.OpenHealth(port); err != nil {
+	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {
+		s.settings.tell(fmt.Sprintf(format, args...))
+	}); err != nil {
 		return &Error{Code: job.ExitLauncher, Text: err.Error()}
 	}
 	return nil

@@ -22,8 +22,9 @@ type Health struct {
 	// busy is since when a frame is being handled, in nanoseconds since 1970; 0: none is.
 	busy atomic.Int64
 	// room bounds connections.
-	room chan struct{}
-	over sync.WaitGroup
+	room  chan struct{}
+	conns sync.Map // that are being answered
+	over  sync.WaitGroup
 }
 
 const (
@@ -35,8 +36,9 @@ const (
 	healthStuck = 60 * time.Second
 )
 
-// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names.
-func OpenHealth(text string) (*Health, error) {
+// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names. Where that port is taken
+// it tells so and returns nil: probes that another gorun of the host answers are no reason to end this job.
+func OpenHealth(text string, tell func(format string, args ...any)) (*Health, error) {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
 		return nil, fmt.Errorf("%s: %q is not a TCP port (1 to 65535)", env.VarTorchelasticHealthCheckPort, text)
@@ -47,8 +49,9 @@ func OpenHealth(text string) (*Health, error) {
 		if pid, name, ok := tcpstore.Holder(int(port)); ok {
 			holder = fmt.Sprintf(" by %s (pid %d)", name, pid)
 		}
-		return nil, fmt.Errorf("answer health checks at %s=%s: %w%s; name a port that is free, or unset the variable",
+		tell("%s=%s: this job does not answer health checks: %v%s; name a port that is free, or unset the variable",
 			env.VarTorchelasticHealthCheckPort, text, err, holder)
+		return nil, nil
 	}
 	return newHealth(listener), nil
 }
@@ -63,6 +66,10 @@ func newHealth(listener net.Listener) *Health {
 func (h *Health) Close() {
 	if h != nil {
 		_ = h.listener.Close()
+		h.conns.Range(func(c, _ any) bool {
+			_ = c.(net.Conn).Close() // a peer that says nothing must not hold up the job's end
+			return true
+		})
 		h.over.Wait()
 	}
 }
@@ -75,8 +82,10 @@ func (h *Health) serve() {
 			return
 		}
 		h.over.Go(func() {
+			h.conns.Store(c, nil)
 			h.answer(c)
 			_ = c.Close()
+			h.conns.Delete(c)
 			<-h.room
 		})
 	}
@@ -135,6 +144,6 @@ func (a *Agent) openHealth(environ []string) (err error) {
 	if own := a.cfg.Own; port == "" || a.health != nil || own != nil && own.Seat != nil && own.Seat.LocalRank != 0 {
 		return nil
 	}
-	a.health, err = OpenHealth(port)
+	a.health, err = OpenHealth(port, a.notice)
 	return err
 }
