@@ -91,6 +91,9 @@ func explainedOwn(row plan.Row) string {
 		plan.ClassWish:     "heeds yours, from the environment or by -x, unless another launcher set it",
 		plan.ClassLauncher: "reads it itself, and keeps it from ranks",
 	}[row.Class]
+	if row.Class == plan.ClassSetting && row.Value == "as inherited" {
+		counts = "never sets it; yours reaches the ranks"
+	}
 	return printable.Text(row.Name) + "\n" + columns("  meaning", row.Reason, column) +
 		columns("  value", value, column) + columns("  library", row.Source, column) + columns("  gorun", counts, column)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -44,6 +45,16 @@ func runJob(inv dialect.Invocation) int {
 	if err := canWrite(inv.Report); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
 	}
+	for option, path := range map[string]string{
+		"--report-uri": inv.Display.URI, "--output-proctable": inv.Display.Processes,
+	} {
+		if path == "+" {
+			continue
+		}
+		if err := canWrite(path); err != nil {
+			return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: option + ": " + err.Error()}).ExitCode
+		}
+	}
 	if err := writeWhere(inv.Display.PID, fmt.Sprintln(os.Getpid())); err != nil {
 		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report-pid: " + err.Error()}).ExitCode
 	}
@@ -64,7 +75,9 @@ func runJob(inv dialect.Invocation) int {
 		}
 		_, _ = os.Stderr.WriteString(launcher.Explain(result)) // nowhere to complain about a lost complaint
 	}
-	if err := replaceFile(errorFile, launcher.ErrorFile(result)); err != nil {
+	// A gorun that is a rank may end before the outer one has made the file's directory.
+	err = replaceFile(errorFile, launcher.ErrorFile(result))
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && os.Getenv(env.VarRank) != "") {
 		say(os.Stderr, env.VarTorchelasticErrorFile+": "+err.Error())
 	}
 	return report(inv.Report, result)

@@ -98,7 +98,7 @@ func connectError(err error, s *settings, clock *clock) error {
 	}{
 		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "is sshd running, and is it this port?"},
 		{syscall.EHOSTUNREACH, "no route to %s", "is the host up, and its address right?"},
-		{syscall.ENETUNREACH, "no route to the network of %s", "ip route get shows the way that is taken"},
+		{syscall.ENETUNREACH, "no route to the network of %s", "is a network up? ip route lists what this host reaches"},
 		{syscall.ETIMEDOUT, "%s does not answer", "is the host up? A firewall may drop packets"},
 	} {
 		if errors.Is(err, known.number) {
