@@ -14,8 +14,8 @@ import (
 
 	"gorun/env"
 	"gorun/launcher/internal/agent"
-	"gorun/launcher/internal/transport"
-	"gorun/launcher/internal/transport/gather"
+	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/reach/gather"
 	"gorun/launcher/internal/wire"
 )
 
@@ -31,7 +31,7 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 	cfg := s.agentConfig()
 	in = pollable(in)
 	cfg.Environ, cfg.Lease, cfg.Link = s.spec.Environ, firstLease, in
-	err = agent.Serve(wire.NewLink(transport.Queued(pair{in, pollable(out)})), cfg)
+	err = agent.Serve(wire.NewLink(reach.Queued(pair{in, pollable(out)})), cfg)
 	if err == io.EOF { // the head needs it no longer
 		return nil
 	}
@@ -67,7 +67,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 	if invitation.Signals {
 		cfg.Engine = agent.EngineSignalsAll
 	}
-	err = agent.Serve(wire.NewLink(transport.Queued(conn)), cfg)
+	err = agent.Serve(wire.NewLink(reach.Queued(conn)), cfg)
 	// the head needs it no longer
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
 		return nil

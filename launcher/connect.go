@@ -13,7 +13,7 @@ import (
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -95,7 +95,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	if n.engine != nil {
 		kind = wire.PeerEngine
 	}
-	n.linkTo(wire.NewLink(transport.Queued(w.stream)), kind)
+	n.linkTo(wire.NewLink(reach.Queued(w.stream)), kind)
 	n.end, n.copied = w.end, w.copied
 	n.listen()
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
@@ -103,7 +103,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 
 // serveHere starts the agent of this host.
 func (s *session) serveHere(n *node) {
-	head, side := transport.Local()
+	head, side := reach.Local()
 	n.linkTo(head, wire.PeerHere)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()

@@ -18,7 +18,7 @@ import (
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
-	"gorun/launcher/internal/transport/gather"
+	"gorun/launcher/internal/reach/gather"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )

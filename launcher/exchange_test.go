@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -18,7 +18,7 @@ func hubOf(nodes, attempt int) (*exchangeHub, []*wire.Link) {
 	var list []*node
 	var far []*wire.Link
 	for i := range nodes {
-		near, agent := transport.Local()
+		near, agent := reach.Local()
 		list, far = append(list, &node{number: i, link: near}), append(far, agent)
 	}
 	return newExchangeHub(attempt, list), far

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -77,7 +77,7 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		n := &node{place: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
 		n.tell = func(string) {}
 		head, far := net2()
-		n.linkTo(wire.NewLink(transport.Queued(head)), wire.PeerSSH)
+		n.linkTo(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
 		a := &fakeAgent{link: wire.NewLink(far), stream: far, index: i, attack: never, job: j, heard: map[wire.Type]int{}}
 		if i == 2 {
 			n.linkTo(n.link, kind)

@@ -22,8 +22,8 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/munge"
 	"gorun/launcher/internal/output"
-	"gorun/launcher/internal/transport"
-	"gorun/launcher/internal/transport/join"
+	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
@@ -130,7 +130,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 		}
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
 		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
-		n.linkTo(wire.NewLink(transport.Queued(m.Conn)), s.joinedKind())
+		n.linkTo(wire.NewLink(reach.Queued(m.Conn)), s.joinedKind())
 		n.listen()
 		s.nodes = append(s.nodes, n)
 	}
@@ -173,7 +173,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	cfg.Link = socketOf(j.Conn)
-	link := wire.NewLink(transport.Queued(j.Conn))
+	link := wire.NewLink(reach.Queued(j.Conn))
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	over := make(chan struct{})
 	defer close(over)

@@ -7,7 +7,7 @@ import (
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
-	"gorun/launcher/internal/transport/join"
+	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )

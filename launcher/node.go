@@ -13,7 +13,7 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport/bootstrap"
+	"gorun/launcher/internal/reach/bootstrap"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )

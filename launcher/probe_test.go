@@ -15,7 +15,7 @@ import (
 
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/probe"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 )
 
@@ -48,7 +48,7 @@ func nodeNames(n int) (all []string) {
 func agentsHere(t testing.TB, n int) (all []prober) {
 	var running sync.WaitGroup
 	for range n {
-		head, node := transport.Local()
+		head, node := reach.Local()
 		running.Go(func() { _ = agent.Serve(node, agent.Config{}) })
 		t.Cleanup(func() { _ = head.Close() })
 		all = append(all, linkProber{head})
@@ -140,7 +140,7 @@ func TestHeadGoesWhileNodesDial(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	head, node := transport.Local()
+	head, node := reach.Local()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

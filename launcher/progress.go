@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport/bootstrap"
-	"gorun/launcher/internal/transport/remote"
+	"gorun/launcher/internal/reach/bootstrap"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // Progress is how far the hosts of a job are on the way to having an agent. Its methods

@@ -13,10 +13,10 @@ import (
 
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport/bootstrap"
-	"gorun/launcher/internal/transport/command"
-	"gorun/launcher/internal/transport/remote"
-	"gorun/launcher/internal/transport/ssh"
+	"gorun/launcher/internal/reach/bootstrap"
+	"gorun/launcher/internal/reach/command"
+	"gorun/launcher/internal/reach/remote"
+	"gorun/launcher/internal/reach/ssh"
 	"gorun/launcher/job"
 	nvml "gorun/placement/nvml/worker"
 )

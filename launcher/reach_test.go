@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport/remote"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // Hosts that are down are one report, whatever they are called and however long each was waited for.

@@ -35,7 +35,7 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/transport/join"
+	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )

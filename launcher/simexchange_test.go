@@ -18,7 +18,7 @@ import (
 	"gorun/internal/testneeds"
 	"gorun/launcher"
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/exchange"
@@ -203,7 +203,7 @@ func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, 
 		return nil, err
 	}
 	a := s.agents[index]
-	a.link = wire.NewLink(transport.Queued(counted{theirs, bytes}))
+	a.link = wire.NewLink(reach.Queued(counted{theirs, bytes}))
 	s.over.Go(a.serve)
 	return counted{ours, bytes}, nil
 }

@@ -161,44 +161,44 @@ var rooms = []room{
 	},
 	{"launcher/internal/probe", []string{"internal/shellwords"}, "addresses in, addresses out"},
 	{
-		"launcher/internal/transport",
+		"launcher/internal/reach",
 		[]string{"launcher/internal/wire"},
-		"a transport reaches an agent; what is said there is not its business",
+		"a stream reaches an agent; what is said on it is not its business",
 	},
 	{
-		"launcher/internal/transport/remote", nil,
+		"launcher/internal/reach/remote", nil,
 		"a command on another host is bytes in and bytes out, whoever carries them",
 	},
 	{
-		"launcher/internal/transport/remote/remotetest",
-		[]string{"launcher/internal/transport/remote", "internal/testneeds"},
+		"launcher/internal/reach/remote/remotetest",
+		[]string{"launcher/internal/reach/remote", "internal/testneeds"},
 		"the suite tests every way to a host by what they have in common",
 	},
 	{
-		"launcher/internal/transport/ssh",
+		"launcher/internal/reach/ssh",
 		[]string{
-			"launcher/internal/process/child", "launcher/internal/transport/remote", "internal/printable",
+			"launcher/internal/process/child", "launcher/internal/reach/remote", "internal/printable",
 			"internal/shellwords",
 		},
 		"logging in knows nothing of what is run there",
 	},
 	{
-		"launcher/internal/transport/command",
-		[]string{"launcher/internal/process/child", "launcher/internal/transport/remote", "internal/printable"},
+		"launcher/internal/reach/command",
+		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote", "internal/printable"},
 		"a program that stands for ssh knows nothing of what is run there",
 	},
-	{"launcher/internal/transport/bootstrap", []string{
-		"launcher/internal/transport/remote", "internal/printable",
+	{"launcher/internal/reach/bootstrap", []string{
+		"launcher/internal/reach/remote", "internal/printable",
 		"internal/version",
 	}, "bringing a program to a host needs a way to run commands there, and nothing else"},
-	{"launcher/internal/transport/join", []string{
-		"launcher/internal/transport/remote", "internal/peersocket",
+	{"launcher/internal/reach/join", []string{
+		"launcher/internal/reach/remote", "internal/peersocket",
 		"internal/printable", "internal/version",
 	}, "who comes to a port is told apart before anything is said to him"},
 	{
-		"launcher/internal/transport/gather",
+		"launcher/internal/reach/gather",
 		[]string{
-			"launcher/internal/process/child", "launcher/internal/transport/join", "launcher/hosts",
+			"launcher/internal/process/child", "launcher/internal/reach/join", "launcher/hosts",
 			"launcher/hosts/engine", "internal/printable", "internal/version",
 		},
 		"how an engine starts agents is a row of its table; here they are started and told apart",

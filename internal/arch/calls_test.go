@@ -74,7 +74,7 @@ var reservations = []reserved{
 		"os/exec",
 		[]string{"Command", "CommandContext"},
 		append([]string{
-			"launcher/internal/process/child", "launcher/internal/transport/remote/remotetest",
+			"launcher/internal/process/child", "launcher/internal/reach/remote/remotetest",
 			"placement/nvml/worker", "comm/internal/nccl/fake", "internal",
 		}, programs...),
 		"a launcher that adopts its ranks' orphans takes every child for one that package child did not start",

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -67,7 +67,7 @@ func TestRowsOfNewRanks(t *testing.T) {
 // A node without new ranks hears of their world, and has nothing to say: its own part of
 // the job may be over.
 func TestAWorldOfOthers(t *testing.T) {
-	head, side := transport.Local()
+	head, side := reach.Local()
 	j := &running{agent: &Agent{link: side}}
 	j.mpi = j.newMPI()
 	require.NoError(t, j.grow(wire.Grow{Number: 1, World: world.World{Name: "w"}}))
@@ -125,7 +125,7 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 
 // Other nodes may ask for what ranks here commit before these are started.
 func TestAskedBeforeTheStart(t *testing.T) {
-	head, side := transport.Local()
+	head, side := reach.Local()
 	j := &running{
 		agent: &Agent{link: side},
 		start: wire.Start{MPI: wire.MPI{Offered: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}},

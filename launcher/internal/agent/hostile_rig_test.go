@@ -20,7 +20,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 )
 
@@ -73,7 +73,7 @@ func serveHostile(text string) {
 			Decides: plan.Decides, Accepts: plan.Accepts, Tells: plan.Sets,
 		}
 	}
-	fmt.Println(Serve(wire.NewLink(transport.Queued(conn)), cfg))
+	fmt.Println(Serve(wire.NewLink(reach.Queued(conn)), cfg))
 }
 
 // hostile is a head that the agent's user did not start.

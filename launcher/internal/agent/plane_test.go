@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 )
 
 // What is said on the plane of one attempt is nobody's in another.
 func TestPlane(t *testing.T) {
-	head, side := transport.Local()
+	head, side := reach.Local()
 	j := &running{agent: &Agent{link: side}, start: wire.Start{Attempt: 2}}
 	require.NoError(t, j.agent.exchange(wire.Exchange{Attempt: 2}), "before there are ranks")
 	j.plane = j.newPlane(1)

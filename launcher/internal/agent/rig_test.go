@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/transport"
+	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -16,7 +16,7 @@ import (
 // growable is a node's part of a job whose first rank, 0, is none of this machine's, and what
 // its head hears. Ranks that it gets are real ones.
 func growable(t *testing.T) (*running, <-chan wire.Frame) {
-	head, side := transport.Local()
+	head, side := reach.Local()
 	w := world.World{
 		Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"},
 		Apps: []world.App{{NumRanks: 2}},

@@ -1,0 +1,235 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/internal/reach/remote"
+)
+
+// folder is where TestMain puts what is to be copied.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "gorun-bootstrap-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// layerShells are login shells other than sh.
+const layerShells testneeds.Layer = "shells"
+
+// shells are the login shells that the line has to mean the same to.
+func shells(t *testing.T, each func(t *testing.T, shell string)) {
+	for _, shell := range []string{"sh", "fish", "tcsh", "bash", "zsh"} {
+		t.Run(shell, func(t *testing.T) {
+			each(t, testneeds.Program(t, layerShells, shell))
+		})
+	}
+}
+
+// machine is a host that is this one, with a home of its own and a login shell.
+type machine struct {
+	t       *testing.T
+	mu      sync.Mutex
+	shell   []string // what runs a line, which follows
+	home    string
+	environ []string // more variables
+	cut     int      // bytes that reach its standard input, 0: all
+	mute    bool     // the input stays open then, as behind a cut cable
+	ran     []*process
+}
+
+func newMachine(t *testing.T, shell string) *machine {
+	return &machine{t: t, shell: []string{shell, "-c"}, home: t.TempDir()}
+}
+
+func (m *machine) Name() string { return "node1" }
+func (m *machine) Close() error { return nil }
+
+func (m *machine) env() []string {
+	return append([]string{"HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + m.home + "/tmp"}, m.environ...)
+}
+
+func (m *machine) Start(_ context.Context, line string) (remote.Process, error) {
+	p := &process{cmd: exec.Command(m.shell[0], append(m.shell[1:], line)...), left: m.cut, mute: m.mute}
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stderr = m.env(), m.home, &p.stderr
+	p.in, _ = p.cmd.StdinPipe()
+	p.out, _ = p.cmd.StdoutPipe()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.ran = append(m.ran, p)
+	m.mu.Unlock()
+	m.t.Cleanup(func() { p.Close(); p.Wait() })
+	return p, nil
+}
+
+// settled waits until all that was started has ended, once its streams are closed.
+func (m *machine) settled() {
+	for _, p := range m.ran {
+		p.Wait()
+	}
+}
+
+// cached lists the files below the home's cache.
+func (m *machine) cached() (names []string) {
+	root := filepath.Join(m.home, ".cache", "gorun")
+	filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, root+"/"))
+		}
+		return nil
+	})
+	return names
+}
+
+// process is a local command as a remote.Process.
+type process struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr safeBuffer
+	left   int
+	mute   bool
+	wait   sync.Once
+	end    error
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
+
+func (p *process) Write(b []byte) (int, error) {
+	if p.left == 0 {
+		return p.in.Write(b)
+	}
+	if len(b) < p.left {
+		p.left -= len(b)
+		return p.in.Write(b)
+	}
+	p.in.Write(b[:p.left])
+	if !p.mute {
+		p.in.Close()
+	}
+	return 0, io.ErrClosedPipe
+}
+
+func (p *process) CloseWrite() error { return p.in.Close() }
+func (p *process) Stderr() string    { return p.stderr.String() }
+
+func (p *process) Wait() error {
+	p.wait.Do(func() { p.end = p.cmd.Wait() })
+	err := p.end
+	if e, ok := err.(*exec.ExitError); ok {
+		return &remote.ExitError{Code: e.ExitCode()}
+	}
+	return err
+}
+
+func (p *process) Close() error {
+	p.in.Close()
+	return p.out.Close()
+}
+
+// agent is a small program that says its arguments and then echoes. The test program itself would be ten times as long,
+// and a race detector starts slowly.
+var agent = sync.OnceValues(func() (Program, error) {
+	path := filepath.Join(folder, "agent")
+	build := exec.Command("go", "build", "-o", path, "./testdata/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return Program{}, fmt.Errorf("%w: %s", err, out)
+	}
+	b, err := ReadBuild(path)
+	return Program{Version: "v1.2-test", Builds: []Build{b}}, err
+})
+
+func config(t *testing.T, args ...string) Config {
+	p, err := agent()
+	require.NoError(t, err)
+	return Config{Program: p, Args: append([]string{"agent"}, args...)}
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// echoes sees that the stream is that of the agent with these arguments, and nothing
+// else.
+func echoes(t *testing.T, s *Stream, args ...string) {
+	t.Helper()
+	want := fmt.Sprintf("%q\n\x00\xff frame\n", append([]string{"agent"}, args...))
+	_, err := s.Write([]byte("\x00\xff frame\n"))
+	require.NoError(t, err)
+	require.NoError(t, s.CloseWrite())
+	got, err := io.ReadAll(s)
+	require.NoError(t, err, s.Stderr())
+	require.Equal(t, want, string(got))
+	require.NoError(t, s.Wait())
+}
+
+// hasStep requires an error of that step whose text has all parts.
+func hasStep(t *testing.T, err error, step remote.Step, parts ...string) {
+	t.Helper()
+	var known *remote.Error
+	require.ErrorAs(t, err, &known)
+	require.Equal(t, step.String(), known.Step.String(), err)
+	for _, part := range parts {
+		require.Contains(t, err.Error(), part)
+	}
+}
+
+func TestColdThenWarm(t *testing.T) {
+	shells(t, func(t *testing.T, shell string) {
+		m := newMachine(t, shell)
+		var states []State
+		c := config(t)
+		c.Progress = func(s State) { states = append(states, s) }
+		for _, cold := range []bool{true, false} {
+			states = nil
+			s, err := Start(deadline(t), m, c)
+			require.NoError(t, err)
+			echoes(t, s)
+			copied := slices.ContainsFunc(states, func(s State) bool { return s.Step == remote.StepCopy && s.Sent == s.Total })
+			require.Equal(t, cold, copied, states)
+			require.True(t, states[len(states)-1].Running)
+			require.Len(t, m.cached(), 1)
+		}
+	})
+}

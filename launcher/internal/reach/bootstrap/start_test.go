@@ -1,0 +1,327 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/internal/reach/remote"
+)
+
+func TestArgumentsAreNeverShell(t *testing.T) {
+	odd := []string{
+		"a b", "it's", "$(touch owned)", "`id`", "!!", `back\slash\\`, "new\nline\n", "-x", "", "%s", "~",
+		"*", "{a,b}", "ü", "\xff", "#",
+	}
+	shells(t, func(t *testing.T, shell string) {
+		m := newMachine(t, shell)
+		s, err := Start(deadline(t), m, config(t, odd...))
+		require.NoError(t, err)
+		echoes(t, s, odd...)
+		require.NoFileExists(t, filepath.Join(m.home, "owned"))
+	})
+}
+
+func TestInstalledAgent(t *testing.T) {
+	program, err := agent()
+	require.NoError(t, err)
+	exe := program.Builds[0].Path
+	shells(t, func(t *testing.T, shell string) {
+		m := newMachine(t, shell)
+		odd := filepath.Join(m.home, `it's $(here)!`)
+		require.NoError(t, os.Symlink(exe, odd))
+		s, err := Start(deadline(t), m, Config{Agent: odd, Args: []string{"agent"}})
+		require.NoError(t, err)
+		echoes(t, s)
+		require.Empty(t, m.cached())
+
+		m.environ = []string{"PATH=" + m.home + ":" + os.Getenv("PATH")}
+		require.NoError(t, os.Symlink(exe, filepath.Join(m.home, "gorun")))
+		s, err = Start(deadline(t), m, Config{Agent: "gorun", Args: []string{"agent"}})
+		require.NoError(t, err)
+		echoes(t, s)
+
+		_, err = Start(deadline(t), m, Config{Agent: "/no\n/gorun"})
+		hasStep(t, err, remote.StepStart, `there is no program "/no\n/gorun" (--agent)`)
+	})
+	_, err = Start(deadline(t), newMachine(t, "sh"), Config{Agent: "-x"})
+	hasStep(t, err, remote.StepConfig, "./-x")
+}
+
+func TestTwoStartsAtOnce(t *testing.T) {
+	m := newMachine(t, "sh")
+	var all sync.WaitGroup
+	streams, errs := make([]*Stream, 6), make([]error, 6)
+	for i := range streams {
+		all.Go(func() { streams[i], errs[i] = Start(deadline(t), m, config(t)) })
+	}
+	all.Wait()
+	for i := range streams {
+		require.NoError(t, errs[i])
+		echoes(t, streams[i])
+	}
+	require.Len(t, m.cached(), 1)
+}
+
+func TestTransferThatIsCutOff(t *testing.T) {
+	m := newMachine(t, "sh")
+	m.cut = 1 << 20
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepCopy, "what arrived of gorun is not what was sent")
+	require.Empty(t, m.cached())
+
+	m.cut = 0
+	s, err := Start(deadline(t), m, config(t))
+	require.NoError(t, err)
+	echoes(t, s)
+}
+
+// A host that hears nothing more, and not of an end either, gives up. The script's seconds are short here.
+func TestTransferThatStops(t *testing.T) {
+	m := newMachine(t, "sh")
+	m.cut, m.mute = 1<<20, true
+	m.environ = []string{"PATH=" + hasty(t) + ":" + os.Getenv("PATH")}
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	m.settled()
+	require.Empty(t, m.cached())
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
+	b, err := Gather(dir, []string{"big"})
+	require.NoError(t, err)
+	_, err = Copy(deadline(t), m, b, nil)
+	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
+	m.settled()
+	left, _ := os.ReadDir(m.home + "/tmp")
+	require.Empty(t, left)
+}
+
+// hasty is a directory with a timeout whose seconds last a fiftieth of one.
+func hasty(t *testing.T) string {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nshift\nexec " + testneeds.Program(t, layerShells, "timeout") + " 0.1 \"$@\"\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "timeout"), []byte(script), 0o700))
+	return dir
+}
+
+// Without sha256sum the length tells that something is missing.
+func TestHostWithoutSha256sum(t *testing.T) {
+	m := newMachine(t, "/bin/sh")
+	bin := t.TempDir()
+	for _, name := range strings.Fields("id uname ls mkdir rm mv chmod head wc find tail sh") {
+		require.NoError(t, os.Symlink(testneeds.Program(t, layerShells, name), filepath.Join(bin, name)))
+	}
+	m.environ = []string{"PATH=" + bin}
+	m.cut = 1 << 20
+	_, err := Start(deadline(t), m, config(t))
+	hasStep(t, err, remote.StepCopy, "not all of gorun arrived")
+	require.Empty(t, m.cached())
+	m.cut = 0
+	s, err := Start(deadline(t), m, config(t))
+	require.NoError(t, err)
+	echoes(t, s)
+}
+
+func TestFileThatChangedSinceItWasHashed(t *testing.T) {
+	c := config(t)
+	c.Program.Builds = []Build{c.Program.Builds[0]}
+	c.Program.Builds[0].SHA256[3] ^= 1
+	m := newMachine(t, "sh")
+	_, err := Start(deadline(t), m, c)
+	hasStep(t, err, remote.StepCopy, "what arrived of gorun is not what was sent")
+
+	c.Program.Builds[0].Size++
+	_, err = Start(deadline(t), m, c)
+	hasStep(t, err, remote.StepCopy, "was changed while it was being sent")
+	m.settled()
+	require.Empty(t, m.cached())
+}
+
+func TestChattyShells(t *testing.T) {
+	for _, test := range []struct{ name, shell, rc, text string }{
+		{"a line", "bash", ".bashrc", "echo hello\n"},
+		{"no newline", "bash", ".bashrc", "printf 'hello '\n"},
+		{"much", "bash", ".bashrc", "head -c 100000 /dev/zero\n"},
+		{"echo of commands", "bash", ".bashrc", "exec 2>&1; set -x\n"},
+		{"csh", "tcsh", ".cshrc", "echo hello\n"},
+		{"csh that is verbose", "tcsh", ".cshrc", "set verbose; set echo\n"},
+		{"fish", "fish", ".config/fish/config.fish", "echo hello\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t, testneeds.Program(t, layerShells, test.shell))
+			path := filepath.Join(m.home, test.rc)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, []byte(test.text), 0o600))
+			m.environ = []string{"BASH_ENV=" + path} // bash reads .bashrc for sshd alone
+			for range 2 {
+				s, err := Start(deadline(t), m, config(t))
+				require.NoError(t, err)
+				echoes(t, s)
+			}
+		})
+	}
+}
+
+func TestHostsThatCannot(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		script string // what takes the line as its first argument
+		step   remote.Step
+		parts  []string
+	}{
+		{
+			"no login", `echo "This account is currently not available."; exit 1`, remote.StepStart,
+			[]string{"exit code 1", "This account is currently not available."},
+		},
+		{
+			"no sh", `echo "fish: Unknown command: /bin/sh" >&2; exit 127`, remote.StepStart,
+			[]string{"exit code 127", "Unknown command"},
+		},
+		{"control bytes", `printf "\033[2J" >&2; exit 1`, remote.StepStart, []string{"^[[2J"}},
+		{"endless", `cat /dev/zero`, remote.StepStart, []string{"prints more than 4 MiB"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t, "sh")
+			m.shell = []string{"sh", "-c", test.script, "sh"}
+			_, err := Start(deadline(t), m, config(t))
+			hasStep(t, err, test.step, test.parts...)
+		})
+	}
+}
+
+// A hostile host knows the mark from the line, and may answer by it for as long as it likes.
+func TestHostThatAnswersForEver(t *testing.T) {
+	const marked = `m=$(printf %s "$1" | sed "s/.*gr_m=\(m[0-9a-f]*\); gr_n=\(m[0-9a-f]*\).*/\1\2/"); `
+	for _, test := range []struct{ name, script, want string }{
+		{"no place", `yes "$m place /x: no"`, "it gave 16 answers, and none of them was the last"},
+		{
+			"no place at length", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" x)"`,
+			"it gave 16 answers, and none of them was the last",
+		},
+		{
+			"no place and an end", `yes "$m place $(head -c 60000 /dev/zero | tr "\0" "x ")" | head -n 15`,
+			"there is no place for a copy",
+		},
+		{"nothing after an answer", `echo "$m place /x: no"; cat /dev/zero`, "prints more than 4 MiB"},
+		{"a long answer", `printf "$m bad 1 "; yes | tr -d "\n"`, "an answer is longer than 65536 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t, "sh")
+			m.shell = []string{"sh", "-c", marked + test.script, "sh"}
+			b, err := Gather(tree(t), []string{"trainer"})
+			require.NoError(t, err)
+			for _, start := range []func() error{
+				func() error { _, err := Start(deadline(t), m, config(t)); return err },
+				func() error { _, err := Copy(deadline(t), m, b, nil); return err },
+			} {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				err := start()
+				runtime.ReadMemStats(&after)
+				require.ErrorContains(t, err, test.want)
+				require.Less(t, len(err.Error()), 16<<10)
+				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+			}
+		})
+	}
+}
+
+func TestForeignHosts(t *testing.T) {
+	s := &starting{talk: newTalk(newMachine(t, "sh"), nil)}
+	hasStep(t, s.foreign("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
+	hasStep(t, s.foreign("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
+	err := s.foreign("aarch64")
+	hasStep(t, err, remote.StepCopy, "there is no gorun-linux-arm64 beside gorun")
+	require.Contains(t, err.(*remote.Error).Hint, "make static")
+}
+
+func TestDeadlineEndsAStart(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("all hosts had their time")
+	m := newMachine(t, "sh")
+	m.shell = []string{"sh", "-c", "echo menu: choose one; exec cat", "sh"}
+	c := config(t)
+	c.Progress = func(State) { cancel(why) }
+	_, err := Start(ctx, m, c)
+	hasStep(t, err, remote.StepStart, "not ready in time")
+	require.ErrorIs(t, err, why)
+}
+
+func TestProgramThatEndsAtOnce(t *testing.T) {
+	m := newMachine(t, "sh")
+	path := filepath.Join(m.home, "dies")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho no space left >&2; exit 3\n"), 0o700))
+	s, err := Start(deadline(t), m, Config{Agent: path})
+	require.NoError(t, err)
+	_, err = s.Read(make([]byte, 10))
+	hasStep(t, err, remote.StepStart, "exit code 3", "no space left")
+}
+
+func TestCopyThatDoesNotRunThere(t *testing.T) {
+	m, c := newMachine(t, "sh"), config(t)
+	c.Check = []string{"broken"}
+	c.Program.Builds = []Build{c.Program.Builds[0]}
+	c.Program.Builds[0].Loader = "/lib64/ld.so"
+	_, err := Start(deadline(t), m, c)
+	hasStep(t, err, remote.StepStart, "exit code 3", "not static: it needs /lib64/ld.so")
+	require.Contains(t, err.(*remote.Error).Hint, "make static")
+	require.Empty(t, m.cached())
+}
+
+func TestFilesBesideTheProgram(t *testing.T) {
+	m, c := newMachine(t, "sh"), config(t)
+	path := filepath.Join(t.TempDir(), "gorun-gpu")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 1000), 0o600))
+	b := c.Program.Builds[0]
+	b.Path, b.Size = path, 1000
+	b.SHA256 = [32]byte{}
+	copy(b.SHA256[:], sum(bytes.Repeat([]byte("x"), 1000)))
+	there := filepath.Join(m.home, "it's there")
+	c.Extra = []Extra{{Name: "gorun-gpu", Build: b, If: there}}
+	s, err := Start(deadline(t), m, c)
+	require.NoError(t, err)
+	echoes(t, s)
+	require.Len(t, m.cached(), 1)
+	require.NoError(t, os.WriteFile(there, nil, 0o600))
+	for range 2 {
+		s, err := Start(deadline(t), m, c)
+		require.NoError(t, err)
+		echoes(t, s)
+		require.Len(t, m.cached(), 3)
+	}
+}
+
+// The variables of the script must not reach the agent, even where the user exports
+// their names; umask, directory and locale are the user's.
+func TestAgentInheritsNoTraces(t *testing.T) {
+	m, c := newMachine(t, "sh"), config(t)
+	m.environ = []string{"LC_ALL=de_DE.UTF-8", "n=user", "k=user"}
+	path := filepath.Join(m.home, "show")
+	require.NoError(t,
+		os.WriteFile(path,
+			[]byte("#!/bin/sh\numask; pwd; tr '\\0' '\\n' </proc/self/environ; ls -l /proc/self/fd | wc -l\n"), 0o700))
+	s, err := Start(deadline(t), m, Config{Agent: path})
+	require.NoError(t, err)
+	got, err := io.ReadAll(s)
+	require.NoError(t, err)
+	require.Contains(t, string(got), "0022\n"+m.home+"\n")
+	require.Contains(t, string(got), "LC_ALL=de_DE.UTF-8\n")
+	require.NotContains(t, string(got), "gr_")
+	s, err = Start(deadline(t), m, c)
+	require.NoError(t, err)
+	echoes(t, s)
+	info, err := os.Stat(filepath.Join(m.home, ".cache", "gorun"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}

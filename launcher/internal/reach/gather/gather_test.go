@@ -1,0 +1,389 @@
+package gather
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/hosts/engine"
+	"gorun/launcher/internal/reach/join"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gathering waits for agents whose command says nothing, and tells the test by which
+// invitation they come.
+func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
+	t.Helper()
+	cfg := Config{
+		// until standard input ends
+		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}},
+		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
+		Version: "v",
+		Came:    func(int, bool) {}, Detail: func(string) {},
+	}
+	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
+	a, err := newAttempt(&g.cfg, false, func(Word) {})
+	require.NoError(t, err)
+	g.current = a
+	go func() {
+		defer close(g.settled)
+		g.conns, g.err = a.wait(context.Background())
+	}()
+	i := &Invitation{
+		Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute,
+		NodeIDs: []string{"NODE"},
+	}
+	t.Cleanup(func() {
+		_ = a.command.in.Close()
+		g.Close()
+		for _, c := range g.conns {
+			_ = c.Close()
+		}
+	})
+	return g, i
+}
+
+// come is an agent of a node.
+func come(t *testing.T, i *Invitation, node string) (net.Conn, error) {
+	t.Helper()
+	conn, err := Come(t.Context(), i, nil, func(name string) (string, bool) { return node, name == "NODE" })
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return conn, err
+}
+
+func TestStrangersChangeNothing(t *testing.T) {
+	r := testneeds.Rand(t)
+	g, i := gathering(t, "n1")
+	where := netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String()
+	for range testneeds.Count(50, 500) {
+		c, err := net.Dial("tcp", where)
+		require.NoError(t, err)
+		said := make([]byte, r.IntN(300))
+		for j := range said {
+			said[j] = byte(r.IntN(256))
+		}
+		if r.IntN(2) == 0 && len(said) > 2 {
+			copy(said, "\x16\x03\x01")
+		}
+		_, _ = c.Write(said) // it may be closed by now
+		if r.IntN(2) == 0 {
+			c.Close()
+		} else {
+			t.Cleanup(func() { c.Close() })
+		}
+	}
+	other := *i
+	other.Token, other.Within = bytes.Repeat([]byte("x"), 32), 100*time.Millisecond
+	_, err := come(t, &other, "n1")
+	require.ErrorContains(t, err, "no way to the head")
+	require.NoError(t, present(t, i, "n1", "v"))
+	_, err = g.Wait(0)
+	require.NoError(t, err)
+}
+
+// atHead is a connection whose ends have proved the token.
+func atHead(t *testing.T, i *Invitation) net.Conn {
+	t.Helper()
+	secure, err := join.TLS(i.Token, forAgent, forHead)
+	require.NoError(t, err)
+	conn, err := tls.Dial("tcp", netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String(), secure)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// present is an agent of a version of the test's.
+func present(t *testing.T, i *Invitation, node, version string) error {
+	t.Helper()
+	h := hello{Version: version, Node: node}
+	return h.present(t.Context(), atHead(t, i))
+}
+
+// The first agent waits for the last, longer than anybody has to say who it is.
+func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
+	g, i := gathering(t, "n1", "n2")
+	first, early := atHead(t, i), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // else it would wait for ever
+	defer cancel()
+	go func() { early <- (&hello{Version: "v", Node: "n1"}).present(ctx, first) }()
+	a := g.current
+	require.Eventually(t, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.conns[0] != nil && a.conns[0].SetDeadline(time.Unix(1, 0)) == nil // as after peerTime
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, present(t, i, "n2", "v"))
+	require.NoError(t, <-early)
+}
+
+func TestAnotherVersionIsRefused(t *testing.T) {
+	g, i := gathering(t, "n1")
+	require.ErrorContains(t, present(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
+	_, err := g.Wait(0)
+	require.ErrorContains(t, err, "version w")
+}
+
+// Who has the token may still be hostile: an agent's host may be.
+func TestLongMessagesAreRefused(t *testing.T) {
+	var m hello
+	require.ErrorContains(t, readMessage(bytes.NewReader(binary.LittleEndian.AppendUint32(nil, 1<<31)), &m), "bytes")
+	require.Error(t, writeMessage(&bytes.Buffer{}, hello{Host: strings.Repeat("x", maxMessage)}))
+	require.Error(t, readMessage(bytes.NewReader([]byte{2, 0, 0, 0, '{'}), &m))
+}
+
+func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache", "gorun")
+	i := &Invitation{Protocol: protocol, Token: make([]byte, 32), Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1}
+	line, err := i.line()
+	require.NoError(t, err)
+	name, remove, err := writeFile(dir, line)
+	require.NoError(t, err)
+	for path, want := range map[string]os.FileMode{name: 0o600, filepath.Dir(name): os.ModeDir | 0o700} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode())
+	}
+	back, err := ReadInvitationFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, i, back)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(name, link))
+	_, err = ReadInvitationFile(link)
+	require.Error(t, err)
+	require.NoError(t, os.Chmod(name, 0o640))
+	_, err = ReadInvitationFile(name)
+	require.ErrorContains(t, err, "only its user can read")
+	remove()
+	_, err = os.Stat(filepath.Dir(name))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestInvitationsThatCannotBeRead(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                 "nobody said",
+		"{":                "cannot be read",
+		"hello\n":          "cannot be read",
+		`{"gather":2}`:     "version 2 of gathering",
+		`{"gather":1}`:     "did not say where it is",
+		"\x00\x00\x00\x00": "cannot be read",
+	} {
+		_, err := ReadInvitation(strings.NewReader(text))
+		assert.ErrorContains(t, err, says, "%q", text)
+	}
+}
+
+func TestNodesAreFoundByName(t *testing.T) {
+	nodes := []string{"n1", "n2.example.org", "n3", "10.0.0.1", "n4.a", "n4.b"}
+	for name, want := range map[string]int{
+		"n1": 0, "n1.example.org": 0, "n2": 1, "n2.example.org": 1, "n2.other.org": -1, "10.0.0.1": 3, "10.0.0.2": -1,
+		"n4": -1, "n4.b": 5, "": -1, "n": -1,
+	} {
+		assert.Equal(t, want, find(nodes, name), name)
+	}
+}
+
+// What srun 22.05 says, by the day.
+func TestWords(t *testing.T) {
+	for line, want := range map[string]Word{
+		"srun: error: Unable to create step for job 274: Requested nodes are busy":                      {Kind: NoStep},
+		"srun: error: Unable to create step for job 272: Requested node configuration is not available": {Kind: NoNodes},
+		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":             {Kind: NoJob},
+		"srun: error: Slurm job 276 has expired":                                                        {Kind: NoJob},
+		"srun: Required node not available (down, drained or reserved)":                                 {Kind: NoNode},
+		"srun: error: Task launch for StepId=5.0 failed on node n3: Communication connection failure": {
+			Kind: NoNode, Node: "n3",
+		},
+		"slurmstepd-n2: error: execve(): /opt/gorun: No such file or directory": {
+			Kind: NoProgram, Node: "n2",
+		},
+		"slurmstepd: error: execve(): /opt/gorun: Permission denied": {Kind: NoProgram},
+		"srun: error: n4: task 3: Exited with exit code 2": {
+			Kind: AgentEnds, Node: "n4",
+		},
+		"srun: error: n4: tasks 3-4: Exited with exit code 2": {
+			Kind: AgentEnds, Node: "n4",
+		},
+		"slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***": {
+			Kind: TimeLimit, Node: "n1",
+		},
+		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {Kind: Preempted},
+		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***":                         {Kind: Cancelled},
+		"srun: error: Node failure on n3": {
+			Kind: NodeFails, Node: "n3",
+		},
+		"srun: unrecognized option '--overlap'":                            {Kind: NoOverlap},
+		"srun: got SIGCONT":                                                {},
+		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused": {},
+	} {
+		got := understand(line + "\r\n")
+		assert.Equal(t, want.Kind, got.Kind, line)
+		assert.Equal(t, want.Node, got.Node, line)
+	}
+	assert.NotContains(t, understand("\x1b[2Jx\x07").Text, "\x1b")
+}
+
+// The srun of before Slurm 20.11 has no --overlap, and does without.
+func TestOlderSrun(t *testing.T) {
+	const script = `case "$*" in *--overlap*) echo "$0: unrecognized option '--overlap'"; exit 1;; esac
+echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: n1: task 0: Exited with exit code 125"; exit 7`
+	var details []string
+	g := Begin(t.Context(), Config{
+		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
+		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+		Timeout: time.Minute,
+		Came:    func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
+	})
+	_, err := g.Wait(0)
+	g.Close()
+	require.EqualError(t, err, "srun ended before all agents had come (exit code 7): gorun: n1: no way; srun: error: "+
+		"n1: task 0: Exited with exit code 125")
+	require.Equal(t, []string{
+		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: once more without it",
+		"srun: gorun: n1: no way", "srun: error: n1: task 0: Exited with exit code 125",
+	}, details)
+}
+
+// Of what was said until it was too late, the user sees what says most.
+func TestWhatTells(t *testing.T) {
+	var s said
+	for _, line := range []string{"gorun: n2: no way to the head", "srun: error: n2: task 1: Exited with exit code 125"} {
+		s.add(understand(line))
+	}
+	require.Equal(t, "gorun: n2: no way to the head", s.telling())
+}
+
+// What scontrol of Slurm 22.05 says of nodes, cut.
+func TestDownNodes(t *testing.T) {
+	require.Equal(t, []string{"n2", "n4"}, readDown("NodeName=n1 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"+
+		"NodeName=n2 Arch=x86_64 State=DOWN ThreadsPerCore=1 Reason=x\nNodeName=n3 State=ALLOCATED+DRAIN\n"+
+		"NodeName=n4 State=DOWN*+DRAIN"))
+	require.Empty(t, readDown("Node n9 not found\n"))
+}
+
+// TestHintOfNodes: without scontrol, or where no node is down, both causes are named.
+func TestHintOfNodes(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
+	w := understand("srun: error: Unable to create step for job 29: Requested node configuration is not available")
+	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of " +
+		"this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
+	require.Equal(t, both, hint(w, cfg, "srun"))
+
+	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
+	require.Equal(t, "n2 of the allocation is down: gorun --exclude n2 … does without", hint(w, cfg, "srun"))
+}
+
+func TestEndings(t *testing.T) {
+	for want, lines := range map[string][]string{
+		"":                    {"srun: got SIGCONT"},
+		"time limit":          {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
+		"cancelled (scancel)": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***"},
+		"preempted": {
+			"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***",
+			"*** JOB 1 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***",
+		},
+		"requeued": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO JOB REQUEUE ***"},
+		"node failure: n3, n4": {
+			"srun: error: Node failure on n3", "srun: error: Node failure on n4",
+			"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***",
+		},
+		"node failure": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD " +
+			"LOG FOR DETAILS ***"},
+	} {
+		var e Ending
+		for _, line := range lines {
+			e.add(understand(line))
+		}
+		assert.Equal(t, want, e.String())
+	}
+}
+
+// Of a host that says for ever that nodes fail no more are kept than the job has, nor more lines than tell why.
+func TestWordsWithoutAnEnd(t *testing.T) {
+	g := &Gathering{cfg: Config{Nodes: []string{"n1", "n2"}, Detail: func(string) {}}, known: make(chan struct{})}
+	c := &command{hear: g.hear, hopeless: make(chan struct{})}
+	for i := range 10_000 {
+		c.take(fmt.Sprintf("srun: error: Node failure on n%d", i))
+	}
+	<-c.hopeless
+	assert.Len(t, g.Ending().Nodes, 2)
+	assert.Len(t, c.said.all(), keptLines)
+}
+
+func FuzzWords(f *testing.F) {
+	f.Add("slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***")
+	f.Add("srun: error: n4: task 3: Exited with exit code 2")
+	f.Add("srun: error: Node failure on \x1b[2J")
+	f.Fuzz(func(t *testing.T, line string) {
+		w := understand(line)
+		assert.NotContains(t, w.Text+w.Node, "\x1b")
+		assert.NotContains(t, w.Text+w.Node, "\n")
+	})
+}
+
+func FuzzInvitation(f *testing.F) {
+	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"within":1000}` + "\n"))
+	f.Add([]byte(`{"gather":1,"addrs":["::1"],"port":-1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if i, err := ReadInvitation(bytes.NewReader(text)); err == nil {
+			require.NotEmpty(t, i.Addrs)
+			require.Positive(t, i.Port)
+		}
+	})
+}
+
+// A message comes back as it was sent, and reading one takes no byte behind it, and no more memory than it may have.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte("\x02\x00\x00\x00{}rest"), "v1", "n1", "host")
+	f.Add([]byte("\xff\xff\xff\xff{"), "", "", "\x1b[2J")
+	f.Add([]byte("\x05\x00\x00\x00{\"a\":"), "v", "\u009b", "\n")
+	f.Fuzz(func(t *testing.T, text []byte, version, node, host string) {
+		var got hello
+		in := bytes.NewReader(text)
+		err := readMessage(in, &got)
+		read := len(text) - in.Len()
+		require.LessOrEqual(t, read, 4+maxMessage)
+		if err == nil {
+			require.Equal(t, 4+int(binary.LittleEndian.Uint32(text)), read)
+		}
+		for _, r := range got.name() {
+			require.False(t, unicode.IsControl(r) && r != '\t', "%q", got.name())
+		}
+		require.Less(t, len(got.name()), maxMessage)
+
+		own := hello{
+			Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"),
+			Host: strings.ToValidUTF8(host, "?"),
+		}
+		var out bytes.Buffer
+		if err := writeMessage(&out, own); err != nil {
+			require.Greater(t, 6*len(version+node+host), maxMessage/2)
+			return
+		}
+		out.WriteString("rest")
+		got = hello{}
+		require.NoError(t, readMessage(&out, &got))
+		require.Equal(t, own, got)
+		require.Equal(t, "rest", out.String())
+	})
+}

@@ -1,0 +1,41 @@
+package reach
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A peer that takes nothing costs some memory, and then it has lost the connection.
+func TestAPeerThatTakesNothingIsLost(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	q := Queued(ours)
+	defer q.Close()
+	frame := make([]byte, 1<<20)
+	var err error
+	for range 3 * maxQueued / len(frame) {
+		if _, err = q.Write(frame); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, errFull)
+	_, err = theirs.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// The same holds for what many are sent.
+func TestQueuedBoundsWhatIsShared(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	shared := Queued(near).(interface{ WriteShared(p []byte) (int, error) })
+	p, err := make([]byte, maxQueued/2), error(nil)
+	for range 2*sharedTimes + 2 {
+		if _, err = shared.WriteShared(p); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, errFull)
+}

@@ -1,0 +1,88 @@
+package ssh_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gorun/internal/testneeds"
+	"gorun/launcher/internal/reach/remote"
+	"gorun/launcher/internal/reach/remote/remotetest"
+	"gorun/launcher/internal/reach/ssh"
+)
+
+// environ is an environment with an empty home and no agent.
+func environ(t testing.TB, more ...string) []string {
+	return append([]string{"HOME=" + t.TempDir(), "USER=nobody", "PATH=" + os.Getenv("PATH")}, more...)
+}
+
+// client makes a client that is closed with the test.
+func client(t testing.TB, config ssh.Config) *ssh.Client {
+	if config.Environ == nil {
+		config.Environ = environ(t)
+	}
+	c := ssh.NewClient(config)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// dial reaches the host "node" of a configuration.
+func dial(t testing.TB, config ssh.Config) remote.Host {
+	t.Helper()
+	h, err := client(t, config).Dial(t.Context(), ssh.Target{Name: "node"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func TestContract(t *testing.T) {
+	server := remotetest.NewServer(t)
+	config := server.Config()
+	remotetest.Contract(t, remotetest.Ways{Dial: func(t *testing.T) remote.Host {
+		return dial(t, ssh.Config{ConfigFile: config})
+	}})
+}
+
+// How long a test waits for something that is about to happen, and how often it looks.
+const (
+	patience = 20 * time.Second
+	interval = 5 * time.Millisecond
+)
+
+func TestMain(m *testing.M) {
+	if words := strings.Fields(os.Getenv(loginVariable)); len(words) > 0 {
+		if err := loginEverywhere(os.Stdout, words[0], words[1:]); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A login shell may be any, and may say something before it runs a command.
+func TestContractWithOtherShells(t *testing.T) {
+	for name, line := range map[string]string{
+		"fish":   `fish -c "$SSH_ORIGINAL_COMMAND"`,
+		"tcsh":   `tcsh -f -c "$SSH_ORIGINAL_COMMAND"`,
+		"chatty": `echo 'Welcome to node!'; echo 'Maintenance on Sunday.' >&2; exec sh -c "$SSH_ORIGINAL_COMMAND"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name != "chatty" {
+				testneeds.Program(t, remotetest.LayerSSHD, name)
+			}
+			var noise []byte
+			if name == "chatty" {
+				noise = []byte("Welcome to node!\n")
+			}
+			server := remotetest.NewServer(t, "ForceCommand "+line)
+			config := server.Config()
+			remotetest.Contract(t, remotetest.Ways{Noise: noise, Dial: func(t *testing.T) remote.Host {
+				return dial(t, ssh.Config{ConfigFile: config})
+			}})
+		})
+	}
+}
