@@ -7,8 +7,7 @@ import (
 )
 
 // Engine is the store itself: keys, queues and those who wait, without locks, goroutines, clocks or sockets. Whoever
-// serves a store owns an Engine and lets one goroutine at a time in; [Memory] does that with a mutex, tcpstore's server
-// by having one loop.
+// serves a store owns an Engine and lets one goroutine at a time in.
 //
 // Arguments are copied where they are kept, so that they may lie in a buffer that is used again. Values that are
 // returned belong to the Engine and never change: they may be held for as long as it takes to send them, but not be

@@ -41,6 +41,13 @@ func empty(t *testing.T, e *Engine) {
 
 func b(s string) []byte { return []byte(s) }
 
+func byteKeys(keys []string) (list [][]byte) {
+	for _, key := range keys {
+		list = append(list, b(key))
+	}
+	return list
+}
+
 func TestWaitCountsKeysAsOftenAsListed(t *testing.T) {
 	e := NewEngine()
 	p := waits(t, e, "a", "b", "a")

@@ -23,3 +23,14 @@ func TestNumber(t *testing.T) {
 		require.False(t, ok, "%q", text)
 	}
 }
+
+func TestNotNumberErrorNamesKeyAndValue(t *testing.T) {
+	e := NewEngine()
+	e.Set(b("k"), b("x"))
+	_, err := e.Add(b("k"), 1)
+	var wrong *NotNumberError
+	require.ErrorAs(t, err, &wrong)
+	require.EqualError(t, err, `"k" holds "x", which is not a number`)
+	_, err = e.Arrive(&Waiter{}, b("k"), 2)
+	require.ErrorAs(t, err, &wrong)
+}

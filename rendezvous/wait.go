@@ -2,8 +2,8 @@ package rendezvous
 
 import "strconv"
 
-// Waiter is one of those who use an [Engine] and may wait there: a connection of a server, a call to a [Memory]. It
-// waits for one thing at a time. The zero Waiter with a Wake function is ready for use; it must not be copied.
+// Waiter is one of those who use an [Engine] and may wait there, such as a connection of a server. It waits for one
+// thing at a time. The zero Waiter with a Wake function is ready for use; it must not be copied.
 type Waiter struct {
 	// Wake is called once for each [Engine.Wait] and [Engine.Arrive] that returned false, as soon as nothing is missing
 	// any more, by the operation that ended the wait. It must not call the Engine.

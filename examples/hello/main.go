@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"gorun/env"
-	"gorun/rendezvous"
 	"gorun/rendezvous/tcpstore"
 )
 
@@ -95,7 +94,7 @@ func integrate(rank, size int) float64 {
 }
 
 // exchange publishes this rank's part and returns those of all ranks, in their order.
-func exchange(ctx context.Context, store rendezvous.Store, self env.Rank, mine part) ([]part, error) {
+func exchange(ctx context.Context, store *tcpstore.Client, self env.Rank, mine part) ([]part, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {
 		return nil, err

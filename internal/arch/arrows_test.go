@@ -56,7 +56,6 @@ var rooms = []room{
 		[]string{"rendezvous", "rendezvous/internal/...", "internal/peersocket"},
 		"a door to the store knows the store, not who opens it",
 	},
-	{"rendezvous/storetest", []string{"rendezvous"}, "the suite tests every door by the store's own interface"},
 	{"rendezvous/world", nil, "who begins MPI together is plain data"},
 	{
 		"rendezvous/exchange",

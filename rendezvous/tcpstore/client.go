@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,45 +10,50 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"gorun/rendezvous"
 )
 
-// Client is a [rendezvous.Store] that a TCPStore server serves: ours, or PyTorch's since 2.5. Keys get a "/" in front
-// on the wire, as PyTorch's client does it, so that both see the same ones.
+// Client reaches the store of a TCPStore server: ours, or PyTorch's since 2.5. Keys get a "/" in front on the wire, as
+// PyTorch's client does it, so that both see the same ones. All methods may be called from several goroutines at once.
 //
-// Calls from several goroutines share a connection and are pipelined. Only one that waits needs a connection for itself
-// while it does, since the protocol could not tell which of two answers is the late one; the client then opens another
-// for the other calls and keeps it.
+// Every method ends when its context does, with an error that wraps the context's cause; the client stays usable. A
+// change that was under way by then may or may not have happened. When a method that changes the store returns nil,
+// everybody sees the change. Keys and values are bytes and may be empty. Values belong to the caller, both those passed
+// in and those returned.
 //
-// A client does not reconnect, as PyTorch's does not: behind the same port could be the store of a later attempt of the
-// job. Once a connection is lost, every call fails. The server ends the connection also for Add and Barrier on a key
-// that holds no number.
+// A call has a connection to itself, since the protocol numbers neither requests nor answers; the client keeps it for
+// later calls. When the server ends a connection, every call fails from then on: behind the same port could be the
+// store of a later attempt of the job.
 type Client struct {
 	addr string
 
 	mu    sync.Mutex
-	links []*link
+	links map[*link]struct{}
+	idle  []*link
 	lost  error // why every call fails
-	ends  sync.WaitGroup
 }
 
-var _ rendezvous.Store = (*Client)(nil)
+// link is one connection of a [Client].
+type link struct {
+	net.Conn
+	from *reader
+}
+
+type reader = bufio.Reader
 
 // ErrClosed says that the client was closed.
 var ErrClosed = errors.New("the store's client is closed")
 
 // Dial connects to the store at addr, "host:port". Where nobody serves yet it tries again until ctx ends.
 func Dial(ctx context.Context, addr string) (*Client, error) {
-	c := &Client{addr: addr}
+	c := &Client{addr: addr, links: map[*link]struct{}{}}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		_, err := c.connect(ctx)
+		l, err := c.connect(ctx)
 		switch {
 		case err == nil:
+			c.idle = append(c.idle, l)
 			return c, nil
 		case context.Cause(ctx) != nil || !nobodyYet(err):
 			return nil, err
@@ -74,37 +80,33 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the store at %s: %w", c.addr, orCause(ctx, err))
 	}
-	l := newLink(conn)
-	if err := c.greet(ctx, l); err != nil {
-		l.fail(err)
-		return nil, err
+	l := &link{conn, bufio.NewReader(conn)}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if err = l.greet(); !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("greet the store at %s: %w", c.addr, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost != nil {
-		l.fail(c.lost)
+		_ = conn.Close()
 		return nil, c.lost
 	}
-	c.links = append(c.links, l)
-	c.ends.Go(func() {
-		<-l.ended
-		c.lose(l.failure())
-	})
+	c.links[l] = struct{}{}
 	return l, nil
 }
 
 // greet sends VALIDATE and, as PyTorch since 2.5, a PING with the process id, whose answer shows that a store is there.
-func (c *Client) greet(ctx context.Context, l *link) error {
+func (l *link) greet() error {
 	pid := uint32(os.Getpid())
-	request := append(slices.Clone(greeting), opPing)
-	answer, err := roundTrip(ctx, l, binary.LittleEndian.AppendUint32(request, pid), readUint32)
+	answer, err := exchange(l, readUint32, binary.LittleEndian.AppendUint32(append(slices.Clone(greeting), opPing), pid))
 	if err == nil && answer != pid {
 		err = fmt.Errorf("it answered %#x to %#x: no store", answer, pid)
 	}
-	if err != nil {
-		return fmt.Errorf("greet the store at %s: %w", c.addr, err)
-	}
-	return nil
+	return err
 }
 
 // orCause returns why ctx ended, if it did: dialling reports that as a time-out of its own.
@@ -117,113 +119,88 @@ func orCause(ctx context.Context, err error) error {
 
 // Close ends the client; calls under way fail with [ErrClosed]. It may be called again.
 func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lose(ErrClosed)
-	c.ends.Wait()
 	return nil
 }
 
-// lose has every call fail from now on.
+// lose has every call fail from now on. The caller holds the lock.
 func (c *Client) lose(why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lost != nil {
-		return
+	if c.lost == nil {
+		c.lost = why
 	}
-	if c.lost = why; !errors.Is(why, ErrClosed) {
-		c.lost = fmt.Errorf("connection to the store at %s is lost: %w", c.addr, why)
+	for l := range c.links {
+		_ = l.Conn.Close()
 	}
-	for _, l := range c.links {
-		l.fail(c.lost)
-	}
+	c.links, c.idle = map[*link]struct{}{}, nil
 }
 
-// link returns a connection that nobody holds, a new one where all are held.
-func (c *Client) link(ctx context.Context) (*link, error) {
+// take returns a connection for one call, a new one where all are in use.
+func (c *Client) take(ctx context.Context) (*link, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
-	lost := c.lost
-	i := slices.IndexFunc(c.links, func(l *link) bool { return !l.held.Load() })
-	var l *link
-	if i >= 0 {
-		l = c.links[i]
+	if n := len(c.idle); n > 0 {
+		defer c.mu.Unlock()
+		l := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		return l, nil
 	}
+	lost := c.lost
 	c.mu.Unlock()
-	if lost != nil || l != nil {
-		return l, lost
+	if lost != nil {
+		return nil, lost
 	}
 	return c.connect(ctx)
 }
 
-// hold returns a connection that is the caller's alone until it releases it. Answers to earlier calls may still be on
-// their way.
-func (c *Client) hold(ctx context.Context) (*link, error) {
-	for {
-		l, err := c.link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if l.held.CompareAndSwap(false, true) {
-			return l, l.settle(ctx)
-		}
+// ask sends requests, each after the answer to the one before, and reads the answer to the last. Others are WAITs.
+func ask[T any](
+	ctx context.Context, c *Client, read func(*reader) (T, error), requests ...[]byte,
+) (answer T, err error) {
+	l, err := c.take(ctx)
+	if err != nil {
+		return answer, err
 	}
-}
-
-// ask sends a request over any connection and reads the answer.
-func ask[T any](ctx context.Context, c *Client, request []byte, read func(*reader) (T, error)) (T, error) {
-	for {
-		l, err := c.link(ctx)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		answer, err := roundTripShared(ctx, l, request, read)
-		if !errors.Is(err, errHeld) {
-			return answer, c.because(err)
-		}
-	}
-}
-
-// because says why a call failed that was under way when the client was lost.
-func (c *Client) because(err error) error {
-	var cut *cutError
-	if !errors.As(err, &cut) {
-		return err
-	}
-	c.lose(cut.cause)
+	stop := context.AfterFunc(ctx, func() { _ = l.Conn.Close() }) // no later call may get this one's answer
+	answer, err = exchange(l, read, requests...)
+	given := !stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost
+	switch {
+	case given:
+		delete(c.links, l)
+		if err != nil {
+			err = context.Cause(ctx)
+		}
+	case err != nil:
+		c.lose(fmt.Errorf("connection to the store at %s is lost: %w", c.addr, err))
+		err = c.lost
+	case c.lost == nil:
+		c.idle = append(c.idle, l)
+	}
+	return answer, err
+}
+
+func exchange[T any](l *link, read func(*reader) (T, error), requests ...[]byte) (answer T, err error) {
+	for i, request := range requests {
+		if i > 0 {
+			if _, err = readDone(l.from); err != nil {
+				return answer, err
+			}
+		}
+		if _, err = l.Write(request); err != nil {
+			return answer, err
+		}
+	}
+	return read(l.from)
 }
 
 // tell sends a request that has no answer of its own, and returns when the server has carried it out: a CHECK of no key
 // follows, which is answered. Every server knows it.
 func (c *Client) tell(ctx context.Context, request []byte) error {
-	request = append(request, opCheck, 0, 0, 0, 0, 0, 0, 0, 0)
-	_, err := ask(ctx, c, request, readByte)
+	_, err := ask(ctx, c, readReady, append(request, opCheck, 0, 0, 0, 0, 0, 0, 0, 0))
 	return err
 }
-
-// after waits, by a request that is WAIT or BARRIER, and then, if it is not nil, calls then with the connection that
-// waited: a server may have promised it what it waited for.
-func (c *Client) after(ctx context.Context, request []byte, then func(*link) error) error {
-	l, err := c.hold(ctx)
-	if err != nil {
-		return c.because(err)
-	}
-	if err = l.wait(ctx, request); err != nil {
-		return c.because(err)
-	}
-	defer l.held.Store(false)
-	if then != nil {
-		err = then(l)
-	}
-	return c.because(err)
-}
-
-// wired is the name of a key on the wire.
-func wired(key string) string { return "/" + key }
-
-// unwired is the opposite of wired; keys without the slash are PyTorch's own.
-func unwired(name string) (key string, ok bool) { return strings.CutPrefix(name, "/") }

@@ -18,9 +18,9 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	for _, request := range [][]byte{
 		keyed(opGet, "a"),
 		keyed(opGet, "missing"),
-		listed(opMultiGet, []string{"a", "a"}),
-		listed(opCheck, []string{"a", "missing"}),
-		listed(opWait, []string{"a"}),
+		listed(opMultiGet, "a", "a"),
+		listed(opCheck, "a", "missing"),
+		listed(opWait, "a"),
 		append([]byte{opPing}, 1, 2, 3, 4),
 		{opNumKeys},
 		{opCancelWait},

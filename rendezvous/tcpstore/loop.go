@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -221,7 +222,7 @@ func (l *loop) waits() (waits []Wait) {
 		w := Wait{Peer: c.peer, PID: int(c.pid)}
 		for name := range c.waiter.Missing {
 			if w.Missing++; len(w.Keys) < waitKeys {
-				key, _ := unwired(regrouped(name))
+				key := strings.TrimPrefix(regrouped(name), "/")
 				w.Keys = append(w.Keys, key)
 			}
 		}

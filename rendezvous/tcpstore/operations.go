@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-
-	"gorun/rendezvous"
 )
 
 // The parts of requests.
@@ -18,7 +16,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 
 // keyed is a request about one key.
 func keyed(op byte, key string, values ...[]byte) []byte {
-	b := appendText([]byte{op}, wired(key))
+	b := appendText([]byte{op}, "/"+key)
 	for _, value := range values {
 		b = appendText(b, value)
 	}
@@ -31,17 +29,15 @@ func counted(op byte, key string, n int64) []byte {
 }
 
 // listed is a request about several keys.
-func listed(op byte, keys []string) []byte {
+func listed(op byte, keys ...string) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{op}, uint64(len(keys)))
 	for _, key := range keys {
-		b = appendText(b, wired(key))
+		b = appendText(b, "/"+key)
 	}
 	return b
 }
 
 // The parts of answers.
-
-func readByte(from *reader) (byte, error) { return from.ReadByte() }
 
 func readUint32(from *reader) (n uint32, err error) {
 	err = binary.Read(from, binary.LittleEndian, &n)
@@ -62,6 +58,15 @@ func readBool(from *reader) (bool, error) {
 func readReady(from *reader) (bool, error) {
 	b, err := from.ReadByte()
 	return b == answerReady, err
+}
+
+// readDone reads the answer to a WAIT or BARRIER that is over.
+func readDone(from *reader) (struct{}, error) {
+	ready, err := readReady(from)
+	if err == nil && !ready {
+		err = fmt.Errorf("it answered %d where %d was due", answerCanceled, answerReady)
+	}
+	return struct{}{}, err
 }
 
 // readValue reads a length and as many bytes, into space that grows with what comes.
@@ -99,152 +104,61 @@ func readValues(n int) func(*reader) ([][]byte, error) {
 	}
 }
 
-// readKeys reads a list of names and leaves those out that are PyTorch's own.
-func readKeys(from *reader) (keys []string, err error) {
-	n, err := readNumber(from)
-	for ; n > 0 && err == nil; n-- {
-		var name []byte
-		if name, err = readValue(from); err != nil {
-			break
-		}
-		if key, ok := unwired(string(name)); ok {
-			keys = append(keys, key)
-		}
-	}
-	return keys, err
-}
-
-// popped is the answer to QUEUE_POP.
-type popped struct {
-	value []byte
-	ok    bool
-}
-
-func readPopped(from *reader) (p popped, err error) {
-	n, err := readNumber(from)
-	if p.ok = n > 0; err == nil && p.ok {
-		p.value, err = readValue(from)
-	}
-	return p, err
-}
-
-// Set implements [rendezvous.Store].
+// Set stores value under key and wakes those who wait for key.
 func (c *Client) Set(ctx context.Context, key string, value []byte) error {
 	return c.tell(ctx, keyed(opSet, key, value))
 }
 
-// Get implements [rendezvous.Store].
-func (c *Client) Get(ctx context.Context, key string) (value []byte, err error) {
-	err = c.after(ctx, listed(opWait, []string{key}), func(l *link) (err error) {
-		value, err = roundTrip(ctx, l, keyed(opGet, key), readValue)
-		return err
-	})
+// Get waits until key exists and returns its value, an empty one if it was deleted just then.
+func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
+	value, err := ask(ctx, c, readValue, listed(opWait, key), keyed(opGet, key))
 	return value, act("get", key, err)
 }
 
-// Add implements [rendezvous.Store]. A key that holds no number ends the client.
+// MultiGet is Get for all keys; the values have the order of the keys.
+func (c *Client) MultiGet(ctx context.Context, keys ...string) ([][]byte, error) {
+	values, err := ask(ctx, c, readValues(len(keys)), listed(opWait, keys...), listed(opMultiGet, keys...))
+	return values, act("get", first(keys), err)
+}
+
+// Add adds delta to the decimal number stored under key, 0 where there is none, and returns the sum, which wraps
+// around. It is stored as text, so that Get sees it. The server ends the client for a value that does not begin with a
+// number.
 func (c *Client) Add(ctx context.Context, key string, delta int64) (int64, error) {
-	sum, err := ask(ctx, c, counted(opAdd, key, delta), readNumber)
+	sum, err := ask(ctx, c, readNumber, counted(opAdd, key, delta))
 	return sum, act("add to", key, err)
 }
 
-// CompareSet implements [rendezvous.Store].
+// CompareSet stores desired if the value under key equals expected; a missing key equals an empty expected. It returns
+// the value now in force: desired if it was stored, else the present one. If key is missing and expected is not empty,
+// nothing is stored and expected is returned: PyTorch's elastic agents rely on that.
 func (c *Client) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
-	return ask(ctx, c, keyed(opCompareSet, key, expected, desired), readValue)
+	return ask(ctx, c, readValue, keyed(opCompareSet, key, expected, desired))
 }
 
-// Append implements [rendezvous.Store].
-func (c *Client) Append(ctx context.Context, key string, value []byte) error {
-	return c.tell(ctx, keyed(opAppend, key, value))
-}
-
-// Delete implements [rendezvous.Store].
+// Delete removes key and reports whether it existed. It wakes nobody and leaves a queue of that name alone.
 func (c *Client) Delete(ctx context.Context, key string) (bool, error) {
-	return ask(ctx, c, keyed(opDelete, key), readBool)
+	return ask(ctx, c, readBool, keyed(opDelete, key))
 }
 
-// Wait implements [rendezvous.Store].
+// Wait returns when each of the keys has existed, not necessarily at the same time, since Wait was called. A queue
+// counts as a key while something is in it.
 func (c *Client) Wait(ctx context.Context, keys ...string) error {
-	err := c.after(ctx, listed(opWait, keys), nil)
-	if len(keys) == 0 {
-		return err
-	}
-	return act("wait for", keys[0], err)
+	_, err := ask(ctx, c, readDone, listed(opWait, keys...))
+	return act("wait for", first(keys), err)
 }
 
-// Check implements [rendezvous.Store].
+// Check reports whether all keys exist at this moment.
 func (c *Client) Check(ctx context.Context, keys ...string) (bool, error) {
-	return ask(ctx, c, listed(opCheck, keys), readReady)
+	return ask(ctx, c, readReady, listed(opCheck, keys...))
 }
 
-// MultiSet implements [rendezvous.Store].
-func (c *Client) MultiSet(ctx context.Context, pairs ...rendezvous.Pair) error {
-	b := binary.LittleEndian.AppendUint64([]byte{opMultiSet}, uint64(len(pairs)))
-	for _, p := range pairs {
-		b = appendText(appendText(b, wired(p.Key)), p.Value)
-	}
-	return c.tell(ctx, b)
-}
-
-// MultiGet implements [rendezvous.Store].
-func (c *Client) MultiGet(ctx context.Context, keys ...string) (values [][]byte, err error) {
-	err = c.after(ctx, listed(opWait, keys), func(l *link) (err error) {
-		values, err = roundTrip(ctx, l, listed(opMultiGet, keys), readValues(len(keys)))
-		return err
-	})
+// first names several keys in an error.
+func first(keys []string) string {
 	if len(keys) == 0 {
-		return values, err
+		return ""
 	}
-	return values, act("get", keys[0], err)
-}
-
-// NumKeys implements [rendezvous.Store]. It counts the keys of everybody, PyTorch's own too.
-func (c *Client) NumKeys(ctx context.Context) (int, error) {
-	n, err := ask(ctx, c, []byte{opNumKeys}, readNumber)
-	return int(n), err
-}
-
-// Keys implements [rendezvous.Store]. It leaves out PyTorch's own. Servers of PyTorch know it since 2.10.
-func (c *Client) Keys(ctx context.Context) ([]string, error) {
-	return ask(ctx, c, []byte{opListKeys}, readKeys)
-}
-
-// QueuePush implements [rendezvous.Store]. Servers of PyTorch know queues since 2.8.
-func (c *Client) QueuePush(ctx context.Context, queue string, value []byte) error {
-	return c.tell(ctx, keyed(opQueuePush, queue, value))
-}
-
-// QueuePop implements [rendezvous.Store].
-func (c *Client) QueuePop(ctx context.Context, queue string) ([]byte, error) {
-	var p popped
-	for !p.ok { // another may have been faster
-		err := c.after(ctx, listed(opWait, []string{queue}), func(l *link) (err error) {
-			p, err = roundTrip(ctx, l, keyed(opQueuePop, queue), readPopped)
-			return err
-		})
-		if err != nil {
-			return nil, act("pop from", queue, err)
-		}
-	}
-	return p.value, nil
-}
-
-// QueueTryPop implements [rendezvous.Store].
-func (c *Client) QueueTryPop(ctx context.Context, queue string) ([]byte, bool, error) {
-	p, err := ask(ctx, c, keyed(opQueuePop, queue), readPopped)
-	return p.value, p.ok, err
-}
-
-// QueueLen implements [rendezvous.Store].
-func (c *Client) QueueLen(ctx context.Context, queue string) (int, error) {
-	n, err := ask(ctx, c, keyed(opQueueLen, queue), readNumber)
-	return int(n), err
-}
-
-// Barrier implements [rendezvous.Store]. Servers of PyTorch know it since 2.12. A key that holds no number ends the
-// client.
-func (c *Client) Barrier(ctx context.Context, key string, worldSize int) error {
-	return act("wait at barrier", key, c.after(ctx, counted(opBarrier, key, int64(worldSize)), nil))
+	return keys[0]
 }
 
 // act says in an error what was to be done with which key.

@@ -49,7 +49,7 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	clone.reads(secondAddress, "one, second")
 	zero.reads(secondAddress, "one, first")
 	one.reads("mine", "kept")
-	one.send(listed(opWait, []string{firstAddress}))
+	one.send(listed(opWait, firstAddress))
 	require.Eventually(t, func() bool { return len(s.Waits()) == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, []string{firstAddress}, s.Waits()[0].Keys)
 
@@ -74,11 +74,11 @@ func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 	before.leave(s)
 
 	r := process(t, s, 10)
-	r.send(listed(opCheck, []string{"default_pg/a"}))
+	r.send(listed(opCheck, "default_pg/a"))
 	r.expect(answerNotReady)
 	r.send(counted(opAdd, "default_pg/a", 2))
 	r.expect(binary.LittleEndian.AppendUint64(nil, 2)...)
-	r.send(keyed(opAppend, "default_pg/a", []byte("3")), listed(opMultiGet, []string{"default_pg/a"}))
+	r.send(keyed(opAppend, "default_pg/a", []byte("3")), listed(opMultiGet, "default_pg/a"))
 	r.expect(appendText(nil, "23")...)
 	r.send(keyed(opCompareSet, "default_pg/a", []byte("23"), []byte("4")))
 	r.expect(appendText(nil, "4")...)

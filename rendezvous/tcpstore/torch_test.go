@@ -3,6 +3,7 @@ package tcpstore
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
-	"gorun/rendezvous"
 )
 
 // pythonVariable names a Python with PyTorch for the tests, instead of the one in .venv.
@@ -97,8 +97,7 @@ func meetTorch(ctx context.Context, c *Client) error {
 	if err := c.Set(ctx, "from go", []byte("hello")); err != nil {
 		return err
 	}
-	shared := rendezvous.WithPrefix(c, "shared")
-	value, err := shared.Get(ctx, "x")
+	value, err := c.Get(ctx, "shared/x")
 	if err == nil && string(value) != "from torch" {
 		err = fmt.Errorf("torch set %q", value)
 	}
@@ -109,9 +108,18 @@ func meetTorch(ctx context.Context, c *Client) error {
 		err = c.Barrier(ctx, "with go", 2)
 	}
 	if err == nil {
-		err = shared.Barrier(ctx, "with go", 2)
+		err = meetPrefixStore(ctx, c, "shared/with go")
 	}
 	return err
+}
+
+// meetPrefixStore is one of two at a barrier of PyTorch's PrefixStore, which counts under one key and opens by
+// another.
+func meetPrefixStore(ctx context.Context, c *Client, key string) error {
+	if n, err := c.Add(ctx, key+"/num_members", 1); err != nil || n > 1 {
+		return errors.Join(err, c.Set(ctx, key+"/last_member", []byte("1")))
+	}
+	return c.Wait(ctx, key+"/last_member")
 }
 
 // torchServer hosts a store as rank 0 does, and ends when its input does.
@@ -157,7 +165,7 @@ func useTorchServer(t *testing.T, c *Client, queues bool) {
 	require.NoError(t, err)
 	require.Equal(t, "hello", string(value))
 	require.NoError(t, c.Set(ctx, "k", []byte("v")))
-	require.NoError(t, c.MultiSet(ctx, rendezvous.Pair{Key: "a", Value: []byte("1")}))
+	require.NoError(t, c.MultiSet(ctx, "a", "1"))
 	values, err := c.MultiGet(ctx, "k", "a")
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("v"), []byte("1")}, values)

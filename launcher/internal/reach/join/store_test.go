@@ -74,13 +74,11 @@ func TestStoreOfEachAttempt(t *testing.T) {
 	_, err = none.Write([]byte(staleSet))
 	require.NoError(t, err)
 	closed(t, none)
-	serve(t, h)
+	next := serve(t, h)
 	_, err = slow.Write([]byte(staleSet[1:]))
 	require.NoError(t, err)
 	closed(t, slow)
-	n, err := dialStore(t, h).NumKeys(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, next.Snapshot().Keys)
 	require.Empty(t, log.text())
 }
 
@@ -94,12 +92,10 @@ func TestStoreDrainsTheQueue(t *testing.T) {
 	_, err := queued.Write([]byte(staleSet))
 	require.NoError(t, err)
 	h.mu.Unlock()
-	serve(t, h) // either it was accepted before this, and is the first store's, or it is closed by this
+	next := serve(t, h) // either it was accepted before this, and is the first store's, or it is closed by this
 	require.NoError(t, first.Close())
 	closed(t, queued)
-	n, err := dialStore(t, h).NumKeys(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, next.Snapshot().Keys)
 }
 
 // A client that comes before any rank is somebody else's.
