@@ -47,6 +47,9 @@ func TestMPIHosts(t *testing.T) {
 	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH5, testneeds.LayerIntelMPI} {
 		tests["mpi4py "+string(layer)] = func(t *testing.T, f fleet) { mpi4pyOverHosts(t, f, testneeds.NeedMPI4Py(t, layer)) }
 	}
+	tests["pull"] = func(t *testing.T, f fleet) {
+		pmixPull(t, f.gorun("-q", "-H", "h1:2,h2:2", pullProgram(t)), 4)
+	}
 	several(t, f, tests)
 }
 

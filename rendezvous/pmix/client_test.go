@@ -120,7 +120,7 @@ type client struct {
 	conn  net.Conn
 	tag   uint32
 	stash map[uint32][]byte
-	heard [][]byte // events
+	heard [][]byte // events, and output that it pulls
 }
 
 // dial opens a connection to a node, on which nothing was said.
@@ -227,7 +227,7 @@ func (c *client) wait(tag uint32) *decoder {
 		}
 		f, err := readFrame(c.conn, binary.BigEndian, 1<<30)
 		require.NoError(c.t, err)
-		if f.tag == tagEvent {
+		if f.tag == tagEvent || f.tag == tagOutput {
 			c.heard = append(c.heard, f.body)
 		} else {
 			c.stash[f.tag] = f.body

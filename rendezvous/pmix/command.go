@@ -25,9 +25,11 @@ const (
 	commandLog              command = 16
 	commandJobControl       command = 18
 	commandMonitor          command = 19
+	commandPull             command = 22 // IOF_PULL
 	commandGroupConstruct   command = 24
 	commandGroupLeave       command = 27
 	commandGroupDestruct    command = 28
+	commandStopPull         command = 29 // IOF_DEREG
 )
 
 // handler serves a request. It runs on the goroutine of the rank's connection, which reads
@@ -35,37 +37,32 @@ const (
 // request.reply on any goroutine. An error is a body that no client sends.
 type handler func(s *Server, q *request) error
 
-// handlerOf is who serves a command; nil: nobody, it is answered with statusNotSupported.
-func handlerOf(c command) handler {
-	switch c {
-	case commandJobInfo:
-		return (*Server).jobInfo
-	case commandAbort:
-		return (*Server).abort
-	case commandCommit:
-		return (*Server).commit
-	case commandFence:
-		return (*Server).fence
-	case commandGet:
-		return (*Server).get
-	case commandFinalize:
-		return (*Server).finalize
-	case commandNotify:
-		return (*Server).notify
-	case commandRegisterEvents:
-		return (*Server).registerEvents
-	case commandDeregisterEvents:
-		return (*Server).deregisterEvents
-	case commandQuery:
-		return (*Server).query
-	case commandLog:
-		return (*Server).log
-	case commandJobControl:
-		return (*Server).jobControl
-	case commandMonitor:
-		return (*Server).monitor
-	}
-	return dynamicHandlerOf(c)
+// handlers are by command who serves it. Any other is answered with statusNotSupported.
+var handlers = map[command]handler{
+	commandJobInfo:          (*Server).jobInfo,
+	commandAbort:            (*Server).abort,
+	commandCommit:           (*Server).commit,
+	commandFence:            (*Server).fence,
+	commandGet:              (*Server).get,
+	commandFinalize:         (*Server).finalize,
+	commandPublish:          (*Server).publish,
+	commandLookup:           (*Server).lookup,
+	commandUnpublish:        (*Server).unpublish,
+	commandSpawn:            (*Server).spawn,
+	commandConnect:          (*Server).connect,
+	commandDisconnect:       (*Server).disconnect,
+	commandNotify:           (*Server).notify,
+	commandRegisterEvents:   (*Server).registerEvents,
+	commandDeregisterEvents: (*Server).deregisterEvents,
+	commandQuery:            (*Server).query,
+	commandLog:              (*Server).log,
+	commandJobControl:       (*Server).jobControl,
+	commandMonitor:          (*Server).monitor,
+	commandPull:             (*Server).pull,
+	commandGroupConstruct:   (*Server).groupConstruct,
+	commandGroupLeave:       (*Server).groupLeave,
+	commandGroupDestruct:    (*Server).groupDestruct,
+	commandStopPull:         (*Server).stopPull,
 }
 
 // serve has a request served.
@@ -78,7 +75,7 @@ func (s *Server) serve(q *request) error {
 	if q.body.err != nil {
 		return q.body.err
 	}
-	serve := handlerOf(c)
+	serve := handlers[c]
 	if serve == nil {
 		q.status(statusNotSupported)
 		return nil

@@ -199,12 +199,14 @@ func (c *conn) answer(q *request, body [][]byte) {
 	}
 }
 
-// tellEvent sends an event, without waiting. A client that does not read misses it: what
-// others tell must not pile up.
-func (c *conn) tellEvent(message []byte) {
-	if c.out.Waiting() <= maxUnread {
-		c.out.Send(appendFrame(nil, tagEvent, message))
+// push sends what was not asked for, as an event is, without waiting, and reports whether it did. A client that has
+// left more than most bytes unread misses it: what others do must not pile up.
+func (c *conn) push(tag uint32, message []byte, most int) bool {
+	if c.out.Waiting() > most {
+		return false
 	}
+	c.out.Send(appendFrame(nil, tag, message))
+	return true
 }
 
 // write writes before it returns, for what is said to who is not let in.

@@ -30,6 +30,7 @@ func (s *Server) finalize(q *request) error {
 	first := !q.conn.finalized
 	q.conn.finalized = true
 	q.conn.stopMonitors("")
+	s.endPulls(q.conn)
 	s.unlock()
 	if first {
 		s.cfg.Launcher.Finalized(q.from())

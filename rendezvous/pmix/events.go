@@ -2,7 +2,6 @@ package pmix
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"gorun/rendezvous/world"
 )
@@ -77,7 +76,7 @@ func (s *Server) registerEvents(q *request) error {
 	fresh := c.interest.add(codes)
 	for _, e := range s.events {
 		if s.reaches(e, c.who) && fresh.wants(e) && e.source != fromWorld(c.who) {
-			c.tellEvent(e.message())
+			c.push(tagEvent, e.message(), maxUnread)
 		}
 	}
 	return nil
@@ -162,28 +161,10 @@ func targetsOf(infos []info) []proc {
 func (s *Server) tell(e event, done func(wanted bool)) {
 	s.lock()
 	defer s.unlock()
-	var wanted atomic.Bool
-	wanted.Store(s.deliver(e))
+	wanted := s.deliver(e)
 	others := slices.DeleteFunc(s.nodesOf(e), func(node int) bool { return node == s.cfg.Node })
-	if len(others) == 0 {
-		s.afterUnlock(func() { done(wanted.Load()) })
-		return
-	}
-	body := e.encode()
-	var left atomic.Int64
-	left.Store(int64(len(others)))
-	for _, node := range others {
-		s.afterUnlock(func() {
-			s.cfg.Plane.Ask(node, eventService, body, func(answer []byte, _ error) {
-				if len(answer) == 1 && answer[0] == 1 {
-					wanted.Store(true)
-				}
-				if left.Add(-1) == 0 {
-					done(wanted.Load())
-				}
-			})
-		})
-	}
+	heard := func(_ int, answer []byte, _ error) { wanted = wanted || len(answer) == 1 && answer[0] == 1 }
+	s.askAll(others, eventService, e.encode(), heard, func() { s.afterUnlock(func() { done(wanted) }) })
 }
 
 // nodesOf are the nodes on which an event may be for someone.
@@ -228,7 +209,7 @@ func (s *Server) deliver(e event) (wanted bool) {
 			continue
 		}
 		wanted = wanted || c.interest.codes[e.code]
-		c.tellEvent(message)
+		c.push(tagEvent, message, maxUnread)
 	}
 	if !isTrue(e.infos, keyEventNotCached) {
 		s.events = append(s.events, e)

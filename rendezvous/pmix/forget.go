@@ -9,6 +9,7 @@ func (s *Server) Forget(world string) {
 	if n == nil {
 		return
 	}
+	s.outputs.drop(func(o piece) bool { return o.source.World == world })
 	n.jobReply, n.all = nil, nil // made again if somebody asks
 	for rank, m := range n.members {
 		switch {

@@ -14,6 +14,7 @@ func (s *Server) leave(c *conn, wrong error) {
 	defer s.unlock()
 	delete(s.conns, c)
 	c.stopMonitors("")
+	s.endPulls(c)
 	m := c.member
 	m.conns = slices.DeleteFunc(m.conns, func(other *conn) bool { return other == c })
 	if s.closed {

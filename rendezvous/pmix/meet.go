@@ -222,26 +222,35 @@ func (m *meeting) answerStatus(code status) {
 
 func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 	m := &meeting{plan: p, key: key, who: who, here: map[world.Proc]bool{}, arrived: map[world.Proc]*request{}}
+	m.nodes = s.nodesOfRanks(who)
+	for _, w := range who {
+		n := s.spaces[w.World]
+		if w.Rank != world.AllRanks && n.world.Ranks[w.Rank].Node == s.cfg.Node {
+			m.here[w] = true
+		}
+		for _, rank := range n.local {
+			if w.Rank == world.AllRanks {
+				m.here[world.Proc{World: w.World, Rank: rank}] = true
+			}
+		}
+	}
+	return m
+}
+
+// nodesOfRanks are the nodes that serve ranks which are known, in ascending order.
+func (s *Server) nodesOfRanks(who []world.Proc) []int {
 	nodes := map[int]bool{}
 	for _, w := range who {
 		n := s.spaces[w.World]
 		if w.Rank != world.AllRanks {
-			node := n.world.Ranks[w.Rank].Node
-			nodes[node] = true
-			if node == s.cfg.Node {
-				m.here[w] = true
-			}
+			nodes[n.world.Ranks[w.Rank].Node] = true
 			continue
 		}
 		for _, node := range n.nodes {
 			nodes[node] = true
 		}
-		for _, rank := range n.local {
-			m.here[world.Proc{World: w.World, Rank: rank}] = true
-		}
 	}
-	m.nodes = sortedKeys(nodes)
-	return m
+	return sortedKeys(nodes)
 }
 
 // startTimer has a meeting end that takes too long.

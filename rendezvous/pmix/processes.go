@@ -45,31 +45,25 @@ func (s *Server) withProcesses(q *request, queries []query, do func(processTable
 			tables[n.world.Name] = map[int][]byte{}
 		}
 	}
-	left := 1
-	heard := func() {
-		if left--; left == 0 {
-			do(tables)
-		}
+	left := len(tables)
+	if left == 0 {
+		do(tables)
 	}
 	for name, table := range tables {
 		n := s.spaces[name]
 		var e encoder
 		e.string(name)
-		for _, node := range n.nodes {
-			left++
-			s.afterUnlock(func() {
-				s.cfg.Plane.Ask(node, processService, e.b, func(answer []byte, err error) {
-					s.lock()
-					defer s.unlock()
-					if err == nil {
-						n.readProcesses(node, slices.Clone(answer), table)
-					}
-					heard()
-				})
-			})
+		heard := func(node int, answer []byte, err error) {
+			if err == nil {
+				n.readProcesses(node, slices.Clone(answer), table)
+			}
 		}
+		s.askAll(n.nodes, processService, e.b, heard, func() {
+			if left--; left == 0 {
+				do(tables)
+			}
+		})
 	}
-	heard()
 }
 
 // readProcesses takes over what a node tells of its ranks.

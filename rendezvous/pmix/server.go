@@ -49,6 +49,7 @@ type Server struct {
 	asked    map[string][]*held
 	events   eventHistory
 	groups   groups
+	outputs  outputs
 	helped   map[string]bool // topics of Open MPI's help that were shown
 }
 
@@ -68,6 +69,8 @@ func New(cfg Config) *Server {
 	cfg.Plane.Serve(modexService, s.answerModex)
 	cfg.Plane.Serve(eventService, s.answerEvent)
 	cfg.Plane.Serve(processService, s.answerProcesses)
+	cfg.Plane.Serve(pullService, s.answerPull)
+	cfg.Plane.Serve(outputService, s.answerOutput)
 	return s
 }
 
@@ -120,6 +123,29 @@ func (s *Server) unlock() {
 	s.mu.Unlock()
 	for _, do := range later {
 		do()
+	}
+}
+
+// askAll asks a service of several nodes. each gets what one answers, and must copy what it keeps of it; done is called
+// when all have, or never will. Whoever calls it has the server locked, and so have both.
+func (s *Server) askAll(nodes []int, service string, body []byte, each func(node int, answer []byte, err error),
+	done func(),
+) {
+	left := len(nodes)
+	if left == 0 {
+		done()
+	}
+	for _, node := range nodes {
+		s.afterUnlock(func() {
+			s.cfg.Plane.Ask(node, service, body, func(answer []byte, err error) {
+				s.lock()
+				defer s.unlock()
+				each(node, answer, err)
+				if left--; left == 0 {
+					done()
+				}
+			})
+		})
 	}
 }
 

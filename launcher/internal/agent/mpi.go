@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,6 +40,8 @@ type mpi struct {
 	pmi    pmiServer
 	pmix   pmixServer
 	ended  []int // ranks of the job
+	// listener is pmix, once it is there: it hears what ranks print.
+	listener atomic.Pointer[pmixServer]
 
 	mu     sync.Mutex // guards what follows
 	closed bool
@@ -82,6 +85,7 @@ type pmiServer interface {
 type pmixServer interface {
 	mpiServer
 	Serve(conn net.Conn)
+	Output(of world.Proc, stream int, b []byte)
 }
 
 // mpiMakers make the servers, and look into processes; a test has others.
@@ -278,8 +282,18 @@ func (m *mpi) serverPMIx() pmixServer {
 	if m.pmix == nil {
 		m.pmix = m.makers.pmix(m)
 		m.introduce(m.pmix)
+		m.listener.Store(&m.pmix)
 	}
 	return m.pmix
+}
+
+// printed hears what a rank has written to a stream.
+func (m *mpi) printed(rank, stream int, b []byte) {
+	if s := m.listener.Load(); s != nil {
+		if p, ok := m.proc(rank); ok {
+			(*s).Output(p, stream, b)
+		}
+	}
 }
 
 // awake has the servers answer what other nodes ask: somewhere ranks speak MPI. This node's may not have been started.

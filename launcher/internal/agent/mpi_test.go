@@ -55,6 +55,10 @@ type fakePMIx struct{ *fakeServer }
 
 func (f fakePMIx) Serve(conn net.Conn) { fakePMI(f).Serve(conn, world.Proc{Rank: -1}) }
 
+func (f fakePMIx) Output(of world.Proc, stream int, b []byte) {
+	f.note("%d wrote %q to %d", of.Rank, b, stream)
+}
+
 // fakeMPI is the MPI side of a node with ranks 5 and 6 of the job, which are 0 and 1 of their
 // world, and what its head hears.
 func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
@@ -89,6 +93,7 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	early, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 	require.NoError(t, err, "before anybody is let in")
 	m.rankEnded(6)
+	m.printed(5, 1, []byte("nobody pulls it"))
 	assert.Empty(t, pmi.calls, "nobody came")
 	assert.Empty(t, pmix.calls)
 
@@ -111,6 +116,8 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	require.NoError(t, err)
 	says(t, client, "-1")
 	m.rankEnded(5)
+	m.printed(6, 2, []byte("pulled"))
+	m.printed(9, 2, []byte("by no rank of a world"))
 	m.add(world.World{Name: "more", Ranks: []world.Rank{{Job: 7}}})
 	dir, err := m.privateDir()
 	require.NoError(t, err)
@@ -119,7 +126,7 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	_, err = client.Read(make([]byte, 1))
 	assert.ErrorIs(t, err, io.EOF, "it was closed with the job")
 	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmi.calls[4:])
-	assert.Equal(t, []string{"ended 0", "add more", "close"}, pmix.calls[5:])
+	assert.Equal(t, []string{"ended 0", `1 wrote "pulled" to 2`, "add more", "close"}, pmix.calls[5:])
 	m.job.guard.dismiss()
 	assert.NoDirExists(t, dir)
 }

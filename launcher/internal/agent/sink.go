@@ -33,6 +33,7 @@ func (s *sink) Output(id, stream int, p []byte) {
 		q.output(stream, p)
 		return
 	}
+	s.mpi.printed(id, stream, p)
 	(*running)(s).pass(id, stream, p)
 }
 

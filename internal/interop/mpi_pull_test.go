@@ -1,0 +1,54 @@
+package interop
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"gorun/internal/testneeds"
+)
+
+// TestPMIxPull: a rank has what the others print sent to itself by PMIx_IOF_pull.
+func TestPMIxPull(t *testing.T) {
+	t.Parallel()
+	pmixPull(t, gorun("-q", "-n", "3", pullProgram(t)), 3)
+}
+
+// pullProgram is a program that needs Debian's PMIx alone.
+func pullProgram(t *testing.T) string {
+	t.Helper()
+	testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)
+	flags, err := exec.Command(testneeds.Program(t, testneeds.LayerOpenMPI, "pkg-config"), "--cflags", "--libs",
+		"pmix").Output()
+	if err != nil {
+		testneeds.Skip(t, testneeds.LayerOpenMPI, "pkg-config knows no pmix")
+	}
+	path := built("pmix-pull")
+	argv := append([]string{"-O1", "-Wall", "-o", path, mpiSource("pull.c")}, strings.Fields(string(flags))...)
+	said, err := exec.Command(testneeds.Program(t, testneeds.LayerGCC, "gcc"), argv...).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return path
+}
+
+// pmixPull: rank 0 hears all streams of all other ranks, each in its order, and what was said before it asked.
+func pmixPull(t *testing.T, j job, ranks int) {
+	t.Helper()
+	said := linesOf(j.succeedSaying(t))
+	for rank := 1; rank < ranks; rank++ {
+		text := "heard of " + string(rune('0'+rank)) + ":"
+		heard := ""
+		for _, line := range said {
+			if strings.HasPrefix(line, text) {
+				heard = line
+			}
+		}
+		assert.Contains(t, heard, "out (2),")
+		assert.Contains(t, heard, "err (4),")
+		if rank == 1 {
+			assert.True(t, strings.HasPrefix(heard, text+" early (2),"), heard)
+		}
+	}
+}
