@@ -45,7 +45,7 @@ func judgeEnvironment(c *doctor.Cluster, environ []string) {
 
 // fileRemarks are about the files of a host, of which counts what no file before it and no
 // variable sets.
-func fileRemarks(h *doctor.Host, inherited []nccl.Assignment, here nccl.Found) (remarks []doctor.Remark) {
+func fileRemarks(h *doctor.Host, inherited []nccl.Assignment, here nccl.Found) (remarks []doctor.Finding) {
 	settings := slices.Clone(inherited)
 	for _, file := range h.SettingsFiles {
 		settings = withFile(settings, file.Path, []byte(file.Text))
@@ -77,8 +77,8 @@ func kindAt(h *doctor.Host) nccl.Library {
 }
 
 // remarkOf passes a finding of the lint on, with a command that says more.
-func remarkOf(f nccl.Finding) doctor.Remark {
-	r := doctor.Remark{
+func remarkOf(f nccl.Finding) doctor.Finding {
+	r := doctor.Finding{
 		Severity: doctor.Warning, Text: printable.Text(f.Name + "=" + printable.Short(f.Value) + ": " + f.Text),
 		Evidence: printable.Text(whereOf(f.Assignment)),
 		Fix:      "gorun env --explain " + shellwords.Quote(f.Name),
@@ -98,7 +98,7 @@ func remarkOf(f nccl.Finding) doctor.Remark {
 
 // unheard are settings of a host's own environment, as of its shells, that ranks there do
 // not have: they inherit this one.
-func unheard(h *doctor.Host, inherited []string) (r doctor.Remark, any bool) {
+func unheard(h *doctor.Host, inherited []string) (r doctor.Finding, any bool) {
 	var names []string
 	for _, a := range nccl.Environ(h.Environ) {
 		if v, known := nccl.Lookup(a.Name); !known || v.Name != a.Name || !strings.HasPrefix(a.Name, "NCCL_") &&
@@ -113,7 +113,7 @@ func unheard(h *doctor.Host, inherited []string) (r doctor.Remark, any bool) {
 		return r, false
 	}
 	slices.Sort(names)
-	return doctor.Remark{
+	return doctor.Finding{
 		Severity: doctor.Note, Text: "its own environment has " + strings.Join(names, ", ") +
 			", which ranks there do not get: they inherit this host's; -x or nccl.conf sets it",
 		Evidence: "the environment of its agent",

@@ -65,11 +65,11 @@ func TestDiagnosisIsShort(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Limits: map[string]doctor.Limit{}})
 	}
 	for i := range 30 {
-		c.Remarks = append(c.Remarks, doctor.Remark{
+		c.Remarks = append(c.Remarks, doctor.Finding{
 			Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
 			Evidence: "evidence", Fix: "repair it",
 		})
-		c.Remarks = append(c.Remarks, doctor.Remark{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
+		c.Remarks = append(c.Remarks, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
 	}
 	findings := doctor.Judge(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true}, false, "gorun doctor -v -H n[1-2]"}.text()
@@ -101,7 +101,7 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("many words ", 12))
 	c := &doctor.Cluster{
 		Asked:   1,
-		Remarks: []doctor.Remark{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
+		Remarks: []doctor.Finding{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
 	}
 	findings := doctor.Judge(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()

@@ -10,10 +10,10 @@ const clockClose = 1.0
 
 func clockChecks() []Check {
 	return []Check{{
-		ID: "clock", Group: "clock",
-		What: "whether the hosts' clocks agree to a second",
-		Why:  "Logs and file times are compared over hosts, and credentials of munge, Kerberos and TLS expire by the clock.",
-		Run: each(func(h *Host) []Finding {
+		"clock", "clock",
+		"whether the hosts' clocks agree to a second",
+		"Logs and file times are compared over hosts, and credentials of munge, Kerberos and TLS expire by the clock.",
+		each(func(h *Host) []Finding {
 			if h.Clock == nil || math.Abs(h.Clock.Ahead)-h.Clock.Uncertainty < clockClose {
 				return nil
 			}
@@ -21,11 +21,9 @@ func clockChecks() []Check {
 			if h.Clock.Ahead < 0 {
 				way = "behind"
 			}
-			return []Finding{{
-				Severity: Warning, Text: fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(h.Clock.Ahead), way),
-				Evidence: fmt.Sprintf("its agent's answers, to within %.0f ms", math.Ceil(1000*h.Clock.Uncertainty)),
-				Fix:      "timedatectl status; sudo timedatectl set-ntp true",
-			}}
+			return warning(fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(h.Clock.Ahead), way),
+				fmt.Sprintf("its agent's answers, to within %.0f ms", math.Ceil(1000*h.Clock.Uncertainty)),
+				"timedatectl status; sudo timedatectl set-ntp true")
 		}),
 	}}
 }

@@ -60,8 +60,8 @@ func TestJudge(t *testing.T) {
 		Hosts: []*doctor.Host{program("n1", "a"), program("n2", "a"), program("n3", "b"), program("n4", "a")},
 	}
 	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
-	c.Hosts[0].Remarks = []doctor.Remark{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
-	c.Remarks = []doctor.Remark{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
+	c.Hosts[0].Remarks = []doctor.Finding{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
+	c.Remarks = []doctor.Finding{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
 	c.Unreached = []doctor.Unreached{{Hosts: []string{"n5"}, Text: "no route to host"}}
 	for _, h := range c.Hosts {
 		lookedAt(h)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,96 +15,107 @@ import (
 func gpuChecks() []Check {
 	return []Check{
 		{
-			ID: "gpu-driver", Group: "gpu",
-			What: "GPUs on the PCI bus that no driver serves",
-			Why:  "Programs do not see them, and a job has fewer ranks than was meant.",
-			Run:  each(gpuDriver),
+			"gpu-driver", "gpu",
+			"GPUs on the PCI bus that no driver serves",
+			"Programs do not see them, and a job has fewer ranks than was meant.",
+			each(gpuDriver),
 		},
 		{
-			ID: "gpu-library", Group: "gpu",
-			What: "whether NVIDIA's library answers, and belongs to the driver that is loaded",
-			Why:  "After an update of the driver CUDA fails until the module is loaded anew: 'Driver/library version mismatch'.",
-			Run:  each(gpuLibrary),
+			"gpu-library", "gpu",
+			"whether NVIDIA's library answers, and belongs to the driver that is loaded",
+			"After an update of the driver CUDA fails until the module is loaded anew: 'Driver/library version mismatch'.",
+			each(gpuLibrary),
 		},
 		{
-			ID: "gpu-access", Group: "gpu",
-			What: "whether the device files of NVIDIA's GPUs can be opened",
-			Why:  "CUDA says 'unknown error' or 'no CUDA-capable device' without /dev/nvidia-uvm or the GPU's own file.",
-			Run:  each(gpuAccess),
+			"gpu-access", "gpu",
+			"whether the device files of NVIDIA's GPUs can be opened",
+			"CUDA says 'unknown error' or 'no CUDA-capable device' without /dev/nvidia-uvm or the GPU's own file.",
+			each(gpuAccess),
 		},
 		{
-			ID: "gpu-count", Group: "gpu",
-			What: "whether all hosts have as many GPUs, of one model",
-			Why:  "A GPU that fell off the bus is missed here first. The slowest model sets a job's pace.",
-			Run:  gpuCount,
+			"gpu-count", "gpu",
+			"whether all hosts have as many GPUs, of one model",
+			"A GPU that fell off the bus is missed here first. The slowest model sets a job's pace.",
+			gpuCount,
 		},
 		{
-			ID: "driver-differs", Group: "gpu",
-			What: "whether NVIDIA's or AMD's driver has the same version on all hosts",
-			Why:  "A host with another driver may lack what the program was built for, and behaves differently.",
-			Run: func(c *Cluster) []Finding {
-				return c.differing(driver, func(h *Host, own, most string, others int) Finding {
-					return Finding{
-						Severity: Warning, Text: fmt.Sprintf("the GPUs' driver is %s, %s %s", own, onTheOthers(others), most),
-						Evidence: driverFile(h), Fix: "cat " + driverFile(h),
-					}
-				})
-			},
+			"driver-differs", "gpu",
+			"whether NVIDIA's or AMD's driver has the same version on all hosts",
+			"A host with another driver may lack what the program was built for, and behaves differently.",
+			driverDiffers,
 		},
 		{
-			ID: "cuda-driver", Group: "gpu",
-			What: "whether the driver serves the CUDA that PyTorch was built for",
-			Why: "'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older driver " +
+			"cuda-driver", "gpu",
+			"whether the driver serves the CUDA that PyTorch was built for",
+			"'CUDA driver version is insufficient for CUDA runtime version'. Within one major version an older driver " +
 				"serves, too.",
-			Run: each(cudaDriver),
+			each(cudaDriver),
 		},
 		{
-			ID: "gpu-used", Group: "gpu",
-			What: "processes that compute on the GPUs",
-			Why:  "They take memory and time: 'CUDA out of memory' with a small model.",
-			Run:  each(gpuUsed),
+			"gpu-used", "gpu",
+			"processes that compute on the GPUs",
+			"They take memory and time: 'CUDA out of memory' with a small model.",
+			each(gpuUsed),
 		},
 		{
-			ID: "gpu-errors", Group: "gpu",
-			What: "errors of the GPUs: lost ones, uncorrectable ECC errors, memory that waits for a reset, serious Xids in " +
+			"gpu-errors", "gpu",
+			"errors of the GPUs: lost ones, uncorrectable ECC errors, memory that waits for a reset, serious Xids in " +
 				"the kernel's log",
-			Why: "Such a GPU ends the job, or computes nonsense. Xids of programs' own mistakes (13, 31, 43) are left out.",
-			Run: each(gpuErrors),
+			"Such a GPU ends the job, or computes nonsense. Xids of programs' own mistakes (13, 31, 43) are left out.",
+			each(gpuErrors),
 		},
 		{
-			ID: "gpu-slowed", Group: "gpu",
-			What: "GPUs that the hardware slows down now, by heat or power",
-			Why:  "All ranks wait for the slowest GPU.",
-			Run:  each(gpuSlowed),
+			"gpu-slowed", "gpu",
+			"GPUs that the hardware slows down now, by heat or power",
+			"All ranks wait for the slowest GPU.",
+			each(gpuSlowed),
 		},
 		{
-			ID: "gpu-persistence", Group: "gpu",
-			What: "NVIDIA's persistence mode",
-			Why:  "Without it the driver initialises each GPU whenever a first program comes, for one to three seconds.",
-			Run:  each(gpuPersistence),
+			"gpu-persistence", "gpu",
+			"NVIDIA's persistence mode",
+			"Without it the driver initialises each GPU whenever a first program comes, for one to three seconds.",
+			each(gpuPersistence),
 		},
 		{
-			ID: "gpu-mode", Group: "gpu",
-			What: "compute modes other than the default, and GPUs in parts (MIG)",
-			Why: "A GPU in exclusive mode takes one process. Parts of a GPU have no peer-to-peer access, and NCCL takes one " +
+			"gpu-mode", "gpu",
+			"compute modes other than the default, and GPUs in parts (MIG)",
+			"A GPU in exclusive mode takes one process. Parts of a GPU have no peer-to-peer access, and NCCL takes one " +
 				"part a rank at most.",
-			Run: each(gpuMode),
+			each(gpuMode),
 		},
 	}
 }
 
-// told are the GPUs that NVIDIA's library knows.
-func told(h *Host) []gpufacts.GPU {
+// nvidia is what NVIDIA's driver tells, nothing where there is none.
+func (h *Host) nvidia() NVIDIA {
 	if h.NVIDIA == nil {
-		return nil
+		return NVIDIA{}
 	}
-	return h.NVIDIA.Facts.GPUs
+	return *h.NVIDIA
 }
+
+// gpusTold names the GPUs that NVIDIA's library tells something of.
+func (h *Host) gpusTold(of func(g gpufacts.GPU) bool) (names []string) {
+	for i, g := range h.nvidia().Facts.GPUs {
+		if of(g) {
+			names = append(names, gpuName(h, i, g))
+		}
+	}
+	return names
+}
+
+// gpusOf are the GPUs of a vendor that programs can use.
+func (h *Host) gpusOf(vendor placement.Vendor) []placement.GPU {
+	return slices.DeleteFunc(slices.Clone(h.Machine.GPUs), func(g placement.GPU) bool { return g.Vendor != vendor })
+}
+
+// virtual reports whether the host is known to be a virtual machine.
+func (h *Host) virtual() bool { return h.Machine.Topology != nil && h.Machine.Topology.Virtual }
 
 // gpuName is the GPU's number as programs count, or its address.
 func gpuName(h *Host, i int, g gpufacts.GPU) string {
-	for _, known := range h.Machine.GPUs {
-		if known.Vendor == placement.NVIDIA && known.PCI == g.PCI {
+	for _, known := range h.gpusOf(placement.NVIDIA) {
+		if known.PCI == g.PCI {
 			return fmt.Sprint(known.Index)
 		}
 	}
@@ -116,10 +128,8 @@ func gpuDriver(h *Host) (all []Finding) {
 	for _, d := range h.Driverless {
 		switch d.Driver {
 		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, Finding{
-				Severity: Note, Text: "GPU " + d.Address + " is a virtual machine's",
-				Evidence: "its driver is vfio-pci", Fix: "lspci -nnk -s " + shellwords.Quote(d.Address),
-			})
+			all = append(all, note("GPU "+d.Address+" is a virtual machine's", "its driver is vfio-pci",
+				"lspci -nnk -s "+shellwords.Quote(d.Address))...)
 			continue
 		case "":
 			list = append(list, d.Address)
@@ -128,23 +138,18 @@ func gpuDriver(h *Host) (all []Finding) {
 		}
 		picture = picture && strings.HasPrefix(d.Class, "0x0300")
 	}
-	if len(list) == 0 {
-		return all
-	}
-	f := Finding{
-		Severity: Warning, Text: plural(len(list), "GPU has", "GPUs have") + " no driver that computes: " + listed(list),
-		Evidence: "/sys/bus/pci/devices/*/driver",
-		Fix:      "lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'",
-	}
+	severity := Warning
 	if h.Portable || picture {
-		f.Severity = Note
+		severity = Note
 	}
-	return append(all, f)
+	return append(all, about(severity, list, "GPU has no driver that computes", "GPUs have no driver that computes",
+		"/sys/bus/pci/devices/*/driver",
+		"lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'")...)
 }
 
 func gpuLibrary(h *Host) []Finding {
-	n := h.NVIDIA
-	if n == nil || n.Driver == "" && len(h.Machine.GPUs) == 0 {
+	n := h.nvidia()
+	if n.Driver == "" && len(h.Machine.GPUs) == 0 {
 		return nil
 	}
 	evidence := "NVML"
@@ -153,306 +158,208 @@ func gpuLibrary(h *Host) []Finding {
 	}
 	switch {
 	case strings.Contains(strings.ToLower(n.Facts.Error), "mismatch"):
-		return []Finding{{
-			Severity: Error, Text: "NVIDIA's library is of another version than the driver that is loaded",
-			Evidence: evidence + "; " + n.Facts.Error,
-			Fix:      "sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot",
-		}}
+		return failure("NVIDIA's library is of another version than the driver that is loaded",
+			evidence+"; "+n.Facts.Error,
+			"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot")
 	case n.Facts.Error != "":
-		return []Finding{{
-			Severity: Warning, Text: "NVIDIA's library tells nothing: " + n.Facts.Error, Evidence: evidence,
-			Fix: choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"),
-		}}
+		return warning("NVIDIA's library tells nothing: "+n.Facts.Error, evidence,
+			choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"))
 	case n.Error != "":
-		return []Finding{{
-			Severity: Note, Text: "GPUs' errors, links and users are not known: " + n.Error,
-			Evidence: evidence, Fix: "nvidia-smi",
-		}}
+		return note("GPUs' errors, links and users are not known: "+n.Error, evidence, "nvidia-smi")
 	}
 	return nil
 }
 
-func gpuAccess(h *Host) []Finding {
-	if h.NVIDIA == nil {
-		return nil
-	}
-	return refused(h.NVIDIA.Nodes, func(missing bool) string {
-		if missing {
-			return choose(h, "docker run --gpus all ...", "sudo nvidia-modprobe -c 0 -u")
+// refused tells of device files that cannot be opened, and of ones that are not there.
+func refused(nodes map[string]string, ifMissing, otherwise string) (all []Finding) {
+	for _, path := range slices.Sorted(maps.Keys(nodes)) {
+		why, fix := nodes[path], otherwise
+		if strings.Contains(why, "no such") {
+			fix = ifMissing
 		}
-		return choose(h, "docker run --gpus all ...", "ls -l /dev/nvidia*")
-	})
-}
-
-// refused tells of device files that cannot be opened.
-func refused(nodes map[string]string, fix func(missing bool) string) (all []Finding) {
-	for _, path := range sortedKeys(nodes) {
-		if why := nodes[path]; why != "" {
-			all = append(all, Finding{
-				Severity: Error, Text: path + " cannot be opened: " + why, Evidence: "open " + path,
-				Fix: fix(strings.Contains(why, "no such")),
-			})
+		if why != "" {
+			all = append(all, failure(path+" cannot be opened: "+why, "open "+path, fix)...)
 		}
 	}
 	return all
 }
 
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
+func gpuAccess(h *Host) []Finding {
+	const contained = "docker run --gpus all ..."
+	return refused(h.nvidia().Nodes, choose(h, contained, "sudo nvidia-modprobe -c 0 -u"),
+		choose(h, contained, "ls -l /dev/nvidia*"))
+}
+
+func driverDiffers(c *Cluster) []Finding {
+	version := func(h *Host) string { return cmp.Or(h.nvidia().Driver, h.amd().Driver) }
+	return c.differing(version, func(h *Host, own, most, others string) []Finding {
+		file := "/sys/module/amdgpu/version"
+		if h.nvidia().Driver != "" {
+			file = "/proc/driver/nvidia/version"
+		}
+		return warning(fmt.Sprintf("the GPUs' driver is %s, on %s %s", own, others, most), file, "cat "+file)
+	})
+}
+
+func gpuPersistence(h *Host) []Finding {
+	off := h.gpusTold(func(g gpufacts.GPU) bool { return g.Health != nil && g.Health.NoPersistence })
+	if len(off) == 0 || h.Portable {
+		return nil
 	}
-	slices.Sort(keys)
-	return keys
+	return note("persistence mode is off: the first program waits for the GPUs", "NVML, "+counted(len(off), "GPU"),
+		"sudo nvidia-smi -pm 1")
 }
 
 func gpuCount(c *Cluster) []Finding {
 	count := func(h *Host) string {
-		switch {
-		case !h.devicesKnown():
+		switch n := len(h.Machine.GPUs); {
+		case h.Machine.CPUs.Len() == 0: // it was not asked in time: every host has CPUs
 			return ""
-		case len(h.Machine.GPUs) == 0:
+		case n == 0:
 			return "no GPU"
+		default:
+			return counted(n, "GPU")
 		}
-		return counted(len(h.Machine.GPUs), "GPU")
 	}
-	lister := func(h *Host) string { // a host that has lost its GPUs is asked as the others are
-		amd := hasGPU(h, placement.AMD) || !hasGPU(h, placement.NVIDIA) && c.some(func(o *Host) bool {
-			return hasGPU(o, placement.AMD)
-		})
-		if amd && !c.some(func(o *Host) bool { return hasGPU(o, placement.NVIDIA) }) {
-			return gpuLister(placement.AMD)
-		}
-		return gpuLister(placement.NVIDIA)
+	lister := "nvidia-smi -L"
+	of := func(vendor placement.Vendor) bool {
+		return c.some(func(h *Host) bool { return len(h.gpusOf(vendor)) > 0 })
 	}
-	all := c.differing(count, func(h *Host, own, most string, others int) Finding {
-		return Finding{
-			Severity: Warning, Text: fmt.Sprintf("it has %s, %s %s", own, theOthers(others), most),
-			Evidence: "devices that a program can use",
-			Fix:      lister(h) + " # a driver may be missing, or a GPU have failed",
-		}
-	})
-	return append(all, c.differing(models, func(h *Host, own, most string, others int) Finding {
-		return Finding{
-			Severity: Note, Text: fmt.Sprintf("its GPUs are %s, %s %s", own, theOthers(others), most),
-			Evidence: "their names", Fix: lister(h),
-		}
-	})...)
+	if of(placement.AMD) && !of(placement.NVIDIA) { // a host that has lost its GPUs is asked as the others are
+		lister = "rocm-smi --showproductname || amd-smi list"
+	}
+	return append(unlike(Warning, count, "it has %s, %s %s", "devices that a program can use",
+		lister+" # a driver may be missing, or a GPU have failed")(c),
+		unlike(Note, models, "its GPUs are %s, %s %s", "their names", lister)(c)...)
 }
 
 func models(h *Host) string {
 	var names []string
 	for _, g := range h.Machine.GPUs {
-		if g.Name != "" && !slices.Contains(names, g.Name) {
+		if g.Name != "" {
 			names = append(names, g.Name)
 		}
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-func driver(h *Host) string {
-	switch {
-	case h.NVIDIA != nil && h.NVIDIA.Driver != "":
-		return h.NVIDIA.Driver
-	case h.AMD != nil:
-		return h.AMD.Driver
-	}
-	return ""
-}
-
-func driverFile(h *Host) string {
-	if h.NVIDIA != nil && h.NVIDIA.Driver != "" {
-		return "/proc/driver/nvidia/version"
-	}
-	return "/sys/module/amdgpu/version"
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 func cudaDriver(h *Host) []Finding {
-	if h.NVIDIA == nil || h.NVIDIA.Facts.CUDA == "" || pythonOf(h).CUDA == "" {
-		return nil
-	}
+	p, serves := h.python(), h.nvidia().Facts.CUDA
 	var have, want int
-	fmt.Sscanf(h.NVIDIA.Facts.CUDA, "%d.", &have)
-	fmt.Sscanf(h.Python.CUDA, "%d.", &want)
+	fmt.Sscanf(serves, "%d.", &have)
+	fmt.Sscanf(p.CUDA, "%d.", &want)
 	if have == 0 || want <= have {
 		return nil
 	}
-	return []Finding{{
-		Severity: Error, Text: fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", h.Python.CUDA,
-			h.NVIDIA.Facts.CUDA), Evidence: "NVML; packages of " + h.Python.Path,
-		Fix: fmt.Sprintf(
-			"python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have),
-	}}
+	return failure(fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", p.CUDA, serves),
+		"NVML; packages of "+p.Path, fmt.Sprintf(
+			"python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have))
 }
 
 func gpuUsed(h *Host) []Finding {
-	var used, who []string
-	for i, g := range told(h) {
-		if g.Used != nil && *g.Used {
-			used = append(used, gpuName(h, i, g))
-			for _, pid := range g.Processes {
-				if text := fmt.Sprint(pid); !slices.Contains(who, text) {
-					who = append(who, text)
-				}
+	var who []string
+	used := h.gpusTold(func(g gpufacts.GPU) bool {
+		if g.Used == nil || !*g.Used {
+			return false
+		}
+		for _, pid := range g.Processes {
+			if text := fmt.Sprint(pid); !slices.Contains(who, text) {
+				who = append(who, text)
 			}
 		}
-	}
-	if used == nil {
-		return nil
-	}
+		return true
+	})
 	evidence := "NVML"
 	if who != nil {
 		evidence += ", processes " + listed(who)
 	}
-	return []Finding{{
-		Severity: Warning, Text: plural(len(used), "GPU is", "GPUs are") + " in use: " + listed(used), Evidence: evidence,
-		Fix: "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv # gorun --gpus free takes the others",
-	}}
+	return about(Warning, used, "GPU is in use", "GPUs are in use", evidence,
+		"nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv # gorun --gpus free takes the others")
 }
 
-// serious says what an Xid of the hardware means; "" for one of programs' own mistakes.
-// Source: NVIDIA's "XID Errors".
-func serious(xid int) string {
-	switch xid {
-	case 48:
-		return "double-bit ECC error"
-	case 63:
-		return "bad memory was taken out"
-	case 64:
-		return "bad memory could not be taken out"
-	case 74:
-		return "NVLink error"
-	case 79:
-		return "fell off the bus"
-	case 92:
-		return "many single-bit ECC errors"
-	case 94:
-		return "contained ECC error"
-	case 95:
-		return "uncontained ECC error"
-	case 119, 120:
-		return "its GSP does not answer"
-	case 140:
-		return "unrecovered ECC error"
-	}
-	return ""
+// seriousXids are those of the hardware; others are of programs' own mistakes. Source:
+// NVIDIA's "XID Errors".
+var seriousXids = map[int]string{
+	48:  "double-bit ECC error",
+	63:  "bad memory was taken out",
+	64:  "bad memory could not be taken out",
+	74:  "NVLink error",
+	79:  "fell off the bus",
+	92:  "many single-bit ECC errors",
+	94:  "contained ECC error",
+	95:  "uncontained ECC error",
+	119: "its GSP does not answer",
+	120: "its GSP does not answer",
+	140: "unrecovered ECC error",
 }
 
 func gpuErrors(h *Host) (all []Finding) {
-	for i, g := range told(h) {
-		name := "GPU " + gpuName(h, i, g)
+	for i, g := range h.nvidia().Facts.GPUs {
+		number := gpuName(h, i, g)
+		name := "GPU " + number
 		if g.Failed {
-			all = append(all, Finding{
-				Severity: Error, Text: name + " does not answer its driver", Evidence: "NVML, " + g.PCI,
-				Fix: "sudo dmesg | grep -i xid # it needs a reset or a reboot",
-			})
+			all = append(all, failure(name+" does not answer its driver", "NVML, "+g.PCI,
+				"sudo dmesg | grep -i xid # it needs a reset or a reboot")...)
 		}
-		health := g.Health
-		if health == nil {
-			continue
-		}
-		switch {
+		switch health := g.Health; {
+		case health == nil:
 		case health.Broken:
-			all = append(all, Finding{
-				Severity: Error, Text: name + " has bad memory that could not be replaced",
-				Evidence: "NVML, remapped rows", Fix: "nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT",
-			})
+			all = append(all, failure(name+" has bad memory that could not be replaced", "NVML, remapped rows",
+				"nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT")...)
 		case health.Pending:
-			all = append(all, Finding{
-				Severity: Warning, Text: name + " has bad memory, which a reset replaces",
-				Evidence: "NVML, remapped rows", Fix: "sudo nvidia-smi --gpu-reset -i " + gpuName(h, i, g),
-			})
+			all = append(all, warning(name+" has bad memory, which a reset replaces", "NVML, remapped rows",
+				"sudo nvidia-smi --gpu-reset -i "+number)...)
 		case health.Uncorrected > 0:
-			all = append(all, Finding{
-				Severity: Warning, Text: fmt.Sprintf("%s had %s that nobody could correct", name,
-					memoryErrors(health.Uncorrected)), Evidence: "NVML, since the driver was loaded",
-				Fix: "nvidia-smi -q -d ECC",
-			})
+			all = append(all, warning(name+" had "+plural(int(health.Uncorrected), "error", "errors")+
+				" of its memory that nobody could correct", "NVML, since the driver was loaded", "nvidia-smi -q -d ECC")...)
 		}
 	}
 	for _, x := range h.KernelXids {
-		what := serious(x.Code)
-		if what == "" {
-			continue
-		}
-		severity := Warning
+		what, severity := seriousXids[x.Code], Warning
 		if x.Code == 79 || x.Code == 95 {
 			severity = Error
 		}
-		all = append(all, Finding{
-			Severity: severity, Text: fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what),
-			Evidence: "/dev/kmsg, " + times(x.Count), Fix: "sudo dmesg | grep 'NVRM: Xid'",
-		})
+		if what != "" {
+			all = append(all, finding(severity, fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what),
+				"/dev/kmsg, "+times(x.Count), "sudo dmesg | grep 'NVRM: Xid'")...)
+		}
 	}
 	return all
-}
-
-func memoryErrors(n int64) string {
-	if n == 1 {
-		return "1 error of its memory"
-	}
-	return fmt.Sprintf("%d errors of its memory", n)
 }
 
 func gpuMode(h *Host) (all []Finding) {
 	byMode := map[string][]string{}
 	parts := 0
-	for i, g := range told(h) {
+	for i, g := range h.nvidia().Facts.GPUs {
 		parts += len(g.MIG)
 		if g.Health != nil && g.Health.Mode != "" {
 			byMode[g.Health.Mode] = append(byMode[g.Health.Mode], gpuName(h, i, g))
 		}
 	}
-	for _, mode := range sortedKeys(byMode) {
-		f := Finding{
-			Severity: Note, Text: fmt.Sprintf("%s in compute mode %q: %s", plural(len(byMode[mode]), "GPU is", "GPUs are"),
-				mode, listed(byMode[mode])), Evidence: "NVML", Fix: "sudo nvidia-smi -c DEFAULT",
-		}
+	for _, mode := range slices.Sorted(maps.Keys(byMode)) {
+		severity, in := Note, fmt.Sprintf(" in compute mode %q", mode)
 		if mode == "prohibited" {
-			f.Severity = Error
+			severity = Error
 		}
-		all = append(all, f)
+		all = append(all, about(severity, byMode[mode], "GPU is"+in, "GPUs are"+in, "NVML", "sudo nvidia-smi -c DEFAULT")...)
 	}
 	if parts > 0 {
-		all = append(all, Finding{
-			Severity: Note, Text: fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them",
-				counted(parts, "part")), Evidence: "NVML", Fix: "nvidia-smi -L",
-		})
+		all = append(all, note(fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them",
+			counted(parts, "part")), "NVML", "nvidia-smi -L")...)
 	}
 	return all
 }
 
 func gpuSlowed(h *Host) []Finding {
-	var slowed []string
 	why := map[string]bool{}
-	for i, g := range told(h) {
-		if g.Health != nil && len(g.Health.Slowed) > 0 {
-			slowed = append(slowed, gpuName(h, i, g))
-			why[strings.Join(g.Health.Slowed, ", ")] = true
+	slowed := h.gpusTold(func(g gpufacts.GPU) bool {
+		if g.Health == nil || len(g.Health.Slowed) == 0 {
+			return false
 		}
-	}
-	if slowed == nil {
-		return nil
-	}
-	return []Finding{{
-		Severity: Warning, Text: plural(len(slowed), "GPU is", "GPUs are") + " slowed down: " + listed(slowed),
-		Evidence: "NVML: " + strings.Join(sortedKeys(why), "; "),
-		Fix:      "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
-	}}
-}
-
-func gpuPersistence(h *Host) []Finding {
-	n := 0
-	for _, g := range told(h) {
-		if g.Health != nil && g.Health.NoPersistence {
-			n++
-		}
-	}
-	if n == 0 || h.Portable {
-		return nil
-	}
-	return []Finding{{
-		Severity: Note, Text: "persistence mode is off: the first program waits for the GPUs",
-		Evidence: fmt.Sprintf("NVML, %s", counted(n, "GPU")), Fix: "sudo nvidia-smi -pm 1",
-	}}
+		why[strings.Join(g.Health.Slowed, ", ")] = true
+		return true
+	})
+	return about(Warning, slowed, "GPU is slowed down", "GPUs are slowed down",
+		"NVML: "+strings.Join(slices.Sorted(maps.Keys(why)), "; "), "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER")
 }

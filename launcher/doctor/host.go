@@ -77,7 +77,7 @@ type Host struct {
 	SettingsFiles []SettingsFile `json:"-"`
 	Environ       []string       `json:"-"`
 	// Remarks are findings of others about this host, as on its environment.
-	Remarks []Remark `json:"remarks,omitempty"`
+	Remarks []Finding `json:"remarks,omitempty"`
 	// Unknown says what was not looked at, and why.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -309,11 +309,3 @@ type Xid struct {
 
 // SettingsFile is a file of settings of a library, as /etc/nccl.conf.
 type SettingsFile struct{ Path, Text string }
-
-// Remark is a finding that somebody else made.
-type Remark struct {
-	Severity Severity `json:"severity"`
-	Text     string   `json:"text"`
-	Evidence string   `json:"evidence,omitempty"`
-	Fix      string   `json:"fix,omitempty"`
-}

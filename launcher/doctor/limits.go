@@ -16,40 +16,38 @@ const (
 func limitChecks() []Check {
 	return []Check{
 		{
-			ID: "memlock", Group: "limits",
-			What: "RLIMIT_MEMLOCK, where there are InfiniBand or RoCE adapters",
-			Why: "RDMA locks the memory it transfers: with 64 KiB, the default of many systems, ibv_create_qp and ibv_reg_mr " +
+			"memlock", "limits",
+			"RLIMIT_MEMLOCK, where there are InfiniBand or RoCE adapters",
+			"RDMA locks the memory it transfers: with 64 KiB, the default of many systems, ibv_create_qp and ibv_reg_mr " +
 				"fail.",
-			Run: each(memlock),
+			each(memlock),
 		},
 		{
-			ID: "nofile", Group: "limits",
-			What: "RLIMIT_NOFILE, the number of open files",
-			Why:  "Each rank has sockets to many others, and data loaders pass files: 'Too many open files' comes late in a run.",
-			Run:  each(nofile),
+			"nofile", "limits",
+			"RLIMIT_NOFILE, the number of open files",
+			"Each rank has sockets to many others, and data loaders pass files: 'Too many open files' comes late in a run.",
+			each(nofile),
 		},
 		{
-			ID: "nproc", Group: "limits",
-			What: "RLIMIT_NPROC, the number of processes and threads of this user",
-			Why: "Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for " +
+			"nproc", "limits",
+			"RLIMIT_NPROC, the number of processes and threads of this user",
+			"Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for " +
 				"root.",
-			Run: each(func(h *Host) []Finding {
+			each(func(h *Host) []Finding {
 				l, ok := h.Limits["nproc"]
 				if !ok || l.Soft < 0 || l.Soft >= enoughProcs || h.UID == 0 {
 					return nil
 				}
-				return []Finding{{
-					Severity: Warning, Text: fmt.Sprintf("only %d processes and threads are allowed", l.Soft),
-					Evidence: "RLIMIT_NPROC", Fix: raise(h, "nproc", "65536"),
-				}}
+				return warning(fmt.Sprintf("only %d processes and threads are allowed", l.Soft), "RLIMIT_NPROC",
+					raise(h, "nproc", "65536"))
 			}),
 		},
 		{
-			ID: "stack", Group: "limits",
-			What: "RLIMIT_STACK that is too small, or unlimited with NCCL before 2.28",
-			Why: "With 'ulimit -s unlimited' new threads get 2 MiB of stack, and NCCL before 2.28 crashes in its " +
+			"stack", "limits",
+			"RLIMIT_STACK that is too small, or unlimited with NCCL before 2.28",
+			"With 'ulimit -s unlimited' new threads get 2 MiB of stack, and NCCL before 2.28 crashes in its " +
 				"initialisation (SIGSEGV).",
-			Run: each(stack),
+			each(stack),
 		},
 	}
 }
@@ -86,51 +84,34 @@ func memlock(h *Host) []Finding {
 	if !ok || l.Soft < 0 || l.Soft >= enoughMemlock || len(realPorts(h)) == 0 {
 		return nil
 	}
-	return []Finding{{
-		Severity: Error, Text: fmt.Sprintf("memlock is %s, and RDMA has to lock memory", bytes(l.Soft)),
-		Evidence: "RLIMIT_MEMLOCK of the agent, which ranks inherit",
-		Fix:      raise(h, "memlock", "unlimited"),
-	}}
+	return failure("memlock is "+Size(l.Soft)+", and RDMA has to lock memory",
+		"RLIMIT_MEMLOCK of the agent, which ranks inherit", raise(h, "memlock", "unlimited"))
 }
 
 func nofile(h *Host) []Finding {
 	l, ok := h.Limits["nofile"]
-	switch {
+	switch fix := raise(h, "nofile", "65536"); {
 	case !ok || l.Soft < 0:
 		return nil
 	case l.Soft < enoughFiles:
-		return []Finding{{
-			Severity: Warning, Text: fmt.Sprintf("only %d open files are allowed", l.Soft),
-			Evidence: "RLIMIT_NOFILE, soft", Fix: raise(h, "nofile", "65536"),
-		}}
+		return warning(fmt.Sprintf("only %d open files are allowed", l.Soft), "RLIMIT_NOFILE, soft", fix)
 	case l.Hard >= 0 && l.Hard < manyFiles:
-		return []Finding{{
-			Severity: Note, Text: fmt.Sprintf("ranks can have %d open files at most", l.Hard),
-			Evidence: "RLIMIT_NOFILE, hard", Fix: raise(h, "nofile", "65536"),
-		}}
+		return note(fmt.Sprintf("ranks can have %d open files at most", l.Hard), "RLIMIT_NOFILE, hard", fix)
 	}
 	return nil
 }
 
 func stack(h *Host) []Finding {
+	const limit = "RLIMIT_STACK"
 	l, ok := h.Limits["stack"]
-	if !ok {
+	switch v := h.python().loadedNCCL(); {
+	case !ok:
 		return nil
-	}
-	if l.Soft >= 0 && l.Soft < 1<<20 {
-		return []Finding{{
-			Severity: Warning, Text: "a stack may have " + bytes(l.Soft) + " only", Evidence: "RLIMIT_STACK",
-			Fix: raise(h, "stack", "8192"),
-		}}
-	}
-	if l.Soft >= 0 || len(h.Machine.GPUs) == 0 {
-		return nil
-	}
-	if v := ncclVersion(h); v != "" && before(v, 2, 28) {
-		return []Finding{{
-			Severity: Warning, Text: "stacks are unlimited, with which NCCL " + v + " crashes: new threads get 2 MiB",
-			Evidence: "RLIMIT_STACK", Fix: "ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc",
-		}}
+	case l.Soft >= 0 && l.Soft < 1<<20:
+		return warning("a stack may have "+Size(l.Soft)+" only", limit, raise(h, "stack", "8192"))
+	case l.Soft < 0 && len(h.Machine.GPUs) > 0 && v != "" && before(v, 2, 28):
+		return warning("stacks are unlimited, with which NCCL "+v+" crashes: new threads get 2 MiB", limit,
+			"ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc")
 	}
 	return nil
 }

@@ -3,46 +3,43 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 func nameChecks() []Check {
 	return []Check{
 		{
-			ID: "hostname", Group: "names",
-			What: "whether the host's own name has an address that other hosts can use",
-			Why: "Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by " +
+			"hostname", "names",
+			"whether the host's own name has an address that other hosts can use",
+			"Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by " +
 				"which everybody reaches himself.",
-			Run: hostname,
+			hostname,
 		},
 		{
-			ID: "reverse-name", Group: "names",
-			What: "whether the address of the host's name has that name",
-			Why:  "Programs that compare names (getfqdn) do not know themselves then.",
-			Run: each(func(h *Host) []Finding {
+			"reverse-name", "names",
+			"whether the address of the host's name has that name",
+			"Programs that compare names (getfqdn) do not know themselves then.",
+			each(func(h *Host) []Finding {
 				n := h.Names
-				if n == nil || len(n.Reverse) == 0 {
+				if n == nil || len(n.Reverse) == 0 || slices.ContainsFunc(n.Reverse, func(name string) bool {
+					return sameHost(name, h.Hostname)
+				}) {
 					return nil
 				}
-				for _, name := range n.Reverse {
-					if sameHost(name, h.Hostname) {
-						return nil
-					}
-				}
-				return []Finding{{
-					Severity: Note, Text: fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname),
-					Evidence: "the resolver, for " + firstUsable(n.Addresses), Fix: "getent hosts " + firstUsable(n.Addresses),
-				}}
+				address := firstUsable(n.Addresses)
+				return note(fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname),
+					"the resolver, for "+address, "getent hosts "+address)
 			}),
 		},
 	}
 }
 
-// sameHost compares names with and without domain.
+// sameHost compares names without their domains.
 func sameHost(a, b string) bool {
-	a, b = strings.TrimSuffix(a, "."), strings.TrimSuffix(b, ".")
-	head := func(s string) string { s, _, _ = strings.Cut(s, "."); return s }
-	return strings.EqualFold(head(a), head(b))
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return strings.EqualFold(a, b)
 }
 
 // firstUsable is the first address that is not the host's own business.
@@ -55,12 +52,9 @@ func firstUsable(addresses []string) string {
 	return ""
 }
 
-func hostname(c *Cluster) (all []Finding) {
-	severity := Note // alone a host reaches itself
-	if c.machines() > 1 {
-		severity = Warning
-	}
-	for _, h := range c.Hosts {
+func hostname(c *Cluster) []Finding {
+	several := c.machines() > 1 // alone a host reaches itself
+	return each(func(h *Host) []Finding {
 		n := h.Names
 		switch {
 		case n == nil || h.Hostname == "":
@@ -69,22 +63,16 @@ func hostname(c *Cluster) (all []Finding) {
 			if strings.Contains(n.Error, "timeout") || strings.Contains(n.Error, "deadline") {
 				text = "nobody says what address its own name has: the resolver does not answer"
 			}
-			all = append(all, Finding{
-				Severity: severity, Hosts: []string{h.Name}, Text: text, Evidence: h.Hostname + ": " + n.Error,
-				Fix: "getent ahosts $(hostname); grep -n . /etc/hosts",
-			})
+			return warningIf(several, text, h.Hostname+": "+n.Error, "getent ahosts $(hostname); grep -n . /etc/hosts")
 		case len(n.Addresses) > 0 && firstUsable(n.Addresses) == "":
 			evidence := fmt.Sprintf("%s is %s", h.Hostname, strings.Join(n.Addresses, ", "))
 			if n.HostsLine != "" {
 				evidence = "/etc/hosts: " + n.HostsLine
 			}
-			all = append(all, Finding{
-				Severity: severity, Hosts: []string{h.Name},
-				Text: "its own name is the loopback address, which leads every host to itself", Evidence: evidence,
-				Fix: "grep -n \"$(hostname)\" /etc/hosts # the name belongs there behind the host's own address, or nowhere " +
-					"where DNS has it",
-			})
+			return warningIf(several, "its own name is the loopback address, which leads every host to itself", evidence,
+				"grep -n \"$(hostname)\" /etc/hosts # the name belongs there behind the host's own address, or nowhere "+
+					"where DNS has it")
 		}
-	}
-	return all
+		return nil
+	})(c)
 }

@@ -31,52 +31,45 @@ type Flaw struct {
 func networkChecks() []Check {
 	return []Check{
 		{
-			ID: "unreachable", Group: "network",
-			What: "which hosts reach which by TCP, at ports that nobody has chosen",
-			Why:  "Ranks listen at random ports. A firewall that drops what it does not know makes them wait for minutes.",
-			Run:  flaws("reach", Error),
+			"unreachable", "network",
+			"which hosts reach which by TCP, at ports that nobody has chosen",
+			"Ranks listen at random ports. A firewall that drops what it does not know makes them wait for minutes.",
+			flaws("reach", Error),
 		},
 		{
-			ID: "path-mtu", Group: "network",
-			What: "whether large packets arrive between the hosts as small ones do",
-			Why:  "Where a link on the way takes smaller packets and nobody says so, connections are made and then stand still.",
-			Run:  flaws("mtu", Error),
+			"path-mtu", "network",
+			"whether large packets arrive between the hosts as small ones do",
+			"Where a link on the way takes smaller packets and nobody says so, connections are made and then stand still.",
+			flaws("mtu", Error),
 		},
 		{
-			ID: "packet-loss", Group: "network",
-			What: "how much of what hosts send to each other has to be sent again",
-			Why:  "TCP takes a lost packet for a full way and slows down: one in a hundred halves the speed, and more.",
-			Run:  flaws("loss", Warning),
+			"packet-loss", "network",
+			"how much of what hosts send to each other has to be sent again",
+			"TCP takes a lost packet for a full way and slows down: one in a hundred halves the speed, and more.",
+			flaws("loss", Warning),
 		},
 		{
-			ID: "network-speed", Group: "network",
-			What: "how fast each host sends to another, and how long a round trip takes, compared with the other hosts and " +
+			"network-speed", "network",
+			"how fast each host sends to another, and how long a round trip takes, compared with the other hosts and " +
 				"with its link",
-			Why: "The slowest way sets the pace of a collective.",
-			Run: flaws("speed", Warning),
+			"The slowest way sets the pace of a collective.",
+			flaws("speed", Warning),
 		},
 		{
-			ID: "network-interface", Group: "network",
-			What: "interfaces that lead nowhere, and addresses that libraries may take by mistake",
-			Why:  "NCCL and Gloo look for an interface by themselves where nobody names one.",
-			Run:  flaws("interface", Error),
+			"network-interface", "network",
+			"interfaces that lead nowhere, and addresses that libraries may take by mistake",
+			"NCCL and Gloo look for an interface by themselves where nobody names one.",
+			flaws("interface", Error),
 		},
 		{
-			ID: "no-address", Group: "network",
-			What: "whether there is an address of the first host that all others reach",
-			Why:  "It is what MASTER_ADDR has to be.",
-			Run: func(c *Cluster) []Finding {
+			"no-address", "network",
+			"whether there is an address of the first host that all others reach",
+			"It is what MASTER_ADDR has to be.",
+			func(c *Cluster) []Finding {
 				if c.Network.Error == "" {
 					return nil
 				}
-				var names []string
-				for _, h := range c.Hosts {
-					names = append(names, h.Name)
-				}
-				return []Finding{{
-					Severity: Error, Hosts: names, Text: c.Network.Error, Evidence: c.Network.Hint,
-					Fix: "ip -br addr; ip route",
-				}}
+				return on(c.names(), failure(c.Network.Error, c.Network.Hint, "ip -br addr; ip route"))
 			},
 		},
 	}
@@ -86,20 +79,16 @@ func networkChecks() []Check {
 func flaws(check string, severity Severity) func(*Cluster) []Finding {
 	return func(c *Cluster) (all []Finding) {
 		for _, f := range c.Network.Flaws {
-			if f.Check != check {
-				continue
-			}
-			finding := Finding{
-				Severity: severity, Hosts: f.Hosts, Text: f.Text, Evidence: "measured between the hosts",
-				Fix: f.Hint,
-			}
+			evidence, severity := "measured between the hosts", severity
 			if f.Advice != "" {
-				finding.Evidence += "; " + f.Advice
+				evidence += "; " + f.Advice
 			}
 			if f.Remark {
-				finding.Severity = Note
+				severity = Note
 			}
-			all = append(all, finding)
+			if f.Check == check {
+				all = append(all, on(f.Hosts, finding(severity, f.Text, evidence, f.Hint))...)
+			}
 		}
 		return all
 	}

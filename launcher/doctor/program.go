@@ -15,50 +15,45 @@ const enoughRoom = 128 << 20
 func programChecks() []Check {
 	return []Check{
 		{
-			ID: "program", Group: "program",
-			What: "whether each host has the program, its interpreter and the working directory",
-			Why:  "Ranks on a host that lacks one end with 126 or 127.",
-			Run:  programThere,
+			"program", "program",
+			"whether each host has the program, its interpreter and the working directory",
+			"Ranks on a host that lacks one end with 126 or 127.",
+			programThere,
 		},
 		{
-			ID: "program-differs", Group: "program",
-			What: "whether the program is the same file on all hosts, by size and SHA-256",
-			Why:  "Ranks of two versions hang, or fail far from the cause.",
-			Run:  programDiffers,
+			"program-differs", "program",
+			"whether the program is the same file on all hosts, by size and SHA-256",
+			"Ranks of two versions hang, or fail far from the cause.",
+			programDiffers,
 		},
 		{
-			ID: "architecture", Group: "program",
-			What: "whether the hosts are of one architecture, and the program is built for it",
-			Why:  "A job's program runs on one kind of machine: elsewhere it is 'Exec format error'.",
-			Run:  architecture,
+			"architecture", "program",
+			"whether the hosts are of one architecture, and the program is built for it",
+			"A job's program runs on one kind of machine: elsewhere it is 'Exec format error'.",
+			architecture,
 		},
 		{
-			ID: "room", Group: "program",
-			What: "free space for gorun's copy and in the temporary directory",
-			Why:  "What ranks write there is cut off, and gorun cannot be copied to the host.",
-			Run:  each(room),
+			"room", "program",
+			"free space for gorun's copy and in the temporary directory",
+			"What ranks write there is cut off, and gorun cannot be copied to the host.",
+			each(room),
 		},
 	}
 }
 
-func programThere(c *Cluster) (all []Finding) {
-	for _, h := range c.Hosts {
-		p := h.Program
-		if p == nil {
-			continue
-		}
-		if p.NoDir != "" {
-			all = append(all, Finding{
-				Severity: Error, Hosts: []string{h.Name}, Text: "the working directory " + p.Dir + ": " + p.NoDir, Evidence: p.Dir,
-				Fix: "gorun --chdir DIR ... # a directory that each host has",
-			})
-		}
-		if p.Error != "" && p.NoDir == "" {
+func programThere(c *Cluster) []Finding {
+	return each(func(h *Host) []Finding {
+		switch p := h.Program; {
+		case p == nil:
+		case p.NoDir != "":
+			return failure("the working directory "+p.Dir+": "+p.NoDir, p.Dir,
+				"gorun --chdir DIR ... # a directory that each host has")
+		case p.Error != "":
 			text, fix := p.wayOut(c.Wished, h.Here)
-			all = append(all, Finding{Severity: Error, Hosts: []string{h.Name}, Text: text, Evidence: p.Hint, Fix: fix})
+			return failure(text, p.Hint, fix)
 		}
-	}
-	return all
+		return nil
+	})(c)
 }
 
 // wayOut is what is wrong with a program, and a command that helps. The hint is that of a launch.
@@ -103,34 +98,26 @@ func programDiffers(c *Cluster) []Finding {
 		}
 		return fmt.Sprint(h.Program.SHA256, " ", h.Program.Size)
 	}
-	return c.differing(sum, func(h *Host, own, most string, others int) Finding {
-		return Finding{
-			Severity: Error, Text: fmt.Sprintf("%s is another file than on %s", h.Program.Path, theOthers(others)),
-			Evidence: fmt.Sprintf("SHA-256 %s..., there %s...", own[:min(digits, len(own))], most[:min(digits, len(most))]),
-			Fix:      "gorun --copy " + shellwords.Quote(c.Wished) + " ... # sends yours to each host",
-		}
+	return c.differing(sum, func(h *Host, own, most, others string) []Finding {
+		return failure(h.Program.Path+" is another file than on "+others,
+			fmt.Sprintf("SHA-256 %.*s..., there %.*s...", digits, own, digits, most),
+			"gorun --copy "+shellwords.Quote(c.Wished)+" ... # sends yours to each host")
 	})
 }
 
 func architecture(c *Cluster) []Finding {
-	all := c.differing(func(h *Host) string {
-		return h.Architecture
-	}, func(h *Host, own, most string, others int) Finding {
-		return Finding{
-			Severity: Warning, Text: fmt.Sprintf("it is %s, %s %s", own, theOthers(others), most), Evidence: "uname -m",
-			Fix: "gorun --exclude " + shellwords.Quote(h.Name) + " ...",
-		}
+	all := c.differing(func(h *Host) string { return h.Architecture }, func(h *Host, own, most, others string) []Finding {
+		return warning(fmt.Sprintf("it is %s, %s %s", own, others, most), "uname -m",
+			"gorun --exclude "+shellwords.Quote(h.Name)+" ...")
 	})
-	for _, h := range c.Hosts {
-		if p := h.Program; p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
-			all = append(all, Finding{
-				Severity: Error, Hosts: []string{h.Name}, Text: fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF,
-					h.Architecture),
-				Evidence: "the file's ELF header", Fix: "file " + shellwords.Quote(p.Path),
-			})
+	return append(all, each(func(h *Host) []Finding {
+		p := h.Program
+		if p == nil || p.ELF == "" || h.Architecture == "" || p.ELF == h.Architecture || p.Error != "" {
+			return nil
 		}
-	}
-	return all
+		return failure(fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
+			"the file's ELF header", "file "+shellwords.Quote(p.Path))
+	})(c)...)
 }
 
 func room(h *Host) (all []Finding) {
@@ -138,21 +125,12 @@ func room(h *Host) (all []Finding) {
 		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
 		switch {
 		case r.Error != "" && r.Purpose == "cache": // another place is taken then
-			all = append(all, Finding{
-				Severity: Note, Text: where + ": " + r.Error, Evidence: r.Path,
-				Fix: "ls -ld " + shellwords.Quote(r.Path),
-			})
+			all = append(all, note(where+": "+r.Error, r.Path, "ls -ld "+shellwords.Quote(r.Path))...)
 		case r.Error != "":
-			all = append(all, Finding{
-				Severity: Warning, Text: where + ": " + r.Error, Evidence: r.Path,
-				Fix: "export TMPDIR=DIR # of a directory that can be written",
-			})
+			all = append(all, warning(where+": "+r.Error, r.Path, "export TMPDIR=DIR # of a directory that can be written")...)
 		case r.Free < enoughRoom:
-			all = append(all, Finding{
-				Severity: Warning, Text: "almost no space is left in " + where,
-				Evidence: fmt.Sprintf("statfs: %s free", bytes(r.Free)),
-				Fix:      "df -h " + shellwords.Quote(cmp.Or(r.Path, "/tmp")),
-			})
+			all = append(all, warning("almost no space is left in "+where, fmt.Sprintf("statfs: %s free", Size(r.Free)),
+				"df -h "+shellwords.Quote(cmp.Or(r.Path, "/tmp")))...)
 		}
 	}
 	return all

@@ -28,7 +28,7 @@ type counterRule struct {
 	name string
 	// enough are worth a note, aDay of them on every day since the boot a warning; 0: what was
 	// counted says nothing.
-	enough, aDay int64
+	enough, aDay float64
 	share        float64 // of the packets received that it has to be, too
 	now          float64 // more in a second are worth a warning whatever was counted before; 0: none are
 	note         bool    // it is never more than a note
@@ -60,18 +60,18 @@ var (
 func rdmaCounterChecks() []Check {
 	return []Check{
 		{
-			ID: "rdma-errors", Group: "rdma",
-			What: "errors that RDMA ports count: bad symbols and packets, links that go down and come back",
-			Why: "A bad cable or transceiver: the link corrects and sends again, and a job is slow, or ends when it goes " +
+			"rdma-errors", "rdma",
+			"errors that RDMA ports count: bad symbols and packets, links that go down and come back",
+			"A bad cable or transceiver: the link corrects and sends again, and a job is slow, or ends when it goes " +
 				"down. Some errors after a boot are normal; those that grow now are not.",
-			Run: each(func(h *Host) []Finding { return portsCount(h, linkRules, "link errors") }),
+			each(func(h *Host) []Finding { return portsCount(h, linkRules, "link errors") }),
 		},
 		{
-			ID: "rdma-loss", Group: "rdma",
-			What: "packets that RDMA ports discard or send again, and RoCE ports that are told to slow down",
-			Why: "InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; " +
+			"rdma-loss", "rdma",
+			"packets that RDMA ports discard or send again, and RoCE ports that are told to slow down",
+			"InfiniBand and RoCE lose nothing where flow control (PFC, ECN) is set alike on adapters and switches; " +
 				"every loss costs milliseconds.",
-			Run: each(func(h *Host) []Finding {
+			each(func(h *Host) []Finding {
 				return portsCount(h, lossRules, "packets that were lost, sent again or slowed down")
 			}),
 		},
@@ -80,21 +80,17 @@ func rdmaCounterChecks() []Check {
 
 // verdict is how bad a count is, "" for nothing.
 func (r counterRule) verdict(p Port, days float64) Severity {
-	n, more := p.Counters[r.name], p.Growing[r.name]
-	severity := Severity("")
-	if packets := p.Counters["port_rcv_packets"]; r.enough > 0 && n >= r.enough && float64(n) >= r.share*float64(packets) {
-		severity = Note
-		if days > 0 && float64(n) >= float64(r.aDay)*max(1, days) {
-			severity = Warning
-		}
+	n, more := float64(p.Counters[r.name]), float64(p.Growing[r.name])
+	many := r.enough > 0 && n >= r.enough && n >= r.share*float64(p.Counters["port_rcv_packets"])
+	grows := more > 0 && p.Watched > 0 && r.now > 0 && more >= r.now*max(1, p.Watched)
+	daily := many && days > 0 && n >= r.aDay*max(1, days)
+	switch {
+	case !many && !grows:
+		return ""
+	case (grows || daily) && !r.note:
+		return Warning
 	}
-	if more > 0 && p.Watched > 0 && r.now > 0 && float64(more) >= r.now*max(1, p.Watched) {
-		severity = Warning
-	}
-	if r.note && severity != "" {
-		return Note
-	}
-	return severity
+	return Note
 }
 
 // portsCount tells of a host's ports by rules: those that are worth a warning, then the others.
@@ -102,43 +98,38 @@ func portsCount(h *Host, rules []counterRule, what string) (all []Finding) {
 	const day = 24 * 60 * 60
 	for _, severity := range []Severity{Warning, Note} {
 		var words, now []string
-		var first Port
+		var first *Port
+		watched := 0.0
 		for _, p := range realPorts(h) {
-			if !p.Active() {
-				continue
-			}
 			var counts []string
 			for _, r := range rules {
-				if r.verdict(p, h.Uptime/day) != severity {
+				if !p.Active() || r.verdict(p, h.Uptime/day) != severity {
 					continue
 				}
 				counts = append(counts, fmt.Sprintf("%s %d", r.name, p.Counters[r.name]))
 				if more := p.Growing[r.name]; more > 0 {
-					now = append(now, fmt.Sprintf("%s of %s by %d", r.name, portName(p), more))
-					first.Watched = p.Watched
+					now, watched = append(now, fmt.Sprintf("%s of %s by %d", r.name, p.name(), more)), p.Watched
 				}
 			}
 			if counts == nil {
 				continue
 			}
-			if first.Device == "" {
-				first.Device, first.Port = p.Device, p.Port
+			if first == nil {
+				first = &p
 			}
-			words = append(words, portName(p)+" ("+strings.Join(counts, ", ")+")")
+			words = append(words, p.name()+" ("+strings.Join(counts, ", ")+")")
 		}
 		if words == nil {
 			continue
 		}
-		f := Finding{
-			Severity: severity, Text: plural(len(words), "RDMA port counts ", "RDMA ports count ") + what + ": " +
-				listed(words), Evidence: "/sys/class/infiniband/*/ports/*/counters and hw_counters, since the adapters were reset",
-			Fix: fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*",
-				shellwords.Quote(first.Device), first.Port),
-		}
+		text := plural(len(words), "RDMA port counts ", "RDMA ports count ") + what + ": " + listed(words)
 		if now != nil {
-			f.Text += fmt.Sprintf("; within %.1f s grew %s", first.Watched, listed(now))
+			text += fmt.Sprintf("; within %.1f s grew %s", watched, listed(now))
 		}
-		all = append(all, f)
+		all = append(all, finding(severity, text,
+			"/sys/class/infiniband/*/ports/*/counters and hw_counters, since the adapters were reset",
+			fmt.Sprintf("cd /sys/class/infiniband/%s/ports/%d && grep . counters/* hw_counters/*",
+				shellwords.Quote(first.Device), first.Port))...)
 	}
 	return all
 }

@@ -1,8 +1,6 @@
 package doctor
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // NotLookedAt is the check whose findings are what the others could not look at.
 const NotLookedAt = "not-looked-at"
@@ -10,47 +8,41 @@ const NotLookedAt = "not-looked-at"
 func reachChecks() []Check {
 	return []Check{
 		{
-			ID: "reach", Group: "reach",
-			What: "whether gorun gets to each host and starts itself there",
-			Why:  "A job starts on all of its hosts or on none.",
-			Run: func(c *Cluster) (all []Finding) {
+			"reach", "reach",
+			"whether gorun gets to each host and starts itself there",
+			"A job starts on all of its hosts or on none.",
+			func(c *Cluster) (all []Finding) {
 				for _, u := range c.Unreached {
-					all = append(all, Finding{
-						Severity: Error, Hosts: u.Hosts, Text: u.Text, Evidence: u.Hint,
-						Fix: c.again("gorun hosts check -v", u.Hosts...),
-					})
+					all = append(all, on(u.Hosts, failure(u.Text, u.Hint, c.again("gorun hosts check -v", u.Hosts...)))...)
 				}
 				return all
 			},
 		},
 		{
-			ID: "gorun-version", Group: "reach",
-			What: "whether the same gorun runs on all hosts",
-			Why:  "Agents of another version may refuse what this one says.",
-			Run: func(c *Cluster) (all []Finding) {
-				for _, h := range c.Hosts {
-					if h.Gorun != "" && h.Gorun != c.Gorun {
-						all = append(all, Finding{
-							Severity: Warning, Hosts: []string{h.Name}, Text: fmt.Sprintf("its gorun is %s, this one %s", h.Gorun,
-								c.Gorun), Evidence: h.Executable,
-							Fix: c.again("gorun hosts check", h.Name) + " # without --agent this gorun is copied there",
-						})
+			"gorun-version", "reach",
+			"whether the same gorun runs on all hosts",
+			"Agents of another version may refuse what this one says.",
+			func(c *Cluster) []Finding {
+				return each(func(h *Host) []Finding {
+					if h.Gorun == "" || h.Gorun == c.Gorun {
+						return nil
 					}
-				}
-				return all
+					return warning(fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), h.Executable,
+						c.again("gorun hosts check", h.Name)+" # without --agent this gorun is copied there")
+				})(c)
 			},
 		},
 		{
-			ID: "same-machine", Group: "reach",
-			What: "whether two names mean one machine",
-			Why:  "Ranks on both names share its CPUs, GPUs and memory, and NCCL takes them for neighbours.",
-			Run:  sameMachine,
+			"same-machine", "reach",
+			"whether two names mean one machine",
+			"Ranks on both names share its CPUs, GPUs and memory, and NCCL takes them for neighbours.",
+			sameMachine,
 		},
 		{
-			ID: NotLookedAt, Group: "reach",
-			What: "what could not be looked at in time",
-			Why:  "A check that did not run finds nothing.",
-			Run:  missed,
+			NotLookedAt, "reach",
+			"what could not be looked at in time",
+			"A check that did not run finds nothing.",
+			missed,
 		},
 	}
 }
@@ -58,20 +50,16 @@ func reachChecks() []Check {
 func sameMachine(c *Cluster) (all []Finding) {
 	first := map[string]*Host{}
 	for _, h := range c.Hosts {
-		if h.Boot == "" {
-			continue
-		}
 		key := h.Boot + h.Hostname
 		switch other := first[key]; {
+		case h.Boot == "":
 		case other == nil:
 			first[key] = h
 		default:
-			all = append(all, Finding{
-				Severity: Note, Hosts: []string{other.Name, h.Name},
-				Text:     "these names mean one machine, or containers of one that have the same host name",
-				Evidence: fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
-				Fix:      "hostname; cat /proc/sys/kernel/random/boot_id",
-			})
+			all = append(all, on([]string{other.Name, h.Name},
+				note("these names mean one machine, or containers of one that have the same host name",
+					fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
+					"hostname; cat /proc/sys/kernel/random/boot_id"))...)
 		}
 	}
 	return all

@@ -7,12 +7,32 @@ import (
 	"strings"
 )
 
+// Check is one thing to look at.
+type Check struct {
+	ID    string
+	Group string // see [Groups]
+	What  string // it looks at, in a line
+	Why   string // that matters, in a sentence or two
+	// Run makes the findings; Check is filled in.
+	Run func(c *Cluster) []Finding
+}
+
 // Checks is the table of all checks, in the order in which they are run and listed.
 func Checks() []Check {
 	return slices.Concat(reachChecks(), clockChecks(), programChecks(), limitChecks(), memoryChecks(), kernelChecks(),
 		nameChecks(), pythonChecks(),
 		gpuChecks(), gpuLinkChecks(), gpuNetworkChecks(), amdChecks(), rdmaChecks(), rdmaCounterChecks(), ethernetChecks(),
 		networkChecks(), leftoverChecks(), environmentChecks())
+}
+
+// Find returns the check of a name.
+func Find(id string) (check Check, ok bool) {
+	all := Checks()
+	i := slices.IndexFunc(all, func(c Check) bool { return c.ID == id })
+	if i < 0 {
+		return check, false
+	}
+	return all[i], true
 }
 
 // Group is a subject on which there are several checks.
@@ -50,7 +70,7 @@ func Groups() []Group {
 			}
 			return "network interfaces"
 		}},
-		{"network", healthyNetwork},
+		{"network", func(c *Cluster) string { return c.Network.Summary }},
 		{"leftovers", known("nothing left of dead jobs", func(h *Host) bool { return h.ProcessesKnown })},
 		{"environment", func(*Cluster) string { return "" }},
 	}
@@ -102,11 +122,19 @@ func healthyProgram(c *Cluster) string {
 
 func healthyPython(c *Cluster) string {
 	for _, h := range c.Hosts {
-		if h.Python != nil && h.Python.Packages["torch"] != "" {
+		if hasTorch(h) {
 			return "PyTorch " + h.Python.Packages["torch"]
 		}
 	}
 	return ""
+}
+
+// perHost says that each of several hosts has something.
+func (c *Cluster) perHost(text string) string {
+	if text != "" && c.several() {
+		return text + " a host"
+	}
+	return text
 }
 
 func healthyGPUs(c *Cluster) string {
@@ -116,31 +144,17 @@ func healthyGPUs(c *Cluster) string {
 			counts = append(counts, counted(n, "GPU"))
 		}
 	}
-	if len(counts) == 0 {
-		return ""
+	if !c.several() {
+		counts = counts[:min(1, len(counts))]
 	}
-	if c.several() {
-		return strings.Join(counts, ", ") + " a host"
-	}
-	return counts[0]
+	return c.perHost(strings.Join(counts, ", "))
 }
 
 func healthyRDMA(c *Cluster) string {
 	for _, h := range c.Hosts {
 		if n := len(activePorts(h)); n > 0 {
-			text := counted(n, "RDMA port") + " up"
-			if c.several() {
-				text += " a host"
-			}
-			return text
+			return c.perHost(counted(n, "RDMA port") + " up")
 		}
 	}
 	return ""
-}
-
-func healthyNetwork(c *Cluster) string {
-	if c.Network.Summary == "" {
-		return ""
-	}
-	return c.Network.Summary
 }
