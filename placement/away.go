@@ -42,7 +42,7 @@ func (r Request) bound(ranks []Rank, nodes []mapped) string {
 			continue
 		}
 		on, homes := t.nodesOf(rank.CPUs), t.knownHomes(rank.GPUs)
-		if homes.within(on) {
+		if homes.SubsetOf(on) {
 			continue
 		}
 		group := afar{cpus: on.String(), homes: homes.String(), gpus: len(rank.GPUs)}
@@ -89,7 +89,7 @@ func rankList(ranks []int) string {
 	if len(ranks) > 1 {
 		noun = "ranks "
 	}
-	return noun + cpuSetOf(ranks...).String()
+	return noun + NewCPUSet(ranks...).String()
 }
 
 // nodeList is "node 1" or "nodes 0-1".
@@ -154,11 +154,11 @@ func (r Request) counted(ranks []Rank, machines []Machine) string {
 func (t *tree) nodesOf(set CPUSet) CPUSet {
 	var nodes []int
 	for i, id := range t.nodes {
-		if id >= 0 && t.onNode[i].meets(set) {
+		if id >= 0 && t.onNode[i].Intersects(set) {
 			nodes = append(nodes, id)
 		}
 	}
-	return cpuSetOf(nodes...)
+	return NewCPUSet(nodes...)
 }
 
 // knownHomes are the NUMA nodes with usable CPUs that are nearest to GPUs.
@@ -169,5 +169,5 @@ func (t *tree) knownHomes(gpus []GPU) CPUSet {
 			homes = append(homes, home)
 		}
 	}
-	return cpuSetOf(homes...)
+	return NewCPUSet(homes...)
 }

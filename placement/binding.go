@@ -133,7 +133,7 @@ func (b *binder) free(from int) int {
 func (b *binder) below(s *seat) error {
 	at := -1
 	for i, set := range b.objects {
-		if set.meets(s.locale) && (at < 0 || b.bound[i] < b.bound[at] && set.within(s.locale)) {
+		if set.Intersects(s.locale) && (at < 0 || b.bound[i] < b.bound[at] && set.SubsetOf(s.locale)) {
 			at = i
 		}
 	}
@@ -145,7 +145,7 @@ func (b *binder) below(s *seat) error {
 		if b.bound[at] > b.room[at] && !b.wish.OverloadAllowed {
 			return b.full(at)
 		}
-		s.cpus = union(s.cpus, b.objects[at])
+		s.cpus = s.cpus.Union(b.objects[at])
 		have += b.step(at)
 	}
 	return nil
@@ -180,7 +180,7 @@ func (b *binder) full(at int) error {
 func (t *tree) bindLists(on *mapped, wish BindTo) error {
 	for j := range on.seats {
 		list := wish.Lists[j%len(wish.Lists)]
-		if missing := list.without(t.machine.CPUs); missing.Len() > 0 {
+		if missing := list.Without(t.machine.CPUs); missing.Len() > 0 {
 			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", wish, missing, t.name, t.machine.CPUs)
 		}
 		on.seats[j].cpus = list

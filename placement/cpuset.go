@@ -2,7 +2,9 @@ package placement
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,6 +27,18 @@ func CPUSetOf(mask []uint64) CPUSet {
 		mask = mask[:len(mask)-1]
 	}
 	return CPUSet{words: append([]uint64(nil), mask...)}
+}
+
+// NewCPUSet makes a set of single CPUs.
+func NewCPUSet(cpus ...int) CPUSet {
+	if len(cpus) == 0 {
+		return CPUSet{}
+	}
+	words := make([]uint64, slices.Max(cpus)/64+1)
+	for _, cpu := range cpus {
+		words[cpu/64] |= 1 << (cpu % 64)
+	}
+	return CPUSet{words: words}
 }
 
 // ParseCPUSet reads the kernel's list format: numbers and ranges between commas,
@@ -88,6 +102,9 @@ func (s CPUSet) Len() int {
 	return n
 }
 
+// Min returns the lowest CPU of the set, -1 of the empty set.
+func (s CPUSet) Min() int { return s.next(0) }
+
 // Mask returns the set as sched_setaffinity takes it: bit i of word w stands for
 // CPU 64*w+i.
 func (s CPUSet) Mask() []uint64 { return append([]uint64(nil), s.words...) }
@@ -97,21 +114,66 @@ func (s CPUSet) Has(cpu int) bool {
 	return cpu >= 0 && cpu/64 < len(s.words) && s.words[cpu/64]&(1<<(cpu%64)) != 0
 }
 
-// String writes the set as a list: "0-3,8"; the empty set is "".
-func (s CPUSet) String() string {
-	text, _ := s.AppendText(nil)
-	return string(text)
+// All yields the numbers of the CPUs in ascending order.
+func (s CPUSet) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for cpu := s.next(0); cpu >= 0 && yield(cpu); cpu = s.next(cpu + 1) {
+		}
+	}
 }
 
-// AppendText appends the list to b. The error is always nil.
-func (s CPUSet) AppendText(b []byte) ([]byte, error) {
-	start := len(b)
+// Union returns the CPUs that are in any of the sets.
+func (s CPUSet) Union(others ...CPUSet) CPUSet {
+	words := slices.Clone(s.words)
+	for _, other := range others {
+		words = append(words, make([]uint64, max(0, len(other.words)-len(words)))...)
+		for i, word := range other.words {
+			words[i] |= word
+		}
+	}
+	return CPUSet{words: words}
+}
+
+// With returns the set with more CPUs.
+func (s CPUSet) With(cpus ...int) CPUSet { return s.Union(NewCPUSet(cpus...)) }
+
+// Without returns the CPUs of s that are not in other.
+func (s CPUSet) Without(other CPUSet) CPUSet {
+	words := slices.Clone(s.words)
+	for i := range min(len(words), len(other.words)) {
+		words[i] &^= other.words[i]
+	}
+	return CPUSetOf(words)
+}
+
+// Intersection returns the CPUs that are in both sets.
+func (s CPUSet) Intersection(other CPUSet) CPUSet { return s.Without(s.Without(other)) }
+
+// Intersects reports whether the sets have a CPU in common.
+func (s CPUSet) Intersects(other CPUSet) bool { return s.common(other) > 0 }
+
+// SubsetOf reports whether all CPUs of s are in other.
+func (s CPUSet) SubsetOf(other CPUSet) bool { return s.common(other) == s.Len() }
+
+func (s CPUSet) common(other CPUSet) (n int) {
+	for i := range min(len(s.words), len(other.words)) {
+		n += bits.OnesCount64(s.words[i] & other.words[i])
+	}
+	return n
+}
+
+// Equal reports whether both sets have the same CPUs.
+func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s.words, other.words) }
+
+// String writes the set as a list: "0-3,8"; the empty set is "".
+func (s CPUSet) String() string {
+	var b []byte
 	for cpu := s.next(0); cpu >= 0; {
 		last := cpu
 		for s.Has(last + 1) {
 			last++
 		}
-		if len(b) > start {
+		if len(b) > 0 {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(b, int64(cpu), 10)
@@ -121,7 +183,7 @@ func (s CPUSet) AppendText(b []byte) ([]byte, error) {
 		}
 		cpu = s.next(last + 1)
 	}
-	return b, nil
+	return string(b)
 }
 
 // next returns the first CPU of the set from cpu on, or -1.
@@ -139,7 +201,7 @@ func (s CPUSet) next(cpu int) int {
 }
 
 // MarshalText makes JSON show the set as a list.
-func (s CPUSet) MarshalText() ([]byte, error) { return s.AppendText(nil) }
+func (s CPUSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
 func (s *CPUSet) UnmarshalText(text []byte) error {

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,4 +97,23 @@ func FuzzParseCPUSet(f *testing.F) {
 		assert.Equal(t, set.String(), again.String())
 		assert.Equal(t, set.Len(), again.Len())
 	})
+}
+
+func TestCPUSetOperations(t *testing.T) {
+	set, low, empty := NewCPUSet(0, 31, 64), NewCPUSet(0), CPUSet{}
+	assert.Equal(t, 3, set.Len())
+	assert.Equal(t, 0, set.Min())
+	assert.Equal(t, -1, empty.Min())
+	assert.Equal(t, []int{0, 31, 64}, slices.Collect(set.All()))
+	assert.True(t, low.SubsetOf(set))
+	assert.False(t, set.SubsetOf(low))
+	assert.True(t, empty.SubsetOf(low))
+	assert.True(t, set.Intersects(low))
+	assert.False(t, set.Intersects(NewCPUSet(1, 65)))
+	assert.Equal(t, low, set.Intersection(low))
+	assert.Equal(t, NewCPUSet(31, 64), set.Without(low))
+	assert.Equal(t, set, low.Union(NewCPUSet(64), NewCPUSet(31)))
+	assert.Equal(t, set, low.With(31, 64))
+	assert.True(t, set.Without(NewCPUSet(31, 64)).Equal(low))
+	assert.Zero(t, empty.Union(empty), "an empty set is the zero value")
 }

@@ -95,7 +95,7 @@ func indexList(gpus []GPU) string {
 			indices = append(indices, gpu.Index)
 		}
 	}
-	return cpuSetOf(indices...).String()
+	return NewCPUSet(indices...).String()
 }
 
 // gpusOf returns the GPUs of a local rank.
@@ -128,7 +128,7 @@ func (t *tree) nearest(bus *Bus) (home int, stranded bool) {
 		return t.nearestFirst(bus.Node)[0], true
 	}
 	for _, c := range t.cores {
-		if c.cpus.meets(bus.Near) {
+		if c.cpus.Intersects(bus.Near) {
 			return c.Node, false
 		}
 	}
@@ -219,7 +219,7 @@ func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
 			continue
 		}
 		for i, share := range divide(pools[node], len(ranks), exact) {
-			shares[ranks[i]] = union(shares[ranks[i]], cpusOf(share))
+			shares[ranks[i]] = shares[ranks[i]].Union(cpusOf(share))
 		}
 	}
 	return shares

@@ -37,7 +37,7 @@ func askHydra(t *testing.T, hydra, machine string, ranks int, options []string) 
 				cpus = append(cpus, cpu)
 			}
 		}
-		sets[rank] = cpuSetOf(cpus...)
+		sets[rank] = NewCPUSet(cpus...)
 	}
 	require.Len(t, sets, ranks, "%s", output)
 	return answer(synthetic(t, machine), sets)

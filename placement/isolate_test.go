@@ -154,7 +154,7 @@ func TestOnly(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, byIndex, err := isolated(t, test.req, Machine{CPUs: cpuSetOf(0, 1), GPUs: test.gpus}, test.environ...)
+			got, byIndex, err := isolated(t, test.req, Machine{CPUs: NewCPUSet(0, 1), GPUs: test.gpus}, test.environ...)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, got)
 			assert.Equal(t, test.byIndex, byIndex)

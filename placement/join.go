@@ -23,9 +23,3 @@ func (l *Layout) Share(req Request, machines []Machine) {
 		l.countThreads(ofNode[node], m)
 	}
 }
-
-// Union is the CPUs of both sets.
-func (s CPUSet) Union(other CPUSet) CPUSet { return union(s, other) }
-
-// Without is the CPUs of the set that are not in the other.
-func (s CPUSet) Without(other CPUSet) CPUSet { return s.without(other) }

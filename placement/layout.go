@@ -244,11 +244,11 @@ func (l *Layout) ranksByNode() [][]int {
 func (l *Layout) countThreads(ranks []int, m Machine) {
 	var bound CPUSet
 	for _, i := range ranks {
-		bound = union(bound, l.Ranks[i].CPUs)
+		bound = bound.Union(l.Ranks[i].CPUs)
 	}
 	busy := make([]int, 64*len(bound.words)) // by CPU: ranks that are bound to it
 	for _, i := range ranks {
-		for cpu := range l.Ranks[i].CPUs.each {
+		for cpu := range l.Ranks[i].CPUs.All() {
 			busy[cpu]++
 		}
 	}
@@ -260,7 +260,7 @@ func (l *Layout) countThreads(ranks []int, m Machine) {
 			continue
 		}
 		share := 0.0
-		for cpu := range rank.CPUs.each {
+		for cpu := range rank.CPUs.All() {
 			share += 1 / float64(busy[cpu])
 		}
 		threads := int(share + 1e-9)

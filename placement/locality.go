@@ -35,7 +35,7 @@ func Locality(m Machine, set CPUSet) string {
 	var words []string
 	for i, numbers := range parts {
 		if len(numbers) > 0 {
-			words = append(words, localityKinds[i]+cpuSetOf(numbers...).String())
+			words = append(words, localityKinds[i]+NewCPUSet(numbers...).String())
 		}
 	}
 	return strings.Join(words, ":")

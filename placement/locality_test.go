@@ -51,8 +51,8 @@ func TestLocalityOfExamples(t *testing.T) {
 			continue
 		}
 		seen := make(map[string]bool)
-		for cpu := range m.CPUs.each {
-			text := Locality(m, cpuSetOf(cpu))
+		for cpu := range m.CPUs.All() {
+			text := Locality(m, NewCPUSet(cpu))
 			require.Regexp(t, `^SK\d+(:L3\d+)?(:L2\d+:L1\d+)?:CR\d+:HT\d+:NM\d+$`, text, name)
 			require.False(t, seen[text], "%s: CPU %d", name, cpu)
 			seen[text] = true
@@ -61,6 +61,6 @@ func TestLocalityOfExamples(t *testing.T) {
 }
 
 func TestLocalityOfNothing(t *testing.T) {
-	require.Empty(t, Locality(Machine{}, cpuSetOf(1)))
+	require.Empty(t, Locality(Machine{}, NewCPUSet(1)))
 	require.Empty(t, Locality(synthetic(t, "pack:1 core:2 pu:1"), CPUSet{}))
 }

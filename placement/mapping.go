@@ -86,7 +86,7 @@ func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
 	for i := 0; i < len(sets); i += each {
 		p := place{name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
 		for _, set := range sets[i:min(i+each, len(sets))] {
-			p.cpus = union(p.cpus, set)
+			p.cpus = p.cpus.Union(set)
 		}
 		if last := min(i+each, len(sets)) - 1; last > i {
 			p.name = fmt.Sprintf("%ss %d-%d", nouns[m.Object], i, last)
@@ -109,7 +109,7 @@ func (t *tree) gpuPlaces(m MapBy, gpus []GPU, each int) ([]place, error) {
 	for group := range slices.Chunk(gpus[:len(gpus)/each*each], each) {
 		p := place{gpu: group, name: "GPU " + indexList(group)}
 		for _, gpu := range group {
-			p.cpus = union(p.cpus, t.around(t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)))
+			p.cpus = p.cpus.Union(t.around(t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)))
 		}
 		places = append(places, p)
 	}
@@ -278,7 +278,7 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 			if object == m.Object {
 				return s.object == i
 			}
-			return s.locale.meets(set)
+			return s.locale.Intersects(set)
 		}}
 	}
 	return stops, nil

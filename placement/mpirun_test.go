@@ -166,7 +166,7 @@ func answer(m Machine, sets map[int]CPUSet) string {
 	var parts []string
 	for rank := range len(sets) {
 		set := sets[rank]
-		if set.equal(m.CPUs) {
+		if set.Equal(m.CPUs) {
 			set = CPUSet{}
 		}
 		bound = bound || set.Len() > 0
@@ -213,7 +213,7 @@ func cpusOfMap(cores string) CPUSet {
 	cpu := 0
 	for _, letter := range cores {
 		if letter == 'B' {
-			set = union(set, cpuSetOf(cpu))
+			set = set.With(cpu)
 		}
 		if letter == 'B' || letter == '.' {
 			cpu++

@@ -66,7 +66,7 @@ func (t *tree) bindSockets(homes []int, on *mapped) error {
 		node := t.coresIn(t.nodeCPUs(home))
 		for _, c := range t.cores {
 			if c.Package == node[0].Package {
-				on.seats[i].cpus = union(on.seats[i].cpus, c.cpus)
+				on.seats[i].cpus = on.seats[i].cpus.Union(c.cpus)
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func (t *tree) describe(set CPUSet) string {
 	case 1:
 		return fmt.Sprintf("%s of NUMA node %d", text, nodes[0])
 	}
-	return fmt.Sprintf("%s of NUMA nodes %s", text, cpuSetOf(nodes...))
+	return fmt.Sprintf("%s of NUMA nodes %s", text, NewCPUSet(nodes...))
 }
 
 // cpusPerRank gives each rank the same number of CPUs, in whole cores.

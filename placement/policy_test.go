@@ -22,7 +22,7 @@ func sampleMachines(t testing.TB) map[string]Machine {
 		return m
 	}
 	isolated := synthetic(t, "pack:2 numa:1 l3:1 core:8 pu:2")
-	isolated.Topology.Isolated = cpuSetOf(0, 1, 2, 3)
+	isolated.Topology.Isolated = NewCPUSet(0, 1, 2, 3)
 	hybrid := synthetic(t, "pack:1 numa:1 l3:1 core:14 pu:1")
 	for i := range hybrid.Topology.CPUs[6:] {
 		hybrid.Topology.CPUs[6+i].Kind = 1
@@ -157,9 +157,9 @@ func checkLayout(t *testing.T, what string, m Machine, layout Layout, n int, ove
 	for rank, r := range layout.Ranks {
 		wrong := ""
 		switch {
-		case !r.CPUs.within(m.CPUs):
+		case !r.CPUs.SubsetOf(m.CPUs):
 			wrong = "it has CPUs that are not allowed"
-		case !overlap && taken.meets(r.CPUs):
+		case !overlap && taken.Intersects(r.CPUs):
 			wrong = "it has CPUs of others, which have " + taken.String()
 		case r.LocalRank != rank || r.Reason == "":
 			wrong = fmt.Sprintf("its local rank is %d, its reason %q", r.LocalRank, r.Reason)
@@ -172,7 +172,7 @@ func checkLayout(t *testing.T, what string, m Machine, layout Layout, n int, ove
 		if r.CPUs.Len() > 0 {
 			bound++
 		}
-		taken = union(taken, r.CPUs)
+		taken = taken.Union(r.CPUs)
 	}
 	require.Len(t, layout.Ranks, n, what)
 	require.True(t, bound == 0 || bound == n, "%s: %d of %d ranks are bound", what, bound, n)
@@ -192,7 +192,7 @@ func TestShareIsFair(t *testing.T) {
 			low, high := len(tr.cores), 0
 			for rank, r := range layout.Ranks {
 				cores := tr.coresIn(r.CPUs)
-				require.True(t, cpusOf(cores).equal(r.CPUs), "%s, %d ranks: rank %d has %s, no whole cores", name, n, rank, r.CPUs)
+				require.True(t, cpusOf(cores).Equal(r.CPUs), "%s, %d ranks: rank %d has %s, no whole cores", name, n, rank, r.CPUs)
 				low, high = min(low, len(cores)), max(high, len(cores))
 			}
 			require.LessOrEqual(t, high-low, 1, "%s, %d ranks", name, n)
@@ -218,14 +218,14 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 					continue
 				}
 				for rank, r := range layout.Ranks {
-					require.True(t, tr.knownHomes(r.GPUs).within(tr.nodesOf(r.CPUs)),
+					require.True(t, tr.knownHomes(r.GPUs).SubsetOf(tr.nodesOf(r.CPUs)),
 						"%s, %d ranks with %d GPUs each: rank %d has %s", name, n, each, rank, r.CPUs)
 				}
 				for i, node := range tr.nodes {
 					low, high := len(tr.cores), 0
 					for _, r := range layout.Ranks {
 						if homes := tr.knownHomes(r.GPUs); homes.Has(node) {
-							cores := tr.units(tr.onNode[i].without(tr.onNode[i].without(r.CPUs)), false)
+							cores := tr.units(tr.onNode[i].Without(tr.onNode[i].Without(r.CPUs)), false)
 							low, high = min(low, cores), max(high, cores)
 						}
 					}
@@ -248,7 +248,7 @@ func checkBoundaries(t *testing.T, name string, tr *tree, layout Layout, low int
 		for rank, r := range layout.Ranks {
 			parts := 0
 			for _, set := range tr.objects(kind) {
-				if set.meets(r.CPUs) {
+				if set.Intersects(r.CPUs) {
 					parts++
 				}
 			}
@@ -273,9 +273,9 @@ func TestRanksAreNearTheirGPUs(t *testing.T) {
 					var near CPUSet
 					for i, gpu := range r.GPUs {
 						require.Equal(t, rank*each+i, gpu.Index)
-						near = union(near, tr.nodeCPUs(gpu.Bus.Node))
+						near = near.Union(tr.nodeCPUs(gpu.Bus.Node))
 					}
-					require.True(t, r.CPUs.within(near), "%s, rank %d: %s is not near to its GPUs (%s)", name, rank, r.CPUs, near)
+					require.True(t, r.CPUs.SubsetOf(near), "%s, rank %d: %s is not near to its GPUs (%s)", name, rank, r.CPUs, near)
 					require.GreaterOrEqual(t, len(tr.coresIn(r.CPUs)), 2)
 					require.Equal(t, tr.memories(near), r.Memories)
 				}
@@ -295,7 +295,7 @@ func TestRankByKeepsGPUs(t *testing.T) {
 		require.NoError(t, err)
 		for rank, r := range layout.Ranks {
 			assert.Equal(t, r.LocalRank, r.GPU.Index, "%s, rank %d", order, rank)
-			assert.Equal(t, cpuSetOf(r.GPU.Bus.Node), r.Memories, "%s, rank %d", order, rank)
+			assert.Equal(t, NewCPUSet(r.GPU.Bus.Node), r.Memories, "%s, rank %d", order, rank)
 		}
 		assert.Equal(t, order == "node" || order == "span", layout.Ranks[1].Node == 1, order)
 	}

@@ -43,9 +43,9 @@ func randomMachine(t testing.TB, random *rand.Rand) (Machine, string) {
 		}
 	}
 	if len(allowed) > 0 {
-		m.CPUs = cpuSetOf(allowed...)
+		m.CPUs = NewCPUSet(allowed...)
 	}
-	m.Topology.Isolated = cpuSetOf(isolated...)
+	m.Topology.Isolated = NewCPUSet(isolated...)
 	var near []int
 	for range random.IntN(9) {
 		near = append(near, random.IntN(len(m.Topology.Nodes)+1)-1)
@@ -82,7 +82,7 @@ func TestMapOnRandomMachines(t *testing.T) {
 // may have no rank at all.
 func TestMapWhereLittleIsKnown(t *testing.T) {
 	empty := Machine{Topology: &Topology{}}
-	for _, m := range []Machine{{}, empty, {Topology: &Topology{}, CPUs: cpuSetOf(0, 1)}} {
+	for _, m := range []Machine{{}, empty, {Topology: &Topology{}, CPUs: NewCPUSet(0, 1)}} {
 		layout, err := Map(Request{Ranks: 3}, []Machine{m})
 		require.NoError(t, err)
 		assert.Empty(t, layout.Ranks[2].CPUs)

@@ -171,7 +171,7 @@ func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 			if err != nil {
 				return CPUSet{}, fmt.Errorf("slot=%s: %w of %s", slots, err, name)
 			}
-			cpus = union(cpus, set)
+			cpus = cpus.Union(set)
 		}
 	}
 	return cpus, nil
@@ -180,13 +180,13 @@ func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 // pick returns the CPUs of a range of cores, or of all ("*").
 func pick(cores []CPUSet, part string) (CPUSet, error) {
 	if part == "*" {
-		return union(cores...), nil
+		return CPUSet{}.Union(cores...), nil
 	}
 	first, last, err := parseRange(part)
 	if err != nil || last >= len(cores) {
 		return CPUSet{}, fmt.Errorf("core %q is none of the %d cores (0-%d)", part, len(cores), len(cores)-1)
 	}
-	return union(cores[first : last+1]...), nil
+	return CPUSet{}.Union(cores[first : last+1]...), nil
 }
 
 // RankFile writes a layout as a rank file for [ParseRankFile] or mpirun. A rank
@@ -205,15 +205,15 @@ func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
 		var numbers []int
 		var covered CPUSet
 		for i, c := range trees[r.Node].cores {
-			if r.CPUs.Len() == 0 || c.cpus.within(r.CPUs) {
+			if r.CPUs.Len() == 0 || c.cpus.SubsetOf(r.CPUs) {
 				numbers = append(numbers, i)
-				covered = union(covered, c.cpus)
+				covered = covered.Union(c.cpus)
 			}
 		}
-		if r.CPUs.Len() > 0 && !covered.equal(r.CPUs) {
+		if r.CPUs.Len() > 0 && !covered.Equal(r.CPUs) {
 			return "", fmt.Errorf("rank %d: its CPUs %s are no whole cores, which a rank file cannot say", rank, r.CPUs)
 		}
-		fmt.Fprintf(&b, "rank %d=%s slot=%s\n", rank, hosts[r.Node], cpuSetOf(numbers...))
+		fmt.Fprintf(&b, "rank %d=%s slot=%s\n", rank, hosts[r.Node], NewCPUSet(numbers...))
 	}
 	return b.String(), nil
 }

@@ -34,9 +34,9 @@ func synthetic(t testing.TB, description string) Machine {
 		topology.Nodes = append(topology.Nodes, node)
 	}
 	for _, cpu := range topology.CPUs {
-		m.CPUs = union(m.CPUs, cpuSetOf(cpu.ID))
+		m.CPUs = m.CPUs.With(cpu.ID)
 		node := &topology.Nodes[cpu.Node]
-		node.CPUs = union(node.CPUs, cpuSetOf(cpu.ID))
+		node.CPUs = node.CPUs.With(cpu.ID)
 	}
 	return m
 }
@@ -104,9 +104,9 @@ func renumbered(m Machine) Machine {
 	for _, cpu := range m.Topology.CPUs {
 		cpu.ID = cpu.Core + cpu.Thread*all/threads
 		topology.CPUs[cpu.ID] = cpu
-		m.CPUs = union(m.CPUs, cpuSetOf(cpu.ID))
+		m.CPUs = m.CPUs.With(cpu.ID)
 		node := &topology.Nodes[cpu.Node]
-		node.CPUs = union(node.CPUs, cpuSetOf(cpu.ID))
+		node.CPUs = node.CPUs.With(cpu.ID)
 	}
 	m.Topology = &topology
 	return m

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,7 @@ type bindingCase struct {
 
 // newBindingCase asks about a machine on which each GPU has a rank.
 func newBindingCase(m Machine, mode NUMABinding) bindingCase {
-	c := bindingCase{Mode: mode, Allowed: m.CPUs.list(), CPUs: make(map[int]map[string]int), machine: m}
+	c := bindingCase{Mode: mode, Allowed: slices.Collect(m.CPUs.All()), CPUs: make(map[int]map[string]int), machine: m}
 	for _, cpu := range m.Topology.CPUs {
 		c.CPUs[cpu.ID] = map[string]int{"core": cpu.Core, "cache": cpu.L3, "node": cpu.Node, "package": cpu.Package}
 	}

@@ -32,7 +32,7 @@ type core struct {
 func newTree(name string, m Machine) *tree {
 	t := &tree{machine: m, name: name}
 	allowed := m.CPUs
-	if general := allowed.without(m.Topology.Isolated); general.Len() > 0 {
+	if general := allowed.Without(m.Topology.Isolated); general.Len() > 0 {
 		allowed = general
 	} else if allowed.Len() > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("only isolated CPUs are allowed on %s (%s): ranks go there", name, allowed))
@@ -44,7 +44,7 @@ func newTree(name string, m Machine) *tree {
 			all = append(all, cpu.ID)
 		}
 	}
-	t.all = cpuSetOf(all...)
+	t.all = NewCPUSet(all...)
 	slices.SortStableFunc(t.cpus, func(a, b CPU) int {
 		if a.Core < 0 || b.Core < 0 {
 			return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
@@ -63,7 +63,7 @@ func newTree(name string, m Machine) *tree {
 type forest struct{ last *tree }
 
 func (f *forest) tree(name string, m Machine) *tree {
-	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.equal(m.CPUs) ||
+	if f.last == nil || f.last.machine.Topology != m.Topology || !f.last.machine.CPUs.Equal(m.CPUs) ||
 		len(f.last.notes) > 0 {
 		last := *newTree(name, m)
 		f.last = &last
@@ -82,7 +82,7 @@ func (t *tree) findCores() {
 			at[cpu.Core] = i
 			t.cores = append(t.cores, &core{CPU: cpu})
 		}
-		t.cores[i].cpus = union(t.cores[i].cpus, cpuSetOf(cpu.ID))
+		t.cores[i].cpus = t.cores[i].cpus.With(cpu.ID)
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *tree) objects(kind Object) []CPUSet {
 	case ByThread:
 		sets := make([]CPUSet, len(t.cpus))
 		for i, cpu := range t.cpus {
-			sets[i] = cpuSetOf(cpu.ID)
+			sets[i] = NewCPUSet(cpu.ID)
 		}
 		return sets
 	case ByPackage, ByNUMA, ByL3, ByL2:
@@ -144,7 +144,7 @@ func (t *tree) count(kind Object) string { return kind.noun(len(t.objects(kind))
 func (t *tree) coresIn(set CPUSet) []*core {
 	var cores []*core
 	for _, c := range t.cores {
-		if c.cpus.meets(set) {
+		if c.cpus.Intersects(set) {
 			cores = append(cores, c)
 		}
 	}
@@ -159,7 +159,7 @@ func (t *tree) units(set CPUSet, threads bool) int {
 	}
 	n := 0
 	for _, c := range t.cores {
-		if c.cpus.within(set) {
+		if c.cpus.SubsetOf(set) {
 			n++
 		}
 	}
@@ -199,7 +199,7 @@ func (t *tree) memories(set CPUSet) CPUSet {
 	allowed := t.machine.Topology.Memories
 	var nodes []int
 	for _, c := range t.cores {
-		if c.Node < 0 || !c.cpus.meets(set) || slices.Contains(nodes, c.Node) {
+		if c.Node < 0 || !c.cpus.Intersects(set) || slices.Contains(nodes, c.Node) {
 			continue
 		}
 		node := t.machine.Topology.Node(c.Node)
@@ -207,7 +207,7 @@ func (t *tree) memories(set CPUSet) CPUSet {
 			nodes = append(nodes, c.Node)
 		}
 	}
-	return cpuSetOf(nodes...)
+	return NewCPUSet(nodes...)
 }
 
 // Memories returns the NUMA nodes with memory that the CPUs of this machine are at,
@@ -239,7 +239,7 @@ func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	return groups
 }
 
-func cpusOf(cores []*core) CPUSet { return union(coreSets(cores)...) }
+func cpusOf(cores []*core) CPUSet { return CPUSet{}.Union(coreSets(cores)...) }
 
 func coreSets(cores []*core) []CPUSet {
 	sets := make([]CPUSet, len(cores))

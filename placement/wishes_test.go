@@ -59,7 +59,7 @@ func TestParseBindTo(t *testing.T) {
 		"core:if-supported,OverLoad-Allowed": {Given: true, Object: ByCore, IfSupported: true, OverloadAllowed: true},
 		":overload-allowed":                  {OverloadAllowed: true},
 		"numa:2":                             {Given: true, Object: ByNUMA, Count: 2},
-		"user:0+2,1-3":                       {Given: true, Lists: []CPUSet{cpuSetOf(0, 2), cpuSetOf(1, 2, 3)}},
+		"user:0+2,1-3":                       {Given: true, Lists: []CPUSet{NewCPUSet(0, 2), NewCPUSet(1, 2, 3)}},
 	}
 	for value, want := range tests {
 		t.Run(value, func(t *testing.T) {
@@ -527,7 +527,7 @@ func TestRankFile(t *testing.T) {
 	for rank := range layout.Ranks {
 		assert.Equal(t, layout.Ranks[rank].CPUs, second.Ranks[rank].CPUs)
 	}
-	layout.Ranks[1].CPUs = cpuSetOf(0)
+	layout.Ranks[1].CPUs = NewCPUSet(0)
 	_, err = layout.RankFile(hosts, two)
 	assert.EqualError(t, err, "rank 1: its CPUs 0 are no whole cores, which a rank file cannot say")
 }

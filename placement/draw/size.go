@@ -14,15 +14,17 @@ func bytes(n int64) string {
 	if n <= 0 {
 		return ""
 	}
-	value, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
+	value, unit := scaled(float64(n), 1024, "B", "KiB", "MiB", "GiB", "TiB")
 	text := strconv.FormatFloat(value, 'f', 1, 64)
 	return strings.TrimSuffix(text, ".0") + " " + unit
+}
+
+// scaled divides a value until the largest unit that suits it.
+func scaled(value, by float64, units ...string) (float64, string) {
+	for ; value >= by && len(units) > 1; units = units[1:] {
+		value /= by
+	}
+	return value, units[0]
 }
 
 // counted writes a number with its noun: "1 core", "4 cores".
@@ -89,12 +91,4 @@ func item(numbers []int) string {
 func listOf(set placement.CPUSet) string { return list(numbersOf(set)) }
 
 // numbersOf are the numbers of a set.
-func numbersOf(set placement.CPUSet) []int {
-	var numbers []int
-	for n := 0; len(numbers) < set.Len(); n++ {
-		if set.Has(n) {
-			numbers = append(numbers, n)
-		}
-	}
-	return numbers
-}
+func numbersOf(set placement.CPUSet) []int { return slices.Collect(set.All()) }

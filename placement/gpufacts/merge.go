@@ -102,7 +102,7 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 	var home *placement.NUMANode
 	nodes := g.machine.Topology.Nodes
 	for i := range nodes {
-		if meet(nodes[i].CPUs, near) {
+		if near.Intersects(nodes[i].CPUs) {
 			if home != nil {
 				return // near to several nodes: that says nothing
 			}
@@ -122,17 +122,6 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 			gpu.Bus.Node, home.ID)
 	}
 	gpu.Bus.Node, gpu.Bus.Near = home.ID, home.CPUs
-}
-
-// meet reports whether two sets have a CPU in common.
-func meet(a, b placement.CPUSet) bool {
-	one, other := a.Mask(), b.Mask()
-	for i := range min(len(one), len(other)) {
-		if one[i]&other[i] != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // connect fills in what concerns two GPUs: NVLinks, directly or through NVSwitch,

@@ -16,7 +16,7 @@ import (
 // XML describes a machine without its devices.
 func XML(t placement.Topology, d placement.Details) string {
 	m := newTree(t, d)
-	m.root.cover(nil)
+	m.root.cover(placement.CPUSet{})
 	w := &writer{}
 	w.line(0, `<?xml version="1.0" encoding="UTF-8"?>`)
 	w.line(0, `<!DOCTYPE topology SYSTEM "hwloc2.dtd">`)
@@ -48,13 +48,13 @@ func (w *writer) object(depth int, o *object) {
 	if o.index >= 0 {
 		fmt.Fprintf(&head, ` os_index="%d"`, o.index)
 	}
-	fmt.Fprintf(&head, ` cpuset="%s" complete_cpuset="%s"`, o.cpus, or(o.cpus, o.offline))
+	fmt.Fprintf(&head, ` cpuset="%s" complete_cpuset="%s"`, bitmap(o.cpus), bitmap(o.cpus.Union(o.offline)))
 	if o.kind == machine {
-		fmt.Fprintf(&head, ` allowed_cpuset="%s"`, o.allowed)
+		fmt.Fprintf(&head, ` allowed_cpuset="%s"`, bitmap(o.allowed))
 	}
-	fmt.Fprintf(&head, ` nodeset="%s" complete_nodeset="%[1]s"`, o.nodes)
+	fmt.Fprintf(&head, ` nodeset="%s" complete_nodeset="%[1]s"`, bitmap(o.nodes))
 	if o.kind == machine {
-		fmt.Fprintf(&head, ` allowed_nodeset="%s"`, o.allowedNodes)
+		fmt.Fprintf(&head, ` allowed_nodeset="%s"`, bitmap(o.allowedNodes))
 	}
 	fmt.Fprintf(&head, ` gp_index="%d"%s`, w.last, o.attributes)
 	below := slices.Concat(o.memory, o.children)
@@ -93,19 +93,19 @@ func (w *writer) distances(nodes []placement.NUMANode) {
 
 // kinds writes which CPUs are stronger than others.
 func (w *writer) kinds(cpus []placement.CPU) {
-	var kinds []bitmap
+	var kinds [][]int
 	for _, cpu := range cpus {
 		for len(kinds) <= cpu.Kind {
 			kinds = append(kinds, nil)
 		}
-		kinds[cpu.Kind].add(cpu.ID)
+		kinds[cpu.Kind] = append(kinds[cpu.Kind], cpu.ID)
 	}
 	if len(kinds) < 2 {
 		return
 	}
 	for i := len(kinds) - 1; i >= 0; i-- {
-		if !kinds[i].empty() {
-			w.line(1, `<cpukind cpuset="%s" forced_efficiency="%d"/>`, kinds[i], len(kinds)-1-i)
+		if len(kinds[i]) > 0 {
+			w.line(1, `<cpukind cpuset="%s" forced_efficiency="%d"/>`, bitmap(placement.NewCPUSet(kinds[i]...)), len(kinds)-1-i)
 		}
 	}
 }

@@ -145,11 +145,11 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		}
 	}
 	topology := &placement.Topology{}
-	var online, off bitmap
-	nodes := make([]bitmap, size[0]*size[1]*size[2])
+	var online, off []int
+	nodes := make([][]int, size[0]*size[1]*size[2])
 	for i, id := range rng.Perm(total) {
 		if i > 0 && rng.IntN(6) == 0 {
-			off.add(id)
+			off = append(off, id)
 			continue
 		}
 		c := i / size[6]
@@ -157,8 +157,8 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		l3 := l2 / size[4]
 		n := l3 / size[3]
 		d := n / size[2]
-		online.add(id)
-		nodes[n].add(id)
+		online = append(online, id)
+		nodes[n] = append(nodes[n], id)
 		topology.CPUs = append(topology.CPUs, placement.CPU{
 			ID: id, Package: d / size[1], Die: d, Node: n, L3: l3, L2: l2,
 			Core: c,
@@ -169,12 +169,12 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		distances := slices.Repeat([]int{20}, len(nodes))
 		distances[i] = 10
 		topology.Nodes = append(topology.Nodes, placement.NUMANode{
-			ID: i, CPUs: placement.CPUSetOf(cpus), Memory: 1 << 30,
+			ID: i, CPUs: placement.NewCPUSet(cpus...), Memory: 1 << 30,
 			Distances: distances,
 		})
 	}
-	topology.Offline = placement.CPUSetOf(off)
-	return placement.Machine{CPUs: placement.CPUSetOf(online), Topology: topology}
+	topology.Offline = placement.NewCPUSet(off...)
+	return placement.Machine{CPUs: placement.NewCPUSet(online...), Topology: topology}
 }
 
 var update = flag.Bool("update", false, "write the expected files")
@@ -201,15 +201,8 @@ func TestXML(t *testing.T) {
 func TestBitmap(t *testing.T) {
 	set, err := placement.ParseCPUSet("0,31,64")
 	require.NoError(t, err)
-	b := bitmapOf(set)
-	assert.Equal(t, "0x00000001,0x00000000,0x80000001", b.String())
-	assert.Equal(t, "0x0", bitmap(nil).String())
-	assert.Equal(t, 3, b.size())
-	assert.Equal(t, 0, b.first())
-	assert.Equal(t, -1, bitmap{0}.first())
-	assert.True(t, b.includes(bitmap{1}))
-	assert.False(t, bitmap{1}.includes(b))
-	assert.True(t, bitmap{1, 0}.equals(bitmap{1}))
+	assert.Equal(t, "0x00000001,0x00000000,0x80000001", bitmap(set))
+	assert.Equal(t, "0x0", bitmap(placement.CPUSet{}))
 }
 
 // Objects that overlap without one lying in the other cannot be in a tree: the smaller one is left out.
@@ -221,11 +214,7 @@ func TestWhatOverlapsIsLeftOut(t *testing.T) {
 	cpus := topology.CPUs
 	require.GreaterOrEqual(t, len(cpus), 4)
 	odd := func(ids ...int) placement.Cache {
-		var b bitmap
-		for _, id := range ids {
-			b.add(id)
-		}
-		return placement.Cache{Level: 3, ID: -1, CPUs: placement.CPUSetOf(b)}
+		return placement.Cache{Level: 3, ID: -1, CPUs: placement.NewCPUSet(ids...)}
 	}
 	details.Caches = []placement.Cache{odd(cpus[0].ID, cpus[1].ID, cpus[2].ID), odd(cpus[2].ID, cpus[3].ID)}
 	text := XML(topology, details)

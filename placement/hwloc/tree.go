@@ -31,16 +31,16 @@ var order = []kind{machine, pack, group, die, l3, l2, l1, core, pu}
 type object struct {
 	kind  kind
 	index int // the kernel's number, -1: none
-	cpus  bitmap
+	cpus  placement.CPUSet
 	// offline are CPUs that are switched off; the machine alone knows of them.
-	offline bitmap
+	offline placement.CPUSet
 	// nodes are the NUMA nodes that belong to an object, to one below or to one above it.
-	nodes      bitmap
+	nodes      placement.CPUSet
 	attributes string
 	children   []*object
 	memory     []*object // NUMA nodes
 	// What the machine's cpuset has.
-	allowed, allowedNodes bitmap
+	allowed, allowedNodes placement.CPUSet
 }
 
 // tree is a machine's.
@@ -48,15 +48,15 @@ type tree struct{ root *object }
 
 func newTree(t placement.Topology, d placement.Details) *tree {
 	root := &object{
-		kind: machine, index: 0, offline: bitmapOf(t.Offline), allowed: bitmapOf(d.Allowed),
-		allowedNodes: bitmapOf(t.Memories),
+		kind: machine, index: 0, offline: t.Offline, allowed: d.Allowed,
+		allowedNodes: t.Memories,
 	}
 	for _, cpu := range t.CPUs {
-		root.cpus.add(cpu.ID)
+		root.cpus = root.cpus.With(cpu.ID)
 	}
-	if root.allowedNodes.empty() {
+	if root.allowedNodes.Len() == 0 {
 		for _, n := range t.Nodes {
-			root.allowedNodes.add(n.ID)
+			root.allowedNodes = root.allowedNodes.With(n.ID)
 		}
 	}
 	m := &tree{root}
@@ -75,7 +75,7 @@ func parts(t placement.Topology, d placement.Details) []*object {
 	all := slices.Concat(packages,
 		slices.DeleteFunc(objects(die, t.CPUs, func(c placement.CPU) int { return c.Die }, d.Dies), func(o *object) bool {
 			// hwloc has no die that is a package, and none of one CPU: kernels say so where there are no dies.
-			return o.cpus.size() == 1 || slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.equals(o.cpus) })
+			return o.cpus.Len() == 1 || slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.Equal(o.cpus) })
 		}),
 		objects(core, t.CPUs, func(c placement.CPU) int { return c.Core }, d.Cores))
 	for _, c := range d.Caches {
@@ -83,12 +83,12 @@ func parts(t placement.Topology, d placement.Details) []*object {
 	}
 	for _, cpu := range t.CPUs {
 		o := &object{kind: pu, index: cpu.ID}
-		o.cpus.add(cpu.ID)
+		o.cpus = o.cpus.With(cpu.ID)
 		all = append(all, o)
 	}
 	slices.SortStableFunc(all, func(a, b *object) int {
-		return cmp.Or(b.cpus.size()-a.cpus.size(), slices.Index(order, a.kind)-slices.Index(order, b.kind),
-			a.cpus.first()-b.cpus.first())
+		return cmp.Or(b.cpus.Len()-a.cpus.Len(), slices.Index(order, a.kind)-slices.Index(order, b.kind),
+			a.cpus.Min()-b.cpus.Min())
 	})
 	return all
 }
@@ -109,7 +109,7 @@ func objects(k kind, cpus []placement.CPU, number func(placement.CPU) int, numbe
 			}
 			byNumber[n], all = o, append(all, o)
 		}
-		o.cpus.add(cpu.ID)
+		o.cpus = o.cpus.With(cpu.ID)
 	}
 	return all
 }
@@ -120,7 +120,7 @@ func cache(c placement.Cache) *object {
 		use = 0
 	}
 	return &object{
-		kind: []kind{l1, l2, l3}[c.Level-1], index: c.ID, cpus: bitmapOf(c.CPUs),
+		kind: []kind{l1, l2, l3}[c.Level-1], index: c.ID, cpus: c.CPUs,
 		attributes: fmt.Sprintf(` cache_size="%d" depth="%d" cache_linesize="%d" cache_associativity="%d" cache_type="%d"`,
 			c.Size, c.Level, c.Line, c.Ways, use),
 	}
@@ -134,44 +134,44 @@ func (o *object) insert(added *object) bool {
 		switch {
 		case added.before(child):
 			within = append(within, child)
-		case child.cpus.includes(added.cpus):
+		case added.cpus.SubsetOf(child.cpus):
 			return child.insert(added)
-		case child.cpus.overlaps(added.cpus):
+		case child.cpus.Intersects(added.cpus):
 			return false
 		}
 	}
 	o.children = slices.DeleteFunc(o.children, func(c *object) bool { return slices.Contains(within, c) })
 	added.children = within
 	o.children = append(o.children, added)
-	slices.SortFunc(o.children, func(a, b *object) int { return a.cpus.first() - b.cpus.first() })
+	slices.SortFunc(o.children, func(a, b *object) int { return a.cpus.Min() - b.cpus.Min() })
 	return true
 }
 
 // before reports whether another one is to lie in o.
 func (o *object) before(other *object) bool {
-	if o.cpus.equals(other.cpus) {
+	if o.cpus.Equal(other.cpus) {
 		return slices.Index(order, o.kind) < slices.Index(order, other.kind)
 	}
-	return o.cpus.includes(other.cpus)
+	return other.cpus.SubsetOf(o.cpus)
 }
 
 // nodeCPUs are the CPUs near to each NUMA node: its own, or where it has none those of the nodes that are nearer to it
 // than others.
-func nodeCPUs(nodes []placement.NUMANode) []bitmap {
-	all := make([]bitmap, len(nodes))
+func nodeCPUs(nodes []placement.NUMANode) []placement.CPUSet {
+	all := make([]placement.CPUSet, len(nodes))
 	for i, n := range nodes {
-		all[i] = bitmapOf(n.CPUs)
+		all[i] = n.CPUs
 	}
 	for i, n := range nodes {
-		if !all[i].empty() || len(n.Distances) != len(nodes) {
+		if all[i].Len() > 0 || len(n.Distances) != len(nodes) {
 			continue
 		}
-		nearest, cpus, count := -1, bitmap(nil), 0
+		nearest, cpus, count := -1, placement.CPUSet{}, 0
 		for j, d := range n.Distances {
 			switch {
 			case j == i || nearest >= 0 && d > nearest:
 			case d == nearest:
-				cpus, count = or(cpus, all[j]), count+1
+				cpus, count = cpus.Union(all[j]), count+1
 			default:
 				nearest, cpus, count = d, all[j], 1
 			}
@@ -185,25 +185,25 @@ func nodeCPUs(nodes []placement.NUMANode) []bitmap {
 
 // addNode hangs a NUMA node to the object that has its CPUs: a group is made where there is none. One that is near
 // to no CPUs has a group without CPUs for itself, below the machine.
-func (m *tree) addNode(n placement.NUMANode, cpus bitmap) {
+func (m *tree) addNode(n placement.NUMANode, cpus placement.CPUSet) {
 	o := &object{kind: node, index: n.ID, cpus: cpus, attributes: fmt.Sprintf(` local_memory="%d"`, n.Memory)}
-	o.nodes.add(n.ID)
+	o.nodes = o.nodes.With(n.ID)
 	made := &object{kind: group, index: -1, cpus: cpus, attributes: ` kind="1001" subkind="0"`} // for memory
 	parent := m.root.holder(cpus)
-	if cpus.empty() {
+	if cpus.Len() == 0 {
 		m.root.children = append(m.root.children, made)
 		parent = made
-	} else if !parent.cpus.equals(cpus) && m.root.insert(made) {
+	} else if !parent.cpus.Equal(cpus) && m.root.insert(made) {
 		parent = made
 	}
 	parent.memory = append(parent.memory, o)
 }
 
 // holder is the highest object but the machine that has just these CPUs, else the lowest that has more.
-func (o *object) holder(cpus bitmap) *object {
+func (o *object) holder(cpus placement.CPUSet) *object {
 	for _, child := range o.children {
-		if child.kind != pu && child.cpus.includes(cpus) {
-			if child.cpus.equals(cpus) {
+		if child.kind != pu && cpus.SubsetOf(child.cpus) {
+			if child.cpus.Equal(cpus) {
 				return child
 			}
 			return child.holder(cpus)
@@ -213,13 +213,13 @@ func (o *object) holder(cpus bitmap) *object {
 }
 
 // cover fills in the NUMA nodes of all objects, given those of the objects above.
-func (o *object) cover(above bitmap) (below bitmap) {
+func (o *object) cover(above placement.CPUSet) (below placement.CPUSet) {
 	for _, n := range o.memory {
-		above, below = or(above, n.nodes), or(below, n.nodes)
+		above, below = above.Union(n.nodes), below.Union(n.nodes)
 	}
 	for _, child := range o.children {
-		below = or(below, child.cover(above))
+		below = below.Union(child.cover(above))
 	}
-	o.nodes = or(above, below)
+	o.nodes = above.Union(below)
 	return below
 }

@@ -86,7 +86,7 @@ func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
 		if !ok {
 			continue
 		}
-		for _, member := range members(set) {
+		for member := range set.All() {
 			if member < len(c.at) && c.at[member] >= 0 && l[c.at[member]] < 0 {
 				l[c.at[member]] = cpu
 			}
@@ -195,11 +195,11 @@ func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
 			return placement.CPUSet{}, false
 		}
 	}
-	cores := c.members(l.cores)
+	cores, online := c.members(l.cores), placement.NewCPUSet(c.ids...)
 	core := func(cpu int) placement.CPUSet { return cores[l.cores[c.at[cpu]]] }
 	own := c.ownL2(l, kinds, func(cpu int) bool {
 		set, ok := share(2)(cpu)
-		return ok && c.machine.Topology.Offline.Len() == 0 && c.online(set).String() == core(cpu).String()
+		return ok && c.machine.Topology.Offline.Len() == 0 && set.Intersection(online).Equal(core(cpu))
 	})
 	l2 = c.group(func(cpu int) (placement.CPUSet, bool) {
 		if i := c.at[cpu]; own[[2]int{l.packages[i], kinds[i]}] {
@@ -233,29 +233,15 @@ func (c *cpuReader) ownL2(l levels, kinds []int, check func(cpu int) bool) map[[
 
 // members returns the CPUs of each object by its lowest one.
 func (c *cpuReader) members(l level) map[int]placement.CPUSet {
-	masks := map[int]*mask{}
+	cpus := map[int][]int{}
 	for i, first := range l {
-		if masks[first] == nil {
-			masks[first] = &mask{}
-		}
-		masks[first].add(c.ids[i])
+		cpus[first] = append(cpus[first], c.ids[i])
 	}
 	sets := map[int]placement.CPUSet{}
-	for first, m := range masks {
-		sets[first] = m.set()
+	for first, own := range cpus {
+		sets[first] = placement.NewCPUSet(own...)
 	}
 	return sets
-}
-
-// online leaves out CPUs that are switched off.
-func (c *cpuReader) online(set placement.CPUSet) placement.CPUSet {
-	var left mask
-	for _, cpu := range members(set) {
-		if cpu < len(c.at) && c.at[cpu] >= 0 {
-			left.add(cpu)
-		}
-	}
-	return left.set()
 }
 
 // cacheFolders returns a CPU's cache folders by level ("index3" for 3), without
@@ -279,10 +265,8 @@ func (c *cpuReader) cacheFolders(cpu int) (folders [4]string) {
 func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) level {
 	l := make(level, len(c.ids))
 	for _, node := range nodes { // readNodes sees to it that each CPU is in one
-		own := members(node.CPUs)
-		for _, cpu := range own {
-			i := c.at[cpu]
-			l[i], cpus[i].Node = own[0], node.ID
+		for cpu := range node.CPUs.All() {
+			l[c.at[cpu]], cpus[c.at[cpu]].Node = node.CPUs.Min(), node.ID
 		}
 	}
 	return l

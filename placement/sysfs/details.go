@@ -75,14 +75,15 @@ func (r *reader) kernelNumbers(file string, object func(placement.CPU) int) map[
 // cpuset returns the online CPUs that the cpuset of this process has: all without one. A
 // group that has no files of its own has those of the group above it.
 func (r *reader) cpuset() placement.CPUSet {
-	var online mask
+	var ids []int
 	for _, cpu := range r.machine.Topology.CPUs {
-		online.add(cpu.ID)
+		ids = append(ids, cpu.ID)
 	}
+	online := placement.NewCPUSet(ids...)
 	table, _ := r.text("proc/self/cgroup")
 	m, ok := member(table, "cpuset")
 	if !ok {
-		return online.set()
+		return online
 	}
 	names := []string{"cpuset.effective_cpus", "cpuset.cpus"}
 	if m.v2 {
@@ -97,15 +98,9 @@ func (r *reader) cpuset() placement.CPUSet {
 		}
 	})
 	if found.Len() == 0 {
-		return online.set()
+		return online
 	}
-	var allowed mask
-	for _, cpu := range members(online.set()) {
-		if found.Has(cpu) || r.machine.CPUs.Has(cpu) { // what runs on a CPU may
-			allowed.add(cpu)
-		}
-	}
-	return allowed.set()
+	return online.Intersection(found.Union(r.machine.CPUs)) // what runs on a CPU may
 }
 
 // cacheReader finds the caches.

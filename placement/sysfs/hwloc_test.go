@@ -50,19 +50,19 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 	}
 	numbers := rng.Perm(total)
 	topology := &placement.Topology{}
-	nodes := make([]mask, size[0]*size[1])
-	var online, off mask
+	nodes := make([][]int, size[0]*size[1])
+	var online, off []int
 	for i, id := range numbers {
 		if i > 0 && rng.IntN(6) == 0 {
-			off.add(id)
+			off = append(off, id)
 			continue
 		}
 		core := i / size[5]
 		l2 := core / size[4]
 		l3 := l2 / size[3]
 		node := l3 / size[2]
-		nodes[node].add(id)
-		online.add(id)
+		nodes[node] = append(nodes[node], id)
+		online = append(online, id)
 		topology.CPUs = append(topology.CPUs, placement.CPU{
 			ID: id, Package: node / size[1], Die: node / size[1],
 			Node: node, L3: l3, L2: l2, Core: core,
@@ -78,12 +78,12 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 		}
 		distances[i] = 10
 		topology.Nodes = append(topology.Nodes, placement.NUMANode{
-			ID: i, CPUs: nodes[i].set(), Memory: 1 << 30,
+			ID: i, CPUs: placement.NewCPUSet(nodes[i]...), Memory: 1 << 30,
 			Distances: distances,
 		})
 	}
-	topology.Offline = off.set()
-	return placement.Machine{CPUs: online.set(), Topology: topology}
+	topology.Offline = placement.NewCPUSet(off...)
+	return placement.Machine{CPUs: placement.NewCPUSet(online...), Topology: topology}
 }
 
 // compareWithHwloc shows both the same files.

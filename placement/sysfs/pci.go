@@ -84,7 +84,7 @@ func (r *reader) place(bus *placement.Bus) {
 	}
 	near, _ := r.cpus(pciDir + "/" + bus.Address + "/local_cpulist")
 	for _, node := range nodes {
-		if near.Len() > 0 && without(near, node.CPUs).Len() == 0 {
+		if near.Len() > 0 && near.SubsetOf(node.CPUs) {
 			bus.Node, bus.Near = node.ID, near
 			return
 		}

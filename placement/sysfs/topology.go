@@ -14,11 +14,11 @@ func (r *reader) readTopology() {
 	r.machine.Topology = t
 	online := r.onlineCPUs()
 	if present, ok := r.cpus(cpuDir + "/present"); ok {
-		t.Offline = without(present, online)
+		t.Offline = present.Without(online)
 	}
 	t.Isolated, _ = r.cpus(cpuDir + "/isolated")
 	t.Nodes = r.readNodes(online)
-	t.CPUs = r.readCPUs(members(online), t.Nodes)
+	t.CPUs = r.readCPUs(slices.Collect(online.All()), t.Nodes)
 	t.Memories = r.memories(t.Nodes)
 	for i := range r.machine.GPUs {
 		r.describeGPU(&r.machine.GPUs[i])
@@ -38,13 +38,9 @@ func (r *reader) onlineCPUs() placement.CPUSet {
 		r.note("the online CPUs are not known: /%s/online cannot be read; the allowed ones are taken for all", cpuDir)
 		return r.machine.CPUs
 	}
-	if hidden := without(r.machine.CPUs, online); hidden.Len() > 0 {
+	if hidden := r.machine.CPUs.Without(online); hidden.Len() > 0 {
 		r.note("CPUs %s are allowed, but /%s/online, which says %s, lacks them", hidden, cpuDir, online)
-		var all mask
-		for _, cpu := range append(members(online), members(hidden)...) {
-			all.add(cpu)
-		}
-		return all.set()
+		return online.Union(hidden)
 	}
 	return online
 }
@@ -55,21 +51,13 @@ const nodeDir = "sys/devices/system/node"
 // in one.
 func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
 	var nodes []placement.NUMANode
-	var homeless mask
-	for _, cpu := range members(online) {
-		homeless.add(cpu)
-	}
+	left := online // CPUs that are in no node yet
 	for _, id := range r.nodeIDs() {
 		dir := nodeDir + "/node" + strconv.Itoa(id)
 		node := placement.NUMANode{ID: id, Distances: r.numbers(dir + "/distance")}
 		list, _ := r.cpus(dir + "/cpulist")
-		var own mask
-		for _, cpu := range members(list) {
-			if homeless.take(cpu) {
-				own.add(cpu)
-			}
-		}
-		node.CPUs = own.set()
+		node.CPUs = list.Intersection(left)
+		left = left.Without(list)
 		first, _ := r.text(dir + "/meminfo")
 		node.Memory = kibibytes(field(first, "Node "+strconv.Itoa(id)+" MemTotal:"))
 		nodes = append(nodes, node)
@@ -80,12 +68,9 @@ func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
 		return []placement.NUMANode{{CPUs: online, Memory: kibibytes(field(info, "MemTotal:")), Distances: []int{10}}}
 	}
 	r.checkDistances(nodes)
-	if left := homeless.set(); left.Len() > 0 {
+	if left.Len() > 0 {
 		r.note("CPUs %s are in no NUMA node: they count as node %d's", left, nodes[0].ID)
-		for _, cpu := range members(nodes[0].CPUs) {
-			homeless.add(cpu)
-		}
-		nodes[0].CPUs = homeless.set()
+		nodes[0].CPUs = nodes[0].CPUs.Union(left)
 	}
 	return nodes
 }
@@ -93,7 +78,7 @@ func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
 // nodeIDs returns the numbers of the online nodes.
 func (r *reader) nodeIDs() []int {
 	if set, ok := r.cpus(nodeDir + "/online"); ok && set.Len() > 0 {
-		return members(set)
+		return slices.Collect(set.All())
 	}
 	var ids []int
 	for _, name := range r.names(nodeDir) {
@@ -125,18 +110,16 @@ func (r *reader) memories(nodes []placement.NUMANode) placement.CPUSet {
 	if err != nil {
 		r.note("allowed memories are not known: /proc/self/status: %v", err)
 	}
-	var allowed mask
-	n := 0
+	var allowed []int
 	for _, node := range nodes {
 		if set.Has(node.ID) {
-			allowed.add(node.ID)
-			n++
+			allowed = append(allowed, node.ID)
 		}
 	}
-	if n == len(nodes) {
+	if len(allowed) == len(nodes) {
 		return placement.CPUSet{}
 	}
-	return allowed.set()
+	return placement.NewCPUSet(allowed...)
 }
 
 // isVirtual recognises a virtual machine's PCI tree by GPUs or paravirtual
@@ -227,48 +210,4 @@ func kibibytes(text string) int64 {
 		return 0
 	}
 	return n << 10
-}
-
-// mask builds a set.
-type mask struct{ words []uint64 }
-
-func (m *mask) add(cpu int) {
-	for len(m.words) <= cpu/64 {
-		m.words = append(m.words, 0)
-	}
-	m.words[cpu/64] |= 1 << (cpu % 64)
-}
-
-// take removes a CPU and reports whether it was there.
-func (m *mask) take(cpu int) bool {
-	if cpu/64 >= len(m.words) || m.words[cpu/64]&(1<<(cpu%64)) == 0 {
-		return false
-	}
-	m.words[cpu/64] &^= 1 << (cpu % 64)
-	return true
-}
-
-func (m *mask) set() placement.CPUSet { return placement.CPUSetOf(m.words) }
-
-// members lists the CPUs of a set by number.
-func members(set placement.CPUSet) []int {
-	n := set.Len()
-	all := make([]int, 0, n)
-	for cpu := 0; len(all) < n; cpu++ {
-		if set.Has(cpu) {
-			all = append(all, cpu)
-		}
-	}
-	return all
-}
-
-// without returns the CPUs of a that are not in b.
-func without(a, b placement.CPUSet) placement.CPUSet {
-	var left mask
-	for _, cpu := range members(a) {
-		if !b.Has(cpu) {
-			left.add(cpu)
-		}
-	}
-	return left.set()
 }

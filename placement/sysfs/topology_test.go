@@ -291,7 +291,7 @@ func TestThisMachinesTopology(t *testing.T) {
 	m := Read(everything)
 	checkTopology(t, m)
 	require.NotEmpty(t, m.Topology.CPUs)
-	for _, cpu := range members(m.CPUs) {
+	for cpu := range m.CPUs.All() {
 		assert.NotNil(t, m.Topology.CPU(cpu), "allowed CPU %d", cpu)
 	}
 	same := ReadFS(os.DirFS("/"), m.CPUs, everything)

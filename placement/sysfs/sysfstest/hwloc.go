@@ -25,7 +25,7 @@ func (t Tree) ForHwloc(m placement.Machine) {
 		}
 		t.Put("sys/fs/cgroup/cpuset.mems.effective", memories)
 	}
-	for _, cpu := range members(topology.Offline) {
+	for cpu := range topology.Offline.All() {
 		t.Put(cpuDir+"/cpu"+strconv.Itoa(cpu)+"/online", 0)
 	}
 	masks := map[string]string{
@@ -45,7 +45,7 @@ func (t Tree) ForHwloc(m placement.Machine) {
 			t.Put(dir+"/coherency_line_size", 64)
 			t.Put(dir+"/number_of_sets", level+"024") // 16 ways
 			if level != "1" {                         // older kernels tell of none
-				t.Put(dir+"/id", members(set)[0])
+				t.Put(dir+"/id", set.Min())
 			}
 		}
 	}

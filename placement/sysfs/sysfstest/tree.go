@@ -36,28 +36,6 @@ const (
 // Tree is the files of a machine, by their names without the first slash.
 type Tree struct{ fstest.MapFS }
 
-// mask is a set of numbers that grows.
-type mask struct{ words []uint64 }
-
-func (m *mask) add(n int) {
-	for len(m.words) <= n/64 {
-		m.words = append(m.words, 0)
-	}
-	m.words[n/64] |= 1 << (n % 64)
-}
-
-func (m *mask) set() placement.CPUSet { return placement.CPUSetOf(m.words) }
-
-// members lists the CPUs of a set.
-func members(set placement.CPUSet) (all []int) {
-	for cpu := 0; len(all) < set.Len(); cpu++ {
-		if set.Has(cpu) {
-			all = append(all, cpu)
-		}
-	}
-	return all
-}
-
 // TreeOf returns the files of a machine that package sysfs reads.
 func TreeOf(m placement.Machine) fstest.MapFS {
 	t := Tree{fstest.MapFS{}}
@@ -86,13 +64,11 @@ func (t Tree) Link(name, target string) {
 }
 
 func (t Tree) limits(m placement.Machine) {
-	memories := m.Topology.Memories.String()
-	if memories == "" {
-		var all mask
+	memories := m.Topology.Memories
+	if memories.Len() == 0 {
 		for _, node := range m.Topology.Nodes {
-			all.add(node.ID)
+			memories = memories.With(node.ID)
 		}
-		memories = all.set().String()
 	}
 	t.Put("proc/self/status", fmt.Sprintf("Name:\tgorun\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s", m.CPUs,
 		memories))
@@ -107,44 +83,36 @@ func (t Tree) limits(m placement.Machine) {
 }
 
 func (t Tree) cpus(topology *placement.Topology) {
-	groups := map[string]*mask{} // by the object's kind and number
-	var online, present mask
-	object := func(kind string, number int) *mask {
-		key := fmt.Sprint(kind, number)
-		if groups[key] == nil {
-			groups[key] = &mask{}
-		}
-		return groups[key]
+	groups := map[string][]int{} // CPUs by the object's kind and number
+	object := func(kind string, number int) placement.CPUSet {
+		return placement.NewCPUSet(groups[fmt.Sprint(kind, number)]...)
 	}
+	var online placement.CPUSet
 	for _, c := range topology.CPUs {
-		online.add(c.ID)
-		present.add(c.ID)
-		object("package", c.Package).add(c.ID)
-		object("die", c.Die).add(c.ID)
-		object("l3", c.L3).add(c.ID)
-		object("l2", c.L2).add(c.ID)
-		object("core", c.Core).add(c.ID)
-		object("kind", c.Kind).add(c.ID)
+		online = online.With(c.ID)
+		for kind, number := range map[string]int{
+			"package": c.Package, "die": c.Die, "l3": c.L3, "l2": c.L2, "core": c.Core, "kind": c.Kind,
+		} {
+			key := fmt.Sprint(kind, number)
+			groups[key] = append(groups[key], c.ID)
+		}
 	}
-	for _, cpu := range members(topology.Offline) {
-		present.add(cpu)
-	}
-	t.Put(cpuDir+"/online", online.set())
-	t.Put(cpuDir+"/present", present.set())
+	t.Put(cpuDir+"/online", online)
+	t.Put(cpuDir+"/present", online.Union(topology.Offline))
 	t.Put(cpuDir+"/isolated", topology.Isolated)
 	if groups["kind1"] != nil {
-		t.Put("sys/devices/cpu_core/cpus", groups["kind0"].set())
-		t.Put("sys/devices/cpu_atom/cpus", groups["kind1"].set())
+		t.Put("sys/devices/cpu_core/cpus", object("kind", 0))
+		t.Put("sys/devices/cpu_atom/cpus", object("kind", 1))
 	}
 	for _, c := range topology.CPUs {
 		dir := cpuDir + "/cpu" + strconv.Itoa(c.ID)
-		t.Put(dir+"/topology/package_cpus_list", object("package", c.Package).set())
-		t.Put(dir+"/topology/die_cpus_list", object("die", c.Die).set())
-		t.Put(dir+"/topology/core_cpus_list", object("core", c.Core).set())
+		t.Put(dir+"/topology/package_cpus_list", object("package", c.Package))
+		t.Put(dir+"/topology/die_cpus_list", object("die", c.Die))
+		t.Put(dir+"/topology/core_cpus_list", object("core", c.Core))
 		for i, cache := range []struct {
 			level int
 			kind  string
-			with  *mask
+			with  placement.CPUSet
 		}{
 			{1, "Data", object("core", c.Core)},
 			{1, "Instruction", object("core", c.Core)},
@@ -157,21 +125,21 @@ func (t Tree) cpus(topology *placement.Topology) {
 			index := fmt.Sprintf("%s/cache/index%d", dir, i)
 			t.Put(index+"/level", cache.level)
 			t.Put(index+"/type", cache.kind)
-			t.Put(index+"/shared_cpu_list", cache.with.set())
+			t.Put(index+"/shared_cpu_list", cache.with)
 		}
 	}
 }
 
 func (t Tree) nodes(topology *placement.Topology) {
-	var online mask
+	var online placement.CPUSet
 	for _, node := range topology.Nodes {
-		online.add(node.ID)
+		online = online.With(node.ID)
 		dir := nodeDir + "/node" + strconv.Itoa(node.ID)
 		t.Put(dir+"/cpulist", node.CPUs)
 		t.Put(dir+"/distance", strings.Trim(fmt.Sprint(node.Distances), "[]"))
 		t.Put(dir+"/meminfo", fmt.Sprintf("Node %d MemTotal: %14d kB\nNode %[1]d MemFree: 1 kB", node.ID, node.Memory>>10))
 	}
-	t.Put(nodeDir+"/online", online.set())
+	t.Put(nodeDir+"/online", online)
 }
 
 // Device puts a device and the bridges above it onto the PCI bus, and returns its
