@@ -55,16 +55,7 @@ func position(c placement.CPU) []int {
 }
 
 // byPackage groups the parts of each package.
-func byPackage(all []part) [][]part {
-	var packages [][]part
-	for i, p := range all {
-		if i == 0 || p.pkg != all[i-1].pkg {
-			packages = append(packages, nil)
-		}
-		packages[len(packages)-1] = append(packages[len(packages)-1], p)
-	}
-	return packages
-}
+func byPackage(all []part) [][]part { return grouped(all, func(p part) int { return p.pkg }) }
 
 // cpusOf are all CPUs of some cores.
 func cpusOf(cores []core) []int {
@@ -99,14 +90,9 @@ func runs(cores []core) []run {
 }
 
 // byL3 divides cores by their L3 cache.
-func byL3(cores []core) []run {
-	var all []run
-	for _, c := range cores {
-		if n := len(all); n > 0 && all[n-1].first == c.l3 {
-			all[n-1].cores = append(all[n-1].cores, c)
-			continue
-		}
-		all = append(all, run{first: c.l3, last: c.l3, caches: 1, cores: []core{c}})
+func byL3(cores []core) (all []run) {
+	for _, own := range grouped(cores, func(c core) int { return c.l3 }) {
+		all = append(all, run{first: own[0].l3, last: own[0].l3, caches: 1, cores: own})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,10 +53,7 @@ func (d device) place() []string {
 }
 
 func aboutGPU(m placement.Machine, g *placement.GPU) string {
-	name := strings.TrimPrefix(g.Name, vendorName(g.Vendor)+" ") // the head says it
-	if name == "" {
-		name = vendorName(g.Vendor) + " GPU"
-	}
+	name := cmp.Or(strings.TrimPrefix(g.Name, vendorName(g.Vendor)+" "), vendorName(g.Vendor)+" GPU") // the head says it
 	parts := ""
 	if len(g.MIG) > 0 {
 		parts = counted(len(g.MIG), "MIG part")
@@ -95,6 +93,9 @@ func namesMemory(name string) bool {
 	return found && before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9'
 }
 
+// nameOf is what a GPU is called.
+func nameOf(g placement.GPU) string { return cmp.Or(g.Name, vendorName(g.Vendor)+" GPU") }
+
 func vendorName(v placement.Vendor) string {
 	switch v {
 	case placement.NVIDIA:
@@ -110,26 +111,24 @@ func vendorName(v placement.Vendor) string {
 // linksOf says to which GPUs a GPU has links of its own: "NV18 to GPU 1-3", "NV18
 // to all".
 func linksOf(m placement.Machine, g *placement.GPU) string {
-	peers := map[string][]int{}
-	var kinds []string
-	for _, l := range g.Links {
-		peer := slices.IndexFunc(m.GPUs, func(other placement.GPU) bool { return other.PCI == l.Peer })
-		if peer < 0 {
-			continue
-		}
-		kind := linkPath(l).String()
-		if peers[kind] == nil {
-			kinds = append(kinds, kind)
-		}
-		peers[kind] = append(peers[kind], m.GPUs[peer].Index)
+	index := map[string]int{} // by PCI address
+	for _, other := range m.GPUs {
+		index[other.PCI] = other.Index
 	}
-	for i, kind := range kinds {
-		kinds[i] = kind + " to GPU " + list(peers[kind])
-		if n := len(peers[kind]); n > 1 && n == len(m.GPUs)-1 {
-			kinds[i] = kind + " to all"
+	links := slices.DeleteFunc(slices.Clone(g.Links), func(l placement.Link) bool { _, ok := index[l.Peer]; return !ok })
+	var texts []string
+	for _, same := range grouped(links, func(l placement.Link) string { return linkPath(l).String() }) {
+		peers := make([]int, len(same))
+		for i, l := range same {
+			peers[i] = index[l.Peer]
 		}
+		to := "GPU " + list(peers)
+		if len(peers) > 1 && len(peers) == len(m.GPUs)-1 {
+			to = "all"
+		}
+		texts = append(texts, linkPath(same[0]).String()+" to "+to)
 	}
-	return strings.Join(kinds, ", ")
+	return strings.Join(texts, ", ")
 }
 
 // linkPath is the path that a link makes.

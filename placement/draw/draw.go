@@ -8,6 +8,7 @@
 package draw
 
 import (
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -72,62 +73,39 @@ func (s Style) render(text string) string {
 func clean(text string) string { return strings.ReplaceAll(printable.Text(text), "\t", " ") }
 
 // cleaned is a copy of a machine in which every text is fit for a line. Texts that
-// were equal stay so.
+// were equal stay so. Its topology is never nil.
 func cleaned(m placement.Machine) placement.Machine {
-	m.GPUs, m.Notes = cleanGPUs(m.GPUs), cleanAll(m.Notes)
 	if m.Topology == nil {
 		m.Topology = &placement.Topology{}
-		return m
 	}
-	t := *m.Topology
-	t.NICs = append([]placement.NIC(nil), t.NICs...)
-	for i := range t.NICs {
-		n := &t.NICs[i]
-		n.Name, n.Kind, n.Interface, n.State = clean(n.Name), placement.NICKind(clean(string(n.Kind))), clean(n.Interface),
-			clean(n.State)
-		n.Bus = cleanBus(n.Bus)
-	}
-	m.Topology = &t
+	cleanValue(reflect.ValueOf(&m).Elem())
 	return m
 }
 
-func cleanGPUs(gpus []placement.GPU) []placement.GPU {
-	gpus = append([]placement.GPU(nil), gpus...)
-	for i := range gpus {
-		g := &gpus[i]
-		g.PCI, g.Vendor, g.UUID, g.Name = clean(g.PCI), placement.Vendor(clean(string(g.Vendor))), clean(g.UUID),
-			clean(g.Name)
-		g.Bus, g.MIG = cleanBus(g.Bus), cleanAll(g.MIG)
-		g.Peers = append([]placement.Peer(nil), g.Peers...)
-		for j := range g.Peers {
-			g.Peers[j] = placement.Peer{
-				PCI:    clean(g.Peers[j].PCI),
-				Access: placement.P2PStatus(clean(string(g.Peers[j].Access))),
+// cleanValue cleans all texts in a value, and copies what it points to.
+func cleanValue(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(clean(v.String()))
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		target := reflect.New(v.Type().Elem())
+		target.Elem().Set(v.Elem())
+		cleanValue(target.Elem())
+		v.Set(target)
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		items := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(items, v)
+		for i := range items.Len() {
+			cleanValue(items.Index(i))
+		}
+		v.Set(items)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Field(i); field.CanSet() {
+				cleanValue(field)
 			}
 		}
-		g.Links = append([]placement.Link(nil), g.Links...)
-		for j := range g.Links {
-			g.Links[j].Peer, g.Links[j].Kind = clean(g.Links[j].Peer), clean(g.Links[j].Kind)
-		}
 	}
-	return gpus
-}
-
-func cleanBus(b *placement.Bus) *placement.Bus {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	c.Address, c.Root, c.Bridges = clean(c.Address), clean(c.Root), cleanAll(c.Bridges)
-	return &c
-}
-
-func cleanAll(texts []string) []string {
-	var all []string
-	for _, text := range texts {
-		all = append(all, clean(text))
-	}
-	return all
 }
 
 // columns is the width of a text whose characters take one column each.
@@ -185,13 +163,31 @@ func breakAt(runes []rune, width, indent int) int {
 	return width
 }
 
+// writeLine writes a text in lines of at most width columns.
+func writeLine(b *strings.Builder, text string, width, indent int) {
+	for _, piece := range wrap(text, width, indent) {
+		b.WriteString(strings.TrimRight(piece, " ") + "\n")
+	}
+}
+
+// grouped puts what has the same key into one group, in the order of first appearance.
+func grouped[K comparable, T any](items []T, key func(T) K) (groups [][]T) {
+	at := map[K]int{}
+	for _, item := range items {
+		k := key(item)
+		if _, known := at[k]; !known {
+			at[k], groups = len(groups), append(groups, nil)
+		}
+		groups[at[k]] = append(groups[at[k]], item)
+	}
+	return groups
+}
+
 // Remarks writes sentences, a line each.
 func Remarks(sentences []string, style Style) string {
 	var b strings.Builder
 	for _, s := range sentences {
-		for _, line := range wrap(clean(s), style.width(), 2) {
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-		}
+		writeLine(&b, clean(s), style.width(), 2)
 	}
 	return style.render(b.String())
 }

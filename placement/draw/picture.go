@@ -41,11 +41,7 @@ type picture struct {
 }
 
 // line writes a line, broken where it is too long.
-func (p *picture) line(text string) {
-	for _, piece := range wrap(text, p.width, 2) {
-		p.WriteString(strings.TrimRight(piece, " ") + "\n")
-	}
-}
+func (p *picture) line(text string) { writeLine(&p.Builder, text, p.width, 2) }
 
 // head says in a few lines what the machine has and what of it may be used.
 func (p *picture) head() {
@@ -95,21 +91,11 @@ func (p *picture) memory() string {
 
 // countedGPUs folds GPUs of one name: "8 × NVIDIA H100 80GB HBM3".
 func countedGPUs(gpus []placement.GPU) string {
-	var names []string
-	count := map[string]int{}
-	for _, g := range gpus {
-		name := g.Name
-		if name == "" {
-			name = vendorName(g.Vendor) + " GPU"
-		}
-		if count[name]++; count[name] == 1 {
-			names = append(names, name)
-		}
+	var texts []string
+	for _, same := range grouped(gpus, nameOf) {
+		texts = append(texts, fmt.Sprintf("%d × %s", len(same), nameOf(same[0])))
 	}
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%d × %s", count[name], name)
-	}
-	return strings.Join(names, " · ")
+	return strings.Join(texts, " · ")
 }
 
 func (p *picture) nics() string {
@@ -261,21 +247,21 @@ func (p *picture) distances(id int) string {
 	if n == nil || len(n.Distances) != len(p.topo.Nodes) {
 		return ""
 	}
-	to := map[int][]int{}
-	var values []int
-	for i, d := range n.Distances {
-		if p.topo.Nodes[i].ID == id {
-			continue
+	var others []int // places of the other nodes
+	for i, other := range p.topo.Nodes {
+		if other.ID != id {
+			others = append(others, i)
 		}
-		if to[d] == nil {
-			values = append(values, d)
-		}
-		to[d] = append(to[d], p.topo.Nodes[i].ID)
 	}
-	slices.Sort(values)
+	distance := func(i int) int { return n.Distances[i] }
+	slices.SortStableFunc(others, func(a, b int) int { return distance(a) - distance(b) })
 	var texts []string
-	for _, d := range values {
-		texts = append(texts, fmt.Sprintf("%d to numa %s", d, list(to[d])))
+	for _, far := range grouped(others, distance) {
+		ids := make([]int, len(far))
+		for i, at := range far {
+			ids[i] = p.topo.Nodes[at].ID
+		}
+		texts = append(texts, fmt.Sprintf("%d to numa %s", distance(far[0]), list(ids)))
 	}
 	if texts == nil {
 		return ""
@@ -285,32 +271,32 @@ func (p *picture) distances(id int) string {
 
 // memoryOnly lists nodes without CPUs, equal ones together.
 func (p *picture) memoryOnly() {
-	var sizes []int64
-	nodes := map[int64][]int{}
-	drawn := map[int]bool{}
-	for _, c := range p.topo.CPUs {
-		drawn[c.Node] = true
+	bare := slices.DeleteFunc(slices.Clone(p.topo.Nodes), func(n placement.NUMANode) bool { return hasCPUs(p.topo, n.ID) })
+	for _, nodes := range grouped(bare, func(n placement.NUMANode) int64 { return n.Memory }) {
+		amount := bytes(nodes[0].Memory)
+		if len(nodes) > 1 && amount != "" {
+			amount = fmt.Sprintf("%d × %s", len(nodes), amount)
+		}
+		var ids []int
+		for _, n := range nodes {
+			ids = append(ids, n.ID)
+		}
+		p.line(joined(" · ", "numa "+list(ids), amount, "memory without CPUs"+p.ownersOf(ids)))
+		for _, id := range ids {
+			p.devices(p.devicesAt(id))
+		}
 	}
-	for _, n := range p.topo.Nodes {
-		if drawn[n.ID] {
-			continue
-		}
-		if nodes[n.Memory] == nil {
-			sizes = append(sizes, n.Memory)
-		}
-		nodes[n.Memory] = append(nodes[n.Memory], n.ID)
-	}
-	for _, size := range sizes {
-		amount := bytes(size)
-		if n := len(nodes[size]); n > 1 && amount != "" {
-			amount = fmt.Sprintf("%d × %s", n, amount)
-		}
-		p.line(joined(" · ", "numa "+list(nodes[size]), amount, "memory without CPUs"+p.ownersOf(nodes[size])))
-		for _, id := range nodes[size] {
-			for _, l := range drawTree(p.devicesAt(id), p.width-2) {
-				p.WriteString("  " + l + "\n")
-			}
-		}
+}
+
+// hasCPUs reports whether there are CPUs in a NUMA node.
+func hasCPUs(t *placement.Topology, node int) bool {
+	return slices.ContainsFunc(t.CPUs, func(c placement.CPU) bool { return c.Node == node })
+}
+
+// devices draws devices below a line.
+func (p *picture) devices(all []device) {
+	for _, l := range drawTree(all, p.width-2) {
+		p.WriteString("  " + l + "\n")
 	}
 }
 
@@ -335,14 +321,12 @@ func (p *picture) homeless() {
 		return
 	}
 	p.line("at a NUMA node that the machine does not tell:")
-	for _, l := range drawTree(all, p.width-2) {
-		p.WriteString("  " + l + "\n")
-	}
+	p.devices(all)
 }
 
 // hasNode reports whether devices of a node were drawn with it.
 func (p *picture) hasNode(id int) bool {
-	return p.topo.Node(id) != nil || slices.ContainsFunc(p.topo.CPUs, func(c placement.CPU) bool { return c.Node == id })
+	return p.topo.Node(id) != nil || hasCPUs(p.topo, id)
 }
 
 // virtual names the interfaces without hardware of their own.

@@ -3,6 +3,7 @@ package draw
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func Seats(m placement.Machine, seats []Seat, style Style) string {
 	w := &seating{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
 	held := map[string]bool{}
 	for _, s := range seats {
-		s.GPUs = cleanGPUs(s.GPUs)
+		cleanValue(reflect.ValueOf(&s.GPUs).Elem())
 		w.seats = append(w.seats, s)
 		for _, g := range s.GPUs {
 			if !held[g.PCI] {
@@ -47,7 +48,7 @@ func Seats(m placement.Machine, seats []Seat, style Style) string {
 	w.pair()
 	rows := w.fold()
 	for _, r := range rows {
-		w.line(fmt.Sprintf("%s %s %s", r.names(), style.arrow(), r.text))
+		writeLine(&w.Builder, fmt.Sprintf("%s %s %s", r.names(), style.arrow(), r.text), style.width(), 4)
 	}
 	w.maps(rows)
 	return style.render(w.String())
@@ -70,12 +71,6 @@ type seating struct {
 type nearNIC struct {
 	name string
 	path placement.Path
-}
-
-func (w *seating) line(text string) {
-	for _, piece := range wrap(text, w.style.width(), 4) {
-		w.WriteString(strings.TrimRight(piece, " ") + "\n")
-	}
 }
 
 // pair gives each GPU the nearest NIC; of equal ones that which the fewest GPUs
@@ -266,7 +261,7 @@ func (w *seating) chain(i int, row *seatRow, done []bool) {
 		}
 		step, at, done[next] = next-at, next, true
 		all += run.cores
-		row.ranks, row.cpus = append(row.ranks, w.seats[next].Rank), union(row.cpus, w.seats[next].CPUs)
+		row.ranks, row.cpus = append(row.ranks, w.seats[next].Rank), row.cpus.Union(w.seats[next].CPUs)
 	}
 	if len(row.ranks) > 1 {
 		row.text = fmt.Sprintf("numa %d cores %d-%d, %d each", run.node, run.first, run.first+all-1, run.cores)
@@ -290,12 +285,6 @@ func (w *seating) alone(s Seat) (run coreRun, ok bool) {
 		return coreRun{}, false
 	}
 	return coreRun{run.node, ids[0], len(ids)}, true
-}
-
-// union is the set of all CPUs of both.
-func union(a, b placement.CPUSet) placement.CPUSet {
-	set, _ := placement.ParseCPUSet(joined(",", a.String(), b.String()))
-	return set
 }
 
 // maps writes the core maps of rows that are bound.
@@ -343,21 +332,18 @@ func allCores(cores []string) string { return strings.Join(cores, "/") }
 // packageCores are the cores of each package as they stand in a core map.
 func (w *seating) packageCores(set placement.CPUSet) [][]string {
 	var all [][]string
-	for i, p := range w.parts {
-		if i == 0 || p.pkg != w.parts[i-1].pkg {
-			all = append(all, nil)
-		}
-		for _, c := range p.cores {
-			text := ""
-			for _, cpu := range c.cpus {
-				if set.Has(cpu) {
-					text += "B"
-				} else {
-					text += "."
+	for _, parts := range byPackage(w.parts) {
+		var texts []string
+		for _, p := range parts {
+			for _, c := range p.cores {
+				text := ""
+				for _, cpu := range c.cpus {
+					text += map[bool]string{true: "B", false: "."}[set.Has(cpu)]
 				}
+				texts = append(texts, text)
 			}
-			all[len(all)-1] = append(all[len(all)-1], text)
 		}
+		all = append(all, texts)
 	}
 	return all
 }

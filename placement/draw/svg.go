@@ -76,13 +76,13 @@ func (s *sheet) draw() {
 		bottom := s.drawPackage(nodes, x, y)
 		below, x = max(below, bottom+svgMargin), x+svgNode+3*svgMargin
 	}
-	rest := slices.DeleteFunc(devices(s.machine), func(d device) bool { return s.drawnWithCPUs(d.bus.Node) })
+	rest := slices.DeleteFunc(devices(s.machine), func(d device) bool { return hasCPUs(s.topo, d.bus.Node) })
 	if len(rest) > 0 {
 		below = s.texts(svgMargin, below, "at no NUMA node with CPUs, or at one that the machine does not tell:")
 		below = s.drawDevices(rest, svgMargin, below)
 	}
 	for _, n := range s.topo.Nodes {
-		if !s.drawnWithCPUs(n.ID) {
+		if !hasCPUs(s.topo, n.ID) {
 			s.drawMemory(n.ID, svgMargin, below)
 			below += svgLine
 		}
@@ -122,11 +122,6 @@ func (s *sheet) scale() string {
 	}
 	return fmt.Sprintf("drawn to scale: cores by number, memory by size (the longest bar is %s), lines of NICs by rate",
 		bytes(s.largest))
-}
-
-// drawnWithCPUs reports whether a node has CPUs, and so a box.
-func (s *sheet) drawnWithCPUs(id int) bool {
-	return slices.ContainsFunc(s.topo.CPUs, func(c placement.CPU) bool { return c.Node == id })
 }
 
 // within is an empty sheet for what stands in a box, whose size shows only when
@@ -238,7 +233,7 @@ func (s *sheet) colour(cpu int) (colour, state string) {
 // drawDevices draws a line for each device below its host bridge.
 func (s *sheet) drawDevices(all []device, x, y int) (bottom int) {
 	const tree = 90 // the width of the host bridges' names
-	for _, b := range byRoot(all) {
+	for _, b := range grouped(all, func(d device) string { return d.bus.Root }) {
 		top := y
 		for _, d := range b {
 			s.drawDevice(d, x+tree, y)
@@ -248,18 +243,6 @@ func (s *sheet) drawDevices(all []device, x, y int) (bottom int) {
 		s.line(x+tree-6, top+svgLine/2, x+tree-6, y-svgLine/2, 1)
 	}
 	return y
-}
-
-// byRoot groups devices by host bridge.
-func byRoot(all []device) [][]device {
-	var groups [][]device
-	for i, d := range all {
-		if i == 0 || d.bus.Root != all[i-1].bus.Root {
-			groups = append(groups, nil)
-		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], d)
-	}
-	return groups
 }
 
 func (s *sheet) drawDevice(d device, x, y int) {
