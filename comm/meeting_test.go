@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gorun/env"
+	"gorun/internal/peersocket"
 )
 
 func TestMembersOf(t *testing.T) {
@@ -136,7 +138,7 @@ func FuzzAddressIn(f *testing.F) {
 	})
 }
 
-func TestListenerIn(t *testing.T) {
+func TestListensAt(t *testing.T) {
 	server := netip.MustParseAddrPort("127.0.0.1:29500")
 	for name, row := range map[string]struct {
 		line  string
@@ -169,8 +171,12 @@ func TestListenerIn(t *testing.T) {
 		},
 		"no line": {"", 0, false},
 	} {
-		uid, found := listenerIn(row.line, server)
-		require.Equal(t, row.found, found, name)
-		require.Equal(t, row.uid, uid, name)
+		found := slices.DeleteFunc(peersocket.ParseTable(row.line), func(s peersocket.Socket) bool {
+			return !listensAt(s, server)
+		})
+		require.Equal(t, row.found, len(found) == 1, name)
+		if row.found {
+			require.Equal(t, row.uid, found[0].UID, name)
+		}
 	}
 }

@@ -17,8 +17,6 @@ var engineJobs = [...]struct {
 	{engine: "pbs", names: []string{"PBS_JOBID"}},
 	{engine: "lsf", names: []string{"LSB_JOBID"}},
 	{engine: "sge", names: []string{"JOB_ID"}, beside: "SGE_ROOT"},
-	{engine: "cobalt", names: []string{"COBALT_JOBID"}},
-	{engine: "loadleveler", names: []string{"LOADL_STEP_ID"}},
 	{engine: "aws-batch", names: []string{"AWS_BATCH_JOB_ID"}},
 }
 

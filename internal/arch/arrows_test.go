@@ -132,7 +132,11 @@ var rooms = []room{
 		[]string{"launcher/internal/process/child", "internal/spelling"},
 		"what kind of file a program is can be told without a job",
 	},
-	{"launcher/internal/torchwatch", nil, "whether a process holds libtorch is read from /proc, whoever started it"},
+	{
+		"launcher/internal/torchwatch",
+		[]string{"internal/peersocket"},
+		"whether a process holds libtorch is read from /proc, whoever started it",
+	},
 	{
 		"launcher/internal/diagnosis",
 		[]string{"launcher/doctor/signature"},
@@ -218,7 +222,7 @@ var rooms = []room{
 	}, "the public face wires the parts below it"},
 	{
 		"comm",
-		[]string{"env", "rendezvous/tcpstore"},
+		[]string{"env", "rendezvous/tcpstore", "internal/peersocket"},
 		"a Go program started by torchrun or srun uses comm too: it must never need the launcher",
 	},
 	{"comm/internal/backend", nil, "what the front and its back ends agree on is words, not machinery"},

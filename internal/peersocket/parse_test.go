@@ -22,10 +22,29 @@ func TestFindSocket(t *testing.T) {
 `
 	to := netip.MustParseAddrPort("127.0.0.1:8080")
 	for port, want := range map[uint16]Owner{0xA000: {507, 112}, 0xA001: {508, 113}, 0xA002: {}, 0xA003: {}} {
-		o, ok := findSocket(rows, Ends{Local: netip.AddrPortFrom(to.Addr(), port), Remote: to})
+		o, err := findSocket(ParseTable(rows), Ends{Local: netip.AddrPortFrom(to.Addr(), port), Remote: to})
 		require.Equal(t, want, o, "%x", port)
-		require.Equal(t, want.Inode != 0, ok)
+		require.Equal(t, want.Inode != 0, err == nil)
 	}
+}
+
+// Rows that are cut, the heading, and sockets that no process has, are none.
+func TestParseTable(t *testing.T) {
+	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 " +
+		"0000000000000000 100 0 0 10 0"
+	at := netip.MustParseAddrPort("127.0.0.1:8080")
+	none := netip.MustParseAddrPort("0.0.0.0:0")
+	require.Equal(t, []Socket{{at, none, unix.BPF_TCP_LISTEN, Owner{1000, 4242}}}, ParseTable(line))
+	for _, other := range []string{
+		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+		"", "1: x", strings.Replace(line, " 4242 ", " 0 ", 1),
+	} {
+		require.Empty(t, ParseTable(other), other)
+	}
+	six := ParseTable("0: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 01 0:0 0:0 0 0 0 77 1")
+	require.Equal(t, []Socket{{
+		netip.MustParseAddrPort("[::1]:8081"), netip.MustParseAddrPort("[::]:0"), unix.BPF_TCP_ESTABLISHED, Owner{0, 77},
+	}}, six)
 }
 
 // message is an answer of the kernel's.
@@ -124,7 +143,7 @@ func FuzzFindSocket(f *testing.F) {
 	f.Add("1: 0100007F:A000 0100007F:1F90 06 0:0 3:0 0 0 0 0 3")
 	c := Ends{Local: netip.MustParseAddrPort("127.0.0.1:40960"), Remote: netip.MustParseAddrPort("127.0.0.1:8080")}
 	f.Fuzz(func(t *testing.T, rows string) {
-		if owner, ok := findSocket(rows, c); ok {
+		if owner, err := findSocket(ParseTable(rows), c); err == nil {
 			require.NotZero(t, owner.Inode)
 			require.Contains(t, strings.ToUpper(rows), "A000")
 		}

@@ -2,10 +2,15 @@ package tcpstore
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/internal/peersocket"
 )
 
 // Holder returns a process that listens on a TCP port of this host, in this network name space. Only root sees the
@@ -30,30 +35,15 @@ func Holder(port int) (pid int, name string, ok bool) {
 }
 
 // listening lists the sockets that listen on a port, as links in /proc name them.
-func listening(port int) (sockets map[string]bool) {
-	sockets = map[string]bool{}
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, _ := os.ReadFile(table) // without IPv6 there is no second table
-		for line := range strings.Lines(string(text)) {
-			if inode, ok := listener(line, port); ok {
-				sockets["socket:["+inode+"]"] = true
-			}
+func listening(port int) map[string]bool {
+	links := map[string]bool{}
+	sockets, _ := peersocket.ReadTables("self")
+	for _, s := range sockets {
+		if s.State == unix.BPF_TCP_LISTEN && int(s.Local.Port()) == port {
+			links[fmt.Sprintf("socket:[%d]", s.Inode)] = true
 		}
 	}
-	return sockets
-}
-
-// listener reads one line of /proc/net/tcp: "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
-// …", with addresses in hexadecimal.
-func listener(line string, port int) (inode string, ok bool) {
-	const state, listen = 3, "0A"
-	fields := strings.Fields(line)
-	if len(fields) < 10 || fields[state] != listen {
-		return "", false
-	}
-	_, local, _ := strings.Cut(fields[1], ":")
-	n, err := strconv.ParseUint(local, 16, 16)
-	return fields[9], err == nil && int(n) == port
+	return links
 }
 
 // holds reports whether a process has one of the sockets open.

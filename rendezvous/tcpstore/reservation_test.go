@@ -97,25 +97,6 @@ func TestHolder(t *testing.T) {
 	require.False(t, ok, "nobody listens")
 }
 
-func TestListenerLines(t *testing.T) {
-	const line = "   1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1 " +
-		"0000000000000000 100 0 0 10 0"
-	inode, ok := listener(line, 8080)
-	require.True(t, ok)
-	require.Equal(t, "4242", inode)
-	for _, other := range []string{
-		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
-		strings.Replace(line, " 0A ", " 01 ", 1), "", "1: x", strings.Replace(line, ":1F90", ":1F91", 1),
-	} {
-		_, ok := listener(other, 8080)
-		require.False(t, ok, other)
-	}
-	inode, ok = listener(
-		"0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 77 1", 8080)
-	require.True(t, ok)
-	require.Equal(t, "77", inode)
-}
-
 // Two jobs that are told the same port must not have their ranks meet: the second learns who was first.
 func TestPortThatIsReservedByNumber(t *testing.T) {
 	free, err := Reserve("", 0)

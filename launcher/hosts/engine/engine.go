@@ -160,11 +160,6 @@ var kinds = []kind{
 	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
 	{name: "lsf", title: "LSF", vars: []string{"LSB_JOBID", "LSB_MCPU_HOSTS"}, find: findLSF},
 	{name: "sge", title: "Grid Engine", vars: []string{"SGE_ROOT", "JOB_ID", "PE_HOSTFILE"}, find: findSGE},
-	{name: "cobalt", title: "Cobalt", vars: []string{"COBALT_JOBID", "COBALT_NODEFILE"}, find: findCobalt},
-	{
-		name: "loadleveler", title: "LoadLeveler", vars: []string{"LOADL_STEP_ID", "LOADL_PROCESSOR_LIST"},
-		find: findLoadLeveler,
-	},
 	{
 		name: "mpi-operator", title: "MPI Operator",
 		vars: []string{"KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_default_hostfile"}, find: findMPIOperator,

@@ -8,13 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-// Of the states of a connection in /proc/net/tcp those that matter here.
-const (
-	established = 0x01
-	synSent     = 0x02
-	listening   = 0x0A
+	"gorun/internal/peersocket"
 )
 
 // procOf is the path of a file of a process.
@@ -116,14 +111,8 @@ func (p process) isUnconnectedTCP(s socket) bool {
 	return ok && inode == s.inode
 }
 
-// connection is a row of /proc/net/tcp.
-type connection struct {
-	local, remote uint16 // ports
-	state         uint8
-}
-
 // table has the connections of a network namespace by the inodes of their sockets.
-type table map[uint64]connection
+type table map[uint64]peersocket.Socket
 
 // tableCache has a table for each network namespace.
 type tableCache map[string]table
@@ -134,39 +123,15 @@ func (c tableCache) of(pid int) table {
 	if t, ok := c[namespace]; ok && err == nil {
 		return t
 	}
+	sockets, _ := peersocket.ReadTables(strconv.Itoa(pid))
+	c[namespace] = tableOf(sockets)
+	return c[namespace]
+}
+
+func tableOf(sockets []peersocket.Socket) table {
 	t := table{}
-	for _, name := range []string{"net/tcp", "net/tcp6"} {
-		rows, err := os.ReadFile(procOf(pid, name))
-		if err == nil {
-			t.add(string(rows))
-		}
+	for _, s := range sockets {
+		t[s.Inode] = s
 	}
-	c[namespace] = t
 	return t
-}
-
-// add reads the rows of one file (proc_net_tcp in the kernel's documentation).
-func (t table) add(rows string) {
-	for row := range strings.Lines(rows) {
-		fields := strings.Fields(row)
-		if len(fields) < 10 {
-			continue
-		}
-		inode, err := strconv.ParseUint(fields[9], 10, 64)
-		state, stateErr := strconv.ParseUint(fields[3], 16, 8)
-		if err != nil || stateErr != nil || inode == 0 {
-			continue // the heading, or a connection that no process holds any more
-		}
-		t[inode] = connection{local: port(fields[1]), remote: port(fields[2]), state: uint8(state)}
-	}
-}
-
-// port is the port of an address such as 0100007F:3039.
-func port(address string) uint16 {
-	_, digits, _ := strings.Cut(address, ":")
-	n, err := strconv.ParseUint(digits, 16, 16)
-	if err != nil {
-		return 0
-	}
-	return uint16(n)
 }

@@ -37,6 +37,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // State is what a process does about a store that is not gorun's.
@@ -132,10 +134,11 @@ func (p process) findings(connections table, ours []uint16, several bool) []Find
 			if p.isUnconnectedTCP(s) {
 				found = append(found, Finding{PID: p.pid, State: Refused})
 			}
-		case c.state == synSent && !slices.Contains(ours, c.remote):
-			found = append(found, Finding{p.pid, Connecting, c.remote})
-		case c.state == listening && hosts && !slices.Contains(ours, c.local) && !p.isServing(c.local, connections):
-			found = append(found, Finding{p.pid, Hosting, c.local})
+		case c.State == unix.BPF_TCP_SYN_SENT && !slices.Contains(ours, c.Remote.Port()):
+			found = append(found, Finding{p.pid, Connecting, c.Remote.Port()})
+		case c.State == unix.BPF_TCP_LISTEN && hosts && !slices.Contains(ours, c.Local.Port()) &&
+			!p.isServing(c.Local.Port(), connections):
+			found = append(found, Finding{p.pid, Hosting, c.Local.Port()})
 		}
 	}
 	return found
@@ -147,16 +150,16 @@ func (p process) findings(connections table, ours []uint16, several bool) []Find
 func (p process) isServing(port uint16, connections table) bool {
 	surplus := 0
 	for inode, c := range connections {
-		if c.state != established {
+		if c.State != unix.BPF_TCP_ESTABLISHED {
 			continue
 		}
 		own := slices.ContainsFunc(p.sockets, func(s socket) bool { return s.inode == inode })
 		switch {
-		case c.remote == port && !own:
+		case c.Remote.Port() == port && !own:
 			return true
-		case c.remote == port:
+		case c.Remote.Port() == port:
 			surplus--
-		case c.local == port && own:
+		case c.Local.Port() == port && own:
 			surplus++
 		}
 	}

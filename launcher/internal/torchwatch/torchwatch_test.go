@@ -3,6 +3,7 @@ package torchwatch
 import (
 	"bufio"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/peersocket"
 	"gorun/internal/testneeds"
 )
 
@@ -281,35 +283,44 @@ func TestCheckPassesOverTheDead(t *testing.T) {
 	require.False(t, ok)
 }
 
+// withPorts is a socket of which these facts alone matter.
+func withPorts(local, remote uint16, state int) peersocket.Socket {
+	return peersocket.Socket{
+		Local: netip.AddrPortFrom(netip.Addr{}, local), Remote: netip.AddrPortFrom(netip.Addr{}, remote), State: state,
+	}
+}
+
 func TestTable(t *testing.T) {
-	rows := table{}
-	rows.add(`  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+	rows := tableOf(peersocket.ParseTable(`  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:3039 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
    1: 0100007F:BC0E 0100007F:3039 02 00000000:00000000 00:00000000 00000000     0        0 4712 1 0
    2: 0100007F:BC0F 0100007F:3039 06 00000000:00000000 03:00001674 00000000     0        0 0 3 0
    3: half a line
    4: 00000000000000000000000000000000:FFFF 0000000000000000FFFF00000100007F:0001 01 00000000:00000000 00:00000000 00000000     0        0 4713 1 0
-`)
+`))
+	for inode, s := range rows {
+		rows[inode] = withPorts(s.Local.Port(), s.Remote.Port(), s.State)
+	}
 	require.Equal(t, table{
-		4711: {local: 12345, state: listening},
-		4712: {local: 48142, remote: 12345, state: synSent},
-		4713: {local: 65535, remote: 1, state: established},
+		4711: withPorts(12345, 0, unix.BPF_TCP_LISTEN),
+		4712: withPorts(48142, 12345, unix.BPF_TCP_SYN_SENT),
+		4713: withPorts(65535, 1, unix.BPF_TCP_ESTABLISHED),
 	}, rows)
 }
 
 // A client on another host has no row here: only the host's end of the connection tells.
 func TestIsServing(t *testing.T) {
 	own := table{
-		1: {local: 80, state: listening}, 2: {local: 80, remote: 9, state: established},
-		3: {local: 9, remote: 80, state: established},
+		1: withPorts(80, 0, unix.BPF_TCP_LISTEN), 2: withPorts(80, 9, unix.BPF_TCP_ESTABLISHED),
+		3: withPorts(9, 80, unix.BPF_TCP_ESTABLISHED),
 	}
 	p := process{sockets: []socket{{inode: 1}, {inode: 2}, {inode: 3}, {inode: 4}}}
 	require.False(t, p.isServing(80, own))
-	own[4] = connection{local: 80, remote: 7, state: established}
+	own[4] = withPorts(80, 7, unix.BPF_TCP_ESTABLISHED)
 	require.True(t, p.isServing(80, own), "from elsewhere")
-	own[4] = connection{local: 80, remote: 7, state: synSent}
+	own[4] = withPorts(80, 7, unix.BPF_TCP_SYN_SENT)
 	require.False(t, p.isServing(80, own))
-	own[5] = connection{local: 6, remote: 80, state: established}
+	own[5] = withPorts(6, 80, unix.BPF_TCP_ESTABLISHED)
 	require.True(t, p.isServing(80, own), "from this host, not accepted yet")
 }
 
