@@ -165,7 +165,7 @@ func (c *command) listen(out *os.File) {
 // take hears one line.
 func (c *command) take(line string) {
 	w := understand(line)
-	if w.Text == "" || slices.ContainsFunc(needless, func(n string) bool { return strings.Contains(w.Text, n) }) {
+	if w.Text == "" || w.Kind == Needless {
 		return
 	}
 	c.said.add(w)

@@ -6,7 +6,7 @@
 //	  | -- listen
 //	  | -- start, Invitation -------> | -- start, Invitation -----> |
 //	  | <=================== TLS 1.3, both prove the token ========= |
-//	  | <-------------------------- hello{node, version} ---------- |
+//	  | <-------------------------- hello{node_id, version} ------- |
 //	  |                               …                              |   until all have come
 //	  | --------------------------- welcome, or refusal{why} ------> |
 //	  | <========================= wire's frames ==================> |
@@ -14,5 +14,6 @@
 // The Invitation is one line of JSON. Where the command passes on no input it lies in a
 // file that only the user can read. Neither an argument nor a variable has the token.
 //
-// A message is its length in bytes (u32, little-endian) and as much JSON.
+// The handshake, its messages and who may come are package join's: the head is node 0, and
+// gives each agent the rank of its host.
 package gather

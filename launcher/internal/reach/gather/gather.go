@@ -3,7 +3,6 @@ package gather
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -255,19 +254,4 @@ func find(nodes []string, name string) int {
 		}
 	}
 	return found
-}
-
-// missing are the nodes that have no connection.
-func missing(conns []net.Conn) (nodes []int) {
-	for i, c := range conns {
-		if c == nil {
-			nodes = append(nodes, i)
-		}
-	}
-	return nodes
-}
-
-// late is that agents have not come in time.
-func (c *Config) late(nodes []int) *Error {
-	return &Error{Text: fmt.Sprintf("no agent has come within %s", c.Timeout), Missing: nodes}
 }

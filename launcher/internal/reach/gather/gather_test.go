@@ -3,8 +3,6 @@ package gather
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,14 +25,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // gathering waits for agents whose command says nothing, and tells the test by which
 // invitation they come.
-func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
+func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan bool) {
 	t.Helper()
+	came := make(chan bool, 8)
 	cfg := Config{
 		// until standard input ends
 		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}},
 		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
 		Version: "v",
-		Came:    func(int, bool) {}, Detail: func(string) {},
+		Came:    func(_ int, here bool) { came <- here }, Detail: func(string) {},
 	}
 	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
 	a, err := newAttempt(&g.cfg, false, func(Word) {})
@@ -46,7 +44,7 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 		g.conns, g.err = a.wait(context.Background())
 	}()
 	i := &Invitation{
-		Token: a.token, Addrs: cfg.Addrs, Port: a.port.Addr().(*net.TCPAddr).Port, Within: time.Minute,
+		Token: a.token, Addrs: cfg.Addrs, Port: int(a.head.Addr().Port()), NumNodes: cfg.numNodes(), Within: time.Minute,
 		NodeIDs: []string{"NODE"},
 	}
 	t.Cleanup(func() {
@@ -56,7 +54,7 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation) {
 			_ = c.Close()
 		}
 	})
-	return g, i
+	return g, i, came
 }
 
 // come is an agent of a node.
@@ -71,7 +69,7 @@ func come(t *testing.T, i *Invitation, node string) (net.Conn, error) {
 
 func TestStrangersChangeNothing(t *testing.T) {
 	r := testneeds.Rand(t)
-	g, i := gathering(t, "n1")
+	g, i, _ := gathering(t, "n1")
 	where := netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String()
 	for range testneeds.Count(50, 500) {
 		c, err := net.Dial("tcp", where)
@@ -99,59 +97,51 @@ func TestStrangersChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// atHead is a connection whose ends have proved the token.
-func atHead(t *testing.T, i *Invitation) net.Conn {
-	t.Helper()
-	secure, err := join.TLS(i.Token, forAgent, forHead)
-	require.NoError(t, err)
-	conn, err := tls.Dial("tcp", netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String(), secure)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // present is an agent of a version of the test's.
 func present(t *testing.T, i *Invitation, node, version string) error {
 	t.Helper()
-	h := hello{Version: version, Node: node}
-	return h.present(t.Context(), atHead(t, i))
+	joined, err := i.join(t.Context(), join.Hello{Version: version, NodeID: node, NumNodes: i.NumNodes, NodeRank: -1}, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = joined.Conn.Close() })
+	}
+	return err
 }
 
-// The first agent waits for the last, longer than anybody has to say who it is.
-func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
-	g, i := gathering(t, "n1", "n2")
-	first, early := atHead(t, i), make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // else it would wait for ever
-	defer cancel()
-	go func() { early <- (&hello{Version: "v", Node: "n1"}).present(ctx, first) }()
-	a := g.current
-	require.Eventually(t, func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.conns[0] != nil && a.conns[0].SetDeadline(time.Unix(1, 0)) == nil // as after peerTime
-	}, time.Minute, time.Millisecond)
-	require.NoError(t, present(t, i, "n2", "v"))
-	require.NoError(t, <-early)
+// Streams are in the order of nodes, whoever came first; one that went away may come again.
+func TestAgentsInAnyOrder(t *testing.T) {
+	g, i, came := gathering(t, "n1", "n2")
+	ctx, leave := context.WithCancel(t.Context())
+	lost := make(chan error, 1)
+	go func() {
+		_, err := i.join(ctx, join.Hello{Version: "v", NodeID: "n2", NumNodes: i.NumNodes, NodeRank: -1}, nil)
+		lost <- err
+	}()
+	require.True(t, <-came)
+	leave()
+	require.ErrorContains(t, <-lost, "not all agents came in time")
+	require.False(t, <-came)
+	again := make(chan error, 1)
+	go func() { again <- present(t, i, "n2", "v") }()
+	require.True(t, <-came)
+	require.NoError(t, present(t, i, "n1", "v"))
+	require.NoError(t, <-again)
+	first, err := g.Wait(0)
+	require.NoError(t, err)
+	second, err := g.Wait(1)
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
 }
 
 func TestAnotherVersionIsRefused(t *testing.T) {
-	g, i := gathering(t, "n1")
+	g, i, _ := gathering(t, "n1")
 	require.ErrorContains(t, present(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
 	_, err := g.Wait(0)
 	require.ErrorContains(t, err, "version w")
 }
 
-// Who has the token may still be hostile: an agent's host may be.
-func TestLongMessagesAreRefused(t *testing.T) {
-	var m hello
-	require.ErrorContains(t, readMessage(bytes.NewReader(binary.LittleEndian.AppendUint32(nil, 1<<31)), &m), "bytes")
-	require.Error(t, writeMessage(&bytes.Buffer{}, hello{Host: strings.Repeat("x", maxMessage)}))
-	require.Error(t, readMessage(bytes.NewReader([]byte{2, 0, 0, 0, '{'}), &m))
-}
-
 func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache", "gorun")
-	i := &Invitation{Protocol: protocol, Token: make([]byte, 32), Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1}
+	i := &Invitation{Protocol: join.Protocol, Token: make([]byte, 32), NumNodes: 2, Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1}
 	line, err := i.line()
 	require.NoError(t, err)
 	name, remove, err := writeFile(dir, line)
@@ -230,7 +220,7 @@ func TestWords(t *testing.T) {
 			Kind: NodeFails, Node: "n3",
 		},
 		"srun: unrecognized option '--overlap'":                            {Kind: NoOverlap},
-		"srun: got SIGCONT":                                                {},
+		"srun: got SIGCONT":                                                {Kind: Noise},
 		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused": {},
 	} {
 		got := understand(line + "\r\n")
@@ -342,48 +332,12 @@ func FuzzWords(f *testing.F) {
 }
 
 func FuzzInvitation(f *testing.F) {
-	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"within":1000}` + "\n"))
+	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"nnodes":2,"within":1000}` + "\n"))
 	f.Add([]byte(`{"gather":1,"addrs":["::1"],"port":-1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if i, err := ReadInvitation(bytes.NewReader(text)); err == nil {
 			require.NotEmpty(t, i.Addrs)
 			require.Positive(t, i.Port)
 		}
-	})
-}
-
-// A message comes back as it was sent, and reading one takes no byte behind it, and no more memory than it may have.
-func FuzzMessage(f *testing.F) {
-	f.Add([]byte("\x02\x00\x00\x00{}rest"), "v1", "n1", "host")
-	f.Add([]byte("\xff\xff\xff\xff{"), "", "", "\x1b[2J")
-	f.Add([]byte("\x05\x00\x00\x00{\"a\":"), "v", "\u009b", "\n")
-	f.Fuzz(func(t *testing.T, text []byte, version, node, host string) {
-		var got hello
-		in := bytes.NewReader(text)
-		err := readMessage(in, &got)
-		read := len(text) - in.Len()
-		require.LessOrEqual(t, read, 4+maxMessage)
-		if err == nil {
-			require.Equal(t, 4+int(binary.LittleEndian.Uint32(text)), read)
-		}
-		for _, r := range got.name() {
-			require.False(t, unicode.IsControl(r) && r != '\t', "%q", got.name())
-		}
-		require.Less(t, len(got.name()), maxMessage)
-
-		own := hello{
-			Version: strings.ToValidUTF8(version, "?"), Node: strings.ToValidUTF8(node, "?"),
-			Host: strings.ToValidUTF8(host, "?"),
-		}
-		var out bytes.Buffer
-		if err := writeMessage(&out, own); err != nil {
-			require.Greater(t, 6*len(version+node+host), maxMessage/2)
-			return
-		}
-		out.WriteString("rest")
-		got = hello{}
-		require.NoError(t, readMessage(&out, &got))
-		require.Equal(t, own, got)
-		require.Equal(t, "rest", out.String())
 	})
 }

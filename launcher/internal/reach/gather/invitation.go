@@ -11,11 +11,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-)
 
-// protocol is the version of the invitation and the messages. It changes when an older
-// peer could no longer follow.
-const protocol = 1
+	"gorun/launcher/internal/reach/join"
+)
 
 // Invitation is what an agent has to know to come to its head. It holds a secret.
 type Invitation struct {
@@ -27,6 +25,8 @@ type Invitation struct {
 	// Addrs are where the head may be reached, the most plausible first, at Port.
 	Addrs []netip.Addr `json:"addrs"`
 	Port  int          `json:"port"`
+	// NumNodes is how many meet, the head as node 0 among them.
+	NumNodes int `json:"nnodes"`
 	// NodeIDs are variables by the first of which an agent knows its node.
 	NodeIDs []string `json:"node_ids,omitempty"`
 	// Signals says that the engine signals ranks as it does agents.
@@ -57,11 +57,11 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 	if err := json.Unmarshal(line, &i); err != nil {
 		return nil, fmt.Errorf("what standard input says of the head cannot be read: %w", err)
 	}
-	if i.Protocol != protocol {
+	if i.Protocol != join.Protocol {
 		return nil, fmt.Errorf("the head speaks version %d of gathering (gorun %s), this gorun %d", i.Protocol, i.Version,
-			protocol)
+			join.Protocol)
 	}
-	if len(i.Addrs) == 0 || i.Port <= 0 || i.Port > 65535 {
+	if len(i.Addrs) == 0 || i.NumNodes < 1 || i.Port <= 0 || i.Port > 65535 {
 		return nil, errors.New("the head did not say where it is")
 	}
 	return &i, nil

@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -34,6 +35,8 @@ const (
 	Requeued              // the job begins anew, later
 	NodeFails             // the engine has lost a node
 	StepLost              // what the engine has on a node is gone, and the agent with it
+	Noise                 // nothing that another line has not said
+	Needless              // nothing that anybody needs to know
 )
 
 // hopeless reports whether not all agents will come.
@@ -60,58 +63,58 @@ const overlap = "--overlap"
 // maxLine bounds a line in bytes; what is longer counts as several.
 const maxLine = 4 << 10
 
-// meanings are pieces of lines that tell what they mean; the first that fits counts.
+// meanings are what lines mean: pieces of them, in their order, between stars. The first that fits counts.
 // They are Slurm's unless said otherwise: src/srun, src/slurmd/slurmstepd and
 // src/common/slurm_errno.c of Slurm 20.11 to 24.11.
 var meanings = []struct {
-	pieces []string // all of them, in this order
-	kind   Kind
+	line string
+	kind Kind
 }{
-	{[]string{"CANCELLED AT", "DUE TO TIME LIMIT"}, TimeLimit},
-	{[]string{"CANCELLED AT", "DUE TO PREEMPTION"}, Preempted},
-	{[]string{"CANCELLED AT", "DUE TO JOB REQUEUE"}, Requeued},
-	{[]string{"CANCELLED AT", "DUE TO NODE FAILURE"}, NodeFails},
-	{[]string{"CANCELLED AT"}, Cancelled},
-	{[]string{"FAILED", "DUE TO NODE FAILURE"}, NodeFails},
-	{[]string{"Node failure on "}, NodeFails},
-	{[]string{"error with slurmstepd on node"}, StepLost},
-	{[]string{"execve():", "No such file or directory"}, NoProgram},
-	{[]string{"execve():", "Permission denied"}, NoProgram},
-	{[]string{"execve():", "Exec format error"}, NoProgram},
-	{[]string{"command not found"}, NoProgram},
-	{[]string{"Required node not available"}, NoNode},
-	{[]string{"Requested nodes are busy"}, NoStep},
-	{[]string{"Requested node configuration is not available"}, NoNodes},
-	{[]string{"Invalid job id"}, NoJob},
-	{[]string{"Slurm job", "has expired"}, NoJob},
-	{[]string{"Expired or invalid job"}, NoJob},
-	{[]string{"already completing or completed"}, NoJob},
-	{[]string{"Unable to create step"}, NoStep},
-	{[]string{"unrecognized option", overlap}, NoOverlap},
-	{[]string{"Task launch for", "failed on node"}, NoNode},
-	{[]string{"task", "Exited with exit code"}, AgentEnds},
-	{[]string{"task", "Killed"}, AgentEnds},
-	{[]string{"task", "Terminated"}, AgentEnds},
-	{[]string{"task", "Aborted"}, AgentEnds},
+	{"CANCELLED AT*DUE TO TIME LIMIT", TimeLimit},
+	{"CANCELLED AT*DUE TO PREEMPTION", Preempted},
+	{"CANCELLED AT*DUE TO JOB REQUEUE", Requeued},
+	{"CANCELLED AT*DUE TO NODE FAILURE", NodeFails},
+	{"CANCELLED AT", Cancelled},
+	{"FAILED*DUE TO NODE FAILURE", NodeFails},
+	{"Node failure on ", NodeFails},
+	{"error with slurmstepd on node", StepLost},
+	{"execve():*No such file or directory", NoProgram},
+	{"execve():*Permission denied", NoProgram},
+	{"execve():*Exec format error", NoProgram},
+	{"command not found", NoProgram},
+	{"Required node not available", NoNode},
+	{"Requested nodes are busy", NoStep},
+	{"Requested node configuration is not available", NoNodes},
+	{"Invalid job id", NoJob},
+	{"Slurm job*has expired", NoJob},
+	{"Expired or invalid job", NoJob},
+	{"already completing or completed", NoJob},
+	{"Unable to create step", NoStep},
+	{"unrecognized option*" + overlap, NoOverlap},
+	{"Task launch for*failed on node", NoNode},
+	{"task*Exited with exit code", AgentEnds},
+	{"task*Killed", AgentEnds},
+	{"task*Terminated", AgentEnds},
+	{"task*Aborted", AgentEnds},
 	// Flux 0.60's flux exec.
-	{[]string{"Error: rank ", "No such file or directory"}, NoProgram},
-	{[]string{"Error: rank ", "Permission denied"}, NoProgram},
-	{[]string{"Error: rank ", "No route to host"}, NoNode},
+	{"Error: rank *No such file or directory", NoProgram},
+	{"Error: rank *Permission denied", NoProgram},
+	{"Error: rank *No route to host", NoNode},
 	// OpenPBS 20's pbsdsh, whose own exit code is 0 all the same.
-	{[]string{"spawn failed on node "}, NoNode},
-	{[]string{"error ", " on spawn"}, NoNode},
-	{[]string{"task 0x", "exit status "}, AgentEnds},
+	{"spawn failed on node ", NoNode},
+	{"error * on spawn", NoNode},
+	{"task 0x*exit status ", AgentEnds},
+	// srun says so of what gorun asks for, where the cluster could not have done otherwise.
+	{"cluster configuration lacks support for cpu binding", Needless},
+	// Another line has said so.
+	{"Job step aborted", Noise},
+	{"Terminating StepId", Noise},
+	{"Terminating task", Noise},
+	{"got SIGCONT", Noise},
+	{"forcing job termination", Noise},
+	{"launch/slurm:", Noise},
+	{"Waiting up to", Noise},
 }
-
-// noise are beginnings of lines that say nothing that another line has not said.
-var noise = []string{
-	"Job step aborted", "Terminating StepId", "Terminating task", "got SIGCONT", "forcing job termination",
-	"launch/slurm:", "Waiting up to",
-}
-
-// needless are pieces of lines that tell nobody anything: srun warns of what gorun asks
-// for, where the cluster could not have done otherwise.
-var needless = []string{"cluster configuration lacks support for cpu binding"}
 
 // understand reads one line.
 func understand(line string) Word {
@@ -129,7 +132,7 @@ func understand(line string) Word {
 	}
 	w.core = rest
 	for _, m := range meanings {
-		if inOrder(rest, m.pieces) {
+		if inOrder(rest, strings.Split(m.line, "*")) {
 			w.Kind = m.kind
 			break
 		}
@@ -168,11 +171,11 @@ type said struct {
 }
 
 func (s *said) add(w Word) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.ContainsFunc(noise, func(n string) bool { return strings.Contains(w.Text, n) }) {
+	if w.Kind == Noise {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.words) >= keptLines { // the first are about the start, which the last may follow from
 		s.words = slices.Delete(s.words, keptLines/2, keptLines/2+1)
 	}
@@ -226,24 +229,18 @@ func (e *Ending) add(w Word) {
 	}
 }
 
+// endings say why in words for the user.
+var endings = map[Kind]string{
+	TimeLimit: "time limit", Preempted: "preempted", Requeued: "requeued", NodeFails: "node failure",
+	Cancelled: "cancelled (scancel)",
+}
+
 // String says why in words for the user, "" where it is not known.
 func (e Ending) String() string {
-	switch e.Kind {
-	case TimeLimit:
-		return "time limit"
-	case Preempted:
-		return "preempted"
-	case Requeued:
-		return "requeued"
-	case NodeFails:
-		if len(e.Nodes) > 0 {
-			return "node failure: " + strings.Join(e.Nodes, ", ")
-		}
-		return "node failure"
-	case Cancelled:
-		return "cancelled (scancel)"
+	if len(e.Nodes) > 0 && e.Kind == NodeFails {
+		return endings[NodeFails] + ": " + strings.Join(e.Nodes, ", ")
 	}
-	return ""
+	return endings[e.Kind]
 }
 
 // explainedLines is how many lines of a command an error has.
@@ -331,7 +328,7 @@ func hint(w Word, cfg *Config, command string) string {
 	switch w.Kind {
 	case NoProgram:
 		return fmt.Sprintf("%s is not on %s as it is here: install it where all nodes see it", cfg.Agent[0],
-			nodeOr(w.Node, "a node"))
+			cmp.Or(w.Node, "a node"))
 	case NoNode:
 		if w.Node != "" {
 			return fmt.Sprintf("gorun --exclude %s … does without that node", w.Node)
@@ -348,11 +345,4 @@ func hint(w Word, cfg *Config, command string) string {
 		return "the allocation has ended: exit leaves its shell, salloc or sbatch gets another"
 	}
 	return ""
-}
-
-func nodeOr(node, or string) string {
-	if node == "" {
-		return or
-	}
-	return node
 }

@@ -28,6 +28,15 @@ type Config struct {
 	// Ports are others than Port: node 0 takes the first of all that is free, and nodes look at all of them. Whoever
 	// else is at one, another job of gorun's too, is passed by. Nodes that do not know their rank have Port alone.
 	Ports []int
+	// Addrs are where node 0 may be in place of Addr, the most plausible first, each at Port. A node then comes once: what
+	// goes wrong once node 0 has proved the token is not tried again.
+	Addrs []netip.Addr
+	// Gone, once closed, says that node 0 may be gone: a node does not try again then.
+	Gone <-chan struct{}
+	// Place gives a node that has proved the token its rank, or refuses it; nil: nodes say their ranks, or are numbered.
+	Place func(h *Hello) (nodeRank int, refusal string)
+	// Came hears of each node that has come, and with false of one that went away again, under a lock of the head's.
+	Came func(nodeRank int, here bool)
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
 	// Voucher gives nodes without a Secret one, as long as it answers; nil: nobody does.

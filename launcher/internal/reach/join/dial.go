@@ -9,6 +9,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -107,7 +109,7 @@ func (d *dialer) come(parent context.Context) (*Joined, error) {
 	go func() { endings <- d.knock(ctx, ports[0], failure) }()
 	for _, port := range ports[1:] {
 		go func() {
-			await(ctx, failed, otherPortsAfter)
+			pause(otherPortsAfter, ctx.Done(), failed)
 			e := d.knock(ctx, port, func() {})
 			if !isRefused(e.last) {
 				e.last = nil // that nobody is there says something of the first port alone
@@ -121,17 +123,6 @@ func (d *dialer) come(parent context.Context) (*Joined, error) {
 // otherPortsAfter is how long a node looks at the first port alone: who is there may be
 // no gorun, and say nothing.
 const otherPortsAfter = time.Second
-
-// await waits until ready is closed, ctx ends, or for a time.
-func await(ctx context.Context, ready <-chan struct{}, limit time.Duration) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-ready:
-	case <-timer.C:
-	}
-}
 
 // ending is what became of one port.
 type ending struct {
@@ -174,13 +165,13 @@ func isRefused(err error) bool {
 
 // knock tries one port, and calls failed whenever that was in vain.
 func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) {
-	begun, wait, spells := time.Now(), firstPause, spells{}
+	begun, wait, unknown, started := time.Now(), firstPause, stopwatch{}, stopwatch{}
 	for ctx.Err() == nil || e.last == nil {
 		joined, err := d.try(ctx, port)
 		if err == nil {
 			return ending{joined: joined}
 		}
-		if final := d.final(err, &spells); final != nil {
+		if final := d.final(err, &unknown, &started); final != nil {
 			return ending{final: final}
 		}
 		if ctx.Err() == nil || e.last == nil || errors.Is(err, errWaits) {
@@ -194,7 +185,7 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 					d.cfg.endpoint(), reason(err), d.cfg.Timeout))
 			})
 		}
-		if !sleep(ctx, wait/2+rand.N(wait/2)) { // #nosec G404 -- a pause is no secret
+		if !pause(wait/2+rand.N(wait/2), ctx.Done(), d.cfg.Gone) { // #nosec G404 -- a pause is no secret
 			return e
 		}
 		wait = min(2*wait, lastPause)
@@ -202,38 +193,42 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 	return e
 }
 
-// spell is since when something is so.
-type spell struct{ begun time.Time }
+// stopwatch records when a condition began.
+type stopwatch struct{ begun time.Time }
 
-// lasts reports whether it is so for that long by now.
-func (s *spell) lasts(limit time.Duration) bool {
+// lasts reports whether it holds for that long by now.
+func (s *stopwatch) lasts(limit time.Duration) bool {
 	if s.begun.IsZero() {
 		s.begun = time.Now()
 	}
 	return time.Since(s.begun) >= limit
 }
 
-// spells are troubles that may pass: node 0's name is unknown, and another job is there.
-type spells struct{ unknown, started spell }
+// finalError is that trying again is of no use, whatever went wrong.
+type finalError struct{ error }
 
 // final is the error of an attempt if trying again is of no use. With one port every
 // refusal is, but that of a job about to end; with several one of this job's node 0:
 // others are at their own.
-func (d *dialer) final(err error, s *spells) error {
-	var refused *RefusedError
+func (d *dialer) final(err error, unknown, started *stopwatch) error {
+	var (
+		refused *RefusedError
+		final   finalError
+	)
 	if isUnknown(err) {
-		if d.cfg.HostsExist && s.unknown.lasts(nameWithin) {
+		if d.cfg.HostsExist && unknown.lasts(nameWithin) {
 			return fmt.Errorf(
 				"no resolver of this host has known node 0's name %s for %v: %s; name an address of node 0 by --master-addr ADDR",
 				printable.Text(d.cfg.Addr), nameWithin, reason(err))
 		}
 		return nil
 	}
-	s.unknown = spell{}
+	*unknown = stopwatch{}
 	switch {
+	case errors.As(err, &final):
 	case !errors.As(err, &refused), refused.stranger && len(d.cfg.Ports) > 0:
 		return nil
-	case refused.started && !s.started.lasts(d.cfg.lastJob):
+	case refused.started && !started.lasts(d.cfg.lastJob):
 		return nil
 	}
 	return err
@@ -247,6 +242,9 @@ func isUnknown(err error) bool {
 
 // late is the error of a node that could not join.
 func (d *dialer) late(parent context.Context, last error) error {
+	if d.cfg.Addrs != nil {
+		return last
+	}
 	if err := context.Cause(parent); err != nil {
 		return fmt.Errorf("stopped waiting for node 0 at %s (%v): %w", d.cfg.endpoint(), reason(last), err)
 	}
@@ -256,9 +254,12 @@ func (d *dialer) late(parent context.Context, last error) error {
 // reason is an error in words for the user.
 func reason(err error) string {
 	var text string
+	var refused *RefusedError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "connection refused"
+	case errors.As(err, &refused) && refused.Endpoint == "":
+		text = refused.Why
 	case endOfStream(err):
 		text = "it closes connections: does gorun listen there?"
 	default:
@@ -270,47 +271,114 @@ func reason(err error) string {
 // errWaits is that node 0 knows this node and waits for others.
 var errWaits = errors.New("it waits for other nodes")
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // try is one attempt.
-func (d *dialer) try(ctx context.Context, port int) (joined *Joined, err error) {
+func (d *dialer) try(ctx context.Context, port int) (*Joined, error) {
 	keys, err := d.keys(ctx, port)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := d.dial(ctx, "tcp", d.cfg.at(port))
+	var c net.Conn
+	if d.cfg.Addrs == nil {
+		c, err = d.connect(ctx, d.cfg.at(port), keys, port)
+	} else {
+		c, err = d.race(ctx, keys, port)
+	}
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	defer func() {
-		if !stop() && err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			raw.Close()
-			joined = nil
-		}
-	}()
+	joined, err := d.present(ctx, c, port)
+	if err == nil {
+		return joined, nil
+	}
+	_ = c.Close()
+	if d.cfg.Addrs != nil {
+		err = finalError{headLost(err)}
+	}
+	return nil, err
+}
+
+// connect makes a connection whose other end has proved the token, where there is one.
+func (d *dialer) connect(ctx context.Context, address string, keys *tls.Config, port int) (net.Conn, error) {
+	raw, err := d.dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
 	_ = raw.SetDeadline(time.Now().Add(dialWithin))
 	c, err := d.secure(ctx, raw, keys, port)
-	if err == nil {
-		err = writeMessage(c, &d.cfg.Self)
-	}
 	if err != nil {
-		return nil, err
+		raw.Close()
 	}
-	_ = raw.SetDeadline(time.Time{})
-	return d.hear(c, port)
+	return c, err
+}
+
+// nextAddr is how long after one address the next one is dialled.
+const nextAddr = 20 * time.Millisecond
+
+// race dials all addresses, in quick turn. The first that proves the token wins, the others are closed.
+func (d *dialer) race(parent context.Context, keys *tls.Config, port int) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(parent)
+	type dialed struct {
+		conn net.Conn
+		text string
+	}
+	tried := make(chan dialed, len(d.cfg.Addrs))
+	for i, addr := range d.cfg.Addrs {
+		go func() {
+			at := netip.AddrPortFrom(addr, uint16(port)).String()
+			pause(time.Duration(i)*nextAddr, ctx.Done(), nil)
+			conn, err := d.connect(ctx, at, keys, port)
+			if err != nil {
+				tried <- dialed{text: at + ": " + reason(err)}
+				return
+			}
+			tried <- dialed{conn: conn}
+		}()
+	}
+	defer cancel()
+	var problems []string
+	for n := range d.cfg.Addrs {
+		one := <-tried
+		if one.conn == nil {
+			problems = append(problems, one.text)
+			continue
+		}
+		go func() {
+			for range len(d.cfg.Addrs) - n - 1 {
+				if other := <-tried; other.conn != nil {
+					other.conn.Close()
+				}
+			}
+		}()
+		return one.conn, nil
+	}
+	return nil, errors.New("no way to the head: " + strings.Join(problems, "; "))
+}
+
+// headLost says in words why an agent that has come to its head cannot stay.
+func headLost(err error) error {
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return errors.New("the head refused this agent: " + refused.Why)
+	case errors.Is(err, errWaits):
+		return errors.New("not all agents came in time")
+	}
+	return fmt.Errorf("the head is gone: %w", err)
+}
+
+// present says who this node is, and hears whether it is taken.
+func (d *dialer) present(ctx context.Context, c net.Conn, port int) (*Joined, error) {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	err := writeMessage(c, &d.cfg.Self)
+	var joined *Joined
+	if err == nil {
+		_ = c.SetDeadline(time.Time{})
+		joined, err = d.hear(c, port)
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	return joined, err
 }
 
 // secure proves the token, where there is one, and has node 0 prove it.
@@ -397,8 +465,12 @@ func (d *dialer) stranger(port int, why string) error {
 }
 
 func (d *dialer) refused(port int, host, why string) *RefusedError {
+	endpoint := d.cfg.at(port)
+	if d.cfg.Addrs != nil {
+		endpoint = "" // it is said beside
+	}
 	return &RefusedError{
-		Endpoint: d.cfg.at(port), Host: printable.Text(printable.Short(host)),
+		Endpoint: endpoint, Host: printable.Text(printable.Short(host)),
 		Why: printable.Text(printable.Short(why)),
 	}
 }

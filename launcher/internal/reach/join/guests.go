@@ -77,28 +77,26 @@ func (u *guests) room(mu *sync.Mutex, over <-chan struct{}) bool {
 		if !full {
 			return true
 		}
-		timer := time.NewTimer(wait)
+		pause(wait, over, u.left)
 		select {
 		case <-over:
-			timer.Stop()
 			return false
-		case <-u.left:
-		case <-timer.C:
+		default:
 		}
-		timer.Stop()
 	}
 }
 
-// pause waits, and reports whether the head goes on.
-func pause(over <-chan struct{}, d time.Duration) bool {
+// pause waits until one of the channels can be received from, and reports whether neither could for so long.
+func pause(d time.Duration, a, b <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-over:
-		return false
+	case <-a:
+	case <-b:
 	case <-timer.C:
 		return true
 	}
+	return false
 }
 
 // maxTold is how many lines about strangers, and about nodes, are told: who cannot

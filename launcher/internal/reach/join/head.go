@@ -52,8 +52,9 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	}
 	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}, over: make(chan struct{})}
 	h.meeting.changed = make(chan struct{}, 1)
-	if here, err := IsEndpointHere(ctx, cfg.Addr); err == nil {
-		h.elsewhere = !here
+	if cfg.Addr != "" {
+		here, err := IsEndpointHere(ctx, cfg.Addr)
+		h.elsewhere = err == nil && !here
 	}
 	h.unknown = newGuests()
 	if err := h.vouch(ctx); err != nil {
@@ -156,7 +157,7 @@ func (h *Head) accept() {
 		default:
 			h.seen.once(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
 		}
-		if !pause(h.over, crowdPause) {
+		if !pause(crowdPause, h.over, nil) {
 			return
 		}
 	}
@@ -354,8 +355,9 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	}
 	_ = g.SetDeadline(time.Time{})
 	if refusal := h.take(&Member{Conn: c, Hello: hello, NodeRank: hello.NodeRank, Peer: g.peer}); refusal != nil {
+		h.leave(g) // it is known: who closes the head lets it hear why
 		refusal.Host = h.cfg.Self.Host
-		h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), refusal.Refusal)
+		h.told.node("the node %s at %v was refused: %s", hello.Name(), g.peer.Addr(), refusal.Refusal)
 		_ = c.SetWriteDeadline(time.Now().Add(firstWithin))
 		_ = writeMessage(c, refusal)
 		linger(g.TCPConn)

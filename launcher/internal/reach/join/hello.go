@@ -45,10 +45,6 @@ type Hello struct {
 	// Nonce is that of a node which asks for the secret, and comes again with it: see
 	// [Voucher].
 	Nonce []byte `json:"nonce,omitempty"`
-	// Wish is what the node's own command line wishes for (rank count, digest of the
-	// program), in bytes that package join does not read. What a node runs comes from
-	// there and never from node 0.
-	Wish []byte `json:"wish,omitempty"`
 }
 
 // Welcome is what node 0 answers when all nodes have come.
@@ -157,8 +153,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// name is how messages call a node.
-func (h *Hello) name() string {
+// Name is how messages call a node. It may hold control bytes.
+func (h *Hello) Name() string {
 	if h.NodeID != "" && !strings.Contains(h.NodeID, h.Host) {
 		return h.Host + " (" + h.NodeID + ")"
 	}

@@ -1,11 +1,14 @@
 package join
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +204,36 @@ func TestNodeComesAgain(t *testing.T) {
 		require.NoError(t, second.err)
 		require.NoError(t, third.err)
 	})
+}
+
+// The first node waits for the last, longer than anybody has to say who it is.
+func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
+	both(t, func(t *testing.T, key []byte) {
+		cfg := settings(0, 3, 0, key)
+		here := make(chan bool, 2)
+		cfg.patience, cfg.Came = 200*time.Millisecond, func(int, bool) { here <- true }
+		h, err := Listen(t.Context(), cfg)
+		require.NoError(t, err)
+		defer h.Close()
+		first := come(t, t.Context(), settings(port(h), 3, 1, key))
+		<-here
+		closed(t, raw(t, h)) // whose time is over
+		last := come(t, t.Context(), settings(port(h), 3, 2, key))
+		wait(t, h)
+		<-first.done
+		<-last.done
+		require.NoError(t, first.err)
+		require.NoError(t, last.err)
+	})
+}
+
+// Who has the token may still be hostile: a node's host may be.
+func TestLongMessagesAreRefused(t *testing.T) {
+	var m Hello
+	long := binary.LittleEndian.AppendUint32([]byte("gorun\x01"), 1<<31)
+	require.ErrorContains(t, readMessage(bytes.NewReader(long), &m), "bytes")
+	require.Error(t, writeMessage(&bytes.Buffer{}, Hello{Host: strings.Repeat("x", maxMessage)}))
+	require.Error(t, readMessage(strings.NewReader("gorun\x01\x02\x00\x00\x00{"), &m))
 }
 
 func TestNumbers(t *testing.T) {

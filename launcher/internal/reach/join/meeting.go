@@ -29,7 +29,7 @@ type Member struct {
 }
 
 // who names a member in a message.
-func (m *Member) who() string { return fmt.Sprintf("%s (%v)", m.Hello.name(), m.Peer.Addr()) }
+func (m *Member) who() string { return fmt.Sprintf("%s (%v)", m.Hello.Name(), m.Peer.Addr()) }
 
 // meeting is who has come so far. The head's lock guards it.
 type meeting struct {
@@ -67,14 +67,28 @@ func (h *Head) take(m *Member) *Welcome {
 	}
 	h.meeting.members = append(h.meeting.members, m)
 	h.meeting.change()
+	h.came(m, true)
 	h.watch(m)
 	return nil
+}
+
+func (h *Head) came(m *Member, here bool) {
+	if h.cfg.Came != nil {
+		h.cfg.Came(m.NodeRank, here)
+	}
 }
 
 // refusal says why a node cannot be taken; nil: it can.
 func (h *Head) refusal(m *Member) *Welcome {
 	own, said := &h.cfg.Self, &m.Hello
 	refuse := func(format string, args ...any) *Welcome { return &Welcome{Refusal: fmt.Sprintf(format, args...)} }
+	if h.cfg.Place != nil {
+		rank, why := h.cfg.Place(said)
+		if why != "" {
+			return refuse("%s", why)
+		}
+		m.NodeRank, said.NodeRank = rank, rank
+	}
 	switch {
 	case said.ID != own.ID: // first: of another job nothing else matters
 		w := refuse("it belongs to job %q, node 0 to job %q (--rdzv-id)", said.ID, own.ID)
@@ -91,7 +105,7 @@ func (h *Head) refusal(m *Member) *Welcome {
 		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", said.NodeRank, own.NumNodes,
 			own.NumNodes-1)
 	case said.NodeRank == 0:
-		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.name(),
+		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.Name(),
 			m.who())
 	case h.meeting.ended != "":
 		return refuse("%s", h.meeting.ended)
@@ -115,7 +129,7 @@ func (h *Head) noPlace(m *Member, refuse func(string, ...any) *Welcome) *Welcome
 		w.Started = true
 		return w
 	case h.meeting.complete || len(members) >= h.cfg.Self.NumNodes-1:
-		w := refuse("all %d nodes have come already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.name(), names(members))
+		w := refuse("all %d nodes have come already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(), names(members))
 		w.Again = h.meeting.complete // one of them may turn out to be gone
 		return w
 	}
@@ -140,6 +154,7 @@ func (h *Head) watch(m *Member) {
 		h.meeting.change()
 		m.Conn.Close()
 		if !h.closed {
+			h.came(m, false)
 			h.told.node("node %s went away again before all had come", m.who())
 		}
 	})
@@ -237,7 +252,7 @@ func (h *Head) whoCame() string {
 		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) +
 			strings.Replace(missing(members, n), "node rank", "rank", 1)
 	}
-	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.name())
+	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.Name())
 	if len(members) > 0 {
 		text += ", " + names(members)
 	}

@@ -30,11 +30,6 @@ const minSecret = 32
 // errOtherToken is a peer that could not prove that it has the token.
 var errOtherToken = errors.New("it has another token")
 
-// TLS returns the configuration of one end of a connection whose both ends prove that they
-// have a secret of at least 32 bytes. Own and theirs say what the keys are for, and are
-// the other way round at the other end; ends of another kind have others.
-func TLS(secret []byte, own, theirs string) (*tls.Config, error) { return tlsFor(secret, own, theirs) }
-
 // tlsFor returns the configuration of one end: own and theirs are what the keys are
 // for.
 func tlsFor(secret []byte, own, theirs string) (*tls.Config, error) {

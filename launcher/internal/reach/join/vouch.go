@@ -72,7 +72,7 @@ func (h *Head) giveSecret(g *guest, first []byte) {
 	}
 	answer := h.secretFor(&hello)
 	if answer.Refusal != "" {
-		h.told.node("the node %s at %v was refused: %s", hello.name(), g.peer.Addr(), answer.Refusal)
+		h.told.node("the node %s at %v was refused: %s", hello.Name(), g.peer.Addr(), answer.Refusal)
 	}
 	answer.Host = h.cfg.Self.Host
 	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
