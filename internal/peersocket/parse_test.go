@@ -41,7 +41,8 @@ func TestParseTable(t *testing.T) {
 	} {
 		require.Empty(t, ParseTable(other), other)
 	}
-	six := ParseTable("0: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 01 0:0 0:0 0 0 0 77 1")
+	six := ParseTable("0: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 01 " +
+		"0:0 0:0 0 0 0 77 1")
 	require.Equal(t, []Socket{{
 		netip.MustParseAddrPort("[::1]:8081"), netip.MustParseAddrPort("[::]:0"), unix.BPF_TCP_ESTABLISHED, Owner{0, 77},
 	}}, six)

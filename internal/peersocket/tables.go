@@ -29,9 +29,9 @@ func ReadTables(process string) ([]Socket, error) {
 	return append(ParseTable(string(rows)), ParseTable(string(rows6))...), nil
 }
 
-// ParseTable reads /proc/net/tcp or tcp6 (proc_net_tcp in the kernel's documentation), whose rows are "sl local_address
-// rem_address st tx:rx tr:when retrnsmt uid timeout inode …". Sockets that no process has any more are left out: their
-// users are made up.
+// ParseTable reads /proc/net/tcp or tcp6 (proc_net_tcp in the kernel's documentation), whose rows are
+// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …". Sockets that no process has any more
+// are left out: their users are made up.
 func ParseTable(rows string) (sockets []Socket) {
 	const local, remote, state, uid, inode = 1, 2, 3, 7, 9
 	for row := range strings.Lines(rows) {

@@ -291,7 +291,8 @@ func withPorts(local, remote uint16, state int) peersocket.Socket {
 }
 
 func TestTable(t *testing.T) {
-	rows := tableOf(peersocket.ParseTable(`  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+	rows := tableOf(peersocket.ParseTable(`
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:3039 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
    1: 0100007F:BC0E 0100007F:3039 02 00000000:00000000 00:00000000 00000000     0        0 4712 1 0
    2: 0100007F:BC0F 0100007F:3039 06 00000000:00000000 03:00001674 00000000     0        0 0 3 0

@@ -29,7 +29,8 @@ type attempt struct {
 // newAttempt listens and starts the command.
 func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 	a := &attempt{
-		cfg: cfg, token: make([]byte, 32), remove: func() {}, refused: make(chan error, 1), here: make([]bool, len(cfg.Nodes)),
+		cfg: cfg, token: make([]byte, 32), remove: func() {}, refused: make(chan error, 1),
+		here: make([]bool, len(cfg.Nodes)),
 	}
 	rand.Read(a.token) // never fails
 	var err error

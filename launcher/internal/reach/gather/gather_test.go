@@ -141,7 +141,9 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 
 func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache", "gorun")
-	i := &Invitation{Protocol: join.Protocol, Token: make([]byte, 32), NumNodes: 2, Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1}
+	i := &Invitation{
+		Protocol: join.Protocol, Token: make([]byte, 32), NumNodes: 2, Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1,
+	}
 	line, err := i.line()
 	require.NoError(t, err)
 	name, remove, err := writeFile(dir, line)
@@ -332,7 +334,8 @@ func FuzzWords(f *testing.F) {
 }
 
 func FuzzInvitation(f *testing.F) {
-	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"nnodes":2,"within":1000}` + "\n"))
+	f.Add([]byte(`{"gather":1,"version":"v","token":"AAAA","addrs":["10.0.0.1"],"port":4000,"nnodes":2,"within":1000}` +
+		"\n"))
 	f.Add([]byte(`{"gather":1,"addrs":["::1"],"port":-1}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if i, err := ReadInvitation(bytes.NewReader(text)); err == nil {
