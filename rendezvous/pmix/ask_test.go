@@ -35,19 +35,16 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 	v := spread("gorun-2", 1, 1)
 	all := start(t, 2, w, v)
 	ranks := all.joinAll(w)
-	about := func(name string) info { return info{key: keyNamespace, value: stringValue(name)} }
-	table := func(key string, qualifiers ...info) (rows []string) {
+	about := func(name string) info { return attr(keyNamespace, name) }
+	table := func(key string, qualifiers ...info) []string {
 		answer, code := ranks[1].question(key, qualifiers...)
 		require.Equal(t, statusSuccess, code)
-		typ, n, d, ok := answer.array()
-		require.True(t, ok)
-		require.Equal(t, typeProcInfo, typ)
-		for range n {
+		rows, ok := elements(answer, typeProcInfo, func(d *decoder) string {
 			p := d.proc()
 			host, program := d.string(), d.string()
-			rows = append(rows, fmt.Sprintf("%s %d %s %s %d,%d", p.nspace, p.rank, host, program, d.integer(), d.uint8()))
-		}
-		require.NoError(t, d.err)
+			return fmt.Sprintf("%s %d %s %s %d,%d", p.nspace, p.rank, host, program, d.integer(), d.uint8())
+		})
+		require.True(t, ok)
 		return rows
 	}
 	whole := []string{
@@ -56,7 +53,7 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 	}
 	require.Equal(t, whole, table(keyProcesses))
 	require.Equal(t, whole[:2], table(keyLocalProcesses, about(w.Name)))
-	require.Equal(t, whole[2:], table(keyLocalProcesses, info{key: keyHostName, value: stringValue("host1")}))
+	require.Equal(t, whole[2:], table(keyLocalProcesses, attr(keyHostName, "host1")))
 	require.Equal(t, []string{"gorun-2 0 host0 /home/me/prog 1000,5"}, table(keyProcesses, about(v.Name)))
 	_, code := ranks[0].question(keyProcesses, about("gorun-3"))
 	require.Equal(t, statusNotSupported, code)
@@ -101,7 +98,7 @@ func TestGroupsHaveNames(t *testing.T) {
 			answer, _ = ranks[2].question(key)
 			require.Equal(t, text, answer.shown())
 		}
-		answer, _ = ranks[2].question("pmix.qry.pgrpmems", info{key: keyGroupID, value: stringValue("g")})
+		answer, _ = ranks[2].question("pmix.qry.pgrpmems", attr(keyGroupID, "g"))
 		list, _ := answer.procs()
 		require.Equal(t, members, list)
 		for _, name := range [][]proc{{{"g", rankWildcard}}, {{"g", 0}, {"g", 1}}} {
@@ -128,7 +125,7 @@ func TestSignals(t *testing.T) {
 	send := func(number int, targets ...proc) status {
 		return c.status(commandJobControl, func(e *encoder) {
 			e.procList(targets)
-			e.infoList([]info{{key: keySignal, value: uint32Value(number)}})
+			e.infoList([]info{attr(keySignal, uint32(number))})
 		})
 	}
 	require.Equal(t, statusSuccess, send(10, proc{w.Name, 1}))
@@ -166,15 +163,14 @@ func TestProcessesOfAHostileHost(t *testing.T) {
 	})
 	answer, code := all.join(w, 0).question(keyProcesses)
 	require.Equal(t, statusSuccess, code)
-	_, n, d, _ := answer.array()
-	var pids []uint64
-	for range n {
+	pids, ok := elements(answer, typeProcInfo, func(d *decoder) (pid uint64) {
 		d.proc()
 		d.string()
 		d.string()
-		pids = append(pids, d.integer())
+		pid = d.integer()
 		d.uint8()
-	}
-	require.NoError(t, d.err)
+		return pid
+	})
+	require.True(t, ok)
 	require.Equal(t, []uint64{1000, 1001, 7}, pids)
 }

@@ -265,7 +265,7 @@ func commitBody(e *encoder, to scope, key, text string) {
 	e.uint8(uint8(to))
 	e.group(1)
 	e.uint8(bufferNotDescribed)
-	e.bytes(appendKval(nil, kval{key, stringValue(text)}))
+	e.bytes(encodeKvals(attr(key, text)))
 }
 
 func fenceBody(members []proc, infos ...info) func(*encoder) {

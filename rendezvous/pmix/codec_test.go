@@ -117,9 +117,9 @@ func TestAnnouncedLengthsAllocateNothing(t *testing.T) {
 }
 
 func TestNestedTooDeep(t *testing.T) {
-	v := boolValue(true)
+	v := valueOf(true)
 	for range maxDepth + 2 {
-		v = infoArrayValue([]info{{key: "k", value: v}})
+		v = valueOf([]info{attr("k", v)})
 	}
 	var e encoder
 	e.value(v)
@@ -139,7 +139,7 @@ func TestStringsEndWithNUL(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	infos := []info{{key: "a", flags: 1, value: boolValue(true)}, {key: "b", value: stringValue("x")}}
+	infos := []info{{key: "a", flags: 1, value: valueOf(true)}, attr("b", "x")}
 	procs := []proc{{"n", 0}, {"n", rankWildcard}}
 	var e encoder
 	e.infoList(infos)
@@ -172,12 +172,12 @@ func TestAppsAndQueries(t *testing.T) {
 	e.uint16(uint16(typeInt32))
 	e.uint32(3)
 	e.size(1)
-	e.info(info{key: "k", value: boolValue(true)})
+	e.info(attr("k", true))
 	whole := e.b
 	d := decoder{b: whole}
 	require.Equal(t, app{
 		command: "./worker", argv: []string{"./worker", "-v"}, env: []string{"A=1"}, dir: "/tmp", maxProcs: 3,
-		infos: []info{{key: "k", value: boolValue(true)}},
+		infos: []info{attr("k", true)},
 	}, d.app())
 	require.NoError(t, d.err)
 	skipped := decoder{b: whole}
@@ -199,25 +199,25 @@ func TestValues(t *testing.T) {
 		value value
 		shown string
 	}{
-		{stringValue("x"), "x"},
-		{uint16Value(7), "7"},
-		{uint32Value(7), "7"},
-		{sizeValue(1 << 40), "1099511627776"},
-		{statusValue(statusNotFound), "-46"},
-		{rankValue(rankWildcard), "4294967294"},
-		{boolValue(true), "1"},
-		{procValue(proc{"n", 3}), "n.3"},
+		{valueOf("x"), "x"},
+		{valueOf(uint16(7)), "7"},
+		{valueOf(uint32(7)), "7"},
+		{valueOf(1 << 40), "1099511627776"},
+		{valueOf(statusNotFound), "-46"},
+		{valueOf(procRank(rankWildcard)), "4294967294"},
+		{valueOf(true), "1"},
+		{valueOf(proc{"n", 3}), "n.3"},
 	} {
 		require.Equal(t, v.shown, v.value.shown())
 	}
-	b, ok := bytesValue([]byte{1, 2}).bytes()
+	b, ok := valueOf([]byte{1, 2}).bytes()
 	require.True(t, ok)
 	require.Equal(t, []byte{1, 2}, b)
-	infos, ok := infoArrayValue([]info{{key: "a", value: uint32Value(1)}}).infos()
+	infos, ok := valueOf([]info{attr("a", uint32(1))}).infos()
 	require.True(t, ok)
 	require.Equal(t, "a", infos[0].key)
 	require.True(t, value{}.isTrue(), "a flag without a value is set")
-	require.True(t, stringValue("true").isTrue())
-	require.False(t, boolValue(false).isTrue())
-	require.False(t, stringValue("no").isTrue())
+	require.True(t, valueOf("true").isTrue())
+	require.False(t, valueOf(false).isTrue())
+	require.False(t, valueOf("no").isTrue())
 }

@@ -84,12 +84,10 @@ func (n *namespace) toldOthers(host int) []byte {
 	if host >= 0 {
 		infos = append(infos, n.hostInfos(host)...)
 	}
-	for _, i := range infos {
-		e.oneKval(i.key, i.value)
-	}
-	e.oneKval("pmix.mblob", bytesValue(n.hostMap()))
+	e.kvals(infos...)
+	e.kvals(attr("pmix.mblob", n.hostMap()))
 	for rank := range n.world.Ranks {
-		e.oneKval("pmix.pblob", bytesValue(n.rankBlob(rank, worldDirs{})))
+		e.kvals(attr("pmix.pblob", n.rankBlob(rank, worldDirs{})))
 	}
 	return e.b
 }

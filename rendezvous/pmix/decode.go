@@ -150,7 +150,7 @@ func (d *decoder) valueAt(depth int) value {
 	return value{typ, before[:n:n]}
 }
 
-func (d *decoder) kval() kval { return kval{key: d.string(), value: d.value()} }
+func (d *decoder) kval() info { return info{key: d.string(), value: d.value()} }
 
 func (d *decoder) info() info {
 	return info{key: d.string(), flags: d.uint32(), value: d.value()}
@@ -158,38 +158,29 @@ func (d *decoder) info() info {
 
 func (d *decoder) app() app {
 	a := app{command: d.string()}
-	a.argv = d.strings(d.count(d.integer()))
-	a.env = d.strings(d.group())
+	a.argv = many(d, d.count(d.integer()), d.string)
+	a.env = many(d, d.group(), d.string)
 	a.dir = d.string()
 	a.maxProcs = int(int32(d.integer()))
-	a.infos = d.infos(d.count(d.integer()))
+	a.infos = many(d, d.count(d.integer()), d.info)
 	return a
 }
 
 func (d *decoder) query() query {
-	q := query{keys: d.strings(d.group())}
-	q.qualifiers = d.infos(d.count(d.integer()))
+	q := query{keys: many(d, d.group(), d.string)}
+	q.qualifiers = many(d, d.count(d.integer()), d.info)
 	return q
 }
 
-func (d *decoder) strings(n int) []string {
-	var all []string
+// many are n items, as far as there are so many.
+func many[T any](d *decoder, n int, read func() T) []T {
+	var all []T
 	for range n {
+		item := read()
 		if d.err != nil {
 			return nil
 		}
-		all = append(all, d.string())
-	}
-	return all
-}
-
-func (d *decoder) infos(n int) []info {
-	var all []info
-	for range n {
-		if d.err != nil {
-			return nil
-		}
-		all = append(all, d.info())
+		all = append(all, item)
 	}
 	return all
 }
@@ -211,7 +202,12 @@ func (d *decoder) oneUint32() uint32 {
 	return d.uint32()
 }
 
-func (d *decoder) oneStatus() status { return status(int32(d.oneUint32())) }
+func (d *decoder) status() status { return status(int32(d.uint32())) }
+
+func (d *decoder) oneStatus() status {
+	d.one()
+	return d.status()
+}
 
 func (d *decoder) oneProc() proc {
 	d.one()
@@ -224,50 +220,21 @@ func (d *decoder) oneSize() int {
 	return d.count(d.integer())
 }
 
-// expect begins a group of n items.
-func (d *decoder) expect(n int) {
+// listed is a group {size} and, if that is not 0, a group of so many items.
+func listed[T any](d *decoder, read func() T) []T {
+	n := d.oneSize()
+	if n == 0 {
+		return nil
+	}
 	if has := d.group(); d.err == nil && has != n {
 		d.fail(fmt.Errorf("a group has %d items where %d were announced", has, n))
 	}
+	return many(d, n, read)
 }
 
-// infoList is a group {size} and, if that is not 0, a group of infos.
-func (d *decoder) infoList() []info {
-	n := d.oneSize()
-	if n == 0 {
-		return nil
-	}
-	d.expect(n)
-	return d.infos(n)
-}
-
-// procList is a group {size} and, if that is not 0, a group of processes.
-func (d *decoder) procList() []proc {
-	n := d.oneSize()
-	if n == 0 {
-		return nil
-	}
-	d.expect(n)
-	return d.procs(n)
-}
-
-func (d *decoder) procs(n int) []proc {
-	var all []proc
-	for range n {
-		if d.err != nil {
-			return nil
-		}
-		all = append(all, d.proc())
-	}
-	return all
-}
+func (d *decoder) infoList() []info { return listed(d, d.info) }
+func (d *decoder) procList() []proc { return listed(d, d.proc) }
 
 // stringList is a group {size} and, if that is not 0, n groups of one string each, as
 // LOOKUP and UNPUBLISH have them.
-func (d *decoder) stringList() []string {
-	var all []string
-	for n := d.oneSize(); n > 0 && d.err == nil; n-- {
-		all = append(all, d.oneString())
-	}
-	return all
-}
+func (d *decoder) stringList() []string { return many(d, d.oneSize(), d.oneString) }

@@ -79,7 +79,7 @@ func (w worldDirs) infos() []info {
 		return nil
 	}
 	return []info{
-		{key: "pmix.tmpdir", value: stringValue(w.top)},
-		{key: "pmix.nsdir", value: stringValue(w.world)},
+		attr("pmix.tmpdir", w.top),
+		attr("pmix.nsdir", w.world),
 	}
 }

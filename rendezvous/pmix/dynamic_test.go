@@ -33,24 +33,21 @@ func looksUp(keys []string, infos ...info) func(*encoder) {
 }
 
 func byteInfo(key string, typ dataType, n uint8) info {
-	return info{key: key, value: value{typ, []byte{n}}}
+	return attr(key, value{typ, []byte{n}})
 }
 
-func textInfo(key, text string) info { return info{key: key, value: stringValue(text)} }
+func textInfo(key, text string) info { return attr(key, text) }
 
-var waitFlag = info{key: keyWait, value: boolValue(true)}
+var waitFlag = attr(keyWait, true)
 
 // pdataList reads what comes after the status of a LOOKUP.
 func pdataList(t *testing.T, d decoder) []string {
 	t.Helper()
-	n := d.oneSize()
-	d.expect(n)
-	var all []string
-	for range n {
+	all := listed(&d, func() string {
 		p, key, v := d.proc(), d.string(), d.value()
 		text, _ := v.string()
-		all = append(all, fmt.Sprintf("%s.%d %s=%s", p.nspace, p.rank, key, text))
-	}
+		return fmt.Sprintf("%s.%d %s=%s", p.nspace, p.rank, key, text)
+	})
 	if d.err != nil || d.more() {
 		t.Fatalf("the answer does not end where it should: %v, %d bytes are left", d.err, len(d.b))
 	}
@@ -69,7 +66,7 @@ func TestNamesReachOtherNodes(t *testing.T) {
 	r.add("w", 1, 1)
 	a, b := r.dial(world.Proc{World: "w"}, "5.0.11"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 
-	waits := b.ask(commandLookup, looksUp([]string{"port"}, waitFlag, info{key: keyTimeout, value: uint32Value(60)}))
+	waits := b.ask(commandLookup, looksUp([]string{"port"}, waitFlag, attr(keyTimeout, uint32(60))))
 	a.do(commandPublish, statusSuccess,
 		publishes(textInfo("port", "17"), byteInfo(keyPersistence, typePersist, persistSession)))
 	same(t, "what is looked up", pdataList(t, b.expect(waits, statusSuccess)), []string{"w.0 port=17"})
@@ -133,7 +130,7 @@ func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
 	r := newRig(t, 1)
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
-	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, info{key: keyWait, value: uint32Value(2)}))
+	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, attr(keyWait, uint32(2))))
 	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "1")))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "2")))
@@ -147,7 +144,7 @@ func TestLookupEndsWithWhatItNeeds(t *testing.T) {
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	once := byteInfo(keyPersistence, typePersist, persistFirstRead)
-	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "x"}, info{key: keyWait, value: uint32Value(1)}))
+	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "x"}, attr(keyWait, uint32(1))))
 	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "1"), once))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 x=1"})
@@ -200,7 +197,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 		tag0, tag1 := v0.ask(commandConnect, writeConnect(members)), v1.ask(commandConnect, func(e *encoder) {
 			writeConnect(members)(e)
 			e.group(1) // PMIx 6 adds what the number of infos does not count
-			e.info(info{key: "pmix.pdata", value: infoArrayValue(nil)})
+			e.info(attr("pmix.pdata", []info(nil)))
 		})
 		d := w0.do(commandConnect, statusSuccess, writeConnect([]proc{{"v", 0}, {"v", 1}, {"w", rankWildcard}}))
 		same(t, "what w hears of", jobInfosOf(t, d), []string{"v"})
@@ -239,7 +236,7 @@ func TestConnectMayTakeNoLongerThanItsTimeout(t *testing.T) {
 	r.add("w", 2)
 	c := r.dial(world.Proc{World: "w"}, "5.0.11")
 	c.do(commandConnect, statusTimeout,
-		writeConnect([]proc{{"w", rankWildcard}}, info{key: keyTimeout, value: uint32Value(1)}))
+		writeConnect([]proc{{"w", rankWildcard}}, attr(keyTimeout, uint32(1))))
 }
 
 func TestSpawn(t *testing.T) {
@@ -264,13 +261,13 @@ func TestSpawn(t *testing.T) {
 		e.string("/here")
 		e.uint16(uint16(typeInt32))
 		e.uint32(2)
+		var variable encoder
+		variable.string("COLOUR")
+		variable.string("red")
+		variable.uint8(0)
 		infos := []info{
 			textInfo(keyWorkDir, "/there"), textInfo(keyHosts, "a:2,b"), textInfo(keyHostFile, "hosts"),
-			{key: keySetVariable, value: newValue(typeEnvar, func(e *encoder) {
-				e.string("COLOUR")
-				e.string("red")
-				e.uint8(0)
-			})},
+			attr(keySetVariable, value{typeEnvar, variable.b}),
 		}
 		e.size(len(infos))
 		for _, i := range infos {
@@ -278,7 +275,7 @@ func TestSpawn(t *testing.T) {
 		}
 	}
 	body := func(e *encoder) {
-		e.infoList([]info{textInfo("pmix.mapby", "core"), {key: "pmix.nonpmi", value: boolValue(true)}})
+		e.infoList([]info{textInfo("pmix.mapby", "core"), attr("pmix.nonpmi", true)})
 		e.oneSize(1)
 		e.group(1)
 		program(e)
@@ -328,8 +325,8 @@ func writeConstruct(name string, members []proc, infos ...info) func(*encoder) {
 // inGroup is what Open MPI 5 gives to a group.
 func inGroup(localID int) []info {
 	return []info{
-		{key: keyAssignNumber, value: boolValue(true)},
-		{key: keyGroupInfo, value: infoArrayValue([]info{{key: "pmix.grp.lclid", value: sizeValue(localID)}})},
+		attr(keyAssignNumber, true),
+		attr(keyGroupInfo, []info{attr("pmix.grp.lclid", localID)}),
 	}
 }
 

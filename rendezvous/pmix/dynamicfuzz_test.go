@@ -45,7 +45,7 @@ func FuzzDynamicBodies(f *testing.F) {
 			t.Errorf("%d of %d keys in %v", need, len(keys), wait)
 		}
 		d = decoder{b: body}
-		forAll, apps := d.infoList(), d.appList()
+		forAll, apps := d.infoList(), listed(&d, d.app)
 		if wish, ok := readSpawn(world.Proc{World: "w"}, forAll, apps); ok && len(wish.Apps) != len(apps) {
 			t.Errorf("%d programs of %d are left", len(wish.Apps), len(apps))
 		}

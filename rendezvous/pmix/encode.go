@@ -46,11 +46,6 @@ func (e *encoder) value(v value) {
 	e.b = append(e.b, v.raw...)
 }
 
-func (e *encoder) kval(k kval) {
-	e.string(k.key)
-	e.value(k.value)
-}
-
 func (e *encoder) info(i info) {
 	e.string(i.key)
 	e.uint32(i.flags)
@@ -91,101 +86,97 @@ func (e *encoder) oneBytes(b []byte) {
 	e.bytes(b)
 }
 
-func (e *encoder) oneKval(key string, v value) {
-	e.group(1)
-	e.kval(kval{key, v})
-}
-
-// infoList is a group {size} and, if there are any, a group of that many infos.
-func (e *encoder) infoList(infos []info) {
-	e.oneSize(len(infos))
-	if len(infos) == 0 {
-		return
-	}
-	e.group(len(infos))
-	for _, i := range infos {
-		e.info(i)
+// kvals are groups of one kval each. Flags do not go along.
+func (e *encoder) kvals(kvals ...info) {
+	for _, k := range kvals {
+		e.group(1)
+		e.string(k.key)
+		e.value(k.value)
 	}
 }
 
-// procList is a group {size} and, if there are any, a group of that many processes.
-func (e *encoder) procList(procs []proc) {
-	e.oneSize(len(procs))
-	if len(procs) == 0 {
-		return
-	}
-	e.group(len(procs))
-	for _, p := range procs {
-		e.proc(p)
-	}
-}
-
-// newValue makes a value of what write encodes.
-func newValue(typ dataType, write func(*encoder)) value {
+func encodeKvals(kvals ...info) []byte {
 	var e encoder
-	write(&e)
-	return value{typ, e.b}
+	e.kvals(kvals...)
+	return e.b
 }
 
-func stringValue(s string) value {
-	return newValue(typeString, func(e *encoder) { e.string(s) })
-}
-
-func boolValue(v bool) value {
-	if v {
-		return value{typeBool, []byte{1}}
+// list is a group {size} and, if there are any items, a group of all.
+func list[T any](e *encoder, items []T, write func(T)) {
+	e.oneSize(len(items))
+	if len(items) > 0 {
+		e.group(len(items))
+		each(items, write)
 	}
-	return value{typeBool, []byte{0}}
 }
 
-func uint16Value(n int) value {
-	return newValue(typeUint16, func(e *encoder) { e.uint16(uint16(n)) })
+func each[T any](items []T, write func(T)) {
+	for _, item := range items {
+		write(item)
+	}
 }
 
-func uint32Value(n int) value {
-	return newValue(typeUint32, func(e *encoder) { e.uint32(uint32(n)) })
+func (e *encoder) infoList(infos []info) { list(e, infos, e.info) }
+func (e *encoder) procList(procs []proc) { list(e, procs, e.proc) }
+
+// array is a data array.
+func array[T any](e *encoder, typ dataType, items []T, write func(T)) dataType {
+	e.uint16(uint16(typ))
+	e.size(len(items))
+	each(items, write)
+	return typeDataArray
 }
 
-func sizeValue(n int) value {
-	return newValue(typeSize, func(e *encoder) { e.size(n) })
+// attr is an attribute with a value of one of the types that valueOf takes.
+func attr[T encodable](key string, v T) info { return info{key: key, value: valueOf(v)} }
+
+// encodable are Go's types that stand for PMIx's; int and uint64 for size_t.
+type encodable interface {
+	value | string | bool | int | uint16 | uint32 | uint64 | procRank | status | proc | []byte | []info | []proc
 }
 
-func rankValue(r uint32) value {
-	return newValue(typeProcRank, func(e *encoder) { e.uint32(r) })
-}
-
-func procValue(p proc) value {
-	return newValue(typeProc, func(e *encoder) { e.proc(p) })
-}
-
-func statusValue(s status) value {
-	return newValue(typeStatus, func(e *encoder) { e.uint32(uint32(s)) })
-}
-
-func bytesValue(b []byte) value {
-	return newValue(typeByteObject, func(e *encoder) { e.bytes(b) })
-}
-
-// infoArrayValue is a data array of infos.
-func infoArrayValue(infos []info) value {
-	return newValue(typeDataArray, func(e *encoder) {
-		e.uint16(uint16(typeInfo))
-		e.size(len(infos))
-		for _, i := range infos {
-			e.info(i)
-		}
-	})
-}
-
-// procArrayValue is a data array of processes.
-func procArrayValue(procs []proc) value {
-	return newValue(typeDataArray, func(e *encoder) {
-		e.uint16(uint16(typeProc))
-		e.size(len(procs))
-		for _, p := range procs {
-			e.proc(p)
-		}
-	})
+func valueOf[T encodable](v T) value {
+	var e encoder
+	typ := typeUndef
+	switch v := any(v).(type) {
+	case value:
+		return v
+	case string:
+		typ = typeString
+		e.string(v)
+	case bool:
+		typ = typeBool
+		e.uint8(bit(v))
+	case int:
+		typ = typeSize
+		e.size(v)
+	case uint64:
+		typ = typeSize
+		e.size(int(v))
+	case uint16:
+		typ = typeUint16
+		e.uint16(v)
+	case uint32:
+		typ = typeUint32
+		e.uint32(v)
+	case procRank:
+		typ = typeProcRank
+		e.uint32(uint32(v))
+	case status:
+		typ = typeStatus
+		e.uint32(uint32(v))
+	case proc:
+		typ = typeProc
+		e.proc(v)
+	case []byte:
+		typ = typeByteObject
+		e.bytes(v)
+	case []info:
+		typ = array(&e, typeInfo, v, e.info)
+	case []proc:
+		typ = array(&e, typeProc, v, e.proc)
+	}
+	return value{typ, e.b}
 }
 
 // rankList is ranks as PMIx lists them, "0,1,2".

@@ -53,14 +53,7 @@ type eventHistory []event
 // registerEvents serves REGISTER EVENTS: the rank wants to hear of events with certain
 // codes, or of all.
 func (s *Server) registerEvents(q *request) error {
-	n := q.body.oneSize()
-	var codes []status
-	if n > 0 {
-		q.body.expect(n)
-	}
-	for range n {
-		codes = append(codes, status(int32(q.body.uint32())))
-	}
+	codes := listed(&q.body, q.body.status)
 	q.body.infoList()
 	if q.body.err != nil {
 		return q.body.err

@@ -78,7 +78,7 @@ func (s *Server) getWorld(q *request, n *namespace, key string) {
 	own := n == q.conn.space
 	if key != "" {
 		if v, ok := find(n.jobInfos(), key); ok {
-			q.replyData(n.wildcard(), appendKval(nil, kval{key, v}))
+			q.replyData(n.wildcard(), encodeKvals(attr(key, v)))
 			return
 		}
 		if own {
@@ -99,7 +99,7 @@ func (s *Server) getTopology(q *request, of proc, key string) bool {
 	}
 	xml, err := s.cfg.Topology()
 	if err == nil {
-		q.replyData(of, appendKval(nil, kval{key, stringValue(xml)}))
+		q.replyData(of, encodeKvals(attr(key, xml)))
 	}
 	return err == nil
 }
@@ -123,11 +123,11 @@ func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string
 	sameHost := n.world.Ranks[of.Rank].Host == s.hostOf(n, q)
 	m := n.member(of.Rank)
 	if v, ok := lookUp(m.data.seen(sameHost), key); ok && m.isCurrent(q.era()) {
-		q.replyData(fromWorld(of), appendKval(nil, kval{key, v}))
+		q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
 		return
 	}
 	if v, ok := find(n.rankInfos(of.Rank), key); ok {
-		q.replyData(fromWorld(of), appendKval(nil, kval{key, v}))
+		q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
 		return
 	}
 	q.status(statusNotFound)
@@ -252,13 +252,6 @@ func (e *encoder) oneData(of proc, kvals []byte) {
 	var data encoder
 	data.oneProc(of)
 	e.oneBytes(append(data.b, kvals...))
-}
-
-// appendKval appends a group {kval}.
-func appendKval(b []byte, k kval) []byte {
-	e := encoder{b: b}
-	e.oneKval(k.key, k.value)
-	return e.b
 }
 
 // held is a request for what a rank has committed, of a rank here or on another node.

@@ -166,7 +166,7 @@ func (s *Server) offerGroup(m *meeting) []byte {
 	}
 	var e encoder
 	e.uint64(s.groups.last*maxNodes + uint64(s.cfg.Node))
-	e.b = append(e.b, boolValue(wanted).raw...)
+	e.b = append(e.b, valueOf(wanted).raw...)
 	return append(e.b, given.b...)
 }
 
@@ -246,8 +246,8 @@ func (g *groups) give(number uint64, c contribution) {
 	}
 	var e encoder
 	for _, i := range c.infos {
-		qualifier := info{keyGroupNumber, flagQualifier, uint64Value(number)}
-		e.oneKval(keyQualified, infoArrayValue([]info{i, qualifier}))
+		qualifier := info{keyGroupNumber, flagQualifier, valueOf(number)}
+		e.kvals(attr(keyQualified, []info{i, qualifier}))
 	}
 	p := c.from.toWorld()
 	if _, has := g.given[number][p]; !has {
@@ -293,14 +293,6 @@ func (s *Server) getGiven(q *request, of proc, group uint64) {
 	q.replyData(of, slices.Concat(m.data.seen(sameHost), given))
 }
 
-// uint64Value is a size_t of any size.
-func uint64Value(n uint64) value {
-	return newValue(typeSize, func(e *encoder) {
-		e.uint16(uint16(typeUint64))
-		e.uint64(n)
-	})
-}
-
 // constructAnswer is the answer in the form that a client's version knows.
 func constructAnswer(version string, members []proc, all offer) []byte {
 	var e encoder
@@ -311,18 +303,18 @@ func constructAnswer(version string, members []proc, all offer) []byte {
 	}
 	if newest {
 		e.group(1)
-		e.b = append(e.b, boolValue(all.wanted).raw...)
+		e.b = append(e.b, valueOf(all.wanted).raw...)
 	}
 	if all.wanted {
 		e.group(1)
-		e.b = append(e.b, uint64Value(all.number).raw...)
+		e.b = append(e.b, valueOf(all.number).raw...)
 	}
 	if newest {
 		e.oneSize(len(all.given))
 		for _, c := range all.given {
-			given := append([]info{{key: keyProcID, value: procValue(c.from)}}, c.infos...)
+			given := append([]info{attr(keyProcID, c.from)}, c.infos...)
 			e.group(1)
-			e.info(info{key: keyGroupInfo, value: infoArrayValue(given)})
+			e.info(attr(keyGroupInfo, given))
 		}
 	}
 	return e.b

@@ -47,7 +47,7 @@ func (s *Server) topologyToBegin(c *conn) []byte {
 	if err != nil {
 		return nil
 	}
-	return appendKval(nil, kval{keyTopology, stringValue(xml)})
+	return encodeKvals(attr(keyTopology, xml))
 }
 
 // newJobReply is the answer to REQ, alike for all ranks of a world on this node that have
@@ -55,18 +55,14 @@ func (s *Server) topologyToBegin(c *conn) []byte {
 func (n *namespace) newJobReply(host int, dirs worldDirs) []byte {
 	var e encoder
 	e.oneString(n.world.Name)
-	for _, i := range append(n.jobInfos(), dirs.infos()...) {
-		e.oneKval(i.key, i.value)
-	}
-	for _, i := range n.hostInfos(host) {
-		e.oneKval(i.key, i.value)
-	}
-	e.oneKval("pmix.mblob", bytesValue(n.hostMap()))
+	e.kvals(append(n.jobInfos(), dirs.infos()...)...)
+	e.kvals(n.hostInfos(host)...)
+	e.kvals(attr("pmix.mblob", n.hostMap()))
 	for app := range n.world.Apps {
-		e.oneKval("pmix.app.arr", infoArrayValue(n.appInfos(app)))
+		e.kvals(attr("pmix.app.arr", n.appInfos(app)))
 	}
 	for rank := range n.world.Ranks {
-		e.oneKval("pmix.pblob", bytesValue(n.rankBlob(rank, dirs)))
+		e.kvals(attr("pmix.pblob", n.rankBlob(rank, dirs)))
 	}
 	return e.b
 }
@@ -76,11 +72,9 @@ func (n *namespace) rankBlob(rank int, dirs worldDirs) []byte {
 	var e encoder
 	e.group(1)
 	e.uint32(uint32(rank))
-	for _, i := range n.rankInfos(rank) {
-		e.oneKval(i.key, i.value)
-	}
+	e.kvals(n.rankInfos(rank)...)
 	if dir, ok := dirs.rank[rank]; ok {
-		e.oneKval("pmix.pdir", stringValue(dir))
+		e.kvals(attr("pmix.pdir", dir))
 	}
 	return e.b
 }
@@ -93,21 +87,17 @@ func (n *namespace) everything() []byte {
 	}
 	var e, kvals encoder
 	e.oneStatus(statusSuccess)
-	for _, i := range n.jobInfos() {
-		kvals.oneKval(i.key, i.value)
-	}
+	kvals.kvals(n.jobInfos()...)
 	for host := range n.world.Hosts {
-		kvals.oneKval("pmix.node.arr", infoArrayValue(n.nodeArray(host)))
+		kvals.kvals(attr("pmix.node.arr", n.nodeArray(host)))
 	}
 	for app := range n.world.Apps {
-		kvals.oneKval("pmix.app.arr", infoArrayValue(n.appInfos(app)))
+		kvals.kvals(attr("pmix.app.arr", n.appInfos(app)))
 	}
 	e.oneData(n.wildcard(), kvals.b)
 	for rank := range n.world.Ranks {
 		kvals = encoder{}
-		for _, i := range n.rankInfos(rank) {
-			kvals.oneKval(i.key, i.value)
-		}
+		kvals.kvals(n.rankInfos(rank)...)
 		e.oneData(proc{n.world.Name, uint32(rank)}, kvals.b)
 	}
 	n.all = e.b
@@ -120,30 +110,24 @@ func (n *namespace) wildcard() proc { return proc{n.world.Name, rankWildcard} }
 // jobInfos are of the world as a whole.
 func (n *namespace) jobInfos() []info {
 	w := n.world
-	universe := w.Universe
-	if universe < len(w.Ranks) {
-		universe = len(w.Ranks)
-	}
 	infos := []info{
-		{key: "pmix.job.size", value: uint32Value(len(w.Ranks))},
-		{key: "pmix.max.size", value: uint32Value(len(w.Ranks))},
-		{key: "pmix.univ.size", value: uint32Value(universe)},
-		{key: "pmix.jobid", value: stringValue(w.Name)},
-		{key: "pmix.num.nodes", value: uint32Value(len(w.Hosts))},
-		{key: "pmix.job.napps", value: uint32Value(len(w.Apps))},
-		{key: "pmix.nlist", value: stringValue(strings.Join(w.Hosts, ","))},
-		{key: "pmix.tdir.rmclean", value: boolValue(true)},
-		{key: "OMPI_APP_SIZES", value: stringValue(n.appNumbers(func(app int) int { return len(n.ranksOf(app)) }))},
-		{key: "OMPI_FIRST_RANKS", value: stringValue(n.appNumbers(n.firstRank))},
+		attr("pmix.job.size", uint32(len(w.Ranks))),
+		attr("pmix.max.size", uint32(len(w.Ranks))),
+		attr("pmix.univ.size", uint32(max(w.Universe, len(w.Ranks)))),
+		attr("pmix.jobid", w.Name),
+		attr("pmix.num.nodes", uint32(len(w.Hosts))),
+		attr("pmix.job.napps", uint32(len(w.Apps))),
+		attr("pmix.nlist", strings.Join(w.Hosts, ",")),
+		attr("pmix.tdir.rmclean", true),
+		attr("OMPI_APP_SIZES", n.appNumbers(func(app int) int { return len(n.ranksOf(app)) })),
+		attr("OMPI_FIRST_RANKS", n.appNumbers(n.firstRank)),
 	}
 	if len(w.Ranks) > 0 {
-		infos = append(infos, info{key: "pmix.offset", value: rankValue(uint32(w.Ranks[0].Job))})
+		infos = append(infos, attr("pmix.offset", procRank(w.Ranks[0].Job)))
 	}
-	for _, policy := range []kval{
-		{"pmix.mapby", stringValue(w.MapBy)}, {"pmix.rankby", stringValue(w.RankBy)}, {"pmix.bindto", stringValue(w.BindTo)},
-	} {
-		if text, _ := policy.value.string(); text != "" {
-			infos = append(infos, info{key: policy.key, value: policy.value})
+	for _, policy := range [][2]string{{"pmix.mapby", w.MapBy}, {"pmix.rankby", w.RankBy}, {"pmix.bindto", w.BindTo}} {
+		if policy[1] != "" {
+			infos = append(infos, attr(policy[0], policy[1]))
 		}
 	}
 	return append(infos, n.parentInfos()...)
@@ -155,8 +139,8 @@ func (n *namespace) parentInfos() []info {
 		return nil
 	}
 	return []info{
-		{key: "pmix.parent", value: procValue(fromWorld(n.world.Parent))},
-		{key: "pmix.spawned", value: boolValue(true)},
+		attr("pmix.parent", fromWorld(n.world.Parent)),
+		attr("pmix.spawned", true),
 	}
 }
 
@@ -168,15 +152,15 @@ func (n *namespace) hostInfos(host int) []info {
 		local[i] = proc{n.world.Name, uint32(rank)}
 	}
 	infos := []info{
-		{key: "pmix.lprocs", value: procArrayValue(local)},
-		{key: "pmix.local.size", value: uint32Value(len(peers))},
-		{key: "pmix.node.size", value: uint32Value(len(peers))},
-		{key: "pmix.lpeers", value: stringValue(rankList(peers))},
-		{key: "pmix.lldr", value: rankValue(uint32(peers[0]))},
+		attr("pmix.lprocs", local),
+		attr("pmix.local.size", uint32(len(peers))),
+		attr("pmix.node.size", uint32(len(peers))),
+		attr("pmix.lpeers", rankList(peers)),
+		attr("pmix.lldr", procRank(peers[0])),
 	}
 	if len(peers) > runtime.NumCPU() {
 		// Ranks that wait give up their CPU.
-		infos = append(infos, info{key: "pmix.ndosub", value: boolValue(true)})
+		infos = append(infos, attr("pmix.ndosub", true))
 	}
 	return infos
 }
@@ -185,10 +169,10 @@ func (n *namespace) hostInfos(host int) []info {
 func (n *namespace) nodeArray(host int) []info {
 	peers := n.ranksOn(host)
 	return []info{
-		{key: "pmix.hname", value: stringValue(n.world.Hosts[host])},
-		{key: "pmix.nodeid", value: uint32Value(host)},
-		{key: "pmix.local.size", value: uint32Value(len(peers))},
-		{key: "pmix.lpeers", value: stringValue(rankList(peers))},
+		attr("pmix.hname", n.world.Hosts[host]),
+		attr("pmix.nodeid", uint32(host)),
+		attr("pmix.local.size", uint32(len(peers))),
+		attr("pmix.lpeers", rankList(peers)),
 	}
 }
 
@@ -198,7 +182,7 @@ func (n *namespace) hostMap() []byte {
 	var e encoder
 	e.oneSize(len(n.world.Hosts))
 	for host, name := range n.world.Hosts {
-		e.oneKval(name, stringValue(rankList(n.ranksOn(host))))
+		e.kvals(attr(name, rankList(n.ranksOn(host))))
 	}
 	return e.b
 }
@@ -207,13 +191,13 @@ func (n *namespace) hostMap() []byte {
 func (n *namespace) appInfos(app int) []info {
 	a := n.world.Apps[app]
 	infos := []info{
-		{key: "pmix.appnum", value: uint32Value(app)},
-		{key: "pmix.app.size", value: uint32Value(len(n.ranksOf(app)))},
-		{key: "pmix.aldr", value: rankValue(uint32(n.firstRank(app)))},
-		{key: "pmix.app.argv", value: stringValue(strings.Join(a.Argv, " "))},
+		attr("pmix.appnum", uint32(app)),
+		attr("pmix.app.size", uint32(len(n.ranksOf(app)))),
+		attr("pmix.aldr", procRank(n.firstRank(app))),
+		attr("pmix.app.argv", strings.Join(a.Argv, " ")),
 	}
 	if dir, err := filepath.Abs(a.Dir); err == nil { // "" is this node's own
-		infos = append(infos, info{key: keyWorkDir, value: stringValue(dir)})
+		infos = append(infos, attr(keyWorkDir, dir))
 	}
 	return infos
 }
@@ -222,20 +206,20 @@ func (n *namespace) appInfos(app int) []info {
 func (n *namespace) rankInfos(rank int) []info {
 	r := n.world.Ranks[rank]
 	infos := []info{
-		{key: "pmix.lrank", value: uint16Value(r.LocalRank)},
-		{key: "pmix.nrank", value: uint16Value(r.NodeRank)},
-		{key: "pmix.nodeid", value: uint32Value(r.Host)},
-		{key: "pmix.appnum", value: uint32Value(r.App)},
-		{key: "pmix.grank", value: rankValue(uint32(r.Job))},
-		{key: "pmix.apprank", value: rankValue(uint32(n.appRank[rank]))},
-		{key: "pmix.hname", value: stringValue(n.world.Hosts[r.Host])},
-		{key: "pmix.reinc", value: uint32Value(0)},
+		attr("pmix.lrank", uint16(r.LocalRank)),
+		attr("pmix.nrank", uint16(r.NodeRank)),
+		attr("pmix.nodeid", uint32(r.Host)),
+		attr("pmix.appnum", uint32(r.App)),
+		attr("pmix.grank", procRank(r.Job)),
+		attr("pmix.apprank", procRank(n.appRank[rank])),
+		attr("pmix.hname", n.world.Hosts[r.Host]),
+		attr("pmix.reinc", uint32(0)),
 	}
 	if r.CPUs != "" {
-		infos = append(infos, info{key: "pmix.cpuset", value: stringValue("hwloc:" + r.CPUs)})
+		infos = append(infos, attr("pmix.cpuset", "hwloc:"+r.CPUs))
 	}
 	if r.Locality != "" {
-		infos = append(infos, info{key: "pmix.locstr", value: stringValue(r.Locality)})
+		infos = append(infos, attr("pmix.locstr", r.Locality))
 	}
 	return append(infos, n.parentInfos()...)
 }

@@ -32,7 +32,7 @@ func TestTooManyRequestsThatWait(t *testing.T) {
 
 func TestCommitOfTooMuch(t *testing.T) {
 	var s store
-	kvals := appendKval(nil, kval{"k", bytesValue(make([]byte, maxStore/2))})
+	kvals := encodeKvals(attr("k", make([]byte, maxStore/2)))
 	require.False(t, s.add(scopeLocal, kvals), "no answer between nodes holds it")
 	kvals = kvals[:maxScope-100]
 	require.True(t, s.add(scopeGlobal, kvals))
@@ -70,7 +70,7 @@ func TestNoDirectories(t *testing.T) {
 // What ranks gave to groups is kept until there is too much of it; the oldest goes first.
 func TestGivenToGroupsIsBounded(t *testing.T) {
 	g := newGroups()
-	large := []info{{key: keyGroupInfo, value: stringValue(strings.Repeat("x", maxGiven/8))}}
+	large := []info{attr(keyGroupInfo, strings.Repeat("x", maxGiven/8))}
 	for number := range uint64(20) {
 		for rank := range uint32(2) {
 			g.give(number, contribution{proc{"w", rank}, large})

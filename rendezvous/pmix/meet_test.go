@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-func within(seconds int) info { return info{key: keyTimeout, value: uint32Value(seconds)} }
+func within(seconds int) info { return attr(keyTimeout, uint32(seconds)) }
 
 // Who is no member of a fence does not end it for those who are.
 func TestFenceOfOthers(t *testing.T) {
@@ -70,9 +70,9 @@ func TestMeetingThatOneNodeCannotTell(t *testing.T) {
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)
 	tag := ranks[1].ask(commandGroupConstruct, writeConstruct("g", everybody(w)))
-	much := infoArrayValue([]info{{key: "pmix.grp.much", value: bytesValue(make([]byte, maxScope+8<<10))}})
+	much := valueOf([]info{attr("pmix.grp.much", make([]byte, maxScope+8<<10))})
 	require.Equal(t, statusError,
-		ranks[0].status(commandGroupConstruct, writeConstruct("g", everybody(w), info{key: keyGroupInfo, value: much})))
+		ranks[0].status(commandGroupConstruct, writeConstruct("g", everybody(w), attr(keyGroupInfo, much))))
 	require.Equal(t, statusTimeout, ranks[1].wait(tag).oneStatus())
 }
 
@@ -82,7 +82,7 @@ func TestFenceOfMuchData(t *testing.T) {
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)
 	for _, c := range ranks[:2] {
-		large := appendKval(nil, kval{"k", bytesValue(make([]byte, exchange.MaxBlob/2))})
+		large := encodeKvals(attr("k", make([]byte, exchange.MaxBlob/2)))
 		require.Equal(t, statusSuccess, c.status(commandCommit, func(e *encoder) {
 			e.group(1)
 			e.uint8(uint8(scopeRemote))

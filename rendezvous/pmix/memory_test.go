@@ -117,10 +117,10 @@ func TestNothingGivenToAGroup(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)
 	d := c.call(commandGroupConstruct,
-		writeConstruct("g", everybody(w), inGroup(0)[0], info{key: keyGroupInfo, value: infoArrayValue(nil)}))
+		writeConstruct("g", everybody(w), inGroup(0)[0], attr(keyGroupInfo, []info(nil))))
 	require.Equal(t, statusSuccess, d.oneStatus())
 	d.one()
-	number := info{key: keyGroupNumber, value: uint64Value(d.integer())}
+	number := attr(keyGroupNumber, d.integer())
 	require.Equal(t, statusSuccess, c.status(commandGet, getBody(proc{w.Name, 0}, "pmix.grp.lclid", number)))
 }
 
@@ -142,7 +142,7 @@ func TestTellingsAreMadeOnce(t *testing.T) {
 func TestAnswersAreMadeOnce(t *testing.T) {
 	var s store
 	p := proc{"w", 0}
-	kvals := appendKval(nil, kval{"k", stringValue("v")})
+	kvals := encodeKvals(attr("k", "v"))
 	require.True(t, s.add(scopeGlobal, kvals))
 	first := s.object(p, s.home)
 	require.True(t, sameBytes(first, s.object(p, s.home)))

@@ -47,7 +47,7 @@ func (s *Server) answered(same string, answer []byte, err error) {
 	asking := s.asked[same]
 	delete(s.asked, same)
 	d := decoder{b: answer}
-	code, era := status(int32(d.uint32())), d.uint32()
+	code, era := d.status(), d.uint32()
 	if err != nil || d.err != nil {
 		code = statusError
 	}

@@ -140,7 +140,7 @@ func readMonitor(infos []info, of proc) *monitor {
 		m.id, _ = v.string()
 	}
 	m.alert = event{source: of, to: rangeNamespace, alert: true}
-	m.alert.infos = []info{{key: keyEventNotDefault, value: boolValue(true)}}
+	m.alert.infos = []info{attr(keyEventNotDefault, true)}
 	if v, ok := find(infos, keyRange); ok {
 		n, _ := v.integer()
 		m.alert.to = dataRange(n)

@@ -20,7 +20,7 @@ func monitorBody(what info, infos ...info) func(*encoder) {
 }
 
 // number is an attribute of a monitor.
-func number(key string, n int) info { return info{key: key, value: uint32Value(n)} }
+func number(key string, n int) info { return attr(key, uint32(n)) }
 
 // beat sends a heartbeat, which was heard when a later request is answered.
 func (c *client) beat() {
@@ -45,8 +45,8 @@ func (r *recorder) failed() (all []string) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	watch := info{key: keyHeartbeat, value: boolValue(true)}
-	named := info{key: keyMonitorID, value: stringValue("m")}
+	watch := attr(keyHeartbeat, true)
+	named := attr(keyMonitorID, "m")
 	failed := []string{"failed 1 sent no heartbeat for 8s"}
 	twoOfFour := []info{number(keyHeartbeatTime, 4), number(keyHeartbeatDrops, 2)}
 	for name, test := range map[string]struct {
@@ -58,7 +58,7 @@ func TestHeartbeats(t *testing.T) {
 		"nobody decides":       {infos: twoOfFour, want: failed},
 		"a handler for all":    {infos: twoOfFour, handler: -1, want: failed},
 		"a handler decides":    {infos: twoOfFour, handler: alertHeartbeat},
-		"the program decides":  {infos: append([]info{{key: keyMonitorControl, value: boolValue(true)}}, twoOfFour...)},
+		"the program decides":  {infos: append([]info{attr(keyMonitorControl, true)}, twoOfFour...)},
 		"the monitor is ended": {infos: append([]info{named}, twoOfFour...), cancel: "m"},
 		"another is":           {infos: append([]info{named}, twoOfFour...), cancel: "n", want: failed},
 	} {
@@ -81,7 +81,7 @@ func TestHeartbeats(t *testing.T) {
 				}
 				require.Empty(t, all.heard.failed())
 				if test.cancel != "" {
-					end := info{key: keyMonitorCancel, value: stringValue(test.cancel)}
+					end := attr(keyMonitorCancel, test.cancel)
 					require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(end)))
 				}
 				time.Sleep(time.Minute)
@@ -100,7 +100,7 @@ func TestHeartbeats(t *testing.T) {
 func TestMonitorsThatCannotBe(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)
-	watch, file := info{key: keyHeartbeat, value: boolValue(true)}, info{key: keyFile, value: stringValue("/tmp")}
+	watch, file := attr(keyHeartbeat, true), attr(keyFile, "/tmp")
 	second := number(keyHeartbeatTime, 1)
 	ask := func(what info, infos ...info) status { return c.status(commandMonitor, monitorBody(what, infos...)) }
 	require.Equal(t, statusBadParameter, ask(watch), "without a time")
@@ -119,8 +119,8 @@ func TestFileMonitor(t *testing.T) {
 		w.Apps[0].Dir = t.TempDir()
 		path := filepath.Join(w.Apps[0].Dir, "progress")
 		c := all.join(w, 1)
-		watch := info{key: keyFile, value: stringValue("progress")}
-		grows := info{key: "pmix.monitor.fsize", value: boolValue(true)}
+		watch := attr(keyFile, "progress")
+		grows := attr("pmix.monitor.fsize", true)
 		body := monitorBody(watch, grows, number(keyFileTime, 10), number(keyFileDrops, 3))
 		require.Equal(t, statusSuccess, c.status(commandMonitor, body))
 		time.Sleep(time.Hour) // the file may come yet

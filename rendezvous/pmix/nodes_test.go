@@ -9,7 +9,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-var collecting = info{key: keyCollect, value: boolValue(true)}
+var collecting = attr(keyCollect, true)
 
 // fenceAll has all ranks pass a fence.
 func fenceAll(t *testing.T, w *world.World, ranks []*client, infos ...info) {
@@ -85,9 +85,9 @@ func TestDirectModex(t *testing.T) {
 	ranks[0].commit(scopeGlobal, "far", "newer")
 	text, _ := ranks[1].get(proc{w.Name, 0}, "far")
 	require.Equal(t, "far0", text)
-	text, _ = ranks[1].get(proc{w.Name, 0}, "far", info{key: keyRefresh, value: boolValue(true)})
+	text, _ = ranks[1].get(proc{w.Name, 0}, "far", attr(keyRefresh, true))
 	require.Equal(t, "newer", text)
-	_, code := ranks[1].get(proc{w.Name, 0}, "unknown", info{key: keyImmediate, value: boolValue(true)})
+	_, code := ranks[1].get(proc{w.Name, 0}, "unknown", attr(keyImmediate, true))
 	require.Equal(t, statusNotFound, code)
 }
 
@@ -210,12 +210,12 @@ func TestEvents(t *testing.T) {
 	register(ranks[0], -1000)
 	register(ranks[1], -1000, -1001)
 	register(other)
-	notify(-1000, rangeNamespace, info{key: "k", value: stringValue("v")})
+	notify(-1000, rangeNamespace, attr("k", "v"))
 	notify(-1001, rangeSession)
 	notify(-1000, rangeLocal)
 	notify(-1000, rangeProcLocal)
-	notify(-1002, rangeGlobal, info{key: keyEventNotDefault, value: boolValue(true)})
-	notify(-1001, rangeCustom, info{key: keyEventTargets, value: procValue(proc{w.Name, 2})})
+	notify(-1002, rangeGlobal, attr(keyEventNotDefault, true))
+	notify(-1001, rangeCustom, attr(keyEventTargets, proc{w.Name, 2}))
 	require.Empty(t, heard(ranks[0]), "who tells is not told")
 	require.Equal(t, []status{-1000, -1001}, heard(ranks[1]))
 	require.Equal(t, []status{-1001, -1000}, heard(other), "of another world, on the same host")

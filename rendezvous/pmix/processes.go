@@ -139,17 +139,13 @@ func (n *namespace) program(app int) string {
 
 // value is the table of a world, of one host's ranks alone if that is not "".
 func (t processTables) value(n *namespace, host string) value {
-	var rows encoder
-	count := 0
+	var rows [][]byte
 	for rank, r := range n.world.Ranks {
 		if row := t[n.world.Name][rank]; row != nil && (host == "" || n.world.Hosts[r.Host] == host) {
-			rows.b = append(rows.b, row...)
-			count++
+			rows = append(rows, row)
 		}
 	}
-	return newValue(typeDataArray, func(e *encoder) {
-		e.uint16(uint16(typeProcInfo))
-		e.size(count)
-		e.b = append(e.b, rows.b...)
-	})
+	var e encoder
+	typ := array(&e, typeProcInfo, rows, func(row []byte) { e.b = append(e.b, row...) })
+	return value{typ, e.b}
 }

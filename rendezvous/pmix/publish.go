@@ -272,7 +272,7 @@ func publishedValue(n exchange.Published) value {
 	if v := d.value(); d.err == nil && !d.more() {
 		return v
 	}
-	return bytesValue(n.Value)
+	return valueOf(n.Value)
 }
 
 // unpublish serves UNPUBLISH.

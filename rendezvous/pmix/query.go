@@ -8,14 +8,7 @@ import (
 
 // query serves QUERY: questions about the job.
 func (s *Server) query(q *request) error {
-	n := q.body.oneSize()
-	var queries []query
-	if n > 0 {
-		q.body.expect(n)
-	}
-	for range n {
-		queries = append(queries, q.body.query())
-	}
+	queries := listed(&q.body, q.body.query)
 	if q.body.err != nil {
 		return q.body.err
 	}
@@ -32,7 +25,7 @@ func (s *Server) answerQueries(q *request, queries []query, tables processTables
 	for _, question := range queries {
 		for _, key := range question.keys {
 			if v, ok := s.lookInto(q, key, question.qualifiers, tables); ok {
-				answers = append(answers, info{key: key, value: v})
+				answers = append(answers, attr(key, v))
 			} else {
 				missing++
 			}
@@ -75,24 +68,24 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 		_, one := find(qualifiers, keyNamespace)
 		return s.namespaceInfos(n, one), true
 	case "pmix.qry.spawn":
-		return stringValue(spawnSupport), true
+		return valueOf(spawnSupport), true
 	case "pmix.qry.debug": // debuggers attach by gorun's own means
-		return stringValue(""), true
+		return valueOf(""), true
 	case "pmix.qry.pgrpnum":
-		return sizeValue(len(s.groups.seats[q.from()])), true
+		return valueOf(len(s.groups.seats[q.from()])), true
 	case "pmix.qry.pgrp":
-		return stringValue(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.from()])), ",")), true
+		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.from()])), ",")), true
 	case "pmix.qry.pgrpmems":
 		name, _ := find(qualifiers, keyGroupID)
 		text, _ := name.string()
 		members := s.groups.seats[q.from()][text]
-		return procArrayValue(s.each(members)), members != nil
+		return valueOf(s.each(members)), members != nil
 	case "pmix.qry.ns":
-		return stringValue(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
+		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
 	case "pmix.qry.psetnum": // sets of processes that have names: there are none
-		return sizeValue(0), true
+		return valueOf(0), true
 	case "pmix.qry.psets":
-		return stringValue(""), true
+		return valueOf(""), true
 	}
 	if v, ok := find(n.jobInfos(), key); ok {
 		return v, true
@@ -119,10 +112,10 @@ func (s *Server) namespaceInfos(n *namespace, one bool) value {
 	var worlds []info
 	for _, name := range slices.Sorted(maps.Keys(s.spaces)) {
 		if w := s.spaces[name]; !one || w == n {
-			worlds = append(worlds, info{key: "pmix.job.arr", value: infoArrayValue(w.infos())})
+			worlds = append(worlds, attr("pmix.job.arr", w.infos()))
 		}
 	}
-	return infoArrayValue(worlds)
+	return valueOf(worlds)
 }
 
 func (n *namespace) infos() []info {
@@ -131,16 +124,16 @@ func (n *namespace) infos() []info {
 		lines = append(lines, strings.Join(app.Argv, " "))
 	}
 	infos := []info{
-		{key: keyNamespace, value: stringValue(n.world.Name)},
-		{key: "pmix.cmd.line", value: stringValue(strings.Join(lines, " : "))},
-		{key: "pmix.job.size", value: uint32Value(len(n.world.Ranks))},
+		attr(keyNamespace, n.world.Name),
+		attr("pmix.cmd.line", strings.Join(lines, " : ")),
+		attr("pmix.job.size", uint32(len(n.world.Ranks))),
 	}
 	for rank, r := range n.world.Ranks {
-		infos = append(infos, info{key: "pmix.pdata", value: infoArrayValue([]info{
-			{key: "pmix.rank", value: rankValue(uint32(rank))},
-			{key: keyHostName, value: stringValue(n.world.Hosts[r.Host])},
-			{key: "pmix.lrank", value: uint16Value(r.LocalRank)},
-		})})
+		infos = append(infos, attr("pmix.pdata", []info{
+			attr("pmix.rank", procRank(rank)),
+			attr(keyHostName, n.world.Hosts[r.Host]),
+			attr("pmix.lrank", uint16(r.LocalRank)),
+		}))
 	}
 	return infos
 }

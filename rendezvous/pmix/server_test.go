@@ -125,7 +125,7 @@ func TestGetWaitsForCommit(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
-	_, code := b.get(proc{w.Name, 0}, "k", info{key: keyImmediate, value: boolValue(true)})
+	_, code := b.get(proc{w.Name, 0}, "k", attr(keyImmediate, true))
 	require.Equal(t, statusNotFound, code)
 	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
 	b.unanswered(tag)
@@ -141,7 +141,7 @@ func TestGetTimesOut(t *testing.T) {
 		all := start(t, 1, w)
 		a, b := all.join(w, 0), all.join(w, 1)
 		begin := time.Now()
-		_, code := b.get(proc{w.Name, 0}, "k", info{key: keyTimeout, value: uint32Value(5)})
+		_, code := b.get(proc{w.Name, 0}, "k", attr(keyTimeout, uint32(5)))
 		require.Equal(t, statusTimeout, code)
 		require.Equal(t, 5*time.Second, time.Since(begin))
 		a.commit(scopeGlobal, "k", "v")
@@ -149,7 +149,7 @@ func TestGetTimesOut(t *testing.T) {
 		_, code = b.get(proc{w.Name, 0}, "another")
 		require.Equal(t, statusTimeout, code)
 		require.Equal(t, lateKey, time.Since(begin))
-		_, code = b.get(proc{w.Name, 0}, "another", info{key: keyTimeout, value: uint32Value(5)})
+		_, code = b.get(proc{w.Name, 0}, "another", attr(keyTimeout, uint32(5)))
 		require.Equal(t, statusTimeout, code)
 		_, code = b.get(proc{w.Name, 1}, "its own")
 		require.Equal(t, statusTimeout, code, "nobody else commits it")
@@ -216,7 +216,7 @@ func TestFenceTimesOut(t *testing.T) {
 		all := start(t, 1, w)
 		a, b := all.join(w, 0), all.join(w, 1)
 		require.Equal(t, statusTimeout,
-			a.status(commandFence, fenceBody(everybody(w), info{key: keyTimeout, value: uint32Value(3)})))
+			a.status(commandFence, fenceBody(everybody(w), attr(keyTimeout, uint32(3)))))
 		tag := a.ask(commandFence, fenceBody(everybody(w)))
 		require.Equal(t, statusSuccess, b.status(commandFence, fenceBody(everybody(w))))
 		require.Equal(t, statusSuccess, a.wait(tag).oneStatus())
@@ -226,7 +226,7 @@ func TestFenceTimesOut(t *testing.T) {
 // A fence that takes too long ends alike on all nodes, whether they had come to it or not,
 // and the next one is a new one with all that was committed.
 func TestFenceTimesOutOnAllNodes(t *testing.T) {
-	soon := info{key: keyTimeout, value: uint32Value(3)}
+	soon := attr(keyTimeout, uint32(3))
 	for name, first := range map[string][]int{
 		"one node is incomplete": {0, 2, 3}, "one node does not come": {2, 3},
 		"the complete one is later": {0, 1, 3},
@@ -249,7 +249,7 @@ func TestFenceTimesOutOnAllNodes(t *testing.T) {
 				ranks[2].commit(scopeGlobal, "later", "x")
 				fenceAll(t, w, ranks, collecting)
 				for of, key := range map[uint32]string{2: "later", 3: "far"} {
-					_, code := ranks[0].get(proc{w.Name, of}, key, info{key: keyImmediate, value: boolValue(true)})
+					_, code := ranks[0].get(proc{w.Name, of}, key, attr(keyImmediate, true))
 					require.Equal(t, statusSuccess, code)
 				}
 				fenceAll(t, w, ranks)
@@ -370,7 +370,7 @@ func TestLog(t *testing.T) {
 	all := start(t, 1, w)
 	c := all.join(w, 0)
 	body := logBody
-	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("hello")})))
+	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "hello"))))
 	require.Equal(t, "say 0 hello", all.heard.next(t))
 	// What Open MPI 4.1's MPI_Abort says; another rank that says the same is not shown.
 	help := encoder{}
@@ -381,16 +381,16 @@ func TestLog(t *testing.T) {
 	help.b = append(help.b, 0, 0, 0, 1, 1, 0, 0, 0, 1)
 	help.string("MPI_ABORT was invoked on rank 0\n")
 	for range 2 {
-		require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b)})))
+		require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.msg", help.b))))
 	}
 	require.Equal(t, "say 0 MPI_ABORT was invoked on rank 0\n", all.heard.next(t))
 	for n := range help.b {
 		require.Equal(t, statusNotSupported,
-			c.status(commandLog, body(info{key: "pmix.log.msg", value: bytesValue(help.b[:n])})))
+			c.status(commandLog, body(attr("pmix.log.msg", help.b[:n]))))
 	}
-	require.Equal(t, statusSuccess, c.status(commandLog, body(info{key: "pmix.log.stderr", value: stringValue("last")})))
+	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "last"))))
 	require.Equal(t, "say 0 last", all.heard.next(t), "nothing between")
-	require.Equal(t, statusNotSupported, c.status(commandLog, body(info{key: "pmix.log.job", value: boolValue(true)})))
+	require.Equal(t, statusNotSupported, c.status(commandLog, body(attr("pmix.log.job", true))))
 }
 
 func TestQueries(t *testing.T) {
@@ -424,10 +424,10 @@ func TestQueries(t *testing.T) {
 		"pmix.qry.ns": "gorun-1,gorun-2", "pmix.qry.psetnum": "0", "pmix.job.size": "2",
 		"pmix.lpeers": "0,1",
 	}, found)
-	found, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-2")}}, "pmix.job.size", "pmix.qry.qlst")
+	found, code = ask([]info{attr("pmix.nspace", "gorun-2")}, "pmix.job.size", "pmix.qry.qlst")
 	require.Equal(t, statusPartialSuccess, code)
 	require.Equal(t, map[string]string{"pmix.job.size": "3"}, found)
-	_, code = ask([]info{{key: "pmix.nspace", value: stringValue("gorun-9")}}, "pmix.job.size")
+	_, code = ask([]info{attr("pmix.nspace", "gorun-9")}, "pmix.job.size")
 	require.Equal(t, statusNotSupported, code)
 }
 
@@ -447,16 +447,16 @@ func TestFilesThatRanksLeave(t *testing.T) {
 	control := func(c *client, infos ...info) status {
 		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
 	}
-	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUp, value: stringValue(files[0])}))
+	require.Equal(t, statusSuccess, control(a, attr(keyCleanUp, files[0])))
 	require.Equal(t, files[0], <-told, "others may have to remove it")
-	require.Equal(t, statusSuccess, control(b, info{key: keyCleanUp, value: stringValue(files[1] + "," + all.dir)}))
-	require.Equal(t, statusSuccess, control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.nsdir"])},
-		info{key: "pmix.clnup.recurse", value: boolValue(true)}))
-	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUpDir, value: stringValue("/home")}))
+	require.Equal(t, statusSuccess, control(b, attr(keyCleanUp, files[1]+","+all.dir)))
+	require.Equal(t, statusSuccess, control(a, attr(keyCleanUpDir, job["pmix.nsdir"]),
+		attr("pmix.clnup.recurse", true)))
+	require.Equal(t, statusNotSupported, control(a, attr(keyCleanUpDir, "/home")))
 	require.Equal(t, statusNotSupported,
-		control(a, info{key: keyCleanUpDir, value: stringValue(job["pmix.tmpdir"] + "/../..")}))
-	require.Equal(t, statusNotSupported, control(a, info{key: keyCleanUp, value: stringValue("relative")}))
-	require.Equal(t, statusNotSupported, control(a, info{key: "pmix.jctrl.kill", value: boolValue(true)}))
+		control(a, attr(keyCleanUpDir, job["pmix.tmpdir"]+"/../..")))
+	require.Equal(t, statusNotSupported, control(a, attr(keyCleanUp, "relative")))
+	require.Equal(t, statusNotSupported, control(a, attr("pmix.jctrl.kill", true)))
 	require.NoError(t, a.conn.Close())
 	require.Equal(t, "left 0", all.heard.next(t))
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})

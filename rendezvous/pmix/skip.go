@@ -36,75 +36,42 @@ func (d *decoder) skip(typ dataType, depth int) {
 		d.integer()
 	case typeByteObject, typeCompressedString:
 		d.bytes()
-	case typeProc:
-		d.skipProc()
-	default:
-		d.skipNested(typ, depth+1)
-	}
-}
-
-// skipNested is skip for types that are made of others.
-func (d *decoder) skipNested(typ dataType, depth int) {
-	switch typ {
 	case typeValue:
 		d.valueAt(depth)
-	case typeKval:
-		d.skipKeyed(depth)
-	case typeInfo:
-		d.text()
-		d.uint32()
-		d.valueAt(depth)
-	case typePdata:
-		d.skipProc()
-		d.skipKeyed(depth)
-	case typeBuffer:
-		d.uint8()
-		d.bytes()
-	case typeProcInfo:
-		d.skipProc()
-		d.skipMany(typeString, 2, depth) // host, program
-		d.integer()                      // pid
-		d.uint8()                        // state
-	case typeEnvar:
-		d.skipMany(typeString, 2, depth) // name, value
-		d.uint8()                        // separator
 	case typeDataArray:
-		d.skipArray(depth)
+		if of, n := dataType(d.uint16()), d.integer(); of != typeUndef && n > 0 {
+			d.skipMany(of, d.count(n), depth+1)
+		}
 	case typeApp:
-		d.skipApp(depth)
+		d.skipMany(typeString, 1, depth)
+		d.skipMany(typeString, d.count(d.integer()), depth)
+		d.skipMany(typeString, d.group(), depth)
+		d.skipMany(typeString, 1, depth)
+		d.integer()
+		d.skipMany(typeInfo, d.count(d.integer()), depth+1)
 	case typeQuery:
 		d.skipMany(typeString, d.group(), depth)
-		d.skipMany(typeInfo, d.count(d.integer()), depth)
+		d.skipMany(typeInfo, d.count(d.integer()), depth+1)
 	default:
-		d.fail(fmt.Errorf("type %d is not one of the encoding v3", typ))
+		parts, known := layouts[typ]
+		if !known {
+			d.fail(fmt.Errorf("type %d is not one of the encoding v3", typ))
+		}
+		for _, part := range parts {
+			d.skip(part, depth+1)
+		}
 	}
 }
 
-func (d *decoder) skipProc() {
-	d.text()
-	d.uint32()
-}
-
-func (d *decoder) skipKeyed(depth int) {
-	d.text()
-	d.valueAt(depth)
-}
-
-func (d *decoder) skipApp(depth int) {
-	d.text()
-	d.skipMany(typeString, d.count(d.integer()), depth)
-	d.skipMany(typeString, d.group(), depth)
-	d.text()
-	d.integer()
-	d.skipMany(typeInfo, d.count(d.integer()), depth)
-}
-
-func (d *decoder) skipArray(depth int) {
-	typ, n := dataType(d.uint16()), d.integer()
-	if typ == typeUndef || n == 0 {
-		return
-	}
-	d.skipMany(typ, d.count(n), depth)
+// layouts are the types that are made of others which follow one another.
+var layouts = map[dataType][]dataType{
+	typeProc:     {typeString, typeProcRank},
+	typeKval:     {typeString, typeValue},
+	typeInfo:     {typeString, typeInfoDirectives, typeValue},
+	typePdata:    {typeProc, typeKval},
+	typeBuffer:   {typeByte, typeByteObject},
+	typeProcInfo: {typeProc, typeString, typeString, typePID, typeProcState}, // host, program
+	typeEnvar:    {typeString, typeString, typeByte},                         // name, value, separator
 }
 
 func (d *decoder) skipMany(typ dataType, n, depth int) {

@@ -42,7 +42,7 @@ const maxSpawn = world.MaxSpawn
 // spawn serves SPAWN.
 func (s *Server) spawn(q *request) error {
 	forAll := q.body.infoList()
-	apps := q.body.appList()
+	apps := listed(&q.body, q.body.app)
 	if q.body.err != nil {
 		return q.body.err
 	}
@@ -144,21 +144,4 @@ func (v value) text() (string, bool) {
 	}
 	n, ok := v.integer()
 	return strconv.FormatInt(n, 10), ok
-}
-
-// appList is a group {size} and, if that is not 0, a group of programs.
-func (d *decoder) appList() []app {
-	n := d.oneSize()
-	if n == 0 {
-		return nil
-	}
-	d.expect(n)
-	var all []app
-	for range n {
-		if d.err != nil {
-			return nil
-		}
-		all = append(all, d.app())
-	}
-	return all
 }

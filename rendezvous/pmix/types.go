@@ -100,19 +100,17 @@ type proc struct {
 }
 
 // value is an item with its type, encoded as it came: what is only passed on is never
-// decoded. raw is valid: newValue's and decoder.value's were looked through to their end.
+// decoded. raw is valid: valueOf's and decoder.value's were looked through to their end.
 type value struct {
 	typ dataType
 	raw []byte
 }
 
-// kval is a key and its value (pmix_kval_t).
-type kval struct {
-	key   string
-	value value
-}
+// procRank is a rank as a value.
+type procRank uint32
 
-// info is an attribute of a request (pmix_info_t). flags: 1 required, 16 persistent, …
+// info is an attribute of a request (pmix_info_t), or a key and its value (pmix_kval_t), which has no flags. flags: 1
+// required, 16 persistent, …
 type info struct {
 	key   string
 	flags uint32

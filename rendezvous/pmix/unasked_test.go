@@ -29,7 +29,7 @@ func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
 	require.Equal(t, map[string]string{"near": "near1", "both": "both1"}, get(2)[proc{w.Name, 1}])
 	require.Len(t, get(2), 1, "it has the others")
 	ranks[1].commit(scopeLocal, "later", "x")
-	require.Len(t, get(2, info{key: keyRefresh, value: boolValue(true)}), 1)
+	require.Len(t, get(2, attr(keyRefresh, true)), 1)
 	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}, {w.Name, 1}: {"later": "x"}},
 		get(2))
 	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 4}, "far")))

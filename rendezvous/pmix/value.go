@@ -68,33 +68,20 @@ func (v value) proc() (proc, bool) {
 	return d.proc(), d.err == nil
 }
 
-// array is the type and the elements of a data array: what its encoding holds after them.
-func (v value) array() (typ dataType, n int, elements decoder, ok bool) {
-	if v.typ != typeDataArray {
-		return 0, 0, decoder{}, false
-	}
-	d := decoder{b: v.raw}
-	typ = dataType(d.uint16())
-	n = d.count(d.integer())
-	return typ, n, d, d.err == nil
-}
-
 // infos is an array of infos.
-func (v value) infos() ([]info, bool) {
-	typ, n, d, ok := v.array()
-	if !ok || typ != typeInfo {
-		return nil, false
-	}
-	return d.infos(n), d.err == nil
-}
+func (v value) infos() ([]info, bool) { return elements(v, typeInfo, (*decoder).info) }
 
 // procs is an array of processes.
-func (v value) procs() ([]proc, bool) {
-	typ, n, d, ok := v.array()
-	if !ok || typ != typeProc {
+func (v value) procs() ([]proc, bool) { return elements(v, typeProc, (*decoder).proc) }
+
+// elements are those of a data array of that type.
+func elements[T any](v value, of dataType, read func(*decoder) T) ([]T, bool) {
+	d := decoder{b: v.raw}
+	if v.typ != typeDataArray || dataType(d.uint16()) != of {
 		return nil, false
 	}
-	return d.procs(n), d.err == nil
+	all := many(&d, d.count(d.integer()), func() T { return read(&d) })
+	return all, d.err == nil
 }
 
 // envar is an environment variable, with what stands between its parts.
