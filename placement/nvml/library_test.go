@@ -133,7 +133,7 @@ func TestHealth(t *testing.T) {
 			s := dgxh100.New()
 			complete(s, whole)
 			test.change(s.Devices[1].(*server.Device))
-			facts := ask(&nvidia{lib: s})
+			facts := askLibrary(s)
 			require.Len(t, facts.GPUs, 8)
 			assert.Equal(t, test.want, facts.GPUs[1].Health)
 			assert.Equal(t, test.failed, facts.GPUs[1].Failed)
@@ -169,7 +169,7 @@ func TestMockedMachines(t *testing.T) {
 		t.Run(test.gpu, func(t *testing.T) {
 			want, got := withoutLibrary(t, test.name)
 			complete(test.server, want)
-			add(&got, &nvidia{lib: test.server})
+			merge(&got, askLibrary(test.server))
 			for i := range want.GPUs {
 				g := &want.GPUs[i]
 				g.Name, g.Memory = test.gpu, test.gib<<30
@@ -198,7 +198,7 @@ func TestAffinity(t *testing.T) {
 	elsewhere.Node, elsewhere.Near = 0, got.Topology.Nodes[0].CPUs
 	got.GPUs[1].Bus = &elsewhere
 	got.GPUs[2].Bus = nil
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Equal(t, want.GPUs[0].Bus, got.GPUs[0].Bus)
 	assert.Equal(t, want.GPUs[1].Bus, got.GPUs[1].Bus)
 	assert.Equal(t, &placement.Bus{Address: "0000:47:00.0", Node: 1, Near: got.Topology.Nodes[1].CPUs}, got.GPUs[2].Bus)
@@ -221,7 +221,7 @@ func TestP2PStatus(t *testing.T) {
 		) {
 			return nvml.GpuP2PStatus(number), nvml.SUCCESS
 		}
-		add(&got, &nvidia{lib: s})
+		merge(&got, askLibrary(s))
 		assert.Equal(t, placement.Peer{PCI: "0000:17:00.0", Access: want}, got.GPUs[2].Peers[0])
 		assert.Empty(t, got.GPUs[2].Links)
 	}
@@ -245,7 +245,7 @@ func TestDirectLinks(t *testing.T) {
 		}
 		d.GetNvLinkRemotePciInfoFunc = func(int) (nvml.PciInfo, nvml.Return) { return peer.GetPciInfo() }
 	}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Equal(t, []placement.Link{{Peer: "0000:18:00.0", Kind: "nvlink", Count: 3}}, got.GPUs[0].Links)
 	assert.Equal(t, []placement.Link{{Peer: "0000:31:00.0", Kind: "nvlink", Count: 3}}, got.GPUs[3].Links)
 	assert.Empty(t, got.GPUs[4].Links)
@@ -261,7 +261,7 @@ func TestLinksAreDown(t *testing.T) {
 			return nvml.FEATURE_DISABLED, resultOr(link < 18, nvml.ERROR_INVALID_ARGUMENT)
 		}
 	}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Empty(t, got.GPUs[0].Links)
 	require.Len(t, got.Notes, 8)
 	assert.Equal(t,
@@ -283,7 +283,7 @@ func TestMIGAndUsers(t *testing.T) {
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 		return []nvml.ProcessInfo{{Pid: 77}}, nvml.SUCCESS
 	}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Equal(t, []string{"MIG-0", "MIG-3", "MIG-6"}, got.GPUs[1].MIG)
 	assert.True(t, got.GPUs[1].Used)
 	assert.Nil(t, got.GPUs[2].MIG)
@@ -304,7 +304,7 @@ func TestBusyGPUs(t *testing.T) {
 	s.Devices[2].(*server.Device).GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
 		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // divided
 	}
-	facts := ask(&nvidia{lib: s})
+	facts := askLibrary(s)
 	assert.Equal(t, 97, *facts.GPUs[0].Busy)
 	assert.Equal(t, []any{0, int64(7 << 30), int64(80 << 30)},
 		[]any{*facts.GPUs[1].Busy, *facts.GPUs[1].Taken, facts.GPUs[1].Memory})
@@ -321,7 +321,7 @@ func TestMemoryNode(t *testing.T) {
 	for i, node := range []int{2, 10, 0, 4294967295} {
 		s.Devices[i].(*server.Device).GetNumaNodeIdFunc = func() (int, nvml.Return) { return node, nvml.SUCCESS }
 	}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	var nodes []int
 	for _, gpu := range got.GPUs {
 		nodes = append(nodes, gpu.MemoryNode)
@@ -336,7 +336,7 @@ func TestGPUsOnlyTheLibraryKnows(t *testing.T) {
 	complete(s, whole)
 	amd := placement.GPU{PCI: "0000:03:00.0", Vendor: placement.AMD}
 	got.GPUs = []placement.GPU{got.GPUs[4], amd}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	require.Len(t, got.GPUs, 9)
 	for i, gpu := range got.GPUs[:8] {
 		assert.Equal(t, whole.GPUs[i].PCI, gpu.PCI)
@@ -391,7 +391,7 @@ func TestFailureInMidCall(t *testing.T) {
 				s := dgxh100.New()
 				complete(s, whole)
 				fail(s.Devices[3].(*server.Device), ret)
-				add(&got, &nvidia{lib: s})
+				merge(&got, askLibrary(s))
 				require.Len(t, got.GPUs, 8)
 				assert.Equal(t, whole.GPUs[3].Bus, got.GPUs[3].Bus, "what the kernel tells stays")
 				assert.Equal(t, "NVIDIA H100 80GB HBM3", got.GPUs[4].Name)
@@ -415,22 +415,22 @@ func TestLibraryThatTellsNothing(t *testing.T) {
 	s.InitFunc = func() nvml.Return { return nvml.ERROR_LIB_RM_VERSION_MISMATCH }
 	want.Notes = []string{"NVIDIA's library tells nothing (nvmlInit: " + nvml.ERROR_LIB_RM_VERSION_MISMATCH.String() +
 		"): NVLinks, memory and users of the GPUs are not known"}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Equal(t, want, got)
 
 	got = placement.Machine{}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Empty(t, got.Notes, "who has no NVIDIA GPU needs no note on its library")
 
 	s = dgxh100.New()
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Len(t, got.Notes, 1)
 
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 3, nvml.SUCCESS }
 	s.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_GPU_IS_LOST }
 	got = placement.Machine{}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	assert.Len(t, got.Notes, 3)
 	assert.Empty(t, got.GPUs)
 }
@@ -450,7 +450,7 @@ func TestOldDriver(t *testing.T) {
 		d.GetPersistenceModeFunc, d.GetComputeModeFunc, d.GetCurrentClocksThrottleReasonsFunc = nil, nil, nil
 		d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetRetiredPagesPendingStatusFunc = nil, nil, nil
 	}
-	add(&got, &nvidia{lib: s})
+	merge(&got, askLibrary(s))
 	_, want := withoutLibrary(t, "dgx-h100")
 	assert.Equal(t, want, got)
 }

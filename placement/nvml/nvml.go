@@ -1,3 +1,5 @@
+//go:build cgo
+
 // Package nvml asks NVIDIA's management library for what only it knows of the
 // GPUs: memory, NVLink, peer-to-peer access, MIG, and who uses them now.
 //
@@ -14,189 +16,114 @@ import (
 	"errors"
 	"fmt"
 
-	"gorun/placement"
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"gorun/placement/gpufacts"
 )
 
-// errNotTold is the answer to a question that this GPU, driver or container does
-// not answer; nothing is wrong then.
-var errNotTold = errors.New("not told")
+// Linked says whether this program can ask NVIDIA's library at all.
+const Linked = true
 
-// library is what is asked of NVIDIA's library; tests have their own. Its GPUs
-// are counted in the order of their PCI addresses. Each method may return
-// errNotTold.
-type library interface {
-	// Open loads the library; Close follows if that went well.
-	Open() error
-	Close()
-	Count() (int, error)
-	GPU(i int) (gpu, error)
-	// CUDA is the newest version that the driver serves: "12.8".
-	CUDA() (string, error)
-}
+// Ask asks NVIDIA's library what it knows of this machine's GPUs, and notes where
+// it fails. It takes seconds where no process holds the driver open and its
+// persistence mode is off.
+func Ask() gpufacts.Facts { return askLibrary(nvml.New()) }
 
-// gpu is one GPU.
-type gpu interface {
-	PCI() (string, error) // as the kernel spells it
-	UUID() (string, error)
-	Name() (string, error)
-	Memory() (total, taken int64, err error) // bytes
-	Busy() (int, error)                      // percent of the last moment
-	// CPUs are those near to the GPU, as a mask of at least as many bits as wished.
-	CPUs(bits int) ([]uint64, error)
-	MemoryNode() (int, error)
-	Peer(other gpu) (placement.P2PStatus, error)
-	// Link tells of an NVLink; those that a GPU has are counted from 0 without
-	// holes, and errNotTold ends them.
-	Link(i int) (link, error)
-	MIG() ([]string, error)
-	Processes() ([]int, error) // their ids
-	// Health tells what is told of it; errNotTold: nothing.
-	Health() (gpufacts.Health, error)
-}
-
-// link is an NVLink; of one that is not up there is nothing else to know.
-type link struct {
-	up       bool
-	peer     string // PCI address at its other end
-	toSwitch bool   // which is an NVSwitch
-}
-
-// maxLinks bounds the search for NVLinks.
-const maxLinks = 64
-
-// maxCPUs bounds the masks of CPUs: more than a kernel of today is built for.
-const maxCPUs = 8192
-
-// reader collects what the library tells.
-type reader struct {
+// library is what was told of all GPUs.
+type library struct {
+	nvml.Interface
+	have map[string]bool // functions that were looked up
 	told gpufacts.Facts
-	gpus []found
 }
 
-// found is a GPU of the library.
-type found struct {
-	gpu    gpu
-	failed bool // it is not asked any more
-	told   *gpufacts.GPU
+// has looks a function up. One that an older driver lacks must not be called: the
+// dynamic linker ends the program then.
+func (l *library) has(function string) bool {
+	known, asked := l.have[function]
+	if !asked {
+		known = l.Extensions().LookupSymbol(function) == nil
+		l.have[function] = known
+	}
+	return known
 }
 
-// ask asks a library for everything.
-func ask(lib library) gpufacts.Facts {
-	r := &reader{}
-	if err := lib.Open(); err != nil {
-		return gpufacts.Facts{Error: err.Error()}
+func (l *library) note(format string, args ...any) {
+	l.told.Notes = append(l.told.Notes, fmt.Sprintf(format, args...))
+}
+
+// errorOf says what is wrong with the answer of a function; nothing is where this
+// GPU, driver or container just does not answer.
+func errorOf(function string, ret nvml.Return) error {
+	switch ret {
+	case nvml.SUCCESS, nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND,
+		nvml.ERROR_NOT_FOUND, nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_NO_DATA, nvml.ERROR_DEPRECATED,
+		nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
+		return nil
 	}
-	defer lib.Close()
-	n, err := lib.Count()
-	if err != nil {
-		r.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
-		return r.told
+	return fmt.Errorf("%s: %s", function, ret.String())
+}
+
+func askLibrary(lib nvml.Interface) gpufacts.Facts {
+	switch ret := lib.Init(); ret {
+	case nvml.SUCCESS:
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return gpufacts.Facts{Error: "libnvidia-ml.so.1 is not found"}
+	default:
+		return gpufacts.Facts{Error: fmt.Sprintf("nvmlInit: %s", ret.String())}
 	}
-	r.told.CUDA, _ = lib.CUDA() // an old driver does not tell
-	for i := range n {
-		r.find(lib, i)
+	defer lib.Shutdown()
+	l := &library{Interface: lib, have: map[string]bool{}}
+	n, ret := lib.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		err := errorOf("nvmlDeviceGetCount", ret)
+		if err == nil {
+			err = errors.New("not told")
+		}
+		l.note("NVIDIA's library does not tell how many GPUs there are: %v", err)
+		return l.told
 	}
-	for i := range r.gpus {
-		r.describe(&r.gpus[i])
+	if l.has("nvmlSystemGetCudaDriverVersion") {
+		if version, ret := lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+			l.told.CUDA = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
+		}
 	}
-	for i := range r.gpus {
-		for j := range r.gpus {
-			if i != j {
-				r.askPeer(&r.gpus[i], &r.gpus[j])
+	gpus := l.find(n)
+	for _, d := range gpus {
+		d.describe()
+	}
+	for _, d := range gpus {
+		for _, other := range gpus {
+			if d != other && !other.told.Failed {
+				d.askPeer(other)
 			}
 		}
 	}
-	for _, f := range r.gpus {
-		r.told.GPUs = append(r.told.GPUs, *f.told)
+	for _, d := range gpus {
+		l.told.GPUs = append(l.told.GPUs, *d.told)
 	}
-	return r.told
+	return l.told
 }
 
-func (r *reader) note(format string, args ...any) {
-	r.told.Notes = append(r.told.Notes, fmt.Sprintf(format, args...))
-}
-
-// find asks for a GPU and its address, without which nothing can be said of it.
-func (r *reader) find(lib library, i int) {
-	g, err := lib.GPU(i)
-	if err == nil {
-		var pci string
-		if pci, err = g.PCI(); err == nil {
-			r.gpus = append(r.gpus, found{gpu: g, told: &gpufacts.GPU{PCI: pci}})
-			return
+// find asks for the GPUs and their addresses, without which nothing can be said of them.
+func (l *library) find(n int) (gpus []*device) {
+	for i := range n {
+		failed := "nvmlDeviceGetHandleByIndex"
+		handle, ret := l.DeviceGetHandleByIndex(i)
+		if ret == nvml.SUCCESS {
+			var info nvml.PciInfo
+			failed = "nvmlDeviceGetPciInfo"
+			if info, ret = handle.GetPciInfo(); ret == nvml.SUCCESS {
+				gpus = append(gpus, &device{handle, l, &gpufacts.GPU{PCI: address(info)}})
+				continue
+			}
 		}
+		l.note("NVIDIA's library does not tell of its GPU %d: %s: %s", i, failed, ret.String())
 	}
-	r.note("NVIDIA's library does not tell of its GPU %d: %v", i, err)
+	return gpus
 }
 
-// question stores an answer. After a failure the GPU is not asked any more: a lost
-// one can take seconds for each answer.
-func question[T any](r *reader, f *found, put func() (T, error), store func(T)) {
-	if f.failed {
-		return
-	}
-	answer, err := put()
-	switch {
-	case err == nil:
-		store(answer)
-	case !errors.Is(err, errNotTold):
-		f.failed, f.told.Failed = true, true
-		r.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", f.told.PCI, err)
-	}
-}
-
-// memory is a GPU's in bytes.
-type memory struct{ total, taken int64 }
-
-// describe asks for what concerns one GPU alone.
-func (r *reader) describe(f *found) {
-	g := f.told
-	question(r, f, f.gpu.UUID, func(uuid string) { g.UUID = uuid })
-	question(r, f, f.gpu.Name, func(name string) { g.Name = name })
-	question(r, f, func() (memory, error) {
-		total, taken, err := f.gpu.Memory()
-		return memory{total, taken}, err
-	}, func(m memory) { g.Memory, g.Taken = m.total, &m.taken })
-	question(r, f, f.gpu.Busy, func(percent int) { g.Busy = &percent })
-	question(r, f, f.gpu.MIG, func(parts []string) { g.MIG = parts })
-	question(r, f, f.gpu.Processes, func(ids []int) { g.Used, g.Processes = new(len(ids) > 0), ids })
-	question(r, f, f.gpu.MemoryNode, func(id int) { g.MemoryNode = &id })
-	question(r, f, func() ([]uint64, error) {
-		return f.gpu.CPUs(maxCPUs)
-	}, func(mask []uint64) { g.Near = placement.CPUSetOf(mask) })
-	for i := range maxLinks {
-		more := false
-		question(r, f, func() (link, error) { return f.gpu.Link(i) }, func(l link) {
-			more = true
-			count(g, l)
-		})
-		if !more {
-			break
-		}
-	}
-	question(r, f, f.gpu.Health, func(h gpufacts.Health) { g.Health = &h })
-}
-
-func count(g *gpufacts.GPU, l link) {
-	switch {
-	case !l.up:
-		g.Down++
-	case l.toSwitch:
-		g.Switched++
-	default:
-		if g.Links == nil {
-			g.Links = map[string]int{}
-		}
-		g.Links[l.peer]++
-	}
-}
-
-func (r *reader) askPeer(f, other *found) {
-	if other.failed {
-		return
-	}
-	question(r, f, func() (placement.P2PStatus, error) { return f.gpu.Peer(other.gpu) }, func(status placement.P2PStatus) {
-		f.told.Peers = append(f.told.Peers, placement.Peer{PCI: other.told.PCI, Access: status})
-	})
+// address spells a PCI address as the kernel does; the library's own text has
+// other digits.
+func address(info nvml.PciInfo) string {
+	return fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
 }

@@ -56,7 +56,7 @@ func stubbed(t *testing.T) (m placement.Machine, asked bool) {
 		return m, false
 	}
 	_, m = withoutLibrary(t, "dgx-h100")
-	add(&m, &nvidia{lib: nvml.New(nvml.WithLibraryPath(path))})
+	merge(&m, askLibrary(nvml.New(nvml.WithLibraryPath(path))))
 	return m, true
 }
 

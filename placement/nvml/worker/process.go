@@ -19,22 +19,15 @@ const (
 	letGo = time.Second
 )
 
-// alarm ends the patience with a worker.
-type alarm struct {
-	ring chan error // has one place
-	stop func()
-}
-
-// deadline is an alarm that rings after some time.
-func deadline(after time.Duration) *alarm {
-	a := &alarm{ring: make(chan error, 1)}
-	timer := time.AfterFunc(after, func() { a.ring <- fmt.Errorf("no answer within %v", after) })
-	a.stop = func() { timer.Stop() }
-	return a
+// deadline ends the patience with a worker after some time.
+func deadline(after time.Duration) <-chan error {
+	over := make(chan error, 1)
+	time.AfterFunc(after, func() { over <- fmt.Errorf("no answer within %v", after) })
+	return over
 }
 
 // run returns what the worker prints.
-func run(path, version string, giveUp *alarm) ([]byte, error) {
+func run(path, version string, giveUp <-chan error) ([]byte, error) {
 	command := exec.Command(path, Verb, version)
 	if path == Itself {
 		command.Args[0] = "gorun"
@@ -58,7 +51,7 @@ func run(path, version string, giveUp *alarm) ([]byte, error) {
 			return nil, ending(err, stderr.text.String())
 		}
 		return stdout.text.Bytes(), nil
-	case why := <-giveUp.ring:
+	case why := <-giveUp:
 		_ = command.Process.Kill() // it may have ended meanwhile
 		select {
 		case <-ended:

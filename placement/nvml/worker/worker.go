@@ -109,8 +109,7 @@ func (p Program) FactsWithin(limit time.Duration) (gpufacts.Facts, error) {
 }
 
 // within asks until give up fires, which sends the reason.
-func (p Program) within(giveUp *alarm) (gpufacts.Facts, error) {
-	defer giveUp.stop()
+func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	path, err := p.Find()
 	if err != nil {
 		return gpufacts.Facts{}, fmt.Errorf("NVIDIA's library was not asked (%w)", err)

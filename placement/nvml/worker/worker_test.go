@@ -101,7 +101,7 @@ func TestMain(m *testing.M) {
 }
 
 // never is a patience without end.
-func never() *alarm { return &alarm{make(chan error, 1), func() {}} }
+func never() chan error { return make(chan error, 1) }
 
 func TestFacts(t *testing.T) {
 	for role, test := range map[string]struct {
@@ -181,7 +181,7 @@ func TestHang(t *testing.T) {
 	gone := make(chan int, 1)
 	go func() {
 		gone <- pid()
-		giveUp.ring <- errors.New("no answer within 15s")
+		giveUp <- errors.New("no answer within 15s")
 	}()
 	_, err := Program{Path: Itself}.within(giveUp)
 	assert.EqualError(t, err, "NVIDIA's library was asked in vain (gorun nvml-facts: no answer within 15s)")
@@ -204,9 +204,7 @@ func TestPatience(t *testing.T) {
 	assert.Equal(t, "15s", Patience(1).String())
 	assert.Equal(t, "50s", Patience(8).String())
 	assert.Equal(t, "50s", Patience(0).String())
-	over := deadline(0)
-	assert.EqualError(t, <-over.ring, "no answer within 0s")
-	over.stop()
+	assert.EqualError(t, <-deadline(0), "no answer within 0s")
 }
 
 // place copies nothing: a link to this test binary is as good as gorun-gpu.

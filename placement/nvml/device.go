@@ -1,0 +1,208 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gorun/placement"
+	"gorun/placement/gpufacts"
+)
+
+const (
+	// maxLinks bounds the search for NVLinks.
+	maxLinks = 64
+	// maxCPUs bounds the masks of CPUs: more than a kernel of today is built for.
+	maxCPUs = 8192
+)
+
+// device is a GPU of the library.
+type device struct {
+	nvml.Device
+	library *library
+	told    *gpufacts.GPU
+}
+
+// ask stores the answer to a question. After a failure the GPU is not asked any more: a lost
+// one can take seconds for each answer.
+func ask[T any](d *device, function string, question func() (T, nvml.Return), store func(T)) (answered bool) {
+	if d.told.Failed || !d.library.has(function) {
+		return false
+	}
+	answer, ret := question()
+	if err := errorOf(function, ret); err != nil {
+		d.told.Failed = true
+		d.library.note("NVIDIA's library fails for the GPU %s (%v): what it has not told is not known", d.told.PCI, err)
+	}
+	if ret == nvml.SUCCESS {
+		store(answer)
+	}
+	return ret == nvml.SUCCESS
+}
+
+// describe asks for what concerns one GPU alone.
+func (d *device) describe() {
+	g := d.told
+	ask(d, "nvmlDeviceGetUUID", d.GetUUID, func(uuid string) { g.UUID = uuid })
+	ask(d, "nvmlDeviceGetName", d.GetName, func(name string) { g.Name = name })
+	ask(d, "nvmlDeviceGetMemoryInfo", d.GetMemoryInfo, func(m nvml.Memory) {
+		g.Memory, g.Taken = int64(m.Total), new(int64(m.Used))
+	})
+	ask(d, "nvmlDeviceGetUtilizationRates", d.GetUtilizationRates, func(rates nvml.Utilization) {
+		g.Busy = new(int(rates.Gpu))
+	})
+	d.askParts()
+	ask(d, "nvmlDeviceGetComputeRunningProcesses", d.GetComputeRunningProcesses, func(all []nvml.ProcessInfo) {
+		g.Used = new(len(all) > 0)
+		for _, p := range all {
+			g.Processes = append(g.Processes, int(p.Pid))
+		}
+	})
+	ask(d, "nvmlDeviceGetNumaNodeId", d.GetNumaNodeId, func(id int) { g.MemoryNode = &id })
+	ask(d, "nvmlDeviceGetCpuAffinity", d.nearCPUs, func(mask []uint) {
+		words := make([]uint64, len(mask))
+		for i, word := range mask {
+			words[i] = uint64(word)
+		}
+		g.Near = placement.CPUSetOf(words)
+	})
+	for i := 0; i < maxLinks && d.askLink(i); i++ { // they are counted without holes
+	}
+	d.askHealth()
+}
+
+// nearCPUs are those of the GPU's NUMA node.
+func (d *device) nearCPUs() ([]uint, nvml.Return) {
+	if d.library.has("nvmlDeviceGetCpuAffinityWithinScope") {
+		if mask, ret := d.GetCpuAffinityWithinScope(maxCPUs, nvml.AFFINITY_SCOPE_NODE); ret == nvml.SUCCESS {
+			return mask, ret
+		}
+	}
+	return d.GetCpuAffinity(maxCPUs) // before driver 450
+}
+
+// askParts asks for the parts into which MIG divides the GPU.
+func (d *device) askParts() {
+	divided, most := false, 0
+	ask(d, "nvmlDeviceGetMigMode", func() (int, nvml.Return) {
+		current, _, ret := d.GetMigMode()
+		return current, ret
+	}, func(mode int) { divided = mode == nvml.DEVICE_MIG_ENABLE })
+	if divided {
+		ask(d, "nvmlDeviceGetMaxMigDeviceCount", d.GetMaxMigDeviceCount, func(n int) { most = n })
+	}
+	for i := range most { // there are holes
+		if !d.library.has("nvmlDeviceGetMigDeviceHandleByIndex") {
+			return
+		}
+		if part, ret := d.GetMigDeviceHandleByIndex(i); ret == nvml.SUCCESS {
+			if uuid, ret := part.GetUUID(); ret == nvml.SUCCESS {
+				d.told.MIG = append(d.told.MIG, uuid)
+			}
+		}
+	}
+}
+
+// askLink asks for an NVLink and reports whether there is that one.
+func (d *device) askLink(i int) bool {
+	g := d.told
+	return ask(d, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) {
+		return d.GetNvLinkState(i)
+	}, func(state nvml.EnableState) {
+		if state != nvml.FEATURE_ENABLED {
+			g.Down++
+			return
+		}
+		if d.library.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
+			kind, ret := d.GetNvLinkRemoteDeviceType(i)
+			if ret == nvml.SUCCESS && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
+				g.Switched++
+				return
+			}
+		}
+		var remote nvml.PciInfo
+		ask(d, "nvmlDeviceGetNvLinkRemotePciInfo", func() (nvml.PciInfo, nvml.Return) {
+			return d.GetNvLinkRemotePciInfo(i)
+		}, func(info nvml.PciInfo) { remote = info })
+		if g.Links == nil {
+			g.Links = map[string]int{}
+		}
+		if !g.Failed {
+			g.Links[address(remote)]++
+		}
+	})
+}
+
+// p2p are the library's numbers. 0 is the good one, which is easily taken for no.
+var p2p = map[nvml.GpuP2PStatus]placement.P2PStatus{
+	nvml.P2P_STATUS_OK:                         placement.P2POK,
+	nvml.P2P_STATUS_CHIPSET_NOT_SUPPORTED:      placement.P2PChipset,
+	nvml.P2P_STATUS_GPU_NOT_SUPPORTED:          placement.P2PGPU,
+	nvml.P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED: placement.P2PTopology,
+	nvml.P2P_STATUS_DISABLED_BY_REGKEY:         placement.P2PDisabled,
+	nvml.P2P_STATUS_NOT_SUPPORTED:              placement.P2PNone,
+}
+
+func (d *device) askPeer(other *device) {
+	ask(d, "nvmlDeviceGetP2PStatus", func() (nvml.GpuP2PStatus, nvml.Return) {
+		return d.GetP2PStatus(other.Device, nvml.P2P_CAPS_INDEX_READ)
+	}, func(status nvml.GpuP2PStatus) {
+		access, known := p2p[status]
+		if !known {
+			access = placement.P2PUndefined
+		}
+		d.told.Peers = append(d.told.Peers, placement.Peer{PCI: other.told.PCI, Access: access})
+	})
+}
+
+// computeModes are those that keep programs from a GPU, or all but one.
+var computeModes = map[nvml.ComputeMode]string{
+	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "exclusive thread", nvml.COMPUTEMODE_PROHIBITED: "prohibited",
+	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive process",
+}
+
+// slowdowns are bits of the reasons for a lower clock. An idle GPU, and a limit of power
+// that somebody set, are none.
+var slowdowns = []struct {
+	bit  uint64
+	name string
+}{
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, "thermal slowdown"},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
+	{nvml.ClocksThrottleReasonSwThermalSlowdown, "thermal slowdown by the driver"},
+	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"}, // said beside the first two, too
+}
+
+// askHealth asks how the GPU is. Remapped rows are how GPUs since Ampere replace bad memory, retired pages how
+// those before did.
+func (d *device) askHealth() {
+	var h gpufacts.Health
+	answers := []bool{
+		ask(d, "nvmlDeviceGetPersistenceMode", d.GetPersistenceMode, func(mode nvml.EnableState) {
+			h.NoPersistence = mode == nvml.FEATURE_DISABLED
+		}),
+		ask(d, "nvmlDeviceGetComputeMode", d.GetComputeMode, func(mode nvml.ComputeMode) { h.Mode = computeModes[mode] }),
+		ask(d, "nvmlDeviceGetCurrentClocksThrottleReasons", d.GetCurrentClocksThrottleReasons, func(reasons uint64) {
+			for _, s := range slowdowns {
+				if reasons&s.bit != 0 && (s.bit != nvml.ClocksThrottleReasonHwSlowdown || h.Slowed == nil) {
+					h.Slowed = append(h.Slowed, s.name)
+				}
+			}
+		}),
+		ask(d, "nvmlDeviceGetTotalEccErrors", func() (uint64, nvml.Return) {
+			return d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+		}, func(n uint64) { h.Uncorrected = int64(min(n, 1<<62)) }),
+		ask(d, "nvmlDeviceGetRemappedRows", func() ([2]bool, nvml.Return) {
+			_, _, pending, failed, ret := d.GetRemappedRows()
+			return [2]bool{pending, failed}, ret
+		}, func(rows [2]bool) { h.Pending, h.Broken = rows[0], rows[1] }),
+		ask(d, "nvmlDeviceGetRetiredPagesPendingStatus", d.GetRetiredPagesPendingStatus, func(pending nvml.EnableState) {
+			h.Pending = h.Pending || pending == nvml.FEATURE_ENABLED
+		}),
+	}
+	if !d.told.Failed && slices.Contains(answers, true) {
+		d.told.Health = &h
+	}
+}
