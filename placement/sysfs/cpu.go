@@ -21,39 +21,45 @@ const maxThreads = 8
 // cpuReader finds out what the CPUs are part of.
 type cpuReader struct {
 	*reader
-	ids []int // the online CPUs by number
-	at  []int // from a CPU's number to its place in ids, -1 for others
+	ids     []int          // the online CPUs by number
+	at      map[int]int    // from a CPU's number to its place in ids
+	kinds   []int          // how strong they are, the strongest 0
+	folders map[int]levels // where CPUs of a kind have their caches
+}
+
+// levels are the names of cache folders by level ("index3" for 3); "": there is no such cache.
+type levels [4]string
+
+func newCPUReader(r *reader, ids []int) *cpuReader {
+	c := &cpuReader{reader: r, ids: ids, at: map[int]int{}, kinds: make([]int, len(ids)), folders: map[int]levels{}}
+	for i, cpu := range ids {
+		c.at[cpu] = i
+	}
+	return c
 }
 
 // A level says for each place in ids which object of a kind the CPU belongs to,
 // by the object's lowest CPU; -1: not known.
 type level []int
 
-// levels are what the order of the logical numbers follows, outermost first.
-type levels struct{ packages, nodes, dies, l3, l2, cores level }
+// parts are what the order of the logical numbers follows, outermost first.
+type parts struct{ packages, nodes, dies, l3, l2, cores level }
 
 // readCPUs returns the online CPUs and what they are part of, given the NUMA
 // nodes.
 func (r *reader) readCPUs(online []int, nodes []placement.NUMANode) []placement.CPU {
-	c := &cpuReader{reader: r, ids: online}
 	if len(online) == 0 {
 		return nil
 	}
-	c.at = make([]int, online[len(online)-1]+1)
-	for i := range c.at {
-		c.at[i] = -1
-	}
-	for i, cpu := range online {
-		c.at[cpu] = i
-	}
-	kinds := c.kinds()
-	l := levels{packages: c.packages(), dies: c.group(c.list("topology/die_cpus_list"))}
+	c := newCPUReader(r, online)
+	c.readKinds()
+	l := parts{packages: c.packages(), dies: c.group(c.list("topology/die_cpus_list"))}
 	l.cores = c.cores()
-	l.l2, l.l3 = c.caches(l, kinds)
+	l.l2, l.l3 = c.caches(l)
 	cpus := make([]placement.CPU, len(online))
 	l.nodes = c.nodes(cpus, nodes)
 	for i, cpu := range online {
-		cpus[i].ID, cpus[i].Kind = cpu, kinds[i]
+		cpus[i].ID, cpus[i].Kind = cpu, c.kinds[i]
 	}
 	l.number(cpus)
 	return cpus
@@ -74,10 +80,7 @@ func (c *cpuReader) list(names ...string) func(cpu int) (placement.CPUSet, bool)
 
 // group forms the objects of one kind.
 func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
-	l := make(level, len(c.ids))
-	for i := range l {
-		l[i] = -1
-	}
+	l := level(slices.Repeat([]int{-1}, len(c.ids)))
 	for i, cpu := range c.ids {
 		if l[i] >= 0 {
 			continue
@@ -87,8 +90,8 @@ func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
 			continue
 		}
 		for member := range set.All() {
-			if member < len(c.at) && c.at[member] >= 0 && l[c.at[member]] < 0 {
-				l[c.at[member]] = cpu
+			if at, online := c.at[member]; online && l[at] < 0 {
+				l[at] = cpu
 			}
 		}
 	}
@@ -135,9 +138,8 @@ func (c *cpuReader) cores() level {
 	return l
 }
 
-// kinds returns how strong the CPUs are, the strongest 0.
-func (c *cpuReader) kinds() []int {
-	kinds := make([]int, len(c.ids))
+// readKinds finds out how strong the CPUs are.
+func (c *cpuReader) readKinds() {
 	kind := 0
 	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} { // Intel's
 		set, ok := c.cpus("sys/devices/" + name + "/cpus")
@@ -146,7 +148,7 @@ func (c *cpuReader) kinds() []int {
 		}
 		for i, cpu := range c.ids {
 			if set.Has(cpu) {
-				kinds[i] = kind
+				c.kinds[i] = kind
 			}
 		}
 		kind++
@@ -154,12 +156,11 @@ func (c *cpuReader) kinds() []int {
 	// Elsewhere every CPU has its capacity, 1024 for the strongest. No server has
 	// different ones, so they need not read hundreds of files.
 	if kind == 0 && len(c.ids) <= 64 {
-		c.capacities(kinds)
+		c.readCapacities()
 	}
-	return kinds
 }
 
-func (c *cpuReader) capacities(kinds []int) {
+func (c *cpuReader) readCapacities() {
 	capacity := make([]int, len(c.ids))
 	for i, cpu := range c.ids {
 		n, ok := c.number(cpuDir + "/cpu" + strconv.Itoa(cpu) + "/cpu_capacity")
@@ -172,58 +173,54 @@ func (c *cpuReader) capacities(kinds []int) {
 	slices.Sort(distinct)
 	distinct = slices.Compact(distinct)
 	slices.Reverse(distinct)
-	for i := range kinds {
-		kinds[i] = slices.Index(distinct, capacity[i])
+	for i := range c.kinds {
+		c.kinds[i] = slices.Index(distinct, capacity[i])
 	}
 }
 
-// caches groups the CPUs by their caches of level 2 and 3. Which of a CPU's cache
-// folders is which level is asked once for each kind. A core mostly has an L2
+// caches groups the CPUs by their caches of level 2 and 3. A core mostly has an L2
 // cache to itself: where the first and the last of a package and kind have, the
 // others are not asked, unless their neighbours may just be switched off.
-func (c *cpuReader) caches(l levels, kinds []int) (l2, l3 level) {
-	folders := map[int][4]string{}
-	share := func(cacheLevel int) func(cpu int) (placement.CPUSet, bool) {
-		return func(cpu int) (placement.CPUSet, bool) {
-			kind := kinds[c.at[cpu]]
-			if _, known := folders[kind]; !known {
-				folders[kind] = c.cacheFolders(cpu)
-			}
-			if folder := folders[kind][cacheLevel]; folder != "" {
-				return c.list("cache/" + folder + "/shared_cpu_list")(cpu)
-			}
-			return placement.CPUSet{}, false
-		}
-	}
+func (c *cpuReader) caches(l parts) (l2, l3 level) {
 	cores, online := c.members(l.cores), placement.NewCPUSet(c.ids...)
 	core := func(cpu int) placement.CPUSet { return cores[l.cores[c.at[cpu]]] }
-	own := c.ownL2(l, kinds, func(cpu int) bool {
-		set, ok := share(2)(cpu)
+	own := c.ownL2(l, func(cpu int) bool {
+		set, ok := c.sharing(2)(cpu)
 		return ok && c.machine.Topology.Offline.Len() == 0 && set.Intersection(online).Equal(core(cpu))
 	})
 	l2 = c.group(func(cpu int) (placement.CPUSet, bool) {
-		if i := c.at[cpu]; own[[2]int{l.packages[i], kinds[i]}] {
+		if i := c.at[cpu]; own[[2]int{l.packages[i], c.kinds[i]}] {
 			return core(cpu), true
 		}
-		return share(2)(cpu)
+		return c.sharing(2)(cpu)
 	})
-	return l2, c.group(share(3))
+	return l2, c.group(c.sharing(3))
+}
+
+// sharing makes a function that reads with which CPUs one shares its cache of a level.
+func (c *cpuReader) sharing(level int) func(cpu int) (placement.CPUSet, bool) {
+	return func(cpu int) (placement.CPUSet, bool) {
+		if folder := c.folder(cpu, level); folder != "" {
+			return c.list("cache/" + folder + "/shared_cpu_list")(cpu)
+		}
+		return placement.CPUSet{}, false
+	}
 }
 
 // ownL2 tells for each package and kind whether its cores have L2 caches of their
 // own, by what check says of the first and the last CPU.
-func (c *cpuReader) ownL2(l levels, kinds []int, check func(cpu int) bool) map[[2]int]bool {
+func (c *cpuReader) ownL2(l parts, check func(cpu int) bool) map[[2]int]bool {
 	own := map[[2]int]bool{}
 	last := map[[2]int]int{}
 	for i, cpu := range c.ids {
-		key := [2]int{l.packages[i], kinds[i]}
+		key := [2]int{l.packages[i], c.kinds[i]}
 		if _, seen := own[key]; !seen {
 			own[key] = check(cpu)
 		}
 		last[key] = cpu
 	}
 	for i, cpu := range c.ids { // in this order, so that always the same files are read
-		key := [2]int{l.packages[i], kinds[i]}
+		key := [2]int{l.packages[i], c.kinds[i]}
 		if own[key] && last[key] == cpu {
 			own[key] = check(cpu)
 		}
@@ -244,21 +241,26 @@ func (c *cpuReader) members(l level) map[int]placement.CPUSet {
 	return sets
 }
 
-// cacheFolders returns a CPU's cache folders by level ("index3" for 3), without
-// those for instructions.
-func (c *cpuReader) cacheFolders(cpu int) (folders [4]string) {
+// folder is where a CPU has its cache of a level that is not for instructions. It is asked once for each kind.
+func (c *cpuReader) folder(cpu, level int) string {
+	kind := c.kinds[c.at[cpu]]
+	if found, known := c.folders[kind]; known {
+		return found[level]
+	}
+	var found levels
 	for i := range 10 {
 		folder := "index" + strconv.Itoa(i)
 		dir := cpuDir + "/cpu" + strconv.Itoa(cpu) + "/cache/" + folder
-		n, ok := c.reader.number(dir + "/level")
+		n, ok := c.number(dir + "/level")
 		if !ok {
 			break
 		}
 		if kind, _ := c.text(dir + "/type"); n >= 1 && n <= 3 && kind != "Instruction" {
-			folders[n] = folder
+			found[n] = folder
 		}
 	}
-	return folders
+	c.folders[kind] = found
+	return found[level]
 }
 
 // nodes puts each CPU into its NUMA node.
@@ -275,16 +277,13 @@ func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) leve
 // number numbers the objects: the CPUs are put into the order of the machine's
 // tree, in which neighbours are ordered by their lowest CPU, and each object is
 // counted where it comes up first.
-func (l levels) number(cpus []placement.CPU) {
-	order := make([]int, len(cpus))
-	for i := range order {
-		order[i] = i
-	}
+func (l parts) number(cpus []placement.CPU) {
 	keys := l.keys(cpus)
-	slices.SortFunc(order, func(a, b int) int { return slices.Compare(keys[a][:], keys[b][:]) })
+	slices.SortFunc(keys, func(a, b [8]int) int { return slices.Compare(a[:], b[:]) })
 	count := func(l level, field func(*placement.CPU) *int) {
 		numbers := map[int]int{}
-		for _, i := range order {
+		for _, key := range keys {
+			i := key[7]
 			if l[i] < 0 {
 				*field(&cpus[i]) = -1
 				continue
@@ -309,16 +308,16 @@ func (l levels) number(cpus []placement.CPU) {
 	}
 }
 
-// keys makes what the CPUs are ordered by. Where a level is not known, the next
+// keys makes what the CPUs are ordered by, with their places at the end. Where a level is not known, the next
 // one inside stands for it, as if it were not there.
-func (l levels) keys(cpus []placement.CPU) [][7]int {
-	keys := make([][7]int, len(cpus))
+func (l parts) keys(cpus []placement.CPU) [][8]int {
+	keys := make([][8]int, len(cpus))
 	for i, cpu := range cpus {
 		core := l.cores[i]
 		l2 := cmp.Or(l.l2[i]+1, core+1) - 1
 		l3 := cmp.Or(l.l3[i]+1, l2+1) - 1
 		die := cmp.Or(l.dies[i]+1, l3+1) - 1
-		keys[i] = [7]int{l.packages[i], l.nodes[i], die, l3, l2, core, cpu.ID}
+		keys[i] = [8]int{l.packages[i], l.nodes[i], die, l3, l2, core, cpu.ID, i}
 	}
 	return keys
 }

@@ -2,7 +2,6 @@ package sysfs
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strconv"
@@ -47,12 +46,16 @@ func ReadDetailsFS(root fs.FS, allowed placement.CPUSet) (placement.Topology, pl
 // details reads them after the topology.
 func (r *reader) details() placement.Details {
 	t := r.machine.Topology
+	ids := make([]int, len(t.CPUs))
+	for i, cpu := range t.CPUs {
+		ids[i] = cpu.ID
+	}
 	return placement.Details{
-		Allowed:  r.cpuset(),
+		Allowed:  r.cpuset(placement.NewCPUSet(ids...)),
 		Packages: r.kernelNumbers("physical_package_id", func(c placement.CPU) int { return c.Package }),
 		Dies:     r.kernelNumbers("die_id", func(c placement.CPU) int { return c.Die }),
 		Cores:    r.kernelNumbers("core_id", func(c placement.CPU) int { return c.Core }),
-		Caches:   newCacheReader(r, t.CPUs).caches(),
+		Caches:   r.caches(t.CPUs, ids),
 	}
 }
 
@@ -74,12 +77,7 @@ func (r *reader) kernelNumbers(file string, object func(placement.CPU) int) map[
 
 // cpuset returns the online CPUs that the cpuset of this process has: all without one. A
 // group that has no files of its own has those of the group above it.
-func (r *reader) cpuset() placement.CPUSet {
-	var ids []int
-	for _, cpu := range r.machine.Topology.CPUs {
-		ids = append(ids, cpu.ID)
-	}
-	online := placement.NewCPUSet(ids...)
+func (r *reader) cpuset(online placement.CPUSet) placement.CPUSet {
 	table, _ := r.text("proc/self/cgroup")
 	m, ok := member(table, "cpuset")
 	if !ok {
@@ -103,46 +101,34 @@ func (r *reader) cpuset() placement.CPUSet {
 	return online.Intersection(found.Union(r.machine.CPUs)) // what runs on a CPU may
 }
 
-// cacheReader finds the caches.
-type cacheReader struct {
-	*cpuReader
-	cpus    []placement.CPU
-	folders map[int][4]string          // by the kind of a CPU, then by level
-	like    map[string]placement.Cache // sizes by kind and folder: the same for all
-}
-
-func newCacheReader(r *reader, cpus []placement.CPU) *cacheReader {
-	c := &cacheReader{
-		cpuReader: &cpuReader{reader: r}, cpus: cpus, folders: map[int][4]string{},
-		like: map[string]placement.Cache{},
-	}
-	for _, cpu := range cpus {
-		c.ids = append(c.ids, cpu.ID)
-		for len(c.at) <= cpu.ID {
-			c.at = append(c.at, -1)
-		}
-		c.at[cpu.ID] = len(c.ids) - 1
-	}
-	return c
-}
-
 // caches returns those of all levels. Which CPUs share one of level 2 or 3 the topology knows.
-func (c *cacheReader) caches() (all []placement.Cache) {
-	l1 := c.group(func(cpu int) (placement.CPUSet, bool) {
-		if folder := c.folder(cpu, 1); folder != "" {
-			return c.list("cache/" + folder + "/shared_cpu_list")(cpu)
-		}
-		return placement.CPUSet{}, false
-	})
+func (r *reader) caches(cpus []placement.CPU, ids []int) (all []placement.Cache) {
+	c := newCPUReader(r, ids)
+	for i, cpu := range cpus {
+		c.kinds[i] = cpu.Kind
+	}
+	like := map[[2]int]placement.Cache{} // sizes by level and kind: the same for all
+	l1 := c.group(c.sharing(1))
 	l2, l3 := make(level, len(l1)), make(level, len(l1))
-	for i, cpu := range c.cpus {
+	for i, cpu := range cpus {
 		l2[i], l3[i] = cpu.L2, cpu.L3
 	}
 	for i, l := range []level{l1, l2, l3} {
 		sets := c.members(l)
 		for at, n := range l {
 			if set := sets[n]; n >= 0 && set.Len() > 0 {
-				all = append(all, c.cache(i+1, c.ids[at], set))
+				kind := [2]int{i + 1, c.kinds[at]}
+				cache, known := like[kind]
+				dir := cpuDir + "/cpu" + strconv.Itoa(ids[at]) + "/cache/" + c.folder(ids[at], i+1)
+				if !known {
+					cache = r.cache(i+1, dir)
+					like[kind] = cache
+				}
+				cache.CPUs, cache.ID = set, -1
+				if id, ok := r.number(dir + "/id"); ok {
+					cache.ID = id
+				}
+				all = append(all, cache)
 				delete(sets, n)
 			}
 		}
@@ -150,35 +136,16 @@ func (c *cacheReader) caches() (all []placement.Cache) {
 	return all
 }
 
-// folder is where a CPU has its cache of a level, "" without one.
-func (c *cacheReader) folder(cpu, level int) string {
-	kind := c.cpus[c.at[cpu]].Kind
-	if _, known := c.folders[kind]; !known {
-		c.folders[kind] = c.cacheFolders(cpu)
-	}
-	return c.folders[kind][level]
-}
-
-// cache describes a CPU's cache of a level.
-func (c *cacheReader) cache(level, cpu int, shared placement.CPUSet) placement.Cache {
-	dir := cpuDir + "/cpu" + strconv.Itoa(cpu) + "/cache/" + c.folder(cpu, level)
-	key := fmt.Sprint(c.cpus[c.at[cpu]].Kind, " ", level)
-	found, known := c.like[key]
-	if !known {
-		size, _ := c.text(dir + "/size") // "2048K"
-		kib, _ := strconv.ParseInt(strings.TrimSuffix(size, "K"), 10, 32)
-		kind, _ := c.text(dir + "/type")
-		found = placement.Cache{Level: level, Size: kib << 10, Unified: kind == "Unified"}
-		found.Line, _ = c.reader.number(dir + "/coherency_line_size")
-		// one set is what those say who do not know
-		if sets, _ := c.reader.number(dir + "/number_of_sets"); sets > 1 && found.Line > 0 {
-			found.Ways = int(found.Size) / found.Line / sets
-		}
-		c.like[key] = found
-	}
-	found.CPUs, found.ID = shared, -1
-	if id, ok := c.reader.number(dir + "/id"); ok {
-		found.ID = id
+// cache reads what a cache of a level is like.
+func (r *reader) cache(level int, dir string) placement.Cache {
+	size, _ := r.text(dir + "/size") // "2048K"
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(size, "K"), 10, 32)
+	kind, _ := r.text(dir + "/type")
+	found := placement.Cache{Level: level, Size: kib << 10, Unified: kind == "Unified"}
+	found.Line, _ = r.number(dir + "/coherency_line_size")
+	// one set is what those say who do not know
+	if sets, _ := r.number(dir + "/number_of_sets"); sets > 1 && found.Line > 0 {
+		found.Ways = int(found.Size) / found.Line / sets
 	}
 	return found
 }
