@@ -20,11 +20,11 @@ func (r Request) away(ranks []Rank, nodes []mapped, machines []Machine) (notes [
 	return notes
 }
 
-// afar are ranks on the same NUMA nodes whose GPUs are at the same others.
+// afar is a rank with the NUMA nodes that it is on, and those of its GPUs.
 type afar struct {
-	ranks       []int
-	cpus, homes string
-	gpus        int
+	rank      int
+	on, homes CPUSet
+	several   bool // GPUs
 }
 
 // mostAfar bounds what a remark lists.
@@ -35,52 +35,47 @@ func (r Request) bound(ranks []Rank, nodes []mapped) string {
 	if r.RankFile == nil && r.MapBy.Object == ByGPU && len(r.BindTo.Lists) == 0 {
 		return "" // they are as near as there is room
 	}
-	var groups []afar
+	var all []afar
 	for i, rank := range ranks {
 		t := nodes[rank.Node].tree
 		if t == nil || nodes[rank.Node].paired || rank.CPUs.Len() == 0 {
 			continue
 		}
-		on, homes := t.nodesOf(rank.CPUs), t.knownHomes(rank.GPUs)
-		if homes.SubsetOf(on) {
-			continue
+		if a := (afar{i, t.nodesOf(rank.CPUs), t.knownHomes(rank.GPUs), len(rank.GPUs) > 1}); !a.homes.SubsetOf(a.on) {
+			all = append(all, a)
 		}
-		group := afar{cpus: on.String(), homes: homes.String(), gpus: len(rank.GPUs)}
-		at := slices.IndexFunc(groups, func(g afar) bool {
-			return g.cpus == group.cpus && g.homes == group.homes && (g.gpus == 1) == (group.gpus == 1)
-		})
-		if at < 0 {
-			at, groups = len(groups), append(groups, group)
-		}
-		groups[at].ranks = append(groups[at].ranks, i)
 	}
-	if len(groups) == 0 {
+	if len(all) == 0 {
 		return ""
 	}
-	texts := make([]string, min(mostAfar, len(groups)))
-	for i := range texts {
-		texts[i] = groups[i].String()
-	}
-	if more := groups[len(texts):]; len(more) > 0 {
-		n := 0
-		for _, g := range more {
-			n += len(g.ranks)
+	groups := groupBy(all, func(a afar) string { return fmt.Sprint(a.on, " ", a.homes, a.several) })
+	var texts []string
+	for i, group := range groups {
+		if i == mostAfar {
+			more := slices.Concat(groups[i:]...)
+			texts = append(texts, "and so on for "+plural(len(more), "more rank"))
+			break
 		}
-		texts = append(texts, "and so on for "+plural(n, "more rank"))
+		texts = append(texts, describeAfar(group))
 	}
 	wish, out := r.wayBack()
 	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", wish, strings.Join(texts, ", "), out)
 }
 
-func (a afar) String() string {
-	verb, gpu := "is", "its GPU"
+// describeAfar says where ranks are that are on the same nodes, with GPUs on the same others.
+func describeAfar(group []afar) string {
+	ranks := make([]int, len(group))
+	for i, a := range group {
+		ranks[i] = a.rank
+	}
+	a, verb, gpu := group[0], "is", "its GPU"
 	switch {
-	case a.gpus > 1 && len(a.ranks) == 1:
+	case a.several && len(ranks) == 1:
 		gpu = "its GPUs"
-	case len(a.ranks) > 1:
+	case len(ranks) > 1:
 		verb, gpu = "are", "their GPUs"
 	}
-	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(a.ranks), verb, nodeList(a.cpus), gpu, a.homes)
+	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(ranks), verb, nodeList(a.on.String()), gpu, a.homes)
 }
 
 // rankList is "rank 1" or "ranks 1,3-5".

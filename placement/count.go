@@ -1,8 +1,10 @@
 package placement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -76,17 +78,32 @@ func (r Request) check(machines []Machine) error {
 
 // ranksWish is the wished total as the user wrote it.
 func (r Request) ranksWish() string {
-	if r.RanksFrom == "" {
-		return fmt.Sprintf("-np %d", r.Ranks)
+	return cmp.Or(r.RanksFrom, fmt.Sprintf("-np %d", r.Ranks))
+}
+
+// countEach counts the ranks of each machine.
+func countEach(machines []Machine, reason string, count func(node int, m Machine) (int, error)) (Counts, error) {
+	counts := Counts{Reason: reason}
+	for node, m := range machines {
+		n, err := count(node, m)
+		if err != nil {
+			return Counts{}, err
+		}
+		counts.PerNode = append(counts.PerNode, n)
 	}
-	return r.RanksFrom
+	return counts, nil
+}
+
+// always counts the same number on each machine.
+func always(n int) func(int, Machine) (int, error) {
+	return func(int, Machine) (int, error) { return n, nil }
 }
 
 // perNode counts without regard to a wished total.
 func (r Request) perNode(machines []Machine) (Counts, error) {
 	switch r.PerNode.Kind {
 	case PerNodeFixed:
-		return r.fixed(machines), nil
+		return countEach(machines, r.wishOn(len(machines)), always(r.PerNode.N))
 	case PerNodeGPU:
 		return r.perGPU(machines, r.noGPU)
 	case PerNodeCPU:
@@ -97,7 +114,7 @@ func (r Request) perNode(machines []Machine) (Counts, error) {
 		if why, none := r.withoutGPU(machines); none {
 			return r.perCPU(machines, "; "+why)
 		}
-		return r.perGPU(machines, oneRank)
+		return r.perGPU(machines, always(1))
 	}
 	return r.unasked(machines)
 }
@@ -108,43 +125,28 @@ func (r Request) unasked(machines []Machine) (Counts, error) {
 	case r.MapBy.PPR > 0:
 		return r.perObject(machines)
 	case r.hasSlots():
-		counts := Counts{Reason: "one per slot" + inParentheses(r.SlotsFrom)}
-		for node := range machines {
-			counts.PerNode = append(counts.PerNode, r.slots(node))
-		}
-		return counts, nil
+		return countEach(machines, "one per slot"+inParentheses(r.SlotsFrom), func(node int, _ Machine) (int, error) {
+			return r.slots(node), nil
+		})
 	case r.Ranks > 0:
-		return onePerNode(machines, ""), nil
+		return countEach(machines, "one per node", always(1))
 	}
 	if why, none := r.withoutGPU(machines); none {
-		return onePerNode(machines, why), nil
+		return countEach(machines, "one per node"+inParentheses(why), always(1))
 	}
-	return r.perGPU(machines, oneRank)
+	return r.perGPU(machines, always(1))
 }
 
 // perObject counts N ranks for each object of ppr:N:OBJECT.
 func (r Request) perObject(machines []Machine) (Counts, error) {
-	counts := Counts{Reason: r.MapBy.String()}
-	for node, m := range machines {
+	return countEach(machines, r.MapBy.String(), func(node int, m Machine) (int, error) {
 		if m.Topology == nil {
-			return Counts{}, fmt.Errorf("%s: the topology of %s is not known", r.MapBy, r.nodeName(node))
+			return 0, fmt.Errorf("%s: the topology of %s is not known", r.MapBy, r.nodeName(node))
 		}
 		gpus, _ := r.gpus(m)
 		places, err := newTree(r.nodeName(node), m).places(r.MapBy, gpus, r.GPUsPerRank)
-		if err != nil {
-			return Counts{}, err
-		}
-		counts.PerNode = append(counts.PerNode, r.MapBy.PPR*len(places))
-	}
-	return counts, nil
-}
-
-func (r Request) fixed(machines []Machine) Counts {
-	counts := Counts{Reason: r.wishOn(len(machines))}
-	for range machines {
-		counts.PerNode = append(counts.PerNode, r.PerNode.N)
-	}
-	return counts
+		return r.MapBy.PPR * len(places), err
+	})
 }
 
 // wishOn is the wish for each of several nodes.
@@ -155,31 +157,19 @@ func (r Request) wishOn(nodes int) string {
 	return r.perNodeWish()
 }
 
-func onePerNode(machines []Machine, why string) Counts {
-	counts := Counts{Reason: "one per node" + inParentheses(why)}
-	for range machines {
-		counts.PerNode = append(counts.PerNode, 1)
-	}
-	return counts
-}
-
 // perCPU counts one rank per usable CPU.
 func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
-	var counts Counts
-	for node, m := range machines {
-		n := m.UsableCPUs()
-		if n == 0 {
-			return Counts{}, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(),
-				r.nodeName(node))
-		}
-		counts.PerNode = append(counts.PerNode, n)
-	}
 	found := machines[0].CPUReason()
 	if len(machines) > 1 {
 		found = fmt.Sprintf("%d nodes", len(machines))
 	}
-	counts.Reason = "one per usable CPU" + inParentheses(found+more)
-	return counts, nil
+	return countEach(machines, "one per usable CPU"+inParentheses(found+more), func(node int, m Machine) (int, error) {
+		n := m.UsableCPUs()
+		if n == 0 {
+			return 0, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(), r.nodeName(node))
+		}
+		return n, nil
+	})
 }
 
 // perCore counts one rank per usable core, and no more than a quota keeps busy.
@@ -189,39 +179,31 @@ func (r Request) perCore(machines []Machine) (Counts, error) {
 			return r.perCPU(machines, "; the cores of "+r.nodeName(node)+" are not known")
 		}
 	}
-	var counts Counts
-	for node, m := range machines {
+	return countEach(machines, "one per core", func(node int, m Machine) (int, error) {
 		cores := len(newTree(r.nodeName(node), m).cores)
 		if usable := m.UsableCPUs(); usable > 0 {
 			cores = min(cores, usable)
 		}
-		counts.PerNode = append(counts.PerNode, max(1, cores))
-	}
-	counts.Reason = "one per core"
-	return counts, nil
+		return max(1, cores), nil
+	})
 }
 
 // perGPU counts one rank per visible GPU; without answers for a node that has none.
 func (r Request) perGPU(machines []Machine, without func(node int, m Machine) (int, error)) (Counts, error) {
-	var counts Counts
-	var gpus int
-	for node, m := range machines {
-		n := r.gpuSlots(m)
+	gpus, reason := 0, "one per GPU"
+	if r.GPUsPerRank > 1 {
+		reason = fmt.Sprintf("one per %d GPUs", r.GPUsPerRank)
+	}
+	counts, err := countEach(machines, reason, func(node int, m Machine) (int, error) {
 		chosen, _ := r.gpus(m)
 		gpus += len(chosen)
-		if n == 0 {
-			var err error
-			if n, err = without(node, m); err != nil {
-				return Counts{}, err
-			}
+		if n := len(chosen) / max(1, r.GPUsPerRank); n > 0 {
+			return n, nil
 		}
-		counts.PerNode = append(counts.PerNode, n)
-	}
-	counts.Reason = "one per GPU" + inParentheses(r.gpusFound(machines, gpus))
-	if r.GPUsPerRank > 1 {
-		counts.Reason = fmt.Sprintf("one per %d GPUs", r.GPUsPerRank) + inParentheses(r.gpusFound(machines, gpus))
-	}
-	return counts, nil
+		return without(node, m)
+	})
+	counts.Reason += inParentheses(r.gpusFound(machines, gpus))
+	return counts, err
 }
 
 // gpusFound says how many GPUs are counted: "4 GPUs", or "2 of 8 GPUs,
@@ -267,9 +249,6 @@ func (r Request) noGPU(node int, m Machine) (int, error) {
 	}
 	return 0, fmt.Errorf("%s: no GPU is usable %s (%s); give a number, cpu or auto", r.perNodeWish(), where, why)
 }
-
-// oneRank keeps a node without GPUs among others that have some.
-func oneRank(int, Machine) (int, error) { return 1, nil }
 
 func inParentheses(text string) string {
 	if text == "" {
@@ -317,21 +296,16 @@ func (r Request) limit(room Counts) (Counts, error) {
 
 // goRound gives each node one more rank after the other, up to what it takes at most.
 func (r Request) goRound(left int, perNode []int) error {
-	for left > 0 {
-		before := left
-		for node := range perNode {
-			if most := r.maxSlots(node); left > 0 && (most == 0 || perNode[node] < most) {
-				perNode[node]++
-				left--
-			}
-		}
-		if left == before {
-			most := r.Ranks - left
-			return fmt.Errorf("%s is more than the %s that max-slots allows on %s%s: use %s", r.ranksWish(),
-				plural(most, "rank"), plural(len(perNode), "node"), inParentheses(r.SlotsFrom), r.ranksInstead(most))
-		}
+	room := make([]int, len(perNode))
+	for node := range room {
+		room[node] = cmp.Or(r.maxSlots(node), math.MaxInt)
 	}
-	return nil
+	if left = balance(left, room, perNode); left == 0 {
+		return nil
+	}
+	most := r.Ranks - left
+	return fmt.Errorf("%s is more than the %s that max-slots allows on %s%s: use %s", r.ranksWish(),
+		plural(most, "rank"), plural(len(perNode), "node"), inParentheses(r.SlotsFrom), r.ranksInstead(most))
 }
 
 // ranksInstead is the wished total as the user writes it, with another number.
@@ -372,13 +346,12 @@ func (r Request) checkSlots(counts Counts) error {
 // balance gives each node one rank after the other while there is room and returns
 // how many ranks are left.
 func balance(ranks int, room, perNode []int) int {
-	for given := true; given; {
-		given = false
+	for before := ranks + 1; ranks < before; {
+		before = ranks
 		for node := range perNode {
 			if ranks > 0 && perNode[node] < room[node] {
 				perNode[node]++
 				ranks--
-				given = true
 			}
 		}
 	}

@@ -6,5 +6,5 @@
 // compared and tested on machines that nobody has at hand; some typical ones are
 // part of it ([Example]). Package placement/sysfs reads a Machine from a running
 // system, and placement/nvml adds what only NVIDIA's library knows. It imports
-// nothing of gorun's, so that a scheduler can use it alone.
+// nothing of gorun's but a distance of words, so that a scheduler can use it alone.
 package placement

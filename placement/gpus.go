@@ -40,12 +40,6 @@ func (r Request) wholeGPUs(m Machine) (chosen []GPU, remark string) {
 	return chosen, r.GPUs.String()
 }
 
-// gpuSlots is the number of ranks for which the GPUs of a machine are enough.
-func (r Request) gpuSlots(m Machine) int {
-	gpus, _ := r.gpus(m)
-	return len(gpus) / max(1, r.GPUsPerRank)
-}
-
 // checkGPUs refuses a wish for more GPUs than a node has.
 func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	visible, remark := Visible(m.GPUs, r.VisibilityOn(m))

@@ -112,25 +112,20 @@ func (r Request) seatNode(decide policy, node, n int, m Machine, trees *forest) 
 // crowds are remarks on nodes with more ranks than CPUs of which nobody asked for
 // the topology: their ranks are not bound whatever that is.
 func (r Request) crowds(perNode []int, machines []Machine) (notes []string) {
-	type crowd struct{ ranks, cpus int }
-	nodes := make(map[crowd][]int)
+	type crowd struct{ ranks, cpus, node int }
 	var all []crowd
 	for node, m := range machines {
 		if cpus := m.CPUs.Len(); m.Topology == nil && cpus > 0 && perNode[node] > cpus && r.NeedsTopology() {
-			c := crowd{perNode[node], cpus}
-			if nodes[c] == nil {
-				all = append(all, c)
-			}
-			nodes[c] = append(nodes[c], node)
+			all = append(all, crowd{perNode[node], cpus, node})
 		}
 	}
-	for _, c := range all {
-		where := ""
-		switch same := nodes[c]; {
+	for _, same := range groupBy(all, func(c crowd) [2]int { return [2]int{c.ranks, c.cpus} }) {
+		c, where := same[0], ""
+		switch {
 		case len(same) > 1:
 			where = " on each of " + plural(len(same), "node")
 		case len(machines) > 1:
-			where = " on " + r.nodeName(same[0])
+			where = " on " + r.nodeName(c.node)
 		}
 		notes = append(notes, crowded(plural(c.ranks, "rank"), plural(c.cpus, "CPU")+where))
 	}

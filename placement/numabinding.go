@@ -11,22 +11,63 @@ import (
 // no GPU, or its node is not known, ranks are spread over the NUMA nodes in blocks.
 func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapped, error) {
 	on := r.seated(t, n, gpus)
-	homes := on.homesOrBlocks()
-	bind := map[NUMABinding]func(homes []int, on *mapped) error{
-		NUMANodeBinding: t.bindNodes, NUMASocketBinding: t.bindSockets,
-		NUMAExclusive: t.bindExclusive, NUMACoreComplex: t.bindComplexes,
-	}[r.NUMABinding]
-	if bind == nil {
+	share := numaShares[r.NUMABinding]
+	if share == nil {
 		_, err := ParseNUMABinding(string(r.NUMABinding))
 		return on, err
 	}
-	err := bind(homes, &on)
-	for i := range on.seats {
-		s := &on.seats[i]
-		s.locale = s.cpus
-		s.reason = fmt.Sprintf("--numa-binding %s: %s", r.NUMABinding, t.describe(s.cpus))
+	ranks := make(map[int][]int) // by NUMA node
+	for i, home := range on.homesOrBlocks() {
+		ranks[home] = append(ranks[home], i)
 	}
-	return on, err
+	for _, home := range t.nodes {
+		if len(ranks[home]) == 0 {
+			continue
+		}
+		cores := t.coresIn(t.nodeCPUs(home))
+		sets := share(t, cores, len(ranks[home]))
+		if len(sets) == 0 {
+			return on, fmt.Errorf("--numa-binding %s: %s on the %s of NUMA node %d of %s", r.NUMABinding,
+				plural(len(ranks[home]), "rank"), plural(len(cores), "core"), home, t.name)
+		}
+		for k, rank := range ranks[home] {
+			s := &on.seats[rank]
+			s.cpus = sets[k%len(sets)]
+			s.locale = s.cpus
+			s.reason = fmt.Sprintf("--numa-binding %s: %s", r.NUMABinding, t.describe(s.cpus))
+		}
+	}
+	return on, nil
+}
+
+// numaShares are the CPUs of the ranks of one NUMA node, given its cores and their number; where there are fewer
+// sets than ranks, they are used again from the first.
+var numaShares = map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSet{
+	NUMANodeBinding: func(_ *tree, cores []*core, _ int) []CPUSet { return []CPUSet{cpusOf(cores)} },
+	NUMASocketBinding: func(t *tree, cores []*core, _ int) []CPUSet {
+		return []CPUSet{cpusOf(slices.DeleteFunc(slices.Clone(t.cores), func(c *core) bool {
+			return c.Package != cores[0].Package
+		}))}
+	},
+	NUMAExclusive: func(t *tree, cores []*core, ranks int) []CPUSet {
+		if ranks > len(cores) {
+			return nil
+		}
+		lowest := t.lowest(CPU.core)
+		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
+		each := slices.Collect(slices.Chunk(cores, 1))
+		return shareSets(cut([][][]*core{each}, []int{ranks}, len(cores)))
+	},
+	// The L3 caches, the largest first.
+	NUMACoreComplex: func(t *tree, cores []*core, _ int) []CPUSet {
+		lowest := t.lowest(lastCache)
+		caches := groupBy(cores, func(c *core) int { return lastCache(c.CPU) })
+		slices.SortStableFunc(caches, func(a, b []*core) int {
+			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()),
+				cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
+		})
+		return shareSets(caches)
+	},
 }
 
 // homesOrBlocks returns the NUMA node of each seat's first GPU; where one is not
@@ -50,61 +91,6 @@ func (on *mapped) homesOrBlocks() []int {
 		return blocks
 	}
 	return homes
-}
-
-// bindNodes gives each rank all CPUs of its NUMA node.
-func (t *tree) bindNodes(homes []int, on *mapped) error {
-	for i, home := range homes {
-		on.seats[i].cpus = t.nodeCPUs(home)
-	}
-	return nil
-}
-
-// bindSockets gives each rank all CPUs of its NUMA node's package.
-func (t *tree) bindSockets(homes []int, on *mapped) error {
-	for i, home := range homes {
-		node := t.coresIn(t.nodeCPUs(home))
-		for _, c := range t.cores {
-			if c.Package == node[0].Package {
-				on.seats[i].cpus = on.seats[i].cpus.Union(c.cpus)
-			}
-		}
-	}
-	return nil
-}
-
-// neighbours returns the ranks of each NUMA node.
-func neighbours(homes []int) map[int][]int {
-	ranks := make(map[int][]int)
-	for i, home := range homes {
-		ranks[home] = append(ranks[home], i)
-	}
-	return ranks
-}
-
-// bindExclusive shares the cores of each NUMA node evenly among its ranks.
-func (t *tree) bindExclusive(homes []int, on *mapped) error {
-	guests := neighbours(homes)
-	for _, home := range t.nodes {
-		ranks := guests[home]
-		cores := t.coresIn(t.nodeCPUs(home))
-		if len(ranks) > len(cores) {
-			return fmt.Errorf("--numa-binding exclusive: %s on the %s of NUMA node %d of %s", plural(len(ranks), "rank"),
-				plural(len(cores), "core"), home, t.name)
-		}
-		lowest := t.lowest(CPU.core)
-		slices.SortFunc(cores, func(a, b *core) int { return cmp.Compare(lowest[a.core()], lowest[b.core()]) })
-		for k, rank := range ranks {
-			each, more := len(cores)/len(ranks), len(cores)%len(ranks)
-			first := k*each + min(k, more)
-			last := first + each
-			if k < more {
-				last++
-			}
-			on.seats[rank].cpus = cpusOf(cores[first:last])
-		}
-	}
-	return nil
 }
 
 // core is what tells a core from others.
@@ -133,21 +119,4 @@ func lastCache(c CPU) int {
 		return c.L3
 	}
 	return c.L2
-}
-
-// bindComplexes gives each rank the CPUs of one L3 cache of its NUMA node, the
-// largest first; there may be more ranks than caches.
-func (t *tree) bindComplexes(homes []int, on *mapped) error {
-	lowest := t.lowest(lastCache)
-	for home, ranks := range neighbours(homes) {
-		caches := groupBy(t.coresIn(t.nodeCPUs(home)), func(c *core) int { return lastCache(c.CPU) })
-		slices.SortStableFunc(caches, func(a, b []*core) int {
-			return cmp.Or(cmp.Compare(cpusOf(b).Len(), cpusOf(a).Len()),
-				cmp.Compare(lowest[lastCache(a[0].CPU)], lowest[lastCache(b[0].CPU)]))
-		})
-		for k, rank := range ranks {
-			on.seats[rank].cpus = cpusOf(caches[k%len(caches)])
-		}
-	}
-	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gorun/internal/spelling"
 )
 
 // Bounds of the numbers in wishes, so that products of them stay small.
@@ -29,7 +31,8 @@ func ParseMapBy(value string) (MapBy, error) {
 	case fields[0] != "":
 		m.Object, err = lookUp(option, "object", fields[0], mapWords)
 	case len(fields) == 1:
-		err = fmt.Errorf("--map-by: a value is missing; known are %s, ppr:N:OBJECT", names(mapWords))
+		err = fmt.Errorf("--map-by: a value is missing; known are %s, ppr:N:OBJECT",
+			strings.Join(names(mapWords), ", "))
 	}
 	if err != nil {
 		return MapBy{}, err
@@ -230,11 +233,7 @@ func lookUp(option, kind, text string, words []word) (Object, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	known := make([]string, 0, len(words))
-	for _, w := range words {
-		known = append(known, w.name)
-	}
-	return 0, unknown(option, kind, text, known)
+	return 0, unknown(option, kind, text, names(words))
 }
 
 // plainCache is Hydra's l2dcache, l2icache or l2ucache as l2cache.
@@ -246,23 +245,20 @@ func plainCache(word string) string {
 	return word
 }
 
-func names(words []word) string {
-	known := make([]string, 0, len(words))
-	for _, w := range words {
-		known = append(known, w.name)
+func names(words []word) []string {
+	known := make([]string, len(words))
+	for i, w := range words {
+		known[i] = w.name
 	}
-	return strings.Join(known, ", ")
+	return known
 }
 
 // unknown refuses a word, with the nearest of the known ones where one is near.
 func unknown(option, kind, text string, known []string) error {
 	best, bestDistance := "", max(1, len(text)/3)+1
 	for _, candidate := range known {
-		d := distance(strings.ToLower(text), candidate)
-		if d == 2 && isSwapped(strings.ToLower(text), candidate) { // the commonest mistake of fingers
-			d = 1
-		}
-		if d < bestDistance && d < len(candidate) {
+		most := min(bestDistance, len(candidate))
+		if d := spelling.Distance(strings.ToLower(text), candidate, most); d < most {
 			best, bestDistance = candidate, d
 		}
 	}
@@ -270,38 +266,4 @@ func unknown(option, kind, text string, known []string) error {
 		best = fmt.Sprintf(" (did you mean %s?)", best)
 	}
 	return fmt.Errorf("%s: unknown %s %q%s; known are %s", option, kind, text, best, strings.Join(known, ", "))
-}
-
-// isSwapped reports whether two neighbouring letters changed places in a word.
-func isSwapped(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) - 1 {
-		if a[i] != b[i] {
-			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
-		}
-	}
-	return false
-}
-
-// distance is the number of letters to change, insert or leave out to come from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

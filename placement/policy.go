@@ -3,7 +3,6 @@ package placement
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // policy gives n ranks of a node their seats. GPUs are those that its ranks may
@@ -157,20 +156,20 @@ func (on *mapped) bindShares(shares [][]*core) {
 // describe says in a few words what a set of CPUs is: "4 cores of NUMA node 1".
 func (t *tree) describe(set CPUSet) string {
 	cores := t.coresIn(set)
-	var nodes []int
+	var nodes CPUSet
 	for _, c := range cores {
-		if c.Node >= 0 && !slices.Contains(nodes, c.Node) {
-			nodes = append(nodes, c.Node)
+		if c.Node >= 0 {
+			nodes = nodes.With(c.Node)
 		}
 	}
 	text := plural(len(cores), "core")
-	switch len(nodes) {
+	switch nodes.Len() {
 	case 0:
 		return text
 	case 1:
-		return fmt.Sprintf("%s of NUMA node %d", text, nodes[0])
+		return fmt.Sprintf("%s of NUMA node %s", text, nodes)
 	}
-	return fmt.Sprintf("%s of NUMA nodes %s", text, NewCPUSet(nodes...))
+	return fmt.Sprintf("%s of NUMA nodes %s", text, nodes)
 }
 
 // cpusPerRank gives each rank the same number of CPUs, in whole cores.
@@ -247,7 +246,9 @@ func (on *mapped) shareObjects(m MapBy) error {
 				homes[i] = []int{cores[0].Node}
 			}
 		}
-		on.nearKeepingReasons(homes)
+		for i, share := range t.nearHomes(homes, 0) {
+			on.seats[i].cpus = share
+		}
 		return nil
 	}
 	for i, set := range on.objects {
@@ -269,10 +270,4 @@ func (on *mapped) shareObjects(m MapBy) error {
 		}
 	}
 	return nil
-}
-
-func (on *mapped) nearKeepingReasons(homes [][]int) {
-	for i, share := range on.tree.nearHomes(homes, 0) {
-		on.seats[i].cpus = share
-	}
 }

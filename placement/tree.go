@@ -74,15 +74,12 @@ func (f *forest) tree(name string, m Machine) *tree {
 }
 
 func (t *tree) findCores() {
-	at := make(map[int]int)
-	for _, cpu := range t.cpus {
-		i, known := at[cpu.Core]
-		if !known || cpu.Core < 0 {
-			i = len(t.cores)
-			at[cpu.Core] = i
-			t.cores = append(t.cores, &core{CPU: cpu})
+	for _, cpus := range groupBy(t.cpus, CPU.core) {
+		c := &core{CPU: cpus[0]}
+		for _, cpu := range cpus {
+			c.cpus = c.cpus.With(cpu.ID)
 		}
-		t.cores[i].cpus = t.cores[i].cpus.With(cpu.ID)
+		t.cores = append(t.cores, c)
 	}
 }
 
@@ -116,13 +113,8 @@ func (t *tree) objects(kind Object) []CPUSet {
 		}
 		return sets
 	case ByPackage, ByNUMA, ByL3, ByL2:
-		var sets []CPUSet
-		for _, group := range groupBy(t.cores, func(c *core) int { return c.key(kind) }) {
-			if group[0].key(kind) >= 0 {
-				sets = append(sets, cpusOf(group))
-			}
-		}
-		return sets
+		known := slices.DeleteFunc(slices.Clone(t.cores), func(c *core) bool { return c.key(kind) < 0 })
+		return shareSets(groupBy(known, func(c *core) int { return c.key(kind) }))
 	}
 	return []CPUSet{t.all}
 }
@@ -240,6 +232,15 @@ func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 }
 
 func cpusOf(cores []*core) CPUSet { return CPUSet{}.Union(coreSets(cores)...) }
+
+// shareSets are the CPUs of several groups of cores.
+func shareSets(shares [][]*core) []CPUSet {
+	sets := make([]CPUSet, len(shares))
+	for i, share := range shares {
+		sets[i] = cpusOf(share)
+	}
+	return sets
+}
 
 func coreSets(cores []*core) []CPUSet {
 	sets := make([]CPUSet, len(cores))
