@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/reach/bootstrap"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -25,7 +24,7 @@ type HostProgress struct {
 	// Step is what is being done: "waiting" for others, of which only so many are
 	// reached at once, "connect", "authentication", "copy" …; "ready" when its agent runs.
 	Step string
-	// Sent and Total are bytes of gorun's program, 0 where it is there already.
+	// Sent and Total are bytes of gorun's program or of the files of --copy, 0 where nothing is sent.
 	Sent, Total int64
 	// Reached says that somebody is logged in there, Ready that its agent runs, Failed
 	// that it will not.
@@ -86,29 +85,13 @@ func (p *Progress) change(number int, change func(h *hostProgress)) {
 
 // watched has the steps of a host noted.
 func (p *Progress) watched(ctx context.Context, number int) context.Context {
-	ctx = remote.WithWatcher(ctx, func(step remote.Step) {
+	return remote.WithWatcher(ctx, func(now remote.Progress) {
 		p.change(number, func(h *hostProgress) {
 			if !h.Ready { // keys are renewed later, too
-				h.Reached, h.Step = step >= remote.StepCopy, step.String()
+				h.Reached, h.Step, h.Sent, h.Total = now.Step >= remote.StepCopy, now.Step.String(), now.Sent, now.Total
 			}
 		})
 	})
-	return context.WithValue(ctx, stateKey{}, func(s bootstrap.State) {
-		p.change(number, func(h *hostProgress) {
-			h.Reached, h.Step = true, s.Step.String()
-			h.Sent, h.Total = s.Sent, s.Total
-		})
-	})
-}
-
-// stateKey is the key of a context's function for states of bootstrap.
-type stateKey struct{}
-
-// stateOf is who wants to know how far gorun's program is on its way to a host; nil for
-// nobody.
-func stateOf(ctx context.Context) func(bootstrap.State) {
-	watch, _ := ctx.Value(stateKey{}).(func(bootstrap.State))
-	return watch
 }
 
 // came notes that a host's agent has come to its head, or has to come again.

@@ -63,8 +63,7 @@ func (s *session) newShell() *shell {
 	})
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
-			target := command.Target{Name: h.Name, User: h.User, Port: h.Port}
-			return command.Dial(wish.Command, target, s.spec.Environ, s.connectTimeout())
+			return command.Dial(wish.Command, targetOf(h), s.spec.Environ, s.connectTimeout())
 		}
 		return sh
 	}
@@ -75,9 +74,13 @@ func (s *session) newShell() *shell {
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
-		return client.Dial(ctx, ssh.Target{Name: h.Name, User: h.User, Port: h.Port})
+		return client.Dial(ctx, targetOf(h))
 	}
 	return sh
+}
+
+func targetOf(h hosts.Host) remote.Target {
+	return remote.Target{Name: h.Name, User: h.User, Port: h.Port}
 }
 
 func (s *session) reachTimeout() time.Duration {
@@ -165,12 +168,12 @@ func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied,
 	if err != nil {
 		return nil, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
-	return bootstrap.Copy(ctx, host, bundle, nil)
+	return bootstrap.Copy(ctx, host, bundle)
 }
 
 // start brings gorun to the host, where it isn't yet, and starts it.
 func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
-	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}, Progress: stateOf(ctx)}
+	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}}
 	if sh.wish.Agent == "" {
 		program, err := sh.program()
 		if err != nil {

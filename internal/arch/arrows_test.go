@@ -173,7 +173,8 @@ var rooms = []room{
 		"a stream reaches an agent; what is said on it is not its business",
 	},
 	{
-		"launcher/internal/reach/remote", nil,
+		"launcher/internal/reach/remote",
+		[]string{"launcher/internal/process/child"},
 		"a command on another host is bytes in and bytes out, whoever carries them",
 	},
 	{

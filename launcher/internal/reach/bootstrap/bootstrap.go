@@ -39,27 +39,13 @@ type Config struct {
 	// Check are the arguments with which a fresh copy is tried: it must end with exit
 	// code 0 and without having done anything. None means --version.
 	Check []string
-	// Progress is called on the caller's goroutine when there is something new; nil
-	// for nobody who looks.
-	Progress func(State)
-}
-
-// State is how far a start is.
-type State struct {
-	// Step is remote.StepStart while the host is asked, and once the program runs;
-	// remote.StepCopy while it is being sent.
-	Step remote.Step
-	// Sent and Total are bytes; both 0 where nothing has to be sent.
-	Sent, Total int64
-	// Running tells that the program has been started.
-	Running bool
 }
 
 // Start runs the program on the host and returns its standard streams, from the
 // first byte that the program itself writes. Ending ctx ends the start, and has no
 // effect afterwards. Errors are *remote.Error.
 func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
-	s := &starting{talk: newTalk(host, c.Progress), config: c}
+	s := &starting{talk: newTalk(ctx, host), config: c}
 	line, err := s.line()
 	if err != nil {
 		return nil, s.fail(remote.StepConfig, err.Error(), "", nil)
@@ -67,7 +53,7 @@ func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
 	if err := s.hold(ctx, line, s.answer); err != nil {
 		return nil, err
 	}
-	s.report(State{Step: remote.StepStart, Sent: s.sent, Total: s.sent, Running: true})
+	s.report(remote.Progress{Step: remote.StepStart, Sent: s.sent, Total: s.sent, Running: true})
 	return &Stream{Process: s.process, rest: s.answers.rest(), host: host.Name(), began: s.began}, nil
 }
 
@@ -173,7 +159,7 @@ func (s *starting) send(key string) error {
 		return s.fail(remote.StepCopy, "it asks for "+key+", which nobody offered", "", nil)
 	}
 	total := s.parcels[i].size()
-	s.report(State{Step: remote.StepCopy, Total: total})
+	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
 	for _, f := range s.parcels[i].files {
 		if err := s.sendFile(f.Path, f.Size, total); err != nil {
 			return err

@@ -218,15 +218,17 @@ func hasStep(t *testing.T, err error, step remote.Step, parts ...string) {
 func TestColdThenWarm(t *testing.T) {
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
-		var states []State
+		var states []remote.Progress
 		c := config(t)
-		c.Progress = func(s State) { states = append(states, s) }
+		ctx := remote.WithWatcher(deadline(t), func(s remote.Progress) { states = append(states, s) })
 		for _, cold := range []bool{true, false} {
 			states = nil
-			s, err := Start(deadline(t), m, c)
+			s, err := Start(ctx, m, c)
 			require.NoError(t, err)
 			echoes(t, s)
-			copied := slices.ContainsFunc(states, func(s State) bool { return s.Step == remote.StepCopy && s.Sent == s.Total })
+			copied := slices.ContainsFunc(states, func(s remote.Progress) bool {
+				return s.Step == remote.StepCopy && s.Sent == s.Total
+			})
 			require.Equal(t, cold, copied, states)
 			require.True(t, states[len(states)-1].Running)
 			require.Len(t, m.cached(), 1)

@@ -28,15 +28,15 @@ type Copied struct {
 // process stays there that removes the directory once [Copied.Remove] is called,
 // or the connection ends. Ending ctx ends the copy, and has no effect afterwards.
 // Errors are *remote.Error.
-func Copy(ctx context.Context, host remote.Host, b *Bundle, progress func(State)) (*Copied, error) {
-	c := &copying{talk: newTalk(host, progress), bundle: b}
+func Copy(ctx context.Context, host remote.Host, b *Bundle) (*Copied, error) {
+	c := &copying{talk: newTalk(ctx, host), bundle: b}
 	var none words
 	line := c.fill(copyScript, &none, "@BYTES@", strconv.FormatInt(b.size, 10), "@ROOM@",
 		strconv.FormatInt(b.room(), 10), "@LAST@", lastName)
 	if err := c.hold(ctx, line, c.answer); err != nil {
 		return nil, err
 	}
-	c.report(State{Step: remote.StepCopy, Sent: b.size, Total: b.size, Running: true})
+	c.report(remote.Progress{Step: remote.StepCopy, Sent: b.size, Total: b.size, Running: true})
 	keeper := &Stream{Process: c.process, rest: c.answers.rest(), host: host.Name(), began: c.began}
 	return &Copied{Dir: c.dir, PID: c.pid, bundle: b, keeper: keeper}, nil
 }
@@ -97,7 +97,7 @@ func (c *copying) landed(text string) (err error) {
 
 // send writes the archive.
 func (c *copying) send() error {
-	c.report(State{Step: remote.StepCopy, Total: c.bundle.size})
+	c.report(remote.Progress{Step: remote.StepCopy, Total: c.bundle.size})
 	for _, e := range c.bundle.entries {
 		if !c.write(e.header) {
 			return nil

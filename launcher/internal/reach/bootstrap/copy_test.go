@@ -40,7 +40,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(dir, "data/pipe")}, b.Skipped)
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
-		c, err := Copy(deadline(t), m, b, nil)
+		c, err := Copy(deadline(t), m, b)
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(c.Dir, m.home+"/tmp/gorun-job-"), c.Dir)
 		info, err := os.Stat(c.Dir)
@@ -75,7 +75,7 @@ func TestWholeWorkingDirectory(t *testing.T) {
 	dir := tree(t)
 	b, err := Gather(dir, []string{"."})
 	require.NoError(t, err)
-	c, err := Copy(deadline(t), newMachine(t, "sh"), b, nil)
+	c, err := Copy(deadline(t), newMachine(t, "sh"), b)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(c.Dir, "trainer"))
 	there, ok := c.Find("./trainer")
@@ -89,7 +89,7 @@ func TestCopiesGoWithTheConnection(t *testing.T) {
 	b, err := Gather(tree(t), []string{"data"})
 	require.NoError(t, err)
 	m := newMachine(t, "sh")
-	c, err := Copy(deadline(t), m, b, nil)
+	c, err := Copy(deadline(t), m, b)
 	require.NoError(t, err)
 	require.NoError(t, c.keeper.Close())
 	m.settled()
@@ -109,7 +109,7 @@ func TestCopiesThatFail(t *testing.T) {
 	for _, cut := range []int{1, 512, 1024, 2048, int(b.size) - 2048, int(b.size) - 1024 - 512} {
 		m := newMachine(t, "sh")
 		m.cut = cut
-		_, err = Copy(deadline(t), m, b, nil)
+		_, err = Copy(deadline(t), m, b)
 		hasStep(t, err, remote.StepCopy, "could not be put there")
 		m.settled()
 		left, _ := os.ReadDir(m.home + "/tmp")
@@ -118,7 +118,7 @@ func TestCopiesThatFail(t *testing.T) {
 
 	require.NoError(t, os.Truncate(filepath.Join(dir, "data/a"), 10))
 	m := newMachine(t, "sh")
-	_, err = Copy(deadline(t), m, b, nil)
+	_, err = Copy(deadline(t), m, b)
 	hasStep(t, err, remote.StepCopy, "data/a was changed while it was being sent")
 	m.settled()
 }
@@ -135,14 +135,13 @@ func TestWhereCopiesGo(t *testing.T) {
 		{"only memory", "mount -o remount,noexec /tmp && mount -o remount,ro /mnt", "/dev/shm/"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Copy(deadline(t), apartFrom(t, test.setup), b, nil)
+			c, err := Copy(deadline(t), apartFrom(t, test.setup), b)
 			require.NoError(t, err)
 			require.Contains(t, c.Dir, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(context.Background()))
 		})
 	}
 	_, err = Copy(deadline(t),
-		apartFrom(t, "mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b,
-		nil)
+		apartFrom(t, "mount -o remount,size=64k /tmp && mount -o remount,ro /mnt && mount -o remount,noexec /dev/shm"), b)
 	hasStep(t, err, remote.StepCopy, "there is no room for 1", "Read-only", "noexec")
 }

@@ -61,7 +61,7 @@ func FuzzAnswers(f *testing.F) {
 			require.True(t, strings.HasSuffix(text, unmarked(string(rest))), "%q", rest)
 		}
 		presentable(t, err)
-		copied, err := Copy(t.Context(), sayer{text}, bundle, nil)
+		copied, err := Copy(t.Context(), sayer{text}, bundle)
 		if err == nil {
 			require.True(t, path.IsAbs(copied.Dir) && path.Clean(copied.Dir) == copied.Dir, copied.Dir)
 			require.Regexp(t, "^gorun-job-m[0-9a-f]{16}$", path.Base(copied.Dir))

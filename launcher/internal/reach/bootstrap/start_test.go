@@ -100,7 +100,7 @@ func TestTransferThatStops(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
 	b, err := Gather(dir, []string{"big"})
 	require.NoError(t, err)
-	_, err = Copy(deadline(t), m, b, nil)
+	_, err = Copy(deadline(t), m, b)
 	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
 	m.settled()
 	left, _ := os.ReadDir(m.home + "/tmp")
@@ -223,7 +223,7 @@ func TestHostThatAnswersForEver(t *testing.T) {
 			require.NoError(t, err)
 			for _, start := range []func() error{
 				func() error { _, err := Start(deadline(t), m, config(t)); return err },
-				func() error { _, err := Copy(deadline(t), m, b, nil); return err },
+				func() error { _, err := Copy(deadline(t), m, b); return err },
 			} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -238,7 +238,7 @@ func TestHostThatAnswersForEver(t *testing.T) {
 }
 
 func TestForeignHosts(t *testing.T) {
-	s := &starting{talk: newTalk(newMachine(t, "sh"), nil)}
+	s := &starting{talk: newTalk(t.Context(), newMachine(t, "sh"))}
 	hasStep(t, s.foreign("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
 	hasStep(t, s.foreign("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
 	err := s.foreign("aarch64")
@@ -252,8 +252,7 @@ func TestDeadlineEndsAStart(t *testing.T) {
 	m := newMachine(t, "sh")
 	m.shell = []string{"sh", "-c", "echo menu: choose one; exec cat", "sh"}
 	c := config(t)
-	c.Progress = func(State) { cancel(why) }
-	_, err := Start(ctx, m, c)
+	_, err := Start(remote.WithWatcher(ctx, func(remote.Progress) { cancel(why) }), m, c)
 	hasStep(t, err, remote.StepStart, "not ready in time")
 	require.ErrorIs(t, err, why)
 }

@@ -17,19 +17,20 @@ import (
 
 // talk is what is said to and heard from one script on a host.
 type talk struct {
-	host     remote.Host
-	progress func(State)
-	began    time.Time
-	mark     [2]string // halves, so that a shell that echoes the line does not say it
-	process  remote.Process
-	answers  *answers
-	places   []string // where nothing could be put, each with its reason
-	copying  bool
-	sent     int64 // bytes
+	host    remote.Host
+	report  func(remote.Progress)
+	began   time.Time
+	mark    [2]string // halves, so that a shell that echoes the line does not say it
+	process remote.Process
+	answers *answers
+	places  []string // where nothing could be put, each with its reason
+	copying bool
+	sent    int64 // bytes
 }
 
-func newTalk(host remote.Host, progress func(State)) *talk {
-	return &talk{host: host, progress: progress, began: time.Now(), mark: [2]string{nonce(), nonce()}}
+func newTalk(ctx context.Context, host remote.Host) *talk {
+	report := func(now remote.Progress) { remote.Report(ctx, now) }
+	return &talk{host: host, report: report, began: time.Now(), mark: [2]string{nonce(), nonce()}}
 }
 
 // nonce is half a mark: 64 random bits.
@@ -51,7 +52,7 @@ func (t *talk) fill(script string, w *words, pairs ...string) string {
 func (t *talk) hold(ctx context.Context, line string, judge func(ctx context.Context, word, text string) (bool,
 	error),
 ) (err error) {
-	t.report(State{Step: remote.StepStart})
+	t.report(remote.Progress{Step: remote.StepStart})
 	if t.process, err = t.host.Start(ctx, line); err != nil {
 		return t.unreached(ctx, err)
 	}
@@ -87,12 +88,6 @@ func (t *talk) converse(ctx context.Context, judge func(ctx context.Context, wor
 		}
 	}
 	return t.fail(t.step(), fmt.Sprintf("it gave %d answers, and none of them was the last", maxAnswers), "", nil)
-}
-
-func (t *talk) report(now State) {
-	if t.progress != nil {
-		t.progress(now)
-	}
 }
 
 // step is where the host stands.
@@ -158,7 +153,7 @@ func (t *talk) sendFile(path string, size, total int64) error {
 		}
 		left -= int64(n)
 		t.sent += int64(n)
-		t.report(State{Step: remote.StepCopy, Sent: t.sent, Total: total})
+		t.report(remote.Progress{Step: remote.StepCopy, Sent: t.sent, Total: total})
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
 		{"ann's alone", shared + " && chmod g-w /mnt/shared", "/mnt/shared/"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Copy(deadline(t), annsFrom(t, test.setup), b, nil)
+			c, err := Copy(deadline(t), annsFrom(t, test.setup), b)
 			require.NoError(t, err)
 			require.Contains(t, c.Dir, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(deadline(t)))

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,20 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"gorun/internal/printable"
-	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/reach/remote"
 )
-
-// Target is a host as the user named it.
-type Target struct {
-	Name string // a name or an address
-	User string // "" if the user named nobody
-	Port int    // 0 if the user named none
-}
 
 // lineWord is the word in whose place the command line comes.
 const lineWord = "{command}"
@@ -40,7 +30,7 @@ const lineWord = "{command}"
 //   - then the line: where {command} stands; or as one argument, if there was no {host}
 //     or a program called ssh is among the words before it, since ssh has a shell
 //     read it; or else as sh -c LINE, since other programs execute their arguments.
-func Words(words []string, target Target, line string) ([]string, error) {
+func Words(words []string, target remote.Target, line string) ([]string, error) {
 	if len(words) == 0 || words[0] == "" {
 		return nil, errors.New("no program stands for ssh")
 	}
@@ -78,7 +68,7 @@ func Words(words []string, target Target, line string) ([]string, error) {
 func isSSH(word string) bool { return filepath.Base(word) == "ssh" }
 
 // fill puts the target in the place of {host}, {user} and {port}.
-func fill(word string, target Target) (string, error) {
+func fill(word string, target remote.Target) (string, error) {
 	if strings.Contains(word, "{user}") && target.User == "" {
 		return "", fmt.Errorf("%s: no user is named for %s: write USER@%s", word, target.Name, target.Name)
 	}
@@ -91,7 +81,7 @@ func fill(word string, target Target) (string, error) {
 
 // insertHost adds user, port and host as ssh takes them, in front of the line if that
 // has a place.
-func insertHost(words []string, at int, target Target) []string {
+func insertHost(words []string, at int, target remote.Target) []string {
 	var added []string
 	if target.User != "" {
 		added = append(added, "-l", target.User)
@@ -110,26 +100,26 @@ func insertHost(words []string, at int, target Target) []string {
 // is the environment of the program. connect is how long OpenSSH's ssh, of which gorun
 // knows how to ask for that, waits for a host that does not accept a connection, unless
 // the user says otherwise; 0 leaves it to ssh.
-func Dial(words []string, target Target, environ []string, connect time.Duration) (remote.Host, error) {
+func Dial(words []string, target remote.Target, environ []string, connect time.Duration) (remote.Host, error) {
 	if _, err := Words(words, target, ""); err != nil {
 		return nil, &remote.Error{
 			Host: printable.Text(target.Name), Step: remote.StepConfig,
 			Text: printable.Text("--ssh: " + err.Error()), Err: err,
 		}
 	}
-	h := &host{words: words, target: target, environ: environ, running: map[*process]bool{}}
+	h := &host{words: words, target: target, environ: environ, running: map[*remote.Program]bool{}}
 	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
 	return h, nil
 }
 
 type host struct {
 	words   []string
-	target  Target
+	target  remote.Target
 	environ []string
 	openSSH func() openSSH
 
 	mu      sync.Mutex
-	running map[*process]bool
+	running map[*remote.Program]bool
 	closed  bool
 }
 
@@ -140,7 +130,7 @@ func (h *host) Name() string { return h.target.Name }
 func (h *host) Close() error {
 	h.mu.Lock()
 	h.closed = true
-	all := make([]*process, 0, len(h.running))
+	all := make([]*remote.Program, 0, len(h.running))
 	for p := range h.running {
 		all = append(all, p)
 	}
@@ -169,7 +159,7 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	return p, nil
 }
 
-func (h *host) start(ctx context.Context, line string) (*process, error) {
+func (h *host) start(ctx context.Context, line string) (*remote.Program, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -183,107 +173,20 @@ func (h *host) start(ctx context.Context, line string) (*process, error) {
 	if h.closed {
 		return nil, errors.New("the connection is closed")
 	}
-	p := &process{host: h, command: child.Command(words[0], words[1:]...), ended: make(chan struct{})}
-	if err := p.start(h.environ); err != nil {
+	p, err := remote.Run(words, h.environ, keptErrors)
+	if err != nil {
 		return nil, err
 	}
 	h.running[p] = true
+	go func() {
+		<-p.Ended
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.running, p)
+	}()
 	return p, nil
-}
-
-// process is the program while it runs a command.
-type process struct {
-	host    *host
-	command *child.Cmd
-	in      *os.File // its standard input
-	out     *os.File // its standard output
-	said    remote.Tail
-	ended   chan struct{} // closed once it was waited for
-	err     error         // what that brought
-	once    sync.Once
 }
 
 // keptErrors is how long after its end something else may hold the program's standard
 // error: a connection that ControlMaster keeps does, for as long as it is kept.
 const keptErrors = 200 * time.Millisecond
-
-// start starts it in a session of its own: a Ctrl-C on the terminal is gorun's, who
-// ends the job in order, and needs this way for it.
-func (p *process) start(environ []string) error {
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		return errors.Join(err, theirIn.Close(), in.Close())
-	}
-	p.in, p.out = in, out
-	p.command.Stdin, p.command.Stdout, p.command.Stderr, p.command.Env = theirIn, theirOut, &p.said, environ
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p.command.WaitDelay = keptErrors
-	err = errors.Join(p.command.Start(), theirIn.Close(), theirOut.Close())
-	if err != nil {
-		return errors.Join(err, in.Close(), out.Close())
-	}
-	go func() {
-		p.err = p.command.Wait()
-		close(p.ended)
-		p.host.mu.Lock()
-		defer p.host.mu.Unlock()
-		delete(p.host.running, p)
-	}()
-	return nil
-}
-
-// Read reads what the command writes to its standard output.
-func (p *process) Read(b []byte) (int, error) {
-	n, err := p.out.Read(b)
-	if errors.Is(err, os.ErrClosed) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Write writes to the command's standard input.
-func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
-
-// CloseWrite ends its standard input.
-func (p *process) CloseWrite() error { return p.in.Close() }
-
-// Stderr is the end of what the program, or the command by it, wrote to standard error.
-func (p *process) Stderr() string { return p.said.String() }
-
-// Wait waits for the program's end. A program that cannot reach the host ends with a
-// code of its own (ssh: 255) and says why on standard error.
-func (p *process) Wait() error {
-	<-p.ended
-	_ = p.out.Close()
-	_ = p.in.Close()
-	var ended *exec.ExitError
-	switch {
-	case p.err == nil || errors.Is(p.err, exec.ErrWaitDelay):
-		return nil
-	case errors.As(p.err, &ended):
-		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			return &remote.ExitError{Code: 128 + int(status.Signal()), Signal: signalName(status.Signal())}
-		}
-		return &remote.ExitError{Code: ended.ExitCode()}
-	}
-	return p.err
-}
-
-// Close ends the program and what it has started in its session's first group.
-func (p *process) Close() error {
-	p.once.Do(func() {
-		select {
-		case <-p.ended:
-		default: // before its input ends, by which it may come to a good end of its own
-			_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
-		}
-		_ = p.in.Close()
-		_ = p.out.Close()
-	})
-	<-p.ended
-	return nil
-}

@@ -19,10 +19,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWords(t *testing.T) {
-	plain, full := command.Target{Name: "node1"}, command.Target{Name: "node1", User: "ann", Port: 2222}
+	plain, full := remote.Target{Name: "node1"}, remote.Target{Name: "node1", User: "ann", Port: 2222}
 	for name, row := range map[string]struct {
 		words  []string
-		target command.Target
+		target remote.Target
 		want   []string
 	}{
 		"as ssh": {[]string{"ssh"}, plain, []string{"ssh", "node1", "LINE"}},
@@ -65,12 +65,12 @@ func TestWords(t *testing.T) {
 		_, err := command.Words(words, plain, "LINE")
 		require.Error(t, err, "%q", words)
 	}
-	_, err := command.Words([]string{"ssh"}, command.Target{Name: "-oProxyCommand=x"}, "LINE")
+	_, err := command.Words([]string{"ssh"}, remote.Target{Name: "-oProxyCommand=x"}, "LINE")
 	require.ErrorContains(t, err, "no name of a host")
 }
 
 // way makes Dial of the suite.
-func way(words []string, target command.Target) remotetest.Ways {
+func way(words []string, target remote.Target) remotetest.Ways {
 	return remotetest.Ways{Dial: func(t *testing.T) remote.Host {
 		h, err := command.Dial(words, target, os.Environ(), 0)
 		require.NoError(t, err)
@@ -82,12 +82,12 @@ func way(words []string, target command.Target) remotetest.Ways {
 func TestContractOverOpenSSH(t *testing.T) {
 	ssh := testneeds.Program(t, remotetest.LayerSSHD, "ssh")
 	server := remotetest.NewServer(t)
-	remotetest.Contract(t, way([]string{ssh, "-F", server.Config()}, command.Target{Name: "node"}))
+	remotetest.Contract(t, way([]string{ssh, "-F", server.Config()}, remote.Target{Name: "node"}))
 }
 
 // A shell in this very place stands for programs that execute their arguments.
 func TestContractOverPlainShell(t *testing.T) {
-	remotetest.Contract(t, way([]string{"env", "NODE={host}"}, command.Target{Name: "node"}))
+	remotetest.Contract(t, way([]string{"env", "NODE={host}"}, remote.Target{Name: "node"}))
 }
 
 func TestUserAndPortReachOpenSSH(t *testing.T) {
@@ -97,7 +97,7 @@ func TestUserAndPortReachOpenSSH(t *testing.T) {
 		ssh, "-F", "none", "-i", server.ClientKey, "-o", "UserKnownHostsFile=" + server.Known, "-o",
 		"IdentitiesOnly=yes",
 	}
-	h, err := command.Dial(words, command.Target{Name: "127.0.0.1", User: server.User, Port: server.Port}, os.Environ(), 0)
+	h, err := command.Dial(words, remote.Target{Name: "127.0.0.1", User: server.User, Port: server.Port}, os.Environ(), 0)
 	require.NoError(t, err)
 	p, err := h.Start(t.Context(), "exit 7")
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestUserAndPortReachOpenSSH(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	h, err := command.Dial([]string{"/no/such/ssh"}, command.Target{Name: "node\x1b"}, os.Environ(), 0)
+	h, err := command.Dial([]string{"/no/such/ssh"}, remote.Target{Name: "node\x1b"}, os.Environ(), 0)
 	require.NoError(t, err)
 	_, err = h.Start(t.Context(), "exit 0")
 	var failure *remote.Error
@@ -116,14 +116,14 @@ func TestProblems(t *testing.T) {
 	require.Equal(t, remote.StepConnect, failure.Step)
 	require.Contains(t, err.Error(), "node^[: connect: --ssh: /no/such/ssh is not installed here")
 
-	_, err = command.Dial([]string{"x", "{port}"}, command.Target{Name: "node"}, nil, 0)
+	_, err = command.Dial([]string{"x", "{port}"}, remote.Target{Name: "node"}, nil, 0)
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, remote.StepConfig, failure.Step)
 }
 
 // Close ends not only the program but what it has started.
 func TestCloseEndsTheWholeGroup(t *testing.T) {
-	h, err := command.Dial([]string{"env", "{host}=x"}, command.Target{Name: "node"}, os.Environ(), 0)
+	h, err := command.Dial([]string{"env", "{host}=x"}, remote.Target{Name: "node"}, os.Environ(), 0)
 	require.NoError(t, err)
 	p, err := h.Start(t.Context(), "sh -c 'echo $$; exec tail -f /dev/null' & wait")
 	require.NoError(t, err)

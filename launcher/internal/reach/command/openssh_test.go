@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/reach/command"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // A program called ssh gets a limit for its connection, unless the user's files or options have one, others
@@ -36,7 +37,7 @@ func TestConnectTimeoutOfOpenSSH(t *testing.T) {
 			script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = -G ] || { echo \"$@\"; exit; }\nprintf '%s'\n[ %d != 0 ]\n",
 				row.dump, len(row.dump))
 			require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
-			h, err := command.Dial([]string{program}, command.Target{Name: "node1"}, os.Environ(), row.limit)
+			h, err := command.Dial([]string{program}, remote.Target{Name: "node1"}, os.Environ(), row.limit)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = h.Close() })
 			p, err := h.Start(t.Context(), "LINE")

@@ -23,6 +23,13 @@ type Host interface {
 	Close() error
 }
 
+// Target is a host as the user named it.
+type Target struct {
+	Name string // a name, an alias of ssh's configuration, or an address
+	User string // "" if the user named nobody
+	Port int    // 0 if the user named none
+}
+
 // Process is a command on another host.
 type Process interface {
 	io.Reader // its standard output

@@ -52,13 +52,6 @@ type Config struct {
 	Environ []string
 }
 
-// Target is a host as the user named it.
-type Target struct {
-	Name string // a name, an alias of the configuration, or an address
-	User string // "" leaves it to the configuration
-	Port int    // 0 leaves it to the configuration
-}
-
 // Client logs in to hosts. It holds what they have in common: keys, the connection
 // to the agent, known hosts, and jump hosts. Its methods may be called on several
 // goroutines.
@@ -90,12 +83,15 @@ func NewClient(config Config) *Client {
 			c.environ["HOME"] = me.HomeDir
 		}
 	}
-	c.keys.ask = config.Ask
+	c.keys.ask, c.jumps.open = config.Ask, map[string]*jump{}
 	return c
 }
 
-// Close closes the connections to agents.
-func (c *Client) Close() { c.keys.close() }
+// Close closes the connections to agents and jump hosts.
+func (c *Client) Close() {
+	c.keys.close()
+	c.jumps.close()
+}
 
 // tell passes a remark on, once.
 func (c *Client) tell(remark string) {
@@ -109,7 +105,7 @@ func (c *Client) tell(remark string) {
 
 // Dial logs in. ctx ends the attempt at any step; it does not end the Host. An error
 // is a *remote.Error.
-func (c *Client) Dial(ctx context.Context, target Target) (remote.Host, error) {
+func (c *Client) Dial(ctx context.Context, target remote.Target) (remote.Host, error) {
 	began, limit := time.Now(), c.config.Timeout
 	if limit <= 0 {
 		limit = DefaultTimeout
@@ -134,7 +130,7 @@ func (c *Client) asError(err error, name string, after time.Duration) error {
 }
 
 // reach reads the configuration and logs in.
-func (c *Client) reach(clock *clock, target Target) (*login, error) {
+func (c *Client) reach(clock *clock, target remote.Target) (*login, error) {
 	remote.Begin(clock.ctx, remote.StepConfig)
 	s, err := c.settings(clock.ctx, target)
 	if err != nil {
@@ -151,7 +147,7 @@ func (c *Client) reach(clock *clock, target Target) (*login, error) {
 // login is one connection that is logged in, and what it stands upon.
 type login struct {
 	client *ssh.Client
-	under  io.Closer // the jump host's share or the proxy command, nil for none
+	under  io.Closer // the proxy command, nil for none
 }
 
 // Close closes the connection and what is below it.
@@ -174,7 +170,7 @@ const (
 )
 
 // login connects and logs in, again where the host drops connections early.
-func (c *Client) login(clock *clock, s *settings, chain []Target) (*login, error) {
+func (c *Client) login(clock *clock, s *settings, chain []remote.Target) (*login, error) {
 	pause := firstPause
 	for try := 0; ; try++ {
 		l, err := c.try(clock, s, chain)
@@ -195,7 +191,7 @@ func (c *Client) login(clock *clock, s *settings, chain []Target) (*login, error
 }
 
 // try connects and logs in once.
-func (c *Client) try(clock *clock, s *settings, chain []Target) (*login, error) {
+func (c *Client) try(clock *clock, s *settings, chain []remote.Target) (*login, error) {
 	short := clock.within(s.connectTimeout)
 	defer short.stop()
 	remote.Begin(short.ctx, remote.StepConnect)

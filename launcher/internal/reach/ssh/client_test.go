@@ -33,7 +33,7 @@ func client(t testing.TB, config ssh.Config) *ssh.Client {
 // dial reaches the host "node" of a configuration.
 func dial(t testing.TB, config ssh.Config) remote.Host {
 	t.Helper()
-	h, err := client(t, config).Dial(t.Context(), ssh.Target{Name: "node"})
+	h, err := client(t, config).Dial(t.Context(), remote.Target{Name: "node"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h

@@ -15,10 +15,11 @@ import (
 )
 
 // connect makes the connection that SSH is spoken over: TCP, by a proxy command, or
-// through jump hosts. under is what must be closed after it, nil for none.
-func (c *Client) connect(clock *clock, s *settings, chain []Target) (conn net.Conn, under io.Closer, err error) {
+// through jump hosts. under is the proxy command, which must be closed after it; nil for none.
+func (c *Client) connect(clock *clock, s *settings, chain []remote.Target) (conn net.Conn, under io.Closer, err error) {
 	if len(chain) > 0 {
-		return c.through(clock, s, chain)
+		conn, err = c.through(clock, s, chain)
+		return conn, nil, err
 	}
 	if s.proxyCommand != "" { // what it takes to connect it does not say
 		p, err := c.startProxy(s)

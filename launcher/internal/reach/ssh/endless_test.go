@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/reach/ssh"
 )
 
@@ -31,7 +32,7 @@ func TestPeerThatTalksForEver(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, err := client(t, ssh.Config{ConfigFile: config, Timeout: 2 * time.Second}).Dial(t.Context(),
-				ssh.Target{Name: "node"})
+				remote.Target{Name: "node"})
 			runtime.ReadMemStats(&after)
 			require.Error(t, err)
 			require.Less(t, len(err.Error()), 16<<10)

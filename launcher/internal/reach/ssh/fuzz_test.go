@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/reach/remote"
 )
 
 // What ssh -G prints is taken apart without a loss, and settings that follow from it are within their bounds.
@@ -30,7 +32,7 @@ func FuzzDump(f *testing.F) {
 		}
 		require.Equal(t, options, parseDump(again.String()))
 		require.LessOrEqual(t, lines, strings.Count(text, "\n")+1)
-		s, err := c.fromOptions(Target{Name: "n1"}, options)
+		s, err := c.fromOptions(remote.Target{Name: "n1"}, options)
 		if err != nil {
 			return
 		}
@@ -54,7 +56,7 @@ func FuzzProxyCommand(f *testing.F) {
 	c := NewClient(Config{Environ: []string{"HOME=/home/ann", "USER=ann"}})
 	f.Cleanup(c.Close)
 	f.Fuzz(func(t *testing.T, host, user, text string) {
-		s, err := c.fromOptions(Target{Name: host},
+		s, err := c.fromOptions(remote.Target{Name: host},
 			map[string][]string{"user": {user}, "port": {"7"}, "proxycommand": {`printf "%%s\n" %h %n %r %p`}})
 		if err == nil && s.user != "" && host != "" && !strings.Contains(host+s.user, `\`) {
 			said, err := exec.Command("/bin/sh", "-c", "exec "+s.proxyCommand).CombinedOutput()
@@ -88,7 +90,7 @@ func FuzzJumps(f *testing.F) {
 		if user != "" {
 			written = user + "@" + written
 		}
-		want := Target{Name: host, User: user, Port: port}
-		require.Equal(t, []Target{want, want}, jumpsOf(&settings{proxyJump: written + ", ssh://" + written}))
+		want := remote.Target{Name: host, User: user, Port: port}
+		require.Equal(t, []remote.Target{want, want}, jumpsOf(&settings{proxyJump: written + ", ssh://" + written}))
 	})
 }

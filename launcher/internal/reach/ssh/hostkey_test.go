@@ -67,7 +67,7 @@ func TestAcceptNewAddsTheKey(t *testing.T) {
 			c := client(t, ssh.Config{ConfigFile: one.Config("HashKnownHosts " + hash), AcceptNew: true, Tell: tell})
 			for range 3 {
 				all.Go(func() {
-					h, err := c.Dial(t.Context(), ssh.Target{Name: "node"})
+					h, err := c.Dial(t.Context(), remote.Target{Name: "node"})
 					if err != nil {
 						t.Error(err)
 						return

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testhosts"
+	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/reach/ssh"
 )
 
@@ -29,10 +30,10 @@ func loginEverywhere(out io.Writer, config string, targets []string) error {
 	var all sync.WaitGroup
 	for i, word := range targets {
 		all.Go(func() {
-			var target ssh.Target
+			var target remote.Target
 			var named bool
 			if target.User, target.Name, named = strings.Cut(word, "@"); !named {
-				target = ssh.Target{Name: word}
+				target = remote.Target{Name: word}
 			}
 			lines[i] = fmt.Sprintf("%s: %s", word, ask(c, target))
 		})
@@ -44,7 +45,7 @@ func loginEverywhere(out io.Writer, config string, targets []string) error {
 }
 
 // ask is what a host answers: who we are there, and where.
-func ask(c *ssh.Client, target ssh.Target) string {
+func ask(c *ssh.Client, target remote.Target) string {
 	h, err := c.Dial(context.Background(), target)
 	if err != nil {
 		return err.Error()

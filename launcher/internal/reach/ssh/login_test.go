@@ -24,10 +24,10 @@ import (
 // refuse dials "node" and wants an error of a step.
 func refuse(t *testing.T, config ssh.Config, step remote.Step) *remote.Error {
 	t.Helper()
-	return refuseTarget(t, config, ssh.Target{Name: "node"}, step)
+	return refuseTarget(t, config, remote.Target{Name: "node"}, step)
 }
 
-func refuseTarget(t *testing.T, config ssh.Config, target ssh.Target, step remote.Step) *remote.Error {
+func refuseTarget(t *testing.T, config ssh.Config, target remote.Target, step remote.Step) *remote.Error {
 	t.Helper()
 	h, err := client(t, config).Dial(t.Context(), target)
 	if err == nil {
@@ -132,7 +132,7 @@ func TestEncryptedKeyAsksOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				h, err := c.Dial(t.Context(), ssh.Target{Name: "node"})
+				h, err := c.Dial(t.Context(), remote.Target{Name: "node"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -178,7 +178,7 @@ func TestCertificate(t *testing.T) {
 
 func TestWrongUserAndKey(t *testing.T) {
 	server := remotetest.NewServer(t)
-	f := refuseTarget(t, ssh.Config{ConfigFile: server.Config()}, ssh.Target{Name: "node", User: "no-such-user"},
+	f := refuseTarget(t, ssh.Config{ConfigFile: server.Config()}, remote.Target{Name: "node", User: "no-such-user"},
 		remote.StepAuth)
 	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d does not let us in; offered: %s SHA256:",
 		server.Port, server.ClientKey))
@@ -189,7 +189,7 @@ func TestPort(t *testing.T) {
 	server := remotetest.NewServer(t)
 	config := server.Config("Port 1")
 	refuse(t, ssh.Config{ConfigFile: config}, remote.StepConnect)
-	h, err := client(t, ssh.Config{ConfigFile: config}).Dial(t.Context(), ssh.Target{Name: "node", Port: server.Port})
+	h, err := client(t, ssh.Config{ConfigFile: config}).Dial(t.Context(), remote.Target{Name: "node", Port: server.Port})
 	require.NoError(t, err)
 	works(t, h)
 	require.Equal(t, "node", h.Name())
@@ -209,9 +209,9 @@ func jumpConfig(t *testing.T, server, gate *remotetest.Server) string {
 func TestJumpHost(t *testing.T) {
 	server, gate := remotetest.NewServer(t), remotetest.NewServer(t)
 	c := client(t, ssh.Config{ConfigFile: jumpConfig(t, server, gate)})
-	first, err := c.Dial(t.Context(), ssh.Target{Name: "node"})
+	first, err := c.Dial(t.Context(), remote.Target{Name: "node"})
 	require.NoError(t, err)
-	second, err := c.Dial(t.Context(), ssh.Target{Name: "node"})
+	second, err := c.Dial(t.Context(), remote.Target{Name: "node"})
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
 	works(t, second)
@@ -226,7 +226,7 @@ func TestJumpHost(t *testing.T) {
 
 func TestJumpHostCannotConnect(t *testing.T) {
 	server, gate := remotetest.NewServer(t), remotetest.NewServer(t)
-	f := refuseTarget(t, ssh.Config{ConfigFile: jumpConfig(t, server, gate)}, ssh.Target{Name: "node", Port: 1},
+	f := refuseTarget(t, ssh.Config{ConfigFile: jumpConfig(t, server, gate)}, remote.Target{Name: "node", Port: 1},
 		remote.StepConnect)
 	require.Contains(t, f.Text, "jump host gate cannot connect to")
 }
@@ -264,12 +264,12 @@ func TestDropsAreTriedAgain(t *testing.T) {
 func TestResolveAndConnect(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(config, []byte("Host closed\nHostName 127.0.0.1\nPort 1\n"), 0o600))
-	f := refuseTarget(t, ssh.Config{ConfigFile: config}, ssh.Target{Name: "closed"}, remote.StepConnect)
+	f := refuseTarget(t, ssh.Config{ConfigFile: config}, remote.Target{Name: "closed"}, remote.StepConnect)
 	require.Contains(t, f.Text, "127.0.0.1:1 refused")
-	refuseTarget(t, ssh.Config{ConfigFile: config}, ssh.Target{Name: "no-such-host.invalid"}, remote.StepResolve)
-	refuseTarget(t, ssh.Config{ConfigFile: config}, ssh.Target{Name: "a b"}, remote.StepConfig)
+	refuseTarget(t, ssh.Config{ConfigFile: config}, remote.Target{Name: "no-such-host.invalid"}, remote.StepResolve)
+	refuseTarget(t, ssh.Config{ConfigFile: config}, remote.Target{Name: "a b"}, remote.StepConfig)
 	require.NoError(t, os.WriteFile(config, []byte("Bogus yes\n"), 0o600))
-	f = refuseTarget(t, ssh.Config{ConfigFile: config}, ssh.Target{Name: "any"}, remote.StepConfig)
+	f = refuseTarget(t, ssh.Config{ConfigFile: config}, remote.Target{Name: "any"}, remote.StepConfig)
 	require.Contains(t, f.Text, "bogus")
 }
 
@@ -337,7 +337,7 @@ func TestControlBytesAreShown(t *testing.T) {
 			_ = channel.Reject(xssh.Prohibited, "not \x1b[2J today")
 		}
 	})
-	h, err := client(t, ssh.Config{ConfigFile: config, AcceptNew: true}).Dial(t.Context(), ssh.Target{Name: "node"})
+	h, err := client(t, ssh.Config{ConfigFile: config, AcceptNew: true}).Dial(t.Context(), remote.Target{Name: "node"})
 	require.NoError(t, err)
 	_, err = h.Start(t.Context(), "true")
 	require.ErrorContains(t, err, "the host opens no session: not ^[[2J today")

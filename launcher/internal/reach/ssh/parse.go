@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/kevinburke/ssh_config"
+
+	"gorun/launcher/internal/reach/remote"
 )
 
 // systemConfig is read after the user's own file.
@@ -20,7 +22,7 @@ const systemConfig = "/etc/ssh/ssh_config"
 // parse reads the configuration without OpenSSH. Some of its language is missing
 // there, and refused by the library that reads it (Match with other criteria than
 // host and all): a wrong guess might lead to another host.
-func (c *Client) parse(target Target) (map[string][]string, error) {
+func (c *Client) parse(target remote.Target) (map[string][]string, error) {
 	files := []string{c.config.ConfigFile}
 	if c.config.ConfigFile == "" {
 		files = []string{filepath.Join(c.environ["HOME"], ".ssh", "config"), systemConfig}
@@ -82,7 +84,7 @@ func parseFile(file string, must bool, name string, options map[string][]string)
 }
 
 // withDefaults completes options as ssh does, the target's own wishes first.
-func (c *Client) withDefaults(target Target, options map[string][]string) {
+func (c *Client) withDefaults(target remote.Target, options map[string][]string) {
 	set := func(key string, values ...string) {
 		if len(options[key]) == 0 {
 			options[key] = values

@@ -17,12 +17,13 @@ import (
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // settings are what the user's configuration says of one host, with ~ and tokens
 // expanded.
 type settings struct {
-	target     Target
+	target     remote.Target
 	configFile string // as the user named it, "" for the usual ones
 
 	hostName, user string
@@ -51,7 +52,7 @@ func parallelReads() int { return max(2, runtime.NumCPU()) }
 
 // settings reads the configuration of a host: by OpenSSH itself, which knows all of
 // its language, where it is installed, else by a parser of the usual part of it.
-func (c *Client) settings(ctx context.Context, target Target) (*settings, error) {
+func (c *Client) settings(ctx context.Context, target remote.Target) (*settings, error) {
 	if target.Name == "" || strings.ContainsAny(target.Name, " \t\n\x00") {
 		return nil, fmt.Errorf("%q is no name of a host", target.Name)
 	}
@@ -80,7 +81,7 @@ func (c *Client) lookPath(name string) string {
 }
 
 // askOpenSSH runs ssh -G: 4 to 7 ms.
-func (c *Client) askOpenSSH(ctx context.Context, program string, target Target) (map[string][]string, error) {
+func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.Target) (map[string][]string, error) {
 	select {
 	case c.reading <- struct{}{}:
 		defer func() { <-c.reading }()
@@ -131,7 +132,7 @@ func parseDump(text string) map[string][]string {
 }
 
 // fromOptions makes settings of keywords (in lower case) and their values.
-func (c *Client) fromOptions(target Target, options map[string][]string) (*settings, error) {
+func (c *Client) fromOptions(target remote.Target, options map[string][]string) (*settings, error) {
 	one := func(key string) string {
 		if values := options[key]; len(values) > 0 && !strings.EqualFold(values[0], "none") {
 			return strings.TrimSpace(values[0])

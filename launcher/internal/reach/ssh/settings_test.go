@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/reach/remote"
 )
 
 // read reads the settings of a target, by OpenSSH or without it.
-func read(t *testing.T, text string, target Target, openSSH bool) (*settings, error) {
+func read(t *testing.T, text string, target remote.Target, openSSH bool) (*settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
@@ -52,20 +54,20 @@ Host *
 `
 	for name, openSSH := range map[string]bool{"by OpenSSH": true, "without OpenSSH": false} {
 		t.Run(name, func(t *testing.T) {
-			s, err := read(t, text, Target{Name: "node1"}, openSSH)
+			s, err := read(t, text, remote.Target{Name: "node1"}, openSSH)
 			require.NoError(t, err)
 			require.Equal(t, "bob@node1.example.org:2200", s.String())
 			require.Equal(t, []string{"/home/ann/.ssh/id_bob", "/keys/node1.example.org-node1-2200"}, s.identities)
 			require.Equal(t, []string{"/home/ann/cert.pub"}, s.certificates)
 			require.Equal(t, "/run/other", s.agent)
-			require.Equal(t, []Target{{Name: "gate"}, {Name: "second", User: "carl", Port: 23}}, jumpsOf(s))
+			require.Equal(t, []remote.Target{{Name: "gate"}, {Name: "second", User: "carl", Port: 23}}, jumpsOf(s))
 			require.Equal(t, 7*time.Second, s.connectTimeout)
 			require.Equal(t, "/known2", s.userKnown[1])
 			require.Equal(t, "alias", s.filedName())
 			require.Equal(t, []string{"no", "inet6", "true true"},
 				[]string{s.strict, s.family, strings.TrimSpace(word(s.hashKnown) + " " + word(s.identitiesOnly))})
 
-			s, err = read(t, text, Target{Name: "proxy", User: "dora", Port: 24}, openSSH)
+			s, err = read(t, text, remote.Target{Name: "proxy", User: "dora", Port: 24}, openSSH)
 			require.NoError(t, err)
 			require.Equal(t, "connect proxy 24 dora proxy 100%", s.proxyCommand)
 			require.Empty(t, s.agent)
@@ -73,16 +75,16 @@ Host *
 			require.Equal(t, "[proxy]:24", s.filedName())
 			require.Equal(t, "ask", s.strict)
 
-			s, err = read(t, "", Target{Name: "::1", User: "eve"}, openSSH)
+			s, err = read(t, "", remote.Target{Name: "::1", User: "eve"}, openSSH)
 			require.NoError(t, err)
 			require.Equal(t, "eve@[::1]:22", s.String())
 			require.Equal(t, "/run/agent", s.agent)
 			require.Contains(t, s.identities, "/home/ann/.ssh/id_ed25519")
 			require.Empty(t, jumpsOf(s))
 
-			_, err = read(t, "IdentityFile ${NO_SUCH_VARIABLE}/x\n", Target{Name: "n"}, openSSH)
+			_, err = read(t, "IdentityFile ${NO_SUCH_VARIABLE}/x\n", remote.Target{Name: "n"}, openSSH)
 			require.ErrorContains(t, err, "NO_SUCH_VARIABLE")
-			_, err = read(t, "ProxyCommand x\nProxyUseFdpass yes\n", Target{Name: "n"}, openSSH)
+			_, err = read(t, "ProxyCommand x\nProxyUseFdpass yes\n", remote.Target{Name: "n"}, openSSH)
 			require.ErrorContains(t, err, "ProxyUseFdpass")
 		})
 	}

@@ -64,6 +64,6 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 
 	server, gate := remotetest.NewServer(t), remotetest.NewServer(t)
 	far := ssh.Config{ConfigFile: jumpConfig(t, server, gate), ConnectTimeout: time.Second}
-	text := refuseTarget(t, far, ssh.Target{Name: "node", User: "ann", Port: port}, remote.StepConnect).Text
+	text := refuseTarget(t, far, remote.Target{Name: "node", User: "ann", Port: port}, remote.StepConnect).Text
 	require.Equal(t, where+" through jump host gate does not answer (waited 1s)", text)
 }
