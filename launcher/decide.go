@@ -186,9 +186,10 @@ func (s *session) tellTwins() {
 
 func (s *session) takeFactsOf(n *node) error {
 	var facts wire.Facts
-	if err := n.receive(facts.Sharing(&s.shared)); err != nil {
+	if err := n.receive(&facts); err != nil {
 		return err
 	}
+	s.shared.Share(&facts)
 	n.askTime()
 	switch {
 	case facts.Version != wire.Version:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -232,10 +233,10 @@ func (a *fakeAgent) reached(p wire.Probe) *wire.Reached {
 	r := &wire.Reached{}
 	if p.Listen {
 		r.Port = 40000
-		r.Candidates = []wire.ProbeCandidate{{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary"}}
+		r.Candidates = []probe.Candidate{{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary"}}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{
+		r.Answers = append(r.Answers, probe.Answer{
 			Target: i, RTT: time.Millisecond, Local: a.address(),
 			Interface: "eth0",
 		})

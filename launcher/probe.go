@@ -162,16 +162,16 @@ func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
 		s.nodes[node].Port, s.nodes[node].Free = r.Port, r.Free
 		for _, c := range r.Candidates {
 			c.Interface, c.Kind = printable.Text(c.Interface), printable.Text(c.Kind)
-			s.nodes[node].Own = append(s.nodes[node].Own, probe.Candidate(c))
+			s.nodes[node].Own = append(s.nodes[node].Own, c)
 		}
 	})
 }
 
 // dialZero has all others dial some of node 0's addresses, by their indexes.
 func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.Haste) error {
-	targets := make([]wire.ProbeTarget, 0, len(indexes))
+	targets := make([]probe.Target, 0, len(indexes))
 	for _, i := range indexes {
-		targets = append(targets, wire.ProbeTarget{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
+		targets = append(targets, probe.Target{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
 	}
 	return s.ask(ctx, func(node int) *wire.Probe {
 		if node == 0 {
@@ -199,7 +199,7 @@ func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.
 		}
 		p := &wire.Probe{Timeout: haste.Timeout, Patience: haste.Patience}
 		for _, t := range targets {
-			p.Targets = append(p.Targets, wire.ProbeTarget(t))
+			p.Targets = append(p.Targets, t)
 		}
 		return p
 	}, func(node int, r wire.Reached) {
@@ -209,9 +209,8 @@ func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.
 
 // answers are those of a Reached that keep takes.
 func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer) {
-	for _, a := range r.Answers {
-		answer := probe.Answer(a)
-		answer.Interface, answer.Problem = printable.Text(a.Interface), printable.Text(a.Problem)
+	for _, answer := range r.Answers {
+		answer.Interface, answer.Problem = printable.Text(answer.Interface), printable.Text(answer.Problem)
 		if keep(&answer) {
 			all = append(all, answer)
 		}

@@ -147,11 +147,11 @@ func TestHeadGoesWhileNodesDial(t *testing.T) {
 		_ = agent.Serve(node, agent.Config{})
 	}()
 	key := make([]byte, probe.MinKey)
-	target := wire.ProbeTarget{Addr: netip.MustParseAddr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}
+	target := probe.Target{Addr: netip.MustParseAddr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}
 	require.NoError(t,
-		head.Send(&wire.Probe{Key: key, Listen: true, Targets: []wire.ProbeTarget{target}, Timeout: time.Hour}))
-	require.NoError(t, head.Send(&wire.Probe{Key: key, Targets: []wire.ProbeTarget{target}})) // waits for the first
-	conn, err := silent.Accept()                                                              // the agent is dialing
+		head.Send(&wire.Probe{Key: key, Listen: true, Targets: []probe.Target{target}, Timeout: time.Hour}))
+	require.NoError(t, head.Send(&wire.Probe{Key: key, Targets: []probe.Target{target}})) // waits for the first
+	conn, err := silent.Accept()                                                          // the agent is dialing
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, head.Close())
@@ -163,7 +163,7 @@ func TestAnswersStayInOrder(t *testing.T) {
 	head := agentsHere(t, 1)[0].(linkProber).link
 	key := make([]byte, probe.MinKey)
 	for i := range 8 {
-		require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: i%2 == 0, Node: i, Targets: make([]wire.ProbeTarget, i)}))
+		require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: i%2 == 0, Node: i, Targets: make([]probe.Target, i)}))
 	}
 	for i := range 8 {
 		f, err := head.Read()
@@ -187,16 +187,16 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wi
 		if p.Listen {
 			r.Port = 1
 			for _, a := range addrs {
-				r.Candidates = append(r.Candidates, wire.ProbeCandidate{
+				r.Candidates = append(r.Candidates, probe.Candidate{
 					Addr: netip.MustParseAddr(a), Bits: 24,
 					Interface: "eth" + a[3:4], Kind: probe.Ordinary,
 				})
 			}
 		}
 		for i, target := range p.Targets {
-			a := wire.ProbeAnswer{Target: i, Problem: "no answer"}
+			a := probe.Answer{Target: i, Problem: "no answer"}
 			if reach(target.Addr) {
-				a = wire.ProbeAnswer{Target: i, RTT: 1, Local: netip.MustParseAddr(addrs[0]), Interface: "eth" + addrs[0][3:4]}
+				a = probe.Answer{Target: i, RTT: 1, Local: netip.MustParseAddr(addrs[0]), Interface: "eth" + addrs[0][3:4]}
 			}
 			r.Answers = append(r.Answers, a)
 		}
@@ -252,7 +252,7 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	require.EqualError(t, err, "node0: no sockets^[[31m")
 	// A node that answers nonsense is a node that reached nothing.
 	liar := scripted(func(p wire.Probe) (wire.Reached, error) {
-		return wire.Reached{Port: -1, Answers: []wire.ProbeAnswer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}, nil
+		return wire.Reached{Port: -1, Answers: []probe.Answer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}, nil
 	})
 	_, _, err = chooseAddress(t.Context(), []prober{fine, liar}, probeWish{Names: nodeNames(2)})
 	require.ErrorContains(t, err,

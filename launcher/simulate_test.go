@@ -22,6 +22,7 @@ import (
 	"gorun/internal/testneeds"
 	"gorun/launcher"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -210,14 +211,14 @@ func (a *simAgent) reached(p wire.Probe) *wire.Reached {
 	r := &wire.Reached{}
 	if p.Listen {
 		r.Port = 40000
-		r.Candidates = []wire.ProbeCandidate{
+		r.Candidates = []probe.Candidate{
 			{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary", Mbps: 100_000},
 			{Addr: netip.AddrFrom4([4]byte{172, 17, 0, 1}), Bits: 16, Interface: "docker0", Kind: "host-only"},
 			{Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Bits: 8, Interface: "lo", Kind: "loopback"},
 		}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, wire.ProbeAnswer{
+		r.Answers = append(r.Answers, probe.Answer{
 			Target: i, RTT: 2 * a.sim.delay, Local: a.address(),
 			Interface: "eth0",
 		})

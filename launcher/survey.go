@@ -108,8 +108,8 @@ func (v *surveyor) from(node int, take func(w *probe.Way) bool) (ways []*probe.W
 	return ways
 }
 
-func target(w *probe.Way) wire.ProbeTarget {
-	return wire.ProbeTarget{Node: w.To, Addr: w.Addr, Port: w.Port}
+func target(w *probe.Way) probe.Target {
+	return probe.Target{Node: w.To, Addr: w.Addr, Port: w.Port}
 }
 
 // dial has every node dial its partners at all of their places.
@@ -142,7 +142,7 @@ func (v *surveyor) knock(ctx context.Context) error {
 		p := &wire.Probe{Timeout: knockTimeout}
 		for _, w := range v.from(node, failed) {
 			for _, port := range probe.KnockPorts {
-				p.Targets = append(p.Targets, wire.ProbeTarget{Node: w.To, Addr: w.Addr, Port: port, Knock: true})
+				p.Targets = append(p.Targets, probe.Target{Node: w.To, Addr: w.Addr, Port: port, Knock: true})
 			}
 		}
 		if p.Targets == nil {
@@ -203,10 +203,10 @@ func (v *surveyor) measureNow(ctx context.Context, now []*probe.Way) error {
 		if now[node] == nil {
 			return nil
 		}
-		return &wire.Probe{Targets: []wire.ProbeTarget{target(now[node])}, Measure: true}
+		return &wire.Probe{Targets: []probe.Target{target(now[node])}, Measure: true}
 	}, func(node int, r wire.Reached) {
 		if len(r.Measured) > 0 {
-			m := probe.Measured(r.Measured[0])
+			m := r.Measured[0]
 			m.Problem = printable.Text(m.Problem)
 			now[node].Measured = &m
 		}

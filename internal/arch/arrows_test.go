@@ -114,9 +114,9 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/wire",
-		[]string{"placement", "env/nccl", "rendezvous/world", "rendezvous/exchange"},
-		"frames are bytes between head and agent: both ends import them, they import neither (only the Machine, NCCL's " +
-			"Host, the World and the messages of the exchange plane that frames carry are others')",
+		[]string{"placement", "env/nccl", "launcher/internal/probe", "rendezvous/world", "rendezvous/exchange"},
+		"frames are bytes between head and agent: both ends import them, they import neither (only the types of the " +
+			"facts that frames carry are others': a fact has one type)",
 	},
 	{
 		"launcher/doctor/signature", nil,

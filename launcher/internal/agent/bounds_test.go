@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/wire"
 )
 
 // A node that joined is no scanner of ports, no server of stores, and answers no questions about directories.
 func TestWhatAHeadMayNotAsk(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
-	many := &wire.Probe{Key: make([]byte, 16), Targets: make([]wire.ProbeTarget, maxTargets+1)}
+	many := &wire.Probe{Key: make([]byte, 16), Targets: make([]probe.Target, maxTargets+1)}
 	for want, sent := range map[string][]wire.Message{
 		"it sent more than 1 hello frames":                              {hello(v), hello(v)},
 		"an open frame, which no head may send to a node that joined":   {hello(v), &wire.Open{Addr: "0.0.0.0"}},

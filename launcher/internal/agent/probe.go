@@ -78,24 +78,13 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 		if r.Port = b.listener.Port(); b.free != nil {
 			r.Free = b.free.Port()
 		}
-		for _, c := range b.own {
-			r.Candidates = append(r.Candidates, wire.ProbeCandidate(c))
-		}
-	}
-	targets := make([]probe.Target, 0, len(p.Targets))
-	for _, t := range p.Targets {
-		targets = append(targets, probe.Target(t))
+		r.Candidates = b.own
 	}
 	if p.Measure {
-		for _, m := range probe.Measure(b.ctx, p.Key, targets, b.own) {
-			r.Measured = append(r.Measured, wire.ProbeMeasured(m))
-		}
+		r.Measured = probe.Measure(b.ctx, p.Key, p.Targets, b.own)
 		return nil
 	}
-	for _, answer := range probe.Dial(b.ctx, p.Key, targets, b.own,
-		probe.Haste{Timeout: p.Timeout, Patience: p.Patience}) {
-		r.Answers = append(r.Answers, wire.ProbeAnswer(answer))
-	}
+	r.Answers = probe.Dial(b.ctx, p.Key, p.Targets, b.own, probe.Haste{Timeout: p.Timeout, Patience: p.Patience})
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,24 +33,19 @@ func TestEmptyBlobsHaveTheirPlace(t *testing.T) {
 // What takes a byte in a frame may not take dozens in memory without end: the hub looks at how
 // many there are only then.
 func TestListsAreBounded(t *testing.T) {
-	ones := bytes.Repeat([]byte{2}, 2*maxList)
-	var one, list, members, empty coder
-	writeText(&one, 3, ones)
-	assert.ErrorIs(t, readMessage(one.out, new(exchanged)), errBroken, "nodes")
-	for range 4 { // each of them is allowed
-		writeText(&list, 2, ones[:maxList/2])
-		writeText(&members, 4, list.out)
+	for name, m := range map[string]func(n int) exchange.Message{
+		"nodes":   func(n int) exchange.Message { return exchange.Message{Nodes: make([]int, n)} },
+		"members": func(n int) exchange.Message { return exchange.Message{Members: make([]world.Proc, n)} },
+		"blobs":   func(n int) exchange.Message { return exchange.Message{Blobs: make([][]byte, n)} },
+	} {
+		whole := m(maxList + 1)
+		assert.ErrorIs(t, readMessage(appendMessage(nil, &whole), new(exchange.Message)), errBroken, name)
 	}
-	var m exchanged
-	assert.ErrorIs(t, readMessage(members.out, &m), errBroken, "members")
-	assert.LessOrEqual(t, len(m.Members), maxList)
-	for range maxList + 1 {
-		writeText(&empty, 5, "")
+	nodes := make([]int, maxList)
+	for i := range nodes {
+		nodes[i] = i
 	}
-	assert.ErrorIs(t, readMessage(empty.out, new(exchanged)), errBroken, "blobs")
-	var allowed coder
-	writeText(&allowed, 3, ones[:maxList])
-	assert.NoError(t, readMessage(allowed.out, new(exchanged)))
+	assert.NoError(t, readMessage(appendMessage(nil, &exchange.Message{Nodes: nodes}), new(exchange.Message)))
 }
 
 // FuzzExchange has a hub and a node take any message: neither may break.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/env/nccl"
+	"gorun/launcher/internal/probe"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -483,67 +484,97 @@ type Probe struct {
 	Names []string
 	// Targets are dialed, all at once. Timeout is for each; Patience is how much longer
 	// the others get when one answered, 0: all of Timeout.
-	Targets  []ProbeTarget
+	Targets  []probe.Target
 	Timeout  time.Duration
 	Patience time.Duration
 	// Measure has the ways to Targets measured, one after the other, in place of dialed.
 	Measure bool
 }
 
-// ProbeTarget is probe.Target.
-type ProbeTarget struct {
-	Node  int
-	Addr  netip.Addr
-	Port  int
-	Knock bool
-}
-
 // Reached answers Probe.
 type Reached struct {
 	// Candidates are the node's addresses, the most plausible first; Port is where it
 	// answers probes there, and Free a port that nobody named where it does so, too.
-	Candidates []ProbeCandidate
+	Candidates []probe.Candidate
 	Port       int
 	Free       int
 	// Notes are remarks for the user; Error says why the node cannot listen.
 	Notes []string
 	Error string
 	// Answers are in the order of Probe's Targets.
-	Answers []ProbeAnswer
+	Answers []probe.Answer
 	// Measured takes their place where Probe said so.
-	Measured []ProbeMeasured
+	Measured []probe.Measured
 }
 
-// ProbeCandidate is probe.Candidate.
-type ProbeCandidate struct {
-	Addr      netip.Addr
-	Bits      int
-	Interface string
-	Kind      string
-	Mbps      int
-	MTU       int
-	Device    bool
-	Named     bool
-	Passing   bool
-}
+func (*Hello) Type() Type { return TypeHello }
 
-// ProbeMeasured is probe.Measured.
-type ProbeMeasured struct {
-	Target                   int
-	RTT                      time.Duration
-	Segments, Resent         int
-	Bytes                    int64
-	Time                     time.Duration
-	FlowSegments, FlowResent int
-	Packet, Passes, Vanishes int
-	Problem                  string
-}
+func (*Facts) Type() Type { return TypeFacts }
 
-// ProbeAnswer is probe.Answer.
-type ProbeAnswer struct {
-	Target    int
-	RTT       time.Duration
-	Local     netip.Addr
-	Interface string
-	Problem   string
-}
+func (*Open) Type() Type { return TypeOpen }
+
+func (*Opened) Type() Type { return TypeOpened }
+
+func (*Start) Type() Type { return TypeStart }
+
+func (*Running) Type() Type { return TypeRunning }
+
+func (*StartFailed) Type() Type { return TypeStartFailed }
+
+func (*Credit) Type() Type { return TypeCredit }
+
+func (*Ended) Type() Type { return TypeEnded }
+
+func (*Signal) Type() Type { return TypeSignal }
+
+func (*Kill) Type() Type { return TypeKill }
+
+func (*End) Type() Type { return TypeEnd }
+
+func (*Gone) Type() Type { return TypeGone }
+
+func (*Notice) Type() Type { return TypeNotice }
+
+func (*Resize) Type() Type { return TypeResize }
+
+func (*Stalled) Type() Type { return TypeStalled }
+
+func (*Hung) Type() Type { return TypeHung }
+
+func (*Suspend) Type() Type { return TypeSuspend }
+
+func (*Ping) Type() Type { return TypePing }
+
+func (*Pong) Type() Type { return TypePong }
+
+func (*Inspect) Type() Type { return TypeInspect }
+
+func (*Probe) Type() Type { return TypeProbe }
+
+func (*Reached) Type() Type { return TypeReached }
+
+func (*Over) Type() Type { return TypeOver }
+
+func (*Check) Type() Type { return TypeCheck }
+
+func (*Checked) Type() Type { return TypeChecked }
+
+func (*Signalled) Type() Type { return TypeSignalled }
+
+func (*OutputLost) Type() Type { return TypeOutputLost }
+
+func (*Exchange) Type() Type { return TypeExchange }
+
+func (*MPIEvent) Type() Type { return TypeMPI }
+
+func (*Spawn) Type() Type { return TypeSpawn }
+
+func (*Spawned) Type() Type { return TypeSpawned }
+
+func (*Grow) Type() Type { return TypeGrow }
+
+func (*Grown) Type() Type { return TypeGrown }
+
+func (*Usage) Type() Type { return TypeUsage }
+
+func (*Used) Type() Type { return TypeUsed }

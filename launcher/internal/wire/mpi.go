@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
 
@@ -67,48 +68,23 @@ type MPIWait struct {
 	Spawns bool
 }
 
-func (w *MPIWait) fields(c *coder) {
-	numbers(c, 1, &w.For)
-	c.flag(2, &w.Init)
-	c.flag(3, &w.Spawns)
-}
-
-func (m *MPI) fields(c *coder) {
-	c.flag(1, &m.Offered)
-	text(c, 2, &m.Only)
-	text(c, 4, &m.Why)
-	number(c, 5, &m.Node)
-	c.flag(6, &m.PMIPort)
-	number(c, 7, &m.NumRanks)
-	if !c.reading && m.EncodedWorlds != nil {
-		c.out = append(c.out, m.EncodedWorlds...)
-		return
-	}
-	m.worlds(c)
-}
-
-func (m *MPI) worlds(c *coder) { foreign(c, 8, &m.Worlds, asWorld) }
-
 // EncodeWorlds is for MPI.EncodedWorlds.
-func EncodeWorlds(worlds []world.World) []byte {
-	c := coder{out: []byte{}}
-	(&MPI{Worlds: worlds}).worlds(&c)
-	return c.out
+func EncodeWorlds(worlds []world.World) []byte { return appendMessage([]byte{}, &worlds) }
+
+// complete sets Worlds from EncodedWorlds.
+func (m *Start) complete() error {
+	if m.MPI.EncodedWorlds == nil {
+		return nil
+	}
+	encoded := m.MPI.EncodedWorlds
+	m.MPI.EncodedWorlds = nil
+	return readMessage(encoded, &m.MPI.Worlds)
 }
 
-func (*MPIEvent) Type() Type { return TypeMPI }
-
-func (m *MPIEvent) fields(c *coder) {
-	number(c, 1, &m.Kind)
-	number(c, 2, &m.Rank)
-	numbers(c, 3, &m.Waiting)
-	c.flag(4, &m.Begun)
-	number(c, 5, &m.Code)
-	text(c, 6, &m.Text)
-	c.moment(7, &m.At)
-}
-
-func (r *RankMPI) fields(c *coder) {
-	text(c, 1, &r.Protocol)
-	c.flag(2, &r.Finalized)
+// Exchange carries a message of the exchange plane, either way.
+type Exchange struct {
+	// Attempt is the one whose plane it is, as Start counts them: what is still under way
+	// of an older one is nobody's.
+	Attempt int
+	Message exchange.Message
 }

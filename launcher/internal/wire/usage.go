@@ -32,30 +32,3 @@ type RankUsage struct {
 	Memory  int64         // resident, in bytes; what processes share counts for each of them; -1: not known
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent
 }
-
-func (*Usage) Type() Type { return TypeUsage }
-
-func (m *Usage) fields(c *coder) {
-	number(c, 1, &m.Call)
-	c.flag(2, &m.Stacks)
-	c.flag(3, &m.RAS)
-	c.flag(4, &m.All)
-}
-
-func (*Used) Type() Type { return TypeUsed }
-
-func (m *Used) fields(c *coder) {
-	number(c, 1, &m.Call)
-	c.moment(2, &m.At)
-	parts(c, 3, &m.Ranks)
-	c.blob(4, &m.RAS)
-	text(c, 5, &m.RASAddr)
-	text(c, 6, &m.RASError)
-}
-
-func (r *RankUsage) fields(c *coder) {
-	c.part(1, &r.HungRank)
-	number(c, 2, &r.CPUTime)
-	number(c, 3, &r.Memory)
-	number(c, 4, &r.Printed)
-}

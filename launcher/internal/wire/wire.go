@@ -36,10 +36,10 @@
 //
 // with length the size of the body in bytes, at most MaxBody, and node the
 // number of the agent that the frame concerns, both little-endian. Control
-// bodies are protocol buffers, whose fields stand in fields.go (protoc
-// --decode_raw shows one); Output and Stdin bodies start with a stream header
-// and carry raw bytes. Both sides are of one version. Which frames may come when, from whom and
-// how large stands in authority.go; any other ends the connection. Unknown fields are skipped.
+// bodies are the structs of this package, as codec.go writes any of them; Output and Stdin bodies
+// start with a stream header and carry raw bytes. Both sides are of one version: any change of a
+// type is a new one. Which frames may come when, from whom and how large stands in authority.go;
+// any other ends the connection.
 package wire
 
 import (
@@ -49,9 +49,8 @@ import (
 	"slices"
 )
 
-// Version is spoken by Hello and answered by Facts. It changes when an older
-// peer could no longer follow.
-const Version = 2
+// Version is spoken by Hello and answered by Facts. It changes with every type that passes.
+const Version = 3
 
 // MaxBody bounds a body; a longer one is a broken or hostile peer. Most types have less.
 const MaxBody = 64 << 20
@@ -142,9 +141,25 @@ type Frame struct {
 	Body []byte
 }
 
-// Decode reads a control frame's body into m, whose type is the frame's.
+// Decode reads a control frame's body into m, whose type is the frame's. Hello and Facts of another
+// version may have nothing right but that.
 func (f Frame) Decode(m Message) error {
-	if err := readMessage(f.Body, m); err != nil {
+	err := readMessage(f.Body, m)
+	switch m := m.(type) {
+	case *Hello:
+		if m.Version != Version {
+			return nil
+		}
+	case *Facts:
+		if m.Version != Version {
+			return nil
+		}
+	case *Start:
+		if err == nil {
+			err = m.complete()
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("wire: %s frame: %w", f.Type, err)
 	}
 	return nil

@@ -1,10 +1,10 @@
 package wire
 
 import (
+	"encoding/binary"
 	"math"
 	"net/netip"
 	"reflect"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +26,7 @@ var messages = []Message{
 }
 
 // fill sets every field, also of parts, to something that is not zero, and no two
-// alike: a field that fields() forgets or mixes up does not come back.
+// alike: a field that is forgotten or mixed up does not come back.
 func fill(v reflect.Value, next *int) {
 	*next++
 	switch v.Interface().(type) {
@@ -82,37 +82,72 @@ func TestEveryFieldArrives(t *testing.T) {
 	}
 }
 
-func TestZeroValuesTakeNoRoom(t *testing.T) {
-	for _, m := range []Message{&Hello{}, &Opened{}, &Ended{}, &Signal{}, &Kill{}, &Notice{}} {
-		assert.Empty(t, appendMessage(nil, m), m.Type())
+func TestZeroValuesTakeLittleRoom(t *testing.T) {
+	for _, m := range messages {
+		zero := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+		assert.LessOrEqual(t, len(appendMessage(nil, zero)), 64, m.Type())
+	}
+	assert.Empty(t, appendMessage(nil, &Kill{}))
+}
+
+// What is not zero any more is set to zero by a message that says so.
+func TestEveryFieldIsSet(t *testing.T) {
+	for _, m := range messages {
+		next := 0
+		got := reflect.New(reflect.TypeOf(m).Elem())
+		fill(got.Elem(), &next)
+		zero := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+		require.NoError(t, readMessage(appendMessage(nil, zero), got.Interface()))
+		assert.Equal(t, zero, got.Interface(), m.Type())
 	}
 }
 
-// A later version may add fields of any kind, and change the kind of none.
-func TestUnknownFieldsAreSkipped(t *testing.T) {
-	var c coder
-	writeText(&c, 900, "later")
-	c.writeTag(901, fixed32)
-	c.out = append(c.out, 1, 2, 3, 4)
-	writeText(&c, 1, "not a number")
-	b := appendMessage(c.out, &Signal{Signal: syscall.SIGTERM})
-	var s Signal
-	require.NoError(t, readMessage(b, &s))
-	assert.Equal(t, Signal{Signal: syscall.SIGTERM}, s)
+// Each side can tell whom it speaks to, whatever else the other one says.
+func TestOtherVersionsAreTold(t *testing.T) {
+	for name, body := range map[string]string{
+		"the one before": "\x08\x04\x10\x02",
+		"a later one":    "\x08\x08\xff\xff\xff",
+		"nothing else":   "\x08\x08",
+	} {
+		var h Hello
+		require.NoError(t, Frame{Type: TypeHello, Body: []byte(body)}.Decode(&h), name)
+		assert.Contains(t, []int{2, 4}, h.Version, name)
+		var f Facts
+		require.NoError(t, Frame{Type: TypeFacts, Body: []byte(body)}.Decode(&f), name)
+		assert.Equal(t, h.Version, f.Version, name)
+	}
+	assert.Error(t, Frame{Type: TypeHello, Body: []byte{same, 2 * Version, 9}}.Decode(&Hello{}))
 }
 
 func TestBrokenMessages(t *testing.T) {
 	whole := appendMessage(nil, &Start{JobID: "job", Apps: []App{{Path: "/bin/true"}}})
-	for cut := 1; cut < len(whole); cut++ {
-		var s Start
-		if err := readMessage(whole[:cut], &s); err == nil {
-			assert.LessOrEqual(t, len(appendMessage(nil, &s)), len(whole), "cut at %d", cut)
-		}
+	for cut := range whole {
+		assert.Error(t, readMessage(whole[:cut], &Start{}), "cut at %d", cut)
 	}
-	var bad, facts coder
-	writeText(&bad, 1, "3-1")
-	writeText(&facts, 3, bad.out)
-	assert.ErrorContains(t, readMessage(facts.out, &Facts{}), "runs backwards")
+	assert.ErrorIs(t, readMessage(append(whole, 0), &Start{}), errBroken, "more than a message")
+	numbers := func(form byte, list ...int64) []byte {
+		b := []byte{form}
+		for _, x := range list {
+			b = binary.AppendVarint(b, x)
+		}
+		return b
+	}
+	for name, tc := range map[string]struct {
+		into any
+		body []byte
+	}{
+		"a form that is none":         {new(int), []byte{3}},
+		"a form of texts":             {new(int), []byte{distinct}},
+		"a flag of 2":                 {new(bool), numbers(same, 2)},
+		"a number that is too large":  {new(uint8), numbers(same, 256)},
+		"a negative size":             {new([]int), numbers(same, -1)},
+		"more texts than are there":   {new([]string), append(numbers(same, 2), distinct, same, 2, same, 1, 'a', same, 2)},
+		"a text of a negative number": {new([]string), append(numbers(same, 2), distinct, same, 2, same, 1, 'a', same, 1)},
+		"CPUs that run backwards":     {new(placement.CPUSet), []byte("\x08\x033-1")},
+		"an address that is none":     {new(netip.Addr), []byte("\x08\x03x.y")},
+	} {
+		assert.Error(t, readMessage(tc.body, tc.into), name)
+	}
 }
 
 func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
@@ -122,14 +157,16 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	var read [2]Facts
 	for i := range read {
 		machine.GPUs[0].UUID = string(rune('a' + i))
-		require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), read[i].Sharing(&s)))
+		require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), &read[i]))
+		s.Share(&read[i])
 		assert.Equal(t, machine, read[i].Machine)
 	}
 	assert.Same(t, read[0].Machine.Topology, read[1].Machine.Topology)
 	assert.Same(t, read[0].Machine.GPUs[0].Bus, read[1].Machine.GPUs[0].Bus)
 	machine.Topology.NICs[0].Up = !machine.Topology.NICs[0].Up
 	var other Facts
-	require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), other.Sharing(&s)))
+	require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), &other))
+	s.Share(&other)
 	assert.Equal(t, machine.Topology, other.Machine.Topology)
 }
 

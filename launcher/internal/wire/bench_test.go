@@ -1,0 +1,45 @@
+package wire
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/placement"
+)
+
+// BenchmarkStart encodes and decodes what passes before the first rank of a job runs.
+func BenchmarkStart(b *testing.B) {
+	machine, err := placement.Example("dgx-h100")
+	require.NoError(b, err)
+	hello := &Hello{Version: Version, CPUs: true, Topology: true, Programs: []Program{{Name: "./trainer"}}, Ranks: 1}
+	start := &Start{JobID: "job", Apps: []App{{Path: "/bin/true", Argv: []string{"true"}}}, Window: 1 << 20}
+	for i := range 60 {
+		start.Common = append(start.Common, fmt.Sprintf("NAME_%d=value", i))
+	}
+	for rank := range 8 {
+		start.Ranks = append(start.Ranks, Row{Rank: rank, LocalRank: rank, Env: []string{fmt.Sprint("RANK=", rank)}})
+	}
+	for _, m := range []struct {
+		name       string
+		sent, into Message
+	}{
+		{"hello", hello, &Hello{}},
+		{"facts of a small node", &Facts{Version: Version, Host: "a", Programs: []Resolved{{Path: "/bin/true"}}}, &Facts{}},
+		{"facts of a large node", &Facts{Version: Version, Host: "a", Machine: machine}, &Facts{}},
+		{"start", start, &Start{}},
+	} {
+		b.Run(m.name, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				body := appendMessage(nil, m.sent)
+				size = len(body)
+				if err := readMessage(body, m.into); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(size), "bytes")
+		})
+	}
+}
