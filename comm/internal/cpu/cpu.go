@@ -11,7 +11,7 @@ package cpu
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall -Wextra
 // #include <stdlib.h>
 // #include "do.h"
-// #include "hosts.h"
+// #include "engine.h"
 // #cgo noescape gorun_engine_do
 // #cgo nocallback gorun_engine_do
 // #cgo noescape gorun_engine_do_blocks

@@ -1,6 +1,6 @@
 #include "deadlock.h"
 
-#include "hosts.h"
+#include "failure.h"
 
 static struct wanted *wanted_of(const struct engine *e, int rank) { return &area_of(e, rank)->wanted; }
 

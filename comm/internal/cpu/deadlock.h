@@ -3,7 +3,7 @@
 #ifndef GORUN_DEADLOCK_H
 #define GORUN_DEADLOCK_H
 
-#include "wait.h"
+#include "state.h"
 
 // deadlock_say tells the others what this rank is about to wait for; NULL: it waits no more.
 void deadlock_say(struct engine *, const struct awaited *);

@@ -1,31 +1,28 @@
-// The CPU back end: collectives among the ranks of one host through shared memory, and of several hosts (hosts.h) with TCP between them. One struct engine belongs to one rank of one group; its
-// functions are called by one thread at a time, apart from those marked "any thread".
+// The CPU back end: collectives among the ranks of one host through shared memory, and of several hosts with TCP between them. One struct engine
+// belongs to one rank of one group; its functions are called by one thread at a time, apart from those that are marked "any thread".
+//
+// Files are layers; each knows only those below it (layers_test.go):
+//
+//   engine, do                               a rank of a group, and what Go calls
+//   hosts, hosts_move, hosts_reduce, team    calls over several hosts
+//   net                                      streams between ranks of different hosts
+//   local                                    which way a call among the ranks of one host goes
+//   direct, pairs, reductions, moves, lines  the ways
+//   ring, line                               data from rank to rank; who makes which call
+//   wait                                     for other ranks' words
+//   deadlock                                 ranks that wait for each other
+//   failure                                  why the group cannot go on
+//   whole, bell                              what a host's ranks see of a call over hosts; waking those who sleep
+//   state                                    what one rank knows
+//   call, blocks                             calls, and how their data divides
+//   segment, kernels                         the shared memory; arithmetic
 #ifndef GORUN_ENGINE_H
 #define GORUN_ENGINE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "segment.h"
-
-// Operations, with the numbers of package backend.
-enum kind {
-	K_NONE, K_BARRIER, K_ALLREDUCE, K_REDUCE, K_BROADCAST, K_ALLGATHER, K_ALLGATHERV, K_REDUCESCATTER, K_REDUCESCATTERV,
-	K_GATHER, K_GATHERV, K_SCATTER, K_SCATTERV, K_ALLTOALL, K_ALLTOALLV, K_SEND, K_RECV, K_SENDRECV, KINDS
-};
-
-struct call {
-	int kind, dtype, op, root, from;
-	size_t count, recv_count;
-	const void *send;
-	void *recv;
-	const int64_t *counts, *send_counts, *recv_counts; // elements for each rank, or NULL
-};
-
-// What a call ends with.
-enum status { RUN_OK, RUN_FAILED, RUN_CANCELLED, RUN_LATE };
-
-struct engine;
+#include "bell.h"
+#include "failure.h"
+#include "hosts.h"
+#include "whole.h"
 
 struct engine_options {
 	int ranks, rank;
@@ -35,10 +32,6 @@ struct engine_options {
 	uint64_t first_call;  // sequence number of the call before the first (tests: near the wrap)
 };
 
-// gorun_engine_can_expedite says whether this process may call membarrier's expedited command. gorun_engine_register makes this process one that
-// others' calls of it reach, and returns 0 where that worked; it takes some 10 ms in a process with threads.
-int gorun_engine_can_expedite(void);
-int gorun_engine_register(void);
 // gorun_engine_new joins the segment that lies at base (gorun_layout_for(ranks, crowded).total bytes, zero at first); NULL without memory.
 // gorun_engine_prepare makes a fresh segment one whose ranks start behind call first_call; not needed where that is 0.
 void gorun_engine_prepare(void *base, int ranks, int crowded, uint64_t first_call);
@@ -55,15 +48,6 @@ int gorun_engine_monitored(struct engine *, uint64_t timeout_ns);
 
 // gorun_engine_sequence is the sequence number of the last call.
 uint64_t gorun_engine_sequence(const struct engine *);
-
-// Any thread:
-void gorun_engine_expedite(struct engine *);                  // this process is registered, and all ranks can: posts need no fence any more
-void gorun_engine_cancel(struct engine *, int on);           // makes the running call return RUN_CANCELLED
-void gorun_engine_abort(struct engine *, const char *reason); // fails the group for everybody
-void gorun_engine_gone(struct engine *, int rank, int how);   // rank's process ended (1) or closed the group (2)
-const struct failure *gorun_engine_failure(struct engine *);  // NULL while there is none
-
-enum { MAX_REGIONS = 256 };
 
 // gorun_engine_region makes memory that all ranks map known: each rank's part is size bytes and they lie one after the other at base. The
 // same regions must be added by all ranks, and dropped, between the same calls.

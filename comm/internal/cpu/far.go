@@ -3,7 +3,7 @@
 package cpu
 
 // #include <stdlib.h>
-// #include "hosts.h"
+// #include "engine.h"
 import "C"
 
 import (

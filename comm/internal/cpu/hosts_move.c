@@ -1,7 +1,7 @@
 // Calls over hosts that move data without reducing it.
 #include <string.h>
 
-#include "hosts_team.h"
+#include "team.h"
 
 static int local_barrier(struct engine *e) {
 	struct call c = {.kind = K_BARRIER};
@@ -149,7 +149,7 @@ static int swap_packed(struct engine *e, const struct blocks *b, char *packed) {
 
 static int packed_allgather(struct engine *e, const struct call *c, const struct blocks *b, const char *own, size_t total) {
 	struct hosts *h = e->hosts;
-	char *packed = hosts_buffer(e, 1, total + 1);
+	char *packed = net_buffer(e, 1, total + 1);
 	if (!packed) return RUN_FAILED;
 	struct call part = *c;
 	part.kind = K_GATHERV;
@@ -303,7 +303,7 @@ int hosts_alltoall(struct engine *e, const struct call *c) {
 	int n = 0;
 	if (c->send == c->recv) { // what comes would overwrite what has to go
 		size_t total = block_offset(&out, h->n);
-		char *saved = hosts_buffer(e, 1, total + 1);
+		char *saved = net_buffer(e, 1, total + 1);
 		if (!saved) return RUN_FAILED;
 		put_block(saved, send, total);
 		send = saved;

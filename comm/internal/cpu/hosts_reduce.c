@@ -2,7 +2,7 @@
 // ranks: same inputs and same places give the same bits. 16-bit floats are rounded once on each host with several ranks, and once between the hosts.
 #include <string.h>
 
-#include "hosts_team.h"
+#include "team.h"
 
 enum { FLAT_BYTES = 4 << 10 }; // up to here every host reduces everything, beyond every host a slice for all
 
@@ -52,7 +52,7 @@ static int merge_flows(struct engine *e, struct merge *m, const struct team *t, 
 	struct hosts *h = e->hosts;
 	size_t window = h->count <= 4 ? NET_WINDOW : 2 * NET_CHUNK;
 	size_t room = smaller(m->bytes, window);
-	char *data = hosts_buffer(e, 0, room * (size_t)(h->count - 1) + 1);
+	char *data = net_buffer(e, 0, room * (size_t)(h->count - 1) + 1);
 	if (!data) return -1;
 	for (int g = 0; g < h->count; g++) {
 		if (g == h->home) continue;
@@ -186,7 +186,7 @@ static int leader_reduce(struct engine *e, const struct call *c, size_t bytes) {
 	first.root = h->home == host ? h->index_of[c->root] : 0;
 	const char *own = c->send;
 	if (e->n > 1) {
-		if (h->me != c->root && e->me == first.root && !(first.recv = hosts_buffer(e, 1, bytes + 1))) return RUN_FAILED;
+		if (h->me != c->root && e->me == first.root && !(first.recv = net_buffer(e, 1, bytes + 1))) return RUN_FAILED;
 		own = first.recv;
 		TRY(run_local(e, &first));
 	}
@@ -201,7 +201,7 @@ static int rail_reduce(struct engine *e, const struct call *c) {
 	size_t size = dtype_size(c->dtype);
 	rail_counts(e, c->count, size);
 	size_t bytes = (size_t)h->counts[e->me] * size;
-	char *slice = hosts_buffer(e, 1, bytes + 1);
+	char *slice = net_buffer(e, 1, bytes + 1);
 	if (!slice) return RUN_FAILED;
 	TRY(scatter_rails(e, c, slice));
 	if (e->me < h->rails) TRY(team_reduce(e, c, &t, host, slice, slice, bytes));
@@ -278,7 +278,7 @@ static int partials(struct engine *e, const struct call *c, const struct blocks 
 		for (int rank = 0; rank < h->n; rank++) h->held[rank] = (const char *)c->send + block_offset(b, rank);
 		return RUN_OK;
 	}
-	char *at = hosts_buffer(e, 1, held_bytes(e, b) + 1);
+	char *at = net_buffer(e, 1, held_bytes(e, b) + 1);
 	if (!at) return RUN_FAILED;
 	for (int g = 0; g < h->count; g++) TRY((adjacent(h, g) ? run_partials : single_partials)(e, c, b, g, &at));
 	return RUN_OK;
@@ -297,7 +297,7 @@ static int block_reducescatter(struct engine *e, const struct call *c, const str
 // whole_reducescatter reduces everything for everybody: less steps where there is little.
 static int whole_reducescatter(struct engine *e, const struct call *c, const struct blocks *b, size_t total, char *out) {
 	struct call all = *c;
-	if (!(all.recv = hosts_buffer(e, 1, total + 1))) return RUN_FAILED;
+	if (!(all.recv = net_buffer(e, 1, total + 1))) return RUN_FAILED;
 	all.kind = K_ALLREDUCE;
 	all.counts = NULL;
 	all.count = total / b->size;

@@ -14,19 +14,6 @@ int line_room(struct engine *e) {
 	return RUN_OK;
 }
 
-void announcement_read(uint32_t signature, const struct line *l, struct announcement *a) {
-	if (signature & SIG_ANNOUNCED) {
-		memcpy(a, l->payload, sizeof *a);
-		return;
-	}
-	memset(a, 0, sizeof *a);
-	a->kind = signature >> 26 & 31;
-	a->dtype = signature >> 22 & 15;
-	a->op = signature >> 18 & 15;
-	a->count = signature >> 12 & 63;
-	a->root = signature & (SIG_ROOTS - 1);
-}
-
 int line_differs(struct engine *e, int rank, struct line *theirs) {
 	struct announcement a;
 	announcement_read((uint32_t)(atomic_load(&theirs->head) >> 32), theirs, &a);

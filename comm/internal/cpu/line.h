@@ -4,27 +4,9 @@
 
 #include <string.h>
 
+#include "failure.h"
 #include "kernels.h"
 #include "wait.h"
-
-// A signature is what ranks must agree on, in 31 bits: exact where the data travels in lines, a check sum of the announcement otherwise.
-//
-//   30..26 kind   25..22 dtype   21..18 op   17..0  in lines: count << 12 | root; otherwise a hash of count and root
-//   31 set: the announcement is the line's payload
-enum { SIG_ANNOUNCED = 1u << 31, SIG_ROOTS = 1 << 12 };
-
-static inline uint32_t signature_head(const struct announcement *a) {
-	return (uint32_t)a->kind << 26 | (uint32_t)a->dtype << 22 | (uint32_t)a->op << 18;
-}
-
-static inline uint32_t signature_small(const struct announcement *a) {
-	return signature_head(a) | (uint32_t)a->count << 12 | a->root;
-}
-
-static inline uint32_t signature_large(const struct announcement *a) {
-	uint64_t mixed = (a->count * 0x9E3779B97F4A7C15u) ^ (a->root * 0xC2B2AE3D27D4EB4Fu);
-	return SIG_ANNOUNCED | signature_head(a) | (uint32_t)(mixed >> 46);
-}
 
 static inline struct line *line_of(struct engine *e, int rank, uint64_t call) {
 	return &area_of(e, rank)->lines[call % LINES];

@@ -5,6 +5,7 @@
 
 #define announcement_in gorun_cpu_announcement_in
 #define announcement_read gorun_cpu_announcement_read
+#define bell_sleep gorun_cpu_bell_sleep
 #define call_settle gorun_cpu_call_settle
 #define copy gorun_cpu_copy
 #define copy_fence gorun_cpu_copy_fence
@@ -14,6 +15,7 @@
 #define dtype_size gorun_cpu_dtype_size
 #define fail_between gorun_cpu_fail_between
 #define fail_gone gorun_cpu_fail_gone
+#define fail_late gorun_cpu_fail_late
 #define fail_mismatch gorun_cpu_fail_mismatch
 #define fail_with gorun_cpu_fail_with
 #define flat_allreduce gorun_cpu_flat_allreduce
@@ -25,10 +27,8 @@
 #define hosts_alltoall gorun_cpu_hosts_alltoall
 #define hosts_barrier gorun_cpu_hosts_barrier
 #define hosts_broadcast gorun_cpu_hosts_broadcast
-#define hosts_buffer gorun_cpu_hosts_buffer
 #define hosts_free gorun_cpu_hosts_free
 #define hosts_gather gorun_cpu_hosts_gather
-#define hosts_late gorun_cpu_hosts_late
 #define hosts_message gorun_cpu_hosts_message
 #define hosts_reduce gorun_cpu_hosts_reduce
 #define hosts_reducescatter gorun_cpu_hosts_reducescatter
@@ -41,6 +41,7 @@
 #define kernels_select gorun_cpu_kernels_select
 #define line_differs gorun_cpu_line_differs
 #define line_room gorun_cpu_line_room
+#define net_buffer gorun_cpu_net_buffer
 #define net_run gorun_cpu_net_run
 #define now_ns gorun_cpu_now_ns
 #define pair_alltoallv gorun_cpu_pair_alltoallv
@@ -50,16 +51,18 @@
 #define pair_send gorun_cpu_pair_send
 #define pair_sendrecv gorun_cpu_pair_sendrecv
 #define reduce gorun_cpu_reduce
+#define ring_all gorun_cpu_ring_all
 #define ring_allgather gorun_cpu_ring_allgather
 #define ring_alltoall gorun_cpu_ring_alltoall
+#define ring_bell gorun_cpu_ring_bell
 #define ring_broadcast gorun_cpu_ring_broadcast
 #define ring_gather gorun_cpu_ring_gather
 #define ring_reducescatter gorun_cpu_ring_reducescatter
 #define ring_room gorun_cpu_ring_room
 #define ring_scatter gorun_cpu_ring_scatter
-#define shelf_open gorun_cpu_shelf_open
 #define run_local gorun_cpu_run_local
 #define run_over_hosts gorun_cpu_run_over_hosts
+#define shelf_open gorun_cpu_shelf_open
 #define sliced_allreduce gorun_cpu_sliced_allreduce
 #define sliced_reduce gorun_cpu_sliced_reduce
 #define small_agree gorun_cpu_small_agree
@@ -77,6 +80,8 @@
 #define wait_slowly gorun_cpu_wait_slowly
 #define wake_waiting gorun_cpu_wake_waiting
 #define what_of gorun_cpu_what_of
+#define whole_begin gorun_cpu_whole_begin
 #define whole_differs gorun_cpu_whole_differs
+#define whole_end gorun_cpu_whole_end
 
 #endif

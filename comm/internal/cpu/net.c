@@ -4,11 +4,31 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "calls.h"
+#include "bell.h"
+#include "blocks.h"
+#include "failure.h"
+
+// --- memory ---
+
+char *net_buffer(struct engine *e, int number, size_t bytes) {
+	struct buffer *b = &e->hosts->buffers[number];
+	if (b->size >= bytes && b->data) return b->data;
+	free(b->data);
+	size_t size = (bytes + 4096) / 4096 * 4096;
+	*b = (struct buffer){aligned_alloc(64, size), size};
+	if (!b->data) {
+		b->size = 0;
+		fail_with(e, "no memory for what comes from other hosts");
+	}
+	return b->data;
+}
+
+// --- messages ---
 
 // How long a connection that ended waits for the word that says why, and how long a rank that is known to be gone may still have bytes under way.
 static const uint64_t GRACE_NS = 300u * 1000 * 1000, REST_NS = 1000u * 1000 * 1000;
@@ -162,7 +182,7 @@ static int net_obstacle(struct engine *e, struct patience *p) {
 	if (atomic_load_explicit(&e->cancelled, memory_order_relaxed)) return RUN_CANCELLED;
 	if (atomic_load_explicit(&e->header->failed, memory_order_acquire)) return RUN_FAILED;
 	if (gone && waited > REST_NS) return fail_gone(e, p->rank, gone);
-	if (e->timeout_ns && waited >= e->timeout_ns) return hosts_late(e, p->rank, waited);
+	if (e->timeout_ns && waited >= e->timeout_ns) return fail_late(e, p->rank, waited);
 	return RUN_OK;
 }
 

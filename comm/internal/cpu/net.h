@@ -2,7 +2,7 @@
 #ifndef GORUN_NET_H
 #define GORUN_NET_H
 
-#include "hosts.h"
+#include "state.h"
 
 // What precedes a message's bytes. Both ends know what to expect, so it is only compared.
 struct net_header {
@@ -44,16 +44,7 @@ struct flow *flow_from(struct engine *, int *n, int rank, void *data, size_t byt
 typedef int (*net_use)(struct engine *, void *state, int *used);
 int net_run(struct engine *, int flows, net_use use, void *state);
 
-// The operations over hosts (hosts_reduce.c, hosts_move.c).
-int hosts_barrier(struct engine *);
-int hosts_allreduce(struct engine *, const struct call *);
-int hosts_reduce(struct engine *, const struct call *);
-int hosts_reducescatter(struct engine *, const struct call *);
-int hosts_broadcast(struct engine *, const struct call *);
-int hosts_allgather(struct engine *, const struct call *);
-int hosts_gather(struct engine *, const struct call *);
-int hosts_scatter(struct engine *, const struct call *);
-int hosts_alltoall(struct engine *, const struct call *);
-int hosts_message(struct engine *, const struct call *);
+// net_buffer is memory of at least so many bytes that the next call with this number may overwrite; NULL: the group failed for lack of it.
+char *net_buffer(struct engine *, int number, size_t bytes);
 
 #endif

@@ -1,7 +1,6 @@
 // Messages from one rank to one other: Send, Recv, SendRecv and the collectives in which only the two know how much goes between them. Each ordered
 // pair of ranks has lines and a ring of its own; a message's line carries its type and length, and its data where that fits.
 #include "calls.h"
-#include "hosts.h"
 
 static inline struct announcement message_of(const struct call *c, size_t count) {
 	return (struct announcement){.kind = K_SEND, .dtype = (uint8_t)c->dtype, .count = count};

@@ -1,154 +1,15 @@
-#define _GNU_SOURCE
-#include "deadlock.h"
-#include "hosts.h"
+#include "wait.h"
 
-#include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-static const uint64_t asleep = (uint64_t)1 << 63;
-
-uint64_t now_ns(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t ns) {
-	struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-	syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
-}
-
-static void ring_bell(struct engine *e, int rank) {
-	_Atomic uint32_t *bell = &area_of(e, rank)->bell;
-	atomic_fetch_add(bell, 1);
-	syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-static void ring_all(struct engine *e) {
-	for (int i = 0; i < e->n; i++) ring_bell(e, i);
-}
-
-void wake_waiting(struct engine *e, enum channel channel) {
-	uint64_t us = asleep | (uint64_t)(e->me + 1) << 8 | channel;
-	for (int i = 0; i < e->n; i++)
-		if (i != e->me && atomic_load_explicit(&area_of(e, i)->waits.value, memory_order_relaxed) == us) ring_bell(e, i);
-}
-
-int gorun_engine_can_expedite(void) {
-	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-	return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) && (commands & MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
-}
-
-void gorun_engine_expedite(struct engine *e) { atomic_store_explicit(&e->fenceless, 1, memory_order_relaxed); }
-
-int gorun_engine_register(void) {
-	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-}
-
-// --- failures ---
-
-// claim returns the record to fill in, or NULL where another failure came first.
-static struct failure *claim(struct engine *e) {
-	uint32_t none = 0;
-	return atomic_compare_exchange_strong(&e->header->failed, &none, 1) ? &e->header->failure : NULL;
-}
-
-static int settled(struct engine *e) {
-	atomic_store_explicit(&e->header->failed, 2, memory_order_release);
-	ring_all(e);
-	return RUN_FAILED;
-}
-
-static struct failure *described(struct engine *e, enum failure_kind kind, int rank) {
-	struct failure *f = claim(e);
-	if (!f) return NULL;
-	f->kind = kind;
-	f->rank = (uint32_t)rank;
-	f->sequence = whole_sequence(e);
-	f->call = *whole_announcement(e);
-	return f;
-}
-
-int fail_between(struct engine *e, int rank, const struct announcement *ours, const struct announcement *theirs) {
-	struct failure *f = described(e, FAIL_MISMATCH, group_rank(e, e->me));
-	if (!f) return RUN_FAILED;
-	f->other = (uint32_t)rank;
-	f->call = *ours;
-	f->other_call = *theirs;
-	return settled(e);
-}
-
-int fail_mismatch(struct engine *e, int rank, const struct announcement *theirs) {
-	struct announcement whole;
-	if (whole_differs(e, rank, &whole)) return fail_between(e, group_rank(e, rank), whole_announcement(e), &whole);
-	return fail_between(e, group_rank(e, rank), &e->announced, theirs);
-}
-
-int fail_gone(struct engine *e, int rank, int how) {
-	struct failure *f = described(e, how == 1 ? FAIL_LOST : FAIL_LEFT, rank);
-	if (!f) return RUN_FAILED;
-	f->other = (uint32_t)group_rank(e, e->me);
-	return settled(e);
-}
-
-int fail_with(struct engine *e, const char *reason) {
-	struct failure *f = described(e, FAIL_ABORTED, group_rank(e, e->me));
-	if (!f) return RUN_FAILED;
-	snprintf(f->text, sizeof f->text, "%s", reason);
-	return settled(e);
-}
-
-void gorun_engine_import(struct engine *e, const struct failure *theirs) {
-	struct failure *f = claim(e);
-	if (!f) return;
-	*f = *theirs;
-	f->imported = 1;
-	settled(e);
-}
-
-void gorun_engine_late(struct engine *e, const uint64_t *late) {
-	struct failure *f = described(e, FAIL_TIMEOUT, group_rank(e, e->me));
-	if (!f) return;
-	f->after_ns = e->waited_ns;
-	memcpy(f->late, late, sizeof f->late);
-	settled(e);
-}
-
-void gorun_engine_abort(struct engine *e, const char *reason) {
-	fail_with(e, reason);
-}
-
-void gorun_engine_gone(struct engine *e, int rank, int how) {
-	uint64_t here = 0;
-	atomic_compare_exchange_strong(&area_of(e, rank)->gone.value, &here, (uint64_t)how);
-	ring_all(e);
-}
-
-const struct failure *gorun_engine_failure(struct engine *e) {
-	uint64_t until = now_ns() + NAP_NS;
-	for (;;) {
-		uint32_t state = atomic_load_explicit(&e->header->failed, memory_order_acquire);
-		if (state == 0) return NULL;
-		if (state == 2 || now_ns() > until) return &e->header->failure; // who wrote it may have died half-way
-		sched_yield();
-	}
-}
-
-void gorun_engine_cancel(struct engine *e, int on) {
-	atomic_store(&e->cancelled, (uint32_t)on);
-	if (on) ring_bell(e, e->me);
-}
+#include "deadlock.h"
+#include "failure.h"
+#include "whole.h"
 
 // --- who is late ---
 
 static uint64_t waits_for(struct engine *e, int rank) {
-	return (atomic_load_explicit(&area_of(e, rank)->waits.value, memory_order_relaxed) & ~asleep) >> 8;
+	return (atomic_load_explicit(&area_of(e, rank)->waits.value, memory_order_relaxed) & ~ASLEEP) >> 8;
 }
 
 // Whether the rank has not come to our call yet.
@@ -181,26 +42,26 @@ static int culprit(struct engine *e, int rank) {
 	return rank;
 }
 
-static void blame(struct failure *f, int rank) {
-	if (rank < LATE_WORDS * 64) f->late[rank / 64] |= (uint64_t)1 << rank % 64;
+static void blame(uint64_t *late, int rank) {
+	if (rank < LATE_WORDS * 64) late[rank / 64] |= (uint64_t)1 << rank % 64;
 }
 
 static int fail_timeout(struct engine *e, int rank, uint64_t after_ns) {
-	if (e->hosts) return hosts_late(e, group_rank(e, rank), after_ns);
-	struct failure *f = described(e, FAIL_TIMEOUT, e->me);
-	if (!f) return RUN_FAILED;
-	f->after_ns = after_ns;
+	uint64_t all[LATE_WORDS] = {0};
 	int found = 0;
+	int status = fail_late(e, group_rank(e, rank), after_ns);
+	if (e->hosts) return status; // other hosts know more about who is late
 	if (e->signature)
 		for (int i = 0; i < e->n; i++)
-			if (i != e->me && late(e, i)) blame(f, i), found = 1;
-	if (!found) blame(f, culprit(e, rank));
-	return settled(e);
+			if (i != e->me && late(e, i)) blame(all, i), found = 1;
+	if (!found) blame(all, culprit(e, rank));
+	gorun_engine_late(e, all);
+	return RUN_FAILED;
 }
 
 // --- the slow part of a wait ---
 
-// announcement_of reads what rank says about our call, where its line has come to it.
+// disagrees reads what rank says about our call, where its line has come to it.
 static int disagrees(struct engine *e, int rank, struct announcement *theirs) {
 	struct line *l = &area_of(e, rank)->lines[e->call % LINES];
 	uint64_t head = atomic_load_explicit(&l->head, memory_order_acquire);
@@ -221,19 +82,6 @@ static int obstacle(struct engine *e, const struct awaited *a) {
 	if (gone) return fail_gone(e, group_rank(e, a->rank), (int)gone);
 	if (disagrees(e, a->rank, &theirs) || whole_differs(e, a->rank, &theirs)) return fail_mismatch(e, a->rank, &theirs);
 	return RUN_OK;
-}
-
-static void nap(struct engine *e, const struct awaited *a, uint64_t ns) {
-	struct area *mine = area_of(e, e->me);
-	uint64_t waits = (uint64_t)(a->rank + 1) << 8 | a->channel;
-	uint32_t bell = atomic_load(&mine->bell);
-	atomic_store(&mine->waits.value, asleep | waits);
-	atomic_fetch_add(&e->header->sleepers, 1);
-	if (e->expedited) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (!reached(a)) futex_wait(&mine->bell, bell, ns);
-	atomic_fetch_sub(&e->header->sleepers, 1);
-	atomic_store(&mine->waits.value, waits);
 }
 
 // How long a rank yields at most. An offer of the CPU comes back at once where nobody else wants it, and after a time slice of milliseconds where
@@ -259,7 +107,7 @@ static int wait_with_patience(struct engine *e, const struct awaited *a) {
 		uint64_t waited = now_ns() - start;
 		if (!felt && waited >= limit / 2) feel_pulses(e), felt = waited;
 		if (waited >= limit && waited - felt >= 3 * doze) return fail_timeout(e, a->rank, waited); // we may have got no CPU meanwhile
-		nap(e, a, waited < limit && limit - waited < doze ? limit - waited : doze);
+		bell_sleep(e, a, waited < limit && limit - waited < doze ? limit - waited : doze);
 		beat(e);
 		if (!reached(a)) TRY(deadlock_check(e, a));
 	}

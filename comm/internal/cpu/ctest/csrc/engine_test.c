@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "../../hosts.h"
+#include "../../engine.h"
 #include "../../kernels.h"
 
 enum { MOST_RANKS = 16, GUARD = 64 };

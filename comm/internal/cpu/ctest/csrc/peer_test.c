@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../hosts.h"
+#include "../../engine.h"
 #include "../../kernels.h"
 
 enum { RANKS = 3, CALLS = 20, MOST = 40000, PATIENCE_NS = 100 * 1000 * 1000 };

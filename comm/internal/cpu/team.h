@@ -1,8 +1,9 @@
-// What the operations over hosts share.
-#ifndef GORUN_HOSTS_TEAM_H
-#define GORUN_HOSTS_TEAM_H
+// The operations over hosts, and what they share.
+#ifndef GORUN_TEAM_H
+#define GORUN_TEAM_H
 
-#include "calls.h"
+#include "blocks.h"
+#include "local.h"
 #include "net.h"
 
 enum {
@@ -52,5 +53,17 @@ static inline size_t run_counts(struct engine *e, const struct blocks *b, int ho
 	}
 	return sum;
 }
+
+// The operations over hosts (hosts_reduce.c, hosts_move.c).
+int hosts_barrier(struct engine *);
+int hosts_allreduce(struct engine *, const struct call *);
+int hosts_reduce(struct engine *, const struct call *);
+int hosts_reducescatter(struct engine *, const struct call *);
+int hosts_broadcast(struct engine *, const struct call *);
+int hosts_allgather(struct engine *, const struct call *);
+int hosts_gather(struct engine *, const struct call *);
+int hosts_scatter(struct engine *, const struct call *);
+int hosts_alltoall(struct engine *, const struct call *);
+int hosts_message(struct engine *, const struct call *);
 
 #endif
