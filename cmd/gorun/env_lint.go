@@ -34,7 +34,7 @@ func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		say(stderr, err.Error())
 		return job.ExitUsage // every cause is a word of the command line
 	}
-	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), countSettings(settings)
+	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
 	text := l.text(inv.Quiet)
 	if inv.JSON {
 		if text, err = indentedJSON(l.json()); err != nil {
@@ -241,16 +241,6 @@ func sentences(text, advice string) string {
 		return text + "."
 	}
 	return text + ". " + advice
-}
-
-// countSettings counts what is set: where a file is not understood there is one without a name.
-func countSettings(all []nccl.Assignment) (n int) {
-	for _, a := range all {
-		if a.Name != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // whatOf is a setting for a line; of a file as a whole it says so.

@@ -20,8 +20,6 @@ type Assignment struct {
 	Kind SourceKind
 	File string
 	Line int
-	// Unread says, where there is no Name, why the text is not known from here on.
-	Unread string
 	// branch tells what holds together: "/1/2" is in an if within an if, or for one
 	// command alone, "/1/3" in its else.
 	branch string
@@ -63,32 +61,19 @@ func ParseFile(name string, text []byte) []Assignment {
 	return Parse(kindOf(name, text), name, text)
 }
 
-// Parse returns what a text of a kind sets, in its order, and in the end, where it is not understood, an Assignment
-// that says so by Unread. Nothing is executed: what only running it would tell is Computed, or not found. file names
-// the text.
+// Parse returns what a text of a kind sets, in its order. Nothing is executed: what only running it would tell is
+// Computed, or not found. file names the text.
 func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	var found []Assignment
-	var err error
 	switch kind {
-	case FromEnvironment:
-		found = parseLines(string(text))
-	case FromDockerfile:
-		found = parseDockerfile(string(text))
-	case FromPython:
-		found = parsePython(string(text))
-	case FromYAML:
-		found, err = parseYAML(string(text))
-	case FromJSON:
-		found, err = parseJSON(string(text))
+	case FromScript:
+		found = parseShell(string(text))
 	case FromConf:
 		for _, s := range ParseConf(text) {
 			found = append(found, Assignment{Name: s.Name, Value: s.Value, Line: s.Line})
 		}
 	default:
-		found = parseShell(string(text))
-	}
-	if err != nil {
-		found = append(found, Assignment{Unread: strings.TrimPrefix(err.Error(), "yaml: ")})
+		found = parsePatterns(kind, string(text))
 	}
 	for i := range found {
 		found[i].Kind, found[i].File = kind, file
@@ -158,24 +143,6 @@ func kindOfText(text string) SourceKind {
 		return FromEnvironment
 	}
 	return FromScript
-}
-
-// parseLines reads NAME=VALUE lines; quotes around a value are not part of it, as in
-// files for containers.
-func parseLines(text string) (found []Assignment) {
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
-		if !ok || !isName(name) {
-			continue
-		}
-		if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
-			value = value[1 : len(value)-1]
-		}
-		found = append(found, Assignment{Name: name, Value: value, Line: number})
-	}
-	return found
 }
 
 // isName reports whether a shell takes a text for the name of a variable.

@@ -25,7 +25,7 @@ const (
 	ProblemContradict Problem = "contradicts"  // another setting says otherwise
 	ProblemPrefix     Problem = "prefix"       // its value may mean more than what it names
 	ProblemLocal      Problem = "not exported" // a script keeps it for itself
-	ProblemUnreadable Problem = "unreadable"   // it is a file of settings that cannot be read, or not to its end
+	ProblemUnreadable Problem = "unreadable"   // it is a file of settings that cannot be read
 )
 
 // Finding is a problem of one setting.
@@ -76,11 +76,6 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 
 // one looks at a setting by itself.
 func (l *linter) one(at int, a Assignment) {
-	if a.Name == "" {
-		l.add(at, a, ProblemUnreadable, "it is not understood: "+a.Unread+
-			"; what it sets is not looked at, but for documents before that one", "")
-		return
-	}
 	if a.Kind == FromConf && l.untrimmed(at, a) {
 		return
 	}

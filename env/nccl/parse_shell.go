@@ -98,7 +98,7 @@ func (s *shell) finish(operator string) {
 		command = command[1:]
 	}
 	s.exports(command)
-	path := s.path()
+	path := pathOf(s.blocks)
 	if ofCommand(command) {
 		s.branch++
 		path += "/" + strconv.Itoa(s.branch)
@@ -175,9 +175,10 @@ func (s *shell) another() {
 	}
 }
 
-func (s *shell) path() string {
+// pathOf names the branches that a place is in.
+func pathOf(blocks []int) string {
 	var b strings.Builder
-	for _, block := range s.blocks {
+	for _, block := range blocks {
 		b.WriteString("/" + strconv.Itoa(block))
 	}
 	return b.String()
@@ -373,7 +374,7 @@ func (s *shell) documents() {
 			s.heredoc = s.heredoc[1:]
 		} else {
 			for _, a := range settings(plainWords(line, s.line)) {
-				a.branch, a.Local = s.path(), false
+				a.branch, a.Local = pathOf(s.blocks), false
 				s.found = append(s.found, a)
 			}
 		}

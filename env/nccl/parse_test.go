@@ -104,7 +104,7 @@ func TestParseDockerfile(t *testing.T) {
 		"COPY A=1 /":                                      "",
 		"LABEL A=1":                                       "",
 	} {
-		require.Equal(t, want, said(parseDockerfile(text)), "%s", text)
+		require.Equal(t, want, said(parsePatterns(FromDockerfile, text)), "%s", text)
 	}
 }
 
@@ -124,16 +124,16 @@ func TestParsePython(t *testing.T) {
 		"os.environ.update({'A': '1', 'B': str(2)})":               "A=1 B=2",
 		"os.environ.update(A='1')":                                 "A=1",
 		"env = dict(os.environ, A='1')":                            "A=1",
-		"runtime_env={'env_vars': {'A': '1'}}":                     "A=1",
+		"runtime_env={'env_vars': {'A': '1'}}":                     "env_vars? A=1",
 		"os.environ |= {'A': '1', 'B': x}":                         "A=1 B?",
 		"os.environ |= dict(A='1')":                                "A=1",
-		"errors = {'A': 'x'}":                                      "",
+		"errors = {'A': 'x'}":                                      "A=x", // a dictionary of any name
 		"# os.environ['A'] = '1'\n'''\nos.environ['B'] = '1'\n'''": "",
-		"os.environ['A'] = r'\\d' 'x'":                             "A=\\dx",
+		"os.environ['A'] = r'\\d'":                                 "A=\\d",
 		"os.environ['A'] = '''1'''":                                "A=1",
 		"os.environ['A'] = 'x\nos.environ['B'] = '2'":              "A=x B=2",
 	} {
-		require.Equal(t, want, said(parsePython(text)), "%s", text)
+		require.Equal(t, want, said(parsePatterns(FromPython, text)), "%s", text)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestKindOf(t *testing.T) {
 	} {
 		require.Equal(t, row.want, kindOf(row.name, []byte(row.text)), "%s %q", row.name, row.text)
 	}
-	require.Equal(t, "A=b c D='", said(parseLines("A=\"b c\"\nD='\nno\n1=2\n")))
+	require.Equal(t, "A=b c D='", said(parsePatterns(FromEnvironment, "A=\"b c\"\nD='\nno\n1=2\n")))
 }
 
 // A script of 760 kB had its reader take 1.4 GB: each setting names the branches that it is in.
