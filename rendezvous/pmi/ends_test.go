@@ -218,7 +218,7 @@ func TestGarbage(t *testing.T) {
 		"cmd=singinit authtype=none\n":                    "start it with gorun",
 		"cmd=initack pmiid=1\n":                           "rank 0 says that it is rank 1",
 		"cmd=initack pmiid=-1\n":                          `"initack" has pmiid="-1"`,
-		"mcmd=spawn\ntotspawns=1\nendcmd\n":               "spawn before init",
+		"mcmd=spawn\ntotspawns=1\nendcmd\n":               `"spawn" before init for PMI-1`,
 		init + "mcmd=spawn\ntotspawns=1\nendcmd\n":        "without the name of a program",
 		init + "cmd=" + strings.Repeat("x", maxLine+4096): "a request of more than 262144 bytes",
 	} {

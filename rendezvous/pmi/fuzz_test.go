@@ -47,20 +47,20 @@ func FuzzSpawn(f *testing.F) {
 		list, err := requests(text, false)
 		require.Error(t, err)
 		for _, q := range list {
-			if q.spawn != nil {
-				checkWish(t, q.spawn)
+			if q.blocks != nil {
+				checkWish(t, q)
 			}
 		}
 	})
 }
 
-func checkWish(t *testing.T, blocks []fields) {
-	wish, err := spawnOf(world.Proc{}, blocks)
+func checkWish(t *testing.T, q request) {
+	wish, err := spawnOf(world.Proc{}, q)
 	if err != nil {
 		require.IsType(t, &malformedError{}, err)
 		return
 	}
-	require.Len(t, wish.Apps, len(blocks))
+	require.Len(t, wish.Apps, len(q.blocks))
 	total := 0
 	for _, app := range wish.Apps {
 		require.NotEmpty(t, app.Program)
@@ -84,11 +84,12 @@ func FuzzFrame(f *testing.F) {
 			require.IsType(t, &malformedError{}, err)
 			return
 		}
-		answer := answerTo(got, "rc", "0")
+		q := request{fields: got, framed: true, answer: "answer"}
+		answer := q.text("rc", "0")
 		n, err := frameLength([]byte(answer[:frameHeader]))
 		require.NoError(t, err)
 		require.Len(t, answer, n+frameHeader)
-		if wish, err := spawnOfFrame(world.Proc{}, got); err == nil {
+		if wish, err := spawnOf(world.Proc{}, q); err == nil {
 			require.NotEmpty(t, wish.Apps)
 		}
 	})

@@ -61,7 +61,7 @@ func TestInitack(t *testing.T) {
 		"cmd=initack pmiid=x":             "which is no number",
 		"cmd=init pmi_version=1":          "which has not said its rank by initack",
 		"cmd=abort exitcode=3":            "which has not said its rank by initack",
-		"mcmd=spawn\ntotspawns=1\nendcmd": "spawn before init",
+		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection which has not said its rank by initack`,
 	} {
 		k := c.stranger()
 		k.says(say)

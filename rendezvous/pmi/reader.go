@@ -21,7 +21,8 @@ type reader struct {
 type request struct {
 	fields
 	framed bool     // by PMI-2
-	spawn  []fields // the blocks of a PMI-1 spawn
+	blocks []fields // of a PMI-1 spawn
+	answer string   // the name of its answer, once it is known to be a command
 }
 
 func newReader(stream io.Reader) *reader { return &reader{in: bufio.NewReaderSize(stream, 2048)} }
@@ -143,12 +144,12 @@ func (r *reader) spawn() (request, error) {
 		if err != nil {
 			return q, err
 		}
-		q.spawn = append(q.spawn, block)
+		q.blocks = append(q.blocks, block)
 		total, err := block.number("totspawns", 1, maxEntries)
 		if err != nil {
 			return q, err
 		}
-		if len(q.spawn) >= total {
+		if len(q.blocks) >= total {
 			return q, nil
 		}
 	}

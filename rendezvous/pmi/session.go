@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -69,7 +70,11 @@ func (c *session) enter() error {
 }
 
 // claim makes the session that of a rank, which the client names by its PMI_ID.
-func (c *session) claim(id int) error {
+func (c *session) claim(q request, key string) error {
+	id, err := q.number(key, 0, 1<<31-1)
+	if err != nil {
+		return err
+	}
 	if c.p.Rank != world.AllRanks {
 		if own := c.rank().Job; own != id {
 			return malformed("rank %d says that it is rank %d", own, id)
@@ -169,16 +174,6 @@ func (c *session) heed(q request) error {
 	return nil
 }
 
-func (c *session) answer(q request) error {
-	switch {
-	case q.framed:
-		return c.answer2(q.fields)
-	case q.spawn != nil:
-		return c.spawn1(q.spawn)
-	}
-	return c.answer1(q.fields)
-}
-
 // say sends a text, without waiting.
 func (c *session) say(text string) { c.out.Send([]byte(text)) }
 
@@ -186,11 +181,8 @@ func (c *session) say(text string) { c.out.Send([]byte(text)) }
 func (c *session) refuse(q request, err error) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(drain))
 	defer c.out.Settle(0)
-	if c.in.framed {
-		c.say(frame(q.fields, "error", "rc", "-1", "errmsg", word(err.Error())))
-		return
-	}
-	c.say("cmd=error rc=-1 msg=" + word(err.Error()) + "\n")
+	q.framed, q.answer = c.in.framed, "error"
+	c.say(q.result(err))
 }
 
 // leave takes the session out of the server, and says how it ended.
@@ -269,40 +261,27 @@ func (c *session) barrier(b *barrier, text func(err error) string) error {
 	return c.server.come(c.space, b, c.p.Rank, func(err error) { answer(text(err)) })
 }
 
-// begin is init: it agrees on a version.
-func (c *session) begin(f fields) error {
-	version, err := f.number("pmi_version", 0, 1<<16)
+// begin is init: it agrees on a version. Clients of both read the answer as a line.
+func (c *session) begin(q request) error {
+	version, err := q.number("pmi_version", 0, 1<<16)
 	if err != nil {
 		return err
 	}
+	c.in.framed = version == 2 // as comes its abort where it is refused
 	only, asked := c.server.cfg.Only, fmt.Sprint("PMI-", version)
 	if version != 1 && version != 2 || only != "" && asked != only {
-		serves := "pmi_version=1 pmi_subversion=1"
-		if only == "PMI-2" {
-			serves = "pmi_version=2 pmi_subversion=0"
-		}
 		c.server.cfg.Launcher.Say(c.p, world.NotServed(asked, only != "" && version <= 2))
-		c.say("cmd=response_to_init " + serves + " rc=-1 msg=PMI-" + word(f.get("pmi_version")) +
-			"_is_not_served_to_this_job\n")
-		c.in.framed = version == 2 // its abort comes so
-		return nil
+		serves := []string{"pmi_version", "1", "pmi_subversion", "1"}
+		if only == "PMI-2" {
+			serves = []string{"pmi_version", "2", "pmi_subversion", "0"}
+		}
+		why := "PMI-" + word(q.get("pmi_version")) + "_is_not_served_to_this_job"
+		return c.reply(q, append(serves, "rc", "-1", "msg", why)...)
 	}
 	if c.p.Rank != world.AllRanks {
 		c.start(version)
 	}
-	c.in.framed = version == 2
-	c.say(fmt.Sprintf("cmd=response_to_init pmi_version=%d pmi_subversion=%d rc=0\n", version, 2-version))
-	return nil
-}
-
-// finalize is the end of MPI in the rank, which may begin again.
-func (c *session) finalize(answer string) error {
-	if !c.finalized {
-		c.rest(true)
-		c.server.cfg.Launcher.Finalized(c.p)
-	}
-	c.say(answer)
-	return nil
+	return c.reply(q, "pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0")
 }
 
 // start is that the rank has begun MPI, unless it has without finalizing.
@@ -321,22 +300,6 @@ func (c *session) rest(finalized bool) {
 	if c.finalized = finalized; finalized {
 		c.space.generations[c.p.Rank]++
 	}
-}
-
-// abort is MPI_Abort. The client ends itself, and waits for no answer.
-func (c *session) abort(code int, message string) error {
-	c.aborted = true
-	c.server.cfg.Launcher.Abort(c.p, code, message)
-	return nil
-}
-
-// abortCode is the exit code that a client asks for; 1 where it names none that is a
-// number.
-func abortCode(f fields) int {
-	if code, err := f.number("exitcode", -1<<31, 1<<31-1); err == nil {
-		return code
-	}
-	return 1
 }
 
 // rank is what the world says of the session's rank.

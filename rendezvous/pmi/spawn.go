@@ -7,63 +7,47 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// spawnOf is the wish in the blocks of a PMI-1 spawn.
-func spawnOf(by world.Proc, blocks []fields) (world.Spawn, error) {
-	s := world.Spawn{By: by}
-	for i, f := range blocks {
-		b, err := newBlock(f)
-		if err != nil {
-			return s, err
-		}
-		if i == 0 { // MPICH 4.0 and older repeat it in each
-			if s.Preput, err = b.pairs("preput_num", "preput_key_", "preput_val_"); err != nil {
-				return s, err
-			}
-		}
-		args, err := b.list("argcnt", "arg", 1)
-		if err != nil {
-			return s, err
-		}
-		info, err := b.pairs("info_num", "info_key_", "info_val_")
-		if err != nil {
-			return s, err
-		}
-		if err = addApp(&s, b, "execname", "nprocs", args, info); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+// spawnKeys are the names of a spawn's fields.
+type spawnKeys struct {
+	program, ranks    string
+	args              [2]string // their number, and each, which are counted from firstArg
+	firstArg          int
+	info, preput      [3]string // their number, keys and values
+	preputIsNoProgram bool      // what is put before the ranks begin stands in a part of its own
 }
 
-// spawnOfFrame is the wish in a spawn of PMI-2: what holds for all, then a part for each
-// program, which begins with subcmd.
-func spawnOfFrame(by world.Proc, f fields) (world.Spawn, error) {
+var (
+	spawnKeys1 = spawnKeys{
+		program: "execname", ranks: "nprocs", args: [2]string{"argcnt", "arg"}, firstArg: 1,
+		info: [3]string{"info_num", "info_key_", "info_val_"}, preput: [3]string{"preput_num", "preput_key_", "preput_val_"},
+	}
+	spawnKeys2 = spawnKeys{
+		program: "subcmd", ranks: "maxprocs", args: [2]string{"argc", "argv"},
+		info: [3]string{"infokeycount", "infokey", "infoval"}, preput: [3]string{"preputcount", "ppkey", "ppval"},
+		preputIsNoProgram: true,
+	}
+)
+
+// spawnOf is the wish in a spawn of PMI-1, which has a block for each program, or of PMI-2: what holds for all, then a
+// part for each program, which begins with subcmd.
+func spawnOf(by world.Proc, q request) (world.Spawn, error) {
+	parts, keys := q.blocks, &spawnKeys1
+	if q.framed {
+		parts, keys = splitAt(q.fields, "subcmd"), &spawnKeys2
+		if n, err := q.number("ncmds", 1, maxEntries); err != nil || n != len(parts)-1 {
+			return world.Spawn{}, malformed("a spawn with ncmds=%s and %d programs", printable(q.get("ncmds")), len(parts)-1)
+		}
+	}
 	s := world.Spawn{By: by}
-	parts := splitAt(f, "subcmd")
-	head, err := newBlock(parts[0])
-	if err != nil {
-		return s, err
-	}
-	if s.Preput, err = head.pairs("preputcount", "ppkey", "ppval"); err != nil {
-		return s, err
-	}
-	if n, err := f.number("ncmds", 1, maxEntries); err != nil || n != len(parts)-1 {
-		return s, malformed("a spawn with ncmds=%s and %d programs", printable(f.get("ncmds")), len(parts)-1)
-	}
-	for _, part := range parts[1:] {
+	for i, part := range parts {
 		b, err := newBlock(part)
-		if err != nil {
-			return s, err
+		if err == nil && i == 0 { // MPICH 4.0 and older repeat it in each
+			s.Preput, err = b.pairs(keys.preput)
 		}
-		args, err := b.list("argc", "argv", 0)
-		if err != nil {
-			return s, err
+		if err == nil && (i > 0 || !keys.preputIsNoProgram) {
+			err = addApp(&s, b, keys)
 		}
-		info, err := b.pairs("infokeycount", "infokey", "infoval")
 		if err != nil {
-			return s, err
-		}
-		if err = addApp(&s, b, "subcmd", "maxprocs", args, info); err != nil {
 			return s, err
 		}
 	}
@@ -84,17 +68,20 @@ func splitAt(f fields, key string) []fields {
 }
 
 // addApp adds a program with what the caller said about it.
-func addApp(s *world.Spawn, b block, program, ranks string, args []string, info []world.Pair) error {
-	app := world.SpawnApp{Program: b[program], Args: args}
+func addApp(s *world.Spawn, b block, keys *spawnKeys) error {
+	args, err := b.list(keys.args[0], keys.args[1], keys.firstArg)
+	if err != nil {
+		return err
+	}
+	info, err := b.pairs(keys.info)
+	if err != nil {
+		return err
+	}
+	app := world.SpawnApp{Program: b[keys.program], Args: args}
 	if app.Program == "" {
 		return malformed("a spawn without the name of a program")
 	}
-	total := 0
-	for i := range s.Apps {
-		total += s.Apps[i].NumRanks
-	}
-	var err error
-	if app.NumRanks, err = b.number(ranks, world.MaxSpawn-total); err != nil {
+	if app.NumRanks, err = b.number(keys.ranks, world.MaxSpawn-numRanks(*s)); err != nil {
 		return err
 	}
 	for _, p := range info {
@@ -102,6 +89,13 @@ func addApp(s *world.Spawn, b block, program, ranks string, args []string, info 
 	}
 	s.Apps = append(s.Apps, app)
 	return nil
+}
+
+func numRanks(s world.Spawn) (n int) {
+	for i := range s.Apps {
+		n += s.Apps[i].NumRanks
+	}
+	return n
 }
 
 // inform takes a key of MPI_Info. Those that are named here are as Hydra has them, and
@@ -173,12 +167,12 @@ func (b block) list(count, name string, from int) ([]string, error) {
 }
 
 // pairs gives as many pairs as count says, which are counted from 0.
-func (b block) pairs(count, keys, values string) ([]world.Pair, error) {
-	k, err := b.list(count, keys, 0)
+func (b block) pairs(names [3]string) ([]world.Pair, error) {
+	k, err := b.list(names[0], names[1], 0)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.list(count, values, 0)
+	v, err := b.list(names[0], names[2], 0)
 	if err != nil {
 		return nil, err
 	}
@@ -189,52 +183,13 @@ func (b block) pairs(count, keys, values string) ([]world.Pair, error) {
 	return pairs, nil
 }
 
-// spawn1 is a spawn by PMI-1. The answer comes when the ranks were started.
-func (c *session) spawn1(blocks []fields) error {
-	if !c.began || c.in.framed {
-		return malformed("spawn before init for PMI-1")
-	}
-	wish, err := spawnOf(c.p, blocks)
+// spawn asks the launcher. The answer comes when the ranks were started; a client's own error says nothing of why there
+// are none.
+func (c *session) spawn(q request) error {
+	wish, err := spawnOf(c.p, q)
 	if err != nil {
 		return err
 	}
-	return c.spawn(wish, func(_ string, err error) string {
-		if err != nil {
-			return "cmd=spawn_result rc=-1 msg=" + word(err.Error()) + "\n"
-		}
-		return spawnResult(wish)
-	})
-}
-
-// spawnResult has an error code, 0, for each rank, unless that is longer than old clients'
-// lines: without any all are 0.
-func spawnResult(wish world.Spawn) string {
-	n := 0
-	for i := range wish.Apps {
-		n += wish.Apps[i].NumRanks
-	}
-	if n == 0 || 2*n > replyMax-40 {
-		return "cmd=spawn_result rc=0\n"
-	}
-	return "cmd=spawn_result rc=0 errcodes=" + strings.Repeat("0,", n-1) + "0\n"
-}
-
-// spawn2 is a spawn by PMI-2.
-func (c *session) spawn2(f fields) error {
-	wish, err := spawnOfFrame(c.p, f)
-	if err != nil {
-		return err
-	}
-	return c.spawn(wish, func(name string, err error) string {
-		if err != nil {
-			return answerTo(f, "rc", "-1", "errmsg", word(err.Error()))
-		}
-		return answerTo(f, "rc", "0", "jobid", name, "nerrs", "0")
-	})
-}
-
-// spawn asks the launcher. A client's own error says nothing of why there are no ranks.
-func (c *session) spawn(wish world.Spawn, text func(name string, err error) string) error {
 	answer, err := c.later()
 	if err != nil {
 		return err
@@ -242,10 +197,23 @@ func (c *session) spawn(wish world.Spawn, text func(name string, err error) stri
 	answer = c.counted(&c.spawns, answer)
 	l := c.server.cfg.Launcher
 	l.Spawn(wish, func(name string, err error) {
-		if err != nil {
+		switch {
+		case err != nil:
 			l.Say(c.p, "MPI_Comm_spawn: "+err.Error())
+			answer(q.result(err))
+		case q.framed:
+			answer(q.text("rc", "0", "jobid", name, "nerrs", "0"))
+		default:
+			answer(q.text(append([]string{"rc", "0"}, errorCodes(numRanks(wish))...)...))
 		}
-		answer(text(name, err))
 	})
 	return nil
+}
+
+// errorCodes has one, 0, for each rank, unless that is longer than old clients' lines: without any all are 0.
+func errorCodes(ranks int) []string {
+	if ranks == 0 || 2*ranks > replyMax-40 {
+		return nil
+	}
+	return []string{"errcodes", strings.Repeat("0,", ranks-1) + "0"}
 }

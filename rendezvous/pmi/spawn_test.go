@@ -68,7 +68,7 @@ func TestSpawnIsRead(t *testing.T) {
 	by := world.Proc{World: "w", Rank: 3}
 	list, _ := requests(twoPrograms, false)
 	require.Len(t, list, 1)
-	got, err := spawnOf(by, list[0].spawn)
+	got, err := spawnOf(by, list[0])
 	require.NoError(t, err)
 	require.Equal(t, wanted(by), got)
 
@@ -78,7 +78,7 @@ func TestSpawnIsRead(t *testing.T) {
 		"infokey2=path;infoval2=/opt/bin:/bin;infokey3=hostfile;infoval3=/etc/hosts;infokey4=env;infoval4=A=b=c;infokey5=soft;infoval5=1:2;" +
 		"subcmd=other;maxprocs=1;argc=0;")
 	require.NoError(t, err)
-	got, err = spawnOfFrame(by, f)
+	got, err = spawnOf(by, request{fields: f, framed: true})
 	require.NoError(t, err)
 	require.Equal(t, wanted(by), got)
 }
@@ -98,7 +98,7 @@ func TestSpawnThatNoClientSends(t *testing.T) {
 		old, new, _ := strings.Cut(replace, " > ")
 		list, _ := requests(strings.Replace(twoPrograms, old, new, 1), false)
 		require.Len(t, list, 1, replace)
-		_, err := spawnOf(world.Proc{}, list[0].spawn)
+		_, err := spawnOf(world.Proc{}, list[0])
 		var bad *malformedError
 		require.ErrorAs(t, err, &bad, replace)
 		require.ErrorContains(t, err, want, replace)
@@ -109,7 +109,7 @@ func TestSpawnThatNoClientSends(t *testing.T) {
 	} {
 		f, err := parseFrame(body)
 		require.NoError(t, err)
-		_, err = spawnOfFrame(world.Proc{}, f)
+		_, err = spawnOf(world.Proc{}, request{fields: f, framed: true})
 		require.Error(t, err, body)
 	}
 }
@@ -154,7 +154,7 @@ func TestTheEnvironmentOfASpawn(t *testing.T) {
 
 func TestSpawnResultFitsOldLines(t *testing.T) {
 	for _, n := range []int{1, 400, 600} {
-		text := spawnResult(world.Spawn{Apps: []world.SpawnApp{{NumRanks: n}}})
+		text := request{answer: "spawn_result"}.text(append([]string{"rc", "0"}, errorCodes(n)...)...)
 		require.Less(t, len(text), replyMax+1)
 		require.Equal(t, n < 500, strings.Contains(text, "errcodes=0"))
 	}
