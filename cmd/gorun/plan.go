@@ -132,10 +132,12 @@ func (t planTable) ranks(p *job.Plan) {
 	columns := []string{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}
 	var rows [][]string
 	if len(p.Ranks) > manyRanks {
-		rows = foldedRows(p)
+		for _, row := range foldedRows(p) {
+			rows = append(rows, row.columns())
+		}
 	} else {
 		for i := range p.Ranks {
-			rows = append(rows, rankRow(p, i))
+			rows = append(rows, rowOf(p, i).columns())
 		}
 	}
 	for _, column := range []int{6, 5} { // nothing to say of any rank
@@ -153,14 +155,6 @@ func (t planTable) ranks(p *job.Plan) {
 	t.row("")
 }
 
-// memory says from which NUMA nodes a rank's memory is.
-func memory(r job.Rank) string {
-	if r.MemoryPolicy == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%s %s", r.MemoryPolicy, r.Memories)
-}
-
 func (t planTable) environment(p *job.Plan) {
 	t.row("VARIABLE", "VALUE", "FROM", "WHY")
 	inherited := 0
@@ -171,11 +165,18 @@ func (t planTable) environment(p *job.Plan) {
 		}
 		t.row(v.Name, orDash(v.Shown()), string(v.Origin), v.Reason)
 	}
-	for _, v := range nodesVariables(p) {
-		t.row(v.Name, nodesValues(p, v.Name), string(v.Origin), v.Reason)
+	var nodes, ranks [][]plan.Variable
+	for _, n := range p.Nodes {
+		nodes = append(nodes, n.Env)
 	}
-	for _, v := range ownVariables(p) {
-		t.row(v.Name, values(p, v.Name), string(v.Origin), v.Reason)
+	for _, r := range p.Ranks {
+		ranks = append(ranks, r.Env)
+	}
+	for _, v := range ownVariables(nodes, plan.Inherited) {
+		t.row(v.Name, values(nodes, v.Name)+" (by host)", string(v.Origin), v.Reason)
+	}
+	for _, v := range ownVariables(ranks, "") {
+		t.row(v.Name, values(ranks, v.Name), string(v.Origin), v.Reason)
 	}
 	for _, r := range p.Removed {
 		t.row(r.Name, "(removed)", "", r.Reason)
@@ -187,49 +188,6 @@ func (t planTable) environment(p *job.Plan) {
 		t.row("",
 			fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n))
 	}
-}
-
-// ownVariables are those that ranks have for themselves, each once. A rank need not
-// have those of another.
-func ownVariables(p *job.Plan) (own []plan.Variable) {
-	for _, r := range p.Ranks {
-		for _, v := range r.Env {
-			if !slices.ContainsFunc(own, func(o plan.Variable) bool { return o.Name == v.Name }) {
-				own = append(own, v)
-			}
-		}
-	}
-	return own
-}
-
-// shownFirst is how many ranks, or hosts, a row shows the values of.
-const shownFirst = 4
-
-// values are what the first ranks have for a variable of their own.
-func values(p *job.Plan, name string) string {
-	var first [][]plan.Variable
-	for _, r := range p.Ranks[:min(len(p.Ranks), shownFirst)] {
-		first = append(first, r.Env)
-	}
-	return shown(first, name, len(p.Ranks))
-}
-
-// shown are the values that a variable has in the first of so many environments.
-func shown(first [][]plan.Variable, name string, of int) string {
-	var list []string
-	for _, environ := range first {
-		text := "-"
-		for _, v := range environ {
-			if v.Name == name {
-				text = v.Shown()
-			}
-		}
-		list = append(list, text)
-	}
-	if of > len(first) {
-		list = append(list, "…")
-	}
-	return strings.Join(list, " ")
 }
 
 func orDash(s string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
@@ -14,128 +15,124 @@ import (
 // manyRanks is the number from which on ranks that differ in nothing are one line.
 const manyRanks = 16
 
-// Columns of a rank's row that folding changes.
-const (
-	rankColumn  = 0
-	hostColumn  = 1
-	localColumn = 2
-)
+// rankRow is a line for one rank, or for several that follow one another on their node and sit alike, on one host or
+// on several that are alike.
+type rankRow struct {
+	hosts  []string
+	ranks  [][]int // of each host
+	locals []int   // of any
+	cells  []string
+}
 
-// rankRow is one rank's line.
-func rankRow(p *job.Plan, rank int) []string {
+// rowOf is one rank's line.
+func rowOf(p *job.Plan, rank int) rankRow {
 	r := &p.Ranks[rank]
 	n := &p.Nodes[r.Node]
 	argv := r.Argv
 	if argv == nil {
 		argv = p.AppsOf(r.Node)[r.App].Argv
 	}
-	return []string{
-		fmt.Sprint(r.Rank), n.Name, fmt.Sprint(r.LocalRank), orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)),
-		memory(*r), orDash(r.Reason), shellwords.Join(argv),
-	}
+	return rankRow{[]string{n.Name}, [][]int{{r.Rank}}, []int{r.LocalRank}, []string{
+		orDash(r.GPU), orDash(cmp.Or(r.CPUs.String(), n.CPUs)), memory(*r), orDash(r.Reason), shellwords.Join(argv),
+	}}
 }
 
-// foldedRows are the lines of many ranks, with one for ranks that follow one another
-// on their node and sit alike, and one for such ranks of hosts that are alike.
-func foldedRows(p *job.Plan) (rows [][]string) {
-	var before [][]string // of the hosts before that are alike
-	var hosts []string
-	var ranks [][]string // in each row, of each host
-	flush := func() {
-		for i, row := range before {
-			row[rankColumn], row[hostColumn] = joinRanks(ranks[i]), job.FoldHosts(hosts)
-			rows = append(rows, row)
-		}
+func (r rankRow) columns() []string {
+	hosts := r.hosts[0]
+	if len(r.hosts) > 1 {
+		hosts = job.FoldHosts(r.hosts)
 	}
+	return append([]string{joinRanks(r.ranks), hosts, printable.Ranges(r.locals)}, r.cells...)
+}
+
+// foldedRows are the lines of many ranks.
+func foldedRows(p *job.Plan) (rows []rankRow) {
+	alike := func(a, b rankRow) bool { return slices.Equal(a.locals, b.locals) && slices.Equal(a.cells, b.cells) }
+	var before []rankRow // of the hosts before that are alike
 	for node := range p.Nodes {
 		own := nodeRows(p, node)
-		if !slices.EqualFunc(before, own, func(a, b []string) bool {
-			return slices.Equal(a[localColumn:], b[localColumn:])
-		}) {
-			flush()
-			before, hosts, ranks = own, nil, make([][]string, len(own))
+		if !slices.EqualFunc(before, own, alike) {
+			rows, before = append(rows, before...), own
+			continue
 		}
-		hosts = append(hosts, p.Nodes[node].Name)
-		for i, row := range own {
-			ranks[i] = append(ranks[i], row[rankColumn])
+		for i := range own {
+			before[i].hosts = append(before[i].hosts, own[i].hosts...)
+			before[i].ranks = append(before[i].ranks, own[i].ranks...)
 		}
 	}
-	flush()
-	return rows
+	return append(rows, before...)
 }
 
 // nodeRows are the lines of one node's ranks.
-func nodeRows(p *job.Plan, node int) (rows [][]string) {
+func nodeRows(p *job.Plan, node int) (rows []rankRow) {
 	for i, rank := range p.Nodes[node].Ranks {
-		row := rankRow(p, rank)
-		last := len(rows) - 1
-		if i > 0 && slices.Equal(rows[last][localColumn+1:], row[localColumn+1:]) && p.Nodes[node].Ranks[i-1]+1 == rank {
-			rows[last][rankColumn] = through(rows[last][rankColumn], row[rankColumn])
-			rows[last][localColumn] = through(rows[last][localColumn], row[localColumn])
-			continue
+		row := rowOf(p, rank)
+		if i > 0 && p.Nodes[node].Ranks[i-1]+1 == rank {
+			if last := &rows[len(rows)-1]; slices.Equal(last.cells, row.cells) {
+				last.ranks[0], last.locals = append(last.ranks[0], rank), append(last.locals, row.locals...)
+				continue
+			}
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// through is a range of numbers with another one at its end.
-func through(numbers, last string) string {
-	first, _, _ := strings.Cut(numbers, "-")
-	return first + "-" + last
-}
-
 // joinRanks writes the ranks of several hosts: "0-31" where each continues the one
 // before, else "0,8,…,24".
-func joinRanks(ranks []string) string {
+func joinRanks(ranks [][]int) string {
 	const most = 3
-	joined, next := "", -1
-	for _, text := range ranks {
-		first, last := bounds(text)
-		if joined != "" && first != next {
-			if len(ranks) > most {
-				return ranks[0] + "," + ranks[1] + ",…," + ranks[len(ranks)-1]
-			}
-			return strings.Join(ranks, ",")
-		}
-		if joined == "" {
-			joined = text
-		} else {
-			joined = through(joined, fmt.Sprint(last))
-		}
-		next = last + 1
+	texts := make([]string, len(ranks))
+	for i, own := range ranks {
+		texts[i] = printable.Ranges(own)
 	}
-	return joined
+	switch all := slices.Concat(ranks...); {
+	case slices.IsSorted(all) && all[len(all)-1]-all[0] == len(all)-1:
+		return printable.Ranges(all)
+	case len(texts) > most:
+		return texts[0] + "," + texts[1] + ",…," + texts[len(texts)-1]
+	}
+	return strings.Join(texts, ",")
 }
 
-// bounds reads "3" or "3-7".
-func bounds(text string) (first, last int) {
-	if n, _ := fmt.Sscanf(text, "%d-%d", &first, &last); n < 2 {
-		last = first
-	}
-	return first, last
-}
-
-// nodesVariables are those that the ranks of a node have in common and others not,
-// each once. What is inherited is counted elsewhere.
-func nodesVariables(p *job.Plan) (own []plan.Variable) {
+// ownVariables are those of some environments, each once; what is inherited by a node is counted elsewhere.
+func ownVariables(environs [][]plan.Variable, but plan.Origin) (own []plan.Variable) {
 	seen := make(map[string]bool)
-	for _, n := range p.Nodes {
-		for _, v := range n.Env {
-			if v.Origin != plan.Inherited && !seen[v.Name] {
-				own = append(own, v)
-				seen[v.Name] = true
+	for _, environ := range environs {
+		for _, v := range environ {
+			if v.Origin != but && !seen[v.Name] {
+				own, seen[v.Name] = append(own, v), true
 			}
 		}
 	}
 	return own
 }
 
-// nodesValues are what the ranks of the first nodes have for such a variable.
-func nodesValues(p *job.Plan, name string) string {
-	var first [][]plan.Variable
-	for _, n := range p.Nodes[:min(len(p.Nodes), shownFirst)] {
-		first = append(first, n.Env)
+// shownFirst is how many ranks, or hosts, a row shows the values of.
+const shownFirst = 4
+
+// values are what the first environments have for a variable of their own.
+func values(environs [][]plan.Variable, name string) string {
+	var list []string
+	for _, environ := range environs[:min(len(environs), shownFirst)] {
+		text := "-"
+		for _, v := range environ {
+			if v.Name == name {
+				text = v.Shown()
+			}
+		}
+		list = append(list, text)
 	}
-	return shown(first, name, len(p.Nodes)) + " (by host)"
+	if len(environs) > shownFirst {
+		list = append(list, "…")
+	}
+	return strings.Join(list, " ")
+}
+
+// memory says from which NUMA nodes a rank's memory is.
+func memory(r job.Rank) string {
+	if r.MemoryPolicy == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s %s", r.MemoryPolicy, r.Memories)
 }
