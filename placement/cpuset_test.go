@@ -117,3 +117,11 @@ func TestCPUSetOperations(t *testing.T) {
 	assert.True(t, set.Without(NewCPUSet(31, 64)).Equal(low))
 	assert.Zero(t, empty.Union(empty), "an empty set is the zero value")
 }
+
+func set(list string) CPUSet {
+	s, err := ParseCPUSet(list)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}

@@ -28,43 +28,31 @@ func Examples() []string {
 	return names
 }
 
-// Example returns a typical machine by name, such as "dgx-h100". The error for an
-// unknown name lists those that there are.
-func Example(name string) (Machine, error) {
-	file, err := readExample(name)
-	return file.Machine, err
-}
-
-// ExampleAbout describes an example in one sentence.
-func ExampleAbout(name string) (string, error) {
-	file, err := readExample(name)
-	return file.About, err
-}
-
 // exampleFile is a machine as its file has it, without what would be there often:
 // the CPUs are in a table of their own, the links of every GPU to every other one
 // are there once, and the CPUs near to a device are those of its node.
 type exampleFile struct {
-	About   string   `json:"about"`
 	CPUs    cpuTable `json:"cpus"`
 	Mesh    *Link    `json:"mesh,omitempty"`
 	Machine Machine  `json:"machine"`
 }
 
-func readExample(name string) (file exampleFile, err error) {
+// Example returns a typical machine by name, such as "dgx-h100". The error for an
+// unknown name lists those that there are.
+func Example(name string) (Machine, error) {
 	text, err := exampleFiles.ReadFile(exampleDir + "/" + name + ".json")
 	if err != nil {
-		return file, fmt.Errorf("no example machine is called %q; there are %s", name, strings.Join(Examples(), ", "))
+		return Machine{}, fmt.Errorf("no example machine is called %q; there are %s", name, strings.Join(Examples(), ", "))
 	}
-	if err = json.Unmarshal(text, &file); err != nil {
-		return file, fmt.Errorf("example machine %s: %w", name, err)
+	var file exampleFile
+	if err = json.Unmarshal(text, &file); err == nil {
+		file.Machine.Topology.CPUs, err = file.CPUs.rows()
 	}
-	file.Machine.Topology.CPUs, err = file.CPUs.rows()
 	if err != nil {
-		return file, fmt.Errorf("example machine %s: %w", name, err)
+		return Machine{}, fmt.Errorf("example machine %s: %w", name, err)
 	}
 	file.complete()
-	return file, nil
+	return file.Machine, nil
 }
 
 // complete adds what the file leaves out.
@@ -120,38 +108,29 @@ func (t cpuTable) rows() ([]CPU, error) {
 	if len(columns[5]) == 0 {
 		columns[5] = make([]int, len(columns[0]))
 	}
-	byID := map[int]CPU{}
-	highest := -1
+	var rows []CPU
+	threads := map[int]int{} // of each core
 	for _, text := range t.Threads {
 		ids, err := parseColumn(text)
 		if err != nil {
 			return nil, err
 		}
-		thread := map[int]int{}
-		for _, row := range byID {
-			thread[row.Core] = max(thread[row.Core], row.Thread+1)
-		}
 		for core, id := range ids {
 			if id < 0 {
 				continue
 			}
-			row := CPU{ID: id, Core: core, Thread: thread[core]}
+			row := CPU{ID: id, Core: core, Thread: threads[core]}
+			threads[core]++
 			for i, field := range []*int{&row.Package, &row.Node, &row.Die, &row.L3, &row.L2, &row.Kind} {
 				if core >= len(columns[i]) {
 					return nil, fmt.Errorf("core %d has no entry in column %d of the CPUs", core, i)
 				}
 				*field = columns[i][core]
 			}
-			byID[id] = row
-			highest = max(highest, id)
-		}
-	}
-	rows := make([]CPU, 0, len(byID))
-	for id := range highest + 1 {
-		if row, ok := byID[id]; ok {
 			rows = append(rows, row)
 		}
 	}
+	slices.SortFunc(rows, func(a, b CPU) int { return a.ID - b.ID })
 	return rows, nil
 }
 
