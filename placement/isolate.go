@@ -28,19 +28,19 @@ func (v Visibility) Only(gpus, all []GPU) (vars []Setting, byIndex bool) {
 	list, byIndex := namesOf(gpus, all)
 	switch gpus[0].Vendor {
 	case NVIDIA:
-		vars = append(vars, Setting{"CUDA_VISIBLE_DEVICES", list})
+		vars = append(vars, Setting{cudaVisible, list})
 		if byIndex { // else CUDA counts the fastest first
 			vars = append(vars, Setting{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"})
 		}
 	case AMD:
-		vars = append(vars, Setting{"ROCR_VISIBLE_DEVICES", list})
-		for _, left := range []*variable{v.hip, v.cuda} {
-			if left != nil {
-				vars = append(vars, Setting{left.name, firstNumbers(len(gpus))})
+		vars = append(vars, Setting{rocrVisible, list})
+		for _, left := range []string{hipVisible, cudaVisible} {
+			if _, set := v[left]; set {
+				vars = append(vars, Setting{left, firstNumbers(len(gpus))})
 			}
 		}
 	case Intel:
-		vars = append(vars, Setting{"ZE_AFFINITY_MASK", list})
+		vars = append(vars, Setting{zeVisible, list})
 	}
 	return vars, byIndex
 }

@@ -118,40 +118,40 @@ func (r Request) Places() bool {
 
 // NeedsTopology reports whether the answer depends on what the machines consist
 // of: a rank that is alone on its node is not bound to any part of it.
-func (r Request) NeedsTopology() bool { return r.any(Request.needsTopology) }
-
-func (r Request) needsTopology() bool {
-	// who uses a GPU stands with the rest of it
-	if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore {
-		return true
-	}
-	alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
-	return !alone && !r.BindTo.none()
+func (r Request) NeedsTopology() bool {
+	return r.any(func(r Request) bool {
+		// who uses a GPU stands with the rest of it
+		if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore {
+			return true
+		}
+		alone := r.Ranks == 1 || r.PerNode.Kind == PerNodeFixed && r.PerNode.N == 1
+		return !alone && !r.BindTo.none()
+	})
 }
 
 // NeedsNICs reports whether the answer depends on the machines' network
 // interfaces. Their drivers may take long to answer.
-func (r Request) NeedsNICs() bool { return r.any(Request.needsNICs) }
-
-func (r Request) needsNICs() bool {
-	return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC ||
-		r.RankBy.Object == ByDistance
+func (r Request) NeedsNICs() bool {
+	return r.any(func(r Request) bool {
+		return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC ||
+			r.RankBy.Object == ByDistance
+	})
 }
 
 // NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
 // them costs time that other requests need not spend.
-func (r Request) NeedsGPUs() bool { return r.any(Request.needsGPUs) }
-
-func (r Request) needsGPUs() bool {
-	switch r.PerNode.Kind {
-	case PerNodeAuto, PerNodeGPU:
-		return true
-	case PerNodeUnset:
-		if r.Ranks == 0 && !r.CoreSlots && !r.hasSlots() && r.MapBy.PPR == 0 {
+func (r Request) NeedsGPUs() bool {
+	return r.any(func(r Request) bool {
+		switch r.PerNode.Kind {
+		case PerNodeAuto, PerNodeGPU:
 			return true
+		case PerNodeUnset:
+			if r.Ranks == 0 && !r.CoreSlots && !r.hasSlots() && r.MapBy.PPR == 0 {
+				return true
+			}
 		}
-	}
-	return r.Isolate || r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
+		return r.Isolate || r.GPUsPerRank > 0 || r.GPUs.given() || r.MapBy.Object == ByGPU
+	})
 }
 
 // NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
@@ -162,12 +162,7 @@ func (r Request) NeedsCPUs() bool {
 // hasSlots reports whether some node was given a number of slots. The others
 // have one each then, as `-H a,b:4` means one on a.
 func (r Request) hasSlots() bool {
-	for _, n := range r.Slots {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Slots, func(n int) bool { return n > 0 })
 }
 
 // slots returns the slots of a node.

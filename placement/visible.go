@@ -8,10 +8,15 @@ import (
 )
 
 // Visibility holds the variables by which a user, a batch system or an outer
-// launcher hides GPUs from programs. Its zero value hides nothing.
-type Visibility struct {
-	cuda, hip, rocr, ze *variable
-}
+// launcher hides GPUs from programs, by name. An empty one hides nothing.
+type Visibility map[string]string
+
+const (
+	cudaVisible = "CUDA_VISIBLE_DEVICES"
+	hipVisible  = "HIP_VISIBLE_DEVICES"
+	rocrVisible = "ROCR_VISIBLE_DEVICES"
+	zeVisible   = "ZE_AFFINITY_MASK"
+)
 
 type variable struct{ name, value string }
 
@@ -25,18 +30,11 @@ func (v variable) String() string {
 // VisibilityOf picks the variables out of an environment of NAME=VALUE entries,
 // that of the ranks. Of two entries for one name the last counts.
 func VisibilityOf(environ []string) Visibility {
-	var v Visibility
+	v := Visibility{}
 	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		switch name {
-		case "CUDA_VISIBLE_DEVICES":
-			v.cuda = &variable{name, value}
-		case "HIP_VISIBLE_DEVICES":
-			v.hip = &variable{name, value}
-		case "ROCR_VISIBLE_DEVICES":
-			v.rocr = &variable{name, value}
-		case "ZE_AFFINITY_MASK":
-			v.ze = &variable{name, value}
+		switch name, value, _ := strings.Cut(entry, "="); name {
+		case cudaVisible, hipVisible, rocrVisible, zeVisible:
+			v[name] = value
 		}
 	}
 	return v
@@ -58,7 +56,7 @@ func Visible(gpus []GPU, v Visibility) (visible []GPU, remark string) {
 		}
 		for _, filter := range v.filters(vendor) {
 			var note string
-			if visible, note = choose(visible, vendor, *filter); note != "" {
+			if visible, note = choose(visible, vendor, filter); note != "" {
 				remark = note
 			}
 		}
@@ -83,20 +81,17 @@ func ofVendor(gpus []GPU, vendor Vendor) []GPU {
 // filters returns the variables that a vendor's libraries read, outermost first:
 // the numbers in HIP's count what ROCR's left over, and CUDA's is an alias of
 // HIP's for AMD's GPUs.
-func (v Visibility) filters(vendor Vendor) []*variable {
-	var chain []*variable
-	switch vendor {
-	case NVIDIA:
-		chain = []*variable{v.cuda}
-	case AMD:
-		chain = []*variable{v.rocr, v.hip}
-		if v.hip == nil {
-			chain[1] = v.cuda
-		}
-	case Intel:
-		chain = []*variable{v.ze}
+func (v Visibility) filters(vendor Vendor) (chain []variable) {
+	names := map[Vendor][]string{NVIDIA: {cudaVisible}, AMD: {rocrVisible, hipVisible}, Intel: {zeVisible}}[vendor]
+	if _, hip := v[hipVisible]; vendor == AMD && !hip {
+		names[1] = cudaVisible
 	}
-	return slices.DeleteFunc(chain, func(v *variable) bool { return v == nil })
+	for _, name := range names {
+		if value, set := v[name]; set {
+			chain = append(chain, variable{name, value})
+		}
+	}
+	return chain
 }
 
 // choose applies one variable. It follows CUDA: the list ends before the first

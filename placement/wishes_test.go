@@ -123,7 +123,8 @@ func TestWishErrors(t *testing.T) {
 		{mapBy, "numa:pe=0", `--map-by numa:pe=0: pe: "0" is no number from 1 to 1048576`},
 		{
 			mapBy, "numa:spam",
-			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known are span, oversubscribe, nooversubscribe, pe=N`,
+			`--map-by numa:spam: unknown modifier "spam" (did you mean span?); known are span, ` +
+				`oversubscribe, nooversubscribe, pe=N`,
 		},
 		{
 			mapBy, "core:pe=2",
@@ -149,7 +150,8 @@ func TestWishErrors(t *testing.T) {
 		{chosenGPUs, "1,0-2", "--gpus 1,0-2: GPU 1 is named twice"},
 		{
 			numaBinding, "exclusiv",
-			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known are node, socket, exclusive, core-complex`,
+			`--numa-binding exclusiv: unknown binding "exclusiv" (did you mean exclusive?); known are node, ` +
+				`socket, exclusive, core-complex`,
 		},
 	}
 	for _, test := range tests {

@@ -6,7 +6,7 @@
 // touched, and any number of clusters may run beside each other and beside a Slurm that the machine has. The host's
 // name need not resolve, and no cgroups are used.
 //
-//	c := testslurm.Start(t, testslurm.Config{GPUs: 2}) // skips without root or Slurm; stopped by itself when the test ends
+//	c := testslurm.Start(t, testslurm.Config{GPUs: 2}) // skips without root or Slurm; ends with the test
 //	out, err := c.Command(t, "salloc", "-N2", "-n4", "gorun", "./prog").CombinedOutput()
 //	job := c.Sbatch(t, "#!/bin/sh\nexec gorun ./prog\n", "-N3", "-n5")
 //	require.Equal(t, "COMPLETED", c.Wait(t, job))

@@ -73,7 +73,8 @@ func (c *Cluster) slurmConf() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lines := strings.Split(strings.NewReplacer("DIR", c.dir, "HOST", name, "PORT", ports[0], "KILLWAIT", strconv.Itoa(c.config.KillWait)).Replace(`ClusterName=one
+	words := strings.NewReplacer("DIR", c.dir, "HOST", name, "PORT", ports[0], "KILLWAIT", strconv.Itoa(c.config.KillWait))
+	lines := strings.Split(words.Replace(`ClusterName=one
 SlurmctldHost=HOST(127.0.0.1)
 SlurmctldPort=PORT
 AuthType=auth/munge

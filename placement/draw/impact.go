@@ -142,7 +142,8 @@ func (p *Impact) Text(style Style) string {
 		if a.Here {
 			mark = "  <- slowest here"
 		}
-		line(24, fmt.Sprintf("  %-6s %6.4g GB/s  %10s  %s%s", clean(a.Class), a.GBps, duration(p.seconds(a.GBps)), a.Why, mark))
+		line(24, fmt.Sprintf("  %-6s %6.4g GB/s  %10s  %s%s", clean(a.Class), a.GBps, duration(p.seconds(a.GBps)), a.Why,
+			mark))
 	}
 	return style.render(b.String())
 }

@@ -230,25 +230,21 @@ func (t table) writeNames(b *strings.Builder, width int) {
 func (t table) writePeers(b *strings.Builder, width int) {
 	told, reached := 0, 0
 	var refused []string
+	reasons := map[placement.P2PStatus]bool{}
 	for _, d := range t.gpus {
-		not := map[placement.P2PStatus][]int{}
-		var why []placement.P2PStatus
-		for _, p := range d.gpu.Peers {
-			if t.indexOf(p.PCI) < 0 {
+		known := slices.DeleteFunc(slices.Clone(d.gpu.Peers), func(p placement.Peer) bool { return t.indexOf(p.PCI) < 0 })
+		for _, same := range grouped(known, func(p placement.Peer) placement.P2PStatus { return p.Access }) {
+			told += len(same)
+			if same[0].Access == placement.P2POK {
+				reached += len(same)
 				continue
 			}
-			told++
-			if p.Access == placement.P2POK {
-				reached++
-				continue
+			indices := make([]int, len(same))
+			for i, p := range same {
+				indices[i] = t.indexOf(p.PCI)
 			}
-			if not[p.Access] == nil {
-				why = append(why, p.Access)
-			}
-			not[p.Access] = append(not[p.Access], t.indexOf(p.PCI))
-		}
-		for _, w := range why {
-			refused = append(refused, fmt.Sprintf("  %s does not reach GPU %s: %s", d.name, list(not[w]), w))
+			reasons[same[0].Access] = true
+			refused = append(refused, fmt.Sprintf("  %s does not reach GPU %s: %s", d.name, list(indices), same[0].Access))
 		}
 	}
 	switch {
@@ -257,29 +253,16 @@ func (t table) writePeers(b *strings.Builder, width int) {
 	case reached == told:
 		b.WriteString("\nPeer-to-peer: each GPU reaches the memory of all others\n")
 		return
-	case reached == 0 && sameReason(t.gpus):
-		fmt.Fprintf(b, "\nPeer-to-peer: no GPU reaches another's memory: %s\n",
-			clip(string(t.gpus[0].gpu.Peers[0].Access), width-50))
+	case reached == 0 && len(reasons) == 1:
+		for reason := range reasons {
+			fmt.Fprintf(b, "\nPeer-to-peer: no GPU reaches another's memory: %s\n", clip(string(reason), width-50))
+		}
 		return
 	}
 	b.WriteString("\nPeer-to-peer:\n")
 	for _, line := range refused {
-		for _, piece := range wrap(line, width, 4) {
-			b.WriteString(piece + "\n")
-		}
+		writeLine(b, line, width, 4)
 	}
-}
-
-// sameReason reports whether all answers about peers are one.
-func sameReason(gpus []device) bool {
-	var all []placement.P2PStatus
-	for _, d := range gpus {
-		for _, p := range d.gpu.Peers {
-			all = append(all, p.Access)
-		}
-	}
-	slices.Sort(all)
-	return len(slices.Compact(all)) == 1 && len(gpus[0].gpu.Peers) > 0
 }
 
 // indexOf is the index of the GPU at a PCI address, -1 if there is none.

@@ -140,17 +140,13 @@ func (w *seating) cpus(set placement.CPUSet) string {
 	}
 	var texts []string
 	left := set.Len()
-	for _, node := range w.nodes() {
-		ids, cpus, whole := w.inNode(set, node)
-		if len(cpus) == 0 {
-			continue
+	for _, share := range w.shares(set) {
+		left -= len(share.cpus)
+		text := numbered("CPU", share.cpus)
+		if share.whole {
+			text = numbered("core", share.cores)
 		}
-		left -= len(cpus)
-		text := numbered("CPU", cpus)
-		if whole {
-			text = numbered("core", ids)
-		}
-		texts = append(texts, fmt.Sprintf("numa %d %s", node, text))
+		texts = append(texts, fmt.Sprintf("numa %d %s", share.node, text))
 	}
 	if left > 0 {
 		return numbered("CPU", numbersOf(set)) // some of them are not online
@@ -158,36 +154,32 @@ func (w *seating) cpus(set placement.CPUSet) string {
 	return strings.Join(texts, ", ")
 }
 
-// nodes are the numbers of the nodes with CPUs.
-func (w *seating) nodes() []int {
-	var all []int
-	for _, p := range w.parts {
-		all = append(all, p.node)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+// share is what of a NUMA node is in a set.
+type share struct {
+	node        int
+	cores, cpus []int
+	whole       bool // the cores are whole
 }
 
-// inNode are a set's CPUs in a node and their cores, and whether those are whole.
-func (w *seating) inNode(set placement.CPUSet, node int) (ids, cpus []int, whole bool) {
-	whole = true
-	for _, p := range w.parts {
-		for _, c := range p.cores {
-			if p.node != node || !slices.ContainsFunc(c.cpus, set.Has) {
-				continue
-			}
-			ids = append(ids, c.id)
-			for _, cpu := range c.cpus {
-				if set.Has(cpu) {
-					cpus = append(cpus, cpu)
-				} else {
-					whole = false
+// shares are those of the nodes of a set's CPUs, by number.
+func (w *seating) shares(set placement.CPUSet) (all []share) {
+	for _, parts := range grouped(w.parts, func(p part) int { return p.node }) {
+		own := share{node: parts[0].node, whole: true}
+		for _, p := range parts {
+			for _, c := range p.cores {
+				in := slices.DeleteFunc(slices.Clone(c.cpus), func(cpu int) bool { return !set.Has(cpu) })
+				if len(in) > 0 {
+					own.cores, own.cpus = append(own.cores, c.id), append(own.cpus, in...)
+					own.whole = own.whole && c.id >= 0 && len(in) == len(c.cpus)
 				}
 			}
-			whole = whole && c.id >= 0
+		}
+		if len(own.cpus) > 0 {
+			all = append(all, own)
 		}
 	}
-	return ids, cpus, whole
+	slices.SortFunc(all, func(a, b share) int { return a.node - b.node })
+	return all
 }
 
 // worst is the worst path from a GPU to another rank's.
@@ -270,21 +262,12 @@ func (w *seating) chain(i int, row *seatRow, done []bool) {
 
 // alone reports whether a seat is whole cores in a row of one NUMA node, and no GPU.
 func (w *seating) alone(s Seat) (run coreRun, ok bool) {
-	var ids []int
-	for _, n := range w.nodes() {
-		in, cpus, whole := w.inNode(s.CPUs, n)
-		if len(cpus) == 0 {
-			continue
-		}
-		if ids != nil || !whole {
-			return coreRun{}, false
-		}
-		run.node, ids = n, in
-	}
-	if ids == nil || len(s.GPUs) > 0 || ids[len(ids)-1]-ids[0] != len(ids)-1 {
+	shares := w.shares(s.CPUs)
+	if len(shares) != 1 || !shares[0].whole || len(s.GPUs) > 0 {
 		return coreRun{}, false
 	}
-	return coreRun{run.node, ids[0], len(ids)}, true
+	ids := shares[0].cores
+	return coreRun{shares[0].node, ids[0], len(ids)}, ids[len(ids)-1]-ids[0] == len(ids)-1
 }
 
 // maps writes the core maps of rows that are bound.

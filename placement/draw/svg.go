@@ -60,7 +60,8 @@ type sheet struct {
 
 func (s *sheet) document() string {
 	return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">
+<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d"`+
+		` font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
 `, s.width, s.height, s.width, s.height, s.body.String())

@@ -7,7 +7,8 @@ import (
 	"gorun/placement"
 )
 
-// bitmap is a set of CPUs or NUMA nodes as hwloc writes it: words of 32 bits, the highest first, "0x00000001,0xffffffff".
+// bitmap is a set of CPUs or NUMA nodes as hwloc writes it: words of 32 bits, the highest first:
+// "0x00000001,0xffffffff".
 func bitmap(set placement.CPUSet) string {
 	var words []string
 	mask := set.Mask()

@@ -99,7 +99,8 @@ func TestHealth(t *testing.T) {
 			d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_DISABLED, nvml.SUCCESS }
 			d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_PROHIBITED, nvml.SUCCESS }
 			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
-				return nvml.ClocksThrottleReasonHwThermalSlowdown | nvml.ClocksThrottleReasonHwSlowdown | nvml.ClocksThrottleReasonSwPowerCap,
+				return nvml.ClocksThrottleReasonHwThermalSlowdown | nvml.ClocksThrottleReasonHwSlowdown |
+						nvml.ClocksThrottleReasonSwPowerCap,
 					nvml.SUCCESS
 			}
 			d.GetTotalEccErrorsFunc = func(kind nvml.MemoryErrorType, since nvml.EccCounterType) (uint64, nvml.Return) {

@@ -3,6 +3,7 @@ package sysfs
 import (
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,22 +49,13 @@ func member(table, controller string) (m membership, found bool) {
 		list, group, ok := strings.Cut(rest, ":")
 		switch {
 		case !ok:
-		case hasItem(list, controller):
+		case slices.Contains(strings.Split(list, ","), controller):
 			return membership{controller: controller, path: group}, true
 		case list == "":
 			m, found = membership{controller: controller, v2: true, path: group}, true
 		}
 	}
 	return m, found
-}
-
-func hasItem(list, item string) bool {
-	for item2 := range strings.SplitSeq(list, ",") {
-		if item2 == item {
-			return true
-		}
-	}
-	return false
 }
 
 // quota returns the CPU quota of a group and all above it, in CPUs; 0 is none.
@@ -188,7 +180,7 @@ type mount struct {
 }
 
 func (m mount) has(wanted membership) bool {
-	return m.v2 == wanted.v2 && (m.v2 || hasItem(m.options, wanted.controller))
+	return m.v2 == wanted.v2 && (m.v2 || slices.Contains(strings.Split(m.options, ","), wanted.controller))
 }
 
 // below returns a group's path below the mount, which in a container may show

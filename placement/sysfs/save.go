@@ -90,7 +90,8 @@ func completeGPUs(gpus []placement.GPU, text []byte) error {
 		g := &gpus[i]
 		for _, s := range saved {
 			if s.PCI == g.PCI {
-				g.Name, g.Memory, g.MemoryNode, g.Used, g.Links, g.Peers = s.Name, s.Memory, s.MemoryNode, s.Used, s.Links, s.Peers
+				s.Index, s.Vendor, s.UUID, s.Bus, s.MIG = g.Index, g.Vendor, g.UUID, g.Bus, g.MIG
+				*g = s
 			}
 		}
 	}
@@ -101,12 +102,9 @@ func (r *recorder) addGPUs(gpus []placement.GPU) error {
 	if len(gpus) == 0 {
 		return nil
 	}
-	var told []placement.GPU
-	for _, g := range gpus {
-		told = append(told, placement.GPU{
-			Index: g.Index, PCI: g.PCI, Vendor: g.Vendor, Name: g.Name, Memory: g.Memory, MemoryNode: g.MemoryNode,
-			Used: g.Used, Links: g.Links, Peers: g.Peers,
-		})
+	told := slices.Clone(gpus)
+	for i := range told {
+		told[i].UUID, told[i].Bus, told[i].MIG = "", nil, nil
 	}
 	text, err := json.MarshalIndent(told, "", " ")
 	r.files[gpuFile] = string(text) + "\n"
@@ -115,7 +113,7 @@ func (r *recorder) addGPUs(gpus []placement.GPU) error {
 
 // recorder is a file tree that remembers what was read.
 type recorder struct {
-	root  fs.FS
+	fs.FS
 	files map[string]string
 	links map[string]string // to their targets, from the tree's root
 	seen  []string          // names that there are
@@ -127,7 +125,7 @@ type recorder struct {
 // record reads a machine and returns what it read, without what must not be told.
 func record(root fs.FS, allowed placement.CPUSet) *recorder {
 	r := &recorder{
-		root: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
+		FS: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
 		telling: regexp.MustCompile(telling),
 	}
 	ReadFS(r, allowed, saved)
@@ -272,12 +270,9 @@ func (r *recorder) resolve(name string) string {
 	return name
 }
 
-// Open is there for io/fs.
-func (r *recorder) Open(name string) (fs.File, error) { return r.root.Open(name) }
-
 // ReadFile reads a file.
 func (r *recorder) ReadFile(name string) ([]byte, error) {
-	data, err := fs.ReadFile(r.root, name)
+	data, err := fs.ReadFile(r.FS, name)
 	if err == nil {
 		r.files[name] = string(data)
 	}
@@ -286,7 +281,7 @@ func (r *recorder) ReadFile(name string) ([]byte, error) {
 
 // Stat tells whether a file exists.
 func (r *recorder) Stat(name string) (fs.FileInfo, error) {
-	info, err := fs.Stat(r.root, name)
+	info, err := fs.Stat(r.FS, name)
 	if err == nil {
 		r.seen = append(r.seen, name)
 	}
@@ -295,7 +290,7 @@ func (r *recorder) Stat(name string) (fs.FileInfo, error) {
 
 // ReadDir lists a folder.
 func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(r.root, name)
+	entries, err := fs.ReadDir(r.FS, name)
 	for _, e := range entries {
 		r.seen = append(r.seen, name+"/"+e.Name())
 	}
@@ -305,7 +300,7 @@ func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
 // ReadLink tells where a link points to. Only what is a device's place is kept,
 // and of that nothing above its host bridge.
 func (r *recorder) ReadLink(name string) (string, error) {
-	target, err := fs.ReadLink(r.root, name)
+	target, err := fs.ReadLink(r.FS, name)
 	if err != nil {
 		return target, err
 	}
@@ -322,4 +317,4 @@ func (r *recorder) ReadLink(name string) (string, error) {
 }
 
 // Lstat is there for io/fs.
-func (r *recorder) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(r.root, name) }
+func (r *recorder) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(r.FS, name) }

@@ -93,12 +93,14 @@ func TestStrangeMachines(t *testing.T) {
 		{
 			"a distance too many", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "21 10 21") },
 			func(t *testing.T, m placement.Machine) { assert.Nil(t, m.Topology.Nodes[1].Distances) },
-			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 3 numbers for 2 nodes"},
+			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has " +
+				"3 numbers for 2 nodes"},
 		},
 		{
 			"distances that are no numbers", func(tree fakeTree) { tree.Put(nodeDir+"/node1/distance", "far 10") },
 			func(t *testing.T, m placement.Machine) { assert.NotNil(t, m.Topology.Nodes[0].Distances) },
-			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has 0 numbers for 2 nodes"},
+			[]string{"distances of NUMA node 1 are not known: /sys/devices/system/node/node1/distance has " +
+				"0 numbers for 2 nodes"},
 		},
 		{
 			"no topology of CPUs", func(tree fakeTree) {
