@@ -130,8 +130,9 @@ func TestParsePython(t *testing.T) {
 		"errors = {'A': 'x'}":                                      "A=x", // a dictionary of any name
 		"# os.environ['A'] = '1'\n'''\nos.environ['B'] = '1'\n'''": "",
 		"os.environ['A'] = r'\\d'":                                 "A=\\d",
-		"os.environ['A'] = '''1'''":                                "A=1",
-		"os.environ['A'] = 'x\nos.environ['B'] = '2'":              "A=x B=2",
+		"os.environ['A'] = 'a' 'x'":                                "A?",
+		"os.environ['A'] = '''1'''":                                "A?",
+		"os.environ['A'] = 'x\nos.environ['B'] = '2'":              "A? B=2",
 	} {
 		require.Equal(t, want, said(parsePatterns(FromPython, text)), "%s", text)
 	}
