@@ -32,7 +32,7 @@ func (s *session) buildHere(ctx context.Context, list []hosts.Host) error {
 
 func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	r, err := program.Resolve(program.Wish{
-		Name: app.Program, Args: app.Args, Start: program.Start(app.Start), Python: app.Interpreter,
+		Name: app.Program, Args: app.Args, Start: app.Start, Python: app.Interpreter,
 		Lookup: func(name string) string { v, _ := find(s.spec.Environ, name); return v },
 	})
 	if err != nil || r.Build == nil { // whatever it is, the hosts look for it themselves

@@ -232,7 +232,7 @@ func (s *session) takeFactsOf(n *node) error {
 
 // takeJoined takes what a node's own command line says; for this one, ours.
 func (s *session) takeJoined(n *node, facts *wire.Facts) {
-	n.facts.Environ, n.facts.Ranks, n.facts.Seat = facts.Environ, facts.Ranks, (*job.Seat)(facts.Seat)
+	n.facts.Environ, n.facts.Ranks, n.facts.Seat = facts.Environ, facts.Ranks, facts.Seat
 	n.facts.Role = facts.Role
 	if n.joined {
 		return
@@ -315,7 +315,7 @@ func (s *session) hello() wire.Hello {
 			dir = s.spec.Dir
 		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: uint8(app.Start), Interpreter: app.Interpreter, Dir: dir,
+			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir,
 			Path:      s.searchPath(&app),
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
@@ -412,7 +412,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		h.Programs = slices.Clone(h.Programs)
 		for i, p := range h.Programs {
 			// a module is looked for where ranks begin
-			if file, ok := n.copied.Find(p.Name); ok && job.Start(p.Start) != job.StartModule {
+			if file, ok := n.copied.Find(p.Name); ok && p.Start != job.StartModule {
 				h.Programs[i].Name = file
 			}
 		}
@@ -455,10 +455,9 @@ func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 		if r.Error != "" && apps[i].RunsOn(&n.facts) {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
 		}
-		n.facts.Programs = append(n.facts.Programs, job.Program{
-			Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind, Build: r.Build, AssignsPort: r.PortLine,
-			Port: r.Port, MPI: printable.Text(r.MPI),
-		})
+		p := r.Program
+		p.MPI = printable.Text(p.MPI)
+		n.facts.Programs = append(n.facts.Programs, p)
 	}
 	return all.ErrorOrNil()
 }

@@ -162,7 +162,7 @@ func managed(t *testing.T, mode, role string) launcher.Spec {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	s := onHosts(spec(role, 2), "n1", "n2", "n3")
+	s := onHosts(specOf(role, 2), "n1", "n2", "n3")
 	s.Reach.Engine = &engine.Start{
 		Engine: "slurm", Title: "Slurm", Job: "Slurm job 7", Once: []string{exe, mode, "n1,n2,n3"},
 		NodeIDs: []string{"LAUNCHER_TEST_OTHER", managedVariable},

@@ -74,13 +74,13 @@ func (h *head) ended(n *node, e wire.Ended) {
 		h.endStream(n, s)
 	}
 	for _, r := range e.Ranks {
-		h.post(job.Exited{
-			Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: r.Signal, Core: r.Core,
-			PeerLost: r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last)),
-			At:       h.at(n, r.At), RaisedAt: h.at(n, r.RaisedAt), AskedAt: h.at(n, r.AskedAt),
-			ErrorFile: r.ErrorFile, OOM: printable.Text(r.OOM), Timer: printable.Text(r.Timer), Last: r.Last,
-			Hint: printable.Text(r.Hint), MPI: rankMPI(r.MPI),
-		})
+		r.At, r.RaisedAt, r.AskedAt = h.at(n, r.At), h.at(n, r.RaisedAt), h.at(n, r.AskedAt)
+		r.OOM, r.Timer, r.Hint = printable.Text(r.OOM), printable.Text(r.Timer), printable.Text(r.Hint)
+		if r.MPI != nil {
+			r.MPI.Protocol = printable.Text(r.MPI.Protocol)
+		}
+		peerLost := r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last))
+		h.post(job.Exited{Exit: r, PeerLost: peerLost})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -184,7 +185,8 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 		_ = f.Decode(&p)
 		return a.link.Send(a.reached(p))
 	case wire.TypeOpen:
-		return a.link.Send(&wire.Opened{Addr: a.address().String(), Port: 29500, Store: a.address().String() + ":29500"})
+		addr := a.address().String()
+		return a.link.Send(&wire.Opened{Opened: spec.Opened{Addr: addr, Port: 29500, Store: addr + ":29500"}})
 	case wire.TypeStart:
 		return a.start(f)
 	case wire.TypePing:
@@ -217,8 +219,10 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 func (a *fakeAgent) facts() *wire.Facts {
 	return &wire.Facts{
 		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), TempDir: "/tmp", Boot: fmt.Sprint(a.index),
-		Machine:  placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})},
-		Programs: []wire.Resolved{{Path: "/home/alice/sleep", Argv: []string{"sleep"}, ScriptArg: 1, Kind: "executable"}},
+		Machine: placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})},
+		Programs: []wire.Resolved{{Program: spec.Program{
+			Path: "/home/alice/sleep", Argv: []string{"sleep"}, ScriptArg: 1, Kind: "executable",
+		}}},
 	}
 }
 
@@ -284,7 +288,7 @@ func (a *fakeAgent) grow(f wire.Frame) error {
 	grown, ended := &wire.Grown{Number: m.Number, At: time.Now()}, &wire.Ended{}
 	for _, row := range m.Ranks {
 		grown.Ranks = append(grown.Ranks, wire.RankPID{Rank: row.Rank, PID: 2000})
-		ended.Ranks = append(ended.Ranks, wire.RankExit{Rank: row.Rank, PID: 2000, At: time.Now()})
+		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: row.Rank, PID: 2000, At: time.Now()})
 	}
 	if err := a.link.Send(grown); err != nil {
 		return err
@@ -303,7 +307,7 @@ func (a *fakeAgent) endRanks(sig syscall.Signal) error {
 	ended := &wire.Ended{}
 	for _, rank := range ranks {
 		ended.Streams = append(ended.Streams, wire.StreamEnd{Rank: rank, Stream: 1}, wire.StreamEnd{Rank: rank, Stream: 2})
-		ended.Ranks = append(ended.Ranks, wire.RankExit{Rank: rank, PID: 1000, Signal: sig, At: time.Now()})
+		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000, Signal: sig, At: time.Now()})
 	}
 	return a.link.Send(ended)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -101,7 +102,7 @@ func (h *head) look(quiet time.Duration, stop bool) *job.Hang {
 		case <-limit.Done():
 		}
 	}
-	slices.SortFunc(hang.Ranks, func(a, b job.HangRank) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
 	hang.NCCL = h.rasFindings(answers)
 	return hang
 }
@@ -166,26 +167,21 @@ func (h *head) tellHang(hang *job.Hang) {
 }
 
 // hangRanks are what a node's ranks do, each with its last line.
-func (h *head) hangRanks(n *node, m wire.Hung) (ranks []job.HangRank) {
+func (h *head) hangRanks(n *node, m wire.Hung) (ranks []spec.Activity) {
 	seen := map[int]bool{}
 	for _, r := range m.Ranks {
 		if !h.has(n, r.Rank) || seen[r.Rank] {
 			continue
 		}
 		seen[r.Rank] = true
-		rank := job.HangRank{
-			Rank: r.Rank, PID: r.PID, Standing: printable.Text(r.Standing), CPU: r.CPU, Wait: printable.Text(r.Wait),
-			Keys: printables(r.Keys), Stack: printables(r.Stack), Last: printable.Text(r.Last),
-		}
-		if w := r.MPI; w != nil {
-			rank.MPI = &job.HangMPI{For: w.For, Init: w.Init, Spawns: w.Spawns}
-		}
+		r.Standing, r.Wait, r.Last = printable.Text(r.Standing), printable.Text(r.Wait), printable.Text(r.Last)
+		r.Keys, r.Stack = printables(r.Keys), printables(r.Stack)
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
-				rank.Last = last[len(last)-1]
+				r.Last = last[len(last)-1]
 			}
 		}
-		ranks = append(ranks, rank)
+		ranks = append(ranks, r)
 	}
 	return ranks
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -28,11 +29,12 @@ import (
 func validBodies() map[wire.Type]wire.Message {
 	list := map[wire.Type]wire.Message{}
 	for _, m := range []wire.Message{
-		&wire.Facts{Version: wire.Version}, &wire.Opened{Addr: "6.6.6.6", Store: "6.6.6.6:1"}, &wire.Reached{},
+		&wire.Facts{Version: wire.Version},
+		&wire.Opened{Opened: spec.Opened{Addr: "6.6.6.6", Store: "6.6.6.6:1"}}, &wire.Reached{},
 		&wire.Checked{}, &wire.Pong{}, &wire.Notice{Text: "\x1b[2J"},
 		&wire.Running{Ranks: []wire.RankPID{{Rank: 0, PID: 1}}}, &wire.StartFailed{Rank: -7, Code: 99, Text: "no"},
-		&wire.Ended{Ranks: []wire.RankExit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
-		&wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []wire.HungRank{{Rank: 0}}},
+		&wire.Ended{Ranks: []spec.Exit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
+		&wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []spec.Activity{{Rank: 0}}},
 		&wire.Stalled{Waiting: []wire.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
 		&wire.Used{Call: 1},
 		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
@@ -171,7 +173,7 @@ func TestFakeAgentsAreGood(t *testing.T) {
 func TestOpenedElsewhere(t *testing.T) {
 	own, other := netip.MustParseAddr("10.0.0.1"), "10.6.6.6:29500"
 	s := &session{nodes: []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}, master: "10.0.0.1"}
-	for _, o := range []wire.Opened{
+	for _, o := range []spec.Opened{
 		{Addr: "10.6.6.6", Port: 29500, Store: "10.0.0.1:29500"},
 		{Addr: "10.0.0.1", Port: 29500, Store: other},
 		{Addr: "10.0.0.1", Port: 1 << 16, Store: "10.0.0.1:29500"},
@@ -181,7 +183,7 @@ func TestOpenedElsewhere(t *testing.T) {
 	} {
 		require.ErrorContains(t, s.checkOpened(&o), "which is not where it is", o)
 	}
-	require.NoError(t, s.checkOpened(&wire.Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"}))
+	require.NoError(t, s.checkOpened(&spec.Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"}))
 }
 
 // What breaks the rules loses the node, and says which rule.
@@ -212,10 +214,10 @@ func TestHostileAgentIsLost(t *testing.T) {
 			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it passes on signal 19",
 		},
 		"another's rank": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 0}}}), "of a rank that is not its own",
+			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []spec.Exit{{Rank: 0}}}), "of a rank that is not its own",
 		},
 		"ends twice": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []wire.RankExit{{Rank: 2}, {Rank: 2}}}),
+			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []spec.Exit{{Rank: 2}, {Rank: 2}}}),
 			"it says again that rank 2 has ended",
 		},
 		"another's output": {
@@ -239,7 +241,7 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it sent a pong frame of 257 bytes: at most 256 are taken",
 		},
 		"another store": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Opened{Addr: "6.6.6.6"}),
+			wire.PeerSSH, job.MPIAuto, control(&wire.Opened{Opened: spec.Opened{Addr: "6.6.6.6"}}),
 			"it sent an opened frame, which no agent may send while ranks run",
 		},
 		"another's stall": {

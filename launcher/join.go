@@ -302,7 +302,7 @@ func (s *session) exports(name string) bool {
 // own is what this node's command line wants to run.
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
-		Seat: (*wire.Seat)(s.spec.Join.Seat), Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
+		Seat: s.spec.Join.Seat, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// ranks are marked by their engine's job

@@ -40,7 +40,7 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 	for node := range nodes {
 		p := &part{}
 		parts[node] = p
-		s := own(t, spec(role, 2))
+		s := own(t, specOf(role, 2))
 		s.Grace = time.Second
 		s.Join = &job.JoinWish{NodeRank: node, NumNodes: nodes, Addr: "127.0.0.1", Port: port, Timeout: time.Minute}
 		if wish != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
@@ -203,7 +204,7 @@ func (h *head) stopped(w stopWish) {
 // stacks says what ranks do right now.
 func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) registry.Word {
 	answers, silent := l.usage.askNodes(ctx, h, lookStacks)
-	var ranks []job.HangRank
+	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
 		if q.Rank == nil || *q.Rank == u.Rank {
 			ranks = append(ranks, u.hang)

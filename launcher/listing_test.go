@@ -155,7 +155,7 @@ func allTalk(ranks int) func(registry.Job) bool {
 }
 
 func TestListedJob(t *testing.T) {
-	s := spec("talk", 2)
+	s := specOf("talk", 2)
 	s.Apps[0].Args = []string{"--lr", "0.1"}
 	l := list(t, s)
 	j := l.job(t, allTalk(2))
@@ -200,7 +200,7 @@ func TestListedJob(t *testing.T) {
 
 // Only what ends jobs in order can be asked for.
 func TestStopByStrangeSignal(t *testing.T) {
-	l := list(t, spec("wait", 1))
+	l := list(t, specOf("wait", 1))
 	w, err := registry.One[registry.Word](t.Context(), l.Found,
 		registry.Question{Ask: registry.AskStop, Signal: syscall.SIGUSR1})
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestStopByStrangeSignal(t *testing.T) {
 }
 
 func TestListedOnOtherHosts(t *testing.T) {
-	l := list(t, onHosts(spec("talk", 2), "node1", "node2"), agents(t, nil))
+	l := list(t, onHosts(specOf("talk", 2), "node1", "node2"), agents(t, nil))
 	j := l.job(t, allTalk(4))
 	assert.Len(t, j.Hosts, 2)
 	assert.False(t, j.Ranks[3].Here)
@@ -236,7 +236,7 @@ func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Opt
 func TestNCCLIsAskedByLookers(t *testing.T) {
 	behind, err := os.ReadFile("internal/ras/testdata/behind.json")
 	require.NoError(t, err)
-	oneHost := func() launcher.Spec { return spec("talk", 4) }
+	oneHost := func() launcher.Spec { return specOf("talk", 4) }
 	for name, tc := range map[string]struct {
 		spec    func() launcher.Spec
 		answer  string
@@ -249,7 +249,7 @@ func TestNCCLIsAskedByLookers(t *testing.T) {
 		},
 		"from several hosts": {
 			func() launcher.Spec {
-				return onHosts(spec("talk", 2), "node1", "node2")
+				return onHosts(specOf("talk", 2), "node1", "node2")
 			}, string(behind),
 			[]launcher.Option{agents(t, nil)},
 			[]string{"NCCL 2.30.7, 1 communicator", "rank 3 (pid 29778 on 127.0.0.1) is behind: 41 AllReduce, the others 42"},
@@ -276,14 +276,14 @@ func TestWhyNCCLSaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
-	n := askNCCL(t, spec("talk", 1), addr)
+	n := askNCCL(t, specOf("talk", 1), addr)
 	assert.Equal(t, "NCCL is asked at "+addr+
 		": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
 		"or the program sets NCCL_RAS_ADDR itself", n.Error)
 	assert.Empty(t, n.Lines)
 	assert.Empty(t, n.Status)
 
-	s := spec("talk", 1)
+	s := specOf("talk", 1)
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
 	listed := list(t, s)
 	n, err = registry.One[registry.NCCL](t.Context(), listed.Found, registry.Question{Ask: registry.AskNCCL})
@@ -308,7 +308,7 @@ func (d deaf) Write(p []byte) (int, error) {
 // A host that does not answer does not keep those waiting who look.
 func TestSilentHost(t *testing.T) {
 	var mute atomic.Bool
-	l := list(t, onHosts(spec("talk", 2), "node1", "node2"),
+	l := list(t, onHosts(specOf("talk", 2), "node1", "node2"),
 		launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 			p, err := startAgent(nil, h)
 			if h.Name == "node2" {
@@ -330,7 +330,7 @@ func TestListedRestart(t *testing.T) {
 	in, feed, err := os.Pipe()
 	require.NoError(t, err)
 	defer in.Close()
-	s := spec("again", 1)
+	s := specOf("again", 1)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Second}
 	l := list(t, s, launcher.WithStdin(in))
 	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
@@ -348,7 +348,7 @@ func TestListedRestartWithLogFiles(t *testing.T) {
 	in, feed, err := os.Pipe()
 	require.NoError(t, err)
 	defer in.Close()
-	s := spec("again", 1)
+	s := specOf("again", 1)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Millisecond}
 	s.Output.LogDir = t.TempDir()
 	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
@@ -365,7 +365,7 @@ func TestStalledFollower(t *testing.T) {
 	in, feed, err := os.Pipe()
 	require.NoError(t, err)
 	defer in.Close()
-	l := list(t, spec("pour", 1), launcher.WithStdin(in), launcher.WithOutput(io.Discard, io.Discard))
+	l := list(t, specOf("pour", 1), launcher.WithStdin(in), launcher.WithOutput(io.Discard, io.Discard))
 	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
 	var first registry.Logs
 	require.NoError(t, a.Next(&first))
@@ -385,7 +385,7 @@ func TestStalledFollower(t *testing.T) {
 
 // What is in files is read from there.
 func TestListedLogFiles(t *testing.T) {
-	s := spec("talk", 1)
+	s := specOf("talk", 1)
 	s.Output.LogDir = t.TempDir()
 	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
 	l := list(t, s)
@@ -407,7 +407,7 @@ func TestListedLogFiles(t *testing.T) {
 
 // A file that ranks share is shown once.
 func TestListedSharedLogFile(t *testing.T) {
-	s := spec("talk", 2)
+	s := specOf("talk", 2)
 	s.Output.StdoutFile, s.Output.Redirect = filepath.Join(t.TempDir(), "out.txt"), job.StreamMap{All: 1}
 	l := list(t, s)
 	l.job(t, allTalk(2))
@@ -421,7 +421,7 @@ func TestListedSharedLogFile(t *testing.T) {
 // A job works where nothing can be made, and says so to those who asked for more.
 func TestNoPlaceForListing(t *testing.T) {
 	var told strings.Builder
-	r, out, _ := run(t, spec("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
+	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
 		launcher.WithNotices(func(n launcher.Notice) string {
 			fmt.Fprintln(&told, n.Text)
 			return ""

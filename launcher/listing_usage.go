@@ -11,8 +11,8 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/diagnosis"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
-	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
 
@@ -73,7 +73,7 @@ func (u *usage) leave(k kind) { <-u.turns[k] }
 type rankUsage struct {
 	wire.RankUsage
 	at   time.Time
-	hang job.HangRank
+	hang spec.Activity
 }
 
 type usedBy struct {
@@ -168,7 +168,7 @@ func (u *usage) hear(n *node, m wire.Used) {
 func (h *head) usages(answers []usedBy) (list []rankUsage) {
 	for _, a := range answers {
 		for _, u := range a.Ranks {
-			doing := h.hangRanks(a.node, wire.Hung{Ranks: []wire.HungRank{u.HungRank}})
+			doing := h.hangRanks(a.node, wire.Hung{Ranks: []spec.Activity{u.Activity}})
 			if len(doing) == 1 {
 				list = append(list, rankUsage{RankUsage: u, at: a.At, hang: doing[0]})
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -47,7 +48,7 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	for i, n := range h.nodes {
 		m := wire.Used{
 			Call: looks[i].Call, At: time.Now(),
-			Ranks: []wire.RankUsage{{HungRank: wire.HungRank{Rank: i}, Memory: int64(i)}},
+			Ranks: []wire.RankUsage{{Activity: spec.Activity{Rank: i}, Memory: int64(i)}},
 		}
 		u.hear(n, wire.Used{Call: 99, Ranks: m.Ranks})
 		u.hear(n, m)

@@ -37,10 +37,3 @@ func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 		}
 	}
 }
-
-func rankMPI(m *wire.RankMPI) *job.RankMPI {
-	if m == nil {
-		return nil
-	}
-	return &job.RankMPI{Protocol: printable.Text(m.Protocol), Finalized: m.Finalized}
-}

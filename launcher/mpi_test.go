@@ -18,6 +18,7 @@ import (
 
 	"gorun/env"
 	"gorun/launcher"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/job"
 )
 
@@ -176,7 +177,7 @@ func (c *pmiClient) finalize() {
 }
 
 func mpiSpec(t *testing.T, what string, ranks int) launcher.Spec {
-	s := spec("mpi", ranks)
+	s := specOf("mpi", ranks)
 	temp := t.TempDir()
 	s.Environ = append(s.Environ, mpiVariable+"="+what, "TMPDIR="+temp)
 	t.Cleanup(func() {
@@ -205,7 +206,7 @@ func TestRanksSpeakPMI(t *testing.T) {
 	for rank := range 4 {
 		assert.Contains(t, stdout.String(), fmt.Sprintf("%d read cmd=get_result rc=0 msg=success value=from-%d-in-0\n",
 			rank, (rank+1)%4))
-		assert.Equal(t, &job.RankMPI{Protocol: "PMI-1", Finalized: true}, r.Ranks[rank].MPI)
+		assert.Equal(t, &spec.RankMPI{Protocol: "PMI-1", Finalized: true}, r.Ranks[rank].MPI)
 	}
 }
 
@@ -292,7 +293,7 @@ func TestMPIOverNodes(t *testing.T) {
 
 // With --mpi=none ranks have no descriptor more and no variable of MPI's.
 func TestMPINone(t *testing.T) {
-	s := spec("hello", 2)
+	s := specOf("hello", 2)
 	s.MPI = job.MPINone
 	s.Apps[0].Program = "/bin/sh"
 	s.Apps[0].Args = []string{"-c", "[ -S /proc/self/fd/3 ] && echo PMI socket; env | grep -E '^(PMI|PMIX)_'; exit 0"}

@@ -97,7 +97,7 @@ func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
 	} {
 		t.Run(tc.log, func(t *testing.T) {
 			var said notices
-			r, stdout, _ := run(t, speaking(spec("nccl", tc.ranks), tc.log), said.option())
+			r, stdout, _ := run(t, speaking(specOf("nccl", tc.ranks), tc.log), said.option())
 			require.Zero(t, r.ExitCode)
 			require.Len(t, said.list, 1)
 			assert.Equal(t, tc.want, said.list)
@@ -112,7 +112,7 @@ func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
 
 func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
 	var said notices
-	r, _, _ := run(t, speaking(spec("nccl", 2), "versions.log"), said.option())
+	r, _, _ := run(t, speaking(specOf("nccl", 2), "versions.log"), said.option())
 	require.Zero(t, r.ExitCode)
 	assert.Contains(t, said.list,
 		"ranks have different versions of NCCL, which cannot work together: NCCL 2.26.2 in [1]×1, NCCL 2.30.7 in [0]×1; "+
@@ -120,7 +120,7 @@ func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
 }
 
 func TestWarningsOfNCCLAreInTheReport(t *testing.T) {
-	r, _, _ := run(t, speaking(spec("nccl", 2), "sockets.log", "fail"))
+	r, _, _ := run(t, speaking(specOf("nccl", 2), "sockets.log", "fail"))
 	require.Equal(t, 3, r.ExitCode)
 	report := launcher.Explain(r)
 	assert.Regexp(t,
@@ -133,7 +133,7 @@ func TestNCCLIsAskedOnAHang(t *testing.T) {
 	answer, err := os.ReadFile("internal/ras/testdata/behind.json")
 	require.NoError(t, err)
 	server := rastest.Server{JSON: string(answer)}
-	s := spec("wait", 4)
+	s := specOf("wait", 4)
 	s.HangTimeout = 20 * time.Millisecond
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true})
 	r, _, _ := run(t, s)
@@ -164,7 +164,7 @@ func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
 // NCCL that was told to serve nobody is not asked.
 func TestNCCLWithoutRASIsNotAsked(t *testing.T) {
 	server := rastest.Server{JSON: "{}"}
-	s := spec("wait", 1)
+	s := specOf("wait", 1)
 	s.HangTimeout = 20 * time.Millisecond
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: server.Start(t), HasValue: true},
 		job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})

@@ -105,7 +105,7 @@ func onHosts(s launcher.Spec, names ...string) launcher.Spec {
 }
 
 func TestSeveralNodes(t *testing.T) {
-	s := onHosts(spec("place", 2), "node1", "node2", "node3")
+	s := onHosts(specOf("place", 2), "node1", "node2", "node3")
 	result, out, errs := run(t, s, agents(t, nil))
 	require.Zero(t, result.ExitCode, "%s\n%s", errs, launcher.Explain(result))
 	var want []string
@@ -125,7 +125,7 @@ func init() {
 }
 
 // nodes starts a job of two nodes with two ranks each.
-func nodes(role string) launcher.Spec { return onHosts(spec(role, 2), "node1", "node2") }
+func nodes(role string) launcher.Spec { return onHosts(specOf(role, 2), "node1", "node2") }
 
 func TestAKilledAgentEndsTheJobEverywhere(t *testing.T) {
 	started := map[string]*agentProcess{}

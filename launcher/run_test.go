@@ -192,7 +192,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-func spec(role string, ranks int) launcher.Spec {
+func specOf(role string, ranks int) launcher.Spec {
 	return launcher.Spec{
 		Apps:    []job.App{{Program: "/proc/self/exe"}},
 		PerNode: job.Count{Kind: job.CountFixed, N: ranks},
@@ -221,7 +221,7 @@ func own(t *testing.T, s launcher.Spec) launcher.Spec {
 }
 
 func TestRanksRunAndKnowTheirPlace(t *testing.T) {
-	r, stdout, stderr := run(t, spec("hello", 4))
+	r, stdout, stderr := run(t, specOf("hello", 4))
 	assert.Equal(t, 0, r.ExitCode)
 	assert.Empty(t, launcher.Explain(r))
 	assert.Empty(t, stderr.String())
@@ -233,7 +233,7 @@ func TestRanksRunAndKnowTheirPlace(t *testing.T) {
 // Arguments and variables arrive byte by byte as they are, UTF-8 or not.
 func TestEveryByteArrives(t *testing.T) {
 	odd := "\xff\xfe\n\"\\ \x01"
-	s := spec("bytes", 1)
+	s := specOf("bytes", 1)
 	s.Apps[0].Args = []string{odd, ""}
 	s.Environ = append(s.Environ, "LAUNCHER_TEST_BYTES="+odd)
 	_, stdout, _ := run(t, s)
@@ -241,7 +241,7 @@ func TestEveryByteArrives(t *testing.T) {
 }
 
 func TestTheFirstFailureIsExplained(t *testing.T) {
-	r, _, stderr := run(t, spec("fail", 3))
+	r, _, stderr := run(t, specOf("fail", 3))
 	assert.Equal(t, 17, r.ExitCode)
 	assert.Equal(t, job.CauseRank, r.Cause)
 	require.NotNil(t, r.First)
@@ -261,7 +261,7 @@ func TestCancellingEndsTheJob(t *testing.T) {
 		<-stdout.first
 		cancel()
 	}()
-	r, err := launcher.Run(ctx, own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}))
+	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
@@ -275,7 +275,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 			signals <- syscall.SIGINT
 		}()
 	})
-	r, err := launcher.Run(t.Context(), own(t, spec("wait", 2)), launcher.WithOutput(stdout, &buffer{}), interrupted)
+	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}), interrupted)
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
 	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
@@ -284,7 +284,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := spec("meet", 4)
+	s := specOf("meet", 4)
 	s.Store.Report = time.Second // by then rank 2 has ended
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
@@ -305,7 +305,7 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 }
 
 func TestRestarts(t *testing.T) {
-	s := spec("flaky", 2)
+	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
 	var said []string
 	r, stdout, _ := run(t, s, launcher.WithNotices(func(n launcher.Notice) string {
@@ -331,7 +331,7 @@ func TestRestarts(t *testing.T) {
 }
 
 func TestRestartsAreUsedUp(t *testing.T) {
-	s := spec("fail", 2)
+	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: -1}
 	r, _, _ := run(t, s)
 	assert.Equal(t, 17, r.ExitCode)
@@ -341,7 +341,7 @@ func TestRestartsAreUsedUp(t *testing.T) {
 func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := spec("fail", 2)
+	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
 		launcher.WithNotices(func(n launcher.Notice) string {
@@ -356,7 +356,7 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 }
 
 func TestTheDeadlineAlsoEndsTheWaitForARestart(t *testing.T) {
-	s := spec("fail", 2)
+	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
 	s.Timeout = time.Second
 	r, _, _ := run(t, s)
@@ -371,7 +371,7 @@ $`, launcher.Explain(r))
 
 // Each attempt has a log directory of its own.
 func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
-	s := spec("flaky", 2)
+	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
 	s.Output.LogDir, s.Output.Redirect = t.TempDir(), job.StreamMap{All: job.Stdout, Present: true}
 	r, _, _ := run(t, s)
@@ -385,12 +385,12 @@ func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
 
 // A pipe in the place of PyTorch's error file must not hold up the end.
 func TestAnErrorFileThatIsAPipe(t *testing.T) {
-	r, _, _ := run(t, spec("pipe", 1))
+	r, _, _ := run(t, specOf("pipe", 1))
 	assert.Equal(t, 3, r.ExitCode)
 }
 
 func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
-	s := spec("wait", 2)
+	s := specOf("wait", 2)
 	s.HangTimeout = 20 * time.Millisecond
 	r, _, _ := run(t, s)
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
@@ -404,7 +404,7 @@ func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	s := spec("wait", 1)
+	s := specOf("wait", 1)
 	s.Timeout = 50 * time.Millisecond
 	r, _, _ := run(t, s)
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
@@ -412,7 +412,7 @@ func TestDeadline(t *testing.T) {
 
 // What ranks are asked at the deadline ends them, and is no failure of theirs.
 func TestStacksAtTheDeadline(t *testing.T) {
-	for name, s := range map[string]launcher.Spec{"here": spec("wait", 2), "on nodes": nodes("wait")} {
+	for name, s := range map[string]launcher.Spec{"here": specOf("wait", 2), "on nodes": nodes("wait")} {
 		t.Run(name, func(t *testing.T) {
 			s.Timeout, s.Grace, s.StacksAtTimeout = time.Second, time.Second, true
 			r, _, stderr := run(t, s, agents(t, nil), launcher.WithNotices(func(n launcher.Notice) string { return n.Text }))
@@ -441,7 +441,7 @@ func TestStdin(t *testing.T) {
 			_, err = w.WriteString("typed")
 			require.NoError(t, err)
 			require.NoError(t, w.Close())
-			s := spec("stdin", 2)
+			s := specOf("stdin", 2)
 			s.Stdin = tc.wish
 			_, stdout, _ := run(t, s, launcher.WithStdin(r))
 			for _, line := range tc.want {
@@ -452,7 +452,7 @@ func TestStdin(t *testing.T) {
 }
 
 func TestMuchOutputArrivesWhole(t *testing.T) {
-	_, stdout, _ := run(t, spec("flood", 3))
+	_, stdout, _ := run(t, specOf("flood", 3))
 	lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
 	require.Len(t, lines, 3<<18)
 	for _, l := range lines {
@@ -462,7 +462,7 @@ func TestMuchOutputArrivesWhole(t *testing.T) {
 
 // A library is no subreaper: the orphan is found by its marker.
 func TestOrphansAreEnded(t *testing.T) {
-	s := spec("orphan", 1)
+	s := specOf("orphan", 1)
 	s.Grace = time.Millisecond
 	r, _, _ := run(t, s)
 	assert.Equal(t, 0, r.ExitCode)
@@ -479,7 +479,7 @@ func TestOrphansAreEnded(t *testing.T) {
 // host may have other children.
 func TestHiddenOrphansAreEnded(t *testing.T) {
 	testneeds.OwnCgroup(t)
-	s := spec("hide", 1)
+	s := specOf("hide", 1)
 	s.Grace = time.Millisecond
 	r, out, _ := run(t, s)
 	assert.Equal(t, 0, r.ExitCode)
@@ -507,7 +507,7 @@ func TestJobsThatCannotBegin(t *testing.T) {
 		}, 2, "http"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := own(t, spec("hello", 1))
+			s := own(t, specOf("hello", 1))
 			tc.change(&s)
 			_, err := launcher.Run(t.Context(), s, launcher.WithOutput(&buffer{}, &buffer{}))
 			var e *launcher.Error
@@ -519,7 +519,7 @@ func TestJobsThatCannotBegin(t *testing.T) {
 }
 
 func TestPlanStartsNothingAndIsTheSameTwice(t *testing.T) {
-	s := own(t, spec("hello", 3))
+	s := own(t, specOf("hello", 3))
 	one, err := launcher.Plan(t.Context(), s)
 	require.NoError(t, err)
 	two, err := launcher.Plan(t.Context(), s)

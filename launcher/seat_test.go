@@ -105,7 +105,7 @@ func TestSignalsOfAnEngine(t *testing.T) {
 	parts, port := [ranks]part{}, freePort(t)
 	for rank := range ranks {
 		parts[rank].out.first = make(chan struct{})
-		s := own(t, spec("wink", 0))
+		s := own(t, specOf("wink", 0))
 		s.PerNode, s.Grace = job.Count{}, time.Minute
 		s.Join = &job.JoinWish{
 			Addr: "127.0.0.1", Port: port, EngineSignals: true,

@@ -15,6 +15,7 @@ import (
 
 	"gorun/internal/testneeds"
 	"gorun/launcher"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -139,7 +140,7 @@ func (a *simAgent) fail(code int) {
 	rank := a.ranks[0]
 	a.ranks = a.ranks[1:]
 	a.mu.Unlock()
-	_ = a.link.Send(&wire.Ended{Ranks: []wire.RankExit{{Rank: rank, PID: 1000, Code: code, At: time.Now()}}})
+	_ = a.link.Send(&wire.Ended{Ranks: []spec.Exit{{Rank: rank, PID: 1000, Code: code, At: time.Now()}}})
 }
 
 // What the head asks an agent first waits until that runs, which says nothing about its

@@ -23,6 +23,7 @@ import (
 	"gorun/launcher"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -164,7 +165,8 @@ func (a *simAgent) answer(f wire.Frame) error {
 		}
 		return a.link.Send(a.reached(p))
 	case wire.TypeOpen:
-		return a.link.Send(&wire.Opened{Addr: a.address().String(), Port: 29500, Store: a.address().String() + ":29500"})
+		addr := a.address().String()
+		return a.link.Send(&wire.Opened{Opened: spec.Opened{Addr: addr, Port: 29500, Store: addr + ":29500"}})
 	case wire.TypeStart:
 		return a.start(f)
 	case wire.TypePing:
@@ -194,10 +196,10 @@ func (a *simAgent) facts() *wire.Facts {
 	}
 	return &wire.Facts{
 		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp",
-		Programs: []wire.Resolved{{
+		Programs: []wire.Resolved{{Program: spec.Program{
 			Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
 			Kind: "executable",
-		}},
+		}}},
 		Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
 	}
 }
@@ -258,7 +260,7 @@ func (a *simAgent) end(sig syscall.Signal) {
 	ended := &wire.Ended{}
 	for i, rank := range ranks {
 		ended.Streams = append(ended.Streams, wire.StreamEnd{Rank: rank, Stream: 1}, wire.StreamEnd{Rank: rank, Stream: 2})
-		ended.Ranks = append(ended.Ranks, wire.RankExit{Rank: rank, PID: 1000 + i, Signal: sig, At: time.Now()})
+		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000 + i, Signal: sig, At: time.Now()})
 	}
 	_ = a.link.Send(ended) // or the head is gone
 }

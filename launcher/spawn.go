@@ -84,7 +84,7 @@ func namesMPI4Py(app *job.App) bool {
 func (s *session) linksMPI(app int) bool {
 	p := s.hello().Programs[app]
 	found, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
+		Name: p.Name, Args: p.Args, Start: p.Start, Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
 		Lookup: func(name string) string { value, _ := find(s.spec.Environ, name); return value },
 	})
 	if err != nil || found.Path == "" {

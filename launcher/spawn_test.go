@@ -11,6 +11,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/world"
@@ -110,7 +111,7 @@ func TestLastWordsOfAnAttempt(t *testing.T) {
 	n := x.nodes[0]
 	for _, m := range []wire.Message{
 		&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck},
-		&wire.Exchange{}, &wire.Opened{Addr: "here"},
+		&wire.Exchange{}, &wire.Opened{Opened: spec.Opened{Addr: "here"}},
 	} {
 		require.NoError(t, far[0].Send(m))
 	}

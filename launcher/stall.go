@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -24,8 +25,8 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 		})
 	}
 	for _, a := range s.Absent {
-		stall.Missing = append(stall.Missing,
-			job.StallAbsence{Rank: a.Rank, PID: a.PID, Standing: printable.Text(a.Standing), CPU: a.CPU})
+		a.Standing = printable.Text(a.Standing)
+		stall.Missing = append(stall.Missing, a)
 	}
 	for _, other := range h.nodes {
 		if other != n {
@@ -69,14 +70,14 @@ func (n *node) hasAddress(addr string) bool {
 }
 
 // absentees are a node's ranks that do not wait in the store.
-func (h *head) absentees(n *node, stall *job.Stall) (list []job.StallAbsence) {
+func (h *head) absentees(n *node, stall *job.Stall) (list []spec.Absence) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
 		if slices.ContainsFunc(stall.Waiting, func(w job.StallWait) bool { return w.Rank == rank }) {
 			continue
 		}
-		a := job.StallAbsence{Rank: rank, PID: h.sup.PID(rank), Standing: "on " + n.name, CPU: -1}
+		a := spec.Absence{Rank: rank, PID: h.sup.PID(rank), Standing: "on " + n.name, CPU: -1}
 		if exit, ended := h.sup.Exit(rank); ended {
 			a.Standing = fmt.Sprintf("ended on %s", n.name)
 			if exit.Signal == 0 {

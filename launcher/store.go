@@ -114,15 +114,15 @@ func (s *session) takeOpened() (job.Opened, error) {
 		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store +
 			", where no other host comes; name an address of this host by --master-addr")
 	}
-	if err := s.checkOpened(&opened); err != nil {
+	if err := s.checkOpened(&opened.Opened); err != nil {
 		return job.Opened{}, s.atFirst(err)
 	}
-	return job.Opened{Addr: opened.Addr, Port: opened.Port, Store: opened.Store, RAS: opened.RAS}, nil
+	return opened.Opened, nil
 }
 
 // checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
 // there.
-func (s *session) checkOpened(o *wire.Opened) error {
+func (s *session) checkOpened(o *job.Opened) error {
 	n := s.nodes[s.first]
 	addr, err := netip.ParseAddr(o.Addr)
 	store, storeErr := netip.ParseAddrPort(o.Store)

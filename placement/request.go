@@ -21,13 +21,17 @@ const (
 	PerNodeCPU
 	// PerNodeCore: one per core that has a usable CPU, as Open MPI counts slots.
 	PerNodeCore
+	// PerNodeDevice: one per PerNode.Device, as PyTorch on the node counts them: not known here.
+	PerNodeDevice
 )
 
 // PerNode is a wished number of ranks per node (--nproc-per-node).
 type PerNode struct {
 	Kind PerNodeKind
-	N    int    // with PerNodeFixed
-	From string // says so in the user's words: "PET_NPROC_PER_NODE=4"; "" is --nproc-per-node with the wish
+	N    int // with PerNodeFixed
+	// Device is how PyTorch calls an accelerator ("xpu", "npu"), with PerNodeDevice.
+	Device string
+	From   string // says so in the user's words: "PET_NPROC_PER_NODE=4"; "" is --nproc-per-node with the wish
 }
 
 // Request is a wish for ranks: how many, and on how many nodes.

@@ -90,10 +90,11 @@ var rooms = []room{
 		[]string{"launcher/hosts", "env"},
 		"what a resource manager says is read from variables and files that the caller passes in; nothing is started",
 	},
+	{"launcher/internal/spec", nil, "a fact knows no part that speaks of it"},
 	{
 		"launcher/job",
 		[]string{
-			"placement", "env", "env/nccl", "env/plan", "launcher/hosts", "launcher/hosts/engine",
+			"launcher/internal/spec", "placement", "env", "env/nccl", "env/plan", "launcher/hosts", "launcher/hosts/engine",
 			"rendezvous/world", "internal/printable",
 		},
 		"the core decides and never acts: it can be tested, printed and diffed only while it imports no machinery",
@@ -114,7 +115,10 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/wire",
-		[]string{"placement", "env/nccl", "launcher/internal/probe", "rendezvous/world", "rendezvous/exchange"},
+		[]string{
+			"launcher/internal/spec", "placement", "env/nccl", "launcher/internal/probe", "rendezvous/world",
+			"rendezvous/exchange",
+		},
 		"frames are bytes between head and agent: both ends import them, they import neither (only the types of the " +
 			"facts that frames carry are others': a fact has one type)",
 	},
@@ -133,7 +137,7 @@ var rooms = []room{
 	{"launcher/internal/output", []string{"internal/printable"}, "lines in, lines out"},
 	{
 		"launcher/internal/program",
-		[]string{"launcher/internal/process/child", "internal/spelling"},
+		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling"},
 		"what kind of file a program is can be told without a job",
 	},
 	{
@@ -212,7 +216,7 @@ var rooms = []room{
 		"how an engine starts agents is a row of its table; here they are started and told apart",
 	},
 	{"launcher/internal/agent", []string{
-		"launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup",
+		"launcher/internal/spec", "launcher/internal/wire", "launcher/internal/process", "launcher/internal/process/cgroup",
 		"launcher/internal/process/child", "launcher/internal/process/inherited", "launcher/internal/output",
 		"launcher/internal/program", "launcher/internal/torchwatch", "launcher/internal/diagnosis",
 		"launcher/internal/stacks", "launcher/internal/probe", "launcher/internal/ncclhost", "launcher/internal/ras",

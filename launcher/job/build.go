@@ -43,7 +43,7 @@ func (s *Spec) Request() placement.Request {
 	r := placement.Request{
 		Ranks:     s.totalRanks(),
 		RanksFrom: s.RanksFrom,
-		PerNode:   placement.PerNode{Kind: placement.PerNodeKind(s.PerNode.Kind), N: s.PerNode.N, From: s.PerNode.From},
+		PerNode:   s.PerNode,
 		Visible:   placement.VisibilityOf(s.rankEnviron()),
 	}
 	for _, h := range s.Hosts {

@@ -14,7 +14,7 @@ import (
 // environment decides what each rank finds in its environment.
 func (b *builder) environment() error {
 	in := plan.Inputs{
-		Inherited: b.spec.Environ, Exports: exports(b.spec.Exports), LenientExports: b.spec.LenientExports,
+		Inherited: b.spec.Environ, Exports: b.spec.Exports, LenientExports: b.spec.LenientExports,
 		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted,
 		Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
@@ -29,7 +29,7 @@ func (b *builder) environment() error {
 	in.Ranks = make([]plan.Rank, len(b.plan.Ranks))
 	own := make([][]plan.Export, len(b.spec.Apps))
 	for i, app := range b.spec.Apps {
-		own[i] = exports(app.Exports)
+		own[i] = app.Exports
 	}
 	for i := range b.plan.Ranks {
 		r := &b.plan.Ranks[i]
@@ -53,19 +53,6 @@ func (b *builder) environment() error {
 	}
 	return nil
 }
-
-// Tune and Study are package plan's.
-type (
-	Tune  = plan.Tune
-	Study = plan.Study
-)
-
-// What Tune may be.
-const (
-	TuneAuto     = plan.TuneAuto
-	TuneOff      = plan.TuneOff
-	TuneTextbook = plan.TuneTextbook
-)
 
 // StudyNetworks are what Study's Network may be.
 func StudyNetworks() []string { return slices.Clone(plan.StudyNetworks) }
@@ -191,25 +178,17 @@ func (b *builder) slurmNodes() string {
 	return folded
 }
 
-func exports(wished []Export) []plan.Export {
-	list := make([]plan.Export, len(wished))
-	for i, e := range wished {
-		list[i] = plan.Export(e)
-	}
-	return list
-}
-
 // HealthPort is where the user wants nodes to answer liveness probes; see [plan.HealthPort].
-func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, exports(s.Exports)) }
+func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, s.Exports) }
 
 // Wish is where the user, and no outer launcher, wants the store to listen by
 // the environment or -x; see [plan.Wish].
 //
 // Ranks of all programs meet there, whichever of them -x or -env is for; the first counts.
 func (s *Spec) Wish() (addr string, port int, origin string, err error) {
-	all := exports(s.Exports) // of several for a name the last counts
+	all := s.Exports // of several for a name the last counts
 	for _, app := range slices.Backward(s.Apps) {
-		all = append(all, exports(app.Exports)...)
+		all = append(all, app.Exports...)
 	}
 	return plan.Wish(s.Environ, all)
 }

@@ -3,6 +3,8 @@ package job
 import (
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // Event is something that happened to a running job. Times are the wall clock
@@ -29,33 +31,10 @@ type StartFailed struct {
 
 // Exited: a rank's process has ended.
 type Exited struct {
-	Rank   int
-	PID    int
-	Code   int            // exit code, when Signal is 0
-	Signal syscall.Signal // the signal that ended it
-	Core   bool           // it left a core dump
-	At     time.Time
-	// RaisedAt is when the rank itself recorded the error that ended it (the time
-	// of PyTorch's error file); zero when it recorded none.
-	RaisedAt time.Time
-	// AskedAt is when its node had asked it to end, by the same clock as At, which
-	// others' differ from; zero when it had not.
-	AskedAt time.Time
+	spec.Exit
 	// PeerLost says that its last words complain about a peer that went away: it may
 	// be the victim of one that is still on its way out.
 	PeerLost bool
-	// OOM says why the kernel killed it, when it did for lack of memory.
-	OOM string
-	// Timer is the scope of PyTorch's timer whose expiry had its node end it; "": none.
-	Timer string
-	// ErrorFile is the content of the error file that the rank wrote.
-	ErrorFile []byte
-	// MPI is how far it had come in MPI, nil: it had not begun.
-	MPI *RankMPI
-	// Last are its last lines where they went to a file and not to the console.
-	Last []string
-	// Hint is something to try that only its node can know.
-	Hint string
 
 	aborted *MPIAborted
 	killed  bool // the launcher had sent SIGKILL to all that were left

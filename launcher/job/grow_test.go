@@ -10,6 +10,7 @@ import (
 
 	"gorun/env/plan"
 	"gorun/launcher/hosts"
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -30,12 +31,12 @@ func growing(t *testing.T) *Supervisor {
 func TestANodeEndsWithItsLastRank(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{1: {4, 5}}))
-	require.Empty(t, s.Next(Exited{Rank: 2, At: began}))
-	require.Empty(t, s.Next(Exited{Rank: 3, At: began}))
-	require.Empty(t, s.Next(Exited{Rank: 4, At: began}), "it may end before its node says that it runs")
+	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 2, At: began}}))
+	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 3, At: began}}))
+	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}), "it may end before its node says that it runs")
 	require.Empty(t, s.Next(Growth{Node: 1, Ranks: []int{4, 5}, PIDs: map[int]int{4: 14, 5: 15}, At: began}))
 	require.True(t, s.CanGrow(1))
-	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Rank: 5, At: began}))
+	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
 	require.False(t, s.CanGrow(1))
 	require.Error(t, s.Grow(map[int][]int{1: {6}}))
 	require.Len(t, s.Result().Ranks, 6)
@@ -48,13 +49,13 @@ func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, At: began}))
 	require.Empty(t, s.Next(Growth{Node: 1, Ranks: []int{5, 6}, PIDs: map[int]int{5: 15}, At: began}))
 	for rank := range 2 {
-		s.Next(Exited{Rank: rank, At: began})
+		s.Next(Exited{Exit: spec.Exit{Rank: rank, At: began}})
 	}
 	require.False(t, s.CanGrow(0))
 	require.Len(t, s.Result().Ranks, 5)
-	s.Next(Exited{Rank: 2, At: began})
-	s.Next(Exited{Rank: 3, At: began})
-	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Rank: 5, At: began}))
+	s.Next(Exited{Exit: spec.Exit{Rank: 2, At: began}})
+	s.Next(Exited{Exit: spec.Exit{Rank: 3, At: began}})
+	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
 }
 
 // A spawn that fails in part ends the job; ranks of another one, of which their node has not
@@ -65,11 +66,11 @@ func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
 	failed := StartFailed{Node: 0, Rank: -1, Code: ExitLauncher, Text: "no room", At: began}
 	require.NotEmpty(t, s.Next(failed))
 	s.Next(failed)
-	s.Next(Exited{Rank: 0, At: began})
-	require.Empty(t, s.Next(Exited{Rank: 1, At: began}), "rank 4 may run")
+	s.Next(Exited{Exit: spec.Exit{Rank: 0, At: began}})
+	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 1, At: began}}), "rank 4 may run")
 	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began}))
 	require.Equal(t, []int{1, 2}, s.NumRunning())
-	require.Equal(t, []Order{End{Node: 0, Grace: time.Second}}, s.Next(Exited{Rank: 4, At: began}))
+	require.Equal(t, []Order{End{Node: 0, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}))
 }
 
 // A failure of a spawned rank is one of the job, which gets no more ranks then.
@@ -77,7 +78,7 @@ func TestASpawnedRankFails(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{0: {4}}))
 	s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began})
-	require.NotEmpty(t, s.Next(Exited{Rank: 4, Code: 3, At: began.Add(time.Millisecond)}))
+	require.NotEmpty(t, s.Next(Exited{Exit: spec.Exit{Rank: 4, Code: 3, At: began.Add(time.Millisecond)}}))
 	require.Error(t, s.Grow(map[int][]int{0: {5}}))
 	require.Equal(t, 3, s.Result().ExitCode)
 	require.Equal(t, 4, s.Result().First.Rank)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // OnHang says what happens when a job hangs.
@@ -21,41 +23,15 @@ const (
 // Hang is a moment at which for long no rank had printed anything and nothing had
 // come further in the store.
 type Hang struct {
-	Quiet time.Duration `json:"quiet_ns"`
-	At    time.Time     `json:"at"`
-	Ranks []HangRank    `json:"ranks"`
+	Quiet time.Duration   `json:"quiet_ns"`
+	At    time.Time       `json:"at"`
+	Ranks []spec.Activity `json:"ranks"`
 	// NCCL is what NCCL's own servers in the ranks (its RAS) say, where they were asked and answered.
 	NCCL []string `json:"nccl,omitempty"`
 }
 
-// HangRank is what one rank did then: its process, or the program that it does
-// nothing but wait for.
-type HangRank struct {
-	Rank     int    `json:"rank"`
-	PID      int    `json:"pid,omitempty"`
-	Standing string `json:"standing"`
-	CPU      int    `json:"cpu_percent"` // of one CPU; -1: not known
-	// Wait is the kernel's function in which its main thread sleeps.
-	Wait string   `json:"wait_channel,omitempty"`
-	Keys []string `json:"keys,omitempty"`
-	// MPI is whom it waits for in MPI.
-	MPI   *HangMPI `json:"mpi_wait,omitempty"`
-	Stack []string `json:"stack,omitempty"` // the innermost first
-	Last  string   `json:"last,omitempty"`  // its last line
-}
-
-// HangMPI is that a rank waits in MPI, as its node's servers see it.
-type HangMPI struct {
-	// For are the ranks that it waits for; none: such as are on other nodes. Init says that
-	// they have not called MPI_Init.
-	For  []int `json:"for,omitempty"`
-	Init bool  `json:"init,omitempty"`
-	// Spawns says that it waits for ranks which it spawns.
-	Spawns bool `json:"spawns,omitempty"`
-}
-
-// String says it: "waits in MPI_Init for rank 1".
-func (w *HangMPI) String() string {
+// waitText says of a rank: "waits in MPI_Init for rank 1".
+func waitText(w *spec.MPIWait) string {
 	switch {
 	case w == nil:
 		return ""
@@ -109,7 +85,7 @@ func (h *Hang) lines(most int) []string {
 
 // Doing says what ranks do, all of it: those that do the same share their lines, the
 // fewest come first. The texts must be free of control bytes.
-func Doing(ranks []HangRank) (lines []string) {
+func Doing(ranks []spec.Activity) (lines []string) {
 	for _, g := range (&Hang{Ranks: ranks}).groups() {
 		text := g.lines()[0]
 		lines = append(lines, strings.TrimPrefix(text, "  "))
@@ -122,18 +98,18 @@ func Doing(ranks []HangRank) (lines []string) {
 
 // hangGroup are ranks that do the same.
 type hangGroup struct {
-	HangRank
+	spec.Activity
 	ranks []int
 }
 
 func (h *Hang) groups() (groups []*hangGroup) {
 	known := map[string]*hangGroup{}
 	for _, r := range h.Ranks {
-		place := r.place()
-		g := known[place]
+		key := activityKey(&r)
+		g := known[key]
 		if g == nil {
-			g = &hangGroup{HangRank: r}
-			known[place] = g
+			g = &hangGroup{Activity: r}
+			known[key] = g
 			groups = append(groups, g)
 		}
 		g.ranks = append(g.ranks, r.Rank)
@@ -142,9 +118,9 @@ func (h *Hang) groups() (groups []*hangGroup) {
 	return groups
 }
 
-// place is equal for ranks that do the same. Whether one that is seen in its own code
+// activityKey is equal for ranks that do the same. Whether one that is seen in its own code
 // happened to sleep in the kernel at that moment, and where, makes no difference.
-func (r *HangRank) place() string {
+func activityKey(r *spec.Activity) string {
 	standing, wait := r.Standing, r.Wait
 	if len(r.Stack) > 0 {
 		wait = ""
@@ -154,7 +130,7 @@ func (r *HangRank) place() string {
 	}
 	return fmt.Sprintf("%q", []string{
 		standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
-		r.MPI.String(), strings.Join(r.Stack, "\n"),
+		waitText(r.MPI), strings.Join(r.Stack, "\n"),
 	})
 }
 
@@ -173,7 +149,7 @@ func (g *hangGroup) lines() []string {
 		text += fmt.Sprintf(", waits in the store for %q", clip(g.Keys[0], longestKey))
 	}
 	if g.MPI != nil {
-		text += ", " + g.MPI.String()
+		text += ", " + waitText(g.MPI)
 	}
 	if g.Last != "" {
 		text += "; last line: " + clip(strings.TrimSpace(g.Last), longestKey)

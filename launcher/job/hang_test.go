@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"gorun/launcher/internal/spec"
 )
 
 func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	h := Hang{Quiet: 90 * time.Second}
 	for rank := range 8 {
-		r := HangRank{
+		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
 			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"},
 		}
 		if rank == 5 {
-			r = HangRank{
+			r = spec.Activity{
 				Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
 				Last: " loading shard 5\t",
 			}
@@ -33,11 +35,11 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 }
 
 func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
-	h := Hang{Quiet: time.Minute, Ranks: []HangRank{
-		{Rank: 0, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{3}, Init: true}},
-		{Rank: 1, Standing: "sleeping", CPU: -1, MPI: &HangMPI{For: []int{2, 3}}},
-		{Rank: 2, Standing: "sleeping", CPU: -1, MPI: &HangMPI{}},
-		{Rank: 3, Standing: "sleeping", CPU: -1, MPI: &HangMPI{Spawns: true}},
+	h := Hang{Quiet: time.Minute, Ranks: []spec.Activity{
+		{Rank: 0, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
+		{Rank: 1, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
+		{Rank: 2, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{}},
+		{Rank: 3, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{Spawns: true}},
 	}}
 	assert.Equal(t, []string{
 		"  [0]      sleeping, waits in MPI_Init for rank 3", "  [1]      sleeping, waits in MPI for ranks [2-3]",
@@ -50,7 +52,7 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	var h Hang
 	for rank := range 500 {
 		h.Ranks = append(h.Ranks,
-			HangRank{Rank: rank, Standing: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
+			spec.Activity{Rank: rank, Standing: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
 	}
 	lines := h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
@@ -68,7 +70,7 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 func hungReport(n int) string {
 	h := Hang{Quiet: 5 * time.Minute}
 	for rank := range n {
-		r := HangRank{
+		r := spec.Activity{
 			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
 			Last:  "epoch 7",
 			Stack: []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
@@ -104,7 +106,7 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 		h := Hang{Quiet: time.Minute}
 		for rank := range n {
 			long := strings.Repeat("x", 1000+rank%250)
-			h.Ranks = append(h.Ranks, HangRank{
+			h.Ranks = append(h.Ranks, spec.Activity{
 				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long,
 				Stack: []string{long, long, long, long, long},
 			})

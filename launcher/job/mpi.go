@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // MPIAborted: a rank has ended MPI for all (MPI_Abort, or an error that its library does not survive).
@@ -27,13 +29,6 @@ type MPIStuck struct {
 
 func (MPIAborted) event() {}
 func (MPIStuck) event()   {}
-
-// RankMPI is how far a rank had come in MPI when it ended: by which protocol it began, such as
-// "PMI-1" or "PMIx 4.2.2", and whether it had finalized.
-type RankMPI struct {
-	Protocol  string `json:"protocol"`
-	Finalized bool   `json:"finalized"`
-}
 
 // MPIAbort is what a rank gave to MPI_Abort.
 type MPIAbort struct {
@@ -73,7 +68,7 @@ func (s *Supervisor) mpiAborted(ev MPIAborted) []Order {
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case s.phase == phaseRunning && !s.tolerated && s.ranksLeft():
 		s.tolerated = true
-		return []Order{s.toleratedRemark(&Exited{Rank: ev.Rank, aborted: &ev})}
+		return []Order{s.toleratedRemark(&Exited{Exit: spec.Exit{Rank: ev.Rank}, aborted: &ev})}
 	}
 	return nil
 }

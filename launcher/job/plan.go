@@ -71,32 +71,6 @@ type Facts struct {
 	Seat *Seat
 }
 
-// Program is how a node starts one of the wish's programs.
-type Program struct {
-	Path string
-	Argv []string
-	// ScriptArg is where the program's own arguments begin in Argv.
-	ScriptArg int
-	Kind      string
-	Build     bool // it is compiled first
-	// AssignsPort is the place at which a Python program's own text assigns
-	// MASTER_PORT; "" for nowhere.
-	AssignsPort string
-	// Port is what it assigns, 0 where that is no number in the text.
-	Port int
-	// MPI is the family of MPI libraries that it links, where there are several programs; "":
-	// none that is known.
-	MPI string
-}
-
-// Opened is where node 0 serves the store.
-type Opened struct {
-	Addr  string
-	Port  int
-	Store string // host:port of gorun's own
-	RAS   int    // port for NCCL's processes on every node, 0: none
-}
-
 // Plan is the decision about a job: everything about every rank, before the
 // first exists.
 type Plan struct {

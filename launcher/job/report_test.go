@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"gorun/launcher/internal/spec"
 )
 
 func name(s syscall.Signal) (string, string) {
@@ -186,11 +188,11 @@ func TestHintOfASecondProgram(t *testing.T) {
 		end  RankEnd
 		hint bool
 	}{
-		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMI-1", Finalized: true}}, true},
-		{RankEnd{Signal: syscall.SIGPIPE, MPI: &RankMPI{Protocol: "PMI-2", Finalized: true}}, true},
-		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMI-1"}}, false},
-		{RankEnd{Code: 141, MPI: &RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}}, false},
-		{RankEnd{Code: 1, MPI: &RankMPI{Protocol: "PMI-1", Finalized: true}}, false},
+		{RankEnd{Code: 141, MPI: &spec.RankMPI{Protocol: "PMI-1", Finalized: true}}, true},
+		{RankEnd{Signal: syscall.SIGPIPE, MPI: &spec.RankMPI{Protocol: "PMI-2", Finalized: true}}, true},
+		{RankEnd{Code: 141, MPI: &spec.RankMPI{Protocol: "PMI-1"}}, false},
+		{RankEnd{Code: 141, MPI: &spec.RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}}, false},
+		{RankEnd{Code: 1, MPI: &spec.RankMPI{Protocol: "PMI-1", Finalized: true}}, false},
 		{RankEnd{Code: 141}, false},
 	} {
 		r := Result{First: &Failure{RankEnd: c.end}}

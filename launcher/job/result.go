@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // Exit codes of the launcher that are not a rank's own.
@@ -96,9 +98,9 @@ type RankEnd struct {
 	Raised bool `json:"raised,omitempty"`
 	// MPI is how far it had come in MPI; Abort, that it aborted it, however its process ended
 	// then; Unfinalized, that it ended with exit code 0 and without MPI_Finalize.
-	MPI         *RankMPI  `json:"mpi,omitempty"`
-	Abort       *MPIAbort `json:"mpi_abort,omitempty"`
-	Unfinalized bool      `json:"mpi_unfinalized,omitempty"`
+	MPI         *spec.RankMPI `json:"mpi,omitempty"`
+	Abort       *MPIAbort     `json:"mpi_abort,omitempty"`
+	Unfinalized bool          `json:"mpi_unfinalized,omitempty"`
 	// Killed: SIGKILL ended it, and it was the launcher's, as it had not ended when asked to.
 	Killed bool `json:"killed,omitempty"`
 }

@@ -10,8 +10,8 @@ import (
 	"gorun/placement"
 )
 
-// check refuses a place that cannot be, whoever named it.
-func (s *Seat) check() error {
+// checkSeat refuses a place that cannot be, whoever named it.
+func checkSeat(s *Seat) error {
 	switch {
 	case s.NumRanks < 1 || s.Rank < 0 || s.Rank >= s.NumRanks:
 		return fmt.Errorf("rank %d of %d: ranks are numbered from 0", s.Rank, s.NumRanks)
@@ -40,7 +40,7 @@ func (s *Spec) oneRank() (wrong []error) {
 				j.Seat.NumRanks, instead))
 		}
 	}
-	if err := j.Seat.check(); err != nil {
+	if err := checkSeat(j.Seat); err != nil {
 		wrong = append(wrong, err)
 	}
 	const perHost = "start one process per host (srun --ntasks-per-node=1) to have gorun start ranks"
@@ -71,7 +71,7 @@ func (s *Spec) seated(facts []Facts) (placement.Layout, error) {
 					"%s, node %d, does not say which rank it is, as the others do: all of them need the same command line", f.Host,
 					rank)
 		}
-		if err := seat.check(); err != nil {
+		if err := checkSeat(seat); err != nil {
 			return layout, fmt.Errorf("%s: %w", f.Host, err)
 		}
 		if seat.Rank != rank || seat.NumRanks != len(facts) || seat.NumNodes != facts[0].Seat.NumNodes {

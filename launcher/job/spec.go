@@ -240,13 +240,6 @@ type JoinWish struct {
 	HostsExist bool
 }
 
-// Seat is the place of a process that is one rank, as a resource manager gave it.
-type Seat struct {
-	Rank, NumRanks        int // in the job
-	LocalRank, LocalRanks int // on its host
-	Node, NumNodes        int // its host among those of the job
-}
-
 // DefaultJoinTimeout is torchrun's.
 const DefaultJoinTimeout = 15 * time.Minute
 
@@ -313,61 +306,8 @@ func (m MPIMode) Only() string {
 	return [...]string{MPIPMI1: "PMI-1", MPIPMI2: "PMI-2", MPIPMIx: "PMIx", MPINone: ""}[m]
 }
 
-// Start is the way in which a program becomes a process.
-type Start uint8
-
-const (
-	// StartAuto decides from the file itself.
-	StartAuto Start = iota
-	// StartExec executes the file as it is (torchrun's --no-python).
-	StartExec
-	// StartPython runs the file by a Python interpreter with -u, run bit or not.
-	StartPython
-	// StartModule runs a Python module by name (-m).
-	StartModule
-)
-
-// CountKind tells the ways to wish for a number of ranks per node.
-type CountKind uint8
-
-const (
-	// CountUnset: the user gave no number.
-	CountUnset CountKind = iota
-	// CountFixed: Count.N ranks.
-	CountFixed
-	// CountAuto: one per GPU, else one per usable CPU.
-	CountAuto
-	// CountGPU: one per GPU; an error on a node without.
-	CountGPU
-	// CountCPU: one per usable CPU.
-	CountCPU
-	// CountCore: one per core that has a usable CPU.
-	CountCore
-	// CountDevice: one per Count.Device, as PyTorch on the node counts them.
-	CountDevice
-)
-
 // UniverseSlots is a Spec.Universe that PMI has, too.
 const UniverseSlots = -1
-
-// Count is a wished number of ranks per node.
-type Count struct {
-	Kind CountKind
-	N    int // with CountFixed
-	// Device is how PyTorch calls an accelerator ("xpu", "npu"), with CountDevice.
-	Device string
-	From   string // says so in the user's words, for messages: "PET_NPROC_PER_NODE=4"
-}
-
-// Export is one -x option.
-type Export struct {
-	Name     string
-	Value    string
-	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
-	Remove   bool // ranks do not get the variable; PRE* is all that begin so
-	// From is the option in the user's words, "" is -x with the name.
-	From string
-}
 
 // StoreMode says who serves the rendezvous store that MASTER_ADDR and
 // MASTER_PORT name.

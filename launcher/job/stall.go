@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // Stall is a moment at which ranks had waited in the store for long and nothing
@@ -14,7 +16,7 @@ type Stall struct {
 	At      time.Time     `json:"at"`
 	Waiting []StallWait   `json:"waiting"`
 	// Missing are the ranks that did not wait there.
-	Missing []StallAbsence `json:"missing,omitempty"`
+	Missing []spec.Absence `json:"missing,omitempty"`
 	// NCCL is what NCCL says, as Hang's.
 	NCCL []string `json:"nccl,omitempty"`
 }
@@ -24,14 +26,6 @@ type StallWait struct {
 	Rank int      `json:"rank"`
 	Keys []string `json:"keys"` // some of them
 	More int      `json:"more,omitempty"`
-}
-
-// StallAbsence is what a rank did that did not wait.
-type StallAbsence struct {
-	Rank     int    `json:"rank"`
-	PID      int    `json:"pid,omitempty"`
-	Standing string `json:"standing"`              // "sleeping", "ended with exit code 0"
-	CPU      int    `json:"cpu_percent,omitempty"` // of one CPU; -1: not known
 }
 
 // String says it in one line: who waits for what, and who is missing. The texts of
@@ -96,7 +90,7 @@ func (s *Stall) missing() string {
 	const most = 3
 	var list []string
 	for _, a := range s.Missing[:min(len(s.Missing), most)] {
-		list = append(list, a.String())
+		list = append(list, absenceText(a))
 	}
 	if rest := s.Missing[len(list):]; len(rest) > 0 {
 		var ranks []int
@@ -108,8 +102,8 @@ func (s *Stall) missing() string {
 	return strings.Join(list, ", ")
 }
 
-// String describes the rank: "rank 5 (pid 4711, sleeping, 0 % CPU)".
-func (a StallAbsence) String() string {
+// absenceText describes the rank: "rank 5 (pid 4711, sleeping, 0 % CPU)".
+func absenceText(a spec.Absence) string {
 	text := fmt.Sprintf("rank %d (", a.Rank)
 	if a.PID != 0 {
 		text += fmt.Sprintf("pid %d, ", a.PID)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"gorun/launcher/internal/spec"
 )
 
 func TestRanksThatCannotBeginTogetherEndTheJob(t *testing.T) {
@@ -24,7 +26,7 @@ func TestRanksThatCannotBeginTogetherEndTheJob(t *testing.T) {
 func TestARankOfAnotherNodeHadBegunMPI(t *testing.T) {
 	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Unix(1, 0), Grace: time.Second})
 	s.Next(Running{PIDs: map[int]int{0: 10, 1: 11}})
-	s.Next(Exited{Rank: 1, MPI: &RankMPI{Protocol: "PMI-1", Finalized: true}, At: time.Unix(2, 0)})
+	s.Next(Exited{Exit: spec.Exit{Rank: 1, MPI: &spec.RankMPI{Protocol: "PMI-1", Finalized: true}, At: time.Unix(2, 0)}})
 	s.Next(MPIStuck{Waiting: []int{0}, Missing: 1, At: time.Unix(2, 0)})
 	assert.Equal(t, "rank 0 waits in MPI for rank 1, which has ended (exit code 0)", s.Result().Text)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/spec"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the supervisor answers")
@@ -152,11 +154,11 @@ func (v values) ints(name string) (list []int) {
 }
 
 // mpi is how far a rank had come in MPI: mpi=begun, mpi=finalized.
-func (v values) mpi() *RankMPI {
+func (v values) mpi() *spec.RankMPI {
 	if v.m["mpi"] == "" {
 		return nil
 	}
-	return &RankMPI{Protocol: "PMI-1", Finalized: v.m["mpi"] == "finalized"}
+	return &spec.RankMPI{Protocol: "PMI-1", Finalized: v.m["mpi"] == "finalized"}
 }
 
 func (v values) event(name string) Event {
@@ -175,10 +177,10 @@ func (v values) event(name string) Event {
 	case "mpi-stuck":
 		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
 	case "exited":
-		return Exited{
+		return Exited{PeerLost: v.m["peer"] == "lost", Exit: spec.Exit{
 			Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
-			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), PeerLost: v.m["peer"] == "lost", MPI: v.mpi(),
-		}
+			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), MPI: v.mpi(),
+		}}
 	case "gone":
 		return Gone{Node: v.int("node")}
 	case "signalled":

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"gorun/launcher/internal/spec"
 )
 
 // killDelay is the time between a late SIGTERM and SIGKILL: with the grace it
@@ -439,7 +441,7 @@ func (s *Supervisor) firstFailure() *Exited {
 		}
 	}
 	for rank, a := range s.aborts {
-		if e := (&Exited{Rank: rank, aborted: a}); s.exits[rank] == nil && s.byItself(e) { // its node was lost
+		if e := (&Exited{Exit: spec.Exit{Rank: rank}, aborted: a}); s.exits[rank] == nil && s.byItself(e) { // node lost
 			own = append(own, e)
 		}
 	}

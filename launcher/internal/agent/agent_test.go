@@ -12,6 +12,7 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -70,7 +71,7 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 	m.job.signals.mu.Lock()
 	defer m.job.signals.mu.Unlock()
 	m.job.signals.killed.Store(true)
-	e := wire.RankExit{Signal: syscall.SIGKILL}
+	e := spec.Exit{Signal: syscall.SIGKILL}
 	m.job.explain(&e, wire.Row{Rank: 5})
 	assert.Empty(t, e.OOM)
 }

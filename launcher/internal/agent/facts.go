@@ -11,6 +11,7 @@ import (
 	"gorun/launcher/internal/ncclhost"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/placement"
 	"gorun/placement/gpufacts"
@@ -175,18 +176,18 @@ func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
 // find finds a program.
 func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	r, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: program.Start(p.Start), Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
+		Name: p.Name, Args: p.Args, Start: p.Start, Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
 		Lookup: func(name string) string { return lookup(environ, name) },
 	})
 	if err != nil {
 		return unresolved(err), r
 	}
-	found := wire.Resolved{
+	found := wire.Resolved{Program: spec.Program{
 		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
-	}
+	}}
 	if p.ScanStore && r.Source != "" {
 		if place, ok := program.AssignsMasterPort(r.Source); ok {
-			found.PortLine, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
+			found.AssignsPort, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
 		}
 	}
 	return found, r

@@ -8,6 +8,7 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/stacks"
 	"gorun/launcher/internal/wire"
 )
@@ -58,7 +59,7 @@ const stackTime = 10 * time.Second
 
 // look is what can be seen of a rank from outside.
 type look struct {
-	wire.HungRank
+	spec.Activity
 	// main is the process that does the rank's work: not the shell that waits for it.
 	// Its PID is 0 where none runs.
 	main    process.Proc
@@ -106,7 +107,7 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 		if len(l.Stack) == 0 {
 			l.Stack = l.kernel
 		}
-		m.Ranks = append(m.Ranks, l.HungRank)
+		m.Ranks = append(m.Ranks, l.Activity)
 	}
 	// Later it would pass for the next attempt's.
 	j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
@@ -123,7 +124,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 	places := make(chan struct{}, atOnce)
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
-		list[i] = &look{HungRank: wire.HungRank{
+		list[i] = &look{Activity: spec.Activity{
 			Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU,
 			Keys: keys[a.Rank], MPI: waits[a.Rank],
 		}}

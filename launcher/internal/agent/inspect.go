@@ -10,6 +10,7 @@ import (
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/inspect"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/placement/gpufacts"
 )
@@ -45,7 +46,7 @@ func (c Config) askNVML(_ int, limit time.Duration) (gpufacts.Facts, error) {
 // interpreter is the Python that a script would get; "" if there is none.
 func interpreter(c wire.Check, environ []string) string {
 	found, err := program.Resolve(program.Wish{
-		Name: "site", Start: program.StartModule, Python: c.Python, Lookup: func(name string) string {
+		Name: "site", Start: spec.StartModule, Python: c.Python, Lookup: func(name string) string {
 			return lookup(environ, name)
 		},
 	})

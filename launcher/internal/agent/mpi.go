@@ -16,6 +16,7 @@ import (
 
 	"gorun/internal/peersocket"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/pmix"
 	"gorun/rendezvous/world"
@@ -47,7 +48,7 @@ type mpi struct {
 	closed bool
 	conns  map[net.Conn]bool
 	talks  map[int]chan struct{}   // by rank that has spoken at its socket: closed when that has ended
-	states map[int]*wire.RankMPI   // by rank
+	states map[int]*spec.RankMPI   // by rank
 	worlds []*world.World          // all that are known; they are not changed
 	byName map[string]*world.World // the same
 	// servers is how many there are, left how many of them have no more words of a rank that has ended.
@@ -99,7 +100,7 @@ type mpiMakers struct {
 func (j *running) newMPI() *mpi {
 	m := &mpi{
 		job: j, wish: j.start.MPI, makers: realMPI, over: make(chan struct{}),
-		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*wire.RankMPI{},
+		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*spec.RankMPI{},
 		byName: map[string]*world.World{}, left: map[world.Proc]int{},
 	}
 	m.topology = sync.OnceValues(hwlocTopology)

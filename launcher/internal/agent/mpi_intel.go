@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/wire"
+	"gorun/launcher/internal/spec"
 	"gorun/rendezvous/world"
 )
 
@@ -31,7 +31,7 @@ func (m *mpi) noteFile(p world.Proc) {
 }
 
 // spawnHint is what may help a rank that has crashed in MPI, "" for nothing.
-func (m *mpi) spawnHint(state *wire.RankMPI, environs ...[]string) string {
+func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 	if state == nil || state.Finalized || isPMIx(state.Protocol) {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/launcher/internal/wire"
+	"gorun/launcher/internal/spec"
 )
 
 // A crash of a rank by Intel's library may be that of MPI_Comm_spawn.
@@ -18,17 +18,17 @@ func TestIntelMPIThatMayHaveSpawned(t *testing.T) {
 	dir, intel := t.TempDir(), append(bytes.Repeat([]byte("x"), 1<<20-5), []byte(intelSpawn+"more")...)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "intel"), intel, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mpich"), intel[:1<<20], 0o600))
-	begun := &wire.RankMPI{Protocol: "PMI-1"}
+	begun := &spec.RankMPI{Protocol: "PMI-1"}
 	m.file = filepath.Join(dir, "intel")
 	assert.Contains(t, m.spawnHint(begun, []string{"A=b"}, nil), "-x I_MPI_SPAWN=on")
 	for _, c := range []struct {
 		file    string
-		state   *wire.RankMPI
+		state   *spec.RankMPI
 		environ []string
 	}{
 		{"intel", nil, nil},
-		{"intel", &wire.RankMPI{Protocol: "PMI-1", Finalized: true}, nil},
-		{"intel", &wire.RankMPI{Protocol: "PMIx 4.2.2"}, nil},
+		{"intel", &spec.RankMPI{Protocol: "PMI-1", Finalized: true}, nil},
+		{"intel", &spec.RankMPI{Protocol: "PMIx 4.2.2"}, nil},
 		{"intel", begun, []string{"I_MPI_SPAWN=off"}},
 		{"mpich", begun, nil},
 		{"missing", begun, nil},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -37,7 +38,7 @@ func (m *mpi) Began(p world.Proc, protocol string) {
 	m.expectFiles(p.World)
 	m.mu.Lock()
 	first := len(m.states) == 0
-	m.states[m.rankOf(p)] = &wire.RankMPI{Protocol: protocol}
+	m.states[m.rankOf(p)] = &spec.RankMPI{Protocol: protocol}
 	mixed := m.mixes(protocol)
 	m.mu.Unlock()
 	if first { // on other goroutines: the server may be busy
@@ -81,7 +82,7 @@ func (m *mpi) Left(p world.Proc) {
 }
 
 // state is how far a rank has come, nil: it has not begun.
-func (m *mpi) state(rank int) *wire.RankMPI {
+func (m *mpi) state(rank int) *spec.RankMPI {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.states[rank]; s != nil {

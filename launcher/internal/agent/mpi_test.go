@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -229,10 +230,10 @@ func TestMPIStates(t *testing.T) {
 	m.Began(second, "PMIx 4.2.2")
 	m.Finalized(second)
 	m.Left(first)
-	assert.Equal(t, &wire.RankMPI{Protocol: "PMI-2"}, m.state(5))
-	assert.Equal(t, &wire.RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}, m.state(6))
+	assert.Equal(t, &spec.RankMPI{Protocol: "PMI-2"}, m.state(5))
+	assert.Equal(t, &spec.RankMPI{Protocol: "PMIx 4.2.2", Finalized: true}, m.state(6))
 	m.Began(second, "PMI-1") // by another program of the same rank
-	assert.Equal(t, &wire.RankMPI{Protocol: "PMI-1"}, m.state(6))
+	assert.Equal(t, &spec.RankMPI{Protocol: "PMI-1"}, m.state(6))
 	assert.Nil(t, m.state(7))
 	assert.Equal(t, -1, m.rank(world.Proc{World: "w", Rank: 2}))
 	assert.Equal(t, -1, m.rank(world.Proc{World: "other"}))
@@ -246,13 +247,13 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	assert.Empty(t, m.waits(), "no rank has come to a server")
 	m.serverPMI()
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
-	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}, Init: true}}, m.waits())
+	assert.Equal(t, map[int]*spec.MPIWait{5: {For: []int{6}, Init: true}}, m.waits())
 	m.Began(second, "PMI-1")
-	assert.Equal(t, map[int]*wire.MPIWait{5: {For: []int{6}}}, m.waits())
+	assert.Equal(t, map[int]*spec.MPIWait{5: {For: []int{6}}}, m.waits())
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first, second}}}
-	assert.Equal(t, map[int]*wire.MPIWait{5: {}, 6: {}}, m.waits())
+	assert.Equal(t, map[int]*spec.MPIWait{5: {}, 6: {}}, m.waits())
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, Spawns: true}}
-	assert.Equal(t, map[int]*wire.MPIWait{5: {Spawns: true}}, m.waits())
+	assert.Equal(t, map[int]*spec.MPIWait{5: {Spawns: true}}, m.waits())
 }
 
 // Ranks of two families that wait for each other can never begin.

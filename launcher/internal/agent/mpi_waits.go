@@ -5,16 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"gorun/launcher/internal/wire"
+	"gorun/launcher/internal/spec"
 	"gorun/rendezvous/world"
 )
 
 // waits are whom ranks of this node wait for in MPI, by rank, as far as the servers here know.
-func (m *mpi) waits() map[int]*wire.MPIWait {
+func (m *mpi) waits() map[int]*spec.MPIWait {
 	m.making.Lock()
 	servers := m.knowing()
 	m.making.Unlock()
-	found := map[int]*wire.MPIWait{}
+	found := map[int]*spec.MPIWait{}
 	for _, s := range servers {
 		for _, w := range s.Waits() {
 			wait := m.waitFor(w.For)
@@ -28,7 +28,7 @@ func (m *mpi) waits() map[int]*wire.MPIWait {
 }
 
 // waitFor is that somebody waits for these. Where some have not begun MPI, it is for them.
-func (m *mpi) waitFor(missing []world.Proc) *wire.MPIWait {
+func (m *mpi) waitFor(missing []world.Proc) *spec.MPIWait {
 	var begun, absent []int
 	for _, p := range missing {
 		rank := m.rank(p)
@@ -41,9 +41,9 @@ func (m *mpi) waitFor(missing []world.Proc) *wire.MPIWait {
 	slices.Sort(begun)
 	slices.Sort(absent)
 	if len(absent) > 0 {
-		return &wire.MPIWait{For: absent, Init: true}
+		return &spec.MPIWait{For: absent, Init: true}
 	}
-	return &wire.MPIWait{For: begun}
+	return &spec.MPIWait{For: begun}
 }
 
 // watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/wire"
+	"gorun/launcher/internal/spec"
 )
 
 // oomWatch knows whom the kernel killed for lack of memory while the ranks ran.
@@ -35,7 +35,7 @@ func (o *oomWatch) close() {
 
 // explain says of a rank which SIGKILL ended that it was the kernel's victim,
 // how that is known, and what may help, where so many ranks share the memory.
-func (o *oomWatch) explain(e *wire.RankExit, ranks int) {
+func (o *oomWatch) explain(e *spec.Exit, ranks int) {
 	if kill, ok := o.begin().Killed(e.PID); ok {
 		e.OOM, e.Hint = describeOOM(kill, ranks)
 	}

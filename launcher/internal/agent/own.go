@@ -17,6 +17,7 @@ import (
 
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -29,7 +30,7 @@ type Own struct {
 	Ranks  int
 	Device string
 	// Seat is set where the node is one rank of the job's.
-	Seat *wire.Seat
+	Seat *spec.Seat
 	// Dir is the ranks' working directory, "": the agent's.
 	Dir string
 	// LogDir is where log files are, "" for the temporary directory. LogNames are patterns for their names, as
@@ -222,7 +223,7 @@ type OverError struct {
 	Code int
 	Text string
 	// First is how the first rank of this node failed that left an error file; nil: none did.
-	First *wire.RankExit
+	First *spec.Exit
 }
 
 func (e *OverError) Error() string { return e.Text }

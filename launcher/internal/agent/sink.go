@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -68,7 +69,7 @@ func (s *sink) Closed(id, stream int) {
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.rank(id)
-	e := wire.RankExit{
+	e := spec.Exit{
 		Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core,
 		At: at, AskedAt: s.signals.askedAt(),
 	}
@@ -101,7 +102,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
 
 // firstError is how the rank ended that was the first to raise the exception in its error file.
-func (a *Agent) firstError() (first *wire.RankExit) {
+func (a *Agent) firstError() (first *spec.Exit) {
 	if a.job == nil {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (a *Agent) firstError() (first *wire.RankExit) {
 }
 
 // explain adds to a failed rank's end what only its node can know.
-func (j *running) explain(e *wire.RankExit, row wire.Row) {
+func (j *running) explain(e *spec.Exit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
 	if j.logs != nil && !row.Spawned {
 		e.Last = j.logs.Last(row.LocalRank, lastLines)
@@ -168,7 +169,7 @@ func (x *endings) stream(e wire.StreamEnd) {
 	x.delay()
 }
 
-func (x *endings) rank(e wire.RankExit) {
+func (x *endings) rank(e spec.Exit) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pending.Ranks = append(x.pending.Ranks, e)

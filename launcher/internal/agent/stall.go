@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/torchwatch"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/tcpstore"
@@ -91,7 +92,7 @@ func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tc
 }
 
 // absentees are the ranks that are not among those that wait.
-func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list []wire.AbsentRank) {
+func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list []spec.Absence) {
 	for _, row := range j.rows() {
 		if !slices.ContainsFunc(waiting, func(s wire.StoreWait) bool { return s.Rank == row.Rank }) {
 			list = append(list, j.state(row.Rank, from, to))
@@ -101,8 +102,8 @@ func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list 
 }
 
 // state says what a rank does; one that does not run uses no CPU, -1.
-func (j *running) state(rank int, from, to cpuSample) wire.AbsentRank {
-	a := wire.AbsentRank{Rank: rank, CPU: -1}
+func (j *running) state(rank int, from, to cpuSample) spec.Absence {
+	a := spec.Absence{Rank: rank, CPU: -1}
 	r := j.rank(rank)
 	if r == nil { // it was let go of
 		a.Standing = "ended"
@@ -122,7 +123,7 @@ func (j *running) state(rank int, from, to cpuSample) wire.AbsentRank {
 	return a
 }
 
-func ending(e *wire.RankExit) string {
+func ending(e *spec.Exit) string {
 	if e.Signal != 0 {
 		return "ended by " + unix.SignalName(e.Signal)
 	}

@@ -18,6 +18,7 @@ import (
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/process/cgroup"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 )
@@ -80,7 +81,7 @@ type rank struct {
 	row wire.Row
 	dir string       // its working directory; "": the agent's
 	pid atomic.Int32 // 0: not started
-	end atomic.Pointer[wire.RankExit]
+	end atomic.Pointer[spec.Exit]
 	// streams counts those that are read here and have not ended; told says that its own end was passed on.
 	streams atomic.Int32
 	told    atomic.Bool

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/tcpstore"
 )
@@ -78,7 +79,7 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 		}
 	}
 	addr := a.store.server.Addr()
-	opened = wire.Opened{Addr: addr.Addr().String(), Port: int(addr.Port()), Store: addr.String()}
+	opened = wire.Opened{Opened: spec.Opened{Addr: addr.Addr().String(), Port: int(addr.Port()), Store: addr.String()}}
 	if o.RAS {
 		opened.RAS = rasPort()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -49,10 +50,10 @@ func (j *running) tellUsage(wish wire.Usage, seen []*look) {
 		}
 		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.printedBy(r)}
 		if l := doing[row.Rank]; l != nil {
-			u.HungRank = l.HungRank
+			u.Activity = l.Activity
 		} else {
 			a := j.state(row.Rank, cpuSample{}, cpuSample{})
-			u.HungRank = wire.HungRank{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: -1, Last: j.lastWord(row)}
+			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: -1, Last: j.lastWord(row)}
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
 			u.CPUTime, u.Memory = load.CPU, load.Memory

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -45,7 +46,7 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	j.mpi.serverPMI()
 	j.mpi.Began(first, "PMI-1")
 	j.enrol([]wire.Row{{Rank: 1}}, []wire.App{{}}) // one that goes on
-	j.endings.rank(wire.RankExit{Rank: 0, MPI: j.mpi.state(0)})
+	j.endings.rank(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
 	assert.Equal(t, wire.TypeExchange, (<-heard).Type)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gorun/internal/spelling"
+	"gorun/launcher/internal/spec"
 )
 
 // nearLimit is the number of names in a directory that are compared with a name
@@ -31,7 +32,7 @@ func (w *Wish) notFound(name string, err *Error) *Error {
 		}
 		return err
 	}
-	if w.Start == StartPython { // Python searches no PATH for scripts
+	if w.Start == spec.StartPython { // Python searches no PATH for scripts
 		if f, found := w.searchPATH(base); found && f.mayRun() {
 			return err.hint("--no-python runs " + word(base) + " from PATH as it is")
 		}

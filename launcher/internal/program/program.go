@@ -15,7 +15,7 @@
 //     does for python and go.
 //   - An executable runs as it is. So does a .py file with a run bit and a #!
 //     line: its author said what runs it. (torchrun ignores both; with
-//     [StartPython] this package does too.)
+//     [spec.StartPython] this package does too.)
 //   - Another .py file runs by Python with -u: by the interpreter that the user
 //     named, else the active virtual environment's, else python3 in PATH.
 //   - A .go file (with the .go files that follow it, as in `go run`), or a
@@ -29,21 +29,10 @@
 // [AssignsMasterPort].
 package program
 
-import "strings"
+import (
+	"strings"
 
-// Start is the way in which a program becomes a process. Its values are those of
-// the launcher's public type of that name.
-type Start uint8
-
-const (
-	// StartAuto decides from the file.
-	StartAuto Start = iota
-	// StartExec executes the file as it is (torchrun's --no-python).
-	StartExec
-	// StartPython runs the file by Python with -u, run bit or not.
-	StartPython
-	// StartModule runs a Python module by its name (-m).
-	StartModule
+	"gorun/launcher/internal/spec"
 )
 
 // Kind is what a program turned out to be.
@@ -77,11 +66,11 @@ func (k Kind) String() string {
 
 // Wish is a program as the user asked for it.
 type Wish struct {
-	// Name is what was typed: a file, a name in PATH, a module with StartModule.
+	// Name is what was typed: a file, a name in PATH, a module with spec.StartModule.
 	Name string
 	// Args are the program's own arguments.
 	Args  []string
-	Start Start
+	Start spec.Start
 	// Python is the interpreter that the user named, a path or a name in PATH; ""
 	// finds one.
 	Python string
@@ -134,11 +123,11 @@ func (w *Wish) resolve() (Resolved, *Error) {
 		return Resolved{}, err
 	}
 	switch w.Start {
-	case StartModule:
+	case spec.StartModule:
 		return w.module()
-	case StartPython:
+	case spec.StartPython:
 		return w.pythonOnly()
-	case StartExec:
+	case spec.StartExec:
 		return w.executableOnly()
 	default:
 		return w.auto()

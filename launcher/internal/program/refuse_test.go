@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/spec"
 )
 
 func TestRefuse(t *testing.T) {
@@ -113,11 +115,11 @@ func TestRefuse(t *testing.T) {
 			wish: Wish{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
 		},
 		"--no-python with a script": {
-			wish: Wish{Name: "train.py", Start: StartExec}, code: 126,
+			wish: Wish{Name: "train.py", Start: spec.StartExec}, code: 126,
 			reason: "train.py: has no run bit and does not look like a program",
 		},
 		"--no-python with a directory": {
-			wish: Wish{Name: "golib", Start: StartExec}, code: 126, reason: "golib: is a directory",
+			wish: Wish{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
 		},
 		"empty": {wish: Wish{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
 		"text": {
@@ -229,30 +231,30 @@ func TestRefuse(t *testing.T) {
 			reason: "golib: holds the Go package lib, which is not a program (package main)",
 		},
 		"torchrun with a binary": {
-			wish: Wish{Name: "trainer", Start: StartPython}, code: 126,
+			wish: Wish{Name: "trainer", Start: spec.StartPython}, code: 126,
 			reason: "trainer: is a compiled program, not a Python script", hint: "--no-python runs it as it is",
 		},
 		"torchrun with a directory": {
-			wish: Wish{Name: "data", Start: StartPython}, code: 126, reason: "data: is a directory without a __main__.py",
+			wish: Wish{Name: "data", Start: spec.StartPython}, code: 126, reason: "data: is a directory without a __main__.py",
 		},
 		"torchrun, missing": {
-			wish: Wish{Name: "trian.py", Start: StartPython}, code: 127, reason: "trian.py: no such file",
+			wish: Wish{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
 			hint: "did you mean ./train.py?",
 		},
 		"torchrun with a command": {
-			wish: Wish{Name: "nccl-test", Start: StartPython}, code: 127, reason: "nccl-test: no such file",
+			wish: Wish{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
 			hint: "--no-python runs nccl-test from PATH as it is",
 		},
 		"torchrun, nothing like it": {
-			wish: Wish{Name: "ncl-test", Start: StartPython}, code: 127, reason: "ncl-test: no such file",
+			wish: Wish{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
 		},
 		"-m with a path": {
-			wish: Wish{Name: "./train.py", Start: StartModule}, code: 127,
+			wish: Wish{Name: "./train.py", Start: spec.StartModule}, code: 127,
 			reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)",
 			hint:   "without -m a file is run",
 		},
 		"-m with a file": {
-			wish: Wish{Name: "train.py", Start: StartModule}, code: 127,
+			wish: Wish{Name: "train.py", Start: spec.StartModule}, code: 127,
 			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean -m train?",
 		},
 		"no python3": {
@@ -260,7 +262,7 @@ func TestRefuse(t *testing.T) {
 			reason: "train.py: its interpreter python3: not found in PATH",
 		},
 		"no python3 for a module": {
-			wish: Wish{Name: "json", Start: StartModule}, path: "/nowhere", code: 127,
+			wish: Wish{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
 			reason: "-m json: its interpreter python3: not found in PATH",
 		},
 		"no interpreter of that name": {
@@ -371,7 +373,7 @@ func TestKernelAgrees(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range names {
 		t.Run(entry.Name(), func(t *testing.T) {
-			_, err := Resolve(Wish{Name: "./" + entry.Name(), Start: StartExec})
+			_, err := Resolve(Wish{Name: "./" + entry.Name(), Start: spec.StartExec})
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			_, err = syscall.ForkExec("./"+entry.Name(), []string{entry.Name()}, &syscall.ProcAttr{})

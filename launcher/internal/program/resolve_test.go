@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/spec"
 )
 
 // binaryHead is an ELF header of this machine without segments: nothing but a kernel would refuse it.
@@ -169,15 +171,15 @@ func TestResolve(t *testing.T) {
 			kind: PythonScript, source: "./plain.py", arg: 3,
 		},
 		"torchrun ignores #!": {
-			wish: Wish{Name: "main.py", Start: StartPython}, path: bin + "python3",
+			wish: Wish{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
 		},
 		"torchrun with a directory": {
-			wish: Wish{Name: "dir", Start: StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "dir"},
+			wish: Wish{Name: "dir", Start: spec.StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "dir"},
 			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
 		},
 		"torchrun --no-python": {
-			wish: Wish{Name: "main.py", Start: StartExec}, path: "./main.py", argv: []string{"./main.py"},
+			wish: Wish{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
 			source: "./main.py", arg: 1,
 		},
 		"virtual environment": {
@@ -204,27 +206,27 @@ func TestResolve(t *testing.T) {
 			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"module": {
-			wish: Wish{Name: "flat", Start: StartModule, Args: []string{"a"}}, path: bin + "python3",
+			wish: Wish{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
 		},
 		"module in a package": {
-			wish: Wish{Name: "pkg.mod", Start: StartModule}, path: bin + "python3",
+			wish: Wish{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
 		},
 		"module that is a package": {
-			wish: Wish{Name: "pkg", Start: StartModule}, path: bin + "python3",
+			wish: Wish{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
 		},
 		"module behind a package": {
-			wish: Wish{Name: "hidden", Start: StartModule}, path: bin + "python3",
+			wish: Wish{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
 		},
 		"module in a namespace": {
-			wish: Wish{Name: "name.space", Start: StartModule}, path: bin + "python3",
+			wish: Wish{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
 		},
 		"module elsewhere": {
-			wish: Wish{Name: "json.tool", Start: StartModule}, path: bin + "python3",
+			wish: Wish{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
 		},
 		"python with a script": {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 )
 
@@ -21,12 +22,13 @@ func BenchmarkStart(b *testing.B) {
 	for rank := range 8 {
 		start.Ranks = append(start.Ranks, Row{Rank: rank, LocalRank: rank, Env: []string{fmt.Sprint("RANK=", rank)}})
 	}
+	small := &Facts{Version: Version, Host: "a", Programs: []Resolved{{Program: spec.Program{Path: "/bin/true"}}}}
 	for _, m := range []struct {
 		name       string
 		sent, into Message
 	}{
 		{"hello", hello, &Hello{}},
-		{"facts of a small node", &Facts{Version: Version, Host: "a", Programs: []Resolved{{Path: "/bin/true"}}}, &Facts{}},
+		{"facts of a small node", small, &Facts{}},
 		{"facts of a large node", &Facts{Version: Version, Host: "a", Machine: machine}, &Facts{}},
 		{"start", start, &Start{}},
 	} {

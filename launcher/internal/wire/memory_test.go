@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -63,7 +64,7 @@ func TestLargeMessagesAreRead(t *testing.T) {
 	var ended Ended
 	for rank := range 4096 {
 		ended.Streams = append(ended.Streams, StreamEnd{rank, 1}, StreamEnd{rank, 2})
-		ended.Ranks = append(ended.Ranks, RankExit{Rank: rank, PID: 1000 + rank, At: time.Now()})
+		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000 + rank, At: time.Now()})
 	}
 	running, gone := &Running{At: time.Now()}, &Exchange{Message: exchange.Message{Kind: exchange.Left}}
 	w := world.World{Name: "w", Hosts: make([]string, 1000)}

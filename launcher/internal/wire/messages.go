@@ -7,6 +7,7 @@ import (
 
 	"gorun/env/nccl"
 	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -64,7 +65,7 @@ type Copied struct {
 type Program struct {
 	Name        string
 	Args        []string
-	Start       uint8 // job.Start
+	Start       spec.Start
 	Interpreter string
 	Dir         string
 	Path        string // directories to look in before PATH, with colons between them
@@ -98,33 +99,15 @@ type Facts struct {
 	// Notes are remarks on what could not be learned.
 	Notes []string
 	// Seat is set where a node that joined is one rank.
-	Seat *Seat
+	Seat *spec.Seat
 	// NCCL answers Hello's; RDMA are the ports of RDMA devices, where there are GPUs.
 	NCCL nccl.Host
 	RDMA []placement.NIC
 }
 
-// Seat is the place of a process that is one rank, as whoever started it says.
-type Seat struct {
-	Rank, NumRanks        int // in the job
-	LocalRank, LocalRanks int // on its host
-	Node, NumNodes        int // its host among those of the job
-}
-
 // Resolved is how a program starts on a node, or why it cannot.
 type Resolved struct {
-	Path      string
-	Argv      []string
-	ScriptArg int    // where the program's own arguments begin in Argv
-	Kind      string // for plans: "executable", "python script" …
-	Build     bool
-	// PortLine is the place ("file:line") at which the program's own text assigns
-	// MASTER_PORT.
-	PortLine string
-	Port     int // that it assigns there, 0 where it is no number in the text
-	// MPI is the family of MPI libraries that an executable links ("Open MPI", "MPICH"), asked
-	// where there are several programs; "": none that is known.
-	MPI   string
+	spec.Program
 	Code  int // 126 or 127 with Error
 	Error string
 	Hint  string
@@ -143,10 +126,7 @@ type Open struct {
 
 // Opened answers Open.
 type Opened struct {
-	Addr  string // MASTER_ADDR
-	Port  int    // MASTER_PORT
-	Store string // host:port of gorun's own store
-	RAS   int    // a port of the loopback that nobody has
+	spec.Opened
 	Error string
 	Hint  string
 }
@@ -270,29 +250,11 @@ type StartFailed struct {
 // them, after it.
 type Ended struct {
 	Streams []StreamEnd
-	Ranks   []RankExit
+	Ranks   []spec.Exit
 }
 
 // StreamEnd is the end of a rank's stream, 1 or 2.
 type StreamEnd struct{ Rank, Stream int }
-
-// RankExit is the end of one rank's process.
-type RankExit struct {
-	Rank      int
-	PID       int
-	Code      int
-	Signal    syscall.Signal
-	Core      bool
-	At        time.Time
-	RaisedAt  time.Time
-	AskedAt   time.Time // when its node had first asked ranks to end, zero if it had not
-	ErrorFile []byte
-	OOM       string
-	Timer     string   // the scope of PyTorch's timer that expired, for which its node ended it
-	Last      []string // lines of a failed rank that did not pass through here
-	Hint      string   // something to try that only the node can know
-	MPI       *RankMPI // nil: it has not begun MPI
-}
 
 // Signal sends a signal to every rank of a node that still runs.
 type Signal struct {
@@ -421,7 +383,7 @@ type Stalled struct {
 	At      time.Time
 	Waiting []StoreWait
 	// Absent are the ranks that do not wait there.
-	Absent []AbsentRank
+	Absent []spec.Absence
 	// RAS is what NCCL answered, as Hung's.
 	RAS []byte
 }
@@ -437,35 +399,14 @@ type StoreWait struct {
 	PID  int
 }
 
-// AbsentRank is what a rank does that does not wait in the store.
-type AbsentRank struct {
-	Rank     int
-	PID      int
-	Standing string // "sleeping", "ended with exit code 0"
-	CPU      int    // percent of one CPU that its processes use, -1: not known
-}
-
 // Hung says, once, that for a while no rank printed anything and nothing came
 // further in the store.
 type Hung struct {
 	Quiet time.Duration
 	At    time.Time
-	Ranks []HungRank
+	Ranks []spec.Activity
 	// RAS is what NCCL's RAS port answered, a ras.Status as JSON; none: nobody did.
 	RAS []byte
-}
-
-// HungRank is what a rank does meanwhile.
-type HungRank struct {
-	Rank, PID int
-	Standing  string
-	CPU       int      // percent of one CPU, -1: not known
-	Keys      []string // what it waits for in the store
-	Stack     []string // the innermost frames of its main thread
-	Wait      string   // the kernel's function in which that sleeps
-	Last      string   // its last line, where that did not go to the head
-	// MPI is whom it waits for in MPI; nil: it does not, as far as its node knows.
-	MPI *MPIWait
 }
 
 // Probe asks a node about the network between the nodes; see package probe. Each is

@@ -51,23 +51,6 @@ type MPIEvent struct {
 	At      time.Time
 }
 
-// RankMPI says how far a rank had come in MPI: by which protocol it began
-// ("PMI-1", "PMIx 4.2.2"), and whether it had finalized.
-type RankMPI struct {
-	Protocol  string
-	Finalized bool
-}
-
-// MPIWait is that a rank waits in MPI.
-type MPIWait struct {
-	// For are the ranks of the job that it waits for; none: such as are on other nodes.
-	For []int
-	// Init says that those have not begun MPI.
-	Init bool
-	// Spawns says that it waits for ranks which it spawns.
-	Spawns bool
-}
-
 // EncodeWorlds is for MPI.EncodedWorlds.
 func EncodeWorlds(worlds []world.World) []byte { return appendMessage([]byte{}, &worlds) }
 

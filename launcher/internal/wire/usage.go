@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"gorun/launcher/internal/spec"
+)
 
 // Usage asks what a node's ranks use, because somebody looks at the job: Used answers it, by
 // Call.
@@ -26,8 +30,8 @@ type Used struct {
 
 // RankUsage is what one rank uses, with all processes of its session.
 type RankUsage struct {
-	// HungRank is what it does; without Usage.Stacks only Rank, PID, Standing and Last are set.
-	HungRank
+	// Activity is what it does; without Usage.Stacks only Rank, PID, Standing and Last are set.
+	spec.Activity
 	CPUTime time.Duration // -1: not known
 	Memory  int64         // resident, in bytes; what processes share counts for each of them; -1: not known
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent

@@ -1,0 +1,49 @@
+// Package spec has the facts that more than one part of the launcher speaks of: each has one type, from the options
+// over the frames between head and agent to the report. It knows no part that uses it.
+package spec
+
+// Start is the way in which a program becomes a process.
+type Start uint8
+
+const (
+	// StartAuto decides from the file itself.
+	StartAuto Start = iota
+	// StartExec executes the file as it is (torchrun's --no-python).
+	StartExec
+	// StartPython runs the file by a Python interpreter with -u, run bit or not.
+	StartPython
+	// StartModule runs a Python module by name (-m).
+	StartModule
+)
+
+// Program is how a node starts one of the job's programs.
+type Program struct {
+	Path string
+	Argv []string
+	// ScriptArg is where the program's own arguments begin in Argv.
+	ScriptArg int
+	Kind      string // for plans: "executable", "python script" …
+	Build     bool   // it is compiled first
+	// AssignsPort is the place ("file:line") at which a Python program's own text assigns
+	// MASTER_PORT; "" for nowhere. Port is what it assigns, 0 where that is no number in the text.
+	AssignsPort string
+	Port        int
+	// MPI is the family of MPI libraries that it links ("Open MPI", "MPICH"), where there are several
+	// programs; "": none that is known.
+	MPI string
+}
+
+// Seat is the place of a process that is one rank, as a resource manager gave it.
+type Seat struct {
+	Rank, NumRanks        int // in the job
+	LocalRank, LocalRanks int // on its host
+	Node, NumNodes        int // its host among those of the job
+}
+
+// Opened is where node 0 serves the store.
+type Opened struct {
+	Addr  string // MASTER_ADDR
+	Port  int    // MASTER_PORT
+	Store string // host:port of gorun's own store
+	RAS   int    // port for NCCL's processes on every node, 0: none
+}
