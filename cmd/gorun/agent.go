@@ -7,16 +7,35 @@ import (
 	"strings"
 	"syscall"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
 
-// serveAgent is gorun on a host that another gorun has reached.
-func serveAgent(inv dialect.Invocation, stderr io.Writer) int {
-	if how, file, _ := strings.Cut(inv.Wished, ":"); how == "join" {
-		return joinAgent(file, stderr)
+// agentCommand is gorun on a host that another gorun has reached; the word is how, none: as the head says.
+func agentCommand(c *call) *command {
+	r := &wordRequest{
+		call: c, most: 1,
+		refusal: "gorun agent is what gorun starts on other hosts; gorun ./agent starts a program of that name",
 	}
+	r.act = func(word string) int {
+		if how, file, _ := strings.Cut(word, ":"); how == joinWord {
+			return joinAgent(file, c.stderr)
+		}
+		return serveAgent(c.stderr)
+	}
+	return r.hidden()
+}
+
+// joinWord is the one by which a resource manager's command has gorun's agents come to their head: "join", or
+// "join:FILE".
+const joinWord = "join"
+
+// joinsAsAgent reports whether words are those of such a command, under whatever name gorun was copied.
+func joinsAsAgent(args []string) bool {
+	return len(args) == 2 && args[0] == "agent" && (args[1] == joinWord || strings.HasPrefix(args[1], joinWord+":"))
+}
+
+func serveAgent(stderr io.Writer) int {
 	// never read: a login that ends must not end the agent before its ranks, which learn by its streams
 	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, syscall.SIGHUP, syscall.SIGPIPE)

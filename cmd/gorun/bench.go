@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/early"
 	"gorun/comm/bench"
 	"gorun/env"
@@ -26,31 +25,32 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// startBench runs a measurement as a job whose ranks are this program, or hands the
+// run runs a measurement as a job whose ranks are this program, or hands the
 // command line to the one that has collectives.
-func startBench(inv dialect.Invocation, args []string, lookup func(string) (string, bool), stderr io.Writer) int {
+func (o *benchOptions) run() int {
 	if !bench.Linked {
 		path, err := withCollectives(worker.Program{})
 		if err == nil {
 			environ := os.Environ()
-			if token, given := lookup(env.VarToken); given { // it is this process that goes on
+			if token, given := o.around.Lookup(env.VarToken); given { // it is this process that goes on
 				environ = append(environ, env.VarToken+"="+token)
 			}
-			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, append([]string{"gorun"}, args...), environ))
+			words := append([]string{"gorun", "bench"}, o.args...)
+			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, environ))
 		}
-		say(stderr, err.Error())
-		say(stderr, howToGetCollectives)
+		o.say(err.Error())
+		o.say(howToGetCollectives)
 		return job.ExitLauncher
 	}
-	err := fillIn(&inv)
-	if err == nil && inv.Action == dialect.Run && !isAway(inv.Spec.Hosts) {
-		err = withoutGPUs(inv.Bench.Backend, os.Getenv, exists)
+	err := o.fillIn()
+	if err == nil && !o.DryRun && !isAway(o.Spec.Hosts) {
+		err = withoutGPUs(o.Backend, os.Getenv, exists)
 	}
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	return runJob(inv)
+	return runJob(o.Invocation)
 }
 
 // drivers are the devices that drivers of NVIDIA (also within WSL) and AMD make.
@@ -95,10 +95,10 @@ func withCollectives(p worker.Program) (string, error) {
 }
 
 // fillIn makes this program the one of the job.
-func fillIn(inv *dialect.Invocation) error {
-	wish := *inv.Bench
+func (o *benchOptions) fillIn() error {
+	wish := o.Config
 	wish.Version = version.String()
-	if inv.Action == dialect.Run && wish.SVG != "" && wish.SVG != "-" {
+	if !o.DryRun && wish.SVG != "" && wish.SVG != "-" {
 		var err error
 		if wish.SVG, err = filepath.Abs(wish.SVG); err == nil { // ranks may run elsewhere
 			err = canWrite(wish.SVG)
@@ -111,11 +111,11 @@ func fillIn(inv *dialect.Invocation) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(bench.Config(wish))
-	app := &inv.Spec.Apps[0]
+	text, err := json.Marshal(wish)
+	app := &o.Spec.Apps[0]
 	app.Program, app.Args = own, []string{"bench-rank", string(text)}
-	if isAway(inv.Spec.Hosts) {
-		inv.Spec.Reach.Programs = append(inv.Spec.Reach.Programs, own)
+	if isAway(o.Spec.Hosts) {
+		o.Spec.Reach.Programs = append(o.Spec.Reach.Programs, own)
 	}
 	return err
 }
@@ -150,7 +150,16 @@ func benchHost() bench.Host {
 	}
 }
 
-// benchRank is one rank of a measurement.
+// benchRankCommand is one rank of a measurement; the word is what gorun bench gives its ranks: JSON.
+func benchRankCommand(c *call) *command {
+	r := &wordRequest{
+		call: c, least: 1, most: 1,
+		refusal: "gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that name",
+	}
+	r.act = func(config string) int { return benchRank(config, c.stdout, c.stderr) }
+	return r.hidden()
+}
+
 func benchRank(config string, stdout, stderr io.Writer) int {
 	early.Over()
 	var c bench.Config

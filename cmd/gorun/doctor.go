@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
 	"gorun/launcher"
@@ -27,31 +25,31 @@ import (
 // exitFindings is the exit code of gorun doctor and gorun env --lint when they found something.
 const exitFindings = 1
 
-// examine looks for what is wrong with hosts, prints it, and returns the exit code.
-func examine(inv dialect.Invocation, args []string, stdout, stderr io.Writer) int {
-	if inv.Checks.List || inv.Checks.Explain != nil {
-		return tellChecks(inv, stdout, stderr)
+// run looks for what is wrong with hosts and prints it.
+func (o *doctorOptions) run() int {
+	if o.list || o.explain != nil {
+		return o.tellChecks()
 	}
-	if err := noProgramHere(inv.Spec.Apps); err != nil {
-		say(stderr, err.Error())
+	if err := noProgramHere(o.Spec.Apps); err != nil {
+		o.say(err.Error())
 		return job.ExitUsage
 	}
-	options := append(hostOptions(inv), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(stdout, stderr))
-	cluster, err := launcher.Examine(context.Background(), inv.Spec, options...)
+	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
+	cluster, err := launcher.Examine(context.Background(), o.Spec, options...)
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}
-	cluster.Options, cluster.Spelled = reachWords(inv.Spec)
+	cluster.Options, cluster.Spelled = reachWords(o.Spec)
 	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
-	text := diagnosis{cluster, findings, textStyle(stdout), inv.Verbose > 0, again(args)}.text()
-	if inv.JSON {
+	text := diagnosis{cluster, findings, textStyle(o.stdout), o.Verbose > 0, again(o.args)}.text()
+	if o.JSON {
 		if text, err = findingsJSON(cluster, findings); err != nil {
-			say(stderr, err.Error())
+			o.say(err.Error())
 			return job.ExitLauncher
 		}
 	}
-	if code := write(stdout, stderr, text); code != 0 {
+	if code := o.write(text); code != 0 {
 		return code
 	}
 	if doctor.Wrong(findings) > 0 {
@@ -62,8 +60,7 @@ func examine(inv dialect.Invocation, args []string, stdout, stderr io.Writer) in
 
 // again is the command line by which the same hosts are looked at, and all is told.
 func again(args []string) string {
-	i := slices.Index(args, "doctor") + 1
-	return "gorun " + shellwords.Join(slices.Insert(slices.Clone(args), i, "-v"))
+	return shellwords.Join(append([]string{"gorun", "doctor", "-v"}, args...))
 }
 
 // reachWords spell how the hosts of a wish are reached, and how those are named of which
@@ -138,35 +135,35 @@ func noProgramHere(apps []job.App) error {
 }
 
 // tellChecks says what checks there are, or what some of them are for.
-func tellChecks(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func (o *doctorOptions) tellChecks() int {
 	var texts []string
 	checks := doctor.Checks()
-	if !inv.Checks.List {
+	if !o.list {
 		checks = nil
 	}
 	code := 0
-	for _, name := range inv.Checks.Explain {
+	for _, name := range o.explain {
 		check, ok := doctor.Find(name)
 		if !ok {
-			say(stderr, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name))
+			o.say(fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name))
 			code = job.ExitUsage
 			continue
 		}
-		checks, texts = append(checks, check), append(texts, explainedText(check, textStyle(stdout)))
+		checks, texts = append(checks, check), append(texts, explainedText(check, textStyle(o.stdout)))
 	}
 	text := strings.Join(texts, "\n")
 	var err error
 	switch {
-	case inv.JSON:
+	case o.JSON:
 		text, err = checksJSON(checks)
-	case inv.Checks.List:
-		text = checksText(columnsOf(stdout))
+	case o.list:
+		text = checksText(columnsOf(o.stdout))
 	}
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	return cmp.Or(write(stdout, stderr, text), code)
+	return cmp.Or(o.write(text), code)
 }
 
 // checksJSON are checks for programs.

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -20,39 +18,39 @@ import (
 	"gorun/launcher/job"
 )
 
-// showEnv does what a command line of gorun env asks for and returns the exit code.
-func showEnv(inv dialect.Invocation, stdout, stderr io.Writer) int {
+// run does what a command line of gorun env asks for.
+func (o *envOptions) run() int {
 	switch {
-	case inv.Env.Explain != nil:
-		return explainVariables(inv, stdout, stderr)
-	case inv.Env.Lint:
-		return lintSettings(inv, stdout, stderr)
+	case o.explain != nil:
+		return o.explainVariables()
+	case o.lint:
+		return o.lintSettings()
 	}
-	options := append(hostOptions(inv), launcher.WithStdin(os.Stdin), launcher.WithOutput(stdout, stderr),
+	options := append(hostOptions(o.Invocation), launcher.WithStdin(os.Stdin), launcher.WithOutput(o.stdout, o.stderr),
 		launcher.WithNVML(nvmlWorker()))
-	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
+	p, err := launcher.Plan(context.Background(), o.Spec, options...)
 	if err != nil {
 		code := beginFailed(err).ExitCode
-		if name := inv.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {
-			say(stderr, "hint: gorun env --explain "+name)
+		if name := o.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {
+			o.say("hint: gorun env --explain " + name)
 		}
 		return code
 	}
-	e := environmentOf(p, inv.Spec.Tune)
+	e := environmentOf(p, o.Spec.Tune)
 	text := ""
 	switch {
-	case inv.Env.Shell:
+	case o.shell:
 		text = e.shell()
-	case inv.JSON:
+	case o.JSON:
 		text, err = indentedJSON(e)
 	default:
-		text = e.table(columnsOf(stdout))
+		text = e.table(columnsOf(o.stdout))
 	}
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	return write(stdout, stderr, text)
+	return o.write(text)
 }
 
 // indentedJSON is a value as people and programs read it.

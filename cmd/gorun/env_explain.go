@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -22,11 +21,11 @@ import (
 const envWidth = 80
 
 // explainVariables says what variables mean, and returns the exit code.
-func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func (o *envOptions) explainVariables() int {
 	var text strings.Builder
 	all := []variableJSON{} // [] as JSON
 	code := 0
-	for i, name := range inv.Env.Explain {
+	for i, name := range o.explain {
 		found := nccl.Matching(name)
 		if row, ok := ownRow(name); ok && len(found) == 0 {
 			all = append(all, ownJSON(row))
@@ -37,7 +36,7 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 			continue
 		}
 		if len(found) == 0 {
-			say(stderr, unknownVariable(name))
+			o.say(unknownVariable(name))
 			code = job.ExitUsage
 			continue
 		}
@@ -52,14 +51,14 @@ func explainVariables(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		}
 	}
 	shown := text.String()
-	if inv.JSON {
+	if o.JSON {
 		var err error
 		if shown, err = indentedJSON(all); err != nil {
-			say(stderr, err.Error())
+			o.say(err.Error())
 			return job.ExitLauncher
 		}
 	}
-	return cmp.Or(write(stdout, stderr, shown), code)
+	return cmp.Or(o.write(shown), code)
 }
 
 // ownRow is what gorun itself does about a variable that the database does not have.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,37 +11,36 @@ import (
 	"strconv"
 	"strings"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/internal/printable"
 	"gorun/launcher/job"
 )
 
 // lintSettings says what is wrong with settings, and returns the exit code.
-func lintSettings(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	l := lintReport{files: inv.Env.Files}
-	err := l.chooseLibrary(inv.Env.Library)
+func (o *envOptions) lintSettings() int {
+	l := lintReport{files: o.files}
+	err := l.chooseLibrary(o.library)
 	var settings []nccl.Assignment
 	switch {
 	case err != nil:
-	case inv.Env.Files != nil:
-		settings, err = settingsOf(inv.Env.Files)
+	case o.files != nil:
+		settings, err = settingsOf(o.files)
 	default:
 		settings, l.findings = settingsHere(l.library.Kind)
 	}
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitUsage // every cause is a word of the command line
 	}
 	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
-	text := l.text(inv.Quiet)
-	if inv.JSON {
+	text := l.text(o.Quiet)
+	if o.JSON {
 		if text, err = indentedJSON(l.json()); err != nil {
-			say(stderr, err.Error())
+			o.say(err.Error())
 			return job.ExitLauncher
 		}
 	}
-	if code := write(stdout, stderr, text); code != 0 {
+	if code := o.write(text); code != 0 {
 		return code
 	}
 	if len(l.findings) > 0 {

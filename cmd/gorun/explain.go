@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/term"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor/signature"
 	"gorun/launcher/job"
 )
@@ -20,39 +19,36 @@ import (
 // exitUnknown is gorun explain's for a text of which nothing is known.
 const exitUnknown = 1
 
-// explainErrors does what a command line of gorun explain asks for and returns the exit code.
-func explainErrors(inv dialect.Invocation, stdin io.Reader, stdout, stderr io.Writer) int {
-	if inv.Explain.List {
-		return listErrors(inv, stdout, stderr)
+// explain does what a command line of gorun explain asks for and returns the exit code.
+func (o *explainOptions) explain(stdin io.Reader) int {
+	if o.list {
+		return o.listErrors()
 	}
-	if f, ok := stdin.(*os.File); ok && !inv.Quiet && slices.Equal(inv.Explain.Words, []string{"-"}) &&
-		term.IsTerminal(int(f.Fd())) {
-		say(stderr, "reading standard input: Ctrl-D ends it")
+	if f, ok := stdin.(*os.File); ok && slices.Equal(o.words, []string{"-"}) && term.IsTerminal(int(f.Fd())) {
+		o.say("reading standard input: Ctrl-D ends it")
 	}
-	asked, err := lookUp(inv.Explain.Words, stdin)
+	asked, err := lookUp(o.words, stdin)
 	var source sourceError
 	switch {
 	case errors.As(err, &source):
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitUsage
 	case err != nil:
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	text := asked.text(explainWidth(stdout))
-	if inv.JSON {
+	text := asked.text(explainWidth(o.stdout))
+	if o.JSON {
 		if text, err = asked.json(); err != nil {
-			say(stderr, err.Error())
+			o.say(err.Error())
 			return job.ExitLauncher
 		}
 	}
-	if code := write(stdout, stderr, text); code != 0 {
+	if code := o.write(text); code != 0 {
 		return code
 	}
-	if !inv.Quiet {
-		for _, note := range asked.notes() {
-			say(stderr, note)
-		}
+	for _, note := range asked.notes() {
+		o.say(note)
 	}
 	if len(asked.found) == 0 {
 		return exitUnknown
@@ -211,11 +207,11 @@ func haveAll(text string, words []string) bool {
 }
 
 // listErrors lists all that are known, or those of a family.
-func listErrors(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func (o *explainOptions) listErrors() int {
 	families := signature.Families()
-	if words := inv.Explain.Words; len(words) > 0 {
+	if words := o.words; len(words) > 0 {
 		if len(signature.InFamily(words[0])) == 0 {
-			say(stderr, fmt.Sprintf("--list %s: no such family; there are %s", words[0], strings.Join(families, ", ")))
+			o.say(fmt.Sprintf("--list %s: no such family; there are %s", words[0], strings.Join(families, ", ")))
 			return job.ExitUsage
 		}
 		families = words
@@ -234,17 +230,17 @@ func listErrors(inv dialect.Invocation, stdout, stderr io.Writer) int {
 			table = append(table, []string{fmt.Sprintf("  %-27s", members[i].ID), means})
 			list = append(list, signature.Finding{Match: signature.Match{Signature: &members[i]}})
 		}
-		b.WriteString(aligned(fitted(table, columnsOf(stdout))))
+		b.WriteString(aligned(fitted(table, columnsOf(o.stdout))))
 	}
-	if !inv.JSON {
-		return write(stdout, stderr, b.String())
+	if !o.JSON {
+		return o.write(b.String())
 	}
 	text, err := (&asked{found: list}).json()
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	return write(stdout, stderr, text)
+	return o.write(text)
 }
 
 // explanation is a finding as JSON.

@@ -21,8 +21,8 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 	name := filepath.Join(t.TempDir(), "job")
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	var out, err bytes.Buffer
-	code = explainErrors(dialect.Invocation{Explain: dialect.ExplainWish{Words: []string{name}}}, strings.NewReader(""),
-		&out, &err)
+	o := &explainOptions{call: newCall(dialect.Surroundings{}, nil, &out, &err), words: []string{name}}
+	code = o.explain(strings.NewReader(""))
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 

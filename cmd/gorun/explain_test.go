@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor"
 	"gorun/launcher/doctor/signature"
 )
@@ -78,8 +77,8 @@ var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
 // canBeTyped returns what a shell, or gorun, has against a command.
 func canBeTyped(command string) error {
 	if strings.HasPrefix(command, "#SBATCH ") {
-		_, err := dialect.Parse("gorun",
-			append([]string{"sbatch", "--dry-run"}, append(strings.Fields(command)[1:], "train.py")...), surroundings())
+		words := append(strings.Fields("sbatch --dry-run "+command[len("#SBATCH "):]), "train.py")
+		_, err := read(words, surroundings())
 		return err
 	}
 	if strings.HasPrefix(command, "-") {
@@ -108,7 +107,7 @@ func parses(command string) error {
 		return err
 	}
 	args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
-	_, err = dialect.Parse("gorun", args, surroundings())
+	_, err = read(args, surroundings())
 	return err
 }
 

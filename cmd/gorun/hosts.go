@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -16,22 +15,22 @@ import (
 // exitHostsProblem is gorun hosts check's exit code when something is wrong with a host.
 const exitHostsProblem = 1
 
-// checkHosts looks at hosts, prints what it found, and returns the exit code.
-func checkHosts(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	options := append(hostOptions(inv), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(stdout, stderr))
-	report, err := launcher.CheckHosts(context.Background(), inv.Spec, options...)
+// run looks at hosts and prints what it found.
+func (o *hostsOptions) run() int {
+	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
+	report, err := launcher.CheckHosts(context.Background(), o.Spec, options...)
 	if err != nil {
 		return beginFailed(err).ExitCode
 	}
-	text := hostsText(report, inv.Quiet)
-	if inv.JSON {
+	text := hostsText(report, o.Quiet)
+	if o.JSON {
 		text, err = hostsJSON(report)
 	}
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	if code := write(stdout, stderr, text); code != 0 {
+	if code := o.write(text); code != 0 {
 		return code
 	}
 	if !report.OK() {

@@ -10,12 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
-	"gorun/internal/printable"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
@@ -36,18 +37,81 @@ func jobPlaces() []string {
 
 // jobsRequest is one call of gorun ps, top, stop, stacks or logs.
 type jobsRequest struct {
-	dialect.JobsWish
-	json           bool
-	stdout, stderr io.Writer
-	found          []registry.Found
+	*call
+	Command string // its name
+	act     func() error
+	found   []registry.Found
+
+	Names  []string // of the jobs, or what their names begin with
+	All    bool     // all jobs
+	Follow bool
+	NCCL   bool // what NCCL says of a job
+	Rank   *int // nil: all
+	// Tail is how many last lines of each stream are shown, nil: what there is. Stream is 1 for
+	// standard output alone, 2 for standard error, 0 for both.
+	Tail   *int
+	Stream int
+	// Signal is the one that ends a job, 0: SIGTERM; Grace what its ranks get, nil: the job's
+	// own.
+	Signal syscall.Signal
+	Grace  *time.Duration
 }
 
-// runJobs does what is wished with jobs that run, and returns the exit code.
-func runJobs(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	r := &jobsRequest{inv.Jobs, inv.JSON, stdout, stderr, registry.Find(jobPlaces())}
-	act := map[string]func() error{"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs}[r.Command]
+// command is what these commands have in common; done is their exit code 0, none is 1.
+func (r *jobsRequest) command(c cli.Command, done, none string, examples ...dialect.Example) *command {
+	if c.UsageText == "" {
+		c.UsageText = "gorun " + r.Command + " [options] [JOB]"
+	}
+	return &command{request: r, Command: c, Page: dialect.Page{
+		Examples: append(examples,
+			dialect.Example{fmt.Sprintf("gorun ./%[1]s, gorun -- %[1]s", r.Command), "start a program of that name"}),
+		Codes: []dialect.Example{
+			{"0", done}, {"1", none}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
+		},
+		Last: "A job is known here by its id, or by what no other's begins with. More: docs/jobs.md.",
+	}}
+}
+
+// What most of these commands say to their exit codes.
+const (
+	wasShown  = "it was shown"
+	jobIsNone = "there is no such job, or it has ended meanwhile"
+)
+
+// rankOption chooses one rank.
+func (r *jobsRequest) rankOption() option {
+	return option{
+		Names: []string{"rank"}, Group: dialect.GroupShown, Value: "N", Help: "of rank N alone",
+		Set: dialect.Parsed(&r.Rank, parseRank),
+	}
+}
+
+// parseRank reads a number from 0 on.
+func parseRank(value string) (*int, error) {
+	n, err := dialect.ParseAtLeast(value, 0)
+	return &n, err
+}
+
+func (r *jobsRequest) check(words []string) {
+	r.Names = words
+	if slices.Contains(words, "") {
+		r.problem("the name of a job is empty: an unset variable?")
+	}
+	switch stops := r.Command == "stop"; {
+	case stops && r.All && len(words) > 0:
+		r.problem("--all and %s contradict each other", dialect.Typed(words))
+	case stops && !r.All && len(words) == 0:
+		r.problem("no job given: gorun stop JOB..., or --all; gorun ps lists them")
+	case !stops && len(words) > 1:
+		r.problem("%s: one job at a time; gorun ./%s starts a program of that name", dialect.Typed(words[1:]), r.Command)
+	}
+}
+
+// run does what is wished with jobs that run.
+func (r *jobsRequest) run() int {
+	r.found = registry.Find(jobPlaces())
 	code := 0
-	for _, err := range each(act()) {
+	for _, err := range each(r.act()) {
 		var none noJobError
 		switch {
 		case errors.Is(err, unix.EPIPE): // a reader that went away
@@ -58,7 +122,7 @@ func runJobs(inv dialect.Invocation, stdout, stderr io.Writer) int {
 		default:
 			code = job.ExitLauncher
 		}
-		say(stderr, err.Error())
+		r.say(err.Error())
 	}
 	return code
 }
@@ -201,55 +265,6 @@ func (r *jobsRequest) awake() (registry.Found, error) {
 	return f, err
 }
 
-// ps lists the jobs, or the ranks of one.
-func (r *jobsRequest) ps() error {
-	if r.NCCL {
-		return r.nccl()
-	}
-	list := r.found
-	if len(r.Names) > 0 {
-		f, err := r.one()
-		if err != nil {
-			return err
-		}
-		list = []registry.Found{f}
-	}
-	question := registry.AskJob
-	if r.json || len(r.Names) > 0 {
-		question = registry.AskRanks
-	}
-	jobs := askAll(list, question)
-	switch {
-	case len(jobs) == 0 && len(r.Names) > 0:
-		return registry.ErrGone
-	case len(r.Names) > 0 && jobs[0].err != nil:
-		return jobs[0].err
-	case r.json:
-		return r.psJSON(jobs)
-	case len(jobs) == 0:
-		say(r.stderr, nothingRuns)
-		return nil
-	case len(r.Names) > 0:
-		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""},
-			v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
-	}
-	return r.print(newJobView(textStyle(r.stdout)).jobs(jobs, r.short))
-}
-
-// psJSON prints all that jobs said.
-func (r *jobsRequest) psJSON(jobs []jobAnswer) error {
-	said := []registry.Job{}
-	for _, a := range jobs {
-		if a.err != nil {
-			say(r.stderr, a.err.Error())
-			continue
-		}
-		said = append(said, a.Job)
-	}
-	return r.printJSON(said)
-}
-
 func (r *jobsRequest) printJSON(said any) error {
 	text, err := json.MarshalIndent(said, "", "  ")
 	if err == nil {
@@ -261,112 +276,4 @@ func (r *jobsRequest) printJSON(said any) error {
 func (r *jobsRequest) print(lines []string) error {
 	_, err := io.WriteString(r.stdout, strings.Join(lines, "\n")+"\n")
 	return err
-}
-
-// stacks prints what ranks do right now.
-func (r *jobsRequest) stacks() error {
-	f, err := r.awake()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), stacksPatience)
-	defer cancel()
-	w, err := registry.One[registry.Word](ctx, f, registry.Question{Ask: registry.AskStacks, Rank: r.Rank})
-	switch {
-	case err != nil:
-		return err
-	case w.Error != "":
-		return noJobError(w.Error)
-	}
-	for i, line := range w.Lines {
-		w.Lines[i] = printable.Text(line)
-	}
-	return r.print(w.Lines)
-}
-
-// stacksPatience is how long looking into all ranks may take.
-const stacksPatience = 30 * time.Second
-
-// stop ends jobs, and waits until they are gone. Those that are there are ended, whatever else was named.
-func (r *jobsRequest) stop() error {
-	list, errs := r.wanted()
-	if len(list) == 0 && errs == nil {
-		return noJobError(nothingRuns)
-	}
-	ended := make([]error, len(list))
-	var busy sync.WaitGroup
-	for i, f := range list {
-		busy.Go(func() {
-			if ended[i] = r.stopOne(f); ended[i] == nil {
-				say(r.stderr, "job "+r.short(f.ID)+" has ended")
-			}
-		})
-	}
-	busy.Wait()
-	if errs = append(slices.DeleteFunc(ended, func(err error) bool { return err == nil }), errs...); len(errs) > 0 {
-		return errorsOfJobs(errs)
-	}
-	return nil
-}
-
-// wanted are the jobs that are to be ended, each once, and an error for each name that is of none.
-func (r *jobsRequest) wanted() (list []registry.Found, errs []error) {
-	if r.All {
-		return r.found, nil
-	}
-	seen := map[string]bool{}
-	for _, name := range r.Names {
-		f, err := r.named(name)
-		switch {
-		case err != nil && len(r.found) == 0: // said of each alike
-			return nil, []error{err}
-		case err != nil:
-			errs = append(errs, err)
-		case !seen[f.ID]:
-			seen[f.ID] = true
-			list = append(list, f)
-		}
-	}
-	if len(list) > 0 { // which are none any more when it is said
-		for i, err := range errs {
-			text, _, _ := strings.Cut(err.Error(), ":")
-			errs[i] = noJobError(text + ": nothing was stopped by that name; gorun ps lists the jobs that run")
-		}
-	}
-	return list, errs
-}
-
-func (r *jobsRequest) stopOne(f registry.Found) error {
-	err := askJob(f, registry.AskJob).err // one that is stopped would be waited for without an end
-	var a *registry.Answers
-	if err == nil {
-		a, err = f.Ask(context.Background(), registry.Question{Ask: registry.AskStop, Signal: r.Signal, Grace: r.Grace})
-	}
-	if errors.Is(err, registry.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	pidfd := -1
-	if a.PID > 0 {
-		if pidfd, err = unix.PidfdOpen(a.PID, 0); err == nil {
-			defer unix.Close(pidfd)
-		}
-	}
-	var w registry.Word
-	for err = a.Next(&w); err == nil; err = a.Next(&w) {
-		if w.Error != "" {
-			return errors.New(w.Error)
-		}
-	}
-	if w.Whole && pidfd >= 0 { // it has ended the job, and itself in an instant
-		for {
-			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
-				break
-			}
-		}
-	}
-	return nil
 }

@@ -23,7 +23,7 @@ func (r *jobsRequest) nccl() error {
 	switch {
 	case err != nil:
 		return err
-	case r.json:
+	case r.JSON:
 		err = r.printJSON(n)
 	case n.Error == "":
 		err = r.print(ncclText(n))

@@ -19,7 +19,7 @@ import (
 )
 
 func found(ids ...string) *jobsRequest {
-	r := &jobsRequest{JobsWish: dialect.JobsWish{Command: "top"}}
+	r := &jobsRequest{Command: "top"}
 	for _, id := range ids {
 		r.found = append(r.found, registry.Found{ID: id})
 	}
@@ -61,7 +61,8 @@ func answering(t *testing.T, answer registry.Answer) (r *jobsRequest, stdout, st
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	return &jobsRequest{found: registry.Find([]string{place}), stdout: stdout, stderr: stderr}, stdout, stderr
+	c := newCall(dialect.Surroundings{}, nil, stdout, stderr)
+	return &jobsRequest{found: registry.Find([]string{place}), call: c}, stdout, stderr
 }
 
 // Nobody waits without an end for a job whose gorun is stopped, and its way out is named.
@@ -85,7 +86,7 @@ func TestSilentJob(t *testing.T) {
 func TestJobEndsMeanwhile(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		r, stdout, _ := answering(t, func(context.Context, registry.Question, func(any) error) {})
-		r.Names, r.json = []string{"7f"}, json
+		r.Names, r.JSON = []string{"7f"}, json
 		assert.ErrorIs(t, r.ps(), registry.ErrGone)
 		assert.Empty(t, stdout.String())
 	}
@@ -110,7 +111,7 @@ func TestWhatNCCLSays(t *testing.T) {
 		"NCCL 2.30.7, 1 communicator\n  rank 3 is^[[2J behind\n  host n^G2 does not say what NCCL answers there\n",
 		stdout.String())
 	stdout.Reset()
-	r.json = true
+	r.JSON = true
 	require.NoError(t, r.ps())
 	assert.JSONEq(t,
 		`{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"], "silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`,
@@ -118,12 +119,12 @@ func TestWhatNCCLSays(t *testing.T) {
 
 	said = registry.NCCL{ID: "7f3a00000001", Error: "nobody\n"}
 	stdout.Reset()
-	r.json = false
+	r.JSON = false
 	var none noJobError
 	require.ErrorAs(t, r.ps(), &none)
 	assert.Equal(t, "nobody^J", none.Error())
 	assert.Empty(t, stdout.String())
-	r.json = true
+	r.JSON = true
 	require.ErrorAs(t, r.ps(), &none)
 	assert.JSONEq(t, `{"job": "7f3a00000001", "error": "nobody\n"}`, stdout.String(), "programs get the reason, too")
 }

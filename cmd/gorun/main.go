@@ -26,7 +26,6 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env"
 	"gorun/internal/printable"
-	"gorun/internal/version"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
@@ -43,53 +42,23 @@ func main() {
 // exit code.
 func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	around := surroundings()
-	inv, err := dialect.Parse(argv0, args, around)
-	if err != nil {
-		return explain(stderr, err)
-	}
-	switch inv.Action {
-	case dialect.Help:
-		return write(stdout, stderr, inv.Dialect.Help())
-	case dialect.Version:
-		return write(stdout, stderr, version.Line()+"\n"+inv.Dialect.Speaks())
-	case dialect.Completion:
-		return write(stdout, stderr, inv.Dialect.Completion(inv.Shell))
-	}
-	if !inv.Quiet {
-		for _, note := range inv.Notes {
-			say(stderr, note)
+	if len(args) > 0 && (dialect.ByName(argv0) == dialect.Gorun || joinsAsAgent(args)) {
+		switch e := commandNamed(args[0]); {
+		case e == nil:
+		case e.name == "launch":
+			argv0, args = "torch.distributed.launch", args[1:]
+		default:
+			return newCall(around, args[1:], stdout, stderr).do(*e)
 		}
 	}
-	switch inv.Action {
-	case dialect.Serve:
-		return serveStore(inv.Store, stdout, stderr)
-	case dialect.MakeToken:
-		return makeToken(inv, stdout, stderr)
-	case dialect.AskNVML:
-		return answerNVML(inv, stdout, stderr)
-	case dialect.Show:
-		return showTopo(inv, stdout, stderr)
-	case dialect.ExplainErrors:
-		return explainErrors(inv, os.Stdin, stdout, stderr)
-	case dialect.ShowEnv:
-		return showEnv(inv, stdout, stderr)
-	case dialect.HostsCheck:
-		return checkHosts(inv, stdout, stderr)
-	case dialect.Jobs:
-		return runJobs(inv, stdout, stderr)
-	case dialect.Doctor:
-		return examine(inv, args, stdout, stderr)
-	case dialect.Agent:
-		return serveAgent(inv, stderr)
-	case dialect.BenchRank:
-		return benchRank(inv.Wished, stdout, stderr)
+	inv, err := dialect.Parse(argv0, args, around)
+	switch {
+	case err != nil:
+		return explain(stderr, err)
+	case inv.Print != nil:
+		return write(stdout, stderr, inv.Print())
 	}
-	if inv.Batch != nil {
-		return submit(inv, stdout, stderr)
-	}
-	if inv.Bench != nil {
-		return startBench(inv, args, around.Lookup, stderr)
-	}
+	sayNotes(inv, stderr)
 	return runJob(inv)
 }
 
@@ -109,6 +78,7 @@ func surroundings() dialect.Surroundings {
 		ReadFile: readList, ReadToken: readToken, IsThisHost: isThisHost, LookPath: exec.LookPath, Output: outputOf,
 		IsUnknown:    isUnknown,
 		HasInterface: hasInterface,
+		Commands:     manuals,
 	}
 }
 

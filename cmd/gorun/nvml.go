@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/version"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -37,14 +36,23 @@ func askLibrary(m *placement.Machine) (notes []string) {
 	return wish.Complete(m, facts, err)
 }
 
-// answerNVML is that program at work.
-func answerNVML(inv dialect.Invocation, stdout, stderr io.Writer) int {
+// nvmlCommand is that program at work; the word is the version of the gorun that asks, none is any.
+func nvmlCommand(c *call) *command {
+	r := &wordRequest{
+		call: c, most: 1,
+		refusal: "gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name",
+	}
+	r.act = func(wanted string) int { return answerNVML(wanted, c.stdout, c.stderr) }
+	return r.hidden()
+}
+
+func answerNVML(wanted string, stdout, stderr io.Writer) int {
 	if !nvml.Linked {
 		say(stderr, worker.Verb+": this gorun was built without cgo; "+worker.Name+
 			" is the one that can ask NVIDIA's library")
 		return job.ExitLauncher
 	}
-	if err := worker.Answer(stdout, inv.Wished, version.String(), nvml.Ask); err != nil {
+	if err := worker.Answer(stdout, wanted, version.String(), nvml.Ask); err != nil {
 		say(stderr, err.Error())
 		return job.ExitLauncher
 	}

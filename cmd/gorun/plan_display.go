@@ -19,7 +19,7 @@ func showPlanned(inv dialect.Invocation, p *job.Plan) {
 	if !inv.Quiet {
 		writeDisplay(os.Stderr, inv.Display, &inv.Spec, p)
 	}
-	if inv.Action == dialect.DryRun {
+	if inv.DryRun {
 		return
 	}
 	tellWritten("--report-uri", writeWhere(inv.Display.URI, p.JobID+".0;tcp://"+p.Store.Own+"\n"))

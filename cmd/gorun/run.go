@@ -31,7 +31,7 @@ func runJob(inv dialect.Invocation) int {
 			planned = p
 			showPlanned(inv, p)
 		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
-	if inv.Action == dialect.DryRun {
+	if inv.DryRun {
 		return dryRun(inv, options)
 	}
 	if !inv.Unlisted {
@@ -106,7 +106,7 @@ func suggestCommand(err error, spec launcher.Spec) error {
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
-	if command := dialect.CommandFor(spec.Apps[0].Program); command != "" {
+	if command := dialect.CommandFor(spec.Apps[0].Program, commandNames()); command != "" {
 		e.Hint = "try " + command
 	}
 	return err

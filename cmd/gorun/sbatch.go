@@ -15,61 +15,60 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env"
 	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
-// submit becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's
+// run becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's
 // own. It returns where that cannot be.
-func submit(inv dialect.Invocation, stdout, stderr io.Writer) int {
+func (o *sbatchOptions) run() int {
 	gorun, err := os.Executable()
 	if err != nil {
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	if path := filepath.Join(inv.Batch.Dir, inv.Batch.Program); isBatchScript(path) || isBatchScript(inv.Batch.Program) {
-		say(stderr, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs "+
+	if path := filepath.Join(o.dir, o.program); isBatchScript(path) || isBatchScript(o.program) {
+		o.say(fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs "+
 			"into it, before the program that the ranks run",
-			inv.Batch.Program, shellwords.Quote(inv.Batch.Program)))
+			o.program, shellwords.Quote(o.program)))
 		return job.ExitUsage
 	}
-	if !inv.Quiet && isElsewhere(*inv.Batch) {
-		say(stderr, fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
+	if !o.Quiet && o.isElsewhere() {
+		o.say(fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
 			"absolute path, or --wdir %[2]s, which is the ranks' directory alone",
-			inv.Batch.Program, inv.Batch.Dir))
+			o.program, o.dir))
 	}
-	text, certain := missingProgram(inv.Batch)
-	if text != "" && (certain || !inv.Quiet) {
-		say(stderr, text)
+	text, certain := o.missingProgram()
+	if text != "" && (certain || !o.Quiet) {
+		o.say(text)
 	}
-	if certain && inv.Action != dialect.DryRun {
+	if certain && !o.DryRun {
 		return job.ExitNotFound
 	}
-	script := batchScript(*inv.Batch, gorun)
-	if inv.Action == dialect.DryRun {
-		return write(stdout, stderr, script)
+	script := o.script(gorun)
+	if o.DryRun {
+		return o.write(script)
 	}
-	say(stderr, becomeSbatch(inv.Batch, script).Error())
+	o.say(o.becomeSbatch(script).Error())
 	return job.ExitLauncher
 }
 
 // isElsewhere reports whether the program is a file here, and none where Slurm starts the job.
-func isElsewhere(b dialect.BatchWish) bool {
-	isFile := strings.Contains(b.Program, "/") || filepath.Ext(b.Program) == ".py"
-	if b.Dir == "" || !isFile || filepath.IsAbs(b.Program) {
+func (o *sbatchOptions) isElsewhere() bool {
+	isFile := strings.Contains(o.program, "/") || filepath.Ext(o.program) == ".py"
+	if o.dir == "" || !isFile || filepath.IsAbs(o.program) {
 		return false
 	}
-	_, here := os.Stat(b.Program)
-	_, there := os.Stat(filepath.Join(b.Dir, b.Program))
+	_, here := os.Stat(o.program)
+	_, there := os.Stat(filepath.Join(o.dir, o.program))
 	return here == nil && errors.Is(there, fs.ErrNotExist)
 }
 
 // missingProgram says which program is nowhere here, "" for none. The job would not find it either, which is certain of
 // all but absolute paths: those the nodes alone may have.
-func missingProgram(b *dialect.BatchWish) (text string, certain bool) {
-	for _, app := range b.Apps {
+func (o *sbatchOptions) missingProgram() (text string, certain bool) {
+	for _, app := range o.Spec.Apps {
 		if app.Start == job.StartModule { // Python knows where to look
 			continue
 		}
@@ -80,7 +79,7 @@ func missingProgram(b *dialect.BatchWish) (text string, certain bool) {
 			continue
 		}
 		found := false
-		for _, dir := range []string{"", b.Dir, b.RanksDir, app.Dir} {
+		for _, dir := range []string{"", o.dir, o.Spec.Dir, app.Dir} {
 			_, err := os.Stat(filepath.Join(dir, app.Program))
 			found = found || !errors.Is(err, fs.ErrNotExist)
 		}
@@ -106,7 +105,7 @@ func isBatchScript(path string) bool {
 
 // becomeSbatch executes sbatch in place of this program. What was typed is on its command line, too, as it is stronger
 // there than variables SBATCH_*, which are stronger than the script.
-func becomeSbatch(b *dialect.BatchWish, script string) error {
+func (o *sbatchOptions) becomeSbatch(script string) error {
 	path, err := exec.LookPath("sbatch")
 	if err != nil {
 		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is " +
@@ -115,7 +114,7 @@ func becomeSbatch(b *dialect.BatchWish, script string) error {
 	if err := readFrom(script); err != nil {
 		return fmt.Errorf("hand the script to sbatch: %w", err)
 	}
-	words := slices.Concat([]string{"sbatch"}, b.Asked, b.Submission)
+	words := slices.Concat([]string{"sbatch"}, o.asked, o.submission)
 	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, ofNoJob(os.Environ())))
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/shellwords"
 	"gorun/internal/version"
 )
@@ -16,15 +15,15 @@ const lineOfGorun = `
 # exec puts it in place of this shell, to which alone Slurm sends the signal of --signal=B:...; gorun passes it to every rank.
 `
 
-// batchScript is a script for sbatch that starts the job by the gorun with that path.
-func batchScript(b dialect.BatchWish, gorun string) string {
+// script is a script for sbatch that starts the job by the gorun with that path.
+func (o *sbatchOptions) script(gorun string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "#!/bin/bash\n# Written by gorun sbatch, version %s.\n", version.String())
-	for _, option := range slices.Concat(b.Defaults, b.Asked) {
+	for _, option := range slices.Concat(o.defaults, o.asked) {
 		text.WriteString("#SBATCH " + sbatchQuote(option) + "\n")
 	}
 	text.WriteString(lineOfGorun + "exec " + shellwords.Quote(gorun))
-	for _, word := range b.Line {
+	for _, word := range o.line {
 		text.WriteString(" " + shellwords.Quote(word))
 	}
 	return text.String() + "\n"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/testneeds"
 )
 
@@ -23,7 +22,7 @@ func TestWordsSurviveTheBatchScript(t *testing.T) {
 		words = append(words, anyWord(random))
 	}
 	const printf = "/usr/bin/printf"
-	script := batchScript(dialect.BatchWish{Line: append([]string{`%s\0`}, words...)}, printf)
+	script := (&sbatchOptions{line: append([]string{`%s\0`}, words...)}).script(printf)
 	require.NotContains(t, script, "\r")
 	bash := exec.Command("bash")
 	bash.Stdin = strings.NewReader(script)

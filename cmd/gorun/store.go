@@ -3,39 +3,108 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/netip"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
 )
 
-// serveStore serves a store until a signal ends it, and returns the exit code. SIGTERM is the way to end it, so that is
-// no failure.
-func serveStore(wish dialect.StoreServer, stdout, stderr io.Writer) int {
+// storeOptions are those of gorun store. Limits that are zero have the server's own defaults.
+type storeOptions struct {
+	*call
+	host  string // IP address to listen at; "" is loopback
+	port  int    // 0 is a free one
+	limit tcpstore.Limits
+}
+
+func storeCommand(c *call) *command {
+	o := &storeOptions{call: c}
+	limits := []*option{{
+		Names: []string{"listen"}, Group: dialect.GroupServing, Value: "ADDR",
+		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for " +
+			"loopback (default: 127.0.0.1:0, a free port)",
+		Set: func(_ *dialect.Line, a dialect.Arg) (err error) {
+			o.host, o.port, err = parseListen(a.Value)
+			return err
+		},
+	}, {
+		Names: []string{"max-connections"}, Group: dialect.GroupLimits, Value: "N",
+		Help: "connections at once (default: three quarters of the descriptors that it may have, at most 65536)",
+		Set:  dialect.Parsed(&o.limit.Connections, parseLimit),
+	}, {
+		Names: []string{"max-memory"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Help: "bytes of keys, values, queues and what is under way together; SIZE is 1000000, 64K, 64M, 4G (default: 4G)",
+		Set:  dialect.Parsed(&o.limit.Memory, parseSize),
+	}, {
+		Names: []string{"max-key-size"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Help: "bytes of a key (default: 64K)", Set: dialect.Parsed(&o.limit.Key, parseLength),
+	}, {
+		Names: []string{"max-value-size"}, Group: dialect.GroupLimits, Value: "SIZE",
+		Help: "bytes of a value in one request (default: 64M)", Set: dialect.Parsed(&o.limit.Value, parseLength),
+	}, {
+		Names: []string{"max-keys-per-request"}, Group: dialect.GroupLimits, Value: "N",
+		Help: "keys that one request may list (default: 131072)", Set: dialect.Parsed(&o.limit.Keys, parseLimit),
+	}}
+	return &command{
+		request: o,
+		Command: cli.Command{
+			Usage: "serve a store alone, for scripts and other launchers",
+			Description: "gorun store serves a TCPStore alone, for scripts and other launchers. It prints its address as " +
+				"soon as it serves, and ends on SIGTERM with a summary.",
+			Flags: c.Flags(append(limits, dialect.JobOptions("allow-from", "allow-local-users")...)...),
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun store", "on a free port of 127.0.0.1"},
+				{"gorun store --listen [::]:29500 --allow-from 10.0.0.0/8", "everywhere, for the hosts of a network"},
+			},
+			Codes: []dialect.Example{
+				{"0", "SIGTERM ended it"},
+				{"2", "a mistake on the command line"},
+				{"125", "it could not listen, or write its address"},
+				{"129, 130", "SIGHUP, SIGINT ended it"},
+			},
+			Last: "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md.",
+		},
+	}
+}
+
+func (o *storeOptions) check(words []string) {
+	o.noWords("store", words)
+	o.NoteStrangers()
+}
+
+// run serves a store until a signal ends it. SIGTERM is the way to end it, so that is no failure.
+func (o *storeOptions) run() int {
 	signals := storeSignals() // before anybody learns the address
 	var mu sync.Mutex         // the server speaks in a goroutine of its own
 	tell := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		say(stderr, fmt.Sprintf(format, args...))
+		o.say(fmt.Sprintf(format, args...))
 	}
-	server, err := tcpstore.Listen(storeConfig(wish, tell))
+	config := o.config(tell)
+	server, err := tcpstore.Listen(config)
 	if err != nil {
 		return cannotListen(err, tell)
 	}
 	defer server.Close()
 	begun := time.Now()
-	if code := write(stdout, stderr, server.Addr().String()+"\n"); code != 0 {
+	if code := o.write(server.Addr().String() + "\n"); code != 0 {
 		return code
 	}
-	if !server.Addr().Addr().IsLoopback() && len(wish.Allow) == 0 {
+	if !server.Addr().Addr().IsLoopback() && config.Allow == nil {
 		tell("only peers on this host are accepted; --allow-from CIDR accepts others")
 	}
 	select {
@@ -47,14 +116,12 @@ func serveStore(wish dialect.StoreServer, stdout, stderr io.Writer) int {
 	}
 }
 
-func storeConfig(wish dialect.StoreServer, logf func(string, ...any)) tcpstore.Config {
+func (o *storeOptions) config(logf func(string, ...any)) tcpstore.Config {
+	allowed, localUsers := o.AllowedPeers()
 	return tcpstore.Config{
-		Host: wish.Host, Port: wish.Port, Logf: logf,
-		Allow: tcpstore.AllowNetworks(wish.Allow...), AllowOption: "--allow-from",
-		AllowLocalUsers: wish.AllowLocalUsers, AllowLocalUsersOption: "--allow-local-users",
-		Limits: tcpstore.Limits{
-			Key: wish.MaxKey, Value: wish.MaxValue, Keys: wish.MaxKeys, Memory: wish.MaxMemory, Connections: wish.MaxConnections,
-		},
+		Host: o.host, Port: o.port, Logf: logf, Limits: o.limit,
+		Allow: tcpstore.AllowNetworks(allowed...), AllowOption: "--allow-from",
+		AllowLocalUsers: localUsers, AllowLocalUsersOption: "--allow-local-users",
 	}
 }
 
@@ -93,4 +160,64 @@ func storeEnded(s os.Signal) int {
 		return 0
 	}
 	return 128 + int(number)
+}
+
+// parseListen reads HOST:PORT, HOST, :PORT, or PORT. HOST is an IP address, in brackets before a port where it has
+// colons, or localhost; other names would have to be looked up, which may take for ever. host is "" for loopback, port
+// 0 for a free one.
+func parseListen(value string) (host string, port int, err error) {
+	if n, err := strconv.ParseUint(value, 10, 16); err == nil {
+		return "", int(n), nil
+	}
+	if number, ok := strings.CutPrefix(value, ":"); ok && !strings.Contains(number, ":") {
+		port, err = dialect.ParsePort(number)
+		return "::", port, err
+	}
+	if host, port, err = dialect.ParseEndpoint(value); err != nil {
+		return "", 0, fmt.Errorf("%w; write HOST:PORT, such as 127.0.0.1:29500, [::1]:29500 or :29500", err)
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || ip.Zone() != "") {
+		return "", 0, fmt.Errorf("%s is no IP address without a zone; names are not looked up", host)
+	}
+	return host, port, nil
+}
+
+// parseLimit reads a number from 1 up.
+func parseLimit(value string) (int, error) {
+	n, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("not a number from 1 to %d", math.MaxInt32)
+	}
+	return int(n), nil
+}
+
+// parseLength reads a size that fits into a length.
+func parseLength(value string) (int, error) {
+	n, err := parseSize(value)
+	if err == nil && n > math.MaxInt32 {
+		err = errors.New("more than 2G - 1 bytes")
+	}
+	return int(n), err
+}
+
+// parseSize reads a number of bytes; K, M and G are 1024 each, and may be followed by B or iB.
+func parseSize(value string) (int64, error) {
+	number := strings.ToUpper(value)
+	for _, tail := range []string{"IB", "B"} {
+		if cut, ok := strings.CutSuffix(number, tail); ok {
+			number = cut
+			break
+		}
+	}
+	shift := 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if cut, ok := strings.CutSuffix(number, unit); ok {
+			number, shift = cut, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64>>shift {
+		return 0, errors.New("not a size; write 1000000 (bytes), 64K, 64M or 4G")
+	}
+	return n << shift, nil
 }

@@ -4,44 +4,96 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 )
 
-// makeToken writes a new token to a new file or to standard output, and returns the exit code.
-func makeToken(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	file := inv.Wished
+// tokenOptions are those of gorun token.
+type tokenOptions struct {
+	*call
+	file string // for the token; "" is standard output
+	save bool   // the file is the user's own, and its directories may be missing
+}
+
+func tokenCommand(c *call) *command {
+	o := &tokenOptions{call: c}
+	return &command{
+		request: o,
+		Command: cli.Command{
+			Usage: "make a token by which nodes that are started one by one know each other",
+			Description: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started " +
+				"one by one know each other.",
+			Flags: c.Flags(own(option{
+				Names: []string{"out"}, Group: dialect.GroupOutput, Value: "FILE", Set: dialect.Text(&o.file),
+				Help: "write it to a new file with mode 0600 instead of standard output; a file that exists is left alone",
+			}, option{
+				Names: []string{"save"}, Group: dialect.GroupOutput, Set: dialect.Switch(&o.save),
+				Help: "write it to ~/.config/gorun/token, where your nodes look for it",
+			})...),
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun token --save", "once, where nodes share your home directory: nodes that join find it"},
+				{"gorun token --out job.token", "in a file that only you can read"},
+				{"gorun --nnodes 2 --node-rank 0 --token-file job.token …", "uses it, on each node"},
+			},
+			Codes: []dialect.Example{
+				{"0", "it was made"},
+				{"2", "a mistake on the command line"},
+				{"125", "it could not be written, or the file exists"},
+			},
+			Last: "A token belongs neither on a command line nor into a log: whoever has it can join the job. " +
+				"More: docs/join.md.",
+		},
+	}
+}
+
+func (o *tokenOptions) check(words []string) {
+	o.noWords("token", words)
+	if !o.save {
+		return
+	}
+	if o.file != "" {
+		o.problem("--save and --out both say where: keep one")
+	} else if o.file = o.TokenFile(); o.file == "" {
+		o.problem("--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE")
+	}
+}
+
+// run writes a new token to a new file or to standard output.
+func (o *tokenOptions) run() int {
 	var token job.Token
 	_, _ = rand.Read(token[:]) // it never fails
-	if file == "" {
-		return write(stdout, stderr, token.Text()+"\n")
+	if o.file == "" {
+		return o.write(token.Text() + "\n")
 	}
 	var err error
-	if inv.Saved {
-		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	if o.save {
+		err = os.MkdirAll(filepath.Dir(o.file), 0o700)
 	}
 	if err == nil {
-		err = writeSecret(file, token.Text()+"\n")
+		err = writeSecret(o.file, token.Text()+"\n")
 	}
 	switch {
 	case !errors.Is(err, fs.ErrExist):
-	case inv.Saved: // the next line of a hint, or the next host with this home directory
-		say(stderr, "you have a token already: "+file)
+	case o.save: // the next line of a hint, or the next host with this home directory
+		o.say("you have a token already: " + o.file)
 		return 0
 	default:
-		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", file)
+		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", o.file)
 	}
 	if err != nil {
-		say(stderr, "write the token: "+err.Error())
+		o.say("write the token: " + err.Error())
 		return job.ExitLauncher
 	}
-	if inv.Saved {
-		say(stderr, "wrote "+file+": nodes that join each other use it, wherever they have the same file")
+	if o.save {
+		o.say("wrote " + o.file + ": nodes that join each other use it, wherever they have the same file")
 	}
 	return 0
 }

@@ -10,10 +10,24 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/registry"
 )
+
+func topCommand(c *call) *command {
+	r := &jobsRequest{call: c, Command: "top"}
+	r.act = r.top
+	return r.command(cli.Command{
+		Usage: "show what the ranks of a job use, second by second",
+		Description: "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is " +
+			"no terminal it prints that once.",
+	}, wasShown, jobIsNone,
+		dialect.Example{"gorun top", "the only job there is"},
+		dialect.Example{"gorun top 7f3a", "one of several"})
+}
 
 // topPeriod is how often top looks.
 const topPeriod = time.Second

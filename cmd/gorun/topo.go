@@ -10,59 +10,56 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 	"gorun/placement"
 	"gorun/placement/draw"
 )
 
-// showTopo shows a machine, and who would sit where on it, and returns the exit
-// code.
-func showTopo(inv dialect.Invocation, stdout, stderr io.Writer) int {
-	text, err := topo(inv, textStyle(stdout))
+// run shows a machine, and who would sit where on it.
+func (o *topoOptions) run() int {
+	text, err := o.text(textStyle(o.stdout))
 	var wish wishError
 	switch {
 	case errors.As(err, &wish):
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitUsage
 	case err != nil:
-		say(stderr, err.Error())
+		o.say(err.Error())
 		return job.ExitLauncher
 	}
-	return write(stdout, stderr, text)
+	return o.write(text)
 }
 
 // wishError says that a machine cannot give what the command line wishes, which
 // has a job's exit code for the same.
 type wishError struct{ error }
 
-// topo does what a command line of gorun topo asks for and returns what is to be
+// text does what a command line of gorun topo asks for and returns what is to be
 // printed.
-func topo(inv dialect.Invocation, style draw.Style) (string, error) {
-	wish := inv.Topo
-	if wish.Save != "" {
-		return savedTo(wish.Save)
+func (o *topoOptions) text(style draw.Style) (string, error) {
+	if o.save != "" {
+		return savedTo(o.save)
 	}
-	m, err := wishedMachine(wish)
+	m, err := wishedMachine(o)
 	if err != nil {
 		return "", err
 	}
-	layout, err := seated(wish, m)
+	layout, err := seated(o, m)
 	if err != nil {
 		return "", wishError{err}
 	}
 	var impact *draw.Impact
-	if wish.Impact {
-		if impact, err = draw.Predict(m, wish.ModelSize); err != nil {
+	if o.impact {
+		if impact, err = draw.Predict(m, o.modelSize); err != nil {
 			return "", wishError{fmt.Errorf("--impact: %w", err)}
 		}
 	}
 	shown := shownMachine{m, layout, seats(layout), impact}
-	text, asked, err := shown.files(wish)
+	text, asked, err := shown.files(o)
 	switch {
 	case err != nil || text != "":
 		return text, err
-	case inv.JSON:
+	case o.JSON:
 		return draw.JSON(m, shown.seats, layout.Notes, impact)
 	case asked:
 		return "", nil
@@ -72,13 +69,13 @@ func topo(inv dialect.Invocation, style draw.Style) (string, error) {
 
 // files writes the drawing and the rank file that are asked for; text is what of
 // them belongs on standard output.
-func (s shownMachine) files(wish dialect.TopoWish) (text string, asked bool, err error) {
+func (s shownMachine) files(wish *topoOptions) (text string, asked bool, err error) {
 	for _, file := range []struct {
 		option, name string
 		text         func() (string, error)
 	}{
-		{"--svg", wish.SVG, func() (string, error) { return draw.SVG(s.Machine, s.seats), nil }},
-		{"--write-rankfile", wish.WriteRankFile, s.rankFile},
+		{"--svg", wish.svg, func() (string, error) { return draw.SVG(s.Machine, s.seats), nil }},
+		{"--write-rankfile", wish.writeRankFile, s.rankFile},
 	} {
 		if file.name == "" {
 			continue

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
 	"gorun/placement"
 	"gorun/placement/draw"
@@ -15,16 +14,16 @@ import (
 var everything = sysfs.Needs{CPUs: true, Memory: true, GPUs: true, Topology: true, NICs: true, Links: true}
 
 // wishedMachine is this machine, a saved one, or a typical one.
-func wishedMachine(wish dialect.TopoWish) (placement.Machine, error) {
+func wishedMachine(wish *topoOptions) (placement.Machine, error) {
 	switch {
-	case wish.Example != "":
-		m, err := placement.Example(wish.Example)
+	case wish.example != "":
+		m, err := placement.Example(wish.example)
 		if err != nil {
 			return m, wishError{of("--example", err)}
 		}
 		return m, nil
-	case wish.From != "":
-		m, err := sysfs.ReadSaved(wish.From, everything)
+	case wish.from != "":
+		m, err := sysfs.ReadSaved(wish.from, everything)
 		return withNVLinkNote(m), of("--from", err)
 	}
 	m := sysfs.Read(everything)
@@ -71,16 +70,16 @@ func savedTo(dir string) (string, error) {
 }
 
 // seated says where the wished ranks would sit; nobody does if there is no wish.
-func seated(wish dialect.TopoWish, m placement.Machine) (placement.Layout, error) {
-	if !wish.Seats() {
+func seated(wish *topoOptions, m placement.Machine) (placement.Layout, error) {
+	if !wish.seats() {
 		return placement.Layout{}, nil
 	}
-	place := wish.Place
+	place := wish.Spec.Place
 	return placement.Map(placement.Request{
-		Ranks: wish.Ranks, RanksFrom: wish.RanksFrom,
+		Ranks: wish.ranks, RanksFrom: wish.ranksFrom,
 		PerNode: placement.PerNode{
-			Kind: placement.PerNodeKind(wish.PerNode.Kind), N: wish.PerNode.N,
-			From: wish.PerNode.From,
+			Kind: placement.PerNodeKind(wish.perNode.Kind), N: wish.perNode.N,
+			From: wish.perNode.From,
 		},
 		MapBy: place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
 		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
@@ -98,8 +97,8 @@ func shownHost(file *placement.RankFile) []string {
 }
 
 // visibility is what hides GPUs from ranks here; of another machine it hides none.
-func visibility(wish dialect.TopoWish) placement.Visibility {
-	if wish.From != "" || wish.Example != "" {
+func visibility(wish *topoOptions) placement.Visibility {
+	if wish.from != "" || wish.example != "" {
 		return placement.Visibility{}
 	}
 	return placement.VisibilityOf(os.Environ())

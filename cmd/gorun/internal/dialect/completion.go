@@ -2,22 +2,26 @@ package dialect
 
 import (
 	"fmt"
+	"iter"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
-// shells are those that Completion knows.
-var shells = []string{"bash", "zsh", "fish"}
+// Shells are those that have a completion.
+var Shells = []string{"bash", "zsh", "fish"}
 
 // Completion returns a script that teaches a shell to complete the dialect's
 // options, their values, and then the program as the shell completes any command.
-// That of gorun's own dialect completes the name torchrun, too.
-func (d *Dialect) Completion(shell string) string {
-	all := []completion{{d, d.Name}}
+// That of gorun's own dialect completes its commands, and the name torchrun, too.
+// urfave/cli's own scripts start gorun for each key, and stop at the first word that is no option.
+func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
+	all := []completion{{d.Name, d.Options, commands}}
 	switch d {
 	case Launch:
 		all[0].command = "torch.distributed.launch"
 	case Gorun:
-		all = append(all, completion{Torchrun, Torchrun.Name})
+		all = append(all, completion{Torchrun.Name, Torchrun.Options, nil})
 	}
 	if shell == "zsh" {
 		return zshScript(all)
@@ -35,13 +39,14 @@ func (d *Dialect) Completion(shell string) string {
 
 // completion writes scripts for one command.
 type completion struct {
-	*Dialect
-	command string
+	command  string
+	options  iter.Seq[*Option]
+	commands []*cli.Command // of it
 }
 
 // offered yields the options that the help shows.
 func (c completion) offered(yield func(*Option) bool) {
-	for o := range c.Options {
+	for o := range c.options {
 		if o.Group < groups && !yield(o) {
 			return
 		}
@@ -75,7 +80,7 @@ func (c completion) function() string { return "_" + strings.ReplaceAll(c.comman
 // valued are the names of all options that take a value, of refused ones too.
 func (c completion) valued(separator string) string {
 	var all []string
-	for o := range c.Options {
+	for o := range c.options {
 		if o.TakesValue() {
 			all = append(all, o.typed()...)
 		}
@@ -92,22 +97,23 @@ func (c completion) bash() string {
 		case len(o.Choices) > 0:
 			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern,
 				strings.Join(o.Choices, " "))
-		case o.dirs:
+		case o.Dirs:
 			fmt.Fprintf(&cases,
 				"\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
 		}
 	}
-	first, others := "", ""
-	if c.subcommands {
-		first = strings.Join(commandNames, " ")
-		for _, d := range append([]*Dialect{Hosts, Doctors, Store, Topo, Env(), Bench, Explain, Sbatch(), Token},
-			jobDialects()...) {
-			others += completion{d, d.Name}.bashCommand()
+	var first []string
+	others := ""
+	for _, command := range c.commands {
+		first = append(first, command.Name)
+		if command.Flags != nil {
+			options := (&Dialect{flags: command.Flags}).Options
+			others += completion{command.Name, options, nil}.bashCommand()
 		}
 	}
 	return strings.NewReplacer("FUNCTION", c.function(), "COMMAND", c.command, "VALUED", c.valued("|"), "CASES",
 		strings.TrimSuffix(cases.String(), "\n"),
-		"OPTIONS", strings.Join(names, " "), "FIRST", first, "OTHERS\n", others).Replace(bashScript)
+		"OPTIONS", strings.Join(names, " "), "FIRST", strings.Join(first, " "), "OTHERS\n", others).Replace(bashScript)
 }
 
 // bashCommand completes the options of a command that has no program.
@@ -115,14 +121,14 @@ func (c completion) bashCommand() string {
 	var names, folders []string
 	for o := range c.offered {
 		names = append(names, o.shown()...)
-		if o.dirs {
+		if o.Dirs {
 			folders = append(folders, o.typed()...)
 		}
 	}
 	if folders == nil {
 		folders = []string{"''"} // no word
 	}
-	return strings.NewReplacer("NAME", strings.TrimPrefix(c.command, Gorun.Name+" "), "OPTIONS",
+	return strings.NewReplacer("NAME", c.command, "OPTIONS",
 		strings.Join(names, " "), "FOLDERS", strings.Join(folders, "|")).Replace(bashCommandScript)
 }
 
@@ -194,7 +200,7 @@ func (c completion) zsh() string {
 		case !o.TakesValue():
 		case len(o.Choices) > 0:
 			value = ":" + quote.Replace(o.Value) + ":(" + strings.Join(o.Choices, " ") + ")"
-		case o.dirs:
+		case o.Dirs:
 			value = ":" + quote.Replace(o.Value) + ":_directories"
 		default:
 			value = ":" + quote.Replace(o.Value) + ":_files"

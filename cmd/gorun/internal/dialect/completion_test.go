@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v2"
 
 	"gorun/internal/testneeds"
 )
@@ -24,7 +25,7 @@ func TestBashCompletesTorchrunToo(t *testing.T) {
 func TestZshChoosesByName(t *testing.T) {
 	zsh := testneeds.Program(t, "zsh", "zsh")
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "_gorun"), []byte(Gorun.Completion("zsh")), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "_gorun"), []byte(Gorun.Completion("zsh", nil)), 0o644))
 	for _, name := range []string{"gorun", "torchrun"} {
 		cmd := exec.Command(zsh, "-f", "-c", `
 compdef() { print -- $@ }
@@ -49,9 +50,9 @@ func askBash(t *testing.T, d *Dialect, words ...string) []string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "logs"), 0o755))
-	script := d.Completion("bash") + `
+	script := d.Completion("bash", testCommands()) + `
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-` + completion{d, words[0]}.function() + `
+` + completion{command: words[0]}.function() + `
 printf '%s\n' "${COMPREPLY[@]}"
 `
 	cmd := exec.Command(bash, append([]string{"--norc", "--noprofile", "-c", script, "bash"}, words...)...)
@@ -59,6 +60,12 @@ printf '%s\n' "${COMPREPLY[@]}"
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	return strings.Split(strings.TrimSuffix(string(output), "\n"), "\n")
+}
+
+// testCommands are two commands of gorun's.
+func testCommands() []*cli.Command {
+	options := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
+	return []*cli.Command{{Name: "launch"}, {Name: "topo", Flags: new(Line).Flags(options...)}}
 }
 
 func TestBashCompletion(t *testing.T) {
@@ -79,10 +86,7 @@ func TestBashCompletion(t *testing.T) {
 		"program":              {[]string{"gorun", "-n", "4", "tr"}, []string{"train.py", "true"}, []string{"logs"}},
 		"program with a blank": {[]string{"gorun", "my"}, []string{"my trainer"}, nil},
 		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
-		"options of a command": {
-			[]string{"gorun", "store", "--"}, []string{"--listen", "--allow-from", "--max-memory"}, []string{"--np"},
-		},
-		"options of another":   {[]string{"gorun", "topo", "--"}, []string{"--example", "--svg", "--np"}, []string{"--tee"}},
+		"options of a command": {[]string{"gorun", "topo", "--"}, []string{"--from", "--svg"}, []string{"--tee"}},
 		"folders of a command": {[]string{"gorun", "topo", "--from", ""}, []string{"logs"}, []string{"train.py"}},
 		"files of a command":   {[]string{"gorun", "topo", "--svg", "tr"}, []string{"train.py"}, []string{"true"}},
 		"commands come first":  {[]string{"gorun", "-q", "lau"}, nil, []string{"launch"}},
@@ -106,9 +110,9 @@ func TestBashCompletion(t *testing.T) {
 
 // Each script is one that its shell can read, and offers what the help shows.
 func TestCompletionScripts(t *testing.T) {
-	for _, shell := range shells {
+	for _, shell := range Shells {
 		for _, d := range []*Dialect{Gorun, Torchrun, Launch} {
-			script := d.Completion(shell)
+			script := d.Completion(shell, nil)
 			for o := range d.Options {
 				long := strings.TrimLeft(o.shown()[len(o.shown())-1], "-")
 				require.Equal(t, o.Group < groups, offers(script, shell, long), "%s %s: %s", shell, d.Name, long)

@@ -20,11 +20,11 @@ func (f fallback) of(d *Dialect) *Option {
 
 // defaults takes options from the environment, the stronger source first. Before
 // later programs of an MPMD job only what counts for one program is taken.
-func (p *parser) defaults(whole bool) {
+func (p *Line) defaults(whole bool) {
 	for p.level = levelGorun; p.level < levelOther; p.level++ {
 		p.given, p.now = append(p.given, p.now...), p.now[:0:0]
 		for o := range p.dialect.Options {
-			if o.from == varNone || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
+			if o.From == NoVar || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
 				continue
 			}
 			if name := p.variable(o); name != "" {
@@ -41,7 +41,7 @@ func (p *parser) defaults(whole bool) {
 }
 
 // fromVariable takes a value from the environment, where there is one.
-func (p *parser) fromVariable(o *Option, name string) {
+func (p *Line) fromVariable(o *Option, name string) {
 	if value, found := p.around.Lookup(name); found && value != "" {
 		p.apply(o, value, name+"="+value)
 	}
@@ -49,11 +49,11 @@ func (p *parser) fromVariable(o *Option, name string) {
 
 // variable is the name of the variable that holds o's default on this level, or
 // "".
-func (p *parser) variable(o *Option) string {
+func (p *Line) variable(o *Option) string {
 	switch {
 	case p.level == levelGorun && !o.Refused():
 		return o.variable("GORUN_")
-	case p.level == levelPET && o.from == varBoth:
+	case p.level == levelPET && o.From == varBoth:
 		return o.variable("PET_")
 	}
 	return ""
@@ -61,12 +61,12 @@ func (p *parser) variable(o *Option) string {
 
 // settled reports whether a stronger source has given o, or another answer to
 // the same question.
-func (p *parser) settled(o *Option) bool {
-	return slices.ContainsFunc(p.given, func(g *Option) bool { return g == o || g.family.settles(o.family) })
+func (p *Line) settled(o *Option) bool {
+	return slices.ContainsFunc(p.given, func(g *Option) bool { return g == o || g.Family.settles(o.Family) })
 }
 
 // answers has the value that is being read settle another question, too.
-func (p *parser) answers(f family) { p.now = append(p.now, &Option{family: f}) }
+func (p *Line) answers(f family) { p.now = append(p.now, &Option{Family: f}) }
 
 // answered reports whether a stronger source has settled a question.
-func (p *parser) answered(f family) bool { return p.settled(&Option{family: f}) }
+func (p *Line) answered(f family) bool { return p.settled(&Option{Family: f}) }

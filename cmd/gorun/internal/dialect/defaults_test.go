@@ -62,15 +62,15 @@ func TestVariables(t *testing.T) {
 		"GORUN_VERBOSE=true":      func(i Invocation) any { return i.Verbose == 1 },
 		"GORUN_VERBOSE=0":         func(i Invocation) any { return i.Verbose == 0 },
 		"GORUN_QUIET=yes":         func(i Invocation) any { return i.Quiet },
-		"GORUN_DRY_RUN=1":         func(i Invocation) any { return i.Action == DryRun },
+		"GORUN_DRY_RUN=1":         func(i Invocation) any { return i.DryRun },
 		"GORUN_CHDIR=/d":          func(i Invocation) any { return i.Spec.Dir == "/d" },
 		"GORUN_PYTHON=py": func(i Invocation) any {
 			return i.Spec.Apps[0].Interpreter == "py" && i.Spec.Apps[0].Start == job.StartAuto
 		},
 		"PYTHON_EXEC=py":       func(i Invocation) any { return i.Spec.Apps[0].Interpreter == "" },
 		"GORUN_X=A=1":          func(i Invocation) any { return i.Spec.Exports == nil },
-		"GORUN_HELP=1":         func(i Invocation) any { return i.Action == Run },
-		"GORUN_VERSION=1":      func(i Invocation) any { return i.Action == Run },
+		"GORUN_HELP=1":         func(i Invocation) any { return i.Print == nil },
+		"GORUN_VERSION=1":      func(i Invocation) any { return i.Print == nil },
 		"GORUN_MAX_RESTARTS=0": func(i Invocation) any { return i.Spec.Apps[0].Program == "x" },
 	} {
 		require.Equal(t, true, check(mustParse(t, "gorun x", variable)), variable)
@@ -112,12 +112,10 @@ func TestStrangeVariables(t *testing.T) {
 		require.Empty(t, mustParse(t, "gorun -x GORUN_F* -x "+variable+"=1 x", variable+"=3").Notes, "it is meant for ranks")
 	}
 	require.Empty(t, mustParse(t, "gorun ./a", "GORUN_RUNTIME_DIR=/run/x").Notes)
-	require.Equal(t, "GORUN_LISTN: no option has this variable; did you mean GORUN_LISTEN?",
-		mustParse(t, "gorun store", "GORUN_LISTN=3").Notes[0])
 	require.Equal(t, "GORUN_GRAC: no option has this variable; did you mean GORUN_GRACE?",
 		mustParse(t, "torchrun x", "GORUN_GRAC=3").Notes[0])
 	for _, own := range []string{
-		env.VarJob, env.VarJobStore, env.VarPython, env.VarToken, "GORUN_LISTEN", "GORUN_USE_ENV", "GORUN_ROLE",
+		env.VarJob, env.VarJobStore, env.VarPython, env.VarToken, "GORUN_USE_ENV", "GORUN_ROLE",
 		testneeds.SkipLogVariable, testneeds.SeedVariable, testneeds.SoakVariable,
 	} {
 		require.Empty(t, mustParse(t, "gorun x", own+"=here").Notes, own)

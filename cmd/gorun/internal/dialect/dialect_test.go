@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/internal/version"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -90,6 +92,9 @@ func tokenFile(name string) (TokenFile, error) {
 // split it.
 func parse(line string, variables ...string) (Invocation, error) {
 	words := strings.Fields(line)
+	if strings.HasPrefix(line, Launch.Name+" ") {
+		words = append([]string{"torch.distributed.launch"}, words[2:]...)
+	}
 	return Parse(words[0], words[1:], around(variables...))
 }
 
@@ -313,7 +318,7 @@ func TestSpec(t *testing.T) {
 			want.Apps[0].Program, want.Apps[0].Args = "x", []string{}
 			inv := mustParse(t, line)
 			require.Equal(t, want, inv.Spec)
-			require.Equal(t, Run, inv.Action)
+			require.Nil(t, inv.Print)
 		})
 	}
 }
@@ -369,23 +374,11 @@ func TestLaunchSpec(t *testing.T) {
 
 func TestInvocation(t *testing.T) {
 	for line, want := range map[string]Invocation{
-		"gorun --dry-run --json x":           {Action: DryRun, JSON: true},
+		"gorun --dry-run --json x":           {DryRun: true, JSON: true},
 		"gorun -q x":                         {Quiet: true},
 		"gorun -v x":                         {Verbose: 1},
 		"gorun -vv --verbose x":              {Verbose: 3},
 		"gorun --report r.json x":            {Report: "r.json"},
-		"gorun --help":                       {Action: Help},
-		"gorun -h --bogus":                   {Action: Help},
-		"gorun --version --max-restarts 3":   {Action: Version},
-		"gorun help":                         {Action: Help},
-		"gorun version":                      {Action: Version},
-		"gorun completion zsh":               {Action: Completion, Shell: "zsh"},
-		"gorun --print-completion fish":      {Action: Completion, Shell: "fish"},
-		"gorun help launch":                  {Action: Help, Dialect: Launch},
-		"gorun launch --help":                {Action: Help, Dialect: Launch},
-		"torchrun --help":                    {Action: Help, Dialect: Torchrun},
-		"torchrun --print_completion bash":   {Action: Completion, Shell: "bash", Dialect: Torchrun},
-		"mpirun --version":                   {Action: Version, Dialect: Mpirun},
 		"gorun --print-completion bash --np": {},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -404,6 +397,22 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
+// TestPrinted: help, version and completion take the place of a job, whatever else is wrong.
+func TestPrinted(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun --help":                     Gorun.Help(nil),
+		"gorun -h --bogus":                 Gorun.Help(nil),
+		"gorun --version --max-restarts 3": version.Line() + "\n",
+		"gorun --print-completion fish":    Gorun.Completion("fish", nil),
+		"gorun launch --help":              Launch.Help(nil),
+		"torchrun --help":                  Torchrun.Help(nil),
+		"torchrun --print_completion bash": Torchrun.Completion("bash", nil),
+		"mpirun --version":                 version.Line() + "\n" + Mpirun.speaksLine(),
+	} {
+		require.Equal(t, want, mustParse(t, line).Print(), line)
+	}
+}
+
 // A program of a subcommand's name is reached after any option, and by its path.
 func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 	for _, line := range []string{
@@ -411,15 +420,7 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 		"gorun ./version",
 	} {
 		inv := mustParse(t, line)
-		require.Equal(t, Run, inv.Action, line)
 		require.Equal(t, job.StartAuto, inv.Spec.Apps[0].Start, line)
-	}
-	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
-	for _, line := range []string{
-		"gorun version x", "gorun help me", "gorun completion", "gorun completion tcsh",
-		"gorun completion bash zsh",
-	} {
-		require.Len(t, problems(t, line), 1, line)
 	}
 }
 
@@ -573,3 +574,11 @@ const (
 	fileToken  = "gorun1_bsvytpibgiqz7nt5gl44quew63zb26czjrgztibhef5ovd5yo2abdz2yee"
 	otherToken = "gorun1_y4wuhfw55uoj425hj6zs33bhkfbfaxfp5imypuxo7vipmoc2mrpnpc7jui"
 )
+
+func networks(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
+}

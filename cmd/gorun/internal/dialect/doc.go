@@ -2,6 +2,9 @@
 // dialect it was typed: gorun's own, torchrun's, or that of
 // torch.distributed.launch. The name of the program (argv[0]) chooses.
 //
+// What gorun does in place of a job is a command of urfave/cli; a [Line] reads its words
+// by the same steps, with options of its own and those for jobs that it shares ([JobOptions]).
+//
 // Each dialect is one table of options ([Dialect], [Option]). The parser, the
 // help, the shell completion, docs/options.md and the tests all read that table,
 // so a new spelling is one row.

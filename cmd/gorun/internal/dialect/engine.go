@@ -21,22 +21,22 @@ type engineWish struct {
 
 // engineOption stands in the tables of all dialects that start ranks.
 var engineOption = Option{
-	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), family: familyEngine,
+	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
 	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") +
 		" (default: the one whose variables are set)",
-	set: (*parser).setEngine,
+	Set: (*Line).setEngine,
 }
 
-func (p *parser) setEngine(a arg) error {
-	err := oneOf(a.value, engine.Names()...)
+func (p *Line) setEngine(a Arg) error {
+	err := OneOf(a.Value, engine.Names()...)
 	if err == nil {
-		p.engine.name, p.engine.from = a.value, a.from
+		p.engine.name, p.engine.from = a.Value, a.From
 	}
 	return err
 }
 
 // findEngine looks for the resource manager in whose job this is.
-func (p *parser) findEngine() {
+func (p *Line) findEngine() {
 	if p.engine.looked || p.standalone || p.engine.from == "" && p.torchrunAlone() {
 		return
 	}
@@ -47,13 +47,13 @@ func (p *parser) findEngine() {
 	}, p.engine.name)
 	switch {
 	case err != nil && p.engine.from != "":
-		p.problem(fmt.Errorf("%s: %w", p.engine.from, err))
+		p.Problem(fmt.Errorf("%s: %w", p.engine.from, err))
 		return
 	case err != nil && p.hostsGiven(): // variables that were left behind matter to nobody who names hosts
 		p.remark(err.Error())
 		return
 	case err != nil:
-		p.problem(err)
+		p.Problem(err)
 		return
 	}
 	p.engine.found = found
@@ -78,7 +78,7 @@ var otherLaunchers = []struct{ name, rank, size, only string }{
 // refuseInLauncher refuses to be one of several ranks of another launcher's, each of which
 // would take all hosts of the job, or wait for others that do not come. Options may say
 // that they are nodes that meet, or name hosts.
-func (p *parser) refuseInLauncher(found *engine.Found) {
+func (p *Line) refuseInLauncher(found *engine.Found) {
 	if p.hostsGiven() || p.meetsByOptions() {
 		return
 	}
@@ -98,7 +98,7 @@ func (p *parser) refuseInLauncher(found *engine.Found) {
 		if rank < 0 || size < 2 || l.only != "" && !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
 			continue
 		}
-		p.problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
+		p.Problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
 			"%s out; --engine none starts a job in each rank",
 			rank, size, l.name, l.rank, rank, found.Job, l.name))
 		return
@@ -106,19 +106,19 @@ func (p *parser) refuseInLauncher(found *engine.Found) {
 }
 
 // remark adds a note for those who ask for more.
-func (p *parser) remark(text string) {
-	if p.inv.Verbose > 0 {
-		p.note(text)
+func (p *Line) remark(text string) {
+	if p.Verbose > 0 {
+		p.Note(text)
 	}
 }
 
 // torchrunAlone reports whether torchrun would start ranks on this host alone, and not
 // ask who else is there.
-func (p *parser) torchrunAlone() bool { return p.dialect.strict && p.inv.Spec.NumNodes <= 1 }
+func (p *Line) torchrunAlone() bool { return p.dialect.strict && p.Spec.NumNodes <= 1 }
 
 // tasks are the places of the processes that an engine started, nil where it started
 // this one alone, or none.
-func (p *parser) tasks() *engine.Task {
+func (p *Line) tasks() *engine.Task {
 	if p.engine.found == nil || p.engine.found.Task == nil || p.engine.found.Task.NumTasks == 1 {
 		return nil
 	}
@@ -127,23 +127,23 @@ func (p *parser) tasks() *engine.Task {
 
 // isAllocation reports whether an engine gave hosts to this process, to start the others
 // on.
-func (p *parser) isAllocation() bool { return p.engine.found != nil && p.engine.found.Task == nil }
+func (p *Line) isAllocation() bool { return p.engine.found != nil && p.engine.found.Task == nil }
 
 // meetsByOptions reports whether options say that this is one of several nodes, and where
 // those meet: somebody starts gorun on each of them.
-func (p *parser) meetsByOptions() bool {
-	return p.inv.Spec.NumNodes > 1 && (p.nodeRank.from != "" || p.endpoint.addrFrom != "" || p.master.addrFrom != "")
+func (p *Line) meetsByOptions() bool {
+	return p.Spec.NumNodes > 1 && (p.nodeRank.from != "" || p.endpoint.addrFrom != "" || p.master.addrFrom != "")
 }
 
 // engineHosts has the ranks run on the hosts of the engine's job, if nobody says
 // otherwise.
-func (p *parser) engineHosts() {
+func (p *Line) engineHosts() {
 	found := p.engine.found
 	switch {
 	case !p.isAllocation() || p.nodeRank.rank > 0 && !p.meetsByOptions():
 		return
 	case p.meetsByOptions():
-		p.note(fmt.Sprintf(
+		p.Note(fmt.Sprintf(
 			"%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself", found.Job,
 			joinWords(p.nodesFrom, cmp.Or(p.nodeRank.from, p.endpoint.addrFrom, p.master.addrFrom))))
 		return
@@ -153,9 +153,9 @@ func (p *parser) engineHosts() {
 
 // chosenFromEngine reports whether hosts that the user named are all the engine's, and
 // has them reached by it; what is said of slots there counts.
-func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
+func (p *Line) chosenFromEngine(named []hosts.Host, from string) bool {
 	if t := p.tasks(); t != nil {
-		p.problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
+		p.Problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
 			"-n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name))
 		return true
 	}
@@ -185,7 +185,7 @@ func (p *parser) chosenFromEngine(named []hosts.Host, from string) bool {
 
 // outsideEngine reports whether some of the hosts that the user named are not the
 // engine's, and says so: one of them has all reached by SSH.
-func (p *parser) outsideEngine(wanted []hosts.Host) bool {
+func (p *Line) outsideEngine(wanted []hosts.Host) bool {
 	found := p.engine.found
 	var outside []string
 	for _, h := range wanted {
@@ -203,14 +203,14 @@ func (p *parser) outsideEngine(wanted []hosts.Host) bool {
 	if found.Task != nil {
 		of = "step " + found.Task.Step
 	}
-	p.note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
+	p.Note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
 		of, hosts.Fold(hosts.Names(found.Hosts))))
 	return true
 }
 
 // engineName is what the engine calls a host that the user may call otherwise: with its
 // domain or without, in capitals, or as this host. Others stay as they are.
-func (p *parser) engineName(name string, all []hosts.Host) string {
+func (p *Line) engineName(name string, all []hosts.Host) string {
 	if !p.isAllocation() {
 		return name
 	}
@@ -227,8 +227,8 @@ func (p *parser) engineName(name string, all []hosts.Host) string {
 
 // takeEngineHosts settles on which of the engine's hosts the job is, and how agents come
 // there.
-func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
-	found, spec := p.engine.found, &p.inv.Spec
+func (p *Line) takeEngineHosts(all []hosts.Host, from string) {
+	found, spec := p.engine.found, &p.Spec
 	p.engine.hosts = true
 	p.engineCPUs()
 	for _, note := range found.Notes {
@@ -262,8 +262,8 @@ func (p *parser) takeEngineHosts(all []hosts.Host, from string) {
 
 // engineCPUs has ranks run no more threads than the engine was asked to give to each of
 // its tasks, unless an option says how many CPUs a rank has.
-func (p *parser) engineCPUs() {
-	found, spec := p.engine.found, &p.inv.Spec
+func (p *Line) engineCPUs() {
+	found, spec := p.engine.found, &p.Spec
 	if found == nil || found.CPUsPerRank == 0 || spec.Place.CPUsPerRank > 0 || spec.Place.MapBy.PE > 0 {
 		return
 	}

@@ -15,11 +15,11 @@ import (
 // finishTasks makes the wish of one of several processes that an engine started: a node,
 // where each has a host to itself; else a rank. What options say of how they meet counts
 // more than what the engine says.
-func (p *parser) finishTasks(t *engine.Task) {
-	spec, found := &p.inv.Spec, p.engine.found
+func (p *Line) finishTasks(t *engine.Task) {
+	spec, found := &p.Spec, p.engine.found
 	each := p.eachIsNode(t)
 	if n := spec.NumNodes; n > 0 && n != t.NumNodes && !each {
-		p.problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a "+
+		p.Problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a "+
 			"job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From))
 		return
 	}
@@ -60,23 +60,23 @@ func (p *parser) finishTasks(t *engine.Task) {
 
 // eachIsNode reports whether each of several tasks on a host is meant as a node, as
 // torchrun has it of whoever starts it: their number says so.
-func (p *parser) eachIsNode(t *engine.Task) bool {
-	return !t.OnePerNode() && p.inv.Spec.NumNodes == t.NumTasks && p.meetsByOptions()
+func (p *Line) eachIsNode(t *engine.Task) bool {
+	return !t.OnePerNode() && p.Spec.NumNodes == t.NumTasks && p.meetsByOptions()
 }
 
 // stepPlace is where the nodes meet: at the step's first node, and at ports that no other
 // step has, as far as nobody says otherwise.
-func (p *parser) stepPlace(j *job.JoinWish, t *engine.Task) {
+func (p *Line) stepPlace(j *job.JoinWish, t *engine.Task) {
 	p.takePlace(j)
 	if j.Addr == "" {
 		j.Addr = t.Addr
 	}
 	if j.Addr == "" {
-		p.problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node",
+		p.Problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node",
 			p.engine.found.Job))
 	}
 	if j.Port == 0 {
-		ports := stepPorts(p.inv.Spec.RunID)
+		ports := stepPorts(p.Spec.RunID)
 		j.Port, j.Ports = ports[0], ports[1:]
 	}
 }
@@ -103,7 +103,7 @@ func stepPorts(id string) []int {
 
 // stepRank numbers the nodes as the engine does, but for the one that the endpoint names:
 // it is node 0, because node 0 listens there.
-func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
+func (p *Line) stepRank(j *job.JoinWish, t *engine.Task) {
 	head := p.nodeNamed(j.Addr)
 	if j.Addr == t.Addr { // which may be no name
 		head = 0
@@ -140,7 +140,7 @@ func (p *parser) stepRank(j *job.JoinWish, t *engine.Task) {
 // checkStepRank refuses a number that this node cannot have: node 0 is the one at which
 // the others meet, and no other. --node-rank 0 on all of them, for want of a variable or
 // with one that another shell has expanded, would have each wait for the rest.
-func (p *parser) checkStepRank(t *engine.Task, head int) {
+func (p *Line) checkStepRank(t *engine.Task, head int) {
 	all := p.engine.found.Hosts
 	if head < 0 || max(head, t.Node) >= len(all) || (p.nodeRank.rank == 0) == (t.Node == head) {
 		return
@@ -150,11 +150,11 @@ func (p *parser) checkStepRank(t *engine.Task, head int) {
 	if t.Node != head {
 		text = fmt.Sprintf("the nodes of step %s meet at %s, which is node 0, and this is %s", t.Step, meet, here)
 	}
-	p.problem(fmt.Errorf("%s: %s: leave --node-rank out, and each node has its number of the step", p.nodeRank.from, text))
+	p.Problem(fmt.Errorf("%s: %s: leave --node-rank out, and each node has its number of the step", p.nodeRank.from, text))
 }
 
 // nodeNamed is the number of the step's node with this name, -1 if there is none.
-func (p *parser) nodeNamed(addr string) int { return hostNamed(p.engine.found.Hosts, addr) }
+func (p *Line) nodeNamed(addr string) int { return hostNamed(p.engine.found.Hosts, addr) }
 
 // hostNamed is the place of the host with this name, -1 if there is none: the one that
 // has it to the letter, or else the first that it may mean.
@@ -166,7 +166,7 @@ func hostNamed(all []hosts.Host, addr string) int {
 }
 
 // seat makes this process the rank that it is as a task.
-func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
+func (p *Line) seat(j *job.JoinWish, t *engine.Task) {
 	if head := p.nodeNamed(j.Addr); head > 0 && t.Addr != "" {
 		p.remark(fmt.Sprintf("%s: ranks meet at %s, where task 0 is, and not at %s", p.engine.found.Job, t.Addr, j.Addr))
 		j.Addr = t.Addr
@@ -182,7 +182,7 @@ func (p *parser) seat(j *job.JoinWish, t *engine.Task) {
 // oncePerNode is the line that starts gorun once on each of a step's nodes. In an
 // allocation that asked for tasks srun starts all of those, unless -n says how many, and
 // only warns that it does not honor --ntasks-per-node.
-func (p *parser) oncePerNode(t *engine.Task) string {
+func (p *Line) oncePerNode(t *engine.Task) string {
 	if p.engine.found.Engine != "slurm" {
 		return "one task on each"
 	}
@@ -190,11 +190,11 @@ func (p *parser) oncePerNode(t *engine.Task) string {
 }
 
 // seatCounts refuses numbers of ranks that are not the step's.
-func (p *parser) seatCounts(t *engine.Task) {
-	spec := &p.inv.Spec
+func (p *Line) seatCounts(t *engine.Task) {
+	spec := &p.Spec
 	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", p.oncePerNode(t))
 	if len(spec.Apps) > 1 {
-		p.problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is " +
+		p.Problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is " +
 			"one rank: " + instead))
 		return
 	}
@@ -202,12 +202,12 @@ func (p *parser) seatCounts(t *engine.Task) {
 	has := fmt.Sprintf("step %s has %d tasks, %d of them on this node, and each is one rank", t.Step, t.NumTasks,
 		t.LocalTasks)
 	if total != 0 && total != t.NumTasks {
-		p.problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
+		p.Problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
 	}
 	// All tasks have to refuse what one refuses, or the others would wait for it.
 	even := perNode.N == t.LocalTasks && perNode.N*t.NumNodes == t.NumTasks
 	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || !even && perNode.N != 1) {
-		p.problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
+		p.Problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 	spec.PerNode = job.Count{Kind: job.CountFixed, N: 1, From: "step " + t.Step}

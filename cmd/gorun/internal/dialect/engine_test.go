@@ -39,9 +39,6 @@ func TestAllocation(t *testing.T) {
 		"gorun -H n2,n1 x":                     {"n2:2 n1:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"gorun -H n2:1 x":                      {"n2:1", "--nodes=1 --ntasks=1 --nodelist=n2"},
 		"gorun -H n1,n2 --nnodes 1 x":          {"n1:2", "--nodes=1 --ntasks=1 --nodelist=n1"},
-		"gorun hosts check":                    {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
-		"gorun hosts check -H n3":              {"n3:2", "--nodes=1 --ntasks=1 --nodelist=n3"},
-		"gorun bench allreduce -np 4":          {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 		"torchrun --nnodes 2 x.py":             {"n1:2 n2:2", "--nodes=2 --ntasks=2 --nodelist=n[1-2]"},
 		"torchrun --engine slurm x.py":         {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 		"gorun --ssh ssh x":                    {"n1:2 n2:2 n3:2 n4:2", ""},
@@ -350,14 +347,6 @@ func TestEngineCPUs(t *testing.T) {
 var uneven = []string{
 	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=3,1",
 	"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
-}
-
-// gorun bench has as many ranks as the engine says, and one per GPU or CPU where it says
-// nothing.
-func TestBenchInAllocation(t *testing.T) {
-	require.Equal(t, job.CountUnset, mustParse(t, "gorun bench allreduce", allocation...).Spec.PerNode.Kind)
-	require.Equal(t, job.CountAuto, mustParse(t, "gorun bench allreduce", "SLURM_JOB_ID=17",
-		"SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
 }
 
 // With several tasks on a node each is a rank.

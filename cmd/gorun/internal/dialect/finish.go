@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/go-multierror"
-
 	"gorun/launcher/job"
 )
 
 // addApp ends the options of one program.
-func (p *parser) addApp(words []string) {
+func (p *Line) addApp(words []string) {
 	if len(words) > 0 {
 		p.app.Program, p.app.Args = words[0], words[1:]
 	}
@@ -21,7 +19,7 @@ func (p *parser) addApp(words []string) {
 	p.app.Interpreter = p.interpreter()
 	p.app.SubstituteLocalRank = p.dialect.python
 	p.app.LocalRankFlag = p.dialect.launch && !p.useEnv
-	spec := &p.inv.Spec
+	spec := &p.Spec
 	if len(spec.Apps) > 0 && p.ranksFrom != "" {
 		spec.RanksFrom += " : "
 	}
@@ -33,7 +31,7 @@ func (p *parser) addApp(words []string) {
 }
 
 // interpreter is the Python that a variable names, for programs that need one.
-func (p *parser) interpreter() string {
+func (p *Line) interpreter() string {
 	for _, name := range p.dialect.interpreters {
 		if value, _ := p.around.Lookup(name); value != "" {
 			return value
@@ -43,16 +41,16 @@ func (p *parser) interpreter() string {
 }
 
 // startOf decides how the program is started.
-func (p *parser) startOf() job.Start {
+func (p *Line) startOf() job.Start {
 	switch {
 	case p.start.runPath:
 		return job.StartPython
 	case p.start.module && p.start.noPython:
-		p.problem(errors.New("--module and --no-python contradict each other: a module needs Python"))
+		p.Problem(errors.New("--module and --no-python contradict each other: a module needs Python"))
 	case p.start.module:
 		return job.StartModule
 	case p.start.noPython && p.dialect.launch && !p.useEnv:
-		p.problem(errors.New("--no-python needs --use-env: a program that is not Python's knows no --local-rank"))
+		p.Problem(errors.New("--no-python needs --use-env: a program that is not Python's knows no --local-rank"))
 	case p.start.noPython:
 		return job.StartExec
 	case p.dialect.python:
@@ -61,54 +59,12 @@ func (p *parser) startOf() job.Start {
 	return job.StartAuto
 }
 
-// finish makes the Invocation of what was said. Help and version are given
-// whatever else is wrong: who asks for help should get it.
-func (p *parser) finish() (Invocation, error) {
-	switch {
-	case p.help:
-		return Invocation{Action: Help, Dialect: p.dialect}, nil
-	case p.version:
-		return Invocation{Action: Version, Dialect: p.dialect}, nil
-	case p.inv.Shell != "" && p.problems == nil:
-		return Invocation{Action: Completion, Dialect: p.dialect, Shell: p.inv.Shell}, nil
-	case p.inv.Shell != "":
-		return Invocation{}, &UsageError{p.problems, p.dialect}
-	}
-	switch {
-	case p.dialect.explains:
-		return p.finishExplain()
-	case p.dialect.jobs != "":
-		return p.finishJobs()
-	case p.dialect.tokens:
-		return p.finishToken()
-	case p.dialect.serves:
-		return p.finishServe()
-	case p.dialect.shows:
-		return p.finishShow()
-	case p.dialect.examines:
-		return p.finishDoctor()
-	case p.dialect.checks:
-		return p.finishHostsCheck()
-	case p.dialect.benches:
-		return p.finishBench()
-	case p.dialect.batches:
-		return p.finishBatch()
-	case p.dialect.environs:
-		return p.finishEnv()
-	}
-	p.finishJob()
-	if p.problems != nil {
-		return Invocation{}, &UsageError{p.problems, p.dialect}
-	}
-	return p.inv, nil
-}
-
-// finishJob makes a job of what was said.
-func (p *parser) finishJob() {
+// FinishJob makes a job of what was said.
+func (p *Line) FinishJob() {
 	p.finishEnvironmentLists()
 	p.finishPrefixes()
 	p.finishApps()
-	p.checkPrograms()
+	p.CheckPrograms()
 	p.settleReach()
 	p.finishHosts()
 	p.finishAppHosts()
@@ -124,33 +80,28 @@ func (p *parser) finishJob() {
 	p.finishOutput()
 	p.finishAction()
 	p.noteRankStarters()
-	p.noteStrangers()
+	p.NoteStrangers()
 	p.noteStudy()
 }
 
-// usage makes a UsageError of one problem.
-func usage(d *Dialect, err error) error {
-	return &UsageError{multierror.Append(nil, err), d}
-}
-
-// checkPrograms: every app has a program, and with several a number of ranks.
-func (p *parser) checkPrograms() {
-	apps := p.inv.Spec.Apps
+// CheckPrograms: every app has a program, and with several a number of ranks.
+func (p *Line) CheckPrograms() {
+	apps := p.Spec.Apps
 	for i, app := range apps {
 		switch {
 		case app.Program == "" && app.Args != nil: // a word was there
-			p.problem(errors.New("the program's name is empty: an unset variable?"))
+			p.Problem(errors.New("the program's name is empty: an unset variable?"))
 		case app.Program == "" && len(apps) > 1:
-			p.problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
+			p.Problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
 		case app.Program == "":
-			p.problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
+			p.Problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
 		case app.NumRanks == 0 && len(apps) > 1:
-			p.problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s",
+			p.Problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s",
 				app.Program, howToCount(i, app.Program)))
 		}
 	}
 	if len(apps) == 1 {
-		p.inv.Spec.Dir, apps[0].Dir = cmp.Or(apps[0].Dir, p.inv.Spec.Dir), ""
+		p.Spec.Dir, apps[0].Dir = cmp.Or(apps[0].Dir, p.Spec.Dir), ""
 	}
 }
 
@@ -166,8 +117,8 @@ func howToCount(i int, program string) string {
 // finishCounts compares what the counts say about each other: one node has
 // NumRanks or PerNode ranks, and both can only be said if they are equal; on
 // several nodes PerNode is what each has at most.
-func (p *parser) finishCounts() {
-	spec := &p.inv.Spec
+func (p *Line) finishCounts() {
+	spec := &p.Spec
 	total := 0
 	for _, app := range spec.Apps {
 		total += app.NumRanks
@@ -179,37 +130,37 @@ func (p *parser) finishCounts() {
 			spec.PerNode = job.Count{Kind: job.CountFixed, N: p.dialect.count, From: p.dialect.Name + "'s default"}
 		}
 	case total == 0 || perNode.Kind == job.CountUnset:
-	case len(spec.Apps) == 1 && p.mpi.perNode.from != "" && isVariable(p.mpi.perNode.from) &&
+	case len(spec.Apps) == 1 && p.mpi.perNode.From != "" && isVariable(p.mpi.perNode.From) &&
 		perNode.Kind == job.CountFixed && total > perNode.N*nodes:
 		p.hint(perNode.From + " does not count beside " + p.ranksFrom + ", which is more")
 		spec.PerNode = job.Count{}
 	// a limit, as to mpirun
-	case p.mpi.perNode.from != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed):
+	case p.mpi.perNode.From != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed):
 	case len(spec.Apps) > 1:
-		p.problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
+		p.Problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
 	case perNode.Kind != job.CountFixed:
-		p.problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
+		p.Problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
 	case nodes > 1 && total <= perNode.N*nodes:
 	case nodes > 1:
-		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes,
+		p.Problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes,
 			nodes))
 	case total != perNode.N && p.nodesFrom != "":
-		p.problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
+		p.Problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
 	case total != perNode.N:
-		p.problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", p.ranksFrom, perNode.From, perNode.N))
+		p.Problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", p.ranksFrom, perNode.From, perNode.N))
 	}
 }
 
 // finishStore decides where the store listens, in torchrun's order: --standalone
 // anywhere free, then --rdzv-endpoint, then --master-addr and --master-port,
 // then --local-addr.
-func (p *parser) finishStore() {
-	store := &p.inv.Spec.Store
+func (p *Line) finishStore() {
+	store := &p.Spec.Store
 	store.Allow, store.AllowLocalUsers = p.allow, p.allowLocalUsers
 	switch {
 	case p.standalone:
 		p.passedOver("--standalone", p.endpoint.addrFrom, p.master.addrFrom, p.master.portFrom, p.runIDFrom)
-		p.inv.Spec.RunID = ""
+		p.Spec.RunID = ""
 	case p.endpoint.addrFrom != "":
 		store.Addr, store.Port, store.From = p.endpoint.addr, p.endpoint.port, p.endpoint.addrFrom
 		if p.master.addrFrom != "" && p.master.addr != p.endpoint.addr {
@@ -228,10 +179,10 @@ func (p *parser) finishStore() {
 }
 
 // passedOver says that options do not count beside a stronger one.
-func (p *parser) passedOver(stronger string, options ...string) {
+func (p *Line) passedOver(stronger string, options ...string) {
 	for _, o := range options {
 		if o != "" {
-			p.note(o + " does not count beside " + stronger + " (as in torchrun)")
+			p.Note(o + " does not count beside " + stronger + " (as in torchrun)")
 		}
 	}
 }
@@ -245,8 +196,8 @@ func joinWords(a, b string) string {
 }
 
 // finishAction settles what is done, and how long its end may take.
-func (p *parser) finishAction() {
-	inv := &p.inv
+func (p *Line) finishAction() {
+	inv := &p.Invocation
 	if inv.Spec.Grace == 0 {
 		inv.Spec.Grace = p.dialect.grace
 	}
@@ -254,16 +205,13 @@ func (p *parser) finishAction() {
 	if inv.Spec.SignalsToHandle == nil {
 		inv.Spec.SignalsToHandle = p.dialect.signals
 	}
-	if p.dryRun {
-		inv.Action = DryRun
+	if inv.JSON && !p.DryRun && p.command == nil {
+		p.Problem(errors.New("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"))
 	}
-	if inv.JSON && !p.dryRun && !p.dialect.benches {
-		p.problem(errors.New("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"))
-	}
-	if inv.Report != "" && p.dryRun {
-		p.problem(errors.New("--report and --dry-run contradict each other: a plan has no end to report"))
+	if inv.Report != "" && p.DryRun {
+		p.Problem(errors.New("--report and --dry-run contradict each other: a plan has no end to report"))
 	}
 	if inv.Quiet && inv.Verbose > 0 {
-		p.problem(errors.New("--quiet and --verbose contradict each other"))
+		p.Problem(errors.New("--quiet and --verbose contradict each other"))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 const (
@@ -12,8 +14,21 @@ const (
 	helpColumn = 26 // where the texts begin
 )
 
+// Example is a line of the help: a command line, or an exit code, and what it does.
+type Example [2]string
+
+// Page is what the help of a command line has beside what urfave/cli knows of it.
+type Page struct {
+	Examples []Example
+	First    []Group   // headings that come before all others
+	Often    []string  // names of options that are shown first, in this order, where there are many
+	Ranks    string    // how many ranks there are where no option says it
+	Codes    []Example // exit codes
+	Last     string
+}
+
 // exitCodes are the last thing in the help, as scripts look for them there.
-var exitCodes = []example{
+var exitCodes = []Example{
 	{"0", "every rank ended with 0"},
 	{"1-255", "the first failing rank's own exit code"},
 	{"128+n", "it was killed by signal n"},
@@ -27,83 +42,77 @@ var exitCodes = []example{
 
 // Help returns the text of --help: examples first, options by what people look
 // for, each in one spelling, exit codes last. No line is longer than 80 columns.
-func (d *Dialect) Help() string {
+// urfave/cli's own template wraps nothing, sorts headings by their names, and knows neither
+// examples nor exit codes.
+func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 	var b helpBuilder
-	b.paragraph("", d.About)
-	fmt.Fprintf(&b, "\nUsage: %s\n", d.synopsis())
+	b.paragraph("", c.Description)
+	fmt.Fprintf(&b, "\nUsage: %s\n", c.UsageText)
 	b.heading("Examples")
-	for _, e := range d.examples {
+	for _, e := range page.Examples {
 		b.example(e)
 	}
-	b.mostUsed(d)
-	if d.slots != slotsOfGorun { // what users of that name look for comes before what is gorun's own
-		b.group(d, GroupMPI)
+	if page.Often != nil {
+		b.heading("Most used")
+		b.options(c, func(f *Flag) int { return slices.Index(page.Often, f.Option.Names[0]) })
+		b.paragraph("  ", page.Ranks)
 	}
-	for g := range groups {
-		b.group(d, g)
-	}
-	if d.subcommands {
+	b.groups(c, page)
+	if commands != nil {
 		b.heading("Commands (as the first word)")
-		for _, name := range commandNames {
-			b.row(name, subcommand(name).does)
+		for _, command := range commands {
+			b.row(command.Name, command.Usage)
 		}
 	}
 	b.heading("Exit codes")
-	codes, last := d.exitCodes(), "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the "+
-		"default of --log-dir; PET_LOG_DIR, "+
-		"torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. Other spellings, and what is refused: "+
-		"docs/options.md."
-	if d.codes != nil {
-		codes, last = d.codes, d.last
-	}
-	for _, e := range codes {
-		b.row(e.line, e.what)
+	for _, e := range page.Codes {
+		b.row(e[0], e[1])
 	}
 	b.WriteByte('\n')
-	b.paragraph("", last)
+	b.paragraph("", page.Last)
 	return b.String()
 }
 
+// lastOfJobs is the last paragraph of the help for jobs.
+const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the " +
+	"default of --log-dir; PET_LOG_DIR, torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. " +
+	"Other spellings, and what is refused: docs/options.md."
+
+// Help is the dialect's; of gorun's own with its commands.
+func (d *Dialect) Help(commands []*cli.Command) string {
+	if d != Gorun {
+		commands = nil
+	}
+	c, page := d.Manual()
+	return Help(&c, page, commands)
+}
+
+// Manual is the dialect as urfave/cli has it, and the rest of its help.
+func (d *Dialect) Manual() (cli.Command, Page) {
+	c := cli.Command{
+		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
+		Flags: new(Line).Flags(slices.Collect(each(d.tables))...),
+	}
+	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
+	if d.slots != slotsOfGorun { // what users of that name look for comes before what is gorun's own
+		page.First = []Group{GroupMPI}
+	}
+	return c, page
+}
+
 // exitCodes are those of a job: at the deadline other launchers have codes of their own.
-func (d *Dialect) exitCodes() []example {
+func (d *Dialect) exitCodes() []Example {
 	if d.timeoutCode == 0 {
 		return exitCodes
 	}
-	codes := []example{{strconv.Itoa(d.timeoutCode), "--timeout ran out, as with " + d.like}}
+	codes := []Example{{strconv.Itoa(d.timeoutCode), "--timeout ran out, as with " + d.like}}
 	for _, e := range exitCodes {
-		if e.line == "124" {
-			e.what = "--hang-timeout ran out"
+		if e[0] == "124" {
+			e[1] = "--hang-timeout ran out"
 		}
 		codes = append(codes, e)
 	}
 	return slices.Concat(codes[1:5], codes[:1], codes[5:])
-}
-
-// synopsis is the shape of a command line.
-func (d *Dialect) synopsis() string {
-	if d.explains {
-		return d.Name + " [options] TEXT|FILE|ID|-"
-	}
-	if d.operands != "" {
-		return d.Name + " [options] " + d.operands
-	}
-	if d.serves || d.shows {
-		return d.Name + " [options]"
-	}
-	if d.benches {
-		return d.Name + " OPERATION [options]"
-	}
-	if d.examines {
-		return d.Name + " [options] [PROGRAM]"
-	}
-	if d.checks {
-		return d.Name + " check [options] [PROGRAM]"
-	}
-	if d.environs {
-		return d.Name + " [options] [PROGRAM [ARGS...]]\n       " + d.Name + " --explain NAME...\n       " + d.Name +
-			" --lint [FILE...]"
-	}
-	return d.Name + " [options] PROGRAM [ARGS...]"
 }
 
 // helpBuilder collects the lines of a help text.
@@ -111,48 +120,45 @@ type helpBuilder struct{ strings.Builder }
 
 func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
 
-// mostUsed writes the options that are looked for most, which are in no other group.
-func (b *helpBuilder) mostUsed(d *Dialect) {
-	if d.often == nil {
-		return
+// groups writes the options under their headings.
+func (b *helpBuilder) groups(c *cli.Command, page Page) {
+	order := slices.Clone(page.First)
+	for g := range groups {
+		order = append(order, g)
 	}
-	b.heading("Most used")
-	for _, name := range d.often {
-		o := d.exact(Spelling(name))
-		b.row(o.Usage(), o.Help)
+	for _, g := range order {
+		under := func(f *Flag) int {
+			if f.Group != g || slices.Contains(page.Often, f.Option.Names[0]) {
+				return -1
+			}
+			return 0
+		}
+		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return !f.(*Flag).Taken && under(f.(*Flag)) >= 0 }) {
+			b.heading(g.String())
+			b.options(c, under)
+		}
+		if g == GroupRanks && page.Often == nil {
+			b.paragraph("  ", page.Ranks)
+		}
 	}
-	b.paragraph("  ", d.countDefault())
 }
 
-// group writes the options of one heading.
-func (b *helpBuilder) group(d *Dialect, g Group) {
-	begun := false
-	for o := range d.shown {
-		if o.Group != g || slices.Contains(d.often, o.Names[0]) {
-			continue
-		}
-		if !begun {
-			b.heading(g.String())
-			begun = true
-		}
-		b.row(o.Usage(), o.Help)
-	}
-	if g == GroupRanks && !d.serves && !d.checks && d.jobs == "" && d.often == nil {
-		b.paragraph("  ", d.countDefault())
+// options writes those for which place is not negative, in its order.
+func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
+	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
+		return f.(*Flag).Taken || place(f.(*Flag)) < 0
+	})
+	slices.SortStableFunc(flags, func(a, b cli.Flag) int { return place(a.(*Flag)) - place(b.(*Flag)) })
+	for _, f := range flags {
+		b.row(f.(*Flag).Usage(), f.(*Flag).Help)
 	}
 }
+
+// RanksOfJobs says how many ranks gorun starts where nothing says it.
+const RanksOfJobs = "With neither: the slots of -H or --hostfile, else one rank per GPU, else one."
 
 // countDefault says how many ranks there are where nothing says it.
 func (d *Dialect) countDefault() string {
-	if d.benches {
-		return "Without either, nor gorun's --nproc-per-node: one rank per GPU, else one per CPU."
-	}
-	if d.batches {
-		return "Without -n and --nproc-per-node: on each node one rank per GPU, else one."
-	}
-	if d.shows {
-		return "Without any of these two, nor a wish for who sits where: nobody is seated."
-	}
 	switch d.slots {
 	case slotsOfOpenMPI:
 		return "Without a number of ranks: one per core of this host, or the slots of -H or --hostfile."
@@ -162,7 +168,7 @@ func (d *Dialect) countDefault() string {
 	if d.count > 0 {
 		return fmt.Sprintf("Without it: %d.", d.count)
 	}
-	return "With neither: the slots of -H or --hostfile, else one rank per GPU, else one."
+	return RanksOfJobs
 }
 
 // Usage is the option as help shows it: the short name and the first long one,
@@ -180,12 +186,12 @@ func (o *Option) Usage() string {
 
 // example writes a command line and what it does, below each other where both do
 // not fit beside each other.
-func (b *helpBuilder) example(e example) {
-	if len(e.line) <= 38 && len(e.what) <= helpWidth-42 {
-		fmt.Fprintf(b, "  %-38s  %s\n", e.line, e.what)
+func (b *helpBuilder) example(e Example) {
+	if len(e[0]) <= 38 && len(e[1]) <= helpWidth-42 {
+		fmt.Fprintf(b, "  %-38s  %s\n", e[0], e[1])
 		return
 	}
-	fmt.Fprintf(b, "  %s\n      %s\n", e.line, e.what)
+	fmt.Fprintf(b, "  %s\n      %s\n", e[0], e[1])
 }
 
 // row writes two columns; a long left one has its line for itself.
@@ -203,6 +209,9 @@ func (b *helpBuilder) row(left, right string) {
 
 // paragraph writes wrapped text behind an indent.
 func (b *helpBuilder) paragraph(indent, text string) {
+	if text == "" {
+		return
+	}
 	for _, line := range wrap(text, helpWidth-len(indent)) {
 		b.WriteString(indent + line + "\n")
 	}

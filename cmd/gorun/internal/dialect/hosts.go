@@ -11,14 +11,14 @@ import (
 
 // finishHosts reads the lists and the file of hosts. The names of this host become
 // one, to which nobody logs in.
-func (p *parser) finishHosts() {
+func (p *Line) finishHosts() {
 	all, ok := p.namedHosts()
 	if !ok {
 		return
 	}
 	p.findEngine()
-	if p.hostFile.from == "" && len(p.hostLists) == 0 && p.mpi.defaultHosts.from != "" {
-		p.hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, arg{}
+	if p.hostFile.From == "" && len(p.hostLists) == 0 && p.mpi.defaultHosts.From != "" {
+		p.hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, Arg{}
 		p.finishHosts()
 		return
 	}
@@ -33,29 +33,29 @@ func (p *parser) finishHosts() {
 	}
 	all = p.exclude(p.mergeHere(all), from)
 	all = p.withoutLocal(all, from)
-	p.inv.Spec.Hosts, p.inv.Spec.HostsFrom = p.firstHosts(all, from), from
-	p.checkMaxSlots(p.inv.Spec.Hosts)
+	p.Spec.Hosts, p.Spec.HostsFrom = p.firstHosts(all, from), from
+	p.checkMaxSlots(p.Spec.Hosts)
 }
 
 // someAppsOpen reports whether the lists of hosts are those of some programs alone, and the
 // others have all that a resource manager gave. So Open MPI has it; of a host file its lists
 // leave the same part for all programs.
-func (p *parser) someAppsOpen() bool {
-	without := func(lists []arg) bool { return len(lists) == 0 }
+func (p *Line) someAppsOpen() bool {
+	without := func(lists []Arg) bool { return len(lists) == 0 }
 	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) &&
-		!slices.ContainsFunc(p.hostLists, func(a arg) bool {
-			return isVariable(a.from)
+		!slices.ContainsFunc(p.hostLists, func(a Arg) bool {
+			return isVariable(a.From)
 		})
 }
 
 // hostsGiven reports whether the hosts were named, or meant to be.
-func (p *parser) hostsGiven() bool {
-	return len(p.hostLists) > 0 || p.hostFile.from != "" || p.ownHostFiles()
+func (p *Line) hostsGiven() bool {
+	return len(p.hostLists) > 0 || p.hostFile.From != "" || p.ownHostFiles()
 }
 
 // namedHosts are those of the lists and of the host file: of both, what the lists choose
 // from the file.
-func (p *parser) namedHosts() (all []hosts.Host, ok bool) {
+func (p *Line) namedHosts() (all []hosts.Host, ok bool) {
 	if p.ownHostFiles() {
 		return p.hostsOfPrograms()
 	}
@@ -68,7 +68,7 @@ func (p *parser) namedHosts() (all []hosts.Host, ok bool) {
 }
 
 // chooseHosts are those of a host file that lists name; without one of both, the other's.
-func (p *parser) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok bool) {
+func (p *Line) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok bool) {
 	switch {
 	case len(filed) == 0:
 		return listed, true
@@ -77,18 +77,18 @@ func (p *parser) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok b
 	}
 	all, err := hosts.Select(filed, listed)
 	if err != nil {
-		p.problem(err)
+		p.Problem(err)
 	}
 	return all, err == nil
 }
 
 // listedHosts joins the lists of several -H options.
-func (p *parser) listedHosts(lists []arg) (all []hosts.Host, ok bool) {
+func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	ok = true
 	for _, list := range lists {
-		found, err := hosts.ParseList(list.value, list.from)
+		found, err := hosts.ParseList(list.Value, list.From)
 		if err != nil {
-			p.problem(err)
+			p.Problem(err)
 			ok = false
 		}
 		all = append(all, found...)
@@ -97,51 +97,51 @@ func (p *parser) listedHosts(lists []arg) (all []hosts.Host, ok bool) {
 }
 
 // filedHosts reads a host file, if there is one.
-func (p *parser) filedHosts(a arg) ([]hosts.Host, bool) {
-	if a.from == "" {
+func (p *Line) filedHosts(a Arg) ([]hosts.Host, bool) {
+	if a.From == "" {
 		return nil, true
 	}
-	content, err := p.around.ReadFile(a.value)
+	content, err := p.around.ReadFile(a.Value)
 	if err != nil {
-		p.problem(fmt.Errorf("%s: %w", a.from, err))
+		p.Problem(fmt.Errorf("%s: %w", a.From, err))
 		return nil, false
 	}
-	file, err := hosts.ParseFile(a.value, string(content))
+	file, err := hosts.ParseFile(a.Value, string(content))
 	for _, note := range file.Notes {
 		p.hint(note)
 	}
 	if err != nil {
-		p.problem(err)
+		p.Problem(err)
 		return nil, false
 	}
-	if p.inv.Verbose > 0 {
-		p.note(a.value + ": the host file's dialect: " + file.Dialect)
+	if p.Verbose > 0 {
+		p.Note(a.Value + ": the host file's dialect: " + file.Dialect)
 	}
 	return file.Hosts, true
 }
 
 // hostsFrom says in the user's words where the hosts came from.
-func (p *parser) hostsFrom() string {
+func (p *Line) hostsFrom() string {
 	from := ""
 	for _, list := range p.hostLists {
-		from = joinWords(from, list.from)
+		from = joinWords(from, list.From)
 	}
 	if !p.ownHostFiles() {
-		return joinWords(from, p.hostFile.from)
+		return joinWords(from, p.hostFile.From)
 	}
 	for _, file := range p.appFiles {
-		from = joinWords(from, file.from)
+		from = joinWords(from, file.From)
 	}
 	return from
 }
 
 // isHere reports whether a name means this host.
-func (p *parser) isHere(name string) bool {
+func (p *Line) isHere(name string) bool {
 	return hosts.Host{Name: name}.IsLoopback() || p.around.IsThisHost(name)
 }
 
 // mergeHere sums the names of this host, where the first of them stands.
-func (p *parser) mergeHere(all []hosts.Host) []hosts.Host {
+func (p *Line) mergeHere(all []hosts.Host) []hosts.Host {
 	var here []hosts.Host
 	at := 0
 	merged := make([]hosts.Host, 0, len(all))
@@ -167,22 +167,22 @@ func (p *parser) mergeHere(all []hosts.Host) []hosts.Host {
 
 // exclude leaves out what --exclude names. Who types a name that is not there
 // learns of it; a variable may name the broken hosts of a whole site.
-func (p *parser) exclude(all []hosts.Host, from string) []hosts.Host {
+func (p *Line) exclude(all []hosts.Host, from string) []hosts.Host {
 	for _, list := range p.excluded {
-		names, err := hosts.Expand(list.value)
+		names, err := hosts.Expand(list.Value)
 		if err != nil {
-			p.problem(excludeError(list, err))
+			p.Problem(excludeError(list, err))
 			continue
 		}
 		for i := range names {
 			names[i] = p.engineName(names[i], all)
 		}
 		left, unknown := hosts.Exclude(all, names, p.around.IsThisHost)
-		if len(unknown) > 0 && !isVariable(list.from) {
-			p.problem(fmt.Errorf("%s: %s: not among the hosts of %s", list.from, hosts.Fold(unknown), from))
+		if len(unknown) > 0 && !isVariable(list.From) {
+			p.Problem(fmt.Errorf("%s: %s: not among the hosts of %s", list.From, hosts.Fold(unknown), from))
 		}
 		if len(left) == 0 && len(all) > 0 {
-			p.problem(fmt.Errorf("%s leaves none of the hosts of %s", list.from, from))
+			p.Problem(fmt.Errorf("%s leaves none of the hosts of %s", list.From, from))
 			return all
 		}
 		all = left
@@ -191,19 +191,19 @@ func (p *parser) exclude(all []hosts.Host, from string) []hosts.Host {
 }
 
 // excludeError says of DeepSpeed's lists of GPUs (host:0,1@host:2) what they are.
-func excludeError(list arg, err error) error {
-	if strings.ContainsAny(list.value, ":@") {
+func excludeError(list Arg, err error) error {
+	if strings.ContainsAny(list.Value, ":@") {
 		return fmt.Errorf("%s: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, "+
-			"which are chosen by --gpus, no users, no ports", list.from)
+			"which are chosen by --gpus, no users, no ports", list.From)
 	}
-	return fmt.Errorf("%s: %w", list.from, err)
+	return fmt.Errorf("%s: %w", list.From, err)
 }
 
 // refuseExclude: without hosts there is nothing to leave out.
-func (p *parser) refuseExclude() {
+func (p *Line) refuseExclude() {
 	for _, list := range p.excluded {
-		if !p.hostsGiven() && !p.engine.hosts && !isVariable(list.from) {
-			p.problem(fmt.Errorf("%s leaves out hosts, and none were named: add -H or --hostfile", list.from))
+		if !p.hostsGiven() && !p.engine.hosts && !isVariable(list.From) {
+			p.Problem(fmt.Errorf("%s leaves out hosts, and none were named: add -H or --hostfile", list.From))
 		}
 	}
 }
@@ -212,36 +212,36 @@ func (p *parser) refuseExclude() {
 func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
 
 // firstHosts are as many as --nnodes says.
-func (p *parser) firstHosts(all []hosts.Host, from string) []hosts.Host {
-	switch wanted := p.inv.Spec.NumNodes; {
+func (p *Line) firstHosts(all []hosts.Host, from string) []hosts.Host {
+	switch wanted := p.Spec.NumNodes; {
 	case p.standalone && len(all) > 1:
-		p.problem(fmt.Errorf("--standalone is one node, and %s names %d: keep one of them", from, len(all)))
+		p.Problem(fmt.Errorf("--standalone is one node, and %s names %d: keep one of them", from, len(all)))
 	case wanted > len(all):
-		p.problem(fmt.Errorf("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom())))
+		p.Problem(fmt.Errorf("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom())))
 	case wanted > 0:
 		return all[:wanted]
 	}
 	return all
 }
 
-func (p *parser) excludedFrom() (from string) {
+func (p *Line) excludedFrom() (from string) {
 	for _, list := range p.excluded {
-		from = joinWords(from, list.from)
+		from = joinWords(from, list.From)
 	}
 	return from
 }
 
 // checkMaxSlots: slots are a wish, max-slots a limit.
-func (p *parser) checkMaxSlots(all []hosts.Host) {
+func (p *Line) checkMaxSlots(all []hosts.Host) {
 	wanted, limit := 0, 0
-	for _, app := range p.inv.Spec.Apps {
+	for _, app := range p.Spec.Apps {
 		wanted += app.NumRanks
 	}
 	open := false
 	for _, h := range all {
-		each := p.inv.Spec.PerNode.N
+		each := p.Spec.PerNode.N
 		if wanted == 0 && h.MaxSlots > 0 && each > h.MaxSlots {
-			p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From))
+			p.Problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From))
 		}
 		limit += h.MaxSlots
 		open = open || h.MaxSlots == 0
@@ -249,16 +249,16 @@ func (p *parser) checkMaxSlots(all []hosts.Host) {
 	switch {
 	case open || wanted <= limit:
 	case len(all) == 1:
-		p.problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From))
+		p.Problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From))
 	default:
-		p.problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
+		p.Problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
 			hosts.Fold(hosts.Names(all)), p.hostsFrom()))
 	}
 }
 
 // setExclude adds to the hosts to leave out.
-func (p *parser) setExclude(a arg) error {
-	if a.value == "" {
+func (p *Line) setExclude(a Arg) error {
+	if a.Value == "" {
 		return errors.New("the value is empty")
 	}
 	p.excluded = append(p.excluded, a)

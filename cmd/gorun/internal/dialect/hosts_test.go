@@ -245,38 +245,3 @@ func FuzzSplitCommand(f *testing.F) {
 		require.Equal(t, words, again)
 	})
 }
-
-func TestHostsCheck(t *testing.T) {
-	inv := mustParse(t, "gorun hosts check -H node[1-2],here --ssh-config f --exclude node1 --json ./x a")
-	require.Equal(t, HostsCheck, inv.Action)
-	require.Same(t, Hosts, inv.Dialect)
-	require.Equal(t, "node2 here*", listed(inv.Spec.Hosts))
-	require.Equal(t, "f", inv.Spec.Reach.SSHConfig)
-	require.Equal(t, []job.App{{Program: "./x", Args: []string{"a"}}}, inv.Spec.Apps)
-	require.True(t, inv.JSON)
-	require.Nil(t, mustParse(t, "gorun hosts check -H a").Spec.Apps)
-	require.Equal(t, Help, mustParse(t, "gorun hosts --help").Action)
-	require.Equal(t, Invocation{Action: Help, Dialect: Hosts}, mustParse(t, "gorun help hosts"))
-	for line, want := range map[string]string{
-		"gorun hosts": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
-			"program of that name",
-		"gorun hosts list": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
-			"program of that name",
-		"gorun hosts check": "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
-		"gorun hosts check -n 3 ": "unknown option -n: gorun has it, gorun hosts does not; call gorun for it\n" +
-			"no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
-	} {
-		_, err := parse(line)
-		require.EqualError(t, err, want)
-	}
-	require.Equal(t, "hosts", mustParse(t, "gorun -n 2 hosts check").Spec.Apps[0].Program)
-}
-
-func TestTokenAndAgent(t *testing.T) {
-	require.Equal(t, Invocation{Action: MakeToken, Dialect: Token}, mustParse(t, "gorun token"))
-	require.Equal(t, Invocation{Action: Agent, Dialect: Gorun}, mustParse(t, "gorun agent"))
-	require.Equal(t, "how", mustParse(t, "gorun agent how").Wished)
-	require.Len(t, problems(t, "gorun token 3"), 1)
-	require.Len(t, problems(t, "gorun agent a b"), 1)
-	require.NotContains(t, Gorun.Help(), "agent  ", "it is gorun's own")
-}

@@ -27,16 +27,16 @@ type nodeRankWish struct {
 }
 
 // setNodes takes N and torchrun's MIN:MAX.
-func (p *parser) setNodes(a arg) error {
-	low, high, ranged := strings.Cut(a.value, ":")
+func (p *Line) setNodes(a Arg) error {
+	low, high, ranged := strings.Cut(a.Value, ":")
 	if !ranged {
 		high = low
 	}
-	least, err := parseRanks(low)
+	least, err := ParseRanks(low)
 	if err != nil {
 		return err
 	}
-	most, err := parseRanks(high)
+	most, err := ParseRanks(high)
 	switch {
 	case err != nil:
 		return err
@@ -45,25 +45,25 @@ func (p *parser) setNodes(a arg) error {
 	case most > least:
 		return fmt.Errorf("elastic jobs, with %d to %d nodes: not yet; give a fixed number, --nnodes %d", least, most, most)
 	}
-	p.inv.Spec.NumNodes, p.nodesFrom = least, a.from
+	p.Spec.NumNodes, p.nodesFrom = least, a.From
 	return nil
 }
 
-func (p *parser) setNodeRank(a arg) (err error) {
-	p.nodeRank = nodeRankWish{from: a.from}
-	p.nodeRank.rank, err = parseAtLeast(a.value, 0)
+func (p *Line) setNodeRank(a Arg) (err error) {
+	p.nodeRank = nodeRankWish{from: a.From}
+	p.nodeRank.rank, err = ParseAtLeast(a.Value, 0)
 	return err
 }
 
 // joins reports whether this process is one of several that somebody else starts.
-func (p *parser) joins() bool {
-	several := p.inv.Spec.NumNodes > 1 || p.tasks() != nil
+func (p *Line) joins() bool {
+	several := p.Spec.NumNodes > 1 || p.tasks() != nil
 	return several && !p.hostsGiven() && !p.engine.hosts && !p.standalone
 }
 
 // finishNodes settles which nodes the job has: the hosts that were named, those
 // that join each other, or this one.
-func (p *parser) finishNodes() {
+func (p *Line) finishNodes() {
 	switch t := p.tasks(); {
 	case p.joins() && t != nil:
 		p.finishTasks(t)
@@ -71,32 +71,32 @@ func (p *parser) finishNodes() {
 	case p.joins():
 		p.finishJoin()
 		return
-	case p.standalone && p.inv.Spec.NumNodes > 1:
-		p.problem(fmt.Errorf("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.inv.Spec.NumNodes))
+	case p.standalone && p.Spec.NumNodes > 1:
+		p.Problem(fmt.Errorf("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.Spec.NumNodes))
 	case p.nodeRank.rank > 0 && p.hostsGiven():
-		p.problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one "+
+		p.Problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one "+
 			"of them", p.nodeRank.from, p.hostsFrom()))
 	case p.nodeRank.rank > 0:
-		p.problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR "+
+		p.Problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR "+
 			"--master-port PORT", p.nodeRank.from))
 	}
 	if found := p.engine.found; found != nil && found.Task != nil && !p.hostsGiven() {
 		p.engineCPUs()
 	}
 	if p.conf.isHost == hostNo {
-		p.problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
+		p.Problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
 	}
-	for _, from := range []string{p.tokenFile.from, p.insecure} {
+	for _, from := range []string{p.tokenFile.From, p.insecure} {
 		if from != "" && !isVariable(from) {
-			p.note(from +
+			p.Note(from +
 				" has no effect: it is for nodes that join each other by --nnodes and --master-addr or --rdzv-endpoint")
 		}
 	}
 }
 
 // finishJoin makes the wish of one node that joins others.
-func (p *parser) finishJoin() {
-	spec := &p.inv.Spec
+func (p *Line) finishJoin() {
+	spec := &p.Spec
 	j := &job.JoinWish{
 		NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr,
 		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom,
@@ -114,7 +114,7 @@ func (p *parser) finishJoin() {
 // joinRank: without a number, which torchrun's static rendezvous takes for 0 on
 // every node, the owner of the address is node 0 and the others are numbered. As in
 // torchrun, is_host says nothing beside --node-rank, but with c10d it is the stronger one.
-func (p *parser) joinRank(j *job.JoinWish) {
+func (p *Line) joinRank(j *job.JoinWish) {
 	wish := p.nodeRank
 	if wish.from == "" {
 		wish = p.completionIndex()
@@ -130,7 +130,7 @@ func (p *parser) joinRank(j *job.JoinWish) {
 		j.NodeRank = -1
 		return
 	case wish.rank >= j.NumNodes:
-		p.problem(fmt.Errorf("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1))
+		p.Problem(fmt.Errorf("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1))
 	}
 	j.NodeRank, j.NeverNode0 = wish.rank, wish.rank < 0
 	if wish.from != p.conf.from {
@@ -139,7 +139,7 @@ func (p *parser) joinRank(j *job.JoinWish) {
 }
 
 // completionIndex is the number of this pod in an indexed Job of Kubernetes.
-func (p *parser) completionIndex() (w nodeRankWish) {
+func (p *Line) completionIndex() (w nodeRankWish) {
 	value, _ := p.around.Lookup(completionIndex)
 	if value == "" {
 		return w
@@ -147,7 +147,7 @@ func (p *parser) completionIndex() (w nodeRankWish) {
 	w.from = completionIndex + "=" + value
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
-		p.problem(fmt.Errorf("%s: not a number from 0 on; say by --node-rank which node this is", w.from))
+		p.Problem(fmt.Errorf("%s: not a number from 0 on; say by --node-rank which node this is", w.from))
 	}
 	w.rank = int(n)
 	return w
@@ -155,8 +155,8 @@ func (p *parser) completionIndex() (w nodeRankWish) {
 
 // takePlace moves to the join where, for a node alone, the store would listen; from says
 // what named that.
-func (p *parser) takePlace(j *job.JoinWish) (from string) {
-	store := &p.inv.Spec.Store
+func (p *Line) takePlace(j *job.JoinWish) (from string) {
+	store := &p.Spec.Store
 	j.Addr, j.Port, from = store.Addr, store.Port, store.From
 	if j.Addr == "" && from == "" {
 		from = p.placeOfEnvironment(j)
@@ -167,15 +167,15 @@ func (p *parser) takePlace(j *job.JoinWish) (from string) {
 }
 
 // joinPlace is where nodes meet that somebody starts one by one.
-func (p *parser) joinPlace(j *job.JoinWish) {
+func (p *Line) joinPlace(j *job.JoinWish) {
 	from := p.takePlace(j)
 	switch {
 	case j.Addr == "":
-		p.problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or "+
+		p.Problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or "+
 			"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and "+
 			"gorun starts the other nodes", p.nodesFrom))
 	case j.Port == 0 && p.freePort:
-		p.problem(fmt.Errorf("%s: port 0 is a free one, which the other nodes could not know: write another", from))
+		p.Problem(fmt.Errorf("%s: port 0 is a free one, which the other nodes could not know: write another", from))
 	case j.Port == 0 && p.backend == "c10d" && p.endpoint.addrFrom != "":
 		j.Port = c10dPort
 	case j.Port == 0:
@@ -185,7 +185,7 @@ func (p *parser) joinPlace(j *job.JoinWish) {
 
 // placeOfEnvironment takes MASTER_ADDR and MASTER_PORT as manifests set them; those
 // that an outer launcher left are none.
-func (p *parser) placeOfEnvironment(j *job.JoinWish) (from string) {
+func (p *Line) placeOfEnvironment(j *job.JoinWish) (from string) {
 	for _, outer := range []string{"GORUN_JOB", "TORCHELASTIC_RUN_ID"} {
 		if _, found := p.around.Lookup(outer); found {
 			return ""
@@ -198,11 +198,11 @@ func (p *parser) placeOfEnvironment(j *job.JoinWish) (from string) {
 	var err error
 	from = "MASTER_ADDR=" + addr
 	if j.Addr, err = parseAddr(addr); err != nil {
-		p.problem(fmt.Errorf("%s: %w", from, err))
+		p.Problem(fmt.Errorf("%s: %w", from, err))
 	}
 	if port, _ := p.around.Lookup("MASTER_PORT"); port != "" {
-		if j.Port, err = parsePort(port); err != nil {
-			p.problem(fmt.Errorf("MASTER_PORT=%s: %w", port, err))
+		if j.Port, err = ParsePort(port); err != nil {
+			p.Problem(fmt.Errorf("MASTER_PORT=%s: %w", port, err))
 		}
 		p.freePort = err == nil && j.Port == 0
 		from = joinWords(from, "MASTER_PORT="+port)
@@ -217,10 +217,10 @@ func hasPort(endpoint string) bool {
 }
 
 // joinCounts: a node that joins says its own number of ranks, not the job's.
-func (p *parser) joinCounts() {
-	spec := &p.inv.Spec
+func (p *Line) joinCounts() {
+	spec := &p.Spec
 	if len(spec.Apps) > 1 {
-		p.problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun " +
+		p.Problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun " +
 			"starts the other nodes"))
 		return
 	}
@@ -230,10 +230,10 @@ func (p *parser) joinCounts() {
 		return
 	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*nodes == ranks: // both say the same
 	case spec.PerNode.Kind != job.CountUnset:
-		p.problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
+		p.Problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
 			p.nodesFrom))
 	default:
-		p.problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
+		p.Problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
 			"how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
@@ -280,12 +280,12 @@ var rdzvKeys = []string{
 }
 
 // setRdzvConf reads KEY=VALUE,....
-func (p *parser) setRdzvConf(a arg) error {
-	p.conf = rdzvConf{from: a.from}
-	if a.value == "" {
+func (p *Line) setRdzvConf(a Arg) error {
+	p.conf = rdzvConf{from: a.From}
+	if a.Value == "" {
 		return nil
 	}
-	for _, pair := range strings.Split(unquoted(a.value), ",") {
+	for _, pair := range strings.Split(unquoted(a.Value), ",") {
 		key, value, _ := strings.Cut(pair, "=")
 		if key, value = strings.TrimSpace(key), strings.TrimSpace(value); key == "" || value == "" {
 			return fmt.Errorf("%q is not key=value", pair)
@@ -295,7 +295,7 @@ func (p *parser) setRdzvConf(a arg) error {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		if !known {
-			p.note(fmt.Sprintf("%s: %s is no key of torchrun's own rendezvous, and has no effect", a.from, key))
+			p.Note(fmt.Sprintf("%s: %s is no key of torchrun's own rendezvous, and has no effect", a.From, key))
 		}
 	}
 	return nil

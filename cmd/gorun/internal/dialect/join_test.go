@@ -208,13 +208,3 @@ func TestJoinSecret(t *testing.T) {
 		[]string{"/open/gorun/token: others may read or write this secret (mode 0640): chmod 600 /open/gorun/token"},
 		problems(t, "gorun"+line, "XDG_CONFIG_HOME=/open"))
 }
-
-func TestSavedToken(t *testing.T) {
-	inv := mustParse(t, "gorun token --save", "HOME=/home/me")
-	require.Equal(t, "/home/me/.config/gorun/token", inv.Wished)
-	require.True(t, inv.Saved)
-	require.Equal(t, []string{"--save and --out both say where: keep one"},
-		problems(t, "gorun token --save --out f", "HOME=/home/me"))
-	require.Equal(t, []string{"--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE"},
-		problems(t, "gorun token --save"))
-}

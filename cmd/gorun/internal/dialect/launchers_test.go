@@ -65,7 +65,7 @@ func TestEveryOptionOfLaunchers(t *testing.T) {
 				}
 				o := d.exact(typed)
 				require.NotNil(t, o, "%s: %s does not know %s", list.file, d.Name, typed)
-				if o.optional && words == 1 {
+				if o.Optional && words == 1 {
 					continue
 				}
 				got := 0

@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 )
 
 // Markdown returns docs/options.md: every option in every spelling, with its
-// variables and what becomes of it in each dialect.
-func Markdown() string {
+// variables and what becomes of it in each dialect, those of commands last.
+func Markdown(commands []*cli.Command) string {
 	var b strings.Builder
 	b.WriteString(markdownHead)
 	for g := range groups {
-		optionTable(&b, g)
+		optionTable(&b, g, commands)
 	}
-	optionTable(&b, GroupMPI)
-	optionTable(&b, GroupAccepted)
-	optionTable(&b, GroupRefused)
+	optionTable(&b, GroupMPI, commands)
+	optionTable(&b, GroupAccepted, commands)
+	optionTable(&b, GroupRefused, commands)
 	b.WriteString("\n## Exit codes\n\n| code | when |\n| --- | --- |\n")
 	for _, e := range exitCodes {
-		fmt.Fprintf(&b, "| %s | %s |\n", e.line, cell(e.what))
+		fmt.Fprintf(&b, "| %s | %s |\n", e[0], cell(e[1]))
 	}
 	return b.String()
 }
@@ -78,19 +80,35 @@ gorun sbatch takes what gorun knows and writes it onto gorun's line of the scrip
 it means the row with q.
 `
 
-// optionTable writes the options of one group.
-func optionTable(b *strings.Builder, g Group) {
+// optionTable writes the options of one group, each once.
+func optionTable(b *strings.Builder, g Group, commands []*cli.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n| option | in | variables | meaning |\n| --- | --- | --- | --- |\n", g)
-	for _, table := range slices.Concat(Gorun.tables, [][]Option{
-		perNodeTable, mpirunTable, mpiexecTable, launchTable,
-		storeTable, topoTable, doctorTable, Env().tables[0], benchTable, explainTable, Sbatch().tables[0], jobsTable,
-	}) {
-		for i := range table {
-			if o := &table[i]; o.Group == g {
-				fmt.Fprintf(b, "| %s | %s | %s | %s |\n", spellings(o), knownBy(o), code(o.Variables()), cell(o.Help))
+	seen := map[string]bool{}
+	row := func(o *Option, in string) {
+		text := fmt.Sprintf("| %s | %s | %s | %s |\n", spellings(o), in, code(o.Variables()), cell(o.Help))
+		if o.Group == g && !seen[text] {
+			b.WriteString(text)
+			seen[text] = true
+		}
+	}
+	for o := range each(slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable})) {
+		row(o, knownBy(o))
+	}
+	for _, c := range commands {
+		for _, f := range c.Flags {
+			f := f.(*Flag)
+			of := Gorun.exact(Spelling(f.Option.Names[0]))
+			if shared := f.Taken || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
+				row(f.Option, letters[c.Name])
 			}
 		}
 	}
+}
+
+// letters are what the column says for gorun's own commands.
+var letters = map[string]string{
+	"store": "s", "topo": "m", "doctor": "d", "env": "v", "bench": "b", "explain": "e", "sbatch": "q",
+	"ps": "j", "top": "j", "stop": "j", "stacks": "j", "logs": "j",
 }
 
 // spellings lists the names of an option, the value behind the last.
@@ -118,23 +136,6 @@ func knownBy(o *Option) string {
 		return "r"
 	case Mpiexec.exact(Spelling(o.Names[0])) == o:
 		return "x"
-	case Store.exact(Spelling(o.Names[0])) == o:
-		return "s"
-	case Topo.exact(Spelling(o.Names[0])) == o:
-		return "m"
-	case Env().exact(Spelling(o.Names[0])) == o:
-		return "v"
-	case Doctors.exact(Spelling(o.Names[0])) == o:
-		return "d"
-	case Bench.exact(Spelling(o.Names[0])) == o:
-		return "b"
-	case Explain.exact(Spelling(o.Names[0])) == o:
-		return "e"
-	case Sbatch().exact(Spelling(o.Names[0])) == o:
-		return "q"
-	}
-	if slices.ContainsFunc(jobDialects(), func(d *Dialect) bool { return d.exact(Spelling(o.Names[0])) == o }) {
-		return "j"
 	}
 	return "l"
 }

@@ -13,16 +13,16 @@ import (
 // mpiGiven is what options of mpirun and mpiexec said that counts only together with
 // something else.
 type mpiGiven struct {
-	defaultHosts arg // --default-hostfile
-	nolocal      arg
-	noOver, over arg    // of --nooversubscribe and --oversubscribe
-	perNode      arg    // -ppn and its like
-	bare         arg    // -genvnone and its like
-	whole        arg    // -envall
+	defaultHosts Arg // --default-hostfile
+	nolocal      Arg
+	noOver, over Arg    // of --nooversubscribe and --oversubscribe
+	perNode      Arg    // -ppn and its like
+	bare         Arg    // -genvnone and its like
+	whole        Arg    // -envall
 	path         string // -gpath
-	prefixes     []arg  // --prefix of each program
+	prefixes     []Arg  // --prefix of each program
 	preload      bool
-	threads      arg // --use-hwthread-cpus and its like
+	threads      Arg // --use-hwthread-cpus and its like
 	sshArgs      struct {
 		words []string
 		from  string
@@ -30,28 +30,28 @@ type mpiGiven struct {
 	envLists     []environmentList
 	envDelimiter string
 	moreHosts    bool // than the lists of programs name, as a resource manager gave them
-	rsh          arg  // a launcher that is rsh
+	rsh          Arg  // a launcher that is rsh
 	distDevice   string
 	cpus         placement.CPUSet // --cpu-list
 	cpusFrom     string
-	ordered      arg      // --bind-to cpu-list
+	ordered      Arg      // --bind-to cpu-list
 	listed       bool     // other hosts get the listed variables alone
 	idle         []string // options of GroupAccepted, and why they have nothing to do
 }
 
 // nothing is the setter of options that ask for what happens anyway.
-func nothing(*parser, arg) error { return nil }
+func nothing(*Line, Arg) error { return nil }
 
 // keep keeps a flag that was switched on.
-func keep(into *arg, a arg) error {
-	if a.on {
+func keep(into *Arg, a Arg) error {
+	if a.On {
 		*into = a
 	}
 	return nil
 }
 
 // noteIdle says under -v of options that had nothing to do why that is so.
-func (p *parser) noteIdle() {
+func (p *Line) noteIdle() {
 	for _, text := range p.mpi.idle {
 		p.remark(text)
 	}
@@ -59,36 +59,36 @@ func (p *parser) noteIdle() {
 
 // setPPN takes ranks per node: with a number of ranks they are a limit, as they are to
 // every mpirun.
-func (p *parser) setPPN(a arg) error {
-	n, err := parseRanks(a.value)
+func (p *Line) setPPN(a Arg) error {
+	n, err := ParseRanks(a.Value)
 	if err != nil {
 		return err
 	}
 	return p.ranksPerNode(a, n)
 }
 
-func (p *parser) setPerNodeOne(a arg) error {
-	if !a.on {
+func (p *Line) setPerNodeOne(a Arg) error {
+	if !a.On {
 		return nil
 	}
 	return p.ranksPerNode(a, 1)
 }
 
-func (p *parser) ranksPerNode(a arg, n int) error {
-	spec := &p.inv.Spec
+func (p *Line) ranksPerNode(a Arg, n int) error {
+	spec := &p.Spec
 	if was := spec.PerNode; was.Kind != job.CountUnset && (was.Kind != job.CountFixed || was.N != n) {
 		return fmt.Errorf("contradicts %s", was.From)
 	}
 	p.mpi.perNode = a
-	spec.PerNode = job.Count{Kind: job.CountFixed, N: n, From: a.from}
+	spec.PerNode = job.Count{Kind: job.CountFixed, N: n, From: a.From}
 	return nil
 }
 
 // setOversubscribe takes both of a pair that excludes itself.
-func (p *parser) setOversubscribe(a arg, allowed bool) error {
-	if !a.on {
+func (p *Line) setOversubscribe(a Arg, allowed bool) error {
+	if !a.On {
 		if allowed && p.level != levelFlags { // a variable that says no
-			p.inv.Spec.Oversubscribe = false
+			p.Spec.Oversubscribe = false
 		}
 		return nil
 	}
@@ -96,68 +96,68 @@ func (p *parser) setOversubscribe(a arg, allowed bool) error {
 	if !allowed {
 		mine, other = &p.mpi.noOver, p.mpi.over
 	}
-	if *mine = a; other.from != "" && p.level == levelFlags {
-		return fmt.Errorf("contradicts %s", other.from)
+	if *mine = a; other.From != "" && p.level == levelFlags {
+		return fmt.Errorf("contradicts %s", other.From)
 	}
-	p.inv.Spec.Oversubscribe = allowed
+	p.Spec.Oversubscribe = allowed
 	if place := p.place(); !allowed {
 		place.MapBy.NoOversubscribe = true
 		if place.MapBy.From == "" {
-			place.MapBy.From = a.from
+			place.MapBy.From = a.From
 		}
 	}
 	return nil
 }
 
 // setMachines takes Hydra's list of hosts, or Intel's file of them.
-func (p *parser) setMachines(a arg) error {
-	if !strings.Contains(a.value, "/") {
+func (p *Line) setMachines(a Arg) error {
+	if !strings.Contains(a.Value, "/") {
 		return p.setHosts(a)
 	}
 	return p.setHostFile(a)
 }
 
 // setMembind takes Hydra's words for the policy of memory.
-func (p *parser) setMembind(a arg) error {
-	word, _, _ := strings.Cut(a.value, ":")
+func (p *Line) setMembind(a Arg) error {
+	word, _, _ := strings.Cut(a.Value, ":")
 	policy, known := map[string]job.MemoryWish{
 		"none": job.MemoryNone, "firsttouch": job.MemoryNone, "bind": job.MemoryBind, "interleave": job.MemoryInterleave,
 	}[word]
 	if !known {
 		return errors.New("not one of none, firsttouch, bind, interleave")
 	}
-	p.inv.Spec.Place.Memory = policy
+	p.Spec.Place.Memory = policy
 	return nil
 }
 
 // setGPUsPerProc has each rank see so many GPUs alone, as Hydra does.
-func (p *parser) setGPUsPerProc(a arg) error {
-	if strings.EqualFold(a.value, "auto") {
+func (p *Line) setGPUsPerProc(a Arg) error {
+	if strings.EqualFold(a.Value, "auto") {
 		return nil
 	}
-	if a.value == "0" {
+	if a.Value == "0" {
 		return errors.New("to hide all GPUs use -x CUDA_VISIBLE_DEVICES=")
 	}
-	p.inv.Spec.Place.Isolate = true
+	p.Spec.Place.Isolate = true
 	p.answers(familyIsolate)
 	return parseEach(&p.place().GPUsPerRank, a)
 }
 
 // setUniverse takes MPI_UNIVERSE_SIZE.
-func (p *parser) setUniverse(a arg) error {
-	switch strings.ToUpper(a.value) {
+func (p *Line) setUniverse(a Arg) error {
+	switch strings.ToUpper(a.Value) {
 	case "SYSTEM":
-		p.inv.Spec.Universe = job.UniverseSlots
+		p.Spec.Universe = job.UniverseSlots
 		return nil
 	case "INFINITE":
-		p.inv.Spec.Universe = 0
+		p.Spec.Universe = 0
 		return nil
 	}
-	n, err := parseRanks(a.value)
+	n, err := ParseRanks(a.Value)
 	if err != nil {
 		return fmt.Errorf("%w, nor SYSTEM, INFINITE", err)
 	}
-	p.inv.Spec.Universe = n
+	p.Spec.Universe = n
 	return nil
 }
 
@@ -168,19 +168,19 @@ var interfaceVariables = [...]string{
 	"OMPI_MCA_btl_tcp_if_include",
 }
 
-func (p *parser) setInterface(a arg) error {
+func (p *Line) setInterface(a Arg) error {
 	for _, name := range interfaceVariables {
-		p.exportAlways(a, name, a.value)
+		p.exportAlways(a, name, a.Value)
 	}
-	if has := p.around.HasInterface; has != nil && a.value != "" && !has(a.value) {
-		p.note(a.from + ": this host has no network interface of that name; ip link lists them")
+	if has := p.around.HasInterface; has != nil && a.Value != "" && !has(a.Value) {
+		p.Note(a.From + ": this host has no network interface of that name; ip link lists them")
 	}
 	return text(new(string), a)
 }
 
 // setLauncher takes Hydra's names of ways to other hosts.
-func (p *parser) setLauncher(a arg) error {
-	switch a.value {
+func (p *Line) setLauncher(a Arg) error {
+	switch a.Value {
 	case "ssh", "fork", "user": // fork is how ranks of this host come, whatever the others do
 		return nil
 	case "rsh":
@@ -191,7 +191,7 @@ func (p *parser) setLauncher(a arg) error {
 			return nil
 		}
 		p.answers(familyEngine)
-		return p.setEngine(arg{value: managerOf[a.value], from: a.from})
+		return p.setEngine(Arg{Value: managerOf[a.Value], From: a.From})
 	}
 	return errors.New(
 		"gorun reaches other hosts by ssh, rsh, slurm, lsf, sge and pbs; for another program use --ssh 'CMD ...'")
@@ -204,21 +204,21 @@ var managerOf = map[string]string{
 }
 
 // setRMK takes Hydra's names of resource managers.
-func (p *parser) setRMK(a arg) error {
-	if a.value == "user" {
-		a.value = "none"
+func (p *Line) setRMK(a Arg) error {
+	if a.Value == "user" {
+		a.Value = "none"
 	}
 	return p.setEngine(a)
 }
 
 // setPreloadFiles sends files, as mpirun does.
-func (p *parser) setPreloadFiles(a arg) error {
-	if a.value == "" {
+func (p *Line) setPreloadFiles(a Arg) error {
+	if a.Value == "" {
 		return errors.New("the value is empty")
 	}
-	for _, path := range strings.Split(a.value, ",") {
-		if path != "" && !slices.Contains(p.inv.Spec.Reach.Copy, path) {
-			p.inv.Spec.Reach.Copy = append(p.inv.Spec.Reach.Copy, path)
+	for _, path := range strings.Split(a.Value, ",") {
+		if path != "" && !slices.Contains(p.Spec.Reach.Copy, path) {
+			p.Spec.Reach.Copy = append(p.Spec.Reach.Copy, path)
 		}
 	}
 	return nil

@@ -9,18 +9,18 @@ import (
 )
 
 // export gives ranks a variable for which an option stands. From says so in the plan.
-func (p *parser) export(a arg, name, value string) {
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, false)
+func (p *Line) export(a Arg, name, value string) {
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, false)
 }
 
 // exportAlways does so for all programs, whichever the option stands before.
-func (p *parser) exportAlways(a arg, name, value string) {
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, true)
+func (p *Line) exportAlways(a Arg, name, value string) {
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, true)
 }
 
 // exportIf does so where a flag is on.
-func (p *parser) exportIf(a arg, name, value string) error {
-	if a.on {
+func (p *Line) exportIf(a Arg, name, value string) error {
+	if a.On {
 		p.exportAlways(a, name, value)
 	}
 	return nil
@@ -29,35 +29,35 @@ func (p *parser) exportIf(a arg, name, value string) error {
 // addExport gives ranks of all programs a variable, or those of this program alone: what
 // stands before a later program is its own, and called mpirun or mpiexec so is what
 // stands before the first, but for what these launchers have for all programs.
-func (p *parser) addExport(e job.Export, global bool) {
+func (p *Line) addExport(e job.Export, global bool) {
 	if p.later || p.dialect.colons && !global {
 		p.app.Exports = append(p.app.Exports, e)
 		return
 	}
-	p.inv.Spec.Exports = append(p.inv.Spec.Exports, e)
+	p.Spec.Exports = append(p.Spec.Exports, e)
 }
 
 // setEnv takes -genv and -env, which rewriting joined by "=".
-func (p *parser) setEnv(a arg, global bool) error {
-	name, value, given := strings.Cut(a.value, "=")
+func (p *Line) setEnv(a Arg, global bool) error {
+	name, value, given := strings.Cut(a.Value, "=")
 	switch {
 	case name == "":
 		return errors.New("the name of a variable is missing")
 	case !given:
-		return errors.New("a name and a value are needed: " + strings.Fields(a.from)[0] + " NAME VALUE")
-	case strings.ContainsRune(a.value, 0):
+		return errors.New("a name and a value are needed: " + strings.Fields(a.From)[0] + " NAME VALUE")
+	case strings.ContainsRune(a.Value, 0):
 		return errors.New("a variable cannot hold a zero byte")
 	}
 	if err := p.checkOwnExport(name, value); err != nil {
 		return err
 	}
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.from}, global)
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, global)
 	return nil
 }
 
 // checkOwnExport refuses what looks as if gorun filled in a rank's number, or gave a variable to one host alone. Called
 // mpirun or mpiexec it passes both on as they stand, as these launchers do.
-func (p *parser) checkOwnExport(name, value string) error {
+func (p *Line) checkOwnExport(name, value string) error {
 	if p.dialect.colons {
 		return nil
 	}
@@ -78,8 +78,8 @@ func (p *parser) checkOwnExport(name, value string) error {
 }
 
 // namesIn reads a list of variables, into which patterns may not come.
-func namesIn(a arg) ([]string, error) {
-	list := strings.Split(a.value, ",")
+func namesIn(a Arg) ([]string, error) {
+	list := strings.Split(a.Value, ",")
 	for _, name := range list {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return nil, fmt.Errorf("%q is no name of a variable", name)
@@ -89,29 +89,29 @@ func namesIn(a arg) ([]string, error) {
 }
 
 // setEnvList takes -genvlist and -envlist: nothing but these.
-func (p *parser) setEnvList(a arg) error {
+func (p *Line) setEnvList(a Arg) error {
 	list, err := namesIn(a)
 	if err != nil {
 		return err
 	}
 	for _, name := range list {
-		p.addExport(job.Export{Name: name, From: a.from}, isGlobal(a))
+		p.addExport(job.Export{Name: name, From: a.From}, isGlobal(a))
 	}
-	a.on = true
+	a.On = true
 	return p.setEnvNone(a)
 }
 
 // isGlobal reports whether an option of Hydra's is for all programs: its name begins with g.
 // So are variables.
-func isGlobal(a arg) bool {
-	name := strings.TrimLeft(a.from, "-")
-	return name == a.from || strings.HasPrefix(name, "g")
+func isGlobal(a Arg) bool {
+	name := strings.TrimLeft(a.From, "-")
+	return name == a.From || strings.HasPrefix(name, "g")
 }
 
 // setEnvNone takes -genvnone and -envnone. Where there are several programs it holds for
 // all or for none of them, as the environment of one cannot be taken away alone.
-func (p *parser) setEnvNone(a arg) error {
-	if a.on {
+func (p *Line) setEnvNone(a Arg) error {
+	if a.On {
 		p.mpi.bare = a
 		p.bareApps++
 	}
@@ -120,43 +120,43 @@ func (p *parser) setEnvNone(a arg) error {
 
 // finishBare has ranks inherit nothing. Called mpiexec nobody has to ask for what Hydra sends
 // to other hosts by default.
-func (p *parser) finishBare() {
-	if p.mpi.bare.from == "" {
-		p.inv.Spec.ExportUnlisted = p.dialect.slots == slotsOfHydra && !p.inv.Spec.ExportAll && !p.mpi.listed
+func (p *Line) finishBare() {
+	if p.mpi.bare.From == "" {
+		p.Spec.ExportUnlisted = p.dialect.slots == slotsOfHydra && !p.Spec.ExportAll && !p.mpi.listed
 		return
 	}
-	p.inv.Spec.ExportsOnly = true
-	if p.mpi.whole.from != "" {
-		p.problem(fmt.Errorf("%s contradicts %s", p.mpi.whole.from, p.mpi.bare.from))
+	p.Spec.ExportsOnly = true
+	if p.mpi.whole.From != "" {
+		p.Problem(fmt.Errorf("%s contradicts %s", p.mpi.whole.From, p.mpi.bare.From))
 	}
-	word := strings.Fields(p.mpi.bare.from)[0]
-	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.inv.Spec.Apps) > 1 &&
-		p.bareApps < len(p.inv.Spec.Apps) {
-		p.problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or "+
-			"-envexcl NAME,... for what one of them is not to have", p.mpi.bare.from))
+	word := strings.Fields(p.mpi.bare.From)[0]
+	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.Spec.Apps) > 1 &&
+		p.bareApps < len(p.Spec.Apps) {
+		p.Problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or "+
+			"-envexcl NAME,... for what one of them is not to have", p.mpi.bare.From))
 	}
 }
 
 // setEnvExcl takes variables away.
-func (p *parser) setEnvExcl(a arg) error {
+func (p *Line) setEnvExcl(a Arg) error {
 	list, err := namesIn(a)
 	for _, name := range list {
-		p.addExport(job.Export{Name: name, Remove: true, From: a.from}, isGlobal(a))
+		p.addExport(job.Export{Name: name, Remove: true, From: a.From}, isGlobal(a))
 	}
 	return err
 }
 
-func (p *parser) setUnset(a arg) error {
-	if a.value == "" || strings.ContainsAny(a.value, "=\x00") || strings.Contains(strings.TrimSuffix(a.value, "*"), "*") {
+func (p *Line) setUnset(a Arg) error {
+	if a.Value == "" || strings.ContainsAny(a.Value, "=\x00") || strings.Contains(strings.TrimSuffix(a.Value, "*"), "*") {
 		return errors.New("not the name of a variable, nor the beginning of some with * behind it")
 	}
-	p.addExport(job.Export{Name: a.value, Remove: true, From: a.from}, false)
+	p.addExport(job.Export{Name: a.Value, Remove: true, From: a.From}, false)
 	return nil
 }
 
 // setLonger takes Open MPI 5's --append-env and --prepend-env.
-func (p *parser) setLonger(a arg, behind bool) error {
-	head, value, given := strings.Cut(a.value, "=")
+func (p *Line) setLonger(a Arg, behind bool) error {
+	head, value, given := strings.Cut(a.Value, "=")
 	name, between, bracket := strings.Cut(head, "[")
 	between, closed := strings.CutSuffix(between, "]")
 	if !given || name == "" || !bracket || !closed {
@@ -172,37 +172,37 @@ func (p *parser) setLonger(a arg, behind bool) error {
 }
 
 // setMCA gives ranks a parameter of Open MPI's, and does what it asks the launcher for.
-func (p *parser) setMCA(a arg) error {
+func (p *Line) setMCA(a Arg) error {
 	key, value, err := parameter(a)
 	if err != nil {
 		return err
 	}
-	p.addExport(job.Export{Name: "OMPI_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
-	return p.launcherParameter(key, arg{value: value, from: a.from})
+	p.addExport(job.Export{Name: "OMPI_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
+	return p.launcherParameter(key, Arg{Value: value, From: a.From})
 }
 
-func (p *parser) setPRTEMCA(a arg) error {
+func (p *Line) setPRTEMCA(a Arg) error {
 	key, value, err := parameter(a)
 	if err != nil {
 		return err
 	}
-	p.addExport(job.Export{Name: "PRTE_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
-	return p.launcherParameter(key, arg{value: value, from: a.from})
+	p.addExport(job.Export{Name: "PRTE_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
+	return p.launcherParameter(key, Arg{Value: value, From: a.From})
 }
 
-func (p *parser) setPMIXMCA(a arg) error {
+func (p *Line) setPMIXMCA(a Arg) error {
 	key, value, err := parameter(a)
 	if err == nil {
-		p.addExport(job.Export{Name: "PMIX_MCA_" + key, Value: value, HasValue: true, From: a.from}, true)
+		p.addExport(job.Export{Name: "PMIX_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
 	}
 	return err
 }
 
 // parameter cuts KEY=VALUE, as rewriting leaves it.
-func parameter(a arg) (key, value string, err error) {
-	key, value, given := strings.Cut(a.value, "=")
+func parameter(a Arg) (key, value string, err error) {
+	key, value, given := strings.Cut(a.Value, "=")
 	switch {
-	case key == "" || strings.ContainsAny(a.value, "\x00") || strings.ContainsAny(key, " \t"):
+	case key == "" || strings.ContainsAny(a.Value, "\x00") || strings.ContainsAny(key, " \t"):
 		return "", "", errors.New("the name of a parameter is missing")
 	case !given:
 		return "", "", errors.New("a parameter and its value are needed: --mca KEY VALUE")
@@ -211,14 +211,14 @@ func parameter(a arg) (key, value string, err error) {
 }
 
 // setTune reads files of parameters.
-func (p *parser) setTune(a arg) error {
+func (p *Line) setTune(a Arg) error {
 	if p.tuned(a) {
 		return nil
 	}
-	if a.value == "" {
+	if a.Value == "" {
 		return errors.New("the value is empty")
 	}
-	for _, name := range strings.Split(a.value, ",") {
+	for _, name := range strings.Split(a.Value, ",") {
 		content, err := p.around.ReadFile(name)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (p *parser) setTune(a arg) error {
 		for line := range strings.Lines(string(content)) {
 			number++
 			line, _, _ = strings.Cut(line, "#")
-			if err := p.tuneLine(strings.TrimSpace(line), fmt.Sprintf("%s (%s:%d)", a.from, name, number)); err != nil {
+			if err := p.tuneLine(strings.TrimSpace(line), fmt.Sprintf("%s (%s:%d)", a.From, name, number)); err != nil {
 				return fmt.Errorf("%s:%d: %w", name, number, err)
 			}
 		}
@@ -236,22 +236,22 @@ func (p *parser) setTune(a arg) error {
 }
 
 // tuneLine reads KEY = VALUE, or options -mca KEY VALUE and -x NAME=VALUE.
-func (p *parser) tuneLine(line, from string) error {
+func (p *Line) tuneLine(line, from string) error {
 	words := strings.Fields(line)
 	if len(words) > 0 && words[0][0] != '-' {
 		key, value, found := strings.Cut(line, "=")
 		if key = strings.TrimSpace(key); !found || strings.ContainsAny(key, " \t") {
 			return errors.New("not KEY = VALUE, nor -mca KEY VALUE and -x NAME=VALUE")
 		}
-		return p.setMCA(arg{value: key + "=" + strings.TrimSpace(value), from: from})
+		return p.setMCA(Arg{Value: key + "=" + strings.TrimSpace(value), From: from})
 	}
 	for len(words) > 0 {
 		var err error
 		switch option := strings.TrimLeft(words[0], "-"); {
 		case option == "x" && len(words) > 1:
-			err, words = p.setExport(arg{value: words[1], from: from}), words[2:]
+			err, words = p.setExport(Arg{Value: words[1], From: from}), words[2:]
 		case (option == "mca" || option == "omca" || option == "gmca") && len(words) > 2:
-			err, words = p.setMCA(arg{value: words[1] + "=" + words[2], from: from}), words[3:]
+			err, words = p.setMCA(Arg{Value: words[1] + "=" + words[2], From: from}), words[3:]
 		default:
 			return fmt.Errorf("%s: not -mca KEY VALUE, nor -x NAME=VALUE", words[0])
 		}

@@ -13,17 +13,17 @@ import (
 
 // setMapBy takes a mapping, whatever the option is called. Modifiers that Open MPI 5 has
 // for other things than the mapping are done here.
-func (p *parser) setMapBy(a arg, value string) error {
+func (p *Line) setMapBy(a Arg, value string) error {
 	value, err := p.mapModifiers(a, value)
 	if err != nil || value == "" {
 		return err
 	}
 	was := p.place().MapBy
-	m, err := placed("--map-by", arg{value: value}, placement.ParseMapBy)
+	m, err := placed("--map-by", Arg{Value: value}, placement.ParseMapBy)
 	if err != nil {
 		return err
 	}
-	m.From, m.Threads = a.from, was.Threads
+	m.From, m.Threads = a.From, was.Threads
 	p.settleMapping(&m)
 	switch {
 	case was.Object != placement.AnyObject && m.Object == placement.AnyObject: // modifiers alone
@@ -42,7 +42,7 @@ func (p *parser) setMapBy(a arg, value string) error {
 
 // settleMapping leaves to a mapping what no stronger source has said in another way, and
 // has it answer what it says beside the object.
-func (p *parser) settleMapping(m *placement.MapBy) {
+func (p *Line) settleMapping(m *placement.MapBy) {
 	was := p.place().MapBy
 	if p.answered(familyPE) || m.PE == 0 {
 		m.PE = was.PE
@@ -64,18 +64,18 @@ func (p *parser) settleMapping(m *placement.MapBy) {
 
 // contradicts reports whether two options of different names, both typed, say different
 // things. Of one that is repeated the last counts.
-func (p *parser) contradicts(a arg, was string, differs bool) bool {
+func (p *Line) contradicts(a Arg, was string, differs bool) bool {
 	name := func(from string) string {
 		word, _, _ := strings.Cut(from, " ")
 		word, _, _ = strings.Cut(word, "=")
 		return strings.TrimLeft(word, "-")
 	}
-	return differs && p.level == levelFlags && strings.HasPrefix(was, "-") && name(was) != name(a.from)
+	return differs && p.level == levelFlags && strings.HasPrefix(was, "-") && name(was) != name(a.From)
 }
 
 // mapModifiers does what Open MPI 5 writes behind an object and is no mapping, and leaves
 // the rest. A board is all of a host.
-func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
+func (p *Line) mapModifiers(a Arg, value string) (rest string, err error) {
 	fields := strings.Split(value, ":")
 	object, within, _ := strings.Cut(strings.ToLower(fields[0]), ",")
 	if within == "core" { // Hydra: the cores of one such after the other
@@ -105,20 +105,20 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 		switch file, isFile := strings.CutPrefix(lower, "file="); {
 		case isFile && strings.EqualFold(fields[0], "rankfile"):
 			p.answers(familyRankFile)
-			return "", p.setRankFile(arg{value: field[len(field)-len(file):], from: a.from})
+			return "", p.setRankFile(Arg{Value: field[len(field)-len(file):], From: a.From})
 		case lower == "nolocal":
 			p.mpi.nolocal = a
 		case lower == "donotlaunch":
-			p.dryRun = true
+			p.DryRun = true
 		case lower == "display", lower == "displaydevel":
-			p.inv.Display.Map = true
+			p.Display.Map = true
 		case lower == "hwtcpus":
-			a.on = true
+			a.On = true
 			if err := p.setThreads(a); err != nil {
 				return "", err
 			}
 		case lower == "corecpus", lower == "inherit", lower == "noinherit", lower == "ordered":
-			p.mpi.idle = append(p.mpi.idle, a.from+": "+lower+
+			p.mpi.idle = append(p.mpi.idle, a.From+": "+lower+
 				" is left out: gorun counts cores, and hardware threads where ranks are mapped to those or hwtcpus is there")
 		default:
 			left = append(left, field)
@@ -131,15 +131,15 @@ func (p *parser) mapModifiers(a arg, value string) (rest string, err error) {
 }
 
 // setMapWord is a flag that stands for a mapping.
-func (p *parser) setMapWord(a arg, word string) error {
-	if !a.on {
+func (p *Line) setMapWord(a Arg, word string) error {
+	if !a.On {
 		return nil
 	}
 	return p.setMapBy(a, word)
 }
 
 // setPE takes the number of cores of each rank.
-func (p *parser) setPE(a arg) error {
+func (p *Line) setPE(a Arg) error {
 	var n int
 	if err := parseEach(&n, a); err != nil {
 		return err
@@ -150,14 +150,14 @@ func (p *parser) setPE(a arg) error {
 	}
 	m.PE = n
 	if m.From == "" {
-		m.From = a.from
+		m.From = a.From
 	}
 	return nil
 }
 
 // setThreads has hardware threads counted where Open MPI counts cores.
-func (p *parser) setThreads(a arg) error {
-	if !a.on {
+func (p *Line) setThreads(a Arg) error {
+	if !a.On {
 		return nil
 	}
 	p.mpi.threads = a
@@ -167,7 +167,7 @@ func (p *parser) setThreads(a arg) error {
 
 // finishPE maps by NUMA node where a number of cores is all that was said, as Open MPI does, and
 // by distance from the device that its parameter names.
-func (p *parser) finishPE() {
+func (p *Line) finishPE() {
 	for _, w := range p.placeWishes() {
 		if w.MapBy.PE > 0 && w.MapBy.Object == placement.AnyObject {
 			w.MapBy.Object = placement.ByNUMA
@@ -179,9 +179,9 @@ func (p *parser) finishPE() {
 }
 
 // placeWishes are the wishes of the job and of its programs.
-func (p *parser) placeWishes() []*job.PlaceWish {
-	wishes := []*job.PlaceWish{&p.inv.Spec.Place}
-	for _, app := range p.inv.Spec.Apps {
+func (p *Line) placeWishes() []*job.PlaceWish {
+	wishes := []*job.PlaceWish{&p.Spec.Place}
+	for _, app := range p.Spec.Apps {
 		if app.Place != nil {
 			wishes = append(wishes, app.Place)
 		}
@@ -190,22 +190,22 @@ func (p *parser) placeWishes() []*job.PlaceWish {
 }
 
 // setBindTo takes a binding, as Open MPI or Hydra spells it.
-func (p *parser) setBindTo(a arg) error {
-	value := a.value
+func (p *Line) setBindTo(a Arg) error {
+	value := a.Value
 	switch lower := strings.ToLower(value); {
 	case lower == "rr": // Hydra: the CPUs in turn
 		value = "core"
 	case lower == "cpu-list", lower == "cpu-list:ordered":
-		p.mpi.ordered = arg{on: lower != "cpu-list", from: a.from}
+		p.mpi.ordered = Arg{On: lower != "cpu-list", From: a.From}
 		return nil
 	case deviceWord(lower) != "":
 		return fmt.Errorf("gorun binds ranks to CPUs near a device: use --map-by %s", deviceWord(lower))
 	}
-	b, err := placed("--bind-to", arg{value: value}, placement.ParseBindTo)
+	b, err := placed("--bind-to", Arg{Value: value}, placement.ParseBindTo)
 	if err != nil {
 		return err
 	}
-	b.From = a.from
+	b.From = a.From
 	was := p.place().BindTo
 	if p.contradicts(a, was.From, was.Given && b.Given && was.Object != b.Object) {
 		return fmt.Errorf("contradicts %s", was.From)
@@ -215,25 +215,25 @@ func (p *parser) setBindTo(a arg) error {
 }
 
 // setCPUList takes the CPUs of all ranks.
-func (p *parser) setCPUList(a arg) error {
-	set, err := placement.ParseCPUSet(a.value)
+func (p *Line) setCPUList(a Arg) error {
+	set, err := placement.ParseCPUSet(a.Value)
 	if err == nil && set.Len() == 0 {
 		err = errors.New("the list is empty")
 	}
-	p.mpi.cpus, p.mpi.cpusFrom = set, a.from
+	p.mpi.cpus, p.mpi.cpusFrom = set, a.From
 	return err
 }
 
 // finishCPUList binds ranks to the CPUs of a list, whatever else they are bound to, as Open MPI does.
-func (p *parser) finishCPUList() {
+func (p *Line) finishCPUList() {
 	bind := placement.BindTo{Given: true, Lists: []placement.CPUSet{p.mpi.cpus}, From: p.mpi.cpusFrom}
 	switch {
-	case p.mpi.cpusFrom == "" && p.mpi.ordered.from != "":
-		p.problem(fmt.Errorf("%s needs the CPUs: add --cpu-list LIST", p.mpi.ordered.from))
+	case p.mpi.cpusFrom == "" && p.mpi.ordered.From != "":
+		p.Problem(fmt.Errorf("%s needs the CPUs: add --cpu-list LIST", p.mpi.ordered.From))
 		return
 	case p.mpi.cpusFrom == "":
 		return
-	case p.mpi.ordered.on:
+	case p.mpi.ordered.On:
 		bind.Lists = nil
 		for cpu := 0; len(bind.Lists) < p.mpi.cpus.Len(); cpu++ {
 			if one, err := placement.ParseCPUSet(strconv.Itoa(cpu)); err == nil && p.mpi.cpus.Has(cpu) {
@@ -247,23 +247,23 @@ func (p *parser) finishCPUList() {
 }
 
 // setBindWord is a flag that stands for a binding.
-func (p *parser) setBindWord(a arg, word string) error {
-	if !a.on {
+func (p *Line) setBindWord(a Arg, word string) error {
+	if !a.On {
 		return nil
 	}
-	return p.setBindTo(arg{value: word, from: a.from})
+	return p.setBindTo(Arg{Value: word, From: a.From})
 }
 
-func (p *parser) setRankBy(a arg) (err error) {
+func (p *Line) setRankBy(a Arg) (err error) {
 	p.place().RankBy, err = placed("--rank-by", a, placement.ParseRankBy)
-	p.place().RankBy.From = a.from
+	p.place().RankBy.From = a.From
 	return err
 }
 
 // ownPlace begins the wish of a later program, which is nobody's until an option fills it.
-func (p *parser) ownPlace() *job.PlaceWish {
+func (p *Line) ownPlace() *job.PlaceWish {
 	if p.app.Place == nil {
-		whole := p.inv.Spec.Place
+		whole := p.Spec.Place
 		p.app.Place = &job.PlaceWish{GPUs: whole.GPUs, Memory: whole.Memory, Isolate: whole.Isolate, Report: whole.Report}
 	}
 	return p.app.Place

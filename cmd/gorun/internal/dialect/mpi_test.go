@@ -185,7 +185,7 @@ func TestLettersOfLaunchers(t *testing.T) {
 // What Open MPI 5 writes behind an object, and Hydra's words for bindings.
 func TestMappingsOfLaunchers(t *testing.T) {
 	inv := mustParse(t, "mpirun -np 2 --map-by core:NOLOCAL:DISPLAY:DONOTLAUNCH -H here,a x")
-	require.Equal(t, DryRun, inv.Action)
+	require.True(t, inv.DryRun)
 	require.Equal(t, "a:1", listed(inv.Spec.Hosts))
 	require.True(t, inv.Display.Map)
 	require.Equal(t, placement.ByCore, inv.Spec.Place.MapBy.Object)

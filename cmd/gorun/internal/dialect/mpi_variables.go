@@ -39,23 +39,23 @@ func hydraVariables() (all []fallback) {
 var hydraVariableTable = []Option{
 	{
 		Names: []string{"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}, Value: "'ARGS'",
-		family: familySSHArgs,
-		Help:   "arguments of the program that reaches other hosts", set: (*parser).setSSHArgs,
+		Family: familySSHArgs,
+		Help:   "arguments of the program that reaches other hosts", Set: (*Line).setSSHArgs,
 	},
 	{
-		Names: []string{"HYDRA_ENV"}, Value: "all|none|list:NAME,...", family: familyExport,
-		Help: "what ranks have of this environment", set: (*parser).setHydraEnv,
+		Names: []string{"HYDRA_ENV"}, Value: "all|none|list:NAME,...", Family: familyExport,
+		Help: "what ranks have of this environment", Set: (*Line).setHydraEnv,
 	},
 	{
-		Names: []string{"I_MPI_PERHOST"}, Value: "N|all|allcores", family: familyPerHost,
-		Help: "ranks per node, and a limit beside -n", set: (*parser).setPerHost,
+		Names: []string{"I_MPI_PERHOST"}, Value: "N|all|allcores", Family: familyPerHost,
+		Help: "ranks per node, and a limit beside -n", Set: (*Line).setPerHost,
 	},
 	{
 		Names: []string{"HYDRA_TOPO_DEBUG"}, Value: "BOOL",
-		Help: "--report-bindings", set: switched((*parser).setReportBindings),
+		Help: "--report-bindings", Set: switched((*Line).setReportBindings),
 	},
 	{
-		Names: []string{"HYDRA_CONFIG_FILE"}, Value: "FILE", Group: GroupAccepted, set: nothing,
+		Names: []string{"HYDRA_CONFIG_FILE"}, Value: "FILE", Group: GroupAccepted, Set: nothing,
 		Help: "gorun reads no such file; what it sets can be set as variables",
 	},
 	{
@@ -65,45 +65,45 @@ var hydraVariableTable = []Option{
 			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT",
 			"I_MPI_HYDRA_UNIQUE_PROXIES", "I_MPI_HYDRA_TREE_LEVEL", "I_MPI_PORT_RANGE", "MPIEXEC_PORTRANGE",
 			"MPIEXEC_PORT_RANGE",
-		}, Value: "WHAT", Group: GroupAccepted, set: nothing,
+		}, Value: "WHAT", Group: GroupAccepted, Set: nothing,
 		Help: "it is for Hydra's proxies, and there are none",
 	},
 	{
 		Names: []string{"HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB", "HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"},
-		Value: "WHAT", Group: GroupAccepted, set: nothing,
+		Value: "WHAT", Group: GroupAccepted, Set: nothing,
 		Help: "each host is asked for what it is like",
 	},
 }
 
 // setHydraEnv takes HYDRA_ENV.
-func (p *parser) setHydraEnv(a arg) error {
-	list, listed := strings.CutPrefix(a.value, "list:")
+func (p *Line) setHydraEnv(a Arg) error {
+	list, listed := strings.CutPrefix(a.Value, "list:")
 	switch {
 	case listed:
-		return p.setEnvList(arg{value: list, from: a.from})
-	case a.value == "none":
-		a.on = true
+		return p.setEnvList(Arg{Value: list, From: a.From})
+	case a.Value == "none":
+		a.On = true
 		return p.setEnvNone(a)
-	case a.value == "all":
-		p.inv.Spec.ExportAll = true
+	case a.Value == "all":
+		p.Spec.ExportAll = true
 		return nil
 	}
 	return errors.New("not all, none, nor list: with names of variables")
 }
 
 // setPerHost takes Intel's I_MPI_PERHOST, which counts beside -n.
-func (p *parser) setPerHost(a arg) error {
-	kind, known := map[string]job.CountKind{"all": job.CountCPU, "allcores": job.CountCore}[a.value]
-	spec := &p.inv.Spec
+func (p *Line) setPerHost(a Arg) error {
+	kind, known := map[string]job.CountKind{"all": job.CountCPU, "allcores": job.CountCore}[a.Value]
+	spec := &p.Spec
 	switch {
 	case spec.PerNode.Kind != job.CountUnset:
 		return nil
 	case known:
 		p.mpi.perNode = a
-		spec.PerNode = job.Count{Kind: kind, From: a.from}
+		spec.PerNode = job.Count{Kind: kind, From: a.From}
 		return nil
 	}
-	n, err := parseRanks(a.value)
+	n, err := ParseRanks(a.Value)
 	if err != nil {
 		return fmt.Errorf("%w, nor all, allcores", err)
 	}

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -127,7 +128,7 @@ func TestParametersByEveryWay(t *testing.T) {
 		for _, name := range row.Names {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
-			case row.family == familyNoLocal:
+			case row.Family == familyNoLocal:
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun -H here,a x", "OMPI_MCA_"+name+"=1").Spec.Hosts))
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun --mca "+name+" 1 -H here,a x").Spec.Hosts))
 				continue
@@ -171,6 +172,10 @@ func TestParametersByEveryWay(t *testing.T) {
 	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has nothing to do: it is for the launcher and the daemons " +
 		"of Open MPI, and there are none"}, inv.Notes)
 }
+
+//go:generate go test -run ^TestDocs -count=1 . -update
+
+var update = flag.Bool("update", false, "write docs/mpirun.md instead of comparing it")
 
 // TestDocsNameEveryParameter: docs/mpirun.md has the parameters of the table, in its order.
 func TestDocsNameEveryParameter(t *testing.T) {

@@ -58,13 +58,15 @@ func (g Group) String() string {
 	}[g]
 }
 
-// variables says which environment variables give an option's default.
-type variables uint8
+// Source says which environment variables give an option's default.
+type Source uint8
 
+// The sources.
 const (
-	varGorun variables = iota // GORUN_*
-	varBoth                   // GORUN_*, and PET_* as in torchrun
-	varNone
+	varGorun Source = iota // GORUN_*
+	varBoth                // GORUN_*, and PET_* as in torchrun
+	// NoVar: none does.
+	NoVar
 )
 
 // family joins options that answer the same question: one of them on the command
@@ -73,7 +75,7 @@ type family uint8
 
 const (
 	familyNone family = iota
-	familyCount
+	FamilyCount
 	familyHosts
 	familyGrace
 	familyStart
@@ -150,22 +152,30 @@ type Option struct {
 	// of GroupRefused it is why, and what to use instead.
 	Help string
 
-	words    int  // words of the value; 0 is one. Two are joined by "=", and may be written so
-	attached bool // -n4 is -n 4: a digit may follow the name
-	optional bool // a flag that may have a value behind "=": its setter gets "true" where it has none
-	counts   bool // a flag that may be repeated; its variable holds the number
-	dirs     bool // the value is a directory, for completion
-	from     variables
-	family   family
-	block    bool // it also stands before a later program of an MPMD job
-	set      func(*parser, arg) error
+	// Attached: -n4 is -n 4, a digit may follow the name.
+	Attached bool
+	// Optional is a flag that may have a value behind "=": Set gets "true" where it has none.
+	Optional bool
+	// Counts is a flag that may be repeated; its variable holds the number.
+	Counts bool
+	// Dirs: the value is a directory, for completion.
+	Dirs bool
+	// From says which variables give the default.
+	From Source
+	// Family joins options that answer the same question.
+	Family family
+	// Set takes a value; nil for an option of GroupRefused.
+	Set func(*Line, Arg) error
+
+	words int  // words of the value; 0 is one. Two are joined by "=", and may be written so
+	block bool // it also stands before a later program of an MPMD job
 }
 
-// arg is one value of an option and where it came from.
-type arg struct {
-	value string
-	on    bool   // of a flag
-	from  string // as the user gave it: "-np 3", "GORUN_NP=3"
+// Arg is one value of an option and where it came from.
+type Arg struct {
+	Value string
+	On    bool   // of a flag
+	From  string // as the user gave it: "-np 3", "GORUN_NP=3"
 }
 
 // TakesValue reports whether the option is followed by a value.
@@ -212,11 +222,11 @@ func (o *Option) variable(prefix string) string {
 // option's default, the strongest first.
 func (o *Option) Variables() []string {
 	switch {
-	case o.from == varBoth && o.Refused():
+	case o.From == varBoth && o.Refused():
 		return []string{o.variable("PET_")}
-	case o.from == varBoth:
+	case o.From == varBoth:
 		return []string{o.variable("GORUN_"), o.variable("PET_")}
-	case o.from == varGorun && !o.Refused():
+	case o.From == varGorun && !o.Refused():
 		return []string{o.variable("GORUN_")}
 	}
 	return nil

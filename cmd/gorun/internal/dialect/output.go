@@ -12,16 +12,16 @@ import (
 // printGiven is what options of mpirun and mpiexec said about the ranks' output that counts only together with
 // something else.
 type printGiven struct {
-	label     arg    // what is to stand before lines
+	label     Arg    // what is to stand before lines
 	pattern   string // that is it
-	plainRank arg    // -l where it is --label always
-	stamp     arg    // --timestamp-output of Open MPI 4
-	bracketed arg    // --output timestamp of Open MPI 5
-	timestamp arg    // --prepend-timestamp
-	xml       arg
-	dir       arg   // the option that gives files of both streams
+	plainRank Arg    // -l where it is --label always
+	stamp     Arg    // --timestamp-output of Open MPI 4
+	bracketed Arg    // --output timestamp of Open MPI 5
+	timestamp Arg    // --prepend-timestamp
+	xml       Arg
+	dir       Arg   // the option that gives files of both streams
 	hidden    bool  // they alone have them
-	patterns  []arg // options that name files of one stream
+	patterns  []Arg // options that name files of one stream
 	logs      []logGiven
 }
 
@@ -32,19 +32,19 @@ type logGiven struct {
 }
 
 // takesLogs has an option about log files remembered, since others say where these are, too.
-func takesLogs(set func(*parser, arg) error) func(*parser, arg) error {
-	return func(p *parser, a arg) error {
-		p.print.logs = append(p.print.logs, logGiven{a.from, p.level})
+func takesLogs(set func(*Line, Arg) error) func(*Line, Arg) error {
+	return func(p *Line, a Arg) error {
+		p.print.logs = append(p.print.logs, logGiven{a.From, p.level})
 		return set(p, a)
 	}
 }
 
 // setLabel takes what lines are to begin with; two of that contradict each other.
-func (p *parser) setLabel(a arg, pattern string) error {
-	if !a.on {
+func (p *Line) setLabel(a Arg, pattern string) error {
+	if !a.On {
 		return nil
 	}
-	if was := p.print.label.from; was != "" && p.print.pattern != pattern {
+	if was := p.print.label.From; was != "" && p.print.pattern != pattern {
 		return fmt.Errorf("contradicts %s", was)
 	}
 	p.print.label, p.print.pattern = a, pattern
@@ -52,24 +52,24 @@ func (p *parser) setLabel(a arg, pattern string) error {
 }
 
 // setPrependRank takes -l, which Hydra has the same on terminals.
-func (p *parser) setPrependRank(a arg) error {
-	if !a.on {
+func (p *Line) setPrependRank(a Arg) error {
+	if !a.On {
 		return nil
 	}
 	if p.dialect.hydraLabels {
 		return p.setLabel(a, "[%r] ")
 	}
 	p.print.plainRank = a
-	p.inv.Spec.Output.Label = job.LabelAlways
+	p.Spec.Output.Label = job.LabelAlways
 	return nil
 }
 
-func (p *parser) setPrependPattern(a arg) error {
-	if a.value == "" {
+func (p *Line) setPrependPattern(a Arg) error {
+	if a.Value == "" {
 		return errors.New("the value is empty")
 	}
-	a.on = true
-	return p.setLabel(a, a.value)
+	a.On = true
+	return p.setLabel(a, a.Value)
 }
 
 // tagLabel is Open MPI 4's --tag-output.
@@ -89,8 +89,8 @@ var fiveRefused = map[string]string{
 }
 
 // setOutput takes Open MPI 5's list of words.
-func (p *parser) setOutput(a arg) error {
-	words := strings.Split(a.value, ",")
+func (p *Line) setOutput(a Arg) error {
+	words := strings.Split(a.Value, ",")
 	for _, word := range words {
 		switch err := p.outputWord(a, word); {
 		case err != nil && len(words) > 1:
@@ -102,7 +102,7 @@ func (p *parser) setOutput(a arg) error {
 	return nil
 }
 
-func (p *parser) outputWord(a arg, word string) error {
+func (p *Line) outputWord(a Arg, word string) error {
 	name, value, given := strings.Cut(word, "=")
 	name = strings.ToLower(name)
 	switch {
@@ -113,7 +113,7 @@ func (p *parser) outputWord(a arg, word string) error {
 	case given:
 		return errors.New("it takes no value")
 	case fiveLabels[name] != "":
-		a.on = true
+		a.On = true
 		return p.setLabel(a, fiveLabels[name])
 	case fiveRefused[name] != "":
 		return errors.New(fiveRefused[name])
@@ -122,7 +122,7 @@ func (p *parser) outputWord(a arg, word string) error {
 	case name == "xml":
 		p.print.xml = a
 	case name == "merge" || name == "merge-stderr-to-stdout":
-		p.inv.Spec.Output.Merge = true
+		p.Spec.Output.Merge = true
 	default:
 		return errors.New("not one of tag, rank, timestamp, xml, merge, dir=DIR, file=NAME")
 	}
@@ -130,7 +130,7 @@ func (p *parser) outputWord(a arg, word string) error {
 }
 
 // asOpenMPI5 has files of Open MPI 5's own options alone have the output, called as its mpirun.
-func (p *parser) asOpenMPI5(value string) string {
+func (p *Line) asOpenMPI5(value string) string {
 	if p.dialect.slots != slotsOfOpenMPI {
 		return value
 	}
@@ -139,17 +139,17 @@ func (p *parser) asOpenMPI5(value string) string {
 }
 
 // setOutputDir takes Open MPI 4's layout of files, in which 1 stands for the job.
-func (p *parser) setOutputDir(a arg, value string) error {
+func (p *Line) setOutputDir(a Arg, value string) error {
 	return p.setFiles(a, value, "/1/rank.%R/stdout", "/1/rank.%R/stderr")
 }
 
 // setOutputFile takes Open MPI 5's, in which 1 stands for its name of the job.
-func (p *parser) setOutputFile(a arg, value string) error {
+func (p *Line) setOutputFile(a Arg, value string) error {
 	return p.setFiles(a, value, ".1.%r.out", ".1.%r.err")
 }
 
 // setFiles has both streams written to files whose names begin with value.
-func (p *parser) setFiles(a arg, value, out, err string) error {
+func (p *Line) setFiles(a Arg, value, out, err string) error {
 	name, words, _ := strings.Cut(value, ":")
 	hidden := false
 	for _, word := range strings.FieldsFunc(words, func(r rune) bool { return r == ':' || r == ',' }) {
@@ -171,8 +171,8 @@ func (p *parser) setFiles(a arg, value, out, err string) error {
 		return errors.New("the name is missing")
 	}
 	name = strings.ReplaceAll(name, "%", "%%")
-	o := &p.inv.Spec.Output
-	if was := p.print.dir.from; was != "" && o.StdoutFile != name+out {
+	o := &p.Spec.Output
+	if was := p.print.dir.From; was != "" && o.StdoutFile != name+out {
 		return fmt.Errorf("contradicts %s", was)
 	}
 	p.print.dir, p.print.hidden = a, hidden
@@ -181,23 +181,23 @@ func (p *parser) setFiles(a arg, value, out, err string) error {
 }
 
 // setFilePattern takes the name of one stream's files.
-func (p *parser) setFilePattern(a arg, into *string) error {
+func (p *Line) setFilePattern(a Arg, into *string) error {
 	p.print.patterns = append(p.print.patterns, a)
 	return text(into, a)
 }
 
-func (p *parser) setDisplay(a arg) error {
-	for _, word := range strings.Split(strings.ToLower(a.value), ",") {
+func (p *Line) setDisplay(a Arg) error {
+	for _, word := range strings.Split(strings.ToLower(a.Value), ",") {
 		word, _, _ = strings.Cut(word, ":")
 		switch strings.TrimPrefix(word, "cpus") {
 		case "map", "map-devel", "mapdevel":
-			p.inv.Display.Map = true
+			p.Display.Map = true
 		case "allocation", "allocation-devel":
-			p.inv.Display.Hosts = true
+			p.Display.Hosts = true
 		case "bind", "bindings":
 			p.reportBindings()
 		case "topo":
-			p.inv.Spec.Place.Machine = true
+			p.Spec.Place.Machine = true
 		default:
 			return fmt.Errorf("%s: not one of map, allocation, bindings, topo", word)
 		}
@@ -205,47 +205,47 @@ func (p *parser) setDisplay(a arg) error {
 	return nil
 }
 
-func (p *parser) setReportBindings(a arg) error {
-	if a.on {
+func (p *Line) setReportBindings(a Arg) error {
+	if a.On {
 		p.reportBindings()
 	}
 	return nil
 }
 
 // reportBindings has it said where each rank is: called mpirun in Open MPI's words, which scripts read.
-func (p *parser) reportBindings() {
+func (p *Line) reportBindings() {
 	if p.dialect.reportsAsOpenMPI {
-		p.inv.Spec.Place.ReportOpenMPI = true
+		p.Spec.Place.ReportOpenMPI = true
 	} else {
-		p.inv.Spec.Place.Report = true
+		p.Spec.Place.Report = true
 	}
 }
 
 // finishOutput settles what is printed and how.
-func (p *parser) finishOutput() {
+func (p *Line) finishOutput() {
 	p.finishLabel()
 	p.finishFiles()
 }
 
 // finishLabel puts together what lines begin with.
-func (p *parser) finishLabel() {
-	out, given := &p.inv.Spec.Output, &p.print
-	labels := slices.DeleteFunc([]arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a arg) bool {
-		return a.from == ""
+func (p *Line) finishLabel() {
+	out, given := &p.Spec.Output, &p.print
+	labels := slices.DeleteFunc([]Arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a Arg) bool {
+		return a.From == ""
 	})
 	switch {
-	case given.xml.from != "" && len(labels) > 0:
-		p.problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].from,
-			given.xml.from))
-	case given.xml.from != "":
-		labels, out.Style = []arg{given.xml}, job.StyleXML
+	case given.xml.From != "" && len(labels) > 0:
+		p.Problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].From,
+			given.xml.From))
+	case given.xml.From != "":
+		labels, out.Style = []Arg{given.xml}, job.StyleXML
 	case len(labels) > 0:
 		out.Style, out.Pattern = job.StylePattern, given.stamped()
 	default:
 		return
 	}
 	if out.Label == job.LabelNever {
-		p.problem(fmt.Errorf("%s and --label never contradict each other", labels[0].from))
+		p.Problem(fmt.Errorf("%s and --label never contradict each other", labels[0].From))
 	}
 	out.Label = job.LabelAlways
 }
@@ -253,49 +253,49 @@ func (p *parser) finishLabel() {
 // stamped is the label with the time before it, as far as each was asked for.
 func (g *printGiven) stamped() string {
 	label := g.pattern
-	if label == "" && g.plainRank.from != "" {
+	if label == "" && g.plainRank.From != "" {
 		label = "[%r] "
 	}
 	tagged := strings.Contains(label, "<%s>")
 	switch {
-	case g.bracketed.from != "" && label == "":
+	case g.bracketed.From != "" && label == "":
 		return "[%t]<%s>: "
-	case g.bracketed.from != "" && tagged:
+	case g.bracketed.From != "" && tagged:
 		return "[%t]" + label
-	case g.bracketed.from != "":
+	case g.bracketed.From != "":
 		return "[%t] " + label
-	case g.stamp.from != "" && label == "":
+	case g.stamp.From != "" && label == "":
 		return "%t<%s>:"
-	case g.stamp.from != "" && tagged:
+	case g.stamp.From != "" && tagged:
 		return "%t" + label
-	case g.stamp.from != "", g.timestamp.from != "":
+	case g.stamp.From != "", g.timestamp.From != "":
 		return "%t " + label
 	}
 	return label
 }
 
 // finishFiles settles which streams go to files with names of the user's own.
-func (p *parser) finishFiles() {
-	out, given := &p.inv.Spec.Output, &p.print
-	named := slices.Concat([]arg{given.dir}, given.patterns)
-	if given.dir.from == "" {
+func (p *Line) finishFiles() {
+	out, given := &p.Spec.Output, &p.print
+	named := slices.Concat([]Arg{given.dir}, given.patterns)
+	if given.dir.From == "" {
 		named = given.patterns
 	}
 	if len(named) == 0 {
 		return
 	}
-	if given.dir.from != "" && len(named) > 1 {
-		p.problem(fmt.Errorf("%s and %s both name the files: keep one", named[0].from, named[1].from))
+	if given.dir.From != "" && len(named) > 1 {
+		p.Problem(fmt.Errorf("%s and %s both name the files: keep one", named[0].From, named[1].From))
 	}
 	for _, log := range given.logs {
 		if log.level == levelFlags {
-			p.problem(fmt.Errorf("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].from))
+			p.Problem(fmt.Errorf("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].From))
 		} else {
-			p.hint(log.from + " does not count beside " + named[0].from)
+			p.hint(log.from + " does not count beside " + named[0].From)
 		}
 	}
 	if given.hidden && out.Merge {
-		p.problem(fmt.Errorf("%s: nothing is shown, so that there is nothing to merge", given.dir.from))
+		p.Problem(fmt.Errorf("%s: nothing is shown, so that there is nothing to merge", given.dir.From))
 	}
 	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
 	streams := job.StreamMap{Present: true}
@@ -305,7 +305,7 @@ func (p *parser) finishFiles() {
 	if out.StderrFile != "" {
 		streams.All |= job.Stderr
 	}
-	if given.dir.from != "" && !given.hidden {
+	if given.dir.From != "" && !given.hidden {
 		out.Tee = streams
 	} else {
 		out.Redirect = streams

@@ -41,9 +41,9 @@ type graceWish struct{ name, from string }
 // startWish is what options say about how a program is started.
 type startWish struct{ module, noPython, runPath bool }
 
-// parser collects what a command line says. Setters fill it; finish makes the
+// Line collects what a command line says. Setters fill it; finish makes the
 // Invocation of it.
-type parser struct {
+type Line struct {
 	dialect *Dialect
 	around  Surroundings
 	level   level
@@ -51,15 +51,17 @@ type parser struct {
 	now     []*Option // on this level
 	whole   []*Option // that were typed for the whole job, before the first program
 
-	inv      Invocation
-	app      job.App  // of the current program
-	later    bool     // it is not the first one
-	places   []string // where a file of programs has each of them, for messages
-	at       string   // that of the current one
+	Invocation
+	command  *cli.Command // of gorun's own; nil: the line is a job's
+	app      job.App      // of the current program
+	later    bool         // it is not the first one
+	places   []string     // where a file of programs has each of them, for messages
+	at       string       // that of the current one
 	problems *multierror.Error
 
 	// What counts only together with something else.
-	help, version, dryRun   bool
+	shell                   string // the completion that is asked for
+	help, version           bool
 	standalone, useEnv      bool
 	allow                   []netip.Prefix
 	allowLocalUsers         bool
@@ -67,33 +69,34 @@ type parser struct {
 	ranksFrom, nodesFrom    string
 	runIDFrom               string
 	endpoint, master, local place
-	hostLists               []arg
-	hostFile                arg
-	excluded                []arg
+	hostLists               []Arg
+	hostFile                Arg
+	excluded                []Arg
 	engine                  engineWish
 	nodeRank                nodeRankWish
 	backend                 string
 	conf                    rdzvConf
 	freePort                bool // port 0 was asked for
-	tokenFile               arg
+	tokenFile               Arg
 	insecure                string // what allows nodes that prove nothing
 	reach                   reachGiven
 	grace                   graceWish
 	start                   startWish // of the current program
 	swallowed               string    // how its last option may have taken its name
-	bench                   benchGiven
 	mpi                     mpiGiven
 	bareApps                int            // programs with -envnone
-	appHosts                [][]arg        // lists of hosts of each program
-	appFiles                []arg          // host file of each program
+	appHosts                [][]Arg        // lists of hosts of each program
+	appFiles                []Arg          // host file of each program
 	appOwn                  [][]hosts.Host // of each program what both come to, where one of them is its own
-	batch                   BatchWish
-	env                     EnvWish
+
+	// What gorun sbatch looks at.
+	eachProgram func(Program)
+	checkExport func(a Arg, name string) error
 }
 
-// problem adds to what is wrong with the command line; joined errors count one
+// Problem adds to what is wrong with the command line; joined errors count one
 // by one.
-func (p *parser) problem(err error) {
+func (p *Line) Problem(err error) {
 	several := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		several = joined.Unwrap()
@@ -106,19 +109,19 @@ func (p *parser) problem(err error) {
 	}
 }
 
-// note adds a remark for the user.
-func (p *parser) note(text string) { p.inv.Notes = append(p.inv.Notes, text) }
+// Note adds a remark for the user.
+func (p *Line) Note(text string) { p.Notes = append(p.Notes, text) }
 
 // hint is a note on what gorun chose where nothing is wrong.
-func (p *parser) hint(text string) {
-	if p.dryRun || !p.inv.IsSilent() {
-		p.note(text)
+func (p *Line) hint(text string) {
+	if p.DryRun || !p.IsSilent() {
+		p.Note(text)
 	}
 }
 
-// parse reads the whole command line: one program, or several with a `:`
+// read reads the whole command line: one program, or several with a `:`
 // between them.
-func (p *parser) parse(args []string) {
+func (p *Line) read(args []string) error {
 	d := p.dialect
 	if words, found := p.programFile(d, args); found {
 		inFile := *d
@@ -130,72 +133,95 @@ func (p *parser) parse(args []string) {
 			p.at = p.places[i]
 		}
 		r := d.rewrite(args)
-		p.program(r, i == 0)
-		p.at = ""
-		if !r.more {
-			return
+		if err := p.program(r, i == 0); err != nil || !r.more {
+			p.at = ""
+			return err
 		}
 		args = r.next
 	}
 }
 
 // program reads the options of one program and adds it to the job.
-func (p *parser) program(r rewritten, first bool) {
+func (p *Line) program(r rewritten, first bool) error {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
 	p.given, p.now, p.level, p.later = slices.Clone(p.whole), nil, levelFlags, !first
-	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, arg{}),
-		append(p.mpi.prefixes, arg{})
+	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, Arg{}),
+		append(p.mpi.prefixes, Arg{})
 	for _, err := range r.problems {
-		p.problem(err)
+		p.Problem(err)
 	}
 	if !first {
 		r.options = p.onlyBlock(r.options)
 	}
-	p.flags(r)
-	if p.dialect.batches {
-		p.batchLine(r, first)
-	}
-	p.swallowed = ""
-	if n := len(r.options); len(r.program) == 0 && n > 0 {
-		p.swallowed = r.options[n-1].swallowed()
-	}
-	if first {
-		p.whole = slices.DeleteFunc(slices.Clone(p.now), func(o *Option) bool { return o.block })
-	}
-	p.defaults(first)
-	p.addApp(r.program)
-}
-
-// onlyBlock refuses, before a later program, options that count for the job.
-func (p *parser) onlyBlock(options []occurrence) []occurrence {
-	return slices.DeleteFunc(options, func(o occurrence) bool {
-		if !o.option.block {
-			p.problem(fmt.Errorf("%s counts for the whole job: put it before the first program", o.text))
+	return p.flags(r, func(words []string) {
+		if p.eachProgram != nil {
+			p.eachProgram(Program{r.options, words, r.ended, first, r.more, p.app.NumRanks})
 		}
-		return !o.option.block
+		p.swallowed = ""
+		if n := len(r.options); len(r.program) == 0 && n > 0 {
+			p.swallowed = r.options[n-1].swallowed()
+		}
+		if first {
+			p.whole = slices.DeleteFunc(slices.Clone(p.now), func(o *Option) bool { return o.block })
+		}
+		p.defaults(first)
+		p.addApp(words)
 	})
 }
 
-// flags has urfave/cli read the options. It gets one flag for each option that
-// occurs, not one for each that exists: its cost grows with the square of their
-// number.
-func (p *parser) flags(r rewritten) {
+// onlyBlock refuses, before a later program, options that count for the job.
+func (p *Line) onlyBlock(options []Occurrence) []Occurrence {
+	return slices.DeleteFunc(options, func(o Occurrence) bool {
+		if !o.Option.block {
+			p.Problem(fmt.Errorf("%s counts for the whole job: put it before the first program", o.Text))
+		}
+		return !o.Option.block
+	})
+}
+
+// flags has urfave/cli read the options of a program, or of a command. It gets one flag for each
+// option that occurs, not one for each that exists: its cost grows with the square of their number.
+func (p *Line) flags(r rewritten, then func(words []string)) error {
 	var flags []cli.Flag
 	for _, o := range r.options {
-		at := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.(*occurring).option == o.option })
+		at := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.(*Flag).Option == o.Option })
 		if at < 0 {
 			at = len(flags)
-			flags = append(flags, &occurring{parser: p, option: o.option, names: o.option.Names[:1]})
+			flags = append(flags, &Flag{Option: o.Option, line: p})
 		}
-		f := flags[at].(*occurring)
-		f.texts = append(f.texts, o.text)
+		f := flags[at].(*Flag)
+		f.texts = append(f.texts, o.Text)
 	}
-	app := newApp(p.dialect.Name)
-	app.Flags = flags
-	if err := app.Run(append([]string{app.Name}, r.args()...)); err != nil {
-		p.problem(err)
+	before := func(c *cli.Context) error {
+		then(c.Args().Slice())
+		if p.IsAsked() {
+			return errAsked
+		}
+		return nil
 	}
+	app := newApp(Gorun.Name)
+	words := append([]string{app.Name}, r.args()...)
+	if p.command == nil {
+		app.Flags, app.Before = flags, before
+	} else {
+		c := *p.command
+		c.HideHelp, c.Flags, c.Before = true, flags, before
+		if r.more {
+			c.Action = app.Action
+		}
+		app.Commands, words = []*cli.Command{&c}, slices.Insert(words, 1, c.Name)
+	}
+	if err := app.Run(words); err != errAsked {
+		return err
+	}
+	return nil
 }
+
+// errAsked ends a command whose help or version is printed in its place.
+var errAsked = errors.New("help or version")
+
+// IsAsked reports whether help or the version is to be printed, whatever else is wrong.
+func (p *Line) IsAsked() bool { return p.help || p.version }
 
 // newApp is an urfave/cli application that prints nothing by itself.
 func newApp(name string) *cli.App {
@@ -214,63 +240,80 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// occurring is an option of the table as a flag of urfave/cli. It has one name,
-// because rewriting left only that one; its setter is called for each value.
-type occurring struct {
-	parser *parser
-	option *Option
-	names  []string
-	texts  []string // what each occurrence looked like
-	set    int      // how many of them were set
+// Flag is an option as a flag of urfave/cli. Of its names it has one there, because rewriting left only
+// that one; its setter is called for each value.
+type Flag struct {
+	*Option
+	Taken bool // the help of another command line shows it
+	line  *Line
+	texts []string // what each Occurrence looked like
+	set   int      // how many of them were set
+}
+
+// Flags are options whose values a line takes.
+func (p *Line) Flags(options ...*Option) []cli.Flag {
+	flags := make([]cli.Flag, len(options))
+	for i, o := range options {
+		flags[i] = &Flag{Option: o, line: p}
+	}
+	return flags
+}
+
+// Taken has flags left to the help of another command line.
+func Taken(flags []cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		f.(*Flag).Taken = true
+	}
+	return flags
 }
 
 // Apply registers the flag.
-func (f *occurring) Apply(set *flag.FlagSet) error {
-	set.Var(f, f.names[0], f.option.Help)
+func (f *Flag) Apply(set *flag.FlagSet) error {
+	set.Var(f, f.Option.Names[0], f.Help)
 	return nil
 }
 
 // Names returns the one name.
-func (f *occurring) Names() []string { return f.names }
+func (f *Flag) Names() []string { return f.Option.Names[:1] }
 
 // IsSet reports whether a value came.
-func (f *occurring) IsSet() bool { return f.set > 0 }
+func (f *Flag) IsSet() bool { return f.set > 0 }
 
 // String is the flag's default for help texts that are never printed.
-func (f *occurring) String() string { return "" }
+func (f *Flag) String() string { return "" }
 
 // Set takes one value. It never fails: the first mistake must not hide others.
-func (f *occurring) Set(value string) error {
+func (f *Flag) Set(value string) error {
 	text := f.texts[f.set]
 	f.set++
-	f.parser.apply(f.option, value, text)
+	f.line.apply(f.Option, value, text)
 	return nil
 }
 
 // apply takes one value of an option.
-func (p *parser) apply(o *Option, value, from string) {
+func (p *Line) apply(o *Option, value, from string) {
 	p.now = append(p.now, o)
-	if err := p.call(o, arg{value: value, from: from}); err != nil {
-		p.problem(fmt.Errorf("%s: %w", from, err))
+	if err := p.call(o, Arg{Value: value, From: from}); err != nil {
+		p.Problem(fmt.Errorf("%s: %w", from, err))
 	}
 }
 
 // call calls the option's setter, or refuses the option.
-func (p *parser) call(o *Option, a arg) (err error) {
-	number := o.counts && p.level != levelFlags
-	if !o.TakesValue() && !number && !o.optional {
-		if a.on, err = parseSwitch(a.value); err != nil {
+func (p *Line) call(o *Option, a Arg) (err error) {
+	number := o.Counts && p.level != levelFlags
+	if !o.TakesValue() && !number && !o.Optional {
+		if a.On, err = parseSwitch(a.Value); err != nil {
 			return err
 		}
 	}
-	if o.Group == GroupAccepted && (a.on || o.TakesValue()) {
-		p.mpi.idle = append(p.mpi.idle, a.from+" has nothing to do: "+o.Help)
+	if o.Group == GroupAccepted && (a.On || o.TakesValue()) {
+		p.mpi.idle = append(p.mpi.idle, a.From+" has nothing to do: "+o.Help)
 	}
 	switch {
 	case !o.Refused():
-		return o.set(p, a)
-	case o.TakesValue() || a.on:
-		return errors.New(p.dialect.ownName(o.refusal(a.value)))
+		return o.Set(p, a)
+	case o.TakesValue() || a.On:
+		return errors.New(p.dialect.ownName(o.refusal(a.Value)))
 	}
 	return nil
 }

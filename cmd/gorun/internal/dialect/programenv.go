@@ -9,24 +9,24 @@ import (
 
 // setEnvAll takes -envall. What one program's ranks have of this environment all others have,
 // too: it is what Hydra does without an option.
-func (p *parser) setEnvAll(a arg) error {
-	if a.on {
-		p.mpi.whole, p.inv.Spec.ExportAll = a, true
+func (p *Line) setEnvAll(a Arg) error {
+	if a.On {
+		p.mpi.whole, p.Spec.ExportAll = a, true
 	}
 	return nil
 }
 
 // setTuningData takes Intel MPI's -tune, which is a variable to its library.
-func (p *parser) setTuningData(a arg) error {
+func (p *Line) setTuningData(a Arg) error {
 	if p.tuned(a) {
 		return nil
 	}
-	p.addExport(job.Export{Name: "I_MPI_TUNING_BIN", Value: a.value, HasValue: true, From: a.from}, true)
+	p.addExport(job.Export{Name: "I_MPI_TUNING_BIN", Value: a.Value, HasValue: true, From: a.From}, true)
 	return text(new(string), a)
 }
 
 // setPrefix takes the folder in which Open MPI is installed.
-func (p *parser) setPrefix(a arg) error {
+func (p *Line) setPrefix(a Arg) error {
 	p.mpi.prefixes[len(p.mpi.prefixes)-1] = a
 	return text(new(string), a)
 }
@@ -34,28 +34,28 @@ func (p *parser) setPrefix(a arg) error {
 // finishPrefixes puts the folders of --prefix before what ranks have in PATH and in
 // LD_LIBRARY_PATH, on every host, as Open MPI does. In gorun's own dialect what stands before
 // the first program holds for all.
-func (p *parser) finishPrefixes() {
-	for i := range p.inv.Spec.Apps {
-		app, prefix := &p.inv.Spec.Apps[i], p.mpi.prefixes[i]
-		if prefix.from == "" && !p.dialect.colons {
+func (p *Line) finishPrefixes() {
+	for i := range p.Spec.Apps {
+		app, prefix := &p.Spec.Apps[i], p.mpi.prefixes[i]
+		if prefix.From == "" && !p.dialect.colons {
 			prefix = p.mpi.prefixes[0]
 		}
-		if prefix.from == "" {
+		if prefix.From == "" {
 			continue
 		}
-		dir := strings.TrimRight(prefix.value, "/")
+		dir := strings.TrimRight(prefix.Value, "/")
 		for _, v := range []struct{ name, dir string }{{"PATH", dir + "/bin"}, {"LD_LIBRARY_PATH", dir + "/lib"}} {
 			value := joinColon(v.dir, p.valueFor(app, v.name))
-			app.Exports = append(app.Exports, job.Export{Name: v.name, Value: value, HasValue: true, From: prefix.from})
+			app.Exports = append(app.Exports, job.Export{Name: v.name, Value: value, HasValue: true, From: prefix.From})
 		}
 	}
 }
 
 // valueFor is what the ranks of a program have in a variable: of its own exports or the job's,
 // else of this environment.
-func (p *parser) valueFor(app *job.App, name string) string {
+func (p *Line) valueFor(app *job.App, name string) string {
 	inherited, _ := p.around.Lookup(name)
-	for _, list := range [][]job.Export{app.Exports, p.inv.Spec.Exports} {
+	for _, list := range [][]job.Export{app.Exports, p.Spec.Exports} {
 		for _, e := range slices.Backward(list) {
 			switch {
 			case !covers(e.Name, name):
@@ -68,7 +68,7 @@ func (p *parser) valueFor(app *job.App, name string) string {
 			}
 		}
 	}
-	if p.mpi.bare.from != "" {
+	if p.mpi.bare.From != "" {
 		return ""
 	}
 	return inherited

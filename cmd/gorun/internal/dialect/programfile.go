@@ -6,17 +6,17 @@ import (
 )
 
 // setProgramFile is never called for a file that was read: what it says took its place.
-func (p *parser) setProgramFile(a arg) error {
+func (p *Line) setProgramFile(a Arg) error {
 	return fmt.Errorf("a file of programs cannot name another one")
 }
 
 // programFile finds --app or -configfile in a part of a command line, and puts what its
 // file says in the place of the programs. It reports whether there was one.
-func (p *parser) programFile(d *Dialect, args []string) (words []string, found bool) {
+func (p *Line) programFile(d *Dialect, args []string) (words []string, found bool) {
 	r := d.rewrite(args)
 	at := -1
 	for i, o := range r.options {
-		if name := o.option.Names[0]; name == "app" || name == "configfile" {
+		if name := o.Option.Names[0]; name == "app" || name == "configfile" {
 			at = i
 		}
 	}
@@ -29,25 +29,25 @@ func (p *parser) programFile(d *Dialect, args []string) (words []string, found b
 		}
 	}
 	for _, problem := range r.problems {
-		p.problem(problem)
+		p.Problem(problem)
 	}
 	file := r.options[at]
 	if len(r.program) > 0 || r.more {
-		p.problem(fmt.Errorf("%s names the programs: leave %s out", file.text, append(r.program, ":")[0]))
+		p.Problem(fmt.Errorf("%s names the programs: leave %s out", file.Text, append(r.program, ":")[0]))
 		return append(words, args[len(args)-len(r.program)-len(r.next):]...), true
 	}
-	content, err := p.around.ReadFile(file.value)
+	content, err := p.around.ReadFile(file.Value)
 	var said []string
 	var lines []int
 	if err == nil {
-		said, lines, err = programWords(file.value, string(content))
+		said, lines, err = programWords(file.Value, string(content))
 	}
 	if err != nil {
-		p.problem(fmt.Errorf("%s: %w", file.text, err))
-		return append(words, "--", file.value), true // some program: that there is none is no second problem
+		p.Problem(fmt.Errorf("%s: %w", file.Text, err))
+		return append(words, "--", file.Value), true // some program: that there is none is no second problem
 	}
 	for i, line := range lines {
-		p.places = append(p.places, fmt.Sprintf("%s:%d: ", file.value, line))
+		p.places = append(p.places, fmt.Sprintf("%s:%d: ", file.Value, line))
 		if i == 0 && len(words) > 0 {
 			p.places[0] = "" // options before the file are the first program's, too
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // setHostFile takes the host file of the job, or of a later program alone.
-func (p *parser) setHostFile(a arg) error {
+func (p *Line) setHostFile(a Arg) error {
 	p.appFiles[len(p.appFiles)-1] = a
 	if !p.later {
 		p.hostFile = a
@@ -18,13 +18,13 @@ func (p *parser) setHostFile(a arg) error {
 
 // ownHostFiles reports whether a later program has a host file of its own. The one before
 // the first program is then that one's alone.
-func (p *parser) ownHostFiles() bool {
-	return slices.ContainsFunc(p.appFiles[min(1, len(p.appFiles)):], func(a arg) bool { return a.from != "" })
+func (p *Line) ownHostFiles() bool {
+	return slices.ContainsFunc(p.appFiles[min(1, len(p.appFiles)):], func(a Arg) bool { return a.From != "" })
 }
 
 // ownHosts reports whether a later program names hosts.
-func (p *parser) ownHosts() bool {
-	return p.ownHostFiles() || slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []arg) bool {
+func (p *Line) ownHosts() bool {
+	return p.ownHostFiles() || slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []Arg) bool {
 		return len(lists) > 0
 	})
 }
@@ -32,20 +32,20 @@ func (p *parser) ownHosts() bool {
 // hostsOfPrograms are the hosts of all programs, where some have host files of their own.
 // What lists say of a host is summed up, as it is without files; of a host that several files
 // have the largest number of slots counts.
-func (p *parser) hostsOfPrograms() (all []hosts.Host, ok bool) {
+func (p *Line) hostsOfPrograms() (all []hosts.Host, ok bool) {
 	read := make(map[string][]hosts.Host)
 	ok = true
 	var lists []hosts.Host
 	for i, file := range p.appFiles {
-		if _, known := read[file.value]; !known {
+		if _, known := read[file.Value]; !known {
 			filed, fileOK := p.filedHosts(file)
-			read[file.value], ok = filed, ok && fileOK
+			read[file.Value], ok = filed, ok && fileOK
 		}
 		listed, listOK := p.listedHosts(p.appHosts[i])
-		own, chosen := p.chooseHosts(read[file.value], listed)
+		own, chosen := p.chooseHosts(read[file.Value], listed)
 		p.appOwn, ok = append(p.appOwn, own), ok && listOK && chosen
 		all = widened(all, own)
-		if file.from == "" {
+		if file.From == "" {
 			lists = append(lists, own...)
 		}
 	}
@@ -69,26 +69,26 @@ func widened(all, more []hosts.Host) []hosts.Host {
 
 // finishAppHosts gives programs the hosts that their own options name. Where only those
 // before the first program name some, they hold for all, unless a resource manager gave more.
-func (p *parser) finishAppHosts() {
+func (p *Line) finishAppHosts() {
 	firstAlone := p.someAppsOpen() && p.mpi.moreHosts
 	if !firstAlone && !p.ownHosts() {
 		return
 	}
-	spec := &p.inv.Spec
+	spec := &p.Spec
 	for i := range spec.Apps {
 		own, from := p.hostsOfProgram(i)
 		spec.Apps[i].Hosts = p.amongHosts(own)
 		if len(own) > 0 && len(spec.Apps[i].Hosts) == 0 && len(spec.Hosts) > 0 {
-			p.problem(fmt.Errorf("%s: none of these hosts is left for %s", from, spec.Apps[i].Program))
+			p.Problem(fmt.Errorf("%s: none of these hosts is left for %s", from, spec.Apps[i].Program))
 		}
 	}
 }
 
 // hostsOfProgram are those that a program's own options name, and these options. What is
 // wrong with them was told before.
-func (p *parser) hostsOfProgram(i int) (own []hosts.Host, from string) {
+func (p *Line) hostsOfProgram(i int) (own []hosts.Host, from string) {
 	for _, a := range append(slices.Clip(p.appHosts[i]), p.appFiles[i]) {
-		from = joinWords(from, a.from)
+		from = joinWords(from, a.From)
 	}
 	if p.ownHostFiles() {
 		if i < len(p.appOwn) {
@@ -97,7 +97,7 @@ func (p *parser) hostsOfProgram(i int) (own []hosts.Host, from string) {
 		return own, from
 	}
 	for _, list := range p.appHosts[i] {
-		some, err := hosts.ParseList(list.value, list.from)
+		some, err := hosts.ParseList(list.Value, list.From)
 		if err != nil {
 			return nil, from
 		}

@@ -6,34 +6,46 @@ import (
 	"strings"
 )
 
-// occurrence is one option on a command line.
-type occurrence struct {
-	option *Option
-	value  string // of a flag "true", or what follows its "="
-	text   string // the words as they were typed
+// Occurrence is one option on a command line.
+type Occurrence struct {
+	Option *Option
+	Value  string // of a flag "true", or what follows its "="
+	Text   string // the words as they were typed
 	typed  []string
+}
+
+// Words are the option as it can be typed.
+func (o Occurrence) Words() []string {
+	name := Spelling(o.Option.Names[0])
+	switch {
+	case o.Option.TakesValue() && o.Value != "" && o.Value[0] != '-':
+		return []string{name, o.Value}
+	case !o.Option.TakesValue() && o.Value == "true":
+		return []string{name}
+	}
+	return []string{name + "=" + o.Value}
 }
 
 // swallowed says what an option took where no program is left behind it: free text, such as a
 // variable's name, may have been meant as the program. "" where that is hardly so.
-func (o occurrence) swallowed() string {
+func (o Occurrence) swallowed() string {
 	if len(o.typed) < 2 {
 		return ""
 	}
 	took := strings.Join(o.typed[1:], " ")
 	last := o.typed[len(o.typed)-1]
 	isFile := strings.Contains(last, "/") || strings.HasSuffix(last, ".py")
-	if variable := strings.HasPrefix(o.option.Value, "NAME") || o.option.words == 2; !isFile &&
+	if variable := strings.HasPrefix(o.Option.Value, "NAME") || o.Option.words == 2; !isFile &&
 		(!variable || strings.Contains(took, "=")) {
 		return ""
 	}
-	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], took, o.option.Value)
+	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], took, o.Option.Value)
 }
 
 // rewritten is a command line, or its part up to a `:`, in the one form that
 // urfave/cli reads.
 type rewritten struct {
-	options  []occurrence
+	options  []Occurrence
 	program  []string // the program and its arguments, never touched
 	ended    bool     // by "--", before the program
 	more     bool     // a `:` ended them
@@ -46,7 +58,7 @@ type rewritten struct {
 func (r rewritten) args() []string {
 	args := make([]string, 0, len(r.options)+1+len(r.program))
 	for _, o := range r.options {
-		args = append(args, "--"+o.option.Names[0]+"="+o.value)
+		args = append(args, "--"+o.Option.Names[0]+"="+o.Value)
 	}
 	return append(append(args, "--"), r.program...)
 }
@@ -128,7 +140,7 @@ func (d *Dialect) block(words []string) (known, counted bool) {
 			return false, false
 		}
 		known = true
-		counted = counted || o != nil && o.family == familyCount && o.block
+		counted = counted || o != nil && o.Family == FamilyCount && o.block
 		words = words[d.take(&unused, words):]
 	}
 	return known, counted
@@ -158,7 +170,7 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 		}
 		value, used = strings.Join(words, "="), 1+len(words)
 	}
-	r.options = append(r.options, occurrence{option, value, typed(args[:used]), args[:used:used]})
+	r.options = append(r.options, Occurrence{option, value, typed(args[:used]), args[:used:used]})
 	return used
 }
 
@@ -281,7 +293,7 @@ func withPrefix(table []Option, prefix string) []*Option {
 func (d *Dialect) attached(body string) (option *Option, value string, glued bool) {
 	longest := 0
 	for o := range d.Options {
-		if !o.attached {
+		if !o.Attached {
 			continue
 		}
 		for _, n := range o.Names {
@@ -295,18 +307,18 @@ func (d *Dialect) attached(body string) (option *Option, value string, glued boo
 }
 
 // cluster reads several one-letter flags in one word: -vv, -qv.
-func (d *Dialect) cluster(word string) []occurrence {
+func (d *Dialect) cluster(word string) []Occurrence {
 	if len(word) < 3 || word[1] == '-' {
 		return nil
 	}
-	var all []occurrence
+	var all []Occurrence
 	for i := 1; i < len(word); i++ {
 		o := d.exact("-" + word[i:i+1])
 		if o == nil || o.TakesValue() {
 			return nil
 		}
 		letter := "-" + word[i:i+1]
-		all = append(all, occurrence{o, "true", letter, []string{letter}})
+		all = append(all, Occurrence{o, "true", letter, []string{letter}})
 	}
 	return all
 }

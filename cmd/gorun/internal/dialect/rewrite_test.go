@@ -70,8 +70,8 @@ func FuzzRewrite(f *testing.F) {
 func requireNormal(t *testing.T, d *Dialect, r rewritten) {
 	t.Helper()
 	for _, o := range r.options {
-		require.NotNil(t, o.option)
-		require.Same(t, o.option, d.exact(Spelling(o.option.Names[0])))
-		require.NotEmpty(t, o.text)
+		require.NotNil(t, o.Option)
+		require.Same(t, o.Option, d.exact(Spelling(o.Option.Names[0])))
+		require.NotEmpty(t, o.Text)
 	}
 }

@@ -20,7 +20,7 @@ type TokenFile struct {
 
 // joinSecret is by what nodes that join each other know each other: a token from an option,
 // from the variable, or else the user's own.
-func (p *parser) joinSecret(j *job.JoinWish) {
+func (p *Line) joinSecret(j *job.JoinWish) {
 	j.Insecure = p.insecure != "" || p.dialect.python && !isLoopback(j.Addr)
 	token, _ := p.around.Lookup("GORUN_TOKEN")
 	own := ownTokenFile(p.around)
@@ -29,9 +29,9 @@ func (p *parser) joinSecret(j *job.JoinWish) {
 		err  error
 	)
 	switch {
-	case p.tokenFile.from != "":
-		from = p.tokenFile.from
-		j.Token, err = p.tokenIn(p.tokenFile.value)
+	case p.tokenFile.From != "":
+		from = p.tokenFile.From
+		j.Token, err = p.tokenIn(p.tokenFile.Value)
 	case token != "":
 		from = "GORUN_TOKEN"
 		j.Token, err = parseToken(token)
@@ -43,9 +43,9 @@ func (p *parser) joinSecret(j *job.JoinWish) {
 	}
 	switch {
 	case err != nil:
-		p.problem(fmt.Errorf("%s: %w", from, err))
+		p.Problem(fmt.Errorf("%s: %w", from, err))
 	case p.insecure != "" && (j.Token != "" || j.OwnToken != ""):
-		p.note(fmt.Sprintf("%s has no effect: nodes need the token of %s", p.insecure, from))
+		p.Note(fmt.Sprintf("%s has no effect: nodes need the token of %s", p.insecure, from))
 	}
 }
 
@@ -70,7 +70,7 @@ func ownTokenFile(around Surroundings) string {
 }
 
 // tokenIn reads a token from a file.
-func (p *parser) tokenIn(name string) (string, error) {
+func (p *Line) tokenIn(name string) (string, error) {
 	file, err := p.around.ReadToken(name)
 	if err == nil {
 		err = p.checkTokenFile(name, file)
@@ -91,7 +91,7 @@ func parseToken(text string) (string, error) {
 
 // checkTokenFile refuses a secret that other users can read or have made. A group may read
 // what root owns, as Kubernetes mounts it where a pod's user is not root.
-func (p *parser) checkTokenFile(name string, file TokenFile) error {
+func (p *Line) checkTokenFile(name string, file TokenFile) error {
 	denied := fs.FileMode(0o077)
 	if file.UID == 0 {
 		denied = 0o027

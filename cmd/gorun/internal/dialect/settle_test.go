@@ -176,13 +176,13 @@ func TestTypedBeatsVariables(t *testing.T) {
 		for o := range d.Options {
 			line := eachSpelling(d, o)[0]
 			alone, err := parsed(line)
-			if err != nil || alone.Action != Run && alone.Action != DryRun || slices.Contains(weak, o.Names[0]) {
+			if err != nil || alone.Print != nil || slices.Contains(weak, o.Names[0]) {
 				continue
 			}
 			typed := differs(alone, plain)
 			maps.DeleteFunc(typed, func(at string, value any) bool { // defaults, which make room where somebody says more
 				counts := strings.HasPrefix(at, ".Spec.PerNode")
-				return counts && (o.family != familyCount || value == "0") || o.family == familyPE &&
+				return counts && (o.Family != FamilyCount || value == "0") || o.Family == familyPE &&
 					at == ".Spec.Place.MapBy.Object"
 			})
 			if len(typed) == 0 {

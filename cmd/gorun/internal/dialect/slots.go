@@ -23,8 +23,8 @@ const (
 
 // finishApps moves what one program alone has to the whole job, and gives programs without
 // a number of ranks what mpiexec does.
-func (p *parser) finishApps() {
-	spec := &p.inv.Spec
+func (p *Line) finishApps() {
+	spec := &p.Spec
 	if len(spec.Apps) == 1 {
 		app := &spec.Apps[0]
 		spec.Exports, app.Exports = append(spec.Exports, app.Exports...), nil
@@ -39,16 +39,16 @@ func (p *parser) finishApps() {
 
 // amongHosts are those of a program's hosts that are the job's, by the names that they have
 // there.
-func (p *parser) amongHosts(own []hosts.Host) (found []hosts.Host) {
+func (p *Line) amongHosts(own []hosts.Host) (found []hosts.Host) {
 	for _, h := range own {
-		at := slices.IndexFunc(p.inv.Spec.Hosts, func(of hosts.Host) bool {
-			return of.Name == h.Name || of.Name == p.engineName(h.Name, p.inv.Spec.Hosts) || of.Here && p.isHere(h.Name)
+		at := slices.IndexFunc(p.Spec.Hosts, func(of hosts.Host) bool {
+			return of.Name == h.Name || of.Name == p.engineName(h.Name, p.Spec.Hosts) || of.Here && p.isHere(h.Name)
 		})
 		if at < 0 {
 			continue
 		}
 		slots := h.Slots
-		h = p.inv.Spec.Hosts[at]
+		h = p.Spec.Hosts[at]
 		h.Slots = slots
 		found = append(found, h)
 	}
@@ -56,28 +56,28 @@ func (p *parser) amongHosts(own []hosts.Host) (found []hosts.Host) {
 }
 
 // withoutLocal leaves this host out where -nolocal wants that.
-func (p *parser) withoutLocal(all []hosts.Host, from string) []hosts.Host {
-	if p.mpi.nolocal.from == "" {
+func (p *Line) withoutLocal(all []hosts.Host, from string) []hosts.Host {
+	if p.mpi.nolocal.From == "" {
 		return all
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(h hosts.Host) bool { return h.Here })
 	if len(left) == 0 {
-		p.problem(fmt.Errorf("%s leaves none of the hosts of %s", p.mpi.nolocal.from, from))
+		p.Problem(fmt.Errorf("%s leaves none of the hosts of %s", p.mpi.nolocal.From, from))
 		return all
 	}
 	return left
 }
 
 // finishSlots fills in what the launcher by whose name gorun was called takes for granted.
-func (p *parser) finishSlots() {
-	spec := &p.inv.Spec
-	if p.mpi.nolocal.from != "" && len(spec.Hosts) == 0 {
-		p.problem(fmt.Errorf("%s leaves out this host, and no other is named: add -H or --hostfile", p.mpi.nolocal.from))
+func (p *Line) finishSlots() {
+	spec := &p.Spec
+	if p.mpi.nolocal.From != "" && len(spec.Hosts) == 0 {
+		p.Problem(fmt.Errorf("%s leaves out this host, and no other is named: add -H or --hostfile", p.mpi.nolocal.From))
 	}
 	if p.dialect.slots == slotsOfGorun {
 		return
 	}
-	if p.mpi.noOver.from == "" && !spec.Place.MapBy.NoOversubscribe {
+	if p.mpi.noOver.From == "" && !spec.Place.MapBy.NoOversubscribe {
 		spec.Oversubscribe = true
 	}
 	p.limitPerNode()
@@ -92,42 +92,42 @@ func (p *parser) finishSlots() {
 		return
 	}
 	spec.PerNode = job.Count{Kind: job.CountCore, From: "mpirun's default"}
-	if p.mpi.threads.from != "" {
-		spec.PerNode = job.Count{Kind: job.CountCPU, From: p.mpi.threads.from}
+	if p.mpi.threads.From != "" {
+		spec.PerNode = job.Count{Kind: job.CountCPU, From: p.mpi.threads.From}
 	}
 }
 
 // openSlots gives each host without a number of slots what every mpirun does: one, and
 // those of Open MPI's host files as many as they have cores.
-func (p *parser) openSlots() {
-	all := slices.Clone(p.inv.Spec.Hosts)
+func (p *Line) openSlots() {
+	all := slices.Clone(p.Spec.Hosts)
 	for i := range all {
 		switch h := &all[i]; {
 		case h.Slots > 0 || h.CoreSlots:
-		case p.dialect.slots == slotsOfOpenMPI && (p.hostFile.from != "" || p.ownHostFiles()):
+		case p.dialect.slots == slotsOfOpenMPI && (p.hostFile.From != "" || p.ownHostFiles()):
 			h.CoreSlots = true
 		default:
 			h.Slots = 1
 		}
 	}
-	p.inv.Spec.Hosts = all
+	p.Spec.Hosts = all
 }
 
 // limitPerNode takes -ppn beside -n for what it is to Hydra: slots, of which there may be
 // fewer than ranks. Open MPI refuses such ranks, and so does gorun called mpirun.
-func (p *parser) limitPerNode() {
-	spec := &p.inv.Spec
+func (p *Line) limitPerNode() {
+	spec := &p.Spec
 	total := 0
 	for _, app := range spec.Apps {
 		total += app.NumRanks
 	}
 	several := len(spec.Apps) > 1
-	if p.mpi.perNode.from == "" || total == 0 || p.dialect.slots != slotsOfHydra && !several {
+	if p.mpi.perNode.From == "" || total == 0 || p.dialect.slots != slotsOfHydra && !several {
 		return
 	}
 	if spec.PerNode.Kind != job.CountFixed { // how many that are is seen on the hosts
 		if several {
-			p.note(p.mpi.perNode.from + " does not count beside the numbers of several programs")
+			p.Note(p.mpi.perNode.From + " does not count beside the numbers of several programs")
 			spec.PerNode = job.Count{}
 		}
 		return
@@ -138,5 +138,5 @@ func (p *parser) limitPerNode() {
 	for i := range all {
 		all[i].Slots, all[i].CoreSlots = each, false
 	}
-	spec.Hosts, spec.SlotsFrom = all, p.mpi.perNode.from
+	spec.Hosts, spec.SlotsFrom = all, p.mpi.perNode.From
 }

@@ -31,24 +31,24 @@ func rankStarter(app job.App) string {
 	return app.Program
 }
 
-// refuseRankStarters has no batch job consist of a launcher's copies.
-func (p *parser) refuseRankStarters() {
-	for _, app := range p.inv.Spec.Apps {
+// RefuseRankStarters has no batch job consist of a launcher's copies.
+func (p *Line) RefuseRankStarters() {
+	for _, app := range p.Spec.Apps {
 		if word := rankStarter(app); word != "" {
-			p.problem(errors.New(startsTwice(word)))
+			p.Problem(errors.New(startsTwice(word)))
 		}
 	}
 }
 
 // noteRankStarters says so in an allocation, where scripts have srun before every program. One rank may well be a
 // launcher.
-func (p *parser) noteRankStarters() {
+func (p *Line) noteRankStarters() {
 	if !p.isAllocation() {
 		return
 	}
-	for _, app := range p.inv.Spec.Apps {
+	for _, app := range p.Spec.Apps {
 		if word := rankStarter(app); word != "" && app.NumRanks != 1 {
-			p.note(startsTwice(word))
+			p.Note(startsTwice(word))
 		}
 	}
 }

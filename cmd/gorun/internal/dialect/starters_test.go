@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher as the program would start every rank once for each rank: in a batch job that is refused, in an allocation
+// A launcher as the program would start every rank once for each rank: in an allocation that is
 // remarked.
 func TestLaunchersAsPrograms(t *testing.T) {
 	for program, ends := range map[string]string{
@@ -16,14 +16,13 @@ func TestLaunchersAsPrograms(t *testing.T) {
 		"torchrun x":               "leave torchrun out (gorun knows its options)",
 		"-m torch.distributed.run": "leave torch.distributed.run out (gorun knows its options)",
 	} {
-		refused := problems(t, "gorun sbatch -n 4 "+program)
-		require.Len(t, refused, 1, program)
-		require.Contains(t, refused[0], ends)
-		require.Contains(t, mustParse(t, "gorun "+program, allocation...).Notes, refused[0], program)
-		require.NotContains(t, mustParse(t, "gorun -n 1 "+program, allocation...).Notes, refused[0], program)
+		noted := mustParse(t, "gorun "+program, allocation...).Notes
+		require.Len(t, noted, 1, program)
+		require.Contains(t, noted[0], ends)
+		require.NotContains(t, mustParse(t, "gorun -n 1 "+program, allocation...).Notes, noted[0], program)
 		require.Empty(t, mustParse(t, "gorun "+program).Notes, program)
 	}
 	for _, program := range []string{"x srun", "-m srun", "srun.py", "srun/x"} {
-		require.Empty(t, mustParse(t, "gorun sbatch -n 4 "+program).Notes, program)
+		require.Empty(t, mustParse(t, "gorun "+program, allocation...).Notes, program)
 	}
 }

@@ -1,8 +1,11 @@
 package dialect
 
 import (
+	"iter"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"gorun/launcher/job"
 )
@@ -17,10 +20,10 @@ var ownVariables = []string{
 	"GORUN_TEST_*", "GORUN_BENCH_*", "GORUN_SOAK",
 }
 
-// noteStrangers remarks on variables that look like an option's default and are
+// NoteStrangers remarks on variables that look like an option's default and are
 // nobody's: a mistyped one would otherwise have no effect and no trace. Empty ones
 // count as not set, and what -x names is meant for ranks.
-func (p *parser) noteStrangers() {
+func (p *Line) NoteStrangers() {
 	var strange []string
 	for _, name := range p.around.Names() {
 		if strings.HasPrefix(name, "GORUN_") && !slices.ContainsFunc(ownVariables, func(own string) bool {
@@ -31,14 +34,14 @@ func (p *parser) noteStrangers() {
 	}
 	slices.Sort(strange)
 	for _, name := range slices.Compact(strange) {
-		if value, _ := p.around.Lookup(name); value == "" || p.exported(name) || isDefault(name) {
+		if value, _ := p.around.Lookup(name); value == "" || p.exported(name) || p.isDefault(name) {
 			continue
 		}
 		text := name + ": no option has this variable"
 		if meant := p.dialect.nearestVariable(name); meant != "" {
 			text += "; did you mean " + meant + "?"
 		}
-		p.note(text)
+		p.Note(text)
 	}
 }
 
@@ -49,21 +52,24 @@ func covers(pattern, name string) bool {
 }
 
 // exported reports whether -x gives ranks the variable.
-func (p *parser) exported(name string) bool {
-	return slices.ContainsFunc(p.inv.Spec.Exports, func(e job.Export) bool { return covers(e.Name, name) })
+func (p *Line) exported(name string) bool {
+	return slices.ContainsFunc(p.Spec.Exports, func(e job.Export) bool { return covers(e.Name, name) })
 }
 
-// isDefault reports whether a variable is an option's in any dialect: one may be
+// isDefault reports whether a variable is an option's of any dialect or command: one may be
 // set for all of them.
-func isDefault(name string) bool {
-	for _, d := range []*Dialect{Gorun, Launch, Store, Topo, Bench} {
-		for o := range d.Options {
+func (p *Line) isDefault(name string) bool {
+	of := func(options iter.Seq[*Option]) bool {
+		for o := range options {
 			if slices.Contains(o.Variables(), name) {
 				return true
 			}
 		}
+		return false
 	}
-	return false
+	return of(Gorun.Options) || of(Launch.Options) || slices.ContainsFunc(p.around.commands(), func(c *cli.Command) bool {
+		return of((&Dialect{flags: c.Flags}).Options)
+	})
 }
 
 // nearestVariable is the variable that a mistyped one is meant to be, or "": of the

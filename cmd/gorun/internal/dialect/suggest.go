@@ -53,7 +53,7 @@ func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
 // instead says what to do without an option of gorun's own dialect.
 func (d *Dialect) instead(missing *Option) string {
 	for o := range d.Options {
-		if missing.family != familyNone && o.family == missing.family {
+		if missing.Family != familyNone && o.Family == missing.Family {
 			return "call gorun, or use " + o.Usage()
 		}
 	}
@@ -151,7 +151,7 @@ func (d *Dialect) nearest(typed string) (name string, option *Option) {
 
 // CommandFor is the command of gorun that a word was probably meant to be which names no program: "gorun ps"; "" for
 // none.
-func CommandFor(word string) string {
+func CommandFor(word string, names []string) string {
 	switch word {
 	case "status", "jobs", "list":
 		return "gorun ps"
@@ -161,7 +161,7 @@ func CommandFor(word string) string {
 		return "gorun PROGRAM"
 	}
 	best, meant := min(len(word)/3, 2)+1, ""
-	for _, name := range commandNames {
+	for _, name := range names {
 		if e := spelling.Distance(word, name, best); e < best {
 			best, meant = e, "gorun "+name
 		}

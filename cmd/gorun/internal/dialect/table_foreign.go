@@ -9,7 +9,7 @@ var foreignTable = []Option{
 	},
 	{Names: []string{"ntasks", "num-processes", "nproc"}, Value: "N", Group: GroupRefused, Help: "use -n N"},
 	{
-		Names: []string{"ntasks-per-node", "num-gpus"}, Value: "N", attached: true, Group: GroupRefused,
+		Names: []string{"ntasks-per-node", "num-gpus"}, Value: "N", Attached: true, Group: GroupRefused,
 		Help: "use --nproc-per-node N",
 	},
 	{
@@ -32,11 +32,11 @@ var foreignTable = []Option{
 		Help: "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or gorun sbatch",
 	},
 	{
-		Names: []string{"w"}, Value: "LIST", attached: true, Group: GroupRefused,
+		Names: []string{"w"}, Value: "LIST", Attached: true, Group: GroupRefused,
 		Help: "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or gorun sbatch",
 	},
 	{
-		Names: []string{"partition", "p"}, Value: "NAME", attached: true, Group: GroupRefused,
+		Names: []string{"partition", "p"}, Value: "NAME", Attached: true, Group: GroupRefused,
 		Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch",
 	},
 	{

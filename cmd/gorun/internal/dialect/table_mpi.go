@@ -12,53 +12,53 @@ import (
 // Options of the other launchers that are typed by habit stand in foreignTable.
 var mpiTable = []Option{
 	{
-		Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", attached: true, family: familyCount, block: true,
+		Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
 		Help: "number of ranks; prog1 : -n 2 prog2 starts several programs in one job",
-		set:  (*parser).setRanks,
+		Set:  (*Line).SetRanks,
 	},
 	{
 		Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
-		Value: "[USER@]HOST[[:PORT]:N],...", family: familyHosts, block: true,
+		Value: "[USER@]HOST[[:PORT]:N],...", Family: familyHosts, block: true,
 		Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
-		set:  (*parser).setHosts,
+		Set:  (*Line).setHosts,
 	},
 	{
-		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", family: familyHosts, block: true,
+		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
 		Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it",
-		set:  (*parser).setHostFile,
+		Set:  (*Line).setHostFile,
 	},
 	{
-		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", from: varNone, block: true,
+		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true,
 		Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
-		set:  (*parser).setExport,
+		Set:  (*Line).setExport,
 	},
 	{
-		Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, from: varNone, family: familyThreads,
+		Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, From: NoVar, Family: familyThreads,
 		Help: "hardware threads are counted where Open MPI counts cores: ranks where no number says, and pe=N of --map-by",
-		set:  (*parser).setThreads,
+		Set:  (*Line).setThreads,
 	},
 	{
-		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, from: varNone,
+		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, From: NoVar,
 		Help: "gorun runs as root as it does as anybody else",
-		set:  func(*parser, arg) error { return nil },
+		Set:  func(*Line, Arg) error { return nil },
 	},
 }
 
-// setRanks takes -np; several numbers for one program contradict each other.
-func (p *parser) setRanks(a arg) error {
-	n, err := parseRanks(a.value)
+// SetRanks takes the number of ranks of the current program.
+func (p *Line) SetRanks(a Arg) error {
+	n, err := ParseRanks(a.Value)
 	if err != nil {
 		return err
 	}
 	if p.app.NumRanks != 0 && p.app.NumRanks != n {
 		return fmt.Errorf("contradicts %s", p.ranksFrom)
 	}
-	p.app.NumRanks, p.ranksFrom = n, a.from
+	p.app.NumRanks, p.ranksFrom = n, a.From
 	return nil
 }
 
 // setHosts adds to the list: mpirun takes -H more than once.
-func (p *parser) setHosts(a arg) error {
+func (p *Line) setHosts(a Arg) error {
 	p.hostLists = append(p.hostLists, a)
 	own := &p.appHosts[len(p.appHosts)-1]
 	*own = append(*own, a)
@@ -66,8 +66,8 @@ func (p *parser) setHosts(a arg) error {
 }
 
 // setExport takes -x NAME and -x NAME=VALUE.
-func (p *parser) setExport(a arg) error {
-	e, err := exportOf(a.value)
+func (p *Line) setExport(a Arg) error {
+	e, err := exportOf(a.Value)
 	if err == nil {
 		err = p.checkOwnExport(e.Name, e.Value)
 	}
@@ -75,8 +75,8 @@ func (p *parser) setExport(a arg) error {
 		return err
 	}
 	p.addExport(e, false)
-	if p.dialect.batches && !e.HasValue {
-		return p.checkBatchExport(a, e.Name)
+	if p.checkExport != nil && !e.HasValue {
+		return p.checkExport(a, e.Name)
 	}
 	return nil
 }

@@ -16,33 +16,33 @@ var reachTable = []Option{
 	{
 		Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...",
 		Help: "hosts of -H, of --hostfile or of the resource manager to leave out, ranges too; localhost is this one",
-		set:  (*parser).setExclude,
+		Set:  (*Line).setExclude,
 	},
 	{
-		Names: []string{"oversubscribe"}, Group: GroupHosts, family: familyOversubscribe,
+		Names: []string{"oversubscribe"}, Group: GroupHosts, Family: familyOversubscribe,
 		Help: "allow more ranks than the hosts have slots",
-		set:  func(p *parser, a arg) error { return p.setOversubscribe(a, true) },
+		Set:  func(p *Line, a Arg) error { return p.setOversubscribe(a, true) },
 	},
 	{
 		Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",
 		Help: "configuration of ssh to use in place of your own, as ssh -F",
-		set: func(p *parser, a arg) error {
-			p.reach.config = a.from
-			return text(&p.inv.Spec.Reach.SSHConfig, a)
+		Set: func(p *Line, a Arg) error {
+			p.reach.config = a.From
+			return text(&p.Spec.Reach.SSHConfig, a)
 		},
 	},
 	{
-		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", family: familySSH,
+		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", Family: familySSH,
 		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, " +
 			"{port} filled in",
-		set: (*parser).setSSH,
+		Set: (*Line).setSSH,
 	},
 	{
 		Names: []string{"ssh-accept-new"}, Group: GroupReach,
 		Help: "add the keys of hosts that are not known yet to the known ones; changed keys are refused all the same",
-		set: func(p *parser, a arg) error {
-			if p.inv.Spec.Reach.AcceptNew = a.on; a.on {
-				p.reach.acceptNew = a.from
+		Set: func(p *Line, a Arg) error {
+			if p.Spec.Reach.AcceptNew = a.On; a.On {
+				p.reach.acceptNew = a.From
 			}
 			return nil
 		},
@@ -50,37 +50,37 @@ var reachTable = []Option{
 	{
 		Names: []string{"ssh-at-once"}, Group: GroupReach, Value: "N",
 		Help: fmt.Sprintf("hosts that are being reached at the same time (default: %d)", job.DefaultAtOnce),
-		set:  func(p *parser, a arg) (err error) { p.inv.Spec.Reach.AtOnce, err = parseRanks(a.value); return err },
+		Set:  func(p *Line, a Arg) (err error) { p.Spec.Reach.AtOnce, err = ParseRanks(a.Value); return err },
 	},
 	{
-		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", family: familySSHTimeout,
+		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", Family: familySSHTimeout,
 		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f, and %.0f to connect)",
 			job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Spec.Reach.Timeout, err = parseWithin(a.value, minReachTimeout, maxReachTimeout)
+		Set: func(p *Line, a Arg) (err error) {
+			p.Spec.Reach.Timeout, err = parseWithin(a.Value, minReachTimeout, maxReachTimeout)
 			return err
 		},
 	},
 	{
 		Names: []string{"agent"}, Group: GroupReach, Value: "PATH",
 		Help: "gorun on the other hosts, to use in place of a copy of this one",
-		set:  func(p *parser, a arg) error { return remotePath(&p.inv.Spec.Reach.Agent, a) },
+		Set:  func(p *Line, a Arg) error { return remotePath(&p.Spec.Reach.Agent, a) },
 	},
 	{
-		Names: []string{"copy"}, Group: GroupReach, Value: "PATH", from: varNone,
+		Names: []string{"copy"}, Group: GroupReach, Value: "PATH", From: NoVar,
 		Help: "file or directory to send to each other host before the start; may be repeated",
-		set: func(p *parser, a arg) error {
+		Set: func(p *Line, a Arg) error {
 			var path string
 			err := text(&path, a)
-			p.inv.Spec.Reach.Copy = append(p.inv.Spec.Reach.Copy, path)
+			p.Spec.Reach.Copy = append(p.Spec.Reach.Copy, path)
 			return err
 		},
 	},
 	{
-		Names: []string{"export-all", "genvall"}, Group: GroupReach, family: familyExport,
+		Names: []string{"export-all", "genvall"}, Group: GroupReach, Family: familyExport,
 		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
 			"docs/environment.md, and -x)",
-		set: (*parser).setExportAll,
+		Set: (*Line).setExportAll,
 	},
 }
 
@@ -91,14 +91,14 @@ var nodesTable = []Option{
 		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
 		Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else " +
 			"what gorun token --save made)",
-		set: func(p *parser, a arg) error { p.tokenFile = a; return text(new(string), a) },
+		Set: func(p *Line, a Arg) error { p.tokenFile = a; return text(new(string), a) },
 	},
 	{
 		Names: []string{"insecure-join"}, Group: GroupMeeting,
 		Help: "let nodes join without a token: anybody who reaches the port can",
-		set: func(p *parser, a arg) error {
-			if p.insecure = ""; a.on {
-				p.insecure = a.from
+		Set: func(p *Line, a Arg) error {
+			if p.insecure = ""; a.On {
+				p.insecure = a.From
 			}
 			return nil
 		},
@@ -108,17 +108,17 @@ var nodesTable = []Option{
 		Help: fmt.Sprintf(
 			"nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)",
 			job.DefaultHeartbeat.Seconds()),
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Spec.Heartbeat, err = parseWithin(a.value, minHeartbeat, maxHeartbeat)
+		Set: func(p *Line, a Arg) (err error) {
+			p.Spec.Heartbeat, err = parseWithin(a.Value, minHeartbeat, maxHeartbeat)
 			return err
 		},
 	},
 	{
 		Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head", Choices: []string{"node", "head"},
 		Help: "whose disk has the files of --tee and --redirects: each node's own, or node 0's for all (default: node)",
-		set: func(p *parser, a arg) error {
-			p.inv.Spec.Output.LogsToHead = a.value == "head"
-			return oneOf(a.value, "node", "head")
+		Set: func(p *Line, a Arg) error {
+			p.Spec.Output.LogsToHead = a.Value == "head"
+			return OneOf(a.Value, "node", "head")
 		},
 	},
 }
@@ -135,7 +135,7 @@ type reachGiven struct{ command, config, acceptNew string }
 
 // parseWithin reads a time between two bounds.
 func parseWithin(value string, least, most time.Duration) (time.Duration, error) {
-	d, err := parseDuration(value)
+	d, err := ParseDuration(value)
 	if err == nil && (d < least || d > most) {
 		err = fmt.Errorf("not a time from %v to %v", least, most)
 	}
@@ -143,33 +143,33 @@ func parseWithin(value string, least, most time.Duration) (time.Duration, error)
 }
 
 // remotePath takes a path on another host, where it stands in a command.
-func remotePath(into *string, a arg) error {
-	if a.value != "" && a.value[0] == '-' {
+func remotePath(into *string, a Arg) error {
+	if a.Value != "" && a.Value[0] == '-' {
 		return errors.New("a path that begins with a dash would be taken for an option there: write ./ before it")
 	}
 	return text(into, a)
 }
 
 // setSSH splits the command as a shell would.
-func (p *parser) setSSH(a arg) (err error) {
-	p.reach.command = a.from
-	p.inv.Spec.Reach.Command, err = splitCommand(a.value)
+func (p *Line) setSSH(a Arg) (err error) {
+	p.reach.command = a.From
+	p.Spec.Reach.Command, err = splitCommand(a.Value)
 	return err
 }
 
 // setExportAll takes the whole environment, or the list where another launcher would have
 // sent more.
-func (p *parser) setExportAll(a arg) error {
-	p.inv.Spec.ExportAll, p.mpi.listed = a.on, !a.on
+func (p *Line) setExportAll(a Arg) error {
+	p.Spec.ExportAll, p.mpi.listed = a.On, !a.On
 	return nil
 }
 
 // settleReach: of gorun's own SSH and a program in its place what was typed counts.
-func (p *parser) settleReach() {
-	given, reach := &p.reach, &p.inv.Spec.Reach
-	if rsh := p.mpi.rsh; rsh.from != "" && (given.command == "" || strings.HasPrefix(given.command, "GORUN_") &&
-		!isVariable(rsh.from)) {
-		given.command, reach.Command = rsh.from, []string{rsh.value}
+func (p *Line) settleReach() {
+	given, reach := &p.reach, &p.Spec.Reach
+	if rsh := p.mpi.rsh; rsh.From != "" && (given.command == "" || strings.HasPrefix(given.command, "GORUN_") &&
+		!isVariable(rsh.From)) {
+		given.command, reach.Command = rsh.From, []string{rsh.Value}
 	}
 	own := joinWords(given.config, given.acceptNew)
 	weakOwn := own != "" && (given.config == "" || isVariable(given.config)) &&
@@ -189,15 +189,15 @@ func (p *parser) settleReach() {
 
 // addSSHArgs puts arguments behind the command that reaches other hosts, or behind the ssh
 // that they make it.
-func (p *parser) addSSHArgs() {
-	args, reach := p.mpi.sshArgs, &p.inv.Spec.Reach
+func (p *Line) addSSHArgs() {
+	args, reach := p.mpi.sshArgs, &p.Spec.Reach
 	byEngine := p.reach.command == "" && reach.Engine != nil && (reach.Engine.Once != nil || reach.Command != nil)
 	switch {
 	case args.from == "":
 	case byEngine:
 		p.remark(args.from + " has nothing to do: " + reach.Engine.Job + " starts the agents")
 	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
-		p.problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from,
+		p.Problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from,
 			p.reach.command))
 	case p.reach.command != "":
 		reach.Command = slices.Concat(reach.Command, args.words)
@@ -207,7 +207,7 @@ func (p *parser) addSSHArgs() {
 }
 
 // finishReach: an external program knows nothing of gorun's own SSH.
-func (p *parser) finishReach() {
+func (p *Line) finishReach() {
 	p.addSSHArgs()
 	if p.reach.command == "" {
 		return
@@ -216,7 +216,7 @@ func (p *parser) finishReach() {
 		{p.reach.config, "--ssh 'ssh -F FILE'"}, {p.reach.acceptNew, "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"},
 	} {
 		if o.option != "" {
-			p.problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such "+
+			p.Problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such "+
 				"as %s", o.option, p.reach.command, o.instead))
 		}
 	}

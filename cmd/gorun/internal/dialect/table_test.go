@@ -24,18 +24,14 @@ import (
 // dialects are those that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun, Launch}
 
-// allDialects are those, and those of gorun hosts, gorun doctor, gorun store, gorun topo, gorun env, gorun bench and
-// gorun explain.
-var allDialects = append(slices.Clone(dialects), Hosts, Doctors, Store, Topo, Env(), Bench, Explain)
-
 func TestRowsAreComplete(t *testing.T) {
-	for _, d := range allDialects {
+	for _, d := range dialects {
 		seen := map[string]bool{}
 		for o := range d.Options {
 			name := d.Name + ": " + o.Names[0]
 			require.NotEmpty(t, o.Help, name)
 			require.NotRegexp(t, `\.$|^[A-Z][a-z]|\n|  `, o.Help, "%s: a help is one phrase without a full stop", name)
-			require.Equal(t, o.set == nil, o.Refused(), name)
+			require.Equal(t, o.Set == nil, o.Refused(), name)
 			require.NotEmpty(t, o.Group.String(), name)
 			for _, n := range o.Names {
 				require.False(t, seen[n], "%s: %s stands for two options", d.Name, n)
@@ -45,29 +41,23 @@ func TestRowsAreComplete(t *testing.T) {
 			if !o.TakesValue() {
 				require.Empty(t, o.Choices, name)
 				require.Zero(t, o.words, name)
-				require.False(t, o.attached || o.dirs, name)
+				require.False(t, o.Attached || o.Dirs, name)
 			}
 			if o.Refused() {
-				require.Equal(t, o.from == varBoth, len(o.Variables()) == 1, name)
+				require.Equal(t, o.From == varBoth, len(o.Variables()) == 1, name)
 			}
 		}
 	}
 }
 
-// The variables of a family's options may not depend on the order of rows. What gorun topo, gorun doctor, gorun env and
-// gorun hosts check show in place of doing it, and what gorun bench has from nccl-tests, has rows of its own, with the
-// same values.
+// The variables of a family's options may not depend on the order of rows.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
-	for _, d := range allDialects {
+	for _, d := range dialects {
 		for o := range d.Options {
 			if other, ok := byName[o.Names[0]]; ok {
 				if slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
 					continue // TestLettersOfLaunchers
-				}
-				if (d == Topo || d == Bench || d == Hosts || d == Doctors || d == Env() || d == Explain) && other != o {
-					require.Equal(t, other.TakesValue(), o.TakesValue(), o.Names[0])
-					continue
 				}
 				require.Same(t, other, o, "%s is another option elsewhere", o.Names[0])
 			}
@@ -87,7 +77,7 @@ func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	}
 	require.NotEmpty(t, forRanks)
 	require.True(t, forRanks["GORUN_JOB"])
-	for _, d := range allDialects {
+	for _, d := range dialects {
 		for o := range d.Options {
 			for _, v := range o.Variables() {
 				require.False(t, forRanks[v], "%s gives %s its default, and ranks get it", v, o.Names[0])
@@ -189,7 +179,7 @@ func valueIn(line []string) string {
 
 // A hint can be typed: where a value was given, none has its placeholder.
 func TestRefusalsHaveTheValue(t *testing.T) {
-	for _, d := range allDialects {
+	for _, d := range dialects {
 		for o := range d.Options {
 			if !o.Refused() || !o.TakesValue() {
 				continue

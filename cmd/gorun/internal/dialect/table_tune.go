@@ -2,7 +2,9 @@ package dialect
 
 import (
 	"errors"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gorun/launcher/job"
@@ -15,7 +17,7 @@ var tuneTable = []Option{
 		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Choices: tunes,
 		Help: "which settings of NCCL's and Gloo's ranks get beside yours: what the hosts ask for, none, or, for study, " +
 			"what teaching texts recommend; see gorun env (default: auto)",
-		set: func(p *parser, a arg) error {
+		Set: func(p *Line, a Arg) error {
 			if !p.tuned(a) {
 				return errors.New("not one of " + strings.Join(tunes, ", ") +
 					"; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
@@ -28,20 +30,20 @@ var tuneTable = []Option{
 // studyTable is what --tune textbook goes by.
 var studyTable = []Option{
 	{
-		Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", from: varNone,
+		Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", From: NoVar,
 		Help: "of the model, for --tune textbook: 7.5GB (10^9), 7GiB (2^30), 500MB, 1000000 (default: 1GB)",
-		set: func(p *parser, a arg) (err error) {
-			p.inv.Spec.Study.ModelBytes, err = parseModelSize(a.value)
+		Set: func(p *Line, a Arg) (err error) {
+			p.Spec.Study.ModelBytes, err = ParseModelSize(a.Value)
 			return err
 		},
 	},
 	{
 		Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"),
-		Choices: job.StudyNetworks(), from: varNone,
+		Choices: job.StudyNetworks(), From: NoVar,
 		Help: "between GPUs or hosts, for --tune textbook (default: ethernet with several hosts, else nvlink)",
-		set: func(p *parser, a arg) error {
-			p.inv.Spec.Study.Network = a.value
-			return oneOf(a.value, job.StudyNetworks()...)
+		Set: func(p *Line, a Arg) error {
+			p.Spec.Study.Network = a.Value
+			return OneOf(a.Value, job.StudyNetworks()...)
 		},
 	},
 }
@@ -50,17 +52,50 @@ var studyTable = []Option{
 var tunes = []string{string(job.TuneAuto), string(job.TuneOff), string(job.TuneTextbook)}
 
 // tuned takes a word of --tune, and reports whether it is one.
-func (p *parser) tuned(a arg) bool {
-	if !slices.Contains(tunes, a.value) {
+func (p *Line) tuned(a Arg) bool {
+	if !slices.Contains(tunes, a.Value) {
 		return false
 	}
-	p.inv.Spec.Tune = job.Tune(a.value)
+	p.Spec.Tune = job.Tune(a.Value)
 	return true
 }
 
 // noteStudy names the command that says of each setting of --tune textbook what is wrong with it, unless this is it.
-func (p *parser) noteStudy() {
-	if p.inv.Spec.Tune == job.TuneTextbook && !p.dialect.environs {
-		p.note("gorun env --tune textbook says of each setting what is wrong with it")
+func (p *Line) noteStudy() {
+	if p.Spec.Tune == job.TuneTextbook && p.command == nil {
+		p.Note("gorun env --tune textbook says of each setting what is wrong with it")
 	}
+}
+
+// modelUnits are the units of sizes that stand beside bandwidths, which are decimal.
+var modelUnits = []struct {
+	name  string
+	bytes float64
+}{
+	{"kib", 1 << 10},
+	{"mib", 1 << 20},
+	{"gib", 1 << 30},
+	{"tib", 1 << 40},
+	{"kb", 1e3},
+	{"mb", 1e6},
+	{"gb", 1e9},
+	{"tb", 1e12},
+	{"b", 1},
+}
+
+// ParseModelSize reads a number of bytes, with a fraction or not: 7.5GB is decimal,
+// 7GiB binary.
+func ParseModelSize(value string) (int64, error) {
+	number, unit := strings.ToLower(strings.TrimSpace(value)), 1.0
+	for _, u := range modelUnits {
+		if cut, ok := strings.CutSuffix(number, u.name); ok {
+			number, unit = strings.TrimSpace(cut), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if size := n * unit; err == nil && size >= 1 && size < math.MaxInt64 {
+		return int64(math.Round(size)), nil
+	}
+	return 0, errors.New("not a size; write 7.5GB (10^9 bytes), 7GiB (2^30 bytes), 500MB or a number of bytes")
 }

@@ -15,19 +15,19 @@ import (
 	"gorun/launcher/job"
 )
 
-// maxRanks bounds a number of ranks: more is a typing mistake, and products of
+// MaxRanks bounds a number of ranks: more is a typing mistake, and products of
 // two such numbers stay far from overflow.
-const maxRanks = 1 << 20
+const MaxRanks = 1 << 20
 
 // noGrace is how a Spec says that there is no grace at all.
 const noGrace = -1 * time.Nanosecond
 
 // text takes a value that may not be empty.
-func text(into *string, a arg) error {
-	if a.value == "" {
+func text(into *string, a Arg) error {
+	if a.Value == "" {
 		return errors.New("the value is empty")
 	}
-	*into = a.value
+	*into = a.Value
 	return nil
 }
 
@@ -59,17 +59,17 @@ func parseLevel(value string) (int, error) {
 	return 1, nil
 }
 
-// parseRanks reads a number of ranks or nodes.
-func parseRanks(value string) (int, error) {
+// ParseRanks reads a number of ranks or nodes.
+func ParseRanks(value string) (int, error) {
 	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > maxRanks {
-		return 0, fmt.Errorf("not a number from 1 to %d", maxRanks)
+	if err != nil || n < 1 || n > MaxRanks {
+		return 0, fmt.Errorf("not a number from 1 to %d", MaxRanks)
 	}
 	return n, nil
 }
 
-// parseCount reads a number of ranks per node.
-func parseCount(value string) (job.Count, error) {
+// ParseCount reads a number of ranks per node.
+func ParseCount(value string) (job.Count, error) {
 	switch value {
 	case "auto":
 		return job.Count{Kind: job.CountAuto}, nil
@@ -78,7 +78,7 @@ func parseCount(value string) (job.Count, error) {
 	case "cpu":
 		return job.Count{Kind: job.CountCPU}, nil
 	}
-	n, err := parseRanks(value)
+	n, err := ParseRanks(value)
 	if err != nil {
 		return job.Count{}, fmt.Errorf("%w, nor auto, gpu, cpu", err)
 	}
@@ -89,7 +89,7 @@ func parseCount(value string) (job.Count, error) {
 // be it by a plug-in.
 func parsePerNode(value string) (job.Count, error) {
 	value = strings.TrimSpace(value)
-	c, err := parseCount(value)
+	c, err := ParseCount(value)
 	isName := value != "" && isLetter(value[0]) && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 	if err != nil && isName && len(value) <= maxDevice {
 		return job.Count{Kind: job.CountDevice, Device: value}, nil
@@ -100,8 +100,8 @@ func parsePerNode(value string) (job.Count, error) {
 // maxDevice bounds the name of an accelerator in bytes.
 const maxDevice = 64
 
-// parseDuration reads a Go duration; a bare number is seconds.
-func parseDuration(value string) (time.Duration, error) {
+// ParseDuration reads a Go duration; a bare number is seconds.
+func ParseDuration(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if seconds, numeric := strconv.ParseFloat(value, 64); numeric == nil {
 		if math.IsNaN(seconds) || math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
@@ -134,7 +134,7 @@ func parseStdin(value string) (job.StdinWish, error) {
 		}
 		first, err := strconv.ParseUint(low, 10, 31)
 		last, lastErr := strconv.ParseUint(high, 10, 31)
-		if err != nil || lastErr != nil || last < first || last >= maxRanks {
+		if err != nil || lastErr != nil || last < first || last >= MaxRanks {
 			return job.StdinWish{}, errors.New("not all, none, a rank, or several such as 1,3 and 0-3")
 		}
 		for rank := first; rank <= last; rank++ {
@@ -234,9 +234,9 @@ func parseSignals(value string) ([]string, error) {
 	return names, nil
 }
 
-// parseEndpoint reads host[:port], with brackets around an IPv6 address before a
+// ParseEndpoint reads host[:port], with brackets around an IPv6 address before a
 // port. Port 0 is a free one.
-func parseEndpoint(value string) (addr string, port int, err error) {
+func ParseEndpoint(value string) (addr string, port int, err error) {
 	host, rest := value, ""
 	if end := strings.LastIndexByte(value, ']'); end >= 0 {
 		host, rest = value[:end+1], value[end+1:]
@@ -251,7 +251,7 @@ func parseEndpoint(value string) (addr string, port int, err error) {
 	if !ok {
 		return "", 0, errors.New("after an address in brackets comes :PORT or nothing")
 	}
-	port, err = parsePort(number)
+	port, err = ParsePort(number)
 	return addr, port, err
 }
 
@@ -269,8 +269,8 @@ func parseAddr(value string) (string, error) {
 	return addr, nil
 }
 
-// parsePort reads a TCP port; 0 is a free one.
-func parsePort(value string) (int, error) {
+// ParsePort reads a TCP port; 0 is a free one.
+func ParsePort(value string) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
 		return 0, errors.New("not a port from 0 to 65535")
@@ -294,8 +294,8 @@ func deviceWord(lower string) string {
 // isNumber reports whether a word has digits alone.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
-// oneOf checks a value against a list.
-func oneOf(value string, list ...string) error {
+// OneOf checks a value against a list.
+func OneOf(value string, list ...string) error {
 	if slices.Contains(list, value) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package dialect
+package main
 
 import (
 	"strings"
@@ -8,12 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"gorun/launcher/job"
 )
 
 func TestJobCommands(t *testing.T) {
-	for line, want := range map[string]JobsWish{
+	for line, want := range map[string]jobsRequest{
 		"gorun ps":                             {Command: "ps"},
 		"gorun ps 7f3a":                        {Command: "ps", Names: []string{"7f3a"}},
 		"gorun top --":                         {Command: "top"},
@@ -36,27 +34,13 @@ func TestJobCommands(t *testing.T) {
 		},
 	} {
 		t.Run(line, func(t *testing.T) {
-			got := mustParse(t, line)
-			assert.Equal(t, Jobs, got.Action)
-			assert.Equal(t, want, got.Jobs)
+			got := *mustBe[*jobsRequest](t, line)
+			got.call, got.act = nil, nil
+			assert.Equal(t, want, got)
 		})
 	}
-	require.True(t, mustParse(t, "gorun ps --json").JSON)
-	require.Equal(t, "gorun ps", mustParse(t, "gorun ps -h 7f3a").Dialect.Name)
-	require.True(t, mustParse(t, "gorun --no-registry ./ps").Unlisted)
-}
-
-// They are commands as the first word alone; programs may have the same names.
-func TestJobCommandsAreOnlyTheFirstWord(t *testing.T) {
-	for _, name := range jobCommands {
-		for _, line := range []string{"gorun -n 2 " + name + " -f", "gorun -n2 -- " + name + " -f", "mpirun -n 2 " + name +
-			" -f"} {
-			got := mustParse(t, line)
-			require.Equal(t, Run, got.Action, line)
-			require.Equal(t, job.App{Program: name, Args: []string{"-f"}, NumRanks: 2}, got.Spec.Apps[0], line)
-		}
-		require.Equal(t, "./"+name, mustParse(t, "gorun ./"+name).Spec.Apps[0].Program)
-	}
+	require.True(t, mustBe[*jobsRequest](t, "gorun ps --json").JSON)
+	require.True(t, mustBe[*jobsRequest](t, "gorun ps -h 7f3a").IsHelp())
 }
 
 func TestJobCommandProblems(t *testing.T) {
@@ -74,10 +58,10 @@ func TestJobCommandProblems(t *testing.T) {
 		"gorun logs --rank -1":    "--rank -1: not a number from 0 on",
 		"gorun logs --rank":       "--rank needs a value: --rank N",
 	} {
-		_, err := parse(line)
+		_, err := parsed[*jobsRequest](line)
 		require.Error(t, err, line)
 		assert.True(t, strings.Contains(err.Error(), want), "%s: %v", line, err)
 	}
-	_, err := Parse("gorun", []string{"stop", ""}, Surroundings{})
+	_, err := read([]string{"stop", ""}, aroundOf())
 	assert.ErrorContains(t, err, "the name of a job is empty: an unset variable?")
 }

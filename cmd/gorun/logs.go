@@ -6,10 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/urfave/cli/v2"
+
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/printable"
 	"gorun/launcher/registry"
 )
+
+func logsCommand(c *call) *command {
+	r := &jobsRequest{call: c, Command: "logs"}
+	r.act = r.logs
+	return r.command(cli.Command{
+		Usage: "print what the ranks of a job printed last; -f goes on",
+		Description: "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun " +
+			"remembers.",
+		Flags: c.Flags(own(option{
+			Names: []string{"follow", "f"}, Group: dialect.GroupShown, Set: dialect.Switch(&r.Follow),
+			Help: "go on with what ranks print from now on, until the job has ended; whoever reads too slowly is dropped, the " +
+				"job never waits",
+		}, r.rankOption(), option{
+			Names: []string{"tail", "n"}, Group: dialect.GroupShown, Value: "N", Set: dialect.Parsed(&r.Tail, parseRank),
+			Help: "the last N lines of each stream of each rank, as far as they are kept (default: 60)",
+		}, option{
+			Names: []string{"stream"}, Group: dialect.GroupShown, Value: "NAME", Choices: []string{"stdout", "stderr"},
+			Help: "what ranks print to standard output alone, or to standard error",
+			Set: func(_ *dialect.Line, a dialect.Arg) error {
+				r.Stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1
+				return dialect.OneOf(a.Value, "stdout", "stderr")
+			},
+		})...),
+	}, wasShown, jobIsNone,
+		dialect.Example{"gorun logs", "the only job there is"},
+		dialect.Example{"gorun logs -f --rank 0 7f3a", "what rank 0 prints from now on, too"},
+		dialect.Example{"gorun logs -n 1 --stream stderr", "the last line of standard error of each rank"})
+}
 
 // logs prints what ranks printed last, and goes on where that is wished.
 func (r *jobsRequest) logs() error {

@@ -1,4 +1,4 @@
-package dialect
+package main
 
 import (
 	"testing"
@@ -6,72 +6,72 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/comm/bench"
 	"gorun/launcher/job"
 )
 
 // plainBench is what gorun bench allreduce wishes for.
-func plainBench() BenchWish {
-	return BenchWish{
+func plainBench() bench.Config {
+	return bench.Config{
 		Operation: "allreduce", DType: "float32", Op: "sum", Backend: "auto", Begin: 8, End: 64 << 20, Factor: 2,
 		Warmup: 5, PerSize: 100 * time.Millisecond,
 	}
 }
 
 func TestBench(t *testing.T) {
-	for line, change := range map[string]func(*BenchWish){
-		"gorun bench allreduce":                              func(*BenchWish) {},
-		"gorun bench -np 2 all_reduce_perf -b 8 -e 64M -f 2": func(*BenchWish) {},
-		"gorun bench --operation AllReduce --world-size 2":   func(*BenchWish) {},
-		"gorun bench allreduce -np 2 --operation all-reduce": func(*BenchWish) {},
-		"gorun bench allreduce -b 4K -e 1G -f 4": func(w *BenchWish) {
+	for line, change := range map[string]func(*bench.Config){
+		"gorun bench allreduce":                              func(*bench.Config) {},
+		"gorun bench -np 2 all_reduce_perf -b 8 -e 64M -f 2": func(*bench.Config) {},
+		"gorun bench --operation AllReduce --world-size 2":   func(*bench.Config) {},
+		"gorun bench allreduce -np 2 --operation all-reduce": func(*bench.Config) {},
+		"gorun bench allreduce -b 4K -e 1G -f 4": func(w *bench.Config) {
 			w.Begin, w.End, w.Factor = 4<<10, 1<<30, 4
 		},
-		"gorun bench allreduce --minbytes 1K --maxbytes 4K -i 512": func(w *BenchWish) {
+		"gorun bench allreduce --minbytes 1K --maxbytes 4K -i 512": func(w *bench.Config) {
 			w.Begin, w.End, w.Factor, w.Step = 1<<10, 4<<10, 0, 512
 		},
-		"gorun bench allreduce --max-size 4": func(w *BenchWish) { w.Begin, w.End = 4, 4 },
-		"gorun bench allreduce -b 1G":        func(w *BenchWish) { w.Begin, w.End = 1<<30, 1<<30 },
-		"gorun bench allreduce -d half -o max --trials 7 -w 0 -c 1": func(w *BenchWish) {
+		"gorun bench allreduce --max-size 4": func(w *bench.Config) { w.Begin, w.End = 4, 4 },
+		"gorun bench allreduce -b 1G":        func(w *bench.Config) { w.Begin, w.End = 1<<30, 1<<30 },
+		"gorun bench allreduce -d half -o max --trials 7 -w 0 -c 1": func(w *bench.Config) {
 			w.DType, w.Op, w.Trials, w.Warmup, w.Check = "float16", "max", 7, 0, true
 		},
-		"gorun bench allreduce --dtype torch.bfloat16 --check": func(w *BenchWish) {
+		"gorun bench allreduce --dtype torch.bfloat16 --check": func(w *bench.Config) {
 			w.DType, w.Check = "bfloat16", true
 		},
-		"gorun bench allreduce --dtype int32 --op bxor -np 2": func(w *BenchWish) { w.DType, w.Op = "int32", "bxor" },
-		"gorun bench bcast --root 1": func(w *BenchWish) {
+		"gorun bench allreduce --dtype int32 --op bxor -np 2": func(w *bench.Config) { w.DType, w.Op = "int32", "bxor" },
+		"gorun bench bcast --root 1": func(w *bench.Config) {
 			w.Operation, w.Op, w.Root = "broadcast", "", 1
 		},
-		"gorun bench barrier": func(w *BenchWish) {
+		"gorun bench barrier": func(w *bench.Config) {
 			w.Operation, w.Op = "barrier", ""
 		},
-		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *BenchWish) {
+		"gorun bench allreduce --compute 12ms --predict 1.3GB --csv": func(w *bench.Config) {
 			w.Compute, w.Predict, w.CSV = 12*time.Millisecond, 1_395_864_371, true
 		},
-		"gorun bench allreduce --predict 25M --svg - --json=false": func(w *BenchWish) { w.Predict, w.SVG = 25<<20, "-" },
-		"gorun bench allreduce --link-bandwidth 25GB/s --json":     func(w *BenchWish) { w.Link, w.JSON = 25e9, true },
-		"gorun bench MPI_Allreduce -np2 -b8 -e64M -f2 -w5 -c0":     func(*BenchWish) {},
-		"gorun bench allreduce -b 64KB -e 64KiB --predict 64K": func(w *BenchWish) {
+		"gorun bench allreduce --predict 25M --svg - --json=false": func(w *bench.Config) { w.Predict, w.SVG = 25<<20, "-" },
+		"gorun bench allreduce --link-bandwidth 25GB/s --json":     func(w *bench.Config) { w.Link, w.JSON = 25e9, true },
+		"gorun bench MPI_Allreduce -np2 -b8 -e64M -f2 -w5 -c0":     func(*bench.Config) {},
+		"gorun bench allreduce -b 64KB -e 64KiB --predict 64K": func(w *bench.Config) {
 			w.Begin, w.End, w.Predict = 64<<10, 64<<10, 64<<10
 		},
-		"gorun bench allreduce --link-bandwidth 200Gbit/s": func(w *BenchWish) { w.Link = 25e9 },
-		"gorun bench MPI_Bcast -np 2 --root 1": func(w *BenchWish) {
+		"gorun bench allreduce --link-bandwidth 200Gbit/s": func(w *bench.Config) { w.Link = 25e9 },
+		"gorun bench MPI_Bcast -np 2 --root 1": func(w *bench.Config) {
 			w.Operation, w.Op, w.Root = "broadcast", "", 1
 		},
-		"gorun bench MPI_Reduce_scatter_block": func(w *BenchWish) { w.Operation = "reducescatter" },
-		"gorun bench barrier --compute 1ms -c 0": func(w *BenchWish) {
+		"gorun bench MPI_Reduce_scatter_block": func(w *bench.Config) { w.Operation = "reducescatter" },
+		"gorun bench barrier --compute 1ms -c 0": func(w *bench.Config) {
 			w.Operation, w.Op, w.Compute = "barrier", "", time.Millisecond
 		},
-		"gorun bench allreduce --json --dry-run": func(*BenchWish) {},
-		"gorun bench allreduce --backend cpu --time-per-size 1": func(w *BenchWish) {
+		"gorun bench allreduce --json --dry-run": func(*bench.Config) {},
+		"gorun bench allreduce --backend cpu --time-per-size 1": func(w *bench.Config) {
 			w.Backend, w.PerSize = "cpu", time.Second
 		},
-		"gorun bench allreduce -g 8": func(w *BenchWish) { w.Backend = "nccl" },
+		"gorun bench allreduce -g 8": func(w *bench.Config) { w.Backend = "nccl" },
 	} {
 		t.Run(line, func(t *testing.T) {
-			want, got := plainBench(), mustParse(t, line)
+			want, got := plainBench(), mustBe[*benchOptions](t, line)
 			change(&want)
-			require.Equal(t, want, *got.Bench)
-			require.Same(t, Bench, got.Dialect)
+			require.Equal(t, want, got.Config)
 			require.Empty(t, got.Notes)
 			require.Len(t, got.Spec.Apps, 1)
 			require.Empty(t, got.Spec.Apps[0].Program, "left to who starts it")
@@ -82,35 +82,32 @@ func TestBench(t *testing.T) {
 
 // Where and how the ranks run is said as for every job.
 func TestBenchIsAJob(t *testing.T) {
-	spec := mustParse(t, "gorun bench allreduce").Spec
+	spec := mustBe[*benchOptions](t, "gorun bench allreduce").Spec
 	require.Equal(t, job.Count{Kind: job.CountAuto, From: "gorun bench's default"}, spec.PerNode)
-	spec = mustParse(t, "gorun bench allreduce -n4 --bind-to core -x A=1 --timeout 5 --label always").Spec
+	spec = mustBe[*benchOptions](t, "gorun bench allreduce -n4 --bind-to core -x A=1 --timeout 5 --label always").Spec
 	require.Equal(t, 4, spec.Apps[0].NumRanks)
 	require.Equal(t, "-n4", spec.RanksFrom)
 	require.NotZero(t, spec.Place.BindTo)
 	require.Equal(t, []job.Export{{Name: "A", Value: "1", HasValue: true}}, spec.Exports)
 	require.Equal(t, 5*time.Second, spec.Timeout)
 	require.Equal(t, job.LabelAlways, spec.Output.Label)
-	require.Equal(t, DryRun, mustParse(t, "gorun bench allreduce --dry-run").Action)
-	spec = mustParse(t, "gorun bench allreduce -np 2 -g 4").Spec
+	require.True(t, mustBe[*benchOptions](t, "gorun bench allreduce --dry-run").DryRun)
+	spec = mustBe[*benchOptions](t, "gorun bench allreduce -np 2 -g 4").Spec
 	require.Equal(t, 8, spec.Apps[0].NumRanks, "a process has one GPU")
 	require.Equal(t, "-np 2 -g 4", spec.RanksFrom)
-	spec = mustParse(t, "gorun bench allreduce --nproc-per-node 2 -g 4").Spec
+	spec = mustBe[*benchOptions](t, "gorun bench allreduce --nproc-per-node 2 -g 4").Spec
 	require.Equal(t, 8, spec.Apps[0].NumRanks)
 	require.Equal(t, job.CountUnset, spec.PerNode.Kind)
 	for line, want := range map[string]job.Count{
-		"gorun bench p2p -H a,b --nproc-per-node 1":                   fixed(1, "--nproc-per-node 1"),
-		"gorun bench allreduce -H a,b -g 4":                           fixed(4, "-g 4"),
-		"gorun bench allreduce -H a,b --nproc-per-node 2 -g 4":        fixed(8, "--nproc-per-node 2 -g 4"),
-		"gorun bench bcast --nnodes 2 --master-addr a -g 4 --root=7 ": fixed(4, "-g 4"),
+		"gorun bench p2p -H a,b --nproc-per-node 1":                   fixedCount(1, "--nproc-per-node 1"),
+		"gorun bench allreduce -H a,b -g 4":                           fixedCount(4, "-g 4"),
+		"gorun bench allreduce -H a,b --nproc-per-node 2 -g 4":        fixedCount(8, "--nproc-per-node 2 -g 4"),
+		"gorun bench bcast --nnodes 2 --master-addr a -g 4 --root=7 ": fixedCount(4, "-g 4"),
 	} {
-		spec = mustParse(t, line).Spec
+		spec = mustBe[*benchOptions](t, line).Spec
 		require.Equal(t, want, spec.PerNode, line)
 		require.Zero(t, spec.Apps[0].NumRanks, "of each host")
 	}
-	got := mustParse(t, "gorun -n 2 bench allreduce")
-	require.Nil(t, got.Bench, "a program of that name")
-	require.Equal(t, "bench", got.Spec.Apps[0].Program)
 }
 
 func TestBenchProblems(t *testing.T) {
@@ -228,7 +225,7 @@ func TestOperationNames(t *testing.T) {
 		"Reduce_Scatter": "reducescatter", "MPI_Sendrecv": "sendrecv",
 		"MPI_Barrier": "barrier", "alltoall_perf": "alltoall", "all_gather_perf": "allgather", "bcast": "broadcast",
 	} {
-		require.Equal(t, want, mustParse(t, "gorun bench "+typed).Bench.Operation)
+		require.Equal(t, want, mustBe[*benchOptions](t, "gorun bench "+typed).Operation)
 	}
 }
 
@@ -236,9 +233,9 @@ func TestOperationNames(t *testing.T) {
 func TestIterations(t *testing.T) {
 	require.Equal(t,
 		[]string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
-		mustParse(t, "gorun bench all_reduce_perf -n 20").Notes)
-	require.Empty(t, mustParse(t, "gorun bench all_reduce_perf -np 20").Notes)
-	require.Empty(t, mustParse(t, "gorun bench allreduce -n 20").Notes)
+		mustBe[*benchOptions](t, "gorun bench all_reduce_perf -n 20").Notes)
+	require.Empty(t, mustBe[*benchOptions](t, "gorun bench all_reduce_perf -np 20").Notes)
+	require.Empty(t, mustBe[*benchOptions](t, "gorun bench allreduce -n 20").Notes)
 }
 
 // p2p over several hosts has one rank on each unless the number is given.
@@ -251,6 +248,20 @@ func TestBenchP2PHasOneRankPerHost(t *testing.T) {
 		"gorun bench allreduce -H h1,h2":     {Kind: job.CountAuto, From: benchDefault},
 		"gorun bench p2p -H h1:2,h2:2 -np 4": {},
 	} {
-		require.Equal(t, want, mustParse(t, line).Spec.PerNode, line)
+		require.Equal(t, want, mustBe[*benchOptions](t, line).Spec.PerNode, line)
 	}
+}
+
+func fixedCount(n int, from string) job.Count {
+	return job.Count{Kind: job.CountFixed, N: n, From: from}
+}
+
+// gorun bench has as many ranks as the engine says, and one per GPU or CPU where it says
+// nothing.
+func TestBenchInAllocation(t *testing.T) {
+	o := mustBe[*benchOptions](t, "gorun bench allreduce -np 4", allocation...)
+	require.Equal(t, job.CountUnset, o.Spec.PerNode.Kind)
+	require.Len(t, o.Spec.Hosts, 4)
+	require.Equal(t, job.CountAuto, mustBe[*benchOptions](t, "gorun bench allreduce", "SLURM_JOB_ID=17",
+		"SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
 }

@@ -1,4 +1,4 @@
-package dialect
+package main
 
 import (
 	"errors"
@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/shellwords"
 )
 
 // setOperation reads the operation's name: all_reduce, AllReduce, all-reduce, all_reduce_perf and MPI_Allreduce are
 // one.
-func (p *parser) setOperation(a arg) error {
-	name, perf := strings.CutSuffix(strings.ToLower(a.value), "_perf")
+func (o *benchOptions) setOperation(word string) error {
+	name, perf := strings.CutSuffix(strings.ToLower(word), "_perf")
 	name = strings.TrimPrefix(name, "mpi_")
 	name = strings.NewReplacer("_", "", "-", "").Replace(name)
 	switch name {
@@ -25,37 +28,37 @@ func (p *parser) setOperation(a arg) error {
 	if !slices.Contains(benchOperations, name) {
 		return fmt.Errorf("not an operation; there are %s", strings.Join(benchOperations, ", "))
 	}
-	if p.bench.Operation != "" && p.bench.Operation != name {
-		return fmt.Errorf("one operation at a time: there is %s already", p.bench.Operation)
+	if o.Operation != "" && o.Operation != name {
+		return fmt.Errorf("one operation at a time: there is %s already", o.Operation)
 	}
-	p.bench.Operation, p.bench.asNCCLTests = name, p.bench.asNCCLTests || perf
+	o.Operation, o.asNCCLTests = name, o.asNCCLTests || perf
 	return nil
 }
 
 // strayWord refuses a word that is no operation. Behind an unknown option it is the value, and the option is told of.
-func (p *parser) strayWord(before []string, word string, err error) {
+func (o *benchOptions) strayWord(before []string, word string, err error) {
 	last := ""
-	if len(before) > 0 && isOption(before[len(before)-1]) {
+	if len(before) > 0 && len(before[len(before)-1]) > 1 && before[len(before)-1][0] == '-' {
 		last = before[len(before)-1]
 	}
-	option, _, _ := Bench.match(last)
+	option, known := o.Find(last)
 	switch {
-	case last == "--" || last != "" && option == nil && Bench.cluster(last) == nil:
+	case last == "--" || last != "" && !known:
 	case option != nil && slices.Contains([]string{"json", "csv"}, option.Names[0]):
-		p.problem(fmt.Errorf("%s takes no file: write %s > %s", last, last, shellWord(word)))
+		o.problem("%s takes no file: write %s > %s", last, last, shellwords.Quote(word))
 	default:
-		p.problem(fmt.Errorf("%s: %w", typed([]string{word}), err))
+		o.problem("%s: %w", dialect.Typed([]string{word}), err)
 	}
 }
 
-// setBenchRanks takes a number of ranks, and says what nccl-tests' -n is here.
-func (p *parser) setBenchRanks(a arg) error {
-	before := p.ranksFrom
-	err := p.setRanks(a)
-	if _, wrong := parseRanks(a.value); err == nil || wrong != nil {
+// setRanks takes a number of ranks, and says what nccl-tests' -n is here.
+func (o *benchOptions) setRanks(line *dialect.Line, a dialect.Arg) error {
+	before := o.RanksFrom()
+	err := line.SetRanks(a)
+	if _, wrong := dialect.ParseRanks(a.Value); err == nil || wrong != nil {
 		return err
 	}
-	for _, from := range []string{a.from, before} {
+	for _, from := range []string{a.From, before} {
 		if n := iterations(from); n != "" {
 			return fmt.Errorf("%w; both are numbers of ranks: nccl-tests' iterations are --iters %s", err, n)
 		}
@@ -73,19 +76,40 @@ func iterations(from string) string {
 	return n
 }
 
-// setBenchSize reads a size of those to be measured.
-func setBenchSize(into *int64, from *string, a arg) (err error) {
-	*from = a.from
-	if *into, err = parseSize(a.value); err != nil {
-		err = errors.New("not a size from 1 on; write 8 (bytes), 64K, 64M or 4G")
+// saidBy takes a value as parse reads it, and remembers the option.
+func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(*dialect.Line, dialect.Arg) error {
+	return func(_ *dialect.Line, a dialect.Arg) (err error) {
+		*from = a.From
+		*into, err = parse(a.Value)
+		return err
 	}
-	return err
 }
 
-// setPredicted reads a size with the units of --maxbytes, which may be a fraction of one.
-func (p *parser) setPredicted(a arg) error {
-	p.bench.predictFrom = a.from
-	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(a.value), "B"), "I")
+// atLeast reads a number from least on.
+func atLeast(least int) func(string) (int, error) {
+	return func(value string) (int, error) { return dialect.ParseAtLeast(value, least) }
+}
+
+// nameOf reads one of names, in letters of any size.
+func nameOf(names []string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		value = strings.ToLower(value)
+		return value, dialect.OneOf(value, names...)
+	}
+}
+
+// parseBenchSize reads a size of those to be measured.
+func parseBenchSize(value string) (int64, error) {
+	n, err := parseSize(value)
+	if err != nil {
+		err = errors.New("not a size from 1 on; write 8 (bytes), 64K, 64M or 4G")
+	}
+	return n, err
+}
+
+// parsePredicted reads a size with the units of --maxbytes, which may be a fraction of one.
+func parsePredicted(value string) (int64, error) {
+	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(value), "B"), "I")
 	unit := 1.0
 	for i, letter := range []string{"K", "M", "G", "T"} {
 		if cut, ok := strings.CutSuffix(number, letter); ok {
@@ -94,10 +118,9 @@ func (p *parser) setPredicted(a arg) error {
 	}
 	n, err := strconv.ParseFloat(number, 64)
 	if size := n * unit; err == nil && size >= 1 && size < math.MaxInt64 {
-		p.bench.Predict = int64(math.Round(size))
-		return nil
+		return int64(math.Round(size)), nil
 	}
-	return errors.New("not a size; write 25M or 1.3G (2^20, 2^30 bytes, as --maxbytes has them) or a number of bytes")
+	return 0, errors.New("not a size; write 25M or 1.3G (2^20, 2^30 bytes, as --maxbytes has them) or a number of bytes")
 }
 
 // linkUnits are those of bandwidths, in bytes a second, without prefixes. A small b is bits, wherever it stands alone.
@@ -138,30 +161,30 @@ func parseLink(value string) (float64, error) {
 		strings.TrimSpace(text[:end]))
 }
 
-// setPerSize takes the time for the trials of a size.
-func (p *parser) setPerSize(a arg) (err error) {
-	if p.bench.PerSize, err = parseDuration(a.value); err != nil || p.bench.PerSize == 0 {
+// parsePerSize reads the time for the trials of a size.
+func parsePerSize(value string) (time.Duration, error) {
+	d, err := dialect.ParseDuration(value)
+	if err != nil || d == 0 {
 		err = errors.New("not a time above 0; write 100ms or 0.1 (seconds)")
 	}
-	return err
+	return d, err
 }
 
-func (p *parser) setCompute(a arg) (err error) {
-	p.bench.Compute, err = parseDuration(a.value)
+func parseCompute(value string) (time.Duration, error) {
+	d, err := dialect.ParseDuration(value)
 	switch {
 	case err != nil:
 		err = errors.New("not a time; write 12ms or 0.5 (seconds)")
-	case p.bench.Compute < time.Nanosecond:
+	case d < time.Nanosecond:
 		err = errors.New("a step needs some time to compute; write 12ms or 0.5 (seconds)")
 	}
-	return err
+	return d, err
 }
 
-func (p *parser) setDType(a arg) error {
-	name := strings.TrimPrefix(strings.ToLower(a.value), "torch.")
+func parseDType(value string) (string, error) {
+	name := strings.TrimPrefix(strings.ToLower(value), "torch.")
 	if other, ok := benchDTypeNames[name]; ok {
 		name = other
 	}
-	p.bench.DType, p.bench.dtypeFrom = name, a.from
-	return oneOf(name, benchDTypes...)
+	return name, dialect.OneOf(name, benchDTypes...)
 }

@@ -1,4 +1,4 @@
-package dialect
+package main
 
 import (
 	"testing"
@@ -9,39 +9,31 @@ import (
 )
 
 func TestTopo(t *testing.T) {
-	for line, want := range map[string]TopoWish{
+	for line, want := range map[string]topoOptions{
 		"gorun topo":                       {},
 		"gorun topo --":                    {},
-		"gorun topo --from d":              {From: "d"},
-		"gorun topo --example=dgx-h100":    {Example: "dgx-h100"},
-		"gorun topo --save d":              {Save: "d"},
-		"gorun topo --svg -":               {SVG: "-"},
-		"gorun topo -n4":                   {Ranks: 4, RanksFrom: "-n4"},
-		"gorun topo --nproc_per_node auto": {PerNode: job.Count{Kind: job.CountAuto, From: "--nproc_per_node auto"}},
+		"gorun topo --from d":              {from: "d"},
+		"gorun topo --example=dgx-h100":    {example: "dgx-h100"},
+		"gorun topo --save d":              {save: "d"},
+		"gorun topo --svg -":               {svg: "-"},
+		"gorun topo -n4":                   {ranks: 4, ranksFrom: "-n4"},
+		"gorun topo --nproc_per_node auto": {perNode: job.Count{Kind: job.CountAuto, From: "--nproc_per_node auto"}},
 		"gorun topo -np 2 --nproc-per-node 2": {
-			Ranks: 2, RanksFrom: "-np 2", PerNode: job.Count{Kind: job.CountFixed, N: 2, From: "--nproc-per-node 2"},
+			ranks: 2, ranksFrom: "-np 2", perNode: job.Count{Kind: job.CountFixed, N: 2, From: "--nproc-per-node 2"},
 		},
-		"gorun topo --model-size 7.5GB":              {Impact: true, ModelSize: 7_500_000_000},
-		"gorun topo --impact --model-size 1.5gib":    {Impact: true, ModelSize: 3 << 29},
-		"gorun topo --model-size 500MB --impact":     {Impact: true, ModelSize: 500_000_000},
-		"gorun topo --model-size 1000000":            {Impact: true, ModelSize: 1_000_000},
-		"gorun topo --model-size=2TiB --example one": {Impact: true, ModelSize: 1 << 41, Example: "one"},
+		"gorun topo --model-size 7.5GB":              {impact: true, modelSize: 7_500_000_000},
+		"gorun topo --impact --model-size 1.5gib":    {impact: true, modelSize: 3 << 29},
+		"gorun topo --model-size 500MB --impact":     {impact: true, modelSize: 500_000_000},
+		"gorun topo --model-size 1000000":            {impact: true, modelSize: 1_000_000},
+		"gorun topo --model-size=2TiB --example one": {impact: true, modelSize: 1 << 41, example: "one"},
 	} {
 		t.Run(line, func(t *testing.T) {
-			require.Equal(t, Invocation{Action: Show, Dialect: Topo, Topo: want}, mustParse(t, line))
+			require.Equal(t, want, topoOf(t, line))
 		})
 	}
-	require.True(t, mustParse(t, "gorun topo --json").JSON)
-	require.Len(t, mustParse(t, "gorun topo --rankfile ranks.txt").Topo.Place.RankFile.Lines, 2)
-	got, err := parse("gorun topo", "GORUN_NP=3")
-	require.NoError(t, err)
-	require.Equal(t, TopoWish{Ranks: 3, RanksFrom: "GORUN_NP=3"}, got.Topo)
-}
-
-func TestTopoIsOnlyTheFirstWord(t *testing.T) {
-	got := mustParse(t, "gorun -n 2 topo --json")
-	require.Equal(t, Run, got.Action)
-	require.Equal(t, job.App{Program: "topo", Args: []string{"--json"}, NumRanks: 2}, got.Spec.Apps[0])
+	require.True(t, mustBe[*topoOptions](t, "gorun topo --json").JSON)
+	require.Len(t, mustBe[*topoOptions](t, "gorun topo --rankfile ranks.txt").Spec.Place.RankFile.Lines, 2)
+	require.Equal(t, topoOptions{ranks: 3, ranksFrom: "GORUN_NP=3"}, topoOf(t, "gorun topo", "GORUN_NP=3"))
 }
 
 func TestTopoProblems(t *testing.T) {
@@ -79,4 +71,12 @@ func TestTopoProblems(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
 	}
+}
+
+// topoOf are the options of a command line.
+func topoOf(t *testing.T, line string, variables ...string) topoOptions {
+	t.Helper()
+	o := *mustBe[*topoOptions](t, line, variables...)
+	o.call = nil
+	return o
 }

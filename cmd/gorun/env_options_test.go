@@ -1,4 +1,4 @@
-package dialect
+package main
 
 import (
 	"strings"
@@ -6,13 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/job"
 )
 
 func TestEnv(t *testing.T) {
-	inv := mustParse(t, "gorun env")
-	require.Equal(t, ShowEnv, inv.Action)
-	require.Equal(t, EnvWish{}, *inv.Env)
+	inv := mustBe[*envOptions](t, "gorun env")
 	require.Equal(t, anyProgram, inv.Spec.Apps[0].Program)
 	require.Equal(t, job.StartExec, inv.Spec.Apps[0].Start)
 
@@ -21,27 +20,29 @@ func TestEnv(t *testing.T) {
 		"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
 		"-n 1 a : -n 2 b",
 	} {
-		job, env := mustParse(t, "gorun "+line), mustParse(t, "gorun env "+line)
+		job, err := dialect.Parse("gorun", strings.Fields(line), aroundOf())
+		require.NoError(t, err)
+		env := mustBe[*envOptions](t, "gorun env "+line)
 		require.Equal(t, job.Spec, env.Spec, line)
 		require.Equal(t, job.Notes, env.Notes, line)
 	}
 
-	inv = mustParse(t, "gorun env --explain NCCL_DEBUG NCCL_IB_*")
-	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_*"}, inv.Env.Explain)
-	require.Empty(t, inv.Spec)
-	inv = mustParse(t, "gorun env --lint --library none a.sh - b.py --json")
-	require.Equal(t, EnvWish{Lint: true, Library: "none", Files: []string{"a.sh", "-", "b.py"}}, *inv.Env)
+	inv = mustBe[*envOptions](t, "gorun env --explain NCCL_DEBUG NCCL_IB_*")
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_*"}, inv.explain)
+	inv = mustBe[*envOptions](t, "gorun env --lint --library none a.sh - b.py --json")
+	require.True(t, inv.lint && inv.JSON)
+	require.Equal(t, "none", inv.library)
+	require.Equal(t, []string{"a.sh", "-", "b.py"}, inv.files)
+	inv = mustBe[*envOptions](t, "gorun env --explain NCCL_DEBUG --json NCCL_ALGO -- --odd")
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_ALGO", "--odd"}, inv.explain)
 	require.True(t, inv.JSON)
-	inv = mustParse(t, "gorun env --explain NCCL_DEBUG --json NCCL_ALGO -- --odd")
-	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_ALGO", "--odd"}, inv.Env.Explain)
-	require.True(t, inv.JSON)
-	inv = mustParse(t, "gorun env --lint -- a.sh --json")
-	require.Equal(t, []string{"a.sh", "--json"}, inv.Env.Files)
+	inv = mustBe[*envOptions](t, "gorun env --lint -- a.sh --json")
+	require.Equal(t, []string{"a.sh", "--json"}, inv.files)
 	require.Equal(t, []string{"--json stands behind the program prog and is taken for its argument: put it before"},
-		mustParse(t, "gorun env prog --json").Notes)
-	inv = mustParse(t, "gorun env --json --lint")
-	require.True(t, inv.JSON && inv.Env.Lint && inv.Env.Files == nil)
-	require.True(t, mustParse(t, "gorun env --shell -n 2").Env.Shell)
+		mustBe[*envOptions](t, "gorun env prog --json").Notes)
+	inv = mustBe[*envOptions](t, "gorun env --json --lint")
+	require.True(t, inv.JSON && inv.lint && inv.files == nil)
+	require.True(t, mustBe[*envOptions](t, "gorun env --shell -n 2").shell)
 }
 
 func TestEnvRefuses(t *testing.T) {
@@ -62,20 +63,21 @@ func TestEnvRefuses(t *testing.T) {
 // gorun env --tune textbook does not point to itself.
 func TestTextbookNote(t *testing.T) {
 	const note = "gorun env --tune textbook says of each setting what is wrong with it"
-	require.Contains(t, mustParse(t, "gorun --tune textbook -n 1 prog").Notes, note)
-	require.NotContains(t, mustParse(t, "gorun env --tune textbook").Notes, note)
-	require.NotContains(t, mustParse(t, "gorun -n 1 prog").Notes, note)
+	inv, err := dialect.Parse("gorun", strings.Fields("--tune textbook -n 1 prog"), aroundOf())
+	require.NoError(t, err)
+	require.Contains(t, inv.Notes, note)
+	require.NotContains(t, mustBe[*envOptions](t, "gorun env --tune textbook").Notes, note)
 }
 
 // With what is asked of single checks, options may stand behind words; a program's are its own.
 func TestDoctorAsked(t *testing.T) {
-	inv := mustParse(t, "gorun doctor --explain shm nofile --json")
-	require.Equal(t, ChecksWish{Explain: []string{"shm", "nofile"}}, inv.Checks)
+	inv := mustBe[*doctorOptions](t, "gorun doctor --explain shm nofile --json")
+	require.Equal(t, []string{"shm", "nofile"}, inv.explain)
 	require.True(t, inv.JSON)
-	inv = mustParse(t, "gorun doctor --json --list")
-	require.Equal(t, ChecksWish{List: true}, inv.Checks)
+	inv = mustBe[*doctorOptions](t, "gorun doctor --json --list")
+	require.True(t, inv.list)
 	require.True(t, inv.JSON)
-	inv = mustParse(t, "gorun doctor ./trainer --json")
+	inv = mustBe[*doctorOptions](t, "gorun doctor ./trainer --json")
 	require.False(t, inv.JSON)
 	require.Equal(t,
 		[]string{"--json stands behind the program ./trainer and is taken for its argument: put it before"}, inv.Notes)

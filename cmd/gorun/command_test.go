@@ -1,0 +1,223 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gorun/cmd/gorun/internal/dialect"
+	"gorun/internal/testneeds"
+	"gorun/launcher/job"
+)
+
+// aroundOf are surroundings with some variables, given as NAME=VALUE, on a host called here.
+func aroundOf(variables ...string) dialect.Surroundings {
+	return dialect.Surroundings{
+		Lookup: func(name string) (string, bool) {
+			for _, v := range variables {
+				if n, value, _ := strings.Cut(v, "="); n == name {
+					return value, true
+				}
+			}
+			return "", false
+		},
+		Names: func() (names []string) {
+			for _, v := range variables {
+				name, _, _ := strings.Cut(v, "=")
+				names = append(names, name)
+			}
+			return names
+		},
+		ReadFile: func(name string) ([]byte, error) {
+			switch name {
+			case "ranks.txt":
+				return []byte("rank 0=here slot=0\nrank 1=here slot=1\n"), nil
+			case "odd.txt":
+				return []byte("here:2 binding=rr\n"), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		ReadToken:  func(string) (dialect.TokenFile, error) { return dialect.TokenFile{}, fs.ErrNotExist },
+		IsThisHost: func(name string) bool { return name == "here" },
+		LookPath: func(name string) (string, error) {
+			if slices.Contains(variables, "PATH=") {
+				return "", fs.ErrNotExist
+			}
+			return "/usr/bin/" + name, nil
+		},
+		Commands: manuals,
+	}
+}
+
+// read reads the words of a command, or of a job, and does nothing.
+func read(words []string, around dialect.Surroundings) (request, error) {
+	e := commandNamed(words[0])
+	if e == nil || e.name == "launch" {
+		_, err := dialect.Parse("gorun", words, around)
+		return nil, err
+	}
+	c := newCall(around, words[1:], nil, nil)
+	cmd := c.make(*e)
+	err := c.read(cmd, func() error { return nil })
+	return cmd.request, err
+}
+
+// parsed reads the command line of a command as a shell without quotes would split it.
+func parsed[R request](line string, variables ...string) (R, error) {
+	r, err := read(strings.Fields(line)[1:], aroundOf(variables...))
+	return r.(R), err
+}
+
+// mustBe reads a command line with which nothing is wrong.
+func mustBe[R request](t *testing.T, line string, variables ...string) R {
+	t.Helper()
+	r, err := parsed[R](line, variables...)
+	require.NoError(t, err, line)
+	return r
+}
+
+// problems returns what is wrong with a command line.
+func problems(t *testing.T, line string, variables ...string) []string {
+	t.Helper()
+	_, err := parsed[request](line, variables...)
+	var usage *dialect.UsageError
+	require.ErrorAs(t, err, &usage, line)
+	return usage.Lines()
+}
+
+// Commands are first words alone; programs may have the same names.
+func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
+	for _, e := range commandList() {
+		for _, before := range []string{"gorun -n 2 ", "gorun -n2 -- ", "mpirun -n 2 "} {
+			line := before + e.name + " -f"
+			words := strings.Fields(line)
+			got, err := dialect.Parse(words[0], words[1:], aroundOf())
+			require.NoError(t, err)
+			require.Equal(t, job.App{Program: e.name, Args: []string{"-f"}, NumRanks: 2}, got.Spec.Apps[0], line)
+		}
+	}
+	require.Nil(t, commandNamed("./store"))
+}
+
+// eachCommand are the commands with options, each as a call makes it.
+func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
+	for _, e := range commandList() {
+		if cmd := newCall(aroundOf(), nil, nil, nil).make(e); !cmd.Hidden && e.name != "launch" {
+			t.Run(e.name, func(t *testing.T) { look(t, cmd) })
+		}
+	}
+}
+
+func TestHelpOfCommands(t *testing.T) {
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		if cmd.Description == "" {
+			return // gorun help, version, completion
+		}
+		help := cmd.help()
+		for line := range strings.Lines(help) {
+			require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80+2*strings.Count(line, "…"), line)
+			require.Equal(t, strings.TrimRight(line, " \n"), strings.TrimSuffix(line, "\n"), "no blanks at the end")
+		}
+		for _, f := range cmd.Flags {
+			f := f.(*dialect.Flag)
+			if cmd.Name == "sbatch" {
+				continue // its names are the beginnings of others
+			}
+			shown := strings.Contains(help, "\n  "+f.Usage()+"\n") || strings.Contains(help, "\n  "+f.Usage()+" ")
+			require.Equal(t, f.Group < dialect.GroupAccepted && !f.Taken, shown, f.Usage())
+		}
+		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
+		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
+		require.Contains(t, dialect.Gorun.Help(manuals()), "\n  "+cmd.Name+" ")
+		require.NotEmpty(t, cmd.Usage)
+		require.True(t, newCallOf(t, "gorun "+cmd.Name+" --help").IsHelp())
+	})
+	require.NotContains(t, dialect.Gorun.Help(manuals()), "agent  ", "it is gorun's own")
+}
+
+// newCallOf is a call whose words were read.
+func newCallOf(t *testing.T, line string) *call {
+	t.Helper()
+	words := strings.Fields(line)
+	c := newCall(aroundOf(), words[2:], nil, nil)
+	require.NoError(t, c.read(c.make(*commandNamed(words[1])), func() error { return nil }))
+	return c
+}
+
+func TestOptionsOfCommandsAreComplete(t *testing.T) {
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		seen := map[string]bool{}
+		for _, f := range cmd.Flags {
+			o := f.(*dialect.Flag).Option
+			require.NotEmpty(t, o.Help, o.Names[0])
+			require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
+			require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
+			for _, n := range o.Names {
+				require.False(t, seen[n] && cmd.Name != "sbatch", "%s stands for two options", n) // Slurm's come first
+				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
+				seen[n] = true
+			}
+			if !o.TakesValue() {
+				require.Empty(t, o.Choices, o.Names[0])
+				require.False(t, o.Attached || o.Dirs, o.Names[0])
+			}
+		}
+	})
+}
+
+// Every command line that a help shows can be typed.
+func TestExamplesOfCommands(t *testing.T) {
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, e := range cmd.Examples {
+			line, _, _ := strings.Cut(strings.TrimSuffix(e[0], " …"), ", ")
+			if !strings.HasPrefix(line, "gorun "+cmd.Name+" ") && line != "gorun "+cmd.Name {
+				continue // a job's, or a program of that name
+			}
+			split := exec.Command("bash", "-c", `gorun() { printf '%s\0' "$@"; }`+"\n"+strings.ReplaceAll(line, ">", " #"))
+			words, err := split.Output()
+			require.NoError(t, err)
+			args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
+			_, err = read(args, aroundOf("HOME=/home/me"))
+			require.NoError(t, err, line)
+		}
+	})
+}
+
+//go:generate go test -run ^TestDocs -count=1 . -update
+
+// TestDocs keeps docs/options.md equal to the tables.
+func TestDocs(t *testing.T) {
+	page := filepath.Join(testneeds.Repository(t), "docs", "options.md")
+	text := dialect.Markdown(manuals())
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
+	}
+	written, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Equal(t, text, string(written), "docs/options.md is stale: make docs")
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, f := range cmd.Flags {
+			o := f.(*dialect.Flag).Option
+			if cmd.Name == "token" || f.(*dialect.Flag).Taken {
+				continue // docs/join.md; the job's
+			}
+			for _, n := range o.Names {
+				require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)
+			}
+			for _, v := range o.Variables() {
+				require.True(t, strings.Contains(text, "`"+v+"`"), v)
+			}
+		}
+	})
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "| `") {
+			require.Equal(t, 5, strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"), line)
+		}
+	}
+}
