@@ -60,10 +60,7 @@ var (
 
 // Publish makes a name known. The error is ErrPublished where its space has it already.
 func Publish(p Plane, n Published, done func(err error)) {
-	p.Ask(Head, namesService, packPublish(n), func(answer []byte, err error) {
-		_, err = readNameAnswer(answer, err)
-		done(err)
-	})
+	nameQuestion{op: opPublish, published: n}.ask(p, func(_ []Published, err error) { done(err) })
 }
 
 // Lookup finds what a name stands for. The error is ErrNotPublished where it is in none of
@@ -87,24 +84,20 @@ func Lookup(p Plane, w Wanted, done func(n Published, err error)) {
 // ErrNotPublished, beside those that were found. What is kept until it is read is read by who
 // waits with it for others.
 func LookupSome(p Plane, w Wanted, done func(found []Published, err error)) {
-	p.Ask(Head, namesService, packLookup(w), func(answer []byte, err error) { done(readNameAnswer(answer, err)) })
+	nameQuestion{op: opLookup, wanted: w}.ask(p, done)
 }
 
 // Unpublish forgets a name, which only its owner may; an owner without a world stands for
 // whoever it is. The errors are ErrNotPublished and ErrNotOwner.
 func Unpublish(p Plane, space, name string, owner world.Proc, done func(err error)) {
-	p.Ask(Head, namesService, packUnpublish(space, name, owner), func(answer []byte, err error) {
-		_, err = readNameAnswer(answer, err)
-		done(err)
-	})
+	w := Wanted{Spaces: []string{space}, Names: []string{name}, By: owner}
+	nameQuestion{op: opUnpublish, wanted: w}.ask(p, func(_ []Published, err error) { done(err) })
 }
 
 // UnpublishAll forgets all names of a rank in some spaces; there need not be any.
 func UnpublishAll(p Plane, spaces []string, owner world.Proc, done func(err error)) {
-	p.Ask(Head, namesService, packUnpublishAll(spaces, owner), func(answer []byte, err error) {
-		_, err = readNameAnswer(answer, err)
-		done(err)
-	})
+	w := Wanted{Spaces: spaces, By: owner}
+	nameQuestion{op: opUnpublishAll, wanted: w}.ask(p, func(_ []Published, err error) { done(err) })
 }
 
 // namesService is the head's service that has the names.

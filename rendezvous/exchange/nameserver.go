@@ -67,43 +67,28 @@ func (n *Names) Close() {
 
 // answer reads a question and answers it.
 func (n *Names) answer(_ int, body []byte, reply func([]byte, error)) {
-	u := unpacker{b: body}
-	bad := func() { reply(packNameAnswer(nil, errBadNameBody), nil) }
-	switch u.number() {
-	case opPublish:
-		p := u.published()
-		if u.bad {
-			bad()
-			return
-		}
+	var q nameQuestion
+	c := coder{b: body, reads: true}
+	c.question(&q)
+	w := &q.wanted
+	err := errBadNameBody
+	switch {
+	case c.bad:
+	case q.op == opPublish:
+		p := &q.published
 		n.hearOfLeft(p.Keep == KeepWorld || p.Keep == KeepOwner)
-		reply(packNameAnswer(nil, n.publish(&p)), nil)
-	case opLookup:
-		w := u.wanted()
-		if u.bad {
-			bad()
-			return
-		}
+		err = n.publish(p)
+	case q.op == opLookup:
 		n.hearOfLeft(w.Wait != 0)
-		n.lookup(w, reply)
-	case opUnpublish:
-		k, owner := nameKey{u.text(), u.text()}, u.proc()
-		if u.bad {
-			bad()
-			return
-		}
-		reply(packNameAnswer(nil, n.unpublish(k, owner)), nil)
-	case opUnpublishAll:
-		spaces, owner := u.texts(maxSpaces), u.proc()
-		if u.bad {
-			bad()
-			return
-		}
-		n.unpublishAll(spaces, owner)
-		reply(packNameAnswer(nil, nil), nil)
-	default:
-		bad()
+		n.lookup(*w, reply)
+		return
+	case q.op == opUnpublish && len(w.Spaces) == 1 && len(w.Names) == 1:
+		err = n.unpublish(nameKey{w.Spaces[0], w.Names[0]}, w.By)
+	case q.op == opUnpublishAll:
+		n.unpublishAll(w.Spaces, w.By)
+		err = nil
 	}
+	reply(packNameAnswer(nil, err), nil)
 }
 
 // hearOfLeft hears of those who leave, from the first time that somebody wants it.
