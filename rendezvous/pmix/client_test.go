@@ -126,7 +126,7 @@ type client struct {
 // dial opens a connection to a node, on which nothing was said.
 func (all *nodes) dial(node int) net.Conn {
 	ours, theirs := net.Pipe()
-	all.serving.Go(func() { all.servers[node].Serve(theirs) })
+	all.serving.Go(func() { all.servers[node].Serve(theirs, world.Proc{}) })
 	all.t.Cleanup(func() { ours.Close() })
 	return ours
 }

@@ -72,8 +72,8 @@ func newConn(nc net.Conn) *conn {
 	return &conn{Conn: nc, in: bufio.NewReader(nc), out: outbox.New(nc, maxUnwritten)}
 }
 
-// Serve serves one client until its connection ends.
-func (s *Server) Serve(nc net.Conn) {
+// Serve serves one client until its connection ends. Nobody needs to know who it is: it says so.
+func (s *Server) Serve(nc net.Conn, _ world.Proc) {
 	c := newConn(nc)
 	defer c.out.Close()
 	if !s.expect(c) {

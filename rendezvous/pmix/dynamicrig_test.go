@@ -182,7 +182,7 @@ func (r *rig) dial(p world.Proc, version string) *peer {
 	here, there := tcpPair(r.t)
 	served := make(chan struct{})
 	go func() {
-		s.Serve(there)
+		s.Serve(there, world.Proc{})
 		close(served)
 	}()
 	r.t.Cleanup(func() {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 func TestWhoMayConnect(t *testing.T) {
@@ -161,7 +163,7 @@ func TestURI(t *testing.T) {
 	all.serving.Go(func() {
 		conn, err := listener.Accept()
 		if err == nil {
-			all.servers[0].Serve(conn)
+			all.servers[0].Serve(conn, world.Proc{})
 		}
 	})
 	conn, err := net.Dial("tcp4", listener.Addr().String())

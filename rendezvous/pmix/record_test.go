@@ -71,7 +71,7 @@ func serveTapped(t *testing.T, s *Server, rec *tape) string {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { s.Serve(&tapped{Conn: nc, rec: rec, rank: -1}) })
+			serving.Go(func() { s.Serve(&tapped{Conn: nc, rec: rec, rank: -1}, world.Proc{}) })
 		}
 	})
 	t.Cleanup(func() {

@@ -194,7 +194,7 @@ func newPlayer(r *rig, s *session, rank int) *player {
 	here.SetDeadline(time.Now().Add(time.Minute))
 	served := make(chan struct{})
 	go func() {
-		r.servers[0].Serve(there)
+		r.servers[0].Serve(there, world.Proc{})
 		close(served)
 	}()
 	r.t.Cleanup(func() {

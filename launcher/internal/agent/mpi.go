@@ -37,12 +37,11 @@ type mpi struct {
 
 	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a
 	// server calls here never takes it.
-	making sync.Mutex
-	pmi    pmiServer
-	pmix   pmixServer
-	ended  []int // ranks of the job
-	// listener is pmix, once it is there: it hears what ranks print.
-	listener atomic.Pointer[pmixServer]
+	making  sync.Mutex
+	servers [numProtocols]mpiServer
+	ended   []int // ranks of the job
+	// listener is the server that hears what ranks print, once it is there.
+	listener atomic.Pointer[outputListener]
 
 	mu     sync.Mutex // guards what follows
 	closed bool
@@ -51,9 +50,9 @@ type mpi struct {
 	states map[int]*spec.RankMPI   // by rank
 	worlds []*world.World          // all that are known; they are not changed
 	byName map[string]*world.World // the same
-	// servers is how many there are, left how many of them have no more words of a rank that has ended.
-	servers int
-	left    map[world.Proc]int
+	// made is how many servers there are, left how many of them have no more words of a rank that has ended.
+	made int
+	left map[world.Proc]int
 	// spoken are the protocols by which ranks have begun; mixed says that it was looked whether two of
 	// them wait for each other.
 	spoken speaks
@@ -69,8 +68,19 @@ type mpi struct {
 	busy                   sync.WaitGroup // goroutines
 }
 
-// mpiServer is what PMI's and PMIx's servers have in common.
+// protocol is what a server speaks.
+type protocol int
+
+const (
+	protocolPMI protocol = iota // PMI-1 and PMI-2
+	protocolPMIx
+	numProtocols = iota
+)
+
+// mpiServer is a server of either.
 type mpiServer interface {
+	// Serve serves a connection until it ends. p is the rank that has it, as far as that is known.
+	Serve(conn net.Conn, p world.Proc)
 	Add(w *world.World)
 	Ended(p world.Proc)
 	Forget(world string)
@@ -78,21 +88,14 @@ type mpiServer interface {
 	Close()
 }
 
-type pmiServer interface {
-	mpiServer
-	Serve(conn net.Conn, p world.Proc)
-}
-
-type pmixServer interface {
-	mpiServer
-	Serve(conn net.Conn)
+// outputListener is a server that hears what ranks print.
+type outputListener interface {
 	Output(of world.Proc, stream int, b []byte)
 }
 
 // mpiMakers make the servers, and look into processes; a test has others.
 type mpiMakers struct {
-	pmi  func(m *mpi) pmiServer
-	pmix func(m *mpi) pmixServer
+	servers [numProtocols]func(m *mpi) mpiServer
 	// mapped is process.MappedIn.
 	mapped func(pid int, dir string, prefixes ...string) []string
 }
@@ -134,7 +137,9 @@ func (m *mpi) open() {
 func (m *mpi) letIn() {
 	if m.doorway != nil {
 		m.busy.Go(func() {
-			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) { m.serverPMIx().Serve(conn) })
+			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) {
+				m.server(protocolPMIx).Serve(conn, world.Proc{Rank: world.AllRanks})
+			})
 		})
 	}
 	if m.port != nil {
@@ -261,31 +266,22 @@ func (m *mpi) talk(rank, fd int) {
 		_ = conn.Close()
 	} else if m.hold(conn) {
 		defer m.release(conn)
-		m.serverPMI().Serve(conn, p)
+		m.server(protocolPMI).Serve(conn, p)
 	}
 }
 
-// serverPMI is PMI's server, which knows all that has happened.
-func (m *mpi) serverPMI() pmiServer {
+// server is that of a protocol, which knows all that has happened.
+func (m *mpi) server(p protocol) mpiServer {
 	m.making.Lock()
 	defer m.making.Unlock()
-	if m.pmi == nil {
-		m.pmi = m.makers.pmi(m)
-		m.introduce(m.pmi)
+	if m.servers[p] == nil {
+		m.servers[p] = m.makers.servers[p](m)
+		m.introduce(m.servers[p])
+		if l, ok := m.servers[p].(outputListener); ok {
+			m.listener.Store(&l)
+		}
 	}
-	return m.pmi
-}
-
-// serverPMIx is PMIx's, alike.
-func (m *mpi) serverPMIx() pmixServer {
-	m.making.Lock()
-	defer m.making.Unlock()
-	if m.pmix == nil {
-		m.pmix = m.makers.pmix(m)
-		m.introduce(m.pmix)
-		m.listener.Store(&m.pmix)
-	}
-	return m.pmix
+	return m.servers[p]
 }
 
 // printed hears what a rank has written to a stream.
@@ -300,15 +296,15 @@ func (m *mpi) printed(rank, stream int, b []byte) {
 // awake has the servers answer what other nodes ask: somewhere ranks speak MPI. This node's may not have been started.
 func (m *mpi) awake() {
 	if m.wish.Offered {
-		m.serverPMI()
-		m.serverPMIx()
+		m.server(protocolPMI)
+		m.server(protocolPMIx)
 	}
 }
 
 // introduce tells a new server all that has happened. The caller holds making.
 func (m *mpi) introduce(s mpiServer) {
 	m.mu.Lock()
-	m.servers++
+	m.made++
 	worlds := m.worlds
 	m.mu.Unlock()
 	for _, w := range worlds {
@@ -410,14 +406,8 @@ func (m *mpi) overNodes(name string) bool {
 }
 
 // knowing are the servers that there are. The caller holds making.
-func (m *mpi) knowing() (servers []mpiServer) {
-	if m.pmi != nil {
-		servers = append(servers, m.pmi)
-	}
-	if m.pmix != nil {
-		servers = append(servers, m.pmix)
-	}
-	return servers
+func (m *mpi) knowing() []mpiServer {
+	return slices.DeleteFunc(slices.Clone(m.servers[:]), func(s mpiServer) bool { return s == nil })
 }
 
 // close ends all conversations and the servers. No rank runs any more.

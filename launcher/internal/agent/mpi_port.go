@@ -35,7 +35,7 @@ type caller struct {
 func (m *mpi) serveCaller(conn net.Conn, inode uint64) {
 	c := &caller{conn, inode, make(chan struct{})}
 	defer close(c.over)
-	m.serverPMI().Serve(c, world.Proc{Rank: world.AllRanks})
+	m.server(protocolPMI).Serve(c, world.Proc{Rank: world.AllRanks})
 }
 
 // claim says which rank a process is that came to PMI_PORT.

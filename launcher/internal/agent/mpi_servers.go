@@ -12,17 +12,19 @@ import (
 
 // realMPI are the servers of packages pmi and pmix.
 var realMPI = mpiMakers{
-	pmi: func(m *mpi) pmiServer {
-		return pmi.New(pmi.Config{
-			Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
-			Claim: m.claim, TopologyFile: m.topologyFile,
-		})
-	},
-	pmix: func(m *mpi) pmixServer {
-		return pmix.New(pmix.Config{
-			Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, UID: os.Getuid(),
-			Dir: m.privateDir, Leaves: m.leaves, Topology: m.topology,
-		})
+	servers: [numProtocols]func(m *mpi) mpiServer{
+		protocolPMI: func(m *mpi) mpiServer {
+			return pmi.New(pmi.Config{
+				Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
+				Claim: m.claim, TopologyFile: m.topologyFile,
+			})
+		},
+		protocolPMIx: func(m *mpi) mpiServer {
+			return pmix.New(pmix.Config{
+				Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, UID: os.Getuid(),
+				Dir: m.privateDir, Leaves: m.leaves, Topology: m.topology,
+			})
+		},
 	},
 	mapped: process.MappedIn,
 }
@@ -46,5 +48,5 @@ func (m *mpi) hasLeft(p world.Proc) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left[p]++
-	return m.left[p] == m.servers
+	return m.left[p] == m.made
 }

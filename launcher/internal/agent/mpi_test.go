@@ -54,7 +54,7 @@ func (f fakePMI) Serve(conn net.Conn, p world.Proc) {
 
 type fakePMIx struct{ *fakeServer }
 
-func (f fakePMIx) Serve(conn net.Conn) { fakePMI(f).Serve(conn, world.Proc{Rank: -1}) }
+func (f fakePMIx) Serve(conn net.Conn, p world.Proc) { fakePMI(f).Serve(conn, p) }
 
 func (f fakePMIx) Output(of world.Proc, stream int, b []byte) {
 	f.note("%d wrote %q to %d", of.Rank, b, stream)
@@ -78,8 +78,10 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	m = j.newMPI()
 	j.mpi = m
 	m.makers = mpiMakers{
-		pmi:  func(*mpi) pmiServer { pmi.note("made"); return fakePMI{pmi} },
-		pmix: func(*mpi) pmixServer { pmix.note("made"); return fakePMIx{pmix} },
+		servers: [numProtocols]func(m *mpi) mpiServer{
+			protocolPMI:  func(*mpi) mpiServer { pmi.note("made"); return fakePMI{pmi} },
+			protocolPMIx: func(*mpi) mpiServer { pmix.note("made"); return fakePMIx{pmix} },
+		},
 	}
 	return m, pmi, pmix
 }
@@ -159,7 +161,7 @@ func TestPMIPort(t *testing.T) {
 	other.pid.Store(int32(stranger.Process.Pid))
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
 	claims := make(chan [2]any)
-	m.makers.pmi = func(*mpi) pmiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
+	m.makers.servers[protocolPMI] = func(*mpi) mpiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
 	m.letIn()
 	for id, want := range map[int]any{
 		5: world.Proc{World: "w", Rank: 0},
@@ -245,7 +247,7 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
 	assert.Empty(t, m.waits(), "no rank has come to a server")
-	m.serverPMI()
+	m.server(protocolPMI)
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
 	assert.Equal(t, map[int]*spec.MPIWait{5: {For: []int{6}, Init: true}}, m.waits())
 	m.Began(second, "PMI-1")

@@ -43,7 +43,7 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	j, heard := growable(t)
 	j.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	first := world.Proc{World: "w"}
-	j.mpi.serverPMI()
+	j.mpi.server(protocolPMI)
 	j.mpi.Began(first, "PMI-1")
 	j.enrol([]wire.Row{{Rank: 1}}, []wire.App{{}}) // one that goes on
 	j.endings.rank(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
