@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/reach/gather"
+	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/wire"
 )
 
@@ -69,7 +69,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 	}
 	err = agent.Serve(wire.NewLink(reach.Queued(conn)), cfg)
 	// the head needs it no longer
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+	if remote.IsEnd(err) {
 		return nil
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path"
@@ -24,6 +23,7 @@ import (
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/reach/join"
+	"gorun/launcher/internal/reach/remote"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
@@ -242,7 +242,7 @@ func (s *session) showOwn(cfg *agent.Config) error {
 
 // headLost says in words why the connection to node 0 is over.
 func headLost(err error) string {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+	if remote.IsEnd(err) {
 		return "its connection has ended: gorun was killed there, or the host went down"
 	}
 	return err.Error()

@@ -13,8 +13,7 @@ import (
 // findBatch knows AWS Batch's multi-node parallel jobs, where each node runs the same
 // line. The main node, which is node 0 here whatever its index, is the only one that
 // its address is not given to.
-func findBatch(w World) (*Found, error) {
-	r := reader{w}
+func findBatch(r World) (*Found, error) {
 	if !r.set("AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES") {
 		return nil, nil // an array job has AWS_BATCH_JOB_ARRAY_INDEX
 	}
@@ -56,8 +55,7 @@ func oneOf(node, number int, step string) *Task {
 // findSageMaker knows a training job of SageMaker's, where each host runs the same
 // line. Its training toolkit has put /opt/ml/input/config/resourceconfig.json into
 // variables; the hosts are in the order of their names there.
-func findSageMaker(w World) (*Found, error) {
-	r := reader{w}
+func findSageMaker(r World) (*Found, error) {
 	if !r.set("SM_HOSTS", "SM_CURRENT_HOST") {
 		return nil, nil
 	}
@@ -72,7 +70,7 @@ func findSageMaker(w World) (*Found, error) {
 	slots := 0
 	if r.set("SM_NUM_GPUS") {
 		var err error
-		if slots, err = r.number("SM_NUM_GPUS", 0); err != nil {
+		if slots, err = r.wanted("SM_NUM_GPUS", 0); err != nil {
 			return nil, err
 		}
 	}

@@ -45,7 +45,7 @@ func Find(w World, wanted string) (*Found, error) {
 }
 
 // lack says which of an engine's variables are missing.
-func (w *World) lack(names []string) string {
+func (w World) lack(names []string) string {
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return w.get(name) != "" })
 	if len(missing) == 0 {
 		return isAre(names) + " not as its jobs have them"
@@ -63,13 +63,13 @@ func isAre(names []string) string {
 }
 
 // get is a variable's value; one that is empty is as good as none.
-func (w *World) get(name string) string {
+func (w World) get(name string) string {
 	value, _ := w.Lookup(name)
 	return value
 }
 
 // first is the first of some variables that has a value, and that.
-func (w *World) first(names ...string) (name, value string) {
+func (w World) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.get(name); value != "" {
 			return name, value

@@ -16,8 +16,7 @@ import (
 // and the like, and SLURM_*, are removed from it (flux-environment(7)), so what of these
 // is there belongs to a task of a job, or was started by Slurm within. Hosts come from
 // the command flux.
-func findFlux(w World) (*Found, error) {
-	r := reader{w}
+func findFlux(r World) (*Found, error) {
 	switch {
 	case !r.set("FLUX_URI"):
 		return nil, nil
@@ -71,7 +70,7 @@ func fluxExec(path string, brokers int, wanted []hosts.Host, ranks map[string]in
 }
 
 // flux runs a command of Flux's that reads.
-func (r reader) flux(words ...string) (string, error) {
+func (r World) flux(words ...string) (string, error) {
 	line := "flux " + strings.Join(words, " ")
 	if r.Output == nil {
 		return "", fmt.Errorf("%s: no command can be run here", line)
@@ -85,7 +84,7 @@ func (r reader) flux(words ...string) (string, error) {
 
 // fluxHosts reads a host list as a command of Flux's prints it: RFC 29 is Slurm's
 // grammar.
-func (r reader) fluxHosts(words ...string) ([]hosts.Host, error) {
+func (r World) fluxHosts(words ...string) ([]hosts.Host, error) {
 	list, err := r.flux(words...)
 	if err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (r reader) fluxHosts(words ...string) ([]hosts.Host, error) {
 	return r.expand("flux "+strings.Join(words, " "), list)
 }
 
-func (r reader) expand(from, list string) ([]hosts.Host, error) {
+func (r World) expand(from, list string) ([]hosts.Host, error) {
 	names, err := hosts.Expand(list)
 	switch {
 	case err != nil:
@@ -109,7 +108,7 @@ func (r reader) expand(from, list string) ([]hosts.Host, error) {
 }
 
 // fluxTask is a process of flux run, flux submit and the like.
-func (r reader) fluxTask() (*Found, error) {
+func (r World) fluxTask() (*Found, error) {
 	t := &Task{Step: r.get("FLUX_JOB_ID")}
 	f := &Found{Job: "Flux job " + t.Step, JobID: t.Step, Why: r.from("FLUX_JOB_ID") + " and " +
 		r.from("FLUX_TASK_RANK"), Task: t}
@@ -138,7 +137,7 @@ func (r reader) fluxTask() (*Found, error) {
 }
 
 // fluxNodes are the hosts of a job: those of the instance that FLUX_URI names are more.
-func (r reader) fluxNodes(id string) (all []hosts.Host, from string, err error) {
+func (r World) fluxNodes(id string) (all []hosts.Host, from string, err error) {
 	from = "flux job info " + id + " R"
 	text, err := r.flux("job", "info", id, "R")
 	if err != nil {
@@ -157,7 +156,7 @@ func (r reader) fluxNodes(id string) (all []hosts.Host, from string, err error) 
 }
 
 // fluxPlace finds the node of a task in the job's task map.
-func (r reader) fluxPlace(t *Task) error {
+func (r World) fluxPlace(t *Task) error {
 	from := "flux job taskmap " + t.Step
 	text, err := r.flux("job", "taskmap", t.Step)
 	if err != nil {

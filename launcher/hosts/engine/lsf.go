@@ -9,8 +9,7 @@ import (
 )
 
 // findLSF knows IBM Spectrum LSF, and JSM, which is jsrun's side of it on CSM systems.
-func findLSF(w World) (*Found, error) {
-	r := reader{w}
+func findLSF(r World) (*Found, error) {
 	list := r.given("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
 	if !r.set("LSB_JOBID") || list == "" {
 		return nil, nil
@@ -39,7 +38,7 @@ func findLSF(w World) (*Found, error) {
 
 // lsfHosts reads the list that is complete: LSB_HOSTS is cut off, or missing, in large
 // jobs, and the file may be out of sight, in a container.
-func (r reader) lsfHosts(list string) (all []hosts.Host, from string, err error) {
+func (r World) lsfHosts(list string) (all []hosts.Host, from string, err error) {
 	switch list {
 	case "LSB_DJOB_HOSTFILE":
 		all, _, err = r.oneALine(list)
@@ -57,7 +56,7 @@ func (r reader) lsfHosts(list string) (all []hosts.Host, from string, err error)
 }
 
 // pairs reads a variable with the number of slots behind each name: "a 4 b 4".
-func (r reader) pairs(variable string) ([]hosts.Host, error) {
+func (r World) pairs(variable string) ([]hosts.Host, error) {
 	words := strings.Fields(r.get(variable))
 	if len(words) == 0 || len(words)%2 != 0 {
 		return nil, fmt.Errorf("%s: it is not pairs of a host and a number", r.from(variable))
@@ -85,7 +84,7 @@ func withoutLaunchNode(all []hosts.Host, csm bool) []hosts.Host {
 	return all
 }
 
-func (r reader) jsrun() string {
+func (r World) jsrun() string {
 	path, err := r.LookPath("jsrun")
 	if err != nil {
 		return ""
@@ -98,7 +97,7 @@ func (r reader) jsrun() string {
 // (blaunch of LSF 10.1). Behind a launch node it is jsrun: one set of resources with
 // all of a host for each, standard input goes to the first alone. jsrun's options
 // could be compared with its documentation only.
-func (r reader) lsfStart(f *Found, launchNode bool) {
+func (r World) lsfStart(f *Found, launchNode bool) {
 	if path := r.jsrun(); launchNode && path != "" {
 		f.start = func(wanted []hosts.Host) Start {
 			if len(wanted) < len(f.Hosts) {
@@ -120,7 +119,7 @@ func (r reader) lsfStart(f *Found, launchNode bool) {
 // jsmTask is one of jsrun's tasks. JSM does not say which node a task is on, and LSF's
 // list is of the whole job: what it leaves open is taken as jsrun fills hosts by
 // default, one after the other.
-func (r reader) jsmTask(f *Found) error {
+func (r World) jsmTask(f *Found) error {
 	t := &Task{Step: f.JobID}
 	err := r.numbers(
 		numberWish{&t.Rank, "JSM_NAMESPACE_RANK", 0}, numberWish{&t.NumTasks, "JSM_NAMESPACE_SIZE", 1},

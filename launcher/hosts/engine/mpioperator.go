@@ -18,8 +18,7 @@ var hostFiles = []string{
 
 // findMPIOperator knows the launcher of an MPIJob: in Kubernetes, where its host file
 // is. KUBERNETES_* alone is what every pod has, and workers have no host file variable.
-func findMPIOperator(w World) (*Found, error) {
-	r := reader{w}
+func findMPIOperator(r World) (*Found, error) {
 	var named string
 	for _, name := range hostFiles {
 		if r.get(name) == operatorFile {
@@ -51,7 +50,7 @@ func findMPIOperator(w World) (*Found, error) {
 // kubectl goes into the workers' pods, as version 1 of the operator does. Its own
 // script, /etc/mpi/kubexec.sh, passes no standard input on, which agents need. Version
 // 2 reaches workers by SSH.
-func (r reader) kubectl(f *Found) {
+func (r World) kubectl(f *Found) {
 	if path := r.command(f, "kubectl", "/opt/kube/kubectl"); path != "" {
 		f.start = func([]hosts.Host) Start { return Start{PerHost: []string{path, "exec", "-i", "{host}", "--"}} }
 	}

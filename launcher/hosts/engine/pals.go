@@ -10,8 +10,7 @@ import (
 // PALS_RANKID, PALS_LOCAL_RANKID, PALS_LOCAL_SIZE and PALS_NODEID are what users'
 // scripts on such machines go by; that the number of tasks is PMI_SIZE (Cray PMI, set
 // by PALS too) is what those scripts do, no reference of HPE's could be read.
-func findPALS(w World) (*Found, error) {
-	r := reader{w}
+func findPALS(r World) (*Found, error) {
 	if !r.set("PALS_RANKID") {
 		return nil, nil
 	}
@@ -42,7 +41,7 @@ func findPALS(w World) (*Found, error) {
 
 // palsNodes is the number of nodes, which nothing says: all have as many tasks as this
 // one, or there is just one.
-func (r reader) palsNodes(t *Task) (int, error) {
+func (r World) palsNodes(t *Task) (int, error) {
 	if t.NumTasks%t.LocalTasks != 0 {
 		return 0, fmt.Errorf("PMI_SIZE=%d, and %d of them on this node: how many nodes there are cannot be told where they "+
 			"have different numbers of tasks", t.NumTasks, t.LocalTasks)
@@ -52,7 +51,7 @@ func (r reader) palsNodes(t *Task) (int, error) {
 
 // palsHosts takes the hosts from PBS, whose node file is on the first host for sure and
 // on others perhaps. They are those of the job: PALS takes them in this order.
-func (r reader) palsHosts(f *Found) {
+func (r World) palsHosts(f *Found) {
 	if !r.set("PBS_NODEFILE") {
 		return
 	}

@@ -14,8 +14,7 @@ import (
 // Both name a file with a line for each slot; OpenPBS's has a line for each of a
 // chunk's mpiprocs, which are 1 where nobody asked for a number (pbs_resources(7B)),
 // whatever ncpus is. The file exists on the first host alone.
-func findPBS(w World) (*Found, error) {
-	r := reader{w}
+func findPBS(r World) (*Found, error) {
 	if !r.set("PBS_JOBID", "PBS_NODEFILE") {
 		return nil, nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
 	}
@@ -57,7 +56,7 @@ func findPBS(w World) (*Found, error) {
 // pbsTask refuses a gorun that pbsdsh, or an mpiexec that goes by PBS's task manager,
 // started: the job's script is task 1, and of its own tasks PBS does not tell how many
 // belong together.
-func (r reader) pbsTask() error {
+func (r World) pbsTask() error {
 	if !r.set("PBS_TASKNUM") || r.get("PBS_TASKNUM") == "1" {
 		return nil
 	}

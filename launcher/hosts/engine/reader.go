@@ -9,11 +9,8 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// reader reads what one engine says.
-type reader struct{ World }
-
 // set reports whether all variables are set and not empty.
-func (r reader) set(names ...string) bool {
+func (r World) set(names ...string) bool {
 	for _, name := range names {
 		if r.get(name) == "" {
 			return false
@@ -23,7 +20,7 @@ func (r reader) set(names ...string) bool {
 }
 
 // given is the first of some variables that is set, "" for none.
-func (r reader) given(names ...string) string {
+func (r World) given(names ...string) string {
 	for _, name := range names {
 		if r.set(name) {
 			return name
@@ -33,7 +30,7 @@ func (r reader) given(names ...string) string {
 }
 
 // number reads a variable that is a number from least on.
-func (r reader) number(name string, least int) (int, error) {
+func (r World) wanted(name string, least int) (int, error) {
 	value := r.get(name)
 	if value == "" {
 		return 0, fmt.Errorf("%s is not set", name)
@@ -46,9 +43,9 @@ func (r reader) number(name string, least int) (int, error) {
 }
 
 // numbers reads several variables that are numbers, each from its least value on.
-func (r reader) numbers(wanted ...numberWish) error {
+func (r World) numbers(wanted ...numberWish) error {
 	for _, w := range wanted {
-		n, err := r.number(w.name, w.least)
+		n, err := r.wanted(w.name, w.least)
 		if err != nil {
 			return err
 		}
@@ -73,7 +70,7 @@ func parseCount(text string, least int) (int, error) {
 }
 
 // read is the content of the file that a variable names.
-func (r reader) read(variable string) (string, error) {
+func (r World) read(variable string) (string, error) {
 	name := r.get(variable)
 	content, err := r.ReadFile(name)
 	if err != nil {
@@ -93,7 +90,7 @@ func withoutName(err error, name string) error {
 
 // lines calls each with the words of every line that has some, and says where a
 // mistake was. number counts from 1; index counts the lines with words, from 0.
-func (r reader) lines(variable string, each func(at string, index int, words []string) error) error {
+func (r World) lines(variable string, each func(at string, index int, words []string) error) error {
 	text, err := r.read(variable)
 	if err != nil {
 		return err
@@ -119,7 +116,7 @@ func (r reader) lines(variable string, each func(at string, index int, words []s
 
 // oneALine reads a file with a host's name for each of its slots. lines has the index
 // of the first line of each host.
-func (r reader) oneALine(variable string) (all []hosts.Host, lines map[string]int, err error) {
+func (r World) oneALine(variable string) (all []hosts.Host, lines map[string]int, err error) {
 	lines = make(map[string]int)
 	err = r.lines(variable, func(at string, index int, words []string) error {
 		if len(words) != 1 {
@@ -138,7 +135,7 @@ func (r reader) oneALine(variable string) (all []hosts.Host, lines map[string]in
 }
 
 // names reads a variable with a host's name for each of its slots, separated by blanks.
-func (r reader) names(variable string) ([]hosts.Host, error) {
+func (r World) names(variable string) ([]hosts.Host, error) {
 	var all []hosts.Host
 	for _, name := range strings.Fields(r.get(variable)) {
 		if err := checkHost(name); err != nil {
@@ -167,16 +164,16 @@ func checkHost(name string) error {
 }
 
 // from is a variable as the user would see it.
-func (r reader) from(name string) string { return name + "=" + r.get(name) }
+func (r World) from(name string) string { return name + "=" + r.get(name) }
 
 // alone reports whether the only host is this one.
-func (r reader) alone(all []hosts.Host) bool {
+func (r World) alone(all []hosts.Host) bool {
 	return len(all) == 1 && r.IsThisHost(all[0].Name)
 }
 
 // command finds the command by which agents come to hosts, and notes where it is
 // missing. "": there is none, or none is wanted since the only host is this one.
-func (r reader) command(f *Found, names ...string) (path string) {
+func (r World) command(f *Found, names ...string) (path string) {
 	if r.alone(f.Hosts) {
 		f.Hosts[0].Here = true
 		return ""

@@ -10,8 +10,7 @@ import (
 // findSGE knows Sun's Grid Engine and what came of it: Univa's, Altair's, Open Cluster
 // Scheduler, Son of Grid Engine. Only jobs of a parallel environment have a host file;
 // SGE_ROOT and ARC alone are what every submitting shell has.
-func findSGE(w World) (*Found, error) {
-	r := reader{w}
+func findSGE(r World) (*Found, error) {
 	if !r.set("SGE_ROOT", "JOB_ID", "PE_HOSTFILE") {
 		return nil, nil
 	}
@@ -63,7 +62,7 @@ func queueOf(words []string) (h hosts.Host, err error) {
 // sgeStart has qrsh stand for ssh: with -inherit it starts a task within the job, whose
 // command the user's login shell reads. Without -nostdin it passes standard input on,
 // which gorun needs there.
-func (r reader) sgeStart(f *Found) {
+func (r World) sgeStart(f *Found) {
 	look := []string{"qrsh"}
 	if r.set("ARC") {
 		look = []string{r.get("SGE_ROOT") + "/bin/" + r.get("ARC") + "/qrsh", "qrsh"}

@@ -53,7 +53,7 @@ func count(text string, most int) (int, error) {
 }
 
 // number reads a variable that is a number; ok is false where it is not set.
-func (w *World) number(names ...string) (n int, ok bool, err error) {
+func (w World) number(names ...string) (n int, ok bool, err error) {
 	name, text := w.first(names...)
 	if text == "" {
 		return 0, false, nil
@@ -66,7 +66,7 @@ func (w *World) number(names ...string) (n int, ok bool, err error) {
 
 // counts reads a variable that has a number for each of some nodes; nil where it is
 // not set.
-func (w *World) counts(name string, nodes int) ([]int, error) {
+func (w World) counts(name string, nodes int) ([]int, error) {
 	text := w.get(name)
 	if text == "" {
 		return nil, nil

@@ -89,26 +89,12 @@ func (t *talk) ended(ctx context.Context, err error) error {
 // lastWords is what the command wrote last, on standard error or else before the
 // mark, behind prefix; "" for nothing.
 func (t *talk) lastWords(prefix string) string {
-	words := lastLines(t.process.Stderr())
+	words := remote.LastLines(t.process.Stderr())
 	if words == "" {
-		words = lastLines(string(t.answers.said))
+		words = remote.LastLines(string(t.answers.said))
 	}
 	if words == "" {
 		return ""
 	}
 	return prefix + words
-}
-
-// told is how many lines of a process's last words a message repeats.
-const told = 3
-
-// lastLines are the last lines that say something, as one.
-func lastLines(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-told):], "; ")
 }

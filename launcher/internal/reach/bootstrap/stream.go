@@ -41,7 +41,7 @@ func (s *Stream) silent() error {
 	if end != nil {
 		text += " with " + end.Error()
 	}
-	if words := lastLines(s.Stderr()); words != "" {
+	if words := remote.LastLines(s.Stderr()); words != "" {
 		text += ": " + words
 	}
 	return &remote.Error{

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // openSSH is what is known of a host where the program is OpenSSH's ssh.
@@ -17,7 +17,7 @@ type openSSH struct {
 	target string
 }
 
-// askLimit is for ssh -G: 4 to 7 ms, but for commands after 'Match exec'.
+// askLimit is for ssh -G.
 const askLimit = 5 * time.Second
 
 // askOpenSSH asks ssh itself what the user's options and files say of the host. A limit of a connection is
@@ -30,20 +30,14 @@ func (h *host) askOpenSSH(connect time.Duration) (found openSSH) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
-	ask := child.CommandContext(ctx, words[0], slices.Insert(words[1:], 0, "-G")...)
-	ask.Env, ask.WaitDelay = h.environ, time.Second
-	dump, err := ask.Output()
+	options, err := remote.AskOpenSSH(ctx, slices.Insert(words, 1, "-G"), h.environ)
 	if err != nil { // another program of that name
 		return found
 	}
-	said := map[string]string{}
-	for line := range strings.Lines(string(dump)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		said[key] = value
-	}
-	isSet := func(key string) bool { return said[key] != "" && said[key] != "none" }
+	said := func(key string) string { return strings.Join(options[key], " ") }
+	isSet := func(key string) bool { return said(key) != "" && said(key) != "none" }
 	if isSet("hostname") && isSet("port") {
-		found.target = "host " + said["hostname"] + " port " + said["port"]
+		found.target = "host " + said("hostname") + " port " + said("port")
 	}
 	if connect > 0 && !isSet("connecttimeout") && !isSet("proxyjump") && !isSet("proxycommand") {
 		found.options = []string{"-o", fmt.Sprintf("ConnectTimeout=%d", int(connect.Seconds()))}

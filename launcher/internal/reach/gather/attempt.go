@@ -65,7 +65,7 @@ func (a *attempt) wait(ctx context.Context) ([]net.Conn, error) {
 		case err = <-a.refused:
 		case <-a.command.hopeless:
 			err = errHopeless
-		case <-a.command.ended:
+		case <-a.command.heard:
 			err = errEnded
 		case <-ctx.Done():
 			err = context.Cause(ctx)

@@ -4,30 +4,24 @@ import (
 	"bufio"
 	"crypto/rand"
 	"fmt"
-	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // command is the engine's command while it runs.
 type command struct {
-	name     string
-	cmd      *child.Cmd
-	in       io.WriteCloser // kept open: its end tells agents that the head is gone
-	said     said
-	hear     func(Word)
-	waited   chan struct{} // closed once it was waited for; a child of its may still hold its output
-	err      error         // how it ended, then
-	ended    chan struct{} // closed once its words were read, too
-	hopeless chan struct{} // closed when it said that an agent will not come
-	once     sync.Once
+	*remote.Program // whose input is kept open: its end tells agents that the head is gone
+	name            string
+	said            said
+	hear            func(Word)
+	heard           chan struct{} // closed once its words were read, too
+	hopeless        chan struct{} // closed when it said that an agent will not come
+	once            sync.Once
 }
 
 // nameWord is the part of a word of engine.Start.Bcast in whose place a name comes that
@@ -57,20 +51,16 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 		line = nil
 	}
 	c = &command{
-		name: cfg.Start.Command(), hear: hear, waited: make(chan struct{}), ended: make(chan struct{}),
+		name: cfg.Start.Command(), hear: hear, heard: make(chan struct{}),
 		hopeless: make(chan struct{}),
 	}
-	words = append(words, agent...)
-	c.cmd = child.Command(words[0], words[1:]...)
-	c.cmd.Env = environ(cfg)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:    true,            // a Ctrl-C on the terminal is gorun's, who ends the job in order
-		Pdeathsig: syscall.SIGTERM, // srun may be waiting for resources when gorun is killed, and reads nothing then
-	}
-	if err := c.start(line); err != nil {
+	// srun may be waiting for resources when gorun is killed, and reads nothing then
+	if c.Program, err = remote.RunMerged(append(words, agent...), environ(cfg)); err != nil {
 		remove()
 		return nil, nil, err
 	}
+	_, _ = c.In.Write(line) // a pipe holds it; a command that is gone says more than this error would
+	go c.listen()
 	return c, remove, nil
 }
 
@@ -86,60 +76,15 @@ func environ(cfg *Config) []string {
 	return append(list, cfg.Start.Set...)
 }
 
-// start starts the command, and hears what it says from then on.
-func (c *command) start(line []byte) error {
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		theirIn.Close()
-		in.Close()
-		return err
-	}
-	c.in = in
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, theirOut
-	started := make(chan error)
-	go c.run(started)
-	err = <-started
-	theirIn.Close()
-	theirOut.Close()
-	if err != nil {
-		in.Close()
-		out.Close()
-		return err
-	}
-	if len(line) > 0 {
-		_, _ = in.Write(line) // a pipe holds it; a command that is gone says more than this error would
-	}
-	go c.listen(out)
-	return nil
-}
-
-// run starts the command and waits for its end on one thread, whose end the kernel takes
-// for this process's end (Pdeathsig; prctl(2), PR_SET_PDEATHSIG).
-func (c *command) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := c.cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	c.err = c.cmd.Wait()
-	close(c.waited)
-}
-
 // keptWords is how long after its end something else may hold the command's output.
 const keptWords = 200 * time.Millisecond
 
 // listen reads what the command says, to its end.
-func (c *command) listen(out *os.File) {
+func (c *command) listen() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		lines := bufio.NewReaderSize(out, maxLine)
+		lines := bufio.NewReaderSize(c.Out, maxLine)
 		for {
 			line, err := lines.ReadSlice('\n')
 			if len(line) > 0 {
@@ -150,16 +95,16 @@ func (c *command) listen(out *os.File) {
 			}
 		}
 	}()
-	<-c.waited
+	<-c.Program.Ended
 	timer := time.NewTimer(keptWords)
 	defer timer.Stop()
 	select {
 	case <-read:
 	case <-timer.C:
 	}
-	_ = out.Close()
+	_ = c.Out.Close()
 	<-read
-	close(c.ended)
+	close(c.heard)
 }
 
 // take hears one line.
@@ -186,7 +131,7 @@ const termLimit = time.Second
 // over reports whether the command has ended.
 func (c *command) over() bool {
 	select {
-	case <-c.ended:
+	case <-c.heard:
 		return true
 	default:
 		return false
@@ -200,18 +145,18 @@ func (c *command) end(limit time.Duration) {
 		signal syscall.Signal
 		after  time.Duration
 	}{{0, limit}, {syscall.SIGTERM, termLimit}, {syscall.SIGKILL, 0}} {
-		if step.signal != 0 && !c.over() { // else the number may be another's by now
-			_ = syscall.Kill(-c.cmd.Process.Pid, step.signal)
+		if step.signal != 0 {
+			c.Signal(step.signal)
 		}
 		timer := time.NewTimer(step.after)
 		select {
-		case <-c.ended:
+		case <-c.heard:
 			timer.Stop()
-			_ = c.in.Close()
+			_ = c.In.Close()
 			return
 		case <-timer.C:
 		}
 	}
-	<-c.ended
-	_ = c.in.Close()
+	<-c.heard
+	_ = c.In.Close()
 }

@@ -147,32 +147,37 @@ func (g *Gathering) Wait(node int) (net.Conn, error) {
 	return g.conns[node], nil
 }
 
+// command is the command of the last attempt, nil before the first.
+func (g *Gathering) command() *command {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil {
+		return nil
+	}
+	return g.current.command
+}
+
 // Said is what was last said of a node, "" for nothing: by the engine, or by the agent
 // there.
 func (g *Gathering) Said(node int) string {
-	g.mu.Lock()
-	a := g.current
-	g.mu.Unlock()
-	if a == nil {
-		return ""
+	if c := g.command(); c != nil {
+		return c.said.of(g.cfg.Nodes[node])
 	}
-	return a.command.said.of(g.cfg.Nodes[node])
+	return ""
 }
 
 // HowEnded is how the command has ended, "" while it runs.
 func (g *Gathering) HowEnded() string {
-	g.mu.Lock()
-	a := g.current
-	g.mu.Unlock()
-	if a == nil {
+	c := g.command()
+	if c == nil {
 		return ""
 	}
 	select {
-	case <-a.command.waited:
+	case <-c.Program.Ended:
+		return c.name + ", which had started the agents, has ended (" + c.state() + ")"
 	default:
 		return ""
 	}
-	return a.command.name + ", which had started the agents, has ended (" + a.command.state() + ")"
 }
 
 // hear notes what the engine says of the job.
@@ -205,17 +210,15 @@ func (g *Gathering) Ending() Ending {
 // AwaitEnding waits so long for the engine to say that it ends the job, or for the end of
 // its command.
 func (g *Gathering) AwaitEnding(limit time.Duration) {
-	g.mu.Lock()
-	a := g.current
-	g.mu.Unlock()
-	if a == nil {
+	c := g.command()
+	if c == nil {
 		return
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-g.known:
-	case <-a.command.ended:
+	case <-c.heard:
 	case <-timer.C:
 	}
 }

@@ -48,7 +48,7 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan b
 		NodeIDs: []string{"NODE"},
 	}
 	t.Cleanup(func() {
-		_ = a.command.in.Close()
+		_ = a.command.In.Close()
 		g.Close()
 		for _, c := range g.conns {
 			_ = c.Close()

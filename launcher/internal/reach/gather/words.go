@@ -314,7 +314,7 @@ func (c *command) how() string {
 // state is how the command, which has ended, did so.
 func (c *command) state() string {
 	var exit *exec.ExitError
-	if !errors.As(c.err, &exit) {
+	if !errors.As(c.Err, &exit) {
 		return "exit code 0"
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -244,9 +243,4 @@ func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
 	addr := l.Addr().(*net.TCPAddr).AddrPort()
 	socket, err := l.(*net.TCPListener).File()
 	return socket, netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), err
-}
-
-// isReset reports whether the kernel says that the other end is gone.
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/reach/remote"
 )
 
 // Joined is a node's own side of a meeting, once all have come.
@@ -260,7 +260,7 @@ func reason(err error) string {
 		text = "connection refused"
 	case errors.As(err, &refused) && refused.Endpoint == "":
 		text = refused.Why
-	case endOfStream(err):
+	case remote.IsEnd(err):
 		text = "it closes connections: does gorun listen there?"
 	default:
 		text = err.Error()
@@ -473,11 +473,6 @@ func (d *dialer) refused(port int, host, why string) *RefusedError {
 		Endpoint: endpoint, Host: printable.Text(printable.Short(host)),
 		Why: printable.Text(printable.Short(why)),
 	}
-}
-
-// endOfStream reports whether the other end closed, or the kernel says that it is gone.
-func endOfStream(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
 }
 
 // Come is Listen where this node is node 0, and Dial elsewhere. A node without a rank is

@@ -4,8 +4,10 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 )
 
@@ -57,6 +59,12 @@ func (e *ExitError) Error() string {
 		return "ended by SIG" + e.Signal
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
+}
+
+// IsEnd reports whether an error says that the other end of a connection closed it, or is gone.
+func IsEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }
 
 // Step is how far reaching a host had come.

@@ -1,6 +1,9 @@
 package remote
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // TailSize is how much of a command's standard error is kept.
 const TailSize = 8 << 10
@@ -28,4 +31,18 @@ func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text[max(0, len(t.text)-TailSize):])
+}
+
+// toldLines is how many lines of a command's last words a message repeats.
+const toldLines = 3
+
+// LastLines are the last lines that say something, as one.
+func LastLines(text string) string {
+	var lines []string
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-toldLines):], "; ")
 }

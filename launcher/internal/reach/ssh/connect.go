@@ -168,12 +168,6 @@ type droppedError struct{ cause error }
 func (d *droppedError) Error() string { return "closed early: " + d.cause.Error() }
 func (d *droppedError) Unwrap() error { return d.cause }
 
-// isDrop tells whether the other side closed the connection.
-func isDrop(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE)
-}
-
 // handshake turns a connection into one that is logged in.
 func (c *Client) handshake(clock *clock, s *settings, conn net.Conn) (*ssh.Client, error) {
 	h := &handshake{client: c, settings: s, clock: clock}

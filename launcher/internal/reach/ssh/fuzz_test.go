@@ -20,7 +20,7 @@ func FuzzDump(f *testing.F) {
 	c := NewClient(Config{Environ: []string{"HOME=/home/ann", "USER=ann"}})
 	f.Cleanup(c.Close)
 	f.Fuzz(func(t *testing.T, text string) {
-		options, lines := parseDump(text), 0
+		options, lines := remote.ParseDump(text), 0
 		var again strings.Builder
 		for key, values := range options {
 			require.NotContains(t, key, " ")
@@ -30,7 +30,7 @@ func FuzzDump(f *testing.F) {
 				lines++
 			}
 		}
-		require.Equal(t, options, parseDump(again.String()))
+		require.Equal(t, options, remote.ParseDump(again.String()))
 		require.LessOrEqual(t, lines, strings.Count(text, "\n")+1)
 		s, err := c.fromOptions(remote.Target{Name: "n1"}, options)
 		if err != nil {

@@ -95,11 +95,11 @@ func (h *handshake) explain(err error) error {
 		return h.refused
 	case h.clock.ctx.Err() != nil:
 		return timedOut(step, h.settings, h.clock)
-	case step < remote.StepAuth && isDrop(err):
+	case step < remote.StepAuth && remote.IsEnd(err):
 		return &droppedError{err}
 	case step < remote.StepAuth:
 		return h.keysError(err)
-	case isDrop(err):
+	case remote.IsEnd(err):
 		return fail(remote.StepAuth, err, "%s closed the connection before it let us in%s", h.settings, h.offered()).
 			hint("its log says why; ssh -v %s shows more", h.settings.arguments())
 	default:

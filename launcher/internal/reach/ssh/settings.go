@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,7 +15,6 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
-	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -80,7 +78,7 @@ func (c *Client) lookPath(name string) string {
 	return ""
 }
 
-// askOpenSSH runs ssh -G: 4 to 7 ms.
+// askOpenSSH runs ssh -G.
 func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.Target) (map[string][]string, error) {
 	select {
 	case c.reading <- struct{}{}:
@@ -88,7 +86,7 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.T
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	arguments := []string{"-G", "-T"}
+	arguments := []string{program, "-G", "-T"}
 	if c.config.ConfigFile != "" {
 		arguments = append(arguments, "-F", c.config.ConfigFile)
 	}
@@ -98,38 +96,15 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.T
 	if target.Port != 0 {
 		arguments = append(arguments, "-p", strconv.Itoa(target.Port))
 	}
-	command := child.CommandContext(ctx, program, append(arguments, "--", target.Name)...)
-	var out, problems bytes.Buffer
-	command.Stdout, command.Stderr, command.Env = &out, &problems, c.config.Environ
-	command.WaitDelay = time.Second
-	if err := command.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, errors.New("ssh -G did not end in time: a command after 'Match exec' may hang")
-		}
-		return nil, fmt.Errorf("ssh -G: %s", cmp.Or(lastLines(problems.String()), err.Error()))
+	options, err := remote.AskOpenSSH(ctx, append(arguments, "--", target.Name), c.config.Environ)
+	if err != nil {
+		return nil, errors.New(printable.Text(printable.Short(err.Error())))
 	}
-	return parseDump(out.String()), nil
+	return options, nil
 }
 
 // lastLines is what a program said, on one line.
-func lastLines(text string) string {
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	if len(lines) > 3 {
-		lines = lines[len(lines)-3:]
-	}
-	return printable.Text(printable.Short(strings.Join(lines, "; ")))
-}
-
-// parseDump takes apart what ssh -G prints: a keyword in lower case and its value, a
-// line each; some keywords come several times.
-func parseDump(text string) map[string][]string {
-	options := map[string][]string{}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-		options[key] = append(options[key], value)
-	}
-	return options
-}
+func lastLines(text string) string { return printable.Text(printable.Short(remote.LastLines(text))) }
 
 // fromOptions makes settings of keywords (in lower case) and their values.
 func (c *Client) fromOptions(target remote.Target, options map[string][]string) (*settings, error) {

@@ -1,0 +1,38 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"gorun/launcher/internal/process/child"
+)
+
+// AskOpenSSH runs ssh -G (4 to 7 ms, but for commands after 'Match exec'), which prints what the user's options and
+// files say of a host: keywords in lower case, some several times, with their values.
+func AskOpenSSH(ctx context.Context, words, environ []string) (map[string][]string, error) {
+	command := child.CommandContext(ctx, words[0], words[1:]...)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr, command.Env = &out, &problems, environ
+	command.WaitDelay = time.Second
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, errors.New("ssh -G did not end in time: a command after 'Match exec' may hang")
+		}
+		return nil, errors.New("ssh -G: " + cmp.Or(LastLines(problems.String()), err.Error()))
+	}
+	return ParseDump(out.String()), nil
+}
+
+// ParseDump takes apart what ssh -G prints.
+func ParseDump(text string) map[string][]string {
+	options := map[string][]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		options[key] = append(options[key], value)
+	}
+	return options
+}
