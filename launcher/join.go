@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path"
 	"slices"
@@ -152,13 +151,6 @@ func ownName() string {
 		return thisHost.Name
 	}
 	return printable.Text(name)
-}
-
-// door is the port to which nodes and ranks come, for the agent that serves the store.
-type door struct{ *join.Head }
-
-func (d door) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
-	return d.Head.ServeStore(take)
 }
 
 // follow has this node do its part of a job of which another is the head.

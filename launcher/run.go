@@ -328,7 +328,7 @@ func (s *session) agentConfig() agent.Config {
 		Health:  s.health,
 	}
 	if s.door != nil {
-		cfg.Door = door{s.door}
+		cfg.Door = s.door
 	}
 	return cfg
 }

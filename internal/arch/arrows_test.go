@@ -210,8 +210,8 @@ var rooms = []room{
 	{
 		"launcher/internal/reach/gather",
 		[]string{
-			"launcher/internal/process/child", "launcher/internal/reach/join", "launcher/hosts",
-			"launcher/hosts/engine", "internal/printable", "internal/version",
+			"launcher/internal/process/child", "launcher/internal/reach/join", "launcher/internal/reach/remote",
+			"launcher/hosts", "launcher/hosts/engine", "internal/printable", "internal/version",
 		},
 		"how an engine starts agents is a row of its table; here they are started and told apart",
 	},

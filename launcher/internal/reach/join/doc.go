@@ -40,6 +40,9 @@
 // outside, else these would do. Randomness in each handshake leaves nothing to
 // replay.
 //
+// Agents that a resource manager's one command starts come here, too (package gather): the head makes a token for each
+// start of that command, and gives an agent the rank of its host ([Config.Place]).
+//
 // Without a token, nodes are processes of one user on one host: the endpoint is a loopback
 // address, and each end asks the kernel whose the other end of the connection is. Only
 // [Config.Insecure] takes others: who says the right job id, number of nodes and a free

@@ -18,6 +18,8 @@ import (
 // Head is node 0's side: the port to which the other nodes come, and later ranks.
 type Head struct {
 	cfg   Config
+	open  context.Context // until Close
+	end   context.CancelFunc
 	addr  netip.AddrPort
 	port  *os.File // the listening socket: a net.Listener cannot be asked without waiting
 	raw   syscall.RawConn
@@ -26,7 +28,6 @@ type Head struct {
 	told  talk          // of nodes
 	seen  talk          // of strangers, who must not use up what may be told of nodes
 	work  sync.WaitGroup
-	over  chan struct{} // closed by Close
 
 	// elsewhere says that the endpoint is no address of this host: one that leads here by
 	// translation, or a mistake.
@@ -34,14 +35,12 @@ type Head struct {
 
 	mu      sync.Mutex
 	closed  bool
-	attempt int    // counts calls of ServeStore: connections of one belong to no later one
-	store   Taker  // nil: there is no store
+	attempt int // counts calls of ServeStore: connections of one belong to no later one
+	// store takes over a connection of a store client, of which first was read already; nil: there is no store
+	store   func(c *net.TCPConn, first []byte) error
 	unknown guests // who did not show yet who he is
 	meeting meeting
 }
-
-// Taker takes over a connection of a store client, of which first was read already.
-type Taker func(c *net.TCPConn, first []byte) error
 
 // Listen opens node 0's port; the others may come from then on. It does not wait for
 // them. A port that is taken is a *PortTakenError.
@@ -50,7 +49,8 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}, over: make(chan struct{})}
+	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}}
+	h.open, h.end = context.WithCancel(context.Background())
 	h.meeting.changed = make(chan struct{}, 1)
 	if cfg.Addr != "" {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
@@ -87,7 +87,7 @@ func (h *Head) Addr() netip.AddrPort { return h.addr }
 // ServeStore hands store clients that connect from now on to take; nil refuses them.
 // Who connected before, a killed rank's connection in the kernel's queue, say, is closed:
 // it belongs to an attempt that is gone.
-func (h *Head) ServeStore(take Taker) error {
+func (h *Head) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
 	var late []int
 	err := h.raw.Control(func(fd uintptr) {
 		h.mu.Lock()
@@ -109,14 +109,12 @@ func (h *Head) ServeStore(take Taker) error {
 	return err
 }
 
-// Close ends the port and all connections but those of members and those that a Taker
-// took.
+// Close ends the port and all connections but those of members and those that were
+// taken for the store.
 func (h *Head) Close() error {
 	h.mu.Lock()
-	if !h.closed {
-		h.closed = true
-		close(h.over)
-	}
+	h.closed = true
+	h.end()
 	h.store = nil
 	h.unknown.closeAll()
 	h.meeting.closeAll()
@@ -140,7 +138,7 @@ type guest struct {
 // accept takes connections for as long as the port is open.
 func (h *Head) accept() {
 	for {
-		if !h.unknown.room(&h.mu, h.over) {
+		if !h.unknown.room(&h.mu, h.open.Done()) {
 			return
 		}
 		g, err := h.next()
@@ -152,12 +150,12 @@ func (h *Head) accept() {
 			continue
 		}
 		select {
-		case <-h.over:
+		case <-h.open.Done():
 			return
 		default:
 			h.seen.once(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
 		}
-		if !pause(crowdPause, h.over, nil) {
+		if !pause(crowdPause, h.open.Done(), nil) {
 			return
 		}
 	}
@@ -314,10 +312,17 @@ func (h *Head) receivePlain(g *guest, first []byte) {
 // turnAway refuses a node before anything of it was read beyond its first bytes.
 func (h *Head) turnAway(g *guest, why string) {
 	h.told.node("a node at %v was refused: %s", g.peer.Addr(), why)
-	if writeMessage(g, &Welcome{Refusal: why, Host: h.cfg.Self.Host, Other: true}) == nil {
+	h.dismiss(g, g, &Welcome{Refusal: why, Other: true})
+}
+
+// dismiss answers on c, the connection of a guest or TLS over that, and ends it.
+func (h *Head) dismiss(g *guest, c net.Conn, w *Welcome) {
+	w.Host = h.cfg.Self.Host
+	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
+	if writeMessage(c, w) == nil {
 		linger(g.TCPConn)
 	}
-	g.Close()
+	c.Close()
 }
 
 // linger waits, for a while, until the other end has read what was sent: a socket that
@@ -337,18 +342,18 @@ func linger(c *net.TCPConn) {
 // greet reads a node's hello from hear and takes the node in, or says why not on c.
 func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	hello, err := readHello(hear)
-	if err != nil {
-		var other *versionError
-		if errors.As(err, &other) {
-			_ = writeMessage(c,
-				&Welcome{
-					Host: h.cfg.Self.Host, Other: true,
-					Refusal: fmt.Sprintf(
-						"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
-						other.theirs, Protocol, h.cfg.Self.Version),
-				})
-			linger(g.TCPConn)
-		}
+	var other *versionError
+	switch {
+	case errors.As(err, &other):
+		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)
+		h.dismiss(g, c, &Welcome{
+			Other: true,
+			Refusal: fmt.Sprintf(
+				"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
+				other.theirs, Protocol, h.cfg.Self.Version),
+		})
+		return
+	case err != nil:
 		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)
 		c.Close()
 		return
@@ -356,11 +361,7 @@ func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
 	_ = g.SetDeadline(time.Time{})
 	if refusal := h.take(&Member{Conn: c, Hello: hello, NodeRank: hello.NodeRank, Peer: g.peer}); refusal != nil {
 		h.leave(g) // it is known: who closes the head lets it hear why
-		refusal.Host = h.cfg.Self.Host
 		h.told.node("the node %s at %v was refused: %s", hello.Name(), g.peer.Addr(), refusal.Refusal)
-		_ = c.SetWriteDeadline(time.Now().Add(firstWithin))
-		_ = writeMessage(c, refusal)
-		linger(g.TCPConn)
-		c.Close()
+		h.dismiss(g, c, refusal)
 	}
 }

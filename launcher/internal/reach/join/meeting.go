@@ -183,7 +183,7 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 			return nil, h.giveUp(fmt.Sprintf("not all nodes came within %v", h.cfg.Timeout))
 		case <-ctx.Done():
 			return nil, h.giveUp("node 0 stopped waiting for nodes")
-		case <-h.over:
+		case <-h.open.Done():
 			return nil, errors.New("join: node 0's port was closed")
 		}
 	}

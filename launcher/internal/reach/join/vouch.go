@@ -74,12 +74,7 @@ func (h *Head) giveSecret(g *guest, first []byte) {
 	if answer.Refusal != "" {
 		h.told.node("the node %s at %v was refused: %s", hello.Name(), g.peer.Addr(), answer.Refusal)
 	}
-	answer.Host = h.cfg.Self.Host
-	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
-	if writeMessage(g, answer) == nil {
-		linger(g.TCPConn)
-	}
-	g.Close()
+	h.dismiss(g, g, answer)
 }
 
 // secretFor is the answer to a node that has no secret.
@@ -97,22 +92,13 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	if err != nil {
 		return &Welcome{Refusal: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.patience)
+	ctx, cancel := context.WithTimeout(h.open, h.cfg.patience) // who closes the head does not wait for MUNGE
 	defer cancel()
-	go func() { // who closes the head does not wait for MUNGE
-		select {
-		case <-h.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	select {
 	case h.seals <- struct{}{}:
 		defer func() { <-h.seals }()
-	case <-h.over:
-		return &Welcome{Refusal: "node 0 has ended", Again: true}
 	case <-ctx.Done():
-		return &Welcome{Refusal: "node 0 is busy", Again: true}
+		return &Welcome{Refusal: "node 0 is busy, or has ended", Again: true}
 	}
 	sealed, err := h.cfg.Voucher.Seal(ctx, text)
 	if err != nil {
