@@ -375,8 +375,11 @@ func (d *dialer) present(ctx context.Context, c net.Conn, port int) (*Joined, er
 		_ = c.SetDeadline(time.Time{})
 		joined, err = d.hear(c, port)
 	}
-	if !stop() && err == nil {
+	switch over := !stop(); {
+	case over && err == nil:
 		err = context.Cause(ctx)
+	case over && remote.IsEnd(err): // node 0 may have closed its end first
+		err = errWaits
 	}
 	return joined, err
 }
