@@ -24,11 +24,5 @@ func WithReach(r Reach) Option { return func(s *settings) { s.reacher = r } }
 // WithAskLimit is how long a check waits for an answer.
 func WithAskLimit(limit time.Duration) Option { return func(s *settings) { s.askLimit = limit } }
 
-// Known is the problem as a report has it.
-func (p HostsProblem) Known() HostsProblem {
-	p.general = p.Text
-	return p
-}
-
 // Cleaned is cleaned.
 var Cleaned = cleaned

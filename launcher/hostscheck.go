@@ -1,7 +1,9 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,10 +24,15 @@ import (
 
 // Bounds of a check, so that no host can make it last for ever.
 const (
-	checkedBytes = 1 << 30          // that are read of a program
 	filePatience = 20 * time.Second // for a file system to answer
 	checkLimit   = 60 * time.Second // for a host to answer one question
 )
+
+// basics are the checks of package doctor that cost little: hosts check makes no others.
+var basics = []string{
+	"gorun-version", doctor.NotLookedAt, "clock", "program", "program-differs", "architecture", "room",
+	"memlock", "nofile", "nproc", "gpu-count", "gpu-used",
+}
 
 // CheckHosts looks at the hosts of a wish as a job would find them, at all of them at
 // once, and starts no rank. Of the wish, Hosts, Reach, Environ, Dir and the first of
@@ -38,6 +45,29 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 	}
 	c.judge()
 	return &c.report, nil
+}
+
+// judge makes the list of what is wrong: with each host, with the network, and remarks last.
+func (c *hostsCheck) judge() {
+	for _, f := range append(c.noAddress, c.network.Flaws...) {
+		c.found.add(f, f.Text)
+	}
+	for _, f := range doctor.Judge(c.cluster(), basics...) {
+		c.found.add(doctor.Flaw{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Remark: f.Severity == doctor.Note}, f.Text)
+	}
+	for _, h := range c.report.Hosts {
+		for _, note := range h.Notes {
+			c.found.add(doctor.Flaw{Hosts: []string{h.Name}, Text: note, Remark: true}, note)
+		}
+	}
+	c.report.Problems = []doctor.Flaw{} // [] as JSON
+	for _, remarks := range []bool{false, true} {
+		for _, p := range c.found.list {
+			if p.Remark == remarks {
+				c.report.Problems = append(c.report.Problems, p)
+			}
+		}
+	}
 }
 
 func newHostsCheck(spec Spec, options []Option) *hostsCheck {
@@ -74,7 +104,6 @@ func (c *hostsCheck) run(ctx context.Context) error {
 	})
 	defer stop()
 	c.askAll()
-	c.failed = slices.Clone(c.found)
 	c.tryNetwork(ctx)
 	return nil
 }
@@ -82,18 +111,47 @@ func (c *hostsCheck) run(ctx context.Context) error {
 // hostsCheck is one call of CheckHosts, or of Examine.
 type hostsCheck struct {
 	*session
-	report HostsReport
-	found  problems
-	// patients are what is inspected of the hosts, by place; nil: nothing is.
-	patients []*doctor.Host
-	failed   problems       // what was found before anybody asked who reaches whom
-	networks error          // why it is not known who reaches whom, or who reaches nobody
-	flaws    []HostsProblem // what was measured to be wrong with the network
+	report   HostsReport
+	found    flaws          // with whom could not be looked at
+	inspects bool           // all that package doctor judges is looked at
+	hosts    []*doctor.Host // by place; nil: it did not say what it has
+	network  doctor.Network
+	// noAddress says why there is none that all hosts reach, or why that is not known.
+	noAddress []doctor.Flaw
+}
+
+// flaws collects what is wrong; what is the same on several hosts stands there once.
+type flaws struct {
+	list    []doctor.Flaw
+	general []string // their texts without what is of one host alone
+}
+
+func (f *flaws) add(p doctor.Flaw, general string) {
+	for i, q := range f.list {
+		if f.general[i] == general && q.Remark == p.Remark && (q.Hint == p.Hint || q.Text != p.Text) {
+			f.list[i].Hosts, f.list[i].Text = append(q.Hosts, p.Hosts...), general
+			return
+		}
+	}
+	f.list, f.general = append(f.list, p), append(f.general, general)
+}
+
+// cluster is what package doctor judges.
+func (c *hostsCheck) cluster() *doctor.Cluster {
+	cluster := &doctor.Cluster{
+		Gorun: version.String(), Wished: c.report.Program, Asked: len(c.spec.Hosts), Network: c.network,
+		Hosts: slices.DeleteFunc(slices.Clone(c.hosts), func(h *doctor.Host) bool { return h == nil }),
+	}
+	if len(cluster.Hosts) == 0 {
+		cluster.Hosts = nil
+	}
+	return cluster
 }
 
 // reach starts agents on all hosts; nodes are those of the hosts that are reached.
 func (c *hostsCheck) reach(ctx context.Context) error {
 	c.report = HostsReport{Version: version.String(), Hosts: make([]HostReport, len(c.spec.Hosts))}
+	c.hosts = make([]*doctor.Host, len(c.spec.Hosts))
 	if len(c.spec.Apps) > 0 {
 		c.report.Program = c.spec.Apps[0].Program
 	}
@@ -145,7 +203,7 @@ func (c *hostsCheck) of(n *node) *HostReport { return &c.report.Hosts[n.place] }
 // fail notes errors of a node.
 func (c *hostsCheck) fail(n *node, err error) {
 	for _, e := range flatten(err) {
-		c.found.add(HostsProblem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint, general: e.general().Text})
+		c.found.add(doctor.Flaw{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.general().Text)
 	}
 }
 
@@ -167,16 +225,16 @@ func (c *hostsCheck) askAll() {
 
 // questions are what nodes are asked.
 func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
-	check := wire.Check{Most: checkedBytes, Patience: filePatience}
+	check := wire.Check{Patience: filePatience}
 	hello := c.hello()
 	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
-	if c.patients != nil { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
+	if c.inspects { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
 		hello.GPUs, hello.GPUUsers, hello.Topology = false, false, false
 		c.inspection(&check)
 	}
 	hello.Ranks = 0
 	if len(c.spec.Apps) > 0 {
-		check.Programs = true
+		check.Program = true
 		check.Dir = c.spec.Apps[0].Dir
 	}
 	if check.Dir == "" {
@@ -208,73 +266,87 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	if err := c.inTime(n, "what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
 		return err
 	}
-	c.take(n, facts, checked)
-	if check.Inspect {
-		c.takePatient(n, facts, checked)
-	}
-	if check.Dir == "" {
-		check.Dir = c.workingDir()
-	}
-	c.of(n).Dir = check.Dir
+	c.take(n, check.Dir, facts, checked)
 	return nil
 }
 
 // clockSamples is how often a clock is read; the fastest answer counts.
 const clockSamples = 4
 
-// take completes the report on a node.
-func (c *hostsCheck) take(n *node, facts wire.Facts, checked wire.Checked) {
+// take completes what a node found of itself by what is known here.
+func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Checked) {
+	h := &doctor.Host{}
+	if err := json.Unmarshal(cleaned(checked.Host), h); err != nil {
+		h.Unknown = []string{"what it said of itself is not understood: " + err.Error()}
+	}
+	c.hosts[n.place] = h
+	h.Name, h.Here = n.name, n.host.Here
+	if h.Here {
+		h.Name = n.host.Name
+	} else {
+		h.Clock = n.clock.report()
+	}
+	for _, file := range facts.NCCL.Conf {
+		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
+	}
+	if !h.Here && !c.spec.ByEngine() { // an engine's command hands on what ranks inherit
+		h.Environ = facts.Environ
+	}
+	if !c.inspects {
+		h.Machine = facts.Machine
+		for i := range h.Machine.GPUs {
+			h.Machine.GPUs[i].Name = printable.Text(h.Machine.GPUs[i].Name)
+		}
+	}
+	c.takeProgram(h, cmp.Or(dir, c.workingDir()), facts)
 	r := c.of(n)
-	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), printable.Text(checked.Version),
-		printable.Text(checked.Executable)
-	r.Architecture, r.Kernel = printable.Text(checked.Architecture), printable.Text(checked.Kernel)
-	r.CPUs, r.GPUs, r.InfiniBand = facts.Machine.CPUs.Len(), facts.Machine.GPUs, checked.InfiniBand
-	for i := range r.GPUs {
-		r.GPUs[i].Name = printable.Text(r.GPUs[i].Name)
+	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), h.Gorun, h.Executable
+	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.Rooms
+	r.CPUs, r.GPUs, r.InfiniBand = h.Machine.CPUs.Len(), h.Machine.GPUs, len(h.RDMA) > 0
+	for _, name := range []string{"memlock", "nofile", "nproc"} {
+		if limit, ok := h.Limits[name]; ok {
+			r.Limits = append(r.Limits, LimitReport{name, limit})
+		}
 	}
-	if !n.host.Here {
-		r.Clock = n.clock.report()
+	if r.Dir = cmp.Or(dir, c.workingDir()); h.Program != nil {
+		r.Missing = h.Program.NoDir
 	}
-	r.Missing = printable.Text(facts.Dir)
-	if r.Missing == "" {
-		r.Missing = printable.Text(checked.Dir)
+	if len(facts.Programs) > 0 {
+		r.Program = h.Program
 	}
-	for _, room := range checked.Rooms {
-		room.Path, room.Error = printable.Text(room.Path), printable.Text(room.Error)
-		r.Rooms = append(r.Rooms, RoomReport(room))
-	}
-	for _, l := range checked.Limits {
-		r.Limits = append(r.Limits, LimitReport(l))
-	}
-	r.Program = programReport(facts.Programs, checked.Files)
 	r.Notes = append(printables(facts.Notes), printables(facts.Machine.Notes)...)
 }
 
-// programReport is what a node said of the first program; nil for nothing.
-func programReport(resolved []wire.Resolved, files []wire.Sum) *ProgramReport {
-	if len(resolved) == 0 {
-		return nil
+// takeProgram joins what a node resolved and what it read: of the program, if there is one,
+// and the directory, if something is wrong with that.
+func (c *hostsCheck) takeProgram(h *doctor.Host, dir string, facts wire.Facts) {
+	own := doctor.Program{}
+	if h.Program != nil {
+		own = *h.Program
 	}
-	p := &ProgramReport{
-		Kind: printable.Text(resolved[0].Kind), Path: printable.Text(resolved[0].Path),
-		Error: printable.Text(resolved[0].Error),
+	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.Dir), own.NoDir), ELF: own.ELF}
+	if p.NoDir != "" {
+		p.Dir = dir
 	}
-	p.Hint = printable.Text(resolved[0].Hint)
-	if len(files) > 0 && p.Error == "" {
-		f := files[0]
-		p.Path, p.Size, p.SHA256, p.Error = printable.Text(f.Path), f.Size, printable.Text(f.SHA256), printable.Text(f.Error)
+	for _, r := range facts.Programs[:min(1, len(facts.Programs))] {
+		p.Kind, p.Path = printable.Text(r.Kind), printable.Text(r.Path)
+		if p.Error, p.Hint = printable.Text(r.Error), printable.Text(r.Hint); p.Error == "" {
+			p.Path, p.Size, p.SHA256, p.Error = own.Path, own.Size, own.SHA256, own.Error
+		}
 	}
-	return p
+	if h.Program = &p; p == (doctor.Program{}) {
+		h.Program = nil
+	}
 }
 
 // report is what is known of the clock.
-func (c *clock) report() *ClockReport {
+func (c *clock) report() *doctor.Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
 		return nil
 	}
-	return &ClockReport{Ahead: c.ahead.Seconds(), Uncertainty: (c.travel / 2).Seconds()}
+	return &doctor.Clock{Ahead: c.ahead.Seconds(), Uncertainty: (c.travel / 2).Seconds()}
 }
 
 // inTime gives the node up that does not answer.
@@ -317,23 +389,30 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 // takeNetwork notes who reaches whom, and what is wrong with it.
 func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
-	c.report.Network, c.networks = r, err
-	var unreached *probe.UnreachedError
-	switch {
-	case errors.As(err, &unreached):
-		c.found.add(HostsProblem{Hosts: survey.Names, Text: err.Error(), Hint: unreached.Hint()})
-	case err != nil:
-		r.Error = err.Error()
-		c.found.add(HostsProblem{Hosts: survey.Names, Text: "who reaches whom is not known: " + err.Error()})
-	default:
-		r.Address, r.Reason = choice.Addr.String(), choice.Reason
-	}
+	c.report.Network = r
 	for _, f := range survey.Findings(hosts.Fold) {
-		p := HostsProblem{Check: f.Check, Text: f.Text, Advice: f.Advice, Hint: f.Hint, Remark: f.Remark}
+		p := doctor.Flaw{Check: f.Check, Text: f.Text, Advice: f.Advice, Hint: f.Hint, Remark: f.Remark}
 		for _, node := range f.Nodes {
 			p.Hosts = append(p.Hosts, survey.Names[node])
 		}
-		c.flaws = append(c.flaws, p)
-		c.found.add(p)
+		c.network.Flaws = append(c.network.Flaws, p)
+	}
+	c.network.Summary = r.Summary
+	if err == nil {
+		r.Address, r.Reason = choice.Addr.String(), choice.Reason
+		c.network.Address = r.Address
+		return
+	}
+	problem := doctor.Flaw{Hosts: survey.Names, Text: err.Error()}
+	told := false // by the flaws, where ways were tried
+	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) {
+		problem.Hint = unreached.Hint()
+		told = slices.ContainsFunc(c.network.Flaws, func(f doctor.Flaw) bool { return f.Check == probe.CheckReach })
+	} else {
+		r.Error, problem.Text = err.Error(), "who reaches whom is not known: "+err.Error()
+	}
+	c.noAddress = append(c.noAddress, problem)
+	if !told {
+		c.network.Error, c.network.Hint = err.Error(), problem.Hint
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher"
+	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
@@ -71,7 +72,7 @@ func TestHostsCheck(t *testing.T) {
 	}
 	gone := report.Hosts[2]
 	assert.False(t, gone.Reached)
-	assert.Contains(t, report.Problems, launcher.HostsProblem{Hosts: []string{"gone"}, Text: "it is gone"}.Known())
+	assert.Contains(t, report.Problems, doctor.Flaw{Hosts: []string{"gone"}, Text: "it is gone"})
 	require.NotNil(t, report.Network)
 	ways := 0
 	for _, w := range report.Network.Ways {

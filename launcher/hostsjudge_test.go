@@ -10,27 +10,37 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/internal/version"
+	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 	"gorun/placement"
 )
 
 // judged are the problems of hosts that a test makes from one that is well.
-func judged(change func(list []HostReport)) (lines []string) {
-	c := &hostsCheck{session: &session{}, report: HostsReport{Version: "1", Program: "./trainer"}}
-	for i, name := range []string{"n1", "n2", "n3", "n4"} {
-		c.nodes = append(c.nodes, &node{place: i, name: name})
-		c.report.Hosts = append(c.report.Hosts, HostReport{
-			Name: name, Reached: true, Version: "1", Architecture: "x86_64", Dir: "/home/u", Clock: &ClockReport{},
-			Rooms: []RoomReport{
+func judged(change func(list []*doctor.Host)) (lines []string) {
+	c := &hostsCheck{session: &session{}, report: HostsReport{Program: "./trainer"}}
+	for _, name := range []string{"n1", "n2", "n3", "n4"} {
+		c.spec.Hosts = append(c.spec.Hosts, hosts.Host{Name: name})
+		c.hosts = append(c.hosts, &doctor.Host{
+			Name: name, Gorun: version.String(), Architecture: "x86_64", Clock: &doctor.Clock{}, UID: 1000,
+			Rooms: []doctor.Room{
 				{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
 				{Purpose: "temporary files", Path: "/tmp", Free: 1 << 40},
 			},
-			Limits:  []LimitReport{{"memlock", 64 << 10, 64 << 10}, {"nofile", 1024, 4096}, {"nproc", -1, -1}},
-			Program: &ProgramReport{Path: "./trainer", Size: 10, SHA256: strings.Repeat("a", 64)},
-			GPUs:    []placement.GPU{{Index: 0, Name: "X"}, {Index: 1, Name: "X"}},
+			Limits: map[string]doctor.Limit{
+				"memlock": {Soft: 64 << 10, Hard: 64 << 10}, "nofile": {Soft: 1024, Hard: 4096}, "nproc": {Soft: -1, Hard: -1},
+			},
+			Program: &doctor.Program{Path: "./trainer", Size: 10, SHA256: strings.Repeat("a", 64)},
+			Machine: placement.Machine{
+				CPUs: placement.CPUSetOf([]uint64{3}), GPUs: []placement.GPU{{Index: 0, Name: "X"}, {Index: 1, Name: "X"}},
+			},
 		})
+		c.report.Hosts = append(c.report.Hosts, HostReport{Name: name})
 	}
-	change(c.report.Hosts)
+	change(c.hosts)
+	for i, h := range c.hosts {
+		c.report.Hosts[i].Notes, h.Unknown = h.Unknown, nil
+	}
 	c.judge()
 	for _, p := range c.report.Problems {
 		line := p.String()
@@ -44,59 +54,74 @@ func judged(change func(list []HostReport)) (lines []string) {
 
 func TestJudgeHosts(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(h []HostReport)
+		change func(h []*doctor.Host)
 		want   []string
 	}{
-		"all is well": {func([]HostReport) {}, nil},
+		"all is well": {func([]*doctor.Host) {}, nil},
 		"a clock that is behind": {
-			func(h []HostReport) { h[1].Clock = &ClockReport{Ahead: -3, Uncertainty: 0.1} },
+			func(h []*doctor.Host) { h[1].Clock = &doctor.Clock{Ahead: -3, Uncertainty: 0.1} },
 			[]string{"n2: its clock is 3.0 s behind this host's"},
 		},
-		"a slow way is no wrong clock": {func(h []HostReport) {
-			h[1].Clock = &ClockReport{Ahead: -3, Uncertainty: 2.5}
+		"a slow way is no wrong clock": {func(h []*doctor.Host) {
+			h[1].Clock = &doctor.Clock{Ahead: -3, Uncertainty: 2.5}
 		}, nil},
 		"another gorun": {
-			func(h []HostReport) { h[1].Version, h[1].Executable = "2", "/bin/gorun" },
-			[]string{"n2: its gorun is 2, this one 1 (/bin/gorun)"},
+			func(h []*doctor.Host) { h[1].Gorun = "0.2" },
+			[]string{"n2: its gorun is 0.2, this one " + version.String()},
 		},
 		"the same on two": {
-			func(h []HostReport) { h[1].Rooms[1].Free, h[2].Rooms[1].Free = 1<<20, 1<<20 },
-			[]string{"n[2-3]: only 1 MiB are free in /tmp (temporary files)"},
+			func(h []*doctor.Host) { h[1].Rooms[1].Free, h[2].Rooms[1].Free = 1<<20, 1<<20 },
+			[]string{"n[2-3]: almost no space is left in /tmp (temporary files)"},
 		},
 		"a home that cannot be written": {
-			func(h []HostReport) { h[0].Rooms[0].Error = "read-only file system" },
+			func(h []*doctor.Host) { h[0].Rooms[0].Error = "read-only file system" },
 			[]string{"remark: n1: /home/u/.cache (cache): read-only file system"},
 		},
-		"few files": {func(h []HostReport) { h[0].Limits[1].Soft = 256 }, []string{"n1: nofile is 256"}},
+		"few files": {
+			func(h []*doctor.Host) { h[0].Limits["nofile"] = doctor.Limit{Soft: 256} },
+			[]string{"n1: only 256 open files are allowed"},
+		},
 		"little locked memory for InfiniBand": {
-			func(h []HostReport) { h[0].InfiniBand = true },
-			[]string{"n1: memlock is 64 KiB, and InfiniBand has to lock memory"},
+			func(h []*doctor.Host) { h[0].RDMA = []doctor.Port{{Device: "mlx5_0", Port: 1}} },
+			[]string{"n1: memlock is 64 KiB, and RDMA has to lock memory"},
 		},
 		"no directory, which makes the program missing too": {
-			func(h []HostReport) {
-				h[3].Missing, h[3].Program = "no such file or directory", &ProgramReport{Error: "./trainer: no such file"}
+			func(h []*doctor.Host) {
+				h[3].Program = &doctor.Program{
+					Dir: "/home/u", NoDir: "no such file or directory", Error: "./trainer: no such file",
+				}
 			},
 			[]string{"n4: the working directory /home/u: no such file or directory"},
 		},
 		"a missing program": {
-			func(h []HostReport) { h[3].Program = &ProgramReport{Error: "./trainer: no such file"} },
+			func(h []*doctor.Host) { h[3].Program = &doctor.Program{Error: "./trainer: no such file"} },
 			[]string{"n4: ./trainer: no such file"},
 		},
 		"an old program": {
-			func(h []HostReport) { h[0].Program.SHA256 = strings.Repeat("b", 64) },
-			[]string{"n1: ./trainer is not the same as on 3 others: its SHA-256 begins with bbbbbbbbbbbb, there with " +
-				"aaaaaaaaaaaa"},
+			func(h []*doctor.Host) { h[0].Program.SHA256 = strings.Repeat("b", 64) },
+			[]string{"n1: ./trainer is another file than on 3 others"},
 		},
-		"another machine": {func(h []HostReport) {
+		"a program that is compared in part": {
+			func(h []*doctor.Host) {
+				for i := range h {
+					h[i].Program.Size = doctor.ProgramBytes + 1<<20
+				}
+			},
+			[]string{"remark: n[1-4]: of trainer, which has 1025 MiB, the first 1024 were compared"},
+		},
+		"another machine": {func(h []*doctor.Host) {
 			h[2].Architecture = "aarch64"
 		}, []string{"n3: it is aarch64, 3 others x86_64"}},
-		"a lost GPU": {func(h []HostReport) {
-			h[2].GPUs = h[2].GPUs[:1]
+		"a lost GPU": {func(h []*doctor.Host) {
+			h[2].Machine.GPUs = h[2].Machine.GPUs[:1]
 		}, []string{"n3: it has 1 GPU, 3 others 2 GPUs"}},
-		"GPUs in use": {func(h []HostReport) { h[2].GPUs[1].Used = true }, []string{"n3: 1 of 2 GPUs are in use: 1"}},
+		"GPUs in use": {func(h []*doctor.Host) {
+			h[2].Machine.GPUs[1].Used = true
+		}, []string{"n3: 1 GPU is in use: 1"}},
 		"other GPUs, and a note": {
-			func(h []HostReport) {
-				h[2].GPUs[0].Name, h[2].GPUs[1].Name, h[1].Notes = "Y", "Y", []string{"something"}
+			func(h []*doctor.Host) {
+				gpus := h[2].Machine.GPUs
+				gpus[0].Name, gpus[1].Name, h[1].Unknown = "Y", "Y", []string{"something"}
 			},
 			[]string{"remark: n3: its GPUs are Y, 3 others X", "remark: n2: something"},
 		},

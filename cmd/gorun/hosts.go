@@ -9,6 +9,7 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher"
+	"gorun/launcher/doctor"
 	"gorun/launcher/job"
 )
 
@@ -109,7 +110,7 @@ func networkText(n *launcher.NetworkReport) string {
 // problemsText lists what is wrong with what to do, then remarks.
 func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 	var b strings.Builder
-	var wrong, remarks []launcher.HostsProblem
+	var wrong, remarks []doctor.Flaw
 	for _, p := range r.Problems {
 		if p.Remark {
 			remarks = append(remarks, p)
@@ -129,7 +130,7 @@ func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 	return b.String()
 }
 
-func writeProblems(b *strings.Builder, title string, list []launcher.HostsProblem) {
+func writeProblems(b *strings.Builder, title string, list []doctor.Flaw) {
 	fmt.Fprintf(b, "%s\n", title)
 	for _, p := range list {
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(p.String(), "\n", "\n    "))

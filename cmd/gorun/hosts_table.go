@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"gorun/launcher"
+	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 )
 
@@ -237,7 +238,7 @@ func reachedText(group []launcher.HostReport) string {
 
 // clockText is the largest offset of some clocks.
 func clockText(group []launcher.HostReport) string {
-	var most *launcher.ClockReport
+	var most *doctor.Clock
 	for _, h := range group {
 		if h.Clock != nil && (most == nil || math.Abs(h.Clock.Ahead) > math.Abs(most.Ahead)) {
 			most = h.Clock
@@ -271,17 +272,7 @@ func roomText(group []launcher.HostReport, purpose string) string {
 	if least < 0 {
 		return "-"
 	}
-	return sizeText(least) + " free"
-}
-
-// sizeText is a size in bytes for people.
-func sizeText(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	at := 0
-	for ; n >= 1<<10 && at < len(units)-1; at++ {
-		n >>= 10
-	}
-	return fmt.Sprintf("%d %s", n, units[at])
+	return doctor.Size(least) + " free"
 }
 
 func limitsText(h launcher.HostReport) string {
@@ -291,7 +282,7 @@ func limitsText(h launcher.HostReport) string {
 		if l.Soft < 0 {
 			value = "unlimited"
 		} else if l.Name == "memlock" {
-			value = sizeText(l.Soft)
+			value = doctor.Size(l.Soft)
 		}
 		words = append(words, l.Name+" "+value)
 	}
@@ -338,5 +329,5 @@ func programText(h launcher.HostReport) string {
 	case p.SHA256 == "":
 		return p.Kind
 	}
-	return joined(", ", p.Path, sizeText(p.Size), "SHA-256 "+p.SHA256[:min(digits, len(p.SHA256))])
+	return joined(", ", p.Path, doctor.Size(p.Size), "SHA-256 "+p.SHA256[:min(digits, len(p.SHA256))])
 }

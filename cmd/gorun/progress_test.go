@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher"
+	"gorun/launcher/doctor"
 )
 
 // onTheWay are 64 hosts, of which two are authenticated, one has failed and the last
@@ -62,25 +63,30 @@ func TestProgressOfCopies(t *testing.T) {
 }
 
 func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
+	limits := func(memlock int64) []launcher.LimitReport {
+		return []launcher.LimitReport{
+			{Name: "memlock", Limit: doctor.Limit{Soft: memlock}}, {Name: "nofile", Limit: doctor.Limit{Soft: 1024}},
+		}
+	}
 	r := &launcher.HostsReport{Version: "1.0", Program: "./trainer"}
 	for i := 1; i <= 16; i++ {
 		r.Hosts = append(r.Hosts, launcher.HostReport{
 			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0",
 			Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
-			Clock: &launcher.ClockReport{Ahead: 0.0002, Uncertainty: 0.0004},
-			Rooms: []launcher.RoomReport{
+			Clock: &doctor.Clock{Ahead: 0.0002, Uncertainty: 0.0004},
+			Rooms: []doctor.Room{
 				{Purpose: "cache", Free: int64(i) << 30},
 				{Purpose: "temporary files", Free: 1 << 40},
 			},
-			Limits:  []launcher.LimitReport{{Name: "memlock", Soft: -1}, {Name: "nofile", Soft: 1024}},
-			Program: &launcher.ProgramReport{Path: "./trainer", Size: 4096, SHA256: strings.Repeat("ab", 32)}, Dir: "/home/u",
+			Limits:  limits(-1),
+			Program: &doctor.Program{Path: "./trainer", Size: 4096, SHA256: strings.Repeat("ab", 32)}, Dir: "/home/u",
 		})
 	}
 	odd := &r.Hosts[2]
-	odd.Clock = &launcher.ClockReport{Ahead: 12, Uncertainty: 0.001}
-	odd.Limits = []launcher.LimitReport{{Name: "memlock", Soft: 64 << 10}, {Name: "nofile", Soft: 1024}}
+	odd.Clock = &doctor.Clock{Ahead: 12, Uncertainty: 0.001}
+	odd.Limits = limits(64 << 10)
 	r.Hosts[8] = launcher.HostReport{Name: "node09", Step: "authentication", Seconds: 0.31}
-	r.Problems = []launcher.HostsProblem{
+	r.Problems = []doctor.Flaw{
 		{Hosts: []string{"node09"}, Text: "authentication: no key", Hint: "ssh-add"},
 		{Hosts: []string{"node03"}, Text: "its clock is 12.0 s ahead of this host's"},
 	}

@@ -258,18 +258,19 @@ func cudaDriver(h *Host) []Finding {
 }
 
 func gpuUsed(h *Host) []Finding {
-	var who []string
-	used := h.gpusTold(func(g gpufacts.GPU) bool {
-		if g.Used == nil || !*g.Used {
-			return false
+	var used, who []string
+	for _, g := range h.Machine.GPUs {
+		if g.Used {
+			used = append(used, fmt.Sprint(g.Index))
 		}
+	}
+	for _, g := range h.nvidia().Facts.GPUs {
 		for _, pid := range g.Processes {
 			if text := fmt.Sprint(pid); !slices.Contains(who, text) {
 				who = append(who, text)
 			}
 		}
-		return true
-	})
+	}
 	evidence := "NVML"
 	if who != nil {
 		evidence += ", processes " + listed(who)

@@ -82,6 +82,9 @@ type Host struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
+// ProgramBytes are those of a program that are compared.
+const ProgramBytes = 1 << 30
+
 // Limit is a limit of what ranks may take, -1: none.
 type Limit struct {
 	Soft int64 `json:"soft"`
@@ -115,11 +118,12 @@ type FileSystem struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Room is the free space of a directory that a job needs.
+// Room is the space of a directory that a job needs, for this user.
 type Room struct {
-	Purpose string `json:"purpose"`
+	Purpose string `json:"purpose"` // "cache" for gorun's copies, "temporary files"
 	Path    string `json:"path"`
 	Free    int64  `json:"free"`
+	Total   int64  `json:"total"`
 	Error   string `json:"error,omitempty"`
 }
 
@@ -147,8 +151,8 @@ type Program struct {
 	Path   string `json:"path,omitempty"`
 	Kind   string `json:"kind,omitempty"`
 	Size   int64  `json:"size,omitempty"`
-	SHA256 string `json:"sha256,omitempty"`
-	ELF    string `json:"elf,omitempty"` // the machine that it is built for: "x86_64"
+	SHA256 string `json:"sha256,omitempty"` // of its first ProgramBytes
+	ELF    string `json:"elf,omitempty"`    // the machine that it is built for: "x86_64"
 	Error  string `json:"error,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 }

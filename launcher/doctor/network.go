@@ -1,5 +1,7 @@
 package doctor
 
+import "gorun/launcher/hosts"
+
 // Network is what was measured between the hosts.
 type Network struct {
 	// Summary is that in a few words: "2 of 2 ways between 2 hosts work"; "" where nothing was
@@ -15,10 +17,10 @@ type Network struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Flaw is something wrong with the network of some hosts.
+// Flaw is something wrong, or strange, with some hosts or with the network between them.
 type Flaw struct {
-	// Check is what was measured: "reach", "mtu", "loss", "speed" or "interface".
-	Check string   `json:"check"`
+	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
+	Check string   `json:"check,omitempty"`
 	Hosts []string `json:"hosts"`
 	Text  string   `json:"text"`
 	// Advice is what to do in words, Hint a command that shows more, or repairs it.
@@ -27,6 +29,9 @@ type Flaw struct {
 	// Remark says that jobs run all the same.
 	Remark bool `json:"remark,omitempty"`
 }
+
+// String names the hosts, folded, and what they have.
+func (f *Flaw) String() string { return hosts.Fold(f.Hosts) + ": " + f.Text }
 
 func networkChecks() []Check {
 	return []Check{

@@ -46,7 +46,11 @@ func programThere(c *Cluster) []Finding {
 		switch p := h.Program; {
 		case p == nil:
 		case p.NoDir != "":
-			return failure("the working directory "+p.Dir+": "+p.NoDir, p.Dir,
+			text := p.NoDir
+			if !strings.Contains(text, p.Dir) {
+				text = "the working directory " + p.Dir + ": " + text
+			}
+			return failure(text, p.Dir,
 				"gorun --chdir DIR ... # a directory that each host has")
 		case p.Error != "":
 			text, fix := p.wayOut(c.Wished, h.Here)
@@ -98,11 +102,18 @@ func programDiffers(c *Cluster) []Finding {
 		}
 		return fmt.Sprint(h.Program.SHA256, " ", h.Program.Size)
 	}
-	return c.differing(sum, func(h *Host, own, most, others string) []Finding {
+	large := each(func(h *Host) []Finding {
+		if sum(h) == "" || h.Program.Size <= ProgramBytes {
+			return nil
+		}
+		return note(fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", path.Base(h.Program.Path),
+			h.Program.Size>>20, ProgramBytes>>20), "", "sha256sum "+shellwords.Quote(h.Program.Path))
+	})(c)
+	return append(large, c.differing(sum, func(h *Host, own, most, others string) []Finding {
 		return failure(h.Program.Path+" is another file than on "+others,
 			fmt.Sprintf("SHA-256 %.*s..., there %.*s...", digits, own, digits, most),
 			"gorun --copy "+shellwords.Quote(c.Wished)+" ... # sends yours to each host")
-	})
+	})...)
 }
 
 func architecture(c *Cluster) []Finding {

@@ -61,6 +61,8 @@ type Config struct {
 	Python string
 	// Program is the job's program there, for its ELF header; "": none.
 	Program string
+	// Basics has the kernel, limits, memory and RDMA ports read alone.
+	Basics bool
 	// Limit is how long everything may take.
 	Limit time.Duration
 }
@@ -78,7 +80,14 @@ type section struct {
 	look func(*inspector) func(*doctor.Host)
 }
 
-func sections() []section {
+func (in *inspector) sections() []section {
+	if in.Basics {
+		return []section{
+			{"the kernel", (*inspector).kernel},
+			{"limits and memory", (*inspector).memory},
+			{"RDMA adapters", (*inspector).adapters},
+		}
+	}
 	return []section{
 		{"the kernel", (*inspector).kernel},
 		{"limits and memory", (*inspector).memory},
@@ -103,7 +112,7 @@ func Look(cfg Config) doctor.Host {
 		name string
 		put  func(*doctor.Host)
 	}
-	all := sections()
+	all := in.sections()
 	answers := make(chan answer, len(all)) // who comes too late must not wait
 	missing := map[string]bool{}
 	for _, s := range all {
@@ -215,6 +224,12 @@ func (in *inspector) devices() func(*doctor.Host) {
 			h.NVIDIA.FabricManager = fabricManager
 		}
 	}
+}
+
+// adapters reads RDMA ports.
+func (in *inspector) adapters() func(*doctor.Host) {
+	ports := in.rdma(sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{Topology: true, NICs: true}))
+	return func(h *doctor.Host) { h.RDMA = ports }
 }
 
 // program reads for which machine an executable is built.

@@ -3,11 +3,11 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,49 +15,91 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/launcher/internal/process/inherited"
+	"gorun/launcher/doctor"
+	"gorun/launcher/doctor/inspect"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
+	"gorun/placement/gpufacts"
 )
 
 // check answers beside the loop that reads frames: reading a program may take its time.
 func (a *Agent) check(c wire.Check) error {
 	programs := slices.Clone(a.programs)
 	go func() {
-		checked := a.look(c, programs)
-		if c.Inspect {
-			checked.Host = a.inspect(c, programs)
+		host := a.inspect(c, programs)
+		text, err := json.Marshal(&host)
+		if err != nil || len(text) > wire.HostLimit {
+			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"what was found there is too much to be sent"}})
 		}
-		_ = a.link.Send(&checked) // a head that is gone is noticed where frames are read
+		_ = a.link.Send(&wire.Checked{Host: text}) // a head that is gone is noticed where frames are read
 	}()
 	return nil
 }
 
-func (a *Agent) look(c wire.Check, programs []program.Resolved) wire.Checked {
-	r := wire.Checked{Version: a.cfg.Version, Limits: limits()}
-	r.Executable, _ = os.Executable()
-	r.Kernel, r.Architecture = kernel()
+// inspectLimit is how long everything that is inspected may take: whoever asks wants an
+// answer in five seconds, and has to reach this host first.
+const inspectLimit = 3 * time.Second
+
+// inspect is what package doctor judges. What is on file systems that may be somebody else's
+// comes first, with a time for each.
+func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
+	var own doctor.Program
 	if c.Dir != "" {
-		r.Dir = inTime(c.Patience, func() string { return missing(c.Dir) }, func(why string) string { return why })
+		own.NoDir = inTime(c.Patience, func() string { return missing(c.Dir) }, func(why string) string { return why })
 	}
-	for _, room := range a.rooms() {
-		r.Rooms = append(r.Rooms, inTime(c.Patience, func() wire.Room { return measured(room) }, func(why string) wire.Room {
-			return wire.Room{Purpose: room.Purpose, Path: room.Path, Error: why}
-		}))
+	rooms := a.rooms()
+	for i, room := range rooms {
+		rooms[i] = inTime(c.Patience, func() doctor.Room { return measured(room) }, func(why string) doctor.Room {
+			room.Error = why
+			return room
+		})
 	}
-	if c.Programs {
-		for _, p := range programs {
-			sum := wire.Sum{Path: fileOf(p)}
-			r.Files = append(r.Files, inTime(c.Patience, func() wire.Sum {
-				return summed(sum, c.Most)
-			}, func(why string) wire.Sum {
-				return wire.Sum{Path: sum.Path, Error: why}
-			}))
-		}
+	environ := slices.Concat(c.Environ, a.cfg.Environ)
+	cfg := inspect.Config{
+		Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ, Limit: inspectLimit,
+		Basics: !c.Inspect,
 	}
-	adapters, err := os.ReadDir("/sys/class/infiniband")
-	r.InfiniBand = err == nil && len(adapters) > 0
-	return r
+	if c.Program && len(programs) > 0 {
+		own.Path = fileOf(programs[0])
+		own = inTime(c.Patience, func() doctor.Program { return summed(own) }, func(why string) doctor.Program {
+			own.Error = why
+			return own
+		})
+		cfg.Program, _ = filepath.Abs(programs[0].Path)
+	}
+	if c.Inspect {
+		cfg.Python = interpreter(c, environ)
+	}
+	host := inspect.Look(cfg)
+	if host.Program != nil {
+		own.ELF = host.Program.ELF
+	}
+	host.Program, host.Rooms, host.Gorun = &own, rooms, a.cfg.Version
+	host.Executable, _ = os.Executable()
+	return host
+}
+
+// askNVML asks NVIDIA's library by another process.
+func (c Config) askNVML(_ int, limit time.Duration) (gpufacts.Facts, error) {
+	return c.NVML.FactsWithin(limit)
+}
+
+// interpreter is the Python that a script would get; "" if there is none.
+func interpreter(c wire.Check, environ []string) string {
+	found, err := program.Resolve(program.Wish{
+		Name: "site", Start: spec.StartModule, Python: c.Python, Lookup: func(name string) string {
+			return lookup(environ, name)
+		},
+	})
+	if err != nil {
+		return ""
+	}
+	path, err := filepath.Abs(found.Path)
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 // inTime is what do returns, unless that takes too long: a network file system whose
@@ -73,15 +115,6 @@ func inTime[T any](patience time.Duration, do func() T, late func(why string) T)
 	case <-timer.C:
 		return late(fmt.Sprintf("no answer of the file system for %s", patience))
 	}
-}
-
-// kernel is the kernel's release and the name of the machine's architecture.
-func kernel() (release, machine string) {
-	var name unix.Utsname
-	if unix.Uname(&name) != nil {
-		return "", ""
-	}
-	return unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Machine[:])
 }
 
 // missing is what is wrong with a directory.
@@ -104,19 +137,19 @@ func cause(err error) string {
 
 // rooms are the directories that a job needs: gorun's copies go into the first that
 // package bootstrap tries.
-func (a *Agent) rooms() (rooms []wire.Room) {
+func (a *Agent) rooms() (rooms []doctor.Room) {
 	cache := lookup(a.cfg.Environ, "XDG_CACHE_HOME")
 	if home := lookup(a.cfg.Environ, "HOME"); !filepath.IsAbs(cache) && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
 	if filepath.IsAbs(cache) {
-		rooms = append(rooms, wire.Room{Purpose: "cache", Path: cache})
+		rooms = append(rooms, doctor.Room{Purpose: "cache", Path: cache})
 	}
-	return append(rooms, wire.Room{Purpose: "temporary files", Path: a.cfg.TempDir})
+	return append(rooms, doctor.Room{Purpose: "temporary files", Path: a.cfg.TempDir})
 }
 
 // measured has the free space of a directory, or of the one that it would be made in.
-func measured(r wire.Room) wire.Room {
+func measured(r doctor.Room) doctor.Room {
 	var s unix.Statfs_t
 	for dir := r.Path; ; dir = filepath.Dir(dir) {
 		err := unix.Statfs(dir, &s)
@@ -135,32 +168,6 @@ func measured(r wire.Room) wire.Room {
 	return r
 }
 
-// limits are those that ranks start with.
-func limits() (list []wire.Limit) {
-	for _, l := range []struct {
-		name     string
-		resource int
-	}{{"memlock", unix.RLIMIT_MEMLOCK}, {"nofile", unix.RLIMIT_NOFILE}, {"nproc", unix.RLIMIT_NPROC}} {
-		var now unix.Rlimit
-		if unix.Getrlimit(l.resource, &now) != nil {
-			continue
-		}
-		if was := inherited.NoFile; l.resource == unix.RLIMIT_NOFILE && was.Hard != 0 {
-			now = unix.Rlimit{Cur: was.Soft, Max: was.Hard} // Go has raised it for itself
-		}
-		list = append(list, wire.Limit{Name: l.name, Soft: limit(now.Cur), Hard: limit(now.Max)})
-	}
-	return list
-}
-
-// limit is -1 for no limit.
-func limit(n uint64) int64 {
-	if n > math.MaxInt64 {
-		return -1
-	}
-	return int64(n)
-}
-
 // fileOf is the file by which two programs are told apart: a script's own rather than
 // its interpreter's; "" for what is built first.
 func fileOf(p program.Resolved) string {
@@ -171,7 +178,7 @@ func fileOf(p program.Resolved) string {
 }
 
 // summed has the hash of a file's first bytes.
-func summed(s wire.Sum, most int64) wire.Sum {
+func summed(s doctor.Program) doctor.Program {
 	if s.Path == "" {
 		return s
 	}
@@ -186,7 +193,7 @@ func summed(s wire.Sum, most int64) wire.Sum {
 		return s
 	}
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.LimitReader(f, most)); err != nil {
+	if _, err := io.Copy(hash, io.LimitReader(f, doctor.ProgramBytes)); err != nil {
 		s.Error = cause(err)
 		return s
 	}

@@ -258,7 +258,7 @@ func messages(v victim) []wire.Message {
 	started.MPI = wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}
 	started.Stdio.Piped = []int{0}
 	return []wire.Message{
-		hello(v), started, &wire.Open{Addr: "127.0.0.1"}, &wire.Ping{}, &wire.Check{Programs: true, Patience: time.Second},
+		hello(v), started, &wire.Open{Addr: "127.0.0.1"}, &wire.Ping{}, &wire.Check{Program: true, Patience: time.Second},
 		&wire.Probe{Key: make([]byte, 16), Listen: true}, &wire.Exchange{Message: exchange.Message{Kind: 1}},
 		&wire.Signal{Signal: syscall.SIGWINCH}, &wire.Signal{Signal: -5, Group: true}, &wire.Signal{Signal: 1 << 20},
 		&wire.Inspect{}, &wire.Usage{Stacks: true}, &wire.Spawned{Call: 1, World: "w"}, &wire.Suspend{},

@@ -5,7 +5,7 @@
 //	  | -- Hello{needs} ---------> |
 //	  | <-- Facts{machine} ------- |   what this node has
 //	  | -- Check{files} ---------> |   only where hosts are checked and nothing is started
-//	  | <-- Checked{limits} ------ |
+//	  | <-- Checked{host} - ------ |
 //	  | -- Probe{targets} -------> |   several nodes only: who reaches whom, a few times
 //	  | <-- Reached{answers} ----- |
 //	  | -- Open{wish} -----------> |   node 0 only: the store
