@@ -25,8 +25,11 @@ var intended = map[string]struct{ outcome, why string }{
 		"libuv's server wakes those who wait for a key when a compare-and-set leaves it missing",
 	},
 	"served_queue_waiter_waits_for_another_key": {
-		`["b'\\x01\\x01\\x01\\x01'","b'\\x00'","b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x001\\x02\\x02\\x02\\x02'","b'\\x03\\x03\\x03\\x03'"]`,
-		"libuv's server ends the wait for another key falsely at the next push to a queue that the connection once waited for",
+		`["b'\\x01\\x01\\x01\\x01'","b'\\x00'","` +
+			`b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x001\\x02\\x02\\x02\\x02'",` +
+			`"b'\\x03\\x03\\x03\\x03'"]`,
+		"libuv's server ends the wait for another key falsely at the next push to a queue that the " +
+			"connection once waited for",
 	},
 }
 

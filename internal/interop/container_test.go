@@ -59,7 +59,8 @@ func group(t *testing.T, place testneeds.Cgroup, controller string) (dir string)
 func seats(t *testing.T, where within, words ...string) (cpus, threads []string) {
 	t.Helper()
 	dir := t.TempDir()
-	command := `sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >"$0/$RANK.cpus" && echo $OMP_NUM_THREADS >"$0/$RANK.threads"`
+	command := `sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >"$0/$RANK.cpus" && ` +
+		`echo $OMP_NUM_THREADS >"$0/$RANK.threads"`
 	got := where.gorun(append(words, "sh", "-c", command, dir)...).run(t)
 	require.Zero(t, got.code, got.stderr)
 	read := func(kind string) (texts []string) {

@@ -112,7 +112,8 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	got := run("", "[ $RANK != 3 ] || exit 7; exec sleep 60")
 	require.Equal(t, 7, got.code, got.stderr)
 	require.Regexp(t,
-		`(?s)gorun: rank 3 failed first \(h2, pid \d+\) after \S+\n  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`,
+		`(?s)gorun: rank 3 failed first \(h2, pid \d+\) after \S+\n`+
+			`  how +exit code 7\n  others +3 ranks stopped by gorun: \[0-2\]\nexit 7\n$`,
 		got.stderr)
 	reported()
 	require.Equal(t, []any{"rank failed", 7, 3, "h2"}, []any{told.Cause, told.Code, told.First.Rank, told.First.Host})

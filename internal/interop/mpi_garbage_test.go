@@ -76,7 +76,8 @@ func TestMPIStranger(t *testing.T) {
 func playGarbage() int {
 	rank, err := strconv.Atoi(os.Getenv("RANK"))
 	if err == nil {
-		err = map[string]func(int) error{"pmi": spoilPMI, "pmix": spoilPMIx, "stranger": knockPMIx}[os.Getenv("INTEROP_KIND")](rank)
+		spoil := map[string]func(int) error{"pmi": spoilPMI, "pmix": spoilPMIx, "stranger": knockPMIx}
+		err = spoil[os.Getenv("INTEROP_KIND")](rank)
 	}
 	if errors.Is(err, errCutOff) {
 		return 7

@@ -19,7 +19,8 @@ var mpiLayers = []testneeds.Layer{
 }
 
 // mpiSum is a program that prints its rank, the size of its MPI_COMM_WORLD and how many there add one.
-const mpiSum = `from mpi4py import MPI; w = MPI.COMM_WORLD; n = w.allreduce(1); import os; os.write(1, f"{w.rank} of {w.size}, {n}\n".encode())`
+const mpiSum = `from mpi4py import MPI; w = MPI.COMM_WORLD; n = w.allreduce(1); ` +
+	`import os; os.write(1, f"{w.rank} of {w.size}, {n}\n".encode())`
 
 // sortedLines are the lines of a text.
 func sortedLines(text string) []string {
