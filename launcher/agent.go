@@ -19,6 +19,9 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
+// WireVersion is that of the frames between launcher and agents. Both have to have the same.
+const WireVersion = wire.Version
+
 // ServeAgent makes this process the agent of one node: it starts and ends ranks as a
 // head says that speaks on the other side of in and out, and returns when the
 // connection has ended and nothing of the job is left here. The process exists for
