@@ -60,14 +60,14 @@ func TestSharedFramesKeepTheirPlaceAndTheirBytes(t *testing.T) {
 		_ = head.Close()
 	}()
 	for i := range 1000 {
-		var size wire.Resize
+		var first, last wire.Resize
 		var notice wire.Notice
-		for _, m := range []wire.Message{&size, &notice, &size} {
+		for _, m := range []wire.Message{&first, &notice, &last} {
 			f, err := agent.Read()
 			require.NoError(t, err)
 			require.NoError(t, f.Decode(m))
 		}
-		require.Equal(t, wire.Resize{Rows: i, Cols: i}, size)
+		require.Equal(t, [2]wire.Resize{{Rows: i}, {Cols: i}}, [2]wire.Resize{first, last})
 		require.Equal(t, "to all", notice.Text)
 	}
 	_, err = agent.Read()
