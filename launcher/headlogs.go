@@ -72,7 +72,7 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 func both(redirect, tee []job.Streams) output.StreamMap {
 	m := make(output.StreamMap, len(tee))
 	for localRank := range tee {
-		m[localRank] = output.Streams(redirect[localRank] | tee[localRank])
+		m[localRank] = redirect[localRank] | tee[localRank]
 	}
 	return m
 }
@@ -99,7 +99,7 @@ func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 	if file == nil {
 		return true
 	}
-	if shown = x.head.plan.Load().Logs.Tee[localRank]&job.Streams(stream) != 0; shown {
+	if shown = x.head.plan.Load().Logs.Tee[localRank].Has(stream); shown {
 		x.head.credits[n.number].owes(stream, len(p)) // it is given back when it is shown and when it is in the file
 	}
 	_, _ = file.Write(p) // never fails: a broken disk is reported once

@@ -19,7 +19,6 @@ import (
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/munge"
-	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/reach/remote"
@@ -226,8 +225,8 @@ func (s *session) showOwn(cfg *agent.Config) error {
 	cfg.Display = &agent.Display{Console: console, Role: cmp.Or(s.spec.Role, "default")}
 	if o.LogDir != os.DevNull {
 		localRank := s.spec.Join.Seat.LocalRank
-		cfg.Display.Tee = output.Streams(o.Tee.Of(localRank))
-		cfg.Display.Hidden = output.Streams(o.Redirect.Of(localRank) &^ o.Tee.Of(localRank))
+		cfg.Display.Tee = o.Tee.Of(localRank)
+		cfg.Display.Hidden = o.Redirect.Of(localRank) &^ o.Tee.Of(localRank)
 	}
 	return err
 }

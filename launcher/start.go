@@ -83,7 +83,7 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.Logs = &wire.Logs{
 			Base: p.LogsOf(n.number).Base, Role: p.RoleOf(n.number), Template: s.spec.Output.Template,
 			Show:     s.spec.Output.ShowLocalRanks,
-			Redirect: streams(l.Redirect), Tee: streams(l.Tee),
+			Redirect: l.Redirect, Tee: l.Tee,
 			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names,
 			Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
 			Host:   p.Nodes[n.number].Name, Node: n.number,
@@ -131,14 +131,6 @@ func assignments(vars []plan.Variable) []string {
 		}
 	}
 	return list
-}
-
-func streams(list []job.Streams) []uint8 {
-	out := make([]uint8, len(list))
-	for i, s := range list {
-		out[i] = uint8(s)
-	}
-	return out
 }
 
 // outputFailed hears from the console that our own output cannot be written.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
@@ -335,9 +336,9 @@ func destination(w io.Writer, colour bool) output.Destination {
 }
 
 // teed are the streams of a local rank that go to files and to the console, as torchrun's --tee has it, with its label.
-func (h *head) teed(localRank int) output.Streams {
+func (h *head) teed(localRank int) spec.Streams {
 	if l := h.plan.Load().Logs; l != nil && l.Files() && !l.Named() {
-		return output.Streams(l.Tee[localRank])
+		return l.Tee[localRank]
 	}
 	return 0
 }

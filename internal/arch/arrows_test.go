@@ -134,7 +134,7 @@ var rooms = []room{
 		"which variable processes of a job are known, ncclhost of which version a library is"},
 	{"launcher/internal/process", []string{"env"}, "the only place that knows Linux's process rules must stay usable by " +
 		"itself; env says by which variables processes of a job are known"},
-	{"launcher/internal/output", []string{"internal/printable"}, "lines in, lines out"},
+	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},
 	{
 		"launcher/internal/program",
 		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling"},

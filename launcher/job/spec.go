@@ -400,17 +400,6 @@ const (
 	StyleXML
 )
 
-// Streams is a set of a rank's output streams: bit 0 standard output, bit 1
-// standard error. Its values are those of torchrun's -r and -t.
-type Streams uint8
-
-const (
-	// Stdout is the set of standard output alone.
-	Stdout Streams = 1
-	// Stderr is the set of standard error alone.
-	Stderr Streams = 2
-)
-
 // StreamMap gives a set of streams to each local rank.
 type StreamMap struct {
 	All     Streams         // for local ranks that Ranks leaves out

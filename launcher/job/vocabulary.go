@@ -21,6 +21,8 @@ type (
 	Seat = spec.Seat
 	// Opened is where node 0 serves the store.
 	Opened = spec.Opened
+	// Streams is a set of a rank's output streams.
+	Streams = spec.Streams
 	// Tune says which settings of NCCL are added, Study what TuneTextbook goes by.
 	Tune  = plan.Tune
 	Study = plan.Study
@@ -43,6 +45,12 @@ const (
 	StartExec   = spec.StartExec
 	StartPython = spec.StartPython
 	StartModule = spec.StartModule
+)
+
+// The Streams of one stream.
+const (
+	Stdout = spec.Stdout
+	Stderr = spec.Stderr
 )
 
 // What Tune may be.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 // error. The head hears the last lines of ranks that fail, and no more.
 type display struct {
 	*output.Console
-	hidden  output.Streams
+	hidden  spec.Streams
 	closing context.Context
 	hurry   context.CancelFunc
 }
@@ -30,9 +31,9 @@ type Display struct {
 	Console output.Config
 	// Role is the ranks' role, for labels, and Tee are the streams that go to a file, too.
 	Role string
-	Tee  output.Streams
+	Tee  spec.Streams
 	// Hidden are the streams that go to a file alone, also where the head writes that.
-	Hidden output.Streams
+	Hidden spec.Streams
 }
 
 // newDisplay returns nil where the head shows what ranks print.

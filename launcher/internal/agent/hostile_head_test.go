@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/placement"
 	"gorun/rendezvous/exchange"
@@ -150,7 +151,7 @@ func TestLogFilesStayBelowTheirDirectory(t *testing.T) {
 			h := attack(t, v)
 			s := startOf(v)
 			base := filepath.Join(v.LogDir, fmt.Sprintf("run_%d", i), "node1")
-			s.Logs = &wire.Logs{Base: base, Redirect: []byte{1, 3}, Tee: []byte{2, 0}}
+			s.Logs = &wire.Logs{Base: base, Redirect: []spec.Streams{1, 3}, Tee: []spec.Streams{2, 0}}
 			h.run(v, s)
 			h.end()
 		}
@@ -284,7 +285,7 @@ func odd(v victim) (list []wire.Message) {
 			s.Ranks[0].MemoryPolicy, s.Ranks[0].CPUs = 1<<40, placement.CPUSetOf([]uint64{1 << 63, 1 << 63})
 		},
 		func(s *wire.Start) { s.Logs = &wire.Logs{Base: filepath.Join(v.TempDir, "run", "node")} },
-		func(s *wire.Start) { s.Logs = &wire.Logs{Base: os.DevNull, Redirect: []byte{1}} },
+		func(s *wire.Start) { s.Logs = &wire.Logs{Base: os.DevNull, Redirect: []spec.Streams{1}} },
 		func(s *wire.Start) {
 			s.Logs = &wire.Logs{Base: "\x00", Template: "${evil", Names: []string{"%x", "%"}, Digits: 1 << 40}
 		},

@@ -47,7 +47,9 @@ func ordinary() wire.Start {
 }
 
 func logsAt(dir string) func(s *wire.Start) {
-	return func(s *wire.Start) { s.Logs = &wire.Logs{Base: dir, Redirect: make([]byte, 2), Tee: make([]byte, 2)} }
+	return func(s *wire.Start) {
+		s.Logs = &wire.Logs{Base: dir, Redirect: make([]spec.Streams, 2), Tee: make([]spec.Streams, 2)}
+	}
 }
 
 func TestWhatAHeadMayNotDo(t *testing.T) {

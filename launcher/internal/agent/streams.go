@@ -55,7 +55,7 @@ func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
 
 // redirected reports whether a stream goes to its file alone; tee wins.
 func redirected(l *wire.Logs, localRank, stream int) bool {
-	return l.Redirect[localRank]&^l.Tee[localRank]&uint8(stream) != 0
+	return (l.Redirect[localRank] &^ l.Tee[localRank]).Has(stream)
 }
 
 func inherit(f *os.File) process.Stream {
@@ -81,8 +81,8 @@ func (j *running) openLogs() error {
 	}
 	plan := output.LogPlan{
 		Names: names, Digits: l.Digits,
-		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: streamMap(l.Redirect),
-		Tee:           streamMap(l.Tee),
+		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: l.Redirect,
+		Tee:           l.Tee,
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },
@@ -109,14 +109,6 @@ func openDir(dir string) (*os.Root, error) {
 		return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
 	}
 	return os.OpenRoot(dir)
-}
-
-func streamMap(list []uint8) output.StreamMap {
-	m := make(output.StreamMap, len(list))
-	for localRank, s := range list {
-		m[localRank] = output.Streams(s)
-	}
-	return m
 }
 
 func shows(localRanks []int) func(output.RankInfo) bool {

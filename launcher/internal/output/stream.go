@@ -1,6 +1,10 @@
 package output
 
-import "slices"
+import (
+	"slices"
+
+	"gorun/launcher/internal/spec"
+)
 
 // The streams of a rank, by the numbers of their descriptors.
 const (
@@ -24,19 +28,11 @@ func streamName(stream int) string {
 	return "stderr"
 }
 
-// Streams is a set of streams, with torchrun's numbers: 1 is stdout, 2 is stderr, 3 is both.
-type Streams uint8
-
-// Has tells whether the set holds the stream.
-func (s Streams) Has(stream int) bool {
-	return (stream == Stdout || stream == Stderr) && s&Streams(stream) != 0
-}
-
 // StreamMap says which streams of which local ranks, by local rank; ranks beyond its end have none.
-type StreamMap []Streams
+type StreamMap []spec.Streams
 
 // Of returns the streams of a local rank.
-func (m StreamMap) Of(localRank int) Streams {
+func (m StreamMap) Of(localRank int) spec.Streams {
 	if localRank < len(m) {
 		return m[localRank]
 	}
@@ -45,5 +41,5 @@ func (m StreamMap) Of(localRank int) Streams {
 
 // Empty tells whether the map names no stream of any local rank.
 func (m StreamMap) Empty() bool {
-	return !slices.ContainsFunc(m, func(s Streams) bool { return s != 0 })
+	return !slices.ContainsFunc(m, func(s spec.Streams) bool { return s != 0 })
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 )
 
 // Label says when lines begin with a tag of their rank.
@@ -41,10 +42,10 @@ type RankInfo struct {
 	Rank      int
 	LocalRank int
 	Host      string
-	Role      string  // torchrun's --role
-	Tee       Streams // its tee'd streams
-	Node      int     // its number
-	World     int     // 0 for the ranks that the job began with
+	Role      string       // torchrun's --role
+	Tee       spec.Streams // its tee'd streams
+	Node      int          // its number
+	World     int          // 0 for the ranks that the job began with
 }
 
 // tagColors are the SGR codes of ranks, so that neighbours differ. Red is left to stderr's mark.

@@ -7,19 +7,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/spec"
 )
 
 func TestStreamMap(t *testing.T) {
 	m := StreamMap{3, 0, 1}
-	for local, want := range []Streams{3, 0, 1, 0} {
+	for local, want := range []spec.Streams{3, 0, 1, 0} {
 		assert.Equal(t, want, m.Of(local), local)
 	}
 	assert.False(t, m.Empty())
 	assert.True(t, StreamMap{}.Empty())
 	assert.True(t, StreamMap{0, 0}.Empty())
-	assert.True(t, Streams(2).Has(Stderr))
-	assert.False(t, Streams(2).Has(Stdout))
-	assert.False(t, Streams(3).Has(0))
+	assert.True(t, spec.Streams(2).Has(Stderr))
+	assert.False(t, spec.Streams(2).Has(Stdout))
+	assert.False(t, spec.Streams(3).Has(0))
 }
 
 func TestTemplate(t *testing.T) {

@@ -212,8 +212,8 @@ type Logs struct {
 	Base            string
 	Role            string
 	Template        string
-	Redirect        []uint8 // streams by local rank
-	Tee             []uint8
+	Redirect        []spec.Streams // streams by local rank
+	Tee             []spec.Streams
 	Show            []int // local ranks; nil: all
 	DuplicateStdout []string
 	DuplicateStderr []string
