@@ -316,24 +316,9 @@ func readText(r io.Reader) ([]byte, error) {
 
 // variableJSON is a record for programs.
 type variableJSON struct {
-	Name       string   `json:"name"`
-	Library    string   `json:"library"`
-	Status     string   `json:"status"`
-	Meaning    string   `json:"meaning,omitempty"`
-	Default    string   `json:"default,omitempty"`
-	Values     string   `json:"values,omitempty"`
-	Others     string   `json:"others,omitempty"` // what becomes of other values
-	Since      string   `json:"since,omitempty"`
-	Until      string   `json:"until,omitempty"`
-	Helps      string   `json:"helps,omitempty"`
-	Hurts      string   `json:"hurts,omitempty"`
-	Scope      string   `json:"scope,omitempty"`
-	Gorun      string   `json:"gorun"`
-	Condition  string   `json:"condition,omitempty"`
-	Instead    []string `json:"instead,omitempty"`
-	Advice     string   `json:"advice,omitempty"`
-	MustAgree  bool     `json:"must_agree"`
-	Documented bool     `json:"documented"`
+	nccl.Variable
+	MustAgree  bool `json:"must_agree"`
+	Documented bool `json:"documented"`
 }
 
 // ownJSON is a variable of the ranks' contract.
@@ -342,23 +327,16 @@ func ownJSON(row plan.Row) variableJSON {
 	if row.Value == "" {
 		does = nccl.Leaves
 	}
-	return variableJSON{
-		Name: row.Name, Library: row.Source, Status: string(nccl.Live), Meaning: row.Reason,
-		Values: strings.ReplaceAll(row.Value, "`", ""),
-		Gorun:  string(does), Documented: true,
-	}
+	return variableJSON{Variable: nccl.Variable{
+		Name: row.Name, Library: nccl.Library(row.Source), Status: nccl.Live, Meaning: row.Reason,
+		Values: strings.ReplaceAll(row.Value, "`", ""), Gorun: does,
+	}, Documented: true}
 }
 
 func variablesJSON(all []nccl.Variable) []variableJSON {
 	list := make([]variableJSON, len(all))
 	for i, v := range all {
-		list[i] = variableJSON{
-			Name: v.Name, Library: string(v.Library), Status: string(v.Status), Meaning: v.Meaning, Default: v.Default,
-			Values: v.Values, Others: v.Others, Since: v.Since.String(), Until: v.Until.String(),
-			Helps: v.Helps, Hurts: v.Hurts, Scope: string(v.Scope), Gorun: string(v.Gorun), Condition: v.How,
-			Instead: v.Instead, Advice: v.Advice,
-			MustAgree: v.MustAgree(), Documented: v.Status == nccl.Live || v.Status == nccl.Deprecated,
-		}
+		list[i] = variableJSON{v, v.MustAgree(), v.Status == nccl.Live || v.Status == nccl.Deprecated}
 	}
 	return list
 }

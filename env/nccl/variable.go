@@ -20,34 +20,38 @@ import (
 // Variable is what is known of one environment variable.
 type Variable struct {
 	// Name is the variable, or the beginning of several: "NCCL_FASTRAK_*".
-	Name string
+	Name string `json:"name"`
 	// Library is what reads it.
-	Library Library
+	Library Library `json:"library"`
 	// Status says whether it does anything.
-	Status Status
+	Status Status `json:"status"`
 	// Meaning is one clause, Default and Values are for people; Default is "unset"
 	// where nothing stands for it.
-	Meaning, Default, Values string
+	Meaning string `json:"meaning,omitempty"`
+	Default string `json:"default,omitempty"`
+	Values  string `json:"values,omitempty"`
 	// Syntax is Values for machines.
-	Syntax Syntax
+	Syntax Syntax `json:"-"`
 	// Others is what becomes of other values, a clause; "" where nothing is to be said.
-	Others string
+	Others string `json:"others,omitempty"`
 	// Since is the first version of Library that has it, zero: not known, or always.
 	// Until is the first that has it no more.
-	Since, Until Version
+	Since Version `json:"since,omitzero"`
+	Until Version `json:"until,omitzero"`
 	// Helps and Hurts say when it does, "" where nothing is to be said.
-	Helps, Hurts string
+	Helps string `json:"helps,omitempty"`
+	Hurts string `json:"hurts,omitempty"`
 	// Scope says where its values may differ.
-	Scope Scope
+	Scope Scope `json:"scope,omitempty"`
 	// Gorun says whether gorun sets it, and How under which condition.
-	Gorun Handling
-	How   string
+	Gorun Handling `json:"gorun"`
+	How   string   `json:"condition,omitempty"`
 	// Instead are names to use in its place: of a dead one, or one that never was.
-	Instead []string
+	Instead []string `json:"instead,omitempty"`
 	// Advice is what to do, a sentence or two.
-	Advice string
+	Advice string `json:"advice,omitempty"`
 	// Cautions are what is to be said of some of its values.
-	Cautions []Caution
+	Cautions []Caution `json:"-"`
 }
 
 // Caution is what is to be said of a value.

@@ -71,3 +71,6 @@ func (v Version) String() string {
 	}
 	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
 }
+
+// MarshalText has JSON say a version as its library does.
+func (v Version) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

@@ -22,33 +22,22 @@ mpirun or mpiexec gorun says that it does not count.
 ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
 
 `)
-	rows := make([][]string, 0, len(rules))
-	for _, r := range pick(func(r *rule) bool {
+	ruleTable(&b, func(r *rule) bool {
 		return r.value != nil && r.Source != slurmSource && !r.isMPI() && !r.tuned
-	}) {
-		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
-	}
-	table(&b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
+	}, "variable", "kind", "value", "reason", "defined by")
 
 	tuning(&b)
 	forMPI(&b)
 	b.WriteString(
 		"\n## Removed\n\nWhat another launcher left behind, and what is meant for gorun itself (kind **launcher**).\n" +
 			"Everything else is passed on, byte for byte.\n\n")
-	rows = rows[:0]
-	for _, r := range pick(func(r *rule) bool {
+	ruleTable(&b, func(r *rule) bool {
 		return r.value == nil && r.Class != ClassSetting && r.Source != slurmSource
-	}) {
-		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason, r.Source})
-	}
-	table(&b, []string{"variable", "kind", "reason", "defined by"}, rows)
+	}, "variable", "kind", "reason", "defined by")
 
 	b.WriteString("\nPassed on although their names begin like those:\n\n")
-	rows = rows[:0]
-	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Class == ClassSetting }) {
-		rows = append(rows, []string{code(r.Name), r.Reason, r.Source})
-	}
-	table(&b, []string{"variable", "meaning", "defined by"}, rows)
+	ruleTable(&b, func(r *rule) bool { return r.value == nil && r.Class == ClassSetting },
+		"variable", "meaning", "defined by")
 
 	insideSlurm(&b)
 	b.WriteString(otherHosts)
@@ -62,7 +51,7 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 	b.WriteString("\n## Differences from torchrun\n\n" +
 		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
-	rows = rows[:0]
+	rows := make([][]string, 0, len(differences))
 	for _, d := range differences {
 		rows = append(rows, []string{d.Name, d.Torchrun, d.Gorun, d.Reason})
 	}
@@ -103,15 +92,7 @@ starts, with what those files say where hosts have GPUs; a difference is told, b
 host spells out.
 
 `)
-	var rows, study [][]string
-	for _, r := range pick(func(r *rule) bool { return r.tuned }) {
-		if r.level == ForStudy {
-			study = append(study, []string{code(r.Name), r.Value, r.Reason})
-			continue
-		}
-		rows = append(rows, []string{code(r.Name), string(r.level), r.Value, r.Reason})
-	}
-	table(b, []string{"variable", "level", "value", "reason"}, rows)
+	ruleTable(b, func(r *rule) bool { return r.tuned && r.level != ForStudy }, "variable", "level", "value", "reason")
 	b.WriteString("\nLeft alone, whatever guides say:\n\n")
 	var left [][]string
 	for _, l := range folklore {
@@ -123,7 +104,8 @@ host spells out.
 NCCL's own choice is worth.
 
 `)
-	table(b, []string{"variable", "value", "what it is for, and what is wrong with it"}, study)
+	ruleTable(b, func(r *rule) bool { return r.tuned && r.level == ForStudy },
+		"variable", "value", "what it is for, and what is wrong with it")
 }
 
 // forMPI writes what ranks find of MPI's variables.
@@ -137,11 +119,7 @@ another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks, sizes 
 whole job with ` + "`--world=app`" + `. The user's own settings of MPI libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 
 `)
-	var rows [][]string
-	for _, r := range pick(func(r *rule) bool { return r.isMPI() }) {
-		rows = append(rows, []string{code(r.Name), string(r.Class), r.Value, r.Reason, r.Source})
-	}
-	table(b, []string{"variable", "kind", "value", "reason", "defined by"}, rows)
+	ruleTable(b, (*rule).isMPI, "variable", "kind", "value", "reason", "defined by")
 }
 
 // insideSlurm writes what ranks find of Slurm's variables.
@@ -154,17 +132,9 @@ started them as the tasks of a step (identities: -x cannot set them). Outside th
 SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work inside a rank.
 
 `)
-	var rows [][]string
-	for _, r := range pick(func(r *rule) bool { return r.value != nil && r.Source == slurmSource }) {
-		rows = append(rows, []string{code(r.Name), r.Value, r.Reason})
-	}
-	table(b, []string{"variable", "value", "reason"}, rows)
+	ruleTable(b, func(r *rule) bool { return r.value != nil && r.Source == slurmSource }, "variable", "value", "reason")
 	b.WriteString("\nRemoved:\n\n")
-	rows = rows[:0]
-	for _, r := range pick(func(r *rule) bool { return r.value == nil && r.Source == slurmSource }) {
-		rows = append(rows, []string{code(r.Name), string(r.Class), r.Reason})
-	}
-	table(b, []string{"variable", "kind", "reason"}, rows)
+	ruleTable(b, func(r *rule) bool { return r.value == nil && r.Source == slurmSource }, "variable", "kind", "reason")
 }
 
 // passages writes a table of what ranks on other hosts inherit.
@@ -180,15 +150,29 @@ func passages(b *strings.Builder, head string, list []Passage) {
 	table(b, []string{head, "reason"}, rows)
 }
 
-// pick returns the rules of one part of the page.
-func pick(wanted func(*rule) bool) []*rule {
-	var picked []*rule
+// ruleTable writes a table of the rules of one part of the page. Its head names what each column has of a rule.
+func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
+	var rows [][]string
 	for i := range rules {
-		if wanted(&rules[i]) {
-			picked = append(picked, &rules[i])
+		r := &rules[i]
+		if !wanted(r) {
+			continue
 		}
+		cells := map[string]string{
+			"variable": code(r.Name), "kind": string(r.Class), "level": string(r.level), "value": r.Value,
+			"defined by": r.Source,
+		}
+		row := make([]string, len(head))
+		for k, column := range head {
+			cell, known := cells[column]
+			if !known { // whatever reasons are called there
+				cell = r.Reason
+			}
+			row[k] = cell
+		}
+		rows = append(rows, row)
 	}
-	return picked
+	table(b, head, rows)
 }
 
 func code(text string) string { return "`" + text + "`" }
