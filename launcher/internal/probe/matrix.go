@@ -56,29 +56,6 @@ func (m *Matrix) Add(from, to int, a Answer) {
 	}
 }
 
-// Problems says who does not reach whom, a line for each node and reason.
-func (m *Matrix) Problems(wish Wish) (lines []string) {
-	fold := (&UnreachedError{wish: wish}).fold
-	for from, answers := range m.Answers {
-		var reasons []string // in the order in which they occur
-		unreached := map[string][]string{}
-		for to := range m.Names {
-			a, dialed := answers[to]
-			if !dialed || a.OK() {
-				continue
-			}
-			if unreached[a.Problem] == nil {
-				reasons = append(reasons, a.Problem)
-			}
-			unreached[a.Problem] = append(unreached[a.Problem], m.Names[to])
-		}
-		for _, reason := range reasons {
-			lines = append(lines, fmt.Sprintf("%s does not reach %s: %s", m.Names[from], fold(unreached[reason]), reason))
-		}
-	}
-	return lines
-}
-
 // Summary says in a line how many pairs were tried and which way is the slowest.
 func (m *Matrix) Summary() string {
 	tried, reached, from, to := 0, 0, 0, 0
