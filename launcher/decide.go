@@ -227,6 +227,10 @@ func (s *session) takeFactsOf(n *node) error {
 	if s.spec.Join != nil {
 		s.takeJoined(n, &facts)
 	}
+	// Where nodes join, or an address was named, the store may not be where the script looks.
+	for i := range facts.Programs {
+		facts.Programs[i].Regroups = facts.Programs[i].Regroups && s.door == nil && s.spec.Store.Addr == ""
+	}
 	return n.takePrograms(facts.Programs, s.spec.Apps)
 }
 
@@ -457,6 +461,7 @@ func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 		}
 		p := r.Program
 		p.MPI = printable.Text(p.MPI)
+		p.Regroups = p.Regroups && p.Port != 0
 		n.facts.Programs = append(n.facts.Programs, p)
 	}
 	return all.ErrorOrNil()

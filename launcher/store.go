@@ -45,7 +45,8 @@ func (s *session) openStore() (opened job.Opened, err error) {
 	if early {
 		opened, err = s.takeOpened()
 	}
-	if rank0 := mode == job.StoreRank0; err == nil && (!early || rank0 && wish.Mode != job.StoreRank0) {
+	rank0, moved := mode == job.StoreRank0, s.spec.Store.Port != wish.Port
+	if err == nil && (!early || moved || rank0 && wish.Mode != job.StoreRank0) {
 		if err := s.sendOpen(rank0); err != nil {
 			return opened, err
 		}

@@ -95,6 +95,19 @@ func TestProcessGroupsOneAfterTheOther(t *testing.T) {
 	require.Equal(t, "6 groups, sum 36\n", underGorun(python, "-n", "3", "testdata/again.py").succeed(t))
 }
 
+// So they do where the script names its port, and rank 0 leaves each group late: its own store, which the others then
+// reach once more, would end under them.
+func TestProcessGroupsAtAPortOfTheScript(t *testing.T) {
+	t.Parallel()
+	python := testneeds.Torch(t)
+	text, err := os.ReadFile("testdata/again_own_port.py")
+	require.NoError(t, err)
+	script := filepath.Join(t.TempDir(), "again.py")
+	own := strings.Replace(string(text), "12355", freePort(t), 1)
+	require.NoError(t, os.WriteFile(script, []byte(own), 0o644))
+	require.Equal(t, "4 groups, sum 15\n", underGorun(python, "-n", "3", script).succeed(t))
+}
+
 // Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the
 // jobs wait beside each other and beside other tests.
 func TestHintForRanksThatMeetElsewhere(t *testing.T) {

@@ -405,7 +405,12 @@ func (s *Spec) ChooseStore(facts Facts) (mode StoreMode, why string) {
 		return StoreRank0, "rank 0 hosts it: --store=rank0 or the name that gorun was called by"
 	}
 	for _, p := range facts.Programs {
-		if p.AssignsPort != "" {
+		switch {
+		case p.AssignsPort == "":
+		case p.Regroups && len(facts.Programs) == 1:
+			return StoreGorun, fmt.Sprintf("gorun serves it at port %d, which %s assigns, as rank 0's own ends with each process group",
+				p.Port, p.AssignsPort)
+		default:
 			return StoreRank0, "rank 0 hosts it: " + p.AssignsPort + " assigns MASTER_PORT"
 		}
 	}

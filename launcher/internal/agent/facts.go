@@ -187,7 +187,8 @@ func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	}}
 	if p.ScanStore && r.Source != "" {
 		if place, ok := program.AssignsMasterPort(r.Source); ok {
-			found.AssignsPort, found.Port = fmt.Sprintf("%s:%d", r.Source, place.Line), place.Port
+			found.AssignsPort = fmt.Sprintf("%s:%d", r.Source, place.Line)
+			found.Port, found.Regroups = place.Port, place.Regroups
 		}
 	}
 	return found, r

@@ -73,6 +73,10 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 			return opened, err
 		}
 	}
+	if s := a.store.server; s != nil && own.Port != 0 && int(s.Addr().Port()) != own.Port {
+		a.store.close() // it was opened before the program's port was known
+		a.store = store{}
+	}
 	if a.store.server == nil {
 		if err = a.openServer(own); err != nil {
 			return opened, err

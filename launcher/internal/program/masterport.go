@@ -13,6 +13,8 @@ const sourceLimit = 1 << 20
 type Assignment struct {
 	Line int // from 1
 	Port int // the value where it is a number in the text, else 0
+	// Regroups says that the script makes process groups one after the other, all of them at Port.
+	Regroups bool
 }
 
 // AssignsMasterPort reports whether the Python file at path itself gives MASTER_PORT
@@ -56,5 +58,7 @@ func assignsMasterPort(text []byte) (place Assignment, ok bool) {
 		unreached: unreached(script),
 	}
 	line := s.suite(script)
-	return Assignment{Line: line, Port: s.ports[line]}, line != 0
+	place = Assignment{Line: line, Port: s.ports[line]}
+	place.Regroups = place.Port != 0 && regroups(script)
+	return place, line != 0
 }

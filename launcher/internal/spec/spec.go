@@ -28,6 +28,8 @@ type Program struct {
 	// MASTER_PORT; "" for nowhere. Port is what it assigns, 0 where that is no number in the text.
 	AssignsPort string
 	Port        int
+	// Regroups says that it makes process groups one after the other, all of them at Port.
+	Regroups bool
 	// MPI is the family of MPI libraries that it links ("Open MPI", "MPICH"), where there are several
 	// programs; "": none that is known.
 	MPI string
