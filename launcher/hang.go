@@ -58,30 +58,34 @@ func (h *head) signs() (signs []int64) {
 
 // inspect tells of a hang what all ranks do.
 func (h *head) inspect() {
-	if hang := h.look(h.hangTimeout, h.onHang == job.HangStop); hang != nil {
-		h.tellHang(hang)
-		h.endings.release()
-	}
+	h.look(h.hangTimeout, h.onHang == job.HangStop, h.tellHang)
 }
 
 // expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
 func (h *head) expired(timer job.Timer) {
 	at := time.Now() // how ranks end that are asked is nobody's failure
 	if timer == job.TimerDeadline && h.stacksAtTimeout {
-		if found := h.look(0, true); found != nil {
-			defer h.endings.release()
+		h.look(0, true, func(found *job.Hang) {
 			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
 			for _, line := range job.Doing(found.Ranks) {
 				h.settings.tell(line)
 			}
-		}
+			h.post(job.Expired{Timer: timer, At: at})
+		})
+		return
 	}
 	h.post(job.Expired{Timer: timer, At: at})
 }
 
-// look asks all nodes what their ranks do, which those may not survive where they are to end: how
-// ranks ended is held back. Nil: the job is over.
-func (h *head) look(quiet time.Duration, stop bool) *job.Hang {
+// look asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks that are
+// to end may not survive the question: until use returns, how they ended is held back. Questions wait for each other,
+// since an answer does not say to which it is.
+func (h *head) look(quiet time.Duration, stop bool, use func(*job.Hang)) {
+	h.looking.Lock()
+	defer h.looking.Unlock()
+	for len(h.inspected) > 0 {
+		<-h.inspected // an answer to the question before that came late
+	}
 	h.endings.hold()
 	hang := &job.Hang{Quiet: quiet, At: time.Now()}
 	for i, n := range h.nodes {
@@ -98,13 +102,14 @@ func (h *head) look(quiet time.Duration, stop bool) *job.Hang {
 			hang.Ranks = append(hang.Ranks, h.hangRanks(i.node, i.hung)...)
 			answers = append(answers, wireRAS{i.node, i.hung.RAS})
 		case <-h.over:
-			return nil
+			return
 		case <-limit.Done():
 		}
 	}
 	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
 	hang.NCCL = h.rasFindings(answers)
-	return hang
+	use(hang)
+	h.endings.release()
 }
 
 // endings holds back how ranks ended while others are still asked what they do: none of

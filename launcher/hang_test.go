@@ -7,8 +7,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
+
+// The answers to one question are nobody else's: --get-stack-traces and --hang-timeout may ask at once.
+func TestQuestionsWaitForEachOther(t *testing.T) {
+	h, far := growingHead(t)
+	h.inspected = make(chan inspected, len(h.nodes))
+	heard := make(chan int, 2) // of how many ranks each question did
+	for range 2 {
+		go h.look(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
+	}
+	for range 2 {
+		for i, link := range far {
+			f, err := link.Read()
+			require.NoError(t, err)
+			require.Equal(t, wire.TypeInspect, f.Type)
+			h.hung(h.nodes[i], wire.Hung{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}})
+		}
+		require.Equal(t, 2, <-heard)
+	}
+}
 
 // Nodes that do not say what their ranks do are waited for once, not each, and the hang is told of.
 func TestSilentNodesHoldNoHangBack(t *testing.T) {

@@ -62,6 +62,7 @@ type head struct {
 	// quiet while another is not.
 	hangTimeout time.Duration
 	inspected   chan inspected
+	looking     sync.Mutex // see look
 	endings     endings
 	listing     *listing // nil: the job is in no registry
 
