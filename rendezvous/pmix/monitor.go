@@ -175,6 +175,19 @@ func (m *monitor) wait() time.Duration {
 	return m.limit
 }
 
+// Suspend says that the ranks have been stopped, or go on: meanwhile they show no sign of life, and
+// after that they have as much time as at first.
+func (s *Server) Suspend(suspended bool) {
+	s.lock()
+	defer s.unlock()
+	s.suspended = suspended
+	for c := range s.conns {
+		for _, m := range c.monitors {
+			m.timer.Reset(m.wait())
+		}
+	}
+}
+
 // beat hears a heartbeat.
 func (s *Server) beat(q *request) {
 	q.noReply()
@@ -190,6 +203,12 @@ func (s *Server) beat(q *request) {
 // checkMonitor is called when a monitor's timer has run out. A file system that does not answer
 // keeps nobody else waiting.
 func (s *Server) checkMonitor(c *conn, m *monitor) {
+	s.lock()
+	suspended := s.suspended
+	s.unlock()
+	if suspended {
+		return // Suspend sets the timer again
+	}
 	why := fmt.Sprintf("sent no heartbeat for %s", m.limit)
 	if f := m.file; f != nil {
 		if !m.fileMissed() {

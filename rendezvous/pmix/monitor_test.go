@@ -97,6 +97,26 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
+// A rank that is stopped misses no heartbeat, and has its time again once it goes on.
+func TestSuspendedRanksMissNoHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := spread("gorun-1", 2, 1)
+		all := start(t, 1, w)
+		c := all.join(w, 1)
+		watch := attr(keyHeartbeat, true)
+		require.Equal(t, statusSuccess, c.status(commandMonitor, monitorBody(watch, number(keyHeartbeatTime, 8))))
+		time.Sleep(7 * time.Second)
+		all.servers[0].Suspend(true)
+		time.Sleep(time.Hour)
+		all.servers[0].Suspend(false)
+		time.Sleep(7 * time.Second)
+		require.Empty(t, all.heard.failed())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"failed 1 sent no heartbeat for 8s"}, all.heard.failed())
+	})
+}
+
 func TestMonitorsThatCannotBe(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)

@@ -36,21 +36,22 @@ type Server struct {
 
 	// mu guards all that follows, and the fields of spaces, members and meetings. Nobody
 	// waits while holding it.
-	mu       sync.Mutex
-	later    []func() // what the holder of mu does once it has unlocked it
-	closed   bool
-	spaces   map[string]*namespace
-	conns    map[*conn]struct{}
-	pending  []*conn // have not said who they are, oldest first
-	index    uint32  // the next connection's
-	ended    int     // how many ranks of this node have
-	meetings map[string]*meeting
-	crossing map[string][]*meeting // those that went to the other nodes, or are to when the first has ended
-	asked    map[string][]*held
-	events   eventHistory
-	groups   groups
-	outputs  outputs
-	helped   map[string]bool // topics of Open MPI's help that were shown
+	mu        sync.Mutex
+	later     []func() // what the holder of mu does once it has unlocked it
+	closed    bool
+	suspended bool // the ranks have been stopped
+	spaces    map[string]*namespace
+	conns     map[*conn]struct{}
+	pending   []*conn // have not said who they are, oldest first
+	index     uint32  // the next connection's
+	ended     int     // how many ranks of this node have
+	meetings  map[string]*meeting
+	crossing  map[string][]*meeting // those that went to the other nodes, or are to when the first has ended
+	asked     map[string][]*held
+	events    eventHistory
+	groups    groups
+	outputs   outputs
+	helped    map[string]bool // topics of Open MPI's help that were shown
 }
 
 // New makes a server. It does nothing before a rank connects.

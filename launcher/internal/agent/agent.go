@@ -251,6 +251,8 @@ func (j *running) signal(s wire.Signal) {
 	if ends {
 		j.signals.noted = j.signals.noted || s.Signal == syscall.SIGTERM
 		j.mpi.noteFiles()
+	} else if s.Group {
+		j.mpi.suspend(s.Signal == syscall.SIGSTOP)
 	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()

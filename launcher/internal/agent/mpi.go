@@ -91,6 +91,7 @@ type mpiServer interface {
 // outputListener is a server that hears what ranks print.
 type outputListener interface {
 	Output(of world.Proc, stream int, b []byte)
+	Suspend(suspended bool)
 }
 
 // mpiMakers make the servers, and look into processes; a test has others.
@@ -290,6 +291,13 @@ func (m *mpi) printed(rank, stream int, b []byte) {
 		if p, ok := m.proc(rank); ok {
 			(*s).Output(p, stream, b)
 		}
+	}
+}
+
+// suspend says that the ranks are stopped, or go on: nobody misses signs of life of stopped ones.
+func (m *mpi) suspend(suspended bool) {
+	if s := m.listener.Load(); s != nil {
+		(*s).Suspend(suspended)
 	}
 }
 

@@ -60,6 +60,8 @@ func (f fakePMIx) Output(of world.Proc, stream int, b []byte) {
 	f.note("%d wrote %q to %d", of.Rank, b, stream)
 }
 
+func (f fakePMIx) Suspend(suspended bool) { f.note("suspended: %v", suspended) }
+
 // fakeMPI is the MPI side of a node with ranks 5 and 6 of the job, which are 0 and 1 of their
 // world, and what its head hears.
 func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
