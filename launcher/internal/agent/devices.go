@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/program"
@@ -30,7 +31,7 @@ print(f"\n{count}")`
 // tellCounted completes the facts by how many devices there are, and sends them. It takes as long as
 // Python needs to load PyTorch: the head's heartbeats are answered meanwhile.
 func (a *Agent) tellCounted(h *wire.Hello, facts *wire.Facts) {
-	n, err := a.count(h, facts.Programs)
+	n, err := a.count(h, facts.Programs, countLimit)
 	if err != nil {
 		facts.Uncounted = err.Error()
 	}
@@ -42,12 +43,16 @@ func (a *Agent) tellCounted(h *wire.Hello, facts *wire.Facts) {
 // maxDevices is how many one node can have.
 const maxDevices = 1 << 16
 
-func (a *Agent) count(h *wire.Hello, programs []wire.Resolved) (int, error) {
+// countLimit is how long Python may take to count devices: PyTorch comes from a slow file system, or a driver hangs.
+const countLimit = 2 * time.Minute
+
+func (a *Agent) count(h *wire.Hello, programs []wire.Resolved, limit time.Duration) (int, error) {
 	python, err := a.pythonOf(h, programs)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	late := fmt.Errorf("%s has not told within %v", python, limit)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, late)
 	defer cancel()
 	go func() {
 		select {
@@ -64,6 +69,9 @@ func (a *Agent) count(h *wire.Hello, programs []wire.Resolved) (int, error) {
 	var out, said lastLine
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return 0, context.Cause(ctx)
+		}
 		if said.text() == "" {
 			return 0, fmt.Errorf("%s: %w", python, err)
 		}

@@ -34,11 +34,17 @@ func TestProblems(t *testing.T) {
 		"gorun --timeout -- x":        {"--timeout needs a value: --timeout D"},
 
 		// counts
-		"gorun -n 0 x":                                {"-n 0: " + notRanks},
-		"gorun -n -1 x":                               {"-n -1: " + notRanks},
-		"gorun -n 4x x":                               {"-n 4x: " + notRanks},
-		"gorun -n 99999999999999999999 x":             {"-n 99999999999999999999: " + notRanks},
-		"gorun --np= x":                               {"--np=: " + notRanks},
+		"gorun -n 0 x":                    {"-n 0: " + notRanks},
+		"gorun -n -1 x":                   {"-n -1: " + notRanks},
+		"gorun -n 4x x":                   {"-n 4x: " + notRanks},
+		"gorun -n 99999999999999999999 x": {"-n 99999999999999999999: " + notRanks},
+		"gorun --np= x":                   {"--np=: " + notRanks},
+		"gorun --nproc-per-node gpus x": {
+			"--nproc-per-node gpus: " + notRanks + ", nor auto, gpu, cpu; did you mean gpu?",
+		},
+		"torchrun --nproc-per-node atuo x": {
+			"--nproc-per-node atuo: " + notRanks + ", nor auto, gpu, cpu; did you mean auto?",
+		},
 		"gorun --nproc-per-node GPU x":                {"--nproc-per-node GPU: " + notRanks + ", nor auto, gpu, cpu"},
 		"gorun -n 2 -np 3 x":                          {"-np 3: contradicts -n 2"},
 		"gorun -np 3 --nproc-per-node 2 --nnodes 1 x": {"-np 3 contradicts --nproc-per-node 2 with --nnodes 1, which make 2"},

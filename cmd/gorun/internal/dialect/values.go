@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/internal/spelling"
 	"gorun/launcher/job"
 )
 
@@ -92,9 +93,30 @@ func parsePerNode(value string) (job.Count, error) {
 	c, err := ParseCount(value)
 	isName := value != "" && isLetter(value[0]) && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 	if err != nil && isName && len(value) <= maxDevice {
+		if known := misspelt(value); known != "" {
+			return c, fmt.Errorf("%w; did you mean %s?", err, known)
+		}
 		return job.Count{Kind: job.CountDevice, Device: value}, nil
 	}
 	return c, err
+}
+
+// devices are accelerators that PyTorch knows, after what stands for several.
+var devices = []string{
+	"auto", "gpu", "cpu", "xpu", "npu", "hpu", "mps", "mtia", "cuda", "ipu", "tpu", "xla", "mlu", "musa",
+}
+
+// misspelt is what was probably meant by a name of no known device, "" if it may be one that only a plug-in of PyTorch
+// knows, such as another three letters.
+func misspelt(name string) string {
+	if len(name) == len("gpu") || slices.Contains(devices, name) {
+		return ""
+	}
+	i := slices.IndexFunc(devices, func(known string) bool { return spelling.Distance(name, known, 2) < 2 })
+	if i < 0 {
+		return ""
+	}
+	return devices[i]
 }
 
 // maxDevice bounds the name of an accelerator in bytes.
