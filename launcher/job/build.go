@@ -408,8 +408,8 @@ func (s *Spec) ChooseStore(facts Facts) (mode StoreMode, why string) {
 		switch {
 		case p.AssignsPort == "":
 		case p.Regroups && len(facts.Programs) == 1:
-			return StoreGorun, fmt.Sprintf("gorun serves it at port %d, which %s assigns, as rank 0's own ends with each process group",
-				p.Port, p.AssignsPort)
+			return StoreGorun, fmt.Sprintf("gorun serves it at port %d, which %s assigns, "+
+				"as rank 0's own ends with each process group", p.Port, p.AssignsPort)
 		default:
 			return StoreRank0, "rank 0 hosts it: " + p.AssignsPort + " assigns MASTER_PORT"
 		}

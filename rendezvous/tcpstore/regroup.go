@@ -12,6 +12,10 @@ import (
 // store therefore counts, for each process, how many default groups it has been in: those that are in their second see
 // the keys of others in their second, and so on. Ranks need not come at the same time.
 //
+// Keys of earlier groups stay until the store ends, as in PyTorch's own: a process that the store has not heard of yet
+// begins in its first group, where others may have left something for it (groups of NCCL do not wait for all ranks),
+// and the store does not know how many are to come.
+//
 // A process is in its next group when all its connections that used keys of the default group are closed, or when the
 // first such request of a new connection sets a key of the group itself again: some object may still keep the old
 // group's connection open. A key of the program's says nothing: a clone of the store may set it as often as it likes.

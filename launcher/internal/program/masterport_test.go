@@ -196,7 +196,10 @@ func wantedLine(text string) int {
 func TestRegroups(t *testing.T) {
 	const port = "os.environ['MASTER_ADDR'] = 'localhost'\nos.environ['MASTER_PORT'] = '12355'\n"
 	const one, end = "dist.init_process_group('gloo')\n", "dist.destroy_process_group()\n"
-	const step = "def step():\n  dist.init_process_group('gloo')\n  dist.destroy_process_group()\n"
+	const body = "\n  dist.init_process_group('gloo')\n  dist.destroy_process_group()\n"
+	const step = "def step():" + body
+	const nccl = "\n  init_process_group('nccl')\n"
+	const twice = "step()\nstep()\n"
 	for name, c := range map[string]struct {
 		text string
 		want bool
@@ -204,20 +207,20 @@ func TestRegroups(t *testing.T) {
 		"one":                {port + one + end, false},
 		"two":                {port + one + end + one + end, true},
 		"never destroyed":    {port + one + one, false},
-		"in a loop":          {port + "for n in range(9):\n  dist.init_process_group()\n  dist.destroy_process_group()\n", true},
-		"by a function":      {port + step + "step()\nstep()\n", true},
+		"in a loop":          {port + "for n in range(9):" + body, true},
+		"by a function":      {port + step + twice, true},
 		"in a loop, by one":  {port + step + "while True:\n  step()\n", true},
 		"called once":        {port + step + "step()\n", false},
 		"recursion":          {port + "def f():\n  dist.init_process_group()\n  f()\nf()\n" + end, false},
-		"either":             {port + "if gpu:\n  init_process_group('nccl')\nelse:\n  init_process_group('gloo')\n" + end, false},
-		"instead":            {port + "try:\n  init_process_group('nccl')\nexcept E:\n  init_process_group('gloo')\n" + end, false},
+		"either":             {port + "if gpu:" + nccl + "else:" + nccl + end, false},
+		"instead":            {port + "try:" + nccl + "except E:" + nccl + end, false},
 		"after a condition":  {port + "if x:\n  " + one + end + one + end, true},
-		"read again":         {port + step + "print(os.environ['MASTER_PORT'])\nstep()\nstep()\n", true},
+		"read again":         {port + step + "print(os.environ['MASTER_PORT'])\n" + twice, true},
 		"another port":       {port + step + "step()\nos.environ['MASTER_PORT'] = '12356'\nstep()\n", false},
-		"an unknown port":    {"os.environ['MASTER_PORT'] = str(port)\n" + step + "step()\nstep()\n", false},
-		"another address":    {step + "os.environ['MASTER_ADDR'] = host\nos.environ['MASTER_PORT'] = '1'\nstep()\nstep()\n", false},
-		"spawned processes":  {port + step + "import torch.multiprocessing as mp\nstep()\nstep()\n", false},
-		"a store of its own": {port + step + "s = dist.TCPStore('localhost', 1, is_master=True)\nstep()\nstep()\n", false},
+		"an unknown port":    {"os.environ['MASTER_PORT'] = str(port)\n" + step + twice, false},
+		"another address":    {step + "os.environ['MASTER_ADDR'] = host\nos.environ['MASTER_PORT'] = '1'\n" + twice, false},
+		"spawned processes":  {port + step + "import torch.multiprocessing as mp\n" + twice, false},
+		"a store of its own": {port + step + "s = dist.TCPStore('localhost', 1, is_master=True)\n" + twice, false},
 	} {
 		place, ok := assignsMasterPort([]byte(c.text))
 		require.True(t, ok, name)
