@@ -156,7 +156,7 @@ func (l *loop) next(c *conn, p []byte) int {
 // each request.
 func (l *loop) reject(c *conn, op byte, err error) {
 	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
-		l.fail(c, faultNumber, fmt.Errorf("%s: %w", names[op], err))
+		l.fail(c, faultNumber, fmt.Errorf("%s: %w", protocol[op].name, err))
 		return
 	}
 	l.fail(c, faultRequest, err)

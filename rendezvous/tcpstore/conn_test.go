@@ -31,7 +31,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 			served = l.next(c, request)
 			l.out = l.out[:0]
 		})
-		require.Equal(t, len(request), served, names[request[0]])
-		require.Zero(t, allocations, names[request[0]])
+		require.Equal(t, len(request), served, protocol[request[0]].name)
+		require.Zero(t, allocations, protocol[request[0]].name)
 	}
 }

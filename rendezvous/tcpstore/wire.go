@@ -37,37 +37,30 @@ const (
 	answerCanceled byte = 1 // to CANCEL_WAIT, also when nothing waited
 )
 
-// shapes are the arguments of each operation, one letter each:
+// protocol has the operations' names in messages and their arguments, one letter each:
 //
 //	k  key        n  i64             K  count, then as many keys
 //	v  value      w  u32 or i32      P  count, then as many pairs of key and value
-var shapes = [operations]string{
-	opValidate:   "w",
-	opSet:        "kv",
-	opCompareSet: "kvv",
-	opGet:        "k",
-	opAdd:        "kn",
-	opCheck:      "K",
-	opWait:       "K",
-	opNumKeys:    "",
-	opDelete:     "k",
-	opAppend:     "kv",
-	opMultiGet:   "K",
-	opMultiSet:   "P",
-	opCancelWait: "",
-	opPing:       "w",
-	opQueuePush:  "kv",
-	opQueuePop:   "k",
-	opQueueLen:   "k",
-	opListKeys:   "",
-	opBarrier:    "kn",
-}
-
-// names are the operations' names in messages.
-var names = [operations]string{
-	"VALIDATE", "SET", "COMPARE_SET", "GET", "ADD", "CHECK", "WAIT", "GETNUMKEYS", "DELETE_KEY", "APPEND", "MULTI_GET",
-	"MULTI_SET",
-	"CANCEL_WAIT", "PING", "QUEUE_PUSH", "QUEUE_POP", "QUEUE_LEN", "LIST_KEYS", "BARRIER",
+var protocol = [operations]struct{ name, shape string }{
+	opValidate:   {"VALIDATE", "w"},
+	opSet:        {"SET", "kv"},
+	opCompareSet: {"COMPARE_SET", "kvv"},
+	opGet:        {"GET", "k"},
+	opAdd:        {"ADD", "kn"},
+	opCheck:      {"CHECK", "K"},
+	opWait:       {"WAIT", "K"},
+	opNumKeys:    {"GETNUMKEYS", ""},
+	opDelete:     {"DELETE_KEY", "k"},
+	opAppend:     {"APPEND", "kv"},
+	opMultiGet:   {"MULTI_GET", "K"},
+	opMultiSet:   {"MULTI_SET", "P"},
+	opCancelWait: {"CANCEL_WAIT", ""},
+	opPing:       {"PING", "w"},
+	opQueuePush:  {"QUEUE_PUSH", "kv"},
+	opQueuePop:   {"QUEUE_POP", "k"},
+	opQueueLen:   {"QUEUE_LEN", "k"},
+	opListKeys:   {"LIST_KEYS", ""},
+	opBarrier:    {"BARRIER", "kn"},
 }
 
 // scan finds where a request ends while its bytes come in pieces. It remembers where it stands, so that each byte is
@@ -93,10 +86,10 @@ func (s *scan) end(p []byte, limits *Limits) (int, error) {
 		return 0, fmt.Errorf("unknown operation %d", op)
 	}
 	s.at = max(s.at, 1)
-	for shape := shapes[op]; s.step < len(shape); s.step++ {
+	for shape := protocol[op].shape; s.step < len(shape); s.step++ {
 		whole, err := s.argument(shape[s.step], p, limits)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", names[op], err)
+			return 0, fmt.Errorf("%s: %w", protocol[op].name, err)
 		}
 		if !whole {
 			return 0, nil

@@ -54,7 +54,7 @@ func TestRequestsEnd(t *testing.T) {
 		opListKeys:   {opListKeys},
 		opBarrier:    request(opBarrier, text("k"), number(2)),
 	} {
-		t.Run(names[op], func(t *testing.T) {
+		t.Run(protocol[op].name, func(t *testing.T) {
 			require.Equal(t, op, int(b[0]))
 			var s scan
 			for n := range len(b) {
@@ -196,7 +196,7 @@ func FuzzParse(f *testing.F) {
 // readAll reads the arguments of a whole request and requires that they are all of it.
 func readAll(t *testing.T, b []byte) {
 	args := arguments(b[1:])
-	for _, kind := range shapes[b[0]] {
+	for _, kind := range protocol[b[0]].shape {
 		switch kind {
 		case 'k', 'v':
 			args.text()
