@@ -16,7 +16,6 @@ import (
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/doctor"
-	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -373,7 +372,6 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 	if len(probers) < 2 {
 		return
 	}
-	wish.Fold = hosts.Fold
 	ctx, cancel := context.WithTimeout(ctx, c.settings.askLimit)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -390,14 +388,7 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
 	c.report.Network = r
-	for _, f := range survey.Findings(hosts.Fold) {
-		p := doctor.Flaw{Check: f.Check, Text: f.Text, Advice: f.Advice, Hint: f.Hint, Remark: f.Remark}
-		for _, node := range f.Nodes {
-			p.Hosts = append(p.Hosts, survey.Names[node])
-		}
-		c.network.Flaws = append(c.network.Flaws, p)
-	}
-	c.network.Summary = r.Summary
+	c.network.Flaws, c.network.Summary = survey.Flaws(), r.Summary
 	if err == nil {
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
 		c.network.Address = r.Address

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
@@ -19,7 +18,7 @@ const probeLimit = 20 * time.Second
 // reachable finds out by which address the nodes reach node 0, and by which
 // interfaces they talk.
 func (s *session) reachable() error {
-	wish := probeWish{Asked: s.spec.Store.From, Port: s.spec.Store.Port, PreferIPv6: s.namedByIPv6(), Fold: hosts.Fold}
+	wish := probeWish{Asked: s.spec.Store.From, Port: s.spec.Store.Port, PreferIPv6: s.namedByIPv6()}
 	order := s.fromFirst()
 	probers := make([]prober, len(order))
 	for i, n := range order {

@@ -81,8 +81,8 @@ func networkReport(s *probe.Survey) *NetworkReport {
 	if len(r.matrix.Answers) > 0 {
 		r.Summary = r.matrix.Summary()
 	}
-	for i := range s.Ways {
-		r.Ways = append(r.Ways, wayReport(s, &s.Ways[i]))
+	for _, w := range s.Ways {
+		r.Ways = append(r.Ways, wayReport(s, w))
 	}
 	for node, own := range s.Own {
 		for _, c := range own {

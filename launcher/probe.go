@@ -32,7 +32,6 @@ type probeWish struct {
 	// pass.
 	Port       int
 	PreferIPv6 bool
-	Fold       func(names []string) string
 }
 
 // patience is how much longer other addresses of node 0 are waited for when a first
@@ -103,7 +102,7 @@ func newProbeSession(probers []prober, wish probeWish) *probeSession {
 		probers: probers,
 		nodes:   make([]probe.Node, len(probers)),
 		key:     make([]byte, 2*probe.MinKey),
-		wish:    probe.Wish{PreferIPv6: wish.PreferIPv6, Asked: wish.Asked, Fold: wish.Fold},
+		wish:    probe.Wish{PreferIPv6: wish.PreferIPv6, Asked: wish.Asked},
 	}
 	rand.Read(s.key) // never fails
 	for i := range s.nodes {
@@ -197,11 +196,7 @@ func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.
 		if len(targets) == 0 {
 			return nil
 		}
-		p := &wire.Probe{Timeout: haste.Timeout, Patience: haste.Patience}
-		for _, t := range targets {
-			p.Targets = append(p.Targets, t)
-		}
-		return p
+		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
 		s.nodes[node].Peers = answers(r, func(*probe.Answer) bool { return true })
 	})

@@ -87,21 +87,24 @@ func (v *surveyor) plan(from, to int, chosen bool) {
 			addrs = append(addrs, c.Addr)
 		}
 	}
-	way := probe.Way{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port}
-	for _, way.Addr = range addrs {
+	add := func(addr netip.Addr, aside bool) {
+		way := &probe.Way{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port, Addr: addr, Aside: aside}
 		v.survey.Ways = append(v.survey.Ways, way)
 	}
-	if way.Aside = true; chosen && len(v.nodes) <= mostAsides {
-		for _, way.Addr = range probe.Asides(v.nodes[to].Own, addrs) {
-			v.survey.Ways = append(v.survey.Ways, way)
+	for _, addr := range addrs {
+		add(addr, false)
+	}
+	if chosen && len(v.nodes) <= mostAsides {
+		for _, addr := range probe.Asides(v.nodes[to].Own, addrs) {
+			add(addr, true)
 		}
 	}
 }
 
 // from are the ways from a node that take takes.
 func (v *surveyor) from(node int, take func(w *probe.Way) bool) (ways []*probe.Way) {
-	for i := range v.survey.Ways {
-		if w := &v.survey.Ways[i]; w.From == node && take(w) {
+	for _, w := range v.survey.Ways {
+		if w.From == node && take(w) {
 			ways = append(ways, w)
 		}
 	}

@@ -11,19 +11,14 @@ import (
 
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
-	"gorun/launcher/hosts"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/wire"
 )
 
 // told are a survey's findings, a line each: "loss: h3: packets …".
 func told(s probe.Survey) (lines []string) {
-	for _, f := range s.Findings(hosts.Fold) {
-		var names []string
-		for _, n := range f.Nodes {
-			names = append(names, s.Names[n])
-		}
-		line := fmt.Sprintf("%s: %s: %s", f.Check, hosts.Fold(names), f.Text)
+	for _, f := range s.Flaws() {
+		line := fmt.Sprintf("%s: %s", f.Check, &f)
 		if f.Remark {
 			line = "remark: " + line
 		}
@@ -39,7 +34,7 @@ func surveyOf(t *testing.T, set *testhosts.Set) (probe.Survey, probe.Choice, err
 	for _, h := range set.Hosts() {
 		agents = append(agents, linkProber{wire.NewLink(onHost(t, set, h, "agent"))})
 	}
-	return surveyNetwork(t.Context(), agents, probeWish{Names: set.Hosts(), Fold: hosts.Fold})
+	return surveyNetwork(t.Context(), agents, probeWish{Names: set.Hosts()})
 }
 
 // TestTroubleBetweenHosts makes one thing at a time wrong with the network of three

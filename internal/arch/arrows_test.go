@@ -170,7 +170,10 @@ var rooms = []room{
 		[]string{"internal/printable"},
 		"NCCL's own port is asked as any client would; whose ranks answer is the caller's to know",
 	},
-	{"launcher/internal/probe", []string{"internal/shellwords"}, "addresses in, addresses out"},
+	{
+		"launcher/internal/probe", []string{"internal/shellwords", "launcher/doctor", "launcher/hosts"},
+		"addresses in, addresses and flaws out",
+	},
 	{
 		"launcher/internal/reach",
 		[]string{"launcher/internal/wire"},

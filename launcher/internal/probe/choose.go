@@ -33,8 +33,6 @@ type Wish struct {
 	// Asked is how the user named node 0's address, for messages: "--master-addr
 	// 10.0.0.1"; "" where nobody did.
 	Asked string
-	// Fold writes names of nodes for messages, nil joins them with commas.
-	Fold func(names []string) string
 }
 
 // Place is where a node is in the network between the nodes.
@@ -312,9 +310,9 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 	if len(agreed) == 0 {
 		return Choice{}, &UnreachedError{nodes, wish}
 	}
-	chosen, warning := 0, gaps(nodes, agreed, 0, wish)
+	chosen, warning := 0, gaps(nodes, agreed, 0)
 	for i := range agreed {
-		if (i == 0 || dialed(nodes, i)) && gaps(nodes, agreed, i, wish) == "" {
+		if (i == 0 || dialed(nodes, i)) && gaps(nodes, agreed, i) == "" {
 			chosen, warning = i, ""
 			break
 		}
@@ -326,29 +324,29 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 	}
 	choice.Addr = choice.Nodes[0].Addr
 	if choice.Addr.Is6() {
-		choice.Note = strays(nodes, choice.Nodes, wish)
+		choice.Note = strays(nodes, choice.Nodes)
 	}
 	return choice, nil
 }
 
 // strays names nodes that have IPv4 addresses, too, where IPv6 alone joins all.
-func strays(nodes []Node, places []Place, wish Wish) string {
-	var names []string
+func strays(nodes []Node, places []Place) string {
+	var both []Node
 	for i, p := range places {
 		if p.OtherFamily {
-			names = append(names, nodes[i].Name)
+			both = append(both, nodes[i])
 		}
 	}
-	if len(names) == 0 {
+	if both == nil {
 		return ""
 	}
 	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those "+
 		"(NCCL does not, by NCCL_SOCKET_FAMILY=AF_INET6, which gorun sets without --tune=off); gorun hosts check says "+
-		"whether they lead anywhere", (&UnreachedError{wish: wish}).fold(names))
+		"whether they lead anywhere", folded(both))
 }
 
 // gaps says which nodes do not reach which when an agreed address is chosen.
-func gaps(nodes []Node, agreed []int, chosen int, wish Wish) string {
+func gaps(nodes []Node, agreed []int, chosen int) string {
 	var text []string
 	for from := range nodes {
 		for _, to := range peers(nodes, from) {

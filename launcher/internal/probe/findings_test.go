@@ -3,7 +3,6 @@ package probe
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func surveyed(n int) *Survey {
 	for from := range n {
 		for to := range n {
 			if from != to {
-				s.Ways = append(s.Ways, Way{
+				s.Ways = append(s.Ways, &Way{
 					Pair: Pair{from, to}, Addr: s.Places[to].Addr, Port: 4000 + to,
 					Answer: Answer{RTT: 100 * time.Microsecond, Interface: "eth0"},
 					Measured: &Measured{
@@ -39,9 +38,9 @@ func surveyed(n int) *Survey {
 
 // way is the one between two nodes, numbered from 1.
 func (s *Survey) way(from, to int) *Way {
-	for i := range s.Ways {
-		if s.Ways[i].Pair == (Pair{from - 1, to - 1}) {
-			return &s.Ways[i]
+	for _, w := range s.Ways {
+		if w.Pair == (Pair{from - 1, to - 1}) {
+			return w
 		}
 	}
 	return nil
@@ -54,13 +53,13 @@ func (w *Way) fails(problem, knock string) {
 // aside adds an attempt to reach another address of a node.
 func (s *Survey) aside(from, to int, c Candidate, a Answer) {
 	s.Own[to-1] = append(s.Own[to-1], c)
-	s.Ways = append(s.Ways, Way{Pair: Pair{from - 1, to - 1}, Addr: c.Addr, Aside: true, Answer: a})
+	s.Ways = append(s.Ways, &Way{Pair: Pair{from - 1, to - 1}, Addr: c.Addr, Aside: true, Answer: a})
 }
 
-func TestFindings(t *testing.T) {
+func TestFlaws(t *testing.T) {
 	each := func(s *Survey, do func(w *Way)) {
-		for i := range s.Ways {
-			do(&s.Ways[i])
+		for _, w := range s.Ways {
+			do(w)
 		}
 	}
 	for name, row := range map[string]struct {
@@ -121,14 +120,14 @@ func TestFindings(t *testing.T) {
 			w := *s.way(1, 2)
 			w.Addr = netip.MustParseAddr("172.17.0.1")
 			w.fails(refused, "")
-			s.Ways = append(s.Ways, w)
+			s.Ways = append(s.Ways, &w)
 		}, nil},
 		"a link with a smaller MTU": {3, func(s *Survey) {
 			for _, w := range []*Way{s.way(1, 3), s.way(3, 2)} {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
-			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n1,n2, those of 1400 arrive: connections " +
+			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], those of 1400 arrive: connections " +
 				"are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
 		}},
 		"losses of one host, some of which a queue may have dropped": {3, func(s *Survey) {
@@ -136,7 +135,7 @@ func TestFindings(t *testing.T) {
 			s.way(2, 1).Measured.Resent = 9
 			s.way(2, 3).Measured.Resent = 1
 		}, []string{
-			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n1,n3: 19 of 1536 segments (1 %) had to be sent again " +
+			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n[1,3]: 19 of 1536 segments (1 %) had to be sent again " +
 				"with few under way; TCP is slow there",
 		}},
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
@@ -160,14 +159,14 @@ func TestFindings(t *testing.T) {
 			"remark speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Way) { w.Measured.Bytes /= 100 }) }, []string{
-			"remark speed n1,n2,n3: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at " +
+			"remark speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at " +
 				"10.0.0.2 (eth0) carries 93.2 Mbit/s, of the 10 Gbit/s that the links have",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Way{s.way(1, 2), s.way(2, 1)} {
 				w.Answer.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
-		}, []string{"remark speed n1,n2: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, " +
+		}, []string{"remark speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, " +
 			"elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
@@ -179,12 +178,12 @@ func TestFindings(t *testing.T) {
 			s.aside(1, 2, dead(2, NoCarrier), Answer{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Answer{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Answer{RTT: 1})
-		}, []string{"remark interface n1,n2: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
+		}, []string{"remark interface n[1-2]: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
 			"carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
 			four := s.Own[1][0]
 			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
-			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
+			s.Ways = append(s.Ways, &Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
 		}, []string{
 			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same " +
 				"interface, which Gloo takes",
@@ -192,7 +191,7 @@ func TestFindings(t *testing.T) {
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
 			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
-			s.Ways = append(s.Ways, Way{Pair: Pair{0, 1}, Addr: s.Own[1][0].Addr, Aside: true, Answer: Answer{RTT: 1}})
+			s.Ways = append(s.Ways, &Way{Pair: Pair{0, 1}, Addr: s.Own[1][0].Addr, Aside: true, Answer: Answer{RTT: 1}})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Places[0].Kind, s.Places[0].Interface = Tunnel, "wg0" }, []string{
 			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of " +
@@ -203,12 +202,8 @@ func TestFindings(t *testing.T) {
 			s := surveyed(row.nodes)
 			row.harm(s)
 			var lines []string
-			for _, f := range s.Findings(nil) {
-				var names []string
-				for _, n := range f.Nodes {
-					names = append(names, s.Names[n])
-				}
-				line := f.Check + " " + strings.Join(names, ",") + ": " + f.Text
+			for _, f := range s.Flaws() {
+				line := f.Check + " " + f.String()
 				if f.Remark {
 					line = "remark " + line
 				}
@@ -228,7 +223,7 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 	s.way(2, 3).fails(forbidden, "")
 	s.way(1, 2).Measured = &Measured{Passes: 1400, Vanishes: 1420}
 	var hints []string
-	for _, f := range s.Findings(nil) {
+	for _, f := range s.Flaws() {
 		hints = append(hints, f.Hint)
 	}
 	require.Equal(t, []string{
@@ -248,7 +243,7 @@ func TestHintsQuote(t *testing.T) {
 	s.way(1, 2).fails(noAnswer, KnockSilent)
 	s.way(2, 1).Measured.Resent = 90
 	var hints []string
-	for _, f := range s.Findings(nil) {
+	for _, f := range s.Flaws() {
 		hints = append(hints, f.Hint)
 	}
 	require.Equal(t,

@@ -3,6 +3,12 @@ package probe
 // Pair is a node that dials another one.
 type Pair struct{ From, To int }
 
+// ends is the pair, whichever dials.
+func (p Pair) ends() Pair { return Pair{min(p.From, p.To), max(p.From, p.To)} }
+
+// back is the other way.
+func (p Pair) back() Pair { return Pair{p.To, p.From} }
+
 // everyPair is up to how many nodes all ways are measured; of more, those from each
 // node to the next one and back.
 const everyPair = 8
@@ -14,7 +20,7 @@ func Rounds(n int) (rounds [][]Pair) {
 	for _, round := range rounds {
 		back := make([]Pair, len(round))
 		for i, p := range round {
-			back[i] = Pair{p.To, p.From}
+			back[i] = p.back()
 		}
 		rounds = append(rounds, back)
 	}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -8,7 +9,7 @@ import (
 )
 
 // Survey is what was tried and measured between nodes that stand still for it, as for
-// gorun hosts check: plain data, of which Findings makes sentences.
+// gorun hosts check: plain data, of which Flaws makes sentences.
 type Survey struct {
 	Names []string
 	// Own has, for every node, its addresses.
@@ -16,7 +17,7 @@ type Survey struct {
 	// Places are where the nodes are dialed; Addr is not valid where that is not one
 	// address.
 	Places []Place
-	Ways   []Way
+	Ways   []*Way
 }
 
 // Way is a node that was dialed by another at one of its addresses.
@@ -57,8 +58,8 @@ func Knocked(answers []Answer) string {
 	return KnockSilent
 }
 
-// OK reports whether the node was reached.
-func (w *Way) OK() bool { return w.Answer.OK() }
+// OK reports whether the node was tried, and reached.
+func (w *Way) OK() bool { return w != nil && w.Answer.OK() }
 
 // Rate is what a measured way carried in bits per second, 0: not known.
 func (w *Way) Rate() float64 {
@@ -96,30 +97,18 @@ func (s *Survey) Matrix() Matrix {
 
 // Transfers says in a line what the ways carry, "" where nothing was measured.
 func (s *Survey) Transfers() string {
-	var slowest, fastest *Way
-	count := 0
-	for i := range s.Ways {
-		w := &s.Ways[i]
-		rate := w.Rate()
-		if rate == 0 {
-			continue
-		}
-		if count++; slowest == nil || rate < slowest.Rate() {
-			slowest = w
-		}
-		if fastest == nil || rate > fastest.Rate() {
-			fastest = w
-		}
-	}
-	switch {
-	case count == 0:
+	ways := slices.DeleteFunc(slices.Clone(s.Ways), func(w *Way) bool { return w.Rate() == 0 })
+	if len(ways) == 0 {
 		return ""
-	case count == 1:
-		return fmt.Sprintf("one TCP connection carries %s from %s to %s", bitRate(slowest.Rate()), s.Names[slowest.From],
-			s.Names[slowest.To])
 	}
-	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", bitRate(slowest.Rate()),
-		bitRate(fastest.Rate()), s.Names[slowest.From], s.Names[slowest.To])
+	byRate := func(a, b *Way) int { return cmp.Compare(a.Rate(), b.Rate()) }
+	slowest, fastest := slices.MinFunc(ways, byRate), slices.MaxFunc(ways, byRate)
+	from, to, rate := s.Names[slowest.From], s.Names[slowest.To], bitRate(slowest.Rate())
+	if len(ways) == 1 {
+		return fmt.Sprintf("one TCP connection carries %s from %s to %s", rate, from, to)
+	}
+	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", rate,
+		bitRate(fastest.Rate()), from, to)
 }
 
 // bitRate writes a rate.

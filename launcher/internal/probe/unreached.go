@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/launcher/hosts"
 )
 
 // UnreachedError says that no address of node 0 is reached by all other nodes.
@@ -36,7 +38,7 @@ func (e *UnreachedError) Error() string {
 		fmt.Fprintf(&b, "\n  %-28s %s", e.nodes[0].Own[index], e.row(index))
 	}
 	if none := e.isolated(); len(none) > 0 && len(none) < len(e.nodes)-1 {
-		fmt.Fprintf(&b, "\n%s: none of them is reached from there", e.fold(none))
+		fmt.Fprintf(&b, "\n%s: none of them is reached from there", folded(none))
 	}
 	return b.String()
 }
@@ -65,53 +67,41 @@ func (e *UnreachedError) tried() []int {
 
 // row says who reaches an address, and who does not for which reason.
 func (e *UnreachedError) row(index int) string {
-	var reached []string
-	var problems []string // in the order in which they occur
-	nodes := map[string][]string{}
-	for _, n := range e.nodes[1:] {
+	const reached = "reached"
+	address := e.nodes[0].Own[index]
+	outcome := func(n Node) string {
 		a, dialed := n.answer(index)
 		switch {
 		case !dialed:
-			a.Problem = "not tried"
-		case a.OK() && isZoned(e.nodes[0].Own[index].Addr) && a.Interface != e.nodes[0].Own[index].Interface:
-			a.Problem = "only by " + a.Interface
-		case a.OK():
-			reached = append(reached, n.Name)
-			continue
+			return "not tried"
+		case !a.OK():
+			return a.Problem
+		case isZoned(address.Addr) && a.Interface != address.Interface:
+			return "only by " + a.Interface
 		}
-		if nodes[a.Problem] == nil {
-			problems = append(problems, a.Problem)
-		}
-		nodes[a.Problem] = append(nodes[a.Problem], n.Name)
+		return reached
 	}
-	var words []string
-	if len(reached) > 0 {
-		words = append(words, "reached from "+e.fold(reached))
-	}
-	for _, p := range problems {
-		words = append(words, p+" from "+e.fold(nodes[p]))
+	alike := groups(e.nodes[1:], outcome)
+	slices.SortStableFunc(alike, func(a, b []Node) int { return first(outcome(a[0]) == reached, outcome(b[0]) == reached) })
+	words := make([]string, len(alike))
+	for i, nodes := range alike {
+		words[i] = outcome(nodes[0]) + " from " + folded(nodes)
 	}
 	return strings.Join(words, "; ")
 }
 
 // isolated are the nodes that reach no address of node 0.
-func (e *UnreachedError) isolated() (names []string) {
-	for _, n := range e.nodes[1:] {
-		if !slices.ContainsFunc(n.Reached, Answer.OK) {
-			names = append(names, n.Name)
-		}
-	}
-	return names
+func (e *UnreachedError) isolated() []Node {
+	return slices.DeleteFunc(slices.Clone(e.nodes[1:]), func(n Node) bool {
+		return slices.ContainsFunc(n.Reached, Answer.OK)
+	})
 }
 
-// fold writes names, as many as fit.
-func (e *UnreachedError) fold(names []string) string {
-	if e.wish.Fold != nil {
-		return e.wish.Fold(names)
+// folded are the names of nodes.
+func folded(nodes []Node) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
 	}
-	const most = 8
-	if len(names) > most {
-		return strings.Join(names[:most], ",") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ",")
+	return hosts.Fold(names)
 }
