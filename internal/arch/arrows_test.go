@@ -171,7 +171,8 @@ var rooms = []room{
 		"NCCL's own port is asked as any client would; whose ranks answer is the caller's to know",
 	},
 	{
-		"launcher/internal/probe", []string{"internal/shellwords", "launcher/doctor", "launcher/hosts"},
+		"launcher/internal/probe",
+		[]string{"internal/shellwords", "launcher/doctor", "launcher/hosts"},
 		"addresses in, addresses and flaws out",
 	},
 	{
