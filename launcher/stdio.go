@@ -308,23 +308,21 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
+	style := output.DefaultTag
+	if o.Pattern != "" {
+		style = output.PatternTag
+	}
 	return output.Config{
 		Pattern:   pattern,
 		Merge:     o.Merge,
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
-		Style:     tagStyles[o.Style],
+		Style:     style,
 		Template:  template,
 		Show:      shows(o.ShowLocalRanks),
 		TailLines: tailLines,
 	}, nil
-}
-
-// tagStyles are the console's names for what the user wished.
-var tagStyles = [...]output.TagStyle{
-	job.StyleRank: output.DefaultTag, job.StylePattern: output.PatternTag,
-	job.StyleXML: output.XMLTag,
 }
 
 func destination(w io.Writer, colour bool) output.Destination {

@@ -33,7 +33,7 @@ type printing struct {
 func TestPrintingOfLaunchers(t *testing.T) {
 	for _, c := range []printing{
 		{testneeds.LayerOpenMPI, "mpirun", []string{
-			"--tag-output", "--timestamp-output", "--tag-output --timestamp-output", "--xml", "--output-filename DIR",
+			"--tag-output", "--timestamp-output", "--tag-output --timestamp-output", "--output-filename DIR",
 			"--output-filename DIR:nocopy",
 		}},
 		{testneeds.LayerOpenMPI5, "mpirun", []string{

@@ -388,18 +388,6 @@ const (
 	LabelNever
 )
 
-// LabelStyle is how a label looks.
-type LabelStyle uint8
-
-const (
-	// StyleRank is gorun's own: "[rank] "; tee'd streams have torchrun's label.
-	StyleRank LabelStyle = iota
-	// StylePattern is OutputWish.Pattern.
-	StylePattern
-	// StyleXML makes each line an element of XML; both streams go to standard output.
-	StyleXML
-)
-
 // StreamMap gives a set of streams to each local rank.
 type StreamMap struct {
 	All     Streams         // for local ranks that Ranks leaves out
@@ -428,11 +416,11 @@ func (m StreamMap) Any() bool {
 // OutputWish is what the user said about the ranks' output.
 type OutputWish struct {
 	Label LabelMode
-	Style LabelStyle
 	// Template is torchrun's --log-line-prefix-template; it replaces the label of
 	// tee'd streams.
 	Template string
-	// Pattern is what lines begin with where Style is StylePattern; see output.ParsePattern.
+	// Pattern is what lines begin with, see output.ParsePattern; "" leaves that to gorun: "[rank] ", and torchrun's
+	// label for tee'd streams.
 	Pattern string
 
 	// LogDir is the directory for log files; "" makes one in the temporary

@@ -81,15 +81,12 @@ func NewConsole(cfg Config) *Console {
 	c.sinks = newSinks(cfg)
 	c.notices = c.sinks[streamIndex(Stderr)]
 	shown := [2]Destination{cfg.Stdout, cfg.Stderr}
-	if cfg.Merge || cfg.Style == XMLTag {
+	if cfg.Merge {
 		c.sinks[1], shown[1] = c.sinks[0], shown[0]
 	}
 	for i, d := range shown {
 		c.taggers[i] = newTagger(cfg, d)
 		c.lanes[i] = make([]*lane, len(cfg.Ranks))
-	}
-	if cfg.Style == XMLTag {
-		c.sinks[0].begin()
 	}
 	return c
 }
@@ -318,7 +315,6 @@ func (c *Console) Close(ctx context.Context) error {
 	}
 	for _, s := range c.distinct() {
 		s.mu.Lock()
-		s.endRoot()
 		s.close()
 		s.mu.Unlock()
 	}
@@ -391,8 +387,6 @@ func (c *Console) newLane(r RankInfo, stream int) *lane {
 		l.discipline = dropBytes
 	case !c.several && len(l.tag) == 0:
 		l.discipline = passBytes
-	case c.taggers[i].style == XMLTag:
-		l.discipline, l.end = wholeLines, xmlEnd(stream)
 	case c.sinks[i].terminal:
 		l.discipline = screenRows
 	default:

@@ -22,8 +22,6 @@ const (
 type lane struct {
 	discipline discipline
 	tag        []byte
-	end        []byte // of an XML element; nil: lines are no elements
-	rune       []byte // its bytes that have come, of a character of an element
 	stamp      *stamp // nil: the tag is always the same
 	tail       tail
 	last       int64 // the number of its last write

@@ -62,9 +62,6 @@ func (s *sink) openLine(l *lane, p []byte) {
 
 // finishLine queues the final partial line: as it is without a tag, else ended by a newline.
 func (s *sink) finishLine(l *lane) {
-	if len(l.rune) > 0 { // its rest never came
-		l.line, l.rune = append(l.line, replacement...), nil
-	}
 	switch {
 	case len(l.line) > 0:
 		s.openLine(l, nil)
@@ -72,7 +69,6 @@ func (s *sink) finishLine(l *lane) {
 		return
 	}
 	if len(l.tag) > 0 {
-		s.put(l.end)
 		s.put(newline)
 		s.midline = false
 	}

@@ -8,7 +8,6 @@ type sink struct {
 	terminal bool
 	width    int // columns of the terminal
 
-	root    bool  // an XML root element has begun
 	midline bool  // the last byte is no newline
 	open    *lane // whose unfinished line that is; nil when its lane may not continue it
 
@@ -29,9 +28,6 @@ func (s *sink) accept(l *lane, p []byte) {
 		s.put(p)
 		s.midline = p[len(p)-1] != '\n'
 	case wholeLines:
-		if l.end != nil {
-			p = l.element(p)
-		}
 		s.writeLines(l, p)
 	case screenRows:
 		s.writeRows(l, p)
@@ -71,9 +67,6 @@ func (s *sink) leave() {
 	case !s.midline:
 	case s.open != nil && s.open == s.bar:
 		s.wipe()
-	case s.open != nil:
-		s.put(s.open.end)
-		s.put(newline)
 	default:
 		s.put(newline)
 	}

@@ -31,8 +31,6 @@ const (
 	PatternTag
 	// TorchrunTag is that of torchrun's --tee: role and local rank, "[default3]:", without a blank.
 	TorchrunTag
-	// XMLTag makes each line an element, as Open MPI's --xml does; all of them go to stdout, within one root element.
-	XMLTag
 	// TemplateTag is Config.Template, nothing added.
 	TemplateTag
 )
@@ -72,8 +70,6 @@ func (t tagger) tag(r RankInfo, stream int) []byte {
 	switch t.styleOf(r, stream) {
 	case PatternTag:
 		return []byte(t.pattern.expand(r, stream, t.digits, t.now()))
-	case XMLTag:
-		return xmlBegin(r.Rank, stream)
 	case TorchrunTag:
 		return []byte(torchrunTag(r))
 	case TemplateTag:

@@ -234,7 +234,7 @@ func TestSpec(t *testing.T) {
 		"gorun --label never x":  {Output: job.OutputWish{Label: job.LabelNever}},
 		"gorun -l x":             {Output: job.OutputWish{Label: job.LabelAlways}},
 		"gorun -tag-output x": {
-			Output: job.OutputWish{Label: job.LabelAlways, Style: job.StylePattern, Pattern: "[1,%r]<%s>:"},
+			Output: job.OutputWish{Label: job.LabelAlways, Pattern: "[1,%r]<%s>:"},
 		},
 		"gorun --pty x": {Output: job.OutputWish{PTY: true}},
 		"gorun -t 3 x":  {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},

@@ -157,7 +157,12 @@ var parameterTable = []Option{
 	},
 	{
 		Names: []string{"orte_xml_output"}, Value: "BOOL", Family: familyLabel,
-		Help: "--xml", Set: switched(func(p *Line, a Arg) error { return keep(&p.print.xml, a) }),
+		Help: "--xml, which is refused", Set: switched(func(_ *Line, a Arg) error {
+			if a.On {
+				return errors.New(noXML)
+			}
+			return nil
+		}),
 	},
 	{
 		Names: []string{"orte_output_filename"}, Value: "DIR", Family: familyFiles,

@@ -128,6 +128,8 @@ func TestParametersByEveryWay(t *testing.T) {
 		for _, name := range row.Names {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
+			case name == "orte_xml_output":
+				continue // is refused: TestProblems
 			case row.Family == familyNoLocal:
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun -H here,a x", "OMPI_MCA_"+name+"=1").Spec.Hosts))
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun --mca "+name+" 1 -H here,a x").Spec.Hosts))

@@ -18,10 +18,9 @@ type printGiven struct {
 	stamp     Arg    // --timestamp-output of Open MPI 4
 	bracketed Arg    // --output timestamp of Open MPI 5
 	timestamp Arg    // --prepend-timestamp
-	xml       Arg
-	dir       Arg   // the option that gives files of both streams
-	hidden    bool  // they alone have them
-	patterns  []Arg // options that name files of one stream
+	dir       Arg    // the option that gives files of both streams
+	hidden    bool   // they alone have them
+	patterns  []Arg  // options that name files of one stream
 	logs      []logGiven
 }
 
@@ -78,6 +77,9 @@ const tagLabel = "[1,%r]<%s>:"
 // fiveLabels are Open MPI 5's.
 var fiveLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
 
+// noXML refuses Open MPI's output in XML.
+const noXML = "gorun writes no XML; use --tag-output, which says whose line it is and of which stream"
+
 // fiveRefused are words of --output that gorun cannot do.
 var fiveRefused = map[string]string{
 	"tag-detailed":  "labels have no process ids; use --prepend-pattern '[1,%r][%h]<%s>: '",
@@ -85,6 +87,7 @@ var fiveRefused = map[string]string{
 	"rank-detailed": "labels have no process ids; use --prepend-pattern '[%r][%h]<%s>: '",
 	"rank-fullname": "jobs have no such name; use --prepend-pattern '[%h@%r]<%s>: '",
 	"raw":           "lines of ranks are never mixed; with one rank bytes pass as they come",
+	"xml":           noXML,
 	"pattern":       "use --outfile-pattern and --errfile-pattern, whose places are written %r and %h",
 }
 
@@ -119,12 +122,10 @@ func (p *Line) outputWord(a Arg, word string) error {
 		return errors.New(fiveRefused[name])
 	case name == "timestamp":
 		p.print.bracketed = a
-	case name == "xml":
-		p.print.xml = a
 	case name == "merge" || name == "merge-stderr-to-stdout":
 		p.Spec.Output.Merge = true
 	default:
-		return errors.New("not one of tag, rank, timestamp, xml, merge, dir=DIR, file=NAME")
+		return errors.New("not one of tag, rank, timestamp, merge, dir=DIR, file=NAME")
 	}
 	return nil
 }
@@ -233,17 +234,10 @@ func (p *Line) finishLabel() {
 	labels := slices.DeleteFunc([]Arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a Arg) bool {
 		return a.From == ""
 	})
-	switch {
-	case given.xml.From != "" && len(labels) > 0:
-		p.Problem(fmt.Errorf("%s contradicts %s, which says whose line it is and of which stream", labels[0].From,
-			given.xml.From))
-	case given.xml.From != "":
-		labels, out.Style = []Arg{given.xml}, job.StyleXML
-	case len(labels) > 0:
-		out.Style, out.Pattern = job.StylePattern, given.stamped()
-	default:
+	if len(labels) == 0 {
 		return
 	}
+	out.Pattern = given.stamped()
 	if out.Label == job.LabelNever {
 		p.Problem(fmt.Errorf("%s and --label never contradict each other", labels[0].From))
 	}

@@ -30,14 +30,11 @@ func TestLabels(t *testing.T) {
 	} {
 		out := mustParse(t, line).Spec.Output
 		require.Equal(t, want, out.Pattern, line)
-		require.Equal(t, job.StylePattern, out.Style, line)
 		require.Equal(t, job.LabelAlways, out.Label, line)
 		require.Equal(t, strings.Contains(line, "merge"), out.Merge)
 	}
 	require.Equal(t, job.OutputWish{Label: job.LabelAlways}, mustParse(t, "gorun -l x").Spec.Output,
 		"gorun's own label has colours on a terminal")
-	require.Equal(t, job.OutputWish{Label: job.LabelAlways, Style: job.StyleXML},
-		mustParse(t, "mpirun -xml x").Spec.Output)
 }
 
 // TestFileNames: which streams go to which files, and whether they are shown, too.

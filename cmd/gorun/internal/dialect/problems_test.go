@@ -174,13 +174,15 @@ func TestProblems(t *testing.T) {
 			"bindings, topo"},
 		"gorun --tag-output -prepend-pattern %r x": {"-prepend-pattern %r: contradicts --tag-output"},
 		"gorun --output rank --tag-output x":       {"--tag-output: contradicts --output rank"},
-		"gorun --xml --timestamp-output x": {"--timestamp-output contradicts --xml, which says whose " +
-			"line it is and of which stream"},
+		"gorun --xml x":                            {"--xml: " + noXML},
+		"gorun --xml-file f x":                     {"--xml-file f: " + noXML},
+		"gorun --output tag,xml x":                 {"--output tag,xml: xml: " + noXML},
+		"mpirun --mca orte_xml_output 1 x":         {"--mca orte_xml_output 1: " + noXML},
 		"gorun --label never --output timestamp x": {"--output timestamp and --label never contradict each other"},
 		"gorun --output tag-detailed x": {"--output tag-detailed: labels have no process ids; use " +
 			"--prepend-pattern '[1,%r][%h]<%s>: '"},
 		"gorun --output tag,full x": {"--output tag,full: full: not one of tag, rank, " +
-			"timestamp, xml, merge, dir=DIR, file=NAME"},
+			"timestamp, merge, dir=DIR, file=NAME"},
 		"gorun --output dir=a,file=b x": {"--output dir=a,file=b: file=b: contradicts --output " +
 			"dir=a,file=b"},
 		"gorun --output-filename a:raw x": {"--output-filename a:raw: behind the name stand :nocopy " +

@@ -323,7 +323,8 @@ var openmpiTable = []Option{
 		Names: []string{"cartofile", "cf"}, Value: "FILE", Group: GroupRefused, From: NoVar,
 		Help: "gorun reads from the kernel what the machine is like; gorun topo shows it",
 	},
-	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, From: NoVar, Help: "use --xml >FILE"},
+	{Names: []string{"xml"}, Group: GroupRefused, From: NoVar, Help: noXML},
+	{Names: []string{"xml-file"}, Value: "FILE", Group: GroupRefused, From: NoVar, Help: noXML},
 	{
 		Names: []string{"arch", "soft", "file"}, Value: "WHAT", Group: GroupRefused, From: NoVar,
 		Help: "that is in MPI's standard, and no launcher has it; use -n and -H",

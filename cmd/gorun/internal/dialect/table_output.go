@@ -31,7 +31,7 @@ var outputTable = []Option{
 	},
 	{
 		Names: []string{"output"}, Group: GroupMPI, Value: "WORD,...", From: NoVar, Family: familyLabel,
-		Help: "as Open MPI 5: tag, rank, timestamp and xml are labels in its form; merge is --merge-stderr-to-stdout; " +
+		Help: "as Open MPI 5: tag, rank and timestamp are labels in its form; merge is --merge-stderr-to-stdout; " +
 			"dir=DIR writes DIR/1/rank.N/stdout and stderr, file=NAME writes NAME.1.N.out and .err, with :nocopy behind it to " +
 			"show nothing; called mpirun nothing is shown but with :copy",
 		Set: (*Line).setOutput,
@@ -41,11 +41,6 @@ var outputTable = []Option{
 		From: NoVar, Family: familyFiles,
 		Help: "the same as --output dir=DIR",
 		Set:  func(p *Line, a Arg) error { return p.setOutputDir(a, p.asOpenMPI5(a.Value)) },
-	},
-	{
-		Names: []string{"xml"}, Group: GroupMPI, From: NoVar, Family: familyLabel,
-		Help: "each line is an element of XML, as Open MPI writes it, those of standard error also on standard output",
-		Set:  func(p *Line, a Arg) error { return keep(&p.print.xml, a) },
 	},
 	{
 		Names: []string{"merge-stderr-to-stdout"}, Group: GroupMPI, From: NoVar,
