@@ -113,10 +113,13 @@ func (c *call) make(e commandEntry) *command {
 	return cmd
 }
 
-// read has urfave/cli read the words of a command, and acts where nothing is wrong with them.
+// read has urfave/cli read the words of a command, and acts where nothing is wrong with them. A command without a page
+// in the help has no options either: its words are read as they are.
 func (c *call) read(cmd *command, act func() error) error {
 	args := c.args
 	switch {
+	case cmd.Description == "":
+		args = append([]string{"--"}, args...)
 	case cmd.arrange != nil:
 		args = cmd.arrange(args)
 	case !cmd.programs:
@@ -209,17 +212,19 @@ func ifGiven(given bool, name string) string {
 // wordRequest is the request of a command that takes a word, and no options.
 type wordRequest struct {
 	*call
-	least, most int    // how many words it takes
-	refusal     string // for other numbers of them
+	least, most int      // how many words it takes
+	choices     []string // what it may be; nil: anything
+	refusal     string   // of other words, and other numbers of them
 	word        string
 	act         func(word string) int
 }
 
 func (r *wordRequest) check(words []string) {
-	if len(words) < r.least || len(words) > r.most {
-		r.problem("%s", r.refusal)
-	} else if len(words) > 0 {
+	if len(words) > 0 {
 		r.word = words[0]
+	}
+	if len(words) < r.least || len(words) > r.most || r.choices != nil && !slices.Contains(r.choices, r.word) {
+		r.problem("%s", r.refusal)
 	}
 }
 

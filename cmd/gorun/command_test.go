@@ -5,13 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/env/plan"
 	"gorun/internal/testneeds"
 	"gorun/launcher/job"
 )
@@ -101,8 +104,41 @@ func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, job.App{Program: e.name, Args: []string{"-f"}, NumRanks: 2}, got.Spec.Apps[0], line)
 		}
+		require.Nil(t, commandNamed("./"+e.name))
+		got, err := dialect.Parse("gorun", []string{"./" + e.name}, aroundOf())
+		require.NoError(t, err)
+		require.Equal(t, "./"+e.name, got.Spec.Apps[0].Program)
 	}
-	require.Nil(t, commandNamed("./store"))
+}
+
+// Commands that take one word refuse others, and options.
+func TestWordsOfCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"gorun help":                "",
+		"gorun help hosts":          "",
+		"gorun help launch":         "",
+		"gorun help me":             "no help on me; there is gorun help, and gorun help launch, hosts, doctor, store, ",
+		"gorun help --bogus":        "no help on --bogus; ",
+		"gorun completion zsh":      "",
+		"gorun completion":          "gorun completion takes the name of a shell: bash, zsh or fish",
+		"gorun completion tcsh":     "gorun completion takes the name of a shell: bash, zsh or fish",
+		"gorun completion bash zsh": "gorun completion takes the name of a shell: bash, zsh or fish",
+		"gorun completion --help":   "gorun completion takes the name of a shell: bash, zsh or fish",
+		"gorun version x":           "x: gorun version takes no arguments; gorun ./version starts a program of that name",
+		"gorun agent a b":           "gorun agent is what gorun starts on other hosts; ",
+		"gorun bench-rank":          "gorun bench-rank is what gorun bench starts; ",
+		"gorun bench-rank {} -v":    "gorun bench-rank is what gorun bench starts; ",
+	} {
+		if want == "" {
+			mustBe[request](t, line)
+			continue
+		}
+		refused := problems(t, line)
+		require.Len(t, refused, 1, line)
+		require.True(t, strings.HasPrefix(refused[0], want), "%s: %s", line, refused[0])
+	}
+	help := mustBe[*helpRequest](t, "gorun help launch")
+	require.Equal(t, dialect.Launch.Help(nil), help.text())
 }
 
 // eachCommand are the commands with options, each as a call makes it.
@@ -126,8 +162,8 @@ func TestHelpOfCommands(t *testing.T) {
 		}
 		for _, f := range cmd.Flags {
 			f := f.(*dialect.Flag)
-			if cmd.Name == "sbatch" {
-				continue // its names are the beginnings of others
+			if slurms(cmd, f) {
+				continue
 			}
 			shown := strings.Contains(help, "\n  "+f.Usage()+"\n") || strings.Contains(help, "\n  "+f.Usage()+" ")
 			require.Equal(t, f.Group < dialect.GroupAccepted && !f.Taken, shown, f.Usage())
@@ -159,7 +195,7 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 			require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
 			require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
 			for _, n := range o.Names {
-				require.False(t, seen[n] && cmd.Name != "sbatch", "%s stands for two options", n) // Slurm's come first
+				require.False(t, seen[n] && !slurms(cmd, f), "%s stands for two options", n)
 				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 				seen[n] = true
 			}
@@ -169,6 +205,60 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slurms reports whether an option is one of gorun's for jobs beside those of gorun sbatch: Slurm's come first.
+func slurms(cmd *command, f cli.Flag) bool { return cmd.Name == "sbatch" && f.(*dialect.Flag).Taken }
+
+// The variables of a family's options may not depend on the order of rows. What commands show in place of doing it, and
+// what gorun bench has from nccl-tests, has rows of its own, with the same values. In gorun sbatch Slurm's are others.
+func TestNamesOfCommandsMeanOneThing(t *testing.T) {
+	jobs := map[string]*option{}
+	for o := range dialect.Gorun.Options {
+		jobs[o.Names[0]] = o
+	}
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, f := range cmd.Flags {
+			o := f.(*dialect.Flag).Option
+			if other, ok := jobs[o.Names[0]]; ok && !slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
+				require.True(t, cmd.Name == "sbatch" || other.TakesValue() == o.TakesValue(), o.Names[0])
+			}
+		}
+	})
+}
+
+// A gorun that a rank starts must not take what that rank was told for a wish of its user.
+func TestNoRankGetsACommandsVariable(t *testing.T) {
+	forRanks := map[string]bool{}
+	for _, row := range plan.Table() {
+		forRanks[row.Name] = row.Class != plan.ClassLauncher
+	}
+	require.True(t, forRanks["GORUN_JOB"])
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, f := range cmd.Flags {
+			for _, v := range f.(*dialect.Flag).Variables() {
+				require.False(t, forRanks[v], v)
+			}
+		}
+	})
+}
+
+// A hint can be typed: where a value was given, none has its placeholder.
+func TestRefusalsOfCommandsHaveTheValue(t *testing.T) {
+	refused := 0
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, f := range cmd.Flags {
+			o := f.(*dialect.Flag).Option
+			if !o.Refused() || !o.TakesValue() || f.(*dialect.Flag).Taken {
+				continue
+			}
+			refused++
+			hint := strings.Join(problems(t, "gorun "+cmd.Name+" "+dialect.Spelling(o.Names[0])+" v0 x"), "\n")
+			require.NotRegexp(t, `\b`+o.Value+`\b`, hint)
+			require.Equal(t, regexp.MustCompile(`\b`+o.Value+`\b`).MatchString(o.Help), strings.Count(hint, "v0") > 1, hint)
+		}
+	})
+	require.NotZero(t, refused)
 }
 
 // Every command line that a help shows can be typed.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,9 +64,11 @@ func TestEnvRefuses(t *testing.T) {
 // gorun env --tune textbook does not point to itself.
 func TestTextbookNote(t *testing.T) {
 	const note = "gorun env --tune textbook says of each setting what is wrong with it"
-	inv, err := dialect.Parse("gorun", strings.Fields("--tune textbook -n 1 prog"), aroundOf())
-	require.NoError(t, err)
-	require.Contains(t, inv.Notes, note)
+	for line, noted := range map[string]bool{"--tune textbook -n 1 prog": true, "-n 1 prog": false} {
+		inv, err := dialect.Parse("gorun", strings.Fields(line), aroundOf())
+		require.NoError(t, err)
+		require.Equal(t, noted, slices.Contains(inv.Notes, note), line)
+	}
 	require.NotContains(t, mustBe[*envOptions](t, "gorun env --tune textbook").Notes, note)
 }
 

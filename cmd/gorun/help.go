@@ -6,7 +6,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
-	"gorun/launcher/job"
 )
 
 // helpRequest is a call of gorun help.
@@ -54,15 +53,10 @@ func launchCommand(*call) *command {
 
 func completionCommand(c *call) *command {
 	r := &wordRequest{
-		call: c, least: 1, most: 1, refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
+		call: c, most: 1, choices: dialect.Shells,
+		refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
 	}
-	r.act = func(shell string) int {
-		if err := dialect.OneOf(shell, dialect.Shells...); err != nil {
-			c.say(r.refusal)
-			return job.ExitUsage
-		}
-		return c.write(dialect.Gorun.Completion(shell, manuals()))
-	}
+	r.act = func(shell string) int { return c.write(dialect.Gorun.Completion(shell, manuals())) }
 	return &command{request: r, Command: cli.Command{
 		Usage: "print a script that completes options: bash, zsh or fish",
 	}}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,19 +11,29 @@ import (
 	"gorun/launcher/job"
 )
 
-// allocation is a job of Slurm's.
-var allocation = []string{"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=2(x4)"}
+// allocation is what salloc -N4 --ntasks-per-node=2 sets.
+var allocation = []string{
+	"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8", "SLURM_TASKS_PER_NODE=2(x4)",
+}
 
-func namesOf(list []hosts.Host) (names []string) {
+// hostList are hosts with their slots, as -H has them, and a star behind this one.
+func hostList(list []hosts.Host) string {
+	var words []string
 	for _, h := range list {
-		names = append(names, h.Name)
+		if h.Slots > 0 {
+			h.Name += fmt.Sprintf(":%d", h.Slots)
+		}
+		if h.Here {
+			h.Name += "*"
+		}
+		words = append(words, h.Name)
 	}
-	return names
+	return strings.Join(words, " ")
 }
 
 func TestHostsCheck(t *testing.T) {
 	o := mustBe[*hostsOptions](t, "gorun hosts check -H node[1-2],here --ssh-config f --exclude node1 --json ./x a")
-	require.Equal(t, []string{"node2", "here"}, namesOf(o.Spec.Hosts))
+	require.Equal(t, "node2 here*", hostList(o.Spec.Hosts))
 	require.Equal(t, "f", o.Spec.Reach.SSHConfig)
 	require.Equal(t, []job.App{{Program: "./x", Args: []string{"a"}}}, o.Spec.Apps)
 	require.True(t, o.JSON)
@@ -39,10 +51,27 @@ func TestHostsCheck(t *testing.T) {
 		_, err := parsed[*hostsOptions](line)
 		require.EqualError(t, err, want)
 	}
-	require.Equal(t, []string{"n1", "n2", "n3", "n4"},
-		namesOf(mustBe[*hostsOptions](t, "gorun hosts check", allocation...).Spec.Hosts))
-	require.Equal(t, []string{"n3"},
-		namesOf(mustBe[*hostsOptions](t, "gorun hosts check -H n3", allocation...).Spec.Hosts))
+}
+
+// Hosts are a resource manager's where options name none, and agents are started by it.
+func TestCommandsInAllocation(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"gorun hosts check":           {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+		"gorun hosts check -H n3":     {"n3:2", "--nodes=1 --ntasks=1 --nodelist=n3"},
+		"gorun bench allreduce -np 4": {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
+	} {
+		r, err := read(strings.Fields(line)[1:], aroundOf(allocation...))
+		require.NoError(t, err)
+		var spec job.Spec
+		switch r := r.(type) {
+		case *hostsOptions:
+			spec = r.Spec
+		case *benchOptions:
+			spec = r.Spec
+		}
+		require.Equal(t, want[0], hostList(spec.Hosts), line)
+		require.Contains(t, strings.Join(spec.Reach.Engine.Once, " "), want[1], line)
+	}
 }
 
 func TestTokenAndAgent(t *testing.T) {

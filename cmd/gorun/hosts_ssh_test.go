@@ -68,8 +68,10 @@ func TestHostsCheckOverSSH(t *testing.T) {
 		`2 problems`,
 		`  h3: connect: connection to root@10.* refused: nothing listens there`,
 		`    hint: is sshd running, and is it this port\?`,
-		`  h2: ` + program +
-			` is not the same as on the other host: its SHA-256 begins with [0-9a-f]{12}, there with [0-9a-f]{12}`,
+		`h1 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
+		`h2 .* ` + program + `, 16 B, SHA-256 [0-9a-f]{12}`,
+		`  h2: ` + program + ` is another file than on the other host`,
+		`    hint: gorun --copy ` + program + ` \.\.\. # sends yours to each host`,
 	} {
 		assert.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), string(out))
 	}

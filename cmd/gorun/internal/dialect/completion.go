@@ -16,11 +16,12 @@ var Shells = []string{"bash", "zsh", "fish"}
 // That of gorun's own dialect completes its commands, and the name torchrun, too.
 // urfave/cli's own scripts start gorun for each key, and stop at the first word that is no option.
 func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
-	all := []completion{{d.Name, d.Options, commands}}
+	all := []completion{{d.Name, d.Options, nil}}
 	switch d {
 	case Launch:
 		all[0].command = "torch.distributed.launch"
 	case Gorun:
+		all[0].commands = commands
 		all = append(all, completion{Torchrun.Name, Torchrun.Options, nil})
 	}
 	if shell == "zsh" {

@@ -62,10 +62,22 @@ printf '%s\n' "${COMPREPLY[@]}"
 	return strings.Split(strings.TrimSuffix(string(output), "\n"), "\n")
 }
 
-// testCommands are two commands of gorun's.
+// Only gorun has commands.
+func TestCompletionOfCommands(t *testing.T) {
+	for _, d := range dialects {
+		require.Equal(t, d == Gorun, d.Completion("bash", testCommands()) != d.Completion("bash", nil), d.Name)
+	}
+}
+
+// testCommands are three commands of gorun's.
 func testCommands() []*cli.Command {
-	options := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
-	return []*cli.Command{{Name: "launch"}, {Name: "topo", Flags: new(Line).Flags(options...)}}
+	topo := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
+	store := []*Option{{Names: []string{"listen"}, Value: "ADDR"}, {Names: []string{"max-memory"}, Value: "SIZE"}}
+	return []*cli.Command{
+		{Name: "launch"},
+		{Name: "topo", Flags: new(Line).Flags(topo...)},
+		{Name: "store", Flags: new(Line).Flags(store...)},
+	}
 }
 
 func TestBashCompletion(t *testing.T) {
@@ -87,6 +99,9 @@ func TestBashCompletion(t *testing.T) {
 		"program with a blank": {[]string{"gorun", "my"}, []string{"my trainer"}, nil},
 		"commands":             {[]string{"gorun", "la"}, []string{"launch"}, nil},
 		"options of a command": {[]string{"gorun", "topo", "--"}, []string{"--from", "--svg"}, []string{"--tee"}},
+		"options of another": {
+			[]string{"gorun", "store", "--"}, []string{"--listen", "--max-memory"}, []string{"--np", "--svg"},
+		},
 		"folders of a command": {[]string{"gorun", "topo", "--from", ""}, []string{"logs"}, []string{"train.py"}},
 		"files of a command":   {[]string{"gorun", "topo", "--svg", "tr"}, []string{"train.py"}, []string{"true"}},
 		"commands come first":  {[]string{"gorun", "-q", "lau"}, nil, []string{"launch"}},

@@ -422,6 +422,8 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 		inv := mustParse(t, line)
 		require.Equal(t, job.StartAuto, inv.Spec.Apps[0].Start, line)
 	}
+	require.Equal(t, "launch", mustParse(t, "torchrun launch").Spec.Apps[0].Program, "torchrun has none")
+	require.True(t, mustParse(t, "gorun --no-registry ./ps").Unlisted)
 }
 
 // What stands after the program belongs to it, byte for byte.

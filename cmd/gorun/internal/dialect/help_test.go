@@ -39,6 +39,21 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
+// docs/options.md has every spelling and every variable, and no broken row.
+func TestDocsNameEveryOption(t *testing.T) {
+	text := Markdown(nil)
+	for _, d := range dialects {
+		for o := range d.Options {
+			for _, n := range o.Names {
+				require.Contains(t, text, "`"+Spelling(n))
+			}
+			for _, v := range o.Variables() {
+				require.Contains(t, text, "`"+v+"`")
+			}
+		}
+	}
+}
+
 func TestWrap(t *testing.T) {
 	require.Equal(t, []string{"a b", "ccccc", "d"}, wrap("a b ccccc d", 4))
 	require.Equal(t, []string{""}, wrap("", 4))
