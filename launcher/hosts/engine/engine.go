@@ -145,8 +145,8 @@ type kind struct {
 	name  string   // as --engine takes it
 	title string   // as people write it
 	vars  []string // by which a job of the engine's is known, for messages
-	// find returns nil where this process is in no job of the engine's.
-	find func(w World) (*Found, error)
+	// find returns nil where this process is in no job of the engine's, or where the reader has failed.
+	find func(r *reader) *Found
 }
 
 // kinds are the engines in the order in which they are looked for: those that wrap

@@ -27,10 +27,11 @@ func Find(w World, wanted string) (*Found, error) {
 		if wanted != "" && wanted != k.name {
 			continue
 		}
-		found, err := k.find(w)
+		r := &reader{World: w}
+		found := k.find(r)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w; --engine %s does without %s", err, None, k.title)
+		case r.err != nil:
+			return nil, fmt.Errorf("%w; --engine %s does without %s", r.err, None, k.title)
 		case found != nil:
 			found.Engine, found.title = k.name, k.title
 			return found, nil

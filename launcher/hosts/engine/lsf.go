@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,70 +9,80 @@ import (
 )
 
 // findLSF knows IBM Spectrum LSF, and JSM, which is jsrun's side of it on CSM systems.
-func findLSF(r World) (*Found, error) {
-	list := r.given("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
-	if !r.set("LSB_JOBID") || list == "" {
-		return nil, nil
+func findLSF(r *reader) *Found {
+	list, said := r.first("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
+	if !r.set("LSB_JOBID") || said == "" {
+		return nil
 	}
-	all, list, err := r.lsfHosts(list)
-	if err != nil {
-		return nil, err
+	if _, err := r.ReadFile(said); err != nil && list == "LSB_DJOB_HOSTFILE" && r.set("LSB_MCPU_HOSTS") {
+		list = "LSB_MCPU_HOSTS"
 	}
+	all := r.lsfHosts(list)
 	f := &Found{Job: "LSF job " + r.get("LSB_JOBID"), JobID: r.get("LSB_JOBID"), Why: r.from("LSB_JOBID") + " and " +
 		list, From: r.from(list)}
 	if index := r.get("LSB_JOBINDEX"); index != "" && index != "0" {
 		f.Job, f.JobID = f.Job+"["+index+"]", f.JobID+"."+index
 	}
-	total := strconv.Itoa(hosts.TotalSlots(all))
-	if r.set("LSB_DJOB_NUMPROC") && r.get("LSB_DJOB_NUMPROC") != total {
-		f.Notes = append(f.Notes, r.from("LSB_DJOB_NUMPROC")+", and "+list+" has "+total+" slots: gorun goes by the list")
-	}
-	csm := r.given("CSM_ALLOCATION_ID", "JSM_JSRUN_NUM_RESOURCE_SETS", "JSM_NAMESPACE_RANK") != "" || r.jsrun() != ""
-	f.Hosts = withoutLaunchNode(all, csm)
+	r.compare(f, "LSB_DJOB_NUMPROC", hosts.TotalSlots(all), list+" has %d slots: gorun goes by the list")
+	_, csm := r.first("CSM_ALLOCATION_ID", "JSM_JSRUN_NUM_RESOURCE_SETS", "JSM_NAMESPACE_RANK")
+	jsrun, _ := r.LookPath("jsrun")
+	f.Hosts = withoutLaunchNode(all, csm != "" || jsrun != "")
 	if r.set("JSM_NAMESPACE_RANK") {
-		return f, r.jsmTask(f)
+		return r.jsmTask(f)
 	}
-	r.lsfStart(f, len(f.Hosts) < len(all))
-	return f, nil
+	if jsrun == "" || len(f.Hosts) == len(all) {
+		// blaunch starts tasks within the job, has a shell read what follows the host, and passes standard
+		// input on unless -n says no (LSF 10.1).
+		r.perHost(f, []string{"blaunch"}, "{host}", "{command}")
+		return f
+	}
+	// Behind a launch node: one set of resources with all of a host for each; standard input goes to the first
+	// alone. jsrun's options could be compared with its documentation only.
+	f.start = func(wanted []hosts.Host) Start {
+		if len(wanted) < len(f.Hosts) {
+			return Start{} // jsrun chooses the hosts itself
+		}
+		return Start{Once: []string{
+			jsrun, "-n", strconv.Itoa(len(wanted)), "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b", "none",
+		}, ByFile: true}
+	}
+	return f
 }
 
 // lsfHosts reads the list that is complete: LSB_HOSTS is cut off, or missing, in large
-// jobs, and the file may be out of sight, in a container.
-func (r World) lsfHosts(list string) (all []hosts.Host, from string, err error) {
+// jobs, and the file may be out of sight, in a container. LSB_MCPU_HOSTS has the number of slots behind
+// each name: "a 4 b 4".
+func (r *reader) lsfHosts(list string) (all []hosts.Host) {
+	words, each := strings.Fields(r.get(list)), 1
 	switch list {
 	case "LSB_DJOB_HOSTFILE":
-		all, _, err = r.oneALine(list)
-		if err != nil && r.set("LSB_MCPU_HOSTS") {
-			if _, missing := r.read(list); missing != nil {
-				return r.lsfHosts("LSB_MCPU_HOSTS")
+		all, _ = r.oneALine(list)
+		return all
+	case "LSB_MCPU_HOSTS":
+		if each = 2; len(words) == 0 || len(words)%each != 0 {
+			r.fail("%s: it is not pairs of a host and a number", r.from(list))
+			return nil
+		}
+	}
+	for pair := range slices.Chunk(words, each) {
+		slots := 1
+		err := checkHost(pair[0])
+		switch {
+		case err != nil && each == 1:
+			r.fail("%s: %w", list, err)
+		case err != nil:
+			r.fail("%s: %w", r.from(list), err)
+		case each == 2:
+			if slots, err = parseCount(pair[1], 1); err != nil {
+				r.fail("%s: %s: %w", r.from(list), pair[0], err)
 			}
 		}
-	case "LSB_MCPU_HOSTS":
-		all, err = r.pairs(list)
-	default:
-		all, err = r.names(list)
+		all = append(all, hosts.Host{Name: pair[0], Slots: slots, From: list})
 	}
-	return all, list, err
-}
-
-// pairs reads a variable with the number of slots behind each name: "a 4 b 4".
-func (r World) pairs(variable string) ([]hosts.Host, error) {
-	words := strings.Fields(r.get(variable))
-	if len(words) == 0 || len(words)%2 != 0 {
-		return nil, fmt.Errorf("%s: it is not pairs of a host and a number", r.from(variable))
+	if len(all) == 0 {
+		r.fail("%s names no host", list)
 	}
-	var all []hosts.Host
-	for i := 0; i < len(words); i += 2 {
-		if err := checkHost(words[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.from(variable), err)
-		}
-		slots, err := parseCount(words[i+1], 1)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", r.from(variable), words[i], err)
-		}
-		all = append(all, hosts.Host{Name: words[i], Slots: slots, From: variable})
-	}
-	return hosts.Merge(all), nil
+	return hosts.Merge(all)
 }
 
 // withoutLaunchNode drops the node on which scripts run on CSM systems: it comes first,
@@ -84,49 +94,14 @@ func withoutLaunchNode(all []hosts.Host, csm bool) []hosts.Host {
 	return all
 }
 
-func (r World) jsrun() string {
-	path, err := r.LookPath("jsrun")
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// lsfStart has blaunch stand for ssh: it starts tasks within the job, has a shell
-// read what follows the host, and passes standard input on unless -n says no
-// (blaunch of LSF 10.1). Behind a launch node it is jsrun: one set of resources with
-// all of a host for each, standard input goes to the first alone. jsrun's options
-// could be compared with its documentation only.
-func (r World) lsfStart(f *Found, launchNode bool) {
-	if path := r.jsrun(); launchNode && path != "" {
-		f.start = func(wanted []hosts.Host) Start {
-			if len(wanted) < len(f.Hosts) {
-				return Start{} // jsrun chooses the hosts itself
-			}
-			n := strconv.Itoa(len(wanted))
-			return Start{Once: []string{
-				path, "-n", n, "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b",
-				"none",
-			}, ByFile: true}
-		}
-		return
-	}
-	if path := r.command(f, "blaunch"); path != "" {
-		f.start = func([]hosts.Host) Start { return Start{PerHost: []string{path, "{host}", "{command}"}} }
-	}
-}
-
 // jsmTask is one of jsrun's tasks. JSM does not say which node a task is on, and LSF's
 // list is of the whole job: what it leaves open is taken as jsrun fills hosts by
 // default, one after the other.
-func (r World) jsmTask(f *Found) error {
-	t := &Task{Step: f.JobID}
-	err := r.numbers(
-		numberWish{&t.Rank, "JSM_NAMESPACE_RANK", 0}, numberWish{&t.NumTasks, "JSM_NAMESPACE_SIZE", 1},
-		numberWish{&t.LocalRank, "JSM_NAMESPACE_LOCAL_RANK", 0}, numberWish{&t.LocalTasks, "JSM_NAMESPACE_LOCAL_SIZE", 1},
-	)
-	if err != nil {
-		return err
+func (r *reader) jsmTask(f *Found) *Found {
+	t := &Task{
+		Rank: r.number("JSM_NAMESPACE_RANK", 0), NumTasks: r.number("JSM_NAMESPACE_SIZE", 1),
+		LocalRank: r.number("JSM_NAMESPACE_LOCAL_RANK", 0), LocalTasks: r.number("JSM_NAMESPACE_LOCAL_SIZE", 1),
+		Step: f.JobID,
 	}
 	t.NumNodes = (t.NumTasks + t.LocalTasks - 1) / t.LocalTasks
 	t.Node = t.Rank / t.LocalTasks
@@ -134,7 +109,7 @@ func (r World) jsmTask(f *Found) error {
 		t.Step += "." + r.get("JSM_NAMESPACE_ID")
 	}
 	if t.NumTasks%t.LocalTasks != 0 || t.Rank%t.LocalTasks != t.LocalRank {
-		return fmt.Errorf("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on "+
+		return r.fail("JSM_NAMESPACE_RANK=%d is number %d of %d on its node, of %d tasks in all: which node it is on "+
 			"cannot be told where nodes have different numbers of tasks, or take them in turns", t.Rank, t.LocalRank,
 			t.LocalTasks, t.NumTasks)
 	}
@@ -145,5 +120,5 @@ func (r World) jsmTask(f *Found) error {
 		t.NodeID = f.Hosts[t.Node].Name
 	}
 	f.Task = t
-	return f.check()
+	return r.check(f)
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"fmt"
+	"slices"
 
 	"gorun/launcher/hosts"
 )
@@ -18,40 +18,26 @@ var hostFiles = []string{
 
 // findMPIOperator knows the launcher of an MPIJob: in Kubernetes, where its host file
 // is. KUBERNETES_* alone is what every pod has, and workers have no host file variable.
-func findMPIOperator(r World) (*Found, error) {
-	var named string
-	for _, name := range hostFiles {
-		if r.get(name) == operatorFile {
-			named = name
-		}
+func findMPIOperator(r *reader) *Found {
+	i := slices.IndexFunc(hostFiles, func(name string) bool { return r.get(name) == operatorFile })
+	if i < 0 || r.get("K_MPI_JOB_ROLE") == "worker" || !r.set("KUBERNETES_SERVICE_HOST") {
+		return nil
 	}
-	if named == "" || r.get("K_MPI_JOB_ROLE") == "worker" || !r.set("KUBERNETES_SERVICE_HOST") {
-		return nil, nil
-	}
-	text, err := r.read(named)
-	if err != nil {
-		return nil, err
-	}
+	named := hostFiles[i]
+	text := r.read(named)
 	file, err := hosts.ParseFile(operatorFile, text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", named, err)
+		return r.fail("%s: %w", named, err)
 	}
 	f := &Found{
 		Job: "MPIJob", JobID: r.get("HOSTNAME"),
 		Why:   r.from(named) + " and KUBERNETES_SERVICE_HOST",
 		Hosts: file.Hosts, From: r.from(named), Notes: file.Notes,
 	}
+	// Version 1 of the operator goes into the workers' pods. Its own script, /etc/mpi/kubexec.sh, passes no
+	// standard input on, which agents need. Version 2 reaches workers by SSH.
 	if r.set("OMPI_MCA_plm_rsh_agent") {
-		r.kubectl(f)
+		r.perHost(f, []string{"kubectl", "/opt/kube/kubectl"}, "exec", "-i", "{host}", "--")
 	}
-	return f, nil
-}
-
-// kubectl goes into the workers' pods, as version 1 of the operator does. Its own
-// script, /etc/mpi/kubexec.sh, passes no standard input on, which agents need. Version
-// 2 reaches workers by SSH.
-func (r World) kubectl(f *Found) {
-	if path := r.command(f, "kubectl", "/opt/kube/kubectl"); path != "" {
-		f.start = func([]hosts.Host) Start { return Start{PerHost: []string{path, "exec", "-i", "{host}", "--"}} }
-	}
+	return f
 }

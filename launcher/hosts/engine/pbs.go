@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,22 +13,21 @@ import (
 // Both name a file with a line for each slot; OpenPBS's has a line for each of a
 // chunk's mpiprocs, which are 1 where nobody asked for a number (pbs_resources(7B)),
 // whatever ncpus is. The file exists on the first host alone.
-func findPBS(r World) (*Found, error) {
+func findPBS(r *reader) *Found {
 	if !r.set("PBS_JOBID", "PBS_NODEFILE") {
-		return nil, nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
+		return nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
 	}
 	// Torque's PBS_VERSION is TORQUE-x.y.z; OpenPBS has none of these.
 	title, torque := "PBS", strings.HasPrefix(r.get("PBS_VERSION"), "TORQUE") || r.set("PBS_NUM_PPN") || r.set("PBS_NP")
 	if torque {
 		title = "Torque"
 	}
-	if err := r.pbsTask(); err != nil {
-		return nil, err
+	// The job's script is task 1. Others were started by pbsdsh, or an mpiexec that goes by PBS's task manager.
+	if task := r.get("PBS_TASKNUM"); task != "" && task != "1" {
+		return r.fail("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how "+
+			"many they are: start gorun once, in the job's script, and it starts the others", task)
 	}
-	all, lines, err := r.oneALine("PBS_NODEFILE")
-	if err != nil {
-		return nil, err
-	}
+	all, lines := r.oneALine("PBS_NODEFILE")
 	total := hosts.TotalSlots(all)
 	if !torque && once(all) && r.set("NCPUS") && r.get("NCPUS") != "1" {
 		all = open(all)
@@ -39,9 +37,8 @@ func findPBS(r World) (*Found, error) {
 		Why:   r.from("PBS_JOBID") + " and PBS_NODEFILE",
 		Hosts: all, From: r.from("PBS_NODEFILE"),
 	}
-	if torque && r.set("PBS_NP") && r.get("PBS_NP") != strconv.Itoa(total) {
-		f.Notes = append(f.Notes, r.from("PBS_NP")+", and PBS_NODEFILE has "+strconv.Itoa(total)+
-			" lines: gorun goes by the file")
+	if torque {
+		r.compare(f, "PBS_NP", total, "PBS_NODEFILE has %d lines: gorun goes by the file")
 	}
 	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh goes by it
 		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh goes by: hosts are reached by SSH")
@@ -50,18 +47,7 @@ func findPBS(r World) (*Found, error) {
 			return Start{Once: pbsdsh(path, torque, all, wanted, lines, total), ByFile: true}
 		}
 	}
-	return f, nil
-}
-
-// pbsTask refuses a gorun that pbsdsh, or an mpiexec that goes by PBS's task manager,
-// started: the job's script is task 1, and of its own tasks PBS does not tell how many
-// belong together.
-func (r World) pbsTask() error {
-	if !r.set("PBS_TASKNUM") || r.get("PBS_TASKNUM") == "1" {
-		return nil
-	}
-	return fmt.Errorf("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how "+
-		"many they are: start gorun once, in the job's script, and it starts the others", r.get("PBS_TASKNUM"))
+	return f
 }
 
 // pbsdsh starts a command once on each wanted host. Without options it does so for each

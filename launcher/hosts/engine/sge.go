@@ -10,12 +10,12 @@ import (
 // findSGE knows Sun's Grid Engine and what came of it: Univa's, Altair's, Open Cluster
 // Scheduler, Son of Grid Engine. Only jobs of a parallel environment have a host file;
 // SGE_ROOT and ARC alone are what every submitting shell has.
-func findSGE(r World) (*Found, error) {
+func findSGE(r *reader) *Found {
 	if !r.set("SGE_ROOT", "JOB_ID", "PE_HOSTFILE") {
-		return nil, nil
+		return nil
 	}
 	var all []hosts.Host
-	err := r.lines("PE_HOSTFILE", func(at string, _ int, words []string) error {
+	r.lines("PE_HOSTFILE", func(at string, _ int, words []string) error {
 		h, err := queueOf(words)
 		h.From = at
 		if h.Slots > 0 {
@@ -23,11 +23,8 @@ func findSGE(r World) (*Found, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no host has a slot", r.from("PE_HOSTFILE"))
+		return r.fail("%s: no host has a slot", r.from("PE_HOSTFILE"))
 	}
 	f := &Found{
 		Job: "Grid Engine job " + r.get("JOB_ID"), JobID: r.get("JOB_ID"),
@@ -37,11 +34,15 @@ func findSGE(r World) (*Found, error) {
 	if task := r.get("SGE_TASK_ID"); task != "" && task != "undefined" {
 		f.Job, f.JobID = f.Job+"."+task, f.JobID+"."+task
 	}
-	if total := fmt.Sprint(hosts.TotalSlots(f.Hosts)); r.set("NSLOTS") && r.get("NSLOTS") != total {
-		f.Notes = append(f.Notes, r.from("NSLOTS")+", and PE_HOSTFILE has "+total+" slots: gorun goes by the file")
+	r.compare(f, "NSLOTS", hosts.TotalSlots(f.Hosts), "PE_HOSTFILE has %d slots: gorun goes by the file")
+	// With -inherit qrsh starts a task within the job, whose command the user's login shell reads. Without
+	// -nostdin it passes standard input on, which gorun needs there.
+	look := []string{"qrsh"}
+	if r.set("ARC") {
+		look = []string{r.get("SGE_ROOT") + "/bin/" + r.get("ARC") + "/qrsh", "qrsh"}
 	}
-	r.sgeStart(f)
-	return f, nil
+	r.perHost(f, look, "-inherit", "{host}", "{command}")
+	return f
 }
 
 // queueOf reads one queue's part of a host: `host slots queue@host processors`. A host
@@ -57,19 +58,4 @@ func queueOf(words []string) (h hosts.Host, err error) {
 	h.Name = words[0]
 	h.Slots, err = parseCount(words[1], 0)
 	return h, err
-}
-
-// sgeStart has qrsh stand for ssh: with -inherit it starts a task within the job, whose
-// command the user's login shell reads. Without -nostdin it passes standard input on,
-// which gorun needs there.
-func (r World) sgeStart(f *Found) {
-	look := []string{"qrsh"}
-	if r.set("ARC") {
-		look = []string{r.get("SGE_ROOT") + "/bin/" + r.get("ARC") + "/qrsh", "qrsh"}
-	}
-	if path := r.command(f, look...); path != "" {
-		f.start = func([]hosts.Host) Start {
-			return Start{PerHost: []string{path, "-inherit", "{host}", "{command}"}}
-		}
-	}
 }

@@ -12,25 +12,31 @@ import (
 // findSlurm reads what Slurm says of its job, as salloc, sbatch and srun set it. The
 // variables are those of srun(1) and sbatch(1) of Slurm 22.05; older names of the same
 // are taken, too.
-func findSlurm(w World) (*Found, error) {
-	_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID")
+func findSlurm(r *reader) *Found {
+	_, id := r.first("SLURM_JOB_ID", "SLURM_JOBID")
 	if id == "" {
-		return nil, nil
+		return nil
 	}
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
-		return nil, fmt.Errorf("SLURM_JOB_ID=%s: not the number of a job", id)
+		return r.fail("SLURM_JOB_ID=%s: not the number of a job", id)
 	}
-	s := &slurm{World: w, found: &Found{Job: "Slurm job " + id, JobID: id}}
-	if array, task := w.get("SLURM_ARRAY_JOB_ID"), w.get("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
+	s := &slurm{reader: r, found: &Found{Job: "Slurm job " + id, JobID: id}}
+	if array, task := r.get("SLURM_ARRAY_JOB_ID"), r.get("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
 		s.found.Job = "Slurm job " + array + "_" + task
 	}
-	err := s.read()
-	return s.found, err
+	s.found.CPUsPerRank, _ = s.optional("SLURM_CPUS_PER_TASK")
+	if s.isStep() {
+		s.readStep()
+	} else {
+		s.readAllocation()
+	}
+	s.found.Why = strings.Join(s.why, "; ")
+	return s.found
 }
 
 // slurm reads one job.
 type slurm struct {
-	World
+	*reader
 	found *Found
 	parts []part // of a heterogeneous job, in order; else one
 	why   []string
@@ -55,50 +61,26 @@ func (p *part) onNode(i int) int {
 	return p.tasks[i]
 }
 
-func (s *slurm) read() error {
-	n, _, err := s.number("SLURM_CPUS_PER_TASK")
-	if err != nil {
-		return err
-	}
-	s.found.CPUsPerRank = n
-	if s.isStep() {
-		err = s.readStep()
-	} else {
-		err = s.readAllocation()
-	}
-	s.found.Why = strings.Join(s.why, "; ")
-	return err
-}
-
 // readAllocation reads the nodes of the whole job.
-func (s *slurm) readAllocation() error {
+func (s *slurm) readAllocation() {
 	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID)
-	if err := s.readParts(); err != nil {
-		return err
-	}
+	s.readParts()
 	var from []string
 	for i := range s.parts {
 		name, list := s.nodeList(s.parts[i].suffix)
 		from = append(from, name+"="+list)
-		if err := s.readTasks(&s.parts[i]); err != nil {
-			return err
-		}
+		s.readTasks(&s.parts[i])
 	}
 	s.found.From = strings.Join(from, " ")
 	s.openSlots()
 	s.found.Hosts = s.hosts()
 	s.wayIn()
-	return nil
 }
 
 // readParts finds the components and their nodes.
-func (s *slurm) readParts() error {
-	groups, _, err := s.number("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
-	if err != nil {
-		return err
-	}
+func (s *slurm) readParts() {
 	suffixes := []string{""}
-	if groups > 0 {
+	if groups, _ := s.optional("SLURM_HET_SIZE", "SLURM_PACK_SIZE"); groups > 0 {
 		suffixes = nil
 		for i := range groups {
 			suffixes = append(suffixes, fmt.Sprintf("_HET_GROUP_%d", i))
@@ -106,53 +88,49 @@ func (s *slurm) readParts() error {
 		s.why = append(s.why, fmt.Sprintf("a heterogeneous job of %d components", groups))
 	}
 	for _, suffix := range suffixes {
-		nodes, err := s.expand(s.nodeList(suffix))
-		if err != nil {
-			return err
+		nodes := s.expand(s.nodeList(suffix))
+		if s.err != nil { // there may be a million of them
+			return
 		}
 		s.parts = append(s.parts, part{suffix: suffix, nodes: nodes})
 	}
-	return nil
 }
 
 func (s *slurm) nodeList(suffix string) (name, list string) {
 	return s.first("SLURM_JOB_NODELIST"+suffix, "SLURM_NODELIST"+suffix)
 }
 
-func (s *slurm) expand(name, list string) ([]string, error) {
+func (s *slurm) expand(name, list string) []string {
 	if list == "" {
-		return nil, fmt.Errorf("%s is not set, and SLURM_JOB_ID is", name)
+		s.fail("%s is not set, and SLURM_JOB_ID is", name)
+		return nil
 	}
 	nodes, err := hosts.Expand(list)
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s: %w", name, list, err)
+		s.fail("%s=%s: %w", name, list, err)
 	}
-	return nodes, nil
+	return nodes
 }
 
 // readTasks finds out how many ranks the nodes of a component are meant to take.
 // SLURM_TASKS_PER_NODE is always set; where nobody asked for tasks it counts CPUs, or
 // nothing.
-func (s *slurm) readTasks(p *part) error {
+func (s *slurm) readTasks(p *part) {
 	if s.isInteractive() && !s.preserved(p) {
 		// Numbers of tasks are those of the interactive step, which has one.
 		s.why = append(s.why, "the interactive step, which says nothing of the job's tasks")
-		return s.tasksOfCPUs(p)
+		s.tasksOfCPUs(p)
+		return
 	}
 	name := "SLURM_TASKS_PER_NODE" + p.suffix
-	tasks, err := s.counts(name, len(p.nodes))
-	if err != nil {
-		return err
-	}
-	total, counted, err := s.number("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
-	if err != nil {
-		return err
-	}
+	tasks := s.counts(name, len(p.nodes))
+	total, counted := s.optional("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
 	// Within a step of another job its numbers are handed on, and say nothing of this one.
 	counted = counted && (total == sum(tasks) || !s.foreign) || s.get("SLURM_NTASKS_PER_NODE"+p.suffix) != "" && !s.foreign
 	if !counted || tasks == nil {
 		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
-		return s.tasksOfCPUs(p)
+		s.tasksOfCPUs(p)
+		return
 	}
 	s.slotsFrom(name)
 	if total > 0 && total < sum(tasks) { // --ntasks-per-node is then the most that a node may have
@@ -160,37 +138,34 @@ func (s *slurm) readTasks(p *part) error {
 		s.why = append(s.why, fmt.Sprintf("of which SLURM_NTASKS%s=%d count", p.suffix, total))
 	}
 	p.tasks = tasks
-	return nil
 }
 
 // preserved reports whether the interactive step has the numbers of the job's tasks, as
 // with srun's --preserve-env, which is among Slurm's default InteractiveStepOptions: they
 // then count more than its own one task on one node.
 func (s *slurm) preserved(p *part) bool {
-	tasks, err := s.counts("SLURM_TASKS_PER_NODE"+p.suffix, len(p.nodes))
-	total, counted, numberErr := s.number("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
-	return err == nil && numberErr == nil && counted && total > 1 && total == sum(tasks)
+	perhaps := &reader{World: s.World}
+	tasks := perhaps.counts("SLURM_TASKS_PER_NODE"+p.suffix, len(p.nodes))
+	total, counted := perhaps.optional("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
+	return perhaps.err == nil && counted && total > 1 && total == sum(tasks)
 }
 
 // tasksOfCPUs divides a node's CPUs by those that a task is meant to have, if the user
 // said how many that are.
-func (s *slurm) tasksOfCPUs(p *part) error {
+func (s *slurm) tasksOfCPUs(p *part) {
 	name := "SLURM_JOB_CPUS_PER_NODE" + p.suffix
 	each := s.found.CPUsPerRank
 	if each == 0 || s.foreign {
-		return nil
+		return
 	}
-	cpus, err := s.counts(name, len(p.nodes))
-	if cpus == nil || err != nil {
-		return err
+	if p.tasks = s.counts(name, len(p.nodes)); p.tasks == nil {
+		return
 	}
-	for i := range cpus {
-		cpus[i] = max(cpus[i]/each, 1)
+	for i := range p.tasks {
+		p.tasks[i] = max(p.tasks[i]/each, 1)
 	}
-	p.tasks = cpus
 	s.slotsFrom(name)
 	s.why[len(s.why)-1] += fmt.Sprintf(" with SLURM_CPUS_PER_TASK=%d", each)
-	return nil
 }
 
 // slotsFrom notes which variable says how many ranks the nodes of a component take.

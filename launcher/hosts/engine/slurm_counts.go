@@ -52,33 +52,35 @@ func count(text string, most int) (int, error) {
 	return int(n), nil
 }
 
-// number reads a variable that is a number; ok is false where it is not set.
-func (w World) number(names ...string) (n int, ok bool, err error) {
-	name, text := w.first(names...)
+// optional reads the first of some variables that is set, which is a number; ok is false where none is.
+func (r *reader) optional(names ...string) (n int, ok bool) {
+	name, text := r.first(names...)
 	if text == "" {
-		return 0, false, nil
+		return 0, false
 	}
-	if n, err = count(text, maxCount); err != nil {
-		return 0, false, fmt.Errorf("%s=%s: %w", name, text, err)
+	n, err := count(text, maxCount)
+	if err != nil {
+		r.fail("%s=%s: %w", name, text, err)
 	}
-	return n, true, nil
+	return n, true
 }
 
 // counts reads a variable that has a number for each of some nodes; nil where it is
 // not set.
-func (w World) counts(name string, nodes int) ([]int, error) {
-	text := w.get(name)
+func (r *reader) counts(name string, nodes int) []int {
+	text := r.get(name)
 	if text == "" {
-		return nil, nil
+		return nil
 	}
 	all, err := expandCounts(text)
 	if err == nil && len(all) != nodes {
 		err = fmt.Errorf("these are numbers of %d nodes, and the list of nodes has %d", len(all), nodes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s=%s: %w", name, text, err)
+		r.fail("%s=%s: %w", name, text, err)
+		return nil
 	}
-	return all, nil
+	return all
 }
 
 func sum(all []int) (total int) {

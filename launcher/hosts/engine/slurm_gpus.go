@@ -80,7 +80,7 @@ func (s *slurm) evenGPUs(p part, total gpuWish) (n int, known bool) {
 	if len(p.nodes) == 1 {
 		return total.n, true
 	}
-	here, ok, _ := s.number("SLURM_GPUS_ON_NODE")
+	here, ok := (&reader{World: s.World}).optional("SLURM_GPUS_ON_NODE")
 	return here, ok && here*len(p.nodes) == total.n && p.suffix == ""
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,29 +55,27 @@ func (s *slurm) isForeign() bool {
 }
 
 // readStep reads this process's place in its step, whose nodes are the hosts.
-func (s *slurm) readStep() error {
+func (s *slurm) readStep() {
 	_, id := s.first("SLURM_STEP_ID", "SLURM_STEPID")
 	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID+" SLURM_STEP_ID="+id)
 	name, list := s.first("SLURM_STEP_NODELIST", "SLURM_NODELIST")
-	nodes, err := s.expand(name, list)
-	if err != nil {
-		return err
+	nodes := s.expand(name, list)
+	tasks, tasksName := s.stepTasks(len(nodes))
+	if s.err != nil {
+		return
 	}
-	tasks, tasksName, err := s.stepTasks(len(nodes))
-	if err != nil {
-		return err
-	}
-	if nodes, tasks, err = s.byComponent(nodes, tasks); err != nil {
-		return err
+	if nodes, tasks = s.byComponent(nodes, tasks); s.err != nil {
+		return
 	}
 	task := &Task{
 		NumTasks: sum(tasks), NumNodes: len(nodes), NodeID: s.get("SLURMD_NODENAME"),
 		Addr: s.address(nodes[0]), Step: s.found.JobID + "." + id, Signals: true,
+		Munge: true, MungeSocket: s.mungeSocket(),
 	}
-	task.Munge, task.MungeSocket = true, s.mungeSocket()
-	if err := s.place(task, tasks); err != nil {
-		return err
-	}
+	task.Node = s.below("SLURM_NODEID", task.NumNodes, "nodes in the step")
+	task.LocalTasks = tasks[task.Node]
+	task.Rank = s.below("SLURM_PROCID", task.NumTasks, "tasks in the step")
+	task.LocalRank = s.below("SLURM_LOCALID", task.LocalTasks, "tasks of the step on this node")
 	if !task.OnePerNode() && strings.HasPrefix(s.get("SLURM_DISTRIBUTION"), "arbitrary") {
 		task.Addr = s.firstOfFile(nodes)
 	}
@@ -91,20 +87,30 @@ func (s *slurm) readStep() error {
 	for i, node := range nodes {
 		s.found.Hosts = append(s.found.Hosts, hosts.Host{Name: node, Slots: tasks[i], From: s.found.From})
 	}
-	return nil
+}
+
+// below reads a number of this task's, of which there are so many from 0 on.
+func (s *slurm) below(name string, limit int, what string) int {
+	n, ok := s.optional(name)
+	switch {
+	case !ok:
+		s.fail("%s is not set, and SLURM_STEP_ID is", name)
+	case n >= limit:
+		s.fail("%s=%d: there are %d %s, numbered from 0", name, n, limit, what)
+		return 0
+	}
+	return n
 }
 
 // byComponent puts a step's nodes, and their tasks, into the order of SLURM_NODEID. That
 // is the one of the lists but where a step spans components of a heterogeneous job: srun
 // (22.05) sorts those lists by the nodes' names, and numbers nodes by components, in
 // whatever order --het-group names them.
-func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, theirs []int, err error) {
+func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, theirs []int) {
 	if s.get("SLURM_HET_SIZE") == "" {
-		return nodes, tasks, nil
+		return nodes, tasks
 	}
-	if err := s.readParts(); err != nil {
-		return nil, nil, err
-	}
+	s.readParts()
 	for _, p := range s.parts {
 		for _, node := range p.nodes {
 			if i := slices.Index(nodes, node); i >= 0 {
@@ -114,15 +120,14 @@ func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, thei
 	}
 	const instead = "without srun, gorun in the allocation starts ranks on the nodes of all components"
 	if len(ordered) != len(nodes) {
-		return nil, nil, fmt.Errorf("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and "+
+		s.fail("SLURM_STEP_NODELIST=%s: these are not nodes that SLURM_JOB_NODELIST_HET_GROUP_0 and "+
 			"the others name, each once: %s", s.get("SLURM_STEP_NODELIST"), instead)
 	}
-	id, _, err := s.number("SLURM_NODEID")
-	if name := s.get("SLURMD_NODENAME"); err == nil && name != "" && id < len(ordered) && ordered[id] != name {
-		return nil, nil, fmt.Errorf("SLURM_NODEID=%d is %s, and by its heterogeneous job's components %s: %s", id, name,
-			ordered[id], instead)
+	id, _ := s.optional("SLURM_NODEID")
+	if name := s.get("SLURMD_NODENAME"); name != "" && id < len(ordered) && ordered[id] != name {
+		s.fail("SLURM_NODEID=%d is %s, and by its heterogeneous job's components %s: %s", id, name, ordered[id], instead)
 	}
-	return ordered, theirs, err
+	return ordered, theirs
 }
 
 // address is how a node is reached: by its name, unless Slurm has another address for it,
@@ -188,51 +193,21 @@ func (s *slurm) firstOfFile(nodes []string) string {
 
 // stepTasks are the tasks of each node. A step says the numbers of its own; those of
 // the job stand under the older names.
-func (s *slurm) stepTasks(nodes int) (tasks []int, name string, err error) {
+func (s *slurm) stepTasks(nodes int) (tasks []int, name string) {
 	name, list := s.first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-	tasks, err = s.counts(name, nodes)
-	if err != nil {
-		return nil, name, err
-	}
 	totals := []string{"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}
-	total, ok, err := s.number(totals...)
+	tasks = s.counts(name, nodes)
+	total, ok := s.optional(totals...)
 	switch {
-	case err != nil:
-		return nil, name, err
 	case tasks == nil:
-		return nil, name, errors.New("SLURM_STEP_TASKS_PER_NODE is not set, and SLURM_STEP_ID is")
+		s.fail("SLURM_STEP_TASKS_PER_NODE is not set, and SLURM_STEP_ID is")
 	case ok && total != sum(tasks):
 		totalName, text := s.first(totals...)
-		return nil, name, fmt.Errorf("%s=%s contradicts %s=%s", name, list, totalName, text)
+		s.fail("%s=%s contradicts %s=%s", name, list, totalName, text)
 	case slices.Contains(tasks, 0):
-		return nil, name, fmt.Errorf("%s=%s: a node without a task", name, list)
+		s.fail("%s=%s: a node without a task", name, list)
 	}
-	return tasks, name, nil
-}
-
-// place reads the numbers of this task.
-func (s *slurm) place(task *Task, tasks []int) error {
-	read := func(name string, into *int, limit func() int, what string) error {
-		n, ok, err := s.number(name)
-		switch {
-		case err != nil:
-			return err
-		case !ok:
-			return fmt.Errorf("%s is not set, and SLURM_STEP_ID is", name)
-		case n >= limit():
-			return fmt.Errorf("%s=%d: there are %d %s, numbered from 0", name, n, limit(), what)
-		}
-		*into = n
-		return nil
-	}
-	if err := read("SLURM_NODEID", &task.Node, func() int { return task.NumNodes }, "nodes in the step"); err != nil {
-		return err
-	}
-	task.LocalTasks = tasks[task.Node]
-	return errors.Join(
-		read("SLURM_PROCID", &task.Rank, func() int { return task.NumTasks }, "tasks in the step"),
-		read("SLURM_LOCALID", &task.LocalRank, func() int { return task.LocalTasks }, "tasks of the step on this node"),
-	)
+	return tasks, name
 }
 
 // mungeSocket is where Slurm itself comes to MUNGE: AuthInfo in slurm.conf(5).
