@@ -28,13 +28,13 @@ func newIndex(list []Signature) *index {
 	}
 	for i := range list {
 		for _, p := range list[i].patterns {
-			each(p.longest(), func(gram uint32) { seen[gram]++ })
+			each(p.longest, func(gram uint32) { seen[gram]++ })
 		}
 	}
 	for i := range list {
 		for j, p := range list[i].patterns {
-			best, least := uint32(0), len(list)*len(p.longest())*8
-			each(p.longest(), func(gram uint32) {
+			best, least := uint32(0), len(list)*len(p.longest)*8
+			each(p.longest, func(gram uint32) {
 				if seen[gram] < least {
 					best, least = gram, seen[gram]
 				}
