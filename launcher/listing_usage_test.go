@@ -115,7 +115,7 @@ func TestNoNCCL(t *testing.T) {
 // What somebody else's NCCL says is understood as that of any job.
 func TestNCCLLinesWithoutFindings(t *testing.T) {
 	h, _ := growingHead(t)
-	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
+	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
 	status, known := h.rasStatus(
 		[]wireRAS{
 			{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)},

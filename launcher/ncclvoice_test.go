@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/env/plan"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/job"
 	"gorun/placement"
 )
@@ -52,7 +53,10 @@ func TestSocketsWhereThereIsBetter(t *testing.T) {
 			var said []string
 			h.settings.notice = func(n Notice) string { said = append(said, n.Text); return "" }
 			h.nodes[1].name, h.nodes[1].facts.RDMA = "node2", tc.ports
-			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1, Env: tc.env}}})
+			h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{
+				Rank: 1,
+				Node: 1,
+			}, Env: tc.env}}})
 			h.nccl.listen(h)
 			for stream := range 2 {
 				h.nccl.heard(h.nodes[1], 1, 1+stream, []byte("n2:7:8 [0] NCCL INFO Using network "+tc.network+"\n"))
@@ -82,7 +86,7 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 			h.nodes[0].name = "node1"
 			h.plan.Store(&job.Plan{
 				Nodes: make([]job.Node, 2),
-				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Rank: 1, Node: 1}},
+				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Process: spec.Process{Rank: 1, Node: 1}}},
 			})
 			h.nccl.listen(h)
 			for range 2 {

@@ -214,10 +214,7 @@ func addShare(m *wire.Grow, more *job.Spawned, n *node) {
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {
-			m.Ranks = append(m.Ranks, wire.Row{
-				Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env),
-				Spawned: true,
-			})
+			m.Ranks = append(m.Ranks, wire.Row{Process: r.Process, Env: assignments(r.Env)})
 		}
 	}
 }

@@ -32,10 +32,10 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		Stdout: output.Destination{W: &bytes.Buffer{}},
 		Stderr: output.Destination{W: &bytes.Buffer{}},
 	})
-	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Rank: 1, Node: 1}}})
+	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
 	h.moreRanks = func(p *job.Plan, _ job.SpawnWish, _ int) (*job.Plan, *job.Spawned, error) {
 		next := *p
-		r := job.Rank{Rank: 2, Node: 0, Spawned: true}
+		r := job.Rank{Process: spec.Process{Rank: 2, Spawned: true, Node: 0}}
 		next.Ranks = append(next.Ranks[:2:2], r)
 		return &next, &job.Spawned{
 			World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r},
@@ -128,7 +128,10 @@ func TestLastWordsOfAnAttempt(t *testing.T) {
 // A rank that was spawned has the local rank of another, and not its log files.
 func TestSpawnedRanksHaveNoFilesAtTheHead(t *testing.T) {
 	h, _ := growingHead(t)
-	h.plan.Store(&job.Plan{Ranks: []job.Rank{{LocalRank: 3, Spawned: true}}, Logs: &job.Logs{Tee: []job.Streams{0}}})
+	h.plan.Store(&job.Plan{
+		Ranks: []job.Rank{{Process: spec.Process{LocalRank: 3, Spawned: true}}},
+		Logs:  &job.Logs{Tee: []job.Streams{0}},
+	})
 	x := &headLogs{head: h} // without any node's
 	assert.True(t, x.write(h.nodes[0], 0, output.Stdout, []byte("shown")))
 	x.end(h.nodes[0], 0, output.Stdout)

@@ -72,21 +72,12 @@ func (s *session) startMessage(n *node) *wire.Start {
 		m.HangTimeout = 0 // the head sees all of them
 	}
 	m.MPI = s.mpi(n)
-	for i, app := range p.AppsOf(n.number) {
-		a := wire.App{Path: app.Path, Argv: app.Argv, Dir: app.Dir}
-		if app.Build {
-			a.Build = i + 1
-		}
-		m.Apps = append(m.Apps, a)
-	}
-	if l := p.Logs; l != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
+	m.Apps = p.AppsOf(n.number)
+	if p.Logs != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{
-			Base: p.LogsOf(n.number).Base, Role: p.RoleOf(n.number), Template: s.spec.Output.Template,
-			Show:     s.spec.Output.ShowLocalRanks,
-			Redirect: l.Redirect, Tee: l.Tee,
-			DuplicateStdout: l.DuplicateStdout, DuplicateStderr: l.DuplicateStderr, Names: l.Names,
-			Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
-			Host:   p.Nodes[n.number].Name, Node: n.number,
+			Logs: *p.LogsOf(n.number), Role: p.RoleOf(n.number), Template: s.spec.Output.Template,
+			Show: s.spec.Output.ShowLocalRanks, Digits: len(strconv.Itoa(len(p.Ranks) - 1)),
+			Host: p.Nodes[n.number].Name, Node: n.number,
 		}
 	}
 	return m
@@ -98,10 +89,7 @@ func (s *session) rows(n *node) []wire.Row {
 	rows := make([]wire.Row, len(ranks))
 	for i, rank := range ranks {
 		r := &s.plan.Ranks[rank]
-		rows[i] = wire.Row{
-			Rank: r.Rank, LocalRank: r.LocalRank, App: r.App, Env: assignments(r.Env), Args: r.Argv,
-			CPUs: r.CPUs, Memories: r.Memories, MemoryPolicy: int(r.MemoryPolicy),
-		}
+		rows[i] = wire.Row{Process: r.Process, Env: assignments(r.Env)}
 	}
 	return rows
 }

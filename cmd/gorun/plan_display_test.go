@@ -16,7 +16,11 @@ func TestRanksAsOtherLaunchersListThem(t *testing.T) {
 	p := &job.Plan{
 		Apps:  []job.AppRun{{Path: "/bin/a"}, {Path: "/bin/b"}},
 		Nodes: []job.Node{{Name: "n1", Ranks: []int{0, 2}}, {Name: "n2", Ranks: []int{1}}},
-		Ranks: []job.Rank{{Rank: 0}, {Rank: 1, Node: 1}, {Rank: 2, App: 1}},
+		Ranks: []job.Rank{
+			{Process: job.Process{Rank: 0}},
+			{Process: job.Process{Rank: 1, Node: 1}},
+			{Process: job.Process{Rank: 2, App: 1}},
+		},
 	}
 	host, err := os.Hostname()
 	require.NoError(t, err)

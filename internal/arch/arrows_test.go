@@ -90,7 +90,11 @@ var rooms = []room{
 		[]string{"launcher/hosts", "env"},
 		"what a resource manager says is read from variables and files that the caller passes in; nothing is started",
 	},
-	{"launcher/internal/spec", nil, "a fact knows no part that speaks of it"},
+	{
+		"launcher/internal/spec",
+		[]string{"placement", "env/nccl"},
+		"a fact knows no part that speaks of it; what it says of CPUs, GPUs and NCCL is in the words of the leaves",
+	},
 	{
 		"launcher/job",
 		[]string{

@@ -306,7 +306,7 @@ func (b *builder) ranks() error {
 		if own := b.plan.Nodes[place.Node].Apps; own != nil {
 			own[app].NumRanks++
 		}
-		r := Rank{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}
+		r := Rank{Process: Process{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}}
 		r.Argv = b.argv(app, place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {

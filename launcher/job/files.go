@@ -6,10 +6,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// nullDevice as a log directory means no files at all.
-const nullDevice = "/dev/null"
+	"gorun/launcher/internal/spec"
+)
 
 // files decides which files a job writes.
 func (b *builder) files() {
@@ -35,7 +34,7 @@ func (b *builder) logs(o OutputWish) *Logs {
 		l.Names = []string{o.StdoutFile, o.StderrFile}
 		l.Dir = o.LogBase()
 		l.Base = l.Dir
-	case l.Base == nullDevice:
+	case l.Base == spec.NullDevice:
 	case b.several():
 		b.nodeLogs()
 	default:
@@ -72,8 +71,8 @@ func (b *builder) logBase(node int) string {
 		dir = b.facts[node].LogDir
 	}
 	switch dir {
-	case nullDevice:
-		return nullDevice
+	case spec.NullDevice:
+		return spec.NullDevice
 	case "":
 		dir = path.Join(b.facts[node].TempDir, "torchelastic_"+b.ids.short())
 	}
@@ -98,7 +97,7 @@ func (b *builder) nodeLogs() {
 			from = b.head()
 		}
 		base := b.logBase(from)
-		if base == nullDevice {
+		if base == spec.NullDevice {
 			b.plan.Nodes[node].Logs = &NodeLogs{Base: base, Dir: base}
 			continue
 		}

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 )
 
@@ -44,45 +45,19 @@ const (
 	MemoryNone
 )
 
-// MemoryPolicy is a policy by its number in set_mempolicy(2); 0 leaves the kernel's.
-type MemoryPolicy int
-
-const (
-	policyPreferred     MemoryPolicy = 1
-	policyBind          MemoryPolicy = 2
-	policyInterleave    MemoryPolicy = 3
-	policyPreferredMany MemoryPolicy = 5
-)
-
-// String is the policy as --bind-mem names it.
-func (p MemoryPolicy) String() string {
-	switch p {
-	case policyPreferred, policyPreferredMany:
-		return "preferred"
-	case policyBind:
-		return "bind"
-	case policyInterleave:
-		return "interleave"
-	}
-	return "none"
-}
-
-// MarshalText makes JSON show the policy's name.
-func (p MemoryPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
 // policy is the kernel's number for nodes of memory; 0: none is to be set.
-func (w MemoryWish) policy(nodes placement.CPUSet) MemoryPolicy {
+func (w MemoryWish) policy(nodes placement.CPUSet) spec.MemoryPolicy {
 	switch {
 	case nodes.Len() == 0 || w == MemoryNone:
 		return 0
 	case w == MemoryBind:
-		return policyBind
+		return spec.MemoryBind
 	case w == MemoryInterleave:
-		return policyInterleave
+		return spec.MemoryInterleave
 	case nodes.Len() == 1:
-		return policyPreferred
+		return spec.MemoryPreferred
 	}
-	return policyPreferredMany
+	return spec.MemoryPreferredMany
 }
 
 // NeedsTopology reports whether the memory wish depends on the NUMA nodes of a

@@ -149,39 +149,16 @@ type NodeLogs struct {
 	Base string `json:"base"` // of the node
 }
 
-// AppRun is one program of a job.
-type AppRun struct {
-	Path     string   `json:"path"`
-	Argv     []string `json:"argv"`
-	Dir      string   `json:"dir,omitempty"`
-	Kind     string   `json:"kind"`
-	Build    bool     `json:"build,omitempty"`
-	NumRanks int      `json:"ranks"`
-}
-
 // Rank is one rank of a job.
 type Rank struct {
-	Rank      int `json:"rank"`
-	Node      int `json:"node"`
-	LocalRank int `json:"local_rank"`
-	App       int `json:"app"`
+	Process
 	// GPU is the one that is the rank's, or several: "3", "4,5", or UUIDs of parts.
 	// Others can be seen unless they are hidden by the rank's environment.
-	GPU string `json:"gpu,omitempty"`
-	// CPUs are those to which it is bound, Memories the NUMA nodes for which
-	// MemoryPolicy holds; Reason says why.
-	CPUs         placement.CPUSet `json:"cpus,omitzero"`
-	Memories     placement.CPUSet `json:"memories,omitzero"`
-	MemoryPolicy MemoryPolicy     `json:"memory_policy,omitempty"`
-	Reason       string           `json:"reason,omitempty"`
+	GPU    string `json:"gpu,omitempty"`
+	Reason string `json:"reason,omitempty"` // why it has these CPUs
 	// GPUs are those that GPU names.
 	GPUs []placement.GPU `json:"-"`
-	// Argv is the rank's own, where it differs from its app's.
-	Argv []string        `json:"argv,omitempty"`
 	Env  []plan.Variable `json:"environment"` // what differs from Common
-
-	// Spawned is set where another rank asked for it while the job ran.
-	Spawned bool `json:"-"`
 
 	threads int // that keep its CPUs busy, 0: not known
 }
@@ -194,24 +171,6 @@ type Store struct {
 	Port string `json:"port"`
 	Own  string `json:"own"` // host:port of gorun's own store
 }
-
-// Logs is what goes to files and where.
-type Logs struct {
-	Dir             string    `json:"dir"`                // of this attempt
-	Base            string    `json:"base"`               // of the job
-	Names           []string  `json:"names,omitempty"`    // patterns of the user's own for stdout and stderr
-	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, as many as a node has at most
-	Tee             []Streams `json:"tee,omitempty"`
-	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
-	DuplicateStderr []string  `json:"duplicate_stderr,omitempty"`
-}
-
-// Files reports whether there are log files: the null device as a log directory
-// means none.
-func (l *Logs) Files() bool { return l.Base != nullDevice }
-
-// Named reports whether the files have names of the user's own.
-func (l *Logs) Named() bool { return len(l.Names) > 0 }
 
 // CommonOf is what the ranks of a node share.
 func (p *Plan) CommonOf(node int) []plan.Variable {

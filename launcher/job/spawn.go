@@ -187,10 +187,9 @@ func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawne
 		for range app.NumRanks {
 			node := p.next(spec, facts, nodes, load)
 			load[node]++
-			more.Ranks = append(more.Ranks, Rank{
-				Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i,
-				Spawned: true,
-			})
+			more.Ranks = append(more.Ranks, Rank{Process: Process{
+				Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i, Spawned: true,
+			}})
 			rank++
 		}
 	}

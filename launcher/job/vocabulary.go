@@ -21,6 +21,11 @@ type (
 	Seat = spec.Seat
 	// Opened is where node 0 serves the store.
 	Opened = spec.Opened
+	// AppRun is one program of a plan, Process what the node of a rank has to know of it.
+	AppRun  = spec.App
+	Process = spec.Process
+	// Logs is what goes to files and where.
+	Logs = spec.Logs
 	// Streams is a set of a rank's output streams.
 	Streams = spec.Streams
 	// Tune says which settings of NCCL are added, Study what TuneTextbook goes by.

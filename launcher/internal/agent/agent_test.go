@@ -25,7 +25,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	hangs, healthy := asleep(t), asleep(t)
 	j.signals.engine = &engineSignals{}
 	j.group, _ = process.NewGroup(process.Config{Sink: (*sink)(j)})
-	j.enrol([]wire.Row{{Rank: 5}, {Rank: 6}}, []wire.App{{}})
+	j.enrol([]wire.Row{{Process: spec.Process{Rank: 5}}, {Process: spec.Process{Rank: 6}}}, []spec.App{{}})
 	j.rank(5).pid.Store(int32(hangs))
 	j.rank(6).pid.Store(int32(healthy))
 	t.Cleanup(func() { _ = j.group.Close() })
@@ -72,7 +72,7 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 	defer m.job.signals.mu.Unlock()
 	m.job.signals.killed.Store(true)
 	e := spec.Exit{Signal: syscall.SIGKILL}
-	m.job.explain(&e, wire.Row{Rank: 5})
+	m.job.explain(&e, wire.Row{Process: spec.Process{Rank: 5}})
 	assert.Empty(t, e.OOM)
 }
 
@@ -86,5 +86,5 @@ func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	require.NoError(t, os.WriteFile(logs.Path(0, output.Stderr), []byte("the first one's\n"), 0o600))
 	j := &running{logs: logs}
 	assert.Equal(t, "the first one's", j.lastLogged(wire.Row{}))
-	assert.Empty(t, j.lastLogged(wire.Row{Rank: 1, Spawned: true}))
+	assert.Empty(t, j.lastLogged(wire.Row{Process: spec.Process{Rank: 1, Spawned: true}}))
 }

@@ -35,11 +35,9 @@ func (a *Agent) checkStart(s *wire.Start) error {
 		return fmt.Errorf("the head wants %d programs, %d bytes of output under way, attempt %d",
 			len(s.Apps), s.Window, s.Attempt)
 	}
-	for _, app := range s.Apps {
-		built := app.Build
-		if len(app.Argv) == 0 || built < 0 || built > len(a.programs) || built > 0 && a.programs[built-1].Build == nil {
-			return fmt.Errorf("the head wants program %q without arguments, or built as number %d of %d",
-				app.Path, built, len(a.programs))
+	for i, app := range s.Apps {
+		if len(app.Argv) == 0 || app.Build && (i >= len(a.programs) || a.programs[i].Build == nil) {
+			return fmt.Errorf("the head wants program %q without arguments, or built, which is none to build", app.Path)
 		}
 	}
 	if err := checkWorlds(s.MPI.Worlds); err != nil {
@@ -58,7 +56,7 @@ func checkRows(rows []wire.Row, apps int, logs *wire.Logs) error {
 			return fmt.Errorf("the head wants rank %d, local rank %d, twice or below 0", r.Rank, r.LocalRank)
 		case r.App < 0 || r.App >= apps:
 			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, apps)
-		case r.Args != nil && len(r.Args) == 0:
+		case r.Argv != nil && len(r.Argv) == 0:
 			return fmt.Errorf("the head has rank %d run a program without arguments", r.Rank)
 		case logs != nil && (r.LocalRank >= len(logs.Redirect) || r.LocalRank >= len(logs.Tee)):
 			return fmt.Errorf("the head does not say which files local rank %d writes", r.LocalRank)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/probe"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 	h := attack(t, v)
 	h.send(hello(v))
 	s := startOf(v)
-	s.Ranks, s.Stdio.Piped = append(s.Ranks, wire.Row{Rank: 2}), []int{0}
+	s.Ranks, s.Stdio.Piped = append(s.Ranks, wire.Row{Process: spec.Process{Rank: 2}}), []int{0}
 	h.send(s)
 	for range 3 * maxInput >> 16 {
 		require.NoError(t, h.link.Stdin(0, make([]byte, 1<<16)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -187,7 +188,7 @@ func (j *running) startMore(g wire.Grow) error {
 }
 
 // startRows starts ranks that are on the roster.
-func (j *running) startRows(g wire.Grow, apps []wire.App) error {
+func (j *running) startRows(g wire.Grow, apps []spec.App) error {
 	j.open.add(1) // until all are started
 	defer j.open.add(-1)
 	ranks, err := j.processes(g.Ranks, apps)
@@ -207,14 +208,14 @@ func (j *running) checkMore(rows []wire.Row, programs int) error {
 		if j.rank(r.Rank) != nil {
 			return fmt.Errorf("rank %d is there already", r.Rank)
 		}
-		r.Spawned, r.Args = true, nil
+		r.Spawned, r.Argv = true, nil
 	}
 	return checkRows(rows, programs, nil)
 }
 
 // resolveMore finds the programs of a world more. On a node that somebody started by his
 // own command line a rank of its own has to have asked for them.
-func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
+func (j *running) resolveMore(g *wire.Grow) ([]spec.App, error) {
 	if own := j.agent.cfg.Own; own != nil {
 		if !j.wished(g) {
 			return nil, errors.New("this node was started by a command line of its own, and runs that alone")
@@ -226,7 +227,7 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 				own.decided(g.Ranks[i].Env, j.agent.cfg.Environ))
 		}
 	}
-	var apps []wire.App
+	var apps []spec.App
 	for _, p := range g.Programs {
 		found, _ := find(p, g.Common)
 		if found.Error != "" {
@@ -235,7 +236,7 @@ func (j *running) resolveMore(g *wire.Grow) ([]wire.App, error) {
 		if found.Build {
 			return nil, fmt.Errorf("%s is Go source; build it, and spawn the program", p.Name)
 		}
-		apps = append(apps, wire.App{Path: found.Path, Argv: found.Argv, Dir: p.Dir})
+		apps = append(apps, spec.App{Path: found.Path, Argv: found.Argv, Dir: p.Dir})
 	}
 	return apps, nil
 }

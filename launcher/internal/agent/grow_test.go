@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
@@ -19,7 +20,7 @@ import (
 func grownBy() *wire.Grow {
 	return &wire.Grow{
 		Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
-		Ranks: []wire.Row{{Rank: 4}, {Rank: 5}},
+		Ranks: []wire.Row{{Process: spec.Process{Rank: 4}}, {Process: spec.Process{Rank: 5}}},
 	}
 }
 
@@ -34,8 +35,11 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 		"a program of another": {func(g *wire.Grow) { g.Programs[0].Name = "evil" }, false},
 		"other arguments":      {func(g *wire.Grow) { g.Programs[0].Args = nil }, false},
 		"more programs":        {func(g *wire.Grow) { g.Programs = append(g.Programs, g.Programs[0]) }, false},
-		"more ranks":           {func(g *wire.Grow) { g.Ranks = append(g.Ranks, wire.Row{Rank: 6}) }, false},
-		"what nobody asked":    {func(g *wire.Grow) { g.Call = 2 }, false},
+		"more ranks": {func(g *wire.Grow) {
+			g.Ranks = append(g.Ranks,
+				wire.Row{Process: spec.Process{Rank: 6}})
+		}, false},
+		"what nobody asked": {func(g *wire.Grow) { g.Call = 2 }, false},
 	} {
 		j := &running{agent: ownAgent(t.TempDir())}
 		j.spawns.pending = map[int]spawn{1: {wish: world.Spawn{Apps: []world.SpawnApp{{
@@ -56,12 +60,12 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 // What a head says of new ranks is looked at before anything is done by it.
 func TestRowsOfNewRanks(t *testing.T) {
 	j := &running{}
-	j.enrol([]wire.Row{{Rank: 0}}, []wire.App{{}})
-	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 0}}, 1), "rank 0 is there already")
-	require.ErrorContains(t, j.checkMore([]wire.Row{{Rank: 1, App: 1}}, 1), "run program 1 of 1")
-	rows := []wire.Row{{Rank: 1, LocalRank: 9, Args: []string{"evil"}}}
+	j.enrol([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
+	require.ErrorContains(t, j.checkMore([]wire.Row{{Process: spec.Process{Rank: 0}}}, 1), "rank 0 is there already")
+	require.ErrorContains(t, j.checkMore([]wire.Row{{Process: spec.Process{Rank: 1, App: 1}}}, 1), "run program 1 of 1")
+	rows := []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Argv: []string{"evil"}}}}
 	require.NoError(t, j.checkMore(rows, 1))
-	assert.Equal(t, []wire.Row{{Rank: 1, LocalRank: 9, Spawned: true}}, rows)
+	assert.Equal(t, []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Spawned: true}}}, rows)
 }
 
 // A node without new ranks hears of their world, and has nothing to say: its own part of
@@ -97,7 +101,7 @@ func TestHostFileOfARank(t *testing.T) {
 			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}},
 		}
 		j := &running{mpi: &mpi{byName: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
-		j.enrol([]wire.Row{{Rank: 7}}, []wire.App{{Dir: dir}})
+		j.enrol([]wire.Row{{Process: spec.Process{Rank: 7}}}, []spec.App{{Dir: dir}})
 		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
 		require.Equal(t, "from "+sub, wish.Apps[0].HostFile)
 	}

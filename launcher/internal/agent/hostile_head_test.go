@@ -151,7 +151,7 @@ func TestLogFilesStayBelowTheirDirectory(t *testing.T) {
 			h := attack(t, v)
 			s := startOf(v)
 			base := filepath.Join(v.LogDir, fmt.Sprintf("run_%d", i), "node1")
-			s.Logs = &wire.Logs{Base: base, Redirect: []spec.Streams{1, 3}, Tee: []spec.Streams{2, 0}}
+			s.Logs = &wire.Logs{Logs: spec.Logs{Base: base, Redirect: []spec.Streams{1, 3}, Tee: []spec.Streams{2, 0}}}
 			h.run(v, s)
 			h.end()
 		}
@@ -263,7 +263,10 @@ func messages(v victim) []wire.Message {
 		&wire.Probe{Key: make([]byte, 16), Listen: true}, &wire.Exchange{Message: exchange.Message{Kind: 1}},
 		&wire.Signal{Signal: syscall.SIGWINCH}, &wire.Signal{Signal: -5, Group: true}, &wire.Signal{Signal: 1 << 20},
 		&wire.Inspect{}, &wire.Usage{Stacks: true}, &wire.Spawned{Call: 1, World: "w"}, &wire.Suspend{},
-		&wire.Grow{World: w, Programs: []wire.Program{{Name: "/bin/false"}}, Ranks: []wire.Row{{Rank: 7}}},
+		&wire.Grow{
+			World: w, Programs: []wire.Program{{Name: "/bin/false"}},
+			Ranks: []wire.Row{{Process: spec.Process{Rank: 7}}},
+		},
 		&wire.Credit{Stream: 1, Bytes: -1 << 40}, &wire.Credit{Stream: 1 << 30, Bytes: 1 << 62},
 		&wire.Resize{Rows: -1, Cols: 1 << 40}, &wire.Kill{}, &wire.End{}, &wire.Facts{}, &wire.Spawn{}, &wire.Gone{},
 	}
@@ -275,19 +278,24 @@ func odd(v victim) (list []wire.Message) {
 		func(s *wire.Start) { s.Apps = nil },
 		func(s *wire.Start) { s.Apps, s.Ranks = nil, nil },
 		func(s *wire.Start) { s.Apps[0].Argv = nil },
-		func(s *wire.Start) { s.Apps[0].Build = 1 },
-		func(s *wire.Start) { s.Apps[0].Build = -1 << 40 },
+		func(s *wire.Start) { s.Apps[0].Build = true },
 		func(s *wire.Start) { s.Ranks[0].App = 1 << 40 },
 		func(s *wire.Start) { s.Ranks[0].LocalRank = -1 },
 		func(s *wire.Start) { s.Ranks = append(s.Ranks, s.Ranks...) },
-		func(s *wire.Start) { s.Ranks[0].Args = []string{} },
+		func(s *wire.Start) { s.Ranks[0].Argv = []string{} },
 		func(s *wire.Start) {
 			s.Ranks[0].MemoryPolicy, s.Ranks[0].CPUs = 1<<40, placement.CPUSetOf([]uint64{1 << 63, 1 << 63})
 		},
-		func(s *wire.Start) { s.Logs = &wire.Logs{Base: filepath.Join(v.TempDir, "run", "node")} },
-		func(s *wire.Start) { s.Logs = &wire.Logs{Base: os.DevNull, Redirect: []spec.Streams{1}} },
 		func(s *wire.Start) {
-			s.Logs = &wire.Logs{Base: "\x00", Template: "${evil", Names: []string{"%x", "%"}, Digits: 1 << 40}
+			s.Logs = &wire.Logs{Logs: spec.Logs{Base: filepath.Join(v.TempDir, "run", "node")}}
+		},
+		func(s *wire.Start) {
+			s.Logs = &wire.Logs{Logs: spec.Logs{Base: os.DevNull, Redirect: []spec.Streams{1}}}
+		},
+		func(s *wire.Start) {
+			s.Logs = &wire.Logs{
+				Logs: spec.Logs{Base: "\x00", Names: []string{"%x", "%"}}, Template: "${evil", Digits: 1 << 40,
+			}
 		},
 		func(s *wire.Start) { s.Window = -1 << 62 },
 		func(s *wire.Start) { s.Window = 1 << 62 },
@@ -308,8 +316,11 @@ func odd(v victim) (list []wire.Message) {
 		list = append(list, s)
 	}
 	return append(list,
-		&wire.Grow{Ranks: []wire.Row{{Rank: 9, App: -1}}}, &wire.Grow{Over: []string{"w", "w", ""}},
-		&wire.Grow{Ranks: []wire.Row{{Rank: 9}, {Rank: 9}}, Programs: []wire.Program{{Name: "true"}}},
+		&wire.Grow{Ranks: []wire.Row{{Process: spec.Process{Rank: 9, App: -1}}}}, &wire.Grow{Over: []string{"w", "w", ""}},
+		&wire.Grow{
+			Ranks:    []wire.Row{{Process: spec.Process{Rank: 9}}, {Process: spec.Process{Rank: 9}}},
+			Programs: []wire.Program{{Name: "true"}},
+		},
 		&wire.Grow{World: world.World{Ranks: []world.Rank{{Host: -1}}}}, &wire.Grow{World: world.World{Name: "../../x"}},
 	)
 }

@@ -21,6 +21,7 @@ import (
 	"gorun/env/plan"
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -169,13 +170,16 @@ func (h *hostile) wait() {
 
 // startOf is what starts two ranks of a victim's program.
 func startOf(v victim) *wire.Start {
-	app := wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", v.Script}}
+	app := spec.App{Path: "/bin/sh", Argv: []string{"sh", "-c", v.Script}}
 	id, err := process.NewJobID()
 	if err != nil {
 		panic(err)
 	}
 	return &wire.Start{
-		JobID: id, Apps: []wire.App{app}, Ranks: []wire.Row{{Rank: 0}, {Rank: 1, LocalRank: 1}},
+		JobID: id, Apps: []spec.App{app}, Ranks: []wire.Row{
+			{Process: spec.Process{Rank: 0}},
+			{Process: spec.Process{Rank: 1, LocalRank: 1}},
+		},
 		Stdio: wire.Stdio{Direct: -1}, Window: 1 << 20, ErrorFiles: true, Key: []byte("key"),
 	}
 }

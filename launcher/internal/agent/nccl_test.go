@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -51,7 +52,7 @@ func TestWorldRankOfAProcess(t *testing.T) {
 		_ = child.Wait()
 	})
 	pid := child.Process.Pid
-	r := &rank{row: wire.Row{Rank: 5}}
+	r := &rank{row: wire.Row{Process: spec.Process{Rank: 5}}}
 	r.pid.Store(int32(pid))
 	j := &running{}
 	j.roster.Store(&roster{rows: []wire.Row{r.row}, ranks: map[int]*rank{5: r}})

@@ -90,10 +90,7 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 		return fmt.Errorf("the head names %d programs, this node's command line %d", len(s.Apps), len(a.programs))
 	}
 	for i, p := range a.programs {
-		s.Apps[i] = wire.App{Path: p.Path, Argv: p.Argv, Dir: own.Dir}
-		if p.Build != nil {
-			s.Apps[i].Build = i + 1
-		}
+		s.Apps[i] = spec.App{Path: p.Path, Argv: p.Argv, Dir: own.Dir, Build: p.Build != nil}
 	}
 	if most := cmp.Or(own.Ranks, int(a.counted.Load())); most > 0 && len(s.Ranks) > most {
 		return fmt.Errorf("the head wants %d ranks, this node's command line %d", len(s.Ranks), most)
@@ -113,7 +110,7 @@ func (a *Agent) keepOwn(s *wire.Start) error {
 		if r.App < 0 || r.App >= len(a.programs) {
 			return fmt.Errorf("the head has rank %d run program %d of %d", r.Rank, r.App, len(a.programs))
 		}
-		if r.Args != nil && !isOwnArgv(r.Args, a.programs[r.App], r.LocalRank) {
+		if r.Argv != nil && !isOwnArgv(r.Argv, a.programs[r.App], r.LocalRank) {
 			return fmt.Errorf("the head has rank %d run another command line than this node's", r.Rank)
 		}
 	}
@@ -177,7 +174,7 @@ func (a *Agent) keepOwnLogs(own *Own, s *wire.Start) error {
 	if l.Digits < 0 || l.Digits > maxDigits || l.Host != "" && !isName(l.Host) {
 		return fmt.Errorf("the head wants files with %d digits of host %q", l.Digits, l.Host)
 	}
-	switch named := len(l.Names) > 0; {
+	switch named := l.Named(); {
 	case l.Base == os.DevNull || own.LogDir == os.DevNull:
 		l.Base, l.Names = os.DevNull, nil
 		return nil

@@ -36,11 +36,14 @@ func ownAgent(temp string) *Agent {
 // ordinary is what a head sends.
 func ordinary() wire.Start {
 	return wire.Start{
-		Apps:   []wire.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}},
+		Apps:   []spec.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}},
 		Common: []string{"WORLD_SIZE=4"},
 		Ranks: []wire.Row{
-			{Rank: 2, LocalRank: 0, Env: []string{"RANK=2"}},
-			{Rank: 3, LocalRank: 1, Env: []string{"RANK=3"}, Args: []string{"python3", "-u", "train.py", "--lr", "1"}},
+			{Process: spec.Process{Rank: 2}, Env: []string{"RANK=2"}},
+			{
+				Process: spec.Process{Rank: 3, LocalRank: 1, Argv: []string{"python3", "-u", "train.py", "--lr", "1"}},
+				Env:     []string{"RANK=3"},
+			},
 		},
 		Key: []byte{1}, ErrorFiles: true,
 	}
@@ -48,7 +51,7 @@ func ordinary() wire.Start {
 
 func logsAt(dir string) func(s *wire.Start) {
 	return func(s *wire.Start) {
-		s.Logs = &wire.Logs{Base: dir, Redirect: make([]spec.Streams, 2), Tee: make([]spec.Streams, 2)}
+		s.Logs = &wire.Logs{Logs: spec.Logs{Base: dir, Redirect: make([]spec.Streams, 2), Tee: make([]spec.Streams, 2)}}
 	}
 }
 
@@ -59,17 +62,17 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 		want   string
 	}{
 		"another program": {func(s *wire.Start) {
-			s.Apps = append(s.Apps, wire.App{Path: "/bin/sh"})
+			s.Apps = append(s.Apps, spec.App{Path: "/bin/sh"})
 		}, "the head names 2 programs"},
 		"no program":       {func(s *wire.Start) { s.Apps = nil }, "the head names 0 programs"},
 		"a program beyond": {func(s *wire.Start) { s.Ranks[0].App = 1 }, "run program 1 of 1"},
 		"a program before": {func(s *wire.Start) { s.Ranks[0].App = -1 }, "run program -1 of 1"},
 		"other arguments": {func(s *wire.Start) {
-			s.Ranks[0].Args = []string{"python3", "-c", "evil"}
+			s.Ranks[0].Argv = []string{"python3", "-c", "evil"}
 		}, "run another command line"},
-		"no arguments at all": {func(s *wire.Start) { s.Ranks[0].Args = []string{} }, "run another command line"},
+		"no arguments at all": {func(s *wire.Start) { s.Ranks[0].Argv = []string{} }, "run another command line"},
 		"another local rank's": {func(s *wire.Start) {
-			s.Ranks[0].Args = s.Ranks[1].Args
+			s.Ranks[0].Argv = s.Ranks[1].Argv
 		}, "run another command line"},
 		"more ranks": {func(s *wire.Start) {
 			s.Ranks = append(s.Ranks, s.Ranks...)
@@ -86,7 +89,7 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 			s.Attempt = 1
 		}, "which is not where those before are"},
 		"names of files": {func(s *wire.Start) {
-			s.Logs = &wire.Logs{Base: temp, Names: []string{"/etc/%r"}}
+			s.Logs = &wire.Logs{Logs: spec.Logs{Base: temp, Names: []string{"/etc/%r"}}}
 		}, "this node's has none: give it the same options"},
 		"a host that is a path": {func(s *wire.Start) {
 			logsAt(temp + "/run/node1")(s)
@@ -128,10 +131,10 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 		"PMIX_MCA_x=/evil", "PYTHONPATH=/evil", "evil", "PWD=/evil", "TORCHELASTIC_ERROR_FILE=/evil",
 		"GORUN_JOB_KEY=/evil", "PMIX_SERVER_URI3=evil", "NCCL_DEBUG=/evil",
 	}
-	s.Apps[0] = wire.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: 1}
+	s.Apps[0] = spec.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: true}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
 	require.NoError(t, a.keepOwn(&s))
-	assert.Equal(t, []wire.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
+	assert.Equal(t, []spec.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
 	assert.Equal(t, []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv",
 		"WORLD_SIZE=4",
@@ -152,8 +155,8 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	go func() {
 		_ = head.Send(&wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh"}}})
 		_ = head.Send(&wire.Start{
-			Window: 1 << 16, Apps: []wire.App{{Path: "/bin/sh"}},
-			Ranks: []wire.Row{{Args: []string{"sh", "-c", "exit 3"}}},
+			Window: 1 << 16, Apps: []spec.App{{Path: "/bin/sh"}},
+			Ranks: []wire.Row{{Process: spec.Process{Argv: []string{"sh", "-c", "exit 3"}}}},
 		})
 	}()
 	for {
@@ -180,7 +183,7 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 func FuzzHeadOfANodeThatJoined(f *testing.F) {
 	s := ordinary()
 	f.Add(wire.AppendControl(nil, 0, &s))
-	s.Ranks[0].Args, s.Common = []string{"sh"}, []string{"LD_PRELOAD=x", "RANK"}
+	s.Ranks[0].Argv, s.Common = []string{"sh"}, []string{"LD_PRELOAD=x", "RANK"}
 	f.Add(wire.AppendControl(nil, 0, &s))
 	logsAt("/tmp/run/node1")(&s)
 	f.Add(wire.AppendControl(nil, 0, &s))
@@ -195,14 +198,14 @@ func FuzzHeadOfANodeThatJoined(f *testing.F) {
 			return
 		}
 		own := a.programs[0]
-		require.Equal(t, []wire.App{{Path: own.Path, Argv: own.Argv, Dir: "/srv"}}, s.Apps)
+		require.Equal(t, []spec.App{{Path: own.Path, Argv: own.Argv, Dir: "/srv"}}, s.Apps)
 		require.LessOrEqual(t, len(s.Ranks), 2)
 		requireOwnEnvironment(t, a, s.Common)
 		for _, r := range s.Ranks {
 			requireOwnEnvironment(t, a, r.Env)
 			require.Zero(t, r.App)
-			if r.Args != nil {
-				require.Equal(t, own.Argv[:own.ScriptArg], r.Args[:own.ScriptArg])
+			if r.Argv != nil {
+				require.Equal(t, own.Argv[:own.ScriptArg], r.Argv[:own.ScriptArg])
 			}
 		}
 		if l := s.Logs; l != nil && l.Base != os.DevNull {

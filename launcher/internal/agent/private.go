@@ -36,7 +36,7 @@ func (j *running) placePrivate() {
 }
 
 // hasDirs reports whether each rank has a directory of log files.
-func hasDirs(l *wire.Logs) bool { return l != nil && len(l.Names) == 0 && l.Base != os.DevNull }
+func hasDirs(l *wire.Logs) bool { return l != nil && !l.Named() && l.Files() }
 
 // makePrivate makes the directory, if one is needed, unless it is there.
 func (j *running) makePrivate() (err error) {

@@ -9,6 +9,7 @@ import (
 
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/rendezvous/world"
 )
@@ -30,7 +31,7 @@ func growable(t *testing.T) (*running, <-chan wire.Frame) {
 	j.signals.engine = &j.agent.engine
 	j.plane, j.endings, j.stdin = j.newPlane(0), &endings{job: j}, newStdin(j)
 	j.mpi = j.newMPI()
-	j.enrol([]wire.Row{{Rank: 0}}, []wire.App{{}})
+	j.enrol([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
 	var err error
 	j.group, err = process.NewGroup(process.Config{Sink: (*sink)(j)})
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func growBy(number int, program string, ranks ...int) wire.Grow {
 		Programs: []wire.Program{{Name: program, Dir: "/"}},
 	}
 	for i, rank := range ranks {
-		g.Ranks = append(g.Ranks, wire.Row{Rank: rank, LocalRank: i})
+		g.Ranks = append(g.Ranks, wire.Row{Process: spec.Process{Rank: rank, LocalRank: i}})
 		g.World.Ranks = append(g.World.Ranks, world.Rank{Job: rank})
 	}
 	return g

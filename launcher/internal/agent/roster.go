@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -17,7 +18,7 @@ type roster struct {
 }
 
 // enrol takes up ranks of some programs that are going to be started.
-func (j *running) enrol(rows []wire.Row, apps []wire.App) {
+func (j *running) enrol(rows []wire.Row, apps []spec.App) {
 	var next roster
 	if now := j.roster.Load(); now != nil {
 		next.ranks, next.rows = maps.Clone(now.ranks), slices.Concat(now.rows, rows)

@@ -194,7 +194,7 @@ func (j *running) startRanks() (err error) {
 func (j *running) build() error {
 	for i := range j.start.Apps {
 		app := &j.start.Apps[i]
-		if app.Build == 0 {
+		if !app.Build {
 			continue
 		}
 		dir, err := j.makeBuildDir()
@@ -203,7 +203,7 @@ func (j *running) build() error {
 		}
 		file := filepath.Join(dir, filepath.Base(app.Argv[0]))
 		app.Path = file
-		goBuild := j.agent.programs[app.Build-1].Build
+		goBuild := j.agent.programs[i].Build
 		environ := append(slices.Clone(j.start.Common), "GOTMPDIR="+dir) // go itself leaves its files when it is killed
 		if err := goBuild.Run(context.Background(), file, environ, noticeWriter{j.agent}); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (j *running) makeBuildDir() (string, error) {
 
 // common is what ranks of one program share. What only this node knows is added to their environment. The directory
 // is each rank's own: a program that names none is not to begin in that of the first one.
-func (j *running) common(environ []string, app wire.App) process.Common {
+func (j *running) common(environ []string, app spec.App) process.Common {
 	return process.Common{
 		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
 		Argv: app.Argv, Cgroup: j.cgroup,
@@ -235,12 +235,12 @@ func (j *running) common(environ []string, app wire.App) process.Common {
 }
 
 // processes are the ranks of rows as they are executed.
-func (j *running) processes(rows []wire.Row, apps []wire.App) ([]process.Rank, error) {
+func (j *running) processes(rows []wire.Row, apps []spec.App) ([]process.Rank, error) {
 	ranks := make([]process.Rank, len(rows))
 	for i, row := range rows {
 		app := apps[row.App]
-		r := process.Rank{ID: row.Rank, Env: slices.Concat(row.Env, j.errorEnviron(row)), Argv: row.Args, Dir: app.Dir}
-		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: row.MemoryPolicy, Nodes: row.Memories.Mask()}
+		r := process.Rank{ID: row.Rank, Env: slices.Concat(row.Env, j.errorEnviron(row)), Argv: row.Argv, Dir: app.Dir}
+		r.Binding = process.Binding{CPUs: row.CPUs.Mask(), Policy: int(row.MemoryPolicy), Nodes: row.Memories.Mask()}
 		if row.App != 0 {
 			r.Path = app.Path
 			if r.Argv == nil {

@@ -45,7 +45,7 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	first := world.Proc{World: "w"}
 	j.mpi.server(protocolPMI)
 	j.mpi.Began(first, "PMI-1")
-	j.enrol([]wire.Row{{Rank: 1}}, []wire.App{{}}) // one that goes on
+	j.enrol([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // one that goes on
 	j.endings.rank(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-heard).Type)

@@ -15,12 +15,15 @@ func BenchmarkStart(b *testing.B) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(b, err)
 	hello := &Hello{Version: Version, CPUs: true, Topology: true, Programs: []Program{{Name: "./trainer"}}, Ranks: 1}
-	start := &Start{JobID: "job", Apps: []App{{Path: "/bin/true", Argv: []string{"true"}}}, Window: 1 << 20}
+	start := &Start{JobID: "job", Apps: []spec.App{{Path: "/bin/true", Argv: []string{"true"}}}, Window: 1 << 20}
 	for i := range 60 {
 		start.Common = append(start.Common, fmt.Sprintf("NAME_%d=value", i))
 	}
 	for rank := range 8 {
-		start.Ranks = append(start.Ranks, Row{Rank: rank, LocalRank: rank, Env: []string{fmt.Sprint("RANK=", rank)}})
+		start.Ranks = append(start.Ranks, Row{
+			Process: spec.Process{Rank: rank, LocalRank: rank},
+			Env:     []string{fmt.Sprint("RANK=", rank)},
+		})
 	}
 	small := &Facts{Version: Version, Host: "a", Programs: []Resolved{{Program: spec.Program{Path: "/bin/true"}}}}
 	for _, m := range []struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 )
 
@@ -120,7 +121,7 @@ func TestOtherVersionsAreTold(t *testing.T) {
 }
 
 func TestBrokenMessages(t *testing.T) {
-	whole := appendMessage(nil, &Start{JobID: "job", Apps: []App{{Path: "/bin/true"}}})
+	whole := appendMessage(nil, &Start{JobID: "job", Apps: []spec.App{{Path: "/bin/true"}}})
 	for cut := range whole {
 		assert.Error(t, readMessage(whole[:cut], &Start{}), "cut at %d", cut)
 	}

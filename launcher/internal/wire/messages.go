@@ -135,7 +135,7 @@ type Opened struct {
 type Start struct {
 	JobID  string
 	Common []string // NAME=VALUE, what all ranks share
-	Apps   []App
+	Apps   []spec.App
 	Ranks  []Row
 	Stdio  Stdio
 	Logs   *Logs
@@ -165,29 +165,10 @@ type Start struct {
 	MPI      MPI
 }
 
-// App is a program as it is executed.
-type App struct {
-	Path  string
-	Argv  []string
-	Dir   string
-	Build int // 1 + index of Hello's program that is built first
-}
-
 // Row is one rank.
 type Row struct {
-	Rank      int
-	LocalRank int
-	App       int
-	Env       []string // what differs from Common
-	Args      []string // argv, where it differs from the app's
-	// CPUs are those that it runs on, Memories the NUMA nodes whose memory it gets by
-	// MemoryPolicy (of set_mempolicy); empty: as the agent itself.
-	CPUs         placement.CPUSet
-	Memories     placement.CPUSet
-	MemoryPolicy int
-	// Spawned is set for those that a rank asked for while the job ran: they have no log
-	// files.
-	Spawned bool
+	spec.Process
+	Env []string // what differs from Common
 }
 
 // Stdio says what the ranks' standard streams are.
@@ -207,19 +188,11 @@ type Stdio struct {
 
 // Logs is where and what a node writes to files.
 type Logs struct {
-	// Base is the run's directory, which the node makes; the null device means no
-	// files at all.
-	Base            string
-	Role            string
-	Template        string
-	Redirect        []spec.Streams // streams by local rank
-	Tee             []spec.Streams
-	Show            []int // local ranks; nil: all
-	DuplicateStdout []string
-	DuplicateStderr []string
-	// Names are patterns for the files of stdout and stderr, and Digits those of the
-	// job's highest rank; none: the layout below Base is torchrun's.
-	Names  []string
+	spec.Logs
+	Role     string
+	Template string
+	Show     []int // local ranks; nil: all
+	// Digits are those of the job's highest rank, for names of the user's own.
 	Digits int
 	// Host and Node are the node's name and number, as the plan has them.
 	Host string

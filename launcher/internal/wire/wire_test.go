@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/spec"
 )
 
 func TestFramesSurviveAnyFragmentation(t *testing.T) {
@@ -84,7 +86,10 @@ func TestTypesHaveNames(t *testing.T) {
 // FuzzReader feeds arbitrary bytes: no panic, and every frame that is read
 // writes back to the bytes that it came from.
 func FuzzReader(f *testing.F) {
-	start := AppendControl(nil, 0, &Start{JobID: "0a", Common: []string{"A=b"}, Ranks: []Row{{Rank: 1}}})
+	start := AppendControl(nil, 0, &Start{
+		JobID: "0a", Common: []string{"A=b"},
+		Ranks: []Row{{Process: spec.Process{Rank: 1}}},
+	})
 	f.Add(start)
 	f.Add(AppendOutput(nil, 1, 2, 1, []byte("text\n")))
 	f.Add(append(AppendStdin(nil, 0, 0, nil), start...))
@@ -122,7 +127,7 @@ func TestTextsOfAnyBytes(t *testing.T) {
 	}
 	sent := Start{
 		Common: []string{"A=\xff\xfe", "", "B=" + string(all)}, JobID: string(all),
-		Apps:  []App{{Path: "\x80", Argv: []string{"", "\n", "\"\\"}}},
+		Apps:  []spec.App{{Path: "\x80", Argv: []string{"", "\n", "\"\\"}}},
 		Ranks: []Row{{Env: []string{"/tmp/\xc3\x28"}}},
 	}
 	f, err := NewReader(bytes.NewReader(AppendControl(nil, 0, &sent))).Read()
