@@ -119,9 +119,9 @@ func (l *listing) beginAlone() {
 		return
 	}
 	guarded := func(string) {}
-	if guard, err := process.StartGuard(process.GuardConfig{Executable: l.session.settings.executable}); err == nil {
-		l.guard = guard
-		guarded = func(path string) { _ = guard.AddPath(path) } // without it the entry is removed by the next who looks
+	guard := new(process.Guard)
+	if err := guard.Start(process.GuardConfig{Executable: l.session.settings.executable}); err == nil {
+		l.guard, guarded = guard, guard.AddPath // without it the entry is removed by the next who looks
 	}
 	l.register(guarded)
 }

@@ -18,7 +18,7 @@ func (j *running) makeCgroup() {
 		return // most users have none, and lose little
 	}
 	j.cgroup = group
-	j.guard.addCgroup(group.Dir())
+	j.guard.AddCgroup(group.Dir())
 }
 
 // vacant removes the cgroup, and reports whether it can: nothing of the job is in

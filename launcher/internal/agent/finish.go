@@ -197,7 +197,7 @@ func (j *running) settle() {
 		})
 		if j.agent.cfg.Settled != nil {
 			j.timers.after(lasting, func() {
-				j.timers.unlessOver(func() { j.agent.cfg.Settled(j.guard.watchPath) })
+				j.timers.unlessOver(func() { j.agent.cfg.Settled(j.guard.AddPath) })
 			})
 		}
 	})

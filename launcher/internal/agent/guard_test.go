@@ -22,7 +22,7 @@ func TestPathsThatComeWithTheEnd(t *testing.T) {
 			name := filepath.Join(dir, fmt.Sprint("file", i))
 			assert.NoError(t, os.WriteFile(name, nil, 0o600))
 			g.addPath(name)
-			g.addNumbered(filepath.Join(dir, fmt.Sprint("numbered", i, ".")))
+			g.AddNumbered(filepath.Join(dir, fmt.Sprint("numbered", i, ".")))
 			if i == 20 {
 				close(begun)
 			}

@@ -24,7 +24,7 @@ const sharedMemory = "/dev/shm/"
 // expectFiles: ranks of a world begin MPI, and may be MPICH's.
 func (m *mpi) expectFiles(world string) {
 	for _, prefix := range mpichFiles(world) {
-		m.job.guard.addNumbered(prefix)
+		m.job.guard.AddNumbered(prefix)
 	}
 }
 
@@ -57,7 +57,7 @@ func (m *mpi) leaves(files []string) {
 		switch {
 		case !known || prefix == file || !strings.HasSuffix(prefix, "."):
 		case !alone:
-			m.job.guard.addNumbered(prefix)
+			m.job.guard.AddNumbered(prefix)
 		case isOurFile(file):
 			m.job.guard.addPath(file)
 		}

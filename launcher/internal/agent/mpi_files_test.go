@@ -31,12 +31,12 @@ func TestFilesOfSeatedRanks(t *testing.T) {
 			m := &mpi{job: &running{agent: &Agent{cfg: Config{Own: c.own}}, guard: newGuard()}}
 			m.leaves([]string{mine, absent, foreign, filepath.Join(dir, "sm_segment.5")})
 			var paths []string
-			for _, o := range m.job.guard.owned {
+			for _, o := range m.job.guard.Guarded().Owned {
 				require.NotZero(t, o.Inode, "which one it is")
 				paths = append(paths, o.Path)
 			}
 			require.Equal(t, c.paths, paths)
-			require.Equal(t, c.numbered, m.job.guard.numbered)
+			require.Equal(t, c.numbered, m.job.guard.Guarded().Numbered)
 		})
 	}
 }

@@ -62,7 +62,7 @@ func (j *running) reap(empty map[int]bool) {
 			ids, pids = append(ids, row.Rank), append(pids, int(r.pid.Load()))
 		}
 	}
-	j.guard.removeRanks(pids)
+	j.guard.RemoveRanks(pids)
 	j.group.Reap(ids)
 	// until now they are known as children of ours
 	j.strike(func(id int, _ *rank) bool { return slices.Contains(ids, id) })

@@ -29,7 +29,7 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 	assert.Len(t, j.sessions().Sessions, 0, "a sweep touches no stranger that has a number of theirs")
-	assert.Empty(t, j.guard.pids, "nor does the guard")
+	assert.Empty(t, j.guard.Guarded().Ranks, "nor does the guard")
 	j.endings.mu.Lock()
 	assert.Zero(t, j.endings.exited)
 	j.endings.mu.Unlock()

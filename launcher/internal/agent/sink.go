@@ -15,7 +15,7 @@ type sink running
 
 func (s *sink) Started(id, pid int) {
 	s.rank(id).pid.Store(int32(pid))
-	s.guard.addRank(pid)
+	s.guard.AddRank(pid)
 }
 
 // Output passes bytes on, also into a file, and stops the reading of a stream

@@ -11,17 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GuardConfig says what a guard has to end.
+// GuardConfig says for which job a guard is, and how it is started.
 type GuardConfig struct {
 	// ID is the job's element of the marker.
 	ID string
-	// Cgroup is the directory of the job's own cgroup, "" if it has none. The guard
-	// ends what is in it and removes it.
-	Cgroup string
-	// Remove lists files and directories to remove, as AddOwned takes them.
-	Remove []Owned
-	// Numbered are what names of files to remove begin with, as AddNumbered takes them.
-	Numbered []string
 	// Executable is a program that calls [EnterGuard] first of all, for a host
 	// program that does not. "" is this program itself, even if its file is
 	// replaced or deleted meanwhile.
@@ -37,36 +30,39 @@ type GuardConfig struct {
 // the job ends as well.
 const guardName = "job-guard"
 
-// ErrGuardDied says that the guard is gone and can be told nothing any more;
-// what it should have been told is kept for [Guard.Replace].
-var ErrGuardDied = errors.New("the guard process is dead")
-
 // Guard is the process that ends a job when the launcher dies in whatever way,
 // SIGKILL included. It sleeps until the last write end of a pipe is closed, and
 // turns into a Go program only then:
 //
 //	launcher                         guard
-//	   | -- spawnImage ------------>   own session, deaf to signals; descriptors:
-//	   |    (or forkGuard)             0 the pipe, 1 the program to become, 3 the link
+//	   | -- clone, execve --------->   own session, deaf to signals; descriptors:
+//	   |                               0 the pipe, 1 the program to become, 3 the link
 //	   | == records in the pipe ==     not read yet (guard_records.go)
 //	   x dies, the pipe closes
 //	                                   poll returns, execve of the launcher's program
 //	                                   EnterGuard: reads the records, SIGKILL to all
 //	                                   of the job, removes paths, ends
 //
-// Where processes are limited it turns into that program sooner, see Prepare; when the
-// link is closed, too, to see that the launcher ends (guard_link.go).
+// Where processes are limited it is that program from the beginning, see Prepare; so it is where
+// files in memory cannot be executed (sysctl vm.memfd_noexec). When the link is closed it becomes
+// the program, too, to see that the launcher ends (guard_link.go).
 //
-// All methods may be called by several goroutines.
+// What is added before Start, or to a guard process that died, is kept for the next one. All
+// methods may be called by several goroutines, but the others after Start have to wait for its end,
+// except those that add. The zero value guards nothing yet.
 type Guard struct {
-	executable string
-	link       syscall.Conn
-	ways       []guardWay
+	mu      sync.Mutex // held briefly while ranks are started: their threads come by
+	config  GuardConfig
+	job     Guarded
+	process *guardProcess // nil: there is none
+	ready   bool          // it has to be the Go program from the beginning
+	over    bool          // it was dismissed
+}
 
-	mu    sync.Mutex
-	state guardState
-	pid   int
-	pidfd int   // -1: dismissed
+// guardProcess is a guard as the launcher has it.
+type guardProcess struct {
+	pid   int // 0: it is being started
+	pidfd int
 	pipe  int   // write end
 	mute  error // why the pipe takes no more
 	// outdated is how many ranks the pipe has that were reaped since.
@@ -74,40 +70,67 @@ type Guard struct {
 	watch    *deathWatch
 }
 
-// guardWay makes a guard process of the read end of the pipe, the program that it
-// becomes and the link.
-type guardWay func(self guardSelf, read, exe, link int) (pid, pidfd int, err error)
+var errGuardDied = errors.New("the guard process is dead")
 
-// guardWays are tried in turn: files in memory cannot be executed everywhere
-// (sysctl vm.memfd_noexec).
-var guardWays = []guardWay{spawnImage, forkGuard}
-
-// StartGuard starts a guard and tells it what cfg says. The error says which step
-// failed; a system that is out of processes or memory is an unwrapped EAGAIN or
-// ENOMEM.
-func StartGuard(cfg GuardConfig) (*Guard, error) {
-	return startGuard(cfg, guardWays)
+// Start starts the guard process. The error says which step failed; a system that is out of
+// processes or memory is an unwrapped EAGAIN or ENOMEM.
+func (g *Guard) Start(config GuardConfig) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.config, g.job.ID = config, config.ID
+	return g.start(true)
 }
 
-func startGuard(cfg GuardConfig, ways []guardWay) (*Guard, error) {
-	g := &Guard{executable: cfg.Executable, link: cfg.Link, ways: ways, pidfd: -1, state: guardState{
-		id: cfg.ID, cgroup: cfg.Cgroup, owned: slices.Clone(cfg.Remove), numbered: slices.Clone(cfg.Numbered),
-	}}
-	if err := g.start(); err != nil {
-		return nil, err
+// start puts a new process, which finds the present state in its pipe, in the place of what there
+// is. After an error all is as before. Aside says that others may add meanwhile, to the pipe.
+func (g *Guard) start(aside bool) error {
+	self, err := readSelf()
+	if err != nil {
+		return fmt.Errorf("start guard: %w", err)
 	}
-	return g, nil
+	ends, err := pipe()
+	if err != nil {
+		return fmt.Errorf("start guard: %w", os.NewSyscallError("pipe2", err))
+	}
+	read := int(ends[0])
+	defer unix.Close(read)
+	setNonblock(ends[1]) // a full pipe is to be enlarged
+	before, next := g.process, &guardProcess{pipe: int(ends[1])}
+	g.job.Since = self.start
+	if err = next.tell(g.job.encode()); err == nil {
+		g.process = next
+		if aside {
+			g.mu.Unlock()
+		}
+		pid, pidfd, failed := g.spawn(self, read)
+		if aside {
+			g.mu.Lock()
+		}
+		next.pid, next.pidfd, err = pid, pidfd, failed
+	}
+	if err != nil {
+		_ = unix.Close(next.pipe)
+		g.process = before
+		return fmt.Errorf("start guard: %w", err)
+	}
+	return nil
+}
+
+// add changes what is guarded, and tells the process.
+func (g *Guard) add(change func(*Guarded) (record []byte)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if record := change(&g.job); g.process != nil {
+		_ = g.process.tell(record) // one that died is replaced, and told everything again
+	}
 }
 
 // AddRank records the session of a rank, whose id is the rank's pid.
-func (g *Guard) AddRank(pid int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state.ranks = append(g.state.ranks, pid)
-	if err := g.tell(appendWord(make([]byte, 0, 8), recordRank, uint64(pid))); err != nil {
-		return fmt.Errorf("tell guard of rank with pid %d: %w", pid, err)
-	}
-	return nil
+func (g *Guard) AddRank(pid int) {
+	g.add(func(job *Guarded) []byte {
+		job.Ranks = append(job.Ranks, pid)
+		return appendWord(make([]byte, 0, 8), recordRank, uint64(pid))
+	})
 }
 
 // renewAfter is how many ranks that were reaped lie in the pipe at most: half of what the
@@ -117,65 +140,73 @@ const renewAfter = 128
 // RemoveRanks records that ranks are about to be reaped: the numbers of their sessions, of
 // which nobody is left, may be strangers' then. Every so often another guard takes the place
 // of this one, which knows nothing of them.
-func (g *Guard) RemoveRanks(pids []int) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state.removeRanks(pids)
-	if g.outdated += len(pids); g.outdated > renewAfter && g.renew() == nil {
-		return nil
-	}
-	var records []byte
-	for _, pid := range pids {
-		records = appendWord(records, recordReaped, uint64(pid))
-	}
-	if err := g.tell(records); err != nil {
-		return fmt.Errorf("tell guard of %d ranks that are reaped: %w", len(pids), err)
-	}
-	return nil
+func (g *Guard) RemoveRanks(pids []int) {
+	g.add(func(job *Guarded) (records []byte) {
+		job.removeRanks(pids)
+		if p := g.process; p != nil && p.pid != 0 {
+			if p.outdated += len(pids); p.outdated > renewAfter && g.renew() == nil {
+				return nil
+			}
+		}
+		for _, pid := range pids {
+			records = appendWord(records, recordReaped, uint64(pid))
+		}
+		return records
+	})
 }
 
-// AddCgroup records the job's own cgroup, as GuardConfig.Cgroup does.
-func (g *Guard) AddCgroup(dir string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state.cgroup = dir
-	if err := g.tell(appendData(nil, recordCgroup, dir)); err != nil {
-		return fmt.Errorf("tell guard of cgroup %s: %w", dir, err)
-	}
-	return nil
+// AddCgroup records the directory of the job's own cgroup. The guard ends what is in it and
+// removes it.
+func (g *Guard) AddCgroup(dir string) {
+	g.add(func(job *Guarded) []byte {
+		job.Cgroup = dir
+		return appendData(nil, recordCgroup, dir)
+	})
 }
 
-// AddPath is AddOwned of what a path names now, or of a directory that is going to be made there.
-func (g *Guard) AddPath(path string) error {
-	owned, err := Identify(path)
-	if err != nil {
-		return fmt.Errorf("tell guard of a path: %w", err)
+// AddPath records what a path names now, or a directory that is going to be made there, which is
+// not ours to remove: the guard process does so when the launcher dies.
+func (g *Guard) AddPath(path string) {
+	if o, err := Identify(path); err == nil {
+		g.add(func(job *Guarded) []byte {
+			job.lent = append(job.lent, o)
+			return o.appendTo(nil)
+		})
 	}
-	return g.AddOwned(owned)
 }
 
-// AddOwned records a file or directory that is to be removed with all below when the launcher dies, as [Owned.Remove]
-// does. A directory is recorded before it is made, and again when it is known which one it is.
-func (g *Guard) AddOwned(o Owned) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state.owned = append(g.state.owned, o)
-	if err := g.tell(o.appendTo(nil)); err != nil {
-		return fmt.Errorf("tell guard of %s: %w", o.Path, err)
-	}
-	return nil
+// AddOwned records a file or directory that is to be removed with all below when the launcher dies, or the guard is
+// dismissed, as [Owned.Remove] does. A directory is recorded before it is made, and again when it is known which one
+// it is.
+func (g *Guard) AddOwned(o Owned) {
+	g.add(func(job *Guarded) []byte {
+		if g.over {
+			o.Remove()
+		}
+		job.Owned = append(job.Owned, o)
+		return o.appendTo(nil)
+	})
 }
 
-// AddNumbered records files that ranks make for themselves, to be removed when the
-// launcher dies, as [RemoveNumbered] does.
-func (g *Guard) AddNumbered(prefix string) error {
+// AddNumbered records files that ranks make for themselves, to be removed at the same times, as [RemoveNumbered] does.
+func (g *Guard) AddNumbered(prefix string) {
+	g.add(func(job *Guarded) []byte {
+		if g.over {
+			RemoveNumbered(prefix)
+		}
+		if slices.Contains(job.Numbered, prefix) {
+			return nil
+		}
+		job.Numbered = append(job.Numbered, prefix)
+		return appendData(nil, recordNumbered, prefix)
+	})
+}
+
+// Guarded is what would be ended and removed now.
+func (g *Guard) Guarded() Guarded {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state.numbered = append(g.state.numbered, prefix)
-	if err := g.tell(appendData(nil, recordNumbered, prefix)); err != nil {
-		return fmt.Errorf("tell guard of %s: %w", prefix, err)
-	}
-	return nil
+	return g.job
 }
 
 // Died returns a channel that is closed when the guard dies without having been
@@ -183,126 +214,111 @@ func (g *Guard) AddNumbered(prefix string) error {
 func (g *Guard) Died() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.watch == nil && g.pidfd >= 0 {
-		g.watch = watchDeath(g.pid)
+	p := g.process
+	if p != nil && p.watch == nil {
+		p.watch = watchDeath(p.pid)
 	}
-	if g.watch == nil {
+	if p == nil || p.watch == nil {
 		return nil
 	}
-	return g.watch.died
+	return p.watch.died
 }
 
-// Replace starts another guard in place of one that died (or that reported an
-// error, which it may not have survived) and tells it everything again.
+// Replace starts another guard in place of one that died and tells it everything again.
 func (g *Guard) Replace() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.end()
-	return g.start()
+	if g.over {
+		return nil
+	}
+	g.process.end()
+	g.process = nil
+	return g.start(false)
 }
 
-// Dismiss ends the guard, and the job lives on. Nothing of the guard is left
-// when it returns. The second call does nothing.
-func (g *Guard) Dismiss() {
+// Prepare has a guard take over that is the Go program already. One that becomes
+// it when the launcher is dead needs threads then: if the job's own processes
+// have used up a limit of processes, the Go runtime gets none, and ends. It costs
+// some milliseconds and megabytes, so it is for where processes are limited. In its first
+// milliseconds a signal may end the new one, which is then to be replaced.
+func (g *Guard) Prepare() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.end()
+	g.ready = true
+	return g.renew()
 }
 
-// end kills the guard and waits for it; only then the pipe is closed, which
-// would set it off.
-func (g *Guard) end() {
-	if g.pidfd < 0 {
-		return
+// renew puts a new guard in place of a living one. There is a guard at every moment, and after an error it is the one
+// before.
+func (g *Guard) renew() error {
+	before := g.process
+	if before == nil {
+		return nil
 	}
-	g.watch.stop()
-	g.watch = nil
-	_ = unix.PidfdSendSignal(g.pidfd, unix.SIGKILL, nil, 0)
-	for unix.Waitid(unix.P_PIDFD, g.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
+	if err := g.start(false); err != nil {
+		return err
 	}
-	_ = unix.Close(g.pidfd)
-	_ = unix.Close(g.pipe)
-	g.pid, g.pidfd, g.pipe = 0, -1, -1
-}
-
-// start forks a guard that finds the present state in its pipe.
-func (g *Guard) start() error {
-	self, err := readSelf()
-	if err != nil {
-		return fmt.Errorf("start guard: %w", err)
-	}
-	g.state.since = self.start
-	read, write, err := guardPipe()
-	if err != nil {
-		return fmt.Errorf("start guard: %w", err)
-	}
-	defer unix.Close(read)
-	g.pipe, g.mute, g.outdated = write, nil, 0
-	if err = g.tell(g.state.encode()); err == nil {
-		g.pid, g.pidfd, err = g.spawn(self, read)
-	}
-	if err != nil {
-		_ = unix.Close(write)
-		return fmt.Errorf("start guard: %w", err)
-	}
+	g.process.watch = before.watch.handOver(g.process.pid)
+	before.watch = nil
+	before.end()
 	return nil
 }
 
-// spawn starts the process.
-func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
-	program := g.executable
-	if program == "" {
-		program = "/proc/self/exe"
+// Dismiss ends the guard, and the job lives on: of it nothing is removed but what is owned or numbered. What is added
+// afterwards is removed at once. Nothing of the guard is left when it returns. The second call does nothing.
+func (g *Guard) Dismiss() {
+	g.mu.Lock()
+	p, job, over := g.process, g.job, g.over
+	g.process, g.over = nil, true
+	g.mu.Unlock()
+	p.end()
+	if !over {
+		job.remove()
 	}
-	exe, err := openProgram(program)
-	if err != nil {
-		return 0, -1, err
-	}
-	defer unix.Close(exe)
-	link, err := copyLink(g.link, read)
-	if err != nil {
-		return 0, -1, err
-	}
-	defer unix.Close(link)
-	for _, way := range g.ways {
-		if pid, pidfd, err = way(self, read, exe, link); err == nil {
-			break
-		}
-	}
-	if err == nil && pidfd < 0 { // before Linux 5.2 the flag was unknown and not looked at
-		_ = unix.Kill(pid, unix.SIGKILL)
-		_, _ = unix.Wait4(pid, nil, 0, nil)
-		err = os.NewSyscallError("clone with a pidfd, which takes Linux 5.4", unix.ENOSYS)
-	}
-	return pid, pidfd, err
 }
 
-// forkGuard runs a forkPlan that ends in the program exe.
-func forkGuard(self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
-	pid, pidfd, errno := newForkPlan(self, read, exe, link).fork()
-	if errno != 0 {
-		return 0, -1, os.NewSyscallError("clone", errno)
+// PID returns the guard's process id, 0 after its dismissal. It changes with
+// [Guard.Replace].
+func (g *Guard) PID() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == nil {
+		return 0
 	}
-	return pid, pidfd, nil
+	return g.process.pid
+}
+
+// end kills the guard and waits for it; only then the pipe is closed, which
+// would set it off. It may be nil.
+func (p *guardProcess) end() {
+	if p == nil {
+		return
+	}
+	p.watch.stop()
+	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
+	for unix.Waitid(unix.P_PIDFD, p.pidfd, nil, unix.WEXITED, nil) == unix.EINTR {
+	}
+	_ = unix.Close(p.pidfd)
+	_ = unix.Close(p.pipe)
 }
 
 // tell writes records, and enlarges the pipe when they do not fit. After an
 // error the pipe may end in half a record, so it takes no more.
-func (g *Guard) tell(records []byte) error {
-	for len(records) > 0 && g.mute == nil {
-		n, err := unix.Write(g.pipe, records)
+func (p *guardProcess) tell(records []byte) error {
+	for len(records) > 0 && p.mute == nil {
+		n, err := unix.Write(p.pipe, records)
 		switch {
 		case err == nil:
 			records = records[n:]
 		case err == unix.EAGAIN:
-			g.mute = enlargePipe(g.pipe)
+			p.mute = enlargePipe(p.pipe)
 		case err == unix.EPIPE || err == unix.EBADF:
-			g.mute = ErrGuardDied
+			p.mute = errGuardDied
 		case err != unix.EINTR:
-			g.mute = os.NewSyscallError("write", err)
+			p.mute = os.NewSyscallError("write", err)
 		}
 	}
-	return g.mute
+	return p.mute
 }
 
 func enlargePipe(pipe int) error {
@@ -315,33 +331,4 @@ func enlargePipe(pipe int) error {
 			size, err)
 	}
 	return nil
-}
-
-// guardPipe makes a pipe whose write end does not block the launcher when it is
-// full.
-func guardPipe() (read, write int, err error) {
-	p, err := pipe()
-	if err != nil {
-		return -1, -1, os.NewSyscallError("pipe2", err)
-	}
-	setNonblock(p[1])
-	return int(p[0]), int(p[1]), nil
-}
-
-// openProgram opens a file for execveat(2).
-func openProgram(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	moved, err := aboveStandard(int32(fd))
-	return int(moved), err
-}
-
-// PID returns the guard's process id, 0 after its dismissal. It changes with
-// [Guard.Replace].
-func (g *Guard) PID() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pid
 }

@@ -70,11 +70,47 @@ func guardCode() []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), guardCodeSize)
 }
 
-// noFile has syscall.ForkExec close a descriptor.
-const noFile = ^uintptr(0)
+// spawn starts the tiny program, or where the guard has to be ready or files in memory cannot be
+// executed, the one that it becomes.
+func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
+	program := g.config.Executable
+	if program == "" {
+		program = "/proc/self/exe"
+	}
+	exe, err := openProgram(program)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(exe)
+	link, err := copyLink(g.config.Link, read)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(link)
+	if !g.ready {
+		pid, pidfd, err = spawnImage(self, read, exe, link)
+	}
+	if g.ready || err != nil {
+		pid, pidfd, err = spawnGuard(exe, self, read, -1, link)
+	}
+	if err == nil && pidfd < 0 { // before Linux 5.2 the flag was unknown and not looked at
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_, _ = unix.Wait4(pid, nil, 0, nil)
+		err = os.NewSyscallError("clone with a pidfd, which takes Linux 5.4", unix.ENOSYS)
+	}
+	return pid, pidfd, err
+}
 
-// spawnImage starts the tiny program with the read end of the pipe and the
-// program that it becomes in the end.
+// openProgram opens a file for execveat(2).
+func openProgram(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	moved, err := aboveStandard(int32(fd))
+	return int(moved), err
+}
+
 func spawnImage(self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
 	image, err := unix.MemfdCreate(guardName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -84,12 +120,14 @@ func spawnImage(self guardSelf, read, exe, link int) (pid, pidfd int, err error)
 	if _, err := unix.Write(image, guardImage()); err != nil {
 		return 0, -1, os.NewSyscallError("write", err)
 	}
-	var environ []string
-	if m := markerIn(self.words[1]); m != "" { // by which an outer job's sweep finds this guard
-		environ = []string{MarkerVar + "=" + string(m)}
-	}
-	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", image), []string{guardName, guardVerb}, &syscall.ProcAttr{
-		Dir: "/", Env: environ, Files: []uintptr{uintptr(read), uintptr(exe), noFile, uintptr(link)},
+	return spawnGuard(image, self, read, exe, link)
+}
+
+// spawnGuard starts a program with the read end of the pipe, the program that it becomes in the end (-1: it is
+// that) and the link.
+func spawnGuard(program int, self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
+	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", program), []string{guardName, guardVerb}, &syscall.ProcAttr{
+		Dir: "/", Env: self.environ, Files: []uintptr{uintptr(read), uintptr(exe), ^uintptr(0), uintptr(link)},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
 	if err != nil {

@@ -37,26 +37,31 @@ func EnterGuard() bool {
 }
 
 // finish ends a job without grace and removes its files with its last process.
-func (s *guardState) finish() {
+func (s *Guarded) finish() {
 	s.target().KillAll(guardLimit)
-	for _, o := range s.owned {
-		o.Remove()
-	}
-	for _, prefix := range s.numbered {
-		RemoveNumbered(prefix)
-	}
-	if s.cgroup != "" {
-		_ = cgroup.Open(s.cgroup).Remove() // nobody is left to hear about an error
+	s.remove()
+	if s.Cgroup != "" {
+		_ = cgroup.Open(s.Cgroup).Remove() // nobody is left to hear about an error
 	}
 }
 
-func (s *guardState) target() Target {
-	t := Target{ID: s.id, Since: s.since}
-	if s.cgroup != "" {
-		t.Cgroup = cgroup.Open(s.cgroup)
+// remove removes the job's files.
+func (s *Guarded) remove() {
+	for _, o := range s.Owned {
+		o.Remove() // what cannot be removed is the user's to see
 	}
-	for _, pid := range s.ranks {
-		t.Sessions = append(t.Sessions, Session{SID: pid, Since: s.since})
+	for _, prefix := range s.Numbered {
+		RemoveNumbered(prefix)
+	}
+}
+
+func (s *Guarded) target() Target {
+	t := Target{ID: s.ID, Since: s.Since}
+	if s.Cgroup != "" {
+		t.Cgroup = cgroup.Open(s.Cgroup)
+	}
+	for _, pid := range s.Ranks {
+		t.Sessions = append(t.Sessions, Session{SID: pid, Since: s.Since})
 	}
 	return t
 }

@@ -16,38 +16,40 @@ func TestPreparedGuard(t *testing.T) {
 	var inherited [2]int // without close-on-exec
 	require.NoError(t, unix.Pipe(inherited[:]))
 	t.Cleanup(func() { _, _ = unix.Close(inherited[0]), unix.Close(inherited[1]) })
-	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
-	require.NoError(t, g.AddRank(nobody))
-	before := g.pid
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	g.AddRank(nobody)
+	before := g.PID()
 	require.NoError(t, g.Prepare())
-	require.NotEqual(t, before, g.pid)
+	require.NotEqual(t, before, g.PID())
 	require.Equal(t, unix.ESRCH, unix.Kill(before, 0), "the guard before is gone")
 	s.eventually(func() bool {
-		threads, _ := os.ReadDir(procFile(g.pid, "task"))
-		return len(threads) > guardThreads && ignored(t, g.pid, unix.SIGTERM) && openPipes(t, g.pid) == 2
+		threads, _ := os.ReadDir(procFile(g.PID(), "task"))
+		return len(threads) > guardThreads && ignored(t, g.PID(), unix.SIGTERM) && openPipes(t, g.PID()) == 2
 	}, "guard with all its threads, deaf, holding nothing that we were given")
 
 	for _, sig := range meant {
-		assert.True(t, ignored(t, g.pid, sig), "signal %d", sig)
-		require.NoError(t, unix.Kill(g.pid, sig))
+		assert.True(t, ignored(t, g.PID(), sig), "signal %d", sig)
+		require.NoError(t, unix.Kill(g.PID(), sig))
 	}
-	p, err := Describe(g.pid)
+	p, err := Describe(g.PID())
 	require.NoError(t, err)
 	assert.Equal(t, guardName, p.Name)
-	assert.Equal(t, g.pid, p.SID, "its own session")
-	environ, err := os.ReadFile(procFile(g.pid, "environ"))
+	assert.Equal(t, g.PID(), p.SID, "its own session")
+	environ, err := os.ReadFile(procFile(g.PID(), "environ"))
 	require.NoError(t, err)
 	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
-	assert.NoError(t, g.AddRank(nobody+1))
+	g.AddRank(nobody + 1)
+	assert.NoError(t, g.process.mute)
 
-	died, prepared := g.Died(), g.pid
+	died, prepared := g.Died(), g.PID()
 	require.NoError(t, unix.Kill(prepared, unix.SIGKILL))
 	<-died
 	require.NoError(t, g.Replace())
-	assert.NoError(t, g.AddRank(nobody+2))
+	g.AddRank(nobody + 2)
+	assert.NoError(t, g.process.mute)
 	g.Dismiss()
 	require.NoError(t, g.Prepare(), "there is none to take over from")
-	assert.Zero(t, g.pid)
+	assert.Zero(t, g.PID())
 	assert.False(t, HasChildren())
 }
 

@@ -49,32 +49,35 @@ func (o Owned) appendTo(b []byte) []byte {
 	return append(b, o.Path...)
 }
 
-// guardState is all that a guard knows, or its replacement has to be told.
-type guardState struct {
-	id    string
-	since Ticks
-	ranks []int // pids, which are session ids
-	owned []Owned
-	// numbered are what names of files begin with.
-	numbered []string
-	// cgroup is a directory, "": none.
-	cgroup string
+// Guarded is all that a guard knows.
+type Guarded struct {
+	// ID is the job's element of the marker.
+	ID    string
+	Since Ticks
+	Ranks []int // pids, which are session ids
+	// Owned are files and directories to remove, and Numbered what names of such begin with.
+	Owned    []Owned
+	Numbered []string
+	// Cgroup is a directory, "": none.
+	Cgroup string
+
+	lent []Owned // of others: the guard process alone removes them
 }
 
-func (s *guardState) encode() []byte {
+func (s *Guarded) encode() []byte {
 	b := appendWord(nil, recordVersion, guardVersion)
-	b = appendWord(b, recordSince, uint64(s.since))
-	b = appendData(b, recordID, s.id)
-	if s.cgroup != "" {
-		b = appendData(b, recordCgroup, s.cgroup)
+	b = appendWord(b, recordSince, uint64(s.Since))
+	b = appendData(b, recordID, s.ID)
+	if s.Cgroup != "" {
+		b = appendData(b, recordCgroup, s.Cgroup)
 	}
-	for _, pid := range s.ranks {
+	for _, pid := range s.Ranks {
 		b = appendWord(b, recordRank, uint64(pid))
 	}
-	for _, prefix := range s.numbered {
+	for _, prefix := range s.Numbered {
 		b = appendData(b, recordNumbered, prefix)
 	}
-	for _, o := range s.owned {
+	for _, o := range slices.Concat(s.Owned, s.lent) {
 		b = o.appendTo(b)
 	}
 	return b
@@ -82,7 +85,7 @@ func (s *guardState) encode() []byte {
 
 // decodeState reads what a launcher wrote before it died, perhaps in the middle
 // of a record: that one is left out. It is not ok for another version.
-func decodeState(b []byte) (s guardState, ok bool) {
+func decodeState(b []byte) (s Guarded, ok bool) {
 	kind, version, b, ok := cutWord(b)
 	if !ok || kind != recordVersion || version != guardVersion {
 		return s, false
@@ -94,9 +97,9 @@ func decodeState(b []byte) (s guardState, ok bool) {
 		}
 		switch kind {
 		case recordSince:
-			s.since = Ticks(argument)
+			s.Since = Ticks(argument)
 		case recordRank:
-			s.ranks = append(s.ranks, int(argument))
+			s.Ranks = append(s.Ranks, int(argument))
 		case recordReaped:
 			s.removeRanks([]int{int(argument)})
 		case recordID, recordPath, recordCgroup, recordNumbered:
@@ -110,20 +113,20 @@ func decodeState(b []byte) (s guardState, ok bool) {
 }
 
 // removeRanks forgets the sessions of ranks.
-func (s *guardState) removeRanks(pids []int) {
-	s.ranks = slices.DeleteFunc(s.ranks, func(pid int) bool { return slices.Contains(pids, pid) })
+func (s *Guarded) removeRanks(pids []int) {
+	s.Ranks = slices.DeleteFunc(s.Ranks, func(pid int) bool { return slices.Contains(pids, pid) })
 }
 
-func (s *guardState) text(kind recordKind, data []byte) {
+func (s *Guarded) text(kind recordKind, data []byte) {
 	switch {
 	case kind == recordID:
-		s.id = string(data)
+		s.ID = string(data)
 	case kind == recordCgroup:
-		s.cgroup = string(data)
+		s.Cgroup = string(data)
 	case kind == recordNumbered:
-		s.numbered = append(s.numbered, string(data))
+		s.Numbered = append(s.Numbered, string(data))
 	case len(data) > pathHeader:
-		s.owned = append(s.owned, Owned{
+		s.Owned = append(s.Owned, Owned{
 			Device: binary.LittleEndian.Uint64(data),
 			Inode:  binary.LittleEndian.Uint64(data[8:]),
 			Path:   string(data[pathHeader:]),

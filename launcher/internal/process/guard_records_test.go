@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func sampleState() guardState {
-	return guardState{
-		id: "0123456789abcdef0123456789abcdef", since: 1 << 35,
-		ranks: []int{12, 1<<22 - 1}, cgroup: "/sys/fs/cgroup/a/gorun-b",
-		owned:    []Owned{{Path: "/tmp/a b\n", Device: 1 << 63, Inode: 3}, {Path: "/x"}},
-		numbered: []string{"/dev/shm/seg.1a.", "/dev/shm/seg.2b."},
+func sampleState() Guarded {
+	return Guarded{
+		ID: "0123456789abcdef0123456789abcdef", Since: 1 << 35,
+		Ranks: []int{12, 1<<22 - 1}, Cgroup: "/sys/fs/cgroup/a/gorun-b",
+		Owned:    []Owned{{Path: "/tmp/a b\n", Device: 1 << 63, Inode: 3}, {Path: "/x"}},
+		Numbered: []string{"/dev/shm/seg.1a.", "/dev/shm/seg.2b."},
 	}
 }
 
@@ -29,7 +29,7 @@ func TestTruncatedRecordsGiveWhatIsWhole(t *testing.T) {
 	for n := range len(whole) {
 		decoded, ok := decodeState(whole[:n])
 		require.Equal(t, n >= 8, ok, "after %d bytes", n)
-		assert.LessOrEqual(t, len(decoded.owned), 1, "the last path is not whole after %d bytes", n)
+		assert.LessOrEqual(t, len(decoded.Owned), 1, "the last path is not whole after %d bytes", n)
 	}
 }
 
@@ -51,13 +51,13 @@ func FuzzGuardRecords(f *testing.F) {
 		}
 		again, ok := decodeState(state.encode())
 		require.True(t, ok)
-		require.Equal(t, len(state.owned), len(again.owned))
+		require.Equal(t, len(state.Owned), len(again.Owned))
 	})
 }
 
 // The number of a rank that was reaped may be given to another one of the job's.
 func TestRanksThatAreReapedAreForgotten(t *testing.T) {
-	state := guardState{id: "i", ranks: []int{12, 13, 14}}
+	state := Guarded{ID: "i", Ranks: []int{12, 13, 14}}
 	b := state.encode()
 	for _, pid := range []int{13, 14} {
 		b = appendWord(b, recordReaped, uint64(pid))
@@ -65,5 +65,5 @@ func TestRanksThatAreReapedAreForgotten(t *testing.T) {
 	b = appendWord(b, recordRank, 14)
 	decoded, ok := decodeState(b)
 	require.True(t, ok)
-	assert.Equal(t, []int{12, 14}, decoded.ranks)
+	assert.Equal(t, []int{12, 14}, decoded.Ranks)
 }

@@ -106,12 +106,13 @@ func launcherRole(token string, args []string) {
 	if err != nil {
 		panic(err)
 	}
-	cfg := GuardConfig{ID: id, Remove: []Owned{private}}
+	cfg := GuardConfig{ID: id}
 	if slices.Contains(shapes, "linked") {
 		cfg.Link = os.Stdin
 	}
-	guard, err := StartGuard(cfg)
-	if err != nil {
+	guard := new(Guard)
+	guard.AddOwned(private)
+	if err := guard.Start(cfg); err != nil {
 		panic(err)
 	}
 	marker := Marker(os.Getenv(MarkerVar)).With(id)
@@ -121,9 +122,7 @@ func launcherRole(token string, args []string) {
 		}
 		rank := inSession(command("rank", token, shape))
 		rank.Env = append(os.Environ(), MarkerVar+"="+string(marker))
-		if err := guard.AddRank(mustStart(rank).Process.Pid); err != nil {
-			panic(err)
-		}
+		guard.AddRank(mustStart(rank).Process.Pid)
 	}
 	if slices.Contains(shapes, "replace") {
 		replaceGuard(guard)
@@ -133,13 +132,13 @@ func launcherRole(token string, args []string) {
 			panic(err)
 		}
 	}
-	fmt.Println(guard.pid)
+	fmt.Println(guard.PID())
 	sleepForEver()
 }
 
 func replaceGuard(guard *Guard) {
 	died := guard.Died()
-	if err := unix.Kill(guard.pid, unix.SIGKILL); err != nil {
+	if err := unix.Kill(guard.PID(), unix.SIGKILL); err != nil {
 		panic(err)
 	}
 	<-died

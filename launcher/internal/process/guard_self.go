@@ -4,40 +4,38 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
-// guardSelf is what the kernel shows of this process.
+// guardSelf is what a guard has to know of this process.
 type guardSelf struct {
 	start Ticks
-	words [2][]byte // argv and the environment as the program got them
+	// environ is a guard's: of ours, which may hold secrets, the marker of the job that we are in
+	// ourselves. By that its sweep finds this guard.
+	environ []string
 }
 
-func readSelf() (guardSelf, error) {
+func readSelf() (self guardSelf, err error) {
 	line, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
-		return guardSelf{}, err
+		return self, err
 	}
 	p, ok := parseStat(line)
-	_, _, rest, _ := cutStat(line)
-	word := bytes.Fields(rest)
 	if !ok {
-		return guardSelf{}, fmt.Errorf("strange line %q in /proc/self/stat", line)
+		return self, fmt.Errorf("strange line %q in /proc/self/stat", line)
 	}
-	if len(word) <= statEnvEnd { // an emulator's
-		return guardSelf{start: p.Start}, nil
+	self.start = p.Start
+	_, _, words, _ := cutStat(line)
+	if word := bytes.Fields(words); len(word) > statEnvEnd { // an emulator has fewer
+		if m := markerIn(memory(word[statEnvStart], word[statEnvEnd])); m != "" {
+			self.environ = []string{MarkerVar + "=" + string(m)}
+		}
 	}
-	return guardSelf{start: p.Start, words: [2][]byte{
-		memory(word[statArgStart], word[statArgEnd]),
-		memory(word[statEnvStart], word[statEnvEnd]),
-	}}, nil
+	return self, nil
 }
 
 // memory returns the bytes of this process from one address to another, both in
-// decimal. The kernel put argv and the environment there, above the first stack;
+// decimal. The kernel put the environment there, above the first stack;
 // where it hides the addresses they are 0.
 //
 //go:nocheckptr
@@ -49,43 +47,4 @@ func memory(from, to []byte) []byte {
 	}
 	address := uintptr(first)
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), end-first)
-}
-
-// newForkPlan prepares what the guard shows: its neutral name instead of our
-// command line, and of our environment, which may hold secrets, the marker of the
-// job that we are in ourselves. By that its sweep finds this guard.
-func newForkPlan(self guardSelf, read, exe, link int) *forkPlan {
-	marker := append([]byte(nil), 0)
-	plan := &forkPlan{
-		pipe: uintptr(read), exe: uintptr(exe), link: uintptr(link),
-		argv: &[3]*byte{cString(guardName), cString(guardVerb)}, envp: new([2]*byte),
-		name: cString(guardName), words: self.words, descriptors: openFilesLimit(),
-		poll:  [2]unix.PollFd{{Fd: 0}, {Fd: linkDescriptor, Events: unix.POLLRDHUP}},
-		pause: unix.NsecToTimespec(20e6),
-	}
-	if m := markerIn(self.words[1]); m != "" {
-		plan.envp[0] = cString(MarkerVar + "=" + string(m))
-		marker = append([]byte(MarkerVar+"="+string(m)), 0)
-	}
-	plan.shown = [2][]byte{blank(len(self.words[0]), guardName), blank(len(self.words[1]), string(marker))}
-	return plan
-}
-
-// blank returns size bytes that begin with text and end in at least one zero.
-func blank(size int, text string) []byte {
-	b := make([]byte, size)
-	if size > 0 {
-		copy(b[:size-1], text)
-	}
-	return b
-}
-
-func cString(s string) *byte { return unsafe.SliceData(append([]byte(s), 0)) }
-
-func openFilesLimit() uintptr {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return 1 << 16
-	}
-	return uintptr(limit.Cur)
 }

@@ -22,53 +22,56 @@ const nobody = 1 << 23
 func (s scene) settled(g *Guard) {
 	s.Helper()
 	s.eventually(func() bool {
-		dir, err := os.Readlink(procFile(g.pid, "cwd"))
-		p, _ := Describe(g.pid)
+		dir, err := os.Readlink(procFile(g.PID(), "cwd"))
+		p, _ := Describe(g.PID())
 		return err == nil && dir == "/" && p.State == 'S'
 	}, "guard asleep in /")
 }
 
 // eachWay runs a test with every kind of guard.
-func eachWay(t *testing.T, test func(*testing.T, []guardWay)) {
-	for name, way := range map[string]guardWay{"image": spawnImage, "fork": forkGuard} {
-		t.Run(name, func(t *testing.T) { test(t, []guardWay{way}) })
+func eachWay(t *testing.T, test func(t *testing.T, ready bool)) {
+	for name, ready := range map[string]bool{"image": false, "program": true} {
+		t.Run(name, func(t *testing.T) { test(t, ready) })
 	}
 }
 
-func startGuardBy(t *testing.T, ways []guardWay, cfg GuardConfig) *Guard {
+func startGuard(t *testing.T, cfg GuardConfig) *Guard {
 	t.Helper()
-	g, err := startGuard(cfg, ways)
-	require.NoError(t, err)
+	return startGuardBy(t, false, cfg)
+}
+
+func startGuardBy(t *testing.T, ready bool, cfg GuardConfig) *Guard {
+	t.Helper()
+	g := &Guard{ready: ready}
+	require.NoError(t, g.Start(cfg))
 	t.Cleanup(g.Dismiss)
 	return g
 }
 
 func TestGuardIsNeutralAndHoldsNothing(t *testing.T) {
-	eachWay(t, func(t *testing.T, ways []guardWay) {
-		s := newScene(t)
-		g := startGuardBy(t, ways, GuardConfig{ID: newID(t)})
-		s.settled(g)
+	s := newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	s.settled(g)
 
-		p, err := Describe(g.pid)
-		require.NoError(t, err)
-		assert.Equal(t, guardName, p.Name)
-		assert.Equal(t, g.pid, p.SID, "its own session")
-		argv, err := os.ReadFile(procFile(g.pid, "cmdline"))
-		require.NoError(t, err)
-		assert.True(t, strings.HasPrefix(string(argv), guardName+"\x00"), "%q", argv)
-		assert.NotContains(t, string(argv), "test", "neither the name nor the arguments of the launcher")
-		environ, err := os.ReadFile(procFile(g.pid, "environ"))
-		require.NoError(t, err)
-		assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
+	p, err := Describe(g.PID())
+	require.NoError(t, err)
+	assert.Equal(t, guardName, p.Name)
+	assert.Equal(t, g.PID(), p.SID, "its own session")
+	argv, err := os.ReadFile(procFile(g.PID(), "cmdline"))
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(string(argv), guardName+"\x00"), "%q", argv)
+	assert.NotContains(t, string(argv), "test", "neither the name nor the arguments of the launcher")
+	environ, err := os.ReadFile(procFile(g.PID(), "environ"))
+	require.NoError(t, err)
+	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
 
-		descriptors := descriptorsOf(t, g.pid)
-		require.Len(t, descriptors, 3)
-		assert.Contains(t, descriptors["0"], "pipe:")
-		assert.Equal(t, descriptors["0"], descriptors["3"], "no link")
-		own, err := os.Readlink("/proc/self/exe")
-		require.NoError(t, err)
-		assert.Equal(t, own, descriptors["1"])
-	})
+	descriptors := descriptorsOf(t, g.PID())
+	require.Len(t, descriptors, 3)
+	assert.Contains(t, descriptors["0"], "pipe:")
+	assert.Equal(t, descriptors["0"], descriptors["3"], "no link")
+	own, err := os.Readlink("/proc/self/exe")
+	require.NoError(t, err)
+	assert.Equal(t, own, descriptors["1"])
 }
 
 func descriptorsOf(t *testing.T, pid int) map[string]string {
@@ -84,25 +87,24 @@ func descriptorsOf(t *testing.T, pid int) map[string]string {
 }
 
 func TestGuardIsDeafToSignals(t *testing.T) {
-	eachWay(t, func(t *testing.T, ways []guardWay) {
-		s := newScene(t)
-		g := startGuardBy(t, ways, GuardConfig{ID: newID(t)})
-		s.settled(g)
-		for sig := syscall.Signal(1); sig < 32; sig++ {
-			if sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
-				require.NoError(t, unix.Kill(g.pid, sig))
-			}
+	s := newScene(t)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	s.settled(g)
+	for sig := syscall.Signal(1); sig < 32; sig++ {
+		if sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
+			require.NoError(t, unix.Kill(g.PID(), sig))
 		}
-		require.NoError(t, unix.Kill(g.pid, unix.SIGSTOP))
-		s.eventually(func() bool { p, _ := Describe(g.pid); return p.State == 'T' }, "stopped")
-		require.NoError(t, unix.Kill(g.pid, unix.SIGCONT))
-		s.settled(g)
+	}
+	require.NoError(t, unix.Kill(g.PID(), unix.SIGSTOP))
+	s.eventually(func() bool { p, _ := Describe(g.PID()); return p.State == 'T' }, "stopped")
+	require.NoError(t, unix.Kill(g.PID(), unix.SIGCONT))
+	s.settled(g)
 
-		status, err := os.ReadFile(procFile(g.pid, "status"))
-		require.NoError(t, err)
-		assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
-		assert.NoError(t, g.AddRank(nobody))
-	})
+	status, err := os.ReadFile(procFile(g.PID(), "status"))
+	require.NoError(t, err)
+	assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
+	g.AddRank(nobody)
+	assert.NoError(t, g.process.mute)
 }
 
 // signalMasks returns what the threads of this process block, without repetition.
@@ -123,14 +125,15 @@ func signalMasks(t *testing.T) map[string]bool {
 }
 
 func TestDismissedGuardLeavesNothing(t *testing.T) {
-	eachWay(t, func(t *testing.T, ways []guardWay) {
+	eachWay(t, func(t *testing.T, ready bool) {
 		newScene(t)
 		before, masks := openDescriptorCount(t), signalMasks(t)
 		for range testneeds.Count(50, 1000) {
-			g, err := startGuard(GuardConfig{ID: newID(t)}, ways)
-			require.NoError(t, err)
-			require.NoError(t, g.AddRank(nobody))
-			pid := g.pid
+			g := &Guard{ready: ready}
+			require.NoError(t, g.Start(GuardConfig{ID: newID(t)}))
+			g.AddRank(nobody)
+			require.NoError(t, g.process.mute)
+			pid := g.PID()
 			g.Dismiss()
 			require.Equal(t, unix.ESRCH, unix.Kill(pid, 0))
 		}
@@ -151,7 +154,7 @@ func openDescriptorCount(t *testing.T) int {
 // preempted all the time.
 func TestGuardsStartUnderLoad(t *testing.T) { eachWay(t, guardsStartUnderLoad) }
 
-func guardsStartUnderLoad(t *testing.T, ways []guardWay) {
+func guardsStartUnderLoad(t *testing.T, ready bool) {
 	newScene(t)
 	stop, stopped := make(chan bool), make(chan int)
 	const workers = 4
@@ -170,7 +173,7 @@ func guardsStartUnderLoad(t *testing.T, ways []guardWay) {
 		}()
 	}
 	for range testneeds.Count(50, 1000) {
-		g := startGuardBy(t, ways, GuardConfig{ID: newID(t)})
+		g := startGuardBy(t, ready, GuardConfig{ID: newID(t)})
 		died := g.Died()
 		g.Dismiss()
 		select {
@@ -187,19 +190,22 @@ func guardsStartUnderLoad(t *testing.T, ways []guardWay) {
 
 func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	newScene(t)
-	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
-	require.NoError(t, g.AddRank(nobody))
-	died, first := g.Died(), g.pid
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	g.AddRank(nobody)
+	died, first := g.Died(), g.PID()
 	require.NoError(t, unix.Kill(first, unix.SIGKILL))
 	<-died
-	require.ErrorIs(t, g.AddRank(nobody+1), ErrGuardDied)
-	require.ErrorIs(t, g.AddPath(t.TempDir()), ErrGuardDied)
+	g.AddRank(nobody + 1)
+	require.ErrorIs(t, g.process.mute, errGuardDied)
+	g.AddPath(t.TempDir())
+	require.ErrorIs(t, g.process.mute, errGuardDied)
 
 	require.NoError(t, g.Replace())
-	assert.NotEqual(t, first, g.pid)
+	assert.NotEqual(t, first, g.PID())
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
-	assert.NoError(t, g.AddRank(nobody+2))
-	assert.Equal(t, []int{nobody, nobody + 1, nobody + 2}, g.state.ranks, "what the dead guard was not told is kept")
+	g.AddRank(nobody + 2)
+	assert.NoError(t, g.process.mute)
+	assert.Equal(t, []int{nobody, nobody + 1, nobody + 2}, g.Guarded().Ranks, "what the dead guard was not told is kept")
 }
 
 func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
@@ -207,8 +213,7 @@ func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
 	before := openDescriptorCount(t)
 	_, err := Identify("relative")
 	require.ErrorContains(t, err, `"relative" is no absolute path`)
-	_, err = StartGuard(GuardConfig{ID: "x", Executable: "/does/not/exist"})
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, new(Guard).Start(GuardConfig{ID: "x", Executable: "/does/not/exist"}), os.ErrNotExist)
 	assert.Equal(t, before, openDescriptorCount(t))
 	assert.False(t, HasChildren())
 }
@@ -216,23 +221,25 @@ func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
 // More records than a pipe takes at first, and than it can ever take.
 func TestGuardPipeGrows(t *testing.T) {
 	newScene(t)
-	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
-	initial, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	initial, err := unix.FcntlInt(uintptr(g.process.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)
 	for n := range initial / 8 {
-		require.NoError(t, g.AddRank(nobody+n))
+		g.AddRank(nobody + n)
+		require.NoError(t, g.process.mute)
 	}
-	grown, err := unix.FcntlInt(uintptr(g.pipe), unix.F_GETPIPE_SZ, 0)
+	grown, err := unix.FcntlInt(uintptr(g.process.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)
 	assert.Greater(t, grown, initial)
 
 	long := "/" + strings.Repeat("x/", 1<<10)
-	for err = nil; err == nil; {
-		err = g.AddPath(long)
-		require.Less(t, len(g.state.owned), 1<<20, "a pipe of 2 GiB")
+	for g.process.mute == nil {
+		g.AddPath(long)
+		require.Less(t, len(g.job.lent), 1<<20, "a pipe of 2 GiB")
 	}
-	assert.ErrorContains(t, err, "does not grow")
-	assert.Error(t, g.AddRank(nobody), "a pipe that may end in half a record takes no more")
+	assert.ErrorContains(t, g.process.mute, "does not grow")
+	g.AddRank(nobody)
+	assert.ErrorContains(t, g.process.mute, "does not grow", "a pipe that may end in half a record takes no more")
 }
 
 func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
@@ -289,25 +296,24 @@ func TestGuardEndsStorms(t *testing.T) {
 	}
 }
 
-func TestGuardBecomesTheGivenExecutable(t *testing.T) { eachWay(t, guardBecomesTheGivenExecutable) }
-
-func guardBecomesTheGivenExecutable(t *testing.T, ways []guardWay) {
+func TestGuardBecomesTheGivenExecutable(t *testing.T) {
 	s := newScene(t)
 	program := filepath.Join(t.TempDir(), "host")
 	own, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(program, own, 0o700))
 
-	g := startGuardBy(t, ways, GuardConfig{ID: newID(t), Executable: program})
+	g := startGuard(t, GuardConfig{ID: newID(t), Executable: program})
 	require.NoError(t, os.Remove(program), "it is held, whatever becomes of its name")
 	s.settled(g)
-	assert.Contains(t, descriptorsOf(t, g.pid)["1"], program)
+	assert.Contains(t, descriptorsOf(t, g.PID())["1"], program)
 
 	// The end of the pipe is all that it ever sees of a launcher's death.
 	dir := privateDir(t)
-	require.NoError(t, g.AddPath(dir))
-	require.NoError(t, unix.Close(g.pipe))
-	g.pipe = -1
+	g.AddPath(dir)
+	require.NoError(t, g.process.mute)
+	require.NoError(t, unix.Close(g.process.pipe))
+	g.process.pipe = -1
 	<-g.Died()
 	assert.NoDirExists(t, dir)
 }
@@ -343,8 +349,8 @@ func TestGuardKeepsTheOuterMarkerOnly(t *testing.T) {
 
 func BenchmarkGuard(b *testing.B) {
 	for b.Loop() {
-		g, err := StartGuard(GuardConfig{ID: "0123456789abcdef0123456789abcdef"})
-		if err != nil {
+		g := new(Guard)
+		if err := g.Start(GuardConfig{ID: "0123456789abcdef0123456789abcdef"}); err != nil {
 			b.Fatal(err)
 		}
 		g.Dismiss()
@@ -356,20 +362,21 @@ func BenchmarkGuard(b *testing.B) {
 // for the new one's.
 func TestGuardOfRanksThatComeAndGo(t *testing.T) {
 	newScene(t)
-	g := startGuardBy(t, guardWays, GuardConfig{ID: newID(t)})
-	require.NoError(t, g.AddRank(nobody))
-	died, first := g.Died(), g.pid
+	g := startGuard(t, GuardConfig{ID: newID(t)})
+	g.AddRank(nobody)
+	died, first := g.Died(), g.PID()
 	for n := range 3 * renewAfter {
-		require.NoError(t, g.AddRank(nobody+1+n))
-		require.NoError(t, g.RemoveRanks([]int{nobody + 1 + n}))
-		unread, err := unix.IoctlGetInt(g.pipe, unix.TIOCINQ)
+		g.AddRank(nobody + 1 + n)
+		g.RemoveRanks([]int{nobody + 1 + n})
+		require.NoError(t, g.process.mute)
+		unread, err := unix.IoctlGetInt(g.process.pipe, unix.TIOCINQ)
 		require.NoError(t, err)
 		require.Less(t, unread, 4096)
 	}
-	assert.Equal(t, []int{nobody}, g.state.ranks)
-	assert.NotEqual(t, first, g.pid)
+	assert.Equal(t, []int{nobody}, g.Guarded().Ranks)
+	assert.NotEqual(t, first, g.PID())
 	require.ErrorIs(t, unix.Kill(first, 0), unix.ESRCH)
-	require.NoError(t, unix.Kill(g.pid, unix.SIGKILL))
+	require.NoError(t, unix.Kill(g.PID(), unix.SIGKILL))
 	<-died
 	require.NoError(t, g.Replace())
 	g.Dismiss()

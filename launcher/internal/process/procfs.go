@@ -117,8 +117,6 @@ const (
 	statThreads   = 17
 	statStart     = 19
 	statPages     = 21
-	statArgStart  = 45
-	statArgEnd    = 46
 	statEnvStart  = 47
 	statEnvEnd    = 48
 	statWordsRead = statPages + 1
