@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gorun/comm"
+	"gorun/comm/internal/backend"
 )
 
 // Config says what is measured. All ranks get the same.
@@ -68,6 +69,9 @@ func (e afterAll) Unwrap() error { return e.error }
 // Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on
 // rank 0 writes what came out.
 func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
+	if !Linked { // a constant: the linker leaves the rest out
+		return fmt.Errorf("%w: %w", ErrJoin, backend.ErrNoCgo)
+	}
 	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrJoin, err)

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// ErrNoCgo is the answer of whatever needs a back end in a program that has none.
+var ErrNoCgo = errors.New(
+	"this program was built without cgo, which collectives need: build it with CGO_ENABLED=1 and a C compiler")
+
 // Reader is the rank that reads an error, on which depends how the text names ranks. The zero Reader is outside of the
 // group.
 type Reader struct {
