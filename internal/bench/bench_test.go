@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gorun/comm"
 	"gorun/internal/testneeds"
 	"gorun/rendezvous/tcpstore"
 )
@@ -53,14 +52,14 @@ func self(t *testing.T, name, role string) peer {
 func TestInterleaveCountsWhatWentWrong(t *testing.T) {
 	hang := self(t, "hang", "hang")
 	hang.runs, hang.limit = 1, 10*time.Millisecond
-	all, err := interleave(2, []peer{self(t, "good", ""), self(t, "fail", "fail"), hang}, nil)
+	all, err := interleave(2, []peer{self(t, "good", ""), self(t, "fail", "fail"), hang})
 	require.NoError(t, err)
-	require.Len(t, all[0].walls, 2)
+	require.Len(t, all[0].samples, 2)
 	require.Zero(t, all[0].cut+all[0].failed)
 	require.LessOrEqual(t, all[0].min(), all[0].median())
 	require.Equal(t, []series{{failed: 2}, {cut: 1}}, all[1:])
 
-	_, err = interleave(1, []peer{{name: "nobody", argv: []string{"/nowhere/program"}}}, nil)
+	_, err = interleave(1, []peer{{name: "nobody", argv: []string{"/nowhere/program"}}})
 	require.ErrorContains(t, err, "nobody: start /nowhere/program")
 }
 
@@ -79,22 +78,19 @@ func TestRunsAreSpreadOverRounds(t *testing.T) {
 }
 
 func TestGoals(t *testing.T) {
-	walls := func(ms ...time.Duration) (s series) {
-		for _, one := range ms {
-			s.walls = append(s.walls, one*time.Millisecond)
-		}
-		return s
-	}
 	for _, c := range []struct {
 		goal         goal
-		ours, theirs series
+		ours, theirs samples
 		target, want string
 	}{
-		{goal{}, walls(2), walls(1), "", ""},
-		{goal{ratio: 0.5}, walls(1, 2), walls(2, 4), "≤ 0.5", "ok"},
-		{goal{ratio: 0.5}, walls(1, 3), walls(2, 4), "≤ 0.5", "miss (median)"},
-		{goal{above: 2 * time.Millisecond}, walls(5, 6), walls(2, 4), "≤ +2.00 ms", "miss (minimum)"},
-		{goal{ratio: 1}, walls(5, 6), series{}, "≤ 1", noFigure},
+		{goal{}, samples{2}, samples{1}, "", ""},
+		{goal{ratio: 0.5}, samples{2, 1}, samples{2, 4}, "≤ 0.5", "ok"},
+		{goal{ratio: 0.5}, samples{1, 3}, samples{4, 2}, "≤ 0.5", "miss (median)"},
+		{goal{above: 2}, samples{5, 6}, samples{2, 4}, "≤ +2.00 ms", "miss (minimum)"},
+		{goal{ratio: 1}, samples{5, 6}, samples{}, "≤ 1", noFigure},
+		{goal{least: 1.05}, samples{110, 90, 100}, samples{100, 100, 80}, "≥ 1.05", "miss (median)"},
+		{goal{ratio: 0.5}, samples{2}, samples{4}, "≤ 0.5", "ok"},
+		{goal{most: 1}, samples{2}, samples{4}, "≤ 1", "miss"},
 	} {
 		require.Equal(t, c.target, c.goal.String())
 		require.Equal(t, c.want, c.goal.judge(c.ours, c.theirs), "%+v", c)
@@ -102,11 +98,11 @@ func TestGoals(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	require.Equal(t, "-", millis(0))
-	require.Equal(t, "1500", millis(1500*time.Millisecond))
-	require.Equal(t, "0.75", ratio(3.0, 4))
-	require.Equal(t, "0.0030", ratio(3*time.Second, 1000*time.Second))
-	require.Equal(t, "-", ratio(3.0, 0))
+	require.Equal(t, "-", number(0))
+	require.Equal(t, "1500", number(millis(1500*time.Millisecond)))
+	require.Equal(t, "0.75", ratio(3, 4))
+	require.Equal(t, "0.0030", ratio(3, 1000))
+	require.Equal(t, "-", ratio(3, 0))
 	r := newReport("title", "N", "ms")
 	r.row(256, "1.5")
 	r.note("left out: %d", 3)
@@ -117,16 +113,16 @@ func TestFigures(t *testing.T) {
 
 func TestStandingShowsMemory(t *testing.T) {
 	t.Setenv(roleVariable, "stand")
-	job, err := stand([]string{os.Args[0]}, 1, time.Minute)
+	job, err := start(exec.Command(os.Args[0]), 1)
 	require.NoError(t, err)
-	launcher, err := heldBy(job.command.Process.Pid)
-	require.Contains(t, processTree(os.Getpid(), false), job.command.Process.Pid)
+	launcher, err := heldBy(job.Process.Pid)
+	require.Contains(t, processTree(os.Getpid(), false), job.Process.Pid)
 	job.end()
 	require.NoError(t, err)
 	require.Positive(t, launcher.now)
 	require.LessOrEqual(t, launcher.now, launcher.peak)
 	t.Setenv(roleVariable, "fail")
-	_, err = stand([]string{os.Args[0]}, 1, time.Minute)
+	_, err = start(exec.Command(os.Args[0]), 1)
 	require.ErrorContains(t, err, "only 0 of 1")
 }
 
@@ -134,9 +130,8 @@ func TestStandingShowsMemory(t *testing.T) {
 func testBench(t *testing.T) *bench {
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")
 	t.Chdir(testneeds.Repository(t))
-	p, err := findPrograms(os.Args[0], sanitized...)
+	p, err := findPrograms(t.TempDir(), os.Args[0], sanitized...)
 	require.NoError(t, err)
-	t.Cleanup(p.remove)
 	return &bench{programs: p, rounds: 1}
 }
 
@@ -146,7 +141,7 @@ func TestOurProgramsAreSound(t *testing.T) {
 	said, err := exec.Command(b.forkloop, "3", b.flood, "70000").CombinedOutput()
 	require.NoError(t, err, "%.500s", said)
 	require.Equal(t, 3*70_000, len(said))
-	job, err := stand([]string{b.programs.stand}, 1, time.Minute)
+	job, err := start(exec.Command(b.stand), 1)
 	require.NoError(t, err)
 	job.end()
 	for _, name := range []string{"commengine", "commraw"} {
@@ -204,33 +199,30 @@ func TestStoresThatSayNoAddress(t *testing.T) {
 	s.end()
 }
 
-func TestStoreGoals(t *testing.T) {
-	rate := quantity{of: [2][]float64{{110, 90, 100}, {100, 100, 80}}, more: true}
-	require.Equal(t, 1.1, rate.paired())
-	target, reached := storeGoals{ratio: 1.05}.of(&rate)
-	require.Equal(t, []string{"≥ 1.05", "miss (median)"}, []string{target, reached})
-	least := quantity{of: [2][]float64{{2}, {4}}}
-	_, reached = storeGoals{ratio: 0.5}.of(&least)
-	require.Equal(t, "ok", reached)
-	_, reached = storeGoals{most: 1}.of(&least)
-	require.Equal(t, "miss", reached)
+func TestStoresAreCompared(t *testing.T) {
+	rate := pair{{110, 90, 100}, {100, 100, 80}}
+	require.Equal(t, 1.1, rate.ratio())
+	took := pair{{2}, {4}}
 	r := storeRun{report: newReport("")}
-	r.compared("x", "s", least, quantity{}, storeGoals{ratio: 0.5})
-	r.compared("y", "s", quantity{}, quantity{}, storeGoals{ratio: 0.5})
+	r.compared("x", "s", took, pair{}, goal{ratio: 0.5}, goal{})
+	r.compared("y", "s", pair{}, pair{}, goal{ratio: 0.5}, goal{})
+	r.compared("z", "k/s", rate, took, goal{least: 1.05}, goal{ratio: 0.5})
 	require.Equal(t, "x s 2.00 2.00 4.00 4.00 0.50 0.50 ≤ 0.5 ok", strings.Join(r.Rows[0], " "))
 	require.Contains(t, r.Rows[1], noFigure)
+	require.Equal(t, "z k/s 110 100 100 100 1.00 1.10 ≥ 1.05 miss (median) 2.00 4.00 0.50 ≤ 0.5 ok",
+		strings.Join(r.Rows[2], " "))
 }
 
 // A rank does every operation, and run finds its results to be what they must.
 func TestRankDoesEveryOperation(t *testing.T) {
-	s, err := startSession("", ours, 1, started{command: exec.Command(os.Args[0], "as-rank", "4096")})
+	s, err := startSession("", ours, 1, exec.Command(os.Args[0], "as-rank", "4096"))
 	require.NoError(t, err)
 	defer s.close()
 	for _, operation := range []string{
 		"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall",
 		"sendrecv", "barrier",
 	} {
-		for _, shared := range []bool{false, true} {
+		for shared := range 2 {
 			a, err := s.run(task{operation: operation, bytes: 1024, warm: 1, calls: 5, shared: shared})
 			require.NoError(t, err)
 			require.Positive(t, a.total)
@@ -240,9 +232,9 @@ func TestRankDoesEveryOperation(t *testing.T) {
 	c := &calls{bench: &bench{}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
 	require.NoError(t, r.measure(c, newReport("")))
 	require.Len(t, r.figures[ours].all, 2)
-	require.Positive(t, r.figures[allocated].min())
+	require.Positive(t, r.figures[allocated].figure(samples.min))
 
-	_, err = startSession("", "true", 2, started{command: exec.Command("/bin/true")})
+	_, err = startSession("", "true", 2, exec.Command("/bin/true"))
 	require.ErrorContains(t, err, "true: only 0 of 2 ranks came")
 }
 
@@ -287,7 +279,7 @@ func TestResultsAreKnown(t *testing.T) {
 func TestRowsOfCollectives(t *testing.T) {
 	f := &figures{calls: 1}
 	f.add(answer{total: 30 * time.Microsecond, writing: 4 * time.Microsecond}, false)
-	require.InDelta(t, 26, f.min(), 1e-9)
+	require.InDelta(t, 26, f.figure(samples.min), 1e-9)
 	f.add(answer{total: 20 * time.Microsecond, writing: 2 * time.Microsecond}, true)
 	f.add(answer{total: 22 * time.Microsecond, writing: 3 * time.Microsecond}, true)
 	require.Equal(t, "18.0 / 20.0", f.String())
@@ -327,22 +319,9 @@ func TestRowsOfCollectives(t *testing.T) {
 	}
 }
 
-func TestMembersAreToldWhoTheyAre(t *testing.T) {
-	options, err := parseMember("0 1 127.0.0.1:1 00")
-	require.NoError(t, err)
-	g, err := comm.Join(t.Context(), append(options, comm.WithKey(nil))...)
-	require.NoError(t, err)
-	require.NoError(t, g.Close())
-	for _, text := range []string{"0 2", "0 2 host:1 xyz"} {
-		_, err := parseMember(text)
-		require.ErrorContains(t, err, text)
-	}
-}
-
 // runUntilSignal is a run with a folder and a program whose own parent has ended; it prints that one's id.
 func runUntilSignal() {
-	t := newTidy()
-	t.finally(func() { _ = os.RemoveAll(os.Getenv("GORUN_BENCH_TEST_DIR")) })
+	tidy(os.Getenv("GORUN_BENCH_TEST_DIR"))
 	orphan, err := exec.Command("/bin/sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output()
 	if err != nil {
 		os.Exit(1)

@@ -2,10 +2,11 @@ package main
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -48,15 +49,9 @@ type calls struct {
 	probe   *probe
 	rounds  int
 	batch   time.Duration
-	runners map[string]func(ranks, bytes int) []started // of one host
+	program map[string]string // of each peer that is here
 	hosts   *testhosts.Set
-	key     string // of comm's ranks on two hosts
-}
-
-// started is a command that starts ranks, and its environment beside ours.
-type started struct {
-	command *exec.Cmd
-	environ []string
+	key     string // file with that of comm's ranks on two hosts
 }
 
 func collectives(b *bench) error {
@@ -69,8 +64,7 @@ func collectives(b *bench) error {
 		ranks, each, sizes = ranks[:1], nil, []int{8, 4 * kib, 64 * kib, mib, 64 * mib}
 	}
 	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
-		"Open MPI",
-		"MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations", "")
+		"Open MPI", "MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations", "")
 	c.find(table)
 	for _, n := range ranks {
 		if b.wanted(n) {
@@ -92,53 +86,51 @@ func collectives(b *bench) error {
 
 // find compiles the peers' programs; a peer that cannot be had leaves a note.
 func (c *calls) find(r *report) {
-	crowded := func(ranks int) bool { return ranks > runtime.NumCPU() }
-	alone := func(argv ...string) []started { return []started{{command: exec.Command(argv[0], argv[1:]...)}} }
-	c.runners = map[string]func(ranks, bytes int) []started{
-		ours: func(ranks, bytes int) []started {
-			return alone(c.gorun, "-n", strconv.Itoa(ranks), c.self, "as-rank", strconv.Itoa(bytes))
-		},
-	}
-	if c.python != "" {
-		c.runners[gloo] = func(ranks, bytes int) []started {
-			return alone(c.gorun, "-n", strconv.Itoa(ranks), c.python, "internal/bench/gloo.py", strconv.Itoa(bytes))
+	c.program = map[string]string{ours: c.self, gloo: c.python}
+	compile := func(peer, source string, compiler ...string) {
+		var err error
+		if c.program[peer], err = c.compile(source, compiler...); err != nil {
+			r.note("left out: %s: %v", peer, err)
 		}
 	}
-	// The settings are each one's best of those that its manual names for ranks on one host.
 	for name, layer := range map[string]testneeds.Layer{openMPI: testneeds.LayerOpenMPI, mpich: testneeds.LayerMPICH} {
-		library := testneeds.FindMPI(".", layer)
-		if library.Compiler == "" || !library.HasLauncher() {
+		if library := testneeds.FindMPI(".", layer); library.Compiler == "" || !library.HasLauncher() {
 			r.note("left out: %s is not here with its compiler", name)
-			continue
-		}
-		program, err := c.compile("commmpi", library.Compiler, "-O2")
-		if err != nil {
-			r.note("left out: %s: %v", name, err)
-			continue
-		}
-		c.runners[name] = func(ranks, bytes int) []started {
-			n, size := strconv.Itoa(ranks), strconv.Itoa(bytes)
-			switch {
-			case name == mpich && crowded(ranks):
-				return alone(c.hydra, "-n", n, program, size)
-			case name == mpich:
-				return alone(c.hydra, "-bind-to", "core", "-n", n, program, size)
-			case crowded(ranks):
-				return alone(c.openMPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-					"--mca", "mpi_yield_when_idle", "1", "-n", n, program, size)
-			}
-			return alone(c.openMPI, "--allow-run-as-root", "--bind-to", "core", "-n", n, program, size)
+		} else {
+			compile(name, "commmpi", library.Compiler, "-O2")
 		}
 	}
 	sources, _ := filepath.Glob("comm/internal/cpu/*.c")
-	var err error
-	if c.engine, err = c.compile("commengine", append([]string{"gcc", "-O3", "-std=gnu11"}, sources...)...); err != nil {
-		r.note("left out: %s: %v", engine, err)
-		return
+	compile(engine, "commengine", append([]string{"gcc", "-O3", "-std=gnu11"}, sources...)...)
+}
+
+// onHost is the command of a peer's ranks on this host. The MPIs' settings are each one's best of those that its
+// manual names for that.
+func (c *calls) onHost(name string, ranks, bytes int) []*exec.Cmd {
+	n, size, program := strconv.Itoa(ranks), strconv.Itoa(bytes), c.program[name]
+	var argv []string
+	switch isCrowded := ranks > runtime.NumCPU(); {
+	case program == "":
+		return nil
+	case name == ours:
+		argv = []string{c.gorun, "-n", n, program, "as-rank", size}
+	case name == gloo:
+		argv = []string{c.gorun, "-n", n, program, "internal/bench/gloo.py", size}
+	case name == engine:
+		argv = []string{program, n, size}
+	case name == mpich && isCrowded:
+		argv = []string{c.hydra, "-n", n, program, size}
+	case name == mpich:
+		argv = []string{c.hydra, "-bind-to", "core", "-n", n, program, size}
+	case isCrowded:
+		argv = []string{
+			c.openMPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+			"--mca", "mpi_yield_when_idle", "1", "-n", n, program, size,
+		}
+	default:
+		argv = []string{c.openMPI, "--allow-run-as-root", "--bind-to", "core", "-n", n, program, size}
 	}
-	c.runners[engine] = func(ranks, bytes int) []started {
-		return alone(c.engine, strconv.Itoa(ranks), strconv.Itoa(bytes))
-	}
+	return []*exec.Cmd{exec.Command(argv[0], argv[1:]...)}
 }
 
 // betweenHosts measures ranks on two hosts: namespaces with a sshd each and a bridge between.
@@ -154,10 +146,11 @@ func (c *calls) betweenHosts(each, sizes []int) error {
 		table.note("left out: %v", err)
 		return nil
 	}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
-	c.key = hex.EncodeToString(key)
-	if c.raw, err = c.compile("commraw", "gcc", "-O2", "-std=gnu11"); err != nil {
+	c.key = filepath.Join(c.dir, "key")
+	if err := os.WriteFile(c.key, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
+		return errors.Join(err, c.hosts.Down())
+	}
+	if c.program[raw], err = c.compile("commraw", "gcc", "-O2", "-std=gnu11"); err != nil {
 		return errors.Join(err, c.hosts.Down())
 	}
 	for _, n := range each {
@@ -170,51 +163,48 @@ func (c *calls) betweenHosts(each, sizes []int) error {
 // Ports on the two hosts, whose network is nobody else's.
 const storePort, glooPort, rawPort = 29400, 29500, 29600
 
-// spread is the commands of a peer on two hosts, each started with its own means, the first ranks on the first host.
-func (c *calls) spread(name string, each, bytes int) []started {
-	size, n, first := strconv.Itoa(bytes), strconv.Itoa(2*each), c.hosts.Address("h1")
-	members := func(environ func(rank int) []string, argv ...string) (all []started) {
+// onTwoHosts is the commands of a peer on two hosts, each started with its own means, the first ranks on the first
+// host.
+func (c *calls) onTwoHosts(name string, each, bytes int) []*exec.Cmd {
+	size, n, first, program := strconv.Itoa(bytes), strconv.Itoa(2*each), c.hosts.Address("h1"), c.program[name]
+	members := func(port int, argv ...string) (all []*exec.Cmd) {
 		for rank := range 2 * each {
 			host := rank / each
 			words := argv
 			if each == 1 && runtime.NumCPU() > 1 { // a CPU each, as with any launcher that binds
 				words = append([]string{"taskset", "-c", strconv.Itoa(host)}, argv...)
 			}
-			all = append(all, started{c.hosts.Command(fmt.Sprintf("h%d", host+1), words...), environ(rank)})
+			command := c.hosts.Command(fmt.Sprintf("h%d", host+1), words...)
+			command.Env = []string{
+				"MASTER_ADDR=" + first, fmt.Sprint("MASTER_PORT=", port), fmt.Sprint("RANK=", rank), "WORLD_SIZE=" + n,
+				fmt.Sprint("LOCAL_RANK=", rank%each), "GLOO_SOCKET_IFNAME=eth0", keyVariable + "=" + c.key,
+			}
+			all = append(all, command)
 		}
 		return all
 	}
-	slots := fmt.Sprintf("%s:%d,%s:%d", "h1", each, "h2", each)
+	slots := fmt.Sprintf("h1:%d,h2:%[1]d", each)
 	switch {
+	case program == "":
 	case name == ours:
-		return members(func(rank int) []string {
-			return []string{fmt.Sprintf("%s=%d %s %s:%d %s", memberVariable, rank, n, first, storePort, c.key)}
-		}, c.self, "as-rank", size)
-	case c.runners[name] == nil && name != raw:
-		return nil
+		return members(storePort, program, "as-rank", size)
 	case name == gloo:
-		return members(func(rank int) []string {
-			return []string{
-				"MASTER_ADDR=" + first, fmt.Sprint("MASTER_PORT=", glooPort), "GLOO_SOCKET_IFNAME=eth0",
-				fmt.Sprint("RANK=", rank), "WORLD_SIZE=" + n, fmt.Sprint("LOCAL_RANK=", rank%each),
-			}
-		}, c.python, "internal/bench/gloo.py", size)
+		return members(glooPort, program, "internal/bench/gloo.py", size)
 	case name == raw && each == 1:
-		return []started{
-			{command: c.hosts.Command("h1", c.raw, size, "0", first, strconv.Itoa(rawPort))},
-			{command: c.hosts.Command("h2", c.raw, size, "1", first, strconv.Itoa(rawPort))},
+		return []*exec.Cmd{
+			c.hosts.Command("h1", program, size, "0", first, strconv.Itoa(rawPort)),
+			c.hosts.Command("h2", program, size, "1", first, strconv.Itoa(rawPort)),
 		}
 	case name == openMPI: // its own transport over TCP and, within a host, shared memory
-		return []started{{command: c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
+		return []*exec.Cmd{c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
 			"--mca", "plm_rsh_agent", c.hosts.SSH(), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self,vader",
 			"--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none", "--map-by", "slot", "--host", slots,
-			"-x", doorVariable, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.openmpi"), size)}}
+			"-x", doorVariable, "-n", n, program, size)}
 	case name == mpich: // UCX over TCP; left to itself it takes the hosts for one, whose memory it could share
-		return []started{{
-			c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
-				"-hosts", slots, "-n", n, filepath.Join(c.dir, "commmpi-mpicc.mpich"), size),
-			[]string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"},
-		}}
+		command := c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
+			"-hosts", slots, "-n", n, program, size)
+		command.Env = []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"}
+		return []*exec.Cmd{command}
 	}
 	return nil
 }
@@ -242,15 +232,11 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 			one.close()
 		}
 	}()
-	for _, name := range []string{ours, openMPI, mpich, gloo, engine, raw} {
-		if name != ours && !listed(c.with, name) {
-			continue
-		}
-		var commands []started
+	others := slices.DeleteFunc([]string{openMPI, mpich, gloo, engine, raw}, func(n string) bool { return !listed(c.with, n) })
+	for _, name := range append([]string{ours}, others...) {
+		commands := c.onHost(name, s.ranks, slices.Max(sizes))
 		if s.each > 0 {
-			commands = c.spread(name, s.each, slices.Max(sizes))
-		} else if c.runners[name] != nil {
-			commands = c.runners[name](s.ranks, slices.Max(sizes))
+			commands = c.onTwoHosts(name, s.each, slices.Max(sizes))
 		}
 		if len(commands) == 0 {
 			continue
@@ -286,36 +272,33 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 // A peer that fails is out from then on; comm may not.
 func (r *row) measure(c *calls, table *report) error {
 	r.figures = map[string]*figures{}
-	names := slices.Collect(func(yield func(string) bool) {
-		for name := range r.sessions {
-			_ = yield(name)
-		}
-	})
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(r.sessions))
 	if r.each == 0 && (r.operation == "allreduce" || r.operation == "reducescatter") {
 		names = append(names, allocated)
 	}
-	take := func(name string, before time.Duration) (time.Duration, error) {
-		after, err := r.take(c, name, before)
-		if err == nil || name == ours || name == allocated {
-			return after, err
-		}
-		table.note("left out from there on: %v", err)
-		r.sessions[name].close()
-		delete(r.sessions, name)
-		delete(r.figures, name)
-		names = slices.DeleteFunc(names, func(other string) bool { return other == name })
-		return c.probe.take(), nil
-	}
 	for round := 0; round < c.rounds || round < 2*c.rounds && r.fast() < c.rounds && c.probe.patience > 0; round++ {
 		begin, before := time.Now(), c.probe.awaitFast()
-		var err error
-		for turn := range len(names) {
-			if before, err = take(names[(turn+round)%len(names)], before); err != nil {
-				return err
+		for turn := range names {
+			name := names[(turn+round)%len(names)]
+			s := r.sessions[name]
+			if name == allocated {
+				s = r.sessions[ours]
 			}
-			if turn+1 >= len(names) {
-				break
+			if s == nil {
+				continue
+			}
+			after, err := r.take(c, name, s, before)
+			switch {
+			case err == nil:
+				before = after
+			case s.name == ours:
+				return err
+			default:
+				table.note("left out from there on: %v", err)
+				s.close()
+				delete(r.sessions, name)
+				delete(r.figures, name)
+				before = c.probe.take()
 			}
 		}
 		if round >= c.rounds {
@@ -326,15 +309,14 @@ func (r *row) measure(c *calls, table *report) error {
 }
 
 // take adds one batch of a peer, with a probe behind it.
-func (r *row) take(c *calls, name string, before time.Duration) (after time.Duration, err error) {
-	t := task{operation: r.operation, bytes: r.bytes, shared: name == allocated}
-	s := r.sessions[name]
-	if t.shared {
-		s = r.sessions[ours]
+func (r *row) take(c *calls, name string, s *session, before time.Duration) (after time.Duration, err error) {
+	t := task{operation: r.operation, bytes: r.bytes}
+	if name == allocated {
+		t.shared = 1
 	}
 	f := r.figures[name]
 	if f == nil {
-		f = &figures{probe: c.probe}
+		f = &figures{}
 		if f.calls, err = s.calibrate(t, c.batch); err != nil {
 			return 0, err
 		}
@@ -342,21 +324,19 @@ func (r *row) take(c *calls, name string, before time.Duration) (after time.Dura
 	}
 	t.calls, t.warm = f.calls, f.calls/10+1
 	a, err := s.run(t)
-	if err != nil {
-		return 0, err
-	}
 	after = c.probe.take()
-	f.add(a, c.probe.fast(before) && c.probe.fast(after))
-	return after, nil
+	if err == nil {
+		f.add(a, c.probe.fast(before) && c.probe.fast(after))
+	}
+	return after, err
 }
 
 // figures are one peer's batches of a row, in microseconds a call, the slowest rank's.
 type figures struct {
 	calls       int // in a batch
-	all, good   []float64
+	all, good   samples
 	writing     float64 // what writing the input takes for a call, in the fastest batch: it does not count
 	allocations float64 // for a call, in the batch with fewest
-	probe       *probe
 }
 
 // add counts a batch; fast says that the machine was.
@@ -373,36 +353,23 @@ func (f *figures) add(a answer, fast bool) {
 	}
 }
 
-// counted are the times of the batches that count: those between fast probes, or all where there are none.
-func (f *figures) counted() []float64 {
-	if f == nil || len(f.good) == 0 && len(f.all) == 0 {
-		return nil
+// figure is what counts, a minimum or a median: of the batches between fast probes, or of all where there are none,
+// without the writing. 0 where nothing was measured.
+func (f *figures) figure(of func(samples) float64) float64 {
+	switch {
+	case f == nil || len(f.all) == 0:
+		return 0
+	case len(f.good) == 0:
+		return max(of(f.all)-f.writing, 0.001)
 	}
-	if len(f.good) > 0 {
-		return f.good
-	}
-	return f.all
-}
-
-func (f *figures) min() float64 {
-	if counted := f.counted(); len(counted) > 0 {
-		return max(slices.Min(counted)-f.writing, 0.001)
-	}
-	return 0
-}
-
-func (f *figures) median() float64 {
-	if counted := f.counted(); len(counted) > 0 {
-		return max(median(counted)-f.writing, 0.001)
-	}
-	return 0
+	return max(of(f.good)-f.writing, 0.001)
 }
 
 func (f *figures) String() string {
 	if f == nil {
 		return "-"
 	}
-	return number(f.min()) + " / " + number(f.median())
+	return number(f.figure(samples.min)) + " / " + number(f.figure(samples.median))
 }
 
 // fast is the number of batches between fast probes of the peer that has fewest.
@@ -417,13 +384,14 @@ func (r *row) fast() int {
 }
 
 // best is the least figure of the rivals, 0 where there is none.
-func (r *row) best(of func(*figures) float64) (least float64) {
+func (r *row) best(of func(samples) float64) float64 {
+	var all samples
 	for _, name := range rivals {
-		if v := of(r.figures[name]); v > 0 && (least == 0 || v < least) {
-			least = v
+		if v := r.figures[name].figure(of); v > 0 {
+			all = append(all, v)
 		}
 	}
-	return least
+	return all.min()
 }
 
 // target is what comm should take at most, as a multiple of the best rival's time: minimum and median; raw says that
@@ -466,22 +434,22 @@ func (r *row) write(table *report) {
 			ranks, bare = r.each, r.figures[raw]
 		}
 		least, middle, against := r.target(name == allocated)
-		other, otherMedian := r.best((*figures).min), r.best((*figures).median)
-		target := fmt.Sprintf("≤ %g, %g", least, middle)
+		best, bestMedian := r.best(samples.min), r.best(samples.median)
+		other, otherMedian, target := best, bestMedian, fmt.Sprintf("≤ %g, %g", least, middle)
 		if against != "" {
-			other, otherMedian = r.figures[against].min(), r.figures[against].median()
+			other, otherMedian = r.figures[against].figure(samples.min), r.figures[against].figure(samples.median)
 			target = fmt.Sprintf("≤ %g × %s", least, against)
 		}
-		reached := noFigure
+		mine, median, reached := f.figure(samples.min), f.figure(samples.median), noFigure
 		if other > 0 {
-			reached = verdict(f.min() <= least*other, f.median() <= middle*otherMedian)
+			reached = verdict(mine <= least*other, median <= middle*otherMedian)
 		}
 		slow := ""
 		if r.fast() < len(f.all)/2 {
 			slow = fmt.Sprintf("slow machine: %d of %d batches count", r.fast(), len(f.all))
 		}
 		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
-			ratio(f.min(), r.best((*figures).min)), ratio(f.median(), r.best((*figures).median)), target, reached,
+			ratio(mine, best), ratio(median, bestMedian), target, reached,
 			fmt.Sprintf("%.2f", f.allocations), slow)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -15,63 +16,19 @@ type peer struct {
 	runs    int           // how often it runs, spread evenly over the rounds; 0 is in every round
 	limit   time.Duration // a run that lasts longer is cut off, counted and left out; 0 is a minute
 	goal    goal          // gorun's beside it
+	prepare func() error  // before each run, not measured; may be nil
 }
 
-// goal is what gorun should reach beside a peer: at most ratio times its time, or at most that much more. The zero
-// value is no goal.
-type goal struct {
-	ratio float64
-	above time.Duration
-}
-
-func (g goal) String() string {
-	switch {
-	case g.above > 0:
-		return "≤ +" + millis(g.above) + " ms"
-	case g.ratio > 0:
-		return fmt.Sprintf("≤ %g", g.ratio)
-	}
-	return ""
-}
-
-func (g goal) judge(ours, theirs series) string {
-	switch {
-	case g == goal{}:
-		return ""
-	case len(ours.walls) == 0 || len(theirs.walls) == 0:
-		return noFigure
-	case g.above > 0:
-		return verdict(ours.min() <= theirs.min()+g.above, ours.median() <= theirs.median()+g.above)
-	}
-	reached := func(a, b time.Duration) bool { return float64(a) <= g.ratio*float64(b) }
-	return verdict(reached(ours.min(), theirs.min()), reached(ours.median(), theirs.median()))
-}
-
-// series is what a peer's runs gave. Only good runs are in walls.
+// series is what a peer's runs gave: milliseconds of the good ones, and how many were not.
 type series struct {
-	walls  []time.Duration // sorted
-	cut    int             // runs past their limit
-	failed int             // runs with another status than 0
-}
-
-// min and median are 0 where no run was good.
-func (s series) min() time.Duration {
-	if len(s.walls) == 0 {
-		return 0
-	}
-	return s.walls[0]
-}
-
-func (s series) median() time.Duration {
-	if len(s.walls) == 0 {
-		return 0
-	}
-	return s.walls[len(s.walls)/2]
+	samples
+	cut    int // runs past their limit
+	failed int // runs with another status than 0
 }
 
 // interleave runs all peers in turn for the given number of rounds, each round beginning with another one, after one
-// round that only warms caches. Before each run prepare, if it is not nil, is told whose it is.
-func interleave(rounds int, peers []peer, prepare func(peer) error) ([]series, error) {
+// round that only warms caches.
+func interleave(rounds int, peers []peer) ([]series, error) {
 	all := make([]series, len(peers))
 	for round := -1; round < rounds; round++ {
 		for turn := range peers {
@@ -80,16 +37,12 @@ func interleave(rounds int, peers []peer, prepare func(peer) error) ([]series, e
 			if !p.takesPart(round, rounds) {
 				continue
 			}
-			if prepare != nil {
-				if err := prepare(p); err != nil {
+			if p.prepare != nil {
+				if err := p.prepare(); err != nil {
 					return nil, err
 				}
 			}
-			limit := p.limit
-			if limit == 0 {
-				limit = time.Minute
-			}
-			one, err := timed(p.argv, append(os.Environ(), p.environ...), limit)
+			one, err := timed(p.argv, append(os.Environ(), p.environ...), cmp.Or(p.limit, time.Minute))
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -99,12 +52,9 @@ func interleave(rounds int, peers []peer, prepare func(peer) error) ([]series, e
 			case one.status != 0:
 				all[i].failed++
 			default:
-				all[i].walls = append(all[i].walls, one.wall)
+				all[i].samples = append(all[i].samples, millis(one.wall))
 			}
 		}
-	}
-	for i := range all {
-		slices.Sort(all[i].walls)
 	}
 	return all, nil
 }
@@ -127,11 +77,11 @@ func (b *bench) comparisons(title string) *report {
 }
 
 // compare runs gorun, the first of the peers, and those of the others that are here and wanted, and writes a row each.
-func (b *bench) compare(r *report, what string, rounds int, prepare func(peer) error, peers ...peer) ([]series, error) {
+func (b *bench) compare(r *report, what string, rounds int, peers ...peer) ([]series, error) {
 	peers = slices.DeleteFunc(slices.Clone(peers), func(p peer) bool {
 		return p.argv[0] == "" || p.name != peers[0].name && !listed(b.with, p.name)
 	})
-	all, err := interleave(b.count(rounds), peers, prepare)
+	all, err := interleave(b.count(rounds), peers)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +91,13 @@ func (b *bench) compare(r *report, what string, rounds int, prepare func(peer) e
 		if i > 0 {
 			against = [2]string{ratio(ours.min(), s.min()), ratio(ours.median(), s.median())}
 		}
-		r.row(what, p.name, len(s.walls), millis(s.min()), millis(s.median()), against[0], against[1],
-			p.goal, p.goal.judge(ours, s))
+		r.row(what, p.name, len(s.samples), number(s.min()), number(s.median()), against[0], against[1],
+			p.goal, p.goal.judge(ours.samples, s.samples))
 		if s.cut+s.failed > 0 {
 			r.note("%s, %s: %d runs hung and were cut off, %d failed; both are left out", what, p.name, s.cut, s.failed)
 		}
 	}
 	return all, nil
 }
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -28,8 +28,8 @@ func launches(b *bench) error {
 		ranks, rounds, openMPI, torchrun int
 		hydra, forkloop, script          goal
 	}{
-		{1, 200, 20, 5, times(0.8), goal{above: 2 * time.Millisecond}, times(0.005)},
-		{4, 200, 20, 5, times(0.75), goal{above: 2 * time.Millisecond}, times(0.005)},
+		{1, 200, 20, 5, times(0.8), goal{above: 2}, times(0.005)},
+		{4, 200, 20, 5, times(0.75), goal{above: 2}, times(0.005)},
 		{16, 100, 20, 5, times(0.85), times(1.3), times(0.01)},
 		{64, 60, 10, 0, times(0.85), times(1.05), goal{}},
 		{256, 30, 6, 0, times(0.65), times(0.95), goal{}},
@@ -38,24 +38,20 @@ func launches(b *bench) error {
 			continue
 		}
 		n := strconv.Itoa(s.ranks)
-		peers := []peer{
-			{name: "gorun", argv: []string{b.gorun, "-n", n, b.true}},
-			{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
-			{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
-			{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
-			{
+		torchrun := peer{name: "torchrun", runs: s.torchrun, goal: s.script, argv: []string{""}}
+		if s.torchrun > 0 {
+			torchrun.argv = []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true}
+		}
+		_, err := b.compare(r, n+" ranks", s.rounds,
+			peer{name: "gorun", argv: []string{b.gorun, "-n", n, b.true}},
+			peer{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
+			peer{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
+			peer{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
+			peer{
 				name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "--oversubscribe", "-n", n, b.true},
 				runs: s.openMPI, limit: 8 * time.Second, goal: times(0.25),
-			},
-		}
-		if s.torchrun > 0 {
-			peers = append(peers,
-				peer{
-					name: "torchrun", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true},
-					runs: s.torchrun, goal: s.script,
-				})
-		}
-		if _, err := b.compare(r, n+" ranks", s.rounds, nil, peers...); err != nil {
+			}, torchrun)
+		if err != nil {
 			return err
 		}
 	}
@@ -65,58 +61,41 @@ func launches(b *bench) error {
 // mpiLaunches compares an MPI program under gorun and under the launcher of its own library.
 func mpiLaunches(b *bench) error {
 	r := b.comparisons("an MPI program that begins, meets in a barrier and ends")
-	for _, f := range []struct {
-		layer testneeds.Layer
-		goal  float64
-	}{{testneeds.LayerMPICH, 1}, {testneeds.LayerOpenMPI, 0.9}} {
-		library := testneeds.FindMPI(".", f.layer)
-		if library.Compiler == "" || !library.HasLauncher() {
-			continue
-		}
-		program, err := b.compile("mpihello", library.Compiler, "-O2")
-		if err != nil {
-			return err
-		}
-		for _, s := range []struct{ ranks, rounds int }{{4, 30}, {16, 12}, {64, 5}} {
-			if !b.wanted(s.ranks) {
-				continue
-			}
-			argv := library.Launch(s.ranks, program)
-			_, err := b.compare(r, fmt.Sprintf("%s, %d ranks", f.layer, s.ranks), s.rounds, nil,
-				peer{name: "gorun", argv: []string{b.gorun, "-q", "-n", strconv.Itoa(s.ranks), program}},
-				peer{name: filepath.Base(argv[0]), argv: argv, goal: goal{ratio: f.goal}})
-			if err != nil {
-				return err
-			}
-		}
+	ours := func(n, program string) peer {
+		return peer{name: "gorun", argv: []string{b.gorun, "-q", "-n", n, program}}
 	}
-	return nil
+	return errors.Join(
+		b.besideMPI(r, testneeds.LayerMPICH, [3]int{30, 12, 5}, 1, ours),
+		b.besideMPI(r, testneeds.LayerOpenMPI, [3]int{30, 12, 5}, 0.9, ours))
 }
 
 // joins compares how long ranks of package comm and of MPICH take to meet once.
 func joins(b *bench) error {
 	r := b.comparisons("joining: from exec to the end behind the first barrier")
-	library := testneeds.FindMPI(".", testneeds.LayerMPICH)
+	return b.besideMPI(r, testneeds.LayerMPICH, [3]int{9, 5, 3}, 0.2, func(n, _ string) peer {
+		return peer{name: "comm", argv: []string{b.gorun, "-q", "-n", n, b.self, "as-rank", "0"}}
+	})
+}
+
+// besideMPI compares what ours returns for 4, 16 and 64 ranks with the library's own launcher of the program mpihello.
+func (b *bench) besideMPI(r *report, layer testneeds.Layer, rounds [3]int, ratio float64,
+	ours func(n, program string) peer,
+) error {
+	library := testneeds.FindMPI(".", layer)
 	if library.Compiler == "" || !library.HasLauncher() {
-		r.note("left out: MPICH is not here with its compiler")
+		r.note("left out: %s is not here with its compiler", layer)
 		return nil
 	}
 	program, err := b.compile("mpihello", library.Compiler, "-O2")
-	if err != nil {
-		return err
-	}
-	for _, s := range []struct{ ranks, rounds int }{{4, 9}, {16, 5}, {64, 3}} {
-		if !b.wanted(s.ranks) {
+	for i, ranks := range []int{4, 16, 64} {
+		if err != nil || !b.wanted(ranks) {
 			continue
 		}
-		_, err := b.compare(r, fmt.Sprintf("%d ranks", s.ranks), s.rounds, nil,
-			peer{name: "comm", argv: []string{b.gorun, "-q", "-n", strconv.Itoa(s.ranks), b.self, "as-rank", "0"}},
-			peer{name: "mpich", argv: library.Launch(s.ranks, program), goal: goal{ratio: 0.2}})
-		if err != nil {
-			return err
-		}
+		argv := library.Launch(ranks, program)
+		_, err = b.compare(r, fmt.Sprintf("%s, %d ranks", layer, ranks), rounds[i], ours(strconv.Itoa(ranks), program),
+			peer{name: filepath.Base(argv[0]), argv: argv, goal: goal{ratio: ratio}})
 	}
-	return nil
+	return err
 }
 
 // pytorch compares a whole small job. What gorun saves should be at least torchrun's own start-up.
@@ -128,15 +107,15 @@ func pytorch(b *bench) error {
 	const script = "examples/torch/hello.py"
 	// One thread for each rank is what both launchers would choose on a machine with as many CPUs as ranks or fewer.
 	environ := []string{"OMP_NUM_THREADS=1", "GORUN_PYTHON=" + b.python}
-	all, err := b.compare(r, "4 ranks", 7, nil,
+	all, err := b.compare(r, "4 ranks", 7,
 		peer{name: "gorun", argv: []string{b.gorun, "--nproc-per-node", "4", script}, environ: environ},
 		peer{name: "torchrun", argv: []string{b.torchrun, "--nproc-per-node", "4", script}, environ: environ},
 		peer{name: "torchrun of /bin/true", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", "4", b.true}})
 	if err == nil && len(all) == 3 {
 		ours, theirs, bare := all[0], all[1], all[2]
 		least, middle := theirs.min()-ours.min(), theirs.median()-ours.median()
-		r.note("gorun saves %s ms (median %s), torchrun's own start-up takes %s ms (%s): %s", millis(least), millis(middle),
-			millis(bare.min()), millis(bare.median()), verdict(least >= bare.min(), middle >= bare.median()))
+		r.note("gorun saves %s ms (median %s), torchrun's own start-up takes %s ms (%s): %s", number(least), number(middle),
+			number(bare.min()), number(bare.median()), verdict(least >= bare.min(), middle >= bare.median()))
 	}
 	return err
 }
@@ -179,15 +158,16 @@ func hostList(n int) string {
 	return strings.Join(list, ",")
 }
 
-func (b *bench) overSSH(hosts int, program string) []string {
-	return []string{b.gorun, "--ssh-config", filepath.Join(b.inside, "ssh_config"), "-H", hostList(hosts), program}
+// overSSH is gorun with a program on so many hosts.
+func (b *bench) overSSH(hosts int, program string) *exec.Cmd {
+	return exec.Command(b.gorun, "--ssh-config", filepath.Join(b.inside, "ssh_config"), "-H", hostList(hosts), program)
 }
 
 func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
 	const limit = 2 * time.Minute
 	n, what, ssh := strconv.Itoa(hosts), fmt.Sprintf("%d hosts", hosts), filepath.Join(b.inside, "ssh")
-	gorun := peer{name: "gorun", argv: b.overSSH(hosts, b.true), limit: limit}
-	_, err := b.compare(r, what, rounds, nil, gorun,
+	gorun := peer{name: "gorun", argv: b.overSSH(hosts, b.true).Args, limit: limit}
+	_, err := b.compare(r, what, rounds, gorun,
 		peer{
 			name: "hydra", limit: limit, goal: goal{ratio: 0.7},
 			argv: []string{b.hydra, "-launcher", "ssh", "-launcher-exec", ssh, "-hosts", hostList(hosts), "-n", n, b.true},
@@ -201,27 +181,22 @@ func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
 	// A first launch copies gorun to each host: the second should take at least half as long.
 	first := gorun
 	first.name = "gorun, first"
-	empty := func(p peer) error {
+	first.prepare = func() (err error) {
 		for i := range hosts {
-			cache := filepath.Join(b.inside, fmt.Sprintf("h%d", i+1), "home", "root", ".cache", "gorun")
-			if p.name != first.name {
-				continue
-			}
-			if err := os.RemoveAll(cache); err != nil {
-				return err
-			}
+			home := filepath.Join(b.inside, fmt.Sprintf("h%d", i+1), "home", "root")
+			err = errors.Join(err, os.RemoveAll(filepath.Join(home, ".cache", "gorun")))
 		}
-		return nil
+		return err
 	}
 	gorun.goal = goal{ratio: 2}
-	_, err = b.compare(r, what, cold, empty, first, gorun)
+	_, err = b.compare(r, what, cold, first, gorun)
 	return err
 }
 
 // idleHosts measures what a job whose ranks do nothing costs at its launcher.
 func (b *bench) idleHosts(r *report, hosts int) error {
 	const watched, most = 15 * time.Second, 1 // % of a core
-	job, err := stand(b.overSSH(hosts, b.stand), hosts, 2*time.Minute)
+	job, err := start(b.overSSH(hosts, b.stand), hosts)
 	if err != nil {
 		return err
 	}
@@ -280,7 +255,7 @@ func inSlurm(b *bench) error {
 		torchrun.argv = srun("-N4", "-n4", "--ntasks-per-node=1", b.torchrun, "--nnodes=4", "--nproc-per-node=4",
 			"--rdzv-id=bench", "--rdzv-backend=c10d", "--rdzv-endpoint="+endpoint, "--no-python", b.true)
 	}
-	_, err = b.compare(r, "16 ranks", 25, nil,
+	_, err = b.compare(r, "16 ranks", 25,
 		peer{name: "gorun", argv: []string{b.gorun, b.true}, limit: limit},
 		peer{name: "srun -n16", argv: srun("-n16", b.true), limit: limit, goal: goal{ratio: 1.3}},
 		peer{name: "srun -n4", argv: srun("-N4", "-n4", b.true), limit: limit},

@@ -97,13 +97,21 @@ func (b *bench) run(gorun string, names []string) error {
 			return fmt.Errorf("%q is not a workload: go run ./internal/bench -h lists them", name)
 		}
 	}
-	tidy := newTidy()
-	defer tidy.end()
-	var err error
-	if b.programs, err = findPrograms(gorun); err != nil {
+	root, err := filepath.Abs("build/bench") // not in /tmp: hosts in namespaces see it, too
+	if err == nil {
+		err = os.MkdirAll(root, 0o755)
+	}
+	if err != nil {
 		return err
 	}
-	tidy.finally(b.remove)
+	dir, err := os.MkdirTemp(root, "run-")
+	if err != nil {
+		return err
+	}
+	defer tidy(dir)()
+	if b.programs, err = findPrograms(dir, gorun); err != nil {
+		return err
+	}
 	runtime.LockOSThread() // one thread starts and waits; what it starts dies with it
 	debug.SetGCPercent(-1)
 	for _, w := range all {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -23,34 +22,8 @@ type loop struct {
 	send, recv [2][]float32 // private, and allocated from comm
 }
 
-// job is a task as a rank sees it.
-type job struct {
-	operation          string
-	bytes, warm, calls int
-	shared             int
-
-	send, recv []float32
-}
-
-// memberVariable tells a rank that no launcher started who it is: "RANK SIZE STORE KEY", the key in hexadecimal digits.
-const memberVariable = "COMMBENCH_MEMBER"
-
-// parseMember returns how such a rank joins.
-func parseMember(text string) ([]comm.Option, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var rank, size int
-	var store, digits string
-	if _, err := fmt.Sscan(text, &rank, &size, &store, &digits); err != nil {
-		return nil, fmt.Errorf("%s=%q: %w", memberVariable, text, err)
-	}
-	key, err := hex.DecodeString(digits)
-	if err != nil {
-		return nil, fmt.Errorf("%s=%q: the key: %w", memberVariable, text, err)
-	}
-	return []comm.Option{comm.WithRank(rank, size), comm.WithStore(store), comm.WithKey(key)}, nil
-}
+// keyVariable names the file with the key of ranks on several hosts, as gorun does.
+const keyVariable = "GORUN_JOB_KEY"
 
 // beRank joins, meets the others once, says hello and works until the socket closes.
 func beRank(size string) error {
@@ -59,11 +32,7 @@ func beRank(size string) error {
 	if err != nil {
 		return err
 	}
-	joining, err := parseMember(os.Getenv(memberVariable))
-	if err != nil {
-		return err
-	}
-	group, err := comm.Join(ctx, joining...)
+	group, err := comm.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +70,7 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 		l.send[i], l.recv[i] = make([]float32, floats), make([]float32, floats)
 	}
 	for _, buffer := range []*[]float32{&l.send[1], &l.recv[1]} {
-		if os.Getenv(memberVariable) != "" {
+		if os.Getenv(keyVariable) != "" {
 			break // no memory is shared between hosts
 		}
 		shared, err := comm.Allocate[float32](ctx, l.group, floats)
@@ -118,13 +87,14 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 	return nil
 }
 
+// serve does a task and tells what it took.
 func (l *loop) serve(ctx context.Context, line string, conn net.Conn) error {
-	var j job
-	if _, err := fmt.Sscanf(line, "%s %d %d %d %d", &j.operation, &j.bytes, &j.warm, &j.calls, &j.shared); err != nil {
-		return fmt.Errorf("%q is no task: %w", line, err)
+	t, err := parseTask(line)
+	if err != nil {
+		return err
 	}
-	call := l.prepare(ctx, &j)
-	if err := l.repeat(j.warm, &j, call); err != nil {
+	send, recv, call := l.prepare(ctx, t)
+	if err := l.repeat(t.warm, send, call); err != nil {
 		return err
 	}
 	before := allocations()
@@ -132,19 +102,15 @@ func (l *loop) serve(ctx context.Context, line string, conn net.Conn) error {
 		return err
 	}
 	begin := time.Now()
-	if err := l.repeat(j.calls, &j, call); err != nil {
+	if err := l.repeat(t.calls, send, call); err != nil {
 		return err
 	}
 	took := time.Since(begin)
 	after := allocations()
-	first := j.recv[:1][0]
-	if j.operation == "broadcast" {
-		first = j.send[0]
-	}
+	first := recv[0]
 	begin = time.Now()
-	_ = l.repeat(j.calls, &j, func() error { return nil })
-	writing := time.Since(begin)
-	_, err := fmt.Fprintf(conn, "%d %d %d %g\n", took, writing, after-before, first)
+	_ = l.repeat(t.calls, send, func() error { return nil })
+	_, err = fmt.Fprintln(conn, took.Nanoseconds(), time.Since(begin).Nanoseconds(), after-before, first)
 	return err
 }
 
@@ -157,12 +123,12 @@ func allocations() uint64 {
 }
 
 // repeat writes the input and makes the call, times times.
-func (l *loop) repeat(times int, j *job, call func() error) error {
+func (l *loop) repeat(times int, send []float32, call func() error) error {
 	rank := l.group.Rank()
 	for i := range times {
 		value := float32(i&1023 + rank)
-		for k := 0; k < len(j.send); k += floatsPerLine {
-			j.send[k] = value
+		for k := 0; k < len(send); k += floatsPerLine {
+			send[k] = value
 		}
 		if err := call(); err != nil {
 			return err
@@ -171,37 +137,36 @@ func (l *loop) repeat(times int, j *job, call func() error) error {
 	return nil
 }
 
-// prepare cuts the job's buffers and returns its call.
-func (l *loop) prepare(ctx context.Context, j *job) func() error {
+// prepare cuts the task's buffers and returns them with its call.
+func (l *loop) prepare(ctx context.Context, t task) (send, recv []float32, call func() error) {
 	g, ranks := l.group, l.group.Size()
 	next, previous := (g.Rank()+1)%ranks, (g.Rank()+ranks-1)%ranks
-	send, recv := l.send[j.shared], l.recv[j.shared]
-	count := max(j.bytes/4, 1)
-	block := max(j.bytes/4/ranks, 1)
-	j.send, j.recv = send[:count], recv[:count]
-	switch j.operation {
+	count, block := max(t.bytes/4, 1), max(t.bytes/4/ranks, 1)
+	send, recv = l.send[t.shared][:count], l.recv[t.shared][:count]
+	switch t.operation {
 	case "allreduce":
-		return func() error { return comm.AllReduce(ctx, g, j.send, j.recv, comm.Sum) }
+		call = func() error { return comm.AllReduce(ctx, g, send, recv, comm.Sum) }
 	case "reduce":
-		return func() error { return comm.Reduce(ctx, g, j.send, j.recv, comm.Sum, 0) }
+		call = func() error { return comm.Reduce(ctx, g, send, recv, comm.Sum, 0) }
 	case "broadcast":
-		return func() error { return comm.Broadcast(ctx, g, j.send, 0) }
+		recv, call = send, func() error { return comm.Broadcast(ctx, g, send, 0) }
 	case "allgather":
-		j.send, j.recv = send[:block], recv[:block*ranks]
-		return func() error { return comm.AllGather(ctx, g, j.send, j.recv) }
+		send, recv = send[:block], recv[:block*ranks]
+		call = func() error { return comm.AllGather(ctx, g, send, recv) }
 	case "reducescatter":
-		j.send, j.recv = send[:block*ranks], recv[:block]
-		return func() error { return comm.ReduceScatter(ctx, g, j.send, j.recv, comm.Sum) }
+		send, recv = send[:block*ranks], recv[:block]
+		call = func() error { return comm.ReduceScatter(ctx, g, send, recv, comm.Sum) }
 	case "alltoall":
-		j.send, j.recv = send[:block*ranks], recv[:block*ranks]
-		return func() error { return comm.AllToAll(ctx, g, j.send, j.recv) }
+		send, recv = send[:block*ranks], recv[:block*ranks]
+		call = func() error { return comm.AllToAll(ctx, g, send, recv) }
 	case "sendrecv":
-		return func() error { return comm.SendRecv(ctx, g, j.send, next, j.recv, previous) }
+		call = func() error { return comm.SendRecv(ctx, g, send, next, recv, previous) }
 	case "pingpong":
-		return func() error { return pingPong(ctx, g, j.send, j.recv) }
+		call = func() error { return pingPong(ctx, g, send, recv) }
+	default:
+		send, call = nil, func() error { return comm.Barrier(ctx, g) }
 	}
-	j.send = nil
-	return func() error { return comm.Barrier(ctx, g) }
+	return send, recv, call
 }
 
 // pingPong: the first and the last rank send the vector there and back.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -61,10 +63,67 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(body, '\n'), 0o644))
+}
+
+// samples are what was measured of one thing, in the order of the rounds.
+type samples []float64
+
+// min, max and median are 0 where nothing was measured.
+func (s samples) min() float64 { return s.ranked(0) }
+
+func (s samples) max() float64 { return s.ranked(len(s) - 1) }
+
+func (s samples) median() float64 { return s.ranked(len(s) / 2) }
+
+func (s samples) ranked(i int) float64 {
+	if len(s) == 0 {
+		return 0
 	}
-	return os.WriteFile(path, append(body, '\n'), 0o644)
+	return slices.Sorted(slices.Values(s))[i]
+}
+
+// goal is what gorun should reach, by its best figure and by its median. The zero value is no goal.
+type goal struct {
+	ratio float64 // at most that many times the peer's figure
+	above float64 // or at most that much more
+	most  float64 // or at most that, whatever the peer's is
+	least float64 // or, where more is better, at least that many times the peer's
+}
+
+func (g goal) String() string {
+	switch {
+	case g.above > 0:
+		return "≤ +" + number(g.above) + " ms"
+	case g.least > 0:
+		return fmt.Sprintf("≥ %g", g.least)
+	case g.ratio+g.most > 0:
+		return fmt.Sprintf("≤ %g", g.ratio+g.most)
+	}
+	return ""
+}
+
+func (g goal) judge(ours, theirs samples) string {
+	reached := func(ours, theirs float64) bool { return ours <= g.ratio*theirs+g.most }
+	switch {
+	case g == goal{}:
+		return ""
+	case len(ours) == 0 || len(theirs) == 0:
+		return noFigure
+	case g.least > 0:
+		return verdict(ours.max() >= g.least*theirs.max(), ours.median() >= g.least*theirs.median())
+	case g.above > 0:
+		reached = func(ours, theirs float64) bool { return ours <= theirs+g.above }
+	}
+	return verdict(reached(ours.min(), theirs.min()), reached(ours.median(), theirs.median()))
+}
+
+// best is the figure that a goal compares first.
+func (g goal) best(s samples) float64 {
+	if g.least > 0 {
+		return s.max()
+	}
+	return s.min()
 }
 
 // verdict says whether a target is reached. It is where the minima and the medians both reach it.
@@ -98,13 +157,10 @@ func number(n float64) string {
 	return fmt.Sprintf("%.4f", n)
 }
 
-// millis prints a time in milliseconds.
-func millis(d time.Duration) string { return number(float64(d) / float64(time.Millisecond)) }
-
 // ratio prints a/b.
-func ratio[T ~int64 | ~float64](a, b T) string {
+func ratio(a, b float64) string {
 	if a == 0 || b == 0 {
 		return "-"
 	}
-	return number(float64(a) / float64(b))
+	return number(a / b)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -34,7 +35,7 @@ type rankConn struct {
 }
 
 // startSession runs commands, which start that many ranks, and returns when all have said hello.
-func startSession(dir, name string, ranks int, commands ...started) (*session, error) {
+func startSession(dir, name string, ranks int, commands ...*exec.Cmd) (*session, error) {
 	dir, err := os.MkdirTemp(dir, "ranks-")
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func startSession(dir, name string, ranks int, commands ...started) (*session, e
 }
 
 // launch starts the commands. The listener closes when one has ended: then a rank will not come.
-func (s *session) launch(commands []started, path string, said *os.File, listener net.Listener) error {
+func (s *session) launch(commands []*exec.Cmd, path string, said *os.File, listener net.Listener) error {
 	var running sync.WaitGroup
 	defer func() {
 		go func() {
@@ -72,9 +73,8 @@ func (s *session) launch(commands []started, path string, said *os.File, listene
 			close(s.ended)
 		}()
 	}()
-	for _, c := range commands {
-		command := c.command
-		command.Env = append(append(os.Environ(), doorVariable+"="+path), c.environ...)
+	for _, command := range commands {
+		command.Env = slices.Concat(os.Environ(), []string{doorVariable + "=" + path}, command.Env)
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		command.Stdout, command.Stderr = said, said
 		if err := command.Start(); err != nil {
@@ -100,10 +100,9 @@ func (s *session) receive(listener *net.UnixListener) error {
 		c := rankConn{conn, bufio.NewReader(conn)}
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		line, err := c.lines.ReadString('\n')
-		var rank, pid int
-		var joined int64
+		var rank int
 		if err == nil {
-			_, err = fmt.Sscanf(line, "hello %d %d %d\n", &rank, &pid, &joined)
+			_, err = fmt.Sscanf(line, "hello %d", &rank)
 		}
 		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].Conn != nil) {
 			err = errors.New("that rank is taken, or out of range")
@@ -122,7 +121,15 @@ type task struct {
 	operation   string
 	bytes       int
 	warm, calls int
-	shared      bool
+	shared      int // 1: in memory that the ranks share
+}
+
+// parseTask reads what a rank is told of a task: its fields with blanks between.
+func parseTask(line string) (t task, err error) {
+	if _, err = fmt.Sscan(line, &t.operation, &t.bytes, &t.warm, &t.calls, &t.shared); err != nil {
+		return t, fmt.Errorf("%q is no task: %w", line, err)
+	}
+	return t, nil
 }
 
 // answer is what the slowest rank took for it.
@@ -133,13 +140,9 @@ type answer struct {
 
 // run has all ranks do the task, and checks what each has as a result.
 func (s *session) run(t task) (slowest answer, err error) {
-	shared := 0
-	if t.shared {
-		shared = 1
-	}
 	for _, c := range s.ranks {
 		_ = c.SetDeadline(time.Now().Add(patience))
-		if _, err := fmt.Fprintf(c, "%s %d %d %d %d\n", t.operation, t.bytes, t.warm, t.calls, shared); err != nil {
+		if _, err := fmt.Fprintln(c, t.operation, t.bytes, t.warm, t.calls, t.shared); err != nil {
 			return answer{}, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -163,7 +166,7 @@ func (s *session) run(t task) (slowest answer, err error) {
 }
 
 func parseAnswer(line string) (a answer, first float64, err error) {
-	if _, err = fmt.Sscanf(line, "%d %d %d %g\n", &a.total, &a.writing, &a.allocations, &first); err != nil {
+	if _, err = fmt.Sscan(line, &a.total, &a.writing, &a.allocations, &first); err != nil {
 		return answer{}, 0, fmt.Errorf("%q is not an answer: %w", line, err)
 	}
 	return a, first, nil

@@ -1,106 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// held is what a process holds, in KiB, from /proc/PID/status: now (VmRSS) and at most (VmHWM).
-type held struct{ now, peak int }
-
-func heldBy(pid int) (h held, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return h, err
-	}
-	for line := range strings.Lines(string(status)) {
-		switch name, value, _ := strings.Cut(line, ":"); name {
-		case "VmRSS":
-			_, err = fmt.Sscan(value, &h.now)
-		case "VmHWM":
-			_, err = fmt.Sscan(value, &h.peak)
-		}
-	}
-	if h.now == 0 {
-		err = errors.Join(err, fmt.Errorf("process %d has ended", pid))
-	}
-	return h, err
-}
-
-// cpuTime reads a process's clock, whose number clock_getcpuclockid(3) makes of its id.
-func cpuTime(pid int) (time.Duration, error) {
-	const sched = 2
-	var now unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &now)
-	return time.Duration(now.Nano()), err
-}
-
-// standing is a launcher whose ranks all stand still.
-type standing struct {
-	command *exec.Cmd
-	output  io.ReadCloser
-}
-
-// stand starts argv, a launcher of that many copies of the program stand, and returns when all have said that they are
-// there.
-func stand(argv []string, ranks int, limit time.Duration) (*standing, error) {
-	command := exec.Command(argv[0], argv[1:]...)
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	s := &standing{command, output}
-	expired := time.AfterFunc(limit, func() { _ = command.Process.Kill() }) // its end closes the pipe
-	defer expired.Stop()
-	lines := bufio.NewScanner(output)
-	for here := range ranks {
-		if !lines.Scan() {
-			s.end()
-			return nil, fmt.Errorf("%s: only %d of %d ranks came up", argv[0], here, ranks)
-		}
-	}
-	return s, nil
-}
-
-// cpu is the CPU time of the launcher and all processes below it.
-func (s *standing) cpu() (time.Duration, error) {
-	all, err := cpuTime(s.command.Process.Pid)
-	for _, pid := range processTree(s.command.Process.Pid, true) {
-		helper, _ := cpuTime(pid) // it may have ended
-		all += helper
-	}
-	return all, err
-}
-
-// end asks the launcher to end its job, and makes it after a while.
-func (s *standing) end() {
-	_ = s.command.Process.Signal(syscall.SIGTERM)
-	forced := time.AfterFunc(15*time.Second, func() { _ = s.command.Process.Kill() })
-	defer forced.Stop()
-	_, _ = io.Copy(io.Discard, s.output)
-	_ = s.command.Wait()
-}
 
 // memory measures launchers whose ranks stand still.
 func memory(b *bench) error {
 	const most = 16 << 10 // KiB of gorun with 256 ranks
 	r := b.table("memory of a launcher whose ranks stand still", "launcher", "ranks", "RSS MiB", "peak MiB",
-		"its helpers MiB",
-		"target", "verdict")
+		"its helpers MiB", "target", "verdict")
 	mib := func(kib int) string { return number(float64(kib) / 1024) }
 	for _, p := range []struct {
 		name  string
@@ -115,13 +27,13 @@ func memory(b *bench) error {
 		if p.argv[0] == "" {
 			continue
 		}
-		job, err := stand(append(p.argv, b.stand), p.ranks, time.Minute)
+		job, err := start(exec.Command(p.argv[0], append(p.argv[1:], b.stand)...), p.ranks)
 		if err != nil {
 			return err
 		}
-		launcher, err := heldBy(job.command.Process.Pid)
+		launcher, err := heldBy(job.Process.Pid)
 		helpers := 0
-		for _, pid := range processTree(job.command.Process.Pid, true) {
+		for _, pid := range processTree(job.Process.Pid, true) {
 			program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 			if one, err := heldBy(pid); err == nil && program != b.stand {
 				helpers += one.now
@@ -144,14 +56,14 @@ func memory(b *bench) error {
 func output(b *bench) error {
 	const ranks, perRank, rounds = 4, 256_000_000, 5
 	const leastMB, mostMiB = 500.0, 32.0
-	n, flood := strconv.Itoa(ranks), []string{b.flood, strconv.Itoa(perRank)}
+	n := strconv.Itoa(ranks)
 	r := b.table(fmt.Sprintf("output of %d ranks × %d MB to /dev/null", ranks, perRank/1_000_000),
 		"path", "best MB/s", "median MB/s", "RSS growth MiB", "target", "verdict")
 	paths := []struct {
 		name  string
 		argv  []string
-		walls []time.Duration
-		grown int // KiB, the most of all rounds
+		speed samples // MB/s
+		grown float64 // MiB, the most of all rounds
 	}{
 		{name: "gorun", argv: []string{b.gorun, "-n", n}},
 		{name: "gorun --label=always", argv: []string{b.gorun, "-n", n, "--label=always"}},
@@ -164,34 +76,30 @@ func output(b *bench) error {
 			if p.argv[0] == "" {
 				continue
 			}
-			wall, grown, err := growth(append(slices.Clone(p.argv), flood...))
+			wall, grown, err := growth(exec.Command(p.argv[0], append(p.argv[1:], b.flood, strconv.Itoa(perRank))...))
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			p.walls, p.grown = append(p.walls, wall), max(p.grown, grown)
+			p.speed, p.grown = append(p.speed, ranks*perRank/1e6/wall.Seconds()), max(p.grown, grown)
 		}
 	}
 	for _, p := range paths {
-		if len(p.walls) == 0 {
-			continue
-		}
-		slices.Sort(p.walls)
-		speed := func(wall time.Duration) float64 { return ranks * perRank / 1e6 / wall.Seconds() }
-		best, median, grown := speed(p.walls[0]), speed(p.walls[len(p.walls)/2]), float64(p.grown)/1024
 		target, reached := "", ""
 		if p.name == "gorun" {
 			target = fmt.Sprintf("≥ %g MB/s, ≤ %g MiB", leastMB, mostMiB)
-			reached = verdict(best >= leastMB && grown <= mostMiB, median >= leastMB && grown <= mostMiB)
+			reached = verdict(p.speed.max() >= leastMB && p.grown <= mostMiB,
+				p.speed.median() >= leastMB && p.grown <= mostMiB)
 		}
-		r.row(p.name, number(best), number(median), number(grown), target, reached)
+		if p.argv[0] != "" {
+			r.row(p.name, number(p.speed.max()), number(p.speed.median()), number(p.grown), target, reached)
+		}
 	}
 	return nil
 }
 
-// growth runs argv with its output thrown away and returns how long that took, and by how many KiB the launcher's
-// memory grew between its first moments and its peak.
-func growth(argv []string) (time.Duration, int, error) {
-	command := exec.Command(argv[0], argv[1:]...)
+// growth runs a launcher with its output thrown away and returns how long that took, and by how many MiB its memory
+// grew between its first moments and its peak.
+func growth(command *exec.Cmd) (wall time.Duration, grown float64, err error) {
 	begin := time.Now()
 	if err := command.Start(); err != nil {
 		return 0, 0, err
@@ -202,14 +110,14 @@ func growth(argv []string) (time.Duration, int, error) {
 	for {
 		select {
 		case err := <-ended:
-			return time.Since(begin), last.peak - first.now, err
+			return time.Since(begin), float64(last.peak-first.now) / 1024, err
 		case <-time.After(5 * time.Millisecond):
 		}
 		if now, err := heldBy(command.Process.Pid); err == nil {
-			if first.now == 0 {
-				first = now
-			}
 			last = now
+		}
+		if first.now == 0 {
+			first = last
 		}
 	}
 }

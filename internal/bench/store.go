@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -20,7 +18,7 @@ import (
 // raw protocol (csrc/storeload.c). Both servers stand side by side and take turns within each round.
 type storeRun struct {
 	*bench
-	pair [2]*storeServer // gorun's and PyTorch's
+	servers [2]*storeServer // gorun's and PyTorch's
 	*report
 }
 
@@ -38,10 +36,10 @@ func stores(b *bench) error {
 		{b.gorun, "store", "--listen", "127.0.0.1:0"}, {b.python, "internal/bench/torchstore.py"},
 	} {
 		var err error
-		if r.pair[i], err = startStore(argv...); err != nil {
+		if r.servers[i], err = startStore(argv...); err != nil {
 			return err
 		}
-		defer r.pair[i].end()
+		defer r.servers[i].end()
 	}
 	// memory while both are fresh
 	for _, part := range []func() error{r.memory, r.operations, r.joins, r.fanout, r.tails} {
@@ -58,24 +56,24 @@ func (r *storeRun) operations() error {
 		if err := r.settle(); err != nil {
 			return err
 		}
-		results, err := r.load("ops", "-s", r.pair[0].spec(), "-s", r.pair[1].spec(),
+		results, err := r.load("ops", "-s", r.servers[0].spec(), "-s", r.servers[1].spec(),
 			"-c", strconv.Itoa(connections), "-r", strconv.Itoa(r.count(13)), "-t", "100", "-w", "30")
 		if err != nil {
 			return err
 		}
-		want := storeGoals{ratio: 1.05, cpu: 0.95}
+		want, wantCPU := goal{least: 1.05}, goal{ratio: 0.95}
 		if connections < 16 {
-			want = storeGoals{ratio: 1}
+			want, wantCPU = goal{least: 1}, goal{}
 		}
 		for _, op := range []string{"set", "get", "add", "check", "waitget"} {
-			rate, cpu := quantity{more: true}, quantity{}
+			var rate, cpu pair
 			for _, one := range results {
 				if one.Op == op && one.Operations > 0 {
 					rate.add(one.Server, one.Operations/one.Seconds/1e3)
 					cpu.add(one.Server, one.CPU/one.Operations*1e6)
 				}
 			}
-			r.compared(fmt.Sprintf("%s × %d", op, connections), "k/s", rate, cpu, want)
+			r.compared(fmt.Sprintf("%s × %d", op, connections), "k/s", rate, cpu, want, wantCPU)
 		}
 	}
 	return nil
@@ -84,57 +82,48 @@ func (r *storeRun) operations() error {
 // joins measures the world's coming together.
 func (r *storeRun) joins() error {
 	for _, clients := range r.sizes([]int{100, 1000, 4000, 10000}, 2) {
-		want := storeGoals{ratio: 1}
+		want := goal{ratio: 1}
 		if clients > 1000 {
 			want.ratio = 1.05
 		}
-		took, cpu := quantity{}, quantity{}
-		err := r.inTurn(max(2, 15*100/clients), func(server int, one loadResult) {
-			took.add(server, one.Seconds)
-			cpu.add(server, one.CPU/float64(one.Clients)*1e6)
-		}, "join", "-c", strconv.Itoa(clients))
+		seconds := func(one loadResult) float64 { return one.Seconds }
+		err := r.inTurn(max(2, 15*100/clients), []figure{{fmt.Sprintf("join × %d", clients), "s", seconds, want}},
+			"join", "-c", strconv.Itoa(clients))
 		if err != nil {
 			return err
 		}
-		r.compared(fmt.Sprintf("join × %d", clients), "s", took, cpu, want)
 	}
 	return nil
 }
 
 // fanout measures how long one value of 8 MiB takes to 64 waiting clients.
 func (r *storeRun) fanout() error {
-	took, cpu := quantity{}, quantity{}
-	err := r.inTurn(7, func(server int, one loadResult) {
-		took.add(server, one.Seconds*1e3)
-		cpu.add(server, one.CPU/float64(one.Clients)*1e6)
-	}, "fanout", "-c", "64")
-	r.compared("8 MiB to 64", "ms", took, cpu, storeGoals{ratio: 1})
-	return err
+	took := func(one loadResult) float64 { return one.Seconds * 1e3 }
+	return r.inTurn(7, []figure{{"8 MiB to 64", "ms", took, goal{ratio: 1}}}, "fanout", "-c", "64")
 }
 
 // tails measures what one client's GETs take while many others do nothing else.
 func (r *storeRun) tails() error {
 	others := r.sizes([]int{256, 4000}, 1)
 	busy := others[len(others)-1]
-	p50, p99 := quantity{}, quantity{}
-	err := r.inTurn(5, func(server int, one loadResult) {
-		p50.add(server, one.P50*1e3)
-		p99.add(server, one.P99*1e3)
+	return r.inTurn(5, []figure{
+		{fmt.Sprintf("p50 of a get beside %d", busy), "ms", func(one loadResult) float64 { return one.P50 * 1e3 }, goal{}},
+		{
+			fmt.Sprintf("p99 of a get beside %d", busy), "ms", func(one loadResult) float64 { return one.P99 * 1e3 },
+			goal{ratio: 1},
+		},
 	}, "tail", "-c", strconv.Itoa(busy), "-t", "1000")
-	r.compared(fmt.Sprintf("p50 of a get beside %d", busy), "ms", p50, quantity{}, storeGoals{})
-	r.compared(fmt.Sprintf("p99 of a get beside %d", busy), "ms", p99, quantity{}, storeGoals{ratio: 1})
-	return err
 }
 
 // memory measures both servers without and with idle connections.
 func (r *storeRun) memory() error {
 	idle := 10 * r.sizes([]int{100, 1000}, 1)[0]
-	without, each := quantity{}, quantity{}
-	for i, s := range r.pair {
+	var without, each pair
+	for i, s := range r.servers {
 		if _, err := r.held(s, 16); err != nil { // whatever is made once is made
 			return err
 		}
-		before, err := heldBy(s.pid())
+		before, err := heldBy(s.Process.Pid)
 		if err != nil {
 			return err
 		}
@@ -145,8 +134,8 @@ func (r *storeRun) memory() error {
 		without.add(i, float64(before.now)/1024)
 		each.add(i, float64(with.now-before.now)/float64(idle))
 	}
-	r.compared("memory without connections", "MiB", without, quantity{}, storeGoals{most: 16})
-	r.compared(fmt.Sprintf("memory of each of %d idle", idle), "KiB", each, quantity{}, storeGoals{most: 2})
+	r.compared("memory without connections", "MiB", without, pair{}, goal{most: 16}, goal{})
+	r.compared(fmt.Sprintf("memory of each of %d idle", idle), "KiB", each, pair{}, goal{most: 2}, goal{})
 	return nil
 }
 
@@ -169,7 +158,6 @@ type loadResult struct {
 	Operations   float64
 	Seconds, CPU float64
 	Clients      int
-	Samples      int
 	P50, P99     float64
 }
 
@@ -177,47 +165,48 @@ type loadResult struct {
 func (b *bench) load(mode string, args ...string) (all []loadResult, err error) {
 	command := exec.Command(b.storeload, append([]string{mode}, args...)...)
 	command.Stderr = os.Stderr
-	output, err := command.StdoutPipe()
+	output, err := command.Output()
+	for lines := json.NewDecoder(bytes.NewReader(output)); err == nil && lines.More(); {
+		all = append(all, loadResult{})
+		err = lines.Decode(&all[len(all)-1])
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	for lines := json.NewDecoder(output); ; {
-		var one loadResult
-		if err = lines.Decode(&one); err != nil {
-			break
-		}
-		all = append(all, one)
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	if err := errors.Join(err, command.Wait()); err != nil {
 		return nil, fmt.Errorf("storeload %s %v: %w", mode, args, err)
 	}
 	return all, nil
 }
 
-// inTurn runs a mode that knows one server for both in turn, each time when both are at rest, and hands each result to
-// add.
-func (r *storeRun) inTurn(rounds int, add func(server int, one loadResult), mode string, args ...string) error {
+// figure is a row that inTurn writes.
+type figure struct {
+	what, unit string
+	of         func(loadResult) float64
+	goal       goal
+}
+
+// inTurn runs a mode that knows one server for both in turn, each time when both are at rest, and writes what its
+// results say, with the CPU time for each client where they have it.
+func (r *storeRun) inTurn(rounds int, figures []figure, mode string, args ...string) error {
+	measured, cpu := make([]pair, len(figures)), pair{}
 	for round := range r.count(rounds) {
-		for turn := range r.pair {
-			i := (turn + round) % len(r.pair)
+		for turn := range r.servers {
+			i := (turn + round) % len(r.servers)
 			if err := r.settle(); err != nil {
 				return err
 			}
-			all, err := r.load(mode, append([]string{"-s", r.pair[i].spec()}, args...)...)
-			if err == nil && len(all) != 1 {
-				err = fmt.Errorf("storeload %s gave %d results instead of one", mode, len(all))
-			}
+			all, err := r.load(mode, append([]string{"-s", r.servers[i].spec()}, args...)...)
 			if err != nil {
 				return err
 			}
-			add(i, all[0])
+			for _, one := range all {
+				for k, f := range figures {
+					measured[k].add(i, f.of(one))
+				}
+				cpu.add(i, one.CPU/float64(one.Clients)*1e6)
+			}
 		}
+	}
+	for k, f := range figures {
+		r.compared(f.what, f.unit, measured[k], cpu, f.goal, goal{})
 	}
 	return nil
 }
@@ -225,24 +214,16 @@ func (r *storeRun) inTurn(rounds int, add func(server int, one loadResult), mode
 // held is a server's memory while that many idle connections are open.
 func (r *storeRun) held(s *storeServer, connections int) (h held, err error) {
 	command := exec.Command(r.storeload, "idle", "-s", s.spec(), "-c", strconv.Itoa(connections))
-	command.Stderr = os.Stderr
-	hold, err := command.StdinPipe()
+	if _, err = command.StdinPipe(); err != nil { // at whose end it would end
+		return h, err
+	}
+	clients, err := start(command, 1)
 	if err != nil {
 		return h, err
 	}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return h, err
-	}
-	if err := command.Start(); err != nil {
-		return h, err
-	}
-	var one loadResult
-	if err = json.NewDecoder(output).Decode(&one); err == nil {
-		h, err = heldBy(s.pid())
-	}
-	_ = hold.Close()
-	return h, errors.Join(err, command.Wait(), r.settle())
+	h, err = heldBy(s.Process.Pid)
+	clients.end()
+	return h, errors.Join(err, r.settle())
 }
 
 // settle waits until neither server has anything to do: closing the connections of one measurement must not be part of
@@ -252,10 +233,10 @@ func (r *storeRun) settle() error {
 	for range most {
 		var spent [2]time.Duration
 		for i := range spent {
-			for _, s := range r.pair {
-				now, err := cpuTime(s.pid())
+			for _, s := range r.servers {
+				now, err := cpuTime(s.Process.Pid)
 				if err != nil {
-					return fmt.Errorf("read the CPU time of a store (process %d): %w", s.pid(), err)
+					return fmt.Errorf("read the CPU time of a store (process %d): %w", s.Process.Pid, err)
 				}
 				spent[i] += now
 			}
@@ -270,117 +251,56 @@ func (r *storeRun) settle() error {
 
 // storeServer is one store that runs.
 type storeServer struct {
-	addr    string
-	command *exec.Cmd
-	said    chan struct{} // closed at the end of its output
+	*running
+	addr string
 }
 
-// startStore starts a server that prints its address as its first line, and waits for that.
+// startStore starts a server that prints its address as its first line.
 func startStore(argv ...string) (*storeServer, error) {
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Stderr = os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	output, err := command.StdoutPipe()
+	server, err := start(command, 1)
 	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start a store: %w", err)
 	}
-	s := &storeServer{command: command, said: make(chan struct{})}
-	lines := bufio.NewScanner(output)
-	lines.Scan()
-	go func() {
-		_, _ = io.Copy(io.Discard, output)
-		close(s.said)
-	}()
-	s.addr, _, _ = strings.Cut(lines.Text(), " ")
-	if _, err := netip.ParseAddrPort(s.addr); err != nil {
-		s.end()
-		return nil, fmt.Errorf("%v should print its address first: it said %q", argv, lines.Text())
+	addr, _, _ := strings.Cut(server.said, " ")
+	if _, err := netip.ParseAddrPort(addr); err != nil {
+		server.end()
+		return nil, fmt.Errorf("%v should print its address first: it said %q", argv, server.said)
 	}
-	return s, nil
+	return &storeServer{server, addr}, nil
 }
 
 // spec names the server to storeload.
-func (s *storeServer) spec() string { return fmt.Sprintf("%s:%d", s.addr, s.pid()) }
+func (s *storeServer) spec() string { return fmt.Sprintf("%s:%d", s.addr, s.Process.Pid) }
 
-func (s *storeServer) pid() int { return s.command.Process.Pid }
+// pair is what was measured of both servers: gorun's and PyTorch's.
+type pair [2]samples
 
-// end asks the server to end, and makes it after a while.
-func (s *storeServer) end() {
-	_ = s.command.Process.Signal(syscall.SIGTERM)
-	forced := time.AfterFunc(10*time.Second, func() { _ = s.command.Process.Kill() })
-	defer forced.Stop()
-	<-s.said
-	_ = s.command.Wait()
-}
+func (p *pair) add(server int, value float64) { p[server] = append(p[server], value) }
 
-// quantity is what was measured of both servers, in the order of the pair.
-type quantity struct {
-	of   [2][]float64
-	more bool // more is better
-}
-
-func (q *quantity) add(server int, value float64) { q.of[server] = append(q.of[server], value) }
-
-func (q *quantity) best(server int) float64 {
-	if q.more {
-		return slices.Max(q.of[server])
+// ratio is the median of gorun's figure to libuv's in each round: what slows the machine for some rounds slows both.
+func (p *pair) ratio() float64 {
+	var ratios samples
+	for i, ours := range p[0][:min(len(p[0]), len(p[1]))] {
+		ratios = append(ratios, ours/p[1][i])
 	}
-	return slices.Min(q.of[server])
-}
-
-func (q *quantity) median(server int) float64 { return median(q.of[server]) }
-
-func median(values []float64) float64 {
-	return slices.Sorted(slices.Values(values))[len(values)/2]
-}
-
-// paired is the median of gorun's figure to libuv's in each round: what slows the machine for some rounds slows both.
-func (q *quantity) paired() float64 {
-	var ratios []float64
-	for i := range min(len(q.of[0]), len(q.of[1])) {
-		ratios = append(ratios, q.of[0][i]/q.of[1][i])
-	}
-	return median(ratios)
-}
-
-// storeGoals are what gorun should reach; 0 is no goal.
-type storeGoals struct {
-	ratio float64 // of gorun's figure to libuv's: at least, where more is better, else at most
-	cpu   float64 // of the CPU time of an operation: at most
-	most  float64 // gorun's own figure: at most
-}
-
-// of returns the goal in words and whether it is reached.
-func (g storeGoals) of(q *quantity) (target, reached string) {
-	switch {
-	case g.most > 0:
-		return fmt.Sprintf("≤ %g", g.most), verdict(q.best(0) <= g.most, q.median(0) <= g.most)
-	case g.ratio == 0:
-		return "", ""
-	case q.more:
-		return fmt.Sprintf("≥ %g", g.ratio), verdict(q.best(0) >= g.ratio*q.best(1), q.median(0) >= g.ratio*q.median(1))
-	}
-	return fmt.Sprintf("≤ %g", g.ratio), verdict(q.best(0) <= g.ratio*q.best(1), q.median(0) <= g.ratio*q.median(1))
+	return ratios.median()
 }
 
 // compared writes one line; cpu may be empty.
-func (r *storeRun) compared(what, unit string, q, cpu quantity, g storeGoals) {
-	if len(q.of[0]) == 0 || len(q.of[1]) == 0 {
+func (r *storeRun) compared(what, unit string, of, cpu pair, want, wantCPU goal) {
+	if len(of[0]) == 0 || len(of[1]) == 0 {
 		r.row(what, unit, "", "", "", "", "", "", "", noFigure)
 		return
 	}
-	target, reached := g.of(&q)
 	cells := []any{
-		what, unit, number(q.best(0)), number(q.median(0)), number(q.best(1)), number(q.median(1)),
-		ratio(q.median(0), q.median(1)), number(q.paired()), target, reached,
+		what, unit, number(want.best(of[0])), number(of[0].median()), number(want.best(of[1])), number(of[1].median()),
+		ratio(of[0].median(), of[1].median()), number(of.ratio()), want, want.judge(of[0], of[1]),
 	}
-	if len(cpu.of[0]) > 0 && len(cpu.of[1]) > 0 && slices.Max(cpu.of[1]) > 0 {
-		target, reached := storeGoals{ratio: g.cpu}.of(&cpu)
-		cells = append(cells, number(cpu.median(0)), number(cpu.median(1)), ratio(cpu.median(0), cpu.median(1)), target,
-			reached)
+	if cpu[0].max() > 0 && cpu[1].max() > 0 {
+		cells = append(cells, number(cpu[0].median()), number(cpu[1].median()), ratio(cpu[0].median(), cpu[1].median()),
+			wantCPU, wantCPU.judge(cpu[0], cpu[1]))
 	}
 	r.row(cells...)
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,15 +15,28 @@ import (
 )
 
 // tidy sees to it that nothing is left of a run, however it ends: what its programs start becomes this process's child
-// when its own parent ends before it.
-type tidy struct {
-	mu sync.Mutex
-	do []func() // last first
-}
-
-// newTidy waits for SIGINT, SIGTERM and SIGHUP, which end the run.
-func newTidy() *tidy {
-	t := &tidy{}
+// when its own parent ends before it. The function that it returns asks the launchers to end, ends what is left and
+// removes the folder; so do SIGINT, SIGTERM and SIGHUP, which end the run.
+func tidy(dir string) (end func()) {
+	end = sync.OnceFunc(func() {
+		for _, pid := range processTree(os.Getpid(), false) {
+			_ = unix.Kill(pid, syscall.SIGTERM)
+			_ = unix.Kill(pid, syscall.SIGCONT) // a stopped one would not notice
+		}
+		for wait := 0; wait < 500; wait++ {
+			left := processTree(os.Getpid(), true)
+			if len(left) == 0 {
+				break
+			}
+			for _, pid := range left {
+				if wait > 250 { // what a launcher that was killed leaves becomes ours a moment later
+					_ = unix.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+		_ = os.RemoveAll(dir)
+	})
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		log.Printf("orphans of what is measured may be left: %v", err)
 	}
@@ -33,38 +45,10 @@ func newTidy() *tidy {
 	go func() {
 		got := (<-signals).(syscall.Signal)
 		log.Printf("%v: ending what runs", got)
-		t.end()
+		end()
 		os.Exit(128 + int(got))
 	}()
-	return t
-}
-
-func (t *tidy) finally(do func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.do = append(t.do, do)
-}
-
-// end asks the launchers to end, ends what is left, and removes files. It runs once.
-func (t *tidy) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, pid := range processTree(os.Getpid(), false) {
-		_ = unix.Kill(pid, syscall.SIGTERM)
-		_ = unix.Kill(pid, syscall.SIGCONT) // a stopped one would not notice
-	}
-	for wait := 0; wait < 500 && len(processTree(os.Getpid(), true)) > 0; wait++ {
-		if wait > 250 { // what a launcher that was killed leaves becomes ours a moment later
-			for _, pid := range processTree(os.Getpid(), true) {
-				_ = unix.Kill(pid, syscall.SIGKILL)
-			}
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	for _, do := range slices.Backward(t.do) {
-		do()
-	}
-	t.do = nil
+	return end
 }
 
 // processTree returns the children of a process, or all processes below it.
@@ -73,11 +57,12 @@ func processTree(pid int, deep bool) (all []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		text, _ := os.ReadFile(path)
+		var child, parent int
+		var state string
 		// "pid (name) state parent ...", where the name may hold anything
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && len(fields) > 1 && fields[0] != "Z" { // the dead wait for somebody to ask for their status
-			parent, _ := strconv.Atoi(fields[1])
+		_, _ = fmt.Sscan(string(text), &child)
+		_, _ = fmt.Sscan(string(text[strings.LastIndexByte(string(text), ')')+1:]), &state, &parent)
+		if state != "Z" { // the dead wait for somebody to ask for their status
 			children[parent] = append(children[parent], child)
 		}
 	}
