@@ -124,7 +124,7 @@ type bench struct {
 
 // newBench checks what depends on the group, and makes the buffers.
 func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
-	b := &bench{Config: c, group: g, operation: operationOf(c.Operation), element: elementOf(c.DType)}
+	b := &bench{Config: c, group: g, operation: find(operations, c.Operation), element: find(elements, c.DType)}
 	switch {
 	case b.operation == nil:
 		return nil, wish("%q is no operation: take one of %v", c.Operation, Operations())
@@ -191,31 +191,21 @@ func (b *bench) measure(ctx context.Context, w writer) error {
 
 // row measures one size in both places.
 func (b *bench) row(ctx context.Context, s size) (Row, error) {
-	row := Row{Bytes: s.bytes, Count: s.count}
+	row := Row{Bytes: s.bytes, Count: s.count, Predicted: b.report.Model.Microseconds(s.bytes)}
 	var err error
-	if row.Bound, err = b.bound(ctx, s); err != nil {
-		return row, err
+	if row.Bound, err = b.bound(ctx, s); err == nil && b.operation.outOfPlace {
+		row.OutOfPlace, err = b.place(ctx, s, false)
 	}
-	row.Predicted = b.report.Model.Microseconds(s.bytes)
-	for _, place := range []struct {
-		there   bool
-		inPlace bool
-		into    **Place
-	}{{b.operation.outOfPlace, false, &row.OutOfPlace}, {b.operation.inPlace, true, &row.InPlace}} {
-		if !place.there {
-			continue
-		}
-		if *place.into, err = b.place(ctx, s, place.inPlace, b.Trials); err != nil {
-			return row, err
-		}
+	if err == nil && b.operation.inPlace {
+		row.InPlace, err = b.place(ctx, s, true)
 	}
-	return row, nil
+	return row, err
 }
 
-// place measures one size in one place, in a number of trials if that is given.
-func (b *bench) place(ctx context.Context, s size, inPlace bool, trials int) (*Place, error) {
+// place measures one size in one place.
+func (b *bench) place(ctx context.Context, s size, inPlace bool) (*Place, error) {
 	b.vectors.prepare(s.count, inPlace)
-	t, err := b.trials(ctx, trials)
+	t, err := b.trials(ctx, b.Trials)
 	if err != nil {
 		return nil, err
 	}
@@ -234,15 +224,17 @@ func (b *bench) place(ctx context.Context, s size, inPlace bool, trials int) (*P
 
 // check makes one more call and counts the elements, on all ranks, that are not what they must be.
 func (b *bench) check(ctx context.Context) (int64, error) {
-	b.vectors.fill()
-	b.vectors.spoil()
-	if err := comm.Barrier(ctx, b.group); err != nil {
+	if err := b.vectors.spoil(); err != nil {
 		return 0, err
 	}
-	if err := b.vectors.call(ctx); err != nil {
+	if _, err := b.trial(ctx, 1); err != nil {
 		return 0, err
 	}
-	wrong := []int64{b.vectors.wrong()}
-	err := comm.AllReduce(ctx, b.group, wrong, wrong, comm.Sum)
+	mine, err := b.vectors.wrong()
+	if err != nil {
+		return 0, err
+	}
+	wrong := []int64{mine}
+	err = comm.AllReduce(ctx, b.group, wrong, wrong, comm.Sum)
 	return wrong[0], err
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"slices"
 
 	"gorun/comm"
 )
@@ -32,21 +33,28 @@ var elements = []element{
 	{"uint64", "uint64", 8, vectorsOf(codec[uint64]{wrapped[uint64], plain[uint64], 0})},
 }
 
+func (e element) title() string { return e.name }
+
 // DTypes are the names of the element types.
-func DTypes() (names []string) {
-	for i := range elements {
-		names = append(names, elements[i].name)
+func DTypes() []string { return titles(elements) }
+
+// titled is a row of a table with names.
+type titled interface{ title() string }
+
+func titles[T titled](table []T) (names []string) {
+	for _, row := range table {
+		names = append(names, row.title())
 	}
 	return names
 }
 
-func elementOf(name string) *element {
-	for i := range elements {
-		if elements[i].name == name {
-			return &elements[i]
-		}
+// find returns the row of a name, nil if there is none.
+func find[T titled](table []T, name string) *T {
+	i := slices.Index(titles(table), name)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &table[i]
 }
 
 // codec makes elements of numbers and back.
@@ -96,22 +104,10 @@ var reductions = []reduction{
 	{"bxor", comm.BXor, true, func(a, b float64) float64 { return float64(int64(a) ^ int64(b)) }},
 }
 
-// Reductions are the names of the reductions.
-func Reductions() (names []string) {
-	for i := range reductions {
-		names = append(names, reductions[i].name)
-	}
-	return names
-}
+func (r reduction) title() string { return r.name }
 
-func reductionOf(name string) *reduction {
-	for i := range reductions {
-		if reductions[i].name == name || name == "" {
-			return &reductions[i]
-		}
-	}
-	return nil
-}
+// Reductions are the names of the reductions.
+func Reductions() []string { return titles(reductions) }
 
 // period is after how many elements inputs repeat: a prime, so that data in the wrong place is seen.
 const period = 4093

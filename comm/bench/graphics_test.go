@@ -38,22 +38,14 @@ func TestVectorsOnGPU(t *testing.T) {
 		if o.name == "barrier" || o.name == "p2p" || o.name == "sendrecv" {
 			continue
 		}
-		v, err := vectorsOf(codec[float32]{float[float32], plain[float32], 1 << 24})(g,
-			Config{Operation: o.name, DType: "float32"}, 1000)
+		v, err := find(elements, "float32").vectors(g, Config{Operation: o.name, DType: "float32"}, 1000)
 		require.NoError(t, err)
-		device := v.(*graphics[float32])
 		for _, inPlace := range []bool{false, true} {
 			if inPlace && !o.inPlace || !inPlace && !o.outOfPlace {
 				continue
 			}
 			v.prepare(1000, inPlace)
-			v.fill()
-			v.spoil()
-			require.NoError(t, v.call(t.Context()))
-			require.Zero(t, v.wrong(), "%s in place: %v", o.name, inPlace)
-			device.out[999]++
-			device.push(device.out)
-			require.Equal(t, int64(1), v.wrong(), "%s in place: %v", o.name, inPlace)
+			requireOneWrong(t, v)
 		}
 	}
 }

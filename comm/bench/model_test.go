@@ -15,10 +15,10 @@ func TestBusFactors(t *testing.T) {
 		"scatter": 0.75, "alltoall": 0.75,
 		"sendrecv": 1, "p2p": 1, "barrier": 0,
 	} {
-		require.Equal(t, want, operationOf(name).factor(4), name)
+		require.Equal(t, want, find(operations, name).factor(4), name)
 	}
 	require.Len(t, Operations(), 11)
-	require.Zero(t, operationOf("allreduce").factor(1))
+	require.Zero(t, find(operations, "allreduce").factor(1))
 }
 
 // A model that was made of two times predicts them, and has the parameters that they were made of.
@@ -44,13 +44,13 @@ func TestModelFindsItsParameters(t *testing.T) {
 
 // What a disturbed host measures makes no negative parameters.
 func TestModelOfOddTimes(t *testing.T) {
-	faster := fit(operationOf("allreduce"), 2, 8, 10, 1<<20, 5)
+	faster := fit(find(operations, "allreduce"), 2, 8, 10, 1<<20, 5)
 	require.Zero(t, faster.Beta)
 	require.Equal(t, 10.0, faster.Microseconds(1<<20))
 	require.Contains(t, faster.String(), "1/β = ? GB/s")
 	var none *Model
 	require.Zero(t, none.Microseconds(8))
-	steep := fit(operationOf("allreduce"), 2, 1<<10, 1, 1<<20, 1e6)
+	steep := fit(find(operations, "allreduce"), 2, 1<<10, 1, 1<<20, 1e6)
 	require.GreaterOrEqual(t, steep.Alpha, 0.0)
 	require.Zero(t, steep.Bytes(-1))
 }

@@ -35,11 +35,9 @@ func others(n float64) float64 { return n - 1 }
 func rest(n float64) float64   { return (n - 1) / n }
 func tree(n float64) float64   { return math.Ceil(math.Log2(n)) }
 
-// wholeAndPart is the traffic of reading S and writing an n-th of it, or the reverse, at each rank.
+// wholeAndPart is the traffic of reading S and writing an n-th of it, or the reverse, at each rank; and that of a whole
+// S at each rank and one more at the root.
 func wholeAndPart(n float64) float64 { return (1 + 1/n) / 2 }
-
-// wholeOnce is the traffic of a whole S at each rank and one more at the root.
-func wholeOnce(n float64) float64 { return (1 + 1/n) / 2 }
 
 var operations = []operation{
 	{
@@ -49,7 +47,7 @@ var operations = []operation{
 	},
 	{
 		name: "reduce", reduces: true, rooted: true, outOfPlace: true, inPlace: true,
-		factor: one, messages: tree, moved: one, traffic: wholeOnce,
+		factor: one, messages: tree, moved: one, traffic: wholeAndPart,
 		formula: "⌈log2 n⌉·α + S·β, a pipelined tree", source: thakur,
 	},
 	{
@@ -101,19 +99,7 @@ func twiceOthers(n float64) float64 { return 2 * others(n) }
 // part is an n-th of S read and written at each rank, S in all.
 func part(n float64) float64 { return 1 / n }
 
-// Operations are the names of what can be measured.
-func Operations() (names []string) {
-	for i := range operations {
-		names = append(names, operations[i].name)
-	}
-	return names
-}
+func (o operation) title() string { return o.name }
 
-func operationOf(name string) *operation {
-	for i := range operations {
-		if operations[i].name == name {
-			return &operations[i]
-		}
-	}
-	return nil
-}
+// Operations are the names of what can be measured.
+func Operations() []string { return titles(operations) }

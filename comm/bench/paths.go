@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,12 +92,12 @@ func (b *bench) paths(ctx context.Context) ([]Path, error) {
 	for i := range paths {
 		p := &paths[i]
 		if p.Error == "" {
-			if err := b.failed(ctx, p, p.measure(b, ctx, p)); err != nil {
+			if err := b.agree(ctx, p, p.measure(b, ctx, p)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return paths, b.collect(ctx, paths)
+	return paths, nil
 }
 
 // ends are what all ranks tell of themselves.
@@ -290,43 +291,22 @@ func slower(a, b float64) float64 {
 	return min(a, b)
 }
 
-// failed lets a path fail alone: what its rank met becomes the path's error, on all ranks. It returns errors of the
-// group.
-func (b *bench) failed(ctx context.Context, p *Path, err error) error {
-	var said []string
-	text := ""
+// agree brings what the ranks measured of a path to all of them. A path fails alone: the error that a rank met becomes
+// the path's. It returns errors of the group.
+func (b *bench) agree(ctx context.Context, p *Path, err error) error {
 	if err != nil {
-		text = strings.TrimSpace(err.Error())
+		p.Error = strings.TrimSpace(err.Error())
 	}
-	if err := share(ctx, b.group, text, &said); err != nil {
+	var all []Path
+	if err := share(ctx, b.group, *p, &all); err != nil {
 		return err
 	}
-	for _, text := range said {
-		if p.Error == "" {
-			p.Error = text
-		}
-	}
-	return nil
-}
-
-// collect brings what the ranks measured to all of them.
-func (b *bench) collect(ctx context.Context, paths []Path) error {
-	fields := func(p *Path) []*float64 {
-		return []*float64{&p.Latency, &p.Forth, &p.Back, &p.ForthMany, &p.BackMany}
-	}
-	var values []float64
-	for i := range paths {
-		for _, v := range fields(&paths[i]) {
-			values = append(values, *v)
-		}
-	}
-	if err := comm.AllReduce(ctx, b.group, values, values, comm.Max); err != nil {
-		return err
-	}
-	for i := range paths {
-		for _, v := range fields(&paths[i]) {
-			*v, values = values[0], values[1:]
-		}
+	p.Error = ""
+	for _, said := range all {
+		p.Error = cmp.Or(p.Error, said.Error)
+		p.Latency = max(p.Latency, said.Latency)
+		p.Forth, p.Back = max(p.Forth, said.Forth), max(p.Back, said.Back)
+		p.ForthMany, p.BackMany = max(p.ForthMany, said.ForthMany), max(p.BackMany, said.BackMany)
 	}
 	return nil
 }

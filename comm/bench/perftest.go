@@ -96,7 +96,7 @@ func (b *bench) measureRDMA(ctx context.Context, p *Path) error {
 			*run.into, err = perftestColumn(said, run.column)
 			*run.into *= run.scale
 		}
-		if err := b.failed(ctx, p, err); err != nil || p.Error != "" {
+		if err := b.agree(ctx, p, err); err != nil || p.Error != "" {
 			return err
 		}
 	}

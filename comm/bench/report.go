@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"cmp"
+
 	"gorun/comm"
 )
 
@@ -83,7 +85,7 @@ func newReport(c Config, g *comm.Group, o *operation) Report {
 		Root: -1, Checked: c.Check,
 	}
 	if o.reduces {
-		r.Op = reductionOf(c.Op).name
+		r.Op = cmp.Or(c.Op, "sum")
 	}
 	if o.rooted {
 		r.Root = c.Root

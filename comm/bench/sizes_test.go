@@ -31,12 +31,12 @@ func TestSeries(t *testing.T) {
 // A size is that of the whole vector, in whole elements and equal parts.
 func TestSizesOfOperations(t *testing.T) {
 	c := Config{Begin: 8, End: 64, Factor: 2}
-	require.Equal(t, []size{{8, 2}, {16, 4}, {32, 8}, {64, 16}}, operationOf("allreduce").sizes(c, 4, 4))
-	require.Equal(t, []size{{16, 1}, {32, 2}, {64, 4}}, operationOf("allgather").sizes(c, 4, 4),
+	require.Equal(t, []size{{8, 2}, {16, 4}, {32, 8}, {64, 16}}, find(operations, "allreduce").sizes(c, 4, 4))
+	require.Equal(t, []size{{16, 1}, {32, 2}, {64, 4}}, find(operations, "allgather").sizes(c, 4, 4),
 		"8 bytes are no element for each, and no size comes twice")
-	require.Equal(t, []size{{12, 1}, {24, 2}, {60, 5}}, operationOf("alltoall").sizes(c, 3, 4))
-	require.Equal(t, []size{{8, 1}, {16, 2}, {32, 4}, {64, 8}}, operationOf("broadcast").sizes(c, 3, 8))
-	require.Equal(t, []size{{}}, operationOf("barrier").sizes(c, 4, 4))
+	require.Equal(t, []size{{12, 1}, {24, 2}, {60, 5}}, find(operations, "alltoall").sizes(c, 3, 4))
+	require.Equal(t, []size{{8, 1}, {16, 2}, {32, 4}, {64, 8}}, find(operations, "broadcast").sizes(c, 3, 8))
+	require.Equal(t, []size{{}}, find(operations, "barrier").sizes(c, 4, 4))
 }
 
 // Whatever rank 0 fails with after the last call, it waits for the others first.
@@ -61,11 +61,11 @@ func TestAvailableMemory(t *testing.T) {
 
 // What is measured in place of a wished size is said.
 func TestRounded(t *testing.T) {
-	float := elementOf("float32")
-	require.Empty(t, operationOf("allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))
-	require.Empty(t, operationOf("barrier").rounded(Config{Begin: 5, End: 64, Factor: 2}, 4, float))
+	float := find(elements, "float32")
+	require.Empty(t, find(operations, "allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))
+	require.Empty(t, find(operations, "barrier").rounded(Config{Begin: 5, End: 64, Factor: 2}, 4, float))
 	require.Equal(t, "whole elements (float32): 5 B is measured as 4 B",
-		operationOf("allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
+		find(operations, "allreduce").rounded(Config{Begin: 5, End: 9, Factor: 2}, 4, float))
 	require.Equal(t, "whole elements (float32), as many for each of 3 ranks: 8 B is measured as 12 B, and 2 more like it",
-		operationOf("allgather").rounded(Config{Begin: 8, End: 32, Factor: 2}, 3, float))
+		find(operations, "allgather").rounded(Config{Begin: 8, End: 32, Factor: 2}, 3, float))
 }

@@ -37,7 +37,7 @@ func (r *Report) curves() (list []curve) {
 			all[i].points = append(all[i].points, [2]float64{float64(bytes), gigabytes})
 		}
 	}
-	factor := operationOf(r.Operation).factor(float64(r.Ranks))
+	factor := find(operations, r.Operation).factor(float64(r.Ranks))
 	for _, row := range r.Rows {
 		if row.OutOfPlace != nil {
 			add(0, row.Bytes, row.OutOfPlace.BusBW)

@@ -25,7 +25,7 @@ var columns = [...][]column{
 	{
 		{12, "size", "(B)", func(_ *Report, row Row) string { return fmt.Sprint(row.Bytes) }},
 		{11, "count", "(elements)", func(_ *Report, row Row) string { return fmt.Sprint(row.Count) }},
-		{9, "type", "", func(r *Report, _ Row) string { return elementOf(r.DType).short }},
+		{9, "type", "", func(r *Report, _ Row) string { return find(elements, r.DType).short }},
 		{7, "redop", "", func(r *Report, _ Row) string { return r.redop() }},
 		{6, "root", "", func(r *Report, _ Row) string { return fmt.Sprint(r.Root) }},
 	},

@@ -101,7 +101,9 @@ func (b *bench) plan(ctx context.Context) (batch, trials int, err error) {
 // trial is one batch of calls.
 func (b *bench) trial(ctx context.Context, batch int) (time.Duration, error) {
 	v := b.vectors
-	v.fill()
+	if err := v.fill(); err != nil {
+		return 0, err
+	}
 	if err := comm.Barrier(ctx, b.group); err != nil {
 		return 0, err
 	}
@@ -193,21 +195,15 @@ func (b *bench) calibrate(ctx context.Context) (*Model, error) {
 	if len(b.sizes) < 2 || b.group.Size() < 2 {
 		return nil, nil
 	}
-	ends := []size{b.sizes[0], b.sizes[len(b.sizes)-1]}
-	var times [2]float64
+	ends := [2]size{b.sizes[0], b.sizes[len(b.sizes)-1]}
+	var times [2]float64 // the least of few trials: what disturbs them is no part of a model
 	for i, s := range ends {
-		p, err := b.quick(ctx, s)
+		b.vectors.prepare(s.count, !b.operation.outOfPlace)
+		t, err := b.trials(ctx, 2*fewestTrials)
 		if err != nil {
 			return nil, err
 		}
-		times[i] = p
+		times[i] = t.Min
 	}
 	return fit(b.operation, b.group.Size(), ends[0].bytes, times[0], ends[1].bytes, times[1]), nil
-}
-
-// quick is the least of few trials: what disturbs them is no part of a model.
-func (b *bench) quick(ctx context.Context, s size) (microseconds float64, err error) {
-	b.vectors.prepare(s.count, !b.operation.outOfPlace)
-	t, err := b.trials(ctx, 2*fewestTrials)
-	return t.Min, err
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 
 	"gorun/comm"
@@ -10,37 +11,51 @@ import (
 type vectors interface {
 	// prepare chooses the part of the buffers for a size: elements of the vector, or of each part.
 	prepare(count int, inPlace bool)
-	fill()                          // writes the inputs
+	spoil() error                   // writes what no result is where results come; inputs may be lost
+	fill() error                    // writes the inputs
 	touch()                         // writes the first element of the input again
-	spoil()                         // writes what no result is where results come that are no inputs
 	call(ctx context.Context) error // the operation
-	wrong() int64                   // elements that differ from what must be there after fill and one call
+	wrong() (int64, error)          // elements that differ from what must be there after fill and one call
 	copy(count, piece int)          // from the one buffer to the other, as many elements, in pieces
 	shift(count, piece int)         // within the other, as many
 }
 
-// typed are vectors of one type.
+// typed are vectors of one type. Where the group's calls work on GPUs, what is written and checked on the host is
+// copied there and back outside of what is timed.
 type typed[T comm.Number] struct {
 	codec[T]
-	group     *comm.Group
-	name      string
-	root      int
-	reduction *reduction
-	patterns  [][]T // of each rank's input, one period
-	reduced   []T   // one period of the result
+	group    *comm.Group
+	name     string
+	root     int
+	op       comm.Op
+	patterns [][]T // of each rank's input, one period
+	reduced  []T   // one period of the result
 
-	one, two []T // the memory
+	host   [2][]T // the memory
+	device [2]*comm.DeviceBuffer[T]
 
-	count     int
-	in        []T // where this rank's input lies
-	send, out []T // the arguments of the call
-	run       func(ctx context.Context) error
+	in, out span // where this rank's input lies, and what the call writes
+	want    []expected[T]
+	run     func(ctx context.Context) error
+}
+
+// span is a part of one of the two buffers. The zero value is empty.
+type span struct{ buffer, at, count int }
+
+// block is one of several parts of so many elements.
+func (s span) block(i, count int) span { return span{s.buffer, s.at + i*count, count} }
+
+// expected is what must be in a part of the output: a pattern from an element on.
+type expected[T comm.Number] struct {
+	part    span
+	pattern []T
+	from    int
 }
 
 // vectorsOf makes the buffers of a type, longest elements each.
 func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vectors, error) {
 	return func(g *comm.Group, config Config, longest int) (vectors, error) {
-		r := reductionOf(config.Op)
+		r := find(reductions, cmp.Or(config.Op, "sum"))
 		switch {
 		case r == nil:
 			return nil, wish("%q is no reduction: take one of %v", config.Op, Reductions())
@@ -48,14 +63,20 @@ func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vector
 			return nil, wish("%s works on the bits of integers, not on %s: take --dtype int32, for instance", config.Op,
 				config.DType)
 		}
-		t := &typed[T]{codec: c, group: g, name: config.Operation, root: config.Root, reduction: r}
+		t := &typed[T]{codec: c, group: g, name: config.Operation, root: config.Root, op: r.op}
 		for rank := range g.Size() {
 			t.patterns = append(t.patterns, t.repeat(func(i int) float64 { return r.input(rank, i) }))
 		}
 		t.reduced = t.repeat(func(i int) float64 { return r.result(g.Size(), i, c.exact == 0) })
-		t.one, t.two = t.memory(longest), t.memory(longest)
-		if g.Backend() == "nccl" {
-			return onGPU(t)
+		for i := range t.host {
+			t.host[i] = make([]T, longest)
+			t.write(t.host[i]) // its pages are all there from now on
+			if g.Backend() == "nccl" {
+				var err error
+				if t.device[i], err = comm.NewDeviceBuffer[T](g, longest); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return t, nil
 	}
@@ -69,116 +90,136 @@ func (t *typed[T]) repeat(at func(i int) float64) []T {
 	return list
 }
 
-// block is one rank's part of a whole vector.
-func (t *typed[T]) block(whole []T, rank int) []T { return whole[rank*t.count:][:t.count] }
-
 func (t *typed[T]) prepare(count int, inPlace bool) {
-	t.count = count
-	t.in, t.send, t.out, t.run = nil, nil, nil, nil
-	g, rank := t.group, t.group.Rank()
-	whole := count * g.Size()
-	switch t.name {
-	case "allreduce", "reduce":
-		t.lay(count, count, inPlace)
-	case "allgather", "gather":
-		if t.lay(count, whole, inPlace); inPlace {
-			t.in, t.send = t.block(t.out, rank), t.out
-		}
-	case "reducescatter", "scatter", "alltoall":
-		outs := count
-		if inPlace || t.name == "alltoall" {
-			outs = whole
-		}
-		t.lay(whole, outs, inPlace)
-	case "broadcast":
-		t.lay(count, count, true)
-	case "sendrecv", "p2p":
-		t.lay(count, count, false)
+	rank, whole := t.group.Rank(), count*t.group.Size()
+	isRoot, from := rank == t.root, 0
+	if inPlace {
+		from = 1
 	}
-	t.atRoot(inPlace)
-	t.run = t.calls()
-}
-
-// lay puts input and output into one buffer, or two.
-func (t *typed[T]) lay(in, out int, inPlace bool) {
-	t.out = t.two[:out]
-	if t.in = t.one[:in]; inPlace {
-		t.in = t.two[:in]
-	}
-	t.send = t.in
-}
-
-// atRoot takes from a rank what only the root has, or all others.
-func (t *typed[T]) atRoot(inPlace bool) {
-	if t.group.Rank() == t.root {
-		return
-	}
-	switch t.name {
-	case "reduce":
-		t.out = nil
-	case "gather":
-		t.out, t.send = nil, t.in
-	case "scatter":
-		t.in, t.send, t.out = nil, nil, t.two[:t.count]
-	case "broadcast":
-		t.in = nil
-	}
-}
-
-// calls is the operation's call with the buffers as they lie.
-func (t *typed[T]) calls() func(ctx context.Context) error {
-	g, op, send, out, root := t.group, t.reduction.op, t.send, t.out, t.root
+	t.want = nil
+	t.in, t.out = span{from, 0, count}, span{1, 0, count}
+	send := &t.in
+	expect := func(part span, pattern []T, from int) { t.want = append(t.want, expected[T]{part, pattern, from}) }
 	switch t.name {
 	case "allreduce":
-		return func(ctx context.Context) error { return comm.AllReduce(ctx, g, send, out, op) }
+		expect(t.out, t.reduced, 0)
 	case "reduce":
-		return func(ctx context.Context) error { return comm.Reduce(ctx, g, send, out, op, root) }
+		if isRoot {
+			expect(t.out, t.reduced, 0)
+		} else {
+			t.out = span{}
+		}
 	case "broadcast":
-		return func(ctx context.Context) error { return comm.Broadcast(ctx, g, out, root) }
-	case "allgather":
-		return func(ctx context.Context) error { return comm.AllGather(ctx, g, send, out) }
-	case "reducescatter":
-		return func(ctx context.Context) error { return comm.ReduceScatter(ctx, g, send, out, op) }
-	case "gather":
-		return func(ctx context.Context) error { return comm.Gather(ctx, g, send, out, root) }
-	case "scatter":
-		return func(ctx context.Context) error { return comm.Scatter(ctx, g, send, out, root) }
+		if expect(t.out, t.patterns[t.root], 0); !isRoot {
+			t.in = span{}
+		}
+	case "allgather", "gather":
+		t.out = span{1, 0, whole}
+		if inPlace {
+			t.in, send = t.out.block(rank, count), &t.out
+		}
+		if t.name == "gather" && !isRoot {
+			t.out, send = span{}, &t.in
+			break
+		}
+		for i, pattern := range t.patterns {
+			expect(t.out.block(i, count), pattern, 0)
+		}
+	case "reducescatter", "scatter":
+		pattern, mine := t.reduced, t.out
+		t.in.count = whole
+		if t.name == "scatter" {
+			pattern = t.patterns[t.root]
+		}
+		if t.name == "scatter" && !isRoot {
+			t.in = span{}
+		} else if inPlace {
+			t.out, mine = t.in, t.in.block(rank, count)
+		}
+		expect(mine, pattern, rank*count)
 	case "alltoall":
-		return func(ctx context.Context) error { return comm.AllToAll(ctx, g, send, out) }
+		t.in.count, t.out.count = whole, whole
+		for i, pattern := range t.patterns {
+			expect(t.out.block(i, count), pattern, rank*count)
+		}
 	case "sendrecv":
-		next, before := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
-		return func(ctx context.Context) error { return comm.SendRecv(ctx, g, send, next, out, before) }
+		expect(t.out, t.patterns[(rank+len(t.patterns)-1)%len(t.patterns)], 0)
 	case "p2p":
-		return t.pingPong()
+		if rank < 2 {
+			expect(t.out, t.patterns[1-rank], 0)
+		}
+	default:
+		t.in, t.out = span{}, span{}
 	}
-	return func(ctx context.Context) error { return comm.Barrier(ctx, g) }
+	t.run = t.calls(t.argument(*send), t.argument(t.out))
+}
+
+// argument is a part as a call gets it.
+func (t *typed[T]) argument(s span) []T {
+	memory := t.host[s.buffer]
+	if device := t.device[s.buffer]; device != nil {
+		memory = device.Span()
+	}
+	if s.count == 0 {
+		return nil
+	}
+	return memory[s.at:][:s.count]
+}
+
+// calls is the operation's call.
+func (t *typed[T]) calls(send, recv []T) func(ctx context.Context) error {
+	g, op, root := t.group, t.op, t.root
+	next, previous := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+	call := map[string]func(ctx context.Context) error{
+		"allreduce":     func(ctx context.Context) error { return comm.AllReduce(ctx, g, send, recv, op) },
+		"reduce":        func(ctx context.Context) error { return comm.Reduce(ctx, g, send, recv, op, root) },
+		"broadcast":     func(ctx context.Context) error { return comm.Broadcast(ctx, g, recv, root) },
+		"allgather":     func(ctx context.Context) error { return comm.AllGather(ctx, g, send, recv) },
+		"reducescatter": func(ctx context.Context) error { return comm.ReduceScatter(ctx, g, send, recv, op) },
+		"gather":        func(ctx context.Context) error { return comm.Gather(ctx, g, send, recv, root) },
+		"scatter":       func(ctx context.Context) error { return comm.Scatter(ctx, g, send, recv, root) },
+		"alltoall":      func(ctx context.Context) error { return comm.AllToAll(ctx, g, send, recv) },
+		"sendrecv":      func(ctx context.Context) error { return comm.SendRecv(ctx, g, send, next, recv, previous) },
+		"p2p":           func(ctx context.Context) error { return pingPong(ctx, g, send, recv) },
+		"barrier":       func(ctx context.Context) error { return comm.Barrier(ctx, g) },
+	}
+	return call[t.name]
 }
 
 // pingPong is a message from rank 0 to rank 1 and one back; the others have nothing to do.
-func (t *typed[T]) pingPong() func(ctx context.Context) error {
-	g, send, out := t.group, t.send, t.out
+func pingPong[T comm.Number](ctx context.Context, g *comm.Group, send, recv []T) error {
 	switch g.Rank() {
 	case 0:
-		return func(ctx context.Context) error {
-			if err := comm.Send(ctx, g, send, 1); err != nil {
-				return err
-			}
-			return comm.Recv(ctx, g, out, 1)
+		if err := comm.Send(ctx, g, send, 1); err != nil {
+			return err
 		}
+		return comm.Recv(ctx, g, recv, 1)
 	case 1:
-		return func(ctx context.Context) error {
-			if err := comm.Recv(ctx, g, out, 0); err != nil {
-				return err
-			}
-			return comm.Send(ctx, g, send, 0)
+		if err := comm.Recv(ctx, g, recv, 0); err != nil {
+			return err
 		}
+		return comm.Send(ctx, g, send, 0)
 	}
-	return func(context.Context) error { return nil }
+	return nil
 }
 
 func (t *typed[T]) call(ctx context.Context) error { return t.run(ctx) }
 
-func (t *typed[T]) fill() { t.write(t.in) }
+// on is a part of the host's memory.
+func (t *typed[T]) on(s span) []T { return t.host[s.buffer][s.at:][:s.count] }
+
+// push copies a part, and what lies before it in its buffer, to the GPU.
+func (t *typed[T]) push(s span) error {
+	if device := t.device[s.buffer]; device != nil && s.count > 0 {
+		return device.CopyIn(t.host[s.buffer][:s.at+s.count])
+	}
+	return nil
+}
+
+func (t *typed[T]) fill() error {
+	t.write(t.on(t.in))
+	return t.push(t.in)
+}
 
 // write fills a buffer with this rank's input.
 func (t *typed[T]) write(buffer []T) {
@@ -188,38 +229,48 @@ func (t *typed[T]) write(buffer []T) {
 	}
 }
 
-// memory makes a buffer whose pages are all there.
-func (t *typed[T]) memory(elements int) []T {
-	buffer := make([]T, elements)
-	t.write(buffer)
-	return buffer
-}
-
+// touch does nothing on a GPU, which has no page of zeros behind memory that was never written.
 func (t *typed[T]) touch() {
-	if len(t.in) > 0 {
-		t.in[0] = t.patterns[t.group.Rank()][0]
+	if t.device[0] == nil && t.in.count > 0 {
+		t.on(t.in)[0] = t.patterns[t.group.Rank()][0]
 	}
 }
 
-func (t *typed[T]) spoil() {
-	if len(t.out) == 0 || len(t.in) > 0 && &t.in[0] == &t.out[0] && len(t.in) == len(t.out) {
-		return
-	}
-	kept := -1 // the part of the output that is this rank's input
-	if len(t.in) > 0 && len(t.in) < len(t.out) && &t.in[0] == &t.block(t.out, t.group.Rank())[0] {
-		kept = t.group.Rank()
-	}
+func (t *typed[T]) spoil() error {
 	var odd T
 	odd--
-	for i := range t.out {
-		if t.count == 0 || i/t.count != kept {
-			t.out[i] = odd
-		}
+	out := t.on(t.out)
+	for i := range out {
+		out[i] = odd
 	}
+	return t.push(t.out)
 }
 
-func (t *typed[T]) copy(count, piece int)  { inPieces(t.two[:count], t.one[:count], piece) }
-func (t *typed[T]) shift(count, piece int) { inPieces(t.two[:count], t.two[count:2*count], piece) }
+// wrong compares the output with what the ranks' inputs, reduced in rank order, make of it.
+func (t *typed[T]) wrong() (found int64, err error) {
+	if device := t.device[t.out.buffer]; device != nil && t.out.count > 0 {
+		if err := device.CopyOut(t.host[t.out.buffer][:t.out.at+t.out.count]); err != nil {
+			return 0, err
+		}
+	}
+	for _, want := range t.want {
+		at := want.from % period
+		for _, got := range t.on(want.part) {
+			if got != want.pattern[at] && !t.near(got, want.pattern[at]) {
+				found++
+			}
+			if at++; at == period {
+				at = 0
+			}
+		}
+	}
+	return found, nil
+}
+
+func (t *typed[T]) copy(count, piece int) { inPieces(t.host[1][:count], t.host[0][:count], piece) }
+func (t *typed[T]) shift(count, piece int) {
+	inPieces(t.host[1][:count], t.host[1][count:2*count], piece)
+}
 
 func inPieces[T any](to, from []T, piece int) {
 	for at := 0; at < len(to); at += piece {

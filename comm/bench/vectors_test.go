@@ -36,51 +36,44 @@ func TestCheckCounts(t *testing.T) {
 					continue
 				}
 				v.prepare(5000, inPlace)
-				v.fill()
-				v.spoil()
-				require.NoError(t, v.call(t.Context()))
-				require.Zero(t, v.wrong(), "%s %s in place: %v", o.name, e.name, inPlace)
-				corrupt(v)
-				require.Equal(t, int64(1), v.wrong(), "%s %s in place: %v", o.name, e.name, inPlace)
+				requireOneWrong(t, v)
 			}
 		}
 	}
 }
 
-// corrupt changes the last element of the output.
-func corrupt(v vectors) {
-	switch v := v.(type) {
-	case *typed[float32]:
-		v.out[len(v.out)-1]++
-	case *typed[float64]:
-		v.out[len(v.out)-1]++
-	case *typed[comm.Float16]:
-		v.out[len(v.out)-1] += 99
-	case *typed[comm.BFloat16]:
-		v.out[len(v.out)-1] += 99
-	case *typed[int8]:
-		v.out[len(v.out)-1]++
-	case *typed[uint8]:
-		v.out[len(v.out)-1]++
-	case *typed[int32]:
-		v.out[len(v.out)-1]++
-	case *typed[uint32]:
-		v.out[len(v.out)-1]++
-	case *typed[int64]:
-		v.out[len(v.out)-1]++
-	case *typed[uint64]:
-		v.out[len(v.out)-1]++
-	}
+// requireOneWrong makes a call, of which all is right until the last element of the output is another.
+func requireOneWrong(t *testing.T, v vectors) {
+	t.Helper()
+	require.NoError(t, v.spoil())
+	require.NoError(t, v.fill())
+	require.NoError(t, v.call(t.Context()))
+	found, err := v.wrong()
+	require.NoError(t, err)
+	require.Zero(t, found, "%+v", v)
+	require.NoError(t, v.(interface{ corrupt() error }).corrupt())
+	found, err = v.wrong()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), found, "%+v", v)
+}
+
+// corrupt changes the last element of the output, on a GPU, too.
+func (t *typed[T]) corrupt() error {
+	out := t.on(t.out)
+	out[len(out)-1] = t.of(99)
+	return t.push(t.out)
 }
 
 // Results that do not come are not what was there before.
 func TestSpoil(t *testing.T) {
-	v, err := elementOf("float32").vectors(alone(t), Config{Operation: "allreduce", DType: "float32"}, 100)
+	v, err := find(elements, "float32").vectors(alone(t), Config{Operation: "allreduce", DType: "float32"}, 100)
 	require.NoError(t, err)
 	v.prepare(100, false)
-	v.fill()
-	v.spoil()
-	require.Equal(t, int64(100), v.wrong())
+	require.NoError(t, v.spoil())
+	require.NoError(t, v.fill())
+	found, err := v.wrong()
+	require.NoError(t, err)
+	require.Equal(t, int64(100), found)
 }
 
 func TestRunAlone(t *testing.T) {
@@ -115,11 +108,10 @@ func (l *lines) Write(p []byte) (int, error) {
 
 func TestReductionsInRankOrder(t *testing.T) {
 	for name, want := range map[string]float64{"sum": 7, "prod": 1, "max": 4, "min": 1, "avg": 7.0 / 3} {
-		r := reductionOf(name)
+		r := find(reductions, name)
 		got := r.result(3, 1, false)
 		require.Equal(t, want, got, "%s of %v %v %v", name, r.input(0, 1), r.input(1, 1), r.input(2, 1))
 	}
-	require.Equal(t, 1.0, reductionOf("avg").result(2, 1, true), "3/2 in integers")
-	require.Equal(t, reductionOf("sum"), reductionOf(""))
-	require.Nil(t, reductionOf("xor"))
+	require.Equal(t, 1.0, find(reductions, "avg").result(2, 1, true), "3/2 in integers")
+	require.Nil(t, find(reductions, "xor"))
 }

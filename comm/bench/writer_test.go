@@ -40,7 +40,7 @@ func sampleReport() *Report {
 			AlgBW: gbps, BusBW: gbps, Wrong: wrong,
 		}
 	}
-	o := operationOf("allreduce")
+	o := find(operations, "allreduce")
 	r := &Report{
 		Format: 1, Version: "v1.2.3", Operation: o.name, Backend: "cpu", Ranks: 2, DType: "float32", Op: "sum", Root: -1,
 		Checked: true,
