@@ -3,6 +3,7 @@ package launcher
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,14 +15,15 @@ import (
 )
 
 // hubOf is the middle of some nodes, with the far ends of their links.
-func hubOf(nodes, attempt int) (*exchangeHub, []*wire.Link) {
+func hubOf(number, attempt int) (*exchangeHub, []*node, []*wire.Link) {
 	var list []*node
 	var far []*wire.Link
-	for i := range nodes {
+	for i := range number {
 		near, agent := reach.Local()
 		list, far = append(list, &node{number: i, link: near}), append(far, agent)
 	}
-	return newExchangeHub(attempt, list), far
+	anyone := func(*node, world.Proc) bool { return true }
+	return newExchangeHub(attempt, list, anyone), list, far
 }
 
 // hear reads what a node is told.
@@ -42,28 +44,51 @@ func come(attempt int, blob string) *wire.Exchange {
 	}}
 }
 
-func TestNothingIsMadeForAJobThatSaysNothing(t *testing.T) {
-	x, _ := hubOf(2, 3)
-	x.begin(x.nodes[0])
-	x.nodeLost(x.nodes[1])
-	x.receive(x.nodes[0], come(2, "of an older attempt"))
-	assert.Nil(t, x.hub)
+func TestNothingIsSaidInAJobThatSaysNothing(t *testing.T) {
+	x, nodes, far := hubOf(2, 3)
+	x.NodeLost(1)
+	x.receive(nodes[0], come(2, "of an older attempt"))
 	x.close()
-	x.receive(x.nodes[0], come(3, "too late"))
-	assert.Nil(t, x.hub)
+	x.receive(nodes[0], come(3, "too late"))
+	for i, n := range nodes {
+		require.NoError(t, n.link.Close())
+		_, err := far[i].Read()
+		require.Error(t, err)
+	}
 }
 
-// The ranks of a node may be at a fence before another was told to start its own.
+// The ranks of a node may be at a fence, or spawn others, before another node was told to start its own.
 func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
-	x, far := hubOf(2, 3)
-	x.begin(x.nodes[0])
-	x.receive(x.nodes[0], come(3, "a"))
-	require.NoError(t, x.nodes[1].link.Send(&wire.Start{Attempt: 3}))
-	x.begin(x.nodes[1])
-	x.receive(x.nodes[1], come(3, "b"))
-	f, err := far[1].Read()
-	require.NoError(t, err)
-	require.Equal(t, wire.TypeStart, f.Type)
+	for _, tc := range []struct {
+		said wire.Message
+		want wire.Type
+	}{{come(0, "a"), wire.TypeExchange}, {&wire.Spawn{Call: 7}, wire.TypeGrow}} {
+		synctest.Test(t, func(t *testing.T) {
+			h, far := growingHead(t)
+			h.begun, h.start = make(chan struct{}), func(*node) *wire.Start { return &wire.Start{} }
+			require.NoError(t, far[0].Send(tc.said))
+			f, err := h.nodes[0].link.Read()
+			require.NoError(t, err)
+			go func() { assert.NoError(t, h.frame(h.nodes[0], f)) }()
+			synctest.Wait()
+			assert.Empty(t, h.growths.pending)
+			require.NoError(t, h.begin())
+			synctest.Wait()
+			for _, link := range far {
+				for _, want := range []wire.Type{wire.TypeStart, tc.want} {
+					f, err := link.Read()
+					require.NoError(t, err)
+					require.Equal(t, want, f.Type)
+				}
+			}
+		})
+	}
+}
+
+func TestFenceOverTwoNodes(t *testing.T) {
+	x, nodes, far := hubOf(2, 3)
+	x.receive(nodes[0], come(3, "a"))
+	x.receive(nodes[1], come(3, "b"))
 	for _, link := range far {
 		assert.Equal(t, exchange.Watch, hear(t, link).Kind)
 		assert.Equal(t, exchange.Message{
@@ -77,17 +102,15 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 // A node's ranks may all have ended before anybody spoke MPI: who comes to a fence with them, or
 // asks the node, waits in vain.
 func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
-	x, far := hubOf(2, 3)
+	x, nodes, far := hubOf(2, 3)
 	missing := world.Proc{World: "w", Rank: 1}
-	x.begin(x.nodes[0])
-	x.begin(x.nodes[1])
-	x.nodeGone(x.nodes[1], []world.Proc{missing})
+	x.NodeGone(1, []world.Proc{missing})
 	fence := come(3, "a")
 	fence.Message.Members = []world.Proc{{World: "w", Rank: world.AllRanks}}
-	x.receive(x.nodes[0], fence)
+	x.receive(nodes[0], fence)
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
-	x.receive(x.nodes[0],
+	x.receive(nodes[0],
 		&wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
 	answer := hear(t, far[0])
 	assert.Equal(t, exchange.Answer, answer.Kind)
@@ -100,7 +123,6 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 	h, far := growingHead(t)
 	for _, n := range h.nodes {
 		n.lost, n.answers = make(chan struct{}), make(chan wire.Frame)
-		h.exchange.begin(n)
 	}
 	h.exchange.receive(h.nodes[0], come(0, "a"))
 	h.nodes[1].lose(errors.New("cut"))
@@ -115,10 +137,9 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 }
 
 func TestNodesLostBeforeAnybodySaidAnything(t *testing.T) {
-	x, far := hubOf(2, 3)
-	x.begin(x.nodes[0])
-	x.nodeLost(x.nodes[1])
-	x.receive(x.nodes[0], come(3, "a"))
+	x, nodes, far := hubOf(2, 3)
+	x.NodeLost(1)
+	x.receive(nodes[0], come(3, "a"))
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost", Lost: true}, hear(t, far[0]))
 	x.close()

@@ -74,6 +74,9 @@ type head struct {
 	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
 	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
 	growths   growths
+	// begun is closed when all nodes were told to start their ranks: until then nobody there has use for what those of
+	// others want of them.
+	begun chan struct{}
 
 	mu     sync.Mutex // guards sup, timers, told and growths
 	timers []*time.Timer
@@ -104,12 +107,9 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.listing.runs(h)
 	h.hold()
 	h.stdin = h.newStdinPump()
-	for _, n := range h.nodes {
-		if err := h.begin(n); err != nil {
-			return job.Result{}, err
-		}
+	if err := h.begin(); err != nil {
+		return job.Result{}, err
 	}
-	h.openGrowths()
 	h.stdin.begin() // nodes hear of their ranks before they hear of input
 	h.armFirst(orders)
 	if h.hangTimeout > 0 && len(h.nodes) > 1 {
@@ -224,17 +224,19 @@ func (h *head) loop(ctx context.Context) {
 	}
 }
 
-// begin has a node start its ranks. What it says from now on is the job's.
-func (h *head) begin(n *node) error {
-	if !n.isDirect() {
-		hear := func(f wire.Frame) error { return h.frame(n, f) }
-		n.hear.Store(&hear)
+// begin has the nodes start their ranks. What they say from now on is the job's.
+func (h *head) begin() error {
+	defer close(h.begun)
+	for _, n := range h.nodes {
+		if !n.isDirect() {
+			hear := func(f wire.Frame) error { return h.frame(n, f) }
+			n.hear.Store(&hear)
+		}
+		n.notices.Store(0)
+		if err := n.link.Send(h.start(n)); err != nil {
+			return err
+		}
 	}
-	n.notices.Store(0)
-	if err := n.link.Send(h.start(n)); err != nil {
-		return err
-	}
-	h.exchange.begin(n)
 	return nil
 }
 
@@ -253,7 +255,7 @@ func (h *head) receive(n *node) {
 	}
 	if err != nil {
 		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
-		h.exchange.nodeLost(n) // ranks of others, which fail by that, were asked to end before
+		h.exchange.NodeLost(n.number) // ranks of others, which fail by that, were asked to end before
 	}
 }
 
@@ -305,10 +307,12 @@ func (h *head) frame(n *node, f wire.Frame) error {
 	case wire.TypeEnded:
 		return tryDecode(f, func(e wire.Ended) error { return h.takeEnded(n, e) })
 	case wire.TypeSpawn:
+		<-h.begun
 		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
 	case wire.TypeGrown:
 		return decode(f, func(m wire.Grown) { h.grown(n, m) })
 	case wire.TypeExchange:
+		<-h.begun
 		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
 	case wire.TypeSuspend:
 		return h.suspended()
@@ -335,7 +339,7 @@ func (h *head) frame(n *node, f wire.Frame) error {
 
 // gone: others may be about to wait in MPI for the node's ranks.
 func (h *head) gone(n *node, g wire.Gone) {
-	h.exchange.nodeGone(n, h.plan.Load().ProcsOf(n.number))
+	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
 	h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)})
 }
 

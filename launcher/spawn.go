@@ -18,10 +18,7 @@ import (
 
 // growths are the worlds that ranks have asked for and that are being started.
 type growths struct {
-	last int
-	// open: all nodes were told to start their ranks. Until then wishes wait in early.
-	open    bool
-	early   []func()
+	last    int
 	pending map[int]*growth
 }
 
@@ -99,38 +96,9 @@ func (s *session) linksMPI(app int) bool {
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
 func (h *head) spawn(n *node, m wire.Spawn) {
-	if h.keepIfEarly(func() { h.spawn(n, m) }) {
-		return
-	}
 	if err := h.tryToSpawn(n, m); err != nil {
 		// or the node is lost, which its reader knows
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())})
-	}
-}
-
-// keepIfEarly keeps what fulfils a wish until all nodes have been told to start their ranks, and
-// reports whether it did: without these they can do nothing about more.
-func (h *head) keepIfEarly(spawn func()) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.growths.open || len(h.growths.early) == mostEarly {
-		return false
-	}
-	h.growths.early = append(h.growths.early, spawn)
-	return true
-}
-
-// mostEarly bounds the wishes that wait until all nodes were told.
-const mostEarly = 64
-
-// openGrowths is for when all nodes have been told.
-func (h *head) openGrowths() {
-	h.mu.Lock()
-	early := h.growths.early
-	h.growths.open, h.growths.early = true, nil
-	h.mu.Unlock()
-	for _, spawn := range early {
-		spawn()
 	}
 }
 
@@ -139,9 +107,6 @@ func (h *head) openGrowths() {
 func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.growths.open {
-		return errors.New("too many ranks spawn others before the job has begun on all hosts: try again")
-	}
 	h.growths.last++
 	number := h.growths.last
 	wish := job.SpawnWish{

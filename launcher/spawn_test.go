@@ -20,12 +20,12 @@ import (
 // growingHead drives a job of one rank on each of two nodes, and gives their far ends.
 func growingHead(t *testing.T) (*head, []*wire.Link) {
 	t.Helper()
-	x, far := hubOf(2, 0)
+	x, nodes, far := hubOf(2, 0)
 	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now(), Grace: time.Minute})
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{
-		settings: &settings{}, nodes: x.nodes, exchange: x, sup: sup, over: make(chan struct{}),
+		settings: &settings{}, nodes: nodes, exchange: x, sup: sup, over: make(chan struct{}),
 		credits: make([]credit, 2),
 	}
 	h.console = output.NewConsole(output.Config{
@@ -50,8 +50,6 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
 	h.spawn(h.nodes[0], wire.Spawn{Call: 7})
-	require.Empty(t, h.growths.pending, "a node may not have been told of its first ranks")
-	h.openGrowths()
 	for i, link := range far {
 		f, err := link.Read()
 		require.NoError(t, err)
@@ -76,7 +74,6 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 // What is too much for a message is refused before anything is done about it.
 func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 	h, far := growingHead(t)
-	h.openGrowths()
 	plans := h.moreRanks
 	h.moreRanks = func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error) {
 		next, more, err := plans(p, wish, number)
@@ -98,7 +95,6 @@ func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 // Ranks that a node could not start are none of its ranks.
 func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
 	h, _ := growingHead(t)
-	h.openGrowths()
 	h.plan.Load().Nodes[0].Ranks = []int{0, 2}
 	h.spawn(h.nodes[1], wire.Spawn{Call: 7})
 	h.grown(h.nodes[0], wire.Grown{Number: 1, Error: "no room"})
@@ -107,8 +103,8 @@ func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
 
 // What ranks' servers say last may come when nothing is left of their attempt.
 func TestLastWordsOfAnAttempt(t *testing.T) {
-	x, far := hubOf(1, 0)
-	n := x.nodes[0]
+	_, nodes, far := hubOf(1, 0)
+	n := nodes[0]
 	for _, m := range []wire.Message{
 		&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck},
 		&wire.Exchange{}, &wire.Opened{Opened: spec.Opened{Addr: "here"}},

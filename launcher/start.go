@@ -31,10 +31,10 @@ func (s *session) head() *head {
 		listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout,
 		inspected: make(chan inspected, len(s.active)),
-		exchange:  newExchangeHub(s.plan.Attempt, s.active), listing: s.listing,
+		begun:     make(chan struct{}), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
-	h.exchange.has = h.hasProc
+	h.exchange = newExchangeHub(s.plan.Attempt, s.active, h.hasProc)
 	if j := s.spec.Join; j != nil {
 		h.ownRanks, h.engineSignals = j.Seat != nil, j.EngineSignals
 	}
