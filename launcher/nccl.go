@@ -93,26 +93,16 @@ func (v *ncclVoice) tellSummaries() {
 			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
 			continue
 		}
-		v.head.settings.detail(job.NCCLSummary{Text: s.Text, Ranks: s.Ranks}.String())
+		v.head.settings.detail(s.Text + " " + job.FoldCount(s.Ranks))
 	}
 }
 
 // linked reports whether a rank's node is known to have GPUs with NVLink between them.
 func (v *ncclVoice) linked(rank int) bool {
-	p := v.head.plan.Load()
-	for _, n := range v.head.nodes {
-		if n.number != p.Ranks[rank].Node {
-			continue
-		}
-		for _, gpu := range n.facts.Machine.GPUs {
-			for _, link := range gpu.Links {
-				if link.Kind == "nvlink" {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	n := v.head.nodes[v.head.plan.Load().Ranks[rank].Node]
+	return slices.ContainsFunc(n.facts.Machine.GPUs, func(gpu placement.GPU) bool {
+		return slices.ContainsFunc(gpu.Links, func(link placement.Link) bool { return link.Kind == "nvlink" })
+	})
 }
 
 // warn tells something once.
@@ -248,20 +238,11 @@ func (v *ncclVoice) end() { v.tellSummaries() }
 
 // result is what was heard; nil: nothing.
 func (v *ncclVoice) result() *job.NCCL {
-	var r job.NCCL
-	for _, s := range v.log.Summaries(v.linked) {
-		r.Summaries = append(r.Summaries, job.NCCLSummary{
-			Text: printable.Text(s.Text), Ranks: s.Ranks,
-			InitSeconds: s.InitSeconds,
-		})
-	}
-	for _, w := range v.log.Warnings() {
-		r.Warnings = append(r.Warnings, job.NCCLWarning{Text: printable.Text(w.Text), Ranks: w.Ranks, Times: w.Times})
-	}
+	r := &job.NCCL{Summaries: v.log.Summaries(v.linked), Warnings: v.log.Warnings()}
 	if len(r.Summaries)+len(r.Warnings) == 0 {
 		return nil
 	}
-	return &r
+	return r
 }
 
 // wireRAS is what a node's agent heard from NCCL's RAS.

@@ -166,7 +166,7 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/nccllog",
-		[]string{"internal/printable"},
+		[]string{"launcher/internal/spec", "internal/printable"},
 		"what NCCL says is read from lines, whoever printed them",
 	},
 	{

@@ -4,32 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gorun/launcher/internal/spec"
 )
 
 // NCCL is what NCCL or RCCL said in the output of ranks. The texts must be free of control bytes.
 type NCCL struct {
 	// Summaries say in what way ranks communicate, those that do so in the same way together.
-	Summaries []NCCLSummary `json:"summaries,omitempty"`
+	Summaries []spec.NCCLSummary `json:"summaries,omitempty"`
 	// Warnings are its lines of WARN, those that say the same as one, in the order in which the first of each came.
-	Warnings []NCCLWarning `json:"warnings,omitempty"`
+	Warnings []spec.NCCLWarning `json:"warnings,omitempty"`
 }
-
-// NCCLSummary is in what way some ranks communicate.
-type NCCLSummary struct {
-	Text        string  `json:"text"` // "NCCL 2.30.7 over NVLink P2P, 16 channels"
-	Ranks       []int   `json:"ranks"`
-	InitSeconds float64 `json:"init_s,omitempty"` // that making a communicator took the slowest of them
-}
-
-// NCCLWarning is a warning that some ranks got.
-type NCCLWarning struct {
-	Text  string `json:"text"`
-	Ranks []int  `json:"ranks"`
-	Times int    `json:"times"`
-}
-
-// String says it in one line: "NCCL 2.30.7 over NVLink P2P, 16 channels [0-7]×8".
-func (s NCCLSummary) String() string { return s.Text + " " + FoldCount(s.Ranks) }
 
 // FoldCount writes ranks with their number: [0-7]×8.
 func FoldCount(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(ranks), len(ranks)) }
@@ -38,13 +23,13 @@ func FoldCount(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(rank
 const reportNCCL = 3
 
 // ncclWarnings are those of the report: the first ones, and the first of the rank that failed first.
-func (r *Result) ncclWarnings() []NCCLWarning {
+func (r *Result) ncclWarnings() []spec.NCCLWarning {
 	if r.NCCL == nil {
 		return nil
 	}
 	list := r.NCCL.Warnings
 	if f := r.First; f != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(w NCCLWarning) bool {
+		list = slices.DeleteFunc(slices.Clone(list), func(w spec.NCCLWarning) bool {
 			return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.says(w.Text)
 		})
 	}
@@ -56,7 +41,7 @@ func (r *Result) ncclWarnings() []NCCLWarning {
 		return list
 	}
 	first := list[:most:most]
-	of := func(w NCCLWarning) bool { return r.First != nil && slices.Contains(w.Ranks, r.First.Rank) }
+	of := func(w spec.NCCLWarning) bool { return r.First != nil && slices.Contains(w.Ranks, r.First.Rank) }
 	if i := slices.IndexFunc(list, of); i >= most {
 		first = append(slices.Clone(first[:most-1]), list[i])
 	}
@@ -70,7 +55,7 @@ func (f *Failure) says(text string) bool {
 }
 
 // nccl shows what NCCL warned of.
-func (b *reportBuilder) nccl(list []NCCLWarning) {
+func (b *reportBuilder) nccl(list []spec.NCCLWarning) {
 	name := "nccl"
 	for _, w := range list {
 		b.row(name, FoldCount(w.Ranks)+" │ NCCL WARN "+clip(w.Text, 120))

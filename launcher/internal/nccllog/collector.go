@@ -5,6 +5,9 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 )
 
 // Limits of what is held of lines that have not ended.
@@ -21,10 +24,10 @@ type Collector struct {
 
 	mu           sync.Mutex // guards what follows
 	ranks        map[int]*Facts
-	warns        []*Warning
-	known        map[string]*Warning // by Normal
-	dropped      int                 // warnings beyond what is kept
-	versionAlone bool                // a version came, and not as a line of INFO
+	warns        []*spec.NCCLWarning
+	known        map[string]*spec.NCCLWarning // by Normal
+	dropped      int                          // warnings beyond what is kept
+	versionAlone bool                         // a version came, and not as a line of INFO
 	total        total
 }
 
@@ -61,13 +64,6 @@ func (f *Facts) name() string {
 type lane struct {
 	held []byte
 	skip bool // it is none of NCCL's, or too long
-}
-
-// Warning is what NCCL warned of in some ranks.
-type Warning struct {
-	Text  string // as the first of them said it
-	Ranks []int  // ascending
-	Times int    // in all
 }
 
 // New makes a Collector for the ranks from 0 to one below that number. What others print is not looked at.
@@ -146,7 +142,7 @@ func (c *Collector) line(rank int, text []byte) bool {
 
 func (c *Collector) facts(rank int) *Facts {
 	if c.ranks == nil {
-		c.ranks, c.known = map[int]*Facts{}, map[string]*Warning{}
+		c.ranks, c.known = map[int]*Facts{}, map[string]*spec.NCCLWarning{}
 	}
 	f := c.ranks[rank]
 	if f == nil {
@@ -165,7 +161,7 @@ func (c *Collector) warn(rank int, text string) {
 			c.dropped++
 			return
 		}
-		w = &Warning{Text: text}
+		w = &spec.NCCLWarning{Text: text}
 		c.known[key] = w
 		c.warns = append(c.warns, w)
 	}
@@ -176,12 +172,11 @@ func (c *Collector) warn(rank int, text string) {
 }
 
 // Warnings are what NCCL warned of, those that say the same as one, in the order in which the first of each came.
-func (c *Collector) Warnings() []Warning {
+func (c *Collector) Warnings() (list []spec.NCCLWarning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]Warning, len(c.warns))
-	for i, w := range c.warns {
-		list[i] = Warning{Text: w.Text, Ranks: slices.Clone(w.Ranks), Times: w.Times}
+	for _, w := range c.warns {
+		list = append(list, spec.NCCLWarning{Text: printable.Text(w.Text), Ranks: slices.Clone(w.Ranks), Times: w.Times})
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package nccllog
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,7 +11,6 @@ import (
 // Limits of what is kept of one rank.
 const (
 	mostNames = 64  // of network interfaces or ports
-	mostWarns = 8   // that differ
 	longest   = 400 // bytes of a text
 )
 
@@ -18,21 +18,19 @@ const (
 type Facts struct {
 	Library string // "NCCL" or "RCCL", "" where it did not say
 	Version string // "2.30.7", "" likewise
-	Build   string // what it was built for: "cuda13.3"
 	Network string // "IB", "Socket", a plugin's name
 	// Interfaces are the network interfaces that it may use for data, Ports those of RDMA devices.
 	Interfaces []string
 	Ports      []Port
 	Bootstrap  string // the interface by which ranks find each other
 
-	// Size, Nodes and Channels are those of the largest communicator.
-	Size, Nodes, Channels int
-	Via                   Via
-	Used                  []int // numbers of the ports or interfaces that connections go by
-	Up                    bool  // a communicator is made
-	Connected             bool  // and its ranks are connected
-	InitSeconds           float64
-	GPUDirectOff          bool // for some adapter
+	// Size and Channels are those of the largest communicator.
+	Size, Channels int
+	Via            Via
+	Used           []int // numbers of the ports or interfaces that connections go by
+	Up             bool  // a communicator is made
+	Connected      bool  // and its ranks are connected
+	InitSeconds    float64
 
 	last int // the size of the communicator that it spoke of last
 }
@@ -52,8 +50,6 @@ const (
 	GDR   // of Net: into GPUs' memory
 	NoGDR // of Net: through the host's
 	NVLS  // NVLink SHARP
-	MNNVL // NVLink between hosts
-	CollNet
 )
 
 // Has reports whether all of some kinds are among them.
@@ -67,8 +63,6 @@ func (f *Facts) learn(l *Line) (news bool) {
 		return f.learnVersion(text)
 	case strings.HasPrefix(text, "Channel "):
 		f.learnChannel(text)
-	case strings.HasPrefix(text, "CollNet "):
-		f.Via |= CollNet
 	case strings.HasPrefix(text, "Connected all "), strings.HasPrefix(text, "Connected NVLS tree"):
 		if strings.Contains(text, "NVLS") {
 			f.Via |= NVLS | NVLink
@@ -97,10 +91,10 @@ func (f *Facts) learnVersion(text string) bool {
 	if len(fields) == 0 {
 		return false
 	}
-	version, build, _ := strings.Cut(clip(fields[0]), "+")
-	version, _, _ = strings.Cut(version, "-") // RCCL's branch
+	version, _, _ := strings.Cut(clip(fields[0]), "+") // what it was built for
+	version, _, _ = strings.Cut(version, "-")          // RCCL's branch
 	news := version != f.Version
-	f.Version, f.Build = version, build
+	f.Version = version
 	return news
 }
 
@@ -116,7 +110,7 @@ func (f *Facts) learnChannel(text string) {
 	case "P2P":
 		f.Via |= P2P
 		if strings.HasPrefix(rest, "MNNVL") {
-			f.Via |= MNNVL | NVLink
+			f.Via |= NVLink
 		}
 	case "SHM":
 		f.Via |= SharedMemory
@@ -149,22 +143,13 @@ func leading(text string) string {
 }
 
 func (f *Facts) use(n int) {
-	for _, known := range f.Used {
-		if known == n {
-			return
-		}
-	}
-	if len(f.Used) < mostNames {
+	if len(f.Used) < mostNames && !slices.Contains(f.Used, n) {
 		f.Used = append(f.Used, n)
 	}
 }
 
 // learnNet reads "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>" and its like.
 func (f *Facts) learnNet(text string) bool {
-	if strings.Contains(text, "GPU Direct RDMA Disabled") {
-		f.GPUDirectOff = true
-		return false
-	}
 	name, list, ok := strings.Cut(text, " : Using ")
 	if !ok {
 		return false
@@ -222,11 +207,9 @@ func (f *Facts) learnRest(text string) {
 	switch {
 	case strings.HasPrefix(text, "comm ") && strings.Contains(text, " nNodes "):
 		f.last = after(text, " nRanks ")
-		if f.last >= f.Size {
-			f.Size, f.Nodes = f.last, after(text, " nNodes ")
-		}
+		f.Size = max(f.Size, f.last)
 		if after(text, " MNNVL ") == 1 {
-			f.Via |= MNNVL | NVLink
+			f.Via |= NVLink
 		}
 	case strings.Contains(text, " coll channels, "):
 		if n, err := strconv.Atoi(strings.TrimSpace(text[:strings.IndexByte(text, ' ')])); err == nil &&

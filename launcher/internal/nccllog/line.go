@@ -18,13 +18,8 @@ const (
 
 // Line is a line of NCCL's.
 type Line struct {
-	Level  Level
-	Host   string // "" with Version
-	PID    int
-	TID    int
-	Device int    // of CUDA or HIP, -1 where it is not known
-	Place  string // in NCCL's sources, of a warning: "misc/socket.cc:586 (ncclSocketInit)"
-	Text   string
+	Level Level
+	Text  string
 }
 
 var (
@@ -60,7 +55,7 @@ func Parse(line []byte) (Line, bool) {
 			}
 		}
 		if i > 0 && bytes.HasPrefix(line[i-1:], rccl) && isStamp(line[:i-1]) {
-			return Line{Level: Version, Device: -1, Text: string(line[i-1:])}, true
+			return Line{Version, string(line[i-1:])}, true
 		}
 		from = i + len(mark)
 	}
@@ -70,13 +65,11 @@ func Parse(line []byte) (Line, bool) {
 func parseAt(line []byte, at int) (Line, bool) {
 	head, rest := bytes.TrimRight(line[:at], " "), line[at+len("NCCL "):]
 	if bytes.HasPrefix(rest, versionMark) && isStamp(head) {
-		return Line{Level: Version, Device: -1, Text: string(line[at:])}, true
+		return Line{Version, string(line[at:])}, true
 	}
 	for _, l := range levels {
-		if bytes.HasPrefix(rest, l.word) {
-			found, ok := parseHead(head)
-			found.Level, found.Text = l.level, string(rest[len(l.word):])
-			return found, ok
+		if text, ok := bytes.CutPrefix(rest, l.word); ok {
+			return Line{l.level, string(text)}, isHead(head)
 		}
 	}
 	return Line{}, false
@@ -88,39 +81,27 @@ func isStamp(head []byte) bool {
 		!bytes.ContainsAny(head, "\"'`=")
 }
 
-// parseHead reads what stands before the level: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION)", of which the time
-// and the place may be missing.
-func parseHead(head []byte) (l Line, ok bool) {
+// isHead reports whether NCCL writes such before the level: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION)", of
+// which the time and the place may be missing.
+func isHead(head []byte) bool {
 	open := bytes.LastIndex(head, []byte(" ["))
 	if open < 0 {
-		return l, false
+		return false
 	}
-	end := bytes.IndexByte(head[open:], ']')
-	if end < 0 {
-		return l, false
+	device, _, ok := bytes.Cut(head[open+2:], []byte{']'})
+	if _, err := strconv.Atoi(string(device)); !ok || err != nil {
+		return false
 	}
-	var err error
-	if l.Device, err = strconv.Atoi(string(head[open+2 : open+end])); err != nil {
-		return l, false
+	who := head[bytes.LastIndexByte(head[:open], ' ')+1 : open]
+	for range 2 { // TID and PID
+		colon := bytes.LastIndexByte(who, ':')
+		if colon < 0 {
+			return false
+		}
+		if n, err := strconv.Atoi(string(who[colon+1:])); err != nil || n < 0 {
+			return false
+		}
+		who = who[:colon]
 	}
-	l.Place = string(bytes.TrimSpace(head[open+end+1:]))
-	who := head[:open]
-	who = who[bytes.LastIndexByte(who, ' ')+1:]
-	who, l.TID, ok = cutNumber(who)
-	if !ok {
-		return l, false
-	}
-	who, l.PID, ok = cutNumber(who)
-	l.Host = string(who)
-	return l, ok && l.Host != ""
-}
-
-// cutNumber takes ":4250" off the end.
-func cutNumber(text []byte) (head []byte, number int, ok bool) {
-	colon := bytes.LastIndexByte(text, ':')
-	if colon < 0 {
-		return nil, 0, false
-	}
-	number, err := strconv.Atoi(string(text[colon+1:]))
-	return text[:colon], number, err == nil && number >= 0
+	return len(who) > 0
 }

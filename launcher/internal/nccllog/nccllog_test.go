@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
+	"gorun/launcher/internal/spec"
 )
 
 var update = flag.Bool("update", false, "write what comes out as what is wanted")
@@ -29,28 +30,28 @@ func TestParse(t *testing.T) {
 		// As NCCL 2.30.7 itself prints them, by each setting of timestamps.
 		{
 			"info", "vm:5075:5076 [0] NCCL INFO Using network Socket",
-			Line{Info, "vm", 5075, 5076, 0, "", "Using network Socket"},
+			Line{Info, "Using network Socket"},
 		},
 		{
 			"info with time", "[2026-11-22 17:02:04] vm:5128:5128 [3] NCCL INFO Using network Socket\r",
-			Line{Info, "vm", 5128, 5128, 3, "", "Using network Socket"},
+			Line{Info, "Using network Socket"},
 		},
 		{
 			"info with fraction", "1795366924 571 vm:5170:5170 [0] NCCL INFO Using network Socket",
-			Line{Info, "vm", 5170, 5170, 0, "", "Using network Socket"},
+			Line{Info, "Using network Socket"},
 		},
 		{
 			"warn", "[2026-11-22 17:02:03] vm:5033:5033 [0] misc/socket.cc:586 (ncclSocketInit) NCCL WARN Call to bind failed",
-			Line{Warn, "vm", 5033, 5033, 0, "misc/socket.cc:586 (ncclSocketInit)", "Call to bind failed"},
+			Line{Warn, "Call to bind failed"},
 		},
-		{"warn of older versions", "vm:1:2 [-1] init.cc:57 NCCL WARN x", Line{Warn, "vm", 1, 2, -1, "init.cc:57", "x"}},
-		{"version", "NCCL version 2.30.7+cuda13.3", Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"}},
+		{"warn of older versions", "vm:1:2 [-1] init.cc:57 NCCL WARN x", Line{Warn, "x"}},
+		{"version", "NCCL version 2.30.7+cuda13.3", Line{Version, "NCCL version 2.30.7+cuda13.3"}},
 		{
 			"version with time", "[2026-11-22 17:02:04] NCCL version 2.30.7+cuda13.3",
-			Line{Version, "", 0, 0, -1, "", "NCCL version 2.30.7+cuda13.3"},
+			Line{Version, "NCCL version 2.30.7+cuda13.3"},
 		},
-		{"RCCL", "RCCL version : 2.22.3-HEAD:9ac1fbd", Line{Version, "", 0, 0, -1, "", "RCCL version : 2.22.3-HEAD:9ac1fbd"}},
-		{"trace", "vm:1:2 [0] 12.5 init.cc:1 NCCL TRACE x", Line{Other, "vm", 1, 2, 0, "12.5 init.cc:1", "x"}},
+		{"RCCL", "RCCL version : 2.22.3-HEAD:9ac1fbd", Line{Version, "RCCL version : 2.22.3-HEAD:9ac1fbd"}},
+		{"trace", "vm:1:2 [0] 12.5 init.cc:1 NCCL TRACE x", Line{Other, "x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, ok := Parse([]byte(tc.line))
@@ -134,8 +135,8 @@ func report(c *Collector) string {
 	}
 	for rank := range 4 {
 		if f, ok := c.Facts(rank); ok {
-			fmt.Fprintf(&b, "rank %d: network %q, interfaces %q, ports %q, bootstrap %q, size %d, nodes %d\n", rank,
-				f.Network, f.Interfaces, f.Ports, f.Bootstrap, f.Size, f.Nodes)
+			fmt.Fprintf(&b, "rank %d: network %q, interfaces %q, ports %q, bootstrap %q, size %d\n", rank,
+				f.Network, f.Interfaces, f.Ports, f.Bootstrap, f.Size)
 		}
 	}
 	for _, w := range c.Warnings() {
@@ -176,9 +177,9 @@ func TestLinked(t *testing.T) {
 	c := New(2)
 	feed(c, []byte("0 a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"+
 		"1 a:2:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM\n"), 0)
-	assert.Equal(t, []Summary{{Text: "NCCL over P2P", Ranks: []int{0, 1}}}, c.Summaries(nil))
+	assert.Equal(t, []spec.NCCLSummary{{Text: "NCCL over P2P", Ranks: []int{0, 1}}}, c.Summaries(nil))
 	assert.Equal(t,
-		[]Summary{{Text: "NCCL over P2P", Ranks: []int{0}}, {Text: "NCCL over NVLink P2P", Ranks: []int{1}}},
+		[]spec.NCCLSummary{{Text: "NCCL over P2P", Ranks: []int{0}}, {Text: "NCCL over NVLink P2P", Ranks: []int{1}}},
 		c.Summaries(func(rank int) bool {
 			return rank == 1
 		}))

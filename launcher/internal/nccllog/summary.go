@@ -1,6 +1,7 @@
 package nccllog
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,17 +9,8 @@ import (
 	"strings"
 
 	"gorun/internal/printable"
+	"gorun/launcher/internal/spec"
 )
-
-// Summary is what ranks have in common.
-type Summary struct {
-	Text  string // "NCCL 2.30.7 over NVLink P2P, 16 channels"
-	Ranks []int  // ascending
-	// Alone says that there is no more than a version, which one rank says for all.
-	Alone bool
-	// InitSeconds is how long the slowest of them took to make a communicator, 0 where NCCL did not say.
-	InitSeconds float64
-}
 
 // Ready reports whether all ranks of the largest communicator that was heard of are connected, so that Summaries are
 // complete; alone, that nothing but a version has come, which may be all that is going to.
@@ -32,7 +24,7 @@ func (c *Collector) Ready() (ready, alone bool) {
 // Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its
 // version has that of the others, where there is one. linked reports of a rank whether its GPUs have NVLink, which NCCL
 // does not always say; nil knows of none.
-func (c *Collector) Summaries(linked func(rank int) bool) (list []Summary) {
+func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSummary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	only := c.onlyVersion()
@@ -64,8 +56,10 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []Summary) {
 		g.InitSeconds = max(g.InitSeconds, f.InitSeconds)
 	}
 	for _, g := range order {
-		list = append(list, Summary{Text: g.summary(FoldNames(g.names)), Ranks: g.ranks, Alone: len(g.over(nil)) == 0 &&
-			g.Size == 0, InitSeconds: g.InitSeconds})
+		list = append(list, spec.NCCLSummary{
+			Text: printable.Text(g.summary(FoldNames(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
+			Alone: len(g.over(nil)) == 0 && g.Size == 0,
+		})
 	}
 	return list
 }
@@ -110,10 +104,7 @@ func (f *Facts) summary(names []string) string {
 	if f.Version == "" && len(over) == 0 {
 		return ""
 	}
-	text := f.Library
-	if text == "" {
-		text = "NCCL"
-	}
+	text := cmp.Or(f.Library, "NCCL")
 	if f.Version != "" {
 		text += " " + f.Version
 	}
