@@ -19,12 +19,6 @@ const (
 	inspectTime = 15 * time.Second // how long a node has to say what its ranks do
 )
 
-// inspected is what a node said when it was asked.
-type inspected struct {
-	node *node
-	hung wire.Hung
-}
-
 // watchHang finds out that on no node anything goes on any more. It counts looks that
 // saw nothing new, and not the time between them, as an agent does for a job of one
 // node.
@@ -58,14 +52,14 @@ func (h *head) signs() (signs []int64) {
 
 // inspect tells of a hang what all ranks do.
 func (h *head) inspect() {
-	h.look(h.hangTimeout, h.onHang == job.HangStop, h.tellHang)
+	h.inspectRanks(h.hangTimeout, h.onHang == job.HangStop, h.tellHang)
 }
 
 // expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
 func (h *head) expired(timer job.Timer) {
 	at := time.Now() // how ranks end that are asked is nobody's failure
 	if timer == job.TimerDeadline && h.stacksAtTimeout {
-		h.look(0, true, func(found *job.Hang) {
+		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
 			for _, line := range job.Doing(found.Ranks) {
 				h.settings.tell(line)
@@ -77,12 +71,12 @@ func (h *head) expired(timer job.Timer) {
 	h.post(job.Expired{Timer: timer, At: at})
 }
 
-// look asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks that are
-// to end may not survive the question: until use returns, how they ended is held back. Questions wait for each other,
-// since an answer does not say to which it is.
-func (h *head) look(quiet time.Duration, stop bool, use func(*job.Hang)) {
-	h.looking.Lock()
-	defer h.looking.Unlock()
+// inspectRanks asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks
+// that are to end may not survive the question: until use returns, how they ended is held back. Questions wait for each
+// other, since an answer does not say to which it is.
+func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang)) {
+	h.inspecting.Lock()
+	defer h.inspecting.Unlock()
 	for len(h.inspected) > 0 {
 		<-h.inspected // an answer to the question before that came late
 	}
@@ -92,22 +86,21 @@ func (h *head) look(quiet time.Duration, stop bool, use func(*job.Hang)) {
 		// Or it is lost, which others notice.
 		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
 	}
-	// It stays over, for all nodes that say nothing.
 	limit, cancel := context.WithTimeout(context.Background(), inspectTime)
 	defer cancel()
-	var answers []wireRAS
-	for range h.nodes {
-		select {
-		case i := <-h.inspected:
-			hang.Ranks = append(hang.Ranks, h.hangRanks(i.node, i.hung)...)
-			answers = append(answers, wireRAS{i.node, i.hung.RAS})
-		case <-h.over:
-			return
-		case <-limit.Done():
-		}
+	answers, _ := collect(limit, h, h.inspected)
+	select {
+	case <-h.over:
+		return
+	default:
+	}
+	var texts [][]byte
+	for _, a := range answers {
+		hang.Ranks = append(hang.Ranks, h.hangRanks(a.node, a.what.Ranks)...)
+		texts = append(texts, a.what.RAS)
 	}
 	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
-	hang.NCCL = h.rasFindings(answers)
+	hang.NCCL = h.rasFindings(texts...)
 	use(hang)
 	h.endings.release()
 }
@@ -151,12 +144,13 @@ func (e *endings) release() {
 // hung passes on what each rank did when nothing went on any more.
 func (h *head) hung(n *node, m wire.Hung) {
 	if len(h.nodes) == 1 && m.Quiet > 0 { // it saw that by itself
-		nccl := h.rasFindings([]wireRAS{{n, m.RAS}})
-		h.tellHang(&job.Hang{Quiet: m.Quiet, At: h.at(n, m.At), Ranks: h.hangRanks(n, m), NCCL: nccl})
+		h.tellHang(&job.Hang{
+			Quiet: m.Quiet, At: h.at(n, m.At), Ranks: h.hangRanks(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
+		})
 		return
 	}
 	select {
-	case h.inspected <- inspected{n, m}:
+	case h.inspected <- said[wire.Hung]{n, m}:
 	default: // nobody asked
 	}
 }
@@ -172,9 +166,9 @@ func (h *head) tellHang(hang *job.Hang) {
 }
 
 // hangRanks are what a node's ranks do, each with its last line.
-func (h *head) hangRanks(n *node, m wire.Hung) (ranks []spec.Activity) {
+func (h *head) hangRanks(n *node, all []spec.Activity) (ranks []spec.Activity) {
 	seen := map[int]bool{}
-	for _, r := range m.Ranks {
+	for _, r := range all {
 		if !h.has(n, r.Rank) || seen[r.Rank] {
 			continue
 		}

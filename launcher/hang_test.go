@@ -15,10 +15,10 @@ import (
 // The answers to one question are nobody else's: --get-stack-traces and --hang-timeout may ask at once.
 func TestQuestionsWaitForEachOther(t *testing.T) {
 	h, far := growingHead(t)
-	h.inspected = make(chan inspected, len(h.nodes))
+	h.inspected = make(chan said[wire.Hung], len(h.nodes))
 	heard := make(chan int, 2) // of how many ranks each question did
 	for range 2 {
-		go h.look(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
+		go h.inspectRanks(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
 	}
 	for range 2 {
 		for i, link := range far {

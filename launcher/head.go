@@ -61,8 +61,8 @@ type head struct {
 	// hangTimeout is watched here where the job has several nodes: one of them may be
 	// quiet while another is not.
 	hangTimeout time.Duration
-	inspected   chan inspected
-	looking     sync.Mutex // see look
+	inspected   chan said[wire.Hung]
+	inspecting  sync.Mutex // see inspectRanks
 	endings     endings
 	listing     *listing // nil: the job is in no registry
 
@@ -419,11 +419,11 @@ func tryDecode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T) error) erro
 	return use(body)
 }
 
-func printables(texts []string) []string {
-	for i, t := range texts {
-		texts[i] = printable.Text(t)
+func printables(texts []string) (clean []string) {
+	for _, t := range texts {
+		clean = append(clean, printable.Text(t))
 	}
-	return texts
+	return clean
 }
 
 // started hears which ranks of a node run.

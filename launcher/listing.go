@@ -24,7 +24,7 @@ type listing struct {
 	began   time.Time
 	stops   chan stopWish
 	taps    taps
-	usage   usage
+	looking looking
 
 	id      string               // set before head is
 	head    atomic.Pointer[head] // of the last attempt that began
@@ -49,9 +49,7 @@ func newListing(s *session) *listing {
 	if len(s.settings.registry) == 0 {
 		return nil
 	}
-	l := &listing{session: s, began: time.Now(), stops: make(chan stopWish, stopsAhead)}
-	l.usage.begin()
-	return l
+	return &listing{session: s, began: time.Now(), stops: make(chan stopWish, stopsAhead)}
 }
 
 // runs says that an attempt has begun.
@@ -203,11 +201,11 @@ func (h *head) stopped(w stopWish) {
 
 // stacks says what ranks do right now.
 func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) registry.Word {
-	answers, silent := l.usage.askNodes(ctx, h, lookStacks)
+	answers, silent := l.looking.ask(ctx, h, lookStacks)
 	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
 		if q.Rank == nil || *q.Rank == u.Rank {
-			ranks = append(ranks, u.hang)
+			ranks = append(ranks, u.Activity)
 		}
 	}
 	w := registry.Word{Lines: job.Doing(ranks)}
@@ -226,6 +224,6 @@ func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) regi
 // used is an answer of a node to what somebody asked.
 func (h *head) used(n *node, m wire.Used) {
 	if h.listing != nil {
-		h.listing.usage.hear(n, m)
+		h.listing.looking.hear(n, m)
 	}
 }

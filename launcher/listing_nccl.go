@@ -9,18 +9,19 @@ import (
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
 
 // nccl says what NCCL itself knows of the job. The agents ask it on their hosts: its port is one of the loopback there.
 func (l *listing) nccl(ctx context.Context, h *head) registry.NCCL {
-	answers, silent := l.usage.askNodes(ctx, h, lookNCCL)
+	answers, silent := l.looking.ask(ctx, h, lookNCCL)
 	n := registry.NCCL{ID: l.id, Silent: silent}
-	var texts []wireRAS
+	var texts [][]byte
 	for _, a := range answers {
-		n.Addr = cmp.Or(n.Addr, printable.Text(a.RASAddr))
-		texts = append(texts, wireRAS{a.node, a.RAS})
+		n.Addr = cmp.Or(n.Addr, printable.Text(a.what.RASAddr))
+		texts = append(texts, a.what.RAS)
 	}
 	status, known := h.rasStatus(texts)
 	if !known {
@@ -32,43 +33,36 @@ func (l *listing) nccl(ctx context.Context, h *head) registry.NCCL {
 	return n
 }
 
-// noNCCL says why NCCL has said nothing, on hosts with the same reason together.
-func noNCCL(answers []usedBy) string {
-	type reason struct {
-		text  string
-		hosts []string
-	}
-	var reasons []*reason
+// noNCCL says why NCCL has said nothing: the reasons of most hosts and, where they differ, of the next most.
+func noNCCL(answers []said[wire.Used]) string {
+	hosts := map[string][]string{}
+	var reasons []string
 	for _, a := range answers {
-		text := printable.Text(a.RASError)
-		if a.RASAddr != "" {
-			text = fmt.Sprintf("NCCL is asked at %s: %s", printable.Text(a.RASAddr), text)
+		text := printable.Text(a.what.RASError)
+		if a.what.RASAddr != "" {
+			text = fmt.Sprintf("NCCL is asked at %s: %s", printable.Text(a.what.RASAddr), text)
 		}
-		i := slices.IndexFunc(reasons, func(r *reason) bool { return r.text == text })
-		if i < 0 {
-			i, reasons = len(reasons), append(reasons, &reason{text: text})
+		if hosts[text] == nil {
+			reasons = append(reasons, text)
 		}
-		reasons[i].hosts = append(reasons[i].hosts, a.node.name)
+		hosts[text] = append(hosts[text], a.node.name)
 	}
 	switch len(reasons) {
 	case 0:
 		return "no host of the job says what NCCL answers there"
 	case 1:
-		return reasons[0].text
+		return reasons[0]
 	}
-	slices.SortStableFunc(reasons, func(a, b *reason) int { return len(b.hosts) - len(a.hosts) })
-	return fmt.Sprintf("on %s %s; on %s %s", job.FoldHosts(reasons[0].hosts), reasons[0].text,
-		job.FoldHosts(reasons[1].hosts), reasons[1].text)
+	slices.SortStableFunc(reasons, func(a, b string) int { return len(hosts[b]) - len(hosts[a]) })
+	on := func(reason string) string { return "on " + job.FoldHosts(hosts[reason]) + " " + reason }
+	return on(reasons[0]) + "; " + on(reasons[1])
 }
 
 // ncclLines say it for people.
 func ncclLines(s *ras.Status, v ras.View) []string {
-	count := "no communicator"
-	switch n := len(s.Communicators); {
-	case n == 1:
-		count = "1 communicator"
-	case n > 1:
-		count = fmt.Sprintf("%d communicators", n)
+	count := fmt.Sprintf("%d communicators", len(s.Communicators))
+	if few := [...]string{"no communicator", "1 communicator"}; len(s.Communicators) < len(few) {
+		count = few[len(s.Communicators)]
 	}
 	lines := []string{fmt.Sprintf("NCCL %s, %s", cmp.Or(s.Version, "of a version that it does not say"), count)}
 	findings := s.Findings(v)

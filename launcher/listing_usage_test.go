@@ -28,20 +28,19 @@ func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
 // What takes long does not keep those waiting who only look, and no answer is taken for one to another question.
 func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	h, far := growingHead(t)
-	var u usage
-	u.begin()
-	slow := make(chan []usedBy)
+	var u looking
+	slow := make(chan []said[wire.Used])
 	go func() {
-		answers, _ := u.askNodes(t.Context(), h, lookStacks)
+		answers, _ := u.ask(t.Context(), h, lookStacks)
 		slow <- answers
 	}()
 	stacks := asked(t, far)
 	assert.True(t, stacks[0].Stacks && stacks[1].Stacks)
 	quick := make(chan []rankUsage)
 	go func() {
-		used, silent := u.ask(t.Context(), h)
+		answers, silent := u.ask(t.Context(), h, lookUsage)
 		assert.Empty(t, silent)
-		quick <- used
+		quick <- h.usages(answers)
 	}()
 	looks := asked(t, far)
 	assert.NotEqual(t, stacks[0].Call, looks[0].Call)
@@ -56,8 +55,8 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	used := <-quick
 	require.Len(t, used, 2)
 	assert.Equal(t, []int64{0, 1}, []int64{used[0].Memory, used[1].Memory})
-	again, _ := u.ask(t.Context(), h)
-	assert.Equal(t, used, again, "nobody is asked again so soon")
+	again, _ := u.ask(t.Context(), h, lookUsage)
+	assert.Equal(t, used, h.usages(again), "nobody is asked again so soon")
 	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call})
 	require.Eventually(t, func() bool {
 		u.mu.Lock()
@@ -97,16 +96,16 @@ func TestFollowerJoinsPieces(t *testing.T) {
 func TestNoNCCL(t *testing.T) {
 	h, _ := growingHead(t)
 	h.nodes[0].name, h.nodes[1].name = "node1", "node2"
-	by := func(node int, addr, why string) usedBy {
-		return usedBy{h.nodes[node], wire.Used{RASAddr: addr, RASError: why}}
+	by := func(node int, addr, why string) said[wire.Used] {
+		return said[wire.Used]{h.nodes[node], wire.Used{RASAddr: addr, RASError: why}}
 	}
 	for _, tc := range []struct {
-		answers []usedBy
+		answers []said[wire.Used]
 		want    string
 	}{
 		{nil, "no host of the job says what NCCL answers there"},
-		{[]usedBy{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at localhost:7: a^["},
-		{[]usedBy{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
+		{[]said[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at localhost:7: a^["},
+		{[]said[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
 	} {
 		assert.Equal(t, tc.want, noNCCL(tc.answers))
 	}
@@ -117,15 +116,14 @@ func TestNCCLLinesWithoutFindings(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
 	status, known := h.rasStatus(
-		[]wireRAS{
-			{h.nodes[0], []byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`)},
-			{h.nodes[1], []byte("nonsense")},
+		[][]byte{
+			[]byte(`{"version":"2.26.2","communicators":[{"hash":"0x1","size":2,"named":true}]}`), []byte("nonsense"),
 		})
 	require.True(t, known)
 	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
-	_, known = h.rasStatus([]wireRAS{{h.nodes[0], nil}})
+	_, known = h.rasStatus([][]byte{nil})
 	require.False(t, known)
 	endless := `{"communicators":[{"hash":"0x1","size":4611686018427387904}]}` // it took all memory
-	_, known = h.rasStatus([]wireRAS{{h.nodes[0], []byte(endless)}})
+	_, known = h.rasStatus([][]byte{[]byte(endless)})
 	assert.False(t, known)
 }

@@ -245,14 +245,8 @@ func (v *ncclVoice) result() *job.NCCL {
 	return r
 }
 
-// wireRAS is what a node's agent heard from NCCL's RAS.
-type wireRAS struct {
-	node *node
-	text []byte
-}
-
-// rasFindings say what is remarkable in what NCCL answered on the nodes.
-func (h *head) rasFindings(answers []wireRAS) []string {
+// rasFindings say what is remarkable in what NCCL answered on nodes.
+func (h *head) rasFindings(answers ...[]byte) []string {
 	all, known := h.rasStatus(answers)
 	if !known {
 		return nil
@@ -260,22 +254,17 @@ func (h *head) rasFindings(answers []wireRAS) []string {
 	return printables(all.Findings(h.rasView()))
 }
 
-// rasStatus joins what NCCL answered on the nodes; known is false where it did on none.
-func (h *head) rasStatus(answers []wireRAS) (all ras.Status, known bool) {
+// rasStatus joins what NCCL answered on nodes; known is false where it did on none.
+func (h *head) rasStatus(answers [][]byte) (all ras.Status, known bool) {
 	var list []ras.Status
-	for _, a := range answers {
-		s, err := ras.Decode(a.text)
-		if err != nil { // none, or another host's invention
-			continue
+	for _, text := range answers {
+		if s, err := ras.Decode(text); err == nil { // else it is none, or another host's invention
+			list = append(list, s)
 		}
-		list = append(list, s)
-	}
-	if len(list) == 0 {
-		return all, false
 	}
 	all = ras.Merge(list)
 	all.Place(h.rankOf)
-	return all, true
+	return all, len(list) > 0
 }
 
 // rasView names ranks as the job does.

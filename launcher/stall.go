@@ -33,7 +33,7 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 			stall.Missing = append(stall.Missing, h.absentees(other, stall)...)
 		}
 	}
-	stall.NCCL = h.rasFindings([]wireRAS{{n, s.RAS}})
+	stall.NCCL = h.rasFindings(s.RAS)
 	h.stall.Store(stall)
 	h.settings.tell(stall.String())
 	for _, line := range stall.NCCL {

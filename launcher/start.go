@@ -30,7 +30,7 @@ func (s *session) head() *head {
 		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold,
 		listen: s.listen, over: make(chan struct{}),
 		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout,
-		inspected: make(chan inspected, len(s.active)),
+		inspected: make(chan said[wire.Hung], len(s.active)),
 		begun:     make(chan struct{}), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
