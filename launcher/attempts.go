@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -105,7 +104,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 		case w := <-s.listing.stopping():
 			r.Cause, r.Signal, r.ExitCode = job.CauseSignal, w.signal, 128+int(w.signal)
 			return false
-		case sig := <-s.signals:
+		case sig := <-s.signals.came:
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
 				r.Cause, r.Signal, r.ExitCode = job.CauseSignal, sig, 128+int(sig)
 				return false
@@ -125,19 +124,4 @@ func (s *session) decideAgain() error {
 		return err
 	}
 	return s.makePlan(opened)
-}
-
-// hearSignals prepares what the job hears of signals to this process.
-func (s *session) hearSignals() {
-	s.signals = make(chan os.Signal, signalBurst)
-	s.hold = sync.OnceFunc(func() {
-		if s.settings.hold != nil {
-			s.settings.hold()
-		}
-	})
-	s.listen = sync.OnceFunc(func() {
-		if s.settings.subscribe != nil {
-			s.settings.subscribe(s.signals)
-		}
-	})
 }

@@ -82,7 +82,6 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
 	if n.host.Here {
 		s.serveHere(n)
-		n.listen()
 		return nil
 	}
 	ctx, cancel := s.asking.limit(s.progress.watched(ctx, n.place), s.reachTimeout())
@@ -101,7 +100,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
-// serveHere starts the agent of this host.
+// serveHere starts the agent of this host, and listens to it.
 func (s *session) serveHere(n *node) {
 	head, side := reach.Local()
 	n.linkTo(head, wire.PeerHere)
@@ -111,6 +110,7 @@ func (s *session) serveHere(n *node) {
 		cfg.Settled = s.listing.settled
 	}
 	go func() { n.served <- agent.Serve(side, cfg) }()
+	n.listen()
 }
 
 // each does something for every node at once, and reports what failed as one list in

@@ -292,7 +292,7 @@ func (s *session) hello() wire.Hello {
 	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.isSeated()),
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsSeated()),
 		GPUs:     r.NeedsGPUs(),
 		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
 			s.spec.Place.Shows(),

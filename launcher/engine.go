@@ -35,9 +35,6 @@ type engineAgents struct {
 	title string        // the resource manager: "Slurm"
 	over  chan struct{} // closed when the resource manager has begun to end the job
 	once  sync.Once
-
-	mu   sync.Mutex
-	head *head // that is running ranks; nil between attempts
 }
 
 // gatherByEngine starts the command.
@@ -108,62 +105,40 @@ func (e *engineAgents) failure() error {
 	return err
 }
 
-// tellTo has the head hear, until the function that it returns is called, of what the
-// resource manager does.
-func (e *engineAgents) tellTo(h *head) (end func()) {
-	e.mu.Lock()
-	e.head = h
-	e.mu.Unlock()
-	select {
-	case <-e.over: // before ranks ran
-		h.post(job.EngineEnds{At: time.Now()})
-	default:
-	}
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.head = nil
-	}
-}
-
-func (e *engineAgents) post(ev job.Event) {
-	e.mu.Lock()
-	h := e.head
-	e.mu.Unlock()
-	if h != nil {
-		h.post(ev)
-	}
-}
+// ends notes that the resource manager has begun to end the job.
+func (e *engineAgents) ends() { e.once.Do(func() { close(e.over) }) }
 
 // word hears what the resource manager's command says.
 func (e *engineAgents) word(w gather.Word) {
 	if w.Kind.Ends() {
-		e.once.Do(func() { close(e.over) })
-		e.post(job.EngineEnds{At: time.Now()})
+		e.ends()
 	}
 }
 
-// signalled hears of a signal that a node's agent has got. SIGTSTP and SIGCONT are what
-// Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
+// signalled hears of a signal that a node's agent has got; nil: it is no agent of this kind. SIGTSTP and SIGCONT are
+// what Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
 func (e *engineAgents) signalled(n *node, m wire.Signalled) {
 	switch {
-	case e == nil: // no agent of this kind
-		return
+	case e == nil:
 	case m.Signal == syscall.SIGTSTP:
 		n.stopped.Store(true)
 	case m.Signal == syscall.SIGCONT:
 		n.stopped.Store(false)
 	case job.Ends(m.Signal):
-		e.once.Do(func() { close(e.over) })
+		e.ends()
 	}
-	if m.Signal <= 0 || m.Signal > maxSignal {
-		return
+}
+
+// engineSignalled hears of such a signal while ranks run.
+func (h *head) engineSignalled(n *node, m wire.Signalled) {
+	if n.engine != nil && m.Signal > 0 && m.Signal <= maxSignal {
+		at, now := n.clock.ours(m.At), time.Now()
+		if at.After(now) || now.Sub(at) > signalAge {
+			at = now
+		}
+		h.post(job.EngineSignalled{Signal: m.Signal, At: at})
 	}
-	at, now := n.clock.ours(m.At), time.Now()
-	if at.After(now) || now.Sub(at) > signalAge {
-		at = now
-	}
-	e.post(job.EngineSignalled{Signal: m.Signal, At: at})
+	n.engine.signalled(n, m)
 }
 
 // signalAge is how old the news of a signal may be; else its time is not believed.

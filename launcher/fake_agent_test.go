@@ -122,7 +122,7 @@ func (j *fakeJob) run(ctx context.Context) (*Result, error) {
 		j.serving.Go(a.serve)
 	}
 	s := j.session
-	s.hearSignals()
+	s.signals = newSignals(&s.settings)
 	for _, n := range s.nodes {
 		n.listen()
 	}

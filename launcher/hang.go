@@ -23,7 +23,7 @@ const (
 // saw nothing new, and not the time between them, as an agent does for a job of one
 // node.
 func (h *head) watchHang() {
-	tick := time.NewTicker(h.hangTimeout / hangLooks)
+	tick := time.NewTicker(h.spec.HangTimeout / hangLooks)
 	defer tick.Stop()
 	var seen []int64
 	for same := 0; same < hangLooks; {
@@ -52,13 +52,13 @@ func (h *head) signs() (signs []int64) {
 
 // inspect tells of a hang what all ranks do.
 func (h *head) inspect() {
-	h.inspectRanks(h.hangTimeout, h.onHang == job.HangStop, h.tellHang)
+	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.tellHang)
 }
 
 // expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
 func (h *head) expired(timer job.Timer) {
 	at := time.Now() // how ranks end that are asked is nobody's failure
-	if timer == job.TimerDeadline && h.stacksAtTimeout {
+	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
 		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
 			for _, line := range job.Doing(found.Ranks) {
@@ -157,7 +157,7 @@ func (h *head) hung(n *node, m wire.Hung) {
 
 func (h *head) tellHang(hang *job.Hang) {
 	h.hang.Store(hang)
-	if h.onHang == job.HangReport {
+	if h.spec.OnHang == job.HangReport {
 		for _, line := range hang.Lines() {
 			h.settings.tell(line)
 		}

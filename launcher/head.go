@@ -28,61 +28,54 @@ const (
 	minWindow = 32 << 10
 )
 
-// head drives one job: it carries events to the supervisor and its orders to the
-// nodes.
+// head drives one attempt of a job: it carries events to the supervisor and its orders to the nodes. What is not
+// guarded is set before the ranks start, and read only from then on.
 type head struct {
 	settings *settings
-	nodes    []*node
+	spec     *Spec
+	nodes    []*node                  // as the plan numbers them
 	plan     atomic.Pointer[job.Plan] // it grows when ranks spawn others
 	start    func(*node) *wire.Start
 	stdio    wire.Stdio
-	output   job.OutputWish
-	sup      *job.Supervisor
-	console  *output.Console
-	credits  []credit  // by node
-	logs     *headLogs // nil: nodes write their own
-	stdin    *stdinPump
 	exchange *exchangeHub
-	nccl     ncclVoice
 	engine   *engineAgents // nil: no resource manager started the agents
-	signals  chan os.Signal
-	hold     func() // keeps signals until listen, once
-	listen   func() // subscribes to signals, once
+	listing  *listing      // nil: the job is in no registry
+	signals  *signals
+	began    time.Time // nothing of the attempt is older
 
-	stall  atomic.Pointer[job.Stall]
-	hang   atomic.Pointer[job.Hang]
-	onHang job.OnHang
+	// What ranks print and read.
+	console *output.Console
+	credits []credit  // by node
+	logs    *headLogs // nil: nodes write their own
+	stdin   *stdinPump
+	nccl    ncclVoice
 
-	stacksAtTimeout bool
-	// ownRanks: each process of the job shows what its own ranks print, this one, too.
-	ownRanks bool
-	// engineSignals: ranks hear by themselves of signals that come to this process.
-	engineSignals bool
-	// hangTimeout is watched here where the job has several nodes: one of them may be
-	// quiet while another is not.
-	hangTimeout time.Duration
-	inspected   chan said[wire.Hung]
-	inspecting  sync.Mutex // see inspectRanks
-	endings     endings
-	listing     *listing // nil: the job is in no registry
+	// What was found out about ranks that come no further.
+	stall      atomic.Pointer[job.Stall]
+	hang       atomic.Pointer[job.Hang]
+	inspected  chan said[wire.Hung]
+	inspecting sync.Mutex // see inspectRanks
+	endings    endings
 
 	numStarted atomic.Int32 // nodes that have said which ranks run
-
-	began   time.Time    // nothing of the attempt is older
-	running atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
+	running    atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
 	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
 	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
-	growths   growths
 	// begun is closed when all nodes were told to start their ranks: until then nobody there has use for what those of
 	// others want of them.
 	begun chan struct{}
+	over  chan struct{} // closed when the supervisor is done
 
-	mu     sync.Mutex // guards sup, timers, told and growths
-	timers []*time.Timer
-	told   map[[2]int]bool // ranks, and streams of ranks, whose ends nodes have told
-	over   chan struct{}   // closed when the supervisor is done
+	mu      sync.Mutex // guards what follows
+	sup     *job.Supervisor
+	timers  []*time.Timer
+	told    map[[2]int]bool // ranks, and streams of ranks, whose ends nodes have told
+	growths growths
 }
+
+// engineSignals reports whether ranks hear by themselves of signals that come to this process.
+func (h *head) engineSignals() bool { return h.spec.Join != nil && h.spec.Join.EngineSignals }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
@@ -105,21 +98,18 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	h.nccl.listen(h)
 	h.settings.console = h.console
 	h.listing.runs(h)
-	h.hold()
+	h.signals.hold()
 	h.stdin = h.newStdinPump()
 	if err := h.begin(); err != nil {
 		return job.Result{}, err
 	}
 	h.stdin.begin() // nodes hear of their ranks before they hear of input
 	h.armFirst(orders)
-	if h.hangTimeout > 0 && len(h.nodes) > 1 {
+	if h.spec.HangTimeout > 0 && len(h.nodes) > 1 {
 		go h.watchHang()
 	}
 	for _, n := range h.nodes {
 		go h.receive(n)
-	}
-	if h.engine != nil {
-		defer h.engine.tellTo(h)()
 	}
 	h.loop(ctx)
 	h.finish(ctx)
@@ -174,7 +164,7 @@ func (h *head) closeConsole(ctx context.Context) {
 		select {
 		case <-closed:
 			return
-		case sig := <-h.signals:
+		case sig := <-h.signals.came:
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
 				cancel()
 			}
@@ -208,18 +198,21 @@ func (h *head) next(ev job.Event) (remarks []string) {
 
 // loop passes on what comes from outside until nothing is left on any node.
 func (h *head) loop(ctx context.Context) {
-	cancelled := ctx.Done()
+	cancelled, ending := ctx.Done(), h.engine.ending()
 	for {
 		select {
 		case <-h.over:
 			return
-		case sig := <-h.signals:
+		case sig := <-h.signals.came:
 			h.signalled(sig)
 		case w := <-h.listing.stopping():
 			h.stopped(w)
 		case <-cancelled:
 			cancelled = nil
 			h.post(job.Cancelled{At: time.Now()})
+		case <-ending:
+			ending = nil
+			h.post(job.EngineEnds{At: time.Now()})
 		}
 	}
 }
@@ -228,10 +221,8 @@ func (h *head) loop(ctx context.Context) {
 func (h *head) begin() error {
 	defer close(h.begun)
 	for _, n := range h.nodes {
-		if !n.isDirect() {
-			hear := func(f wire.Frame) error { return h.frame(n, f) }
-			n.hear.Store(&hear)
-		}
+		hear := func(f wire.Frame) error { return h.frame(n, f) }
+		n.hear.Store(&hear)
 		n.notices.Store(0)
 		if err := n.link.Send(h.start(n)); err != nil {
 			return err
@@ -240,47 +231,13 @@ func (h *head) begin() error {
 	return nil
 }
 
-// receive hears of the end of a node's link and, where nobody does so yet, reads its
-// frames.
+// receive hears of the end of a node's link.
 func (h *head) receive(n *node) {
-	var err error
-	if n.isDirect() {
-		err = h.read(n)
-	} else {
-		select {
-		case <-n.lost:
-			err = n.err
-		case <-h.over:
-		}
-	}
-	if err != nil {
-		h.post(job.NodeLost{Node: n.number, Text: h.lost(n, err), At: time.Now()})
+	select {
+	case <-n.lost:
+		h.post(job.NodeLost{Node: n.number, Text: n.name + " is lost: " + n.why(n.err), At: time.Now()})
 		h.exchange.NodeLost(n.number) // ranks of others, which fail by that, were asked to end before
-	}
-}
-
-func (h *head) lost(n *node, err error) string {
-	if n.isDirect() {
-		return fmt.Sprintf("the agent is gone: %v", err)
-	}
-	return n.name + " is lost: " + n.why(err)
-}
-
-// read passes on the frames of the only node until its part of the job is over.
-func (h *head) read(n *node) error {
-	for {
-		f, err := n.link.Read()
-		if err == nil {
-			err = h.frame(n, f)
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-h.over: // what comes after Gone is not this attempt's
-			return nil
-		default:
-		}
+	case <-h.over:
 	}
 }
 
@@ -289,7 +246,7 @@ func (h *head) read(n *node) error {
 func (h *head) frame(n *node, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeOutput:
-		h.listen()
+		h.signals.listen()
 		rank, stream, p, err := f.Stream()
 		if err == nil {
 			err = h.print(n, rank, stream, p)
@@ -319,7 +276,7 @@ func (h *head) frame(n *node, f wire.Frame) error {
 	case wire.TypeSignal:
 		return tryDecode(f, func(m wire.Signal) error { return h.signalledAt(n, m.Signal) })
 	case wire.TypeSignalled:
-		return decode(f, func(m wire.Signalled) { h.engine.signalled(n, m) })
+		return decode(f, func(m wire.Signalled) { h.engineSignalled(n, m) })
 	case wire.TypeOutputLost:
 		return tryDecode(f, func(m wire.OutputLost) error { return h.outputLost(n, m) })
 	case wire.TypeHung:
@@ -472,7 +429,7 @@ func (h *head) signalledAt(n *node, sig syscall.Signal) error {
 		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
 	case n.kind == wire.PeerUnvouched && !job.Ends(sig): // as every node that is lost it ends the job, and no more
 		return nil
-	case job.Ends(sig) && !h.ownRanks:
+	case job.Ends(sig) && !h.spec.IsSeated():
 		name, _ := diagnosis.SignalName(sig)
 		n.tell("its gorun got " + name)
 	}
@@ -490,7 +447,7 @@ func (h *head) signalled(s os.Signal) {
 	if s == syscall.SIGWINCH {
 		h.resize()
 	}
-	if sig, ok := s.(syscall.Signal); ok && (!h.engineSignals || job.Ends(sig)) {
+	if sig, ok := s.(syscall.Signal); ok && (!h.engineSignals() || job.Ends(sig)) {
 		h.post(job.Signalled{Signal: sig, At: time.Now()})
 	}
 }
@@ -542,7 +499,7 @@ func (h *head) sendAll(m wire.Message) error {
 func (h *head) armFirst(orders []job.Order) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.arm(listenDelay, h.listen)
+	h.arm(listenDelay, h.signals.listen)
 	h.obey(orders)
 }
 
@@ -550,7 +507,7 @@ func (h *head) armFirst(orders []job.Order) {
 func (h *head) listenSoon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.arm(listenAfterStart, h.listen)
+	h.arm(listenAfterStart, h.signals.listen)
 }
 
 func (h *head) arm(after time.Duration, do func()) {

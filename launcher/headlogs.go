@@ -21,7 +21,7 @@ type headLogs struct {
 // openHeadLogs makes the files of this attempt; nil where the nodes write their own.
 func (h *head) openHeadLogs() (*headLogs, error) {
 	l := h.plan.Load().Logs
-	if l == nil || !l.Files() || !h.output.LogsToHead || len(h.nodes) < 2 {
+	if l == nil || !l.Files() || !h.spec.Output.LogsToHead || len(h.nodes) < 2 {
 		return nil, nil
 	}
 	x := &headLogs{head: h}
@@ -47,7 +47,7 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 			return nil, fmt.Errorf("make log directory: %w", err)
 		}
 	}
-	template, err := output.ParseTemplate(h.output.Template)
+	template, err := output.ParseTemplate(h.spec.Output.Template)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 		Names: names, Digits: len(strconv.Itoa(len(h.plan.Load().Ranks) - 1)),
 		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Load().Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template,
-		Show:     shows(h.output.ShowLocalRanks),
+		Show:     shows(h.spec.Output.ShowLocalRanks),
 		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },
 		Failed: func(path string, err error) {
 			h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))

@@ -49,12 +49,9 @@ func (s *session) meet(ctx context.Context) error {
 	return s.takeMembers(members)
 }
 
-// isSeated reports whether this process is one rank of a job, as others are.
-func (s *session) isSeated() bool { return s.spec.Join != nil && s.spec.Join.Seat != nil }
-
 // takeSeat completes the wish of such a process.
 func (s *session) takeSeat() {
-	if !s.isSeated() {
+	if !s.spec.IsSeated() {
 		return
 	}
 	j := *s.spec.Join
@@ -67,7 +64,7 @@ func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
 		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.isSeated(),
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.spec.IsSeated(),
 		Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
@@ -119,10 +116,9 @@ func (s *session) takeMembers(members []*join.Member) error {
 	here := &node{host: thisHost, name: ownName(), tell: s.settings.tell}
 	s.nodes = append(s.nodes, here)
 	s.serveHere(here)
-	here.listen()
 	for _, m := range members {
 		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
-		if n.name = n.host.Name; s.isSeated() {
+		if n.name = n.host.Name; s.spec.IsSeated() {
 			n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
 			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
 		}
@@ -168,8 +164,8 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	over := make(chan struct{})
 	defer close(over)
-	s.hold()
-	s.listen()
+	s.signals.hold()
+	s.signals.listen()
 	go s.passSignals(signals, over)
 	err := agent.Serve(link, cfg)
 	var end *agent.OverError
@@ -181,7 +177,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	if e := end.First; e != nil && end.Code != 0 {
 		r.ErrorFile = errorFile(e.ErrorFile, e.Code, e.Signal)
 	}
-	if end.Text == "" || s.isSeated() { // there, all write to one place, and node 0 has said it
+	if end.Text == "" || s.spec.IsSeated() { // there, all write to one place, and node 0 has said it
 		return r, nil
 	}
 	text := fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
@@ -195,7 +191,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 
 // headName is what messages call node 0.
 func (s *session) headName(host string) string {
-	if s.isSeated() {
+	if s.spec.IsSeated() {
 		return fmt.Sprintf("rank 0's gorun (%s)", host)
 	}
 	return fmt.Sprintf("node 0 (%s)", host)
@@ -204,7 +200,7 @@ func (s *session) headName(host string) string {
 // sayFollowed tells who is the head.
 func (s *session) sayFollowed(host string) {
 	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
-	if s.isSeated() { // as many lines as ranks
+	if s.spec.IsSeated() { // as many lines as ranks
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
@@ -217,7 +213,7 @@ func (s *session) sayFollowed(host string) {
 
 // showOwn has a process that is one rank show what that prints.
 func (s *session) showOwn(cfg *agent.Config) error {
-	if !s.isSeated() {
+	if !s.spec.IsSeated() {
 		return nil
 	}
 	o := s.spec.Output
@@ -244,7 +240,7 @@ func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 		select {
 		case <-over:
 			return
-		case sig := <-s.signals:
+		case sig := <-s.signals.came:
 			number, ok := sig.(syscall.Signal)
 			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT ||
 				s.spec.Join.EngineSignals && !job.Ends(number) {

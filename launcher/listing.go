@@ -57,11 +57,11 @@ func (l *listing) runs(h *head) {
 	if l == nil {
 		return
 	}
-	l.taps.turn()
 	if l.head.Load() == nil {
 		l.id = registry.ID(h.plan.Load().JobID)
 	}
 	l.head.Store(h)
+	l.taps.each((*follower).turn)
 	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

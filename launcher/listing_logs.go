@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,51 +30,42 @@ const (
 
 // taps are those who follow what ranks print. Without any, a write costs a look.
 type taps struct {
-	mu   sync.Mutex
-	list atomic.Pointer[[]*follower]
+	number atomic.Int32
+	mu     sync.RWMutex
+	list   map[*follower]bool
 }
 
 // write hands bytes of a rank to those who follow. It never waits for them.
 func (t *taps) write(rank, stream int, p []byte) {
-	if list := t.list.Load(); list != nil {
-		for _, f := range *list {
-			f.take(rank, stream, p)
-		}
+	t.each(func(f *follower) { f.take(rank, stream, p) })
+}
+
+func (t *taps) each(do func(*follower)) {
+	if t.number.Load() == 0 {
+		return
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for f := range t.list {
+		do(f)
 	}
 }
 
-// turn tells those who follow that what comes now is another attempt's.
-func (t *taps) turn() {
-	if list := t.list.Load(); list != nil {
-		for _, f := range *list {
-			f.turn()
-		}
-	}
-}
-
-// change has another list take the place of the present one.
-func (t *taps) change(to func([]*follower) []*follower) {
+// add adds one who follows until remove is called.
+func (t *taps) add(f *follower) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var now []*follower
-	if list := t.list.Load(); list != nil {
-		now = *list
+	if t.list == nil {
+		t.list = map[*follower]bool{}
 	}
-	if next := to(slices.Clone(now)); len(next) > 0 {
-		t.list.Store(&next)
-	} else {
-		t.list.Store(nil)
+	t.list[f] = true
+	t.number.Add(1)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.list, f)
+		t.number.Add(-1)
 	}
-}
-
-func (t *taps) add(f *follower) {
-	t.change(func(list []*follower) []*follower { return append(list, f) })
-}
-
-func (t *taps) remove(f *follower) {
-	t.change(func(list []*follower) []*follower {
-		return slices.DeleteFunc(list, func(o *follower) bool { return o == f })
-	})
 }
 
 // channel is a stream of a rank.
@@ -118,6 +108,11 @@ func (f *follower) take(rank, stream int, p []byte) {
 	default:
 		f.pieces = append(f.pieces, piece{at, bytes.Clone(p)})
 	}
+	f.rouse()
+}
+
+// rouse wakes the reader.
+func (f *follower) rouse() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -131,6 +126,7 @@ func (f *follower) turn() {
 	if !f.overflow {
 		f.pieces = append(f.pieces, piece{channel: newAttempt})
 	}
+	f.rouse()
 }
 
 // next is what has come since the last call.
@@ -274,13 +270,12 @@ func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send f
 		f.apart[at] = true
 	}
 	if q.Follow {
-		l.taps.add(f)
-		defer l.taps.remove(f)
+		defer l.taps.add(f)()
 	}
 	files := h.lastOf(channels, f, lines)
-	defer func() { files.close() }()
+	defer files.close()
 	lines.flush()
-	if q.Follow && lines.err == nil && !l.goOn(ctx, h, f, &files, lines) {
+	if q.Follow && lines.err == nil && !l.goOn(ctx, f, files, lines) {
 		_ = send(registry.Logs{Dropped: true})
 		return
 	}
@@ -288,26 +283,19 @@ func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send f
 	_ = send(registry.Logs{Over: true}) // who has gone hears nothing
 }
 
-// goOn sends what comes; false: the reader is too slow. The files are those of the attempt that runs.
-func (l *listing) goOn(ctx context.Context, h *head, f *follower, files *logFiles, lines *liner) bool {
-	tick := time.NewTicker(fileLook)
-	defer tick.Stop()
-	if len(*files) == 0 {
-		tick.Stop()
+// goOn sends what comes; false: the reader is too slow.
+func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *liner) bool {
+	var grown <-chan time.Time
+	if len(files) > 0 {
+		tick := time.NewTicker(fileLook)
+		defer tick.Stop()
+		grown = tick.C
 	}
 	for over := false; !over && lines.err == nil; {
 		select {
 		case <-f.wake:
-		case <-tick.C:
+		case <-grown:
 			files.read(lines)
-			if now := l.head.Load(); now != h {
-				h = now
-				for _, file := range *files {
-					lines.end(file.channel)
-				}
-				files.turnTo(h)
-				files.read(lines)
-			}
 		case <-ctx.Done():
 			files.read(lines)
 			over = true
@@ -318,7 +306,9 @@ func (l *listing) goOn(ctx context.Context, h *head, f *follower, files *logFile
 		}
 		for _, p := range pieces {
 			if p.channel == newAttempt {
+				files.read(lines)
 				lines.rest()
+				files.turnTo(l.head.Load())
 				continue
 			}
 			lines.add(p.channel, p.bytes)
@@ -398,7 +388,7 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 			return "", fmt.Sprintf("prints into %s on host %s", output.Plain([]byte(name)), n.name)
 		}
 	}
-	if h.ownRanks && n.joined && !h.stdio.Sent && at.stream == output.Stdout {
+	if h.spec.IsSeated() && n.joined && !h.stdio.Sent && at.stream == output.Stdout {
 		return "", "prints by a gorun of its own on host " + n.name
 	}
 	return "", ""

@@ -17,9 +17,6 @@ import (
 // lostNodes are those of the attempt whose agents are gone.
 func (s *session) lostNodes() []*node {
 	return slices.DeleteFunc(slices.Clone(s.active), func(n *node) bool {
-		if n.isDirect() {
-			return true
-		}
 		select {
 		case <-n.lost:
 			return false

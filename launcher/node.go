@@ -46,8 +46,6 @@ type node struct {
 	// addresses are those that the node said it has.
 	addresses []netip.Addr
 
-	// What follows is for nodes whose frames are read beside everything else: all,
-	// unless the job has one node in this process.
 	listens atomic.Bool // there is a link
 	answers chan wire.Frame
 	lost    chan struct{} // closed when the link has ended
@@ -75,9 +73,6 @@ func (n *node) linkTo(link *wire.Link, kind wire.Peer) {
 	n.link, n.kind = link, kind
 	link.Guard(kind)
 }
-
-// isDirect reports whether frames of the node are read by whoever waits for them.
-func (n *node) isDirect() bool { return n.answers == nil }
 
 // answersAhead is how many answers a node may be ahead of who asks: one, as it is
 // asked one thing at a time, but for the store's.
@@ -171,9 +166,6 @@ func (n *node) pong(p wire.Pong) {
 
 // next is the frame that comes next from the agent.
 func (n *node) next() (wire.Frame, error) {
-	if n.isDirect() {
-		return n.link.Read()
-	}
 	select {
 	case f := <-n.answers:
 		return f, nil
@@ -226,7 +218,7 @@ func (n *node) receive(answer wire.Message) error {
 // gone says why the agent is gone, if it said so itself.
 func (n *node) gone(err error) error {
 	text := "the agent is gone: "
-	if n.isDirect() {
+	if n.served != nil {
 		text = "the agent on this host is gone: "
 	}
 	return &Error{Code: job.ExitLauncher, Text: text + n.why(err)}
@@ -326,7 +318,7 @@ func (c *clock) add(sent, at, received time.Time) {
 // askTime asks what time it is on a host that has just answered: the ping by which it was
 // connected to has waited until its agent ran, which makes a poor estimate.
 func (n *node) askTime() {
-	if !n.isDirect() && n.served == nil {
+	if n.served == nil {
 		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads
 	}
 }

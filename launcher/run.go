@@ -162,9 +162,7 @@ type session struct {
 	listing  *listing // nil: the job is in no registry
 
 	ids     job.IDs
-	signals chan os.Signal
-	hold    func() // keeps signals until listen, once
-	listen  func() // subscribes to signals, once
+	signals *signals
 	endBeat func() // ends the heartbeats
 	// beating is nodes, for the heartbeats: agents are replaced while they go on.
 	beating atomic.Pointer[[]*node]
@@ -176,7 +174,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	for _, o := range options {
 		o(&s.settings)
 	}
-	s.hearSignals()
+	s.signals = newSignals(&s.settings)
 	s.listing = newListing(s)
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
@@ -211,7 +209,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 // first. Everywhere else each agent does as soon as there are ranks.
 func (s *session) openHealth() (err error) {
 	port := s.spec.HealthPort()
-	if s.spec.Join == nil || port == "" || s.isSeated() && s.spec.Join.Seat.LocalRank != 0 {
+	if s.spec.Join == nil || port == "" || s.spec.IsSeated() && s.spec.Join.Seat.LocalRank != 0 {
 		return nil
 	}
 	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {

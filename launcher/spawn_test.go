@@ -25,7 +25,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{
-		settings: &settings{}, nodes: nodes, exchange: x, sup: sup, over: make(chan struct{}),
+		settings: &settings{}, spec: &Spec{}, nodes: nodes, exchange: x, sup: sup, over: make(chan struct{}),
 		credits: make([]credit, 2),
 	}
 	h.console = output.NewConsole(output.Config{
@@ -111,14 +111,12 @@ func TestLastWordsOfAnAttempt(t *testing.T) {
 	} {
 		require.NoError(t, far[0].Send(m))
 	}
+	n.listen()
 	var opened wire.Opened
 	require.NoError(t, n.receive(&opened))
 	assert.Equal(t, "here", opened.Addr)
-
-	n.answers = make(chan wire.Frame, 1)
-	require.NoError(t, n.take(wire.Frame{Type: wire.TypeGrown}))
-	require.NoError(t, n.take(wire.Frame{Type: wire.TypeMPI}))
 	assert.Empty(t, n.answers)
+	require.NoError(t, n.link.Close())
 }
 
 // A rank that was spawned has the local rank of another, and not its log files.

@@ -18,26 +18,16 @@ import (
 	"gorun/launcher/job"
 )
 
-// signalBurst is how many signals may wait to be looked at; more are lost, as the
-// kernel loses them.
-const signalBurst = 16
-
 // head is what drives the decided job.
 func (s *session) head() *head {
 	h := &head{
-		settings: &s.settings, onHang: s.spec.OnHang, stacksAtTimeout: s.spec.StacksAtTimeout,
-		nodes: s.active, output: s.spec.Output, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, signals: s.signals, hold: s.hold,
-		listen: s.listen, over: make(chan struct{}),
-		credits: make([]credit, len(s.active)), hangTimeout: s.spec.HangTimeout,
+		settings: &s.settings, spec: &s.spec, nodes: s.active, stdio: s.stdio(len(s.plan.Ranks)),
+		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, listing: s.listing, signals: s.signals,
+		begun: make(chan struct{}), over: make(chan struct{}), credits: make([]credit, len(s.active)),
 		inspected: make(chan said[wire.Hung], len(s.active)),
-		begun:     make(chan struct{}), listing: s.listing,
 	}
 	h.plan.Store(s.plan)
 	h.exchange = newExchangeHub(s.plan.Attempt, s.active, h.hasProc)
-	if j := s.spec.Join; j != nil {
-		h.ownRanks, h.engineSignals = j.Seat != nil, j.EngineSignals
-	}
 	for i, n := range s.active {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
 		h.credits[i].grow(len(s.plan.Nodes[i].Ranks))
@@ -163,7 +153,7 @@ func (h *head) result() job.Result {
 		h.explain(&r)
 	}
 	r.Name(diagnosis.SignalName)
-	if h.engineSignals && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
+	if h.engineSignals() && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
 		r.Text = signalledInStep
 	}
 	if h.engine != nil {

@@ -281,13 +281,13 @@ const tailLines = 60
 // consoleConfig is how the ranks' output is shown: all of it or, where each process
 // shows that of its own rank, this one's.
 func (h *head) consoleConfig() (output.Config, error) {
-	c, err := h.settings.consoleConfig(h.output)
+	c, err := h.settings.consoleConfig(h.spec.Output)
 	if err != nil {
 		return c, err
 	}
 	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.listing.tapping()
 	for _, r := range h.plan.Load().Ranks {
-		if h.ownRanks && h.nodes[r.Node].joined {
+		if h.spec.IsSeated() && h.nodes[r.Node].joined {
 			continue
 		}
 		c.Ranks = append(c.Ranks, output.RankInfo{

@@ -10,6 +10,9 @@ import (
 	"gorun/placement"
 )
 
+// IsSeated reports whether this process is one rank of a job, as others are.
+func (s *Spec) IsSeated() bool { return s.Join != nil && s.Join.Seat != nil }
+
 // checkSeat refuses a place that cannot be, whoever named it.
 func checkSeat(s *Seat) error {
 	switch {
