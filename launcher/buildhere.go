@@ -31,16 +31,13 @@ func (s *session) buildHere(ctx context.Context, list []hosts.Host) error {
 }
 
 func (s *session) buildApp(ctx context.Context, app *job.App) error {
-	r, err := program.Resolve(program.Wish{
-		Name: app.Program, Args: app.Args, Start: app.Start, Python: app.Interpreter,
-		Lookup: func(name string) string { v, _ := find(s.spec.Environ, name); return v },
-	})
+	r, err := s.resolve(app, "", "")
 	if err != nil || r.Build == nil { // whatever it is, the hosts look for it themselves
 		return nil
 	}
 	if s.built == "" {
 		if s.built, err = s.makeBuildDir(); err != nil {
-			return &Error{Code: job.ExitLauncher, Text: "build " + app.Program + ": " + err.Error()}
+			return failure("build " + app.Program + ": " + err.Error())
 		}
 	}
 	s.settings.detail("building " + app.Program + " for all hosts")
@@ -51,6 +48,14 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	app.Program, app.Args, app.Start = file, r.Argv[1:], job.StartExec
 	s.spec.Reach.Programs = append(slices.Clip(s.spec.Reach.Programs), file)
 	return nil
+}
+
+// resolve finds a program on this host, from a directory ("": this process's own) and in a path before PATH.
+func (s *session) resolve(app *job.App, dir, path string) (program.Resolved, error) {
+	return program.Resolve(program.Wish{
+		Name: app.Program, Args: app.Args, Start: app.Start, Python: app.Interpreter, Dir: dir, Path: path,
+		Lookup: func(name string) string { v, _ := find(s.spec.Environ, name); return v },
+	})
 }
 
 // makeBuildDir makes the place where programs are built: where agents that a resource
@@ -82,5 +87,5 @@ func buildError(err error) error {
 	if errors.As(err, &e) {
 		return &Error{Code: e.Code, Text: printable.Text(e.Error()), Hint: printable.Text(e.Hint)}
 	}
-	return &Error{Code: job.ExitLauncher, Text: printable.Text(err.Error())}
+	return failure(printable.Text(err.Error()))
 }

@@ -203,7 +203,7 @@ func flatten(err error) (list []*Error) {
 	case errors.As(err, &one):
 		list = append(list, one)
 	default:
-		list = append(list, &Error{Code: job.ExitLauncher, Text: err.Error()})
+		list = append(list, failure(err.Error()))
 	}
 	return list
 }

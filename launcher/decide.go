@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func (s *session) decide() error {
 		return err
 	}
 	if s.ids, err = newIDs(); err != nil {
-		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+		return failure(err.Error())
 	}
 	s.key = make([]byte, keySize)
 	_, _ = rand.Read(s.key) // never fails
@@ -86,10 +87,10 @@ func (s *session) planOnly() (*job.Plan, error) {
 }
 
 func (s *session) makePlan(opened job.Opened) (err error) {
-	if s.plan, err = job.NewPlan(&s.spec, s.facts(), s.ids, opened); err != nil {
+	if s.plan, err = job.NewPlan(&s.spec, factsOf(s.nodes), s.ids, opened); err != nil {
 		var wrong *job.FactsError
 		if errors.As(err, &wrong) {
-			return &Error{Code: job.ExitLauncher, Text: printable.Text(wrong.Error())}
+			return failure(printable.Text(wrong.Error()))
 		}
 		return usageErrors(err)
 	}
@@ -133,10 +134,10 @@ func (s *session) sayPlan() {
 	}
 }
 
-// facts are those of all nodes.
-func (s *session) facts() []job.Facts {
-	list := make([]job.Facts, len(s.nodes))
-	for i, n := range s.nodes {
+// factsOf are what nodes said of themselves.
+func factsOf(nodes []*node) []job.Facts {
+	list := make([]job.Facts, len(nodes))
+	for i, n := range nodes {
 		list[i] = n.facts
 	}
 	return list
@@ -154,12 +155,12 @@ func (s *session) sendHello() error {
 // takeFacts hears what the nodes say of themselves.
 func (s *session) takeFacts() error {
 	err := s.each(s.takeFactsOf)
-	s.spec.CountSlots(s.facts())
+	s.spec.CountSlots(factsOf(s.nodes))
 	if err != nil || len(s.nodes) == 1 {
 		return err
 	}
 	s.tellTwins()
-	first, err := job.HostOfRank0(&s.spec, s.facts())
+	first, err := job.HostOfRank0(&s.spec, factsOf(s.nodes))
 	if err != nil {
 		return usageErrors(err)
 	}
@@ -195,7 +196,7 @@ func (s *session) takeFactsOf(n *node) error {
 	case facts.Version != wire.Version:
 		return otherVersion(n, facts.Version)
 	case facts.Limit != "":
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(facts.Limit)}
+		return failure(printable.Text(facts.Limit))
 	case facts.Uncounted != "":
 		return &Error{
 			Code: job.ExitUsage,
@@ -305,26 +306,29 @@ func (s *session) hello() wire.Hello {
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
 	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
-	for _, name := range []string{
-		"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
-		varConfFile,
-	} {
-		if v, ok := find(s.spec.Environ, name); ok {
-			h.Environ = append(h.Environ, name+"="+v)
-		}
-	}
+	h.Environ = append(h.Environ,
+		s.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile)...)
 	for _, app := range s.spec.Apps {
-		dir := app.Dir
-		if dir == "" {
-			dir = s.spec.Dir
-		}
 		h.Programs = append(h.Programs, wire.Program{
-			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir,
+			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: s.dirOf(&app),
 			Path:      s.searchPath(&app),
 			ScanStore: s.spec.Store.Mode == job.StoreAuto,
 		})
 	}
 	return h
+}
+
+// dirOf is where a program's ranks begin.
+func (s *session) dirOf(app *job.App) string { return cmp.Or(app.Dir, s.spec.Dir) }
+
+// variables are those of some names that are set, NAME=VALUE.
+func (s *session) variables(names ...string) (environ []string) {
+	for _, name := range names {
+		if v, ok := find(s.spec.Environ, name); ok {
+			environ = append(environ, name+"="+v)
+		}
+	}
+	return environ
 }
 
 // exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
@@ -449,12 +453,12 @@ func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
 	var all *multierror.Error
 	if len(resolved) != len(apps) {
 		text := fmt.Sprintf("the agent tells of %d programs, not of %d", len(resolved), len(apps))
-		return &Error{Code: job.ExitLauncher, Text: text}
+		return failure(text)
 	}
 	for i, r := range resolved {
 		if r.ScriptArg < 0 || r.ScriptArg > len(r.Argv) || !isPort(r.Port) || r.Error == "" && len(r.Argv) == 0 {
 			text := "the agent tells of a program that cannot be started: " + printable.Text(r.Path)
-			return &Error{Code: job.ExitLauncher, Text: text}
+			return failure(text)
 		}
 		if r.Error != "" && apps[i].RunsOn(&n.facts) {
 			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})

@@ -57,7 +57,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	if program == "" {
 		var err error
 		if program, err = os.Executable(); err != nil {
-			return &Error{Code: job.ExitLauncher, Text: err.Error()}
+			return failure(err.Error())
 		}
 	}
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}

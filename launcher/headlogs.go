@@ -29,7 +29,7 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 		logs, err := x.open(n)
 		if err != nil {
 			x.close(context.Background())
-			return nil, &Error{Code: job.ExitLauncher, Text: err.Error()}
+			return nil, failure(err.Error())
 		}
 		x.nodes = append(x.nodes, logs)
 	}
@@ -77,12 +77,20 @@ func both(redirect, tee []job.Streams) output.StreamMap {
 	return m
 }
 
+// rankInfo is what labels and names of files say of a rank.
+func rankInfo(p *job.Plan, r *job.Rank) output.RankInfo {
+	return output.RankInfo{
+		Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node), Node: r.Node,
+	}
+}
+
+// rankInfos are those of a node whose files are here.
 func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
-	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
-		infos = append(infos, output.RankInfo{
-			Rank: rank, LocalRank: h.plan.Load().Ranks[rank].LocalRank, Host: n.name,
-			Role: h.plan.Load().RoleOf(n.number), Node: n.number,
-		})
+	p := h.plan.Load()
+	for _, rank := range p.Nodes[n.number].Ranks {
+		info := rankInfo(p, &p.Ranks[rank])
+		info.Host = n.name
+		infos = append(infos, info)
 	}
 	return infos
 }

@@ -108,7 +108,7 @@ func meetError(err error) error {
 			text += fmt.Sprintf(" by %s (pid %d)", name, pid)
 		}
 	}
-	return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
+	return failure(printable.Text(text))
 }
 
 // takeMembers makes nodes of those that have come; this one is node 0.
@@ -171,7 +171,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	var end *agent.OverError
 	if !errors.As(err, &end) {
 		return nil,
-			&Error{Code: job.ExitLauncher, Text: fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err)))}
+			failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err))))
 	}
 	r := &Result{ExitCode: end.Code}
 	if e := end.First; e != nil && end.Code != 0 {

@@ -368,10 +368,7 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 		if err != nil {
 			return "", ""
 		}
-		info := output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node),
-			Node: n.number,
-		}
+		info := rankInfo(p, &r)
 		if h.logs != nil {
 			info.Host = n.name
 		}

@@ -80,14 +80,10 @@ func (s *session) usesNCCL() bool {
 
 // from is a path as the ranks of a program have it.
 func (s *session) from(app int, path string) string {
-	dir := s.spec.Apps[app].Dir
-	if dir == "" {
-		dir = s.spec.Dir
-	}
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(dir, path)
+	return filepath.Join(s.dirOf(&s.spec.Apps[app]), path)
 }
 
 // fromAll are the words of a program's command, and its script as its ranks have it.

@@ -41,7 +41,7 @@ func (s *session) reachable() error {
 		s.settings.detail(note)
 	}
 	if err != nil {
-		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+		return failure(err.Error())
 	}
 	s.adopt(order, choice)
 	return nil

@@ -209,8 +209,8 @@ func (n *node) receive(answer wire.Message) error {
 			}
 		case f.Type.IsLate(): // of an attempt that is over
 		default:
-			return &Error{Code: job.ExitLauncher, Text: fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type,
-				answer.Type())}
+			return failure(fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type,
+				answer.Type()))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (n *node) gone(err error) error {
 	if n.served != nil {
 		text = "the agent on this host is gone: "
 	}
-	return &Error{Code: job.ExitLauncher, Text: text + n.why(err)}
+	return failure(text + n.why(err))
 }
 
 func (n *node) why(err error) string {

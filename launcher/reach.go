@@ -177,7 +177,7 @@ func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
 	if sh.wish.Agent == "" {
 		program, err := sh.program()
 		if err != nil {
-			return way{}, &Error{Code: job.ExitLauncher, Text: err.Error()}
+			return way{}, failure(err.Error())
 		}
 		c.Program, c.Extra = program, sh.extra()
 	}
@@ -209,7 +209,7 @@ func reachError(err error) error {
 	}
 	var r *remote.Error
 	if !errors.As(err, &r) {
-		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+		return failure(err.Error())
 	}
 	text := r.Step.String() + ": " + r.Text
 	e := &Error{Code: job.ExitLauncher, Text: text, Hint: r.Hint, step: r.Step.String(), target: r.Target}

@@ -73,6 +73,9 @@ func afterText(d time.Duration) string {
 
 func (e *Error) Error() string { return e.Text }
 
+// failure is an error that no option of the user's has made.
+func failure(text string) *Error { return &Error{Code: job.ExitLauncher, Text: text} }
+
 // Run runs a job and returns when nothing of it is left. An error means that
 // the job could not begin, and is an *Error or a list of them; how a job ended
 // that did begin, well or not, is in its Result. Cancelling ctx ends the job as
@@ -215,7 +218,7 @@ func (s *session) openHealth() (err error) {
 	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {
 		s.settings.tell(fmt.Sprintf(format, args...))
 	}); err != nil {
-		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+		return failure(err.Error())
 	}
 	return nil
 }
@@ -266,7 +269,7 @@ func (s *session) takeProcess() error {
 		return nil
 	}
 	if err := process.SealInherited(); err != nil {
-		return &Error{Code: job.ExitLauncher, Text: err.Error()}
+		return failure(err.Error())
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err == nil {
 		s.settings.adopts = process.Adopts()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,11 +38,7 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 	if err := s.checkSpawner(p, wish); err != nil {
 		return nil, nil, err
 	}
-	facts := make([]job.Facts, len(s.active))
-	for i, n := range s.active {
-		facts[i] = n.facts
-	}
-	return p.Spawn(&s.spec, facts, wish, number)
+	return p.Spawn(&s.spec, factsOf(s.active), wish, number)
 }
 
 // checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
@@ -79,19 +74,9 @@ func namesMPI4Py(app *job.App) bool {
 
 // linksMPI reports whether a program of the job, as this host has it, links an MPI library.
 func (s *session) linksMPI(app int) bool {
-	p := s.hello().Programs[app]
-	found, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: p.Start, Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
-		Lookup: func(name string) string { value, _ := find(s.spec.Environ, name); return value },
-	})
-	if err != nil || found.Path == "" {
-		return false
-	}
-	file := found.Path
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(p.Dir, file)
-	}
-	return program.MPIFamily(file) != ""
+	a := &s.spec.Apps[app]
+	found, err := s.resolve(a, s.dirOf(a), s.searchPath(a))
+	return err == nil && found.Path != "" && program.MPIFamily(s.from(app, found.Path)) != ""
 }
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
@@ -162,11 +147,8 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 // show has the console know of new ranks.
 func (h *head) show(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
-	for i, r := range more.Ranks {
-		infos[i] = output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name,
-			Role: h.plan.Load().RoleOf(r.Node),
-		}
+	for i := range more.Ranks {
+		infos[i] = rankInfo(h.plan.Load(), &more.Ranks[i])
 	}
 	h.console.Add(infos)
 }

@@ -286,14 +286,13 @@ func (h *head) consoleConfig() (output.Config, error) {
 		return c, err
 	}
 	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.listing.tapping()
-	for _, r := range h.plan.Load().Ranks {
-		if h.spec.IsSeated() && h.nodes[r.Node].joined {
-			continue
+	p := h.plan.Load()
+	for i := range p.Ranks {
+		if r := &p.Ranks[i]; !h.spec.IsSeated() || !h.nodes[r.Node].joined {
+			info := rankInfo(p, r)
+			info.Tee = h.teed(r.LocalRank)
+			c.Ranks = append(c.Ranks, info)
 		}
-		c.Ranks = append(c.Ranks, output.RankInfo{
-			Rank: r.Rank, LocalRank: r.LocalRank, Host: h.plan.Load().Nodes[r.Node].Name, Role: h.plan.Load().RoleOf(r.Node),
-			Tee: h.teed(r.LocalRank), Node: r.Node,
-		})
 	}
 	return c, nil
 }

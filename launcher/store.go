@@ -133,7 +133,7 @@ func (s *session) checkOpened(o *job.Opened) error {
 	}
 	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
 		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)
-		return &Error{Code: job.ExitLauncher, Text: printable.Text(text)}
+		return failure(printable.Text(text))
 	}
 	return nil
 }
