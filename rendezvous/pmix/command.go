@@ -32,10 +32,14 @@ const (
 	commandStopPull         command = 29 // IOF_DEREG
 )
 
-// handler serves a request. It runs on the goroutine of the rank's connection, which reads
-// no further request meanwhile: what has to wait for others is answered later, by
-// request.reply on any goroutine. An error is a body that no client sends.
-type handler func(s *Server, q *request) error
+// handler reads a request's body. Unless that is one that no client sends, what it returns then does what was asked
+// for, with the server locked, and gives the status that is the answer, or replied. All of it runs on the goroutine of
+// the rank's connection, which reads no further request meanwhile: what has to wait for others is answered later, by
+// request.reply on any goroutine.
+type handler func(s *Server, q *request, d *decoder) func() status
+
+// replied stands for a request that was answered otherwise, or will be. It is no status of PMIx's.
+const replied status = 1
 
 // handlers are by command who serves it. Any other is answered with statusNotSupported.
 var handlers = map[command]handler{
@@ -65,23 +69,30 @@ var handlers = map[command]handler{
 	commandStopPull:         (*Server).stopPull,
 }
 
-// serve has a request served.
+// serve has a request served. An error is a body that no client sends.
 func (s *Server) serve(q *request) error {
+	d := &q.body
 	if q.tag == tagHeartbeat {
 		s.beat(q)
 		return nil
 	}
-	c := command(q.body.oneUint8())
-	if q.body.err != nil {
-		return q.body.err
+	c := command(d.oneUint8())
+	if d.err != nil {
+		return d.err
 	}
-	serve := handlers[c]
-	if serve == nil {
+	read := handlers[c]
+	if read == nil {
 		q.status(statusNotSupported)
 		return nil
 	}
-	if err := serve(s, q); err != nil {
-		return fmt.Errorf("command %d: %w", c, err)
+	do := read(s, q, d)
+	if d.err != nil {
+		return fmt.Errorf("command %d: %w", c, d.err)
+	}
+	s.lock()
+	defer s.unlock()
+	if code := do(); code != replied {
+		q.status(code)
 	}
 	return nil
 }

@@ -4,41 +4,35 @@ import "fmt"
 
 // commit serves COMMIT: what a rank puts is seen by others from now on. The body is any
 // number of group {scope} group {buffer}, the buffer groups of one kval each.
-func (s *Server) commit(q *request) error {
+func (s *Server) commit(q *request, d *decoder) func() status {
 	type part struct {
 		to    scope
 		kvals []byte
 	}
 	var parts []part
-	d := &q.body
 	for d.more() {
 		p := part{to: scope(d.oneUint8())}
 		d.one()
-		if kind := d.uint8(); d.err == nil && kind != bufferNotDescribed {
-			return fmt.Errorf("what it commits is a buffer of type %d, not %d", kind, bufferNotDescribed)
+		if kind := d.uint8(); kind != bufferNotDescribed {
+			d.fail(fmt.Errorf("what it commits is a buffer of type %d, not %d", kind, bufferNotDescribed))
 		}
 		p.kvals = d.bytes()
-		if err := checkKvals(p.kvals); d.err == nil && err != nil {
-			return fmt.Errorf("what it commits: %w", err)
+		if err := checkKvals(p.kvals); err != nil {
+			d.fail(fmt.Errorf("what it commits: %w", err))
 		}
 		parts = append(parts, p)
 	}
-	if d.err != nil {
-		return d.err
-	}
-	s.lock()
-	defer s.unlock()
-	code := statusSuccess
-	m := q.conn.member
-	for _, p := range parts {
-		if !m.data.add(p.to, p.kvals) {
-			code = statusOutOfResource
+	return func() status {
+		code, m := statusSuccess, q.member
+		for _, p := range parts {
+			if !m.data.add(p.to, p.kvals) {
+				code = statusOutOfResource
+			}
 		}
+		m.data.committed = true
+		s.giveHeld(m)
+		return code
 	}
-	m.data.committed = true
-	s.giveHeld(m)
-	q.status(code)
-	return nil
 }
 
 // checkKvals looks through groups of one kval each.

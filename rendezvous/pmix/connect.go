@@ -20,36 +20,36 @@ import (
 // says of it, group{string namespace} group{kval}….
 
 // connect serves CONNECT.
-func (s *Server) connect(q *request) error {
-	members, infos, err := readConnect(&q.body)
-	if err != nil || len(members) == 0 {
-		return refuseEmpty(q, err)
+func (s *Server) connect(q *request, d *decoder) func() status {
+	return s.meetAll(q, d, plan{kind: "connect", blob: s.eras, done: s.connected})
+}
+
+// disconnect serves DISCONNECT.
+func (s *Server) disconnect(q *request, d *decoder) func() status {
+	return s.meetAll(q, d, plan{kind: "disconnect", done: succeed})
+}
+
+// meetAll serves requests that name who is to come.
+func (s *Server) meetAll(q *request, d *decoder, p plan) func() status {
+	p.members = d.procList()
+	p.timeout = timeoutOf(d.infoList())
+	return func() status {
+		if len(p.members) == 0 {
+			return statusBadParameter
+		}
+		return s.meet(q, p)
 	}
-	s.meet(q, plan{
-		kind:    "connect",
-		members: members,
-		timeout: timeoutOf(infos),
-		blob:    s.eras,
-		done:    s.connected,
-	})
-	return nil
 }
 
 // connected tells each who came of the others' worlds.
-func (s *Server) connected(m *meeting, blobs [][]byte, err error) {
-	if err != nil {
-		m.answerStatus(statusError)
-		return
-	}
-	s.lock()
-	defer s.unlock()
+func (s *Server) connected(m *meeting, blobs [][]byte) {
 	s.learnAll(m, blobs)
 	told := tellings{}
 	for p, q := range m.arrived {
 		var e encoder
 		e.oneStatus(statusSuccess)
 		for _, name := range worldsOf(m.who) {
-			if n := s.spaces[name]; n != q.conn.space {
+			if n := s.spaces[name]; n != q.space {
 				e.oneBytes(told.of(n, slices.Index(n.world.Hosts, s.hostName(p))))
 			}
 		}
@@ -87,7 +87,7 @@ func (n *namespace) toldOthers(host int) []byte {
 	e.kvals(infos...)
 	e.kvals(attr("pmix.mblob", n.hostMap()))
 	for rank := range n.world.Ranks {
-		e.kvals(attr("pmix.pblob", n.rankBlob(rank, worldDirs{})))
+		e.kvals(attr("pmix.pblob", n.rankBlob(rank, "")))
 	}
 	return e.b
 }
@@ -96,45 +96,7 @@ func (n *namespace) toldOthers(host int) []byte {
 func worldsOf(who []world.Proc) []string {
 	var names []string
 	for _, p := range who {
-		if len(names) == 0 || names[len(names)-1] != p.World {
-			names = append(names, p.World)
-		}
+		names = append(names, p.World)
 	}
-	return names
-}
-
-// disconnect serves DISCONNECT.
-func (s *Server) disconnect(q *request) error {
-	members, infos, err := readConnect(&q.body)
-	if err != nil || len(members) == 0 {
-		return refuseEmpty(q, err)
-	}
-	s.meet(q, plan{
-		kind:    "disconnect",
-		members: members,
-		timeout: timeoutOf(infos),
-		done:    func(m *meeting, _ [][]byte, err error) { m.answerStatus(outcome(err)) },
-	})
-	return nil
-}
-
-func readConnect(d *decoder) ([]proc, []info, error) {
-	members, infos := d.procList(), d.infoList()
-	return members, infos, d.err
-}
-
-// refuseEmpty answers a request that names nobody, unless it cannot be read at all.
-func refuseEmpty(q *request, err error) error {
-	if err == nil {
-		q.status(statusBadParameter)
-	}
-	return err
-}
-
-// outcome is the status of a meeting.
-func outcome(err error) status {
-	if err != nil {
-		return statusError
-	}
-	return statusSuccess
+	return slices.Compact(names)
 }

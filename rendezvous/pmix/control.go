@@ -3,6 +3,7 @@ package pmix
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -10,33 +11,38 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// abort serves ABORT: MPI_Abort. The answer does not matter, the job ends.
-func (s *Server) abort(q *request) error {
-	code := q.body.oneStatus()
-	message := q.body.oneString()
-	q.body.procList() // whom the caller means: a job ends as a whole
-	if q.body.err != nil {
-		return q.body.err
+// abort serves ABORT: MPI_Abort. The launcher hears of it before the rank does, which ends then.
+func (s *Server) abort(q *request, d *decoder) func() status {
+	code, message := d.oneStatus(), d.oneString()
+	d.procList() // whom the caller means: a job ends as a whole
+	return func() status {
+		return s.afterHearing(q, func() { s.cfg.Launcher.Abort(q.who, int(code), message) })
 	}
-	s.cfg.Launcher.Abort(q.from(), int(code), message)
-	q.status(statusSuccess)
-	return nil
 }
 
 // finalize serves FINALIZE. The launcher hears of it before the rank does, which may end at
 // once.
-func (s *Server) finalize(q *request) error {
-	s.lock()
-	first := !q.conn.finalized
-	q.conn.finalized = true
-	q.conn.stopMonitors("")
-	s.endPulls(q.conn)
-	s.unlock()
-	if first {
-		s.cfg.Launcher.Finalized(q.from())
+func (s *Server) finalize(q *request, _ *decoder) func() status {
+	return func() status {
+		first := !q.finalized
+		q.finalized = true
+		q.stopMonitors("")
+		s.endPulls(q.conn)
+		return s.afterHearing(q, func() {
+			if first {
+				s.cfg.Launcher.Finalized(q.who)
+			}
+		})
 	}
-	q.status(statusSuccess)
-	return nil
+}
+
+// afterHearing answers a request with success when the launcher has heard of it.
+func (s *Server) afterHearing(q *request, tell func()) status {
+	s.afterUnlock(func() {
+		tell()
+		q.status(statusSuccess)
+	})
+	return replied
 }
 
 // helpText reads a text that Open MPI 4 has from its help files, as of MPI_Abort, in what its
@@ -59,8 +65,6 @@ func (s *Server) helpText(blob []byte) (text string, ok bool) {
 	if text = d.string(); d.err != nil {
 		return "", false
 	}
-	s.lock()
-	defer s.unlock()
 	if s.helped[topic] {
 		return "", true
 	}
@@ -75,43 +79,37 @@ const maxHelped = 1 << 10
 
 // log serves LOG: text for the user, and where it is to go. The answer is the head's, which
 // it has after the text: a rank that has much to say waits so.
-func (s *Server) log(q *request) error {
-	q.body.one()
-	q.body.uint64() // when, in seconds since 1970
-	texts := q.body.infoList()
-	q.body.infoList() // directives
-	if q.body.err != nil {
-		return q.body.err
-	}
-	said := false
-	for _, t := range texts {
-		// pmix.log.stderr, .stdout, .syslog and .msg hold text.
-		text, ok := t.value.string()
-		if blob, is := t.value.bytes(); is {
-			text, ok = s.helpText(blob)
+func (s *Server) log(q *request, d *decoder) func() status {
+	d.one()
+	d.uint64() // when, in seconds since 1970
+	texts := d.infoList()
+	d.infoList() // directives
+	return func() status {
+		code := statusSuccess
+		if len(texts) > 0 {
+			code = statusNotSupported
 		}
-		if !ok || !strings.HasPrefix(t.key, "pmix.log.") {
-			continue
+		for _, t := range texts {
+			// pmix.log.stderr, .stdout, .syslog and .msg hold text.
+			text, ok := t.value.string()
+			if blob, is := t.value.bytes(); is {
+				text, ok = s.helpText(blob)
+			}
+			if !ok || !strings.HasPrefix(t.key, "pmix.log.") {
+				continue
+			}
+			code = replied
+			if text != "" {
+				s.say(q.who, text)
+			}
 		}
-		said = true
-		if text != "" {
-			s.cfg.Launcher.Say(q.from(), text)
+		if code == replied {
+			s.afterUnlock(func() {
+				exchange.Lookup(s.cfg.Plane, exchange.Wanted{}, func(exchange.Published, error) { q.status(statusSuccess) })
+			})
 		}
+		return code
 	}
-	switch {
-	case said:
-		s.echo(func() { q.status(statusSuccess) })
-	case len(texts) == 0:
-		q.status(statusSuccess)
-	default:
-		q.status(statusNotSupported)
-	}
-	return nil
-}
-
-// echo calls when the head has answered, whatever it is: it has what was sent to it before.
-func (s *Server) echo(done func()) {
-	exchange.Lookup(s.cfg.Plane, exchange.Wanted{}, func(exchange.Published, error) { done() })
 }
 
 // Attributes of JOB CONTROL that say what to remove when a rank or its world has ended, and
@@ -134,27 +132,28 @@ const lastSignal = 64
 // jobControl serves JOB CONTROL. Of what it can be asked for, ranks ask to have files
 // removed that they leave when they are killed: shared memory in /dev/shm, and directories
 // below those that they got, which are removed with these. And they send signals to ranks.
-func (s *Server) jobControl(q *request) error {
-	targets := q.body.procList()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
-	}
-	s.lock()
-	defer s.unlock()
-	code := statusSuccess
-	for _, i := range infos {
-		if i.key == keySignal {
-			code = s.signal(q, targets, i.value)
-		} else if !s.arrange(q, i) {
-			code = statusNotSupported
+func (s *Server) jobControl(q *request, d *decoder) func() status {
+	targets, infos := d.procList(), d.infoList()
+	return func() status {
+		code := statusSuccess
+		for _, i := range infos {
+			if i.key == keySignal {
+				code = s.signal(q, targets, i.value)
+			} else if !s.arrange(q, i) {
+				code = statusNotSupported
+			}
 		}
+		return q.statusAndInfos(code)
 	}
+}
+
+// statusAndInfos answers with a status and a list of infos, of which there are none.
+func (q *request) statusAndInfos(code status) status {
 	var e encoder
 	e.oneStatus(code)
 	e.infoList(nil)
 	q.reply(e.b)
-	return nil
+	return replied
 }
 
 // signal sends a signal to ranks of this node; none are all of the caller's world.
@@ -164,9 +163,9 @@ func (s *Server) signal(q *request, targets []proc, v value) status {
 		return statusBadParameter
 	}
 	if len(targets) == 0 {
-		targets = []proc{q.conn.space.wildcard()}
+		targets = []proc{q.space.wildcard()}
 	}
-	who, ok := s.canonical(s.withoutGroups(q.from(), targets))
+	who, ok := s.canonical(s.withoutGroups(q.who, targets))
 	if !ok {
 		return statusNotFound
 	}
@@ -187,46 +186,37 @@ func (s *Server) signal(q *request, targets []proc, v value) status {
 
 // arrange reports whether a wish can be met.
 func (s *Server) arrange(q *request, i info) bool {
-	names, _ := i.value.string()
-	switch {
-	case i.key == keyCleanUp:
-		before := len(q.conn.member.leftovers)
-		for name := range strings.SplitSeq(names, ",") {
-			if !filepath.IsAbs(name) || len(q.conn.member.leftovers) >= maxCleanUp {
-				return false
-			}
-			q.conn.member.leftovers = append(q.conn.member.leftovers, name)
-		}
-		if s.cfg.Leaves != nil {
-			s.cfg.Leaves(q.conn.member.leftovers[before:])
-		}
-		return true
-	case i.key == keyCleanUpDir:
-		for name := range strings.SplitSeq(names, ",") {
-			if !s.directories.hold(name) {
-				return false
+	text, _ := i.value.string()
+	names := strings.Split(text, ",")
+	switch i.key {
+	case keyCleanUp:
+		ok := len(q.member.leftovers)+len(names) <= maxCleanUp && !slices.ContainsFunc(names, isRelative)
+		if ok {
+			q.member.leftovers = append(q.member.leftovers, names...)
+			if s.cfg.Leaves != nil {
+				s.cfg.Leaves(names)
 			}
 		}
-		return true
+		return ok
+	case keyCleanUpDir:
+		return !slices.ContainsFunc(names, func(name string) bool { return !s.directories.hold(name) })
 	}
 	return strings.HasPrefix(i.key, keyCleanUpPrefix)
 }
 
-// hold reports whether a name is below the directories that are removed.
-func (d *directories) hold(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	within, err := filepath.Rel(d.top, filepath.Clean(name))
-	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
-}
+func isRelative(name string) bool { return !filepath.IsAbs(name) }
 
 // removeLeftovers removes files that a rank has named, of those that are this user's.
-func (s *Server) removeLeftovers(names []string) {
-	for _, name := range names {
-		if f, err := os.Lstat(name); err == nil && f.Mode().IsRegular() {
-			if owner, ok := f.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == s.cfg.UID {
-				os.Remove(name)
+func (s *Server) removeLeftovers(m *member) {
+	names := m.leftovers
+	m.leftovers = nil
+	s.afterUnlock(func() {
+		for _, name := range names {
+			if f, err := os.Lstat(name); err == nil && f.Mode().IsRegular() {
+				if owner, ok := f.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == s.cfg.UID {
+					os.Remove(name)
+				}
 			}
 		}
-	}
+	})
 }

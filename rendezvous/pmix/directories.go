@@ -1,11 +1,11 @@
 package pmix
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -15,71 +15,50 @@ import (
 type directories struct {
 	make func() (string, error)
 
-	mu     sync.Mutex
-	top    string
-	err    error
-	made   bool
-	worlds map[string]worldDirs
+	mu   sync.Mutex
+	top  string
+	err  error
+	made bool
+	// lacking are the worlds that have none, which was told.
+	lacking map[string]bool
 }
 
-// worldDirs are a world's; those of ranks by rank.
-type worldDirs struct {
-	top, world string
-	rank       map[int]string
-}
-
-// of are a world's directories for one of its ranks here. Where they cannot be made there are
-// none.
-func (d *directories) of(n *namespace, rank int) (worldDirs, error) {
-	w, err := d.ofWorld(n)
-	if w.top == "" {
-		return w, err
-	}
-	if err := os.Mkdir(w.rank[rank], 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return worldDirs{}, fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
-	}
-	return w, nil
-}
-
-// ofWorld makes a world's when they are first asked for.
-func (d *directories) ofWorld(n *namespace) (worldDirs, error) {
+// of makes a world's directories for one of its ranks here, and gives the job's. Where they cannot be made that is "",
+// and the first who asks gets the error.
+func (d *directories) of(n *namespace, rank int) (top string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w, ok := d.worlds[n.world.Name]; ok {
-		return w, nil
-	}
-	w, err := d.makeFor(n)
-	if d.worlds == nil {
-		d.worlds = map[string]worldDirs{}
-	}
-	d.worlds[n.world.Name] = w
-	return w, err
-}
-
-func (d *directories) makeFor(n *namespace) (worldDirs, error) {
 	if !d.made {
 		d.made = true
 		d.top, d.err = d.make()
 	}
-	if d.err != nil {
-		return worldDirs{}, d.err
+	if err = d.err; err == nil {
+		if err = os.MkdirAll(n.rankDir(d.top, rank), 0o700); err == nil {
+			return d.top, nil
+		}
+		err = fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
 	}
-	w := worldDirs{top: d.top, world: filepath.Join(d.top, n.world.Name), rank: map[int]string{}}
-	if err := os.Mkdir(w.world, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return worldDirs{}, fmt.Errorf("make the directory in which ranks find their peers on this host: %w", err)
+	if d.lacking[n.world.Name] {
+		return "", nil
 	}
-	for _, rank := range n.local {
-		w.rank[rank] = filepath.Join(w.world, strconv.Itoa(rank))
+	if d.lacking == nil {
+		d.lacking = map[string]bool{}
 	}
-	return w, nil
+	d.lacking[n.world.Name] = true
+	return "", err
 }
 
-func (w worldDirs) infos() []info {
-	if w.top == "" {
-		return nil
-	}
-	return []info{
-		attr("pmix.tmpdir", w.top),
-		attr("pmix.nsdir", w.world),
-	}
+// hold reports whether a name is below the directories that are removed.
+func (d *directories) hold(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	within, err := filepath.Rel(d.top, filepath.Clean(name))
+	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
+}
+
+// dir is a world's directory, rankDir a rank's, below the job's.
+func (n *namespace) dir(top string) string { return filepath.Join(top, n.world.Name) }
+
+func (n *namespace) rankDir(top string, rank int) string {
+	return filepath.Join(n.dir(top), strconv.Itoa(rank))
 }

@@ -36,7 +36,7 @@ func FuzzDynamicBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := decoder{b: body}
 		d.oneUint32()
-		readPublication(d.infoList(), place{host: "h"})
+		(&Server{}).readPublication(d.infoList(), world.Proc{World: "w"})
 		d = decoder{b: body}
 		d.oneUint32()
 		keys := d.stringList()
@@ -50,13 +50,16 @@ func FuzzDynamicBodies(f *testing.F) {
 			t.Errorf("%d programs of %d are left", len(wish.Apps), len(apps))
 		}
 		d = decoder{b: body}
-		_, infos, _ := readConnect(&d)
-		if timeoutOf(infos) < 0 {
+		d.procList()
+		if timeoutOf(d.infoList()) < 0 {
 			t.Error("a time before now")
 		}
-		c := readConstruct(decoder{b: body})
-		if all, err := mergeOffers([][]byte{body}); err == nil {
-			constructAnswer("6.1.0", c.procs, all)
+		d = decoder{b: body}
+		d.oneString()
+		procs := d.procList()
+		var all offer
+		if all.merge(body) == nil {
+			constructAnswer("6.1.0", procs, all)
 		}
 	})
 }

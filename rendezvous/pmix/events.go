@@ -52,27 +52,22 @@ type eventHistory []event
 
 // registerEvents serves REGISTER EVENTS: the rank wants to hear of events with certain
 // codes, or of all.
-func (s *Server) registerEvents(q *request) error {
-	codes := listed(&q.body, q.body.status)
-	q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
-	}
-	s.lock()
-	defer s.unlock()
-	c := q.conn
-	if len(c.interest.codes)+len(codes) > maxCodes {
-		q.status(statusOutOfResource)
-		return nil
-	}
-	q.status(statusSuccess)
-	fresh := c.interest.add(codes)
-	for _, e := range s.events {
-		if s.reaches(e, c.who) && fresh.wants(e) && e.source != fromWorld(c.who) {
-			c.push(tagEvent, e.message(), maxUnread)
+func (s *Server) registerEvents(q *request, d *decoder) func() status {
+	codes := listed(d, d.status)
+	d.infoList()
+	return func() status {
+		if len(q.interest.codes)+len(codes) > maxCodes {
+			return statusOutOfResource
 		}
+		q.status(statusSuccess)
+		fresh := q.interest.add(codes)
+		for _, e := range s.events {
+			if s.reaches(e, q.who) && fresh.wants(e) && e.source != fromWorld(q.who) {
+				q.push(tagEvent, e.message(), maxUnread)
+			}
+		}
+		return replied
 	}
-	return nil
 }
 
 // interest is the codes of events that a client wants to hear of; any: of all.
@@ -101,39 +96,34 @@ func (i interest) wants(e event) bool {
 }
 
 // deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
-func (s *Server) deregisterEvents(q *request) error {
+func (s *Server) deregisterEvents(q *request, d *decoder) func() status {
 	var codes []status
-	q.noReply()
-	for q.body.more() {
-		codes = append(codes, q.body.oneStatus())
+	for d.more() {
+		codes = append(codes, d.oneStatus())
 	}
-	if q.body.err != nil {
-		return q.body.err
+	return func() status {
+		for _, code := range codes {
+			delete(q.interest.codes, code)
+		}
+		q.noReply()
+		return replied
 	}
-	s.lock()
-	defer s.unlock()
-	for _, code := range codes {
-		delete(q.conn.interest.codes, code)
-	}
-	return nil
 }
 
 // notify serves NOTIFY: a rank tells others of an event. It has its answer when all nodes
 // have: a rank that tells without end waits for them so.
-func (s *Server) notify(q *request) error {
-	e := event{code: q.body.oneStatus(), source: fromWorld(q.from())}
-	e.to = dataRange(q.body.oneUint8())
-	e.infos = q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) notify(q *request, d *decoder) func() status {
+	e := event{code: d.oneStatus(), source: fromWorld(q.who)}
+	e.to = dataRange(d.oneUint8())
+	e.infos = d.infoList()
+	return func() status {
+		if q.size > maxEvent {
+			return statusOutOfResource
+		}
+		e.targets = targetsOf(e.infos)
+		s.tell(e, func(bool) { q.status(statusSuccess) })
+		return replied
 	}
-	if q.size > maxEvent {
-		q.status(statusOutOfResource)
-		return nil
-	}
-	e.targets = targetsOf(e.infos)
-	s.tell(e, func(bool) { q.status(statusSuccess) })
-	return nil
 }
 
 // targetsOf are the processes that an event is for, where it says so.
@@ -151,43 +141,31 @@ func targetsOf(infos []info) []proc {
 
 // tell tells all ranks for which an event is, wherever they are. done is called when all nodes
 // have heard of it, or never will, with whether one of the ranks has registered for its code.
+// Whoever calls it has the server locked, and so has done.
 func (s *Server) tell(e event, done func(wanted bool)) {
-	s.lock()
-	defer s.unlock()
 	wanted := s.deliver(e)
-	others := slices.DeleteFunc(s.nodesOf(e), func(node int) bool { return node == s.cfg.Node })
 	heard := func(_ int, answer []byte, _ error) { wanted = wanted || len(answer) == 1 && answer[0] == 1 }
-	s.askAll(others, eventService, e.encode(), heard, func() { s.afterUnlock(func() { done(wanted) }) })
+	s.askAll(s.others(s.nodesOf(e)), eventService, e.encode(), heard, func() { done(wanted) })
 }
 
 // nodesOf are the nodes on which an event may be for someone.
-func (s *Server) nodesOf(e event) []int {
-	nodes := map[int]bool{}
+func (s *Server) nodesOf(e event) (nodes []int) {
 	host := s.hostName(e.source.toWorld())
 	for name, n := range s.spaces {
 		switch {
 		case e.to == rangeLocal: // other agents may be on this host
-			n.addNodesOn(host, nodes)
+			if at := slices.Index(n.world.Hosts, host); at >= 0 {
+				for _, rank := range n.byHost[at] {
+					nodes = append(nodes, n.world.Ranks[rank].Node)
+				}
+			}
 		case e.to == rangeNamespace && name == e.source.nspace,
 			e.to == rangeUndefined, e.to == rangeSession, e.to == rangeGlobal,
 			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p proc) bool { return p.nspace == name }):
-			for _, node := range n.nodes {
-				nodes[node] = true
-			}
+			nodes = append(nodes, n.nodes...)
 		}
 	}
-	return sortedKeys(nodes)
-}
-
-// addNodesOn adds the nodes that serve its ranks on a host.
-func (n *namespace) addNodesOn(host string, nodes map[int]bool) {
-	at := slices.Index(n.world.Hosts, host)
-	if at < 0 {
-		return
-	}
-	for _, rank := range n.ranksOn(at) {
-		nodes[n.world.Ranks[rank].Node] = true
-	}
+	return sorted(nodes)
 }
 
 // deliver tells the ranks of this node, and keeps the event for who registers later. It reports
@@ -265,24 +243,18 @@ func (e event) encode() []byte {
 	return append(b.b, e.message()...)
 }
 
-func decodeEvent(body []byte) (event, error) {
-	d := decoder{b: body}
+func readEvent(d *decoder) event {
 	e := event{to: dataRange(d.uint8()), targets: d.procList()}
 	d.oneUint8()
 	e.code = d.oneStatus()
 	e.source = d.oneProc()
 	e.infos = d.infoList()
-	return e, d.err
+	return e
 }
 
 // answerEvent hears of an event from another node.
-func (s *Server) answerEvent(_ int, body []byte, reply func([]byte, error)) {
-	e, err := decodeEvent(slices.Clone(body))
-	wanted := false
-	if err == nil {
-		s.lock()
-		wanted = s.deliver(e)
-		s.unlock()
+func (s *Server) answerEvent(_ int, d *decoder, reply func(answer []byte)) {
+	if e := readEvent(d); d.err == nil {
+		reply([]byte{bit(s.deliver(e))})
 	}
-	reply([]byte{bit(wanted)}, err)
 }

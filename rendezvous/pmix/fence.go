@@ -19,18 +19,13 @@ const (
 
 // fence serves FENCE: the ranks that it names wait for one another and, if they are to
 // collect, what they have committed for other hosts comes to all their nodes.
-func (s *Server) fence(q *request) error {
-	members := q.body.procList()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
-	}
+func (s *Server) fence(q *request, d *decoder) func() status {
+	members, infos := d.procList(), d.infoList()
 	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), blob: s.eras, done: s.fenced}
 	if isTrue(infos, keyCollect) {
 		p.blob, p.undo = s.collect, s.collectAgain
 	}
-	s.meet(q, p)
-	return nil
+	return func() status { return s.meet(q, p) }
 }
 
 // timeoutOf is how long a request may take; 0: as long as it likes.
@@ -41,11 +36,7 @@ const maxTimeout = (1 << 31) * time.Second
 
 // secondsOf is the time that an attribute names; 0: none.
 func secondsOf(infos []info, key string) time.Duration {
-	v, ok := find(infos, key)
-	if !ok {
-		return 0
-	}
-	seconds, _ := v.integer()
+	seconds, _ := integerOf(infos, key)
 	return time.Duration(max(0, min(seconds, int64(maxTimeout/time.Second)))) * time.Second
 }
 
@@ -114,14 +105,8 @@ func (s *Server) collectAgain(m *meeting) {
 }
 
 // fenced ends a fence: what the other nodes collected is known from now on.
-func (s *Server) fenced(m *meeting, blobs [][]byte, err error) {
-	if err != nil {
-		m.answerStatus(statusError)
-		return
-	}
-	s.lock()
+func (s *Server) fenced(m *meeting, blobs [][]byte) {
 	s.learnAll(m, blobs)
-	s.unlock()
 	m.answerStatus(statusSuccess)
 }
 

@@ -72,9 +72,12 @@ func FuzzCommit(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, c := fuzzed(t)
-		if s.commit(&request{conn: c, tag: 100, body: decoder{b: body}}) != nil {
+		q := &request{conn: c, tag: 100, body: decoder{b: body}}
+		do := s.commit(q, &q.body)
+		if q.body.err != nil {
 			return
 		}
+		do()
 		require.NoError(t, checkKvals(c.member.data.home))
 		require.NoError(t, checkKvals(c.member.data.away))
 		require.True(t, c.member.data.committed)
@@ -94,8 +97,9 @@ func FuzzNodes(f *testing.F) {
 		s, _ := fuzzed(t)
 		s.learn(body)
 		s.answered("", body, nil)
-		s.answerEvent(1, body, func([]byte, error) {})
-		s.answerModex(1, body, func([]byte, error) {})
+		for _, answer := range []service{s.answerEvent, s.answerModex} {
+			answer(1, &decoder{b: body}, func([]byte) {})
+		}
 	})
 }
 

@@ -29,79 +29,61 @@ type want struct {
 }
 
 // get serves GET: what a rank has committed, or what is known of a world.
-func (s *Server) get(q *request) error {
-	d := &q.body
+func (s *Server) get(q *request, d *decoder) func() status {
 	w := want{of: proc{nspace: d.oneString(), rank: d.oneUint32()}}
 	infos := d.infoList()
 	if d.more() {
 		w.key = d.oneString()
 	}
-	if d.err != nil {
-		return d.err
-	}
 	w.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
 	w.refresh = isTrue(infos, keyRefresh)
 	w.timeout = timeoutOf(infos)
-	if (w.key == keyTopology || w.key == keyLocalTopology) && s.getTopology(q, w.of, w.key) {
-		return nil
-	}
-	s.lock()
-	defer s.unlock()
-	if group, ok := groupOf(w.key, infos); ok {
-		s.getGiven(q, w.of, group)
-		return nil
-	}
-	s.getLocked(q, w)
-	return nil
-}
-
-func (s *Server) getLocked(q *request, w want) {
-	n := s.spaces[w.of.nspace]
-	of := w.of.toWorld()
-	switch {
-	case n == nil:
-		q.status(statusNotFound)
-	case of.Rank == world.AllRanks:
-		s.getWorld(q, n, w.key)
-	case !n.has(of.Rank):
-		q.status(statusNotFound)
-	case strings.HasPrefix(w.key, "pmix."):
-		s.getReserved(q, n, of, w.key)
-	default:
+	topology, known := s.topology(q, w)
+	return func() status {
+		n, of := s.spaces[w.of.nspace], w.of.toWorld()
+		group, ofGroup := groupOf(w.key, infos)
+		switch {
+		case known:
+			return q.replyData(w.of, encodeKvals(attr(w.key, topology)))
+		case ofGroup:
+			return s.getGiven(q, w.of, group)
+		case n == nil || of.Rank != world.AllRanks && !n.has(of.Rank):
+			return statusNotFound
+		case of.Rank == world.AllRanks:
+			return s.getWorld(q, n, w.key)
+		case strings.HasPrefix(w.key, "pmix."):
+			return s.getReserved(q, n, of, w.key)
+		}
 		s.getCommitted(q, n, of, w)
+		return replied
 	}
 }
 
 // getWorld answers what is known of a world. A client has that of its own already, but
 // for what there is not.
-func (s *Server) getWorld(q *request, n *namespace, key string) {
-	own := n == q.conn.space
+func (s *Server) getWorld(q *request, n *namespace, key string) status {
 	if key != "" {
 		if v, ok := find(n.jobInfos(), key); ok {
-			q.replyData(n.wildcard(), encodeKvals(attr(key, v)))
-			return
+			return q.replyData(n.wildcard(), encodeKvals(attr(key, v)))
 		}
-		if own {
-			q.status(statusNotFound)
-			return
+		if n == q.space {
+			return statusNotFound
 		}
 	}
-	q.conn.tell(n)
+	q.tell(n)
 	q.reply(n.everything())
+	return replied
 }
 
-// getTopology answers with the topology of this machine, as far as it is known, to who asks for it among what is
+// topology is that of this machine, as far as it is known, for who asks for it among what is
 // known of its world: clients of Open MPI do so, and discover it themselves where there is no answer, for which each
 // takes many milliseconds.
-func (s *Server) getTopology(q *request, of proc, key string) bool {
-	if s.cfg.Topology == nil || of.rank != rankWildcard || of.nspace != q.conn.space.world.Name {
-		return false
+func (s *Server) topology(q *request, w want) (xml string, known bool) {
+	if w.key != keyTopology && w.key != keyLocalTopology || s.cfg.Topology == nil || w.of != q.space.wildcard() {
+		return "", false
 	}
 	xml, err := s.cfg.Topology()
-	if err == nil {
-		q.replyData(of, encodeKvals(attr(key, xml)))
-	}
-	return err == nil
+	return xml, err == nil
 }
 
 // tell notes that a client gets everything about a world, and reports whether it has not
@@ -119,32 +101,30 @@ func (c *conn) tell(n *namespace) bool {
 
 // getReserved answers what is known of a rank by a key of PMIx's own, which no rank is
 // waited for: either one has committed it or it is known from the beginning.
-func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string) {
+func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string) status {
 	sameHost := n.world.Ranks[of.Rank].Host == s.hostOf(n, q)
 	m := n.member(of.Rank)
-	if v, ok := lookUp(m.data.seen(sameHost), key); ok && m.isCurrent(q.era()) {
-		q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
-		return
+	v, ok := lookUp(m.data.seen(sameHost), key)
+	if !ok || !m.isCurrent(q.era()) {
+		v, ok = find(n.rankInfos(of.Rank), key)
 	}
-	if v, ok := find(n.rankInfos(of.Rank), key); ok {
-		q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
-		return
+	if !ok {
+		return statusNotFound
 	}
-	q.status(statusNotFound)
+	return q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
 }
 
 // hostOf is the number, among a world's hosts, of the one on which a rank that asks runs;
 // -1: none of them.
 func (s *Server) hostOf(n *namespace, q *request) int {
-	own := q.conn.space.world
-	return slices.Index(n.world.Hosts, own.Hosts[own.Ranks[q.from().Rank].Host])
+	return slices.Index(n.world.Hosts, s.hostName(q.who))
 }
 
 // getCommitted answers what a rank has committed, now or when it has.
 func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
 	r := n.world.Ranks[of.Rank]
 	sameHost := r.Host == s.hostOf(n, q)
-	h := &held{who: q.from(), of: of, key: w.key, sameHost: sameHost, era: q.era()}
+	h := &held{who: q.who, of: of, key: w.key, sameHost: sameHost, era: q.era()}
 	h.give = func(code status, kvals []byte) { q.giveCommitted(n, h, code, kvals, !w.refresh) }
 	if r.Node == s.cfg.Node {
 		s.getHere(h, w.immediate, w.timeout)
@@ -176,11 +156,11 @@ func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte
 	}
 	m := n.member(h.of.Rank)
 	parts := [][]byte{encodedSuccess, m.data.object(fromWorld(h.of), kvals)}
-	if q.conn.tell(n) {
+	if q.tell(n) {
 		parts[0] = n.everything()
 	}
 	if h.sameHost && unasked {
-		q.conn.hear(m, len(kvals))
+		q.hear(m, len(kvals))
 		parts = append(parts, q.unasked(n, h.of.Rank)...)
 	}
 	q.reply(parts...)
@@ -198,20 +178,20 @@ const maxUnasked = 64 << 10
 // after the other, and looks first into what it has: so one question does for all. What is
 // committed later it gets by the next one, or when it asks for it anew.
 func (q *request) unasked(n *namespace, of int) (objects [][]byte) {
-	ranks := n.ranksOn(n.world.Ranks[of].Host)
+	ranks := n.byHost[n.world.Ranks[of].Host]
 	at, _ := slices.BinarySearch(ranks, of)
 	left := maxUnasked
 	for _, rank := range slices.Concat(ranks[at+1:], ranks[:at]) {
 		m := n.members[rank]
-		if m == nil || m == q.conn.member || !m.data.committed || !m.isCurrent(q.era()) {
+		if m == nil || m == q.member || !m.data.committed || !m.isCurrent(q.era()) {
 			continue
 		}
-		kvals := m.data.home[q.conn.heard(m):]
+		kvals := m.data.home[q.heard(m):]
 		if len(kvals) == 0 || len(kvals) > left {
 			continue
 		}
 		left -= len(kvals)
-		q.conn.hear(m, len(m.data.home))
+		q.hear(m, len(m.data.home))
 		objects = append(objects, m.data.object(proc{n.world.Name, uint32(rank)}, kvals))
 	}
 	return objects
@@ -240,11 +220,12 @@ type share struct {
 }
 
 // replyData answers with kvals of one process.
-func (q *request) replyData(of proc, kvals []byte) {
+func (q *request) replyData(of proc, kvals []byte) status {
 	var e encoder
 	e.oneStatus(statusSuccess)
 	e.oneData(of, kvals)
 	q.reply(e.b)
+	return replied
 }
 
 // oneData is a group {byte object}: group {process}, and its kvals in groups of one.
@@ -304,7 +285,7 @@ func (s *Server) giveHeld(m *member) {
 }
 
 // dropHeld answers who waited for what a rank that has ended has not committed.
-func (s *Server) dropHeld(p world.Proc, m *member) {
+func (s *Server) dropHeld(m *member) {
 	waiting := m.waiting
 	m.waiting = nil
 	for _, h := range waiting {
@@ -315,7 +296,7 @@ func (s *Server) dropHeld(p world.Proc, m *member) {
 // giveUp answers who asks for what a rank that has ended has not committed.
 func (s *Server) giveUp(h *held, m *member) {
 	if !m.data.committed {
-		s.afterUnlock(func() { s.cfg.Launcher.Stuck([]world.Proc{h.who}, h.of) })
+		s.stuck([]world.Proc{h.who}, h.of)
 	}
 	h.finish(statusNotFound, nil)
 }

@@ -99,45 +99,24 @@ type contribution struct {
 }
 
 // groupConstruct serves GROUP CONSTRUCT.
-func (s *Server) groupConstruct(q *request) error {
-	c := readConstruct(q.body)
-	if c.err != nil {
-		return c.err
+func (s *Server) groupConstruct(q *request, d *decoder) func() status {
+	name, procs := d.oneString(), d.procList()
+	q.infos = d.infoList()
+	return func() status {
+		switch {
+		case len(name) > maxGroupName || len(procs) == 0:
+			return statusBadParameter
+		case len(s.groups.seats[q.who]) >= maxSeats:
+			return statusOutOfResource
+		}
+		return s.meet(q, plan{
+			kind:    "construct " + strconv.Quote(name),
+			members: procs,
+			timeout: timeoutOf(q.infos),
+			blob:    s.offerGroup,
+			done:    func(m *meeting, blobs [][]byte) { s.constructed(m, name, blobs) },
+		})
 	}
-	if len(c.name) > maxGroupName || len(c.procs) == 0 {
-		q.status(statusBadParameter)
-		return nil
-	}
-	s.lock()
-	full := len(s.groups.seats[q.from()]) >= maxSeats
-	s.unlock()
-	if full {
-		q.status(statusOutOfResource)
-		return nil
-	}
-	s.meet(q, plan{
-		kind:    "construct " + strconv.Quote(c.name),
-		members: c.procs,
-		timeout: timeoutOf(c.infos),
-		blob:    s.offerGroup,
-		done:    func(m *meeting, blobs [][]byte, err error) { s.constructed(m, c.name, blobs, err) },
-	})
-	return nil
-}
-
-// construct is a CONSTRUCT's body.
-type construct struct {
-	name  string
-	procs []proc
-	infos []info
-	err   error
-}
-
-// readConstruct takes a copy of the body, which can so be read again.
-func readConstruct(body decoder) construct {
-	c := construct{name: body.oneString(), procs: body.procList(), infos: body.infoList()}
-	c.err = body.err
-	return c
 }
 
 // offer is what one node brings to a group.
@@ -155,7 +134,7 @@ func (s *Server) offerGroup(m *meeting) []byte {
 	wanted := false
 	var given encoder
 	for _, from := range m.waiting() {
-		infos := readConstruct(m.arrived[from].body).infos
+		infos := m.arrived[from].infos
 		wanted = wanted || isTrue(infos, keyAssignNumber)
 		for _, i := range infos {
 			if list, ok := i.value.infos(); ok && i.key == keyGroupInfo {
@@ -166,7 +145,7 @@ func (s *Server) offerGroup(m *meeting) []byte {
 	}
 	var e encoder
 	e.uint64(s.groups.last*maxNodes + uint64(s.cfg.Node))
-	e.b = append(e.b, valueOf(wanted).raw...)
+	e.uint8(bit(wanted))
 	return append(e.b, given.b...)
 }
 
@@ -182,50 +161,29 @@ func withoutProcID(infos []info) []info {
 	return infos
 }
 
-// readOffer reads what offerGroup wrote.
-func readOffer(blob []byte) (offer, error) {
+// merge adds what a node brings, as offerGroup wrote it; the number is what the first proposes.
+func (o *offer) merge(blob []byte) error {
 	d := decoder{b: blob}
-	o := offer{number: d.uint64(), wanted: d.uint8() != 0}
+	number := d.uint64()
+	if o.number == 0 {
+		o.number = number
+	}
+	o.wanted = d.uint8() != 0 || o.wanted
 	for d.more() {
 		o.given = append(o.given, contribution{d.proc(), d.infoList()})
 	}
-	return o, d.err
+	return d.err
 }
 
-// mergeOffers is what all nodes bring; the number is what the first proposes.
-func mergeOffers(blobs [][]byte) (offer, error) {
+// constructed ends a CONSTRUCT: those who came are in a group from now on.
+func (s *Server) constructed(m *meeting, name string, blobs [][]byte) {
 	var all offer
-	for i, blob := range blobs {
-		o, err := readOffer(blob)
-		if err != nil {
-			return all, err
+	for _, blob := range blobs {
+		if all.merge(blob) != nil {
+			m.answerStatus(statusError)
+			return
 		}
-		if i == 0 {
-			all.number = o.number
-		}
-		all.wanted = all.wanted || o.wanted
-		all.given = append(all.given, o.given...)
 	}
-	return all, nil
-}
-
-// constructed ends a CONSTRUCT.
-func (s *Server) constructed(m *meeting, name string, blobs [][]byte, err error) {
-	all, bad := mergeOffers(blobs)
-	if err != nil || bad != nil {
-		m.answerStatus(statusError)
-		return
-	}
-	members := s.formGroup(m, name, all)
-	for _, q := range m.arrived {
-		q.reply(constructAnswer(q.conn.version, members, all))
-	}
-}
-
-// formGroup remembers a group, and returns its members, one by one.
-func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
-	s.lock()
-	defer s.unlock()
 	who := fromWorlds(m.who)
 	for p := range m.arrived {
 		if _, member, ok := s.find(p); ok && !member.ended {
@@ -235,7 +193,10 @@ func (s *Server) formGroup(m *meeting, name string, all offer) []proc {
 	for _, c := range all.given {
 		s.groups.give(all.number, c)
 	}
-	return s.each(who)
+	members := s.each(who)
+	for _, q := range m.arrived {
+		q.reply(constructAnswer(q.version, members, all))
+	}
 }
 
 // give keeps what a rank gave to a group, as its members ask for it.
@@ -271,26 +232,21 @@ func (g *groups) forget(number uint64) {
 
 // groupOf is the group that a GET is about, for what a rank gave to it.
 func groupOf(key string, infos []info) (number uint64, ok bool) {
-	v, has := find(infos, keyGroupNumber)
-	if !has || !strings.HasPrefix(key, groupKeys) {
-		return 0, false
-	}
-	n, ok := v.integer()
-	return uint64(n), ok
+	n, ok := integerOf(infos, keyGroupNumber)
+	return uint64(n), ok && strings.HasPrefix(key, groupKeys)
 }
 
 // getGiven answers what a rank gave to a group. A client has one GET about a rank under way
 // at a time and takes all that it waits for from the answer: what is known here of what the
 // rank has committed is in it.
-func (s *Server) getGiven(q *request, of proc, group uint64) {
+func (s *Server) getGiven(q *request, of proc, group uint64) status {
 	n, m, ok := s.find(of.toWorld())
 	given, has := s.groups.given[group][of.toWorld()]
 	if !ok || !has {
-		q.status(statusNotFound)
-		return
+		return statusNotFound
 	}
 	sameHost := n.world.Ranks[of.rank].Host == s.hostOf(n, q)
-	q.replyData(of, slices.Concat(m.data.seen(sameHost), given))
+	return q.replyData(of, slices.Concat(m.data.seen(sameHost), given))
 }
 
 // constructAnswer is the answer in the form that a client's version knows.
@@ -324,57 +280,36 @@ func constructAnswer(version string, members []proc, all offer) []byte {
 // One that says nothing is taken for a new one.
 func isBefore(version string, major, minor, release int) bool {
 	var has [3]int
-	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &has[0], &has[1], &has[2]); n == 0 {
-		return false
-	}
-	for i, than := range [3]int{major, minor, release} {
-		if has[i] != than {
-			return has[i] < than
-		}
-	}
-	return false
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &has[0], &has[1], &has[2])
+	return n > 0 && slices.Compare(has[:], []int{major, minor, release}) < 0
 }
 
 // groupDestruct serves GROUP DESTRUCT: all members come together once more.
-func (s *Server) groupDestruct(q *request) error {
-	name := q.body.oneString()
-	if !isBefore(q.conn.version, 4, 2, 4) {
-		q.body.procList()
+func (s *Server) groupDestruct(q *request, d *decoder) func() status {
+	name := d.oneString()
+	if !isBefore(q.version, 4, 2, 4) {
+		d.procList()
 	}
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+	timeout := timeoutOf(d.infoList())
+	return func() status {
+		members := s.groups.leave(q.who, name)
+		if members == nil {
+			return statusBadParameter
+		}
+		return s.meet(q, plan{
+			kind: "destruct " + strconv.Quote(name), members: members, timeout: timeout, done: succeed,
+		})
 	}
-	s.lock()
-	members := s.groups.leave(q.from(), name)
-	s.unlock()
-	if members == nil {
-		q.status(statusBadParameter)
-		return nil
-	}
-	s.meet(q, plan{
-		kind:    "destruct " + strconv.Quote(name),
-		members: members,
-		timeout: timeoutOf(infos),
-		done:    func(m *meeting, _ [][]byte, err error) { m.answerStatus(outcome(err)) },
-	})
-	return nil
 }
 
 // groupLeave serves GROUP LEAVE. The others are not told: no MPI library leaves a group.
-func (s *Server) groupLeave(q *request) error {
-	name := q.body.oneString()
-	q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) groupLeave(q *request, d *decoder) func() status {
+	name := d.oneString()
+	d.infoList()
+	return func() status {
+		if s.groups.leave(q.who, name) == nil {
+			return statusNotFound
+		}
+		return statusSuccess
 	}
-	s.lock()
-	members := s.groups.leave(q.from(), name)
-	s.unlock()
-	if members == nil {
-		q.status(statusNotFound)
-		return nil
-	}
-	q.status(statusSuccess)
-	return nil
 }

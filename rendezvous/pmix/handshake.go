@@ -156,7 +156,7 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	}
 	if s.cfg.Only != "" && s.cfg.Only != "PMIx" {
 		said := world.NotServed("PMIx", true)
-		s.afterUnlock(func() { s.cfg.Launcher.Say(who, said) })
+		s.say(who, said)
 		return statusNotFound, errors.New(said)
 	}
 	if m.inMPI() {
@@ -187,7 +187,7 @@ func (s *Server) refuseSecond(who world.Proc, m *member) {
 	text := fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it cannot "+
 		"be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and "+
 		"OMPI_MCA_orte_local_daemon_uri to run it alone", who.Rank, who.Rank)
-	s.afterUnlock(func() { s.cfg.Launcher.Say(who, text) })
+	s.say(who, text)
 }
 
 // known reports whether there is such a rank here.

@@ -3,6 +3,7 @@ package pmix
 import (
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,26 +14,25 @@ import (
 // job, of a node, of a program or of a rank, and have a place each in the answer to REQ.
 
 // jobInfo serves REQ.
-func (s *Server) jobInfo(q *request) error {
-	n := q.conn.space
-	dirs, err := s.directories.of(n, q.from().Rank)
-	if err != nil {
-		// Open MPI's ranks then use /tmp.
-		s.cfg.Launcher.Say(q.from(), "gorun: "+err.Error())
-	}
+func (s *Server) jobInfo(q *request, _ *decoder) func() status {
+	n := q.space
+	dirs, err := s.directories.of(n, q.who.Rank)
 	topology := s.topologyToBegin(q.conn)
-	s.lock()
-	defer s.unlock()
-	host := n.world.Ranks[q.from().Rank].Host
-	if dirs.top == "" {
-		q.reply(n.newJobReply(host, dirs), topology)
-		return nil
+	return func() status {
+		if err != nil {
+			// Open MPI's ranks then use /tmp.
+			s.say(q.who, "gorun: "+err.Error())
+		}
+		reply := n.jobReply
+		if reply == nil || dirs == "" {
+			reply = n.newJobReply(n.world.Ranks[q.who.Rank].Host, dirs)
+		}
+		if dirs != "" {
+			n.jobReply = reply
+		}
+		q.reply(reply, topology)
+		return replied
 	}
-	if n.jobReply == nil {
-		n.jobReply = n.newJobReply(host, dirs)
-	}
-	q.reply(n.jobReply, topology)
-	return nil
 }
 
 // topologyToBegin is a group {kval} with this machine's topology for clients of libpmix 5 and later, as far as it is
@@ -52,10 +52,13 @@ func (s *Server) topologyToBegin(c *conn) []byte {
 
 // newJobReply is the answer to REQ, alike for all ranks of a world on this node that have
 // directories: group {name of the world}, and group {kval} for each item.
-func (n *namespace) newJobReply(host int, dirs worldDirs) []byte {
+func (n *namespace) newJobReply(host int, dirs string) []byte {
 	var e encoder
 	e.oneString(n.world.Name)
-	e.kvals(append(n.jobInfos(), dirs.infos()...)...)
+	e.kvals(n.jobInfos()...)
+	if dirs != "" {
+		e.kvals(attr("pmix.tmpdir", dirs), attr("pmix.nsdir", n.dir(dirs)))
+	}
 	e.kvals(n.hostInfos(host)...)
 	e.kvals(attr("pmix.mblob", n.hostMap()))
 	for app := range n.world.Apps {
@@ -68,13 +71,13 @@ func (n *namespace) newJobReply(host int, dirs worldDirs) []byte {
 }
 
 // rankBlob is what is known of a rank: group {rank}, and group {kval} for each item.
-func (n *namespace) rankBlob(rank int, dirs worldDirs) []byte {
+func (n *namespace) rankBlob(rank int, dirs string) []byte {
 	var e encoder
 	e.group(1)
 	e.uint32(uint32(rank))
 	e.kvals(n.rankInfos(rank)...)
-	if dir, ok := dirs.rank[rank]; ok {
-		e.kvals(attr("pmix.pdir", dir))
+	if _, here := slices.BinarySearch(n.local, rank); here && dirs != "" {
+		e.kvals(attr("pmix.pdir", n.rankDir(dirs, rank)))
 	}
 	return e.b
 }
@@ -85,20 +88,18 @@ func (n *namespace) everything() []byte {
 	if n.all != nil {
 		return n.all
 	}
-	var e, kvals encoder
+	var e encoder
 	e.oneStatus(statusSuccess)
-	kvals.kvals(n.jobInfos()...)
+	infos := n.jobInfos()
 	for host := range n.world.Hosts {
-		kvals.kvals(attr("pmix.node.arr", n.nodeArray(host)))
+		infos = append(infos, attr("pmix.node.arr", n.nodeArray(host)))
 	}
 	for app := range n.world.Apps {
-		kvals.kvals(attr("pmix.app.arr", n.appInfos(app)))
+		infos = append(infos, attr("pmix.app.arr", n.appInfos(app)))
 	}
-	e.oneData(n.wildcard(), kvals.b)
+	e.oneData(n.wildcard(), encodeKvals(infos...))
 	for rank := range n.world.Ranks {
-		kvals = encoder{}
-		kvals.kvals(n.rankInfos(rank)...)
-		e.oneData(proc{n.world.Name, uint32(rank)}, kvals.b)
+		e.oneData(proc{n.world.Name, uint32(rank)}, encodeKvals(n.rankInfos(rank)...))
 	}
 	n.all = e.b
 	return n.all
@@ -119,7 +120,7 @@ func (n *namespace) jobInfos() []info {
 		attr("pmix.job.napps", uint32(len(w.Apps))),
 		attr("pmix.nlist", strings.Join(w.Hosts, ",")),
 		attr("pmix.tdir.rmclean", true),
-		attr("OMPI_APP_SIZES", n.appNumbers(func(app int) int { return len(n.ranksOf(app)) })),
+		attr("OMPI_APP_SIZES", n.appNumbers(func(app int) int { return len(n.byApp[app]) })),
 		attr("OMPI_FIRST_RANKS", n.appNumbers(n.firstRank)),
 	}
 	if len(w.Ranks) > 0 {
@@ -146,7 +147,7 @@ func (n *namespace) parentInfos() []info {
 
 // hostInfos are of the host on which a rank runs.
 func (n *namespace) hostInfos(host int) []info {
-	peers := n.ranksOn(host)
+	peers := n.byHost[host]
 	local := make([]proc, len(peers))
 	for i, rank := range peers {
 		local[i] = proc{n.world.Name, uint32(rank)}
@@ -167,7 +168,7 @@ func (n *namespace) hostInfos(host int) []info {
 
 // nodeArray is what others are told of a host.
 func (n *namespace) nodeArray(host int) []info {
-	peers := n.ranksOn(host)
+	peers := n.byHost[host]
 	return []info{
 		attr("pmix.hname", n.world.Hosts[host]),
 		attr("pmix.nodeid", uint32(host)),
@@ -182,7 +183,7 @@ func (n *namespace) hostMap() []byte {
 	var e encoder
 	e.oneSize(len(n.world.Hosts))
 	for host, name := range n.world.Hosts {
-		e.kvals(attr(name, rankList(n.ranksOn(host))))
+		e.kvals(attr(name, rankList(n.byHost[host])))
 	}
 	return e.b
 }
@@ -192,7 +193,7 @@ func (n *namespace) appInfos(app int) []info {
 	a := n.world.Apps[app]
 	infos := []info{
 		attr("pmix.appnum", uint32(app)),
-		attr("pmix.app.size", uint32(len(n.ranksOf(app)))),
+		attr("pmix.app.size", uint32(len(n.byApp[app]))),
 		attr("pmix.aldr", procRank(n.firstRank(app))),
 		attr("pmix.app.argv", strings.Join(a.Argv, " ")),
 	}
@@ -224,14 +225,9 @@ func (n *namespace) rankInfos(rank int) []info {
 	return append(infos, n.parentInfos()...)
 }
 
-// ranksOn and ranksOf are the ranks on a host and those of a program, in ascending order.
-func (n *namespace) ranksOn(host int) []int { return n.byHost[host] }
-
-func (n *namespace) ranksOf(app int) []int { return n.byApp[app] }
-
 // firstRank is the lowest rank of a program.
 func (n *namespace) firstRank(app int) int {
-	if ranks := n.ranksOf(app); len(ranks) > 0 {
+	if ranks := n.byApp[app]; len(ranks) > 0 {
 		return ranks[0]
 	}
 	return 0

@@ -51,16 +51,13 @@ func (s *Server) checkEnded(p world.Proc, m *member) {
 	}
 	m.ended = true
 	s.ended++
-	s.afterUnlock(func() { s.cfg.Plane.Leave(p) })
+	s.cfg.Plane.Leave(p)
 	for _, meeting := range s.meetings {
 		if meeting.here[p] {
 			s.checkStuck(meeting)
 		}
 	}
 	delete(s.groups.seats, p)
-	s.dropHeld(p, m)
-	if leftovers := m.leftovers; len(leftovers) > 0 {
-		m.leftovers = nil
-		s.afterUnlock(func() { s.removeLeftovers(leftovers) })
-	}
+	s.dropHeld(m)
+	s.removeLeftovers(m)
 }

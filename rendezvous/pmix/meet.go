@@ -29,9 +29,8 @@ type plan struct {
 	// undo takes back what blob did where not all nodes got it. It is called like blob.
 	undo func(m *meeting)
 	// done gets what the nodes gave, in the order of m.nodes, and answers m.arrived. It is
-	// called with the server not locked; not at all, when a member has ended or a node has
-	// given it up.
-	done func(m *meeting, blobs [][]byte, err error)
+	// called like blob; not at all where the meeting fails.
+	done func(m *meeting, blobs [][]byte)
 }
 
 // meeting is a plan that is under way on this node. The first rank that comes makes it, and
@@ -46,44 +45,38 @@ type meeting struct {
 	// here are the members that this node serves, arrived their requests, by rank.
 	here    map[world.Proc]bool
 	arrived map[world.Proc]*request
-	// timer ends it; over: it was answered, or is not to be.
-	timer *time.Timer
-	over  bool
-	// sent: the other nodes are to hear of it, or that it was given up; told: they do; late: it
-	// took too long before.
-	sent, told, late bool
-	// calls are those of the plane about it that have not returned.
-	calls int
+	timer   *time.Timer
+	// sent: the other nodes hear of it; over: it was answered, or is not to be.
+	sent, over bool
 }
 
-// meet has the rank that asks take part. It answers by itself where that cannot be.
-func (s *Server) meet(q *request, p plan) {
-	s.lock()
-	defer s.unlock()
-	who, ok := s.canonical(s.withoutGroups(q.from(), p.members))
+// meet has the rank that asks take part.
+func (s *Server) meet(q *request, p plan) status {
+	who, ok := s.canonical(s.withoutGroups(q.who, p.members))
 	if !ok {
-		q.status(statusNotFound)
-		return
+		return statusNotFound
 	}
 	key := meetingKey(p.kind, who)
 	m := s.meetings[key]
 	if m == nil {
 		m = s.newMeeting(key, who, p)
 	}
-	if !m.here[q.from()] || m.arrived[q.from()] != nil {
-		q.status(statusBadParameter)
-		return
+	if !m.here[q.who] || m.arrived[q.who] != nil {
+		return statusBadParameter
 	}
 	if s.meetings[key] == nil {
 		s.meetings[key] = m
-		m.startTimer(s)
+		if m.timeout > 0 {
+			m.timer = time.AfterFunc(m.timeout, func() { s.expire(m) })
+		}
 	}
-	m.arrived[q.from()] = q
+	m.arrived[q.who] = q
 	if len(m.arrived) < len(m.here) {
 		s.checkStuck(m)
-		return
+	} else {
+		s.cross(m)
 	}
-	s.cross(m)
+	return replied
 }
 
 // cross goes from this node's members to the other nodes', after meetings of the same
@@ -94,44 +87,33 @@ func (s *Server) cross(m *meeting) {
 	s.advance(m.key)
 }
 
-// advance has the first of the meetings of the same members go to the other nodes, or be given
-// up there if it was late before. One keeps its place until it is over and the plane has
-// returned from all that it was told of it: the next has the same name.
+// advance has the first of the meetings of the same members that is not over go to the other nodes. Those before it
+// that took too long while they waited for their turn are given up there in it: all have one name.
 func (s *Server) advance(key string) {
-	queue := s.crossing[key]
-	for len(queue) > 0 && queue[0].sent && queue[0].over && queue[0].calls == 0 {
-		queue = queue[1:]
+	for queue := s.crossing[key]; len(queue) > 0; queue = queue[1:] {
+		s.crossing[key] = queue
+		switch first := queue[0]; {
+		case !first.over:
+			s.send(first)
+			return
+		case !first.sent:
+			s.cfg.Plane.GiveUp(first.fence(), false)
+		}
 	}
-	if len(queue) == 0 {
-		delete(s.crossing, key)
+	delete(s.crossing, key)
+}
+
+// send tells the other nodes of a meeting, once.
+func (s *Server) send(m *meeting) {
+	if m.sent {
 		return
 	}
-	s.crossing[key] = queue
-	switch first := queue[0]; {
-	case first.sent:
-	case first.late:
-		first.sent = true
-		s.giveUpMeeting(first, false)
-	default:
-		s.send(first)
+	m.sent = true
+	fence := m.fence()
+	if m.blob != nil {
+		fence.Blob = m.blob(m)
 	}
-}
-
-// tellPlane calls the plane about a meeting that is the first of its queue.
-func (s *Server) tellPlane(m *meeting, call func()) {
-	m.calls++
-	s.afterUnlock(func() {
-		call()
-		s.lock()
-		defer s.unlock()
-		m.calls--
-		s.advance(m.key)
-	})
-}
-
-// giveUpMeeting has all nodes hear that this one does not wait for it, to which it came or not.
-func (s *Server) giveUpMeeting(m *meeting, came bool) {
-	s.tellPlane(m, func() { s.cfg.Plane.GiveUp(m.fence(), came) })
+	s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.crossed(m, blobs, err) })
 }
 
 // fence is a meeting as the other nodes know it. All of the same members have one name: each
@@ -140,62 +122,37 @@ func (m *meeting) fence() exchange.Fence {
 	return exchange.Fence{ID: "pmix/" + m.key, Nodes: m.nodes, Members: m.who}
 }
 
-func (s *Server) send(m *meeting) {
-	m.sent = true
-	fence := m.fence()
-	if m.blob != nil {
-		fence.Blob = m.blob(m)
-	}
-	s.tellPlane(m, func() {
-		s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.crossed(m, blobs, err) })
-		s.lock()
-		defer s.unlock()
-		m.told = true
-		if m.late {
-			s.giveUpMeeting(m, true)
-		}
-	})
-}
-
 // crossed hears how it went.
 func (s *Server) crossed(m *meeting, blobs [][]byte, err error) {
-	if !s.end(m, err) {
-		return
-	}
-	var left *exchange.LeftError
-	switch {
-	case errors.As(err, &left):
-		s.cfg.Launcher.Stuck(m.waiting(), left.Missing)
-		return
-	case errors.Is(err, exchange.ErrGivenUp):
-		m.answerStatus(statusTimeout)
-		return
-	}
-	if err == nil && len(blobs) != len(m.nodes) {
-		err = fmt.Errorf("the fence of %d nodes brought %d answers", len(m.nodes), len(blobs))
-	}
-	m.done(m, blobs, err)
-}
-
-// end reports whether it is the caller who ends a meeting: that happens once.
-func (s *Server) end(m *meeting, err error) bool {
 	s.lock()
 	defer s.unlock()
-	if m.over {
-		return false
-	}
 	if err != nil && m.undo != nil {
 		m.undo(m)
 	}
 	if err != nil && !heardByAll(err) {
-		s.giveUpMeeting(m, false)
+		s.cfg.Plane.GiveUp(m.fence(), false)
 	}
 	m.over = true
 	if m.timer != nil {
 		m.timer.Stop()
 	}
 	s.advance(m.key)
-	return true
+	var left *exchange.LeftError
+	switch {
+	case errors.As(err, &left):
+		s.stuck(m.waiting(), left.Missing)
+	case errors.Is(err, exchange.ErrGivenUp):
+		m.answerStatus(statusTimeout)
+	case err != nil:
+		m.answerStatus(statusError)
+	default:
+		m.done(m, blobs)
+	}
+}
+
+// stuck tells the launcher of those who wait for a rank that never comes.
+func (s *Server) stuck(waiting []world.Proc, missing world.Proc) {
+	s.afterUnlock(func() { s.cfg.Launcher.Stuck(waiting, missing) })
 }
 
 // heardByAll reports whether the other nodes of a fence know that it failed. What this node
@@ -206,19 +163,15 @@ func heardByAll(err error) bool {
 		errors.Is(err, exchange.ErrRefused) || errors.Is(err, exchange.ErrClosed)
 }
 
-// answer sends the same to all who came.
-func (m *meeting) answer(body []byte) {
+// answerStatus is answer with a status alone.
+func (m *meeting) answerStatus(code status) {
 	for _, q := range m.arrived {
-		q.reply(body)
+		q.status(code)
 	}
 }
 
-// answerStatus is answer with a status alone.
-func (m *meeting) answerStatus(code status) {
-	var e encoder
-	e.oneStatus(code)
-	m.answer(e.b)
-}
+// succeed ends a meeting that was for its own sake.
+func succeed(m *meeting, _ [][]byte) { m.answerStatus(statusSuccess) }
 
 func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 	m := &meeting{plan: p, key: key, who: who, here: map[world.Proc]bool{}, arrived: map[world.Proc]*request{}}
@@ -238,26 +191,26 @@ func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 }
 
 // nodesOfRanks are the nodes that serve ranks which are known, in ascending order.
-func (s *Server) nodesOfRanks(who []world.Proc) []int {
-	nodes := map[int]bool{}
+func (s *Server) nodesOfRanks(who []world.Proc) (nodes []int) {
 	for _, w := range who {
-		n := s.spaces[w.World]
-		if w.Rank != world.AllRanks {
-			nodes[n.world.Ranks[w.Rank].Node] = true
-			continue
-		}
-		for _, node := range n.nodes {
-			nodes[node] = true
+		if n := s.spaces[w.World]; w.Rank == world.AllRanks {
+			nodes = append(nodes, n.nodes...)
+		} else {
+			nodes = append(nodes, n.world.Ranks[w.Rank].Node)
 		}
 	}
-	return sortedKeys(nodes)
+	return sorted(nodes)
 }
 
-// startTimer has a meeting end that takes too long.
-func (m *meeting) startTimer(s *Server) {
-	if m.timeout > 0 {
-		m.timer = time.AfterFunc(m.timeout, func() { s.expire(m) })
-	}
+// sorted is a list in ascending order, without doubles.
+func sorted(list []int) []int {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// others are nodes but this one.
+func (s *Server) others(nodes []int) []int {
+	return slices.DeleteFunc(nodes, func(node int) bool { return node == s.cfg.Node })
 }
 
 // expire ends a meeting that took too long. Once the other nodes know of it they all hear
@@ -266,20 +219,16 @@ func (m *meeting) startTimer(s *Server) {
 func (s *Server) expire(m *meeting) {
 	s.lock()
 	defer s.unlock()
-	if m.over {
-		return
-	}
-	m.late = true
-	if m.sent {
-		if m.told {
-			s.giveUpMeeting(m, true)
+	switch {
+	case m.over:
+	case m.sent:
+		s.cfg.Plane.GiveUp(m.fence(), true)
+	default:
+		m.over = true
+		m.answerStatus(statusTimeout)
+		if s.meetings[m.key] == m {
+			s.cross(m)
 		}
-		return
-	}
-	m.over = true
-	m.answerStatus(statusTimeout)
-	if s.meetings[m.key] == m {
-		s.cross(m)
 	}
 }
 
@@ -290,8 +239,7 @@ func (s *Server) checkStuck(m *meeting) {
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(m.here), compareProcs) {
 		if _, member, ok := s.find(p); ok && member.ended && m.arrived[p] == nil {
-			waiting := m.waiting()
-			s.afterUnlock(func() { s.cfg.Launcher.Stuck(waiting, p) })
+			s.stuck(m.waiting(), p)
 			return
 		}
 	}
@@ -382,5 +330,3 @@ func meetingKey(kind string, who []world.Proc) string {
 func compareProcs(a, b world.Proc) int {
 	return cmp.Or(cmp.Compare(a.World, b.World), cmp.Compare(a.Rank, b.Rank))
 }
-
-func sortedKeys(set map[int]bool) []int { return slices.Sorted(maps.Keys(set)) }

@@ -33,11 +33,7 @@ func (s *Server) askNode(h *held, node int, timeout time.Duration) {
 	question := encoder{}
 	question.proc(fromWorld(h.who))
 	body := append(question.b, e.b...)
-	s.afterUnlock(func() {
-		s.cfg.Plane.Ask(node, modexService, body, func(answer []byte, err error) {
-			s.answered(same, answer, err)
-		})
-	})
+	s.cfg.Plane.Ask(node, modexService, body, func(answer []byte, err error) { s.answered(same, answer, err) })
 }
 
 // answered hears what the node of a rank answers.
@@ -62,27 +58,19 @@ func (s *Server) answered(same string, answer []byte, err error) {
 }
 
 // answerModex answers another node.
-func (s *Server) answerModex(_ int, body []byte, reply func([]byte, error)) {
-	d := decoder{b: body}
-	h := &held{who: d.proc().toWorld(), of: d.proc().toWorld()}
-	h.key = d.string()
-	h.sameHost = d.uint8() == 1
+func (s *Server) answerModex(_ int, d *decoder, reply func(answer []byte)) {
+	h := &held{who: d.proc().toWorld(), of: d.proc().toWorld(), key: d.string(), sameHost: d.uint8() == 1}
 	timeout := time.Duration(d.uint32()) * time.Second
 	h.era = d.uint32()
 	h.give = func(code status, kvals []byte) {
 		var e encoder
 		e.uint32(uint32(code))
 		e.uint32(s.eraOf(h.of))
-		answer := append(e.b, kvals...)
-		s.afterUnlock(func() { reply(answer, nil) })
+		reply(append(e.b, kvals...))
 	}
-	s.lock()
-	defer s.unlock()
 	n, _, ok := s.find(h.of)
 	switch {
 	case d.err != nil:
-		err := d.err
-		s.afterUnlock(func() { reply(nil, err) })
 	case !ok || n.world.Ranks[h.of.Rank].Node != s.cfg.Node:
 		h.give(statusNotFound, nil)
 	default:

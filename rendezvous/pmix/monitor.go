@@ -44,14 +44,14 @@ type monitor struct {
 	alert event
 	// decides says that the application decides what an alert means.
 	decides bool
-	// limit is how long the rank may show no sign of life, drops periods of time.
-	limit time.Duration
-	timer *time.Timer
+	// limit is how long the rank may show no sign of life, drops periods of time. wait is how long the timer runs: as
+	// long for heartbeats, and one period where a file is looked at.
+	limit, wait time.Duration
+	timer       *time.Timer
 	// file is watched, if it is not "": sign is what changes where the rank lives, as was seen
 	// at last, and drops and misses are how often it may be the same, and was, every period.
 	file          *watchedFile
 	drops, misses int64
-	period        time.Duration
 }
 
 // watchedFile is a file of which something is to change.
@@ -80,21 +80,12 @@ func accessTime(f os.FileInfo) int64 {
 }
 
 // monitor serves MONITOR.
-func (s *Server) monitor(q *request) error {
-	q.body.one()
-	what := q.body.info()
-	q.body.oneStatus()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
-	}
-	s.lock()
-	defer s.unlock()
-	var e encoder
-	e.oneStatus(s.startMonitor(q.conn, what, infos))
-	e.infoList(nil)
-	q.reply(e.b)
-	return nil
+func (s *Server) monitor(q *request, d *decoder) func() status {
+	d.one()
+	what := d.info()
+	d.oneStatus()
+	infos := d.infoList()
+	return func() status { return q.statusAndInfos(s.startMonitor(q.conn, what, infos)) }
 }
 
 // startMonitor begins to watch, or ends it.
@@ -116,33 +107,33 @@ func (s *Server) startMonitor(c *conn, what info, infos []info) status {
 	default:
 		return statusNotSupported
 	}
-	m.period = secondsOf(infos, seconds)
-	if v, ok := find(infos, drops); ok {
-		n, _ := v.integer()
+	if n, ok := integerOf(infos, drops); ok {
 		m.drops = max(1, min(n, 1<<31))
 	}
+	period := secondsOf(infos, seconds)
 	switch {
-	case m.period <= 0:
+	case period <= 0:
 		return statusBadParameter
 	case len(c.monitors) >= maxMonitors:
 		return statusOutOfResource
 	}
-	m.limit = time.Duration(min(int64(maxTimeout/m.period), m.drops)) * m.period
+	m.limit = time.Duration(min(int64(maxTimeout/period), m.drops)) * period
+	if m.wait = m.limit; m.file != nil {
+		m.wait = period
+	}
 	c.monitors = append(c.monitors, m)
-	m.timer = time.AfterFunc(m.wait(), func() { s.checkMonitor(c, m) })
+	m.timer = time.AfterFunc(m.wait, func() { s.checkMonitor(c, m) })
 	return statusSuccess
 }
 
 // readMonitor is what all monitors of a rank have in common.
 func readMonitor(infos []info, of proc) *monitor {
 	m := &monitor{decides: isTrue(infos, keyMonitorControl), drops: 1}
-	if v, ok := find(infos, keyMonitorID); ok {
-		m.id, _ = v.string()
-	}
+	id, _ := find(infos, keyMonitorID)
+	m.id, _ = id.string()
 	m.alert = event{source: of, to: rangeNamespace, alert: true}
 	m.alert.infos = []info{attr(keyEventNotDefault, true)}
-	if v, ok := find(infos, keyRange); ok {
-		n, _ := v.integer()
+	if n, ok := integerOf(infos, keyRange); ok {
 		m.alert.to = dataRange(n)
 	}
 	return m
@@ -167,14 +158,6 @@ func (s *Server) pathOf(c *conn, name string) string {
 	return name
 }
 
-// wait is how long a monitor's timer runs.
-func (m *monitor) wait() time.Duration {
-	if m.file != nil {
-		return m.period
-	}
-	return m.limit
-}
-
 // Suspend says that the ranks have been stopped, or go on: meanwhile they show no sign of life, and
 // after that they have as much time as at first.
 func (s *Server) Suspend(suspended bool) {
@@ -183,7 +166,7 @@ func (s *Server) Suspend(suspended bool) {
 	s.suspended = suspended
 	for c := range s.conns {
 		for _, m := range c.monitors {
-			m.timer.Reset(m.wait())
+			m.timer.Reset(m.wait)
 		}
 	}
 }
@@ -193,9 +176,9 @@ func (s *Server) beat(q *request) {
 	q.noReply()
 	s.lock()
 	defer s.unlock()
-	for _, m := range q.conn.monitors {
+	for _, m := range q.monitors {
 		if m.file == nil {
-			m.timer.Reset(m.wait())
+			m.timer.Reset(m.wait)
 		}
 	}
 }
@@ -210,29 +193,25 @@ func (s *Server) checkMonitor(c *conn, m *monitor) {
 		return // Suspend sets the timer again
 	}
 	why := fmt.Sprintf("sent no heartbeat for %s", m.limit)
+	missed := true
 	if f := m.file; f != nil {
-		if !m.fileMissed() {
-			s.lock()
-			defer s.unlock()
-			if slices.Contains(c.monitors, m) {
-				m.timer.Reset(m.wait())
-			}
-			return
-		}
+		missed = m.fileMissed()
 		why = fmt.Sprintf("did not change the %s of %s for %s", f.what, f.name, m.limit)
 	}
 	s.lock()
-	running := slices.Contains(c.monitors, m) && !s.closed
-	if m.file != nil {
-		c.forgetMonitor(m)
-	}
-	s.unlock()
-	if !running {
+	defer s.unlock()
+	switch {
+	case s.closed || !slices.Contains(c.monitors, m):
 		return
+	case !missed:
+		m.timer.Reset(m.wait)
+		return
+	case m.file != nil:
+		c.forgetMonitor(m)
 	}
 	s.tell(m.alert, func(wanted bool) {
 		if !wanted && !m.decides {
-			s.cfg.Launcher.Failed(c.who, why)
+			s.afterUnlock(func() { s.cfg.Launcher.Failed(c.who, why) })
 		}
 	})
 }

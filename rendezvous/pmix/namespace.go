@@ -62,9 +62,8 @@ func newNamespace(w *world.World, node int) *namespace {
 		byHost:  make([][]int, len(w.Hosts)),
 		byApp:   make([][]int, len(w.Apps)),
 	}
-	served := map[int]bool{}
 	for rank, r := range w.Ranks {
-		served[r.Node] = true
+		n.nodes = append(n.nodes, r.Node)
 		n.byHost[r.Host] = append(n.byHost[r.Host], rank)
 		n.appRank = append(n.appRank, len(n.byApp[r.App]))
 		n.byApp[r.App] = append(n.byApp[r.App], rank)
@@ -72,7 +71,7 @@ func newNamespace(w *world.World, node int) *namespace {
 			n.local = append(n.local, rank)
 		}
 	}
-	n.nodes = sortedKeys(served)
+	n.nodes = sorted(n.nodes)
 	return n
 }
 

@@ -76,56 +76,47 @@ func (p *pull) wants(o piece) bool {
 }
 
 // pull serves IOF PULL. It is answered once the nodes of all ranks that are pulled from know.
-func (s *Server) pull(q *request) error {
-	procs := q.body.procList()
-	q.body.infoList()
-	q.body.one()
-	p := &pull{by: q.from(), channels: q.body.uint16(), conn: q.conn}
-	q.body.one()
-	p.handler = q.body.integer()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) pull(q *request, d *decoder) func() status {
+	procs := d.procList()
+	d.infoList()
+	d.one()
+	p := &pull{by: q.who, channels: d.uint16(), conn: q.conn}
+	d.one()
+	p.handler = d.integer()
+	return func() status {
+		var ok bool
+		if p.of, ok = s.canonical(s.withoutGroups(q.who, procs)); !ok {
+			return statusNotFound
+		}
+		s.outputs.last++
+		id := pullID{s.cfg.Node, s.outputs.last}
+		if !s.addPull(id, p) {
+			return statusOutOfResource
+		}
+		s.tellPull(id, p, func() {
+			var e encoder
+			e.oneStatus(statusSuccess)
+			e.oneSize(id.number)
+			q.reply(e.b)
+			s.passKept(id, p)
+		})
+		return replied
 	}
-	s.lock()
-	defer s.unlock()
-	var ok bool
-	if p.of, ok = s.canonical(s.withoutGroups(q.from(), procs)); !ok {
-		q.status(statusNotFound)
-		return nil
-	}
-	s.outputs.last++
-	id := pullID{s.cfg.Node, s.outputs.last}
-	if !s.addPull(id, p) {
-		q.status(statusOutOfResource)
-		return nil
-	}
-	s.tellPull(id, p, func() {
-		var e encoder
-		e.oneStatus(statusSuccess)
-		e.oneSize(id.number)
-		q.reply(e.b)
-		s.passKept(id, p)
-	})
-	return nil
 }
 
 // stopPull serves IOF DEREG.
-func (s *Server) stopPull(q *request) error {
-	q.body.infoList()
-	q.body.one()
-	id := pullID{s.cfg.Node, int(q.body.integer())}
-	if q.body.err != nil {
-		return q.body.err
-	}
-	s.lock()
-	defer s.unlock()
-	if p := s.outputs.pulls[id]; p == nil || p.conn != q.conn {
-		q.status(statusNotFound)
-	} else {
+func (s *Server) stopPull(q *request, d *decoder) func() status {
+	d.infoList()
+	d.one()
+	id := pullID{s.cfg.Node, int(d.integer())}
+	return func() status {
+		p := s.outputs.pulls[id]
+		if p == nil || p.conn != q.conn {
+			return statusNotFound
+		}
 		s.endPull(id, p)
-		q.status(statusSuccess)
+		return statusSuccess
 	}
-	return nil
 }
 
 // endPulls is for a client that has finalized, or is gone.
@@ -166,24 +157,22 @@ func (s *Server) tellPull(id pullID, p *pull, done func()) {
 	e.proc(fromWorld(p.by))
 	e.uint16(p.channels)
 	e.procList(fromWorlds(p.of))
-	others := slices.DeleteFunc(s.nodesOfRanks(p.of), func(node int) bool { return node == s.cfg.Node })
-	s.askAll(others, pullService, e.b, func(int, []byte, error) {}, done)
+	s.askAll(s.others(s.nodesOfRanks(p.of)), pullService, e.b, func(int, []byte, error) {}, done)
 }
 
-func (s *Server) answerPull(from int, body []byte, reply func([]byte, error)) {
-	d := decoder{b: body}
+func (s *Server) answerPull(from int, d *decoder, reply func(answer []byte)) {
 	id := pullID{from, int(d.uint64())}
 	p := &pull{by: d.proc().toWorld(), channels: d.uint16()}
 	procs := d.procList()
-	s.lock()
-	defer s.unlock()
-	of, known := s.canonical(procs)
+	if d.err != nil {
+		return
+	}
 	delete(s.outputs.pulls, id)
-	if p.of = of; d.err == nil && known && p.channels != 0 && s.addPull(id, p) {
+	var known bool
+	if p.of, known = s.canonical(procs); known && p.channels != 0 && s.addPull(id, p) {
 		s.passKept(id, p)
 	}
-	err := d.err
-	s.afterUnlock(func() { reply(nil, err) })
+	reply(nil)
 }
 
 // Output hears what a rank of this node has written to its standard output (1) or its standard error (2), and keeps
@@ -279,24 +268,23 @@ func (s *Server) passHere(p *pull, o piece, lost bool) {
 		p.told = true
 		text := fmt.Sprintf("gorun: rank %d reads the output that it pulls by PMIx_IOF_pull too slowly: "+
 			"some of it is left out", p.by.Rank)
-		s.afterUnlock(func() { s.cfg.Launcher.Say(p.by, text) })
+		s.say(p.by, text)
 	}
 }
 
 // answerOutput takes output that another node's ranks have written.
-func (s *Server) answerOutput(from int, body []byte, reply func([]byte, error)) {
-	d := decoder{b: body}
+func (s *Server) answerOutput(from int, d *decoder, reply func(answer []byte)) {
 	id := pullID{s.cfg.Node, int(d.uint64())}
 	o := piece{source: d.proc().toWorld(), channel: d.uint16()}
 	lost := d.uint8() == 1
 	o.text = d.bytes()
-	s.lock()
-	defer s.unlock()
+	if d.err != nil {
+		return
+	}
 	n, _, known := s.find(o.source)
 	p := s.outputs.pulls[id]
-	if d.err == nil && known && n.world.Ranks[o.source.Rank].Node == from && p != nil && p.wants(o) {
+	if known && n.world.Ranks[o.source.Rank].Node == from && p != nil && p.wants(o) {
 		s.passHere(p, o, lost)
 	}
-	err := d.err
-	s.afterUnlock(func() { reply(nil, err) })
+	reply(nil)
 }

@@ -81,28 +81,17 @@ func (n *namespace) readProcesses(node int, answer []byte, table map[int][]byte)
 }
 
 // answerProcesses tells of the processes here.
-func (s *Server) answerProcesses(_ int, body []byte, reply func([]byte, error)) {
-	d := decoder{b: body}
-	name := d.string()
-	s.lock()
-	n := s.spaces[name]
-	s.unlock()
-	if n == nil {
-		reply(nil, d.err)
-		return
-	}
-	pids := make([]int, len(n.local))
-	for i, rank := range n.local {
-		pids[i] = s.cfg.Launcher.PID(world.Proc{World: name, Rank: rank})
-	}
+func (s *Server) answerProcesses(_ int, d *decoder, reply func(answer []byte)) {
 	var e encoder
-	s.lock()
-	for i, rank := range n.local {
-		e.uint32(uint32(rank))
-		n.appendProcess(&e, rank, pids[i])
+	if n := s.spaces[d.string()]; n != nil {
+		for _, rank := range n.local {
+			e.uint32(uint32(rank))
+			n.appendProcess(&e, rank, s.cfg.Launcher.PID(world.Proc{World: n.world.Name, Rank: rank}))
+		}
 	}
-	s.unlock()
-	reply(e.b, d.err)
+	if d.err == nil {
+		reply(e.b)
+	}
 }
 
 // appendProcess appends what is known of a rank's process.

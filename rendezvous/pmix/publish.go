@@ -48,48 +48,28 @@ type publication struct {
 }
 
 // publish serves PUBLISH.
-func (s *Server) publish(q *request) error {
-	q.body.oneUint32()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) publish(q *request, d *decoder) func() status {
+	d.oneUint32()
+	infos := d.infoList()
+	return func() status {
+		p := s.readPublication(infos, q.who)
+		if len(p.data) == 0 {
+			return statusBadParameter
+		}
+		s.publishNext(q, p, 0)
+		return replied
 	}
-	at := s.placeOf(q.from())
-	p := readPublication(infos, at)
-	if len(p.data) == 0 {
-		q.status(statusBadParameter)
-		return nil
-	}
-	s.publishNext(q, p, at.worldSize, 0)
-	return nil
-}
-
-// place is where a rank is among others.
-type place struct {
-	rank      world.Proc
-	host      string
-	worldSize int
-}
-
-func (s *Server) placeOf(p world.Proc) place {
-	s.lock()
-	defer s.unlock()
-	n, _, ok := s.find(p)
-	if !ok {
-		return place{rank: p}
-	}
-	return place{rank: p, host: s.hostName(p), worldSize: len(n.world.Ranks)}
 }
 
 // readPublication splits what is to be known from what says how. Without a range it is the
 // whole job's, without a persistence it ends with the world of the caller.
-func readPublication(infos []info, by place) publication {
+func (s *Server) readPublication(infos []info, by world.Proc) publication {
 	p := publication{space: spaceAll, keep: exchange.KeepWorld}
 	for _, i := range infos {
 		n, _ := i.value.integer()
 		switch i.key {
 		case keyRange:
-			p.space = spaceOf(dataRange(n), by)
+			p.space = s.spaceOf(dataRange(n), by)
 		case keyPersistence:
 			p.keep = keepOf(n)
 		case keyTimeout:
@@ -122,14 +102,14 @@ const (
 
 // spaceOf is where a range puts names. What is for the resource manager is for the session, and
 // so is a range that lists ranks.
-func spaceOf(to dataRange, by place) string {
+func (s *Server) spaceOf(to dataRange, by world.Proc) string {
 	switch to {
 	case rangeProcLocal:
-		return fmt.Sprintf("pmix:%s:%d", by.rank.World, by.rank.Rank)
+		return fmt.Sprintf("pmix:%s:%d", by.World, by.Rank)
 	case rangeNamespace:
-		return "pmix:" + by.rank.World
+		return "pmix:" + by.World
 	case rangeLocal:
-		return "pmix@" + by.host
+		return "pmix@" + s.hostName(by)
 	case rangeGlobal:
 		return spaceGlobal
 	}
@@ -137,15 +117,16 @@ func spaceOf(to dataRange, by place) string {
 }
 
 // spacesOf are those that a rank sees, the narrowest first.
-func spacesOf(by place) []string {
-	return []string{
-		spaceOf(rangeProcLocal, by), spaceOf(rangeNamespace, by), spaceOf(rangeLocal, by), spaceAll, spaceGlobal,
+func (s *Server) spacesOf(by world.Proc) (spaces []string) {
+	for _, to := range []dataRange{rangeProcLocal, rangeNamespace, rangeLocal, rangeSession, rangeGlobal} {
+		spaces = append(spaces, s.spaceOf(to, by))
 	}
+	return spaces
 }
 
 // publishNext publishes the data from index n on, one after another. If one is known
 // already none is published.
-func (s *Server) publishNext(q *request, p publication, worldSize, n int) {
+func (s *Server) publishNext(q *request, p publication, n int) {
 	if n == len(p.data) {
 		q.status(statusSuccess)
 		return
@@ -153,15 +134,15 @@ func (s *Server) publishNext(q *request, p publication, worldSize, n int) {
 	var e encoder
 	e.value(p.data[n].value)
 	name := exchange.Published{
-		Space: p.space, Name: p.data[n].key, Value: e.b, Owner: q.from(), Keep: p.keep, WorldSize: worldSize,
+		Space: p.space, Name: p.data[n].key, Value: e.b, Owner: q.who, Keep: p.keep, WorldSize: len(q.space.world.Ranks),
 	}
 	exchange.Publish(s.cfg.Plane, name, func(err error) {
 		if err == nil {
-			s.publishNext(q, p, worldSize, n+1)
+			s.publishNext(q, p, n+1)
 			return
 		}
 		for _, done := range p.data[:n] {
-			exchange.Unpublish(s.cfg.Plane, p.space, done.key, q.from(), func(error) {})
+			exchange.Unpublish(s.cfg.Plane, p.space, done.key, q.who, func(error) {})
 		}
 		q.status(nameStatus(err, statusError))
 	})
@@ -188,28 +169,24 @@ func nameStatus(err error, other status) status {
 const maxKeys = 1 << 10
 
 // lookup serves LOOKUP.
-func (s *Server) lookup(q *request) error {
-	q.body.oneUint32()
-	keys := q.body.stringList()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) lookup(q *request, d *decoder) func() status {
+	d.oneUint32()
+	keys, infos := d.stringList(), d.infoList()
+	return func() status {
+		switch {
+		case len(keys) == 0:
+			return statusBadParameter
+		case len(keys) > maxKeys:
+			return statusOutOfResource
+		}
+		keys = distinct(keys)
+		wait, need := readWait(infos, len(keys))
+		wanted := exchange.Wanted{Spaces: s.spacesOf(q.who), Names: keys, Need: need, By: q.who, Wait: wait}
+		exchange.LookupSome(s.cfg.Plane, wanted, func(found []exchange.Published, err error) {
+			q.reply(lookupAnswer(found, need, wait != 0, err))
+		})
+		return replied
 	}
-	switch {
-	case len(keys) == 0:
-		q.status(statusBadParameter)
-		return nil
-	case len(keys) > maxKeys:
-		q.status(statusOutOfResource)
-		return nil
-	}
-	keys = distinct(keys)
-	wait, need := readWait(infos, len(keys))
-	wanted := exchange.Wanted{Spaces: spacesOf(s.placeOf(q.from())), Names: keys, Need: need, By: q.from(), Wait: wait}
-	exchange.LookupSome(s.cfg.Plane, wanted, func(found []exchange.Published, err error) {
-		q.reply(lookupAnswer(found, need, wait != 0, err))
-	})
-	return nil
 }
 
 // readWait is how long a lookup waits (0: not at all; below 0: for ever), and for how many
@@ -223,8 +200,7 @@ func readWait(infos []info, keys int) (wait time.Duration, need int) {
 	if n, ok := v.integer(); ok && v.typ != typeBool && n > 0 && n < int64(keys) {
 		need = int(n)
 	}
-	t, _ := find(infos, keyTimeout)
-	seconds, _ := t.integer()
+	seconds, _ := integerOf(infos, keyTimeout)
 	if seconds <= 0 || seconds > 1<<31 {
 		return -1, need
 	}
@@ -276,28 +252,24 @@ func publishedValue(n exchange.Published) value {
 }
 
 // unpublish serves UNPUBLISH.
-func (s *Server) unpublish(q *request) error {
-	q.body.oneUint32()
-	keys := q.body.stringList()
-	infos := q.body.infoList()
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) unpublish(q *request, d *decoder) func() status {
+	d.oneUint32()
+	keys, infos := d.stringList(), d.infoList()
+	return func() status {
+		spaces := s.spacesOf(q.who)
+		if n, ok := integerOf(infos, keyRange); ok {
+			spaces = []string{s.spaceOf(dataRange(n), q.who)}
+		}
+		switch {
+		case len(keys) == 0:
+			exchange.UnpublishAll(s.cfg.Plane, spaces, q.who, func(err error) { q.status(nameStatus(err, statusError)) })
+		case len(keys) > maxKeys:
+			return statusOutOfResource
+		default:
+			s.unpublishNext(q, spaces, keys, 0)
+		}
+		return replied
 	}
-	spaces := spacesOf(s.placeOf(q.from()))
-	if v, ok := find(infos, keyRange); ok {
-		n, _ := v.integer()
-		spaces = []string{spaceOf(dataRange(n), s.placeOf(q.from()))}
-	}
-	switch {
-	case len(keys) == 0:
-		exchange.UnpublishAll(s.cfg.Plane, spaces, q.from(), func(err error) { q.status(nameStatus(err, statusError)) })
-		return nil
-	case len(keys) > maxKeys:
-		q.status(statusOutOfResource)
-		return nil
-	}
-	s.unpublishNext(q, spaces, keys, 0)
-	return nil
 }
 
 // unpublishNext forgets the first of the keys, in the first of the spaces from index n on
@@ -307,7 +279,7 @@ func (s *Server) unpublishNext(q *request, spaces, keys []string, n int) {
 		q.status(statusSuccess)
 		return
 	}
-	exchange.Unpublish(s.cfg.Plane, spaces[n], keys[0], q.from(), func(err error) {
+	exchange.Unpublish(s.cfg.Plane, spaces[n], keys[0], q.who, func(err error) {
 		switch {
 		case err == nil:
 			s.unpublishNext(q, spaces, keys[1:], 0)

@@ -7,39 +7,32 @@ import (
 )
 
 // query serves QUERY: questions about the job.
-func (s *Server) query(q *request) error {
-	queries := listed(&q.body, q.body.query)
-	if q.body.err != nil {
-		return q.body.err
+func (s *Server) query(q *request, d *decoder) func() status {
+	queries := listed(d, d.query)
+	return func() status {
+		s.withProcesses(q, queries, func(tables processTables) { s.answerQueries(q, queries, tables) })
+		return replied
 	}
-	s.lock()
-	defer s.unlock()
-	s.withProcesses(q, queries, func(tables processTables) { s.answerQueries(q, queries, tables) })
-	return nil
 }
 
 // answerQueries is called with the server locked.
 func (s *Server) answerQueries(q *request, queries []query, tables processTables) {
 	var answers []info
-	missing := 0
+	code := statusSuccess
 	for _, question := range queries {
 		for _, key := range question.keys {
 			if v, ok := s.lookInto(q, key, question.qualifiers, tables); ok {
 				answers = append(answers, attr(key, v))
 			} else {
-				missing++
+				code = statusPartialSuccess
 			}
 		}
 	}
-	var e encoder
-	switch {
-	case len(answers) == 0:
-		e.oneStatus(statusNotSupported)
-	case missing > 0:
-		e.oneStatus(statusPartialSuccess)
-	default:
-		e.oneStatus(statusSuccess)
+	if len(answers) == 0 {
+		code = statusNotSupported
 	}
+	var e encoder
+	e.oneStatus(code)
 	e.infoList(answers)
 	q.reply(e.b)
 }
@@ -72,13 +65,13 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 	case "pmix.qry.debug": // debuggers attach by gorun's own means
 		return valueOf(""), true
 	case "pmix.qry.pgrpnum":
-		return valueOf(len(s.groups.seats[q.from()])), true
+		return valueOf(len(s.groups.seats[q.who])), true
 	case "pmix.qry.pgrp":
-		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.from()])), ",")), true
+		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.who])), ",")), true
 	case "pmix.qry.pgrpmems":
 		name, _ := find(qualifiers, keyGroupID)
 		text, _ := name.string()
-		members := s.groups.seats[q.from()][text]
+		members := s.groups.seats[q.who][text]
 		return valueOf(s.each(members)), members != nil
 	case "pmix.qry.ns":
 		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
@@ -90,8 +83,8 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 	if v, ok := find(n.jobInfos(), key); ok {
 		return v, true
 	}
-	if n == q.conn.space {
-		return find(n.hostInfos(n.world.Ranks[q.from().Rank].Host), key)
+	if n == q.space {
+		return find(n.hostInfos(n.world.Ranks[q.who.Rank].Host), key)
 	}
 	return value{}, false
 }
@@ -100,7 +93,7 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 func (s *Server) namespaceOf(q *request, qualifiers []info) *namespace {
 	name, ok := find(qualifiers, keyNamespace)
 	if !ok {
-		return q.conn.space
+		return q.space
 	}
 	text, _ := name.string()
 	return s.spaces[text]

@@ -2,6 +2,8 @@ package pmix
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"gorun/rendezvous/exchange"
@@ -67,13 +69,26 @@ func New(cfg Config) *Server {
 		groups:      newGroups(),
 		helped:      map[string]bool{},
 	}
-	cfg.Plane.Serve(modexService, s.answerModex)
-	cfg.Plane.Serve(eventService, s.answerEvent)
-	cfg.Plane.Serve(processService, s.answerProcesses)
-	cfg.Plane.Serve(pullService, s.answerPull)
-	cfg.Plane.Serve(outputService, s.answerOutput)
+	for name, answer := range map[string]service{
+		modexService: s.answerModex, eventService: s.answerEvent, processService: s.answerProcesses,
+		pullService: s.answerPull, outputService: s.answerOutput,
+	} {
+		cfg.Plane.Serve(name, func(from int, body []byte, reply func([]byte, error)) {
+			s.lock()
+			defer s.unlock()
+			d := decoder{b: slices.Clone(body)}
+			answer(from, &d, func(answer []byte) { reply(answer, nil) })
+			if d.err != nil {
+				reply(nil, d.err)
+			}
+		})
+	}
 	return s
 }
+
+// service answers questions of other nodes, at once or later. It is called with the server locked, and does nothing
+// where d cannot be read.
+type service func(from int, d *decoder, reply func(answer []byte))
 
 // Add makes a world known. It must be known before its ranks are started.
 func (s *Server) Add(w *world.World) {
@@ -95,24 +110,20 @@ func serverName(node int) string { return fmt.Sprintf("gorun-node%d", node) }
 // removed. It is for when they are gone.
 func (s *Server) Close() {
 	s.lock()
+	defer s.unlock()
 	s.closed = true
-	var leftovers []string
 	for _, n := range s.spaces {
 		for _, m := range n.members {
-			leftovers, m.leftovers = append(leftovers, m.leftovers...), nil
+			s.removeLeftovers(m)
 		}
 	}
-	open := append([]*conn(nil), s.pending...)
-	for c := range s.conns {
-		open = append(open, c)
-	}
-	s.crossing = map[string][]*meeting{}
-	s.meetings, s.asked = map[string]*meeting{}, map[string][]*held{}
-	s.unlock()
-	for _, c := range open {
+	for _, c := range slices.AppendSeq(s.pending, maps.Keys(s.conns)) {
 		c.out.Close()
 	}
-	s.removeLeftovers(leftovers)
+	s.pending = nil
+	clear(s.crossing)
+	clear(s.meetings)
+	clear(s.asked)
 }
 
 // lock and unlock are mu's; nobody takes it otherwise, so that what afterUnlock was given is done.
@@ -137,18 +148,21 @@ func (s *Server) askAll(nodes []int, service string, body []byte, each func(node
 		done()
 	}
 	for _, node := range nodes {
-		s.afterUnlock(func() {
-			s.cfg.Plane.Ask(node, service, body, func(answer []byte, err error) {
-				s.lock()
-				defer s.unlock()
-				each(node, answer, err)
-				if left--; left == 0 {
-					done()
-				}
-			})
+		s.cfg.Plane.Ask(node, service, body, func(answer []byte, err error) {
+			s.lock()
+			defer s.unlock()
+			each(node, answer, err)
+			if left--; left == 0 {
+				done()
+			}
 		})
 	}
 }
 
-// afterUnlock has something done that may call back, as the plane and the launcher do.
+// afterUnlock has something done that may wait or call back, as the launcher does.
 func (s *Server) afterUnlock(do func()) { s.later = append(s.later, do) }
+
+// say has the launcher show a text.
+func (s *Server) say(who world.Proc, text string) {
+	s.afterUnlock(func() { s.cfg.Launcher.Say(who, text) })
+}

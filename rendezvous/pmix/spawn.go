@@ -40,30 +40,29 @@ const (
 const maxSpawn = world.MaxSpawn
 
 // spawn serves SPAWN.
-func (s *Server) spawn(q *request) error {
-	forAll := q.body.infoList()
-	apps := listed(&q.body, q.body.app)
-	if q.body.err != nil {
-		return q.body.err
-	}
-	wish, ok := readSpawn(q.from(), forAll, apps)
-	if !ok {
-		q.status(statusBadParameter)
-		return nil
-	}
-	s.cfg.Launcher.Spawn(wish, func(name string, err error) {
-		if err != nil {
-			// A status is all that the program hears; the user is to read why.
-			s.cfg.Launcher.Say(q.from(), "MPI_Comm_spawn: "+err.Error()+"\n")
-			q.status(statusJobNotLaunched)
-			return
+func (s *Server) spawn(q *request, d *decoder) func() status {
+	forAll, apps := d.infoList(), listed(d, d.app)
+	return func() status {
+		wish, ok := readSpawn(q.who, forAll, apps)
+		if !ok {
+			return statusBadParameter
 		}
-		var e encoder
-		e.oneStatus(statusSuccess)
-		e.oneString(name)
-		q.reply(e.b)
-	})
-	return nil
+		s.afterUnlock(func() { s.cfg.Launcher.Spawn(wish, func(name string, err error) { s.spawned(q, name, err) }) })
+		return replied
+	}
+}
+
+// spawned answers a SPAWN. A status is all that the program hears where it fails; the user is to read why.
+func (s *Server) spawned(q *request, name string, err error) {
+	if err != nil {
+		s.cfg.Launcher.Say(q.who, "MPI_Comm_spawn: "+err.Error()+"\n")
+		q.status(statusJobNotLaunched)
+		return
+	}
+	var e encoder
+	e.oneStatus(statusSuccess)
+	e.oneString(name)
+	q.reply(e.b)
 }
 
 // readSpawn puts a request in the launcher's terms. false: nobody can do that.

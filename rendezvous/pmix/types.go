@@ -143,6 +143,12 @@ func find(infos []info, key string) (value, bool) {
 	return value{}, false
 }
 
+// integerOf is the number that an attribute names.
+func integerOf(infos []info, key string) (int64, bool) {
+	v, _ := find(infos, key)
+	return v.integer()
+}
+
 // isTrue reports whether a flag is set. One that is there without a value counts as set.
 func isTrue(infos []info, key string) bool {
 	v, ok := find(infos, key)
