@@ -85,6 +85,9 @@ func (p *process) outcome(t *testing.T) (o outcome) {
 // the machine is.
 const limit = 2 * time.Second
 
+// processLimit is limit where ranks are processes: it also has to be enough for all of them to start and to meet.
+const processLimit = 6 * time.Second
+
 // fault is what happens to one rank.
 type fault struct {
 	call       string
@@ -139,7 +142,7 @@ func TestFaults(t *testing.T) {
 }
 
 func happens(t *testing.T, f fault) {
-	p := place{Call: f.call, Count: f.count, Timeout: limit, Spread: f.spread}
+	p := place{Call: f.call, Count: f.count, Timeout: processLimit, Spread: f.spread}
 	if f.what == "kill" {
 		p.Timeout = patience
 	}
@@ -201,7 +204,7 @@ func shm(t *testing.T) (names []string) {
 
 // A stopped rank that goes on learns that it was given up.
 func TestStoppedRankGoesOn(t *testing.T) {
-	ranks := start(t, "loop", 3, place{Call: "AllReduce", Count: 1000, Timeout: limit})
+	ranks := start(t, "loop", 3, place{Call: "AllReduce", Count: 1000, Timeout: processLimit})
 	for _, r := range ranks {
 		r.say(t, "go")
 	}
