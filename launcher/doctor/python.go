@@ -17,7 +17,7 @@ func pythonChecks() []Check {
 			"python-differs", "python",
 			"whether the interpreter has the same version on all hosts",
 			"Pickled objects and compiled packages do not always go from one to the other.",
-			versionCheck("Python", Warning, "python3 --version", func(p Python) string { return minor(p.Version) }),
+			versionCheck("Python", Warning, "python3 --version", func(p Python) string { return MinorVersion(p.Version) }),
 		},
 		{
 			"torch-differs", "python",
@@ -128,8 +128,8 @@ func (p Python) loadedNCCL() string {
 	return p.NCCL[slices.Min(slices.Collect(maps.Keys(p.NCCL)))]
 }
 
-// minor is the 3.11 of 3.11.7: of some interpreters no more is known.
-func minor(version string) string {
+// MinorVersion is the 3.11 of 3.11.7: of some interpreters no more is known.
+func MinorVersion(version string) string {
 	words := strings.SplitN(version, ".", 3)
 	return strings.Join(words[:min(2, len(words))], ".")
 }

@@ -47,14 +47,11 @@ func (in *inspector) amd(m placement.Machine) *doctor.AMD {
 
 // amdGPU reads what the driver tells of a GPU.
 func (in *inspector) amdGPU(address string) doctor.AMDGPU {
-	g := doctor.AMDGPU{PCI: address}
+	g := doctor.AMDGPU{PCI: address, Uncorrected: map[string]int64{}}
 	dir := pciDir + "/" + address
 	for _, name := range in.list(dir + "/ras") {
 		block, ok := strings.CutSuffix(name, "_err_count")
 		if n := fieldNumber(in.text(dir+"/ras/"+name), "ue:"); ok && n > 0 {
-			if g.Uncorrected == nil {
-				g.Uncorrected = map[string]int64{}
-			}
 			g.Uncorrected[block] = n
 		}
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gorun/launcher/doctor"
@@ -31,11 +32,7 @@ func (in *inspector) counters(p doctor.Port) (values map[string]int64) {
 
 // watch reads the counters of ports that were read before again, and notes which have grown.
 func (in *inspector) watch(ports []doctor.Port, since time.Time) {
-	counts := false
-	for _, p := range ports {
-		counts = counts || p.Counters != nil && p.Active() && !p.Virtual
-	}
-	if !counts {
+	if !slices.ContainsFunc(ports, func(p doctor.Port) bool { return p.Counters != nil && p.Active() && !p.Virtual }) {
 		return
 	}
 	select {
@@ -49,12 +46,9 @@ func (in *inspector) watch(ports []doctor.Port, since time.Time) {
 			continue
 		}
 		now := in.counters(*p)
-		p.Watched = time.Since(since).Seconds()
+		p.Watched, p.Growing = time.Since(since).Seconds(), map[string]int64{}
 		for name, n := range now {
 			if more := n - p.Counters[name]; more > 0 {
-				if p.Growing == nil {
-					p.Growing = map[string]int64{}
-				}
 				p.Growing[name] = more
 			}
 		}

@@ -160,14 +160,12 @@ func accessControl(config []byte) (control uint16, ok bool) {
 
 // governors counts the CPUs by their governor.
 func (in *inspector) governors() (counts map[string]int, driver string) {
+	counts = map[string]int{}
 	for _, name := range in.list("sys/devices/system/cpu/cpufreq") {
 		dir := "sys/devices/system/cpu/cpufreq/" + name
 		governor := in.text(dir + "/scaling_governor")
 		if !strings.HasPrefix(name, "policy") || governor == "" {
 			continue
-		}
-		if counts == nil {
-			counts = map[string]int{}
 		}
 		counts[governor] += max(1, len(strings.Fields(in.text(dir+"/related_cpus"))))
 		driver = in.text(dir + "/scaling_driver")
@@ -288,9 +286,8 @@ func complete(p *doctor.Port, m placement.Machine) {
 }
 
 // interfaces reads the network interfaces.
-func (in *inspector) interfaces() func(*doctor.Host) {
+func (in *inspector) interfaces(h *doctor.Host) {
 	addresses := in.System.Addresses()
-	var list []doctor.Interface
 	for _, name := range in.list("sys/class/net") {
 		dir := "sys/class/net/" + name
 		kind, ok := in.number(dir + "/type")
@@ -315,15 +312,10 @@ func (in *inspector) interfaces() func(*doctor.Host) {
 		}
 		i.Packets, i.Errors, i.Dropped = statistic("rx_packets"), statistic("rx_errors")+statistic("tx_errors"),
 			statistic("rx_missed_errors")
-		list = append(list, i)
-		if len(list) == maxInterfaces {
-			break
-		}
-	}
-	return func(h *doctor.Host) {
-		h.Interfaces = list
-		if len(list) == maxInterfaces {
-			h.Unknown = append(h.Unknown, fmt.Sprintf("of its network interfaces the first %d were looked at", maxInterfaces))
+		h.Interfaces = append(h.Interfaces, i)
+		if len(h.Interfaces) == maxInterfaces {
+			h.Unknown = []string{fmt.Sprintf("of its network interfaces the first %d were looked at", maxInterfaces)}
+			return
 		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorun/launcher/doctor"
@@ -71,13 +73,14 @@ type Config struct {
 type inspector struct {
 	Config
 	ctx context.Context
+	// fabricManager says that NVIDIA's was seen among the processes.
+	fabricManager atomic.Bool
 }
 
-// section is a part that is looked at beside the others: what it finds is put into the
-// Host by the function that it returns.
+// section is a part that is looked at beside the others, into a Host of its own.
 type section struct {
 	name string
-	look func(*inspector) func(*doctor.Host)
+	look func(*inspector, *doctor.Host)
 }
 
 func (in *inspector) sections() []section {
@@ -104,28 +107,31 @@ func (in *inspector) sections() []section {
 
 // Look inspects the host. A part that does not answer in time is left out, with a word
 // about it: a network file system whose server is gone answers never.
-func Look(cfg Config) doctor.Host {
+func Look(cfg Config) (host doctor.Host) {
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limit)
 	defer cancel()
-	in := &inspector{cfg, ctx}
+	in := &inspector{Config: cfg, ctx: ctx}
 	type answer struct {
 		name string
-		put  func(*doctor.Host)
+		part doctor.Host
 	}
 	all := in.sections()
 	answers := make(chan answer, len(all)) // who comes too late must not wait
 	missing := map[string]bool{}
 	for _, s := range all {
 		missing[s.name] = true
-		go func() { answers <- answer{s.name, s.look(in)} }()
+		go func() {
+			a := answer{name: s.name}
+			s.look(in, &a.part)
+			answers <- a
+		}()
 	}
 	late := time.NewTimer(cfg.Limit + cfg.Limit/4) // who minds the context has answered by then
 	defer late.Stop()
-	var host doctor.Host
 	for len(missing) > 0 {
 		select {
 		case a := <-answers:
-			a.put(&host)
+			merge(&host, a.part)
 			delete(missing, a.name)
 		case <-late.C:
 			for _, s := range all {
@@ -133,10 +139,24 @@ func Look(cfg Config) doctor.Host {
 					host.Unknown = append(host.Unknown, s.name+": no answer within "+cfg.Limit.String())
 				}
 			}
-			return host
+			clear(missing)
 		}
 	}
+	if host.NVIDIA != nil {
+		host.NVIDIA.FabricManager = in.fabricManager.Load()
+	}
 	return host
+}
+
+// merge puts what a section has found into the host.
+func merge(host *doctor.Host, part doctor.Host) {
+	part.Unknown = append(host.Unknown, part.Unknown...)
+	to, from := reflect.ValueOf(host).Elem(), reflect.ValueOf(part)
+	for i := range to.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
 }
 
 // text is a file's content without the blanks around it; "" if it cannot be read.
@@ -188,60 +208,43 @@ func (in *inspector) lookup(name string) string {
 }
 
 // devices reads the machine with all that hangs on its PCI bus.
-func (in *inspector) devices() func(*doctor.Host) {
-	m := sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{
+func (in *inspector) devices(h *doctor.Host) {
+	h.Machine = sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{
 		CPUs: true, Memory: true, GPUs: true, Topology: true,
 		NICs: true, Links: true,
 	})
-	rdma, counted := in.rdma(m), time.Now()
-	nvidia := in.nvidia(&m)
-	amd := in.amd(m)
-	driverless, switches := in.pci()
-	if nvidia != nil {
-		nvidia.Switches = switches
+	m, counted := &h.Machine, time.Now()
+	h.RDMA = in.rdma(*m)
+	h.NVIDIA = in.nvidia(m)
+	h.AMD = in.amd(*m)
+	switches := 0
+	h.Driverless, switches = in.pci()
+	h.IOMMU = in.groups(*m, h.RDMA)
+	h.Bridges = in.bridges(*m)
+	h.Governors, h.Governing = in.governors()
+	if h.NVIDIA != nil {
+		h.NVIDIA.Switches = switches
+		h.KernelXids = parseXids(in.System.KernelLog())
 	}
-	groups := in.groups(m, rdma)
-	bridges := in.bridges(m)
-	governors, governing := in.governors()
-	var xids []doctor.Xid
-	if nvidia != nil {
-		xids = parseXids(in.System.KernelLog())
+	if h.AMD != nil && len(h.AMD.GPUs) > 0 {
+		countResets(in.System.KernelLog(), h.AMD.GPUs)
 	}
-	if amd != nil && len(amd.GPUs) > 0 {
-		countResets(in.System.KernelLog(), amd.GPUs)
-	}
-	in.watch(rdma, counted) // last: the rest takes some of the time
+	in.watch(h.RDMA, counted) // last: the rest takes some of the time
 	if m.Topology != nil {
 		m.Topology.CPUs = nil // nobody judges them, and they are most of what would be sent
 	}
 	m.Notes = nil
-	return func(h *doctor.Host) {
-		fabricManager := h.NVIDIA != nil && h.NVIDIA.FabricManager
-		h.Machine, h.NVIDIA, h.AMD, h.Driverless, h.Bridges, h.IOMMU, h.RDMA = m, nvidia, amd, driverless, bridges, groups,
-			rdma
-		h.Governors, h.Governing, h.KernelXids = governors, governing, xids
-		if h.NVIDIA != nil {
-			h.NVIDIA.FabricManager = fabricManager
-		}
-	}
 }
 
 // adapters reads RDMA ports.
-func (in *inspector) adapters() func(*doctor.Host) {
-	ports := in.rdma(sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{Topology: true, NICs: true}))
-	return func(h *doctor.Host) { h.RDMA = ports }
+func (in *inspector) adapters(h *doctor.Host) {
+	h.RDMA = in.rdma(sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{Topology: true, NICs: true}))
 }
 
 // program reads for which machine an executable is built.
-func (in *inspector) program() func(*doctor.Host) {
-	machine := ""
-	if in.Program != "" {
-		machine = in.elf(strings.TrimPrefix(in.Program, "/"))
-	}
-	return func(h *doctor.Host) {
-		if machine != "" {
-			h.Program = &doctor.Program{ELF: machine}
-		}
+func (in *inspector) program(h *doctor.Host) {
+	if machine := in.elf(strings.TrimPrefix(in.Program, "/")); machine != "" {
+		h.Program = &doctor.Program{ELF: machine}
 	}
 }
 

@@ -19,33 +19,25 @@ var sysctls = []string{
 }
 
 // kernel reads what the host is, and how its kernel is set.
-func (in *inspector) kernel() func(*doctor.Host) {
-	var d doctor.Host
-	d.Hostname = in.System.Hostname()
-	d.Kernel, d.Architecture = in.System.Uname()
-	d.UID, d.User = in.System.UID()
-	d.Boot = in.text("proc/sys/kernel/random/boot_id")
-	d.CPUVendor = fieldOf(in.text("proc/cpuinfo"), "vendor_id")
-	d.Uptime = parseUptime(in.text("proc/uptime"))
-	d.Portable = in.portable()
-	d.Container = in.container()
-	d.NoSys = !in.exists("sys/bus/pci") && !in.exists("sys/class/net") && !in.exists("sys/devices/system/cpu")
-	d.Sysctls = map[string]string{}
+func (in *inspector) kernel(h *doctor.Host) {
+	h.Hostname = in.System.Hostname()
+	h.Kernel, h.Architecture = in.System.Uname()
+	h.UID, h.User = in.System.UID()
+	h.Boot = in.text("proc/sys/kernel/random/boot_id")
+	h.CPUVendor = fieldOf(in.text("proc/cpuinfo"), "vendor_id", ":")
+	h.Uptime = parseUptime(in.text("proc/uptime"))
+	h.Portable = in.portable()
+	h.Container = in.container()
+	h.NoSys = !in.exists("sys/bus/pci") && !in.exists("sys/class/net") && !in.exists("sys/devices/system/cpu")
+	h.Sysctls = map[string]string{}
 	for _, name := range sysctls {
 		if v := in.text("proc/sys/" + name); v != "" {
-			d.Sysctls[name] = v
+			h.Sysctls[name] = v
 		}
 	}
-	d.Denied = in.System.Denied()
-	d.RemoveIPC = in.removeIPC()
-	d.Lingers = d.User != "" && !strings.Contains(d.User, "/") && in.exists("var/lib/systemd/linger/"+d.User)
-	return func(h *doctor.Host) {
-		h.Hostname, h.Kernel, h.Architecture, h.UID, h.User, h.Boot = d.Hostname, d.Kernel, d.Architecture, d.UID, d.User,
-			d.Boot
-		h.CPUVendor, h.Portable, h.Container, h.NoSys, h.Sysctls, h.Denied = d.CPUVendor, d.Portable, d.Container, d.NoSys,
-			d.Sysctls, d.Denied
-		h.RemoveIPC, h.Lingers, h.Uptime = d.RemoveIPC, d.Lingers, d.Uptime
-	}
+	h.Denied = in.System.Denied()
+	h.RemoveIPC = in.removeIPC()
+	h.Lingers = h.User != "" && !strings.Contains(h.User, "/") && in.exists("var/lib/systemd/linger/"+h.User)
 }
 
 // parseUptime reads "350735.47 234388.90", of which the first are the seconds; 0 for what
@@ -59,10 +51,10 @@ func parseUptime(text string) float64 {
 	return seconds
 }
 
-// fieldOf is the first value of a file of lines "name : value".
-func fieldOf(text, name string) string {
+// fieldOf is the first value of a file of lines of a name, a separator and a value.
+func fieldOf(text, name, separator string) string {
 	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+		if key, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(key) == name {
 			return strings.TrimSpace(value)
 		}
 	}
@@ -120,12 +112,9 @@ func (in *inspector) removeIPC() (value string) {
 	for _, name := range names {
 		for line := range strings.Lines(in.text(name)) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "RemoveIPC="); ok {
-				value = map[string]string{
-					"yes": "yes", "true": "yes", "on": "yes",
-					"1": "yes",
-				}[strings.ToLower(strings.TrimSpace(v))]
-				if value == "" {
-					value = "no"
+				value = "no"
+				if slices.Contains([]string{"yes", "true", "on", "1"}, strings.ToLower(strings.TrimSpace(v))) {
+					value = "yes"
 				}
 			}
 		}
@@ -134,21 +123,20 @@ func (in *inspector) removeIPC() (value string) {
 }
 
 // memory reads limits, memory, cgroups and huge pages.
-func (in *inspector) memory() func(*doctor.Host) {
-	limits := in.System.Limits()
+func (in *inspector) memory(h *doctor.Host) {
+	h.Limits = in.System.Limits()
 	info := parseMeminfo(in.text("proc/meminfo"))
 	page := info["Hugepagesize"]
-	memory := doctor.Memory{
+	h.Memory = doctor.Memory{
 		Total: info["MemTotal"], Available: info["MemAvailable"], CommitLimit: info["CommitLimit"],
 		Committed: info["Committed_AS"],
 	}
 	transparent, _, _ := strings.Cut(in.text("sys/kernel/mm/transparent_hugepage/enabled"), "]")
-	huge := doctor.HugePages{
+	h.HugePages = doctor.HugePages{
 		Transparent: transparent[strings.LastIndexByte(transparent, '[')+1:], Total: info["HugePages_Total"] * page,
 		Free: info["HugePages_Free"] * page,
 	}
-	group := in.cgroup()
-	return func(h *doctor.Host) { h.Limits, h.Memory, h.HugePages, h.Cgroup = limits, memory, huge, group }
+	h.Cgroup = in.cgroup()
 }
 
 // parseMeminfo reads "MemTotal:  65536 kB" as bytes; a number without unit stays.
@@ -248,29 +236,28 @@ func (in *inspector) groupsAbove(table, controller string, visit func(dir string
 }
 
 // shm looks at /dev/shm.
-func (in *inspector) shm() func(*doctor.Host) {
+func (in *inspector) shm(h *doctor.Host) {
 	f := in.System.FileSystem("/dev/shm")
-	return func(h *doctor.Host) { h.Shm = &f }
+	h.Shm = &f
 }
 
 // names asks what the host's own name means.
-func (in *inspector) names() func(*doctor.Host) {
+func (in *inspector) names(h *doctor.Host) {
 	const patience = 2 * time.Second // of a resolver
 	ctx, cancel := context.WithTimeout(in.ctx, patience)
 	defer cancel()
 	name := in.System.Hostname()
-	n := &doctor.Names{HostsLine: hostsLine(in.text("etc/hosts"), name)}
+	h.Names = &doctor.Names{HostsLine: hostsLine(in.text("etc/hosts"), name)}
 	var err error
-	if n.Addresses, err = in.System.Lookup(ctx, name); err != nil {
-		n.Error = err.Error()
+	if h.Names.Addresses, err = in.System.Lookup(ctx, name); err != nil {
+		h.Names.Error = err.Error()
 	}
-	for _, text := range n.Addresses {
+	for _, text := range h.Names.Addresses {
 		if a, err := netip.ParseAddr(text); err == nil && !a.IsLoopback() {
-			n.Reverse, _ = in.System.Reverse(ctx, text) // many have none
+			h.Names.Reverse, _ = in.System.Reverse(ctx, text) // many have none
 			break
 		}
 	}
-	return func(h *doctor.Host) { h.Names = n }
 }
 
 // hostsLine is the line of /etc/hosts that has a name.

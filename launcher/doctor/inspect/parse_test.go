@@ -99,7 +99,7 @@ func FuzzParsers(f *testing.F) {
 		}
 		parseStat(text)
 		hostsLine(text, "n1")
-		fieldOf(text, "a")
+		fieldOf(text, "a", ":")
 		require.GreaterOrEqual(t, fieldNumber(text, "file"), int64(0))
 		if name, version, ok := parseDistribution(text); ok {
 			require.NotEmpty(t, name)

@@ -26,9 +26,8 @@ type process struct {
 }
 
 // processes finds what dead jobs left behind, and NVIDIA's fabric manager.
-func (in *inspector) processes() func(*doctor.Host) {
+func (in *inspector) processes(h *doctor.Host) {
 	all := map[int]process{}
-	manager := false
 	for _, name := range in.list("proc") {
 		pid, err := strconv.Atoi(name)
 		if err != nil || len(all) == maxProcesses || in.ctx.Err() != nil {
@@ -39,26 +38,20 @@ func (in *inspector) processes() func(*doctor.Host) {
 			continue
 		}
 		p.pid = pid
-		manager = manager || p.name == "nv-fabricmanage" // the kernel keeps 15 characters
+		if p.name == "nv-fabricmanage" { // the kernel keeps 15 characters
+			in.fabricManager.Store(true)
+		}
 		p.jobs = in.marker(pid)
 		all[pid] = p
 	}
-	left := leftovers(all)
-	for i := range left {
-		left[i].UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left[i].PID)+"/status"), "Uid") +
+	h.Leftovers = leftovers(all)
+	for i := range h.Leftovers {
+		left := &h.Leftovers[i]
+		left.UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left.PID)+"/status"), "Uid", ":") +
 			" -1")[0])
 	}
-	files := in.shmFiles(all)
-	return func(h *doctor.Host) {
-		// without /proc nobody is seen
-		h.Leftovers, h.ShmFiles, h.ProcessesKnown = left, files, in.ctx.Err() == nil && len(all) > 0
-		if manager {
-			if h.NVIDIA == nil {
-				h.NVIDIA = &doctor.NVIDIA{} // what is found of it later keeps this
-			}
-			h.NVIDIA.FabricManager = true
-		}
-	}
+	h.ShmFiles = in.shmFiles(all)
+	h.ProcessesKnown = in.ctx.Err() == nil && len(all) > 0 // without /proc nobody is seen
 }
 
 // parseStat reads name and parent from a line of /proc/PID/stat. The name may hold blanks

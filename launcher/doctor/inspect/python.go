@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +23,9 @@ const whereCode = "import sys; print('python', sys.version.split()[0]); print('\
 
 // python finds the interpreter and the versions of the packages that have to agree. None
 // is imported: that takes seconds.
-func (in *inspector) python() func(*doctor.Host) {
-	p := in.findPython()
-	return func(h *doctor.Host) {
-		h.Python = p
-		if p != nil && p.Silent {
-			h.Unknown = append(h.Unknown, fmt.Sprintf("Python's packages: %s said nothing within %s", p.Path, pythonPatience))
-		}
+func (in *inspector) python(h *doctor.Host) {
+	if h.Python = in.findPython(); h.Python != nil && h.Python.Silent {
+		h.Unknown = []string{fmt.Sprintf("Python's packages: %s said nothing within %s", h.Python.Path, pythonPatience)}
 	}
 }
 
@@ -39,7 +37,7 @@ func (in *inspector) findPython() *doctor.Python {
 	if at == "" || !in.exists(at) {
 		return nil
 	}
-	p := &doctor.Python{Path: at, Packages: map[string]string{}}
+	p := &doctor.Python{Path: at, Packages: map[string]string{}, NCCL: map[string]string{}}
 	dirs := in.packageDirs(p)
 	if len(dirs) == 0 {
 		dirs = in.askPython(p)
@@ -67,11 +65,8 @@ func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 	bin := path.Dir(p.Path)
 	prefix := path.Dir(bin)
 	if config := in.text(prefix + "/pyvenv.cfg"); config != "" {
-		p.Version = assigned(config, "version")
-		if p.Version == "" {
-			p.Version = assigned(config, "version_info")
-		}
-		return in.libraryDirs(prefix, minorOf(p.Version))
+		p.Version = cmp.Or(fieldOf(config, "version", "="), fieldOf(config, "version_info", "="))
+		return in.libraryDirs(prefix, doctor.MinorVersion(p.Version))
 	}
 	real := p.Path
 	for range 8 { // as "python3" is a link to "python3.11"
@@ -96,25 +91,6 @@ func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 		dirs = append(in.libraryDirs(home+"/.local", minor), dirs...)
 	}
 	return dirs
-}
-
-// assigned is a value of a file of lines "name = value".
-func assigned(text, name string) string {
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// minorOf is the 3.11 of 3.11.2.
-func minorOf(version string) string {
-	words := strings.SplitN(version, ".", 3)
-	if len(words) < 2 {
-		return version
-	}
-	return words[0] + "." + words[1]
 }
 
 func (in *inspector) libraryDirs(prefix, minor string) (dirs []string) {
@@ -226,20 +202,12 @@ func (in *inspector) ownFolders() (dirs []string) {
 // nccl finds libraries of NCCL beside the one that came with PyTorch.
 func (in *inspector) nccl(p *doctor.Python, packages []string) {
 	isPackage := func(dir string) bool {
-		for _, own := range packages {
-			if strings.HasPrefix(dir, own+"/") {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(packages, func(own string) bool { return strings.HasPrefix(dir, own+"/") })
 	}
 	look := func(dir string) (at string) {
 		at = dir + "/libnccl.so.2"
 		if !in.exists(at) {
 			return ""
-		}
-		if p.NCCL == nil {
-			p.NCCL = map[string]string{}
 		}
 		p.NCCL[at] = ncclhost.Version(in.Root, at)
 		return at
@@ -262,20 +230,15 @@ func (in *inspector) nccl(p *doctor.Python, packages []string) {
 }
 
 // libraries finds those of a fabric.
-func (in *inspector) libraries() func(*doctor.Host) {
-	found := map[string]string{}
-	for _, dir := range append(in.ownFolders(), in.libraryFolders()...) {
-		for _, name := range doctor.FabricLibraries {
-			if found[name] == "" && in.exists(dir+"/"+name) {
-				found[name] = dir + "/" + name
-			}
-		}
-	}
+func (in *inspector) libraries(h *doctor.Host) {
+	h.Libraries = map[string]string{}
 	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all that the loader knows
 	for _, name := range doctor.FabricLibraries {
-		if found[name] == "" && bytes.Contains(cache, []byte(name+"\x00")) {
-			found[name] = "/etc/ld.so.cache"
+		dirs := append(in.ownFolders(), in.libraryFolders()...)
+		if i := slices.IndexFunc(dirs, func(dir string) bool { return in.exists(dir + "/" + name) }); i >= 0 {
+			h.Libraries[name] = dirs[i] + "/" + name
+		} else if bytes.Contains(cache, []byte(name+"\x00")) {
+			h.Libraries[name] = "/etc/ld.so.cache"
 		}
 	}
-	return func(h *doctor.Host) { h.Libraries = found }
 }
