@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"sync"
 	"time"
 
@@ -178,14 +178,10 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Peers = nil
-		s.nodes[node].Reached = answers(r, func(a *probe.Answer) bool {
-			if a.Target < 0 || a.Target >= len(indexes) {
-				return false
-			}
-			a.Target = indexes[a.Target]
-			return true
-		})
+		s.nodes[node].Peers, s.nodes[node].Reached = nil, map[int]probe.Answer{}
+		for _, a := range answers(r, len(indexes)) {
+			s.nodes[node].Reached[indexes[a.Target]] = a
+		}
 	})
 }
 
@@ -198,17 +194,20 @@ func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Peers = answers(r, func(*probe.Answer) bool { return true })
+		s.nodes[node].Peers = map[int]probe.Answer{}
+		for _, a := range answers(r, math.MaxInt) {
+			s.nodes[node].Peers[a.Target] = a
+		}
 	})
 }
 
-// answers are those of a Reached that keep takes.
-func answers(r wire.Reached, keep func(*probe.Answer) bool) (all []probe.Answer) {
-	for _, answer := range r.Answers {
-		answer.Interface, answer.Problem = printable.Text(answer.Interface), printable.Text(answer.Problem)
-		if keep(&answer) {
-			all = append(all, answer)
+// answers are those of a Reached that are of one of so many targets.
+func answers(r wire.Reached, targets int) (all []probe.Answer) {
+	for _, a := range r.Answers {
+		a.Interface, a.Problem = printable.Text(a.Interface), printable.Text(a.Problem)
+		if a.Target >= 0 && a.Target < targets {
+			all = append(all, a)
 		}
 	}
-	return slices.Clip(all)
+	return all
 }

@@ -126,15 +126,10 @@ func (v *surveyor) dial(ctx context.Context) error {
 		return p
 	}, func(node int, r wire.Reached) {
 		ways := v.from(node, all)
-		for _, a := range answers(r, within(len(ways))) {
+		for _, a := range answers(r, len(ways)) {
 			ways[a.Target].Answer = a
 		}
 	})
-}
-
-// within takes answers to a number of targets.
-func within(targets int) func(*probe.Answer) bool {
-	return func(a *probe.Answer) bool { return a.Target >= 0 && a.Target < targets }
 }
 
 // knock has nodes that do not reach others try whether anything of them answers.
@@ -154,7 +149,7 @@ func (v *surveyor) knock(ctx context.Context) error {
 		return p
 	}, func(node int, r wire.Reached) {
 		ways := v.from(node, failed)
-		heard := answers(r, within(len(ways)*ports))
+		heard := answers(r, len(ways)*ports)
 		for i, w := range ways {
 			w.Knock = probe.Knocked(slices.DeleteFunc(slices.Clone(heard), func(a probe.Answer) bool {
 				return a.Target/ports != i

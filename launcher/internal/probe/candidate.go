@@ -41,16 +41,14 @@ func (c Candidate) String() string {
 	return c.Addr.String() + " (" + c.Interface + ")"
 }
 
-// compare orders candidates by how plausible it is that others reach them. IPv6
+// plausibility orders candidates by how plausible it is that others reach them. IPv6
 // before IPv4 where the nodes were named so.
-func compare(a, b Candidate, preferIPv6 bool) int {
-	family := func(c Candidate) bool { return c.Addr.Is4() != preferIPv6 }
+func plausibility(a, b Candidate, preferIPv6 bool) int {
 	return cmp.Or(
 		first(a.Named, b.Named),
 		cmp.Compare(a.tier(), b.tier()),
-		first(family(a), family(b)),
+		first(a.Addr.Is4() != preferIPv6, b.Addr.Is4() != preferIPv6),
 		first(!a.Passing, !b.Passing),
-		cmp.Compare(b.Mbps, a.Mbps),
 	)
 }
 
@@ -80,7 +78,9 @@ func first(a, b bool) int {
 // Sort orders the candidates of one node, the most plausible first; those that are
 // alike stay in their order.
 func Sort(all []Candidate, preferIPv6 bool) {
-	slices.SortStableFunc(all, func(a, b Candidate) int { return compare(a, b, preferIPv6) })
+	slices.SortStableFunc(all, func(a, b Candidate) int {
+		return cmp.Or(plausibility(a, b, preferIPv6), cmp.Compare(b.Mbps, a.Mbps))
+	})
 }
 
 // Beginnings of the names of interfaces that lead to containers and virtual machines

@@ -19,11 +19,11 @@ type Node struct {
 	// Free is a port that nobody named at which it answers, too; 0 where Port is one.
 	Free int
 	// Reached has, for a node other than node 0, what became of dialing node 0's
-	// addresses, each by its index in node 0's Own: the Target of the Answer. An
-	// address without an Answer was not tried.
-	Reached []Answer
+	// addresses, each by its index in node 0's Own. An address without an Answer was not
+	// tried.
+	Reached map[int]Answer
 	// Peers has what became of dialing what PeerTargets returned, by its indexes.
-	Peers []Answer
+	Peers map[int]Answer
 }
 
 // Wish is what the choice is to take into account.
@@ -66,15 +66,6 @@ type Choice struct {
 	Note string
 }
 
-// answer returns what became of dialing node 0's address with an index.
-func (n *Node) answer(index int) (Answer, bool) {
-	i := slices.IndexFunc(n.Reached, func(a Answer) bool { return a.Target == index })
-	if i < 0 {
-		return Answer{}, false
-	}
-	return n.Reached[i], true
-}
-
 // Order returns the indexes of node 0's addresses in the order in which they are
 // tried: what the user named and nothing else where there is such, then by
 // plausibility. An address that other nodes have as their own (docker0's) identifies
@@ -94,7 +85,8 @@ func Order(nodes []Node, wish Wish) []int {
 			first(!twins[i], !twins[j]),
 			cmp.Compare(own[i].tier(), own[j].tier()),
 			cmp.Compare(neighbours[j], neighbours[i]),
-			compare(own[i], own[j], wish.PreferIPv6),
+			plausibility(own[i], own[j], wish.PreferIPv6),
+			cmp.Compare(own[j].Mbps, own[i].Mbps),
 		)
 	})
 	return order
@@ -140,8 +132,8 @@ func Agreed(nodes []Node, wish Wish) []int {
 	class := map[int]int{}
 	for i, c := range nodes[0].Own {
 		var times []time.Duration
-		for j := range nodes[1:] {
-			a, _ := nodes[1+j].answer(i)
+		for _, n := range nodes[1:] {
+			a := n.Reached[i]
 			if !a.OK() || isZoned(c.Addr) && a.Interface != c.Interface { // one text has to do for all
 				break
 			}
@@ -154,14 +146,7 @@ func Agreed(nodes []Node, wish Wish) []int {
 	own := nodes[0].Own
 	slices.SortStableFunc(agreed, func(i, j int) int {
 		a, b := own[i], own[j]
-		return cmp.Or(
-			first(a.Named, b.Named),
-			cmp.Compare(a.tier(), b.tier()),
-			first(a.Addr.Is4() != wish.PreferIPv6, b.Addr.Is4() != wish.PreferIPv6),
-			first(!a.Passing, !b.Passing),
-			cmp.Compare(class[i], class[j]),
-			cmp.Compare(b.Mbps, a.Mbps),
-		)
+		return cmp.Or(plausibility(a, b, wish.PreferIPv6), cmp.Compare(class[i], class[j]), cmp.Compare(b.Mbps, a.Mbps))
 	})
 	return agreed
 }
@@ -188,8 +173,7 @@ func place(nodes []Node, node, index int) Place {
 	if i := slices.IndexFunc(n.Own, func(c Candidate) bool { return c.Named }); i >= 0 {
 		return n.at(zoned(n.Own[i]), n.Own[i].Interface)
 	}
-	a, _ := n.answer(index)
-	return n.at(a.Local, a.Interface)
+	return n.at(n.Reached[index].Local, n.Reached[index].Interface)
 }
 
 // at is a place of a node with what is known of its interfaces.
@@ -277,18 +261,12 @@ func PeerTargets(nodes []Node, agreed []int, node int) (targets []Target) {
 
 // peerAnswer is what became of a node's dialing a peer at its place for an agreed
 // address, by the number of that.
-func peerAnswer(nodes []Node, chosen, from, to int) (Answer, bool) {
+func peerAnswer(nodes []Node, chosen, from, to int) (a Answer, dialed bool) {
 	all := peers(nodes, from)
-	at := slices.Index(all, to)
-	if at < 0 {
-		return Answer{}, false
+	if at := slices.Index(all, to); at >= 0 {
+		a, dialed = nodes[from].Peers[chosen*len(all)+at]
 	}
-	index := chosen*len(all) + at
-	i := slices.IndexFunc(nodes[from].Peers, func(a Answer) bool { return a.Target == index })
-	if i < 0 {
-		return Answer{}, false
-	}
-	return nodes[from].Peers[i], true
+	return a, dialed
 }
 
 // dialed reports whether nodes dialed their peers at the places for an agreed address.
@@ -385,9 +363,8 @@ func gap(nodes []Node, agreed []int, chosen, from, to int, a Answer) string {
 // reason says why an address was chosen.
 func reason(nodes []Node, index int, wish Wish) string {
 	var slowest time.Duration
-	for i := range nodes[1:] {
-		a, _ := nodes[1+i].answer(index)
-		slowest = max(slowest, a.RTT)
+	for _, n := range nodes[1:] {
+		slowest = max(slowest, n.Reached[index].RTT)
 	}
 	c := nodes[0].Own[index]
 	text := fmt.Sprintf("%s of %s: the other %d nodes reach it within %s", c, nodes[0].Name, len(nodes)-1,

@@ -45,11 +45,10 @@ func (m made) nodes() []Node {
 	order := Order(nodes, m.wish)
 	for count := FirstTry(nodes, order); ; count = len(order) {
 		for i := range nodes[1:] {
-			nodes[1+i].Reached = nil
+			nodes[1+i].Reached = map[int]Answer{}
 			for _, index := range order[:count] {
 				a := m.dial(1+i, 0, nodes[0].Own[index].Addr)
-				a.Target = index
-				nodes[1+i].Reached = append(nodes[1+i].Reached, a)
+				nodes[1+i].Reached[index] = a
 			}
 		}
 		if len(Agreed(nodes, m.wish)) > 0 || count == len(order) {
@@ -58,10 +57,9 @@ func (m made) nodes() []Node {
 	}
 	agreed := Agreed(nodes, m.wish)
 	for i := range nodes {
+		nodes[i].Peers = map[int]Answer{}
 		for k, target := range PeerTargets(nodes, agreed, i) {
-			a := m.dial(i, target.Node, target.Addr)
-			a.Target = k
-			nodes[i].Peers = append(nodes[i].Peers, a)
+			nodes[i].Peers[k] = m.dial(i, target.Node, target.Addr)
 		}
 	}
 	return nodes
@@ -378,14 +376,14 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 	nodes := m.nodes()
 	nodes[0].Free = 41234
 	for i := range nodes {
-		nodes[i].Peers = nil
+		nodes[i].Peers = map[int]Answer{}
 		for k, target := range PeerTargets(nodes, []int{0}, i) {
 			a := m.dial(i, target.Node, target.Addr)
-			if a.Target = k; target.Node == 0 {
+			if target.Node == 0 {
 				require.Equal(t, 41234, target.Port)
-				a = Answer{Target: k, Problem: noAnswer}
+				a = Answer{Problem: noAnswer}
 			}
-			nodes[i].Peers = append(nodes[i].Peers, a)
+			nodes[i].Peers[k] = a
 		}
 	}
 	choice, err := Choose(nodes, m.wish)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Target is an address at which a node answers probes.
@@ -92,7 +94,12 @@ func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, ha
 		slots <- struct{}{} // each is given back within the timeout
 		work.Go(func() {
 			defer func() { <-slots }()
-			answers[i] = dialOnLinks(hurry, key, target, own, repeats)
+			answers[i].Problem = noRoute
+			for _, t := range target.onLinks(own) {
+				if answers[i] = t.dial(hurry, key, repeats); answers[i].OK() || hurry.Err() != nil {
+					break
+				}
+			}
 			answers[i].Target = i
 			if rtt := answers[i].RTT; rtt > 0 && haste.Patience > 0 {
 				once.Do(func() { time.AfterFunc(max(haste.Patience, 4*rtt), func() { stop(errPatience) }) })
@@ -111,25 +118,19 @@ var (
 	errPatience = errors.New(notWaited)
 )
 
-// dialOnLinks dials an IPv6 address of the link alone by each interface that has such
-// an address itself, and any other one once.
-func dialOnLinks(ctx context.Context, key []byte, target Target, own []Candidate, again []time.Duration) (best Answer) {
-	if !isZoned(target.Addr) {
-		return dial(ctx, key, target, again)
+// onLinks are an IPv6 address of the link alone by each interface that has such an
+// address itself, and any other target.
+func (t Target) onLinks(own []Candidate) (targets []Target) {
+	if !isZoned(t.Addr) {
+		return []Target{t}
 	}
-	best.Problem = noRoute
 	for _, c := range own {
-		if !isZoned(c.Addr) || ctx.Err() != nil {
-			continue
+		if isZoned(c.Addr) {
+			t.Addr = t.Addr.WithZone(c.Interface)
+			targets = append(targets, t)
 		}
-		target.Addr = target.Addr.WithZone(c.Interface)
-		a := dial(ctx, key, target, again)
-		if a.OK() {
-			return a
-		}
-		best = a
 	}
-	return best
+	return targets
 }
 
 // isZoned reports whether an address needs the name of an interface beside it.
@@ -153,19 +154,27 @@ func interfaceOf(addr netip.Addr, own []Candidate) string {
 // repeats sooner. With Patience, which is of many that dial one, nothing is tried again.
 var again = []time.Duration{600 * time.Millisecond, 500 * time.Millisecond}
 
-// persist connects to a target as soon as one of several tries is answered.
-func persist(ctx context.Context, addr string, again []time.Duration) (net.Conn, error) {
+// connect makes a TCP connection to a target as soon as one of several tries is answered. A segment above 0
+// bounds the bytes that TCP puts into one packet, each way.
+func (t Target) connect(ctx context.Context, again []time.Duration, segment int) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	results, underway := make(chan result, 1+len(again)), 0
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
+	if segment > 0 {
+		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+			return errors.Join(raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment)
+			}), err)
+		}
+	}
 	start := func() {
 		underway++
 		go func() {
-			dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
-			conn, err := dialer.DialContext(ctx, "tcp", addr)
+			conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(t.Addr, uint16(t.Port)).String())
 			results <- result{conn, err}
 		}()
 	}
@@ -192,24 +201,38 @@ func persist(ctx context.Context, addr string, again []time.Duration) (net.Conn,
 	return r.conn, r.err
 }
 
-func dial(ctx context.Context, key []byte, target Target, again []time.Duration) Answer {
+// open makes a connection to a node, which proves itself, and tells the round trip that this took.
+func (t Target) open(ctx context.Context, key []byte, why *purpose, again []time.Duration, segment int) (net.Conn,
+	time.Duration, error,
+) {
 	began := time.Now()
-	conn, err := persist(ctx, netip.AddrPortFrom(target.Addr, uint16(target.Port)).String(), again)
-	if err != nil {
-		return Answer{Problem: problem(ctx, err)}
-	}
+	conn, err := t.connect(ctx, again, segment)
 	connected := time.Since(began)
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if target.Knock {
-		return Answer{RTT: max(connected, 1)}
+	if err != nil || t.Knock {
+		return conn, connected, err
 	}
-	rtt, err := converse(conn, toReach, key, target.Node)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	rtt, err := converse(conn, why, key, t.Node)
+	if err == nil && !stop() {
+		err = os.ErrDeadlineExceeded
+	}
+	if err != nil {
+		_ = conn.Close()
+	}
+	return conn, min(rtt, connected), err
+}
+
+func (t Target) dial(ctx context.Context, key []byte, again []time.Duration) Answer {
+	conn, rtt, err := t.open(ctx, key, toReach, again, 0)
 	if err != nil {
 		return Answer{Problem: problem(ctx, err)}
 	}
-	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	return Answer{RTT: max(min(rtt, connected), 1), Local: local}
+	defer conn.Close()
+	a := Answer{RTT: max(rtt, 1)}
+	if !t.Knock {
+		a.Local = conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	}
+	return a
 }
 
 var errStranger = errors.New(otherHost)

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,8 +62,8 @@ const (
 	opHeader = 1 + 4
 )
 
-// attempts are how long each try for a connection may take: a packet may be lost.
-var attempts = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
+// openTime is how long it may take to reach a node.
+const openTime = 3500 * time.Millisecond
 
 // Measure measures the ways to targets one after the other, and what is more for each
 // takes some 150 ms.
@@ -91,7 +89,7 @@ func measure(ctx context.Context, key []byte, target Target, own []Candidate) (m
 // tried measures once; false where data stalled and no size of packets explains it:
 // some were lost.
 func (m *Measured) tried(ctx context.Context, key []byte, target Target, own []Candidate) bool {
-	way, target, err := connect(ctx, key, target, own)
+	way, target, err := reach(ctx, key, target, own)
 	if err != nil {
 		m.Problem = err.Error()
 		return true
@@ -122,60 +120,30 @@ type measuring struct {
 	ipv6 bool
 }
 
-// connect reaches a target, one of its own link by each interface that may lead there,
+// reach connects to a target, one of its own link by each interface that may lead there,
 // and returns it with the name of that.
-func connect(ctx context.Context, key []byte, target Target, own []Candidate) (measuring, Target, error) {
-	targets := []Target{target}
-	if isZoned(target.Addr) {
-		targets = nil
-		for _, c := range own {
-			if isZoned(c.Addr) {
-				targets = append(targets, Target{Node: target.Node, Addr: target.Addr.WithZone(c.Interface), Port: target.Port})
-			}
-		}
-	}
+func reach(ctx context.Context, key []byte, target Target, own []Candidate) (measuring, Target, error) {
 	err := errors.New(noRoute)
-	for _, limit := range attempts {
-		for _, t := range targets {
-			var way measuring
-			if way, err = open(ctx, key, t, limit, 0); err == nil {
-				return way, t, nil
-			}
-			if ctx.Err() != nil {
-				return way, t, err
-			}
+	for _, t := range target.onLinks(own) {
+		var way measuring
+		if way, err = open(ctx, key, t, openTime, again, 0); err == nil {
+			return way, t, nil
 		}
 	}
 	return measuring{}, target, err
 }
 
-// open makes one connection to a node, which proves itself. A segment above 0 bounds
-// the bytes that TCP puts into one packet, each way.
-func open(ctx context.Context, key []byte, target Target, limit time.Duration, segment int) (measuring, error) {
+// open makes one connection to a node that is measured.
+func open(ctx context.Context, key []byte, target Target, limit time.Duration, again []time.Duration, segment int) (
+	measuring, error,
+) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
-	if segment > 0 {
-		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
-			return errors.Join(raw.Control(func(fd uintptr) {
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment)
-			}), err)
-		}
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(target.Addr, uint16(target.Port)).String())
+	conn, _, err := target.open(ctx, key, toMeasure, again, segment)
 	if err != nil {
 		return measuring{}, errors.New(problem(ctx, err))
 	}
-	way := measuring{conn.(*net.TCPConn), target.Addr.Unmap().Is6()}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	if _, err = converse(conn, toMeasure, key, target.Node); err == nil && !stop() {
-		err = os.ErrDeadlineExceeded
-	}
-	if err != nil {
-		way.close()
-		return measuring{}, errors.New(problem(ctx, err))
-	}
-	return way, nil
+	return measuring{conn.(*net.TCPConn), target.Addr.Unmap().Is6()}, nil
 }
 
 // close drops what is still to be sent: a slow way is not waited for.
@@ -348,7 +316,7 @@ func limitOf(sizes []int, arrived []bool) (passes, vanishes int) {
 
 // arrives sends packets of a size.
 func arrives(ctx context.Context, key []byte, target Target, size int) fate {
-	way, err := open(ctx, key, target, arriveTime, size-headers(target.Addr.Unmap().Is6()))
+	way, err := open(ctx, key, target, arriveTime, nil, size-headers(target.Addr.Unmap().Is6()))
 	if err != nil {
 		return unsent
 	}

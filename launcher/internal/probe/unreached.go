@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func (e *UnreachedError) Hint() string {
 func (e *UnreachedError) tried() []int {
 	order := Order(e.nodes, e.wish)
 	tried := slices.DeleteFunc(slices.Clone(order), func(index int) bool {
-		return !slices.ContainsFunc(e.nodes[1:], func(n Node) bool { _, dialed := n.answer(index); return dialed })
+		return !slices.ContainsFunc(e.nodes[1:], func(n Node) bool { _, dialed := n.Reached[index]; return dialed })
 	})
 	if len(tried) == 0 {
 		return order
@@ -70,7 +71,7 @@ func (e *UnreachedError) row(index int) string {
 	const reached = "reached"
 	address := e.nodes[0].Own[index]
 	outcome := func(n Node) string {
-		a, dialed := n.answer(index)
+		a, dialed := n.Reached[index]
 		switch {
 		case !dialed:
 			return "not tried"
@@ -93,7 +94,7 @@ func (e *UnreachedError) row(index int) string {
 // isolated are the nodes that reach no address of node 0.
 func (e *UnreachedError) isolated() []Node {
 	return slices.DeleteFunc(slices.Clone(e.nodes[1:]), func(n Node) bool {
-		return slices.ContainsFunc(n.Reached, Answer.OK)
+		return slices.ContainsFunc(slices.Collect(maps.Values(n.Reached)), Answer.OK)
 	})
 }
 
