@@ -35,8 +35,9 @@ type (
 	TimeoutError = backend.TimeoutError
 	// MismatchError says which two ranks made different calls, and which. Its fields:
 	//
-	//	Sequence     uint64 // the how-manieth call of the group, from 1, with those of which Split, Allocate, NewBucketer and Free are made;
-	//	                    // 0 where one of the two is a Send, Recv or SendRecv
+	//	Sequence     uint64 // the how-manieth call of the group, from 1, with those of which Split,
+	//	                    // Allocate, NewBucketer and Free are made; 0 where one of the two is a
+	//	                    // Send, Recv or SendRecv
 	//	RankA, RankB int
 	//	CallA, CallB string // "AllReduce of 1000 float32 (sum)", "Barrier"
 	MismatchError = backend.MismatchError

@@ -13,8 +13,8 @@ const (
 	wordValue = `(?:^|[\s"'({\[,;|&=])` + anyName + `=(` + quoted + `|(?:[^\s;&|()"'\\]|\\[^\n])*)`
 )
 
-// patternOf is how texts of a kind set variables. It knows lines and no structure: in YAML a scalar ends at a blank, and
-// in Python each dictionary may be an environment.
+// patternOf is how texts of a kind set variables. It knows lines and no structure: in YAML a scalar ends at a blank,
+// and in Python each dictionary may be an environment.
 func patternOf(kind SourceKind) string {
 	const (
 		literal = `([rRuUbB]*(?:` + quoted + `)|str\(\d+\)|[0-9.]+)`

@@ -55,7 +55,8 @@ kind: ConfigMap
 data:
   NCCL_IB_TC: "106"
   other: text
-`, "8 NCCL_DEBUG=INFO|10 NCCL_IB_HCA==mlx5_0|11 NCCL_SOCKET_IFNAME=?|15 NCCL_ALGO=?|16 NCCL_PROTO=LL|22 NCCL_P2P_DISABLE=1|27 NCCL_IB_TC=106"},
+`, "8 NCCL_DEBUG=INFO|10 NCCL_IB_HCA==mlx5_0|11 NCCL_SOCKET_IFNAME=?|15 NCCL_ALGO=?|" +
+			"16 NCCL_PROTO=LL|22 NCCL_P2P_DISABLE=1|27 NCCL_IB_TC=106"},
 		"Compose": {`services:
   one:
     environment:
@@ -74,7 +75,8 @@ data:
       train
   three: {environment: {NCCL_NET: IB,
     NCCL_CROSS_NIC: 0}, image: x}
-`, "4 NCCL_DEBUG=WARN|5 NCCL_IB_TC=106|6 NCCL_ALGO=Ring|7 FOO=?|8 NCCL_PROTO=LL|11 NCCL_DEBUG=INFO|12 FOO=a|15 NCCL_NET=Socket|17 NCCL_NET=IB|18 NCCL_CROSS_NIC=0"},
+`, "4 NCCL_DEBUG=WARN|5 NCCL_IB_TC=106|6 NCCL_ALGO=Ring|7 FOO=?|8 NCCL_PROTO=LL|" +
+			"11 NCCL_DEBUG=INFO|12 FOO=a|15 NCCL_NET=Socket|17 NCCL_NET=IB|18 NCCL_CROSS_NIC=0"},
 		"lists as far left as their key, anchors, and no settings": {`env: &e
 - name: NCCL_DEBUG
   value: &v INFO
@@ -116,7 +118,10 @@ env:
 }
 
 func TestJSON(t *testing.T) {
-	assert.Equal(t, []string{"5 NCCL_DEBUG=INFO", "6 FOO=?", "7 NCCL_ALGO=Ring", "11 NCCL_PROTO=LL", "13 NCCL_IB_TC=106", "13 A=1"}, read("launch.json", `{
+	assert.Equal(t, []string{
+		"5 NCCL_DEBUG=INFO", "6 FOO=?", "7 NCCL_ALGO=Ring",
+		"11 NCCL_PROTO=LL", "13 NCCL_IB_TC=106", "13 A=1",
+	}, read("launch.json", `{
   // VS Code has remarks
   "configurations": [{
     "name": "train", "args": ["--x", "y"], "url": "http://x", /* and

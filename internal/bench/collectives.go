@@ -232,7 +232,9 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 			one.close()
 		}
 	}()
-	others := slices.DeleteFunc([]string{openMPI, mpich, gloo, engine, raw}, func(n string) bool { return !listed(c.with, n) })
+	others := slices.DeleteFunc([]string{openMPI, mpich, gloo, engine, raw}, func(name string) bool {
+		return !listed(c.with, name)
+	})
 	for _, name := range append([]string{ours}, others...) {
 		commands := c.onHost(name, s.ranks, slices.Max(sizes))
 		if s.each > 0 {

@@ -135,7 +135,8 @@ func (p *Impact) Text(style Style) string {
 	var b strings.Builder
 	line := func(indent int, text string) { writeLine(&b, text, style.width(), indent) }
 	line(2, fmt.Sprintf("all-reduce of %s over %d GPUs: %s, predicted", decimal(p.Bytes), p.GPUs, duration(p.Seconds)))
-	line(2, fmt.Sprintf("  t = 2·(n-1)/n · S/B = 2·%d/%d · %s / %.4g GB/s", p.GPUs-1, p.GPUs, decimal(p.Bytes), p.GBps))
+	line(2, fmt.Sprintf("  t = 2·(n-1)/n · S/B = 2·%d/%d · %s / %.4g GB/s", p.GPUs-1, p.GPUs, decimal(p.Bytes),
+		p.GBps))
 	line(2, "Assumed, not measured (each way, 10^9 bytes a second):")
 	for _, a := range p.Assumptions {
 		mark := ""

@@ -82,7 +82,8 @@ func TestForgedCardsAreNoKey(t *testing.T) {
 func TestForgedCards(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(blob []byte) []byte{
-		`rank 1 says that it listens at "/run/user/0/agent.sock", which is no socket of gorun/comm`: func(blob []byte) []byte {
+		`rank 1 says that it listens at "/run/user/0/agent.sock", ` +
+			`which is no socket of gorun/comm`: func(blob []byte) []byte {
 			return withField(blob, "Socket", "/run/user/0/agent.sock")
 		},
 		`rank 1 says that it listens at "@gorun-comm-1234"`: func(blob []byte) []byte {

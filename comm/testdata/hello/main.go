@@ -1,4 +1,5 @@
-// Hello joins the group of all ranks, adds up their numbers, in the group and among those that are even or odd as it is, and says what came of it.
+// Hello joins the group of all ranks, adds up their numbers, in the group and among those that are even or odd as
+// it is, and says what came of it.
 package main
 
 import (
