@@ -115,11 +115,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 
 // decideAgain opens an empty store and makes the plan of the next attempt.
 func (s *session) decideAgain() error {
-	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
-	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
-		return err
-	}
-	opened, err := s.takeOpened()
+	opened, err := s.reopenStore()
 	if err != nil {
 		return err
 	}

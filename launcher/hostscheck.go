@@ -358,7 +358,6 @@ func (c *hostsCheck) inTime(n *node, what string, do func() error) error {
 
 // tryNetwork finds out which of the nodes reach which.
 func (c *hostsCheck) tryNetwork(ctx context.Context) {
-	var wish probeWish
 	var probers []prober
 	for _, n := range c.nodes {
 		select {
@@ -366,8 +365,7 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 			continue
 		default:
 		}
-		probers = append(probers, n)
-		wish.Names, wish.Addresses = append(wish.Names, n.name), append(wish.Addresses, n.host.Address)
+		probers = append(probers, n.prober())
 	}
 	if len(probers) < 2 {
 		return
@@ -380,7 +378,7 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 		}
 	})
 	defer stop()
-	survey, choice, err := surveyNetwork(ctx, probers, wish)
+	survey, choice, err := surveyNetwork(probers)
 	c.takeNetwork(survey, choice, err)
 }
 

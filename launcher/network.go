@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -11,32 +12,27 @@ import (
 	"gorun/launcher/job"
 )
 
-// probeLimit bounds the search for an address that all nodes reach; each of its few
-// rounds takes two seconds at most.
-const probeLimit = 20 * time.Second
+// resolveLimit bounds the search for the addresses of a name.
+const resolveLimit = 20 * time.Second
 
 // reachable finds out by which address the nodes reach node 0, and by which
 // interfaces they talk.
 func (s *session) reachable() error {
-	wish := probeWish{Asked: s.spec.Store.From, Port: s.spec.Store.Port, PreferIPv6: s.namedByIPv6()}
+	wish := probe.Wish{Asked: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
 	order := s.fromFirst()
 	probers := make([]prober, len(order))
 	for i, n := range order {
-		probers[i] = n
-		wish.Names = append(wish.Names, n.name)
-		wish.Addresses = append(wish.Addresses, n.host.Address)
+		probers[i] = n.prober()
 	}
-	if addr := s.spec.Store.Addr; addr != "" {
-		wish.Addresses[0] = addr
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-	defer cancel()
+	probers[0].address = cmp.Or(s.spec.Store.Addr, probers[0].address)
 	if j := s.spec.Join; j != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
+		defer cancel()
 		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here { // else it is a service's, which leads here
-			wish.Addresses[0], wish.Asked = j.Addr, j.From
+			probers[0].address, wish.Asked = j.Addr, j.From
 		}
 	}
-	choice, notes, err := chooseAddress(ctx, probers, wish)
+	choice, notes, err := chooseAddress(probers, s.spec.Store.Port, wish)
 	for _, note := range notes {
 		s.settings.detail(note)
 	}
@@ -95,13 +91,15 @@ func (s *session) namedByIPv6() bool {
 	return err == nil && addr.Is6() && !addr.Is4In6()
 }
 
-// Ask has the node find out whom it reaches.
-func (n *node) Ask(_ context.Context, p wire.Probe) (r wire.Reached, err error) {
-	if err = n.ask(&p, &r); err != nil {
-		return r, err
-	}
-	for _, c := range r.Candidates {
-		n.addresses = append(n.addresses, c.Addr.WithZone(""))
-	}
-	return r, nil
+// prober has the node find out whom it reaches.
+func (n *node) prober() prober {
+	return prober{n.name, n.host.Address, func(p *wire.Probe) (r wire.Reached, err error) {
+		if err = n.ask(p, &r); err != nil {
+			return r, err
+		}
+		for _, c := range r.Candidates {
+			n.addresses = append(n.addresses, c.Addr.WithZone(""))
+		}
+		return r, nil
+	}}
 }

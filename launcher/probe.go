@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,23 +14,11 @@ import (
 )
 
 // prober is a node that can be asked who reaches whom.
-type prober interface {
-	Ask(ctx context.Context, p wire.Probe) (wire.Reached, error)
-}
-
-// probeWish is what the user said of the network between the nodes.
-type probeWish struct {
-	// Names are the nodes' names, for messages.
-	Names []string
-	// Addresses are what the user named a node by (ifhn=, --master-addr for node 0),
-	// nil or "" where he did not.
-	Addresses []string
-	// Asked is how node 0's address was named: "--master-addr 10.0.0.1".
-	Asked string
-	// Port is MASTER_PORT where that is fixed, else 0: a firewall may let nothing else
-	// pass.
-	Port       int
-	PreferIPv6 bool
+type prober struct {
+	name string // for messages
+	// address is what the user named the node by (ifhn=, --master-addr for node 0), "" where he did not.
+	address string
+	ask     func(p *wire.Probe) (wire.Reached, error)
 }
 
 // patience is how much longer other addresses of node 0 are waited for when a first
@@ -56,66 +43,59 @@ type probeSession struct {
 // interface each node talks to the others. Every node is asked two or three things:
 // for its addresses, to dial node 0's most plausible ones, and to dial others (all of
 // up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does
-// not do, all of node 0's addresses are dialed with all of the time. Notes are remarks
-// for the user.
-func chooseAddress(ctx context.Context, probers []prober, wish probeWish) (choice probe.Choice, notes []string,
-	err error,
-) {
+// not do, all of node 0's addresses are dialed with all of the time. port is MASTER_PORT
+// where that is fixed, else 0: a firewall may let nothing else pass. Notes are remarks for
+// the user.
+func chooseAddress(probers []prober, port int, wish probe.Wish) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
 	}
 	s := newProbeSession(probers, wish)
-	if err := s.listen(ctx, wish); err != nil {
-		return probe.Choice{}, s.notes, err
+	if err = s.listen(port); err == nil {
+		choice, err = s.choose(probe.Haste{})
 	}
-	choice, err = s.choose(ctx, probe.Haste{})
 	return choice, s.notes, err
 }
 
 // choose tries node 0's most plausible addresses, then all of them with more time.
-func (s *probeSession) choose(ctx context.Context, second probe.Haste) (probe.Choice, error) {
+func (s *probeSession) choose(second probe.Haste) (probe.Choice, error) {
 	order := probe.Order(s.nodes, s.wish)
-	choice, err := s.try(ctx, order[:probe.FirstTry(s.nodes, order)], 1,
+	choice, err := s.try(order[:probe.FirstTry(s.nodes, order)], 1,
 		probe.Haste{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
-		return s.try(ctx, order, len(order), second)
+		return s.try(order, len(order), second)
 	}
 	return choice, err
 }
 
 // try chooses among some of node 0's addresses; peers are dialed for so many of those
 // that all nodes reach. They all have to answer, so that there is no patience.
-func (s *probeSession) try(ctx context.Context, indexes []int, most int, haste probe.Haste) (probe.Choice, error) {
-	if err := s.dialZero(ctx, indexes, haste); err != nil {
+func (s *probeSession) try(indexes []int, most int, haste probe.Haste) (probe.Choice, error) {
+	if err := s.dialZero(indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialPeers(ctx, agreed[:min(most, len(agreed))], probe.Haste{Timeout: haste.Timeout}); err != nil {
+		if err := s.dialPeers(agreed[:min(most, len(agreed))], probe.Haste{Timeout: haste.Timeout}); err != nil {
 			return probe.Choice{}, err
 		}
 	}
 	return probe.Choose(s.nodes, s.wish)
 }
 
-func newProbeSession(probers []prober, wish probeWish) *probeSession {
+func newProbeSession(probers []prober, wish probe.Wish) *probeSession {
 	s := &probeSession{
-		probers: probers,
-		nodes:   make([]probe.Node, len(probers)),
-		key:     make([]byte, 2*probe.MinKey),
-		wish:    probe.Wish{PreferIPv6: wish.PreferIPv6, Asked: wish.Asked},
+		probers: probers, nodes: make([]probe.Node, len(probers)), key: make([]byte, 2*probe.MinKey), wish: wish,
 	}
 	rand.Read(s.key) // never fails
-	for i := range s.nodes {
-		s.nodes[i].Name = wish.Names[i]
+	for i, p := range probers {
+		s.nodes[i].Name = p.name
 	}
 	return s
 }
 
 // ask asks all nodes at once; question returns nil for a node that is not asked. The
 // error is the first node's that has one.
-func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Probe,
-	heard func(node int, r wire.Reached),
-) error {
+func (s *probeSession) ask(question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
 	for i, prober := range s.probers {
@@ -125,7 +105,7 @@ func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Pr
 		}
 		p.Key, p.Node = s.key, i
 		all.Go(func() {
-			r, err := prober.Ask(ctx, *p)
+			r, err := prober.ask(p)
 			replies[i], errs[i] = &r, err
 		})
 	}
@@ -147,14 +127,14 @@ func (s *probeSession) ask(ctx context.Context, question func(node int) *wire.Pr
 }
 
 // listen has every node tell its addresses and answer there.
-func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
-	return s.ask(ctx, func(node int) *wire.Probe {
+func (s *probeSession) listen(port int) error {
+	return s.ask(func(node int) *wire.Probe {
 		p := &wire.Probe{Listen: true}
-		if node < len(wish.Addresses) && wish.Addresses[node] != "" {
-			p.Names = []string{wish.Addresses[node]}
+		if address := s.probers[node].address; address != "" {
+			p.Names = []string{address}
 		}
 		if node == 0 {
-			p.Port = wish.Port
+			p.Port = port
 		}
 		return p
 	}, func(node int, r wire.Reached) {
@@ -167,12 +147,12 @@ func (s *probeSession) listen(ctx context.Context, wish probeWish) error {
 }
 
 // dialZero has all others dial some of node 0's addresses, by their indexes.
-func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.Haste) error {
+func (s *probeSession) dialZero(indexes []int, haste probe.Haste) error {
 	targets := make([]probe.Target, 0, len(indexes))
 	for _, i := range indexes {
 		targets = append(targets, probe.Target{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
 	}
-	return s.ask(ctx, func(node int) *wire.Probe {
+	return s.ask(func(node int) *wire.Probe {
 		if node == 0 {
 			return nil
 		}
@@ -186,8 +166,8 @@ func (s *probeSession) dialZero(ctx context.Context, indexes []int, haste probe.
 }
 
 // dialPeers has every node dial its peers, at their places for each agreed address.
-func (s *probeSession) dialPeers(ctx context.Context, agreed []int, haste probe.Haste) error {
-	return s.ask(ctx, func(node int) *wire.Probe {
+func (s *probeSession) dialPeers(agreed []int, haste probe.Haste) error {
+	return s.ask(func(node int) *wire.Probe {
 		targets := probe.PeerTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
 			return nil

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -19,53 +18,45 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// linkProber asks an agent at the other end of a link.
-type linkProber struct{ link *wire.Link }
-
-func (p linkProber) Ask(_ context.Context, question wire.Probe) (r wire.Reached, err error) {
-	if err := p.link.Send(&question); err != nil {
-		return r, err
-	}
-	f, err := p.link.Read()
-	if err != nil {
-		return r, err
-	}
-	if f.Type != wire.TypeReached {
-		return r, fmt.Errorf("a %s frame came for Reached", f.Type)
-	}
-	return r, f.Decode(&r)
+// linkProber asks the agent of a node at the other end of a link.
+func linkProber(name string, link *wire.Link) prober {
+	return prober{name: name, ask: func(question *wire.Probe) (r wire.Reached, err error) {
+		if err := link.Send(question); err != nil {
+			return r, err
+		}
+		f, err := link.Read()
+		if err != nil {
+			return r, err
+		}
+		if f.Type != wire.TypeReached {
+			return r, fmt.Errorf("a %s frame came for Reached", f.Type)
+		}
+		return r, f.Decode(&r)
+	}}
 }
 
-// names are node0 to n.
-func nodeNames(n int) (all []string) {
-	for i := range n {
-		all = append(all, "node"+strconv.Itoa(i))
-	}
-	return all
-}
-
-// agentsHere starts agents in this process.
-func agentsHere(t testing.TB, n int) (all []prober) {
+// agentsHere starts agents in this process, of node0 to n.
+func agentsHere(t testing.TB, n int) (all []prober, links []*wire.Link) {
 	var running sync.WaitGroup
-	for range n {
+	for i := range n {
 		head, node := reach.Local()
 		running.Go(func() { _ = agent.Serve(node, agent.Config{}) })
-		t.Cleanup(func() { _ = head.Close() })
-		all = append(all, linkProber{head})
+		all, links = append(all, linkProber("node"+strconv.Itoa(i), head)), append(links, head)
 	}
 	t.Cleanup(func() {
-		for _, p := range all {
-			_ = p.(linkProber).link.Close()
+		for _, link := range links {
+			_ = link.Close()
 		}
 		running.Wait()
 	})
-	return all
+	return all, links
 }
 
 // Several agents on this host have the same addresses, and tell each other apart all
 // the same.
 func TestAddressAmongAgentsHere(t *testing.T) {
-	choice, notes, err := chooseAddress(t.Context(), agentsHere(t, 4), probeWish{Names: nodeNames(4)})
+	agents, _ := agentsHere(t, 4)
+	choice, notes, err := chooseAddress(agents, 0, probe.Wish{})
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Empty(t, choice.Warning)
@@ -80,21 +71,22 @@ func TestAddressAmongAgentsHere(t *testing.T) {
 }
 
 func TestNamedAddressAmongAgentsHere(t *testing.T) {
-	for _, row := range []struct{ name, addr, interfaceName string }{
-		{"127.0.0.1", "127.0.0.1", "lo"},
-		{"localhost", "127.0.0.1", "lo"},
-		{"127.0.0.9", "127.0.0.9", "lo"},
-	} {
-		choice, _, err := chooseAddress(t.Context(), agentsHere(t, 2), probeWish{
-			Names: nodeNames(2), Addresses: []string{row.name, ""}, Asked: "--master-addr " + row.name,
-		})
-		require.NoError(t, err)
-		require.Equal(t, row.addr, choice.Addr.String())
-		require.Equal(t, row.interfaceName, choice.Nodes[0].Interface)
-		require.Contains(t, choice.Reason, "named by --master-addr "+row.name)
+	choose := func(name string) (probe.Choice, error) {
+		agents, _ := agentsHere(t, 2)
+		agents[0].address = name
+		choice, _, err := chooseAddress(agents, 0, probe.Wish{Asked: "--master-addr " + name})
+		return choice, err
 	}
-	_, _, err := chooseAddress(t.Context(), agentsHere(t, 2),
-		probeWish{Names: nodeNames(2), Addresses: []string{"192.0.2.77"}, Asked: "--master-addr 192.0.2.77"})
+	for name, addr := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "127.0.0.9": "127.0.0.9",
+	} {
+		choice, err := choose(name)
+		require.NoError(t, err)
+		require.Equal(t, addr, choice.Addr.String())
+		require.Equal(t, "lo", choice.Nodes[0].Interface)
+		require.Contains(t, choice.Reason, "named by --master-addr "+name)
+	}
+	_, err := choose("192.0.2.77")
 	require.ErrorContains(t, err, "node0: 192.0.2.77 is not one of its addresses")
 }
 
@@ -105,10 +97,10 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 	require.NoError(t, err)
 	port := free.Addr().(*net.TCPAddr).Port
 	listen := func() int {
-		agents := agentsHere(t, 2)
-		s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
-		require.NoError(t, s.listen(t.Context(), probeWish{Port: port}))
-		_, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 9, probe.Haste{})
+		agents, _ := agentsHere(t, 2)
+		s := newProbeSession(agents, probe.Wish{})
+		require.NoError(t, s.listen(port))
+		_, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Haste{})
 		require.NoError(t, err)
 		return s.nodes[0].Port
 	}
@@ -119,12 +111,12 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 
 // The store can be opened where node 0 answered probes the moment before.
 func TestOpenAfterProbing(t *testing.T) {
-	agents := agentsHere(t, 2)
-	s := newProbeSession(agents, probeWish{Names: nodeNames(2)})
-	require.NoError(t, s.listen(t.Context(), probeWish{}))
-	choice, err := s.try(t.Context(), probe.Order(s.nodes, s.wish), 9, probe.Haste{})
+	agents, links := agentsHere(t, 2)
+	s := newProbeSession(agents, probe.Wish{})
+	require.NoError(t, s.listen(0))
+	choice, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Haste{})
 	require.NoError(t, err)
-	link := agents[0].(linkProber).link
+	link := links[0]
 	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))
 	f, err := link.Read()
 	require.NoError(t, err)
@@ -160,7 +152,8 @@ func TestHeadGoesWhileNodesDial(t *testing.T) {
 
 // Answers come in the order of the questions, however long each takes.
 func TestAnswersStayInOrder(t *testing.T) {
-	head := agentsHere(t, 1)[0].(linkProber).link
+	_, links := agentsHere(t, 1)
+	head := links[0]
 	key := make([]byte, probe.MinKey)
 	for i := range 8 {
 		require.NoError(t, head.Send(&wire.Probe{Key: key, Listen: i%2 == 0, Node: i, Targets: make([]probe.Target, i)}))
@@ -175,14 +168,9 @@ func TestAnswersStayInOrder(t *testing.T) {
 	}
 }
 
-// scripted is a node that answers as a test wishes.
-type scripted func(p wire.Probe) (wire.Reached, error)
-
-func (f scripted) Ask(_ context.Context, p wire.Probe) (wire.Reached, error) { return f(p) }
-
 // reachable is a node with addresses, of which others reach some.
-func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wire.Probe)) scripted {
-	return func(p wire.Probe) (r wire.Reached, err error) {
+func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p *wire.Probe)) prober {
+	return prober{ask: func(p *wire.Probe) (r wire.Reached, err error) {
 		asked(p)
 		if p.Listen {
 			r.Port = 1
@@ -201,7 +189,15 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p wi
 			r.Answers = append(r.Answers, a)
 		}
 		return r, nil
+	}}
+}
+
+// named are nodes with names, node0 and so on.
+func named(probers ...prober) []prober {
+	for i := range probers {
+		probers[i].name = "node" + strconv.Itoa(i)
 	}
+	return probers
 }
 
 // What is most plausible is dialed first, all of it only where that does not do.
@@ -209,7 +205,7 @@ func TestOneOfManyAddresses(t *testing.T) {
 	zero := []string{"10.0.0.1", "10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"}
 	var mu sync.Mutex
 	dials := 0
-	count := func(p wire.Probe) {
+	count := func(p *wire.Probe) {
 		mu.Lock()
 		defer mu.Unlock()
 		dials += len(p.Targets)
@@ -223,7 +219,7 @@ func TestOneOfManyAddresses(t *testing.T) {
 		}
 		return all
 	}
-	choice, _, err := chooseAddress(t.Context(), nodes("10.1.0.1"), probeWish{Names: nodeNames(10)})
+	choice, _, err := chooseAddress(named(nodes("10.1.0.1")...), 0, probe.Wish{})
 	require.NoError(t, err)
 	require.Equal(t, "10.1.0.1", choice.Addr.String())
 	const peers = 2 * 9 // 1 and 5 after each, without node 0, which all have dialed
@@ -231,30 +227,28 @@ func TestOneOfManyAddresses(t *testing.T) {
 	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary},
 		choice.Nodes[4])
 
-	choice, _, err = chooseAddress(t.Context(), nodes("10.4.0.1"), probeWish{Names: nodeNames(10)})
+	choice, _, err = chooseAddress(named(nodes("10.4.0.1")...), 0, probe.Wish{})
 	require.NoError(t, err)
 	require.Equal(t, "10.4.0.1", choice.Addr.String())
 	require.Equal(t, 9*3+9*5+peers, dials)
 
-	_, _, err = chooseAddress(t.Context(), nodes("nothing"), probeWish{Names: nodeNames(10)})
+	_, _, err = chooseAddress(named(nodes("nothing")...), 0, probe.Wish{})
 	var unreached *probe.UnreachedError
 	require.ErrorAs(t, err, &unreached)
 }
 
 func TestProbeErrorsNameTheNode(t *testing.T) {
-	quiet := func(wire.Probe) {}
-	fine := reachable([]string{"10.0.0.1"}, func(netip.Addr) bool { return true }, quiet)
-	gone := scripted(func(wire.Probe) (wire.Reached, error) { return wire.Reached{}, errors.New("the agent is gone") })
-	_, _, err := chooseAddress(t.Context(), []prober{fine, gone}, probeWish{Names: nodeNames(2)})
+	fine := reachable([]string{"10.0.0.1"}, func(netip.Addr) bool { return true }, func(*wire.Probe) {})
+	says := func(r wire.Reached, err error) prober {
+		return prober{ask: func(*wire.Probe) (wire.Reached, error) { return r, err }}
+	}
+	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent is gone"))), 0, probe.Wish{})
 	require.EqualError(t, err, "node1: the agent is gone")
-	broken := scripted(func(wire.Probe) (wire.Reached, error) { return wire.Reached{Error: "no sockets\x1b[31m"}, nil })
-	_, _, err = chooseAddress(t.Context(), []prober{broken, fine}, probeWish{Names: nodeNames(2)})
+	_, _, err = chooseAddress(named(says(wire.Reached{Error: "no sockets\x1b[31m"}, nil), fine), 0, probe.Wish{})
 	require.EqualError(t, err, "node0: no sockets^[[31m")
 	// A node that answers nonsense is a node that reached nothing.
-	liar := scripted(func(p wire.Probe) (wire.Reached, error) {
-		return wire.Reached{Port: -1, Answers: []probe.Answer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}, nil
-	})
-	_, _, err = chooseAddress(t.Context(), []prober{fine, liar}, probeWish{Names: nodeNames(2)})
+	nonsense := wire.Reached{Port: -1, Answers: []probe.Answer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}
+	_, _, err = chooseAddress(named(fine, says(nonsense, nil)), 0, probe.Wish{})
 	require.ErrorContains(t, err,
 		"no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
 }
@@ -263,9 +257,9 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 func BenchmarkChooseAddress(b *testing.B) {
 	for _, n := range []int{2, 64, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			agents := agentsHere(b, n)
+			agents, _ := agentsHere(b, n)
 			for b.Loop() {
-				_, _, err := chooseAddress(b.Context(), agents, probeWish{Names: nodeNames(n)})
+				_, _, err := chooseAddress(agents, 0, probe.Wish{})
 				require.NoError(b, err)
 			}
 		})

@@ -24,35 +24,22 @@ func (s *session) storeAddr() string {
 	return "127.0.0.1"
 }
 
-// openStore hears the facts and has the node bind the store's sockets, without
-// waiting for the facts where they can change nothing about it: gorun's own store
-// at a free port is wanted in every mode, and stays when it turns out from the
-// program's text that rank 0 needs a port as well.
+// openStore hears the facts and has the node with rank 0 bind the store's sockets.
 func (s *session) openStore() (opened job.Opened, err error) {
-	wish := s.spec.Store
-	early := len(s.nodes) == 1 && (wish.Mode != job.StoreAuto || wish.Port == 0) &&
-		s.spec.PerNode.Kind != job.CountDevice // with which facts come late
-	if early {
-		if err := s.sendOpen(wish.Mode == job.StoreRank0); err != nil {
-			return opened, err
-		}
-	}
 	if err := s.takeFacts(); err != nil {
 		return opened, err
 	}
-	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
 	s.adoptPort()
-	if early {
-		opened, err = s.takeOpened()
+	return s.reopenStore()
+}
+
+// reopenStore opens an empty store.
+func (s *session) reopenStore() (opened job.Opened, err error) {
+	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
+	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
+		return opened, err
 	}
-	rank0, moved := mode == job.StoreRank0, s.spec.Store.Port != wish.Port
-	if err == nil && (!early || moved || rank0 && wish.Mode != job.StoreRank0) {
-		if err := s.sendOpen(rank0); err != nil {
-			return opened, err
-		}
-		return s.takeOpened()
-	}
-	return opened, err
+	return s.takeOpened()
 }
 
 // adoptPort makes the port that a script assigns itself the one that is kept for

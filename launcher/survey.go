@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -16,31 +15,27 @@ import (
 // for hosts check: all pairs of up to 64 nodes, of more those that probe.Partners names.
 // A node is dialed where it is placed when all reach node 0, else at its most plausible
 // addresses; what became of choosing an address for node 0 is told beside it.
-func surveyNetwork(ctx context.Context, probers []prober, wish probeWish) (survey probe.Survey, choice probe.Choice,
-	err error,
-) {
-	survey.Names = wish.Names
+func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, err error) {
+	for _, p := range probers {
+		survey.Names = append(survey.Names, p.name)
+	}
 	if len(probers) < 2 {
 		return survey, choice, nil
 	}
-	s := newProbeSession(probers, wish)
-	if err := s.listen(ctx, wish); err != nil {
+	s := newProbeSession(probers, probe.Wish{})
+	if err := s.listen(0); err != nil {
 		return survey, choice, err
 	}
-	choice, chosen := s.choose(ctx, probe.Haste{Timeout: surveyTimeout})
+	choice, chosen := s.choose(probe.Haste{Timeout: surveyTimeout})
 	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
 		return survey, choice, chosen
 	}
 	v := surveyor{s, &survey}
 	v.place(choice, chosen == nil)
-	if err := v.dial(ctx); err != nil {
-		return survey, choice, err
-	}
-	if err := v.knock(ctx); err != nil {
-		return survey, choice, err
-	}
-	if err := v.measure(ctx); err != nil {
-		return survey, choice, err
+	for _, look := range []func() error{v.dial, v.knock, v.measure} {
+		if err := look(); err != nil {
+			return survey, choice, err
+		}
 	}
 	return survey, choice, chosen
 }
@@ -116,9 +111,9 @@ func target(w *probe.Way) probe.Target {
 }
 
 // dial has every node dial its partners at all of their places.
-func (v *surveyor) dial(ctx context.Context) error {
+func (v *surveyor) dial() error {
 	all := func(*probe.Way) bool { return true }
-	return v.ask(ctx, func(node int) *wire.Probe {
+	return v.ask(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: surveyTimeout}
 		for _, w := range v.from(node, all) {
 			p.Targets = append(p.Targets, target(w))
@@ -133,10 +128,10 @@ func (v *surveyor) dial(ctx context.Context) error {
 }
 
 // knock has nodes that do not reach others try whether anything of them answers.
-func (v *surveyor) knock(ctx context.Context) error {
+func (v *surveyor) knock() error {
 	failed := func(w *probe.Way) bool { return !w.Aside && !w.OK() }
 	ports := len(probe.KnockPorts)
-	return v.ask(ctx, func(node int) *wire.Probe {
+	return v.ask(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: knockTimeout}
 		for _, w := range v.from(node, failed) {
 			for _, port := range probe.KnockPorts {
@@ -165,7 +160,7 @@ const measureLimit = 6 * time.Second
 // measure has nodes measure the ways that work, no node two of them at a time. Where
 // large packets vanish the way back is not tried, and nothing more of a node of which
 // two ways are like that: finding it out takes its time.
-func (v *surveyor) measure(ctx context.Context) error {
+func (v *surveyor) measure() error {
 	began := time.Now()
 	stuck, known := map[probe.Pair]bool{}, make([]int, len(v.nodes))
 	const enough = 2
@@ -182,7 +177,7 @@ func (v *surveyor) measure(ctx context.Context) error {
 				now[pair.From] = w
 			}
 		}
-		if err := v.measureNow(ctx, now); err != nil {
+		if err := v.measureNow(now); err != nil {
 			return err
 		}
 		for _, w := range now {
@@ -196,8 +191,8 @@ func (v *surveyor) measure(ctx context.Context) error {
 }
 
 // measureNow has nodes measure one way each, nil: none.
-func (v *surveyor) measureNow(ctx context.Context, now []*probe.Way) error {
-	return v.ask(ctx, func(node int) *wire.Probe {
+func (v *surveyor) measureNow(now []*probe.Way) error {
+	return v.ask(func(node int) *wire.Probe {
 		if now[node] == nil {
 			return nil
 		}

@@ -12,7 +12,6 @@ import (
 	"gorun/internal/testhosts"
 	"gorun/internal/testneeds"
 	"gorun/launcher/internal/probe"
-	"gorun/launcher/internal/wire"
 )
 
 // told are a survey's findings, a line each: "loss: h3: packets …".
@@ -25,16 +24,6 @@ func told(s probe.Survey) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// surveyOf starts an agent on each host, which ends with the test, and has them look
-// at the network between them.
-func surveyOf(t *testing.T, set *testhosts.Set) (probe.Survey, probe.Choice, error) {
-	var agents []prober
-	for _, h := range set.Hosts() {
-		agents = append(agents, linkProber{wire.NewLink(onHost(t, set, h, "agent"))})
-	}
-	return surveyNetwork(t.Context(), agents, probeWish{Names: set.Hosts()})
 }
 
 // TestTroubleBetweenHosts makes one thing at a time wrong with the network of three
@@ -62,12 +51,12 @@ func TestTroubleBetweenHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			impair(t, set, "h3", row.how)
 			defer impair(t, set, "h3", testhosts.Impairment{})
-			survey, choice, err := surveyOf(t, set)
+			survey, choice, err := surveyNetwork(agentsOn(t, set))
 			lines := told(survey)
 			// a machine that is busy with other tests loses and delays packets, too
 			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ {
 				t.Logf("once more: %q", lines)
-				survey, choice, err = surveyOf(t, set)
+				survey, choice, err = surveyNetwork(agentsOn(t, set))
 				lines = told(survey)
 			}
 			require.NoError(t, err)
@@ -128,7 +117,7 @@ func TestOddInterfaces(t *testing.T) {
 		// IPv4 is there, leads to the head, and does not join the hosts.
 		require.NoError(t, set.IP(h, "route add blackhole 10.77.1.0/24"))
 	}
-	survey, choice, err := surveyOf(t, set)
+	survey, choice, err := surveyNetwork(agentsOn(t, set))
 	require.NoError(t, err)
 	require.Empty(t, choice.Warning)
 	require.Equal(t, "fd09::1", choice.Addr.String())
