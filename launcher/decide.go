@@ -212,33 +212,37 @@ func (s *session) takeFactsOf(n *node) error {
 	if facts.Boot != "" {
 		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
 	}
-	n.facts = job.Facts{
-		Host: n.hostName(facts.Host), Machine: facts.Machine, TempDir: facts.TempDir, LogDir: printable.Text(facts.LogDir),
-		Notes: printables(facts.Notes),
-		Away:  !n.host.Here, Boot: n.boot, Environ: plan.OwnOfHost(facts.Environ), NCCL: printableHost(facts.NCCL),
-		RDMA:   facts.RDMA,
-		Joined: n.joined,
-	}
-	if s.spec.PerNode.Kind == job.CountDevice {
-		n.facts.Ranks = facts.Ranks
-	}
-	if s.spec.ByEngine() {
-		n.facts.Environ = plan.OwnInEngine(facts.Environ)
-	}
+	n.facts = job.Facts{Facts: facts.Facts, Away: !n.host.Here, Joined: n.joined}
+	f := &n.facts
+	f.Host, f.LogDir, f.Notes = n.hostName(f.Host), printable.Text(f.LogDir), printables(f.Notes)
+	f.Boot, f.NCCL = n.boot, printableHost(f.NCCL)
 	if s.spec.Join != nil {
-		s.takeJoined(n, &facts)
+		s.takeOwnWishes(n)
+	} else {
+		s.dropOwnWishes(f)
 	}
 	// Where nodes join, or an address was named, the store may not be where the script looks.
-	for i := range facts.Programs {
-		facts.Programs[i].Regroups = facts.Programs[i].Regroups && s.door == nil && s.spec.Store.Addr == ""
+	for i := range f.Programs {
+		f.Programs[i].Regroups = f.Programs[i].Regroups && s.door == nil && s.spec.Store.Addr == ""
 	}
-	return n.takePrograms(facts.Programs, s.spec.Apps)
+	return n.checkPrograms(s.spec.Apps)
 }
 
-// takeJoined takes what a node's own command line says; for this one, ours.
-func (s *session) takeJoined(n *node, facts *wire.Facts) {
-	n.facts.Environ, n.facts.Ranks, n.facts.Seat = facts.Environ, facts.Ranks, facts.Seat
-	n.facts.Role = facts.Role
+// dropOwnWishes leaves of a node without a command line of its own what no command line says.
+func (s *session) dropOwnWishes(f *job.Facts) {
+	f.Seat, f.Role = nil, ""
+	if s.spec.PerNode.Kind != job.CountDevice {
+		f.Ranks = 0
+	}
+	if s.spec.ByEngine() {
+		f.Environ = plan.OwnInEngine(f.Environ)
+	} else {
+		f.Environ = plan.OwnOfHost(f.Environ)
+	}
+}
+
+// takeOwnWishes takes what a node's own command line says; for this one, ours.
+func (s *session) takeOwnWishes(n *node) {
 	if n.joined {
 		return
 	}
@@ -447,26 +451,24 @@ func (s *session) workingDir() string {
 	return dir
 }
 
-// takePrograms reports every program that cannot be started, before any rank is. One that
+// checkPrograms reports every program that cannot be started, before any rank is. One that
 // has no ranks there need not be there.
-func (n *node) takePrograms(resolved []wire.Resolved, apps []job.App) error {
+func (n *node) checkPrograms(apps []job.App) error {
 	var all *multierror.Error
-	if len(resolved) != len(apps) {
-		text := fmt.Sprintf("the agent tells of %d programs, not of %d", len(resolved), len(apps))
+	if len(n.facts.Programs) != len(apps) {
+		text := fmt.Sprintf("the agent tells of %d programs, not of %d", len(n.facts.Programs), len(apps))
 		return failure(text)
 	}
-	for i, r := range resolved {
-		if r.ScriptArg < 0 || r.ScriptArg > len(r.Argv) || !isPort(r.Port) || r.Error == "" && len(r.Argv) == 0 {
-			text := "the agent tells of a program that cannot be started: " + printable.Text(r.Path)
+	for i := range n.facts.Programs {
+		p := &n.facts.Programs[i]
+		if p.ScriptArg < 0 || p.ScriptArg > len(p.Argv) || !isPort(p.Port) || p.Error == "" && len(p.Argv) == 0 {
+			text := "the agent tells of a program that cannot be started: " + printable.Text(p.Path)
 			return failure(text)
 		}
-		if r.Error != "" && apps[i].RunsOn(&n.facts) {
-			all = multierror.Append(all, &Error{Code: r.Code, Text: printable.Text(r.Error), Hint: printable.Text(r.Hint)})
+		if p.Error != "" && apps[i].RunsOn(&n.facts) {
+			all = multierror.Append(all, &Error{Code: p.Code, Text: printable.Text(p.Error), Hint: printable.Text(p.Hint)})
 		}
-		p := r.Program
-		p.MPI = printable.Text(p.MPI)
-		p.Regroups = p.Regroups && p.Port != 0
-		n.facts.Programs = append(n.facts.Programs, p)
+		p.MPI, p.Regroups = printable.Text(p.MPI), p.Regroups && p.Port != 0
 	}
 	return all.ErrorOrNil()
 }

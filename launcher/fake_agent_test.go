@@ -218,11 +218,13 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 
 func (a *fakeAgent) facts() *wire.Facts {
 	return &wire.Facts{
-		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), TempDir: "/tmp", Boot: fmt.Sprint(a.index),
-		Machine: placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})},
-		Programs: []wire.Resolved{{Program: spec.Program{
-			Path: "/home/alice/sleep", Argv: []string{"sleep"}, ScriptArg: 1, Kind: "executable",
-		}}},
+		Facts: spec.Facts{
+			Host: fmt.Sprintf("ip-%d", a.index), TempDir: "/tmp", Boot: fmt.Sprint(a.index),
+			Machine: placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})}, Programs: []spec.Program{{
+				Path: "/home/alice/sleep", Argv: []string{"sleep"}, ScriptArg: 1, Kind: "executable",
+			}},
+		},
+		Version: wire.Version,
 	}
 }
 

@@ -35,12 +35,12 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.Running{Ranks: []wire.RankPID{{Rank: 0, PID: 1}}}, &wire.StartFailed{Rank: -7, Code: 99, Text: "no"},
 		&wire.Ended{Ranks: []spec.Exit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
 		&wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []spec.Activity{{Rank: 0}}},
-		&wire.Stalled{Waiting: []wire.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
+		&wire.Stalled{Waiting: []spec.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
 		&wire.Used{Call: 1},
 		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
 		&wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
 		&wire.Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}}},
-		&wire.MPIEvent{Kind: wire.MPIStuck, Rank: 0, Waiting: []int{0, 1}},
+		&wire.MPIEvent{Stuck: &spec.MPIStuck{Waiting: []int{0, 1}}},
 		&wire.Spawn{
 			Call: 1,
 			Wish: world.Spawn{Apps: []world.SpawnApp{{
@@ -81,7 +81,8 @@ var peerKinds = []wire.Peer{wire.PeerHere, wire.PeerSSH, wire.PeerEngine, wire.P
 
 // quiet is what the other nodes may be told, whatever a hostile one says.
 var quiet = []wire.Type{
-	wire.TypePing, wire.TypeHello, wire.TypeProbe, wire.TypeOpen, wire.TypeStart, wire.TypeSignal, wire.TypeKill, wire.TypeEnd, wire.TypeExchange, wire.TypeCredit,
+	wire.TypePing, wire.TypeHello, wire.TypeProbe, wire.TypeOpen, wire.TypeStart, wire.TypeSignal, wire.TypeKill,
+	wire.TypeEnd, wire.TypeExchange, wire.TypeCredit,
 }
 
 // Every frame in every state from every kind of agent, to a real head: that survives, starts

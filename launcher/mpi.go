@@ -24,16 +24,16 @@ func (s *session) mpi(n *node) wire.MPI {
 func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 	at := h.at(n, m.At)
 	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }
-	switch {
-	case m.Kind == wire.MPIAborted && h.has(n, m.Rank):
-		h.post(job.MPIAborted{Rank: m.Rank, Code: m.Code, Message: printable.Text(m.Text), At: at})
-	case m.Kind == wire.MPIFailed && h.has(n, m.Rank):
-		h.post(job.MPIAborted{Rank: m.Rank, Why: printable.Text(m.Text), At: at})
-	case m.Kind == wire.MPIStuck && known(m.Rank):
-		waiting := slices.DeleteFunc(m.Waiting, func(rank int) bool { return !known(rank) })
-		slices.Sort(waiting)
-		if waiting = slices.Compact(waiting); slices.ContainsFunc(waiting, func(rank int) bool { return h.has(n, rank) }) {
-			h.post(job.MPIStuck{Waiting: waiting, Missing: m.Rank, Begun: m.Begun, Why: printable.Text(m.Text), At: at})
+	if a := m.Abort; a != nil && h.has(n, m.Rank) {
+		a.Message, a.Why = printable.Text(a.Message), printable.Text(a.Why)
+		h.post(job.MPIAborted{Rank: m.Rank, MPIAbort: *a, At: at})
+	}
+	if w := m.Stuck; w != nil && known(w.Missing) {
+		w.Waiting = slices.DeleteFunc(w.Waiting, func(rank int) bool { return !known(rank) })
+		slices.Sort(w.Waiting)
+		w.Waiting, w.Why = slices.Compact(w.Waiting), printable.Text(w.Why)
+		if slices.ContainsFunc(w.Waiting, func(rank int) bool { return h.has(n, rank) }) {
+			h.post(job.MPIStuck{MPIStuck: *w, At: at})
 		}
 	}
 }

@@ -239,7 +239,7 @@ func TestOneRankDoesNotInit(t *testing.T) {
 	assert.Equal(t, 1, r.ExitCode)
 	assert.Equal(t, job.CauseStuck, r.Cause)
 	assert.Equal(t, "rank 0 waits in MPI_Init for rank 1, which has ended (exit code 0) without calling it", r.Text)
-	assert.Equal(t, &job.Stuck{Waiting: []int{0}, Missing: 1}, r.Stuck)
+	assert.Equal(t, &spec.MPIStuck{Waiting: []int{0}, Missing: 1}, r.Stuck)
 }
 
 func TestGarbageOnPMI(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"gorun/env"
 	"gorun/internal/testneeds"
 	"gorun/launcher"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/job"
 	"gorun/rendezvous/tcpstore"
 )
@@ -299,7 +300,7 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	assert.Regexp(t, `^waiting \d+s in the store: 2 of 4 ranks wait for "addresses/3"; `+
 		`missing rank 2 \(pid \d+, ended with exit code 0\), rank 3 \(pid \d+, \w+, \d+ % CPU\)$`, said)
 	require.NotNil(t, r.Stall)
-	assert.Equal(t, []job.StallWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}},
+	assert.Equal(t, []spec.StoreWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}},
 		r.Stall.Waiting)
 	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].Standing)
 }

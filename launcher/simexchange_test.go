@@ -19,6 +19,7 @@ import (
 	"gorun/launcher"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/reach"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/rendezvous/exchange"
@@ -157,7 +158,10 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 			a.plane.Load().Fence(fence, func(_ [][]byte, err error) {
 				var left *exchange.LeftError
 				if assert.ErrorAs(t, err, &left) {
-					_ = a.link.Send(&wire.MPIEvent{Kind: wire.MPIStuck, Rank: left.Missing.Rank, Waiting: []int{0}, At: time.Now()})
+					_ = a.link.Send(&wire.MPIEvent{
+						Stuck: &spec.MPIStuck{Missing: left.Missing.Rank, Waiting: []int{0}},
+						At:    time.Now(),
+					})
 				}
 			})
 		}()

@@ -195,12 +195,11 @@ func (a *simAgent) facts() *wire.Facts {
 		m.GPUs[i].UUID = fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", a.index, i)
 	}
 	return &wire.Facts{
-		Version: wire.Version, Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp",
-		Programs: []wire.Resolved{{Program: spec.Program{
+		Facts: spec.Facts{Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp", Programs: []spec.Program{{
 			Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
 			Kind: "executable",
-		}}},
-		Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
+		}}, Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"}},
+		Version: wire.Version,
 	}
 }
 

@@ -106,7 +106,7 @@ func TestLastWordsOfAnAttempt(t *testing.T) {
 	_, nodes, far := hubOf(1, 0)
 	n := nodes[0]
 	for _, m := range []wire.Message{
-		&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Kind: wire.MPIStuck},
+		&wire.Grown{Number: 1}, &wire.Spawn{Call: 1}, &wire.MPIEvent{Stuck: &spec.MPIStuck{}},
 		&wire.Exchange{}, &wire.Opened{Opened: spec.Opened{Addr: "here"}},
 	} {
 		require.NoError(t, far[0].Send(m))

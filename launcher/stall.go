@@ -17,12 +17,9 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
 		return wire.Violation("it tells of a store, which another node has")
 	}
-	stall := &job.Stall{Waited: s.Waited, At: h.at(n, s.At)}
-	for _, w := range s.Waiting {
-		stall.Waiting = append(stall.Waiting, job.StallWait{
-			Rank: h.waiter(w), Keys: printables(w.Keys),
-			More: max(0, w.Missing-len(w.Keys)),
-		})
+	stall := &job.Stall{Waited: s.Waited, At: h.at(n, s.At), Waiting: s.Waiting}
+	for i, w := range stall.Waiting {
+		stall.Waiting[i] = spec.StoreWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: max(0, w.More)}
 	}
 	for _, a := range s.Absent {
 		a.Standing = printable.Text(a.Standing)
@@ -44,7 +41,7 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 
 // waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose
 // agent knows its own ranks alone.
-func (h *head) waiter(w wire.StoreWait) int {
+func (h *head) waiter(w spec.StoreWait) int {
 	if w.Rank >= 0 && w.Rank < len(h.plan.Load().Ranks) {
 		return w.Rank
 	}
@@ -74,7 +71,7 @@ func (h *head) absentees(n *node, stall *job.Stall) (list []spec.Absence) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {
-		if slices.ContainsFunc(stall.Waiting, func(w job.StallWait) bool { return w.Rank == rank }) {
+		if slices.ContainsFunc(stall.Waiting, func(w spec.StoreWait) bool { return w.Rank == rank }) {
 			continue
 		}
 		a := spec.Absence{Rank: rank, PID: h.sup.PID(rank), Standing: "on " + n.name, CPU: -1}

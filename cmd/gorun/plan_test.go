@@ -21,8 +21,10 @@ func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (tabl
 	require.NoError(t, err)
 	spec := job.Spec{Apps: []job.App{{Program: "app", NumRanks: ranks}}, Place: place}
 	facts := job.Facts{
-		Host: "node", Machine: m,
-		Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1}}, TempDir: "/tmp",
+		Facts: job.NodeFacts{Host: "node", Machine: m, Programs: []job.Program{{
+			Path: "/bin/app",
+			Argv: []string{"app"}, ScriptArg: 1,
+		}}, TempDir: "/tmp"},
 	}
 	p, err = job.NewPlan(&spec, []job.Facts{facts}, job.IDs{
 		Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart,
@@ -89,7 +91,10 @@ func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 		{Path: "/bin/b", Argv: []string{"b"}, ScriptArg: 1},
 	}
 	for range 2 {
-		p, err := job.NewPlan(&spec, []job.Facts{{Host: "node", Programs: programs, TempDir: "/tmp"}}, job.IDs{},
+		p, err := job.NewPlan(&spec, []job.Facts{{Facts: job.NodeFacts{
+			Host: "node", Programs: programs,
+			TempDir: "/tmp",
+		}}}, job.IDs{},
 			job.Opened{})
 		require.NoError(t, err)
 		var out bytes.Buffer
@@ -107,10 +112,13 @@ func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) strin
 	var facts []job.Facts
 	for i := range hosts {
 		facts = append(facts, job.Facts{
-			Host: fmt.Sprint("node", i+1), Machine: m,
-			Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1, Kind: "executable"}},
-			TempDir:  "/tmp",
-			Away:     i > 0, Interface: fmt.Sprint("eth", i), Environ: []string{"HOME=/home/there"},
+			Facts: job.NodeFacts{
+				Host: fmt.Sprint("node", i+1), Machine: m,
+				Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1, Kind: "executable"}},
+				TempDir:  "/tmp", Environ: []string{"HOME=/home/there"},
+			},
+			Away:      i > 0,
+			Interface: fmt.Sprint("eth", i),
 		})
 	}
 	facts[hosts-1].Programs = []job.Program{{

@@ -59,8 +59,12 @@ func TestNodesOfSlurm(t *testing.T) {
 		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinWish{}
 		facts[0].Away, facts[2].Ranks = false, 0
 		facts[1] = Facts{
-			Host: "vm", Joined: true, Away: true, Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
-			Programs: facts[1].Programs, Ranks: 1,
+			Facts: NodeFacts{
+				Host: "vm", Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
+				Programs: facts[1].Programs, Ranks: 1,
+			},
+			Joined: true,
+			Away:   true,
 		}
 		facts[0].Ranks = 1
 		facts[2] = facts[1]

@@ -88,7 +88,10 @@ func TestASpawnedRankFails(t *testing.T) {
 func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 	t.Helper()
 	spec := &Spec{Apps: []App{{Program: "./p", NumRanks: 6, Dir: "/srv"}}}
-	facts := []Facts{{Host: "a", TempDir: "/tmp", Boot: "1"}, {Host: "b", TempDir: "/tmp", Boot: "2"}}
+	facts := []Facts{{Facts: NodeFacts{Host: "a", TempDir: "/tmp", Boot: "1"}}, {Facts: NodeFacts{
+		Host:    "b",
+		TempDir: "/tmp", Boot: "2",
+	}}}
 	for i := range facts {
 		spec.Hosts = append(spec.Hosts, hosts.Host{Name: facts[i].Host, Slots: 4})
 		facts[i].Programs = []Program{{Path: "./p", Argv: []string{"./p"}, ScriptArg: 1}}

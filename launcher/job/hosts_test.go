@@ -30,9 +30,13 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 		name := fmt.Sprint("node", i+1)
 		spec.Hosts = append(spec.Hosts, hosts.Host{Name: name, Slots: n})
 		facts = append(facts, Facts{
-			Host: name, Away: i > 0, Address: fmt.Sprint("10.0.0.", i+1), Interface: fmt.Sprint("eth", i), TempDir: "/tmp",
-			Environ:  []string{"HOME=/home/there", "EDITOR=vi"},
-			Programs: []Program{{Path: "/srv/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
+			Facts: NodeFacts{
+				Host: name, TempDir: "/tmp", Environ: []string{"HOME=/home/there", "EDITOR=vi"},
+				Programs: []Program{{Path: "/srv/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
+			},
+			Away:      i > 0,
+			Address:   fmt.Sprint("10.0.0.", i+1),
+			Interface: fmt.Sprint("eth", i),
 		})
 	}
 	return spec, facts

@@ -11,43 +11,22 @@ import (
 
 // MPIAborted: a rank has ended MPI for all (MPI_Abort, or an error that its library does not survive).
 type MPIAborted struct {
-	Rank    int
-	Code    int
-	Message string
-	Why     string // the rank did not call it: by which rule of its own it failed
-	At      time.Time
+	Rank int
+	spec.MPIAbort
+	At time.Time
 }
 
 // MPIStuck: ranks wait in MPI for one that can never come, since it has ended.
 type MPIStuck struct {
-	Waiting []int
-	Missing int
-	Begun   bool   // Missing had called MPI_Init
-	Why     string // where it has not ended: why they wait in vain
-	At      time.Time
+	spec.MPIStuck
+	At time.Time
 }
 
 func (MPIAborted) event() {}
 func (MPIStuck) event()   {}
 
-// MPIAbort is what a rank gave to MPI_Abort.
-type MPIAbort struct {
-	Code    int    `json:"code"`
-	Message string `json:"message,omitempty"`
-	// Why says of a rank that did not call it by which rule of its own it failed.
-	Why string `json:"why,omitempty"`
-}
-
-// Stuck is that ranks waited in MPI for one that had ended.
-type Stuck struct {
-	Waiting []int `json:"waiting"`
-	Missing int   `json:"missing"`
-	// Why says where Missing has not ended why they wait in vain.
-	Why string `json:"why,omitempty"`
-}
-
-// exitCode is the code as far as a process has room for it. An abort is never a success.
-func (a *MPIAborted) exitCode() int {
+// abortCode is the code as far as a process has room for it. An abort is never a success.
+func abortCode(a *spec.MPIAbort) int {
 	if code := a.Code & 0xff; code != 0 {
 		return code
 	}
@@ -119,8 +98,7 @@ func (e RankEnd) mpiHow() string {
 	case e.Abort != nil && e.Abort.Code&0xff == e.Abort.Code && e.Abort.Code != 0:
 		return fmt.Sprintf("aborted MPI with code %d", e.Abort.Code)
 	case e.Abort != nil:
-		a := MPIAborted{Code: e.Abort.Code}
-		return fmt.Sprintf("aborted MPI with code %d, which as an exit code is %d", e.Abort.Code, a.exitCode())
+		return fmt.Sprintf("aborted MPI with code %d, which as an exit code is %d", e.Abort.Code, abortCode(e.Abort))
 	case e.Unfinalized:
 		return "exit code 0 after MPI_Init, without MPI_Finalize"
 	}

@@ -41,7 +41,7 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlaceWish{Memory: c.wish}}
-			facts := []Facts{{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+			facts := []Facts{{Facts: NodeFacts{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 			plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 			require.NoError(t, err)
 			require.Equal(t, c.want, plan.Warnings)
@@ -55,7 +55,7 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	machine.Topology.Memories, machine.Topology.Nodes[1].Memory = placement.CPUSet{}, 1<<30
 	for n, want := range map[int]string{1: "0-1", 2: "0", 6: "0-1"} {
 		spec := &Spec{Apps: []App{{Program: "./a", NumRanks: n}}, Place: PlaceWish{Memory: MemoryInterleave}}
-		facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+		facts := []Facts{{Facts: NodeFacts{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 		plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Ranks[0].Memories.String(), "%d ranks", n)
@@ -73,7 +73,7 @@ func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	mapBy, err := placement.ParseMapBy("numa")
 	require.NoError(t, err)
 	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlaceWish{MapBy: mapBy}}
-	facts := []Facts{{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}
+	facts := []Facts{{Facts: NodeFacts{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.NoError(t, err)
 	require.Equal(t,

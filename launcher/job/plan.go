@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"gorun/env/nccl"
 	"gorun/env/plan"
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 	"gorun/rendezvous/world"
 )
@@ -35,40 +35,17 @@ func (n Network) speed() int {
 	return n.Mbps
 }
 
-// Facts are what a node said of itself.
+// Facts are what a node said of itself, as far as the head believes it, and what the head knows of it.
 type Facts struct {
-	Host     string
-	Machine  placement.Machine
-	Programs []Program // as the node resolved Spec.Apps
-	TempDir  string
-	// LogDir is what a node that joined has for Output.LogDir, Role what it has for
-	// Spec.Role; "": none.
-	LogDir, Role string
-	Notes        []string // remarks on what the node could not learn
-
+	spec.Facts
 	// Away says that the node is another host than the launcher's, and Joined that
 	// somebody started gorun there by its own command line.
 	Away, Joined bool
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
-	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there
-	// are GPUs.
-	NCCL nccl.Host
-	RDMA []placement.NIC
 	// Network is what is known of Interface, where there are several nodes.
 	Network Network
-	// Boot is the same for nodes that are on one host, as its kernel says; "": not known.
-	Boot string
-	// Environ is the node's own environment, NAME=VALUE entries: all of it where
-	// Joined, else [plan.OwnOfHost] of it is enough.
-	Environ []string
-	// Ranks is how many ranks the command line of a joined node asks for there, 0: as
-	// the wish says; or how many devices it has of those that Spec.PerNode counts.
-	Ranks int
-	// Seat is set where the node is one process with one rank, as it says itself: several
-	// of them may be on one host.
-	Seat *Seat
 }
 
 // Plan is the decision about a job: everything about every rank, before the

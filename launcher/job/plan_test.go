@@ -17,7 +17,7 @@ func planned(t *testing.T, spec Spec, nodes int, m placement.Machine) (*Plan, er
 	t.Helper()
 	var facts []Facts
 	for i := range nodes {
-		f := Facts{Host: fmt.Sprint("node", i), Machine: m, TempDir: "/tmp"}
+		f := Facts{Facts: NodeFacts{Host: fmt.Sprint("node", i), Machine: m, TempDir: "/tmp"}}
 		for _, app := range spec.Apps {
 			f.Programs = append(f.Programs,
 				Program{Path: "/bin/" + app.Program, Argv: append([]string{app.Program}, app.Args...), ScriptArg: 1})
@@ -202,9 +202,9 @@ func TestFreeGPUs(t *testing.T) {
 	assert.Len(t, p.Ranks, 4)
 	assert.Equal(t, "GPU-1,GPU-3,GPU-5,GPU-7", p.variable(0, "CUDA_VISIBLE_DEVICES").Value)
 
-	facts := []Facts{{Host: "a", Notes: []string{"nobody knows"}}}
+	facts := []Facts{{Facts: NodeFacts{Host: "a", Notes: []string{"nobody knows"}}}}
 	assert.Equal(t, []string{"nobody knows"}, notesOf(facts))
-	facts = append(facts, Facts{Host: "b", Notes: []string{"neither here"}})
+	facts = append(facts, Facts{Facts: NodeFacts{Host: "b", Notes: []string{"neither here"}}})
 	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, notesOf(facts))
 }
 

@@ -98,9 +98,9 @@ type RankEnd struct {
 	Raised bool `json:"raised,omitempty"`
 	// MPI is how far it had come in MPI; Abort, that it aborted it, however its process ended
 	// then; Unfinalized, that it ended with exit code 0 and without MPI_Finalize.
-	MPI         *spec.RankMPI `json:"mpi,omitempty"`
-	Abort       *MPIAbort     `json:"mpi_abort,omitempty"`
-	Unfinalized bool          `json:"mpi_unfinalized,omitempty"`
+	MPI         *spec.RankMPI  `json:"mpi,omitempty"`
+	Abort       *spec.MPIAbort `json:"mpi_abort,omitempty"`
+	Unfinalized bool           `json:"mpi_unfinalized,omitempty"`
 	// Killed: SIGKILL ended it, and it was the launcher's, as it had not ended when asked to.
 	Killed bool `json:"killed,omitempty"`
 }
@@ -157,7 +157,7 @@ type Result struct {
 	// NCCL is what NCCL or RCCL said in the output of ranks, if it did.
 	NCCL *NCCL `json:"nccl,omitempty"`
 	// Stuck says who waited in MPI for whom, with CauseStuck.
-	Stuck *Stuck `json:"mpi_stuck,omitempty"`
+	Stuck *spec.MPIStuck `json:"mpi_stuck,omitempty"`
 	// Left are processes that survived SIGKILL.
 	Left []string `json:"left,omitempty"`
 	// LogDir is the directory of the job's log files, where there are any.
@@ -229,7 +229,7 @@ func (s *Supervisor) since(at time.Time) time.Duration {
 func (s *Supervisor) rankEnd(rank int) RankEnd {
 	e, end := s.exits[rank], RankEnd{Rank: rank, PID: s.pids[rank]}
 	if a := s.aborts[rank]; a != nil {
-		end.Abort = &MPIAbort{Code: a.Code, Message: a.Message, Why: a.Why}
+		end.Abort = &a.MPIAbort
 	}
 	if e == nil {
 		end.Fate = FateNotStarted
@@ -269,7 +269,7 @@ func (s *Supervisor) explain(r *Result) {
 	case s.cause == CauseEarly:
 		r.Text = s.earlyText
 	case r.Cause == CauseStuck:
-		r.Text, r.Stuck = s.stuckText(), &Stuck{s.stuck.Waiting, s.stuck.Missing, s.stuck.Why}
+		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	case s.cause == CauseNode && s.lostNode != nil:
 		r.Text = s.lostNode.Text
 	}
@@ -312,7 +312,7 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 func (s *Supervisor) failureCode(first *Exited) int {
 	switch {
 	case first.aborted != nil:
-		return first.aborted.exitCode()
+		return abortCode(&first.aborted.MPIAbort)
 	case s.endedRaised(first):
 		return exitRaised
 	case first.unfinalized():

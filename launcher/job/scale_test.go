@@ -38,9 +38,14 @@ func manyNodes(n int, m placement.Machine) (*Spec, []Facts) {
 	facts := make([]Facts, n)
 	for i := range facts {
 		facts[i] = Facts{
-			Host: fmt.Sprint("node", i), Machine: m, TempDir: "/tmp", Away: i > 0, Address: "10.0.0.1", Interface: "eth0",
-			Programs: []Program{{Path: "/bin/trainer", Argv: []string{"./trainer"}, ScriptArg: 1}},
-			Environ:  []string{"HOME=/root", "USER=root", "SHELL=/bin/sh"},
+			Facts: NodeFacts{
+				Host: fmt.Sprint("node", i), Machine: m, TempDir: "/tmp",
+				Programs: []Program{{Path: "/bin/trainer", Argv: []string{"./trainer"}, ScriptArg: 1}},
+				Environ:  []string{"HOME=/root", "USER=root", "SHELL=/bin/sh"},
+			},
+			Away:      i > 0,
+			Address:   "10.0.0.1",
+			Interface: "eth0",
 		}
 	}
 	return spec, facts

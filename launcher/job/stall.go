@@ -12,20 +12,13 @@ import (
 // Stall is a moment at which ranks had waited in the store for long and nothing
 // came further.
 type Stall struct {
-	Waited  time.Duration `json:"waited_ns"`
-	At      time.Time     `json:"at"`
-	Waiting []StallWait   `json:"waiting"`
+	Waited  time.Duration    `json:"waited_ns"`
+	At      time.Time        `json:"at"`
+	Waiting []spec.StoreWait `json:"waiting"`
 	// Missing are the ranks that did not wait there.
 	Missing []spec.Absence `json:"missing,omitempty"`
 	// NCCL is what NCCL says, as Hang's.
 	NCCL []string `json:"nccl,omitempty"`
-}
-
-// StallWait is what one rank, or -1 for a process that is none, waited for.
-type StallWait struct {
-	Rank int      `json:"rank"`
-	Keys []string `json:"keys"` // some of them
-	More int      `json:"more,omitempty"`
 }
 
 // String says it in one line: who waits for what, and who is missing. The texts of

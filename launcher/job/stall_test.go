@@ -10,9 +10,9 @@ import (
 )
 
 func TestStallInOneLine(t *testing.T) {
-	waits := func(key string, ranks ...int) (list []StallWait) {
+	waits := func(key string, ranks ...int) (list []spec.StoreWait) {
 		for _, r := range ranks {
-			list = append(list, StallWait{Rank: r, Keys: []string{key}})
+			list = append(list, spec.StoreWait{Rank: r, Keys: []string{key}})
 		}
 		return list
 	}
@@ -26,7 +26,7 @@ func TestStallInOneLine(t *testing.T) {
 		},
 		`waiting 30s in the store: 1 of 7 ranks wait for "a" and 3 other keys; missing rank 1 (pid 101, sleeping, 0 % CPU), ` +
 			`rank 2 (pid 102, sleeping, 0 % CPU), rank 3 (pid 103, sleeping, 0 % CPU), ranks [4-6]`: {
-			Waiting: []StallWait{{Rank: 0, Keys: []string{"a"}, More: 3}},
+			Waiting: []spec.StoreWait{{Rank: 0, Keys: []string{"a"}, More: 3}},
 			Missing: []spec.Absence{asleep(1), asleep(2), asleep(3), asleep(4), asleep(5), asleep(6)},
 		},
 		`waiting 30s in the store: 1 process that is no rank waits for "a"; missing rank 0 (not started)`: {

@@ -173,9 +173,11 @@ func (v values) event(name string) Event {
 	case "start-failed":
 		return StartFailed{Node: v.int("node"), Rank: v.int("rank"), Code: v.int("code"), Text: v.m["text"], At: at}
 	case "mpi-aborted":
-		return MPIAborted{Rank: v.int("rank"), Code: v.int("code"), Why: v.m["why"], At: at}
+		return MPIAborted{Rank: v.int("rank"), MPIAbort: spec.MPIAbort{Code: v.int("code"), Why: v.m["why"]}, At: at}
 	case "mpi-stuck":
-		return MPIStuck{Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes", At: at}
+		return MPIStuck{At: at, MPIStuck: spec.MPIStuck{
+			Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes",
+		}}
 	case "exited":
 		return Exited{PeerLost: v.m["peer"] == "lost", Exit: spec.Exit{
 			Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,

@@ -21,6 +21,8 @@ type (
 	Seat = spec.Seat
 	// Opened is where node 0 serves the store.
 	Opened = spec.Opened
+	// NodeFacts are what a node says of itself.
+	NodeFacts = spec.Facts
 	// AppRun is one program of a plan, Process what the node of a rank has to know of it.
 	AppRun  = spec.App
 	Process = spec.Process

@@ -47,7 +47,11 @@ func places(w world.World) (texts []string) {
 
 // All ranks are one world, which has hosts, programs and room.
 func TestOneWorld(t *testing.T) {
-	worlds := worldsOf(t, func(*Spec) {}, []Facts{{Host: "a"}, {Host: "b"}, {Host: "c"}}, 1, 2)
+	worlds := worldsOf(t, func(*Spec) {}, []Facts{
+		{Facts: NodeFacts{Host: "a"}},
+		{Facts: NodeFacts{Host: "b"}},
+		{Facts: NodeFacts{Host: "c"}},
+	}, 1, 2)
 	require.Len(t, worlds, 1)
 	w := worlds[0]
 	require.Equal(t, "gorun-0123456789abcdef0123456789abcdef-2-0", w.Name)
@@ -63,7 +67,10 @@ func TestOneWorld(t *testing.T) {
 
 // With a world for each program ranks count in it, and on their host in all.
 func TestWorldPerApp(t *testing.T) {
-	worlds := worldsOf(t, func(s *Spec) { s.WorldPerApp = true }, []Facts{{Host: "a"}, {Host: "b"}}, 1, 3)
+	worlds := worldsOf(t, func(s *Spec) { s.WorldPerApp = true }, []Facts{
+		{Facts: NodeFacts{Host: "a"}},
+		{Facts: NodeFacts{Host: "b"}},
+	}, 1, 3)
 	require.Len(t, worlds, 2)
 	require.NotEqual(t, worlds[0].Name, worlds[1].Name)
 	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0"}, places(worlds[0]))
@@ -75,7 +82,11 @@ func TestWorldPerApp(t *testing.T) {
 
 // Several agents on one host are one host, whether the kernel says so or who started them.
 func TestNodesOnOneHost(t *testing.T) {
-	w := worldsOf(t, func(*Spec) {}, []Facts{{Host: "a", Boot: "1"}, {Host: "b", Boot: "2"}, {Host: "c", Boot: "1"}}, 6)[0]
+	w := worldsOf(t, func(*Spec) {}, []Facts{
+		{Facts: NodeFacts{Host: "a", Boot: "1"}},
+		{Facts: NodeFacts{Host: "b", Boot: "2"}},
+		{Facts: NodeFacts{Host: "c", Boot: "1"}},
+	}, 6)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, "4: app 0 on a by 2, 2, 2", places(w)[4])
 
@@ -83,9 +94,9 @@ func TestNodesOnOneHost(t *testing.T) {
 		return &Seat{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
 	}
 	facts := []Facts{
-		{Host: "a", Seat: seat(0, 0, 0), Joined: true},
-		{Host: "b", Seat: seat(1, 0, 1), Joined: true},
-		{Host: "a", Seat: seat(2, 1, 0), Joined: true},
+		{Facts: NodeFacts{Host: "a", Seat: seat(0, 0, 0)}, Joined: true},
+		{Facts: NodeFacts{Host: "b", Seat: seat(1, 0, 1)}, Joined: true},
+		{Facts: NodeFacts{Host: "a", Seat: seat(2, 1, 0)}, Joined: true},
 	}
 	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinWish{Seat: facts[0].Seat}, nil }, facts, 3)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
@@ -96,7 +107,10 @@ func TestNodesOnOneHost(t *testing.T) {
 
 // Hosts that call themselves alike are told apart.
 func TestHostsOfOneName(t *testing.T) {
-	w := worldsOf(t, func(*Spec) {}, []Facts{{Host: "localhost", Boot: "1"}, {Host: "localhost", Boot: "2"}}, 4)[0]
+	w := worldsOf(t, func(*Spec) {}, []Facts{
+		{Facts: NodeFacts{Host: "localhost", Boot: "1"}},
+		{Facts: NodeFacts{Host: "localhost", Boot: "2"}},
+	}, 4)[0]
 	require.Equal(t, []string{"localhost", "localhost-1"}, w.Hosts)
 }
 
@@ -104,7 +118,10 @@ func TestHostsOfOneName(t *testing.T) {
 func TestWorldOfBoundRanks(t *testing.T) {
 	machine, err := placement.Example("two-socket-intel")
 	require.NoError(t, err)
-	w := worldsOf(t, func(s *Spec) { s.Hosts[0].Slots = 0 }, []Facts{{Host: "a", Machine: machine}}, 2)[0]
+	w := worldsOf(t, func(s *Spec) { s.Hosts[0].Slots = 0 }, []Facts{{Facts: NodeFacts{
+		Host:    "a",
+		Machine: machine,
+	}}}, 2)[0]
 	require.Equal(t, machine.Cores(), w.Universe)
 	require.True(t, strings.HasPrefix(w.Ranks[1].Locality, "SK1:"), w.Ranks[1].Locality)
 	require.NotEmpty(t, w.Ranks[1].CPUs)
@@ -123,20 +140,21 @@ func TestPoliciesOfAWorld(t *testing.T) {
 	byNUMA := mapBy(t, "numa:span")
 	job := func(s *Spec) { s.Place.MapBy, s.Oversubscribe = byNUMA, true }
 	require.Equal(t, []string{"BYNUMA:OVERSUBSCRIBE:SPAN NUMA NUMA:IF-SUPPORTED"},
-		policies(job, Facts{Host: "a", Machine: machine}))
-	require.Equal(t, []string{"BYSLOT SLOT NONE"}, policies(func(*Spec) {}, Facts{Host: "a"}), "no topology is known")
+		policies(job, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
+	require.Equal(t, []string{"BYSLOT SLOT NONE"}, policies(func(*Spec) {}, Facts{Facts: NodeFacts{Host: "a"}}),
+		"no topology is known")
 	app := func(s *Spec) { s.Apps[1].Place = &PlaceWish{MapBy: byNUMA} }
-	require.Equal(t, []string{"  "}, policies(app, Facts{Host: "a", Machine: machine}))
+	require.Equal(t, []string{"  "}, policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 	app = func(s *Spec) { s.WorldPerApp, s.Apps[1].Place = true, &PlaceWish{MapBy: byNUMA} }
 	require.Equal(t, []string{"BYSLOT SLOT CORE:IF-SUPPORTED", "BYNUMA:SPAN NUMA NUMA:IF-SUPPORTED"},
-		policies(app, Facts{Host: "a", Machine: machine}))
+		policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 }
 
 // Programs that cannot talk to each other are not one world.
 func TestTwoFamiliesInOneWorld(t *testing.T) {
 	plan := func(change func(s *Spec), families ...string) error {
 		spec := &Spec{}
-		f := Facts{Host: "a", TempDir: "/tmp"}
+		f := Facts{Facts: NodeFacts{Host: "a", TempDir: "/tmp"}}
 		for i, family := range families {
 			program := fmt.Sprint("./p", i)
 			spec.Apps = append(spec.Apps, App{Program: program, NumRanks: 1})
@@ -158,7 +176,11 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 // The user may say what room there is. Without that PMI does not have the slots.
 func TestUniverseAsWished(t *testing.T) {
 	for wish, want := range map[int]int{7: 7, UniverseSlots: 6, 0: 6} {
-		w := worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{{Host: "a"}, {Host: "b"}, {Host: "c"}}, 2)[0]
+		w := worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{
+			{Facts: NodeFacts{Host: "a"}},
+			{Facts: NodeFacts{Host: "b"}},
+			{Facts: NodeFacts{Host: "c"}},
+		}, 2)[0]
 		require.Equal(t, want, w.Universe)
 		require.Equal(t, wish != 0, w.UniverseSet)
 	}
@@ -166,7 +188,7 @@ func TestUniverseAsWished(t *testing.T) {
 
 // No world without MPI, and no name before the start.
 func TestWorldsBeforeStart(t *testing.T) {
-	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Host: "a"}}, 2))
+	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Facts: NodeFacts{Host: "a"}}}, 2))
 	require.Equal(t, AtStart, worldName(IDs{World: AtStart}, 0))
 	require.LessOrEqual(t, len(worldName(IDs{World: strings.Repeat("f", 32), Attempt: 99999}, 9999)), 63)
 }

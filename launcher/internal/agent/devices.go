@@ -13,6 +13,7 @@ import (
 
 	"gorun/launcher/internal/process/child"
 	"gorun/launcher/internal/program"
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -46,7 +47,7 @@ const maxDevices = 1 << 16
 // countLimit is how long Python may take to count devices: PyTorch comes from a slow file system, or a driver hangs.
 const countLimit = 2 * time.Minute
 
-func (a *Agent) count(h *wire.Hello, programs []wire.Resolved, limit time.Duration) (int, error) {
+func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duration) (int, error) {
 	python, err := a.pythonOf(h, programs)
 	if err != nil {
 		return 0, err
@@ -85,7 +86,7 @@ func (a *Agent) count(h *wire.Hello, programs []wire.Resolved, limit time.Durati
 }
 
 // pythonOf is the interpreter that runs the first program that is Python's, or would run one.
-func (a *Agent) pythonOf(h *wire.Hello, programs []wire.Resolved) (string, error) {
+func (a *Agent) pythonOf(h *wire.Hello, programs []spec.Program) (string, error) {
 	for _, p := range programs {
 		if strings.HasPrefix(p.Kind, "python") {
 			return p.Path, nil

@@ -18,7 +18,7 @@ func TestCountingDevicesHasALimit(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
 	require.NoError(t, unix.Mkfifo(python+".never", 0o600))
 	require.NoError(t, os.WriteFile(python, []byte("#!/bin/sh\nread x < \"$0.never\"\n"), 0o700))
-	programs := []wire.Resolved{{Program: spec.Program{Kind: "python script", Path: python}}}
+	programs := []spec.Program{{Kind: "python script", Path: python}}
 	_, err := (&Agent{}).count(&wire.Hello{Device: "xpu"}, programs, 10*time.Millisecond)
 	require.EqualError(t, err, python+" has not told within 10ms")
 }

@@ -36,9 +36,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	}
 	facts := wire.Facts{
 		Version: wire.Version,
-		Host:    host,
-		Machine: machine(h),
-		TempDir: a.cfg.TempDir,
+		Facts:   spec.Facts{Host: host, Machine: machine(h), TempDir: a.cfg.TempDir},
 	}
 	facts.Notes = a.askLibrary(h, &facts.Machine)
 	if err := a.checkLimits(h.Ranks, h.Sockets); h.Ranks > 0 && err != nil {
@@ -91,7 +89,7 @@ func whereRanksBegin(programs []wire.Program) string {
 
 // pythonPrefix is the environment of the Python that starts the first program that is
 // one's; "" where none is.
-func pythonPrefix(programs []wire.Resolved) string {
+func pythonPrefix(programs []spec.Program) string {
 	for _, p := range programs {
 		if strings.HasPrefix(p.Kind, "python") && filepath.IsAbs(p.Path) {
 			return filepath.Dir(filepath.Dir(p.Path))
@@ -167,14 +165,14 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 }
 
 // resolve finds a program, and remembers it for when it has to be built.
-func (a *Agent) resolve(p wire.Program, environ []string) wire.Resolved {
+func (a *Agent) resolve(p wire.Program, environ []string) spec.Program {
 	found, r := find(p, environ)
 	a.programs = append(a.programs, r)
 	return found
 }
 
 // find finds a program.
-func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
+func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
 	r, err := program.Resolve(program.Wish{
 		Name: p.Name, Args: p.Args, Start: p.Start, Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
 		Lookup: func(name string) string { return lookup(environ, name) },
@@ -182,9 +180,9 @@ func find(p wire.Program, environ []string) (wire.Resolved, program.Resolved) {
 	if err != nil {
 		return unresolved(err), r
 	}
-	found := wire.Resolved{Program: spec.Program{
+	found := spec.Program{
 		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
-	}}
+	}
 	if p.ScanStore && r.Source != "" {
 		if place, ok := program.AssignsMasterPort(r.Source); ok {
 			found.AssignsPort = fmt.Sprintf("%s:%d", r.Source, place.Line)
@@ -212,10 +210,10 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-func unresolved(err error) wire.Resolved {
+func unresolved(err error) spec.Program {
 	var e *program.Error
 	if !errors.As(err, &e) {
-		return wire.Resolved{Code: 127, Error: err.Error()}
+		return spec.Program{Code: 127, Error: err.Error()}
 	}
-	return wire.Resolved{Code: e.Code, Error: e.Error(), Hint: e.Hint}
+	return spec.Program{Code: e.Code, Error: e.Error(), Hint: e.Hint}
 }

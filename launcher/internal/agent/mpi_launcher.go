@@ -100,11 +100,11 @@ func (m *mpi) someBegan() bool {
 }
 
 func (m *mpi) Abort(p world.Proc, code int, message string) {
-	m.tell(&wire.MPIEvent{Kind: wire.MPIAborted, Rank: m.rank(p), Code: code, Text: message, At: time.Now()})
+	m.tell(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Code: code, Message: message}})
 }
 
 func (m *mpi) Failed(p world.Proc, why string) {
-	m.tell(&wire.MPIEvent{Kind: wire.MPIFailed, Rank: m.rank(p), Text: why, At: time.Now()})
+	m.tell(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Why: why}})
 }
 
 func (m *mpi) PID(p world.Proc) int {
@@ -121,13 +121,13 @@ func (m *mpi) Signal(p world.Proc, number int) {
 }
 
 func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
-	e := &wire.MPIEvent{Kind: wire.MPIStuck, Rank: m.rank(missing), At: time.Now()}
-	e.Begun = m.state(e.Rank) != nil
+	stuck := &spec.MPIStuck{Missing: m.rank(missing)}
+	stuck.Begun = m.state(stuck.Missing) != nil
 	for _, p := range waiting {
-		e.Waiting = append(e.Waiting, m.rank(p))
+		stuck.Waiting = append(stuck.Waiting, m.rank(p))
 	}
 	m.job.endings.flush() // among them that of the missing, if it was here
-	m.tell(e)
+	m.tell(wire.MPIEvent{Stuck: stuck})
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
@@ -158,10 +158,11 @@ func (m *mpi) Say(p world.Proc, text string) {
 	}
 }
 
-func (m *mpi) tell(e *wire.MPIEvent) {
+func (m *mpi) tell(e wire.MPIEvent) {
+	e.At = time.Now()
 	if m.job.words.begin() {
 		defer m.job.words.end()
-		_ = m.job.agent.link.Send(e) // the head may be gone
+		_ = m.job.agent.link.Send(&e) // the head may be gone
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -40,13 +41,13 @@ func (m *mpi) tellMixture() {
 				!slices.Contains(back.For, one) {
 				continue
 			}
-			m.tell(&wire.MPIEvent{
-				Kind: wire.MPIStuck, Rank: other, Waiting: []int{one}, Begun: true, At: time.Now(),
-				Text: fmt.Sprintf(
+			m.tell(wire.MPIEvent{Stuck: &spec.MPIStuck{
+				Waiting: []int{one}, Missing: other, Begun: true,
+				Why: fmt.Sprintf(
 					"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an "+
 						"MPI_COMM_WORLD; --world app gives each program a world of its own",
 					one, a.Protocol, other, b.Protocol),
-			})
+			}})
 			return
 		}
 	}

@@ -284,10 +284,10 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	require.NoError(t, err)
 	var e wire.MPIEvent
 	require.NoError(t, frame.Decode(&e))
-	assert.Equal(t, wire.MPIStuck, e.Kind)
-	assert.Equal(t, 6, e.Rank)
-	assert.Equal(t, []int{5}, e.Waiting)
-	assert.Contains(t, e.Text,
+	require.NotNil(t, e.Stuck)
+	assert.Equal(t, 6, e.Stuck.Missing)
+	assert.Equal(t, []int{5}, e.Stuck.Waiting)
+	assert.Contains(t, e.Stuck.Why,
 		"rank 5 is a program of MPICH's family (it speaks PMI-1), rank 6 one of Open MPI's (PMIx 4.2.2)")
 	rest, err := io.ReadAll(theirs)
 	require.NoError(t, err)

@@ -40,11 +40,11 @@ func (j *running) watchStore() {
 }
 
 // storeWaits are the connections that wait in the store, by rank.
-func (j *running) storeWaits(server *tcpstore.Server) (list []wire.StoreWait) {
+func (j *running) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	waits := server.Waits()
 	owner, own := j.owners(server, waits), ownAddresses()
 	for _, wait := range waits {
-		w := wire.StoreWait{Rank: -1, Keys: wait.Keys, Missing: wait.Missing, PID: wait.PID}
+		w := spec.StoreWait{Rank: -1, Keys: wait.Keys, More: wait.Missing - len(wait.Keys), PID: wait.PID}
 		if peer := wait.Peer.Addr().Unmap(); peer.IsLoopback() || own[peer.WithZone("")] {
 			w.Rank = owner(wait)
 		} else {
@@ -52,7 +52,7 @@ func (j *running) storeWaits(server *tcpstore.Server) (list []wire.StoreWait) {
 		}
 		list = append(list, w)
 	}
-	slices.SortStableFunc(list, func(a, b wire.StoreWait) int { return a.Rank - b.Rank })
+	slices.SortStableFunc(list, func(a, b spec.StoreWait) int { return a.Rank - b.Rank })
 	return list
 }
 
@@ -92,9 +92,9 @@ func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tc
 }
 
 // absentees are the ranks that are not among those that wait.
-func (j *running) absentees(waiting []wire.StoreWait, from, to cpuSample) (list []spec.Absence) {
+func (j *running) absentees(waiting []spec.StoreWait, from, to cpuSample) (list []spec.Absence) {
 	for _, row := range j.rows() {
-		if !slices.ContainsFunc(waiting, func(s wire.StoreWait) bool { return s.Rank == row.Rank }) {
+		if !slices.ContainsFunc(waiting, func(s spec.StoreWait) bool { return s.Rank == row.Rank }) {
 			list = append(list, j.state(row.Rank, from, to))
 		}
 	}

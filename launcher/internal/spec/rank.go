@@ -72,3 +72,31 @@ type Absence struct {
 	Standing string `json:"standing"`              // "sleeping", "ended with exit code 0"
 	CPU      int    `json:"cpu_percent,omitempty"` // of one CPU that its processes use; -1: not known
 }
+
+// MPIAbort is what a rank gave to MPI_Abort.
+type MPIAbort struct {
+	Code    int    `json:"code"`
+	Message string `json:"message,omitempty"`
+	// Why says of a rank that did not call it by which rule of its own it failed.
+	Why string `json:"why,omitempty"`
+}
+
+// MPIStuck is that ranks wait in MPI for one that can never come, since it has ended.
+type MPIStuck struct {
+	Waiting []int `json:"waiting"`
+	Missing int   `json:"missing"`
+	Begun   bool  `json:"-"` // Missing had called MPI_Init
+	// Why says where Missing has not ended why they wait in vain.
+	Why string `json:"why,omitempty"`
+}
+
+// StoreWait is what one rank waits for in the store, or a process that is none.
+type StoreWait struct {
+	Rank int      `json:"rank"` // -1: none that its node knows
+	Keys []string `json:"keys"` // some of them
+	More int      `json:"more,omitempty"`
+	// Peer is the address of another host than the store's from which it waits; "": it is on that one. PID is
+	// the process, 0 where it did not say. By these the head finds its rank.
+	Peer string `json:"-"`
+	PID  int    `json:"-"`
+}

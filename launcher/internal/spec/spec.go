@@ -2,6 +2,11 @@
 // over the frames between head and agent to the report. It knows no part that uses it.
 package spec
 
+import (
+	"gorun/env/nccl"
+	"gorun/placement"
+)
+
 // Start is the way in which a program becomes a process.
 type Start uint8
 
@@ -33,6 +38,33 @@ type Program struct {
 	// MPI is the family of MPI libraries that it links ("Open MPI", "MPICH"), where there are several
 	// programs; "": none that is known.
 	MPI string
+	// Code is 126 or 127 where it cannot be started; Error says why, and Hint what to do.
+	Code        int
+	Error, Hint string
+}
+
+// Facts are what a node says of itself.
+type Facts struct {
+	Host     string
+	Machine  placement.Machine
+	Programs []Program // in the order of the job's apps
+	TempDir  string
+	// LogDir is where the own command line of a node that joined wants log files; "": below TempDir.
+	// Role is what that calls its ranks; "": as the job.
+	LogDir, Role string
+	Notes        []string // remarks on what could not be learned
+	// Boot is what the kernel calls its present run: two nodes that say the same are one machine; "": not known.
+	Boot string
+	// Environ is the node's own environment, NAME=VALUE; of a node that joined only what the head decides about.
+	Environ []string
+	// Ranks is how many the own command line of a node that joined wants there, 0: as the head's says; or how many
+	// devices the node has of those that the job counts.
+	Ranks int
+	// Seat is set where the node is one process with one rank: several of them may be on one host.
+	Seat *Seat
+	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there are GPUs.
+	NCCL nccl.Host
+	RDMA []placement.NIC
 }
 
 // Seat is the place of a process that is one rank, as a resource manager gave it.

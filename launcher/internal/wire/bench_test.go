@@ -25,14 +25,14 @@ func BenchmarkStart(b *testing.B) {
 			Env:     []string{fmt.Sprint("RANK=", rank)},
 		})
 	}
-	small := &Facts{Version: Version, Host: "a", Programs: []Resolved{{Program: spec.Program{Path: "/bin/true"}}}}
+	small := &Facts{Facts: spec.Facts{Host: "a", Programs: []spec.Program{{Path: "/bin/true"}}}, Version: Version}
 	for _, m := range []struct {
 		name       string
 		sent, into Message
 	}{
 		{"hello", hello, &Hello{}},
 		{"facts of a small node", small, &Facts{}},
-		{"facts of a large node", &Facts{Version: Version, Host: "a", Machine: machine}, &Facts{}},
+		{"facts of a large node", &Facts{Facts: spec.Facts{Host: "a", Machine: machine}, Version: Version}, &Facts{}},
 		{"start", start, &Start{}},
 	} {
 		b.Run(m.name, func(b *testing.B) {

@@ -158,7 +158,7 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	var read [2]Facts
 	for i := range read {
 		machine.GPUs[0].UUID = string(rune('a' + i))
-		require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), &read[i]))
+		require.NoError(t, readMessage(appendMessage(nil, &Facts{Facts: spec.Facts{Machine: machine}}), &read[i]))
 		s.Share(&read[i])
 		assert.Equal(t, machine, read[i].Machine)
 	}
@@ -166,7 +166,7 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	assert.Same(t, read[0].Machine.GPUs[0].Bus, read[1].Machine.GPUs[0].Bus)
 	machine.Topology.NICs[0].Up = !machine.Topology.NICs[0].Up
 	var other Facts
-	require.NoError(t, readMessage(appendMessage(nil, &Facts{Machine: machine}), &other))
+	require.NoError(t, readMessage(appendMessage(nil, &Facts{Facts: spec.Facts{Machine: machine}}), &other))
 	s.Share(&other)
 	assert.Equal(t, machine.Topology, other.Machine.Topology)
 }
@@ -174,7 +174,7 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 // JSON has no such numbers: one of them would cost a plan or a report.
 func TestNumbersThatAreNone(t *testing.T) {
 	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		sent := &Facts{Machine: placement.Machine{Quota: value}}
+		sent := &Facts{Facts: spec.Facts{Machine: placement.Machine{Quota: value}}}
 		var read Facts
 		require.Error(t, readMessage(appendMessage(nil, sent), &read), "%v", value)
 	}

@@ -79,7 +79,7 @@ func TestLargeMessagesAreRead(t *testing.T) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
 	for _, m := range []Message{
-		&ended, running, gone, &Facts{Machine: machine},
+		&ended, running, gone, &Facts{Facts: spec.Facts{Machine: machine}},
 		&Start{MPI: MPI{Offered: true, Worlds: []world.World{w}}}, &Grow{World: w},
 	} {
 		got := newOf(m)

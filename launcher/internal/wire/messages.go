@@ -5,10 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"gorun/env/nccl"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/spec"
-	"gorun/placement"
 	"gorun/rendezvous/world"
 )
 
@@ -74,43 +72,13 @@ type Program struct {
 
 // Facts answer Hello.
 type Facts struct {
-	Version  int
-	Host     string
-	Machine  placement.Machine
-	Programs []Resolved
-	TempDir  string
-	// LogDir is where the own command line of a node that joined wants log files; "": below TempDir.
-	// Role is what that calls its ranks.
-	LogDir string
-	Role   string
-	Limit  string // which limit is too low for Hello's ranks; "" for none
+	Version int
+	spec.Facts
+	Limit string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
-	// Ranks is how many the own command line of a node wants there that joined, 0: as the
-	// head's says; or how many there are of Hello's Device. Uncounted says why they are not known.
-	Ranks     int
+	// Uncounted says why it is not known how many there are of Hello's Device.
 	Uncounted string
-	// Boot is what the kernel calls its present run: two nodes that say the same are one
-	// machine.
-	Boot string
-	// Environ is the environment of an agent on another host, NAME=VALUE; of a node that
-	// joined only what the head decides about.
-	Environ []string
-	// Notes are remarks on what could not be learned.
-	Notes []string
-	// Seat is set where a node that joined is one rank.
-	Seat *spec.Seat
-	// NCCL answers Hello's; RDMA are the ports of RDMA devices, where there are GPUs.
-	NCCL nccl.Host
-	RDMA []placement.NIC
-}
-
-// Resolved is how a program starts on a node, or why it cannot.
-type Resolved struct {
-	spec.Program
-	Code  int // 126 or 127 with Error
-	Error string
-	Hint  string
 }
 
 // Open asks node 0 to open the store.
@@ -354,22 +322,11 @@ type OutputLost struct {
 type Stalled struct {
 	Waited  time.Duration
 	At      time.Time
-	Waiting []StoreWait
+	Waiting []spec.StoreWait
 	// Absent are the ranks that do not wait there.
 	Absent []spec.Absence
 	// RAS is what NCCL answered, as Hung's.
 	RAS []byte
-}
-
-// StoreWait is a rank that waits in the store.
-type StoreWait struct {
-	Rank    int      // -1: the connection is of none on this node
-	Keys    []string // some of what it waits for
-	Missing int      // how many keys that is
-	// Peer is the address of another host from which the connection comes; "": it is of
-	// this host. PID is the process that made it, 0 where it did not say.
-	Peer string
-	PID  int
 }
 
 // Hung says, once, that for a while no rank printed anything and nothing came

@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"gorun/launcher/internal/spec"
 	"gorun/rendezvous/exchange"
 	"gorun/rendezvous/world"
 )
@@ -26,29 +27,13 @@ type MPI struct {
 	EncodedWorlds []byte `json:"-"`
 }
 
-// MPIKind says what an MPIEvent is about.
-type MPIKind uint8
-
-// The kinds.
-const (
-	// MPIAborted is MPI_Abort: by Rank, with Code, and with Text as the rank's message.
-	MPIAborted MPIKind = iota + 1
-	// MPIStuck says that the ranks Waiting wait for Rank, which has ended: Begun tells
-	// whether it had begun MPI. With a Text that says why they wait in vain.
-	MPIStuck
-	// MPIFailed says that Rank has failed by a rule that it made itself, with Text as why.
-	MPIFailed
-)
-
-// MPIEvent tells what ranks did that the head decides about. Ranks count in the job.
+// MPIEvent tells what ranks did that the head decides about: one aborted, or failed by a rule of its own, or others
+// wait for one in vain. Ranks count in the job.
 type MPIEvent struct {
-	Kind    MPIKind
-	Rank    int
-	Waiting []int
-	Begun   bool
-	Code    int
-	Text    string
-	At      time.Time
+	Rank  int // that aborted
+	Abort *spec.MPIAbort
+	Stuck *spec.MPIStuck
+	At    time.Time
 }
 
 // EncodeWorlds is for MPI.EncodedWorlds.

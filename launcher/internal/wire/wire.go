@@ -50,7 +50,7 @@ import (
 )
 
 // Version is spoken by Hello and answered by Facts. It changes with every type that passes.
-const Version = 4
+const Version = 5
 
 // MaxBody bounds a body; a longer one is a broken or hostile peer. Most types have less.
 const MaxBody = 64 << 20
