@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KernelLog is what the kernel has logged since it was opened, as far as it is
+// kernelLog is what the kernel has logged since it was opened, as far as it is
 // about processes that it killed for lack of memory.
-type KernelLog struct {
+type kernelLog struct {
 	fd   int
 	read func(fd int, p []byte) (int, error) // one record, never blocking
 }
 
-// OOMVictim is a process that the kernel says it killed for lack of memory.
-type OOMVictim struct {
+// oomVictim is a process that the kernel says it killed for lack of memory.
+type oomVictim struct {
 	PID    int
 	Global bool   // the host's memory was used up, not that of a cgroup
 	Group  string // its memory cgroup, from the root of the hierarchy; "" where the kernel did not say
@@ -35,9 +35,9 @@ const (
 // initialPIDs is the inode of the first PID namespace (PROC_PID_INIT_INO).
 const initialPIDs = "pid:[4026531836]"
 
-// NewKernelLog opens the log at its end. Most users may not read it
+// newKernelLog opens the log at its end. Most users may not read it
 // (sysctl kernel.dmesg_restrict), and in a PID namespace its pids are not ours.
-func NewKernelLog() (*KernelLog, error) {
+func newKernelLog() (*kernelLog, error) {
 	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != initialPIDs {
 		return nil, errors.New("the kernel's log has the pids of another namespace")
 	}
@@ -49,14 +49,11 @@ func NewKernelLog() (*KernelLog, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("seek in /dev/kmsg", err)
 	}
-	return &KernelLog{fd: fd, read: unix.Read}, nil
+	return &kernelLog{fd: fd, read: unix.Read}, nil
 }
 
-// Close gives the descriptor back.
-func (l *KernelLog) Close() { unix.Close(l.fd) }
-
-// Victims returns those whose records came since the last call. It never waits.
-func (l *KernelLog) Victims() (victims []OOMVictim) {
+// victims returns those whose records came since the last call. It never waits.
+func (l *kernelLog) victims() (list []oomVictim) {
 	var record [kernelRecord]byte
 	for range kernelRecords {
 		n, err := l.read(l.fd, record[:])
@@ -65,22 +62,22 @@ func (l *KernelLog) Victims() (victims []OOMVictim) {
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || n == 0: // usually EAGAIN
-			return victims
+			return list
 		}
 		if v, ok := parseKernelRecord(record[:n]); ok {
-			victims = append(victims, v)
+			list = append(list, v)
 		}
 	}
-	return victims
+	return list
 }
 
 // parseKernelRecord reads "priority,sequence,microseconds,flags;text", see
 // Documentation/ABI/testing/dev-kmsg. Only the kernel's own (facility 0) count.
-func parseKernelRecord(record []byte) (OOMVictim, bool) {
+func parseKernelRecord(record []byte) (oomVictim, bool) {
 	head, text, _ := bytes.Cut(record, []byte{';'})
 	priority, _, _ := strings.Cut(string(head), ",")
 	if number, err := strconv.Atoi(priority); err != nil || number >= 8 {
-		return OOMVictim{}, false
+		return oomVictim{}, false
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if list, ok := strings.CutPrefix(line, "oom-kill:"); ok {
@@ -92,7 +89,7 @@ func parseKernelRecord(record []byte) (OOMVictim, bool) {
 // parseOOMLine reads "constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,
 // task=NAME,pid=1,uid=0" (since Linux 5.0). NAME is the program's own choice, and
 // a folder's name may have commas, so that only the last of a key counts.
-func parseOOMLine(list string) (v OOMVictim, ok bool) {
+func parseOOMLine(list string) (v oomVictim, ok bool) {
 	head, tail := cutLast(list, ",pid=")
 	number, _, _ := strings.Cut(tail, ",")
 	var err error
@@ -108,7 +105,7 @@ func parseOOMLine(list string) (v OOMVictim, ok bool) {
 
 // parseKilledLine reads "Out of memory: Killed process 1 (NAME) …", or with
 // "Memory cgroup out of memory", which comes after the signal and may be missed.
-func parseKilledLine(line string) (v OOMVictim, ok bool) {
+func parseKilledLine(line string) (v oomVictim, ok bool) {
 	kind, rest, found := strings.Cut(line, "Killed process ")
 	kind = strings.TrimSuffix(kind, ": ")
 	v.Global = strings.HasPrefix(kind, "Out of memory")

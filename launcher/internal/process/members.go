@@ -14,11 +14,8 @@ import (
 // before the others.
 func Members(sessions []int) (map[int][]Proc, error) {
 	members := make(map[int][]Proc, len(sessions))
-	for _, sid := range sessions {
-		members[sid] = nil
-	}
-	err := eachProc(func(p Proc) {
-		if _, asked := members[p.SID]; asked && !p.dead() {
+	err := eachMember(sessions, func(p Proc) {
+		if !p.dead() {
 			members[p.SID] = append(members[p.SID], p)
 		}
 	})
@@ -28,23 +25,20 @@ func Members(sessions []int) (map[int][]Proc, error) {
 	return members, err
 }
 
-// eachProc shows all processes that there are.
-func eachProc(show func(Proc)) error {
+// eachMember shows all processes that there are in some sessions.
+func eachMember(sessions []int, show func(Proc)) error {
 	proc, err := openProc()
 	if err != nil {
 		return err
 	}
 	defer proc.close()
 	pids, err := proc.pids()
-	if err != nil {
-		return err
-	}
 	for _, pid := range pids {
-		if p, ok := proc.stat(pid); ok {
+		if p, ok := proc.stat(pid); ok && slices.Contains(sessions, p.SID) {
 			show(p)
 		}
 	}
-	return nil
+	return err
 }
 
 // Alive reports whether anything of p still runs.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // OOMKills tells which processes the kernel killed for lack of memory: by its
@@ -13,10 +15,10 @@ import (
 // does not say who it was.
 type OOMKills struct {
 	mu      sync.Mutex
-	watch   *OOMWatch // nil: there is no memory cgroup
-	before  OOMState
-	log     *KernelLog // nil: we may not read it
-	victims []OOMVictim
+	counter *oomCounter // nil: there is no memory cgroup
+	before  oomCount
+	log     *kernelLog // nil: we may not read it
+	victims []oomVictim
 }
 
 // OOMKill is how one process was killed for lack of memory.
@@ -29,11 +31,11 @@ type OOMKill struct {
 // WatchOOM begins to watch. It reads some files: call it off the critical path.
 func WatchOOM() *OOMKills {
 	o := &OOMKills{}
-	var err error
-	if o.watch, err = NewOOMWatch(); err == nil {
-		o.before = o.watch.Snapshot()
+	o.counter, _ = newOOMCounter(os.DirFS("/"))
+	if o.counter != nil {
+		o.before = o.counter.look()
 	}
-	o.log, _ = NewKernelLog() // the counter is left
+	o.log, _ = newKernelLog() // the counter is left
 	return o
 }
 
@@ -42,7 +44,7 @@ func (o *OOMKills) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.log != nil {
-		o.log.Close()
+		unix.Close(o.log.fd)
 		o.log = nil
 	}
 }
@@ -52,14 +54,14 @@ func (o *OOMKills) Close() {
 func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var after OOMState
+	var now oomCount
 	if o.log != nil { // before the counter, which then has all that the log has
-		o.victims = append(o.victims, o.log.Victims()...)
+		o.victims = append(o.victims, o.log.victims()...)
 	}
-	if o.watch != nil {
-		after = o.watch.Snapshot()
+	if o.counter != nil {
+		now = o.counter.look()
 	}
-	kill, ok := o.judge(pid, after)
+	kill, ok := o.judge(pid, now)
 	if ok && kill.Limit == 0 && kill.Host {
 		kill.Limit = hostMemory()
 	}
@@ -70,37 +72,38 @@ func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 // of the log's two records one may be left out (there is a rate limit), the other
 // may come after the victim's end. So the log can say that it was this process,
 // and that it was not only if it accounts for every kill that was counted.
-func (o *OOMKills) judge(pid int, after OOMState) (OOMKill, bool) {
-	kills, limit, counted := o.before.Since(after)
-	k := OOMKill{Evidence: "kernel log"}
-	if counted && kills > 0 {
-		k.Evidence = fmt.Sprintf("%s oom_kill %d→%d", o.watch.names.kills, o.before.Kills, after.Kills)
-	}
-	i := slices.IndexFunc(o.victims, func(v OOMVictim) bool { return v.PID == pid })
+func (o *OOMKills) judge(pid int, now oomCount) (k OOMKill, ok bool) {
+	kills, valid := now.since(o.before)
+	counted := valid && kills > 0
+	i := slices.IndexFunc(o.victims, func(v oomVictim) bool { return v.PID == pid })
 	switch {
 	case i >= 0:
 		k.Host = o.victims[i].Global
-	case !counted || kills == 0 || kills <= o.others():
-		return OOMKill{}, false
+	case !counted || kills <= o.others():
+		return k, false
 	default:
-		k.Host = limit == 0
+		k.Host = now.limit == 0
 	}
-	if counted && kills > 0 && !k.Host {
-		k.Limit = limit
+	k.Evidence = "kernel log"
+	if counted {
+		k.Evidence = fmt.Sprintf("%s oom_kill %d→%d", o.counter.events, o.before.kills, now.kills)
+		if !k.Host {
+			k.Limit = now.limit
+		}
 	}
 	return k, true
 }
 
 // others is how many processes of our own cgroup the log names; none of them is
 // the one in question.
-func (o *OOMKills) others() int {
+func (o *OOMKills) others() uint64 {
 	seen := map[int]bool{}
 	for _, v := range o.victims {
-		if v.Group == o.watch.group {
+		if v.Group == o.counter.group {
 			seen[v.PID] = true
 		}
 	}
-	return len(seen)
+	return uint64(len(seen))
 }
 
 // hostMemory is the host's memory in bytes, 0 if it cannot be told.

@@ -21,7 +21,7 @@ func TestOOMKills(t *testing.T) {
 		name  string
 		kills string // memory.events after it; "" : none can be read
 		limit string
-		log   *KernelLog
+		log   *kernelLog
 		want  OOMKill
 		ok    bool
 	}{
@@ -69,9 +69,9 @@ func TestOOMKills(t *testing.T) {
 				"sys/fs/cgroup/job/memory.events": "oom_kill 3\n", "sys/fs/cgroup/job/memory.max": tt.limit,
 			}
 			machine := files(group)
-			watch, err := newOOMWatch(machine)
+			counter, err := newOOMCounter(machine)
 			require.NoError(t, err)
-			o := &OOMKills{watch: watch, before: watch.Snapshot(), log: tt.log}
+			o := &OOMKills{counter: counter, before: counter.look(), log: tt.log}
 			machine["sys/fs/cgroup/job/memory.events"].Data = []byte(tt.kills)
 			got, ok := o.Killed(7)
 			assert.Equal(t, tt.ok, ok)

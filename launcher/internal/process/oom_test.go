@@ -33,84 +33,79 @@ func TestOOMWatch(t *testing.T) {
 	tests := []struct {
 		name  string
 		files map[string]string
-		want  OOMState
+		want  oomCount
 	}{
 		{"v2, limit of the parent", map[string]string{
 			"proc/self/cgroup": "0::/slice/job\n", "proc/self/mountinfo": mountV2,
 			"sys/fs/cgroup/slice/job/memory.events": "low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 0\n",
-			"sys/fs/cgroup/slice/job/memory.max":    "max\n", "sys/fs/cgroup/slice/job/memory.current": "1\n",
-			"sys/fs/cgroup/slice/memory.max": "2147483648\n", "sys/fs/cgroup/slice/memory.current": "2147000000\n",
-			"sys/fs/cgroup/slice/memory.peak": "2147483648\n",
-		}, OOMState{Kills: 3, Limit: 2 << 30, Usage: 2147000000, Peak: 2 << 30, valid: true}},
+			"sys/fs/cgroup/slice/job/memory.max":    "max\n",
+			"sys/fs/cgroup/slice/memory.max":        "2147483648\n",
+		}, oomCount{kills: 3, limit: 2 << 30, valid: true}},
 		{"v2, no limit", map[string]string{
 			"proc/self/cgroup": "0::/job\n", "proc/self/mountinfo": mountV2,
 			"sys/fs/cgroup/job/memory.events": "oom_kill 0\n", "sys/fs/cgroup/job/memory.max": "max\n",
-			"sys/fs/cgroup/job/memory.current": "5\n",
-		}, OOMState{Usage: 5, valid: true}},
-		{"v2, root group", map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountV2}, OOMState{}},
+		}, oomCount{valid: true}},
+		{"v2, root group", map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountV2}, oomCount{}},
 		{"v1 beside v2", map[string]string{
 			"proc/self/cgroup": groupsHybrid, "proc/self/mountinfo": mountV1,
-			"sys/fs/cgroup/memory/job/memory.oom_control":        "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes":     "1048576\n",
-			"sys/fs/cgroup/memory/job/memory.usage_in_bytes":     "1000000\n",
-			"sys/fs/cgroup/memory/job/memory.max_usage_in_bytes": "1048576\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes":         unlimited,
-		}, OOMState{Kills: 4, Limit: 1 << 20, Usage: 1000000, Peak: 1 << 20, valid: true}},
+			"sys/fs/cgroup/memory/job/memory.oom_control":    "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "1048576\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":     unlimited,
+		}, oomCount{kills: 4, limit: 1 << 20, valid: true}},
 		{"v1 before Linux 4.13", map[string]string{
 			"proc/self/cgroup": groupsHybrid, "proc/self/mountinfo": mountV1,
 			"sys/fs/cgroup/memory/job/memory.oom_control":    "oom_kill_disable 0\nunder_oom 0\n",
 			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": unlimited,
-		}, OOMState{}},
+		}, oomCount{}},
 		{"a container's own group is its root", map[string]string{
 			"proc/self/cgroup": "4:memory:/docker/abc/sub\n", "proc/self/mountinfo": mountDocker,
 			"sys/fs/cgroup/memory/sub/memory.oom_control": "oom_kill 1\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":  "4096\n",
-		}, OOMState{Kills: 1, Limit: 4096, valid: true}},
+		}, oomCount{kills: 1, limit: 4096, valid: true}},
 		{"a container that sees the host's path", map[string]string{
 			"proc/self/cgroup": "4:memory:/kube/pod\n", "proc/self/mountinfo": mountDocker,
 			"sys/fs/cgroup/memory/memory.oom_control": "oom_kill 1\n",
-		}, OOMState{Kills: 1, valid: true}},
+		}, oomCount{kills: 1, valid: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w, err := newOOMWatch(files(tt.files))
+			w, err := newOOMCounter(files(tt.files))
 			require.NoError(t, err)
-			assert.Equal(t, tt.want, w.Snapshot())
+			assert.Equal(t, tt.want, w.look())
 		})
 	}
 }
 
 func TestOOMWatchWithoutCgroups(t *testing.T) {
-	_, err := newOOMWatch(files(nil))
+	_, err := newOOMCounter(files(nil))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = newOOMWatch(files(map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": ""}))
+	_, err = newOOMCounter(files(map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": ""}))
 	require.ErrorContains(t, err, "not mounted")
 }
 
 func TestOOMSince(t *testing.T) {
-	state := func(kills uint64) OOMState { return OOMState{Kills: kills, Limit: 7, valid: true} }
-	kills, limit, ok := state(1).Since(state(3))
-	assert.Equal(t, 2, kills)
-	assert.Equal(t, uint64(7), limit)
+	state := func(kills uint64) oomCount { return oomCount{kills: kills, limit: 7, valid: true} }
+	kills, ok := state(3).since(state(1))
+	assert.Equal(t, uint64(2), kills)
 	assert.True(t, ok)
-	_, _, ok = state(3).Since(state(1))
+	_, ok = state(1).since(state(3))
 	assert.False(t, ok, "another group's counter")
-	_, _, ok = OOMState{}.Since(state(1))
+	_, ok = state(1).since(oomCount{})
 	assert.False(t, ok)
-	_, _, ok = state(1).Since(OOMState{})
+	_, ok = oomCount{}.since(state(1))
 	assert.False(t, ok)
 }
 
 // Whatever this machine has, a look at it agrees with the next.
 func TestOOMWatchHere(t *testing.T) {
-	w, err := NewOOMWatch()
+	w, err := newOOMCounter(os.DirFS("/"))
 	if _, missing := os.Stat("/sys/fs/cgroup"); missing != nil {
 		require.Error(t, err)
 		return
 	}
 	require.NoError(t, err)
-	before := w.Snapshot()
-	kills, _, ok := before.Since(w.Snapshot())
+	before := w.look()
+	kills, ok := w.look().since(before)
 	assert.Zero(t, kills)
 	assert.Equal(t, before.valid, ok)
 }

@@ -148,31 +148,20 @@ func parseStat(line []byte) (p Proc, ok bool) {
 	if len(word[statState]) != 1 {
 		return Proc{}, false
 	}
-	p.Name, p.State = printable(name), word[statState][0]
-	for _, field := range []struct {
-		into *int
-		text []byte
-	}{
-		{&p.PID, pid},
-		{&p.PPID, word[statPPID]},
-		{&p.PGID, word[statPGID]},
-		{&p.SID, word[statSID]},
-		{&p.Threads, word[statThreads]},
-	} {
-		n, valid := decimal(field.text)
-		*field.into, ok = int(n), ok && valid
+	number := func(text []byte) int {
+		n, valid := decimal(text)
+		ok = ok && valid
+		return int(n)
 	}
-	start, valid := decimal(word[statStart])
-	p.Start = Ticks(start)
-	user, _ := decimal(word[statUserTime])
-	kernel, _ := decimal(word[statKernTime])
-	p.CPU = Ticks(user + kernel)
-	user, _ = decimal(word[statChildUser])
-	kernel, _ = decimal(word[statChildKern])
-	p.ChildCPU = Ticks(user + kernel)
-	pages, _ := decimal(word[statPages])
-	p.Pages = int64(pages)
-	return p, ok && valid && p.PID > 0
+	p = Proc{
+		PID: number(pid), PPID: number(word[statPPID]), PGID: number(word[statPGID]), SID: number(word[statSID]),
+		Name: printable(name), State: word[statState][0],
+		Threads: number(word[statThreads]), Start: Ticks(number(word[statStart])),
+		CPU:      Ticks(number(word[statUserTime]) + number(word[statKernTime])),
+		ChildCPU: Ticks(number(word[statChildUser]) + number(word[statChildKern])),
+		Pages:    int64(number(word[statPages])),
+	}
+	return p, ok && p.PID > 0
 }
 
 func printable(name []byte) string {
@@ -184,18 +173,10 @@ func printable(name []byte) string {
 	}, string(name))
 }
 
-// decimal reads a number without making a string of it first.
+// decimal reads a number without a sign.
 func decimal(text []byte) (n uint64, ok bool) {
-	if len(text) == 0 || len(text) > 19 {
-		return 0, false
-	}
-	for _, c := range text {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	return n, true
+	n, err := strconv.ParseUint(string(text), 10, 63)
+	return n, err == nil
 }
 
 // procDir is an open /proc, with one buffer for all that is read from it: what

@@ -2,92 +2,58 @@ package program
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"runtime"
 	"strconv"
 	"strings"
 )
 
-// Of the ELF format what tells whether this kernel runs a file (elf(5)).
-const (
-	elfClass64   = 2
-	elfLittle    = 1
-	elfObject    = 1 // e_type
-	elfExec      = 2
-	elfShared    = 3 // position-independent programs too
-	elfCore      = 4
-	elfX86_64    = 62 // e_machine
-	elfAArch64   = 183
-	elfInterp    = 3 // p_type: the loader's path
-	elfHeader    = 64
-	elfSegment   = 56
-	loaderLength = 4096 // PATH_MAX
-)
+// loaderLength bounds a loader's path: PATH_MAX.
+const loaderLength = 4096
 
 // elf says why the kernel would not run the binary that begins with h.
 func (w *Wish) elf(name string, f file, fd int, h *head) *Error {
-	data := h.data()
-	if len(data) < elfHeader {
+	order := binary.ByteOrder(binary.LittleEndian)
+	if elf.Data(h.bytes[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	var header elf.Header64 // what is looked at of others stands at the same places
+	if _, err := binary.Decode(h.data(), order, &header); err != nil {
 		return refused(name, "is a damaged program: it ends within its header")
 	}
-	switch binary.LittleEndian.Uint16(data[16:]) {
-	case elfObject:
+	switch elf.Type(header.Type) {
+	case elf.ET_REL:
 		return refused(name, "is an object file, which has to be linked first")
-	case elfCore:
+	case elf.ET_CORE:
 		return refused(name, "is a core dump")
 	}
-	if !isNative(data) {
+	machine := machineName(elf.Machine(header.Machine))
+	if machine != runtime.GOARCH || elf.Class(h.bytes[elf.EI_CLASS]) != elf.ELFCLASS64 || order != binary.LittleEndian {
 		if kernelRuns(f.open) { // 32-bit programs, and others through qemu-user
 			return nil
 		}
-		return refused(name, "is built for "+machineOf(data)+", this host is "+runtime.GOARCH)
+		return refused(name, "is built for "+machine+", this host is "+runtime.GOARCH)
 	}
-	return w.loader(name, fd, data)
+	return w.loader(name, fd, h.data(), &header)
 }
 
-// isNative reports whether a header is of this program's own machine.
-func isNative(header []byte) bool {
-	machine := uint16(elfX86_64)
-	if runtime.GOARCH == "arm64" {
-		machine = elfAArch64
+// machineName names a machine as Go does where it has a name.
+func machineName(machine elf.Machine) string {
+	names := map[elf.Machine]string{
+		elf.EM_386: "386", elf.EM_MIPS: "mips", elf.EM_PPC64: "ppc64", elf.EM_S390: "s390x", elf.EM_ARM: "arm (32 bits)",
+		elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_RISCV: "riscv64", elf.EM_LOONGARCH: "loong64",
 	}
-	return header[4] == elfClass64 && header[5] == elfLittle && binary.LittleEndian.Uint16(header[18:]) == machine
-}
-
-// machineOf names the machine that a header is for, as Go does where it has a name.
-func machineOf(header []byte) string {
-	order := binary.ByteOrder(binary.LittleEndian)
-	if header[5] != elfLittle {
-		order = binary.BigEndian
+	if name := names[machine]; name != "" {
+		return name
 	}
-	switch machine := order.Uint16(header[18:]); machine {
-	case 3:
-		return "386"
-	case 8:
-		return "mips"
-	case 21:
-		return "ppc64"
-	case 22:
-		return "s390x"
-	case 40:
-		return "arm (32 bits)"
-	case elfX86_64:
-		return "amd64"
-	case elfAArch64:
-		return "arm64"
-	case 243:
-		return "riscv64"
-	case 258:
-		return "loong64"
-	default:
-		return "ELF machine " + strconv.Itoa(int(machine))
-	}
+	return "ELF machine " + strconv.Itoa(int(machine))
 }
 
 // loader says whether the dynamic loader that a native binary asks for is there:
 // execve reports its absence as if the program were missing.
-func (w *Wish) loader(name string, fd int, data []byte) *Error {
-	path, ok := loaderPath(fd, data)
+func (w *Wish) loader(name string, fd int, data []byte, header *elf.Header64) *Error {
+	path, ok := loaderPath(fd, data, header)
 	switch {
 	case !ok:
 		return refused(name, "is a damaged program: its segments are not where its header says")
@@ -109,22 +75,22 @@ func (w *Wish) loader(name string, fd int, data []byte) *Error {
 
 // loaderPath is the path in the PT_INTERP segment, "" where there is none; ok is
 // false for a file that ends too early.
-func loaderPath(fd int, data []byte) (path string, ok bool) {
-	offset := binary.LittleEndian.Uint64(data[32:])
-	size, count := uint64(binary.LittleEndian.Uint16(data[54:])), uint64(binary.LittleEndian.Uint16(data[56:]))
-	if size != elfSegment {
+func loaderPath(fd int, data []byte, header *elf.Header64) (path string, ok bool) {
+	var segment elf.Prog64
+	size := binary.Size(segment)
+	if int(header.Phentsize) != size {
 		return "", false
 	}
-	table, ok := slice(fd, data, offset, size*count)
-	for ; ok && len(table) > 0; table = table[elfSegment:] {
-		if binary.LittleEndian.Uint32(table) != elfInterp {
+	table, ok := slice(fd, data, header.Phoff, uint64(size)*uint64(header.Phnum))
+	for ; ok && len(table) > 0; table = table[size:] {
+		_, _ = binary.Decode(table, binary.LittleEndian, &segment) // it is long enough
+		switch {
+		case elf.ProgType(segment.Type) != elf.PT_INTERP:
 			continue
-		}
-		length := binary.LittleEndian.Uint64(table[32:])
-		if length == 0 || length > loaderLength {
+		case segment.Filesz == 0 || segment.Filesz > loaderLength:
 			return "", false
 		}
-		text, ok := slice(fd, data, binary.LittleEndian.Uint64(table[8:]), length)
+		text, ok := slice(fd, data, segment.Off, segment.Filesz)
 		return string(bytes.TrimRight(text, "\x00")), ok
 	}
 	return "", ok

@@ -31,181 +31,113 @@ type logicalLine struct {
 	tokens []token
 }
 
-// lexer cuts a Python program into logical lines. Wrong programs give some lines or
+// logicalLines cuts a Python program into its lines that are not empty. Wrong programs give some lines or
 // other: it never fails.
-type lexer struct {
-	text  string
-	at    int
-	line  int
-	depth int // open brackets
-	lines []logicalLine
-	now   logicalLine
-}
-
-// logicalLines returns the lines of text that are not empty.
-func logicalLines(text string) []logicalLine {
-	l := &lexer{text: strings.TrimPrefix(text, "\ufeff"), line: 1}
-	for l.at < len(l.text) {
-		l.indent()
-		for l.at < len(l.text) && !l.token() {
+func logicalLines(text string) (lines []logicalLine) {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
+	var now logicalLine
+	depth, begins := 0, true // open brackets; only blanks so far
+	for number := 1; text != ""; {
+		size := 1
+		switch c := text[0]; {
+		case c == '\n' && depth == 0:
+			if len(now.tokens) > 0 {
+				lines = append(lines, now)
+			}
+			now, begins = logicalLine{}, true
+		case strings.IndexByte(" \t\f", c) >= 0:
+			if begins {
+				now.indent = indented(now.indent, c)
+			}
+		case c == '#':
+			size = len(text)
+			if end := strings.IndexByte(text, '\n'); end >= 0 {
+				size = end
+			}
+		case c == '\\' && strings.HasPrefix(text, "\\\n"):
+			size = 2
+		case c != '\n' && c != '\\':
+			var t token
+			t, size = firstToken(text)
+			depth = max(depth+nesting(t), 0)
+			t.line = number
+			now.tokens = append(now.tokens, t)
+			begins = false
 		}
-		l.end()
+		number += strings.Count(text[:size], "\n")
+		text = text[size:]
 	}
-	return l.lines
+	if len(now.tokens) > 0 {
+		lines = append(lines, now)
+	}
+	return lines
 }
 
-// end closes the logical line.
-func (l *lexer) end() {
-	if len(l.now.tokens) > 0 {
-		l.lines = append(l.lines, l.now)
+// indented is the column that a blank at the beginning of a line leads to.
+func indented(column int, blank byte) int {
+	switch blank {
+	case '\t':
+		return (column/8 + 1) * 8
+	case '\f':
+		return 0
 	}
-	l.now, l.depth = logicalLine{}, 0
+	return column + 1
 }
 
-// indent reads the blanks at the beginning of a line.
-func (l *lexer) indent() {
-	for ; l.at < len(l.text); l.at++ {
-		switch l.text[l.at] {
-		case ' ':
-			l.now.indent++
-		case '\t':
-			l.now.indent = (l.now.indent/8 + 1) * 8
-		case '\f':
-			l.now.indent = 0
-		default:
-			return
-		}
-	}
-}
-
-// token reads one token or what stands between tokens; done is true at the end of a
-// logical line.
-func (l *lexer) token() (done bool) {
-	switch c := l.text[l.at]; {
-	case c == '\n' || c == '\r':
-		l.newline()
-		return l.depth == 0
-	case c == ' ' || c == '\t' || c == '\f':
-		l.at++
-	case c == '#':
-		l.comment()
-	case c == '\\':
-		l.at++
-		if l.at < len(l.text) && (l.text[l.at] == '\n' || l.text[l.at] == '\r') {
-			l.newline()
-		}
-	case c == '"' || c == '\'':
-		l.stringToken(tokenString)
-	case isNameByte(c):
-		l.name()
-	default:
-		l.symbol()
-	}
-	return false
-}
-
-// newline passes one end of line of any system.
-func (l *lexer) newline() {
-	if strings.HasPrefix(l.text[l.at:], "\r\n") {
-		l.at++
-	}
-	l.at++
-	l.line++
-}
-
-func (l *lexer) comment() {
-	for l.at < len(l.text) && l.text[l.at] != '\n' && l.text[l.at] != '\r' {
-		l.at++
-	}
-}
-
-func (l *lexer) add(kind tokenKind, text string, line int) {
-	l.now.tokens = append(l.now.tokens, token{kind, text, line})
-}
-
-// name reads a name, or a string with its prefix.
-func (l *lexer) name() {
-	start := l.at
-	for l.at < len(l.text) && isNameByte(l.text[l.at]) {
-		l.at++
-	}
-	word := l.text[start:l.at]
-	if l.at < len(l.text) && (l.text[l.at] == '"' || l.text[l.at] == '\'') && isStringPrefix(word) {
+// firstToken returns the token that a text begins with, and its length. Operators of several characters matter only
+// where they contain = or :, which would else look like an assignment or the end of a header.
+func firstToken(text string) (token, int) {
+	word := text[:len(text)-len(strings.TrimLeftFunc(text, isNameRune))]
+	if quoted, ok := quote(text[len(word):]); ok && len(word) <= 2 && strings.Trim(word, "rRbBuUfFtT") == "" {
 		kind := tokenString
 		if strings.ContainsAny(word, "fFtT") {
 			kind = tokenFormat
 		}
-		l.stringToken(kind)
-		return
+		content, size := cutString(text[len(word)+len(quoted):], quoted)
+		return token{kind: kind, text: content}, len(word) + len(quoted) + size
 	}
-	l.add(tokenName, word, l.line)
-}
-
-func isStringPrefix(word string) bool {
-	return len(word) <= 2 && strings.Trim(word, "rRbBuUfFtT") == ""
-}
-
-// stringToken reads a string of any kind. In raw ones too a backslash protects the
-// quote after it, so both are read alike.
-func (l *lexer) stringToken(kind tokenKind) {
-	line, quote := l.line, l.text[l.at:l.at+1]
-	if long := strings.Repeat(quote, 3); strings.HasPrefix(l.text[l.at:], long) {
-		quote = long
+	if word != "" {
+		return token{kind: tokenName, text: word}, len(word)
 	}
-	l.at += len(quote)
-	start := l.at
-	for l.at < len(l.text) {
-		switch c := l.text[l.at]; {
-		case c == '\\' && l.at+1 < len(l.text):
-			l.at++
-			l.stringByte()
-		case strings.HasPrefix(l.text[l.at:], quote):
-			l.add(kind, l.text[start:l.at], line)
-			l.at += len(quote)
-			return
-		case (c == '\n' || c == '\r') && len(quote) == 1:
-			l.add(kind, l.text[start:l.at], line) // not closed: a mistake that ends with its line
-			return
-		default:
-			l.stringByte()
-		}
-	}
-	l.add(kind, l.text[start:l.at], line)
-}
-
-// stringByte passes one byte of a string, and counts lines.
-func (l *lexer) stringByte() {
-	if c := l.text[l.at]; c == '\n' || c == '\r' {
-		l.newline()
-		return
-	}
-	l.at++
-}
-
-// symbol reads an operator. Those of several characters matter only where they
-// contain = or :, which would else look like an assignment or the end of a header.
-func (l *lexer) symbol() {
-	n := 1
+	size := 1
 	for _, long := range []string{
 		"**=", "//=", ">>=", "<<=", "==", "!=", "<=", ">=", ":=", "->", "+=", "-=", "*=",
 		"/=", "%=", "&=", "|=", "^=", "@=",
 	} {
-		if strings.HasPrefix(l.text[l.at:], long) {
-			n = len(long)
+		if strings.HasPrefix(text, long) {
+			size = len(long)
 			break
 		}
 	}
-	text := l.text[l.at : l.at+n]
-	switch text {
-	case "(", "[", "{":
-		l.depth++
-	case ")", "]", "}":
-		l.depth = max(l.depth-1, 0)
-	}
-	l.add(tokenSymbol, text, l.line)
-	l.at += n
+	return token{kind: tokenSymbol, text: text[:size]}, size
 }
 
-func isNameByte(c byte) bool {
-	return isAlphanumeric(c) || c == '_' || c >= 0x80
+// quote returns the quotation marks that a text begins with.
+func quote(text string) (marks string, ok bool) {
+	for _, marks := range [...]string{`"""`, "'''", `"`, "'"} {
+		if strings.HasPrefix(text, marks) {
+			return marks, true
+		}
+	}
+	return "", false
+}
+
+// cutString returns what stands before the closing marks of a string, and how long it is with these. In raw strings too
+// a backslash protects the quote after it. One that is not closed is a mistake that ends with its line, or with the text.
+func cutString(text, marks string) (content string, size int) {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			i++
+		case strings.HasPrefix(text[i:], marks):
+			return text[:i], i + len(marks)
+		case text[i] == '\n' && len(marks) == 1:
+			return text[:i], i
+		}
+	}
+	return text, len(text)
+}
+
+func isNameRune(r rune) bool {
+	return r >= 0x80 || isAlphanumeric(byte(r)) || r == '_'
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -25,7 +26,7 @@ func TestRefuse(t *testing.T) {
 		"mac*": "\xcf\xfa\xed\xfe\x00\x00\x00\x00", "windows*": "MZ\x00\x00",
 		"cut*": "\x7fELF\x02\x01\x01", "foreign*": binaryHead(func(h []byte) { binary.LittleEndian.PutUint16(h[18:], 243) }),
 		"big*":    binaryHead(func(h []byte) { h[5] = 2; h[18], h[19] = 0, 22 }),
-		"object*": binaryHead(func(h []byte) { h[16] = elfObject }), "core*": binaryHead(func(h []byte) { h[16] = elfCore }),
+		"object*": binaryHead(func(h []byte) { h[16] = byte(elf.ET_REL) }), "core*": binaryHead(func(h []byte) { h[16] = byte(elf.ET_CORE) }),
 		"musl*": withLoader("/lib/ld-musl-of-no-machine.so.1"), "nix*": withLoader("/nix/store/x/ld.so"),
 		"segments*": binaryHead(func(h []byte) { h[32], h[56] = 0xff, 3 }), "odd*": binaryHead(func(h []byte) { h[54] = 1 }),
 		"far*":   binaryHead(func(h []byte) { h[39], h[56] = 0xff, 1 }),

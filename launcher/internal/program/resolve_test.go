@@ -1,6 +1,7 @@
 package program
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -14,17 +15,23 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
+// Sizes of the ELF format for 64 bits.
+const (
+	headerSize  = 64
+	segmentSize = 56
+)
+
 // binaryHead is an ELF header of this machine without segments: nothing but a kernel would refuse it.
 func binaryHead(change func([]byte)) string {
 	head := make([]byte, 256)
 	copy(head, "\x7fELF\x02\x01\x01")
-	machine := uint16(elfX86_64)
+	machine := elf.EM_X86_64
 	if runtime.GOARCH == "arm64" {
-		machine = elfAArch64
+		machine = elf.EM_AARCH64
 	}
-	binary.LittleEndian.PutUint16(head[16:], elfExec)
-	binary.LittleEndian.PutUint16(head[18:], machine)
-	binary.LittleEndian.PutUint16(head[54:], elfSegment)
+	binary.LittleEndian.PutUint16(head[16:], uint16(elf.ET_EXEC))
+	binary.LittleEndian.PutUint16(head[18:], uint16(machine))
+	binary.LittleEndian.PutUint16(head[54:], segmentSize)
 	if change != nil {
 		change(head)
 	}
@@ -34,10 +41,10 @@ func binaryHead(change func([]byte)) string {
 // withLoader is a binary whose only segment names a loader.
 func withLoader(loader string) string {
 	return binaryHead(func(head []byte) {
-		binary.LittleEndian.PutUint64(head[32:], elfHeader) // e_phoff
+		binary.LittleEndian.PutUint64(head[32:], headerSize) // e_phoff
 		binary.LittleEndian.PutUint16(head[56:], 1)
-		segment := head[elfHeader:]
-		binary.LittleEndian.PutUint32(segment, elfInterp)
+		segment := head[headerSize:]
+		binary.LittleEndian.PutUint32(segment, uint32(elf.PT_INTERP))
 		binary.LittleEndian.PutUint64(segment[8:], 200)
 		binary.LittleEndian.PutUint64(segment[32:], uint64(len(loader)+1))
 		copy(head[200:], loader)
