@@ -307,17 +307,12 @@ func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
-	style := output.DefaultTag
-	if o.Pattern != "" {
-		style = output.PatternTag
-	}
 	return output.Config{
 		Pattern:   pattern,
 		Merge:     o.Merge,
 		Stdout:    destination(s.stdout, s.colour),
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
-		Style:     style,
 		Template:  template,
 		Show:      shows(o.ShowLocalRanks),
 		TailLines: tailLines,

@@ -1,11 +1,11 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"sync/atomic"
 	"time"
 )
@@ -21,9 +21,8 @@ type Config struct {
 	Ranks          []RankInfo // of the job, ascending by Rank; Add takes up more
 
 	Label    Label
-	Style    TagStyle
-	Template Template // of torchrun's --log-line-prefix-template
-	Pattern  Pattern  // of PatternTag
+	Pattern  Pattern // of all labels; empty: they are of gorun's or torchrun's own form
+	Template Pattern // of tee'd streams' labels, torchrun's --log-line-prefix-template
 	// Merge has what ranks write to stderr go to Stdout, too; gorun's own lines still go to Stderr.
 	Merge bool
 	// Now is the clock of tags that have the time; nil is time.Now.
@@ -48,46 +47,55 @@ type Config struct {
 
 // Console writes what ranks print to gorun's stdout and stderr. Its methods may be called by several goroutines.
 type Console struct {
-	ranks     []RankInfo
-	show      func(RankInfo) bool
-	tailLines int
-	several   bool
-	tap       func(rank, stream int, p []byte)
-	writes    atomic.Int64 // counted, to know which stream of a rank came last
-	sinks     [2]*sink     // by stream; one and the same where the destinations are
-	notices   *sink        // of gorun's own lines: stderr's, also where ranks have none
-	taggers   [2]tagger
-	lanes     [2][]*lane // by stream and place in ranks; nil until a first byte comes
+	cfg     Config
+	several bool
+	writes  atomic.Int64 // counted, to know which stream of a rank came last
+	sinks   [2]*sink     // by stream; one and the same where the destinations are
+	notices *sink        // of gorun's own lines: stderr's, also where ranks have none
+	taggers [2]tagger
+	lanes   [2][]*lane // by stream and place in ranks; nil until a first byte comes
 }
 
 // NewConsole makes a Console. It starts nothing before something is to be written; the caller closes it.
 func NewConsole(cfg Config) *Console {
-	c := &Console{
-		ranks:     cfg.Ranks,
-		show:      cfg.Show,
-		tailLines: cfg.TailLines,
-		several:   len(cfg.Ranks) > 1,
-		tap:       cfg.Tap,
+	c := &Console{cfg: cfg.complete(), several: len(cfg.Ranks) > 1}
+	stdout := newSink(c.cfg, cfg.Stdout, Stdout)
+	c.sinks = [2]*sink{stdout, stdout}
+	if same(cfg.Stdout, cfg.Stderr) {
+		stdout.streams = append(stdout.streams, Stderr)
+	} else {
+		c.sinks[1] = newSink(c.cfg, cfg.Stderr, Stderr)
 	}
-	if c.tailLines == 0 {
-		c.tailLines = DefaultTailLines
-	}
-	if c.tap == nil {
-		c.tap = func(int, int, []byte) {}
-	}
-	if c.show == nil {
-		c.show = func(RankInfo) bool { return true }
-	}
-	c.sinks = newSinks(cfg)
-	c.notices = c.sinks[streamIndex(Stderr)]
+	c.notices = c.sinks[1]
 	shown := [2]Destination{cfg.Stdout, cfg.Stderr}
 	if cfg.Merge {
 		c.sinks[1], shown[1] = c.sinks[0], shown[0]
 	}
 	for i, d := range shown {
-		c.taggers[i] = newTagger(cfg, d)
+		c.taggers[i] = newTagger(c.cfg, d)
 		c.lanes[i] = make([]*lane, len(cfg.Ranks))
 	}
+	return c
+}
+
+// complete has functions in the place of those that are nil.
+func (c Config) complete() Config {
+	if c.Tap == nil {
+		c.Tap = func(int, int, []byte) {}
+	}
+	if c.Show == nil {
+		c.Show = func(RankInfo) bool { return true }
+	}
+	if c.Consumed == nil {
+		c.Consumed = func(int, int, int) {}
+	}
+	if c.Failed == nil {
+		c.Failed = func(int, error) {}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.TailLines = cmp.Or(c.TailLines, DefaultTailLines)
 	return c
 }
 
@@ -97,34 +105,19 @@ func (c *Console) Add(ranks []RankInfo) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
-	c.ranks = slices.Concat(c.ranks, ranks)
+	c.cfg.Ranks = slices.Concat(c.cfg.Ranks, ranks)
 	for i := range c.lanes {
 		c.lanes[i] = append(c.lanes[i], make([]*lane, len(ranks))...)
 	}
 }
 
-// newSinks makes the sinks for stdout and stderr, or one for both.
-func newSinks(cfg Config) [2]*sink {
-	if same(cfg.Stdout, cfg.Stderr) {
-		s := newSink(cfg, cfg.Stdout, Stdout, Stderr)
-		return [2]*sink{s, s}
-	}
-	return [2]*sink{newSink(cfg, cfg.Stdout, Stdout), newSink(cfg, cfg.Stderr, Stderr)}
-}
-
-func newSink(cfg Config, d Destination, streams ...int) *sink {
-	s := &sink{terminal: d.Terminal, width: d.Width}
+func newSink(cfg Config, d Destination, stream int) *sink {
+	s := &sink{terminal: d.Terminal, width: d.Width, streams: []int{stream}}
 	s.init()
-	s.w = writerOf(d.W)
-	s.consumed = cfg.Consumed
-	if s.consumed == nil {
-		s.consumed = func(int, int, int) {}
-	}
+	s.w, s.consumed = writerOf(d.W), cfg.Consumed
 	s.failed = func(err error) {
-		for _, stream := range streams {
-			if cfg.Failed != nil {
-				cfg.Failed(stream, err)
-			}
+		for _, stream := range s.streams {
+			cfg.Failed(stream, err)
 		}
 	}
 	if d.Terminal {
@@ -135,20 +128,7 @@ func newSink(cfg Config, d Destination, streams ...int) *sink {
 
 // newTagger: where ranks' stderr is merged into stdout d is that.
 func newTagger(cfg Config, d Destination) tagger {
-	t := tagger{
-		label:    cfg.Label,
-		style:    cfg.Style,
-		template: cfg.Template,
-		pattern:  cfg.Pattern,
-		now:      cfg.Now,
-		several:  len(cfg.Ranks) > 1,
-		terminal: d.Terminal,
-		color:    d.Color,
-		digits:   1,
-	}
-	if t.now == nil {
-		t.now = time.Now
-	}
+	t := tagger{Config: cfg, several: len(cfg.Ranks) > 1, terminal: d.Terminal, color: d.Color, digits: 1}
 	if n := len(cfg.Ranks); n > 0 {
 		t.digits = len(fmt.Sprint(cfg.Ranks[n-1].Rank))
 	}
@@ -171,7 +151,7 @@ func (c *Console) Write(rank, stream int, p []byte) {
 	if l := c.lane(rank, stream); l != nil {
 		l.tail.add(p, tailLimit(stream))
 		l.last = c.writes.Add(1)
-		c.tap(rank, stream, p)
+		c.cfg.Tap(rank, stream, p)
 		s.accept(l, p)
 		account = &l.account
 	}
@@ -254,7 +234,7 @@ func (c *Console) Tail(rank, stream int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := c.known(rank, stream); l != nil {
-		return l.tail.lines(c.tailLines)
+		return l.tail.lines(c.cfg.TailLines)
 	}
 	return nil
 }
@@ -325,17 +305,10 @@ func (c *Console) await(ctx context.Context) error {
 	var errs []error
 	for _, s := range c.distinct() {
 		if err := s.flush(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("write the ranks' output to %s: %w", streamName(c.streamOf(s)), err))
+			errs = append(errs, fmt.Errorf("write the ranks' output to %s: %w", streamName(s.streams[0]), err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (c *Console) streamOf(s *sink) int {
-	if s == c.sinks[0] {
-		return Stdout
-	}
-	return Stderr
 }
 
 // distinct returns the sinks, each once.
@@ -354,7 +327,7 @@ func (c *Console) lane(rank, stream int) *lane {
 	}
 	of := &c.lanes[streamIndex(stream)][at]
 	if *of == nil {
-		*of = c.newLane(c.ranks[at], stream)
+		*of = c.newLane(c.cfg.Ranks[at], stream)
 	}
 	return *of
 }
@@ -369,21 +342,24 @@ func (c *Console) known(rank, stream int) *lane {
 
 // place returns where the rank stands in ranks, -1 for nowhere.
 func (c *Console) place(rank int) int {
-	if rank >= 0 && rank < len(c.ranks) && c.ranks[rank].Rank == rank {
+	if rank >= 0 && rank < len(c.cfg.Ranks) && c.cfg.Ranks[rank].Rank == rank {
 		return rank
 	}
-	at := sort.Search(len(c.ranks), func(i int) bool { return c.ranks[i].Rank >= rank })
-	if at < len(c.ranks) && c.ranks[at].Rank == rank {
-		return at
+	at, found := slices.BinarySearchFunc(c.cfg.Ranks, rank, func(r RankInfo, rank int) int { return r.Rank - rank })
+	if !found {
+		return -1
 	}
-	return -1
+	return at
 }
 
 func (c *Console) newLane(r RankInfo, stream int) *lane {
 	i := streamIndex(stream)
-	l := &lane{tag: c.taggers[i].tag(r, stream), stamp: c.taggers[i].stampOf(r, stream)}
+	l := &lane{tag: c.taggers[i].tag(r, stream)}
+	if c.cfg.Pattern.timed && l.tag != nil {
+		l.stamp = &stamp{tagger: &c.taggers[i], rank: r, stream: stream}
+	}
 	switch {
-	case !c.show(r):
+	case !c.cfg.Show(r):
 		l.discipline = dropBytes
 	case !c.several && len(l.tag) == 0:
 		l.discipline = passBytes

@@ -44,7 +44,7 @@ type LogPlan struct {
 	// --local-ranks-filter, leaves ranks out, as torchrun does; nil means none.
 	StdoutFilters, StderrFilters []string
 	Show                         func(RankInfo) bool
-	Template                     Template // of the tag; empty for torchrun's own
+	Template                     Pattern // of the tag; empty for torchrun's own
 
 	// Consumed gives back credit: n bytes that a tee got have been written or dropped.
 	Consumed func(rank, stream, n int)

@@ -116,18 +116,10 @@ func (l *Logs) openTee(r RankInfo, stream int) error {
 	t := &tee{disk: l.disk, file: file}
 	if i := streamIndex(stream); l.shared[i] != nil && (l.plan.Show == nil || l.plan.Show(r)) {
 		filters := [2][]string{l.plan.StdoutFilters, l.plan.StderrFilters}[i]
-		t.filter = newLineFilter(l.shared[i], filters, l.tag(r))
+		t.filter = newLineFilter(l.shared[i], filters, torchrunTag(r, l.plan.Template))
 	}
 	l.tees[teeKey{r.LocalRank, stream}] = t
 	return nil
-}
-
-// tag is what begins a rank's lines in the shared files.
-func (l *Logs) tag(r RankInfo) string {
-	if l.plan.Template.Empty() {
-		return torchrunTag(r)
-	}
-	return l.plan.Template.expand(r)
 }
 
 // Files tells whether there are any.

@@ -212,10 +212,10 @@ func TestFilteredLines(t *testing.T) {
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		name     string
-		template Template
+		template Pattern
 		want     string
 	}{
-		{"torchrun's tag", Template{}, "[default0]:loss 1\n[default0]:the end, a loss\n"},
+		{"torchrun's tag", Pattern{}, "[default0]:loss 1\n[default0]:the end, a loss\n"},
 		{"a template", template, "<0> loss 1\n<0> the end, a loss\n"},
 	} {
 		l, err := OpenLogs(LogPlan{

@@ -18,7 +18,7 @@ func newMerged(cfg Config) (c *Console, stdout, stderr *bytes.Buffer) {
 // What ranks write to stderr keeps its label on stdout; gorun's own lines stay on stderr.
 func TestMerge(t *testing.T) {
 	c, stdout, stderr := newMerged(Config{
-		Merge: true, Label: LabelAlways, Style: PatternTag,
+		Merge: true, Label: LabelAlways,
 		Pattern: mustPattern("%r<%s>:"),
 	})
 	c.Write(0, Stderr, []byte("oops\npart"))

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,10 +11,8 @@ import (
 	"gorun/internal/printable"
 )
 
-// Pattern is a text with places for what belongs to a rank: the beginning of a line, or the name of a file. Its
-// language is that of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g the process group,
-// %p the number of the node, %% a percent sign. Beyond it %s is the stream (stdout or stderr), %t the time as C's ctime
-// writes it, and %R the rank with as many digits as the highest has. The zero Pattern is empty: none was given.
+// Pattern is a text with places for what belongs to a rank: the beginning of a line, or the name of a file. The zero
+// Pattern is empty: none was given.
 type Pattern struct {
 	parts []patternPart
 	timed bool
@@ -25,23 +24,27 @@ type patternPart struct {
 	letter byte
 }
 
-// patternLetters are those of all places.
-const patternLetters = "rhgpstR"
+func (p *Pattern) addText(text string) {
+	if text != "" {
+		p.parts = append(p.parts, patternPart{text: text})
+	}
+}
 
-// ParsePattern reads a pattern. An unknown letter behind a percent sign is an error.
+// ParsePattern reads the language of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g the
+// process group, %p the number of the node, %% a percent sign. Beyond it %s is the stream (stdout or stderr), %t the
+// time as C's ctime writes it, and %R the rank with as many digits as the highest has. An unknown letter behind a
+// percent sign is an error.
 func ParsePattern(s string) (p Pattern, err error) {
 	for rest := s; rest != ""; {
 		text, after, found := strings.Cut(rest, "%")
-		if text != "" {
-			p.parts = append(p.parts, patternPart{text: text})
-		}
+		p.addText(text)
 		if !found {
 			break
 		}
 		switch {
 		case strings.HasPrefix(after, "%"):
-			p.parts = append(p.parts, patternPart{text: "%"})
-		case after != "" && strings.IndexByte(patternLetters, after[0]) >= 0:
+			p.addText("%")
+		case after != "" && strings.IndexByte("rhgpstR", after[0]) >= 0:
 			p.parts = append(p.parts, patternPart{letter: after[0]})
 			p.timed = p.timed || after[0] == 't'
 		default:
@@ -50,6 +53,43 @@ func ParsePattern(s string) (p Pattern, err error) {
 		}
 		rest = after[1:]
 	}
+	return p, nil
+}
+
+// The letters of places that templates alone have.
+const (
+	placeRole      = 'o'
+	placeLocalRank = 'l'
+	placeShortHost = 'H' // up to the first dot
+)
+
+// ParseTemplate reads the language of torchrun's --log-line-prefix-template, which is Python's string.Template: ${name}
+// or $name is a rank's property, $$ a dollar sign, any other $ stands for itself. The names are role_name, local_rank,
+// rank and hostname. An unknown name is an error here; torchrun leaves it in every line as it is.
+func ParseTemplate(s string) (p Pattern, err error) {
+	if s == "" {
+		return p, nil
+	}
+	letters := map[string]byte{
+		"role_name": placeRole, "local_rank": placeLocalRank, "rank": 'r', "hostname": placeShortHost,
+	}
+	done := 0
+	for _, at := range regexp.MustCompile(`\$(\$|[_a-zA-Z]\w*|\{[_a-zA-Z]\w*\})`).FindAllStringIndex(s, -1) {
+		place := s[at[0]:at[1]]
+		letter := letters[strings.Trim(place, "${}")]
+		p.addText(s[done:at[0]])
+		switch {
+		case place == "$$":
+			p.addText("$")
+		case letter == 0:
+			return Pattern{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known are ${role_name}, ${local_rank}, "+
+				"${rank} and ${hostname}", s, place)
+		default:
+			p.parts = append(p.parts, patternPart{letter: letter})
+		}
+		done = at[1]
+	}
+	p.addText(s[done:])
 	return p, nil
 }
 
@@ -94,30 +134,42 @@ func (p Pattern) expand(r RankInfo, stream, digits int, now time.Time) string {
 			b.WriteString(streamName(stream))
 		case 't':
 			b.WriteString(now.Format(time.ANSIC))
+		case placeRole:
+			b.WriteString(printable.Text(r.Role))
+		case placeLocalRank:
+			b.WriteString(strconv.Itoa(r.LocalRank))
+		case placeShortHost:
+			b.WriteString(printable.Text(shortHost(r.Host)))
 		}
 	}
 	return b.String()
 }
 
+// shortHost returns a host's name up to the first dot, and addresses as they are.
+func shortHost(host string) string {
+	name, _, dotted := strings.Cut(host, ".")
+	if !dotted || strings.Trim(host, "0123456789.") == "" || strings.Contains(host, ":") {
+		return host
+	}
+	return name
+}
+
 // stamp is a tag that changes with time.
 type stamp struct {
-	pattern Pattern
-	rank    RankInfo
-	stream  int
-	digits  int
-	now     func() time.Time
-	second  int64 // for which the lane's tag holds
+	tagger *tagger
+	rank   RankInfo
+	stream int
+	second int64 // for which the lane's tag holds
 }
 
 // label is what a line that begins now has before it.
 func (l *lane) label() []byte {
-	if l.stamp == nil {
-		return l.tag
-	}
-	now := l.stamp.now()
-	if second := now.Unix(); second != l.stamp.second {
-		l.stamp.second = second
-		l.tag = []byte(l.stamp.pattern.expand(l.stamp.rank, l.stamp.stream, l.stamp.digits, now))
+	if s := l.stamp; s != nil {
+		now := s.tagger.Now()
+		if second := now.Unix(); second != s.second {
+			s.second = second
+			l.tag = []byte(s.tagger.Pattern.expand(s.rank, s.stream, s.tagger.digits, now))
+		}
 	}
 	return l.tag
 }

@@ -41,7 +41,7 @@ func TestLinesWithTheirTime(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 26, 7, 0, time.UTC)
 	c := NewConsole(Config{
 		Stdout: Destination{W: &out}, Stderr: Destination{W: &out}, Ranks: []RankInfo{{Rank: 0}, {Rank: 1}},
-		Label: LabelAlways, Style: PatternTag, Pattern: mustPattern("%t<%s>:"), Now: func() time.Time { return now },
+		Label: LabelAlways, Pattern: mustPattern("%t<%s>:"), Now: func() time.Time { return now },
 	})
 	c.Write(1, Stdout, []byte("a\nb\n"))
 	require.NoError(t, c.Flush(context.Background()))

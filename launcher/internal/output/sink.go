@@ -5,6 +5,7 @@ import "time"
 // sink is a destination with its layout: what stands at the end of what has been queued for it.
 type sink struct {
 	outlet
+	streams  []int // that it takes
 	terminal bool
 	width    int // columns of the terminal
 

@@ -18,23 +18,6 @@ const (
 	LabelNever               // nowhere
 )
 
-// TagStyle is the form of the tag at the beginning of a labelled line.
-type TagStyle int
-
-const (
-	// DefaultTag is RankTag for ordinary streams; for tee'd ones TorchrunTag, or the template where there is one.
-	DefaultTag TagStyle = iota
-	// RankTag is gorun's own: "[3] ". On a terminal the rank is padded so that columns line up, "[ 3] ", and coloured,
-	// and an exclamation mark takes the blank's place on lines of stderr: "[ 3]!".
-	RankTag
-	// PatternTag is Config.Pattern, nothing added.
-	PatternTag
-	// TorchrunTag is that of torchrun's --tee: role and local rank, "[default3]:", without a blank.
-	TorchrunTag
-	// TemplateTag is Config.Template, nothing added.
-	TemplateTag
-)
-
 // RankInfo is what tags tell of a rank.
 type RankInfo struct {
 	Rank      int
@@ -51,51 +34,39 @@ var tagColors = [...]string{"36", "33", "32", "35", "34", "96", "93", "92", "95"
 
 // tagger makes the tags of one destination.
 type tagger struct {
-	label    Label
-	style    TagStyle
-	template Template
-	pattern  Pattern
-	now      func() time.Time
-	several  bool // more than one rank
-	digits   int  // of the highest rank
+	Config
+	digits   int // of the highest rank
+	several  bool
 	terminal bool
 	color    bool
 }
 
-// tag returns what a rank's lines begin with: nothing where they have no label.
-func (t tagger) tag(r RankInfo, stream int) []byte {
-	if !t.labels(r, stream) {
+// tag returns what a rank's lines begin with: nothing where they have no label. Without a pattern that is
+// gorun's own for ordinary streams, "[3] ", and for tee'd ones the template or torchrun's, "[default3]:".
+func (t *tagger) tag(r RankInfo, stream int) []byte {
+	switch {
+	case !t.labels(r, stream):
 		return nil
-	}
-	switch t.styleOf(r, stream) {
-	case PatternTag:
-		return []byte(t.pattern.expand(r, stream, t.digits, t.now()))
-	case TorchrunTag:
-		return []byte(torchrunTag(r))
-	case TemplateTag:
-		return []byte(t.template.expand(r))
-	}
-	if !t.terminal {
+	case !t.Pattern.Empty():
+		return []byte(t.Pattern.expand(r, stream, t.digits, t.Now()))
+	case r.Tee.Has(stream):
+		return []byte(torchrunTag(r, t.Template))
+	case !t.terminal:
 		return fmt.Appendf(nil, "[%d] ", r.Rank)
 	}
 	return t.terminalTag(r.Rank, stream)
 }
 
-// stampOf is what changes in a rank's tag, nil for nothing.
-func (t tagger) stampOf(r RankInfo, stream int) *stamp {
-	if !t.pattern.timed || !t.labels(r, stream) || t.styleOf(r, stream) != PatternTag {
-		return nil
+// torchrunTag is the prefix of tee'd streams: role and local rank unless there is a template.
+func torchrunTag(r RankInfo, template Pattern) string {
+	if template.Empty() {
+		return "[" + printable.Text(r.Role) + strconv.Itoa(r.LocalRank) + "]:"
 	}
-	return &stamp{pattern: t.pattern, rank: r, stream: stream, digits: t.digits, now: t.now}
+	return template.expand(r, 0, 0, time.Time{})
 }
 
-// torchrunTag is the prefix of tee'd streams where no template was given.
-func torchrunTag(r RankInfo) string {
-	return "[" + printable.Text(r.Role) + strconv.Itoa(r.LocalRank) + "]:"
-}
-
-func (t tagger) labels(r RankInfo, stream int) bool {
-	switch t.label {
+func (t *tagger) labels(r RankInfo, stream int) bool {
+	switch t.Label {
 	case LabelAlways:
 		return true
 	case LabelNever:
@@ -104,21 +75,10 @@ func (t tagger) labels(r RankInfo, stream int) bool {
 	return t.terminal && t.several || r.Tee.Has(stream)
 }
 
-func (t tagger) styleOf(r RankInfo, stream int) TagStyle {
-	switch {
-	case t.style != DefaultTag:
-		return t.style
-	case !r.Tee.Has(stream):
-		return RankTag
-	case !t.template.Empty():
-		return TemplateTag
-	}
-	return TorchrunTag
-}
-
-// terminalTag is RankTag as a terminal shows it. The colour begins with a reset, so that a colour that one rank left
+// terminalTag is gorun's own as a terminal shows it: padded so that columns line up, "[ 3] ", and coloured. An
+// exclamation mark takes the blank's place on lines of stderr: "[ 3]!". The colour begins with a reset, so that a colour that one rank left
 // switched on does not run into another's lines.
-func (t tagger) terminalTag(rank, stream int) []byte {
+func (t *tagger) terminalTag(rank, stream int) []byte {
 	tag, mark := fmt.Sprintf("[%*d]", t.digits, rank), " "
 	if stream == Stderr {
 		mark = "!"

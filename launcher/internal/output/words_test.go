@@ -44,7 +44,7 @@ func TestTemplate(t *testing.T) {
 	} {
 		template, err := ParseTemplate(in)
 		require.NoError(t, err, in)
-		assert.Equal(t, want, template.expand(r), in)
+		assert.Equal(t, want, template.expand(r, Stdout, 1, time.Time{}), in)
 		assert.Equal(t, in == "", template.Empty())
 	}
 	_, err := ParseTemplate("a ${node} b")
@@ -61,7 +61,7 @@ func TestTemplateHosts(t *testing.T) {
 		"node": "node", "node.a.b": "node", "10.0.0.7": "10.0.0.7", "fe80::1.2.3.4": "fe80::1.2.3.4",
 		"evil\x1b[2J.x": "evil^[[2J",
 	} {
-		assert.Equal(t, want, template.expand(RankInfo{Host: host}))
+		assert.Equal(t, want, template.expand(RankInfo{Host: host}, Stdout, 1, time.Time{}))
 	}
 }
 
@@ -79,20 +79,15 @@ func TestTags(t *testing.T) {
 		{"a pipe", func(*tagger) {}, "[default1]:", ""},
 		{"a terminal", func(t *tagger) { t.terminal = true }, "[default1]:", "[  3]!"},
 		{"a terminal, one rank", func(t *tagger) { t.terminal, t.several = true, false }, "[default1]:", ""},
-		{"never", func(t *tagger) { t.label, t.terminal = LabelNever, true }, "", ""},
-		{"always", func(t *tagger) { t.label = LabelAlways }, "[default1]:", "[3] "},
-		{"a template", func(t *tagger) { t.template, t.label = template, LabelAlways }, "3: ", "[3] "},
-		{"a template for all", func(t *tagger) {
-			t.template, t.label, t.style = template, LabelAlways, TemplateTag
-		}, "3: ", "3: "},
+		{"never", func(t *tagger) { t.Label, t.terminal = LabelNever, true }, "", ""},
+		{"always", func(t *tagger) { t.Label = LabelAlways }, "[default1]:", "[3] "},
+		{"a template", func(t *tagger) { t.Template, t.Label = template, LabelAlways }, "3: ", "[3] "},
 		{"Open MPI's", func(t *tagger) {
-			t.label, t.style, t.pattern, t.now = LabelAlways, PatternTag, mustPattern("[1,%r]<%s>:"), time.Now
+			t.Label, t.Pattern, t.Now = LabelAlways, mustPattern("[1,%r]<%s>:"), time.Now
 		}, "[1,3]<stdout>:", "[1,3]<stderr>:"},
-		{"torchrun's", func(t *tagger) { t.label, t.style = LabelAlways, TorchrunTag }, "[default1]:", "[default1]:"},
-		{"gorun's", func(t *tagger) { t.label, t.style = LabelAlways, RankTag }, "[3] ", "[3] "},
 		{
-			"colours", func(t *tagger) { t.style, t.terminal, t.color = RankTag, true, true },
-			"\x1b[0;35m[  3] \x1b[0m", "\x1b[0;35m[  3]\x1b[0;31m!\x1b[0m",
+			"colours", func(t *tagger) { t.terminal, t.color = true, true },
+			"[default1]:", "\x1b[0;35m[  3]\x1b[0;31m!\x1b[0m",
 		},
 	} {
 		tagger := plain
@@ -100,6 +95,8 @@ func TestTags(t *testing.T) {
 		assert.Equal(t, tt.stdout, string(tagger.tag(r, Stdout)), tt.name)
 		assert.Equal(t, tt.stderr, string(tagger.tag(r, Stderr)), tt.name)
 	}
+	colours := tagger{several: true, digits: 3, terminal: true, color: true}
+	assert.Equal(t, "\x1b[0;35m[  3] \x1b[0m", string(colours.tag(RankInfo{Rank: 3}, Stdout)))
 }
 
 func FuzzTemplate(f *testing.F) {
@@ -109,7 +106,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text := template.expand(RankInfo{Rank: 1, LocalRank: 2, Host: "h", Role: "r"})
+		text := template.expand(RankInfo{Rank: 1, LocalRank: 2, Host: "h", Role: "r"}, Stdout, 1, time.Time{})
 		if !strings.Contains(s, "$") {
 			assert.Equal(t, s, text)
 		}
