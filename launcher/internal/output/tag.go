@@ -76,8 +76,8 @@ func (t *tagger) labels(r RankInfo, stream int) bool {
 }
 
 // terminalTag is gorun's own as a terminal shows it: padded so that columns line up, "[ 3] ", and coloured. An
-// exclamation mark takes the blank's place on lines of stderr: "[ 3]!". The colour begins with a reset, so that a colour that one rank left
-// switched on does not run into another's lines.
+// exclamation mark takes the blank's place on lines of stderr: "[ 3]!". The colour begins with a reset, so that a
+// colour that one rank left switched on does not run into another's lines.
 func (t *tagger) terminalTag(rank, stream int) []byte {
 	tag, mark := fmt.Sprintf("[%*d]", t.digits, rank), " "
 	if stream == Stderr {

@@ -123,7 +123,8 @@ func quote(text string) (marks string, ok bool) {
 }
 
 // cutString returns what stands before the closing marks of a string, and how long it is with these. In raw strings too
-// a backslash protects the quote after it. One that is not closed is a mistake that ends with its line, or with the text.
+// a backslash protects the quote after it. One that is not closed is a mistake that ends with its line, or with the
+// text.
 func cutString(text, marks string) (content string, size int) {
 	for i := 0; i < len(text); i++ {
 		switch {
