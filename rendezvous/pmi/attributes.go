@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"gorun/rendezvous/exchange"
@@ -28,10 +29,6 @@ type attributeWaiter struct {
 	done func(how, value string)
 }
 
-func newAttributes() attributes {
-	return attributes{values: map[string]attribute{}, waiting: map[string][]attributeWaiter{}}
-}
-
 // attributesService is by which servers ask each other: a list of texts: what to do, the
 // world, the rank that asks, the key, the value.
 const attributesService = "pmi/attributes"
@@ -47,13 +44,21 @@ const (
 	failed  = "failed"
 )
 
+// peers are the other ranks of a rank's host, ascending.
+func (s *space) peers(rank int) (list []int) {
+	for r := range s.w.Ranks {
+		if r != rank && s.w.Ranks[r].Host == s.w.Ranks[rank].Host {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // attributesNode is the node that has those of a rank's host.
 func (s *space) attributesNode(rank int) int {
 	node := s.w.Ranks[rank].Node
-	for i := range s.w.Ranks {
-		if s.w.Ranks[i].Host == s.w.Ranks[rank].Host {
-			node = min(node, s.w.Ranks[i].Node)
-		}
+	for _, peer := range s.peers(rank) {
+		node = min(node, s.w.Ranks[peer].Node)
 	}
 	return node
 }
@@ -62,133 +67,112 @@ func (s *space) attributesNode(rank int) int {
 // value, missing, or failed, with the reason; at once or later, but not where the job ends.
 func (s *Server) attribute(sp *space, rank int, what, key, value string, done func(how, value string)) {
 	// A host has one node of lowest number, but that may have ranks of other hosts, too.
-	s.mu.Lock()
-	generation := sp.generations[rank]
-	s.mu.Unlock()
-	key = strconv.Itoa(sp.w.Ranks[rank].Host) + "/" + strconv.Itoa(generation) + "/" + key
+	key = strconv.Itoa(sp.w.Ranks[rank].Host) + "/" + strconv.Itoa(sp.generations[rank]) + "/" + key
 	node := sp.attributesNode(rank)
 	if node == s.cfg.Node {
 		s.attributeHere(sp, rank, what, key, value, done)
 		return
 	}
-	question := packTexts(what, sp.w.Name, strconv.Itoa(rank), key, value)
-	s.cfg.Plane.Ask(node, attributesService, question, func(answer []byte, err error) {
-		var texts []string
-		if err == nil {
-			texts, err = cutTexts(answer, 2)
-		}
+	s.ask(node, attributesService, func(texts []string, err error) {
 		switch {
 		case err == nil:
 			done(texts[0], texts[1])
 		case !errors.Is(err, exchange.ErrClosed):
 			done(failed, err.Error())
 		}
+	}, what, sp.w.Name, strconv.Itoa(rank), key, value)
+}
+
+// ask has another node answer by a list of two texts. done is called with the server locked.
+func (s *Server) ask(node int, service string, done func(texts []string, err error), question ...string) {
+	s.cfg.Plane.Ask(node, service, packTexts(question...), func(answer []byte, err error) {
+		var texts []string
+		if err == nil {
+			texts, err = cutTexts(answer, 2)
+		}
+		s.mu.Lock()
+		defer s.unlock()
+		done(texts, err)
 	})
 }
 
 // attributeHere does it where this node has them.
 func (s *Server) attributeHere(sp *space, rank int, what, key, value string, done func(how, value string)) {
-	s.mu.Lock()
 	a := &sp.attributes
 	old, known := a.values[key]
 	switch {
+	case what == attributePut && !sp.putAttribute(rank, key, value):
+		done(failed, errTooMuch.Error())
 	case what == attributePut:
-		how, waiting := failed, []attributeWaiter(nil)
-		if sp.putAttribute(rank, key, value) {
-			how, waiting = found, a.waiting[key]
-			delete(a.waiting, key)
-		}
-		s.mu.Unlock()
-		if how == failed {
-			value = errTooMuch.Error()
-		}
-		done(how, value)
+		waiting := a.waiting[key]
+		delete(a.waiting, key)
+		done(found, value)
 		for _, w := range waiting {
 			w.done(found, value)
 		}
-	case !known && what == attributeWait:
-		a.waiting[key] = append(a.waiting[key], attributeWaiter{rank, done})
-		in := sp.attributeStuck(rank)
-		s.mu.Unlock()
-		s.sayStuck(in)
-	case !known:
-		s.mu.Unlock()
-		done(missing, "")
-	default:
-		s.mu.Unlock()
+	case known:
 		done(found, old.value)
+	case what == attributeWait:
+		a.waiting[key] = append(a.waiting[key], attributeWaiter{rank, done})
+		s.checkAttribute(sp, rank)
+	default:
+		done(missing, "")
 	}
 }
 
 // putAttribute puts one on a rank's account, if there is room.
 func (s *space) putAttribute(rank int, key, value string) bool {
-	u, size := s.usage(rank), len(key)+len(value)
 	old, known := s.attributes.values[key]
 	free := 0
-	if known && old.by == rank {
+	if known {
 		free = len(key) + len(old.value)
 	}
-	if u.attributes-free+size > maxAttrs {
+	more := len(key) + len(value)
+	u := s.usage(rank)
+	if known && old.by == rank {
+		more -= free
+	}
+	if u.attributes+more > maxAttrs {
 		return false
 	}
-	if known {
-		s.usage(old.by).attributes -= len(key) + len(old.value)
+	if known && old.by != rank {
+		s.usage(old.by).attributes -= free
 	}
-	u.attributes += size
+	u.attributes += more
 	s.attributes.values[key] = attribute{value, rank}
 	return true
 }
 
-// attributeStuck is that a rank waits for an attribute which nobody can put any more: all
+// checkAttribute tells the launcher if a rank waits for an attribute which nobody can put any more: all
 // others of its host have ended. What other nodes' ranks do is not known here.
-func (s *space) attributeStuck(rank int) *stuck {
-	missing := nobody
-	if s.ended[rank] {
-		return nil
+func (s *Server) checkAttribute(sp *space, rank int) {
+	peers := sp.peers(rank)
+	running := func(peer int) bool { return !sp.ended[peer] }
+	if len(peers) > 0 && running(rank) && !slices.ContainsFunc(peers, running) {
+		s.stuck([]world.Proc{sp.proc(rank)}, sp.proc(peers[0]))
 	}
-	for r := range s.w.Ranks {
-		switch {
-		case r == rank || s.w.Ranks[r].Host != s.w.Ranks[rank].Host:
-		case !s.ended[r]:
-			return nil
-		case missing == nobody:
-			missing = r
-		}
-	}
-	if missing == nobody {
-		return nil
-	}
-	return &stuck{[]world.Proc{{World: s.w.Name, Rank: rank}}, world.Proc{World: s.w.Name, Rank: missing}}
 }
 
-// attributesStuck are all that wait so.
-func (s *space) attributesStuck() (found []*stuck) {
-	seen := map[int]bool{}
+// attributeWaiters are the ranks that wait for attributes which this node has, ascending.
+func (s *space) attributeWaiters() (ranks []int) {
 	for _, list := range s.attributes.waiting {
 		for _, w := range list {
-			if in := s.attributeStuck(w.rank); in != nil && !seen[w.rank] {
-				seen[w.rank] = true
-				found = append(found, in)
-			}
+			ranks = append(ranks, w.rank)
 		}
 	}
-	return found
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
 }
 
 // serveAttributes answers other nodes.
-func (s *Server) serveAttributes(_ int, body []byte, reply func([]byte, error)) {
-	texts, err := cutTexts(body, 5)
-	if err != nil {
-		reply(nil, err)
-		return
-	}
-	sp := s.space(texts[1])
+func (s *Server) serveAttributes(texts []string, reply func(how, value string)) {
+	sp := s.spaces[texts[1]]
 	rank, err := strconv.Atoi(texts[2])
 	if sp == nil || err != nil || rank < 0 || rank >= len(sp.w.Ranks) {
-		reply(packTexts(missing, ""), nil)
+		reply(missing, "")
 		return
 	}
-	s.attributeHere(sp, rank, texts[0], texts[3], texts[4], func(how, value string) { reply(packTexts(how, value), nil) })
+	s.attributeHere(sp, rank, texts[0], texts[3], texts[4], reply)
 }
 
 // pairsService is by which servers ask each other for pairs of worlds that they have no
@@ -197,51 +181,40 @@ const pairsService = "pmi/pairs"
 
 // lookup finds what a key of any world stands for. done is called at once or later.
 func (s *Server) lookup(name, key string, done func(value string, ok bool)) {
-	sp := s.space(name)
+	sp := s.spaces[name]
 	if sp == nil {
 		done("", false)
 		return
 	}
-	s.mu.Lock()
 	value, ok := sp.lookup(key)
-	s.mu.Unlock()
-	if ok || sp.served() || len(sp.nodes) == 0 {
-		done(value, ok)
+	if nodes := sp.whole.nodes; !ok && len(sp.whole.local) == 0 && len(nodes) > 0 {
+		s.askPairs(nodes, name, key, done)
 		return
 	}
-	s.askPairs(sp.nodes, packTexts(name, key), done)
+	done(value, ok)
 }
 
 // askPairs asks the first of a world's nodes that is there: after a barrier all know the same.
-func (s *Server) askPairs(nodes []int, question []byte, done func(value string, ok bool)) {
-	s.cfg.Plane.Ask(nodes[0], pairsService, question, func(answer []byte, err error) {
-		if errors.Is(err, exchange.ErrNodeLost) && len(nodes) > 1 {
-			s.askPairs(nodes[1:], question, done)
-			return
-		}
-		texts, bad := cutTexts(answer, 2)
-		if err != nil || bad != nil || texts[0] != found {
+func (s *Server) askPairs(nodes []int, name, key string, done func(value string, ok bool)) {
+	s.ask(nodes[0], pairsService, func(texts []string, err error) {
+		switch {
+		case errors.Is(err, exchange.ErrNodeLost) && len(nodes) > 1:
+			s.askPairs(nodes[1:], name, key, done)
+		case err != nil || texts[0] != found:
 			done("", false)
-			return
+		default:
+			done(texts[1], true)
 		}
-		done(texts[1], true)
-	})
+	}, name, key)
 }
 
 // servePairs answers other nodes.
-func (s *Server) servePairs(_ int, body []byte, reply func([]byte, error)) {
-	texts, err := cutTexts(body, 2)
-	if err != nil {
-		reply(nil, err)
-		return
-	}
-	how, value := missing, ""
-	if sp := s.space(texts[0]); sp != nil {
-		s.mu.Lock()
-		if v, ok := sp.lookup(texts[1]); ok {
-			how, value = found, v
+func (s *Server) servePairs(texts []string, reply func(how, value string)) {
+	if sp := s.spaces[texts[0]]; sp != nil {
+		if value, ok := sp.lookup(texts[1]); ok {
+			reply(found, value)
+			return
 		}
-		s.mu.Unlock()
 	}
-	reply(packTexts(how, value), nil)
+	reply(missing, "")
 }

@@ -13,14 +13,13 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// barrier is one that ranks of a world come to, again and again.
+// barrier is one that ranks of a world come to, again and again. The server's mutex protects it.
 type barrier struct {
 	// name tells it from others of the world.
 	name string
 	// members are its ranks, ascending; nil: all of the world. local are those of this
 	// node, nodes those of all.
 	members, local, nodes []int
-	node                  int
 	// by is the rank of this node that named the group first, on whose account it is.
 	by int
 
@@ -33,89 +32,83 @@ type barrier struct {
 	came, away map[int]func(error)
 }
 
+// newBarrier is the barrier of some ranks, which ascend; nil: of all.
+func (s *space) newBarrier(name string, members []int) *barrier {
+	b := &barrier{name: name, members: members, came: map[int]func(error){}}
+	for rank := range s.w.Ranks {
+		if _, in := slices.BinarySearch(members, rank); !in && members != nil {
+			continue
+		}
+		at := s.w.Ranks[rank].Node
+		if b.nodes = append(b.nodes, at); at == s.node {
+			b.local = append(b.local, rank)
+		}
+	}
+	slices.Sort(b.nodes)
+	b.nodes = slices.Compact(b.nodes)
+	s.barriers[name] = b
+	return b
+}
+
 // waits says whether a rank has come and is not let go yet.
 func (b *barrier) waits(rank int) bool { return b.came[rank] != nil || b.away[rank] != nil }
 
-// stuck is who waits for one that will never come.
-type stuck struct {
-	waiting []world.Proc
-	missing world.Proc
-}
-
-// stuckFor finds whom those that came wait for in vain, if that is so and new.
-func (b *barrier) stuckFor(s *space) *stuck {
+// checkStuck tells the launcher, once, if those that came wait for one of this node that never will.
+func (s *Server) checkStuck(sp *space, b *barrier) {
 	if len(b.came) == 0 || b.told {
-		return nil
+		return
 	}
 	for _, rank := range b.local {
-		if s.ended[rank] && b.came[rank] == nil {
+		if sp.ended[rank] && b.came[rank] == nil {
 			b.told = true
-			return &stuck{procs(s.w, b.came), world.Proc{World: s.w.Name, Rank: rank}}
+			s.stuck(sp.procs(b.came), sp.proc(rank))
+			return
 		}
 	}
-	return nil
 }
 
-func procs(w *world.World, ranks map[int]func(error)) []world.Proc {
-	var list []world.Proc
-	for rank := range ranks {
-		list = append(list, world.Proc{World: w.Name, Rank: rank})
-	}
-	slices.SortFunc(list, func(a, b world.Proc) int { return a.Rank - b.Rank })
-	return list
+// stuck tells the launcher of ranks that wait for one which will never come.
+func (s *Server) stuck(waiting []world.Proc, missing world.Proc) {
+	s.tell(func() { s.cfg.Launcher.Stuck(waiting, missing) })
 }
 
 // errComesTwice is a rank that comes to a barrier which it waits in.
 var errComesTwice = malformed("it comes to a barrier again before it was let go")
 
-// come has a rank wait in a barrier until all have come, or it is known that this cannot
-// be; then leave is called.
-func (s *Server) come(sp *space, b *barrier, rank int, leave func(error)) error {
-	s.mu.Lock()
-	if b.waits(rank) {
-		s.mu.Unlock()
-		return errComesTwice
+// barrier has the rank wait in a barrier until all have come, or it is known that this cannot
+// be. Then it hears what text gives, with the error if that failed.
+func (c *session) barrier(b *barrier, text func(err error) string) (string, error) {
+	s, sp := c.server, c.space
+	if b.waits(c.p.Rank) {
+		return "", errComesTwice
 	}
-	if b.came == nil {
-		b.came = map[int]func(error){}
-	}
-	b.came[rank] = leave
+	b.came[c.p.Rank] = func(err error) { c.answerLater(text(err)) }
 	if len(b.came) < len(b.local) {
-		in := b.stuckFor(sp)
-		s.mu.Unlock()
-		s.sayStuck(in)
-		return nil
+		s.checkStuck(sp, b)
+		return "", nil
 	}
-	released := b.came
-	b.came = nil
 	b.round++
-	if len(b.nodes) == 1 {
-		if b.members == nil {
-			sp.published()
-		}
-		sp.forget(b)
-		s.mu.Unlock()
-		letGo(released, nil)
-		return nil
+	b.came, b.away = map[int]func(error){}, b.came
+	if len(b.nodes) > 1 {
+		s.cfg.Plane.Fence(sp.fence(b), func(blobs [][]byte, err error) { s.met(sp, b, blobs, err) })
+		return "", nil
 	}
-	b.away = released
-	fence := sp.fence(b)
-	s.mu.Unlock()
-	s.cfg.Plane.Fence(fence, func(blobs [][]byte, err error) { s.met(sp, b, blobs, err) })
-	return nil
+	if b.members == nil {
+		sp.published()
+	}
+	sp.letGo(b, nil)
+	return "", nil
 }
 
 // fence is this node's part in the barrier's round. Barriers of some ranks only carry the
 // new pairs, too; these go again to those who were not there.
 func (s *space) fence(b *barrier) exchange.Fence {
 	f := exchange.Fence{ID: "pmi/" + s.w.Name + "/" + b.name + "/" + strconv.Itoa(b.round), Nodes: b.nodes, Blob: s.pack()}
-	if b.members == nil {
-		f.Members = []world.Proc{{World: s.w.Name, Rank: world.AllRanks}}
-	}
 	for _, rank := range b.members {
-		f.Members = append(f.Members, world.Proc{World: s.w.Name, Rank: rank})
+		f.Members = append(f.Members, s.proc(rank))
 	}
 	if b.members == nil {
+		f.Members = []world.Proc{s.proc(world.AllRanks)}
 		b.brought = s.published()
 	}
 	return f
@@ -125,51 +118,37 @@ func (s *space) fence(b *barrier) exchange.Fence {
 // ended, its node is lost or the job ends, those here go on waiting: whoever runs the job
 // knows, and says more than an MPI library could. Of all else they are told.
 func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
-	var left *exchange.LeftError
 	s.mu.Lock()
+	defer s.unlock()
 	for i := 0; i < len(blobs) && err == nil; i++ {
 		err = sp.merge(blobs[i])
 	}
-	released, waiting := b.away, procs(sp.w, b.away)
-	isOver := errors.As(err, &left) || errors.Is(err, exchange.ErrNodeLost) || errors.Is(err, exchange.ErrClosed)
-	if !isOver {
-		b.away = nil
-		if err != nil {
-			sp.unpublish(b.brought)
-		}
-		b.brought = nil
-		sp.forget(b)
+	var left *exchange.LeftError
+	switch waiting := sp.procs(b.away); {
+	case errors.As(err, &left):
+		s.stuck(waiting, left.Missing)
+		return
+	case errors.Is(err, exchange.ErrNodeLost), errors.Is(err, exchange.ErrClosed):
+		return
+	case err != nil:
+		sp.unpublish(b.brought)
+		s.say(waiting[0], "PMI: a barrier with other nodes failed: "+err.Error())
 	}
-	s.mu.Unlock()
-	switch {
-	case left != nil:
-		s.sayStuck(&stuck{waiting, left.Missing})
-	case !isOver:
-		if err != nil {
-			s.cfg.Launcher.Say(waiting[0], "PMI: a barrier with other nodes failed: "+err.Error())
-		}
-		letGo(released, err)
-	}
+	b.brought = nil
+	sp.letGo(b, err)
 }
 
-// forget drops a group's barrier that all have left: programs may name a new group each
+// letGo ends a round. A group's barrier that all have left is forgotten: programs may name a new group each
 // time. Its next round has the same number on all nodes again.
-func (s *space) forget(b *barrier) {
-	if s.groups[b.name] == b {
-		delete(s.groups, b.name)
+func (s *space) letGo(b *barrier, err error) {
+	released := b.away
+	b.away = nil
+	if b.members != nil {
+		delete(s.barriers, b.name)
 		s.usage(b.by).groups--
 	}
-}
-
-func letGo(ranks map[int]func(error), err error) {
-	for _, leave := range ranks {
+	for _, leave := range released {
 		leave(err)
-	}
-}
-
-func (s *Server) sayStuck(in *stuck) {
-	if in != nil {
-		s.cfg.Launcher.Stuck(in.waiting, in.missing)
 	}
 }
 
@@ -178,34 +157,23 @@ var errGroups = fmt.Errorf("barriers of more than %d groups are under way", maxG
 
 // group finds the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or
 // a list of ranks, and a tag behind a colon. It is another one for each tag.
-func (s *Server) group(sp *space, rank int, text string) (b *barrier, tag string, err error) {
+func (s *space) group(rank int, text string) (b *barrier, tag string, err error) {
 	who, tag, _ := strings.Cut(text, ":")
-	members, err := sp.members(rank, who)
+	members, err := s.members(rank, who)
 	if err != nil {
 		return nil, "", err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	name := groupName(members, tag)
-	if b = sp.groups[name]; b != nil {
+	if b = s.barriers[name]; b != nil {
 		return b, tag, nil
 	}
-	u := sp.usage(rank)
+	u := s.usage(rank)
 	if u.groups >= maxGroups {
 		return nil, "", errGroups
 	}
 	u.groups++
-	b = &barrier{name: name, members: members, node: s.cfg.Node, by: rank}
-	for _, m := range members {
-		at := sp.w.Ranks[m].Node
-		if at == b.node {
-			b.local = append(b.local, m)
-		}
-		b.nodes = append(b.nodes, at)
-	}
-	slices.Sort(b.nodes)
-	b.nodes = slices.Compact(b.nodes)
-	sp.groups[name] = b
+	b = s.newBarrier(name, members)
+	b.by = rank
 	return b, tag, nil
 }
 

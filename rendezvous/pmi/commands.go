@@ -16,8 +16,12 @@ type command struct {
 	// answer is the name of the answer.
 	answer string
 	when   phase
-	serve  func(c *session, q request) error
+	serve  handler
 }
+
+// handler gives the answer to a request, "" where that comes later, by session.answerLater, or never. It is called with
+// the server locked, and may let the lock go for what waits.
+type handler func(c *session, q request) (string, error)
 
 // phase is how far a client has to be.
 type phase uint8
@@ -33,8 +37,8 @@ var commandsOf = map[bool]map[string]command{
 	false: {
 		"initack": {"initack", unknown, (*session).initack},
 		"init":    {"response_to_init", ranked, (*session).begin},
-		"singinit": {"", unknown, func(*session, request) error {
-			return malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: " +
+		"singinit": {"", unknown, func(*session, request) (string, error) {
+			return "", malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: " +
 				"start it with gorun")
 		}},
 		"abort": {"", ranked, (*session).abort},
@@ -101,7 +105,24 @@ func (c *session) answer(q request) error {
 		return malformed("a command that PMI-%d does not know: %s", version, printable(name))
 	}
 	q.answer = cmd.answer
-	return cmd.serve(c, q)
+	text, err := c.serve(cmd, q)
+	if err == nil && text != "" {
+		c.say(text) // after the launcher has heard
+	}
+	return err
+}
+
+func (c *session) serve(cmd command, q request) (string, error) {
+	s := c.server
+	s.mu.Lock()
+	defer s.unlock()
+	text, err := cmd.serve(c, q)
+	if text == "" && err == nil && !c.aborted {
+		if c.pending++; c.pending > maxPending {
+			err = errPending
+		}
+	}
+	return text, err
 }
 
 // text is the answer to a request: pairs are keys and values.
@@ -133,61 +154,58 @@ func (q request) result(err error) string {
 	return q.text("rc", "0")
 }
 
-// reply sends the answer with these pairs.
-func (c *session) reply(q request, pairs ...string) error {
-	c.say(q.text(pairs...))
-	return nil
-}
-
 // says serves a request whose answer is always the same.
-func says(pairs ...string) func(*session, request) error {
-	return func(c *session, q request) error { return c.reply(q, pairs...) }
+func says(pairs ...string) handler {
+	return func(_ *session, q request) (string, error) { return q.text(pairs...), nil }
 }
 
-func (c *session) appNumber(q request) error {
-	return c.reply(q, "appnum", strconv.Itoa(c.rank().App), "rc", "0")
+func (c *session) appNumber(q request) (string, error) {
+	return q.text("appnum", strconv.Itoa(c.rank().App), "rc", "0"), nil
 }
 
-func (c *session) worldName(q request) error {
+func (c *session) worldName(q request) (string, error) {
 	key := "kvsname"
 	if q.framed {
 		key = "jobid"
 	}
-	return c.reply(q, key, c.p.World, "rc", "0")
+	return q.text(key, c.p.World, "rc", "0"), nil
 }
 
-func (c *session) universe(q request) error {
+func (c *session) universe(q request) (string, error) {
 	size, _ := c.space.universe()
-	return c.reply(q, "size", size, "rc", "0")
+	return q.text("size", size, "rc", "0"), nil
 }
 
-func (c *session) ranksToHosts(request) error {
-	c.say(ranksToHosts(c.space.w))
-	return nil
+func (c *session) ranksToHosts(request) (string, error) { return ranksToHosts(c.space.w), nil }
+
+// unlocked does what may wait, with the server not locked.
+func (s *Server) unlocked(do func() error) error {
+	s.unlock()
+	defer s.mu.Lock()
+	return do()
 }
 
 // initack begins a connection to PMI_PORT: the client says its PMI_ID, which is its rank in the
 // job, and hears what others have in their environment.
-func (c *session) initack(q request) error {
-	if err := c.claim(q, "pmiid"); err != nil {
-		return err
+func (c *session) initack(q request) (string, error) {
+	if err := c.server.unlocked(func() error { return c.claim(q, "pmiid") }); err != nil {
+		return "", err
 	}
-	c.say(fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks),
-		c.p.Rank))
-	return nil
+	return fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks),
+		c.p.Rank), nil
 }
 
 // fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version. One that
 // has come to PMI_PORT says its PMI_ID as pmirank.
-func (c *session) fullInit(q request) error {
+func (c *session) fullInit(q request) (string, error) {
 	if c.p.Rank == world.AllRanks {
-		if err := c.claim(q, "pmirank"); err != nil {
-			return err
+		if err := c.server.unlocked(func() error { return c.claim(q, "pmirank") }); err != nil {
+			return "", err
 		}
 		c.start(2)
 	}
 	if !c.began {
-		return malformed("%s before init for PMI-2", printable(q.command()))
+		return "", malformed("%s before init for PMI-2", printable(q.command()))
 	}
 	pairs := []string{
 		"rc", "0", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.p.Rank),
@@ -196,11 +214,11 @@ func (c *session) fullInit(q request) error {
 	if parent := c.space.w.Parent; parent != (world.Proc{}) {
 		pairs = append(pairs, "spawner-jobid", parent.World)
 	}
-	return c.reply(q, append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...)
+	return q.text(append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...), nil
 }
 
 // abort is MPI_Abort. The client ends itself, and waits for no answer.
-func (c *session) abort(q request) error {
+func (c *session) abort(q request) (string, error) {
 	message := q.get("message") + q.get("msg")
 	code := codeIn(message)
 	if _, says := q.find("exitcode"); says {
@@ -210,8 +228,8 @@ func (c *session) abort(q request) error {
 		}
 	}
 	c.aborted = true
-	c.server.cfg.Launcher.Abort(c.p, code, message)
-	return nil
+	c.server.tell(func() { c.server.cfg.Launcher.Abort(c.p, code, message) })
+	return "", nil
 }
 
 // codeIn is the exit code in MPICH's own words, which are all that its PMI-2 client sends of one:
@@ -226,35 +244,35 @@ func codeIn(message string) int {
 }
 
 // finalize is the end of MPI in the rank, which may begin again.
-func (c *session) finalize(q request) error {
+func (c *session) finalize(q request) (string, error) {
 	if !c.finalized {
-		c.rest(true)
-		c.server.cfg.Launcher.Finalized(c.p)
+		c.finalized = true
+		c.space.generations[c.p.Rank]++
+		c.server.tell(func() { c.server.cfg.Launcher.Finalized(c.p) })
 	}
-	return c.reply(q, "rc", "0")
+	return q.text("rc", "0"), nil
 }
 
 // connect makes another job's keys readable, as they are anyway.
-func (c *session) connect(q request) error {
-	if c.server.space(q.get("jobid")) == nil {
-		return c.reply(q, "rc", "-1", "errmsg", "unknown_jobid")
+func (c *session) connect(q request) (string, error) {
+	switch {
+	case c.server.spaces[q.get("jobid")] == nil:
+		return q.text("rc", "-1", "errmsg", "unknown_jobid"), nil
+	case q.command() == "job-disconnect":
+		return q.text("rc", "0"), nil
 	}
-	if q.command() == "job-disconnect" {
-		return c.reply(q, "rc", "0")
-	}
-	return c.reply(q, "kvscopy", "0", "rc", "0")
+	return q.text("kvscopy", "0", "rc", "0"), nil
 }
 
 // barrierIn is PMI-1's barrier, of all or of a group. An answer without rc is a success.
-func (c *session) barrierIn(q request) error {
+func (c *session) barrierIn(q request) (string, error) {
 	b, tag := c.space.whole, []string(nil)
 	if group, ok := q.find("group"); ok {
-		in, name, err := c.server.group(c.space, c.p.Rank, group)
+		in, name, err := c.space.group(c.p.Rank, group)
 		if err == errGroups {
-			c.say(q.result(err))
-			return nil
+			return q.result(err), nil
 		} else if err != nil {
-			return err
+			return "", err
 		}
 		if b = in; name != "" {
 			tag = []string{"tag", name}
@@ -268,7 +286,7 @@ func (c *session) barrierIn(q request) error {
 	})
 }
 
-func (c *session) fence(q request) error { return c.barrier(c.space.whole, q.result) }
+func (c *session) fence(q request) (string, error) { return c.barrier(c.space.whole, q.result) }
 
 // namesSpace is where names lie that ranks publish by PMI-1 and PMI-2.
 const namesSpace = "pmi"
@@ -281,42 +299,41 @@ const (
 
 // name publishes, looks up or forgets a name. One that is published is known until the job ends, or somebody
 // unpublishes it, which PMI lets any rank do.
-func (c *session) name(q request) error {
+func (c *session) name(q request) (string, error) {
 	key, done := "service", []string{"rc", "0", "info", "ok"}
 	if q.framed {
 		key, done = "name", done[:2]
 	}
 	name, err := q.need(key)
+	port, plane, publishes := q.get("port"), c.server.cfg.Plane, strings.Contains(q.command(), "publish")
+	unpublishes := strings.Contains(q.command(), "unpublish")
+	if err == nil && publishes && !unpublishes {
+		_, err = q.need("port")
+	}
+	if err == nil && (len(name) > maxName || len(port) > maxPort) {
+		err = malformed("%s with a name of %d bytes for %d bytes", printable(q.command()), len(name), len(port))
+	}
 	if err != nil {
-		return err
-	}
-	port, plane := q.get("port"), c.server.cfg.Plane
-	publishes := q.command() == "publish_name" || q.command() == "name-publish"
-	if publishes && port == "" {
-		_, err := q.need("port")
-		return err
-	}
-	if len(name) > maxName || len(port) > maxPort {
-		return malformed("%s with a name of %d bytes for %d bytes", printable(q.command()), len(name), len(port))
-	}
-	answer, err := c.later()
-	if err != nil {
-		return err
+		return "", err
 	}
 	heard := func(err error) {
+		c.server.mu.Lock()
+		defer c.server.unlock()
 		if err != nil {
-			answer(q.failure("1", nameFault(err)))
+			c.answerLater(q.failure("1", nameFault(err)))
 			return
 		}
-		answer(q.text(done...))
+		c.answerLater(q.text(done...))
 	}
 	switch {
+	case unpublishes:
+		exchange.Unpublish(plane, namesSpace, name, world.Proc{}, heard)
 	case publishes:
 		exchange.Publish(plane, exchange.Published{
 			Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p, Keep: exchange.KeepJob,
 			WorldSize: len(c.space.w.Ranks),
 		}, heard)
-	case q.command() == "lookup_name" || q.command() == "name-lookup":
+	default:
 		wanted := exchange.Wanted{Spaces: []string{namesSpace}, Name: name, By: c.p}
 		exchange.Lookup(plane, wanted, func(n exchange.Published, err error) {
 			if done = []string{"rc", "0", "port", string(n.Value)}; q.framed {
@@ -324,10 +341,8 @@ func (c *session) name(q request) error {
 			}
 			heard(err)
 		})
-	default:
-		exchange.Unpublish(plane, namesSpace, name, world.Proc{}, heard)
 	}
-	return nil
+	return "", nil
 }
 
 // nameFault is an error of names in the words that Hydra has for it.

@@ -59,7 +59,7 @@ func TestARankThatEndsIsWaitedForInVain(t *testing.T) {
 func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 	c.t.Helper()
 	s := c.servers[w.Ranks[ranks[0]].Node]
-	sp := s.space(w.Name)
+	sp := s.spaces[w.Name]
 	require.Eventually(c.t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	other.asks("cmd=put kvsname=w key=k value="+strings.Repeat("v", valueMax), "cmd=put_result rc=0 msg=success")
 	other.says("cmd=barrier_in")
 	c.awaitInBarrier(w, 1)
-	sp := c.servers[0].space("w")
+	sp := c.servers[0].spaces["w"]
 	c.servers[0].mu.Lock()
 	out := sp.sessions[0].out
 	c.servers[0].mu.Unlock()

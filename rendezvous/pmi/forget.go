@@ -4,9 +4,7 @@ package pmi
 func (s *Server) Forget(world string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sp := s.spaces[world]; sp != nil && len(sp.sessions) > 0 { // a child of a rank has its connection
-		return
+	if sp := s.spaces[world]; sp != nil && len(sp.sessions) == 0 { // a child of a rank has its connection
+		delete(s.spaces, world)
 	}
-	delete(s.worlds, world)
-	delete(s.spaces, world)
 }

@@ -7,51 +7,35 @@ import (
 )
 
 // put takes a pair. PMI-1's name the space, which is the rank's own world.
-func (c *session) put(q request) error {
+func (c *session) put(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
-		return err
+		return "", err
 	}
 	if name := q.get("kvsname"); name != "" && name != c.p.World {
-		c.say(q.failure("-1", "kvs_"+word(name)+"_is_not_this_world's"))
-		return nil
+		return q.failure("-1", "kvs_"+word(name)+"_is_not_this_world's"), nil
 	}
-	c.server.mu.Lock()
-	err = c.space.put(c.p.Rank, key, q.get("value"))
-	c.server.mu.Unlock()
-	if err == nil && !q.framed {
-		return c.reply(q, "rc", "0", "msg", "success")
+	if err := c.space.put(c.p.Rank, key, q.get("value")); err != nil || q.framed {
+		return q.result(err), nil
 	}
-	c.say(q.result(err))
-	return nil
+	return q.text("rc", "0", "msg", "success"), nil
 }
 
 // get looks a key up, in this world or, after a spawn or connect, another.
-func (c *session) get(q request) error {
+func (c *session) get(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
-		return err
+		return "", err
 	}
 	if name := cmp.Or(q.get("kvsname"), q.get("jobid")); name != "" && name != c.p.World {
-		answer, err := c.later()
-		if err == nil {
-			c.server.lookup(name, key, func(value string, ok bool) { answer(q.found(key, value, ok)) })
-		}
-		return err
+		c.server.lookup(name, key, func(value string, ok bool) { c.answerLater(q.found(key, value, ok)) })
+		return "", nil
 	}
-	value, ok := c.lookup(key)
+	value, ok := c.space.lookup(key)
 	if !ok && key == topologyKey {
-		value, ok = c.server.topologyFile()
+		ok = c.server.unlocked(func() (err error) { value, err = c.server.topologyFile(); return err }) == nil
 	}
-	c.say(q.found(key, value, ok))
-	return nil
-}
-
-// lookup finds what this node knows of a key of the rank's world.
-func (c *session) lookup(key string) (string, bool) {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	return c.space.lookup(key)
+	return q.found(key, value, ok), nil
 }
 
 // found is the answer that says what a key stands for, if anything.
@@ -72,36 +56,34 @@ func (q request) found(key, value string, ok bool) string {
 const topologyKey = "PMI_hwloc_xmlfile"
 
 // topologyFile is that file, if there is one whose name can be said.
-func (s *Server) topologyFile() (name string, ok bool) {
+func (s *Server) topologyFile() (name string, err error) {
 	if s.cfg.TopologyFile == nil {
-		return "", false
+		return "", errValueLength
 	}
-	name, err := s.cfg.TopologyFile()
-	return name, err == nil && len(name) <= valueMax && !strings.ContainsAny(name, " \n")
+	if name, err = s.cfg.TopologyFile(); len(name) > valueMax || strings.ContainsAny(name, " \n") {
+		err = errValueLength
+	}
+	return name, err
 }
 
 // jobAttribute answers what holds for the whole world.
-func (c *session) jobAttribute(q request) error {
+func (c *session) jobAttribute(q request) (string, error) {
 	key, err := q.need("key")
-	if err != nil {
-		return err
-	}
-	value, ok := c.lookup(key)
+	value, ok := c.space.lookup(key)
 	switch key {
 	case "universeSize":
 		value, ok = c.space.universe()
 	case "hasNameServ":
 		value, ok = "TRUE", true
 	}
-	c.say(q.found(key, value, ok))
-	return nil
+	return q.found(key, value, ok), err
 }
 
 // nodeAttribute puts what holds for a host, or gets it, and waits for it if that is asked.
-func (c *session) nodeAttribute(q request) error {
+func (c *session) nodeAttribute(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
-		return err
+		return "", err
 	}
 	what := attributeGet
 	switch {
@@ -111,53 +93,46 @@ func (c *session) nodeAttribute(q request) error {
 		what = attributeWait
 	}
 	if len(key) > keyMax || len(q.get("value")) > valueMax {
-		c.say(q.result(errValueLength))
-		return nil
+		return q.result(errValueLength), nil
 	}
-	answer, err := c.later()
-	if err != nil {
-		return err
-	}
+	away := 0
 	if what == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Node {
-		answer = c.counted(&c.away, answer)
+		away = 1
 	}
+	c.away += away
 	c.server.attribute(c.space, c.p.Rank, what, key, q.get("value"), func(how, value string) {
+		c.away -= away
 		switch {
 		case how == failed:
-			answer(q.failure("-1", word(value)))
+			c.answerLater(q.failure("-1", word(value)))
 		case what == attributePut:
-			answer(q.result(nil))
+			c.answerLater(q.result(nil))
 		default:
-			answer(q.found(key, value, how == found))
+			c.answerLater(q.found(key, value, how == found))
 		}
 	})
-	return nil
+	return "", nil
 }
 
 // ring is PMIX_Ring of Slurm's clients, with which MVAPICH begins: all ranks stand in a
 // ring, in their order, and each hears what its neighbours say to their left and right.
-func (c *session) ring(q request) error {
-	s, size, err := c.server, len(c.space.w.Ranks), errValueLength
+func (c *session) ring(q request) (string, error) {
+	sp, size, err := c.space, len(c.space.w.Ranks), errValueLength
 	c.rings++
 	round := strconv.Itoa(c.rings) + "/" // a neighbour may be in the next one before this rank was answered
 	key := func(rank int) string { return "PMI_ring/" + round + strconv.Itoa((rank+size)%size) }
 	if len(q.get("ring-left")) <= valueMax && len(q.get("ring-right")) <= valueMax {
-		s.mu.Lock()
-		err = c.space.store(c.p.Rank, key(c.p.Rank), string(packTexts(q.get("ring-left"), q.get("ring-right"))))
-		s.mu.Unlock()
+		err = sp.store(c.p.Rank, key(c.p.Rank), string(packTexts(q.get("ring-left"), q.get("ring-right"))))
 	}
 	if err != nil {
-		c.say(q.result(err))
-		return nil
+		return q.result(err), nil
 	}
-	return c.barrier(c.space.ring, func(err error) string {
+	return c.barrier(sp.ring, func(err error) string {
 		if err != nil {
 			return q.result(err)
 		}
-		s.mu.Lock()
-		left, err := cutTexts([]byte(c.space.pairs[key(c.p.Rank-1)].value), 2)
-		right, err2 := cutTexts([]byte(c.space.pairs[key(c.p.Rank+1)].value), 2)
-		s.mu.Unlock()
+		left, err := cutTexts([]byte(sp.pairs[key(c.p.Rank-1)].value), 2)
+		right, err2 := cutTexts([]byte(sp.pairs[key(c.p.Rank+1)].value), 2)
 		if err != nil || err2 != nil { // ranks that have come to rings at different times
 			return q.failure("-1", "a_neighbour_is_in_another_ring")
 		}

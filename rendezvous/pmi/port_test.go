@@ -125,7 +125,7 @@ func TestSeveralProgramsOverPMIPort(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"began w.0 PMI-1", "finalized w.0", "began w.0 PMI-1", "left w.0", "began w.0 PMI-1", "finalized w.0",
 	}, c.log.all())
-	require.Equal(t, 2, c.servers[0].space(worlds[0].Name).generations[0])
+	require.Equal(t, 2, c.servers[0].spaces[worlds[0].Name].generations[0])
 }
 
 // The connection of a program that is gone may be known to be so later than the next one comes.

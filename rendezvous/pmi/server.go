@@ -31,39 +31,58 @@ type Config struct {
 type Server struct {
 	cfg Config
 
+	// mu guards all that follows, the worlds and the sessions. Nobody waits while holding it.
 	mu     sync.Mutex
-	worlds map[string]*world.World
-	spaces map[string]*space // made when somebody asks
+	later  []func() // what the launcher is to hear when mu is let go
+	spaces map[string]*space
 	open   map[*session]struct{}
 	closed bool
 }
 
 // New makes a server, which answers other nodes' servers from now on.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, worlds: map[string]*world.World{}, spaces: map[string]*space{}, open: map[*session]struct{}{}}
-	cfg.Plane.Serve(attributesService, s.serveAttributes)
-	cfg.Plane.Serve(pairsService, s.servePairs)
+	s := &Server{cfg: cfg, spaces: map[string]*space{}, open: map[*session]struct{}{}}
+	s.serve(attributesService, 5, s.serveAttributes)
+	s.serve(pairsService, 2, s.servePairs)
 	return s
 }
+
+// serve answers other nodes' questions, which are lists of so many texts, with the server locked.
+func (s *Server) serve(service string, size int, answer func(texts []string, reply func(how, value string))) {
+	s.cfg.Plane.Serve(service, func(_ int, body []byte, reply func([]byte, error)) {
+		texts, err := cutTexts(body, size)
+		if err != nil {
+			reply(nil, err)
+			return
+		}
+		s.mu.Lock()
+		defer s.unlock()
+		answer(texts, func(how, value string) { reply(packTexts(how, value), nil) })
+	})
+}
+
+// unlock lets mu go, and then tells the launcher what it is to hear.
+func (s *Server) unlock() {
+	later := s.later
+	s.later = nil
+	s.mu.Unlock()
+	for _, do := range later {
+		do()
+	}
+}
+
+// tell has the launcher told something. The caller holds mu, and lets it go by unlock.
+func (s *Server) tell(do func()) { s.later = append(s.later, do) }
+
+// say has the launcher show a text.
+func (s *Server) say(p world.Proc, text string) { s.tell(func() { s.cfg.Launcher.Say(p, text) }) }
 
 // Add makes a world known, which is not changed afterwards: every world of the job, also
 // those without ranks on this node, and before any of its ranks is served anywhere.
 func (s *Server) Add(w *world.World) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.worlds[w.Name] = w
-}
-
-// space gives a world as this node has it, or nil.
-func (s *Server) space(name string) *space {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sp := s.spaces[name]
-	if w := s.worlds[name]; sp == nil && w != nil {
-		sp = newSpace(w, s.cfg.Node)
-		s.spaces[name] = sp
-	}
-	return sp
+	s.spaces[w.Name] = newSpace(w, s.cfg.Node)
 }
 
 // Serve serves the connection of a rank, and returns when that has ended, which closes it.
@@ -71,8 +90,7 @@ func (s *Server) space(name string) *space {
 // which rank it is, and Config.Claim whether that is so.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
 	c := &session{
-		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, space: s.space(p.World),
-		over: make(chan struct{}),
+		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, over: make(chan struct{}),
 	}
 	defer close(c.over)
 	if c.speakers = newSpeakers(conn); c.speakers != nil {
@@ -92,43 +110,32 @@ func (s *Server) Serve(conn net.Conn, p world.Proc) {
 // Ended hears that the process of a rank is gone, after Serve was called for what it sent,
 // if it sent anything. Ranks that wait for it are named to the launcher.
 func (s *Server) Ended(p world.Proc) {
-	sp := s.space(p.World)
+	s.mu.Lock()
+	defer s.unlock()
+	sp := s.spaces[p.World]
 	if sp == nil {
 		return
 	}
-	s.mu.Lock()
 	if c := sp.sessions[p.Rank]; c != nil {
 		// What it sent last is read first; then the session ends, and calls gone. Nobody may read
 		// the answers any more.
 		c.ended = true
-		s.mu.Unlock()
 		_ = c.conn.SetDeadline(time.Now().Add(drain))
 		return
 	}
-	s.mu.Unlock()
 	s.gone(sp, p)
 }
 
 // gone is the end of a rank whose words have all been read.
 func (s *Server) gone(sp *space, p world.Proc) {
-	s.mu.Lock()
 	sp.ended[p.Rank] = true
-	found := sp.attributesStuck()
-	for _, b := range []*barrier{sp.whole, sp.ring} {
-		if in := b.stuckFor(sp); in != nil {
-			found = append(found, in)
-		}
+	for _, rank := range sp.attributeWaiters() {
+		s.checkAttribute(sp, rank)
 	}
-	for _, b := range sp.groups {
-		if in := b.stuckFor(sp); in != nil {
-			found = append(found, in)
-		}
+	for _, b := range sp.barriers {
+		s.checkStuck(sp, b)
 	}
-	s.mu.Unlock()
-	for _, in := range found {
-		s.sayStuck(in)
-	}
-	s.cfg.Plane.Leave(p)
+	s.tell(func() { s.cfg.Plane.Leave(p) })
 }
 
 // Close ends all connections. Nothing is said of their ranks.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
 	"gorun/rendezvous/internal/outbox"
@@ -27,16 +26,16 @@ type session struct {
 	member   int
 
 	began, aborted bool
-	finalized      bool // it alone writes that, with the server's mutex
-	rings          int  // how often it was in PMI-2's ring
-	ended          bool // its process is gone; protected by the server's mutex
+	rings          int // how often it was in PMI-2's ring
 	// over is closed when it has ended and the server knows it no more.
 	over chan struct{}
 
-	mu      sync.Mutex
-	pending int // requests whose answers come later
-	away    int // those among them that other nodes' ranks have to bring about
-	spawns  int // and those that wait for ranks which this one spawns
+	// The server's mutex protects what follows.
+	finalized bool // it alone writes that
+	ended     bool // its process is gone
+	pending   int  // requests whose answers come later
+	away      int  // those among them that other nodes' ranks have to bring about
+	spawns    int  // and those that wait for ranks which this one spawns
 }
 
 // Errors of connections that are not served.
@@ -53,23 +52,24 @@ func (c *session) enter() error {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.space = s.spaces[c.p.World]
 	switch {
 	case s.closed:
 		return errClosed
 	case c.p.Rank == world.AllRanks && s.cfg.Claim != nil:
-		s.open[c] = struct{}{}
-		return nil
 	case c.space == nil || c.p.Rank < 0 || c.p.Rank >= len(c.space.w.Ranks):
 		return errNoWorld
 	case c.space.sessions[c.p.Rank] != nil:
 		return errTwice
+	default:
+		c.space.sessions[c.p.Rank] = c
 	}
 	s.open[c] = struct{}{}
-	c.space.sessions[c.p.Rank] = c
 	return nil
 }
 
-// claim makes the session that of a rank, which the client names by its PMI_ID.
+// claim makes the session that of a rank, which the client names by its PMI_ID. It is called with the server not
+// locked.
 func (c *session) claim(q request, key string) error {
 	id, err := q.number(key, 0, 1<<31-1)
 	if err != nil {
@@ -108,15 +108,16 @@ func (c *session) become(p world.Proc) error {
 
 // replace makes the session that of a rank unless there is one.
 func (c *session) replace(p world.Proc) (before *session, err error) {
-	sp, s := c.server.space(p.World), c.server
+	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	sp := s.spaces[p.World]
 	switch {
 	case s.closed:
 		return nil, errClosed
 	case sp == nil || p.Rank < 0 || p.Rank >= len(sp.w.Ranks):
 		return nil, malformed("%v", errNoWorld)
-	case sp.w.Ranks[p.Rank].Node != s.cfg.Node:
+	case !sp.isHere(p.Rank):
 		return nil, malformed("rank %d of %s is on another node", p.Rank, p.World)
 	case sp.ended[p.Rank]:
 		return nil, malformed("rank %d of %s has ended", p.Rank, p.World)
@@ -187,23 +188,22 @@ func (c *session) refuse(q request, err error) {
 
 // leave takes the session out of the server, and says how it ended.
 func (c *session) leave(err error) {
-	s := c.server
+	s, l := c.server, c.server.cfg.Launcher
 	s.mu.Lock()
-	closed, ended := s.closed, c.ended
+	defer s.unlock()
 	delete(s.open, c)
 	if c.p.Rank != world.AllRanks {
 		delete(c.space.sessions, c.p.Rank)
 	}
-	s.mu.Unlock()
-	switch l := s.cfg.Launcher; {
-	case closed:
+	switch {
+	case s.closed:
 		return
 	case err != nil:
-		l.Broken(c.p, err)
+		s.tell(func() { l.Broken(c.p, err) })
 	case c.began && !c.finalized && !c.aborted:
-		l.Left(c.p)
+		s.tell(func() { l.Left(c.p) })
 	}
-	if ended {
+	if c.ended {
 		s.gone(c.space, c.p)
 	}
 }
@@ -211,94 +211,40 @@ func (c *session) leave(err error) {
 // errPending is a client that does not wait for answers.
 var errPending = malformed("more than %d requests at once", maxPending)
 
-// later gives a function by which a request is answered later, on any goroutine.
-func (c *session) later() (func(text string), error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending++; c.pending > maxPending {
-		return nil, errPending
-	}
-	return func(text string) {
-		c.mu.Lock()
-		c.pending--
-		c.mu.Unlock()
-		c.say(text)
-	}, nil
-}
-
-// counted counts a request that may be long under way until it is answered.
-func (c *session) counted(number *int, answer func(text string)) func(text string) {
-	c.count(number, 1)
-	return func(text string) {
-		c.count(number, -1)
-		answer(text)
-	}
-}
-
-func (c *session) count(number *int, change int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*number += change
-}
-
-// waits says what the rank waits for beyond this node, if it does.
-func (c *session) waits() (list []world.Wait) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.away > 0 || c.spawns > 0 {
-		list = append(list, world.Wait{Waiting: []world.Proc{c.p}, Spawns: c.spawns > 0})
-	}
-	return list
-}
-
-// barrier has the rank wait in a barrier, and then says what text gives, with the error if
-// that failed.
-func (c *session) barrier(b *barrier, text func(err error) string) error {
-	answer, err := c.later()
-	if err != nil {
-		return err
-	}
-	return c.server.come(c.space, b, c.p.Rank, func(err error) { answer(text(err)) })
+// answerLater answers a request which its command has not.
+func (c *session) answerLater(text string) {
+	c.pending--
+	c.say(text)
 }
 
 // begin is init: it agrees on a version. Clients of both read the answer as a line.
-func (c *session) begin(q request) error {
+func (c *session) begin(q request) (string, error) {
 	version, err := q.number("pmi_version", 0, 1<<16)
 	if err != nil {
-		return err
+		return "", err
 	}
 	c.in.framed = version == 2 // as comes its abort where it is refused
 	only, asked := c.server.cfg.Only, fmt.Sprint("PMI-", version)
 	if version != 1 && version != 2 || only != "" && asked != only {
-		c.server.cfg.Launcher.Say(c.p, world.NotServed(asked, only != "" && version <= 2))
+		c.server.say(c.p, world.NotServed(asked, only != "" && version <= 2))
 		serves := []string{"pmi_version", "1", "pmi_subversion", "1"}
 		if only == "PMI-2" {
 			serves = []string{"pmi_version", "2", "pmi_subversion", "0"}
 		}
 		why := "PMI-" + word(q.get("pmi_version")) + "_is_not_served_to_this_job"
-		return c.reply(q, append(serves, "rc", "-1", "msg", why)...)
+		return q.text(append(serves, "rc", "-1", "msg", why)...), nil
 	}
 	if c.p.Rank != world.AllRanks {
 		c.start(version)
 	}
-	return c.reply(q, "pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0")
+	return q.text("pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0"), nil
 }
 
 // start is that the rank has begun MPI, unless it has without finalizing.
 func (c *session) start(version int) {
 	if !c.began || c.finalized {
-		c.began = true
-		c.rest(false)
-		c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version))
-	}
-}
-
-// rest notes that the rank has finalized, or has begun.
-func (c *session) rest(finalized bool) {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	if c.finalized = finalized; finalized {
-		c.space.generations[c.p.Rank]++
+		c.began, c.finalized = true, false
+		c.server.tell(func() { c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version)) })
 	}
 }
 

@@ -3,7 +3,6 @@ package pmi
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +12,8 @@ import (
 // space is a world as this node's server has it: its key-value space, and who waits for
 // whom. The server's mutex protects it.
 type space struct {
-	w *world.World
-	// local are the ranks that this node serves, ascending; nodes are those of all.
-	local, nodes []int
+	w    *world.World
+	node int // this one
 
 	pairs map[string]pair
 	// fresh are the keys that were put here since the last barrier of all.
@@ -24,9 +22,9 @@ type space struct {
 	// pooled is how many bytes of the fresh pairs are beyond their ranks' own shares.
 	pooled int
 
-	// whole is the barrier of all ranks, ring the one within PMI-2's ring.
+	// barriers are those of groups by name, and whole, the one of all ranks, and ring, the one within PMI-2's ring.
+	barriers    map[string]*barrier
 	whole, ring *barrier
-	groups      map[string]*barrier
 	// sessions are the connections of ranks, ended those whose process is gone, generations how
 	// often ranks have finalized.
 	sessions    map[int]*session
@@ -71,7 +69,7 @@ func (s *space) usage(rank int) *usage {
 
 // share is how many bytes of fresh pairs each rank of this node has for itself. They are half
 // of what a node takes to a barrier; the other half is whoever's comes first.
-func (s *space) share() int { return maxFresh / 2 / max(1, len(s.local)) }
+func (s *space) share() int { return maxFresh / 2 / max(1, len(s.whole.local)) }
 
 // freshen changes how many bytes of fresh pairs a rank has.
 func (s *space) freshen(u *usage, change int) {
@@ -86,27 +84,16 @@ func (s *space) takes(u *usage, more int) bool {
 
 func newSpace(w *world.World, node int) *space {
 	s := &space{
-		w: w, pairs: map[string]pair{}, used: map[int]*usage{}, groups: map[string]*barrier{},
-		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{}, attributes: newAttributes(),
+		w: w, node: node, pairs: map[string]pair{}, used: map[int]*usage{}, barriers: map[string]*barrier{},
+		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{},
+		attributes: attributes{map[string]attribute{}, map[string][]attributeWaiter{}},
 	}
-	for rank := range w.Ranks {
-		if w.Ranks[rank].Node == node {
-			s.local = append(s.local, rank)
-		}
-		s.nodes = append(s.nodes, w.Ranks[rank].Node)
-	}
-	slices.Sort(s.nodes)
-	s.nodes = slices.Compact(s.nodes)
+	s.whole, s.ring = s.newBarrier("all", nil), s.newBarrier("ring", nil)
 	for _, p := range w.Preput {
 		s.pairs[p.Key] = pair{value: p.Value, by: nobody}
 	}
-	s.whole = &barrier{name: "all", local: s.local, nodes: s.nodes, node: node}
-	s.ring = &barrier{name: "ring", local: s.local, nodes: s.nodes, node: node}
 	return s
 }
-
-// served says whether this node has ranks of it, and so all that was put at barriers.
-func (s *space) served() bool { return len(s.local) > 0 }
 
 // lookup finds what a key stands for, as far as this node knows.
 func (s *space) lookup(key string) (string, bool) {
@@ -218,21 +205,17 @@ func (s *space) unpublish(keys []string) {
 func (s *space) merge(blob []byte) error {
 	for len(blob) > 0 {
 		var key, value string
-		var ok bool
-		if key, blob, ok = cutText(blob); ok {
-			value, blob, ok = cutText(blob)
-		}
-		if !ok {
+		if !cutText(&blob, &key) || !cutText(&blob, &value) {
 			return errBody
 		}
-		switch old, known := s.pairs[key]; {
-		case known && (old.fresh || old.value == value):
-		case known:
-			s.release(key, old)
-			fallthrough
-		default:
-			s.pairs[key] = pair{value: value, by: nobody}
+		old, known := s.pairs[key]
+		if known && (old.fresh || old.value == value) {
+			continue
 		}
+		if known {
+			s.release(key, old)
+		}
+		s.pairs[key] = pair{value: value, by: nobody}
 	}
 	return nil
 }
@@ -244,13 +227,15 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-func cutText(b []byte) (text string, rest []byte, ok bool) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return "", nil, false
+// cutText takes a text from the beginning of b, if there is one.
+func cutText(b *[]byte, text *string) bool {
+	n, size := binary.Uvarint(*b)
+	if size <= 0 || n > uint64(len(*b)-size) {
+		return false
 	}
-	b = b[size:]
-	return string(b[:n]), b[n:], true
+	rest := (*b)[size:]
+	*text, *b = string(rest[:n]), rest[n:]
+	return true
 }
 
 // packTexts and cutTexts carry a list of texts.
@@ -265,8 +250,7 @@ func packTexts(texts ...string) []byte {
 func cutTexts(b []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range texts {
-		var ok bool
-		if texts[i], b, ok = cutText(b); !ok {
+		if !cutText(&b, &texts[i]) {
 			return nil, errBody
 		}
 	}

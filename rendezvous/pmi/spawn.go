@@ -185,29 +185,32 @@ func (b block) pairs(names [3]string) ([]world.Pair, error) {
 
 // spawn asks the launcher. The answer comes when the ranks were started; a client's own error says nothing of why there
 // are none.
-func (c *session) spawn(q request) error {
+func (c *session) spawn(q request) (string, error) {
 	wish, err := spawnOf(c.p, q)
 	if err != nil {
-		return err
+		return "", err
 	}
-	answer, err := c.later()
-	if err != nil {
-		return err
-	}
-	answer = c.counted(&c.spawns, answer)
-	l := c.server.cfg.Launcher
-	l.Spawn(wish, func(name string, err error) {
-		switch {
-		case err != nil:
-			l.Say(c.p, "MPI_Comm_spawn: "+err.Error())
-			answer(q.result(err))
-		case q.framed:
-			answer(q.text("rc", "0", "jobid", name, "nerrs", "0"))
-		default:
-			answer(q.text(append([]string{"rc", "0"}, errorCodes(numRanks(wish))...)...))
-		}
+	c.spawns++
+	s := c.server
+	s.tell(func() {
+		s.cfg.Launcher.Spawn(wish, func(name string, err error) {
+			if err != nil {
+				s.cfg.Launcher.Say(c.p, "MPI_Comm_spawn: "+err.Error())
+			}
+			s.mu.Lock()
+			defer s.unlock()
+			c.spawns--
+			switch {
+			case err != nil:
+				c.answerLater(q.result(err))
+			case q.framed:
+				c.answerLater(q.text("rc", "0", "jobid", name, "nerrs", "0"))
+			default:
+				c.answerLater(q.text(append([]string{"rc", "0"}, errorCodes(numRanks(wish))...)...))
+			}
+		})
 	})
-	return nil
+	return "", nil
 }
 
 // errorCodes has one, 0, for each rank, unless that is longer than old clients' lines: without any all are 0.

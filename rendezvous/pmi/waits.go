@@ -1,11 +1,6 @@
 package pmi
 
-import (
-	"maps"
-	"slices"
-
-	"gorun/rendezvous/world"
-)
+import "gorun/rendezvous/world"
 
 // Waits says which ranks of this node wait now, and for whom: in barriers, for attributes
 // of their host, and for ranks that they spawn.
@@ -13,56 +8,48 @@ func (s *Server) Waits() (list []world.Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sp := range s.spaces {
-		for _, b := range append(slices.Collect(maps.Values(sp.groups)), sp.whole, sp.ring) {
+		for _, b := range sp.barriers {
 			if len(b.came) > 0 {
-				list = append(list, world.Wait{Waiting: procs(sp.w, b.came), For: b.missing(sp.w)})
+				missing := sp.procsOf(b.local, func(rank int) bool { return b.came[rank] == nil })
+				list = append(list, world.Wait{Waiting: sp.procs(b.came), For: missing})
 			}
 			if len(b.away) > 0 {
-				list = append(list, world.Wait{Waiting: procs(sp.w, b.away)})
+				list = append(list, world.Wait{Waiting: sp.procs(b.away)})
 			}
 		}
-		list = append(list, sp.attributeWaits()...)
+		for _, rank := range sp.attributeWaiters() {
+			// Whoever is on their host may put them, as far as they are on this node and run.
+			putters := sp.procsOf(sp.peers(rank), func(peer int) bool { return sp.isHere(peer) && !sp.ended[peer] })
+			if sp.isHere(rank) && !sp.ended[rank] {
+				list = append(list, world.Wait{Waiting: []world.Proc{sp.proc(rank)}, For: putters})
+			}
+		}
 		for _, c := range sp.sessions {
-			list = append(list, c.waits()...)
+			if c.away > 0 || c.spawns > 0 {
+				list = append(list, world.Wait{Waiting: []world.Proc{c.p}, Spawns: c.spawns > 0})
+			}
 		}
 	}
 	return list
 }
 
-// missing are the ranks of this node that have not come.
-func (b *barrier) missing(w *world.World) (list []world.Proc) {
-	for _, rank := range b.local {
-		if b.came[rank] == nil {
-			list = append(list, world.Proc{World: w.Name, Rank: rank})
+// isHere reports whether this node serves a rank.
+func (s *space) isHere(rank int) bool { return s.w.Ranks[rank].Node == s.node }
+
+// procsOf are those of some ranks for which something holds.
+func (s *space) procsOf(ranks []int, holds func(rank int) bool) (list []world.Proc) {
+	for _, rank := range ranks {
+		if holds(rank) {
+			list = append(list, s.proc(rank))
 		}
 	}
 	return list
 }
 
-// attributeWaits are the ranks here that wait for attributes which this node has: whoever is
-// on their host may put them.
-func (s *space) attributeWaits() (list []world.Wait) {
-	waiting := map[int]bool{}
-	for _, asked := range s.attributes.waiting {
-		for _, w := range asked {
-			waiting[w.rank] = s.w.Ranks[w.rank].Node == s.whole.node
-		}
-	}
-	for _, rank := range slices.Sorted(maps.Keys(waiting)) {
-		if waiting[rank] && !s.ended[rank] {
-			list = append(list, world.Wait{Waiting: []world.Proc{{World: s.w.Name, Rank: rank}}, For: s.putters(rank)})
-		}
-	}
-	return list
+// procs are the ranks that wait, in ascending order.
+func (s *space) procs(waiting map[int]func(error)) []world.Proc {
+	return s.procsOf(s.whole.local, func(rank int) bool { return waiting[rank] != nil })
 }
 
-// putters are the ranks that may put what a rank of this node waits for, as far as they are
-// on this node and run.
-func (s *space) putters(rank int) (list []world.Proc) {
-	for _, r := range s.local {
-		if r != rank && !s.ended[r] && s.w.Ranks[r].Host == s.w.Ranks[rank].Host {
-			list = append(list, world.Proc{World: s.w.Name, Rank: r})
-		}
-	}
-	return list
-}
+// proc is a rank's name.
+func (s *space) proc(rank int) world.Proc { return world.Proc{World: s.w.Name, Rank: rank} }
