@@ -116,7 +116,7 @@ func TestExchangeOverNodes(t *testing.T) {
 		problems <- s.fence("second", blobs)
 		publisher, seeker := s.agents[1].plane.Load(), s.agents[nodes-1].plane.Load()
 		published := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port")}
-		exchange.Publish(publisher, published, func(err error) { problems <- err })
+		exchange.Publish(publisher, []exchange.Published{published}, func(err error) { problems <- err })
 		found := make(chan exchange.Published)
 		exchange.Lookup(seeker, exchange.Wanted{Spaces: []string{"pmi"}, Name: "ocean", Wait: -1},
 			func(n exchange.Published, err error) {

@@ -62,14 +62,8 @@ type hubFence struct {
 	left    int // how many have not
 }
 
-// outgoing is a message and the nodes that it is for.
-type outgoing struct {
-	to []int
-	m  *Message
-}
-
 // NewHub is the middle of that many nodes, which count from 0. send carries a message to
-// nodes, in the order of the calls from one goroutine, and neither waits nor calls the
+// nodes, in the order of the calls, and neither waits nor calls the
 // Hub. One message may be for many nodes, and is then best encoded once.
 func NewHub(numNodes int, send func(to []int, m *Message)) *Hub {
 	return &Hub{
@@ -93,14 +87,14 @@ func (h *Hub) Serve(name string, answer func(from int, body []byte, reply func(a
 // f is called with nothing held, must not wait, and may be called on any goroutine.
 func (h *Hub) OnLeft(f func(p world.Proc)) {
 	var known []world.Proc
-	h.do(func() []outgoing {
+	h.do(func() {
 		h.onLeft = append(h.onLeft, f)
 		for name, gone := range h.gone {
 			for rank := range gone {
 				known = append(known, world.Proc{World: name, Rank: rank})
 			}
 		}
-		return h.watch(nil)
+		h.watch()
 	})
 	for _, p := range known {
 		f(p)
@@ -116,32 +110,28 @@ func (h *Hub) Receive(from int, m *Message) {
 	}
 	switch m.Kind {
 	case Come:
-		h.do(func() []outgoing { return h.come(from, m) })
+		h.do(func() { h.come(from, m) })
 	case Quit:
-		h.do(func() []outgoing { return h.quit(from, m) })
+		h.do(func() { h.quit(from, m) })
 	case Left:
 		h.hearLeft(from, m.Members)
 	case Ask:
 		h.ask(from, m)
 	case Answer:
-		h.answered(from, m)
+		var err error
+		if m.Error != "" {
+			err = errors.New(m.Error)
+		}
+		h.do(func() { h.settle(question{m.From, m.Number}, from, m.body(), err) })
 	}
 }
 
-// do changes the state and then sends what follows.
-func (h *Hub) do(change func() []outgoing) {
+// do changes the state, and sends what follows.
+func (h *Hub) do(change func()) {
 	h.mu.Lock()
-	var out []outgoing
+	defer h.mu.Unlock()
 	if !h.closed {
-		out = change()
-	}
-	h.mu.Unlock()
-	h.sendAll(out)
-}
-
-func (h *Hub) sendAll(out []outgoing) {
-	for _, o := range out {
-		h.send(o.to, o.m)
+		change()
 	}
 }
 
@@ -185,39 +175,31 @@ func (h *Hub) letGo(a account, bytes int) {
 func (h *Hub) ask(from int, m *Message) {
 	m.From = from
 	var service service
-	h.do(func() (out []outgoing) {
-		refuse := func(err error) []outgoing { return []outgoing{{[]int{from}, answerTo(m, nil, err)}} }
-		q := question{from, m.Number}
+	q := question{from, m.Number}
+	h.do(func() {
+		refuse := func(err error) { h.send([]int{from}, answerTo(m, nil, err)) }
 		bytes := len(m.body()) + len(m.Service)
 		switch {
 		case m.To != Head && (m.To < 0 || m.To >= h.numNodes):
-			return refuse(errNoNode(m.To))
+			refuse(errNoNode(m.To))
 		case h.absent[m.To] != nil:
-			return refuse(h.absent[m.To])
+			refuse(h.absent[m.To])
 		case m.To == Head && h.services[m.Service] == nil:
-			return refuse(noService(m.Service, Head))
+			refuse(noService(m.Service, Head))
 		case h.asked[q] != nil:
-			return nil
 		case !h.keep(account{from, Ask}, bytes):
-			return refuse(errors.New("exchange: too many questions are under way"))
-		}
-		h.asked[q] = &underway{to: m.To, bytes: bytes}
-		if m.To == Head {
+			refuse(errors.New("exchange: too many questions are under way"))
+		default:
+			h.asked[q] = &underway{to: m.To, bytes: bytes}
+			if m.To != Head {
+				h.send([]int{m.To}, m)
+				return
+			}
 			service = h.services[m.Service]
-			return nil
 		}
-		return []outgoing{{[]int{m.To}, m}}
 	})
 	if service != nil {
-		service(from, m.body(), once(func(answer []byte, err error) {
-			h.do(func() []outgoing {
-				q := question{from, m.Number}
-				if u := h.asked[q]; u != nil {
-					return h.settle(q, u, answer, err)
-				}
-				return nil
-			})
-		}))
+		service(from, m.body(), func(answer []byte, err error) { h.do(func() { h.settle(q, Head, answer, err) }) })
 	}
 }
 
@@ -225,50 +207,38 @@ func errNoNode(node int) error { return fmt.Errorf("exchange: there is no node %
 
 // Ask has a service of a node answer the head. done is called once, on any goroutine.
 func (h *Hub) Ask(node int, service string, body []byte, done func(answer []byte, err error)) {
-	done = once(done)
 	refused := ErrClosed
-	h.do(func() []outgoing {
+	h.do(func() {
 		if refused = h.absent[node]; node < 0 || node >= h.numNodes {
 			refused = errNoNode(node)
 		}
 		if refused != nil {
-			return nil
+			return
 		}
 		h.lastAsk++
 		h.asked[question{Head, h.lastAsk}] = &underway{to: node, reply: done}
-		return []outgoing{{[]int{node}, &Message{
+		h.send([]int{node}, &Message{
 			Kind: Ask, Number: h.lastAsk, From: Head, To: node, Service: service,
 			Blobs: [][]byte{body},
-		}}}
+		})
 	})
 	if refused != nil {
 		done(nil, refused)
 	}
 }
 
-// answered passes an answer on to who asked.
-func (h *Hub) answered(from int, m *Message) {
-	h.do(func() []outgoing {
-		q := question{m.From, m.Number}
-		u := h.asked[q]
-		if u == nil || u.to != from {
-			return nil
-		}
-		if m.Error != "" {
-			return h.settle(q, u, nil, errors.New(m.Error))
-		}
-		return h.settle(q, u, m.body(), nil)
-	})
-}
-
-// settle answers a question.
-func (h *Hub) settle(q question, u *underway, answer []byte, err error) []outgoing {
+// settle answers a question to a node, once.
+func (h *Hub) settle(q question, to int, answer []byte, err error) {
+	u := h.asked[q]
+	if u == nil || u.to != to {
+		return
+	}
 	h.forget(q, u)
 	if u.reply != nil {
 		go u.reply(answer, err)
-		return nil
+		return
 	}
-	return []outgoing{{[]int{q.from}, answerTo(&Message{Number: q.number, From: q.from, To: u.to}, answer, err)}}
+	h.send([]int{q.from}, answerTo(&Message{Number: q.number, From: q.from, To: u.to}, answer, err))
 }
 
 func (h *Hub) forget(q question, u *underway) {

@@ -10,12 +10,15 @@ import (
 )
 
 // come takes a node's part in a fence.
-func (h *Hub) come(from int, m *Message) []outgoing {
+func (h *Hub) come(from int, m *Message) {
 	if err := h.checkCome(from, m); err != nil {
-		return refuse(from, m.ID, err)
+		h.refuse(from, m.ID, err)
+		return
 	}
 	if r := h.refused[m.ID]; r.concerns(from) {
-		return h.refuseAgain(from, r)
+		h.heard(from, r)
+		h.refuse(from, r.id, r.err)
+		return
 	}
 	h.forgive(from, m.ID)
 	f := h.fences[m.ID]
@@ -23,56 +26,56 @@ func (h *Hub) come(from int, m *Message) []outgoing {
 		f = newHubFence(m)
 	}
 	at, in := slices.BinarySearch(f.nodes, from)
-	if !in || !slices.Equal(f.nodes, m.Nodes) {
-		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
-		if !in { // it is no business of this node's
-			return refuse(from, m.ID, err)
-		}
-		return append(h.fail(f, nil, err), refuse(from, m.ID, err)...)
-	}
 	switch {
+	case !in || !slices.Equal(f.nodes, m.Nodes):
+		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
+		if in { // else it is no business of this node's
+			h.fail(f, err)
+		}
+		h.refuse(from, m.ID, err)
+		return
 	case f.came[at]:
-		return nil
+		return
 	case !h.keep(account{from, Come}, m.cost()):
-		return h.refuseAll(f, from, fmt.Errorf("exchange: too many fences of node %d are under way", from))
+		h.refuseAll(f, from, fmt.Errorf("exchange: too many fences of node %d are under way", from))
+		return
 	}
-	missing, left := h.whoIsMissing(f)
+	err := h.missing(f) // maybe from this very node, which others were told
 	f.blobs[at], f.came[at], f.costs[at] = m.body(), true, m.cost()
 	f.left--
 	h.fences[m.ID] = f
-	out := h.watch(nil)
-	switch {
-	case left: // maybe from this very node, which others were told
-		return append(out, h.fail(f, &missing, nil)...)
-	case f.left == 0:
+	h.watch()
+	if err == nil && f.left == 0 {
 		h.drop(f)
-		return append(out, pieces(f)...)
+		h.sendPieces(f)
+		return
 	}
 	for i, node := range f.nodes {
-		if err := cmp.Or(h.absent[node], h.overfull[node]); err != nil && !f.came[i] {
-			return append(out, h.fail(f, nil, err)...)
+		if !f.came[i] {
+			err = cmp.Or(err, h.absent[node], h.overfull[node])
 		}
 	}
-	return out
+	if err != nil {
+		h.fail(f, err)
+	}
 }
 
 // quit ends a fence that a node does not wait for any longer. What a node that has come
 // gives up is not the next one of the same name, to which others have come already, nor is
 // what a node gives up that had not come to one which others have given up meanwhile.
-func (h *Hub) quit(from int, m *Message) []outgoing {
+func (h *Hub) quit(from int, m *Message) {
 	f := h.fences[m.ID]
 	switch {
 	case !m.Came && h.forgive(from, m.ID):
-		return nil
+		return
 	case f == nil:
 		h.quitRefused(from, m)
-		return nil
+		return
 	}
-	if at, in := slices.BinarySearch(f.nodes, from); !in || f.came[at] != m.Came {
-		return nil
+	if at, in := slices.BinarySearch(f.nodes, from); in && f.came[at] == m.Came {
+		h.expectQuits(f, from)
+		h.fail(f, ErrGivenUp)
 	}
-	h.expectQuits(f, from)
-	return h.fail(f, nil, ErrGivenUp)
 }
 
 // givenUp is a fence that was given up while some of its nodes had not come. Their ranks may
@@ -153,7 +156,7 @@ func (h *Hub) drop(f *hubFence) {
 }
 
 // fail forgets a fence, and tells those who have come to it why.
-func (h *Hub) fail(f *hubFence, missing *world.Proc, err error) []outgoing {
+func (h *Hub) fail(f *hubFence, err error) {
 	h.drop(f)
 	var to []int
 	for at, came := range f.came {
@@ -161,67 +164,56 @@ func (h *Hub) fail(f *hubFence, missing *world.Proc, err error) []outgoing {
 			to = append(to, f.nodes[at])
 		}
 	}
-	if len(to) == 0 {
-		return nil
+	if len(to) > 0 {
+		h.send(to, failed(f.id, err))
 	}
-	return []outgoing{{to, failed(f.id, missing, err)}}
 }
 
-// failed says that a fence will never be complete, for a rank that is missing or another
-// reason.
-func failed(id string, missing *world.Proc, err error) *Message {
-	if missing != nil {
-		return &Message{Kind: Failed, ID: id, Members: []world.Proc{*missing}}
+// failed says that a fence will never be complete.
+func failed(id string, err error) *Message {
+	var left *LeftError
+	if errors.As(err, &left) {
+		return &Message{Kind: Failed, ID: id, Members: []world.Proc{left.Missing}}
 	}
 	return &Message{Kind: Failed, ID: id, Error: err.Error(), Lost: errors.Is(err, ErrNodeLost)}
 }
 
-// pieces are the messages that complete a fence.
-func pieces(f *hubFence) (out []outgoing) {
+// sendPieces sends the messages that complete a fence.
+func (h *Hub) sendPieces(f *hubFence) {
 	for first := 0; first < len(f.blobs); {
 		next, size := first, 0
 		for next < len(f.blobs) && (next == first || size+len(f.blobs[next]) <= maxPiece) {
 			size += len(f.blobs[next])
 			next++
 		}
-		out = append(out,
-			outgoing{f.nodes, &Message{
-				Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next],
-				Last: next == len(f.blobs),
-			}})
+		h.send(f.nodes, &Message{
+			Kind: Merged, ID: f.id, First: first, Blobs: f.blobs[first:next],
+			Last: next == len(f.blobs),
+		})
 		first = next
 	}
-	return out
 }
 
-// whoIsMissing finds a member that has left from a node that has not come.
-func (h *Hub) whoIsMissing(f *hubFence) (world.Proc, bool) {
-	if len(h.gone) == 0 {
-		return world.Proc{}, false
-	}
+// missing is a *LeftError where a member has left from a node that has not come: of a whole world the smallest rank.
+func (h *Hub) missing(f *hubFence) error {
 	for _, p := range f.members {
-		gone := h.gone[p.World]
+		if node, left := h.gone[p.World][p.Rank]; left && f.waitsFor(node) {
+			return &LeftError{p}
+		}
 		if p.Rank != world.AllRanks {
-			if node, left := gone[p.Rank]; left && f.waitsFor(node) {
-				return p, true
-			}
 			continue
 		}
-		if rank, found := f.firstMissing(gone); found {
-			return world.Proc{World: p.World, Rank: rank}, true
+		var missing []int
+		for rank, node := range h.gone[p.World] {
+			if f.waitsFor(node) {
+				missing = append(missing, rank)
+			}
+		}
+		if len(missing) > 0 {
+			return &LeftError{world.Proc{World: p.World, Rank: slices.Min(missing)}}
 		}
 	}
-	return world.Proc{}, false
-}
-
-// firstMissing is the smallest of the ranks that have left from a node that has not come.
-func (f *hubFence) firstMissing(gone map[int]int) (first int, found bool) {
-	for rank, node := range gone {
-		if f.waitsFor(node) && (!found || rank < first) {
-			first, found = rank, true
-		}
-	}
-	return first, found
+	return nil
 }
 
 // waitsFor reports whether a node is expected that has not come.
@@ -231,14 +223,14 @@ func (f *hubFence) waitsFor(node int) bool {
 }
 
 // watch has nodes say who leaves, from now on; once.
-func (h *Hub) watch(out []outgoing) []outgoing {
-	if h.watching || h.closed {
-		return out
+func (h *Hub) watch() {
+	if h.watching {
+		return
 	}
 	h.watching = true
 	all := make([]int, h.numNodes)
 	for i := range all {
 		all[i] = i
 	}
-	return append(out, outgoing{all, &Message{Kind: Watch}})
+	h.send(all, &Message{Kind: Watch})
 }

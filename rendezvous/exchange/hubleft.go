@@ -12,18 +12,16 @@ import (
 // be said to have left more than once.
 func (h *Hub) hearLeft(from int, left []world.Proc) {
 	var tell []func(world.Proc)
-	h.do(func() (out []outgoing) {
+	h.do(func() {
 		tell = h.onLeft
 		left = slices.DeleteFunc(slices.Clone(left), func(p world.Proc) bool { return !h.noteLeft(from, p) })
 		for _, f := range h.fences {
-			if len(left) == 0 || !f.waitsFor(from) {
-				continue
-			}
-			if missing, found := h.whoIsMissing(f); found {
-				out = append(out, h.fail(f, &missing, nil)...)
+			if len(left) > 0 && f.waitsFor(from) {
+				if err := h.missing(f); err != nil {
+					h.fail(f, err)
+				}
 			}
 		}
-		return out
 	})
 	for _, f := range tell {
 		for _, p := range left {
@@ -65,26 +63,29 @@ func (h *Hub) NodeGone(node int, procs []world.Proc) {
 
 // nodeEnded fails what waits for a node, once.
 func (h *Hub) nodeEnded(node int, why error) {
-	h.do(func() (out []outgoing) {
+	h.do(func() {
 		if h.absent[node] != nil {
-			return nil
+			return
 		}
 		h.absent[node] = why
-		for _, f := range h.fences {
-			if f.waitsFor(node) {
-				out = append(out, h.fail(f, nil, why)...)
-			}
-		}
+		h.failAll(node, why)
 		for q, u := range h.asked {
-			switch {
-			case q.from == node:
+			if q.from == node {
 				h.forget(q, u)
-			case u.to == node:
-				out = append(out, h.settle(q, u, nil, why)...)
+			} else {
+				h.settle(q, node, nil, why)
 			}
 		}
-		return out
 	})
+}
+
+// failAll fails the fences that wait for a node.
+func (h *Hub) failAll(node int, why error) {
+	for _, f := range h.fences {
+		if f.waitsFor(node) {
+			h.fail(f, why)
+		}
+	}
 }
 
 // lostError is an ErrNodeLost that says which node.

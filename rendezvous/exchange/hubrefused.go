@@ -23,15 +23,14 @@ func (r *refusedFence) cost() int {
 	return itself + len(r.id) + 16*len(r.nodes)
 }
 
-func refuse(node int, id string, err error) []outgoing {
-	return []outgoing{{[]int{node}, failed(id, nil, err)}}
-}
+func (h *Hub) refuse(node int, id string, err error) { h.send([]int{node}, failed(id, err)) }
 
 // refuseAll ends a fence since a node's part in it is not taken: for those who have come,
 // for that node, and for those who are to come. A node with too many even of these is one
 // that comes to no fence any more.
-func (h *Hub) refuseAll(f *hubFence, node int, err error) []outgoing {
-	out := append(h.fail(f, nil, err), refuse(node, f.id, err)...)
+func (h *Hub) refuseAll(f *hubFence, node int, err error) {
+	h.fail(f, err)
+	h.refuse(node, f.id, err)
 	r := &refusedFence{id: f.id, nodes: f.nodes, told: make([]int, len(f.nodes)), err: err, owner: node}
 	for at, came := range f.came {
 		if came || f.nodes[at] == node {
@@ -42,30 +41,10 @@ func (h *Hub) refuseAll(f *hubFence, node int, err error) []outgoing {
 	case r.isOver():
 	case h.keep(account{node, Failed}, r.cost()):
 		h.refused[r.id] = r
-	default:
-		out = append(out, h.overflow(node, err)...)
+	case h.absent[node] == nil && h.overfull[node] == nil: // from now on fences that wait for it fail
+		h.overfull[node] = err
+		h.failAll(node, err)
 	}
-	return out
-}
-
-// overflow fails the fences that wait for a node, now and later.
-func (h *Hub) overflow(node int, err error) (out []outgoing) {
-	if h.absent[node] != nil || h.overfull[node] != nil {
-		return nil
-	}
-	h.overfull[node] = err
-	for _, f := range h.fences {
-		if f.waitsFor(node) {
-			out = append(out, h.fail(f, nil, err)...)
-		}
-	}
-	return out
-}
-
-// refuseAgain tells a node that comes to a fence which was refused.
-func (h *Hub) refuseAgain(node int, r *refusedFence) []outgoing {
-	h.heard(node, r)
-	return refuse(node, r.id, r.err)
 }
 
 // heard notes that a node has heard, or does not wait to.

@@ -207,7 +207,7 @@ func TestLookupsOfOneRankThatWait(t *testing.T) {
 	look(0, -1, func(_ exchange.Published, err error) { got <- err })
 	require.ErrorIs(t, <-got, exchange.ErrTooManyWaits)
 	publish := func(n int) {
-		exchange.Publish(s.Nodes[0], exchange.Published{Space: "s", Name: fmt.Sprint(n)}, func(error) {})
+		exchange.Publish(s.Nodes[0], []exchange.Published{{Space: "s", Name: fmt.Sprint(n)}}, func(error) {})
 		require.NoError(t, <-got)
 	}
 	look(1, -2, func(exchange.Published, error) { got <- nil })

@@ -9,22 +9,20 @@ import (
 // What is asked of the names, and answered, is a list of numbers (zigzag varints) and texts
 // (each after its length, a number):
 //
-//	publish        1 space name value owner-world owner-rank keep world-size
-//	lookup         2 number-of-spaces spaces… number-of-names names… need by-world by-rank wait-in-nanoseconds
-//	unpublish      3 the same: one space and one name, by its owner
-//	unpublish all  4 the same, without names
-//	answer         status and, for each name that was found, space name value owner-world owner-rank keep world-size
+//	publish    1 and, for each name, space name value owner-world owner-rank keep world-size
+//	lookup     2 number-of-spaces spaces… number-of-names names… need by-world by-rank wait-in-nanoseconds
+//	unpublish  3 the same
+//	answer     status and, for each name that was found, what publish has
 const (
 	opPublish = 1 + iota
 	opLookup
 	opUnpublish
-	opUnpublishAll
 )
 
-// nameQuestion is what a node asks: a name to be published, or else what is wanted.
+// nameQuestion is what a node asks: names to be published, or else what is wanted.
 type nameQuestion struct {
 	op        int
-	published Published
+	published []Published
 	wanted    Wanted
 }
 
@@ -49,7 +47,7 @@ func (q nameQuestion) ask(p Plane, done func(found []Published, err error)) {
 	})
 }
 
-func packNameAnswer(found []*Published, err error) []byte {
+func packNameAnswer(found []Published, err error) []byte {
 	var c coder
 	status := 0
 	for i, e := range statuses {
@@ -58,9 +56,7 @@ func packNameAnswer(found []*Published, err error) []byte {
 		}
 	}
 	number(&c, &status)
-	for _, n := range found {
-		c.published(n)
-	}
+	c.published(&found)
 	return c.b
 }
 
@@ -69,11 +65,7 @@ func readNameAnswer(answer []byte) (found []Published, _ error) {
 	c := coder{b: answer, reads: true}
 	var status int
 	number(&c, &status)
-	for len(c.b) > 0 {
-		var n Published
-		c.published(&n)
-		found = append(found, n)
-	}
+	c.published(&found)
 	switch {
 	case c.bad || status < 0:
 		return nil, errors.New("exchange: an answer about names that cannot be read")
@@ -133,14 +125,21 @@ func (c *coder) texts(list *[]string, most int) {
 	}
 }
 
-func (c *coder) published(n *Published) {
-	text(c, &n.Space)
-	text(c, &n.Name)
-	text(c, &n.Value)
-	text(c, &n.Owner.World)
-	number(c, &n.Owner.Rank)
-	number(c, &n.Keep)
-	number(c, &n.WorldSize)
+// published are names to the end.
+func (c *coder) published(names *[]Published) {
+	for i := 0; i < len(*names) || c.reads && len(c.b) > 0; i++ {
+		if c.reads {
+			*names = append(*names, Published{})
+		}
+		n := &(*names)[i]
+		text(c, &n.Space)
+		text(c, &n.Name)
+		text(c, &n.Value)
+		text(c, &n.Owner.World)
+		number(c, &n.Owner.Rank)
+		number(c, &n.Keep)
+		number(c, &n.WorldSize)
+	}
 }
 
 func (c *coder) question(q *nameQuestion) {

@@ -58,9 +58,9 @@ var (
 	ErrTooManyWaits = errors.New("too many lookups of this rank, or of the job, wait for names")
 )
 
-// Publish makes a name known. The error is ErrPublished where its space has it already.
-func Publish(p Plane, n Published, done func(err error)) {
-	nameQuestion{op: opPublish, published: n}.ask(p, func(_ []Published, err error) { done(err) })
+// Publish makes names known, all of them or none. The error is ErrPublished where a space has one already.
+func Publish(p Plane, names []Published, done func(err error)) {
+	nameQuestion{op: opPublish, published: names}.ask(p, func(_ []Published, err error) { done(err) })
 }
 
 // Lookup finds what a name stands for. The error is ErrNotPublished where it is in none of
@@ -87,17 +87,12 @@ func LookupSome(p Plane, w Wanted, done func(found []Published, err error)) {
 	nameQuestion{op: opLookup, wanted: w}.ask(p, done)
 }
 
-// Unpublish forgets a name, which only its owner may; an owner without a world stands for
-// whoever it is. The errors are ErrNotPublished and ErrNotOwner.
-func Unpublish(p Plane, space, name string, owner world.Proc, done func(err error)) {
-	w := Wanted{Spaces: []string{space}, Names: []string{name}, By: owner}
+// Unpublish forgets names, one after the other, each in the first of the spaces that has it; without names all of the
+// owner's there. Only its owner may do that; one without a world stands for whoever it is. The errors are
+// ErrNotPublished and ErrNotOwner.
+func Unpublish(p Plane, spaces, names []string, owner world.Proc, done func(err error)) {
+	w := Wanted{Spaces: spaces, Names: names, By: owner}
 	nameQuestion{op: opUnpublish, wanted: w}.ask(p, func(_ []Published, err error) { done(err) })
-}
-
-// UnpublishAll forgets all names of a rank in some spaces; there need not be any.
-func UnpublishAll(p Plane, spaces []string, owner world.Proc, done func(err error)) {
-	w := Wanted{Spaces: spaces, By: owner}
-	nameQuestion{op: opUnpublishAll, wanted: w}.ask(p, func(_ []Published, err error) { done(err) })
 }
 
 // namesService is the head's service that has the names.

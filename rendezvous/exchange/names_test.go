@@ -18,7 +18,7 @@ func TestLookupOfSomeNames(t *testing.T) {
 	errs := make(chan error, 1)
 	publish := func(name string) {
 		p := exchange.Published{Space: "s", Name: name, Keep: exchange.KeepRead, Owner: world.Proc{World: "w"}}
-		exchange.Publish(s.Nodes[0], p, func(err error) { errs <- err })
+		exchange.Publish(s.Nodes[0], []exchange.Published{p}, func(err error) { errs <- err })
 		require.NoError(t, <-errs)
 	}
 	type answer struct {
@@ -61,11 +61,11 @@ func TestUnpublishAll(t *testing.T) {
 		{Space: "other", Name: "a"},
 		{Space: "s", Name: "c", Owner: world.Proc{World: "w", Rank: 1}},
 	} {
-		exchange.Publish(s.Nodes[0], p, done)
+		exchange.Publish(s.Nodes[0], []exchange.Published{p}, done)
 		require.NoError(t, <-errs)
 	}
 	for range 2 {
-		exchange.UnpublishAll(s.Nodes[0], []string{"s"}, world.Proc{}, done)
+		exchange.Unpublish(s.Nodes[0], []string{"s"}, nil, world.Proc{}, done)
 		require.NoError(t, <-errs)
 	}
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ type nameKey struct{ space, name string }
 // nameWait is a lookup that waits.
 type nameWait struct {
 	wanted Wanted
-	found  []*Published
+	found  []Published
 	taken  int         // bytes of those among them that nobody else finds
 	timer  *time.Timer // nil: as long as it takes
 	reply  func([]byte, error)
@@ -70,23 +70,17 @@ func (n *Names) answer(_ int, body []byte, reply func([]byte, error)) {
 	var q nameQuestion
 	c := coder{b: body, reads: true}
 	c.question(&q)
-	w := &q.wanted
 	err := errBadNameBody
 	switch {
 	case c.bad:
 	case q.op == opPublish:
-		p := &q.published
-		n.hearOfLeft(p.Keep == KeepWorld || p.Keep == KeepOwner)
-		err = n.publish(p)
+		err = n.publishAll(q.published)
 	case q.op == opLookup:
-		n.hearOfLeft(w.Wait != 0)
-		n.lookup(*w, reply)
+		n.hearOfLeft(q.wanted.Wait != 0)
+		n.lookup(q.wanted, reply)
 		return
-	case q.op == opUnpublish && len(w.Spaces) == 1 && len(w.Names) == 1:
-		err = n.unpublish(nameKey{w.Spaces[0], w.Names[0]}, w.By)
-	case q.op == opUnpublishAll:
-		n.unpublishAll(w.Spaces, w.By)
-		err = nil
+	case q.op == opUnpublish:
+		err = n.unpublish(q.wanted)
 	}
 	reply(packNameAnswer(nil, err), nil)
 }
@@ -102,10 +96,24 @@ func (n *Names) hearOfLeft(wanted bool) {
 	}
 }
 
-func (n *Names) publish(p *Published) error {
+// publishAll publishes names, or none of them.
+func (n *Names) publishAll(names []Published) error {
+	n.hearOfLeft(slices.ContainsFunc(names, func(p Published) bool { return p.Keep == KeepWorld || p.Keep == KeepOwner }))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := nameKey{p.Space, p.Name}
+	for i := range names {
+		if err := n.publish(&names[i]); err != nil {
+			for _, p := range names[:i] {
+				n.forget(p.key())
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Names) publish(p *Published) error {
+	k := p.key()
 	switch {
 	case n.names[k] != nil:
 		return ErrPublished
@@ -134,10 +142,10 @@ func (n *Names) publish(p *Published) error {
 
 // take has a lookup find a name. What is forgotten then counts until it is answered.
 func (n *Names) take(w *nameWait, p *Published) {
-	w.found = append(w.found, p)
+	w.found = append(w.found, *p)
 	w.wanted.Names = slices.DeleteFunc(w.wanted.Names, func(name string) bool { return name == p.Name })
 	if p.Keep == KeepRead {
-		delete(n.names, nameKey{p.Space, p.Name})
+		delete(n.names, p.key())
 		w.taken += p.size()
 	}
 }
@@ -152,6 +160,8 @@ func (n *Names) answerLookup(w *nameWait, err error) {
 	n.bytes -= w.taken
 	w.reply(packNameAnswer(w.found, err), nil)
 }
+
+func (p *Published) key() nameKey { return nameKey{p.Space, p.Name} }
 
 // size is what a name takes, in bytes.
 func (p *Published) size() int { return len(p.Space) + len(p.Name) + len(p.Value) }
@@ -223,28 +233,28 @@ func (n *Names) stop(w *nameWait) {
 	}
 }
 
-func (n *Names) unpublish(k nameKey, owner world.Proc) error {
+func (n *Names) unpublish(w Wanted) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.names[k]
-	switch {
-	case p == nil:
-		return ErrNotPublished
-	case owner.World != "" && p.Owner != owner:
-		return ErrNotOwner
+	for _, name := range w.Names {
+		p := n.find(w.Spaces, name)
+		switch {
+		case p == nil:
+			return ErrNotPublished
+		case w.By.World != "" && p.Owner != w.By:
+			return ErrNotOwner
+		}
+		n.forget(p.key())
 	}
-	n.forget(k)
-	return nil
-}
-
-func (n *Names) unpublishAll(spaces []string, owner world.Proc) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	if len(w.Names) > 0 {
+		return nil
+	}
 	for k, p := range n.names {
-		if p.Owner == owner && slices.Contains(spaces, k.space) {
+		if p.Owner == w.By && slices.Contains(w.Spaces, k.space) {
 			n.forget(k)
 		}
 	}
+	return nil
 }
 
 // hasLeft forgets what the end of a rank makes void.

@@ -253,9 +253,9 @@ func TestNames(t *testing.T) {
 	errs := make(chan error, 1)
 	done := func(err error) { errs <- err }
 	name := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port\x00\xff"), Owner: owner}
-	exchange.Publish(s.Nodes[0], name, done)
+	exchange.Publish(s.Nodes[0], []exchange.Published{name}, done)
 	require.NoError(t, <-errs)
-	exchange.Publish(s.Nodes[1], name, done)
+	exchange.Publish(s.Nodes[1], []exchange.Published{name}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrPublished)
 
 	found := make(chan exchange.Published, 1)
@@ -271,11 +271,11 @@ func TestNames(t *testing.T) {
 	_, err = look(1, exchange.Wanted{Spaces: []string{"pmix"}, Name: "ocean", Wait: time.Millisecond})
 	require.ErrorIs(t, err, exchange.ErrNotPublished)
 
-	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", world.Proc{World: "w", Rank: 4}, done)
+	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, world.Proc{World: "w", Rank: 4}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrNotOwner)
-	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", owner, done)
+	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, owner, done)
 	require.NoError(t, <-errs)
-	exchange.Unpublish(s.Nodes[1], "pmi", "ocean", world.Proc{}, done)
+	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, world.Proc{}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrNotPublished)
 }
 
@@ -289,7 +289,7 @@ func TestLookupWaits(t *testing.T) {
 	s.Nodes[1].Leave(world.Proc{World: "w", Rank: 1})
 	require.ErrorIs(t, <-found, exchange.ErrNotPublished, "nobody waits for one who has ended")
 	published := make(chan error, 1)
-	exchange.Publish(s.Nodes[1], exchange.Published{Space: "pmix", Name: "n"}, func(err error) { published <- err })
+	exchange.Publish(s.Nodes[1], []exchange.Published{{Space: "pmix", Name: "n"}}, func(err error) { published <- err })
 	require.NoError(t, <-published)
 	require.NoError(t, <-found)
 }
@@ -300,7 +300,7 @@ func TestHowLongNamesAreKept(t *testing.T) {
 	errs := make(chan error, 1)
 	publish := func(name string, keep exchange.Keep) {
 		p := exchange.Published{Space: "s", Name: name, Keep: keep, Owner: world.Proc{World: "w"}, WorldSize: 2}
-		exchange.Publish(n, p, func(err error) { errs <- err })
+		exchange.Publish(n, []exchange.Published{p}, func(err error) { errs <- err })
 		require.NoError(t, <-errs)
 	}
 	is := func(name string) bool {

@@ -316,6 +316,7 @@ func (c *session) name(q request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	spaces := []string{namesSpace}
 	heard := func(err error) {
 		c.server.mu.Lock()
 		defer c.server.unlock()
@@ -327,15 +328,14 @@ func (c *session) name(q request) (string, error) {
 	}
 	switch {
 	case unpublishes:
-		exchange.Unpublish(plane, namesSpace, name, world.Proc{}, heard)
+		exchange.Unpublish(plane, spaces, []string{name}, world.Proc{}, heard)
 	case publishes:
-		exchange.Publish(plane, exchange.Published{
+		exchange.Publish(plane, []exchange.Published{{
 			Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p, Keep: exchange.KeepJob,
 			WorldSize: len(c.space.w.Ranks),
-		}, heard)
+		}}, heard)
 	default:
-		wanted := exchange.Wanted{Spaces: []string{namesSpace}, Name: name, By: c.p}
-		exchange.Lookup(plane, wanted, func(n exchange.Published, err error) {
+		exchange.Lookup(plane, exchange.Wanted{Spaces: spaces, Name: name, By: c.p}, func(n exchange.Published, err error) {
 			if done = []string{"rc", "0", "port", string(n.Value)}; q.framed {
 				done = []string{"port", string(n.Value), "value", string(n.Value), "rc", "0"} // Slurm's clients want value
 			}

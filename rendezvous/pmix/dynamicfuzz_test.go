@@ -36,7 +36,8 @@ func FuzzDynamicBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d := decoder{b: body}
 		d.oneUint32()
-		(&Server{}).readPublication(d.infoList(), world.Proc{World: "w"})
+		w := spread("w", 1, 1)
+		(&Server{spaces: map[string]*namespace{"w": newNamespace(w, 0)}}).namesOf(d.infoList(), world.Proc{World: "w"})
 		d = decoder{b: body}
 		d.oneUint32()
 		keys := d.stringList()

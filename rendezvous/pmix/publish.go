@@ -40,44 +40,45 @@ const (
 	persistSession      = 4
 )
 
-// publication is what PUBLISH asks for.
-type publication struct {
-	data  []info
-	space string
-	keep  exchange.Keep
-}
-
 // publish serves PUBLISH.
 func (s *Server) publish(q *request, d *decoder) func() status {
 	d.oneUint32()
 	infos := d.infoList()
 	return func() status {
-		p := s.readPublication(infos, q.who)
-		if len(p.data) == 0 {
+		names := s.namesOf(infos, q.who)
+		if len(names) == 0 {
 			return statusBadParameter
 		}
-		s.publishNext(q, p, 0)
+		exchange.Publish(s.cfg.Plane, names, q.named)
 		return replied
 	}
 }
 
-// readPublication splits what is to be known from what says how. Without a range it is the
-// whole job's, without a persistence it ends with the world of the caller.
-func (s *Server) readPublication(infos []info, by world.Proc) publication {
-	p := publication{space: spaceAll, keep: exchange.KeepWorld}
+// named answers what changes names.
+func (q *request) named(err error) { q.status(nameStatus(err, statusError)) }
+
+// namesOf are the names in a PUBLISH, among which others say where and until when they are known: without a range the
+// whole job sees them, without a persistence they end with the world of the caller.
+func (s *Server) namesOf(infos []info, by world.Proc) (names []exchange.Published) {
+	space, keep := spaceAll, exchange.KeepWorld
 	for _, i := range infos {
 		n, _ := i.value.integer()
 		switch i.key {
 		case keyRange:
-			p.space = s.spaceOf(dataRange(n), by)
+			space = s.spaceOf(dataRange(n), by)
 		case keyPersistence:
-			p.keep = keepOf(n)
+			keep = keepOf(n)
 		case keyTimeout:
 		default:
-			p.data = append(p.data, i)
+			var e encoder
+			e.value(i.value)
+			names = append(names, exchange.Published{Name: i.key, Value: e.b, Owner: by})
 		}
 	}
-	return p
+	for i := range names {
+		names[i].Space, names[i].Keep, names[i].WorldSize = space, keep, len(s.spaces[by.World].world.Ranks)
+	}
+	return names
 }
 
 func keepOf(persistence int64) exchange.Keep {
@@ -122,30 +123,6 @@ func (s *Server) spacesOf(by world.Proc) (spaces []string) {
 		spaces = append(spaces, s.spaceOf(to, by))
 	}
 	return spaces
-}
-
-// publishNext publishes the data from index n on, one after another. If one is known
-// already none is published.
-func (s *Server) publishNext(q *request, p publication, n int) {
-	if n == len(p.data) {
-		q.status(statusSuccess)
-		return
-	}
-	var e encoder
-	e.value(p.data[n].value)
-	name := exchange.Published{
-		Space: p.space, Name: p.data[n].key, Value: e.b, Owner: q.who, Keep: p.keep, WorldSize: len(q.space.world.Ranks),
-	}
-	exchange.Publish(s.cfg.Plane, name, func(err error) {
-		if err == nil {
-			s.publishNext(q, p, n+1)
-			return
-		}
-		for _, done := range p.data[:n] {
-			exchange.Unpublish(s.cfg.Plane, p.space, done.key, q.who, func(error) {})
-		}
-		q.status(nameStatus(err, statusError))
-	})
 }
 
 // nameStatus is the status for an error of the names; other if it is none of theirs.
@@ -260,33 +237,10 @@ func (s *Server) unpublish(q *request, d *decoder) func() status {
 		if n, ok := integerOf(infos, keyRange); ok {
 			spaces = []string{s.spaceOf(dataRange(n), q.who)}
 		}
-		switch {
-		case len(keys) == 0:
-			exchange.UnpublishAll(s.cfg.Plane, spaces, q.who, func(err error) { q.status(nameStatus(err, statusError)) })
-		case len(keys) > maxKeys:
+		if len(keys) > maxKeys {
 			return statusOutOfResource
-		default:
-			s.unpublishNext(q, spaces, keys, 0)
 		}
+		exchange.Unpublish(s.cfg.Plane, spaces, keys, q.who, q.named)
 		return replied
 	}
-}
-
-// unpublishNext forgets the first of the keys, in the first of the spaces from index n on
-// that has it, and then the others.
-func (s *Server) unpublishNext(q *request, spaces, keys []string, n int) {
-	if len(keys) == 0 {
-		q.status(statusSuccess)
-		return
-	}
-	exchange.Unpublish(s.cfg.Plane, spaces[n], keys[0], q.who, func(err error) {
-		switch {
-		case err == nil:
-			s.unpublishNext(q, spaces, keys[1:], 0)
-		case errors.Is(err, exchange.ErrNotPublished) && n+1 < len(spaces):
-			s.unpublishNext(q, spaces, keys, n+1)
-		default:
-			q.status(nameStatus(err, statusError))
-		}
-	})
 }
