@@ -1,9 +1,9 @@
 package join
 
 import (
-	"container/list"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,12 +19,10 @@ const crowdPause = time.Second
 
 // guests are connections in the order in which they came. The head's lock guards them.
 type guests struct {
-	order list.List // of *guest
+	order []*guest
 	most  int
 	left  chan struct{}
 }
-
-func newGuests() guests { return guests{most: unknownFor(descriptors()), left: make(chan struct{}, 1)} }
 
 // unknownFor leaves a process three quarters of its descriptors.
 func unknownFor(descriptors uint64) int { return int(max(min(descriptors/4, maxUnknown), 1)) }
@@ -37,25 +35,11 @@ func descriptors() uint64 {
 	return limit.Cur
 }
 
-func (u *guests) add(g *guest) { u.order.PushBack(g) }
-
 func (u *guests) remove(g *guest) {
-	for e := u.order.Front(); e != nil; e = e.Next() {
-		if e.Value == g {
-			u.order.Remove(e)
-			break
-		}
-	}
+	u.order = slices.DeleteFunc(u.order, func(other *guest) bool { return other == g })
 	select {
 	case u.left <- struct{}{}:
 	default:
-	}
-}
-
-// closeAll closes them; each is removed by its own goroutine.
-func (u *guests) closeAll() {
-	for e := u.order.Front(); e != nil; e = e.Next() {
-		e.Value.(*guest).Close()
 	}
 }
 
@@ -63,14 +47,11 @@ func (u *guests) closeAll() {
 func (u *guests) room(mu *sync.Mutex, over <-chan struct{}) bool {
 	for {
 		mu.Lock()
-		full := u.order.Len() >= u.most
-		wait := time.Duration(0)
+		full, wait := len(u.order) >= u.most, time.Duration(0)
 		if full {
-			first := u.order.Front().Value.(*guest)
-			if wait = crowdPause - time.Since(first.came); wait <= 0 {
-				first.Close()
-				u.order.Remove(u.order.Front())
-				full = false
+			if wait = crowdPause - time.Since(u.order[0].came); wait <= 0 {
+				u.order[0].Close()
+				u.order, full = u.order[1:], false
 			}
 		}
 		mu.Unlock()

@@ -56,7 +56,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
 		h.elsewhere = err == nil && !here
 	}
-	h.unknown = newGuests()
+	h.unknown = guests{most: unknownFor(descriptors()), left: make(chan struct{}, 1)}
 	if err := h.vouch(ctx); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,9 @@ func (h *Head) Close() error {
 	h.closed = true
 	h.end()
 	h.store = nil
-	h.unknown.closeAll()
+	for _, g := range h.unknown.order { // each is removed by its own goroutine
+		g.Close()
+	}
 	h.meeting.closeAll()
 	h.mu.Unlock()
 	err := h.port.Close() // not under the lock, which who accepts may want first
@@ -207,10 +209,8 @@ func (h *Head) admit(g *guest) {
 		g.Close()
 		return
 	}
-	h.unknown.add(g)
-	h.work.Go(func() {
-		h.receive(g)
-	})
+	h.unknown.order = append(h.unknown.order, g)
+	h.work.Go(func() { h.receive(g) })
 }
 
 // leave takes a connection out of those that nobody knows.

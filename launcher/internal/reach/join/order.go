@@ -2,7 +2,6 @@ package join
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -36,14 +35,12 @@ func number(members []*Member, numNodes int) {
 
 func before(a, b *Member, byID bool) int {
 	byHost := cmp.Or(natural(a.Hello.Host, b.Hello.Host), natural(a.Hello.Addr, b.Hello.Addr),
-		comparePeers(a.Peer, b.Peer))
+		a.Peer.Addr().Compare(b.Peer.Addr()))
 	if byID {
 		return cmp.Or(natural(a.Hello.NodeID, b.Hello.NodeID), byHost)
 	}
 	return byHost
 }
-
-func comparePeers(a, b netip.AddrPort) int { return a.Addr().Compare(b.Addr()) }
 
 // natural compares texts in which numbers count as such. Texts that it finds equal
 // are.

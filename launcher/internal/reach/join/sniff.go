@@ -34,26 +34,17 @@ const longestBeginning = 14
 // identify tells who begins with p; while it is undecided, more bytes are worth
 // reading, and no reader needs fewer.
 func identify(p []byte) (who kind, more int) {
+	who = stranger
 	for _, b := range beginnings {
+		rest, begins := bytes.CutPrefix(b.bytes, p)
 		switch {
 		case bytes.HasPrefix(p, b.bytes):
 			return b.kind, 0
-		case bytes.HasPrefix(b.bytes, p):
-			who, more = undecided, least(more, len(b.bytes)-len(p))
+		case begins && (who == stranger || len(rest) < more):
+			who, more = undecided, len(rest)
 		}
 	}
-	if more == 0 {
-		return stranger, 0
-	}
 	return who, more
-}
-
-// least is the smaller of two, of which a may be none (0).
-func least(a, b int) int {
-	if a == 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // listenTo reads the beginning of a connection until it is known who speaks.

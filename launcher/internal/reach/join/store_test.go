@@ -66,7 +66,7 @@ func TestStoreOfEachAttempt(t *testing.T) {
 	require.Eventually(t, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return h.unknown.order.Len() == 1
+		return len(h.unknown.order) == 1
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, h.ServeStore(nil))
 	require.NoError(t, first.Close())

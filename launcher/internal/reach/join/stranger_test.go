@@ -169,7 +169,7 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 	stillWorks(t, h, secret)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.LessOrEqual(t, h.unknown.order.Len(), 200)
+	require.LessOrEqual(t, len(h.unknown.order), 200)
 }
 
 // A scan from everywhere fills neither the screen, nor what may be said of nodes.

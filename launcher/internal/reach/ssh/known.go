@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -130,23 +131,12 @@ func hashedMatch(pattern, name string) bool {
 
 // glob matches * and ? as files of known hosts mean them: both stand for any byte.
 func glob(pattern, text string) bool {
-	star, mark, p, t := -1, 0, 0, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
-			p++
-			t++
-		case star >= 0:
-			mark++
-			p, t = star+1, mark
-		default:
-			return false
-		}
+	if !strings.ContainsAny(pattern, "*?") {
+		return pattern == text
 	}
-	return strings.Trim(pattern[p:], "*") == ""
+	wild := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
+	matched, err := regexp.MatchString("(?s)^"+wild+"$", text)
+	return err == nil && matched
 }
 
 // filedName is the host's name in files of known hosts.
@@ -167,14 +157,13 @@ func (s *settings) names() (own, other string) {
 	return own, other
 }
 
-// of are the entries about a name that have a marker.
-func (k known) of(marker, name string) (found []knownLine) {
-	if name == "" {
-		return nil
-	}
-	for _, line := range k {
-		if line.marker == marker && line.matches(name) {
-			found = append(found, line)
+// of are the entries that have a marker, those about each of some names.
+func (k known) of(marker string, names ...string) (found []knownLine) {
+	for _, name := range names {
+		for _, line := range k {
+			if name != "" && line.marker == marker && line.matches(name) {
+				found = append(found, line)
+			}
 		}
 	}
 	return found
@@ -198,10 +187,10 @@ func (k known) algorithms(s *settings) []string {
 	}
 	own, other := s.names()
 	types := map[string]bool{}
-	for _, line := range slices.Concat(k.of("", own), k.of("", other)) {
+	for _, line := range k.of("", own, other) {
 		types[line.key.Type()] = true
 	}
-	authority := len(k.of("@cert-authority", own))+len(k.of("@cert-authority", other)) > 0
+	authority := len(k.of("@cert-authority", own, other)) > 0
 	rank := func(algorithm string) int {
 		certificate := strings.Contains(algorithm, "-cert-")
 		switch {
@@ -230,7 +219,7 @@ func keyType(algorithm string) string {
 // true where no authority of these files signed it.
 func (k known) certificateProblem(s *settings, cert *ssh.Certificate) (problem error, foreign bool) {
 	own, other := s.names()
-	authorities := slices.Concat(k.of("@cert-authority", own), k.of("@cert-authority", other))
+	authorities := k.of("@cert-authority", own, other)
 	if !slices.ContainsFunc(authorities, func(line knownLine) bool { return sameKey(line.key, cert.SignatureKey) }) {
 		return nil, true
 	}
