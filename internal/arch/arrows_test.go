@@ -186,7 +186,7 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/reach/remote",
-		[]string{"launcher/internal/process/child"},
+		[]string{"launcher/internal/process/child", "internal/printable"},
 		"a command on another host is bytes in and bytes out, whoever carries them",
 	},
 	{
@@ -204,7 +204,7 @@ var rooms = []room{
 	},
 	{
 		"launcher/internal/reach/command",
-		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote", "internal/printable"},
+		[]string{"launcher/internal/process/child", "launcher/internal/reach/remote"},
 		"a program that stands for ssh knows nothing of what is run there",
 	},
 	{"launcher/internal/reach/bootstrap", []string{

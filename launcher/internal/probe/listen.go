@@ -81,7 +81,9 @@ func (l *Listener) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			l.evict()
+			l.mu.Lock()
+			l.closeOldest()
+			l.mu.Unlock()
 			select {
 			case <-l.over:
 				return
@@ -111,12 +113,6 @@ func (l *Listener) admit(conn net.Conn) {
 		defer l.mu.Unlock()
 		l.peers.Remove(e) // nothing happens where it was evicted
 	}()
-}
-
-func (l *Listener) evict() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closeOldest()
 }
 
 func (l *Listener) closeOldest() {

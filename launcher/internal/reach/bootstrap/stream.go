@@ -44,10 +44,7 @@ func (s *Stream) silent() error {
 	if words := remote.LastLines(s.Stderr()); words != "" {
 		text += ": " + words
 	}
-	return &remote.Error{
-		Host: s.host, Step: remote.StepStart, After: time.Since(s.began),
-		Text: printable.Text(printable.Short(text)), Err: end,
-	}
+	return remote.Failed(s.host, remote.StepStart, s.began, printable.Short(text), end)
 }
 
 // Wait waits for the program's end, as often as it is called.

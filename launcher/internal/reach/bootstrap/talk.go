@@ -100,10 +100,8 @@ func (t *talk) step() remote.Step {
 
 // fail is an error about this host.
 func (t *talk) fail(step remote.Step, text, hint string, cause error) *remote.Error {
-	failure := &remote.Error{
-		Host: t.host.Name(), Step: step, After: time.Since(t.began),
-		Text: printable.Text(printable.Short(text)), Hint: hint, Err: cause,
-	}
+	failure := remote.Failed(t.host.Name(), step, t.began, printable.Short(text), cause)
+	failure.Hint = hint
 	if named, ok := t.host.(interface{ Target() string }); ok {
 		failure.Target = printable.Text(named.Target())
 	}

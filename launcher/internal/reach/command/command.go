@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"gorun/internal/printable"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -102,10 +102,7 @@ func insertHost(words []string, at int, target remote.Target) []string {
 // the user says otherwise; 0 leaves it to ssh.
 func Dial(words []string, target remote.Target, environ []string, connect time.Duration) (remote.Host, error) {
 	if _, err := Words(words, target, ""); err != nil {
-		return nil, &remote.Error{
-			Host: printable.Text(target.Name), Step: remote.StepConfig,
-			Text: printable.Text("--ssh: " + err.Error()), Err: err,
-		}
+		return nil, remote.Failed(target.Name, remote.StepConfig, time.Now(), "--ssh: "+err.Error(), err)
 	}
 	h := &host{words: words, target: target, environ: environ, running: map[*remote.Program]bool{}}
 	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
@@ -130,10 +127,7 @@ func (h *host) Name() string { return h.target.Name }
 func (h *host) Close() error {
 	h.mu.Lock()
 	h.closed = true
-	all := make([]*remote.Program, 0, len(h.running))
-	for p := range h.running {
-		all = append(all, p)
-	}
+	all := slices.Collect(maps.Keys(h.running))
 	h.mu.Unlock()
 	for _, p := range all {
 		_ = p.Close()
@@ -147,14 +141,11 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {
-		failure := &remote.Error{
-			Host: printable.Text(h.target.Name), Step: remote.StepConnect, After: time.Since(began),
-			Text: printable.Text(err.Error()), Err: err,
-		}
+		text := err.Error()
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			failure.Text = printable.Text("--ssh: " + h.words[0] + " is not installed here")
+			text = "--ssh: " + h.words[0] + " is not installed here"
 		}
-		return nil, failure
+		return nil, remote.Failed(h.target.Name, remote.StepConnect, began, text, err)
 	}
 	return p, nil
 }

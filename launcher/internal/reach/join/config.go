@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,16 +117,11 @@ func (c *Config) endpoint() string {
 // lookupLimit is how long a name server may take.
 const lookupLimit = 5 * time.Second
 
-// IsEndpointHere reports whether addr, a name or an IP address, is one of this host's:
-// the kernel lets a socket be bound to it. Loopback addresses are every host's own.
+// IsEndpointHere reports whether addr, a name or an IP address, is one of this host's.
+// Loopback addresses are every host's own.
 func IsEndpointHere(ctx context.Context, addr string) (bool, error) {
 	found, err := lookup(ctx, addr)
-	for _, ip := range found {
-		if isHere(ctx, ip) {
-			return true, nil
-		}
-	}
-	return false, err
+	return slices.ContainsFunc(found, isHere), err
 }
 
 // lookup finds the addresses of a name.
@@ -149,36 +144,14 @@ func lookup(ctx context.Context, addr string) ([]netip.Addr, error) {
 	return found, nil
 }
 
-// nonlocalBind says that the kernel binds sockets to any address, so that binding
-// proves nothing.
-var nonlocalBind = map[bool]string{
-	true:  "/proc/sys/net/ipv4/ip_nonlocal_bind",
-	false: "/proc/sys/net/ipv6/ip_nonlocal_bind",
-}
-
-func isHere(ctx context.Context, ip netip.Addr) bool {
-	if setting, err := os.ReadFile(nonlocalBind[ip.Is4()]); err == nil && strings.TrimSpace(string(setting)) != "0" {
-		return onInterface(ip)
-	}
-	l, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", netip.AddrPortFrom(ip, 0).String())
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
-}
-
-func onInterface(ip netip.Addr) bool {
-	if ip.IsLoopback() {
-		return true
-	}
+// isHere reports whether an interface has an address; that a socket can be bound to it says nothing where
+// net.ipv4.ip_nonlocal_bind is set.
+func isHere(ip netip.Addr) bool {
 	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip.WithZone("").AsSlice()) {
-			return true
-		}
-	}
-	return false
+	return ip.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip.WithZone("").AsSlice())
+	})
 }
 
 // isLoopback reports whether addr, as it is written, means each host itself.
@@ -190,11 +163,11 @@ func isLoopback(addr string) bool {
 // listenHost is where node 0 listens: at an address of its own precisely there. A
 // name, which may mean another address here than elsewhere (127.0.1.1, often), and an
 // address that leads here by translation, as a service's does, are every address.
-func listenHost(ctx context.Context, addr string) string {
+func listenHost(addr string) string {
 	if addr == "localhost" {
 		return "127.0.0.1"
 	}
-	if ip, err := netip.ParseAddr(addr); err == nil && isHere(ctx, ip) {
+	if ip, err := netip.ParseAddr(addr); err == nil && isHere(ip) {
 		return ip.String()
 	}
 	return ""
@@ -222,7 +195,7 @@ func (e *PortTakenError) Unwrap() error { return e.Err }
 
 // open listens at the first port that is free.
 func open(ctx context.Context, c *Config) (*os.File, netip.AddrPort, error) {
-	host := listenHost(ctx, c.Addr)
+	host := listenHost(c.Addr)
 	var (
 		l   net.Listener
 		err error

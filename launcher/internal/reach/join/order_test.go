@@ -164,8 +164,8 @@ func TestIsEndpointHere(t *testing.T) {
 	require.Error(t, err)
 	require.ErrorContains(t, err, "nobody.invalid")
 	require.False(t, errors.Is(err, os.ErrNotExist))
-	require.False(t, onInterface(netip.MustParseAddr("192.0.2.1")))
-	require.True(t, onInterface(netip.MustParseAddr("127.0.0.1")))
+	require.False(t, isHere(netip.MustParseAddr("192.0.2.1")))
+	require.True(t, isHere(netip.MustParseAddr("127.0.0.1")))
 }
 
 func TestSettingsThatCannotBe(t *testing.T) {

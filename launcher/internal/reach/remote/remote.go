@@ -9,6 +9,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"gorun/internal/printable"
 )
 
 // Host is a connection to one host. Its methods may be called on several
@@ -104,6 +106,13 @@ type Error struct {
 	// Target is what Text calls the host, "root@10.0.0.1:22": texts of several hosts may
 	// differ in that alone.
 	Target string
+}
+
+// Failed is an error of a step that began then, without the control bytes of the host's name and the text.
+func Failed(host string, step Step, began time.Time, text string, err error) *Error {
+	return &Error{
+		Host: printable.Text(host), Step: step, After: time.Since(began), Text: printable.Text(text), Err: err,
+	}
 }
 
 func (e *Error) Error() string {

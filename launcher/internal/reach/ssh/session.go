@@ -63,10 +63,7 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 
 // startError says why a command was not started.
 func (h *host) startError(err error, began time.Time) error {
-	failure := &remote.Error{
-		Host: printable.Text(h.name), Step: remote.StepStart, After: time.Since(began),
-		Text: printable.Text(err.Error()), Err: err,
-	}
+	failure := remote.Failed(h.name, remote.StepStart, began, err.Error(), err)
 	var refused *ssh.OpenChannelError
 	switch {
 	case errors.As(err, &refused):
