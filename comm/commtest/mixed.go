@@ -162,7 +162,7 @@ func perRank(ctx context.Context, rank int, all []part, shared [][]*comm.Shared[
 		if g == nil {
 			continue
 		}
-		finish, err := j.scene.begin(stage{ctx, g, shared[j.part][rank], &used[j.part]})
+		finish, err := j.scene(stage{ctx, g, shared[j.part][rank], &used[j.part]})
 		if err != nil {
 			return fmt.Errorf("call %d: %w", i, err)
 		}

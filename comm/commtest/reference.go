@@ -7,38 +7,21 @@ import (
 	"gorun/comm"
 )
 
-// element is what the suite knows of a type beside its name: how to draw a value, how ranks' values reduce, when two
-// are the same.
+// element is what the suite knows of a type: how to draw a value, how ranks' values reduce, and what number it is.
 type element[T comm.Number] struct {
-	name     string
-	floating bool
-	draw     func(r *rand.Rand) T
-	reduce   func(op comm.Op, ranks []T) T
-	nan      func(T) bool
+	name   string
+	draw   func(r *rand.Rand) T
+	reduce func(op comm.Op, ranks []T) T
+	wide   func(T) float64 // nil for integers
 }
 
 // same reports equal bits; NaNs are all the same, since which one a sum keeps is the CPU's affair.
 func (e element[T]) same(a, b T) bool {
-	return a == b && (a != 0 || !e.signsDiffer(a, b)) || a != b && e.nan(a) && e.nan(b)
-}
-
-// signsDiffer tells 0 from -0.
-func (e element[T]) signsDiffer(a, b T) bool {
-	return e.floating && math.Signbit(asFloat(a)) != math.Signbit(asFloat(b))
-}
-
-func asFloat[T comm.Number](v T) float64 {
-	switch v := any(v).(type) {
-	case comm.Float16:
-		return float64(v.Float32())
-	case comm.BFloat16:
-		return float64(v.Float32())
-	case float32:
-		return float64(v)
-	case float64:
-		return v
+	if e.wide == nil {
+		return a == b
 	}
-	return 0
+	x, y := e.wide(a), e.wide(b)
+	return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y
 }
 
 type integer interface {
@@ -46,11 +29,7 @@ type integer interface {
 }
 
 func integers[T integer](name string) element[T] {
-	return element[T]{
-		name: name, draw: func(r *rand.Rand) T {
-			return T(r.Uint64())
-		}, reduce: reduceIntegers[T], nan: func(T) bool { return false },
-	}
+	return element[T]{name: name, draw: func(r *rand.Rand) T { return T(r.Uint64()) }, reduce: reduceIntegers[T]}
 }
 
 // reduceIntegers wraps in sums and products; Avg truncates.
@@ -90,8 +69,8 @@ func average[T integer](sum T, ranks int) T {
 
 func floats[T float32 | float64](name string) element[T] {
 	return element[T]{
-		name: name, floating: true, draw: func(r *rand.Rand) T { return T(drawFloat(r)) }, reduce: reduceFloats[T],
-		nan: func(v T) bool { return v != v },
+		name: name, draw: func(r *rand.Rand) T { return T(drawFloat(r)) }, reduce: reduceFloats[T],
+		wide: func(v T) float64 { return float64(v) },
 	}
 }
 
@@ -134,8 +113,8 @@ func halves[T comm.Float16 | comm.BFloat16](name string, wide func(T) float32, n
 		return narrow(reduceFloats(op, all))
 	}
 	return element[T]{
-		name: name, floating: true, draw: func(r *rand.Rand) T { return narrow(float32(drawFloat(r))) }, reduce: reduce,
-		nan: func(v T) bool { return wide(v) != wide(v) },
+		name: name, draw: func(r *rand.Rand) T { return narrow(float32(drawFloat(r))) }, reduce: reduce,
+		wide: func(v T) float64 { return float64(wide(v)) },
 	}
 }
 
@@ -151,26 +130,21 @@ func drawFloat(r *rand.Rand) float64 {
 	return (r.Float64() - 0.5) * math.Exp2(float64(r.IntN(20)))
 }
 
-var (
-	int8s     = integers[int8]("int8")
-	uint8s    = integers[uint8]("uint8")
-	int32s    = integers[int32]("int32")
-	uint32s   = integers[uint32]("uint32")
-	int64s    = integers[int64]("int64")
-	uint64s   = integers[uint64]("uint64")
-	float32s  = floats[float32]("float32")
-	float64s  = floats[float64]("float64")
-	float16s  = halves("float16", comm.Float16.Float32, comm.NewFloat16)
-	bfloat16s = halves("bfloat16", comm.BFloat16.Float32, comm.NewBFloat16)
-)
+var float32s = floats[float32]("float32")
 
 // types are all, by a number that a drawn call can hold.
-var types = []typed{int8s, uint8s, int32s, uint32s, int64s, uint64s, float16s, bfloat16s, float32s, float64s}
+var types = []typed{
+	integers[int8]("int8"), integers[uint8]("uint8"), integers[int32]("int32"), integers[uint32]("uint32"),
+	integers[int64]("int64"), integers[uint64]("uint64"),
+	halves("float16", comm.Float16.Float32, comm.NewFloat16), halves("bfloat16", comm.BFloat16.Float32, comm.NewBFloat16),
+	float32s, floats[float64]("float64"),
+}
 
 // ops are the reductions that the type has.
 func (e element[T]) ops() []comm.Op {
-	if e.floating {
-		return []comm.Op{comm.Sum, comm.Prod, comm.Max, comm.Min, comm.Avg}
+	ops := []comm.Op{comm.Sum, comm.Prod, comm.Max, comm.Min, comm.Avg}
+	if e.wide == nil {
+		ops = append(ops, comm.BAnd, comm.BOr, comm.BXor)
 	}
-	return []comm.Op{comm.Sum, comm.Prod, comm.Max, comm.Min, comm.Avg, comm.BAnd, comm.BOr, comm.BXor}
+	return ops
 }

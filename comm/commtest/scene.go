@@ -88,22 +88,17 @@ func (e element[T]) size() int {
 	return int(unsafe.Sizeof(zero))
 }
 
-// scene is a call with its data, ready to be made by every rank.
-type scene interface {
-	// begin makes rank's call, or begins it, and returns how to wait for it and look at what came.
-	begin(s stage) (finish func() error, err error)
-	describe() string
-}
+// scene is a call with its data, ready to be made by every rank. It makes the rank's call, or begins it, and returns
+// how to wait for it and look at what came.
+type scene func(s stage) (finish func() error, err error)
 
-// act is a scene of one type.
+// act is a call with its data.
 type act[T comm.Number] struct {
 	wish
 	element element[T]
 	send    [][]T // by rank: what it gives
 	want    [][]T // by rank: what it must get, nil for nothing
 }
-
-func (a *act[T]) describe() string { return a.String() }
 
 func sum(counts []int) (total int) {
 	for _, n := range counts {
@@ -133,7 +128,7 @@ func (e element[T]) scene(w wish) scene {
 		}
 		a.want[rank] = a.gets(rank)
 	}
-	return a
+	return a.begin
 }
 
 // period is after how many elements data repeats, since drawing takes longer than the calls do: a prime number, that no
@@ -143,79 +138,70 @@ const period = 262_139
 // gives is how many elements rank has for the others.
 func (a *act[T]) gives(rank int) int {
 	switch a.kind {
-	case "ReduceScatter", "ReduceScatterV", "AllToAll":
-		return sum(a.counts)
-	case "Scatter", "ScatterV":
+	case "Scatter", "ScatterV", "Broadcast", "Send":
 		if rank != a.root {
 			return 0
 		}
-		return sum(a.counts)
-	case "Broadcast", "Send":
-		if rank != a.root {
-			return 0
-		}
-	case "AllToAllV":
-		return sum(a.matrix[rank])
+	}
+	if len(a.pieces(rank)) > 0 {
+		return sum(a.pieces(rank))
 	}
 	return a.counts[rank]
 }
 
-// block is the part of a row of blocks that is rank's.
-func (a *act[T]) block(row []T, rank int) []T {
-	begin := sum(a.counts[:rank])
-	return row[begin : begin+a.counts[rank]]
+// pieces are the lengths of what rank has for each rank; nil where it has the same for all.
+func (a *act[T]) pieces(rank int) []int {
+	switch a.kind {
+	case "ReduceScatter", "ReduceScatterV", "AllToAll", "Scatter", "ScatterV":
+		return a.counts
+	case "AllToAllV":
+		return a.matrix[rank]
+	}
+	return nil
 }
 
-// gets is what rank must have in the end.
-func (a *act[T]) gets(rank int) (want []T) {
+// block is the part of a row of blocks that is rank's.
+func block[T any](row []T, counts []int, rank int) []T {
+	begin := sum(counts[:rank])
+	return row[begin : begin+counts[rank]]
+}
+
+// gets is what rank must have in the end; nil for nothing.
+func (a *act[T]) gets(rank int) []T {
+	from := make([]int, a.ranks) // of whom it has something
+	for i := range from {
+		from[i] = i
+	}
 	switch a.kind {
-	case "AllReduce":
-		return a.reduced(a.send)
 	case "Reduce", "Gather", "GatherV":
 		if rank != a.root {
 			return nil
 		}
-		if a.kind == "Reduce" {
-			return a.reduced(a.send)
-		}
-		return slices.Concat(a.send...)
-	case "AllGather", "AllGatherV":
-		return slices.Concat(a.send...)
-	case "ReduceScatter", "ReduceScatterV":
-		blocks := make([][]T, a.ranks)
-		for from := range blocks {
-			blocks[from] = a.block(a.send[from], rank)
-		}
-		return a.reduced(blocks)
-	case "Scatter", "ScatterV":
-		return a.block(a.send[a.root], rank)
-	case "Broadcast":
-		return a.send[a.root]
 	case "Send":
-		if rank == a.sink() {
-			return a.send[a.root]
+		if rank != a.sink() {
+			return nil
 		}
-		return nil
-	}
-	return a.exchanged(rank)
-}
-
-// exchanged is what rank gets where each has something for each.
-func (a *act[T]) exchanged(rank int) (want []T) {
-	switch a.kind {
+		from = []int{a.root}
+	case "Broadcast", "Scatter", "ScatterV":
+		from = []int{a.root}
 	case "SendRecv":
-		return a.send[a.before(rank)]
-	case "AllToAll":
-		for from := range a.ranks {
-			want = append(want, a.block(a.send[from], rank)...)
-		}
-	case "AllToAllV":
-		for from := range a.ranks {
-			begin := sum(a.matrix[from][:rank])
-			want = append(want, a.send[from][begin:begin+a.matrix[from][rank]]...)
-		}
+		from = []int{a.before(rank)}
 	}
-	return want
+	var blocks [][]T
+	for _, i := range from {
+		given := a.send[i]
+		if pieces := a.pieces(i); pieces != nil {
+			given = block(given, pieces, rank)
+		}
+		blocks = append(blocks, given)
+	}
+	if slices.Contains(reducing, a.kind) {
+		return a.reduced(blocks)
+	}
+	if len(blocks) == 1 {
+		return blocks[0]
+	}
+	return slices.Concat(blocks...)
 }
 
 // sink is who receives what the root sends.

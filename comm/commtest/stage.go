@@ -124,14 +124,14 @@ func (a *act[T]) buffers(s stage) (send, recv buffer[T], result []T) {
 	case "AllGather", "AllGatherV", "Gather", "GatherV":
 		if a.inPlace.of(rank) && (root || a.kind[0] == 'A') {
 			recv = room[T](s, a.wish, sum(a.counts))
-			copy(a.block(recv.data, rank), mine)
+			copy(block(recv.data, a.counts, rank), mine)
 			return recv, recv, recv.data
 		}
 	case "ReduceScatter", "ReduceScatterV", "Scatter", "ScatterV":
 		if a.inPlace.of(rank) && (root || a.kind[0] == 'R') {
 			send = room[T](s, a.wish, len(mine))
 			copy(send.data, mine)
-			return send, send, a.block(send.data, rank)
+			return send, send, block(send.data, a.counts, rank)
 		}
 	}
 	send = room[T](s, a.wish, len(mine))
@@ -150,7 +150,7 @@ func (a *act[T]) call(s stage, send, recv []T) (work *comm.Work, err error) {
 			return work, nil
 		}
 	}
-	ctx, g := s.ctx, s.group
+	ctx, g, rank := s.ctx, s.group, s.group.Rank()
 	switch a.kind {
 	case "AllReduce":
 		return nil, comm.AllReduce(ctx, g, send, recv, a.op)
@@ -174,35 +174,26 @@ func (a *act[T]) call(s stage, send, recv []T) (work *comm.Work, err error) {
 		return nil, comm.Scatter(ctx, g, send, recv, a.root)
 	case "ScatterV":
 		return nil, comm.ScatterV(ctx, g, send, recv, a.counts, a.root)
-	}
-	return nil, a.callExchange(s, send, recv)
-}
-
-func (a *act[T]) callExchange(s stage, send, recv []T) error {
-	ctx, g, rank := s.ctx, s.group, s.group.Rank()
-	switch a.kind {
 	case "AllToAll":
-		return comm.AllToAll(ctx, g, send, recv)
+		return nil, comm.AllToAll(ctx, g, send, recv)
 	case "AllToAllV":
 		in := make([]int, a.ranks)
 		for from := range in {
 			in[from] = a.matrix[from][rank]
 		}
-		return comm.AllToAllV(ctx, g, send, a.matrix[rank], recv, in)
+		return nil, comm.AllToAllV(ctx, g, send, a.matrix[rank], recv, in)
 	case "SendRecv":
-		return comm.SendRecv(ctx, g, send, a.after(rank), recv, a.before(rank))
-	case "Send":
-		switch {
-		case a.ranks == 1:
-			return comm.SendRecv(ctx, g, send, 0, recv, 0)
-		case rank == a.root:
-			return comm.Send(ctx, g, send, a.sink())
-		case rank == a.sink():
-			return comm.Recv(ctx, g, recv, a.root)
-		}
-		return nil
+		return nil, comm.SendRecv(ctx, g, send, a.after(rank), recv, a.before(rank))
 	}
-	return comm.Barrier(ctx, g)
+	switch {
+	case a.ranks == 1:
+		return nil, comm.SendRecv(ctx, g, send, 0, recv, 0)
+	case rank == a.root:
+		return nil, comm.Send(ctx, g, send, a.sink())
+	case rank == a.sink():
+		return nil, comm.Recv(ctx, g, recv, a.root)
+	}
+	return nil, nil
 }
 
 // callAsync begins the call, nil where it has no such form.
@@ -221,8 +212,6 @@ func (a *act[T]) callAsync(s stage, send, recv []T) *comm.Work {
 		return comm.AllGatherAsync(ctx, g, send, recv)
 	case "AllToAll":
 		return comm.AllToAllAsync(ctx, g, send, recv)
-	case "Barrier":
-		return comm.BarrierAsync(ctx, g)
 	}
 	return nil
 }

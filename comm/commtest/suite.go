@@ -68,7 +68,7 @@ func perform(t *testing.T, groups []*comm.Group, scenes ...scene) {
 	each(t, groups, func(ctx context.Context, g *comm.Group) error {
 		used := 0
 		for _, s := range scenes {
-			finish, err := s.begin(stage{ctx, g, nil, &used})
+			finish, err := s(stage{ctx, g, nil, &used})
 			if err == nil {
 				err = finish()
 			}
