@@ -22,8 +22,8 @@ type DeviceBuffer[T Number] struct {
 // deviceMemory is a piece of a GPU's memory.
 type deviceMemory interface {
 	Pointer() unsafe.Pointer
-	CopyIn(offset int, from unsafe.Pointer, bytes int) error
-	CopyOut(to unsafe.Pointer, offset, bytes int) error
+	CopyIn(from unsafe.Pointer, bytes int) error
+	CopyOut(to unsafe.Pointer, bytes int) error
 	Free() error
 }
 
@@ -58,7 +58,7 @@ func (b *DeviceBuffer[T]) CopyIn(from []T) error {
 	if len(from) > b.n {
 		return &ArgumentError{"DeviceBuffer.CopyIn", fmt.Sprintf("%d elements into a buffer of %d", len(from), b.n)}
 	}
-	return b.memory.CopyIn(0, pointer(from), len(from)*dtypeOf[T]().Size())
+	return b.memory.CopyIn(pointer(from), len(from)*dtypeOf[T]().Size())
 }
 
 // CopyOut copies the beginning of the buffer to host memory.
@@ -66,7 +66,7 @@ func (b *DeviceBuffer[T]) CopyOut(to []T) error {
 	if len(to) > b.n {
 		return &ArgumentError{"DeviceBuffer.CopyOut", fmt.Sprintf("%d elements from a buffer of %d", len(to), b.n)}
 	}
-	return b.memory.CopyOut(pointer(to), 0, len(to)*dtypeOf[T]().Size())
+	return b.memory.CopyOut(pointer(to), len(to)*dtypeOf[T]().Size())
 }
 
 // Free gives the memory back. The buffer may be in no call.

@@ -45,7 +45,7 @@ func (b *guarded) look(name string, device int) {
 		b.why = errors.New("no GPU's driver is loaded")
 		return
 	}
-	library, err := nccl.Open(nccl.Options{})
+	library, err := nccl.Open()
 	if err == nil {
 		b.library = library
 		b.own.Devices, err = library.Devices()

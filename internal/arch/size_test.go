@@ -43,7 +43,7 @@ func tooLong(all []source) []string {
 // longLines are those over maxColumns that are left, most of them texts in tests. The number only falls.
 const (
 	maxColumns = 120
-	longLines  = 164
+	longLines  = 163
 )
 
 func TestLinesAreShort(t *testing.T) {

@@ -28,8 +28,7 @@ const closingTime = 5 * time.Second
 // Backend is one rank of a group. It implements [backend.Backend].
 //
 // NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when
-// it knows of a loss. An error that all ranks get alike before anything was sent, [errors.ErrUnsupported], leaves the
-// group usable; every other one ends it.
+// it knows of a loss. Every error ends the group.
 type Backend struct {
 	library *Library
 	config  Config
@@ -58,12 +57,8 @@ const joinCall = "Join"
 const flagBytes = 4
 
 // Join makes this rank a member of the group. All ranks call it at the same time; it blocks until all came, ctx ends or
-// the timeout is over. Errors: of the exchange, the libraries' words, *backend.TimeoutError where Late knows who is
-// missing.
+// the timeout is over. Errors: of the exchange, and the libraries' words.
 func (l *Library) Join(ctx context.Context, c Config) (*Backend, error) {
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("join: %w", err)
-	}
 	b := &Backend{library: l, config: c, aborted: make(chan struct{}), closing: closingTime}
 	b.planner = planner{member: member{c.Rank, c.Ranks}, nativeAllToAll: l.nccl.table.all_to_all != nil}
 	b.patient.aborted = b.aborted
@@ -87,7 +82,7 @@ func (b *Backend) meet(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		carries, payload = carriesError, []byte(err.Error())
 	}
-	all, err := c.Exchange(ctx, blob(fmt.Sprintf("%s %v", l.Name(), l.Version()), carries, payload))
+	all, err := c.Exchange(ctx, blob(fmt.Sprintf("%s %v", l.gpus.family.name, l.nccl.version), carries, payload))
 	if err != nil {
 		return nil, fmt.Errorf("exchange NCCL's ids: %w", err)
 	}
@@ -112,7 +107,7 @@ func (b *Backend) part(scalable bool) (carries byte, payload []byte, err error) 
 		return 0, nil, err
 	}
 	zero := int32(0)
-	if err := b.flag.CopyIn(0, unsafe.Pointer(&zero), flagBytes); err != nil {
+	if err := b.flag.CopyIn(unsafe.Pointer(&zero), flagBytes); err != nil {
 		return 0, nil, err
 	}
 	if !slices.Contains(holders(c.Ranks, scalable), c.Rank) {
@@ -149,7 +144,8 @@ func (b *Backend) explained(call string, err error) error {
 	case errors.Is(err, errAborted):
 		return b.failure()
 	case errors.Is(err, errTime):
-		return b.config.late(call, C.GoString(C.gorun_nccl_last(b.library.nccl.table, b.rank.comm)))
+		said := C.GoString(C.gorun_nccl_last(b.library.nccl.table, b.rank.comm))
+		return &slowError{call: call, after: b.config.Timeout, said: said}
 	}
 	if call == joinCall {
 		return err
@@ -166,8 +162,8 @@ func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
 	defer b.release()
 	err := b.failure()
 	if err == nil {
-		if err = b.run(ctx, call); err == nil || errors.Is(err, errors.ErrUnsupported) {
-			return err
+		if err = b.run(ctx, call); err == nil {
+			return nil
 		}
 		err = b.fail(err)
 	}

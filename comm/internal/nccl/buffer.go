@@ -42,12 +42,6 @@ func (l *Library) Alloc(device, bytes int) (*DeviceBuffer, error) {
 // write there.
 func (b *DeviceBuffer) Pointer() unsafe.Pointer { return b.at }
 
-// Len is the memory's size in bytes, Device its GPU.
-func (b *DeviceBuffer) Len() int { return b.bytes }
-
-// Device is the GPU that the memory belongs to.
-func (b *DeviceBuffer) Device() int { return b.device }
-
 // Free gives the memory back; a second time does nothing.
 func (b *DeviceBuffer) Free() error {
 	if b.at == nil {
@@ -64,20 +58,19 @@ func (b *DeviceBuffer) Free() error {
 	return nil
 }
 
-// CopyIn copies bytes of the host, which may lie in a Go slice, to the buffer's offset.
-func (b *DeviceBuffer) CopyIn(offset int, from unsafe.Pointer, bytes int) error {
-	return b.copy("to", offset, from, bytes, C.GORUN_TO_DEVICE)
+// CopyIn copies bytes of the host, which may lie in a Go slice, to the beginning of the buffer.
+func (b *DeviceBuffer) CopyIn(from unsafe.Pointer, bytes int) error {
+	return b.copy("to", from, bytes, C.GORUN_TO_DEVICE)
 }
 
-// CopyOut copies bytes from the buffer's offset to the host.
-func (b *DeviceBuffer) CopyOut(to unsafe.Pointer, offset, bytes int) error {
-	return b.copy("from", offset, to, bytes, C.GORUN_TO_HOST)
+// CopyOut copies bytes from the beginning of the buffer to the host.
+func (b *DeviceBuffer) CopyOut(to unsafe.Pointer, bytes int) error {
+	return b.copy("from", to, bytes, C.GORUN_TO_HOST)
 }
 
-func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, bytes int, kind C.int) error {
-	if offset < 0 || bytes < 0 || offset > b.bytes || bytes > b.bytes-offset {
-		return fmt.Errorf("copy %d bytes %s offset %d of a device buffer of %d: out of range", bytes, direction, offset,
-			b.bytes)
+func (b *DeviceBuffer) copy(direction string, host unsafe.Pointer, bytes int, kind C.int) error {
+	if bytes > b.bytes { // as of one that was freed
+		return fmt.Errorf("copy %d bytes %s offset 0 of a device buffer of %d: out of range", bytes, direction, b.bytes)
 	}
 	if bytes == 0 {
 		return nil
@@ -89,7 +82,7 @@ func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, b
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
 	pinned.Pin(host)
-	target, source := uintptr(b.at)+uintptr(offset), uintptr(host)
+	target, source := uintptr(b.at), uintptr(host)
 	if kind == C.GORUN_TO_HOST {
 		target, source = source, target
 	}
@@ -99,15 +92,6 @@ func (b *DeviceBuffer) copy(direction string, offset int, host unsafe.Pointer, b
 		return fmt.Errorf("copy %d bytes %s GPU %d: %w", bytes, direction, b.device, err)
 	}
 	return nil
-}
-
-// Synchronize waits for what was copied to or from GPUs of the device by any buffer.
-func (b *DeviceBuffer) Synchronize() error {
-	stream, err := b.library.stream(b.device)
-	if err != nil {
-		return err
-	}
-	return b.library.gpus.told(C.gorun_synchronize(b.library.gpus.table, C.int(b.device), stream))
 }
 
 // stream is the one on which a GPU's buffers are copied; it lives as long as the process.

@@ -287,7 +287,7 @@ func runOn(b *Backend, call *backend.Call, send, recv []float32, device bool) er
 	if err := b.Run(context.Background(), call); err != nil {
 		return err
 	}
-	return out.CopyOut(unsafe.Pointer(unsafe.SliceData(recv)), 0, 4*len(recv))
+	return out.CopyOut(unsafe.Pointer(unsafe.SliceData(recv)), 4*len(recv))
 }
 
 func upload(b *Backend, from []float32) (*DeviceBuffer, error) {
@@ -295,7 +295,7 @@ func upload(b *Backend, from []float32) (*DeviceBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return buffer, buffer.CopyIn(0, unsafe.Pointer(unsafe.SliceData(from)), 4*len(from))
+	return buffer, buffer.CopyIn(unsafe.Pointer(unsafe.SliceData(from)), 4*len(from))
 }
 
 // received is what a rank must have after the call, by the definitions.

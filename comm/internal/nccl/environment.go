@@ -4,7 +4,8 @@ package nccl
 
 import "os"
 
-// Variables that name the libraries' files. They do not begin with GORUN_, because gorun removes such from its ranks.
+// Variables that name the libraries' files, or the folders that these are in. They do not begin with
+// GORUN_, because gorun removes such from its ranks.
 const (
 	VarNCCL    = "COMM_NCCL_LIBRARY"
 	VarRuntime = "COMM_CUDART_LIBRARY"

@@ -34,9 +34,17 @@ func TestMain(m *testing.M) {
 func fake(t *testing.T, flags ...string) *Library {
 	t.Helper()
 	folder := ncclfake.Build(t, flags...)
-	l, err := Open(Options{NCCL: folder, Runtime: folder})
+	l, err := openFrom(t, folder, folder)
 	require.NoError(t, err)
 	return l
+}
+
+// openFrom opens the libraries that are named so.
+func openFrom(t *testing.T, nccl, runtime string) (*Library, error) {
+	t.Helper()
+	t.Setenv(VarNCCL, nccl)
+	t.Setenv(VarRuntime, runtime)
+	return Open()
 }
 
 // logged returns a function that reads what the fakes were called with since the last time.

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -18,14 +19,14 @@ import (
 
 // oldest is the first version with non-blocking communicators, without which a rank that waits for a dead one could not
 // be stopped.
-var oldest = Version{2, 14, 0}
+var oldest = version{2, 14, 0}
 
 // versionOf reads ncclGetVersion's number: 2708 is 2.7.8, and since 2.9 21403 is 2.14.3.
-func versionOf(code int) Version {
+func versionOf(code int) version {
 	if code < 10_000 {
-		return Version{code / 1000, code / 100 % 10, code % 100}
+		return version{code / 1000, code / 100 % 10, code % 100}
 	}
-	return Version{code / 10_000, code / 100 % 100, code % 100}
+	return version{code / 10_000, code / 100 % 100, code % 100}
 }
 
 // room is for a path or the loader's reason.
@@ -35,7 +36,7 @@ const room = 4096
 type collectives struct {
 	table   *C.struct_gorun_nccl
 	file    string
-	version Version
+	version version
 }
 
 // gpus is an opened CUDA or HIP runtime.
@@ -56,55 +57,36 @@ type Library struct {
 	streams map[int]unsafe.Pointer // for copies, by device
 }
 
-// Open finds the libraries, as Load does, and wants at least one GPU. The error says in one line why this host's GPUs
-// cannot be used.
-func Open(o Options) (*Library, error) {
-	l, err := Load(o)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := l.Devices(); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-// Load finds the libraries, NVIDIA's first, without asking for a GPU. Errors: a *MissingError, or what the library that
+// Open finds the libraries, NVIDIA's first, without asking for a GPU. Errors: a *MissingError, or what the library that
 // was found lacks.
-func Load(o Options) (*Library, error) {
+func Open() (*Library, error) {
 	where := libraryEnvironment()
 	sites := where.sitePackages()
-	o = Options{first(o.NCCL, where.nccl), first(o.Runtime, where.runtime)}
 	tried := &MissingError{Library: "libnccl.so.2 or librccl.so.1", Variable: VarNCCL}
 	var reason error // the first that says more than tried
 	for _, f := range families {
-		if !f.mayBe(o.NCCL) {
+		if !f.mayBe(where.nccl) {
 			continue
 		}
-		l, err := f.load(o, sites, tried)
+		l, err := f.load(where, sites, tried)
 		if l != nil {
 			return l, nil
 		}
-		if reason == nil {
-			reason = err
-		}
+		reason = cmp.Or(reason, err)
 	}
-	if reason == nil {
-		reason = tried
-	}
-	return nil, reason
+	return nil, cmp.Or(reason, error(tried))
 }
 
 // load opens one family's libraries. A nil library without an error is noted in tried.
-func (f family) load(o Options, sites []string, tried *MissingError) (*Library, error) {
+func (f family) load(where surroundings, sites []string, tried *MissingError) (*Library, error) {
 	var reason error
-	for _, path := range candidates(o.NCCL, []string{f.library}, f.libraryBelow, f.system, sites) {
+	for _, path := range candidates(where.nccl, []string{f.library}, f.libraryBelow, f.system, sites) {
 		found, err := openCollectives(path, tried)
 		if found == nil {
 			reason = cmp.Or(reason, err)
 			continue
 		}
-		g, err := loadRuntime(f, o.Runtime, sites)
+		g, err := loadRuntime(f, where.runtime, sites)
 		if err != nil {
 			return nil, err
 		}
@@ -125,10 +107,10 @@ func openCollectives(path string, tried *MissingError) (*collectives, error) {
 		return nil, nil
 	}
 	c := &collectives{table, file, versionOf(int(C.gorun_version(table)))}
-	if c.version == (Version{}) {
+	if c.version == (version{}) {
 		return nil, fmt.Errorf("%s does not tell its version: it is no libnccl", file)
 	}
-	if c.version.Before(oldest) {
+	if slices.Compare(c.version[:], oldest[:]) < 0 {
 		return nil, fmt.Errorf("%s is NCCL %v: comm needs %v or later; %s can name another file", file, c.version, oldest,
 			VarNCCL)
 	}
@@ -207,41 +189,6 @@ func openRuntime(f family, path string, missing *MissingError) (*gpus, error) {
 	return &gpus{table, file, f}, nil
 }
 
-// Devices is how many GPUs this process sees, by the first runtime that sees any. It needs no NCCL. Where there is none
-// the error says why: no runtime library, no driver, no GPU that the process may use.
-func Devices(o Options) (int, error) {
-	where := libraryEnvironment()
-	named := first(o.Runtime, where.runtime)
-	var reasons []error
-	for _, f := range families {
-		if !f.mayBe(named) {
-			continue
-		}
-		g, err := loadRuntime(f, named, where.sitePackages())
-		if err == nil {
-			var n int
-			if n, err = g.devices(); err == nil {
-				return n, nil
-			}
-		}
-		reasons = append(reasons, err)
-	}
-	return 0, joinedReasons(reasons)
-}
-
-// joinedReasons prefers what a runtime said over runtimes that are not there.
-func joinedReasons(reasons []error) error {
-	var texts []string
-	for _, reason := range reasons {
-		var missing *MissingError
-		if !errors.As(reason, &missing) {
-			return reason
-		}
-		texts = append(texts, reason.Error())
-	}
-	return errors.New(strings.Join(texts, "; "))
-}
-
 // Devices is how many GPUs the library's runtime sees; none is an error that says why.
 func (l *Library) Devices() (int, error) { return l.gpus.devices() }
 
@@ -263,23 +210,6 @@ func (g *gpus) devices() (int, error) {
 	return int(count), nil
 }
 
-// Name is "nccl" or "rccl".
-func (l *Library) Name() string { return l.gpus.family.name }
-
-// Version is that of the library of collectives.
-func (l *Library) Version() Version { return l.nccl.version }
-
-// Path is the library's file, RuntimePath that of the GPU runtime.
-func (l *Library) Path() string { return l.nccl.file }
-
-// RuntimePath is the GPU runtime's file.
-func (l *Library) RuntimePath() string { return l.gpus.file }
-
-// ErrorText is what the library says about one of its error codes.
-func (l *Library) ErrorText(code int) string {
-	return C.GoString(C.gorun_nccl_text(l.nccl.table, C.int(code)))
-}
-
 // told turns the runtime's answer into an error.
 func (g *gpus) told(s C.struct_gorun_status) error {
 	if s.function == nil {
@@ -296,9 +226,9 @@ func (l *Library) told(s C.struct_gorun_status, comm unsafe.Pointer) error {
 	}
 	function := C.GoString(s.function)
 	if function == "ncclCommGetAsyncError" {
-		function = strings.ToUpper(l.Name()) + " failed on the way"
+		function = strings.ToUpper(l.gpus.family.name) + " failed on the way"
 	}
-	text := fmt.Sprintf("%s: %s (%d)", function, l.ErrorText(int(s.code)), int(s.code))
+	text := fmt.Sprintf("%s: %s (%d)", function, C.GoString(C.gorun_nccl_text(l.nccl.table, s.code)), int(s.code))
 	if last := strings.TrimSpace(C.GoString(C.gorun_nccl_last(l.nccl.table, comm))); last != "" {
 		text += ": " + last
 	}

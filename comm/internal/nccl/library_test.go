@@ -33,10 +33,6 @@ func TestVersions(t *testing.T) {
 	for code, text := range map[int]string{2708: "2.7.8", 21403: "2.14.3", 23007: "2.30.7", 22105: "2.21.5"} {
 		require.Equal(t, text, versionOf(code).String())
 	}
-	require.True(t, Version{2, 9, 6}.Before(oldest))
-	require.False(t, oldest.Before(oldest))
-	require.True(t, Version{2, 14, 0}.Before(Version{2, 14, 1}))
-	require.True(t, oldest.Before(Version{3, 0, 0}))
 }
 
 func TestLibrariesThatAreOfNoUse(t *testing.T) {
@@ -64,7 +60,7 @@ func TestLibrariesThatAreOfNoUse(t *testing.T) {
 			folder := ncclfake.Build(t, test.flags...)
 			alone(t)
 			t.Setenv("FAKE_NCCL_VERSION", test.version)
-			_, err := Load(Options{NCCL: folder, Runtime: folder})
+			_, err := openFrom(t, folder, folder)
 			require.EqualError(t, err, filepath.Join(folder, "libnccl.so.2")+test.said)
 		})
 	}
@@ -75,20 +71,18 @@ func TestNoLibrary(t *testing.T) {
 	alone(t)
 	var missing *MissingError
 	gone := filepath.Join(t.TempDir(), "libnccl.so.2")
-	_, err := Open(Options{NCCL: gone, Runtime: folder})
+	_, err := openFrom(t, gone, folder)
 	require.ErrorAs(t, err, &missing)
 	require.EqualError(t, err, "libnccl.so.2 or librccl.so.1 not found (searched "+gone+
 		"); COMM_NCCL_LIBRARY can name the file")
-	_, err = Open(Options{NCCL: folder, Runtime: gone})
+	_, err = openFrom(t, folder, gone)
 	require.ErrorAs(t, err, &missing)
 	require.Contains(t, err.Error(), "libcudart not found (searched "+gone+")")
-	_, err = Devices(Options{Runtime: gone})
-	require.ErrorContains(t, err, "libcudart not found (searched "+gone)
 	text := filepath.Join(t.TempDir(), "libcudart.so.13")
 	require.NoError(t, os.WriteFile(text, []byte("no library"), 0o644))
-	_, err = Devices(Options{Runtime: text})
+	_, err = openFrom(t, folder, text)
 	require.ErrorContains(t, err, "libcudart not found (searched "+text+": file too short")
-	_, err = Devices(Options{Runtime: "libm.so.6"})
+	_, err = openFrom(t, folder, "libm.so.6")
 	require.ErrorContains(t, err,
 		"libm.so.6 lacks the function cudaGetDeviceCount; COMM_CUDART_LIBRARY can name another file")
 }
@@ -97,7 +91,9 @@ func TestNoLibrary(t *testing.T) {
 func TestDevices(t *testing.T) {
 	folder := ncclfake.Build(t)
 	runtime := filepath.Join(folder, "libcudart.so.13")
-	n, err := Devices(Options{Runtime: folder})
+	l, err := openFrom(t, folder, folder)
+	require.NoError(t, err)
+	n, err := l.Devices()
 	require.NoError(t, err)
 	require.Equal(t, 8, n)
 	for variable, said := range map[string]string{
@@ -113,9 +109,9 @@ func TestDevices(t *testing.T) {
 		t.Run(variable, func(t *testing.T) {
 			name, value, _ := strings.Cut(variable, "=")
 			t.Setenv(name, value)
-			_, err := Devices(Options{Runtime: folder})
-			require.EqualError(t, err, said)
-			_, err = Open(Options{NCCL: folder, Runtime: folder})
+			l, err := Open()
+			require.NoError(t, err)
+			_, err = l.Devices()
 			require.EqualError(t, err, said)
 		})
 	}
@@ -124,9 +120,9 @@ func TestDevices(t *testing.T) {
 // AMD's libraries have the same functions under the other names.
 func TestRCCL(t *testing.T) {
 	l := fake(t, "-DPREFIX=hip")
-	require.Equal(t, "rccl", l.Name())
-	require.Equal(t, "librccl.so.1", filepath.Base(l.Path()))
-	require.Equal(t, "libamdhip64.so.6", filepath.Base(l.RuntimePath()))
+	require.Equal(t, "rccl", l.gpus.family.name)
+	require.Equal(t, "librccl.so.1", filepath.Base(l.nccl.file))
+	require.Equal(t, "libamdhip64.so.6", filepath.Base(l.gpus.file))
 	ranks := group(t, l, 2, nil)
 	data := [2]uint8{3, 4}
 	run(t, ranks, func(rank int) *backend.Call {
@@ -167,12 +163,10 @@ func TestSearch(t *testing.T) {
 	require.Equal(t, []string{folder + "/libnccl.so.2"},
 		candidates(folder, []string{nvidia.library}, nvidia.libraryBelow, nil, []string{site}))
 
-	t.Setenv(VarNCCL, library)
-	t.Setenv(VarRuntime, filepath.Dir(runtime))
-	l, err := Open(Options{})
+	l, err := openFrom(t, library, filepath.Dir(runtime))
 	require.NoError(t, err)
-	require.Equal(t, Version{2, 30, 7}, l.Version())
-	n, err := Devices(Options{})
+	require.Equal(t, version{2, 30, 7}, l.nccl.version)
+	n, err := l.Devices()
 	require.NoError(t, err)
 	require.Equal(t, 8, n)
 }
@@ -230,24 +224,19 @@ func TestDeviceBuffer(t *testing.T) {
 	l := fake(t)
 	buffer, err := l.Alloc(2, 16)
 	require.NoError(t, err)
-	require.Equal(t, 16, buffer.Len())
-	require.Equal(t, 2, buffer.Device())
 	in, out := [3]byte{1, 2, 3}, [2]byte{}
-	require.NoError(t, buffer.CopyIn(13, unsafe.Pointer(&in), 3))
-	require.NoError(t, buffer.CopyOut(unsafe.Pointer(&out), 14, 2))
-	require.NoError(t, buffer.Synchronize())
-	require.Equal(t, [2]byte{2, 3}, out)
-	require.EqualError(t, buffer.CopyIn(14, unsafe.Pointer(&in), 3),
-		"copy 3 bytes to offset 14 of a device buffer of 16: out of range")
-	require.Error(t, buffer.CopyOut(unsafe.Pointer(&out), -1, 2))
-	require.NoError(t, buffer.CopyIn(16, nil, 0))
+	require.NoError(t, buffer.CopyIn(unsafe.Pointer(&in), 3))
+	require.NoError(t, buffer.CopyOut(unsafe.Pointer(&out), 2))
+	require.Equal(t, [2]byte{1, 2}, out)
+	require.NoError(t, buffer.CopyIn(nil, 0))
 	t.Setenv("FAKE_CUDA_FAIL", "MemcpyAsync:46")
-	require.EqualError(t, buffer.CopyIn(0, unsafe.Pointer(&in), 3),
+	require.EqualError(t, buffer.CopyIn(unsafe.Pointer(&in), 3),
 		"copy 3 bytes to GPU 2: cudaMemcpyAsync: an illegal memory access was encountered (46)")
 	require.NoError(t, buffer.Free())
 	require.NoError(t, buffer.Free())
 	require.Nil(t, buffer.Pointer())
-	require.Error(t, buffer.CopyIn(0, unsafe.Pointer(&in), 3))
+	require.EqualError(t, buffer.CopyIn(unsafe.Pointer(&in), 3),
+		"copy 3 bytes to offset 0 of a device buffer of 0: out of range")
 	empty, err := l.Alloc(0, 0)
 	require.NoError(t, err)
 	require.NoError(t, empty.Free())
@@ -279,30 +268,28 @@ func TestRealLibrary(t *testing.T) {
 	require.NotNil(t, code)
 	t.Setenv("VIRTUAL_ENV", filepath.Dir(filepath.Dir(testneeds.Torch(t))))
 	t.Setenv(VarNCCL, filepath.Join(site, "nvidia/nccl/lib"))
-	l, err := Load(Options{})
+	l, err := Open()
 	require.NoError(t, err)
 	number, err := strconv.Atoi(code[1])
 	require.NoError(t, err)
-	require.Equal(t, versionOf(number), l.Version())
+	require.Equal(t, versionOf(number), l.nccl.version)
 	require.NotNil(t, l.nccl.table.init_rank_scalable)
 	require.NotNil(t, l.nccl.table.all_to_all)
-	require.Equal(t, "no error", l.ErrorText(0))
-	require.Equal(t, "NCCL operation in progress", l.ErrorText(7))
 	if _, err := l.Devices(); err != nil {
 		require.Regexp(t, `^no (NVIDIA driver|GPU): .*libcudart\.so\.\d+: cudaGetDeviceCount: `, err.Error())
-		_, opened := Open(Options{})
-		require.EqualError(t, opened, err.Error())
 	}
 }
 
 // Without a GPU joining ends with the real library's own words.
 func TestRealLibraryWithoutGPU(t *testing.T) {
 	site, folder := wheel(t), ncclfake.Build(t)
-	if n, err := Devices(Options{Runtime: filepath.Join(site, "nvidia/cu13/lib")}); err == nil {
+	l, err := openFrom(t, filepath.Join(site, "nvidia/nccl/lib"), filepath.Join(site, "nvidia/cu13/lib"))
+	require.NoError(t, err)
+	if n, err := l.Devices(); err == nil {
 		t.Logf("there are %d GPUs: TestRealGPU tells more", n)
 		return
 	}
-	l, err := Load(Options{NCCL: filepath.Join(site, "nvidia/nccl/lib"), Runtime: folder})
+	l, err = openFrom(t, filepath.Join(site, "nvidia/nccl/lib"), folder)
 	require.NoError(t, err)
 	meeting := newRound(1)
 	_, err = l.Join(context.Background(), Config{Ranks: 1, Exchange: meeting.exchange(0)})
@@ -315,22 +302,27 @@ func TestRealLibraryWithoutGPU(t *testing.T) {
 // One real GPU can be a group of one.
 func TestRealGPU(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", filepath.Join(testneeds.Repository(t), ".venv"))
-	l, err := Open(Options{})
+	l, _ := realGPUs(t)
+	groupOfOne(t, l)
+}
+
+// realGPUs opens the libraries for this host's GPUs.
+func realGPUs(t *testing.T) (l *Library, gpus int) {
+	t.Helper()
+	l, err := Open()
+	if err == nil {
+		gpus, err = l.Devices()
+	}
 	if err != nil {
 		testneeds.Skip(t, testneeds.LayerGPU, err.Error())
 	}
-	groupOfOne(t, l)
+	return l, gpus
 }
 
 // Several real GPUs; those of which there are too few are left out.
 func TestRealGPUs(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", filepath.Join(testneeds.Repository(t), ".venv"))
-	l, err := Open(Options{})
-	if err != nil {
-		testneeds.Skip(t, testneeds.LayerGPU, err.Error())
-	}
-	n, err := l.Devices()
-	require.NoError(t, err)
+	l, n := realGPUs(t)
 	severalGPUs(t, l, n)
 }
 

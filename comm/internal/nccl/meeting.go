@@ -79,18 +79,6 @@ func idsOf(all [][]byte, rank, ranks int) ([]byte, error) {
 	return ids, nil
 }
 
-func (c Config) check() error {
-	switch {
-	case c.Ranks < 1 || c.Rank < 0 || c.Rank >= c.Ranks:
-		return fmt.Errorf("rank %d is not in a group of %d ranks", c.Rank, c.Ranks)
-	case c.Exchange == nil:
-		return errors.New("no function exchanges the ids")
-	case c.Timeout < 0:
-		return fmt.Errorf("timeout %v is negative", c.Timeout)
-	}
-	return nil
-}
-
 // slowError is a call that ran out of time when nobody can say who is late.
 type slowError struct {
 	call  string
@@ -108,16 +96,6 @@ func (e *slowError) Error() string {
 
 // Timeout makes the error a timeout for os.IsTimeout and net.Error's users.
 func (e *slowError) Timeout() bool { return true }
-
-// late is the error of a call that ran out of time.
-func (c Config) late(call, said string) error {
-	if c.Late != nil {
-		if ranks := c.Late(); len(ranks) > 0 {
-			return &backend.TimeoutError{Ranks: ranks, Call: call, After: c.Timeout}
-		}
-	}
-	return &slowError{call: call, after: c.Timeout, said: said}
-}
 
 // patience waits for something that can only be looked at: at first again at once, then after pauses that double up to
 // a millisecond, so that a short collective costs no sleep and a long one no core.

@@ -1,9 +1,8 @@
 // Package nccl runs comm's collectives on GPUs: by NVIDIA's NCCL, or by AMD's RCCL, which has the same functions.
 //
 // Neither library nor its headers are needed to build gorun. At run time libnccl.so.2 (librccl.so.1) and the CUDA
-// runtime libcudart.so (HIP's libamdhip64.so) are opened with dlopen from where [Options], the environment, the dynamic
-// loader or a Python wheel have them. Programs that are built without cgo have the package too; there every function
-// says that it needs cgo.
+// runtime libcudart.so (HIP's libamdhip64.so) are opened with dlopen from where the environment, the dynamic loader or
+// a Python wheel have them.
 //
 // One rank has one GPU. [Library.Join] makes a group's rank, a [Backend]; [Library.Alloc] gives memory of a GPU, a
 // [DeviceBuffer]. Calls may name memory of DeviceBuffers, which NCCL then reads and writes directly, or any other
@@ -18,16 +17,6 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Options say where the libraries are. The zero value searches.
-type Options struct {
-	// NCCL is the file libnccl.so.2 or librccl.so.1, or the folder it is in. "" takes the variable COMM_NCCL_LIBRARY,
-	// then searches.
-	NCCL string
-	// Runtime is the file libcudart.so.13, .12, .11.0 or libamdhip64.so, or its folder. "" takes COMM_CUDART_LIBRARY,
-	// then searches.
-	Runtime string
-}
-
 // Config describes one rank of a group to be.
 type Config struct {
 	Rank, Ranks int
@@ -38,26 +27,12 @@ type Config struct {
 	Timeout time.Duration
 	// Exchange gives NCCL's unique ids to all.
 	Exchange backend.Exchange
-	// Late, if set, says which ranks have not come when a call runs out of time: NCCL itself cannot tell. It must not
-	// call the Backend.
-	Late func() []int
 }
 
-// Version is a version of NCCL; RCCL gives that of the NCCL whose functions it has.
-type Version struct{ Major, Minor, Patch int }
+// version is a version of NCCL; RCCL gives that of the NCCL whose functions it has.
+type version [3]int
 
-func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
-
-// Before reports whether v is older than w.
-func (v Version) Before(w Version) bool {
-	if v.Major != w.Major {
-		return v.Major < w.Major
-	}
-	if v.Minor != w.Minor {
-		return v.Minor < w.Minor
-	}
-	return v.Patch < w.Patch
-}
+func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
 // MissingError says that a library cannot be had, so that this host's GPUs, if any, cannot be used.
 type MissingError struct {

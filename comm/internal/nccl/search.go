@@ -143,16 +143,6 @@ func executable(path, name string) string {
 	return ""
 }
 
-// first is the first text that is not empty.
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
 // mayBe reports whether a file that the user named may belong to the family; "" and a folder may.
 func (f family) mayBe(named string) bool {
 	if named == "" || familyOf(named).name == f.name {
