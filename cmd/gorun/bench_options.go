@@ -28,14 +28,14 @@ type benchOptions struct {
 
 func benchCommand(c *call) *command {
 	o := &benchOptions{call: c, Config: bench.Config{Warmup: 5}}
-	taken := dialect.OtherJobOptions(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
+	taken := c.OtherJobOptions(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
 		"print-completion", "f", "w", "redirects", "tee")
-	for _, files := range dialect.JobOptions("redirects", "tee") { // their short names mean something else
+	for _, files := range c.JobOptions("redirects", "tee") { // their short names mean something else
 		long := *files
 		long.Names, long.Attached = long.Names[:1], false
 		taken = append(taken, &long)
 	}
-	flags := append(o.rows(), dialect.JobOptions("dry-run")...)
+	flags := append(o.rows(), c.JobOptions("dry-run")...)
 	return &command{
 		request: o,
 		arrange: o.operationsOut,
@@ -115,7 +115,7 @@ func (o *benchOptions) measured() []option {
 			Names: []string{"operation"}, Group: dialect.GroupMeasured, Value: "NAME", Choices: benchOperations,
 			Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood " +
 				"(all_reduce_perf, MPI_Allreduce)",
-			Set: func(_ *dialect.Line, a dialect.Arg) error { return o.setOperation(a.Value) },
+			Set: func(a dialect.Arg) error { return o.setOperation(a.Value) },
 		},
 		{
 			Names: []string{"minbytes", "b", "min-size"}, Group: dialect.GroupMeasured, Value: "SIZE", Attached: true,
@@ -184,7 +184,7 @@ func (o *benchOptions) measuring() []option {
 		{
 			Names: []string{"check"}, Group: dialect.GroupMeasuring,
 			Help: "compare every element of one more call with what it must be, and count the #wrong ones",
-			Set: func(_ *dialect.Line, a dialect.Arg) error {
+			Set: func(a dialect.Arg) error {
 				o.Check, o.checkFrom = a.On, a.From
 				return nil
 			},

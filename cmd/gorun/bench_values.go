@@ -52,9 +52,9 @@ func (o *benchOptions) strayWord(before []string, word string, err error) {
 }
 
 // setRanks takes a number of ranks, and says what nccl-tests' -n is here.
-func (o *benchOptions) setRanks(line *dialect.Line, a dialect.Arg) error {
+func (o *benchOptions) setRanks(a dialect.Arg) error {
 	before := o.RanksFrom()
-	err := line.SetRanks(a)
+	err := o.SetRanks(a)
 	if _, wrong := dialect.ParseRanks(a.Value); err == nil || wrong != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func iterations(from string) string {
 }
 
 // saidBy takes a value as parse reads it, and remembers the option.
-func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(*dialect.Line, dialect.Arg) error {
-	return func(_ *dialect.Line, a dialect.Arg) (err error) {
+func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(dialect.Arg) error {
+	return func(a dialect.Arg) (err error) {
 		*from = a.From
 		*into, err = parse(a.Value)
 		return err

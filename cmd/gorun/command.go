@@ -104,7 +104,7 @@ func (c *call) make(e commandEntry) *command {
 	cmd.Name = e.name
 	if cmd.HelpName == "" {
 		cmd.HelpName = "gorun " + e.name
-		cmd.Flags = append(cmd.Flags, c.Flags(dialect.JobOptions("version", "help")...)...)
+		cmd.Flags = append(cmd.Flags, c.Flags(c.JobOptions("version", "help")...)...)
 	}
 	if cmd.UsageText == "" {
 		cmd.UsageText = cmd.HelpName + " [options]"
@@ -245,8 +245,8 @@ func (c *call) askedFirst(args []string, asking ...string) []string {
 }
 
 // added collects the values of an option that may be repeated.
-func added(into *[]string) func(*dialect.Line, dialect.Arg) error {
-	return func(_ *dialect.Line, a dialect.Arg) error {
+func added(into *[]string) func(dialect.Arg) error {
+	return func(a dialect.Arg) error {
 		*into = append(*into, a.Value)
 		return nil
 	}

@@ -30,7 +30,7 @@ func doctorCommand(c *call) *command {
 		Help: "print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the " +
 			"checks",
 	})
-	flags = append(append(flags, dialect.JobOptions("host", "hostfile")...), dialect.ReachOptions()...)
+	flags = append(append(flags, c.JobOptions("host", "hostfile")...), c.ReachOptions()...)
 	return &command{
 		request: o,
 		arrange: func(args []string) []string { return c.askedFirst(args, "list", "explain") },
@@ -39,7 +39,7 @@ func doctorCommand(c *call) *command {
 			Description: "gorun doctor looks for what keeps jobs from running, slows them down, or has them fail later: " +
 				"limits, memory, names, clocks, versions, GPUs, adapters, leftovers. It reads, and changes nothing.",
 			UsageText: "gorun doctor [options] [PROGRAM]",
-			Flags:     c.Flags(append(flags, dialect.JobOptions("chdir", "verbose")...)...),
+			Flags:     c.Flags(append(flags, c.JobOptions("chdir", "verbose")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

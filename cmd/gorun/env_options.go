@@ -41,8 +41,8 @@ func envCommand(c *call) *command {
 		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
 	}, option{
 		Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON), Help: "print everything as JSON",
-	}), dialect.JobOptions(shared...)...)
-	taken := dialect.OtherJobOptions(true, append(shared, "json", "version", "help", "print-completion", "report")...)
+	}), c.JobOptions(shared...)...)
+	taken := c.OtherJobOptions(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{
 		request:  o,
 		programs: true,

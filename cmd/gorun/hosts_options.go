@@ -14,7 +14,7 @@ type hostsOptions struct {
 
 func hostsCommand(c *call) *command {
 	o := &hostsOptions{call: c}
-	flags := c.Flags(append(append(dialect.JobOptions("host", "hostfile"), dialect.ReachOptions()...),
+	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
 		append(own(option{
 			Names: []string{"json"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.JSON),
 			Help: "print everything as JSON in place of the tables",
@@ -31,7 +31,7 @@ func hostsCommand(c *call) *command {
 				"runs there, its clock, disk, limits and GPUs, PROGRAM where one is named, who reaches whom, and what those " +
 				"ways carry and lose.",
 			UsageText: "gorun hosts check [options] [PROGRAM]",
-			Flags:     append(flags, c.Flags(dialect.JobOptions("chdir", "verbose")...)...),
+			Flags:     append(flags, c.Flags(c.JobOptions("chdir", "verbose")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

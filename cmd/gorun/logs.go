@@ -32,7 +32,7 @@ func logsCommand(c *call) *command {
 		}, option{
 			Names: []string{"stream"}, Group: dialect.GroupShown, Value: "NAME", Choices: []string{"stdout", "stderr"},
 			Help: "what ranks print to standard output alone, or to standard error",
-			Set: func(_ *dialect.Line, a dialect.Arg) error {
+			Set: func(a dialect.Arg) error {
 				r.Stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1
 				return dialect.OneOf(a.Value, "stdout", "stderr")
 			},

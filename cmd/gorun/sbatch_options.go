@@ -27,9 +27,9 @@ func sbatchCommand(c *call) *command {
 	o := &sbatchOptions{call: c}
 	o.own = slices.Concat(own(o.counts()...), own(o.slurmResources()...), own(o.slurmHandling()...),
 		own(o.slurmSubmission()...), own(o.others()...))
-	taken := dialect.OtherJobOptions(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
+	taken := c.OtherJobOptions(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
-	chdir := *dialect.JobOptions("chdir")[0] // by the names that are not Slurm's
+	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
 	chdir.Names = chdir.Names[1:]
 	c.Programs(o.addProgram)
 	c.Exports(o.checkExport)
@@ -41,7 +41,7 @@ func sbatchCommand(c *call) *command {
 			Description: "gorun sbatch writes a batch script that starts PROGRAM by gorun in an allocation of Slurm's, and " +
 				"submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 			UsageText: "gorun sbatch [options] PROGRAM [ARGS...]",
-			Flags: append(c.Flags(append(o.own, dialect.JobOptions(perNode)...)...),
+			Flags: append(c.Flags(append(o.own, c.JobOptions(perNode)...)...),
 				dialect.Taken(c.Flags(append(taken, &chdir)...))...),
 		},
 		Page: dialect.Page{
@@ -78,7 +78,7 @@ func sbatchCommand(c *call) *command {
 
 // counts is how many ranks there are, in Slurm's words.
 func (o *sbatchOptions) counts() []option {
-	ranks := *dialect.JobOptions("np")[0] // of each program
+	ranks := *o.JobOptions("np")[0] // of each program
 	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "number of ranks: Slurm's tasks"
 	return []option{
 		ranks,
@@ -226,7 +226,7 @@ func (o *sbatchOptions) slurmSubmission() []option {
 func (o *sbatchOptions) askedFor(g dialect.Group, letter, name, value, help string) option {
 	row := o.askedFlag(g, letter, name, help)
 	row.Value, row.Attached, row.Dirs = value, letter != "", name == "chdir"
-	row.Set = func(_ *dialect.Line, a dialect.Arg) error {
+	row.Set = func(a dialect.Arg) error {
 		if a.Value == "" {
 			return errors.New("the value is empty")
 		}
@@ -239,7 +239,7 @@ func (o *sbatchOptions) askedFor(g dialect.Group, letter, name, value, help stri
 func (o *sbatchOptions) askedFlag(g dialect.Group, letter, name, help string) option {
 	return option{
 		Names: slices.DeleteFunc([]string{name, letter}, func(n string) bool { return n == "" }), Group: g, Help: help,
-		Set: func(_ *dialect.Line, a dialect.Arg) error {
+		Set: func(a dialect.Arg) error {
 			if !a.On {
 				return nil
 			}
@@ -252,7 +252,7 @@ func (o *sbatchOptions) askedFlag(g dialect.Group, letter, name, help string) op
 func (o *sbatchOptions) askedOptional(g dialect.Group, letter, name, help string) option {
 	row := o.askedFlag(g, letter, name, help)
 	row.Optional = true
-	row.Set = func(_ *dialect.Line, a dialect.Arg) error {
+	row.Set = func(a dialect.Arg) error {
 		if a.Value == "true" {
 			return o.ask("--"+name, "")
 		}
@@ -264,7 +264,7 @@ func (o *sbatchOptions) askedOptional(g dialect.Group, letter, name, help string
 // submitted is a flag for sbatch itself.
 func (o *sbatchOptions) submitted(name, letter, help string) option {
 	row := o.askedFlag(dialect.GroupSubmitted, letter, name, help)
-	row.Set = func(_ *dialect.Line, a dialect.Arg) error {
+	row.Set = func(a dialect.Arg) error {
 		if a.On {
 			o.submission = append(o.submission, "--"+name)
 		}
@@ -295,7 +295,7 @@ func (o *sbatchOptions) asksFor(names ...string) bool {
 }
 
 // setNodes takes what Slurm takes; torchrun's MIN:MAX would be an elastic job.
-func (o *sbatchOptions) setNodes(_ *dialect.Line, a dialect.Arg) error {
+func (o *sbatchOptions) setNodes(a dialect.Arg) error {
 	if low, high, ranged := strings.Cut(a.Value, ":"); ranged && low != high {
 		return errors.New("elastic jobs: not yet; give a fixed number, or Slurm's MIN-MAX, from which Slurm chooses one")
 	} else if ranged {
@@ -312,7 +312,7 @@ func (o *sbatchOptions) setNodes(_ *dialect.Line, a dialect.Arg) error {
 }
 
 // setOption takes an option that gorun does not know.
-func (o *sbatchOptions) setOption(_ *dialect.Line, a dialect.Arg) error {
+func (o *sbatchOptions) setOption(a dialect.Arg) error {
 	name, value, given := strings.Cut(a.Value, "=")
 	if !strings.HasPrefix(name, "--") || len(name) < 3 || strings.ContainsAny(name, " \t\r\n'\"\\#") {
 		return errors.New("not an option in the form --NAME=VALUE or --NAME")

@@ -30,11 +30,11 @@ func stopCommand(c *call) *command {
 		}, option{
 			Names: []string{"signal"}, Group: dialect.GroupEnd, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
 			Help: "ask ranks to end by SIGINT or SIGHUP in place of SIGTERM; KILL: kill them",
-			Set:  func(_ *dialect.Line, a dialect.Arg) error { return r.setSignal(a.Value) },
+			Set:  func(a dialect.Arg) error { return r.setSignal(a.Value) },
 		}, option{
 			Names: []string{"grace"}, Group: dialect.GroupEnd, Value: "D",
 			Help: "time between that signal and SIGKILL (default: the job's own)",
-			Set: func(_ *dialect.Line, a dialect.Arg) error {
+			Set: func(a dialect.Arg) error {
 				d, err := dialect.ParseDuration(a.Value)
 				r.Grace = &d
 				return err

@@ -34,7 +34,7 @@ func storeCommand(c *call) *command {
 		Names: []string{"listen"}, Group: dialect.GroupServing, Value: "ADDR",
 		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for " +
 			"loopback (default: 127.0.0.1:0, a free port)",
-		Set: func(_ *dialect.Line, a dialect.Arg) (err error) {
+		Set: func(a dialect.Arg) (err error) {
 			o.host, o.port, err = parseListen(a.Value)
 			return err
 		},
@@ -62,7 +62,7 @@ func storeCommand(c *call) *command {
 			Usage: "serve a store alone, for scripts and other launchers",
 			Description: "gorun store serves a TCPStore alone, for scripts and other launchers. It prints its address as " +
 				"soon as it serves, and ends on SIGTERM with a summary.",
-			Flags: c.Flags(append(limits, dialect.JobOptions("allow-from", "allow-local-users")...)...),
+			Flags: c.Flags(append(limits, c.JobOptions("allow-from", "allow-local-users")...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

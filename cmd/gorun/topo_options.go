@@ -30,7 +30,7 @@ func topoCommand(c *call) *command {
 	ranks := []*option{{
 		Names: []string{"np", "n", "c"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
 		Help: "number of ranks to seat",
-		Set: func(_ *dialect.Line, a dialect.Arg) (err error) {
+		Set: func(a dialect.Arg) (err error) {
 			o.ranks, err = dialect.ParseRanks(a.Value)
 			o.ranksFrom = a.From
 			return err
@@ -39,7 +39,7 @@ func topoCommand(c *call) *command {
 		Names: []string{"nproc-per-node"}, Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
 		Choices: []string{"auto", "gpu", "cpu"},
 		Help:    "the same: a number, one per GPU, one per CPU, or auto (one per GPU, else per CPU)",
-		Set: func(_ *dialect.Line, a dialect.Arg) (err error) {
+		Set: func(a dialect.Arg) (err error) {
 			o.perNode, err = dialect.ParseCount(a.Value)
 			o.perNode.From = a.From
 			return err
@@ -81,7 +81,7 @@ func topoCommand(c *call) *command {
 			Usage: "show this machine, or another, and who would sit where on it",
 			Description: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
 				"how near they are to each other. It starts no rank.",
-			Flags: c.Flags(append(append(ranks, others...), own(dialect.PlaceOptions(dialect.NoVar)...)...)...),
+			Flags: c.Flags(append(append(ranks, others...), own(c.PlaceOptions(dialect.NoVar)...)...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

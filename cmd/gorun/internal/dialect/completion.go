@@ -95,9 +95,9 @@ func (c completion) bash() string {
 	for o := range c.offered {
 		names = append(names, o.shown()...)
 		switch pattern := strings.Join(o.typed(), "|"); {
-		case len(o.Choices) > 0:
+		case len(o.choices()) > 0:
 			fmt.Fprintf(&cases, "\t%s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\"); return ;;\n", pattern,
-				strings.Join(o.Choices, " "))
+				strings.Join(o.choices(), " "))
 		case o.Dirs:
 			fmt.Fprintf(&cases,
 				"\t%s) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); return ;;\n", pattern)
@@ -199,8 +199,8 @@ func (c completion) zsh() string {
 		value := ""
 		switch {
 		case !o.TakesValue():
-		case len(o.Choices) > 0:
-			value = ":" + quote.Replace(o.Value) + ":(" + strings.Join(o.Choices, " ") + ")"
+		case len(o.choices()) > 0:
+			value = ":" + quote.Replace(o.Value) + ":(" + strings.Join(o.choices(), " ") + ")"
 		case o.Dirs:
 			value = ":" + quote.Replace(o.Value) + ":_directories"
 		default:
@@ -253,8 +253,8 @@ func (c completion) fish() string {
 		}
 		switch {
 		case !o.TakesValue():
-		case len(o.Choices) > 0:
-			fmt.Fprintf(&lines, " -x -a '%s'", strings.Join(o.Choices, " "))
+		case len(o.choices()) > 0:
+			fmt.Fprintf(&lines, " -x -a '%s'", strings.Join(o.choices(), " "))
 		default:
 			lines.WriteString(" -r")
 		}

@@ -1,21 +1,45 @@
 package dialect
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// fallback is a variable of another launcher that gives an option's default and has
-// neither of the usual names.
+// fallback is an option, or what stands for one, and a variable of another launcher's that gives its default.
 type fallback struct {
-	option, variable string
-	// row is what stands for the option where the launcher has it as a variable alone.
-	row *Option
+	option   *Option
+	variable string
 }
 
-// of is the option in a dialect.
-func (f fallback) of(d *Dialect) *Option {
-	if f.row != nil {
-		return f.row
+// fallbacks are those of the dialect that are set. Of several for one question the first counts.
+func (p *Line) fallbacks() (all []fallback) {
+	add := func(name string, option func() *Option) {
+		if value, _ := p.around.Lookup(name); value != "" {
+			all = append(all, fallback{option(), name})
+		}
 	}
-	return d.exact(Spelling(f.option))
+	for _, f := range p.dialect.fallbacks {
+		for _, name := range strings.Fields(f[1]) {
+			add(name, func() *Option { return p.option(f[0]) })
+		}
+	}
+	for _, prefix := range p.dialect.variablePrefixes {
+		if !p.isSet(prefix) {
+			continue
+		}
+		rows := p.dialect.variables(p)
+		for i := range rows {
+			for _, name := range rows[i].Names {
+				add(prefix+name, func() *Option { return &rows[i] })
+			}
+		}
+	}
+	return all
+}
+
+// isSet reports whether there is a variable with a prefix. Mostly there is none, and no option is looked at.
+func (p *Line) isSet(prefix string) bool {
+	return slices.ContainsFunc(p.around.Names(), func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // defaults takes options from the environment, the stronger source first. Before
@@ -23,19 +47,24 @@ func (f fallback) of(d *Dialect) *Option {
 func (p *Line) defaults(whole bool) {
 	for p.level = levelGorun; p.level < levelOther; p.level++ {
 		p.given, p.now = append(p.given, p.now...), p.now[:0:0]
+		if !p.isSet([...]string{levelGorun: "GORUN_", levelPET: "PET_"}[p.level]) {
+			continue
+		}
 		for o := range p.dialect.Options {
-			if o.From == NoVar || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
+			names := o.Variables()
+			if len(names) < int(p.level) || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
 				continue
 			}
-			if name := p.variable(o); name != "" {
-				p.fromVariable(o, name)
-			}
+			p.fromVariable(o, names[p.level-levelGorun])
 		}
 	}
 	p.given, p.now = append(p.given, p.now...), p.now[:0:0]
-	for _, f := range p.dialect.fallbacks {
-		if o := f.of(p.dialect); whole && !p.settled(o) && !slices.Contains(p.now, o) {
-			p.fromVariable(o, f.variable)
+	if !whole {
+		return
+	}
+	for _, f := range p.fallbacks() {
+		if !p.settled(f.option) && !slices.Contains(p.now, f.option) {
+			p.fromVariable(f.option, f.variable)
 		}
 	}
 }
@@ -45,18 +74,6 @@ func (p *Line) fromVariable(o *Option, name string) {
 	if value, found := p.around.Lookup(name); found && value != "" {
 		p.apply(o, value, name+"="+value)
 	}
-}
-
-// variable is the name of the variable that holds o's default on this level, or
-// "".
-func (p *Line) variable(o *Option) string {
-	switch {
-	case p.level == levelGorun && !o.Refused():
-		return o.variable("GORUN_")
-	case p.level == levelPET && o.From == varBoth:
-		return o.variable("PET_")
-	}
-	return ""
 }
 
 // settled reports whether a stronger source has given o, or another answer to

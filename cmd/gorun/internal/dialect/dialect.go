@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"iter"
 	"path"
 	"time"
 
@@ -19,11 +18,17 @@ type Dialect struct {
 	About string
 
 	examples []Example
-	often    []string   // names of options that the help shows first, in this order, where there are many
-	tables   [][]Option // the order in which prefixes are looked for, and of the help within a group
+	often    []string // names of options that the help shows first, in this order, where there are many
+	tables   []table  // the order in which prefixes are looked for, and of the help within a group
+	line     *Line    // that the rows of these fill; nil for none
 
-	flags     []cli.Flag // the options of a command of gorun's own, in place of tables
-	fallbacks []fallback
+	flags []cli.Flag // the options of a command of gorun's own, in place of tables
+
+	// Variables of other launchers, which have none of the usual names: an option's each, beside names of options, and
+	// those that no option has, whose names begin with any of the prefixes.
+	fallbacks        [][2]string
+	variables        func(*Line) []Option
+	variablePrefixes []string
 
 	interpreters []string // variables that name the Python interpreter, the strongest first
 
@@ -46,6 +51,9 @@ type Dialect struct {
 	speaks           string   // whose command lines it takes, where tools ask for that by --version
 }
 
+// table makes rows of options that fill a line.
+type table func(*Line) []Option
+
 // The dialects.
 var (
 	// Gorun is gorun's own: it understands what users of mpirun and of torchrun
@@ -61,13 +69,11 @@ var (
 			{"gorun -n 1 ./server : -n 3 ./client", "two programs, ranks 0 and 1 to 3"},
 			{"gorun -H node[1-4]:8 ./trainer", "32 ranks on four hosts, over SSH"},
 		},
-		tables: [][]Option{
+		tables: []table{
 			ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable,
 			reachTable, torchrunTable, openmpiTable, hydraTable, foreignTable, unclearTable,
 		},
-		fallbacks: []fallback{
-			{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-		},
+		fallbacks:    [][2]string{linePrefix},
 		interpreters: gorunInterpreters, mpmd: true,
 	}
 	// Mpirun has the conventions of Open MPI's, and Mpiexec those of Hydra's, MPICH's and
@@ -84,10 +90,12 @@ var (
 			"np", "N", "host", "hostfile", "x", "mca", "map-by", "bind-to", "report-bindings", "oversubscribe",
 			"chdir", "app", "tag-output", "timeout", "dry-run", "help",
 		},
-		tables: [][]Option{
-			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
+		tables: []table{
+			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable,
+			perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
-		fallbacks:    mpirunFallbacks,
+		fallbacks: [][2]string{linePrefix, {"timeout", "MPIEXEC_TIMEOUT"}},
+		variables: (*Line).parameters, variablePrefixes: []string{"OMPI_MCA_", "PRTE_MCA_"},
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
 		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true, silent: true,
 		speaks: "the command lines of Open MPI 4 and 5 (OpenRTE, PRRTE)",
@@ -104,10 +112,11 @@ var (
 			"np", "ppn", "host", "f", "genv", "env", "genvlist", "map-by", "bind-to", "chdir", "configfile",
 			"l", "launcher", "iface", "timeout", "dry-run", "help",
 		},
-		tables: [][]Option{
-			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable, perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
+		tables: []table{
+			ownTable, studyTable, nodesTable, endTable, placeTable, mpiTable, outputTable, reachTable, torchrunTable,
+			perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
-		fallbacks:    mpiexecFallbacks,
+		fallbacks: hydraFallbacks, variables: (*Line).hydraVariables, variablePrefixes: []string{""},
 		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
 		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true, silent: true,
 		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
@@ -127,7 +136,7 @@ var (
 			{"torchrun --nproc-per-node 4 -m pkg.train", "four ranks of a module"},
 			{"torchrun --no-python --nproc-per-node 4 ./trainer", "of any other program"},
 		},
-		tables:    [][]Option{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
+		tables:    []table{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
 		signals: torchrunSignals,
@@ -140,7 +149,7 @@ var (
 			{"gorun launch --nproc-per-node 4 train.py", "the script gets --local-rank=N"},
 			{"gorun launch --use-env --nproc-per-node 4 train.py", "it reads LOCAL_RANK"},
 		},
-		tables:    [][]Option{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
+		tables:    []table{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
 		python:    true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1,
 		grace: torchrunGrace, signals: torchrunSignals,
@@ -160,24 +169,26 @@ var (
 	torchrunInterpreters = []string{"GORUN_PYTHON", "PYTHON_EXEC"}
 )
 
-var (
-	mpirunFallbacks = append([]fallback{
-		{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-		{option: "timeout", variable: "MPIEXEC_TIMEOUT"},
-	}, parameterVariables()...)
-	mpiexecFallbacks = append([]fallback{
-		{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-		{option: "timeout", variable: "MPIEXEC_TIMEOUT"},
-		{option: "timeout", variable: "I_MPI_JOB_TIMEOUT"},
-		{option: "timeout", variable: "I_MPI_MPIEXEC_TIMEOUT"},
-		{option: "hostfile", variable: "HYDRA_HOST_FILE"},
-		{option: "hostfile", variable: "I_MPI_HYDRA_HOST_FILE"},
-	}, hydraVariables()...)
-)
+// linePrefix is torchrun's, and heard in every dialect.
+var linePrefix = [2]string{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"}
 
-var torchrunFallbacks = []fallback{
-	{option: "log-line-prefix-template", variable: "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
-	{option: "shutdown-timeout", variable: "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+var torchrunFallbacks = [][2]string{linePrefix, {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"}}
+
+// hydraFallbacks are the variables by which MPICH's and Intel's mpiexec take what their options say.
+var hydraFallbacks = [][2]string{
+	linePrefix,
+	{"timeout", "MPIEXEC_TIMEOUT I_MPI_JOB_TIMEOUT I_MPI_MPIEXEC_TIMEOUT"},
+	{"hostfile", "HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE"},
+	{"launcher", "HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP"},
+	{"launcher-exec", "HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC"},
+	{"rmk", "HYDRA_RMK I_MPI_HYDRA_RMK"},
+	{"iface", "HYDRA_IFACE I_MPI_HYDRA_IFACE"},
+	{"binding", "HYDRA_BINDING"},
+	{"map-by", "HYDRA_MAPPING"},
+	{"membind", "HYDRA_MEMBIND"},
+	{"host", "I_MPI_HYDRA_HOSTS_GROUP"},
+	{"disable-auto-cleanup", "I_MPI_FAULT_CONTINUE"},
+	{"debug", "HYDRA_DEBUG I_MPI_HYDRA_DEBUG"},
 }
 
 // Options yields the dialect's options, table after table.
@@ -187,20 +198,15 @@ func (d *Dialect) Options(yield func(*Option) bool) {
 			return
 		}
 	}
-	each(d.tables)(yield)
+	d.job().options(yield)
 }
 
-// each yields the rows of tables.
-func each(tables [][]Option) iter.Seq[*Option] {
-	return func(yield func(*Option) bool) {
-		for _, table := range tables {
-			for i := range table {
-				if !yield(&table[i]) {
-					return
-				}
-			}
-		}
+// job is the line that the options fill; without one they fill none that anybody looks at.
+func (d *Dialect) job() *Line {
+	if d.line == nil {
+		return &Line{tables: d.tables}
 	}
+	return d.line
 }
 
 // ByName returns the dialect for the name that gorun was called by; a folder
@@ -239,7 +245,9 @@ func Parse(argv0 string, args []string, around Surroundings) (Invocation, error)
 // parse reads the words after the dialect's name. Help and version are given whatever else is
 // wrong: who asks for help should get it.
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
-	p := &Line{dialect: d, around: around, Invocation: Invocation{Dialect: d}}
+	own := *d
+	p := &Line{dialect: &own, tables: d.tables, around: around, Invocation: Invocation{Dialect: d}}
+	own.line = p
 	p.Spec.Store.Mode = d.store
 	// Called by the name of one of MPI's launchers.
 	p.Spec.MPIAsked, p.Spec.LenientExports = d.colons, d.colons

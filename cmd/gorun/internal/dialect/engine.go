@@ -19,14 +19,6 @@ type engineWish struct {
 	hosts      bool // the job's hosts are the engine's
 }
 
-// engineOption stands in the tables of all dialects that start ranks.
-var engineOption = Option{
-	Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
-	Help: "resource manager in whose job gorun runs: " + strings.Join(engine.Names(), ", ") +
-		" (default: the one whose variables are set)",
-	Set: (*Line).setEngine,
-}
-
 func (p *Line) setEngine(a Arg) error {
 	err := OneOf(a.Value, engine.Names()...)
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/hosts"
+	"gorun/launcher/hosts/engine"
 	"gorun/launcher/job"
 )
 
@@ -428,4 +429,4 @@ func TestEngineProblems(t *testing.T) {
 	}
 }
 
-func engineNames() string { return strings.Join(engineOption.Choices, ", ") }
+func engineNames() string { return strings.Join(engine.Names(), ", ") }

@@ -156,7 +156,6 @@ func (p *Line) finishCounts() {
 // then --local-addr.
 func (p *Line) finishStore() {
 	store := &p.Spec.Store
-	store.Allow, store.AllowLocalUsers = p.allow, p.allowLocalUsers
 	switch {
 	case p.standalone:
 		p.passedOver("--standalone", p.endpoint.addrFrom, p.master.addrFrom, p.master.portFrom, p.runIDFrom)

@@ -91,7 +91,7 @@ func (d *Dialect) Help(commands []*cli.Command) string {
 func (d *Dialect) Manual() (cli.Command, Page) {
 	c := cli.Command{
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
-		Flags: new(Line).Flags(slices.Collect(each(d.tables))...),
+		Flags: new(Line).Flags(slices.Collect(d.Options)...),
 	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
 	if d.slots != slotsOfGorun { // what users of that name look for comes before what is gorun's own

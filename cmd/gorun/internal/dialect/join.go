@@ -314,9 +314,9 @@ func unquoted(value string) string {
 func (c *rdzvConf) set(key, value string) (known bool, err error) {
 	switch key {
 	case "timeout":
-		c.static, err = parseWithin(value, time.Second, maxJoinTimeout)
+		c.static, err = within(time.Second, maxJoinTimeout)(value)
 	case "join_timeout":
-		c.c10d, err = parseWithin(value, time.Second, maxJoinTimeout)
+		c.c10d, err = within(time.Second, maxJoinTimeout)(value)
 	case "is_host":
 		var on bool
 		on, err = parseSwitch(value)

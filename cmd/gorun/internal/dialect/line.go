@@ -1,8 +1,10 @@
 package dialect
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,7 +15,7 @@ import (
 // NewLine is the command line of a command of gorun's own, before its words are read.
 func NewLine(around Surroundings) *Line {
 	d := new(Dialect)
-	return &Line{around: around, dialect: d, Invocation: Invocation{Dialect: d}}
+	return &Line{around: around, dialect: d, tables: Gorun.tables, Invocation: Invocation{Dialect: d}}
 }
 
 // Of has the line be one of a command; of those with programs a `:` may begin another one.
@@ -177,56 +179,79 @@ func (p *Line) WithoutMPI() {
 func (p *Line) TokenFile() string { return ownTokenFile(p.around) }
 
 // AllowedPeers are the networks, and whether all users of this host, whose connections a store accepts.
-func (p *Line) AllowedPeers() ([]netip.Prefix, bool) { return p.allow, p.allowLocalUsers }
+func (p *Line) AllowedPeers() ([]netip.Prefix, bool) {
+	return p.Spec.Store.Allow, p.Spec.Store.AllowLocalUsers
+}
 
 // Typed is words as a message has them.
 func Typed(words []string) string { return typed(words) }
 
-// Switch sets what an option without a value switches on.
-func Switch(into *bool) func(*Line, Arg) error {
-	return func(_ *Line, a Arg) error {
-		*into = a.On
-		return nil
+// table is one of the line's, made when it is looked at.
+func (p *Line) table(i int) []Option {
+	for len(p.bound) <= i {
+		p.bound = append(p.bound, p.tables[len(p.bound)](p))
+	}
+	return p.bound[i]
+}
+
+// options yields the options for jobs, table after table.
+func (p *Line) options(yield func(*Option) bool) {
+	for i := range p.tables {
+		for j := range p.table(i) {
+			if !yield(&p.bound[i][j]) {
+				return
+			}
+		}
 	}
 }
 
-// Text takes a value that may not be empty.
-func Text(into *string) func(*Line, Arg) error {
-	return func(_ *Line, a Arg) error { return text(into, a) }
-}
+// option finds one for jobs as it is typed.
+func (p *Line) option(typed string) *Option { return withName(p.options, strings.TrimLeft(typed, "-")) }
 
-// Parsed takes a value as parse reads it.
-func Parsed[T any](into *T, parse func(string) (T, error)) func(*Line, Arg) error {
-	return func(_ *Line, a Arg) (err error) {
-		*into, err = parse(a.Value)
-		return err
+// withName finds an option by one of its names.
+func withName(options iter.Seq[*Option], name string) *Option {
+	for o := range options {
+		if slices.Contains(o.Names, name) {
+			return o
+		}
 	}
+	return nil
 }
 
 // JobOptions are gorun's options for jobs by their first names.
-func JobOptions(names ...string) []*Option {
+func (p *Line) JobOptions(names ...string) []*Option {
 	options := make([]*Option, len(names))
 	for i, name := range names {
-		options[i] = Gorun.exact(Spelling(name))
+		options[i] = p.option(name)
 	}
 	return options
 }
 
 // OtherJobOptions are gorun's own options for jobs but for some: everything, those that only other launchers
 // have as well.
-func OtherJobOptions(everything bool, names ...string) []*Option {
-	tables := [][]Option{
+func (p *Line) OtherJobOptions(everything bool, names ...string) []*Option {
+	var all []*Option
+	for _, rows := range []table{
 		ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable,
+	} {
+		all = append(all, pointers(rows(p))...)
 	}
 	if everything {
-		tables = Gorun.tables
+		all = slices.Collect(p.options)
 	}
-	return slices.DeleteFunc(slices.Collect(each(tables)), func(o *Option) bool {
-		return slices.Contains(names, o.Names[0])
-	})
+	return slices.DeleteFunc(all, func(o *Option) bool { return slices.Contains(names, o.Names[0]) })
+}
+
+// pointers are those to rows.
+func pointers(rows []Option) []*Option {
+	all := make([]*Option, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
+	return all
 }
 
 // ReachOptions are those on other hosts and how they are reached.
-func ReachOptions() []*Option {
-	return append(slices.Collect(each([][]Option{reachTable})), JobOptions("engine")...)
+func (p *Line) ReachOptions() []*Option {
+	return append(pointers(reachTable(p)), p.JobOptions("engine")...)
 }

@@ -91,7 +91,8 @@ func optionTable(b *strings.Builder, g Group, commands []*cli.Command) {
 			seen[text] = true
 		}
 	}
-	for o := range each(slices.Concat(Gorun.tables, [][]Option{perNodeTable, mpirunTable, mpiexecTable, launchTable})) {
+	all := &Line{tables: slices.Concat(Gorun.tables, []table{perNodeTable, mpirunTable, mpiexecTable, launchTable})}
+	for o := range all.options {
 		row(o, knownBy(o))
 	}
 	for _, c := range commands {
@@ -125,16 +126,20 @@ func spellings(o *Option) string {
 
 // knownBy says which dialects have an option.
 func knownBy(o *Option) string {
+	in := func(d *Dialect) bool {
+		row := d.exact(Spelling(o.Names[0]))
+		return row != nil && row.Help == o.Help
+	}
 	switch {
-	case Torchrun.exact(Spelling(o.Names[0])) == o:
+	case in(Torchrun):
 		return "g t"
-	case Gorun.exact(Spelling(o.Names[0])) == o:
+	case in(Gorun):
 		return "g"
-	case Mpirun.exact(Spelling(o.Names[0])) == o && Mpiexec.exact(Spelling(o.Names[0])) == o:
+	case in(Mpirun) && in(Mpiexec):
 		return "r x"
-	case Mpirun.exact(Spelling(o.Names[0])) == o:
+	case in(Mpirun):
 		return "r"
-	case Mpiexec.exact(Spelling(o.Names[0])) == o:
+	case in(Mpiexec):
 		return "x"
 	}
 	return "l"

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +23,8 @@ type mpiGiven struct {
 	path         string // -gpath
 	prefixes     []Arg  // --prefix of each program
 	preload      bool
-	threads      Arg // --use-hwthread-cpus and its like
+	parameters   []Option // of Open MPI's launcher, once they are looked for
+	threads      Arg      // --use-hwthread-cpus and its like
 	sshArgs      struct {
 		words []string
 		from  string
@@ -37,17 +39,6 @@ type mpiGiven struct {
 	ordered      Arg      // --bind-to cpu-list
 	listed       bool     // other hosts get the listed variables alone
 	idle         []string // options of GroupAccepted, and why they have nothing to do
-}
-
-// nothing is the setter of options that ask for what happens anyway.
-func nothing(*Line, Arg) error { return nil }
-
-// keep keeps a flag that was switched on.
-func keep(into *Arg, a Arg) error {
-	if a.On {
-		*into = a
-	}
-	return nil
 }
 
 // noteIdle says under -v of options that had nothing to do why that is so.
@@ -85,28 +76,27 @@ func (p *Line) ranksPerNode(a Arg, n int) error {
 }
 
 // setOversubscribe takes both of a pair that excludes itself.
-func (p *Line) setOversubscribe(a Arg, allowed bool) error {
-	if !a.On {
-		if allowed && p.level != levelFlags { // a variable that says no
-			p.Spec.Oversubscribe = false
+func (p *Line) setOversubscribe(allowed bool) func(Arg) error {
+	mine, other := &p.mpi.over, &p.mpi.noOver
+	if !allowed {
+		mine, other = other, mine
+	}
+	return func(a Arg) error {
+		if !a.On {
+			if allowed && p.level != levelFlags { // a variable that says no
+				p.Spec.Oversubscribe = false
+			}
+			return nil
+		}
+		if *mine = a; other.From != "" && p.level == levelFlags {
+			return fmt.Errorf("contradicts %s", other.From)
+		}
+		p.Spec.Oversubscribe = allowed
+		if by := &p.place().MapBy; !allowed {
+			by.NoOversubscribe, by.From = true, cmp.Or(by.From, a.From)
 		}
 		return nil
 	}
-	mine, other := &p.mpi.over, p.mpi.noOver
-	if !allowed {
-		mine, other = &p.mpi.noOver, p.mpi.over
-	}
-	if *mine = a; other.From != "" && p.level == levelFlags {
-		return fmt.Errorf("contradicts %s", other.From)
-	}
-	p.Spec.Oversubscribe = allowed
-	if place := p.place(); !allowed {
-		place.MapBy.NoOversubscribe = true
-		if place.MapBy.From == "" {
-			place.MapBy.From = a.From
-		}
-	}
-	return nil
 }
 
 // setMachines takes Hydra's list of hosts, or Intel's file of them.

@@ -18,12 +18,19 @@ func (p *Line) exportAlways(a Arg, name, value string) {
 	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, true)
 }
 
-// exportIf does so where a flag is on.
-func (p *Line) exportIf(a Arg, name, value string) error {
-	if a.On {
-		p.exportAlways(a, name, value)
+// displayComm has Open MPI say at a point how ranks talk.
+func (p *Line) displayComm(when string) func(Arg) error {
+	return func(a Arg) error {
+		if a.On {
+			p.exportAlways(a, "OMPI_MCA_ompi_display_comm", when)
+		}
+		return nil
 	}
-	return nil
+}
+
+func (p *Line) setBuffering(a Arg) error {
+	p.exportAlways(a, "OMPI_MCA_ompi_stream_buffering", a.Value)
+	return OneOf(a.Value, "0", "1", "2")
 }
 
 // addExport gives ranks of all programs a variable, or those of this program alone: what
@@ -38,7 +45,7 @@ func (p *Line) addExport(e job.Export, global bool) {
 }
 
 // setEnv takes -genv and -env, which rewriting joined by "=".
-func (p *Line) setEnv(a Arg, global bool) error {
+func (p *Line) setEnv(a Arg) error {
 	name, value, given := strings.Cut(a.Value, "=")
 	switch {
 	case name == "":
@@ -51,7 +58,7 @@ func (p *Line) setEnv(a Arg, global bool) error {
 	if err := p.checkOwnExport(name, value); err != nil {
 		return err
 	}
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, global)
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, isGlobal(a))
 	return nil
 }
 
@@ -171,43 +178,25 @@ func (p *Line) setLonger(a Arg, behind bool) error {
 	return nil
 }
 
-// setMCA gives ranks a parameter of Open MPI's, and does what it asks the launcher for.
-func (p *Line) setMCA(a Arg) error {
-	key, value, err := parameter(a)
-	if err != nil {
-		return err
-	}
-	p.addExport(job.Export{Name: "OMPI_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
-	return p.launcherParameter(key, Arg{Value: value, From: a.From})
-}
+// pmixPrefix begins the variables of PMIx's parameters, none of which is the launcher's.
+const pmixPrefix = "PMIX_MCA_"
 
-func (p *Line) setPRTEMCA(a Arg) error {
-	key, value, err := parameter(a)
-	if err != nil {
-		return err
+// setParameter gives ranks a parameter of Open MPI's as a variable, and does what it asks the launcher for.
+func (p *Line) setParameter(prefix string) func(Arg) error {
+	return func(a Arg) error {
+		key, value, given := strings.Cut(a.Value, "=")
+		switch {
+		case key == "" || strings.ContainsAny(a.Value, "\x00") || strings.ContainsAny(key, " \t"):
+			return errors.New("the name of a parameter is missing")
+		case !given:
+			return errors.New("a parameter and its value are needed: --mca KEY VALUE")
+		}
+		p.exportAlways(a, prefix+key, value)
+		if prefix == pmixPrefix {
+			return nil
+		}
+		return p.launcherParameter(key, Arg{Value: value, From: a.From})
 	}
-	p.addExport(job.Export{Name: "PRTE_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
-	return p.launcherParameter(key, Arg{Value: value, From: a.From})
-}
-
-func (p *Line) setPMIXMCA(a Arg) error {
-	key, value, err := parameter(a)
-	if err == nil {
-		p.addExport(job.Export{Name: "PMIX_MCA_" + key, Value: value, HasValue: true, From: a.From}, true)
-	}
-	return err
-}
-
-// parameter cuts KEY=VALUE, as rewriting leaves it.
-func parameter(a Arg) (key, value string, err error) {
-	key, value, given := strings.Cut(a.Value, "=")
-	switch {
-	case key == "" || strings.ContainsAny(a.Value, "\x00") || strings.ContainsAny(key, " \t"):
-		return "", "", errors.New("the name of a parameter is missing")
-	case !given:
-		return "", "", errors.New("a parameter and its value are needed: --mca KEY VALUE")
-	}
-	return key, value, nil
 }
 
 // setTune reads files of parameters.
@@ -237,13 +226,13 @@ func (p *Line) setTune(a Arg) error {
 
 // tuneLine reads KEY = VALUE, or options -mca KEY VALUE and -x NAME=VALUE.
 func (p *Line) tuneLine(line, from string) error {
-	words := strings.Fields(line)
+	words, setMCA := strings.Fields(line), p.setParameter("OMPI_MCA_")
 	if len(words) > 0 && words[0][0] != '-' {
 		key, value, found := strings.Cut(line, "=")
 		if key = strings.TrimSpace(key); !found || strings.ContainsAny(key, " \t") {
 			return errors.New("not KEY = VALUE, nor -mca KEY VALUE and -x NAME=VALUE")
 		}
-		return p.setMCA(Arg{Value: key + "=" + strings.TrimSpace(value), From: from})
+		return setMCA(Arg{Value: key + "=" + strings.TrimSpace(value), From: from})
 	}
 	for len(words) > 0 {
 		var err error
@@ -251,7 +240,7 @@ func (p *Line) tuneLine(line, from string) error {
 		case option == "x" && len(words) > 1:
 			err, words = p.setExport(Arg{Value: words[1], From: from}), words[2:]
 		case (option == "mca" || option == "omca" || option == "gmca") && len(words) > 2:
-			err, words = p.setMCA(Arg{Value: words[1] + "=" + words[2], From: from}), words[3:]
+			err, words = setMCA(Arg{Value: words[1] + "=" + words[2], From: from}), words[3:]
 		default:
 			return fmt.Errorf("%s: not -mca KEY VALUE, nor -x NAME=VALUE", words[0])
 		}

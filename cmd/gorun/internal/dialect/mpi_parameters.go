@@ -8,174 +8,121 @@ import (
 	"gorun/launcher/job"
 )
 
-// parameterTable holds the parameters of Open MPI (MCA) that are its launcher's business: by
+// parameters are those of Open MPI (MCA) that are its launcher's business: by
 // --mca and --prtemca under every name, and called mpirun by their variables, too. The names
 // are those of 4.1 and of PRRTE 3, which has taken over some.
-var parameterTable = []Option{
-	{
-		Names: []string{"hwloc_base_binding_policy", "hwloc_default_binding_policy"}, Value: "OBJECT", Family: familyBind,
-		Help: "--bind-to", Set: (*Line).setBindTo,
-	},
-	{
-		Names: []string{"rmaps_base_mapping_policy", "rmaps_base_schedule_policy", "rmaps_default_mapping_policy"},
-		Value: "OBJECT", Family: familyMap,
-		Help: "--map-by", Set: func(p *Line, a Arg) error { return p.setMapBy(a, a.Value) },
-	},
-	{
-		Names: []string{"rmaps_base_ranking_policy", "rmaps_default_ranking_policy"}, Value: "OBJECT", Family: familyRank,
-		Help: "--rank-by", Set: (*Line).setRankBy,
-	},
-	{
-		Names: []string{"rmaps_base_pattern"}, Value: "N:OBJECT", Family: familyMap,
-		Help: "--map-by ppr:N:OBJECT", Set: func(p *Line, a Arg) error { return p.setMapBy(a, "ppr:"+a.Value) },
-	},
-	{
-		Names: []string{"rmaps_base_n_persocket", "rmaps_ppr_n_persocket"}, Value: "N", Family: familyMap,
-		Help: "--map-by ppr:N:socket", Set: func(p *Line, a Arg) error { return p.setMapBy(a, "ppr:"+a.Value+":socket") },
-	},
-	{
-		Names: []string{"rmaps_base_n_pernode", "rmaps_ppr_n_pernode"}, Value: "N", Family: familyPerHost,
-		Help: "-npernode", Set: (*Line).setPerHost,
-	},
-	{
-		Names: []string{"rmaps_base_pernode", "rmaps_ppr_pernode"}, Value: "BOOL", Family: familyPerHost,
-		Help: "-pernode", Set: switched(func(p *Line, a Arg) error { return p.setPerHostOne(a) }),
-	},
-	{
-		Names: []string{"rmaps_base_bynode"}, Value: "BOOL", Family: familyMap,
-		Help: "--map-by node", Set: switched(func(p *Line, a Arg) error { return p.setMapWord(a, "node") }),
-	},
-	{
-		Names: []string{"rmaps_base_byslot"}, Value: "BOOL", Family: familyMap,
-		Help: "--map-by slot", Set: switched(func(p *Line, a Arg) error { return p.setMapWord(a, "slot") }),
-	},
-	{
-		Names: []string{"rmaps_base_bycore"}, Value: "BOOL", Family: familyMap,
-		Help: "--map-by core", Set: switched(func(p *Line, a Arg) error { return p.setMapWord(a, "core") }),
-	},
-	{
-		Names: []string{"hwloc_base_bind_to_core"}, Value: "BOOL", Family: familyBind,
-		Help: "--bind-to core", Set: switched(func(p *Line, a Arg) error { return p.setBindWord(a, "core") }),
-	},
-	{
-		Names: []string{"hwloc_base_bind_to_socket"}, Value: "BOOL", Family: familyBind,
-		Help: "--bind-to socket", Set: switched(func(p *Line, a Arg) error { return p.setBindWord(a, "socket") }),
-	},
-	{
-		Names: []string{"hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"},
-		Value: "LIST", Family: familyBind, Help: "--cpu-list", Set: (*Line).setCPUList,
-	},
-	{
-		Names: []string{"rmaps_base_cpus_per_rank", "rmaps_base_cpus_per_proc"}, Value: "N", Family: familyPE,
-		Help: "--map-by :pe=N", Set: (*Line).setPE,
-	},
-	{
-		Names: []string{"rmaps_dist_device"}, Value: "DEVICE",
-		Help: "what --map-by dist measures from", Set: func(p *Line, a Arg) error { return text(&p.mpi.distDevice, a) },
-	},
-	{
-		Names: []string{"orte_rankfile", "rmaps_rank_file_path"}, Value: "FILE", Family: familyRankFile,
-		Help: "--rankfile", Set: (*Line).setRankFile,
-	},
-	{
-		Names: []string{"rmaps_base_oversubscribe"}, Value: "BOOL", Family: familyOversubscribe,
-		Help: "--oversubscribe", Set: switched(func(p *Line, a Arg) error { return p.setOversubscribe(a, true) }),
-	},
-	{
-		Names: []string{"rmaps_base_no_oversubscribe"}, Value: "BOOL", Family: familyOversubscribe,
-		Help: "--nooversubscribe", Set: switched(func(p *Line, a Arg) error { return p.setOversubscribe(a, false) }),
-	},
-	{
-		Names: []string{"rmaps_base_no_schedule_local"}, Value: "BOOL", Family: familyNoLocal,
-		Help: "-nolocal", Set: switched(func(p *Line, a Arg) error { return keep(&p.mpi.nolocal, a) }),
-	},
-	{
-		Names: []string{"hwloc_base_use_hwthreads_as_cpus"}, Value: "BOOL", Family: familyThreads,
-		Help: "--use-hwthread-cpus", Set: switched((*Line).setThreads),
-	},
-	{
-		Names: []string{"orte_default_hostfile", "prte_default_hostfile"}, Value: "FILE", Family: familyDefaultHosts,
-		Help: "--default-hostfile", Set: (*Line).setDefaultHosts,
-	},
-	{
-		Names: []string{"orte_default_dash_host"}, Value: "HOST,...", Family: familyHosts,
-		Help: "-H", Set: (*Line).setHosts,
-	},
-	{
-		Names: []string{"orte_do_not_launch"}, Value: "BOOL", Family: familyDryRun,
-		Help: "--dry-run", Set: switched(func(p *Line, a Arg) error { p.DryRun = p.DryRun || a.On; return nil }),
-	},
-	{
-		Names: []string{"plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent"}, Value: "'CMD ...'",
-		Family: familySSH,
-		Help:   "--ssh; `ssh` alone is what gorun does", Set: (*Line).setRSHAgent,
-	},
-	{
-		Names: []string{"plm_rsh_args", "plm_ssh_args"}, Value: "'ARGS'", Family: familySSHArgs,
-		Help: "arguments behind that command, or of an `ssh` in place of gorun's own", Set: (*Line).setSSHArgs,
-	},
-	{
-		Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL",
-		Family: familyFailure,
-		Help:   "`0` is --on-failure continue",
-		Set:    switched(func(p *Line, a Arg) error { p.Spec.Policy.Continue = !a.On; return nil }),
-	},
-	{
-		Names: []string{"orte_enable_recovery", "prte_enable_recovery"}, Value: "BOOL", Family: familyFailure,
-		Help: "--on-failure continue",
-		Set:  switched(func(p *Line, a Arg) error { p.Spec.Policy.Continue = a.On; return nil }),
-	},
-	{
-		Names: []string{"hwloc_base_report_bindings", "orte_report_bindings"}, Value: "BOOL",
-		Help: "--report-bindings", Set: switched((*Line).setReportBindings),
-	},
-	{
-		Names: []string{"rmaps_base_display_map", "rmaps_base_display_devel_map", "rmaps_base_display_diffable_map"},
-		Value: "BOOL",
-		Help:  "--display-map", Set: switched(func(p *Line, a Arg) error {
-			p.Display.Map = p.Display.Map || a.On
-			return nil
-		}),
-	},
-	{
-		Names: []string{
-			"orte_display_alloc", "orte_display_devel_alloc", "ras_base_display_alloc",
-			"ras_base_display_devel_alloc",
-		}, Value: "BOOL",
-		Help: "--display-allocation", Set: switched(func(p *Line, a Arg) error {
-			p.Display.Hosts = p.Display.Hosts || a.On
-			return nil
-		}),
-	},
-	{
-		Names: []string{"orte_tag_output"}, Value: "BOOL", Family: familyLabel,
-		Help: "--tag-output", Set: switched(func(p *Line, a Arg) error { return p.setLabel(a, tagLabel) }),
-	},
-	{
-		Names: []string{"orte_timestamp_output"}, Value: "BOOL", Family: familyLabel,
-		Help: "--timestamp-output", Set: switched(func(p *Line, a Arg) error { return keep(&p.print.stamp, a) }),
-	},
-	{
-		Names: []string{"orte_xml_output"}, Value: "BOOL", Family: familyLabel,
-		Help: "--xml, which is refused", Set: switched(func(_ *Line, a Arg) error {
-			if a.On {
-				return errors.New(noXML)
-			}
-			return nil
-		}),
-	},
-	{
-		Names: []string{"orte_output_filename"}, Value: "DIR", Family: familyFiles,
-		Help: "--output-filename", Set: (*Line).setOutputParameter,
-	},
-	{
-		Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...",
-		Help: "-x of each", Set: (*Line).setEnvironmentList,
-	},
-	{
-		Names: []string{"mca_base_env_list_delimiter"}, Value: "C",
-		Help: "what stands between those", Set: (*Line).setEnvironmentDelimiter,
-	},
+func (p *Line) parameters() []Option {
+	if p.mpi.parameters == nil {
+		p.mpi.parameters = slices.Concat(p.placeParameters(), p.launchParameters())
+	}
+	return p.mpi.parameters
+}
+
+// parameter is a row of parameters that stand for an option.
+func (p *Line) parameter(written, value string, names ...string) Option {
+	option, _, _ := strings.Cut(written, " ")
+	set := p.as(written, value)
+	if value == "BOOL" {
+		set = switched(set)
+	}
+	return Option{Names: names, Value: value, Family: p.option(option).Family, Help: written, Set: set}
+}
+
+// placeParameters are about hosts, and where ranks are on them.
+func (p *Line) placeParameters() []Option {
+	return []Option{
+		p.parameter("--bind-to", "OBJECT", "hwloc_base_binding_policy", "hwloc_default_binding_policy"),
+		p.parameter("--map-by", "OBJECT", "rmaps_base_mapping_policy", "rmaps_base_schedule_policy",
+			"rmaps_default_mapping_policy"),
+		p.parameter("--rank-by", "OBJECT", "rmaps_base_ranking_policy", "rmaps_default_ranking_policy"),
+		p.parameter("--map-by ppr:N:OBJECT", "N:OBJECT", "rmaps_base_pattern"),
+		p.parameter("--map-by ppr:N:socket", "N", "rmaps_base_n_persocket", "rmaps_ppr_n_persocket"),
+		{
+			Names: []string{"rmaps_base_n_pernode", "rmaps_ppr_n_pernode"}, Value: "N", Family: familyPerHost,
+			Help: "-npernode", Set: p.setPerHost,
+		},
+		{
+			Names: []string{"rmaps_base_pernode", "rmaps_ppr_pernode"}, Value: "BOOL", Family: familyPerHost,
+			Help: "-pernode", Set: switched(p.setPerHostOne),
+		},
+		p.parameter("--map-by node", "BOOL", "rmaps_base_bynode"),
+		p.parameter("--map-by slot", "BOOL", "rmaps_base_byslot"),
+		p.parameter("--map-by core", "BOOL", "rmaps_base_bycore"),
+		p.parameter("--bind-to core", "BOOL", "hwloc_base_bind_to_core"),
+		p.parameter("--bind-to socket", "BOOL", "hwloc_base_bind_to_socket"),
+		p.parameter("--cpu-list", "LIST", "hwloc_base_cpu_list", "hwloc_base_cpu_set", "hwloc_base_slot_list"),
+		{
+			Names: []string{"rmaps_base_cpus_per_rank", "rmaps_base_cpus_per_proc"}, Value: "N", Family: familyPE,
+			Help: "--map-by :pe=N", Set: p.setPE,
+		},
+		{
+			Names: []string{"rmaps_dist_device"}, Value: "DEVICE", Help: "what --map-by dist measures from",
+			Set: Text(&p.mpi.distDevice),
+		},
+		p.parameter("--rankfile", "FILE", "orte_rankfile", "rmaps_rank_file_path"),
+		p.parameter("--oversubscribe", "BOOL", "rmaps_base_oversubscribe"),
+		p.parameter("--nooversubscribe", "BOOL", "rmaps_base_no_oversubscribe"),
+		p.parameter("-nolocal", "BOOL", "rmaps_base_no_schedule_local"),
+		p.parameter("--use-hwthread-cpus", "BOOL", "hwloc_base_use_hwthreads_as_cpus"),
+		{
+			Names: []string{"orte_default_hostfile", "prte_default_hostfile"}, Value: "FILE", Family: familyDefaultHosts,
+			Help: "--default-hostfile", Set: p.setDefaultHosts,
+		},
+		p.parameter("-H", "HOST,...", "orte_default_dash_host"),
+	}
+}
+
+// launchParameters are about how the job is started, printed and ended.
+func (p *Line) launchParameters() []Option {
+	return []Option{
+		p.parameter("--dry-run", "BOOL", "orte_do_not_launch"),
+		{
+			Names: []string{"plm_rsh_agent", "plm_ssh_agent", "pls_rsh_agent", "orte_rsh_agent"}, Value: "'CMD ...'",
+			Family: familySSH, Help: "--ssh; `ssh` alone is what gorun does", Set: p.setRSHAgent,
+		},
+		{
+			Names: []string{"plm_rsh_args", "plm_ssh_args"}, Value: "'ARGS'", Family: familySSHArgs,
+			Help: "arguments behind that command, or of an `ssh` in place of gorun's own", Set: p.setSSHArgs,
+		},
+		{
+			Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL",
+			Family: familyFailure, Help: "`0` is --on-failure continue",
+			Set: switched(func(a Arg) error { p.Spec.Policy.Continue = !a.On; return nil }),
+		},
+		{
+			Names: []string{"orte_enable_recovery", "prte_enable_recovery"}, Value: "BOOL", Family: familyFailure,
+			Help: "--on-failure continue", Set: switched(Switch(&p.Spec.Policy.Continue)),
+		},
+		p.parameter("--report-bindings", "BOOL", "hwloc_base_report_bindings", "orte_report_bindings"),
+		p.parameter("--display-map", "BOOL", "rmaps_base_display_map", "rmaps_base_display_devel_map",
+			"rmaps_base_display_diffable_map"),
+		p.parameter("--display-allocation", "BOOL", "orte_display_alloc", "orte_display_devel_alloc",
+			"ras_base_display_alloc", "ras_base_display_devel_alloc"),
+		p.parameter("--tag-output", "BOOL", "orte_tag_output"),
+		p.parameter("--timestamp-output", "BOOL", "orte_timestamp_output"),
+		{
+			Names: []string{"orte_xml_output"}, Value: "BOOL", Family: familyLabel, Help: "--xml, which is refused",
+			Set: switched(refuseXML),
+		},
+		{
+			Names: []string{"orte_output_filename"}, Value: "DIR", Family: familyFiles,
+			Help: "--output-filename", Set: p.setOutputParameter,
+		},
+		{
+			Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvironmentList,
+		},
+		{
+			Names: []string{"mca_base_env_list_delimiter"}, Value: "C", Help: "what stands between those",
+			Set: p.setEnvironmentDelimiter,
+		},
+	}
+}
+
+func refuseXML(a Arg) error {
+	if a.On {
+		return errors.New(noXML)
+	}
+	return nil
 }
 
 // launcherFrameworks begin the names of all other parameters that are read by Open MPI's
@@ -185,27 +132,12 @@ var launcherFrameworks = []string{
 	"rml_", "errmgr_", "state_", "schizo_", "rtc_", "snapc_", "sstore_", "dfs_", "prtereachable_",
 }
 
-// parameterVariables are the variables of [parameterTable], those of Open MPI 4's prefix
-// first.
-func parameterVariables() (all []fallback) {
-	for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
-		for i := range parameterTable {
-			for _, name := range parameterTable[i].Names {
-				all = append(all, fallback{row: &parameterTable[i], variable: prefix + name})
-			}
-		}
-	}
-	return all
-}
-
 // launcherParameter does what a parameter asks of the launcher; all others are a rank's
 // library's.
 func (p *Line) launcherParameter(key string, a Arg) error {
-	for i := range parameterTable {
-		if row := &parameterTable[i]; slices.Contains(row.Names, key) {
-			p.now = append(p.now, row)
-			return p.call(row, a)
-		}
+	if row := withName(slices.Values(pointers(p.parameters())), key); row != nil {
+		p.now = append(p.now, row)
+		return p.call(row, a)
 	}
 	if slices.ContainsFunc(launcherFrameworks, func(begin string) bool { return strings.HasPrefix(key, begin) }) {
 		p.mpi.idle = append(p.mpi.idle,
@@ -215,8 +147,8 @@ func (p *Line) launcherParameter(key string, a Arg) error {
 }
 
 // switched reads a parameter that is a switch, in Open MPI's words.
-func switched(set func(*Line, Arg) error) func(*Line, Arg) error {
-	return func(p *Line, a Arg) (err error) {
+func switched(set func(Arg) error) func(Arg) error {
+	return func(a Arg) (err error) {
 		switch strings.ToLower(strings.TrimSpace(a.Value)) {
 		case "t", "y", "enabled":
 			a.On = true
@@ -227,7 +159,7 @@ func switched(set func(*Line, Arg) error) func(*Line, Arg) error {
 				return err
 			}
 		}
-		return set(p, a)
+		return set(a)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // setMapBy takes a mapping, whatever the option is called. Modifiers that Open MPI 5 has
 // for other things than the mapping are done here.
-func (p *Line) setMapBy(a Arg, value string) error {
-	value, err := p.mapModifiers(a, value)
+func (p *Line) setMapBy(a Arg) error {
+	value, err := p.mapModifiers(a)
 	if err != nil || value == "" {
 		return err
 	}
@@ -75,8 +75,8 @@ func (p *Line) contradicts(a Arg, was string, differs bool) bool {
 
 // mapModifiers does what Open MPI 5 writes behind an object and is no mapping, and leaves
 // the rest. A board is all of a host.
-func (p *Line) mapModifiers(a Arg, value string) (rest string, err error) {
-	fields := strings.Split(value, ":")
+func (p *Line) mapModifiers(a Arg) (rest string, err error) {
+	fields := strings.Split(a.Value, ":")
 	object, within, _ := strings.Cut(strings.ToLower(fields[0]), ",")
 	if within == "core" { // Hydra: the cores of one such after the other
 		fields[0] = object
@@ -124,18 +124,10 @@ func (p *Line) mapModifiers(a Arg, value string) (rest string, err error) {
 			left = append(left, field)
 		}
 	}
-	if len(left) == 1 && left[0] == "" && value != "" {
+	if len(left) == 1 && left[0] == "" && a.Value != "" {
 		return "", nil
 	}
 	return strings.Join(left, ":"), nil
-}
-
-// setMapWord is a flag that stands for a mapping.
-func (p *Line) setMapWord(a Arg, word string) error {
-	if !a.On {
-		return nil
-	}
-	return p.setMapBy(a, word)
 }
 
 // setPE takes the number of cores of each rank.
@@ -244,14 +236,6 @@ func (p *Line) finishCPUList() {
 	for _, w := range p.placeWishes() {
 		w.BindTo = bind
 	}
-}
-
-// setBindWord is a flag that stands for a binding.
-func (p *Line) setBindWord(a Arg, word string) error {
-	if !a.On {
-		return nil
-	}
-	return p.setBindTo(Arg{Value: word, From: a.From})
 }
 
 func (p *Line) setRankBy(a Arg) (err error) {

@@ -8,71 +8,33 @@ import (
 	"gorun/launcher/job"
 )
 
-// hydraVariables are the variables by which MPICH's and Intel's mpiexec take what their
-// options say. Of several for one question the first that is set counts.
-func hydraVariables() (all []fallback) {
-	for _, v := range []struct{ option, names string }{
-		{"launcher", "HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP"},
-		{"launcher-exec", "HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC"},
-		{"rmk", "HYDRA_RMK I_MPI_HYDRA_RMK"},
-		{"iface", "HYDRA_IFACE I_MPI_HYDRA_IFACE"},
-		{"binding", "HYDRA_BINDING"},
-		{"map-by", "HYDRA_MAPPING"},
-		{"membind", "HYDRA_MEMBIND"},
-		{"host", "I_MPI_HYDRA_HOSTS_GROUP"},
-		{"disable-auto-cleanup", "I_MPI_FAULT_CONTINUE"},
-		{"debug", "HYDRA_DEBUG I_MPI_HYDRA_DEBUG"},
-	} {
-		for _, name := range strings.Fields(v.names) {
-			all = append(all, fallback{option: v.option, variable: name})
-		}
-	}
-	for i := range hydraVariableTable {
-		for _, name := range hydraVariableTable[i].Names {
-			all = append(all, fallback{row: &hydraVariableTable[i], variable: name})
-		}
-	}
-	return all
-}
-
-// hydraVariableTable are those for which there is no option, or none that says the same.
-var hydraVariableTable = []Option{
-	{
-		Names: []string{"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}, Value: "'ARGS'",
-		Family: familySSHArgs,
-		Help:   "arguments of the program that reaches other hosts", Set: (*Line).setSSHArgs,
-	},
-	{
-		Names: []string{"HYDRA_ENV"}, Value: "all|none|list:NAME,...", Family: familyExport,
-		Help: "what ranks have of this environment", Set: (*Line).setHydraEnv,
-	},
-	{
-		Names: []string{"I_MPI_PERHOST"}, Value: "N|all|allcores", Family: familyPerHost,
-		Help: "ranks per node, and a limit beside -n", Set: (*Line).setPerHost,
-	},
-	{
-		Names: []string{"HYDRA_TOPO_DEBUG"}, Value: "BOOL",
-		Help: "--report-bindings", Set: switched((*Line).setReportBindings),
-	},
-	{
-		Names: []string{"HYDRA_CONFIG_FILE"}, Value: "FILE", Group: GroupAccepted, Set: nothing,
-		Help: "gorun reads no such file; what it sets can be set as variables",
-	},
-	{
-		Names: []string{
+// hydraVariables are variables of MPICH's and Intel's mpiexec for which there is no option, or none that says the same.
+func (p *Line) hydraVariables() []Option {
+	return []Option{
+		{
+			Names:  []string{"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"},
+			Value:  "'ARGS'",
+			Family: familySSHArgs, Help: "arguments of the program that reaches other hosts", Set: p.setSSHArgs,
+		},
+		{
+			Names: []string{"HYDRA_ENV"}, Value: "all|none|list:NAME,...", Family: familyExport,
+			Help: "what ranks have of this environment", Set: p.setHydraEnv,
+		},
+		{
+			Names: []string{"I_MPI_PERHOST"}, Value: "N|all|allcores", Family: familyPerHost,
+			Help: "ranks per node, and a limit beside -n", Set: p.setPerHost,
+		},
+		p.parameter("--report-bindings", "BOOL", "HYDRA_TOPO_DEBUG"),
+		ignored("FILE", "gorun reads no such file; what it sets can be set as variables", "HYDRA_CONFIG_FILE"),
+		ignored("WHAT", "it is for Hydra's proxies, and there are none",
 			"HYDRA_LAUNCHER_AUTOFORK", "HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", "HYDRA_LAUNCHER_SSH_LIMIT",
 			"HYDRA_LAUNCHER_SSH_LIMIT_TIME", "HYDRA_PROXY_RETRY_COUNT",
 			"I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", "I_MPI_HYDRA_BRANCH_COUNT", "I_MPI_HYDRA_PROXY_WAIT",
 			"I_MPI_HYDRA_UNIQUE_PROXIES", "I_MPI_HYDRA_TREE_LEVEL", "I_MPI_PORT_RANGE", "MPIEXEC_PORTRANGE",
-			"MPIEXEC_PORT_RANGE",
-		}, Value: "WHAT", Group: GroupAccepted, Set: nothing,
-		Help: "it is for Hydra's proxies, and there are none",
-	},
-	{
-		Names: []string{"HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB", "HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"},
-		Value: "WHAT", Group: GroupAccepted, Set: nothing,
-		Help: "each host is asked for what it is like",
-	},
+			"MPIEXEC_PORT_RANGE"),
+		ignored("WHAT", "each host is asked for what it is like", "HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB",
+			"HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"),
+	}
 }
 
 // setHydraEnv takes HYDRA_ENV.

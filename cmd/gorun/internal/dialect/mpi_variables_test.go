@@ -76,19 +76,31 @@ func leavesWithoutOrigin(inv Invocation) map[string]any {
 	return leavesOf(inv)
 }
 
+func newLine(d *Dialect) *Line { return &Line{dialect: d, tables: d.tables} }
+
+// fallbacksOf are the variables of other launchers that a dialect hears.
+func fallbacksOf(d *Dialect) []fallback {
+	p := newLine(d)
+	p.around = Surroundings{
+		Lookup: func(string) (string, bool) { return "1", true },
+		Names:  func() []string { return d.variablePrefixes },
+	}
+	return p.fallbacks()
+}
+
 // Every variable of the real mpiexec is one that gorun, called so, knows.
 func TestEveryVariableOfHydra(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join("testdata", "variables-hydra.txt"))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(list)) {
 		if name := strings.TrimSpace(line); !strings.HasPrefix(name, "#") {
-			require.True(t, slices.ContainsFunc(Mpiexec.fallbacks, func(f fallback) bool { return f.variable == name }), name)
+			require.True(t, slices.ContainsFunc(fallbacksOf(Mpiexec), func(f fallback) bool { return f.variable == name }), name)
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "docs", "mpirun.md"))
 	require.NoError(t, err)
-	for _, f := range Mpiexec.fallbacks {
-		if f.of(Mpiexec).Group != GroupAccepted && !strings.HasPrefix(f.variable, "TORCH") {
+	for _, f := range fallbacksOf(Mpiexec) {
+		if f.option.Group != GroupAccepted && !strings.HasPrefix(f.variable, "TORCH") {
 			require.Regexp(t, `\b`+f.variable+`\b`, string(page))
 		}
 	}
@@ -123,8 +135,7 @@ func TestPerHost(t *testing.T) {
 // TestParametersByEveryWay: a parameter of Open MPI's launcher does the same behind --mca, behind
 // --prtemca and as either variable.
 func TestParametersByEveryWay(t *testing.T) {
-	for i := range parameterTable {
-		row := &parameterTable[i]
+	for _, row := range newLine(Mpirun).parameters() {
 		for _, name := range row.Names {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
@@ -188,9 +199,8 @@ func TestDocsNameEveryParameter(t *testing.T) {
 	require.True(t, found)
 	table, after, _ := strings.Cut(table, "\n\n")
 	var want []string
-	for i := range parameterTable {
-		want = append(want, "| `"+strings.Join(parameterTable[i].Names, "`, `")+"` | "+
-			markedOptions(parameterTable[i].Help)+" |")
+	for _, row := range newLine(Mpirun).parameters() {
+		want = append(want, "| `"+strings.Join(row.Names, "`, `")+"` | "+markedOptions(row.Help)+" |")
 	}
 	if *update {
 		table = strings.Join(want, "\n")

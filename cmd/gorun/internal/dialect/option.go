@@ -63,7 +63,7 @@ type Source uint8
 
 // The sources.
 const (
-	varGorun Source = iota // GORUN_*
+	varGorun Source = iota // GORUN_*, of options that gorun's own help has
 	varBoth                // GORUN_*, and PET_* as in torchrun
 	// NoVar: none does.
 	NoVar
@@ -146,7 +146,7 @@ type Option struct {
 	Group Group
 	// Value is the placeholder of the value; "" is a flag.
 	Value string
-	// Choices are the values to offer, where they can be listed.
+	// Choices are the values to offer, where they can be listed and are not what Value says.
 	Choices []string
 	// Help is what the option does, in a sentence without a full stop. For an option
 	// of GroupRefused it is why, and what to use instead.
@@ -165,7 +165,7 @@ type Option struct {
 	// Family joins options that answer the same question.
 	Family family
 	// Set takes a value; nil for an option of GroupRefused.
-	Set func(*Line, Arg) error
+	Set func(Arg) error
 
 	words int  // words of the value; 0 is one. Two are joined by "=", and may be written so
 	block bool // it also stands before a later program of an MPMD job
@@ -181,18 +181,18 @@ type Arg struct {
 // TakesValue reports whether the option is followed by a value.
 func (o *Option) TakesValue() bool { return o.Value != "" }
 
+// choices are the values to offer: of N|auto|gpu the words in small letters.
+func (o *Option) choices() []string {
+	if o.Choices != nil {
+		return o.Choices
+	}
+	return slices.DeleteFunc(strings.Split(o.Value, "|"), func(word string) bool {
+		return word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+	})
+}
+
 // Refused reports whether the option is known only to be refused.
 func (o *Option) Refused() bool { return o.Group == GroupRefused }
-
-// has reports whether name, with dashes between words, is one of o's.
-func (o *Option) has(name string) bool {
-	for _, n := range o.Names {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
 
 // Spelling returns the name with the dashes it takes.
 func Spelling(name string) string {
@@ -204,30 +204,21 @@ func Spelling(name string) string {
 
 // short returns the option's one-letter name, if it has one.
 func (o *Option) short() string {
-	for _, n := range o.Names {
-		if len(n) == 1 {
-			return n
-		}
+	if i := slices.IndexFunc(o.Names, func(n string) bool { return len(n) == 1 }); i >= 0 {
+		return o.Names[i]
 	}
 	return ""
 }
 
-// variable returns the option's name in the environment behind a prefix:
+// Variables returns the names of the environment variables that give the option's default, the strongest first:
 // nproc-per-node behind PET_ is PET_NPROC_PER_NODE.
-func (o *Option) variable(prefix string) string {
-	return prefix + strings.ToUpper(strings.ReplaceAll(o.Names[0], "-", "_"))
-}
-
-// Variables returns the names of the environment variables that give the
-// option's default, the strongest first.
 func (o *Option) Variables() []string {
+	name := strings.ToUpper(strings.ReplaceAll(o.Names[0], "-", "_"))
 	switch {
-	case o.From == varBoth && o.Refused():
-		return []string{o.variable("PET_")}
 	case o.From == varBoth:
-		return []string{o.variable("GORUN_"), o.variable("PET_")}
-	case o.From == varGorun && !o.Refused():
-		return []string{o.variable("GORUN_")}
+		return []string{"GORUN_" + name, "PET_" + name}
+	case o.From == varGorun && o.Group < groups:
+		return []string{"GORUN_" + name}
 	}
 	return nil
 }

@@ -31,10 +31,10 @@ type logGiven struct {
 }
 
 // takesLogs has an option about log files remembered, since others say where these are, too.
-func takesLogs(set func(*Line, Arg) error) func(*Line, Arg) error {
-	return func(p *Line, a Arg) error {
+func (p *Line) takesLogs(set func(Arg) error) func(Arg) error {
+	return func(a Arg) error {
 		p.print.logs = append(p.print.logs, logGiven{a.From, p.level})
-		return set(p, a)
+		return set(a)
 	}
 }
 
@@ -62,6 +62,8 @@ func (p *Line) setPrependRank(a Arg) error {
 	p.Spec.Output.Label = job.LabelAlways
 	return nil
 }
+
+func (p *Line) setTag(a Arg) error { return p.setLabel(a, tagLabel) }
 
 func (p *Line) setPrependPattern(a Arg) error {
 	if a.Value == "" {
@@ -182,9 +184,11 @@ func (p *Line) setFiles(a Arg, value, out, err string) error {
 }
 
 // setFilePattern takes the name of one stream's files.
-func (p *Line) setFilePattern(a Arg, into *string) error {
-	p.print.patterns = append(p.print.patterns, a)
-	return text(into, a)
+func (p *Line) setFilePattern(into *string) func(Arg) error {
+	return func(a Arg) error {
+		p.print.patterns = append(p.print.patterns, a)
+		return text(into, a)
+	}
 }
 
 func (p *Line) setDisplay(a Arg) error {

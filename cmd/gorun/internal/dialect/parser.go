@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -45,6 +44,8 @@ type startWish struct{ module, noPython, runPath bool }
 // Invocation of it.
 type Line struct {
 	dialect *Dialect
+	tables  []table    // of the options for jobs
+	bound   [][]Option // their rows, which fill this line
 	around  Surroundings
 	level   level
 	given   []*Option // on levels above this one
@@ -63,8 +64,6 @@ type Line struct {
 	shell                   string // the completion that is asked for
 	help, version           bool
 	standalone, useEnv      bool
-	allow                   []netip.Prefix
-	allowLocalUsers         bool
 	print                   printGiven
 	ranksFrom, nodesFrom    string
 	runIDFrom               string
@@ -311,7 +310,7 @@ func (p *Line) call(o *Option, a Arg) (err error) {
 	}
 	switch {
 	case !o.Refused():
-		return o.Set(p, a)
+		return o.Set(a)
 	case o.TakesValue() || a.On:
 		return errors.New(p.dialect.ownName(o.refusal(a.Value)))
 	}

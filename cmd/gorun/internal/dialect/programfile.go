@@ -1,13 +1,14 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
 // setProgramFile is never called for a file that was read: what it says took its place.
-func (p *Line) setProgramFile(a Arg) error {
-	return fmt.Errorf("a file of programs cannot name another one")
+func setProgramFile(Arg) error {
+	return errors.New("a file of programs cannot name another one")
 }
 
 // programFile finds --app or -configfile in a part of a command line, and puts what its

@@ -229,12 +229,7 @@ func (d *Dialect) exact(typed string) *Option {
 	if !ok {
 		return nil
 	}
-	for o := range d.Options {
-		if o.has(name) {
-			return o
-		}
-	}
-	return nil
+	return withName(d.Options, name)
 }
 
 // name takes the dashes off a word and puts dashes between its words. It is not
@@ -264,8 +259,9 @@ func (d *Dialect) byPrefix(typed string) *Option {
 		return nil
 	}
 	prefix = strings.ReplaceAll(prefix, "_", "-")
-	for _, table := range d.tables {
-		if found := withPrefix(table, prefix); len(found) > 0 {
+	job := d.job()
+	for i := range job.tables {
+		if found := withPrefix(job.table(i), prefix); len(found) > 0 {
 			if len(found) > 1 {
 				return nil
 			}

@@ -60,8 +60,8 @@ func settings(d *Dialect) (all []setting) {
 		}
 	}
 	seen := map[*Option]bool{}
-	for _, f := range d.fallbacks {
-		if o := f.of(d); !seen[o] {
+	for _, f := range fallbacksOf(d) {
+		if o := f.option; !seen[o] {
 			seen[o] = true
 			add(o, f.variable)
 		}

@@ -67,8 +67,9 @@ func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
 	if !d.prefixes || !long || prefix == "" {
 		return nil, nil
 	}
-	for _, table := range d.tables {
-		found := withPrefix(table, strings.ReplaceAll(prefix, "_", "-"))
+	job := d.job()
+	for i := range job.tables {
+		found := withPrefix(job.table(i), strings.ReplaceAll(prefix, "_", "-"))
 		for _, o := range found {
 			names = append(names, Spelling(o.Names[0]))
 		}

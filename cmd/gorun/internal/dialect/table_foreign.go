@@ -1,74 +1,72 @@
 package dialect
 
+// ignored is a row of options that ask for what happens anyway, with the reason; value is "" for flags.
+func ignored(value, why string, names ...string) Option {
+	return Option{Names: names, Group: GroupAccepted, Value: value, Help: why, Set: nothing}
+}
+
+// refused is a row of options that are known only to be refused, with what to use in their place.
+func refused(value, instead string, names ...string) Option {
+	return Option{Names: names, Group: GroupRefused, Value: value, Help: instead}
+}
+
+// beforeEach lets a row also stand before a later program.
+func beforeEach(o Option) Option {
+	o.block = true
+	return o
+}
+
+// attached lets a digit follow a row's name.
+func attached(o Option) Option {
+	o.Attached = true
+	return o
+}
+
+// slurms is what is said of options that only Slurm can obey.
+const slurms = "that is Slurm's: give it to salloc, sbatch or gorun sbatch"
+
 // foreignTable holds options of mpirun, mpiexec, srun, accelerate and deepspeed
 // that users type by habit: each is refused with the way to get the same here.
-var foreignTable = []Option{
-	{
-		Names: []string{"export"}, Value: "LIST", Group: GroupRefused,
-		Help: "use --export-all for ALL, -x NAME=VALUE for each one to add",
-	},
-	{Names: []string{"ntasks", "num-processes", "nproc"}, Value: "N", Group: GroupRefused, Help: "use -n N"},
-	{
-		Names: []string{"ntasks-per-node", "num-gpus"}, Value: "N", Attached: true, Group: GroupRefused,
-		Help: "use --nproc-per-node N",
-	},
-	{
-		Names: []string{"gpus-per-node"}, Value: "N", Group: GroupRefused,
-		Help: "use --nproc-per-node N for ranks; it is salloc, sbatch or gorun sbatch that asks Slurm for GPUs",
-	},
-	{Names: []string{"nodes", "num-nodes", "num-machines"}, Value: "N", Group: GroupRefused, Help: "use --nnodes N"},
-	{Names: []string{"machine-rank"}, Value: "N", Group: GroupRefused, Help: "use --node-rank N"},
-	{Names: []string{"main-process-port"}, Value: "PORT", Group: GroupRefused, Help: "use --master-port PORT"},
-	{Names: []string{"main-process-ip"}, Value: "ADDR", Group: GroupRefused, Help: "use --master-addr ADDR"},
-	{Names: []string{"cpus-per-task"}, Value: "N", Group: GroupRefused, Help: "use --cpus-per-rank N"},
-	{Names: []string{"gpus-per-task"}, Value: "N", Group: GroupRefused, Help: "use --gpus-per-rank N"},
-	{
-		Names: []string{"cpu-bind"}, Value: "HOW", Group: GroupRefused,
-		Help: "use --bind-to core, --bind-to numa, --bind-to none or --report-bindings",
-	},
-	{Names: []string{"bcast"}, Value: "PATH", Group: GroupRefused, Help: "use --copy PATH"},
-	{
-		Names: []string{"nodelist"}, Value: "LIST", Group: GroupRefused,
-		Help: "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or gorun sbatch",
-	},
-	{
-		Names: []string{"w"}, Value: "LIST", Attached: true, Group: GroupRefused,
-		Help: "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or gorun sbatch",
-	},
-	{
-		Names: []string{"partition", "p"}, Value: "NAME", Attached: true, Group: GroupRefused,
-		Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch",
-	},
-	{
-		Names: []string{"account", "qos", "gres", "mem", "constraint", "reservation", "job-name"}, Value: "VALUE",
-		Group: GroupRefused, Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch",
-	},
-	{
-		Names: []string{"exclusive"}, Group: GroupRefused,
-		Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch",
-	},
-	{
-		Names: []string{"time"}, Value: "LIMIT", Group: GroupRefused,
-		Help: "that is Slurm's: give it to salloc, sbatch or gorun sbatch; gorun's own limit is --timeout",
-	},
-	{
-		Names: []string{"overlap"}, Group: GroupRefused,
-		Help: "that is srun's: leave it out, the srun by which gorun starts its agents has it",
-	},
-	{
-		Names: []string{"kill-on-bad-exit"}, Group: GroupRefused,
-		Help: "that is srun's: leave it out, gorun ends a job when a rank fails",
-	},
-	{
-		Names: []string{"include"}, Value: "LIST", Group: GroupRefused,
-		Help: "use -H for the hosts, and --gpus for the GPUs of each",
-	},
-	{
-		Names: []string{"ssh-port"}, Value: "PORT", Group: GroupRefused,
-		Help: "write it behind the host, -H HOST:PORT:SLOTS, or as port=PORT into the host file",
-	},
-	{
-		Names: []string{"forward-signals"}, Value: "LIST", Group: GroupRefused,
-		Help: "gorun forwards every signal that can be; use --signals-to-handle for those that end the job",
-	},
+func foreignTable(*Line) []Option {
+	const nodeList = "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or " +
+		"gorun sbatch"
+	return []Option{
+		refused("LIST", "use --export-all for ALL, -x NAME=VALUE for each one to add", "export"),
+		refused("N", "use -n N", "ntasks", "num-processes", "nproc"),
+		attached(refused("N", "use --nproc-per-node N", "ntasks-per-node", "num-gpus")),
+		refused("N", "use --nproc-per-node N for ranks; it is salloc, sbatch or gorun sbatch that asks Slurm for GPUs",
+			"gpus-per-node"),
+		refused("N", "use --nnodes N", "nodes", "num-nodes", "num-machines"),
+		refused("N", "use --node-rank N", "machine-rank"),
+		refused("PORT", "use --master-port PORT", "main-process-port"),
+		refused("ADDR", "use --master-addr ADDR", "main-process-ip"),
+		refused("N", "use --cpus-per-rank N", "cpus-per-task"),
+		refused("N", "use --gpus-per-rank N", "gpus-per-task"),
+		refused("HOW", "use --bind-to core, --bind-to numa, --bind-to none or --report-bindings", "cpu-bind"),
+		refused("PATH", "use --copy PATH", "bcast"),
+		refused("LIST", nodeList, "nodelist"),
+		attached(refused("LIST", nodeList, "w")),
+		attached(refused("NAME", slurms, "partition", "p")),
+		refused("VALUE", slurms, "account", "qos", "gres", "mem", "constraint", "reservation", "job-name"),
+		refused("", slurms, "exclusive"),
+		refused("LIMIT", slurms+"; gorun's own limit is --timeout", "time"),
+		refused("", "that is srun's: leave it out, the srun by which gorun starts its agents has it", "overlap"),
+		refused("", "that is srun's: leave it out, gorun ends a job when a rank fails", "kill-on-bad-exit"),
+		refused("LIST", "use -H for the hosts, and --gpus for the GPUs of each", "include"),
+		refused("PORT", "write it behind the host, -H HOST:PORT:SLOTS, or as port=PORT into the host file", "ssh-port"),
+		refused("LIST", "gorun forwards every signal that can be; use --signals-to-handle for those that end the job",
+			"forward-signals"),
+	}
+}
+
+// unclearTable are those in gorun's own dialect, where nobody can know who is meant.
+func unclearTable(*Line) []Option {
+	return []Option{
+		attached(refused("N", "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, "+
+			"--nnodes N", "N")),
+		refused("", "use --copy with the program's path, which mpirun means, or --stdin RANK, which Intel's mpiexec means",
+			"s"),
+		refused("", "use -v to see what gorun decides; a debugger stands before the program, as in gorun -n 2 xterm -e gdb "+
+			"./prog", "debug"),
+	}
 }

@@ -10,38 +10,32 @@ import (
 
 // mpiTable holds what gorun's own dialect has in common with mpirun and mpiexec.
 // Options of the other launchers that are typed by habit stand in foreignTable.
-var mpiTable = []Option{
-	{
-		Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
-		Help: "number of ranks; prog1 : -n 2 prog2 starts several programs in one job",
-		Set:  (*Line).SetRanks,
-	},
-	{
-		Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
-		Value: "[USER@]HOST[[:PORT]:N],...", Family: familyHosts, block: true,
-		Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
-		Set:  (*Line).setHosts,
-	},
-	{
-		Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
-		Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it",
-		Set:  (*Line).setHostFile,
-	},
-	{
-		Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true,
-		Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
-		Set:  (*Line).setExport,
-	},
-	{
-		Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, From: NoVar, Family: familyThreads,
-		Help: "hardware threads are counted where Open MPI counts cores: ranks where no number says, and pe=N of --map-by",
-		Set:  (*Line).setThreads,
-	},
-	{
-		Names: []string{"allow-run-as-root"}, Group: GroupAccepted, From: NoVar,
-		Help: "gorun runs as root as it does as anybody else",
-		Set:  func(*Line, Arg) error { return nil },
-	},
+func mpiTable(p *Line) []Option {
+	return []Option{
+		{
+			Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
+			Help: "number of ranks; prog1 : -n 2 prog2 starts several programs in one job", Set: p.SetRanks,
+		},
+		{
+			Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
+			Value: "[USER@]HOST[[:PORT]:N],...", Family: familyHosts, block: true, Set: p.setHosts,
+			Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
+		},
+		{
+			Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
+			Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it", Set: p.setHostFile,
+		},
+		{
+			Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true, Set: p.setExport,
+			Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
+		},
+		{
+			Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, Family: familyThreads, Set: p.setThreads,
+			Help: "hardware threads are counted where Open MPI counts cores: ranks where no number says, and pe=N of " +
+				"--map-by",
+		},
+		ignored("", "gorun runs as root as it does as anybody else", "allow-run-as-root"),
+	}
 }
 
 // SetRanks takes the number of ranks of the current program.

@@ -2,8 +2,6 @@ package dialect
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 
 	"gorun/launcher/job"
@@ -12,26 +10,26 @@ import (
 
 // placeTable holds the options of gorun that say where on its host a rank runs, as
 // mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
-var placeTable = append(PlaceOptions(varGorun), []Option{
-	{
-		Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY",
-		Choices: []string{"preferred", "bind", "interleave", "none"}, Family: familyMemory,
-		Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are " +
-			"too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
-		Set: (*Line).setMemory,
-	},
-	{
-		Names: []string{"isolate-gpus"}, Group: GroupPlaces, Family: familyIsolate,
-		Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever " +
-			"LOCAL_RANK is",
-		Set: func(p *Line, a Arg) error { p.Spec.Place.Isolate = a.On; return nil },
-	},
-	{
-		Names: []string{"report-bindings"}, Group: GroupPlaces, From: NoVar,
-		Help: "say on standard error where each rank is; called mpirun in Open MPI's words",
-		Set:  (*Line).setReportBindings,
-	},
-}...)
+func placeTable(p *Line) []Option {
+	return append(p.PlaceOptions(varGorun), []Option{
+		{
+			Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY",
+			Choices: []string{"preferred", "bind", "interleave", "none"}, Family: familyMemory,
+			Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are " +
+				"too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
+			Set: named(&p.Spec.Place.Memory, "preferred", "bind", "interleave", "none"),
+		},
+		{
+			Names: []string{"isolate-gpus"}, Group: GroupPlaces, Family: familyIsolate, Set: Switch(&p.Spec.Place.Isolate),
+			Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever " +
+				"LOCAL_RANK is",
+		},
+		{
+			Names: []string{"report-bindings"}, Group: GroupPlaces, From: NoVar, Set: p.setReportBindings,
+			Help: "say on standard error where each rank is; called mpirun in Open MPI's words",
+		},
+	}...)
+}
 
 // place is the wish that an option is about.
 func (p *Line) place() *job.PlaceWish {
@@ -41,39 +39,34 @@ func (p *Line) place() *job.PlaceWish {
 	return &p.Spec.Place
 }
 
-func (p *Line) setMemory(a Arg) error {
-	memories := map[string]job.MemoryWish{
-		"preferred": job.MemoryPreferred, "bind": job.MemoryBind, "interleave": job.MemoryInterleave, "none": job.MemoryNone,
-	}
-	p.Spec.Place.Memory = memories[a.Value]
-	return OneOf(a.Value, "preferred", "bind", "interleave", "none")
-}
-
 // PlaceOptions are those that gorun topo has, too, but without variables.
-func PlaceOptions(from Source) []Option {
+func (p *Line) PlaceOptions(from Source) []Option {
+	torchruns := from
+	if from == varGorun {
+		torchruns = varBoth
+	}
 	return []Option{
 		{
 			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyMap,
 			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, " +
 				"ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
-			Set: func(p *Line, a Arg) error { return p.setMapBy(a, a.Value) },
+			Set: p.setMapBy,
 		},
 		{
 			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyBind,
 			Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
-			Set:  (*Line).setBindTo,
+			Set:  p.setBindTo,
 		},
 		{
 			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyRank,
-			Help: "in which order ranks are numbered: as in --map-by, or fill, span",
-			Set:  (*Line).setRankBy,
+			Help: "in which order ranks are numbered: as in --map-by, or fill, span", Set: p.setRankBy,
 		},
 		{
 			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE",
-			Choices: []string{"node", "socket", "exclusive", "core-complex"}, From: numaBindingFrom(from), block: true,
+			Choices: []string{"node", "socket", "exclusive", "core-complex"}, From: torchruns, block: true,
 			Family: familyNUMA,
 			Help:   "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
-			Set: func(p *Line, a Arg) (err error) {
+			Set: func(a Arg) (err error) {
 				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
 				return err
 			},
@@ -81,17 +74,16 @@ func PlaceOptions(from Source) []Option {
 		{
 			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyCPUs,
 			Help: "CPUs of each rank, in whole cores",
-			Set:  func(p *Line, a Arg) error { return parseEach(&p.place().CPUsPerRank, a) },
+			Set:  func(a Arg) error { return parseEach(&p.place().CPUsPerRank, a) },
 		},
 		{
 			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyGPUs,
-			Help: "GPUs of each rank",
-			Set:  func(p *Line, a Arg) error { return parseEach(&p.place().GPUsPerRank, a) },
+			Help: "GPUs of each rank", Set: func(a Arg) error { return parseEach(&p.place().GPUsPerRank, a) },
 		},
 		{
-			Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", Choices: []string{"free"}, From: from,
+			Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", From: from,
 			Help: "which GPUs ranks get: by index, such as 2,4,7, or those that no process uses",
-			Set: func(p *Line, a Arg) (err error) {
+			Set: func(a Arg) (err error) {
 				p.place().GPUs, err = placed("--gpus", a, placement.ParseGPUs)
 				p.place().GPUs.From = a.From
 				return err
@@ -99,8 +91,7 @@ func PlaceOptions(from Source) []Option {
 		},
 		{
 			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", From: from, Family: familyRankFile,
-			Help: "a place for each rank, as a rank file of mpirun says it",
-			Set:  (*Line).setRankFile,
+			Help: "a place for each rank, as a rank file of mpirun says it", Set: p.setRankFile,
 		},
 	}
 }
@@ -118,20 +109,11 @@ func placed[T any](option string, a Arg, parse func(string) (T, error)) (T, erro
 
 // parseEach reads how much each rank gets.
 func parseEach(into *int, a Arg) error {
-	n, err := strconv.Atoi(a.Value)
-	if err != nil || n < 1 || n > MaxRanks {
-		return fmt.Errorf("not a number from 1 to %d", MaxRanks)
+	n, err := ParseRanks(a.Value)
+	if err == nil {
+		*into = n
 	}
-	*into = n
-	return nil
-}
-
-// numaBindingFrom: torchrun has the option, too.
-func numaBindingFrom(from Source) Source {
-	if from == varGorun {
-		return varBoth
-	}
-	return from
+	return err
 }
 
 // setRankFile reads the file at once, since its mistakes are the command line's.

@@ -7,120 +7,95 @@ import (
 	"strings"
 	"time"
 
+	"gorun/launcher/hosts/engine"
 	"gorun/launcher/job"
 )
 
 // reachTable holds what gorun's own dialect has on other hosts that it starts
 // ranks on.
-var reachTable = []Option{
-	{
-		Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...",
-		Help: "hosts of -H, of --hostfile or of the resource manager to leave out, ranges too; localhost is this one",
-		Set:  (*Line).setExclude,
-	},
-	{
-		Names: []string{"oversubscribe"}, Group: GroupHosts, Family: familyOversubscribe,
-		Help: "allow more ranks than the hosts have slots",
-		Set:  func(p *Line, a Arg) error { return p.setOversubscribe(a, true) },
-	},
-	{
-		Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",
-		Help: "configuration of ssh to use in place of your own, as ssh -F",
-		Set: func(p *Line, a Arg) error {
-			p.reach.config = a.From
-			return text(&p.Spec.Reach.SSHConfig, a)
+func reachTable(p *Line) []Option {
+	reach := &p.Spec.Reach
+	return []Option{
+		{
+			Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...", Set: p.setExclude,
+			Help: "hosts of -H, of --hostfile or of the resource manager to leave out, ranges too; localhost is this one",
 		},
-	},
-	{
-		Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", Family: familySSH,
-		Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, " +
-			"{port} filled in",
-		Set: (*Line).setSSH,
-	},
-	{
-		Names: []string{"ssh-accept-new"}, Group: GroupReach,
-		Help: "add the keys of hosts that are not known yet to the known ones; changed keys are refused all the same",
-		Set: func(p *Line, a Arg) error {
-			if p.Spec.Reach.AcceptNew = a.On; a.On {
-				p.reach.acceptNew = a.From
-			}
-			return nil
+		{
+			Names: []string{"oversubscribe"}, Group: GroupHosts, Family: familyOversubscribe, Set: p.setOversubscribe(true),
+			Help: "allow more ranks than the hosts have slots",
 		},
-	},
-	{
-		Names: []string{"ssh-at-once"}, Group: GroupReach, Value: "N",
-		Help: fmt.Sprintf("hosts that are being reached at the same time (default: %d)", job.DefaultAtOnce),
-		Set:  func(p *Line, a Arg) (err error) { p.Spec.Reach.AtOnce, err = ParseRanks(a.Value); return err },
-	},
-	{
-		Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", Family: familySSHTimeout,
-		Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f, and %.0f to connect)",
-			job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
-		Set: func(p *Line, a Arg) (err error) {
-			p.Spec.Reach.Timeout, err = parseWithin(a.Value, minReachTimeout, maxReachTimeout)
-			return err
+		{
+			Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",
+			Help: "configuration of ssh to use in place of your own, as ssh -F",
+			Set:  saidBy(&p.reach.config, Text(&reach.SSHConfig)),
 		},
-	},
-	{
-		Names: []string{"agent"}, Group: GroupReach, Value: "PATH",
-		Help: "gorun on the other hosts, to use in place of a copy of this one",
-		Set:  func(p *Line, a Arg) error { return remotePath(&p.Spec.Reach.Agent, a) },
-	},
-	{
-		Names: []string{"copy"}, Group: GroupReach, Value: "PATH", From: NoVar,
-		Help: "file or directory to send to each other host before the start; may be repeated",
-		Set: func(p *Line, a Arg) error {
-			var path string
-			err := text(&path, a)
-			p.Spec.Reach.Copy = append(p.Spec.Reach.Copy, path)
-			return err
+		{
+			Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
+			Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, " +
+				"{port} filled in",
 		},
-	},
-	{
-		Names: []string{"export-all", "genvall"}, Group: GroupReach, Family: familyExport,
-		Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
-			"docs/environment.md, and -x)",
-		Set: (*Line).setExportAll,
-	},
+		{
+			Names: []string{"ssh-accept-new"}, Group: GroupReach, Set: p.setAcceptNew,
+			Help: "add the keys of hosts that are not known yet to the known ones; changed keys are refused all the same",
+		},
+		{
+			Names: []string{"ssh-at-once"}, Group: GroupReach, Value: "N", Set: Parsed(&reach.AtOnce, ParseRanks),
+			Help: fmt.Sprintf("hosts that are being reached at the same time (default: %d)", job.DefaultAtOnce),
+		},
+		{
+			Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", Family: familySSHTimeout,
+			Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f, and %.0f to connect)",
+				job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
+			Set: Parsed(&reach.Timeout, within(minReachTimeout, maxReachTimeout)),
+		},
+		{
+			Names: []string{"agent"}, Group: GroupReach, Value: "PATH", Set: p.setAgent,
+			Help: "gorun on the other hosts, to use in place of a copy of this one",
+		},
+		{
+			Names: []string{"copy"}, Group: GroupReach, Value: "PATH", From: NoVar, Set: p.setCopy,
+			Help: "file or directory to send to each other host before the start; may be repeated",
+		},
+		{
+			Names: []string{"export-all", "genvall"}, Group: GroupReach, Family: familyExport, Set: p.setExportAll,
+			Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
+				"docs/environment.md, and -x)",
+		},
+	}
 }
 
 // nodesTable holds what every dialect has on jobs of several nodes.
-var nodesTable = []Option{
-	engineOption,
-	{
-		Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE",
-		Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else " +
-			"what gorun token --save made)",
-		Set: func(p *Line, a Arg) error { p.tokenFile = a; return text(new(string), a) },
-	},
-	{
-		Names: []string{"insecure-join"}, Group: GroupMeeting,
-		Help: "let nodes join without a token: anybody who reaches the port can",
-		Set: func(p *Line, a Arg) error {
-			if p.insecure = ""; a.On {
-				p.insecure = a.From
-			}
-			return nil
+func nodesTable(p *Line) []Option {
+	managers := engine.Names()
+	return []Option{
+		{
+			Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: managers, Family: familyEngine,
+			Help: "resource manager in whose job gorun runs: " + strings.Join(managers, ", ") +
+				" (default: the one whose variables are set)",
+			Set: p.setEngine,
 		},
-	},
-	{
-		Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
-		Help: fmt.Sprintf(
-			"nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)",
-			job.DefaultHeartbeat.Seconds()),
-		Set: func(p *Line, a Arg) (err error) {
-			p.Spec.Heartbeat, err = parseWithin(a.Value, minHeartbeat, maxHeartbeat)
-			return err
+		{
+			Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE", Set: given(&p.tokenFile),
+			Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else " +
+				"what gorun token --save made)",
 		},
-	},
-	{
-		Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head", Choices: []string{"node", "head"},
-		Help: "whose disk has the files of --tee and --redirects: each node's own, or node 0's for all (default: node)",
-		Set: func(p *Line, a Arg) error {
-			p.Spec.Output.LogsToHead = a.Value == "head"
-			return OneOf(a.Value, "node", "head")
+		{
+			Names: []string{"insecure-join"}, Group: GroupMeeting, Set: switchedBy(&p.insecure),
+			Help: "let nodes join without a token: anybody who reaches the port can",
 		},
-	},
+		{
+			Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
+			Help: fmt.Sprintf(
+				"nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)",
+				job.DefaultHeartbeat.Seconds()),
+			Set: Parsed(&p.Spec.Heartbeat, within(minHeartbeat, maxHeartbeat)),
+		},
+		{
+			Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head",
+			Help: "whose disk has the files of --tee and --redirects: each node's own, or node 0's for all (default: node)",
+			Set:  Either(&p.Spec.Output.LogsToHead, "node", "head"),
+		},
+	}
 }
 
 // Bounds of times: below, the machinery takes longer by itself; above, nobody waits
@@ -133,21 +108,24 @@ const (
 // reachGiven is what named options that exclude each other.
 type reachGiven struct{ command, config, acceptNew string }
 
-// parseWithin reads a time between two bounds.
-func parseWithin(value string, least, most time.Duration) (time.Duration, error) {
-	d, err := ParseDuration(value)
-	if err == nil && (d < least || d > most) {
-		err = fmt.Errorf("not a time from %v to %v", least, most)
-	}
-	return d, err
-}
-
-// remotePath takes a path on another host, where it stands in a command.
-func remotePath(into *string, a Arg) error {
-	if a.Value != "" && a.Value[0] == '-' {
+// setAgent takes a path on another host, where it stands in a command.
+func (p *Line) setAgent(a Arg) error {
+	if strings.HasPrefix(a.Value, "-") {
 		return errors.New("a path that begins with a dash would be taken for an option there: write ./ before it")
 	}
-	return text(into, a)
+	return text(&p.Spec.Reach.Agent, a)
+}
+
+func (p *Line) setCopy(a Arg) error {
+	p.Spec.Reach.Copy = append(p.Spec.Reach.Copy, a.Value)
+	return text(new(string), a)
+}
+
+func (p *Line) setAcceptNew(a Arg) error {
+	if p.Spec.Reach.AcceptNew = a.On; a.On {
+		p.reach.acceptNew = a.From
+	}
+	return nil
 }
 
 // setSSH splits the command as a shell would.

@@ -12,44 +12,44 @@ import (
 
 // tuneTable is about the settings of NCCL's that ranks get. Called mpirun and mpiexec gorun
 // has their own --tune FILE, which understands these words, too.
-var tuneTable = []Option{
-	{
-		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Choices: tunes,
+func tuneTable(p *Line) []Option {
+	return []Option{{
+		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Set: p.setTunes,
 		Help: "which settings of NCCL's and Gloo's ranks get beside yours: what the hosts ask for, none, or, for study, " +
 			"what teaching texts recommend; see gorun env (default: auto)",
-		Set: func(p *Line, a Arg) error {
-			if !p.tuned(a) {
-				return errors.New("not one of " + strings.Join(tunes, ", ") +
-					"; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
-			}
-			return nil
-		},
-	},
+	}}
 }
 
 // studyTable is what --tune textbook goes by.
-var studyTable = []Option{
-	{
-		Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", From: NoVar,
-		Help: "of the model, for --tune textbook: 7.5GB (10^9), 7GiB (2^30), 500MB, 1000000 (default: 1GB)",
-		Set: func(p *Line, a Arg) (err error) {
-			p.Spec.Study.ModelBytes, err = ParseModelSize(a.Value)
-			return err
+func studyTable(p *Line) []Option {
+	return []Option{
+		{
+			Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", From: NoVar,
+			Help: "of the model, for --tune textbook: 7.5GB (10^9), 7GiB (2^30), 500MB, 1000000 (default: 1GB)",
+			Set:  Parsed(&p.Spec.Study.ModelBytes, ParseModelSize),
 		},
-	},
-	{
-		Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"),
-		Choices: job.StudyNetworks(), From: NoVar,
-		Help: "between GPUs or hosts, for --tune textbook (default: ethernet with several hosts, else nvlink)",
-		Set: func(p *Line, a Arg) error {
-			p.Spec.Study.Network = a.Value
-			return OneOf(a.Value, job.StudyNetworks()...)
+		{
+			Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"),
+			Choices: job.StudyNetworks(), From: NoVar,
+			Help: "between GPUs or hosts, for --tune textbook (default: ethernet with several hosts, else nvlink)",
+			Set: func(a Arg) error {
+				p.Spec.Study.Network = a.Value
+				return OneOf(a.Value, job.StudyNetworks()...)
+			},
 		},
-	},
+	}
 }
 
 // tunes are the words of --tune.
 var tunes = []string{string(job.TuneAuto), string(job.TuneOff), string(job.TuneTextbook)}
+
+func (p *Line) setTunes(a Arg) error {
+	if p.tuned(a) {
+		return nil
+	}
+	return errors.New("not one of " + strings.Join(tunes, ", ") +
+		"; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
+}
 
 // tuned takes a word of --tune, and reports whether it is one.
 func (p *Line) tuned(a Arg) bool {

@@ -23,15 +23,6 @@ const MaxRanks = 1 << 20
 // noGrace is how a Spec says that there is no grace at all.
 const noGrace = -1 * time.Nanosecond
 
-// text takes a value that may not be empty.
-func text(into *string, a Arg) error {
-	if a.Value == "" {
-		return errors.New("the value is empty")
-	}
-	*into = a.Value
-	return nil
-}
-
 // parseSwitch reads a flag's value: true and false, or a number as torchrun's
 // PET_* variables have it.
 func parseSwitch(value string) (bool, error) {
@@ -170,19 +161,6 @@ func parseStdin(value string) (job.StdinWish, error) {
 	return job.StdinWish{Kind: job.StdinSome, Ranks: ranks}, nil
 }
 
-// parseLabel reads when lines carry their rank.
-func parseLabel(value string) (job.LabelMode, error) {
-	switch value {
-	case "auto":
-		return job.LabelAuto, nil
-	case "always":
-		return job.LabelAlways, nil
-	case "never":
-		return job.LabelNever, nil
-	}
-	return 0, errors.New("not one of auto, always, never")
-}
-
 // parseStreams reads torchrun's map of streams: 0 to 3 for all local ranks, or
 // local rank:0 to 3, separated by commas; ranks left out have none.
 func parseStreams(value string) (job.StreamMap, error) {
@@ -227,12 +205,12 @@ func parseLocalRanks(value string) ([]int, error) {
 }
 
 // splitTexts cuts at single commas; a double one stands for a comma.
-func splitTexts(value string) []string {
+func splitTexts(value string) ([]string, error) {
 	texts := strings.Split(strings.ReplaceAll(value, ",,", "\x00"), ",")
 	for i, t := range texts {
 		texts[i] = strings.ReplaceAll(t, "\x00", ",")
 	}
-	return texts
+	return texts, nil
 }
 
 // parseSignals reads names of signals; SIG may be left out.
