@@ -39,9 +39,7 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 		return nil, err
 	}
 	cluster := c.cluster()
-	for _, p := range c.found.list {
-		cluster.Unreached = append(cluster.Unreached, doctor.Unreached{Hosts: p.Hosts, Text: p.Text, Hint: p.Hint})
-	}
+	cluster.Unreached = c.found.list
 	return cluster, nil
 }
 
@@ -49,17 +47,18 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 // them.
 func (c *hostsCheck) inspection(check *wire.Check) {
 	check.Inspect, check.Patience = true, examinePatience
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH"} {
-		if value, ok := find(c.spec.Environ, name); ok {
-			check.Environ = append(check.Environ, name+"="+value)
-		}
-	}
+	check.Environ = c.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH")
 	check.Python, _ = find(c.spec.Environ, env.VarPython)
 }
 
 // signsOfContainers are variables by which this host is known to be a container.
-func (c *hostsCheck) signsOfContainers() (list []string) {
-	for _, name := range []string{"KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"} {
+func (c *hostsCheck) signsOfContainers() []string {
+	return c.variables("KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+}
+
+// variables are those of some names that are set.
+func (c *hostsCheck) variables(names ...string) (list []string) {
+	for _, name := range names {
 		if value, ok := find(c.spec.Environ, name); ok {
 			list = append(list, name+"="+value)
 		}

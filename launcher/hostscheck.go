@@ -260,7 +260,7 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	}
 	var checked wire.Checked
 	if n.host.Here && check.Inspect {
-		check.Environ = append(check.Environ, c.signsOfContainers()...)
+		check.Environ = append(slices.Clip(check.Environ), c.signsOfContainers()...)
 	}
 	if err := c.inTime(n, "what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
 		return err

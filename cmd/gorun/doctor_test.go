@@ -125,7 +125,7 @@ func TestDoctorAgain(t *testing.T) {
 	spec.Reach = job.ReachWish{SSHConfig: "my config", Agent: "/opt/gorun"}
 	c := &doctor.Cluster{Asked: 3}
 	c.Options, c.Spelled = reachWords(spec)
-	c.Unreached = []doctor.Unreached{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
+	c.Unreached = []doctor.Flaw{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
 	var fixes []string
 	for _, f := range doctor.Judge(c) {
 		fixes = append(fixes, f.Fix)
@@ -156,7 +156,7 @@ func TestDiagnosisOfManyHosts(t *testing.T) {
 		}
 		c.Hosts = append(c.Hosts, h)
 	}
-	c.Unreached = []doctor.Unreached{{Hosts: []string{"n9"}, Text: "no route to host"}}
+	c.Unreached = []doctor.Flaw{{Hosts: []string{"n9"}, Text: "no route to host"}}
 	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true, Width: 40}, false, "gorun doctor -v -H 'n[1-9]'"}.text()
 	assert.Equal(t, `X n9: no route to host [reach]
     try:  gorun hosts check -v -H n9

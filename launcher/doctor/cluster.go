@@ -16,7 +16,7 @@ type Cluster struct {
 	Hosts   []*Host `json:"hosts"`             // that said what they have
 	Network Network `json:"network"`
 	// Unreached are hosts that could not be looked at.
-	Unreached []Unreached `json:"unreached,omitempty"`
+	Unreached []Flaw `json:"unreached,omitempty"`
 	// Remarks are findings of others about all hosts, as on the environment.
 	Remarks []Finding `json:"remarks,omitempty"`
 	// Options are those by which the hosts are reached, and Spelled is how a command line
@@ -35,13 +35,6 @@ func (c *Cluster) again(command string, hosts ...string) string {
 		command += " " + c.Options
 	}
 	return command + " -H " + shellwords.Quote(strings.Join(words, ","))
-}
-
-// Unreached are hosts that could not be looked at, for one reason.
-type Unreached struct {
-	Hosts []string `json:"hosts"`
-	Text  string   `json:"text"`
-	Hint  string   `json:"hint,omitempty"`
 }
 
 // names are those of the hosts that said what they have.

@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
 	c.Hosts[0].Remarks = []doctor.Finding{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
 	c.Remarks = []doctor.Finding{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
-	c.Unreached = []doctor.Unreached{{Hosts: []string{"n5"}, Text: "no route to host"}}
+	c.Unreached = []doctor.Flaw{{Hosts: []string{"n5"}, Text: "no route to host"}}
 	for _, h := range c.Hosts {
 		lookedAt(h)
 	}

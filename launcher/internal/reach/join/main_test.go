@@ -100,6 +100,16 @@ func come(t *testing.T, ctx context.Context, cfg Config) *coming {
 	return c
 }
 
+// meet has the last node come, and be taken.
+func meet(t *testing.T, h *Head, cfg Config) *Joined {
+	t.Helper()
+	node := come(t, t.Context(), cfg)
+	wait(t, h)
+	<-node.done
+	require.NoError(t, node.err)
+	return node.joined
+}
+
 // wait returns the members, whose connections end with the test.
 func wait(t *testing.T, h *Head) []*Member {
 	t.Helper()

@@ -55,10 +55,7 @@ func TestOtherPorts(t *testing.T) {
 
 		cfg := settings(taken, 2, 1, key)
 		cfg.Ports = []int{free}
-		node := come(t, t.Context(), cfg)
-		wait(t, h)
-		<-node.done
-		require.NoError(t, node.err)
+		meet(t, h, cfg)
 	})
 }
 
@@ -77,10 +74,7 @@ func TestPortOfAnotherJob(t *testing.T) {
 				h := listenAmong(t, head)
 				cfg := settings(first, 2, 1, key)
 				cfg.Ports = head.Ports
-				node := come(t, t.Context(), cfg)
-				wait(t, h)
-				<-node.done
-				require.NoError(t, node.err)
+				meet(t, h, cfg)
 			})
 		}
 	})

@@ -31,10 +31,7 @@ func closed(t *testing.T, c net.Conn) []byte {
 // stillWorks has a whole job of two nodes come together.
 func stillWorks(t *testing.T, h *Head, key []byte) {
 	t.Helper()
-	node := come(t, t.Context(), settings(port(h), 2, 1, key))
-	wait(t, h)
-	<-node.done
-	require.NoError(t, node.err)
+	meet(t, h, settings(port(h), 2, 1, key))
 }
 
 func TestTokensThatDiffer(t *testing.T) {

@@ -97,10 +97,7 @@ func TestTokenBesideAVoucher(t *testing.T) {
 	head.Secret, node.Secret = secret, secret
 	h := listenAmong(t, head)
 	node.Port = port(h)
-	c := come(t, t.Context(), node)
-	wait(t, h)
-	<-c.done
-	require.NoError(t, c.err)
+	meet(t, h, node)
 	without := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
 	<-without.done
 	require.ErrorContains(t, without.err, "node 0 wants a token")
@@ -118,10 +115,7 @@ func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
 	h := listenAmong(t, head)
 	cfg := vouched(first, 2, 1, alice)
 	cfg.Ports = head.Ports
-	node := come(t, t.Context(), cfg)
-	wait(t, h)
-	<-node.done
-	require.NoError(t, node.err)
+	meet(t, h, cfg)
 }
 
 // Who seals the answer may be slow, or never come: neither ends the head, and half a
@@ -141,8 +135,5 @@ func TestQuestionsThatEndEarly(t *testing.T) {
 		_, _ = bytes.NewBuffer(nil).ReadFrom(c)
 		c.Close()
 	}
-	node := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
-	wait(t, h)
-	<-node.done
-	require.NoError(t, node.err)
+	meet(t, h, vouched(port(h), 2, 1, user{name: "alice"}))
 }

@@ -111,12 +111,9 @@ func TestOneUserOnOneHost(t *testing.T) {
 			}
 			require.NoError(t, err)
 			defer h.Close()
-			node := come(t, t.Context(), at(port(h), 1))
-			wait(t, h)
-			<-node.done
-			require.NoError(t, node.err)
+			joined := meet(t, h, at(port(h), 1))
 			require.False(t, h.IsWeak())
-			require.False(t, node.joined.IsWeak)
+			require.False(t, joined.IsWeak)
 			require.Empty(t, log.text())
 		})
 	}
@@ -134,11 +131,8 @@ func TestInsecureJoin(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	require.True(t, h.IsWeak())
-	node := come(t, t.Context(), at(port(h), 1))
-	wait(t, h)
-	<-node.done
-	require.NoError(t, node.err)
-	require.True(t, node.joined.IsWeak)
+	joined := meet(t, h, at(port(h), 1))
+	require.True(t, joined.IsWeak)
 	for _, log := range logs {
 		require.Equal(t, 1, strings.Count(log.text(), "\n")+1, log.text())
 		require.Contains(t, log.text(), "nodes join at 127.0.0.1:")
