@@ -130,34 +130,25 @@ func cutNumbers(text string) (name string, numbers []string, isAddress bool, err
 	if name, ok := address(text); ok {
 		return name, nil, true, nil
 	}
-	if inner, ok := strings.CutPrefix(text, "["); ok {
-		inside, after, closed := strings.Cut(inner, "]")
-		if strings.Contains(inside, ":") {
-			return cutBracketed(inside, after, closed)
-		}
+	name = text
+	if at := outside(text, ':'); len(at) > 0 {
+		name, numbers = text[:at[0]], strings.Split(text[at[0]+1:], ":")
 	}
-	at := outside(text, ':')
-	if len(at) == 0 {
-		return text, nil, false, nil
+	bracketed, isBracketed := strings.CutPrefix(name, "[")
+	inside, after, closed := strings.Cut(bracketed, "]")
+	if !isBracketed || !strings.Contains(inside, ":") {
+		return name, numbers, false, nil
 	}
-	return text[:at[0]], strings.Split(text[at[0]+1:], ":"), false, nil
-}
-
-// cutBracketed reads an IPv6 address that stood in brackets, and the numbers after
-// it.
-func cutBracketed(inside, after string, closed bool) (name string, numbers []string, isAddress bool, err error) {
-	name, ok := address(inside)
-	switch {
+	switch name, ok := address(inside); {
 	case !closed:
 		return "", nil, false, errors.New("a bracket is not closed")
 	case !ok:
 		return "", nil, false, fmt.Errorf("[%s] is neither an IPv6 address nor a range of numbers such as [01-16]", inside)
-	case after == "":
-		return name, nil, true, nil
-	case after[0] != ':':
+	case after != "":
 		return "", nil, false, errors.New("after an address in brackets come :SLOTS, :PORT:SLOTS or nothing")
+	default:
+		return name, numbers, true, nil
 	}
-	return name, strings.Split(after[1:], ":"), true, nil
 }
 
 // address reads an IPv6 address, in brackets or without; it is ok if it is one.
