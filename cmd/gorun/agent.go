@@ -1,14 +1,12 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"gorun/launcher"
-	"gorun/launcher/job"
 )
 
 // agentCommand is gorun on a host that another gorun has reached; the word is how, none: as the head says.
@@ -17,11 +15,11 @@ func agentCommand(c *call) *command {
 		call: c, most: 1,
 		refusal: "gorun agent is what gorun starts on other hosts; gorun ./agent starts a program of that name",
 	}
-	r.act = func(word string) int {
+	r.act = func(word string) error {
 		if how, file, _ := strings.Cut(word, ":"); how == joinWord {
-			return joinAgent(file, c.stderr)
+			return joinAgent(file)
 		}
-		return serveAgent(c.stderr)
+		return serveAgent()
 	}
 	return r.hidden()
 }
@@ -35,15 +33,11 @@ func joinsAsAgent(args []string) bool {
 	return len(args) == 2 && args[0] == "agent" && (args[1] == joinWord || strings.HasPrefix(args[1], joinWord+":"))
 }
 
-func serveAgent(stderr io.Writer) int {
+func serveAgent() error {
 	// never read: a login that ends must not end the agent before its ranks, which learn by its streams
 	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, syscall.SIGHUP, syscall.SIGPIPE)
-	if err := launcher.ServeAgent(os.Stdin, os.Stdout, launcher.WithNVML(nvmlWorker())); err != nil {
-		say(stderr, err.Error())
-		return job.ExitLauncher
-	}
-	return 0
+	return launcher.ServeAgent(os.Stdin, os.Stdout, launcher.WithNVML(nvmlWorker()))
 }
 
 // reportedSignals are those that a resource manager may send to all processes of a job.
@@ -53,13 +47,8 @@ var reportedSignals = []os.Signal{
 }
 
 // joinAgent is gorun on a node where a resource manager's command started it.
-func joinAgent(file string, stderr io.Writer) int {
+func joinAgent(file string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // never read: ranks learn by its streams
-	err := launcher.JoinAgent(os.Stdin, file, launcher.WithNVML(nvmlWorker()),
+	return launcher.JoinAgent(os.Stdin, file, launcher.WithNVML(nvmlWorker()),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, reportedSignals...) }))
-	if err != nil {
-		say(stderr, err.Error())
-		return job.ExitLauncher
-	}
-	return 0
 }

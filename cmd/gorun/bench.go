@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-multierror"
+
 	"gorun/cmd/gorun/internal/early"
 	"gorun/comm/bench"
 	"gorun/env"
@@ -27,7 +29,7 @@ import (
 
 // run runs a measurement as a job whose ranks are this program, or hands the
 // command line to the one that has collectives.
-func (o *benchOptions) run() int {
+func (o *benchOptions) run() error {
 	if !bench.Linked {
 		path, err := withCollectives(worker.Program{})
 		if err == nil {
@@ -38,19 +40,16 @@ func (o *benchOptions) run() int {
 			words := append([]string{"gorun", "bench"}, o.args...)
 			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, environ))
 		}
-		o.say(err.Error())
-		o.say(howToGetCollectives)
-		return job.ExitLauncher
+		return multierror.Append(err, errors.New(howToGetCollectives))
 	}
 	err := o.fillIn()
 	if err == nil && !o.DryRun && !isAway(o.Spec.Hosts) {
 		err = withoutGPUs(o.Backend, os.Getenv, exists)
 	}
 	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
+		return err
 	}
-	return runJob(o.Invocation)
+	return exitWith(runJob(o.Invocation))
 }
 
 // drivers are the devices that drivers of NVIDIA (also within WSL) and AMD make.
@@ -156,11 +155,11 @@ func benchRankCommand(c *call) *command {
 		call: c, least: 1, most: 1,
 		refusal: "gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that name",
 	}
-	r.act = func(config string) int { return benchRank(config, c.stdout, c.stderr) }
+	r.act = func(config string) error { return benchRank(config, c.stdout) }
 	return r.hidden()
 }
 
-func benchRank(config string, stdout, stderr io.Writer) int {
+func benchRank(config string, stdout io.Writer) error {
 	early.Over()
 	var c bench.Config
 	err := json.Unmarshal([]byte(config), &c)
@@ -169,15 +168,10 @@ func benchRank(config string, stdout, stderr io.Writer) int {
 	}
 	var unwilling *bench.WishError
 	switch {
-	case err == nil:
-		return 0
 	case errors.As(err, &unwilling):
-		say(stderr, err.Error())
-		return job.ExitUsage
+		return failure{job.ExitUsage, err.Error()}
+	case err != nil && !errors.Is(err, bench.ErrJoin):
+		return failure{1, err.Error()}
 	}
-	say(stderr, err.Error())
-	if errors.Is(err, bench.ErrJoin) {
-		return job.ExitLauncher
-	}
-	return 1
+	return err
 }

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/version"
+	"gorun/launcher/job"
+	"gorun/launcher/registry"
 )
 
 // command is what gorun does in place of a job: what urfave/cli knows of it, the rest of its help, and its options
@@ -26,8 +32,36 @@ type command struct {
 type request interface {
 	// check settles them, together with the words that no option took, and tells the line of each problem.
 	check(words []string)
-	// run does it and returns the exit code.
-	run() int
+	// run does it. See failure for exit codes.
+	run() error
+}
+
+// failure is an error with an exit code other than that of gorun's own; of one without a text everything was said.
+type failure struct {
+	code int
+	text string
+}
+
+func (f failure) Error() string { return f.text }
+
+// exitWith ends a request about which there is nothing more to say.
+func exitWith(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return failure{code: code}
+}
+
+// errorsOf are the errors for which one stands.
+func errorsOf(err error) []error {
+	var several *multierror.Error
+	switch {
+	case errors.As(err, &several):
+		return several.Errors
+	case err != nil:
+		return []error{err}
+	}
+	return nil
 }
 
 // call is one call of a command.
@@ -141,16 +175,37 @@ func (c *call) do(e commandEntry) int {
 	cmd, code := c.make(e), 0
 	err := c.read(cmd, func() error {
 		sayNotes(c.Invocation, c.stderr)
-		code = cmd.run()
+		code = c.end(cmd.run())
 		return nil
 	})
 	switch {
 	case c.IsHelp():
-		return write(c.stdout, c.stderr, cmd.help())
+		return c.end(c.write(cmd.help()))
 	case c.IsAsked():
-		return write(c.stdout, c.stderr, version.Line()+"\n")
+		return c.end(c.write(version.Line() + "\n"))
 	case err != nil:
 		return explain(c.stderr, err)
+	}
+	return code
+}
+
+// end says what failed, and returns the exit code.
+func (c *call) end(err error) (code int) {
+	for _, err := range errorsOf(err) {
+		text, own := err.Error(), job.ExitLauncher
+		var failed failure
+		switch {
+		case errors.As(err, &failed):
+			own = failed.code
+		case errors.Is(err, registry.ErrGone):
+			own = exitNoJob
+		case errors.Is(err, unix.EPIPE): // a reader that went away
+			text = ""
+		}
+		if text != "" {
+			c.say(text)
+		}
+		code = max(code, own)
 	}
 	return code
 }
@@ -170,8 +225,22 @@ func sayNotes(inv dialect.Invocation, stderr io.Writer) {
 // say says something of gorun's own.
 func (c *call) say(text string) { say(c.stderr, text) }
 
-// write prints a text, and returns the exit code.
-func (c *call) write(text string) int { return write(c.stdout, c.stderr, text) }
+// write prints what was asked for.
+func (c *call) write(text string) error {
+	_, err := io.WriteString(c.stdout, text)
+	return err
+}
+
+// show prints a result: as JSON where that was asked for, else as text.
+func (c *call) show(result any, text func() string) error {
+	if !c.JSON {
+		return c.write(text())
+	}
+	enc := json.NewEncoder(c.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(result)
+}
 
 // problem tells of a mistake on the command line.
 func (c *call) problem(format string, args ...any) { c.Problem(fmt.Errorf(format, args...)) }
@@ -216,7 +285,7 @@ type wordRequest struct {
 	choices     []string // what it may be; nil: anything
 	refusal     string   // of other words, and other numbers of them
 	word        string
-	act         func(word string) int
+	act         func(word string) error
 }
 
 func (r *wordRequest) check(words []string) {
@@ -228,7 +297,7 @@ func (r *wordRequest) check(words []string) {
 	}
 }
 
-func (r *wordRequest) run() int { return r.act(r.word) }
+func (r *wordRequest) run() error { return r.act(r.word) }
 
 // hidden is a command of gorun's own, which no help lists.
 func (r *wordRequest) hidden() *command {

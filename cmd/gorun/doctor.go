@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hashicorp/go-multierror"
 
 	"gorun/internal/printable"
 	"gorun/internal/shellwords"
@@ -26,36 +26,30 @@ import (
 const exitFindings = 1
 
 // run looks for what is wrong with hosts and prints it.
-func (o *doctorOptions) run() int {
+func (o *doctorOptions) run() error {
 	if o.list || o.explain != nil {
 		return o.tellChecks()
 	}
 	if err := noProgramHere(o.Spec.Apps); err != nil {
-		o.say(err.Error())
-		return job.ExitUsage
+		return failure{job.ExitUsage, err.Error()}
 	}
 	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
 	cluster, err := launcher.Examine(context.Background(), o.Spec, options...)
 	if err != nil {
-		return beginFailed(err).ExitCode
+		return exitWith(beginFailed(err).ExitCode)
 	}
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
 	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
-	text := diagnosis{cluster, findings, textStyle(o.stdout), o.Verbose > 0, again(o.args)}.text()
-	if o.JSON {
-		if text, err = findingsJSON(cluster, findings); err != nil {
-			o.say(err.Error())
-			return job.ExitLauncher
-		}
+	err = o.show(struct {
+		Findings []doctor.Finding `json:"findings"`
+		*doctor.Cluster
+	}{slices.Concat([]doctor.Finding{}, findings), cluster},
+		diagnosis{cluster, findings, textStyle(o.stdout), o.Verbose > 0, again(o.args)}.text)
+	if err == nil && doctor.Wrong(findings) > 0 {
+		return exitWith(exitFindings)
 	}
-	if code := o.write(text); code != 0 {
-		return code
-	}
-	if doctor.Wrong(findings) > 0 {
-		return exitFindings
-	}
-	return 0
+	return err
 }
 
 // again is the command line by which the same hosts are looked at, and all is told.
@@ -97,17 +91,6 @@ func reachWords(spec job.Spec) (options string, spelled map[string]string) {
 	return shellwords.Join(words), spelled
 }
 
-func findingsJSON(c *doctor.Cluster, findings []doctor.Finding) (string, error) {
-	if findings == nil {
-		findings = []doctor.Finding{} // [] as JSON
-	}
-	text, err := json.MarshalIndent(struct {
-		Findings []doctor.Finding `json:"findings"`
-		*doctor.Cluster
-	}{findings, c}, "", "  ")
-	return string(text) + "\n", err
-}
-
 // noProgramHere is the error of a program's name that is a check's, or as that of gorun hosts check: no program of that
 // name is here.
 func noProgramHere(apps []job.App) error {
@@ -135,50 +118,27 @@ func noProgramHere(apps []job.App) error {
 }
 
 // tellChecks says what checks there are, or what some of them are for.
-func (o *doctorOptions) tellChecks() int {
-	var texts []string
-	checks := doctor.Checks()
-	if !o.list {
-		checks = nil
+func (o *doctorOptions) tellChecks() error {
+	if o.list {
+		return o.show(map[string]any{"checks": doctor.Checks()}, func() string { return checksText(columnsOf(o.stdout)) })
 	}
-	code := 0
+	var texts []string
+	var unknown *multierror.Error
+	checks := []doctor.Check{} // [] as JSON
 	for _, name := range o.explain {
 		check, ok := doctor.Find(name)
 		if !ok {
-			o.say(fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name))
-			code = job.ExitUsage
+			unknown = multierror.Append(unknown, failure{
+				job.ExitUsage, fmt.Sprintf("--explain: there is no check %q; gorun doctor --list names all", name),
+			})
 			continue
 		}
 		checks, texts = append(checks, check), append(texts, explainedText(check, textStyle(o.stdout)))
 	}
-	text := strings.Join(texts, "\n")
-	var err error
-	switch {
-	case o.JSON:
-		text, err = checksJSON(checks)
-	case o.list:
-		text = checksText(columnsOf(o.stdout))
+	if err := o.show(map[string]any{"checks": checks}, func() string { return strings.Join(texts, "\n") }); err != nil {
+		return err
 	}
-	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
-	}
-	return cmp.Or(o.write(text), code)
-}
-
-// checksJSON are checks for programs.
-func checksJSON(checks []doctor.Check) (string, error) {
-	type check struct {
-		ID      string `json:"check"`
-		Subject string `json:"subject"`
-		What    string `json:"looks_at"`
-		Why     string `json:"why"`
-	}
-	list := []check{} // [] as JSON
-	for _, c := range checks {
-		list = append(list, check{c.ID, c.Group, c.What, c.Why})
-	}
-	return indentedJSON(map[string]any{"checks": list})
+	return unknown.ErrorOrNil()
 }
 
 // checksText lists all checks.

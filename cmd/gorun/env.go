@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -19,7 +17,7 @@ import (
 )
 
 // run does what a command line of gorun env asks for.
-func (o *envOptions) run() int {
+func (o *envOptions) run() error {
 	switch {
 	case o.explain != nil:
 		return o.explainVariables()
@@ -34,33 +32,13 @@ func (o *envOptions) run() int {
 		if name := o.Spec.Apps[0].Program; len(nccl.Matching(name)) == 1 {
 			o.say("hint: gorun env --explain " + name)
 		}
-		return code
+		return exitWith(code)
 	}
 	e := environmentOf(p, o.Spec.Tune)
-	text := ""
-	switch {
-	case o.shell:
-		text = e.shell()
-	case o.JSON:
-		text, err = indentedJSON(e)
-	default:
-		text = e.table(columnsOf(o.stdout))
+	if o.shell {
+		return o.write(e.shell())
 	}
-	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
-	}
-	return o.write(text)
-}
-
-// indentedJSON is a value as people and programs read it.
-func indentedJSON(v any) (string, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return b.String(), err
+	return o.show(e, func() string { return e.table(columnsOf(o.stdout)) })
 }
 
 // jobEnvironment is what the ranks of a job find, each name once.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/hashicorp/go-multierror"
+
 	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -21,10 +23,10 @@ import (
 const envWidth = 80
 
 // explainVariables says what variables mean, and returns the exit code.
-func (o *envOptions) explainVariables() int {
+func (o *envOptions) explainVariables() error {
 	var text strings.Builder
 	all := []variableJSON{} // [] as JSON
-	code := 0
+	var unknown *multierror.Error
 	for i, name := range o.explain {
 		found := nccl.Matching(name)
 		if row, ok := ownRow(name); ok && len(found) == 0 {
@@ -36,8 +38,7 @@ func (o *envOptions) explainVariables() int {
 			continue
 		}
 		if len(found) == 0 {
-			o.say(unknownVariable(name))
-			code = job.ExitUsage
+			unknown = multierror.Append(unknown, failure{job.ExitUsage, unknownVariable(name)})
 			continue
 		}
 		all = append(all, variablesJSON(found)...)
@@ -50,15 +51,10 @@ func (o *envOptions) explainVariables() int {
 			text.WriteString(explained(name, found[0]))
 		}
 	}
-	shown := text.String()
-	if o.JSON {
-		var err error
-		if shown, err = indentedJSON(all); err != nil {
-			o.say(err.Error())
-			return job.ExitLauncher
-		}
+	if err := o.show(all, text.String); err != nil {
+		return err
 	}
-	return cmp.Or(o.write(shown), code)
+	return unknown.ErrorOrNil()
 }
 
 // ownRow is what gorun itself does about a variable that the database does not have.

@@ -17,7 +17,7 @@ import (
 )
 
 // lintSettings says what is wrong with settings, and returns the exit code.
-func (o *envOptions) lintSettings() int {
+func (o *envOptions) lintSettings() error {
 	l := lintReport{files: o.files}
 	err := l.chooseLibrary(o.library)
 	var settings []nccl.Assignment
@@ -29,24 +29,14 @@ func (o *envOptions) lintSettings() int {
 		settings, l.findings = settingsHere(l.library.Kind)
 	}
 	if err != nil {
-		o.say(err.Error())
-		return job.ExitUsage // every cause is a word of the command line
+		return failure{job.ExitUsage, err.Error()} // every cause is a word of the command line
 	}
 	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
-	text := l.text(o.Quiet)
-	if o.JSON {
-		if text, err = indentedJSON(l.json()); err != nil {
-			o.say(err.Error())
-			return job.ExitLauncher
-		}
+	err = o.show(l.json(), func() string { return l.text(o.Quiet) })
+	if err == nil && len(l.findings) > 0 {
+		return exitWith(exitFindings)
 	}
-	if code := o.write(text); code != 0 {
-		return code
-	}
-	if len(l.findings) > 0 {
-		return exitFindings
-	}
-	return 0
+	return err
 }
 
 // settingsOf are what files set.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,14 +11,13 @@ import (
 	"golang.org/x/term"
 
 	"gorun/launcher/doctor/signature"
-	"gorun/launcher/job"
 )
 
 // exitUnknown is gorun explain's for a text of which nothing is known.
 const exitUnknown = 1
 
-// explain does what a command line of gorun explain asks for and returns the exit code.
-func (o *explainOptions) explain(stdin io.Reader) int {
+// explain does what a command line of gorun explain asks for.
+func (o *explainOptions) explain(stdin io.Reader) error {
 	if o.list {
 		return o.listErrors()
 	}
@@ -28,32 +25,20 @@ func (o *explainOptions) explain(stdin io.Reader) int {
 		o.say("reading standard input: Ctrl-D ends it")
 	}
 	asked, err := lookUp(o.words, stdin)
-	var source sourceError
-	switch {
-	case errors.As(err, &source):
-		o.say(err.Error())
-		return job.ExitUsage
-	case err != nil:
-		o.say(err.Error())
-		return job.ExitLauncher
+	if err != nil {
+		return err
 	}
-	text := asked.text(explainWidth(o.stdout))
-	if o.JSON {
-		if text, err = asked.json(); err != nil {
-			o.say(err.Error())
-			return job.ExitLauncher
-		}
-	}
-	if code := o.write(text); code != 0 {
-		return code
+	err = o.show(explanations(asked.found), func() string { return asked.text(explainWidth(o.stdout)) })
+	if err != nil {
+		return err
 	}
 	for _, note := range asked.notes() {
 		o.say(note)
 	}
 	if len(asked.found) == 0 {
-		return exitUnknown
+		return exitWith(exitUnknown)
 	}
-	return 0
+	return nil
 }
 
 // asked is what was found about what somebody asked.
@@ -140,7 +125,7 @@ func (a *asked) notes() []string {
 			are = "is"
 		}
 		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at",
-			countOf(n, "line"), are, signature.LongestLine))
+			counted(n, "line"), are, signature.LongestLine))
 	}
 	return notes
 }
@@ -156,7 +141,7 @@ func (a *asked) findingNotes() []string {
 	case len(a.found) > 0:
 		return nil
 	case a.source != "":
-		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, countOf(a.read.Lines, "line"),
+		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, counted(a.read.Lines, "line"),
 			more)}
 	}
 	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", a.words)}
@@ -207,12 +192,11 @@ func haveAll(text string, words []string) bool {
 }
 
 // listErrors lists all that are known, or those of a family.
-func (o *explainOptions) listErrors() int {
+func (o *explainOptions) listErrors() error {
 	families := signature.Families()
 	if words := o.words; len(words) > 0 {
 		if len(signature.InFamily(words[0])) == 0 {
-			o.say(fmt.Sprintf("--list %s: no such family; there are %s", words[0], strings.Join(families, ", ")))
-			return job.ExitUsage
+			return sourceError("--list %s: no such family; there are %s", words[0], strings.Join(families, ", "))
 		}
 		families = words
 	}
@@ -232,15 +216,7 @@ func (o *explainOptions) listErrors() int {
 		}
 		b.WriteString(aligned(fitted(table, columnsOf(o.stdout))))
 	}
-	if !o.JSON {
-		return o.write(b.String())
-	}
-	text, err := (&asked{found: list}).json()
-	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
-	}
-	return o.write(text)
+	return o.show(explanations(list), b.String)
 }
 
 // explanation is a finding as JSON.
@@ -261,9 +237,10 @@ type explanation struct {
 	Variables []string          `json:"variables,omitempty"`
 }
 
-func (a *asked) json() (string, error) {
-	list := make([]explanation, 0, len(a.found))
-	for _, f := range a.found {
+// explanations are findings for programs.
+func explanations(found []signature.Finding) map[string][]explanation {
+	list := make([]explanation, 0, len(found))
+	for _, f := range found {
 		e := explanation{
 			ID: f.ID, Family: f.Family, Kind: f.Kind, Means: f.Means, Line: f.Line, Text: f.Text, Count: f.Count,
 			Ranks: f.Ranks, Values: f.Values,
@@ -274,6 +251,5 @@ func (a *asked) json() (string, error) {
 		}
 		list = append(list, e)
 	}
-	text, err := json.MarshalIndent(map[string]any{"found": list}, "", "  ")
-	return string(text) + "\n", err
+	return map[string][]explanation{"found": list}
 }

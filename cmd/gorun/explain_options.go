@@ -78,4 +78,4 @@ func (o *explainOptions) check(words []string) {
 	}
 }
 
-func (o *explainOptions) run() int { return o.explain(os.Stdin) }
+func (o *explainOptions) run() error { return o.explain(os.Stdin) }

@@ -18,12 +18,13 @@ import (
 	"golang.org/x/term"
 
 	"gorun/internal/shellwords"
+	"gorun/launcher/job"
 )
 
-// sourceError is a file that gorun explain was given and cannot read.
-type sourceError string
-
-func (e sourceError) Error() string { return string(e) }
+// sourceError is the error of a file that gorun explain was given and cannot read.
+func sourceError(format string, args ...any) error {
+	return failure{job.ExitUsage, fmt.Sprintf(format, args...)}
+}
 
 // insteadOfFile is the way out for who meant something else.
 const insteadOfFile = "gorun explain FILE reads a log, gorun explain - standard input, gorun explain 'TEXT' explains " +
@@ -35,9 +36,9 @@ func noFile(word string, err error) error {
 	case !likeAPath(word) || errors.Is(err, syscall.ENAMETOOLONG):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return sourceError(fmt.Sprintf("%s: no such file; %s", word, insteadOfFile))
+		return sourceError("%s: no such file; %s", word, insteadOfFile)
 	}
-	return sourceError(fmt.Sprintf("%s; %s", err, insteadOfFile))
+	return sourceError("%s; %s", err, insteadOfFile)
 }
 
 // isPath reports whether a word can be nothing but a file's name.
@@ -66,25 +67,24 @@ func severalFiles(words []string) error {
 		}
 		quoted = append(quoted, shellwords.Quote(word))
 	}
-	return sourceError(fmt.Sprintf("one file at a time; all of them: cat %s | gorun explain -", strings.Join(quoted, " ")))
+	return sourceError("one file at a time; all of them: cat %s | gorun explain -", strings.Join(quoted, " "))
 }
 
 // openLog opens a file that is to be read as a log.
 func openLog(name string) (*os.File, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, sourceError(fmt.Sprintf("%s; %s", err, insteadOfFile))
+		return nil, sourceError("%s; %s", err, insteadOfFile)
 	}
 	info, err := file.Stat()
 	if err == nil && info.Mode()&os.ModeDevice != 0 && !term.IsTerminal(int(file.Fd())) { // /dev/zero has no end
 		_ = file.Close() // nothing was read
-		return nil, sourceError(fmt.Sprintf("%s is a device; %s", name, insteadOfFile))
+		return nil, sourceError("%s is a device; %s", name, insteadOfFile)
 	}
 	if err == nil && info.IsDir() {
 		_ = file.Close() // nothing was read
-		return nil,
-			sourceError(fmt.Sprintf("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name,
-				strings.TrimRight(shellwords.Quote(name), "/")))
+		return nil, sourceError("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name,
+			strings.TrimRight(shellwords.Quote(name), "/"))
 	}
 	return file, nil
 }
@@ -106,12 +106,11 @@ func asText(r io.Reader, name string) (io.Reader, error) {
 	head, _ := b.Peek(looked) // an error comes again
 	for _, p := range packers {
 		if bytes.HasPrefix(head, []byte(p.begin)) {
-			return nil,
-				sourceError(fmt.Sprintf("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name)))
+			return nil, sourceError("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name))
 		}
 	}
 	if isBinary(head) {
-		return nil, sourceError(fmt.Sprintf("%s is no text but a binary file; %s", name, insteadOfFile))
+		return nil, sourceError("%s is no text but a binary file; %s", name, insteadOfFile)
 	}
 	return b, nil
 }

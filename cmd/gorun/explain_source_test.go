@@ -22,7 +22,7 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	var out, err bytes.Buffer
 	o := &explainOptions{call: newCall(dialect.Surroundings{}, nil, &out, &err), words: []string{name}}
-	code = o.explain(strings.NewReader(""))
+	code = o.end(o.explain(strings.NewReader("")))
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 

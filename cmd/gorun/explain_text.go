@@ -105,13 +105,6 @@ func ranksOf(ranks []int) string {
 	return "ranks " + job.Fold(ranks)
 }
 
-func countOf(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.
 func wrapCommands(text string, width int) []string {
 	var lines []string

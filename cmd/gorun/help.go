@@ -42,7 +42,7 @@ func (r *helpRequest) check(words []string) {
 		strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
-func (r *helpRequest) run() int { return r.write(r.text()) }
+func (r *helpRequest) run() error { return r.write(r.text()) }
 
 // launchCommand is a dialect of its own by the name of a command: main has it read its words.
 func launchCommand(*call) *command {
@@ -56,7 +56,7 @@ func completionCommand(c *call) *command {
 		call: c, most: 1, choices: dialect.Shells,
 		refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
 	}
-	r.act = func(shell string) int { return c.write(dialect.Gorun.Completion(shell, manuals())) }
+	r.act = func(shell string) error { return c.write(dialect.Gorun.Completion(shell, manuals())) }
 	return &command{request: r, Command: cli.Command{
 		Usage: "print a script that completes options: bash, zsh or fish",
 	}}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -10,40 +9,29 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
-	"gorun/launcher/job"
 )
 
 // exitHostsProblem is gorun hosts check's exit code when something is wrong with a host.
 const exitHostsProblem = 1
 
 // run looks at hosts and prints what it found.
-func (o *hostsOptions) run() int {
+func (o *hostsOptions) run() error {
 	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
 	report, err := launcher.CheckHosts(context.Background(), o.Spec, options...)
 	if err != nil {
-		return beginFailed(err).ExitCode
+		return exitWith(beginFailed(err).ExitCode)
 	}
-	text := hostsText(report, o.Quiet)
-	if o.JSON {
-		text, err = hostsJSON(report)
+	err = o.show(report, func() string { return hostsText(report, o.Quiet) })
+	if err == nil && !report.OK() {
+		return exitWith(exitHostsProblem)
 	}
-	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
-	}
-	if code := o.write(text); code != 0 {
-		return code
-	}
-	if !report.OK() {
-		return exitHostsProblem
-	}
-	return 0
+	return err
 }
 
 // hostOptions are those of everything that reaches hosts.
 func hostOptions(inv dialect.Invocation) []launcher.Option {
 	options := []launcher.Option{launcher.WithNotices(notices(inv))}
-	if !reachesOthers(inv.Spec) {
+	if !isAway(inv.Spec.Hosts) {
 		return options
 	}
 	screen := newProgressScreen(inv, os.Stderr, os.Getenv)
@@ -52,21 +40,6 @@ func hostOptions(inv dialect.Invocation) []launcher.Option {
 		options = append(options, launcher.WithSecrets(ask))
 	}
 	return options
-}
-
-// reachesOthers reports whether some host is not this one.
-func reachesOthers(spec launcher.Spec) bool {
-	for _, h := range spec.Hosts {
-		if !h.Here {
-			return true
-		}
-	}
-	return false
-}
-
-func hostsJSON(r *launcher.HostsReport) (string, error) {
-	text, err := json.MarshalIndent(r, "", "  ")
-	return string(text) + "\n", err
 }
 
 // hostsText is a report for people: the hosts, those that are alike in one row; what is

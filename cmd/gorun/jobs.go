@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -14,10 +12,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
-	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
 
@@ -108,45 +104,13 @@ func (r *jobsRequest) check(words []string) {
 }
 
 // run does what is wished with jobs that run.
-func (r *jobsRequest) run() int {
+func (r *jobsRequest) run() error {
 	r.found = registry.Find(jobPlaces())
-	code := 0
-	for _, err := range each(r.act()) {
-		var none noJobError
-		switch {
-		case errors.Is(err, unix.EPIPE): // a reader that went away
-			code = job.ExitLauncher
-			continue
-		case errors.As(err, &none), errors.Is(err, registry.ErrGone):
-			code = max(code, exitNoJob)
-		default:
-			code = job.ExitLauncher
-		}
-		r.say(err.Error())
-	}
-	return code
+	return r.act()
 }
 
-// errorsOfJobs are those of several jobs, each to be said for itself.
-type errorsOfJobs []error
-
-func (e errorsOfJobs) Error() string { return errors.Join(e...).Error() }
-
-// each are the errors to be said, none of nil.
-func each(err error) []error {
-	if several, ok := err.(errorsOfJobs); ok {
-		return several
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
-}
-
-// noJobError is a job that there is not.
-type noJobError string
-
-func (e noJobError) Error() string { return string(e) }
+// noJob is the error of a job that there is not.
+func noJob(format string, args ...any) error { return failure{exitNoJob, fmt.Sprintf(format, args...)} }
 
 // nothingRuns is said where there is no job at all.
 const nothingRuns = "no job of this user that was started on this host runs"
@@ -170,20 +134,20 @@ func (r *jobsRequest) named(name string) (registry.Found, error) {
 	}
 	switch {
 	case len(r.found) == 0:
-		return registry.Found{}, noJobError(nothingRuns)
+		return registry.Found{}, noJob(nothingRuns)
 	case len(those) == 1:
 		return those[0], nil
 	case len(those) == 0:
-		return registry.Found{}, noJobError(fmt.Sprintf("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found)))
+		return registry.Found{}, noJob("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found))
 	case name == "":
 		command := r.Command
 		if r.NCCL {
 			command += " --nccl"
 		}
 		return registry.Found{},
-			noJobError(fmt.Sprintf("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found)))
+			noJob("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found))
 	}
-	return registry.Found{}, noJobError(fmt.Sprintf("several jobs begin with %s: %s", name, r.ids(those)))
+	return registry.Found{}, noJob("several jobs begin with %s: %s", name, r.ids(those))
 }
 
 // ids are the names of jobs, as short as they may be.
@@ -265,15 +229,4 @@ func (r *jobsRequest) awake() (registry.Found, error) {
 	return f, err
 }
 
-func (r *jobsRequest) printJSON(said any) error {
-	text, err := json.MarshalIndent(said, "", "  ")
-	if err == nil {
-		_, err = fmt.Fprintf(r.stdout, "%s\n", text)
-	}
-	return err
-}
-
-func (r *jobsRequest) print(lines []string) error {
-	_, err := io.WriteString(r.stdout, strings.Join(lines, "\n")+"\n")
-	return err
-}
+func (r *jobsRequest) print(lines []string) error { return r.write(strings.Join(lines, "\n") + "\n") }

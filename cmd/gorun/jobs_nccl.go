@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"gorun/internal/printable"
@@ -23,13 +24,11 @@ func (r *jobsRequest) nccl() error {
 	switch {
 	case err != nil:
 		return err
-	case r.JSON:
-		err = r.printJSON(n)
-	case n.Error == "":
-		err = r.print(ncclText(n))
+	case r.JSON || n.Error == "":
+		err = r.show(n, func() string { return strings.Join(ncclText(n), "\n") + "\n" })
 	}
 	if err == nil && n.Error != "" {
-		return noJobError(printable.Text(n.Error))
+		return noJob("%s", printable.Text(n.Error))
 	}
 	return err
 }

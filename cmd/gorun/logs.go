@@ -63,10 +63,8 @@ func (r *jobsRequest) logs() error {
 		var logs registry.Logs
 		switch err := a.Next(&logs); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return noJobError(
-				fmt.Sprintf(
-					"job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f goes on",
-					r.short(f.ID)))
+			return noJob("job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f "+
+				"goes on", r.short(f.ID))
 		case err != nil:
 			return err
 		}
@@ -81,11 +79,10 @@ func (r *jobsRequest) logs() error {
 		}
 		switch {
 		case logs.Error != "":
-			return noJobError(printable.Text(logs.Error))
+			return noJob("%s", printable.Text(logs.Error))
 		case logs.Dropped:
-			return noJobError(
-				fmt.Sprintf("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s "+
-					"begins anew", r.short(f.ID), f.ID))
+			return noJob("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s "+
+				"begins anew", r.short(f.ID), f.ID)
 		case logs.Over:
 			if silent && (r.Tail == nil || *r.Tail > 0) {
 				say(r.stderr, r.nothing(r.short(f.ID)))

@@ -56,7 +56,8 @@ func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return explain(stderr, err)
 	case inv.Print != nil:
-		return write(stdout, stderr, inv.Print())
+		c := newCall(around, nil, stdout, stderr)
+		return c.end(c.write(inv.Print()))
 	}
 	sayNotes(inv, stderr)
 	return runJob(inv)
@@ -120,14 +121,4 @@ func explain(stderr io.Writer, err error) int {
 		say(stderr, hint)
 	}
 	return job.ExitUsage
-}
-
-// write prints what was asked for; a full disk is not silent, a reader that went
-// away is.
-func write(stdout, stderr io.Writer, text string) int {
-	if _, err := io.WriteString(stdout, text); err != nil {
-		say(stderr, err.Error())
-		return job.ExitLauncher
-	}
-	return 0
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"io"
+	"errors"
 	"os"
 
 	"gorun/internal/version"
-	"gorun/launcher/job"
 	"gorun/placement"
 	"gorun/placement/gpufacts"
 	"gorun/placement/nvml"
@@ -42,19 +41,12 @@ func nvmlCommand(c *call) *command {
 		call: c, most: 1,
 		refusal: "gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name",
 	}
-	r.act = func(wanted string) int { return answerNVML(wanted, c.stdout, c.stderr) }
+	r.act = func(wanted string) error {
+		if !nvml.Linked {
+			return errors.New(worker.Verb + ": this gorun was built without cgo; " + worker.Name +
+				" is the one that can ask NVIDIA's library")
+		}
+		return worker.Answer(c.stdout, wanted, version.String(), nvml.Ask)
+	}
 	return r.hidden()
-}
-
-func answerNVML(wanted string, stdout, stderr io.Writer) int {
-	if !nvml.Linked {
-		say(stderr, worker.Verb+": this gorun was built without cgo; "+worker.Name+
-			" is the one that can ask NVIDIA's library")
-		return job.ExitLauncher
-	}
-	if err := worker.Answer(stdout, wanted, version.String(), nvml.Ask); err != nil {
-		say(stderr, err.Error())
-		return job.ExitLauncher
-	}
-	return 0
 }

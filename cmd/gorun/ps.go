@@ -74,5 +74,5 @@ func (r *jobsRequest) psJSON(jobs []jobAnswer) error {
 		}
 		said = append(said, a.Job)
 	}
-	return r.printJSON(said)
+	return r.show(said, nil)
 }

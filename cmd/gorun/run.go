@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -97,12 +96,7 @@ func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 
 // suggestCommand adds to the error of a program that is nowhere the command of gorun that its name may stand for.
 func suggestCommand(err error, spec launcher.Spec) error {
-	list := []error{err}
-	var several *multierror.Error
-	if errors.As(err, &several) {
-		list = several.Errors
-	}
-	e, ok := errors.AsType[*launcher.Error](list[0])
+	e, ok := errors.AsType[*launcher.Error](errorsOf(err)[0])
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
@@ -116,11 +110,7 @@ func suggestCommand(err error, spec launcher.Spec) error {
 // same as a result.
 func beginFailed(err error) *launcher.Result {
 	result := &launcher.Result{Cause: job.CauseStart, ExitCode: job.ExitLauncher, Text: err.Error()}
-	list := []error{err}
-	var several *multierror.Error
-	if errors.As(err, &several) {
-		list = several.Errors
-	}
+	list := errorsOf(err)
 	for _, line := range reasons(list) {
 		say(os.Stderr, line)
 	}

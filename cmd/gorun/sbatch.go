@@ -22,17 +22,15 @@ import (
 
 // run becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's
 // own. It returns where that cannot be.
-func (o *sbatchOptions) run() int {
+func (o *sbatchOptions) run() error {
 	gorun, err := os.Executable()
 	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
+		return err
 	}
 	if path := filepath.Join(o.dir, o.program); isBatchScript(path) || isBatchScript(o.program) {
-		o.say(fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, sbatch %s; gorun belongs "+
-			"into it, before the program that the ranks run",
-			o.program, shellwords.Quote(o.program)))
-		return job.ExitUsage
+		return failure{job.ExitUsage, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, "+
+			"sbatch %s; gorun belongs into it, before the program that the ranks run",
+			o.program, shellwords.Quote(o.program))}
 	}
 	if !o.Quiet && o.isElsewhere() {
 		o.say(fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
@@ -44,14 +42,13 @@ func (o *sbatchOptions) run() int {
 		o.say(text)
 	}
 	if certain && !o.DryRun {
-		return job.ExitNotFound
+		return exitWith(job.ExitNotFound)
 	}
 	script := o.script(gorun)
 	if o.DryRun {
 		return o.write(script)
 	}
-	o.say(o.becomeSbatch(script).Error())
-	return job.ExitLauncher
+	return o.becomeSbatch(script)
 }
 
 // isElsewhere reports whether the program is a file here, and none where Slurm starts the job.

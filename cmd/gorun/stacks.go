@@ -40,7 +40,7 @@ func (r *jobsRequest) stacks() error {
 	case err != nil:
 		return err
 	case w.Error != "":
-		return noJobError(w.Error)
+		return noJob("%s", w.Error)
 	}
 	for i, line := range w.Lines {
 		w.Lines[i] = printable.Text(line)

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
@@ -63,9 +63,9 @@ func (r *jobsRequest) setSignal(name string) error {
 
 // stop ends jobs, and waits until they are gone. Those that are there are ended, whatever else was named.
 func (r *jobsRequest) stop() error {
-	list, errs := r.wanted()
-	if len(list) == 0 && errs == nil {
-		return noJobError(nothingRuns)
+	list, unknown := r.wanted()
+	if len(list) == 0 && unknown == nil {
+		return noJob(nothingRuns)
 	}
 	ended := make([]error, len(list))
 	var busy sync.WaitGroup
@@ -77,10 +77,7 @@ func (r *jobsRequest) stop() error {
 		})
 	}
 	busy.Wait()
-	if errs = append(slices.DeleteFunc(ended, func(err error) bool { return err == nil }), errs...); len(errs) > 0 {
-		return errorsOfJobs(errs)
-	}
-	return nil
+	return multierror.Append(nil, append(ended, unknown...)...).ErrorOrNil()
 }
 
 // wanted are the jobs that are to be ended, each once, and an error for each name that is of none.
@@ -104,7 +101,7 @@ func (r *jobsRequest) wanted() (list []registry.Found, errs []error) {
 	if len(list) > 0 { // which are none any more when it is said
 		for i, err := range errs {
 			text, _, _ := strings.Cut(err.Error(), ":")
-			errs[i] = noJobError(text + ": nothing was stopped by that name; gorun ps lists the jobs that run")
+			errs[i] = noJob("%s: nothing was stopped by that name; gorun ps lists the jobs that run", text)
 		}
 	}
 	return list, errs

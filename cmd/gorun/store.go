@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
@@ -86,7 +87,7 @@ func (o *storeOptions) check(words []string) {
 }
 
 // run serves a store until a signal ends it. SIGTERM is the way to end it, so that is no failure.
-func (o *storeOptions) run() int {
+func (o *storeOptions) run() error {
 	signals := storeSignals() // before anybody learns the address
 	var mu sync.Mutex         // the server speaks in a goroutine of its own
 	tell := func(format string, args ...any) {
@@ -97,12 +98,12 @@ func (o *storeOptions) run() int {
 	config := o.config(tell)
 	server, err := tcpstore.Listen(config)
 	if err != nil {
-		return cannotListen(err, tell)
+		return cannotListen(err)
 	}
 	defer server.Close()
 	begun := time.Now()
-	if code := o.write(server.Addr().String() + "\n"); code != 0 {
-		return code
+	if err := o.write(server.Addr().String() + "\n"); err != nil {
+		return err
 	}
 	if !server.Addr().Addr().IsLoopback() && config.Allow == nil {
 		tell("only peers on this host are accepted; --allow-from CIDR accepts others")
@@ -110,9 +111,9 @@ func (o *storeOptions) run() int {
 	select {
 	case s := <-signals:
 		tell("%s", storeSummary(server, time.Since(begun)))
-		return storeEnded(s)
+		return exitWith(storeEnded(s))
 	case <-server.Done():
-		return job.ExitLauncher // it said why
+		return exitWith(job.ExitLauncher) // it said why
 	}
 }
 
@@ -126,15 +127,14 @@ func (o *storeOptions) config(logf func(string, ...any)) tcpstore.Config {
 }
 
 // cannotListen says why, and whose the port is.
-func cannotListen(err error, tell func(string, ...any)) int {
+func cannotListen(err error) error {
 	var taken *tcpstore.PortTakenError
-	if errors.As(err, &taken) {
-		tell("listen at %v: %s", netip.AddrPortFrom(netip.MustParseAddr(taken.Host), uint16(taken.Port)), taken.Explain())
-		tell("hint: name another port, or none: gorun then takes a free one")
-	} else {
-		tell("%v", err)
+	if !errors.As(err, &taken) {
+		return err
 	}
-	return job.ExitLauncher
+	at := netip.AddrPortFrom(netip.MustParseAddr(taken.Host), uint16(taken.Port))
+	return multierror.Append(fmt.Errorf("listen at %v: %s", at, taken.Explain()),
+		errors.New("hint: name another port, or none: gorun then takes a free one"))
 }
 
 // storeSummary says what a store did.

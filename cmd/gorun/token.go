@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (o *tokenOptions) check(words []string) {
 }
 
 // run writes a new token to a new file or to standard output.
-func (o *tokenOptions) run() int {
+func (o *tokenOptions) run() error {
 	var token job.Token
 	_, _ = rand.Read(token[:]) // it never fails
 	if o.file == "" {
@@ -84,18 +85,17 @@ func (o *tokenOptions) run() int {
 	case !errors.Is(err, fs.ErrExist):
 	case o.save: // the next line of a hint, or the next host with this home directory
 		o.say("you have a token already: " + o.file)
-		return 0
+		return nil
 	default:
 		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", o.file)
 	}
 	if err != nil {
-		o.say("write the token: " + err.Error())
-		return job.ExitLauncher
+		return of("write the token", err)
 	}
 	if o.save {
 		o.say("wrote " + o.file + ": nodes that join each other use it, wherever they have the same file")
 	}
-	return 0
+	return nil
 }
 
 // writeSecret makes a file that only its owner can read. A file that could not be written whole is removed.
@@ -105,8 +105,8 @@ func writeSecret(file, text string) error {
 		return err
 	}
 	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		err = errors.Join(err, os.Remove(file))
+	if err = cmp.Or(err, f.Close()); err != nil {
+		_ = os.Remove(file) // which would fail for the same reason
 	}
 	return err
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -16,23 +14,17 @@ import (
 )
 
 // run shows a machine, and who would sit where on it.
-func (o *topoOptions) run() int {
+func (o *topoOptions) run() error {
 	text, err := o.text(textStyle(o.stdout))
-	var wish wishError
-	switch {
-	case errors.As(err, &wish):
-		o.say(err.Error())
-		return job.ExitUsage
-	case err != nil:
-		o.say(err.Error())
-		return job.ExitLauncher
+	if err != nil {
+		return err
 	}
 	return o.write(text)
 }
 
-// wishError says that a machine cannot give what the command line wishes, which
-// has a job's exit code for the same.
-type wishError struct{ error }
+// unfit is the error of a machine that cannot give what the command line wishes, which has a job's exit code for the
+// same.
+func unfit(err error) error { return failure{job.ExitUsage, err.Error()} }
 
 // text does what a command line of gorun topo asks for and returns what is to be
 // printed.
@@ -46,12 +38,12 @@ func (o *topoOptions) text(style draw.Style) (string, error) {
 	}
 	layout, err := seated(o, m)
 	if err != nil {
-		return "", wishError{err}
+		return "", unfit(err)
 	}
 	var impact *draw.Impact
 	if o.impact {
 		if impact, err = draw.Predict(m, o.modelSize); err != nil {
-			return "", wishError{fmt.Errorf("--impact: %w", err)}
+			return "", unfit(of("--impact", err))
 		}
 	}
 	shown := shownMachine{m, layout, seats(layout), impact}
@@ -84,7 +76,7 @@ func (s shownMachine) files(wish *topoOptions) (text string, asked bool, err err
 		content, err := file.text()
 		switch {
 		case err != nil:
-			return "", true, wishError{of(file.option, err)}
+			return "", true, unfit(of(file.option, err))
 		case file.name == "-":
 			text = content
 		default:

@@ -19,7 +19,7 @@ func wishedMachine(wish *topoOptions) (placement.Machine, error) {
 	case wish.example != "":
 		m, err := placement.Example(wish.example)
 		if err != nil {
-			return m, wishError{of("--example", err)}
+			return m, unfit(of("--example", err))
 		}
 		return m, nil
 	case wish.from != "":

@@ -9,7 +9,6 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/version"
 	"gorun/launcher"
-	"gorun/launcher/job"
 )
 
 // versionOptions are those of gorun version.
@@ -40,10 +39,7 @@ func versionCommand(c *call) *command {
 
 func (o *versionOptions) check(words []string) { o.noWords("version", words) }
 
-func (o *versionOptions) run() int {
-	if !o.JSON {
-		return o.write(version.Line() + "\n")
-	}
+func (o *versionOptions) run() error {
 	facts := versionJSON{
 		Version: version.String(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Wire: launcher.WireVersion,
@@ -60,12 +56,7 @@ func (o *versionOptions) run() int {
 	} {
 		facts.Dialects = append(facts.Dialects, d.Name)
 	}
-	text, err := indentedJSON(facts)
-	if err != nil {
-		o.say(err.Error())
-		return job.ExitLauncher
-	}
-	return o.write(text)
+	return o.show(facts, func() string { return version.Line() + "\n" })
 }
 
 // versionJSON is which gorun this is, for programs.

@@ -9,12 +9,12 @@ import (
 
 // Check is one thing to look at.
 type Check struct {
-	ID    string
-	Group string // see [Groups]
-	What  string // it looks at, in a line
-	Why   string // that matters, in a sentence or two
+	ID    string `json:"check"`
+	Group string `json:"subject"`  // see [Groups]
+	What  string `json:"looks_at"` // in a line
+	Why   string `json:"why"`      // that matters, in a sentence or two
 	// Run makes the findings; Check is filled in.
-	Run func(c *Cluster) []Finding
+	Run func(c *Cluster) []Finding `json:"-"`
 }
 
 // Checks is the table of all checks, in the order in which they are run and listed.
