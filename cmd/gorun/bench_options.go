@@ -99,36 +99,38 @@ func (o *benchOptions) rows() []*option {
 		Family: dialect.FamilyCount, Help: "number of ranks (nccl-tests' -n, iterations, is --iters)",
 		Set: o.setRanks,
 	}
-	return append([]*option{ranks}, own(slices.Concat(o.measured(), o.measuring(), o.shown(), o.refused())...)...)
+	gpus := option{
+		Names: []string{"ngpus", "g"}, Value: "N", Attached: true, Family: dialect.FamilyCount,
+		Help: "GPUs for each of these: so many times more ranks, each a process with one GPU of its own; asks for " +
+			"--backend nccl",
+		Set: dialect.Parsed(&o.gpus, dialect.ParseRanks),
+	}
+	return slices.Concat([]*option{ranks}, own(dialect.GroupRanks, gpus), own(dialect.GroupMeasured, o.measured()...),
+		own(dialect.GroupMeasuring, o.measuring()...), own(dialect.GroupShown, o.shown()...),
+		own(dialect.GroupRefused, o.refused()...))
 }
 
 // measured says what is measured.
 func (o *benchOptions) measured() []option {
 	return []option{
 		{
-			Names: []string{"ngpus", "g"}, Group: dialect.GroupRanks, Value: "N", Attached: true, Family: dialect.FamilyCount,
-			Help: "GPUs for each of these: so many times more ranks, each a process with one GPU of its own; asks for " +
-				"--backend nccl",
-			Set: dialect.Parsed(&o.gpus, dialect.ParseRanks),
-		},
-		{
-			Names: []string{"operation"}, Group: dialect.GroupMeasured, Value: "NAME", Choices: benchOperations,
+			Names: []string{"operation"}, Value: "NAME", Choices: benchOperations,
 			Help: "the operation, which may also be the first word; nccl-tests' and MPI's spellings are understood " +
 				"(all_reduce_perf, MPI_Allreduce)",
 			Set: func(a dialect.Arg) error { return o.setOperation(a.Value) },
 		},
 		{
-			Names: []string{"minbytes", "b", "min-size"}, Group: dialect.GroupMeasured, Value: "SIZE", Attached: true,
+			Names: []string{"minbytes", "b", "min-size"}, Value: "SIZE", Attached: true,
 			Help: "smallest size; SIZE is 8 (bytes), 4K, 64M, 1G: 2^10, 2^20, 2^30 bytes, with or without B or iB (default: 8)",
 			Set:  saidBy(&o.beginFrom, &o.Begin, parseBenchSize),
 		},
 		{
-			Names: []string{"maxbytes", "e", "max-size"}, Group: dialect.GroupMeasured, Value: "SIZE", Attached: true,
+			Names: []string{"maxbytes", "e", "max-size"}, Value: "SIZE", Attached: true,
 			Help: "largest size (default: 64M)",
 			Set:  saidBy(&o.endFrom, &o.End, parseBenchSize),
 		},
 		{
-			Names: []string{"stepfactor", "f"}, Group: dialect.GroupMeasured, Value: "N", Attached: true,
+			Names: []string{"stepfactor", "f"}, Value: "N", Attached: true,
 			Help: "from one size to the next (default: 2)",
 			Set: saidBy(&o.stepFrom, &o.Factor, func(value string) (int64, error) {
 				n, err := dialect.ParseAtLeast(value, 2)
@@ -136,27 +138,27 @@ func (o *benchOptions) measured() []option {
 			}),
 		},
 		{
-			Names: []string{"stepbytes", "i"}, Group: dialect.GroupMeasured, Value: "SIZE", Attached: true,
+			Names: []string{"stepbytes", "i"}, Value: "SIZE", Attached: true,
 			Help: "add so many bytes from one size to the next instead",
 			Set:  saidBy(&o.stepFrom, &o.Step, parseBenchSize),
 		},
 		{
-			Names: []string{"dtype", "datatype", "d"}, Group: dialect.GroupMeasured, Value: "TYPE", Choices: benchDTypes,
+			Names: []string{"dtype", "datatype", "d"}, Value: "TYPE", Choices: benchDTypes,
 			Help: "type of the elements (default: float32)",
 			Set:  saidBy(&o.dtypeFrom, &o.DType, parseDType),
 		},
 		{
-			Names: []string{"op", "redop", "o"}, Group: dialect.GroupMeasured, Value: "OP", Choices: benchReductions,
+			Names: []string{"op", "redop", "o"}, Value: "OP", Choices: benchReductions,
 			Help: "the reduction (default: sum)",
 			Set:  saidBy(&o.opFrom, &o.Op, nameOf(benchReductions)),
 		},
 		{
-			Names: []string{"root"}, Group: dialect.GroupMeasured, Value: "RANK",
+			Names: []string{"root"}, Value: "RANK",
 			Help: "rank from which a broadcast or scatter comes, to which a reduce or gather goes (default: 0)",
 			Set:  saidBy(&o.rootFrom, &o.Root, atLeast(0)),
 		},
 		{
-			Names: []string{"backend"}, Group: dialect.GroupMeasured, Value: "NAME", Choices: benchBackends,
+			Names: []string{"backend"}, Value: "NAME", Choices: benchBackends,
 			Help: "what runs the calls: auto, cpu or nccl (default: auto)",
 			Set:  saidBy(&o.backendFrom, &o.Backend, nameOf(benchBackends)),
 		},
@@ -167,30 +169,30 @@ func (o *benchOptions) measured() []option {
 func (o *benchOptions) measuring() []option {
 	return []option{
 		{
-			Names: []string{"trials", "iters"}, Group: dialect.GroupMeasuring, Value: "N",
+			Names: []string{"trials", "iters"}, Value: "N",
 			Help: "trials of each size (default: as many as --time-per-size has room for, at least 5)",
 			Set:  dialect.Parsed(&o.Trials, atLeast(1)),
 		},
 		{
-			Names: []string{"warmup", "warmup-iters", "w"}, Group: dialect.GroupMeasuring, Value: "N", Attached: true,
+			Names: []string{"warmup", "warmup-iters", "w"}, Value: "N", Attached: true,
 			Help: "calls before the trials of a size (default: 5)",
 			Set:  dialect.Parsed(&o.Warmup, atLeast(0)),
 		},
 		{
-			Names: []string{"time-per-size"}, Group: dialect.GroupMeasuring, Value: "D",
+			Names: []string{"time-per-size"}, Value: "D",
 			Help: "time for the trials of a size, out of place and again in place (default: 0.1); D is 0.1 (seconds) or 100ms",
 			Set:  dialect.Parsed(&o.PerSize, parsePerSize),
 		},
 		{
-			Names: []string{"check"}, Group: dialect.GroupMeasuring,
-			Help: "compare every element of one more call with what it must be, and count the #wrong ones",
+			Names: []string{"check"},
+			Help:  "compare every element of one more call with what it must be, and count the #wrong ones",
 			Set: func(a dialect.Arg) error {
 				o.Check, o.checkFrom = a.On, a.From
 				return nil
 			},
 		},
 		{
-			Names: []string{"c"}, Group: dialect.GroupMeasuring, Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
+			Names: []string{"c"}, Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
 			Help: "the same, as nccl-tests has it",
 			Set: saidBy(&o.checkFrom, &o.Check, func(value string) (bool, error) {
 				return value == "1", dialect.OneOf(value, "0", "1")
@@ -203,35 +205,35 @@ func (o *benchOptions) measuring() []option {
 func (o *benchOptions) shown() []option {
 	return []option{
 		{
-			Names: []string{"link-bandwidth"}, Group: dialect.GroupShown, Value: "RATE",
+			Names: []string{"link-bandwidth"}, Value: "RATE",
 			Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s " +
 				"(10^9 bits) (default: what follows from copying in memory)",
 			Set: saidBy(&o.linkFrom, &o.Link, parseLink),
 		},
 		{
-			Names: []string{"compute"}, Group: dialect.GroupShown, Value: "D",
+			Names: []string{"compute"}, Value: "D",
 			Help: "say how much of a step communication takes that computes for D (12ms) and makes one call; more than " +
 				"30 % is a warning",
 			Set: dialect.Parsed(&o.Compute, parseCompute),
 		},
 		{
-			Names: []string{"predict"}, Group: dialect.GroupShown, Value: "SIZE",
+			Names: []string{"predict"}, Value: "SIZE",
 			Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a " +
 				"fraction: 1.3G (default: the largest)",
 			Set: saidBy(&o.predictFrom, &o.Predict, parsePredicted),
 		},
 		{
-			Names: []string{"json"}, Group: dialect.GroupShown,
-			Help: "print everything as JSON on standard output, in place of the table; with --dry-run the plan",
-			Set:  dialect.Switch(&o.Invocation.JSON),
+			Names: []string{"json"},
+			Help:  "print everything as JSON on standard output, in place of the table; with --dry-run the plan",
+			Set:   dialect.Switch(&o.Invocation.JSON),
 		},
 		{
-			Names: []string{"csv"}, Group: dialect.GroupShown,
-			Help: "print lines of comma-separated values on standard output, in place of the table",
-			Set:  dialect.Switch(&o.CSV),
+			Names: []string{"csv"},
+			Help:  "print lines of comma-separated values on standard output, in place of the table",
+			Set:   dialect.Switch(&o.CSV),
 		},
 		{
-			Names: []string{"svg"}, Group: dialect.GroupShown, Value: "FILE",
+			Names: []string{"svg"}, Value: "FILE",
 			Help: "also draw bandwidth against size, with the bound, to FILE; - is standard output, without the table",
 			Set:  dialect.Text(&o.SVG),
 		},
@@ -242,11 +244,11 @@ func (o *benchOptions) shown() []option {
 func (o *benchOptions) refused() []option {
 	return []option{
 		{
-			Names: []string{"r"}, Group: dialect.GroupRefused, Value: "RANK", Attached: true,
+			Names: []string{"r"}, Value: "RANK", Attached: true,
 			Help: "use --root RANK; gorun's own option for files of output is --redirects",
 		},
 		{
-			Names: []string{"nthreads", "t"}, Group: dialect.GroupRefused, Value: "N", Attached: true,
+			Names: []string{"nthreads", "t"}, Value: "N", Attached: true,
 			Help: "use -np N, as ranks are processes here; gorun's own option for files of output is --tee",
 		},
 	}

@@ -253,14 +253,19 @@ func (c *call) noWords(name string, words []string) {
 	}
 }
 
-// own are a command's options that no variable gives a default.
-func own(rows ...option) []*option {
+// own are a command's options under a heading; no variable gives them a default.
+func own(g dialect.Group, rows ...option) []*option {
 	options := make([]*option, len(rows))
 	for i := range rows {
-		rows[i].From = dialect.NoVar
+		rows[i].Group, rows[i].From = g, dialect.NoVar
 		options[i] = &rows[i]
 	}
 	return options
+}
+
+// jsonOption prints a result as JSON.
+func (c *call) jsonOption(help string) option {
+	return option{Names: []string{"json"}, Set: dialect.Switch(&c.JSON), Help: help}
 }
 
 // oneOutput refuses several of options that write to standard output; "" is none.

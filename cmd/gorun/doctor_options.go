@@ -18,18 +18,15 @@ type doctorOptions struct {
 
 func doctorCommand(c *call) *command {
 	o := &doctorOptions{call: c}
-	flags := own(option{
-		Names: []string{"list"}, Group: dialect.GroupLook, Set: dialect.Switch(&o.list),
+	flags := own(dialect.GroupLook, option{
+		Names: []string{"list"}, Set: dialect.Switch(&o.list),
 		Help: "list all checks with what they look at, and look at nothing",
 	}, option{
-		Names: []string{"explain"}, Group: dialect.GroupLook, Value: "CHECK", Set: added(&o.explain),
+		Names: []string{"explain"}, Value: "CHECK", Set: added(&o.explain),
 		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, " +
 			"and more may follow",
-	}, option{
-		Names: []string{"json"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.JSON),
-		Help: "print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the " +
-			"checks",
-	})
+	}, c.jsonOption("print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the "+
+		"checks"))
 	flags = append(append(flags, c.JobOptions("host", "hostfile")...), c.ReachOptions()...)
 	return &command{
 		request: o,

@@ -24,24 +24,22 @@ type envOptions struct {
 func envCommand(c *call) *command {
 	o := &envOptions{call: c}
 	shared := []string{"np", "host", "hostfile", "nproc-per-node", "quiet", "verbose"}
-	flags := append(own(option{
-		Names: []string{"explain"}, Group: dialect.GroupShown, Value: "NAME", Set: added(&o.explain),
+	flags := append(own(dialect.GroupShown, option{
+		Names: []string{"explain"}, Value: "NAME", Set: added(&o.explain),
 		Help: "what a variable means: default, values, versions, when it helps and when it hurts; NAME may be a pattern " +
 			"('NCCL_IB_*'), and more may follow",
 	}, option{
-		Names: []string{"lint"}, Group: dialect.GroupShown, Set: dialect.Switch(&o.lint),
+		Names: []string{"lint"}, Set: dialect.Switch(&o.lint),
 		Help: "what is wrong with settings: of the files that follow (scripts, Dockerfiles, Python programs, batch " +
 			"scripts, nccl.conf; - is standard input), or of this environment and the nccl.conf of user and host",
 	}, option{
-		Names: []string{"library"}, Group: dialect.GroupShown, Value: "FILE", Set: dialect.Text(&o.library),
+		Names: []string{"library"}, Value: "FILE", Set: dialect.Text(&o.library),
 		Help: "with --lint: the libnccl.so or librccl.so that is meant, in place of the one that would be loaded; none " +
 			"for none",
 	}, option{
-		Names: []string{"shell"}, Group: dialect.GroupShown, Set: dialect.Switch(&o.shell),
+		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
 		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
-	}, option{
-		Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON), Help: "print everything as JSON",
-	}), c.JobOptions(shared...)...)
+	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
 	taken := c.OtherJobOptions(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{
 		request:  o,

@@ -27,13 +27,10 @@ func explainCommand(c *call) *command {
 				"it comes, how to check that and what to do. " +
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
 			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
-			Flags: c.Flags(own(option{
-				Names: []string{"list"}, Group: dialect.GroupShown, Set: dialect.Switch(&o.list),
+			Flags: c.Flags(own(dialect.GroupShown, option{
+				Names: []string{"list"}, Set: dialect.Switch(&o.list),
 				Help: "list the errors that are known, or those of one FAMILY, such as nccl, slurm, openmpi",
-			}, option{
-				Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON),
-				Help: "print what is found as JSON",
-			})...),
+			}, c.jsonOption("print what is found as JSON"))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

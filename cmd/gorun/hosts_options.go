@@ -15,10 +15,7 @@ type hostsOptions struct {
 func hostsCommand(c *call) *command {
 	o := &hostsOptions{call: c}
 	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
-		append(own(option{
-			Names: []string{"json"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.JSON),
-			Help: "print everything as JSON in place of the tables",
-		}), &option{
+		append(own(dialect.GroupLook, c.jsonOption("print everything as JSON in place of the tables")), &option{
 			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
 			Help: "print problems alone, and nothing where nothing is wrong",
 		})...)...)

@@ -77,7 +77,7 @@ const (
 // rankOption chooses one rank.
 func (r *jobsRequest) rankOption() option {
 	return option{
-		Names: []string{"rank"}, Group: dialect.GroupShown, Value: "N", Help: "of rank N alone",
+		Names: []string{"rank"}, Value: "N", Help: "of rank N alone",
 		Set: dialect.Parsed(&r.Rank, parseRank),
 	}
 }

@@ -22,15 +22,15 @@ func logsCommand(c *call) *command {
 		Usage: "print what the ranks of a job printed last; -f goes on",
 		Description: "gorun logs prints the last lines of each rank, from the job's log files or else from what its gorun " +
 			"remembers.",
-		Flags: c.Flags(own(option{
-			Names: []string{"follow", "f"}, Group: dialect.GroupShown, Set: dialect.Switch(&r.Follow),
+		Flags: c.Flags(own(dialect.GroupShown, option{
+			Names: []string{"follow", "f"}, Set: dialect.Switch(&r.Follow),
 			Help: "go on with what ranks print from now on, until the job has ended; whoever reads too slowly is dropped, the " +
 				"job never waits",
 		}, r.rankOption(), option{
-			Names: []string{"tail", "n"}, Group: dialect.GroupShown, Value: "N", Set: dialect.Parsed(&r.Tail, parseRank),
+			Names: []string{"tail", "n"}, Value: "N", Set: dialect.Parsed(&r.Tail, parseRank),
 			Help: "the last N lines of each stream of each rank, as far as they are kept (default: 60)",
 		}, option{
-			Names: []string{"stream"}, Group: dialect.GroupShown, Value: "NAME", Choices: []string{"stdout", "stderr"},
+			Names: []string{"stream"}, Value: "NAME", Choices: []string{"stdout", "stderr"},
 			Help: "what ranks print to standard output alone, or to standard error",
 			Set: func(a dialect.Arg) error {
 				r.Stream = slices.Index([]string{"stdout", "stderr"}, a.Value) + 1

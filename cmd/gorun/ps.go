@@ -13,11 +13,8 @@ func psCommand(c *call) *command {
 	return r.command(cli.Command{
 		Usage:       "list the jobs that run, or the ranks of one",
 		Description: "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks.",
-		Flags: c.Flags(own(option{
-			Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON),
-			Help: "print everything as JSON, the ranks of all jobs, too",
-		}, option{
-			Names: []string{"nccl"}, Group: dialect.GroupShown, Set: dialect.Switch(&r.NCCL),
+		Flags: c.Flags(own(dialect.GroupShown, c.jsonOption("print everything as JSON, the ranks of all jobs, too"), option{
+			Names: []string{"nccl"}, Set: dialect.Switch(&r.NCCL),
 			Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or " +
 				"report an error",
 		})...),

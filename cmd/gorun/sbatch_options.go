@@ -25,8 +25,21 @@ type sbatchOptions struct {
 
 func sbatchCommand(c *call) *command {
 	o := &sbatchOptions{call: c}
-	o.own = slices.Concat(own(o.counts()...), own(o.slurmResources()...), own(o.slurmHandling()...),
-		own(o.slurmSubmission()...), own(o.others()...))
+	ranks := *c.JobOptions("np")[0] // of each program
+	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "number of ranks: Slurm's tasks"
+	o.own = slices.Concat(
+		own(dialect.GroupRanks, ranks),
+		o.slurms(dialect.GroupRanks, slurmRow{
+			"", "ntasks-per-node", "N",
+			"ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone",
+		}),
+		own(dialect.GroupHosts, option{
+			Names: []string{"nodes", "N", "nnodes"}, Value: "N", Attached: true, Set: o.setNodes,
+			Help: "number of nodes, or Slurm's MIN-MAX",
+		}),
+		o.slurms(dialect.GroupHosts, slurmHosts...), o.slurms(dialect.GroupSlurm, slurmResources...),
+		o.slurms(dialect.GroupHandled, slurmHandling...), o.slurms(dialect.GroupSubmitted, slurmSubmission...),
+		o.others())
 	taken := c.OtherJobOptions(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
 	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
@@ -76,201 +89,160 @@ func sbatchCommand(c *call) *command {
 	}
 }
 
-// counts is how many ranks there are, in Slurm's words.
-func (o *sbatchOptions) counts() []option {
-	ranks := *o.JobOptions("np")[0] // of each program
-	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "number of ranks: Slurm's tasks"
-	return []option{
-		ranks,
-		o.askedFor(dialect.GroupRanks, "", "ntasks-per-node", "N",
-			"ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone"),
-		{
-			Names: []string{"nodes", "N", "nnodes"}, Group: dialect.GroupHosts, Value: "N", Attached: true, Set: o.setNodes,
-			Help: "number of nodes, or Slurm's MIN-MAX",
-		},
-	}
-}
-
 // others is what is neither Slurm's nor the job's.
-func (o *sbatchOptions) others() []option {
-	return []option{
-		{
-			Names: []string{"sbatch-option", "O"}, Group: dialect.GroupSubmitted, Value: "--NAME=VALUE",
+func (o *sbatchOptions) others() []*option {
+	return append(own(dialect.GroupSubmitted,
+		option{
+			Names: []string{"sbatch-option", "O"}, Value: "--NAME=VALUE",
 			Help: "any other option of your sbatch; may be repeated",
 			Set:  o.setOption,
 		},
-		{
-			Names: []string{"dry-run"}, Group: dialect.GroupSubmitted,
-			Help: "print the script and stop",
-			Set:  dialect.Switch(&o.DryRun),
+		option{
+			Names: []string{"dry-run"},
+			Help:  "print the script and stop",
+			Set:   dialect.Switch(&o.DryRun),
 		},
-		{
-			Names: []string{"H"}, Group: dialect.GroupRefused, Value: "LIST",
+	), own(dialect.GroupRefused,
+		option{
+			Names: []string{"H"}, Value: "LIST",
 			Help: "Slurm chooses the nodes: use --nodelist LIST for some of them; Slurm's own -H is --hold",
 		},
-		{
-			Names: []string{"host", "hosts"}, Group: dialect.GroupRefused, Value: "LIST",
+		option{
+			Names: []string{"host", "hosts"}, Value: "LIST",
 			Help: "Slurm chooses the nodes: use --nodelist LIST for some of them",
 		},
-		{
-			Names: []string{"hostfile", "machinefile"}, Group: dialect.GroupRefused, Value: "FILE",
+		option{
+			Names: []string{"hostfile", "machinefile"}, Value: "FILE",
 			Help: "Slurm chooses the hosts, and no file does; --nodelist NAMES wishes for some of them",
 		},
-		{
-			Names: []string{"wrap"}, Group: dialect.GroupRefused, Value: "COMMAND",
+		option{
+			Names: []string{"wrap"}, Value: "COMMAND",
 			Help: "gorun sbatch writes the script itself: write the program and its arguments behind the options",
 		},
-	}
+	)...)
 }
 
-// slurmResources is what Slurm gives to a job.
-func (o *sbatchOptions) slurmResources() []option {
-	return []option{
-		o.askedFor(dialect.GroupHosts, "w", "nodelist", "LIST", "nodes that must be among them"),
-		o.askedFor(dialect.GroupHosts, "", "exclude", "LIST",
-			"nodes that must not (Slurm's -x; gorun's -x gives ranks a variable)"),
-		o.askedFor(dialect.GroupHosts, "C", "constraint", "LIST", "features that nodes must have"),
-		o.askedFor(dialect.GroupHosts, "p", "partition", "LIST", "partition to run in, or several to choose from"),
-		o.askedFor(dialect.GroupHosts, "M", "clusters", "LIST", "clusters"),
-		o.askedFor(dialect.GroupHosts, "", "reservation", "NAME", "a reservation"),
-		o.askedFor(dialect.GroupHosts, "", "switches", "N[@TIME]", "at most so many switches between the nodes"),
-		o.askedFlag(dialect.GroupHosts, "", "contiguous", "nodes beside each other"),
-		o.askedFlag(dialect.GroupHosts, "", "spread-job", "as many nodes as possible"),
-		o.askedFlag(dialect.GroupHosts, "", "use-min-nodes", "as few as possible"),
-		o.askedOptional(dialect.GroupHosts, "", "exclusive", "whole nodes; =user shares them with your own jobs"),
-		o.askedFlag(dialect.GroupHosts, "s", "oversubscribe",
-			"share nodes with other jobs (gorun's own: GORUN_OVERSUBSCRIBE=1)"),
-		o.askedFor(dialect.GroupSlurm, "c", "cpus-per-task", "N", "CPUs of each task"),
-		o.askedFor(dialect.GroupSlurm, "", "mincpus", "N", "CPUs that a node must have at least"),
-		o.askedFor(dialect.GroupSlurm, "", "cpus-per-gpu", "N", "CPUs for each GPU"),
-		o.askedFor(dialect.GroupSlurm, "G", "gpus", "[TYPE:]N", "GPUs of the whole job (gorun's own: GORUN_GPUS=LIST)"),
-		o.askedFor(dialect.GroupSlurm, "", "gpus-per-node", "[TYPE:]N", "GPUs of each node"),
-		o.askedFor(dialect.GroupSlurm, "", "gpus-per-task", "[TYPE:]N", "GPUs of each task"),
-		o.askedFor(dialect.GroupSlurm, "", "gpus-per-socket", "[TYPE:]N", "GPUs of each socket"),
-		o.askedFor(dialect.GroupSlurm, "", "gpu-bind", "HOW", "which GPUs tasks see"),
-		o.askedFor(dialect.GroupSlurm, "", "gpu-freq", "FREQ", "clocks of the GPUs"),
-		o.askedFor(dialect.GroupSlurm, "", "gres", "LIST", "generic resources of each node"),
-		o.askedFor(dialect.GroupSlurm, "", "mem", "SIZE", "memory of each node"),
-		o.askedFor(dialect.GroupSlurm, "", "mem-per-cpu", "SIZE", "memory for each CPU"),
-		o.askedFor(dialect.GroupSlurm, "", "mem-per-gpu", "SIZE", "memory for each GPU"),
-		o.askedFor(dialect.GroupSlurm, "", "tmp", "SIZE", "temporary disk space of each node"),
-		o.askedFor(dialect.GroupSlurm, "", "ntasks-per-core", "N", "at most so many tasks on a core"),
-		o.askedFor(dialect.GroupSlurm, "", "ntasks-per-gpu", "N", "tasks for each GPU"),
-		o.askedFor(dialect.GroupSlurm, "", "ntasks-per-socket", "N", "at most so many tasks on a socket"),
-		o.askedFor(dialect.GroupSlurm, "", "sockets-per-node", "N", "sockets that a node must have"),
-		o.askedFor(dialect.GroupSlurm, "", "cores-per-socket", "N", "cores that a socket must have"),
-		o.askedFor(dialect.GroupSlurm, "", "threads-per-core", "N", "hardware threads of a core to use"),
-		o.askedFor(dialect.GroupSlurm, "B", "extra-node-info", "S[:C[:T]]",
-			"sockets, cores and threads that a node must have"),
-		o.askedFor(dialect.GroupSlurm, "S", "core-spec", "N", "cores left to the system"),
-		o.askedFor(dialect.GroupSlurm, "", "distribution", "HOW",
-			"how tasks are dealt to nodes (Slurm's -m; gorun's is --module)"),
-		o.askedFor(dialect.GroupSlurm, "", "hint", "TYPE", "compute_bound, memory_bound, multithread, nomultithread"),
-		o.askedFor(dialect.GroupSlurm, "L", "licenses", "LIST", "licences"),
-		o.askedFor(dialect.GroupSlurm, "", "network", "TYPE", "what the interconnect is to give"),
-		o.askedFor(dialect.GroupSlurm, "t", "time", "TIME", "limit of time: 30 (minutes), 1:30:00, 2-12"),
-		o.askedFor(dialect.GroupSlurm, "", "time-min", "TIME", "a shorter limit that would do"),
-	}
-}
+// slurmRow is an option that is Slurm's: a letter or none, its name, the value that it takes, and what it does.
+type slurmRow struct{ letter, name, value, help string }
 
-// slurmHandling is how Slurm treats a job.
-func (o *sbatchOptions) slurmHandling() []option {
-	return []option{
-		o.askedFor(dialect.GroupHandled, "J", "job-name", "NAME", "the job's name (default: the program's)"),
-		o.askedFor(dialect.GroupHandled, "A", "account", "NAME", "account that pays"),
-		o.askedFor(dialect.GroupHandled, "q", "qos", "NAME", "quality of service"),
-		o.askedFor(dialect.GroupHandled, "", "wckey", "KEY", "key of the accounting"),
-		o.askedFor(dialect.GroupHandled, "", "comment", "TEXT", "a comment"),
-		o.askedFor(dialect.GroupHandled, "a", "array", "LIST", "a job array: 0-15%4"),
-		o.askedFor(dialect.GroupHandled, "d", "dependency", "LIST", "when to begin: afterok:JOB"),
-		o.askedFor(dialect.GroupHandled, "b", "begin", "TIME", "not before"),
-		o.askedFor(dialect.GroupHandled, "", "deadline", "TIME", "not if it could not end before"),
-		o.askedFlag(dialect.GroupHandled, "", "hold", "keep it until it is released"),
-		o.askedOptional(dialect.GroupHandled, "", "nice", "less priority; =N by that much"),
-		o.askedFor(dialect.GroupHandled, "", "priority", "N", "priority"),
-		o.askedFor(dialect.GroupHandled, "", "signal", "[B:]SIG[@S]",
-			"signal before the end; B: for gorun, which passes it to every rank"),
-		o.askedFlag(dialect.GroupHandled, "", "requeue", "put it back after a preemption or a node's failure"),
-		o.askedFlag(dialect.GroupHandled, "", "no-requeue", "never"),
-		o.askedOptional(dialect.GroupHandled, "k", "no-kill", "go on when a node fails; =off: end"),
-		o.askedFor(dialect.GroupHandled, "", "kill-on-invalid-dep", "yes|no", "end a job whose dependency cannot come true"),
-		o.askedFor(dialect.GroupHandled, "o", "output", "FILE",
-			"file for the output, such as %x-%j.out (default: slurm-%j.out)"),
-		o.askedFor(dialect.GroupHandled, "e", "error", "FILE", "file for standard error, where it should be another one"),
-		o.askedFor(dialect.GroupHandled, "i", "input", "FILE", "file for standard input"),
-		o.askedFor(dialect.GroupHandled, "", "open-mode", "append|truncate", "what becomes of such files that exist"),
-		o.askedFor(dialect.GroupHandled, "", "mail-type", "LIST", "when to send mail"),
-		o.askedFor(dialect.GroupHandled, "", "mail-user", "USER", "to whom"),
-		o.askedFor(dialect.GroupHandled, "D", "chdir", "DIR",
-			"working directory, where --output's files are, too (gorun's own: --wdir)"),
-		o.askedFor(dialect.GroupHandled, "", "export", "LIST", "variables for the job (default: ALL)"),
-		o.askedOptional(dialect.GroupHandled, "", "get-user-env", "those of a login"),
-		o.askedOptional(dialect.GroupHandled, "", "propagate", "limits to take along"),
-		o.askedFor(dialect.GroupHandled, "", "profile", "LIST", "what to record"),
-		o.askedFor(dialect.GroupHandled, "", "acctg-freq", "LIST", "how often to sample"),
-		o.askedFor(dialect.GroupHandled, "", "bb", "SPEC", "burst buffer"),
-		o.askedFor(dialect.GroupHandled, "", "container", "PATH", "an OCI container"),
-	}
-}
+// orNot is the value of an option that may have one behind "=".
+const orNot = "[=]"
 
-// slurmSubmission is what counts while the job is submitted: it stands in no script.
-func (o *sbatchOptions) slurmSubmission() []option {
-	return []option{
-		o.submitted("parsable", "", "print the job's number alone"),
-		o.submitted("wait", "W", "wait for its end, and exit with its code"),
-		o.submitted("test-only", "", "say when it would begin, and submit nothing"),
+// slurmHosts are Slurm's options on nodes, slurmResources on what a job has of them, slurmHandling on how Slurm treats a
+// job, and slurmSubmission those that count while it is submitted, and stand in no script.
+var (
+	slurmHosts = []slurmRow{
+		{"w", "nodelist", "LIST", "nodes that must be among them"},
+		{"", "exclude", "LIST", "nodes that must not (Slurm's -x; gorun's -x gives ranks a variable)"},
+		{"C", "constraint", "LIST", "features that nodes must have"},
+		{"p", "partition", "LIST", "partition to run in, or several to choose from"},
+		{"M", "clusters", "LIST", "clusters"},
+		{"", "reservation", "NAME", "a reservation"},
+		{"", "switches", "N[@TIME]", "at most so many switches between the nodes"},
+		{"", "contiguous", "", "nodes beside each other"},
+		{"", "spread-job", "", "as many nodes as possible"},
+		{"", "use-min-nodes", "", "as few as possible"},
+		{"", "exclusive", orNot, "whole nodes; =user shares them with your own jobs"},
+		{"s", "oversubscribe", "", "share nodes with other jobs (gorun's own: GORUN_OVERSUBSCRIBE=1)"},
 	}
-}
+	slurmResources = []slurmRow{
+		{"c", "cpus-per-task", "N", "CPUs of each task"},
+		{"", "mincpus", "N", "CPUs that a node must have at least"},
+		{"", "cpus-per-gpu", "N", "CPUs for each GPU"},
+		{"G", "gpus", "[TYPE:]N", "GPUs of the whole job (gorun's own: GORUN_GPUS=LIST)"},
+		{"", "gpus-per-node", "[TYPE:]N", "GPUs of each node"},
+		{"", "gpus-per-task", "[TYPE:]N", "GPUs of each task"},
+		{"", "gpus-per-socket", "[TYPE:]N", "GPUs of each socket"},
+		{"", "gpu-bind", "HOW", "which GPUs tasks see"},
+		{"", "gpu-freq", "FREQ", "clocks of the GPUs"},
+		{"", "gres", "LIST", "generic resources of each node"},
+		{"", "mem", "SIZE", "memory of each node"},
+		{"", "mem-per-cpu", "SIZE", "memory for each CPU"},
+		{"", "mem-per-gpu", "SIZE", "memory for each GPU"},
+		{"", "tmp", "SIZE", "temporary disk space of each node"},
+		{"", "ntasks-per-core", "N", "at most so many tasks on a core"},
+		{"", "ntasks-per-gpu", "N", "tasks for each GPU"},
+		{"", "ntasks-per-socket", "N", "at most so many tasks on a socket"},
+		{"", "sockets-per-node", "N", "sockets that a node must have"},
+		{"", "cores-per-socket", "N", "cores that a socket must have"},
+		{"", "threads-per-core", "N", "hardware threads of a core to use"},
+		{"B", "extra-node-info", "S[:C[:T]]", "sockets, cores and threads that a node must have"},
+		{"S", "core-spec", "N", "cores left to the system"},
+		{"", "distribution", "HOW", "how tasks are dealt to nodes (Slurm's -m; gorun's is --module)"},
+		{"", "hint", "TYPE", "compute_bound, memory_bound, multithread, nomultithread"},
+		{"L", "licenses", "LIST", "licences"},
+		{"", "network", "TYPE", "what the interconnect is to give"},
+		{"t", "time", "TIME", "limit of time: 30 (minutes), 1:30:00, 2-12"},
+		{"", "time-min", "TIME", "a shorter limit that would do"},
+	}
+	slurmHandling = []slurmRow{
+		{"J", "job-name", "NAME", "the job's name (default: the program's)"},
+		{"A", "account", "NAME", "account that pays"},
+		{"q", "qos", "NAME", "quality of service"},
+		{"", "wckey", "KEY", "key of the accounting"},
+		{"", "comment", "TEXT", "a comment"},
+		{"a", "array", "LIST", "a job array: 0-15%4"},
+		{"d", "dependency", "LIST", "when to begin: afterok:JOB"},
+		{"b", "begin", "TIME", "not before"},
+		{"", "deadline", "TIME", "not if it could not end before"},
+		{"", "hold", "", "keep it until it is released"},
+		{"", "nice", orNot, "less priority; =N by that much"},
+		{"", "priority", "N", "priority"},
+		{"", "signal", "[B:]SIG[@S]", "signal before the end; B: for gorun, which passes it to every rank"},
+		{"", "requeue", "", "put it back after a preemption or a node's failure"},
+		{"", "no-requeue", "", "never"},
+		{"k", "no-kill", orNot, "go on when a node fails; =off: end"},
+		{"", "kill-on-invalid-dep", "yes|no", "end a job whose dependency cannot come true"},
+		{"o", "output", "FILE", "file for the output, such as %x-%j.out (default: slurm-%j.out)"},
+		{"e", "error", "FILE", "file for standard error, where it should be another one"},
+		{"i", "input", "FILE", "file for standard input"},
+		{"", "open-mode", "append|truncate", "what becomes of such files that exist"},
+		{"", "mail-type", "LIST", "when to send mail"},
+		{"", "mail-user", "USER", "to whom"},
+		{"D", "chdir", "DIR", "working directory, where --output's files are, too (gorun's own: --wdir)"},
+		{"", "export", "LIST", "variables for the job (default: ALL)"},
+		{"", "get-user-env", orNot, "those of a login"},
+		{"", "propagate", orNot, "limits to take along"},
+		{"", "profile", "LIST", "what to record"},
+		{"", "acctg-freq", "LIST", "how often to sample"},
+		{"", "bb", "SPEC", "burst buffer"},
+		{"", "container", "PATH", "an OCI container"},
+	}
+	slurmSubmission = []slurmRow{
+		{"", "parsable", "", "print the job's number alone"},
+		{"W", "wait", "", "wait for its end, and exit with its code"},
+		{"", "test-only", "", "say when it would begin, and submit nothing"},
+	}
+)
 
-// askedFor is an option of Slurm's that takes a value.
-func (o *sbatchOptions) askedFor(g dialect.Group, letter, name, value, help string) option {
-	row := o.askedFlag(g, letter, name, help)
-	row.Value, row.Attached, row.Dirs = value, letter != "", name == "chdir"
-	row.Set = func(a dialect.Arg) error {
-		if a.Value == "" {
-			return errors.New("the value is empty")
+// slurms are options of Slurm's under a heading: they go onto the script, or to sbatch itself.
+func (o *sbatchOptions) slurms(g dialect.Group, rows ...slurmRow) []*option {
+	options := make([]option, len(rows))
+	for i, r := range rows {
+		own := option{Names: []string{r.name}, Help: r.help, Optional: r.value == orNot, Dirs: r.name == "chdir"}
+		if r.letter != "" {
+			own.Names = append(own.Names, r.letter)
 		}
-		return o.ask("--"+name, "="+a.Value)
-	}
-	return row
-}
-
-// askedFlag is one without.
-func (o *sbatchOptions) askedFlag(g dialect.Group, letter, name, help string) option {
-	return option{
-		Names: slices.DeleteFunc([]string{name, letter}, func(n string) bool { return n == "" }), Group: g, Help: help,
-		Set: func(a dialect.Arg) error {
-			if !a.On {
-				return nil
+		if !own.Optional {
+			own.Value, own.Attached = r.value, r.value != "" && r.letter != ""
+		}
+		takes := own.TakesValue()
+		own.Set = func(a dialect.Arg) error {
+			switch {
+			case takes && a.Value == "":
+				return errors.New("the value is empty")
+			case takes, own.Optional && a.Value != "true":
+				return o.ask("--"+r.name, "="+a.Value)
+			case g != dialect.GroupSubmitted && (own.Optional || a.On):
+				return o.ask("--"+r.name, "")
+			case a.On:
+				o.submission = append(o.submission, "--"+r.name)
 			}
-			return o.ask("--"+name, "")
-		},
-	}
-}
-
-// askedOptional is one that may have a value behind "=".
-func (o *sbatchOptions) askedOptional(g dialect.Group, letter, name, help string) option {
-	row := o.askedFlag(g, letter, name, help)
-	row.Optional = true
-	row.Set = func(a dialect.Arg) error {
-		if a.Value == "true" {
-			return o.ask("--"+name, "")
+			return nil
 		}
-		return o.ask("--"+name, "="+a.Value)
+		options[i] = own
 	}
-	return row
-}
-
-// submitted is a flag for sbatch itself.
-func (o *sbatchOptions) submitted(name, letter, help string) option {
-	row := o.askedFlag(dialect.GroupSubmitted, letter, name, help)
-	row.Set = func(a dialect.Arg) error {
-		if a.On {
-			o.submission = append(o.submission, "--"+name)
-		}
-		return nil
-	}
-	return row
+	return own(g, options...)
 }
 
 // ask adds an option to the script; the last one of a name counts, as for sbatch.

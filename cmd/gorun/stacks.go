@@ -18,7 +18,7 @@ func stacksCommand(c *call) *command {
 		Usage: "say what each rank of a job does right now",
 		Description: "gorun stacks says what each rank of a job does right now, ranks that do the same in one line. The " +
 			"ranks go on; Python's frames are shown where py-spy is installed.",
-		Flags: c.Flags(own(r.rankOption())...),
+		Flags: c.Flags(own(dialect.GroupShown, r.rankOption())...),
 	}, wasShown, jobIsNone,
 		dialect.Example{"gorun stacks", "the only job there is"},
 		dialect.Example{"gorun stacks 7f3a --rank 3", "one rank of a job"})

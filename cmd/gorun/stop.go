@@ -24,15 +24,15 @@ func stopCommand(c *call) *command {
 		Usage:       "end jobs in order, and wait until they are gone",
 		Description: "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.",
 		UsageText:   "gorun stop [options] JOB...",
-		Flags: c.Flags(own(option{
-			Names: []string{"all"}, Group: dialect.GroupEnd, Set: dialect.Switch(&r.All),
+		Flags: c.Flags(own(dialect.GroupEnd, option{
+			Names: []string{"all"}, Set: dialect.Switch(&r.All),
 			Help: "all jobs of this user on this host",
 		}, option{
-			Names: []string{"signal"}, Group: dialect.GroupEnd, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
+			Names: []string{"signal"}, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
 			Help: "ask ranks to end by SIGINT or SIGHUP in place of SIGTERM; KILL: kill them",
 			Set:  func(a dialect.Arg) error { return r.setSignal(a.Value) },
 		}, option{
-			Names: []string{"grace"}, Group: dialect.GroupEnd, Value: "D",
+			Names: []string{"grace"}, Value: "D",
 			Help: "time between that signal and SIGKILL (default: the job's own)",
 			Set: func(a dialect.Arg) error {
 				d, err := dialect.ParseDuration(a.Value)

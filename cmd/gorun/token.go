@@ -30,11 +30,11 @@ func tokenCommand(c *call) *command {
 			Usage: "make a token by which nodes that are started one by one know each other",
 			Description: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started " +
 				"one by one know each other.",
-			Flags: c.Flags(own(option{
-				Names: []string{"out"}, Group: dialect.GroupOutput, Value: "FILE", Set: dialect.Text(&o.file),
+			Flags: c.Flags(own(dialect.GroupOutput, option{
+				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
 				Help: "write it to a new file with mode 0600 instead of standard output; a file that exists is left alone",
 			}, option{
-				Names: []string{"save"}, Group: dialect.GroupOutput, Set: dialect.Switch(&o.save),
+				Names: []string{"save"}, Set: dialect.Switch(&o.save),
 				Help: "write it to ~/.config/gorun/token, where your nodes look for it",
 			})...),
 		},

@@ -45,43 +45,40 @@ func topoCommand(c *call) *command {
 			return err
 		},
 	}}
-	others := own(option{
-		Names: []string{"from"}, Group: dialect.GroupMachine, Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
+	others := append(own(dialect.GroupMachine, option{
+		Names: []string{"from"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
 		Help: "the machine that --save wrote to DIR (default: this machine)",
 	}, option{
-		Names: []string{"example"}, Group: dialect.GroupMachine, Value: "NAME", Set: dialect.Text(&o.example),
+		Names: []string{"example"}, Value: "NAME", Set: dialect.Text(&o.example),
 		Help: "a typical machine in place of this one; a name that there is not lists those that there are",
 	}, option{
-		Names: []string{"save"}, Group: dialect.GroupMachine, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
+		Names: []string{"save"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.save),
 		Help: "write the files from which gorun knows this machine to a new DIR, without serial numbers and MAC addresses, " +
 			"and show nothing: for a bug report",
-	}, option{
-		Names: []string{"svg"}, Group: dialect.GroupShown, Value: "FILE", Set: dialect.Text(&o.svg),
+	}), own(dialect.GroupShown, option{
+		Names: []string{"svg"}, Value: "FILE", Set: dialect.Text(&o.svg),
 		Help: "write a drawing to scale, for a browser, to FILE and print no picture; - is standard output",
 	}, option{
-		Names: []string{"write-rankfile"}, Group: dialect.GroupShown, Value: "FILE", Set: dialect.Text(&o.writeRankFile),
+		Names: []string{"write-rankfile"}, Value: "FILE", Set: dialect.Text(&o.writeRankFile),
 		Help: "write where the ranks would sit as a rank file, which --rankfile and mpirun read, to FILE and print no " +
 			"picture; - is standard output",
-	}, option{
-		Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON),
-		Help: "print everything as JSON in place of the picture",
-	}, option{
-		Names: []string{"impact"}, Group: dialect.GroupShown, Set: dialect.Switch(&o.impact),
+	}, c.jsonOption("print everything as JSON in place of the picture"), option{
+		Names: []string{"impact"}, Set: dialect.Switch(&o.impact),
 		Help: "predict how long an all-reduce of --model-size takes over the GPUs' slowest link, with the formula and what " +
 			"is assumed",
 	}, option{
-		Names: []string{"model-size"}, Group: dialect.GroupShown, Value: "SIZE",
+		Names: []string{"model-size"}, Value: "SIZE",
 		Help: "bytes that each GPU has, for --impact, which this asks for, too; SIZE is 7.5GB (10^9), 7GiB (2^30), 500MB, " +
 			"1000000",
 		Set: dialect.Parsed(&o.modelSize, dialect.ParseModelSize),
-	})
+	})...)
 	return &command{
 		request: o,
 		Command: cli.Command{
 			Usage: "show this machine, or another, and who would sit where on it",
 			Description: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
 				"how near they are to each other. It starts no rank.",
-			Flags: c.Flags(append(append(ranks, others...), own(c.PlaceOptions(dialect.NoVar)...)...)...),
+			Flags: c.Flags(append(append(ranks, others...), own(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...)...)...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

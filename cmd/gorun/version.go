@@ -21,10 +21,7 @@ func versionCommand(c *call) *command {
 			Usage: "print the version",
 			Description: "gorun version prints the version, the platform and the Go release that built it. With --json also " +
 				"the commit, the dialects and the version of what launcher and agents send each other.",
-			Flags: c.Flags(own(option{
-				Names: []string{"json"}, Group: dialect.GroupShown, Set: dialect.Switch(&c.JSON),
-				Help: "print everything as JSON",
-			})...),
+			Flags: c.Flags(own(dialect.GroupShown, c.jsonOption("print everything as JSON"))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
