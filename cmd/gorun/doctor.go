@@ -166,15 +166,19 @@ func widthOf(style draw.Style) int {
 // wrapped are the lines of a text.
 func wrapped(text string, width int) []string { return wrappedWords(strings.Fields(text), " ", width) }
 
-// wrappedWords sets words in lines.
-func wrappedWords(words []string, between string, width int) (lines []string) {
-	for i, word := range words {
-		last := len(lines) - 1
-		if i == 0 || utf8.RuneCountInString(lines[last])+len(between)+utf8.RuneCountInString(word) > width {
+// wrappedWords sets words in lines of at most width characters, at least one; a longer word has a line for itself.
+func wrappedWords(words []string, between string, width int) []string {
+	if len(words) == 0 {
+		return []string{""}
+	}
+	lines := []string{words[0]}
+	for _, word := range words[1:] {
+		line := lines[len(lines)-1] + between + word
+		if utf8.RuneCountInString(line) > width {
 			lines = append(lines, word)
-			continue
+		} else {
+			lines[len(lines)-1] = line
 		}
-		lines[last] += between + word
 	}
 	return lines
 }
@@ -330,6 +334,9 @@ func (d diagnosis) mark(s doctor.Severity) string {
 // healthy are the groups of checks that found nothing.
 func (d diagnosis) healthy() []string {
 	words := doctor.Healthy(d.cluster, d.findings)
+	if words == nil {
+		return nil
+	}
 	for i := range words {
 		words[i] = d.mark("") + " " + words[i]
 	}

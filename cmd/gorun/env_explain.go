@@ -126,7 +126,7 @@ func listing(found []nccl.Variable) string {
 // columns writes a name and a text beside it, which is wrapped.
 func columns(name, text string, column int) string {
 	var b strings.Builder
-	lines := wrapText(text, envWidth-column)
+	lines := wrapped(printable.Text(text), envWidth-column)
 	if utf8.RuneCountInString(name) > column-2 {
 		fmt.Fprintf(&b, "%s\n", name)
 		name = ""
@@ -136,24 +136,6 @@ func columns(name, text string, column int) string {
 		name = ""
 	}
 	return b.String()
-}
-
-// wrapText breaks a text at blanks into lines of at most width characters; what comes
-// from others is made printable.
-func wrapText(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(printable.Text(text)) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	return append(lines, line)
 }
 
 // explained is a record of the database, for people. name is what they asked for, which

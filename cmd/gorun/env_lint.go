@@ -187,7 +187,7 @@ func (l *lintReport) text(findingsOnly bool) string {
 	var b strings.Builder
 	for _, f := range l.findings {
 		fmt.Fprintf(&b, "%s: %s\n", printable.Text(whereOf(f.Assignment)), printable.Text(whatOf(f.Assignment)))
-		for _, line := range wrapText(sentences(f.Text, f.Advice), envWidth-4) {
+		for _, line := range wrapped(printable.Text(sentences(f.Text, f.Advice)), envWidth-4) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}

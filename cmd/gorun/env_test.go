@@ -71,11 +71,9 @@ func TestValuesOfSome(t *testing.T) {
 }
 
 func TestWrapText(t *testing.T) {
-	require.Equal(t, []string{"a b", "ccccc", "d"}, wrapText("a b ccccc d", 4))
-	require.Equal(t, []string{""}, wrapText("", 4))
-	for _, line := range wrapText("a\x1b[31m b", 40) {
-		require.NotContains(t, line, "\x1b")
-	}
+	require.Equal(t, []string{"a b", "ccccc", "d"}, wrapped("a b ccccc d", 4))
+	require.Equal(t, []string{""}, wrapped("", 4))
+	require.NotContains(t, columns("a", "a\x1b[31m b", 40), "\x1b")
 	for _, v := range nccl.Variables() { // an explanation fits a terminal
 		for line := range strings.Lines(explained(v.Name, v)) {
 			require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), envWidth, line)

@@ -65,21 +65,16 @@ func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bo
 			name = ""
 		}
 	}
-	switch {
-	case f.Text != "" && f.Count > 1:
+	if f.Text != "" {
 		row("line", f.Text)
-		seen := fmt.Sprintf("%d times, first in line %d", f.Count, f.Line)
+		seen := fmt.Sprintf("in line %d", f.Line)
+		if f.Count > 1 {
+			seen = fmt.Sprintf("%d times, first %s", f.Count, seen)
+		}
 		if len(f.Ranks) > 0 {
 			seen += ", of " + ranksOf(f.Ranks)
 		}
-		row("seen", seen)
-	case f.Text != "":
-		row("line", f.Text)
-		if f.Line > 1 || len(f.Ranks) > 0 {
-			seen := fmt.Sprintf("in line %d", f.Line)
-			if len(f.Ranks) > 0 {
-				seen += ", of " + ranksOf(f.Ranks)
-			}
+		if f.Line > 1 || f.Count > 1 || len(f.Ranks) > 0 {
 			row("seen", seen)
 		}
 	}
@@ -107,25 +102,11 @@ func ranksOf(ranks []int) string {
 
 // wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.
 func wrapCommands(text string, width int) []string {
-	var lines []string
-	var line strings.Builder
-	length := 0
-	for _, word := range commandWords(text) {
-		word = strings.ReplaceAll(word, "`", "")
-		size := len([]rune(word))
-		if length > 0 && length+1+size > width {
-			lines = append(lines, line.String())
-			line.Reset()
-			length = 0
-		}
-		if length > 0 {
-			line.WriteByte(' ')
-			length++
-		}
-		line.WriteString(word)
-		length += size
+	words := commandWords(text)
+	for i, word := range words {
+		words[i] = strings.ReplaceAll(word, "`", "")
 	}
-	return append(lines, line.String())
+	return wrappedWords(words, " ", width)
 }
 
 // commandWords splits text at blanks, but not within a command.

@@ -53,14 +53,7 @@ func hostsText(r *launcher.HostsReport, problemsOnly bool) string {
 			parts = append(parts, networkText(n))
 		}
 	}
-	parts = append(parts, problemsText(r, problemsOnly))
-	var all []string
-	for _, p := range parts {
-		if p != "" {
-			all = append(all, p)
-		}
-	}
-	return strings.Join(all, "\n")
+	return joined("\n", append(parts, problemsText(r, problemsOnly))...)
 }
 
 func networkText(n *launcher.NetworkReport) string {

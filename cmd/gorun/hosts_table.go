@@ -128,12 +128,12 @@ func (t *hostTable) rows() string {
 		}
 		table = append(table, row)
 	}
-	return aligned(withoutEmpty(table))
+	return aligned(withoutEmpty(table, 1, len(title)-1))
 }
 
-// withoutEmpty leaves out columns of which nothing is known.
-func withoutEmpty(table [][]string) [][]string {
-	for column := len(table[0]) - 1; column > 0; column-- {
+// withoutEmpty leaves out columns, of those from first to last, of which nothing is known below their title.
+func withoutEmpty(table [][]string, first, last int) [][]string {
+	for column := last; column >= first; column-- {
 		if slices.ContainsFunc(table[1:], func(row []string) bool {
 			return column < len(row) && row[column] != "-" && row[column] != ""
 		}) {
@@ -192,6 +192,7 @@ func aligned(table [][]string) string {
 	return b.String()
 }
 
+// joined are the words that say something.
 func joined(by string, words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), by)
 }

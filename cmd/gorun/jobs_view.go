@@ -113,21 +113,8 @@ func rankState(r registry.Rank) string {
 
 // table lays out rows in columns; the last one takes what room is left.
 func (v jobView) table(rows [][]string) (lines []string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(strings.ReplaceAll(cell, "\t", " "))
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-			}
-		}
-		lines = append(lines, v.clip(strings.TrimRight(b.String(), " ")))
+	for line := range strings.Lines(strings.ReplaceAll(aligned(rows), "\t", " ")) {
+		lines = append(lines, v.clip(strings.TrimRight(line, " \n")))
 	}
 	return lines
 }
@@ -137,7 +124,7 @@ func (v jobView) clip(line string) string {
 	if v.width <= 0 || utf8.RuneCountInString(line) <= v.width {
 		return line
 	}
-	return string(slices.Clone([]rune(line)[:max(v.width-1, 0)])) + map[bool]string{true: ">", false: "…"}[v.ascii]
+	return string([]rune(line)[:max(v.width-1, 0)]) + map[bool]string{true: ">", false: "…"}[v.ascii]
 }
 
 // age is a time in its greatest unit or two: 14s, 14m, 2h05m, 3d4h.

@@ -129,8 +129,7 @@ func (t planTable) nodes(p *job.Plan) {
 // ranks has a line for each rank: what it runs, where, and why there. Many ranks that
 // differ in nothing are one line, and so are those of many hosts.
 func (t planTable) ranks(p *job.Plan) {
-	columns := []string{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}
-	var rows [][]string
+	rows := [][]string{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "MEMORY", "PLACE", "PROGRAM"}}
 	if len(p.Ranks) > manyRanks {
 		for _, row := range foldedRows(p) {
 			rows = append(rows, row.columns())
@@ -140,16 +139,7 @@ func (t planTable) ranks(p *job.Plan) {
 			rows = append(rows, rowOf(p, i).columns())
 		}
 	}
-	for _, column := range []int{6, 5} { // nothing to say of any rank
-		if !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "-" }) {
-			columns = slices.Delete(columns, column, column+1)
-			for i := range rows {
-				rows[i] = slices.Delete(rows[i], column, column+1)
-			}
-		}
-	}
-	t.row(columns...)
-	for _, row := range rows {
+	for _, row := range withoutEmpty(rows, 5, 6) {
 		t.row(row...)
 	}
 	t.row("")

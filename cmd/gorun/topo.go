@@ -114,13 +114,7 @@ func (s shownMachine) text(style draw.Style) string {
 	if s.impact != nil {
 		parts = append(parts, s.impact.Text(style))
 	}
-	var all []string
-	for _, p := range parts {
-		if p != "" {
-			all = append(all, p)
-		}
-	}
-	return strings.Join(all, "\n")
+	return joined("\n", parts...)
 }
 
 // textStyle is how text is to look on this output: as wide as the terminal, and
