@@ -42,8 +42,8 @@ func serveAgent() error {
 
 // reportedSignals are those that a resource manager may send to all processes of a job.
 var reportedSignals = []os.Signal{
-	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGTSTP,
-	syscall.SIGALRM, syscall.SIGXCPU,
+	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGALRM, syscall.SIGXCPU,
 }
 
 // joinAgent is gorun on a node where a resource manager's command started it.

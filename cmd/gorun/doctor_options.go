@@ -25,8 +25,8 @@ func doctorCommand(c *call) *command {
 		Names: []string{"explain"}, Value: "CHECK", Set: added(&o.explain),
 		Help: "say what a check looks at, and why, and look at nothing; its name stands in brackets behind what it found, " +
 			"and more may follow",
-	}, c.jsonOption("print all that was found of the hosts, and what is wrong with them, as JSON; with --list or --explain the "+
-		"checks"))
+	}, c.jsonOption("print all that was found of the hosts, and what is wrong with them, as JSON; with --list or "+
+		"--explain the checks"))
 	flags = append(append(flags, c.JobOptions("host", "hostfile")...), c.ReachOptions()...)
 	return &command{
 		request: o,

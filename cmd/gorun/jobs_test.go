@@ -71,7 +71,9 @@ func TestSilentJob(t *testing.T) {
 	r, _, _ := answering(t, func(ctx context.Context, _ registry.Question, _ func(any) error) { <-ctx.Done() })
 	r.All, r.Names = true, []string{"7f3a"}
 	var busy sync.WaitGroup
-	for name, act := range map[string]func() error{"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.nccl} {
+	for name, act := range map[string]func() error{
+		"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.nccl,
+	} {
 		busy.Go(func() {
 			errs := errorsOf(act())
 			if !assert.Len(t, errs, 1, name) {
@@ -118,7 +120,8 @@ func TestWhatNCCLSays(t *testing.T) {
 	r.JSON = true
 	require.NoError(t, r.ps())
 	assert.JSONEq(t,
-		`{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"], "silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`,
+		`{"job": "7f3a00000001", "lines": ["NCCL 2.30.7, 1 communicator", "rank 3 is\u001b[2J behind"],
+		"silent_hosts": ["n\u00072"], "status": {"version": "2.30.7"}}`,
 		stdout.String())
 
 	said = registry.NCCL{ID: "7f3a00000001", Error: "nobody\n"}

@@ -128,8 +128,8 @@ type slurmRow struct{ letter, name, value, help string }
 // orNot is the value of an option that may have one behind "=".
 const orNot = "[=]"
 
-// slurmHosts are Slurm's options on nodes, slurmResources on what a job has of them, slurmHandling on how Slurm treats a
-// job, and slurmSubmission those that count while it is submitted, and stand in no script.
+// slurmHosts are Slurm's options on nodes, slurmResources on what a job has of them, slurmHandling on how Slurm treats
+// a job, and slurmSubmission those that count while it is submitted, and stand in no script.
 var (
 	slurmHosts = []slurmRow{
 		{"w", "nodelist", "LIST", "nodes that must be among them"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -78,7 +79,7 @@ func topoCommand(c *call) *command {
 			Usage: "show this machine, or another, and who would sit where on it",
 			Description: "gorun topo shows a machine as jobs see it: packages, NUMA nodes, caches, cores, GPUs and NICs, and " +
 				"how near they are to each other. It starts no rank.",
-			Flags: c.Flags(append(append(ranks, others...), own(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...)...)...),
+			Flags: c.Flags(slices.Concat(ranks, others, own(dialect.GroupPlaces, c.PlaceOptions(dialect.NoVar)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{

@@ -28,8 +28,10 @@ func versionCommand(c *call) *command {
 				{"gorun version", "one line"},
 				{"gorun version --json", "for programs and bug reports"},
 			},
-			Codes: []dialect.Example{{"0", "it was printed"}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"}},
-			Last:  "gorun --version prints the same line, whatever else stands on the command line.",
+			Codes: []dialect.Example{
+				{"0", "it was printed"}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
+			},
+			Last: "gorun --version prints the same line, whatever else stands on the command line.",
 		},
 	}
 }
