@@ -45,7 +45,7 @@ func (in *Inputs) check() error {
 		if r.Node < 0 || r.Node >= len(in.Nodes) {
 			return fmt.Errorf("plan the environment: rank %d is on node %d of %d", i, r.Node, len(in.Nodes))
 		}
-		if in.MPI.any() && (r.MPI.World < 0 || r.MPI.World >= len(in.MPI.Worlds)) {
+		if in.MPI.Offered && (r.MPI.World < 0 || r.MPI.World >= len(in.MPI.Worlds)) {
 			return fmt.Errorf("plan the environment: rank %d is in world %d of %d", i, r.MPI.World, len(in.MPI.Worlds))
 		}
 	}
@@ -88,7 +88,7 @@ func newBuilder(in Inputs) *builder {
 	}
 	b.roles, b.inRole = make(map[string]int), make([]int, len(in.Ranks))
 	for rank := range in.Ranks {
-		role := b.role(rank)
+		role := place{b, rank}.role()
 		b.inRole[rank] = b.roles[role]
 		b.roles[role]++
 	}
@@ -256,7 +256,7 @@ func (b *builder) removalReason(r *rule) string {
 		return "" // it was heard: the store listens there
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, the first with this job's id behind
-	case r.isMPI() && !b.applies(r):
+	case r.mpi && !b.applies(r):
 		return "an outer launcher's; this job's ranks get none (--mpi)"
 	case r.Source == slurmSource && r.value != nil && b.slurm == nil:
 		return "of Slurm, in whose job not all of the ranks are"
@@ -348,11 +348,11 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-func (b *builder) localRank(rank int) string {
-	if b.in.VirtualLocalRank {
+func (p place) localRank() string {
+	if p.in.VirtualLocalRank {
 		return "0"
 	}
-	return strconv.Itoa(b.in.Ranks[rank].LocalRank)
+	return strconv.Itoa(p.own().LocalRank)
 }
 
 func (b *builder) localRankReason() string {
@@ -363,12 +363,6 @@ func (b *builder) localRankReason() string {
 		return "which rank of its node this is; its GPU is device 0"
 	}
 	return "which rank of its node this is"
-}
-
-// visible is the value of a variable that decides which GPUs a rank sees.
-func (b *builder) visible(name string, rank int) (string, bool) {
-	value, ok := b.in.Ranks[rank].Visible[name]
-	return value, ok
 }
 
 // visibleReason says why it has it.
@@ -383,32 +377,34 @@ func (b *builder) visibleReason(name string) string {
 	return b.in.VisibleWhy
 }
 
-// cudaDevices is what a rank sees by CUDA's variable.
-func (b *builder) cudaDevices(rank int) (string, bool) {
-	if value, ok := b.visible(env.VarCUDAVisibleDevices, rank); ok {
+// gpus are those that a rank sees by a variable. For a rank's only GPU CUDA's counts, and HIP's where the user gave
+// one: it beats CUDA's.
+func (p place) gpus(name string) (string, bool) {
+	if value, ok := p.own().Visible[name]; ok {
 		return value, true
 	}
-	device := b.in.Ranks[rank].Device
-	return device, device != ""
+	counts := name == env.VarCUDAVisibleDevices || name == env.VarHIPVisibleDevices && p.hip
+	return p.own().Device, p.own().Device != "" && counts
 }
 
 // seat is where a rank's node is among the job's.
-func (b *builder) seat(rank int) Seat {
-	node := b.in.Ranks[rank].Node
-	if s := b.in.Nodes[node].Seat; s != nil {
+func (p place) seat() Seat {
+	if s := p.node().Seat; s != nil {
 		return *s
 	}
-	return Seat{Group: node, NumGroups: len(b.in.Nodes), LocalRanks: b.perNode[node]}
+	node := p.own().Node
+	return Seat{Group: node, NumGroups: len(p.in.Nodes), LocalRanks: p.perNode[node]}
 }
 
 // role is that of a rank, as its node has it.
-func (b *builder) role(rank int) string {
-	return cmp.Or(b.in.Nodes[b.in.Ranks[rank].Node].Role, b.in.Role, "default")
-}
+func (p place) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
 
 // agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
 // torchrun's variables would make a client of it.
 func (b *builder) agentStore() bool { return !b.in.StoreAtRank0 }
+
+// attempts reports whether ranks hear of attempts.
+func (b *builder) attempts() bool { return b.agentStore() || b.in.MaxRestarts > 0 }
 
 func (b *builder) masterPortReason() string {
 	if b.in.StoreAtRank0 {
@@ -426,59 +422,38 @@ func (b *builder) signals() string {
 
 // marker is the job's id behind that of the job around it, and before that of its part
 // on the rank's node.
-func (b *builder) marker(rank int) string {
-	marker := b.in.Job
-	if b.outer != "" {
-		marker = b.outer + ":" + marker
-	}
-	if part := b.in.Nodes[b.in.Ranks[rank].Node].Part; part != "" {
-		marker += ":" + part
-	}
-	return marker
+func (p place) marker() string {
+	parts := []string{p.outer, p.in.Job, p.node().Part}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ":")
 }
 
-func (b *builder) threads(rank int) (string, bool) {
-	n := cmp.Or(b.in.Ranks[rank].Threads, b.in.Nodes[b.in.Ranks[rank].Node].Threads)
-	return strconv.Itoa(n), n > 0
-}
+func (p place) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
 
 // threadsReason tells how the number came about where all nodes agree.
 func (b *builder) threadsReason() string {
-	why := b.threadsWhy(0)
+	why := place{b, 0}.threadsWhy()
 	for rank := range b.in.Ranks {
-		if b.threadsWhy(rank) != why {
+		if (place{b, rank}).threadsWhy() != why {
 			why = ""
 		}
 	}
-	if why == "" {
-		return "this node's usable CPUs ÷ its ranks"
-	}
-	return why
+	return cmp.Or(why, "this node's usable CPUs ÷ its ranks")
 }
 
-func (b *builder) threadsWhy(rank int) string {
-	if r := b.in.Ranks[rank]; r.Threads > 0 {
+func (p place) threadsWhy() string {
+	if r := p.own(); r.Threads > 0 {
 		return r.Why
 	}
-	return b.in.Nodes[b.in.Ranks[rank].Node].Why
-}
-
-// hipDevice narrows HIP's list where the user gave one: it beats CUDA's.
-func (b *builder) hipDevice(rank int) (string, bool) {
-	if value, ok := b.visible(env.VarHIPVisibleDevices, rank); ok {
-		return value, true
-	}
-	device := b.in.Ranks[rank].Device
-	return device, device != "" && b.hip
+	return p.node().Why
 }
 
 // workingDir is PWD for a rank whose directory the user chose. Shells and Go's
 // os.Getwd believe PWD where it fits, so that symbolic links keep their names.
-func (b *builder) workingDir(rank int) (string, bool) {
-	dir := b.in.Ranks[rank].Dir
+func (p place) workingDir() string {
+	dir := p.own().Dir
 	if dir == "" || path.IsAbs(dir) {
-		return dir, dir != ""
+		return dir
 	}
-	own, _ := lookup(b.in.Inherited, "PWD")
-	return path.Join(own, dir), path.IsAbs(own)
+	own, _ := lookup(p.in.Inherited, "PWD")
+	return only(path.IsAbs(own), path.Join(own, dir))
 }

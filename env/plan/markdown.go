@@ -23,7 +23,7 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 `)
 	ruleTable(&b, func(r *rule) bool {
-		return r.value != nil && r.Source != slurmSource && !r.isMPI() && !r.tuned
+		return r.value != nil && r.Source != slurmSource && !r.mpi && r.level == ""
 	}, "variable", "kind", "value", "reason", "defined by")
 
 	tuning(&b)
@@ -92,7 +92,8 @@ starts, with what those files say where hosts have GPUs; a difference is told, b
 host spells out.
 
 `)
-	ruleTable(b, func(r *rule) bool { return r.tuned && r.level != ForStudy }, "variable", "level", "value", "reason")
+	ruleTable(b, func(r *rule) bool { return r.level != "" && r.level != ForStudy },
+		"variable", "level", "value", "reason")
 	b.WriteString("\nLeft alone, whatever guides say:\n\n")
 	var left [][]string
 	for _, l := range folklore {
@@ -104,7 +105,7 @@ host spells out.
 NCCL's own choice is worth.
 
 `)
-	ruleTable(b, func(r *rule) bool { return r.tuned && r.level == ForStudy },
+	ruleTable(b, func(r *rule) bool { return r.level == ForStudy },
 		"variable", "value", "what it is for, and what is wrong with it")
 }
 
@@ -119,7 +120,7 @@ another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks, sizes 
 whole job with ` + "`--world=app`" + `. The user's own settings of MPI libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 
 `)
-	ruleTable(b, (*rule).isMPI, "variable", "kind", "value", "reason", "defined by")
+	ruleTable(b, func(r *rule) bool { return r.mpi }, "variable", "kind", "value", "reason", "defined by")
 }
 
 // insideSlurm writes what ranks find of Slurm's variables.

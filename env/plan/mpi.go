@@ -51,47 +51,28 @@ type InWorld struct {
 
 // mpiRules are what gorun does about the variables of MPI's dialects. They stand before
 // the patterns by which those of outer launchers are removed.
-var mpiRules = slices.Concat(worldRules[:], pmiRules[:], pmixRules[:], openMPIRules[:])
+var mpiRules = slices.Concat(worldRules, pmiRules, pmixRules, openMPIRules)
 
-// isMPI reports whether a rule is one of those.
-func (r *rule) isMPI() bool { return r.needs != nil }
-
-// needs are conditions of rules of MPI's dialects.
-func (m *MPI) any() bool     { return m.Offered }
-func (m *MPI) hasFD() bool   { return m.Offered && m.FD != "" }
-func (m *MPI) hasPort() bool { return m.Offered && m.FD == "" }
-
-// mpiRank is a value that a rank has by its place in its world.
-func mpiRank(value func(m InWorld, w *World) string) func(b *builder, rank int) (string, bool) {
-	return func(b *builder, rank int) (string, bool) {
-		m := b.in.Ranks[rank].MPI
-		v := value(m, &b.in.MPI.Worlds[m.World])
-		return v, v != ""
-	}
-}
+// Conditions of rules of MPI's dialects.
+func (b *builder) offersMPI() bool { return b.in.MPI.Offered }
+func (b *builder) hasFD() bool     { return b.in.MPI.Offered && b.in.MPI.FD != "" }
+func (b *builder) hasPort() bool   { return b.in.MPI.Offered && b.in.MPI.FD == "" }
 
 // The numbers of a rank in its world.
-func worldRank(m InWorld, _ *World) string      { return strconv.Itoa(m.Rank) }
-func worldSize(_ InWorld, w *World) string      { return strconv.Itoa(w.Size) }
-func worldLocalRank(m InWorld, _ *World) string { return strconv.Itoa(m.LocalRank) }
-func worldLocalSize(m InWorld, _ *World) string { return strconv.Itoa(m.LocalSize) }
+func (p place) worldRank() string      { return strconv.Itoa(p.own().MPI.Rank) }
+func (p place) worldSize() string      { return strconv.Itoa(p.world().Size) }
+func (p place) worldLocalRank() string { return strconv.Itoa(p.own().MPI.LocalRank) }
+func (p place) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSize) }
 
 // worldRules are of all dialects.
-var worldRules = [...]rule{
-	{
-		Row: Row{
-			env.VarJobWorld, ClassIdentity, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
-			"tells gorun's own variables of MPI's from those of an mpirun that a rank runs", "gorun",
-		},
-		needs: (*MPI).any, perRank: true, value: mpiRank(func(m InWorld, w *World) string {
-			return strconv.Itoa(m.Rank) + "/" + strconv.Itoa(w.Size)
-		}),
-	},
-	{
-		Row: Row{
-			"GFORTRAN_UNBUFFERED_PRECONNECTED", ClassSetting, "`y`",
-			"Fortran's last words are not lost, as under mpiexec", "GNU Fortran",
-		},
-		needs: (*MPI).any, value: func(*builder, int) (string, bool) { return "y", true },
-	},
-}
+var worldRules = slices.Concat(
+	mpiRows(ClassIdentity, "gorun",
+		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
+			"tells gorun's own variables of MPI's from those of an mpirun that a rank runs", ofRank,
+			func(p place) string { return p.worldRank() + "/" + p.worldSize() }),
+	),
+	mpiRows(ClassSetting, "GNU Fortran",
+		given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last words are not lost, as under mpiexec", ofJob,
+			always("y")),
+	),
+)

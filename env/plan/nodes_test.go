@@ -47,14 +47,14 @@ func TestTheJobIsAskedOnce(t *testing.T) {
 	asked := map[string]int{}
 	for i := range rules {
 		r := &rules[i]
-		if !r.tuned {
+		if r.level == "" {
 			continue
 		}
-		assert.True(t, r.jobWide != r.perNode, "%s is of the job or of a node", r.Name)
+		assert.True(t, r.differs == wholeJob || r.differs == ofNode, "%s is of the job or of a node", r.Name)
 		before := *r
 		defer func() { *r = before }()
-		if r.jobWide {
-			r.value = func(b *builder, rank int) (string, bool) { asked[before.Name]++; return before.value(b, rank) }
+		if r.differs == wholeJob {
+			r.value = func(p place) (string, bool) { asked[before.Name]++; return before.value(p) }
 		}
 	}
 	in := largeJob(t, 5)

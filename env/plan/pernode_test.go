@@ -54,7 +54,9 @@ func eachRankAsked(t *testing.T, in Inputs) Environment {
 	for i := range rules {
 		r := &rules[i]
 		before := *r
-		r.perRank, r.perNode = r.perRank || r.perNode, false
+		if r.differs == ofNode {
+			r.differs = ofRank
+		}
 		defer func() { *r = before }()
 	}
 	return build(t, in)
@@ -65,17 +67,17 @@ func TestNodesAreAskedOnce(t *testing.T) {
 	in, asked := nodesJob(2, 1), 0
 	for i := range rules {
 		r := &rules[i]
-		if !r.perNode {
+		if r.differs != ofNode {
 			continue
 		}
 		before := *r
-		r.value = func(b *builder, rank int) (string, bool) { asked++; return before.value(b, rank) }
+		r.value = func(p place) (string, bool) { asked++; return before.value(p) }
 		defer func() { *r = before }()
 	}
 	build(t, in)
 	perNode := 0
 	for i := range rules {
-		if rules[i].perNode {
+		if rules[i].differs == ofNode {
 			perNode++
 		}
 	}

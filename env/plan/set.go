@@ -46,13 +46,15 @@ func (b *builder) putEverywhere(v Variable) {
 	b.put(v)
 }
 
-// scope tells for whom the values of a rule are the same.
+// scope tells whose a value is: for whom the values of a rule are the same.
 type scope uint8
 
 const (
-	forJob  scope = iota // all ranks
-	forNode              // the ranks of a node
-	forRank              // each has its own
+	ofJob    scope = iota // the job's: all ranks have the same
+	ofWorld               // the rank's MPI_COMM_WORLD's
+	ofNode                // the node's, or of what of the world is there
+	ofRank                // each rank's own
+	wholeJob              // all ranks have the same, which follows from all nodes: it is asked once
 )
 
 // setting is a rule at work: what is the same for all ranks is found once.
@@ -71,21 +73,21 @@ func (b *builder) set() {
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) || r.tuned && !b.tunes(r) {
+		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) || r.level != "" && !b.tunes(r) {
 			continue
 		}
-		if r.jobWide {
+		if r.differs == wholeJob {
 			b.setJobWide(r)
 			continue
 		}
 		switch b.scope(r) {
-		case forJob:
+		case ofJob:
 			if value, ok := b.value(r, 0); ok {
 				b.putEverywhere(b.asWished(r, r.variable(b.reasonForAll(r), value)))
 			}
-		case forNode:
+		case ofNode:
 			b.setNodes(r)
-		case forRank:
+		case ofRank:
 			varying = append(varying, setting{rule: r, reason: b.reason(r)})
 		}
 	}
@@ -99,7 +101,7 @@ func (b *builder) setJobWide(r *rule) {
 	if b.inConf(r, first) {
 		return
 	}
-	value, ok := r.value(b, first)
+	value, ok := r.value(place{b, first})
 	if !ok {
 		return
 	}
@@ -117,7 +119,7 @@ func (b *builder) setJobWide(r *rule) {
 
 // applies reports whether a rule has something to give in this job.
 func (b *builder) applies(r *rule) bool {
-	return (r.needs == nil || r.needs(&b.in.MPI)) && (b.slurm != nil || r.Source != slurmSource)
+	return (r.when == nil || r.when(b)) && (b.slurm != nil || r.Source != slurmSource)
 }
 
 // users reports whether a value of the user's wins.
@@ -131,18 +133,18 @@ func (b *builder) value(r *rule, rank int) (string, bool) {
 	if b.inConf(r, rank) {
 		return "", false
 	}
-	return r.value(b, rank)
+	return r.value(place{b, rank})
 }
 
 // scope finds for whom a rule's values are the same.
 func (b *builder) scope(r *rule) scope {
 	switch worlds := len(b.in.MPI.Worlds) > 1; {
-	case r.perRank || worlds && (r.perWorld || r.perNode):
+	case r.differs == ofRank || worlds && r.differs != ofJob:
 		return b.scopeByRanks(r)
-	case r.perNode || b.users(r):
+	case r.differs == ofNode || b.users(r):
 		return b.scopeByNodes(r)
 	}
-	return forJob
+	return ofJob
 }
 
 // scopeByNodes is for rules whose values are the same for all ranks of a node.
@@ -153,26 +155,26 @@ func (b *builder) scopeByNodes(r *rule) scope {
 			continue
 		}
 		if v, set := b.value(r, rank); v != value || set != ok {
-			return forNode
+			return ofNode
 		}
 	}
-	return forJob
+	return ofJob
 }
 
 func (b *builder) scopeByRanks(r *rule) scope {
-	found := forJob
+	found := ofJob
 	value, ok := b.value(r, 0)
 	for rank := range b.in.Ranks {
 		v, set := b.value(r, rank)
 		if v == value && set == ok {
 			continue
 		}
-		if found = forNode; len(b.in.Nodes) == 1 {
-			return forRank
+		if found = ofNode; len(b.in.Nodes) == 1 {
+			return ofRank
 		}
 		first, has := b.value(r, b.first[b.in.Ranks[rank].Node])
 		if v != first || set != has {
-			return forRank
+			return ofRank
 		}
 	}
 	return found
@@ -188,7 +190,7 @@ func (b *builder) reason(r *rule) string {
 // reasonFor is the reason for the ranks of a rank's node.
 func (b *builder) reasonFor(r *rule, rank int) string {
 	if r.whyOf != nil {
-		return r.whyOf(b, rank)
+		return r.whyOf(place{b, rank})
 	}
 	return b.reason(r)
 }
@@ -264,7 +266,7 @@ func (b *builder) own(s setting, rank int) Variable {
 		inherited = s.onNode[b.in.Ranks[rank].Node]
 	}
 	if inherited.Name == "" || !b.users(s.rule) {
-		if value, ok := s.value(b, rank); ok {
+		if value, ok := s.value(place{b, rank}); ok {
 			return s.variable(s.reason, value)
 		}
 	}

@@ -16,131 +16,65 @@ import (
 // and source at 2.30.7; docs/nccl.md has what each variable means. None forces an algorithm
 // or a protocol, and none is set to its default, which would cancel what a file of
 // settings says.
-var tunedRules = [...]rule{
-	{
-		Row:   Row{"NCCL_DEBUG", ClassSetting, "`WARN`", "NCCL says what failed, at no cost", "NCCL"},
-		tuned: true, perNode: true, level: Helps, value: func(*builder, int) (string, bool) { return "WARN", true },
-	},
-	{
-		Row: Row{
-			"NCCL_RAS_ADDR", ClassSetting, "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
-			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", "NCCL",
-		},
-		tuned: true, jobWide: true, level: Helps, value: func(b *builder, _ int) (string, bool) {
-			return b.in.RASAddr, b.in.RASAddr != "" && !b.said("NCCL_RAS_ENABLE", "0")
-		},
-	},
-	{
-		Row: Row{
-			"NCCL_SOCKET_IFNAME", ClassSetting, "with several nodes `=` and the interface by which the others reach the node; " +
-				"`=lo` on one host that has GPUs and no other",
-			"NCCL's own choice is often an interface that other nodes do not reach", "NCCL",
-		},
-		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
-			return b.socketInterface(rank, "=")
-		},
-		whyOf: (*builder).interfaceReason,
-	},
-	{
-		Row: Row{
-			"GLOO_SOCKET_IFNAME", ClassSetting,
+var tunedRules = slices.Concat(
+	tuned(Helps, "NCCL",
+		given("NCCL_DEBUG", "`WARN`", "NCCL says what failed, at no cost", ofNode, always("WARN")),
+		given("NCCL_RAS_ADDR", "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
+			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", wholeJob,
+			func(p place) string { return only(!p.said("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
+	),
+	tuned(Needed, "NCCL",
+		given("NCCL_SOCKET_IFNAME",
+			"with several nodes `=` and the interface by which the others reach the node; `=lo` on one host that has GPUs "+
+				"and no other", "NCCL's own choice is often an interface that other nodes do not reach", ofNode,
+			func(p place) string { return p.socketInterface("=") }).becauseOf(place.interfaceReason),
+	),
+	tuned(Needed, "PyTorch",
+		given("GLOO_SOCKET_IFNAME",
 			"with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
-			"Gloo goes by the host's name, which is often 127.0.1.1", "PyTorch",
-		},
-		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
-			return b.socketInterface(rank, "")
-		},
-	},
-	{
-		Row: Row{
-			"TP_SOCKET_IFNAME", ClassSetting, "with several nodes the interface by which the others reach the node",
-			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", "PyTorch",
-		},
-		tuned: true, perNode: true, level: Needed, value: func(b *builder, rank int) (string, bool) {
-			name, _ := b.socketInterface(rank, "")
-			return name, name != "" && len(b.in.Nodes) > 1
-		},
-	},
-	{
-		Row: Row{
-			"NCCL_SOCKET_FAMILY", ClassSetting, "`AF_INET6` where the nodes reach each other by IPv6 addresses",
-			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", "NCCL",
-		},
-		tuned: true, jobWide: true, level: Needed, value: func(b *builder, _ int) (string, bool) {
-			return "AF_INET6", b.onlyIPv6()
-		},
-	},
-	{
-		Row: Row{
-			"NCCL_IB_HCA", ClassSetting, "with several nodes that have GPUs `=` and the RDMA ports to use, where active ones " +
-				"have to be left out: Ethernet ports beside InfiniBand, ports of a tenth of the speed",
-			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", "NCCL",
-		},
-		tuned: true, perNode: true, level: Needed, value: (*builder).rdmaPorts, whyOf: (*builder).rdmaReason,
-	},
-	{
-		Row: Row{
-			"NCCL_IB_ADDR_FAMILY", ClassSetting,
-			"`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
-			"NCCL looks for an IPv4 address of the RDMA port otherwise", "NCCL",
-		},
-		tuned: true, jobWide: true, level: Needed, value: (*builder).gidFamily,
-	},
-	{
-		Row: Row{
-			"NCCL_IB_GID_INDEX", ClassSetting, "with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 " +
-				"address, where all ports of the host have the same",
-			"NCCL before 2.21 takes address 0, which is RoCE v1's", "NCCL",
-		},
-		tuned: true, perNode: true, level: Needed, value: (*builder).gidIndex,
-	},
-	{
-		Row: Row{
-			"NCCL_CUMEM_HOST_ENABLE", ClassSetting, "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
-			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)", "NCCL",
-		},
-		tuned: true, jobWide: true, level: Needed, value: (*builder).cuMemHost,
-	},
-	{
-		Row: Row{
-			"NCCL_SOCKET_NTHREADS", ClassSetting,
-			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, "NCCL",
-		},
-		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
-	},
-	{
-		Row:   Row{"NCCL_NSOCKS_PERTHREAD", ClassSetting, "as NCCL_SOCKET_NTHREADS", fastEthernet, "NCCL"},
-		tuned: true, jobWide: true, level: Helps, value: (*builder).socketThreads,
-	},
-	{
-		Row: Row{
-			"NCCL_SOCKET_POLL_TIMEOUT_MSEC", ClassSetting, "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
-			"ranks that share CPUs must not spin while NCCL starts", "NCCL",
-		},
-		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
-			n := &b.in.Nodes[b.in.Ranks[rank].Node]
-			return "1", n.Crowded && n.ncclSince(2, 29, 0)
-		},
-	},
-	{
-		Row: Row{
-			"HSA_NO_SCRATCH_RECLAIM", ClassSetting, "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
-			"small messages take five times as long otherwise on MI200", "ROCm",
-		},
-		tuned: true, perNode: true, level: Helps, value: func(b *builder, rank int) (string, bool) {
-			h := &b.in.Nodes[b.in.Ranks[rank].Node].Host
-			return "1", slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13})
-		},
-	},
-	{
-		Row: Row{
-			"HSA_FORCE_FINE_GRAIN_PCIE", ClassSetting,
-			"`1` with several of AMD's GPUs without links between them and a ROCm before 6",
-			"GPUs reach each other's memory over PCIe only with it", "ROCm",
-		},
-		tuned: true, jobWide: true, level: Helps, value: (*builder).fineGrain,
-	},
-}
+			"Gloo goes by the host's name, which is often 127.0.1.1", ofNode,
+			func(p place) string { return p.socketInterface("") }),
+		given("TP_SOCKET_IFNAME", "with several nodes the interface by which the others reach the node",
+			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", ofNode,
+			func(p place) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
+	),
+	tuned(Needed, "NCCL",
+		given("NCCL_SOCKET_FAMILY", "`AF_INET6` where the nodes reach each other by IPv6 addresses",
+			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", wholeJob,
+			func(p place) string { return only(p.onlyIPv6(), "AF_INET6") }),
+		given("NCCL_IB_HCA",
+			"with several nodes that have GPUs `=` and the RDMA ports to use, where active ones have to be left out: "+
+				"Ethernet ports beside InfiniBand, ports of a tenth of the speed",
+			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", ofNode,
+			place.rdmaPorts).becauseOf(place.rdmaReason),
+		given("NCCL_IB_ADDR_FAMILY", "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
+			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, place.gidFamily),
+		given("NCCL_IB_GID_INDEX",
+			"with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host "+
+				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, place.gidIndex),
+		given("NCCL_CUMEM_HOST_ENABLE", "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
+			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)",
+			wholeJob, place.cuMemHost),
+	),
+	tuned(Helps, "NCCL",
+		given("NCCL_SOCKET_NTHREADS",
+			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, wholeJob,
+			place.socketThreads),
+		given("NCCL_NSOCKS_PERTHREAD", "as NCCL_SOCKET_NTHREADS", fastEthernet, wholeJob, place.socketThreads),
+		given("NCCL_SOCKET_POLL_TIMEOUT_MSEC", "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
+			"ranks that share CPUs must not spin while NCCL starts", ofNode,
+			func(p place) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
+	),
+	tuned(Helps, "ROCm",
+		given("HSA_NO_SCRATCH_RECLAIM", "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
+			"small messages take five times as long otherwise on MI200", ofNode, func(p place) string {
+				h := &p.node().Host
+				return only(slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13}), "1")
+			}),
+		given("HSA_FORCE_FINE_GRAIN_PCIE", "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
+			"GPUs reach each other's memory over PCIe only with it", wholeJob, place.fineGrain),
+	),
+)
 
 const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide has 4 threads of 4"
 
@@ -160,18 +94,18 @@ func (b *builder) said(name, value string) bool {
 
 // socketInterface is the network interface by which other nodes reach a rank's. NCCL
 // takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
-func (b *builder) socketInterface(rank int, exact string) (string, bool) {
-	n := &b.in.Nodes[b.in.Ranks[rank].Node]
-	if len(b.in.Nodes) == 1 {
-		return exact + "lo", n.Host.OnlyLoopback
+func (p place) socketInterface(exact string) string {
+	n := p.node()
+	if len(p.in.Nodes) == 1 {
+		return only(n.Host.OnlyLoopback, exact+"lo")
 	}
-	return exact + n.Interface, n.Interface != ""
+	return only(n.Interface != "", exact+n.Interface)
 }
 
-func (b *builder) interfaceReason(rank int) string {
-	n := &b.in.Nodes[b.in.Ranks[rank].Node]
+func (p place) interfaceReason() string {
+	n := p.node()
 	switch {
-	case len(b.in.Nodes) == 1:
+	case len(p.in.Nodes) == 1:
 		return "this host has no other interface"
 	case n.Address == "":
 		return "other nodes reach this one there"
@@ -218,24 +152,24 @@ func (n *Node) ports() (active, wanted []placement.NIC) {
 
 // rdmaPorts names the ports of a rank's host where NCCL's own choice, all of them, is
 // wrong.
-func (b *builder) rdmaPorts(rank int) (string, bool) {
-	active, wanted := b.in.Nodes[b.in.Ranks[rank].Node].ports()
-	if len(wanted) == len(active) || !b.rdma {
-		return "", false
+func (p place) rdmaPorts() string {
+	active, wanted := p.node().ports()
+	if len(wanted) == len(active) || !p.rdma {
+		return ""
 	}
 	names := make([]string, len(wanted))
-	for i, p := range wanted {
-		names[i] = p.Name + ":" + strconv.Itoa(p.Port)
+	for i, nic := range wanted {
+		names[i] = nic.Name + ":" + strconv.Itoa(nic.Port)
 	}
-	return "=" + strings.Join(names, ","), true
+	return "=" + strings.Join(names, ",")
 }
 
-func (b *builder) rdmaReason(rank int) string {
-	active, wanted := b.in.Nodes[b.in.Ranks[rank].Node].ports()
+func (p place) rdmaReason() string {
+	active, wanted := p.node().ports()
 	var without []string
-	for _, p := range active {
-		if !slices.ContainsFunc(wanted, func(w placement.NIC) bool { return w.Name == p.Name && w.Port == p.Port }) {
-			without = append(without, fmt.Sprintf("%s:%d (%s)", p.Name, p.Port, portWords(p)))
+	for _, nic := range active {
+		if !slices.ContainsFunc(wanted, func(w placement.NIC) bool { return w.Name == nic.Name && w.Port == nic.Port }) {
+			without = append(without, fmt.Sprintf("%s:%d (%s)", nic.Name, nic.Port, portWords(nic)))
 		}
 	}
 	return "without " + strings.Join(without, ", ")
@@ -262,39 +196,38 @@ func (n *Node) roce() []placement.NIC {
 	return wanted
 }
 
-func (b *builder) gidFamily(int) (string, bool) {
+func (b *builder) gidFamily() string {
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		ports := n.roce()
 		if len(ports) == 0 || n.ncclBefore(2, 21, 0) || slices.ContainsFunc(ports, func(p placement.NIC) bool {
 			return !p.GIDIPv6
 		}) {
-			return "", false
+			return ""
 		}
 	}
-	return "AF_INET6", b.rdma
+	return only(b.rdma, "AF_INET6")
 }
 
-func (b *builder) gidIndex(rank int) (string, bool) {
-	n := &b.in.Nodes[b.in.Ranks[rank].Node]
-	ports := n.roce()
-	if len(ports) == 0 || !n.ncclBefore(2, 21, 0) || !b.rdma {
-		return "", false
+func (p place) gidIndex() string {
+	ports := p.node().roce()
+	if len(ports) == 0 || !p.node().ncclBefore(2, 21, 0) || !p.rdma {
+		return ""
 	}
 	index := ports[0].GID
-	if slices.ContainsFunc(ports, func(p placement.NIC) bool { return p.GID != index }) {
-		return "", false
+	if slices.ContainsFunc(ports, func(nic placement.NIC) bool { return nic.GID != index }) {
+		return ""
 	}
-	return strconv.Itoa(index), index >= 0
+	return only(index >= 0, strconv.Itoa(index))
 }
 
-func (b *builder) cuMemHost(int) (string, bool) {
-	return "0", slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+func (b *builder) cuMemHost() string {
+	return only(slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
 		return n.Host.Container != "" && n.Host.NoMemoryPolicy && n.ncclSince(2, 23, 0) && n.ncclBefore(2, 26, 5)
-	})
+	}), "0")
 }
 
-func (b *builder) socketThreads(int) (string, bool) {
+func (b *builder) socketThreads() string {
 	const fast = 100_000 // Mbit/s
 	off := b.said("NCCL_IB_DISABLE", "1")
 	for i := range b.in.Nodes {
@@ -303,19 +236,19 @@ func (b *builder) socketThreads(int) (string, bool) {
 		efa := slices.ContainsFunc(n.RDMA, func(p placement.NIC) bool { return p.Kind == placement.EFA })
 		if !n.Host.GPUs || n.Mbps < fast || len(active) > 0 && !off || efa || n.Host.Cloud == "Amazon EC2" ||
 			n.Host.Cloud == "Google Compute Engine" {
-			return "", false
+			return ""
 		}
 	}
-	return "4", len(b.in.Nodes) > 1
+	return only(len(b.in.Nodes) > 1, "4")
 }
 
-func (b *builder) fineGrain(int) (string, bool) {
-	return "1", !slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+func (b *builder) fineGrain() string {
+	return only(!slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
 		version, err := nccl.ParseVersion(n.Host.ROCm)
 		return err != nil || version.Major >= 6 || len(n.GPUs) < 2 || slices.ContainsFunc(n.GPUs, func(g placement.GPU) bool {
 			return g.Vendor != placement.AMD || len(g.Links) > 0
 		})
-	})
+	}), "1")
 }
 
 // ncclSince reports whether the node's NCCL is known to be of that version or later,
@@ -345,12 +278,7 @@ func (b *builder) findOrder() {
 
 // deviceOrder has the numbers of GPUs be those of nvidia-smi and of gorun, unless the
 // user has said what they are.
-func (b *builder) deviceOrder(rank int) (string, bool) {
-	if value, ok := b.visible(env.VarCUDADeviceOrder, rank); ok {
-		return value, true
-	}
-	if cmp.Or(b.in.Tune, TuneAuto) != TuneAuto || b.ordered[b.in.Ranks[rank].Node] {
-		return "", false
-	}
-	return "PCI_BUS_ID", true
+func (p place) deviceOrder() string {
+	own := cmp.Or(p.in.Tune, TuneAuto) == TuneAuto && !p.ordered[p.own().Node]
+	return cmp.Or(p.own().Visible[env.VarCUDADeviceOrder], only(own, "PCI_BUS_ID"))
 }

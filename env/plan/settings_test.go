@@ -107,7 +107,7 @@ func example(t *testing.T, name string) Inputs {
 func told(in Inputs, e Environment) string {
 	var b strings.Builder
 	line := func(where string, v Variable) {
-		if r := ruleFor(v.Name); r != nil && r.tuned && v.Origin == Gorun && v.Name != "NCCL_DEBUG" &&
+		if r := ruleFor(v.Name); r != nil && r.level != "" && v.Origin == Gorun && v.Name != "NCCL_DEBUG" &&
 			v.Name != "NCCL_RAS_ADDR" && v.Name != "TP_SOCKET_IFNAME" {
 			fmt.Fprintf(&b, "  %-5s %s=%s  [%s] %s\n", where, v.Name, v.Value, v.Level, v.Reason)
 		}
@@ -198,7 +198,7 @@ func TestSettingsExist(t *testing.T) {
 		assert.NotEqual(t, nccl.Leaves, v.Gorun, "%s: the database says that gorun never sets it", v.Name)
 		assert.NotContains(t, []string{"NCCL_ALGO", "NCCL_PROTO"}, v.Name)
 		assert.Contains(t, []Level{Needed, Helps}, tunedRules[i].level)
-		assert.False(t, v.MustAgree() && tunedRules[i].perNode, "%s must be the same on all ranks", v.Name)
+		assert.False(t, v.MustAgree() && tunedRules[i].differs == ofNode, "%s must be the same on all ranks", v.Name)
 	}
 	for _, v := range nccl.Variables() {
 		if v.Gorun == nccl.Sets {

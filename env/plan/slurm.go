@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,7 +49,7 @@ func (b *builder) slurmStep() *slurm {
 	if b.in.SlurmNodes == "" {
 		return nil
 	}
-	groups := b.seat(0).NumGroups
+	groups := place{b, 0}.seat().NumGroups
 	s, tasks := &slurm{ranks: make([]string, groups)}, make([]int, groups)
 	here := SlurmNode(b.in.Inherited)
 	for _, n := range b.in.Nodes {
@@ -59,7 +60,7 @@ func (b *builder) slurmStep() *slurm {
 		s.names = append(s.names, name)
 	}
 	for rank := range b.in.Ranks {
-		group := b.seat(rank).Group
+		group := place{b, rank}.seat().Group
 		if group < 0 || group >= groups { // a process that says what cannot be
 			return nil
 		}
@@ -98,33 +99,17 @@ func repeated(numbers []int) string {
 	return strings.Join(words, ",")
 }
 
-// says is a value that ranks have inside Slurm only.
-func says(value func(b *builder, rank int) string) func(b *builder, rank int) (string, bool) {
-	return func(b *builder, rank int) (string, bool) {
-		if b.slurm == nil {
-			return "", false
-		}
-		v := value(b, rank)
-		return v, v != ""
-	}
-}
-
-func numRanks(b *builder, _ int) string     { return strconv.Itoa(len(b.in.Ranks)) }
-func numNodes(b *builder, rank int) string  { return strconv.Itoa(b.seat(rank).NumGroups) }
-func tasksPerNode(b *builder, _ int) string { return b.slurm.tasksPerNode }
+func (p place) numRanks() string { return strconv.Itoa(len(p.in.Ranks)) }
+func (p place) numNodes() string { return strconv.Itoa(p.seat().NumGroups) }
 
 // slurmCPUs are those that were asked for, for each task, and no more than the rank has:
 // the task of a step may be a gorun with several ranks.
-func slurmCPUs(b *builder, rank int) string {
-	n := b.slurm.cpusPerTask
-	if text, known := b.threads(rank); known {
-		own, _ := strconv.Atoi(text)
+func (p place) slurmCPUs() string {
+	n := p.slurm.cpusPerTask
+	if own := p.numThreads(); own > 0 {
 		n = min(n, own)
 	}
-	if n < 1 {
-		return ""
-	}
-	return strconv.Itoa(n)
+	return positive(n)
 }
 
 // slurmSource names who defined a variable, and the part of the page that it is in.
@@ -135,127 +120,58 @@ const slurmSource = "Slurm"
 // are not: Open MPI 4 takes a process with SLURM_NODELIST and SLURM_STEP_ID for one that
 // srun started, and stops where there is no PMIx, as with --mpi=none. With PMIx it
 // would do without harm; nothing that we know needs it.
-var slurmRules = []rule{
-	{
-		Row:     Row{"SLURM_PROCID", ClassIdentity, "equals RANK", "JAX, Lightning and many scripts read it", slurmSource},
-		perRank: true, value: says(func(_ *builder, rank int) string { return strconv.Itoa(rank) }),
-	},
-	{
-		Row:     Row{"SLURM_LOCALID", ClassIdentity, "equals LOCAL_RANK", "programs choose their GPU by it", slurmSource},
-		perRank: true, value: says((*builder).localRank),
-	},
-	{
-		Row:     Row{"SLURM_NODEID", ClassIdentity, "equals GROUP_RANK", "which node this is", slurmSource},
-		perRank: true, value: says(func(b *builder, rank int) string { return strconv.Itoa(b.seat(rank).Group) }),
-	},
-	{
-		Row: Row{
-			"SLURM_NTASKS", ClassIdentity, "equals WORLD_SIZE",
-			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", slurmSource,
-		},
-		value: says(numRanks),
-	},
-	{
-		Row:   Row{"SLURM_NPROCS", ClassIdentity, "equals WORLD_SIZE", "the old name of SLURM_NTASKS", slurmSource},
-		value: says(numRanks),
-	},
-	{
-		Row:   Row{"SLURM_STEP_NUM_TASKS", ClassIdentity, "equals WORLD_SIZE", "ranks of this job", slurmSource},
-		value: says(numRanks),
-	},
-	{
-		Row: Row{
-			"SLURM_GTIDS", ClassIdentity, "the ranks of this node: `0,1,2,3`", "which ranks are neighbours",
-			slurmSource,
-		},
-		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.ranks[b.seat(rank).Group] }),
-	},
-	{
-		Row: Row{
-			"SLURM_TASKS_PER_NODE", ClassIdentity, "in a step the ranks of each node: `4(x2),1`; else as inherited",
-			"launchers inside a rank read it beside SLURM_NODELIST, as what each node of the allocation has room for; a step " +
-				"has put its own tasks there", slurmSource,
-		},
-		value: says(func(b *builder, _ int) string { return b.slurm.room }),
-	},
-	{
-		Row: Row{
-			"SLURM_STEP_TASKS_PER_NODE", ClassIdentity, "the ranks of each node: `4(x2),1`", "ranks of this job",
-			slurmSource,
-		},
-		value: says(tasksPerNode),
-	},
-	{
-		Row: Row{
-			varSlurmTasksPerNode, ClassIdentity, "where it is inherited and all nodes have as many ranks: that number",
-			"Lightning asks for it; another number would contradict SLURM_NTASKS", slurmSource,
-		},
-		value: says(func(b *builder, _ int) string { return b.slurm.perNode }),
-	},
-	{
-		Row: Row{
-			varSlurmNumNodes, ClassIdentity, "equals GROUP_WORLD_SIZE",
-			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", slurmSource,
-		},
-		value: says(numNodes),
-	},
-	{
-		Row:   Row{"SLURM_STEP_NUM_NODES", ClassIdentity, "equals GROUP_WORLD_SIZE", "nodes of this job", slurmSource},
-		value: says(numNodes),
-	},
-	{
-		Row: Row{
-			"SLURM_STEP_NODELIST", ClassIdentity, "the nodes of this job, that of rank 0 first: `n[1-3]`",
-			"JAX meets at the first; SLURM_JOB_NODELIST and SLURM_NODELIST stay those of the allocation", slurmSource,
-		},
-		value: says(func(b *builder, _ int) string { return b.in.SlurmNodes }),
-	},
-	{
-		Row: Row{
-			varSlurmNodeName, ClassIdentity, "what Slurm calls this node", "scripts tell nodes apart by it",
-			slurmSource,
-		},
-		perRank: true, value: says(func(b *builder, rank int) string { return b.slurm.names[b.in.Ranks[rank].Node] }),
-	},
-	{
-		Row: Row{
-			varSlurmCPUsPerTask, ClassIdentity, "as inherited, and no more than OMP_NUM_THREADS would be",
-			"a task of srun's may be a gorun with several ranks, which share its CPUs", slurmSource,
-		},
-		perRank: true, value: says(slurmCPUs),
-	},
-	{
-		Row: Row{
-			"SLURM_LAUNCH_NODE_IPADDR", ClassIdentity, "equals MASTER_ADDR",
-			"srun's own address; scripts take it for that of rank 0", slurmSource,
-		},
-		value: says(func(b *builder, _ int) string { return b.in.MasterAddr }),
-	},
-
-	{Row: Row{"SLURM_STEP_ID", ClassIdentity, "", "the step of gorun, not of ranks: MPI libraries take who has it for a " +
-		"task of srun's, and Open MPI 4 stops where it is and no PMIx (`--mpi=none`)", slurmSource}},
-	{Row: Row{"SLURM_STEPID", ClassIdentity, "", "the old name of SLURM_STEP_ID", slurmSource}},
-	{Row: Row{"SLURM_TASK_PID", ClassIdentity, "", "the process of the one task that gorun is", slurmSource}},
-	{Row: Row{"SLURM_STEP_LAUNCHER_PORT", ClassIdentity, "", "the port of the srun that started gorun", slurmSource}},
-	{Row: Row{"SLURM_SRUN_COMM_*", ClassIdentity, "", "the port of the srun that started gorun", slurmSource}},
-	{Row: Row{"SLURM_STEP_RESV_PORTS", ClassIdentity, "", "ports of the tasks of one step", slurmSource}},
-	{Row: Row{"SLURM_PTY_*", ClassIdentity, "", "the terminal of the srun that started gorun", slurmSource}},
-	{Row: Row{"SLURM_PMI2_*", ClassIdentity, "", "PMI of the step that gorun is in", slurmSource}},
-	{Row: Row{"SLURM_PMI_*", ClassIdentity, "", "PMI of the step that gorun is in", slurmSource}},
-	{Row: Row{"SLURM_PMIXP_*", ClassIdentity, "", "PMIx of the step that gorun is in", slurmSource}},
-	{Row: Row{"SLURM_PMIX_MAPPING_SERV", ClassIdentity, "", "PMIx of the step that gorun is in", slurmSource}},
-	{Row: Row{
-		"SLURM_CPU_BIND*", ClassLauncher, "",
-		"where the one task is bound that gorun is; an srun inside a rank would bind its own there; -x passes it on",
-		slurmSource,
-	}},
-	{Row: Row{
-		"SLURM_DISTRIBUTION", ClassLauncher, "", "how srun spreads tasks: gorun has its own way; -x passes it on",
-		slurmSource,
-	}},
-	{Row: Row{"SLURM_DIST_*", ClassLauncher, "", "how srun spreads tasks", slurmSource}},
-	{Row: Row{
-		"SLURM_LABELIO", ClassLauncher, "", "srun --label of the step that gorun is in; -x passes it on",
-		slurmSource,
-	}},
-}
+var slurmRules = slices.Concat(
+	identities(slurmSource,
+		given("SLURM_PROCID", "equals RANK", "JAX, Lightning and many scripts read it", ofRank,
+			func(p place) string { return strconv.Itoa(p.rank) }),
+		given("SLURM_LOCALID", "equals LOCAL_RANK", "programs choose their GPU by it", ofRank, place.localRank),
+		given("SLURM_NODEID", "equals GROUP_RANK", "which node this is", ofRank,
+			func(p place) string { return strconv.Itoa(p.seat().Group) }),
+		given("SLURM_NTASKS", "equals WORLD_SIZE",
+			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", ofJob, place.numRanks),
+		given("SLURM_NPROCS", "equals WORLD_SIZE", "the old name of SLURM_NTASKS", ofJob, place.numRanks),
+		given("SLURM_STEP_NUM_TASKS", "equals WORLD_SIZE", "ranks of this job", ofJob, place.numRanks),
+		given("SLURM_GTIDS", "the ranks of this node: `0,1,2,3`", "which ranks are neighbours", ofRank,
+			func(p place) string { return p.slurm.ranks[p.seat().Group] }),
+		given("SLURM_TASKS_PER_NODE", "in a step the ranks of each node: `4(x2),1`; else as inherited",
+			"launchers inside a rank read it beside SLURM_NODELIST, as what each node of the allocation has room for; a "+
+				"step has put its own tasks there", ofJob, func(p place) string { return p.slurm.room }),
+		given("SLURM_STEP_TASKS_PER_NODE", "the ranks of each node: `4(x2),1`", "ranks of this job", ofJob,
+			func(p place) string { return p.slurm.tasksPerNode }),
+		given(varSlurmTasksPerNode, "where it is inherited and all nodes have as many ranks: that number",
+			"Lightning asks for it; another number would contradict SLURM_NTASKS", ofJob,
+			func(p place) string { return p.slurm.perNode }),
+		given(varSlurmNumNodes, "equals GROUP_WORLD_SIZE",
+			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", ofJob, place.numNodes),
+		given("SLURM_STEP_NUM_NODES", "equals GROUP_WORLD_SIZE", "nodes of this job", ofJob, place.numNodes),
+		given("SLURM_STEP_NODELIST", "the nodes of this job, that of rank 0 first: `n[1-3]`",
+			"JAX meets at the first; SLURM_JOB_NODELIST and SLURM_NODELIST stay those of the allocation", ofJob,
+			func(p place) string { return p.in.SlurmNodes }),
+		given(varSlurmNodeName, "what Slurm calls this node", "scripts tell nodes apart by it", ofRank,
+			func(p place) string { return p.slurm.names[p.own().Node] }),
+		given(varSlurmCPUsPerTask, "as inherited, and no more than OMP_NUM_THREADS would be",
+			"a task of srun's may be a gorun with several ranks, which share its CPUs", ofRank, place.slurmCPUs),
+		given("SLURM_LAUNCH_NODE_IPADDR", "equals MASTER_ADDR", "srun's own address; scripts take it for that of rank 0",
+			ofJob, func(p place) string { return p.in.MasterAddr }),
+		removed("SLURM_STEP_ID",
+			"the step of gorun, not of ranks: MPI libraries take who has it for a task of srun's, and Open MPI 4 stops "+
+				"where it is and no PMIx (`--mpi=none`)"),
+		removed("SLURM_STEPID", "the old name of SLURM_STEP_ID"),
+		removed("SLURM_TASK_PID", "the process of the one task that gorun is"),
+		removed("SLURM_STEP_LAUNCHER_PORT", "the port of the srun that started gorun"),
+		removed("SLURM_SRUN_COMM_*", "the port of the srun that started gorun"),
+		removed("SLURM_STEP_RESV_PORTS", "ports of the tasks of one step"),
+		removed("SLURM_PTY_*", "the terminal of the srun that started gorun"),
+		removed("SLURM_PMI2_*", "PMI of the step that gorun is in"),
+		removed("SLURM_PMI_*", "PMI of the step that gorun is in"),
+		removed("SLURM_PMIXP_*", "PMIx of the step that gorun is in"),
+		removed("SLURM_PMIX_MAPPING_SERV", "PMIx of the step that gorun is in"),
+	),
+	launchers(slurmSource,
+		removed("SLURM_CPU_BIND*",
+			"where the one task is bound that gorun is; an srun inside a rank would bind its own there; -x passes it on"),
+		removed("SLURM_DISTRIBUTION", "how srun spreads tasks: gorun has its own way; -x passes it on"),
+		removed("SLURM_DIST_*", "how srun spreads tasks"),
+		removed("SLURM_LABELIO", "srun --label of the step that gorun is in; -x passes it on"),
+	),
+)

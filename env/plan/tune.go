@@ -51,10 +51,10 @@ func (b *builder) tunes(r *rule) bool {
 // inConf tells whether a file of settings has the rule's variable: on the rank's host,
 // or, where all ranks need the same value, on any.
 func (b *builder) inConf(r *rule, rank int) bool {
-	if !r.tuned {
+	if r.level == "" {
 		return false
 	}
-	if r.perNode {
+	if r.differs == ofNode {
 		_, ok := b.conf[b.in.Ranks[rank].Node][r.Name]
 		return ok
 	}
@@ -68,7 +68,7 @@ func (b *builder) inConf(r *rule, rank int) bool {
 func (b *builder) leftAlone() {
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || !r.tuned || !b.tunes(r) {
+		if r.value == nil || r.level == "" || !b.tunes(r) {
 			continue
 		}
 		if where := b.whereInConf(r.Name); where != "" && !b.has(r.Name) {
