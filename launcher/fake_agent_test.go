@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -33,11 +34,114 @@ const (
 
 var momentNames = [...]string{"connected", "asked", "started", "gone"}
 
+// madeUp is what agents that only tests have say for their nodes.
+type madeUp struct {
+	link    *wire.Link
+	index   int
+	program string
+	machine placement.Machine
+	at      netip.Addr    // its address; invalid: one of its own
+	away    time.Duration // how far others are
+
+	mu    sync.Mutex
+	ranks []int // that run
+}
+
+// reply answers what is asked before ranks run, and pings; false: it is nothing of that.
+func (m *madeUp) reply(f wire.Frame) (bool, error) {
+	switch f.Type {
+	case wire.TypeHello:
+		return true, m.link.Send(m.facts())
+	case wire.TypeProbe:
+		var p wire.Probe
+		_ = f.Decode(&p)
+		return true, m.link.Send(m.reached(p))
+	case wire.TypeOpen:
+		addr := m.address().String()
+		return true, m.link.Send(&wire.Opened{Opened: spec.Opened{Addr: addr, Port: 29500, Store: addr + ":29500"}})
+	case wire.TypePing:
+		var p wire.Ping
+		_ = f.Decode(&p)
+		return true, m.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now()})
+	}
+	return false, nil
+}
+
+// facts are of the machine, whose GPUs have names of their own.
+func (m *madeUp) facts() *wire.Facts {
+	machine := m.machine
+	machine.GPUs = slices.Clone(machine.GPUs)
+	for i := range machine.GPUs {
+		machine.GPUs[i].UUID = fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", m.index, i)
+	}
+	return &wire.Facts{
+		Facts: spec.Facts{
+			Host: fmt.Sprintf("ip-%d", m.index), TempDir: "/tmp", Boot: fmt.Sprint(m.index), Machine: machine,
+			Programs: []spec.Program{{
+				Path: "/home/alice/" + m.program, Argv: []string{m.program}, ScriptArg: 1, Kind: "executable",
+			}},
+			Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"},
+		},
+		Version: wire.Version,
+	}
+}
+
+func (m *madeUp) address() netip.Addr {
+	if m.at.IsValid() {
+		return m.at
+	}
+	return netip.AddrFrom4([4]byte{10, byte(m.index >> 16), byte(m.index >> 8), byte(m.index)})
+}
+
+// reached says that all nodes reach all others.
+func (m *madeUp) reached(p wire.Probe) *wire.Reached {
+	r := &wire.Reached{}
+	if p.Listen {
+		r.Port = 40000
+		r.Candidates = []probe.Candidate{
+			{Addr: m.address(), Bits: 8, Interface: "eth0", Kind: "ordinary", Mbps: 100_000},
+			{Addr: netip.AddrFrom4([4]byte{172, 17, 0, 1}), Bits: 16, Interface: "docker0", Kind: "host-only"},
+		}
+	}
+	for i := range p.Targets {
+		r.Answers = append(r.Answers, probe.Answer{Target: i, RTT: m.away, Local: m.address(), Interface: "eth0"})
+	}
+	return r
+}
+
+// run says that ranks run.
+func (m *madeUp) run(rows []wire.Row) error {
+	running := wire.Running{At: time.Now()}
+	m.mu.Lock()
+	for _, row := range rows {
+		m.ranks = append(m.ranks, row.Rank)
+		running.Ranks = append(running.Ranks, wire.RankPID{Rank: row.Rank, PID: 1000 + row.LocalRank})
+	}
+	m.mu.Unlock()
+	return m.link.Send(&running)
+}
+
+// end has the ranks end, all by one signal, or well.
+func (m *madeUp) end(sig syscall.Signal) error {
+	m.mu.Lock()
+	ranks := m.ranks
+	m.ranks = nil
+	m.mu.Unlock()
+	if len(ranks) == 0 {
+		return nil
+	}
+	ended := &wire.Ended{}
+	for i, rank := range ranks {
+		ended.Streams = append(ended.Streams, wire.StreamEnd{Rank: rank, Stream: 1}, wire.StreamEnd{Rank: rank, Stream: 2})
+		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000 + i, Signal: sig, At: time.Now()})
+	}
+	return m.link.Send(ended)
+}
+
 // fakeAgent speaks for a node, as a real agent does, until it attacks.
 type fakeAgent struct {
-	link   *wire.Link
+	madeUp
 	stream io.ReadWriteCloser
-	index  int
 	attack moment
 	send   []byte // the attack
 	// spawns is what a rank wishes once it runs; nil: it does not.
@@ -46,14 +150,19 @@ type fakeAgent struct {
 	floods   []byte
 	sent     int // bytes of it
 	job      *fakeJob
-	at       netip.Addr // its address; invalid: one of its own
-	answered func()     // called when a spawn was answered; nil: nothing
+	answered func() // called when a spawn was answered; nil: nothing
 
-	mu      sync.Mutex
-	heard   map[wire.Type]int
-	ranks   []int
-	spawned *wire.Spawned // the answer
-	grown   int           // ranks that it started more
+	heard   map[wire.Type]int // guarded by mu
+	spawned *wire.Spawned     // the answer
+	grown   int               // ranks that it started more
+}
+
+// sleeper is a node whose program sleeps.
+func sleeper(link *wire.Link, index int) madeUp {
+	return madeUp{
+		link: link, index: index, program: "sleep", away: time.Millisecond,
+		machine: placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})},
+	}
 }
 
 // fakeJob is a job whose head is real, and whose agents are not: the last one is hostile.
@@ -80,7 +189,9 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		n.tell = func(string) {}
 		head, far := net2()
 		n.linkTo(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
-		a := &fakeAgent{link: wire.NewLink(far), stream: far, index: i, attack: never, job: j, heard: map[wire.Type]int{}}
+		a := &fakeAgent{
+			madeUp: sleeper(wire.NewLink(far), i), stream: far, attack: never, job: j, heard: map[wire.Type]int{},
+		}
 		if i == 2 {
 			n.linkTo(n.link, kind)
 			n.joined = kind == wire.PeerJoined || kind == wire.PeerUnvouched
@@ -179,22 +290,10 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHello:
 		a.strike(atHello)
-		return a.link.Send(a.facts())
-	case wire.TypeProbe:
-		var p wire.Probe
-		_ = f.Decode(&p)
-		return a.link.Send(a.reached(p))
-	case wire.TypeOpen:
-		addr := a.address().String()
-		return a.link.Send(&wire.Opened{Opened: spec.Opened{Addr: addr, Port: 29500, Store: addr + ":29500"}})
 	case wire.TypeStart:
 		return a.start(f)
-	case wire.TypePing:
-		var p wire.Ping
-		_ = f.Decode(&p)
-		return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now()})
 	case wire.TypeSignal, wire.TypeKill:
-		return a.endRanks(syscall.SIGTERM)
+		return a.end(syscall.SIGTERM)
 	case wire.TypeSuspend:
 		return a.link.Send(&wire.Suspend{})
 	case wire.TypeGrow:
@@ -205,7 +304,7 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 		if a.answered != nil {
 			a.answered()
 		}
-		return a.endRanks(0)
+		return a.end(0)
 	case wire.TypeEnd:
 		err := a.link.Send(&wire.Gone{})
 		if a.strike(atGone); a.attack != never {
@@ -213,41 +312,8 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 		}
 		return err
 	}
-	return nil
-}
-
-func (a *fakeAgent) facts() *wire.Facts {
-	return &wire.Facts{
-		Facts: spec.Facts{
-			Host: fmt.Sprintf("ip-%d", a.index), TempDir: "/tmp", Boot: fmt.Sprint(a.index),
-			Machine: placement.Machine{CPUs: placement.CPUSetOf([]uint64{0xf})}, Programs: []spec.Program{{
-				Path: "/home/alice/sleep", Argv: []string{"sleep"}, ScriptArg: 1, Kind: "executable",
-			}},
-		},
-		Version: wire.Version,
-	}
-}
-
-func (a *fakeAgent) address() netip.Addr {
-	if a.at.IsValid() {
-		return a.at
-	}
-	return netip.AddrFrom4([4]byte{10, 0, 0, byte(a.index)})
-}
-
-func (a *fakeAgent) reached(p wire.Probe) *wire.Reached {
-	r := &wire.Reached{}
-	if p.Listen {
-		r.Port = 40000
-		r.Candidates = []probe.Candidate{{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary"}}
-	}
-	for i := range p.Targets {
-		r.Answers = append(r.Answers, probe.Answer{
-			Target: i, RTT: time.Millisecond, Local: a.address(),
-			Interface: "eth0",
-		})
-	}
-	return r
+	_, err := a.reply(f)
+	return err
 }
 
 // start says that the ranks run. The hostile one's end at once, the others' when that is done.
@@ -256,14 +322,7 @@ func (a *fakeAgent) start(f wire.Frame) error {
 	if err := f.Decode(&m); err != nil {
 		return err
 	}
-	running := wire.Running{At: time.Now()}
-	a.mu.Lock()
-	for _, row := range m.Ranks {
-		a.ranks = append(a.ranks, row.Rank)
-		running.Ranks = append(running.Ranks, wire.RankPID{Rank: row.Rank, PID: 1000})
-	}
-	a.mu.Unlock()
-	if err := a.link.Send(&running); err != nil {
+	if err := a.run(m.Ranks); err != nil {
 		return err
 	}
 	switch {
@@ -271,11 +330,11 @@ func (a *fakeAgent) start(f wire.Frame) error {
 		return a.link.Send(&wire.Spawn{Call: 1, Wish: a.spawns(&m)})
 	case a.attack != never:
 		a.strike(atStart)
-		return a.endRanks(0)
+		return a.end(0)
 	}
 	a.job.serving.Go(func() {
 		<-a.job.ended
-		_ = a.endRanks(0)
+		_ = a.end(0)
 	})
 	return nil
 }
@@ -294,22 +353,6 @@ func (a *fakeAgent) grow(f wire.Frame) error {
 	}
 	if err := a.link.Send(grown); err != nil {
 		return err
-	}
-	return a.link.Send(ended)
-}
-
-func (a *fakeAgent) endRanks(sig syscall.Signal) error {
-	a.mu.Lock()
-	ranks := a.ranks
-	a.ranks = nil
-	a.mu.Unlock()
-	if ranks == nil {
-		return nil
-	}
-	ended := &wire.Ended{}
-	for _, rank := range ranks {
-		ended.Streams = append(ended.Streams, wire.StreamEnd{Rank: rank, Stream: 1}, wire.StreamEnd{Rank: rank, Stream: 2})
-		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000, Signal: sig, At: time.Now()})
 	}
 	return a.link.Send(ended)
 }

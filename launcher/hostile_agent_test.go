@@ -399,7 +399,7 @@ func FuzzHeadFrame(f *testing.F) {
 	}
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(f, err)
-	good := &fakeAgent{index: 2}
+	good := sleeper(nil, 2)
 	facts := good.facts()
 	facts.Machine = machine
 	for _, m := range []wire.Message{good.facts(), facts} {

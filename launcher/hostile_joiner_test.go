@@ -58,9 +58,8 @@ func TestHostileJoiner(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "touched")
 			host, err := os.Hostname()
 			require.NoError(t, err)
-			loopback := netip.MustParseAddr("127.0.0.1")
 			a := &fakeAgent{
-				link: wire.NewLink(joined.Conn), stream: joined.Conn, index: 1, at: loopback, attack: atStart,
+				madeUp: sleeper(wire.NewLink(joined.Conn), 1), stream: joined.Conn, attack: atStart,
 				job:   &fakeJob{ended: make(chan struct{})},
 				heard: map[wire.Type]int{},
 				spawns: func(s *wire.Start) world.Spawn {
@@ -69,7 +68,7 @@ func TestHostileJoiner(t *testing.T) {
 					return wish
 				},
 			}
-			a.answered = cancel
+			a.at, a.answered = netip.MustParseAddr("127.0.0.1"), cancel
 			a.serve()
 			require.NoError(t, <-over)
 			require.NotNil(t, a.spawned)

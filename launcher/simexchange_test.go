@@ -1,4 +1,4 @@
-package launcher_test
+package launcher
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/internal/testneeds"
-	"gorun/launcher"
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/spec"
@@ -134,7 +133,7 @@ func TestExchangeOverNodes(t *testing.T) {
 	spec := s.spec()
 	spec.Restarts = job.Restarts{Max: 1, Delay: -1}
 	result := s.run(t, spec)
-	assert.Zero(t, result.ExitCode, launcher.Explain(result))
+	assert.Zero(t, result.ExitCode, Explain(result))
 	require.Len(t, problems, 8)
 	for range 8 {
 		require.NoError(t, <-problems)
@@ -148,7 +147,7 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 		s.joined = make(chan int, 2)
 		go func() {
 			s.awaitPlanes(t)
-			s.agents[1].end(0)
+			_ = s.agents[1].end(0)
 			time.Sleep(time.Second) // the head has heard that the node is gone: time is virtual
 			a := s.agents[0]
 			fence := exchange.Fence{
@@ -168,7 +167,7 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 		spec := s.spec()
 		spec.Timeout = time.Minute
 		result := s.run(t, spec)
-		assert.Equal(t, job.CauseStuck, result.Cause, launcher.Explain(result))
+		assert.Equal(t, job.CauseStuck, result.Cause, Explain(result))
 		assert.Equal(t,
 			fmt.Sprintf("rank 0 waits in MPI_Init for rank %d, which has ended (exit code 0) without calling it", simRanks),
 			result.Text)
@@ -248,9 +247,9 @@ func benchmarkFence(b *testing.B, nodes, bytesPerRank int) {
 	reach := func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		return s.reachBySockets(ctx, listener, &bytes, h)
 	}
-	result := s.run(b, s.spec(), launcher.WithReach(reach))
+	result := s.run(b, s.spec(), WithReach(reach))
 	require.NoError(b, <-failed)
-	assert.Zero(b, result.ExitCode, launcher.Explain(result))
+	assert.Zero(b, result.ExitCode, Explain(result))
 	slices.Sort(took)
 	b.ReportMetric(took[0].Seconds()*1e3, "ms-min")
 	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "ms-median")

@@ -1,4 +1,4 @@
-package launcher_test
+package launcher
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"gorun/internal/testneeds"
-	"gorun/launcher"
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
@@ -85,8 +84,8 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 
 	spec := s.spec()
 	spec.Grace = 5 * time.Second
-	result, err := launcher.Run(context.Background(), spec, launcher.WithReach(s.reach),
-		launcher.WithOutput(io.Discard, io.Discard))
+	result, err := Run(context.Background(), spec, WithReach(s.reach),
+		WithOutput(io.Discard, io.Discard))
 	took := time.Since(began) - at // in virtual time
 	for _, a := range s.agents {   // as their leases do
 		a.down.end()
@@ -100,10 +99,10 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 		assert.False(t, fault.survives, what)
 		assert.ErrorContains(t, err, victim.String(), what)
 	case harmless:
-		assert.Zero(t, result.ExitCode, "%s: %s", what, launcher.Explain(result))
+		assert.Zero(t, result.ExitCode, "%s: %s", what, Explain(result))
 	default:
 		assert.Equal(t, job.CauseNode, result.Cause, what)
-		assert.Contains(t, launcher.Explain(result), victim.String()+" is lost", what)
+		assert.Contains(t, Explain(result), victim.String()+" is lost", what)
 	}
 	if fault.reach == nil && !harmless {
 		assert.Less(t, took, spec.Lease()+spec.Beat()+spec.Grace+2*time.Second, what)
@@ -128,10 +127,10 @@ func (a *simAgent) String() string { return fmt.Sprintf("node%d", a.index) }
 // asked has ranks end that were asked to, in their own time, or at once.
 func (a *simAgent) asked(sig syscall.Signal) {
 	if a.stubborn == 0 || sig == syscall.SIGKILL {
-		a.end(sig)
+		_ = a.end(sig) // or the head is gone
 		return
 	}
-	time.AfterFunc(a.stubborn, func() { a.end(sig) })
+	time.AfterFunc(a.stubborn, func() { _ = a.end(sig) })
 }
 
 // fail has the node's first rank fail.
@@ -154,7 +153,7 @@ func TestSimulatedAgentThatBeginsLate(t *testing.T) {
 			s.agents[1].fail(17)
 		}()
 		result := s.run(t, s.spec())
-		assert.Equal(t, 17, result.ExitCode, launcher.Explain(result))
-		assert.Equal(t, simRanks, result.First.Rank, launcher.Explain(result))
+		assert.Equal(t, 17, result.ExitCode, Explain(result))
+		assert.Equal(t, simRanks, result.First.Rank, Explain(result))
 	})
 }

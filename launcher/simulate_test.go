@@ -1,12 +1,10 @@
-package launcher_test
+package launcher
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"net/netip"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,10 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/internal/testneeds"
-	"gorun/launcher"
 	"gorun/launcher/hosts"
-	"gorun/launcher/internal/probe"
-	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -53,11 +48,10 @@ type simulation struct {
 
 // simAgent is the agent of one node.
 type simAgent struct {
-	sim   *simulation
-	index int
-	down  *flight // from the head
-	up    *flight
-	link  *wire.Link
+	madeUp
+	sim  *simulation
+	down *flight // from the head
+	up   *flight
 
 	stubborn time.Duration                   // how long its ranks take to end
 	begins   time.Duration                   // how long it takes to begin
@@ -65,10 +59,7 @@ type simAgent struct {
 
 	plane   atomic.Pointer[exchange.Node]
 	attempt atomic.Int32 // whose plane that is
-
-	mu     sync.Mutex
-	ranks  []int // that run
-	worlds []world.World
+	worlds  []world.World
 }
 
 func newSimulation(tb testing.TB, nodes int, delay time.Duration) *simulation {
@@ -82,8 +73,10 @@ func newSimulation(tb testing.TB, nodes int, delay time.Duration) *simulation {
 }
 
 func (s *simulation) agent(index int) *simAgent {
-	a := &simAgent{sim: s, index: index, down: newFlight(s.delay), up: newFlight(s.delay)}
-	a.link = wire.NewLink(linkEnd{a.down, a.up})
+	a := &simAgent{sim: s, down: newFlight(s.delay), up: newFlight(s.delay)}
+	a.madeUp = madeUp{
+		link: wire.NewLink(linkEnd{a.down, a.up}), index: index, program: "trainer", machine: s.machine, away: 2 * s.delay,
+	}
 	a.up.taken = func() {
 		if int(s.heard.Add(1)) == len(s.agents) {
 			s.started = time.Since(s.began)
@@ -108,8 +101,8 @@ func (s *simulation) reach(ctx context.Context, h hosts.Host) (io.ReadWriteClose
 }
 
 // spec is a job over all of the nodes.
-func (s *simulation) spec() launcher.Spec {
-	spec := launcher.Spec{
+func (s *simulation) spec() Spec {
+	spec := Spec{
 		Apps: []job.App{{Program: "./trainer"}}, PerNode: job.Count{Kind: job.CountFixed, N: simRanks},
 		Environ: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/alice", "TMPDIR=/tmp"},
 	}
@@ -122,11 +115,11 @@ func (s *simulation) spec() launcher.Spec {
 	return spec
 }
 
-func (s *simulation) run(tb testing.TB, spec launcher.Spec, options ...launcher.Option) *launcher.Result {
+func (s *simulation) run(tb testing.TB, spec Spec, options ...Option) *Result {
 	s.began = time.Now()
-	options = append([]launcher.Option{launcher.WithReach(s.reach), launcher.WithOutput(io.Discard, io.Discard)},
+	options = append([]Option{WithReach(s.reach), WithOutput(io.Discard, io.Discard)},
 		options...)
-	result, err := launcher.Run(tb.Context(), spec, options...)
+	result, err := Run(tb.Context(), spec, options...)
 	require.NoError(tb, err)
 	s.over.Wait()
 	return result
@@ -135,7 +128,7 @@ func (s *simulation) run(tb testing.TB, spec launcher.Spec, options ...launcher.
 // finish has all ranks end.
 func (s *simulation) finish() {
 	for _, a := range s.agents {
-		a.end(0)
+		_ = a.end(0)
 	}
 }
 
@@ -156,25 +149,8 @@ func (a *simAgent) serve() {
 
 func (a *simAgent) answer(f wire.Frame) error {
 	switch f.Type {
-	case wire.TypeHello:
-		return a.link.Send(a.facts())
-	case wire.TypeProbe:
-		var p wire.Probe
-		if err := f.Decode(&p); err != nil {
-			return err
-		}
-		return a.link.Send(a.reached(p))
-	case wire.TypeOpen:
-		addr := a.address().String()
-		return a.link.Send(&wire.Opened{Opened: spec.Opened{Addr: addr, Port: 29500, Store: addr + ":29500"}})
 	case wire.TypeStart:
 		return a.start(f)
-	case wire.TypePing:
-		var p wire.Ping
-		if err := f.Decode(&p); err != nil {
-			return err
-		}
-		return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now()})
 	case wire.TypeSignal:
 		a.asked(syscall.SIGTERM)
 	case wire.TypeKill:
@@ -184,47 +160,8 @@ func (a *simAgent) answer(f wire.Frame) error {
 	case wire.TypeEnd:
 		return a.link.Send(&wire.Gone{})
 	}
-	return nil
-}
-
-// facts are of a machine with eight GPUs, whose names are its own.
-func (a *simAgent) facts() *wire.Facts {
-	m := a.sim.machine
-	m.GPUs = slices.Clone(m.GPUs)
-	for i := range m.GPUs {
-		m.GPUs[i].UUID = fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", a.index, i)
-	}
-	return &wire.Facts{
-		Facts: spec.Facts{Host: fmt.Sprintf("ip-%d", a.index), Machine: m, TempDir: "/tmp", Programs: []spec.Program{{
-			Path: "/home/alice/trainer", Argv: []string{"./trainer"}, ScriptArg: 1,
-			Kind: "executable",
-		}}, Environ: []string{"HOME=/home/alice", "USER=alice", "LOGNAME=alice", "SHELL=/bin/bash", "PATH=/usr/bin:/bin"}},
-		Version: wire.Version,
-	}
-}
-
-func (a *simAgent) address() netip.Addr {
-	return netip.AddrFrom4([4]byte{10, byte(a.index >> 16), byte(a.index >> 8), byte(a.index)})
-}
-
-// reached says that all nodes reach all others.
-func (a *simAgent) reached(p wire.Probe) *wire.Reached {
-	r := &wire.Reached{}
-	if p.Listen {
-		r.Port = 40000
-		r.Candidates = []probe.Candidate{
-			{Addr: a.address(), Bits: 8, Interface: "eth0", Kind: "ordinary", Mbps: 100_000},
-			{Addr: netip.AddrFrom4([4]byte{172, 17, 0, 1}), Bits: 16, Interface: "docker0", Kind: "host-only"},
-			{Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Bits: 8, Interface: "lo", Kind: "loopback"},
-		}
-	}
-	for i := range p.Targets {
-		r.Answers = append(r.Answers, probe.Answer{
-			Target: i, RTT: 2 * a.sim.delay, Local: a.address(),
-			Interface: "eth0",
-		})
-	}
-	return r
+	_, err := a.reply(f)
+	return err
 }
 
 // start says that the ranks run.
@@ -233,35 +170,11 @@ func (a *simAgent) start(f wire.Frame) error {
 	if err := f.Decode(&m); err != nil {
 		return err
 	}
-	running := wire.Running{At: time.Now()}
-	a.mu.Lock()
 	a.worlds = m.MPI.Worlds
-	for _, row := range m.Ranks {
-		a.ranks = append(a.ranks, row.Rank)
-		running.Ranks = append(running.Ranks, wire.RankPID{Rank: row.Rank, PID: 1000 + row.LocalRank})
-	}
-	a.mu.Unlock()
-	err := a.link.Send(&running)
+	err := a.run(m.Ranks)
 	a.joinPlane(m.Attempt)
 	a.up.mark()
 	return err
-}
-
-// end has the ranks end, all by one signal, or well.
-func (a *simAgent) end(sig syscall.Signal) {
-	a.mu.Lock()
-	ranks := a.ranks
-	a.ranks = nil
-	a.mu.Unlock()
-	if len(ranks) == 0 {
-		return
-	}
-	ended := &wire.Ended{}
-	for i, rank := range ranks {
-		ended.Streams = append(ended.Streams, wire.StreamEnd{Rank: rank, Stream: 1}, wire.StreamEnd{Rank: rank, Stream: 2})
-		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000 + i, Signal: sig, At: time.Now()})
-	}
-	_ = a.link.Send(ended) // or the head is gone
 }
 
 func TestSimulatedNodes(t *testing.T) {
@@ -272,7 +185,7 @@ func TestSimulatedNodes(t *testing.T) {
 		s.finish()
 	}()
 	result := s.run(t, s.spec())
-	assert.Zero(t, result.ExitCode, launcher.Explain(result))
+	assert.Zero(t, result.ExitCode, Explain(result))
 	assert.Equal(t, int32(nodes), s.heard.Load())
 }
 
@@ -310,7 +223,7 @@ func benchmarkNodes(b *testing.B, nodes int) {
 	b.ReportMetric(s.started.Seconds(), "s-start")
 	b.ReportMetric(time.Since(ending).Seconds(), "s-end")
 	b.ReportMetric((processTime() - used).Seconds(), "s-cpu")
-	assert.Zero(b, result.ExitCode, launcher.Explain(result))
+	assert.Zero(b, result.ExitCode, Explain(result))
 }
 
 // agentsAlone is what the agents of a job hold, in bytes.
