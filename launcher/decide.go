@@ -56,15 +56,13 @@ const keySize = 32
 // newIDs makes names that nobody can guess: for the job's marker, for its ranks,
 // for its private files and for its MPI_COMM_WORLDs.
 func newIDs() (ids job.IDs, err error) {
-	if ids.Job, err = process.NewJobID(); err != nil {
-		return ids, err
+	for _, id := range []*string{&ids.Job, &ids.World, &ids.Run} {
+		if *id, err = process.NewJobID(); err != nil {
+			return ids, err
+		}
 	}
-	if ids.World, err = process.NewJobID(); err != nil {
-		return ids, err
-	}
-	ids.Run, err = process.NewJobID()
 	ids.Dir = ids.Run[:16]
-	return ids, err
+	return ids, nil
 }
 
 // planOnly makes the plan with placeholders for what only a start can tell.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorun/env/plan"
@@ -20,21 +21,15 @@ import (
 // ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or
 // to log files; nothing of it is changed, held back or left out by that.
 type ncclVoice struct {
-	head *head
-	log  *nccllog.Collector
-
-	telling sync.Mutex // guards told
-	told    bool       // in what way ranks communicate
-
-	mu sync.Mutex // guards what follows
-	// It is told later: settles when ranks are connected, waits when a version came.
-	settles, waits bool
-	said           map[string]bool
+	head    *head
+	log     *nccllog.Collector
+	waiting atomic.Bool // to tell in what way ranks communicate
+	tell    func()      // tells it, once; who comes second waits until all is told: the end of the job does
+	said    sync.Map    // what was warned of
 }
 
 func (v *ncclVoice) listen(h *head) {
-	v.head, v.log = h, nccllog.New(len(h.plan.Load().Ranks))
-	v.said = map[string]bool{}
+	v.head, v.log, v.tell = h, nccllog.New(len(h.plan.Load().Ranks)), sync.OnceFunc(v.tellSummaries)
 }
 
 // heard takes what a rank of a node printed.
@@ -46,9 +41,9 @@ func (v *ncclVoice) heard(n *node, rank, stream int, p []byte) {
 	v.lookAtNetwork(n, rank)
 	switch ready, alone := v.log.Ready(); {
 	case ready:
-		v.tellLater(&v.settles, settleTime)
+		v.tellLater(settleTime)
 	case alone:
-		v.tellLater(&v.waits, versionAlone)
+		v.tellLater(versionAlone)
 	}
 }
 
@@ -59,35 +54,23 @@ const (
 )
 
 // tellLater says what is known after a while, unless that is under way.
-func (v *ncclVoice) tellLater(began *bool, after time.Duration) {
-	v.mu.Lock()
-	before := *began
-	*began = true
-	v.mu.Unlock()
-	if before {
+func (v *ncclVoice) tellLater(after time.Duration) {
+	if v.waiting.Swap(true) {
 		return
 	}
 	v.head.mu.Lock()
 	defer v.head.mu.Unlock()
 	v.head.arm(after, func() {
 		if ready, alone := v.log.Ready(); ready || alone {
-			v.tellSummaries()
+			v.tell()
 			return
 		}
-		v.mu.Lock() // a larger communicator is being made: what it is said of comes again
-		*began = false
-		v.mu.Unlock()
+		v.waiting.Store(false) // a larger communicator is being made: what it is said of comes again
 	})
 }
 
-// tellSummaries says, once, in what way ranks communicate.
+// tellSummaries says in what way ranks communicate.
 func (v *ncclVoice) tellSummaries() {
-	v.telling.Lock() // who comes second waits until all is told: the end of the job does
-	defer v.telling.Unlock()
-	if v.told {
-		return
-	}
-	v.told = true
 	for _, s := range v.log.Summaries(v.linked) {
 		if s.Alone {
 			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
@@ -107,24 +90,17 @@ func (v *ncclVoice) linked(rank int) bool {
 
 // warn tells something once.
 func (v *ncclVoice) warn(key, text string) {
-	v.mu.Lock()
-	said := v.said[key]
-	v.said[key] = true
-	v.mu.Unlock()
-	if !said {
+	if _, said := v.said.LoadOrStore(key, true); !said {
 		v.head.settings.tell(text)
 	}
 }
 
-func (v *ncclVoice) hasSaid(key string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.said[key]
-}
-
 // compareVersions remarks on ranks with different versions, which cannot talk to each other.
 func (v *ncclVoice) compareVersions() {
-	if !v.log.Mixed() || v.hasSaid("versions") {
+	if !v.log.Mixed() {
+		return
+	}
+	if _, said := v.said.Load("versions"); said {
 		return
 	}
 	versions := v.log.Versions()
@@ -233,9 +209,6 @@ func (v *ncclVoice) interfaceNamed(rank int) string {
 	return name
 }
 
-// end says what could not be said before: not all ranks told that they were connected.
-func (v *ncclVoice) end() { v.tellSummaries() }
-
 // result is what was heard; nil: nothing.
 func (v *ncclVoice) result() *job.NCCL {
 	r := &job.NCCL{Summaries: v.log.Summaries(v.linked), Warnings: v.log.Warnings()}
@@ -288,17 +261,20 @@ func (h *head) rankOf(r *ras.Rank) int {
 	if err != nil {
 		return -1
 	}
+	return h.rankAt(addr.Unmap().String(), r.PID)
+}
+
+// rankAt is the rank with a process on a node with an address ("": on any), -1 if there is none.
+func (h *head) rankAt(addr string, pid int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.plan.Load()
 	for _, n := range h.nodes {
-		if !n.hasAddress(addr.Unmap().String()) {
+		if addr != "" && !n.hasAddress(addr) {
 			continue
 		}
-		for _, rank := range p.Nodes[n.number].Ranks {
-			if h.sup.PID(rank) == r.PID {
-				return rank
-			}
+		ranks := h.plan.Load().Nodes[n.number].Ranks
+		if i := slices.IndexFunc(ranks, func(rank int) bool { return h.sup.PID(rank) == pid }); i >= 0 {
+			return ranks[i]
 		}
 	}
 	return -1

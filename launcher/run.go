@@ -17,7 +17,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -225,17 +224,20 @@ func (s *session) openHealth() (err error) {
 
 // checkOutput looks at what the user wrote in the small languages of labels and files.
 func checkOutput(o job.OutputWish) error {
-	_, err := output.ParseTemplate(o.Template)
+	var all *multierror.Error
+	if _, err := output.ParseTemplate(o.Template); err != nil {
+		all = multierror.Append(all, err)
+	}
 	for _, p := range [][2]string{
 		{"--prepend-pattern", o.Pattern},
 		{"--outfile-pattern", o.StdoutFile},
 		{"--errfile-pattern", o.StderrFile},
 	} {
-		if _, wrong := output.ParsePattern(p[1]); wrong != nil {
-			err = errors.Join(err, fmt.Errorf("%s %w", p[0], wrong))
+		if _, err := output.ParsePattern(p[1]); err != nil {
+			all = multierror.Append(all, fmt.Errorf("%s %w", p[0], err))
 		}
 	}
-	return err
+	return all.ErrorOrNil()
 }
 
 // gatherLogs has files that ranks of several nodes share written at the head, as Hydra does. In a file system of
@@ -279,19 +281,13 @@ func (s *session) takeProcess() error {
 
 // usageErrors makes each error of a list one that says what exit code it is.
 func usageErrors(err error) error {
-	var list []error
-	var several *multierror.Error
-	switch joined, ok := err.(interface{ Unwrap() []error }); {
-	case errors.As(err, &several):
-		list = several.Errors
-	case ok:
-		list = joined.Unwrap()
-	default:
-		return &Error{Code: job.ExitUsage, Text: err.Error()}
+	list := flatten(err)
+	if len(list) == 1 {
+		return &Error{Code: job.ExitUsage, Text: list[0].Text}
 	}
 	var all *multierror.Error
 	for _, e := range list {
-		all = multierror.Append(all, &Error{Code: job.ExitUsage, Text: e.Error()})
+		all = multierror.Append(all, &Error{Code: job.ExitUsage, Text: e.Text})
 	}
 	return all
 }

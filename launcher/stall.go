@@ -45,21 +45,7 @@ func (h *head) waiter(w spec.StoreWait) int {
 	if w.Rank >= 0 && w.Rank < len(h.plan.Load().Ranks) {
 		return w.Rank
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, n := range h.nodes {
-		if w.Peer != "" && !n.hasAddress(w.Peer) {
-			continue
-		}
-		ranks := h.plan.Load().Nodes[n.number].Ranks
-		if i := slices.IndexFunc(ranks, func(r int) bool { return h.sup.PID(r) == w.PID }); i >= 0 {
-			return ranks[i]
-		}
-		if w.Peer != "" && len(ranks) == 1 { // a child of it
-			return ranks[0]
-		}
-	}
-	return -1
+	return h.rankAt(w.Peer, w.PID)
 }
 
 func (n *node) hasAddress(addr string) bool {
