@@ -131,7 +131,7 @@ func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
 	h.exchange.close()
 	h.stdin.stop()
-	h.nccl.tell() // not all ranks may have told that they were connected
+	h.nccl.tell()                                               // not all ranks may have told that they were connected
 	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
 		h.console.EndStderr()
 	}

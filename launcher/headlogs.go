@@ -3,8 +3,6 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	"gorun/launcher/internal/output"
@@ -18,10 +16,15 @@ type headLogs struct {
 	nodes []*output.Logs // as the plan numbers them
 }
 
+// logsHere reports whether the log files of all nodes are written here.
+func (h *head) logsHere() bool {
+	l := h.plan.Load().Logs
+	return l != nil && l.Files() && h.spec.Output.LogsToHead && len(h.nodes) > 1
+}
+
 // openHeadLogs makes the files of this attempt; nil where the nodes write their own.
 func (h *head) openHeadLogs() (*headLogs, error) {
-	l := h.plan.Load().Logs
-	if l == nil || !l.Files() || !h.spec.Output.LogsToHead || len(h.nodes) < 2 {
+	if !h.logsHere() {
 		return nil, nil
 	}
 	x := &headLogs{head: h}
@@ -38,33 +41,43 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 
 func (x *headLogs) open(n *node) (*output.Logs, error) {
 	h := x.head
-	l := h.plan.Load().LogsOf(n.number)
-	if h.plan.Load().Attempt == 0 && !l.Named() {
-		if err := os.MkdirAll(filepath.Dir(l.Base), 0o700); err != nil {
-			return nil, fmt.Errorf("make log directory: %w; --log-dir takes a directory that can be written to", err)
-		}
-		if err := os.Mkdir(l.Base, 0o700); err != nil {
-			return nil, fmt.Errorf("make log directory: %w", err)
-		}
-	}
-	template, err := output.ParseTemplate(h.spec.Output.Template)
+	plan, err := h.logPlan(n)
 	if err != nil {
 		return nil, err
 	}
-	names, err := output.ParsePatterns(l.Names)
-	if err != nil {
+	if plan.Template, err = output.ParseTemplate(h.spec.Output.Template); err != nil {
 		return nil, err
 	}
-	return output.OpenLogs(output.LogPlan{
-		Names: names, Digits: len(strconv.Itoa(len(h.plan.Load().Ranks) - 1)),
-		Dir: l.Base, RunDir: l.Base, Attempt: h.plan.Load().Attempt, Ranks: h.rankInfos(n), Tee: both(l.Redirect, l.Tee),
-		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template,
-		Show:     shows(h.spec.Output.ShowLocalRanks),
-		Consumed: func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) },
-		Failed: func(path string, err error) {
-			h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
-		},
-	})
+	plan.Show = shows(h.spec.Output.ShowLocalRanks)
+	plan.Consumed = func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) }
+	plan.Failed = func(path string, err error) {
+		h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
+	}
+	if p := h.plan.Load(); p.Attempt == 0 && !p.Logs.Named() {
+		if err := plan.MakeRunDir(); err != nil {
+			return nil, err
+		}
+	}
+	return output.OpenLogs(plan)
+}
+
+// logPlan says which files there are of a node's ranks, wherever they are written.
+func (h *head) logPlan(n *node) (plan output.LogPlan, err error) {
+	p := h.plan.Load()
+	l := p.LogsOf(n.number)
+	plan = output.LogPlan{
+		Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Dir: l.Base, RunDir: l.Base, Attempt: p.Attempt,
+		Tee: both(l.Redirect, l.Tee), StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr,
+	}
+	for _, rank := range p.Nodes[n.number].Ranks {
+		info := rankInfo(p, &p.Ranks[rank])
+		if h.logsHere() {
+			info.Host = n.name
+		}
+		plan.Ranks = append(plan.Ranks, info)
+	}
+	plan.Names, err = output.ParsePatterns(l.Names)
+	return plan, err
 }
 
 // both are the streams that are written to files, whether they are shown or not: here
@@ -82,17 +95,6 @@ func rankInfo(p *job.Plan, r *job.Rank) output.RankInfo {
 	return output.RankInfo{
 		Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node), Node: r.Node,
 	}
-}
-
-// rankInfos are those of a node whose files are here.
-func (h *head) rankInfos(n *node) (infos []output.RankInfo) {
-	p := h.plan.Load()
-	for _, rank := range p.Nodes[n.number].Ranks {
-		info := rankInfo(p, &p.Ranks[rank])
-		info.Host = n.name
-		infos = append(infos, info)
-	}
-	return infos
 }
 
 // write takes what a rank wrote into its file, and reports whether it is also to be

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -364,24 +363,15 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 		return "", "writes to the terminal itself, and nothing of it is kept; --tee 3 or --label always keeps its last lines"
 	}
 	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
-		names, err := output.ParsePatterns(l.Names)
+		plan, err := h.logPlan(n)
 		if err != nil {
 			return "", ""
 		}
-		info := rankInfo(p, &r)
-		if h.logs != nil {
-			info.Host = n.name
-		}
-		name = output.LogPlan{
-			Names: names, Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Ranks: []output.RankInfo{info},
-			Redirects: both(l.Redirect, l.Tee),
-		}.
-			File(l.Dir, r.LocalRank, at.stream)
-		tee := int(l.Tee[r.LocalRank])&at.stream != 0
+		name = plan.File(l.Dir, r.LocalRank, at.stream)
 		switch {
 		case name == "" || h.logs != nil || n.served != nil:
 			return name, ""
-		case !tee:
+		case !l.Tee[r.LocalRank].Has(at.stream):
 			return "", fmt.Sprintf("prints into %s on host %s", output.Plain([]byte(name)), n.name)
 		}
 	}
