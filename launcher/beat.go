@@ -4,44 +4,43 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorun/launcher/internal/wire"
 )
 
-// beats of silence after which a node counts as lost: a lease.
-func (s *session) leaseBeats() int32 { return int32(s.spec.Lease() / s.spec.Beat()) }
-
-// beat has the nodes hear of the head from now on, and ends the links to those that
-// are not heard of any more. It counts beats and looks at no clock: a head that was
-// stopped (Ctrl-Z, a laptop's lid) has not been waiting meanwhile.
-func (s *session) beat() {
-	nodes := s.nodes
-	s.beating.Store(&nodes)
-	s.beatOver(func() []*node { return *s.beating.Load() })
+// heartbeat has nodes hear of the head, and ends the links to those that are not heard of any more.
+type heartbeat struct {
+	nodes atomic.Pointer[[]*node] // agents are replaced while it goes on
+	end   func()                  // nil: it has not begun
 }
 
-// beatOver does so for other nodes than those of the session.
-func (s *session) beatOver(nodes func() []*node) {
+// begin begins it. It counts beats and looks at no clock: a head that was stopped (Ctrl-Z, a laptop's lid) has not been
+// waiting meanwhile.
+func (b *heartbeat) begin(spec *Spec, nodes []*node) {
+	b.nodes.Store(&nodes)
 	over := make(chan struct{})
-	s.endBeat = sync.OnceFunc(func() { close(over) })
+	b.end = sync.OnceFunc(func() { close(over) })
+	pause, lease := spec.Beat(), spec.Lease()
 	go func() {
-		tick := time.NewTicker(s.spec.Beat())
+		tick := time.NewTicker(pause)
 		defer tick.Stop()
 		for {
 			select {
 			case <-over:
 				return
 			case <-tick.C:
-				for _, n := range nodes() {
-					s.beatTo(n)
+				for _, n := range *b.nodes.Load() {
+					n.beat(lease, int32(lease/pause))
 				}
 			}
 		}
 	}()
 }
 
-func (s *session) beatTo(n *node) {
+// beat is one beat; after most of them without a sign of life, which a lease lasts, the node counts as lost.
+func (n *node) beat(lease time.Duration, most int32) {
 	if !n.listens.Load() { // it has not been reached yet
 		return
 	}
@@ -52,8 +51,8 @@ func (s *session) beatTo(n *node) {
 	if n.stopped.Load() {
 		n.beats.Store(0)
 	}
-	if n.beats.Add(1) > s.leaseBeats() {
-		n.silent(s.spec.Lease())
+	if n.beats.Add(1) > most {
+		n.silent(lease)
 		return
 	}
 	_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads

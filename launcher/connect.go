@@ -45,7 +45,7 @@ func (s *session) connect(ctx context.Context) error {
 		s.serveHere(s.nodes[0])
 		return nil
 	}
-	s.beat() // others may take long, or ask for a password
+	s.heartbeat.begin(&s.spec, s.nodes) // others may take long, or ask for a password
 	end := s.showProgress(list)
 	defer end()
 	if byEngine {

@@ -175,11 +175,12 @@ func (s *session) tellTwins() {
 	}
 	first := map[string]*node{}
 	for _, n := range s.nodes {
-		if twin := first[n.boot]; twin != nil && n.boot != "" && s.spec.Join == nil {
+		boot := n.facts.Boot
+		if twin := first[boot]; twin != nil && boot != "" && s.spec.Join == nil {
 			s.settings.tell(fmt.Sprintf("%s and %s are one machine: its CPUs and GPUs are given out twice", twin.name, n.name))
 			continue
 		}
-		first[n.boot] = n
+		first[boot] = n
 	}
 }
 
@@ -207,13 +208,13 @@ func (s *session) takeFactsOf(n *node) error {
 			Hint: "--chdir DIR names a directory that each host has",
 		}
 	}
-	if facts.Boot != "" {
-		n.boot = facts.Boot + " " + facts.Host // containers of one machine have names of their own
-	}
 	n.facts = job.Facts{Facts: facts.Facts, Away: !n.host.Here, Joined: n.joined}
 	f := &n.facts
 	f.Host, f.LogDir, f.Notes = n.hostName(f.Host), printable.Text(f.LogDir), printables(f.Notes)
-	f.Boot, f.NCCL = n.boot, printableHost(f.NCCL)
+	f.NCCL = printableHost(f.NCCL)
+	if f.Boot != "" {
+		f.Boot += " " + facts.Host // containers of one machine have names of their own
+	}
 	if s.spec.Join != nil {
 		s.takeOwnWishes(n)
 	} else {

@@ -319,7 +319,8 @@ func (h *head) print(n *node, rank, stream int, p []byte) error {
 
 // has reports whether a rank is one of the node's.
 func (h *head) has(n *node, rank int) bool {
-	return rank >= 0 && rank < len(h.plan.Load().Ranks) && h.plan.Load().Ranks[rank].Node == n.number
+	p := h.plan.Load()
+	return rank >= 0 && rank < len(p.Ranks) && p.Ranks[rank].Node == n.number
 }
 
 // hasProc reports whether a member of a world is one of the node's ranks.

@@ -73,7 +73,7 @@ func newHostsCheck(spec Spec, options []Option) *hostsCheck {
 	c := &hostsCheck{session: &session{spec: spec, settings: settings{
 		stdout: os.Stdout, stderr: os.Stderr,
 		askLimit: checkLimit,
-	}, endBeat: func() {}}}
+	}}}
 	for _, o := range options {
 		o(&c.settings)
 	}
@@ -169,7 +169,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
 		all[i] = &node{place: i, host: h, name: h.Name, engine: c.engine}
 	}
-	c.beatOver(func() []*node { return all }) // others may take long, and who hears nothing ends
+	c.heartbeat.begin(&c.spec, all) // others may take long, and who hears nothing ends
 	var busy sync.WaitGroup
 	for i := range all {
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })

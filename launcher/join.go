@@ -128,7 +128,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 		n.listen()
 		s.nodes = append(s.nodes, n)
 	}
-	s.beat()
+	s.heartbeat.begin(&s.spec, s.nodes)
 	return s.each(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
 }
 

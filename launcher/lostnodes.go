@@ -61,7 +61,7 @@ func (s *session) returnAfter(ctx context.Context, delay time.Duration, lost []*
 		nodes[n.place], before[fresh] = fresh, n
 	}
 	s.nodes = nodes
-	s.beating.Store(&nodes)
+	s.heartbeat.nodes.Store(&nodes)
 	return s.each(func(n *node) error {
 		if before[n] == nil {
 			return nil

@@ -42,7 +42,6 @@ type node struct {
 	tell    func(string)
 	notices atomic.Int32 // of the agent, since ranks were started last
 	facts   job.Facts
-	boot    string // of Facts, with the host's own name
 	// addresses are those that the node said it has.
 	addresses []netip.Addr
 

@@ -23,7 +23,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -128,51 +127,44 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 	return s.planOnly()
 }
 
-// session is one call of Run or Plan: the wish, and the agents that answer for
-// the nodes.
+// session is one call of Run or Plan: the wish, and the agents that answer for the nodes. It belongs to the goroutine
+// of the caller; what others may touch says so in its own type.
 type session struct {
 	settings settings
 	spec     Spec
-	nodes    []*node // of the wish
-	active   []*node // those that have ranks, as the plan numbers them
-	first    int     // the number in nodes of the one that has rank 0
-	plan     *job.Plan
-	// master is the address of node 0 that all others reach, "" with one node; peers
-	// are where their ranks come from.
-	master string
-	peers  []netip.Prefix
-	// key is what ranks on several nodes prove to each other that they have; a new one
-	// for each job.
-	key []byte
-	// joined is set where another node is the head, door where others come to this one.
-	joined *join.Joined
-	health *agent.Health // nil: agents answer probes as soon as they have ranks
-	door   *join.Head
-	// engine has the agents that a resource manager's command started; nil: none did.
-	engine *engineAgents
-	// shared is what several nodes are alike in.
-	shared wire.Shared
-	// built is where Go programs for other hosts were built; "": none were.
-	built string
-	// scriptsPort: the store's port is the one that a script's own text assigns.
-	scriptsPort bool
-	// nothingStarts: the plan is all that is wanted.
-	nothingStarts bool
-
-	progress *Progress // of reaching the hosts, nil with this one alone
-	asking   asking
+	signals  *signals
 	listing  *listing // nil: the job is in no registry
 
-	ids     job.IDs
-	signals *signals
-	endBeat func() // ends the heartbeats
-	// beating is nodes, for the heartbeats: agents are replaced while they go on.
-	beating atomic.Pointer[[]*node]
+	// The nodes: those of the wish, and the way to them.
+	nodes     []*node
+	heartbeat heartbeat
+	progress  *Progress // of reaching the hosts, nil with this one alone
+	asking    asking
+	built     string        // where Go programs for other hosts were built; "": none were
+	engine    *engineAgents // those that a resource manager's command started; nil: none did
+	joined    *join.Joined  // where another node is the head
+	door      *join.Head    // where others come to this one
+	health    *agent.Health // nil: agents answer probes as soon as they have ranks
+
+	// What they said.
+	shared wire.Shared // what several nodes are alike in
+	first  int         // the number in nodes of the one that has rank 0
+	// master is the address of that which all others reach, "" with one node; peers are where their ranks come from.
+	master string
+	peers  []netip.Prefix
+
+	// What was decided.
+	ids           job.IDs
+	key           []byte // what ranks on several nodes prove to each other that they have; a new one for each job
+	plan          *job.Plan
+	active        []*node // those that have ranks, as the plan numbers them
+	scriptsPort   bool    // the store's port is the one that a script's own text assigns
+	nothingStarts bool    // the plan is all that is wanted
 }
 
 // begin checks the wish and starts the nodes' agents.
 func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
-	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}, endBeat: func() {}}
+	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}}
 	for _, o := range options {
 		o(&s.settings)
 	}
@@ -294,7 +286,9 @@ func usageErrors(err error) error {
 
 // close ends the agents, which end whatever of the job is left.
 func (s *session) close() {
-	s.endBeat()
+	if s.heartbeat.end != nil {
+		s.heartbeat.end()
+	}
 	_ = s.each(func(n *node) error { n.close(); return nil })
 	s.listing.close()
 	s.health.Close()

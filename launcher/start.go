@@ -144,10 +144,10 @@ func (h *head) lostOutput(tell func(string), m wire.OutputLost) {
 // the rank that failed first, what they mean, and where its log is.
 func (h *head) result() job.Result {
 	r := h.sup.Result()
-	r.JobID, r.Stall, r.Hang = h.plan.Load().JobID, h.stall.Load(), h.hang.Load()
-	r.NCCL = h.nccl.result()
-	if h.plan.Load().Logs != nil {
-		r.LogDir = h.plan.Load().Logs.Base
+	p := h.plan.Load()
+	r.JobID, r.Stall, r.Hang, r.NCCL = p.JobID, h.stall.Load(), h.hang.Load(), h.nccl.result()
+	if p.Logs != nil {
+		r.LogDir = p.Logs.Base
 	}
 	if r.First != nil {
 		h.explain(&r)
@@ -159,7 +159,7 @@ func (h *head) result() job.Result {
 	if h.engine != nil {
 		h.engine.judge(&r)
 	}
-	r.NameHosts(h.plan.Load())
+	r.NameHosts(p)
 	return r
 }
 
@@ -181,13 +181,13 @@ func (h *head) explain(r *job.Result) {
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
 	}
-	switch l := h.plan.Load().Logs; {
-	case l == nil || !l.Files() || h.plan.Load().Ranks[f.Rank].Spawned:
-	case l.Named():
-		f.Log = l.Base
+	p := h.plan.Load()
+	switch rank := &p.Ranks[f.Rank]; {
+	case p.Logs == nil || !p.Logs.Files() || rank.Spawned:
+	case p.Logs.Named():
+		f.Log = p.Logs.Base
 	default:
-		f.Log = path.Join(h.plan.Load().LogsOf(h.plan.Load().Ranks[f.Rank].Node).Dir,
-			strconv.Itoa(h.plan.Load().Ranks[f.Rank].LocalRank))
+		f.Log = path.Join(p.LogsOf(rank.Node).Dir, strconv.Itoa(rank.LocalRank))
 	}
 }
 
