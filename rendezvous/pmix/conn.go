@@ -93,9 +93,6 @@ func (s *Server) Serve(nc net.Conn, _ world.Proc) {
 // expect notes a connection which has not said who it is.
 func (s *Server) expect(c *conn) bool {
 	c.SetReadDeadline(time.Now().Add(handshakeTime))
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		tcp.SetNoDelay(true)
-	}
 	s.lock()
 	if s.closed {
 		s.unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -136,15 +135,15 @@ func (m *mpi) open() {
 
 // letIn lets those in who come to the ports, and may have come since open.
 func (m *mpi) letIn() {
-	if m.doorway != nil {
+	if m.doorway != nil && m.doorway.begin() {
 		m.busy.Go(func() {
-			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) {
+			m.accept(m.doorway.listener, "PMIx client", func(conn net.Conn, _ uint64) {
 				m.server(protocolPMIx).Serve(conn, world.Proc{Rank: world.AllRanks})
 			})
 		})
 	}
-	if m.port != nil {
-		m.busy.Go(func() { m.accept(m.port, "PMI client", m.serveCaller) })
+	if m.port != nil && m.port.begin() {
+		m.busy.Go(func() { m.accept(m.port.listener, "PMI client", m.serveCaller) })
 	}
 }
 
@@ -172,22 +171,21 @@ const acceptPause = 10 * time.Millisecond
 
 // accept serves those who come to a port. What a client says of its user is not asked: the kernel says whose its end
 // is, an inode among sockets, and whoever is neither this user nor root is closed unheard.
-func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode uint64)) {
-	if d.begin() != nil {
-		return // it is closed
-	}
+func (m *mpi) accept(l net.Listener, name string, serve func(conn net.Conn, inode uint64)) {
 	var peers peersocket.Finder
 	defer peers.Close()
 	for {
-		fd, err := d.accept()
+		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			if owner, err := ownerOf(&peers, fd); err == nil && owner.Trusted() {
-				m.busy.Go(func() { m.greet(newConn(fd, name), owner.Inode, serve) })
+			here, there := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
+			owner, err := peers.Owner(peersocket.Ends{Local: here.AddrPort(), Remote: there.AddrPort()})
+			if err == nil && owner.Trusted() {
+				m.busy.Go(func() { m.greet(conn, owner.Inode, serve) })
 			} else {
-				m.refuse(fd, name, owner, err)
+				m.refuse(conn, name, owner, err)
 			}
-		case errors.Is(err, os.ErrClosed):
+		case errors.Is(err, net.ErrClosed):
 			return
 		default:
 			select {
@@ -199,17 +197,9 @@ func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode ui
 	}
 }
 
-func ownerOf(peers *peersocket.Finder, fd int) (peersocket.Owner, error) {
-	ends, err := peersocket.EndsOf(fd)
-	if err != nil {
-		return peersocket.Owner{}, err
-	}
-	return peers.Owner(ends)
-}
-
 // refuse closes a connection, and tells of the first one alone: others are no job of this one.
-func (m *mpi) refuse(fd int, name string, owner peersocket.Owner, err error) {
-	_ = syscall.Close(fd)
+func (m *mpi) refuse(conn net.Conn, name string, owner peersocket.Owner, err error) {
+	_ = conn.Close()
 	why := fmt.Sprintf("it is user %d's, and only the user of the job and root may connect", owner.UID)
 	if err != nil {
 		why = fmt.Sprintf("whose it is cannot be told: %v", err)
@@ -261,7 +251,11 @@ func (m *mpi) spoke(rank, fd int) {
 }
 
 func (m *mpi) talk(rank, fd int) {
-	conn := newConn(fd, "rank's socket")
+	conn, err := newConn(fd, "rank's socket")
+	if err != nil {
+		m.job.agent.notice("rank %d cannot be served by PMI: %v", rank, err)
+		return
+	}
 	p, ok := m.proc(rank)
 	if !ok {
 		_ = conn.Close()

@@ -104,7 +104,8 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	rank := newConn(fds[1], "rank")
+	rank, err := newConn(fds[1], "rank")
+	require.NoError(t, err)
 	m.spoke(5, fds[0])
 	says(t, rank, "0")
 	assert.Equal(t, []string{"made", "add w", "ended 1", "0 said hello"}, pmi.calls)
