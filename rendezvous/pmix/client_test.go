@@ -3,6 +3,7 @@ package pmix
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -79,10 +80,17 @@ func start(t testing.TB, n int, worlds ...*world.World) *nodes {
 }
 
 func startOn(t testing.TB, star *exchangetest.Star, worlds ...*world.World) *nodes {
-	all := &nodes{t: t, star: star, heard: newRecorder(), dir: t.TempDir()}
+	heard := newRecorder()
+	all := startWith(t, star, heard, os.Getuid(), worlds...)
+	all.heard = heard
+	return all
+}
+
+func startWith(t testing.TB, star *exchangetest.Star, launcher world.Launcher, uid int, worlds ...*world.World) *nodes {
+	all := &nodes{t: t, star: star, dir: t.TempDir()}
 	for node, plane := range all.star.Planes() {
 		s := New(Config{
-			Node: node, Plane: plane, Launcher: all.heard, UID: os.Getuid(),
+			Node: node, Plane: plane, Launcher: launcher, UID: uid,
 			Dir: func() (string, error) { return os.MkdirTemp(all.dir, "node") },
 		})
 		for _, w := range worlds {
@@ -131,10 +139,15 @@ func (all *nodes) dial(node int) net.Conn {
 	return ours
 }
 
+// client is one that has said nothing.
+func (all *nodes) client(node int) *client {
+	return &client{t: all.t, conn: all.dial(node), tag: 100, stash: map[uint32][]byte{}}
+}
+
 // join connects a rank.
 func (all *nodes) join(w *world.World, rank int) *client {
 	all.t.Helper()
-	c := &client{t: all.t, conn: all.dial(w.Ranks[rank].Node), tag: 100, stash: map[uint32][]byte{}}
+	c := all.client(w.Ranks[rank].Node)
 	require.Equal(all.t, statusSuccess, greetWith(all.t, c.conn, greetingOf(w.Name, rank)))
 	return c
 }
@@ -180,26 +193,14 @@ func greetWith(t testing.TB, conn net.Conn, g greeting) status {
 	_, err := conn.Write(g.handshake())
 	require.NoError(t, err)
 	var reply [4]byte
-	_, err = readAll(conn, reply[:])
+	_, err = io.ReadFull(conn, reply[:])
 	require.NoError(t, err)
 	code := status(int32(binary.BigEndian.Uint32(reply[:])))
 	if code == statusSuccess {
-		_, err = readAll(conn, reply[:])
+		_, err = io.ReadFull(conn, reply[:])
 		require.NoError(t, err)
 	}
 	return code
-}
-
-func readAll(conn net.Conn, b []byte) (int, error) {
-	n := 0
-	for n < len(b) {
-		got, err := conn.Read(b[n:])
-		n += got
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // ask sends a request and returns the tag of its reply.

@@ -10,7 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorun/rendezvous/internal/outbox"
@@ -63,9 +63,8 @@ type conn struct {
 	// out is what it is sent once it was let in.
 	out *outbox.Outbox
 
-	// mu guards what follows: how many requests have no answer, and their bytes.
-	mu                    sync.Mutex
-	waiting, waitingBytes int
+	// waiting is how many requests have no answer, waitingBytes their bytes.
+	waiting, waitingBytes atomic.Int64
 }
 
 func newConn(nc net.Conn) *conn {
@@ -167,25 +166,19 @@ func over(err error) bool {
 
 // count counts a request that has no answer yet.
 func (c *conn) count(q *request) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
-	case c.waiting >= maxWaiting:
+	case c.waiting.Add(1) > maxWaiting:
 		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
-	case c.waitingBytes+q.size > maxWaitingBytes:
+	case c.waitingBytes.Add(int64(q.size)) > maxWaitingBytes:
 		return fmt.Errorf("requests of more than %d bytes wait for others at the same time", maxWaitingBytes)
 	}
-	c.waiting++
-	c.waitingBytes += q.size
 	return nil
 }
 
 // settle counts down for a request.
 func (c *conn) settle(q *request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting--
-	c.waitingBytes -= q.size
+	c.waiting.Add(-1)
+	c.waitingBytes.Add(-int64(q.size))
 }
 
 // answer answers a request, without waiting.

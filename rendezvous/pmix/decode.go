@@ -2,7 +2,6 @@ package pmix
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -41,55 +40,32 @@ func (d *decoder) take(n uint64) []byte {
 	return taken
 }
 
-func (d *decoder) uint8() uint8 {
-	if b := d.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+func (d *decoder) uint8() uint8   { return uint8(d.number(typeUint8)) }
+func (d *decoder) uint16() uint16 { return uint16(d.number(typeUint16)) }
+func (d *decoder) uint32() uint32 { return uint32(d.number(typeUint32)) }
+func (d *decoder) uint64() uint64 { return d.number(typeUint64) }
 
-func (d *decoder) uint16() uint16 {
-	if b := d.take(2); b != nil {
-		return binary.BigEndian.Uint16(b)
+// number is an item of a type of fixed size, at most 8 bytes.
+func (d *decoder) number(typ dataType) (n uint64) {
+	raw := d.take(fixedSize(typ))
+	for _, b := range raw {
+		n = n<<8 | uint64(b)
 	}
-	return 0
-}
-
-func (d *decoder) uint32() uint32 {
-	if b := d.take(4); b != nil {
-		return binary.BigEndian.Uint32(b)
+	if typ >= typeInt8 && typ <= typeInt64 || typ == typeStatus {
+		unused := 64 - 8*len(raw)
+		n = uint64(int64(n<<unused) >> unused)
 	}
-	return 0
-}
-
-func (d *decoder) uint64() uint64 {
-	if b := d.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
+	return n
 }
 
 // integer is an item of a type that has its real type before it: size, pid, int, uint.
 func (d *decoder) integer() uint64 {
-	switch typ := dataType(d.uint16()); typ {
-	case typeInt8:
-		return uint64(int8(d.uint8()))
-	case typeByte, typeUint8:
-		return uint64(d.uint8())
-	case typeInt16:
-		return uint64(int16(d.uint16()))
-	case typeUint16:
-		return uint64(d.uint16())
-	case typeInt32:
-		return uint64(int32(d.uint32()))
-	case typeUint32:
-		return uint64(d.uint32())
-	case typeInt64, typeUint64:
-		return d.uint64()
-	default:
+	typ := dataType(d.uint16())
+	if typ != typeByte && (typ < typeInt8 || typ > typeUint64 || typ == typeUint) {
 		d.fail(fmt.Errorf("type %d stands where an integer's must", typ))
 		return 0
 	}
+	return d.number(typ)
 }
 
 // count is the number of items that follow. Each of them takes a byte or more, so that a

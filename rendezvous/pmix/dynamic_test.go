@@ -41,9 +41,9 @@ func textInfo(key, text string) info { return attr(key, text) }
 var waitFlag = attr(keyWait, true)
 
 // pdataList reads what comes after the status of a LOOKUP.
-func pdataList(t *testing.T, d decoder) []string {
+func pdataList(t *testing.T, d *decoder) []string {
 	t.Helper()
-	all := listed(&d, func() string {
+	all := listed(d, func() string {
 		p, key, v := d.proc(), d.string(), d.value()
 		text, _ := v.string()
 		return fmt.Sprintf("%s.%d %s=%s", p.nspace, p.rank, key, text)
@@ -88,7 +88,7 @@ func TestNamesAreSeenByWhomTheyAreFor(t *testing.T) {
 	same1 := r.dial(world.Proc{World: "w", Rank: 1}, "5.0.11")
 	far := r.dial(world.Proc{World: "w", Rank: 2}, "5.0.11")
 	foreign := r.dial(world.Proc{World: "v"}, "5.0.11")
-	all := []*peer{own, same1, far, foreign}
+	all := []*client{own, same1, far, foreign}
 	for _, c := range []struct {
 		to     dataRange
 		seenBy []bool
@@ -214,7 +214,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 
 // jobInfosOf are the namespaces of an answer to CONNECT, whose job-level data must have
 // their size.
-func jobInfosOf(t *testing.T, d decoder) []string {
+func jobInfosOf(t *testing.T, d *decoder) []string {
 	t.Helper()
 	var names []string
 	for d.more() {
@@ -308,11 +308,7 @@ func TestSpawn(t *testing.T) {
 	})
 }
 
-func childInfo(c *peer) decoder {
-	c.ask(commandJobInfo, func(*encoder) {})
-	_, d := c.answer()
-	return d
-}
+func childInfo(c *client) *decoder { return c.call(commandJobInfo, nil) }
 
 func writeConstruct(name string, members []proc, infos ...info) func(*encoder) {
 	return func(e *encoder) {

@@ -1,14 +1,14 @@
 package pmix
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"gorun/rendezvous/exchange/exchangetest"
 	"gorun/rendezvous/world"
@@ -16,29 +16,20 @@ import (
 
 // rig is some nodes' servers, and who launches their ranks.
 type rig struct {
-	t       testing.TB
-	servers []*Server
+	*nodes
 	starter *starter
-}
-
-// newRig has that many nodes until the test ends.
-func newRig(t testing.TB, nodes int) *rig {
-	star := exchangetest.New(t, nodes, nil)
-	r := &rig{t: t, starter: &starter{}}
-	r.starter.rig = r
-	for node, plane := range star.Planes() {
-		dir := t.TempDir()
-		s := New(Config{Node: node, Plane: plane, Launcher: r.starter, UID: testUID, Dir: func() (string, error) {
-			return dir, nil
-		}})
-		r.servers = append(r.servers, s)
-		t.Cleanup(s.Close)
-	}
-	return r
 }
 
 // testUID is the user of recorded sessions and of the clients here.
 const testUID = 0
+
+// newRig has that many nodes until the test ends.
+func newRig(t testing.TB, n int) *rig {
+	r := &rig{starter: &starter{}}
+	r.starter.rig = r
+	r.nodes = startWith(t, exchangetest.New(t, n, nil), r.starter, testUID)
+	return r
+}
 
 // add makes a world of that many ranks on each node known to all.
 func (r *rig) add(name string, perNode ...int) *world.World {
@@ -168,37 +159,13 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	done(w.Name, nil)
 }
 
-// peer is a rank's end of a connection, without any library.
-type peer struct {
-	t   testing.TB
-	nc  net.Conn
-	tag uint32
-}
-
 // dial connects a rank, as a client of that version.
-func (r *rig) dial(p world.Proc, version string) *peer {
+func (r *rig) dial(p world.Proc, version string) *client {
 	r.t.Helper()
-	s := r.servers[r.nodeOf(p)]
-	here, there := tcpPair(r.t)
-	served := make(chan struct{})
-	go func() {
-		s.Serve(there, world.Proc{})
-		close(served)
-	}()
-	r.t.Cleanup(func() {
-		here.Close()
-		<-served
-	})
-	c := &peer{t: r.t, nc: here, tag: 100}
 	g := greetingOf(p.World, p.Rank)
-	g.version = version
-	g.credential = make([]byte, nativeCredentialLen) // user 0
-	c.write(g.handshake())
-	var answer [8]byte
-	c.read(answer[:])
-	if code := binary.BigEndian.Uint32(answer[:]); code != 0 {
-		r.t.Fatalf("the handshake of %v is answered with %d", p, int32(code))
-	}
+	g.version, g.credential = version, make([]byte, nativeCredentialLen) // user 0
+	c := r.client(r.nodeOf(p))
+	require.Equal(r.t, statusSuccess, greetWith(r.t, c.conn, g))
 	return c
 }
 
@@ -209,81 +176,20 @@ func (r *rig) nodeOf(p world.Proc) int {
 	return s.spaces[p.World].world.Ranks[p.Rank].Node
 }
 
-// tcpPair is a connection over loopback.
-func tcpPair(t testing.TB) (here, there net.Conn) {
-	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	here, err = net.Dial("tcp4", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err = listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return here, there
-}
-
-func (c *peer) write(b []byte) {
-	c.t.Helper()
-	if _, err := c.nc.Write(b); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *peer) read(b []byte) {
-	c.t.Helper()
-	for n := 0; n < len(b); {
-		m, err := c.nc.Read(b[n:])
-		n += m
-		if err != nil {
-			c.t.Fatal(err)
-		}
-	}
-}
-
-// ask sends a request and returns its tag.
-func (c *peer) ask(code command, write func(*encoder)) uint32 {
-	c.t.Helper()
-	var e encoder
-	e.group(1)
-	e.uint8(uint8(code))
-	write(&e)
-	c.tag++
-	c.write(appendFrame(nil, c.tag, e.b))
-	return c.tag
-}
-
-// answer reads the next message.
-func (c *peer) answer() (tag uint32, body decoder) {
-	c.t.Helper()
-	f, err := readFrame(c.nc, binary.BigEndian, maxFrame)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return f.tag, decoder{b: f.body}
-}
-
 // do sends a request and returns the answer after the status, which must be that one.
-func (c *peer) do(code command, want status, write func(*encoder)) decoder {
+func (c *client) do(code command, want status, write func(*encoder)) *decoder {
 	c.t.Helper()
 	return c.expect(c.ask(code, write), want)
 }
 
-func (c *peer) expect(tag uint32, want status) decoder {
+func (c *client) expect(tag uint32, want status) *decoder {
 	c.t.Helper()
-	has, body := c.answer()
-	if has != tag {
-		c.t.Fatalf("an answer to %d comes, not to %d", has, tag)
-	}
-	if code := body.oneStatus(); code != want || body.err != nil {
-		c.t.Fatalf("the status is %d (%v), not %d", code, body.err, want)
-	}
-	return body
+	d := c.wait(tag)
+	require.Empty(c.t, c.stash, "another answer has come before")
+	require.Empty(c.t, c.heard)
+	require.Equal(c.t, want, d.oneStatus())
+	require.NoError(c.t, d.err)
+	return d
 }
 
 var errNoRoom = errors.New("no room for 4 ranks more")

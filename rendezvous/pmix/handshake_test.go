@@ -92,7 +92,7 @@ func TestHandshakesCutOff(t *testing.T) {
 		_, err := conn.Write(short)
 		require.NoError(t, err)
 		var reply [4]byte
-		_, err = readAll(conn, reply[:])
+		_, err = io.ReadFull(conn, reply[:])
 		require.NoError(t, err)
 		require.NotZero(t, binary.BigEndian.Uint32(reply[:]), "%d bytes of %d", n, len(whole))
 	}
@@ -227,11 +227,11 @@ func TestToolThatIsARank(t *testing.T) {
 	all := start(t, 1, w)
 	g := greetingOf(w.Name, 1)
 	g.flag, g.ids = toolClient, make([]byte, 8)
-	c := &client{t: t, conn: all.dial(0), tag: 100, stash: map[uint32][]byte{}}
+	c := all.client(0)
 	_, err := c.conn.Write(g.handshake())
 	require.NoError(t, err)
 	reply := make([]byte, 4+maxNamespace+8)
-	_, err = readAll(c.conn, reply)
+	_, err = io.ReadFull(c.conn, reply)
 	require.NoError(t, err)
 	require.Equal(t,
 		append(append(make([]byte, 4), "gorun-node0"...), make([]byte, maxNamespace+8-len("gorun-node0"))...), reply)

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"gorun/rendezvous/world"
 )
 
@@ -180,7 +182,7 @@ func (r *rig) addSessionWorld(ranks int) *world.World {
 
 // player is one rank of a session.
 type player struct {
-	*peer
+	*client
 	rank    int
 	greeted bool
 	// asked are the requests, by tag; wanted are the answers that are still
@@ -190,18 +192,8 @@ type player struct {
 }
 
 func newPlayer(r *rig, s *session, rank int) *player {
-	here, there := tcpPair(r.t)
-	here.SetDeadline(time.Now().Add(time.Minute))
-	served := make(chan struct{})
-	go func() {
-		r.servers[0].Serve(there, world.Proc{})
-		close(served)
-	}()
-	r.t.Cleanup(func() {
-		here.Close()
-		<-served
-	})
-	p := &player{peer: &peer{t: r.t, nc: here}, rank: rank, asked: map[uint32]asked{}}
+	p := &player{client: r.client(0), rank: rank, asked: map[uint32]asked{}}
+	p.conn.SetDeadline(time.Now().Add(time.Minute))
 	for _, m := range s.messages {
 		if m.rank == rank && !m.toServer {
 			p.wanted = append(p.wanted, m.bytes)
@@ -225,7 +217,8 @@ func (p *player) send(message []byte) {
 		}
 		p.asked[tagOf(message)] = r
 	}
-	p.write(message)
+	_, err := p.conn.Write(message)
+	require.NoError(p.t, err)
 }
 
 // receive takes the server's next message and compares it with the recorded one.
@@ -234,23 +227,24 @@ func (p *player) receive() {
 	if !p.greeted {
 		p.greeted = true
 		var has [8]byte
-		p.read(has[:])
-		if status := binary.BigEndian.Uint32(has[:]); status != 0 {
-			p.t.Fatalf("rank %d is refused with %d", p.rank, int32(status))
-		}
+		_, err := io.ReadFull(p.conn, has[:])
+		require.NoError(p.t, err)
+		require.Zero(p.t, binary.BigEndian.Uint32(has[:]), "rank %d is refused", p.rank)
 		p.wanted = p.wanted[1:]
 		return
 	}
-	tag, body := p.answer()
+	f, err := readFrame(p.conn, binary.BigEndian, maxFrame)
+	require.NoError(p.t, err)
+	tag, body := f.tag, f.body
 	i := slices.IndexFunc(p.wanted, func(m []byte) bool { return tagOf(m) == tag })
 	if i < 0 {
 		p.t.Fatalf("rank %d gets an answer to %d, which nothing asks for", p.rank, tag)
 	}
 	want := p.wanted[i][headerSize:]
 	p.wanted = slices.Delete(p.wanted, i, i+1)
-	if missing := p.asked[tag].compare(body.b, want); missing != "" {
+	if missing := p.asked[tag].compare(body, want); missing != "" {
 		p.t.Errorf("rank %d, command %d, tag %d: the answer is\n%x\nwant\n%x\nmissing: %s", p.rank, p.asked[tag].command,
-			tag, body.b, want, missing)
+			tag, body, want, missing)
 	}
 }
 

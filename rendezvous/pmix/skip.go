@@ -4,7 +4,19 @@ import "fmt"
 
 // fixedSize is how many bytes an item takes, for types where that is always the same; 0 for
 // all others.
-var fixedSize = [...]uint8{
+func fixedSize(typ dataType) uint64 {
+	if int(typ) < len(fixedSizes) {
+		return uint64(fixedSizes[typ])
+	}
+	return 0
+}
+
+// hasType reports whether items of a type have their real type, an integer's, before them.
+func hasType(typ dataType) bool {
+	return typ == typeSize || typ == typePID || typ == typeInt || typ == typeUint
+}
+
+var fixedSizes = [...]uint8{
 	typeBool: 1, typeByte: 1, typeInt8: 1, typeUint8: 1,
 	typeInt16: 2, typeUint16: 2,
 	typeInt32: 4, typeUint32: 4, typeStatus: 4, typeProcRank: 4, typeInfoDirectives: 4,
@@ -21,8 +33,8 @@ func (d *decoder) skip(typ dataType, depth int) {
 	if typ == typeUndef {
 		return
 	}
-	if int(typ) < len(fixedSize) && fixedSize[typ] > 0 {
-		d.take(uint64(fixedSize[typ]))
+	if size := fixedSize(typ); size > 0 {
+		d.take(size)
 		return
 	}
 	if depth > maxDepth {

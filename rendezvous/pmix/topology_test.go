@@ -51,7 +51,7 @@ func TestTopologyToBegin(t *testing.T) {
 	}
 	for rank, version := range []string{"4.2.2", "5.0.11rc1", "6.1.0", "strange", "5.0.0"} {
 		known = rank < 4
-		c := &client{t: t, conn: all.dial(0), tag: 100, stash: map[uint32][]byte{}}
+		c := all.client(0)
 		g := greetingOf(w.Name, rank)
 		g.version = version
 		require.Equal(t, statusSuccess, greetWith(t, c.conn, g))

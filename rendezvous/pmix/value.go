@@ -11,27 +11,15 @@ func (v value) string() (string, bool) {
 	return d.string(), d.err == nil
 }
 
-// integer is the number that any type of integers holds.
+// integer is the number that any type of numbers holds.
 func (v value) integer() (int64, bool) {
 	d := decoder{b: v.raw}
 	var n uint64
-	switch v.typ {
-	case typeSize, typePID, typeInt, typeUint:
+	switch size := fixedSize(v.typ); {
+	case hasType(v.typ):
 		n = d.integer()
-	case typeBool, typeByte, typeUint8, typeScope, typeDataRange, typePersist, typeProcState:
-		n = uint64(d.uint8())
-	case typeInt8:
-		n = uint64(int8(d.uint8()))
-	case typeInt16:
-		n = uint64(int16(d.uint16()))
-	case typeUint16:
-		n = uint64(d.uint16())
-	case typeInt32, typeStatus:
-		n = uint64(int32(d.uint32()))
-	case typeUint32, typeProcRank:
-		n = uint64(d.uint32())
-	case typeInt64, typeUint64, typeTime:
-		n = d.uint64()
+	case size > 0 && size <= 8:
+		n = d.number(v.typ)
 	default:
 		return 0, false
 	}
