@@ -56,31 +56,29 @@ func (n *Node) Node() int { return n.number }
 
 // Fence implements Plane.
 func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
-	fail := func(err error) { n.calls.add(func() { done(nil, err) }) }
-	if err := n.check(&f); err != nil {
-		fail(err)
-		return
-	}
+	err := n.check(&f)
 	n.mu.Lock()
 	switch {
+	case err != nil:
 	case n.closed != nil:
-		fail(n.closed)
-	case len(f.Nodes) == 1:
-		n.calls.add(func() { done([][]byte{f.Blob}, nil) })
+		err = n.closed
 	case n.fences[f.ID] != nil:
-		fail(errors.New("exchange: the fence is under way already"))
-	default:
+		err = errors.New("exchange: the fence is under way already")
+	case len(f.Nodes) > 1:
 		n.fences[f.ID] = &nodeFence{nodes: len(f.Nodes), done: done}
-		n.mu.Unlock()
-		if err := n.say(&Message{
-			Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members,
-			Blobs: [][]byte{f.Blob},
-		}); err != nil {
-			n.failFence(f.ID, err)
-		}
-		return
 	}
 	n.mu.Unlock()
+	switch {
+	case err != nil:
+		n.calls.add(func() { done(nil, err) })
+	case len(f.Nodes) == 1:
+		n.calls.add(func() { done([][]byte{f.Blob}, nil) })
+	default:
+		m := &Message{Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members, Blobs: [][]byte{f.Blob}}
+		if err := n.say(m); err != nil {
+			n.failFence(f.ID, err)
+		}
+	}
 }
 
 // check refuses what no server of ours may ask for.
@@ -151,47 +149,46 @@ func (n *Node) say(m *Message) error {
 
 // Ask implements Plane.
 func (n *Node) Ask(node int, name string, body []byte, done func(answer []byte, err error)) {
-	fail := func(err error) { n.calls.add(func() { done(nil, err) }) }
-	if len(body) > MaxBlob {
-		fail(errTooLong("a question to "+name, len(body), MaxBlob))
-		return
-	}
-	if node == n.number {
-		n.askSelf(name, body, done)
+	if node == n.number && len(body) <= MaxBlob {
+		n.serve(node, name, body, func(answer []byte, err error) { n.calls.add(func() { done(answer, err) }) })
 		return
 	}
 	n.mu.Lock()
-	if n.closed != nil {
-		fail(n.closed)
-		n.mu.Unlock()
-		return
+	err := n.closed
+	if len(body) > MaxBlob {
+		err = errTooLong("a question to "+name, len(body), MaxBlob)
 	}
 	n.lastAsk++
 	number := n.lastAsk
 	n.asked[number] = done
 	n.mu.Unlock()
-	if err := n.say(&Message{
-		Kind: Ask, Number: number, From: n.number, To: node, Service: name,
-		Blobs: [][]byte{body},
-	}); err != nil {
+	if err == nil {
+		err = n.say(&Message{
+			Kind: Ask, Number: number, From: n.number, To: node, Service: name,
+			Blobs: [][]byte{body},
+		})
+	}
+	if err != nil {
 		n.answered(number, nil, err)
 	}
 }
 
-// askSelf has a service of this node answer it.
-func (n *Node) askSelf(name string, body []byte, done func([]byte, error)) {
-	reply := func(answer []byte, err error) { n.calls.add(func() { done(answer, err) }) }
+// serve has a service of this node answer a question.
+func (n *Node) serve(from int, name string, body []byte, reply func([]byte, error)) {
+	reply = once(reply)
 	n.mu.Lock()
 	answer, closed := n.services[name], n.closed
 	n.mu.Unlock()
-	switch {
-	case closed != nil:
-		reply(nil, closed)
-	case answer == nil:
-		reply(nil, noService(name, n.number))
-	default:
-		n.calls.add(func() { answer(n.number, body, once(reply)) })
-	}
+	n.calls.add(func() {
+		switch {
+		case closed != nil:
+			reply(nil, closed)
+		case answer == nil:
+			reply(nil, noService(name, n.number))
+		default:
+			answer(from, body, reply)
+		}
+	})
 }
 
 func noService(name string, node int) error {
@@ -223,7 +220,7 @@ func (n *Node) Receive(m *Message) {
 	case Failed:
 		n.failFence(m.ID, failure(m))
 	case Ask:
-		n.answer(m)
+		n.serve(m.From, m.Service, m.body(), func(answer []byte, err error) { _ = n.say(answerTo(m, answer, err)) })
 	case Answer:
 		if err := errorOf(m); err != nil {
 			n.answered(m.Number, nil, err)
@@ -275,17 +272,15 @@ func (n *Node) merged(m *Message) {
 	if f == nil || m.First != len(f.blobs) || len(f.blobs)+len(m.Blobs) > f.nodes {
 		return
 	}
-	f.blobs = append(f.blobs, m.Blobs...)
-	if !m.Last {
+	if f.blobs = append(f.blobs, m.Blobs...); !m.Last {
 		return
 	}
 	delete(n.fences, m.ID)
-	if len(f.blobs) != f.nodes {
-		err := fmt.Errorf("exchange: a fence of %d nodes came back with %d parts", f.nodes, len(f.blobs))
-		n.calls.add(func() { f.done(nil, err) })
-		return
+	blobs, err := f.blobs, error(nil)
+	if len(blobs) != f.nodes {
+		blobs, err = nil, fmt.Errorf("exchange: a fence of %d nodes came back with %d parts", f.nodes, len(blobs))
 	}
-	n.calls.add(func() { f.done(f.blobs, nil) })
+	n.calls.add(func() { f.done(blobs, err) })
 }
 
 func (n *Node) failFence(id string, err error) {
@@ -303,22 +298,6 @@ func (n *Node) answered(number int, answer []byte, err error) {
 	if done := n.asked[number]; done != nil {
 		delete(n.asked, number)
 		n.calls.add(func() { done(answer, err) })
-	}
-}
-
-// answer has a service of this node answer another's question.
-func (n *Node) answer(m *Message) {
-	reply := once(func(answer []byte, err error) { _ = n.say(answerTo(m, answer, err)) })
-	n.mu.Lock()
-	answer, closed := n.services[m.Service], n.closed
-	n.mu.Unlock()
-	switch {
-	case closed != nil:
-		n.calls.add(func() { reply(nil, closed) })
-	case answer == nil:
-		n.calls.add(func() { reply(nil, noService(m.Service, n.number)) })
-	default:
-		n.calls.add(func() { answer(m.From, m.body(), reply) })
 	}
 }
 
