@@ -44,8 +44,8 @@ func sbatchCommand(c *call) *command {
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
 	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
 	chdir.Names = chdir.Names[1:]
-	c.Programs(o.addProgram)
-	c.Exports(o.checkExport)
+	c.EachProgram = o.addProgram
+	c.CheckExport = o.checkExport
 	return &command{
 		request:  o,
 		programs: true,

@@ -32,23 +32,20 @@ type Dialect struct {
 
 	interpreters []string // variables that name the Python interpreter, the strongest first
 
-	python           bool          // programs are Python's, as torchrun has it
-	launch           bool          // the script gets --local-rank, as torch.distributed.launch has it
-	prefixes         bool          // unambiguous prefixes of options are accepted
-	strict           bool          // one dash for one letter, two for more
-	mpmd             bool          // a `:` begins another program
-	colons           bool          // every lone `:` does
-	store            job.StoreMode // what --store=auto means
-	count            int           // ranks per node where nothing says it; 0 leaves it open
-	grace            time.Duration
-	signals          []string // that end the job where no option says it, beside those that always do
-	slots            slotRule // what hosts without a number of slots take, and what more ranks than slots are
-	silent           bool     // notes are for -v alone: programs compare what this launcher prints
-	hydraLabels      bool     // -l is Hydra's, the same on terminals
-	reportsAsOpenMPI bool     // --report-bindings speaks as Open MPI does
-	timeoutCode      int      // exit code at the deadline; 0: gorun's own
-	like             string   // the launcher that has this exit code
-	speaks           string   // whose command lines it takes, where tools ask for that by --version
+	python bool // programs are Python's, as torchrun has it
+	launch bool // the script gets --local-rank, as torch.distributed.launch has it
+	strict bool // as torchrun: unambiguous prefixes are options; one dash for one letter, two for more
+	// colons: called by the name of one of MPI's launchers, every lone `:` begins another program, and notes are for -v
+	// alone, as programs compare what this launcher prints.
+	colons      bool
+	mpmd        bool // a `:` begins another program
+	count       int  // ranks per node where nothing says it; 0 leaves it open
+	grace       time.Duration
+	signals     []string // that end the job where no option says it, beside those that always do
+	slots       slotRule // what hosts without a number of slots take, and what more ranks than slots are
+	timeoutCode int      // exit code at the deadline; 0: gorun's own
+	like        string   // the launcher that has this exit code
+	speaks      string   // whose command lines it takes, where tools ask for that by --version
 }
 
 // table makes rows of options that fill a line.
@@ -96,8 +93,8 @@ var (
 		},
 		fallbacks: [][2]string{linePrefix, {"timeout", "MPIEXEC_TIMEOUT"}},
 		variables: (*Line).parameters, variablePrefixes: []string{"OMPI_MCA_", "PRTE_MCA_"},
-		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI", reportsAsOpenMPI: true, silent: true,
+		interpreters: gorunInterpreters, mpmd: true, colons: true,
+		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI",
 		speaks: "the command lines of Open MPI 4 and 5 (OpenRTE, PRRTE)",
 	}
 	Mpiexec = &Dialect{
@@ -117,8 +114,8 @@ var (
 			perNodeTable, mpiexecTable, hydraTable, openmpiTable, foreignTable,
 		},
 		fallbacks: hydraFallbacks, variables: (*Line).hydraVariables, variablePrefixes: []string{""},
-		interpreters: gorunInterpreters, mpmd: true, colons: true, store: job.StoreRank0,
-		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra", hydraLabels: true, silent: true,
+		interpreters: gorunInterpreters, mpmd: true, colons: true,
+		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra",
 		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
 	}
 	// Prterun is the launcher of Open MPI 5, where mpirun has the exit codes of 4.
@@ -138,7 +135,7 @@ var (
 		},
 		tables:    []table{torchrunTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
-		python:    true, interpreters: torchrunInterpreters, prefixes: true, strict: true, count: 1, grace: torchrunGrace,
+		python:    true, interpreters: torchrunInterpreters, strict: true, count: 1, grace: torchrunGrace,
 		signals: torchrunSignals,
 	}
 	// Launch has those of python -m torch.distributed.launch.
@@ -151,7 +148,7 @@ var (
 		},
 		tables:    []table{torchrunTable, launchTable, ownTable, tuneTable, studyTable, nodesTable, endTable, placeTable},
 		fallbacks: torchrunFallbacks,
-		python:    true, interpreters: torchrunInterpreters, launch: true, prefixes: true, strict: true, count: 1,
+		python:    true, interpreters: torchrunInterpreters, launch: true, strict: true, count: 1,
 		grace: torchrunGrace, signals: torchrunSignals,
 	}
 )
@@ -227,6 +224,14 @@ func ByName(argv0 string) *Dialect {
 	return Gorun
 }
 
+// store is what --store=auto means: scripts for MPI's launchers have rank 0 host it.
+func (d *Dialect) store() job.StoreMode {
+	if d.colons {
+		return job.StoreRank0
+	}
+	return job.StoreAuto
+}
+
 // speaksLine is the line of --version by which tools that look for a launcher's name know whose
 // options they may use; "" where it is gorun's own name that they look for.
 func (d *Dialect) speaksLine() string {
@@ -248,8 +253,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	own := *d
 	p := &Line{dialect: &own, tables: d.tables, around: around, Invocation: Invocation{Dialect: d}}
 	own.line = p
-	p.Spec.Store.Mode = d.store
-	// Called by the name of one of MPI's launchers.
+	p.Spec.Store.Mode = d.store()
 	p.Spec.MPIAsked, p.Spec.LenientExports = d.colons, d.colons
 	if d.python { // as torchrun has it
 		p.WithoutMPI()

@@ -17,8 +17,8 @@ func (p *Line) finishHosts() {
 		return
 	}
 	p.findEngine()
-	if p.hostFile.From == "" && len(p.hostLists) == 0 && p.mpi.defaultHosts.From != "" {
-		p.hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, Arg{}
+	if !p.hostsGiven() && p.mpi.defaultHosts.From != "" {
+		p.programs[0].hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, Arg{}
 		p.finishHosts()
 		return
 	}
@@ -41,16 +41,18 @@ func (p *Line) finishHosts() {
 // others have all that a resource manager gave. So Open MPI has it; of a host file its lists
 // leave the same part for all programs.
 func (p *Line) someAppsOpen() bool {
-	without := func(lists []Arg) bool { return len(lists) == 0 }
-	return p.dialect.colons && len(p.appHosts) > 1 && slices.ContainsFunc(p.appHosts, without) &&
-		!slices.ContainsFunc(p.hostLists, func(a Arg) bool {
+	without := func(of programGiven) bool { return len(of.hostLists) == 0 }
+	return p.dialect.colons && len(p.programs) > 1 && slices.ContainsFunc(p.programs, without) &&
+		!slices.ContainsFunc(p.hostLists(), func(a Arg) bool {
 			return isVariable(a.From)
 		})
 }
 
 // hostsGiven reports whether the hosts were named, or meant to be.
 func (p *Line) hostsGiven() bool {
-	return len(p.hostLists) > 0 || p.hostFile.From != "" || p.ownHostFiles()
+	return slices.ContainsFunc(p.programs, func(of programGiven) bool {
+		return len(of.hostLists) > 0 || of.hostFile.From != ""
+	})
 }
 
 // namedHosts are those of the lists and of the host file: of both, what the lists choose
@@ -59,8 +61,8 @@ func (p *Line) namedHosts() (all []hosts.Host, ok bool) {
 	if p.ownHostFiles() {
 		return p.hostsOfPrograms()
 	}
-	listed, ok := p.listedHosts(p.hostLists)
-	filed, fileOK := p.filedHosts(p.hostFile)
+	listed, ok := p.listedHosts(p.hostLists())
+	filed, fileOK := p.filedHosts(p.programs[0].hostFile)
 	if !ok || !fileOK {
 		return nil, false
 	}
@@ -123,14 +125,11 @@ func (p *Line) filedHosts(a Arg) ([]hosts.Host, bool) {
 // hostsFrom says in the user's words where the hosts came from.
 func (p *Line) hostsFrom() string {
 	from := ""
-	for _, list := range p.hostLists {
+	for _, list := range p.hostLists() {
 		from = joinWords(from, list.From)
 	}
-	if !p.ownHostFiles() {
-		return joinWords(from, p.hostFile.From)
-	}
-	for _, file := range p.appFiles {
-		from = joinWords(from, file.From)
+	for _, of := range p.programs {
+		from = joinWords(from, of.hostFile.From)
 	}
 	return from
 }

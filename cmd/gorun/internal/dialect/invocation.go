@@ -32,7 +32,7 @@ type Invocation struct {
 
 // IsSilent reports whether a job says nothing of its own as long as nothing is wrong.
 func (inv *Invocation) IsSilent() bool {
-	return inv.Dialect.silent && inv.Verbose == 0 && !inv.DryRun
+	return inv.Dialect.colons && inv.Verbose == 0 && !inv.DryRun
 }
 
 // Display is what is shown of a job beside its output.

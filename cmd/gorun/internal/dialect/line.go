@@ -80,9 +80,6 @@ func (p *Line) OptionsFirst(args []string, isOurs func(word string, option *Opti
 	return slices.Concat(options, []string{"--"}, words)
 }
 
-// Programs has a command look at each program of its line.
-func (p *Line) Programs(look func(Program)) { p.eachProgram = look }
-
 // Program is one of a line, with the options before it.
 type Program struct {
 	Options     []Occurrence
@@ -91,9 +88,6 @@ type Program struct {
 	First, More bool     // it is the first one, and others follow
 	NumRanks    int
 }
-
-// Exports has a command look at variables that -x names without a value.
-func (p *Line) Exports(check func(a Arg, name string) error) { p.checkExport = check }
 
 // OfVariable reports whether a variable is being read.
 func (p *Line) OfVariable() bool { return p.level != levelFlags }
@@ -182,9 +176,6 @@ func (p *Line) TokenFile() string { return ownTokenFile(p.around) }
 func (p *Line) AllowedPeers() ([]netip.Prefix, bool) {
 	return p.Spec.Store.Allow, p.Spec.Store.AllowLocalUsers
 }
-
-// Typed is words as a message has them.
-func Typed(words []string) string { return typed(words) }
 
 // table is one of the line's, made when it is looked at.
 func (p *Line) table(i int) []Option {

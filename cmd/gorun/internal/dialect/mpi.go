@@ -21,7 +21,6 @@ type mpiGiven struct {
 	bare         Arg    // -genvnone and its like
 	whole        Arg    // -envall
 	path         string // -gpath
-	prefixes     []Arg  // --prefix of each program
 	preload      bool
 	parameters   []Option // of Open MPI's launcher, once they are looked for
 	threads      Arg      // --use-hwthread-cpus and its like

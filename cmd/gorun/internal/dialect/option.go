@@ -106,7 +106,6 @@ const (
 	familyDryRun
 	familyPerHost
 	familyIsolate
-	families // their number
 )
 
 // exclusive are families of which an answer to one is none beside that of another: what a

@@ -55,7 +55,7 @@ func (p *Line) setPrependRank(a Arg) error {
 	if !a.On {
 		return nil
 	}
-	if p.dialect.hydraLabels {
+	if p.dialect.slots == slotsOfHydra {
 		return p.setLabel(a, "[%r] ")
 	}
 	p.print.plainRank = a
@@ -219,7 +219,7 @@ func (p *Line) setReportBindings(a Arg) error {
 
 // reportBindings has it said where each rank is: called mpirun in Open MPI's words, which scripts read.
 func (p *Line) reportBindings() {
-	if p.dialect.reportsAsOpenMPI {
+	if p.dialect.slots == slotsOfOpenMPI {
 		p.Spec.Place.ReportOpenMPI = true
 	} else {
 		p.Spec.Place.Report = true
@@ -254,22 +254,22 @@ func (g *printGiven) stamped() string {
 	if label == "" && g.plainRank.From != "" {
 		label = "[%r] "
 	}
-	tagged := strings.Contains(label, "<%s>")
+	time, alone := "%t", "<%s>:"
 	switch {
-	case g.bracketed.From != "" && label == "":
-		return "[%t]<%s>: "
-	case g.bracketed.From != "" && tagged:
-		return "[%t]" + label
 	case g.bracketed.From != "":
-		return "[%t] " + label
-	case g.stamp.From != "" && label == "":
-		return "%t<%s>:"
-	case g.stamp.From != "" && tagged:
-		return "%t" + label
-	case g.stamp.From != "", g.timestamp.From != "":
-		return "%t " + label
+		time, alone = "[%t]", "<%s>: "
+	case g.stamp.From == "" && g.timestamp.From == "":
+		return label
+	case g.stamp.From == "":
+		return time + " " + label
 	}
-	return label
+	switch {
+	case label == "":
+		return time + alone
+	case strings.Contains(label, "<%s>"):
+		return time + label
+	}
+	return time + " " + label
 }
 
 // finishFiles settles which streams go to files with names of the user's own.

@@ -23,7 +23,6 @@ const (
 	levelGorun       // GORUN_* variables
 	levelPET         // PET_* variables
 	levelOther       // variables that torchrun itself knows by other names
-	levels           // their number
 )
 
 // place is a wish for where the store listens.
@@ -39,6 +38,14 @@ type graceWish struct{ name, from string }
 
 // startWish is what options say about how a program is started.
 type startWish struct{ module, noPython, runPath bool }
+
+// programGiven is what options say of one program that counts only together with something else.
+type programGiven struct {
+	hostLists []Arg
+	hostFile  Arg
+	hosts     []hosts.Host // what both come to, where one of the programs has a file of its own
+	prefix    Arg          // --prefix
+}
 
 // Line collects what a command line says. Setters fill it; finish makes the
 // Invocation of it.
@@ -68,8 +75,6 @@ type Line struct {
 	ranksFrom, nodesFrom    string
 	runIDFrom               string
 	endpoint, master, local place
-	hostLists               []Arg
-	hostFile                Arg
 	excluded                []Arg
 	engine                  engineWish
 	nodeRank                nodeRankWish
@@ -83,14 +88,11 @@ type Line struct {
 	start                   startWish // of the current program
 	swallowed               string    // how its last option may have taken its name
 	mpi                     mpiGiven
-	bareApps                int            // programs with -envnone
-	appHosts                [][]Arg        // lists of hosts of each program
-	appFiles                []Arg          // host file of each program
-	appOwn                  [][]hosts.Host // of each program what both come to, where one of them is its own
+	bareApps                int // programs with -envnone
+	programs                []programGiven
 
-	// What gorun sbatch looks at.
-	eachProgram func(Program)
-	checkExport func(a Arg, name string) error
+	EachProgram func(Program)                  // looks at each program of the line
+	CheckExport func(a Arg, name string) error // looks at variables that -x names without a value
 }
 
 // Problem adds to what is wrong with the command line; joined errors count one
@@ -144,8 +146,7 @@ func (p *Line) read(args []string) error {
 func (p *Line) program(r rewritten, first bool) error {
 	p.app, p.start, p.ranksFrom = job.App{}, startWish{}, ""
 	p.given, p.now, p.level, p.later = slices.Clone(p.whole), nil, levelFlags, !first
-	p.appHosts, p.appFiles, p.mpi.prefixes = append(p.appHosts, nil), append(p.appFiles, Arg{}),
-		append(p.mpi.prefixes, Arg{})
+	p.programs = append(p.programs, programGiven{})
 	for _, err := range r.problems {
 		p.Problem(err)
 	}
@@ -153,8 +154,8 @@ func (p *Line) program(r rewritten, first bool) error {
 		r.options = p.onlyBlock(r.options)
 	}
 	return p.flags(r, func(words []string) {
-		if p.eachProgram != nil {
-			p.eachProgram(Program{r.options, words, r.ended, first, r.more, p.app.NumRanks})
+		if p.EachProgram != nil {
+			p.EachProgram(Program{r.options, words, r.ended, first, r.more, p.app.NumRanks})
 		}
 		p.swallowed = ""
 		if n := len(r.options); len(r.program) == 0 && n > 0 {

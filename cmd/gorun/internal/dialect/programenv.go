@@ -27,7 +27,7 @@ func (p *Line) setTuningData(a Arg) error {
 
 // setPrefix takes the folder in which Open MPI is installed.
 func (p *Line) setPrefix(a Arg) error {
-	p.mpi.prefixes[len(p.mpi.prefixes)-1] = a
+	p.programs[len(p.programs)-1].prefix = a
 	return text(new(string), a)
 }
 
@@ -36,9 +36,9 @@ func (p *Line) setPrefix(a Arg) error {
 // the first program holds for all.
 func (p *Line) finishPrefixes() {
 	for i := range p.Spec.Apps {
-		app, prefix := &p.Spec.Apps[i], p.mpi.prefixes[i]
+		app, prefix := &p.Spec.Apps[i], p.programs[i].prefix
 		if prefix.From == "" && !p.dialect.colons {
-			prefix = p.mpi.prefixes[0]
+			prefix = p.programs[0].prefix
 		}
 		if prefix.From == "" {
 			continue

@@ -8,25 +8,27 @@ import (
 )
 
 // setHostFile takes the host file of the job, or of a later program alone.
-func (p *Line) setHostFile(a Arg) error {
-	p.appFiles[len(p.appFiles)-1] = a
-	if !p.later {
-		p.hostFile = a
-	}
-	return text(new(string), a)
-}
+func (p *Line) setHostFile(a Arg) error { return given(&p.programs[len(p.programs)-1].hostFile)(a) }
 
 // ownHostFiles reports whether a later program has a host file of its own. The one before
 // the first program is then that one's alone.
 func (p *Line) ownHostFiles() bool {
-	return slices.ContainsFunc(p.appFiles[min(1, len(p.appFiles)):], func(a Arg) bool { return a.From != "" })
+	return slices.ContainsFunc(p.programs[1:], func(of programGiven) bool { return of.hostFile.From != "" })
 }
 
 // ownHosts reports whether a later program names hosts.
 func (p *Line) ownHosts() bool {
-	return p.ownHostFiles() || slices.ContainsFunc(p.appHosts[min(1, len(p.appHosts)):], func(lists []Arg) bool {
-		return len(lists) > 0
+	return p.ownHostFiles() || slices.ContainsFunc(p.programs[1:], func(of programGiven) bool {
+		return len(of.hostLists) > 0
 	})
+}
+
+// hostLists are those of all programs.
+func (p *Line) hostLists() (all []Arg) {
+	for _, of := range p.programs {
+		all = append(all, of.hostLists...)
+	}
+	return all
 }
 
 // hostsOfPrograms are the hosts of all programs, where some have host files of their own.
@@ -36,14 +38,16 @@ func (p *Line) hostsOfPrograms() (all []hosts.Host, ok bool) {
 	read := make(map[string][]hosts.Host)
 	ok = true
 	var lists []hosts.Host
-	for i, file := range p.appFiles {
+	for i := range p.programs {
+		of := &p.programs[i]
+		file := of.hostFile
 		if _, known := read[file.Value]; !known {
 			filed, fileOK := p.filedHosts(file)
 			read[file.Value], ok = filed, ok && fileOK
 		}
-		listed, listOK := p.listedHosts(p.appHosts[i])
+		listed, listOK := p.listedHosts(of.hostLists)
 		own, chosen := p.chooseHosts(read[file.Value], listed)
-		p.appOwn, ok = append(p.appOwn, own), ok && listOK && chosen
+		of.hosts, ok = own, ok && listOK && chosen
 		all = widened(all, own)
 		if file.From == "" {
 			lists = append(lists, own...)
@@ -87,16 +91,14 @@ func (p *Line) finishAppHosts() {
 // hostsOfProgram are those that a program's own options name, and these options. What is
 // wrong with them was told before.
 func (p *Line) hostsOfProgram(i int) (own []hosts.Host, from string) {
-	for _, a := range append(slices.Clip(p.appHosts[i]), p.appFiles[i]) {
+	given := p.programs[i]
+	for _, a := range append(slices.Clip(given.hostLists), given.hostFile) {
 		from = joinWords(from, a.From)
 	}
 	if p.ownHostFiles() {
-		if i < len(p.appOwn) {
-			own = p.appOwn[i]
-		}
-		return own, from
+		return given.hosts, from
 	}
-	for _, list := range p.appHosts[i] {
+	for _, list := range given.hostLists {
 		some, err := hosts.ParseList(list.Value, list.From)
 		if err != nil {
 			return nil, from

@@ -170,12 +170,12 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 		}
 		value, used = strings.Join(words, "="), 1+len(words)
 	}
-	r.options = append(r.options, Occurrence{option, value, typed(args[:used]), args[:used:used]})
+	r.options = append(r.options, Occurrence{option, value, Typed(args[:used]), args[:used:used]})
 	return used
 }
 
-// typed is the words of an option for messages; an empty one would not be seen.
-func typed(words []string) string {
+// Typed is words as a message has them; an empty one would not be seen.
+func Typed(words []string) string {
 	text := strings.Join(words, " ")
 	if words[len(words)-1] == "" {
 		text += "''"
@@ -255,7 +255,7 @@ func (d *Dialect) name(typed string) (name string, ok bool) {
 // ambiguous. The twins with underscores are one option.
 func (d *Dialect) byPrefix(typed string) *Option {
 	prefix, long := strings.CutPrefix(typed, "--")
-	if !d.prefixes || !long || prefix == "" {
+	if !d.strict || !long || prefix == "" {
 		return nil
 	}
 	prefix = strings.ReplaceAll(prefix, "_", "-")

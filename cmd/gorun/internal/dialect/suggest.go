@@ -64,7 +64,7 @@ func (d *Dialect) instead(missing *Option) string {
 // and says which one is meant as far as values go (see alike).
 func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
 	prefix, long := strings.CutPrefix(typed, "--")
-	if !d.prefixes || !long || prefix == "" {
+	if !d.strict || !long || prefix == "" {
 		return nil, nil
 	}
 	job := d.job()

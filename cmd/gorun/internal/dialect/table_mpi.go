@@ -53,9 +53,8 @@ func (p *Line) SetRanks(a Arg) error {
 
 // setHosts adds to the list: mpirun takes -H more than once.
 func (p *Line) setHosts(a Arg) error {
-	p.hostLists = append(p.hostLists, a)
-	own := &p.appHosts[len(p.appHosts)-1]
-	*own = append(*own, a)
+	own := &p.programs[len(p.programs)-1]
+	own.hostLists = append(own.hostLists, a)
 	return nil
 }
 
@@ -69,8 +68,8 @@ func (p *Line) setExport(a Arg) error {
 		return err
 	}
 	p.addExport(e, false)
-	if p.checkExport != nil && !e.HasValue {
-		return p.checkExport(a, e.Name)
+	if p.CheckExport != nil && !e.HasValue {
+		return p.CheckExport(a, e.Name)
 	}
 	return nil
 }

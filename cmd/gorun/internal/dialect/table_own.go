@@ -138,7 +138,7 @@ func (p *Line) setReport(a Arg) error {
 func (p *Line) setStore(a Arg) error {
 	err := named(&p.Spec.Store.Mode, "auto", "gorun", "rank0")(a)
 	if a.Value == "auto" {
-		p.Spec.Store.Mode = p.dialect.store
+		p.Spec.Store.Mode = p.dialect.store()
 	}
 	return err
 }
