@@ -337,18 +337,15 @@ func (r *row) take(c *calls, name string, s *session, before time.Duration) (aft
 type figures struct {
 	calls       int // in a batch
 	all, good   samples
-	writing     float64 // what writing the input takes for a call, in the fastest batch: it does not count
-	allocations float64 // for a call, in the batch with fewest
+	writing     samples // what writing the input takes for a call, of which the least does not count
+	allocations samples // for a call
 }
 
 // add counts a batch; fast says that the machine was.
 func (f *figures) add(a answer, fast bool) {
 	perCall := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(f.calls) }
-	writing, allocations := perCall(a.writing), float64(a.allocations)/float64(f.calls)
-	if len(f.all) == 0 {
-		f.writing, f.allocations = writing, allocations
-	}
-	f.writing, f.allocations = min(f.writing, writing), min(f.allocations, allocations)
+	f.writing = append(f.writing, perCall(a.writing))
+	f.allocations = append(f.allocations, float64(a.allocations)/float64(f.calls))
 	f.all = append(f.all, perCall(a.total))
 	if fast {
 		f.good = append(f.good, perCall(a.total))
@@ -358,13 +355,14 @@ func (f *figures) add(a answer, fast bool) {
 // figure is what counts, a minimum or a median: of the batches between fast probes, or of all where there are none,
 // without the writing. 0 where nothing was measured.
 func (f *figures) figure(of func(samples) float64) float64 {
-	switch {
-	case f == nil || len(f.all) == 0:
+	if f == nil || len(f.all) == 0 {
 		return 0
-	case len(f.good) == 0:
-		return max(of(f.all)-f.writing, 0.001)
 	}
-	return max(of(f.good)-f.writing, 0.001)
+	counted := f.good
+	if len(counted) == 0 {
+		counted = f.all
+	}
+	return max(of(counted)-f.writing.min(), 0.001)
 }
 
 func (f *figures) String() string {
@@ -452,6 +450,6 @@ func (r *row) write(table *report) {
 		}
 		table.row(ranks, title, r.bytes, f, r.figures[openMPI], r.figures[mpich], r.figures[gloo], bare,
 			ratio(mine, best), ratio(median, bestMedian), target, reached,
-			fmt.Sprintf("%.2f", f.allocations), slow)
+			fmt.Sprintf("%.2f", f.allocations.min()), slow)
 	}
 }

@@ -69,30 +69,30 @@ func (p peer) takesPart(round, rounds int) bool {
 
 // comparisons begins a table for compare.
 func (b *bench) comparisons(title string) *report {
-	r := b.table(title, "what", "peer", "runs", "min ms", "median ms", "gorun/peer min", "median", "target", "verdict")
-	for _, name := range b.missing() {
-		r.note("not installed here, so not compared: %s", name)
-	}
-	return r
+	return b.table(title, "what", "peer", "runs", "min ms", "median ms", "gorun/peer min", "median", "target", "verdict")
 }
 
 // compare runs gorun, the first of the peers, and those of the others that are here and wanted, and writes a row each.
 func (b *bench) compare(r *report, what string, rounds int, peers ...peer) ([]series, error) {
-	peers = slices.DeleteFunc(slices.Clone(peers), func(p peer) bool {
-		return p.argv[0] == "" || p.name != peers[0].name && !listed(b.with, p.name)
+	ours := peers[0].name
+	peers = slices.DeleteFunc(peers, func(p peer) bool {
+		if p.argv[0] == "" {
+			r.note("%s: %s is not here, so not compared", what, p.name)
+		}
+		return p.argv[0] == "" || p.name != ours && !listed(b.with, p.name)
 	})
 	all, err := interleave(b.count(rounds), peers)
 	if err != nil {
 		return nil, err
 	}
-	ours := all[0]
+	first := all[0]
 	for i, p := range peers {
 		s, against := all[i], [2]string{}
 		if i > 0 {
-			against = [2]string{ratio(ours.min(), s.min()), ratio(ours.median(), s.median())}
+			against = [2]string{ratio(first.min(), s.min()), ratio(first.median(), s.median())}
 		}
 		r.row(what, p.name, len(s.samples), number(s.min()), number(s.median()), against[0], against[1],
-			p.goal, p.goal.judge(ours.samples, s.samples))
+			p.goal, p.goal.judge(first.samples, s.samples))
 		if s.cut+s.failed > 0 {
 			r.note("%s, %s: %d runs hung and were cut off, %d failed; both are left out", what, p.name, s.cut, s.failed)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,20 +39,24 @@ func launches(b *bench) error {
 			continue
 		}
 		n := strconv.Itoa(s.ranks)
-		torchrun := peer{name: "torchrun", runs: s.torchrun, goal: s.script, argv: []string{""}}
-		if s.torchrun > 0 {
-			torchrun.argv = []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true}
-		}
-		_, err := b.compare(r, n+" ranks", s.rounds,
-			peer{name: "gorun", argv: []string{b.gorun, "-n", n, b.true}},
-			peer{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
-			peer{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
-			peer{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
-			peer{
+		peers := []peer{
+			{name: "gorun", argv: []string{b.gorun, "-n", n, b.true}},
+			{name: "mpi=none", argv: []string{b.gorun, "--mpi=none", "-n", n, b.true}, goal: times(1.05)},
+			{name: "forkloop", argv: []string{b.forkloop, n, b.true}, goal: s.forkloop},
+			{name: "hydra", argv: []string{b.hydra, "-n", n, b.true}, goal: s.hydra},
+			{
 				name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "--oversubscribe", "-n", n, b.true},
 				runs: s.openMPI, limit: 8 * time.Second, goal: times(0.25),
-			}, torchrun)
-		if err != nil {
+			},
+			{
+				name: "torchrun", argv: []string{b.torchrun, "--no-python", "--nproc-per-node", n, b.true},
+				runs: s.torchrun, goal: s.script,
+			},
+		}
+		if s.torchrun == 0 {
+			peers = peers[:len(peers)-1]
+		}
+		if _, err := b.compare(r, n+" ranks", s.rounds, peers...); err != nil {
 			return err
 		}
 	}
@@ -246,15 +251,13 @@ func inSlurm(b *bench) error {
 	endpoint := strings.Replace(free.Addr().String(), "127.0.0.1", "localhost", 1)
 	free.Close()
 	srun := func(words ...string) []string {
+		if slices.Contains(words, "") {
+			return []string{""}
+		}
 		return append([]string{look("srun"), "--overlap", "--mpi=none"}, words...)
 	}
 	const limit = 15 * time.Second // Hydra hangs now and then when its ranks end at once
 	r := b.comparisons("16 ranks of /bin/true on 4 nodes of Slurm")
-	torchrun := peer{name: "srun torchrun", runs: 3, limit: 2 * time.Minute, goal: goal{ratio: 0.1}, argv: []string{""}}
-	if b.torchrun != "" {
-		torchrun.argv = srun("-N4", "-n4", "--ntasks-per-node=1", b.torchrun, "--nnodes=4", "--nproc-per-node=4",
-			"--rdzv-id=bench", "--rdzv-backend=c10d", "--rdzv-endpoint="+endpoint, "--no-python", b.true)
-	}
 	_, err = b.compare(r, "16 ranks", 25,
 		peer{name: "gorun", argv: []string{b.gorun, b.true}, limit: limit},
 		peer{name: "srun -n16", argv: srun("-n16", b.true), limit: limit, goal: goal{ratio: 1.3}},
@@ -266,6 +269,10 @@ func inSlurm(b *bench) error {
 		peer{name: "srun gorun, one a rank", argv: srun("-n16", b.gorun, "-q", b.true), limit: limit},
 		peer{name: "hydra", argv: []string{b.hydra, "-n", "16", b.true}, limit: limit},
 		peer{name: "openmpi", argv: []string{b.openMPI, "--allow-run-as-root", "-n", "16", b.true}, limit: limit},
-		torchrun)
+		peer{
+			name: "srun torchrun", runs: 3, limit: 2 * time.Minute, goal: goal{ratio: 0.1},
+			argv: srun("-N4", "-n4", "--ntasks-per-node=1", b.torchrun, "--nnodes=4", "--nproc-per-node=4",
+				"--rdzv-id=bench", "--rdzv-backend=c10d", "--rdzv-endpoint="+endpoint, "--no-python", b.true),
+		})
 	return err
 }

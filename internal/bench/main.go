@@ -9,6 +9,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -97,14 +98,11 @@ func (b *bench) run(gorun string, names []string) error {
 			return fmt.Errorf("%q is not a workload: go run ./internal/bench -h lists them", name)
 		}
 	}
-	root, err := filepath.Abs("build/bench") // not in /tmp: hosts in namespaces see it, too
+	// not in /tmp: hosts in namespaces see it, too
+	dir, err := filepath.Abs(fmt.Sprint("build/bench/run-", os.Getpid()))
 	if err == nil {
-		err = os.MkdirAll(root, 0o755)
+		err = os.MkdirAll(dir, 0o755)
 	}
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(root, "run-")
 	if err != nil {
 		return err
 	}
@@ -146,7 +144,14 @@ func (b *bench) finish(name string) error {
 	if b.json == "" || len(b.reports) == 0 {
 		return nil
 	}
-	return writeJSON(filepath.Join(b.json, name+".json"), b.reports)
+	body, err := json.MarshalIndent(b.reports, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(b.json, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.json, name+".json"), append(body, '\n'), 0o644)
 }
 
 // wanted reports whether a size is to be measured.

@@ -58,20 +58,6 @@ func (p *programs) compile(name string, compiler ...string) (path string, err er
 	return path, nil
 }
 
-// missing names the peers that are not on this machine.
-func (p *programs) missing() (names []string) {
-	for _, one := range []struct{ path, name string }{
-		{p.hydra, "MPICH's Hydra (Debian: mpich)"},
-		{p.openMPI, "Open MPI (Debian: openmpi-bin)"},
-		{p.torchrun, "torchrun (.ci/setup)"},
-	} {
-		if one.path == "" {
-			names = append(names, one.name)
-		}
-	}
-	return names
-}
-
 // look returns the first of the programs that exists, as an absolute path.
 func look(names ...string) string {
 	for _, name := range names {

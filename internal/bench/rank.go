@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
@@ -56,12 +55,15 @@ func beRank(size string) error {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "hello %d %d 0\n", group.Rank(), os.Getpid())
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if err := l.serve(ctx, lines.Text(), conn); err != nil {
+	for {
+		var t task
+		if _, err := fmt.Fscanln(conn, &t.operation, &t.bytes, &t.warm, &t.calls, &t.shared); err != nil {
+			return nil // that was all
+		}
+		if err := l.serve(ctx, t, conn); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // allocate makes the buffers and writes every page of them.
@@ -88,11 +90,7 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 }
 
 // serve does a task and tells what it took.
-func (l *loop) serve(ctx context.Context, line string, conn net.Conn) error {
-	t, err := parseTask(line)
-	if err != nil {
-		return err
-	}
+func (l *loop) serve(ctx context.Context, t task, conn net.Conn) error {
 	send, recv, call := l.prepare(ctx, t)
 	if err := l.repeat(t.warm, send, call); err != nil {
 		return err
@@ -110,7 +108,7 @@ func (l *loop) serve(ctx context.Context, line string, conn net.Conn) error {
 	first := recv[0]
 	begin = time.Now()
 	_ = l.repeat(t.calls, send, func() error { return nil })
-	_, err = fmt.Fprintln(conn, took.Nanoseconds(), time.Since(begin).Nanoseconds(), after-before, first)
+	_, err := fmt.Fprintln(conn, took.Nanoseconds(), time.Since(begin).Nanoseconds(), after-before, first)
 	return err
 }
 

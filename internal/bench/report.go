@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,14 +53,6 @@ func (r *report) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(append(r.Notes, ""), "\n"))
 	return err
-}
-
-func writeJSON(path string, value any) error {
-	body, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(body, '\n'), 0o644))
 }
 
 // samples are what was measured of one thing, in the order of the rounds.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -25,13 +24,7 @@ type session struct {
 	name     string
 	commands []*exec.Cmd
 	ended    chan struct{} // when all commands have
-	ranks    []rankConn
-}
-
-// rankConn is the connection to one rank.
-type rankConn struct {
-	net.Conn
-	lines *bufio.Reader
+	ranks    []net.Conn    // which each hears tasks by and answers
 }
 
 // startSession runs commands, which start that many ranks, and returns when all have said hello.
@@ -52,7 +45,7 @@ func startSession(dir, name string, ranks int, commands ...*exec.Cmd) (*session,
 		return nil, err
 	}
 	defer said.Close()
-	s := &session{name: name, ended: make(chan struct{}), ranks: make([]rankConn, ranks)}
+	s := &session{name: name, ended: make(chan struct{}), ranks: make([]net.Conn, ranks)}
 	if err = s.launch(commands, path, said, listener); err == nil {
 		err = s.receive(listener)
 	}
@@ -97,21 +90,18 @@ func (s *session) receive(listener *net.UnixListener) error {
 		if err != nil {
 			return fmt.Errorf("only %d of %d ranks came: %w", come, len(s.ranks), err)
 		}
-		c := rankConn{conn, bufio.NewReader(conn)}
 		_ = conn.SetDeadline(time.Now().Add(patience))
-		line, err := c.lines.ReadString('\n')
-		var rank int
-		if err == nil {
-			_, err = fmt.Sscanf(line, "hello %d", &rank)
-		}
-		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank].Conn != nil) {
+		var hello string
+		var rank, pid, at int
+		_, err = fmt.Fscanln(conn, &hello, &rank, &pid, &at)
+		if err == nil && (rank < 0 || rank >= len(s.ranks) || s.ranks[rank] != nil) {
 			err = errors.New("that rank is taken, or out of range")
 		}
 		if err != nil {
 			conn.Close()
-			return fmt.Errorf("a rank said %q: %w", line, err)
+			return fmt.Errorf("a rank said hello as rank %d: %w", rank, err)
 		}
-		s.ranks[rank] = c
+		s.ranks[rank] = conn
 	}
 	return nil
 }
@@ -122,14 +112,6 @@ type task struct {
 	bytes       int
 	warm, calls int
 	shared      int // 1: in memory that the ranks share
-}
-
-// parseTask reads what a rank is told of a task: its fields with blanks between.
-func parseTask(line string) (t task, err error) {
-	if _, err = fmt.Sscan(line, &t.operation, &t.bytes, &t.warm, &t.calls, &t.shared); err != nil {
-		return t, fmt.Errorf("%q is no task: %w", line, err)
-	}
-	return t, nil
 }
 
 // answer is what the slowest rank took for it.
@@ -147,13 +129,10 @@ func (s *session) run(t task) (slowest answer, err error) {
 		}
 	}
 	for rank, c := range s.ranks {
-		line, err := c.lines.ReadString('\n')
-		if err != nil {
+		var one answer
+		var first float64
+		if _, err := fmt.Fscanln(c, &one.total, &one.writing, &one.allocations, &first); err != nil {
 			return answer{}, fmt.Errorf("%s: rank %d gave up %s of %d bytes: %w", s.name, rank, t.operation, t.bytes, err)
-		}
-		one, first, err := parseAnswer(line)
-		if err != nil {
-			return answer{}, fmt.Errorf("%s: rank %d: %w", s.name, rank, err)
 		}
 		if want, checked := t.first(rank, len(s.ranks)); checked && s.name != raw && first != want {
 			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g",
@@ -165,29 +144,18 @@ func (s *session) run(t task) (slowest answer, err error) {
 	return slowest, nil
 }
 
-func parseAnswer(line string) (a answer, first float64, err error) {
-	if _, err = fmt.Sscan(line, &a.total, &a.writing, &a.allocations, &first); err != nil {
-		return answer{}, 0, fmt.Errorf("%q is not an answer: %w", line, err)
-	}
-	return a, first, nil
-}
-
 // first is what a rank's result begins with after the task, where that follows from what the ranks write.
 func (t task) first(rank, ranks int) (want float64, checked bool) {
-	value := float64((t.calls - 1) & 1023) // of rank 0
+	value := (t.calls - 1) & 1023 // of rank 0
 	switch t.operation {
-	case "allreduce":
-		return float64(ranks)*value + float64(ranks*(ranks-1)/2), true
-	case "reduce", "reducescatter":
-		return float64(ranks)*value + float64(ranks*(ranks-1)/2), rank == 0
-	case "broadcast", "allgather":
-		return value, true
-	case "alltoall":
-		return value, rank == 0
+	case "allreduce", "reduce", "reducescatter":
+		return float64(ranks*value + ranks*(ranks-1)/2), rank == 0 || t.operation == "allreduce"
+	case "broadcast", "allgather", "alltoall":
+		return float64(value), rank == 0 || t.operation != "alltoall"
 	case "pingpong":
-		return value + float64(ranks-1-rank), rank == 0 || rank == ranks-1
+		return float64(value + ranks - 1 - rank), rank == 0 || rank == ranks-1
 	case "sendrecv":
-		return value + float64((rank+ranks-1)%ranks), true
+		return float64(value + (rank+ranks-1)%ranks), true
 	}
 	return 0, false
 }
@@ -214,7 +182,7 @@ func (s *session) calibrate(t task, length time.Duration) (calls int, err error)
 // close ends the job: its ranks end when the socket does, what does not is killed after a while.
 func (s *session) close() {
 	for _, c := range s.ranks {
-		if c.Conn != nil {
+		if c != nil {
 			c.Close()
 		}
 	}

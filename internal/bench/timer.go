@@ -6,8 +6,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // sample is one run of one command.
@@ -18,7 +16,7 @@ type sample struct {
 }
 
 // timed runs argv, whose first word is a path, with nothing on standard input and its output thrown away, and kills it
-// after limit. It uses ForkExec (a vfork) and a pidfd: os/exec adds half a millisecond of goroutines and pollers to
+// after limit. It uses ForkExec (a vfork): os/exec adds half a millisecond of goroutines and pollers to
 // everybody, which would flatter the slower side of each ratio.
 func timed(argv, environ []string, limit time.Duration) (sample, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -26,38 +24,24 @@ func timed(argv, environ []string, limit time.Duration) (sample, error) {
 		return sample{}, err
 	}
 	defer null.Close()
-	pidfd := -1
 	attributes := &syscall.ProcAttr{
 		Env:   environ,
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
 	begin := time.Now()
 	pid, err := syscall.ForkExec(argv[0], argv, attributes)
 	if err != nil {
 		return sample{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	defer unix.Close(pidfd)
-	s := sample{cut: !endsWithin(pidfd, limit)}
-	if s.cut {
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // its own session: the group takes its helpers along
-	}
+	var s sample
+	// its helpers, too: it leads a session
+	late := time.AfterFunc(limit, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
 	for {
 		if _, err = syscall.Wait4(pid, &s.status, 0, nil); !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
-	s.wall = time.Since(begin)
+	s.wall, s.cut = time.Since(begin), !late.Stop()
 	return s, err
-}
-
-// endsWithin waits for the process behind pidfd, at most limit.
-func endsWithin(pidfd int, limit time.Duration) bool {
-	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	for deadline := time.Now().Add(limit); ; {
-		n, err := unix.Poll(poll, int(max(time.Until(deadline), 0).Milliseconds()))
-		if n > 0 || !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
-	}
 }
