@@ -138,13 +138,6 @@ func TestVersions(t *testing.T) {
 	ordered := []Version{{}, {2, 4, 0}, {2, 4, 8}, {2, 21, 5}, {2, 30, 0}, {3, 0, 0}}
 	require.True(t, slices.IsSortedFunc(ordered, Version.Compare))
 	require.Equal(t, "2.30 2.30.7", Version{2, 30, 0}.String()+" "+Version{2, 30, 7}.String())
-	for code, want := range map[int]Version{23007: {2, 30, 7}, 2708: {2, 7, 8}, 21805: {2, 18, 5}} {
-		v, ok := ParseVersionCode(code)
-		require.True(t, ok)
-		require.Equal(t, want, v)
-	}
-	_, ok := ParseVersionCode(0)
-	require.False(t, ok)
 }
 
 func TestIn(t *testing.T) {

@@ -40,18 +40,6 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// ParseVersionCode reads the number by which ncclGetVersion tells a version: 23007 is
-// 2.30.7; until 2.8 it was 2708 for 2.7.8.
-func ParseVersionCode(code int) (Version, bool) {
-	if code < 1000 || code > 999_999 {
-		return Version{}, false
-	}
-	if code < 10_000 {
-		return Version{code / 1000, code / 100 % 10, code % 100}, true
-	}
-	return Version{code / 10_000, code / 100 % 100, code % 100}, true
-}
-
 // IsZero reports whether it is no version.
 func (v Version) IsZero() bool { return v == Version{} }
 

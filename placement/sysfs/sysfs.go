@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"gorun/placement"
 )
@@ -49,13 +48,6 @@ func Read(needs Needs) placement.Machine {
 		m.Notes = append(m.Notes, err.Error())
 	}
 	return m
-}
-
-// ReadDir reads a machine from a folder that has proc, sys and dev, as [Read] does
-// from /: such as a host's that is mounted into a container. Links are followed
-// wherever they lead; [ReadSaved] does not trust them.
-func ReadDir(dir string, allowed placement.CPUSet, needs Needs) placement.Machine {
-	return ReadFS(disk(strings.TrimRight(dir, "/")+"/"), allowed, needs)
 }
 
 // ReadFS reads a machine from a file tree with proc, sys and dev below its root.

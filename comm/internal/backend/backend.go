@@ -93,17 +93,6 @@ func (d DType) Size() int { return dtypes[d].size }
 // Floating reports whether the type is one of floating-point numbers.
 func (d DType) Floating() bool { return d >= Float16 }
 
-// ParseDType reads a type's name as String writes it.
-func ParseDType(name string) (DType, error) {
-	for d := range DTypes {
-		if dtypes[d].name == name {
-			return d, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no element type: take one of int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 "+
-		"float32 float64", name)
-}
-
 // Op is a reduction. Sum to Avg have the numbers of ncclRedOp_t (nccl.h); NCCL has no others.
 type Op uint8
 
@@ -131,16 +120,6 @@ func (o Op) String() string {
 
 // Bitwise reports whether the reduction works on bits and so on integers only.
 func (o Op) Bitwise() bool { return o >= BAnd && o < Ops }
-
-// ParseOp reads a reduction's name as String writes it.
-func ParseOp(name string) (Op, error) {
-	for o := range Ops {
-		if opNames[o] == name {
-			return o, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is no reduction: take one of sum prod max min avg band bor bxor", name)
-}
 
 // Call is one operation with its arguments. Which fields count depends on Kind:
 //
