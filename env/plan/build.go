@@ -401,13 +401,13 @@ func (p place) role() string { return cmp.Or(p.node().Role, p.in.Role, "default"
 
 // agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
 // torchrun's variables would make a client of it.
-func (b *builder) agentStore() bool { return !b.in.StoreAtRank0 }
+func (b *builder) agentStore() bool { return b.in.Store.Mode != StoreRank0 }
 
 // attempts reports whether ranks hear of attempts.
 func (b *builder) attempts() bool { return b.agentStore() || b.in.MaxRestarts > 0 }
 
 func (b *builder) masterPortReason() string {
-	if b.in.StoreAtRank0 {
+	if !b.agentStore() {
 		return "kept free for rank 0, which serves the store"
 	}
 	return "the store's port"

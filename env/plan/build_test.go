@@ -15,9 +15,9 @@ import (
 // job has ranks on one node, as `gorun -np N` makes it.
 func job(ranks int, inherited ...string) Inputs {
 	in := Inputs{
-		Inherited: inherited, Job: "7f3a", RunID: "run", MasterAddr: "127.0.0.1", MasterPort: "41873",
-		JobStore: "127.0.0.1:41873", RASAddr: "localhost:24001",
-		Nodes: []Node{{Threads: 2, Why: "8 CPUs ÷ 4 ranks"}},
+		Inherited: inherited, Job: "7f3a", RunID: "run", Store: Store{Addr: "127.0.0.1", Port: "41873", Own: "127.0.0.1:41873"},
+		RASAddr: "localhost:24001",
+		Nodes:   []Node{{Threads: 2, Why: "8 CPUs ÷ 4 ranks"}},
 	}
 	for local := range ranks {
 		in.Ranks = append(in.Ranks, Rank{LocalRank: local, ErrorFile: fmt.Sprintf("/tmp/gorun-x/error.%d.json", local)})
@@ -147,7 +147,7 @@ func TestOneRankHasNothingOfItsOwn(t *testing.T) {
 
 func TestStoreAtRank0(t *testing.T) {
 	in := job(2, "TORCHELASTIC_RUN_ID=outer", "TORCHELASTIC_ENABLE_FILE_TIMER=1")
-	in.StoreAtRank0, in.MasterPort = true, "12355"
+	in.Store.Mode, in.Store.Port = StoreRank0, "12355"
 	e := build(t, in)
 	for _, v := range slices.Concat(e.Common, e.Ranks[0], e.Ranks[1]) {
 		assert.NotContains(t, v.Name, "TORCHELASTIC_")

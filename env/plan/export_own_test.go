@@ -40,7 +40,7 @@ func TestExportsOfSomeRanks(t *testing.T) {
 	}
 	in := Inputs{
 		Inherited: []string{"A=here", "GONE=1", "HERE=h", "LOST=1"}, ExportAll: true, Job: "j", RunID: "r",
-		Role: "default", MasterAddr: "h", MasterPort: "1", JobStore: "h:1",
+		Role: "default", Store: Store{Addr: "h", Port: "1", Own: "h:1"},
 		Exports: []Export{{Name: "LOST", Remove: true, From: "-genvexcl LOST"}},
 		Nodes:   []Node{{Threads: 2}, {Threads: 4, Remote: true, Environ: []string{"HOME=/there"}}},
 		Ranks:   []Rank{{Node: 0}, {Node: 0, LocalRank: 1, Exports: own}, {Node: 1, Exports: own}, {Node: 1, LocalRank: 1}},

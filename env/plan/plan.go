@@ -55,14 +55,8 @@ type Inputs struct {
 	// torchrun's default.
 	SignalsToHandle []string
 
-	// StoreAtRank0 says that rank 0 serves the store at MasterPort; otherwise gorun
-	// does.
-	StoreAtRank0 bool
-	// MasterAddr and MasterPort are where ranks find the store. They are texts, so
-	// that a plan can be printed before the port is known.
-	MasterAddr, MasterPort string
-	// JobStore is host:port of gorun's own store.
-	JobStore string
+	// Store is where ranks meet.
+	Store Store
 
 	// VirtualLocalRank gives every rank LOCAL_RANK=0.
 	VirtualLocalRank bool
@@ -88,6 +82,24 @@ type Inputs struct {
 	Nodes []Node
 	Ranks []Rank
 }
+
+// Store is where ranks meet. Its port is a text, so that a plan can be printed before it is known.
+type Store struct {
+	Mode StoreMode `json:"mode"`
+	Why  string    `json:"why"`
+	Addr string    `json:"addr"` // MASTER_ADDR
+	Port string    `json:"port"` // MASTER_PORT
+	Own  string    `json:"own"`  // host:port of gorun's own store
+}
+
+// StoreMode says who serves the store.
+type StoreMode string
+
+// The modes.
+const (
+	StoreGorun StoreMode = "gorun"
+	StoreRank0 StoreMode = "rank0"
+)
 
 // Node is what ranks of one node share.
 type Node struct {

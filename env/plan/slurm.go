@@ -152,7 +152,7 @@ var slurmRules = slices.Concat(
 		given(varSlurmCPUsPerTask, "as inherited, and no more than OMP_NUM_THREADS would be",
 			"a task of srun's may be a gorun with several ranks, which share its CPUs", ofRank, place.slurmCPUs),
 		given("SLURM_LAUNCH_NODE_IPADDR", "equals MASTER_ADDR", "srun's own address; scripts take it for that of rank 0",
-			ofJob, func(p place) string { return p.in.MasterAddr }),
+			ofJob, func(p place) string { return p.in.Store.Addr }),
 		removed("SLURM_STEP_ID",
 			"the step of gorun, not of ranks: MPI libraries take who has it for a task of srun's, and Open MPI 4 stops "+
 				"where it is and no PMIx (`--mpi=none`)"),

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gorun/env/plan"
 	"gorun/placement"
 )
 
@@ -140,40 +141,39 @@ func NewPlan(spec *Spec, facts []Facts, ids IDs, opened Opened) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Stdin.check(len(layout.Ranks)); err != nil {
+	n := len(layout.Ranks)
+	if err := cmp.Or(spec.Stdin.check(n), spec.Policy.check(n)); err != nil {
 		return nil, err
 	}
-	if err := spec.Policy.check(len(layout.Ranks)); err != nil {
+	p := &Plan{
+		JobID: ids.Job, RunID: cmp.Or(spec.RunID, ids.Run), Role: cmp.Or(spec.Role, "default"), Why: layout.Reason,
+		Attempt: ids.Attempt, Stdin: spec.Stdin.String(), Notes: layout.Notes, HangTimeout: spec.HangTimeout,
+		MaxRestarts: spec.Restarts.Max, MPI: spec.MPI, MPIWhy: spec.MPIWhy, WorldPerApp: spec.WorldPerApp,
+	}
+	b := &builder{spec: spec, ids: ids, opened: opened, plan: p}
+	b.facts, p.Nodes, p.Unused = nodesOf(facts, &layout)
+	b.layout, b.appOf = layout, spec.appOf(n)
+	if err := cmp.Or(b.sameKinds(), b.oneFamily()); err != nil {
 		return nil, err
 	}
-	b := &builder{spec: spec, ids: ids, opened: opened, layout: layout}
-	b.plan = Plan{
-		JobID: ids.Job, RunID: spec.runID(ids), Role: spec.role(), Why: layout.Reason, Attempt: ids.Attempt,
-		Stdin: spec.Stdin.String(),
-	}
-	b.nodes(facts)
-	b.plan.Notes = layout.Notes
-	b.plan.Warnings = slices.Concat(notesOf(b.facts), spec.Output.strays(b.localRanks()), spec.idle())
-	if err := b.apps(); err != nil {
+	p.Apps = b.apps()
+	p.Store = b.store()
+	p.Logs = b.logs()
+	if p.Ranks, err = b.ranks(); err != nil {
 		return nil, err
 	}
-	if err := b.oneFamily(); err != nil {
+	b.sharers = b.countSharers()
+	p.Worlds = b.worlds(facts)
+	p.Warnings = slices.Concat(notesOf(b.facts), spec.Output.strays(b.localRanks()), spec.idle(), b.homeless())
+	p.Notes = append(p.Notes, b.ownGPUs()...)
+	environment, err := b.environment()
+	if err != nil {
 		return nil, err
 	}
-	b.store()
-	b.files()
-	if err := b.ranks(); err != nil {
-		return nil, err
-	}
-	b.countSharers()
-	b.plan.Warnings = append(b.plan.Warnings, b.homeless()...)
-	b.noteOwnGPUs()
-	b.worlds(facts)
-	if err := b.environment(); err != nil {
-		return nil, err
-	}
-	b.supervision()
-	return &b.plan, nil
+	p.setEnvironment(environment)
+	p.supervision = b.supervision()
+	p.Grace, p.Timeout = p.supervision.Grace, spec.Timeout
+	return p, nil
 }
 
 // notesOf are the remarks of all nodes, with the nodes' names where there are
@@ -265,28 +265,15 @@ func (s *Spec) idle() (notes []string) {
 	return notes
 }
 
-func (s *Spec) runID(ids IDs) string {
-	if s.RunID != "" {
-		return s.RunID
-	}
-	return ids.Run
-}
-
-func (s *Spec) role() string {
-	if s.Role != "" {
-		return s.Role
-	}
-	return "default"
-}
-
-// builder fills a plan, a part after another.
+// builder decides about the parts of a plan, each from those before it.
 type builder struct {
 	spec   *Spec
-	facts  []Facts
+	facts  []Facts // of the plan's nodes
 	ids    IDs
 	opened Opened
 	layout placement.Layout
-	plan   Plan
+	appOf  []int // of each rank
+	plan   *Plan // as far as it has come
 	// sharers are the numbers of ranks that use the CPUs of each node.
 	sharers []int
 	// earlier is how many ranks the job had before those of this plan.
@@ -294,44 +281,30 @@ type builder struct {
 }
 
 // ranks gives every rank its place, its program and its arguments.
-func (b *builder) ranks() error {
-	left := b.shares()
-	app := 0
+func (b *builder) ranks() (ranks []Rank, err error) {
 	for rank, place := range b.layout.Ranks {
-		for left[app] == 0 {
-			app++
-		}
-		left[app]--
-		b.plan.Apps[app].NumRanks++
-		if own := b.plan.Nodes[place.Node].Apps; own != nil {
-			own[app].NumRanks++
-		}
-		r := Rank{Process: Process{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: app}}
-		r.Argv = b.argv(app, place)
+		r := Rank{Process: Process{Rank: rank, Node: place.Node, LocalRank: place.LocalRank, App: b.appOf[rank]}}
+		r.Argv = b.argv(r.App, place)
 		b.place(&r, place)
 		if b.spec.VirtualLocalRank && !b.spec.isolates() {
-			gpu, err := b.device(place)
-			if err != nil {
-				return err
+			if r.GPU, err = b.device(place); err != nil {
+				return nil, err
 			}
-			r.GPU = gpu
 		}
-		b.plan.Nodes[place.Node].Ranks = append(b.plan.Nodes[place.Node].Ranks, rank)
-		b.plan.Ranks = append(b.plan.Ranks, r)
+		ranks = append(ranks, r)
 	}
-	return nil
+	return ranks, nil
 }
 
-// shares are the numbers of ranks of the programs.
-func (b *builder) shares() []int {
-	if len(b.spec.Apps) == 1 {
-		return []int{len(b.layout.Ranks)}
+// appOf is the program of each rank.
+func (s *Spec) appOf(ranks int) (apps []int) {
+	if len(s.Apps) == 1 {
+		return make([]int, ranks)
 	}
-	shares := make([]int, len(b.spec.Apps))
-	for i, app := range b.spec.Apps {
-		shares[i] = app.NumRanks
+	for i, app := range s.Apps {
+		apps = append(apps, slices.Repeat([]int{i}, app.NumRanks)...)
 	}
-	return shares
+	return apps
 }
 
 // localRankText is what torchrun replaces in a program's arguments.
@@ -389,12 +362,6 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// The store's modes as a plan names them.
-const (
-	modeGorun = "gorun"
-	modeRank0 = "rank0"
-)
-
 // ChooseStore decides who serves the store: what the user said, else whom the
 // program's own text asks for.
 func (s *Spec) ChooseStore(facts Facts) (mode StoreMode, why string) {
@@ -417,7 +384,8 @@ func (s *Spec) ChooseStore(facts Facts) (mode StoreMode, why string) {
 	return StoreGorun, "gorun serves it"
 }
 
-func (b *builder) store() {
+// store is where ranks meet.
+func (b *builder) store() Store {
 	mode, why := b.spec.ChooseStore(b.facts[0])
 	port := strconv.Itoa(b.opened.Port)
 	if b.opened.Port == 0 {
@@ -426,14 +394,15 @@ func (b *builder) store() {
 	if from := b.spec.Store.From; from != "" && !strings.Contains(why, from) {
 		why += ", where " + from + " says"
 	}
-	b.plan.Store = Store{Mode: modeGorun, Why: why, Addr: b.opened.Addr, Port: port, Own: b.opened.Store}
+	s := Store{Mode: plan.StoreGorun, Why: why, Addr: b.opened.Addr, Port: port, Own: b.opened.Store}
 	if mode == StoreRank0 {
-		b.plan.Store.Mode = modeRank0
+		s.Mode = plan.StoreRank0
 	}
+	return s
 }
 
 // supervision is what the supervisor has to know.
-func (b *builder) supervision() {
+func (b *builder) supervision() SupervisorConfig {
 	c := SupervisorConfig{
 		Grace: b.spec.Grace, Timeout: b.spec.Timeout, TimeoutCode: b.spec.TimeoutCode,
 		Policy: b.spec.Policy, OnHang: b.spec.OnHang,
@@ -455,7 +424,5 @@ func (b *builder) supervision() {
 	for _, n := range b.plan.Nodes {
 		c.Nodes = append(c.Nodes, n.Ranks)
 	}
-	b.plan.Grace, b.plan.Timeout = c.Grace, b.spec.Timeout
-	b.plan.HangTimeout, b.plan.MaxRestarts = b.spec.HangTimeout, b.spec.Restarts.Max
-	b.plan.supervision = c
+	return c
 }

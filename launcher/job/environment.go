@@ -12,13 +12,12 @@ import (
 )
 
 // environment decides what each rank finds in its environment.
-func (b *builder) environment() error {
+func (b *builder) environment() (plan.Environment, error) {
 	in := plan.Inputs{
 		Inherited: b.spec.Environ, Exports: b.spec.Exports, LenientExports: b.spec.LenientExports,
 		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted,
 		Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
-		SignalsToHandle: b.spec.SignalsToHandle, StoreAtRank0: b.plan.Store.Mode == modeRank0,
-		MasterAddr: b.plan.Store.Addr, MasterPort: b.plan.Store.Port, JobStore: b.plan.Store.Own,
+		SignalsToHandle: b.spec.SignalsToHandle, Store: b.plan.Store,
 		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
 		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
 		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: FoldHosts,
@@ -38,20 +37,19 @@ func (b *builder) environment() error {
 	}
 	b.showGPUs(&in)
 	b.placeInWorlds(in.Ranks)
-	environment, err := plan.Build(in)
-	if err != nil {
-		return err
+	return plan.Build(in)
+}
+
+// setEnvironment gives ranks and nodes what they find in their environment.
+func (p *Plan) setEnvironment(e plan.Environment) {
+	p.Common, p.Removed, p.Withheld, p.Left, p.Conf = e.Common, e.Removed, e.Withheld, e.Left, e.Conf
+	for node, own := range e.Nodes {
+		p.Nodes[node].Env = own
 	}
-	b.plan.Common, b.plan.Removed, b.plan.Withheld, b.plan.Left, b.plan.Conf = environment.Common, environment.Removed,
-		environment.Withheld, environment.Left, environment.Conf
-	for node, own := range environment.Nodes {
-		b.plan.Nodes[node].Env = own
+	p.Warnings = append(p.Warnings, e.Notes...)
+	for i := range p.Ranks {
+		p.Ranks[i].Env = e.Ranks[i]
 	}
-	b.plan.Warnings = append(b.plan.Warnings, environment.Notes...)
-	for i := range b.plan.Ranks {
-		b.plan.Ranks[i].Env = environment.Ranks[i]
-	}
-	return nil
 }
 
 // StudyNetworks are what Study's Network may be.

@@ -7,16 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"gorun/env/plan"
 	"gorun/launcher/internal/spec"
 )
-
-// files decides which files a job writes.
-func (b *builder) files() {
-	o := b.spec.Output
-	if o.LogDir != "" || o.namesFiles() || o.Redirect.Any() || o.Tee.Any() {
-		b.plan.Logs = b.logs(o)
-	}
-}
 
 func (b *builder) logsToHead() bool { return b.spec.Output.LogsToHead && b.several() }
 
@@ -25,7 +18,12 @@ func (b *builder) several() bool { return len(b.facts) > 1 }
 
 // logs is torchrun's layout: LOGDIR/RUNID_RANDOM/attempt_N/LOCALRANK/. With several
 // nodes each has such a directory of its own: LOGDIR/RUNID_RANDOM/NODE/attempt_N/….
-func (b *builder) logs(o OutputWish) *Logs {
+// Without wishes for files there are none.
+func (b *builder) logs() *Logs {
+	o := &b.spec.Output
+	if o.LogDir == "" && !o.namesFiles() && !o.Redirect.Any() && !o.Tee.Any() {
+		return nil
+	}
 	l := &Logs{DuplicateStdout: o.DuplicateStdout, DuplicateStderr: o.DuplicateStderr}
 	l.Base = b.logBase(b.head())
 	l.Dir = l.Base
@@ -109,7 +107,7 @@ func (b *builder) nodeLogs() {
 // ErrorFiles reports whether each rank gets a file for PyTorch's record of an exception: beside its logs or, where it
 // has no directory of them, in one that its node makes and removes.
 func (p *Plan) ErrorFiles() bool {
-	return p.Store.Mode == modeGorun && (p.Logs == nil || p.Logs.Named() || p.Logs.Files())
+	return p.Store.Mode == plan.StoreGorun && (p.Logs == nil || p.Logs.Named() || p.Logs.Files())
 }
 
 // errorFile is its name.

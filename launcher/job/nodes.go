@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,55 +87,57 @@ func HostOfRank0(spec *Spec, facts []Facts) (int, error) {
 	return layout.Ranks[0].Node, nil
 }
 
-// nodes makes a node of each host that has ranks. Where others have none, the layout
+// nodesOf makes a node of each host that has ranks. Where others have none, the layout
 // counts the nodes alone from here on.
-func (b *builder) nodes(facts []Facts) {
+func nodesOf(facts []Facts, layout *placement.Layout) (used []Facts, nodes []Node, unused []string) {
 	number := make([]int, len(facts))
 	var perNode []int
 	for i, f := range facts {
-		if b.layout.PerNode[i] == 0 && len(facts) > 1 {
-			b.plan.Unused = append(b.plan.Unused, f.Host)
+		if layout.PerNode[i] == 0 && len(facts) > 1 {
+			unused = append(unused, f.Host)
 			continue
 		}
-		number[i] = len(b.facts)
-		b.facts = append(b.facts, f)
-		perNode = append(perNode, b.layout.PerNode[i])
-		b.plan.Nodes = append(b.plan.Nodes, Node{
-			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, b.layout.PerNode[i]),
+		number[i] = len(used)
+		used = append(used, f)
+		perNode = append(perNode, layout.PerNode[i])
+		nodes = append(nodes, Node{
+			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, layout.PerNode[i]),
 			Away: f.Away, Address: f.Address, Interface: f.Interface, Role: f.Role,
 		})
 	}
-	b.layout.PerNode = perNode
-	for i := range b.layout.Ranks {
-		b.layout.Ranks[i].Node = number[b.layout.Ranks[i].Node]
+	layout.PerNode = perNode
+	for rank := range layout.Ranks {
+		r := &layout.Ranks[rank]
+		r.Node = number[r.Node]
+		nodes[r.Node].Ranks = append(nodes[r.Node].Ranks, rank)
 	}
+	return used, nodes, unused
 }
 
-// apps decides how the programs are started; on most nodes as on the first.
-func (b *builder) apps() error {
-	if err := b.sameKinds(); err != nil {
-		return err
+// apps decides how the programs are started; on most nodes as on the first, others have their own.
+func (b *builder) apps() []AppRun {
+	first, all := b.programsOf(0), b.appsOf(0)
+	for _, app := range b.appOf {
+		all[app].NumRanks++
 	}
-	b.plan.Apps = b.appsOf(0)
-	first := b.programsOf(0)
 	for node := 1; node < len(b.facts); node++ {
-		if !sameStart(first, b.programsOf(node)) {
-			b.plan.Nodes[node].Apps = b.appsOf(node)
+		if sameStart(first, b.programsOf(node)) {
+			continue
 		}
+		own := b.appsOf(node)
+		for _, rank := range b.plan.Nodes[node].Ranks {
+			own[b.appOf[rank]].NumRanks++
+		}
+		b.plan.Nodes[node].Apps = own
 	}
-	return nil
+	return all
 }
 
 func (b *builder) appsOf(node int) []AppRun {
-	programs := b.programsOf(node)
-	runs := make([]AppRun, 0, len(b.spec.Apps))
-	for i, app := range b.spec.Apps {
-		p := programs[i]
-		run := AppRun{Path: p.Path, Argv: p.Argv, Dir: app.Dir, Kind: p.Kind, Build: p.Build}
-		if run.Dir == "" {
-			run.Dir = b.spec.Dir
-		}
-		runs = append(runs, run)
+	runs := make([]AppRun, len(b.spec.Apps))
+	for i, p := range b.programsOf(node) {
+		dir := cmp.Or(b.spec.Apps[i].Dir, b.spec.Dir)
+		runs[i] = AppRun{Path: p.Path, Argv: p.Argv, Dir: dir, Kind: p.Kind, Build: p.Build}
 	}
 	return runs
 }

@@ -140,15 +140,6 @@ type Rank struct {
 	threads int // that keep its CPUs busy, 0: not known
 }
 
-// Store is where ranks meet.
-type Store struct {
-	Mode string `json:"mode"` // gorun or rank0
-	Why  string `json:"why"`
-	Addr string `json:"addr"`
-	Port string `json:"port"`
-	Own  string `json:"own"` // host:port of gorun's own store
-}
-
 // CommonOf is what the ranks of a node share.
 func (p *Plan) CommonOf(node int) []plan.Variable {
 	own := p.Nodes[node].Env

@@ -115,7 +115,7 @@ func (b *builder) localRanks() (most int) {
 // countSharers finds how many ranks use the CPUs of each node: its own, or those of all
 // processes on its host that may run on the same. The rank of such a process runs so
 // many threads.
-func (b *builder) countSharers() {
+func (b *builder) countSharers() []int {
 	key := func(f Facts) string { return fmt.Sprint(f.Seat.Node, " ", f.Machine.CPUs) }
 	same := make(map[string]int)
 	for _, f := range b.facts {
@@ -123,14 +123,15 @@ func (b *builder) countSharers() {
 			same[key(f)]++
 		}
 	}
-	b.sharers = make([]int, len(b.facts))
+	sharers := make([]int, len(b.facts))
 	for node, f := range b.facts {
-		b.sharers[node] = len(b.plan.Nodes[node].Ranks)
+		sharers[node] = len(b.plan.Nodes[node].Ranks)
 		if f.Seat != nil {
-			b.sharers[node] = same[key(f)]
-			b.plan.Ranks[node].threads = cmp.Or(b.spec.Place.CPUsPerRank, placement.ThreadsPerRank(f.Machine, same[key(f)]))
+			sharers[node] = same[key(f)]
+			b.plan.Ranks[node].threads = cmp.Or(b.spec.Place.CPUsPerRank, placement.ThreadsPerRank(f.Machine, sharers[node]))
 		}
 	}
+	return sharers
 }
 
 // seat is what ranks hear of where their node's process sits.
@@ -154,11 +155,11 @@ func (b *builder) visible(node int) (devices []string, name string) {
 	return nil, ""
 }
 
-// noteOwnGPUs says what programs have to know that take the GPU of their local rank
+// ownGPUs says what programs have to know that take the GPU of their local rank
 // where each was given one of its own. Where ranks share one there is no choice.
-func (b *builder) noteOwnGPUs() {
+func (b *builder) ownGPUs() (notes []string) {
 	if b.spec.VirtualLocalRank {
-		return
+		return nil
 	}
 	first := make(map[int]string) // what a rank of each host sees
 	for node, f := range b.facts {
@@ -175,11 +176,11 @@ func (b *builder) noteOwnGPUs() {
 		}
 		other, seen := first[f.Seat.Node]
 		if first[f.Seat.Node] = own; seen && other != own {
-			b.plan.Notes = append(b.plan.Notes, fmt.Sprintf(
+			return []string{fmt.Sprintf(
 				"each rank sees one GPU (%s=%s for rank %d): that is its device 0 (cuda:0), not that of its LOCAL_RANK; with "+
 					"--virtual-local-rank LOCAL_RANK is 0, too",
-				name, devices[0], f.Seat.Rank))
-			return
+				name, devices[0], f.Seat.Rank)}
 		}
 	}
+	return nil
 }

@@ -266,7 +266,7 @@ func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, number int, more *Spawned) error {
 	own := *p
 	own.Ranks, own.Apps, own.Notes, own.Warnings = slices.Clone(more.Ranks), nil, nil, nil
-	own.Store = Store{Mode: modeRank0} // the job's own is for those that it began with: their keys would be mixed up
+	own.Store = Store{Mode: plan.StoreRank0} // the job's own is for those that it began with: their keys would be mixed up
 	own.Nodes = slices.Clone(p.Nodes)
 	for i := range own.Nodes {
 		own.Nodes[i].Ranks, own.Nodes[i].Env, own.Nodes[i].Apps = nil, nil, nil
@@ -279,17 +279,19 @@ func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, numb
 	own.Apps = more.runs()
 	theirs := *spec
 	theirs.Apps, theirs.WorldPerApp = more.Apps, false
-	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: own}
+	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: &own}
 	b.sharers = slices.Clone(wish.Running)
 	for node, ranks := range more.ByNode() {
 		b.sharers[node] += len(ranks)
 	}
 	b.earlier = len(p.Ranks)
-	b.worlds(facts)
+	own.Worlds = b.worlds(facts)
 	b.spawnedWorld(p, wish, number)
-	if err := b.environment(); err != nil {
+	environment, err := b.environment()
+	if err != nil {
 		return err
 	}
+	own.setEnvironment(environment)
 	more.World = b.plan.Worlds[0]
 	for i := range more.World.Ranks {
 		more.World.Ranks[i].Job += len(p.Ranks)

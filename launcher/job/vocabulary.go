@@ -30,6 +30,8 @@ type (
 	Logs = spec.Logs
 	// Streams is a set of a rank's output streams.
 	Streams = spec.Streams
+	// Store is where ranks meet.
+	Store = plan.Store
 	// Tune says which settings of NCCL are added, Study what TuneTextbook goes by.
 	Tune  = plan.Tune
 	Study = plan.Study

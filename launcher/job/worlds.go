@@ -13,27 +13,25 @@ import (
 
 // worlds decides who begins MPI together: all ranks, or with --world=app those of each
 // program.
-func (b *builder) worlds(facts []Facts) {
-	b.plan.MPI, b.plan.MPIWhy, b.plan.WorldPerApp = b.spec.MPI, b.spec.MPIWhy, b.spec.WorldPerApp
+func (b *builder) worlds(facts []Facts) (worlds []world.World) {
 	if b.plan.MPI == MPINone {
-		return
+		return nil
 	}
 	apps := make([]int, len(b.plan.Apps))
 	for app := range apps {
 		apps[app] = app
 	}
+	groups := [][]int{apps}
+	if b.spec.WorldPerApp {
+		groups = slices.Collect(slices.Chunk(apps, 1))
+	}
 	h, universe := b.hosts(), b.spec.universe(facts, len(b.plan.Ranks))
-	if !b.spec.WorldPerApp {
-		b.plan.Worlds = []world.World{b.world(h, apps)}
-	} else {
-		for _, app := range apps {
-			b.plan.Worlds = append(b.plan.Worlds, b.world(h, []int{app}))
-		}
-	}
-	for i := range b.plan.Worlds {
-		w := &b.plan.Worlds[i]
+	for i, group := range groups {
+		w := b.world(h, group)
 		w.Name, w.Universe, w.UniverseSet = worldName(b.ids, i), universe, b.spec.Universe != 0
+		worlds = append(worlds, w)
 	}
+	return worlds
 }
 
 // oneFamily refuses programs in one MPI_COMM_WORLD of which it is known that they cannot
