@@ -97,6 +97,6 @@ func (s *spawner) watchExit(r *rank) {
 	go func() {
 		var info siginfo
 		waitid(unix.P_PID, pid, &info, unix.WNOWAIT)
-		s.post(func(in *inbox) { in.exited = append(in.exited, r) })
+		s.post(func() { s.exited(r) })
 	}()
 }

@@ -183,7 +183,7 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 	j := &start{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
 	j.busy.Add(len(spawners))
 	for _, s := range spawners {
-		s.post(func(in *inbox) { in.start = j })
+		s.post(func() { s.share(j) })
 	}
 	j.busy.Wait()
 	if err := j.err(); err != nil {
@@ -256,11 +256,11 @@ func (g *Group) threadsFor(n int) ([]*spawner, error) {
 }
 
 // postAll posts to every spawner.
-func (g *Group) postAll(change func(*inbox)) {
+func (g *Group) postAll(do func(*spawner)) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, s := range g.spawners {
-		s.post(change)
+		s.post(func() { do(s) })
 	}
 }
 
@@ -306,7 +306,8 @@ func (g *Group) Reap(ids []int) {
 		}
 		delete(g.ranks, id)
 		r.reap()
-		r.keeper.Load().post(func(in *inbox) { in.reaped = append(in.reaped, r) })
+		keeper := r.keeper.Load()
+		keeper.post(func() { keeper.forget(r) })
 	}
 }
 
@@ -330,7 +331,7 @@ func (g *Group) Close() error {
 	g.mu.Unlock()
 
 	for _, s := range spawners {
-		s.post(func(in *inbox) { in.closing = true })
+		s.post(func() { s.closing = true })
 	}
 	left := 0
 	g.growth.Wait()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
@@ -17,21 +18,9 @@ type image struct {
 
 func newImage(c Common) (*image, error) {
 	var s scratch
-	s.grow(size(c.Env) + size(c.Argv) + len(c.Path) + len(c.Dir) + 2)
-	img := &image{envp: make([]*byte, 0, len(c.Env)), argv: make([]*byte, 0, len(c.Argv)+1)}
-	var err error
-	if img.envp, err = s.add(img.envp, c.Env); err != nil {
-		return nil, fmt.Errorf("common environment: %w", err)
-	}
-	if img.argv, err = s.add(img.argv, c.Argv); err != nil {
-		return nil, fmt.Errorf("common arguments: %w", err)
-	}
-	img.argv = append(img.argv, nil)
-	if img.path, err = s.path(c.Path); err != nil {
-		return nil, fmt.Errorf("program %q: %w", c.Path, err)
-	}
-	if img.dir, err = s.path(c.Dir); err != nil {
-		return nil, fmt.Errorf("directory %q: %w", c.Dir, err)
+	img := &image{}
+	if err := s.fill(img, c.Path, c.Dir, c.Argv, c.Env); err != nil {
+		return nil, err
 	}
 	return img, nil
 }
@@ -40,40 +29,41 @@ func newImage(c Common) (*image, error) {
 // the same one for all its ranks: the kernel has copied them when exec returns.
 type scratch struct {
 	text []byte
-	argv []*byte
-	envp []*byte
+	own  image
 }
 
 // load makes r's own strings and puts them behind img's into c.
-func (s *scratch) load(c *kernel.Child, img *image, r *rank) (err error) {
-	s.grow(size(r.Env) + size(r.Argv) + len(r.Path) + len(r.Dir) + 2)
-
-	if s.envp, err = s.add(append(s.envp[:0], img.envp...), r.Env); err != nil {
+func (s *scratch) load(c *kernel.Child, img *image, r *rank) error {
+	own := &s.own
+	own.envp = append(own.envp[:0], img.envp...)
+	if err := s.fill(own, r.Path, r.Dir, r.Argv, r.Env); err != nil {
 		return err
 	}
-	s.envp = append(s.envp, nil)
-	c.Envp = &s.envp[0]
-
+	own.envp = append(own.envp, nil)
 	c.Binding = r.Binding
-	c.Argv = &img.argv[0]
+	c.Envp, c.Argv = &own.envp[0], &img.argv[0]
 	if r.Argv != nil {
-		if s.argv, err = s.add(s.argv[:0], r.Argv); err != nil {
-			return err
-		}
-		s.argv = append(s.argv, nil)
-		c.Argv = &s.argv[0]
+		c.Argv = &own.argv[0]
 	}
-	if c.Path, err = s.path(r.Path); err != nil {
-		return err
+	c.Path, c.Dir = cmp.Or(own.path, img.path), cmp.Or(own.dir, img.dir)
+	return nil
+}
+
+// fill makes C strings, and puts those of the environment behind others.
+func (s *scratch) fill(img *image, path, dir string, argv, env []string) (err error) {
+	s.grow(size(env) + size(argv) + len(path) + len(dir) + 2)
+	if img.envp, err = s.add(img.envp, env); err != nil {
+		return fmt.Errorf("environment: %w", err)
 	}
-	if c.Path == nil {
-		c.Path = img.path
+	if img.argv, err = s.add(img.argv[:0], argv); err != nil {
+		return fmt.Errorf("arguments: %w", err)
 	}
-	if c.Dir, err = s.path(r.Dir); err != nil {
-		return err
+	img.argv = append(img.argv, nil)
+	if img.path, err = s.path(path); err != nil {
+		return fmt.Errorf("program: %w", err)
 	}
-	if c.Dir == nil {
-		c.Dir = img.dir
+	if img.dir, err = s.path(dir); err != nil {
+		return fmt.Errorf("directory: %w", err)
 	}
 	return nil
 }

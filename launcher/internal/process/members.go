@@ -48,34 +48,33 @@ func (p Proc) Alive() bool {
 }
 
 // Signal sends sig to p alone, and to nobody who got its pid in the meantime.
-func (p Proc) Signal(sig unix.Signal) error {
-	return p.pinned(func(pidfd int) error {
-		return os.NewSyscallError("pidfd_send_signal", unix.PidfdSendSignal(pidfd, sig, nil, 0))
-	})
-}
+func (p Proc) Signal(sig unix.Signal) error { return p.signal(sig, 0) }
 
 // SignalBusy does the same, to a thread of p that uses a CPU at this moment, if there
 // is one, so that it is the one that handles the signal.
-func (p Proc) SignalBusy(sig unix.Signal) error {
-	return p.pinned(func(pidfd int) error {
-		if thread := p.busyThread(); thread != 0 && unix.Tgkill(p.PID, thread, sig) == nil {
-			return nil
-		}
-		return os.NewSyscallError("pidfd_send_signal", unix.PidfdSendSignal(pidfd, sig, nil, 0))
-	})
-}
+func (p Proc) SignalBusy(sig unix.Signal) error { return p.signal(sig, p.busyThread()) }
 
-// pinned does something with a pidfd that is certainly p's.
-func (p Proc) pinned(do func(pidfd int) error) error {
-	fd, err := unix.PidfdOpen(p.PID, 0)
+func (p Proc) signal(sig unix.Signal, thread int) error {
+	fd, err := p.pin()
 	if err != nil {
-		return os.NewSyscallError("pidfd_open", err)
+		return err
 	}
 	defer unix.Close(fd)
-	if !p.Alive() {
-		return os.ErrProcessDone
+	if thread != 0 && unix.Tgkill(p.PID, thread, sig) == nil {
+		return nil
 	}
-	return do(fd)
+	return os.NewSyscallError("pidfd_send_signal", unix.PidfdSendSignal(fd, sig, nil, 0))
+}
+
+// pin returns a pidfd that is certainly p's, or os.ErrProcessDone: it is bound to whoever has the pid now, and only
+// then it is looked at whether that is still p.
+func (p Proc) pin() (pidfd int, err error) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if now, gone := Describe(p.PID); err == unix.ESRCH || gone != nil || now.Start != p.Start {
+		_ = unix.Close(fd)
+		return -1, os.ErrProcessDone
+	}
+	return fd, os.NewSyscallError("pidfd_open", err)
 }
 
 // Busy reports whether any thread of p uses a CPU at this moment.

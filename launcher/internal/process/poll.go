@@ -150,6 +150,6 @@ func (g *Group) Pause(stream int) { g.paused[stream].Store(true) }
 // Resume undoes Pause.
 func (g *Group) Resume(stream int) {
 	if g.paused[stream].Swap(false) {
-		g.postAll(func(in *inbox) { in.resumed = true })
+		g.postAll((*spawner).unpark)
 	}
 }

@@ -58,7 +58,7 @@ func setWindow(master int32, w *unix.Winsize) {
 // size in characters. Their foreground programs get SIGWINCH.
 func (g *Group) ResizePTYs(rows, cols int) {
 	g.window.Store(&unix.Winsize{Row: uint16(rows), Col: uint16(cols)})
-	g.postAll(func(in *inbox) { in.resized = true })
+	g.postAll((*spawner).resize)
 }
 
 // resize gives the terminals of this spawner's ranks the group's window size.

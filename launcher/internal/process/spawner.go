@@ -33,21 +33,11 @@ type spawner struct {
 	events  [64]syscall.EpollEvent
 	closing bool
 
-	mu     sync.Mutex // guards in and closed
-	in     inbox
+	mu     sync.Mutex    // guards inbox and closed
+	inbox  []func()      // what others want to have done on the thread
 	closed bool          // ep and wake are no more
 	done   chan struct{} // closed when the thread is about to end
 	left   int           // ranks that outlived close; valid after done
-}
-
-// inbox is what other goroutines want of a spawner.
-type inbox struct {
-	start   *start  // ranks to start
-	exited  []*rank // ended, told by a waiter instead of a pidfd
-	reaped  []*rank // to be forgotten
-	resumed bool    // look at the parked streams
-	resized bool    // the window's size has changed
-	closing bool
 }
 
 // start is the ranks of one Start, which spawners take one after the other.
@@ -119,14 +109,14 @@ func newSpawner(g *Group) (*spawner, error) {
 	return s, nil
 }
 
-// post changes the inbox and wakes the thread.
-func (s *spawner) post(change func(*inbox)) {
+// post has something done on the thread, and wakes it.
+func (s *spawner) post(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	change(&s.in)
+	s.inbox = append(s.inbox, do)
 	one := [8]byte{1} // little-endian, as both architectures are
 	syscall.Write(s.wake, one[:])
 }
@@ -151,31 +141,27 @@ func threadMask() (mask uint64) {
 	return mask
 }
 
-// obey does what was posted. It must follow every poll, which takes the wake-up away.
+// obey does what was posted, one after the other: what starts ranks obeys meanwhile. It must follow every poll, which
+// takes the wake-up away.
 func (s *spawner) obey() {
-	s.mu.Lock()
-	in := s.in
-	s.in = inbox{}
-	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		if len(s.inbox) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		do := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		s.mu.Unlock()
+		do()
+	}
+}
 
-	s.closing = s.closing || in.closing
-	for _, r := range in.exited {
-		s.exited(r)
-	}
-	for _, r := range in.reaped {
-		r.reaped = true
-		s.release(r)
-		s.ranks[r.index] = nil
-	}
-	if in.resumed {
-		s.unpark()
-	}
-	if in.resized {
-		s.resize()
-	}
-	if in.start != nil {
-		s.share(in.start)
-	}
+// forget lets go of a rank that was reaped.
+func (s *spawner) forget(r *rank) {
+	r.reaped = true
+	s.release(r)
+	s.ranks[r.index] = nil
 }
 
 // share starts this spawner's share of j, looking after its ranks meanwhile.

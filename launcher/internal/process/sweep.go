@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -407,24 +408,13 @@ func (s *sweep) bySession(p Proc) verdict {
 	return ours
 }
 
-// signal sends sig to p, and to nobody who got its pid in the meantime: the
-// pidfd is bound to whoever has the pid now, and only then it is looked at
-// whether that is still p.
+// signal reports whether it has sent sig to p.
 func (s *sweep) signal(p Proc, sig unix.Signal) bool {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err == unix.ESRCH {
-		return false
+	err := p.Signal(sig)
+	if err == nil || errors.Is(err, os.ErrProcessDone) {
+		return err == nil
 	}
-	if err == nil {
-		defer unix.Close(fd)
-	}
-	if now, ok := s.proc.stat(p.PID); !ok || now.Start != p.Start {
-		return false
-	}
-	if err != nil { // out of descriptors, say: the next best
-		return unix.Kill(p.PID, sig) == nil
-	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+	return unix.Kill(p.PID, sig) == nil // out of descriptors, say: the next best
 }
 
 func (s *sweep) signalAll(procs []Proc, sig unix.Signal) {
@@ -491,18 +481,15 @@ func (s *sweep) await(procs []Proc, deadline time.Time) {
 
 // awaitOne reports false when time is up. Without a pidfd it only takes a break.
 func (s *sweep) awaitOne(p Proc, deadline time.Time) bool {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err == unix.ESRCH {
+	fd, err := p.pin()
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
 		return true
-	}
-	if err != nil {
+	case err != nil:
 		time.Sleep(time.Millisecond)
 		return true
 	}
 	defer unix.Close(fd)
-	if now, ok := s.proc.stat(p.PID); !ok || now.Start != p.Start {
-		return true
-	}
 	return awaitExit(fd, deadline)
 }
 
