@@ -31,12 +31,48 @@ func (s *scan) imports(tokens []token) {
 	}
 }
 
+// What tokens are compared with beside themselves.
+const (
+	anyName = "NAME"
+	environ = "os.environ" // by any of its names
+	portKey = `"MASTER_PORT"`
+)
+
+// begins reports whether tokens begin as a pattern.
+func (s *scan) begins(tokens []token, pattern ...string) bool {
+	if len(tokens) < len(pattern) {
+		return false
+	}
+	for i, wanted := range pattern {
+		t, is := tokens[i], false
+		switch wanted {
+		case anyName:
+			is = t.kind == tokenName
+		case environ:
+			is = t.kind == tokenName && s.environ[t.text]
+		case portKey:
+			is = t.kind == tokenString && t.text == masterPort
+		default:
+			is = t.is(wanted)
+		}
+		if !is {
+			return false
+		}
+	}
+	return true
+}
+
+// ends reports whether tokens end as a pattern.
+func (s *scan) ends(tokens []token, pattern ...string) bool {
+	from := len(tokens) - len(pattern)
+	return from >= 0 && s.begins(tokens[from:], pattern...)
+}
+
 // lastEquals is the index of the last = outside brackets, or -1.
 func lastEquals(tokens []token) int {
-	last, depth := -1, 0
-	for i, t := range tokens {
-		depth += nesting(t)
-		if depth == 0 && t.is("=") {
+	last := -1
+	for i, t := range outside(tokens) {
+		if t.is("=") {
 			last = i
 		}
 	}
@@ -50,10 +86,8 @@ func (s *scan) assignment(targets, value []token) int {
 		return 0
 	}
 	s.alias(targets, value)
-	depth := 0
-	for i, t := range targets {
-		depth += nesting(t)
-		if depth == 0 && s.isTarget(targets, i) {
+	for i, t := range outside(targets) {
+		if s.isTarget(targets, i) {
 			s.note(t.line, value)
 			return t.line
 		}
@@ -64,23 +98,16 @@ func (s *scan) assignment(targets, value []token) int {
 // isTarget reports whether `environ["MASTER_PORT"]` begins at i, perhaps after
 // `os.`, and is assigned to.
 func (s *scan) isTarget(targets []token, i int) bool {
-	if !s.isEnviron(targets[i]) || !isPort(targets, i+2) || !targets[i+1].is("[") || i+3 >= len(targets) ||
-		!targets[i+3].is("]") {
+	if !s.begins(targets[i:], environ, "[", portKey, "]") {
 		return false
 	}
-	if i+4 < len(targets) && !targets[i+4].is(",") && !targets[i+4].is("=") && !targets[i+4].is(":") {
+	if after := targets[i+4:]; len(after) > 0 && !after[0].is(",") && !after[0].is("=") && !after[0].is(":") {
 		return false
 	}
 	for i > 1 && targets[i-1].is(".") {
 		i -= 2
 	}
 	return i == 0 || targets[i-1].is(",") || targets[i-1].is("=")
-}
-
-func (s *scan) isEnviron(t token) bool { return t.kind == tokenName && s.environ[t.text] }
-
-func isPort(tokens []token, i int) bool {
-	return i < len(tokens) && tokens[i].kind == tokenString && tokens[i].text == masterPort
 }
 
 // keep notes that the targets of an assignment hold what may be the old port.
@@ -126,22 +153,18 @@ func (s *scan) options(tokens []token) {
 // call is a statement that begins with os.environ.update(…), os.environ |= …,
 // os.environ.__setitem__(…) or os.putenv(…).
 func (s *scan) call(tokens []token) int {
-	i := 0
-	for i+2 < len(tokens) && tokens[i+1].is(".") && !s.isEnviron(tokens[i]) {
-		i += 2
+	for len(tokens) > 2 && tokens[1].is(".") && !s.begins(tokens, environ) {
+		tokens = tokens[2:]
 	}
-	rest := tokens[i+1:]
 	switch {
-	case tokens[i].is("putenv") && isPort(rest, 1):
-		return s.unlessKept(rest[1].line, rest[2:])
-	case !s.isEnviron(tokens[i]):
-		return 0
-	case len(rest) > 2 && rest[0].is(".") && rest[1].is("update"):
-		return s.update(rest[2:])
-	case len(rest) > 4 && rest[0].is(".") && rest[1].is("__setitem__") && isPort(rest, 3):
-		return s.unlessKept(rest[3].line, rest[4:])
-	case len(rest) > 1 && rest[0].is("|="):
-		return s.update(rest[1:])
+	case s.begins(tokens, "putenv", "(", portKey):
+		return s.unlessKept(tokens[2].line, tokens[3:])
+	case s.begins(tokens, environ, ".", "update"):
+		return s.update(tokens[3:])
+	case s.begins(tokens, environ, ".", "__setitem__", "(", portKey):
+		return s.unlessKept(tokens[4].line, tokens[5:])
+	case s.begins(tokens, environ, "|="):
+		return s.update(tokens[2:])
 	}
 	return 0
 }
@@ -150,15 +173,16 @@ func (s *scan) call(tokens []token) int {
 // environment, if the mapping has not been filtered.
 func (s *scan) update(tokens []token) int {
 	for i, t := range tokens {
-		whole := s.isEnviron(t) && i+1 < len(tokens) && !tokens[i+1].is(".") && !tokens[i+1].is("[")
+		rest := tokens[i:]
+		whole := len(rest) > 1 && s.begins(rest, environ) && !rest[1].is(".") && !rest[1].is("[")
 		if t.is("for") || whole {
 			return 0
 		}
 	}
-	for i, t := range tokens[:len(tokens)-1] {
-		named := t.is(masterPort) && tokens[i+1].is("=")
-		keyed := isPort(tokens, i) && tokens[i+1].is(":")
-		paired := isPort(tokens, i) && tokens[i+1].is(",") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is("["))
+	for i, t := range tokens {
+		named := s.begins(tokens[i:], masterPort, "=")
+		keyed := s.begins(tokens[i:], portKey, ":")
+		paired := s.begins(tokens[i:], portKey, ",") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is("["))
 		if named || keyed || paired {
 			return s.unlessKept(t.line, element(tokens[i+2:]))
 		}
@@ -212,30 +236,22 @@ func (s *scan) keeps(tokens []token) bool {
 			return true
 		case t.kind == tokenFormat && strings.Contains(t.text, masterPort):
 			return true
-		case isPort(tokens, i) && s.isRead(tokens, i):
+		case s.begins(tokens[i:], portKey) && s.isRead(tokens[:i], tokens[i+1:]):
 			return true
 		}
 	}
 	return false
 }
 
-// isRead reports whether the string at i is the key of a look into the environment:
+// isRead reports whether the string between tokens is the key of a look into the environment:
 // environ["…"], environ.get("…"), getenv("…"), any function("…"), "…" in environ.
 // The keys of other mappings are not: config["…"], config.get("…").
-func (s *scan) isRead(tokens []token, i int) bool {
-	if i+1 < len(tokens) && (tokens[i+1].is("in") || tokens[i+1].is("not")) {
+func (s *scan) isRead(before, after []token) bool {
+	switch {
+	case s.begins(after, "in"), s.begins(after, "not"), s.ends(before, environ, "["):
 		return true
+	case s.ends(before, ".", "get", "("), s.ends(before, ".", "pop", "("):
+		return s.ends(before[:len(before)-3], environ)
 	}
-	if i < 2 || tokens[i-2].kind != tokenName {
-		return false
-	}
-	switch name := tokens[i-2]; {
-	case tokens[i-1].is("["):
-		return s.isEnviron(name)
-	case !tokens[i-1].is("("):
-		return false
-	case i >= 4 && tokens[i-3].is(".") && (name.is("get") || name.is("pop")):
-		return s.isEnviron(tokens[i-4])
-	}
-	return true
+	return s.ends(before, anyName, "(")
 }

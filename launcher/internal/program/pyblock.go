@@ -1,5 +1,7 @@
 package program
 
+import "iter"
+
 // statement is a simple statement, or a compound one with what stands below it.
 type statement struct {
 	keyword string  // "if", "else", "def", …; "" for a simple statement
@@ -69,10 +71,9 @@ func compound(tokens []token) (keyword string, header, rest []token, ok bool) {
 // headerColon is the index of the colon that ends a header, or -1: outside brackets,
 // and not that of a lambda.
 func headerColon(tokens []token) int {
-	depth, lambdas := 0, 0
-	for i, t := range tokens {
-		switch depth += nesting(t); {
-		case depth > 0:
+	lambdas := 0
+	for i, t := range outside(tokens) {
+		switch {
 		case t.is("lambda"):
 			lambdas++
 		case t.is(":") && lambdas > 0:
@@ -82,6 +83,18 @@ func headerColon(tokens []token) int {
 		}
 	}
 	return -1
+}
+
+// outside are the tokens outside brackets, with their indices.
+func outside(tokens []token) iter.Seq2[int, token] {
+	return func(yield func(int, token) bool) {
+		depth := 0
+		for i, t := range tokens {
+			if depth += nesting(t); depth <= 0 && !yield(i, t) {
+				return
+			}
+		}
+	}
 }
 
 // nesting is by how much t changes the depth of brackets.
