@@ -53,11 +53,6 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	plan.Failed = func(path string, err error) {
 		h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
 	}
-	if p := h.plan.Load(); p.Attempt == 0 && !p.Logs.Named() {
-		if err := plan.MakeRunDir(); err != nil {
-			return nil, err
-		}
-	}
 	return output.OpenLogs(plan)
 }
 
@@ -66,7 +61,7 @@ func (h *head) logPlan(n *node) (plan output.LogPlan, err error) {
 	p := h.plan.Load()
 	l := p.LogsOf(n.number)
 	plan = output.LogPlan{
-		Digits: len(strconv.Itoa(len(p.Ranks) - 1)), Dir: l.Base, RunDir: l.Base, Attempt: p.Attempt,
+		Digits: len(strconv.Itoa(len(p.Ranks) - 1)), RunDir: l.Base, Attempt: p.Attempt,
 		Tee: both(l.Redirect, l.Tee), StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr,
 	}
 	for _, rank := range p.Nodes[n.number].Ranks {

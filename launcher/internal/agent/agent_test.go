@@ -79,7 +79,7 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 // Ranks that were spawned have the local ranks of the first ones, and no files.
 func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	logs, err := output.OpenLogs(output.LogPlan{
-		Dir: t.TempDir(), RunID: "run", Ranks: []output.RankInfo{{}},
+		RunDir: t.TempDir() + "/run", Ranks: []output.RankInfo{{}},
 		Redirects: output.StreamMap{output.Stdout | output.Stderr},
 	})
 	require.NoError(t, err)

@@ -81,7 +81,7 @@ func (j *running) openLogs() error {
 	}
 	plan := output.LogPlan{
 		Names: names, Digits: l.Digits,
-		Dir: l.Base, RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: l.Redirect,
+		RunDir: l.Base, Attempt: j.start.Attempt, Ranks: j.rankInfos(), Redirects: l.Redirect,
 		Tee:           l.Tee,
 		StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr, Template: template, Show: shows(l.Show),
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
@@ -92,11 +92,6 @@ func (j *running) openLogs() error {
 			return err
 		}
 		plan.Root = j.logRoot
-	}
-	if hasDirs(l) && j.start.Attempt == 0 {
-		if err := plan.MakeRunDir(); err != nil {
-			return err
-		}
 	}
 	j.logs, err = output.OpenLogs(plan)
 	return err

@@ -1,11 +1,9 @@
 package output
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,8 +15,8 @@ import (
 
 // LogPlan says which files a node writes for its ranks, in one attempt. The layout is torchrun's:
 //
-//	<Dir>/<RunID>_<random8>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
-//	<Dir>/<RunID>_<random8>/attempt_<n>/{filtered_stdout.log,filtered_stderr.log}
+//	<RunDir>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
+//	<RunDir>/attempt_<n>/{filtered_stdout.log,filtered_stderr.log}
 //
 // Where Names says so it is the user's own.
 type LogPlan struct {
@@ -30,12 +28,9 @@ type LogPlan struct {
 	Root *os.Root
 	// Digits are those of the job's highest rank, for Names.
 	Digits int
-	// --log-dir; empty for a fresh torchelastic_<random8> below TempDir; the null device for no files at all
-	Dir     string
-	TempDir string // $TMPDIR or /tmp
-	RunDir  string // of an earlier attempt (Logs.RunDir); empty has one made
-	RunID   string // --rdzv-id
-	Attempt int    // counted from 0
+	// RunDir is made by the first attempt; the null device: no files at all.
+	RunDir  string
+	Attempt int // counted from 0
 	Ranks   []RankInfo
 
 	Redirects, Tee StreamMap // by local rank; a stream in both is tee'd
@@ -55,22 +50,9 @@ type LogPlan struct {
 
 func (p LogPlan) place() place { return place{p.Root} }
 
-// MakeRunDir makes RunDir where nothing has that name yet.
-func (p LogPlan) MakeRunDir() error {
-	err := p.place().mkdirAll(filepath.Dir(p.RunDir))
-	if err == nil {
-		err = p.place().mkdir(p.RunDir, 0o700)
-	}
-	if err != nil {
-		return dirError(err)
-	}
-	return nil
-}
-
 // Wanted tells whether the plan asks for files.
 func (p LogPlan) Wanted() bool {
-	asked := p.named() || p.Dir != "" || !p.Redirects.Empty() || !p.Tee.Empty()
-	return asked && filepath.Clean(p.Dir) != os.DevNull
+	return (p.named() || p.RunDir != "") && filepath.Clean(p.RunDir) != os.DevNull
 }
 
 // named tells whether the files have names of the user's own.
@@ -136,27 +118,18 @@ func (p LogPlan) makeNamed() error {
 	return nil
 }
 
-// makeRunDir makes the run's directory unless there is one. Its name cannot be guessed and it is private, like
-// torchrun's (Python's mkdtemp); a directory that the user named is made as the umask says. made is what was made here
-// and is to be removed if the rest fails.
-func (p LogPlan) makeRunDir() (run, made string, err error) {
-	if p.RunDir != "" {
-		return p.RunDir, "", nil
+// makeRunDir makes the run's directory where nothing has that name yet. It is private, like torchrun's (Python's
+// mkdtemp).
+func (p LogPlan) makeRunDir() error {
+	err := p.place().mkdirAll(filepath.Dir(p.RunDir))
+	if err == nil {
+		err = p.place().mkdir(p.RunDir, 0o700)
 	}
-	base, temporary := p.Dir, ""
-	if base == "" {
-		if base, err = makeFresh(p.tempDir(), "torchelastic_"); err != nil {
-			return "", "", err
-		}
-		temporary = base
-	} else if err := os.MkdirAll(base, 0o777); err != nil {
-		return "", "", dirError(err)
+	if err != nil {
+		return dirError(err)
 	}
-	run, err = makeFresh(base, strings.ReplaceAll(p.RunID, "/", "_")+"_")
-	return run, cmp.Or(temporary, run), err
+	return nil
 }
-
-func (p LogPlan) tempDir() string { return cmp.Or(p.TempDir, "/tmp") }
 
 // makeRankDirs makes the attempt's directory and those of its ranks.
 func (p LogPlan) makeRankDirs(attempt string) error {
@@ -169,25 +142,6 @@ func (p LogPlan) makeRankDirs(attempt string) error {
 		}
 	}
 	return nil
-}
-
-// makeFresh makes a new directory, mode 0700, with eight random characters after the prefix.
-func makeFresh(base, prefix string) (string, error) {
-	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_" // Python's tempfile
-	for {
-		random := make([]byte, 8)
-		for i := range random {
-			random[i] = letters[rand.IntN(len(letters))]
-		}
-		dir := filepath.Join(base, prefix+string(random))
-		err := os.Mkdir(dir, 0o700)
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return "", dirError(err)
-		}
-	}
 }
 
 // dirError names the directory that cannot be made, why, and the way out.

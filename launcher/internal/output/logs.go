@@ -24,8 +24,7 @@ const DiskPatience = 10 * time.Second
 // caller reads a rank's stream only while it has credit from both. A disk that fails or hangs costs the log alone.
 type Logs struct {
 	plan    LogPlan
-	run     string // empty when there are no files, then attempt is too
-	attempt string
+	attempt string // its directory; empty where there is none
 	tees    map[teeKey]*tee
 	shared  [2]*logFile // filtered_stdout.log, filtered_stderr.log; nil without filters
 	disk    *disk
@@ -37,41 +36,39 @@ type teeKey struct {
 }
 
 // OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without
-// any. After an error nothing is open, and the directories that this call made in one that the user named are gone.
+// any. After an error nothing is open, and a run's directory that this call made is gone.
 func OpenLogs(plan LogPlan) (*Logs, error) {
 	l := &Logs{plan: plan}
 	if !plan.Wanted() {
 		return l, nil
 	}
 	l.disk = newDisk(plan)
-	if plan.named() {
-		return l, l.openNamed()
-	}
-	run, made, err := plan.makeRunDir()
-	if err == nil {
-		l.run, l.attempt = run, filepath.Join(run, "attempt_"+strconv.Itoa(plan.Attempt))
-		err = l.openFiles()
-	}
-	if err != nil {
+	if err := l.open(); err != nil {
 		l.disk.closeFiles()
-		if made != "" {
-			_ = os.RemoveAll(made) // the error at hand says more
-		}
 		return nil, err
 	}
 	return l, nil
 }
 
-// openNamed opens the files whose names are the user's own.
-func (l *Logs) openNamed() error {
-	err := l.plan.makeNamed()
-	if err == nil {
-		err = l.openTees()
+func (l *Logs) open() (err error) {
+	if l.plan.named() {
+		if err := l.plan.makeNamed(); err != nil {
+			return err
+		}
+		return l.openTees()
 	}
-	if err != nil {
-		l.disk.closeFiles()
+	if l.plan.Attempt == 0 {
+		if err := l.plan.makeRunDir(); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				_ = l.plan.place().removeAll(l.plan.RunDir) // the error at hand says more
+			}
+		}()
 	}
-	return err
+	l.attempt = filepath.Join(l.plan.RunDir, "attempt_"+strconv.Itoa(l.plan.Attempt))
+	return l.openFiles()
 }
 
 // openFiles makes the attempt's directories and opens the files that the node itself writes.
@@ -125,26 +122,12 @@ func (l *Logs) openTee(r RankInfo, stream int) error {
 // Files tells whether there are any.
 func (l *Logs) Files() bool { return l.attempt != "" || l.plan.named() }
 
-// RunDir returns the run's directory, which later attempts share; empty when there are no files.
-func (l *Logs) RunDir() string { return l.run }
-
-// AttemptDir returns the attempt's directory; empty when there are no files.
-func (l *Logs) AttemptDir() string { return l.attempt }
-
-// RankDir returns a rank's directory; empty when there are no files.
-func (l *Logs) RankDir(localRank int) string {
-	if l.attempt == "" {
-		return ""
-	}
-	return filepath.Join(l.attempt, strconv.Itoa(localRank))
-}
-
 // ErrorFile returns the path for TORCHELASTIC_ERROR_FILE; empty when there are no files. The rank makes it.
 func (l *Logs) ErrorFile(localRank int) string {
 	if l.attempt == "" {
 		return ""
 	}
-	return filepath.Join(l.RankDir(localRank), "error.json")
+	return filepath.Join(l.attempt, strconv.Itoa(localRank), "error.json")
 }
 
 // Path returns the path of a stream's log file; empty when the stream has none.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ func feed(t *testing.T, l *Logs, localRank, stream int, text string) {
 func TestLogLayout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "yet there")
 	l, err := OpenLogs(LogPlan{
-		Dir: dir, RunID: "my/id", Ranks: ranks(3),
+		RunDir: dir, Ranks: ranks(3),
 		Redirects: StreamMap{3, 1}, Tee: StreamMap{0, 2, 3},
 		StdoutFilters: []string{"loss"},
 	})
@@ -76,21 +75,19 @@ func TestLogLayout(t *testing.T) {
 	feed(t, l, 1, Stderr, "tee'd\n")
 	require.NoError(t, l.Close(t.Context()))
 
-	assert.Regexp(t, regexp.MustCompile(`^my_id_[a-z0-9_]{8}$`), filepath.Base(l.RunDir()))
-	assert.Equal(t, filepath.Join(l.RunDir(), "attempt_0"), l.AttemptDir())
 	assert.Equal(t, []string{
 		"attempt_0/", "attempt_0/0/", "attempt_0/0/stderr.log", "attempt_0/1/", "attempt_0/1/stderr.log",
 		"attempt_0/2/", "attempt_0/2/stderr.log", "attempt_0/2/stdout.log", "attempt_0/filtered_stdout.log",
-	}, tree(t, l.RunDir()))
+	}, tree(t, dir))
 	assert.Equal(t, "by the rank itself\n", read(t, l.Path(0, Stderr)))
 	assert.Equal(t, "tee'd\n", read(t, l.Path(1, Stderr)))
-	assert.Equal(t, filepath.Join(l.AttemptDir(), "2", "error.json"), l.ErrorFile(2))
-	assert.Equal(t, filepath.Join(l.AttemptDir(), "1", "stdout.log"), l.Path(1, Stdout))
+	assert.Equal(t, filepath.Join(dir, "attempt_0", "2", "error.json"), l.ErrorFile(2))
+	assert.Equal(t, filepath.Join(dir, "attempt_0", "1", "stdout.log"), l.Path(1, Stdout))
 }
 
 func TestWhichStreamsAreLogged(t *testing.T) {
 	l, err := OpenLogs(LogPlan{
-		Dir: t.TempDir(), RunID: "none", Ranks: ranks(3), Redirects: StreamMap{0, 3, 1}, Tee: StreamMap{0, 1},
+		RunDir: t.TempDir() + "/run", Ranks: ranks(3), Redirects: StreamMap{0, 3, 1}, Tee: StreamMap{0, 1},
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close(t.Context())) }()
@@ -117,11 +114,11 @@ func TestWhichStreamsAreLogged(t *testing.T) {
 }
 
 func TestAttemptsShareTheRunDirectory(t *testing.T) {
-	plan := LogPlan{Dir: t.TempDir(), RunID: "none", Ranks: ranks(1), Tee: StreamMap{1}}
+	plan := LogPlan{RunDir: t.TempDir() + "/run", Ranks: ranks(1), Tee: StreamMap{1}}
 	first, err := OpenLogs(plan)
 	require.NoError(t, err)
 	require.NoError(t, first.Close(t.Context()))
-	plan.RunDir, plan.Attempt = first.RunDir(), 1
+	plan.Attempt = 1
 	second, err := OpenLogs(plan)
 	require.NoError(t, err)
 	require.NoError(t, second.Close(t.Context()))
@@ -129,42 +126,38 @@ func TestAttemptsShareTheRunDirectory(t *testing.T) {
 		"attempt_0/", "attempt_0/0/", "attempt_0/0/stdout.log", "attempt_1/", "attempt_1/0/",
 		"attempt_1/0/stdout.log",
 	},
-		tree(t, first.RunDir()))
+		tree(t, plan.RunDir))
 	_, err = OpenLogs(plan)
 	assert.ErrorContains(t, err, "attempt_1: file exists", "an attempt's files are never overwritten")
 	assert.DirExists(t, plan.RunDir)
 }
 
-func TestTemporaryLogsArePrivate(t *testing.T) {
-	temp := t.TempDir()
-	l, err := OpenLogs(LogPlan{TempDir: temp, RunID: "none", Ranks: ranks(1), Redirects: StreamMap{3, 3, 3, 3}})
+func TestLogsArePrivate(t *testing.T) {
+	run := t.TempDir() + "/run"
+	l, err := OpenLogs(LogPlan{RunDir: run, Ranks: ranks(1), Redirects: StreamMap{3, 3, 3, 3}})
 	require.NoError(t, err)
 	require.NoError(t, l.Close(t.Context()))
-	parent := filepath.Dir(l.RunDir())
-	assert.Equal(t, temp, filepath.Dir(parent))
-	assert.Regexp(t, regexp.MustCompile(`^torchelastic_[a-z0-9_]{8}$`), filepath.Base(parent))
-	for _, dir := range []string{parent, l.RunDir()} {
-		info, err := os.Stat(dir)
-		require.NoError(t, err)
-		assert.Equal(t, fs.FileMode(0o700), info.Mode().Perm(), dir)
-	}
+	info, err := os.Stat(run)
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
 }
 
 func TestNoFilesUnlessAsked(t *testing.T) {
 	all := StreamMap{3, 3, 3, 3}
 	for name, plan := range map[string]LogPlan{
 		"nothing asked":   {StdoutFilters: []string{"x"}},
-		"the null device": {Dir: os.DevNull, Tee: all, Redirects: all, StderrFilters: []string{"x"}},
+		"the null device": {RunDir: os.DevNull, Tee: all, Redirects: all, StderrFilters: []string{"x"}},
 	} {
 		temp := t.TempDir()
-		plan.TempDir, plan.RunID, plan.Ranks = temp, "none", ranks(2)
+		t.Chdir(temp)
+		plan.Ranks = ranks(2)
 		l, err := OpenLogs(plan)
 		require.NoError(t, err, name)
 		file, err := l.Redirect(0, Stdout)
 		require.NoError(t, err, name)
 		assert.Nil(t, file, name)
 		assert.Nil(t, l.Tee(0, Stdout), name)
-		assert.Empty(t, l.ErrorFile(0)+l.RankDir(0)+l.RunDir()+l.AttemptDir()+l.Path(0, Stdout), name)
+		assert.Empty(t, l.ErrorFile(0)+l.Path(0, Stdout), name)
 		require.NoError(t, l.Close(t.Context()), name)
 		assert.Empty(t, tree(t, temp), name)
 	}
@@ -179,22 +172,21 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 		plan LogPlan
 		want string
 	}{
-		{LogPlan{Dir: file}, "make log directory " + file +
+		{LogPlan{RunDir: file + "/run"}, "make log directory " + file +
 			": not a directory; --log-dir takes a directory that can be written to"},
-		{LogPlan{Dir: filepath.Join(file, "below")}, "make log directory " + file +
+		{LogPlan{RunDir: filepath.Join(file, "below", "run")}, "make log directory " + file +
 			": not a directory; --log-dir takes a directory that can be written to"},
 		{
-			LogPlan{Dir: "/proc/no/such"},
+			LogPlan{RunDir: "/proc/no/such/run"},
 			"make log directory /proc/no: no such file or directory; --log-dir takes a directory that can be written to",
 		},
 		{
-			LogPlan{TempDir: "/proc", Tee: StreamMap{1}},
+			LogPlan{RunDir: "/proc/run", Tee: StreamMap{1}},
 			"no such file or directory; --log-dir takes a directory that can be written to",
 		},
 		{LogPlan{Names: [2]Pattern{below}, Ranks: ranks(1), Redirects: StreamMap{1}}, "make the directory of " + file +
 			"/rank.0: not a directory"},
 	} {
-		tt.plan.RunID = "none"
 		_, err := OpenLogs(tt.plan)
 		assert.ErrorContains(t, err, tt.want)
 	}
@@ -202,7 +194,7 @@ func TestLogDirThatCannotBeMade(t *testing.T) {
 
 func TestFailedOpeningLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	_, err := OpenLogs(LogPlan{Dir: dir, RunID: "none", Ranks: slices.Concat(ranks(2), ranks(1))})
+	_, err := OpenLogs(LogPlan{RunDir: dir + "/run", Ranks: slices.Concat(ranks(2), ranks(1))})
 	require.ErrorContains(t, err, "file exists", "two ranks with one local rank")
 	assert.Empty(t, tree(t, dir))
 }
@@ -218,8 +210,9 @@ func TestFilteredLines(t *testing.T) {
 		{"torchrun's tag", Pattern{}, "[default0]:loss 1\n[default0]:the end, a loss\n"},
 		{"a template", template, "<0> loss 1\n<0> the end, a loss\n"},
 	} {
+		run := t.TempDir() + "/run"
 		l, err := OpenLogs(LogPlan{
-			Dir: t.TempDir(), RunID: "none", Ranks: ranks(2), Tee: StreamMap{3, 3, 3, 3}, Template: tt.template,
+			RunDir: run, Ranks: ranks(2), Tee: StreamMap{3, 3, 3, 3}, Template: tt.template,
 			StdoutFilters: []string{"loss", "gain"},
 			Show:          func(r RankInfo) bool { return r.LocalRank == 0 },
 		})
@@ -232,9 +225,9 @@ func TestFilteredLines(t *testing.T) {
 		feed(t, l, 0, Stderr, "loss on stderr\n")
 		feed(t, l, 1, Stdout, "loss of a rank that is not shown\n")
 		require.NoError(t, l.Close(t.Context()))
-		assert.Equal(t, tt.want, read(t, filepath.Join(l.AttemptDir(), "filtered_stdout.log")), tt.name)
+		assert.Equal(t, tt.want, read(t, run+"/attempt_0/filtered_stdout.log"), tt.name)
 		assert.Equal(t, "loss 1\nnothing\nthe end, a loss", read(t, l.Path(0, Stdout)), "the rank's own file has its bytes")
-		assert.NoFileExists(t, filepath.Join(l.AttemptDir(), "filtered_stderr.log"))
+		assert.NoFileExists(t, run+"/attempt_0/filtered_stderr.log")
 	}
 }
 
@@ -379,8 +372,9 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 func TestLogsOfManyPieces(t *testing.T) {
 	script := randomTranscript(testneeds.Rand(t))
 	var credits account
+	run := t.TempDir() + "/run"
 	l, err := OpenLogs(LogPlan{
-		Dir: t.TempDir(), RunID: "none", Ranks: ranks(len(script.streams)),
+		RunDir: run, Ranks: ranks(len(script.streams)),
 		Tee: slices.Repeat(StreamMap{3}, len(script.streams)), Consumed: credits.consumed,
 		StdoutFilters: []string{""},
 	})
@@ -401,7 +395,7 @@ func TestLogsOfManyPieces(t *testing.T) {
 			lines++
 		}
 	}
-	filtered := read(t, filepath.Join(l.AttemptDir(), "filtered_stdout.log"))
+	filtered := read(t, run+"/attempt_0/filtered_stdout.log")
 	assert.Equal(t, lines, strings.Count(filtered, "\n"))
 	assert.Equal(t, lines, strings.Count(filtered, "[default"))
 }

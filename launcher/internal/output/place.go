@@ -43,3 +43,10 @@ func (p place) stat(path string) (os.FileInfo, error) {
 	}
 	return p.root.Stat(p.below(path))
 }
+
+func (p place) removeAll(path string) error {
+	if p.root == nil {
+		return os.RemoveAll(path)
+	}
+	return p.root.RemoveAll(p.below(path))
+}
