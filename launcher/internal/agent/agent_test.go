@@ -24,7 +24,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	j := m.job
 	hangs, healthy := asleep(t), asleep(t)
 	j.signals.engine = &engineSignals{}
-	j.group, _ = process.NewGroup(process.Config{Sink: (*sink)(j)})
+	j.group = process.NewGroup((*sink)(j))
 	j.enrol([]wire.Row{{Process: spec.Process{Rank: 5}}, {Process: spec.Process{Rank: 6}}}, []spec.App{{}})
 	j.rank(5).pid.Store(int32(hangs))
 	j.rank(6).pid.Store(int32(healthy))

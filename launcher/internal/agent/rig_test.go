@@ -32,9 +32,7 @@ func growable(t *testing.T) (*running, <-chan wire.Frame) {
 	j.plane, j.endings, j.stdin = j.newPlane(0), &endings{job: j}, newStdin(j)
 	j.mpi = j.newMPI()
 	j.enrol([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
-	var err error
-	j.group, err = process.NewGroup(process.Config{Sink: (*sink)(j)})
-	require.NoError(t, err)
+	j.group = process.NewGroup((*sink)(j))
 	j.credit = newCredit(j.start.Window, j.group)
 	close(j.spawned)
 	heard := make(chan wire.Frame, 1<<10)

@@ -155,9 +155,7 @@ func (j *running) spawn() {
 
 // startRanks makes everything that ranks need to exist before them, then them.
 func (j *running) startRanks() (err error) {
-	if j.group, err = process.NewGroup(process.Config{Sink: (*sink)(j)}); err != nil {
-		return err
-	}
+	j.group = process.NewGroup((*sink)(j))
 	j.credit = newCredit(j.start.Window, j.group)
 	if j.refused != nil {
 		return j.refused

@@ -26,10 +26,7 @@ func launchTrue(b *testing.B, n int, sockets bool) {
 	common := process.Common{Env: os.Environ(), Path: "/bin/true", Argv: []string{"true"}, Sockets: sockets}
 	for b.Loop() {
 		rec := newRecorder()
-		g, err := process.NewGroup(process.Config{Sink: rec})
-		if err != nil {
-			b.Fatal(err)
-		}
+		g := process.NewGroup(rec)
 		if err := g.Start(common, ranks); err != nil {
 			b.Fatal(err)
 		}

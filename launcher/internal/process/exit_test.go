@@ -22,8 +22,7 @@ func (e exits) Exited(_ int, s Status, _ time.Time) { e <- s }
 // Before Linux 5.2 clone makes no pidfd, and before 5.3 nobody can wait for one.
 func TestExitIsNoticedWithoutPidfd(t *testing.T) {
 	sink := make(exits, 1)
-	g, err := NewGroup(Config{Sink: sink, Threads: 1})
-	require.NoError(t, err)
+	g := NewGroup(sink)
 	spawners, err := g.threadsFor(1)
 	require.NoError(t, err)
 

@@ -13,3 +13,10 @@ func CgroupTasks(membership, root string) (name string, most, used int) {
 
 // SealEach is SealInherited on kernels without close_range.
 var SealEach = sealEach
+
+// BoundThreads bounds the number of g's threads, 0: not.
+func (g *Group) BoundThreads(threads int) {
+	if threads > 0 {
+		g.threads = threads
+	}
+}

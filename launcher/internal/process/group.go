@@ -90,14 +90,6 @@ type Sink interface {
 	Spoke(id, fd int)
 }
 
-// Config configures a Group.
-type Config struct {
-	Sink Sink
-	// Threads bounds the number of spawner threads. 0 means one for each CPU that
-	// this process may use, at most 4. There are never more than ranks.
-	Threads int
-}
-
 // Group is a set of ranks' processes on this host. Its methods may be called
 // from several goroutines at once.
 type Group struct {
@@ -138,17 +130,10 @@ type rank struct {
 	reaped bool
 }
 
-// NewGroup returns a group without ranks. It holds neither threads nor
-// descriptors until the first Start.
-func NewGroup(cfg Config) (*Group, error) {
-	if cfg.Sink == nil {
-		return nil, errors.New("new process group: no sink")
-	}
-	threads := cfg.Threads
-	if threads <= 0 {
-		threads = min(runtime.NumCPU(), maxThreads)
-	}
-	return &Group{sink: cfg.Sink, threads: threads, shared: noDescriptors, ranks: map[int]*rank{}}, nil
+// NewGroup returns a group without ranks, which has a thread for each CPU that this process may use, at most 4, and
+// never more than ranks. It holds neither threads nor descriptors until the first Start.
+func NewGroup(sink Sink) *Group {
+	return &Group{sink: sink, threads: min(runtime.NumCPU(), maxThreads), shared: noDescriptors, ranks: map[int]*rank{}}
 }
 
 // Start starts ranks and returns when each of them executes its program, or with

@@ -197,10 +197,7 @@ func manyRole(args []string) {
 	for i := range ranks {
 		ranks[i] = piped(i)
 	}
-	g, err := process.NewGroup(process.Config{Sink: newRecorder()})
-	if err != nil {
-		panic(err)
-	}
+	g := process.NewGroup(newRecorder())
 	fmt.Println("start:", g.Start(process.Common{Path: "/bin/sleep", Argv: []string{"sleep", "600"}}, ranks))
 	fmt.Println("close:", g.Close())
 }
@@ -225,10 +222,7 @@ func swapRole([]string) {
 
 func launch(r process.Rank, c process.Common) {
 	rec := newRecorder()
-	g, err := process.NewGroup(process.Config{Sink: rec})
-	if err != nil {
-		panic(err)
-	}
+	g := process.NewGroup(rec)
 	if err := g.Start(c, []process.Rank{r}); err != nil {
 		panic(err)
 	}

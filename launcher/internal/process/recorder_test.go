@@ -176,8 +176,8 @@ func newGroup(t *testing.T, threads int) group {
 	t.Helper()
 	before := openFiles(t)
 	rec := newRecorder()
-	g, err := process.NewGroup(process.Config{Sink: rec, Threads: threads})
-	require.NoError(t, err)
+	g := process.NewGroup(rec)
+	g.BoundThreads(threads)
 	t.Cleanup(func() {
 		require.NoError(t, g.Close())
 		for id, s := range rec.ranks {

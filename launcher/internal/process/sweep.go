@@ -36,8 +36,6 @@ type Target struct {
 	// ID is the job's element of the marker; with "" markers do not count.
 	ID       string
 	Sessions []Session
-	// Exclude are pids that are never touched. Our own is always among them.
-	Exclude []int
 	// Since is a time at which no process of the job ran yet: older ones belong to it by
 	// their session or not at all. 0 is the start of this process, which is
 	// right for a launcher and wrong for anybody else.
@@ -283,7 +281,7 @@ func (s *sweep) showDying(visit func(Proc)) {
 func (s *sweep) look(pids []int, visit func(Proc)) (gone bool, again []int) {
 	s.count()
 	for _, pid := range pids {
-		if pid == s.self || slices.Contains(s.Exclude, pid) {
+		if pid == s.self {
 			continue
 		}
 		p, ok := s.proc.stat(pid)
@@ -429,10 +427,7 @@ func (s *sweep) signalAll(procs []Proc, sig unix.Signal) {
 func (s *sweep) stop(p Proc) {
 	s.signal(p, unix.SIGSTOP)
 	whole := s.learned[p.SID] || s.held[p.SID]
-	if whole && p.PGID > 1 && !slices.ContainsFunc(append(s.Exclude, s.self), func(pid int) bool {
-		group, err := unix.Getpgid(pid)
-		return err == nil && group == p.PGID
-	}) {
+	if whole && p.PGID > 1 && p.PGID != unix.Getpgrp() {
 		_ = unix.Kill(-p.PGID, unix.SIGSTOP)
 	}
 }

@@ -39,7 +39,6 @@ func TestFindByMarkerAndSession(t *testing.T) {
 	assert.Equal(t, []int{theirs}, mustFind(t, Target{ID: other}))
 	assert.Empty(t, mustFind(t, Target{ID: job[:31]}), "half an id")
 	assert.Empty(t, mustFind(t, Target{}), "nothing to look for")
-	assert.Empty(t, mustFind(t, Target{ID: job, Exclude: []int{ours}}))
 	assert.Equal(t, []int{theirs}, mustFind(t, Target{Sessions: []Session{{SID: theirs}}}))
 	assert.ElementsMatch(t, []int{ours, theirs}, mustFind(t, Target{ID: job, Sessions: []Session{{SID: theirs}}}))
 	assert.Empty(t, mustFind(t, Target{ID: job, Since: Now() + 100}), "environments of older processes are not read")

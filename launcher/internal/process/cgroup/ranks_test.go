@@ -25,8 +25,7 @@ func (deaf) Exited(int, process.Status, time.Time) {}
 
 func TestRanksAreBornInside(t *testing.T) {
 	cgroup.EachVersion(t, func(t *testing.T, g *cgroup.Group) {
-		ranks, err := process.NewGroup(process.Config{Sink: deaf{}})
-		require.NoError(t, err)
+		ranks := process.NewGroup(deaf{})
 		defer ranks.Close()
 		sleep := process.Common{Path: "/bin/sleep", Argv: []string{"sleep", "600"}, Cgroup: g}
 		require.NoError(t, ranks.Start(sleep, []process.Rank{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}}))
@@ -41,8 +40,7 @@ func TestRanksAreBornInside(t *testing.T) {
 func TestRanksStartWithoutTheirGroup(t *testing.T) {
 	cgroup.EachVersion(t, func(t *testing.T, g *cgroup.Group) {
 		require.NoError(t, g.Remove())
-		ranks, err := process.NewGroup(process.Config{Sink: deaf{}})
-		require.NoError(t, err)
+		ranks := process.NewGroup(deaf{})
 		defer ranks.Close()
 		require.NoError(t, ranks.Start(process.Common{Path: "/bin/true", Argv: []string{"true"}, Cgroup: g},
 			[]process.Rank{{ID: 0}, {ID: 1}}))
@@ -52,8 +50,7 @@ func TestRanksStartWithoutTheirGroup(t *testing.T) {
 // What has left both session and environment is found by the group alone.
 func TestSweepFindsWhatOnlyTheGroupKnows(t *testing.T) {
 	cgroup.EachVersion(t, func(t *testing.T, g *cgroup.Group) {
-		ranks, err := process.NewGroup(process.Config{Sink: deaf{}})
-		require.NoError(t, err)
+		ranks := process.NewGroup(deaf{})
 		defer ranks.Close()
 		script := process.Common{
 			Path: "/bin/sh",
