@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/plan"
@@ -150,6 +149,15 @@ func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	}
 }
 
+// eachOption are the options of those commands; taken are those for jobs that a command takes without a word on them.
+func eachOption(t *testing.T, look func(t *testing.T, cmd *command, o *option, taken bool)) {
+	eachCommand(t, func(t *testing.T, cmd *command) {
+		for _, f := range cmd.Flags {
+			look(t, cmd, f.(*dialect.Flag).Option, f.(*dialect.Flag).Taken)
+		}
+	})
+}
+
 func TestHelpOfCommands(t *testing.T) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		if cmd.Description == "" {
@@ -162,8 +170,8 @@ func TestHelpOfCommands(t *testing.T) {
 		}
 		for _, f := range cmd.Flags {
 			f := f.(*dialect.Flag)
-			if slurms(cmd, f) {
-				continue
+			if cmd.Name == "sbatch" && f.Taken {
+				continue // Slurm's come first
 			}
 			shown := strings.Contains(help, "\n  "+f.Usage()+"\n") || strings.Contains(help, "\n  "+f.Usage()+" ")
 			require.Equal(t, f.Group < dialect.GroupAccepted && !f.Taken, shown, f.Usage())
@@ -187,28 +195,23 @@ func newCallOf(t *testing.T, line string) *call {
 }
 
 func TestOptionsOfCommandsAreComplete(t *testing.T) {
-	eachCommand(t, func(t *testing.T, cmd *command) {
-		seen := map[string]bool{}
-		for _, f := range cmd.Flags {
-			o := f.(*dialect.Flag).Option
-			require.NotEmpty(t, o.Help, o.Names[0])
-			require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
-			require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
-			for _, n := range o.Names {
-				require.False(t, seen[n] && !slurms(cmd, f), "%s stands for two options", n)
-				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
-				seen[n] = true
-			}
-			if !o.TakesValue() {
-				require.Empty(t, o.Choices, o.Names[0])
-				require.False(t, o.Attached || o.Dirs, o.Names[0])
-			}
+	seen := map[string]bool{}
+	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
+		require.NotEmpty(t, o.Help, o.Names[0])
+		require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
+		require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
+		for _, n := range o.Names {
+			slurms := cmd.Name == "sbatch" && taken // Slurm's come first
+			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s stands for two options", n)
+			require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
+			seen[cmd.Name+" "+n] = true
+		}
+		if !o.TakesValue() {
+			require.Empty(t, o.Choices, o.Names[0])
+			require.False(t, o.Attached || o.Dirs, o.Names[0])
 		}
 	})
 }
-
-// slurms reports whether an option is one of gorun's for jobs beside those of gorun sbatch: Slurm's come first.
-func slurms(cmd *command, f cli.Flag) bool { return cmd.Name == "sbatch" && f.(*dialect.Flag).Taken }
 
 // The variables of a family's options may not depend on the order of rows. What commands show in place of doing it, and
 // what gorun bench has from nccl-tests, has rows of its own, with the same values. In gorun sbatch Slurm's are others.
@@ -217,12 +220,9 @@ func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	for o := range dialect.Gorun.Options {
 		jobs[o.Names[0]] = o
 	}
-	eachCommand(t, func(t *testing.T, cmd *command) {
-		for _, f := range cmd.Flags {
-			o := f.(*dialect.Flag).Option
-			if other, ok := jobs[o.Names[0]]; ok && !slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
-				require.True(t, cmd.Name == "sbatch" || other.TakesValue() == o.TakesValue(), o.Names[0])
-			}
+	eachOption(t, func(t *testing.T, cmd *command, o *option, _ bool) {
+		if other, ok := jobs[o.Names[0]]; ok && !slices.Contains([]string{"N", "s", "debug", "tune"}, o.Names[0]) {
+			require.True(t, cmd.Name == "sbatch" || other.TakesValue() == o.TakesValue(), o.Names[0])
 		}
 	})
 }
@@ -234,11 +234,9 @@ func TestNoRankGetsACommandsVariable(t *testing.T) {
 		forRanks[row.Name] = row.Class != plan.ClassLauncher
 	}
 	require.True(t, forRanks["GORUN_JOB"])
-	eachCommand(t, func(t *testing.T, cmd *command) {
-		for _, f := range cmd.Flags {
-			for _, v := range f.(*dialect.Flag).Variables() {
-				require.False(t, forRanks[v], v)
-			}
+	eachOption(t, func(t *testing.T, _ *command, o *option, _ bool) {
+		for _, v := range o.Variables() {
+			require.False(t, forRanks[v], v)
 		}
 	})
 }
@@ -246,17 +244,14 @@ func TestNoRankGetsACommandsVariable(t *testing.T) {
 // A hint can be typed: where a value was given, none has its placeholder.
 func TestRefusalsOfCommandsHaveTheValue(t *testing.T) {
 	refused := 0
-	eachCommand(t, func(t *testing.T, cmd *command) {
-		for _, f := range cmd.Flags {
-			o := f.(*dialect.Flag).Option
-			if !o.Refused() || !o.TakesValue() || f.(*dialect.Flag).Taken {
-				continue
-			}
-			refused++
-			hint := strings.Join(problems(t, "gorun "+cmd.Name+" "+dialect.Spelling(o.Names[0])+" v0 x"), "\n")
-			require.NotRegexp(t, `\b`+o.Value+`\b`, hint)
-			require.Equal(t, regexp.MustCompile(`\b`+o.Value+`\b`).MatchString(o.Help), strings.Count(hint, "v0") > 1, hint)
+	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
+		if !o.Refused() || !o.TakesValue() || taken {
+			return
 		}
+		refused++
+		hint := strings.Join(problems(t, "gorun "+cmd.Name+" "+dialect.Spelling(o.Names[0])+" v0 x"), "\n")
+		require.NotRegexp(t, `\b`+o.Value+`\b`, hint)
+		require.Equal(t, regexp.MustCompile(`\b`+o.Value+`\b`).MatchString(o.Help), strings.Count(hint, "v0") > 1, hint)
 	})
 	require.NotZero(t, refused)
 }
@@ -291,18 +286,15 @@ func TestDocs(t *testing.T) {
 	written, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Equal(t, text, string(written), "docs/options.md is stale: make docs")
-	eachCommand(t, func(t *testing.T, cmd *command) {
-		for _, f := range cmd.Flags {
-			o := f.(*dialect.Flag).Option
-			if cmd.Name == "token" || f.(*dialect.Flag).Taken {
-				continue // docs/join.md; the job's
-			}
-			for _, n := range o.Names {
-				require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)
-			}
-			for _, v := range o.Variables() {
-				require.True(t, strings.Contains(text, "`"+v+"`"), v)
-			}
+	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
+		if cmd.Name == "token" || taken {
+			return // docs/join.md; the job's
+		}
+		for _, n := range o.Names {
+			require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)
+		}
+		for _, v := range o.Variables() {
+			require.True(t, strings.Contains(text, "`"+v+"`"), v)
 		}
 	})
 	for line := range strings.Lines(text) {
