@@ -236,10 +236,15 @@ func (c *call) show(result any, text func() string) error {
 	if !c.JSON {
 		return c.write(text())
 	}
-	enc := json.NewEncoder(c.stdout)
+	return writeJSON(c.stdout, result)
+}
+
+// writeJSON writes a value as people and programs read it.
+func writeJSON(w io.Writer, value any) error {
+	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(result)
+	return enc.Encode(value)
 }
 
 // problem tells of a mistake on the command line.

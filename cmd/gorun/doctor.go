@@ -41,15 +41,18 @@ func (o *doctorOptions) run() error {
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
 	judgeEnvironment(cluster, os.Environ())
 	findings := doctor.Judge(cluster)
-	err = o.show(struct {
-		Findings []doctor.Finding `json:"findings"`
-		*doctor.Cluster
-	}{slices.Concat([]doctor.Finding{}, findings), cluster},
+	err = o.show(examined{append([]doctor.Finding{}, findings...), cluster}, // [] as JSON
 		diagnosis{cluster, findings, textStyle(o.stdout), o.Verbose > 0, again(o.args)}.text)
 	if err == nil && doctor.Wrong(findings) > 0 {
 		return exitWith(exitFindings)
 	}
 	return err
+}
+
+// examined is all that is known of hosts, for programs.
+type examined struct {
+	Findings []doctor.Finding `json:"findings"`
+	*doctor.Cluster
 }
 
 // again is the command line by which the same hosts are looked at, and all is told.

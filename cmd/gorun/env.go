@@ -92,13 +92,10 @@ func environmentOf(p *job.Plan, tune job.Tune) jobEnvironment {
 		value := v.Shown()
 		e.add(v, jobVariable{Value: &value})
 	}
-	var nodes, ranks [][]plan.Variable
+	nodes, ranks := environs(p)
 	away := false
 	for _, n := range p.Nodes {
-		nodes, e.hosts, away = append(nodes, n.Env), append(e.hosts, n.Name), away || n.Away
-	}
-	for _, r := range p.Ranks {
-		ranks = append(ranks, r.Env)
+		e.hosts, away = append(e.hosts, n.Name), away || n.Away
 	}
 	e.addOwn("host", nodes)
 	e.addOwn("rank", ranks)
@@ -187,19 +184,11 @@ func (e *jobEnvironment) confFiles() (all []confVariable) {
 	for _, v := range e.Variables {
 		set[v.Name] = true
 	}
-	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
-		text, err := readConf(file)
-		if err != nil {
-			continue // most hosts have none
-		}
-		for _, s := range nccl.ParseConf(text) {
-			if !set[s.Name] {
-				set[s.Name] = true
-				all = append(all, confVariable{
-					Name: s.Name, Value: plan.Variable{Name: s.Name, Value: s.Value}.Shown(),
-					File: file, Line: s.Line,
-				})
-			}
+	for s := range confHere {
+		if !set[s.Name] {
+			set[s.Name] = true
+			shown := plan.Variable{Name: s.Name, Value: s.Value}.Shown()
+			all = append(all, confVariable{Name: s.Name, Value: shown, File: s.File, Line: s.Line})
 		}
 	}
 	return all

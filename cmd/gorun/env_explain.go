@@ -235,18 +235,27 @@ func valueHere(name string) string {
 	if value, set := os.LookupEnv(name); set {
 		return name + "=" + value + ", from the environment"
 	}
-	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
-		text, err := readConf(file)
-		if err != nil {
-			continue
-		}
-		for _, s := range nccl.ParseConf(text) {
-			if s.Name == name {
-				return fmt.Sprintf("%s=%s, from %s line %d", name, s.Value, file, s.Line)
-			}
+	for s := range confHere {
+		if s.Name == name {
+			return fmt.Sprintf("%s=%s, from %s line %d", name, s.Value, s.File, s.Line)
 		}
 	}
 	return ""
+}
+
+// confHere yields what the files of NCCL and RCCL on this host set.
+func confHere(yield func(nccl.Assignment) bool) {
+	for _, file := range confFilesHere(nccl.NCCL, nccl.RCCL) {
+		text, err := readConf(file)
+		if err != nil {
+			continue // most hosts have none
+		}
+		for _, s := range nccl.Parse(nccl.FromConf, file, text) {
+			if !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // confFilesHere are the files that these kinds of libraries read in this process's

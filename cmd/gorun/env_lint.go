@@ -252,22 +252,11 @@ func whereOf(a nccl.Assignment) string {
 	return a.File + ":" + strconv.Itoa(a.Line)
 }
 
-// findingJSON is a finding for programs.
-type findingJSON struct {
-	File    string `json:"file,omitempty"` // none: the environment
-	Line    int    `json:"line,omitempty"`
-	Name    string `json:"name"` // "": the file as a whole
-	Value   string `json:"value"`
-	Problem string `json:"problem"`
-	Text    string `json:"text"`
-	Advice  string `json:"advice,omitempty"`
-}
-
 // lintJSON is what --lint found, for programs.
 type lintJSON struct {
-	Settings int           `json:"settings"`
-	Library  *libraryJSON  `json:"library,omitempty"`
-	Findings []findingJSON `json:"findings"`
+	Settings int            `json:"settings"`
+	Library  *libraryJSON   `json:"library,omitempty"`
+	Findings []nccl.Finding `json:"findings"`
 }
 
 type libraryJSON struct {
@@ -277,12 +266,9 @@ type libraryJSON struct {
 }
 
 func (l *lintReport) json() lintJSON {
-	j := lintJSON{Settings: l.looked, Findings: []findingJSON{}}
+	j := lintJSON{Settings: l.looked, Findings: append([]nccl.Finding{}, l.findings...)}
 	if l.file != "" {
 		j.Library = &libraryJSON{string(l.library.Kind), l.library.Text, l.file}
-	}
-	for _, f := range l.findings {
-		j.Findings = append(j.Findings, findingJSON{f.File, f.Line, f.Name, f.Value, string(f.Problem), f.Text, f.Advice})
 	}
 	return j
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,12 @@ func TestValuesOfSome(t *testing.T) {
 	require.Equal(t, "eth0 …", e.values(jobVariable{By: "rank", Values: []*string{&one, &long, &long}}))
 	require.Equal(t, "eth0 eno1 eth0 eno1 …",
 		e.values(jobVariable{By: "rank", Values: []*string{&one, &two, &one, &two, &one}}))
+}
+
+func TestLintOfNothing(t *testing.T) {
+	text, err := json.Marshal((&lintReport{}).json())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"settings": 0, "findings": []}`, string(text))
 }
 
 func TestWrapText(t *testing.T) {

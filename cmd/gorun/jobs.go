@@ -220,6 +220,17 @@ func silentJob(f registry.Found, pid int) error {
 	return fmt.Errorf("job %s does not answer: is its gorun stopped? kill -CONT %d has it go on", f.ID, pid)
 }
 
+// askOne asks the job of the command line, which has that long to answer.
+func askOne[T any](r *jobsRequest, patience time.Duration, q registry.Question) (answer T, err error) {
+	f, err := r.awake()
+	if err != nil {
+		return answer, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return registry.One[T](ctx, f, q)
+}
+
 // awake is the job of the command line, which answers: others would be waited for without an end.
 func (r *jobsRequest) awake() (registry.Found, error) {
 	f, err := r.one()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -14,17 +13,11 @@ const ncclPatience = 15 * time.Second
 
 // nccl prints what NCCL itself says of a job.
 func (r *jobsRequest) nccl() error {
-	f, err := r.awake()
+	n, err := askOne[registry.NCCL](r, ncclPatience, registry.Question{Ask: registry.AskNCCL})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), ncclPatience)
-	defer cancel()
-	n, err := registry.One[registry.NCCL](ctx, f, registry.Question{Ask: registry.AskNCCL})
-	switch {
-	case err != nil:
-		return err
-	case r.JSON || n.Error == "":
+	if r.JSON || n.Error == "" {
 		err = r.show(n, func() string { return strings.Join(ncclText(n), "\n") + "\n" })
 	}
 	if err == nil && n.Error != "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,11 +18,7 @@ import (
 // with everything in it. The same wish on the same host prints the same bytes.
 func writePlan(w io.Writer, p *job.Plan, asJSON bool) error {
 	if asJSON {
-		p = withoutSecrets(*p)
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(p)
+		return writeJSON(w, withoutSecrets(*p))
 	}
 	t := planTable{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
 	t.job(p)
@@ -155,13 +150,7 @@ func (t planTable) environment(p *job.Plan) {
 		}
 		t.row(v.Name, orDash(v.Shown()), string(v.Origin), v.Reason)
 	}
-	var nodes, ranks [][]plan.Variable
-	for _, n := range p.Nodes {
-		nodes = append(nodes, n.Env)
-	}
-	for _, r := range p.Ranks {
-		ranks = append(ranks, r.Env)
-	}
+	nodes, ranks := environs(p)
 	for _, v := range ownVariables(nodes, plan.Inherited) {
 		t.row(v.Name, values(nodes, v.Name)+" (by host)", string(v.Origin), v.Reason)
 	}
@@ -178,6 +167,17 @@ func (t planTable) environment(p *job.Plan) {
 		t.row("",
 			fmt.Sprintf("other hosts do not get %d inherited ones (--json lists them as withheld, -x NAME sends one)", n))
 	}
+}
+
+// environs are what each node and each rank has for itself.
+func environs(p *job.Plan) (nodes, ranks [][]plan.Variable) {
+	for _, n := range p.Nodes {
+		nodes = append(nodes, n.Env)
+	}
+	for _, r := range p.Ranks {
+		ranks = append(ranks, r.Env)
+	}
+	return nodes, ranks
 }
 
 func orDash(s string) string {

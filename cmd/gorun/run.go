@@ -41,21 +41,19 @@ func runJob(inv dialect.Invocation) int {
 	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes those files
 		inv.Report, errorFile = "", ""
 	}
-	if err := canWrite(inv.Report); err != nil {
-		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report: " + err.Error()}).ExitCode
-	}
+	err := of("--report", canWrite(inv.Report))
 	for option, path := range map[string]string{
 		"--report-uri": inv.Display.URI, "--output-proctable": inv.Display.Processes,
 	} {
-		if path == "+" {
-			continue
-		}
-		if err := canWrite(path); err != nil {
-			return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: option + ": " + err.Error()}).ExitCode
+		if err == nil && path != "+" {
+			err = of(option, canWrite(path))
 		}
 	}
-	if err := writeWhere(inv.Display.PID, fmt.Sprintln(os.Getpid())); err != nil {
-		return beginFailed(&launcher.Error{Code: job.ExitLauncher, Text: "--report-pid: " + err.Error()}).ExitCode
+	if err == nil {
+		err = of("--report-pid", writeWhere(inv.Display.PID, fmt.Sprintln(os.Getpid())))
+	}
+	if err != nil {
+		return beginFailed(err).ExitCode
 	}
 	if inv.Display.Processes != "" {
 		options = append(options, launcher.WithStarted(func(p *job.Plan, pids []int) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -29,13 +28,7 @@ const stacksPatience = 30 * time.Second
 
 // stacks prints what ranks do right now.
 func (r *jobsRequest) stacks() error {
-	f, err := r.awake()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), stacksPatience)
-	defer cancel()
-	w, err := registry.One[registry.Word](ctx, f, registry.Question{Ask: registry.AskStacks, Rank: r.Rank})
+	w, err := askOne[registry.Word](r, stacksPatience, registry.Question{Ask: registry.AskStacks, Rank: r.Rank})
 	switch {
 	case err != nil:
 		return err

@@ -9,17 +9,18 @@ import (
 
 // Assignment is a variable that is set somewhere.
 type Assignment struct {
-	Name, Value string
-	// Computed says that the value is not known from the text: $PORT.
-	Computed bool
-	// Local says that a script sets it for itself: nothing exports it.
-	Local bool
-	// Unused says that a Local one is not read by the script either, as far as its text tells.
-	Unused bool
 	// Kind and File say where, Line counts from 1; 0: the place has no lines.
-	Kind SourceKind
-	File string
-	Line int
+	Kind  SourceKind `json:"-"`
+	File  string     `json:"file,omitempty"`
+	Line  int        `json:"line,omitempty"`
+	Name  string     `json:"name"`
+	Value string     `json:"value"`
+	// Computed says that the value is not known from the text: $PORT.
+	Computed bool `json:"-"`
+	// Local says that a script sets it for itself: nothing exports it.
+	Local bool `json:"-"`
+	// Unused says that a Local one is not read by the script either, as far as its text tells.
+	Unused bool `json:"-"`
 	// branch tells what holds together: "/1/2" is in an if within an if, or for one
 	// command alone, "/1/3" in its else.
 	branch string

@@ -31,10 +31,11 @@ const (
 // Finding is a problem of one setting.
 type Finding struct {
 	Assignment
-	Problem Problem
+	Problem Problem `json:"problem"`
 	// Text is what is wrong, a sentence that begins behind "NAME=VALUE: ", and Advice
 	// what to do, "" where Text says it.
-	Text, Advice string
+	Text   string `json:"text"`
+	Advice string `json:"advice,omitempty"`
 }
 
 // Lint returns what is wrong with settings, in their order. library is the one that
