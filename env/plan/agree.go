@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,12 +19,13 @@ func (b *builder) agree() {
 		if !ok || !v.MustAgree() {
 			continue
 		}
-		said, on := b.whoHas(name)
+		who := b.whoHas(name)
+		said := who.texts
 		if !slices.ContainsFunc(said, func(value string) bool { return !sameTo(v, value, said[0]) }) {
 			continue
 		}
 		for i, value := range said {
-			said[i] = value + " on " + on[value]
+			said[i] = value + " on " + b.fold(who.on[value])
 		}
 		out := "-x " + name + "=VALUE gives it to all"
 		if b.programsDiffer(name) {
@@ -91,38 +91,16 @@ const notSet = "not set"
 
 // whoHas lists the values of a variable, in the order of the ranks, with the nodes that
 // have them.
-func (b *builder) whoHas(name string) (values []string, on map[string]string) {
-	type place struct{ value, node string }
-	nodes, seen := map[string][]string{}, map[place]bool{}
+func (b *builder) whoHas(name string) (said remarks) {
 	for rank, r := range b.in.Ranks {
-		value := cmp.Or(b.effective(name, rank), notSet)
-		if nodes[value] == nil {
-			values = append(values, value)
-		}
-		node := b.in.Nodes[r.Node].Name
-		if node == "" {
-			node = fmt.Sprint("node ", r.Node)
-		}
-		if at := (place{value, node}); !seen[at] { // several nodes may be of one host
-			seen[at] = true
-			nodes[value] = append(nodes[value], node)
-		}
+		said.add(cmp.Or(b.effective(name, rank), notSet), b.nodeName(r.Node))
 	}
-	on = make(map[string]string, len(nodes))
-	for value, names := range nodes {
-		on[value] = b.fold(names)
-	}
-	return values, on
+	return said
 }
 
 // effective is what a rank's library goes by: the environment, then its host's files.
 func (b *builder) effective(name string, rank int) string {
-	for _, v := range b.out.Ranks[rank] {
-		if v.Name == name {
-			return v.Value
-		}
-	}
-	if value, ok := b.ofNode(rank)(name); ok {
+	if value, ok := b.ofRank(rank, name); ok {
 		return value
 	}
 	return b.conf[b.in.Ranks[rank].Node][name].value

@@ -273,58 +273,56 @@ func (b *builder) removalReason(r *rule) string {
 // export obeys -x.
 func (b *builder) export() {
 	for _, e := range b.in.Exports {
-		if err := e.check(); err != nil {
+		_, isPattern := e.prefix()
+		switch err := e.check(); {
+		case err != nil:
 			b.errs = append(b.errs, err)
-			continue
-		}
-		prefix, isPattern := e.prefix()
-		switch {
 		case e.Remove:
 			b.removeNamed(e)
-		case isPattern:
-			b.exportAll(e, prefix)
-		case isOwn(e.Name):
+		case !isPattern && isOwn(e.Name):
 			b.stated = append(b.stated, e)
 		default:
-			b.exportOne(e)
+			for _, v := range b.named(e) {
+				b.exported(v)
+			}
 		}
 	}
 }
 
-// exportAll obeys -x 'PREFIX*'. Identities are passed over: nobody means them.
-func (b *builder) exportAll(e Export, prefix string) {
-	found := false
+// named are the variables that an export comes to, those that it takes away without an origin. A pattern passes over
+// identities: nobody means them.
+func (b *builder) named(e Export) (all []Variable) {
+	v := Variable{Name: e.Name, Value: e.Value, Origin: Exported, Reason: e.origin()}
+	if e.HasValue && !e.Remove {
+		return []Variable{v}
+	}
+	prefix, isPattern := e.prefix()
 	for _, entry := range b.in.Inherited {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || !strings.HasPrefix(name, prefix) || exportable(name) != nil {
+		if !ok || name != e.Name && !(isPattern && strings.HasPrefix(name, prefix) && exportable(name) == nil) {
 			continue
 		}
-		found = true
-		b.exported(name, value, e)
+		if v.Name, v.Value = name, value; e.Remove {
+			v = Variable{Name: name}
+		}
+		all = append(all, v)
 	}
-	if !found {
+	switch {
+	case len(all) > 0 || e.Remove || isOwn(e.Name): // ranks get what is their own all the same
+	case isPattern:
 		b.note("%s: no such variable is set here, so ranks get none", e)
-	}
-}
-
-func (b *builder) exportOne(e Export) {
-	value, set := e.Value, e.HasValue
-	if !set {
-		value, set = lookup(b.in.Inherited, e.Name)
-	}
-	if !set {
+	default:
 		b.note("%s: the variable is not set here, so ranks do not get it", e)
-		return
 	}
-	b.exported(e.Name, value, e)
+	return all
 }
 
 // exported gives ranks a variable that -x named. A wish was heard already.
-func (b *builder) exported(name, value string, e Export) {
-	if r := ruleFor(name); r == nil || r.Class != ClassWish {
-		b.putEverywhere(Variable{Name: name, Value: value, Origin: Exported, Reason: e.origin()})
+func (b *builder) exported(v Variable) {
+	if r := ruleFor(v.Name); r == nil || r.Class != ClassWish {
+		b.putEverywhere(v)
 	}
-	b.restore(name)
+	b.restore(v.Name)
 }
 
 // restore takes back the removal of a variable that -x named.

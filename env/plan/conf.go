@@ -41,7 +41,7 @@ func (b *builder) confLeft() {
 			continue
 		}
 		for _, name := range names {
-			if b.hasRank(b.first[node], name) {
+			if _, has := b.ofRank(b.first[node], name); has {
 				continue
 			}
 			key := line{name, b.conf[node][name]}
@@ -54,13 +54,4 @@ func (b *builder) confLeft() {
 			b.out.Conf[i].Nodes = append(b.out.Conf[i].Nodes, node)
 		}
 	}
-}
-
-// hasRank reports whether a rank has a variable in its environment.
-func (b *builder) hasRank(rank int, name string) bool {
-	if nodeVariables(b.out.Ranks[rank]).find(name) >= 0 {
-		return true
-	}
-	_, ok := b.ofNode(rank)(name)
-	return ok
 }

@@ -15,10 +15,7 @@ func (b *builder) removeNamed(e Export) {
 		if name != e.Name && !(isPattern && strings.HasPrefix(name, prefix)) {
 			continue
 		}
-		b.drop(name)
-		for node := range b.onNode {
-			b.onNode[node].drop(name)
-		}
+		b.take(name)
 		b.out.Withheld = slices.DeleteFunc(b.out.Withheld, func(n string) bool { return n == name })
 		b.remove(name, e.origin())
 	}
@@ -110,44 +107,20 @@ func (b *builder) ownOf(list []Export) (all []Variable) {
 			b.errs = append(b.errs, err)
 			continue
 		}
-		prefix, isPattern := e.prefix()
-		switch {
-		case e.HasValue && !e.Remove:
-			v := Variable{Name: e.Name, Value: e.Value, Origin: Exported, Reason: e.origin()}
-			if isOwn(e.Name) {
-				v.Reason = e.String()
-			}
-			all = append(all, v)
-			continue
+		vars := b.named(e)
+		if e.HasValue && isOwn(e.Name) {
+			vars[0].Reason = e.String()
 		}
-		found := isOwn(e.Name) // ranks get it all the same
-		for _, entry := range b.in.Inherited {
-			name, value, ok := strings.Cut(entry, "=")
-			if !ok || name != e.Name && !(isPattern && strings.HasPrefix(name, prefix) && exportable(name) == nil) {
-				continue
-			}
-			v := Variable{Name: name, Value: value, Origin: Exported, Reason: e.origin()}
-			if found = true; e.Remove {
-				v = Variable{Name: name}
-			}
-			all = append(all, v)
-		}
-		if !found && !e.Remove {
-			b.note("%s: the variable is not set here, so ranks do not get it", e)
-		}
+		all = append(all, vars...)
 	}
 	return all
 }
 
 // giveOwn gives each rank its own value of a variable; who has none keeps what all had.
 func (b *builder) giveOwn(name string, own []Variable) {
-	before := b.drop(name)
-	onNode := make([]Variable, len(b.onNode))
-	for node := range b.onNode {
-		onNode[node] = b.onNode[node].drop(name)
-	}
+	before := b.take(name)
 	for rank, v := range own {
-		list := slices.Clip(b.out.Ranks[rank])
+		list, inherited := slices.Clip(b.out.Ranks[rank]), before.of(b.in.Ranks[rank].Node)
 		at := slices.IndexFunc(list, func(has Variable) bool { return has.Name == name })
 		switch {
 		case v.Name != "" && v.Origin == "" && at < 0: // taken away
@@ -160,10 +133,8 @@ func (b *builder) giveOwn(name string, own []Variable) {
 		case v.Name != "":
 			list = append(list, v)
 		case at >= 0:
-		case onNode[b.in.Ranks[rank].Node].Name != "":
-			list = append(list, onNode[b.in.Ranks[rank].Node])
-		case before.Name != "":
-			list = append(list, before)
+		case inherited.Name != "":
+			list = append(list, inherited)
 		}
 		b.out.Ranks[rank] = list
 	}

@@ -61,8 +61,35 @@ const (
 type setting struct {
 	*rule
 	reason string
-	before Variable   // what all ranks inherited
-	onNode []Variable // what those of a node did, nil: nothing
+	before taken
+}
+
+// taken is a variable that all ranks had, or those of some nodes.
+type taken struct {
+	common Variable
+	onNode map[int]Variable
+}
+
+// of is what the ranks of a node had; the zero value for nothing.
+func (t taken) of(node int) Variable {
+	if v, has := t.onNode[node]; has {
+		return v
+	}
+	return t.common
+}
+
+// take takes a variable from all ranks.
+func (b *builder) take(name string) taken {
+	t := taken{common: b.drop(name)}
+	for node := range b.onNode {
+		if v := b.onNode[node].drop(name); v.Name != "" {
+			if t.onNode == nil {
+				t.onNode = map[int]Variable{}
+			}
+			t.onNode[node] = v
+		}
+	}
+	return t
 }
 
 // set adds what gorun gives the ranks.
@@ -228,8 +255,8 @@ func (b *builder) setNodes(r *rule) {
 
 // setEach gives every rank what only it has. One array backs all rows.
 func (b *builder) setEach(varying []setting) {
-	for i := range varying {
-		b.takeInherited(&varying[i])
+	for i := range varying { // who is left out by the rule keeps what he inherited
+		varying[i].before = b.take(varying[i].Name)
 	}
 	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
 	for rank := range b.in.Ranks {
@@ -243,37 +270,15 @@ func (b *builder) setEach(varying []setting) {
 	}
 }
 
-// takeInherited takes what ranks inherited of a setting that each gets for itself;
-// who is left out by the rule keeps it.
-func (b *builder) takeInherited(s *setting) {
-	s.before = b.drop(s.Name)
-	for node := range b.onNode {
-		v := b.onNode[node].drop(s.Name)
-		if v.Name == "" {
-			continue
-		}
-		if s.onNode == nil {
-			s.onNode = make([]Variable, len(b.onNode))
-		}
-		s.onNode[node] = v
-	}
-}
-
 // own is what one rank has of a setting; the zero value for nothing.
 func (b *builder) own(s setting, rank int) Variable {
-	var inherited Variable
-	if s.onNode != nil {
-		inherited = s.onNode[b.in.Ranks[rank].Node]
-	}
-	if inherited.Name == "" || !b.users(s.rule) {
+	node := b.in.Ranks[rank].Node
+	if _, inherits := s.before.onNode[node]; !inherits || !b.users(s.rule) {
 		if value, ok := s.value(place{b, rank}); ok {
 			return s.variable(s.reason, value)
 		}
 	}
-	if inherited.Name != "" {
-		return inherited
-	}
-	return s.before
+	return s.before.of(node)
 }
 
 // finish gives what nodes have to the result; with one node all ranks have it.

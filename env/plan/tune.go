@@ -115,23 +115,16 @@ func (b *builder) fold(names []string) string {
 
 // whereInConf names the files that set a variable and their hosts, "" for none.
 func (b *builder) whereInConf(name string) string {
-	var said []string
-	on := map[string][]string{}
+	said := remarks{}
 	for node, c := range b.conf {
-		e, ok := c[name]
-		if !ok {
-			continue
+		if e, ok := c[name]; ok {
+			said.add(fmt.Sprintf("%s sets it to %s", e.path, e.value), b.nodeName(node))
 		}
-		text := fmt.Sprintf("%s sets it to %s", e.path, e.value)
-		if on[text] == nil {
-			said = append(said, text)
-		}
-		on[text] = append(on[text], b.in.Nodes[node].Name)
 	}
-	for i, text := range said {
+	for i, text := range said.texts {
 		if len(b.in.Nodes) > 1 {
-			said[i] += " on " + b.fold(on[text])
+			said.texts[i] += " on " + b.fold(said.on[text])
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(said.texts, ", ")
 }

@@ -20,26 +20,47 @@ func (b *builder) warn() {
 		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
 	}
 	b.rdma = b.overHosts()
-	var said []string
-	on := map[string][]string{}
+	said := remarks{}
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		if !n.Host.GPUs || b.perNode[i] == 0 {
 			continue
 		}
 		for _, text := range slices.Concat(b.rdmaWarnings(n), hostWarnings(n, b.perNode[i])) {
-			if on[text] == nil {
-				said = append(said, text)
-			}
-			on[text] = append(on[text], cmp.Or(n.Name, fmt.Sprint("node ", i)))
+			said.add(text, b.nodeName(i))
 		}
 	}
-	for _, text := range said {
+	for _, text := range said.texts {
 		if len(b.in.Nodes) > 1 {
-			text = b.fold(on[text]) + ": " + text
+			text = b.fold(said.on[text]) + ": " + text
 		}
 		b.out.Notes = append(b.out.Notes, text)
 	}
+}
+
+// remarks are texts about nodes, in the order of the first of each.
+type remarks struct {
+	texts []string
+	on    map[string][]string // names of nodes, each once
+	said  map[[2]string]bool
+}
+
+func (r *remarks) add(text, node string) {
+	if r.on == nil {
+		r.on, r.said = map[string][]string{}, map[[2]string]bool{}
+	}
+	if key := [2]string{text, node}; !r.said[key] { // several nodes may be of one host
+		r.said[key] = true
+		if r.on[text] == nil {
+			r.texts = append(r.texts, text)
+		}
+		r.on[text] = append(r.on[text], node)
+	}
+}
+
+// nodeName is how messages call a node.
+func (b *builder) nodeName(node int) string {
+	return cmp.Or(b.in.Nodes[node].Name, fmt.Sprint("node ", node))
 }
 
 // rdmaWarnings are about adapters that ranks cannot use.
