@@ -55,8 +55,7 @@ func (in *inspector) amdGPU(address string) doctor.AMDGPU {
 			g.Uncorrected[block] = n
 		}
 	}
-	g.Memory, _ = in.number(dir + "/mem_info_vram_total")
-	g.Visible, _ = in.number(dir + "/mem_info_vis_vram_total")
+	g.Memory, g.Visible = in.natural(dir+"/mem_info_vram_total"), in.natural(dir+"/mem_info_vis_vram_total")
 	for _, name := range in.list(dir + "/hwmon") {
 		in.sensors(&g, dir+"/hwmon/"+name)
 	}

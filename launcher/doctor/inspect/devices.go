@@ -72,18 +72,15 @@ func parseDriver(text string) (version string, open bool) {
 func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 	for _, address := range in.list(pciDir) {
 		dir := pciDir + "/" + address
-		class := in.text(dir + "/class")
-		isGPU := strings.HasPrefix(class, "0x0300") || strings.HasPrefix(class, "0x0302") ||
-			strings.HasPrefix(class, "0x1200") || strings.HasPrefix(class, "0x0380")
-		isBridge := strings.HasPrefix(class, "0x0680")
-		if !isGPU && !isBridge {
-			continue
-		}
-		vendor := in.text(dir + "/vendor")
-		if isBridge {
+		class, vendor := in.text(dir+"/class"), in.text(dir+"/vendor")
+		switch class[:min(6, len(class))] {
+		case "0x0680": // a bridge
 			if vendor == "0x10de" {
 				switches++
 			}
+			continue
+		case "0x0300", "0x0302", "0x0380", "0x1200":
+		default:
 			continue
 		}
 		driver := in.link(dir + "/driver")
@@ -125,7 +122,8 @@ func (in *inspector) bridges(m placement.Machine) (list []doctor.Bridge) {
 			addresses = append(addresses, g.Bus.Bridges[1:]...)
 		}
 	}
-	for _, address := range sorted(addresses) {
+	slices.Sort(addresses)
+	for _, address := range slices.Compact(addresses) {
 		b := doctor.Bridge{Address: address}
 		if config, err := fs.ReadFile(in.Root, pciDir+"/"+address+"/config"); err == nil {
 			if control, ok := accessControl(config); ok {
@@ -301,17 +299,12 @@ func (in *inspector) interfaces(h *doctor.Host) {
 		}
 		if i.Carrier {
 			i.Duplex = in.text(dir + "/duplex")
-			mbps, _ := in.number(dir + "/speed")
-			i.Mbps = int(max(0, mbps))
+			i.Mbps = int(in.natural(dir + "/speed"))
 		}
-		mtu, _ := in.number(dir + "/mtu")
-		i.MTU = int(mtu)
-		statistic := func(name string) int64 {
-			n, _ := in.number(dir + "/statistics/" + name)
-			return max(0, n)
-		}
-		i.Packets, i.Errors, i.Dropped = statistic("rx_packets"), statistic("rx_errors")+statistic("tx_errors"),
-			statistic("rx_missed_errors")
+		i.MTU = int(in.natural(dir + "/mtu"))
+		received := dir + "/statistics/rx_"
+		i.Packets, i.Dropped = in.natural(received+"packets"), in.natural(received+"missed_errors")
+		i.Errors = in.natural(received+"errors") + in.natural(dir+"/statistics/tx_errors")
 		h.Interfaces = append(h.Interfaces, i)
 		if len(h.Interfaces) == maxInterfaces {
 			h.Unknown = []string{fmt.Sprintf("of its network interfaces the first %d were looked at", maxInterfaces)}

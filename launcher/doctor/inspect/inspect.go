@@ -9,7 +9,6 @@ import (
 	"context"
 	"io/fs"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -174,6 +173,12 @@ func (in *inspector) number(name string) (int64, bool) {
 	return n, err == nil
 }
 
+// natural is a file's number, 0 where it has none or one below that.
+func (in *inspector) natural(name string) int64 {
+	n, _ := in.number(name)
+	return max(0, n)
+}
+
 func (in *inspector) exists(name string) bool {
 	_, err := fs.Stat(in.Root, strings.TrimPrefix(name, "/"))
 	return err == nil
@@ -277,10 +282,4 @@ func elfMachine(head []byte) string {
 		return "i686"
 	}
 	return ""
-}
-
-// sorted is a list without doubles.
-func sorted(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
 }

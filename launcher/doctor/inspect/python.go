@@ -30,10 +30,7 @@ func (in *inspector) python(h *doctor.Host) {
 }
 
 func (in *inspector) findPython() *doctor.Python {
-	at := in.Python
-	if at == "" {
-		at = in.searchPATH("python3")
-	}
+	at := cmp.Or(in.Python, in.firstIn(in.folders("PATH"), "python3"))
 	if at == "" || !in.exists(at) {
 		return nil
 	}
@@ -49,11 +46,21 @@ func (in *inspector) findPython() *doctor.Python {
 	return p
 }
 
-// searchPATH finds a program; "" if there is none.
-func (in *inspector) searchPATH(name string) string {
-	for dir := range strings.SplitSeq(in.lookup("PATH"), ":") {
-		if path.IsAbs(dir) && in.exists(path.Join(dir, name)) {
-			return path.Join(dir, name)
+// folders are those of a variable such as PATH.
+func (in *inspector) folders(variable string) (dirs []string) {
+	for dir := range strings.SplitSeq(in.lookup(variable), ":") {
+		if path.IsAbs(dir) {
+			dirs = append(dirs, path.Clean(dir))
+		}
+	}
+	return dirs
+}
+
+// firstIn is the file of a name in the first of some folders that has it; "" for none.
+func (in *inspector) firstIn(dirs []string, name string) string {
+	for _, dir := range dirs {
+		if at := path.Join(dir, name); in.exists(at) {
+			return at
 		}
 	}
 	return ""
@@ -189,54 +196,30 @@ func (in *inspector) libraryFolders() (dirs []string) {
 		"/usr/local/lib", "/usr/local/cuda/lib64", "/opt/mellanox/sharp/lib")
 }
 
-// ownFolders are those of LD_LIBRARY_PATH.
-func (in *inspector) ownFolders() (dirs []string) {
-	for dir := range strings.SplitSeq(in.lookup("LD_LIBRARY_PATH"), ":") {
-		if path.IsAbs(dir) {
-			dirs = append(dirs, path.Clean(dir))
-		}
-	}
-	return dirs
-}
-
 // nccl finds libraries of NCCL beside the one that came with PyTorch.
 func (in *inspector) nccl(p *doctor.Python, packages []string) {
-	isPackage := func(dir string) bool {
-		return slices.ContainsFunc(packages, func(own string) bool { return strings.HasPrefix(dir, own+"/") })
-	}
-	look := func(dir string) (at string) {
-		at = dir + "/libnccl.so.2"
-		if !in.exists(at) {
-			return ""
+	find := func(dirs []string) string {
+		at := in.firstIn(dirs, "libnccl.so.2")
+		if at != "" {
+			p.NCCL[at] = ncclhost.Version(in.Root, at)
 		}
-		p.NCCL[at] = ncclhost.Version(in.Root, at)
 		return at
 	}
-	for _, dir := range in.libraryFolders() {
-		if look(dir) != "" {
-			break
-		}
-	}
-	for _, dir := range in.ownFolders() {
-		at := look(dir)
-		if at == "" {
-			continue
-		}
-		if !isPackage(dir) {
-			p.Override = at
-		}
-		break
+	find(in.libraryFolders())
+	own := find(in.folders("LD_LIBRARY_PATH"))
+	if !slices.ContainsFunc(packages, func(dir string) bool { return strings.HasPrefix(own, dir+"/") }) {
+		p.Override = own
 	}
 }
 
 // libraries finds those of a fabric.
 func (in *inspector) libraries(h *doctor.Host) {
 	h.Libraries = map[string]string{}
+	dirs := append(in.folders("LD_LIBRARY_PATH"), in.libraryFolders()...)
 	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all that the loader knows
 	for _, name := range doctor.FabricLibraries {
-		dirs := append(in.ownFolders(), in.libraryFolders()...)
-		if i := slices.IndexFunc(dirs, func(dir string) bool { return in.exists(dir + "/" + name) }); i >= 0 {
-			h.Libraries[name] = dirs[i] + "/" + name
+		if at := in.firstIn(dirs, name); at != "" {
+			h.Libraries[name] = at
 		} else if bytes.Contains(cache, []byte(name+"\x00")) {
 			h.Libraries[name] = "/etc/ld.so.cache"
 		}

@@ -76,34 +76,18 @@ func limit(n uint64) int64 {
 	return int64(n)
 }
 
-// fileSystem names what has a magic number of statfs(2); "" for what is not known.
-func fileSystem(magic int64) string {
-	switch magic {
-	case unix.TMPFS_MAGIC:
-		return "tmpfs"
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlay"
-	case unix.NFS_SUPER_MAGIC:
-		return "nfs"
-	case unix.RAMFS_MAGIC:
-		return "ramfs"
-	}
-	return ""
-}
-
 func (system) FileSystem(path string) doctor.FileSystem {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return doctor.FileSystem{Error: err.Error()}
 	}
+	types := map[int64]string{
+		unix.TMPFS_MAGIC: "tmpfs", unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs",
+		unix.BTRFS_SUPER_MAGIC: "btrfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "nfs",
+		unix.RAMFS_MAGIC: "ramfs",
+	}
 	f := doctor.FileSystem{
-		Type: fileSystem(int64(s.Type)), Total: int64(s.Blocks) * s.Bsize,
+		Type: types[int64(s.Type)], Total: int64(s.Blocks) * s.Bsize,
 		Free: int64(s.Bavail) * s.Bsize,
 	}
 	if f.Type == "ramfs" { // it has no size
