@@ -1,11 +1,11 @@
 package probe
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,7 +30,7 @@ type Listener struct {
 	over chan struct{}
 
 	mu    sync.Mutex
-	peers *list.List // of net.Conn, oldest first
+	peers []net.Conn // oldest first
 	ended bool
 	work  sync.WaitGroup
 }
@@ -46,7 +46,7 @@ func Listen(key []byte, node, port int) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{key: key, node: node, ln: ln, over: make(chan struct{}), peers: list.New()}
+	l := &Listener{key: key, node: node, ln: ln, over: make(chan struct{})}
 	l.work.Add(1)
 	go l.accept()
 	return l, nil
@@ -63,8 +63,8 @@ func (l *Listener) Close() {
 		l.ended = true
 		close(l.over)
 		_ = l.ln.Close()
-		for e := l.peers.Front(); e != nil; e = e.Next() {
-			_ = e.Value.(net.Conn).Close()
+		for _, peer := range l.peers {
+			_ = peer.Close()
 		}
 	}
 	l.mu.Unlock()
@@ -101,24 +101,24 @@ func (l *Listener) admit(conn net.Conn) {
 		_ = conn.Close()
 		return
 	}
-	if l.peers.Len() >= maxPeers {
+	if len(l.peers) >= maxPeers {
 		l.closeOldest()
 	}
-	e := l.peers.PushBack(conn)
+	l.peers = append(l.peers, conn)
 	l.work.Add(1)
 	go func() {
 		defer l.work.Done()
 		l.serve(conn)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.peers.Remove(e) // nothing happens where it was evicted
+		l.peers = slices.DeleteFunc(l.peers, func(peer net.Conn) bool { return peer == conn })
 	}()
 }
 
 func (l *Listener) closeOldest() {
-	if oldest := l.peers.Front(); oldest != nil {
-		_ = oldest.Value.(net.Conn).Close()
-		l.peers.Remove(oldest)
+	if len(l.peers) > 0 {
+		_ = l.peers[0].Close()
+		l.peers = slices.Delete(l.peers, 0, 1)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 	}
 	require.True(t, Dial(t.Context(), testKey, []Target{here(0, l)}, nil, Haste{})[0].OK())
 	l.mu.Lock()
-	require.LessOrEqual(t, l.peers.Len(), maxPeers)
+	require.LessOrEqual(t, len(l.peers), maxPeers)
 	l.mu.Unlock()
 	l.Close()
 	for _, conn := range idle {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -274,36 +275,14 @@ const (
 func findLimit(ctx context.Context, key []byte, target Target, packet int) (passes, vanishes int) {
 	sizes := slices.DeleteFunc(slices.Clone(packetSizes), func(size int) bool { return size >= packet })
 	sizes = append(sizes, packet)
-	tries := make([][limitTries]fate, len(sizes))
+	arrived := make([]bool, len(sizes))
 	var work sync.WaitGroup
 	for i, size := range sizes {
-		for try := range limitTries {
-			work.Go(func() { tries[i][try] = arrives(ctx, key, target, size) })
-		}
+		work.Go(func() { arrived[i] = arrives(ctx, key, target, size) })
 	}
 	work.Wait()
-	arrived := make([]bool, len(sizes))
-	for i, of := range tries {
-		stalled := 0
-		for _, one := range of {
-			arrived[i] = arrived[i] || one == arrivedWhole
-			if one == stalledThere {
-				stalled++
-			}
-		}
-		arrived[i] = arrived[i] || stalled < limitSure
-	}
 	return limitOf(sizes, arrived)
 }
-
-// fate is what became of packets of a size.
-type fate int
-
-const (
-	unsent       fate = iota // there was no connection
-	arrivedWhole             // all were told to have arrived
-	stalledThere             // they were not
-)
 
 // limitOf is the border between sizes that arrive and those that do not, if it is one.
 func limitOf(sizes []int, arrived []bool) (passes, vanishes int) {
@@ -314,17 +293,27 @@ func limitOf(sizes []int, arrived []bool) (passes, vanishes int) {
 	return sizes[border-1], sizes[border]
 }
 
-// arrives sends packets of a size.
-func arrives(ctx context.Context, key []byte, target Target, size int) fate {
-	way, err := open(ctx, key, target, arriveTime, nil, size-headers(target.Addr.Unmap().Is6()))
-	if err != nil {
-		return unsent
+// arrives reports whether packets of a size do: in one of several connections, or where too few of these
+// could be made to know.
+func arrives(ctx context.Context, key []byte, target Target, size int) bool {
+	var work sync.WaitGroup
+	var whole, stalled atomic.Int32
+	for range limitTries {
+		work.Go(func() {
+			way, err := open(ctx, key, target, arriveTime, nil, size-headers(target.Addr.Unmap().Is6()))
+			if err != nil {
+				return
+			}
+			defer way.close()
+			if _, err = way.say(2*max(echoBytes, size), arriveTime); err == nil {
+				whole.Add(1)
+			} else {
+				stalled.Add(1)
+			}
+		})
 	}
-	defer way.close()
-	if _, err = way.say(2*max(echoBytes, size), arriveTime); err != nil {
-		return stalledThere
-	}
-	return arrivedWhole
+	work.Wait()
+	return whole.Load() > 0 || stalled.Load() < limitSure
 }
 
 // beMeasured is the other end of Measure, once it has proven itself.
