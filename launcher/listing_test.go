@@ -325,39 +325,30 @@ func TestSilentHost(t *testing.T) {
 	assert.Nil(t, j.Ranks[3].CPU)
 }
 
-// A job that waits to be started again is one job.
+// A job that waits to be started again is one job; whoever follows what goes into files goes on to those of the next
+// attempt.
 func TestListedRestart(t *testing.T) {
-	in, feed, err := os.Pipe()
-	require.NoError(t, err)
-	defer in.Close()
-	s := specOf("again", 1)
-	s.Restarts = job.Restarts{Max: 1, Delay: time.Second}
-	l := list(t, s, launcher.WithStdin(in))
-	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
-	got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
-	require.NoError(t, feed.Close())
-	l.job(t, func(j registry.Job) bool { return j.State == "restarting" })
-	more, _ := lines(t, a, func(all []string) bool { return len(all) > 1 })
-	assert.Equal(t, []string{"0/1/attempt 0", "0/1/half a line", "0/1/attempt 1"}, append(got, more...))
-	assert.Equal(t, "running", l.job(t, func(j registry.Job) bool { return j.Attempt == 1 }).State)
-	assert.Len(t, registry.Find([]string{l.place}), 1)
-}
-
-// Whoever follows what goes into files goes on to those of the next attempt.
-func TestListedRestartWithLogFiles(t *testing.T) {
-	in, feed, err := os.Pipe()
-	require.NoError(t, err)
-	defer in.Close()
-	s := specOf("again", 1)
-	s.Restarts = job.Restarts{Max: 1, Delay: time.Millisecond}
-	s.Output.LogDir = t.TempDir()
-	s.Output.Redirect = job.StreamMap{All: job.Streams(3)}
-	l := list(t, s, launcher.WithStdin(in))
-	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
-	got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
-	require.NoError(t, feed.Close())
-	more, _ := lines(t, a, func(all []string) bool { return len(all) > 1 })
-	assert.Equal(t, []string{"0/1/attempt 0", "0/1/half a line", "0/1/attempt 1"}, append(got, more...))
+	for name, redirect := range map[string]job.Streams{"shown": 0, "into files": 3} {
+		t.Run(name, func(t *testing.T) {
+			in, feed, err := os.Pipe()
+			require.NoError(t, err)
+			defer in.Close()
+			s := specOf("again", 1)
+			s.Restarts = job.Restarts{Max: 1, Delay: time.Second}
+			if redirect != 0 {
+				s.Output.LogDir, s.Output.Redirect.All = t.TempDir(), redirect
+			}
+			l := list(t, s, launcher.WithStdin(in))
+			a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+			got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
+			require.NoError(t, feed.Close())
+			l.job(t, func(j registry.Job) bool { return j.State == "restarting" })
+			more, _ := lines(t, a, func(all []string) bool { return len(all) > 1 })
+			assert.Equal(t, []string{"0/1/attempt 0", "0/1/half a line", "0/1/attempt 1"}, append(got, more...))
+			assert.Equal(t, "running", l.job(t, func(j registry.Job) bool { return j.Attempt == 1 }).State)
+			assert.Len(t, registry.Find([]string{l.place}), 1)
+		})
+	}
 }
 
 // Nobody who looks and does not read holds up what ranks print.
@@ -422,10 +413,7 @@ func TestListedSharedLogFile(t *testing.T) {
 func TestNoPlaceForListing(t *testing.T) {
 	var told strings.Builder
 	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
-		launcher.WithNotices(func(n launcher.Notice) string {
-			fmt.Fprintln(&told, n.Text)
-			return ""
-		}))
+		onNotice(func(text string) { fmt.Fprintln(&told, text) }))
 	require.Zero(t, r.ExitCode)
 	assert.Equal(t, "hello from 0 of 1\n", out.String())
 }

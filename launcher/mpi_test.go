@@ -243,9 +243,7 @@ func TestOneRankDoesNotInit(t *testing.T) {
 }
 
 func TestGarbageOnPMI(t *testing.T) {
-	r, _, stderr := run(t, mpiSpec(t, "garbage", 3), launcher.WithNotices(func(n launcher.Notice) string {
-		return n.Text
-	}))
+	r, _, stderr := run(t, mpiSpec(t, "garbage", 3), shownNotices)
 	assert.Equal(t, 5, r.ExitCode)
 	require.NotNil(t, r.First)
 	assert.Equal(t, 1, r.First.Rank)

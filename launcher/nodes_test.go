@@ -328,12 +328,11 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 	s.Store.Report = time.Second
 	var said string
 	_, err := launcher.Run(ctx, own(t, s), agents(t, nil), launcher.WithOutput(&buffer{}, &buffer{}),
-		launcher.WithNotices(func(n launcher.Notice) string {
-			if strings.HasPrefix(n.Text, "waiting ") {
-				said = n.Text
+		onNotice(func(text string) {
+			if strings.HasPrefix(text, "waiting ") {
+				said = text
 				cancel()
 			}
-			return ""
 		}))
 	require.NoError(t, err)
 	assert.Regexp(t,

@@ -211,6 +211,14 @@ func run(t *testing.T, s launcher.Spec, options ...launcher.Option) (*launcher.R
 	return r, &stdout, &stderr
 }
 
+// onNotice has a function hear what is told.
+func onNotice(hear func(text string)) launcher.Option {
+	return launcher.WithNotices(func(n launcher.Notice) string { hear(n.Text); return "" })
+}
+
+// shownNotices has what is told written to standard error.
+var shownNotices = launcher.WithNotices(func(n launcher.Notice) string { return n.Text })
+
 // own names the test binary itself: /proc/self/exe would be gorun's.
 func own(t *testing.T, s launcher.Spec) launcher.Spec {
 	exe, err := os.Executable()
@@ -289,12 +297,11 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	s.Store.Report = time.Second // by then rank 2 has ended
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
-		launcher.WithNotices(func(n launcher.Notice) string {
-			if strings.HasPrefix(n.Text, "waiting ") {
-				said = n.Text
+		onNotice(func(text string) {
+			if strings.HasPrefix(text, "waiting ") {
+				said = text
 				cancel()
 			}
-			return ""
 		}))
 	require.NoError(t, err)
 	assert.Regexp(t, `^waiting \d+s in the store: 2 of 4 ranks wait for "addresses/3"; `+
@@ -309,11 +316,10 @@ func TestRestarts(t *testing.T) {
 	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
 	var said []string
-	r, stdout, _ := run(t, s, launcher.WithNotices(func(n launcher.Notice) string {
-		if strings.Contains(n.Text, "restart") {
-			said = append(said, n.Text)
+	r, stdout, _ := run(t, s, onNotice(func(text string) {
+		if strings.Contains(text, "restart") {
+			said = append(said, text)
 		}
-		return ""
 	}))
 	assert.Equal(t, 0, r.ExitCode)
 	for attempt := range 3 {
@@ -345,11 +351,10 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
-		launcher.WithNotices(func(n launcher.Notice) string {
-			if strings.Contains(n.Text, "restart 1 of 1 in 1h") {
+		onNotice(func(text string) {
+			if strings.Contains(text, "restart 1 of 1 in 1h") {
 				cancel()
 			}
-			return ""
 		}))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
@@ -416,7 +421,7 @@ func TestStacksAtTheDeadline(t *testing.T) {
 	for name, s := range map[string]launcher.Spec{"here": specOf("wait", 2), "on nodes": nodes("wait")} {
 		t.Run(name, func(t *testing.T) {
 			s.Timeout, s.Grace, s.StacksAtTimeout = time.Second, time.Second, true
-			r, _, stderr := run(t, s, agents(t, nil), launcher.WithNotices(func(n launcher.Notice) string { return n.Text }))
+			r, _, stderr := run(t, s, agents(t, nil), shownNotices)
 			assert.Equal(t, job.CauseTimeout, r.Cause)
 			assert.Nil(t, r.First)
 			assert.Contains(t, stderr.String(), "stack traces at the deadline (--get-stack-traces):\n[0")

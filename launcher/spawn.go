@@ -26,9 +26,8 @@ type growth struct {
 	asker    *node
 	call     int
 	world    string
-	ranks    map[int][]int // by node
-	waiting  int           // nodes with ranks of it that have not answered
-	answered map[int]bool  // by node
+	ranks    map[int][]int // by node; the others hear of the world before anything that its ranks say
+	answered map[int]bool  // by node with ranks of it
 	started  int           // ranks
 	errors   []string
 }
@@ -104,7 +103,6 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 		return err
 	}
 	g := &growth{asker: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
-	g.waiting = len(g.ranks) // the others hear of the world before anything that its ranks say
 	frames, err := h.growFrames(more, wire.Grow{Number: number, Call: m.Call, Over: over}, n)
 	if err != nil { // nobody has heard of it
 		return err
@@ -190,8 +188,7 @@ func (h *head) grown(n *node, m wire.Grown) {
 	if m.Error != "" {
 		g.errors = append(g.errors, h.startFailed(n, wire.StartFailed{Text: m.Error}).Text)
 	}
-	g.waiting--
-	over := g.waiting == 0
+	over := len(g.answered) == len(g.ranks)
 	if over {
 		delete(h.growths.pending, m.Number)
 	}

@@ -101,13 +101,9 @@ func (c *Communicator) merge(other *Communicator) {
 
 func union(a, b []Process) []Process {
 	known := make(map[Process]bool, len(a)+len(b))
-	for _, p := range a {
+	return slices.DeleteFunc(slices.Concat(a, b), func(p Process) bool {
+		before := known[p]
 		known[p] = true
-	}
-	for _, p := range b {
-		if !known[p] {
-			known[p], a = true, append(a, p)
-		}
-	}
-	return a
+		return before
+	})
 }

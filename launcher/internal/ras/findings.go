@@ -45,8 +45,8 @@ func (s *Status) Findings(v View) (lines []string) {
 			add(line)
 		}
 	}
-	add(processes(s.Dead, "cannot be reached any more", "cannot be reached any more"))
-	add(processes(s.Missing, "does not answer", "do not answer"))
+	add(processes(s.Dead, "cannot be reached any more"))
+	add(processes(s.Missing, plural(len(s.Missing), "does not answer", "do not answer")))
 	if len(lines) == 0 && len(comms) > 0 && !comms[0].Named {
 		add(comms[0].even(v))
 	}
@@ -209,7 +209,7 @@ func difference(g, most *progress) string {
 	case less == 0:
 		verb += "ahead"
 	default:
-		verb = plural(len(g.ranks), "called", "called") + " other collectives"
+		verb = "called other collectives"
 	}
 	return verb + ": " + strings.Join(own, " and ") + ", the others " + strings.Join(others, " and ")
 }
@@ -268,7 +268,7 @@ func (v View) host(r *Rank) string {
 	return ""
 }
 
-func processes(list []Process, one, many string) string {
+func processes(list []Process, what string) string {
 	if len(list) == 0 {
 		return ""
 	}
@@ -279,8 +279,8 @@ func processes(list []Process, one, many string) string {
 	if rest := len(list) - len(names); rest > 0 {
 		names = append(names, fmt.Sprintf("%d more", rest))
 	}
-	return fmt.Sprintf("%d %s %s: %s", len(list), plural(len(list), "process", "processes"),
-		plural(len(list), one, many), strings.Join(names, ", "))
+	return fmt.Sprintf("%d %s %s: %s", len(list), plural(len(list), "process", "processes"), what,
+		strings.Join(names, ", "))
 }
 
 func plural(n int, one, many string) string {
