@@ -2,9 +2,6 @@ package launcher
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -258,38 +255,38 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return tryDecode(f, func(c wire.Credit) error { return h.stdin.credit(n.number, c.Bytes) })
 	case wire.TypeRunning:
 		h.listenSoon()
-		return tryDecode(f, func(r wire.Running) error { return h.started(n, r) })
+		return tryDecodeFrom(n, f, h.started)
 	case wire.TypeStartFailed:
 		return decode(f, func(s wire.StartFailed) { h.post(h.startFailed(n, s)) })
 	case wire.TypeEnded:
-		return tryDecode(f, func(e wire.Ended) error { return h.takeEnded(n, e) })
+		return tryDecodeFrom(n, f, h.takeEnded)
 	case wire.TypeSpawn:
 		<-h.begun
-		return decode(f, func(m wire.Spawn) { h.spawn(n, m) })
+		return decodeFrom(n, f, h.spawn)
 	case wire.TypeGrown:
-		return decode(f, func(m wire.Grown) { h.grown(n, m) })
+		return decodeFrom(n, f, h.grown)
 	case wire.TypeExchange:
 		<-h.begun
 		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
 	case wire.TypeSuspend:
 		return h.suspended()
 	case wire.TypeSignal:
-		return tryDecode(f, func(m wire.Signal) error { return h.signalledAt(n, m.Signal) })
+		return tryDecodeFrom(n, f, h.signalledAt)
 	case wire.TypeSignalled:
-		return decode(f, func(m wire.Signalled) { h.engineSignalled(n, m) })
+		return decodeFrom(n, f, h.engineSignalled)
 	case wire.TypeOutputLost:
-		return tryDecode(f, func(m wire.OutputLost) error { return h.outputLost(n, m) })
+		return tryDecodeFrom(n, f, h.outputLost)
 	case wire.TypeHung:
-		return decode(f, func(m wire.Hung) { h.hung(n, m) })
+		return decodeFrom(n, f, h.hung)
 	case wire.TypeStalled:
-		return tryDecode(f, func(m wire.Stalled) error { return h.stalled(n, m) })
+		return tryDecodeFrom(n, f, h.stalled)
 	case wire.TypeUsed:
-		return decode(f, func(m wire.Used) { h.used(n, m) })
+		return decodeFrom(n, f, h.used)
 	case wire.TypeMPI:
-		return decode(f, func(m wire.MPIEvent) { h.mpiEvent(n, m) })
+		return decodeFrom(n, f, h.mpiEvent)
 	case wire.TypeGone:
 		n.hear.Store(nil)
-		return decode(f, func(g wire.Gone) { h.gone(n, g) })
+		return decodeFrom(n, f, h.gone)
 	}
 	return wire.Violation("it sent an unexpected %s frame", f.Type)
 }
@@ -377,6 +374,15 @@ func tryDecode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T) error) erro
 	return use(body)
 }
 
+// decodeFrom and tryDecodeFrom are these for what a node said.
+func decodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T)) error {
+	return decode[T, M](f, func(body T) { use(n, body) })
+}
+
+func tryDecodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T) error) error {
+	return tryDecode[T, M](f, func(body T) error { return use(n, body) })
+}
+
 func printables(texts []string) (clean []string) {
 	for _, t := range texts {
 		clean = append(clean, printable.Text(t))
@@ -424,8 +430,8 @@ func (h *head) at(n *node, t time.Time) time.Time {
 }
 
 // signalledAt hears of a signal that came to the gorun of a node which joined.
-func (h *head) signalledAt(n *node, sig syscall.Signal) error {
-	switch {
+func (h *head) signalledAt(n *node, m wire.Signal) error {
+	switch sig := m.Signal; {
 	case sig <= 0 || sig > maxSignal || slices.Contains(neverPassed, sig):
 		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
 	case n.kind == wire.PeerUnvouched && !job.Ends(sig): // as every node that is lost it ends the job, and no more
@@ -434,7 +440,7 @@ func (h *head) signalledAt(n *node, sig syscall.Signal) error {
 		name, _ := diagnosis.SignalName(sig)
 		n.tell("its gorun got " + name)
 	}
-	h.post(job.Signalled{Signal: sig, At: time.Now()})
+	h.post(job.Signalled{Signal: m.Signal, At: time.Now()})
 	return nil
 }
 
@@ -456,43 +462,32 @@ func (h *head) signalled(s os.Signal) {
 // obey carries out the supervisor's orders and returns what there is to tell.
 func (h *head) obey(orders []job.Order) (remarks []string) {
 	for _, o := range orders {
-		if r, ok := o.(job.Remark); ok {
-			remarks = append(remarks, r.Text)
-		} else if err := h.carryOut(o); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-			remarks = append(remarks, fmt.Sprintf("%T: %v", o, err))
+		switch o := o.(type) {
+		case job.Remark:
+			remarks = append(remarks, o.Text)
+		case job.Signal:
+			h.sendAll(&wire.Signal{Signal: o.Signal, Group: o.Group})
+		case job.Kill:
+			h.sendAll(&wire.Kill{})
+		case job.End:
+			_ = h.nodes[o.Node].link.Send(&wire.End{Grace: o.Grace}) // of one that is lost its reader knows
+		case job.Arm:
+			h.arm(o.After, func() { h.expired(o.Timer) })
+		case job.Suspend:
+			h.running.Store(int32(len(h.nodes)))
+			h.sendAll(&wire.Suspend{})
+		case job.Resume:
+			h.sendAll(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
 		}
 	}
 	return remarks
 }
 
-func (h *head) carryOut(o job.Order) error {
-	switch o := o.(type) {
-	case job.Signal:
-		return h.sendAll(&wire.Signal{Signal: o.Signal, Group: o.Group})
-	case job.Kill:
-		return h.sendAll(&wire.Kill{})
-	case job.End:
-		return h.nodes[o.Node].link.Send(&wire.End{Grace: o.Grace})
-	case job.Arm:
-		h.arm(o.After, func() { h.expired(o.Timer) })
-	case job.Suspend:
-		h.running.Store(int32(len(h.nodes)))
-		return h.sendAll(&wire.Suspend{})
-	case job.Resume:
-		return h.sendAll(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
-	}
-	return nil
-}
-
 // sendAll tells every node. One that is lost hears nothing, which its reader knows.
-func (h *head) sendAll(m wire.Message) error {
-	if len(h.nodes) == 1 {
-		return h.nodes[0].link.Send(m)
-	}
+func (h *head) sendAll(m wire.Message) {
 	for _, n := range h.nodes {
 		_ = n.link.Send(m)
 	}
-	return nil
 }
 
 // armFirst obeys the supervisor's first orders, which are timers: nothing runs

@@ -83,7 +83,7 @@ func (h *head) resize() {
 	cols, rows := terminalSize(h.settings.stdout)
 	h.console.Resize(cols)
 	if h.stdio.PTY {
-		_ = h.sendAll(&wire.Resize{Rows: rows, Cols: cols})
+		h.sendAll(&wire.Resize{Rows: rows, Cols: cols})
 	}
 }
 
