@@ -80,6 +80,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 		defer last.Stop()
 		deadline = last.C
 	}
+	endedBy := func(cause job.Cause, sig syscall.Signal) { r.Cause, r.Signal, r.ExitCode = cause, sig, 128+int(sig) }
 	for {
 		select {
 		case err := <-returned:
@@ -91,7 +92,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 				return false
 			}
 		case <-s.engine.ending():
-			r.Cause, r.Signal, r.ExitCode = job.CauseEngine, syscall.SIGTERM, 128+int(syscall.SIGTERM)
+			endedBy(job.CauseEngine, syscall.SIGTERM)
 			r.Name(diagnosis.SignalName)
 			s.engine.judge(r)
 			return false
@@ -102,11 +103,11 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
 			return false
 		case w := <-s.listing.stopping():
-			r.Cause, r.Signal, r.ExitCode = job.CauseSignal, w.signal, 128+int(w.signal)
+			endedBy(job.CauseSignal, w.signal)
 			return false
 		case sig := <-s.signals.came:
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
-				r.Cause, r.Signal, r.ExitCode = job.CauseSignal, sig, 128+int(sig)
+				endedBy(job.CauseSignal, sig)
 				return false
 			}
 		}

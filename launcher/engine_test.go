@@ -270,19 +270,16 @@ func TestAResourceManagerEndsTheJob(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	s.Reach.Engine.Once = append([]string{"/bin/sh", "-c", "echo $$ >" + pid + `; exec "$@"`, "sh"},
 		s.Reach.Engine.Once...)
-	var out buffer
-	out.first = make(chan struct{})
 	hurt := make(chan error, 1)
-	go func() {
-		<-out.first
+	out := onFirst(func() {
 		var number int
 		text, err := os.ReadFile(pid)
 		if err == nil {
 			_, err = fmt.Sscan(string(text), &number)
 		}
 		hurt <- errors.Join(err, syscall.Kill(number, syscall.SIGUSR2))
-	}()
-	result, err := launcher.Run(t.Context(), own(t, s), launcher.WithOutput(&out, io.Discard))
+	})
+	result, err := launcher.Run(t.Context(), own(t, s), launcher.WithOutput(out, io.Discard))
 	require.NoError(t, err)
 	require.NoError(t, <-hurt)
 	assert.Equal(t, job.CauseEngine, result.Cause)

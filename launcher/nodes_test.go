@@ -131,13 +131,8 @@ func TestAKilledAgentEndsTheJobEverywhere(t *testing.T) {
 	started := map[string]*agentProcess{}
 	s := nodes("wait")
 	s.Grace = time.Second
-	var out buffer
-	out.first = make(chan struct{})
-	go func() {
-		<-out.first
-		_ = started["node2"].cmd.Process.Kill()
-	}()
-	result, err := launcher.Run(t.Context(), own(t, s), agents(t, started), launcher.WithOutput(&out, io.Discard))
+	out := onFirst(func() { _ = started["node2"].cmd.Process.Kill() })
+	result, err := launcher.Run(t.Context(), own(t, s), agents(t, started), launcher.WithOutput(out, io.Discard))
 	require.NoError(t, err)
 	assert.Equal(t, job.ExitLauncher, result.ExitCode)
 	assert.Equal(t, job.CauseNode, result.Cause)
@@ -159,9 +154,11 @@ func TestARestartHasAnotherAgentWhereOneWasKilled(t *testing.T) {
 			started := map[string]*agentProcess{}
 			s := nodes("wait at first")
 			s.Grace, s.Restarts = time.Second, job.Restarts{Max: 1, Delay: -1}
-			var out, errs buffer
-			out.first = make(chan struct{})
 			killed := make(chan struct{})
+			out := onFirst(func() {
+				close(killed)
+				_ = started["node2"].cmd.Process.Kill()
+			})
 			reach := launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 				select {
 				case <-killed:
@@ -172,12 +169,7 @@ func TestARestartHasAnotherAgentWhereOneWasKilled(t *testing.T) {
 				}
 				return startAgent(started, h)
 			})
-			go func() {
-				<-out.first
-				close(killed)
-				_ = started["node2"].cmd.Process.Kill()
-			}()
-			result, err := launcher.Run(t.Context(), own(t, s), reach, launcher.WithOutput(&out, &errs))
+			result, err := launcher.Run(t.Context(), own(t, s), reach, launcher.WithOutput(out, io.Discard))
 			require.NoError(t, err)
 			if !reachable {
 				assert.Equal(t, job.ExitLauncher, result.ExitCode)

@@ -193,6 +193,16 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
+// onFirst is a buffer that has something done once a rank has printed.
+func onFirst(do func()) *buffer {
+	b := &buffer{first: make(chan struct{})}
+	go func() {
+		<-b.first
+		do()
+	}()
+	return b
+}
+
 func specOf(role string, ranks int) launcher.Spec {
 	return launcher.Spec{
 		Apps:    []job.App{{Program: "/proc/self/exe"}},
@@ -265,26 +275,17 @@ func TestTheFirstFailureIsExplained(t *testing.T) {
 
 func TestCancellingEndsTheJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	stdout := &buffer{first: make(chan struct{})}
-	go func() {
-		<-stdout.first
-		cancel()
-	}()
-	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}))
+	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), launcher.WithOutput(onFirst(cancel), &buffer{}))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseCancelled, r.Cause)
 	assert.Equal(t, 143, r.ExitCode)
 }
 
 func TestSignalsArePassedOn(t *testing.T) {
-	stdout := &buffer{first: make(chan struct{})}
-	interrupted := launcher.WithSignals(func(signals chan<- os.Signal) {
-		go func() {
-			<-stdout.first
-			signals <- syscall.SIGINT
-		}()
-	})
-	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}), interrupted)
+	subscribed := make(chan chan<- os.Signal, 1)
+	stdout := onFirst(func() { <-subscribed <- syscall.SIGINT })
+	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}),
+		launcher.WithSignals(func(signals chan<- os.Signal) { subscribed <- signals }))
 	require.NoError(t, err)
 	assert.Equal(t, 130, r.ExitCode)
 	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
