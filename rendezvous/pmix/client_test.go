@@ -64,6 +64,18 @@ func (r *recorder) next(t testing.TB) string {
 	}
 }
 
+// all is what the launcher has heard by now.
+func (r *recorder) all() (heard []string) {
+	for {
+		select {
+		case text := <-r.heard:
+			heard = append(heard, text)
+		default:
+			return heard
+		}
+	}
+}
+
 // nodes are servers of a test.
 type nodes struct {
 	t       testing.TB

@@ -301,7 +301,7 @@ func TestSpawn(t *testing.T) {
 		c.do(commandSpawn, statusJobNotLaunched, body)
 	}
 	same(t, "whether the user reads why",
-		slices.Contains(r.starter.all(), "{w 0} says MPI_Comm_spawn: no room for 4 ranks more\n"), true)
+		slices.Contains(r.starter.all(), "say 0 MPI_Comm_spawn: no room for 4 ranks more\n"), true)
 	c.do(commandSpawn, statusBadParameter, func(e *encoder) {
 		e.infoList(nil)
 		e.oneSize(0)

@@ -25,7 +25,7 @@ const testUID = 0
 
 // newRig has that many nodes until the test ends.
 func newRig(t testing.TB, n int) *rig {
-	r := &rig{starter: &starter{}}
+	r := &rig{starter: &starter{recorder: newRecorder()}}
 	r.starter.rig = r
 	r.nodes = startWith(t, exchangetest.New(t, n, nil), r.starter, testUID)
 	return r
@@ -60,28 +60,15 @@ func (r *rig) addWorld(w *world.World) {
 
 // starter is a launcher of the children that ranks spawn.
 type starter struct {
+	*recorder
 	rig *rig
 
 	mu     sync.Mutex
 	spawns []world.Spawn
 	worlds int
-	heard  []string
-	broken []error
 	fail   error
 	start  func(*world.World, []world.SpawnApp) error // nil: nothing is started
 }
-
-func (l *starter) note(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.heard = append(l.heard, fmt.Sprintf(format, args...))
-}
-
-func (l *starter) PID(world.Proc) int { return 1 }
-
-func (l *starter) Signal(p world.Proc, number int) { l.note("%v signal %d", p, number) }
-
-func (l *starter) Failed(p world.Proc, why string) { l.note("%v failed %s", p, why) }
 
 // refuse has it spawn nothing from now on.
 func (l *starter) refuse(err error) {
@@ -90,32 +77,11 @@ func (l *starter) refuse(err error) {
 	l.fail = err
 }
 
-// asked is what it was asked to spawn, all what it heard.
+// asked is what it was asked to spawn.
 func (l *starter) asked() []world.Spawn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.spawns)
-}
-
-func (l *starter) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.heard)
-}
-
-func (l *starter) Began(p world.Proc, by string) { l.note("%v began by %s", p, by) }
-func (l *starter) Finalized(p world.Proc)        { l.note("%v finalized", p) }
-func (l *starter) Left(p world.Proc)             { l.note("%v left", p) }
-func (l *starter) Abort(p world.Proc, code int, text string) {
-	l.note("%v aborts %d %s", p, code, text)
-}
-func (l *starter) Stuck(w []world.Proc, m world.Proc) { l.note("%v wait for %v", w, m) }
-func (l *starter) Say(p world.Proc, text string)      { l.note("%v says %s", p, text) }
-
-func (l *starter) Broken(p world.Proc, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.broken = append(l.broken, fmt.Errorf("%v: %w", p, err))
 }
 
 // Spawn makes a world "NAME-child" of as many ranks, the next "NAME-child2". They

@@ -10,28 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/rendezvous/exchange/exchangetest"
-	"gorun/rendezvous/world"
 )
-
-// silent is a launcher that does nothing.
-type silent struct{}
-
-func (silent) Began(world.Proc, string)                   {}
-func (silent) Finalized(world.Proc)                       {}
-func (silent) Left(world.Proc)                            {}
-func (silent) Abort(world.Proc, int, string)              {}
-func (silent) Stuck([]world.Proc, world.Proc)             {}
-func (silent) Broken(world.Proc, error)                   {}
-func (silent) Failed(world.Proc, string)                  {}
-func (silent) PID(world.Proc) int                         { return 1 }
-func (silent) Signal(world.Proc, int)                     {}
-func (silent) Say(world.Proc, string)                     {}
-func (silent) Spawn(_ world.Spawn, d func(string, error)) { d("", os.ErrInvalid) }
 
 // fuzzed is a server of one node with a rank's connection whose answers nobody reads.
 func fuzzed(t testing.TB) (*Server, *conn) {
 	s := New(Config{
-		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: silent{}, UID: os.Getuid(),
+		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid}, UID: os.Getuid(),
 		Dir: func() (string, error) {
 			return "", os.ErrPermission
 		},

@@ -3,6 +3,8 @@ package pmix
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,17 +33,8 @@ func (c *client) beat() {
 }
 
 // failed is what the launcher heard of ranks that failed, until now.
-func (r *recorder) failed() (all []string) {
-	for {
-		select {
-		case heard := <-r.heard:
-			if len(heard) > 6 && heard[:6] == "failed" {
-				all = append(all, heard)
-			}
-		default:
-			return all
-		}
-	}
+func (r *recorder) failed() []string {
+	return slices.DeleteFunc(r.all(), func(heard string) bool { return !strings.HasPrefix(heard, "failed") })
 }
 
 func TestHeartbeats(t *testing.T) {

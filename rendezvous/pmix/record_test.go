@@ -50,7 +50,7 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	run.running.Wait()
-	t.Log(r.starter.heard, r.starter.broken)
+	t.Log(r.starter.all())
 	t.Log("requests by command:", rec.session.commands())
 	if *recordName == "-" {
 		return
