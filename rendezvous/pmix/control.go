@@ -165,7 +165,7 @@ func (s *Server) signal(q *request, targets []proc, v value) status {
 	if len(targets) == 0 {
 		targets = []proc{q.space.wildcard()}
 	}
-	who, ok := s.canonical(s.withoutGroups(q.who, targets))
+	who, ok := s.named(q, targets)
 	if !ok {
 		return statusNotFound
 	}

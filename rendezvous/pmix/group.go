@@ -58,12 +58,9 @@ const (
 	givenCost = 128
 )
 
-// groups are those that ranks of this node are in. The server's lock guards it.
+// groups is what ranks gave to groups. The server's lock guards it.
 type groups struct {
-	// seats are the members of each group that a rank is in, by rank and name: groups of
-	// others may have the same.
-	seats map[world.Proc]map[string][]proc
-	// given is what ranks gave to groups: kvals by number and rank. Communicators ask for it
+	// given are kvals by the group's number and rank. Communicators ask for them
 	// long after their group was destructed: what goes is the oldest, when there is too much.
 	given map[uint64]map[world.Proc][]byte
 	// oldest are the numbers in given, oldest first, bytes is how much there is.
@@ -73,22 +70,12 @@ type groups struct {
 	last uint64
 }
 
-func newGroups() groups {
-	return groups{seats: map[world.Proc]map[string][]proc{}, given: map[uint64]map[world.Proc][]byte{}}
-}
+func newGroups() groups { return groups{given: map[uint64]map[world.Proc][]byte{}} }
 
-// join notes that a rank is in a group.
-func (g *groups) join(p world.Proc, name string, members []proc) {
-	if g.seats[p] == nil {
-		g.seats[p] = map[string][]proc{}
-	}
-	g.seats[p][name] = members
-}
-
-// leave has a rank be in a group no longer, and returns the members; nil: it was not in it.
-func (g *groups) leave(p world.Proc, name string) []proc {
-	members := g.seats[p][name]
-	delete(g.seats[p], name)
+// leaveGroup has a rank be in a group no longer, and returns the members; nil: it was not in it.
+func (m *member) leaveGroup(name string) []proc {
+	members := m.groups[name]
+	delete(m.groups, name)
 	return members
 }
 
@@ -106,7 +93,7 @@ func (s *Server) groupConstruct(q *request, d *decoder) func() status {
 		switch {
 		case len(name) > maxGroupName || len(procs) == 0:
 			return statusBadParameter
-		case len(s.groups.seats[q.who]) >= maxSeats:
+		case len(q.member.groups) >= maxSeats:
 			return statusOutOfResource
 		}
 		return s.meet(q, plan{
@@ -187,7 +174,10 @@ func (s *Server) constructed(m *meeting, name string, blobs [][]byte) {
 	who := fromWorlds(m.who)
 	for p := range m.arrived {
 		if _, member, ok := s.find(p); ok && !member.ended {
-			s.groups.join(p, name, who)
+			if member.groups == nil {
+				member.groups = map[string][]proc{}
+			}
+			member.groups[name] = who
 		}
 	}
 	for _, c := range all.given {
@@ -292,7 +282,7 @@ func (s *Server) groupDestruct(q *request, d *decoder) func() status {
 	}
 	timeout := timeoutOf(d.infoList())
 	return func() status {
-		members := s.groups.leave(q.who, name)
+		members := q.member.leaveGroup(name)
 		if members == nil {
 			return statusBadParameter
 		}
@@ -307,7 +297,7 @@ func (s *Server) groupLeave(q *request, d *decoder) func() status {
 	name := d.oneString()
 	d.infoList()
 	return func() status {
-		if s.groups.leave(q.who, name) == nil {
+		if q.member.leaveGroup(name) == nil {
 			return statusNotFound
 		}
 		return statusSuccess

@@ -165,7 +165,7 @@ func (s *Server) admit(c *conn, g *greeting) (status, error) {
 	}
 	if m.began {
 		m.data.beginAnew()
-		delete(s.groups.seats, who)
+		m.groups = nil
 	}
 	m.began = true
 	s.index++

@@ -57,7 +57,7 @@ func (s *Server) checkEnded(p world.Proc, m *member) {
 			s.checkStuck(meeting)
 		}
 	}
-	delete(s.groups.seats, p)
+	m.groups = nil
 	s.dropHeld(m)
 	s.removeLeftovers(m)
 }

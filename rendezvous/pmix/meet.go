@@ -52,7 +52,7 @@ type meeting struct {
 
 // meet has the rank that asks take part.
 func (s *Server) meet(q *request, p plan) status {
-	who, ok := s.canonical(s.withoutGroups(q.who, p.members))
+	who, ok := s.named(q, p.members)
 	if !ok {
 		return statusNotFound
 	}
@@ -177,12 +177,8 @@ func (s *Server) newMeeting(key string, who []world.Proc, p plan) *meeting {
 	m := &meeting{plan: p, key: key, who: who, here: map[world.Proc]bool{}, arrived: map[world.Proc]*request{}}
 	m.nodes = s.nodesOfRanks(who)
 	for _, w := range who {
-		n := s.spaces[w.World]
-		if w.Rank != world.AllRanks && n.world.Ranks[w.Rank].Node == s.cfg.Node {
-			m.here[w] = true
-		}
-		for _, rank := range n.local {
-			if w.Rank == world.AllRanks {
+		for _, rank := range s.spaces[w.World].local {
+			if w.Rank == rank || w.Rank == world.AllRanks {
 				m.here[world.Proc{World: w.World, Rank: rank}] = true
 			}
 		}
@@ -250,11 +246,12 @@ func (m *meeting) waiting() []world.Proc {
 	return slices.SortedFunc(maps.Keys(m.arrived), compareProcs)
 }
 
-// withoutGroups is members with those of a group in place of its name, where that is not a
-// world's: a rank may name groups that it is in like worlds.
-func (s *Server) withoutGroups(by world.Proc, members []proc) (all []proc) {
-	for _, p := range members {
-		group := s.groups.seats[by][p.nspace]
+// named are the ranks that a request names, as canonical has them, with the members of a group in place of its name,
+// where that is not a world's: a rank may name groups that it is in like worlds.
+func (s *Server) named(q *request, procs []proc) ([]world.Proc, bool) {
+	var all []proc
+	for _, p := range procs {
+		group := q.member.groups[p.nspace]
 		switch {
 		case s.spaces[p.nspace] != nil || group == nil:
 			all = append(all, p)
@@ -268,7 +265,7 @@ func (s *Server) withoutGroups(by world.Proc, members []proc) (all []proc) {
 			}
 		}
 	}
-	return all
+	return s.canonical(all)
 }
 
 // each is processes one by one, in place of whole worlds.

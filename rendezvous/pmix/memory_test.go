@@ -109,7 +109,7 @@ func TestGroupsOfARank(t *testing.T) {
 	require.NoError(t, c.conn.Close())
 	require.Equal(t, "left 0", all.heard.next(t))
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
-	require.Empty(t, all.servers[0].groups.seats)
+	require.Empty(t, all.servers[0].spaces[w.Name].member(0).groups)
 }
 
 // A rank may give nothing to a group: that is known.

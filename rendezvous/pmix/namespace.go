@@ -38,6 +38,8 @@ type member struct {
 	ended bool
 	// gone: its process is gone.
 	gone bool
+	// groups are the members of each group that it is in, by name: groups of others may have the same.
+	groups map[string][]proc
 	// waiting are requests for what it has not committed.
 	waiting []*held
 	// leftovers are files to remove when it has ended.

@@ -85,7 +85,7 @@ func (s *Server) pull(q *request, d *decoder) func() status {
 	p.handler = d.integer()
 	return func() status {
 		var ok bool
-		if p.of, ok = s.canonical(s.withoutGroups(q.who, procs)); !ok {
+		if p.of, ok = s.named(q, procs); !ok {
 			return statusNotFound
 		}
 		s.outputs.last++

@@ -49,13 +49,13 @@ func (s *Server) publish(q *request, d *decoder) func() status {
 		if len(names) == 0 {
 			return statusBadParameter
 		}
-		exchange.Publish(s.cfg.Plane, names, q.named)
+		exchange.Publish(s.cfg.Plane, names, q.answerName)
 		return replied
 	}
 }
 
-// named answers what changes names.
-func (q *request) named(err error) { q.status(nameStatus(err, statusError)) }
+// answerName answers what changes names.
+func (q *request) answerName(err error) { q.status(nameStatus(err, statusError)) }
 
 // namesOf are the names in a PUBLISH, among which others say where and until when they are known: without a range the
 // whole job sees them, without a persistence they end with the world of the caller.
@@ -240,7 +240,7 @@ func (s *Server) unpublish(q *request, d *decoder) func() status {
 		if len(keys) > maxKeys {
 			return statusOutOfResource
 		}
-		exchange.Unpublish(s.cfg.Plane, spaces, keys, q.who, q.named)
+		exchange.Unpublish(s.cfg.Plane, spaces, keys, q.who, q.answerName)
 		return replied
 	}
 }

@@ -65,13 +65,13 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 	case "pmix.qry.debug": // debuggers attach by gorun's own means
 		return valueOf(""), true
 	case "pmix.qry.pgrpnum":
-		return valueOf(len(s.groups.seats[q.who])), true
+		return valueOf(len(q.member.groups)), true
 	case "pmix.qry.pgrp":
-		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.groups.seats[q.who])), ",")), true
+		return valueOf(strings.Join(slices.Sorted(maps.Keys(q.member.groups)), ",")), true
 	case "pmix.qry.pgrpmems":
 		name, _ := find(qualifiers, keyGroupID)
 		text, _ := name.string()
-		members := s.groups.seats[q.who][text]
+		members := q.member.groups[text]
 		return valueOf(s.each(members)), members != nil
 	case "pmix.qry.ns":
 		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
