@@ -7,7 +7,9 @@
 //
 // Each dialect is one table of options ([Dialect], [Option]). The parser, the
 // help, the shell completion, docs/options.md and the tests all read that table,
-// so a new spelling is one row.
+// so a new spelling is one row. Tables are functions of the [Line] that their options
+// fill: a row says where its value goes, as [Switch] and [Parsed] do, or which method
+// takes it. They are made when they are looked at, as a start pays for each.
 //
 // A command line passes three steps, all of them pure:
 //

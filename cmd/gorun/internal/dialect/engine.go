@@ -39,7 +39,7 @@ func (p *Line) findEngine() {
 	}, p.engine.name)
 	switch {
 	case err != nil && p.engine.from != "":
-		p.Problem(fmt.Errorf("%s: %w", p.engine.from, err))
+		p.problem("%s: %w", p.engine.from, err)
 		return
 	case err != nil && p.hostsGiven(): // variables that were left behind matter to nobody who names hosts
 		p.remark(err.Error())
@@ -90,9 +90,9 @@ func (p *Line) refuseInLauncher(found *engine.Found) {
 		if rank < 0 || size < 2 || l.only != "" && !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
 			continue
 		}
-		p.Problem(fmt.Errorf("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
+		p.problem("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
 			"%s out; --engine none starts a job in each rank",
-			rank, size, l.name, l.rank, rank, found.Job, l.name))
+			rank, size, l.name, l.rank, rank, found.Job, l.name)
 		return
 	}
 }
@@ -147,8 +147,8 @@ func (p *Line) engineHosts() {
 // has them reached by it; what is said of slots there counts.
 func (p *Line) chosenFromEngine(named []hosts.Host, from string) bool {
 	if t := p.tasks(); t != nil {
-		p.Problem(fmt.Errorf("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
-			"-n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name))
+		p.problem("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
+			"-n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name)
 		return true
 	}
 	found := p.engine.found

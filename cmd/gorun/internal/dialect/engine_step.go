@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -19,8 +18,8 @@ func (p *Line) finishTasks(t *engine.Task) {
 	spec, found := &p.Spec, p.engine.found
 	each := p.eachIsNode(t)
 	if n := spec.NumNodes; n > 0 && n != t.NumNodes && !each {
-		p.Problem(fmt.Errorf("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a "+
-			"job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From))
+		p.problem("%s contradicts step %s, whose tasks are on %d nodes (%s): leave it out; --standalone makes a "+
+			"job of each task, and --engine none knows of no step", p.nodesFrom, t.Step, t.NumNodes, found.From)
 		return
 	}
 	if spec.RunID == "" {
@@ -72,8 +71,8 @@ func (p *Line) stepPlace(j *job.JoinWish, t *engine.Task) {
 		j.Addr = t.Addr
 	}
 	if j.Addr == "" {
-		p.Problem(fmt.Errorf("%s does not say where its first node is: add --master-addr ADDR, an address of that node",
-			p.engine.found.Job))
+		p.problem("%s does not say where its first node is: add --master-addr ADDR, an address of that node",
+			p.engine.found.Job)
 	}
 	if j.Port == 0 {
 		ports := stepPorts(p.Spec.RunID)
@@ -150,7 +149,7 @@ func (p *Line) checkStepRank(t *engine.Task, head int) {
 	if t.Node != head {
 		text = fmt.Sprintf("the nodes of step %s meet at %s, which is node 0, and this is %s", t.Step, meet, here)
 	}
-	p.Problem(fmt.Errorf("%s: %s: leave --node-rank out, and each node has its number of the step", p.nodeRank.from, text))
+	p.problem("%s: %s: leave --node-rank out, and each node has its number of the step", p.nodeRank.from, text)
 }
 
 // nodeNamed is the number of the step's node with this name, -1 if there is none.
@@ -194,20 +193,20 @@ func (p *Line) seatCounts(t *engine.Task) {
 	spec := &p.Spec
 	instead := fmt.Sprintf("start gorun once per node (%s), and it starts ranks itself", p.oncePerNode(t))
 	if len(spec.Apps) > 1 {
-		p.Problem(errors.New("several programs do not go with a step that has several tasks on a node, each of which is " +
-			"one rank: " + instead))
+		p.problem("several programs do not go with a step that has several tasks on a node, each of which is one rank: %s",
+			instead)
 		return
 	}
 	perNode, total := spec.PerNode, spec.Apps[0].NumRanks
 	has := fmt.Sprintf("step %s has %d tasks, %d of them on this node, and each is one rank", t.Step, t.NumTasks,
 		t.LocalTasks)
 	if total != 0 && total != t.NumTasks {
-		p.Problem(fmt.Errorf("%s: %s: %s", p.ranksFrom, has, instead))
+		p.problem("%s: %s: %s", p.ranksFrom, has, instead)
 	}
 	// All tasks have to refuse what one refuses, or the others would wait for it.
 	even := perNode.N == t.LocalTasks && perNode.N*t.NumNodes == t.NumTasks
 	if perNode.Kind != job.CountUnset && (perNode.Kind != job.CountFixed || !even && perNode.N != 1) {
-		p.Problem(fmt.Errorf("%s: %s: %s", perNode.From, has, instead))
+		p.problem("%s: %s: %s", perNode.From, has, instead)
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 	spec.PerNode = job.Count{Kind: job.CountFixed, N: 1, From: "step " + t.Step}

@@ -2,8 +2,8 @@ package dialect
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorun/launcher/job"
@@ -46,11 +46,11 @@ func (p *Line) startOf() job.Start {
 	case p.start.runPath:
 		return job.StartPython
 	case p.start.module && p.start.noPython:
-		p.Problem(errors.New("--module and --no-python contradict each other: a module needs Python"))
+		p.problem("--module and --no-python contradict each other: a module needs Python")
 	case p.start.module:
 		return job.StartModule
 	case p.start.noPython && p.dialect.launch && !p.useEnv:
-		p.Problem(errors.New("--no-python needs --use-env: a program that is not Python's knows no --local-rank"))
+		p.problem("--no-python needs --use-env: a program that is not Python's knows no --local-rank")
 	case p.start.noPython:
 		return job.StartExec
 	case p.dialect.python:
@@ -90,14 +90,14 @@ func (p *Line) CheckPrograms() {
 	for i, app := range apps {
 		switch {
 		case app.Program == "" && app.Args != nil: // a word was there
-			p.Problem(errors.New("the program's name is empty: an unset variable?"))
+			p.problem("the program's name is empty: an unset variable?")
 		case app.Program == "" && len(apps) > 1:
-			p.Problem(fmt.Errorf("program %d of %d is missing: write %s", i+1, len(apps), writeColon))
+			p.problem("program %d of %d is missing: write %s", i+1, len(apps), writeColon)
 		case app.Program == "":
 			p.Problem(helpNeeded{fmt.Errorf("no program given: %s [options] PROGRAM [ARGS...]%s", p.dialect.Name, p.swallowed)})
 		case app.NumRanks == 0 && len(apps) > 1:
-			p.Problem(fmt.Errorf("%s has no number of ranks: with several programs each needs its own -n: write %s",
-				app.Program, howToCount(i, app.Program)))
+			p.problem("%s has no number of ranks: with several programs each needs its own -n: write %s",
+				app.Program, howToCount(i, app.Program))
 		}
 	}
 	if len(apps) == 1 {
@@ -114,15 +114,20 @@ func howToCount(i int, program string) string {
 	return strings.Replace(writeColon, "PROGRAM", program, 1)
 }
 
+// numRanks is how many ranks all programs have, as far as that is said.
+func (p *Line) numRanks() (total int) {
+	for _, app := range p.Spec.Apps {
+		total += app.NumRanks
+	}
+	return total
+}
+
 // finishCounts compares what the counts say about each other: one node has
 // NumRanks or PerNode ranks, and both can only be said if they are equal; on
 // several nodes PerNode is what each has at most.
 func (p *Line) finishCounts() {
 	spec := &p.Spec
-	total := 0
-	for _, app := range spec.Apps {
-		total += app.NumRanks
-	}
+	total := p.numRanks()
 	perNode, nodes := spec.PerNode, max(len(spec.Hosts), 1)
 	switch {
 	case total == 0 && perNode.Kind == job.CountUnset:
@@ -137,17 +142,17 @@ func (p *Line) finishCounts() {
 	// a limit, as to mpirun
 	case p.mpi.perNode.From != "" && len(spec.Apps) == 1 && (total <= perNode.N*nodes || perNode.Kind != job.CountFixed):
 	case len(spec.Apps) > 1:
-		p.Problem(fmt.Errorf("%s does not go with several programs: each has its own -n", perNode.From))
+		p.problem("%s does not go with several programs: each has its own -n", perNode.From)
 	case perNode.Kind != job.CountFixed:
-		p.Problem(fmt.Errorf("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From))
+		p.problem("%s and %s both give the number of ranks: keep one", p.ranksFrom, perNode.From)
 	case nodes > 1 && total <= perNode.N*nodes:
 	case nodes > 1:
-		p.Problem(fmt.Errorf("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes,
-			nodes))
+		p.problem("%s contradicts %s, which makes %d on %d hosts", p.ranksFrom, perNode.From, perNode.N*nodes,
+			nodes)
 	case total != perNode.N && p.nodesFrom != "":
-		p.Problem(fmt.Errorf("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N))
+		p.problem("%s contradicts %s with %s, which make %d", p.ranksFrom, perNode.From, p.nodesFrom, perNode.N)
 	case total != perNode.N:
-		p.Problem(fmt.Errorf("%s contradicts %s, which makes %d on one host", p.ranksFrom, perNode.From, perNode.N))
+		p.problem("%s contradicts %s, which makes %d on one host", p.ranksFrom, perNode.From, perNode.N)
 	}
 }
 
@@ -187,11 +192,10 @@ func (p *Line) passedOver(stronger string, options ...string) {
 }
 
 // joinWords joins what is not empty.
-func joinWords(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + " " + b
+func joinWords(words ...string) string { return joined(" ", words...) }
+
+func joined(separator string, words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), separator)
 }
 
 // finishAction settles what is done, and how long its end may take.
@@ -205,12 +209,12 @@ func (p *Line) finishAction() {
 		inv.Spec.SignalsToHandle = p.dialect.signals
 	}
 	if inv.JSON && !p.DryRun && p.command == nil {
-		p.Problem(errors.New("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended"))
+		p.problem("--json prints the plan of --dry-run: add it; --report FILE writes how the job ended")
 	}
 	if inv.Report != "" && p.DryRun {
-		p.Problem(errors.New("--report and --dry-run contradict each other: a plan has no end to report"))
+		p.problem("--report and --dry-run contradict each other: a plan has no end to report")
 	}
 	if inv.Quiet && inv.Verbose > 0 {
-		p.Problem(errors.New("--quiet and --verbose contradict each other"))
+		p.problem("--quiet and --verbose contradict each other")
 	}
 }

@@ -105,7 +105,7 @@ func (p *Line) filedHosts(a Arg) ([]hosts.Host, bool) {
 	}
 	content, err := p.around.ReadFile(a.Value)
 	if err != nil {
-		p.Problem(fmt.Errorf("%s: %w", a.From, err))
+		p.problem("%s: %w", a.From, err)
 		return nil, false
 	}
 	file, err := hosts.ParseFile(a.Value, string(content))
@@ -178,10 +178,10 @@ func (p *Line) exclude(all []hosts.Host, from string) []hosts.Host {
 		}
 		left, unknown := hosts.Exclude(all, names, p.around.IsThisHost)
 		if len(unknown) > 0 && !isVariable(list.From) {
-			p.Problem(fmt.Errorf("%s: %s: not among the hosts of %s", list.From, hosts.Fold(unknown), from))
+			p.problem("%s: %s: not among the hosts of %s", list.From, hosts.Fold(unknown), from)
 		}
 		if len(left) == 0 && len(all) > 0 {
-			p.Problem(fmt.Errorf("%s leaves none of the hosts of %s", list.From, from))
+			p.problem("%s leaves none of the hosts of %s", list.From, from)
 			return all
 		}
 		all = left
@@ -202,7 +202,7 @@ func excludeError(list Arg, err error) error {
 func (p *Line) refuseExclude() {
 	for _, list := range p.excluded {
 		if !p.hostsGiven() && !p.engine.hosts && !isVariable(list.From) {
-			p.Problem(fmt.Errorf("%s leaves out hosts, and none were named: add -H or --hostfile", list.From))
+			p.problem("%s leaves out hosts, and none were named: add -H or --hostfile", list.From)
 		}
 	}
 }
@@ -214,9 +214,9 @@ func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
 func (p *Line) firstHosts(all []hosts.Host, from string) []hosts.Host {
 	switch wanted := p.Spec.NumNodes; {
 	case p.standalone && len(all) > 1:
-		p.Problem(fmt.Errorf("--standalone is one node, and %s names %d: keep one of them", from, len(all)))
+		p.problem("--standalone is one node, and %s names %d: keep one of them", from, len(all))
 	case wanted > len(all):
-		p.Problem(fmt.Errorf("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom())))
+		p.problem("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom()))
 	case wanted > 0:
 		return all[:wanted]
 	}
@@ -232,15 +232,11 @@ func (p *Line) excludedFrom() (from string) {
 
 // checkMaxSlots: slots are a wish, max-slots a limit.
 func (p *Line) checkMaxSlots(all []hosts.Host) {
-	wanted, limit := 0, 0
-	for _, app := range p.Spec.Apps {
-		wanted += app.NumRanks
-	}
-	open := false
+	wanted, limit, open := p.numRanks(), 0, false
 	for _, h := range all {
 		each := p.Spec.PerNode.N
 		if wanted == 0 && h.MaxSlots > 0 && each > h.MaxSlots {
-			p.Problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From))
+			p.problem("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From)
 		}
 		limit += h.MaxSlots
 		open = open || h.MaxSlots == 0
@@ -248,10 +244,10 @@ func (p *Line) checkMaxSlots(all []hosts.Host) {
 	switch {
 	case open || wanted <= limit:
 	case len(all) == 1:
-		p.Problem(fmt.Errorf("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From))
+		p.problem("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From)
 	default:
-		p.Problem(fmt.Errorf("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
-			hosts.Fold(hosts.Names(all)), p.hostsFrom()))
+		p.problem("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
+			hosts.Fold(hosts.Names(all)), p.hostsFrom())
 	}
 }
 

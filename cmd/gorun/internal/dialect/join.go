@@ -72,19 +72,19 @@ func (p *Line) finishNodes() {
 		p.finishJoin()
 		return
 	case p.standalone && p.Spec.NumNodes > 1:
-		p.Problem(fmt.Errorf("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.Spec.NumNodes))
+		p.problem("--standalone is one node, and %s are %d: keep one of them", p.nodesFrom, p.Spec.NumNodes)
 	case p.nodeRank.rank > 0 && p.hostsGiven():
-		p.Problem(fmt.Errorf("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one "+
-			"of them", p.nodeRank.from, p.hostsFrom()))
+		p.problem("%s is for nodes that are started one by one, and gorun starts those of %s itself: keep one "+
+			"of them", p.nodeRank.from, p.hostsFrom())
 	case p.nodeRank.rank > 0:
-		p.Problem(fmt.Errorf("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR "+
-			"--master-port PORT", p.nodeRank.from))
+		p.problem("%s: there is one node; for more, each started by itself, add --nnodes N --master-addr ADDR "+
+			"--master-port PORT", p.nodeRank.from)
 	}
 	if found := p.engine.found; found != nil && found.Task != nil && !p.hostsGiven() {
 		p.engineCPUs()
 	}
 	if p.conf.isHost == hostNo {
-		p.Problem(fmt.Errorf("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from))
+		p.problem("%s: is_host: gorun hosts the store of this job; leave it out", p.conf.from)
 	}
 	for _, from := range []string{p.tokenFile.From, p.insecure} {
 		if from != "" && !isVariable(from) {
@@ -130,7 +130,7 @@ func (p *Line) joinRank(j *job.JoinWish) {
 		j.NodeRank = -1
 		return
 	case wish.rank >= j.NumNodes:
-		p.Problem(fmt.Errorf("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1))
+		p.problem("%s: the last of %d nodes (%s) is node %d", wish.from, j.NumNodes, p.nodesFrom, j.NumNodes-1)
 	}
 	j.NodeRank, j.NeverNode0 = wish.rank, wish.rank < 0
 	if wish.from != p.conf.from {
@@ -147,7 +147,7 @@ func (p *Line) completionIndex() (w nodeRankWish) {
 	w.from = completionIndex + "=" + value
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {
-		p.Problem(fmt.Errorf("%s: not a number from 0 on; say by --node-rank which node this is", w.from))
+		p.problem("%s: not a number from 0 on; say by --node-rank which node this is", w.from)
 	}
 	w.rank = int(n)
 	return w
@@ -171,11 +171,11 @@ func (p *Line) joinPlace(j *job.JoinWish) {
 	from := p.takePlace(j)
 	switch {
 	case j.Addr == "":
-		p.Problem(fmt.Errorf("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or "+
+		p.problem("%s: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or "+
 			"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and "+
-			"gorun starts the other nodes", p.nodesFrom))
+			"gorun starts the other nodes", p.nodesFrom)
 	case j.Port == 0 && p.freePort:
-		p.Problem(fmt.Errorf("%s: port 0 is a free one, which the other nodes could not know: write another", from))
+		p.problem("%s: port 0 is a free one, which the other nodes could not know: write another", from)
 	case j.Port == 0 && p.backend == "c10d" && p.endpoint.addrFrom != "":
 		j.Port = c10dPort
 	case j.Port == 0:
@@ -198,11 +198,11 @@ func (p *Line) placeOfEnvironment(j *job.JoinWish) (from string) {
 	var err error
 	from = "MASTER_ADDR=" + addr
 	if j.Addr, err = parseAddr(addr); err != nil {
-		p.Problem(fmt.Errorf("%s: %w", from, err))
+		p.problem("%s: %w", from, err)
 	}
 	if port, _ := p.around.Lookup("MASTER_PORT"); port != "" {
 		if j.Port, err = ParsePort(port); err != nil {
-			p.Problem(fmt.Errorf("MASTER_PORT=%s: %w", port, err))
+			p.problem("MASTER_PORT=%s: %w", port, err)
 		}
 		p.freePort = err == nil && j.Port == 0
 		from = joinWords(from, "MASTER_PORT="+port)
@@ -220,8 +220,8 @@ func hasPort(endpoint string) bool {
 func (p *Line) joinCounts() {
 	spec := &p.Spec
 	if len(spec.Apps) > 1 {
-		p.Problem(errors.New("several programs do not go with nodes that join each other: name the hosts by -H, and gorun " +
-			"starts the other nodes"))
+		p.problem("several programs do not go with nodes that join each other: name the hosts by -H, and gorun " +
+			"starts the other nodes")
 		return
 	}
 	ranks, nodes := spec.Apps[0].NumRanks, spec.Join.NumNodes
@@ -230,11 +230,11 @@ func (p *Line) joinCounts() {
 		return
 	case spec.PerNode.Kind == job.CountFixed && spec.PerNode.N*nodes == ranks: // both say the same
 	case spec.PerNode.Kind != job.CountUnset:
-		p.Problem(fmt.Errorf("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
-			p.nodesFrom))
+		p.problem("%s and %s with %s both give the number of ranks: keep one", p.ranksFrom, spec.PerNode.From,
+			p.nodesFrom)
 	default:
-		p.Problem(fmt.Errorf("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
-			"how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes)))
+		p.problem("%s is for a gorun that starts all nodes; of %d nodes that are started one by one each says "+
+			"how many ranks it has: use %s", p.ranksFrom, nodes, perNodeInstead(ranks, nodes))
 	}
 	spec.Apps[0].NumRanks, spec.RanksFrom = 0, ""
 }

@@ -159,7 +159,7 @@ var interfaceVariables = [...]string{
 
 func (p *Line) setInterface(a Arg) error {
 	for _, name := range interfaceVariables {
-		p.exportAlways(a, name, a.Value)
+		p.export(a, true, name, a.Value)
 	}
 	if has := p.around.HasInterface; has != nil && a.Value != "" && !has(a.Value) {
 		p.Note(a.From + ": this host has no network interface of that name; ip link lists them")

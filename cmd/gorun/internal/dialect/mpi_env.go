@@ -8,28 +8,24 @@ import (
 	"gorun/launcher/job"
 )
 
-// export gives ranks a variable for which an option stands. From says so in the plan.
-func (p *Line) export(a Arg, name, value string) {
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, false)
-}
-
-// exportAlways does so for all programs, whichever the option stands before.
-func (p *Line) exportAlways(a Arg, name, value string) {
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, true)
+// export gives ranks a variable for which an option stands; global: those of all programs, whichever it stands before.
+// From says so in the plan.
+func (p *Line) export(a Arg, global bool, name, value string) {
+	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, global)
 }
 
 // displayComm has Open MPI say at a point how ranks talk.
 func (p *Line) displayComm(when string) func(Arg) error {
 	return func(a Arg) error {
 		if a.On {
-			p.exportAlways(a, "OMPI_MCA_ompi_display_comm", when)
+			p.export(a, true, "OMPI_MCA_ompi_display_comm", when)
 		}
 		return nil
 	}
 }
 
 func (p *Line) setBuffering(a Arg) error {
-	p.exportAlways(a, "OMPI_MCA_ompi_stream_buffering", a.Value)
+	p.export(a, true, "OMPI_MCA_ompi_stream_buffering", a.Value)
 	return OneOf(a.Value, "0", "1", "2")
 }
 
@@ -58,7 +54,7 @@ func (p *Line) setEnv(a Arg) error {
 	if err := p.checkOwnExport(name, value); err != nil {
 		return err
 	}
-	p.addExport(job.Export{Name: name, Value: value, HasValue: true, From: a.From}, isGlobal(a))
+	p.export(a, isGlobal(a), name, value)
 	return nil
 }
 
@@ -134,13 +130,13 @@ func (p *Line) finishBare() {
 	}
 	p.Spec.ExportsOnly = true
 	if p.mpi.whole.From != "" {
-		p.Problem(fmt.Errorf("%s contradicts %s", p.mpi.whole.From, p.mpi.bare.From))
+		p.problem("%s contradicts %s", p.mpi.whole.From, p.mpi.bare.From)
 	}
 	word := strings.Fields(p.mpi.bare.From)[0]
 	if local := strings.HasPrefix(strings.TrimLeft(word, "-"), "env"); local && len(p.Spec.Apps) > 1 &&
 		p.bareApps < len(p.Spec.Apps) {
-		p.Problem(fmt.Errorf("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or "+
-			"-envexcl NAME,... for what one of them is not to have", p.mpi.bare.From))
+		p.problem("%s: it counts for all of several programs: write -genvnone or -genvlist NAME,..., or "+
+			"-envexcl NAME,... for what one of them is not to have", p.mpi.bare.From)
 	}
 }
 
@@ -174,7 +170,7 @@ func (p *Line) setLonger(a Arg, behind bool) error {
 	} else if old != "" {
 		value += between + old
 	}
-	p.export(a, name, value)
+	p.export(a, false, name, value)
 	return nil
 }
 
@@ -191,7 +187,7 @@ func (p *Line) setParameter(prefix string) func(Arg) error {
 		case !given:
 			return errors.New("a parameter and its value are needed: --mca KEY VALUE")
 		}
-		p.exportAlways(a, prefix+key, value)
+		p.export(a, true, prefix+key, value)
 		if prefix == pmixPrefix {
 			return nil
 		}

@@ -255,7 +255,7 @@ func (p *Line) finishEnvironmentLists() {
 			}
 			e, err := exportOf(entry)
 			if e.From = list.From; err != nil {
-				p.Problem(errors.New(list.From + ": " + entry + ": " + err.Error()))
+				p.problem("%s: %s: %w", list.From, entry, err)
 				continue
 			}
 			if list.weak {

@@ -221,7 +221,7 @@ func (p *Line) finishCPUList() {
 	bind := placement.BindTo{Given: true, Lists: []placement.CPUSet{p.mpi.cpus}, From: p.mpi.cpusFrom}
 	switch {
 	case p.mpi.cpusFrom == "" && p.mpi.ordered.From != "":
-		p.Problem(fmt.Errorf("%s needs the CPUs: add --cpu-list LIST", p.mpi.ordered.From))
+		p.problem("%s needs the CPUs: add --cpu-list LIST", p.mpi.ordered.From)
 		return
 	case p.mpi.cpusFrom == "":
 		return

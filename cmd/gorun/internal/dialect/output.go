@@ -243,7 +243,7 @@ func (p *Line) finishLabel() {
 	}
 	out.Pattern = given.stamped()
 	if out.Label == job.LabelNever {
-		p.Problem(fmt.Errorf("%s and --label never contradict each other", labels[0].From))
+		p.problem("%s and --label never contradict each other", labels[0].From)
 	}
 	out.Label = job.LabelAlways
 }
@@ -283,17 +283,17 @@ func (p *Line) finishFiles() {
 		return
 	}
 	if given.dir.From != "" && len(named) > 1 {
-		p.Problem(fmt.Errorf("%s and %s both name the files: keep one", named[0].From, named[1].From))
+		p.problem("%s and %s both name the files: keep one", named[0].From, named[1].From)
 	}
 	for _, log := range given.logs {
 		if log.level == levelFlags {
-			p.Problem(fmt.Errorf("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].From))
+			p.problem("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].From)
 		} else {
 			p.hint(log.from + " does not count beside " + named[0].From)
 		}
 	}
 	if given.hidden && out.Merge {
-		p.Problem(fmt.Errorf("%s: nothing is shown, so that there is nothing to merge", given.dir.From))
+		p.problem("%s: nothing is shown, so that there is nothing to merge", given.dir.From)
 	}
 	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
 	streams := job.StreamMap{Present: true}

@@ -110,6 +110,9 @@ func (p *Line) Problem(err error) {
 	}
 }
 
+// problem adds a mistake that is found here.
+func (p *Line) problem(format string, args ...any) { p.Problem(fmt.Errorf(format, args...)) }
+
 // Note adds a remark for the user.
 func (p *Line) Note(text string) { p.Notes = append(p.Notes, text) }
 
@@ -173,7 +176,7 @@ func (p *Line) program(r rewritten, first bool) error {
 func (p *Line) onlyBlock(options []Occurrence) []Occurrence {
 	return slices.DeleteFunc(options, func(o Occurrence) bool {
 		if !o.Option.block {
-			p.Problem(fmt.Errorf("%s counts for the whole job: put it before the first program", o.Text))
+			p.problem("%s counts for the whole job: put it before the first program", o.Text)
 		}
 		return !o.Option.block
 	})
@@ -294,7 +297,7 @@ func (f *Flag) Set(value string) error {
 func (p *Line) apply(o *Option, value, from string) {
 	p.now = append(p.now, o)
 	if err := p.call(o, Arg{Value: value, From: from}); err != nil {
-		p.Problem(fmt.Errorf("%s: %w", from, err))
+		p.problem("%s: %w", from, err)
 	}
 }
 

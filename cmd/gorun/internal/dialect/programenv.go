@@ -21,7 +21,7 @@ func (p *Line) setTuningData(a Arg) error {
 	if p.tuned(a) {
 		return nil
 	}
-	p.addExport(job.Export{Name: "I_MPI_TUNING_BIN", Value: a.Value, HasValue: true, From: a.From}, true)
+	p.export(a, true, "I_MPI_TUNING_BIN", a.Value)
 	return text(new(string), a)
 }
 
@@ -45,7 +45,7 @@ func (p *Line) finishPrefixes() {
 		}
 		dir := strings.TrimRight(prefix.Value, "/")
 		for _, v := range []struct{ name, dir string }{{"PATH", dir + "/bin"}, {"LD_LIBRARY_PATH", dir + "/lib"}} {
-			value := joinColon(v.dir, p.valueFor(app, v.name))
+			value := joined(":", v.dir, p.valueFor(app, v.name))
 			app.Exports = append(app.Exports, job.Export{Name: v.name, Value: value, HasValue: true, From: prefix.From})
 		}
 	}
@@ -72,12 +72,4 @@ func (p *Line) valueFor(app *job.App, name string) string {
 		return ""
 	}
 	return inherited
-}
-
-// joinColon joins what is not empty.
-func joinColon(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + ":" + b
 }

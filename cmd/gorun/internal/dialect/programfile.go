@@ -34,7 +34,7 @@ func (p *Line) programFile(d *Dialect, args []string) (words []string, found boo
 	}
 	file := r.options[at]
 	if len(r.program) > 0 || r.more {
-		p.Problem(fmt.Errorf("%s names the programs: leave %s out", file.Text, append(r.program, ":")[0]))
+		p.problem("%s names the programs: leave %s out", file.Text, append(r.program, ":")[0])
 		return append(words, args[len(args)-len(r.program)-len(r.next):]...), true
 	}
 	content, err := p.around.ReadFile(file.Value)
@@ -44,7 +44,7 @@ func (p *Line) programFile(d *Dialect, args []string) (words []string, found boo
 		said, lines, err = programWords(file.Value, string(content))
 	}
 	if err != nil {
-		p.Problem(fmt.Errorf("%s: %w", file.Text, err))
+		p.problem("%s: %w", file.Text, err)
 		return append(words, "--", file.Value), true // some program: that there is none is no second problem
 	}
 	for i, line := range lines {

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"slices"
 
 	"gorun/launcher/hosts"
@@ -83,7 +82,7 @@ func (p *Line) finishAppHosts() {
 		own, from := p.hostsOfProgram(i)
 		spec.Apps[i].Hosts = p.amongHosts(own)
 		if len(own) > 0 && len(spec.Apps[i].Hosts) == 0 && len(spec.Hosts) > 0 {
-			p.Problem(fmt.Errorf("%s: none of these hosts is left for %s", from, spec.Apps[i].Program))
+			p.problem("%s: none of these hosts is left for %s", from, spec.Apps[i].Program)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (p *Line) joinSecret(j *job.JoinWish) {
 	}
 	switch {
 	case err != nil:
-		p.Problem(fmt.Errorf("%s: %w", from, err))
+		p.problem("%s: %w", from, err)
 	case p.insecure != "" && (j.Token != "" || j.OwnToken != ""):
 		p.Note(fmt.Sprintf("%s has no effect: nodes need the token of %s", p.insecure, from))
 	}

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"slices"
 
 	"gorun/launcher/hosts"
@@ -62,7 +61,7 @@ func (p *Line) withoutLocal(all []hosts.Host, from string) []hosts.Host {
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(h hosts.Host) bool { return h.Here })
 	if len(left) == 0 {
-		p.Problem(fmt.Errorf("%s leaves none of the hosts of %s", p.mpi.nolocal.From, from))
+		p.problem("%s leaves none of the hosts of %s", p.mpi.nolocal.From, from)
 		return all
 	}
 	return left
@@ -72,7 +71,7 @@ func (p *Line) withoutLocal(all []hosts.Host, from string) []hosts.Host {
 func (p *Line) finishSlots() {
 	spec := &p.Spec
 	if p.mpi.nolocal.From != "" && len(spec.Hosts) == 0 {
-		p.Problem(fmt.Errorf("%s leaves out this host, and no other is named: add -H or --hostfile", p.mpi.nolocal.From))
+		p.problem("%s leaves out this host, and no other is named: add -H or --hostfile", p.mpi.nolocal.From)
 	}
 	if p.dialect.slots == slotsOfGorun {
 		return
@@ -117,12 +116,8 @@ func (p *Line) openSlots() {
 // fewer than ranks. Open MPI refuses such ranks, and so does gorun called mpirun.
 func (p *Line) limitPerNode() {
 	spec := &p.Spec
-	total := 0
-	for _, app := range spec.Apps {
-		total += app.NumRanks
-	}
 	several := len(spec.Apps) > 1
-	if p.mpi.perNode.From == "" || total == 0 || p.dialect.slots != slotsOfHydra && !several {
+	if p.mpi.perNode.From == "" || p.numRanks() == 0 || p.dialect.slots != slotsOfHydra && !several {
 		return
 	}
 	if spec.PerNode.Kind != job.CountFixed { // how many that are is seen on the hosts

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -35,7 +34,7 @@ func rankStarter(app job.App) string {
 func (p *Line) RefuseRankStarters() {
 	for _, app := range p.Spec.Apps {
 		if word := rankStarter(app); word != "" {
-			p.Problem(errors.New(startsTwice(word)))
+			p.problem("%s", startsTwice(word))
 		}
 	}
 }

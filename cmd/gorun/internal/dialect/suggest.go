@@ -80,21 +80,13 @@ func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
 	return nil, nil
 }
 
-// farthest is the greatest farness.
-const farthest = 3
-
-// farness is how unlikely an option is meant: gorun's own come first, then those that do
+// likely are the options, those first that are likely to be meant: gorun's own, then those of other launchers that do
 // something, then those that do nothing, then those that are refused.
-func (o *Option) farness() int {
-	switch o.Group {
-	case GroupMPI:
-		return 1
-	case GroupAccepted:
-		return 2
-	case GroupRefused:
-		return farthest
-	}
-	return 0
+func (d *Dialect) likely() []*Option {
+	nearness := []Group{GroupMPI, GroupAccepted, GroupRefused}
+	return slices.SortedStableFunc(d.Options, func(a, b *Option) int {
+		return slices.Index(nearness, a.Group) - slices.Index(nearness, b.Group)
+	})
 }
 
 // begun lists names of the options that typed is the beginning of, those that are
@@ -106,12 +98,10 @@ func (d *Dialect) begun(typed string) (meant *Option, names []string) {
 		return nil, nil
 	}
 	var found []*Option
-	for nearness := range farthest + 1 {
-		for o := range d.Options {
-			at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) })
-			if at >= 0 && o.farness() == nearness {
-				found, names = append(found, o), append(names, Spelling(o.Names[at]))
-			}
+	for _, o := range d.likely() {
+		at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) })
+		if at >= 0 {
+			found, names = append(found, o), append(names, Spelling(o.Names[at]))
 		}
 	}
 	if len(found) > most {
@@ -135,15 +125,10 @@ func alike(options []*Option) *Option {
 func (d *Dialect) nearest(typed string) (name string, option *Option) {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	best := min(len(typed)/3, 3) + 1
-	for nearness := range farthest + 1 {
-		for o := range d.Options {
-			for _, n := range o.Names {
-				if len(n) < 2 || o.farness() != nearness {
-					continue
-				}
-				if e := spelling.Distance(typed, strings.ToLower(n), best); e < best {
-					name, option, best = n, o, e
-				}
+	for _, o := range d.likely() {
+		for _, n := range o.Names {
+			if e := spelling.Distance(typed, strings.ToLower(n), best); len(n) > 1 && e < best {
+				name, option, best = n, o, e
 			}
 		}
 	}

@@ -10,6 +10,14 @@ func refused(value, instead string, names ...string) Option {
 	return Option{Names: names, Group: GroupRefused, Value: value, Help: instead}
 }
 
+// inGroup puts rows under a heading.
+func inGroup(g Group, rows []Option) []Option {
+	for i := range rows {
+		rows[i].Group = g
+	}
+	return rows
+}
+
 // beforeEach lets a row also stand before a later program.
 func beforeEach(o Option) Option {
 	o.block = true

@@ -9,119 +9,119 @@ func hydraTable(p *Line) []Option {
 
 // hydraEnvironment is about the variables that ranks get, and a file of programs.
 func (p *Line) hydraEnvironment() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"genv"}, Group: GroupMPI, Value: "NAME VALUE", words: 2, Set: p.setEnv,
+			Names: []string{"genv"}, Value: "NAME VALUE", words: 2, Set: p.setEnv,
 			Help: "give ranks of all programs a variable; NAME=VALUE may stand in one word",
 		},
 		{
-			Names: []string{"env"}, Group: GroupMPI, Value: "NAME VALUE", words: 2, block: true, Set: p.setEnv,
+			Names: []string{"env"}, Value: "NAME VALUE", words: 2, block: true, Set: p.setEnv,
 			Help: "give ranks of this program a variable",
 		},
 		{
-			Names: []string{"genvlist"}, Group: GroupMPI, Value: "NAME,...", Family: familyExport, Set: p.setEnvList,
+			Names: []string{"genvlist"}, Value: "NAME,...", Family: familyExport, Set: p.setEnvList,
 			Help: "of this environment ranks get these variables alone",
 		},
 		{
-			Names: []string{"envlist"}, Group: GroupMPI, Value: "NAME,...", block: true, Family: familyExport,
+			Names: []string{"envlist"}, Value: "NAME,...", block: true, Family: familyExport,
 			Help: "the same, for the job of one program", Set: p.setEnvList,
 		},
 		{
-			Names: []string{"genvnone"}, Group: GroupMPI, Family: familyExport, Set: p.setEnvNone,
+			Names: []string{"genvnone"}, Family: familyExport, Set: p.setEnvNone,
 			Help: "ranks get nothing of this environment, but what other options give them",
 		},
 		{
-			Names: []string{"envnone"}, Group: GroupMPI, block: true, Family: familyExport, Set: p.setEnvNone,
+			Names: []string{"envnone"}, block: true, Family: familyExport, Set: p.setEnvNone,
 			Help: "the same, for the job of one program",
 		},
 		{
-			Names: []string{"envall"}, Group: GroupMPI, block: true, Family: familyExport, Set: p.setEnvAll,
+			Names: []string{"envall"}, block: true, Family: familyExport, Set: p.setEnvAll,
 			Help: "the same as --export-all, of all programs",
 		},
 		{
-			Names: []string{"genvexcl"}, Group: GroupMPI, Value: "NAME,...", Set: p.setEnvExcl,
+			Names: []string{"genvexcl"}, Value: "NAME,...", Set: p.setEnvExcl,
 			Help: "take variables away from ranks",
 		},
 		{
-			Names: []string{"envexcl"}, Group: GroupMPI, Value: "NAME,...", block: true, Set: p.setEnvExcl,
+			Names: []string{"envexcl"}, Value: "NAME,...", block: true, Set: p.setEnvExcl,
 			Help: "the same, of this program",
 		},
 		{
-			Names: []string{"configfile"}, Group: GroupMPI, Value: "FILE", block: true, Set: setProgramFile,
+			Names: []string{"configfile"}, Value: "FILE", block: true, Set: setProgramFile,
 			Help: "the rest of the command line from a file, a program with its options on each line",
 		},
-	}
+	})
 }
 
 // hydraPlaces is about how many ranks there are, and where.
 func (p *Line) hydraPlaces() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"ppn", "perhost", "npernode", "grr"}, Group: GroupMPI, Value: "N", Attached: true,
+			Names: []string{"ppn", "perhost", "npernode", "grr"}, Value: "N", Attached: true,
 			Family: FamilyCount, block: true, Set: p.setPPN, Help: "the same as --nproc-per-node, and a limit beside -n",
 		},
 		{
-			Names: []string{"pernode"}, Group: GroupMPI, Family: FamilyCount, block: true, Set: p.setPerNodeOne,
+			Names: []string{"pernode"}, Family: FamilyCount, block: true, Set: p.setPerNodeOne,
 			Help: "one rank per node",
 		},
 		{
-			Names: []string{"rr"}, Group: GroupMPI, Family: familyMap, Set: p.as("--map-by node", ""),
+			Names: []string{"rr"}, Family: familyMap, Set: p.as("--map-by node", ""),
 			Help: "ranks go round the nodes, as with --map-by node",
 		},
 		{
-			Names: []string{"machine", "machines", "machinelist"}, Group: GroupMPI, Value: "HOST,...", Family: familyHosts,
+			Names: []string{"machine", "machines", "machinelist"}, Value: "HOST,...", Family: familyHosts,
 			block: true, Set: p.setMachines, Help: "hosts, as behind -H; what has a slash is a host file",
 		},
 		{
-			Names: []string{"f"}, Group: GroupMPI, Value: "FILE", Family: familyHosts, block: true, Set: p.setHostFile,
+			Names: []string{"f"}, Value: "FILE", Family: familyHosts, block: true, Set: p.setHostFile,
 			Help: "the same as --hostfile",
 		},
 		{
-			Names: []string{"gwdir"}, Group: GroupMPI, Value: "DIR", Dirs: true, Family: familyDir, Set: Text(&p.Spec.Dir),
+			Names: []string{"gwdir"}, Value: "DIR", Dirs: true, Family: familyDir, Set: Text(&p.Spec.Dir),
 			Help: "the same as --chdir, for all programs",
 		},
 		p.same(familyBind, "--bind-to", "OBJECT", "binding"),
 		{
-			Names: []string{"membind"}, Group: GroupMPI, Value: "POLICY", Family: familyMemory, Set: p.setMembind,
+			Names: []string{"membind"}, Value: "POLICY", Family: familyMemory, Set: p.setMembind,
 			Help: "the same as --bind-mem: none, firsttouch, bind, interleave",
 		},
 		{
-			Names: []string{"gpus-per-proc", "g"}, Group: GroupMPI, Value: "N|AUTO", Family: familyGPUs,
+			Names: []string{"gpus-per-proc", "g"}, Value: "N|AUTO", Family: familyGPUs,
 			Help: "the same as --gpus-per-rank N --isolate-gpus", Set: p.setGPUsPerProc,
 		},
 		{
-			Names: []string{"usize"}, Group: GroupMPI, Value: "N|SYSTEM|INFINITE", Set: p.setUniverse,
+			Names: []string{"usize"}, Value: "N|SYSTEM|INFINITE", Set: p.setUniverse,
 			Help: "set MPI_UNIVERSE_SIZE to N or the slots; INFINITE leaves it unset",
 		},
-	}
+	})
 }
 
 // hydraLauncher is about how other hosts are reached.
 func (p *Line) hydraLauncher() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"iface"}, Group: GroupMPI, Value: "NAME", Set: p.setInterface,
+			Names: []string{"iface"}, Value: "NAME", Set: p.setInterface,
 			Help: "the network interface by which ranks talk, as variables of MPI libraries, NCCL and Gloo; gorun finds its " +
 				"own way",
 		},
 		{
-			Names: []string{"launcher", "bootstrap"}, Group: GroupMPI, Value: "NAME", Set: p.setLauncher,
+			Names: []string{"launcher", "bootstrap"}, Value: "NAME", Set: p.setLauncher,
 			Help: "how other hosts are reached: ssh, rsh, fork, or the resource manager in whose job this is",
 		},
 		{
-			Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Group: GroupMPI, Value: "'CMD ...'",
+			Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Value: "'CMD ...'",
 			Family: familySSH, Help: "the same as --ssh", Set: p.setSSH,
 		},
 		{
-			Names: []string{"rmk"}, Group: GroupMPI, Value: "NAME", Family: familyEngine, Set: p.setRMK,
+			Names: []string{"rmk"}, Value: "NAME", Family: familyEngine, Set: p.setRMK,
 			Help: "the same as --engine; user is none",
 		},
 		{
-			Names: []string{"disable-auto-cleanup", "dac"}, Group: GroupMPI, Family: familyFailure,
+			Names: []string{"disable-auto-cleanup", "dac"}, Family: familyFailure,
 			Help: "the same as --on-failure continue", Set: Switch(&p.Spec.Policy.Continue),
 		},
-		{Names: []string{"info"}, Group: GroupMPI, Help: "print the version", Set: p.as("--version", "")},
-	}
+		{Names: []string{"info"}, Help: "print the version", Set: p.as("--version", "")},
+	})
 }
 
 // hydraOthers are those that have nothing to do, and those that are refused.

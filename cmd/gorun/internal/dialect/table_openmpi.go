@@ -10,62 +10,62 @@ func openmpiTable(p *Line) []Option {
 
 // openmpiEnvironment is about parameters and variables that ranks get, and a file of programs.
 func (p *Line) openmpiEnvironment() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"mca", "gmca", "omca", "gomca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, block: true,
+			Names: []string{"mca", "gmca", "omca", "gomca"}, Value: "KEY VALUE", words: 2, block: true,
 			Help: "a parameter of Open MPI's: ranks get it as OMPI_MCA_KEY; what is the launcher's own (places, " +
 				"oversubscription, ssh) is done, too",
 			Set: p.setParameter("OMPI_MCA_"),
 		},
 		{
-			Names: []string{"prtemca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, Set: p.setParameter("PRTE_MCA_"),
+			Names: []string{"prtemca"}, Value: "KEY VALUE", words: 2, Set: p.setParameter("PRTE_MCA_"),
 			Help: "the same for Open MPI 5's launcher: ranks get PRTE_MCA_KEY",
 		},
 		{
-			Names: []string{"pmixmca", "gpmixmca"}, Group: GroupMPI, Value: "KEY VALUE", words: 2, block: true,
+			Names: []string{"pmixmca", "gpmixmca"}, Value: "KEY VALUE", words: 2, block: true,
 			Help: "a parameter of PMIx's: ranks get it as PMIX_MCA_KEY", Set: p.setParameter(pmixPrefix),
 		},
 		{
-			Names: []string{"am", "amca"}, Group: GroupMPI, Value: "FILE,...", Set: p.setTune,
+			Names: []string{"am", "amca"}, Value: "FILE,...", Set: p.setTune,
 			Help: "files of such parameters, a line each: KEY = VALUE, or -mca KEY VALUE and -x NAME=VALUE",
 		},
 		{
-			Names: []string{"set-env"}, Group: GroupMPI, Value: "NAME=VALUE", block: true, Set: p.setExport,
+			Names: []string{"set-env"}, Value: "NAME=VALUE", block: true, Set: p.setExport,
 			Help: "the same as -x NAME=VALUE",
 		},
 		{
-			Names: []string{"unset-env"}, Group: GroupMPI, Value: "NAME", block: true, Set: p.setUnset,
+			Names: []string{"unset-env"}, Value: "NAME", block: true, Set: p.setUnset,
 			Help: "take a variable away from ranks; PRE* means all that begin so",
 		},
 		{
-			Names: []string{"append-env"}, Group: GroupMPI, Value: "NAME[C] VALUE", words: 2, block: true,
+			Names: []string{"append-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
 			Help: "give ranks a variable with VALUE behind its value, C between them: append-env PATH[:] /opt/bin",
 			Set:  func(a Arg) error { return p.setLonger(a, true) },
 		},
 		{
-			Names: []string{"prepend-env"}, Group: GroupMPI, Value: "NAME[C] VALUE", words: 2, block: true,
+			Names: []string{"prepend-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
 			Help: "the same with VALUE before it", Set: func(a Arg) error { return p.setLonger(a, false) },
 		},
 		{
-			Names: []string{"app"}, Group: GroupMPI, Value: "FILE", block: true, Set: setProgramFile,
+			Names: []string{"app"}, Value: "FILE", block: true, Set: setProgramFile,
 			Help: "programs of one job from a file, a line each with its own -n",
 		},
-	}
+	})
 }
 
 // openmpiPlaces is about hosts, and where ranks are on them.
 func (p *Line) openmpiPlaces() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"default-hostfile"}, Group: GroupMPI, Value: "FILE", Family: familyDefaultHosts,
+			Names: []string{"default-hostfile"}, Value: "FILE", Family: familyDefaultHosts,
 			Help: "the host file where nothing else names hosts", Set: given(&p.mpi.defaultHosts),
 		},
 		{
-			Names: []string{"nooversubscribe"}, Group: GroupMPI, Family: familyOversubscribe, Set: p.setOversubscribe(false),
+			Names: []string{"nooversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(false),
 			Help: "refuse more ranks than slots or CPUs",
 		},
 		{
-			Names: []string{"nolocal", "skip-launch-node"}, Group: GroupMPI, Family: familyNoLocal,
+			Names: []string{"nolocal", "skip-launch-node"}, Family: familyNoLocal,
 			Help: "no rank on this host", Set: kept(&p.mpi.nolocal),
 		},
 		p.same(familyMap, "--map-by node", "", "bynode"),
@@ -76,75 +76,75 @@ func (p *Line) openmpiPlaces() []Option {
 		p.same(familyBind, "--bind-to socket", "", "bind-to-socket"),
 		p.same(familyBind, "--bind-to none", "", "bind-to-none"),
 		{
-			Names: []string{"cpus-per-proc"}, Group: GroupMPI, Value: "N", block: true, Family: familyPE, Set: p.setPE,
+			Names: []string{"cpus-per-proc"}, Value: "N", block: true, Family: familyPE, Set: p.setPE,
 			Help: "cores of each rank, as pe=N of --map-by",
 		},
 		p.same(familyMap, "--map-by ppr:N:socket", "N", "npersocket"),
 		p.same(familyMap, "--map-by ppr:N:OBJECT", "N:OBJECT", "ppr"),
-	}
+	})
 }
 
 // openmpiRun is about how the job is started and ends.
 func (p *Line) openmpiRun() []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"do-not-launch"}, Group: GroupMPI, Family: familyDryRun, Set: p.as("--dry-run", ""),
+			Names: []string{"do-not-launch"}, Family: familyDryRun, Set: p.as("--dry-run", ""),
 			Help: "the same as --dry-run",
 		},
 		{
-			Names: []string{"enable-recovery"}, Group: GroupMPI, Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
+			Names: []string{"enable-recovery"}, Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
 			Help: "the same as --on-failure continue",
 		},
 		{
-			Names: []string{"fwd-environment"}, Group: GroupMPI, Family: familyExport, Set: p.setExportAll,
+			Names: []string{"fwd-environment"}, Family: familyExport, Set: p.setExportAll,
 			Help: "the same as --export-all",
 		},
 		{
-			Names: []string{"get-stack-traces"}, Group: GroupMPI, Set: Switch(&p.Spec.StacksAtTimeout),
+			Names: []string{"get-stack-traces"}, Set: Switch(&p.Spec.StacksAtTimeout),
 			Help: "say what each rank does when --timeout runs out: stacks of Go and Python, else the kernel's",
 		},
 		{
-			Names: []string{"cpu-list", "cpu-set"}, Group: GroupMPI, Value: "LIST", Family: familyBind, Set: p.setCPUList,
+			Names: []string{"cpu-list", "cpu-set"}, Value: "LIST", Family: familyBind, Set: p.setCPUList,
 			Help: "bind every rank to these CPUs, as in 0-3,8; with --bind-to cpu-list:ordered each to the next",
 		},
 		{
-			Names: []string{"spawn-timeout"}, Group: GroupMPI, Value: "SECONDS", Family: familySSHTimeout,
+			Names: []string{"spawn-timeout"}, Value: "SECONDS", Family: familySSHTimeout,
 			Help: "the same as --ssh-timeout", Set: p.as("--ssh-timeout", "SECONDS"),
 		},
 		{
-			Names: []string{"preload-binary"}, Group: GroupMPI, block: true, Set: Switch(&p.mpi.preload),
+			Names: []string{"preload-binary"}, block: true, Set: Switch(&p.mpi.preload),
 			Help: "send the program to each other host, as --copy does",
 		},
 		{
-			Names: []string{"preload-files"}, Group: GroupMPI, Value: "PATH,...", Set: p.setPreloadFiles,
+			Names: []string{"preload-files"}, Value: "PATH,...", Set: p.setPreloadFiles,
 			Help: "the same as --copy of each",
 		},
 		{
-			Names: []string{"display-comm"}, Group: GroupMPI, Set: p.displayComm("mpi_init"),
+			Names: []string{"display-comm"}, Set: p.displayComm("mpi_init"),
 			Help: "have Open MPI 5 say in MPI_Init how ranks talk to each other",
 		},
 		{
-			Names: []string{"display-comm-finalize"}, Group: GroupMPI, Set: p.displayComm("mpi_finalize"),
+			Names: []string{"display-comm-finalize"}, Set: p.displayComm("mpi_finalize"),
 			Help: "the same in MPI_Finalize",
 		},
 		{
-			Names: []string{"stream-buffering"}, Group: GroupMPI, Value: "0|1|2", Set: p.setBuffering,
+			Names: []string{"stream-buffering"}, Value: "0|1|2", Set: p.setBuffering,
 			Help: "how ranks of Open MPI 5 buffer their output: not, by lines, or in full",
 		},
 		{
-			Names: []string{"prefix"}, Group: GroupMPI, Value: "DIR", Dirs: true, block: true, Set: p.setPrefix,
+			Names: []string{"prefix"}, Value: "DIR", Dirs: true, block: true, Set: p.setPrefix,
 			Help: "where the program's libraries are installed: ranks have DIR/bin at the head of PATH, and DIR/lib of " +
 				"LD_LIBRARY_PATH",
 		},
 		{
-			Names: []string{"path"}, Group: GroupMPI, Value: "DIR:...", block: true, Set: Text(&p.app.Path),
+			Names: []string{"path"}, Value: "DIR:...", block: true, Set: Text(&p.app.Path),
 			Help: "where to look for the program before PATH",
 		},
 		{
-			Names: []string{"gpath"}, Group: GroupMPI, Value: "DIR:...", Set: Text(&p.mpi.path),
+			Names: []string{"gpath"}, Value: "DIR:...", Set: Text(&p.mpi.path),
 			Help: "the same for all programs that have no --path",
 		},
-	}
+	})
 }
 
 func openmpiIgnored() []Option {

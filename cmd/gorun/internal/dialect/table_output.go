@@ -46,77 +46,77 @@ func (p *Line) labelOptions() []Option {
 // fileOptions say to which files streams go.
 func (p *Line) fileOptions() []Option {
 	out := &p.Spec.Output
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"output-directory"}, Group: GroupMPI, Value: "DIR[:copy]", Dirs: true, Family: familyFiles,
+			Names: []string{"output-directory"}, Value: "DIR[:copy]", Dirs: true, Family: familyFiles,
 			Help: "the same as --output dir=DIR",
 			Set:  func(a Arg) error { return p.setOutputDir(a, p.asOpenMPI5(a.Value)) },
 		},
 		{
-			Names: []string{"merge-stderr-to-stdout"}, Group: GroupMPI, Set: Switch(&out.Merge),
+			Names: []string{"merge-stderr-to-stdout"}, Set: Switch(&out.Merge),
 			Help: "what ranks write to standard error is shown on standard output; labels and files still tell both apart",
 		},
 		{
-			Names: []string{"output-filename"}, Group: GroupMPI, Value: "DIR[:nocopy]", Dirs: true, Family: familyFiles,
+			Names: []string{"output-filename"}, Value: "DIR[:nocopy]", Dirs: true, Family: familyFiles,
 			Help: "write both streams to DIR/1/rank.N/stdout and stderr, too; with :nocopy to these files alone",
 			Set:  func(a Arg) error { return p.setOutputDir(a, a.Value) },
 		},
 		{
-			Names: []string{"outfile-pattern", "outfile"}, Group: GroupMPI, Value: "PATTERN", Family: familyFiles,
+			Names: []string{"outfile-pattern", "outfile"}, Value: "PATTERN", Family: familyFiles,
 			Help: "write standard output to files of that name alone; places as in --prepend-pattern, and %R is the rank " +
 				"with leading zeros",
 			Set: p.setFilePattern(&out.StdoutFile),
 		},
 		{
-			Names: []string{"errfile-pattern", "errfile"}, Group: GroupMPI, Value: "PATTERN", Family: familyFiles,
+			Names: []string{"errfile-pattern", "errfile"}, Value: "PATTERN", Family: familyFiles,
 			Help: "the same for standard error", Set: p.setFilePattern(&out.StderrFile),
 		},
-	}
+	})
 }
 
 // displayOptions have the plan, or what tools ask for, shown.
 func (p *Line) displayOptions() []Option {
 	show := &p.Display
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"display-map", "display-devel-map", "display-diffable-map"}, Group: GroupMPI,
-			Help: "say on standard error which rank runs where: a table of ranks, hosts, GPUs and CPUs",
-			Set:  Switch(&show.Map),
+			Names: []string{"display-map", "display-devel-map", "display-diffable-map"},
+			Help:  "say on standard error which rank runs where: a table of ranks, hosts, GPUs and CPUs",
+			Set:   Switch(&show.Map),
 		},
 		{
-			Names: []string{"display-allocation", "display-devel-allocation"}, Group: GroupMPI, Set: Switch(&show.Hosts),
+			Names: []string{"display-allocation", "display-devel-allocation"}, Set: Switch(&show.Hosts),
 			Help: "say on standard error which hosts the job has, with their slots and ranks",
 		},
 		{
-			Names: []string{"display-topo"}, Group: GroupMPI, Set: Switch(&p.Spec.Place.Machine),
+			Names: []string{"display-topo"}, Set: Switch(&p.Spec.Place.Machine),
 			Help: "draw on standard error what each node is like, as gorun topo does",
 		},
 		{
-			Names: []string{"display"}, Group: GroupMPI, Value: "WHAT,...",
+			Names: []string{"display"}, Value: "WHAT,...",
 			Choices: []string{"map", "allocation", "bindings", "topo"}, Set: p.setDisplay,
 			Help: "the same as --display-map, --display-allocation, --report-bindings, --display-topo",
 		},
 		{
-			Names: []string{"print-rank-map"}, Group: GroupMPI, Set: Switch(&show.RankMap),
+			Names: []string{"print-rank-map"}, Set: Switch(&show.RankMap),
 			Help: "say on standard error which ranks each host has, as Intel's mpiexec does: (host:0,1)",
 		},
 		{
-			Names: []string{"print-all-exitcodes"}, Group: GroupMPI, Set: Switch(&show.ExitCodes),
+			Names: []string{"print-all-exitcodes"}, Set: Switch(&show.ExitCodes),
 			Help: "print each rank's wait status by host at the end, as Hydra does: 256 is exit code 1, 9 SIGKILL",
 		},
 		{
-			Names: []string{"report-pid"}, Group: GroupMPI, Value: "-|+|FILE", Set: Text(&show.PID),
+			Names: []string{"report-pid"}, Value: "-|+|FILE", Set: Text(&show.PID),
 			Help: "write the launcher's process id to standard output (-), standard error (+) or a file",
 		},
 		{
-			Names: []string{"report-uri"}, Group: GroupMPI, Value: "-|+|FILE", Set: Text(&show.URI),
+			Names: []string{"report-uri"}, Value: "-|+|FILE", Set: Text(&show.URI),
 			Help: "write there JOB.0;tcp://HOST:PORT, where gorun's own store of the job listens",
 		},
 		{
-			Names: []string{"output-proctable"}, Group: GroupMPI, Optional: true, Set: p.setProcessTable,
+			Names: []string{"output-proctable"}, Optional: true, Set: p.setProcessTable,
 			Help: "write each rank's host, program and process id when all run: to standard output, or =+ or =FILE",
 		},
-	}
+	})
 }
 
 func (p *Line) setProcessTable(a Arg) error {

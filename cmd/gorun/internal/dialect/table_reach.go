@@ -175,8 +175,8 @@ func (p *Line) addSSHArgs() {
 	case byEngine:
 		p.remark(args.from + " has nothing to do: " + reach.Engine.Job + " starts the agents")
 	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
-		p.Problem(fmt.Errorf("%s: %s says itself where the host stands: write the arguments into it", args.from,
-			p.reach.command))
+		p.problem("%s: %s says itself where the host stands: write the arguments into it", args.from,
+			p.reach.command)
 	case p.reach.command != "":
 		reach.Command = slices.Concat(reach.Command, args.words)
 	default:
@@ -194,8 +194,8 @@ func (p *Line) finishReach() {
 		{p.reach.config, "--ssh 'ssh -F FILE'"}, {p.reach.acceptNew, "--ssh 'ssh -o StrictHostKeyChecking=accept-new'"},
 	} {
 		if o.option != "" {
-			p.Problem(fmt.Errorf("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such "+
-				"as %s", o.option, p.reach.command, o.instead))
+			p.problem("%s is for gorun's own SSH, and %s takes another program's: write it into the command, such "+
+				"as %s", o.option, p.reach.command, o.instead)
 		}
 	}
 }
