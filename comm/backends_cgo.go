@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"gorun/comm/internal/backend"
 	"gorun/comm/internal/cpu"
@@ -41,13 +40,6 @@ func open(ctx context.Context, name string, g *Group, exchange backend.Exchange)
 		return nil, errors.Join(err, onCPUs.Close())
 	}
 	return gpu, nil
-}
-
-// monitor is a barrier with a limit of its own.
-func monitor(ctx context.Context, b backend.Backend, limit time.Duration) error {
-	return b.(interface {
-		MonitoredBarrier(ctx context.Context, limit time.Duration) error
-	}).MonitoredBarrier(ctx, limit)
 }
 
 // allocate gets memory that the host's ranks share. caller is what the user called.

@@ -4,7 +4,6 @@ package comm
 
 import (
 	"context"
-	"time"
 
 	"gorun/comm/internal/backend"
 )
@@ -12,8 +11,6 @@ import (
 func open(context.Context, string, *Group, backend.Exchange) (backend.Backend, error) {
 	return nil, backend.ErrNoCgo
 }
-
-func monitor(context.Context, backend.Backend, time.Duration) error { return backend.ErrNoCgo }
 
 func (g *Group) onDevice(int) (deviceMemory, error) { return nil, backend.ErrNoCgo }
 

@@ -167,15 +167,26 @@ func Gather[T Number](ctx context.Context, g *Group, send, recv []T, root int) e
 		Kind: backend.Gather, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
 		Recv: pointer(recv),
 	}
-	if err := g.checkRank(c.Kind, "root", root); err != nil {
+	return g.atRoot(ctx, &c, len(send), len(recv), "recv")
+}
+
+// atRoot makes a call whose root alone has a buffer, name, with a part for each rank.
+func (g *Group) atRoot(ctx context.Context, c *backend.Call, part, whole int, name string) error {
+	err := g.checkRank(c.Kind, "root", c.Root)
+	switch {
+	case err != nil:
+		return err
+	case g.rank != c.Root:
+		c.Counts = nil
+	case c.Kind == backend.GatherV || c.Kind == backend.ScatterV:
+		err = g.own(c, part, whole)
+	default:
+		err = g.blocks(c, part, whole, name)
+	}
+	if err != nil {
 		return err
 	}
-	if g.rank == root {
-		if err := g.blocks(&c, len(send), len(recv), "recv"); err != nil {
-			return err
-		}
-	}
-	return g.do(ctx, &c)
+	return g.do(ctx, c)
 }
 
 // Scatter gives rank r the r-th block of root's send, which has n × Size elements, in recv of n. send of the others
@@ -185,15 +196,7 @@ func Scatter[T Number](ctx context.Context, g *Group, send, recv []T, root int) 
 		Kind: backend.Scatter, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
 		Recv: pointer(recv),
 	}
-	if err := g.checkRank(c.Kind, "root", root); err != nil {
-		return err
-	}
-	if g.rank == root {
-		if err := g.blocks(&c, len(recv), len(send), "send"); err != nil {
-			return err
-		}
-	}
-	return g.do(ctx, &c)
+	return g.atRoot(ctx, &c, len(recv), len(send), "send")
 }
 
 // AllToAll gives rank r the r-th of the Size equal blocks of every rank's send; recv gets them in rank order. In place:

@@ -249,5 +249,5 @@ func (g *Group) monitored(ctx context.Context, limit time.Duration) error {
 	if err := g.usable(); err != nil {
 		return err
 	}
-	return g.ended(monitor(ctx, g.back, limit))
+	return g.ended(g.back.MonitoredBarrier(ctx, limit))
 }

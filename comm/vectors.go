@@ -78,36 +78,18 @@ func ReduceScatterV[T Number](ctx context.Context, g *Group, send, recv []T, cou
 func GatherV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
 	c := backend.Call{
 		Kind: backend.GatherV, DType: dtypeOf[T](), Root: root, Count: len(send), Send: pointer(send),
-		Recv: pointer(recv),
+		Recv: pointer(recv), Counts: counts,
 	}
-	if err := g.checkRank(c.Kind, "root", root); err != nil {
-		return err
-	}
-	if g.rank == root {
-		c.Counts = counts
-		if err := g.own(&c, len(send), len(recv)); err != nil {
-			return err
-		}
-	}
-	return g.do(ctx, &c)
+	return g.atRoot(ctx, &c, len(send), len(recv), "recv")
 }
 
 // ScatterV is Scatter with blocks of different lengths. Only the root needs counts and send.
 func ScatterV[T Number](ctx context.Context, g *Group, send, recv []T, counts []int, root int) error {
 	c := backend.Call{
 		Kind: backend.ScatterV, DType: dtypeOf[T](), Root: root, Count: len(recv), Send: pointer(send),
-		Recv: pointer(recv),
+		Recv: pointer(recv), Counts: counts,
 	}
-	if err := g.checkRank(c.Kind, "root", root); err != nil {
-		return err
-	}
-	if g.rank == root {
-		c.Counts = counts
-		if err := g.own(&c, len(recv), len(send)); err != nil {
-			return err
-		}
-	}
-	return g.do(ctx, &c)
+	return g.atRoot(ctx, &c, len(recv), len(send), "send")
 }
 
 // AllToAllV is AllToAll with blocks of different lengths: sendCounts says how many elements each rank gets from this
@@ -119,9 +101,6 @@ func AllToAllV[T Number](ctx context.Context, g *Group, send []T, sendCounts []i
 		RecvCounts: recvCounts,
 	}
 	out, err := g.sumOf(c.Kind, "sendCounts", sendCounts)
-	if err != nil {
-		return err
-	}
 	if err != nil {
 		return err
 	}

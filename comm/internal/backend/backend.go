@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"time"
 	"unsafe"
 )
 
@@ -168,6 +169,8 @@ type Backend interface {
 	// Run blocks until the call's result is there, the context ends or a rank is lost. Its error is one of the types
 	// below where they fit.
 	Run(ctx context.Context, call *Call) error
+	// MonitoredBarrier waits for all ranks for at most limit, and names who is late.
+	MonitoredBarrier(ctx context.Context, limit time.Duration) error
 	// Abort makes every rank's present and later calls fail with the reason.
 	Abort(reason error)
 	// Close frees what the group holds on this rank; it doesn't wait for others.

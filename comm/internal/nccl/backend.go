@@ -25,7 +25,7 @@ const looks = 256
 // closingTime is how long Close waits for what NCCL still does in the background before it uses force.
 const closingTime = 5 * time.Second
 
-// Backend is one rank of a group. It implements [backend.Backend].
+// Backend is one rank of a group.
 //
 // NCCL neither checks that the ranks make the same calls nor tells who is missing: comm does both, and calls Abort when
 // it knows of a loss. Every error ends the group.
@@ -47,8 +47,6 @@ type Backend struct {
 	mu     sync.Mutex
 	reason error // of the end; aborted is closed when it is set
 }
-
-var _ backend.Backend = (*Backend)(nil)
 
 // joinCall is the name of joining where calls are named.
 const joinCall = "Join"
@@ -152,9 +150,6 @@ func (b *Backend) explained(call string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", call, err)
 }
-
-// Name is "nccl" for RCCL, too.
-func (b *Backend) Name() string { return "nccl" }
 
 // Run does one call. Buffers may be anywhere; those in no DeviceBuffer are copied to the GPU and back.
 func (b *Backend) Run(ctx context.Context, call *backend.Call) error {
