@@ -149,8 +149,7 @@ func (a *Agent) handle(f wire.Frame) error {
 		return with(f, a.pong)
 	case wire.TypeOver:
 		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text, a.firstError()} })
-	}
-	if f.Type == wire.TypeExchange {
+	case wire.TypeExchange:
 		return with(f, a.exchange)
 	}
 	if a.job == nil {
@@ -168,25 +167,24 @@ func with[T any, M wire.PointerTo[T]](f wire.Frame, answer func(T) error) error 
 	return answer(body)
 }
 
+// do decodes a control frame for what cannot fail.
+func do[T any, M wire.PointerTo[T]](f wire.Frame, act func(T)) error {
+	return with[T, M](f, func(body T) error { act(body); return nil })
+}
+
 // handle answers what the head says to a running job.
 func (j *running) handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeSignal:
-		return with(f, func(s wire.Signal) error { j.signal(s); return nil })
+		return do(f, j.signal)
 	case wire.TypeInspect:
-		return with(f, func(i wire.Inspect) error {
-			j.answer(func(done func()) { j.inspect(i, done) })
-			return nil
-		})
+		return do(f, func(i wire.Inspect) { j.answer(func(done func()) { j.inspect(i, done) }) })
 	case wire.TypeUsage:
-		return with(f, func(u wire.Usage) error {
-			j.answer(func(done func()) { j.usage(u, done) })
-			return nil
-		})
+		return do(f, func(u wire.Usage) { j.answer(func(done func()) { j.usage(u, done) }) })
 	case wire.TypeGrow:
 		return with(f, j.grow)
 	case wire.TypeSpawned:
-		return with(f, func(s wire.Spawned) error { j.answerSpawn(s); return nil })
+		return do(f, j.answerSpawn)
 	case wire.TypeSuspend:
 		j.agent.lease.pause()
 		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
@@ -194,7 +192,7 @@ func (j *running) handle(f wire.Frame) error {
 	case wire.TypeKill:
 		j.kill()
 	case wire.TypeCredit:
-		return with(f, func(c wire.Credit) error { j.credit.add(c.Stream, c.Bytes); return nil })
+		return do(f, func(c wire.Credit) { j.credit.add(c.Stream, c.Bytes) })
 	case wire.TypeStdin:
 		rank, _, p, err := f.Stream()
 		if err == nil {
@@ -202,13 +200,12 @@ func (j *running) handle(f wire.Frame) error {
 		}
 		return err
 	case wire.TypeResize:
-		return with(f, func(r wire.Resize) error { j.group.ResizePTYs(r.Rows, r.Cols); return nil })
+		return do(f, func(r wire.Resize) { j.group.ResizePTYs(r.Rows, r.Cols) })
 	case wire.TypeEnd:
-		return with(f, func(e wire.End) error {
+		return do(f, func(e wire.End) {
 			if !j.endAsked.Swap(true) {
 				go j.finish(e.Grace)
 			}
-			return nil
 		})
 	}
 	return nil

@@ -64,7 +64,7 @@ func (j *running) end(grace time.Duration) {
 	}
 	j.leaveCgroup()
 	j.private.close()
-	j.oom.close()
+	j.oom.Close()
 	j.closeLogs()
 	j.display.close()
 	j.words.close()
@@ -192,7 +192,7 @@ func (j *running) settle() {
 			if err := j.makePrivate(); err != nil {
 				j.agent.notice("no place for ranks' error files, so none are read: %v", err)
 			}
-			j.oom.begin()
+			j.oom.Begin()
 			j.tidyCgroups()
 		})
 		if j.agent.cfg.Settled != nil {

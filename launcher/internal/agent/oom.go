@@ -2,41 +2,15 @@ package agent
 
 import (
 	"fmt"
-	"sync"
 
 	"gorun/launcher/internal/process"
 	"gorun/launcher/internal/spec"
 )
 
-// oomWatch knows whom the kernel killed for lack of memory while the ranks ran.
-type oomWatch struct {
-	mu    sync.Mutex
-	kills *process.OOMKills
-}
-
-// begin looks for the first time. It takes some file reading, which a job that
-// is over in an instant is spared.
-func (o *oomWatch) begin() *process.OOMKills {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.kills == nil {
-		o.kills = process.WatchOOM()
-	}
-	return o.kills
-}
-
-func (o *oomWatch) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.kills != nil {
-		o.kills.Close()
-	}
-}
-
-// explain says of a rank which SIGKILL ended that it was the kernel's victim,
+// explainOOM says of a rank which SIGKILL ended that it was the kernel's victim,
 // how that is known, and what may help, where so many ranks share the memory.
-func (o *oomWatch) explain(e *spec.Exit, ranks int) {
-	if kill, ok := o.begin().Killed(e.PID); ok {
+func (j *running) explainOOM(e *spec.Exit, ranks int) {
+	if kill, ok := j.oom.Killed(e.PID); ok {
 		e.OOM, e.Hint = describeOOM(kill, ranks)
 	}
 }

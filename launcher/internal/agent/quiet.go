@@ -63,15 +63,14 @@ func (w *quiet) unchanged() bool {
 	return true
 }
 
-// cpuSample is the CPU time that the ranks' sessions had used at a moment; none
-// where it could not be read.
+// cpuSample is what the ranks' sessions had used at a moment; none where it could not be read.
 type cpuSample struct {
 	at   time.Time
-	used map[int]process.Ticks
+	used map[int]process.Load
 }
 
 func sampleCPU(sessions []int) cpuSample {
-	used, err := process.Usage(sessions)
+	used, err := process.Loads(sessions)
 	if err != nil {
 		used = nil
 	}
@@ -86,5 +85,5 @@ func (s cpuSample) percent(from cpuSample, session int) int {
 	if !known || !knew {
 		return -1
 	}
-	return int((now - before).Duration() * 100 / max(s.at.Sub(from.at), 1))
+	return int((now.CPU - before.CPU) * 100 / max(s.at.Sub(from.at), 1))
 }

@@ -125,7 +125,7 @@ func (j *running) explain(e *spec.Exit, row wire.Row) {
 		e.Last = j.display.last(row.Rank)
 	}
 	if e.Signal == syscall.SIGKILL && e.Timer == "" && !j.signals.killed.Load() {
-		j.oom.explain(e, len(j.rows()))
+		j.explainOOM(e, len(j.rows()))
 	}
 }
 

@@ -42,7 +42,7 @@ type running struct {
 	credit  *credit
 	endings *endings
 	roster  atomic.Pointer[roster]
-	oom     oomWatch
+	oom     process.OOMKills // whom the kernel killed for lack of memory while the ranks ran
 	unbound unbound
 	signals signals
 	mpi     *mpi

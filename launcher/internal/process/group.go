@@ -32,7 +32,6 @@ type Common struct {
 	Env  []string // "NAME=value", before each rank's own
 	Path string   // program file, with a slash or relative to the rank's Dir
 	Argv []string // with the program's name at index 0
-	Dir  string   // working directory; "" is that of this process
 	// Cgroup is what the ranks are born into, nil: nothing of the kind. Where the
 	// kernel refuses, they are started without.
 	Cgroup *cgroup.Group
@@ -47,13 +46,13 @@ type (
 	Bound   = kernel.Bound
 )
 
-// Rank is what one rank has of its own. Zero fields take Common's value.
+// Rank is what one rank has of its own. An empty Path and no Argv are Common's.
 type Rank struct {
 	ID                    int      // names the rank in the Sink's and Group's methods; unique in a group
 	Env                   []string // appended to Common.Env, whose names it must not repeat
 	Path                  string
 	Argv                  []string
-	Dir                   string
+	Dir                   string // working directory; "" is that of this process
 	Stdin, Stdout, Stderr Stream
 	Binding               Binding // of its threads and memory
 }

@@ -141,8 +141,9 @@ func TestProgramsAndDirectoriesOfTheirOwn(t *testing.T) {
 	g := newGroup(t, 0)
 	here, there := t.TempDir(), t.TempDir()
 	first, second, third := piped(10), piped(7), piped(1)
+	first.Dir = here
 	second.Dir, second.Path, second.Argv = there, "/bin/pwd", []string{"pwd", "-P"}
-	pwd := process.Common{Path: "/bin/pwd", Argv: []string{"pwd", "-P"}, Dir: here}
+	pwd := process.Common{Path: "/bin/pwd", Argv: []string{"pwd", "-P"}}
 	require.NoError(t, g.Start(pwd, []process.Rank{first, second}))
 	require.NoError(t, g.Start(process.Common{Path: self, Argv: role("exit", "5")}, []process.Rank{third}))
 	for _, r := range []process.Rank{first, second, third} {
@@ -159,7 +160,8 @@ func TestRelativeProgramIsFoundFromTheRanksDirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink("/bin/pwd", filepath.Join(dir, "mine")))
 	r := piped(0)
-	require.NoError(t, g.Start(process.Common{Path: "./mine", Argv: []string{"mine", "-P"}, Dir: dir}, []process.Rank{r}))
+	r.Dir = dir
+	require.NoError(t, g.Start(process.Common{Path: "./mine", Argv: []string{"mine", "-P"}}, []process.Rank{r}))
 	g.await(r)
 	assert.Equal(t, dir+"\n", g.text(0)[0])
 }

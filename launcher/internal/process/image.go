@@ -11,7 +11,7 @@ import (
 
 // image is a Common in the kernel's form: C strings, built once for all ranks.
 type image struct {
-	path, dir *byte
+	path, dir *byte   // nil: none
 	argv      []*byte // ends with nil
 	envp      []*byte // does not: each rank's own follow
 }
@@ -19,7 +19,7 @@ type image struct {
 func newImage(c Common) (*image, error) {
 	var s scratch
 	img := &image{}
-	if err := s.fill(img, c.Path, c.Dir, c.Argv, c.Env); err != nil {
+	if err := s.fill(img, c.Path, "", c.Argv, c.Env); err != nil {
 		return nil, err
 	}
 	return img, nil
@@ -45,7 +45,7 @@ func (s *scratch) load(c *kernel.Child, img *image, r *rank) error {
 	if r.Argv != nil {
 		c.Argv = &own.argv[0]
 	}
-	c.Path, c.Dir = cmp.Or(own.path, img.path), cmp.Or(own.dir, img.dir)
+	c.Path, c.Dir = cmp.Or(own.path, img.path), own.dir
 	return nil
 }
 

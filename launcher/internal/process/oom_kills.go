@@ -12,9 +12,10 @@ import (
 
 // OOMKills tells which processes the kernel killed for lack of memory: by its
 // log where we may read that, else by the counter of our memory cgroup, which
-// does not say who it was.
+// does not say who it was. The zero value has not begun to watch.
 type OOMKills struct {
 	mu      sync.Mutex
+	begun   bool
 	counter *oomCounter // nil: there is no memory cgroup
 	before  oomCount
 	log     *kernelLog // nil: we may not read it
@@ -28,15 +29,22 @@ type OOMKill struct {
 	Host     bool   // it was the host's
 }
 
-// WatchOOM begins to watch. It reads some files: call it off the critical path.
-func WatchOOM() *OOMKills {
-	o := &OOMKills{}
-	o.counter, _ = newOOMCounter(os.DirFS("/"))
-	if o.counter != nil {
+// Begin begins to watch unless it has. It reads some files: call it off the critical path.
+func (o *OOMKills) Begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begin()
+}
+
+func (o *OOMKills) begin() {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	if o.counter, _ = newOOMCounter(os.DirFS("/")); o.counter != nil {
 		o.before = o.counter.look()
 	}
 	o.log, _ = newKernelLog() // the counter is left
-	return o
 }
 
 // Close gives back what watching takes.
@@ -54,6 +62,7 @@ func (o *OOMKills) Close() {
 func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.begin()
 	var now oomCount
 	if o.log != nil { // before the counter, which then has all that the log has
 		o.victims = append(o.victims, o.log.victims()...)

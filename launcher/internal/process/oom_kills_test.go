@@ -71,7 +71,7 @@ func TestOOMKills(t *testing.T) {
 			machine := files(group)
 			counter, err := newOOMCounter(machine)
 			require.NoError(t, err)
-			o := &OOMKills{counter: counter, before: counter.look(), log: tt.log}
+			o := &OOMKills{begun: true, counter: counter, before: counter.look(), log: tt.log}
 			machine["sys/fs/cgroup/job/memory.events"].Data = []byte(tt.kills)
 			got, ok := o.Killed(7)
 			assert.Equal(t, tt.ok, ok)
@@ -88,10 +88,10 @@ func TestOOMKills(t *testing.T) {
 
 // Without a memory cgroup there is the log.
 func TestOOMKillsWithoutCgroup(t *testing.T) {
-	o := &OOMKills{log: logged("3,2,1,-;Out of memory: Killed process 7 (x) total-vm:1kB\n")}
+	o := &OOMKills{begun: true, log: logged("3,2,1,-;Out of memory: Killed process 7 (x) total-vm:1kB\n")}
 	kill, ok := o.Killed(7)
 	assert.True(t, ok)
 	assert.True(t, kill.Host)
-	_, ok = (&OOMKills{}).Killed(7)
+	_, ok = (&OOMKills{begun: true}).Killed(7)
 	assert.False(t, ok)
 }

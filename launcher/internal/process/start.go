@@ -244,21 +244,13 @@ func (r *rank) program(j *start) string {
 	return j.common.Path
 }
 
-// directory is the one in which r is started.
-func (r *rank) directory(j *start) string {
-	if r.Dir != "" {
-		return r.Dir
-	}
-	return j.common.Dir
-}
-
 // failedPath is the file that a step was about.
 func (r *rank) failedPath(at kernel.Step, j *start) string {
 	switch at {
 	case kernel.StepExec:
 		return r.program(j)
 	case kernel.StepChdir:
-		return r.directory(j)
+		return r.Dir
 	}
 	return ""
 }

@@ -102,7 +102,7 @@ func (j *start) fileOf(r *rank) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(r.directory(j), path)
+	return filepath.Join(r.Dir, path)
 }
 
 // execHint says why exec refused a file, where its error alone doesn't.

@@ -62,12 +62,12 @@ func TestStartErrors(t *testing.T) {
 		},
 		{
 			"relative",
-			process.Common{Path: "./script", Dir: dir},
+			process.Common{Path: "./script"},
 			"exec", syscall.ENOENT,
 			`the interpreter of its first line is not: "/no/python"`,
 		},
 		{"loader", process.Common{Path: object}, "exec", syscall.ENOENT, "not the dynamic loader"},
-		{"directory to be in", process.Common{Path: self, Dir: missing}, "chdir", syscall.ENOENT, "start rank 3: chdir " +
+		{"directory to be in", process.Common{Path: self}, "chdir", syscall.ENOENT, "start rank 3: chdir " +
 			missing + ": no such file"},
 		{
 			"long variable",
@@ -93,7 +93,9 @@ func TestStartErrors(t *testing.T) {
 				if c.common.Argv == nil {
 					c.common.Argv = []string{"x"}
 				}
-				err := g.Start(c.common, []process.Rank{piped(3), piped(4)})
+				ranks := []process.Rank{piped(3), piped(4)}
+				ranks[0].Dir = map[string]string{"relative": dir, "directory to be in": missing}[c.name]
+				err := g.Start(c.common, ranks)
 				var start *process.StartError
 				require.ErrorAs(t, err, &start)
 				assert.Equal(t, c.op, start.Op)

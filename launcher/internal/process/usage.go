@@ -25,11 +25,3 @@ func Loads(sessions []int) (map[int]Load, error) {
 	})
 	return loads, err
 }
-
-// Usage returns the CPU time that the processes which exist now in each session
-// have used so far; one without any is not in it.
-func Usage(sessions []int) (map[int]Ticks, error) {
-	used := make(map[int]Ticks, len(sessions))
-	err := eachMember(sessions, func(p Proc) { used[p.SID] += p.CPU })
-	return used, err
-}
