@@ -154,8 +154,8 @@ func (h *head) show(more *job.Spawned) {
 // addShare tells a node of a new world and of its ranks there.
 func addShare(m *wire.Grow, more *job.Spawned, n *node) {
 	m.World, m.Common = more.World, assignments(more.CommonOf(n.number))
-	for i, app := range more.Apps {
-		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: more.Paths[i]})
+	for _, app := range more.Apps {
+		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: app.Path})
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {

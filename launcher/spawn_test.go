@@ -39,7 +39,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		next.Ranks = append(next.Ranks[:2:2], r)
 		return &next, &job.Spawned{
 			World: world.World{Name: "w-s1"}, Ranks: []job.Rank{r},
-			Nodes: make([][]plan.Variable, 2), Paths: []string{""},
+			Nodes: make([][]plan.Variable, 2),
 		}, nil
 	}
 	return h, far

@@ -139,7 +139,7 @@ func TestSpawn(t *testing.T) {
 	}, places(w))
 	require.Equal(t, "/srv", more.Apps[0].Dir)
 	require.Equal(t, "/srv/sub", more.Apps[1].Dir)
-	require.Equal(t, []string{"", "/opt"}, more.Paths)
+	require.Equal(t, []string{"", "/opt"}, []string{more.Apps[0].Path, more.Apps[1].Path})
 	own := strings.Join(plan.Entries(slices.Concat(more.CommonOf(0), more.Ranks[4].Env)), "\n") + "\n"
 	for _, want := range []string{
 		"\nRANK=4\n", "WORLD_SIZE=5\n", "PMI_SPAWNED=1\n", "PMIX_NAMESPACE=" + w.Name + "\n",

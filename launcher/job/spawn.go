@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -32,8 +31,6 @@ type Spawned struct {
 	World world.World
 	Apps  []App
 	Ranks []Rank
-	// Paths are where each program is looked for before PATH, with colons between.
-	Paths []string
 	// Common is what all of them share, Nodes what those of a node have besides.
 	Common []plan.Variable
 	Nodes  [][]plan.Variable
@@ -103,7 +100,6 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 		}
 		room -= app.NumRanks
 		more.Apps = append(more.Apps, p.spawnedApp(app, wish))
-		more.Paths = append(more.Paths, app.Path)
 	}
 	if err := p.checkRunaway(wish, maxSpawned-room); err != nil {
 		return nil, nil, err
@@ -141,7 +137,7 @@ func (p *Plan) checkSpawner(wish SpawnWish) error {
 // spawnedApp is a program as a rank's caller named it: a name with a slash counts from
 // that rank's directory.
 func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnWish) App {
-	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir}
+	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir, Path: app.Path}
 	rank, _ := p.RankOf(wish.By)
 	by, apps := &p.Ranks[rank], p.AppsOf(wish.Node)
 	if by.Spawned { // a node's own ways of starting are of those that the job began with
@@ -202,9 +198,13 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (node
 	if err != nil {
 		return nil, err
 	}
+	names := make([]string, len(p.Nodes))
+	for i, n := range p.Nodes {
+		names[i] = n.Name
+	}
 	for _, h := range wanted {
-		if !slices.ContainsFunc(p.Nodes, func(n Node) bool { return hosts.SameName(n.Name, h.Name) }) {
-			return nil, fmt.Errorf("host %s: the job has %s", h.Name, FoldHosts(p.hostNames()))
+		if !slices.ContainsFunc(names, func(name string) bool { return hosts.SameName(name, h.Name) }) {
+			return nil, fmt.Errorf("host %s: the job has %s", h.Name, FoldHosts(names))
 		}
 	}
 	for i, n := range p.Nodes {
@@ -234,13 +234,6 @@ func wantedHosts(app world.SpawnApp) ([]hosts.Host, error) {
 		return f.Hosts, err
 	}
 	return nil, nil
-}
-
-func (p *Plan) hostNames() (names []string) {
-	for _, n := range p.Nodes {
-		names = append(names, n.Name)
-	}
-	return names
 }
 
 // next is the node for one rank more.
@@ -393,7 +386,7 @@ func (p *Plan) with(more *Spawned) *Plan {
 	next := *p
 	next.Worlds = slices.Concat(p.Worlds, []world.World{more.World})
 	next.Nodes = slices.Clone(p.Nodes)
-	for node, ranks := range maps.All(more.ByNode()) {
+	for node, ranks := range more.ByNode() {
 		next.Nodes[node].Ranks = slices.Concat(p.Nodes[node].Ranks, ranks)
 	}
 	next.Apps = slices.Concat(p.Apps, more.runs())

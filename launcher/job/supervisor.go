@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -120,7 +121,7 @@ func (s *Supervisor) State() string {
 func (s *Supervisor) Next(ev Event) []Order {
 	switch ev := ev.(type) {
 	case Running:
-		return s.running(ev)
+		maps.Copy(s.pids, ev.PIDs)
 	case StartFailed:
 		return s.startFailed(ev)
 	case Growth:
@@ -128,7 +129,7 @@ func (s *Supervisor) Next(ev Event) []Order {
 	case Exited:
 		return s.exited(ev)
 	case Gone:
-		return s.nodeGone(ev)
+		s.gone[ev.Node], s.left = true, append(s.left, ev.Left...)
 	case Signalled:
 		return s.signalled(ev)
 	case Expired:
@@ -151,13 +152,6 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.mpiAborted(ev)
 	case MPIStuck:
 		return s.mpiStuck(ev)
-	}
-	return nil
-}
-
-func (s *Supervisor) running(ev Running) []Order {
-	for r, pid := range ev.PIDs {
-		s.pids[r] = pid
 	}
 	return nil
 }
@@ -279,12 +273,6 @@ func (s *Supervisor) leftoverGrace(at time.Time) time.Duration {
 		return max(0, min(grace, s.cfg.Grace-at.Sub(s.stoppedAt)))
 	}
 	return 0
-}
-
-func (s *Supervisor) nodeGone(ev Gone) []Order {
-	s.gone[ev.Node] = true
-	s.left = append(s.left, ev.Left...)
-	return nil
 }
 
 // stop asks every rank to end, once; later causes only wait for it.

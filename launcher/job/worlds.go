@@ -132,7 +132,7 @@ func (b *builder) world(h mpiHosts, apps []int) world.World {
 		}
 		host := h.ofNode[r.Node]
 		m := world.Rank{Job: rank, App: app, Host: host, Node: r.Node, LocalRank: locals[host], NodeRank: h.nodeRank[rank]}
-		m.CPUs, m.Locality = where.of(r)
+		m.CPUs, m.Locality = where(r)
 		used[host], w.Ranks = true, append(w.Ranks, m)
 		locals[host]++
 	}
@@ -242,36 +242,29 @@ func (b *builder) placeInWorlds(ranks []plan.Rank) {
 	}
 }
 
-// localities are where ranks are bound, found once for those that are bound alike on
-// machines that are alike.
-type localities struct {
-	b     *builder
-	known map[bound]string
-}
-
-type bound struct {
-	topology *placement.Topology
-	cpus     string
-}
-
-func (b *builder) localities() localities { return localities{b, make(map[bound]string)} }
-
-// of returns the CPUs of a rank and where they are; "" where it may run on all of its
-// host. A process that is one rank has those that it was started on.
-func (l localities) of(r *Rank) (cpus, locality string) {
-	f := &l.b.facts[r.Node]
-	set := r.CPUs
-	if t := f.Machine.Topology; set.Len() == 0 && f.Seat != nil && t != nil && f.Machine.CPUs.Len() < len(t.CPUs) {
-		set = f.Machine.CPUs
+// localities returns what finds the CPUs of a rank and where they are; "" where it may run on all of its host. It is found
+// once for ranks that are bound alike on machines that are alike.
+func (b *builder) localities() func(r *Rank) (cpus, locality string) {
+	type bound struct {
+		topology *placement.Topology
+		cpus     string
 	}
-	if set.Len() == 0 {
-		return "", ""
+	known := make(map[bound]string)
+	return func(r *Rank) (cpus, locality string) {
+		f, set := &b.facts[r.Node], r.CPUs
+		// a process that is one rank has those that it was started on
+		if t := f.Machine.Topology; set.Len() == 0 && f.Seat != nil && t != nil && f.Machine.CPUs.Len() < len(t.CPUs) {
+			set = f.Machine.CPUs
+		}
+		if set.Len() == 0 {
+			return "", ""
+		}
+		key := bound{f.Machine.Topology, set.String()}
+		if _, is := known[key]; !is {
+			known[key] = placement.Locality(f.Machine, set)
+		}
+		return key.cpus, known[key]
 	}
-	key := bound{f.Machine.Topology, set.String()}
-	if _, known := l.known[key]; !known {
-		l.known[key] = placement.Locality(f.Machine, set)
-	}
-	return key.cpus, l.known[key]
 }
 
 // ProcsOf are the ranks of a node as members of the job's worlds.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -175,43 +176,23 @@ func article(t Type) string {
 	return "a " + name + " frame"
 }
 
-var peerNames = []struct {
-	peer Peer
-	name string
-}{
-	{PeerHere, "the agent of this process"},
-	{PeerSSH, "an agent that SSH started"},
-	{PeerEngine, "an agent that a resource manager started"},
-	{PeerJoined, "a node that joined"},
-	{PeerUnvouched, "a node that joined without a token"},
+var peerNames = map[Peer]string{
+	PeerHere:      "the agent of this process",
+	PeerSSH:       "an agent that SSH started",
+	PeerEngine:    "an agent that a resource manager started",
+	PeerJoined:    "a node that joined",
+	PeerUnvouched: "a node that joined without a token",
 }
 
 // String names the kind, for messages.
-func (p Peer) String() string {
-	for _, n := range peerNames {
-		if n.peer == p {
-			return n.name
-		}
-	}
-	return fmt.Sprintf("kind %d", uint8(p))
-}
+func (p Peer) String() string { return cmp.Or(peerNames[p], fmt.Sprintf("kind %d", uint8(p))) }
 
-var stateNames = []struct {
-	state State
-	name  string
-}{
-	{StateConnected, "before ranks are started"},
-	{StateStarted, "while ranks run"},
-	{StateStartedMPI, "while ranks run"},
-	{StateGone, "after its ranks are gone"},
+var stateNames = map[State]string{
+	StateConnected:  "before ranks are started",
+	StateStarted:    "while ranks run",
+	StateStartedMPI: "while ranks run",
+	StateGone:       "after its ranks are gone",
 }
 
 // String says when that is, for messages.
-func (s State) String() string {
-	for _, n := range stateNames {
-		if n.state == s {
-			return n.name
-		}
-	}
-	return fmt.Sprintf("state %d", uint8(s))
-}
+func (s State) String() string { return cmp.Or(stateNames[s], fmt.Sprintf("state %d", uint8(s))) }
