@@ -161,7 +161,7 @@ func (b *builder) inherit() {
 	passes, stays := b.in.passes(), b.in.stays()
 	fromAgents := names{}
 	if b.in.Engine {
-		fromAgents = namesOf(ofEngine[:])
+		fromAgents = namesOf(ofEngine)
 	}
 	for _, entry := range b.in.Inherited {
 		name, value, ok := strings.Cut(entry, "=")
@@ -221,7 +221,7 @@ func (b *builder) inheritOwn(node int, n Node) {
 	case n.Remote:
 		own, reason = b.in.ofHost(own), "of that host"
 	case b.in.Engine:
-		own, reason = namesOf(ofEngine[:]).of(own), "of this node"
+		own, reason = namesOf(ofEngine).of(own), "of this node"
 	default:
 		return
 	}

@@ -17,7 +17,7 @@ type Passage struct {
 }
 
 // forwarded is what the launcher sends to other hosts unless it looks like a secret.
-var forwarded = [...]Passage{
+var forwarded = []Passage{
 	{[]string{"PATH"}, "programs are found as here; shells that ssh starts often have a short one"},
 	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
 	{[]string{"PWD"}, "ranks run in the same directory"},
@@ -56,7 +56,7 @@ var forwarded = [...]Passage{
 }
 
 // ownOfHost is what ranks have from the environment of their own host.
-var ownOfHost = [...]Passage{
+var ownOfHost = []Passage{
 	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
 	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
 	{[]string{
@@ -68,7 +68,7 @@ var ownOfHost = [...]Passage{
 
 // bound is what belongs to one host, session or allocation, and is never sent
 // unless -x names it.
-var bound = [...]Passage{
+var bound = []Passage{
 	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
 	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
 	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
@@ -88,7 +88,7 @@ var bound = [...]Passage{
 
 // ofEngine is what ranks have from the agent of their node where one command of a
 // resource manager's started it: what that says of this node alone.
-var ofEngine = [...]Passage{
+var ofEngine = []Passage{
 	{
 		[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
 		"which node this is",
@@ -111,7 +111,7 @@ var ofEngine = [...]Passage{
 
 // ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
 // itself, and that the nodes of a resource manager's job have in common.
-var ofBatch = [...]Passage{{[]string{
+var ofBatch = []Passage{{[]string{
 	"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*",
 	"COBALT_*", "JOB_ID", "PE_HOSTFILE",
 }, ""}}
@@ -155,24 +155,24 @@ func (n names) has(name string) bool {
 func (in *Inputs) passes() func(name, value string) bool {
 	switch stays := in.stays(); {
 	case in.Engine:
-		common := namesOf(ofBatch[:])
-		own := namesOf(ofEngine[:])
+		common := namesOf(ofBatch)
+		own := namesOf(ofEngine)
 		return func(name, _ string) bool { return !own.has(name) && (common.has(name) || !stays.has(name)) }
 	case in.ExportAll:
 		return func(name, _ string) bool { return !stays.has(name) }
 	case in.ExportUnlisted:
 		return func(name, value string) bool { return !stays.has(name) && !secretName(name) && !secretURL(value) }
 	}
-	list := namesOf(forwarded[:])
+	list := namesOf(forwarded)
 	return func(name, value string) bool { return list.has(name) && !secretName(name) && !secretURL(value) }
 }
 
 // stays are the variables that belong to one host.
 func (in *Inputs) stays() names {
 	if in.Engine {
-		return namesOf(ownOfHost[:], bound[:], ofEngine[:])
+		return namesOf(ownOfHost, bound, ofEngine)
 	}
-	return namesOf(ownOfHost[:], bound[:])
+	return namesOf(ownOfHost, bound)
 }
 
 // ofHost is what ranks have of the environment of a host that is another one than the
@@ -187,7 +187,7 @@ func (in *Inputs) ofHost(environ []string) []string {
 // OwnOfHost returns the variables of an environment that ranks on its host have
 // from there when a launcher on another one starts them.
 func OwnOfHost(environ []string) []string {
-	return namesOf(ownOfHost[:]).of(environ)
+	return namesOf(ownOfHost).of(environ)
 }
 
 // OwnInEngine is [OwnOfHost] where a resource manager's command started the process:
@@ -196,7 +196,7 @@ func OwnOfHost(environ []string) []string {
 // instead.
 func OwnInEngine(environ []string) []string {
 	const ofJob, ofStep = "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"
-	own := namesOf(ownOfHost[:], ofEngine[:]).of(environ)
+	own := namesOf(ownOfHost, ofEngine).of(environ)
 	_, handedOn := lookup(own, ofJob)
 	own = slices.DeleteFunc(own, func(entry string) bool { return strings.HasPrefix(entry, ofJob+"=") })
 	if gpus, known := lookup(own, ofStep); known && handedOn {
@@ -214,17 +214,3 @@ func (n names) of(environ []string) (some []string) {
 	}
 	return some
 }
-
-// Forwarded, OfHost, OfEngine and Bound return the tables of what ranks on other hosts
-// inherit from the launcher, what they have from their own host, what beside that where
-// a resource manager's command started the agent there, and what stays where it is.
-func Forwarded() []Passage { return forwarded[:] }
-
-// OfHost is described at [Forwarded].
-func OfHost() []Passage { return ownOfHost[:] }
-
-// OfEngine is described at [Forwarded].
-func OfEngine() []Passage { return ofEngine[:] }
-
-// Bound is described at [Forwarded].
-func Bound() []Passage { return bound[:] }

@@ -181,13 +181,13 @@ func TestInterfaces(t *testing.T) {
 
 // No name is in two tables, and what belongs to one host is not sent.
 func TestPassages(t *testing.T) {
-	sent, stays := namesOf(Forwarded()), namesOf(OfHost(), Bound())
-	for _, p := range slices.Concat(OfHost(), Bound()) {
+	sent, stays := namesOf(forwarded), namesOf(ownOfHost, bound)
+	for _, p := range slices.Concat(ownOfHost, bound) {
 		for _, name := range p.Names {
 			assert.False(t, sent.has(name), name)
 		}
 	}
-	for _, p := range Forwarded() {
+	for _, p := range forwarded {
 		for _, name := range p.Names {
 			assert.False(t, stays.has(name), name)
 		}

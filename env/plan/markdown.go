@@ -41,13 +41,13 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 
 	insideSlurm(&b)
 	b.WriteString(otherHosts)
-	passages(&b, "sent to other hosts", forwarded[:])
+	passages(&b, "sent to other hosts", forwarded)
 	b.WriteString("\nFrom their own host ranks have:\n\n")
-	passages(&b, "variable", ownOfHost[:])
+	passages(&b, "variable", ownOfHost)
 	b.WriteString("\nNever sent, with `--export-all` neither, unless -x names it:\n\n")
-	passages(&b, "variable", bound[:])
+	passages(&b, "variable", bound)
 	b.WriteString(inEngines)
-	passages(&b, "variable", ofEngine[:])
+	passages(&b, "variable", ofEngine)
 
 	b.WriteString("\n## Differences from torchrun\n\n" +
 		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")

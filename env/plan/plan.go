@@ -31,14 +31,14 @@ type Inputs struct {
 	// get.
 	ExportsOnly bool
 	// ExportAll gives ranks on remote nodes all of Inherited but what belongs to one
-	// host, instead of the variables of [Forwarded].
+	// host, instead of the variables that forward.go lists.
 	ExportAll bool
 	// ExportUnlisted does the same but for what looks like a secret; of both ExportAll counts.
 	ExportUnlisted bool
 
 	// Engine says that one command of a resource manager's started all agents. Ranks
 	// inherit as with ExportAll, for so such commands do it, the manager's own variables
-	// too; and what [OfEngine] lists from the Environ of their node.
+	// too; and what forward.go lists of an engine's from the Environ of their node.
 	Engine bool
 	// SlurmNodes are the job's nodes, in their order, as Slurm writes a list ("n[1-3]");
 	// "" where not all of them are in a job of Slurm's.
@@ -112,7 +112,7 @@ type Node struct {
 	Crowded bool
 
 	// Remote says that the node is another host than the launcher's: of Inherited its
-	// ranks get what [Forwarded] lists, and [OwnOfHost] or [OwnInEngine] of Environ.
+	// ranks get what forward.go lists, and [OwnOfHost] or [OwnInEngine] of Environ.
 	Remote bool
 	// Joined says that the node's ranks inherit all of Environ and nothing of
 	// Inherited: somebody started gorun there by its own command line.
@@ -187,7 +187,7 @@ type Environment struct {
 	// two of the three.
 	Ranks [][]Variable `json:"ranks"`
 	// Withheld are the names of inherited variables that ranks on remote nodes do not
-	// get unless -x names them; those of [OfHost] and [Bound] are not listed.
+	// get unless -x names them; those that belong to one host are not listed.
 	Withheld []string `json:"withheld,omitempty"`
 	// Removed are inherited variables that ranks do not get, or not with that value.
 	Removed []Removal `json:"removed,omitempty"`
