@@ -219,37 +219,15 @@ func (o *explainOptions) listErrors() error {
 	return o.show(explanations(list), b.String)
 }
 
-// explanation is a finding as JSON.
-type explanation struct {
-	ID        string            `json:"id"`
-	Family    string            `json:"family"`
-	Kind      signature.Kind    `json:"kind"`
-	Means     string            `json:"means"`
-	Line      int               `json:"line,omitempty"`
-	Text      string            `json:"text,omitempty"`
-	Count     int               `json:"count,omitempty"`
-	Ranks     []int             `json:"ranks,omitempty"`
-	Values    map[string]string `json:"values,omitempty"`
-	Cause     string            `json:"cause"`
-	Check     string            `json:"check"`
-	Fix       string            `json:"fix"`
-	Hint      string            `json:"hint,omitempty"`
-	Variables []string          `json:"variables,omitempty"`
-}
-
-// explanations are findings for programs.
-func explanations(found []signature.Finding) map[string][]explanation {
-	list := make([]explanation, 0, len(found))
-	for _, f := range found {
-		e := explanation{
-			ID: f.ID, Family: f.Family, Kind: f.Kind, Means: f.Means, Line: f.Line, Text: f.Text, Count: f.Count,
-			Ranks: f.Ranks, Values: f.Values,
-			Cause: f.Match.Text(f.Cause), Check: f.Match.Text(f.Check), Fix: f.Match.Text(f.Fix), Variables: f.Variables,
+// explanations are findings for programs, whose texts have what the lines held.
+func explanations(found []signature.Finding) map[string][]signature.Finding {
+	list := append([]signature.Finding{}, found...) // [] as JSON
+	for i, f := range list {
+		s := *f.Signature
+		for _, text := range []*string{&s.Cause, &s.Check, &s.Fix, &s.Hint} {
+			*text = f.Match.Text(*text)
 		}
-		if f.Hint != "" {
-			e.Hint = f.Match.Text(f.Hint)
-		}
-		list = append(list, e)
+		list[i].Signature = &s
 	}
-	return map[string][]explanation{"found": list}
+	return map[string][]signature.Finding{"found": list}
 }

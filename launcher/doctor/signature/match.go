@@ -9,7 +9,7 @@ type Match struct {
 	*Signature
 	// Values are by name what the line held where the pattern has {name}: words and numbers that a shell takes as they
 	// are.
-	Values map[string]string
+	Values map[string]string `json:"values,omitempty"`
 }
 
 // LongestLine is how many bytes of a line are looked at.

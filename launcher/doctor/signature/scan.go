@@ -15,10 +15,10 @@ import (
 // Finding is a signature that occurs in a text, once or often.
 type Finding struct {
 	Match         // of the first line
-	Line   int    // number of the first line, from 1
-	Text   string // the first line, without control bytes, and whatever else stood on it
-	Count  int    // lines in all
-	Ranks  []int  // that said it, sorted, as far as lines name their rank
+	Line   int    `json:"line,omitempty"`  // number of the first line, from 1
+	Text   string `json:"text,omitempty"`  // the first line, without control bytes, and whatever else stood on it
+	Count  int    `json:"count,omitempty"` // lines in all
+	Ranks  []int  `json:"ranks,omitempty"` // that said it, sorted, as far as lines name their rank
 	byRank map[int]bool
 	vague  bool
 }

@@ -33,24 +33,27 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Signature is one record of the database. In its texts `…` is a command, {name} what a line held at that place of
 // the pattern, and [[…]] is left out when such a name in it is not known.
 type Signature struct {
-	ID     string // such as nccl-shm-full
-	Family string // who says it: NCCL, Slurm, …
-	Kind   Kind
-	Means  string // what the line means, in a few words
+	ID     string `json:"id"`     // such as nccl-shm-full
+	Family string `json:"family"` // who says it: NCCL, Slurm, …
+	Kind   Kind   `json:"kind"`
+	Means  string `json:"means"` // what the line means, in a few words
 
 	// patterns: literal text, * for anything, {name} for a word, {name#} for a number; letters' case does not count
-	Lines    []string
-	Unless   []string // texts with which a line is another signature's
-	Examples []string // true lines
-	Vague    []string // whole lines that say too little for a report's hint; they count where nothing else does
-	Ask      []string // what somebody may type who asks for it, beside the id and a line
-	Codes    []string // exit codes by which somebody may ask, as [ExitCode] writes them
+	Lines    []string `json:"-"`
+	Unless   []string `json:"-"` // texts with which a line is another signature's
+	Examples []string `json:"-"` // true lines
+	Vague    []string `json:"-"` // lines that say too little for a report's hint; they count where nothing else does
+	Ask      []string `json:"-"` // what somebody may type who asks for it, beside the id and a line
+	Codes    []string `json:"-"` // exit codes by which somebody may ask, as [ExitCode] writes them
 
-	Cause, Check, Fix string
-	Hint              string   // the one line for a failure report; "" is Fix
-	NoHint            bool     // its lines leave too much open for a failure report
-	Variables         []string // that have to do with it
-	Signals, Statuses []int    // of a rank's end that tell as much as a line
+	Cause     string   `json:"cause"`
+	Check     string   `json:"check"`
+	Fix       string   `json:"fix"`
+	Hint      string   `json:"hint,omitempty"`      // the one line for a failure report; "" is Fix
+	NoHint    bool     `json:"-"`                   // its lines leave too much open for a failure report
+	Variables []string `json:"variables,omitempty"` // that have to do with it
+	Signals   []int    `json:"-"`                   // of a rank's end that tell as much as a line
+	Statuses  []int    `json:"-"`
 
 	patterns []pattern
 	unless   []string // in small letters
