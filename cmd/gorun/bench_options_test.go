@@ -112,7 +112,7 @@ func TestBenchIsAJob(t *testing.T) {
 
 func TestBenchProblems(t *testing.T) {
 	const size = "not a size from 1 on; write 8 (bytes), 64K, 64M or 4G"
-	for line, want := range map[string][]string{
+	requireProblems(t, map[string][]string{
 		"gorun bench": {"which operation? Write gorun bench allreduce, or one of reduce, " +
 			"broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
 		"gorun bench frob": {"frob: not an operation; there are allreduce, reduce, broadcast, " +
@@ -193,9 +193,7 @@ func TestBenchProblems(t *testing.T) {
 		"gorun bench allreduce --maxbyte": {"unknown option --maxbyte: did you mean --maxbytes?"},
 		"gorun bench-rank": {"gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a " +
 			"program of that name"},
-	} {
-		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
-	}
+	})
 }
 
 // A small b is bits. Prefixes are decimal, but for those with an i.

@@ -93,6 +93,14 @@ func problems(t *testing.T, line string, variables ...string) []string {
 	return usage.Lines()
 }
 
+// requireProblems requires of command lines that this is wrong with them.
+func requireProblems(t *testing.T, lines map[string][]string) {
+	t.Helper()
+	for line, want := range lines {
+		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
+	}
+}
+
 // Commands are first words alone; programs may have the same names.
 func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 	for _, e := range commandList() {

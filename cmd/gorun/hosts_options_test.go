@@ -39,18 +39,16 @@ func TestHostsCheck(t *testing.T) {
 	require.True(t, o.JSON)
 	require.Nil(t, mustBe[*hostsOptions](t, "gorun hosts check -H a").Spec.Apps)
 	require.True(t, mustBe[*hostsOptions](t, "gorun hosts --help").IsHelp())
-	for line, want := range map[string]string{
-		"gorun hosts": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
-			"program of that name",
-		"gorun hosts list": "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a " +
-			"program of that name",
-		"gorun hosts check": "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
-		"gorun hosts check -n 3 ": "unknown option -n: gorun has it, gorun hosts does not; call gorun for it\n" +
-			"no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE",
-	} {
-		_, err := parsed[*hostsOptions](line)
-		require.EqualError(t, err, want)
-	}
+	const one = "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name"
+	const none = "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE"
+	requireProblems(t, map[string][]string{
+		"gorun hosts":       {one},
+		"gorun hosts list":  {one},
+		"gorun hosts check": {none},
+		"gorun hosts check -n 3 ": {
+			"unknown option -n: gorun has it, gorun hosts does not; call gorun for it", none,
+		},
+	})
 }
 
 // Hosts are a resource manager's where options name none, and agents are started by it.

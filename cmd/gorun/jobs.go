@@ -126,12 +126,7 @@ func (r *jobsRequest) one() (registry.Found, error) {
 
 // named is the one job whose id begins so.
 func (r *jobsRequest) named(name string) (registry.Found, error) {
-	var those []registry.Found
-	for _, f := range r.found {
-		if strings.HasPrefix(f.ID, strings.ToLower(name)) {
-			those = append(those, f)
-		}
-	}
+	those := r.beginning(strings.ToLower(name))
 	switch {
 	case len(r.found) == 0:
 		return registry.Found{}, noJob(nothingRuns)
@@ -150,6 +145,11 @@ func (r *jobsRequest) named(name string) (registry.Found, error) {
 	return registry.Found{}, noJob("several jobs begin with %s: %s", name, r.ids(those))
 }
 
+// beginning are the jobs whose ids begin so.
+func (r *jobsRequest) beginning(id string) []registry.Found {
+	return slices.DeleteFunc(slices.Clone(r.found), func(f registry.Found) bool { return !strings.HasPrefix(f.ID, id) })
+}
+
 // ids are the names of jobs, as short as they may be.
 func (r *jobsRequest) ids(list []registry.Found) string {
 	const most = 10
@@ -166,13 +166,7 @@ func (r *jobsRequest) ids(list []registry.Found) string {
 // short is the beginning of an id that no other has.
 func (r *jobsRequest) short(id string) string {
 	for n := 4; n < len(id); n++ {
-		others := 0
-		for _, f := range r.found {
-			if strings.HasPrefix(f.ID, id[:n]) {
-				others++
-			}
-		}
-		if others <= 1 {
+		if len(r.beginning(id[:n])) <= 1 {
 			return id[:n]
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -94,12 +95,17 @@ func (s *progressScreen) run(over <-chan struct{}) {
 		case sig := <-ended:
 			s.erase()
 			signal.Stop(ended)
-			signal.Reset(sig)
-			_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
+			endBy(sig)
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// endBy ends this process as a signal does that it has taken.
+func endBy(sig os.Signal) {
+	signal.Reset(sig)
+	_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
 }
 
 // hearEnd has signals that end this process come here first, so that no half line is
@@ -126,7 +132,7 @@ func (s *progressScreen) draw() {
 	}
 	if s.bar {
 		s.drawn = true
-		_, _ = s.out.WriteString("\r" + s.style.line(list, elapsed, terminalWidth(s.out)) + "\x1b[K")
+		_, _ = s.out.WriteString("\r" + s.style.line(list, elapsed, cmp.Or(columnsOf(s.out), usualWidth)) + "\x1b[K")
 	}
 }
 
@@ -207,13 +213,8 @@ func standing(list []launcher.HostProgress, elapsed time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// terminalWidth is in columns; 80 where nobody knows.
-func terminalWidth(f *os.File) int {
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-		return width
-	}
-	return 80
-}
+// usualWidth is that of a terminal that does not say how many columns it has.
+const usualWidth = 80
 
 // barStyle is how the line is drawn.
 type barStyle struct{ ascii, colour bool }

@@ -163,28 +163,29 @@ func replaceFile(path string, text []byte) error {
 	if path == "" || text == nil {
 		return nil
 	}
+	write := func(name string, how int) error {
+		// #nosec G302 G304 -- what the umask leaves is the user's choice, and so is the file
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o666)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	}
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
 		part := fmt.Sprintf("%s.%d", path, os.Getpid())
-		// #nosec G302 G304 -- what the umask leaves is the user's choice, and so is the file
-		f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		err := write(part, os.O_EXCL)
 		if err == nil {
-			_, err = f.Write(text)
-			if err = errors.Join(err, f.Close()); err == nil {
-				err = os.Rename(part, path)
-			}
-			if err == nil {
-				return nil
-			}
+			err = os.Rename(part, path)
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) { // somebody else's
 			_ = os.Remove(part)
 		}
 	}
-	// #nosec G302 G304 -- as above
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
+	return write(path, os.O_TRUNC|syscall.O_NONBLOCK)
 }
 
 // report writes the result as data where that was asked for, and returns the

@@ -49,8 +49,7 @@ func askSilently(tty *os.File, prompt string) (string, error) {
 		case sig := <-ended:
 			_ = term.Restore(fd, before)
 			_, _ = tty.WriteString("\n")
-			signal.Reset(sig)
-			_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
+			endBy(sig)
 		}
 	}()
 	if err := hideTyping(fd); err != nil {

@@ -96,7 +96,7 @@ func TestStoreServer(t *testing.T) {
 func TestStoreServerProblems(t *testing.T) {
 	const form = "; write HOST:PORT, such as 127.0.0.1:29500, [::1]:29500 or :29500"
 	const size = "not a size; write 1000000 (bytes), 64K, 64M or 4G"
-	for line, want := range map[string][]string{
+	requireProblems(t, map[string][]string{
 		"gorun store --listen node1:1": {"--listen node1:1: node1 is no IP address without a zone; names are not " +
 			"looked up"},
 		"gorun store --listen fe80::1%eth0": {"--listen fe80::1%eth0: fe80::1%eth0 is no IP address without a zone; " +
@@ -117,7 +117,5 @@ func TestStoreServerProblems(t *testing.T) {
 		},
 		"gorun store -n 2":      {"unknown option -n: gorun has it, gorun store does not; call gorun for it"},
 		"gorun store --grace 2": {"unknown option --grace: gorun has it, gorun store does not; call gorun for it"},
-	} {
-		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
-	}
+	})
 }

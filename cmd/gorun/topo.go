@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"gorun/launcher/job"
 	"gorun/placement"
@@ -136,11 +136,8 @@ func columnsOf(stdout io.Writer) int {
 	if !ok {
 		return 0
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Col)
+	width, _, _ := term.GetSize(int(f.Fd()))
+	return max(width, 0) // it is negative where there is none
 }
 
 // hasUTF8 reports whether the locale's characters are those of UTF-8: of the

@@ -38,7 +38,7 @@ func TestTopo(t *testing.T) {
 
 func TestTopoProblems(t *testing.T) {
 	const size = "not a size; write 7.5GB (10^9 bytes), 7GiB (2^30 bytes), 500MB or a number of bytes"
-	for line, want := range map[string][]string{
+	requireProblems(t, map[string][]string{
 		"gorun topo x": {"x: gorun topo takes no arguments; gorun ./topo starts a program of that " +
 			"name"},
 		"gorun topo --from a --example b": {"--from and --example contradict each other: both name the machine"},
@@ -68,9 +68,7 @@ func TestTopoProblems(t *testing.T) {
 		"gorun topo -n 3 --nproc-per-node 2": {"-n 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
 		"gorun topo --timeout 5": {"unknown option --timeout: gorun has it, gorun topo does not; call gorun " +
 			"for it"},
-	} {
-		t.Run(line, func(t *testing.T) { require.Equal(t, want, problems(t, line)) })
-	}
+	})
 }
 
 // topoOf are the options of a command line.
