@@ -90,16 +90,6 @@ func sum(all []int) (total int) {
 	return total
 }
 
-// same reports whether all numbers, of which there may be none, are the same.
-func same(all []int) bool {
-	for _, n := range all {
-		if n != all[0] {
-			return false
-		}
-	}
-	return true
-}
-
 // cutTo takes from the last numbers what is too much for a total, as far as each stays 1.
 func cutTo(all []int, total int) {
 	for i, over := len(all)-1, sum(all)-total; i >= 0 && over > 0; i-- {

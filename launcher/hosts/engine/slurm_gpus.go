@@ -94,7 +94,7 @@ func (s *slurm) noteGPUs() {
 			_, known := s.evenGPUs(p, wish)
 			total = !known
 		}
-		uneven := each && (!same(p.tasks) || len(s.parts) > 1)
+		uneven := each && (len(slices.Compact(slices.Clone(p.tasks))) > 1 || len(s.parts) > 1)
 		if perNode || !uneven && (each || !total) {
 			continue
 		}

@@ -20,19 +20,14 @@ const askLimit = 2 * time.Second
 func hintNodes(cfg *Config) string {
 	list := hosts.Fold(cfg.Nodes)
 	if down := downNodes(cfg); len(down) > 0 {
-		names := hosts.Fold(down)
-		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, isOrAre(len(down)),
-			names)
+		names, are := hosts.Fold(down), "are"
+		if len(down) == 1 {
+			are = "is"
+		}
+		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, are, names)
 	}
 	return fmt.Sprintf("a node may be down (sinfo -N -n %s says which; gorun --exclude NODE … does without it), or "+
 		"not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)", list)
-}
-
-func isOrAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // downNodes asks Slurm which of the nodes are down; none, where it does not say.

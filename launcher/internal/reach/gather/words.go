@@ -269,21 +269,19 @@ func (c *command) explain(cfg *Config) *Error {
 
 // folded says once what was said of several nodes.
 func folded(words []Word) (texts []string) {
-	done := map[string]bool{}
+	nodes, done := map[string][]string{}, map[string]bool{}
 	for _, w := range words {
-		var nodes []string
-		for _, other := range words {
-			if other.core == w.core && other.Node != "" && !slices.Contains(nodes, other.Node) {
-				nodes = append(nodes, other.Node)
-			}
+		if w.Node != "" && !slices.Contains(nodes[w.core], w.Node) {
+			nodes[w.core] = append(nodes[w.core], w.Node)
 		}
-		switch {
-		case done[w.core]:
-			continue
-		case len(nodes) > 1:
-			texts = append(texts, hosts.Fold(nodes)+": "+w.core)
-		default:
-			texts = append(texts, w.Text)
+	}
+	for _, w := range words {
+		text := w.Text
+		if of := nodes[w.core]; len(of) > 1 {
+			text = hosts.Fold(of) + ": " + w.core
+		}
+		if !done[w.core] {
+			texts = append(texts, text)
 		}
 		done[w.core] = true
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ type Client struct {
 func NewClient(config Config) *Client {
 	c := &Client{
 		config: config, environ: map[string]string{}, told: map[string]bool{},
-		reading: make(chan struct{}, parallelReads()),
+		reading: make(chan struct{}, max(2, runtime.NumCPU())),
 	}
 	for _, pair := range config.Environ {
 		name, value, _ := strings.Cut(pair, "=")

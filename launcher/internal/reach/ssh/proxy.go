@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"gorun/internal/printable"
 	"gorun/launcher/internal/reach/remote"
 )
 
@@ -49,7 +50,7 @@ func (p *proxy) words() string {
 	case <-timer.C:
 	}
 	_ = p.Program.Close()
-	if said := lastLines(p.Stderr()); said != "" {
+	if said := printable.Text(printable.Short(remote.LastLines(p.Stderr()))); said != "" {
 		return said
 	}
 	if err := p.Wait(); err != nil {

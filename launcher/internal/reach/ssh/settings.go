@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,9 +43,6 @@ type settings struct {
 	strict                 string   // "yes", "no", "accept-new" or "ask"
 	hashKnown              bool
 }
-
-// parallelReads bounds the processes that read configurations at once.
-func parallelReads() int { return max(2, runtime.NumCPU()) }
 
 // settings reads the configuration of a host: by OpenSSH itself, which knows all of
 // its language, where it is installed, else by a parser of the usual part of it.
@@ -102,9 +98,6 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.T
 	}
 	return options, nil
 }
-
-// lastLines is what a program said, on one line.
-func lastLines(text string) string { return printable.Text(printable.Short(remote.LastLines(text))) }
 
 // fromOptions makes settings of keywords (in lower case) and their values.
 func (c *Client) fromOptions(target remote.Target, options map[string][]string) (*settings, error) {
