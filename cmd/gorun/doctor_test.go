@@ -83,7 +83,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	for _, h := range c.Hosts {
 		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
 		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
-		h.Python = &doctor.Python{Packages: map[string]string{"torch": "2.9.1+cu128.with.a.long.version"}}
+		h.Python = doctor.Python{Packages: map[string]string{"torch": "2.9.1+cu128.with.a.long.version"}}
 		h.RDMA, h.Interfaces = []doctor.Port{{Device: "mlx5_0", Port: 1, State: "ACTIVE"}},
 			[]doctor.Interface{{Name: "eth0", Physical: true}}
 	}

@@ -245,7 +245,7 @@ func models(h *Host) string {
 }
 
 func cudaDriver(h *Host) []Finding {
-	p, serves := h.python(), h.nvidia().Facts.CUDA
+	p, serves := h.Python, h.nvidia().Facts.CUDA
 	var have, want int
 	fmt.Sscanf(serves, "%d.", &have)
 	fmt.Sscanf(p.CUDA, "%d.", &want)

@@ -49,7 +49,7 @@ type Host struct {
 	Clock   *Clock   `json:"clock,omitempty"`
 	Names   *Names   `json:"names,omitempty"`
 	Program *Program `json:"program,omitempty"`
-	Python  *Python  `json:"python,omitempty"`
+	Python  Python   `json:"python,omitzero"`
 	// Libraries are those of a fabric that are there, by name, with their path: "libucp".
 	Libraries map[string]string `json:"libraries"`
 

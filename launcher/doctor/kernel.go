@@ -145,7 +145,7 @@ func mempolicy(h *Host) []Finding {
 		return nil
 	}
 	why = "set_mempolicy: " + why
-	if v := h.python().loadedNCCL(); v != "" && len(h.Machine.GPUs) > 0 && !before(v, 2, 23) && before(v, 2, 27) {
+	if v := h.Python.loadedNCCL(); v != "" && len(h.Machine.GPUs) > 0 && !before(v, 2, 23) && before(v, 2, 27) {
 		return warning(text+", without which NCCL "+v+" fails", why, fix+" # or export NCCL_CUMEM_HOST_ENABLE=0")
 	}
 	return note(text, why, fix)

@@ -104,7 +104,7 @@ func nofile(h *Host) []Finding {
 func stack(h *Host) []Finding {
 	const limit = "RLIMIT_STACK"
 	l, ok := h.Limits["stack"]
-	switch v := h.python().loadedNCCL(); {
+	switch v := h.Python.loadedNCCL(); {
 	case !ok:
 		return nil
 	case l.Soft >= 0 && l.Soft < 1<<20:

@@ -44,7 +44,7 @@ func pythonChecks() []Check {
 					return nil
 				}
 				return each(func(h *Host) []Finding {
-					if hasTorch(h) || h.Python == nil || h.Python.Silent {
+					if hasTorch(h) || h.Python.Path == "" || h.Python.Silent {
 						return nil
 					}
 					return warning("PyTorch is not there, and is on others", "packages of "+h.Python.Path,
@@ -70,7 +70,7 @@ func pythonChecks() []Check {
 			"whether LD_LIBRARY_PATH has a libnccl that hides PyTorch's own",
 			"The loader takes that one: an older NCCL than PyTorch was built with lacks symbols, or is slower.",
 			each(func(h *Host) []Finding {
-				p := h.python()
+				p := h.Python
 				own, other := p.ownNCCL(), p.NCCL[p.Override]
 				if p.Override == "" || own == "" || other == own {
 					return nil
@@ -88,23 +88,15 @@ func dirOf(path string) string { return path[:max(0, strings.LastIndexByte(path,
 // versionCheck tells of hosts on which something has another version than on most.
 func versionCheck(name string, severity Severity, show string, version func(Python) string) func(*Cluster) []Finding {
 	return func(c *Cluster) []Finding {
-		return c.differing(func(h *Host) string { return version(h.python()) },
+		return c.differing(func(h *Host) string { return version(h.Python) },
 			func(h *Host, own, most, others string) []Finding {
 				return finding(severity, fmt.Sprintf("%s is %s, on %s %s", name, own, others, most),
-					"packages of "+h.python().Path, show)
+					"packages of "+h.Python.Path, show)
 			})
 	}
 }
 
-// python is the interpreter, without anything where there is none.
-func (h *Host) python() Python {
-	if h.Python == nil {
-		return Python{}
-	}
-	return *h.Python
-}
-
-func hasTorch(h *Host) bool { return h.python().Packages["torch"] != "" }
+func hasTorch(h *Host) bool { return h.Python.Packages["torch"] != "" }
 
 // ownNCCL is the version of the NCCL that came with PyTorch's packages.
 func (p Python) ownNCCL() string {

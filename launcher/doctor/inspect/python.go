@@ -24,17 +24,17 @@ const whereCode = "import sys; print('python', sys.version.split()[0]); print('\
 // python finds the interpreter and the versions of the packages that have to agree. None
 // is imported: that takes seconds.
 func (in *inspector) python(h *doctor.Host) {
-	if h.Python = in.findPython(); h.Python != nil && h.Python.Silent {
+	if in.findPython(&h.Python); h.Python.Silent {
 		h.Unknown = []string{fmt.Sprintf("Python's packages: %s said nothing within %s", h.Python.Path, pythonPatience)}
 	}
 }
 
-func (in *inspector) findPython() *doctor.Python {
+func (in *inspector) findPython(p *doctor.Python) {
 	at := cmp.Or(in.Python, in.firstIn(in.folders("PATH"), "python3"))
 	if at == "" || !in.exists(at) {
-		return nil
+		return
 	}
-	p := &doctor.Python{Path: at, Packages: map[string]string{}, NCCL: map[string]string{}}
+	*p = doctor.Python{Path: at, Packages: map[string]string{}, NCCL: map[string]string{}}
 	dirs := in.packageDirs(p)
 	if len(dirs) == 0 {
 		dirs = in.askPython(p)
@@ -43,7 +43,6 @@ func (in *inspector) findPython() *doctor.Python {
 		in.packages(p, strings.TrimPrefix(dir, "/"))
 	}
 	in.nccl(p, dirs)
-	return p
 }
 
 // folders are those of a variable such as PATH.
