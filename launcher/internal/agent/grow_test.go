@@ -75,7 +75,7 @@ func TestAWorldOfOthers(t *testing.T) {
 	j := &running{agent: &Agent{link: side}}
 	j.mpi = j.newMPI()
 	require.NoError(t, j.grow(wire.Grow{Number: 1, World: world.World{Name: "w"}}))
-	assert.Contains(t, j.mpi.byName, "w")
+	assert.Contains(t, j.mpi.worlds, "w")
 	require.NoError(t, side.Send(&wire.Notice{Text: "next"}))
 	f, err := head.Read()
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestHostFileOfARank(t *testing.T) {
 			By:   world.Proc{World: "w"},
 			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}},
 		}
-		j := &running{mpi: &mpi{byName: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
+		j := &running{mpi: &mpi{worlds: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
 		j.enrol([]wire.Row{{Process: spec.Process{Rank: 7}}}, []spec.App{{Dir: dir}})
 		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
 		require.Equal(t, "from "+sub, wish.Apps[0].HostFile)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -47,8 +48,7 @@ type mpi struct {
 	conns  map[net.Conn]bool
 	talks  map[int]chan struct{}   // by rank that has spoken at its socket: closed when that has ended
 	states map[int]*spec.RankMPI   // by rank
-	worlds []*world.World          // all that are known; they are not changed
-	byName map[string]*world.World // the same
+	worlds map[string]*world.World // all that are known, by name; they are not changed
 	// made is how many servers there are, left how many of them have no more words of a rank that has ended.
 	made int
 	left map[world.Proc]int
@@ -104,7 +104,7 @@ func (j *running) newMPI() *mpi {
 	m := &mpi{
 		job: j, wish: j.start.MPI, makers: realMPI, over: make(chan struct{}),
 		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*spec.RankMPI{},
-		byName: map[string]*world.World{}, left: map[world.Proc]int{},
+		worlds: map[string]*world.World{}, left: map[world.Proc]int{},
 	}
 	m.topology = sync.OnceValues(hwlocTopology)
 	m.topologyFile = sync.OnceValues(m.writeTopology)
@@ -181,7 +181,7 @@ func (m *mpi) accept(l net.Listener, name string, serve func(conn net.Conn, inod
 			here, there := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
 			owner, err := peers.Owner(peersocket.Ends{Local: here.AddrPort(), Remote: there.AddrPort()})
 			if err == nil && owner.Trusted() {
-				m.busy.Go(func() { m.greet(conn, owner.Inode, serve) })
+				m.busy.Go(func() { m.hold(conn, func() { serve(conn, owner.Inode) }) })
 			} else {
 				m.refuse(conn, name, owner, err)
 			}
@@ -207,28 +207,16 @@ func (m *mpi) refuse(conn net.Conn, name string, owner peersocket.Owner, err err
 	m.refused.Do(func() { m.job.agent.notice("a %s was refused: %s", name, why) })
 }
 
-// greet serves one of them.
-func (m *mpi) greet(conn net.Conn, inode uint64, serve func(net.Conn, uint64)) {
-	if m.hold(conn) {
-		defer m.release(conn)
-		serve(conn, inode)
-	}
-}
-
-// hold notes a connection that ends with the job; one more is refused after that.
-func (m *mpi) hold(conn net.Conn) bool {
+// hold has a connection served, which ends with the job; one more is refused after that.
+func (m *mpi) hold(conn net.Conn, serve func()) {
+	defer conn.Close()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		_ = conn.Close()
-		return false
-	}
+	closed := m.closed
 	m.conns[conn] = true
-	return true
-}
-
-func (m *mpi) release(conn net.Conn) {
-	_ = conn.Close()
+	m.mu.Unlock()
+	if !closed {
+		serve()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.conns, conn)
@@ -256,13 +244,11 @@ func (m *mpi) talk(rank, fd int) {
 		m.job.agent.notice("rank %d cannot be served by PMI: %v", rank, err)
 		return
 	}
-	p, ok := m.proc(rank)
-	if !ok {
-		_ = conn.Close()
-	} else if m.hold(conn) {
-		defer m.release(conn)
-		m.server(protocolPMI).Serve(conn, p)
-	}
+	m.hold(conn, func() {
+		if p, ok := m.proc(rank); ok {
+			m.server(protocolPMI).Serve(conn, p)
+		}
+	})
 }
 
 // server is that of a protocol, which knows all that has happened.
@@ -307,7 +293,7 @@ func (m *mpi) awake() {
 func (m *mpi) introduce(s mpiServer) {
 	m.mu.Lock()
 	m.made++
-	worlds := m.worlds
+	worlds := slices.Collect(maps.Values(m.worlds))
 	m.mu.Unlock()
 	for _, w := range worlds {
 		s.Add(w)
@@ -323,7 +309,7 @@ func (m *mpi) introduce(s mpiServer) {
 func (m *mpi) know(w *world.World) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.worlds, m.byName[w.Name] = append(m.worlds, w), w
+	m.worlds[w.Name] = w
 }
 
 // proc is a rank of the job in its world.
@@ -402,7 +388,7 @@ func (m *mpi) rankEnded(rank int) {
 // overNodes reports whether a world has ranks on other nodes, too.
 func (m *mpi) overNodes(name string) bool {
 	m.mu.Lock()
-	w := m.byName[name]
+	w := m.worlds[name]
 	m.mu.Unlock()
 	return w != nil && slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return r.Node != m.wish.Node })
 }

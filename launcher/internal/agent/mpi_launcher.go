@@ -26,7 +26,7 @@ func (m *mpi) rank(p world.Proc) int {
 }
 
 func (m *mpi) rankOf(p world.Proc) int {
-	w := m.byName[p.World]
+	w := m.worlds[p.World]
 	if w == nil || p.Rank < 0 || p.Rank >= len(w.Ranks) {
 		return -1
 	}
@@ -177,10 +177,7 @@ func (m *mpi) forget(names []string) {
 	m.making.Lock()
 	defer m.making.Unlock()
 	m.mu.Lock()
-	m.worlds = slices.DeleteFunc(slices.Clone(m.worlds), func(w *world.World) bool {
-		return slices.Contains(names, w.Name)
-	})
-	maps.DeleteFunc(m.byName, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
+	maps.DeleteFunc(m.worlds, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
 	maps.DeleteFunc(m.left, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
 	m.mu.Unlock()
 	for _, s := range m.knowing() {
