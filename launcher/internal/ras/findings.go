@@ -89,7 +89,7 @@ func (c *Communicator) unanswered(v View) string {
 
 // suffix names a communicator that is not of the whole job.
 func (c *Communicator) suffix(v View) string {
-	if v.World == 0 || c.size() == v.World {
+	if c.size() == v.World {
 		return ""
 	}
 	return fmt.Sprintf(" of communicator %s", c.Hash)
@@ -239,7 +239,7 @@ func (c *Communicator) who(ranks []*Rank, v View) string {
 		n := r.World
 		if n < 0 {
 			n = r.Rank
-			own = own || v.World != 0 && c.size() != v.World
+			own = own || c.size() != v.World
 		}
 		numbers = append(numbers, n)
 	}
@@ -288,16 +288,4 @@ func plural(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-// Text says it in lines for people, who know of no ranks but NCCL's.
-func (s *Status) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "NCCL %s, %d %s\n", s.Version, len(s.Communicators),
-		plural(len(s.Communicators), "communicator", "communicators"))
-	lines := s.Findings(View{})
-	for _, line := range lines {
-		b.WriteString("  " + line + "\n")
-	}
-	return b.String()
 }
