@@ -90,18 +90,14 @@ func (h *head) resize() {
 // stdinPump reads our standard input for ranks that cannot have it themselves:
 // several of them, or one of many on a terminal.
 type stdinPump struct {
+	head  *head
 	in    *os.File
 	ranks []int
-	// write hands bytes to a rank; none are the end.
-	write func(rank int, p []byte)
-	// entered tells the console that the user ended a line on the terminal.
-	entered func()
 
 	mu     sync.Mutex
 	room   sync.Cond
-	out    int         // bytes under way
-	nodes  map[int]int // those of each node
-	nodeOf func(rank int) int
+	out    int   // bytes under way
+	nodes  []int // those of each node
 	closed bool
 }
 
@@ -110,15 +106,12 @@ const stdinWindow = 256 << 10
 
 // newStdinPump makes the pump; begin starts it once ranks are there to be written to.
 func (h *head) newStdinPump() *stdinPump {
-	p := &stdinPump{in: h.settings.stdin, ranks: h.stdio.Piped, entered: func() {}, nodes: map[int]int{}}
-	p.nodeOf = func(rank int) int { return h.plan.Load().Ranks[rank].Node }
-	p.write = func(rank int, b []byte) { _ = h.nodes[p.nodeOf(rank)].link.Stdin(rank, b) } // or the job is over
-	if isTerminal(p.in) {
-		p.entered = h.console.Entered
-	}
+	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, nodes: make([]int, len(h.nodes))}
 	p.room.L = &p.mu
 	return p
 }
+
+func (p *stdinPump) nodeOf(rank int) int { return p.head.plan.Load().Ranks[rank].Node }
 
 // begin starts the reading if some rank needs it.
 func (p *stdinPump) begin() {
@@ -132,13 +125,13 @@ func (p *stdinPump) run() {
 	for p.wait() {
 		n, err := p.in.Read(buf)
 		if n > 0 {
-			if buf[n-1] == '\n' { // #nosec G602 -- n is positive
-				p.entered()
+			if buf[n-1] == '\n' && isTerminal(p.in) { // #nosec G602 -- n is positive
+				p.head.console.Entered()
 			}
 			p.send(buf[:n])
 		}
 		if err == io.EOF {
-			p.send(nil)
+			p.send(nil) // the end
 		}
 		if err != nil {
 			return
@@ -181,7 +174,7 @@ func (p *stdinPump) send(b []byte) {
 	}
 	p.mu.Unlock()
 	for _, rank := range p.ranks {
-		p.write(rank, b)
+		_ = p.head.nodes[p.nodeOf(rank)].link.Stdin(rank, b) // or the job is over
 	}
 }
 

@@ -8,14 +8,18 @@ import (
 
 // What was read for an attempt that is over by then goes to no rank: the next attempt has not counted it.
 func TestInputThatComesAfterItsAttempt(t *testing.T) {
-	var got []string
-	p := &stdinPump{ranks: []int{0}, nodes: map[int]int{}, nodeOf: func(int) int { return 0 }}
-	p.room.L = &p.mu
-	p.write = func(_ int, b []byte) { got = append(got, string(b)) }
+	h, far := growingHead(t)
+	h.stdio.Piped = []int{0}
+	p := h.newStdinPump()
 	p.send([]byte("first"))
 	p.stop()
 	p.send([]byte("late"))
-	require.Equal(t, []string{"first"}, got)
+	require.NoError(t, h.nodes[0].link.Close())
+	f, err := far[0].Read()
+	require.NoError(t, err)
+	require.Contains(t, string(f.Body), "first")
+	_, err = far[0].Read()
+	require.Error(t, err)
 	require.NoError(t, p.credit(0, len("first")))
 	require.Error(t, p.credit(0, len("late")))
 }
