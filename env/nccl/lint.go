@@ -1,7 +1,6 @@
 package nccl
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,37 +41,26 @@ type Finding struct {
 // would be loaded; the zero Found: it is not known. What is right, and what is none of
 // NCCL's business, is left alone.
 func Lint(settings []Assignment, library Found) []Finding {
-	l := linter{library: library}
+	l := linter{library: library, findings: make([][]Finding, len(settings))}
 	for i, a := range settings {
 		l.one(i, a)
 	}
 	l.combined(settings)
-	slices.SortStableFunc(l.findings, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
-	found := make([]Finding, len(l.findings))
-	for i, f := range l.findings {
-		found[i] = f.Finding
-	}
-	return found
+	return append([]Finding{}, slices.Concat(l.findings...)...)
 }
 
 // linter collects findings.
 type linter struct {
 	library  Found
-	findings []placed
+	findings [][]Finding // of each setting
 	speller  *speller
 	slips    *slips
 	// looks counts how often two settings are held against each other.
 	looks int
 }
 
-// placed is a finding with the number of its setting.
-type placed struct {
-	Finding
-	at int
-}
-
 func (l *linter) add(at int, a Assignment, problem Problem, text, advice string) {
-	l.findings = append(l.findings, placed{Finding{a, problem, text, advice}, at})
+	l.findings[at] = append(l.findings[at], Finding{a, problem, text, advice})
 }
 
 // one looks at a setting by itself.

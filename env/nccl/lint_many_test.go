@@ -24,7 +24,7 @@ func manySettings(n int) (all []Assignment) {
 // With twice as many settings there is twice as much to compare, and little more.
 func TestLintOfMany(t *testing.T) {
 	looks := func(n int) int {
-		l := linter{}
+		l := linter{findings: make([][]Finding, 5*n)}
 		l.combined(manySettings(n))
 		return l.looks
 	}
@@ -35,7 +35,7 @@ func TestLintOfMany(t *testing.T) {
 
 // Every name is held against the known ones once.
 func TestNamesAreLookedUpOnce(t *testing.T) {
-	l := linter{}
+	l := linter{findings: make([][]Finding, 5*1000)}
 	for i, a := range manySettings(1000) {
 		l.one(i, a)
 	}
@@ -60,11 +60,13 @@ func TestCombinedFindsAll(t *testing.T) {
 				Computed: r.IntN(5) == 0, branch: branches[r.IntN(len(branches))],
 			})
 		}
-		l := linter{}
+		l := linter{findings: make([][]Finding, len(settings))}
 		l.combined(settings)
 		got := map[int]string{}
-		for _, f := range l.findings {
-			got[f.at] = f.Text
+		for at, found := range l.findings {
+			for _, f := range found {
+				got[at] = f.Text
+			}
 		}
 		require.Equal(t, pairwise(settings), got, "%v", settings)
 		found += len(got)

@@ -30,22 +30,9 @@ func IsUnread(name string) bool {
 	return true
 }
 
-// hasLine looks for a line among knownNames, which are sorted.
+// hasLine looks for a line of knownNames.
 func hasLine(line string) bool {
-	for from, to := 0, len(knownNames); from < to; {
-		middle := (from + to) / 2
-		begin := from + strings.LastIndexByte(knownNames[from:middle], '\n') + 1
-		end := begin + strings.IndexByte(knownNames[begin:], '\n')
-		switch strings.Compare(knownNames[begin:end], line) {
-		case 0:
-			return true
-		case 1:
-			to = begin
-		default:
-			from = end + 1
-		}
-	}
-	return false
+	return strings.HasPrefix(knownNames, line+"\n") || strings.Contains(knownNames, "\n"+line+"\n")
 }
 
 // Meant returns the variables that an unread name most likely stands for. wrong is false for a name that is far from
