@@ -181,7 +181,7 @@ func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
 		return unresolved(err), r
 	}
 	found := spec.Program{
-		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: r.Kind.String(), Build: r.Build != nil,
+		Path: r.Path, Argv: r.Argv, ScriptArg: r.ScriptArg, Kind: string(r.Kind), Build: r.Build != nil,
 	}
 	if p.ScanStore && r.Source != "" {
 		if place, ok := program.AssignsMasterPort(r.Source); ok {

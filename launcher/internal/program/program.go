@@ -35,34 +35,20 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Kind is what a program turned out to be.
-type Kind uint8
+// Kind is what a program turned out to be, as plans name it.
+type Kind string
 
 const (
 	// Executable is a file that the kernel executes: a binary, or a script with
 	// its interpreter's name on the first line.
-	Executable Kind = iota
+	Executable Kind = "executable"
 	// PythonScript is a file run by a Python interpreter.
-	PythonScript
+	PythonScript Kind = "python script"
 	// PythonModule is a module run by a Python interpreter.
-	PythonModule
+	PythonModule Kind = "python module"
 	// GoSource is a Go main package, which has to be built first.
-	GoSource
+	GoSource Kind = "go program"
 )
-
-// String names the kind for plans.
-func (k Kind) String() string {
-	switch k {
-	case PythonScript:
-		return "python script"
-	case PythonModule:
-		return "python module"
-	case GoSource:
-		return "go program"
-	default:
-		return "executable"
-	}
-}
 
 // Wish is a program as the user asked for it.
 type Wish struct {
@@ -170,7 +156,8 @@ func (w *Wish) executable(f file) (Resolved, *Error) {
 	if f.fromPATH {
 		argv0 = w.Name
 	}
-	return Resolved{Path: f.exec, Argv: w.argv(argv0), Source: w.textOf(f), ScriptArg: 1}, nil
+	argv := w.argv(argv0)
+	return Resolved{Path: f.exec, Argv: argv, Kind: Executable, Source: w.textOf(f), ScriptArg: 1}, nil
 }
 
 // argv puts words before the program's own arguments.

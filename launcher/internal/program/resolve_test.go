@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"os"
@@ -270,7 +271,7 @@ func TestResolve(t *testing.T) {
 			got, err := Resolve(test.wish)
 			require.NoError(t, err)
 			require.Equal(t, Resolved{
-				Path: test.path, Argv: test.argv, Kind: test.kind, Source: test.source,
+				Path: test.path, Argv: test.argv, Kind: cmp.Or(test.kind, Executable), Source: test.source,
 				ScriptArg: test.arg,
 			}, got)
 		})
