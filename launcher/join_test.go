@@ -121,7 +121,7 @@ func TestRolesOfNodesThatJoin(t *testing.T) {
 	parts := together(t, "role", 3, func(node int, s *launcher.Spec) {
 		s.Role = []string{"trainer", "", "trainer"}[node]
 		s.PerNode.N = node + 1
-		s.Output.Tee = job.StreamMap{All: 1, Present: true}
+		s.Output.Tee = job.StreamMap{All: 1}
 		s.Output.LogDir = t.TempDir()
 	})
 	require.NoError(t, parts[0].err)

@@ -93,7 +93,7 @@ func (s *session) replace(ctx context.Context, before, n *node) error {
 		err = s.takeFactsOf(n)
 	}
 	old := &before.facts
-	n.facts.Address, n.facts.Interface, n.facts.Network, n.addresses = old.Address, old.Interface, old.Network,
+	n.facts.Address, n.facts.Interface, n.facts.Mbps, n.addresses = old.Address, old.Interface, old.Mbps,
 		before.addresses
 	return err
 }

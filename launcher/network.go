@@ -60,9 +60,8 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 	for i, n := range order {
 		place := choice.Nodes[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
-		n.facts.Network = job.Network{
-			Kind: place.Kind, Device: place.Device, Mbps: place.Mbps, MTU: place.MTU,
-			Others: place.Others, OtherFamily: place.OtherFamily,
+		if n.facts.Mbps = 0; place.Device { // else the speed is a driver's invention
+			n.facts.Mbps = place.Mbps
 		}
 		n.addresses = append(n.addresses, place.Addr.WithZone(""))
 	}

@@ -380,7 +380,7 @@ $`, launcher.Explain(r))
 func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
 	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
-	s.Output.LogDir, s.Output.Redirect = t.TempDir(), job.StreamMap{All: job.Stdout, Present: true}
+	s.Output.LogDir, s.Output.Redirect = t.TempDir(), job.StreamMap{All: job.Stdout}
 	r, _, _ := run(t, s)
 	assert.Equal(t, 0, r.ExitCode)
 	for attempt := range 3 {

@@ -76,7 +76,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 		Interface: f.Interface, Address: f.Address,
 		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(),
 		Role: b.plan.Nodes[node].Role,
-		Name: b.plan.Nodes[node].Name, Mbps: f.Network.speed(), Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
+		Name: b.plan.Nodes[node].Name, Mbps: f.Mbps, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {
 	case f.Seat != nil && wish > 0:

@@ -12,29 +12,6 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Network is the interface by which a node talks to others, and what else it has.
-type Network struct {
-	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback"; "": not known.
-	Kind string
-	// Device says that it is hardware, or made of some; Mbps is its speed, 0: not known,
-	// which is a driver's invention where it is no Device; MTU is in bytes.
-	Device    bool
-	Mbps, MTU int
-	// Others are the node's other interfaces with addresses, without the loopback.
-	Others []string
-	// OtherFamily says that it has addresses of the family, IPv4 or IPv6, that the
-	// node's Address is not of.
-	OtherFamily bool
-}
-
-// speed is that of hardware, in Mbit/s; 0: not known.
-func (n Network) speed() int {
-	if !n.Device {
-		return 0
-	}
-	return n.Mbps
-}
-
 // Facts are what a node said of itself, as far as the head believes it, and what the head knows of it.
 type Facts struct {
 	spec.Facts
@@ -44,8 +21,8 @@ type Facts struct {
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
-	// Network is what is known of Interface, where there are several nodes.
-	Network Network
+	// Mbps is the speed of Interface's hardware in Mbit/s, 0: not known.
+	Mbps int
 }
 
 // Plan is the decision about a job: everything about every rank, before the

@@ -390,9 +390,8 @@ const (
 
 // StreamMap gives a set of streams to each local rank.
 type StreamMap struct {
-	All     Streams         // for local ranks that Ranks leaves out
-	Ranks   map[int]Streams // by local rank; nil when All holds for each
-	Present bool            // the option was given
+	All   Streams         // for local ranks that Ranks leaves out
+	Ranks map[int]Streams // by local rank; nil when All holds for each
 }
 
 // Of returns the streams of a local rank.

@@ -237,15 +237,15 @@ func TestSpec(t *testing.T) {
 			Output: job.OutputWish{Label: job.LabelAlways, Pattern: "[1,%r]<%s>:"},
 		},
 		"gorun --pty x": {Output: job.OutputWish{PTY: true}},
-		"gorun -t 3 x":  {Output: job.OutputWish{Tee: job.StreamMap{All: 3, Present: true}}},
+		"gorun -t 3 x":  {Output: job.OutputWish{Tee: job.StreamMap{All: 3}}},
 		"gorun -r1 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout, Present: true}},
+			Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout}},
 		},
 		"gorun --redirects 0:3,12:2 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}, Present: true}},
+			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}}},
 		},
 		"gorun -r0:1 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}, Present: true}},
+			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}}},
 		},
 		"gorun --log-dir /l x":                       {Output: job.OutputWish{LogDir: "/l"}},
 		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputWish{ShowLocalRanks: []int{0, 2}}},

@@ -296,7 +296,7 @@ func (p *Line) finishFiles() {
 		p.problem("%s: nothing is shown, so that there is nothing to merge", given.dir.From)
 	}
 	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
-	streams := job.StreamMap{Present: true}
+	streams := job.StreamMap{}
 	if out.StdoutFile != "" {
 		streams.All |= job.Stdout
 	}

@@ -39,8 +39,8 @@ func TestLabels(t *testing.T) {
 
 // TestFileNames: which streams go to which files, and whether they are shown, too.
 func TestFileNames(t *testing.T) {
-	both, one := job.StreamMap{All: job.Stdout | job.Stderr, Present: true}, func(s job.Streams) job.StreamMap {
-		return job.StreamMap{All: s, Present: true}
+	both, one := job.StreamMap{All: job.Stdout | job.Stderr}, func(s job.Streams) job.StreamMap {
+		return job.StreamMap{All: s}
 	}
 	for line, want := range map[string]job.OutputWish{
 		"mpirun --output-filename 5% x": {
@@ -77,7 +77,7 @@ func TestFileNames(t *testing.T) {
 	}
 	inv := mustParse(t, "mpirun -v -output-filename d:nocopy x", "PET_TEE=3")
 	require.Equal(t, both, inv.Spec.Output.Redirect)
-	require.False(t, inv.Spec.Output.Tee.Present)
+	require.Zero(t, inv.Spec.Output.Tee)
 	require.Contains(t, inv.Notes, "PET_TEE=3 does not count beside -output-filename d:nocopy")
 }
 

@@ -165,9 +165,9 @@ func parseStdin(value string) (job.StdinWish, error) {
 // local rank:0 to 3, separated by commas; ranks left out have none.
 func parseStreams(value string) (job.StreamMap, error) {
 	if s, ok := parseStream(value); ok {
-		return job.StreamMap{All: s, Present: true}, nil
+		return job.StreamMap{All: s}, nil
 	}
-	m := job.StreamMap{Present: true, Ranks: map[int]job.Streams{}}
+	m := job.StreamMap{Ranks: map[int]job.Streams{}}
 	for _, entry := range strings.Split(value, ",") {
 		rank, stream, found := strings.Cut(entry, ":")
 		n, err := strconv.ParseUint(rank, 10, 31)
