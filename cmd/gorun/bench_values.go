@@ -76,15 +76,6 @@ func iterations(from string) string {
 	return n
 }
 
-// saidBy takes a value as parse reads it, and remembers the option.
-func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(dialect.Arg) error {
-	return func(a dialect.Arg) (err error) {
-		*from = a.From
-		*into, err = parse(a.Value)
-		return err
-	}
-}
-
 // atLeast reads a number from least on.
 func atLeast(least int) func(string) (int, error) {
 	return func(value string) (int, error) { return dialect.ParseAtLeast(value, least) }

@@ -331,6 +331,15 @@ func added(into *[]string) func(dialect.Arg) error {
 	}
 }
 
+// saidBy takes a value as parse reads it, and remembers the option.
+func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(dialect.Arg) error {
+	return func(a dialect.Arg) (err error) {
+		*into, err = parse(a.Value)
+		*from = a.From // which may be a part of it
+		return err
+	}
+}
+
 // commandNames are those of the commands that users call.
 func commandNames() (names []string) {
 	for _, c := range manuals() {

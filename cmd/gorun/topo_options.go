@@ -31,20 +31,12 @@ func topoCommand(c *call) *command {
 	ranks := []*option{{
 		Names: []string{"np", "n", "c"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
 		Help: "number of ranks to seat",
-		Set: func(a dialect.Arg) (err error) {
-			o.ranks, err = dialect.ParseRanks(a.Value)
-			o.ranksFrom = a.From
-			return err
-		},
+		Set:  saidBy(&o.ranksFrom, &o.ranks, dialect.ParseRanks),
 	}, {
 		Names: []string{"nproc-per-node"}, Group: dialect.GroupRanks, Value: "N|auto|gpu|cpu",
 		Choices: []string{"auto", "gpu", "cpu"},
 		Help:    "the same: a number, one per GPU, one per CPU, or auto (one per GPU, else per CPU)",
-		Set: func(a dialect.Arg) (err error) {
-			o.perNode, err = dialect.ParseCount(a.Value)
-			o.perNode.From = a.From
-			return err
-		},
+		Set:     saidBy(&o.perNode.From, &o.perNode, dialect.ParseCount),
 	}}
 	others := append(own(dialect.GroupMachine, option{
 		Names: []string{"from"}, Value: "DIR", Dirs: true, Set: dialect.Text(&o.from),
