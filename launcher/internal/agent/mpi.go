@@ -135,15 +135,15 @@ func (m *mpi) open() {
 
 // letIn lets those in who come to the ports, and may have come since open.
 func (m *mpi) letIn() {
-	if m.doorway != nil && m.doorway.begin() {
+	if m.doorway != nil {
 		m.busy.Go(func() {
-			m.accept(m.doorway.listener, "PMIx client", func(conn net.Conn, _ uint64) {
+			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) {
 				m.server(protocolPMIx).Serve(conn, world.Proc{Rank: world.AllRanks})
 			})
 		})
 	}
-	if m.port != nil && m.port.begin() {
-		m.busy.Go(func() { m.accept(m.port.listener, "PMI client", m.serveCaller) })
+	if m.port != nil {
+		m.busy.Go(func() { m.accept(m.port, "PMI client", m.serveCaller) })
 	}
 }
 
@@ -171,7 +171,11 @@ const acceptPause = 10 * time.Millisecond
 
 // accept serves those who come to a port. What a client says of its user is not asked: the kernel says whose its end
 // is, an inode among sockets, and whoever is neither this user nor root is closed unheard.
-func (m *mpi) accept(l net.Listener, name string, serve func(conn net.Conn, inode uint64)) {
+func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode uint64)) {
+	l, err := d.begin()
+	if err != nil {
+		return // it is closed
+	}
 	var peers peersocket.Finder
 	defer peers.Close()
 	for {

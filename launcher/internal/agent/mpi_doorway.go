@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,9 +13,12 @@ import (
 // system calls: net.Listen takes a tenth of a millisecond longer, for which each job would wait. Clients may come from
 // the beginning, and wait there until begin.
 type doorway struct {
-	port     int
-	file     *os.File
-	listener net.Listener // from begin on
+	port int
+
+	mu       sync.Mutex
+	fd       int          // until begin
+	listener net.Listener // from then on
+	closed   bool
 }
 
 // backlog of those who have not been let in; the kernel has a limit of its own.
@@ -25,7 +29,7 @@ func openDoorway() (*doorway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
-	d := &doorway{file: os.NewFile(uintptr(fd), "port for PMIx")}
+	d := &doorway{fd: fd}
 	if d.port, err = listenOn(fd); err != nil {
 		d.close()
 		return nil, fmt.Errorf("listen on 127.0.0.1: %w", err)
@@ -47,18 +51,30 @@ func listenOn(fd int) (port int, err error) {
 	return at.(*unix.SockaddrInet4).Port, nil
 }
 
-// begin reports whether somebody can be let in from now on.
-func (d *doorway) begin() bool {
-	l, err := net.FileListener(d.file)
-	d.listener = l
-	return err == nil
+// begin lets those in who come. The error is net.ErrClosed once the doorway is closed.
+func (d *doorway) begin() (l net.Listener, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, net.ErrClosed
+	}
+	file := os.NewFile(uintptr(d.fd), "port for PMIx")
+	defer file.Close()
+	d.listener, err = net.FileListener(file)
+	d.closed = err != nil
+	return d.listener, err
 }
 
 func (d *doorway) close() {
-	_ = d.file.Close()
-	if d.listener != nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.listener != nil:
 		_ = d.listener.Close()
+	case !d.closed:
+		_ = unix.Close(d.fd)
 	}
+	d.closed = true
 }
 
 // newConn is the connection behind a descriptor of a socket, which it takes over.
