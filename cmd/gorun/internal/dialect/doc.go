@@ -9,7 +9,8 @@
 // help, the shell completion, docs/options.md and the tests all read that table,
 // so a new spelling is one row. Tables are functions of the [Line] that their options
 // fill: a row says where its value goes, as [Switch] and [Parsed] do, or which method
-// takes it. They are made when they are looked at, as a start pays for each.
+// takes it. They are made when they are looked at, as a start pays for each;
+// docs/design/013-dialects.md says why.
 //
 // A command line passes three steps, all of them pure:
 //
