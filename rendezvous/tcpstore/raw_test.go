@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,6 +42,7 @@ func (r raw) send(parts ...[]byte) {
 func (r raw) expect(want ...byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(time.Minute))) // a shorter answer fails, and hangs nothing
 	_, err := io.ReadFull(r, got)
 	require.NoError(r.t, err)
 	require.Equal(r.t, want, got)

@@ -38,6 +38,7 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	s := open(t, Config{})
 	zero, one := process(t, s, 10), process(t, s, 11)
 	zero.send(keyed(opSet, firstAddress, []byte("zero, first")))
+	zero.reads(firstAddress, "zero, first")
 	one.send(keyed(opSet, secondAddress, []byte("one, first")), keyed(opSet, "mine", []byte("kept")))
 	one.reads(firstAddress, "zero, first")
 	one.leave(s)
