@@ -186,7 +186,7 @@ func (j *running) takeTimer(line []byte) {
 		delete(w.timers, key)
 		return
 	}
-	if j.rankOf(t.PID) == nil {
+	if j.rankOf(t.PID) == nil && !j.hasStarted(t.PID) {
 		j.noticeOnce("pid",
 			"the timer %.80q names process %d, which is no process of this job's ranks here: it is ignored", t.Scope, t.PID)
 		return
@@ -203,6 +203,14 @@ func (j *running) takeTimer(line []byte) {
 		return
 	}
 	w.timers[key] = t
+}
+
+// hasStarted reports, once no rank is being started any more, whether a process is one of a rank that runs: a rank can
+// have written here before its own process is known.
+func (j *running) hasStarted(pid int) bool {
+	j.growing.Lock()
+	defer j.growing.Unlock()
+	return j.rankOf(pid) != nil
 }
 
 // noticeOnce tells the user of the first of its kind: a rank can write as many lines as it likes.

@@ -1,0 +1,39 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
+)
+
+// A rank's first timer can come before its start is over, and counts.
+func TestTimerOfARankThatIsBeingStarted(t *testing.T) {
+	j, _ := growable(t)
+	session, err := unix.Getsid(0)
+	assert.NoError(t, err)
+	j.enrol([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}})
+	j.watchdog.timers, j.watchdog.told = map[timerKey]fileTimer{}, map[string]bool{}
+	j.growing.Lock()
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		j.takeTimer(fmt.Appendf(nil, `{"pid": %d, "scope_id": "a", "expiration_time": 1e9, "signal": 9}`, unix.Getpid()))
+	}()
+	select {
+	case <-taken:
+		assert.Fail(t, "it was judged while a rank was being started")
+	case <-time.After(10 * time.Millisecond): // it may come at any time from now on
+	}
+	j.rank(1).pid.Store(int32(session))
+	j.growing.Unlock()
+	<-taken
+	assert.Len(t, j.watchdog.timers, 1)
+	assert.Empty(t, j.watchdog.told)
+	j.rank(1).pid.Store(0)
+}
