@@ -104,7 +104,8 @@ func TestNoNCCL(t *testing.T) {
 		want    string
 	}{
 		{nil, "no host of the job says what NCCL answers there"},
-		{[]said[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at localhost:7: a^["},
+		{[]said[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at " +
+			"localhost:7: a^["},
 		{[]said[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
 	} {
 		assert.Equal(t, tc.want, noNCCL(tc.answers))

@@ -328,7 +328,8 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 		}))
 	require.NoError(t, err)
 	assert.Regexp(t,
-		`2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 \(pid \d+, on node2\)$`,
+		`2 of 4 ranks wait for "addresses/3"; missing rank 2 \(pid \d+, ended on node2 with exit code 0\), rank 3 `+
+			`\(pid \d+, on node2\)$`,
 		said)
 }
 

@@ -131,7 +131,8 @@ func TestSignalsOfAnEngine(t *testing.T) {
 		assert.Equal(t, 143, parts[rank].result.ExitCode)
 		if rank == 0 {
 			assert.Regexp(t,
-				`^gorun: ended by SIGTERM after \S+, as Slurm ends jobs \(scancel, a time limit, preemption\): srun says which\nexit 143\n$`,
+				`^gorun: ended by SIGTERM after \S+, as Slurm ends jobs \(scancel, a time limit, preemption\): srun says `+
+					`which\nexit 143\n$`,
 				launcher.Explain(parts[rank].result))
 		}
 		assert.Equal(t, fmt.Sprintf("ready\n%d heard terminated\n", rank), parts[rank].out.String())

@@ -92,7 +92,8 @@ func (s *session) takeOpened() (job.Opened, error) {
 			text += " as " + s.spec.Store.From + " says"
 		}
 		if s.scriptsPort {
-			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; --store=rank0 starts it all the same`
+			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; ` +
+				`--store=rank0 starts it all the same`
 		}
 		return job.Opened{},
 			s.atFirst(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})

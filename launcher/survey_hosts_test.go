@@ -37,7 +37,8 @@ func TestTroubleBetweenHosts(t *testing.T) {
 		"nothing": {},
 		"packets are lost": {
 			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
-			`^loss: h3: packets are lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: \d+ of \d+ segments \(\d+ %\) had to be sent again`,
+			`^loss: h3: packets are lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: \d+ of \d+ segments \(\d+ %\) ` +
+				`had to be sent again`,
 		},
 		"large packets vanish": {
 			testhosts.Impairment{MaxPacket: 1400},
@@ -45,7 +46,8 @@ func TestTroubleBetweenHosts(t *testing.T) {
 		},
 		"a firewall rejects": {
 			testhosts.Impairment{Ports: []int{22}, Reject: true},
-			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens there: a firewall rejects it, or another host has the address; what it begins itself works$`,
+			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens ` +
+				`there: a firewall rejects it, or another host has the address; what it begins itself works$`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

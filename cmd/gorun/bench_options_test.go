@@ -153,7 +153,8 @@ func TestBenchProblems(t *testing.T) {
 			"--check: a barrier has no result to check; leave it out",
 		},
 		"gorun bench allreduce -b 16M -e 16M --predict 25MiB": {
-			"--predict 25MiB: one size, 16777216 bytes, makes no model: give a smallest and a largest, -b and -e, that are apart",
+			"--predict 25MiB: one size, 16777216 bytes, makes no model: give a smallest and a largest, -b and -e, that " +
+				"are apart",
 		},
 		"gorun bench allreduce -b 8 -e 15 --predict 25M": {"--predict 25M: one size, 8 bytes, makes no model: give a " +
 			"smallest and a largest, -b and -e, that are apart"},

@@ -167,7 +167,8 @@ X n5: no such file [program]
 ! n5: almost no space is left in /tmp () [room]
     try:  df -h /tmp
 ! n[1-8]: only 100 open files are allowed [nofile]
-    try:  echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd services need LimitNOFILE=
+    try:  echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd `+
+		`services need LimitNOFILE=
 ! n[1-8]: /dev/shm has 1 MiB only [shm]
     try:  sudo mount -o remount,size=50% /dev/shm
 ! n5: segments of shared memory may have 4 KiB only [shmmax]

@@ -16,8 +16,10 @@ import (
 
 // tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource
 // managers.
-var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free getent grep head id ip ipcs kill ldconfig ldd
-	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo sacct sacctmgr scontrol sinfo squeue srun ss ssh
+var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
+	`getent grep head id ip ipcs kill ldconfig ldd
+	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo ` +
+	`sacct sacctmgr scontrol sinfo squeue srun ss ssh
 	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
 
 // commandsIn are what stands between marks in a text.

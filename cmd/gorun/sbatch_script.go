@@ -12,7 +12,8 @@ import (
 // lineOfGorun says in the script why its last line is as it is.
 const lineOfGorun = `
 # One gorun for all nodes: it starts the others' by srun, and finds hosts, slots and GPUs in Slurm's variables.
-# exec puts it in place of this shell, to which alone Slurm sends the signal of --signal=B:...; gorun passes it to every rank.
+# exec puts it in place of this shell, to which alone Slurm sends the signal of --signal=B:...; gorun passes it ` +
+	`to every rank.
 `
 
 // script is a script for sbatch that starts the job by the gorun with that path.

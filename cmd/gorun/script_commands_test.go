@@ -29,7 +29,8 @@ import (
 //	                               KEY=TEXT for the first of a list that has it; "! json" for nothing there
 //	jsonenv NAME FILE PATH         sets a variable of the script to that value
 //	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
-//	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something (or so much), into jobs.json
+//	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something
+//	                               (or so much), into jobs.json
 //	freeport NAME                  sets a variable to a port at which nobody listens, and that nobody else is given
 //	listen NAME                    takes a free port until the script ends, and sets a variable to it
 var commands = map[string]func(*testscript.TestScript, bool, []string){

@@ -15,7 +15,8 @@ import (
 // job has ranks on one node, as `gorun -np N` makes it.
 func job(ranks int, inherited ...string) Inputs {
 	in := Inputs{
-		Inherited: inherited, Job: "7f3a", RunID: "run", Store: Store{Addr: "127.0.0.1", Port: "41873", Own: "127.0.0.1:41873"},
+		Inherited: inherited, Job: "7f3a", RunID: "run", Store: Store{Addr: "127.0.0.1", Port: "41873", Own: "127.0.0." +
+			"1:41873"},
 		RASAddr: "localhost:24001",
 		Nodes:   []Node{{Threads: 2, Why: "8 CPUs ÷ 4 ranks"}},
 	}

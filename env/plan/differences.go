@@ -60,7 +60,8 @@ var differences = [...]Difference{
 	},
 	{
 		"TORCHELASTIC_*", "passed on from an outer torchrun, unless it sets them itself",
-		"removed from what is inherited; with `--store=rank0` none is set but the attempt and its limit with `--max-restarts`",
+		"removed from what is inherited; with `--store=rank0` none is set but the attempt and its limit with " +
+			"`--max-restarts`",
 		"they describe another job; in rank0 mode they would make a client of the rank that has to serve the store",
 	},
 	{

@@ -16,10 +16,10 @@ the environment of a job's ranks with the origin and the reason of every variabl
 
 ## Set by gorun
 
-**identity**: gorun's value wins; one that is inherited is removed, one given by -x has to be the same. Of another value -x is refused; called
-mpirun or mpiexec gorun says that it does not count.
-**setting**: your value wins, from the environment or by -x. **wish**: your value says where the store listens;
-ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
+**identity**: gorun's value wins; one that is inherited is removed, one given by -x has to be the same. Of another
+value -x is refused; called mpirun or mpiexec gorun says that it does not count. **setting**: your value wins, from
+the environment or by -x. **wish**: your value says where the store listens; ranks get where it is. Beside GORUN_JOB
+or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x and options still count.
 
 `)
 	ruleTable(&b, func(r *rule) bool {
@@ -62,20 +62,23 @@ ranks get where it is. Beside GORUN_JOB or TORCHELASTIC_RUN_ID an inherited one 
 const otherHosts = `
 ## On other hosts
 
-Ranks on the host that gorun was started on inherit all of its environment. Ranks on hosts that gorun
-reaches by itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
-(` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable, ` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + `
-all but what belongs to one host. What -x gives counts before what is inherited. ` + "`gorun --dry-run`" + ` names what is not sent.
-Called mpiexec gorun sends what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like a secret
-needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like, ` + "`GORUN_EXPORT_ALL=0` and `HYDRA_ENV=none`" + ` end that.
-Where each host has its own gorun command line (` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
+Ranks on the host that gorun was started on inherit all of its environment. Ranks on hosts that gorun reaches by
+itself inherit from it what this table lists, but nothing that looks like a secret by its name or value
+(` + "`NCCL_…_KEY`, `http://user:password@…`" + `); ` + "`-x NAME`" + ` sends any variable,
+` + "`-x 'PREFIX*'`" + ` all that begin so, and ` + "`--export-all`" + ` all but what belongs to one host. What -x
+gives counts before what is inherited. ` + "`gorun --dry-run`" + ` names what is not sent. Called mpiexec gorun sends
+what this table does not list, too, as Hydra does; but what belongs to one host stays, and what looks like a secret
+needs -x or ` + "`-genvall`" + `. ` + "`-genvnone`, `-genvlist`" + ` and their like,
+` + "`GORUN_EXPORT_ALL=0` and `HYDRA_ENV=none`" + ` end that. Where each host has its own gorun command line
+(` + "`--nnodes 2 --node-rank 1 …`" + `), its ranks inherit that one's environment, whole.
 
 `
 
 const inEngines = `
-Where gorun has a resource manager such as Slurm start its agents by one command, ranks on all nodes inherit gorun's whole environment, as that
-manager's own command has it, the manager's variables too; what the second and third table list, but for that last row, stays with its host. From
-the agent on their own node they have what the second table lists, and what the manager says of this node alone:
+Where gorun has a resource manager such as Slurm start its agents by one command, ranks on all nodes inherit gorun's
+whole environment, as that manager's own command has it, the manager's variables too; what the second and third table
+list, but for that last row, stays with its host. From the agent on their own node they have what the second table
+lists, and what the manager says of this node alone:
 
 `
 
@@ -84,12 +87,13 @@ func tuning(b *strings.Builder) {
 	b.WriteString(`
 ## For NCCL, RCCL and Gloo
 
-NCCL chooses well by itself. gorun adds what it cannot know, or what it needs to say why it failed; never an algorithm or a protocol. All of these are
-**settings**: your value wins, and so does what ` + "`nccl.conf`" + ` says on a host (NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf; rccl.conf on hosts with AMD's GPUs):
-what gorun would add beside it is left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**: without
-it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on all ranks (NCCL does not check it) are compared before a job
-starts, with what those files say where hosts have GPUs; a difference is told, but none of a default that one
-host spells out.
+NCCL chooses well by itself. gorun adds what it cannot know, or what it needs to say why it failed; never an algorithm
+or a protocol. All of these are **settings**: your value wins, and so does what ` + "`nccl.conf`" + ` says on a host
+(NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf; rccl.conf on hosts with AMD's GPUs): what gorun would add beside it is
+left out, on all hosts where all need the same value. **needed**: without it jobs fail or hang there. **helps**:
+without it they are slower, or say less. ` + "`--tune off`" + ` adds none of them. Settings that must be the same on
+all ranks (NCCL does not check it) are compared before a job starts, with what those files say where hosts have GPUs;
+a difference is told, but none of a default that one host spells out.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.level != "" && r.level != ForStudy },
@@ -101,8 +105,8 @@ host spells out.
 	}
 	table(b, []string{"variable", "reason"}, left)
 	b.WriteString(`
-` + "`--tune textbook`" + ` adds what five teaching texts recommend instead, by ` + "`--model-size`" + `, the number of ranks and ` + "`--network`" + `, for study: to see what
-NCCL's own choice is worth.
+` + "`--tune textbook`" + ` adds what five teaching texts recommend instead, by ` + "`--model-size`" + `, the number
+of ranks and ` + "`--network`" + `, for study: to see what NCCL's own choice is worth.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.level == ForStudy },
@@ -114,10 +118,12 @@ func forMPI(b *strings.Builder) {
 	b.WriteString(`
 ## For MPI programs
 
-Every rank is offered all dialects by which MPI libraries find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + ` serves one of them and refuses who asks for
-another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks, sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
-` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and LOCAL_RANK of the first table stay those of the
-whole job with ` + "`--world=app`" + `. The user's own settings of MPI libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
+Every rank is offered all dialects by which MPI libraries find their peers. ` + "`--mpi=pmi1`, `pmi2` or `pmix`" + `
+serves one of them and refuses who asks for another; ` + "`--mpi=none`" + `, and torchrun's name, offers none. Ranks,
+sizes and local ranks of this table count in the rank's MPI_COMM_WORLD. That has all ranks of the job, but with
+` + "`--world=app`" + ` those of one program, and what MPI_Comm_spawn starts has one of its own: RANK, WORLD_SIZE and
+LOCAL_RANK of the first table stay those of the whole job with ` + "`--world=app`" + `. The user's own settings of MPI
+libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.mpi }, "variable", "kind", "value", "reason", "defined by")
@@ -129,8 +135,9 @@ func insideSlurm(b *strings.Builder) {
 ## Inside Slurm
 
 Where gorun runs in a job of Slurm's and all nodes of its own job do, ranks find what srun would say of them, had it
-started them as the tasks of a step (identities: -x cannot set them). Outside these variables are removed. All others of Slurm's are passed on,
-SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work inside a rank.
+started them as the tasks of a step (identities: -x cannot set them). Outside these variables are removed. All others
+of Slurm's are passed on, SLURM_JOB_ID and SLURM_CONF among them: srun, sbatch, scontrol and other launchers work
+inside a rank.
 
 `)
 	ruleTable(b, func(r *rule) bool { return r.value != nil && r.Source == slurmSource }, "variable", "value", "reason")

@@ -15,7 +15,6 @@ type programs struct {
 	torchrun, python  string // of .venv
 	forkloop, stand   string // compiled, see csrc
 	flood, storeload  string
-	engine, raw       string
 	dir               string // of what is compiled, in build/bench: hosts in namespaces see it, too
 }
 

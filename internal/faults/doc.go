@@ -7,7 +7,7 @@
 //
 //	test ── unix socket ──> rank, child of a rank, daemon, …    hello, then orders: "exit 3", "signal 11"
 //	  │                        │
-//	  └── FIFO "lifeline" ─────┘    whoever finds no reader there ends by himself, whatever happened to the test
+//	  └── FIFO "lifeline" ─────┘    whoever finds no reader there ends, whatever happened to the test
 //
 // The launcher is a parameter, so that others can be measured by the same criteria:
 //

@@ -107,7 +107,8 @@ func slurmStartFaults() []slurmFault {
 		{
 			name: "gorun is not on the nodes", criterion: "srun brings it; nothing of it is left", act: func(s *slurmScene) {
 				s.launcher.argv[0] = s.path("own") + "/gorun"
-				hide := `mkdir "$0" && mount -t tmpfs own "$0" && cp "$1" "$0"/gorun && printf %s "$0" >>"$0"/gorun && shift && exec "$@"`
+				hide := `mkdir "$0" && mount -t tmpfs own "$0" && cp "$1" "$0"/gorun && printf %s "$0" >>"$0"/gorun && ` +
+					`shift && exec "$@"`
 				around := append([]string{"unshare", "--mount", "/bin/sh", "-c", hide, s.path("own"), built("gorun")}, "salloc",
 					"-Q", "-N2", "--ntasks-per-node=2")
 				s.start(work{around: around, options: []string{"-v"}, program: role("print")})

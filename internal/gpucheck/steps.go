@@ -32,7 +32,8 @@ var steps = []step{
 	},
 	{
 		name: "--gpus free leaves out a GPU in use", needs: []string{"nccl"},
-		commands: []string{"GPUS='-g 1 --gpus 0'\n" + busy + `used=$(nvidia-smi --query-compute-apps=gpu_uuid --format=csv,noheader | sort -u)
+		commands: []string{"GPUS='-g 1 --gpus 0'\n" + busy + `used=$(nvidia-smi --query-compute-apps=gpu_uuid ` +
+			`--format=csv,noheader | sort -u)
 echo "in use: $used"
 [ -n "$used" ] || { echo "nvidia-smi shows no processes here, as in a container without the host's PIDs"; exit 77; }
 bin/gorun topo --json | grep -q '"used": true'

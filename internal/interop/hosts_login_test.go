@@ -212,7 +212,8 @@ func hostKeys(t *testing.T, f fleet) {
 		require.Regexp(t, "^"+says+"$", got.stderr)
 		require.Error(t, f.Command("h4", "test", "-e", "/tmp/started").Run())
 	}
-	const changed = `gorun: h3: host key: THE HOST KEY HAS CHANGED: root@10\.77\.1\.3:22 shows SHA256:\S+ \(ed25519\), \S+/known:2 has SHA256:\S+ .*
+	const changed = `gorun: h3: host key: THE HOST KEY HAS CHANGED: root@10\.77\.1\.3:22 shows SHA256:\S+ ` +
+		`\(ed25519\), \S+/known:2 has SHA256:\S+ .*
 gorun: hint: if whoever runs the host confirms the new key: ssh-keygen -R h3 -f \S+/known
 `
 	refused("-H nosuch@h1,h2,h3,h4", `gorun: h1: authentication: nosuch@10\.77\.1\.1:22 does not let us in; offered: .*

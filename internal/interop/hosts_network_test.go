@@ -36,7 +36,8 @@ func firewalled(t *testing.T, f fleet) {
 	got = checking(f, "-q").run(t)
 	require.Equal(t, 1, got.code, got.stderr)
 	require.Regexp(t, `^1 problem
-  h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: a firewall lets only some ports pass; what it begins itself works
+  h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: a `+
+		`firewall lets only some ports pass; what it begins itself works
     let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones
     hint: sudo nft list ruleset \|\| sudo iptables-save
 $`, got.stdout)

@@ -24,7 +24,8 @@ if "--fail-once" in sys.argv and e["TORCHELASTIC_RESTART_COUNT"] == "0":
     if e["RANK"] == "3":
         sys.exit(5)
     time.sleep(60)  # it is ended
-names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_PORT ` +
+	`TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"
 print(*[e[name] for name in names.split()], os.uname().nodename, *sys.argv[1:], flush=True)
 `
 

@@ -70,7 +70,8 @@ func slurmGorunPerNodeFails(t *testing.T, c *testslurm.Cluster) {
 // slurmHabits: what users of torchrun write in batch scripts works unchanged.
 func slurmHabits(t *testing.T, c *testslurm.Cluster) {
 	script := fmt.Sprintf(`head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-exec srun -N2 --ntasks-per-node=1 %s --nnodes $SLURM_NNODES --nproc-per-node 2 --rdzv-id $SLURM_JOB_ID --rdzv-backend c10d --rdzv-endpoint $head:%s --no-python %s`,
+exec srun -N2 --ntasks-per-node=1 %s --nnodes $SLURM_NNODES --nproc-per-node 2 --rdzv-id $SLURM_JOB_ID `+
+		`--rdzv-backend c10d --rdzv-endpoint $head:%s --no-python %s`,
 		quoted(built("torchrun")), freePort(t), quoted(built("hello")))
 	output := requireState(t, c, batch(t, c, "-N2 -n2 --ntasks-per-node=1", "sh", "-c", script), "COMPLETED")
 	requireMet(t, output, 1)

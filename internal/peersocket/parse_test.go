@@ -12,10 +12,12 @@ import (
 
 // Rows as kernels on machines of little endian write them: of a socket of IPv6 that talks to 127.0.0.1, too.
 func TestFindSocket(t *testing.T) {
-	const rows = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+	const rows = `  sl  local_address                         remote_address                        st tx_queue ` +
+		`rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 0100007F:A000 01 00000000:00000000 00:00000000 00000000  1000        0 111 1 0 20 4 30 10 -1
    1: 0100007F:A000 0100007F:1F90 01 00000000:00000000 00:00000000 00000000   507        0 112 1 0 20 4 30 10 -1
-   2: 0000000000000000FFFF00000100007F:A001 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000   508        0 113 1 0
+   2: 0000000000000000FFFF00000100007F:A001 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 ` +
+		`00:00000000 00000000   508        0 113 1 0
    3: 0100007F:A002 0100007F:1F90 06 00000000:00000000 03:00001774 00000000     0        0 0 3 0000000000000000
    4: 0100007F:A003 zz
    5: 0100007Fx:A003 0100007F:1F90 01 0 0 0 1 0 114

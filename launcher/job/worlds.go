@@ -242,8 +242,8 @@ func (b *builder) placeInWorlds(ranks []plan.Rank) {
 	}
 }
 
-// localities returns what finds the CPUs of a rank and where they are; "" where it may run on all of its host. It is found
-// once for ranks that are bound alike on machines that are alike.
+// localities returns what finds the CPUs of a rank and where they are; "" where it may run on all of its host. It is
+// found once for ranks that are bound alike on machines that are alike.
 func (b *builder) localities() func(r *Rank) (cpus, locality string) {
 	type bound struct {
 		topology *placement.Topology

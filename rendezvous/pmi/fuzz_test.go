@@ -74,7 +74,8 @@ func checkWish(t *testing.T, q request) {
 func FuzzFrame(f *testing.F) {
 	for _, body := range []string{
 		"cmd=fullinit;pmirank=0;threaded=FALSE;", "cmd=kvs-put;thrid=1;key=k;value=v;",
-		"cmd=spawn;ncmds=1;preputcount=1;ppkey0=a;ppval0=b;subcmd=x;maxprocs=2;argc=1;argv0=y;infokeycount=1;infokey0=wdir;infoval0=/;",
+		"cmd=spawn;ncmds=1;preputcount=1;ppkey0=a;ppval0=b;subcmd=x;maxprocs=2;argc=1;argv0=y;infokeycount=1;infokey0=" +
+			"wdir;infoval0=/;",
 	} {
 		f.Add(body)
 	}

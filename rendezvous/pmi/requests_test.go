@@ -233,7 +233,8 @@ func TestAttributesOfAHost(t *testing.T) {
 	for i := range w.Ranks {
 		ranks = append(ranks, c.begun2(w, i))
 	}
-	const wait, got = "cmd=info-getnodeattr;thrid=3;key=k;wait=TRUE;", "cmd=info-getnodeattr-response;thrid=3;found=TRUE;value=v;rc=0;"
+	const wait, got = "cmd=info-getnodeattr;thrid=3;key=k;wait=TRUE;", "cmd=info-getnodeattr-response;thrid=3;found" +
+		"=TRUE;value=v;rc=0;"
 	ranks[2].asks2("cmd=info-getnodeattr;key=k;wait=FALSE;", "cmd=info-getnodeattr-response;found=FALSE;rc=0;")
 	ranks[0].says2(wait)
 	ranks[2].says2(wait)

@@ -75,7 +75,8 @@ func TestSpawnIsRead(t *testing.T) {
 	f, err := parseFrame("cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=tag#0$x y$;" +
 		"subcmd=./child;maxprocs=2;argc=2;argv0=a b=c;argv1=;infokeycount=6;infokey0=wdir;infoval0=/a " +
 		"dir;infokey1=host;infoval1=n1:2,n2;" +
-		"infokey2=path;infoval2=/opt/bin:/bin;infokey3=hostfile;infoval3=/etc/hosts;infokey4=env;infoval4=A=b=c;infokey5=soft;infoval5=1:2;" +
+		"infokey2=path;infoval2=/opt/bin:/bin;infokey3=hostfile;infoval3=/etc/hosts;infokey4=env;infoval4=A=b=c;infoke" +
+		"y5=soft;infoval5=1:2;" +
 		"subcmd=other;maxprocs=1;argc=0;")
 	require.NoError(t, err)
 	got, err = spawnOf(by, request{fields: f, framed: true})

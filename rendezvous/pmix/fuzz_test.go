@@ -15,7 +15,8 @@ import (
 // fuzzed is a server of one node with a rank's connection whose answers nobody reads.
 func fuzzed(t testing.TB) (*Server, *conn) {
 	s := New(Config{
-		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid}, UID: os.Getuid(),
+		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid},
+		UID: os.Getuid(),
 		Dir: func() (string, error) {
 			return "", os.ErrPermission
 		},

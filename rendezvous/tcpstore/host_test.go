@@ -68,7 +68,8 @@ func TestHostCannotFillTheStore(t *testing.T) {
 		}
 	}
 	require.Regexp(t,
-		`^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host takes \d+ bytes of the store, and the share of one host is \d+ of 1048576\n`,
+		`^the store disconnected 203\.0\.113\.1:5 \(pid \d+\): this host takes \d+ bytes of the store, and the share `+
+			`of one host is \d+ of 1048576\n`,
 		s.log.text())
 }
 

@@ -126,7 +126,8 @@ func meetPrefixStore(ctx context.Context, c *Client, key string) error {
 const torchServer = `
 import sys
 from torch.distributed import TCPStore
-store = TCPStore("127.0.0.1", int(sys.argv[1]), None, is_master=True, use_libuv=sys.argv[2] == "libuv", wait_for_workers=False)
+store = TCPStore("127.0.0.1", int(sys.argv[1]), None, is_master=True, use_libuv=sys.argv[2] == "libuv", ` +
+	`wait_for_workers=False)
 store.set("from torch", "hello")
 print(store.port, flush=True)
 sys.stdin.read()

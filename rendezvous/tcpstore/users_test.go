@@ -22,7 +22,9 @@ import (
 // roleVariable makes the test binary another process.
 const roleVariable = "TCPSTORE_TEST_ROLE"
 
-var roles = map[string]func(args []string){"attack": attack, "leave": leave, "crowd": crowd, "serve": serveAs, "squat": squat, "reserve": reserveAs}
+var roles = map[string]func(args []string){
+	"attack": attack, "leave": leave, "crowd": crowd, "serve": serveAs, "squat": squat, "reserve": reserveAs,
+}
 
 // otherUser is a user id that nobody here has.
 const otherUser = 54321
@@ -141,7 +143,8 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		require.Equal(t, "rank 0's", string(value))
 		require.Len(t, strings.Split(s.log.text(), "\n"), 2, "each user is named once")
 		require.Regexp(t,
-			`^the store refused a connection from (127\.0\.0\.1|::1): it is user 54321's, and only root may connect on this host; --allow-local-users accepts every user of this host\n`,
+			`^the store refused a connection from (127\.0\.0\.1|::1): it is user 54321's, and only root may connect on `+
+				`this host; --allow-local-users accepts every user of this host\n`,
 			s.log.text())
 	}
 }

@@ -1,8 +1,8 @@
 // Package guest is a machine with several NUMA nodes, for hosts that have one: a Linux kernel under qemu whose whole
 // disk is an archive in memory with gorun and the program of the folder boot.
 //
-//	test ── cases.json in the archive ──▶ /init (boot) ── gorun --dry-run --json …  the plan
-//	     ◀── a line of JSON of each, ttyS1 ───┘        └─ gorun … /init             ranks, which print a line each
+//	test ─ cases.json in the archive ──▶ /init (boot) ── gorun --dry-run --json …  the plan
+//	     ◀── a line of JSON of each, ttyS1 ──┘       └─ gorun … /init      ranks print a line each
 package guest
 
 // Names in the archive.

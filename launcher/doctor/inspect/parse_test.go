@@ -13,9 +13,11 @@ import (
 
 func TestParseDriver(t *testing.T) {
 	for line, want := range map[string]string{
-		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023":                "535.129.03",
-		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (dvs-builder@U16)":    "550.54.15 open",
-		"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.124.06  Release Build\nGCC version:  13.2": "570.124.06 open",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023": "535.129.03",
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  " +
+			"(dvs-builder@U16)": "550.54.15 open",
+		"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.124.06  Release Build\n" +
+			"GCC version:  13.2": "570.124.06 open",
 		"GCC version:  gcc version 12.3.0": "",
 		"":                                 "",
 	} {

@@ -281,8 +281,10 @@ func judged(t *testing.T, scenes ...*scene) []doctor.Finding {
 }
 
 // programs are those that fixes may begin with.
-var programs = strings.Fields(`apt-get awk cat cd df docker dmesg echo ethtool export file for free getent gorun grep ibstat ibv_devinfo ip kill ldconfig loginctl ls lspci
-	mlxlink modprobe mount nvidia-modprobe nvidia-smi python3 rdma rm rmmod rocm-smi setpci sminfo sort smpquery ssh sysctl systemctl tee timedatectl ulimit uname unset usermod `)
+var programs = strings.Fields(`apt-get awk cat cd df docker dmesg echo ethtool export file for free getent ` +
+	`gorun grep ibstat ibv_devinfo ip kill ldconfig loginctl ls lspci
+	mlxlink modprobe mount nvidia-modprobe nvidia-smi python3 rdma rm rmmod rocm-smi setpci sminfo sort smpquery ` +
+	`ssh sysctl systemctl tee timedatectl ulimit uname unset usermod `)
 
 // withCommands has every finding have a fix that a shell understands and that begins with a
 // program that is known, for the maker of the machine.

@@ -15,7 +15,8 @@ var ended = sync.OnceValue(compileEnded)
 
 func compileEnded() *regexp.Regexp {
 	return regexp.MustCompile(
-		`(?i)\b(exit(?:ed|ing|s)?(?: ?with)?(?:[ _-]?(?:exit|error|return))?[ _-]?(?:code|status|value)|exited with|return[ _-]?code|signal|` +
+		`(?i)\b(exit(?:ed|ing|s)?(?: ?with)?(?:[ _-]?(?:exit|error|return))?[ _-]?(?:code|status|value)|exited ` +
+			`with|return[ _-]?code|signal|` +
 			`^(?:exit(?:ed)?|code|status|rc|errorlevel))\s*[:=]?\s*["']?(-?\d{1,4})(?::(\d{1,3}))?\b`)
 }
 

@@ -16,9 +16,11 @@ import (
 )
 
 const jobLog = `step 1 loss 2.1
-[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:2251, remote process exited or there was a network error
+[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:2251, remote process exited or there was a ` +
+	`network error
 0 | node1:17:45 [0] NCCL INFO Connected all rings
-1 | node1:17:45 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-a1B2c3 to 9637892 bytes, error: No space left on device (28)
+1 | node1:17:45 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-a1B2c3 to 9637892 bytes, error: No space ` +
+	`left on device (28)
 [rank0]: ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.
 3 | [rank3]: Error: failed to extend /dev/shm/nccl-x to 1 bytes, error: No space left on device (28)
 OSError: [Errno 24] Too many open files: 'x'

@@ -275,24 +275,34 @@ func TestPastedTexts(t *testing.T) {
 	for text, id := range map[string]string{
 		"RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1269, internal error, NCCL " +
 			"version 2.14.3": "nccl-internal-error",
-		"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, invalid usage, NCCL version 2.18.1": "nccl-invalid-usage",
-		"RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error, NCCL version 2.7.8":                "nccl-system-error",
-		"ncclUnhandledCudaError: Call to CUDA function failed.":                                                            "nccl-cuda-error",
-		"Last error: Cuda failure 999 'unknown error'":                                                                     "nccl-cuda-failure",
-		"Cuda failure 'out of memory'":                                                                                     "nccl-out-of-memory",
-		"CUDA error: an illegal memory access was encountered":                                                             "cuda-illegal-access",
+		"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, invalid usage, NCCL version " +
+			"2.18.1": "nccl-invalid-usage",
+		"RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:911, unhandled system error, " +
+			"NCCL version 2.7.8": "nccl-system-error",
+		"ncclUnhandledCudaError: Call to CUDA function " +
+			"failed.": "nccl-cuda-error",
+		"Last error: Cuda failure 999 'unknown " +
+			"error'": "nccl-cuda-failure",
+		"Cuda failure 'out of memory'": "nccl-out-of-memory",
+		"CUDA error: an illegal memory access was " +
+			"encountered": "cuda-illegal-access",
 		"misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 10.0.0.1<47611> failed : Software caused connection " +
 			"abort": "nccl-connect-unreachable",
-		"NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129":                                    "nccl-ib-retry-exceeded",
-		"NET/IB : Got completion with error 5, opcode 1, len 32537, vendor err 244":                                 "nccl-ib-flushed",
-		"slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.": "slurm-oom",
+		"NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129":    "nccl-ib-retry-exceeded",
+		"NET/IB : Got completion with error 5, opcode 1, len 32537, vendor err 244": "nccl-ib-flushed",
+		"slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM " +
+			"Killed.": "slurm-oom",
 		"RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: " +
 			"store_based_barrier_key:1 (world_size=2": "torch-store-timeout",
-		"torch.distributed.DistStoreError: Socket Timeout":                                                  "torch-store-timeout",
-		"torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL":      "torch-child-signal",
-		"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3456 closing signal SIGTERM": "torch-child-failed",
-		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED":                                           "torch-cublas",
-		"RuntimeError: received 0 items of ancdata":                                                         "system-open-files",
+		"torch.distributed.DistStoreError: Socket " +
+			"Timeout": "torch-store-timeout",
+		"torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal " +
+			"SIGKILL": "torch-child-signal",
+		"WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 3456 closing signal " +
+			"SIGTERM": "torch-child-failed",
+		"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED": "torch-cublas",
+		"RuntimeError: received 0 items of ancdata": "system-o" +
+			"pen-files",
 		"RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0], but store->get('0') got " +
 			"error: Connection reset by peer": "system-peer-gone",
 		"munmap_chunk(): invalid pointer":                                            "system-heap",

@@ -76,4 +76,5 @@ func pbsdsh(path string, torque bool, all, wanted []hosts.Host, lines map[string
 
 // pbsdshEach runs one pbsdsh for each index, all at once, and has the last exit code
 // that is not 0.
-const pbsdshEach = `; do "$pbsdsh" -n $i -- "$@" & all="$all $!"; done; for p in $all; do wait $p || code=$?; done; exit ${code:-0}`
+const pbsdshEach = `; do "$pbsdsh" -n $i -- "$@" & all="$all $!"; done; for p in $all; do wait $p || code=$?; ` +
+	`done; exit ${code:-0}`

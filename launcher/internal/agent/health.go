@@ -36,8 +36,8 @@ const (
 	healthStuck = 60 * time.Second
 )
 
-// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names. Where that port is taken
-// it tells so and returns nil: probes that another gorun of the host answers are no reason to end this job.
+// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names. Where that port is
+// taken it tells so and returns nil: probes that another gorun of the host answers are no reason to end this job.
 func OpenHealth(text string, tell func(format string, args ...any)) (*Health, error) {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {

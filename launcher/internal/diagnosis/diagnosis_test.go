@@ -162,11 +162,13 @@ RuntimeError: two`},
   File "t2.py", line 1
     x = (
 SyntaxError: '(' was never closed`},
-		"repeated": {"Traceback (most recent call last):\n  File \"t3.py\", line 1, in r\n    def r(n): return r(n+1)\n  [Previous line repeated 996 more times]\nRecursionError: maximum", `
+		"repeated": {"Traceback (most recent call last):\n  File \"t3.py\", line 1, in r\n    def r(n): return " +
+			"r(n+1)\n  [Previous line repeated 996 more times]\nRecursionError: maximum", `
   File "t3.py", line 1, in r
     def r(n): return r(n+1)
 RecursionError: maximum`},
-		"without source": {"Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nKeyboardInterrupt", `
+		"without source": {"Traceback (most recent call last):\n  File \"<string>\", line 1, in " +
+			"<module>\nKeyboardInterrupt", `
   File "<string>", line 1, in <module>
 KeyboardInterrupt`},
 		"a name in small letters": {
@@ -235,7 +237,8 @@ panic: runtime error: invalid memory address or nil pointer dereference
 [signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4]
 main.step(...)
     /home/u/p.go:3`},
-		"deadlock": {"fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [select (no cases)]:\nmain.main()\n\t/home/u/q.go:2 +0xf", `
+		"deadlock": {"fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [select (no " +
+			"cases)]:\nmain.main()\n\t/home/u/q.go:2 +0xf", `
 fatal error: all goroutines are asleep - deadlock!
 main.main()
     /home/u/q.go:2 +0xf`},
@@ -264,7 +267,8 @@ func TestErrorFile(t *testing.T) {
 		ok        bool
 	}{
 		"as @record writes it": {
-			`{"message": {"message": "ValueError: bad \u001b[31m value", "extraInfo": {"py_callstack": "Traceback:\n  File \"x\"\nValueError: v\n", "timestamp": "1700000000"}}}`,
+			`{"message": {"message": "ValueError: bad \u001b[31m value", "extraInfo": {"py_callstack": "Traceback:\n  ` +
+				`File \"x\"\nValueError: v\n", "timestamp": "1700000000"}}}`,
 			"ValueError: bad  value",
 			[]string{"Traceback:", `  File "x"`, "ValueError: v"},
 			at, true,
@@ -316,29 +320,38 @@ func FuzzErrorFile(f *testing.F) {
 
 func TestHint(t *testing.T) {
 	for text, want := range map[string]string{
-		"./m: error while loading shared libraries: libfoo.so.1: cannot open shared object file: No such file or directory": "-x LD_LIBRARY_PATH=DIR, with the directory of libfoo.so.1, lets",
-		"ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory":                             "libcudnn.so.9",
-		"./m: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by ./m)":                            "needs GLIBC_2.38",
-		"./m: libfoo.so: version `FOO_2' not found (required by ./m)":                                                       "",
-		"ModuleNotFoundError: No module named 'torch'":                                                                      "no module torch:",
+		"./m: error while loading shared libraries: libfoo.so.1: cannot open shared object file: No such file or " +
+			"directory": "-x LD_LIBRARY_PATH=DIR, with the directory of libfoo.so.1, lets",
+		"ImportError: libcudnn.so.9: cannot open shared object file: No such file or " +
+			"directory": "libcudnn.so.9",
+		"./m: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by ./m)": "needs GLIBC_2.38",
+		"./m: libfoo.so: version `FOO_2' not found (required by ./m)":                            "",
+		"ModuleNotFoundError: No module named " +
+			"'torch'": "no module torch:",
 		"torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: " +
-			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = :49455' shows who has port 49455;",
-		"OSError: [Errno 98] Address already in use":                                              "a program that leaves MASTER_PORT alone gets a free one",
-		"bind: Address already in use, port: $(reboot), x":                                        "a program that leaves MASTER_PORT alone gets a free one",
-		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.":                 "nvidia-smi --query-compute-apps",
-		"torch.OutOfMemoryError: HIP out of memory. Tried":                                        "rocm-smi",
-		"RuntimeError: CUDA error: invalid device ordinal":                                        "--nproc-per-node gpu",
-		"ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000":   "torch.cuda.set_device",
-		"train.py: error: unrecognized arguments: --local-rank=0":                                 "--use-env",
-		"OSError: [Errno 24] Too many open files: 'x'":                                            "ulimit -Sn $(ulimit -Hn)",
-		"libgomp: Thread creation failed: Resource temporarily unavailable":                       "ulimit -Su",
-		"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.":                 "df -h /dev/shm",
-		"RuntimeError: unable to write to file </torch_1_2_3>: No space left on device (28)":      "df -h /dev/shm",
-		"OSError: [Errno 28] No space left on device: '/home/u/x'":                                "df -h and quota -s show what is full",
+			"49455, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use": "ss -ltnp 'sport = " +
+			":49455' shows who has port 49455;",
+		"OSError: [Errno 98] Address already in use": "a program that " +
+			"leaves MASTER_PORT alone gets a free one",
+		"bind: Address already in use, port: $(reboot), x": "a program that " +
+			"leaves MASTER_PORT alone gets a free one",
+		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.": "nvidia-smi " +
+			"--query-compute-apps",
+		"torch.OutOfMemoryError: HIP out of memory. Tried":                                      "rocm-smi",
+		"RuntimeError: CUDA error: invalid device ordinal":                                      "--nproc-per-node gpu",
+		"ncclInvalidUsage: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000": "torch.cuda.set_device",
+		"train.py: error: unrecognized arguments: --local-rank=0":                               "--use-env",
+		"OSError: [Errno 24] Too many open files: 'x'":                                          "ulimit -Sn $(ulimit -Hn)",
+		"libgomp: Thread creation failed: Resource temporarily unavailable":                     "ulimit -Su",
+		"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.":               "df -h /dev/shm",
+		"RuntimeError: unable to write to file </torch_1_2_3>: No space left on device (28)":    "df -h /dev/shm",
+		"OSError: [Errno 28] No space left on device: " +
+			"'/home/u/x'": "df -h and quota -s show what is full",
 		"ncclSystemError: System call (e.g. socket, malloc) or external library call failed":      "-x NCCL_DEBUG=INFO",
 		"ModuleNotFoundError: No module named 'a'\nsomething\nOSError: Too many open files\nlast": "ulimit -Sn",
 		"[cli_0]: write_line error; fd=3 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n" +
-			"system msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to PMI_fd": "--pmi-port does without it",
+			"system msg for write_line failure : Bad file descriptor\n[cli_0]: Unable to write to " +
+			"PMI_fd": "--pmi-port does without it",
 		"system msg for write_line failure : Broken pipe": "",
 		"hello":                            "",
 		"":                                 "",
@@ -429,11 +442,15 @@ func TestPeerLost(t *testing.T) {
 	for text, want := range map[string]bool{
 		"":                             false,
 		"ValueError: shard 7 is empty": false,
-		"ConnectionResetError: [Errno 104] Connection reset by peer":                                                        true,
-		"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2531":     true,
-		"torch.distributed.DistBackendError: NCCL error in: x.cpp:2251, remote process exited or there was a network error": true,
-		"panic: read tcp 127.0.0.1:4->127.0.0.1:5: read: connection reset by peer\n\ngoroutine 1 [running]:\nmain.main()":   true,
-		"Connection reset by peer, trying again\n1\n2\n3\n4\nKeyError: 'loss'":                                              false,
+		"ConnectionResetError: [Errno 104] Connection reset by peer": true,
+		"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer " +
+			"[127.0.0.1]:2531": true,
+		"torch.distributed.DistBackendError: NCCL error in: x.cpp:2251, remote process exited " +
+			"or there was a network error": true,
+		"panic: read tcp 127.0.0.1:4->127.0.0.1:5: read: connection reset by peer\n\ngoroutine 1 " +
+			"[running]:\nmain.main()": true,
+		"Connection reset by peer, trying again\n1\n2\n3\n4\nKeyError: " +
+			"'loss'": false,
 	} {
 		assert.Equal(t, want, PeerLost(strings.Split(text, "\n")), text)
 	}

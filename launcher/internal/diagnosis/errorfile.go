@@ -14,7 +14,8 @@ import (
 // raised, to the second; the time is zero where the file doesn't say. Two shapes are
 // known:
 //
-//	{"message": {"message": "Type: text", "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}, "errorCode": 1}}
+//	{"message": {"message": "Type: text", "errorCode": 1,
+//	             "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}}}
 //	{"message": "text", "timestamp": 1700000000}
 //
 // ok is false for a file that holds no such thing, a half-written one among them.

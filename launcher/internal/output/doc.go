@@ -6,10 +6,10 @@
 // A Console takes bytes of ranks in whatever pieces they arrive and writes whole lines. Its rules:
 //
 //   - One rank without a label: bytes pass as they come.
-//   - More ranks, pipe or file: a line is written when it is complete, at end-of-file, or when it has grown to [MaxLine].
-//     Nothing is altered: a carriage return is an ordinary byte, binary data passes unchanged.
-//   - More ranks, terminal: each line begins with its rank. A line that is still unfinished after [ShowAfter] is shown, so
-//     that prompts can be answered; carriage returns redraw the last row in place, so that progress bars stay bars.
+//   - More ranks, pipe or file: a line is written when it is complete, at end-of-file, or when it has grown to
+//     [MaxLine]. Nothing is altered: a carriage return is an ordinary byte, binary data passes unchanged.
+//   - More ranks, terminal: each line begins with its rank. A line that is still unfinished after [ShowAfter] is shown,
+//     so that prompts can be answered; carriage returns redraw the last row in place, so that progress bars stay bars.
 //
 // No rank waits for another rank's line to end. One line at most is open, that is, unfinished and already written; what
 // its rank prints next continues it directly. When another rank's line comes first, a newline ends the open one, and

@@ -218,7 +218,9 @@ func (j *judge) far() {
 	if len(ways) < slowHosts {
 		return
 	}
-	byTime := slices.SortedFunc(slices.Values(ways), func(a, b *Way) int { return cmp.Compare(a.roundTrip(), b.roundTrip()) })
+	byTime := slices.SortedFunc(slices.Values(ways), func(a, b *Way) int {
+		return cmp.Compare(a.roundTrip(), b.roundTrip())
+	})
 	median, longest := byTime[len(byTime)/2].roundTrip(), byTime[len(byTime)-1].roundTrip()
 	ways = slices.DeleteFunc(ways, func(w *Way) bool { return w.roundTrip() < max(farAtLeast, farTimes*median) })
 	if len(ways) == 0 {

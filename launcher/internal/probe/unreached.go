@@ -83,7 +83,9 @@ func (e *UnreachedError) row(index int) string {
 		return reached
 	}
 	alike := groups(e.nodes[1:], outcome)
-	slices.SortStableFunc(alike, func(a, b []Node) int { return first(outcome(a[0]) == reached, outcome(b[0]) == reached) })
+	slices.SortStableFunc(alike, func(a, b []Node) int {
+		return first(outcome(a[0]) == reached, outcome(b[0]) == reached)
+	})
 	words := make([]string, len(alike))
 	for i, nodes := range alike {
 		words[i] = outcome(nodes[0]) + " from " + folded(nodes)

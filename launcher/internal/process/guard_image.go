@@ -126,7 +126,8 @@ func spawnImage(self guardSelf, read, exe, link int) (pid, pidfd int, err error)
 // spawnGuard starts a program with the read end of the pipe, the program that it becomes in the end (-1: it is
 // that) and the link.
 func spawnGuard(program int, self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
-	pid, err = syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", program), []string{guardName, guardVerb}, &syscall.ProcAttr{
+	path := fmt.Sprintf("/proc/self/fd/%d", program)
+	pid, err = syscall.ForkExec(path, []string{guardName, guardVerb}, &syscall.ProcAttr{
 		Dir: "/", Env: self.environ, Files: []uintptr{uintptr(read), uintptr(exe), ^uintptr(0), uintptr(link)},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})

@@ -21,7 +21,8 @@ func getReady() {
 // meant are the signals that somebody may send to end or stop a program. Blocked
 // by who starts it they would not stay: the Go runtime unblocks them.
 var meant = [...]unix.Signal{
-	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGVTALRM,
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM,
+	unix.SIGVTALRM,
 	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGIO, unix.SIGPWR,
 }
 

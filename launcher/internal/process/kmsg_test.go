@@ -15,19 +15,22 @@ func TestKernelRecords(t *testing.T) {
 	}{
 		{
 			"of a cgroup",
-			"6,970,22432247271,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/job,task_memcg=/job/a,b,task=python3,pid=28767,uid=0\n",
+			"6,970,22432247271,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0," +
+				"oom_memcg=/job,task_memcg=/job/a,b,task=python3,pid=28767,uid=0\n",
 			oomVictim{28767, false, "/job/a,b"},
 			true,
 		},
 		{
 			"of the host",
-			"6,970,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=x,pid=7,uid=1000\n SUBSYSTEM=memory\n",
+			"6,970,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom," +
+				"task_memcg=/user.slice,task=x,pid=7,uid=1000\n SUBSYSTEM=memory\n",
 			oomVictim{7, true, "/user.slice"},
 			true,
 		},
 		{
 			"a name that tries to look like one",
-			"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/j,task_memcg=/j,task=a,pid=1,uid=0,pid=8,uid=0\n",
+			"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/j," +
+				"task_memcg=/j,task=a,pid=1,uid=0,pid=8,uid=0\n",
 			oomVictim{8, false, "/j"},
 			true,
 		},

@@ -183,7 +183,8 @@ func TestResolve(t *testing.T) {
 			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
 		},
 		"torchrun with a directory": {
-			wish: Wish{Name: "dir", Start: spec.StartPython}, path: bin + "python3", argv: []string{bin + "python3", "-u", "dir"},
+			wish: Wish{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
+			argv: []string{bin + "python3", "-u", "dir"},
 			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
 		},
 		"torchrun --no-python": {

@@ -263,7 +263,8 @@ func TestSpec(t *testing.T) {
 		"gorun --shutdown-timeout 5 --grace 5s x":  {Grace: 5 * time.Second},
 		"gorun --signals-to-handle SIGUSR1,term x": {SignalsToHandle: []string{"SIGUSR1", "SIGTERM"}},
 
-		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null --logs-specs default x": {},
+		"gorun --max-restarts 0 --monitor-interval 0.1 --start-method fork --event-log-handler null --logs-specs " +
+			"default x": {},
 		"gorun --run-path -m --no-python --nproc-per-node xpu x": {
 			Apps: []job.App{{Program: "x", Start: job.StartPython}}, PerNode: job.Count{
 				Kind: job.CountDevice, Device: "xpu",
@@ -463,7 +464,8 @@ func TestSeveralPrograms(t *testing.T) {
 
 	require.Equal(t, []string{
 		"--timeout 3 counts for the whole job: put it before the first program",
-		`a has no number of ranks: with several programs each needs its own -n: write "-n N a : ..."; for a : that is an argument put -- before the first program`,
+		`a has no number of ranks: with several programs each needs its own -n: write "-n N a : ..."; for a : that is ` +
+			`an argument put -- before the first program`,
 		`program 3 of 3 is missing: write ": -n N PROGRAM"; for a : that is an argument put -- before the first program`,
 	}, problems(t, "gorun a : -n 2 --timeout 3 b : -n 2"))
 	require.Equal(t, []string{"--nproc-per-node 3 does not go with several programs: each has its own -n"},

@@ -19,7 +19,8 @@ func TestJoin(t *testing.T) {
 		"gorun --nnodes=2 --node_rank=0 --master_addr=[fd00::1] x": {
 			NodeRank: 0, NumNodes: 2, Addr: "fd00::1", Port: 29500, From: "--nnodes=2 --node_rank=0 --master_addr=[fd00::1]",
 		},
-		"torchrun --nnodes 4 --nproc-per-node 8 --max-restarts 3 --rdzv-id 7 --rdzv-backend c10d --rdzv-endpoint n1.site x.py": {
+		"torchrun --nnodes 4 --nproc-per-node 8 --max-restarts 3 --rdzv-id 7 --rdzv-backend c10d --rdzv-endpoint " +
+			"n1.site x.py": {
 			NodeRank: -1, NumNodes: 4, Addr: "n1.site", Port: 29400, ID: "7", Insecure: true,
 			From: "--nnodes 4 --rdzv-endpoint n1.site",
 		},

@@ -57,8 +57,9 @@ func TestProblems(t *testing.T) {
 			`-H localhost:x,:2: "localhost:x": the number of slots is "x", not a number from 1 to 1048576`,
 			"-H localhost:x,:2: a host's name is empty",
 		},
-		"gorun --hostfile missing.txt x":                         {"--hostfile missing.txt: file does not exist"},
-		"gorun --hostfile there.txt x":                           {`there.txt:2: slots=x: the number of slots is "x", not a number from 1 to 1048576`},
+		"gorun --hostfile missing.txt x": {"--hostfile missing.txt: file does not exist"},
+		"gorun --hostfile there.txt x": {`there.txt:2: slots=x: the number of slots is "x", ` +
+			`not a number from 1 to 1048576`},
 		"gorun -H other --hostfile here.txt x":                   {"-H other: the host file does not have other"},
 		"gorun -H here --hostfile here.txt -n 5 x":               {"5 ranks are more than max-slots=4 of here (-H here)"},
 		"gorun -H here --hostfile here.txt --nproc-per-node 5 x": {"5 ranks are more than max-slots=4 of here (-H here)"},
@@ -103,7 +104,8 @@ func TestProblems(t *testing.T) {
 		"gorun --rdzv-conf timeout x": {`--rdzv-conf timeout: "timeout" is not key=value`},
 		"gorun --rdzv-conf is_host=0 x": {"--rdzv-conf is_host=0: is_host: gorun hosts the store of this job; leave " +
 			"it out"},
-		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave it out"},
+		"gorun --rdzv-conf store_type=file x": {"--rdzv-conf store_type=file: store_type: gorun's store is TCP; leave " +
+			"it out"},
 
 		// output
 		"gorun --stdin some x": {"--stdin some: not all, none, a rank, or several such as 1,3 and 0-3"},
@@ -116,7 +118,8 @@ func TestProblems(t *testing.T) {
 		"gorun -r 0:1, x":                    {"-r 0:1,: " + streams},
 		"gorun -r0:9 x":                      {"-r0:9: " + streams},
 		"gorun --redirects -1:2 x":           {"--redirects -1:2: " + streams},
-		"gorun --local-ranks-filter 0,a x":   {"--local-ranks-filter 0,a: not local ranks separated by commas, such as 0,1,2"},
+		"gorun --local-ranks-filter 0,a x": {"--local-ranks-filter 0,a: not local ranks separated by commas, such " +
+			"as 0,1,2"},
 		"gorun --logs-specs mine x": {"--logs-specs mine: gorun loads no Python class; use --log-dir, " +
 			"--redirects, --tee"},
 
@@ -148,14 +151,16 @@ func TestProblems(t *testing.T) {
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
 		// binding, and what others call things
-		"gorun --bind-to croe x":        {`--bind-to croe: unknown object "croe" (did you mean core?); known are none, board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
+		"gorun --bind-to croe x": {`--bind-to croe: unknown object "croe" (did you mean core?); known are none,` +
+			` board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
 		"gorun --cpus-per-rank 0 x":     {"--cpus-per-rank 0: not a number from 1 to 1048576"},
 		"gorun --gpus 2,2 x":            {"--gpus 2,2: GPU 2 is named twice"},
 		"gorun --bind-mem near x": {"--bind-mem near: not one of preferred, bind, " +
 			"interleave, none"},
-		"gorun --numa-binding nodes x": {`--numa-binding nodes: unknown binding "nodes" (did you mean node?); known are node, socket, exclusive, core-complex`},
-		"gorun -mca btl":               {"-mca needs a value: -mca KEY VALUE"},
+		"gorun --numa-binding nodes x": {`--numa-binding nodes: unknown binding "nodes" (did you mean node?); known ` +
+			`are node, socket, exclusive, core-complex`},
+		"gorun -mca btl": {"-mca needs a value: -mca KEY VALUE"},
 		"gorun --mca=btl -n 2 x": {"--mca=btl: a parameter and its value are needed: --mca " +
 			"KEY VALUE"},
 		"gorun -bynode --map-by core x":     {"--map-by core: contradicts -bynode"},

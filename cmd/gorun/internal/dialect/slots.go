@@ -103,7 +103,8 @@ func (p *Line) openSlots() {
 	for i := range all {
 		switch h := &all[i]; {
 		case h.Slots > 0 || h.CoreSlots:
-		case p.dialect.slots == slotsOfOpenMPI && slices.ContainsFunc(p.programs, func(of programGiven) bool { return of.hostFile.From != "" }):
+		case p.dialect.slots == slotsOfOpenMPI &&
+			slices.ContainsFunc(p.programs, func(of programGiven) bool { return of.hostFile.From != "" }):
 			h.CoreSlots = true
 		default:
 			h.Slots = 1

@@ -93,7 +93,9 @@ func TestFileSizeLimit(t *testing.T) {
 // Versions go by age, and never the newest three; so do starts that were cut off.
 func TestOldVersionsGo(t *testing.T) {
 	m := newMachine(t, "sh")
-	old := `cd "$HOME" && mkdir -p .cache/gorun && cd .cache/gorun && for i in 1 2 3 4 5; do mkdir v$i && echo >v$i/gorun && touch -d "$((40 - i)) days ago" v$i/gorun v$i; done && touch v2/gorun && mkdir keep .new-cut .new-fresh && touch -d "3 days ago" .new-cut`
+	old := `cd "$HOME" && mkdir -p .cache/gorun && cd .cache/gorun && for i in 1 2 3 4 5; do mkdir v$i && echo ` +
+		`>v$i/gorun && touch -d "$((40 - i)) days ago" v$i/gorun v$i; done && touch v2/gorun && mkdir keep .new-cut ` +
+		`.new-fresh && touch -d "3 days ago" .new-cut`
 	cmd := exec.Command("sh", "-c", old)
 	cmd.Env = m.env()
 	out, err := cmd.CombinedOutput()

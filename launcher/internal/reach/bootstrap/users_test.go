@@ -19,7 +19,8 @@ const (
 // PLANTED are somebody else's: they say so.
 func annsFrom(t *testing.T, setup string) *machine {
 	testneeds.Program(t, layerShells, "setpriv")
-	const home = `printf "#\041/bin/sh\necho planted\n" >/mnt/PLANTED && chmod 755 /mnt/PLANTED && mkdir /mnt/ann && chown 12345:12345 /mnt/ann`
+	const home = `printf "#\041/bin/sh\necho planted\n" >/mnt/PLANTED && chmod 755 /mnt/PLANTED && mkdir /mnt/ann ` +
+		`&& chown 12345:12345 /mnt/ann`
 	m := apartFrom(t, setup)
 	m.shell = []string{"unshare", "-m", "sh", "-c", apart + home + " && umask 002 && " + setup + " && exec " + ann +
 		`/bin/sh -c "$0"`}

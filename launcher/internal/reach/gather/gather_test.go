@@ -235,7 +235,8 @@ func TestWords(t *testing.T) {
 // The srun of before Slurm 20.11 has no --overlap, and does without.
 func TestOlderSrun(t *testing.T) {
 	const script = `case "$*" in *--overlap*) echo "$0: unrecognized option '--overlap'"; exit 1;; esac
-echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: n1: task 0: Exited with exit code 125"; exit 7`
+echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: ` +
+		`n1: task 0: Exited with exit code 125"; exit 7`
 	var details []string
 	g := Begin(t.Context(), Config{
 		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
