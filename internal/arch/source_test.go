@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -66,6 +67,13 @@ func sources(t *testing.T) []source {
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	return all
+}
+
+// text is the file as it is.
+func (s source) text(t *testing.T) []byte {
+	text, err := os.ReadFile(s.pos.Position(s.tree.Pos()).Filename)
+	require.NoError(t, err)
+	return text
 }
 
 // sample parses text as if it stood in file, for tests of the rules themselves.
