@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"slices"
+	"sync"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/diagnosis"
@@ -88,5 +89,41 @@ func (h *head) endStream(n *node, s wire.StreamEnd) {
 	h.console.End(s.Rank, s.Stream)
 	if h.logs != nil {
 		h.logs.end(n, s.Rank, s.Stream)
+	}
+}
+
+// endings holds back how ranks ended while others are still asked what they do: none of
+// those which did not survive the question passes for the cause.
+type endings struct {
+	mu   sync.Mutex
+	held bool
+	list []func()
+}
+
+func (e *endings) hold() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held = true
+}
+
+// pass does something now, or when the endings are released.
+func (e *endings) pass(do func()) {
+	e.mu.Lock()
+	if e.held {
+		e.list = append(e.list, do)
+		e.mu.Unlock()
+		return
+	}
+	e.mu.Unlock()
+	do()
+}
+
+func (e *endings) release() {
+	e.mu.Lock()
+	list := e.list
+	e.held, e.list = false, nil
+	e.mu.Unlock()
+	for _, do := range list {
+		do()
 	}
 }

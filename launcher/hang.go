@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"gorun/internal/printable"
@@ -55,22 +54,6 @@ func (h *head) inspect() {
 	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.tellHang)
 }
 
-// expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
-func (h *head) expired(timer job.Timer) {
-	at := time.Now() // how ranks end that are asked is nobody's failure
-	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
-		h.inspectRanks(0, true, func(found *job.Hang) {
-			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
-			for _, line := range job.Doing(found.Ranks) {
-				h.settings.tell(line)
-			}
-			h.post(job.Expired{Timer: timer, At: at})
-		})
-		return
-	}
-	h.post(job.Expired{Timer: timer, At: at})
-}
-
 // inspectRanks asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks
 // that are to end may not survive the question: until use returns, how they ended is held back. Questions wait for each
 // other, since an answer does not say to which it is.
@@ -103,42 +86,6 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 	hang.NCCL = h.rasFindings(texts...)
 	use(hang)
 	h.endings.release()
-}
-
-// endings holds back how ranks ended while others are still asked what they do: none of
-// those which did not survive the question passes for the cause.
-type endings struct {
-	mu   sync.Mutex
-	held bool
-	list []func()
-}
-
-func (e *endings) hold() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.held = true
-}
-
-// pass does something now, or when the endings are released.
-func (e *endings) pass(do func()) {
-	e.mu.Lock()
-	if e.held {
-		e.list = append(e.list, do)
-		e.mu.Unlock()
-		return
-	}
-	e.mu.Unlock()
-	do()
-}
-
-func (e *endings) release() {
-	e.mu.Lock()
-	list := e.list
-	e.held, e.list = false, nil
-	e.mu.Unlock()
-	for _, do := range list {
-		do()
-	}
 }
 
 // hung passes on what each rank did when nothing went on any more.

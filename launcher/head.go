@@ -510,6 +510,22 @@ func (h *head) arm(after time.Duration, do func()) {
 	h.timers = append(h.timers, time.AfterFunc(after, do))
 }
 
+// expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
+func (h *head) expired(timer job.Timer) {
+	at := time.Now() // how ranks end that are asked is nobody's failure
+	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
+		h.inspectRanks(0, true, func(found *job.Hang) {
+			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
+			for _, line := range job.Doing(found.Ranks) {
+				h.settings.tell(line)
+			}
+			h.post(job.Expired{Timer: timer, At: at})
+		})
+		return
+	}
+	h.post(job.Expired{Timer: timer, At: at})
+}
+
 func (h *head) stopTimers() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -45,7 +45,7 @@ const guardName = "job-guard"
 //
 // Where processes are limited it is that program from the beginning, see Prepare; so it is where
 // files in memory cannot be executed (sysctl vm.memfd_noexec). When the link is closed it becomes
-// the program, too, to see that the launcher ends (guard_link.go).
+// the program, too, to see that the launcher ends (guard_stopped.go).
 //
 // What is added before Start, or to a guard process that died, is kept for the next one. All
 // methods may be called by several goroutines, but the others after Start have to wait for its end,
