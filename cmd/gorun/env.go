@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/env/plan"
 	"gorun/internal/printable"
@@ -15,6 +18,104 @@ import (
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
+
+// envOptions are those of gorun env: gorun's own for a job whose ranks' environment is shown (Spec), and what is asked
+// of single variables.
+type envOptions struct {
+	*call
+	explain []string // names and patterns of variables to explain
+	lint    bool     // find what is wrong with
+	files   []string // these; "-" is standard input, none: the environment and the libraries' own files
+	library string   // with lint: the library that is meant; "": the one that would be loaded
+	shell   bool     // print the settings of the job as a shell's commands
+}
+
+func envCommand(c *call) *command {
+	o := &envOptions{call: c}
+	shared := []string{"np", "host", "hostfile", "nproc-per-node", "quiet", "verbose"}
+	flags := append(own(dialect.GroupShown, option{
+		Names: []string{"explain"}, Value: "NAME", Set: added(&o.explain),
+		Help: "what a variable means: default, values, versions, when it helps and when it hurts; NAME may be a pattern " +
+			"('NCCL_IB_*'), and more may follow",
+	}, option{
+		Names: []string{"lint"}, Set: dialect.Switch(&o.lint),
+		Help: "what is wrong with settings: of the files that follow (scripts, Dockerfiles, Python programs, batch " +
+			"scripts, nccl.conf; - is standard input), or of this environment and the nccl.conf of user and host",
+	}, option{
+		Names: []string{"library"}, Value: "FILE", Set: dialect.Text(&o.library),
+		Help: "with --lint: the libnccl.so or librccl.so that is meant, in place of the one that would be loaded; none " +
+			"for none",
+	}, option{
+		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
+		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
+	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
+	taken := c.OtherJobOptions(true, append(shared, "json", "version", "help", "print-completion", "report")...)
+	return &command{
+		request:  o,
+		programs: true,
+		arrange:  func(args []string) []string { return c.askedFirst(args, "explain", "lint") },
+		Command: cli.Command{
+			Usage: "what ranks find in their environment; explain and check settings",
+			Description: "gorun env shows what the ranks of a job would find in their environment, and why; explains " +
+				"variables of NCCL, RCCL, PyTorch and others; and finds settings " +
+				"that are wrong, dead or of no use. It starts no rank.",
+			UsageText: "gorun env [options] [PROGRAM [ARGS...]]\n       gorun env --explain NAME...\n" +
+				"       gorun env --lint [FILE...]",
+			Flags: append(c.Flags(flags...), dialect.Taken(c.Flags(taken...))...),
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun env", "what gorun would set here"},
+				{"gorun env -H a:2,b:2 train.py", "for a job on two hosts"},
+				{"gorun env --shell", "the same for a shell's eval, where another launcher starts the program"},
+				{"gorun env --explain NCCL_IB_HCA", "what a variable means"},
+				{"gorun env --explain 'NCCL_IB_*'", "which there are"},
+				{"gorun env --lint", "what is wrong with this environment and its nccl.conf"},
+				{"gorun env --lint job.sbatch Dockerfile", "and with what these files set"},
+			},
+			Ranks: dialect.RanksOfJobs,
+			Codes: []dialect.Example{
+				{"0", "it was shown; with --lint: nothing is wrong"},
+				{"1", "--lint found something"},
+				{"2", "a mistake on the command line; with --explain: nothing is known of such a variable"},
+				{"125", "gorun's own error"},
+				{"126, 127", "PROGRAM cannot be executed, or was not found"},
+			},
+			Last: "gorun's own options for jobs are taken, too (gorun --help): -n, -H, --nproc-per-node, --gpus, -x and " +
+				"others; without PROGRAM any will do. More: docs/nccl.md.",
+		},
+	}
+}
+
+// anyProgram stands for the program of a job where none was named: every host has it.
+const anyProgram = "/bin/sh"
+
+func (o *envOptions) check(words []string) {
+	given := slices.DeleteFunc([]string{
+		ifGiven(o.explain != nil, "--explain"), ifGiven(o.lint, "--lint"), ifGiven(o.shell, "--shell"),
+		ifGiven(o.shell && o.JSON, "--json"),
+	}, func(name string) bool { return name == "" })
+	if len(given) > 1 {
+		o.problem("%s contradict each other: ask for one at a time", strings.Join(given, " and "))
+	}
+	switch {
+	case o.explain != nil:
+		o.explain = append(o.explain, words...)
+	case o.lint:
+		o.files = words
+	default:
+		if words == nil && len(o.Spec.Apps) == 1 {
+			app := &o.Spec.Apps[0]
+			app.Program, app.Args, app.Start = anyProgram, []string{}, job.StartExec
+		}
+		o.NoteAsArguments(words, "--json", "--shell", "--lint", "--explain")
+		o.DryRun = true
+		o.FinishJob()
+	}
+	if o.library != "" && !o.lint {
+		o.problem("--library says what --lint is to compare with: add --lint")
+	}
+}
 
 // run does what a command line of gorun env asks for.
 func (o *envOptions) run() error {

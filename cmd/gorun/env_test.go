@@ -4,15 +4,96 @@ import (
 	"encoding/json"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/env/nccl"
 	"gorun/env/plan"
+	"gorun/launcher/job"
 )
+
+func TestEnv(t *testing.T) {
+	inv := mustBe[*envOptions](t, "gorun env")
+	require.Equal(t, anyProgram, inv.Spec.Apps[0].Program)
+	require.Equal(t, job.StartExec, inv.Spec.Apps[0].Start)
+
+	// The job is the one that gorun would run.
+	for _, line := range []string{
+		"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
+		"-n 1 a : -n 2 b",
+	} {
+		job, err := dialect.Parse("gorun", strings.Fields(line), aroundOf())
+		require.NoError(t, err)
+		env := mustBe[*envOptions](t, "gorun env "+line)
+		require.Equal(t, job.Spec, env.Spec, line)
+		require.Equal(t, job.Notes, env.Notes, line)
+	}
+
+	inv = mustBe[*envOptions](t, "gorun env --explain NCCL_DEBUG NCCL_IB_*")
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_IB_*"}, inv.explain)
+	inv = mustBe[*envOptions](t, "gorun env --lint --library none a.sh - b.py --json")
+	require.True(t, inv.lint && inv.JSON)
+	require.Equal(t, "none", inv.library)
+	require.Equal(t, []string{"a.sh", "-", "b.py"}, inv.files)
+	inv = mustBe[*envOptions](t, "gorun env --explain NCCL_DEBUG --json NCCL_ALGO -- --odd")
+	require.Equal(t, []string{"NCCL_DEBUG", "NCCL_ALGO", "--odd"}, inv.explain)
+	require.True(t, inv.JSON)
+	inv = mustBe[*envOptions](t, "gorun env --lint -- a.sh --json")
+	require.Equal(t, []string{"a.sh", "--json"}, inv.files)
+	require.Equal(t, []string{"--json stands behind the program prog and is taken for its argument: put it before"},
+		mustBe[*envOptions](t, "gorun env prog --json").Notes)
+	inv = mustBe[*envOptions](t, "gorun env --json --lint")
+	require.True(t, inv.JSON && inv.lint && inv.files == nil)
+	require.True(t, mustBe[*envOptions](t, "gorun env --shell -n 2").shell)
+}
+
+func TestEnvRefuses(t *testing.T) {
+	for line, want := range map[string]string{
+		"--lint --shell":          "--lint and --shell contradict each other: ask for one at a time",
+		"--explain A --lint":      "--explain and --lint contradict each other: ask for one at a time",
+		"--shell --json":          "--shell and --json contradict each other: ask for one at a time",
+		"--lint a.sh --shell":     "--lint and --shell contradict each other: ask for one at a time",
+		"--library x":             "--library says what --lint is to compare with: add --lint",
+		"-n 2 --nproc-per-node 3": "-n 2 contradicts --nproc-per-node 3, which makes 3 on one host",
+	} {
+		require.Equal(t, []string{want}, problems(t, "gorun env "+line), line)
+	}
+	require.Contains(t, strings.Join(problems(t, "gorun env --repot x"), ""), "unknown option --repot")
+	require.Contains(t, strings.Join(problems(t, "gorun env --lint a.sh --jsno"), ""), "unknown option --jsno")
+}
+
+// gorun env --tune textbook does not point to itself.
+func TestTextbookNote(t *testing.T) {
+	const note = "gorun env --tune textbook says of each setting what is wrong with it"
+	for line, noted := range map[string]bool{"--tune textbook -n 1 prog": true, "-n 1 prog": false} {
+		inv, err := dialect.Parse("gorun", strings.Fields(line), aroundOf())
+		require.NoError(t, err)
+		require.Equal(t, noted, slices.Contains(inv.Notes, note), line)
+	}
+	require.NotContains(t, mustBe[*envOptions](t, "gorun env --tune textbook").Notes, note)
+}
+
+// With what is asked of single checks, options may stand behind words; a program's are its own.
+func TestDoctorAsked(t *testing.T) {
+	inv := mustBe[*doctorOptions](t, "gorun doctor --explain shm nofile --json")
+	require.Equal(t, []string{"shm", "nofile"}, inv.explain)
+	require.True(t, inv.JSON)
+	inv = mustBe[*doctorOptions](t, "gorun doctor --json --list")
+	require.True(t, inv.list)
+	require.True(t, inv.JSON)
+	inv = mustBe[*doctorOptions](t, "gorun doctor ./trainer --json")
+	require.False(t, inv.JSON)
+	require.Equal(t,
+		[]string{"--json stands behind the program ./trainer and is taken for its argument: put it before"}, inv.Notes)
+	require.Equal(t, []string{"--list names all checks: gorun doctor --explain shm tells of single ones"},
+		problems(t, "gorun doctor --list shm"))
+	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")
+}
 
 // What the database says that gorun does is what it does: a setting that ranks are given is not one that gorun never
 // sets.

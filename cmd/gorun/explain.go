@@ -8,10 +8,81 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/doctor/signature"
+	"gorun/launcher/job"
 )
+
+// explainOptions are those of gorun explain.
+type explainOptions struct {
+	*call
+	words []string // a text, a file, an id, or "-"; with list a family's name, or none
+	list  bool     // of all errors that are known
+}
+
+func explainCommand(c *call) *command {
+	o := &explainOptions{call: c}
+	return &command{
+		request: o,
+		arrange: func(args []string) []string { return c.OptionsFirst(args, isExplainOption) },
+		Command: cli.Command{
+			Usage: "say what an error means: of a text, a log file, an exit code",
+			Description: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why " +
+				"it comes, how to check that and what to do. " +
+				"It reads one text, a whole log, or an exit code, and starts no rank.",
+			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
+			Flags: c.Flags(own(dialect.GroupShown, option{
+				Names: []string{"list"}, Set: dialect.Switch(&o.list),
+				Help: "list the errors that are known, or those of one FAMILY, such as nccl, slurm, openmpi",
+			}, c.jsonOption("print what is found as JSON"))...),
+		},
+		Page: dialect.Page{
+			Examples: []dialect.Example{
+				{"gorun explain 'ibv_create_qp failed'", "one error"},
+				{"gorun explain job.log", "all in a log, causes first"},
+				{"gorun explain -", "the same from standard input"},
+				{"gorun explain nccl-shm-full", "one that a hint names"},
+				{"gorun explain 137", "an exit code"},
+				{"gorun explain --list nccl", "those of NCCL that are known"},
+			},
+			Codes: []dialect.Example{
+				{"0", "something was found"},
+				{"1", "nothing of it is known"},
+				{"2", "a mistake on the command line, or a file that cannot be read"},
+				{"125", "gorun's own error"},
+			},
+			Last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. Options may stand behind the " +
+				"words; behind -- nothing is one. More: docs/errors.md.",
+		},
+	}
+}
+
+// isExplainOption: the words are somebody's text, in which only long options of gorun explain are none of it; and what
+// begins like -9 is an exit code.
+func isExplainOption(word string, o *option, words []string) bool {
+	digits, negative := strings.CutPrefix(word, "-")
+	if negative && digits != "" && strings.Trim(digits, "0123456789") == "" {
+		return false
+	}
+	return words == nil || o != nil && strings.HasPrefix(word, "--")
+}
+
+func (o *explainOptions) check(words []string) {
+	o.words = words
+	switch {
+	case o.list && len(words) > 1:
+		o.problem("%s: --list takes one family, such as nccl", dialect.Typed(words[1:]))
+	case words != nil && strings.TrimSpace(strings.Join(words, "")) == "":
+		o.problem("the text to explain is empty: an unset variable? gorun explain --list lists what is known")
+	case !o.list && len(words) == 0 && o.Err() == nil:
+		o.problem("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known")
+	}
+}
+
+func (o *explainOptions) run() error { return o.explain(os.Stdin) }
 
 // exitUnknown is gorun explain's for a text of which nothing is known.
 const exitUnknown = 1
@@ -230,4 +301,114 @@ func explanations(found []signature.Finding) map[string][]signature.Finding {
 		list[i].Signature = &s
 	}
 	return map[string][]signature.Finding{"found": list}
+}
+
+// Widths of what gorun explain prints, in columns: that of the terminal counts within these, and the widest where there
+// is none.
+const (
+	leastWidth = 60
+	mostWidth  = 120
+	nameWidth  = 9
+)
+
+// explainWidth is how wide the text is to be.
+func explainWidth(stdout io.Writer) int {
+	width := textStyle(stdout).Width
+	if width == 0 {
+		return mostWidth
+	}
+	return max(leastWidth, min(width, mostWidth))
+}
+
+// text is what a terminal gets: what was found, the most telling first, with blank lines between.
+func (a *asked) text(width int) string {
+	var b strings.Builder
+	for i, f := range a.found {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		follows := (f.Kind == signature.Symptom || f.Kind == signature.Victim) && a.found[0].Kind == signature.Cause
+		writeFinding(&b, f, width, follows)
+	}
+	return b.String()
+}
+
+// kindWords are said behind what a line, or an exit code, means.
+func kindWords(f signature.Finding) string {
+	switch f.Kind {
+	case signature.Symptom:
+		if f.Text == "" {
+			return "; by itself it leaves the cause open"
+		}
+		return "; the line leaves the cause open"
+	case signature.Victim:
+		return "; it follows from another's failure"
+	case signature.Remark:
+		return "; no failure by itself"
+	}
+	return ""
+}
+
+// writeFinding writes one; of what follows from others that were found only that it is there.
+func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bool) {
+	fmt.Fprintf(b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, kindWords(f))
+	row := func(name, text string) {
+		for _, line := range wrapCommands(text, width-nameWidth-3) {
+			fmt.Fprintf(b, "  %-*s %s\n", nameWidth, name, line)
+			name = ""
+		}
+	}
+	if f.Text != "" {
+		row("line", f.Text)
+		seen := fmt.Sprintf("in line %d", f.Line)
+		if f.Count > 1 {
+			seen = fmt.Sprintf("%d times, first %s", f.Count, seen)
+		}
+		if len(f.Ranks) > 0 {
+			seen += ", of " + ranksOf(f.Ranks)
+		}
+		if f.Line > 1 || f.Count > 1 || len(f.Ranks) > 0 {
+			row("seen", seen)
+		}
+	}
+	if follows {
+		return
+	}
+	row("cause", f.Marked(f.Cause))
+	row("check", f.Marked(f.Check))
+	row("fix", f.Marked(f.Fix))
+	if len(f.Variables) > 0 {
+		text := strings.Join(f.Variables, " ")
+		if i := slices.IndexFunc(f.Variables, isExplained); i >= 0 {
+			text += "; `gorun env --explain " + f.Variables[i] + "` says what that does"
+		}
+		row("variables", text)
+	}
+}
+
+func ranksOf(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return "ranks " + job.Fold(ranks)
+}
+
+// wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.
+func wrapCommands(text string, width int) []string {
+	words := commandWords(text)
+	for i, word := range words {
+		words[i] = strings.ReplaceAll(word, "`", "")
+	}
+	return wrappedWords(words, " ", width)
+}
+
+// commandWords splits text at blanks, but not within a command.
+func commandWords(text string) []string {
+	inside := false
+	return strings.FieldsFunc(text, func(r rune) bool {
+		if r == '`' {
+			inside = !inside
+		}
+		return r == ' ' && !inside
+	})
 }

@@ -14,6 +14,67 @@ import (
 	"gorun/launcher/doctor/signature"
 )
 
+func TestExplain(t *testing.T) {
+	for line, want := range map[string]explainOptions{
+		"gorun explain job.log":           {words: []string{"job.log"}},
+		"gorun explain -":                 {words: []string{"-"}},
+		"gorun explain ibv_create_qp x":   {words: []string{"ibv_create_qp", "x"}},
+		"gorun explain -- --weird text":   {words: []string{"--weird", "text"}},
+		"gorun explain nccl --list":       {list: true, words: []string{"nccl"}},
+		"gorun explain -9":                {words: []string{"-9"}},
+		"gorun explain exitcode -9":       {words: []string{"exitcode", "-9"}},
+		"gorun explain a --weird -x b":    {words: []string{"a", "--weird", "-x", "b"}},
+		"gorun explain a -- --list":       {words: []string{"a", "--list"}},
+		"gorun explain --list":            {list: true},
+		"gorun explain --list nccl":       {list: true, words: []string{"nccl"}},
+		"gorun explain [rank0]: : a : -n": {words: []string{"[rank0]:", ":", "a", ":", "-n"}},
+	} {
+		got := mustBe[*explainOptions](t, line)
+		got.call = nil
+		require.Equal(t, want, *got, line)
+	}
+	require.True(t, mustBe[*explainOptions](t, "gorun explain --json 137").JSON)
+	require.True(t, mustBe[*explainOptions](t, "gorun explain job.log --json").JSON)
+	require.True(t, mustBe[*explainOptions](t, "gorun explain -11 --json").JSON)
+}
+
+func TestExplainProblems(t *testing.T) {
+	_, err := read([]string{"explain", ""}, aroundOf())
+	require.ErrorContains(t, err, "the text to explain is empty: an unset variable?")
+	requireProblems(t, map[string][]string{
+		"gorun explain": {"nothing to explain: add a text in quotes, a file, or - for standard input; --list " +
+			"lists what is known"},
+		"gorun explain --list a b":  {"b: --list takes one family, such as nccl"},
+		"gorun explain --svg x":     {"unknown option --svg"},
+		"gorun explain --timeout 5": {"unknown option --timeout: gorun has it, gorun explain does not; call gorun for it"},
+	})
+}
+
+// A variable that a text of gorun explain names is one that gorun env --explain knows: who is told to look at it looks
+// there.
+func TestVariablesOfErrorsAreExplained(t *testing.T) {
+	name := regexp.MustCompile(`\$?[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b|\b(PYTHON|LD_)[A-Z_]+\b`)
+	// noVariables are constants, errors and rights, and the beginnings of names.
+	noVariables := []string{
+		"SYS_NICE", "SYS_PTRACE", "IPC_LOCK", "MPI_COMM_WORLD", "MPI_ERRORS_ARE_FATAL", "MPI_ABORT", "MPI_INIT",
+		"OMPI_MCA", "NCCL_SOCKET", "NCCL_IB", "OUT_OF_MEMORY", "ROW_REMAPPER", "LD_",
+	}
+	counted := 0
+	for _, s := range signature.All() {
+		texts := append([]string{s.Cause, s.Check, s.Fix, s.Hint}, s.Variables...)
+		for _, found := range name.FindAllString(strings.Join(texts, "\n"), -1) {
+			switch {
+			case slices.Contains(noVariables, found), strings.HasPrefix(found, "IBV_WC_"),
+				strings.HasPrefix(found, "$SLURM_"), strings.HasPrefix(found, "MPI_ERR_"):
+				continue
+			}
+			counted++
+			require.True(t, isExplained(strings.TrimPrefix(found, "$")), "%s names %s", s.ID, found)
+		}
+	}
+	require.Greater(t, counted, 100)
+}
+
 // tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource
 // managers.
 var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +

@@ -1,11 +1,31 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/registry"
+	"gorun/rendezvous/tcpstore"
 )
 
 // TestMain makes the test binary each of the programs that scripts type: it is
@@ -35,4 +55,398 @@ func surround(e *testscript.Env) error {
 	e.Setenv("HOST", host)
 	e.Setenv("GORACE", "atexit_sleep_ms=0")
 	return err
+}
+
+// commands are what scripts can say beside testscript's own commands.
+//
+//	exits CODE PROGRAM [ARGS...]   run a program that must exit with that code
+//	cmplines FILE WANT             the same lines in any order: ranks do not wait for each other
+//	cmplike FILE WANT              the same text but for what differs from run to run (see likeness);
+//	                               in WANT, $NAME is the script's variable
+//	json FILE PATH [VALUE]         the value at PATH of a JSON file: keys and indices between slashes,
+//	                               KEY=TEXT for the first of a list that has it; "! json" for nothing there
+//	jsonenv NAME FILE PATH         sets a variable of the script to that value
+//	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
+//	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something
+//	                               (or so much), into jobs.json
+//	freeport NAME                  sets a variable to a port at which nobody listens, and that nobody else is given
+//	listen NAME                    takes a free port until the script ends, and sets a variable to it
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen,
+	"freeport": freePort, "entry": entry, "listed": listed,
+}
+
+// want checks how a command was called.
+func want(ts *testscript.TestScript, ok bool, usage string) {
+	if !ok {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) >= 2, "exits CODE PROGRAM [ARGS...]")
+	wanted, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != wanted {
+		ts.Fatalf("%q exited with %d, not %d", args[1:], code, wanted)
+	}
+}
+
+func cmplines(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 2, "cmplines FILE WANT")
+	sorted := func(name string) string {
+		lines := strings.SplitAfter(ts.ReadFile(name), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "")
+	}
+	sameText(ts, args, sorted(args[0]), sorted(args[1]))
+}
+
+func cmplike(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 2, "cmplike FILE WANT")
+	sameText(ts, args, likeness(ts.ReadFile(args[0])), likeness(os.Expand(ts.ReadFile(args[1]), ts.Getenv)))
+}
+
+func sameText(ts *testscript.TestScript, names []string, got, wanted string) {
+	if got != wanted {
+		ts.Fatalf("%s is not like %s:\n--- %s\n%s--- %s\n%s", names[0], names[1], names[0], got, names[1], wanted)
+	}
+}
+
+// likeness is a text without what differs from run to run, or from host to host
+// where a script cannot know it: numbers of processes, times, how many variables
+// are inherited, and how wide a column is for the sake of its longest value.
+func likeness(text string) string {
+	for _, l := range likenesses {
+		text = l.differs.ReplaceAllString(text, l.stands)
+	}
+	return text
+}
+
+var likenesses = []struct {
+	differs *regexp.Regexp
+	stands  string
+}{
+	{regexp.MustCompile(`\(pid \d+\)`), "(pid N)"},
+	{regexp.MustCompile(`(?m) after [0-9.]+m?s$`), " after T"},
+	{regexp.MustCompile(`and \d+ inherited ones`), "and N inherited ones"},
+	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
+	{regexp.MustCompile(`(?m)^ {9,}and`), "  and"},
+}
+
+func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, len(args) == 3 && !neg || len(args) == 2 && neg, "json FILE PATH VALUE, ! json FILE PATH")
+	value, err := fromJSON(ts.ReadFile(args[0]), args[1])
+	switch {
+	case neg && err == nil:
+		ts.Fatalf("%s: %s is %s, and should not be there", args[0], args[1], value)
+	case !neg && err != nil:
+		ts.Fatalf("%s: %v", args[0], err)
+	case !neg && value != args[2]:
+		ts.Fatalf("%s: %s is %q, not %q", args[0], args[1], value, args[2])
+	}
+}
+
+func jsonenv(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 3, "jsonenv NAME FILE PATH")
+	value, err := fromJSON(ts.ReadFile(args[1]), args[2])
+	ts.Check(err)
+	ts.Setenv(args[0], value)
+}
+
+// fromJSON is the value at a path: a text as it is, anything else as JSON.
+func fromJSON(text, path string) (string, error) {
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return "", err
+	}
+	for step := range strings.SplitSeq(path, "/") {
+		if value = into(value, step); value == nil {
+			return "", fmt.Errorf("%s: no %s", path, step)
+		}
+	}
+	if s, ok := value.(string); ok {
+		return s, nil
+	}
+	written, err := json.Marshal(value)
+	return string(written), err
+}
+
+// into is one step of a path, nil if there is nothing.
+func into(value any, step string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		return v[step]
+	case []any:
+		if i, err := strconv.Atoi(step); err == nil && i < len(v) {
+			return v[i]
+		}
+		key, text, _ := strings.Cut(step, "=")
+		i := slices.IndexFunc(v, func(e any) bool { return into(e, key) == any(text) })
+		if i >= 0 {
+			return v[i]
+		}
+	}
+	return nil
+}
+
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 1, "listen NAME")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[0], port)
+}
+
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 1, "freeport NAME")
+	r, err := tcpstore.Reserve("127.0.0.1", 0)
+	ts.Check(err)
+	ts.Defer(func() { _ = r.Close() })
+	ts.Setenv(args[0], strconv.Itoa(int(r.Addr().Port())))
+}
+
+func listed(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && (len(args) == 1 || len(args) == 2), "listed N [BYTES]")
+	least := int64(1)
+	if len(args) == 2 {
+		var err error
+		least, err = strconv.ParseInt(args[1], 10, 64)
+		ts.Check(err)
+	}
+	for {
+		ts.Check(ts.Exec("gorun", "ps", "--json"))
+		text := ts.ReadFile("stdout")
+		var jobs []registry.Job
+		ts.Check(json.Unmarshal([]byte(text), &jobs))
+		silent := slices.ContainsFunc(jobs, func(j registry.Job) bool {
+			return slices.ContainsFunc(j.Ranks, func(r registry.Rank) bool {
+				return r.Last == "" || r.Output == nil || *r.Output < least
+			})
+		})
+		if strconv.Itoa(len(jobs)) == args[0] && !silent {
+			ts.Check(os.WriteFile(ts.MkAbs("jobs.json"), []byte(text), 0o600))
+			return
+		}
+	}
+}
+
+func entry(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, !neg && len(args) == 2, "entry NAME DIR")
+	list, err := os.ReadDir(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if len(list) != 1 {
+		ts.Fatalf("%s has %d entries: %v", args[1], len(list), list)
+	}
+	ts.Setenv(args[0], filepath.Join(ts.MkAbs(args[1]), list[0].Name()))
+}
+
+// rank is the program that scripts start as ranks. Its arguments are acts, done
+// one after the other; one behind "N:" is left to rank N:
+//
+//	out=TEXT err=TEXT   print a line to standard output, standard error
+//	part=TEXT           the same to standard output, without an end of line
+//	errpart=TEXT        to standard error
+//	lines=N             N lines to standard error
+//	env=NAME            print NAME=value, or "NAME is not set"
+//	record=TEXT         write PyTorch's error file, which --log-dir makes a place for before the start
+//	file=NAME           print how many bytes a file has
+//	dir, stdin          print the working directory; each line of standard input
+//	exit=N signal=N     end, by an exit code or by that signal to itself
+//	timer=SCOPE,N,SIGNAL have PyTorch's file timer of that name expire N seconds ago
+//	timers=TEXT         write a line to the pipe of file timers; @PID and @PPID are the rank's and the launcher's
+//	get=WHAT            print the first and the last line of what the health check answers to "WHAT HTTP/1.1"
+//	tell=N              send that signal to the launcher
+//	wait, hang          wait for a signal; for nothing
+func rank() {
+	for _, act := range os.Args[1:] {
+		if who, mine, found := strings.Cut(act, ":"); found && isNumber(who) {
+			if who != os.Getenv("RANK") {
+				continue
+			}
+			act = mine
+		}
+		name, value, _ := strings.Cut(act, "=")
+		perform, known := acts[name]
+		if !known {
+			fmt.Fprintf(os.Stderr, "rank: unknown act %q\n", act)
+			os.Exit(99)
+		}
+		perform(value)
+	}
+}
+
+var acts = map[string]func(value string){
+	"out":     func(s string) { fmt.Println(s) },
+	"err":     func(s string) { fmt.Fprintln(os.Stderr, s) },
+	"part":    func(s string) { fmt.Print(s) },
+	"errpart": func(s string) { fmt.Fprint(os.Stderr, s) },
+	"lines":   printLines,
+	"env":     printVariable,
+	"dir":     func(string) { dir, _ := os.Getwd(); fmt.Println(dir) },
+	"stdin":   printStdin,
+	"record":  func(s string) { _ = os.WriteFile(os.Getenv("TORCHELASTIC_ERROR_FILE"), []byte(s), 0o600) },
+	"file":    printSize,
+	"exit":    func(s string) { os.Exit(number(s)) },
+	"signal":  func(s string) { _ = unix.Kill(os.Getpid(), unix.Signal(number(s))); _ = unix.Pause() },
+	"wait":    func(string) { _ = unix.Pause() },
+	"hang":    func(string) { time.Sleep(time.Hour) },
+	"tell":    tell,
+	"timer":   setTimer,
+	"timers":  writeTimers,
+	"get":     askHealth,
+}
+
+// tell sends a signal to the launcher, which hears it from its first rank's start on.
+func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
+
+// setTimer asks as PyTorch's FileTimerClient does.
+func setTimer(timer string) {
+	part := strings.Split(timer, ",")
+	at := float64(time.Now().UnixMilli())/1000 - float64(number(part[1]))
+	writeTimers(fmt.Sprintf(`{"version": 1, "pid": @PID, "scope_id": %q, "expiration_time": %f, "signal": %s}`, part[0],
+		at, part[2]))
+}
+
+func writeTimers(text string) {
+	text = strings.NewReplacer("@PID", strconv.Itoa(os.Getpid()), "@PPID", strconv.Itoa(os.Getppid()), `\n`,
+		"\n").Replace(text)
+	pipe, err := os.OpenFile(os.Getenv("TORCHELASTIC_TIMER_FILE"), os.O_WRONLY|unix.O_NONBLOCK, 0)
+	must(err)
+	_, err = pipe.WriteString(text + "\n")
+	must(err)
+	must(pipe.Close())
+}
+
+func askHealth(what string) {
+	c, err := net.Dial("tcp", "localhost:"+os.Getenv("TORCHELASTIC_HEALTH_CHECK_PORT"))
+	must(err)
+	_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n\r\n", what)
+	must(err)
+	answer, err := io.ReadAll(c)
+	must(err)
+	lines := strings.Split(strings.TrimSpace(string(answer)), "\r\n")
+	fmt.Println(lines[0], "|", strings.TrimSpace(lines[len(lines)-1]))
+}
+
+func printLines(count string) {
+	for i := range number(count) {
+		fmt.Fprintf(os.Stderr, "line %d\n", i+1)
+	}
+}
+
+func printVariable(name string) {
+	if value, set := os.LookupEnv(name); set {
+		fmt.Printf("%s=%s\n", name, value)
+	} else {
+		fmt.Println(name + " is not set")
+	}
+}
+
+func printSize(name string) {
+	if info, err := os.Stat(name); err == nil {
+		fmt.Printf("%s: %d bytes\n", name, info.Size())
+	}
+}
+
+func printStdin(string) {
+	for s := bufio.NewScanner(os.Stdin); s.Scan(); {
+		fmt.Printf("rank %s read %s\n", os.Getenv("RANK"), s.Text())
+	}
+}
+
+// printArguments is a program that says how it was called: scripts have it as
+// their Python.
+func printArguments() {
+	fmt.Println(slices.Concat([]string{"python"}, os.Args[1:]))
+}
+
+func isNumber(s string) bool { _, err := strconv.Atoi(s); return err == nil }
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rank:", err)
+		os.Exit(99)
+	}
+	return n
+}
+
+// seek is a program that looks for the secrets of a script in the arguments and the environment
+// of all processes: the token in the file token, and the job's key. It writes its first argument
+// and what it found to the file found, and becomes the program that its other arguments are. The
+// file pids has those processes that were given the token.
+func seek() {
+	dir := os.Getenv("SECRETS")
+	who := os.Args[1]
+	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	must(err)
+	pids, err := os.ReadFile(filepath.Join(dir, "pids"))
+	must(err)
+	needles := [][]byte{bytes.TrimSpace(token)}
+	if file := os.Getenv("GORUN_JOB_KEY"); file != "" {
+		key, err := os.ReadFile(file)
+		must(err)
+		needles = append(needles, key, []byte(hex.EncodeToString(key)), []byte(base64.StdEncoding.EncodeToString(key)),
+			[]byte(base64.URLEncoding.EncodeToString(key)))
+		who += " with a key"
+	}
+	lines := []string{who + "\n"}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	must(err)
+	for _, process := range all {
+		command, environ := proc(process, "cmdline"), proc(process, "environ")
+		parent := statusLine(process, "PPid")
+		isGiven := func(pid string) bool { return slices.Contains(strings.Fields(string(pids)), pid) }
+		// a child that shares its memory until it has its program
+		if isGiven(filepath.Base(process)) || isGiven(parent) && bytes.Equal(command, proc("/proc/"+parent, "cmdline")) {
+			environ = nil
+		}
+		for _, needle := range needles {
+			if bytes.Contains(command, needle) || bytes.Contains(environ, needle) {
+				lines = append(lines, fmt.Sprintf("LEAK to %s: %q\n", who, command))
+			}
+		}
+	}
+	found, err := os.OpenFile(filepath.Join(dir, "found"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	must(err)
+	_, err = found.WriteString(strings.Join(lines, ""))
+	must(err)
+	if len(os.Args) > 2 {
+		path, err := exec.LookPath(os.Args[2])
+		must(err)
+		must(syscall.Exec(path, os.Args[2:], os.Environ()))
+	}
+}
+
+// proc reads a file of a process, which may have ended.
+func proc(process, name string) []byte {
+	text, _ := os.ReadFile(filepath.Join(process, name))
+	return text
+}
+
+// statusLine is a line of a process's status.
+func statusLine(process, key string) string {
+	for line := range strings.Lines(string(proc(process, "status"))) {
+		if value, found := strings.CutPrefix(line, key+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

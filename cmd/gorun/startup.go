@@ -1,12 +1,24 @@
 package main
 
 import (
+	"os"
 	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/early"
 	"gorun/launcher/job"
 )
+
+// preventCoreDump keeps the secrets of this process out of a core dump. Go writes one for
+// GOTRACEBACK=crash alone, which is often meant for ranks. What starts as another program,
+// as ranks do, can dump.
+func preventCoreDump() {
+	if os.Getenv("GOTRACEBACK") == "crash" {
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it cannot fail
+	}
+}
 
 // reserveStack has the main goroutine's stack grow once, while there is little on
 // it to copy, and not three times on the way down, which takes a tenth of the
