@@ -103,7 +103,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 // serveHere starts the agent of this host, and listens to it.
 func (s *session) serveHere(n *node) {
 	head, side := reach.Local()
-	n.linkTo(head, wire.PeerHere)
+	n.linkTo(head, wire.PeerLocal)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
 	if s.listing != nil {

@@ -196,10 +196,10 @@ func (s *session) takeFactsOf(n *node) error {
 		return otherVersion(n, facts.Version)
 	case facts.Limit != "":
 		return failure(printable.Text(facts.Limit))
-	case facts.Uncounted != "":
+	case facts.DeviceError != "":
 		return &Error{
 			Code: job.ExitUsage,
-			Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.Uncounted)),
+			Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.DeviceError)),
 			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
 		}
 	case facts.Dir != "":
@@ -229,7 +229,7 @@ func (s *session) takeFactsOf(n *node) error {
 
 // dropOwnWishes leaves of a node without a command line of its own what no command line says.
 func (s *session) dropOwnWishes(f *job.Facts) {
-	f.Seat, f.Role = nil, ""
+	f.Task, f.Role = nil, ""
 	if s.spec.PerNode.Kind != job.CountDevice {
 		f.Ranks = 0
 	}
@@ -245,11 +245,11 @@ func (s *session) takeOwnWishes(n *node) {
 	if n.joined {
 		return
 	}
-	n.facts.Seat = s.spec.Join.Seat
+	n.facts.Task = s.spec.Join.Task
 	if s.spec.PerNode.Kind != job.CountDevice {
 		n.facts.Ranks = s.own().Ranks
 	}
-	if j := s.spec.Join; j.Seat != nil && j.NodeID != "" {
+	if j := s.spec.Join; j.Task != nil && j.NodeID != "" {
 		n.facts.Host = printable.Text(j.NodeID)
 	}
 }
@@ -274,7 +274,7 @@ func otherVersion(n *node, version int) error {
 // wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
 // no outer launcher, set them, and no option says otherwise.
 func (s *session) wishFromEnvironment() error {
-	addr, port, origin, err := s.spec.Wish()
+	addr, port, origin, err := s.spec.RequestedStore()
 	if err != nil {
 		return &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
@@ -296,7 +296,7 @@ func (s *session) hello() wire.Hello {
 	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
 	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
-		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsSeated()),
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsTask()),
 		GPUs:     r.NeedsGPUs(),
 		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
 			s.spec.Place.Shows(),
@@ -414,11 +414,11 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		return &h
 	}
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
-	h.MayStay = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
+	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
 		h.Copied = wire.Copied{Dir: n.copied.Dir, PID: n.copied.PID}
 		if len(s.spec.Reach.Copy) > 0 {
-			h.Dir, h.MayStay = n.copied.Dir, false
+			h.Dir, h.DirOptional = n.copied.Dir, false
 		}
 		h.Programs = slices.Clone(h.Programs)
 		for i, p := range h.Programs {

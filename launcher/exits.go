@@ -75,7 +75,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		h.endStream(n, s)
 	}
 	for _, r := range e.Ranks {
-		r.At, r.RaisedAt, r.AskedAt = h.at(n, r.At), h.at(n, r.RaisedAt), h.at(n, r.AskedAt)
+		r.At, r.RaisedAt, r.SignalledAt = h.at(n, r.At), h.at(n, r.RaisedAt), h.at(n, r.SignalledAt)
 		r.OOM, r.Timer, r.Hint = printable.Text(r.OOM), printable.Text(r.Timer), printable.Text(r.Hint)
 		if r.MPI != nil {
 			r.MPI.Protocol = printable.Text(r.MPI.Protocol)

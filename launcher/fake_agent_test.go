@@ -182,7 +182,7 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		Apps: []job.App{{Program: "/home/alice/sleep"}}, PerNode: job.Count{Kind: job.CountFixed, N: 1}, MPI: mpi,
 		Grace:   time.Second,
 		Environ: []string{"PATH=/usr/bin:/bin", "HOME=/home/alice", "TMPDIR=/tmp"},
-		Output:  job.OutputWish{LogDir: "/dev/null"},
+		Output:  job.OutputSpec{LogDir: "/dev/null"},
 	}
 	for i := range 3 {
 		n := &node{place: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
@@ -194,7 +194,7 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		}
 		if i == 2 {
 			n.linkTo(n.link, kind)
-			n.joined = kind == wire.PeerJoined || kind == wire.PeerUnvouched
+			n.joined = kind == wire.PeerJoined || kind == wire.PeerUnauthenticated
 		}
 		s.spec.Hosts = append(s.spec.Hosts, n.host)
 		s.nodes = append(s.nodes, n)

@@ -58,7 +58,7 @@ type head struct {
 	running    atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
 
 	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
-	moreRanks func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error)
+	moreRanks func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error)
 	// begun is closed when all nodes were told to start their ranks: until then nobody there has use for what those of
 	// others want of them.
 	begun chan struct{}
@@ -434,9 +434,9 @@ func (h *head) signalledAt(n *node, m wire.Signal) error {
 	switch sig := m.Signal; {
 	case sig <= 0 || sig > maxSignal || slices.Contains(neverPassed, sig):
 		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
-	case n.kind == wire.PeerUnvouched && !job.Ends(sig): // as every node that is lost it ends the job, and no more
+	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // as every node that is lost it ends the job, and no more
 		return nil
-	case job.Ends(sig) && !h.spec.IsSeated():
+	case job.Ends(sig) && !h.spec.IsTask():
 		name, _ := diagnosis.SignalName(sig)
 		n.tell("its gorun got " + name)
 	}
@@ -463,7 +463,7 @@ func (h *head) signalled(s os.Signal) {
 func (h *head) obey(orders []job.Order) (remarks []string) {
 	for _, o := range orders {
 		switch o := o.(type) {
-		case job.Remark:
+		case job.Note:
 			remarks = append(remarks, o.Text)
 		case job.Signal:
 			h.sendAll(&wire.Signal{Signal: o.Signal, Group: o.Group})

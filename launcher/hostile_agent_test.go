@@ -77,7 +77,7 @@ func attacks(t wire.Type) map[string][]byte {
 	return list
 }
 
-var peerKinds = []wire.Peer{wire.PeerHere, wire.PeerSSH, wire.PeerEngine, wire.PeerJoined, wire.PeerUnvouched}
+var peerKinds = []wire.Peer{wire.PeerLocal, wire.PeerSSH, wire.PeerEngine, wire.PeerJoined, wire.PeerUnauthenticated}
 
 // quiet is what the other nodes may be told, whatever a hostile one says.
 var quiet = []wire.Type{
@@ -200,7 +200,7 @@ func TestHostileAgentIsLost(t *testing.T) {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Suspend{}), "it sent a suspend frame that nobody had asked for",
 		},
 		"spawns": {
-			wire.PeerUnvouched, job.MPINone, control(&wire.Spawn{}),
+			wire.PeerUnauthenticated, job.MPINone, control(&wire.Spawn{}),
 			"it sent a spawn frame, which an agent of a job without MPI may not send",
 		},
 		"signals": {
@@ -296,7 +296,7 @@ func TestWhoMaySpawn(t *testing.T) {
 			[3]int{1, 0, 0},
 		},
 		"Slurm's agents": {wire.PeerEngine, true, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
-		"this host":      {wire.PeerHere, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
+		"this host":      {wire.PeerLocal, false, job.App{Program: "sleep"}, wishes(2, "node1"), "", [3]int{0, 1, 0}},
 		"another's rank": {
 			wire.PeerSSH, true,
 			job.App{Program: "sleep"},
@@ -324,7 +324,7 @@ func TestWhoMaySpawn(t *testing.T) {
 			wire.PeerJoined, true, job.App{Program: "sleep"}, wishes(2, "node0"), "no host can take more ranks", [3]int{},
 		},
 		"joined without token": {
-			wire.PeerUnvouched, true, job.App{Program: "sleep"}, wishes(2, ""), "without a token", [3]int{},
+			wire.PeerUnauthenticated, true, job.App{Program: "sleep"}, wishes(2, ""), "without a token", [3]int{},
 		},
 		"what is no environment": {wire.PeerSSH, true, job.App{Program: "sleep"}, func(s *wire.Start) world.Spawn {
 			w := wishes(2, "node0")(s)
@@ -335,7 +335,7 @@ func TestWhoMaySpawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := newFakeJob(t, c.kind, job.MPIAuto)
-				j.session.spec.MPIAsked, j.session.spec.Apps = c.asked, []job.App{c.app}
+				j.session.spec.MPIRequested, j.session.spec.Apps = c.asked, []job.App{c.app}
 				j.hostile().attack, j.hostile().spawns = atStart, c.spawns
 				r, err := j.run(context.Background())
 				require.NoError(t, err)

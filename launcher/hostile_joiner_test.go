@@ -41,11 +41,11 @@ func TestHostileJoiner(t *testing.T) {
 			go func() {
 				_, err := Run(ctx, Spec{
 					Apps: []job.App{{Program: "sleep", Args: []string{"60"}}}, PerNode: job.Count{Kind: job.CountFixed, N: 1},
-					Grace: time.Second, MPIAsked: true,
-					Join: &job.JoinWish{
+					Grace: time.Second, MPIRequested: true,
+					Join: &job.JoinSpec{
 						NodeRank: 0, NumNodes: 2, Addr: "127.0.0.1", Port: port, Token: c.text,
 						Insecure: c.insecure,
-					}, Output: job.OutputWish{LogDir: os.DevNull},
+					}, Output: job.OutputSpec{LogDir: os.DevNull},
 				}, WithOutput(io.Discard, io.Discard))
 				over <- err
 			}()

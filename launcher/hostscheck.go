@@ -245,7 +245,7 @@ func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
 // ask has one node say it. The clock is looked at when the node has nothing else to do.
 func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	h := c.helloFor(n, hello)
-	h.MayStay = filepath.IsAbs(check.Dir)
+	h.DirOptional = filepath.IsAbs(check.Dir)
 	var facts wire.Facts
 	if err := c.inTime(n, "what it has", func() error { return n.ask(h, &facts) }); err != nil {
 		return err

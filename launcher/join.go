@@ -51,11 +51,11 @@ func (s *session) meet(ctx context.Context) error {
 
 // takeSeat completes the wish of such a process.
 func (s *session) takeSeat() {
-	if !s.spec.IsSeated() {
+	if !s.spec.IsTask() {
 		return
 	}
 	j := *s.spec.Join
-	j.NodeRank, j.NumNodes = j.Seat.Rank, j.Seat.NumRanks
+	j.NodeRank, j.NumNodes = j.Task.Rank, j.Task.NumRanks
 	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
 }
 
@@ -64,7 +64,7 @@ func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
 		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.spec.IsSeated(),
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.spec.IsTask(),
 		Tell: s.settings.tell,
 		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
@@ -118,7 +118,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 	s.serveHere(here)
 	for _, m := range members {
 		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
-		if n.name = n.host.Name; s.spec.IsSeated() {
+		if n.name = n.host.Name; s.spec.IsTask() {
 			n.host.Name = cmp.Or(printable.Text(m.Hello.NodeID), n.host.Name)
 			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
 		}
@@ -135,7 +135,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 // joinedKind is what is known of those that join.
 func (s *session) joinedKind() wire.Peer {
 	if s.door.IsWeak() {
-		return wire.PeerUnvouched
+		return wire.PeerUnauthenticated
 	}
 	return wire.PeerJoined
 }
@@ -177,7 +177,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	if e := end.First; e != nil && end.Code != 0 {
 		r.ErrorFile = errorFile(e.ErrorFile, e.Code, e.Signal)
 	}
-	if end.Text == "" || s.spec.IsSeated() { // there, all write to one place, and node 0 has said it
+	if end.Text == "" || s.spec.IsTask() { // there, all write to one place, and node 0 has said it
 		return r, nil
 	}
 	text := fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
@@ -191,7 +191,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 
 // headName is what messages call node 0.
 func (s *session) headName(host string) string {
-	if s.spec.IsSeated() {
+	if s.spec.IsTask() {
 		return fmt.Sprintf("rank 0's gorun (%s)", host)
 	}
 	return fmt.Sprintf("node 0 (%s)", host)
@@ -200,7 +200,7 @@ func (s *session) headName(host string) string {
 // sayFollowed tells who is the head.
 func (s *session) sayFollowed(host string) {
 	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
-	if s.spec.IsSeated() { // as many lines as ranks
+	if s.spec.IsTask() { // as many lines as ranks
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
@@ -213,14 +213,14 @@ func (s *session) sayFollowed(host string) {
 
 // showOwn has a process that is one rank show what that prints.
 func (s *session) showOwn(cfg *agent.Config) error {
-	if !s.spec.IsSeated() {
+	if !s.spec.IsTask() {
 		return nil
 	}
 	o := s.spec.Output
 	console, err := s.settings.consoleConfig(o)
 	cfg.Display = &agent.Display{Console: console, Role: cmp.Or(s.spec.Role, "default")}
 	if o.LogDir != os.DevNull {
-		localRank := s.spec.Join.Seat.LocalRank
+		localRank := s.spec.Join.Task.LocalRank
 		cfg.Display.Tee = o.Tee.Of(localRank)
 		cfg.Display.Hidden = o.Redirect.Of(localRank) &^ o.Tee.Of(localRank)
 	}
@@ -289,7 +289,7 @@ func (s *session) exports(name string) bool {
 // own is what this node's command line wants to run.
 func (s *session) own() *agent.Own {
 	o := &agent.Own{
-		Seat: s.spec.Join.Seat, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
+		Seat: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// ranks are marked by their engine's job

@@ -42,7 +42,7 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 		parts[node] = p
 		s := own(t, specOf(role, 2))
 		s.Grace = time.Second
-		s.Join = &job.JoinWish{NodeRank: node, NumNodes: nodes, Addr: "127.0.0.1", Port: port, Timeout: time.Minute}
+		s.Join = &job.JoinSpec{NodeRank: node, NumNodes: nodes, Addr: "127.0.0.1", Port: port, Timeout: time.Minute}
 		if wish != nil {
 			wish(node, &s)
 		}
@@ -62,11 +62,11 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 
 func TestNodesThatJoin(t *testing.T) {
 	token := job.Token{1, 2, 3}
-	for name, wish := range map[string]func(j *job.JoinWish){
-		"one user on one host": func(*job.JoinWish) {},
-		"insecure":             func(j *job.JoinWish) { j.Insecure = true },
-		"token":                func(j *job.JoinWish) { j.Token = token.Text() },
-		"own token":            func(j *job.JoinWish) { j.OwnToken, j.Insecure = token.Text(), true },
+	for name, wish := range map[string]func(j *job.JoinSpec){
+		"one user on one host": func(*job.JoinSpec) {},
+		"insecure":             func(j *job.JoinSpec) { j.Insecure = true },
+		"token":                func(j *job.JoinSpec) { j.Token = token.Text() },
+		"own token":            func(j *job.JoinSpec) { j.OwnToken, j.Insecure = token.Text(), true },
 	} {
 		parts := together(t, "place", 3, func(_ int, s *launcher.Spec) { wish(s.Join) })
 		for node, p := range parts {

@@ -278,7 +278,7 @@ func TestStdinOfARankOnAnotherNode(t *testing.T) {
 		_ = w.Close()
 	}()
 	s := nodes("stdin")
-	s.Stdin = job.StdinWish{Rank: 3}
+	s.Stdin = job.StdinSpec{Rank: 3}
 	result, out, _ := run(t, s, agents(t, nil), launcher.WithStdin(in))
 	require.Zero(t, result.ExitCode)
 	assert.Contains(t, out.String(), `3 read "one line\n"`)
@@ -336,7 +336,7 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 func TestLogsOfAllNodesAtTheHead(t *testing.T) {
 	s := nodes("place")
 	s.RunID = "run"
-	s.Output = job.OutputWish{
+	s.Output = job.OutputSpec{
 		LogDir: t.TempDir(), LogsToHead: true,
 		Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: job.Stdout}},
 		Tee:      job.StreamMap{Ranks: map[int]job.Streams{1: job.Stdout}},
@@ -371,7 +371,7 @@ func TestOneFileForAllNodesIsWrittenAtTheHead(t *testing.T) {
 	for pattern, direct := range map[string]bool{"all": false, "of %p": true} {
 		s := nodes("stdout's kind")
 		dir := t.TempDir()
-		s.Output = job.OutputWish{StdoutFile: filepath.Join(dir, pattern), Redirect: job.StreamMap{All: job.Stdout}}
+		s.Output = job.OutputSpec{StdoutFile: filepath.Join(dir, pattern), Redirect: job.StreamMap{All: job.Stdout}}
 		result, _, errs := run(t, s, agents(t, nil))
 		require.Zero(t, result.ExitCode, errs.String())
 		files, err := filepath.Glob(filepath.Join(dir, "*"))

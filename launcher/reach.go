@@ -43,7 +43,7 @@ const AgentVerb = "agent"
 
 // shell starts agents by command lines on the hosts, as ssh does.
 type shell struct {
-	wish    job.ReachWish
+	wish    job.ReachSpec
 	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
 	end     func()
 	program func() (bootstrap.Program, error)

@@ -203,7 +203,7 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 // first. Everywhere else each agent does as soon as there are ranks.
 func (s *session) openHealth() (err error) {
 	port := s.spec.HealthPort()
-	if s.spec.Join == nil || port == "" || s.spec.IsSeated() && s.spec.Join.Seat.LocalRank != 0 {
+	if s.spec.Join == nil || port == "" || s.spec.IsTask() && s.spec.Join.Task.LocalRank != 0 {
 		return nil
 	}
 	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {
@@ -215,7 +215,7 @@ func (s *session) openHealth() (err error) {
 }
 
 // checkOutput looks at what the user wrote in the small languages of labels and files.
-func checkOutput(o job.OutputWish) error {
+func checkOutput(o job.OutputSpec) error {
 	var all *multierror.Error
 	if _, err := output.ParseTemplate(o.Template); err != nil {
 		all = multierror.Append(all, err)

@@ -432,14 +432,14 @@ func TestStacksAtTheDeadline(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wish job.StdinWish
+		wish job.StdinSpec
 		want []string
 	}{
-		"rank 0":    {job.StdinWish{}, []string{`0 read "typed"`, `1 read ""`}},
-		"rank 1":    {job.StdinWish{Rank: 1}, []string{`0 read ""`, `1 read "typed"`}},
-		"both":      {job.StdinWish{Kind: job.StdinSome, Ranks: []int{0, 1}}, []string{`0 read "typed"`, `1 read "typed"`}},
-		"all ranks": {job.StdinWish{Kind: job.StdinAll}, []string{`0 read "typed"`, `1 read "typed"`}},
-		"none":      {job.StdinWish{Kind: job.StdinNone}, []string{`0 read ""`, `1 read ""`}},
+		"rank 0":    {job.StdinSpec{}, []string{`0 read "typed"`, `1 read ""`}},
+		"rank 1":    {job.StdinSpec{Rank: 1}, []string{`0 read ""`, `1 read "typed"`}},
+		"both":      {job.StdinSpec{Kind: job.StdinSome, Ranks: []int{0, 1}}, []string{`0 read "typed"`, `1 read "typed"`}},
+		"all ranks": {job.StdinSpec{Kind: job.StdinAll}, []string{`0 read "typed"`, `1 read "typed"`}},
+		"none":      {job.StdinSpec{Kind: job.StdinNone}, []string{`0 read ""`, `1 read ""`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()

@@ -49,7 +49,7 @@ func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher
 	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
 		s.PerNode = job.Count{}
 		s.Join.NodeRank, s.Join.NumNodes, s.Join.NodeID = 0, 0, fmt.Sprintf("n%d", rank%2)
-		s.Join.Seat = &job.Seat{
+		s.Join.Task = &job.Task{
 			Rank: rank, NumRanks: ranks, LocalRank: rank / 2, LocalRanks: (ranks + 1 - rank%2) / 2,
 			Node: rank % 2, NumNodes: min(ranks, 2),
 		}
@@ -90,7 +90,7 @@ func TestAFailureEndsEachProcess(t *testing.T) {
 }
 
 func TestSeatsThatDoNotAgree(t *testing.T) {
-	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Seat.Node, s.Join.Seat.LocalRanks = 0, 1 })
+	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Task.Node, s.Join.Task.LocalRanks = 0, 1 })
 	require.ErrorContains(t, parts[0].err, "ranks 0 and 1 say both that they are local rank 0 on host 0")
 	require.Equal(t, 2, parts[1].result.ExitCode)
 }
@@ -107,9 +107,9 @@ func TestSignalsOfAnEngine(t *testing.T) {
 		parts[rank].out.first = make(chan struct{})
 		s := own(t, specOf("wink", 0))
 		s.PerNode, s.Grace = job.Count{}, time.Minute
-		s.Join = &job.JoinWish{
+		s.Join = &job.JoinSpec{
 			Addr: "127.0.0.1", Port: port, EngineSignals: true,
-			Seat: &job.Seat{Rank: rank, NumRanks: ranks, LocalRank: rank, LocalRanks: ranks, NumNodes: 1},
+			Task: &job.Task{Rank: rank, NumRanks: ranks, LocalRank: rank, LocalRanks: ranks, NumNodes: 1},
 		}
 		done.Go(func() {
 			p := &parts[rank]

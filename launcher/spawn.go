@@ -33,7 +33,7 @@ type growth struct {
 }
 
 // moreRanks plans a world more for a wish of a running job's rank.
-func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error) {
+func (s *session) moreRanks(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
 	if err := s.checkSpawner(p, wish); err != nil {
 		return nil, nil, err
 	}
@@ -42,14 +42,14 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnWish, number int) (*job.P
 
 // checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
 // believed that its program uses MPI: the user or this host has to know.
-func (s *session) checkSpawner(p *job.Plan, wish job.SpawnWish) error {
+func (s *session) checkSpawner(p *job.Plan, wish job.SpawnRequest) error {
 	n := s.active[wish.Node]
-	if n.kind == wire.PeerUnvouched {
+	if n.kind == wire.PeerUnauthenticated {
 		return errors.New(
 			"this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
 	}
 	rank, known := p.RankOf(wish.By)
-	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerHere || s.spec.AsksForMPI() {
+	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || s.spec.RequestsMPI() {
 		return nil // by a rank that was spawned it has been known before, and whom this process serves uses MPI
 	}
 	app := s.spec.Apps[p.Ranks[rank].App]
@@ -93,7 +93,7 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	defer h.mu.Unlock()
 	h.growths.last++
 	number := h.growths.last
-	wish := job.SpawnWish{
+	wish := job.SpawnRequest{
 		Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
 		Ended: h.sup.Ended,
 	}

@@ -33,7 +33,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 		Stderr: output.Destination{W: &bytes.Buffer{}},
 	})
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
-	h.moreRanks = func(p *job.Plan, _ job.SpawnWish, _ int) (*job.Plan, *job.Spawned, error) {
+	h.moreRanks = func(p *job.Plan, _ job.SpawnRequest, _ int) (*job.Plan, *job.Spawned, error) {
 		next := *p
 		r := job.Rank{Process: spec.Process{Rank: 2, Spawned: true, Node: 0}}
 		next.Ranks = append(next.Ranks[:2:2], r)
@@ -75,7 +75,7 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 	h, far := growingHead(t)
 	plans := h.moreRanks
-	h.moreRanks = func(p *job.Plan, wish job.SpawnWish, number int) (*job.Plan, *job.Spawned, error) {
+	h.moreRanks = func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
 		next, more, err := plans(p, wish, number)
 		more.Common = []plan.Variable{{Name: "MUCH", Value: strings.Repeat("x", wire.MaxBody)}}
 		return next, more, err

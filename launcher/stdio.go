@@ -281,7 +281,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.listing.tapping()
 	p := h.plan.Load()
 	for i := range p.Ranks {
-		if r := &p.Ranks[i]; !h.spec.IsSeated() || !h.nodes[r.Node].joined {
+		if r := &p.Ranks[i]; !h.spec.IsTask() || !h.nodes[r.Node].joined {
 			info := rankInfo(p, r)
 			info.Tee = h.teed(r.LocalRank)
 			c.Ranks = append(c.Ranks, info)
@@ -291,7 +291,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 }
 
 // consoleConfig is how this process shows what any ranks print.
-func (s *settings) consoleConfig(o job.OutputWish) (output.Config, error) {
+func (s *settings) consoleConfig(o job.OutputSpec) (output.Config, error) {
 	template, err := output.ParseTemplate(o.Template)
 	if err != nil {
 		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}

@@ -122,7 +122,7 @@ func TestDoctorAgain(t *testing.T) {
 		again([]string{"--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
 	assert.Equal(t, "gorun doctor -v", again(nil))
 	spec := job.Spec{Hosts: []hosts.Host{{Name: "n1"}, {Name: "n2", User: "ada", Port: 2222}, {Name: "fd00::3", Port: 22}}}
-	spec.Reach = job.ReachWish{SSHConfig: "my config", Agent: "/opt/gorun"}
+	spec.Reach = job.ReachSpec{SSHConfig: "my config", Agent: "/opt/gorun"}
 	c := &doctor.Cluster{Asked: 3}
 	c.Options, c.Spelled = reachWords(spec)
 	c.Unreached = []doctor.Flaw{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}

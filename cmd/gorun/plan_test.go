@@ -15,7 +15,7 @@ import (
 )
 
 // tableOf is what --dry-run prints of the ranks of a wish on a typical machine.
-func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (table string, p *job.Plan) {
+func tableOf(t *testing.T, example string, place job.PlacementSpec, ranks int) (table string, p *job.Plan) {
 	t.Helper()
 	m, err := placement.Example(example)
 	require.NoError(t, err)
@@ -39,14 +39,14 @@ func tableOf(t *testing.T, example string, place job.PlaceWish, ranks int) (tabl
 }
 
 func TestPlanOfOneRank(t *testing.T) {
-	table, _ := tableOf(t, "dgx-h100", job.PlaceWish{}, 1)
+	table, _ := tableOf(t, "dgx-h100", job.PlacementSpec{}, 1)
 	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS   PLACE                                 PROGRAM
 0     node  0      0    0-223  the only rank of its node: not bound  app
 `, table)
 }
 
 func TestPlanOfEightRanks(t *testing.T) {
-	table, p := tableOf(t, "dgx-h100", job.PlaceWish{Memory: job.MemoryBind}, 8)
+	table, p := tableOf(t, "dgx-h100", job.PlacementSpec{Memory: job.MemoryBind}, 8)
 	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS            MEMORY  PLACE                                PROGRAM
 0     node  0      0    0-13,112-125    bind 0  14 cores of NUMA node 0, near GPU 0  app
 1     node  1      1    14-27,126-139   bind 0  14 cores of NUMA node 0, near GPU 1  app
@@ -73,11 +73,11 @@ func TestPlanOfEightRanks(t *testing.T) {
 func TestPlanOfManyRanks(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
-	table, _ := tableOf(t, "two-socket-intel", job.PlaceWish{BindTo: none}, 64)
+	table, _ := tableOf(t, "two-socket-intel", job.PlacementSpec{BindTo: none}, 64)
 	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS   PLACE                      PROGRAM
 0-63  node  0-63   -    0-127  not bound: --bind-to none  app
 `, table)
-	table, _ = tableOf(t, "two-socket-intel", job.PlaceWish{}, 64)
+	table, _ = tableOf(t, "two-socket-intel", job.PlacementSpec{}, 64)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	require.Len(t, lines, 65)
 	assert.Equal(t, "63    node  63     -    63,127  preferred 1  1 core of NUMA node 1  app", lines[64])
@@ -105,7 +105,7 @@ func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 }
 
 // hostsTable is what --dry-run prints of eight ranks on each of some hosts.
-func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) string {
+func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) string {
 	t.Helper()
 	m, err := placement.Example(last)
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func hostsTable(t *testing.T, hosts int, place job.PlaceWish, last string) strin
 
 // Hosts that are alike are one line for each of their ranks.
 func TestPlanOfHosts(t *testing.T) {
-	text := hostsTable(t, 4, job.PlaceWish{}, "dgx-h100")
+	text := hostsTable(t, 4, job.PlacementSpec{}, "dgx-h100")
 	assert.Regexp(t, `(?m)^program +/opt/app +\(executable, on node4\)$`, text)
 	assert.Regexp(t, `(?m)^0,8,16 +node\[1-3\] +0 +0 +0-13,112-125 .* app$`, text)
 	assert.Regexp(t, `(?m)^31 +node4 +7 +7 +98-111,210-223 .* /opt/app$`, text)
@@ -149,6 +149,6 @@ func TestPlanOfHosts(t *testing.T) {
 	assert.Contains(t, text, "other hosts do not get 2 inherited ones")
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
-	text = hostsTable(t, 4, job.PlaceWish{BindTo: none}, "two-socket-intel")
+	text = hostsTable(t, 4, job.PlacementSpec{BindTo: none}, "two-socket-intel")
 	assert.Regexp(t, `(?m)^0-23 +node\[1-3\] +0-7 +- +0-127 .* app$`, text)
 }

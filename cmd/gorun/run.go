@@ -38,7 +38,7 @@ func runJob(inv dialect.Invocation) int {
 	}
 	hurry(&inv.Spec)
 	errorFile := os.Getenv(env.VarTorchelasticErrorFile)
-	if j := inv.Spec.Join; j != nil && j.Seat != nil && j.Seat.Rank > 0 { // rank 0's gorun writes those files
+	if j := inv.Spec.Join; j != nil && j.Task != nil && j.Task.Rank > 0 { // rank 0's gorun writes those files
 		inv.Report, errorFile = "", ""
 	}
 	err := of("--report", canWrite(inv.Report))

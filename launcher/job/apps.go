@@ -23,7 +23,7 @@ func (a *App) RunsOn(f *Facts) bool {
 }
 
 // placeOf is the wish for an app's ranks.
-func (s *Spec) placeOf(app int) *PlaceWish {
+func (s *Spec) placeOf(app int) *PlacementSpec {
 	if own := s.Apps[app].Place; own != nil {
 		return own
 	}
@@ -57,13 +57,13 @@ func (s *Spec) perApp(machines []placement.Machine, names []string) (placement.L
 			return placement.Layout{}, err
 		}
 	}
-	var groups []*PlaceWish
+	var groups []*PlacementSpec
 	for app := range s.Apps {
 		if wish := s.placeOf(app); wish != &s.Place && !slices.Contains(groups, wish) {
 			groups = append(groups, wish)
 		}
 	}
-	seats := make(map[*PlaceWish]*appSeats)
+	seats := make(map[*PlacementSpec]*appSeats)
 	for _, wish := range append(groups, &s.Place) { // who asks for places takes them first
 		var err error
 		if seats[wish], err = a.seat(wish); err != nil {
@@ -151,7 +151,7 @@ func (a *appLayout) hostsOf(app int) []slotsAt {
 }
 
 // seat places all ranks of the programs with one wish.
-func (a *appLayout) seat(wish *PlaceWish) (*appSeats, error) {
+func (a *appLayout) seat(wish *PlacementSpec) (*appSeats, error) {
 	req, counts := a.spec.Request(), make([]int, len(a.machines))
 	req.Ranks, req.Slots, req.MaxSlots, req.Others, req.Hosts = 0, nil, nil, nil, a.names
 	for app := range a.spec.Apps {
@@ -208,7 +208,7 @@ func (a *appLayout) note(notes []string) {
 }
 
 // join numbers the ranks through the programs.
-func (a *appLayout) join(seats map[*PlaceWish]*appSeats) placement.Layout {
+func (a *appLayout) join(seats map[*PlacementSpec]*appSeats) placement.Layout {
 	layout := placement.Layout{Notes: a.notes, PerNode: make([]int, len(a.machines))}
 	reasons := make([]string, 0, len(a.spec.Apps))
 	for app := range a.spec.Apps {

@@ -198,7 +198,7 @@ func notesOf(facts []Facts) (notes []string) {
 }
 
 // check refuses a rank that does not exist: nobody would read, without a word.
-func (w StdinWish) check(ranks int) error {
+func (w StdinSpec) check(ranks int) error {
 	wanted := w.Ranks
 	if w.Kind == StdinRank {
 		wanted = []int{w.Rank}
@@ -212,7 +212,7 @@ func (w StdinWish) check(ranks int) error {
 }
 
 // String says which ranks read, as a plan shows it.
-func (w StdinWish) String() string {
+func (w StdinSpec) String() string {
 	switch w.Kind {
 	case StdinAll:
 		return "every rank"
@@ -226,7 +226,7 @@ func (w StdinWish) String() string {
 
 // strays are remarks on local ranks that options name and no node has: what was
 // wished of them would be missed without a word.
-func (o OutputWish) strays(perNode int) (notes []string) {
+func (o OutputSpec) strays(perNode int) (notes []string) {
 	stray := func(option string, localRank int) {
 		if localRank >= perNode {
 			notes = append(notes, fmt.Sprintf("%s names local rank %d; there are local ranks 0 to %d", option, localRank,
@@ -343,7 +343,7 @@ func (b *builder) device(at placement.Rank) (string, error) {
 	switch {
 	case devices == nil:
 		return strconv.Itoa(at.LocalRank), nil
-	case len(devices) == 1 && b.facts[at.Node].Seat != nil:
+	case len(devices) == 1 && b.facts[at.Node].Task != nil:
 		return strings.TrimSpace(devices[0]), nil
 	case at.LocalRank >= len(devices):
 		return "", fmt.Errorf("--virtual-local-rank: %s=%s has no device for local rank %d", name,

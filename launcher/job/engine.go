@@ -43,7 +43,7 @@ func (s *Supervisor) engineSignalled(ev EngineSignalled) []Order {
 	}
 	s.byEngine = append(s.byEngine, ev.Signal)
 	name, _ := s.cfg.SignalName(ev.Signal)
-	return []Order{Remark{fmt.Sprintf("%s sends %s to the ranks", s.cfg.Engine, name)}}
+	return []Order{Note{fmt.Sprintf("%s sends %s to the ranks", s.cfg.Engine, name)}}
 }
 
 // endByEngine: ranks have been asked to end by somebody else. They get the job's grace,

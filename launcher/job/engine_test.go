@@ -56,7 +56,7 @@ func TestNodesOfSlurm(t *testing.T) {
 	}
 	assert.Empty(t, of(ssh), "hosts that Slurm knows nothing of")
 	assert.Equal(t, "node1,n8", of(func(spec *Spec, facts []Facts) {
-		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinWish{}
+		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinSpec{}
 		facts[0].Away, facts[2].Ranks = false, 0
 		facts[1] = Facts{
 			Facts: NodeFacts{
@@ -120,23 +120,23 @@ func TestCPUsThatWereAskedFor(t *testing.T) {
 	const asked = "--cpus-per-task of the Slurm job"
 	for name, test := range map[string]struct {
 		ranks, wish  int
-		place        PlaceWish
+		place        PlacementSpec
 		quota        float64
 		threads, why string
 		golang       string // GOMAXPROCS
 	}{
-		"fewer than a rank is bound to":   {4, 8, PlaceWish{}, 0, "8", asked, "8"},
-		"fewer than one rank has":         {1, 8, PlaceWish{}, 0, "8", asked, "8"},
-		"one":                             {4, 1, PlaceWish{}, 0, "1", asked, "2"},
-		"fewer than its part":             {4, 8, PlaceWish{BindTo: none}, 0, "8", asked, "8"},
-		"as many as it has":               {4, 32, PlaceWish{}, 0, "32", "bound to 32 CPUs", ""},
-		"more than it has":                {4, 64, PlaceWish{}, 0, "32", "bound to 32 CPUs", ""},
-		"more than its part of a quota":   {4, 64, PlaceWish{}, 8, "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks", "2"},
-		"more than its part of the CPUs":  {4, 64, PlaceWish{BindTo: none}, 0, "32", "128 CPUs ÷ 4 ranks", "32"},
-		"nothing was asked":               {4, 0, PlaceWish{}, 0, "32", "bound to 32 CPUs", ""},
-		"more ranks than CPUs":            {256, 4, PlaceWish{}, 0, "1", "128 CPUs ÷ 256 ranks", "2"},
-		"fewer than its part of a quota":  {4, 1, PlaceWish{}, 8, "1", asked, "2"},
-		"what -x or the user says counts": {4, 8, PlaceWish{}, 0, "3", "yours", "8"},
+		"fewer than a rank is bound to":   {4, 8, PlacementSpec{}, 0, "8", asked, "8"},
+		"fewer than one rank has":         {1, 8, PlacementSpec{}, 0, "8", asked, "8"},
+		"one":                             {4, 1, PlacementSpec{}, 0, "1", asked, "2"},
+		"fewer than its part":             {4, 8, PlacementSpec{BindTo: none}, 0, "8", asked, "8"},
+		"as many as it has":               {4, 32, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
+		"more than it has":                {4, 64, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
+		"more than its part of a quota":   {4, 64, PlacementSpec{}, 8, "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks", "2"},
+		"more than its part of the CPUs":  {4, 64, PlacementSpec{BindTo: none}, 0, "32", "128 CPUs ÷ 4 ranks", "32"},
+		"nothing was asked":               {4, 0, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
+		"more ranks than CPUs":            {256, 4, PlacementSpec{}, 0, "1", "128 CPUs ÷ 256 ranks", "2"},
+		"fewer than its part of a quota":  {4, 1, PlacementSpec{}, 8, "1", asked, "2"},
+		"what -x or the user says counts": {4, 8, PlacementSpec{}, 0, "3", "yours", "8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := placement.Example("two-socket-intel")

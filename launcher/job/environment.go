@@ -79,7 +79,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 		Name: b.plan.Nodes[node].Name, Mbps: f.Mbps, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	switch wish := b.spec.Place.CPUsPerRank; {
-	case f.Seat != nil && wish > 0:
+	case f.Task != nil && wish > 0:
 		n.Threads, n.Why = b.plan.Ranks[node].threads, plural(wish, "CPU")+" for each rank, as was wished"
 	case n.Threads > 0:
 		n.Why = m.CPUReason()
@@ -179,11 +179,11 @@ func (b *builder) slurmNodes() string {
 // HealthPort is where the user wants nodes to answer liveness probes; see [plan.HealthPort].
 func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, s.Exports) }
 
-// Wish is where the user, and no outer launcher, wants the store to listen by
+// RequestedStore returns where the user, and no outer launcher, wants the store to listen by
 // the environment or -x; see [plan.Wish].
 //
 // Ranks of all programs meet there, whichever of them -x or -env is for; the first counts.
-func (s *Spec) Wish() (addr string, port int, origin string, err error) {
+func (s *Spec) RequestedStore() (addr string, port int, origin string, err error) {
 	all := s.Exports // of several for a name the last counts
 	for _, app := range slices.Backward(s.Apps) {
 		all = append(all, app.Exports...)

@@ -105,8 +105,8 @@ const (
 	TimerKill
 	// TimerEarly is when a rank that ended well has ended long before the others.
 	TimerEarly
-	// TimerRemark is when it is time to say that ranks take theirs.
-	TimerRemark
+	// TimerNote is when it is time to say that ranks take theirs.
+	TimerNote
 	// TimerPeer is when the peer that a rank complained of should have ended.
 	TimerPeer
 	// TimerEngine is when ranks should have what a resource manager sent.
@@ -144,8 +144,8 @@ type Arm struct {
 	After time.Duration
 }
 
-// Remark tells the user something.
-type Remark struct{ Text string }
+// Note tells the user something.
+type Note struct{ Text string }
 
 // Suspend stops the ranks and then the launcher itself, as Ctrl-Z does to a
 // program; Resume lets the ranks go on.
@@ -158,6 +158,6 @@ func (Signal) order()  {}
 func (Kill) order()    {}
 func (End) order()     {}
 func (Arm) order()     {}
-func (Remark) order()  {}
+func (Note) order()    {}
 func (Suspend) order() {}
 func (Resume) order()  {}

@@ -59,7 +59,7 @@ func TestHostOfRank0OfHostileHosts(t *testing.T) {
 // A process that is one rank says how many there are on its host, of which each has log files.
 func TestSeatsOfHostileProcesses(t *testing.T) {
 	spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
-	facts[2].Seat.LocalRanks = math.MaxInt
+	facts[2].Task.LocalRanks = math.MaxInt
 	spec.Output.LogDir = t.TempDir()
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.ErrorContains(t, err, "rank 2 is local rank 0 of 9223372036854775807: the job has 3 ranks")

@@ -46,7 +46,7 @@ func (b *builder) logs() *Logs {
 }
 
 // LogBase is the directory below which log files are; "" leaves it to gorun.
-func (o *OutputWish) LogBase() string {
+func (o *OutputSpec) LogBase() string {
 	if !o.namesFiles() {
 		return o.LogDir
 	}
@@ -55,7 +55,7 @@ func (o *OutputWish) LogBase() string {
 }
 
 // namesFiles reports whether log files have names of the user's own.
-func (o *OutputWish) namesFiles() bool { return o.StdoutFile != "" || o.StderrFile != "" }
+func (o *OutputSpec) namesFiles() bool { return o.StdoutFile != "" || o.StderrFile != "" }
 
 // head is the node on the launcher's own host; the first if none is.
 func (b *builder) head() int {

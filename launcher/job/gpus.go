@@ -15,7 +15,7 @@ func (s *Spec) isolates() bool {
 	return s.Place.Isolate || s.VirtualLocalRank && s.Place.choosesGPUs()
 }
 
-func (w PlaceWish) choosesGPUs() bool { return w.GPUs.Free || len(w.GPUs.Indices) > 0 }
+func (w PlacementSpec) choosesGPUs() bool { return w.GPUs.Free || len(w.GPUs.Indices) > 0 }
 
 // gpuNames are the numbers of GPUs, or their UUIDs where a number does not name one:
 // parts of a GPU, and GPUs of which only the user knows.

@@ -116,7 +116,7 @@ func firstOf(p *Plan) world.Proc { return world.Proc{World: p.Worlds[0].Name} }
 // itself, and its hosts by all.
 func TestSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{
+	wish := SpawnRequest{Spawn: world.Spawn{
 		By: world.Proc{World: p.Worlds[0].Name, Rank: 1},
 		Apps: []world.SpawnApp{
 			{Program: "./child", Args: []string{"x"}, NumRanks: 4},
@@ -167,7 +167,7 @@ func TestSpawn(t *testing.T) {
 // Only ranks that run take up slots.
 func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{
+	wish := SpawnRequest{
 		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}},
 		Accepts: anywhere, Ended: none, Running: []int{4, 2},
 	}
@@ -188,7 +188,7 @@ func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	env := []string{"A=1", "B=2"}
-	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
+	wish := SpawnRequest{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
 		{Program: "./c", NumRanks: 2, Env: env}, {Program: "./d", NumRanks: 1, Env: []string{"A=1", "B=3"}},
 	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
 	_, more, err := p.Spawn(spec, facts, wish, 1)
@@ -204,7 +204,7 @@ func TestSpawnedRanksShareTheirExports(t *testing.T) {
 // Worlds that are over are forgotten, but for the last ones and for parents of such as live.
 func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{
+	wish := SpawnRequest{Spawn: world.Spawn{
 		By:   world.Proc{World: p.Worlds[0].Name},
 		Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}},
 	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
@@ -239,7 +239,7 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 // A program that spawns itself comes to an end.
 func TestRunawaySpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnWish{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
+	wish := SpawnRequest{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
 		{Program: "./c", NumRanks: 1000},
 		{Program: "./d", NumRanks: 18},
 	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
@@ -264,7 +264,7 @@ func TestNoSpawn(t *testing.T) {
 		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
 		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
 	} {
-		_, _, err := p.Spawn(spec, facts, SpawnWish{
+		_, _, err := p.Spawn(spec, facts, SpawnRequest{
 			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{c.app}},
 			Accepts: c.open, Ended: none, Running: []int{4, 2},
 		}, 1)
@@ -272,15 +272,15 @@ func TestNoSpawn(t *testing.T) {
 	}
 	facts[1].Joined = true
 	_, more, err := p.Spawn(spec, facts,
-		SpawnWish{
+		SpawnRequest{
 			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
 			Accepts: anywhere, Ended: none, Running: []int{4, 2},
 		}, 1)
 	require.NoError(t, err)
 	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
-	facts[0].Seat = &Seat{}
+	facts[0].Task = &Task{}
 	_, _, err = p.Spawn(spec, facts,
-		SpawnWish{
+		SpawnRequest{
 			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
 			Accepts: anywhere, Ended: none, Running: []int{4, 2},
 		}, 1)
@@ -299,7 +299,7 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	for _, name := range own {
 		app.Env = append(app.Env, name+"=/theirs")
 	}
-	wish := SpawnWish{
+	wish := SpawnRequest{
 		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{app}},
 		Accepts: anywhere, Ended: none, Running: []int{4, 2},
 	}
@@ -318,7 +318,7 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 func TestNoSpawnWithoutMPI(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	p.MPI, p.Worlds = MPINone, nil
-	wish := SpawnWish{
+	wish := SpawnRequest{
 		Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere,
 		Ended: none,
 	}

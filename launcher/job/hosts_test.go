@@ -102,12 +102,12 @@ func TestLogsOfHosts(t *testing.T) {
 	assert.True(t, p.ErrorFiles())
 	assert.Equal(t, "/logs/run_01234567/node2_2", p.LogsOf(2).Base)
 
-	spec.Output = OutputWish{Redirect: StreamMap{All: Stdout}, LogsToHead: true}
+	spec.Output = OutputSpec{Redirect: StreamMap{All: Stdout}, LogsToHead: true}
 	p = planOf(t, spec, facts)
 	assert.Equal(t, "/tmp/torchelastic_01234567/run_01234567/node2_2/attempt_0", p.LogsOf(2).Dir, "on the head's host")
 	assert.True(t, p.ErrorFiles())
 
-	spec.Output = OutputWish{LogDir: "/dev/null"}
+	spec.Output = OutputSpec{LogDir: "/dev/null"}
 	p = planOf(t, spec, facts)
 	assert.False(t, p.LogsOf(2).Files())
 	assert.False(t, p.ErrorFiles())

@@ -47,7 +47,7 @@ func (s *Supervisor) mpiAborted(ev MPIAborted) []Order {
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case s.phase == phaseRunning && !s.tolerated && s.ranksLeft():
 		s.tolerated = true
-		return []Order{s.toleratedRemark(&Exited{Exit: spec.Exit{Rank: ev.Rank}, aborted: &ev})}
+		return []Order{s.toleratedNote(&Exited{Exit: spec.Exit{Rank: ev.Rank}, aborted: &ev})}
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (s *Supervisor) mpiStuck(ev MPIStuck) []Order {
 	}
 	s.stuck = &ev
 	if s.cfg.Policy.Continue {
-		return []Order{Remark{s.stuckText() + "; they wait for ever (--on-failure continue)"}}
+		return []Order{Note{s.stuckText() + "; they wait for ever (--on-failure continue)"}}
 	}
 	return s.stop(CauseStuck, syscall.SIGTERM, ev.At)
 }

@@ -49,7 +49,7 @@ func (s *Spec) CountSlots(facts []Facts) {
 
 // layout has the ranks placed.
 func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
-	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Seat != nil }) {
+	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Task != nil }) {
 		return s.seated(facts)
 	}
 	req, machines := s.Request(), make([]placement.Machine, len(facts))

@@ -7,8 +7,8 @@ import (
 	"gorun/placement"
 )
 
-// PlaceWish is where on its host a rank runs; the zero value leaves it to gorun.
-type PlaceWish struct {
+// PlacementSpec is where on its host a rank runs; the zero value leaves it to gorun.
+type PlacementSpec struct {
 	MapBy       placement.MapBy
 	BindTo      placement.BindTo
 	RankBy      placement.RankBy
@@ -17,7 +17,7 @@ type PlaceWish struct {
 	GPUsPerRank int
 	GPUs        placement.GPUChoice
 	RankFile    *placement.RankFile
-	Memory      MemoryWish
+	Memory      MemorySpec
 	// Isolate has each rank see its own GPUs alone.
 	Isolate bool
 	// Report has it said where each rank is, ReportOpenMPI in the words of Open MPI 4.
@@ -27,15 +27,15 @@ type PlaceWish struct {
 }
 
 // Shows reports whether something of that is to be said.
-func (w *PlaceWish) Shows() bool { return w.Report || w.ReportOpenMPI || w.Machine }
+func (w *PlacementSpec) Shows() bool { return w.Report || w.ReportOpenMPI || w.Machine }
 
-// MemoryWish is the memory policy of ranks that are bound to CPUs.
-type MemoryWish uint8
+// MemorySpec is the memory policy of ranks that are bound to CPUs.
+type MemorySpec uint8
 
 const (
 	// MemoryPreferred: from the NUMA nodes of the rank's CPUs, and from others when
 	// these are full.
-	MemoryPreferred MemoryWish = iota
+	MemoryPreferred MemorySpec = iota
 	// MemoryBind: from these alone; a rank for which they are too small is killed.
 	MemoryBind
 	// MemoryInterleave: in turn from these; a rank that is not bound has it from the
@@ -46,7 +46,7 @@ const (
 )
 
 // policy is the kernel's number for nodes of memory; 0: none is to be set.
-func (w MemoryWish) policy(nodes placement.CPUSet) spec.MemoryPolicy {
+func (w MemorySpec) policy(nodes placement.CPUSet) spec.MemoryPolicy {
 	switch {
 	case nodes.Len() == 0 || w == MemoryNone:
 		return 0
@@ -62,12 +62,12 @@ func (w MemoryWish) policy(nodes placement.CPUSet) spec.MemoryPolicy {
 
 // NeedsTopology reports whether the memory wish depends on the NUMA nodes of a
 // machine even where nobody is bound to CPUs of it.
-func (w PlaceWish) NeedsTopology() bool {
+func (w PlacementSpec) NeedsTopology() bool {
 	return w.Memory == MemoryBind || w.Memory == MemoryInterleave
 }
 
 // apply adds the wish to a request.
-func (w PlaceWish) apply(r *placement.Request) {
+func (w PlacementSpec) apply(r *placement.Request) {
 	r.MapBy, r.BindTo, r.RankBy, r.NUMABinding = w.MapBy, w.BindTo, w.RankBy, w.NUMABinding
 	r.CPUsPerRank, r.GPUsPerRank, r.GPUs, r.RankFile = w.CPUsPerRank, w.GPUsPerRank, w.GPUs, w.RankFile
 }
@@ -95,7 +95,7 @@ func (f Facts) choosesMemory() bool {
 // homeless are remarks on ranks for which a memory policy was wished and none can be
 // set: a job that would rather be killed than have memory from afar has to know.
 func (b *builder) homeless() (notes []string) {
-	name := map[MemoryWish]string{MemoryBind: "bind", MemoryInterleave: "interleave"}[b.spec.Place.Memory]
+	name := map[MemorySpec]string{MemoryBind: "bind", MemoryInterleave: "interleave"}[b.spec.Place.Memory]
 	if name == "" {
 		return nil
 	}

@@ -25,7 +25,7 @@ func twoNodes() placement.Machine {
 func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 	for name, c := range map[string]struct {
 		ranks int
-		wish  MemoryWish
+		wish  MemorySpec
 		want  []string
 	}{
 		"a rank without memory of its own": {
@@ -40,7 +40,7 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 		"none":                   {2, MemoryNone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlaceWish{Memory: c.wish}}
+			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlacementSpec{Memory: c.wish}}
 			facts := []Facts{{Facts: NodeFacts{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 			plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 			require.NoError(t, err)
@@ -54,15 +54,15 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	machine := twoNodes()
 	machine.Topology.Memories, machine.Topology.Nodes[1].Memory = placement.CPUSet{}, 1<<30
 	for n, want := range map[int]string{1: "0-1", 2: "0", 6: "0-1"} {
-		spec := &Spec{Apps: []App{{Program: "./a", NumRanks: n}}, Place: PlaceWish{Memory: MemoryInterleave}}
+		spec := &Spec{Apps: []App{{Program: "./a", NumRanks: n}}, Place: PlacementSpec{Memory: MemoryInterleave}}
 		facts := []Facts{{Facts: NodeFacts{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 		plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Ranks[0].Memories.String(), "%d ranks", n)
 		require.Equal(t, "interleave", plan.Ranks[0].MemoryPolicy.String())
 	}
-	require.True(t, PlaceWish{Memory: MemoryInterleave}.NeedsTopology())
-	require.False(t, PlaceWish{}.NeedsTopology(), "the usual start reads no topology for one rank")
+	require.True(t, PlacementSpec{Memory: MemoryInterleave}.NeedsTopology())
+	require.False(t, PlacementSpec{}.NeedsTopology(), "the usual start reads no topology for one rank")
 }
 
 // A plan has the remark on ranks that were put away from their GPUs, and so have
@@ -72,7 +72,7 @@ func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	require.NoError(t, err)
 	mapBy, err := placement.ParseMapBy("numa")
 	require.NoError(t, err)
-	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlaceWish{MapBy: mapBy}}
+	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlacementSpec{MapBy: mapBy}}
 	facts := []Facts{{Facts: NodeFacts{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.NoError(t, err)

@@ -65,8 +65,8 @@ func TestRanksRoundTheNodes(t *testing.T) {
 				SubstituteLocalRank: true,
 			},
 		},
-		Place: PlaceWish{MapBy: mapBy(t, "node")},
-		Output: OutputWish{
+		Place: PlacementSpec{MapBy: mapBy(t, "node")},
+		Output: OutputSpec{
 			LogDir: "/logs", Redirect: StreamMap{Ranks: map[int]Streams{0: Stdout, 2: Stderr, 4: Stdout}},
 			Tee: StreamMap{Ranks: map[int]Streams{1: Stdout}},
 		},
@@ -105,7 +105,7 @@ func TestResultHasRanksInTheirOrder(t *testing.T) {
 func TestRankFileNamesHosts(t *testing.T) {
 	file, err := placement.ParseRankFile("places", "rank 1=node0 slot=0-1\nrank 0=node1 slot=1:3\nrank 2=node1 slot=0:0\n")
 	require.NoError(t, err)
-	p := plannedOn(t, Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{RankFile: file}}, 2, "two-socket-intel")
+	p := plannedOn(t, Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{RankFile: file}}, 2, "two-socket-intel")
 	assert.Equal(t, [][]int{{1}, {0, 2}}, [][]int{p.Nodes[0].Ranks, p.Nodes[1].Ranks})
 	assert.Equal(t, "1", p.variable(2, "LOCAL_RANK").Value)
 	assert.Equal(t, "1", p.variable(1, "LOCAL_WORLD_SIZE").Value)
@@ -118,7 +118,7 @@ func TestIsolatedGPUs(t *testing.T) {
 		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
 	}
 	isolated := Spec{
-		Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlaceWish{Isolate: true, GPUsPerRank: 2},
+		Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlacementSpec{Isolate: true, GPUsPerRank: 2},
 		Environ: []string{"CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0"},
 	}
 	p, err := planned(t, isolated, 1, m)
@@ -151,7 +151,7 @@ func TestIsolatedGPUsByNumber(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID = ""
 	}
-	p, err := planned(t, Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{Isolate: true}}, 1, m)
+	p, err := planned(t, Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{Isolate: true}}, 1, m)
 	require.NoError(t, err)
 	require.Len(t, p.Ranks, 8)
 	assert.Equal(t, "7", p.variable(7, "CUDA_VISIBLE_DEVICES").Value)
@@ -171,7 +171,7 @@ func TestChosenGPUs(t *testing.T) {
 	}
 	spec := Spec{
 		Apps:  []App{{Program: "app", NumRanks: 2}},
-		Place: PlaceWish{GPUs: placement.GPUChoice{Indices: []int{6, 2}}},
+		Place: PlacementSpec{GPUs: placement.GPUChoice{Indices: []int{6, 2}}},
 	}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestFreeGPUs(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID, m.GPUs[i].Used = fmt.Sprint("GPU-", i), i%2 == 0
 	}
-	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlaceWish{GPUs: placement.GPUChoice{Free: true}}}
+	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{GPUs: placement.GPUChoice{Free: true}}}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
 	assert.Len(t, p.Ranks, 4)
@@ -214,18 +214,18 @@ func TestGoThreads(t *testing.T) {
 	require.NoError(t, err)
 	for _, test := range []struct {
 		ranks        int
-		place        PlaceWish
+		place        PlacementSpec
 		quota        float64
 		want         string
 		threads, why string // of OMP_NUM_THREADS
 	}{
-		{1, PlaceWish{}, 0, "", "", ""},
-		{1, PlaceWish{}, 4, "", "", ""},
-		{4, PlaceWish{}, 0, "", "", ""},
-		{4, PlaceWish{}, 8, "2", "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
-		{4, PlaceWish{BindTo: none}, 0, "32", "32", "128 CPUs ÷ 4 ranks"},
-		{4, PlaceWish{MapBy: mapBy(t, "numa")}, 0, "32", "32", "bound to 64 CPUs, with other ranks"},
-		{256, PlaceWish{}, 0, "2", "1", "128 CPUs ÷ 256 ranks"},
+		{1, PlacementSpec{}, 0, "", "", ""},
+		{1, PlacementSpec{}, 4, "", "", ""},
+		{4, PlacementSpec{}, 0, "", "", ""},
+		{4, PlacementSpec{}, 8, "2", "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
+		{4, PlacementSpec{BindTo: none}, 0, "32", "32", "128 CPUs ÷ 4 ranks"},
+		{4, PlacementSpec{MapBy: mapBy(t, "numa")}, 0, "32", "32", "bound to 64 CPUs, with other ranks"},
+		{256, PlacementSpec{}, 0, "2", "1", "128 CPUs ÷ 256 ranks"},
 	} {
 		m, err := placement.Example("two-socket-intel")
 		require.NoError(t, err)

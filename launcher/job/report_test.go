@@ -175,7 +175,7 @@ func seq(bounds ...int) (s []int) {
 func TestValidate(t *testing.T) {
 	good := Spec{Apps: []App{{Program: "a"}}}
 	assert.NoError(t, good.Validate())
-	bad := Spec{PerNode: Count{Kind: CountFixed}, Store: StoreWish{Port: 70000}, Timeout: -1}
+	bad := Spec{PerNode: Count{Kind: CountFixed}, Store: StoreSpec{Port: 70000}, Timeout: -1}
 	err := bad.Validate()
 	for _, text := range []string{"no program", "0 ranks per node", "port 70000", "timeout"} {
 		assert.ErrorContains(t, err, text)

@@ -10,11 +10,11 @@ import (
 	"gorun/placement"
 )
 
-// IsSeated reports whether this process is one rank of a job, as others are.
-func (s *Spec) IsSeated() bool { return s.Join != nil && s.Join.Seat != nil }
+// IsTask reports whether this process is one rank of a job, as others are.
+func (s *Spec) IsTask() bool { return s.Join != nil && s.Join.Task != nil }
 
-// checkSeat refuses a place that cannot be, whoever named it.
-func checkSeat(s *Seat) error {
+// checkTask refuses a place that cannot be, whoever named it.
+func checkTask(s *Task) error {
 	switch {
 	case s.NumRanks < 1 || s.Rank < 0 || s.Rank >= s.NumRanks:
 		return fmt.Errorf("rank %d of %d: ranks are numbered from 0", s.Rank, s.NumRanks)
@@ -34,21 +34,21 @@ func checkSeat(s *Seat) error {
 // there are, and where each is, was decided by whoever started them.
 func (s *Spec) oneRank() (wrong []error) {
 	j := s.Join
-	if j == nil || j.Seat == nil {
+	if j == nil || j.Task == nil {
 		return nil
 	}
 	refuse := func(is bool, what, instead string) {
 		if is {
 			wrong = append(wrong, fmt.Errorf("%s: each of the %d processes that were started is one rank; %s", what,
-				j.Seat.NumRanks, instead))
+				j.Task.NumRanks, instead))
 		}
 	}
-	if err := checkSeat(j.Seat); err != nil {
+	if err := checkTask(j.Task); err != nil {
 		wrong = append(wrong, err)
 	}
 	const perHost = "start one process per host (srun --ntasks-per-node=1) to have gorun start ranks"
 	n, p := s.totalRanks(), s.Place
-	refuse(n != 0 && n != j.Seat.NumRanks && (n != 1 || len(s.Apps) > 1), fmt.Sprintf("%d ranks", n), perHost)
+	refuse(n != 0 && n != j.Task.NumRanks && (n != 1 || len(s.Apps) > 1), fmt.Sprintf("%d ranks", n), perHost)
 	refuse(s.PerNode.Kind == CountFixed && s.PerNode.N != 1 || s.PerNode.Kind > CountFixed, "ranks per node", perHost)
 	maps := p.MapBy.Object != placement.AnyObject && p.MapBy.Object != placement.BySlot || p.MapBy.PPR > 0
 	refuse(maps || p.RankBy != placement.RankBy{} || p.RankFile != nil, "a mapping of ranks",
@@ -67,19 +67,19 @@ func (s *Spec) seated(facts []Facts) (placement.Layout, error) {
 	type place struct{ node, localRank int }
 	taken, locals, hosts := make(map[place]int, len(facts)), make(map[int]int), 0
 	for rank, f := range facts {
-		seat := f.Seat
+		seat := f.Task
 		if seat == nil {
 			return layout,
 				fmt.Errorf(
 					"%s, node %d, does not say which rank it is, as the others do: all of them need the same command line", f.Host,
 					rank)
 		}
-		if err := checkSeat(seat); err != nil {
+		if err := checkTask(seat); err != nil {
 			return layout, fmt.Errorf("%s: %w", f.Host, err)
 		}
-		if seat.Rank != rank || seat.NumRanks != len(facts) || seat.NumNodes != facts[0].Seat.NumNodes {
+		if seat.Rank != rank || seat.NumRanks != len(facts) || seat.NumNodes != facts[0].Task.NumNodes {
 			return layout, fmt.Errorf("%s says that it is rank %d of %d on %d hosts, and it is rank %d of %d on %d", f.Host,
-				seat.Rank, seat.NumRanks, seat.NumNodes, rank, len(facts), facts[0].Seat.NumNodes)
+				seat.Rank, seat.NumRanks, seat.NumNodes, rank, len(facts), facts[0].Task.NumNodes)
 		}
 		at := place{seat.Node, seat.LocalRank}
 		if other, is := taken[at]; is {
@@ -104,8 +104,8 @@ func (s *Spec) seated(facts []Facts) (placement.Layout, error) {
 func (b *builder) localRanks() (most int) {
 	for node, f := range b.facts {
 		n := b.layout.PerNode[node]
-		if f.Seat != nil {
-			n = f.Seat.LocalRanks
+		if f.Task != nil {
+			n = f.Task.LocalRanks
 		}
 		most = max(most, n)
 	}
@@ -116,17 +116,17 @@ func (b *builder) localRanks() (most int) {
 // processes on its host that may run on the same. The rank of such a process runs so
 // many threads.
 func (b *builder) countSharers() []int {
-	key := func(f Facts) string { return fmt.Sprint(f.Seat.Node, " ", f.Machine.CPUs) }
+	key := func(f Facts) string { return fmt.Sprint(f.Task.Node, " ", f.Machine.CPUs) }
 	same := make(map[string]int)
 	for _, f := range b.facts {
-		if f.Seat != nil {
+		if f.Task != nil {
 			same[key(f)]++
 		}
 	}
 	sharers := make([]int, len(b.facts))
 	for node, f := range b.facts {
 		sharers[node] = len(b.plan.Nodes[node].Ranks)
-		if f.Seat != nil {
+		if f.Task != nil {
 			sharers[node] = same[key(f)]
 			b.plan.Ranks[node].threads = cmp.Or(b.spec.Place.CPUsPerRank, placement.ThreadsPerRank(f.Machine, sharers[node]))
 		}
@@ -136,10 +136,10 @@ func (b *builder) countSharers() []int {
 
 // seat is what ranks hear of where their node's process sits.
 func (f *Facts) seat() *plan.Seat {
-	if f.Seat == nil {
+	if f.Task == nil {
 		return nil
 	}
-	return &plan.Seat{Group: f.Seat.Node, NumGroups: f.Seat.NumNodes, LocalRanks: f.Seat.LocalRanks}
+	return &plan.Seat{Group: f.Task.Node, NumGroups: f.Task.NumNodes, LocalRanks: f.Task.LocalRanks}
 }
 
 // gpuLists are the variables by which ranks are shown GPUs; the first counts.
@@ -163,7 +163,7 @@ func (b *builder) ownGPUs() (notes []string) {
 	}
 	first := make(map[int]string) // what a rank of each host sees
 	for node, f := range b.facts {
-		if f.Seat == nil {
+		if f.Task == nil {
 			continue
 		}
 		devices, name := b.visible(node)
@@ -174,12 +174,12 @@ func (b *builder) ownGPUs() (notes []string) {
 		if gpus := f.Machine.GPUs; len(gpus) == 1 { // where each sees no other, each counts from 0
 			own += " " + gpus[0].PCI
 		}
-		other, seen := first[f.Seat.Node]
-		if first[f.Seat.Node] = own; seen && other != own {
+		other, seen := first[f.Task.Node]
+		if first[f.Task.Node] = own; seen && other != own {
 			return []string{fmt.Sprintf(
 				"each rank sees one GPU (%s=%s for rank %d): that is its device 0 (cuda:0), not that of its LOCAL_RANK; with "+
 					"--virtual-local-rank LOCAL_RANK is 0, too",
-				name, devices[0], f.Seat.Rank)}
+				name, devices[0], f.Task.Rank)}
 		}
 	}
 	return nil

@@ -20,9 +20,9 @@ func seated(gpus []string, cpus ...string) (*Spec, []Facts) {
 	spec.PerNode = Count{Kind: CountFixed, N: 1}
 	for i := range facts {
 		f := &facts[i]
-		f.Seat = &Seat{Rank: i, NumRanks: len(cpus), LocalRank: i, LocalRanks: len(cpus) - 1, NumNodes: 2}
+		f.Task = &Task{Rank: i, NumRanks: len(cpus), LocalRank: i, LocalRanks: len(cpus) - 1, NumNodes: 2}
 		if i == len(cpus)-1 {
-			f.Seat.Node, f.Seat.LocalRank, f.Seat.LocalRanks = 1, 0, 1
+			f.Task.Node, f.Task.LocalRank, f.Task.LocalRanks = 1, 0, 1
 		}
 		f.Joined, f.Environ = i > 0, []string{"PATH=/bin"}
 		f.Machine.CPUs, _ = placement.ParseCPUSet(cpus[i])
@@ -32,7 +32,7 @@ func seated(gpus []string, cpus ...string) (*Spec, []Facts) {
 			spec.Environ = append(spec.Environ, "CUDA_VISIBLE_DEVICES="+gpus[i])
 		}
 	}
-	spec.Join = &JoinWish{Seat: facts[0].Seat, NumNodes: len(cpus)}
+	spec.Join = &JoinSpec{Task: facts[0].Task, NumNodes: len(cpus)}
 	return spec, facts
 }
 
@@ -117,9 +117,9 @@ func TestWhatOneRankCannotWish(t *testing.T) {
 			s.Place.BindTo = placement.BindTo{Given: true, Object: placement.ByCore}
 		},
 		"srun --gpus-per-task":                       func(s *Spec) { s.Place.Isolate = true },
-		"rank 2 of 2: ranks are numbered from 0":     func(s *Spec) { s.Join.Seat.Rank = 2 },
-		"local rank 1 of 1":                          func(s *Spec) { s.Join.Seat.LocalRank = 1 },
-		"rank 0 is on host 0 of 0: hosts are number": func(s *Spec) { s.Join.Seat.NumNodes = 0 },
+		"rank 2 of 2: ranks are numbered from 0":     func(s *Spec) { s.Join.Task.Rank = 2 },
+		"local rank 1 of 1":                          func(s *Spec) { s.Join.Task.LocalRank = 1 },
+		"rank 0 is on host 0 of 0: hosts are number": func(s *Spec) { s.Join.Task.NumNodes = 0 },
 	} {
 		spec, _ := seated([]string{"", ""}, "0", "0")
 		change(spec)
@@ -129,12 +129,12 @@ func TestWhatOneRankCannotWish(t *testing.T) {
 
 func TestPlacesThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(f []Facts){
-		"node3, node 2, does not say which rank it is":                    func(f []Facts) { f[2].Seat = nil },
-		"node1, node 0, does not say which rank it is":                    func(f []Facts) { f[0].Seat = nil },
-		"node2 says that it is rank 2 of 3 on 2 hosts, and it is rank 1 ": func(f []Facts) { f[1].Seat.Rank = 2 },
-		"ranks 0 and 1 say both that they are local rank 0 on host 0":     func(f []Facts) { f[1].Seat.LocalRank = 0 },
-		"rank 1 says that host 0 has 3 ranks, others that it has 2":       func(f []Facts) { f[1].Seat.LocalRanks = 3 },
-		"node2: rank 1 is on host 7 of 2":                                 func(f []Facts) { f[1].Seat.Node = 7 },
+		"node3, node 2, does not say which rank it is":                    func(f []Facts) { f[2].Task = nil },
+		"node1, node 0, does not say which rank it is":                    func(f []Facts) { f[0].Task = nil },
+		"node2 says that it is rank 2 of 3 on 2 hosts, and it is rank 1 ": func(f []Facts) { f[1].Task.Rank = 2 },
+		"ranks 0 and 1 say both that they are local rank 0 on host 0":     func(f []Facts) { f[1].Task.LocalRank = 0 },
+		"rank 1 says that host 0 has 3 ranks, others that it has 2":       func(f []Facts) { f[1].Task.LocalRanks = 3 },
+		"node2: rank 1 is on host 7 of 2":                                 func(f []Facts) { f[1].Task.Node = 7 },
 	} {
 		spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
 		change(facts)

@@ -13,8 +13,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// SpawnWish is what a rank of a running job asks for by MPI_Comm_spawn.
-type SpawnWish struct {
+// SpawnRequest is what a rank of a running job asks for by MPI_Comm_spawn.
+type SpawnRequest struct {
 	world.Spawn
 	// Node is where that rank is, Accepts reports whether a node may still get ranks.
 	Node    int
@@ -64,7 +64,7 @@ const (
 const mostEver = 1 << 20
 
 // checkRunaway refuses what no program means to have.
-func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
+func (p *Plan) checkRunaway(wish SpawnRequest, more int) error {
 	began := 0
 	for i := range p.Ranks {
 		if !p.Ranks[i].Spawned {
@@ -87,7 +87,7 @@ func (p *Plan) checkRunaway(wish SpawnWish, more int) error {
 // Spawn plans more ranks for a running job: where they run and what they find in their
 // environment. facts are those of the plan's nodes, and number tells this call from others
 // of the same job. The plan itself does not change; the one returned has the ranks.
-func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Plan, *Spawned, error) {
+func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnRequest, number int) (*Plan, *Spawned, error) {
 	if err := p.checkSpawner(wish); err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +114,7 @@ func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnWish, number int) (*Pl
 }
 
 // checkSpawner refuses what no running rank of the node has asked for.
-func (p *Plan) checkSpawner(wish SpawnWish) error {
+func (p *Plan) checkSpawner(wish SpawnRequest) error {
 	by, known := p.RankOf(wish.By)
 	switch {
 	case p.MPI == MPINone || len(p.Worlds) == 0:
@@ -136,7 +136,7 @@ func (p *Plan) checkSpawner(wish SpawnWish) error {
 
 // spawnedApp is a program as a rank's caller named it: a name with a slash counts from
 // that rank's directory.
-func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnWish) App {
+func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnRequest) App {
 	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir, Path: app.Path}
 	rank, _ := p.RankOf(wish.By)
 	by, apps := &p.Ranks[rank], p.AppsOf(wish.Node)
@@ -172,7 +172,7 @@ func (p *Plan) RankOf(proc world.Proc) (rank int, known bool) {
 
 // placeMore chooses nodes for the new ranks: first where slots are free, in the nodes'
 // order, then one after another where the fewest ranks are.
-func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawned) error {
+func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnRequest, more *Spawned) error {
 	load, local := slices.Clone(wish.Running), wish.Running
 	rank := len(p.Ranks)
 	for i, app := range wish.Apps {
@@ -193,7 +193,7 @@ func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnWish, more *Spawne
 }
 
 // nodesFor are the nodes on which a program may run.
-func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (nodes []int, err error) {
+func (p *Plan) nodesFor(facts []Facts, wish SpawnRequest, app world.SpawnApp) (nodes []int, err error) {
 	wanted, err := wantedHosts(app)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnWish, app world.SpawnApp) (node
 	}
 	for i, n := range p.Nodes {
 		switch {
-		case facts[i].Seat != nil:
+		case facts[i].Task != nil:
 			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one " +
 				"gorun on each node")
 		// it runs its own command line alone, and nobody runs it
@@ -256,7 +256,7 @@ func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 
 // environmentOfMore decides what the new ranks find in their environment, as of a job that
 // has them alone.
-func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnWish, number int, more *Spawned) error {
+func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnRequest, number int, more *Spawned) error {
 	own := *p
 	own.Ranks, own.Apps, own.Notes, own.Warnings = slices.Clone(more.Ranks), nil, nil, nil
 	own.Store = Store{Mode: plan.StoreRank0} // the job's own is for those that it began with: their keys would be mixed up
@@ -328,7 +328,7 @@ func (s *Spawned) runs() (runs []AppRun) {
 }
 
 // spawnedWorld tells the world of spawned ranks from those that were there before.
-func (b *builder) spawnedWorld(p *Plan, wish SpawnWish, number int) {
+func (b *builder) spawnedWorld(p *Plan, wish SpawnRequest, number int) {
 	w := &b.plan.Worlds[0]
 	first := &p.Worlds[0]
 	w.Name, w.Universe, w.UniverseSet = fmt.Sprintf("%s-s%d", first.Name, number), first.Universe, first.UniverseSet

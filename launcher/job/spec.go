@@ -29,10 +29,10 @@ type Spec struct {
 	SlotsFrom string
 
 	// Reach is how gorun comes to other hosts than this one.
-	Reach ReachWish
+	Reach ReachSpec
 	// Join makes this process one node of a job whose nodes are all started by
 	// hand, or by somebody else's engine; nil: this process starts the others.
-	Join *JoinWish
+	Join *JoinSpec
 	// Oversubscribe allows more ranks than slots.
 	Oversubscribe bool
 	// ExportAll sends the whole environment to other hosts, instead of the
@@ -68,9 +68,9 @@ type Spec struct {
 	MPI MPIMode
 	// PMIPort has ranks come to a port for PMI, instead of inheriting a descriptor.
 	PMIPort bool
-	// MPIAsked says that the user asked for MPI by name (--mpi, mpirun). Without it ranks on
+	// MPIRequested says that the user asked for MPI by name (--mpi, mpirun). Without it ranks on
 	// several hosts may call MPI_Comm_spawn only if their program links an MPI library here.
-	MPIAsked bool
+	MPIRequested bool
 	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
 	MPIWhy string
 	// Universe is MPI_UNIVERSE_SIZE (-usize). 0 and UniverseSlots are the number of slots, or
@@ -79,9 +79,9 @@ type Spec struct {
 	// WorldPerApp makes each App an MPI_COMM_WORLD of its own (--world=app).
 	WorldPerApp bool
 
-	Store  StoreWish
-	Stdin  StdinWish
-	Output OutputWish
+	Store  StoreSpec
+	Stdin  StdinSpec
+	Output OutputSpec
 
 	// RunID names the job for its ranks (TORCHELASTIC_RUN_ID, log directory);
 	// "" takes a random one.
@@ -111,7 +111,7 @@ type Spec struct {
 	HangTimeout time.Duration
 	OnHang      OnHang
 	// Place says where on its host a rank runs.
-	Place PlaceWish
+	Place PlacementSpec
 	// CPUsPerRank is what the user asked a resource manager for, for each rank (Slurm's
 	// --cpus-per-task); 0: nothing. It binds nobody: a rank runs as many threads by
 	// default where its CPUs are more.
@@ -152,8 +152,8 @@ func (s *Spec) Lease() time.Duration { return leaseBeats * s.Beat() }
 // for 5 s comes back within it, TCP's pauses between attempts included.
 const leaseBeats = 5
 
-// ReachWish is how agents on other hosts are started.
-type ReachWish struct {
+// ReachSpec is how agents on other hosts are started.
+type ReachSpec struct {
 	// SSHConfig is the file that --ssh-config names, "" for the user's own.
 	SSHConfig string
 	// AcceptNew adds the keys of unknown hosts to the known ones, as OpenSSH's
@@ -183,7 +183,7 @@ type ReachWish struct {
 	Engine *engine.Start
 }
 
-// What a ReachWish leaves open.
+// What a ReachSpec leaves open.
 const (
 	DefaultAtOnce       = 256
 	DefaultReachTimeout = 30 * time.Second
@@ -192,8 +192,8 @@ const (
 	DefaultConnectTimeout = 8 * time.Second
 )
 
-// JoinWish is one node's view of a job whose nodes come together by themselves.
-type JoinWish struct {
+// JoinSpec is one node's view of a job whose nodes come together by themselves.
+type JoinSpec struct {
 	// NodeRank is this node's number, -1: who owns the endpoint's address is node 0,
 	// the others are numbered. NeverNode0 says that this one is numbered in any case.
 	NodeRank   int
@@ -224,9 +224,9 @@ type JoinWish struct {
 	// Ports are others than Port: node 0 takes the first of all that is free, the others
 	// try them in turn. The job's id tells it from other jobs that are there.
 	Ports []int
-	// Seat is set where each process is one rank, as with srun -n8 gorun ./prog. The
-	// processes are then what joins: NodeRank is Seat.Rank, NumNodes is Seat.NumRanks.
-	Seat *Seat
+	// Task is set where each process is one rank, as with srun -n8 gorun ./prog. The
+	// processes are then what joins: NodeRank is Task.Rank, NumNodes is Task.NumRanks.
+	Task *Task
 	// Munge says that where there is no Token the site's MUNGE tells the nodes of this
 	// user from anybody else; MungeSocket is where it listens, "": where it does by default.
 	Munge       bool
@@ -267,7 +267,7 @@ type App struct {
 	// of Spec.Hosts, by name; its slots are those for this app.
 	Hosts []hosts.Host
 	// Place is where on their hosts they run, nil: as Spec.Place says.
-	Place *PlaceWish
+	Place *PlacementSpec
 	// LocalRankFlag puts --local-rank=N before the arguments, as
 	// torch.distributed.launch does without --use-env.
 	LocalRankFlag bool
@@ -276,8 +276,8 @@ type App struct {
 	SubstituteLocalRank bool
 }
 
-// AsksForMPI reports whether the user named MPI, or one of its protocols.
-func (s *Spec) AsksForMPI() bool { return s.MPI != MPINone && (s.MPIAsked || s.MPI != MPIAuto) }
+// RequestsMPI reports whether the user named MPI, or one of its protocols.
+func (s *Spec) RequestsMPI() bool { return s.MPI != MPINone && (s.MPIRequested || s.MPI != MPIAuto) }
 
 // MPIMode says by which of MPI's start-up protocols ranks are served.
 type MPIMode uint8
@@ -323,8 +323,8 @@ const (
 	StoreRank0
 )
 
-// StoreWish is what the user said about the store.
-type StoreWish struct {
+// StoreSpec is what the user said about the store.
+type StoreSpec struct {
 	Mode StoreMode
 	// Addr is the address or name the store should listen on; "" is loopback for
 	// a job on one host.
@@ -348,7 +348,7 @@ type StoreWish struct {
 const DefaultStoreReport = 30 * time.Second
 
 // ReportAfter is Report with its default; 0: never.
-func (w StoreWish) ReportAfter() time.Duration {
+func (w StoreSpec) ReportAfter() time.Duration {
 	if w.Report == 0 {
 		return DefaultStoreReport
 	}
@@ -359,18 +359,18 @@ func (w StoreWish) ReportAfter() time.Duration {
 type StdinKind uint8
 
 const (
-	// StdinRank: the rank StdinWish.Rank (0 by default); the others read end-of-file.
+	// StdinRank: the rank StdinSpec.Rank (0 by default); the others read end-of-file.
 	StdinRank StdinKind = iota
 	// StdinAll: every rank gets a copy.
 	StdinAll
 	// StdinNone: no rank.
 	StdinNone
-	// StdinSome: each of StdinWish.Ranks gets a copy.
+	// StdinSome: each of StdinSpec.Ranks gets a copy.
 	StdinSome
 )
 
-// StdinWish is --stdin.
-type StdinWish struct {
+// StdinSpec is --stdin.
+type StdinSpec struct {
 	Kind  StdinKind
 	Rank  int   // with StdinRank
 	Ranks []int // with StdinSome, in their order
@@ -412,8 +412,8 @@ func (m StreamMap) Any() bool {
 	return m.All != 0
 }
 
-// OutputWish is what the user said about the ranks' output.
-type OutputWish struct {
+// OutputSpec is what the user said about the ranks' output.
+type OutputSpec struct {
 	Label LabelMode
 	// Template is torchrun's --log-line-prefix-template; it replaces the label of
 	// tee'd streams.

@@ -181,7 +181,7 @@ func (v values) event(name string) Event {
 	case "exited":
 		return Exited{PeerLost: v.m["peer"] == "lost", Exit: spec.Exit{
 			Rank: v.int("rank"), Code: v.int("code"), Signal: v.signal("signal"), At: at,
-			RaisedAt: v.at("raised"), AskedAt: v.at("asked"), MPI: v.mpi(),
+			RaisedAt: v.at("raised"), SignalledAt: v.at("asked"), MPI: v.mpi(),
 		}}
 	case "gone":
 		return Gone{Node: v.int("node")}
@@ -194,7 +194,7 @@ func (v values) event(name string) Event {
 	case "expired":
 		return Expired{Timer: map[string]Timer{
 			"deadline": TimerDeadline, "grace": TimerGrace, "kill": TimerKill,
-			"remark": TimerRemark, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
+			"remark": TimerNote, "early": TimerEarly, "peer": TimerPeer, "engine": TimerEngine,
 		}[v.m["timer"]], At: at}
 	case "output-lost":
 		return OutputLost{Stream: v.int("stream"), ReaderGone: v.m["reader"] == "gone", Text: v.m["text"], At: at}
@@ -228,7 +228,7 @@ func orderLines(orders []Order) (lines []string) {
 			lines = append(lines, fmt.Sprintf("end node=%d grace=%v", o.Node, o.Grace))
 		case Arm:
 			lines = append(lines, fmt.Sprintf("arm %v %v", o.Timer, o.After))
-		case Remark:
+		case Note:
 			lines = append(lines, "remark "+o.Text)
 		default:
 			lines = append(lines, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "job.")))

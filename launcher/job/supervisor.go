@@ -198,7 +198,7 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 		return nil
 	case ev.failed() && !s.tolerated:
 		s.tolerated = true
-		return []Order{s.toleratedRemark(ev)}
+		return []Order{s.toleratedNote(ev)}
 	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
 		s.early = ev
 		return []Order{Arm{TimerEarly, earlyDelay}}
@@ -206,8 +206,8 @@ func (s *Supervisor) judge(ev *Exited) []Order {
 	return nil
 }
 
-func (s *Supervisor) toleratedRemark(ev *Exited) Remark {
-	return Remark{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+func (s *Supervisor) toleratedNote(ev *Exited) Note {
+	return Note{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
 		ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}
 }
 
@@ -234,7 +234,7 @@ func (s *Supervisor) endedEarly(at time.Time) []Order {
 	if s.cfg.Policy.EarlyExit == EarlyFail {
 		return s.stop(CauseEarly, syscall.SIGTERM, at)
 	}
-	return []Order{Remark{s.earlyText}}
+	return []Order{Note{s.earlyText}}
 }
 
 // alive are the ranks that have not ended, sorted.
@@ -291,7 +291,7 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 	}
 	orders = append(orders, Arm{TimerGrace, s.cfg.Grace})
 	if s.cfg.Grace > 2*remarkDelay {
-		orders = append(orders, Arm{TimerRemark, remarkDelay})
+		orders = append(orders, Arm{TimerNote, remarkDelay})
 	}
 	return orders
 }
@@ -313,7 +313,7 @@ func (s *Supervisor) remark() []Order {
 	if s.cause == CauseSignal {
 		text += "; Ctrl-C, or another SIGINT, kills them"
 	}
-	return []Order{Remark{text}}
+	return []Order{Note{text}}
 }
 
 func (s *Supervisor) ranksLeft() bool {
@@ -326,7 +326,7 @@ func (s *Supervisor) expired(ev Expired) []Order {
 		return s.stop(CauseTimeout, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerGrace && s.phase == phaseAsked, ev.Timer == TimerKill && s.phase == phaseTerm:
 		return s.escalate()
-	case ev.Timer == TimerRemark && s.phase == phaseAsked:
+	case ev.Timer == TimerNote && s.phase == phaseAsked:
 		return s.remark()
 	case ev.Timer == TimerPeer:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
@@ -455,7 +455,7 @@ func later(a, b bool) int {
 // byItself reports whether a rank's end was its own doing. Whether it came after the
 // node's signal its node knows best: clocks of other hosts are estimated.
 func (s *Supervisor) byItself(e *Exited) bool {
-	if !e.AskedAt.IsZero() && e.when().After(e.AskedAt) {
+	if !e.SignalledAt.IsZero() && e.when().After(e.SignalledAt) {
 		return false
 	}
 	if s.cause == CauseEngine && s.endedByEngine(e, s.stoppedAt) { // of which the head heard later than of the signal

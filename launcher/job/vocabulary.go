@@ -17,8 +17,8 @@ type (
 	Start = spec.Start
 	// Program is how a node starts one of the wish's programs.
 	Program = spec.Program
-	// Seat is the place of a process that is one rank, as a resource manager gave it.
-	Seat = spec.Seat
+	// Task is the place of a process that is one rank, as a resource manager gave it.
+	Task = spec.Task
 	// Opened is where node 0 serves the store.
 	Opened = spec.Opened
 	// NodeFacts are what a node says of itself.

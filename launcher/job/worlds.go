@@ -106,8 +106,8 @@ func (b *builder) hosts() mpiHosts {
 // hostKey is the same for nodes that are on one host; "" for one that may be anywhere.
 func (f *Facts) hostKey() string {
 	switch {
-	case f.Seat != nil:
-		return fmt.Sprint("seat ", f.Seat.Node)
+	case f.Task != nil:
+		return fmt.Sprint("seat ", f.Task.Node)
 	case f.Boot != "":
 		return "boot " + f.Boot
 	}
@@ -177,7 +177,7 @@ func (s *Spec) universe(facts []Facts, ranks int) int {
 	slots := 0
 	for i, f := range facts {
 		switch {
-		case f.Seat != nil:
+		case f.Task != nil:
 			slots++
 		case s.Join == nil && i < len(s.Hosts) && s.Hosts[i].Slots > 0:
 			slots += s.Hosts[i].Slots
@@ -253,7 +253,7 @@ func (b *builder) localities() func(r *Rank) (cpus, locality string) {
 	return func(r *Rank) (cpus, locality string) {
 		f, set := &b.facts[r.Node], r.CPUs
 		// a process that is one rank has those that it was started on
-		if t := f.Machine.Topology; set.Len() == 0 && f.Seat != nil && t != nil && f.Machine.CPUs.Len() < len(t.CPUs) {
+		if t := f.Machine.Topology; set.Len() == 0 && f.Task != nil && t != nil && f.Machine.CPUs.Len() < len(t.CPUs) {
 			set = f.Machine.CPUs
 		}
 		if set.Len() == 0 {

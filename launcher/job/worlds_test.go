@@ -90,15 +90,15 @@ func TestNodesOnOneHost(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, "4: app 0 on a by 2, 2, 2", places(w)[4])
 
-	seat := func(rank, local, node int) *Seat {
-		return &Seat{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
+	seat := func(rank, local, node int) *Task {
+		return &Task{Rank: rank, NumRanks: 3, LocalRank: local, LocalRanks: 2 - node, Node: node, NumNodes: 2}
 	}
 	facts := []Facts{
-		{Facts: NodeFacts{Host: "a", Seat: seat(0, 0, 0)}, Joined: true},
-		{Facts: NodeFacts{Host: "b", Seat: seat(1, 0, 1)}, Joined: true},
-		{Facts: NodeFacts{Host: "a", Seat: seat(2, 1, 0)}, Joined: true},
+		{Facts: NodeFacts{Host: "a", Task: seat(0, 0, 0)}, Joined: true},
+		{Facts: NodeFacts{Host: "b", Task: seat(1, 0, 1)}, Joined: true},
+		{Facts: NodeFacts{Host: "a", Task: seat(2, 1, 0)}, Joined: true},
 	}
-	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinWish{Seat: facts[0].Seat}, nil }, facts, 3)[0]
+	w = worldsOf(t, func(s *Spec) { s.Join, s.Hosts = &JoinSpec{Task: facts[0].Task}, nil }, facts, 3)[0]
 	require.Equal(t, []string{"a", "b"}, w.Hosts)
 	require.Equal(t, []string{"0: app 0 on a by 0, 0, 0", "1: app 0 on b by 1, 0, 0", "2: app 0 on a by 2, 1, 1"},
 		places(w))
@@ -143,9 +143,9 @@ func TestPoliciesOfAWorld(t *testing.T) {
 		policies(job, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 	require.Equal(t, []string{"BYSLOT SLOT NONE"}, policies(func(*Spec) {}, Facts{Facts: NodeFacts{Host: "a"}}),
 		"no topology is known")
-	app := func(s *Spec) { s.Apps[1].Place = &PlaceWish{MapBy: byNUMA} }
+	app := func(s *Spec) { s.Apps[1].Place = &PlacementSpec{MapBy: byNUMA} }
 	require.Equal(t, []string{"  "}, policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
-	app = func(s *Spec) { s.WorldPerApp, s.Apps[1].Place = true, &PlaceWish{MapBy: byNUMA} }
+	app = func(s *Spec) { s.WorldPerApp, s.Apps[1].Place = true, &PlacementSpec{MapBy: byNUMA} }
 	require.Equal(t, []string{"BYSLOT SLOT CORE:IF-SUPPORTED", "BYNUMA:SPAN NUMA NUMA:IF-SUPPORTED"},
 		policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 }

@@ -114,7 +114,7 @@ type Start struct {
 	// agent passes on what it gets.
 	Signals bool
 
-	// PerHost is a command that stands for ssh where Once is nil, as job.ReachWish's
+	// PerHost is a command that stands for ssh where Once is nil, as job.ReachSpec's
 	// Command; nil: ssh itself.
 	PerHost []string
 }

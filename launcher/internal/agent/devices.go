@@ -34,7 +34,7 @@ print(f"\n{count}")`
 func (a *Agent) tellCounted(h *wire.Hello, facts *wire.Facts) {
 	n, err := a.count(h, facts.Programs, countLimit)
 	if err != nil {
-		facts.Uncounted = err.Error()
+		facts.DeviceError = err.Error()
 	}
 	facts.Ranks = n
 	a.counted.Store(int32(n))

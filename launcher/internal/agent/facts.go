@@ -45,7 +45,7 @@ func (a *Agent) hello(h wire.Hello) error {
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
 	if own := a.cfg.Own; own != nil {
 		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
-		facts.Seat, facts.LogDir, facts.Role = own.Seat, own.LogDir, own.Role
+		facts.Task, facts.LogDir, facts.Role = own.Seat, own.LogDir, own.Role
 	}
 	if err := a.enter(h); err != nil {
 		facts.Dir = err.Error()
@@ -114,7 +114,7 @@ func (a *Agent) enter(h wire.Hello) error {
 		return nil
 	}
 	err := os.Chdir(h.Dir)
-	if err == nil || h.MayStay {
+	if err == nil || h.DirOptional {
 		return nil
 	}
 	var why *os.PathError

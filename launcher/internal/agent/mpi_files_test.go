@@ -25,7 +25,7 @@ func TestFilesOfSeatedRanks(t *testing.T) {
 	}{
 		"one agent":  {nil, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
 		"joined":     {&Own{}, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
-		"an own one": {&Own{Seat: &spec.Seat{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
+		"an own one": {&Own{Seat: &spec.Task{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &mpi{job: &running{agent: &Agent{cfg: Config{Own: c.own}}, guard: newGuard()}}

@@ -30,7 +30,7 @@ type Own struct {
 	Ranks  int
 	Device string
 	// Seat is set where the node is one rank of the job's.
-	Seat *spec.Seat
+	Seat *spec.Task
 	// Dir is the ranks' working directory, "": the agent's.
 	Dir string
 	// LogDir is where log files are, "" for the temporary directory. LogNames are patterns for their names, as

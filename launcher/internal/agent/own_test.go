@@ -226,7 +226,7 @@ func requireOwnEnvironment(t *testing.T, a *Agent, entries []string) {
 // A process that is one rank runs no other rank.
 func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 	temp := t.TempDir()
-	for name, want := range map[string]spec.Seat{
+	for name, want := range map[string]spec.Task{
 		"": {Rank: 2},
 		"the head wants rank 2 here, this process is rank 3": {Rank: 3},
 		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1},

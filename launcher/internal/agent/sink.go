@@ -71,7 +71,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.rank(id)
 	e := spec.Exit{
 		Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core,
-		At: at, AskedAt: s.signals.askedAt(),
+		At: at, SignalledAt: s.signals.askedAt(),
 	}
 	if scope := r.expired.Load(); scope != nil {
 		e.Timer = *scope
@@ -86,10 +86,10 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	s.mpi.afterWords(id, func() {
 		told := e
 		told.MPI = s.mpi.state(id)
-		if e.Signal == 0 && e.AskedAt.IsZero() && !saysWhyItIsAlone(e.Last) { // it ended by itself
+		if e.Signal == 0 && e.SignalledAt.IsZero() && !saysWhyItIsAlone(e.Last) { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
-		if told.Signal == syscall.SIGSEGV && told.AskedAt.IsZero() && told.Hint == "" {
+		if told.Signal == syscall.SIGSEGV && told.SignalledAt.IsZero() && told.Hint == "" {
 			told.Hint = s.mpi.spawnHint(told.MPI, s.start.Common, r.row.Env)
 		}
 		s.endings.rank(told)

@@ -16,9 +16,9 @@ type Exit struct {
 	// RaisedAt is when the rank itself recorded the error that ended it (the time
 	// of PyTorch's error file); zero when it recorded none.
 	RaisedAt time.Time
-	// AskedAt is when its node had first asked ranks to end, by the same clock as At, which
+	// SignalledAt is when its node had first asked ranks to end, by the same clock as At, which
 	// others' differ from; zero when it had not.
-	AskedAt time.Time
+	SignalledAt time.Time
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
 	// OOM says why the kernel killed it, when it did for lack of memory.

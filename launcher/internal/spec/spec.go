@@ -60,15 +60,15 @@ type Facts struct {
 	// Ranks is how many the own command line of a node that joined wants there, 0: as the head's says; or how many
 	// devices the node has of those that the job counts.
 	Ranks int
-	// Seat is set where the node is one process with one rank: several of them may be on one host.
-	Seat *Seat
+	// Task is set where the node is one process with one rank: several of them may be on one host.
+	Task *Task
 	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there are GPUs.
 	NCCL nccl.Host
 	RDMA []placement.NIC
 }
 
-// Seat is the place of a process that is one rank, as a resource manager gave it.
-type Seat struct {
+// Task is the place of a process that is one rank, as a resource manager gave it.
+type Task struct {
 	Rank, NumRanks        int // in the job
 	LocalRank, LocalRanks int // on its host
 	Node, NumNodes        int // its host among those of the job

@@ -12,14 +12,14 @@ type Peer uint8
 
 // The kinds.
 const (
-	PeerHere      Peer = 1 << iota // it runs in the head's own process
-	PeerSSH                        // the head started it on another host
-	PeerEngine                     // a resource manager started it
-	PeerJoined                     // it joined and proved to know the token, or somebody vouched for it
-	PeerUnvouched                  // it joined without
+	PeerLocal           Peer = 1 << iota // it runs in the head's own process
+	PeerSSH                              // the head started it on another host
+	PeerEngine                           // a resource manager started it
+	PeerJoined                           // it joined and proved to know the token, or somebody vouched for it
+	PeerUnauthenticated                  // it joined without
 
-	anyPeer   = PeerHere | PeerSSH | PeerEngine | PeerJoined | PeerUnvouched
-	hasJoined = PeerJoined | PeerUnvouched
+	anyPeer   = PeerLocal | PeerSSH | PeerEngine | PeerJoined | PeerUnauthenticated
+	hasJoined = PeerJoined | PeerUnauthenticated
 )
 
 // State is how far a connection has come, which both ends know from what was sent.
@@ -92,7 +92,7 @@ var fromAgent = table{"agent", [numTypes]rule{
 	TypeHung:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart, TypeInspect}, body: bodyRanks},
 	TypeStalled:     {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart}, body: bodyRanks},
 	TypeUsed:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeUsage}, body: bodyRanks},
-	TypeOutputLost:  {from: PeerHere | hasJoined, when: started | StateGone, most: 2, body: bodyText},
+	TypeOutputLost:  {from: PeerLocal | hasJoined, when: started | StateGone, most: 2, body: bodyText},
 	TypeSignal:      {from: hasJoined, when: anyState, body: bodyFew},
 	TypeSignalled:   {from: PeerEngine, when: anyState, body: bodyFew},
 	TypeExchange:    {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
@@ -177,11 +177,11 @@ func article(t Type) string {
 }
 
 var peerNames = map[Peer]string{
-	PeerHere:      "the agent of this process",
-	PeerSSH:       "an agent that SSH started",
-	PeerEngine:    "an agent that a resource manager started",
-	PeerJoined:    "a node that joined",
-	PeerUnvouched: "a node that joined without a token",
+	PeerLocal:           "the agent of this process",
+	PeerSSH:             "an agent that SSH started",
+	PeerEngine:          "an agent that a resource manager started",
+	PeerJoined:          "a node that joined",
+	PeerUnauthenticated: "a node that joined without a token",
 }
 
 // String names the kind, for messages.

@@ -89,7 +89,7 @@ func peersOf(p Peer) string {
 		return "any"
 	case hasJoined:
 		return "nodes that joined"
-	case PeerHere | hasJoined:
+	case PeerLocal | hasJoined:
 		return "this process, nodes that joined"
 	case PeerEngine:
 		return "agents of a resource manager"

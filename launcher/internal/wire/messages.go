@@ -36,10 +36,10 @@ type Hello struct {
 	// NAME=VALUE. What is missing there is the agent's own.
 	Environ []string
 	// Dir is the launcher's working directory, to which an agent on another host
-	// goes; "": it stays. MayStay says that it need not exist, since every program has
+	// goes; "": it stays. DirOptional says that it need not exist, since every program has
 	// a directory of its own.
-	Dir     string
-	MayStay bool
+	Dir         string
+	DirOptional bool
 	// Copied is what --copy sent there.
 	Copied Copied
 	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
@@ -77,8 +77,8 @@ type Facts struct {
 	Limit string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
 	Dir string
-	// Uncounted says why it is not known how many there are of Hello's Device.
-	Uncounted string
+	// DeviceError says why it is not known how many there are of Hello's Device.
+	DeviceError string
 }
 
 // Open asks node 0 to open the store.

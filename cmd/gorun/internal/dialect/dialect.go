@@ -254,7 +254,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	p := &Line{dialect: &own, tables: d.tables, around: around, Invocation: Invocation{Dialect: d}}
 	own.line = p
 	p.Spec.Store.Mode = d.store()
-	p.Spec.MPIAsked, p.Spec.LenientExports = d.colons, d.colons
+	p.Spec.MPIRequested, p.Spec.LenientExports = d.colons, d.colons
 	if d.python { // as torchrun has it
 		p.WithoutMPI()
 	}

@@ -174,8 +174,8 @@ func TestSpec(t *testing.T) {
 			{Name: "A", Value: "1", HasValue: true}, {Name: "B", HasValue: true}, {Name: "C*"}, {Name: "H"},
 		}},
 
-		"gorun --store gorun x": {Store: job.StoreWish{Mode: job.StoreGorun}},
-		"gorun --store=rank0 x": {Store: job.StoreWish{Mode: job.StoreRank0}},
+		"gorun --store gorun x": {Store: job.StoreSpec{Mode: job.StoreGorun}},
+		"gorun --store=rank0 x": {Store: job.StoreSpec{Mode: job.StoreRank0}},
 		"gorun --store auto x":  {},
 		"gorun --on-failure continue --min-success 3 --early-exit fail x": {
 			Policy: job.Policy{Continue: true, MinSuccess: 3, EarlyExit: job.EarlyFail},
@@ -184,41 +184,41 @@ func TestSpec(t *testing.T) {
 			Restarts: job.Restarts{Max: 3, Delay: 2 * time.Second, Window: time.Hour},
 		},
 		"gorun --restart-delay 0 x": {Restarts: job.Restarts{Delay: -1}},
-		"gorun --store-report 5m x": {Store: job.StoreWish{Report: 5 * time.Minute}},
-		"gorun --store-report 0 x":  {Store: job.StoreWish{Report: -1}},
+		"gorun --store-report 5m x": {Store: job.StoreSpec{Report: 5 * time.Minute}},
+		"gorun --store-report 0 x":  {Store: job.StoreSpec{Report: -1}},
 		"gorun --allow-from 10.1.2.3/8 --allow-from ::1,10.0.0.9 x": {
-			Store: job.StoreWish{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")},
+			Store: job.StoreSpec{Allow: networks("10.0.0.0/8", "::1/128", "10.0.0.9/32")},
 		},
-		"gorun --allow-local-users x": {Store: job.StoreWish{AllowLocalUsers: true}},
+		"gorun --allow-local-users x": {Store: job.StoreSpec{AllowLocalUsers: true}},
 		"gorun --master-addr a x": {
-			Store: job.StoreWish{Addr: "a", From: "--master-addr a"},
+			Store: job.StoreSpec{Addr: "a", From: "--master-addr a"},
 		},
 		"gorun --master_port=29500 x": {
-			Store: job.StoreWish{Port: 29500, From: "--master_port=29500"},
+			Store: job.StoreSpec{Port: 29500, From: "--master_port=29500"},
 		},
 		"gorun --master-addr [::1] --master-port 1 x": {
-			Store: job.StoreWish{Addr: "::1", Port: 1, From: "--master-addr [::1] --master-port 1"},
+			Store: job.StoreSpec{Addr: "::1", Port: 1, From: "--master-addr [::1] --master-port 1"},
 		},
 		"gorun --rdzv-endpoint localhost:0 x": {
-			Store: job.StoreWish{Addr: "localhost", From: "--rdzv-endpoint localhost:0"},
+			Store: job.StoreSpec{Addr: "localhost", From: "--rdzv-endpoint localhost:0"},
 		},
 		"gorun --rdzv-endpoint [::1]:5 x": {
-			Store: job.StoreWish{Addr: "::1", Port: 5, From: "--rdzv-endpoint [::1]:5"},
+			Store: job.StoreSpec{Addr: "::1", Port: 5, From: "--rdzv-endpoint [::1]:5"},
 		},
 		"gorun --rdzv-endpoint ::1 x": {
-			Store: job.StoreWish{Addr: "::1", From: "--rdzv-endpoint ::1"},
+			Store: job.StoreSpec{Addr: "::1", From: "--rdzv-endpoint ::1"},
 		},
-		"gorun --rdzv-endpoint h x": {Store: job.StoreWish{Addr: "h", From: "--rdzv-endpoint h"}},
+		"gorun --rdzv-endpoint h x": {Store: job.StoreSpec{Addr: "h", From: "--rdzv-endpoint h"}},
 		"gorun --rdzv-endpoint= x":  {},
 		"gorun --local-addr 10.0.0.1 x": {
-			Store: job.StoreWish{Addr: "10.0.0.1", From: "--local-addr 10.0.0.1"},
+			Store: job.StoreSpec{Addr: "10.0.0.1", From: "--local-addr 10.0.0.1"},
 		},
-		"gorun --local-addr a --master-addr b x": {Store: job.StoreWish{Addr: "b", From: "--master-addr b"}},
+		"gorun --local-addr a --master-addr b x": {Store: job.StoreSpec{Addr: "b", From: "--master-addr b"}},
 		"gorun --local-addr a --master-port 7 x": {
-			Store: job.StoreWish{Addr: "a", Port: 7, From: "--local-addr a --master-port 7"},
+			Store: job.StoreSpec{Addr: "a", Port: 7, From: "--local-addr a --master-port 7"},
 		},
 		"gorun --rdzv-endpoint a:1 --master-port 1 x": {
-			Store: job.StoreWish{Addr: "a", Port: 1, From: "--rdzv-endpoint a:1"},
+			Store: job.StoreSpec{Addr: "a", Port: 1, From: "--rdzv-endpoint a:1"},
 		},
 		"gorun --rdzv-backend c10d --rdzv-id j x":               {RunID: "j"},
 		"gorun --rdzv_backend=static --rdzv_conf=timeout=9 x":   {},
@@ -226,33 +226,33 @@ func TestSpec(t *testing.T) {
 		"gorun --standalone --rdzv-id j --master-port 5 x":      {},
 		"gorun --standalone --rdzv-endpoint a:5 --role trainer": {Role: "trainer"},
 
-		"gorun --stdin all x":    {Stdin: job.StdinWish{Kind: job.StdinAll}},
-		"gorun --stdin none x":   {Stdin: job.StdinWish{Kind: job.StdinNone}},
-		"gorun --stdin 3 x":      {Stdin: job.StdinWish{Rank: 3}},
-		"gorun --stdin 1,3-4 x":  {Stdin: job.StdinWish{Kind: job.StdinSome, Ranks: []int{1, 3, 4}}},
-		"gorun --label=always x": {Output: job.OutputWish{Label: job.LabelAlways}},
-		"gorun --label never x":  {Output: job.OutputWish{Label: job.LabelNever}},
-		"gorun -l x":             {Output: job.OutputWish{Label: job.LabelAlways}},
+		"gorun --stdin all x":    {Stdin: job.StdinSpec{Kind: job.StdinAll}},
+		"gorun --stdin none x":   {Stdin: job.StdinSpec{Kind: job.StdinNone}},
+		"gorun --stdin 3 x":      {Stdin: job.StdinSpec{Rank: 3}},
+		"gorun --stdin 1,3-4 x":  {Stdin: job.StdinSpec{Kind: job.StdinSome, Ranks: []int{1, 3, 4}}},
+		"gorun --label=always x": {Output: job.OutputSpec{Label: job.LabelAlways}},
+		"gorun --label never x":  {Output: job.OutputSpec{Label: job.LabelNever}},
+		"gorun -l x":             {Output: job.OutputSpec{Label: job.LabelAlways}},
 		"gorun -tag-output x": {
-			Output: job.OutputWish{Label: job.LabelAlways, Pattern: "[1,%r]<%s>:"},
+			Output: job.OutputSpec{Label: job.LabelAlways, Pattern: "[1,%r]<%s>:"},
 		},
-		"gorun --pty x": {Output: job.OutputWish{PTY: true}},
-		"gorun -t 3 x":  {Output: job.OutputWish{Tee: job.StreamMap{All: 3}}},
+		"gorun --pty x": {Output: job.OutputSpec{PTY: true}},
+		"gorun -t 3 x":  {Output: job.OutputSpec{Tee: job.StreamMap{All: 3}}},
 		"gorun -r1 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{All: job.Stdout}},
+			Output: job.OutputSpec{Redirect: job.StreamMap{All: job.Stdout}},
 		},
 		"gorun --redirects 0:3,12:2 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}}},
+			Output: job.OutputSpec{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 3, 12: 2}}},
 		},
 		"gorun -r0:1 x": {
-			Output: job.OutputWish{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}}},
+			Output: job.OutputSpec{Redirect: job.StreamMap{Ranks: map[int]job.Streams{0: 1}}},
 		},
-		"gorun --log-dir /l x":                       {Output: job.OutputWish{LogDir: "/l"}},
-		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputWish{ShowLocalRanks: []int{0, 2}}},
+		"gorun --log-dir /l x":                       {Output: job.OutputSpec{LogDir: "/l"}},
+		"gorun --local-ranks-filter 0,2 x":           {Output: job.OutputSpec{ShowLocalRanks: []int{0, 2}}},
 		"gorun --local-ranks-filter= x":              {},
-		"gorun --log-line-prefix-template -${rank} ": {Output: job.OutputWish{Template: "-${rank}"}},
-		"gorun --duplicate-stdout-filters a,b,,c x":  {Output: job.OutputWish{DuplicateStdout: []string{"a", "b,c"}}},
-		"gorun --duplicate_stderr_filters=e x":       {Output: job.OutputWish{DuplicateStderr: []string{"e"}}},
+		"gorun --log-line-prefix-template -${rank} ": {Output: job.OutputSpec{Template: "-${rank}"}},
+		"gorun --duplicate-stdout-filters a,b,,c x":  {Output: job.OutputSpec{DuplicateStdout: []string{"a", "b,c"}}},
+		"gorun --duplicate_stderr_filters=e x":       {Output: job.OutputSpec{DuplicateStderr: []string{"e"}}},
 
 		"gorun --timeout 90 x":                     {Timeout: 90 * time.Second},
 		"gorun --timeout 1h30m x":                  {Timeout: 90 * time.Minute},
@@ -273,20 +273,22 @@ func TestSpec(t *testing.T) {
 		},
 		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x": {},
 		"gorun -use-hwthread-cpus x": {
-			Place: job.PlaceWish{MapBy: placement.MapBy{Threads: true}},
+			Place: job.PlacementSpec{MapBy: placement.MapBy{Threads: true}},
 		},
-		"gorun -bind-to none -map-by slot x": {Place: job.PlaceWish{
+		"gorun -bind-to none -map-by slot x": {Place: job.PlacementSpec{
 			BindTo: placement.BindTo{Given: true, From: "-bind-to none"},
 			MapBy:  placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
 		}},
-		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlaceWish{
+		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlacementSpec{
 			MapBy: placement.MapBy{Object: placement.ByNode, Oversubscribe: true, From: "--map-by node:oversubscribe"},
 		}},
-		"gorun --numa-binding exclusive x": {Place: job.PlaceWish{NUMABinding: "exclusive"}},
-		"gorun --bind-mem bind --cpus-per-rank 2 --gpus-per-rank=2 --gpus 2,4-5 --report-bindings x": {Place: job.PlaceWish{
-			Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true,
-			GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
-		}},
+		"gorun --numa-binding exclusive x": {Place: job.PlacementSpec{NUMABinding: "exclusive"}},
+		"gorun --bind-mem bind --cpus-per-rank 2 --gpus-per-rank=2 --gpus 2,4-5 --report-bindings x": {
+			Place: job.PlacementSpec{
+				Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true,
+				GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
+			},
+		},
 
 		"gorun --pmi-port x":             {PMIPort: true},
 		"gorun --mpi pmi2 --world app x": {MPI: job.MPIPMI2, WorldPerApp: true},
@@ -297,15 +299,15 @@ func TestSpec(t *testing.T) {
 		"gorun --usize 7 x":              {Universe: 7},
 
 		"mpirun -np 2 x": {
-			Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreWish{Mode: job.StoreRank0}, MPIAsked: true,
+			Apps: []job.App{{NumRanks: 2}}, RanksFrom: "-np 2", Store: job.StoreSpec{Mode: job.StoreRank0}, MPIRequested: true,
 			LenientExports: true, Oversubscribe: true, TimeoutCode: 110,
 		},
 		"/usr/bin/mpiexec --store gorun ": {
-			Store: job.StoreWish{Mode: job.StoreGorun}, PerNode: one, MPIAsked: true, LenientExports: true,
+			Store: job.StoreSpec{Mode: job.StoreGorun}, PerNode: one, MPIRequested: true, LenientExports: true,
 			Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true,
 		},
 		"mpiexec.hydra --store=auto x": {
-			Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: one, MPIAsked: true, LenientExports: true,
+			Store: job.StoreSpec{Mode: job.StoreRank0}, PerNode: one, MPIRequested: true, LenientExports: true,
 			Oversubscribe: true, TimeoutCode: 255, ExportUnlisted: true,
 		},
 	} {

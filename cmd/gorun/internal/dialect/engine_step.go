@@ -25,7 +25,7 @@ func (p *Line) finishTasks(t *engine.Task) {
 	if spec.RunID == "" {
 		spec.RunID = found.Engine + "-" + t.Step
 	}
-	j := &job.JoinWish{
+	j := &job.JoinSpec{
 		NumNodes: t.NumNodes, NodeRank: t.Node, ID: spec.RunID, NodeID: t.NodeID, Host: p.local.addr, HostsExist: true,
 		EngineSignals: t.Signals, Munge: t.Munge, MungeSocket: t.MungeSocket,
 		Timeout: p.conf.joinTimeout(p.backend), From: joinWords(p.nodesFrom, found.From),
@@ -65,7 +65,7 @@ func (p *Line) eachIsNode(t *engine.Task) bool {
 
 // stepPlace is where the nodes meet: at the step's first node, and at ports that no other
 // step has, as far as nobody says otherwise.
-func (p *Line) stepPlace(j *job.JoinWish, t *engine.Task) {
+func (p *Line) stepPlace(j *job.JoinSpec, t *engine.Task) {
 	p.takePlace(j)
 	if j.Addr == "" {
 		j.Addr = t.Addr
@@ -102,7 +102,7 @@ func stepPorts(id string) []int {
 
 // stepRank numbers the nodes as the engine does, but for the one that the endpoint names:
 // it is node 0, because node 0 listens there.
-func (p *Line) stepRank(j *job.JoinWish, t *engine.Task) {
+func (p *Line) stepRank(j *job.JoinSpec, t *engine.Task) {
 	head := p.nodeNamed(j.Addr)
 	if j.Addr == t.Addr { // which may be no name
 		head = 0
@@ -165,12 +165,12 @@ func hostNamed(all []hosts.Host, addr string) int {
 }
 
 // seat makes this process the rank that it is as a task.
-func (p *Line) seat(j *job.JoinWish, t *engine.Task) {
+func (p *Line) seat(j *job.JoinSpec, t *engine.Task) {
 	if head := p.nodeNamed(j.Addr); head > 0 && t.Addr != "" {
 		p.remark(fmt.Sprintf("%s: ranks meet at %s, where task 0 is, and not at %s", p.engine.found.Job, t.Addr, j.Addr))
 		j.Addr = t.Addr
 	}
-	j.Seat = &job.Seat{
+	j.Task = &job.Task{
 		Rank: t.Rank, NumRanks: t.NumTasks, LocalRank: t.LocalRank, LocalRanks: t.LocalTasks,
 		Node: t.Node, NumNodes: t.NumNodes,
 	}

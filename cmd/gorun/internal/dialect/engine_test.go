@@ -199,41 +199,41 @@ func TestSteps(t *testing.T) {
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ports))), stepPortTries)
 	for _, c := range []struct {
 		line, node string
-		want       job.JoinWish
+		want       job.JoinSpec
 	}{
-		{"gorun --nproc-per-node 4 x", "0", job.JoinWish{
+		{"gorun --nproc-per-node 4 x", "0", job.JoinSpec{
 			NodeRank: 0, Addr: "n1", Port: ports[0], Ports: ports[1:],
 			ID: "slurm-17.0",
 		}},
-		{"gorun x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
+		{"gorun x", "1", job.JoinSpec{NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:], ID: "slurm-17.0"}},
 		{
 			"gorun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1:29500 x", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"},
+			job.JoinSpec{NodeRank: 1, Addr: "n1", Port: 29500, ID: "17"},
 		},
 		{
 			"torchrun --nnodes 2 --rdzv-id 17 --rdzv-backend c10d --rdzv-endpoint n1.site:29500 x.py", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true},
+			job.JoinSpec{NodeRank: 1, Addr: "n1.site", Port: 29500, ID: "17", Insecure: true},
 		},
-		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinWish{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinWish{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinWish{
+		{"gorun --rdzv-endpoint n2:29500 x", "0", job.JoinSpec{NodeRank: 1, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n2:29500 x", "1", job.JoinSpec{NodeRank: 0, Addr: "n2", Port: 29500, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint 10.0.0.2:29500 x", "1", job.JoinSpec{
 			NodeRank: -1, Addr: "10.0.0.2", Port: 29500,
 			ID: "slurm-17.0",
 		}},
-		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinWish{
+		{"gorun --rdzv-endpoint 10.0.0.2 x", "1", job.JoinSpec{
 			NodeRank: -1, Addr: "10.0.0.2", Port: ports[0],
 			ID: "slurm-17.0",
 		}},
 		{
 			"gorun --nnodes 2 --node-rank 1 --master-addr n1 --master-port 7 x", "1",
-			job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"},
+			job.JoinSpec{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"},
 		},
 		{
 			"gorun --nnodes 2 --node-rank 0 --master-addr n2 --master-port 7 x", "1",
-			job.JoinWish{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"},
+			job.JoinSpec{NodeRank: 0, Addr: "n2", Port: 7, ID: "slurm-17.0"},
 		},
-		{"gorun --master-port 7 x", "1", job.JoinWish{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
-		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinWish{
+		{"gorun --master-port 7 x", "1", job.JoinSpec{NodeRank: 1, Addr: "n1", Port: 7, ID: "slurm-17.0"}},
+		{"gorun --rdzv-endpoint n1:0 x", "1", job.JoinSpec{
 			NodeRank: 1, Addr: "n1", Port: ports[0], Ports: ports[1:],
 			ID: "slurm-17.0",
 		}},
@@ -243,7 +243,7 @@ func TestSteps(t *testing.T) {
 			require.Empty(t, inv.Notes)
 			require.Equal(t, 2, inv.Spec.NumNodes)
 			require.Empty(t, inv.Spec.Hosts)
-			require.Equal(t, job.StoreWish{}, inv.Spec.Store)
+			require.Equal(t, job.StoreSpec{}, inv.Spec.Store)
 			got := *inv.Spec.Join
 			require.Contains(t, got.From, "SLURM_STEP_NODELIST=n[1-2]")
 			got.From, c.want.NumNodes, c.want.NodeID = "", 2, "n1"
@@ -358,7 +358,7 @@ func TestSeats(t *testing.T) {
 		"gorun --nproc-per-node 1 x",
 	} {
 		spec := mustParse(t, line, seats...).Spec
-		require.Equal(t, &job.Seat{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Seat)
+		require.Equal(t, &job.Task{Rank: 3, NumRanks: 4, LocalRank: 1, LocalRanks: 2, Node: 1, NumNodes: 2}, spec.Join.Task)
 		require.Equal(t, job.Count{Kind: job.CountFixed, N: 1, From: "step 17.2"}, spec.PerNode)
 		require.Equal(t, 0, spec.Apps[0].NumRanks)
 		require.Equal(t, "n1", spec.Join.Addr)
@@ -367,7 +367,7 @@ func TestSeats(t *testing.T) {
 		require.Equal(t, 4, spec.Join.NumNodes)
 	}
 	j := mustParse(t, "gorun --nnodes 4 --nproc-per-node 1 --rdzv-endpoint n1:29500 --rdzv-id 1 x", seats...).Spec.Join
-	require.Nil(t, j.Seat, "each task is a node, as torchrun has it")
+	require.Nil(t, j.Task, "each task is a node, as torchrun has it")
 	require.Equal(t, 4, j.NumNodes)
 	require.Equal(t, -1, j.NodeRank)
 	require.Equal(t, "n1", mustParse(t, "gorun --rdzv-endpoint n2:5 x", seats...).Spec.Join.Addr, "rank 0 is there")

@@ -159,26 +159,26 @@ func TestHostFileDialect(t *testing.T) {
 // TestReach shows what becomes of each option on other hosts.
 func TestReach(t *testing.T) {
 	for line, want := range map[string]job.Spec{
-		"gorun --ssh-config f --ssh-accept-new x":  {Reach: job.ReachWish{SSHConfig: "f", AcceptNew: true}},
-		"gorun --ssh-at-once 8 --ssh-timeout 90 x": {Reach: job.ReachWish{AtOnce: 8, Timeout: 90 * time.Second}},
+		"gorun --ssh-config f --ssh-accept-new x":  {Reach: job.ReachSpec{SSHConfig: "f", AcceptNew: true}},
+		"gorun --ssh-at-once 8 --ssh-timeout 90 x": {Reach: job.ReachSpec{AtOnce: 8, Timeout: 90 * time.Second}},
 		"gorun --agent /opt/gorun --copy a --copy=b/ x": {
-			Reach: job.ReachWish{Agent: "/opt/gorun", Copy: []string{"a", "b/"}},
+			Reach: job.ReachSpec{Agent: "/opt/gorun", Copy: []string{"a", "b/"}},
 		},
-		"gorun --ssh kubectl x":                {Reach: job.ReachWish{Command: []string{"kubectl"}}},
+		"gorun --ssh kubectl x":                {Reach: job.ReachSpec{Command: []string{"kubectl"}}},
 		"gorun --export-all --oversubscribe x": {ExportAll: true, Oversubscribe: true},
 		"gorun -genvall x":                     {ExportAll: true},
 		"gorun --heartbeat 500ms --logs-to head x": {
-			Heartbeat: 500 * time.Millisecond, Output: job.OutputWish{LogsToHead: true},
+			Heartbeat: 500 * time.Millisecond, Output: job.OutputSpec{LogsToHead: true},
 		},
 		"gorun --logs-to head --logs-to node x":         {},
 		"gorun --ssh-accept-new=0 --export-all=false x": {},
 		"mpirun --ssh-config f -oversubscribe -envall x": {
-			Reach: job.ReachWish{SSHConfig: "f"}, MPIAsked: true, LenientExports: true, Oversubscribe: true, ExportAll: true,
-			Store: job.StoreWish{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"},
+			Reach: job.ReachSpec{SSHConfig: "f"}, MPIRequested: true, LenientExports: true, Oversubscribe: true, ExportAll: true,
+			Store: job.StoreSpec{Mode: job.StoreRank0}, PerNode: job.Count{Kind: job.CountCore, From: "mpirun's default"},
 			TimeoutCode: 110,
 		},
 		"gorun --ssh docker --ssh-timeout 1 --agent ./g ": {
-			Reach: job.ReachWish{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"},
+			Reach: job.ReachSpec{Command: []string{"docker"}, Timeout: time.Second, Agent: "./g"},
 		},
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -97,7 +97,7 @@ func (p *Line) finishNodes() {
 // finishJoin makes the wish of one node that joins others.
 func (p *Line) finishJoin() {
 	spec := &p.Spec
-	j := &job.JoinWish{
+	j := &job.JoinSpec{
 		NumNodes: spec.NumNodes, ID: spec.RunID, Host: p.local.addr,
 		Timeout: p.conf.joinTimeout(p.backend), From: p.nodesFrom,
 	}
@@ -114,7 +114,7 @@ func (p *Line) finishJoin() {
 // joinRank: without a number, which torchrun's static rendezvous takes for 0 on
 // every node, the owner of the address is node 0 and the others are numbered. As in
 // torchrun, is_host says nothing beside --node-rank, but with c10d it is the stronger one.
-func (p *Line) joinRank(j *job.JoinWish) {
+func (p *Line) joinRank(j *job.JoinSpec) {
 	wish := p.nodeRank
 	if wish.from == "" {
 		wish = p.completionIndex()
@@ -155,7 +155,7 @@ func (p *Line) completionIndex() (w nodeRankWish) {
 
 // takePlace moves to the join where, for a node alone, the store would listen; from says
 // what named that.
-func (p *Line) takePlace(j *job.JoinWish) (from string) {
+func (p *Line) takePlace(j *job.JoinSpec) (from string) {
 	store := &p.Spec.Store
 	j.Addr, j.Port, from = store.Addr, store.Port, store.From
 	if j.Addr == "" && from == "" {
@@ -167,7 +167,7 @@ func (p *Line) takePlace(j *job.JoinWish) (from string) {
 }
 
 // joinPlace is where nodes meet that somebody starts one by one.
-func (p *Line) joinPlace(j *job.JoinWish) {
+func (p *Line) joinPlace(j *job.JoinSpec) {
 	from := p.takePlace(j)
 	switch {
 	case j.Addr == "":
@@ -185,7 +185,7 @@ func (p *Line) joinPlace(j *job.JoinWish) {
 
 // placeOfEnvironment takes MASTER_ADDR and MASTER_PORT as manifests set them; those
 // that an outer launcher left are none.
-func (p *Line) placeOfEnvironment(j *job.JoinWish) (from string) {
+func (p *Line) placeOfEnvironment(j *job.JoinSpec) (from string) {
 	for _, outer := range []string{"GORUN_JOB", "TORCHELASTIC_RUN_ID"} {
 		if _, found := p.around.Lookup(outer); found {
 			return ""

@@ -11,7 +11,7 @@ import (
 
 // TestJoin shows which node each command line is, in torchrun's words.
 func TestJoin(t *testing.T) {
-	for line, want := range map[string]job.JoinWish{
+	for line, want := range map[string]job.JoinSpec{
 		"torchrun --nnodes 2 --node-rank 1 --master-addr a --master-port 5 x.py": {
 			NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
 			From: "--nnodes 2 --node-rank 1 --master-addr a --master-port 5",
@@ -73,7 +73,7 @@ func TestJoin(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			inv := mustParse(t, line)
 			require.Equal(t, &want, inv.Spec.Join)
-			require.Equal(t, job.StoreWish{}, inv.Spec.Store, "the place is the join's")
+			require.Equal(t, job.StoreSpec{}, inv.Spec.Store, "the place is the join's")
 			require.Equal(t, want.NumNodes, inv.Spec.NumNodes)
 			require.Equal(t, want.ID, inv.Spec.RunID)
 			require.Empty(t, inv.Notes)
@@ -87,7 +87,7 @@ func TestJoin(t *testing.T) {
 func TestJoinFromVariables(t *testing.T) {
 	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a",
 		"PET_MASTER_PORT=5").Spec.Join
-	require.Equal(t, &job.JoinWish{
+	require.Equal(t, &job.JoinSpec{
 		NodeRank: 1, NumNodes: 2, Addr: "a", Port: 5, Insecure: true,
 		From: "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=a PET_MASTER_PORT=5",
 	}, j)
@@ -102,7 +102,7 @@ func TestJoinFromVariables(t *testing.T) {
 	require.Nil(t, mustParse(t, "gorun x", "JOB_COMPLETION_INDEX=x").Spec.Join, "one node asks nobody")
 
 	j = mustParse(t, "gorun --nnodes 2 x", "MASTER_ADDR=a", "MASTER_PORT=7", "GORUN_TOKEN="+otherToken).Spec.Join
-	require.Equal(t, &job.JoinWish{
+	require.Equal(t, &job.JoinSpec{
 		NodeRank: -1, NumNodes: 2, Addr: "a", Port: 7, Token: otherToken,
 		From: "--nnodes 2 MASTER_ADDR=a MASTER_PORT=7",
 	}, j)
@@ -178,31 +178,31 @@ func TestJoinSecret(t *testing.T) {
 	for name, row := range map[string]struct {
 		line      string
 		variables []string
-		want      job.JoinWish
+		want      job.JoinSpec
 	}{
-		"nothing":   {"gorun" + line, nil, job.JoinWish{}},
-		"no file":   {"gorun" + line, []string{"HOME=/home/other"}, job.JoinWish{}},
-		"no home":   {"gorun" + line, []string{"HOME=me", "XDG_CONFIG_HOME=conf"}, job.JoinWish{}},
-		"your own":  {"gorun" + line, []string{home}, job.JoinWish{OwnToken: otherToken}},
-		"elsewhere": {"gorun" + line, []string{home, "XDG_CONFIG_HOME=/conf"}, job.JoinWish{OwnToken: fileToken}},
-		"variable":  {"gorun" + line, []string{home, "GORUN_TOKEN=" + fileToken}, job.JoinWish{Token: fileToken}},
+		"nothing":   {"gorun" + line, nil, job.JoinSpec{}},
+		"no file":   {"gorun" + line, []string{"HOME=/home/other"}, job.JoinSpec{}},
+		"no home":   {"gorun" + line, []string{"HOME=me", "XDG_CONFIG_HOME=conf"}, job.JoinSpec{}},
+		"your own":  {"gorun" + line, []string{home}, job.JoinSpec{OwnToken: otherToken}},
+		"elsewhere": {"gorun" + line, []string{home, "XDG_CONFIG_HOME=/conf"}, job.JoinSpec{OwnToken: fileToken}},
+		"variable":  {"gorun" + line, []string{home, "GORUN_TOKEN=" + fileToken}, job.JoinSpec{Token: fileToken}},
 		"file": {
-			"gorun" + line, []string{home, "GORUN_TOKEN=" + otherToken, file}, job.JoinWish{Token: fileToken},
+			"gorun" + line, []string{home, "GORUN_TOKEN=" + otherToken, file}, job.JoinSpec{Token: fileToken},
 		},
-		"insecure":            {"gorun --insecure-join" + line, nil, job.JoinWish{Insecure: true}},
-		"insecure off":        {"gorun --insecure-join=0" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{}},
-		"insecure variable":   {"gorun" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinWish{Insecure: true}},
-		"torchrun":            {"torchrun" + line, nil, job.JoinWish{Insecure: true}},
-		"launch":              {"gorun launch" + line, nil, job.JoinWish{Insecure: true}},
-		"torchrun, your own":  {"torchrun" + line, []string{home}, job.JoinWish{OwnToken: otherToken, Insecure: true}},
-		"torchrun, localhost": {"torchrun --nnodes 2 --rdzv-endpoint localhost:1 x", nil, job.JoinWish{}},
-		"torchrun, 127.0.0.2": {"torchrun --nnodes 2 --rdzv-endpoint 127.0.0.2:1 x", nil, job.JoinWish{}},
-		"torchrun, ::1":       {"torchrun --nnodes 2 --rdzv-endpoint [::1]:1 x", nil, job.JoinWish{}},
-		"mpirun":              {"mpirun --nnodes 2 --master-addr a x", nil, job.JoinWish{}},
+		"insecure":            {"gorun --insecure-join" + line, nil, job.JoinSpec{Insecure: true}},
+		"insecure off":        {"gorun --insecure-join=0" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinSpec{}},
+		"insecure variable":   {"gorun" + line, []string{"GORUN_INSECURE_JOIN=1"}, job.JoinSpec{Insecure: true}},
+		"torchrun":            {"torchrun" + line, nil, job.JoinSpec{Insecure: true}},
+		"launch":              {"gorun launch" + line, nil, job.JoinSpec{Insecure: true}},
+		"torchrun, your own":  {"torchrun" + line, []string{home}, job.JoinSpec{OwnToken: otherToken, Insecure: true}},
+		"torchrun, localhost": {"torchrun --nnodes 2 --rdzv-endpoint localhost:1 x", nil, job.JoinSpec{}},
+		"torchrun, 127.0.0.2": {"torchrun --nnodes 2 --rdzv-endpoint 127.0.0.2:1 x", nil, job.JoinSpec{}},
+		"torchrun, ::1":       {"torchrun --nnodes 2 --rdzv-endpoint [::1]:1 x", nil, job.JoinSpec{}},
+		"mpirun":              {"mpirun --nnodes 2 --master-addr a x", nil, job.JoinSpec{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := mustParse(t, row.line, row.variables...).Spec.Join
-			require.Equal(t, row.want, job.JoinWish{Token: j.Token, OwnToken: j.OwnToken, Insecure: j.Insecure})
+			require.Equal(t, row.want, job.JoinSpec{Token: j.Token, OwnToken: j.OwnToken, Insecure: j.Insecure})
 		})
 	}
 	require.Equal(t,

@@ -109,7 +109,7 @@ func (p *Line) setMachines(a Arg) error {
 // setMembind takes Hydra's words for the policy of memory.
 func (p *Line) setMembind(a Arg) error {
 	word, _, _ := strings.Cut(a.Value, ":")
-	policy, known := map[string]job.MemoryWish{
+	policy, known := map[string]job.MemorySpec{
 		"none": job.MemoryNone, "firsttouch": job.MemoryNone, "bind": job.MemoryBind, "interleave": job.MemoryInterleave,
 	}[word]
 	if !known {

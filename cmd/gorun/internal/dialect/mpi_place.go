@@ -171,8 +171,8 @@ func (p *Line) finishPE() {
 }
 
 // placeWishes are the wishes of the job and of its programs.
-func (p *Line) placeWishes() []*job.PlaceWish {
-	wishes := []*job.PlaceWish{&p.Spec.Place}
+func (p *Line) placeWishes() []*job.PlacementSpec {
+	wishes := []*job.PlacementSpec{&p.Spec.Place}
 	for _, app := range p.Spec.Apps {
 		if app.Place != nil {
 			wishes = append(wishes, app.Place)
@@ -245,10 +245,10 @@ func (p *Line) setRankBy(a Arg) (err error) {
 }
 
 // ownPlace begins the wish of a later program, which is nobody's until an option fills it.
-func (p *Line) ownPlace() *job.PlaceWish {
+func (p *Line) ownPlace() *job.PlacementSpec {
 	if p.app.Place == nil {
 		whole := p.Spec.Place
-		p.app.Place = &job.PlaceWish{GPUs: whole.GPUs, Memory: whole.Memory, Isolate: whole.Isolate, Report: whole.Report}
+		p.app.Place = &job.PlacementSpec{GPUs: whole.GPUs, Memory: whole.Memory, Isolate: whole.Isolate, Report: whole.Report}
 	}
 	return p.app.Place
 }

@@ -33,7 +33,7 @@ func TestLabels(t *testing.T) {
 		require.Equal(t, job.LabelAlways, out.Label, line)
 		require.Equal(t, strings.Contains(line, "merge"), out.Merge)
 	}
-	require.Equal(t, job.OutputWish{Label: job.LabelAlways}, mustParse(t, "gorun -l x").Spec.Output,
+	require.Equal(t, job.OutputSpec{Label: job.LabelAlways}, mustParse(t, "gorun -l x").Spec.Output,
 		"gorun's own label has colours on a terminal")
 }
 
@@ -42,7 +42,7 @@ func TestFileNames(t *testing.T) {
 	both, one := job.StreamMap{All: job.Stdout | job.Stderr}, func(s job.Streams) job.StreamMap {
 		return job.StreamMap{All: s}
 	}
-	for line, want := range map[string]job.OutputWish{
+	for line, want := range map[string]job.OutputSpec{
 		"mpirun --output-filename 5% x": {
 			StdoutFile: "5%%/1/rank.%R/stdout", StderrFile: "5%%/1/rank.%R/stderr", Tee: both,
 		},

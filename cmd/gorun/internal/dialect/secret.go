@@ -20,7 +20,7 @@ type TokenFile struct {
 
 // joinSecret is by what nodes that join each other know each other: a token from an option,
 // from the variable, or else the user's own.
-func (p *Line) joinSecret(j *job.JoinWish) {
+func (p *Line) joinSecret(j *job.JoinSpec) {
 	j.Insecure = p.insecure != "" || p.dialect.python && !isLoopback(j.Addr)
 	token, _ := p.around.Lookup("GORUN_TOKEN")
 	own := ownTokenFile(p.around)

@@ -149,7 +149,7 @@ func (p *Line) setMPI(a Arg) error {
 		a.Value = "pmix"
 	}
 	err := named(&p.Spec.MPI, "auto", "pmi1", "pmi2", "pmix", "none")(a)
-	p.Spec.MPIAsked, p.Spec.MPIWhy = p.Spec.MPI == job.MPIAuto, ""
+	p.Spec.MPIRequested, p.Spec.MPIWhy = p.Spec.MPI == job.MPIAuto, ""
 	return err
 }
 

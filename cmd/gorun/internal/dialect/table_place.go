@@ -32,7 +32,7 @@ func placeTable(p *Line) []Option {
 }
 
 // place is the wish that an option is about.
-func (p *Line) place() *job.PlaceWish {
+func (p *Line) place() *job.PlacementSpec {
 	if p.later {
 		return p.ownPlace()
 	}

@@ -132,12 +132,12 @@ func ParseDuration(value string) (time.Duration, error) {
 }
 
 // parseStdin reads all, none, a rank, or several: 1,3 and 0-3.
-func parseStdin(value string) (job.StdinWish, error) {
+func parseStdin(value string) (job.StdinSpec, error) {
 	switch value {
 	case "all":
-		return job.StdinWish{Kind: job.StdinAll}, nil
+		return job.StdinSpec{Kind: job.StdinAll}, nil
 	case "none":
-		return job.StdinWish{Kind: job.StdinNone}, nil
+		return job.StdinSpec{Kind: job.StdinNone}, nil
 	}
 	var ranks []int
 	for _, item := range strings.Split(value, ",") {
@@ -148,7 +148,7 @@ func parseStdin(value string) (job.StdinWish, error) {
 		first, err := strconv.ParseUint(low, 10, 31)
 		last, lastErr := strconv.ParseUint(high, 10, 31)
 		if err != nil || lastErr != nil || last < first || last >= MaxRanks {
-			return job.StdinWish{}, errors.New("not all, none, a rank, or several such as 1,3 and 0-3")
+			return job.StdinSpec{}, errors.New("not all, none, a rank, or several such as 1,3 and 0-3")
 		}
 		for rank := first; rank <= last; rank++ {
 			ranks = append(ranks, int(rank))
@@ -156,9 +156,9 @@ func parseStdin(value string) (job.StdinWish, error) {
 	}
 	slices.Sort(ranks)
 	if ranks = slices.Compact(ranks); len(ranks) == 1 {
-		return job.StdinWish{Rank: ranks[0]}, nil
+		return job.StdinSpec{Rank: ranks[0]}, nil
 	}
-	return job.StdinWish{Kind: job.StdinSome, Ranks: ranks}, nil
+	return job.StdinSpec{Kind: job.StdinSome, Ranks: ranks}, nil
 }
 
 // parseStreams reads torchrun's map of streams: 0 to 3 for all local ranks, or
