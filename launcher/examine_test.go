@@ -76,7 +76,7 @@ func TestExamine(t *testing.T) {
 	c, err := launcher.Examine(t.Context(), s, reach, launcher.WithAskLimit(6*time.Second))
 	require.NoError(t, err)
 	assert.Equal(t, 4, c.Asked)
-	assert.Equal(t, program, c.Wished)
+	assert.Equal(t, program, c.Program)
 	require.Len(t, c.Hosts, 2)
 	for i, name := range []string{"node1", "node2"} {
 		h := c.Hosts[i]
@@ -93,7 +93,7 @@ func TestExamine(t *testing.T) {
 		}, h.Program)
 	}
 	found := map[string]doctor.Finding{}
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		found[f.Check+" "+f.Where()] = f
 	}
 	assert.Equal(t, "it is gone", found["reach gone"].Text)

@@ -104,7 +104,7 @@ func (m *madeUp) reached(p wire.Probe) *wire.Reached {
 		}
 	}
 	for i := range p.Targets {
-		r.Answers = append(r.Answers, probe.Answer{Target: i, RTT: m.away, Local: m.address(), Interface: "eth0"})
+		r.Answers = append(r.Answers, probe.Result{Target: i, RTT: m.away, Local: m.address(), Interface: "eth0"})
 	}
 	return r
 }

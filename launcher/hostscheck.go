@@ -29,7 +29,7 @@ const (
 
 // basics are the checks of package doctor that cost little: hosts check makes no others.
 var basics = []string{
-	"gorun-version", doctor.NotLookedAt, "clock", "program", "program-differs", "architecture", "room",
+	"gorun-version", doctor.Skipped, "clock", "program", "program-differs", "architecture", "room",
 	"memlock", "nofile", "nproc", "gpu-count", "gpu-used",
 }
 
@@ -48,21 +48,21 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 
 // judge makes the list of what is wrong: with each host, with the network, and remarks last.
 func (c *hostsCheck) judge() {
-	for _, f := range append(c.noAddress, c.network.Flaws...) {
+	for _, f := range append(c.noAddress, c.network.Problems...) {
 		c.found.add(f, f.Text)
 	}
-	for _, f := range doctor.Judge(c.cluster(), basics...) {
-		c.found.add(doctor.Flaw{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Remark: f.Severity == doctor.Note}, f.Text)
+	for _, f := range doctor.Diagnose(c.cluster(), basics...) {
+		c.found.add(doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}, f.Text)
 	}
 	for _, h := range c.report.Hosts {
 		for _, note := range h.Notes {
-			c.found.add(doctor.Flaw{Hosts: []string{h.Name}, Text: note, Remark: true}, note)
+			c.found.add(doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}, note)
 		}
 	}
-	c.report.Problems = []doctor.Flaw{} // [] as JSON
+	c.report.Problems = []doctor.Problem{} // [] as JSON
 	for _, remarks := range []bool{false, true} {
 		for _, p := range c.found.list {
-			if p.Remark == remarks {
+			if p.Note == remarks {
 				c.report.Problems = append(c.report.Problems, p)
 			}
 		}
@@ -116,18 +116,18 @@ type hostsCheck struct {
 	hosts    []*doctor.Host // by place; nil: it did not say what it has
 	network  doctor.Network
 	// noAddress says why there is none that all hosts reach, or why that is not known.
-	noAddress []doctor.Flaw
+	noAddress []doctor.Problem
 }
 
 // flaws collects what is wrong; what is the same on several hosts stands there once.
 type flaws struct {
-	list    []doctor.Flaw
+	list    []doctor.Problem
 	general []string // their texts without what is of one host alone
 }
 
-func (f *flaws) add(p doctor.Flaw, general string) {
+func (f *flaws) add(p doctor.Problem, general string) {
 	for i, q := range f.list {
-		if f.general[i] == general && q.Remark == p.Remark && (q.Hint == p.Hint || q.Text != p.Text) {
+		if f.general[i] == general && q.Note == p.Note && (q.Hint == p.Hint || q.Text != p.Text) {
 			f.list[i].Hosts, f.list[i].Text = append(q.Hosts, p.Hosts...), general
 			return
 		}
@@ -138,7 +138,7 @@ func (f *flaws) add(p doctor.Flaw, general string) {
 // cluster is what package doctor judges.
 func (c *hostsCheck) cluster() *doctor.Cluster {
 	cluster := &doctor.Cluster{
-		Gorun: version.String(), Wished: c.report.Program, Asked: len(c.spec.Hosts), Network: c.network,
+		Gorun: version.String(), Program: c.report.Program, Asked: len(c.spec.Hosts), Network: c.network,
 		Hosts: slices.DeleteFunc(slices.Clone(c.hosts), func(h *doctor.Host) bool { return h == nil }),
 	}
 	if len(cluster.Hosts) == 0 {
@@ -202,7 +202,7 @@ func (c *hostsCheck) of(n *node) *HostReport { return &c.report.Hosts[n.place] }
 // fail notes errors of a node.
 func (c *hostsCheck) fail(n *node, err error) {
 	for _, e := range flatten(err) {
-		c.found.add(doctor.Flaw{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.general().Text)
+		c.found.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.general().Text)
 	}
 }
 
@@ -300,7 +300,7 @@ func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Ch
 	c.takeProgram(h, cmp.Or(dir, c.workingDir()), facts)
 	r := c.of(n)
 	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), h.Gorun, h.Executable
-	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.Rooms
+	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.DiskSpace
 	r.CPUs, r.GPUs, r.InfiniBand = h.Machine.CPUs.Len(), h.Machine.GPUs, len(h.RDMA) > 0
 	for _, name := range []string{"memlock", "nofile", "nproc"} {
 		if limit, ok := h.Limits[name]; ok {
@@ -386,17 +386,17 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
 	c.report.Network = r
-	c.network.Flaws, c.network.Summary = survey.Flaws(), r.Summary
+	c.network.Problems, c.network.Summary = survey.Problems(), r.Summary
 	if err == nil {
 		r.Address, r.Reason = choice.Addr.String(), choice.Reason
 		c.network.Address = r.Address
 		return
 	}
-	problem := doctor.Flaw{Hosts: survey.Names, Text: err.Error()}
+	problem := doctor.Problem{Hosts: survey.Names, Text: err.Error()}
 	told := false // by the flaws, where ways were tried
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) {
 		problem.Hint = unreached.Hint()
-		told = slices.ContainsFunc(c.network.Flaws, func(f doctor.Flaw) bool { return f.Check == probe.CheckReach })
+		told = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
 	} else {
 		r.Error, problem.Text = err.Error(), "who reaches whom is not known: "+err.Error()
 	}

@@ -72,7 +72,7 @@ func TestHostsCheck(t *testing.T) {
 	}
 	gone := report.Hosts[2]
 	assert.False(t, gone.Reached)
-	assert.Contains(t, report.Problems, doctor.Flaw{Hosts: []string{"gone"}, Text: "it is gone"})
+	assert.Contains(t, report.Problems, doctor.Problem{Hosts: []string{"gone"}, Text: "it is gone"})
 	require.NotNil(t, report.Network)
 	ways := 0
 	for _, w := range report.Network.Ways {

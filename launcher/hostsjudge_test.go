@@ -23,7 +23,7 @@ func judged(change func(list []*doctor.Host)) (lines []string) {
 		c.spec.Hosts = append(c.spec.Hosts, hosts.Host{Name: name})
 		c.hosts = append(c.hosts, &doctor.Host{
 			Name: name, Gorun: version.String(), Architecture: "x86_64", Clock: &doctor.Clock{}, UID: 1000,
-			Rooms: []doctor.Room{
+			DiskSpace: []doctor.DiskSpace{
 				{Purpose: "cache", Path: "/home/u/.cache", Free: 1 << 40},
 				{Purpose: "temporary files", Path: "/tmp", Free: 1 << 40},
 			},
@@ -44,7 +44,7 @@ func judged(change func(list []*doctor.Host)) (lines []string) {
 	c.judge()
 	for _, p := range c.report.Problems {
 		line := p.String()
-		if p.Remark {
+		if p.Note {
 			line = "remark: " + line
 		}
 		lines = append(lines, line)
@@ -70,11 +70,11 @@ func TestJudgeHosts(t *testing.T) {
 			[]string{"n2: its gorun is 0.2, this one " + version.String()},
 		},
 		"the same on two": {
-			func(h []*doctor.Host) { h[1].Rooms[1].Free, h[2].Rooms[1].Free = 1<<20, 1<<20 },
+			func(h []*doctor.Host) { h[1].DiskSpace[1].Free, h[2].DiskSpace[1].Free = 1<<20, 1<<20 },
 			[]string{"n[2-3]: almost no space is left in /tmp (temporary files)"},
 		},
 		"a home that cannot be written": {
-			func(h []*doctor.Host) { h[0].Rooms[0].Error = "read-only file system" },
+			func(h []*doctor.Host) { h[0].DiskSpace[0].Error = "read-only file system" },
 			[]string{"remark: n1: /home/u/.cache (cache): read-only file system"},
 		},
 		"few files": {

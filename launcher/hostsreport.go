@@ -14,13 +14,13 @@ type HostsReport struct {
 	Version string       `json:"version"` // of this gorun
 	Hosts   []HostReport `json:"hosts"`   // in the order in which they were named
 	// Network is who reaches whom, nil with fewer than two hosts to be asked.
-	Network  *NetworkReport `json:"network,omitempty"`
-	Problems []doctor.Flaw  `json:"problems"`
+	Network  *NetworkReport   `json:"network,omitempty"`
+	Problems []doctor.Problem `json:"problems"`
 }
 
 // OK reports whether nothing is wrong; remarks are no problem.
 func (r *HostsReport) OK() bool {
-	return !slices.ContainsFunc(r.Problems, func(p doctor.Flaw) bool { return !p.Remark })
+	return !slices.ContainsFunc(r.Problems, func(p doctor.Problem) bool { return !p.Note })
 }
 
 // HostReport is one host. What could not be learned has its zero value.
@@ -40,12 +40,12 @@ type HostReport struct {
 	Kernel       string `json:"kernel,omitempty"`
 	CPUs         int    `json:"cpus,omitempty"` // that ranks may use
 	// Clock is by how much its clock is ahead of this host's; nil: not known.
-	Clock   *doctor.Clock   `json:"clock,omitempty"`
-	Rooms   []doctor.Room   `json:"rooms,omitempty"`
-	Limits  []LimitReport   `json:"limits,omitempty"`
-	Dir     string          `json:"dir,omitempty"`     // the ranks' working directory
-	Missing string          `json:"missing,omitempty"` // why it cannot be that
-	Program *doctor.Program `json:"program,omitempty"`
+	Clock   *doctor.Clock      `json:"clock,omitempty"`
+	Rooms   []doctor.DiskSpace `json:"rooms,omitempty"`
+	Limits  []LimitReport      `json:"limits,omitempty"`
+	Dir     string             `json:"dir,omitempty"`     // the ranks' working directory
+	Missing string             `json:"missing,omitempty"` // why it cannot be that
+	Program *doctor.Program    `json:"program,omitempty"`
 	// GPUs have their names and whether a process uses them.
 	GPUs       []placement.GPU `json:"gpus,omitempty"`
 	InfiniBand bool            `json:"infiniband,omitempty"`

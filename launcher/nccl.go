@@ -236,7 +236,7 @@ func (h *head) rasStatus(answers [][]byte) (all ras.Status, known bool) {
 		}
 	}
 	all = ras.Merge(list)
-	all.Place(h.rankOf)
+	all.AssignWorldRanks(h.rankOf)
 	return all, len(list) > 0
 }
 

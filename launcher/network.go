@@ -18,7 +18,7 @@ const resolveLimit = 20 * time.Second
 // reachable finds out by which address the nodes reach node 0, and by which
 // interfaces they talk.
 func (s *session) reachable() error {
-	wish := probe.Wish{Asked: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
+	wish := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
 	order := s.fromFirst()
 	probers := make([]prober, len(order))
 	for i, n := range order {
@@ -29,7 +29,7 @@ func (s *session) reachable() error {
 		ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
 		defer cancel()
 		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here { // else it is a service's, which leads here
-			probers[0].address, wish.Asked = j.Addr, j.From
+			probers[0].address, wish.Source = j.Addr, j.From
 		}
 	}
 	choice, notes, err := chooseAddress(probers, s.spec.Store.Port, wish)
@@ -58,7 +58,7 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 	}
 	s.master = choice.Addr.String()
 	for i, n := range order {
-		place := choice.Nodes[i]
+		place := choice.Endpoints[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
 		if n.facts.Mbps = 0; place.Device { // else the speed is a driver's invention
 			n.facts.Mbps = place.Mbps

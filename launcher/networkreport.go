@@ -81,26 +81,26 @@ func networkReport(s *probe.Survey) *NetworkReport {
 	if len(r.matrix.Answers) > 0 {
 		r.Summary = r.matrix.Summary()
 	}
-	for _, w := range s.Ways {
+	for _, w := range s.Paths {
 		r.Ways = append(r.Ways, wayReport(s, w))
 	}
-	for node, own := range s.Own {
+	for node, own := range s.Candidates {
 		for _, c := range own {
 			i := InterfaceReport{
 				Host: s.Names[node], Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(),
 				Kind: c.Kind, Mbps: c.Mbps, MTU: c.MTU,
 			}
-			i.Chosen = s.Places[node].Interface == c.Interface && s.Places[node].Addr.WithZone("") == c.Addr
+			i.Chosen = s.Endpoints[node].Interface == c.Interface && s.Endpoints[node].Addr.WithZone("") == c.Addr
 			r.Interfaces = append(r.Interfaces, i)
 		}
 	}
 	return r
 }
 
-func wayReport(s *probe.Survey, w *probe.Way) Way {
+func wayReport(s *probe.Survey, w *probe.Path) Way {
 	way := Way{
-		From: s.Names[w.From], To: s.Names[w.To], Address: w.Addr.String(), Port: w.Port, Interface: w.Answer.Interface,
-		Seconds: w.Answer.RTT.Seconds(), Problem: w.Answer.Problem, Aside: w.Aside, OtherPorts: w.Knock,
+		From: s.Names[w.From], To: s.Names[w.To], Address: w.Addr.String(), Port: w.Port, Interface: w.Result.Interface,
+		Seconds: w.Result.RTT.Seconds(), Problem: w.Result.Problem, Aside: w.Alternate, OtherPorts: w.OtherPorts,
 	}
 	m := w.Measured
 	if m == nil {

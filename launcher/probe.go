@@ -35,7 +35,7 @@ type probeSession struct {
 	probers []prober
 	nodes   []probe.Node
 	key     []byte
-	wish    probe.Wish
+	wish    probe.Options
 	notes   []string
 }
 
@@ -46,22 +46,22 @@ type probeSession struct {
 // not do, all of node 0's addresses are dialed with all of the time. port is MASTER_PORT
 // where that is fixed, else 0: a firewall may let nothing else pass. Notes are remarks for
 // the user.
-func chooseAddress(probers []prober, port int, wish probe.Wish) (choice probe.Choice, notes []string, err error) {
+func chooseAddress(probers []prober, port int, wish probe.Options) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
 	}
 	s := newProbeSession(probers, wish)
 	if err = s.listen(port); err == nil {
-		choice, err = s.choose(probe.Haste{})
+		choice, err = s.choose(probe.Limits{})
 	}
 	return choice, s.notes, err
 }
 
 // choose tries node 0's most plausible addresses, then all of them with more time.
-func (s *probeSession) choose(second probe.Haste) (probe.Choice, error) {
+func (s *probeSession) choose(second probe.Limits) (probe.Choice, error) {
 	order := probe.Order(s.nodes, s.wish)
 	choice, err := s.try(order[:probe.FirstTry(s.nodes, order)], 1,
-		probe.Haste{Timeout: firstTimeout, Patience: patience})
+		probe.Limits{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
 		return s.try(order, len(order), second)
 	}
@@ -70,19 +70,19 @@ func (s *probeSession) choose(second probe.Haste) (probe.Choice, error) {
 
 // try chooses among some of node 0's addresses; peers are dialed for so many of those
 // that all nodes reach. They all have to answer, so that there is no patience.
-func (s *probeSession) try(indexes []int, most int, haste probe.Haste) (probe.Choice, error) {
+func (s *probeSession) try(indexes []int, most int, haste probe.Limits) (probe.Choice, error) {
 	if err := s.dialZero(indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
 	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
-		if err := s.dialPeers(agreed[:min(most, len(agreed))], probe.Haste{Timeout: haste.Timeout}); err != nil {
+		if err := s.dialPeers(agreed[:min(most, len(agreed))], probe.Limits{Timeout: haste.Timeout}); err != nil {
 			return probe.Choice{}, err
 		}
 	}
 	return probe.Choose(s.nodes, s.wish)
 }
 
-func newProbeSession(probers []prober, wish probe.Wish) *probeSession {
+func newProbeSession(probers []prober, wish probe.Options) *probeSession {
 	s := &probeSession{
 		probers: probers, nodes: make([]probe.Node, len(probers)), key: make([]byte, 2*probe.MinKey), wish: wish,
 	}
@@ -141,16 +141,16 @@ func (s *probeSession) listen(port int) error {
 		s.nodes[node].Port, s.nodes[node].Free = r.Port, r.Free
 		for _, c := range r.Candidates {
 			c.Interface, c.Kind = printable.Text(c.Interface), printable.Text(c.Kind)
-			s.nodes[node].Own = append(s.nodes[node].Own, c)
+			s.nodes[node].Candidates = append(s.nodes[node].Candidates, c)
 		}
 	})
 }
 
 // dialZero has all others dial some of node 0's addresses, by their indexes.
-func (s *probeSession) dialZero(indexes []int, haste probe.Haste) error {
+func (s *probeSession) dialZero(indexes []int, haste probe.Limits) error {
 	targets := make([]probe.Target, 0, len(indexes))
 	for _, i := range indexes {
-		targets = append(targets, probe.Target{Node: 0, Addr: s.nodes[0].Own[i].Addr, Port: s.nodes[0].Port})
+		targets = append(targets, probe.Target{Node: 0, Addr: s.nodes[0].Candidates[i].Addr, Port: s.nodes[0].Port})
 	}
 	return s.ask(func(node int) *wire.Probe {
 		if node == 0 {
@@ -158,7 +158,7 @@ func (s *probeSession) dialZero(indexes []int, haste probe.Haste) error {
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Peers, s.nodes[node].Reached = nil, map[int]probe.Answer{}
+		s.nodes[node].Peers, s.nodes[node].Reached = nil, map[int]probe.Result{}
 		for _, a := range answers(r, len(indexes)) {
 			s.nodes[node].Reached[indexes[a.Target]] = a
 		}
@@ -166,7 +166,7 @@ func (s *probeSession) dialZero(indexes []int, haste probe.Haste) error {
 }
 
 // dialPeers has every node dial its peers, at their places for each agreed address.
-func (s *probeSession) dialPeers(agreed []int, haste probe.Haste) error {
+func (s *probeSession) dialPeers(agreed []int, haste probe.Limits) error {
 	return s.ask(func(node int) *wire.Probe {
 		targets := probe.PeerTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
@@ -174,7 +174,7 @@ func (s *probeSession) dialPeers(agreed []int, haste probe.Haste) error {
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Peers = map[int]probe.Answer{}
+		s.nodes[node].Peers = map[int]probe.Result{}
 		for _, a := range answers(r, math.MaxInt) {
 			s.nodes[node].Peers[a.Target] = a
 		}
@@ -182,7 +182,7 @@ func (s *probeSession) dialPeers(agreed []int, haste probe.Haste) error {
 }
 
 // answers are those of a Reached that are of one of so many targets.
-func answers(r wire.Reached, targets int) (all []probe.Answer) {
+func answers(r wire.Reached, targets int) (all []probe.Result) {
 	for _, a := range r.Answers {
 		a.Interface, a.Problem = printable.Text(a.Interface), printable.Text(a.Problem)
 		if a.Target >= 0 && a.Target < targets {

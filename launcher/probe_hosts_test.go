@@ -246,7 +246,7 @@ func (n *topology) decoys() {
 
 // requireConnected has every host connect to every other one at the place that was
 // chosen for it.
-func requireConnected(t *testing.T, set *testhosts.Set, hosts []string, places []probe.Place) {
+func requireConnected(t *testing.T, set *testhosts.Set, hosts []string, places []probe.Endpoint) {
 	peers, targets := make([]distant, len(hosts)), make([]string, len(hosts))
 	for i, h := range hosts {
 		peers[i] = onHost(t, set, h, "peer", h, places[i].Addr.String())
@@ -278,12 +278,12 @@ func TestRandomTopologies(t *testing.T) {
 					t.Log(strings.Join(n.told, "\n"))
 				}
 			}()
-			choice, _, err := chooseAddress(agentsOn(t, set), 0, probe.Wish{})
+			choice, _, err := chooseAddress(agentsOn(t, set), 0, probe.Options{})
 			require.NoError(t, err)
 			require.Empty(t, choice.Warning)
 			t.Log(choice.Reason)
-			requireConnected(t, set, n.hosts, choice.Nodes)
-			for i, p := range choice.Nodes {
+			requireConnected(t, set, n.hosts, choice.Endpoints)
+			for i, p := range choice.Endpoints {
 				out, err := set.Command(n.hosts[i], "ip", "-o", "addr", "show", "dev", p.Interface).Output()
 				require.NoError(t, err, p.Interface)
 				require.Contains(t, string(out), " "+p.Addr.String()+"/")
@@ -301,7 +301,7 @@ func TestHostThatIsCutOff(t *testing.T) {
 			set.AddInterface(h, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}}))
 	}
 	agents := agentsOn(t, set)
-	_, _, err := chooseAddress(agents, 0, probe.Wish{})
+	_, _, err := chooseAddress(agents, 0, probe.Options{})
 	var unreached *probe.UnreachedError
 	require.ErrorAs(t, err, &unreached)
 	require.ErrorContains(t, err, "10.77.1.1 (eth0)             reached from h2; ")

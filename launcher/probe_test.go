@@ -56,13 +56,13 @@ func agentsHere(t testing.TB, n int) (all []prober, links []*wire.Link) {
 // the same.
 func TestAddressAmongAgentsHere(t *testing.T) {
 	agents, _ := agentsHere(t, 4)
-	choice, notes, err := chooseAddress(agents, 0, probe.Wish{})
+	choice, notes, err := chooseAddress(agents, 0, probe.Options{})
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Empty(t, choice.Warning)
-	require.Len(t, choice.Nodes, 4)
-	for _, p := range choice.Nodes {
-		require.Equal(t, choice.Nodes[0].Interface, p.Interface)
+	require.Len(t, choice.Endpoints, 4)
+	for _, p := range choice.Endpoints {
+		require.Equal(t, choice.Endpoints[0].Interface, p.Interface)
 		require.NotEmpty(t, p.Interface)
 	}
 	ln, err := net.Listen("tcp", netip.AddrPortFrom(choice.Addr, 0).String())
@@ -74,7 +74,7 @@ func TestNamedAddressAmongAgentsHere(t *testing.T) {
 	choose := func(name string) (probe.Choice, error) {
 		agents, _ := agentsHere(t, 2)
 		agents[0].address = name
-		choice, _, err := chooseAddress(agents, 0, probe.Wish{Asked: "--master-addr " + name})
+		choice, _, err := chooseAddress(agents, 0, probe.Options{Source: "--master-addr " + name})
 		return choice, err
 	}
 	for name, addr := range map[string]string{
@@ -83,7 +83,7 @@ func TestNamedAddressAmongAgentsHere(t *testing.T) {
 		choice, err := choose(name)
 		require.NoError(t, err)
 		require.Equal(t, addr, choice.Addr.String())
-		require.Equal(t, "lo", choice.Nodes[0].Interface)
+		require.Equal(t, "lo", choice.Endpoints[0].Interface)
 		require.Contains(t, choice.Reason, "named by --master-addr "+name)
 	}
 	_, err := choose("192.0.2.77")
@@ -98,9 +98,9 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 	port := free.Addr().(*net.TCPAddr).Port
 	listen := func() int {
 		agents, _ := agentsHere(t, 2)
-		s := newProbeSession(agents, probe.Wish{})
+		s := newProbeSession(agents, probe.Options{})
 		require.NoError(t, s.listen(port))
-		_, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Haste{})
+		_, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Limits{})
 		require.NoError(t, err)
 		return s.nodes[0].Port
 	}
@@ -112,9 +112,9 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 // The store can be opened where node 0 answered probes the moment before.
 func TestOpenAfterProbing(t *testing.T) {
 	agents, links := agentsHere(t, 2)
-	s := newProbeSession(agents, probe.Wish{})
+	s := newProbeSession(agents, probe.Options{})
 	require.NoError(t, s.listen(0))
-	choice, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Haste{})
+	choice, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Limits{})
 	require.NoError(t, err)
 	link := links[0]
 	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))
@@ -182,9 +182,9 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p *w
 			}
 		}
 		for i, target := range p.Targets {
-			a := probe.Answer{Target: i, Problem: "no answer"}
+			a := probe.Result{Target: i, Problem: "no answer"}
 			if reach(target.Addr) {
-				a = probe.Answer{Target: i, RTT: 1, Local: netip.MustParseAddr(addrs[0]), Interface: "eth" + addrs[0][3:4]}
+				a = probe.Result{Target: i, RTT: 1, Local: netip.MustParseAddr(addrs[0]), Interface: "eth" + addrs[0][3:4]}
 			}
 			r.Answers = append(r.Answers, a)
 		}
@@ -219,20 +219,20 @@ func TestOneOfManyAddresses(t *testing.T) {
 		}
 		return all
 	}
-	choice, _, err := chooseAddress(named(nodes("10.1.0.1")...), 0, probe.Wish{})
+	choice, _, err := chooseAddress(named(nodes("10.1.0.1")...), 0, probe.Options{})
 	require.NoError(t, err)
 	require.Equal(t, "10.1.0.1", choice.Addr.String())
 	const peers = 2 * 9 // 1 and 5 after each, without node 0, which all have dialed
 	require.Equal(t, 9*3+peers, dials)
-	require.Equal(t, probe.Place{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary},
-		choice.Nodes[4])
+	require.Equal(t, probe.Endpoint{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary},
+		choice.Endpoints[4])
 
-	choice, _, err = chooseAddress(named(nodes("10.4.0.1")...), 0, probe.Wish{})
+	choice, _, err = chooseAddress(named(nodes("10.4.0.1")...), 0, probe.Options{})
 	require.NoError(t, err)
 	require.Equal(t, "10.4.0.1", choice.Addr.String())
 	require.Equal(t, 9*3+9*5+peers, dials)
 
-	_, _, err = chooseAddress(named(nodes("nothing")...), 0, probe.Wish{})
+	_, _, err = chooseAddress(named(nodes("nothing")...), 0, probe.Options{})
 	var unreached *probe.UnreachedError
 	require.ErrorAs(t, err, &unreached)
 }
@@ -242,13 +242,13 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	says := func(r wire.Reached, err error) prober {
 		return prober{ask: func(*wire.Probe) (wire.Reached, error) { return r, err }}
 	}
-	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent is gone"))), 0, probe.Wish{})
+	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent is gone"))), 0, probe.Options{})
 	require.EqualError(t, err, "node1: the agent is gone")
-	_, _, err = chooseAddress(named(says(wire.Reached{Error: "no sockets\x1b[31m"}, nil), fine), 0, probe.Wish{})
+	_, _, err = chooseAddress(named(says(wire.Reached{Error: "no sockets\x1b[31m"}, nil), fine), 0, probe.Options{})
 	require.EqualError(t, err, "node0: no sockets^[[31m")
 	// A node that answers nonsense is a node that reached nothing.
-	nonsense := wire.Reached{Port: -1, Answers: []probe.Answer{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}
-	_, _, err = chooseAddress(named(fine, says(nonsense, nil)), 0, probe.Wish{})
+	nonsense := wire.Reached{Port: -1, Answers: []probe.Result{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}
+	_, _, err = chooseAddress(named(fine, says(nonsense, nil)), 0, probe.Options{})
 	require.ErrorContains(t, err,
 		"no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
 }
@@ -259,7 +259,7 @@ func BenchmarkChooseAddress(b *testing.B) {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			agents, _ := agentsHere(b, n)
 			for b.Loop() {
-				_, _, err := chooseAddress(agents, 0, probe.Wish{})
+				_, _, err := chooseAddress(agents, 0, probe.Options{})
 				require.NoError(b, err)
 			}
 		})

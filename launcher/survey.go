@@ -22,11 +22,11 @@ func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, 
 	if len(probers) < 2 {
 		return survey, choice, nil
 	}
-	s := newProbeSession(probers, probe.Wish{})
+	s := newProbeSession(probers, probe.Options{})
 	if err := s.listen(0); err != nil {
 		return survey, choice, err
 	}
-	choice, chosen := s.choose(probe.Haste{Timeout: surveyTimeout})
+	choice, chosen := s.choose(probe.Limits{Timeout: surveyTimeout})
 	if unreached := (*probe.UnreachedError)(nil); chosen != nil && !errors.As(chosen, &unreached) {
 		return survey, choice, chosen
 	}
@@ -58,12 +58,12 @@ const mostAsides = 16
 
 // place notes where each node is dialed.
 func (v *surveyor) place(choice probe.Choice, chosen bool) {
-	v.survey.Places = choice.Nodes
+	v.survey.Endpoints = choice.Endpoints
 	if !chosen {
-		v.survey.Places = make([]probe.Place, len(v.nodes))
+		v.survey.Endpoints = make([]probe.Endpoint, len(v.nodes))
 	}
 	for _, n := range v.nodes {
-		v.survey.Own = append(v.survey.Own, n.Own)
+		v.survey.Candidates = append(v.survey.Candidates, n.Candidates)
 	}
 	for from := range v.nodes {
 		for _, to := range probe.Partners(len(v.nodes), from) {
@@ -76,29 +76,29 @@ func (v *surveyor) place(choice probe.Choice, chosen bool) {
 func (v *surveyor) plan(from, to int, chosen bool) {
 	var addrs []netip.Addr
 	if chosen {
-		addrs = append(addrs, v.survey.Places[to].Addr.WithZone(""))
+		addrs = append(addrs, v.survey.Endpoints[to].Addr.WithZone(""))
 	} else {
 		for _, c := range probe.Likely(v.nodes[to], v.wish) {
 			addrs = append(addrs, c.Addr)
 		}
 	}
-	add := func(addr netip.Addr, aside bool) {
-		way := &probe.Way{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port, Addr: addr, Aside: aside}
-		v.survey.Ways = append(v.survey.Ways, way)
+	add := func(addr netip.Addr, alternate bool) {
+		way := &probe.Path{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port, Addr: addr, Alternate: alternate}
+		v.survey.Paths = append(v.survey.Paths, way)
 	}
 	for _, addr := range addrs {
 		add(addr, false)
 	}
 	if chosen && len(v.nodes) <= mostAsides {
-		for _, addr := range probe.Asides(v.nodes[to].Own, addrs) {
+		for _, addr := range probe.Alternates(v.nodes[to].Candidates, addrs) {
 			add(addr, true)
 		}
 	}
 }
 
 // from are the ways from a node that take takes.
-func (v *surveyor) from(node int, take func(w *probe.Way) bool) (ways []*probe.Way) {
-	for _, w := range v.survey.Ways {
+func (v *surveyor) from(node int, take func(w *probe.Path) bool) (ways []*probe.Path) {
+	for _, w := range v.survey.Paths {
 		if w.From == node && take(w) {
 			ways = append(ways, w)
 		}
@@ -106,13 +106,13 @@ func (v *surveyor) from(node int, take func(w *probe.Way) bool) (ways []*probe.W
 	return ways
 }
 
-func target(w *probe.Way) probe.Target {
+func target(w *probe.Path) probe.Target {
 	return probe.Target{Node: w.To, Addr: w.Addr, Port: w.Port}
 }
 
 // dial has every node dial its partners at all of their places.
 func (v *surveyor) dial() error {
-	all := func(*probe.Way) bool { return true }
+	all := func(*probe.Path) bool { return true }
 	return v.ask(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: surveyTimeout}
 		for _, w := range v.from(node, all) {
@@ -122,20 +122,20 @@ func (v *surveyor) dial() error {
 	}, func(node int, r wire.Reached) {
 		ways := v.from(node, all)
 		for _, a := range answers(r, len(ways)) {
-			ways[a.Target].Answer = a
+			ways[a.Target].Result = a
 		}
 	})
 }
 
 // knock has nodes that do not reach others try whether anything of them answers.
 func (v *surveyor) knock() error {
-	failed := func(w *probe.Way) bool { return !w.Aside && !w.OK() }
-	ports := len(probe.KnockPorts)
+	failed := func(w *probe.Path) bool { return !w.Alternate && !w.OK() }
+	ports := len(probe.ReferencePorts)
 	return v.ask(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: knockTimeout}
 		for _, w := range v.from(node, failed) {
-			for _, port := range probe.KnockPorts {
-				p.Targets = append(p.Targets, probe.Target{Node: w.To, Addr: w.Addr, Port: port, Knock: true})
+			for _, port := range probe.ReferencePorts {
+				p.Targets = append(p.Targets, probe.Target{Node: w.To, Addr: w.Addr, Port: port, ConnectOnly: true})
 			}
 		}
 		if p.Targets == nil {
@@ -146,7 +146,7 @@ func (v *surveyor) knock() error {
 		ways := v.from(node, failed)
 		heard := answers(r, len(ways)*ports)
 		for i, w := range ways {
-			w.Knock = probe.Knocked(slices.DeleteFunc(slices.Clone(heard), func(a probe.Answer) bool {
+			w.OtherPorts = probe.ClassifyPorts(slices.DeleteFunc(slices.Clone(heard), func(a probe.Result) bool {
 				return a.Target/ports != i
 			}))
 		}
@@ -168,12 +168,12 @@ func (v *surveyor) measure() error {
 		if time.Since(began) > measureLimit {
 			return nil
 		}
-		now := make([]*probe.Way, len(v.nodes))
+		now := make([]*probe.Path, len(v.nodes))
 		for _, pair := range round {
 			if stuck[pair] || known[pair.From] >= enough || known[pair.To] >= enough {
 				continue
 			}
-			for _, w := range v.from(pair.From, func(w *probe.Way) bool { return w.Pair == pair && !w.Aside && w.OK() }) {
+			for _, w := range v.from(pair.From, func(w *probe.Path) bool { return w.Pair == pair && !w.Alternate && w.OK() }) {
 				now[pair.From] = w
 			}
 		}
@@ -191,7 +191,7 @@ func (v *surveyor) measure() error {
 }
 
 // measureNow has nodes measure one way each, nil: none.
-func (v *surveyor) measureNow(now []*probe.Way) error {
+func (v *surveyor) measureNow(now []*probe.Path) error {
 	return v.ask(func(node int) *wire.Probe {
 		if now[node] == nil {
 			return nil

@@ -16,9 +16,9 @@ import (
 
 // told are a survey's findings, a line each: "loss: h3: packets …".
 func told(s probe.Survey) (lines []string) {
-	for _, f := range s.Flaws() {
+	for _, f := range s.Problems() {
 		line := fmt.Sprintf("%s: %s", f.Check, &f)
-		if f.Remark {
+		if f.Note {
 			line = "remark: " + line
 		}
 		lines = append(lines, line)
@@ -68,7 +68,7 @@ func TestTroubleBetweenHosts(t *testing.T) {
 				requireMeasured(t, survey)
 				return
 			}
-			require.Len(t, lines, 1, "%+v", survey.Ways)
+			require.Len(t, lines, 1, "%+v", survey.Paths)
 			require.Regexp(t, row.want, lines[0])
 		})
 	}
@@ -86,8 +86,8 @@ func impair(t *testing.T, set *testhosts.Set, host string, how testhosts.Impairm
 // requireMeasured has every way been measured both ways.
 func requireMeasured(t *testing.T, survey probe.Survey) {
 	n := len(survey.Names)
-	require.Len(t, survey.Ways, n*(n-1))
-	for _, w := range survey.Ways {
+	require.Len(t, survey.Paths, n*(n-1))
+	for _, w := range survey.Paths {
 		require.NotNil(t, w.Measured)
 		require.Empty(t, w.Measured.Problem)
 		require.Positive(t, w.Measured.RTT)
@@ -123,7 +123,7 @@ func TestOddInterfaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, choice.Warning)
 	require.Equal(t, "fd09::1", choice.Addr.String())
-	for i, p := range choice.Nodes {
+	for i, p := range choice.Endpoints {
 		require.Equal(t, fmt.Sprintf("fast%d", i), p.Interface)
 		require.ElementsMatch(t, []string{"eth0", "docker0", fmt.Sprintf("eno%d", i+5)}, p.Others)
 		require.Equal(t, i == 2, p.OtherFamily)

@@ -105,10 +105,10 @@ func (o *doctorOptions) run() error {
 	}
 	cluster.Options, cluster.Spelled = reachWords(o.Spec)
 	judgeEnvironment(cluster, os.Environ())
-	findings := doctor.Judge(cluster)
+	findings := doctor.Diagnose(cluster)
 	err = o.show(examined{append([]doctor.Finding{}, findings...), cluster}, // [] as JSON
 		diagnosis{cluster, findings, textStyle(o.stdout), o.Verbose > 0, again(o.args)}.text)
-	if err == nil && doctor.Wrong(findings) > 0 {
+	if err == nil && doctor.CountProblems(findings) > 0 {
 		return exitWith(exitFindings)
 	}
 	return err
@@ -353,7 +353,7 @@ func (d diagnosis) text() string {
 	if text := d.missed(); text != "" && !d.all {
 		lines = append(lines, text)
 	}
-	if doctor.Wrong(d.findings) == 0 {
+	if doctor.CountProblems(d.findings) == 0 {
 		lines = append(lines, "nothing is wrong")
 	}
 	if notes > 0 {
@@ -372,7 +372,7 @@ func (d diagnosis) missed() string {
 	const most = 3
 	var words []string
 	for _, f := range d.findings {
-		if f.Check != doctor.NotLookedAt {
+		if f.Check != doctor.Skipped {
 			continue
 		}
 		where := ""

@@ -65,13 +65,13 @@ func TestDiagnosisIsShort(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Limits: map[string]doctor.Limit{}})
 	}
 	for i := range 30 {
-		c.Remarks = append(c.Remarks, doctor.Finding{
+		c.Notes = append(c.Notes, doctor.Finding{
 			Severity: doctor.Warning, Text: fmt.Sprint("problem ", i),
 			Evidence: "evidence", Fix: "repair it",
 		})
-		c.Remarks = append(c.Remarks, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
+		c.Notes = append(c.Notes, doctor.Finding{Severity: doctor.Note, Text: fmt.Sprint("remark\n", i)})
 	}
-	findings := doctor.Judge(c)
+	findings := doctor.Diagnose(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true}, false, "gorun doctor -v -H n[1-2]"}.text()
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 20)
 	assert.Contains(t, text, "ok 2 of 2 hosts reached, same gorun  ok limits")
@@ -79,7 +79,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.Contains(t, text,
 		"and 23 more findings (environment): gorun doctor -v -H n[1-2]\n30 notes: gorun doctor -v -H n[1-2]\n")
 	assert.NotContains(t, text, "nothing is wrong")
-	c.Wished, c.Network.Summary = "./trainer", "2 of 2 ways between 2 hosts work"
+	c.Program, c.Network.Summary = "./trainer", "2 of 2 ways between 2 hosts work"
 	for _, h := range c.Hosts {
 		h.Kernel, h.Names, h.ProcessesKnown, h.Clock = "6.8", &doctor.Names{}, true, &doctor.Clock{}
 		h.Shm, h.Memory.Total = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 40, Free: 1 << 40}, 1<<40
@@ -100,10 +100,10 @@ func TestDiagnosisIsShort(t *testing.T) {
 func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("many words ", 12))
 	c := &doctor.Cluster{
-		Asked:   1,
-		Remarks: []doctor.Finding{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
+		Asked: 1,
+		Notes: []doctor.Finding{{Severity: doctor.Warning, Text: words, Evidence: words, Fix: "echo " + words}},
 	}
-	findings := doctor.Judge(c)
+	findings := doctor.Diagnose(c)
 	text := diagnosis{c, findings, draw.Style{ASCII: true, Width: 60}, true, ""}.text()
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "    try:") {
@@ -125,9 +125,9 @@ func TestDoctorAgain(t *testing.T) {
 	spec.Reach = job.ReachSpec{SSHConfig: "my config", Agent: "/opt/gorun"}
 	c := &doctor.Cluster{Asked: 3}
 	c.Options, c.Spelled = reachWords(spec)
-	c.Unreached = []doctor.Flaw{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
+	c.Unreached = []doctor.Problem{{Hosts: []string{"n1", "n2"}, Text: "a"}, {Hosts: []string{"fd00::3"}, Text: "b"}}
 	var fixes []string
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		fixes = append(fixes, f.Fix)
 	}
 	assert.Equal(t, []string{
@@ -139,7 +139,7 @@ func TestDoctorAgain(t *testing.T) {
 // Thirty findings on eight hosts: the worst stand first, what is alike on several hosts is
 // one, and what is left out is named.
 func TestDiagnosisOfManyHosts(t *testing.T) {
-	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Wished: "./trainer"}
+	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Program: "./trainer"}
 	for i := range 8 {
 		h := &doctor.Host{
 			Name: fmt.Sprint("n", i+1), Gorun: "v1",
@@ -147,17 +147,22 @@ func TestDiagnosisOfManyHosts(t *testing.T) {
 		}
 		h.Clock = &doctor.Clock{Ahead: 2 + float64(i)/10}
 		h.Shm = &doctor.FileSystem{Type: "tmpfs", Total: 1 << 20, Free: 1 << 20}
-		h.Leftovers = []doctor.Process{{PID: 100 + i, Name: "trainer"}}
+		h.Orphans = []doctor.Process{{PID: 100 + i, Name: "trainer"}}
 		if i == 4 {
 			h.Sysctls = map[string]string{"kernel/shmmax": "4096", "net/ipv4/ip_local_port_range": "1 2"}
-			h.Rooms = []doctor.Room{{Path: "/tmp"}}
+			h.DiskSpace = []doctor.DiskSpace{{Path: "/tmp"}}
 			h.Program = &doctor.Program{Error: "no such file"}
 			h.Interfaces = []doctor.Interface{{Name: "eth0", Physical: true, Carrier: true, Duplex: "half"}}
 		}
 		c.Hosts = append(c.Hosts, h)
 	}
-	c.Unreached = []doctor.Flaw{{Hosts: []string{"n9"}, Text: "no route to host"}}
-	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true, Width: 40}, false, "gorun doctor -v -H 'n[1-9]'"}.text()
+	c.Unreached = []doctor.Problem{{Hosts: []string{"n9"}, Text: "no route to host"}}
+	text := diagnosis{
+		c, doctor.Diagnose(c),
+		draw.Style{ASCII: true, Width: 40},
+		false,
+		"gorun doctor -v -H 'n[1-9]'",
+	}.text()
 	assert.Equal(t, `X n9: no route to host [reach]
     try:  gorun hosts check -v -H n9
 X n5: no such file [program]
@@ -184,7 +189,7 @@ func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
 		c.Hosts = append(c.Hosts, &doctor.Host{Name: name, Unknown: []string{"libraries: no answer within 3s"}})
 	}
 	c.Hosts[1].Unknown = append(c.Hosts[1].Unknown, "CPUs and GPUs: no answer within 3s")
-	text := diagnosis{c, doctor.Judge(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
+	text := diagnosis{c, doctor.Diagnose(c), draw.Style{ASCII: true}, false, "gorun doctor -v"}.text()
 	assert.Contains(t, text,
 		"not looked at: n[1-3]: libraries: no answer within 3s; n2: CPUs and GPUs: no answer within 3s\nnothing is wrong\n")
 }

@@ -152,7 +152,7 @@ func lookUp(words []string, stdin io.Reader) (asked, error) {
 
 // lookUpText explains the words themselves: what somebody may ask by, lines, or at last an exit code that they tell of.
 func (a *asked) lookUpText() error {
-	if m, known := signature.Asked(a.words); known {
+	if m, known := signature.Lookup(a.words); known {
 		a.found = []signature.Finding{{Match: m}}
 		return nil
 	}
@@ -343,7 +343,7 @@ func kindWords(f signature.Finding) string {
 		return "; the line leaves the cause open"
 	case signature.Victim:
 		return "; it follows from another's failure"
-	case signature.Remark:
+	case signature.Note:
 		return "; no failure by itself"
 	}
 	return ""

@@ -142,9 +142,9 @@ func networkText(n *launcher.NetworkReport) string {
 // problemsText lists what is wrong with what to do, then remarks.
 func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 	var b strings.Builder
-	var wrong, remarks []doctor.Flaw
+	var wrong, remarks []doctor.Problem
 	for _, p := range r.Problems {
-		if p.Remark {
+		if p.Note {
 			remarks = append(remarks, p)
 		} else {
 			wrong = append(wrong, p)
@@ -162,7 +162,7 @@ func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 	return b.String()
 }
 
-func writeProblems(b *strings.Builder, title string, list []doctor.Flaw) {
+func writeProblems(b *strings.Builder, title string, list []doctor.Problem) {
 	fmt.Fprintf(b, "%s\n", title)
 	for _, p := range list {
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(p.String(), "\n", "\n    "))

@@ -95,7 +95,7 @@ func (t *hostTable) key(h launcher.HostReport) string {
 		fmt.Sprint(h.Clock != nil && math.Abs(h.Clock.Ahead) >= 1),
 	}
 	for _, p := range t.report.Problems {
-		if !p.Remark && slices.Contains(p.Hosts, h.Name) {
+		if !p.Note && slices.Contains(p.Hosts, h.Name) {
 			words = append(words, p.Text)
 		}
 	}

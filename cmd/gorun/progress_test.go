@@ -74,7 +74,7 @@ func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
 			Name: fmt.Sprintf("node%02d", i), Reached: true, Seconds: 0.2 + float64(i)/100, Version: "1.0",
 			Architecture: "x86_64", Kernel: "6.8.0", CPUs: 96,
 			Clock: &doctor.Clock{Ahead: 0.0002, Uncertainty: 0.0004},
-			Rooms: []doctor.Room{
+			Rooms: []doctor.DiskSpace{
 				{Purpose: "cache", Free: int64(i) << 30},
 				{Purpose: "temporary files", Free: 1 << 40},
 			},
@@ -86,7 +86,7 @@ func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {
 	odd.Clock = &doctor.Clock{Ahead: 12, Uncertainty: 0.001}
 	odd.Limits = limits(64 << 10)
 	r.Hosts[8] = launcher.HostReport{Name: "node09", Step: "authentication", Seconds: 0.31}
-	r.Problems = []doctor.Flaw{
+	r.Problems = []doctor.Problem{
 		{Hosts: []string{"node09"}, Text: "authentication: no key", Hint: "ssh-add"},
 		{Hosts: []string{"node03"}, Text: "its clock is 12.0 s ahead of this host's"},
 	}

@@ -27,17 +27,17 @@ func judgeEnvironment(c *doctor.Cluster, environ []string) {
 	inherited := nccl.Environ(environ)
 	slices.SortFunc(inherited, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range nccl.Lint(inherited, l.library) {
-		c.Remarks = append(c.Remarks, remarkOf(f))
+		c.Notes = append(c.Notes, remarkOf(f))
 	}
 	for _, h := range c.Hosts {
-		h.Remarks = append(h.Remarks, fileRemarks(h, inherited, l.library)...)
+		h.Notes = append(h.Notes, fileRemarks(h, inherited, l.library)...)
 		if r, ok := unheard(h, environ); ok {
-			h.Remarks = append(h.Remarks, r)
+			h.Notes = append(h.Notes, r)
 		}
 		if h.Here {
 			_, unread := settingsHere(l.library.Kind)
 			for _, f := range unread {
-				h.Remarks = append(h.Remarks, remarkOf(f))
+				h.Notes = append(h.Notes, remarkOf(f))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func TestEnvironmentOfHosts(t *testing.T) {
 	c.Hosts[1].Environ = []string{"HOME=/home/ada", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=VERSION", "NCCL_PASSWORD=secret"}
 	judgeEnvironment(c, []string{"NCCL_ALGO=Ring", "NCCL_DEBUG=VERSION"})
 	var lines []string
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		lines = append(lines, fmt.Sprintf("%s %s (%s): %.40s | %s", f.Severity, f.Where(), f.Evidence, f.Text, f.Fix))
 	}
 	assert.Equal(t, []string{
@@ -33,7 +33,7 @@ func TestEnvironmentOfHosts(t *testing.T) {
 		"note n2 (the environment of its agent): its own environment has NCCL_IB_HCA=mlx5 | grep -nEs '(NCCL|RCCL)_' " +
 			"/etc/environment /etc/profile.d/* ~/.bashrc ~/.profile ~/.ssh/environment",
 	}, lines)
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		assert.NotContains(t, f.Text, "secret")
 	}
 }

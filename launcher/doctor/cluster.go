@@ -11,14 +11,14 @@ import (
 // Cluster is everything that the checks look at.
 type Cluster struct {
 	Gorun   string  `json:"gorun"`             // version of this one
-	Wished  string  `json:"program,omitempty"` // as the user named it; "" for none
+	Program string  `json:"program,omitempty"` // as the user named it; "" for none
 	Asked   int     `json:"asked"`             // hosts, those included that were not reached
 	Hosts   []*Host `json:"hosts"`             // that said what they have
 	Network Network `json:"network"`
 	// Unreached are hosts that could not be looked at.
-	Unreached []Flaw `json:"unreached,omitempty"`
-	// Remarks are findings of others about all hosts, as on the environment.
-	Remarks []Finding `json:"remarks,omitempty"`
+	Unreached []Problem `json:"unreached,omitempty"`
+	// Notes are findings of others about all hosts, as on the environment.
+	Notes []Finding `json:"remarks,omitempty"`
 	// Options are those by which the hosts are reached, and Spelled is how a command line
 	// names them where that is not by their names: for commands of gorun that look again.
 	Options string            `json:"-"`

@@ -56,19 +56,21 @@ func program(name, sum string) *doctor.Host {
 func TestJudge(t *testing.T) {
 	slow := &doctor.Clock{Ahead: 7.2, Uncertainty: 0.004}
 	c := &doctor.Cluster{
-		Gorun: "v2", Asked: 5, Wished: "trainer",
+		Gorun: "v2", Asked: 5, Program: "trainer",
 		Hosts: []*doctor.Host{program("n1", "a"), program("n2", "a"), program("n3", "b"), program("n4", "a")},
 	}
 	c.Hosts[1].Clock, c.Hosts[3].Clock = slow, slow
-	c.Hosts[0].Remarks = []doctor.Finding{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
-	c.Remarks = []doctor.Finding{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
-	c.Unreached = []doctor.Flaw{{Hosts: []string{"n5"}, Text: "no route to host"}}
+	c.Hosts[0].Notes = []doctor.Finding{{Severity: doctor.Note, Text: "NCCL_TIMEOUT means nothing"}}
+	c.Notes = []doctor.Finding{{Severity: doctor.Warning, Text: "NCCL_ALGO is forced", Fix: "unset NCCL_ALGO"}}
+	c.Unreached = []doctor.Problem{{Hosts: []string{"n5"}, Text: "no route to host"}}
 	for _, h := range c.Hosts {
 		lookedAt(h)
 	}
-	c.Network.Flaws = []doctor.Flaw{{Check: "reach", Hosts: []string{"n2"}, Text: "it does not reach n[3-4]: timed out"}}
+	c.Network.Problems = []doctor.Problem{
+		{Check: "reach", Hosts: []string{"n2"}, Text: "it does not reach n[3-4]: timed out"},
+	}
 	var lines []string
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Check, f.Where(), f.Text))
 	}
 	assert.Equal(t, []string{
@@ -79,9 +81,9 @@ func TestJudge(t *testing.T) {
 		"warning environment n[1-4]: NCCL_ALGO is forced",
 		"note environment n1: NCCL_TIMEOUT means nothing",
 	}, lines)
-	assert.Equal(t, 5, doctor.Wrong(doctor.Judge(c)))
+	assert.Equal(t, 5, doctor.CountProblems(doctor.Diagnose(c)))
 	assert.Equal(t, []string{"limits", "memory", "kernel", "host names", "nothing left of dead jobs"},
-		doctor.Healthy(c, doctor.Judge(c)))
+		doctor.Healthy(c, doctor.Diagnose(c)))
 }
 
 // lookedAt gives a host what has nothing wrong with it.
@@ -104,14 +106,15 @@ func TestNotLookedAt(t *testing.T) {
 		h.Libraries = map[string]string{"libibverbs.so.1": "/usr/lib/libibverbs.so.1"}
 		c.Hosts = append(c.Hosts, h)
 	}
-	require.Zero(t, doctor.Wrong(doctor.Judge(c)), "%v", doctor.Judge(c))
+	require.Zero(t, doctor.CountProblems(doctor.Diagnose(c)), "%v", doctor.Diagnose(c))
 	require.Contains(t, doctor.Healthy(c, nil), "memory")
 	c.Hosts[1] = &doctor.Host{Name: "n2", Unknown: []string{"CPUs and GPUs: no answer within 3s"}}
-	assert.Zero(t, doctor.Wrong(doctor.Judge(c)), "%v", doctor.Judge(c))
+	assert.Zero(t, doctor.CountProblems(doctor.Diagnose(c)), "%v", doctor.Diagnose(c))
 	assert.Equal(t, []string{"3 of 3 hosts reached, same gorun", "1 GPU a host", "1 RDMA port up a host"},
-		doctor.Healthy(c, doctor.Judge(c)))
+		doctor.Healthy(c, doctor.Diagnose(c)))
 	c.Hosts[1].Machine.CPUs = placement.CPUSetOf([]uint64{15})
-	assert.Equal(t, 2, doctor.Wrong(doctor.Judge(c)), "looked at, and without GPUs and adapters: %v", doctor.Judge(c))
+	assert.Equal(t, 2, doctor.CountProblems(doctor.Diagnose(c)),
+		"looked at, and without GPUs and adapters: %v", doctor.Diagnose(c))
 }
 
 // Cards with bridges in pairs, and one without, lack nothing; a GPU at a switch does.
@@ -126,7 +129,7 @@ func TestNVLinkBridges(t *testing.T) {
 			Name:   "n1",
 			NVIDIA: &doctor.NVIDIA{Facts: gpufacts.Facts{GPUs: []gpufacts.GPU{first, second, lone}}},
 		}
-		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+		return doctor.CountProblems(doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 	}
 	assert.Equal(t, 0, bridged(0))
 	assert.Equal(t, 1, bridged(4))
@@ -145,13 +148,13 @@ func TestXGMI(t *testing.T) {
 		}
 		h.Machine.GPUs = append(h.Machine.GPUs, g)
 	}
-	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 	require.Len(t, findings, 1)
 	assert.Equal(t, "2 GPUs lack xGMI links to others: gpu0 (to 6 of 7), gpu1 (to 6 of 7)", findings[0].Text)
 	for i := range h.Machine.GPUs {
 		h.Machine.GPUs[i].Links = h.Machine.GPUs[i].Links[:2]
 	}
-	assert.Empty(t, doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+	assert.Empty(t, doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 }
 
 // Versions are numbers: the host behind is the one that is told of.
@@ -164,7 +167,7 @@ func TestFirmware(t *testing.T) {
 	}
 	c.Asked = len(c.Hosts)
 	var behind []string
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		if f.Check == "rdma-firmware" {
 			assert.Equal(t, "adapters MT_0838 have firmware of several versions: 28.9.1002, 28.39.900, 28.39.1002", f.Text)
 			behind = append(behind, f.Hosts...)
@@ -177,10 +180,10 @@ func TestFirmware(t *testing.T) {
 func TestFlaws(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2}
 	for _, check := range []string{"reach", "mtu", "loss"} {
-		c.Network.Flaws = append(c.Network.Flaws, doctor.Flaw{Check: check, Hosts: []string{"n1"}, Text: check})
+		c.Network.Problems = append(c.Network.Problems, doctor.Problem{Check: check, Hosts: []string{"n1"}, Text: check})
 	}
 	severities := map[string]doctor.Severity{}
-	for _, f := range doctor.Judge(c) {
+	for _, f := range doctor.Diagnose(c) {
 		severities[f.Check] = f.Severity
 	}
 	assert.Equal(t, map[string]doctor.Severity{
@@ -195,7 +198,7 @@ func TestReach(t *testing.T) {
 		Hosts: []*doctor.Host{{Name: "n1", Gorun: "v1", Unknown: []string{"libraries: no answer within 3s"}}},
 	}
 	c.Network.Error = "no address of n1 is reached by all"
-	findings := doctor.Judge(c)
+	findings := doctor.Diagnose(c)
 	require.Len(t, findings, 3)
 	assert.Equal(t, "no-address", findings[0].Check)
 	assert.Equal(t, "its gorun is v1, this one v2", findings[1].Text)
@@ -220,17 +223,19 @@ func TestProgram(t *testing.T) {
 			"/trainer is built for x86_64, and it is aarch64",
 		},
 		{
-			doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}},
+			doctor.Host{DiskSpace: []doctor.DiskSpace{{Purpose: "temporary files", Path: "/tmp", Free: 4096}}},
 			"room",
 			"almost no space is left in /tmp (temporary files)",
 		},
 		{
-			doctor.Host{Rooms: []doctor.Room{{Purpose: "temporary files", Path: "/tmp", Error: "read-only file system"}}},
+			doctor.Host{DiskSpace: []doctor.DiskSpace{
+				{Purpose: "temporary files", Path: "/tmp", Error: "read-only file system"},
+			}},
 			"room", "/tmp (temporary files): read-only file system",
 		},
 	} {
 		test.host.Name = "n1"
-		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: "./trainer", Hosts: []*doctor.Host{&test.host}})
+		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Program: "./trainer", Hosts: []*doctor.Host{&test.host}})
 		require.Len(t, findings, 1, "%v", findings)
 		assert.Equal(t, test.check, findings[0].Check)
 		assert.Equal(t, test.text, findings[0].Text)
@@ -273,7 +278,7 @@ func TestWayOutOfAProgram(t *testing.T) {
 		},
 	} {
 		h := doctor.Host{Name: "n1", Here: !test.away, Program: &doctor.Program{Error: test.fault, Hint: test.hint}}
-		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Wished: test.wished, Hosts: []*doctor.Host{&h}})
+		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Program: test.wished, Hosts: []*doctor.Host{&h}})
 		require.Len(t, findings, 1)
 		assert.Equal(t, test.text, findings[0].Text)
 		assert.Equal(t, test.fix, findings[0].Fix)
@@ -283,7 +288,7 @@ func TestWayOutOfAProgram(t *testing.T) {
 // What a laptop's graphics or a GPU beside its CPU lacks is nobody's loss.
 func TestNoFalseAlarms(t *testing.T) {
 	wrong := func(h *doctor.Host) int {
-		return doctor.Wrong(doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
+		return doctor.CountProblems(doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}))
 	}
 	h := &doctor.Host{Name: "n1", AMD: &doctor.AMD{Nodes: map[string]string{"/dev/kfd": "permission denied"}}}
 	assert.Equal(t, 1, wrong(h))
@@ -324,7 +329,7 @@ func TestCommandsFitTheHost(t *testing.T) {
 			Name: "n1", Here: test.here, Container: test.container,
 			Limits: map[string]doctor.Limit{"nofile": {Soft: 100, Hard: test.hard}},
 		}
-		findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+		findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 		require.Len(t, findings, 1)
 		assert.Equal(t, test.want, findings[0].Fix)
 	}
@@ -333,7 +338,7 @@ func TestCommandsFitTheHost(t *testing.T) {
 // A name that a stranger chose is one word of the command that removes it.
 func TestCommandsQuote(t *testing.T) {
 	h := &doctor.Host{Name: "n1", ShmFiles: []doctor.ShmFile{{Name: "nccl-a b;$(reboot)'", Size: 1}}}
-	findings := doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
+	findings := doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}})
 	require.Len(t, findings, 1)
 	assert.Equal(t, `rm /dev/shm/'nccl-a b;$(reboot)'\'''`, findings[0].Fix)
 	h = &doctor.Host{
@@ -342,7 +347,7 @@ func TestCommandsQuote(t *testing.T) {
 	}
 	h.Interfaces = []doctor.Interface{{Name: "e;reboot", Physical: true, Carrier: true, Duplex: "half"}}
 	var fixes []string
-	for _, f := range doctor.Judge(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}) {
+	for _, f := range doctor.Diagnose(&doctor.Cluster{Asked: 1, Hosts: []*doctor.Host{h}}) {
 		fixes = append(fixes, f.Fix)
 	}
 	assert.ElementsMatch(t, []string{"file '/a b'", "sudo loginctl enable-linger '$(reboot)'", "ethtool 'e;reboot'"},

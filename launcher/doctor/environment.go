@@ -10,8 +10,8 @@ func environmentChecks() []Check {
 		"variables of NCCL, RCCL, PyTorch and MPI that are unknown, or do harm",
 		"A misspelt variable does nothing, and one that forces an algorithm or a device makes other hosts fail.",
 		func(c *Cluster) []Finding {
-			all := each(func(h *Host) []Finding { return slices.Clone(h.Remarks) })(c)
-			return append(all, on(c.names(), slices.Clone(c.Remarks))...)
+			all := each(func(h *Host) []Finding { return slices.Clone(h.Notes) })(c)
+			return append(all, on(c.names(), slices.Clone(c.Notes))...)
 		},
 	}}
 }

@@ -137,9 +137,9 @@ func add(all []Finding, f Finding) []Finding {
 	return append(all, f)
 }
 
-// Judge runs the checks that are named, or all. The findings stand in the order of their severity,
+// Diagnose runs the checks that are named, or all. The findings stand in the order of their severity,
 // then in that of the table; what is the same on several hosts is one.
-func Judge(c *Cluster, ids ...string) []Finding {
+func Diagnose(c *Cluster, ids ...string) []Finding {
 	var all []Finding
 	for _, check := range Checks() {
 		if ids != nil && !slices.Contains(ids, check.ID) {
@@ -154,8 +154,8 @@ func Judge(c *Cluster, ids ...string) []Finding {
 	return all
 }
 
-// Wrong counts findings that are more than notes.
-func Wrong(findings []Finding) (n int) {
+// CountProblems counts findings that are more than notes.
+func CountProblems(findings []Finding) (n int) {
 	for _, f := range findings {
 		if f.Severity != Note {
 			n++

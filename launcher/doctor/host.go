@@ -34,11 +34,11 @@ type Host struct {
 	// Limits are those that ranks start with, by their names in limits.conf.
 	Limits map[string]Limit `json:"limits,omitempty"`
 	// Sysctls are by path below /proc/sys: "kernel/shmmax".
-	Sysctls map[string]string `json:"sysctls,omitempty"`
-	Memory  Memory            `json:"memory"`
-	Cgroup  Cgroup            `json:"cgroup"`
-	Shm     *FileSystem       `json:"shm,omitempty"` // /dev/shm; nil: not looked at
-	Rooms   []Room            `json:"rooms,omitempty"`
+	Sysctls   map[string]string `json:"sysctls,omitempty"`
+	Memory    Memory            `json:"memory"`
+	Cgroup    Cgroup            `json:"cgroup"`
+	Shm       *FileSystem       `json:"shm,omitempty"` // /dev/shm; nil: not looked at
+	DiskSpace []DiskSpace       `json:"rooms,omitempty"`
 	// Denied are system calls that a probe was refused, with the reason: "set_mempolicy".
 	Denied map[string]string `json:"denied,omitempty"`
 	// RemoveIPC is what systemd-logind is told: "yes", "no"; "" where nothing says it, or
@@ -68,7 +68,7 @@ type Host struct {
 	HugePages  HugePages         `json:"huge_pages"`
 
 	ProcessesKnown bool      `json:"processes_known,omitempty"` // they were looked at in time
-	Leftovers      []Process `json:"leftovers,omitempty"`       // of jobs whose launcher is gone
+	Orphans        []Process `json:"leftovers,omitempty"`       // of jobs whose launcher is gone
 	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that nobody uses
 	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
@@ -76,8 +76,8 @@ type Host struct {
 	// is another than what ranks inherit. Neither is sent on: an environment has secrets.
 	SettingsFiles []SettingsFile `json:"-"`
 	Environ       []string       `json:"-"`
-	// Remarks are findings of others about this host, as on its environment.
-	Remarks []Finding `json:"remarks,omitempty"`
+	// Notes are findings of others about this host, as on its environment.
+	Notes []Finding `json:"remarks,omitempty"`
 	// Unknown says what was not looked at, and why.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -118,8 +118,8 @@ type FileSystem struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Room is the space of a directory that a job needs, for this user.
-type Room struct {
+// DiskSpace is the space of a directory that a job needs, for this user.
+type DiskSpace struct {
 	Purpose string `json:"purpose"` // "cache" for gorun's copies, "temporary files"
 	Path    string `json:"path"`
 	Free    int64  `json:"free"`

@@ -17,7 +17,7 @@ func leftoverChecks() []Check {
 			each(func(h *Host) []Finding {
 				const most = 64
 				var words, pids []string
-				for _, p := range h.Leftovers {
+				for _, p := range h.Orphans {
 					words, pids = append(words, fmt.Sprintf("%s (pid %d)", p.Name, p.PID)), append(pids, fmt.Sprint(p.PID))
 				}
 				return about(Warning, words, "process is left of dead jobs", "processes are left of dead jobs",

@@ -9,16 +9,16 @@ type Network struct {
 	Summary string `json:"summary,omitempty"`
 	// Address is what MASTER_ADDR would be, "" if there is none that all reach.
 	Address string `json:"address,omitempty"`
-	// Flaws are what is wrong with it, the worst first.
-	Flaws []Flaw `json:"flaws,omitempty"`
+	// Problems are what is wrong with it, the worst first.
+	Problems []Problem `json:"flaws,omitempty"`
 	// Error is why there is no such address, or why it is not known who reaches whom; Hint
 	// what to do about it.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Flaw is something wrong, or strange, with some hosts or with the network between them.
-type Flaw struct {
+// Problem is something wrong, or strange, with some hosts or with the network between them.
+type Problem struct {
 	// Check is what was measured of the network: "reach", "mtu", "loss", "speed" or "interface".
 	Check string   `json:"check,omitempty"`
 	Hosts []string `json:"hosts"`
@@ -26,12 +26,12 @@ type Flaw struct {
 	// Advice is what to do in words, Hint a command that shows more, or repairs it.
 	Advice string `json:"advice,omitempty"`
 	Hint   string `json:"hint,omitempty"`
-	// Remark says that jobs run all the same.
-	Remark bool `json:"remark,omitempty"`
+	// Note says that jobs run all the same.
+	Note bool `json:"remark,omitempty"`
 }
 
 // String names the hosts, folded, and what they have.
-func (f *Flaw) String() string { return hosts.Fold(f.Hosts) + ": " + f.Text }
+func (f *Problem) String() string { return hosts.Fold(f.Hosts) + ": " + f.Text }
 
 func networkChecks() []Check {
 	return []Check{
@@ -83,12 +83,12 @@ func networkChecks() []Check {
 // flaws passes on what a measurement found; remarks are notes.
 func flaws(check string, severity Severity) func(*Cluster) []Finding {
 	return func(c *Cluster) (all []Finding) {
-		for _, f := range c.Network.Flaws {
+		for _, f := range c.Network.Problems {
 			evidence, severity := "measured between the hosts", severity
 			if f.Advice != "" {
 				evidence += "; " + f.Advice
 			}
-			if f.Remark {
+			if f.Note {
 				severity = Note
 			}
 			if f.Check == check {

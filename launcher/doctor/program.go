@@ -53,7 +53,7 @@ func programThere(c *Cluster) []Finding {
 			return failure(text, p.Dir,
 				"gorun --chdir DIR ... # a directory that each host has")
 		case p.Error != "":
-			text, fix := p.wayOut(c.Wished, h.Here)
+			text, fix := p.wayOut(c.Program, h.Here)
 			return failure(text, p.Hint, fix)
 		}
 		return nil
@@ -112,7 +112,7 @@ func programDiffers(c *Cluster) []Finding {
 	return append(large, c.differing(sum, func(h *Host, own, most, others string) []Finding {
 		return failure(h.Program.Path+" is another file than on "+others,
 			fmt.Sprintf("SHA-256 %.*s..., there %.*s...", digits, own, digits, most),
-			"gorun --copy "+shellwords.Quote(c.Wished)+" ... # sends yours to each host")
+			"gorun --copy "+shellwords.Quote(c.Program)+" ... # sends yours to each host")
 	})...)
 }
 
@@ -132,7 +132,7 @@ func architecture(c *Cluster) []Finding {
 }
 
 func room(h *Host) (all []Finding) {
-	for _, r := range h.Rooms {
+	for _, r := range h.DiskSpace {
 		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
 		switch {
 		case r.Error != "" && r.Purpose == "cache": // another place is taken then

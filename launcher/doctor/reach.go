@@ -2,8 +2,8 @@ package doctor
 
 import "fmt"
 
-// NotLookedAt is the check whose findings are what the others could not look at.
-const NotLookedAt = "not-looked-at"
+// Skipped is the check whose findings are what the others could not look at.
+const Skipped = "not-looked-at"
 
 func reachChecks() []Check {
 	return []Check{
@@ -39,7 +39,7 @@ func reachChecks() []Check {
 			sameMachine,
 		},
 		{
-			NotLookedAt, "reach",
+			Skipped, "reach",
 			"what could not be looked at in time",
 			"A check that did not run finds nothing.",
 			missed,

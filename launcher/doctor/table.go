@@ -112,7 +112,7 @@ func healthyClock(c *Cluster) string {
 
 func healthyProgram(c *Cluster) string {
 	switch {
-	case c.Wished == "" || len(c.Hosts) == 0:
+	case c.Program == "" || len(c.Hosts) == 0:
 		return ""
 	case c.several():
 		return "same program"

@@ -104,9 +104,9 @@ func (in *inspector) sections() []section {
 	}
 }
 
-// Look inspects the host. A part that does not answer in time is left out, with a word
+// Inspect inspects the host. A part that does not answer in time is left out, with a word
 // about it: a network file system whose server is gone answers never.
-func Look(cfg Config) (host doctor.Host) {
+func Inspect(cfg Config) (host doctor.Host) {
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limit)
 	defer cancel()
 	in := &inspector{Config: cfg, ctx: ctx}

@@ -533,7 +533,7 @@ func TestLeftovers(t *testing.T) {
 	s.process(31, 30, "rank", "outer:inner")
 	s.process(40, 39, "rank", "unseen") // its parent is another user's
 	var names []string
-	for _, p := range s.inspected(t).Leftovers {
+	for _, p := range s.inspected(t).Orphans {
 		names = append(names, p.Name)
 		assert.Equal(t, 1000, p.UID)
 	}
@@ -594,7 +594,7 @@ func TestStuckFileSystem(t *testing.T) {
 		s.Link("usr/bin/python3", "usr/bin/python3.11")
 		root := stuck{s.MapFS, "proc/sys/kernel/random/boot_id", make(chan struct{})}
 		begin := time.Now()
-		host := inspect.Look(inspect.Config{Root: root, System: s, Limit: 4 * time.Second})
+		host := inspect.Inspect(inspect.Config{Root: root, System: s, Limit: 4 * time.Second})
 		assert.Equal(t, 5*time.Second, time.Since(begin))
 		assert.Equal(t, []string{"the kernel: no answer within 4s"}, host.Unknown)
 		assert.NotEmpty(t, host.Limits)
@@ -604,7 +604,7 @@ func TestStuckFileSystem(t *testing.T) {
 
 // This machine can be looked at, whatever it is.
 func TestThisHost(t *testing.T) {
-	host := inspect.Look(inspect.Config{Root: fstest.MapFS{}, System: inspect.This(), Limit: time.Minute})
+	host := inspect.Inspect(inspect.Config{Root: fstest.MapFS{}, System: inspect.Local(), Limit: time.Minute})
 	assert.NotEmpty(t, host.Kernel)
 	assert.Contains(t, host.Limits, "memlock")
 	assert.NotNil(t, host.Shm)

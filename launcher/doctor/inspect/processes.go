@@ -44,9 +44,9 @@ func (in *inspector) processes(h *doctor.Host) {
 		p.jobs = in.marker(pid)
 		all[pid] = p
 	}
-	h.Leftovers = leftovers(all)
-	for i := range h.Leftovers {
-		left := &h.Leftovers[i]
+	h.Orphans = leftovers(all)
+	for i := range h.Orphans {
+		left := &h.Orphans[i]
 		left.UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left.PID)+"/status"), "Uid", ":") +
 			" -1")[0])
 	}

@@ -233,7 +233,7 @@ func (s *scene) wire(name string, mtu int, prefix string) {
 // inspected is what an agent would send of the scene, as it arrives.
 func (s *scene) inspected(t *testing.T) *doctor.Host {
 	t.Helper()
-	host := inspect.Look(inspect.Config{
+	host := inspect.Inspect(inspect.Config{
 		Root: files{s}, System: s, Environ: s.environ, Limit: time.Minute, Program: "/trainer",
 		NVML: func(int, time.Duration) (gpufacts.Facts, error) {
 			if s.during != nil {
@@ -264,7 +264,7 @@ func beside(t *testing.T, machine string, sick *scene) []doctor.Finding {
 		return wellKnown[key]
 	}
 	return withCommands(t,
-		doctor.Judge(&doctor.Cluster{
+		doctor.Diagnose(&doctor.Cluster{
 			Gorun: "v1", Asked: 3,
 			Hosts: []*doctor.Host{healthy(1), sick.inspected(t), healthy(3)},
 		}))
@@ -277,7 +277,7 @@ func judged(t *testing.T, scenes ...*scene) []doctor.Finding {
 	for _, s := range scenes {
 		c.Hosts = append(c.Hosts, s.inspected(t))
 	}
-	return withCommands(t, doctor.Judge(c))
+	return withCommands(t, doctor.Diagnose(c))
 }
 
 // programs are those that fixes may begin with.

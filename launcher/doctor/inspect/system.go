@@ -22,7 +22,7 @@ import (
 )
 
 // This is the system that this process runs on.
-func This() System { return system{} }
+func Local() System { return system{} }
 
 type system struct{}
 

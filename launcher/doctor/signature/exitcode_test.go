@@ -52,7 +52,7 @@ func TestEachExitCodeIsExplained(t *testing.T) {
 		}
 	}
 	for n := range 256 {
-		m, ok := Asked("exit code " + strconv.Itoa(n))
+		m, ok := Lookup("exit code " + strconv.Itoa(n))
 		require.True(t, ok, n)
 		require.Equal(t, "exit", m.Family)
 	}

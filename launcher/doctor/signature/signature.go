@@ -20,7 +20,7 @@ const (
 	Cause   Kind = iota // the line names what went wrong
 	Symptom             // something went wrong, and the line leaves open what
 	Victim              // the line follows from the failure of another process
-	Remark              // the line tells of no failure, but of something that may explain one, or slowness
+	Note                // the line tells of no failure, but of something that may explain one, or slowness
 )
 
 var kindNames = [...]string{"cause", "symptom", "victim", "remark"}
@@ -61,7 +61,7 @@ type Signature struct {
 
 // InReports tells whether a failure report may give a hint by a line of this signature. How a process ended is not
 // taken from lines: the report knows the rank's own end, by [End].
-func (s *Signature) InReports() bool { return s.Kind != Remark && !s.NoHint && len(s.Codes) == 0 }
+func (s *Signature) InReports() bool { return s.Kind != Note && !s.NoHint && len(s.Codes) == 0 }
 
 //go:embed data/*.txt
 var files embed.FS
@@ -135,7 +135,7 @@ func InFamily(name string) []Signature {
 
 // Asked returns the signature that somebody asks for by other words than its lines have, such as "137", "exitcode: -9"
 // or "NCCL timeout".
-func Asked(words string) (Match, bool) {
+func Lookup(words string) (Match, bool) {
 	words = strings.Join(strings.Fields(words), " ")
 	for i := range All() {
 		for _, ask := range All()[i].Ask {
@@ -151,7 +151,7 @@ func Asked(words string) (Match, bool) {
 }
 
 // End returns the signature of a process that ended by a signal, or with an exit status where signal is 0.
-func End(status, signal int) (Match, bool) {
+func ByExit(status, signal int) (Match, bool) {
 	for i := range All() {
 		s := &All()[i]
 		if signal != 0 && slices.Contains(s.Signals, signal) || signal == 0 && slices.Contains(s.Statuses, status) {

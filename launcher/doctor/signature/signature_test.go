@@ -151,12 +151,12 @@ func TestAsked(t *testing.T) {
 		"ExitCode=0:9": "exit-sigkill", "42": "exit-own",
 		"OUT_OF_MEMORY": "slurm-oom",
 	} {
-		m, ok := Asked(words)
+		m, ok := Lookup(words)
 		require.True(t, ok, words)
 		assert.Equal(t, id, m.ID)
 	}
 	for _, words := range []string{"", "256", "timeout of NCCL", "step 137"} {
-		_, ok := Asked(words)
+		_, ok := Lookup(words)
 		assert.False(t, ok, words)
 	}
 	m, ok := Best("ibv_create_qp failed")
@@ -178,7 +178,7 @@ func TestEnd(t *testing.T) {
 		{0, 0, ""},
 		{139, 9, ""},
 	} {
-		m, ok := End(c.status, c.signal)
+		m, ok := ByExit(c.status, c.signal)
 		assert.Equal(t, c.id != "", ok, c)
 		if ok {
 			assert.Equal(t, c.id, m.ID)

@@ -49,7 +49,7 @@ func (j *running) question(l *look) *question {
 	if l.main.PID == 0 || len(l.Stack) > 0 {
 		return nil
 	}
-	sig, ok := stacks.Question(l.main.PID, l.program)
+	sig, ok := stacks.DumpSignal(l.main.PID, l.program)
 	if !ok {
 		return nil
 	}
@@ -76,10 +76,10 @@ type question struct {
 	files  []*growing
 
 	mu      sync.Mutex
-	answers [output.Stderr + 1]stacks.Answer // by stream
-	changed time.Time                        // when it was asked, or something came
-	later   [output.Stderr + 1][]byte        // what is shown later
-	told    bool                             // it is later
+	answers [output.Stderr + 1]stacks.DumpFilter // by stream
+	changed time.Time                            // when it was asked, or something came
+	later   [output.Stderr + 1][]byte            // what is shown later
+	told    bool                                 // it is later
 }
 
 // laterLimit bounds what is shown later, in bytes of each stream.
@@ -112,7 +112,7 @@ func (q *question) show(stream int, p []byte) {
 func (q *question) rest(stream int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	rest := q.answers[stream].Rest()
+	rest := q.answers[stream].Flush()
 	if q.inFile(stream) {
 		return
 	}
@@ -191,7 +191,7 @@ func (q *question) settled(now time.Time) bool {
 		if q.answers[i].Complete() {
 			return true
 		}
-		begun = begun || q.answers[i].Begun()
+		begun = begun || q.answers[i].Started()
 	}
 	return gone && own && len(q.files) == 0 || (gone || begun) && now.Sub(q.changed) > answerPause
 }

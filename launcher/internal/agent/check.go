@@ -50,14 +50,14 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	}
 	rooms := a.rooms()
 	for i, room := range rooms {
-		rooms[i] = inTime(c.Patience, func() doctor.Room { return measured(room) }, func(why string) doctor.Room {
+		rooms[i] = inTime(c.Patience, func() doctor.DiskSpace { return measured(room) }, func(why string) doctor.DiskSpace {
 			room.Error = why
 			return room
 		})
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
-		Root: os.DirFS("/"), System: inspect.This(), NVML: a.cfg.askNVML, Environ: environ, Limit: inspectLimit,
+		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.askNVML, Environ: environ, Limit: inspectLimit,
 		Basics: !c.Inspect,
 	}
 	if c.Program && len(programs) > 0 {
@@ -71,11 +71,11 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	if c.Inspect {
 		cfg.Python = interpreter(c, environ)
 	}
-	host := inspect.Look(cfg)
+	host := inspect.Inspect(cfg)
 	if host.Program != nil {
 		own.ELF = host.Program.ELF
 	}
-	host.Program, host.Rooms, host.Gorun = &own, rooms, a.cfg.Version
+	host.Program, host.DiskSpace, host.Gorun = &own, rooms, a.cfg.Version
 	host.Executable, _ = os.Executable()
 	return host
 }
@@ -137,19 +137,19 @@ func cause(err error) string {
 
 // rooms are the directories that a job needs: gorun's copies go into the first that
 // package bootstrap tries.
-func (a *Agent) rooms() (rooms []doctor.Room) {
+func (a *Agent) rooms() (rooms []doctor.DiskSpace) {
 	cache := lookup(a.cfg.Environ, "XDG_CACHE_HOME")
 	if home := lookup(a.cfg.Environ, "HOME"); !filepath.IsAbs(cache) && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
 	if filepath.IsAbs(cache) {
-		rooms = append(rooms, doctor.Room{Purpose: "cache", Path: cache})
+		rooms = append(rooms, doctor.DiskSpace{Purpose: "cache", Path: cache})
 	}
-	return append(rooms, doctor.Room{Purpose: "temporary files", Path: a.cfg.TempDir})
+	return append(rooms, doctor.DiskSpace{Purpose: "temporary files", Path: a.cfg.TempDir})
 }
 
 // measured has the free space of a directory, or of the one that it would be made in.
-func measured(r doctor.Room) doctor.Room {
+func measured(r doctor.DiskSpace) doctor.DiskSpace {
 	var s unix.Statfs_t
 	for dir := r.Path; ; dir = filepath.Dir(dir) {
 		err := unix.Statfs(dir, &s)

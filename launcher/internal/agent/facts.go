@@ -61,7 +61,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Programs = append(facts.Programs, found)
 	}
 	if h.NCCL {
-		facts.NCCL = ncclhost.Read(ncclhost.Wish{
+		facts.NCCL = ncclhost.Read(ncclhost.Ranks{
 			Getenv:       func(name string) string { return lookup(environ, name) },
 			PythonPrefix: pythonPrefix(facts.Programs),
 			Dir:          func() string { return whereRanksBegin(h.Programs) },

@@ -181,7 +181,7 @@ const nesting = 8
 // something: of several children one whose stack can be had.
 func worker(p process.Proc, members []process.Proc) process.Proc {
 	for range nesting {
-		if stacks.ProgramOf(p.PID) != stacks.Other || !stacks.AwaitsChild(p.PID) {
+		if stacks.ProgramOf(p.PID) != stacks.Other || !stacks.WaitsForChild(p.PID) {
 			return p
 		}
 		var children []process.Proc

@@ -66,24 +66,24 @@ func (j *running) askRAS(all bool) (text []byte, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rasTime)
 	defer cancel()
-	status, err := ras.Ask(ctx, addr)
+	status, err := ras.Query(ctx, addr)
 	if errors.Is(err, unix.ECONNREFUSED) {
 		return nil, errRASNone
 	}
 	if err != nil {
 		return nil, err
 	}
-	if found := status.Place(j.worldRank()); !found && !own {
+	if found := status.AssignWorldRanks(j.worldRank()); !found && !own {
 		return nil, errRASOther
 	}
 	time.Sleep(rasGap)
-	if later, err := ras.Ask(ctx, addr); err == nil {
-		later.Place(j.worldRank())
+	if later, err := ras.Query(ctx, addr); err == nil {
+		later.AssignWorldRanks(j.worldRank())
 		later.Compare(&status)
 		status = later
 	}
 	if !all {
-		status.Placed()
+		status.DropUnassigned()
 	}
 	return json.Marshal(status)
 }

@@ -84,7 +84,7 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 		r.Measured = probe.Measure(b.ctx, p.Key, p.Targets, b.own)
 		return nil
 	}
-	r.Answers = probe.Dial(b.ctx, p.Key, p.Targets, b.own, probe.Haste{Timeout: p.Timeout, Patience: p.Patience})
+	r.Answers = probe.Dial(b.ctx, p.Key, p.Targets, b.own, probe.Limits{Timeout: p.Timeout, Patience: p.Patience})
 	return nil
 }
 

@@ -28,7 +28,7 @@ func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) s
 		}
 	}
 	if !ok {
-		m, _ = signature.End(status, signal)
+		m, _ = signature.ByExit(status, signal)
 	}
 	return advice(m)
 }

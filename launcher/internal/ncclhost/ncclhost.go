@@ -14,8 +14,8 @@ import (
 	"gorun/env/nccl"
 )
 
-// Wish is what is known of the ranks.
-type Wish struct {
+// Ranks is what is known of the ranks.
+type Ranks struct {
 	// Getenv looks their variables up, "" for none that is set.
 	Getenv func(name string) string
 	// PythonPrefix is the environment of the Python that starts them, "" for other
@@ -27,7 +27,7 @@ type Wish struct {
 }
 
 // Read reads this host.
-func Read(wish Wish) nccl.Host { return read(disk{}, ofKernel{}, wish) }
+func Read(ranks Ranks) nccl.Host { return read(disk{}, ofKernel{}, ranks) }
 
 // kernel answers what is no file.
 type kernel interface {
@@ -48,17 +48,17 @@ const mostConf = 64 << 10
 // gpuSigns are what GPUs of NVIDIA or AMD do not work without; the third is Windows'.
 var gpuSigns = []string{"dev/nvidiactl", "dev/kfd", "dev/dxg"}
 
-func read(root fs.FS, k kernel, wish Wish) (h nccl.Host) {
+func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
 	h.Shm, h.Memlock = -1, -1
 	h.GPUs = slices.ContainsFunc(gpuSigns, func(name string) bool { return exists(root, name) })
 	kind := nccl.NCCL
 	if exists(root, "dev/kfd") && !exists(root, "dev/nvidiactl") {
 		kind = nccl.RCCL
 	}
-	for _, name := range nccl.ConfFiles(kind, wish.Getenv, wish.Getenv("HOME")) {
+	for _, name := range nccl.ConfFiles(kind, ranks.Getenv, ranks.Getenv("HOME")) {
 		file := name
-		if !path.IsAbs(file) && wish.Dir != nil {
-			file = path.Join(wish.Dir(), file)
+		if !path.IsAbs(file) && ranks.Dir != nil {
+			file = path.Join(ranks.Dir(), file)
 		}
 		if !path.IsAbs(file) {
 			continue
@@ -72,12 +72,12 @@ func read(root fs.FS, k kernel, wish Wish) (h nccl.Host) {
 	}
 	h.Shm, h.Memlock, h.EndlessStack = k.Shm(), k.Memlock(), k.EndlessStack()
 	h.NoMemoryPolicy = k.MemoryPolicy() != nil
-	h.Container, h.Cloud = container(root, wish.Getenv), cloud(root)
+	h.Container, h.Cloud = container(root, ranks.Getenv), cloud(root)
 	h.OnlyLoopback = onlyLoopback(root)
 	h.NoVerbs, h.NoVerbsWhy = noVerbs(root, k)
 	h.ROCm = line(root, "opt/rocm/.info/version")
 	h.GFX = gfx(root)
-	if files := nccl.FindLibraries(root, wish.Getenv, wish.PythonPrefix); len(files) > 0 {
+	if files := nccl.FindLibraries(root, ranks.Getenv, ranks.PythonPrefix); len(files) > 0 {
 		h.Library = Version(root, files[0])
 	}
 	return h

@@ -60,13 +60,13 @@ func TestRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		files  string
 		kernel quiet
-		wish   Wish
+		ranks  Ranks
 		want   nccl.Host
 	}{
 		"without GPUs only the files of settings are looked at": {
 			"etc/nccl.conf NCCL_DEBUG=WARN|\nhome/u/.nccl.conf NCCL_ALGO=Ring|\n.dockerenv x\nsys/class/infiniband/mlx5_0/x y",
 			quiet{shm: 5},
-			Wish{Getenv: environ("HOME=/home/u")},
+			Ranks{Getenv: environ("HOME=/home/u")},
 			nccl.Host{Conf: []nccl.ConfFile{
 				{Path: "/home/u/.nccl.conf", Text: "NCCL_ALGO=Ring\n"},
 				{Path: "/etc/nccl.conf", Text: "NCCL_DEBUG=WARN\n"},
@@ -75,13 +75,13 @@ func TestRead(t *testing.T) {
 		"a file that the user names counts in place of his own": {
 			"srv/my.conf A=1\nhome/u/.nccl.conf NCCL_ALGO=Ring|",
 			quiet{},
-			Wish{Getenv: environ("HOME=/home/u", "NCCL_CONF_FILE=/srv/my.conf")},
+			Ranks{Getenv: environ("HOME=/home/u", "NCCL_CONF_FILE=/srv/my.conf")},
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "/srv/my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
 		"and one that he names from where ranks begin": {
 			"srv/run/my.conf A=1\nmy.conf A=2",
 			quiet{},
-			Wish{Getenv: environ("NCCL_CONF_FILE=my.conf"), Dir: func() string { return "/srv/run" }},
+			Ranks{Getenv: environ("NCCL_CONF_FILE=my.conf"), Dir: func() string { return "/srv/run" }},
 			nccl.Host{Conf: []nccl.ConfFile{{Path: "my.conf", Text: "A=1"}}, Shm: -1, Memlock: -1},
 		},
 		"a container with one of NVIDIA's, and PyTorch": {
@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 				"v/lib/python3.11/site-packages/nvidia_nccl_cu12-2.25.1.dist-info/METADATA x\n" +
 				"sys/class/net/lo/operstate unknown\nsys/class/net/eth0/operstate up",
 			quiet{policy: forbidden, shm: 64 << 20, memlock: 64 << 10, stack: true},
-			Wish{Getenv: environ(), PythonPrefix: "/v"},
+			Ranks{Getenv: environ(), PythonPrefix: "/v"},
 			nccl.Host{
 				GPUs: true, Library: "2.25.1", Container: "Docker", NoMemoryPolicy: true, Shm: 64 << 20,
 				Memlock: 64 << 10, EndlessStack: true,
@@ -100,14 +100,14 @@ func TestRead(t *testing.T) {
 				"usr/lib/x86_64-linux-gnu/libnccl.so.2.18.3 x\nsys/class/net/lo/operstate unknown\n" +
 				"sys/class/net/eth0/operstate down\nsys/class/dmi/id/sys_vendor Amazon EC2|",
 			quiet{shm: -1, memlock: -1},
-			Wish{Getenv: environ()},
+			Ranks{Getenv: environ()},
 			nccl.Host{GPUs: true, Library: "2.18.3", Shm: -1, Memlock: -1, OnlyLoopback: true, Cloud: "Amazon EC2"},
 		},
 		"RDMA devices without their files": {
 			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\n" +
 				"sys/class/dmi/id/chassis_asset_tag 7783-7084-3265-9085-8269-3286-77|",
 			quiet{shm: -1, memlock: -1},
-			Wish{Getenv: environ("KUBERNETES_SERVICE_HOST=10.0.0.1")},
+			Ranks{Getenv: environ("KUBERNETES_SERVICE_HOST=10.0.0.1")},
 			nccl.Host{
 				GPUs: true, Container: "Kubernetes", Cloud: "Azure", NoVerbs: true,
 				NoVerbsWhy: "there is no /dev/infiniband/uverbs0", Shm: -1, Memlock: -1,
@@ -117,7 +117,7 @@ func TestRead(t *testing.T) {
 			"dev/nvidiactl x\nsys/class/infiniband/mlx5_0/node_type 1\nsys/class/infiniband_verbs/abi_version 6\n" +
 				"sys/class/infiniband_verbs/uverbs0/ibdev mlx5_0",
 			quiet{verbs: forbidden, shm: -1, memlock: -1},
-			Wish{Getenv: environ()},
+			Ranks{Getenv: environ()},
 			nccl.Host{
 				GPUs: true, NoVerbs: true, NoVerbsWhy: "/dev/infiniband/uverbs0: operation not permitted", Shm: -1,
 				Memlock: -1,
@@ -130,7 +130,7 @@ func TestRead(t *testing.T) {
 				"sys/class/kfd/kfd/topology/nodes/2/properties gfx_target_version 90010|\n" +
 				"sys/class/kfd/kfd/topology/nodes/3/properties gfx_target_version 110000|",
 			quiet{shm: -1, memlock: -1},
-			Wish{Getenv: environ()},
+			Ranks{Getenv: environ()},
 			nccl.Host{
 				GPUs: true, Conf: []nccl.ConfFile{{Path: "/etc/rccl.conf", Text: "NCCL_DEBUG=INFO\n"}},
 				ROCm: "6.4.1-83", GFX: []string{"gfx90a", "gfx1100"}, Shm: -1, Memlock: -1,
@@ -138,7 +138,7 @@ func TestRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, test.want, read(tree(test.files), test.kernel, test.wish))
+			assert.Equal(t, test.want, read(tree(test.files), test.kernel, test.ranks))
 		})
 	}
 }
@@ -147,14 +147,14 @@ func TestRead(t *testing.T) {
 func TestReadIsBounded(t *testing.T) {
 	files := tree("etc/nccl.conf x")
 	files["etc/nccl.conf"].Data = []byte(strings.Repeat("A=1\n", mostConf))
-	assert.Len(t, read(files, quiet{}, Wish{Getenv: environ()}).Conf[0].Text, mostConf)
+	assert.Len(t, read(files, quiet{}, Ranks{Getenv: environ()}).Conf[0].Text, mostConf)
 	files["etc/nccl.conf"].Mode = fs.ModeNamedPipe
-	assert.Empty(t, read(files, quiet{}, Wish{Getenv: environ()}).Conf)
+	assert.Empty(t, read(files, quiet{}, Ranks{Getenv: environ()}).Conf)
 }
 
 // This host can be read, whatever it is: what costs time only where there are GPUs.
 func TestReadHere(t *testing.T) {
-	h := Read(Wish{Getenv: environ()})
+	h := Read(Ranks{Getenv: environ()})
 	if !h.GPUs {
 		h.Conf = nil
 		assert.Equal(t, nccl.Host{Shm: -1, Memlock: -1}, h)

@@ -28,9 +28,9 @@ type Candidate struct {
 	MTU       int  // in bytes
 	Device    bool // it is hardware, or made of some: Mbps is true then
 	Named     bool // the user named it
-	// Passing says that the address is there for a while only: an IPv6 privacy
+	// Temporary says that the address is there for a while only: an IPv6 privacy
 	// address, or one that is going away.
-	Passing bool
+	Temporary bool
 }
 
 // String is the address with its interface, for messages.
@@ -48,7 +48,7 @@ func plausibility(a, b Candidate, preferIPv6 bool) int {
 		first(a.Named, b.Named),
 		cmp.Compare(a.tier(), b.tier()),
 		first(a.Addr.Is4() != preferIPv6, b.Addr.Is4() != preferIPv6),
-		first(!a.Passing, !b.Passing),
+		first(!a.Temporary, !b.Temporary),
 	)
 }
 

@@ -13,30 +13,30 @@ import (
 // Node is what is known of one node of a job.
 type Node struct {
 	Name string
-	// Own are its addresses, at all of which it answers probes on Port.
-	Own  []Candidate
-	Port int
+	// Candidates are its addresses, at all of which it answers probes on Port.
+	Candidates []Candidate
+	Port       int
 	// Free is a port that nobody named at which it answers, too; 0 where Port is one.
 	Free int
 	// Reached has, for a node other than node 0, what became of dialing node 0's
-	// addresses, each by its index in node 0's Own. An address without an Answer was not
+	// addresses, each by its index in node 0's Candidates. An address without an Result was not
 	// tried.
-	Reached map[int]Answer
+	Reached map[int]Result
 	// Peers has what became of dialing what PeerTargets returned, by its indexes.
-	Peers map[int]Answer
+	Peers map[int]Result
 }
 
-// Wish is what the choice is to take into account.
-type Wish struct {
+// Options is what the choice is to take into account.
+type Options struct {
 	// PreferIPv6 is set where the user named the nodes by IPv6 addresses.
 	PreferIPv6 bool
-	// Asked is how the user named node 0's address, for messages: "--master-addr
+	// Source is how the user named node 0's address, for messages: "--master-addr
 	// 10.0.0.1"; "" where nobody did.
-	Asked string
+	Source string
 }
 
-// Place is where a node is in the network between the nodes.
-type Place struct {
+// Endpoint is where a node is in the network between the nodes.
+type Endpoint struct {
 	Addr netip.Addr
 	// Interface carries the traffic to node 0's address; node 0's is the one that has
 	// it. "" where that is not known, and then nothing of the rest is.
@@ -55,8 +55,8 @@ type Place struct {
 // Choice is the decision.
 type Choice struct {
 	// Addr is node 0's address, with a zone if it is of the link alone.
-	Addr  netip.Addr
-	Nodes []Place
+	Addr      netip.Addr
+	Endpoints []Endpoint
 	// Reason says why this address, in a line.
 	Reason string
 	// Warning names nodes that reach node 0 but not each other, "" for none.
@@ -70,8 +70,8 @@ type Choice struct {
 // tried: what the user named and nothing else where there is such, then by
 // plausibility. An address that other nodes have as their own (docker0's) identifies
 // nobody; one in whose network other nodes are, too, is likely the one that is meant.
-func Order(nodes []Node, wish Wish) []int {
-	own := nodes[0].Own
+func Order(nodes []Node, wish Options) []int {
+	own := nodes[0].Candidates
 	named := slices.ContainsFunc(own, func(c Candidate) bool { return c.Named })
 	var order []int
 	for i, c := range own {
@@ -95,12 +95,12 @@ func Order(nodes []Node, wish Wish) []int {
 // surroundings says of each address of node 0 whether another node has it, too, and
 // how many other nodes have an address in its network.
 func surroundings(nodes []Node) (twins []bool, neighbours []int) {
-	twins, neighbours = make([]bool, len(nodes[0].Own)), make([]int, len(nodes[0].Own))
-	for i, c := range nodes[0].Own {
+	twins, neighbours = make([]bool, len(nodes[0].Candidates)), make([]int, len(nodes[0].Candidates))
+	for i, c := range nodes[0].Candidates {
 		network, err := c.Addr.Prefix(c.Bits)
 		for _, n := range nodes[1:] {
-			twins[i] = twins[i] || slices.ContainsFunc(n.Own, func(o Candidate) bool { return o.Addr == c.Addr })
-			if err == nil && slices.ContainsFunc(n.Own, func(o Candidate) bool { return network.Contains(o.Addr) }) {
+			twins[i] = twins[i] || slices.ContainsFunc(n.Candidates, func(o Candidate) bool { return o.Addr == c.Addr })
+			if err == nil && slices.ContainsFunc(n.Candidates, func(o Candidate) bool { return network.Contains(o.Addr) }) {
 				neighbours[i]++
 			}
 		}
@@ -112,7 +112,7 @@ func surroundings(nodes []Node) (twins []bool, neighbours []int) {
 // as plausible as the best, and few, since every node dials each of them.
 func FirstTry(nodes []Node, order []int) int {
 	const few, many, manyNodes = 1, 3, 256
-	own := nodes[0].Own
+	own := nodes[0].Candidates
 	most := many
 	if len(nodes) > manyNodes {
 		most = few
@@ -127,10 +127,10 @@ func FirstTry(nodes []Node, order []int) int {
 
 // Agreed returns the indexes of node 0's addresses that every other node has proven
 // to reach, the preferred one first.
-func Agreed(nodes []Node, wish Wish) []int {
+func Agreed(nodes []Node, wish Options) []int {
 	var agreed []int
 	class := map[int]int{}
-	for i, c := range nodes[0].Own {
+	for i, c := range nodes[0].Candidates {
 		var times []time.Duration
 		for _, n := range nodes[1:] {
 			a := n.Reached[i]
@@ -143,7 +143,7 @@ func Agreed(nodes []Node, wish Wish) []int {
 			agreed, class[i] = append(agreed, i), latencyClass(times)
 		}
 	}
-	own := nodes[0].Own
+	own := nodes[0].Candidates
 	slices.SortStableFunc(agreed, func(i, j int) int {
 		a, b := own[i], own[j]
 		return cmp.Or(plausibility(a, b, wish.PreferIPv6), cmp.Compare(class[i], class[j]), cmp.Compare(b.Mbps, a.Mbps))
@@ -164,22 +164,22 @@ func latencyClass(times []time.Duration) int {
 // place returns where a node is when node 0's address with an index is chosen: by the
 // address that the user named for the node, else by the route that its connection to
 // node 0 took.
-func place(nodes []Node, node, index int) Place {
+func place(nodes []Node, node, index int) Endpoint {
 	n := &nodes[node]
 	if node == 0 {
-		c := n.Own[index]
+		c := n.Candidates[index]
 		return n.at(zoned(c), c.Interface)
 	}
-	if i := slices.IndexFunc(n.Own, func(c Candidate) bool { return c.Named }); i >= 0 {
-		return n.at(zoned(n.Own[i]), n.Own[i].Interface)
+	if i := slices.IndexFunc(n.Candidates, func(c Candidate) bool { return c.Named }); i >= 0 {
+		return n.at(zoned(n.Candidates[i]), n.Candidates[i].Interface)
 	}
 	return n.at(n.Reached[index].Local, n.Reached[index].Interface)
 }
 
 // at is a place of a node with what is known of its interfaces.
-func (n *Node) at(addr netip.Addr, name string) Place {
-	p := Place{Addr: addr, Interface: name}
-	for _, c := range n.Own {
+func (n *Node) at(addr netip.Addr, name string) Endpoint {
+	p := Endpoint{Addr: addr, Interface: name}
+	for _, c := range n.Candidates {
 		beyond := c.Kind != Loopback && !c.Addr.IsLinkLocalUnicast()
 		switch {
 		case name == "":
@@ -261,7 +261,7 @@ func PeerTargets(nodes []Node, agreed []int, node int) (targets []Target) {
 
 // peerAnswer is what became of a node's dialing a peer at its place for an agreed
 // address, by the number of that.
-func peerAnswer(nodes []Node, chosen, from, to int) (a Answer, dialed bool) {
+func peerAnswer(nodes []Node, chosen, from, to int) (a Result, dialed bool) {
 	all := peers(nodes, from)
 	if at := slices.Index(all, to); at >= 0 {
 		a, dialed = nodes[from].Peers[chosen*len(all)+at]
@@ -283,7 +283,7 @@ func dialed(nodes []Node, chosen int) bool {
 
 // Choose decides by what the nodes reached. The error is an *UnreachedError when no
 // address of node 0 is reached by all others.
-func Choose(nodes []Node, wish Wish) (Choice, error) {
+func Choose(nodes []Node, wish Options) (Choice, error) {
 	agreed := Agreed(nodes, wish)
 	if len(agreed) == 0 {
 		return Choice{}, &UnreachedError{nodes, wish}
@@ -298,17 +298,17 @@ func Choose(nodes []Node, wish Wish) (Choice, error) {
 	index := agreed[chosen]
 	choice := Choice{Warning: warning, Reason: reason(nodes, index, wish)}
 	for i := range nodes {
-		choice.Nodes = append(choice.Nodes, place(nodes, i, index))
+		choice.Endpoints = append(choice.Endpoints, place(nodes, i, index))
 	}
-	choice.Addr = choice.Nodes[0].Addr
+	choice.Addr = choice.Endpoints[0].Addr
 	if choice.Addr.Is6() {
-		choice.Note = strays(nodes, choice.Nodes)
+		choice.Note = strays(nodes, choice.Endpoints)
 	}
 	return choice, nil
 }
 
 // strays names nodes that have IPv4 addresses, too, where IPv6 alone joins all.
-func strays(nodes []Node, places []Place) string {
+func strays(nodes []Node, places []Endpoint) string {
 	var both []Node
 	for i, p := range places {
 		if p.OtherFamily {
@@ -348,7 +348,7 @@ func gaps(nodes []Node, agreed []int, chosen int) string {
 }
 
 // gap says that a node does not reach another one.
-func gap(nodes []Node, agreed []int, chosen, from, to int, a Answer) string {
+func gap(nodes []Node, agreed []int, chosen, from, to int, a Result) string {
 	p := place(nodes, to, agreed[chosen])
 	text := fmt.Sprintf("%s does not reach %s at %s (%s", nodes[from].Name, nodes[to].Name, p.Addr, a.Problem)
 	if to == 0 {
@@ -361,19 +361,19 @@ func gap(nodes []Node, agreed []int, chosen, from, to int, a Answer) string {
 }
 
 // reason says why an address was chosen.
-func reason(nodes []Node, index int, wish Wish) string {
+func reason(nodes []Node, index int, wish Options) string {
 	var slowest time.Duration
 	for _, n := range nodes[1:] {
 		slowest = max(slowest, n.Reached[index].RTT)
 	}
-	c := nodes[0].Own[index]
+	c := nodes[0].Candidates[index]
 	text := fmt.Sprintf("%s of %s: the other %d nodes reach it within %s", c, nodes[0].Name, len(nodes)-1,
 		rounded(slowest))
 	if len(nodes) == 2 {
 		text = fmt.Sprintf("%s of %s: %s reaches it within %s", c, nodes[0].Name, nodes[1].Name, rounded(slowest))
 	}
-	if c.Named && wish.Asked != "" {
-		text += ", named by " + wish.Asked
+	if c.Named && wish.Source != "" {
+		text += ", named by " + wish.Source
 	}
 	return text
 }

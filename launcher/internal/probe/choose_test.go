@@ -24,7 +24,7 @@ type made struct {
 	hosts [][]port
 	// deaf says that packets from one host to an address of another vanish.
 	deaf func(from int, to netip.Addr) bool
-	wish Wish
+	wish Options
 	slow map[string]time.Duration // networks with a round trip that is not 200 µs
 }
 
@@ -35,19 +35,19 @@ func (m made) nodes() []Node {
 		nodes[i] = Node{Name: fmt.Sprintf("node%d", i), Port: 1000 + i}
 		for _, p := range ports {
 			prefix := netip.MustParsePrefix(p.addr)
-			nodes[i].Own = append(nodes[i].Own, Candidate{
+			nodes[i].Candidates = append(nodes[i].Candidates, Candidate{
 				Addr: prefix.Addr(), Bits: prefix.Bits(), Interface: p.name,
 				Kind: p.kind, Mbps: p.mbps, Named: p.named,
 			})
 		}
-		Sort(nodes[i].Own, false)
+		Sort(nodes[i].Candidates, false)
 	}
 	order := Order(nodes, m.wish)
 	for count := FirstTry(nodes, order); ; count = len(order) {
 		for i := range nodes[1:] {
-			nodes[1+i].Reached = map[int]Answer{}
+			nodes[1+i].Reached = map[int]Result{}
 			for _, index := range order[:count] {
-				a := m.dial(1+i, 0, nodes[0].Own[index].Addr)
+				a := m.dial(1+i, 0, nodes[0].Candidates[index].Addr)
 				nodes[1+i].Reached[index] = a
 			}
 		}
@@ -57,7 +57,7 @@ func (m made) nodes() []Node {
 	}
 	agreed := Agreed(nodes, m.wish)
 	for i := range nodes {
-		nodes[i].Peers = map[int]Answer{}
+		nodes[i].Peers = map[int]Result{}
 		for k, target := range PeerTargets(nodes, agreed, i) {
 			nodes[i].Peers[k] = m.dial(i, target.Node, target.Addr)
 		}
@@ -67,14 +67,14 @@ func (m made) nodes() []Node {
 
 // dial goes by the first interface that is plugged into a network in which the other
 // host has the address.
-func (m made) dial(from, to int, addr netip.Addr) Answer {
+func (m made) dial(from, to int, addr netip.Addr) Result {
 	for _, own := range m.hosts[from] {
 		if netip.MustParsePrefix(own.addr).Addr() == addr { // its own docker0
-			return Answer{Problem: refused}
+			return Result{Problem: refused}
 		}
 	}
 	if m.deaf != nil && m.deaf(from, addr) {
-		return Answer{Problem: noAnswer}
+		return Result{Problem: noAnswer}
 	}
 	for _, theirs := range m.hosts[to] {
 		if netip.MustParsePrefix(theirs.addr).Addr() != addr || theirs.network == "" {
@@ -86,11 +86,11 @@ func (m made) dial(from, to int, addr netip.Addr) Answer {
 				if m.slow[own.network] > 0 {
 					rtt = m.slow[own.network]
 				}
-				return Answer{RTT: rtt, Local: netip.MustParsePrefix(own.addr).Addr(), Interface: own.name}
+				return Result{RTT: rtt, Local: netip.MustParsePrefix(own.addr).Addr(), Interface: own.name}
 			}
 		}
 	}
-	return Answer{Problem: noAnswer}
+	return Result{Problem: noAnswer}
 }
 
 func lan(name string, i int) port {
@@ -234,7 +234,7 @@ func TestChoose(t *testing.T) {
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0"},
 		},
 		"both families, the nodes were named by IPv6 addresses": {
-			made: made{wish: Wish{PreferIPv6: true}, hosts: madeHosts(2, func(i int) []port {
+			made: made{wish: Options{PreferIPv6: true}, hosts: madeHosts(2, func(i int) []port {
 				return []port{lan("eth0", i), {
 					name: "eth0", network: "six", addr: fmt.Sprintf("2001:db8::%d/64", i+1),
 					kind: Ordinary,
@@ -249,7 +249,7 @@ func TestChoose(t *testing.T) {
 			addr: "fe80::1%eth0", interfaces: []string{"eth0", "eth0"},
 		},
 		"the user's address beats all others": {
-			made: made{wish: Wish{Asked: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
+			made: made{wish: Options{Source: "--master-addr 10.9.0.1"}, hosts: madeHosts(2, func(i int) []port {
 				return []port{
 					{name: "wg0", network: "vpn", addr: fmt.Sprintf("10.9.0.%d/24", i+1), kind: Tunnel, named: i == 0},
 					lan("eth0", i),
@@ -279,11 +279,11 @@ func TestChoose(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.addr, choice.Addr.String())
 			var interfaces []string
-			for _, p := range choice.Nodes {
+			for _, p := range choice.Endpoints {
 				interfaces = append(interfaces, p.Interface)
 			}
 			require.Equal(t, row.interfaces, interfaces)
-			require.Equal(t, choice.Addr, choice.Nodes[0].Addr)
+			require.Equal(t, choice.Addr, choice.Endpoints[0].Addr)
 			require.Contains(t, choice.Reason, choice.Addr.WithZone("").String())
 			if row.warning == "" {
 				require.Empty(t, choice.Warning)
@@ -299,7 +299,7 @@ func TestReason(t *testing.T) {
 	m := made{hosts: madeHosts(4, func(i int) []port {
 		return []port{lan("eth0", i)}
 	}), slow: map[string]time.Duration{"lan": 3500 * time.Microsecond}}
-	choice, err := Choose(m.nodes(), Wish{})
+	choice, err := Choose(m.nodes(), Options{})
 	require.NoError(t, err)
 	require.Equal(t, "10.0.0.1 (eth0) of node0: the other 3 nodes reach it within 4ms", choice.Reason)
 }
@@ -311,7 +311,7 @@ func TestNobodyReachesAll(t *testing.T) {
 		{docker(), {name: "eth1", network: "side", addr: "10.2.0.3/24", kind: Ordinary}},
 		{docker(), {name: "eth0", network: "elsewhere", addr: "10.7.0.4/24", kind: Ordinary}},
 	}}
-	_, err := Choose(m.nodes(), Wish{})
+	_, err := Choose(m.nodes(), Options{})
 	var unreached *UnreachedError
 	require.ErrorAs(t, err, &unreached)
 	require.Equal(t, `no address of node0 is reached by every other node:
@@ -323,7 +323,7 @@ node3: none of them is reached from there`, err.Error())
 }
 
 func TestTheUsersAddressIsNotReached(t *testing.T) {
-	wish := Wish{Asked: "--master-addr 10.2.0.1"}
+	wish := Options{Source: "--master-addr 10.2.0.1"}
 	m := made{wish: wish, hosts: [][]port{
 		{lan("eth0", 0), {name: "eth1", network: "side", addr: "10.2.0.1/24", kind: Ordinary, named: true}},
 		{lan("eth0", 1)},
@@ -347,7 +347,7 @@ func TestManyAddressesOfManyNodes(t *testing.T) {
 		}
 		return all
 	})}
-	_, err := Choose(m.nodes(), Wish{})
+	_, err := Choose(m.nodes(), Options{})
 	require.Error(t, err)
 	require.Less(t, len(err.Error()), 1500)
 	require.Contains(t, err.Error(), "and 34 more addresses")
@@ -376,12 +376,12 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 	nodes := m.nodes()
 	nodes[0].Free = 41234
 	for i := range nodes {
-		nodes[i].Peers = map[int]Answer{}
+		nodes[i].Peers = map[int]Result{}
 		for k, target := range PeerTargets(nodes, []int{0}, i) {
 			a := m.dial(i, target.Node, target.Addr)
 			if target.Node == 0 {
 				require.Equal(t, 41234, target.Port)
-				a = Answer{Problem: noAnswer}
+				a = Result{Problem: noAnswer}
 			}
 			nodes[i].Peers[k] = a
 		}
@@ -403,11 +403,11 @@ func TestPlace(t *testing.T) {
 			{name: "lo", addr: "127.0.0.1/8", kind: Loopback},
 		}
 	})}.nodes()
-	choice, err := Choose(nodes, Wish{})
+	choice, err := Choose(nodes, Options{})
 	require.NoError(t, err)
 	require.Equal(t, addr("fd00::1"), choice.Addr)
 	require.Contains(t, choice.Note, "the interfaces of node[0-1] have IPv4 addresses, too")
-	for _, p := range choice.Nodes {
+	for _, p := range choice.Endpoints {
 		require.Equal(t, []string{"docker0"}, p.Others)
 		require.True(t, p.OtherFamily)
 	}

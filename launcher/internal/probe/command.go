@@ -17,9 +17,9 @@ func (j *judge) on(node int, nodes []int, command string) string {
 
 // dialed is the address of a way as its first node's commands take it: one of a link alone
 // with the interface.
-func (j *judge) dialed(w *Way) string {
+func (j *judge) dialed(w *Path) string {
 	addr := w.Addr.WithZone("")
-	if name := cmp.Or(j.Places[w.From].Interface, w.Answer.Interface); addr.IsLinkLocalUnicast() && name != "" {
+	if name := cmp.Or(j.Endpoints[w.From].Interface, w.Result.Interface); addr.IsLinkLocalUnicast() && name != "" {
 		addr = addr.WithZone(name)
 	}
 	return shellwords.Quote(addr.String())
@@ -27,7 +27,7 @@ func (j *judge) dialed(w *Way) string {
 
 // device names a node's interface behind a command that takes all without.
 func (j *judge) device(node int, before string) string {
-	if name := j.Places[node].Interface; name != "" {
+	if name := j.Endpoints[node].Interface; name != "" {
 		return before + shellwords.Quote(name)
 	}
 	return ""

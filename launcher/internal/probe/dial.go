@@ -19,13 +19,13 @@ type Target struct {
 	Node int
 	Addr netip.Addr
 	Port int
-	// Knock asks only whether anything of the host answers there: the Answer is OK where
+	// ConnectOnly asks only whether anything of the host answers there: the Result is OK where
 	// somebody accepts the connection, who hears nothing.
-	Knock bool
+	ConnectOnly bool
 }
 
-// Answer is what became of a Target.
-type Answer struct {
+// Result is what became of a Target.
+type Result struct {
 	// Target is its index in the list that was dialed.
 	Target int
 	// RTT is the time of a round trip, 0 where the node did not prove itself.
@@ -38,10 +38,10 @@ type Answer struct {
 }
 
 // OK reports whether the node was reached.
-func (a Answer) OK() bool { return a.RTT > 0 }
+func (a Result) OK() bool { return a.RTT > 0 }
 
-// Haste says how long dialing takes.
-type Haste struct {
+// Limits says how long dialing takes.
+type Limits struct {
 	// Timeout is for a Target, 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Patience is how much longer the others get when a first one answered, 0 means
@@ -49,7 +49,7 @@ type Haste struct {
 	Patience time.Duration
 }
 
-// DefaultTimeout is how long a Target may take, MaxTimeout what a Haste may ask for.
+// DefaultTimeout is how long a Target may take, MaxTimeout what a Limits may ask for.
 const (
 	DefaultTimeout = 2 * time.Second
 	MaxTimeout     = 10 * time.Second
@@ -72,9 +72,9 @@ const (
 )
 
 // Dial tries all targets at once and returns when each has answered or failed:
-// answers in the order of targets. Own are this host's addresses, by which
+// answers in the order of targets. Candidates are this host's addresses, by which
 // interfaces are named.
-func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, haste Haste) []Answer {
+func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, haste Limits) []Result {
 	if haste.Timeout <= 0 {
 		haste.Timeout = DefaultTimeout
 	}
@@ -86,7 +86,7 @@ func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, ha
 	if haste.Patience > 0 {
 		repeats = nil
 	}
-	answers := make([]Answer, len(targets))
+	answers := make([]Result, len(targets))
 	var once sync.Once
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxDials)
@@ -208,7 +208,7 @@ func (t Target) open(ctx context.Context, key []byte, why *purpose, again []time
 	began := time.Now()
 	conn, err := t.connect(ctx, again, segment)
 	connected := time.Since(began)
-	if err != nil || t.Knock {
+	if err != nil || t.ConnectOnly {
 		return conn, connected, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -222,14 +222,14 @@ func (t Target) open(ctx context.Context, key []byte, why *purpose, again []time
 	return conn, min(rtt, connected), err
 }
 
-func (t Target) dial(ctx context.Context, key []byte, again []time.Duration) Answer {
+func (t Target) dial(ctx context.Context, key []byte, again []time.Duration) Result {
 	conn, rtt, err := t.open(ctx, key, toReach, again, 0)
 	if err != nil {
-		return Answer{Problem: problem(ctx, err)}
+		return Result{Problem: problem(ctx, err)}
 	}
 	defer conn.Close()
-	a := Answer{RTT: max(rtt, 1)}
-	if !t.Knock {
+	a := Result{RTT: max(rtt, 1)}
+	if !t.ConnectOnly {
 		a.Local = conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	}
 	return a

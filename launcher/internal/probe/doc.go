@@ -11,6 +11,6 @@
 //	  | <-- MAC(key, answer, node, nonce) -------------- |   or the connection is closed
 //	  | -- end of file --------------------------------> |
 //
-// Choose makes a decision of what came back, and a Survey's Flaws are what is wrong with the
+// Choose makes a decision of what came back, and a Survey's Problems are what is wrong with the
 // network. These and the order of candidates are pure.
 package probe

@@ -18,12 +18,12 @@ const (
 	CheckInterface = "interface"
 )
 
-// Flaws says what is wrong, or strange, with the network between the nodes, the worst first. Hints are
+// Problems says what is wrong, or strange, with the network between the nodes, the worst first. Hints are
 // for a shell on the node of whom they are said, or go to the right node by ssh.
-func (s *Survey) Flaws() []doctor.Flaw {
-	j := judge{Survey: s, found: map[Pair]*Way{}}
-	for _, w := range s.Ways {
-		if old := j.found[w.Pair]; !w.Aside && !old.OK() {
+func (s *Survey) Problems() []doctor.Problem {
+	j := judge{Survey: s, found: map[Pair]*Path{}}
+	for _, w := range s.Paths {
+		if old := j.found[w.Pair]; !w.Alternate && !old.OK() {
 			j.found[w.Pair] = w
 		}
 	}
@@ -44,19 +44,19 @@ type judge struct {
 	*Survey
 	// found are the ways that were tried at the places that count: of several addresses the one
 	// that works.
-	found map[Pair]*Way
-	flaws []doctor.Flaw
+	found map[Pair]*Path
+	flaws []doctor.Problem
 }
 
 // flaw notes one of some nodes.
 func (j *judge) flaw(check string, nodes []int, text, advice, hint string) {
-	j.flaws = append(j.flaws, doctor.Flaw{Check: check, Hosts: j.names(nodes), Text: text, Advice: advice, Hint: hint})
+	j.flaws = append(j.flaws, doctor.Problem{Check: check, Hosts: j.names(nodes), Text: text, Advice: advice, Hint: hint})
 }
 
 // remark notes one with which jobs run all the same.
 func (j *judge) remark(check string, nodes []int, text, advice, hint string) {
 	j.flaw(check, nodes, text, advice, hint)
-	j.flaws[len(j.flaws)-1].Remark = true
+	j.flaws[len(j.flaws)-1].Note = true
 }
 
 // names are those of nodes.
@@ -70,13 +70,13 @@ func (j *judge) names(nodes []int) []string {
 
 // at is a node with the address and the interface by which others know it: "n2 at
 // 10.0.0.2 (eth0)".
-func (j *judge) at(w *Way) string {
+func (j *judge) at(w *Path) string {
 	return fmt.Sprintf("%s at %s", j.Names[w.To], j.address(w))
 }
 
 // address is the address that a way leads to, with its interface.
-func (j *judge) address(w *Way) string {
-	if name := interfaceOf(w.Addr, j.Own[w.To]); name != "" {
+func (j *judge) address(w *Path) string {
+	if name := interfaceOf(w.Addr, j.Candidates[w.To]); name != "" {
 		return w.Addr.WithZone("").String() + " (" + name + ")"
 	}
 	return w.Addr.String()
@@ -84,7 +84,7 @@ func (j *judge) address(w *Way) string {
 
 // here is a node's own end: "n1 (eth0, 10.0.0.1)".
 func (j *judge) here(node int) string {
-	p := j.Places[node]
+	p := j.Endpoints[node]
 	if p.Interface == "" {
 		return j.Names[node]
 	}
@@ -97,12 +97,12 @@ type closing struct {
 	back           bool
 }
 
-func (j *judge) closing(w *Way) closing {
-	return closing{w.Answer.Problem, w.Knock, j.found[w.back()].OK()}
+func (j *judge) closing(w *Path) closing {
+	return closing{w.Result.Problem, w.OtherPorts, j.found[w.back()].OK()}
 }
 
 // row are the ways of a node that count, in the order of the nodes at their other ends.
-func (j *judge) row(pair func(other int) Pair) (ways []*Way) {
+func (j *judge) row(pair func(other int) Pair) (ways []*Path) {
 	for other := range j.Names {
 		if w := j.found[pair(other)]; w != nil {
 			ways = append(ways, w)
@@ -117,12 +117,12 @@ func (j *judge) reach() {
 	told := map[Pair]bool{}
 	for to := range j.Names {
 		failed := j.row(func(from int) Pair { return Pair{from, to} })
-		if len(failed) < 2 || slices.ContainsFunc(failed, func(w *Way) bool {
-			return w.OK() || w.Answer.Problem != failed[0].Answer.Problem || w.Knock != failed[0].Knock
+		if len(failed) < 2 || slices.ContainsFunc(failed, func(w *Path) bool {
+			return w.OK() || w.Result.Problem != failed[0].Result.Problem || w.OtherPorts != failed[0].OtherPorts
 		}) {
 			continue
 		}
-		cutOff := !slices.ContainsFunc(j.row(func(other int) Pair { return Pair{to, other} }), (*Way).OK)
+		cutOff := !slices.ContainsFunc(j.row(func(other int) Pair { return Pair{to, other} }), (*Path).OK)
 		j.unreached(failed[0], cutOff)
 		for _, w := range failed {
 			told[w.Pair], told[w.back()] = true, told[w.back()] || cutOff
@@ -130,7 +130,7 @@ func (j *judge) reach() {
 	}
 	for from := range j.Names {
 		ways := j.row(func(to int) Pair { return Pair{from, to} })
-		failed := slices.DeleteFunc(ways, func(w *Way) bool { return w.OK() || told[w.Pair] })
+		failed := slices.DeleteFunc(ways, func(w *Path) bool { return w.OK() || told[w.Pair] })
 		for _, alike := range groups(failed, j.closing) {
 			j.unreaching(alike)
 		}
@@ -152,7 +152,7 @@ func groups[T any, K comparable](all []T, key func(T) K) (grouped [][]T) {
 }
 
 // unreached is of a node that no other reaches.
-func (j *judge) unreached(w *Way, cutOff bool) {
+func (j *judge) unreached(w *Path, cutOff bool) {
 	text := fmt.Sprintf("no other host reaches it at %s: %s; what it begins itself works", j.address(w), explained(w))
 	if cutOff {
 		text = fmt.Sprintf("no other host reaches it at %s, and it reaches none: %s", j.address(w), explained(w))
@@ -161,7 +161,7 @@ func (j *judge) unreached(w *Way, cutOff bool) {
 }
 
 // unreaching is of a node that does not reach some others.
-func (j *judge) unreaching(failed []*Way) {
+func (j *judge) unreaching(failed []*Path) {
 	const most = 3
 	w := failed[0]
 	var others []string
@@ -172,7 +172,7 @@ func (j *judge) unreaching(failed []*Way) {
 		others = append(others, fmt.Sprintf("%d more", more))
 	}
 	by := ""
-	if p := j.Places[w.From]; p.Interface != "" {
+	if p := j.Endpoints[w.From]; p.Interface != "" {
 		by = fmt.Sprintf("by %s (%s) ", p.Interface, p.Addr.WithZone(""))
 	}
 	text := fmt.Sprintf("%sit does not reach %s by TCP: %s", by, strings.Join(others, ", "), explained(w))
@@ -183,39 +183,39 @@ func (j *judge) unreaching(failed []*Way) {
 }
 
 // explained is a problem with what it means.
-func explained(w *Way) string {
+func explained(w *Path) string {
 	port := fmt.Sprintf(" at port %d", w.Port)
-	switch w.Answer.Problem {
+	switch w.Result.Problem {
 	case noAnswer:
-		switch w.Knock {
-		case KnockAnswers:
+		switch w.OtherPorts {
+		case PortsOpen:
 			return noAnswer + port + ", though port 22 answers: a firewall lets only some ports pass"
-		case KnockRefuses:
+		case PortsClosed:
 			return noAnswer + port +
 				", though the host is there and refuses other ports: a firewall drops what comes for this one"
-		case KnockSilent:
+		case PortsFiltered:
 			return noAnswer + ", nor at other ports: there is no way, or a firewall drops everything"
 		}
 	case refused:
 		return refused + port + ", though gorun listens there: a firewall rejects it, or another host has the address"
 	case unreachable:
-		if w.Knock == KnockAnswers {
+		if w.OtherPorts == PortsOpen {
 			return unreachable + port + ", though port 22 answers: a firewall rejects all but some ports"
 		}
 		return unreachable + ": a router or a firewall says so, or nobody in its own network has the address"
 	}
-	return w.Answer.Problem
+	return w.Result.Problem
 }
 
 // closed says of a node that a way does not work, and what to do about it.
-func (j *judge) closed(node int, text string, w *Way) {
+func (j *judge) closed(node int, text string, w *Path) {
 	const showRules = "sudo nft list ruleset || sudo iptables-save" // whichever tools the host has
 	nodes, advice := []int{node}, "let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones"
 	hint := j.on(w.From, nodes, "ip route get "+j.dialed(w))
 	switch {
-	case w.Knock == KnockAnswers || w.Knock == KnockRefuses || w.Answer.Problem == refused:
+	case w.OtherPorts == PortsOpen || w.OtherPorts == PortsClosed || w.Result.Problem == refused:
 		hint = j.on(w.To, nodes, showRules)
-	case w.Answer.Problem == forbidden:
+	case w.Result.Problem == forbidden:
 		advice, hint = "let the firewall of "+j.Names[w.From]+" pass what leaves it", j.on(w.From, nodes, showRules)
 	}
 	j.flaw(CheckReach, nodes, text, advice, hint)
@@ -223,12 +223,12 @@ func (j *judge) closed(node int, text string, w *Way) {
 
 // hub is the node that all of some ways have in common, -1: there is none. Of one pair
 // nobody knows which of the two it is.
-func hub(ways []*Way) int {
+func hub(ways []*Path) int {
 	if len(ends(ways)) < 3 {
 		return -1
 	}
 	for _, node := range []int{ways[0].From, ways[0].To} {
-		if !slices.ContainsFunc(ways, func(w *Way) bool { return w.From != node && w.To != node }) {
+		if !slices.ContainsFunc(ways, func(w *Path) bool { return w.From != node && w.To != node }) {
 			return node
 		}
 	}
@@ -236,7 +236,7 @@ func hub(ways []*Way) int {
 }
 
 // ends are the nodes of ways, each once, in their order.
-func ends(ways []*Way) (nodes []int) {
+func ends(ways []*Path) (nodes []int) {
 	for _, w := range ways {
 		nodes = append(nodes, w.From, w.To)
 	}
@@ -245,7 +245,7 @@ func ends(ways []*Way) (nodes []int) {
 }
 
 // between says which ways are meant: those of one node, or those between several.
-func (j *judge) between(ways []*Way) (nodes []int, text string) {
+func (j *judge) between(ways []*Path) (nodes []int, text string) {
 	nodes = ends(ways)
 	if h := hub(ways); h >= 0 {
 		others := slices.DeleteFunc(nodes, func(n int) bool { return n == h })

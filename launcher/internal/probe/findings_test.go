@@ -15,16 +15,17 @@ func surveyed(n int) *Survey {
 	for i := range n {
 		a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", i+1))
 		s.Names = append(s.Names, fmt.Sprintf("n%d", i+1))
-		s.Own = append(s.Own,
+		s.Candidates = append(s.Candidates,
 			[]Candidate{{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true}})
-		s.Places = append(s.Places, Place{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true})
+		s.Endpoints = append(s.Endpoints,
+			Endpoint{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true})
 	}
 	for from := range n {
 		for to := range n {
 			if from != to {
-				s.Ways = append(s.Ways, &Way{
-					Pair: Pair{from, to}, Addr: s.Places[to].Addr, Port: 4000 + to,
-					Answer: Answer{RTT: 100 * time.Microsecond, Interface: "eth0"},
+				s.Paths = append(s.Paths, &Path{
+					Pair: Pair{from, to}, Addr: s.Endpoints[to].Addr, Port: 4000 + to,
+					Result: Result{RTT: 100 * time.Microsecond, Interface: "eth0"},
 					Measured: &Measured{
 						RTT: 90 * time.Microsecond, Segments: 384, Bytes: 100 << 20, Time: 90 * time.Millisecond,
 						FlowSegments: 70_000, FlowResent: 900, Packet: 1500,
@@ -37,8 +38,8 @@ func surveyed(n int) *Survey {
 }
 
 // way is the one between two nodes, numbered from 1.
-func (s *Survey) way(from, to int) *Way {
-	for _, w := range s.Ways {
+func (s *Survey) way(from, to int) *Path {
+	for _, w := range s.Paths {
 		if w.Pair == (Pair{from - 1, to - 1}) {
 			return w
 		}
@@ -46,19 +47,19 @@ func (s *Survey) way(from, to int) *Way {
 	return nil
 }
 
-func (w *Way) fails(problem, knock string) {
-	w.Answer, w.Knock, w.Measured = Answer{Problem: problem}, knock, nil
+func (w *Path) fails(problem, knock string) {
+	w.Result, w.OtherPorts, w.Measured = Result{Problem: problem}, knock, nil
 }
 
 // aside adds an attempt to reach another address of a node.
-func (s *Survey) aside(from, to int, c Candidate, a Answer) {
-	s.Own[to-1] = append(s.Own[to-1], c)
-	s.Ways = append(s.Ways, &Way{Pair: Pair{from - 1, to - 1}, Addr: c.Addr, Aside: true, Answer: a})
+func (s *Survey) aside(from, to int, c Candidate, a Result) {
+	s.Candidates[to-1] = append(s.Candidates[to-1], c)
+	s.Paths = append(s.Paths, &Path{Pair: Pair{from - 1, to - 1}, Addr: c.Addr, Alternate: true, Result: a})
 }
 
 func TestFlaws(t *testing.T) {
-	each := func(s *Survey, do func(w *Way)) {
-		for _, w := range s.Ways {
+	each := func(s *Survey, do func(w *Path)) {
+		for _, w := range s.Paths {
 			do(w)
 		}
 	}
@@ -69,15 +70,15 @@ func TestFlaws(t *testing.T) {
 	}{
 		"all is well":        {5, func(*Survey) {}, nil},
 		"one host":           {1, func(*Survey) {}, nil},
-		"nothing was tried":  {3, func(s *Survey) { s.Ways = nil }, nil},
-		"nothing was chosen": {2, func(s *Survey) { s.Places = make([]Place, 2) }, nil},
-		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, KnockSilent) }, []string{
+		"nothing was tried":  {3, func(s *Survey) { s.Paths = nil }, nil},
+		"nothing was chosen": {2, func(s *Survey) { s.Endpoints = make([]Endpoint, 2) }, nil},
+		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, PortsFiltered) }, []string{
 			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other ports: " +
 				"there is no way, or a firewall drops everything; the other way works",
 		}},
 		"two hosts, and both ways": {2, func(s *Survey) {
-			s.way(1, 2).fails(noRoute, KnockSilent)
-			s.way(2, 1).fails(unreachable, KnockSilent)
+			s.way(1, 2).fails(noRoute, PortsFiltered)
+			s.way(2, 1).fails(unreachable, PortsFiltered)
 		}, []string{
 			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: no route",
 			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or a firewall " +
@@ -85,16 +86,16 @@ func TestFlaws(t *testing.T) {
 		}},
 		"a host of which some ports are open": {4, func(s *Survey) {
 			for from := range 3 {
-				s.way(from+1, 4).fails(noAnswer, KnockAnswers)
+				s.way(from+1, 4).fails(noAnswer, PortsOpen)
 			}
 		}, []string{
 			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: a " +
 				"firewall lets only some ports pass; what it begins itself works",
 		}},
 		"a host that is cut off": {4, func(s *Survey) {
-			each(s, func(w *Way) {
+			each(s, func(w *Path) {
 				if w.From == 1 || w.To == 1 {
-					w.fails(noAnswer, KnockSilent)
+					w.fails(noAnswer, PortsFiltered)
 				}
 			})
 		}, []string{
@@ -102,10 +103,10 @@ func TestFlaws(t *testing.T) {
 				"is no way, or a firewall drops everything",
 		}},
 		"a firewall that says no": {3, func(s *Survey) {
-			s.way(1, 2).fails(unreachable, KnockAnswers)
-			s.way(2, 1).fails(refused, KnockAnswers)
-			s.way(3, 1).fails(noAnswer, KnockRefuses)
-			s.way(3, 2).fails(forbidden, KnockSilent)
+			s.way(1, 2).fails(unreachable, PortsOpen)
+			s.way(2, 1).fails(refused, PortsOpen)
+			s.way(3, 1).fails(noAnswer, PortsClosed)
+			s.way(3, 2).fails(forbidden, PortsFiltered)
 		}, []string{
 			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, though " +
 				"port 22 answers: a firewall rejects all but some ports",
@@ -120,10 +121,10 @@ func TestFlaws(t *testing.T) {
 			w := *s.way(1, 2)
 			w.Addr = netip.MustParseAddr("172.17.0.1")
 			w.fails(refused, "")
-			s.Ways = append(s.Ways, &w)
+			s.Paths = append(s.Paths, &w)
 		}, nil},
 		"a link with a smaller MTU": {3, func(s *Survey) {
-			for _, w := range []*Way{s.way(1, 3), s.way(3, 2)} {
+			for _, w := range []*Path{s.way(1, 3), s.way(3, 2)} {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
@@ -143,14 +144,14 @@ func TestFlaws(t *testing.T) {
 			"reach n1: it reaches n2 at 10.0.0.2 (eth0), but not reliably: connections are made, but data does not arrive",
 		}},
 		"an interface with another MTU and speed": {4, func(s *Survey) {
-			s.Places[1].MTU, s.Places[2].Mbps = 9000, 1000
+			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
 		}, []string{
 			"remark interface n2: the MTU of eth0 is 9000, of the others' 1500",
 			"remark interface n3: the speed of eth0 is 1 Gbit/s, of the others' 10 Gbit/s",
 		}},
-		"an invented speed": {2, func(s *Survey) { s.Places[1].Mbps, s.Places[1].Device = 1000, false }, nil},
+		"an invented speed": {2, func(s *Survey) { s.Endpoints[1].Mbps, s.Endpoints[1].Device = 1000, false }, nil},
 		"a slow host": {4, func(s *Survey) {
-			each(s, func(w *Way) {
+			each(s, func(w *Path) {
 				if w.To == 3 || w.From == 3 {
 					w.Measured.Bytes /= 100
 				}
@@ -158,13 +159,13 @@ func TestFlaws(t *testing.T) {
 		}, []string{
 			"remark speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
 		}},
-		"slow links": {3, func(s *Survey) { each(s, func(w *Way) { w.Measured.Bytes /= 100 }) }, []string{
+		"slow links": {3, func(s *Survey) { each(s, func(w *Path) { w.Measured.Bytes /= 100 }) }, []string{
 			"remark speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at " +
 				"10.0.0.2 (eth0) carries 93.2 Mbit/s, of the 10 Gbit/s that the links have",
 		}},
 		"a long way": {3, func(s *Survey) {
-			for _, w := range []*Way{s.way(1, 2), s.way(2, 1)} {
-				w.Answer.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
+			for _, w := range []*Path{s.way(1, 2), s.way(2, 1)} {
+				w.Result.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
 		}, []string{"remark speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, " +
 			"elsewhere 0.1 ms"}},
@@ -175,25 +176,31 @@ func TestFlaws(t *testing.T) {
 					Interface: fmt.Sprint("eno", i), Kind: kind,
 				}
 			}
-			s.aside(1, 2, dead(2, NoCarrier), Answer{Problem: noAnswer})
-			s.aside(2, 1, dead(1, Ordinary), Answer{Problem: noRoute})
-			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Answer{RTT: 1})
+			s.aside(1, 2, dead(2, NoCarrier), Result{Problem: noAnswer})
+			s.aside(2, 1, dead(1, Ordinary), Result{Problem: noRoute})
+			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Result{RTT: 1})
 		}, []string{"remark interface n[1-2]: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
 			"carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
-			four := s.Own[1][0]
-			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
-			s.Ways = append(s.Ways, &Way{Pair: Pair{0, 1}, Addr: four.Addr, Aside: true, Answer: Answer{Problem: noAnswer}})
+			four := s.Candidates[1][0]
+			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
+			s.Paths = append(s.Paths, &Path{
+				Pair: Pair{0, 1}, Addr: four.Addr, Alternate: true,
+				Result: Result{Problem: noAnswer},
+			})
 		}, []string{
 			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same " +
 				"interface, which Gloo takes",
 			"remark interface n2: nobody is reached in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
-			s.Places[1].Addr, s.Places[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
-			s.Ways = append(s.Ways, &Way{Pair: Pair{0, 1}, Addr: s.Own[1][0].Addr, Aside: true, Answer: Answer{RTT: 1}})
+			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
+			s.Paths = append(s.Paths, &Path{
+				Pair: Pair{0, 1}, Addr: s.Candidates[1][0].Addr, Alternate: true,
+				Result: Result{RTT: 1},
+			})
 		}, nil},
-		"a tunnel": {2, func(s *Survey) { s.Places[0].Kind, s.Places[0].Interface = Tunnel, "wg0" }, []string{
+		"a tunnel": {2, func(s *Survey) { s.Endpoints[0].Kind, s.Endpoints[0].Interface = Tunnel, "wg0" }, []string{
 			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of " +
 				"them",
 		}},
@@ -202,9 +209,9 @@ func TestFlaws(t *testing.T) {
 			s := surveyed(row.nodes)
 			row.harm(s)
 			var lines []string
-			for _, f := range s.Flaws() {
+			for _, f := range s.Problems() {
 				line := f.Check + " " + f.String()
-				if f.Remark {
+				if f.Note {
 					line = "remark " + line
 				}
 				lines = append(lines, line)
@@ -218,12 +225,12 @@ func TestFlaws(t *testing.T) {
 
 func TestHintsAreCommandsForThePlace(t *testing.T) {
 	s := surveyed(3)
-	s.way(1, 3).fails(noAnswer, KnockSilent)
-	s.way(2, 1).fails(refused, KnockAnswers)
+	s.way(1, 3).fails(noAnswer, PortsFiltered)
+	s.way(2, 1).fails(refused, PortsOpen)
 	s.way(2, 3).fails(forbidden, "")
 	s.way(1, 2).Measured = &Measured{Passes: 1400, Vanishes: 1420}
 	var hints []string
-	for _, f := range s.Flaws() {
+	for _, f := range s.Problems() {
 		hints = append(hints, f.Hint)
 	}
 	require.Equal(t, []string{
@@ -238,12 +245,12 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 // link-local address has its interface.
 func TestHintsQuote(t *testing.T) {
 	s := surveyed(2)
-	s.Names[0], s.Places[0].Interface = "n;reboot", "e;reboot"
+	s.Names[0], s.Endpoints[0].Interface = "n;reboot", "e;reboot"
 	s.way(1, 2).Addr, s.way(1, 2).Measured.Resent = netip.MustParseAddr("fe80::2"), 90
-	s.way(1, 2).fails(noAnswer, KnockSilent)
+	s.way(1, 2).fails(noAnswer, PortsFiltered)
 	s.way(2, 1).Measured.Resent = 90
 	var hints []string
-	for _, f := range s.Flaws() {
+	for _, f := range s.Problems() {
 		hints = append(hints, f.Hint)
 	}
 	require.Equal(t,
@@ -260,6 +267,6 @@ func TestTransfers(t *testing.T) {
 	s = surveyed(2)
 	s.way(1, 2).Measured = nil
 	require.Equal(t, "one TCP connection carries 9.32 Gbit/s from n2 to n1", s.Transfers())
-	s.Ways = nil
+	s.Paths = nil
 	require.Empty(t, s.Transfers())
 }

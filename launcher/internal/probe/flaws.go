@@ -25,8 +25,8 @@ const (
 )
 
 // measured are the ways of which something was measured that a rule takes.
-func (j *judge) measured(take func(m *Measured) bool) (ways []*Way) {
-	for _, w := range j.Ways {
+func (j *judge) measured(take func(m *Measured) bool) (ways []*Path) {
+	for _, w := range j.Paths {
 		if w.Measured != nil && take(w.Measured) {
 			ways = append(ways, w)
 		}
@@ -37,7 +37,7 @@ func (j *judge) measured(take func(m *Measured) bool) (ways []*Way) {
 // vanishing finds ways on which large packets vanish.
 func (j *judge) vanishing() {
 	limited := j.measured(func(m *Measured) bool { return m.Vanishes > 0 })
-	for _, ways := range groups(limited, func(w *Way) [2]int { return [2]int{w.Measured.Passes, w.Measured.Vanishes} }) {
+	for _, ways := range groups(limited, func(w *Path) [2]int { return [2]int{w.Measured.Passes, w.Measured.Vanishes} }) {
 		w := ways[0]
 		nodes, between := j.between(ways)
 		overhead := icmpOverhead
@@ -75,7 +75,7 @@ func (l losses) likely() bool {
 }
 
 // lossy are the ways between nodes where packets are lost.
-func (j *judge) lossy() []*Way {
+func (j *judge) lossy() []*Path {
 	pairs := map[Pair]losses{}
 	ways := j.measured(func(m *Measured) bool { return m.Segments > 0 })
 	for _, w := range ways {
@@ -90,7 +90,7 @@ func (j *judge) lossy() []*Way {
 			sure[pair.From], sure[pair.To] = true, true
 		}
 	}
-	return slices.DeleteFunc(ways, func(w *Way) bool {
+	return slices.DeleteFunc(ways, func(w *Path) bool {
 		l := pairs[w.ends()]
 		return !l.sure() && !(l.likely() && (sure[w.From] || sure[w.To]))
 	})
@@ -116,25 +116,25 @@ func (j *judge) loss() {
 
 // sizes compares the interfaces' own MTUs and speeds.
 func (j *judge) sizes() {
-	compare := func(what, advice string, property func(p Place) int, written func(n int) string,
+	compare := func(what, advice string, property func(p Endpoint) int, written func(n int) string,
 		command func(node, most int) string,
 	) {
 		count := map[int]int{}
-		for _, p := range j.Places {
+		for _, p := range j.Endpoints {
 			count[property(p)]++
 		}
 		delete(count, 0)
 		if len(count) < 2 {
 			return
 		}
-		most := property(slices.MaxFunc(j.Places, func(a, b Place) int {
+		most := property(slices.MaxFunc(j.Endpoints, func(a, b Endpoint) int {
 			return cmp.Or(cmp.Compare(count[property(a)], count[property(b)]), cmp.Compare(property(a), property(b)))
 		}))
 		others := "the others"
 		if count[most] == 1 {
 			others = "the other"
 		}
-		for i, p := range j.Places {
+		for i, p := range j.Endpoints {
 			if n := property(p); n != 0 && n != most {
 				j.remark(CheckInterface, []int{i}, fmt.Sprintf("%s of %s is %s, of %s' %s", what, p.Interface, written(n), others,
 					written(most)), advice, command(i, most))
@@ -142,17 +142,17 @@ func (j *judge) sizes() {
 		}
 	}
 	compare("the MTU", "RDMA and UDP need the same everywhere",
-		func(p Place) int { return p.MTU }, func(n int) string { return fmt.Sprint(n) },
+		func(p Endpoint) int { return p.MTU }, func(n int) string { return fmt.Sprint(n) },
 		func(node, most int) string {
 			return fmt.Sprintf("sudo ip link set%s mtu %d", j.device(node, " dev "), most)
 		})
 	compare("the speed", "the slowest link sets a job's pace",
-		Place.speed, func(n int) string { return bitRate(float64(n) * 1e6) },
+		Endpoint.speed, func(n int) string { return bitRate(float64(n) * 1e6) },
 		func(node, _ int) string { return j.negotiated(node) })
 }
 
 // speed is that of hardware in Mbit/s, 0: not known. Others have a figure of the driver's fancy.
-func (p Place) speed() int {
+func (p Endpoint) speed() int {
 	if !p.Device {
 		return 0
 	}
@@ -173,17 +173,21 @@ func (j *judge) speeds() {
 // below finds links of hardware that carry far less than they could; of some nodes that
 // was told.
 func (j *judge) below(told map[int]bool) {
-	capacity := func(w *Way) float64 { return float64(min(j.Places[w.From].speed(), j.Places[w.To].speed())) * 1e6 }
+	capacity := func(w *Path) float64 {
+		return float64(min(j.Endpoints[w.From].speed(), j.Endpoints[w.To].speed())) * 1e6
+	}
 	lossy := j.lossy()
 	ways := j.measured(func(m *Measured) bool { return m.Bytes > 0 })
-	ways = slices.DeleteFunc(ways, func(w *Way) bool {
+	ways = slices.DeleteFunc(ways, func(w *Path) bool {
 		return w.Rate() >= slowShare*capacity(w) || told[w.From] || told[w.To] ||
-			slices.ContainsFunc(lossy, func(l *Way) bool { return l.Pair == w.Pair })
+			slices.ContainsFunc(lossy, func(l *Path) bool { return l.Pair == w.Pair })
 	})
 	if len(ways) == 0 {
 		return
 	}
-	slowest := slices.MinFunc(ways, func(a, b *Way) int { return cmp.Compare(a.Rate()/capacity(a), b.Rate()/capacity(b)) })
+	slowest := slices.MinFunc(ways, func(a, b *Path) int {
+		return cmp.Compare(a.Rate()/capacity(a), b.Rate()/capacity(b))
+	})
 	nodes, between := j.between(ways)
 	j.remark(CheckSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between,
 		bitRate(slowest.Rate()), bitRate(capacity(slowest))), "gorun bench measures longer and with more connections",
@@ -193,7 +197,7 @@ func (j *judge) below(told map[int]bool) {
 // slower compares the best of each host's ways with that of most, and notes who is slow.
 func (j *judge) slower(slow map[int]bool) {
 	best := make([]float64, len(j.Names))
-	for _, w := range j.Ways {
+	for _, w := range j.Paths {
 		best[w.From], best[w.To] = max(best[w.From], w.Rate()), max(best[w.To], w.Rate())
 	}
 	median := slices.Sorted(slices.Values(best))[len(best)/2]
@@ -201,7 +205,7 @@ func (j *judge) slower(slow map[int]bool) {
 		if slow[i] = rate > 0 && slowerThan*rate < median; slow[i] {
 			j.remark(CheckSpeed, []int{i}, fmt.Sprintf(
 				"by %s no TCP connection from or to it carries more than %s; between others %s",
-				cmp.Or(j.Places[i].Interface, "its network"), bitRate(rate), bitRate(median)),
+				cmp.Or(j.Endpoints[i].Interface, "its network"), bitRate(rate), bitRate(median)),
 				"gorun bench measures longer", j.negotiated(i))
 		}
 	}
@@ -209,20 +213,20 @@ func (j *judge) slower(slow map[int]bool) {
 
 // far finds ways that take much longer than most.
 func (j *judge) far() {
-	var ways []*Way
-	for _, w := range j.Ways {
-		if w.OK() && !w.Aside {
+	var ways []*Path
+	for _, w := range j.Paths {
+		if w.OK() && !w.Alternate {
 			ways = append(ways, w)
 		}
 	}
 	if len(ways) < slowHosts {
 		return
 	}
-	byTime := slices.SortedFunc(slices.Values(ways), func(a, b *Way) int {
+	byTime := slices.SortedFunc(slices.Values(ways), func(a, b *Path) int {
 		return cmp.Compare(a.roundTrip(), b.roundTrip())
 	})
 	median, longest := byTime[len(byTime)/2].roundTrip(), byTime[len(byTime)-1].roundTrip()
-	ways = slices.DeleteFunc(ways, func(w *Way) bool { return w.roundTrip() < max(farAtLeast, farTimes*median) })
+	ways = slices.DeleteFunc(ways, func(w *Path) bool { return w.roundTrip() < max(farAtLeast, farTimes*median) })
 	if len(ways) == 0 {
 		return
 	}
@@ -235,11 +239,11 @@ func (j *judge) far() {
 // nobody: Gloo takes an interface's IPv4 address before others, and so does NCCL that is
 // not told otherwise.
 func (j *judge) families() {
-	for node, p := range j.Places {
+	for node, p := range j.Endpoints {
 		if !p.Addr.Is6() || !p.OtherFamily {
 			continue
 		}
-		for _, c := range j.Own[node] {
+		for _, c := range j.Candidates[node] {
 			if c.Interface == p.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				j.flaw(CheckInterface, []int{node}, fmt.Sprintf(
 					"the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes",
@@ -255,8 +259,8 @@ func (j *judge) families() {
 // dead reports whether an address beside a node's place was tried by others, in vain.
 func (j *judge) dead(node int, addr netip.Addr) bool {
 	tried := false
-	for _, w := range j.Ways {
-		if w.Aside && w.To == node && w.Addr == addr {
+	for _, w := range j.Paths {
+		if w.Alternate && w.To == node && w.Addr == addr {
 			if tried = true; w.OK() {
 				return false
 			}
@@ -274,12 +278,12 @@ func (j *judge) asides() {
 	}
 	reached := map[netip.Prefix]bool{}
 	var members []member
-	for _, w := range j.Ways {
-		at := slices.IndexFunc(j.Own[w.To], func(c Candidate) bool { return c.Addr == w.Addr.WithZone("") })
-		if !w.Aside || at < 0 {
+	for _, w := range j.Paths {
+		at := slices.IndexFunc(j.Candidates[w.To], func(c Candidate) bool { return c.Addr == w.Addr.WithZone("") })
+		if !w.Alternate || at < 0 {
 			continue
 		}
-		c := j.Own[w.To][at]
+		c := j.Candidates[w.To][at]
 		network, err := c.Addr.Prefix(c.Bits)
 		if m := (member{c, w.To, network}); err == nil && !slices.Contains(members, m) {
 			members = append(members, m)
@@ -311,7 +315,7 @@ func (j *judge) asides() {
 
 // kinds finds hosts that talk by what is no network between hosts.
 func (j *judge) kinds() {
-	for i, p := range j.Places {
+	for i, p := range j.Endpoints {
 		if p.Kind == Tunnel || p.Kind == HostOnly {
 			j.remark(CheckInterface, []int{i}, fmt.Sprintf(
 				"it talks to the others by %s (%s), a %s interface: nothing else leads to all of them",

@@ -76,7 +76,7 @@ func candidate(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate
 		}
 	}
 	c.Bits = int(m.Data[1])
-	c.Passing = flags&unix.IFA_F_DEPRECATED != 0 || m.Data[0] == syscall.AF_INET6 && flags&unix.IFA_F_TEMPORARY != 0
+	c.Temporary = flags&unix.IFA_F_DEPRECATED != 0 || m.Data[0] == syscall.AF_INET6 && flags&unix.IFA_F_TEMPORARY != 0
 	unusable := flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 && flags&unix.IFA_F_OPTIMISTIC == 0
 	return c, c.Addr.IsValid() && !unusable
 }

@@ -46,7 +46,7 @@ func TestProof(t *testing.T) {
 		here(4, l),     // the same address, but another node is meant
 		here(3, other), // the same address on a host of another job
 		{Node: 3, Addr: addr("127.0.0.1"), Port: closedPort},
-	}, own, Haste{})
+	}, own, Limits{})
 	require.True(t, answers[0].OK())
 	require.Equal(t, addr("127.0.0.1"), answers[0].Local)
 	require.Equal(t, "lo", answers[0].Interface)
@@ -87,8 +87,8 @@ func TestStrangersProveNothing(t *testing.T) {
 				}
 			}()
 			target := Target{Node: 0, Addr: addr("127.0.0.1"), Port: ln.Addr().(*net.TCPAddr).Port}
-			answers := Dial(t.Context(), testKey, []Target{target}, nil, Haste{Timeout: 200 * time.Millisecond})
-			require.Equal(t, []Answer{{Problem: row.problem}}, answers)
+			answers := Dial(t.Context(), testKey, []Target{target}, nil, Limits{Timeout: 200 * time.Millisecond})
+			require.Equal(t, []Result{{Problem: row.problem}}, answers)
 			require.NoError(t, ln.Close())
 			<-over
 		})
@@ -111,7 +111,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		}
 	}
-	require.True(t, Dial(t.Context(), testKey, []Target{here(0, l)}, nil, Haste{})[0].OK())
+	require.True(t, Dial(t.Context(), testKey, []Target{here(0, l)}, nil, Limits{})[0].OK())
 	l.mu.Lock()
 	require.LessOrEqual(t, len(l.peers), maxPeers)
 	l.mu.Unlock()
@@ -129,13 +129,13 @@ func TestPatience(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	targets := []Target{here(0, l), {Node: 0, Addr: addr("127.0.0.1"), Port: silent.Addr().(*net.TCPAddr).Port}}
-	answers := Dial(t.Context(), testKey, targets, nil, Haste{Timeout: MaxTimeout, Patience: time.Millisecond})
+	answers := Dial(t.Context(), testKey, targets, nil, Limits{Timeout: MaxTimeout, Patience: time.Millisecond})
 	require.True(t, answers[0].OK())
 	require.Equal(t, notWaited, answers[1].Problem)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Equal(t, notStarted, Dial(ctx, testKey, targets, nil, Haste{})[1].Problem)
+	require.Equal(t, notStarted, Dial(ctx, testKey, targets, nil, Limits{})[1].Problem)
 }
 
 // A thousand nodes that come to node 0's listener at once are all served.
@@ -146,7 +146,7 @@ func TestThousandNodes(t *testing.T) {
 		targets[i] = here(0, l)
 	}
 	began := time.Now()
-	for _, a := range Dial(t.Context(), testKey, targets, nil, Haste{Timeout: MaxTimeout}) {
+	for _, a := range Dial(t.Context(), testKey, targets, nil, Limits{Timeout: MaxTimeout}) {
 		require.True(t, a.OK(), a.Problem)
 	}
 	t.Logf("1000 probes took %s", time.Since(began))
@@ -161,7 +161,7 @@ func BenchmarkProbe(b *testing.B) {
 		targets[i] = here(0, l)
 	}
 	for b.Loop() {
-		Dial(b.Context(), testKey, targets, nil, Haste{Timeout: MaxTimeout})
+		Dial(b.Context(), testKey, targets, nil, Limits{Timeout: MaxTimeout})
 	}
 }
 

@@ -28,11 +28,11 @@ func Partners(n, node int) (partners []int) {
 
 // Likely returns the addresses of a node that are tried where nothing is known of the
 // way to it: its most plausible ones, or those that the user named.
-func Likely(n Node, wish Wish) (addrs []Candidate) {
+func Likely(n Node, wish Options) (addrs []Candidate) {
 	nodes := []Node{n}
 	order := Order(nodes, wish)
 	for _, index := range order[:FirstTry(nodes, order)] {
-		addrs = append(addrs, n.Own[index])
+		addrs = append(addrs, n.Candidates[index])
 	}
 	return addrs
 }
@@ -42,13 +42,13 @@ type Matrix struct {
 	Names []string
 	// Answers has, for every node, what became of dialing its partners, by their
 	// numbers: the answer with the shortest round trip, or the last problem.
-	Answers []map[int]Answer
+	Answers []map[int]Result
 }
 
 // Add takes an answer of a node that dialed another.
-func (m *Matrix) Add(from, to int, a Answer) {
+func (m *Matrix) Add(from, to int, a Result) {
 	for len(m.Answers) <= from {
-		m.Answers = append(m.Answers, map[int]Answer{})
+		m.Answers = append(m.Answers, map[int]Result{})
 	}
 	old, known := m.Answers[from][to]
 	if !known || a.OK() && (!old.OK() || a.RTT < old.RTT) {

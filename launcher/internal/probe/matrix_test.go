@@ -10,16 +10,16 @@ import (
 
 func TestMatrix(t *testing.T) {
 	m := Matrix{Names: []string{"h1", "h2", "h3"}}
-	works := Answer{RTT: 400 * time.Microsecond}
-	m.Add(0, 1, Answer{Problem: noAnswer})
+	works := Result{RTT: 400 * time.Microsecond}
+	m.Add(0, 1, Result{Problem: noAnswer})
 	m.Add(0, 1, works) // by another address
-	m.Add(0, 1, Answer{RTT: 5 * time.Second})
-	m.Add(0, 1, Answer{Problem: refused})
-	m.Add(0, 2, Answer{Problem: noAnswer})
-	m.Add(1, 0, Answer{RTT: 1500 * time.Microsecond})
-	m.Add(1, 2, Answer{Problem: noAnswer})
-	m.Add(2, 0, Answer{Problem: refused})
-	m.Add(2, 1, Answer{Problem: refused})
+	m.Add(0, 1, Result{RTT: 5 * time.Second})
+	m.Add(0, 1, Result{Problem: refused})
+	m.Add(0, 2, Result{Problem: noAnswer})
+	m.Add(1, 0, Result{RTT: 1500 * time.Microsecond})
+	m.Add(1, 2, Result{Problem: noAnswer})
+	m.Add(2, 0, Result{Problem: refused})
+	m.Add(2, 1, Result{Problem: refused})
 	require.Equal(t, "2 of 6 ways between 3 hosts work; the slowest is from h2 to h1: 1.5 ms", m.Summary())
 	require.Equal(t, `from / to       h1       h2       h3
 h1               .      0.4        -

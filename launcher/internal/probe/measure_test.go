@@ -76,14 +76,14 @@ func TestKnock(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	port := ln.Addr().(*net.TCPAddr).Port
-	knock := func() []Answer {
-		return Dial(t.Context(), testKey, []Target{{Addr: addr("127.0.0.1"), Port: port, Knock: true}}, nil, Haste{})
+	knock := func() []Result {
+		return Dial(t.Context(), testKey, []Target{{Addr: addr("127.0.0.1"), Port: port, ConnectOnly: true}}, nil, Limits{})
 	}
-	require.Equal(t, KnockAnswers, Knocked(knock()))
+	require.Equal(t, PortsOpen, ClassifyPorts(knock()))
 	require.NoError(t, ln.Close())
-	require.Equal(t, KnockRefuses, Knocked(knock()))
-	require.Equal(t, KnockSilent, Knocked([]Answer{{Problem: noAnswer}}))
-	require.Empty(t, Knocked(nil))
+	require.Equal(t, PortsClosed, ClassifyPorts(knock()))
+	require.Equal(t, PortsFiltered, ClassifyPorts([]Result{{Problem: noAnswer}}))
+	require.Empty(t, ClassifyPorts(nil))
 }
 
 func TestAsides(t *testing.T) {
@@ -93,5 +93,5 @@ func TestAsides(t *testing.T) {
 	}
 	own = append(own, Candidate{Addr: addr("fe80::1"), Kind: Ordinary})
 	require.Equal(t, []netip.Addr{own[1].Addr, own[2].Addr, own[3].Addr, own[6].Addr},
-		Asides(own, []netip.Addr{own[0].Addr}))
+		Alternates(own, []netip.Addr{own[0].Addr}))
 }

@@ -12,7 +12,7 @@ import (
 // UnreachedError says that no address of node 0 is reached by all other nodes.
 type UnreachedError struct {
 	nodes []Node
-	wish  Wish
+	wish  Options
 }
 
 // maxRows bounds the addresses that a message lists.
@@ -26,8 +26,8 @@ func (e *UnreachedError) Error() string {
 	switch {
 	case len(tried) == 0:
 		return fmt.Sprintf("%s has no address that other nodes could reach", zero)
-	case e.wish.Asked != "" && e.nodes[0].Own[tried[0]].Named:
-		fmt.Fprintf(&b, "not every other node reaches %s at %s:", zero, e.wish.Asked)
+	case e.wish.Source != "" && e.nodes[0].Candidates[tried[0]].Named:
+		fmt.Fprintf(&b, "not every other node reaches %s at %s:", zero, e.wish.Source)
 	default:
 		fmt.Fprintf(&b, "no address of %s is reached by every other node:", zero)
 	}
@@ -36,7 +36,7 @@ func (e *UnreachedError) Error() string {
 			fmt.Fprintf(&b, "\n  and %d more addresses", len(tried)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n  %-28s %s", e.nodes[0].Own[index], e.row(index))
+		fmt.Fprintf(&b, "\n  %-28s %s", e.nodes[0].Candidates[index], e.row(index))
 	}
 	if none := e.isolated(); len(none) > 0 && len(none) < len(e.nodes)-1 {
 		fmt.Fprintf(&b, "\n%s: none of them is reached from there", folded(none))
@@ -46,8 +46,9 @@ func (e *UnreachedError) Error() string {
 
 // Hint says what can be done.
 func (e *UnreachedError) Hint() string {
-	if e.wish.Asked != "" {
-		return "leave " + e.wish.Asked + " out to have every address tried, or let the hosts' firewalls pass TCP between them"
+	if e.wish.Source != "" {
+		return "leave " + e.wish.Source + " out to have every address tried, or let the hosts' firewalls pass TCP " +
+			"between them"
 	}
 	return "let the hosts' firewalls pass TCP between them, or name an address of " + e.nodes[0].Name +
 		" that all others reach: --master-addr ADDRESS, or ifhn=ADDRESS in the host file"
@@ -69,7 +70,7 @@ func (e *UnreachedError) tried() []int {
 // row says who reaches an address, and who does not for which reason.
 func (e *UnreachedError) row(index int) string {
 	const reached = "reached"
-	address := e.nodes[0].Own[index]
+	address := e.nodes[0].Candidates[index]
 	outcome := func(n Node) string {
 		a, dialed := n.Reached[index]
 		switch {
@@ -96,7 +97,7 @@ func (e *UnreachedError) row(index int) string {
 // isolated are the nodes that reach no address of node 0.
 func (e *UnreachedError) isolated() []Node {
 	return slices.DeleteFunc(slices.Clone(e.nodes[1:]), func(n Node) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(n.Reached)), Answer.OK)
+		return slices.ContainsFunc(slices.Collect(maps.Values(n.Reached)), Result.OK)
 	})
 }
 

@@ -26,18 +26,18 @@ const (
 	mostKnocks   = 12                     // at once
 )
 
-// ErrSilent is that somebody listens who does not answer.
-var ErrSilent = errors.New("nobody answers there")
+// ErrNoAnswer is that somebody listens who does not answer.
+var ErrNoAnswer = errors.New("nobody answers there")
 
 // Ask asks at an address, HOST:PORT, and takes no longer than the context allows, 8 s where that has no deadline.
-func Ask(ctx context.Context, addr string) (Status, error) {
+func Query(ctx context.Context, addr string) (Status, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		bounded, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		ctx = bounded
 	}
 	s, err := askGreeted(ctx, addr)
-	for errors.Is(err, ErrSilent) && ctx.Err() == nil { // it has ended since
+	for errors.Is(err, ErrNoAnswer) && ctx.Err() == nil { // it has ended since
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func firstGreeted(ctx context.Context, addr string) (*client, error) {
 		select {
 		case a := <-answers:
 			knocks--
-			if a.err == nil || !errors.Is(a.err, ErrSilent) {
+			if a.err == nil || !errors.Is(a.err, ErrNoAnswer) {
 				return a.c, a.err
 			}
 		case <-next.C:
@@ -108,7 +108,7 @@ func firstGreeted(ctx context.Context, addr string) (*client, error) {
 				}()
 			}
 		case <-ctx.Done():
-			return nil, ErrSilent
+			return nil, ErrNoAnswer
 		}
 	}
 }
@@ -121,14 +121,14 @@ func knock(ctx context.Context, addr string) (*client, error) {
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ErrSilent
+			return nil, ErrNoAnswer
 		}
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	c := &client{conn: conn, reader: bufio.NewReaderSize(conn, mostGreeting)}
 	if err = c.greet(); !stop() && err == nil {
-		err = ErrSilent // its deadline may be set by now
+		err = ErrNoAnswer // its deadline may be set by now
 	}
 	if err != nil {
 		conn.Close()
@@ -196,5 +196,5 @@ func silent(err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return errors.New("a line of the answer is too long for NCCL's")
 	}
-	return fmt.Errorf("%w: %w", ErrSilent, err)
+	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Compare completes an answer by an earlier one: communicators in which a rank has begun another collective since are
-// Moving. Of the text of older versions nothing is learned.
+// Progressing. Of the text of older versions nothing is learned.
 func (s *Status) Compare(before *Status) {
 	earlier := map[string]*Communicator{}
 	for i := range before.Communicators {
@@ -15,8 +15,8 @@ func (s *Status) Compare(before *Status) {
 	}
 	for i := range s.Communicators {
 		c := &s.Communicators[i]
-		if b := earlier[c.Hash]; b != nil && !c.Named && !b.Named {
-			c.Moving = c.movedSince(b)
+		if b := earlier[c.Hash]; b != nil && !c.Partial && !b.Partial {
+			c.Progressing = c.movedSince(b)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (c *Communicator) movedSince(before *Communicator) bool {
 }
 
 // Place sets the numbers in the job of ranks that have none yet; world returns -1 for those that it does not know.
-func (s *Status) Place(world func(r *Rank) int) (found bool) {
+func (s *Status) AssignWorldRanks(world func(r *Rank) int) (found bool) {
 	for i := range s.Communicators {
 		for k := range s.Communicators[i].Ranks {
 			r := &s.Communicators[i].Ranks[k]
@@ -47,7 +47,7 @@ func (s *Status) Place(world func(r *Rank) int) (found bool) {
 }
 
 // Placed leaves out the ranks that have no number in the job.
-func (s *Status) Placed() {
+func (s *Status) DropUnassigned() {
 	for i := range s.Communicators {
 		c := &s.Communicators[i]
 		c.Ranks = slices.DeleteFunc(c.Ranks, func(r Rank) bool { return r.World < 0 })
@@ -79,7 +79,7 @@ func Merge(answers []Status) (all Status) {
 }
 
 func (c *Communicator) merge(other *Communicator) {
-	c.Size, c.Moving = max(c.Size, other.Size), c.Moving || other.Moving
+	c.Size, c.Progressing = max(c.Size, other.Size), c.Progressing || other.Progressing
 	if len(c.Tallies) == 0 {
 		c.Tallies = other.Tallies
 	}

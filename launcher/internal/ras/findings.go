@@ -34,7 +34,7 @@ func (s *Status) Findings(v View) (lines []string) {
 	for i := range comms {
 		c := &comms[i]
 		add(c.unanswered(v))
-		if c.Moving { // then it is no wonder that some are further
+		if c.Progressing { // then it is no wonder that some are further
 			add(fmt.Sprintf("ranks%s still begin collectives", c.suffix(v)))
 			continue
 		}
@@ -47,7 +47,7 @@ func (s *Status) Findings(v View) (lines []string) {
 	}
 	add(processes(s.Dead, "cannot be reached any more"))
 	add(processes(s.Missing, plural(len(s.Missing), "does not answer", "do not answer")))
-	if len(lines) == 0 && len(comms) > 0 && !comms[0].Named {
+	if len(lines) == 0 && len(comms) > 0 && !comms[0].Partial {
 		add(comms[0].even(v))
 	}
 	return lines
@@ -69,7 +69,7 @@ func (c *Communicator) unanswered(v View) string {
 	}
 	var missing []int
 	for rank := range c.Size {
-		if world, ok := known[rank]; (!ok && !c.Named) || ok && !there[rank] {
+		if world, ok := known[rank]; (!ok && !c.Partial) || ok && !there[rank] {
 			if ok && world >= 0 {
 				rank = world
 			}
@@ -112,8 +112,8 @@ func (c *Communicator) errors(v View) (lines []string) {
 
 func (r *Rank) trouble() string {
 	switch {
-	case r.Says != "":
-		return r.Says
+	case r.Message != "":
+		return r.Message
 	case r.Error != 0 && r.Error != inProgress:
 		return resultText(r.Error)
 	case r.State == inProgress:

@@ -86,7 +86,7 @@ func (p *textParser) communicator(line string) {
 			return
 		}
 	}
-	c := Communicator{Hash: hash, Named: true}
+	c := Communicator{Hash: hash, Partial: true}
 	group, _, _ := strings.Cut(number, "-")
 	if n, err := strconv.Atoi(group); err == nil && n >= 0 && n < len(p.sizes) {
 		c.Size = p.sizes[n]
@@ -122,9 +122,9 @@ func (p *textParser) ofCommunicator(line string) {
 	what = strings.TrimPrefix(what, " ")
 	switch {
 	case strings.HasPrefix(what, "reported "):
-		r.Says = short(strings.ToLower(what[len("reported "):]))
+		r.Message = short(strings.ToLower(what[len("reported "):]))
 	case strings.HasPrefix(what, "has status "):
-		r.Says = short(what[len("has status "):])
+		r.Message = short(what[len("has status "):])
 	case p.op != "":
 		if count, ok := countOf(strings.TrimPrefix(what, "has ")); ok {
 			r.Counts[p.op] = count

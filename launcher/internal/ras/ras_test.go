@@ -56,7 +56,7 @@ func TestFindings(t *testing.T) {
 			require.Len(t, s.Communicators, 1)
 			assert.Equal(t, "0x1234567890abcdef", s.Communicators[0].Hash)
 			assert.Equal(t, 4, s.Communicators[0].Size)
-			assert.True(t, s.Place(func(r *ras.Rank) int { return r.Rank }))
+			assert.True(t, s.AssignWorldRanks(func(r *ras.Rank) int { return r.Rank }))
 			assert.Equal(t, tc.want, s.Findings(ras.View{World: 4, Host: func(rank int) string {
 				return []string{"node0", "node0", "node1", "node1"}[rank]
 			}}))
@@ -82,7 +82,7 @@ func TestFindingsOfPlainData(t *testing.T) {
 	dead := comm("0x1", 2, 3)
 	dead.Ranks = append(dead.Ranks, ras.Rank{Rank: 1, World: -1, Missing: true, Dead: true})
 	moving := comm("0x1", 2, 8, 9)
-	moving.Moving = true
+	moving.Progressing = true
 	for name, tc := range map[string]struct {
 		comms []ras.Communicator
 		world int
@@ -136,8 +136,8 @@ func TestCompareAndMerge(t *testing.T) {
 	before, now := ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 1)}},
 		ras.Status{Communicators: []ras.Communicator{comm("a", 2, 1, 1), comm("b", 2, 1, 2)}}
 	now.Compare(&before)
-	assert.False(t, now.Communicators[0].Moving)
-	assert.True(t, now.Communicators[1].Moving)
+	assert.False(t, now.Communicators[0].Progressing)
+	assert.True(t, now.Communicators[1].Progressing)
 
 	// Each node knows which ranks of the job its own are.
 	first, second := ras.Status{Version: "2.30.7", Communicators: []ras.Communicator{comm("a", 2, 5, 5)}},
@@ -145,7 +145,7 @@ func TestCompareAndMerge(t *testing.T) {
 	first.Communicators[0].Ranks[1].World = -1
 	second.Communicators[0].Ranks[0].World = -1
 	second.Communicators[0].Ranks[1].World = 9
-	second.Placed()
+	second.DropUnassigned()
 	require.Len(t, second.Communicators[0].Ranks, 1)
 	all := ras.Merge([]ras.Status{first, second})
 	assert.Equal(t, "2.30.7", all.Version)
@@ -170,19 +170,19 @@ func TestStatusIsData(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	answer := rastest.Server{JSON: string(recorded(t, "behind.json")), Text: string(recorded(t, "dead.txt"))}
-	s, err := ras.Ask(t.Context(), answer.Start(t))
+	s, err := ras.Query(t.Context(), answer.Start(t))
 	require.NoError(t, err)
 	assert.Len(t, s.Communicators[0].Ranks, 4)
 	assert.Equal(t, int32(1), answer.Asked.Load())
 
 	old := rastest.Server{Text: string(recorded(t, "dead.txt"))}
-	s, err = ras.Ask(t.Context(), old.Start(t))
+	s, err = ras.Query(t.Context(), old.Start(t))
 	require.NoError(t, err)
 	assert.Len(t, s.Dead, 1)
 
 	// A stopped process takes connections and says nothing; another one is found.
 	silent := rastest.Server{JSON: answer.JSON, Silent: 2}
-	s, err = ras.Ask(t.Context(), silent.Start(t))
+	s, err = ras.Query(t.Context(), silent.Start(t))
 	require.NoError(t, err)
 	assert.Equal(t, "2.30.7", s.Version)
 }
@@ -191,13 +191,13 @@ func TestAskIsBounded(t *testing.T) {
 	silent := rastest.Server{Silent: 1 << 30}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := ras.Ask(ctx, silent.Start(t))
-	require.ErrorIs(t, err, ras.ErrSilent)
+	_, err := ras.Query(ctx, silent.Start(t))
+	require.ErrorIs(t, err, ras.ErrNoAnswer)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
-	_, err = ras.Ask(t.Context(), listener.Addr().String())
+	_, err = ras.Query(t.Context(), listener.Addr().String())
 	require.ErrorContains(t, err, "refused")
 }
 
@@ -227,7 +227,7 @@ func TestAskOfAStranger(t *testing.T) {
 				}
 				_ = conn.Close()
 			}()
-			_, err = ras.Ask(t.Context(), listener.Addr().String())
+			_, err = ras.Query(t.Context(), listener.Addr().String())
 			require.ErrorContains(t, err, tc.want)
 			require.NoError(t, listener.Close())
 			<-done

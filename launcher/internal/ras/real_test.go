@@ -153,7 +153,7 @@ func (r *ranks) known(t *testing.T) Status {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
-		s, err := Ask(ctx, r.addr)
+		s, err := Query(ctx, r.addr)
 		require.NoError(t, err)
 		strange := func(r Rank) bool { return r.PID <= 0 } // not heard of yet
 		if len(s.Communicators) == 1 && len(s.Communicators[0].Ranks) == len(r.list) &&
@@ -175,14 +175,14 @@ func TestNCCLItself(t *testing.T) {
 		assert.Equal(t, "127.0.0.1", rank.Host)
 		assert.Equal(t, uint64(7), rank.Counts["AllGather"])
 	}
-	s.Place(func(r *Rank) int { return r.Rank })
+	s.AssignWorldRanks(func(r *Rank) int { return r.Rank })
 	assert.Equal(t, []string{"rank 3 is behind: 41 AllReduce, the others 42"}, s.Findings(View{World: 4}))
 
 	// One that is stopped still gets connections, and does not answer. The others do.
 	require.NoError(t, r.list[1].Process.Signal(syscall.SIGSTOP))
 	for {
-		s, err := Ask(t.Context(), r.addr)
-		if errors.Is(err, ErrSilent) { // on a busy machine
+		s, err := Query(t.Context(), r.addr)
+		if errors.Is(err, ErrNoAnswer) { // on a busy machine
 			continue
 		}
 		require.NoError(t, err)

@@ -15,12 +15,12 @@ type Communicator struct {
 	Hash  string `json:"hash"`
 	Size  int    `json:"size"` // ranks, 0 where it is not known
 	Ranks []Rank `json:"ranks,omitempty"`
-	// Named says that Ranks are only those of which there is something to say, as in the text of older versions;
+	// Partial says that Ranks are only those of which there is something to say, as in the text of older versions;
 	// Tallies count the others.
-	Named   bool    `json:"named,omitempty"`
+	Partial bool    `json:"named,omitempty"`
 	Tallies []Tally `json:"tallies,omitempty"`
-	// Moving says that ranks came further between two answers; see Compare.
-	Moving bool `json:"moving,omitempty"`
+	// Progressing says that ranks came further between two answers; see Compare.
+	Progressing bool `json:"moving,omitempty"`
 }
 
 // Tally is how many ranks have begun as many collectives.
@@ -49,8 +49,8 @@ type Rank struct {
 	// State and Error are NCCL's results of making the communicator, and of what went on since; 0 is success.
 	State int `json:"state,omitempty"`
 	Error int `json:"error,omitempty"`
-	// Says is such an error or state in words, where there is no number.
-	Says     string `json:"says,omitempty"`
+	// Message is such an error or state in words, where there is no number.
+	Message  string `json:"says,omitempty"`
 	Finalize bool   `json:"finalize,omitempty"`
 	Destroy  bool   `json:"destroy,omitempty"`
 	Abort    bool   `json:"abort,omitempty"`

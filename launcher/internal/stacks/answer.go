@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Question returns the signal upon which the process prints where it is. All but a
+// DumpSignal returns the signal upon which the process prints where it is. All but a
 // signal of the user's own end it, so that this is only for what is to end anyway.
 // There is none where the process would not hear it (it ignores it, or is stopped),
 // and none whose default action would end it without a word.
@@ -17,7 +17,7 @@ import (
 // answers SIGABRT with all threads, faulthandler.register(N) a signal of the user's
 // choice. Whose a handler is cannot be seen, but faulthandler takes SIGILL together with
 // SIGABRT, and Open MPI, which answers that one with the frames of C, does not.
-func Question(pid int, program Program) (syscall.Signal, bool) {
+func DumpSignal(pid int, program Program) (syscall.Signal, bool) {
 	status, err := os.ReadFile(file(pid, "status"))
 	if err != nil {
 		return 0, false
@@ -66,9 +66,9 @@ const (
 	heldLimit = 4 << 10
 )
 
-// Answer finds in what a process prints its answer to a [Question], and takes it
+// DumpFilter finds in what a process prints its answer to a [DumpSignal], and takes it
 // out. The zero value with a Program is ready; it is not safe for concurrent use.
-type Answer struct {
+type DumpFilter struct {
 	Program Program
 
 	place answerPlace
@@ -87,7 +87,7 @@ const (
 
 // Filter takes the next bytes of the stream and returns those before them and of
 // them that are now known not to belong to the answer, in their order.
-func (a *Answer) Filter(p []byte) (rest []byte) {
+func (a *DumpFilter) Filter(p []byte) (rest []byte) {
 	if a.place == after && len(a.held) == 0 {
 		return p
 	}
@@ -106,7 +106,7 @@ func (a *Answer) Filter(p []byte) (rest []byte) {
 }
 
 // seek looks for the beginning of the answer and lets go of all that is before it.
-func (a *Answer) seek() []byte {
+func (a *DumpFilter) seek() []byte {
 	begin, sure := a.begin(a.held)
 	if sure {
 		a.place = inside
@@ -119,7 +119,7 @@ func (a *Answer) seek() []byte {
 }
 
 // begin is the place at which the answer begins, or may begin when more is known.
-func (a *Answer) begin(text []byte) (at int, sure bool) {
+func (a *DumpFilter) begin(text []byte) (at int, sure bool) {
 	for start := 0; start < len(text); {
 		line, next, whole := cutLine(text[start:])
 		at := start + max(0, a.opening(line))
@@ -150,7 +150,7 @@ func cutLine(text []byte) (line, next []byte, whole bool) {
 
 // opening is where in a line an answer begins, -1 if it does not. A prompt may stand
 // before it.
-func (a *Answer) opening(line []byte) int {
+func (a *DumpFilter) opening(line []byte) int {
 	if a.Program == Go {
 		if bytes.HasSuffix(line, []byte(goFirst)) {
 			return len(line) - len(goFirst)
@@ -161,7 +161,7 @@ func (a *Answer) opening(line []byte) int {
 }
 
 // collect moves whole lines of the answer from held to text, up to its end.
-func (a *Answer) collect() {
+func (a *DumpFilter) collect() {
 	for a.place == inside {
 		line, next, whole := cutLine(a.held)
 		if !whole {
@@ -183,7 +183,7 @@ func (a *Answer) collect() {
 
 // ends reports whether the answer ends with a line, and whether that still belongs to
 // it.
-func (a *Answer) ends(line string) (ends, belongs bool) {
+func (a *DumpFilter) ends(line string) (ends, belongs bool) {
 	if a.Program == Go {
 		return isLastRegister(line), true
 	}
@@ -191,9 +191,9 @@ func (a *Answer) ends(line string) (ends, belongs bool) {
 	return !belongs, belongs
 }
 
-// Rest ends the search: an answer that has not begun will not come. It returns what
+// Flush ends the search: an answer that has not begun will not come. It returns what
 // was held back in vain.
-func (a *Answer) Rest() []byte {
+func (a *DumpFilter) Flush() []byte {
 	if a.place == inside && (a.Program == Go || isFaulthandler(string(a.held))) { // more of it may still come
 		return nil
 	}
@@ -202,15 +202,15 @@ func (a *Answer) Rest() []byte {
 	return rest
 }
 
-// Begun reports whether any of the answer has come, Complete whether all of it has.
-func (a *Answer) Begun() bool { return len(a.text) > 0 }
+// Started reports whether any of the answer has come, Complete whether all of it has.
+func (a *DumpFilter) Started() bool { return len(a.text) > 0 }
 
 // Complete says no where the end of an answer cannot be told.
-func (a *Answer) Complete() bool { return a.Begun() && a.place == after }
+func (a *DumpFilter) Complete() bool { return a.Started() && a.place == after }
 
 // Stack returns the innermost frames of the main thread or goroutine, none if there
 // was no answer.
-func (a *Answer) Stack() []string {
+func (a *DumpFilter) Stack() []string {
 	if a.Program == Go {
 		return goStack(string(a.text))
 	}

@@ -39,7 +39,7 @@ func TestAnswersAreTakenOutOfTheStream(t *testing.T) {
 			require.NoError(t, err)
 			stream := "epoch 1\nloading: " + string(text) + "next line\nunfinished"
 			for _, size := range []int{1, 7, 4096, len(stream)} {
-				a := Answer{Program: want.program}
+				a := DumpFilter{Program: want.program}
 				shown := inPieces(&a, stream, size)
 				assert.Equal(t, want.stack, a.Stack(), "pieces of %d", size)
 				assert.True(t, a.Complete())
@@ -49,14 +49,14 @@ func TestAnswersAreTakenOutOfTheStream(t *testing.T) {
 	}
 }
 
-func inPieces(a *Answer, stream string, size int) string {
+func inPieces(a *DumpFilter, stream string, size int) string {
 	var shown strings.Builder
 	for rest := []byte(stream); len(rest) > 0; {
 		n := min(size, len(rest))
 		shown.Write(a.Filter(rest[:n]))
 		rest = rest[n:]
 	}
-	shown.Write(a.Rest())
+	shown.Write(a.Flush())
 	return shown.String()
 }
 
@@ -70,7 +70,7 @@ func TestWhatIsNoAnswerIsShown(t *testing.T) {
 			strings.Repeat("x", 3*heldLimit),
 		} {
 			for _, size := range []int{1, 3, 1 << 20} {
-				a := Answer{Program: program}
+				a := DumpFilter{Program: program}
 				assert.Equal(t, stream, inPieces(&a, stream, size))
 				assert.Empty(t, a.Stack())
 				assert.Equal(t, "more", string(a.Filter([]byte("more"))), "the search is over")
@@ -83,7 +83,7 @@ func TestWhatIsNoAnswerIsShown(t *testing.T) {
 func TestAnswerByATerminal(t *testing.T) {
 	text, err := os.ReadFile("testdata/go-chan.txt")
 	require.NoError(t, err)
-	a := Answer{Program: Go}
+	a := DumpFilter{Program: Go}
 	assert.Equal(t, "ready\r\n", inPieces(&a, "ready\r\n"+strings.ReplaceAll(string(text), "\n", "\r\n"), 5))
 	assert.Equal(t, answers["go-chan.txt"].stack, a.Stack())
 }
@@ -91,7 +91,7 @@ func TestAnswerByATerminal(t *testing.T) {
 // A dump of very many goroutines is not kept whole, and goes nowhere.
 func TestALongAnswer(t *testing.T) {
 	worker := "goroutine 9 [select]:\nmain.work()\n\t/home/me/main.go:7 +0x1d\n\n"
-	a := Answer{Program: Go}
+	a := DumpFilter{Program: Go}
 	shown := inPieces(&a, "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\n"+
 		"goroutine 1 [chan send, 2 minutes, locked to thread]:\nexample.com/app.Feed[...](0x1)\n\t/home/me/feed.go:3\n"+
 		"main.main()\n\t/home/me/main.go:9\n\n"+strings.Repeat(worker, 20000), 1<<16)
@@ -150,10 +150,10 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(string(text[:min(len(text), 600)]), uint8(want.program), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, stream string, program, size uint8) {
-		a, whole := Answer{Program: Program(program%2 + 1)}, Answer{Program: Program(program%2 + 1)}
+		a, whole := DumpFilter{Program: Program(program%2 + 1)}, DumpFilter{Program: Program(program%2 + 1)}
 		shown := inPieces(&a, stream, int(size)+1)
 		assert.LessOrEqual(t, len(shown), len(stream))
-		if !a.Begun() && a.place == after {
+		if !a.Started() && a.place == after {
 			assert.Equal(t, stream, shown)
 		}
 		_ = inPieces(&whole, stream, len(stream)+1)

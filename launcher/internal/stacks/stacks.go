@@ -101,9 +101,9 @@ func WaitChannel(pid int) string {
 	return ""
 }
 
-// AwaitsChild reports whether the process does nothing but wait for one of its
+// WaitsForChild reports whether the process does nothing but wait for one of its
 // children, as a shell does for the program that it runs.
-func AwaitsChild(pid int) bool {
+func WaitsForChild(pid int) bool {
 	channel := WaitChannel(pid)
 	return channel == "do_wait" || channel == "sigsuspend"
 }

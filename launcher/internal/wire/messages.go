@@ -373,7 +373,7 @@ type Reached struct {
 	Notes []string
 	Error string
 	// Answers are in the order of Probe's Targets.
-	Answers []probe.Answer
+	Answers []probe.Result
 	// Measured takes their place where Probe said so.
 	Measured []probe.Measured
 }
