@@ -416,14 +416,14 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
 	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
-		h.Copied = wire.Copied{Dir: n.copied.Dir, PID: n.copied.PID}
+		h.Copied = wire.Copied{Dir: n.copied.Path, PID: n.copied.PID}
 		if len(s.spec.Reach.Copy) > 0 {
-			h.Dir, h.DirOptional = n.copied.Dir, false
+			h.Dir, h.DirOptional = n.copied.Path, false
 		}
 		h.Programs = slices.Clone(h.Programs)
 		for i, p := range h.Programs {
 			// a module is looked for where ranks begin
-			if file, ok := n.copied.Find(p.Name); ok && p.Start != job.StartModule {
+			if file, ok := n.copied.PathOf(p.Name); ok && p.Start != job.StartModule {
 				h.Programs[i].Name = file
 			}
 		}

@@ -50,7 +50,7 @@ func TestHostileJoiner(t *testing.T) {
 				over <- err
 			}()
 			self := join.Hello{NumNodes: 2, NodeRank: 1, Host: "elsewhere"}
-			_, joined, err := join.Come(ctx, join.Config{
+			_, joined, err := join.Connect(ctx, join.Config{
 				Addr: "127.0.0.1", Port: port, Secret: c.secret, Self: self,
 				Insecure: c.insecure,
 			})

@@ -34,7 +34,7 @@ func (s *session) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, joined, err := join.Come(ctx, cfg)
+	head, joined, err := join.Connect(ctx, cfg)
 	if err != nil {
 		return meetError(err)
 	}
@@ -64,17 +64,18 @@ func (s *session) meeting() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
 		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
-		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist, Seats: s.spec.IsTask(),
-		Tell: s.settings.tell,
-		Self: join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
+		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist,
+		RankPerNode: s.spec.IsTask(),
+		Notify:      s.settings.tell,
+		Self:        join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {
 		m, err := munge.Find(j.MungeSocket)
 		if err == nil {
-			cfg.Voucher = m
+			cfg.Sealer = m
 			return cfg, nil
 		}
-		cfg.Unvouched = err.Error()
+		cfg.NoSealer = err.Error()
 	}
 	text := cmp.Or(j.Token, j.OwnToken)
 	if text == "" {
@@ -134,7 +135,7 @@ func (s *session) takeMembers(members []*join.Member) error {
 
 // joinedKind is what is known of those that join.
 func (s *session) joinedKind() wire.Peer {
-	if s.door.IsWeak() {
+	if s.door.IsInsecure() {
 		return wire.PeerUnauthenticated
 	}
 	return wire.PeerJoined

@@ -154,41 +154,41 @@ func (l *listing) close() {
 
 // answer answers somebody of this user. Whoever adds a question has a case here, its name in
 // registry/words.go, and an option of gorun ps or a command in cmd/gorun/jobs.go that asks it.
-func (l *listing) answer(ctx context.Context, q registry.Question, send func(part any) error) {
+func (l *listing) answer(ctx context.Context, q registry.Request, send func(part any) error) {
 	h := l.head.Load() // there is one: nobody is answered before
-	switch q.Ask {
-	case registry.AskJob:
+	switch q.Kind {
+	case registry.JobRequest:
 		_ = send(l.describe(h)) // he who asked has gone
-	case registry.AskRanks:
+	case registry.RanksRequest:
 		_ = send(l.describeRanks(ctx, h))
-	case registry.AskStop:
+	case registry.StopRequest:
 		l.stop(ctx, q, send)
-	case registry.AskStacks:
+	case registry.StacksRequest:
 		_ = send(l.stacks(ctx, h, q))
-	case registry.AskNCCL:
+	case registry.NCCLRequest:
 		_ = send(l.nccl(ctx, h))
-	case registry.AskLogs:
+	case registry.LogsRequest:
 		l.logs(ctx, h, q, send)
 	default:
-		_ = send(registry.Word{Error: fmt.Sprintf("this gorun does not know the question %q", q.Ask)})
+		_ = send(registry.Reply{Error: fmt.Sprintf("this gorun does not know the question %q", q.Kind)})
 	}
 }
 
 // stop has the job end in order, and keeps who asked waiting until it has.
-func (l *listing) stop(ctx context.Context, q registry.Question, send func(part any) error) {
+func (l *listing) stop(ctx context.Context, q registry.Request, send func(part any) error) {
 	wish := stopWish{q.Signal, q.Grace}
 	if wish.signal == 0 {
 		wish.signal = syscall.SIGTERM
 	}
 	if !job.Ends(wish.signal) {
-		_ = send(registry.Word{Error: fmt.Sprintf("signal %d does not end a job in order", q.Signal)})
+		_ = send(registry.Reply{Error: fmt.Sprintf("signal %d does not end a job in order", q.Signal)})
 		return
 	}
 	select {
 	case l.stops <- wish:
 	default: // as many have asked
 	}
-	if send(registry.Word{Whole: l.session.settings.wholeProcess}) == nil {
+	if send(registry.Reply{Whole: l.session.settings.wholeProcess}) == nil {
 		<-ctx.Done()
 	}
 }
@@ -200,7 +200,7 @@ func (h *head) stopped(w stopWish) {
 }
 
 // stacks says what ranks do right now.
-func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) registry.Word {
+func (l *listing) stacks(ctx context.Context, h *head, q registry.Request) registry.Reply {
 	answers, silent := l.looking.ask(ctx, h, lookStacks)
 	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
@@ -208,7 +208,7 @@ func (l *listing) stacks(ctx context.Context, h *head, q registry.Question) regi
 			ranks = append(ranks, u.Activity)
 		}
 	}
-	w := registry.Word{Lines: job.Doing(ranks)}
+	w := registry.Reply{Lines: job.Doing(ranks)}
 	for _, host := range silent {
 		w.Lines = append(w.Lines, "host "+host+" did not say in time what its ranks do")
 	}

@@ -255,7 +255,7 @@ func (l *liner) rest() {
 
 // logs sends what ranks printed last and, to one who follows, what they print from now
 // on. It never holds up the job: who reads too slowly is dropped.
-func (l *listing) logs(ctx context.Context, h *head, q registry.Question, send func(part any) error) {
+func (l *listing) logs(ctx context.Context, h *head, q registry.Request, send func(part any) error) {
 	lines := &liner{send: send, open: map[channel][]byte{}, tail: q.Tail}
 	f := &follower{wants: func(rank int) bool {
 		return q.Rank == nil || *q.Rank == rank

@@ -61,7 +61,7 @@ func again(r env.Rank) {
 
 // listed is a job that runs and that others can ask.
 type listed struct {
-	registry.Found
+	registry.Handle
 	place    string
 	out, err *buffer
 	result   func() *launcher.Result
@@ -91,16 +91,16 @@ func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
 	require.Eventually(t, func() bool {
 		found := registry.Find([]string{l.place})
 		if len(found) == 1 {
-			l.Found = found[0]
+			l.Handle = found[0]
 		}
 		return len(found) == 1
 	}, time.Minute, time.Millisecond)
 	return l
 }
 
-func (l *listed) ask(t *testing.T, q registry.Question) *registry.Answers {
+func (l *listed) ask(t *testing.T, q registry.Request) *registry.Response {
 	t.Helper()
-	a, err := l.Ask(t.Context(), q)
+	a, err := l.Do(t.Context(), q)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -111,7 +111,7 @@ func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var err error
-		j, err = registry.One[registry.Job](t.Context(), l.Found, registry.Question{Ask: registry.AskRanks})
+		j, err = registry.One[registry.Job](t.Context(), l.Handle, registry.Request{Kind: registry.RanksRequest})
 		require.NoError(t, err)
 		return expected(j)
 	}, time.Minute, 10*time.Millisecond, "%v", &j)
@@ -119,7 +119,7 @@ func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry
 }
 
 // lines are the next ones of logs, as rank/stream/text.
-func lines(t *testing.T, a *registry.Answers, enough func([]string) bool) (all []string, last registry.Logs) {
+func lines(t *testing.T, a *registry.Response, enough func([]string) bool) (all []string, last registry.Logs) {
 	t.Helper()
 	for !enough(all) {
 		var logs registry.Logs
@@ -167,24 +167,24 @@ func TestListedJob(t *testing.T) {
 	assert.Equal(t, printedByTalk(1), *r.Output)
 	assert.Nil(t, r.Code)
 
-	got, last := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(1)}), all)
+	got, last := lines(t, l.ask(t, registry.Request{Kind: registry.LogsRequest, Rank: new(1)}), all)
 	assert.Equal(t, []string{"1/1/first of 1", "1/1/second^G", "1/2/begun"}, got)
 	assert.True(t, last.Over)
-	got, last = lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs, Rank: new(9)}), all)
+	got, last = lines(t, l.ask(t, registry.Request{Kind: registry.LogsRequest, Rank: new(9)}), all)
 	assert.Empty(t, got)
 	assert.Equal(t, "the job has no rank 9", last.Error)
 
-	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStacks})
+	w, err := registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: registry.StacksRequest})
 	require.NoError(t, err)
 	assert.Contains(t, strings.Join(w.Lines, "\n"), "[0-1]")
 	assert.Contains(t, w.Lines[0], "last line: begun")
-	w, err = registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: "riddle"})
+	w, err = registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: "riddle"})
 	require.NoError(t, err)
 	assert.Contains(t, w.Error, "riddle")
 
-	follow := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true, Rank: new(0)})
+	follow := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true, Rank: new(0)})
 	_, _ = lines(t, follow, func(all []string) bool { return len(all) >= 2 })
-	stop := l.ask(t, registry.Question{Ask: registry.AskStop, Signal: syscall.SIGINT, Grace: new(time.Duration)})
+	stop := l.ask(t, registry.Request{Kind: registry.StopRequest, Signal: syscall.SIGINT, Grace: new(time.Duration)})
 	require.NoError(t, stop.Next(&w))
 	assert.False(t, w.Whole, "this process goes on")
 	assert.ErrorIs(t, stop.Next(&w), io.EOF)
@@ -201,8 +201,8 @@ func TestListedJob(t *testing.T) {
 // Only what ends jobs in order can be asked for.
 func TestStopByStrangeSignal(t *testing.T) {
 	l := list(t, specOf("wait", 1))
-	w, err := registry.One[registry.Word](t.Context(), l.Found,
-		registry.Question{Ask: registry.AskStop, Signal: syscall.SIGUSR1})
+	w, err := registry.One[registry.Reply](t.Context(), l.Handle,
+		registry.Request{Kind: registry.StopRequest, Signal: syscall.SIGUSR1})
 	require.NoError(t, err)
 	assert.Contains(t, w.Error, "does not end a job")
 	assert.Equal(t, 1, l.job(t, func(registry.Job) bool { return true }).Running)
@@ -214,10 +214,13 @@ func TestListedOnOtherHosts(t *testing.T) {
 	assert.Len(t, j.Hosts, 2)
 	assert.False(t, j.Ranks[3].Here)
 	assert.Empty(t, j.Silent)
-	w, err := registry.One[registry.Word](t.Context(), l.Found, registry.Question{Ask: registry.AskStacks, Rank: new(3)})
+	w, err := registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{
+		Kind: registry.StacksRequest,
+		Rank: new(3),
+	})
 	require.NoError(t, err)
 	assert.Contains(t, w.Lines[0], "[3]")
-	a := l.ask(t, registry.Question{Ask: registry.AskStop})
+	a := l.ask(t, registry.Request{Kind: registry.StopRequest})
 	require.NoError(t, a.Next(&w))
 	assert.ErrorIs(t, a.Next(&w), io.EOF)
 	assert.Equal(t, 143, l.result().ExitCode)
@@ -227,7 +230,7 @@ func TestListedOnOtherHosts(t *testing.T) {
 func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Option) registry.NCCL {
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: addr, HasValue: true})
 	l := list(t, s, options...)
-	n, err := registry.One[registry.NCCL](t.Context(), l.Found, registry.Question{Ask: registry.AskNCCL})
+	n, err := registry.One[registry.NCCL](t.Context(), l.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
 	assert.Equal(t, []any{l.ID, addr}, []any{n.ID, n.Addr})
 	return n
@@ -286,7 +289,7 @@ func TestWhyNCCLSaysNothing(t *testing.T) {
 	s := specOf("talk", 1)
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
 	listed := list(t, s)
-	n, err = registry.One[registry.NCCL](t.Context(), listed.Found, registry.Question{Ask: registry.AskNCCL})
+	n, err = registry.One[registry.NCCL](t.Context(), listed.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
 	assert.Equal(t, "no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
 	assert.Empty(t, n.Addr)
@@ -339,7 +342,7 @@ func TestListedRestart(t *testing.T) {
 				s.Output.LogDir, s.Output.Redirect.All = t.TempDir(), redirect
 			}
 			l := list(t, s, launcher.WithStdin(in))
-			a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+			a := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true})
 			got, _ := lines(t, a, func(all []string) bool { return len(all) > 0 })
 			require.NoError(t, feed.Close())
 			l.job(t, func(j registry.Job) bool { return j.State == "restarting" })
@@ -357,7 +360,7 @@ func TestStalledFollower(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	l := list(t, specOf("pour", 1), launcher.WithStdin(in), launcher.WithOutput(io.Discard, io.Discard))
-	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	a := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true})
 	var first registry.Logs
 	require.NoError(t, a.Next(&first))
 	require.NoError(t, feed.Close())
@@ -384,7 +387,7 @@ func TestListedLogFiles(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(s.Output.LogDir, "*", "attempt_0", "0", "std*.log"))
 	require.NoError(t, err)
 	require.Len(t, files, 2)
-	a := l.ask(t, registry.Question{Ask: registry.AskLogs, Follow: true})
+	a := l.ask(t, registry.Request{Kind: registry.LogsRequest, Follow: true})
 	got, _ := lines(t, a, func(all []string) bool { return len(all) > 1 })
 	assert.Equal(t, []string{"0/1/first of 0", "0/1/second^G"}, got)
 	f, err := os.OpenFile(files[0], os.O_WRONLY|os.O_APPEND, 0)
@@ -402,7 +405,7 @@ func TestListedSharedLogFile(t *testing.T) {
 	s.Output.StdoutFile, s.Output.Redirect = filepath.Join(t.TempDir(), "out.txt"), job.StreamMap{All: 1}
 	l := list(t, s)
 	l.job(t, allTalk(2))
-	got, _ := lines(t, l.ask(t, registry.Question{Ask: registry.AskLogs}), all)
+	got, _ := lines(t, l.ask(t, registry.Request{Kind: registry.LogsRequest}), all)
 	assert.ElementsMatch(t, []string{
 		"0/1/first of 0", "0/1/first of 1", "0/1/second^G", "0/1/second^G", "0/2/begun",
 		"1/2/begun",

@@ -37,7 +37,7 @@ type node struct {
 	end func() string
 
 	// copied is what --copy sent there; nil for nothing.
-	copied *bootstrap.Copied
+	copied *bootstrap.JobDir
 
 	tell    func(string)
 	notices atomic.Int32 // of the agent, since ranks were started last

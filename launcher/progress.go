@@ -85,7 +85,7 @@ func (p *Progress) change(number int, change func(h *hostProgress)) {
 
 // watched has the steps of a host noted.
 func (p *Progress) watched(ctx context.Context, number int) context.Context {
-	return remote.WithWatcher(ctx, func(now remote.Progress) {
+	return remote.WithProgress(ctx, func(now remote.Progress) {
 		p.change(number, func(h *hostProgress) {
 			if !h.Ready { // keys are renewed later, too
 				h.Reached, h.Step, h.Sent, h.Total = now.Step >= remote.StepCopy, now.Step.String(), now.Sent, now.Total

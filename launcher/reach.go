@@ -28,7 +28,7 @@ type way struct {
 	// nothing.
 	end func() string
 	// copied is what --copy sent there; nil for nothing.
-	copied *bootstrap.Copied
+	copied *bootstrap.JobDir
 }
 
 // reacher starts agents on other hosts.
@@ -59,7 +59,7 @@ func (s *session) newShell() *shell {
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
-		return bootstrap.Gather(s.workingDir(), slices.Concat(wish.Copy, wish.Programs))
+		return bootstrap.ReadBundle(s.workingDir(), slices.Concat(wish.Copy, wish.Programs))
 	})
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
@@ -68,9 +68,9 @@ func (s *session) newShell() *shell {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Ask: s.asking.wrap(s.settings.ask),
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Prompt: s.asking.wrap(s.settings.ask),
 		Timeout:        cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
-		ConnectTimeout: s.connectTimeout(), Tell: s.settings.tell, Environ: s.spec.Environ,
+		ConnectTimeout: s.connectTimeout(), Notify: s.settings.tell, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
@@ -104,7 +104,7 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 			return bootstrap.Program{}, err
 		}
 	}
-	return bootstrap.Find(path, version.String())
+	return bootstrap.FindBuilds(path, version.String())
 }
 
 // worthTelling is from when on a time is said.
@@ -160,7 +160,7 @@ func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
 }
 
 // copy sends what --copy names.
-func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.Copied, error) {
+func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.JobDir, error) {
 	if len(sh.wish.Copy)+len(sh.wish.Programs) == 0 {
 		return nil, nil
 	}

@@ -140,11 +140,11 @@ type session struct {
 	heartbeat heartbeat
 	progress  *Progress // of reaching the hosts, nil with this one alone
 	asking    asking
-	built     string        // where Go programs for other hosts were built; "": none were
-	engine    *engineAgents // those that a resource manager's command started; nil: none did
-	joined    *join.Joined  // where another node is the head
-	door      *join.Head    // where others come to this one
-	health    *agent.Health // nil: agents answer probes as soon as they have ranks
+	built     string           // where Go programs for other hosts were built; "": none were
+	engine    *engineAgents    // those that a resource manager's command started; nil: none did
+	joined    *join.Membership // where another node is the head
+	door      *join.Head       // where others come to this one
+	health    *agent.Health    // nil: agents answer probes as soon as they have ranks
 
 	// What they said.
 	shared wire.Shared // what several nodes are alike in

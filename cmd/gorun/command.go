@@ -197,7 +197,7 @@ func (c *call) end(err error) (code int) {
 		switch {
 		case errors.As(err, &failed):
 			own = failed.code
-		case errors.Is(err, registry.ErrGone):
+		case errors.Is(err, registry.ErrEnded):
 			own = exitNoJob
 		case errors.Is(err, unix.EPIPE): // a reader that went away
 			text = ""

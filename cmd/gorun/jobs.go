@@ -36,7 +36,7 @@ type jobsRequest struct {
 	*call
 	Command string // its name
 	act     func() error
-	found   []registry.Found
+	found   []registry.Handle
 
 	Names  []string // of the jobs, or what their names begin with
 	All    bool     // all jobs
@@ -116,7 +116,7 @@ func noJob(format string, args ...any) error { return failure{exitNoJob, fmt.Spr
 const nothingRuns = "no job of this user that was started on this host runs"
 
 // one is the job that the command line names, or the only one.
-func (r *jobsRequest) one() (registry.Found, error) {
+func (r *jobsRequest) one() (registry.Handle, error) {
 	name := ""
 	if len(r.Names) > 0 {
 		name = r.Names[0]
@@ -125,33 +125,33 @@ func (r *jobsRequest) one() (registry.Found, error) {
 }
 
 // named is the one job whose id begins so.
-func (r *jobsRequest) named(name string) (registry.Found, error) {
+func (r *jobsRequest) named(name string) (registry.Handle, error) {
 	those := r.beginning(strings.ToLower(name))
 	switch {
 	case len(r.found) == 0:
-		return registry.Found{}, noJob(nothingRuns)
+		return registry.Handle{}, noJob(nothingRuns)
 	case len(those) == 1:
 		return those[0], nil
 	case len(those) == 0:
-		return registry.Found{}, noJob("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found))
+		return registry.Handle{}, noJob("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found))
 	case name == "":
 		command := r.Command
 		if r.NCCL {
 			command += " --nccl"
 		}
-		return registry.Found{},
+		return registry.Handle{},
 			noJob("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found))
 	}
-	return registry.Found{}, noJob("several jobs begin with %s: %s", name, r.ids(those))
+	return registry.Handle{}, noJob("several jobs begin with %s: %s", name, r.ids(those))
 }
 
 // beginning are the jobs whose ids begin so.
-func (r *jobsRequest) beginning(id string) []registry.Found {
-	return slices.DeleteFunc(slices.Clone(r.found), func(f registry.Found) bool { return !strings.HasPrefix(f.ID, id) })
+func (r *jobsRequest) beginning(id string) []registry.Handle {
+	return slices.DeleteFunc(slices.Clone(r.found), func(f registry.Handle) bool { return !strings.HasPrefix(f.ID, id) })
 }
 
 // ids are the names of jobs, as short as they may be.
-func (r *jobsRequest) ids(list []registry.Found) string {
+func (r *jobsRequest) ids(list []registry.Handle) string {
 	const most = 10
 	var names []string
 	for _, f := range list[:min(len(list), most)] {
@@ -180,7 +180,7 @@ type jobAnswer struct {
 }
 
 // askAll asks jobs, all at once; those that have ended meanwhile are left out.
-func askAll(list []registry.Found, question string) (jobs []jobAnswer) {
+func askAll(list []registry.Handle, question string) (jobs []jobAnswer) {
 	all := make([]jobAnswer, len(list))
 	var busy sync.WaitGroup
 	for i, f := range list {
@@ -188,18 +188,18 @@ func askAll(list []registry.Found, question string) (jobs []jobAnswer) {
 	}
 	busy.Wait()
 	for i, a := range all {
-		if a.ID = list[i].ID; !errors.Is(a.err, registry.ErrGone) {
+		if a.ID = list[i].ID; !errors.Is(a.err, registry.ErrEnded) {
 			jobs = append(jobs, a)
 		}
 	}
 	return jobs
 }
 
-func askJob(f registry.Found, question string) (a jobAnswer) {
+func askJob(f registry.Handle, question string) (a jobAnswer) {
 	ctx, cancel := context.WithTimeout(context.Background(), jobPatience)
 	defer cancel()
 	pid := 0
-	a.Job, pid, a.err = registry.OneOf[registry.Job](ctx, f, registry.Question{Ask: question})
+	a.Job, pid, a.err = registry.OneOf[registry.Job](ctx, f, registry.Request{Kind: question})
 	if errors.Is(a.err, os.ErrDeadlineExceeded) || errors.Is(a.err, context.DeadlineExceeded) {
 		a.err = silentJob(f, pid)
 	}
@@ -207,7 +207,7 @@ func askJob(f registry.Found, question string) (a jobAnswer) {
 }
 
 // silentJob is the error of a job that says nothing; pid is its gorun, 0: not known.
-func silentJob(f registry.Found, pid int) error {
+func silentJob(f registry.Handle, pid int) error {
 	if pid == 0 {
 		return fmt.Errorf("job %s does not answer: is its gorun stopped?", f.ID)
 	}
@@ -215,7 +215,7 @@ func silentJob(f registry.Found, pid int) error {
 }
 
 // askOne asks the job of the command line, which has that long to answer.
-func askOne[T any](r *jobsRequest, patience time.Duration, q registry.Question) (answer T, err error) {
+func askOne[T any](r *jobsRequest, patience time.Duration, q registry.Request) (answer T, err error) {
 	f, err := r.awake()
 	if err != nil {
 		return answer, err
@@ -226,10 +226,10 @@ func askOne[T any](r *jobsRequest, patience time.Duration, q registry.Question) 
 }
 
 // awake is the job of the command line, which answers: others would be waited for without an end.
-func (r *jobsRequest) awake() (registry.Found, error) {
+func (r *jobsRequest) awake() (registry.Handle, error) {
 	f, err := r.one()
 	if err == nil {
-		err = askJob(f, registry.AskJob).err
+		err = askJob(f, registry.JobRequest).err
 	}
 	return f, err
 }

@@ -78,7 +78,7 @@ func TestJobCommandProblems(t *testing.T) {
 func found(ids ...string) *jobsRequest {
 	r := &jobsRequest{Command: "top"}
 	for _, id := range ids {
-		r.found = append(r.found, registry.Found{ID: id})
+		r.found = append(r.found, registry.Handle{ID: id})
 	}
 	return r
 }
@@ -111,7 +111,7 @@ func TestNamesOfJobs(t *testing.T) {
 }
 
 // answering is the only job of a place, in this process, that answers so.
-func answering(t *testing.T, answer registry.Answer) (r *jobsRequest, stdout, stderr *bytes.Buffer) {
+func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	place := t.TempDir()
 	e, err := registry.Register([]string{place}, "7f3a00000001", func(string) {}, answer)
@@ -125,7 +125,7 @@ func answering(t *testing.T, answer registry.Answer) (r *jobsRequest, stdout, st
 // Nobody waits without an end for a job whose gorun is stopped, and its way out is named.
 func TestSilentJob(t *testing.T) {
 	t.Parallel()
-	r, _, _ := answering(t, func(ctx context.Context, _ registry.Question, _ func(any) error) { <-ctx.Done() })
+	r, _, _ := answering(t, func(ctx context.Context, _ registry.Request, _ func(any) error) { <-ctx.Done() })
 	r.All, r.Names = true, []string{"7f3a"}
 	var busy sync.WaitGroup
 	for name, act := range map[string]func() error{
@@ -148,9 +148,9 @@ func TestSilentJob(t *testing.T) {
 // A job that ends while it is asked is none, for programs as for people.
 func TestJobEndsMeanwhile(t *testing.T) {
 	for _, json := range []bool{false, true} {
-		r, stdout, _ := answering(t, func(context.Context, registry.Question, func(any) error) {})
+		r, stdout, _ := answering(t, func(context.Context, registry.Request, func(any) error) {})
 		r.Names, r.JSON = []string{"7f"}, json
-		assert.ErrorIs(t, r.ps(), registry.ErrGone)
+		assert.ErrorIs(t, r.ps(), registry.ErrEnded)
 		assert.Empty(t, stdout.String())
 	}
 }
@@ -160,8 +160,8 @@ func TestWhatNCCLSays(t *testing.T) {
 		ID: "7f3a00000001", Lines: []string{"NCCL 2.30.7, 1 communicator", "rank 3 is\x1b[2J behind"},
 		Silent: []string{"n\a2"}, Status: json.RawMessage(`{"version":"2.30.7"}`),
 	}
-	answer := func(_ context.Context, q registry.Question, send func(any) error) {
-		if q.Ask == registry.AskNCCL {
+	answer := func(_ context.Context, q registry.Request, send func(any) error) {
+		if q.Kind == registry.NCCLRequest {
 			_ = send(said)
 			return
 		}

@@ -49,8 +49,8 @@ func (r *jobsRequest) logs() error {
 	if err != nil {
 		return err
 	}
-	a, err := f.Ask(context.Background(), registry.Question{
-		Ask: registry.AskLogs, Rank: r.Rank, Follow: r.Follow,
+	a, err := f.Do(context.Background(), registry.Request{
+		Kind: registry.LogsRequest, Rank: r.Rank, Follow: r.Follow,
 		Tail: r.Tail,
 	})
 	if err != nil {

@@ -40,16 +40,16 @@ func (r *jobsRequest) ps() error {
 		if err != nil {
 			return err
 		}
-		list = []registry.Found{f}
+		list = []registry.Handle{f}
 	}
-	question := registry.AskJob
+	question := registry.JobRequest
 	if r.JSON || len(r.Names) > 0 {
-		question = registry.AskRanks
+		question = registry.RanksRequest
 	}
 	jobs := askAll(list, question)
 	switch {
 	case len(jobs) == 0 && len(r.Names) > 0:
-		return registry.ErrGone
+		return registry.ErrEnded
 	case len(r.Names) > 0 && jobs[0].err != nil:
 		return jobs[0].err
 	case r.JSON:
@@ -83,7 +83,7 @@ const ncclPatience = 15 * time.Second
 
 // nccl prints what NCCL itself says of a job.
 func (r *jobsRequest) nccl() error {
-	n, err := askOne[registry.NCCL](r, ncclPatience, registry.Question{Ask: registry.AskNCCL})
+	n, err := askOne[registry.NCCL](r, ncclPatience, registry.Request{Kind: registry.NCCLRequest})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const stacksPatience = 30 * time.Second
 
 // stacks prints what ranks do right now.
 func (r *jobsRequest) stacks() error {
-	w, err := askOne[registry.Word](r, stacksPatience, registry.Question{Ask: registry.AskStacks, Rank: r.Rank})
+	w, err := askOne[registry.Reply](r, stacksPatience, registry.Request{Kind: registry.StacksRequest, Rank: r.Rank})
 	switch {
 	case err != nil:
 		return err

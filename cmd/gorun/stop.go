@@ -81,7 +81,7 @@ func (r *jobsRequest) stop() error {
 }
 
 // wanted are the jobs that are to be ended, each once, and an error for each name that is of none.
-func (r *jobsRequest) wanted() (list []registry.Found, errs []error) {
+func (r *jobsRequest) wanted() (list []registry.Handle, errs []error) {
 	if r.All {
 		return r.found, nil
 	}
@@ -107,13 +107,13 @@ func (r *jobsRequest) wanted() (list []registry.Found, errs []error) {
 	return list, errs
 }
 
-func (r *jobsRequest) stopOne(f registry.Found) error {
-	err := askJob(f, registry.AskJob).err // one that is stopped would be waited for without an end
-	var a *registry.Answers
+func (r *jobsRequest) stopOne(f registry.Handle) error {
+	err := askJob(f, registry.JobRequest).err // one that is stopped would be waited for without an end
+	var a *registry.Response
 	if err == nil {
-		a, err = f.Ask(context.Background(), registry.Question{Ask: registry.AskStop, Signal: r.Signal, Grace: r.Grace})
+		a, err = f.Do(context.Background(), registry.Request{Kind: registry.StopRequest, Signal: r.Signal, Grace: r.Grace})
 	}
-	if errors.Is(err, registry.ErrGone) {
+	if errors.Is(err, registry.ErrEnded) {
 		return nil
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *jobsRequest) stopOne(f registry.Found) error {
 			defer unix.Close(pidfd)
 		}
 	}
-	var w registry.Word
+	var w registry.Reply
 	for err = a.Next(&w); err == nil; err = a.Next(&w) {
 		if w.Error != "" {
 			return errors.New(w.Error)

@@ -39,14 +39,14 @@ func (r *jobsRequest) top() error {
 	if err != nil {
 		return err
 	}
-	first := askJob(f, registry.AskRanks)
+	first := askJob(f, registry.RanksRequest)
 	if first.err != nil {
 		return first.err
 	}
 	screen, ok := newTopScreen(r.stdout)
 	if !ok {
 		time.Sleep(topPeriod) // what is used in it is what is shown
-		second := askJob(f, registry.AskRanks)
+		second := askJob(f, registry.RanksRequest)
 		if second.err != nil {
 			return second.err
 		}
@@ -56,7 +56,7 @@ func (r *jobsRequest) top() error {
 	}
 	err = r.watch(f, first.Job, screen)
 	screen.restore()
-	if errors.Is(err, registry.ErrGone) {
+	if errors.Is(err, registry.ErrEnded) {
 		say(r.stderr, "job "+r.short(f.ID)+" has ended")
 		return nil
 	}
@@ -64,7 +64,7 @@ func (r *jobsRequest) top() error {
 }
 
 // watch draws again and again. The error says why it stopped; nil: somebody left.
-func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScreen) error {
+func (r *jobsRequest) watch(f registry.Handle, last registry.Job, screen *topScreen) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGTSTP)
 	defer signal.Stop(signals)
@@ -94,7 +94,7 @@ func (r *jobsRequest) watch(f registry.Found, last registry.Job, screen *topScre
 			}
 			screen.scroll(key)
 		case <-tick.C:
-			a := askJob(f, registry.AskRanks)
+			a := askJob(f, registry.RanksRequest)
 			if a.err != nil {
 				return a.err
 			}

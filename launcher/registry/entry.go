@@ -27,7 +27,7 @@ type Entry struct {
 	path     string
 	dir      int
 	listener *net.UnixListener
-	answer   Answer
+	answer   Handler
 	ctx      context.Context
 	end      context.CancelFunc
 	busy     sync.WaitGroup
@@ -38,14 +38,14 @@ type Entry struct {
 	over  bool
 }
 
-// Answer answers a question. It may send several parts, and go on until ctx ends: because
+// Handler answers a question. It may send several parts, and go on until ctx ends: because
 // whoever asked has gone, or the entry is being closed. Each error of send is the end.
-type Answer func(ctx context.Context, question Question, send func(part any) error)
+type Handler func(ctx context.Context, question Request, send func(part any) error)
 
 // Register makes an entry for the job in the first of the places that allows it, and serves it until Close. announce is
 // told of a directory before it is made, and again once it is there; it is removed by Close, and should be removed when
 // this process is killed.
-func Register(places []string, id string, announce func(path string), answer Answer) (*Entry, error) {
+func Register(places []string, id string, announce func(path string), answer Handler) (*Entry, error) {
 	if !isID(id) {
 		return nil, fmt.Errorf("register job: %q is no id of %d hexadecimal digits", id, idDigits)
 	}

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Found is a job that was found.
-type Found struct {
+// Handle is a job that was found.
+type Handle struct {
 	ID   string
 	path string
 }
@@ -27,18 +27,18 @@ type Found struct {
 // Find returns the jobs of this user in the places, ordered by id, and removes what
 // jobs left there that are gone. Places that there are not, or that may not be read, are
 // empty.
-func Find(places []string) (found []Found) {
+func Find(places []string) (found []Handle) {
 	for _, place := range places {
 		entries, _ := filepath.Glob(filepath.Join(literal.Replace(place), prefix+"*")) // the pattern is good
 		for _, path := range entries {
 			id := strings.TrimPrefix(filepath.Base(path), prefix)
-			known := slices.ContainsFunc(found, func(f Found) bool { return f.ID == id })
+			known := slices.ContainsFunc(found, func(f Handle) bool { return f.ID == id })
 			if isID(id) && !known && alive(path) {
-				found = append(found, Found{id, path})
+				found = append(found, Handle{id, path})
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(found, func(a, b Handle) int { return strings.Compare(a.ID, b.ID) })
 	return found
 }
 
@@ -79,8 +79,8 @@ func young(dir int) bool {
 	return unix.Fstat(dir, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < youth
 }
 
-// Answers are the parts of an answer, as they come.
-type Answers struct {
+// Response are the parts of an answer, as they come.
+type Response struct {
 	// PID is the process that answers, 0: not known.
 	PID int
 
@@ -90,8 +90,8 @@ type Answers struct {
 	stop  func() bool
 }
 
-// Ask asks a job. The answers end with ctx, at the latest.
-func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
+// Do asks a job. The answers end with ctx, at the latest.
+func (f Handle) Do(ctx context.Context, question Request) (*Response, error) {
 	dir, err := openPrivate(unix.AT_FDCWD, f.path)
 	if err != nil {
 		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
@@ -102,7 +102,7 @@ func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask job %s: %w", f.ID, gone(err))
 	}
-	a := &Answers{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed), limit: maxAnswer}
+	a := &Response{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed), limit: maxAnswer}
 	if a.PID, err = peer(a.conn); err == nil {
 		_ = a.conn.SetWriteDeadline(time.Now().Add(askTime))
 		err = writePart(a.conn, question)
@@ -115,8 +115,8 @@ func (f Found) Ask(ctx context.Context, question Question) (*Answers, error) {
 	return a, nil
 }
 
-// ErrGone is a job that has ended meanwhile.
-var ErrGone = errors.New("the job has ended")
+// ErrEnded is a job that has ended meanwhile.
+var ErrEnded = errors.New("the job has ended")
 
 func gone(err error) error {
 	for _, sign := range []error{
@@ -124,14 +124,14 @@ func gone(err error) error {
 		io.ErrUnexpectedEOF,
 	} {
 		if errors.Is(err, sign) {
-			return ErrGone
+			return ErrEnded
 		}
 	}
 	return err
 }
 
 // Next reads the next part into into; io.EOF says that there is none.
-func (a *Answers) Next(into any) error {
+func (a *Response) Next(into any) error {
 	var line []byte
 	for {
 		piece, err := a.read.ReadSlice('\n')
@@ -151,20 +151,20 @@ func (a *Answers) Next(into any) error {
 }
 
 // Close lets go of the job.
-func (a *Answers) Close() error {
+func (a *Response) Close() error {
 	a.stop()
 	return a.conn.Close()
 }
 
 // One asks for an answer of one part.
-func One[T any](ctx context.Context, f Found, question Question) (answer T, err error) {
+func One[T any](ctx context.Context, f Handle, question Request) (answer T, err error) {
 	answer, _, err = OneOf[T](ctx, f, question)
 	return answer, err
 }
 
 // OneOf does that, and returns the process that answers, or does not; 0: not known.
-func OneOf[T any](ctx context.Context, f Found, question Question) (answer T, pid int, err error) {
-	a, err := f.Ask(ctx, question)
+func OneOf[T any](ctx context.Context, f Handle, question Request) (answer T, pid int, err error) {
+	a, err := f.Do(ctx, question)
 	if err != nil {
 		return answer, 0, err
 	}

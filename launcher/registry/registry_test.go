@@ -45,7 +45,7 @@ func look(place, path string) string {
 		return fmt.Sprintf("%d jobs, refused", len(found))
 	}
 	defer conn.Close()
-	_ = writePart(conn, Question{Ask: AskJob})
+	_ = writePart(conn, Request{Kind: JobRequest})
 	heard, _ := io.ReadAll(conn)
 	return fmt.Sprintf("%d jobs, heard %q", len(found), heard)
 }
@@ -53,12 +53,12 @@ func look(place, path string) string {
 func ignore(string) {}
 
 // describe answers any question by the question.
-func describe(_ context.Context, q Question, send func(any) error) { _ = send(Job{Program: q.Ask}) }
+func describe(_ context.Context, q Request, send func(any) error) { _ = send(Job{Program: q.Kind}) }
 
 const first, second = "0123456789ab", "0123456789ac"
 
 // register makes an entry for the length of a test.
-func register(t *testing.T, place, id string, answer Answer) *Entry {
+func register(t *testing.T, place, id string, answer Handler) *Entry {
 	e, err := Register([]string{place}, id, ignore, answer)
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
@@ -75,7 +75,7 @@ func private(t *testing.T, length int) string {
 	return dir
 }
 
-func ids(found []Found) (ids []string) {
+func ids(found []Handle) (ids []string) {
 	for _, f := range found {
 		ids = append(ids, f.ID)
 	}
@@ -98,9 +98,9 @@ func TestTwoJobs(t *testing.T) {
 	register(t, place, second, describe)
 	found := Find([]string{place, "/no/such/place", place})
 	require.Equal(t, []string{first, second}, ids(found))
-	job, err := One[Job](t.Context(), found[1], Question{Ask: AskJob})
+	job, err := One[Job](t.Context(), found[1], Request{Kind: JobRequest})
 	require.NoError(t, err)
-	assert.Equal(t, AskJob, job.Program)
+	assert.Equal(t, JobRequest, job.Program)
 
 	for path, mode := range map[string]os.FileMode{
 		e.Path():                        0o700 | os.ModeDir,
@@ -113,8 +113,8 @@ func TestTwoJobs(t *testing.T) {
 	e.Close()
 	assert.NoDirExists(t, e.Path(), "it goes with the job")
 	assert.Equal(t, []string{second}, ids(Find([]string{place})))
-	_, err = One[Job](t.Context(), found[0], Question{Ask: AskJob})
-	assert.ErrorIs(t, err, ErrGone)
+	_, err = One[Job](t.Context(), found[0], Request{Kind: JobRequest})
+	assert.ErrorIs(t, err, ErrEnded)
 }
 
 // What a job leaves that was killed is found and removed by the next look.
@@ -164,7 +164,7 @@ func TestWhatOthersMade(t *testing.T) {
 	open := filepath.Join(place, prefix+second)
 	require.NoError(t, os.Mkdir(open, 0o700))
 	require.NoError(t, os.Chmod(open, 0o755))
-	_, err = Found{second, open}.Ask(t.Context(), Question{Ask: AskJob})
+	_, err = Handle{second, open}.Do(t.Context(), Request{Kind: JobRequest})
 	assert.ErrorIs(t, err, errForeign)
 	assert.Empty(t, Find([]string{place}))
 	for _, name := range []string{"gorun-job-short", "gorun-job-0123456789AB", "gorun-job-../../etc", "other"} {
@@ -199,7 +199,7 @@ func TestPlantedByAnotherUser(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(planted, socket), mode))
 		assert.Empty(t, Find([]string{place}), "%o", mode)
 		assert.Contains(t, as(t, 54322, "look", place, filepath.Join(planted, socket)), "0 jobs")
-		_, err = One[Job](t.Context(), Found{first, planted}, Question{Ask: AskJob})
+		_, err = One[Job](t.Context(), Handle{first, planted}, Request{Kind: JobRequest})
 		assert.ErrorIs(t, err, errForeign)
 	}
 	old := time.Now().Add(-2 * youth)
@@ -262,8 +262,8 @@ func TestAnotherUser(t *testing.T) {
 func TestStrangeClients(t *testing.T) {
 	place := private(t, 0)
 	answered := make(chan error)
-	e := register(t, place, first, func(ctx context.Context, q Question, send func(any) error) {
-		if q.Ask == "flood" {
+	e := register(t, place, first, func(ctx context.Context, q Request, send func(any) error) {
+		if q.Kind == "flood" {
 			var err error
 			for err == nil {
 				err = send(strings.Repeat("x", 1<<16))
@@ -282,10 +282,10 @@ func TestStrangeClients(t *testing.T) {
 		assert.Empty(t, heard, "%q", said)
 		_ = conn.Close()
 	}
-	stalled, err := Find([]string{place})[0].Ask(t.Context(), Question{Ask: "flood"})
+	stalled, err := Find([]string{place})[0].Do(t.Context(), Request{Kind: "flood"})
 	require.NoError(t, err)
 	defer stalled.Close()
-	_, err = One[Job](t.Context(), Find([]string{place})[0], Question{Ask: AskJob})
+	_, err = One[Job](t.Context(), Find([]string{place})[0], Request{Kind: JobRequest})
 	require.NoError(t, err, "others are answered meanwhile")
 	assert.ErrorIs(t, <-answered, os.ErrDeadlineExceeded, "he is given up")
 }
@@ -293,17 +293,17 @@ func TestStrangeClients(t *testing.T) {
 // The end of a job ends all connections, those of who follows with what was sent before.
 func TestCloseEndsConnections(t *testing.T) {
 	place := private(t, 0)
-	e, err := Register([]string{place}, first, ignore, func(ctx context.Context, _ Question, send func(any) error) {
-		_ = send(Word{Whole: true})
+	e, err := Register([]string{place}, first, ignore, func(ctx context.Context, _ Request, send func(any) error) {
+		_ = send(Reply{Whole: true})
 		<-ctx.Done()
-		_ = send(Word{Error: "over"})
+		_ = send(Reply{Error: "over"})
 	})
 	require.NoError(t, err)
-	a, err := Find([]string{place})[0].Ask(t.Context(), Question{Ask: AskStop})
+	a, err := Find([]string{place})[0].Do(t.Context(), Request{Kind: StopRequest})
 	require.NoError(t, err)
 	defer a.Close()
 	assert.Equal(t, os.Getpid(), a.PID)
-	var w Word
+	var w Reply
 	require.NoError(t, a.Next(&w))
 	idle, err := net.Dial("unix", within(e.dir, socket))
 	require.NoError(t, err)
@@ -318,9 +318,9 @@ func TestCloseEndsConnections(t *testing.T) {
 // Who hangs up ends what was done for him.
 func TestHangingUp(t *testing.T) {
 	place, ended := private(t, 0), make(chan struct{})
-	register(t, place, first, func(ctx context.Context, _ Question, _ func(any) error) { <-ctx.Done(); close(ended) })
+	register(t, place, first, func(ctx context.Context, _ Request, _ func(any) error) { <-ctx.Done(); close(ended) })
 	ctx, cancel := context.WithCancel(t.Context())
-	a, err := Find([]string{place})[0].Ask(ctx, Question{Ask: AskLogs})
+	a, err := Find([]string{place})[0].Do(ctx, Request{Kind: LogsRequest})
 	require.NoError(t, err)
 	cancel()
 	assert.ErrorIs(t, a.Next(new(Logs)), os.ErrDeadlineExceeded)
@@ -338,7 +338,7 @@ func TestPlaces(t *testing.T) {
 func TestAnswersHaveALimit(t *testing.T) {
 	for size, want := range map[int]string{1 << 16: "", 1<<16 + 1: "an answer of more than 65536 bytes"} {
 		text := `"` + strings.Repeat("x", size-3) + "\"\n"
-		a := Answers{read: bufio.NewReader(strings.NewReader(text + text)), limit: 1 << 16}
+		a := Response{read: bufio.NewReader(strings.NewReader(text + text)), limit: 1 << 16}
 		var said string
 		if err := a.Next(&said); want != "" {
 			assert.EqualError(t, err, want)
@@ -356,7 +356,7 @@ func FuzzReadQuestion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		q, err := readQuestion(strings.NewReader(string(text)))
 		if err == nil {
-			require.LessOrEqual(t, len(q.Ask), maxRequest)
+			require.LessOrEqual(t, len(q.Kind), maxRequest)
 		}
 	})
 }

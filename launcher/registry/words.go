@@ -11,17 +11,17 @@ import (
 
 // The questions.
 const (
-	AskJob    = "job"    // answered by one Job, without ranks
-	AskRanks  = "ranks"  // by one Job with them, and what they use
-	AskStop   = "stop"   // by one Word, and the end of the connection when the job has ended
-	AskStacks = "stacks" // by one Word
-	AskLogs   = "logs"   // by any number of Logs
-	AskNCCL   = "nccl"   // by one NCCL
+	JobRequest    = "job"    // answered by one Job, without ranks
+	RanksRequest  = "ranks"  // by one Job with them, and what they use
+	StopRequest   = "stop"   // by one Word, and the end of the connection when the job has ended
+	StacksRequest = "stacks" // by one Word
+	LogsRequest   = "logs"   // by any number of Logs
+	NCCLRequest   = "nccl"   // by one NCCL
 )
 
-// Question is what a job is asked, as a line of JSON.
-type Question struct {
-	Ask string `json:"ask"`
+// Request is what a job is asked, as a line of JSON.
+type Request struct {
+	Kind string `json:"ask"`
 	// Rank is the one that stacks or logs are asked of; nil: all.
 	Rank *int `json:"rank,omitempty"`
 	// Follow goes on with logs until the job has ended.
@@ -77,8 +77,8 @@ type Rank struct {
 	Last string   `json:"last,omitempty"` // the last line that it printed
 }
 
-// Word is an answer in words.
-type Word struct {
+// Reply is an answer in words.
+type Reply struct {
 	Lines []string `json:"lines,omitempty"`
 	Error string   `json:"error,omitempty"` // why there is none
 	// Whole says that the process which answers exists for the job alone and ends with it.
@@ -123,7 +123,7 @@ type Line struct {
 const maxAnswer = 64 << 20
 
 // readQuestion reads a line that is not too long.
-func readQuestion(r io.Reader) (q Question, err error) {
+func readQuestion(r io.Reader) (q Request, err error) {
 	line, err := bufio.NewReader(io.LimitReader(r, maxRequest)).ReadBytes('\n')
 	if err != nil {
 		return q, fmt.Errorf("read a question of at most %d bytes: %w", maxRequest, err)

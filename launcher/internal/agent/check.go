@@ -87,8 +87,8 @@ func (c Config) askNVML(_ int, limit time.Duration) (gpufacts.Facts, error) {
 
 // interpreter is the Python that a script would get; "" if there is none.
 func interpreter(c wire.Check, environ []string) string {
-	found, err := program.Resolve(program.Wish{
-		Name: "site", Start: spec.StartModule, Python: c.Python, Lookup: func(name string) string {
+	found, err := program.Resolve(program.Request{
+		Name: "site", Start: spec.StartModule, Interpreter: c.Python, Lookup: func(name string) string {
 			return lookup(environ, name)
 		},
 	})

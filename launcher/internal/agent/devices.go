@@ -92,11 +92,13 @@ func (a *Agent) pythonOf(h *wire.Hello, programs []spec.Program) (string, error)
 			return p.Path, nil
 		}
 	}
-	wish := program.Wish{Lookup: func(name string) string { return lookup(append(h.Environ, a.cfg.Inherited...), name) }}
+	request := program.Request{Lookup: func(name string) string {
+		return lookup(append(h.Environ, a.cfg.Inherited...), name)
+	}}
 	if len(h.Programs) > 0 {
-		wish.Python = h.Programs[0].Interpreter
+		request.Interpreter = h.Programs[0].Interpreter
 	}
-	return program.Python(wish)
+	return program.Python(request)
 }
 
 // lastLine keeps the last line of what is written to it that is not empty, or its beginning.

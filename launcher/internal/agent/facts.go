@@ -173,8 +173,8 @@ func (a *Agent) resolve(p wire.Program, environ []string) spec.Program {
 
 // find finds a program.
 func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
-	r, err := program.Resolve(program.Wish{
-		Name: p.Name, Args: p.Args, Start: p.Start, Python: p.Interpreter, Dir: p.Dir, Path: p.Path,
+	r, err := program.Resolve(program.Request{
+		Name: p.Name, Args: p.Args, Start: p.Start, Interpreter: p.Interpreter, Dir: p.Dir, Path: p.Path,
 		Lookup: func(name string) string { return lookup(environ, name) },
 	})
 	if err != nil {

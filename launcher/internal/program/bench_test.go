@@ -10,7 +10,7 @@ func BenchmarkResolve(b *testing.B) {
 	for _, name := range []string{"true", "/bin/true"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Resolve(Wish{Name: name, Lookup: os.Getenv}); err != nil {
+				if _, err := Resolve(Request{Name: name, Lookup: os.Getenv}); err != nil {
 					b.Fatal(err)
 				}
 			}

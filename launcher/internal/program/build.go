@@ -60,7 +60,7 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 // check looks at what was built: go writes an archive for a package that is no
 // program, and a foreign binary where GOOS or GOARCH say so.
 func (b *GoBuild) check(outFile string) error {
-	w := Wish{Name: b.program}
+	w := Request{Name: b.program}
 	f := file{exec: outFile, open: outFile}
 	if err := f.stat(); err != nil || !f.hasRunBit() {
 		return refused(b.program, "go build has made no program of it")

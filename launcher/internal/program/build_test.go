@@ -26,7 +26,7 @@ const (
 )
 
 // build resolves and builds in a directory, and returns the program and what the compiler said.
-func build(t *testing.T, w Wish) (resolved Resolved, program, said string, err error) {
+func build(t *testing.T, w Request) (resolved Resolved, program, said string, err error) {
 	t.Helper()
 	testneeds.Program(t, "go", "go")
 	w.Lookup = os.Getenv
@@ -52,25 +52,25 @@ func TestBuild(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish   Wish
+		wish   Request
 		called string
 		argv   []string
 	}{
 		"a file": {
-			wish: Wish{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
+			wish: Request{Name: "one.go", Args: []string{"-n", "x.go"}}, called: "one", argv: []string{"one", "-n", "x.go"},
 		},
 		"files": {
-			wish: Wish{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
+			wish: Request{Name: "./two.go", Args: []string{"three.go", "arg", "four.go"}}, called: "two",
 			argv: []string{"two", "arg", "four.go"},
 		},
 		"a package": {
-			wish: Wish{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
+			wish: Request{Name: "./cmd/hi", Args: []string{"x"}}, called: "hi", argv: []string{"hi", "x"},
 		},
-		"a package without a slash": {wish: Wish{Name: "other"}, called: "other", argv: []string{"other"}},
-		"the working directory":     {wish: Wish{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
-		"named like a file":         {wish: Wish{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
-		"by its absolute path":      {wish: Wish{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
-		"elsewhere":                 {wish: Wish{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
+		"a package without a slash": {wish: Request{Name: "other"}, called: "other", argv: []string{"other"}},
+		"the working directory":     {wish: Request{Name: ".", Dir: "cmd/hi"}, called: "hi", argv: []string{"hi"}},
+		"named like a file":         {wish: Request{Name: "x.go"}, called: "x.go", argv: []string{"x.go"}},
+		"by its absolute path":      {wish: Request{Name: dir + "/one.go"}, called: "one", argv: []string{"one"}},
+		"elsewhere":                 {wish: Request{Name: "one.go", Dir: "lib"}, called: "one", argv: []string{"one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolved, program, said, err := build(t, test.wish)
@@ -96,31 +96,32 @@ func TestBuildThatFails(t *testing.T) {
 	})
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish         Wish
+		wish         Request
 		reason, says string
 	}{
 		"does not compile": {
-			wish:   Wish{Name: "./cmd/bad"},
+			wish:   Request{Name: "./cmd/bad"},
 			reason: "./cmd/bad: could not be built: go build -o /dev/null ./cmd/bad: exit status 1",
 			says:   "cmd/bad/main.go:3:15: undefined: undefined1\n",
 		},
 		"from two directories": {
-			wish: Wish{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built", says: "directory",
+			wish: Request{Name: "far.go", Args: []string{"sub/near.go"}}, reason: "far.go: could not be built",
+			says: "directory",
 		},
 		"with blanks": {
-			wish:   Wish{Name: "my dir/bad one.go"},
+			wish:   Request{Name: "my dir/bad one.go"},
 			reason: "my dir/bad one.go: could not be built: go build -o /dev/null './my dir/bad one.go': exit status 1",
 			says:   "undefined1\n",
 		},
 		"of another module": {
-			wish:   Wish{Name: "own/bad.go"},
+			wish:   Request{Name: "own/bad.go"},
 			reason: "own/bad.go: could not be built: go build -C own -o /dev/null ./bad.go: exit status 1", says: "undefined1\n",
 		},
 		"the directory itself": {
-			wish: Wish{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
+			wish: Request{Name: "own/."}, reason: "own/.: could not be built: go build -C own/. -o /dev/null .: exit status 1",
 			says: "undefined1\n",
 		},
-		"not on this system": {wish: Wish{Name: "later"}, reason: "later: go build has made no program of it"},
+		"not on this system": {wish: Request{Name: "later"}, reason: "later: go build has made no program of it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, said, err := build(t, test.wish)
@@ -138,9 +139,9 @@ func TestBuildThatFails(t *testing.T) {
 			}
 		})
 	}
-	_, err := Resolve(Wish{Name: "far.go", Args: []string{"gone.go"}, Lookup: os.Getenv})
+	_, err := Resolve(Request{Name: "far.go", Args: []string{"gone.go"}, Lookup: os.Getenv})
 	require.EqualError(t, err, "gone.go: not found in PATH or the working directory")
-	_, err = Resolve(Wish{Name: "far.go", Lookup: func(string) string { return dir }})
+	_, err = Resolve(Request{Name: "far.go", Lookup: func(string) string { return dir }})
 	require.EqualError(t, err, "far.go: is Go source, and there is no go command in PATH to build it")
 	require.Equal(t, 127, err.(*Error).Code)
 }
@@ -149,11 +150,11 @@ func TestBuildThatFails(t *testing.T) {
 // way out.
 func TestBuildWithoutCache(t *testing.T) {
 	t.Chdir(folder(t, map[string]string{"x.go": hello, "pkg/main.go": hello}))
-	_, _, said, err := build(t, Wish{Name: "./pkg"})
+	_, _, said, err := build(t, Request{Name: "./pkg"})
 	require.True(t, strings.HasPrefix(said, "go.mod file not found"), said)
 	require.Empty(t, err.(*Error).Hint)
 
-	r, err := Resolve(Wish{Name: "x.go", Lookup: os.Getenv})
+	r, err := Resolve(Request{Name: "x.go", Lookup: os.Getenv})
 	require.NoError(t, err)
 	for _, cache := range []string{"", "GOCACHE=/dev/null/x", "GOCACHE=off"} {
 		var stderr bytes.Buffer
@@ -221,7 +222,7 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 	held, err := os.OpenFile("held", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer held.Close()
-	r, err := Resolve(Wish{Name: "x.go", Lookup: func(string) string { return dir + "/bin" }})
+	r, err := Resolve(Request{Name: "x.go", Lookup: func(string) string { return dir + "/bin" }})
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancelCause(t.Context())

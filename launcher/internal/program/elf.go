@@ -13,7 +13,7 @@ import (
 const loaderLength = 4096
 
 // elf says why the kernel would not run the binary that begins with h.
-func (w *Wish) elf(name string, f file, fd int, h *head) *Error {
+func (w *Request) elf(name string, f file, fd int, h *head) *Error {
 	order := binary.ByteOrder(binary.LittleEndian)
 	if elf.Data(h.bytes[elf.EI_DATA]) == elf.ELFDATA2MSB {
 		order = binary.BigEndian
@@ -52,7 +52,7 @@ func machineName(machine elf.Machine) string {
 
 // loader says whether the dynamic loader that a native binary asks for is there:
 // execve reports its absence as if the program were missing.
-func (w *Wish) loader(name string, fd int, data []byte, header *elf.Header64) *Error {
+func (w *Request) loader(name string, fd int, data []byte, header *elf.Header64) *Error {
 	path, ok := loaderPath(fd, data, header)
 	switch {
 	case !ok:

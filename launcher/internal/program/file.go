@@ -48,7 +48,7 @@ func (f *file) stat() error {
 }
 
 // local is the file that name means in the ranks' working directory.
-func (w *Wish) local(name string) file {
+func (w *Request) local(name string) file {
 	switch {
 	case strings.HasPrefix(name, "/"):
 		return file{exec: name, open: name}
@@ -62,8 +62,8 @@ func (w *Wish) local(name string) file {
 }
 
 // here is the file that name means in the launcher's working directory; ok is
-// false where that is no other place than [Wish.local]'s.
-func (w *Wish) here(name string) (f file, ok bool) {
+// false where that is no other place than [Request.local]'s.
+func (w *Request) here(name string) (f file, ok bool) {
 	if w.Dir == "" || strings.HasPrefix(name, "/") {
 		return file{}, false
 	}
@@ -76,7 +76,7 @@ func (w *Wish) here(name string) (f file, ok bool) {
 
 // checkDir refuses a working directory that no rank could enter: every relative
 // name would seem to be missing.
-func (w *Wish) checkDir() *Error {
+func (w *Request) checkDir() *Error {
 	if w.Dir == "" {
 		return nil
 	}

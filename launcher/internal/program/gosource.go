@@ -10,7 +10,7 @@ import (
 
 // goFiles is a program of one or more .go files: the first arguments that end in
 // .go belong to it, as in `go run`.
-func (w *Wish) goFiles(first file) (Resolved, *Error) {
+func (w *Request) goFiles(first file) (Resolved, *Error) {
 	files := []string{first.open}
 	args := w.Args
 	for len(args) > 0 && strings.HasSuffix(args[0], ".go") {
@@ -25,7 +25,7 @@ func (w *Wish) goFiles(first file) (Resolved, *Error) {
 }
 
 // goPackage is a program that is a directory with a Go main package.
-func (w *Wish) goPackage(f file) (Resolved, *Error) {
+func (w *Request) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
 	case len(names) == 0 && w.exists(w.Name+"/__main__.py"):
@@ -73,7 +73,7 @@ func directoryName(dir string) string {
 
 // goProgram is a Go program that is made of targets (files, or one directory) in
 // the directory dir.
-func (w *Wish) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
+func (w *Request) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
 	tool, found := w.searchPATH("go")
 	if !found || !tool.mayRun() {
 		return Resolved{}, missing(w.Name, "is Go source, and there is no go command in PATH to build it")

@@ -76,11 +76,11 @@ func (f file) isCompiled() bool {
 const scriptDepth = 5
 
 // runnable says why the kernel would not execute f, which is known as name.
-func (w *Wish) runnable(name string, f file) *Error {
+func (w *Request) runnable(name string, f file) *Error {
 	return w.runnableAt(name, f, 0)
 }
 
-func (w *Wish) runnableAt(name string, f file, depth int) *Error {
+func (w *Request) runnableAt(name string, f file, depth int) *Error {
 	switch {
 	case !f.isRegular():
 		return refused(name, "is not a file but "+kindOf(f.mode))
@@ -103,7 +103,7 @@ func (w *Wish) runnableAt(name string, f file, depth int) *Error {
 }
 
 // image judges a file that may be executed by its beginning.
-func (w *Wish) image(name string, f file, fd int, h *head, depth int) *Error {
+func (w *Request) image(name string, f file, fd int, h *head, depth int) *Error {
 	switch {
 	case h.isELF():
 		return w.elf(name, f, fd, h)
@@ -126,7 +126,7 @@ func (w *Wish) image(name string, f file, fd int, h *head, depth int) *Error {
 }
 
 // notExecutable says why a file may not be executed.
-func (w *Wish) notExecutable(name string, f file) *Error {
+func (w *Request) notExecutable(name string, f file) *Error {
 	h, err := readHead(f.open)
 	switch {
 	case f.hasRunBit() && mountedNoexec(f.open):

@@ -15,7 +15,7 @@ const nearLimit = 10000
 
 // notFound adds to err the file that was probably meant: in the directory that was
 // named, or where the file's name stands alone in the working directory.
-func (w *Wish) notFound(name string, err *Error) *Error {
+func (w *Request) notFound(name string, err *Error) *Error {
 	if whole := w.unquoted(name); whole != "" {
 		return err.hint("its name has a blank: write " + word(whole))
 	}
@@ -43,7 +43,7 @@ func (w *Wish) notFound(name string, err *Error) *Error {
 
 // unquoted is the file that is meant where a shell split its name at a blank, "" where there is
 // none.
-func (w *Wish) unquoted(name string) string {
+func (w *Request) unquoted(name string) string {
 	const most = 4 // words
 	for _, more := range w.Args[:min(len(w.Args), most)] {
 		name += " " + more
@@ -73,7 +73,7 @@ func compiled(file string) string {
 
 // nearest is the path of the file in dir, as seen from the ranks' working
 // directory, whose name is most like base; "" if none is.
-func (w *Wish) nearest(dir, base string) string {
+func (w *Request) nearest(dir, base string) string {
 	best := closest(base, w.local(dir+".").open)
 	if best == "" {
 		return ""

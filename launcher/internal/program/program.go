@@ -50,16 +50,16 @@ const (
 	GoSource Kind = "go program"
 )
 
-// Wish is a program as the user asked for it.
-type Wish struct {
+// Request is a program as the user asked for it.
+type Request struct {
 	// Name is what was typed: a file, a name in PATH, a module with spec.StartModule.
 	Name string
 	// Args are the program's own arguments.
 	Args  []string
 	Start spec.Start
-	// Python is the interpreter that the user named, a path or a name in PATH; ""
+	// Interpreter is the interpreter that the user named, a path or a name in PATH; ""
 	// finds one.
-	Python string
+	Interpreter string
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string
 	// Path are directories to look in before those of PATH, with colons between them.
@@ -90,7 +90,7 @@ type Resolved struct {
 // Resolve decides how the wished program starts. It starts nothing (but for one
 // doubt: see foreign.go) and costs an ordinary program a few system calls. Every
 // error is an [*Error].
-func Resolve(w Wish) (Resolved, error) {
+func Resolve(w Request) (Resolved, error) {
 	if w.Lookup == nil {
 		w.Lookup = func(string) string { return "" }
 	}
@@ -101,7 +101,7 @@ func Resolve(w Wish) (Resolved, error) {
 	return r, nil
 }
 
-func (w *Wish) resolve() (Resolved, *Error) {
+func (w *Request) resolve() (Resolved, *Error) {
 	if w.Name == "" {
 		return Resolved{}, missing(w.Name, "the program's name is empty")
 	}
@@ -121,7 +121,7 @@ func (w *Wish) resolve() (Resolved, *Error) {
 }
 
 // auto decides from the file.
-func (w *Wish) auto() (Resolved, *Error) {
+func (w *Request) auto() (Resolved, *Error) {
 	f, err := w.find(w.Name)
 	switch {
 	case err != nil:
@@ -137,7 +137,7 @@ func (w *Wish) auto() (Resolved, *Error) {
 }
 
 // executableOnly is a program that is executed as it is or not at all.
-func (w *Wish) executableOnly() (Resolved, *Error) {
+func (w *Request) executableOnly() (Resolved, *Error) {
 	f, err := w.find(w.Name)
 	if err != nil {
 		return Resolved{}, err
@@ -148,7 +148,7 @@ func (w *Wish) executableOnly() (Resolved, *Error) {
 	return w.executable(f)
 }
 
-func (w *Wish) executable(f file) (Resolved, *Error) {
+func (w *Request) executable(f file) (Resolved, *Error) {
 	if err := w.runnable(w.Name, f); err != nil {
 		return Resolved{}, err
 	}
@@ -161,6 +161,6 @@ func (w *Wish) executable(f file) (Resolved, *Error) {
 }
 
 // argv puts words before the program's own arguments.
-func (w *Wish) argv(words ...string) []string {
+func (w *Request) argv(words ...string) []string {
 	return append(words[:len(words):len(words)], w.Args...)
 }

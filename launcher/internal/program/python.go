@@ -8,7 +8,7 @@ import (
 )
 
 // pythonOnly is a program that Python runs whatever it looks like.
-func (w *Wish) pythonOnly() (Resolved, *Error) {
+func (w *Request) pythonOnly() (Resolved, *Error) {
 	f, err := w.findFile(w.Name) // Python does not search PATH for a script
 	switch {
 	case err != nil:
@@ -23,7 +23,7 @@ func (w *Wish) pythonOnly() (Resolved, *Error) {
 }
 
 // pythonDirectory runs DIR/__main__.py, as python DIR does.
-func (w *Wish) pythonDirectory(f file) (Resolved, *Error) {
+func (w *Request) pythonDirectory(f file) (Resolved, *Error) {
 	main := file{exec: f.exec, open: f.open + "/__main__.py"}
 	if main.stat() != nil {
 		return Resolved{}, refused(w.Name, "is a directory without a __main__.py")
@@ -32,7 +32,7 @@ func (w *Wish) pythonDirectory(f file) (Resolved, *Error) {
 }
 
 // script runs a file by Python.
-func (w *Wish) script(f file) (Resolved, *Error) {
+func (w *Request) script(f file) (Resolved, *Error) {
 	if unix.Access(f.open, unix.R_OK) != nil {
 		return Resolved{}, refused(w.Name, "permission denied: Python could not read it")
 	}
@@ -46,7 +46,7 @@ func (w *Wish) script(f file) (Resolved, *Error) {
 
 // scriptName is what Python gets, and shows as sys.argv[0]: the name as it was
 // typed where that leads to the file.
-func (w *Wish) scriptName(f file) string {
+func (w *Request) scriptName(f file) string {
 	if f.exec == "./"+w.Name && !strings.HasPrefix(w.Name, "-") {
 		return w.Name
 	}
@@ -54,7 +54,7 @@ func (w *Wish) scriptName(f file) string {
 }
 
 // module runs a Python module.
-func (w *Wish) module() (Resolved, *Error) {
+func (w *Request) module() (Resolved, *Error) {
 	base, isFile := strings.CutSuffix(w.Name, ".py")
 	switch {
 	case strings.Contains(w.Name, "/"):
@@ -75,7 +75,7 @@ func (w *Wish) module() (Resolved, *Error) {
 // moduleSource is the file of the module where it can be told without Python: below
 // the working directory, which is first on Python's search path with -m. A package
 // hides a module of the same name, and is run by its __main__.
-func (w *Wish) moduleSource(name string) string {
+func (w *Request) moduleSource(name string) string {
 	base := strings.ReplaceAll(name, ".", "/")
 	names := []string{base + ".py", base + "/__main__.py"}
 	if w.exists(base + "/__init__.py") {
@@ -89,16 +89,16 @@ func (w *Wish) moduleSource(name string) string {
 	return ""
 }
 
-func (w *Wish) exists(name string) bool {
+func (w *Request) exists(name string) bool {
 	f := w.local(name)
 	return f.stat() == nil && f.isRegular()
 }
 
 // interpreter finds the Python that runs program.
-func (w *Wish) interpreter(program string) (string, *Error) {
+func (w *Request) interpreter(program string) (string, *Error) {
 	switch {
-	case w.Python != "":
-		return w.usable(program, w.Python)
+	case w.Interpreter != "":
+		return w.usable(program, w.Interpreter)
 	case w.hasPython("VIRTUAL_ENV"):
 		return w.usable(program, w.Lookup("VIRTUAL_ENV")+"/bin/python")
 	case w.hasPython("CONDA_PREFIX"):
@@ -108,7 +108,7 @@ func (w *Wish) interpreter(program string) (string, *Error) {
 }
 
 // Python finds the interpreter that would run a script.
-func Python(w Wish) (string, error) {
+func Python(w Request) (string, error) {
 	path, err := w.interpreter("python")
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func Python(w Wish) (string, error) {
 
 // hasPython reports whether the variable names an environment with an interpreter,
 // be it a broken link: the packages that the user means are there and nowhere else.
-func (w *Wish) hasPython(variable string) bool {
+func (w *Request) hasPython(variable string) bool {
 	prefix := w.Lookup(variable)
 	if prefix == "" {
 		return false
@@ -128,7 +128,7 @@ func (w *Wish) hasPython(variable string) bool {
 }
 
 // usable returns the path of the interpreter, or why it cannot run program.
-func (w *Wish) usable(program, python string) (string, *Error) {
+func (w *Request) usable(program, python string) (string, *Error) {
 	f, err := w.findPython(python)
 	if err == nil {
 		err = w.runnable(python, f)
@@ -139,7 +139,7 @@ func (w *Wish) usable(program, python string) (string, *Error) {
 	return f.exec, nil
 }
 
-func (w *Wish) findPython(name string) (file, *Error) {
+func (w *Request) findPython(name string) (file, *Error) {
 	if strings.Contains(name, "/") {
 		return w.findFile(name)
 	}
@@ -153,7 +153,7 @@ func (w *Wish) findPython(name string) (file, *Error) {
 // textOf is the Python file that an executable with these arguments runs, where
 // that can be told: a script by its ending, or what `python [options] x.py` and
 // `python -m module` name.
-func (w *Wish) textOf(f file) string {
+func (w *Request) textOf(f file) string {
 	switch {
 	case strings.HasSuffix(f.exec, ".py"):
 		return f.open
@@ -164,7 +164,7 @@ func (w *Wish) textOf(f file) string {
 }
 
 // textOfArgs is the file that Python runs with these arguments.
-func (w *Wish) textOfArgs(args []string) string {
+func (w *Request) textOfArgs(args []string) string {
 	for len(args) > 0 {
 		option, value := args[0], args[1:]
 		switch {

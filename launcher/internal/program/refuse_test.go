@@ -42,253 +42,258 @@ func TestRefuse(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(dir+"/fifo", 0o755))
 	t.Chdir(dir)
 	for name, test := range map[string]struct {
-		wish         Wish
+		wish         Request
 		path         string // PATH, "" is bin
 		code         int
 		reason, hint string
 	}{
-		"empty name": {wish: Wish{Name: ""}, code: 127, reason: `"": the program's name is empty`},
-		"missing":    {wish: Wish{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
+		"empty name": {wish: Request{Name: ""}, code: 127, reason: `"": the program's name is empty`},
+		"missing":    {wish: Request{Name: "./nosuch"}, code: 127, reason: "./nosuch: no such file"},
 		"missing everywhere": {
-			wish: Wish{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
+			wish: Request{Name: "nosuch"}, code: 127, reason: "nosuch: not found in PATH or the working directory",
 		},
 		"mistyped": {
-			wish: Wish{Name: "./trianer"}, code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
+			wish: Request{Name: "./trianer"}, code: 127, reason: "./trianer: no such file", hint: "did you mean ./trainer?",
 		},
 		"mistyped plain": {
-			wish: Wish{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory",
+			wish: Request{Name: "Trainer"}, code: 127, reason: "Trainer: not found in PATH or the working directory",
 			hint: "did you mean ./trainer?",
 		},
 		"ending left out": {
-			wish: Wish{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory",
+			wish: Request{Name: "train"}, code: 127, reason: "train: not found in PATH or the working directory",
 			hint: "did you mean ./train.py?",
 		},
 		"in the wrong directory": {
-			wish: Wish{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file", hint: "did you mean ./trainer?",
+			wish: Request{Name: "build/trainer"}, code: 127, reason: "build/trainer: no such file",
+			hint: "did you mean ./trainer?",
 		},
 		"source": {
-			wish: Wish{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
+			wish: Request{Name: "./solve.f90"}, code: 126, reason: "./solve.f90: is no program yet",
 			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
 		},
 		"not built": {
-			wish: Wish{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
+			wish: Request{Name: "solve"}, code: 127, reason: "solve: not found in PATH or the working directory",
 			hint: "./solve.f90 is to be compiled first, such as by mpifort -o ./solve ./solve.f90",
 		},
 		"not quoted": {
-			wish: Wish{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
+			wish: Request{Name: "./two", Args: []string{"words", "-v"}}, code: 127, reason: "./two: no such file",
 			hint: "its name has a blank: write './two words'",
 		},
 		"mistyped in PATH": {
-			wish: Wish{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
+			wish: Request{Name: "ncl-test"}, code: 127, reason: "ncl-test: not found in PATH or the working directory",
 		},
 		"control bytes": {
-			wish: Wish{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`,
+			wish: Request{Name: "./\x1b[31mred\n"}, code: 127, reason: `"./\x1b[31mred\n": no such file`,
 		},
 		"below a file": {
-			wish: Wish{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory",
+			wish: Request{Name: "file/x/y"}, code: 126, reason: "file/x/y: file/x is not a directory",
 		},
 		"dangling": {
-			wish: Wish{Name: "./dangling"}, code: 127, reason: "./dangling: is a symbolic link to nowhere, which does not exist",
+			wish: Request{Name: "./dangling"}, code: 127,
+			reason: "./dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"dangling plain": {
-			wish: Wish{Name: "dangling"}, code: 127, reason: "dangling: is a symbolic link to nowhere, which does not exist",
+			wish: Request{Name: "dangling"}, code: 127, reason: "dangling: is a symbolic link to nowhere, which does not exist",
 		},
 		"loop": {
-			wish: Wish{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links go round in a circle",
+			wish: Request{Name: "./loop"}, code: 126, reason: "./loop: its symbolic links go round in a circle",
 		},
 		"long name": {
-			wish: Wish{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
+			wish: Request{Name: "./" + strings.Repeat("a", 300)}, code: 126, reason: "./" + strings.Repeat("a", 300) +
 				": file name too long",
 		},
 		"no run bit": {
-			wish: Wish{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "chmod +x ./norun",
+			wish: Request{Name: "./norun"}, code: 126, reason: "./norun: has no run bit", hint: "chmod +x ./norun",
 		},
 		"no run bit, plain": {
-			wish: Wish{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "chmod +x ./elf",
+			wish: Request{Name: "elf"}, code: 126, reason: "elf: has no run bit", hint: "chmod +x ./elf",
 		},
 		"no run bit in PATH": {
-			wish: Wish{Name: "locked"}, code: 126, reason: "locked: has no run bit", hint: "chmod +x " + dir + "/bin/locked",
+			wish: Request{Name: "locked"}, code: 126, reason: "locked: has no run bit", hint: "chmod +x " + dir + "/bin/locked",
 		},
 		"no run bit, shell": {
-			wish: Wish{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
+			wish: Request{Name: "norun.sh"}, code: 126, reason: "norun.sh: has no run bit",
 			hint: "name what runs it: sh ./norun.sh",
 		},
 		"no run bit, data": {
-			wish: Wish{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
+			wish: Request{Name: "notes.txt"}, code: 126, reason: "notes.txt: has no run bit and does not look like a program",
 		},
 		"--no-python with a script": {
-			wish: Wish{Name: "train.py", Start: spec.StartExec}, code: 126,
+			wish: Request{Name: "train.py", Start: spec.StartExec}, code: 126,
 			reason: "train.py: has no run bit and does not look like a program",
 		},
 		"--no-python with a directory": {
-			wish: Wish{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
+			wish: Request{Name: "golib", Start: spec.StartExec}, code: 126, reason: "golib: is a directory",
 		},
-		"empty": {wish: Wish{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
+		"empty": {wish: Request{Name: "./empty"}, code: 126, reason: "./empty: is an empty file"},
 		"text": {
-			wish: Wish{Name: "text"}, code: 126,
+			wish: Request{Name: "text"}, code: 126,
 			reason: "text: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "begin it with #!/bin/sh or name what runs it: sh ./text",
 		},
 		"perl text": {
-			wish: Wish{Name: "text.pl"}, code: 126,
+			wish: Request{Name: "text.pl"}, code: 126,
 			reason: "text.pl: is a text without a #! line, so the kernel does not know what runs it",
 			hint:   "begin it with a line such as #!/usr/bin/env perl or name what runs it: perl ./text.pl",
 		},
 		"noise": {
-			wish: Wish{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
+			wish: Request{Name: "noise"}, code: 126, reason: "noise: is neither a program for this machine nor a script",
 		},
 		"macOS": {
-			wish: Wish{Name: "mac"}, code: 126, reason: "mac: is a program for macOS, this is Linux",
+			wish: Request{Name: "mac"}, code: 126, reason: "mac: is a program for macOS, this is Linux",
 		},
 		"Windows": {
-			wish: Wish{Name: "windows"}, code: 126, reason: "windows: is a program for Windows, this is Linux",
+			wish: Request{Name: "windows"}, code: 126, reason: "windows: is a program for Windows, this is Linux",
 		},
-		"named pipe": {wish: Wish{Name: "fifo"}, code: 126, reason: "fifo: is not a file but a named pipe"},
+		"named pipe": {wish: Request{Name: "fifo"}, code: 126, reason: "fifo: is not a file but a named pipe"},
 		"device": {
-			wish: Wish{Name: "/dev/null"}, code: 126, reason: "/dev/null: is not a file but a device",
+			wish: Request{Name: "/dev/null"}, code: 126, reason: "/dev/null: is not a file but a device",
 		},
 		"cut off": {
-			wish: Wish{Name: "cut"}, code: 126, reason: "cut: is a damaged program: it ends within its header",
+			wish: Request{Name: "cut"}, code: 126, reason: "cut: is a damaged program: it ends within its header",
 		},
 		"another machine": {
-			wish: Wish{Name: "foreign"}, code: 126, reason: "foreign: is built for riscv64, this host is ",
+			wish: Request{Name: "foreign"}, code: 126, reason: "foreign: is built for riscv64, this host is ",
 		},
 		"another order of bytes": {
-			wish: Wish{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
+			wish: Request{Name: "big"}, code: 126, reason: "big: is built for s390x, this host is ",
 		},
 		"object file": {
-			wish: Wish{Name: "object"}, code: 126, reason: "object: is an object file, which has to be linked first",
+			wish: Request{Name: "object"}, code: 126, reason: "object: is an object file, which has to be linked first",
 		},
-		"core": {wish: Wish{Name: "core"}, code: 126, reason: "core: is a core dump"},
+		"core": {wish: Request{Name: "core"}, code: 126, reason: "core: is a core dump"},
 		"no loader": {
-			wish: Wish{Name: "nix"}, code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
+			wish: Request{Name: "nix"}, code: 127, reason: "nix: needs the loader /nix/store/x/ld.so: no such file",
 		},
 		"musl": {
-			wish: Wish{Name: "musl"}, code: 127,
+			wish: Request{Name: "musl"}, code: 127,
 			reason: "musl: needs the loader /lib/ld-musl-of-no-machine.so.1: no such file",
 			hint:   "it was linked with musl (Alpine): link it statically or build it on this system",
 		},
 		"segments beyond the end": {
-			wish: Wish{Name: "segments"}, code: 126,
+			wish: Request{Name: "segments"}, code: 126,
 			reason: "segments: is a damaged program: its segments are not where its header says",
 		},
 		"segments far beyond": {
-			wish: Wish{Name: "far"}, code: 126, reason: "far: is a damaged program: its segments are not where its header says",
+			wish: Request{Name: "far"}, code: 126,
+			reason: "far: is a damaged program: its segments are not where its header says",
 		},
 		"segments of an odd size": {
-			wish: Wish{Name: "odd"}, code: 126, reason: "odd: is a damaged program: its segments are not where its header says",
+			wish: Request{Name: "odd"}, code: 126,
+			reason: "odd: is a damaged program: its segments are not where its header says",
 		},
 		"no interpreter": {
-			wish: Wish{Name: "badsh"}, code: 127, reason: "badsh: its #! line asks for /no/such/sh: no such file",
+			wish: Request{Name: "badsh"}, code: 127, reason: "badsh: its #! line asks for /no/such/sh: no such file",
 		},
 		"no interpreter's name": {
-			wish: Wish{Name: "noname"}, code: 126, reason: "noname: its #! line names no interpreter",
+			wish: Request{Name: "noname"}, code: 126, reason: "noname: its #! line names no interpreter",
 		},
 		"interpreter's name too long": {
-			wish: Wish{Name: "toolong"}, code: 126,
+			wish: Request{Name: "toolong"}, code: 126,
 			reason: "toolong: its #! line is longer than the 256 bytes that the kernel reads",
 		},
 		"interpreter is a directory": {
-			wish: Wish{Name: "shdir"}, code: 126, reason: "shdir: its #! line asks for /bin: is not a file but a directory",
+			wish: Request{Name: "shdir"}, code: 126, reason: "shdir: its #! line asks for /bin: is not a file but a directory",
 		},
 		"interpreter is data": {
-			wish: Wish{Name: "viadata"}, code: 126,
+			wish: Request{Name: "viadata"}, code: 126,
 			reason: "viadata: its #! line asks for ./notes.txt: has no run bit and does not look like a program",
 		},
 		"interpreter is itself": {
-			wish: Wish{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
+			wish: Request{Name: "self"}, code: 126, reason: "its interpreters are scripts, more than five deep",
 		},
 		"CR LF": {
-			wish: Wish{Name: "crlf"}, code: 127,
+			wish: Request{Name: "crlf"}, code: 127,
 			reason: `crlf: its lines end in CR LF, as on Windows, so its #! line asks for "/bin/sh\r"`,
 			hint:   `sed -i 's/\r$//' crlf`,
 		},
 		"CR LF with env": {
-			wish: Wish{Name: "envcrlf"}, code: 127,
+			wish: Request{Name: "envcrlf"}, code: 127,
 			reason: `envcrlf: its lines end in CR LF, as on Windows, so its #! line asks for "/usr/bin/env python3\r"`,
 			hint:   `sed -i 's/\r$//' envcrlf`,
 		},
 		"env finds nothing": {
-			wish: Wish{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
+			wish: Request{Name: "envgone"}, code: 127, reason: "envgone: its #! line asks for nopython, which is not in PATH",
 		},
 		"env with arguments": {
-			wish: Wish{Name: "envargs"}, code: 127, reason: `envargs: its #! line has env look for one command named "sh -e"`,
+			wish: Request{Name: "envargs"}, code: 127, reason: `envargs: its #! line has env look for one command named "sh -e"`,
 			hint: "env -S splits it into words: #!/usr/bin/env -S sh -e",
 		},
 		"env finds an empty file": {
-			wish: Wish{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
+			wish: Request{Name: "envempty"}, code: 126, reason: "envempty: its #! line asks for brokencmd: is an empty file",
 		},
 		"directory": {
-			wish: Wish{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
+			wish: Request{Name: "data"}, code: 126, reason: "data: is a directory without Go files",
 		},
 		"directory with tests": {
-			wish: Wish{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory without Go files",
+			wish: Request{Name: "./gotest"}, code: 126, reason: "./gotest: is a directory without Go files",
 		},
 		"Python directory": {
-			wish: Wish{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
+			wish: Request{Name: "pydir"}, code: 126, reason: "pydir: is a directory without Go files",
 			hint: "python3 ./pydir runs its __main__.py",
 		},
 		"Go library": {
-			wish: Wish{Name: "golib"}, code: 126,
+			wish: Request{Name: "golib"}, code: 126,
 			reason: "golib: holds the Go package lib, which is not a program (package main)",
 		},
 		"torchrun with a binary": {
-			wish: Wish{Name: "trainer", Start: spec.StartPython}, code: 126,
+			wish: Request{Name: "trainer", Start: spec.StartPython}, code: 126,
 			reason: "trainer: is a compiled program, not a Python script", hint: "--no-python runs it as it is",
 		},
 		"torchrun with a directory": {
-			wish: Wish{Name: "data", Start: spec.StartPython}, code: 126, reason: "data: is a directory without a __main__.py",
+			wish: Request{Name: "data", Start: spec.StartPython}, code: 126,
+			reason: "data: is a directory without a __main__.py",
 		},
 		"torchrun, missing": {
-			wish: Wish{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
+			wish: Request{Name: "trian.py", Start: spec.StartPython}, code: 127, reason: "trian.py: no such file",
 			hint: "did you mean ./train.py?",
 		},
 		"torchrun with a command": {
-			wish: Wish{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
+			wish: Request{Name: "nccl-test", Start: spec.StartPython}, code: 127, reason: "nccl-test: no such file",
 			hint: "--no-python runs nccl-test from PATH as it is",
 		},
 		"torchrun, nothing like it": {
-			wish: Wish{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
+			wish: Request{Name: "ncl-test", Start: spec.StartPython}, code: 127, reason: "ncl-test: no such file",
 		},
 		"-m with a path": {
-			wish: Wish{Name: "./train.py", Start: spec.StartModule}, code: 127,
+			wish: Request{Name: "./train.py", Start: spec.StartModule}, code: 127,
 			reason: "./train.py: is a path, not the name of a Python module (-m takes package.module)",
 			hint:   "without -m a file is run",
 		},
 		"-m with a file": {
-			wish: Wish{Name: "train.py", Start: spec.StartModule}, code: 127,
+			wish: Request{Name: "train.py", Start: spec.StartModule}, code: 127,
 			reason: "train.py: is a file, not the name of a Python module", hint: "did you mean -m train?",
 		},
 		"no python3": {
-			wish: Wish{Name: "train.py"}, path: "/nowhere", code: 127,
+			wish: Request{Name: "train.py"}, path: "/nowhere", code: 127,
 			reason: "train.py: its interpreter python3: not found in PATH",
 		},
 		"no python3 for a module": {
-			wish: Wish{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
+			wish: Request{Name: "json", Start: spec.StartModule}, path: "/nowhere", code: 127,
 			reason: "-m json: its interpreter python3: not found in PATH",
 		},
 		"no interpreter of that name": {
-			wish: Wish{Name: "train.py", Python: "/opt/py"}, code: 127,
+			wish: Request{Name: "train.py", Interpreter: "/opt/py"}, code: 127,
 			reason: "train.py: its interpreter /opt/py: no such file",
 		},
 		"interpreter is no program": {
-			wish: Wish{Name: "train.py", Python: "./notes.txt"}, code: 126,
+			wish: Request{Name: "train.py", Interpreter: "./notes.txt"}, code: 126,
 			reason: "train.py: its interpreter ./notes.txt: has no run bit and does not look like a program",
 		},
 		"broken environment": {
-			wish: Wish{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
+			wish: Request{Name: "train.py"}, path: "VIRTUAL_ENV=venv", code: 127,
 			reason: "train.py: its interpreter venv/bin/python: is a symbolic link to /no/base/python3, which does not exist",
 		},
 		"no working directory": {
-			wish: Wish{Name: "trainer", Dir: "nowhere"}, code: 127,
+			wish: Request{Name: "trainer", Dir: "nowhere"}, code: 127,
 			reason: "trainer: the working directory nowhere does not exist",
 		},
 		"working directory is a file": {
-			wish: Wish{Name: "trainer", Dir: "train.py"}, code: 126,
+			wish: Request{Name: "trainer", Dir: "train.py"}, code: 126,
 			reason: "trainer: the working directory train.py is not a directory",
 		},
 		"working directory below one": {
-			wish: Wish{Name: "trainer", Dir: "train.py/x"}, code: 126,
+			wish: Request{Name: "trainer", Dir: "train.py/x"}, code: 126,
 			reason: "trainer: the working directory train.py/x: train.py is not a directory",
 		},
 	} {
@@ -335,14 +340,14 @@ func TestRefuseWithoutPermission(t *testing.T) {
 		"secret.py":      "permission denied: Python could not read it",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := unprivileged(t, dir, Wish{Name: dir + "/" + name})
+			_, err := unprivileged(t, dir, Request{Name: dir + "/" + name})
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, dir+"/"+name+": "+want, e.Error())
 			require.Equal(t, 126, e.Code)
 		})
 	}
-	_, err := unprivileged(t, dir, Wish{Name: "x", Dir: dir + "/closed/work"})
+	_, err := unprivileged(t, dir, Request{Name: "x", Dir: dir + "/closed/work"})
 	require.EqualError(t, err, "x: the working directory "+dir+"/closed/work: permission denied: the directory "+dir+
 		"/closed is closed to this user")
 }
@@ -352,9 +357,9 @@ func TestRefuseInRemovedDirectory(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	t.Chdir(dir)
 	require.NoError(t, os.Remove(dir))
-	_, err := Resolve(Wish{Name: "./trainer"})
+	_, err := Resolve(Request{Name: "./trainer"})
 	require.EqualError(t, err, "./trainer: not found: the working directory was removed")
-	_, err = Resolve(Wish{Name: "sh"})
+	_, err = Resolve(Request{Name: "sh"})
 	require.NoError(t, err, "what is not in it runs all the same")
 }
 
@@ -375,7 +380,7 @@ func TestKernelAgrees(t *testing.T) {
 	require.NoError(t, err)
 	for _, entry := range names {
 		t.Run(entry.Name(), func(t *testing.T) {
-			_, err := Resolve(Wish{Name: "./" + entry.Name(), Start: spec.StartExec})
+			_, err := Resolve(Request{Name: "./" + entry.Name(), Start: spec.StartExec})
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			_, err = syscall.ForkExec("./"+entry.Name(), []string{entry.Name()}, &syscall.ProcAttr{})

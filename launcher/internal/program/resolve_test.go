@@ -101,7 +101,7 @@ func TestResolve(t *testing.T) {
 	dir, lookup := surroundings(t)
 	bin := dir + "/bin/"
 	for name, test := range map[string]struct {
-		wish   Wish
+		wish   Request
 		extra  map[string]string // environment
 		path   string
 		argv   []string
@@ -110,156 +110,158 @@ func TestResolve(t *testing.T) {
 		arg    int
 	}{
 		"in PATH": {
-			wish: Wish{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"}, arg: 1,
+			wish: Request{Name: "tool", Args: []string{"-n", "4"}}, path: bin + "tool", argv: []string{"tool", "-n", "4"},
+			arg: 1,
 		},
-		"PATH before the directory": {wish: Wish{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
+		"PATH before the directory": {wish: Request{Name: "both"}, path: bin + "both", argv: []string{"both"}, arg: 1},
 		"only in the directory": {
-			wish: Wish{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
+			wish: Request{Name: "trainer"}, path: "./trainer", argv: []string{"./trainer"}, arg: 1,
 		},
-		"no run bit in PATH": {wish: Wish{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
-		"with a slash":       {wish: Wish{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
+		"no run bit in PATH": {wish: Request{Name: "here"}, path: "./here", argv: []string{"./here"}, arg: 1},
+		"with a slash":       {wish: Request{Name: "./both"}, path: "./both", argv: []string{"./both"}, arg: 1},
 		"below": {
-			wish: Wish{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
+			wish: Request{Name: "sub/tool"}, path: "sub/tool", argv: []string{"sub/tool"}, arg: 1,
 		},
 		"absolute": {
-			wish: Wish{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			wish: Request{Name: dir + "/trainer"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"in --chdir": {
-			wish: Wish{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
+			wish: Request{Name: "./tool", Dir: "sub"}, path: "./tool", argv: []string{"./tool"}, arg: 1,
 		},
 		"plain in --chdir": {
-			wish: Wish{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
+			wish: Request{Name: "trainer", Dir: "sub"}, path: dir + "/trainer", argv: []string{dir + "/trainer"}, arg: 1,
 		},
 		"only here, with --chdir": {
-			wish: Wish{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1,
+			wish: Request{Name: "./trainer", Dir: "sub"}, path: dir + "/./trainer", argv: []string{dir + "/./trainer"}, arg: 1,
 		},
 		"Path before PATH": {
-			wish: Wish{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+			wish: Request{Name: "tool", Path: "none:sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
 		},
 		"PATH after Path": {
-			wish: Wish{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
+			wish: Request{Name: "tool", Path: "none"}, path: bin + "tool", argv: []string{"tool"}, arg: 1,
 		},
 		"relative entry in PATH": {
-			wish: Wish{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"}, arg: 1,
+			wish: Request{Name: "tool"}, extra: map[string]string{"PATH": "sub"}, path: "sub/tool", argv: []string{"tool"},
+			arg: 1,
 		},
 		"empty entry in PATH": {
-			wish: Wish{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
+			wish: Request{Name: "trainer"}, extra: map[string]string{"PATH": ":/bin"}, path: "./trainer",
 			argv: []string{"trainer"}, arg: 1,
 		},
-		"env -S": {wish: Wish{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
+		"env -S": {wish: Request{Name: "envpy"}, path: bin + "envpy", argv: []string{"envpy"}, arg: 1},
 		"script": {
-			wish: Wish{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
+			wish: Request{Name: "train.py", Args: []string{"--lr", "1"}}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py", "--lr", "1"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script with a slash": {
-			wish: Wish{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
+			wish: Request{Name: "./train.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"script named like an option": {
-			wish: Wish{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
+			wish: Request{Name: "-dash.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "./-dash.py"},
 			kind: PythonScript, source: "./-dash.py", arg: 3,
 		},
 		"script in --chdir": {
-			wish: Wish{Name: "train.py", Dir: "sub"}, path: bin + "python3",
+			wish: Request{Name: "train.py", Dir: "sub"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "sub/./train.py", arg: 3,
 		},
 		"script here, with --chdir": {
-			wish: Wish{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
+			wish: Request{Name: "plain.py", Dir: "sub"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", dir + "/plain.py"}, kind: PythonScript, source: "plain.py", arg: 3,
 		},
 		"script before PATH": {
-			wish: Wish{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
+			wish: Request{Name: "only.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "only.py"},
 			kind: PythonScript, source: "./only.py", arg: 3,
 		},
 		"script with run bit and #!": {
-			wish: Wish{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
+			wish: Request{Name: "main.py"}, path: "./main.py", argv: []string{"./main.py"}, source: "./main.py", arg: 1,
 		},
 		"run bit without #!": {
-			wish: Wish{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
+			wish: Request{Name: "plain.py"}, path: bin + "python3", argv: []string{bin + "python3", "-u", "plain.py"},
 			kind: PythonScript, source: "./plain.py", arg: 3,
 		},
 		"torchrun ignores #!": {
-			wish: Wish{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
+			wish: Request{Name: "main.py", Start: spec.StartPython}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "main.py"}, kind: PythonScript, source: "./main.py", arg: 3,
 		},
 		"torchrun with a directory": {
-			wish: Wish{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
+			wish: Request{Name: "dir", Start: spec.StartPython}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "dir"},
 			kind: PythonScript, source: "./dir/__main__.py", arg: 3,
 		},
 		"torchrun --no-python": {
-			wish: Wish{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
+			wish: Request{Name: "main.py", Start: spec.StartExec}, path: "./main.py", argv: []string{"./main.py"},
 			source: "./main.py", arg: 1,
 		},
 		"virtual environment": {
-			wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
+			wish: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv", "CONDA_PREFIX": dir +
 				"/conda"}, path: dir + "/venv/bin/python", argv: []string{dir + "/venv/bin/python", "-u", "train.py"},
 			kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"conda": {
-			wish: Wish{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
+			wish: Request{Name: "train.py"}, extra: map[string]string{"CONDA_PREFIX": dir + "/conda"},
 			path: dir + "/conda/bin/python", argv: []string{dir + "/conda/bin/python", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"virtual environment that's gone": {
-			wish: Wish{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
+			wish: Request{Name: "train.py"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/gone"}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"named interpreter": {
-			wish: Wish{Name: "train.py", Python: "python3.12"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
+			wish: Request{Name: "train.py", Interpreter: "python3.12"}, extra: map[string]string{"VIRTUAL_ENV": dir + "/venv"},
 			path: bin + "python3.12", argv: []string{bin + "python3.12", "-u", "train.py"}, kind: PythonScript,
 			source: "./train.py", arg: 3,
 		},
 		"interpreter by its path": {
-			wish: Wish{Name: "train.py", Python: "venv/bin/python"}, path: "venv/bin/python",
+			wish: Request{Name: "train.py", Interpreter: "venv/bin/python"}, path: "venv/bin/python",
 			argv: []string{"venv/bin/python", "-u", "train.py"}, kind: PythonScript, source: "./train.py", arg: 3,
 		},
 		"module": {
-			wish: Wish{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
+			wish: Request{Name: "flat", Start: spec.StartModule, Args: []string{"a"}}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "flat", "a"}, kind: PythonModule, source: "./flat.py", arg: 4,
 		},
 		"module in a package": {
-			wish: Wish{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
+			wish: Request{Name: "pkg.mod", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg.mod"}, kind: PythonModule, source: "pkg/mod.py", arg: 4,
 		},
 		"module that is a package": {
-			wish: Wish{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
+			wish: Request{Name: "pkg", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "pkg"}, kind: PythonModule, source: "pkg/__main__.py", arg: 4,
 		},
 		"module behind a package": {
-			wish: Wish{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
+			wish: Request{Name: "hidden", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "hidden"}, kind: PythonModule, source: "hidden/__main__.py", arg: 4,
 		},
 		"module in a namespace": {
-			wish: Wish{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
+			wish: Request{Name: "name.space", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "name.space"}, kind: PythonModule, source: "name/space.py", arg: 4,
 		},
 		"module elsewhere": {
-			wish: Wish{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
+			wish: Request{Name: "json.tool", Start: spec.StartModule}, path: bin + "python3",
 			argv: []string{bin + "python3", "-u", "-m", "json.tool"}, kind: PythonModule, arg: 4,
 		},
 		"python with a script": {
-			wish: Wish{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
+			wish: Request{Name: "python3", Args: []string{"-u", "-X", "dev", "train.py", "x.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-u", "-X", "dev", "train.py", "x.py"}, source: "./train.py", arg: 1,
 		},
 		"python -m": {
-			wish: Wish{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
+			wish: Request{Name: "python3", Args: []string{"-m", "pkg.mod"}}, path: bin + "python3",
 			argv: []string{"python3", "-m", "pkg.mod"}, source: "pkg/mod.py", arg: 1,
 		},
 		"python -c": {
-			wish: Wish{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
+			wish: Request{Name: "python3", Args: []string{"-c", "train.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-c", "train.py"}, arg: 1,
 		},
 		"python -": {
-			wish: Wish{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
+			wish: Request{Name: "python3", Args: []string{"-", "train.py"}}, path: bin + "python3",
 			argv: []string{"python3", "-", "train.py"}, arg: 1,
 		},
 		"python with a missing script": {
-			wish: Wish{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
+			wish: Request{Name: "python3", Args: []string{"gone.py"}}, path: bin + "python3",
 			argv: []string{"python3", "gone.py"}, arg: 1,
 		},
 		"python alone": {
-			wish: Wish{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"}, arg: 1,
+			wish: Request{Name: "python3", Args: []string{"-u"}}, path: bin + "python3", argv: []string{"python3", "-u"}, arg: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +283,7 @@ func TestResolve(t *testing.T) {
 
 // Without PATH the system's own is searched, as execvp does; without a lookup too.
 func TestResolveWithoutPATH(t *testing.T) {
-	got, err := Resolve(Wish{Name: "sh"})
+	got, err := Resolve(Request{Name: "sh"})
 	require.NoError(t, err)
 	require.Contains(t, []string{"/bin/sh", "/usr/bin/sh"}, got.Path)
 }
@@ -290,7 +292,7 @@ func TestResolveWithoutPATH(t *testing.T) {
 func TestResolveWithoutReadPermission(t *testing.T) {
 	dir := folder(t, map[string]string{"secret*": "no text of a program"})
 	require.NoError(t, os.Chmod(dir+"/secret", 0o711))
-	got, err := unprivileged(t, dir, Wish{Name: dir + "/secret"})
+	got, err := unprivileged(t, dir, Request{Name: dir + "/secret"})
 	require.NoError(t, err)
 	require.Equal(t, dir+"/secret", got.Path)
 }
@@ -298,7 +300,7 @@ func TestResolveWithoutReadPermission(t *testing.T) {
 // The arguments of a wish are not shared with the answer.
 func TestResolveCopiesArguments(t *testing.T) {
 	args := append(make([]string, 0, 8), "a")
-	got, err := Resolve(Wish{Name: "/bin/sh", Args: args})
+	got, err := Resolve(Request{Name: "/bin/sh", Args: args})
 	require.NoError(t, err)
 	got.Argv = append(got.Argv[:1], "changed")
 	require.Equal(t, []string{"a"}, args)
@@ -306,7 +308,7 @@ func TestResolveCopiesArguments(t *testing.T) {
 
 // unprivileged resolves as a user who owns nothing, in a thread of its own whose identity dies with it. The directory
 // and the test's own one above it are opened for that user. Without root the present user takes the part.
-func unprivileged(t *testing.T, dir string, w Wish) (got Resolved, err error) {
+func unprivileged(t *testing.T, dir string, w Request) (got Resolved, err error) {
 	t.Helper()
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))

@@ -11,7 +11,7 @@ const defaultPATH = "/bin:/usr/bin"
 
 // find looks for the file that name means; see the package comment for where and
 // in which order.
-func (w *Wish) find(name string) (file, *Error) {
+func (w *Request) find(name string) (file, *Error) {
 	switch {
 	case strings.Contains(name, "/") || name == "." || name == "..":
 		return w.findFile(name)
@@ -24,7 +24,7 @@ func (w *Wish) find(name string) (file, *Error) {
 }
 
 // findFile finds a name with a slash.
-func (w *Wish) findFile(name string) (file, *Error) {
+func (w *Request) findFile(name string) (file, *Error) {
 	f, err := w.findLocal(name)
 	if err == syscall.ENOENT && !isLink(f.open) {
 		return file{}, w.notFound(name, missing(name, w.nowhere("no such file")))
@@ -37,7 +37,7 @@ func (w *Wish) findFile(name string) (file, *Error) {
 
 // findLocal finds name as seen from the ranks' working directory, else from the
 // launcher's. Its error is that of the first look.
-func (w *Wish) findLocal(name string) (file, error) {
+func (w *Request) findLocal(name string) (file, error) {
 	f := w.local(name)
 	err := f.stat()
 	if err != syscall.ENOENT {
@@ -50,7 +50,7 @@ func (w *Wish) findLocal(name string) (file, error) {
 }
 
 // findName finds a name without a slash: PATH, then the working directory.
-func (w *Wish) findName(name string) (file, *Error) {
+func (w *Request) findName(name string) (file, *Error) {
 	inPATH, found := w.searchPATH(name)
 	if found && inPATH.mayRun() {
 		return inPATH, nil
@@ -69,7 +69,7 @@ func (w *Wish) findName(name string) (file, *Error) {
 
 // searchPATH returns the first file of PATH that has the name and may be executed,
 // or else the first that has the name.
-func (w *Wish) searchPATH(name string) (first file, found bool) {
+func (w *Request) searchPATH(name string) (first file, found bool) {
 	path := w.Lookup("PATH")
 	if path == "" {
 		path = defaultPATH
@@ -98,7 +98,7 @@ func (w *Wish) searchPATH(name string) (first file, found bool) {
 
 // nowhere is the reason for a name that was not found: the given one, unless the
 // working directory itself is gone.
-func (w *Wish) nowhere(reason string) string {
+func (w *Request) nowhere(reason string) string {
 	if w.Dir == "" {
 		if _, err := syscall.Getwd(); err == syscall.ENOENT {
 			return "not found: the working directory was removed"

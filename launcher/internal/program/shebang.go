@@ -13,7 +13,7 @@ const scriptHead = 256
 // shebang says why the script that begins with h would not run. It reads the line
 // as the kernel does (fs/binfmt_script.c): blanks, the interpreter's path, blanks,
 // and the rest as one argument.
-func (w *Wish) shebang(name string, h *head, depth int) *Error {
+func (w *Request) shebang(name string, h *head, depth int) *Error {
 	line, whole := firstLine(h.data())
 	interpreter, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimLeft(argument, " ")
@@ -50,7 +50,7 @@ func firstLine(data []byte) (line string, whole bool) {
 }
 
 // interpreterRuns says why the interpreter at a path would not run.
-func (w *Wish) interpreterRuns(interpreter string, depth int) *Error {
+func (w *Request) interpreterRuns(interpreter string, depth int) *Error {
 	f := w.local(interpreter)
 	if err := f.stat(); err != nil {
 		return unreachable(interpreter, f.open, err)
@@ -60,7 +60,7 @@ func (w *Wish) interpreterRuns(interpreter string, depth int) *Error {
 
 // envFinds says why `env argument` would not find its command. Options other than
 // -S are env's own business.
-func (w *Wish) envFinds(name, line, argument string, depth int) *Error {
+func (w *Request) envFinds(name, line, argument string, depth int) *Error {
 	command := argument
 	if split, ok := strings.CutPrefix(argument, "-S"); ok {
 		command = firstCommand(split)
@@ -83,7 +83,7 @@ func (w *Wish) envFinds(name, line, argument string, depth int) *Error {
 }
 
 // command finds a command as execvp does: no look into the working directory.
-func (w *Wish) command(name string) (f file, found bool) {
+func (w *Request) command(name string) (f file, found bool) {
 	if strings.Contains(name, "/") {
 		f = w.local(name)
 		return f, f.stat() == nil

@@ -220,7 +220,7 @@ func TestColdThenWarm(t *testing.T) {
 		m := newMachine(t, shell)
 		var states []remote.Progress
 		c := config(t)
-		ctx := remote.WithWatcher(deadline(t), func(s remote.Progress) { states = append(states, s) })
+		ctx := remote.WithProgress(deadline(t), func(s remote.Progress) { states = append(states, s) })
 		for _, cold := range []bool{true, false} {
 			states = nil
 			s, err := Start(ctx, m, c)

@@ -35,11 +35,11 @@ func padding(size int64) int64 { return -size & 511 }
 // lastName is the entry by which a host knows that the archive came to its end.
 const lastName = ".gorun-complete"
 
-// Gather reads which files the paths stand for, relative to dir where they are
+// ReadBundle reads which files the paths stand for, relative to dir where they are
 // relative. What lies below dir keeps its relative path; from elsewhere only its
 // last name stays. A path that is a symbolic link is followed, those in a
 // directory are kept as they are.
-func Gather(dir string, paths []string) (*Bundle, error) {
+func ReadBundle(dir string, paths []string) (*Bundle, error) {
 	b := &Bundle{dir: dir, placed: map[string]string{}}
 	names := map[string]string{}
 	for _, path := range paths {
@@ -72,9 +72,9 @@ func (b *Bundle) absolute(path string) string {
 	return filepath.Join(b.dir, path)
 }
 
-// In returns the place of a path within the job's directory, if it was copied: one
+// PathOf returns the place of a path within the job's directory, if it was copied: one
 // of the paths that Gather got, or something below one.
-func (b *Bundle) In(path string) (string, bool) {
+func (b *Bundle) PathOf(path string) (string, bool) {
 	path = b.absolute(path)
 	for from, to := range b.placed {
 		if below, err := filepath.Rel(from, path); err == nil && filepath.IsLocal(below) {

@@ -13,10 +13,10 @@ import (
 //go:embed copy.sh
 var copyScript string
 
-// Copied is a bundle on a host, in a directory of its own.
-type Copied struct {
-	// Dir is that directory there: 0700, with an unpredictable name.
-	Dir string
+// JobDir is a bundle on a host, in a directory of its own.
+type JobDir struct {
+	// Path is that directory there: 0700, with an unpredictable name.
+	Path string
 	// PID is the process that stays there. SIGTERM has it remove the directory; its command line has the directory's name.
 	PID    int
 	bundle *Bundle
@@ -25,10 +25,10 @@ type Copied struct {
 
 // Copy puts a bundle into a new directory on the host, in the first of $TMPDIR,
 // /tmp, the user's cache and /dev/shm that has room and lets programs start. A
-// process stays there that removes the directory once [Copied.Remove] is called,
+// process stays there that removes the directory once [JobDir.Remove] is called,
 // or the connection ends. Ending ctx ends the copy, and has no effect afterwards.
 // Errors are *remote.Error.
-func Copy(ctx context.Context, host remote.Host, b *Bundle) (*Copied, error) {
+func Copy(ctx context.Context, host remote.Host, b *Bundle) (*JobDir, error) {
 	c := &copying{talk: newTalk(ctx, host), bundle: b}
 	var none words
 	line := c.fill(copyScript, &none, "@BYTES@", strconv.FormatInt(b.size, 10), "@ROOM@",
@@ -38,18 +38,18 @@ func Copy(ctx context.Context, host remote.Host, b *Bundle) (*Copied, error) {
 	}
 	c.report(remote.Progress{Step: remote.StepCopy, Sent: b.size, Total: b.size, Running: true})
 	keeper := &Stream{Process: c.process, rest: c.answers.rest(), host: host.Name(), began: c.began}
-	return &Copied{Dir: c.dir, PID: c.pid, bundle: b, keeper: keeper}, nil
+	return &JobDir{Path: c.dir, PID: c.pid, bundle: b, keeper: keeper}, nil
 }
 
-// Find returns where a path that was given to --copy, or one below it, lies there.
-func (c *Copied) Find(name string) (string, bool) {
-	in, ok := c.bundle.In(name)
-	return path.Join(c.Dir, in), ok
+// PathOf returns where a path that was given to --copy, or one below it, lies there.
+func (c *JobDir) PathOf(name string) (string, bool) {
+	in, ok := c.bundle.PathOf(name)
+	return path.Join(c.Path, in), ok
 }
 
 // Remove removes the directory with all that is in it. Ending ctx gives up waiting
 // for that; the host goes on with it.
-func (c *Copied) Remove(ctx context.Context) error {
+func (c *JobDir) Remove(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.keeper.Close() })
 	defer stop()
 	if err := c.keeper.CloseWrite(); err != nil {

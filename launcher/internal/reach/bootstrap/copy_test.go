@@ -35,15 +35,15 @@ func tree(t *testing.T) string {
 
 func TestCopy(t *testing.T) {
 	dir := tree(t)
-	b, err := Gather(dir, []string{"./trainer", "data", "latest", "trainer", "/bin/true"})
+	b, err := ReadBundle(dir, []string{"./trainer", "data", "latest", "trainer", "/bin/true"})
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(dir, "data/pipe")}, b.Skipped)
 	shells(t, func(t *testing.T, shell string) {
 		m := newMachine(t, shell)
 		c, err := Copy(deadline(t), m, b)
 		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(c.Dir, m.home+"/tmp/gorun-job-"), c.Dir)
-		info, err := os.Stat(c.Dir)
+		require.True(t, strings.HasPrefix(c.Path, m.home+"/tmp/gorun-job-"), c.Path)
+		info, err := os.Stat(c.Path)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 		for name, text := range map[string]string{
@@ -51,60 +51,60 @@ func TestCopy(t *testing.T) {
 			"data/link":            strings.Repeat("a", 1000),
 			"data/-x it's $(b)\n!": "odd", "data/" + strings.Repeat("long/", 40) + "end": "deep", "data/sealed/c": "",
 		} {
-			there, ok := c.Find(name)
+			there, ok := c.PathOf(name)
 			require.True(t, ok, name)
 			got, err := os.ReadFile(there)
 			require.NoError(t, err)
 			require.Equal(t, text, string(got))
 		}
-		there, ok := c.Find("/bin/true")
+		there, ok := c.PathOf("/bin/true")
 		require.True(t, ok)
-		require.Equal(t, filepath.Join(c.Dir, "true"), there)
-		info, err = os.Stat(filepath.Join(c.Dir, "trainer"))
+		require.Equal(t, filepath.Join(c.Path, "true"), there)
+		info, err = os.Stat(filepath.Join(c.Path, "trainer"))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o755), info.Mode().Perm())
-		require.NoFileExists(t, filepath.Join(c.Dir, lastName))
-		_, ok = c.Find("other")
+		require.NoFileExists(t, filepath.Join(c.Path, lastName))
+		_, ok = c.PathOf("other")
 		require.False(t, ok)
 		require.NoError(t, c.Remove(deadline(t)))
-		require.NoDirExists(t, c.Dir)
+		require.NoDirExists(t, c.Path)
 	})
 }
 
 func TestWholeWorkingDirectory(t *testing.T) {
 	dir := tree(t)
-	b, err := Gather(dir, []string{"."})
+	b, err := ReadBundle(dir, []string{"."})
 	require.NoError(t, err)
 	c, err := Copy(deadline(t), newMachine(t, "sh"), b)
 	require.NoError(t, err)
-	require.FileExists(t, filepath.Join(c.Dir, "trainer"))
-	there, ok := c.Find("./trainer")
+	require.FileExists(t, filepath.Join(c.Path, "trainer"))
+	there, ok := c.PathOf("./trainer")
 	require.True(t, ok)
-	require.Equal(t, filepath.Join(c.Dir, "trainer"), there)
+	require.Equal(t, filepath.Join(c.Path, "trainer"), there)
 	require.NoError(t, c.Remove(deadline(t)))
 }
 
 // Whoever started it may be gone: the end of the connection is enough.
 func TestCopiesGoWithTheConnection(t *testing.T) {
-	b, err := Gather(tree(t), []string{"data"})
+	b, err := ReadBundle(tree(t), []string{"data"})
 	require.NoError(t, err)
 	m := newMachine(t, "sh")
 	c, err := Copy(deadline(t), m, b)
 	require.NoError(t, err)
 	require.NoError(t, c.keeper.Close())
 	m.settled()
-	require.NoDirExists(t, c.Dir)
+	require.NoDirExists(t, c.Path)
 }
 
 func TestCopiesThatFail(t *testing.T) {
 	dir := tree(t)
-	_, err := Gather(dir, []string{"none"})
+	_, err := ReadBundle(dir, []string{"none"})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "true"), nil, 0o700))
-	_, err = Gather(dir, []string{"true", "/bin/true"})
+	_, err = ReadBundle(dir, []string{"true", "/bin/true"})
 	require.ErrorContains(t, err, "would both be true on the hosts")
 
-	b, err := Gather(dir, []string{"data", "trainer"})
+	b, err := ReadBundle(dir, []string{"data", "trainer"})
 	require.NoError(t, err)
 	for _, cut := range []int{1, 512, 1024, 2048, int(b.size) - 2048, int(b.size) - 1024 - 512} {
 		m := newMachine(t, "sh")
@@ -126,7 +126,7 @@ func TestCopiesThatFail(t *testing.T) {
 func TestWhereCopiesGo(t *testing.T) {
 	big := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(big, "big"), make([]byte, 1<<20), 0o600))
-	b, err := Gather(big, []string{"big"})
+	b, err := ReadBundle(big, []string{"big"})
 	require.NoError(t, err)
 	for _, test := range []struct{ name, setup, place string }{
 		{"/tmp", "true", "/tmp/"},
@@ -137,7 +137,7 @@ func TestWhereCopiesGo(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Copy(deadline(t), apartFrom(t, test.setup), b)
 			require.NoError(t, err)
-			require.Contains(t, c.Dir, test.place+"gorun-job-")
+			require.Contains(t, c.Path, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(context.Background()))
 		})
 	}

@@ -48,7 +48,7 @@ func FuzzAnswers(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	bundle, err := Gather(f.TempDir(), nil)
+	bundle, err := ReadBundle(f.TempDir(), nil)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		stream, err := Start(t.Context(), sayer{text}, Config{Agent: "gorun"})
@@ -63,8 +63,8 @@ func FuzzAnswers(f *testing.F) {
 		presentable(t, err)
 		copied, err := Copy(t.Context(), sayer{text}, bundle)
 		if err == nil {
-			require.True(t, path.IsAbs(copied.Dir) && path.Clean(copied.Dir) == copied.Dir, copied.Dir)
-			require.Regexp(t, "^gorun-job-m[0-9a-f]{16}$", path.Base(copied.Dir))
+			require.True(t, path.IsAbs(copied.Path) && path.Clean(copied.Path) == copied.Path, copied.Path)
+			require.Regexp(t, "^gorun-job-m[0-9a-f]{16}$", path.Base(copied.Path))
 			require.Positive(t, copied.PID)
 		}
 		presentable(t, err)

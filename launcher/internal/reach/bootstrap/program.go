@@ -45,11 +45,11 @@ var kernelArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Find says what can be copied: this executable, and the static builds
+// FindBuilds says what can be copied: this executable, and the static builds
 // gorun-linux-amd64 and gorun-linux-arm64 that lie beside it or in ../build
 // (`make static`). Where the executable is no static file and a static one for its
 // architecture is at hand, that is taken.
-func Find(executable, version string) (Program, error) {
+func FindBuilds(executable, version string) (Program, error) {
 	own, err := ReadBuild(executable)
 	if err != nil {
 		return Program{}, fmt.Errorf("reading the program that is to be copied: %w", err)

@@ -49,7 +49,7 @@ func TestFindsTheBuildsThatAreAtHand(t *testing.T) {
 				part := strings.Split(f+":", ":")
 				image(t, filepath.Join(dir, part[0]), part[1], part[2])
 			}
-			p, err := Find(filepath.Join(dir, "bin/gorun"), "v1")
+			p, err := FindBuilds(filepath.Join(dir, "bin/gorun"), "v1")
 			require.NoError(t, err)
 			var got []string
 			for _, b := range p.Builds {

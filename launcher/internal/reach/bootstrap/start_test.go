@@ -98,7 +98,7 @@ func TestTransferThatStops(t *testing.T) {
 
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 2<<20), 0o600))
-	b, err := Gather(dir, []string{"big"})
+	b, err := ReadBundle(dir, []string{"big"})
 	require.NoError(t, err)
 	_, err = Copy(deadline(t), m, b)
 	hasStep(t, err, remote.StepCopy, "nothing came for 20 seconds")
@@ -219,7 +219,7 @@ func TestHostThatAnswersForEver(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t, "sh")
 			m.shell = []string{"sh", "-c", marked + test.script, "sh"}
-			b, err := Gather(tree(t), []string{"trainer"})
+			b, err := ReadBundle(tree(t), []string{"trainer"})
 			require.NoError(t, err)
 			for _, start := range []func() error{
 				func() error { _, err := Start(deadline(t), m, config(t)); return err },
@@ -252,7 +252,7 @@ func TestDeadlineEndsAStart(t *testing.T) {
 	m := newMachine(t, "sh")
 	m.shell = []string{"sh", "-c", "echo menu: choose one; exec cat", "sh"}
 	c := config(t)
-	_, err := Start(remote.WithWatcher(ctx, func(remote.Progress) { cancel(why) }), m, c)
+	_, err := Start(remote.WithProgress(ctx, func(remote.Progress) { cancel(why) }), m, c)
 	hasStep(t, err, remote.StepStart, "not ready in time")
 	require.ErrorIs(t, err, why)
 }

@@ -29,7 +29,7 @@ type talk struct {
 }
 
 func newTalk(ctx context.Context, host remote.Host) *talk {
-	report := func(now remote.Progress) { remote.Report(ctx, now) }
+	report := func(now remote.Progress) { remote.ReportProgress(ctx, now) }
 	return &talk{host: host, report: report, began: time.Now(), mark: [2]string{nonce(), nonce()}}
 }
 

@@ -85,7 +85,7 @@ func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 
 // What --copy brings lies where nobody else can put something in its place.
 func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
-	b, err := Gather(tree(t), []string{"trainer"})
+	b, err := ReadBundle(tree(t), []string{"trainer"})
 	require.NoError(t, err)
 	const shared = "mkdir -m 775 /mnt/shared && chown 12345:777 /mnt/shared && export TMPDIR=/mnt/shared"
 	for _, test := range []struct{ name, setup, place string }{
@@ -97,7 +97,7 @@ func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := Copy(deadline(t), annsFrom(t, test.setup), b)
 			require.NoError(t, err)
-			require.Contains(t, c.Dir, test.place+"gorun-job-")
+			require.Contains(t, c.Path, test.place+"gorun-job-")
 			require.NoError(t, c.Remove(deadline(t)))
 		})
 	}

@@ -22,7 +22,7 @@ import (
 // lineWord is the word in whose place the command line comes.
 const lineWord = "{command}"
 
-// Words are the program with its arguments that runs a command line on a host:
+// Argv are the program with its arguments that runs a command line on a host:
 //
 //   - {host}, {user} and {port} are filled in wherever they stand; a user or a port
 //     that is wanted and was not named is an error;
@@ -30,7 +30,7 @@ const lineWord = "{command}"
 //   - then the line: where {command} stands; or as one argument, if there was no {host}
 //     or a program called ssh is among the words before it, since ssh has a shell
 //     read it; or else as sh -c LINE, since other programs execute their arguments.
-func Words(words []string, target remote.Target, line string) ([]string, error) {
+func Argv(words []string, target remote.Target, line string) ([]string, error) {
 	if len(words) == 0 || words[0] == "" {
 		return nil, errors.New("no program stands for ssh")
 	}
@@ -101,7 +101,7 @@ func insertHost(words []string, at int, target remote.Target) []string {
 // knows how to ask for that, waits for a host that does not accept a connection, unless
 // the user says otherwise; 0 leaves it to ssh.
 func Dial(words []string, target remote.Target, environ []string, connect time.Duration) (remote.Host, error) {
-	if _, err := Words(words, target, ""); err != nil {
+	if _, err := Argv(words, target, ""); err != nil {
 		return nil, remote.Failed(target.Name, remote.StepConfig, time.Now(), "--ssh: "+err.Error(), err)
 	}
 	h := &host{words: words, target: target, environ: environ, running: map[*remote.Program]bool{}}
@@ -137,7 +137,7 @@ func (h *host) Close() error {
 
 // Start starts the program.
 func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
-	remote.Begin(ctx, remote.StepConnect)
+	remote.ReportStep(ctx, remote.StepConnect)
 	began := time.Now()
 	p, err := h.start(ctx, line)
 	if err != nil {
@@ -154,7 +154,7 @@ func (h *host) start(ctx context.Context, line string) (*remote.Program, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	words, err := Words(h.words, h.target, line)
+	words, err := Argv(h.words, h.target, line)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (h *host) start(ctx context.Context, line string) (*remote.Program, error) 
 	if h.closed {
 		return nil, errors.New("the connection is closed")
 	}
-	p, err := remote.Run(words, h.environ, keptErrors)
+	p, err := remote.Start(words, h.environ, keptErrors)
 	if err != nil {
 		return nil, err
 	}

@@ -56,16 +56,16 @@ func TestWords(t *testing.T) {
 		"a place for the line alone": {[]string{"tool", "{command}", "-q"}, plain, []string{"tool", "node1", "LINE", "-q"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := command.Words(row.words, row.target, "LINE")
+			got, err := command.Argv(row.words, row.target, "LINE")
 			require.NoError(t, err)
 			require.Equal(t, row.want, got)
 		})
 	}
 	for _, words := range [][]string{nil, {""}, {"a", "{user}@{host}"}, {"a", "{port}", "{host}"}} {
-		_, err := command.Words(words, plain, "LINE")
+		_, err := command.Argv(words, plain, "LINE")
 		require.Error(t, err, "%q", words)
 	}
-	_, err := command.Words([]string{"ssh"}, remote.Target{Name: "-oProxyCommand=x"}, "LINE")
+	_, err := command.Argv([]string{"ssh"}, remote.Target{Name: "-oProxyCommand=x"}, "LINE")
 	require.ErrorContains(t, err, "no name of a host")
 }
 

@@ -24,13 +24,13 @@ const askLimit = 5 * time.Second
 // added where they have none. It counts up to the host's first words, so that it is none where a jump
 // host or a proxy command comes first: that one may be slow to log in to.
 func (h *host) askOpenSSH(connect time.Duration) (found openSSH) {
-	words, err := Words(h.words, h.target, "true")
+	words, err := Argv(h.words, h.target, "true")
 	if err != nil || !isSSH(words[0]) {
 		return found
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
-	options, err := remote.AskOpenSSH(ctx, slices.Insert(words, 1, "-G"), h.environ)
+	options, err := remote.QueryOpenSSH(ctx, slices.Insert(words, 1, "-G"), h.environ)
 	if err != nil { // another program of that name
 		return found
 	}

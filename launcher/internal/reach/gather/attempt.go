@@ -36,8 +36,8 @@ func newAttempt(cfg *Config, bring bool, hear func(Word)) (*attempt, error) {
 	var err error
 	a.head, err = join.Listen(context.Background(), join.Config{
 		Secret: a.token, Timeout: 2 * cfg.Timeout, // its own limit comes first
-		Self:  join.Hello{Version: cfg.Version, NumNodes: cfg.numNodes()},
-		Place: a.place, Came: a.came,
+		Self:       join.Hello{Version: cfg.Version, NumNodes: cfg.numNodes()},
+		AssignRank: a.place, OnChange: a.came,
 	})
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func Come(ctx context.Context, i *Invitation, gone <-chan struct{},
 	return joined.Conn, nil
 }
 
-func (i *Invitation) join(ctx context.Context, own join.Hello, gone <-chan struct{}) (*join.Joined, error) {
+func (i *Invitation) join(ctx context.Context, own join.Hello, gone <-chan struct{}) (*join.Membership, error) {
 	return join.Dial(ctx, join.Config{
-		Addrs: i.Addrs, Port: i.Port, Gone: gone, Secret: i.Token, Timeout: i.Within, Self: own,
+		Addrs: i.Addrs, Port: i.Port, NoRetry: gone, Secret: i.Token, Timeout: i.Within, Self: own,
 	})
 }

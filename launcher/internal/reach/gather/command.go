@@ -55,7 +55,7 @@ func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *c
 		hopeless: make(chan struct{}),
 	}
 	// srun may be waiting for resources when gorun is killed, and reads nothing then
-	if c.Program, err = remote.RunMerged(append(words, agent...), environ(cfg)); err != nil {
+	if c.Program, err = remote.StartMerged(append(words, agent...), environ(cfg)); err != nil {
 		remove()
 		return nil, nil, err
 	}

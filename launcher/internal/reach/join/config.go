@@ -30,21 +30,22 @@ type Config struct {
 	// Addrs are where node 0 may be in place of Addr, the most plausible first, each at Port. A node then comes once: what
 	// goes wrong once node 0 has proved the token is not tried again.
 	Addrs []netip.Addr
-	// Gone, once closed, says that node 0 may be gone: a node does not try again then.
-	Gone <-chan struct{}
-	// Place gives a node that has proved the token its rank, or refuses it; nil: nodes say their ranks, or are numbered.
-	Place func(h *Hello) (nodeRank int, refusal string)
-	// Came hears of each node that has come, and with false of one that went away again, under a lock of the head's.
-	Came func(nodeRank int, here bool)
+	// NoRetry, once closed, says that node 0 may be gone: a node does not try again then.
+	NoRetry <-chan struct{}
+	// AssignRank gives a node that has proved the token its rank, or refuses it; nil: nodes say their ranks, or are
+	// numbered.
+	AssignRank func(h *Hello) (nodeRank int, refusal string)
+	// OnChange hears of each node that has come, and with false of one that went away again, under a lock of the head's.
+	OnChange func(nodeRank int, here bool)
 	// Secret is what the nodes' token holds, 32 bytes; nil where there is none.
 	Secret []byte
-	// Voucher gives nodes without a Secret one, as long as it answers; nil: nobody does.
-	Voucher Voucher
+	// Sealer gives nodes without a Secret one, as long as it answers; nil: nobody does.
+	Sealer Sealer
 	// Insecure takes nodes that have no secret. Without it they have to be processes of this
 	// user on this host, and Addr has to be a loopback address.
 	Insecure bool
-	// Unvouched says why nobody vouches for this node, where somebody should.
-	Unvouched string
+	// NoSealer says why nobody vouches for this node, where somebody should.
+	NoSealer string
 	// Self is what this node says of itself. An empty Version is this gorun's, an
 	// empty Host this host's.
 	Self Hello
@@ -53,12 +54,12 @@ type Config struct {
 	// Timeout bounds how long a node waits for node 0, and node 0 for the others;
 	// 0 is DefaultTimeout.
 	Timeout time.Duration
-	// Tell gets a line for the user, of any goroutine, with no control byte in it;
+	// Notify gets a line for the user, of any goroutine, with no control byte in it;
 	// it should not block. nil tells nobody.
-	Tell func(text string)
+	Notify func(text string)
 
-	// Seats says that each node is one rank, as messages then call it.
-	Seats bool
+	// RankPerNode says that each node is one rank, as messages then call it.
+	RankPerNode bool
 	// HostsExist says that node 0's host is there already, as those of a resource manager's job are:
 	// its name, if no resolver knows it, is not waited for as long as Timeout.
 	HostsExist bool
@@ -79,8 +80,8 @@ func (c Config) complete() (Config, error) {
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.patience, c.lastJob = cmp.Or(c.patience, firstWithin), cmp.Or(c.lastJob, startedWithin)
-	tell := c.Tell
-	c.Tell = func(text string) {
+	tell := c.Notify
+	c.Notify = func(text string) {
 		if tell != nil {
 			tell(printable.Text(printable.Short(text)))
 		}

@@ -18,17 +18,17 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// Joined is a node's own side of a meeting, once all have come.
-type Joined struct {
+// Membership is a node's own side of a meeting, once all have come.
+type Membership struct {
 	// Conn is the stream to node 0: TLS where there is a token.
 	Conn net.Conn
 	// NodeRank is this node's number.
 	NodeRank int
 	// Host is node 0's own name, which may hold control bytes.
 	Host string
-	// IsWeak says that nothing proves who node 0 is: it and this node have no secret, and it
+	// IsInsecure says that nothing proves who node 0 is: it and this node have no secret, and it
 	// may be on another host or another user's.
-	IsWeak bool
+	IsInsecure bool
 }
 
 // RefusedError is that node 0 does not take this node: trying again is of no use.
@@ -80,7 +80,7 @@ type dialer struct {
 // Dial comes to node 0, which may start later, and returns when all nodes have come.
 // Names are looked up anew each time. It fails when ctx ends, after cfg.Timeout, or
 // at once with a *RefusedError.
-func Dial(ctx context.Context, cfg Config) (*Joined, error) {
+func Dial(ctx context.Context, cfg Config) (*Membership, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func Dial(ctx context.Context, cfg Config) (*Joined, error) {
 }
 
 // come tries all ports until it is taken at one, refused, or too late.
-func (d *dialer) come(parent context.Context) (*Joined, error) {
+func (d *dialer) come(parent context.Context) (*Membership, error) {
 	ctx, cancel := context.WithTimeout(parent, d.cfg.Timeout)
 	defer cancel()
 	ports := d.cfg.ports()
@@ -126,13 +126,13 @@ const otherPortsAfter = time.Second
 
 // ending is what became of one port.
 type ending struct {
-	joined *Joined
+	joined *Membership
 	final  error // a *RefusedError of this job's node 0
 	last   error // what was wrong when time was over
 }
 
 // settle waits for the port that decides, and then until all others are left alone.
-func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Joined,
+func (d *dialer) settle(parent context.Context, cancel context.CancelFunc, endings <-chan ending, n int) (*Membership,
 	error,
 ) {
 	var total ending
@@ -181,11 +181,11 @@ func (d *dialer) knock(ctx context.Context, port int, failed func()) (e ending) 
 		tells := port == d.cfg.Port || isRefused(err) // that nobody is at another port says nothing
 		if tells && time.Since(begun) >= remarkAfter/2 && ctx.Err() == nil {
 			d.told.Do(func() {
-				d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v",
+				d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, which may start later (%v); giving up after %v",
 					d.cfg.endpoint(), reason(err), d.cfg.Timeout))
 			})
 		}
-		if !pause(wait/2+rand.N(wait/2), ctx.Done(), d.cfg.Gone) { // #nosec G404 -- a pause is no secret
+		if !pause(wait/2+rand.N(wait/2), ctx.Done(), d.cfg.NoRetry) { // #nosec G404 -- a pause is no secret
 			return e
 		}
 		wait = min(2*wait, lastPause)
@@ -272,7 +272,7 @@ func reason(err error) string {
 var errWaits = errors.New("it waits for other nodes")
 
 // try is one attempt.
-func (d *dialer) try(ctx context.Context, port int) (*Joined, error) {
+func (d *dialer) try(ctx context.Context, port int) (*Membership, error) {
 	keys, err := d.keys(ctx, port)
 	if err != nil {
 		return nil, err
@@ -367,10 +367,10 @@ func headLost(err error) error {
 }
 
 // present says who this node is, and hears whether it is taken.
-func (d *dialer) present(ctx context.Context, c net.Conn, port int) (*Joined, error) {
+func (d *dialer) present(ctx context.Context, c net.Conn, port int) (*Membership, error) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	err := writeMessage(c, &d.cfg.Self)
-	var joined *Joined
+	var joined *Membership
 	if err == nil {
 		_ = c.SetDeadline(time.Time{})
 		joined, err = d.hear(c, port)
@@ -404,7 +404,7 @@ func (d *dialer) secure(ctx context.Context, raw net.Conn, keys *tls.Config, por
 }
 
 // hear waits for node 0's answer, which comes when all nodes have come.
-func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
+func (d *dialer) hear(c net.Conn, port int) (*Membership, error) {
 	other := make(chan error, 1)
 	remark := time.AfterFunc(remarkAfter, func() {
 		if err := d.checkOwn(c); errors.As(err, new(*otherUserError)) { // whoever says nothing is no node 0 either
@@ -433,7 +433,7 @@ func (d *dialer) hear(c net.Conn, port int) (*Joined, error) {
 	if err := d.checkOwn(c); err != nil { // now that it has answered: before, nobody may have accepted the connection
 		return nil, d.notOwn(port, err)
 	}
-	return &Joined{Conn: c, NodeRank: w.NodeRank, Host: w.Host, IsWeak: d.cfg.isWeak()}, nil
+	return &Membership{Conn: c, NodeRank: w.NodeRank, Host: w.Host, IsInsecure: d.cfg.isWeak()}, nil
 }
 
 // checkOwn returns an error where node 0 has to be this user's on this host, and is not.
@@ -452,12 +452,12 @@ func (d *dialer) notOwn(port int, err error) error {
 // tellWaits: node 0 says for whom it waits, once, on its own host.
 func (d *dialer) tellWaits() {
 	if len(d.cfg.Ports) > 0 { // who has taken it may be no gorun
-		d.cfg.Tell(fmt.Sprintf("waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v",
+		d.cfg.Notify(fmt.Sprintf("waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v",
 			d.cfg.endpoint(), d.cfg.Timeout))
 		return
 	}
-	d.cfg.Tell(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; giving up "+
-		"after %v", d.cfg.endpoint(), d.cfg.Timeout))
+	d.cfg.Notify(fmt.Sprintf("node 0 at %s has taken this node and waits for other nodes, which it names there; "+
+		"giving up after %v", d.cfg.endpoint(), d.cfg.Timeout))
 }
 
 // stranger is a refusal by whoever is at a port before he says which job is his.
@@ -478,11 +478,11 @@ func (d *dialer) refused(port int, host, why string) *RefusedError {
 	}
 }
 
-// Come is Listen where this node is node 0, and Dial elsewhere. A node without a rank is
+// Connect is Listen where this node is node 0, and Dial elsewhere. A node without a rank is
 // node 0 if it is on the endpoint's host and nobody listens there yet: of several nodes
 // on that host, the first. It looks at Port alone, since at several ports each of those
 // could be node 0.
-func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
+func Connect(ctx context.Context, cfg Config) (*Head, *Membership, error) {
 	if cfg.Self.NodeRank < 0 {
 		cfg.Ports = nil
 	}
@@ -492,8 +492,8 @@ func Come(ctx context.Context, cfg Config) (*Head, *Joined, error) {
 	listen := cfg.Self.NodeRank == 0
 	if cfg.Self.NodeRank < 0 && !cfg.NeverNode0 {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
-		if err != nil && cfg.Tell != nil {
-			cfg.Tell(printable.Text(err.Error()))
+		if err != nil && cfg.Notify != nil {
+			cfg.Notify(printable.Text(err.Error()))
 		}
 		listen = here
 	}

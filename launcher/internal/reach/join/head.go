@@ -49,7 +49,7 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Head{cfg: cfg, told: talk{tell: cfg.Tell}, seen: talk{tell: cfg.Tell}}
+	h := &Head{cfg: cfg, told: talk{tell: cfg.Notify}, seen: talk{tell: cfg.Notify}}
 	h.open, h.end = context.WithCancel(context.Background())
 	h.meeting.changed = make(chan struct{}, 1)
 	if cfg.Addr != "" {
@@ -290,7 +290,7 @@ func (h *Head) receiveSecure(g *guest, first []byte) {
 }
 
 func (h *Head) receivePlain(g *guest, first []byte) {
-	if h.tls != nil && h.cfg.Voucher != nil {
+	if h.tls != nil && h.cfg.Sealer != nil {
 		h.giveSecret(g, first)
 		return
 	}

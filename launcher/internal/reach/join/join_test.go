@@ -66,7 +66,7 @@ func TestLateHead(t *testing.T) {
 		require.NoError(t, l.Close())
 		log := newLog()
 		cfg := settings(where, 2, 1, key)
-		cfg.Tell = log.tell
+		cfg.Notify = log.tell
 		node := come(t, t.Context(), cfg)
 		log.await(t, "waiting for node 0")
 		require.Contains(t, log.text(), "connection refused")
@@ -153,7 +153,7 @@ func TestDeadline(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		log := newLog()
 		cfg := settings(0, 5, 0, key)
-		cfg.Timeout, cfg.Tell = 300*time.Millisecond, log.tell
+		cfg.Timeout, cfg.Notify = 300*time.Millisecond, log.tell
 		h, err := Listen(t.Context(), cfg)
 		require.NoError(t, err)
 		defer h.Close()
@@ -211,7 +211,7 @@ func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		cfg := settings(0, 3, 0, key)
 		here := make(chan bool, 2)
-		cfg.patience, cfg.Came = 200*time.Millisecond, func(int, bool) { here <- true }
+		cfg.patience, cfg.OnChange = 200*time.Millisecond, func(int, bool) { here <- true }
 		h, err := Listen(t.Context(), cfg)
 		require.NoError(t, err)
 		defer h.Close()
@@ -273,16 +273,16 @@ func TestCome(t *testing.T) {
 	cfg := settings(where, 2, -1, secret)
 	never := cfg
 	never.NeverNode0, never.Timeout = true, time.Millisecond
-	head, _, err := Come(t.Context(), never)
+	head, _, err := Connect(t.Context(), never)
 	require.Error(t, err)
 	require.Nil(t, head, "another node may come there as node 0")
-	head, _, err = Come(t.Context(), cfg)
+	head, _, err = Connect(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotNil(t, head)
 	defer head.Close()
-	second := make(chan *Joined, 1)
+	second := make(chan *Membership, 1)
 	go func() {
-		_, j, _ := Come(t.Context(), cfg)
+		_, j, _ := Connect(t.Context(), cfg)
 		second <- j
 	}()
 	wait(t, head)
@@ -290,7 +290,7 @@ func TestCome(t *testing.T) {
 	require.Equal(t, 1, j.NodeRank)
 	j.Conn.Close()
 	cfg.Self.NodeRank = 0
-	_, _, err = Come(t.Context(), cfg)
+	_, _, err = Connect(t.Context(), cfg)
 	var taken *PortTakenError
 	require.ErrorAs(t, err, &taken)
 }

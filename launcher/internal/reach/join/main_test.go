@@ -69,7 +69,7 @@ func listen(t *testing.T, n int, key []byte) (*Head, *logbook) {
 	t.Helper()
 	log := newLog()
 	cfg := settings(0, n, 0, key)
-	cfg.Tell = log.tell
+	cfg.Notify = log.tell
 	h, err := Listen(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
@@ -80,7 +80,7 @@ func port(h *Head) int { return int(h.Addr().Port()) }
 
 // coming is a node that is under way.
 type coming struct {
-	joined *Joined
+	joined *Membership
 	err    error
 	done   chan struct{}
 }
@@ -101,7 +101,7 @@ func come(t *testing.T, ctx context.Context, cfg Config) *coming {
 }
 
 // meet has the last node come, and be taken.
-func meet(t *testing.T, h *Head, cfg Config) *Joined {
+func meet(t *testing.T, h *Head, cfg Config) *Membership {
 	t.Helper()
 	node := come(t, t.Context(), cfg)
 	wait(t, h)

@@ -73,8 +73,8 @@ func (h *Head) take(m *Member) *Welcome {
 }
 
 func (h *Head) came(m *Member, here bool) {
-	if h.cfg.Came != nil {
-		h.cfg.Came(m.NodeRank, here)
+	if h.cfg.OnChange != nil {
+		h.cfg.OnChange(m.NodeRank, here)
 	}
 }
 
@@ -82,8 +82,8 @@ func (h *Head) came(m *Member, here bool) {
 func (h *Head) refusal(m *Member) *Welcome {
 	own, said := &h.cfg.Self, &m.Hello
 	refuse := func(format string, args ...any) *Welcome { return &Welcome{Refusal: fmt.Sprintf(format, args...)} }
-	if h.cfg.Place != nil {
-		rank, why := h.cfg.Place(said)
+	if h.cfg.AssignRank != nil {
+		rank, why := h.cfg.AssignRank(said)
 		if why != "" {
 			return refuse("%s", why)
 		}
@@ -178,7 +178,7 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 		select {
 		case <-h.meeting.changed:
 		case <-remark.C:
-			h.cfg.Tell(h.waiting())
+			h.cfg.Notify(h.waiting())
 		case <-deadline.C:
 			return nil, h.giveUp(fmt.Sprintf("not all nodes came within %v", h.cfg.Timeout))
 		case <-ctx.Done():
@@ -239,7 +239,7 @@ func (h *Head) waiting() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := "node 0"
-	if h.cfg.Seats {
+	if h.cfg.RankPerNode {
 		who = "rank 0's gorun"
 	}
 	return who + " waits at " + h.cfg.endpoint() + ": " + h.whoCame()
@@ -248,7 +248,7 @@ func (h *Head) waiting() string {
 // whoCame counts and names; the head's lock is held.
 func (h *Head) whoCame() string {
 	n, members := h.cfg.Self.NumNodes, h.meeting.members
-	if h.cfg.Seats {
+	if h.cfg.RankPerNode {
 		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) +
 			strings.Replace(missing(members, n), "node rank", "rank", 1)
 	}

@@ -78,7 +78,7 @@ func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
 		cfg := settings(1, 2, 1, nil)
-		cfg.Timeout, cfg.Tell = 20*time.Second, log.tell
+		cfg.Timeout, cfg.Notify = 20*time.Second, log.tell
 		cfg, err := cfg.complete()
 		require.NoError(t, err)
 		var at []time.Time

@@ -116,7 +116,7 @@ func TestNextJob(t *testing.T) {
 
 			log := newLog()
 			second := cfg(1, "job")
-			second.Tell = log.tell
+			second.Notify = log.tell
 			node := come(t, t.Context(), second)
 			log.await(t, "waiting for node 0 at")
 			require.NoError(t, last.Close())
@@ -150,18 +150,18 @@ func TestComeWithoutRankHasOnePort(t *testing.T) {
 	_, second := occupied(t)
 	cfg := settings(first, 2, -1, nil)
 	cfg.Ports = []int{second}
-	h, joined, err := Come(t.Context(), cfg)
+	h, joined, err := Connect(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Nil(t, joined)
 	t.Cleanup(func() { _ = h.Close() })
 	type came struct {
 		head   *Head
-		joined *Joined
+		joined *Membership
 		err    error
 	}
 	other := make(chan came, 1)
 	go func() {
-		head, joined, err := Come(t.Context(), cfg)
+		head, joined, err := Connect(t.Context(), cfg)
 		other <- came{head, joined, err}
 	}()
 	wait(t, h)

@@ -297,7 +297,7 @@ func TestReflection(t *testing.T) {
 	require.Error(t, err)
 	// a node with node 0's key
 	d := &dialer{cfg: settings(port(h), 2, 1, secret), tls: own, dial: (&net.Dialer{}).DialContext}
-	d.cfg.Tell = func(string) {}
+	d.cfg.Notify = func(string) {}
 	d.tls.VerifyConnection = nil
 	_, err = d.come(t.Context())
 	require.ErrorContains(t, err, "its token is not that of this node")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Voucher is a service by which processes of one user, on all hosts of a site, are told
+// Sealer is a service by which processes of one user, on all hosts of a site, are told
 // from everybody else's: MUNGE, where Slurm is. Nodes without a token then have one all
 // the same, which node 0 makes:
 //
@@ -22,7 +22,7 @@ import (
 // after which the connection ends and the node comes with the secret, as with a token.
 // Anybody may ask, and only this user's processes can open the answer; that somebody else
 // listens there is known since what he seals does not open, or has another nonce.
-type Voucher interface {
+type Sealer interface {
 	// Seal returns what only this user's processes can open.
 	Seal(ctx context.Context, text []byte) ([]byte, error)
 	// Open returns what a process of this user sealed, and an error for all else.
@@ -44,12 +44,12 @@ const maxSeals = 4
 
 // vouch has the voucher give the nodes a secret, where it can and they have none.
 func (h *Head) vouch(ctx context.Context) error {
-	if h.cfg.Secret != nil || h.cfg.Voucher == nil {
-		h.cfg.Voucher = nil
+	if h.cfg.Secret != nil || h.cfg.Sealer == nil {
+		h.cfg.Sealer = nil
 		return nil
 	}
-	if _, err := h.cfg.Voucher.Seal(ctx, nil); err != nil {
-		h.cfg.Voucher, h.cfg.Unvouched = nil, "nobody vouches for nodes here: "+err.Error()
+	if _, err := h.cfg.Sealer.Seal(ctx, nil); err != nil {
+		h.cfg.Sealer, h.cfg.NoSealer = nil, "nobody vouches for nodes here: "+err.Error()
 		return nil
 	}
 	h.seals = make(chan struct{}, maxSeals)
@@ -58,9 +58,9 @@ func (h *Head) vouch(ctx context.Context) error {
 	return err
 }
 
-// IsWeak reports whether nodes are known by what they say alone: there is no secret, and
+// IsInsecure reports whether nodes are known by what they say alone: there is no secret, and
 // they may be on other hosts or other users'.
-func (h *Head) IsWeak() bool { return h.cfg.isWeak() }
+func (h *Head) IsInsecure() bool { return h.cfg.isWeak() }
 
 // giveSecret answers a node that has no secret yet.
 func (h *Head) giveSecret(g *guest, first []byte) {
@@ -100,7 +100,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	case <-ctx.Done():
 		return &Welcome{Refusal: "node 0 is busy, or has ended", Again: true}
 	}
-	sealed, err := h.cfg.Voucher.Seal(ctx, text)
+	sealed, err := h.cfg.Sealer.Seal(ctx, text)
 	if err != nil {
 		return &Welcome{Refusal: "MUNGE does not answer at node 0: " + err.Error(), Again: true}
 	}
@@ -110,7 +110,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 // keys are those with which a node proves that it belongs to the job: of the token, or of
 // the secret that node 0 gives; nil where there is none.
 func (d *dialer) keys(ctx context.Context, port int) (*tls.Config, error) {
-	if d.tls != nil || d.cfg.Voucher == nil {
+	if d.tls != nil || d.cfg.Sealer == nil {
 		return d.tls, nil
 	}
 	secret, err := d.askSecret(ctx, port)
@@ -146,7 +146,7 @@ func (d *dialer) askSecret(ctx context.Context, port int) ([]byte, error) {
 
 // openSecret returns the secret of node 0's answer, if node 0 is this user's.
 func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welcome) ([]byte, error) {
-	text, err := d.cfg.Voucher.Open(ctx, w.Sealed)
+	text, err := d.cfg.Sealer.Open(ctx, w.Sealed)
 	if err != nil {
 		return nil, d.stranger(port, "MUNGE does not vouch for who listens there: "+err.Error())
 	}

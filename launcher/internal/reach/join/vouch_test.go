@@ -32,16 +32,16 @@ func (u user) Open(_ context.Context, sealed []byte) ([]byte, error) {
 }
 
 // vouched are settings of a node for which somebody vouches.
-func vouched(port, n, rank int, by Voucher) Config {
+func vouched(port, n, rank int, by Sealer) Config {
 	cfg := settings(port, n, rank, nil)
-	cfg.Voucher = by
+	cfg.Sealer = by
 	return cfg
 }
 
 func TestNodesOfOneUserHaveASecret(t *testing.T) {
 	alice := user{name: "alice"}
 	h := listenAmong(t, vouched(0, 3, 0, alice))
-	require.False(t, h.IsWeak())
+	require.False(t, h.IsInsecure())
 	nodes := []*coming{
 		come(t, t.Context(), vouched(port(h), 3, 1, alice)),
 		come(t, t.Context(), vouched(port(h), 3, 2, alice)),
@@ -58,7 +58,7 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	alice, bob := user{name: "alice"}, user{name: "bob"}
 	dead := user{"alice", errors.New("did you start munged?")}
 	for name, c := range map[string]struct {
-		head, node Voucher
+		head, node Sealer
 		says       string
 	}{
 		"another user":          {alice, bob, "MUNGE does not vouch for who listens there"},

@@ -42,7 +42,7 @@ func ask(t *testing.T, c net.Conn) (w Welcome) {
 // Without a token, another user's process on the same host is no node.
 func TestOtherUsersDoNotJoin(t *testing.T) {
 	h, log := listen(t, 2, nil)
-	require.False(t, h.IsWeak())
+	require.False(t, h.IsInsecure())
 	var theirs *net.TCPConn
 	asNobody(t, func() {
 		var err error
@@ -102,7 +102,7 @@ func TestOneUserOnOneHost(t *testing.T) {
 			log := newLog()
 			at := func(port, rank int) Config {
 				cfg := settings(port, 2, rank, nil)
-				cfg.Addr, cfg.Tell = addr, log.tell
+				cfg.Addr, cfg.Notify = addr, log.tell
 				return cfg
 			}
 			h, err := Listen(t.Context(), at(0, 0))
@@ -112,8 +112,8 @@ func TestOneUserOnOneHost(t *testing.T) {
 			require.NoError(t, err)
 			defer h.Close()
 			joined := meet(t, h, at(port(h), 1))
-			require.False(t, h.IsWeak())
-			require.False(t, joined.IsWeak)
+			require.False(t, h.IsInsecure())
+			require.False(t, joined.IsInsecure)
 			require.Empty(t, log.text())
 		})
 	}
@@ -124,15 +124,15 @@ func TestInsecureJoin(t *testing.T) {
 	logs := [2]*logbook{newLog(), newLog()}
 	at := func(port, rank int) Config {
 		cfg := settings(port, 2, rank, nil)
-		cfg.Insecure, cfg.Tell = true, logs[rank].tell
+		cfg.Insecure, cfg.Notify = true, logs[rank].tell
 		return cfg
 	}
 	h, err := Listen(t.Context(), at(0, 0))
 	require.NoError(t, err)
 	defer h.Close()
-	require.True(t, h.IsWeak())
+	require.True(t, h.IsInsecure())
 	joined := meet(t, h, at(port(h), 1))
-	require.True(t, joined.IsWeak)
+	require.True(t, joined.IsInsecure)
 	for _, log := range logs {
 		require.Equal(t, 1, strings.Count(log.text(), "\n")+1, log.text())
 		require.Contains(t, log.text(), "nodes join at 127.0.0.1:")
@@ -141,14 +141,14 @@ func TestInsecureJoin(t *testing.T) {
 	// one line where all write to one place
 	seat := newLog()
 	cfg := at(port(h), 1)
-	cfg.Seats, cfg.Tell = true, seat.tell
+	cfg.RankPerNode, cfg.Notify = true, seat.tell
 	cfg.warn()
 	require.Empty(t, seat.text())
 
 	cfg.Secret = secret
 	require.NoError(t, h.Close())
 	h = listenAmong(t, cfg)
-	require.False(t, h.IsWeak(), "a token counts")
+	require.False(t, h.IsInsecure(), "a token counts")
 }
 
 // Nodes on several hosts need a secret, and know it at once.
@@ -157,7 +157,7 @@ func TestNoSecret(t *testing.T) {
 		for rank := -1; rank < 2; rank++ {
 			cfg := settings(1, 2, rank, nil)
 			cfg.Addr = addr
-			_, _, err := Come(t.Context(), cfg)
+			_, _, err := Connect(t.Context(), cfg)
 			var none *NoSecretError
 			require.ErrorAs(t, err, &none)
 			require.Equal(t, "join nodes at "+addr+":1: no token: anybody who reaches that port could take a node's place",

@@ -11,9 +11,9 @@ import (
 	"gorun/launcher/internal/process/child"
 )
 
-// AskOpenSSH runs ssh -G (4 to 7 ms, but for commands after 'Match exec'), which prints what the user's options and
+// QueryOpenSSH runs ssh -G (4 to 7 ms, but for commands after 'Match exec'), which prints what the user's options and
 // files say of a host: keywords in lower case, some several times, with their values.
-func AskOpenSSH(ctx context.Context, words, environ []string) (map[string][]string, error) {
+func QueryOpenSSH(ctx context.Context, words, environ []string) (map[string][]string, error) {
 	command := child.CommandContext(ctx, words[0], words[1:]...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr, command.Env = &out, &problems, environ

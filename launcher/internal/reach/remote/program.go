@@ -28,18 +28,18 @@ type Program struct {
 	once sync.Once
 }
 
-// Run starts a program in a session of its own: a Ctrl-C on the terminal is gorun's, who ends the job in order, and
+// Start starts a program in a session of its own: a Ctrl-C on the terminal is gorun's, who ends the job in order, and
 // needs this way for it. kept is how long after its end something else may hold its standard error.
-func Run(words, environ []string, kept time.Duration) (*Program, error) {
+func Start(words, environ []string, kept time.Duration) (*Program, error) {
 	p := &Program{cmd: child.Command(words[0], words[1:]...)}
 	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = environ, &p.said, kept
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return p, p.start(p.cmd.Start)
 }
 
-// RunMerged is Run for a program whose standard error is wanted with its output, and which gets SIGTERM where this
+// StartMerged is Run for a program whose standard error is wanted with its output, and which gets SIGTERM where this
 // process is killed.
-func RunMerged(words, environ []string) (*Program, error) {
+func StartMerged(words, environ []string) (*Program, error) {
 	p := &Program{cmd: child.Command(words[0], words[1:]...)}
 	p.cmd.Env = environ
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}

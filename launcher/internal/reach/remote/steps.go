@@ -15,23 +15,23 @@ type Progress struct {
 // watchKey is the key of a context's watcher.
 type watchKey struct{}
 
-// WithWatcher has watch called with what an attempt to reach a host does, on the goroutine that does it.
-func WithWatcher(ctx context.Context, watch func(Progress)) context.Context {
+// WithProgress has watch called with what an attempt to reach a host does, on the goroutine that does it.
+func WithProgress(ctx context.Context, watch func(Progress)) context.Context {
 	return context.WithValue(ctx, watchKey{}, watch)
 }
 
-// Report tells the context's watcher, if there is one, how far an attempt is.
-func Report(ctx context.Context, now Progress) {
+// ReportProgress tells the context's watcher, if there is one, how far an attempt is.
+func ReportProgress(ctx context.Context, now Progress) {
 	if watch, ok := ctx.Value(watchKey{}).(func(Progress)); ok {
 		watch(now)
 	}
 }
 
-// Begin tells it that a step begins.
-func Begin(ctx context.Context, step Step) { Report(ctx, Progress{Step: step}) }
+// ReportStep tells it that a step begins.
+func ReportStep(ctx context.Context, step Step) { ReportProgress(ctx, Progress{Step: step}) }
 
-// Unwatched is the context of work that is done for several attempts, such as logging
+// WithoutProgress is the context of work that is done for several attempts, such as logging
 // in to a jump host, whose steps are none of theirs.
-func Unwatched(ctx context.Context) context.Context {
+func WithoutProgress(ctx context.Context) context.Context {
 	return context.WithValue(ctx, watchKey{}, nil)
 }

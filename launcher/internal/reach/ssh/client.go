@@ -36,17 +36,17 @@ type Config struct {
 	// AcceptNew adds keys of unknown hosts to the first file of known hosts. A
 	// changed key is refused all the same.
 	AcceptNew bool
-	// Ask asks for a secret on the terminal; nil where there is none. It is called
+	// Prompt asks for a secret on the terminal; nil where there is none. It is called
 	// once at a time, and once per key whatever the number of hosts.
-	Ask func(prompt string) (secret string, err error)
+	Prompt func(prompt string) (secret string, err error)
 	// Timeout is how long Dial may take, without the time that Ask takes; 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
 	// ConnectTimeout is how long a host may take to accept a TCP connection where its
 	// configuration does not say; 0: as long as Timeout.
 	ConnectTimeout time.Duration
-	// Tell gets remarks, each once; nil drops them.
-	Tell func(remark string)
+	// Notify gets remarks, each once; nil drops them.
+	Notify func(remark string)
 	// Environ is the environment of the user, as os.Environ gives it: HOME, USER,
 	// PATH, SSH_AUTH_SOCK and what the configuration names as ${VARIABLE}. Programs
 	// that are started (ssh -G, proxy commands) get all of it.
@@ -84,7 +84,7 @@ func NewClient(config Config) *Client {
 			c.environ["HOME"] = me.HomeDir
 		}
 	}
-	c.keys.ask, c.jumps.open = config.Ask, map[string]*jump{}
+	c.keys.ask, c.jumps.open = config.Prompt, map[string]*jump{}
 	return c
 }
 
@@ -98,9 +98,9 @@ func (c *Client) Close() {
 func (c *Client) tell(remark string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.config.Tell != nil && !c.told[remark] {
+	if c.config.Notify != nil && !c.told[remark] {
 		c.told[remark] = true
-		c.config.Tell(remark)
+		c.config.Notify(remark)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Client) asError(err error, name string, after time.Duration) error {
 
 // reach reads the configuration and logs in.
 func (c *Client) reach(clock *clock, target remote.Target) (*login, error) {
-	remote.Begin(clock.ctx, remote.StepConfig)
+	remote.ReportStep(clock.ctx, remote.StepConfig)
 	s, err := c.settings(clock.ctx, target)
 	if err != nil {
 		return nil, fail(remote.StepConfig, err, "%v", err)
@@ -195,7 +195,7 @@ func (c *Client) login(clock *clock, s *settings, chain []remote.Target) (*login
 func (c *Client) try(clock *clock, s *settings, chain []remote.Target) (*login, error) {
 	short := clock.within(s.connectTimeout)
 	defer short.stop()
-	remote.Begin(short.ctx, remote.StepConnect)
+	remote.ReportStep(short.ctx, remote.StepConnect)
 	conn, under, err := c.connect(short, s, chain)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type handshake struct {
 
 func (h *handshake) begin(step remote.Step) {
 	h.step.Store(int32(step))
-	remote.Begin(h.clock.ctx, step)
+	remote.ReportStep(h.clock.ctx, step)
 }
 
 // config is what x/crypto needs to know.

@@ -64,7 +64,7 @@ func TestAcceptNewAddsTheKey(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for _, one := range []*remotetest.Server{server, second} {
-			c := client(t, ssh.Config{ConfigFile: one.Config("HashKnownHosts " + hash), AcceptNew: true, Tell: tell})
+			c := client(t, ssh.Config{ConfigFile: one.Config("HashKnownHosts " + hash), AcceptNew: true, Notify: tell})
 			for range 3 {
 				all.Go(func() {
 					h, err := c.Dial(t.Context(), remote.Target{Name: "node"})
@@ -108,7 +108,7 @@ func TestStrictNoIsNoBlindAccept(t *testing.T) {
 	config := server.Config("StrictHostKeyChecking no")
 	know(t, server)
 	var told []string
-	works(t, dial(t, ssh.Config{ConfigFile: config, Tell: func(remark string) { told = append(told, remark) }}))
+	works(t, dial(t, ssh.Config{ConfigFile: config, Notify: func(remark string) { told = append(told, remark) }}))
 	require.Len(t, told, 2)
 	require.Contains(t, told[0], "StrictHostKeyChecking no is taken as accept-new")
 	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, stranger(t, "ed25519")))

@@ -112,7 +112,7 @@ func (c *Client) jump(clock *clock, chain []remote.Target) (*login, error) {
 // once the connection has ended.
 func (c *Client) keepJump(clock *clock, chain []remote.Target, one *jump) {
 	key, outermost := fmt.Sprint(chain), clock.outermost()
-	own := newClock(remote.Unwatched(context.WithoutCancel(clock.ctx)), outermost.limit)
+	own := newClock(remote.WithoutProgress(context.WithoutCancel(clock.ctx)), outermost.limit)
 	own.above = append(slices.Clone(outermost.above), key)
 	one.login, one.err = c.reachJump(own, chain)
 	own.stop()

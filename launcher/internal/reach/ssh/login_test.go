@@ -122,7 +122,9 @@ func TestEncryptedKeyAsksOnce(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(server.ClientKey, nil, 0o600))
 		var asked atomic.Int32
-		c := client(t, ssh.Config{ConfigFile: server.Config("IdentityFile " + key), Ask: func(prompt string) (string, error) {
+		c := client(t, ssh.Config{ConfigFile: server.Config("IdentityFile " + key), Prompt: func(prompt string) (string,
+			error,
+		) {
 			require.Equal(t, "Enter passphrase for key '"+key+"': ", prompt)
 			if asked.Add(1) == 1 {
 				return "wrong", nil
@@ -155,7 +157,7 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	f := refuse(t, ssh.Config{ConfigFile: config}, remote.StepAuth)
 	require.Contains(t, f.Text, key+" needs a passphrase, and there is no terminal to ask for it")
 	require.Equal(t, "ssh-add "+key, f.Hint)
-	f = refuse(t, ssh.Config{ConfigFile: config, Ask: func(string) (string, error) {
+	f = refuse(t, ssh.Config{ConfigFile: config, Prompt: func(string) (string, error) {
 		return "", errors.New("interrupted")
 	}}, remote.StepAuth)
 	require.Contains(t, f.Text, "is not unlocked: interrupted")

@@ -20,7 +20,7 @@ const keptErrors = time.Second
 
 // startProxy starts the proxy command by a shell.
 func (c *Client) startProxy(s *settings) (*proxy, error) {
-	p, err := remote.Run([]string{"/bin/sh", "-c", "exec " + s.proxyCommand}, c.config.Environ, keptErrors)
+	p, err := remote.Start([]string{"/bin/sh", "-c", "exec " + s.proxyCommand}, c.config.Environ, keptErrors)
 	return &proxy{p, s.proxyCommand}, err
 }
 

@@ -92,7 +92,7 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.T
 	if target.Port != 0 {
 		arguments = append(arguments, "-p", strconv.Itoa(target.Port))
 	}
-	options, err := remote.AskOpenSSH(ctx, append(arguments, "--", target.Name), c.config.Environ)
+	options, err := remote.QueryOpenSSH(ctx, append(arguments, "--", target.Name), c.config.Environ)
 	if err != nil {
 		return nil, errors.New(printable.Text(printable.Short(err.Error())))
 	}
