@@ -56,7 +56,7 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 }
 
 func (s *session) sayRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {
-	text := fmt.Sprintf("%s; restart %d of %d", r.Brief(diagnosis.SignalName), budget.Used, budget.Max)
+	text := fmt.Sprintf("%s; restart %d of %d", r.Summary(diagnosis.SignalName), budget.Used, budget.Max)
 	if delay > 0 {
 		text += " in " + delay.String()
 	}
@@ -93,7 +93,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 			}
 		case <-s.engine.ending():
 			endedBy(job.CauseEngine, syscall.SIGTERM)
-			r.Name(diagnosis.SignalName)
+			r.SetSignalNames(diagnosis.SignalName)
 			s.engine.judge(r)
 			return false
 		case <-deadline:

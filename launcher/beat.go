@@ -22,7 +22,7 @@ func (b *heartbeat) begin(spec *Spec, nodes []*node) {
 	b.nodes.Store(&nodes)
 	over := make(chan struct{})
 	b.end = sync.OnceFunc(func() { close(over) })
-	pause, lease := spec.Beat(), spec.Lease()
+	pause, lease := spec.HeartbeatInterval(), spec.Lease()
 	go func() {
 		tick := time.NewTicker(pause)
 		defer tick.Stop()

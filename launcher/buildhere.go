@@ -62,7 +62,7 @@ func (s *session) resolve(app *job.App, dir, path string) (program.Resolved, err
 // manager starts find them, since nothing is sent to those.
 func (s *session) makeBuildDir() (string, error) {
 	dir := s.tempDir()
-	if s.spec.ByEngine() {
+	if s.spec.StartedByEngine() {
 		dir = s.sharedDir()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err

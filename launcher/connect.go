@@ -33,7 +33,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err := s.buildHere(ctx, list); err != nil {
 		return err
 	}
-	byEngine := s.spec.ByEngine()
+	byEngine := s.spec.StartedByEngine()
 	for i, h := range list {
 		if byEngine {
 			h.Here = false // it comes as all others do: as a part of the manager's job

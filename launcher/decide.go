@@ -189,7 +189,7 @@ func (s *session) takeFactsOf(n *node) error {
 	if err := n.receive(&facts); err != nil {
 		return err
 	}
-	s.shared.Share(&facts)
+	s.shared.Intern(&facts)
 	n.askTime()
 	switch {
 	case facts.Version != wire.Version:
@@ -202,13 +202,13 @@ func (s *session) takeFactsOf(n *node) error {
 			Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.DeviceError)),
 			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
 		}
-	case facts.Dir != "":
+	case facts.DirError != "":
 		return &Error{
-			Code: job.ExitLauncher, Text: printable.Text(facts.Dir),
+			Code: job.ExitLauncher, Text: printable.Text(facts.DirError),
 			Hint: "--chdir DIR names a directory that each host has",
 		}
 	}
-	n.facts = job.Facts{Facts: facts.Facts, Away: !n.host.Here, Joined: n.joined}
+	n.facts = job.Facts{Facts: facts.Facts, Remote: !n.host.Here, Joined: n.joined}
 	f := &n.facts
 	f.Host, f.LogDir, f.Notes = n.hostName(f.Host), printable.Text(f.LogDir), printables(f.Notes)
 	f.NCCL = printableHost(f.NCCL)
@@ -233,7 +233,7 @@ func (s *session) dropOwnWishes(f *job.Facts) {
 	if s.spec.PerNode.Kind != job.CountDevice {
 		f.Ranks = 0
 	}
-	if s.spec.ByEngine() {
+	if s.spec.StartedByEngine() {
 		f.Environ = plan.OwnInEngine(f.Environ)
 	} else {
 		f.Environ = plan.OwnOfHost(f.Environ)

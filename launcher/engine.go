@@ -162,10 +162,10 @@ const verdictLimit = time.Second
 
 // judge says of a job that the resource manager has ended why it has.
 func (e *engineAgents) judge(r *job.Result) {
-	if r.Cause == job.CauseEngine || r.MayBeEngine() {
+	if r.Cause == job.CauseEngine || r.MaybeByEngine() {
 		e.AwaitEnding(verdictLimit)
 	}
-	r.ByEngine(e.title, e.job, e.Ending().String())
+	r.SetEngine(e.title, e.job, e.Ending().String())
 }
 
 // ownAddresses are this host's, those by which others most plausibly reach it first, and

@@ -28,7 +28,7 @@ func (h *head) takeEnded(n *node, e wire.Ended) error {
 			return wire.Violation("it says that rank %d (pid %d) ended with code %d and signal %d",
 				r.Rank, r.PID, r.Code, int(r.Signal))
 		}
-		r.ErrorFile, r.Last = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(lastOf(r.Last))
+		r.ErrorFile, r.LastLines = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(lastOf(r.LastLines))
 	}
 	h.endings.pass(func() { h.ended(n, e) })
 	return nil
@@ -80,7 +80,7 @@ func (h *head) ended(n *node, e wire.Ended) {
 		if r.MPI != nil {
 			r.MPI.Protocol = printable.Text(r.MPI.Protocol)
 		}
-		peerLost := r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.Last))
+		peerLost := r.Code != 0 && diagnosis.PeerLost(h.lastLines(r.Rank, r.LastLines))
 		h.post(job.Exited{Exit: r, PeerLost: peerLost})
 	}
 }

@@ -305,8 +305,8 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 			a.answered()
 		}
 		return a.end(0)
-	case wire.TypeEnd:
-		err := a.link.Send(&wire.Gone{})
+	case wire.TypeCleanup:
+		err := a.link.Send(&wire.CleanedUp{})
 		if a.strike(atGone); a.attack != never {
 			a.job.end()
 		}
@@ -327,7 +327,7 @@ func (a *fakeAgent) start(f wire.Frame) error {
 	}
 	switch {
 	case a.spawns != nil:
-		return a.link.Send(&wire.Spawn{Call: 1, Wish: a.spawns(&m)})
+		return a.link.Send(&wire.Spawn{Call: 1, Request: a.spawns(&m)})
 	case a.attack != never:
 		a.strike(atStart)
 		return a.end(0)

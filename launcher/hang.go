@@ -120,11 +120,11 @@ func (h *head) hangRanks(n *node, all []spec.Activity) (ranks []spec.Activity) {
 			continue
 		}
 		seen[r.Rank] = true
-		r.Standing, r.Wait, r.Last = printable.Text(r.Standing), printable.Text(r.Wait), printable.Text(r.Last)
+		r.State, r.Wait, r.LastLine = printable.Text(r.State), printable.Text(r.Wait), printable.Text(r.LastLine)
 		r.Keys, r.Stack = printables(r.Keys), printables(r.Stack)
 		for _, stream := range []int{1, 2} {
 			if last := h.console.Tail(r.Rank, stream); len(last) > 0 {
-				r.Last = last[len(last)-1]
+				r.LastLine = last[len(last)-1]
 			}
 		}
 		ranks = append(ranks, r)

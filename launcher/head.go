@@ -78,7 +78,7 @@ func (h *head) engineSignals() bool { return h.spec.Join != nil && h.spec.Join.E
 func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Load().Supervision()
 	h.began = time.Now()
-	supervision.Began, supervision.SignalName = h.began, diagnosis.SignalName
+	supervision.StartedAt, supervision.SignalName = h.began, diagnosis.SignalName
 	if h.engine != nil {
 		supervision.Engine = h.engine.title
 	}
@@ -209,7 +209,7 @@ func (h *head) loop(ctx context.Context) {
 			h.post(job.Cancelled{At: time.Now()})
 		case <-ending:
 			ending = nil
-			h.post(job.EngineEnds{At: time.Now()})
+			h.post(job.EngineStopping{At: time.Now()})
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (h *head) frame(n *node, f wire.Frame) error {
 		return decodeFrom(n, f, h.used)
 	case wire.TypeMPI:
 		return decodeFrom(n, f, h.mpiEvent)
-	case wire.TypeGone:
+	case wire.TypeCleanedUp:
 		n.hear.Store(nil)
 		return decodeFrom(n, f, h.gone)
 	}
@@ -292,9 +292,9 @@ func (h *head) frame(n *node, f wire.Frame) error {
 }
 
 // gone: others may be about to wait in MPI for the node's ranks.
-func (h *head) gone(n *node, g wire.Gone) {
+func (h *head) gone(n *node, g wire.CleanedUp) {
 	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
-	h.post(job.Gone{Node: n.number, Left: h.leftOn(n, g.Left)})
+	h.post(job.CleanedUp{Node: n.number, Orphans: h.leftOn(n, g.Orphans)})
 }
 
 // print shows what a rank wrote, if it is one of the node's.
@@ -469,8 +469,8 @@ func (h *head) obey(orders []job.Order) (remarks []string) {
 			h.sendAll(&wire.Signal{Signal: o.Signal, Group: o.Group})
 		case job.Kill:
 			h.sendAll(&wire.Kill{})
-		case job.End:
-			_ = h.nodes[o.Node].link.Send(&wire.End{Grace: o.Grace}) // of one that is lost its reader knows
+		case job.Cleanup:
+			_ = h.nodes[o.Node].link.Send(&wire.Cleanup{Grace: o.Grace}) // of one that is lost its reader knows
 		case job.Arm:
 			h.arm(o.After, func() { h.expired(o.Timer) })
 		case job.Suspend:
@@ -516,7 +516,7 @@ func (h *head) expired(timer job.Timer) {
 	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
 		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.tell("stack traces at the deadline (--get-stack-traces):")
-			for _, line := range job.Doing(found.Ranks) {
+			for _, line := range job.DescribeActivity(found.Ranks) {
 				h.settings.tell(line)
 			}
 			h.post(job.Expired{Timer: timer, At: at})

@@ -34,7 +34,7 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.Checked{}, &wire.Pong{}, &wire.Notice{Text: "\x1b[2J"},
 		&wire.Running{Ranks: []wire.RankPID{{Rank: 0, PID: 1}}}, &wire.StartFailed{Rank: -7, Code: 99, Text: "no"},
 		&wire.Ended{Ranks: []spec.Exit{{Rank: 0, Code: 9}}}, &wire.Credit{Bytes: -1 << 40},
-		&wire.Gone{Left: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []spec.Activity{{Rank: 0}}},
+		&wire.CleanedUp{Orphans: []string{"x"}}, &wire.Suspend{}, &wire.Hung{Ranks: []spec.Activity{{Rank: 0}}},
 		&wire.Stalled{Waiting: []spec.StoreWait{{Rank: 1 << 40}}, RAS: []byte(`{"groups":[{"ranks":[{"rank":-5}]}]}`)},
 		&wire.Used{Call: 1},
 		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
@@ -43,13 +43,13 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.MPIEvent{Stuck: &spec.MPIStuck{Waiting: []int{0, 1}}},
 		&wire.Spawn{
 			Call: 1,
-			Wish: world.Spawn{Apps: []world.SpawnApp{{
+			Request: world.Spawn{Apps: []world.SpawnApp{{
 				Program: "touch", Args: []string{"/tmp/x"}, NumRanks: 1,
 				Hosts: "node0",
 			}}},
 		}, &wire.Grown{Number: 1},
-		&wire.Hello{Version: wire.Version}, &wire.Open{}, &wire.Start{}, &wire.Kill{}, &wire.End{}, &wire.Grow{Number: 1},
-		&wire.Over{}, &wire.Inspect{},
+		&wire.Hello{Version: wire.Version}, &wire.Open{}, &wire.Start{}, &wire.Kill{}, &wire.Cleanup{}, &wire.Grow{Number: 1},
+		&wire.JobEnded{}, &wire.Inspect{},
 	} {
 		list[m.Type()] = m
 	}
@@ -82,7 +82,7 @@ var peerKinds = []wire.Peer{wire.PeerLocal, wire.PeerSSH, wire.PeerEngine, wire.
 // quiet is what the other nodes may be told, whatever a hostile one says.
 var quiet = []wire.Type{
 	wire.TypePing, wire.TypeHello, wire.TypeProbe, wire.TypeOpen, wire.TypeStart, wire.TypeSignal, wire.TypeKill,
-	wire.TypeEnd, wire.TypeExchange, wire.TypeCredit,
+	wire.TypeCleanup, wire.TypeExchange, wire.TypeCredit,
 }
 
 // Every frame in every state from every kind of agent, to a real head: that survives, starts
@@ -164,7 +164,7 @@ func TestFakeAgentsAreGood(t *testing.T) {
 				notice := wire.AppendControl(nil, 0, &wire.Notice{Text: "hello"})
 				text, j := lostFor(t, kind, mpi, wire.AppendOutput(notice, 0, 2, 1, []byte("hello\n")))
 				require.Empty(t, text, kind)
-				require.Equal(t, 1, j.hostile().heard[wire.TypeEnd])
+				require.Equal(t, 1, j.hostile().heard[wire.TypeCleanup])
 			})
 		}
 	}

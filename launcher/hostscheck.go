@@ -156,7 +156,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	}
 	all, errs := make([]*node, len(c.spec.Hosts)), make([]error, len(c.spec.Hosts))
 	end := c.showProgress(c.spec.Hosts)
-	byEngine := c.spec.ByEngine()
+	byEngine := c.spec.StartedByEngine()
 	if byEngine {
 		if err := c.gatherByEngine(ctx, c.spec.Hosts); err != nil {
 			end()
@@ -288,7 +288,7 @@ func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Ch
 	for _, file := range facts.NCCL.Conf {
 		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
 	}
-	if !h.Here && !c.spec.ByEngine() { // an engine's command hands on what ranks inherit
+	if !h.Here && !c.spec.StartedByEngine() { // an engine's command hands on what ranks inherit
 		h.Environ = facts.Environ
 	}
 	if !c.inspects {
@@ -323,7 +323,7 @@ func (c *hostsCheck) takeProgram(h *doctor.Host, dir string, facts wire.Facts) {
 	if h.Program != nil {
 		own = *h.Program
 	}
-	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.Dir), own.NoDir), ELF: own.ELF}
+	p := doctor.Program{NoDir: cmp.Or(printable.Text(facts.DirError), own.NoDir), ELF: own.ELF}
 	if p.NoDir != "" {
 		p.Dir = dir
 	}

@@ -315,7 +315,7 @@ func (s *session) own() *agent.Own {
 // announce tells the nodes that joined how the job ended, and waits until they have
 // heard it.
 func (s *session) announce(r *Result, err error) {
-	over := wire.Over{Code: job.ExitLauncher}
+	over := wire.JobEnded{Code: job.ExitLauncher}
 	var first *Error
 	switch {
 	case r != nil:

@@ -208,7 +208,7 @@ func (l *listing) stacks(ctx context.Context, h *head, q registry.Request) regis
 			ranks = append(ranks, u.Activity)
 		}
 	}
-	w := registry.Reply{Lines: job.Doing(ranks)}
+	w := registry.Reply{Lines: job.DescribeActivity(ranks)}
 	for _, host := range silent {
 		w.Lines = append(w.Lines, "host "+host+" did not say in time what its ranks do")
 	}

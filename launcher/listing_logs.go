@@ -375,7 +375,7 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 			return "", fmt.Sprintf("prints into %s on host %s", output.Plain([]byte(name)), n.name)
 		}
 	}
-	if h.spec.IsTask() && n.joined && !h.stdio.Sent && at.stream == output.Stdout {
+	if h.spec.IsTask() && n.joined && !h.stdio.Forward && at.stream == output.Stdout {
 		return "", "prints by a gorun of its own on host " + n.name
 	}
 	return "", ""

@@ -54,7 +54,7 @@ func noNCCL(answers []said[wire.Used]) string {
 		return reasons[0]
 	}
 	slices.SortStableFunc(reasons, func(a, b string) int { return len(hosts[b]) - len(hosts[a]) })
-	on := func(reason string) string { return "on " + job.FoldHosts(hosts[reason]) + " " + reason }
+	on := func(reason string) string { return "on " + job.HostRanges(hosts[reason]) + " " + reason }
 	return on(reasons[0]) + "; " + on(reasons[1])
 }
 

@@ -120,8 +120,8 @@ func (h *head) tellEnd(rank *registry.Rank) {
 func (u rankUsage) tell(rank *registry.Rank) {
 	rank.At = u.at
 	ended := rank.Code != nil || rank.Signal != ""
-	if !ended && u.Standing != "" {
-		rank.State = u.Standing
+	if !ended && u.State != "" {
+		rank.State = u.State
 	}
 	if u.CPUTime >= 0 && !ended {
 		rank.CPU, rank.Memory = new(u.CPUTime), new(u.Memory)
@@ -129,5 +129,5 @@ func (u rankUsage) tell(rank *registry.Rank) {
 	if u.Printed >= 0 {
 		rank.Output = new(u.Printed)
 	}
-	rank.Last = cmp.Or(rank.Last, u.Last)
+	rank.Last = cmp.Or(rank.Last, u.LastLine)
 }

@@ -72,11 +72,11 @@ func (v *ncclVoice) tellLater(after time.Duration) {
 // tellSummaries says in what way ranks communicate.
 func (v *ncclVoice) tellSummaries() {
 	for _, s := range v.log.Summaries(v.linked) {
-		if s.Alone {
+		if s.VersionOnly {
 			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
 			continue
 		}
-		v.head.settings.detail(s.Text + " " + job.FoldCount(s.Ranks))
+		v.head.settings.detail(s.Text + " " + job.CountedRanges(s.Ranks))
 	}
 }
 
@@ -109,7 +109,7 @@ func (v *ncclVoice) compareVersions() {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
-		list = append(list, fmt.Sprintf("%s in %s%s", name, job.FoldCount(versions[name]), v.onHosts(versions[name])))
+		list = append(list, fmt.Sprintf("%s in %s%s", name, job.CountedRanges(versions[name]), v.onHosts(versions[name])))
 	}
 	v.warn("versions", "ranks have different versions of NCCL, which cannot work together: "+strings.Join(list, ", ")+
 		"; LD_LIBRARY_PATH or the Python environment differs between them")
@@ -127,7 +127,7 @@ func (v *ncclVoice) onHosts(ranks []int) string {
 			hosts = append(hosts, name)
 		}
 	}
-	return " (" + job.FoldHosts(hosts) + ")"
+	return " (" + job.HostRanges(hosts) + ")"
 }
 
 // lookAtNetwork judges the network that a rank uses: sockets are slow where there is better, and where gorun named an

@@ -159,7 +159,7 @@ func (n *node) notice(m wire.Notice) {
 }
 
 func (n *node) pong(p wire.Pong) {
-	n.signs.Store(p.Signs)
+	n.signs.Store(p.Progress)
 	n.clock.add(p.Sent, p.At, time.Now())
 }
 

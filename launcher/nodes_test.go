@@ -308,7 +308,7 @@ func TestAHangOfSeveralNodes(t *testing.T) {
 	require.Len(t, result.Hang.Ranks, 4)
 	for rank, r := range result.Hang.Ranks {
 		assert.Equal(t, rank, r.Rank)
-		assert.Equal(t, "ready", r.Last)
+		assert.Equal(t, "ready", r.LastLine)
 	}
 }
 

@@ -147,8 +147,8 @@ type session struct {
 	health    *agent.Health    // nil: agents answer probes as soon as they have ranks
 
 	// What they said.
-	shared wire.Shared // what several nodes are alike in
-	first  int         // the number in nodes of the one that has rank 0
+	shared wire.Interner // what several nodes are alike in
+	first  int           // the number in nodes of the one that has rank 0
 	// master is the address of that which all others reach, "" with one node; peers are where their ranks come from.
 	master string
 	peers  []netip.Prefix

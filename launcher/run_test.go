@@ -310,7 +310,7 @@ func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
 	require.NotNil(t, r.Stall)
 	assert.Equal(t, []spec.StoreWait{{Rank: 0, Keys: []string{"addresses/3"}}, {Rank: 1, Keys: []string{"addresses/3"}}},
 		r.Stall.Waiting)
-	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].Standing)
+	assert.Equal(t, "ended with exit code 0", r.Stall.Missing[0].State)
 }
 
 func TestRestarts(t *testing.T) {
@@ -404,7 +404,7 @@ func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
 	assert.Equal(t, job.CauseHang, r.Cause)
 	require.NotNil(t, r.Hang)
 	require.Len(t, r.Hang.Ranks, 2)
-	assert.Equal(t, "ready", r.Hang.Ranks[1].Last)
+	assert.Equal(t, "ready", r.Hang.Ranks[1].LastLine)
 	require.NotEmpty(t, r.Hang.Ranks[1].Stack)
 	assert.Contains(t, r.Hang.Ranks[1].Stack[0], "[select (no cases)]")
 	assert.Contains(t, launcher.Explain(r), "gorun: nothing has been printed and nothing came further in the store for ")
@@ -473,7 +473,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	s.Grace = time.Millisecond
 	r, _, _ := run(t, s)
 	assert.Equal(t, 0, r.ExitCode)
-	assert.Empty(t, r.Left)
+	assert.Empty(t, r.Orphans)
 	left, err := os.ReadDir("/proc")
 	require.NoError(t, err)
 	for _, p := range left {
@@ -490,7 +490,7 @@ func TestHiddenOrphansAreEnded(t *testing.T) {
 	s.Grace = time.Millisecond
 	r, out, _ := run(t, s)
 	assert.Equal(t, 0, r.ExitCode)
-	assert.Empty(t, r.Left)
+	assert.Empty(t, r.Orphans)
 	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
 	require.NoError(t, err)
 	assert.Eventually(t, func() bool { // somebody has to reap it, too

@@ -105,7 +105,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 		assert.Contains(t, Explain(result), victim.String()+" is lost", what)
 	}
 	if fault.reach == nil && !harmless {
-		assert.Less(t, took, spec.Lease()+spec.Beat()+spec.Grace+2*time.Second, what)
+		assert.Less(t, took, spec.Lease()+spec.HeartbeatInterval()+spec.Grace+2*time.Second, what)
 	}
 }
 

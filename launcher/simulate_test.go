@@ -157,8 +157,8 @@ func (a *simAgent) answer(f wire.Frame) error {
 		a.asked(syscall.SIGKILL)
 	case wire.TypeExchange:
 		return a.exchange(f)
-	case wire.TypeEnd:
-		return a.link.Send(&wire.Gone{})
+	case wire.TypeCleanup:
+		return a.link.Send(&wire.CleanedUp{})
 	}
 	_, err := a.reply(f)
 	return err

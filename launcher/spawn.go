@@ -94,10 +94,10 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	h.growths.last++
 	number := h.growths.last
 	wish := job.SpawnRequest{
-		Spawn: m.Wish, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
+		Spawn: m.Request, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
 		Ended: h.sup.Ended,
 	}
-	now, over := h.plan.Load().WithoutOver(h.sup.Ended)
+	now, over := h.plan.Load().PruneWorlds(h.sup.Ended)
 	next, more, err := h.moreRanks(now, wish, number)
 	if err != nil {
 		return err

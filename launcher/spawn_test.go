@@ -21,7 +21,7 @@ import (
 func growingHead(t *testing.T) (*head, []*wire.Link) {
 	t.Helper()
 	x, nodes, far := hubOf(2, 0)
-	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Now(), Grace: time.Minute})
+	sup, _ := job.NewSupervisor(job.SupervisorConfig{Nodes: [][]int{{0}, {1}}, StartedAt: time.Now(), Grace: time.Minute})
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{

@@ -22,7 +22,7 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 		stall.Waiting[i] = spec.StoreWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: max(0, w.More)}
 	}
 	for _, a := range s.Absent {
-		a.Standing = printable.Text(a.Standing)
+		a.State = printable.Text(a.State)
 		stall.Missing = append(stall.Missing, a)
 	}
 	for _, other := range h.nodes {
@@ -60,11 +60,11 @@ func (h *head) absentees(n *node, stall *job.Stall) (list []spec.Absence) {
 		if slices.ContainsFunc(stall.Waiting, func(w spec.StoreWait) bool { return w.Rank == rank }) {
 			continue
 		}
-		a := spec.Absence{Rank: rank, PID: h.sup.PID(rank), Standing: "on " + n.name, CPU: -1}
+		a := spec.Absence{Rank: rank, PID: h.sup.PID(rank), State: "on " + n.name, CPU: -1}
 		if exit, ended := h.sup.Exit(rank); ended {
-			a.Standing = fmt.Sprintf("ended on %s", n.name)
+			a.State = fmt.Sprintf("ended on %s", n.name)
 			if exit.Signal == 0 {
-				a.Standing += fmt.Sprintf(" with exit code %d", exit.Code)
+				a.State += fmt.Sprintf(" with exit code %d", exit.Code)
 			}
 		}
 		list = append(list, a)

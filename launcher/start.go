@@ -152,14 +152,14 @@ func (h *head) result() job.Result {
 	if r.First != nil {
 		h.explain(&r)
 	}
-	r.Name(diagnosis.SignalName)
+	r.SetSignalNames(diagnosis.SignalName)
 	if h.engineSignals() && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
 		r.Text = signalledInStep
 	}
 	if h.engine != nil {
 		h.engine.judge(&r)
 	}
-	r.NameHosts(p)
+	r.SetHosts(p)
 	return r
 }
 
@@ -175,9 +175,9 @@ func (h *head) explain(r *job.Result) {
 	f := r.First
 	exit, _ := h.sup.Exit(f.Rank)
 	r.ErrorFile = errorFile(exit.ErrorFile, exit.Code, exit.Signal)
-	f.Last = h.lastLines(f.Rank, exit.Last)
-	last := f.Last
-	f.Traceback, f.Last = trace(f.Last, exit.ErrorFile)
+	f.LastLines = h.lastLines(f.Rank, exit.LastLines)
+	last := f.LastLines
+	f.Traceback, f.LastLines = trace(f.LastLines, exit.ErrorFile)
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
 		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
 	}
@@ -199,7 +199,7 @@ func (h *head) othersLast(but int) iter.Seq2[int, []string] {
 				continue
 			}
 			exit, _ := h.sup.Exit(rank)
-			if last := h.lastLines(rank, exit.Last); last != nil && !yield(rank, last) {
+			if last := h.lastLines(rank, exit.LastLines); last != nil && !yield(rank, last) {
 				return
 			}
 		}

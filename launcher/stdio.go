@@ -32,7 +32,7 @@ func foreground(f *os.File) bool {
 // stdio decides what the ranks' standard streams are.
 func (s *session) stdio(numRanks int) wire.Stdio {
 	wish, out := s.spec.Stdin, s.spec.Output
-	io := wire.Stdio{Direct: -1, PTY: out.PTY, Sent: out.LogsToHead && s.plan.Logs != nil}
+	io := wire.Stdio{Direct: -1, PTY: out.PTY, Forward: out.LogsToHead && s.plan.Logs != nil}
 	if out.PTY {
 		io.Cols, io.Rows = terminalSize(s.settings.stdout)
 	}

@@ -104,7 +104,7 @@ func (t planTable) hosts(given []hosts.Host, p *job.Plan) {
 		if n.Fact < len(given) && given[n.Fact].Slots > 0 {
 			slots = strconv.Itoa(given[n.Fact].Slots)
 		}
-		t.row(n.Name, slots, job.Fold(n.Ranks), orDash(n.CPUs))
+		t.row(n.Name, slots, job.RankRanges(n.Ranks), orDash(n.CPUs))
 	}
 	for _, name := range p.Unused {
 		t.row(name, "-", "-", "-")

@@ -196,7 +196,7 @@ func environmentOf(p *job.Plan, tune job.Tune) jobEnvironment {
 	nodes, ranks := environs(p)
 	away := false
 	for _, n := range p.Nodes {
-		e.hosts, away = append(e.hosts, n.Name), away || n.Away
+		e.hosts, away = append(e.hosts, n.Name), away || n.Remote
 	}
 	e.addOwn("host", nodes)
 	e.addOwn("rank", ranks)
@@ -228,7 +228,7 @@ func (c confVariable) from() string {
 	if c.Hosts == nil {
 		return c.File
 	}
-	return c.File + " of " + job.FoldHosts(c.Hosts)
+	return c.File + " of " + job.HostRanges(c.Hosts)
 }
 
 // why says who obeys it, and that gorun would have had another value.

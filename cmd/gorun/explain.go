@@ -390,7 +390,7 @@ func ranksOf(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])
 	}
-	return "ranks " + job.Fold(ranks)
+	return "ranks " + job.RankRanges(ranks)
 }
 
 // wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.

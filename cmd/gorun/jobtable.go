@@ -32,7 +32,7 @@ func (v jobView) jobs(jobs []jobAnswer, short func(id string) string) []string {
 			continue
 		}
 		rows = append(rows, []string{
-			short(j.ID), state(j.Job), jobRanks(j.Job), printable.Text(job.FoldHosts(j.Hosts)),
+			short(j.ID), state(j.Job), jobRanks(j.Job), printable.Text(job.HostRanges(j.Hosts)),
 			age(j.At.Sub(j.Began)), programOf(j.Job),
 		})
 	}
@@ -56,7 +56,7 @@ func programOf(j registry.Job) string {
 // title is what stands above a job's ranks.
 func (v jobView) title(j registry.Job, id string) string {
 	return v.clip(fmt.Sprintf("job %s  %s  %s ranks  %s  pid %d  %s  %s",
-		id, state(j), jobRanks(j), printable.Text(job.FoldHosts(j.Hosts)), j.PID, age(j.At.Sub(j.Began)), programOf(j)))
+		id, state(j), jobRanks(j), printable.Text(job.HostRanges(j.Hosts)), j.PID, age(j.At.Sub(j.Began)), programOf(j)))
 }
 
 // ranks is the table of a job's ranks; use is what was seen of them between two looks,

@@ -114,10 +114,10 @@ func (t planTable) nodes(p *job.Plan) {
 		}
 	}
 	for _, r := range rows {
-		t.row("program", r[0], fmt.Sprintf("(%s, on %s)", r[1], job.FoldHosts(hosts[r[0]])))
+		t.row("program", r[0], fmt.Sprintf("(%s, on %s)", r[1], job.HostRanges(hosts[r[0]])))
 	}
 	if len(p.Unused) > 0 {
-		t.row("left out", job.FoldHosts(p.Unused), "(no rank is there)")
+		t.row("left out", job.HostRanges(p.Unused), "(no rank is there)")
 	}
 }
 
@@ -215,7 +215,7 @@ func rowOf(p *job.Plan, rank int) rankRow {
 func (r rankRow) columns() []string {
 	hosts := r.hosts[0]
 	if len(r.hosts) > 1 {
-		hosts = job.FoldHosts(r.hosts)
+		hosts = job.HostRanges(r.hosts)
 	}
 	return append([]string{joinRanks(r.ranks), hosts, printable.Ranges(r.locals)}, r.cells...)
 }

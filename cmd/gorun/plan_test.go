@@ -117,7 +117,7 @@ func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) s
 				Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1, Kind: "executable"}},
 				TempDir:  "/tmp", Environ: []string{"HOME=/home/there"},
 			},
-			Away:      i > 0,
+			Remote:    i > 0,
 			Interface: fmt.Sprint("eth", i),
 		})
 	}

@@ -18,7 +18,7 @@ func (s *Spec) ownPlaces() bool {
 // RunsOn reports whether ranks of the program may be on a host of the job.
 func (a *App) RunsOn(f *Facts) bool {
 	return a.Hosts == nil || slices.ContainsFunc(a.Hosts, func(h hosts.Host) bool {
-		return h.Name == f.Host || h.Here && !f.Away
+		return h.Name == f.Host || h.Here && !f.Remote
 	})
 }
 

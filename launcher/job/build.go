@@ -81,14 +81,14 @@ func (s *Spec) withExports(environ []string) []string {
 	return environ
 }
 
-// ByEngine reports whether one command of a resource manager's starts all agents.
-func (s *Spec) ByEngine() bool {
+// StartedByEngine reports whether one command of a resource manager's starts all agents.
+func (s *Spec) StartedByEngine() bool {
 	return s.Join == nil && s.Reach.Engine != nil && len(s.Reach.Engine.Once) > 0
 }
 
 // ownGPUs reports whether the node itself says by variables which GPUs ranks see there:
 // a resource manager gives each node other ones, and who joins brings his own.
-func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.ByEngine() }
+func (s *Spec) ownGPUs(f Facts) bool { return f.Joined || s.StartedByEngine() }
 
 // gpuEnviron has these variables of a node.
 func (s *Spec) gpuEnviron(f Facts) []string {
@@ -192,7 +192,7 @@ func notesOf(facts []Facts) (notes []string) {
 		}
 	}
 	for i, note := range notes {
-		notes[i] = FoldHosts(from[note]) + ": " + note
+		notes[i] = HostRanges(from[note]) + ": " + note
 	}
 	return notes
 }
@@ -219,7 +219,7 @@ func (w StdinSpec) String() string {
 	case StdinNone:
 		return "no rank"
 	case StdinSome:
-		return "ranks " + Fold(w.Ranks)
+		return "ranks " + RankRanges(w.Ranks)
 	}
 	return fmt.Sprintf("rank %d", w.Rank)
 }

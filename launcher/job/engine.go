@@ -14,11 +14,11 @@ type EngineSignalled struct {
 	At     time.Time
 }
 
-// EngineEnds: the resource manager says that it ends the job.
-type EngineEnds struct{ At time.Time }
+// EngineStopping: the resource manager says that it ends the job.
+type EngineStopping struct{ At time.Time }
 
 func (EngineSignalled) event() {}
-func (EngineEnds) event()      {}
+func (EngineStopping) event()  {}
 
 // Times by which what a resource manager does is told from what ranks or people do.
 const (
@@ -115,10 +115,10 @@ func (s *Supervisor) awaitEngine(ev Signalled) []Order {
 	return []Order{Arm{TimerEngine, engineTerm}}
 }
 
-// ByEngine says of a job that a resource manager has ended it, where that was not known
+// SetEngine says of a job that a resource manager has ended it, where that was not known
 // while it ran: why is what the manager says, "" for nothing.
-func (r *Result) ByEngine(engine, job, why string) {
-	if why != "" && r.MayBeEngine() {
+func (r *Result) SetEngine(engine, job, why string) {
+	if why != "" && r.MaybeByEngine() {
 		r.Cause, r.Signal, r.ExitCode = CauseEngine, syscall.SIGTERM, 128+int(syscall.SIGTERM)
 		r.First, r.Hint = nil, ""
 	}
@@ -131,10 +131,10 @@ func (r *Result) ByEngine(engine, job, why string) {
 	}
 }
 
-// MayBeEngine reports whether a resource manager may have ended the job though nobody has
+// MaybeByEngine reports whether a resource manager may have ended the job though nobody has
 // said so: a node was lost, or the rank that failed first was ended by a signal that
 // resource managers end jobs with.
-func (r *Result) MayBeEngine() bool {
+func (r *Result) MaybeByEngine() bool {
 	return r.Cause == CauseNode ||
 		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil &&
 			(r.First.Signal == syscall.SIGTERM || r.First.Signal == syscall.SIGKILL && r.First.OOM+r.First.Timer == "")

@@ -22,7 +22,7 @@ func inSlurm(slots ...int) (*Spec, []Facts) {
 		"SLURM_TASKS_PER_NODE=2,1",
 		"SLURMD_NODENAME=node1", "SLURM_PROCID=0", "SLURM_CPUS_PER_TASK=2", "CUDA_VISIBLE_DEVICES=0,1", "DISPLAY=:0")
 	for i := range facts {
-		facts[i].Away = true // as the launcher's own
+		facts[i].Remote = true // as the launcher's own
 		facts[i].Environ = []string{
 			"HOME=/home/there", "TMPDIR=/scratch", "SLURMD_NODENAME=" + facts[i].Host, fmt.Sprint("SLURM_CPUS_ON_NODE=", i+4),
 			fmt.Sprint("CUDA_VISIBLE_DEVICES=", 2*i, ",", 2*i+1),
@@ -49,7 +49,7 @@ func TestNodesOfSlurm(t *testing.T) {
 		slices.Reverse(facts)
 	}))
 	ssh := func(spec *Spec, facts []Facts) {
-		spec.Reach.Engine, facts[0].Away = nil, false
+		spec.Reach.Engine, facts[0].Remote = nil, false
 		for i := range facts {
 			facts[i].Environ = nil
 		}
@@ -57,14 +57,14 @@ func TestNodesOfSlurm(t *testing.T) {
 	assert.Empty(t, of(ssh), "hosts that Slurm knows nothing of")
 	assert.Equal(t, "node1,n8", of(func(spec *Spec, facts []Facts) {
 		spec.Reach.Engine, spec.Hosts, spec.Join = nil, nil, &JoinSpec{}
-		facts[0].Away, facts[2].Ranks = false, 0
+		facts[0].Remote, facts[2].Ranks = false, 0
 		facts[1] = Facts{
 			Facts: NodeFacts{
 				Host: "vm", Environ: []string{"SLURM_NNODES=2", "SLURMD_NODENAME=n8"},
 				Programs: facts[1].Programs, Ranks: 1,
 			},
 			Joined: true,
-			Away:   true,
+			Remote: true,
 		}
 		facts[0].Ranks = 1
 		facts[2] = facts[1]
@@ -106,7 +106,7 @@ func TestGPUsOfEachNode(t *testing.T) {
 	assert.Equal(t, []string{"5", "5"}, gpus(planOf(t, spec, facts)), "-x counts on every node")
 
 	spec, facts = inSlurm(0, 0) // who came by himself brought his own
-	spec.Reach.Engine, spec.Hosts, facts[1].Joined, facts[0].Away = nil, nil, true, false
+	spec.Reach.Engine, spec.Hosts, facts[1].Joined, facts[0].Remote = nil, nil, true, false
 	for i := range facts {
 		facts[i].Machine = m
 	}

@@ -18,9 +18,9 @@ func (b *builder) environment() (plan.Environment, error) {
 		ExportsOnly: b.spec.ExportsOnly, ExportAll: b.spec.ExportAll, ExportUnlisted: b.spec.ExportUnlisted,
 		Job: b.plan.JobID, RunID: b.plan.RunID, Role: b.plan.Role,
 		SignalsToHandle: b.spec.SignalsToHandle, Store: b.plan.Store,
-		MPI: b.mpi(), Engine: b.spec.ByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
+		MPI: b.mpi(), Engine: b.spec.StartedByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
 		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
-		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: FoldHosts,
+		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: HostRanges,
 	}
 	for node := range b.plan.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -72,7 +72,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	f, ranks := &b.facts[node], b.sharers[node]
 	m := f.Machine
 	n := plan.Node{
-		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Away, Joined: f.Joined, Environ: f.Environ,
+		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Remote, Joined: f.Joined, Environ: f.Environ,
 		Interface: f.Interface, Address: f.Address,
 		Crowded: b.crowded(node), KeyFile: b.keyFile(), Part: b.plan.partOf(node), Seat: f.seat(),
 		Role: b.plan.Nodes[node].Role,
@@ -156,13 +156,13 @@ func (b *builder) slurmNodes() string {
 	seen := make(map[string]bool)
 	for node, f := range b.facts {
 		own := b.spec.Environ
-		if f.Joined || f.Away && !b.spec.ByEngine() {
+		if f.Joined || f.Remote && !b.spec.StartedByEngine() {
 			own = f.Environ
 		}
 		if !plan.InSlurm(own) {
 			return ""
 		}
-		if b.spec.ByEngine() {
+		if b.spec.StartedByEngine() {
 			own = f.Environ
 		}
 		if name := cmp.Or(plan.SlurmNode(own), b.plan.Nodes[node].Name); !seen[name] { // several processes may be on one

@@ -40,10 +40,10 @@ type Exited struct {
 	killed  bool // the launcher had sent SIGKILL to all that were left
 }
 
-// Gone: nothing of the job is left on a node.
-type Gone struct {
-	Node int
-	Left []string // processes that survived SIGKILL, described
+// CleanedUp: nothing of the job is left on a node.
+type CleanedUp struct {
+	Node    int
+	Orphans []string // processes that survived SIGKILL, described
 }
 
 // Signalled: the launcher received a signal, or a wish that stands for one.
@@ -85,7 +85,7 @@ type NodeLost struct {
 func (Running) event()     {}
 func (StartFailed) event() {}
 func (Exited) event()      {}
-func (Gone) event()        {}
+func (CleanedUp) event()   {}
 func (Signalled) event()   {}
 func (Expired) event()     {}
 func (OutputLost) event()  {}
@@ -131,9 +131,9 @@ type Signal struct {
 // Kill sends SIGKILL to every process of the job on every node.
 type Kill struct{}
 
-// End tells a node, whose ranks have all ended, to end what they left behind
+// Cleanup tells a node, whose ranks have all ended, to end what they left behind
 // (SIGTERM, Grace, SIGKILL) and to answer Gone.
-type End struct {
+type Cleanup struct {
 	Node  int
 	Grace time.Duration
 }
@@ -156,7 +156,7 @@ type (
 
 func (Signal) order()  {}
 func (Kill) order()    {}
-func (End) order()     {}
+func (Cleanup) order() {}
 func (Arm) order()     {}
 func (Note) order()    {}
 func (Suspend) order() {}

@@ -59,7 +59,7 @@ func (o *OutputSpec) namesFiles() bool { return o.StdoutFile != "" || o.StderrFi
 
 // head is the node on the launcher's own host; the first if none is.
 func (b *builder) head() int {
-	return max(0, slices.IndexFunc(b.facts, func(f Facts) bool { return !f.Away }))
+	return max(0, slices.IndexFunc(b.facts, func(f Facts) bool { return !f.Remote }))
 }
 
 // logBase is the job's directory as a node names it.

@@ -20,7 +20,7 @@ var began = time.Unix(1_000_000_000, 0)
 // growing is a supervisor of two nodes with two ranks each, which run.
 func growing(t *testing.T) *Supervisor {
 	t.Helper()
-	s, orders := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}, {2, 3}}, Began: began, Grace: time.Second})
+	s, orders := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}, {2, 3}}, StartedAt: began, Grace: time.Second})
 	require.Empty(t, orders)
 	require.Empty(t, s.Next(Running{Node: 0, PIDs: map[int]int{0: 10, 1: 11}, At: began}))
 	require.Empty(t, s.Next(Running{Node: 1, PIDs: map[int]int{2: 12, 3: 13}, At: began}))
@@ -36,7 +36,7 @@ func TestANodeEndsWithItsLastRank(t *testing.T) {
 	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}), "it may end before its node says that it runs")
 	require.Empty(t, s.Next(Growth{Node: 1, Ranks: []int{4, 5}, PIDs: map[int]int{4: 14, 5: 15}, At: began}))
 	require.True(t, s.CanGrow(1))
-	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
+	require.Equal(t, []Order{Cleanup{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
 	require.False(t, s.CanGrow(1))
 	require.Error(t, s.Grow(map[int][]int{1: {6}}))
 	require.Len(t, s.Result().Ranks, 6)
@@ -55,7 +55,7 @@ func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	require.Len(t, s.Result().Ranks, 5)
 	s.Next(Exited{Exit: spec.Exit{Rank: 2, At: began}})
 	s.Next(Exited{Exit: spec.Exit{Rank: 3, At: began}})
-	require.Equal(t, []Order{End{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
+	require.Equal(t, []Order{Cleanup{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
 }
 
 // A spawn that fails in part ends the job; ranks of another one, of which their node has not
@@ -70,7 +70,7 @@ func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
 	require.Empty(t, s.Next(Exited{Exit: spec.Exit{Rank: 1, At: began}}), "rank 4 may run")
 	require.Empty(t, s.Next(Growth{Node: 0, Ranks: []int{4}, PIDs: map[int]int{4: 14}, At: began}))
 	require.Equal(t, []int{1, 2}, s.NumRunning())
-	require.Equal(t, []Order{End{Node: 0, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}))
+	require.Equal(t, []Order{Cleanup{Node: 0, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}))
 }
 
 // A failure of a spawned rank is one of the job, which gets no more ranks then.
@@ -218,7 +218,7 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 		}
 	}
 	const running = 6 + 2 // the child of that of number 1
-	next, over := p.WithoutOver(func(rank int) bool { return rank >= 6 && rank != running })
+	next, over := p.PruneWorlds(func(rank int) bool { return rank >= 6 && rank != running })
 	require.Equal(t, []string{p.Worlds[0].Name + "-s3", p.Worlds[0].Name + "-s0"}, over)
 	require.Len(t, next.Worlds, len(p.Worlds)-2)
 	require.Equal(t, p.Worlds[0].Name, next.Worlds[0].Name)

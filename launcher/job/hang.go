@@ -83,9 +83,9 @@ func (h *Hang) lines(most int) []string {
 	return lines
 }
 
-// Doing says what ranks do, all of it: those that do the same share their lines, the
+// DescribeActivity says what ranks do, all of it: those that do the same share their lines, the
 // fewest come first. The texts must be free of control bytes.
-func Doing(ranks []spec.Activity) (lines []string) {
+func DescribeActivity(ranks []spec.Activity) (lines []string) {
 	for _, g := range (&Hang{Ranks: ranks}).groups() {
 		text := g.lines()[0]
 		lines = append(lines, strings.TrimPrefix(text, "  "))
@@ -121,7 +121,7 @@ func (h *Hang) groups() (groups []*hangGroup) {
 // activityKey is equal for ranks that do the same. Whether one that is seen in its own code
 // happened to sleep in the kernel at that moment, and where, makes no difference.
 func activityKey(r *spec.Activity) string {
-	standing, wait := r.Standing, r.Wait
+	standing, wait := r.State, r.Wait
 	if len(r.Stack) > 0 {
 		wait = ""
 		if standing == "sleeping" {
@@ -138,7 +138,7 @@ func activityKey(r *spec.Activity) string {
 const busyCPU = 20
 
 func (g *hangGroup) lines() []string {
-	text := fmt.Sprintf("  %-8s %s", clip(Fold(g.ranks), longestKey), g.Standing)
+	text := fmt.Sprintf("  %-8s %s", clip(RankRanges(g.ranks), longestKey), g.State)
 	if g.Wait != "" {
 		text += " in " + clip(g.Wait, longestKey)
 	}
@@ -151,8 +151,8 @@ func (g *hangGroup) lines() []string {
 	if g.MPI != nil {
 		text += ", " + waitText(g.MPI)
 	}
-	if g.Last != "" {
-		text += "; last line: " + clip(strings.TrimSpace(g.Last), longestKey)
+	if g.LastLine != "" {
+		text += "; last line: " + clip(strings.TrimSpace(g.LastLine), longestKey)
 	}
 	lines := []string{text}
 	for _, f := range g.Stack[:min(len(g.Stack), hangFrames)] {

@@ -14,13 +14,13 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 	h := Hang{Quiet: 90 * time.Second}
 	for rank := range 8 {
 		r := spec.Activity{
-			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
+			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: rank % 3, Keys: []string{"init/5"},
 			Stack: []string{"recv (a.py:1)", "step (a.py:2)", "x", "y"},
 		}
 		if rank == 5 {
 			r = spec.Activity{
-				Rank: rank, PID: 105, Standing: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
-				Last: " loading shard 5\t",
+				Rank: rank, PID: 105, State: "running", CPU: 99, Stack: []string{"load (a.py:9)"},
+				LastLine: " loading shard 5\t",
 			}
 		}
 		h.Ranks = append(h.Ranks, r)
@@ -36,10 +36,10 @@ func TestRanksThatDoTheSameShareTheirLines(t *testing.T) {
 
 func TestAHangInMPISaysWhoWaitsForWhom(t *testing.T) {
 	h := Hang{Quiet: time.Minute, Ranks: []spec.Activity{
-		{Rank: 0, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
-		{Rank: 1, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
-		{Rank: 2, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{}},
-		{Rank: 3, Standing: "sleeping", CPU: -1, MPI: &spec.MPIWait{Spawns: true}},
+		{Rank: 0, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{3}, Init: true}},
+		{Rank: 1, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{For: []int{2, 3}}},
+		{Rank: 2, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{}},
+		{Rank: 3, State: "sleeping", CPU: -1, MPI: &spec.MPIWait{Spawns: true}},
 	}}
 	assert.Equal(t, []string{
 		"  [0]      sleeping, waits in MPI_Init for rank 3", "  [1]      sleeping, waits in MPI for ranks [2-3]",
@@ -52,7 +52,7 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 	var h Hang
 	for rank := range 500 {
 		h.Ranks = append(h.Ranks,
-			spec.Activity{Rank: rank, Standing: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
+			spec.Activity{Rank: rank, State: "sleeping", Stack: []string{string(rune('a' + rank)), "b", "c", "d"}})
 	}
 	lines := h.Lines()
 	assert.LessOrEqual(t, len(lines), 20)
@@ -71,15 +71,15 @@ func hungReport(n int) string {
 	h := Hang{Quiet: 5 * time.Minute}
 	for rank := range n {
 		r := spec.Activity{
-			Rank: rank, PID: 100 + rank, Standing: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
-			Last:  "epoch 7",
-			Stack: []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
+			Rank: rank, PID: 100 + rank, State: "sleeping", CPU: 1, Wait: "futex_do_wait", Keys: []string{"epoch/7"},
+			LastLine: "epoch 7",
+			Stack:    []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
 		}
 		if rank%2 == 1 {
-			r.Standing, r.Wait = "running", "" // it had just waked up
+			r.State, r.Wait = "running", "" // it had just waked up
 		}
 		if rank == 2 {
-			r.Wait, r.Keys, r.Last, r.Stack = "unix_stream_read_generic", nil, "loading shard 2", nil
+			r.Wait, r.Keys, r.LastLine, r.Stack = "unix_stream_read_generic", nil, "loading shard 2", nil
 		}
 		h.Ranks = append(h.Ranks, r)
 	}
@@ -107,7 +107,7 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 		for rank := range n {
 			long := strings.Repeat("x", 1000+rank%250)
 			h.Ranks = append(h.Ranks, spec.Activity{
-				Rank: rank, Standing: "sleeping", Wait: long, Keys: []string{long}, Last: long,
+				Rank: rank, State: "sleeping", Wait: long, Keys: []string{long}, LastLine: long,
 				Stack: []string{long, long, long, long, long},
 			})
 		}
@@ -116,7 +116,7 @@ func TestReportOfAHangOfManyKinds(t *testing.T) {
 		}
 		r := Result{
 			Cause: CauseHang, ExitCode: ExitTimeout, Hang: &h, Hint: "a hint", OutputLost: "a disk is full",
-			Left:     []string{"x (pid 7, dead)", "y"},
+			Orphans:  []string{"x (pid 7, dead)", "y"},
 			Attempts: make([]Attempt, 9), NCCL: manyWarnings(),
 		}
 		for i := range r.Attempts {

@@ -34,7 +34,7 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 				Host: name, TempDir: "/tmp", Environ: []string{"HOME=/home/there", "EDITOR=vi"},
 				Programs: []Program{{Path: "/srv/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
 			},
-			Away:      i > 0,
+			Remote:    i > 0,
 			Address:   fmt.Sprint("10.0.0.", i+1),
 			Interface: fmt.Sprint("eth", i),
 		})

@@ -74,7 +74,7 @@ func (s *Supervisor) stuckText() string {
 	if len(w.Waiting) > 1 {
 		who = fmt.Sprintf("ranks %s wait", foldShort(w.Waiting))
 	}
-	ended, begun := "has ended", w.Begun
+	ended, begun := "has ended", w.Initialized
 	if e := s.exits[w.Missing]; e != nil {
 		begun = begun || e.MPI != nil // the node that waits may be another than its own
 		ended += fmt.Sprintf(" (%s)", how(s.rankEnd(w.Missing), s.cfg.SignalName))

@@ -16,8 +16,8 @@ type NCCL struct {
 	Warnings []spec.NCCLWarning `json:"warnings,omitempty"`
 }
 
-// FoldCount writes ranks with their number: [0-7]×8.
-func FoldCount(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(ranks), len(ranks)) }
+// CountedRanges writes ranks with their number: [0-7]×8.
+func CountedRanges(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(ranks), len(ranks)) }
 
 // reportNCCL is how many warnings of NCCL's a report has at most.
 const reportNCCL = 3
@@ -50,7 +50,7 @@ func (r *Result) ncclWarnings() []spec.NCCLWarning {
 
 // says reports whether the lines that are shown of the rank have a text.
 func (f *Failure) says(text string) bool {
-	shown := f.Last[max(0, len(f.Last)-reportLast):]
+	shown := f.LastLines[max(0, len(f.LastLines)-reportLast):]
 	return slices.ContainsFunc(shown, func(line string) bool { return strings.Contains(line, text) })
 }
 
@@ -58,7 +58,7 @@ func (f *Failure) says(text string) bool {
 func (b *reportBuilder) nccl(list []spec.NCCLWarning) {
 	name := "nccl"
 	for _, w := range list {
-		b.row(name, FoldCount(w.Ranks)+" │ NCCL WARN "+clip(w.Text, 120))
+		b.row(name, CountedRanges(w.Ranks)+" │ NCCL WARN "+clip(w.Text, 120))
 		name = ""
 	}
 }

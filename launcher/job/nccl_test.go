@@ -25,8 +25,8 @@ func manyWarnings() *NCCL {
 func TestReportOfNCCLsWarnings(t *testing.T) {
 	r := Result{
 		Cause: CauseRank, ExitCode: 1, First: &Failure{
-			RankEnd: RankEnd{Rank: 5, PID: 7, Code: 1},
-			Last:    []string{"a", "NCCL WARN mine alone", "b"},
+			RankEnd:   RankEnd{Rank: 5, PID: 7, Code: 1},
+			LastLines: []string{"a", "NCCL WARN mine alone", "b"},
 		},
 		NCCL: &NCCL{Warnings: []spec.NCCLWarning{
 			{Text: "first", Ranks: []int{0, 1, 2}},
@@ -51,5 +51,5 @@ exit 1
 	assert.Equal(t,
 		"gorun: the job ran into its deadline (--timeout) after 0s\n  nccl     [0]×1 │ NCCL WARN x\nexit 124\n",
 		r.Report(name))
-	assert.Equal(t, "[0-7]×8", FoldCount([]int{0, 1, 2, 3, 4, 5, 6, 7}))
+	assert.Equal(t, "[0-7]×8", CountedRanges([]int{0, 1, 2, 3, 4, 5, 6, 7}))
 }

@@ -102,7 +102,7 @@ func nodesOf(facts []Facts, layout *placement.Layout) (used []Facts, nodes []Nod
 		perNode = append(perNode, layout.PerNode[i])
 		nodes = append(nodes, Node{
 			Name: f.Host, CPUs: f.Machine.CPUs.String(), Fact: i, Ranks: make([]int, 0, layout.PerNode[i]),
-			Away: f.Away, Address: f.Address, Interface: f.Interface, Role: f.Role,
+			Remote: f.Remote, Address: f.Address, Interface: f.Interface, Role: f.Role,
 		})
 	}
 	layout.PerNode = perNode
@@ -188,7 +188,7 @@ func (b *builder) sameKinds() error {
 			continue
 		}
 		for k, kind := range kinds {
-			kinds[k] = fmt.Sprintf("%s on %s", kind, FoldHosts(names[kind]))
+			kinds[k] = fmt.Sprintf("%s on %s", kind, HostRanges(names[kind]))
 		}
 		return fmt.Errorf("%s is not the same everywhere: %s; --copy sends this host's", app.Program,
 			strings.Join(kinds, ", "))
@@ -196,9 +196,9 @@ func (b *builder) sameKinds() error {
 	return nil
 }
 
-// FoldHosts writes names of hosts for a line of a message or a table, node[1-3]; what
+// HostRanges writes names of hosts for a line of a message or a table, node[1-3]; what
 // is too long is cut.
-func FoldHosts(names []string) string {
+func HostRanges(names []string) string {
 	const most = 100
 	text := hosts.Fold(names)
 	if len(text) <= most {

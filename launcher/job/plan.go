@@ -17,7 +17,7 @@ type Facts struct {
 	spec.Facts
 	// Away says that the node is another host than the launcher's, and Joined that
 	// somebody started gorun there by its own command line.
-	Away, Joined bool
+	Remote, Joined bool
 	// Address is how other nodes reach this one, Interface the network interface
 	// that has it ("eth0"); "": not known.
 	Address, Interface string
@@ -82,7 +82,7 @@ type Node struct {
 	// Fact is the node's number among the facts: a host without ranks is no node.
 	Fact int `json:"-"`
 	// Away, Address and Interface are those of its facts.
-	Away      bool   `json:"away,omitempty"`
+	Remote    bool   `json:"away,omitempty"`
 	Address   string `json:"address,omitempty"`
 	Interface string `json:"interface,omitempty"`
 	// Apps are the programs as this node starts them, where it does so otherwise than

@@ -74,8 +74,8 @@ func (r *Result) enough() string {
 	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), foldShort(failed))
 }
 
-// Brief says in one line how an attempt failed.
-func (r *Result) Brief(name SignalNamer) string {
+// Summary says in one line how an attempt failed.
+func (r *Result) Summary(name SignalNamer) string {
 	if r.Cause == CauseNode {
 		return fmt.Sprintf("%s, after %s", r.Text, round(r.After))
 	}
@@ -136,7 +136,7 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 		last -= len(warnings)
 	}
 	b.block("error", f.Traceback, reportTraceback)
-	b.block("last", f.Last, last)
+	b.block("last", f.LastLines, last)
 	b.nccl(warnings)
 	if f.Log != "" {
 		b.row("log", f.Log)
@@ -227,7 +227,7 @@ func (r *Result) lostHosts() string {
 	case 1:
 		return ", " + hosts[0] + " was lost"
 	}
-	return ", " + FoldHosts(hosts) + " were lost"
+	return ", " + HostRanges(hosts) + " were lost"
 }
 
 // killed names the ranks whose grace was too short, or that ignored what they were
@@ -300,7 +300,7 @@ func (b *reportBuilder) end(r *Result) {
 	if r.OutputLost != "" {
 		b.headline("output was lost: " + r.OutputLost)
 	}
-	for _, l := range r.Left[:min(len(r.Left), reportLeft)] {
+	for _, l := range r.Orphans[:min(len(r.Orphans), reportLeft)] {
 		b.headline("still alive after SIGKILL: " + clip(l, 160))
 	}
 	if b.Len() > 0 {
@@ -338,12 +338,12 @@ func round(d time.Duration) time.Duration {
 // foldShort is Fold for a line of a report, where hundreds of lone ranks end early.
 func foldShort(ranks []int) string {
 	const most = 100
-	text := Fold(ranks)
+	text := RankRanges(ranks)
 	if len(text) <= most {
 		return text
 	}
 	return text[:strings.LastIndexByte(text[:most], ',')] + ",…]"
 }
 
-// Fold writes ranks as ranges: [0-136,138-511]. The ranks are sorted.
-func Fold(ranks []int) string { return "[" + printable.Ranges(ranks) + "]" }
+// RankRanges writes ranks as ranges: [0-136,138-511]. The ranks are sorted.
+func RankRanges(ranks []int) string { return "[" + printable.Ranges(ranks) + "]" }

@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"out of memory", Result{
 			Cause: CauseRank, ExitCode: 137, After: 14 * time.Second, Ranks: ranks,
-			First: &Failure{RankEnd: failed, Last: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
+			First: &Failure{RankEnd: failed, LastLines: []string{"allocating 12.0 GiB"}, Hint: "lower --nproc-per-node"},
 		}, `gorun: rank 2 failed first (pid 8812) after 14s
   how      killed by signal 9, by the kernel: out of memory (memory.events oom_kill 0→1, limit 2.0 GiB)
   last     │ allocating 12.0 GiB
@@ -132,18 +132,19 @@ exit 137
 // The report has at most 25 lines, for any number of ranks and any lines.
 func TestReportIsShort(t *testing.T) {
 	long := strings.Split(strings.Repeat(strings.Repeat("x", 5000)+"\n", 100), "\n")
-	r := Result{Cause: CauseRank, ExitCode: 1, OutputLost: "lost", Left: long[:5], Hint: "b"}
+	r := Result{Cause: CauseRank, ExitCode: 1, OutputLost: "lost", Orphans: long[:5], Hint: "b"}
 	for i := range 500 {
 		r.Ranks = append(r.Ranks, RankEnd{Rank: i, Fate: Fate(i % 5)})
 	}
-	r.First, r.NCCL = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, Last: long, Hint: "a", Log: "l"}, manyWarnings()
+	r.First = &Failure{RankEnd: RankEnd{Rank: 1}, Traceback: long, LastLines: long, Hint: "a", Log: "l"}
+	r.NCCL = manyWarnings()
 	for i := range 500 {
 		if r.Ranks[i].Fate == FateStopped {
 			r.Ranks[i].Signal = syscall.SIGKILL
 		}
 	}
 	assert.LessOrEqual(t, strings.Count(r.Report(name), "\n"), 25)
-	r.Cause, r.First.Last = CauseTimeout, nil // which are never there with a traceback
+	r.Cause, r.First.LastLines = CauseTimeout, nil // which are never there with a traceback
 	r.Attempts = make([]Attempt, 20)
 	for i := range r.Attempts {
 		r.Attempts[i].First = r.First
@@ -159,7 +160,7 @@ func TestFold(t *testing.T) {
 	for want, in := range map[string][]int{
 		"[]": nil, "[3]": {3}, "[0-2]": {0, 1, 2}, "[0-136,138-511]": seq(0, 136, 138, 511), "[0,2,4]": {0, 2, 4},
 	} {
-		assert.Equal(t, want, Fold(in))
+		assert.Equal(t, want, RankRanges(in))
 	}
 }
 

@@ -117,7 +117,7 @@ type Failure struct {
 	Traceback []string `json:"traceback,omitempty"`
 	// Last are the last lines that the rank wrote to standard error, or to
 	// standard output if it wrote none.
-	Last []string `json:"last,omitempty"`
+	LastLines []string `json:"last,omitempty"`
 	// Log is the rank's log file or directory, where one was written.
 	Log string `json:"log,omitempty"`
 	// Hint is something to try.
@@ -159,14 +159,14 @@ type Result struct {
 	// Stuck says who waited in MPI for whom, with CauseStuck.
 	Stuck *spec.MPIStuck `json:"mpi_stuck,omitempty"`
 	// Left are processes that survived SIGKILL.
-	Left []string `json:"left,omitempty"`
+	Orphans []string `json:"left,omitempty"`
 	// LogDir is the directory of the job's log files, where there are any.
 	LogDir string `json:"log_dir,omitempty"`
 }
 
 // Result returns how the job ended. It is meant for when Done holds.
 func (s *Supervisor) Result() Result {
-	r := Result{Cause: s.cause, Signal: s.signal, Left: s.left, Elapsed: s.since(s.endedAt), After: s.since(s.endedAt)}
+	r := Result{Cause: s.cause, Signal: s.signal, Orphans: s.left, Elapsed: s.since(s.endedAt), After: s.since(s.endedAt)}
 	if !s.stoppedAt.IsZero() {
 		r.After = s.since(s.stoppedAt)
 	}
@@ -220,10 +220,10 @@ func (s *Supervisor) Exit(rank int) (Exited, bool) {
 
 // since is the time of the job at which something happened.
 func (s *Supervisor) since(at time.Time) time.Duration {
-	if at.Before(s.cfg.Began) {
+	if at.Before(s.cfg.StartedAt) {
 		return 0
 	}
-	return at.Sub(s.cfg.Began)
+	return at.Sub(s.cfg.StartedAt)
 }
 
 func (s *Supervisor) rankEnd(rank int) RankEnd {
@@ -321,8 +321,8 @@ func (s *Supervisor) failureCode(first *Exited) int {
 	return first.exitCode()
 }
 
-// Name fills in what depends on the signals' names.
-func (r *Result) Name(name SignalNamer) {
+// SetSignalNames fills in what depends on the signals' names.
+func (r *Result) SetSignalNames(name SignalNamer) {
 	if r.Signal != 0 {
 		r.SignalName, _ = name(r.Signal)
 	}
@@ -339,8 +339,8 @@ func (r *Result) Name(name SignalNamer) {
 	}
 }
 
-// NameHosts fills in on which hosts ranks were, where the plan has several.
-func (r *Result) NameHosts(p *Plan) {
+// SetHosts fills in on which hosts ranks were, where the plan has several.
+func (r *Result) SetHosts(p *Plan) {
 	if len(p.Nodes) < 2 {
 		return
 	}

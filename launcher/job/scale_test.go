@@ -43,7 +43,7 @@ func manyNodes(n int, m placement.Machine) (*Spec, []Facts) {
 				Programs: []Program{{Path: "/bin/trainer", Argv: []string{"./trainer"}, ScriptArg: 1}},
 				Environ:  []string{"HOME=/root", "USER=root", "SHELL=/bin/sh"},
 			},
-			Away:      i > 0,
+			Remote:    i > 0,
 			Address:   "10.0.0.1",
 			Interface: "eth0",
 		}

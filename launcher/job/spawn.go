@@ -204,7 +204,7 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnRequest, app world.SpawnApp) (n
 	}
 	for _, h := range wanted {
 		if !slices.ContainsFunc(names, func(name string) bool { return hosts.SameName(name, h.Name) }) {
-			return nil, fmt.Errorf("host %s: the job has %s", h.Name, FoldHosts(names))
+			return nil, fmt.Errorf("host %s: the job has %s", h.Name, HostRanges(names))
 		}
 	}
 	for i, n := range p.Nodes {
@@ -349,8 +349,8 @@ func (b *builder) spawnedWorld(p *Plan, wish SpawnRequest, number int) {
 // somebody may just be leaving one.
 const keptWorlds = 8
 
-// WithoutOver is the plan without spawned worlds whose ranks have all ended, and the names of these.
-func (p *Plan) WithoutOver(ended func(rank int) bool) (*Plan, []string) {
+// PruneWorlds is the plan without spawned worlds whose ranks have all ended, and the names of these.
+func (p *Plan) PruneWorlds(ended func(rank int) bool) (*Plan, []string) {
 	kept, over := map[string]bool{}, 0 // parents of such as are kept
 	next := *p
 	next.Worlds = nil

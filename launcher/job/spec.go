@@ -141,12 +141,12 @@ const DefaultGrace = 10 * time.Second
 // DefaultHeartbeat is rare enough to cost nothing with thousands of nodes.
 const DefaultHeartbeat = 3 * time.Second
 
-// Beat is Heartbeat with its default.
-func (s *Spec) Beat() time.Duration { return cmp.Or(s.Heartbeat, DefaultHeartbeat) }
+// HeartbeatInterval is Heartbeat with its default.
+func (s *Spec) HeartbeatInterval() time.Duration { return cmp.Or(s.Heartbeat, DefaultHeartbeat) }
 
 // Lease is how long a node may not be heard of until it counts as lost, and how
 // long it goes on without the head.
-func (s *Spec) Lease() time.Duration { return leaseBeats * s.Beat() }
+func (s *Spec) Lease() time.Duration { return leaseBeats * s.HeartbeatInterval() }
 
 // leaseBeats makes a lease of 15 s from the default heartbeat: a link that is away
 // for 5 s comes back within it, TCP's pauses between attempts included.

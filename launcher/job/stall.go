@@ -90,7 +90,7 @@ func (s *Stall) missing() string {
 		for _, a := range rest {
 			ranks = append(ranks, a.Rank)
 		}
-		list = append(list, "ranks "+Fold(ranks))
+		list = append(list, "ranks "+RankRanges(ranks))
 	}
 	return strings.Join(list, ", ")
 }
@@ -101,7 +101,7 @@ func absenceText(a spec.Absence) string {
 	if a.PID != 0 {
 		text += fmt.Sprintf("pid %d, ", a.PID)
 	}
-	text += a.Standing
+	text += a.State
 	if a.CPU >= 0 {
 		text += fmt.Sprintf(", %d %% CPU", a.CPU)
 	}

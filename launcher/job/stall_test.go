@@ -16,7 +16,7 @@ func TestStallInOneLine(t *testing.T) {
 		}
 		return list
 	}
-	asleep := func(rank int) spec.Absence { return spec.Absence{Rank: rank, PID: 100 + rank, Standing: "sleeping"} }
+	asleep := func(rank int) spec.Absence { return spec.Absence{Rank: rank, PID: 100 + rank, State: "sleeping"} }
 	for want, s := range map[string]Stall{
 		`waiting 30s in the store: 7 of 8 ranks wait for "default_pg/0//cpu//0/5"; missing rank 5 (pid 105, sleeping, ` +
 			`0 % CPU)`: {
@@ -32,7 +32,7 @@ func TestStallInOneLine(t *testing.T) {
 			Missing: []spec.Absence{asleep(1), asleep(2), asleep(3), asleep(4), asleep(5), asleep(6)},
 		},
 		`waiting 30s in the store: 1 process that is no rank waits for "a"; missing rank 0 (not started)`: {
-			Waiting: waits("a", -1), Missing: []spec.Absence{{Rank: 0, Standing: "not started", CPU: -1}},
+			Waiting: waits("a", -1), Missing: []spec.Absence{{Rank: 0, State: "not started", CPU: -1}},
 		},
 	} {
 		s.Waited = 30*time.Second + time.Millisecond

@@ -10,24 +10,24 @@ import (
 )
 
 func TestRanksThatCannotBeginTogetherEndTheJob(t *testing.T) {
-	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}}, Began: time.Unix(1, 0), Grace: time.Second})
+	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}}, StartedAt: time.Unix(1, 0), Grace: time.Second})
 	s.Next(Running{PIDs: map[int]int{0: 10, 1: 11}})
 	assert.NotEmpty(t,
 		s.Next(MPIStuck{
-			MPIStuck: spec.MPIStuck{Waiting: []int{0}, Missing: 1, Begun: true, Why: "they cannot"},
+			MPIStuck: spec.MPIStuck{Waiting: []int{0}, Missing: 1, Initialized: true, Why: "they cannot"},
 			At:       time.Unix(2, 0),
 		}))
 	r := s.Result()
 	assert.Equal(t, CauseStuck, r.Cause)
 	assert.Equal(t, exitMPI, r.ExitCode)
 	assert.Equal(t, "they cannot", r.Text)
-	assert.Equal(t, &spec.MPIStuck{Waiting: []int{0}, Missing: 1, Begun: true, Why: "they cannot"}, r.Stuck)
+	assert.Equal(t, &spec.MPIStuck{Waiting: []int{0}, Missing: 1, Initialized: true, Why: "they cannot"}, r.Stuck)
 	assert.Empty(t, r.Hint, "it is no rank that ended")
 }
 
 // The node of those who wait may know nothing of a rank of another, which says itself how far it had come.
 func TestARankOfAnotherNodeHadBegunMPI(t *testing.T) {
-	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0}, {1}}, Began: time.Unix(1, 0), Grace: time.Second})
+	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0}, {1}}, StartedAt: time.Unix(1, 0), Grace: time.Second})
 	s.Next(Running{PIDs: map[int]int{0: 10, 1: 11}})
 	s.Next(Exited{Exit: spec.Exit{Rank: 1, MPI: &spec.RankMPI{Protocol: "PMI-1", Finalized: true}, At: time.Unix(2, 0)}})
 	s.Next(MPIStuck{MPIStuck: spec.MPIStuck{Waiting: []int{0}, Missing: 1}, At: time.Unix(2, 0)})

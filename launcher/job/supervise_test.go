@@ -64,7 +64,7 @@ func say(t *testing.T, sup **Supervisor, line string) []string {
 	if words[0] == "job" {
 		s, orders := NewSupervisor(SupervisorConfig{
 			Nodes: f.nodes(), Grace: f.duration("grace"), Timeout: f.duration("timeout"), EndSignals: f.signals("end"),
-			Began: time.Unix(1_000_000, 0), SignalName: name, Engine: f.m["engine"],
+			StartedAt: time.Unix(1_000_000, 0), SignalName: name, Engine: f.m["engine"],
 			OnHang: map[string]OnHang{"report": HangReport}[f.m["hang"]],
 			Policy: Policy{
 				Continue: f.m["failure"] == "continue", MinSuccess: f.int("enough"),
@@ -176,7 +176,7 @@ func (v values) event(name string) Event {
 		return MPIAborted{Rank: v.int("rank"), MPIAbort: spec.MPIAbort{Code: v.int("code"), Why: v.m["why"]}, At: at}
 	case "mpi-stuck":
 		return MPIStuck{At: at, MPIStuck: spec.MPIStuck{
-			Waiting: v.ints("waiting"), Missing: v.int("missing"), Begun: v.m["missing-begun"] == "yes",
+			Waiting: v.ints("waiting"), Missing: v.int("missing"), Initialized: v.m["missing-begun"] == "yes",
 		}}
 	case "exited":
 		return Exited{PeerLost: v.m["peer"] == "lost", Exit: spec.Exit{
@@ -184,7 +184,7 @@ func (v values) event(name string) Event {
 			RaisedAt: v.at("raised"), SignalledAt: v.at("asked"), MPI: v.mpi(),
 		}}
 	case "gone":
-		return Gone{Node: v.int("node")}
+		return CleanedUp{Node: v.int("node")}
 	case "signalled":
 		ev := Signalled{Signal: v.signal("signal"), At: at}
 		if v.m["grace"] != "" {
@@ -205,7 +205,7 @@ func (v values) event(name string) Event {
 	case "engine-signalled":
 		return EngineSignalled{Signal: v.signal("signal"), At: at}
 	case "engine-ends":
-		return EngineEnds{At: at}
+		return EngineStopping{At: at}
 	case "node-lost":
 		return NodeLost{Node: v.int("node"), Text: v.m["text"], At: at}
 	}
@@ -224,7 +224,7 @@ func orderLines(orders []Order) (lines []string) {
 			lines = append(lines, fmt.Sprintf("signal %s to %s", unix.SignalName(o.Signal), to))
 		case Kill:
 			lines = append(lines, "kill")
-		case End:
+		case Cleanup:
 			lines = append(lines, fmt.Sprintf("end node=%d grace=%v", o.Node, o.Grace))
 		case Arm:
 			lines = append(lines, fmt.Sprintf("arm %v %v", o.Timer, o.After))

@@ -21,10 +21,10 @@ const maxLeftoverGrace = 10 * time.Second
 
 // SupervisorConfig is what the supervisor has to know of a plan.
 type SupervisorConfig struct {
-	Nodes   [][]int   // the ranks of each node
-	Began   time.Time // from when on the job's time counts
-	Grace   time.Duration
-	Timeout time.Duration
+	Nodes     [][]int   // the ranks of each node
+	StartedAt time.Time // from when on the job's time counts
+	Grace     time.Duration
+	Timeout   time.Duration
 	// TimeoutCode is the exit code at the deadline, 0: ExitTimeout.
 	TimeoutCode int
 	Policy      Policy
@@ -128,8 +128,8 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.grown(ev)
 	case Exited:
 		return s.exited(ev)
-	case Gone:
-		s.gone[ev.Node], s.left = true, append(s.left, ev.Left...)
+	case CleanedUp:
+		s.gone[ev.Node], s.left = true, append(s.left, ev.Orphans...)
 	case Signalled:
 		return s.signalled(ev)
 	case Expired:
@@ -146,7 +146,7 @@ func (s *Supervisor) Next(ev Event) []Order {
 		return s.nodeLost(ev)
 	case EngineSignalled:
 		return s.engineSignalled(ev)
-	case EngineEnds:
+	case EngineStopping:
 		return s.endByEngine(syscall.SIGTERM, ev.At)
 	case MPIAborted:
 		return s.mpiAborted(ev)
@@ -259,7 +259,7 @@ func (s *Supervisor) endIfEmpty(node int, at time.Time) []Order {
 	if s.waiting[node] > 0 || s.gone[node] {
 		return nil
 	}
-	return []Order{End{Node: node, Grace: s.leftoverGrace(at)}}
+	return []Order{Cleanup{Node: node, Grace: s.leftoverGrace(at)}}
 }
 
 // leftoverGrace is what processes get that ranks left behind: in a job that is

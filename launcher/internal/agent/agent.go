@@ -147,8 +147,8 @@ func (a *Agent) handle(f wire.Frame) error {
 		return with(f, a.start)
 	case wire.TypePing:
 		return with(f, a.pong)
-	case wire.TypeOver:
-		return with(f, func(o wire.Over) error { return &OverError{o.Code, o.Text, a.firstError()} })
+	case wire.TypeJobEnded:
+		return with(f, func(o wire.JobEnded) error { return &OverError{o.Code, o.Text, a.firstError()} })
 	case wire.TypeExchange:
 		return with(f, a.exchange)
 	}
@@ -201,8 +201,8 @@ func (j *running) handle(f wire.Frame) error {
 		return err
 	case wire.TypeResize:
 		return do(f, func(r wire.Resize) { j.group.ResizePTYs(r.Rows, r.Cols) })
-	case wire.TypeEnd:
-		return do(f, func(e wire.End) {
+	case wire.TypeCleanup:
+		return do(f, func(e wire.Cleanup) {
 			if !j.endAsked.Swap(true) {
 				go j.finish(e.Grace)
 			}

@@ -82,8 +82,8 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 	var failed wire.StartFailed
 	require.NoError(t, f.Decode(&failed))
 	assert.Contains(t, failed.Text, "the head wants 3 ranks, this node's command line 2")
-	h.send(&wire.End{})
-	_, ok = h.await(wire.TypeGone)
+	h.send(&wire.Cleanup{})
+	_, ok = h.await(wire.TypeCleanedUp)
 	assert.True(t, ok, h.said.String())
 	h.end()
 }
@@ -103,10 +103,10 @@ func TestInputOfAnAttemptThatIsOver(t *testing.T) {
 	require.Equal(t, wire.Credit{Bytes: len("words")}, next[wire.Credit](t, heard))
 	j.timers.stop()
 	feedOnce()
-	require.NoError(t, j.agent.link.Send(&wire.Gone{}))
+	require.NoError(t, j.agent.link.Send(&wire.CleanedUp{}))
 	for f := range heard {
 		assert.NotEqual(t, wire.TypeCredit, f.Type)
-		if f.Type == wire.TypeGone {
+		if f.Type == wire.TypeCleanedUp {
 			return
 		}
 	}

@@ -48,7 +48,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.Task, facts.LogDir, facts.Role = own.Seat, own.LogDir, own.Role
 	}
 	if err := a.enter(h); err != nil {
-		facts.Dir = err.Error()
+		facts.DirError = err.Error()
 		return a.link.Send(&facts)
 	}
 	// the first counts: shells that ssh starts often have a short PATH, and ranks get the head's

@@ -71,7 +71,7 @@ func (j *running) end(grace time.Duration) {
 	j.endings.flush()
 	j.closePlane()
 	j.gone.Store(true)
-	_ = j.agent.link.Send(&wire.Gone{Left: describe(left)})
+	_ = j.agent.link.Send(&wire.CleanedUp{Orphans: describe(left)})
 }
 
 // quiet waits a moment for the end of all streams. Nobody of a job that is over

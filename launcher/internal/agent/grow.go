@@ -66,7 +66,7 @@ func (j *running) passSpawn(wish world.Spawn, done func(name string, err error))
 	}
 	j.spawns.pending[call] = spawn{wish: wish, done: done}
 	j.spawnsLock.Unlock()
-	if err := j.agent.link.Send(&wire.Spawn{Call: call, Wish: wish}); err != nil {
+	if err := j.agent.link.Send(&wire.Spawn{Call: call, Request: wish}); err != nil {
 		j.answerSpawn(wire.Spawned{Call: call, Error: "the launcher is gone"})
 	}
 }

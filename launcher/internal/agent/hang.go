@@ -125,7 +125,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
 		list[i] = &look{Activity: spec.Activity{
-			Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: a.CPU,
+			Rank: a.Rank, PID: a.PID, State: a.State, CPU: a.CPU,
 			Keys: keys[a.Rank], MPI: waits[a.Rank],
 		}}
 		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
@@ -133,7 +133,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })
 		}
 		if last := j.lastLogged(row); last != "" {
-			list[i].Last = last
+			list[i].LastLine = last
 		}
 	}
 	busy.Wait()
@@ -158,13 +158,13 @@ func (l *look) into(ctx context.Context, members []process.Proc) {
 		return
 	}
 	l.main = worker(first, members)
-	if l.main.PID != first.PID && l.Standing == (process.Proc{State: 'S'}).Standing() {
-		l.Standing = l.main.Standing()
+	if l.main.PID != first.PID && l.State == (process.Proc{State: 'S'}).Standing() {
+		l.State = l.main.Standing()
 	}
 	l.program = stacks.ProgramOf(l.main.PID)
 	l.Wait, l.kernel = stacks.WaitChannel(l.main.PID), stacks.Kernel(l.main.PID)
 	if l.CPU >= busy && l.main.Busy() {
-		l.Standing, l.Wait = process.Proc{State: 'R'}.Standing(), ""
+		l.State, l.Wait = process.Proc{State: 'R'}.Standing(), ""
 	}
 	if l.program == stacks.Python {
 		l.Stack = stacks.PySpy(ctx, l.main.PID)

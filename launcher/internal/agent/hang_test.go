@@ -21,10 +21,10 @@ func TestHangOfAnAttemptThatIsOver(t *testing.T) {
 	next[wire.Hung](t, heard)
 	j.timers.stop()
 	report()
-	require.NoError(t, j.agent.link.Send(&wire.Gone{}))
+	require.NoError(t, j.agent.link.Send(&wire.CleanedUp{}))
 	for f := range heard {
 		assert.NotEqual(t, wire.TypeHung, f.Type)
-		if f.Type == wire.TypeGone {
+		if f.Type == wire.TypeCleanedUp {
 			return
 		}
 	}

@@ -268,7 +268,7 @@ func messages(v victim) []wire.Message {
 			Ranks: []wire.Row{{Process: spec.Process{Rank: 7}}},
 		},
 		&wire.Credit{Stream: 1, Bytes: -1 << 40}, &wire.Credit{Stream: 1 << 30, Bytes: 1 << 62},
-		&wire.Resize{Rows: -1, Cols: 1 << 40}, &wire.Kill{}, &wire.End{}, &wire.Facts{}, &wire.Spawn{}, &wire.Gone{},
+		&wire.Resize{Rows: -1, Cols: 1 << 40}, &wire.Kill{}, &wire.Cleanup{}, &wire.Facts{}, &wire.Spawn{}, &wire.CleanedUp{},
 	}
 }
 
@@ -374,8 +374,8 @@ func TestEveryFrameInEveryState(t *testing.T) {
 				h.send(hello(v))
 				h.send(startOf(v))
 				h.send(&wire.Kill{})
-				h.send(&wire.End{})
-				_, _ = h.await(wire.TypeGone)
+				h.send(&wire.Cleanup{})
+				_, _ = h.await(wire.TypeCleanedUp)
 			},
 		}
 		for name, enter := range states {
@@ -411,7 +411,7 @@ func TestEveryFrameInEveryState(t *testing.T) {
 func TestFramesWithoutEnd(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	for _, m := range []wire.Message{
-		&wire.Ping{}, &wire.Inspect{}, &wire.Usage{}, &wire.Kill{}, &wire.End{}, &wire.Signal{}, &wire.Resize{},
+		&wire.Ping{}, &wire.Inspect{}, &wire.Usage{}, &wire.Kill{}, &wire.Cleanup{}, &wire.Signal{}, &wire.Resize{},
 		&wire.Credit{Stream: 1, Bytes: 1 << 30},
 	} {
 		h := attack(t, v)

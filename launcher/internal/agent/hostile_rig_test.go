@@ -207,8 +207,8 @@ func (h *hostile) run(v victim, start *wire.Start) {
 			ended += len(e.Ranks)
 		}
 	}
-	h.send(&wire.End{})
-	_, _ = h.await(wire.TypeGone)
+	h.send(&wire.Cleanup{})
+	_, _ = h.await(wire.TypeCleanedUp)
 }
 
 // canary is a directory of the user's with files that nobody may touch.

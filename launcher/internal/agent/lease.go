@@ -85,7 +85,7 @@ func (l *lease) explain(err error) error {
 // pong answers a heartbeat.
 func (a *Agent) pong(p wire.Ping) error {
 	a.lease.begin(p.Lease, a.link)
-	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Signs: a.signs()})
+	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Progress: a.signs()})
 }
 
 // signs is different whenever something of the job has gone on here.

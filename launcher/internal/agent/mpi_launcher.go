@@ -122,7 +122,7 @@ func (m *mpi) Signal(p world.Proc, number int) {
 
 func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 	stuck := &spec.MPIStuck{Missing: m.rank(missing)}
-	stuck.Begun = m.state(stuck.Missing) != nil
+	stuck.Initialized = m.state(stuck.Missing) != nil
 	for _, p := range waiting {
 		stuck.Waiting = append(stuck.Waiting, m.rank(p))
 	}

@@ -42,7 +42,7 @@ func (m *mpi) tellMixture() {
 				continue
 			}
 			m.tell(wire.MPIEvent{Stuck: &spec.MPIStuck{
-				Waiting: []int{one}, Missing: other, Begun: true,
+				Waiting: []int{one}, Missing: other, Initialized: true,
 				Why: fmt.Sprintf(
 					"rank %d is a program of MPICH's family (it speaks %s), rank %d one of Open MPI's (%s): they cannot share an "+
 						"MPI_COMM_WORLD; --world app gives each program a world of its own",

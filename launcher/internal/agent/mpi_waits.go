@@ -83,7 +83,7 @@ func (j *running) describeAbsent(ranks []int, from, to cpuSample) string {
 	var list []string
 	for _, rank := range ranks[:min(len(ranks), most)] {
 		a := j.state(rank, from, to)
-		list = append(list, fmt.Sprintf("rank %d (pid %d, %s)", rank, a.PID, a.Standing))
+		list = append(list, fmt.Sprintf("rank %d (pid %d, %s)", rank, a.PID, a.State))
 	}
 	if rest := len(ranks) - most; rest > 0 {
 		list = append(list, fmt.Sprintf("and %d more", rest))

@@ -44,7 +44,7 @@ func (j *running) pass(id, stream int, p []byte) {
 		j.credit.take(stream, len(p))
 		j.display.Write(id, stream, p)
 	}
-	if j.display != nil && !j.start.Stdio.Sent {
+	if j.display != nil && !j.start.Stdio.Forward {
 		return
 	}
 	j.credit.take(stream, len(p))
@@ -86,7 +86,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	s.mpi.afterWords(id, func() {
 		told := e
 		told.MPI = s.mpi.state(id)
-		if e.Signal == 0 && e.SignalledAt.IsZero() && !saysWhyItIsAlone(e.Last) { // it ended by itself
+		if e.Signal == 0 && e.SignalledAt.IsZero() && !saysWhyItIsAlone(e.LastLines) { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
 		if told.Signal == syscall.SIGSEGV && told.SignalledAt.IsZero() && told.Hint == "" {
@@ -119,10 +119,10 @@ func (a *Agent) firstError() (first *spec.Exit) {
 func (j *running) explain(e *spec.Exit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
 	if j.logs != nil && !row.Spawned {
-		e.Last = j.logs.Last(row.LocalRank, lastLines)
+		e.LastLines = j.logs.Last(row.LocalRank, lastLines)
 	}
-	if len(e.Last) == 0 {
-		e.Last = j.display.last(row.Rank)
+	if len(e.LastLines) == 0 {
+		e.LastLines = j.display.last(row.Rank)
 	}
 	if e.Signal == syscall.SIGKILL && e.Timer == "" && !j.signals.killed.Load() {
 		j.explainOOM(e, len(j.rows()))

@@ -106,20 +106,20 @@ func (j *running) state(rank int, from, to cpuSample) spec.Absence {
 	a := spec.Absence{Rank: rank, CPU: -1}
 	r := j.rank(rank)
 	if r == nil { // it was let go of
-		a.Standing = "ended"
+		a.State = "ended"
 		return a
 	}
 	a.PID = int(r.pid.Load())
 	if end := r.end.Load(); end != nil {
-		a.Standing = ending(end)
+		a.State = ending(end)
 		return a
 	}
 	p, err := process.Describe(a.PID)
 	if err != nil {
-		a.Standing = "not started"
+		a.State = "not started"
 		return a
 	}
-	a.Standing, a.CPU = p.Standing(), to.percent(from, a.PID)
+	a.State, a.CPU = p.Standing(), to.percent(from, a.PID)
 	return a
 }
 

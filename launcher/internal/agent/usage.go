@@ -53,7 +53,7 @@ func (j *running) tellUsage(wish wire.Usage, seen []*look) {
 			u.Activity = l.Activity
 		} else {
 			a := j.state(row.Rank, cpuSample{}, cpuSample{})
-			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, Standing: a.Standing, CPU: -1, Last: j.lastWord(row)}
+			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, State: a.State, CPU: -1, LastLine: j.lastWord(row)}
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
 			u.CPUTime, u.Memory = load.CPU, load.Memory

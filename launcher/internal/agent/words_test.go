@@ -21,7 +21,7 @@ func TestWordsOfAnAttempt(t *testing.T) {
 	go func() {
 		defer close(over)
 		j.words.close()
-		_ = j.agent.link.Send(&wire.Gone{})
+		_ = j.agent.link.Send(&wire.CleanedUp{})
 	}()
 	eventually(t, func() bool { j.words.mu.Lock(); defer j.words.mu.Unlock(); return j.words.over }, "the end has begun")
 	require.NoError(t, j.grow(growBy(2, "/bin/true", 11)))
@@ -33,7 +33,7 @@ func TestWordsOfAnAttempt(t *testing.T) {
 	for len(types) < 2 {
 		types = append(types, (<-heard).Type)
 	}
-	assert.Equal(t, []wire.Type{wire.TypeGrown, wire.TypeGone}, types)
+	assert.Equal(t, []wire.Type{wire.TypeGrown, wire.TypeCleanedUp}, types)
 	require.NoError(t, j.agent.link.Send(&wire.Notice{}))
 	assert.Equal(t, wire.TypeNotice, (<-heard).Type, "nothing came between")
 }

@@ -122,7 +122,7 @@ func report(c *Collector) string {
 	fmt.Fprintf(&b, "ready %v, alone %v\n", ready, alone)
 	for _, s := range c.Summaries(nil) {
 		fmt.Fprintf(&b, "%s %v", s.Text, s.Ranks)
-		if s.Alone {
+		if s.VersionOnly {
 			b.WriteString(" alone")
 		}
 		if s.InitSeconds > 0 {

@@ -58,7 +58,7 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSumma
 	for _, g := range order {
 		list = append(list, spec.NCCLSummary{
 			Text: printable.Text(g.summary(FoldNames(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
-			Alone: len(g.over(nil)) == 0 && g.Size == 0,
+			VersionOnly: len(g.over(nil)) == 0 && g.Size == 0,
 		})
 	}
 	return list

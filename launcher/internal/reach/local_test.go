@@ -42,7 +42,7 @@ func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	assert.Equal(t, wire.TypeKill, f.Type)
 	_, err = agent.Read()
 	assert.Equal(t, io.EOF, err)
-	assert.ErrorIs(t, agent.Send(&wire.Gone{}), io.ErrClosedPipe)
+	assert.ErrorIs(t, agent.Send(&wire.CleanedUp{}), io.ErrClosedPipe)
 }
 
 // What is shared is neither copied nor written into, and comes in its turn.

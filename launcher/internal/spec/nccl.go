@@ -6,7 +6,7 @@ type NCCLSummary struct {
 	Ranks       []int   `json:"ranks"`
 	InitSeconds float64 `json:"init_s,omitempty"` // that making a communicator took the slowest of them
 	// Alone says that there is no more than a version, which one rank says for all.
-	Alone bool `json:"-"`
+	VersionOnly bool `json:"-"`
 }
 
 // NCCLWarning is a warning that some ranks got.

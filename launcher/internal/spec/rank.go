@@ -26,7 +26,7 @@ type Exit struct {
 	// Timer is the scope of PyTorch's timer whose expiry had its node end it; "": none.
 	Timer string
 	// Last are its last lines where they went to a file and not to the console.
-	Last []string
+	LastLines []string
 	// Hint is something to try that only its node can know.
 	Hint string
 	// MPI is how far it had come in MPI, nil: it had not begun.
@@ -42,17 +42,17 @@ type RankMPI struct {
 
 // Activity is what one rank does: its process, or the program that it does nothing but wait for.
 type Activity struct {
-	Rank     int    `json:"rank"`
-	PID      int    `json:"pid,omitempty"`
-	Standing string `json:"standing"`
-	CPU      int    `json:"cpu_percent"` // of one CPU; -1: not known
+	Rank  int    `json:"rank"`
+	PID   int    `json:"pid,omitempty"`
+	State string `json:"standing"`
+	CPU   int    `json:"cpu_percent"` // of one CPU; -1: not known
 	// Wait is the kernel's function in which its main thread sleeps.
 	Wait string   `json:"wait_channel,omitempty"`
 	Keys []string `json:"keys,omitempty"` // what it waits for in the store
 	// MPI is whom it waits for in MPI; nil: it does not, as far as its node knows.
-	MPI   *MPIWait `json:"mpi_wait,omitempty"`
-	Stack []string `json:"stack,omitempty"` // the innermost frames of its main thread first
-	Last  string   `json:"last,omitempty"`  // its last line
+	MPI      *MPIWait `json:"mpi_wait,omitempty"`
+	Stack    []string `json:"stack,omitempty"` // the innermost frames of its main thread first
+	LastLine string   `json:"last,omitempty"`  // its last line
 }
 
 // MPIWait is that a rank waits in MPI, as its node's servers see it.
@@ -67,10 +67,10 @@ type MPIWait struct {
 
 // Absence is what a rank does that does not wait in the store.
 type Absence struct {
-	Rank     int    `json:"rank"`
-	PID      int    `json:"pid,omitempty"`
-	Standing string `json:"standing"`              // "sleeping", "ended with exit code 0"
-	CPU      int    `json:"cpu_percent,omitempty"` // of one CPU that its processes use; -1: not known
+	Rank  int    `json:"rank"`
+	PID   int    `json:"pid,omitempty"`
+	State string `json:"standing"`              // "sleeping", "ended with exit code 0"
+	CPU   int    `json:"cpu_percent,omitempty"` // of one CPU that its processes use; -1: not known
 }
 
 // MPIAbort is what a rank gave to MPI_Abort.
@@ -83,9 +83,9 @@ type MPIAbort struct {
 
 // MPIStuck is that ranks wait in MPI for one that can never come, since it has ended.
 type MPIStuck struct {
-	Waiting []int `json:"waiting"`
-	Missing int   `json:"missing"`
-	Begun   bool  `json:"-"` // Missing had called MPI_Init
+	Waiting     []int `json:"waiting"`
+	Missing     int   `json:"missing"`
+	Initialized bool  `json:"-"` // Missing had called MPI_Init
 	// Why says where Missing has not ended why they wait in vain.
 	Why string `json:"why,omitempty"`
 }

@@ -30,9 +30,9 @@ const (
 	StateConnected  State = 1 << iota // no ranks were started
 	StateStarted                      // ranks were, to which MPI is not served
 	StateStartedMPI                   // ranks were, to which MPI is served
-	StateGone                         // nothing is left of them
+	StateCleanedUp                    // nothing is left of them
 
-	anyState = StateConnected | StateStarted | StateStartedMPI | StateGone
+	anyState = StateConnected | StateStarted | StateStartedMPI | StateCleanedUp
 	started  = StateStarted | StateStartedMPI
 )
 
@@ -77,28 +77,30 @@ func (r *rule) isAnswerTo(question Type) bool { return slices.Contains(r.answers
 // ranks are the node's own, that each ends once.
 var fromAgent = table{"agent", [numTypes]rule{
 	TypeFacts:       {from: anyPeer, when: StateConnected, answers: []Type{TypeHello}, body: bodyFacts},
-	TypeOpened:      {from: anyPeer, when: StateConnected | StateGone, answers: []Type{TypeOpen}, body: bodyText},
+	TypeOpened:      {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeOpen}, body: bodyText},
 	TypeReached:     {from: anyPeer, when: StateConnected, answers: []Type{TypeProbe}, body: bodyList},
 	TypeChecked:     {from: anyPeer, when: StateConnected, answers: []Type{TypeCheck}, body: bodyFacts},
 	TypePong:        {from: anyPeer, when: anyState, answers: []Type{TypePing}, body: bodyFew},
 	TypeNotice:      {from: anyPeer, when: anyState, body: 1 << 20},
 	TypeRunning:     {from: anyPeer, when: started, answers: []Type{TypeStart}, body: bodyList},
 	TypeStartFailed: {from: anyPeer, when: started, answers: []Type{TypeStart}, body: 1 << 20},
-	TypeOutput:      {from: anyPeer, when: started | StateGone, body: maxOutput + streamHeader},
+	TypeOutput:      {from: anyPeer, when: started | StateCleanedUp, body: maxOutput + streamHeader},
 	TypeEnded:       {from: anyPeer, when: started, body: MaxBody},
-	TypeCredit:      {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeGone:        {from: anyPeer, when: started, answers: []Type{TypeEnd}, body: bodyList},
-	TypeSuspend:     {from: anyPeer, when: started | StateGone, answers: []Type{TypeSuspend}, body: bodyFew},
-	TypeHung:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart, TypeInspect}, body: bodyRanks},
-	TypeStalled:     {from: anyPeer, when: started | StateGone, answers: []Type{TypeStart}, body: bodyRanks},
-	TypeUsed:        {from: anyPeer, when: started | StateGone, answers: []Type{TypeUsage}, body: bodyRanks},
-	TypeOutputLost:  {from: PeerLocal | hasJoined, when: started | StateGone, most: 2, body: bodyText},
-	TypeSignal:      {from: hasJoined, when: anyState, body: bodyFew},
-	TypeSignalled:   {from: PeerEngine, when: anyState, body: bodyFew},
-	TypeExchange:    {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
-	TypeMPI:         {from: anyPeer, when: StateStartedMPI | StateGone, body: bodyList},
-	TypeSpawn:       {from: anyPeer, when: StateStartedMPI | StateGone, body: bodyList},
-	TypeGrown:       {from: anyPeer, when: StateStartedMPI | StateGone, answers: []Type{TypeGrow}, body: bodyList},
+	TypeCredit:      {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeCleanedUp:   {from: anyPeer, when: started, answers: []Type{TypeCleanup}, body: bodyList},
+	TypeSuspend:     {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeSuspend}, body: bodyFew},
+	TypeHung: {
+		from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeStart, TypeInspect}, body: bodyRanks,
+	},
+	TypeStalled:    {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeStart}, body: bodyRanks},
+	TypeUsed:       {from: anyPeer, when: started | StateCleanedUp, answers: []Type{TypeUsage}, body: bodyRanks},
+	TypeOutputLost: {from: PeerLocal | hasJoined, when: started | StateCleanedUp, most: 2, body: bodyText},
+	TypeSignal:     {from: hasJoined, when: anyState, body: bodyFew},
+	TypeSignalled:  {from: PeerEngine, when: anyState, body: bodyFew},
+	TypeExchange:   {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: MaxBody},
+	TypeMPI:        {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: bodyList},
+	TypeSpawn:      {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: bodyList},
+	TypeGrown:      {from: anyPeer, when: StateStartedMPI | StateCleanedUp, answers: []Type{TypeGrow}, body: bodyList},
 }}
 
 // fromHead is what a head may send to an agent; from is the kind of that agent.
@@ -106,29 +108,29 @@ var fromHead = table{"head", [numTypes]rule{
 	TypeHello:    {from: anyPeer, when: StateConnected, most: 1, body: bodyFacts},
 	TypeProbe:    {from: anyPeer, when: StateConnected, body: bodyList},
 	TypeCheck:    {from: anyPeer &^ hasJoined, when: StateConnected, body: bodyFacts},
-	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateGone, body: bodyList},
-	TypeStart:    {from: anyPeer, when: StateConnected | StateGone, body: MaxBody},
+	TypeOpen:     {from: anyPeer &^ hasJoined, when: StateConnected | StateCleanedUp, body: bodyList},
+	TypeStart:    {from: anyPeer, when: StateConnected | StateCleanedUp, body: MaxBody},
 	TypePing:     {from: anyPeer, when: anyState, body: bodyFew},
-	TypeOver:     {from: anyPeer, when: anyState, body: 1 << 20},
-	TypeSignal:   {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeKill:     {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeEnd:      {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeCredit:   {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeStdin:    {from: anyPeer, when: started | StateGone, body: maxOutput + streamHeader},
-	TypeResize:   {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeSuspend:  {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeInspect:  {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeUsage:    {from: anyPeer, when: started | StateGone, body: bodyFew},
-	TypeExchange: {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
-	TypeSpawned:  {from: anyPeer, when: StateStartedMPI | StateGone, answers: []Type{TypeSpawn}, body: bodyList},
-	TypeGrow:     {from: anyPeer, when: StateStartedMPI | StateGone, body: MaxBody},
+	TypeJobEnded: {from: anyPeer, when: anyState, body: 1 << 20},
+	TypeSignal:   {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeKill:     {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeCleanup:  {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeCredit:   {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeStdin:    {from: anyPeer, when: started | StateCleanedUp, body: maxOutput + streamHeader},
+	TypeResize:   {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeSuspend:  {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeInspect:  {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeUsage:    {from: anyPeer, when: started | StateCleanedUp, body: bodyFew},
+	TypeExchange: {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: MaxBody},
+	TypeSpawned:  {from: anyPeer, when: StateStartedMPI | StateCleanedUp, answers: []Type{TypeSpawn}, body: bodyList},
+	TypeGrow:     {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: MaxBody},
 }}
 
 // IsLate reports whether a frame of an agent may be of an attempt that is over: nobody has a use
 // for it then.
 func (t Type) IsLate() bool {
 	r := fromAgent.row(t)
-	return r.when&StateGone != 0 && r.when&StateConnected == 0 && t != TypeOpened
+	return r.when&StateCleanedUp != 0 && r.when&StateConnected == 0 && t != TypeOpened
 }
 
 // ViolationError is what a peer sent that it may not send.
@@ -191,7 +193,7 @@ var stateNames = map[State]string{
 	StateConnected:  "before ranks are started",
 	StateStarted:    "while ranks run",
 	StateStartedMPI: "while ranks run",
-	StateGone:       "after its ranks are gone",
+	StateCleanedUp:  "after its ranks are gone",
 }
 
 // String says when that is, for messages.

@@ -18,10 +18,10 @@ import (
 // messages has one of each type.
 var messages = []Message{
 	&Hello{}, &Facts{}, &Open{}, &Opened{}, &Start{}, &Running{}, &StartFailed{}, &Ended{}, &Signal{}, &Kill{},
-	&Credit{}, &End{},
-	&Gone{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
+	&Credit{}, &Cleanup{},
+	&CleanedUp{}, &Notice{}, &Resize{}, &Stalled{}, &Hung{}, &Suspend{},
 	&Ping{}, &Pong{}, &Inspect{},
-	&Probe{}, &Reached{}, &Over{}, &Signalled{},
+	&Probe{}, &Reached{}, &JobEnded{}, &Signalled{},
 	&Check{}, &Checked{}, &OutputLost{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Spawned{}, &Grow{}, &Grown{}, &Usage{},
 	&Used{},
 }
@@ -154,12 +154,12 @@ func TestBrokenMessages(t *testing.T) {
 func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
-	var s Shared
+	var s Interner
 	var read [2]Facts
 	for i := range read {
 		machine.GPUs[0].UUID = string(rune('a' + i))
 		require.NoError(t, readMessage(appendMessage(nil, &Facts{Facts: spec.Facts{Machine: machine}}), &read[i]))
-		s.Share(&read[i])
+		s.Intern(&read[i])
 		assert.Equal(t, machine, read[i].Machine)
 	}
 	assert.Same(t, read[0].Machine.Topology, read[1].Machine.Topology)
@@ -167,7 +167,7 @@ func TestEqualNodesShareWhatTheyConsistOf(t *testing.T) {
 	machine.Topology.NICs[0].Up = !machine.Topology.NICs[0].Up
 	var other Facts
 	require.NoError(t, readMessage(appendMessage(nil, &Facts{Facts: spec.Facts{Machine: machine}}), &other))
-	s.Share(&other)
+	s.Intern(&other)
 	assert.Equal(t, machine.Topology, other.Machine.Topology)
 }
 

@@ -108,7 +108,7 @@ func statesOf(s State) string {
 		{StateConnected, "before ranks start"},
 		{started, "while ranks run"},
 		{StateStartedMPI, "while ranks run that MPI is served to"},
-		{StateGone, "after they are gone"},
+		{StateCleanedUp, "after they are gone"},
 	} {
 		if s&c.states == c.states && (c.states != StateStartedMPI || s&StateStarted == 0) {
 			list = append(list, c.name)

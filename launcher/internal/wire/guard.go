@@ -57,7 +57,7 @@ func (g *guard) admit(t Type, size int) error {
 	if g.count[t]++; r.most > 0 && int(g.count[t]) > r.most {
 		return Violation("it sent more than %d %s frames", r.most, t)
 	}
-	if t == TypeStart || t == TypeGone {
+	if t == TypeStart || t == TypeCleanedUp {
 		g.pass(t, true) // an agent finds out by itself what a head that serves no MPI says of it
 	}
 	return nil
@@ -85,8 +85,8 @@ func (g *guard) sends(t Type, mpi bool) {
 // pass changes the state by a frame of either direction.
 func (g *guard) pass(t Type, mpi bool) {
 	switch {
-	case t == TypeGone:
-		g.state.Store(uint32(StateGone))
+	case t == TypeCleanedUp:
+		g.state.Store(uint32(StateCleanedUp))
 	case t == TypeStart && mpi:
 		clear(g.count[:])
 		g.state.Store(uint32(StateStartedMPI))

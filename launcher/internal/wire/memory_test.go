@@ -20,7 +20,7 @@ import (
 func agentMessages() []Message {
 	return []Message{
 		&Facts{}, &Opened{}, &Reached{}, &Checked{}, &Pong{}, &Notice{}, &Running{}, &StartFailed{}, &Ended{}, &Credit{},
-		&Gone{}, &Suspend{}, &Hung{}, &Stalled{},
+		&CleanedUp{}, &Suspend{}, &Hung{}, &Stalled{},
 		&Used{}, &OutputLost{}, &Signal{}, &Signalled{}, &Exchange{}, &MPIEvent{}, &Spawn{}, &Grown{},
 	}
 }

@@ -76,7 +76,7 @@ type Facts struct {
 	spec.Facts
 	Limit string // which limit is too low for Hello's ranks; "" for none
 	// Dir is why Hello's working directory cannot be this node's; "": it is.
-	Dir string
+	DirError string
 	// DeviceError says why it is not known how many there are of Hello's Device.
 	DeviceError string
 }
@@ -151,7 +151,7 @@ type Stdio struct {
 	Direct int
 	Piped  []int
 	// Sent says that the head wants what ranks write, although the node itself shows it.
-	Sent bool
+	Forward bool
 }
 
 // Logs is where and what a node writes to files.
@@ -223,14 +223,14 @@ type Credit struct {
 	Bytes  int
 }
 
-// End has a node end what its ranks left behind.
-type End struct {
+// Cleanup has a node end what its ranks left behind.
+type Cleanup struct {
 	Grace time.Duration
 }
 
-// Gone says that nothing of the job is left on a node.
-type Gone struct {
-	Left []string
+// CleanedUp says that nothing of the job is left on a node.
+type CleanedUp struct {
+	Orphans []string
 }
 
 // Notice is a line for the user.
@@ -256,7 +256,7 @@ type Pong struct {
 	Sent time.Time
 	At   time.Time
 	// Signs is different whenever something of the job has gone on at the node.
-	Signs int64
+	Progress int64
 }
 
 // Inspect asks what each rank does: Hung answers it. Stop says that the job ends
@@ -268,8 +268,8 @@ type Inspect struct {
 	RAS bool
 }
 
-// Over says to a node that joined how the job ended.
-type Over struct {
+// JobEnded says to a node that joined how the job ended.
+type JobEnded struct {
 	Code int    // the launcher's exit code
 	Text string // a line that says more; "" if all is well
 }
@@ -277,8 +277,8 @@ type Over struct {
 // Spawn says that a rank has called MPI_Comm_spawn. Spawned answers it, by Call: with the
 // name of the new world, or why there is none.
 type Spawn struct {
-	Call int
-	Wish world.Spawn
+	Call    int
+	Request world.Spawn
 }
 
 // Spawned answers Spawn.
@@ -400,9 +400,9 @@ func (*Signal) Type() Type { return TypeSignal }
 
 func (*Kill) Type() Type { return TypeKill }
 
-func (*End) Type() Type { return TypeEnd }
+func (*Cleanup) Type() Type { return TypeCleanup }
 
-func (*Gone) Type() Type { return TypeGone }
+func (*CleanedUp) Type() Type { return TypeCleanedUp }
 
 func (*Notice) Type() Type { return TypeNotice }
 
@@ -424,7 +424,7 @@ func (*Probe) Type() Type { return TypeProbe }
 
 func (*Reached) Type() Type { return TypeReached }
 
-func (*Over) Type() Type { return TypeOver }
+func (*JobEnded) Type() Type { return TypeJobEnded }
 
 func (*Check) Type() Type { return TypeCheck }
 

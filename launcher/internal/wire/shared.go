@@ -7,17 +7,17 @@ import (
 	"gorun/placement"
 )
 
-// Shared has what several nodes say of themselves stand in memory once: the nodes of a
+// Interner has what several nodes say of themselves stand in memory once: the nodes of a
 // cluster are built alike, and the description of a large one takes 50 KiB.
-type Shared struct {
+type Interner struct {
 	mu         sync.Mutex
 	topologies map[[sha256.Size]byte]*placement.Topology
 	buses      map[[sha256.Size]byte]*placement.Bus
 }
 
-// Share replaces parts of what a node said by equal ones of nodes before it. They must not be
+// Intern replaces parts of what a node said by equal ones of nodes before it. They must not be
 // changed any more.
-func (s *Shared) Share(f *Facts) {
+func (s *Interner) Intern(f *Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share(&s.topologies, &f.Machine.Topology)

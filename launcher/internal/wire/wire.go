@@ -23,8 +23,8 @@
 //	  | <-- Exchange ------------> |   what servers of MPI's ranks say to those of other nodes; see rendezvous/exchange
 //	  | -- Usage ----------------> |   somebody looks at the job (gorun ps, top, stacks)
 //	  | <-- Used{ranks} ---------- |
-//	  | -- End{grace} -----------> |   all ranks are gone: sweep what they left
-//	  | <-- Gone ----------------- |   nothing of the job is left, all output sent
+//	  | -- Cleanup{grace} -------> |   all ranks are gone: sweep what they left
+//	  | <-- CleanedUp ------------ |   nothing of the job is left, all output sent
 //
 // With an agent on another host Ping and Pong pass all the while: who is not heard
 // of for a lease is taken for lost, by either side.
@@ -79,8 +79,8 @@ const (
 	TypeSignal
 	TypeStdin
 	TypeKill
-	TypeEnd
-	TypeGone
+	TypeCleanup
+	TypeCleanedUp
 	TypeNotice
 	TypeResize
 	TypeStalled
@@ -91,7 +91,7 @@ const (
 	TypeInspect
 	TypeProbe
 	TypeReached
-	TypeOver
+	TypeJobEnded
 	TypeCheck
 	TypeChecked
 	TypeSignalled
@@ -109,17 +109,44 @@ const (
 )
 
 var typeNames = [...]string{
-	TypeHello: "hello", TypeFacts: "facts", TypeOpen: "open", TypeOpened: "opened", TypeStart: "start",
-	TypeRunning: "running", TypeStartFailed: "start-failed", TypeOutput: "output",
-	TypeCredit: "credit", TypeEnded: "ended", TypeSignal: "signal", TypeStdin: "stdin", TypeKill: "kill",
-	TypeEnd: "end", TypeGone: "gone", TypeNotice: "notice", TypeResize: "resize", TypeStalled: "stalled",
-	TypeHung: "hung", TypeSuspend: "suspend",
-	TypePing: "ping", TypePong: "pong", TypeInspect: "inspect",
-	TypeProbe: "probe", TypeReached: "reached", TypeOver: "over",
-	TypeCheck: "check", TypeChecked: "checked", TypeSignalled: "signalled", TypeOutputLost: "output-lost",
-	TypeExchange: "exchange", TypeMPI: "mpi", TypeSpawn: "spawn", TypeSpawned: "spawned", TypeGrow: "grow",
-	TypeGrown: "grown",
-	TypeUsage: "usage", TypeUsed: "used",
+	TypeHello:       "hello",
+	TypeFacts:       "facts",
+	TypeOpen:        "open",
+	TypeOpened:      "opened",
+	TypeStart:       "start",
+	TypeRunning:     "running",
+	TypeStartFailed: "start-failed",
+	TypeOutput:      "output",
+	TypeCredit:      "credit",
+	TypeEnded:       "ended",
+	TypeSignal:      "signal",
+	TypeStdin:       "stdin",
+	TypeKill:        "kill",
+	TypeCleanup:     "cleanup",
+	TypeCleanedUp:   "cleaned-up",
+	TypeNotice:      "notice",
+	TypeResize:      "resize",
+	TypeStalled:     "stalled",
+	TypeHung:        "hung",
+	TypeSuspend:     "suspend",
+	TypePing:        "ping",
+	TypePong:        "pong",
+	TypeInspect:     "inspect",
+	TypeProbe:       "probe",
+	TypeReached:     "reached",
+	TypeJobEnded:    "job-ended",
+	TypeCheck:       "check",
+	TypeChecked:     "checked",
+	TypeSignalled:   "signalled",
+	TypeOutputLost:  "output-lost",
+	TypeExchange:    "exchange",
+	TypeMPI:         "mpi",
+	TypeSpawn:       "spawn",
+	TypeSpawned:     "spawned",
+	TypeGrow:        "grow",
+	TypeGrown:       "grown",
+	TypeUsage:       "usage",
+	TypeUsed:        "used",
 }
 
 // String returns the type's name, for messages.
