@@ -62,7 +62,7 @@ var oracleMachines = []string{
 	"pack:1 numa:4 l3:1 core:3 pu:2",
 }
 
-// What the two do alike. docs/placement.md says what they do not, and why.
+// What the two do alike. docs/internals/placement.md says what they do not, and why.
 var (
 	oracleMaps = []string{
 		"slot", "node", "socket", "numa", "l3cache", "l2cache", "core", "hwthread",

@@ -284,19 +284,19 @@ func TestExamplesOfCommands(t *testing.T) {
 
 //go:generate go test -run ^TestDocs -count=1 . -update
 
-// TestDocs keeps docs/options.md equal to the tables.
+// TestDocs keeps docs/reference/options.md equal to the tables.
 func TestDocs(t *testing.T) {
-	page := filepath.Join(testneeds.Repository(t), "docs", "options.md")
+	page := filepath.Join(testneeds.Repository(t), "docs", "reference", "options.md")
 	text := dialect.Markdown(manuals())
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
 	}
 	written, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.Equal(t, text, string(written), "docs/options.md is stale: make docs")
+	require.Equal(t, text, string(written), "docs/reference/options.md is stale: make docs")
 	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
 		if cmd.Name == "token" || taken {
-			return // docs/join.md; the job's
+			return // docs/internals/join.md; the job's
 		}
 		for _, n := range o.Names {
 			require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)

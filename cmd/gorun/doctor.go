@@ -66,7 +66,7 @@ func doctorCommand(c *call) *command {
 				{"2", "a mistake on the command line"},
 				{"125", "gorun's own error"},
 			},
-			Last: "Every option has a variable: GORUN_HOSTFILE gives the default of --hostfile. More: docs/doctor.md.",
+			Last: "Every option has a variable: GORUN_HOSTFILE gives the default of --hostfile. More: docs/nccl.md.",
 		},
 	}
 }

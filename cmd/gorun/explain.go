@@ -55,7 +55,7 @@ func explainCommand(c *call) *command {
 				{"125", "gorun's own error"},
 			},
 			Last: "A word that is an id, or else a file, is taken for it; ./WORD is a file. Options may stand behind the " +
-				"words; behind -- nothing is one. More: docs/errors.md.",
+				"words; behind -- nothing is one. More: docs/nccl.md.",
 		},
 	}
 }

@@ -64,7 +64,7 @@ func (r *jobsRequest) command(c cli.Command, done, none string, examples ...dial
 		Codes: []dialect.Example{
 			{"0", done}, {"1", none}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
 		},
-		Last: "A job is known here by its id, or by what no other's begins with. More: docs/jobs.md.",
+		Last: "A job is known here by its id, or by what no other's begins with. More: docs/output.md.",
 	}}
 }
 

@@ -100,7 +100,7 @@ func sbatchCommand(c *call) *command {
 				"-v and " +
 				"-H: Slurm's are --distribution, --exclude and --hold. " +
 				"gorun's other options (gorun --help) go onto its line in the script: --timeout, --map-by, --max-restarts. More: " +
-				"docs/slurm.md.",
+				"docs/schedulers.md.",
 		},
 	}
 }

@@ -76,7 +76,7 @@ func storeCommand(c *call) *command {
 				{"125", "it could not listen, or write its address"},
 				{"129, 130", "SIGHUP, SIGINT ended it"},
 			},
-			Last: "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/store.md.",
+			Last: "Every option has a variable: GORUN_LISTEN gives the default of --listen. More: docs/internals/store.md.",
 		},
 	}
 }

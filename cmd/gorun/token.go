@@ -50,7 +50,7 @@ func tokenCommand(c *call) *command {
 				{"125", "it could not be written, or the file exists"},
 			},
 			Last: "A token belongs neither on a command line nor into a log: whoever has it can join the job. " +
-				"More: docs/join.md.",
+				"More: docs/hosts.md.",
 		},
 	}
 }

@@ -98,7 +98,7 @@ func topoCommand(c *call) *command {
 				{"125", "a machine or a mapping that cannot be, or a file that cannot be read or written"},
 			},
 			Last: "The picture is drawn with other characters than ASCII where LC_ALL, LC_CTYPE or LANG names UTF-8. More: " +
-				"docs/topo.md.",
+				"docs/placement.md.",
 		},
 	}
 }

@@ -91,7 +91,7 @@ func topoOf(t *testing.T, line string, variables ...string) topoOptions {
 
 //go:generate go test -run ^TestTopoDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write the pictures of docs/topo.md again")
+var update = flag.Bool("update", false, "write the pictures of docs/reference/topo.md again")
 
 // ran is what a command line prints, which must be fine.
 func ran(t *testing.T, words ...string) string {
@@ -102,13 +102,13 @@ func ran(t *testing.T, words ...string) string {
 	return stdout.String()
 }
 
-// TestTopoDocs keeps the pictures of docs/topo.md equal to what their commands
+// TestTopoDocs keeps the pictures of docs/reference/topo.md equal to what their commands
 // print. A picture that begins with "..." has only what begins like the line below
 // it, and all that follows.
 func TestTopoDocs(t *testing.T) {
 	t.Setenv("LC_ALL", "C.UTF-8")
 	t.Setenv("COLUMNS", "100")
-	page := filepath.Join(testneeds.Repository(t), "docs", "topo.md")
+	page := filepath.Join(testneeds.Repository(t), "docs", "reference", "topo.md")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	blocks := 0
@@ -129,7 +129,7 @@ func TestTopoDocs(t *testing.T) {
 		require.NoError(t, os.WriteFile(page, []byte(fresh), 0o644))
 		return
 	}
-	require.Equal(t, string(text), fresh, "docs/topo.md is stale: make docs")
+	require.Equal(t, string(text), fresh, "docs/reference/topo.md is stale: make docs")
 }
 
 // Every example is drawn, in the width and the characters that there are.

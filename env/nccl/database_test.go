@@ -15,7 +15,7 @@ import (
 
 //go:generate go test -run ^TestDocs -count=1 . -update
 
-var update = flag.Bool("update", false, "write docs/nccl.md's table and the list of the library's names again")
+var update = flag.Bool("update", false, "write the tables of docs/reference/nccl.md and the list of the library again")
 
 const namesFile = "testdata/names-nccl.txt"
 

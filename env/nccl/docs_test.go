@@ -10,9 +10,9 @@ import (
 
 const tablesBegin = "<!-- Below here: written by \"make docs\" from env/nccl/data; edit the data there. -->\n"
 
-// TestDocs keeps the tables of docs/nccl.md equal to the data; what stands above them is written by hand.
+// TestDocs keeps the tables of docs/reference/nccl.md equal to the data; what stands above them is written by hand.
 func TestDocs(t *testing.T) {
-	const file = "../../docs/nccl.md"
+	const file = "../../docs/reference/nccl.md"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	above, tables, found := strings.Cut(string(text), tablesBegin)

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Tables returns the tables of docs/nccl.md, made from the data.
+// Tables returns the tables of docs/reference/nccl.md, made from the data.
 func Tables() string {
 	var b strings.Builder
 	groups := []struct {

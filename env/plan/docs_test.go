@@ -10,11 +10,11 @@ import (
 
 //go:generate go test -run ^TestDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write docs/environment.md again from the tables")
+var update = flag.Bool("update", false, "write docs/reference/variables.md again from the tables")
 
-// TestDocs keeps docs/environment.md equal to the tables.
+// TestDocs keeps docs/reference/variables.md equal to the tables.
 func TestDocs(t *testing.T) {
-	const file = "../../docs/environment.md"
+	const file = "../../docs/reference/variables.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(Markdown()), 0o644))
 	}

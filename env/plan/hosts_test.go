@@ -98,10 +98,10 @@ func TestOtherHostsInherit(t *testing.T) {
 	}
 }
 
-// TestSettingsOfMPITravel: what docs/mpi.md says of them is so, and what an outer launcher told
+// TestSettingsOfMPITravel: what docs/internals/mpi.md says of them is so, and what an outer launcher told
 // its own rank stays behind all the same.
 func TestSettingsOfMPITravel(t *testing.T) {
-	text, err := os.ReadFile("../../docs/mpi.md")
+	text, err := os.ReadFile("../../docs/internals/mpi.md")
 	require.NoError(t, err)
 	promise := regexp.MustCompile(`(?s)its own variables \((.*?)\)\s+are passed on to all hosts`).FindSubmatch(text)
 	require.NotNil(t, promise)

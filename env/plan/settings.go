@@ -13,7 +13,7 @@ import (
 )
 
 // tunedRules are the settings of NCCL, RCCL and Gloo. Their source is NCCL's user guide
-// and source at 2.30.7; docs/nccl.md has what each variable means. None forces an algorithm
+// and source at 2.30.7; docs/reference/nccl.md has what each variable means. None forces an algorithm
 // or a protocol, and none is set to its default, which would cancel what a file of
 // settings says.
 var tunedRules = slices.Concat(

@@ -15,7 +15,7 @@ import (
 )
 
 // threatModel is the page whose tables make promises: in each, the last column names the tests that hold the row.
-const threatModel = "docs/security.md"
+const threatModel = "docs/internals/security.md"
 
 // heldBy is the heading of that column.
 const heldBy = "held by"

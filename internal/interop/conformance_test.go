@@ -11,7 +11,7 @@ import (
 )
 
 // intended are the cases in which gorun's store means to differ from PyTorch's libuv server, with what it does.
-// docs/store.md lists them for users.
+// docs/internals/store.md lists them for users.
 var intended = map[string]struct{ outcome, why string }{
 	"value_beyond_8_mib": {`["True","True"]`, "a larger value is taken: the limit is 64 MiB and an option"},
 	"key_beyond_8_kib":   {`["True","True"]`, "a longer key is taken: the limit is 64 KiB and an option"},

@@ -20,7 +20,7 @@ import (
 
 //go:generate go test -run ^TestDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write the table of docs/doctor.md instead of comparing it")
+var update = flag.Bool("update", false, "write the table of docs/reference/checks.md instead of comparing it")
 
 // Every check says what it is for, and belongs to a group.
 func TestChecks(t *testing.T) {
@@ -354,10 +354,10 @@ func TestCommandsQuote(t *testing.T) {
 		fixes)
 }
 
-// TestDocs keeps the table of docs/doctor.md equal to the checks.
+// TestDocs keeps the table of docs/reference/checks.md equal to the checks.
 func TestDocs(t *testing.T) {
 	const begin, end = "<!-- the checks: written by \"make docs\" -->\n", "<!-- end of the checks -->\n"
-	page := filepath.Join(testneeds.Repository(t), "docs", "doctor.md")
+	page := filepath.Join(testneeds.Repository(t), "docs", "reference", "checks.md")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	head, rest, ok := strings.Cut(string(text), begin)
@@ -376,5 +376,5 @@ func TestDocs(t *testing.T) {
 		require.NoError(t, os.WriteFile(page, []byte(head+begin+table.String()+end+tail), 0o644))
 		return
 	}
-	require.Equal(t, table.String(), old, "docs/doctor.md is stale: make docs")
+	require.Equal(t, table.String(), old, "docs/reference/checks.md is stale: make docs")
 }

@@ -122,7 +122,7 @@ const (
 	maxCleanUp = 4096
 )
 
-// keySignal is a signal for processes. A host is trusted with its own ranks alone (docs/security.md):
+// keySignal is a signal for processes. A host is trusted with its own ranks alone (docs/internals/security.md):
 // those of other nodes get none.
 const keySignal = "pmix.jctrl.sig"
 

@@ -11,12 +11,12 @@ import (
 
 //go:generate go test -run ^TestDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write the table of docs/errors.md again from the files of signatures")
+var update = flag.Bool("update", false, "write the table of docs/reference/errors.md again")
 
-// TestDocs keeps the table of docs/errors.md equal to the files.
+// TestDocs keeps the table of docs/reference/errors.md equal to the files.
 func TestDocs(t *testing.T) {
 	const (
-		file  = "../../../docs/errors.md"
+		file  = "../../../docs/reference/errors.md"
 		begin = "<!-- Generated from launcher/doctor/signature/data by `make docs`; edit the files there. -->\n\n"
 		end   = "\n<!-- the table ends -->\n"
 	)

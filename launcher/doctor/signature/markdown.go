@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown returns the table of all signatures, family by family, for docs/errors.md.
+// Markdown returns the table of all signatures, family by family, for docs/reference/errors.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| id | means | line |\n| --- | --- | --- |\n")

@@ -2,7 +2,7 @@
 // means, why it comes, how to check that, and what to do. It is pure: text in, knowledge out.
 //
 // The knowledge is in the files of data/, one record a signature, which are parsed when somebody asks and not before.
-// See docs/errors.md for how to add one.
+// See docs/reference/errors.md for how to add one.
 package signature
 
 import (

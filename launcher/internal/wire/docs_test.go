@@ -12,7 +12,7 @@ import (
 
 //go:generate go test -run ^TestFramesDocs$ -count=1 . -update
 
-var update = flag.Bool("update", false, "write the tables of docs/security.md again")
+var update = flag.Bool("update", false, "write the tables of docs/internals/security.md again")
 
 // notes are what handlers check beside the table, for the documentation.
 var notes = map[Type]string{
@@ -27,9 +27,9 @@ var notes = map[Type]string{
 		"get ranks on themselves alone, without a token none",
 }
 
-// TestFramesDocs keeps the tables of docs/security.md equal to those in authority.go.
+// TestFramesDocs keeps the tables of docs/internals/security.md equal to those in authority.go.
 func TestFramesDocs(t *testing.T) {
-	const file = "../../../docs/security.md"
+	const file = "../../../docs/internals/security.md"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), "<!-- frames -->\n")

@@ -6,7 +6,7 @@
 // by the same steps, with options of its own and those for jobs that it shares ([JobOptions]).
 //
 // Each dialect is one table of options ([Dialect], [Option]). The parser, the
-// help, the shell completion, docs/options.md and the tests all read that table,
+// help, the shell completion, docs/reference/options.md and the tests all read that table,
 // so a new spelling is one row. Tables are functions of the [Line] that their options
 // fill: a row says where its value goes, as [Switch] and [Parsed] do, or which method
 // takes it. They are made when they are looked at, as a start pays for each;

@@ -76,7 +76,7 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 // lastOfJobs is the last paragraph of the help for jobs.
 const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the " +
 	"default of --log-dir; PET_LOG_DIR, torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. " +
-	"Other spellings, and what is refused: docs/options.md."
+	"Other spellings, and what is refused: docs/reference/options.md."
 
 // Help is the dialect's; of gorun's own with its commands.
 func (d *Dialect) Help(commands []*cli.Command) string {

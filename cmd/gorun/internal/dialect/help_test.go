@@ -39,7 +39,7 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// docs/options.md has every spelling and every variable, and no broken row.
+// docs/reference/options.md has every spelling and every variable, and no broken row.
 func TestDocsNameEveryOption(t *testing.T) {
 	text := Markdown(nil)
 	for _, d := range dialects {

@@ -97,7 +97,7 @@ func TestEveryVariableOfHydra(t *testing.T) {
 			require.True(t, slices.ContainsFunc(fallbacksOf(Mpiexec), func(f fallback) bool { return f.variable == name }), name)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "docs", "mpirun.md"))
+	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "docs", "reference", "mpirun.md"))
 	require.NoError(t, err)
 	for _, f := range fallbacksOf(Mpiexec) {
 		if f.option.Group != GroupAccepted && !strings.HasPrefix(f.variable, "TORCH") {
@@ -188,11 +188,11 @@ func TestParametersByEveryWay(t *testing.T) {
 
 //go:generate go test -run ^TestDocs -count=1 . -update
 
-var update = flag.Bool("update", false, "write docs/mpirun.md instead of comparing it")
+var update = flag.Bool("update", false, "write docs/reference/mpirun.md instead of comparing it")
 
-// TestDocsNameEveryParameter: docs/mpirun.md has the parameters of the table, in its order.
+// TestDocsNameEveryParameter: docs/reference/mpirun.md has the parameters of the table, in its order.
 func TestDocsNameEveryParameter(t *testing.T) {
-	file := filepath.Join(testneeds.Repository(t), "docs", "mpirun.md")
+	file := filepath.Join(testneeds.Repository(t), "docs", "reference", "mpirun.md")
 	page, err := os.ReadFile(file)
 	require.NoError(t, err)
 	before, table, found := strings.Cut(string(page), "| parameter | as |\n| --- | --- |\n")

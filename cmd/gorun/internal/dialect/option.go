@@ -32,7 +32,7 @@ const (
 
 	// GroupAccepted holds options that ask for what happens anyway, and
 	// GroupRefused those that are known only to be refused with a reason. The help
-	// leaves both out, docs/options.md has them.
+	// leaves both out, docs/reference/options.md has them.
 	GroupAccepted Group = 100
 	GroupRefused  Group = 101
 	// GroupMPI holds what is done as mpirun and mpiexec do it; the help of those that are

@@ -59,7 +59,7 @@ func reachTable(p *Line) []Option {
 		{
 			Names: []string{"export-all", "genvall"}, Group: GroupReach, Family: familyExport, Set: p.setExportAll,
 			Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
-				"docs/environment.md, and -x)",
+				"docs/reference/variables.md, and -x)",
 		},
 	}
 }
