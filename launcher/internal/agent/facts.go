@@ -147,13 +147,6 @@ func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) 
 	return wish.Complete(m, facts, err)
 }
 
-func descriptorsPerRank(sockets bool) int {
-	if sockets {
-		return process.PerRank + process.PerSocket
-	}
-	return process.PerRank
-}
-
 // checkLimits is done once, and before anything is made for each rank if their
 // number is known by then.
 func (a *Agent) checkLimits(ranks int, sockets bool) error {
@@ -161,7 +154,7 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 		return nil
 	}
 	a.checked = ranks
-	return process.CheckLimits(ranks, descriptorsPerRank(sockets))
+	return process.CheckLimits(ranks, 0, process.DescriptorsPerRank(sockets))
 }
 
 // resolve finds a program, and remembers it for when it has to be built.

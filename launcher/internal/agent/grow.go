@@ -176,7 +176,8 @@ func (j *running) startMore(g wire.Grow) error {
 	if err != nil {
 		return err
 	}
-	if err := process.CheckMoreLimits(len(g.Ranks), len(j.rows()), descriptorsPerRank(j.start.MPI.Offered)); err != nil {
+	perRank := process.DescriptorsPerRank(j.start.MPI.Offered)
+	if err := process.CheckLimits(len(g.Ranks), len(j.rows()), perRank); err != nil {
 		return err
 	}
 	j.enrol(g.Ranks, apps)

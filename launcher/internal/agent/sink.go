@@ -99,7 +99,7 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	})
 }
 
-func (s *sink) Spoke(id, fd int) { s.mpi.spoke(id, fd) }
+func (s *sink) SocketReadable(id, fd int) { s.mpi.spoke(id, fd) }
 
 // firstError is how the rank ended that was the first to raise the exception in its error file.
 func (a *Agent) firstError() (first *spec.Exit) {

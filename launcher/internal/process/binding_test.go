@@ -48,6 +48,6 @@ func TestRanksThatCannotBeBoundRun(t *testing.T) {
 		require.NoError(t, g.Start(whatIAm, []process.Rank{r}))
 		g.await(r)
 		assert.Equal(t, process.Status{}, g.story(0).status)
-		assert.Equal(t, process.Bound{CPUs: syscall.EINVAL, Nodes: syscall.EINVAL}, g.story(0).unbound)
+		assert.Equal(t, process.BindError{CPUs: syscall.EINVAL, Nodes: syscall.EINVAL}, g.story(0).unbound)
 	})
 }

@@ -129,7 +129,7 @@ func TestSignalsAreTheUsers(t *testing.T) {
 
 func TestSignalsAreResetWithoutClone3(t *testing.T) {
 	g := newGroup(t, 0)
-	g.Use(kernel.Clone)
+	g.Use(kernel.ClonePidfd)
 	r := piped(0)
 	require.NoError(t, g.Start(process.Common{Path: "/bin/cat", Argv: []string{"cat", "/proc/self/status"}},
 		[]process.Rank{r}))

@@ -2,24 +2,24 @@ package process
 
 import (
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// sharedDescriptors are those that several ranks get a copy of.
+// sharedDescriptors are our descriptors that several ranks get duplicates of.
 type sharedDescriptors struct {
 	null int32 // /dev/null
-	// lifted are copies of 0, 1 and 2 for ranks that have one of these under
-	// another number: in the child that number may be overwritten before it is read.
+	// lifted are duplicates of 0, 1 and 2 for ranks that use one of them as another stream: the child may overwrite the
+	// original before it duplicates it.
 	lifted [numStreams]int32
 }
 
 var noDescriptors = sharedDescriptors{null: -1, lifted: [numStreams]int32{-1, -1, -1}}
 
-// open opens what ranks need and is not open yet.
+// open opens what the ranks need and is not open yet.
 func (d *sharedDescriptors) open(ranks []Rank) error {
 	for i := range ranks {
 		r := &ranks[i]
@@ -37,20 +37,20 @@ func (d *sharedDescriptors) openFor(n int, stream Stream) (err error) {
 	case stream.Kind == Null && d.null < 0:
 		d.null, err = openNull()
 	case stream.Kind == FD && stream.FD != n && stream.FD >= 0 && stream.FD < numStreams && d.lifted[stream.FD] < 0:
-		d.lifted[stream.FD], err = duplicate(int32(stream.FD))
+		d.lifted[stream.FD], err = duplicate(stream.FD)
 	}
 	return err
 }
 
 func openNull() (int32, error) {
-	fd, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	return aboveStandard(int32(fd))
+	return aboveStandard(fd)
 }
 
-// source returns our descriptor for a rank's stream n of kind Null or FD.
+// source returns our descriptor behind a rank's stream n of kind Null or FD.
 func (d *sharedDescriptors) source(n int, stream Stream) int32 {
 	switch {
 	case stream.Kind == Null:
@@ -64,18 +64,16 @@ func (d *sharedDescriptors) source(n int, stream Stream) int32 {
 func (d *sharedDescriptors) close() {
 	for _, fd := range append(d.lifted[:], d.null) {
 		if fd >= 0 {
-			syscall.Close(int(fd))
+			unix.Close(int(fd))
 		}
 	}
 	*d = noDescriptors
 }
 
-// SealInherited keeps the descriptors that this process got from its own parent,
-// apart from 0, 1 and 2, out of everything that it will start. A main program
-// calls it first of all; a library cannot know what its host wants to hand on.
+// SealInherited sets close-on-exec on all descriptors above 2, so that children do not inherit what this process got
+// from its parent. A main program calls it first of all; a library cannot know what its host wants to pass on.
 func SealInherited() error {
-	_, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, numStreams, ^uintptr(0)>>32, unix.CLOSE_RANGE_CLOEXEC)
-	if e == 0 {
+	if unix.CloseRange(numStreams, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return nil
 	}
 	return sealEach() // before Linux 5.11
@@ -88,14 +86,14 @@ func sealEach() error {
 	}
 	for _, fd := range fds {
 		if fd >= numStreams {
-			syscall.CloseOnExec(fd)
+			unix.CloseOnExec(fd)
 		}
 	}
 	return nil
 }
 
-// openDescriptors lists the open descriptors of this process, among them one of
-// its own that is closed again.
+// openDescriptors lists the open descriptors of this process. The one that it uses itself is in the list, and closed
+// again.
 func openDescriptors() ([]int, error) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -110,15 +108,11 @@ func openDescriptors() ([]int, error) {
 	return fds, nil
 }
 
-// GrowDescriptorTable makes room for n descriptors. The kernel's table grows in
-// steps from 64, and in a process with threads each step waits some ten
-// milliseconds until no thread can still be reading the old table; so it pays to
-// take all steps at once, and beside other work. It waits; it reports nothing,
-// because without it the table grows when needed.
+// GrowDescriptorTable makes room for n descriptors. The kernel doubles the table from 64, and in a process with
+// threads each step waits some ten milliseconds for an RCU grace period; taking all steps at once, concurrently with
+// other work, saves most of that. It blocks. Errors do not matter, as the table also grows on demand.
 func GrowDescriptorTable(n int) {
-	// Through Syscall, as this blocks. Descriptor 2 stands for any that is open.
-	fd, _, e := syscall.Syscall(syscall.SYS_FCNTL, 2, syscall.F_DUPFD_CLOEXEC, uintptr(n-1))
-	if e == 0 {
-		syscall.Close(int(fd))
+	if fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, n-1); err == nil { // 2: any open descriptor
+		unix.Close(fd)
 	}
 }

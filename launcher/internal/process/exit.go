@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// siginfo is what waitid(2) tells of a child: siginfo_t on 64-bit machines.
+// siginfo is siginfo_t as waitid(2) fills it in on 64-bit machines. unix.Siginfo lacks the fields of SIGCHLD.
 type siginfo struct {
 	signo, errno, code int32
 	_                  int32
@@ -18,15 +18,15 @@ type siginfo struct {
 	_                  [100]byte
 }
 
-// The codes of siginfo for a child that has ended, from <bits/siginfo-consts.h>.
+// Values of siginfo.code for an ended child, from <bits/siginfo-consts.h>.
 const (
 	childExited = 1 + iota
 	childKilled
 	childDumped
 )
 
-// exited tells the sink that r has ended, with what r itself wrote before that.
-// r stays a zombie until close or Group.Reap, which keeps its pid from being used again.
+// exited reports the exit of r, after all that r itself has written. r stays a zombie until close or Group.Reap,
+// so its pid is not reused.
 func (s *spawner) exited(r *rank) {
 	at := time.Now()
 	for stream := range r.end {
@@ -34,25 +34,29 @@ func (s *spawner) exited(r *rank) {
 			s.drain(r, stream)
 		}
 	}
-	s.spoke(r, 0)
+	s.socketReady(r, 0)
 	var info siginfo
-	if e := r.wait(&info, unix.WNOHANG|unix.WNOWAIT); e != 0 {
-		r.stolen.Store(true)
+	kind, id := unix.P_PID, int(r.pid.Load())
+	if r.pidfd >= 0 { // safe even if another part of this process reaps any child
+		kind, id = unix.P_PIDFD, int(r.pidfd)
+	}
+	if waitid(kind, id, &info, unix.WNOHANG|unix.WNOWAIT) != nil {
+		r.reapedElsewhere.Store(true)
 	}
 	if r.pidfd >= 0 {
 		s.unwatch(r.pidfd)
-		syscall.Close(int(r.pidfd))
+		unix.Close(int(r.pidfd))
 		r.pidfd = -1
 	}
 	r.exited = true
-	r.keeper.Store(s)
+	r.exitedOn.Store(s)
 	s.alive--
-	s.g.sink.Exited(r.ID, info.decode(), at)
+	s.g.sink.Exited(r.ID, info.exitStatus(), at)
 }
 
-// decode makes a Status of what waitid said; nothing, if another part of this
-// process has waited for the rank.
-func (i *siginfo) decode() Status {
+// exitStatus converts the result of waitid. The status is unknown (code -1) if another part of this process has reaped
+// the child.
+func (i *siginfo) exitStatus() Status {
 	switch i.code {
 	case childExited:
 		return Status{Code: int(i.status)}
@@ -62,41 +66,30 @@ func (i *siginfo) decode() Status {
 	return Status{Code: -1}
 }
 
-// wait asks for r's end by its pidfd, which is safe even where another part of
-// this process takes children that aren't its own.
-func (r *rank) wait(info *siginfo, options int) syscall.Errno {
-	if r.pidfd < 0 {
-		return waitid(unix.P_PID, int(r.pid.Load()), info, options)
-	}
-	return waitid(unix.P_PIDFD, int(r.pidfd), info, options)
-}
-
-// waitid waits for the end of one child. It never asks for any child: the host
-// program has its own.
-func waitid(kind, id int, info *siginfo, options int) syscall.Errno {
+// waitid waits for the end of one child, never for any child: the host program has its own.
+func waitid(kind, id int, info *siginfo, options int) error {
 	for {
-		_, _, e := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(info)),
-			uintptr(options|unix.WEXITED), 0, 0)
-		if e != syscall.EINTR {
-			return e
+		err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(info)), options|unix.WEXITED, nil)
+		if err != unix.EINTR {
+			return err
 		}
 	}
 }
 
-// watchExit has s notice the end of r: by its pidfd, or on kernels before 5.3 by
-// a goroutine, and so a thread, that waits for it.
+// watchExit reports the end of r through its pidfd. Without one (Linux before 5.2, such as RHEL 8's 4.18, or an
+// emulator) a goroutine, and thus a thread, waits for it.
 func (s *spawner) watchExit(r *rank) {
-	if r.pidfd >= 0 && s.watch(r.pidfd, r.index<<2|exitTag) == 0 {
-		return
-	}
 	if r.pidfd >= 0 {
-		syscall.Close(int(r.pidfd))
+		if s.watch(r.pidfd, r.index<<2|exitTag) == nil {
+			return
+		}
+		unix.Close(int(r.pidfd))
 		r.pidfd = -1
 	}
 	pid := int(r.pid.Load())
 	go func() {
 		var info siginfo
-		waitid(unix.P_PID, pid, &info, unix.WNOWAIT)
+		_ = waitid(unix.P_PID, pid, &info, unix.WNOWAIT)
 		s.post(func() { s.exited(r) })
 	}()
 }

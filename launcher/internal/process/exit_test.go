@@ -13,10 +13,10 @@ import (
 type exits chan Status
 
 func (exits) Started(int, int)                      {}
-func (exits) Unbound(int, Bound)                    {}
+func (exits) BindFailed(int, BindError)             {}
 func (exits) Output(int, int, []byte)               {}
 func (exits) Closed(int, int)                       {}
-func (exits) Spoke(int, int)                        {}
+func (exits) SocketReadable(int, int)               {}
 func (e exits) Exited(_ int, s Status, _ time.Time) { e <- s }
 
 // Before Linux 5.2 clone makes no pidfd, and before 5.3 nobody can wait for one.

@@ -3,7 +3,7 @@ package process
 import "gorun/launcher/internal/process/kernel"
 
 // Use makes g start ranks in that way, as if the kernel had no newer one.
-func (g *Group) Use(w kernel.Way) { g.way.Store(int32(w)) }
+func (g *Group) Use(w kernel.Variant) { g.variant.Store(int32(w)) }
 
 // CgroupTasks is the pids controller's limit as it is told for an EAGAIN.
 func CgroupTasks(membership, root string) (name string, most, used int) {

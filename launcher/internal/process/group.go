@@ -16,129 +16,117 @@ import (
 	"gorun/launcher/internal/process/kernel"
 )
 
-// maxThreads bounds the spawner threads of a group. More than four fight for
-// the kernel's process locks and gain nothing.
+// maxThreads bounds the spawner threads of a group. More than four contend for the kernel's process locks.
 const maxThreads = 4
 
-// ErrClosed is returned for a group that was closed.
+// ErrClosed is returned by methods of a closed group.
 var ErrClosed = errors.New("process group of ranks is closed")
 
-// ErrNotStarted is returned by calls that name a rank which has no process.
+// ErrNotStarted is returned for a rank that has no process.
 var ErrNotStarted = errors.New("rank was not started")
 
-// Common is what the ranks of one Start share. Its strings are made ready for
-// the kernel once, not once a rank.
+// Common is shared by the ranks of one Start. Its strings are converted for the kernel once, not once per rank.
 type Common struct {
-	Env  []string // "NAME=value", before each rank's own
-	Path string   // program file, with a slash or relative to the rank's Dir
-	Argv []string // with the program's name at index 0
-	// Cgroup is what the ranks are born into, nil: nothing of the kind. Where the
-	// kernel refuses, they are started without.
+	Env  []string // "NAME=value"; each rank's own follow
+	Path string   // program file: absolute, or relative to the rank's Dir
+	Argv []string // program name at index 0
+	// Cgroup is the group to spawn the ranks in; nil: none. If the kernel refuses, they are started outside of it.
 	Cgroup *cgroup.Group
-	// Sockets gives each rank one end of a pair of stream sockets as its descriptor 3.
-	// What comes of it says Sink.Spoke.
+	// Sockets gives each rank one end of a socket pair (AF_UNIX, SOCK_STREAM) as descriptor 3. See Sink.SocketReadable.
 	Sockets bool
 }
 
-// Binding is where a rank runs and has its memory; Bound, why that was refused.
+// Binding is a rank's CPU affinity and memory policy; BindError says which part failed.
 type (
-	Binding = kernel.Binding
-	Bound   = kernel.Bound
+	Binding   = kernel.Binding
+	BindError = kernel.BindError
 )
 
-// Rank is what one rank has of its own. An empty Path and no Argv are Common's.
+// Rank describes one rank. Path "" and Argv nil mean Common's.
 type Rank struct {
-	ID                    int      // names the rank in the Sink's and Group's methods; unique in a group
+	ID                    int      // identifies the rank in a Group and its Sink; unique in the group
 	Env                   []string // appended to Common.Env, whose names it must not repeat
 	Path                  string
 	Argv                  []string
-	Dir                   string // working directory; "" is that of this process
+	Dir                   string // working directory; "": this process's
 	Stdin, Stdout, Stderr Stream
-	Binding               Binding // of its threads and memory
+	Binding               Binding
 }
 
-// Status says how a process ended.
+// Status is the exit status of a process.
 type Status struct {
-	Code   int            // exit code; -1 if a signal ended it, or nobody knows
+	Code   int            // exit code; -1 if a signal ended the process, or the status is unknown
 	Signal syscall.Signal // signal that ended it, or 0
 	Core   bool           // a core was dumped
 }
 
-// Sink receives what happens to the ranks. Its methods are called on the
-// spawner threads, for one rank always on the same one and in order, and delay
-// that thread's ranks for as long as they run.
+// Sink receives the events of ranks. Its methods run on the spawner threads: for one rank always on the same thread
+// and in order. While a method runs, no other rank of that thread is served.
 type Sink interface {
-	// Started comes first of all for a rank, when its program is executing.
+	// Started is the first call for a rank: its program is executing.
 	Started(id, pid int)
-	// Unbound comes right after Started for a rank whose Binding the kernel refused,
-	// in part at least. It runs all the same.
-	Unbound(id int, b Bound)
-	// Output hands over bytes of stream 1 or 2. p is only valid during the call.
+	// BindFailed follows Started if the kernel refused part of the rank's Binding. The rank runs nevertheless.
+	BindFailed(id int, err BindError)
+	// Output delivers bytes of stream 1 or 2. p is valid only during the call.
 	Output(id, stream int, p []byte)
-	// Closed comes last for a stream: all that could write to it have closed it,
-	// or the group was closed.
+	// Closed is the last call for a stream: every writer has closed it, or the group was closed.
 	Closed(id, stream int)
-	// Exited comes when the rank's process has ended, at is when that was noticed.
-	// What the process itself had written was handed over before, unless the
-	// stream is paused; a descendant that holds a stream open may still write to it.
+	// Exited reports that the rank's process has ended, noticed at the given time. All that the process itself wrote
+	// was delivered before, unless the stream is paused. A descendant that holds a stream open may still write to it.
 	Exited(id int, s Status, at time.Time)
-	// Spoke comes when a rank has written to its descriptor 3 for the first time, if
-	// Common.Sockets gave it one, and before Exited if it did so itself. fd is our end
-	// with all that it wrote; it is closed on exec, does not block, and the callee's
-	// from now on.
-	Spoke(id, fd int)
+	// SocketReadable reports that a rank has written to its descriptor 3 for the first time (see Common.Sockets); it
+	// comes before Exited if the rank itself did. fd is our end with all that was written: closed on exec,
+	// non-blocking, and owned by the callee from now on.
+	SocketReadable(id, fd int)
 }
 
-// Group is a set of ranks' processes on this host. Its methods may be called
-// from several goroutines at once.
+// Group is a set of ranks' processes on this host. Its methods are safe for concurrent use.
 type Group struct {
 	sink    Sink
 	threads int
 
-	paused [numStreams]atomic.Bool
-	way    atomic.Int32 // a kernel.Way
-	nobody atomic.Bool  // the kernel lets nobody be born into a cgroup
-	window atomic.Pointer[unix.Winsize]
+	paused            [numStreams]atomic.Bool
+	variant           atomic.Int32 // the newest kernel.Variant that works
+	noCloneIntoCgroup atomic.Bool  // the kernel has no CLONE_INTO_CGROUP
+	window            atomic.Pointer[unix.Winsize]
 
-	starting sync.Mutex // one Start or Close at a time; guards shared
+	starting sync.Mutex // serialises Start and Close; guards shared
 	shared   sharedDescriptors
 	growth   sync.WaitGroup // of the descriptor table
 
 	mu       sync.RWMutex // guards the fields below; read-locked while a rank is signalled
 	ranks    map[int]*rank
 	spawners []*spawner
-	closed   bool // nothing is signalled any more, ranks may be reaped
+	closed   bool // pids may be reused from now on: no more signals
 }
 
-// rank is one rank's process. Apart from the atomic fields it belongs to its spawner.
+// rank is one rank's process. Its spawner owns every field that is not atomic, once Start has registered it.
 type rank struct {
 	Rank
-	index int32 // in spawner.ranks, its tag in epoll
+	index int32 // in spawner.ranks, and in its epoll tags
 	pid   atomic.Int32
-	pidfd int32
-	end   [numStreams]int32 // our ends of its streams, -1: none or closed
+	pidfd int32             // -1: none
+	end   [numStreams]int32 // our ends of its streams; -1: none or closed
 	input atomic.Pointer[input]
 
 	hasSocket bool
-	socket    int32 // our end of its pair, 0: none, or not ours any more
+	socket    int32 // our end of its pair; 0: none, or handed over
 
-	exited bool
-	stolen atomic.Bool // somebody else in this process has reaped it: pid is not ours
-	// keeper is the spawner that started it, set once it has ended.
-	keeper atomic.Pointer[spawner]
-	reaped bool
+	startErr        *StartError
+	exited, reaped  bool
+	reapedElsewhere atomic.Bool             // another part of this process has waited for it: the pid may be reused
+	exitedOn        atomic.Pointer[spawner] // its spawner, set when it has exited
 }
 
-// NewGroup returns a group without ranks, which has a thread for each CPU that this process may use, at most 4, and
-// never more than ranks. It holds neither threads nor descriptors until the first Start.
+// NewGroup returns an empty group. It uses one thread per available CPU, at most 4 and never more than there are
+// ranks; it holds no threads and no descriptors until the first Start.
 func NewGroup(sink Sink) *Group {
 	return &Group{sink: sink, threads: min(runtime.NumCPU(), maxThreads), shared: noDescriptors, ranks: map[int]*rank{}}
 }
 
-// Start starts ranks and returns when each of them executes its program, or with
-// the *StartError of the first in their order that could not. Ranks that were
-// started before it, or by another thread at that moment, stay and are the
-// caller's to end. Their output is read meanwhile.
+// Start starts ranks and returns when all of them execute their program. If some cannot be started it returns the
+// *StartError of the first of them in order; ranks that did start keep running, and the caller must end them. Output
+// is delivered meanwhile.
 func (g *Group) Start(c Common, ranks []Rank) error {
 	if len(ranks) == 0 {
 		return nil
@@ -159,25 +147,26 @@ func (g *Group) Start(c Common, ranks []Rank) error {
 			Hint: LimitFor(err, len(ranks), c.perRank()),
 		}
 	}
-	g.makeRoom(len(ranks), c.perRank())
+	if len(ranks) >= growFrom {
+		g.growth.Go(func() { GrowDescriptorTable(len(ranks)*c.perRank() + ownDescriptors) })
+	}
 	spawners, err := g.threadsFor(len(ranks))
 	if err != nil {
 		return &StartError{ID: ranks[0].ID, Op: "prepare threads", Err: err, Hint: LimitFor(err, len(ranks), c.perRank())}
 	}
-	j := &start{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
-	j.busy.Add(len(spawners))
+	b := &batch{common: c, image: img, ranks: slots, launcher: os.Getpid(), openFiles: usersOpenFiles()}
+	b.busy.Add(len(spawners))
 	for _, s := range spawners {
-		s.post(func() { s.share(j) })
+		s.post(func() { s.startRanks(b) })
 	}
-	j.busy.Wait()
-	if err := j.err(); err != nil {
+	b.busy.Wait()
+	if err := b.err(); err != nil {
 		g.unregister(slots)
 		return err
 	}
 	return nil
 }
 
-// register makes the ranks known by their ids.
 func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -200,7 +189,7 @@ func (g *Group) register(c Common, ranks []Rank) ([]rank, error) {
 	return slots, nil
 }
 
-// unregister forgets ranks that have no process.
+// unregister frees the ids of ranks that have no process.
 func (g *Group) unregister(ranks []rank) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -211,19 +200,11 @@ func (g *Group) unregister(ranks []rank) {
 	}
 }
 
-// growFrom is the number of ranks from which on growing the descriptor table at
-// once and beside the first starts gains time: a tenth at 256 ranks that live on.
+// growFrom is the number of ranks from which growing the descriptor table in one step pays: with 256 long-running
+// ranks it saves a tenth of the start.
 const growFrom = 48
 
-// makeRoom grows the descriptor table for many ranks.
-func (g *Group) makeRoom(ranks, perRank int) {
-	if ranks >= growFrom {
-		g.growth.Go(func() { GrowDescriptorTable(ranks*perRank + ownDescriptors) })
-	}
-}
-
-// threadsFor returns the spawners that start n ranks, and makes those that don't
-// exist yet.
+// threadsFor returns the spawners for n ranks and creates missing ones.
 func (g *Group) threadsFor(n int) ([]*spawner, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -239,7 +220,6 @@ func (g *Group) threadsFor(n int) ([]*spawner, error) {
 	return g.spawners[:n], nil
 }
 
-// postAll posts to every spawner.
 func (g *Group) postAll(do func(*spawner)) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -248,13 +228,11 @@ func (g *Group) postAll(do func(*spawner)) {
 	}
 }
 
-// Signal sends sig to the process group of a rank, which has the number of its
-// pid. The rank stays a zombie until Close or Reap, so that this number cannot become
-// anybody else's: a signal reaches what a rank left behind in its group even
-// after its own end, and is silently without effect when nothing is there.
+// Signal sends sig to the process group of a rank. An exited rank stays a zombie until Close or Reap, so its number
+// cannot be reused: the signal reaches processes that the rank left in its group, and has no effect if there are none.
 func (g *Group) Signal(id int, sig syscall.Signal) error { return g.kill(id, -1, sig) }
 
-// SignalProcess sends sig to the rank's own process only.
+// SignalProcess sends sig to the rank's process only.
 func (g *Group) SignalProcess(id int, sig syscall.Signal) error { return g.kill(id, 1, sig) }
 
 func (g *Group) kill(id, sign int, sig syscall.Signal) error {
@@ -267,7 +245,7 @@ func (g *Group) kill(id, sign int, sig syscall.Signal) error {
 	if !ok || r.pid.Load() == 0 {
 		return fmt.Errorf("signal rank %d: %w", id, ErrNotStarted)
 	}
-	if r.stolen.Load() {
+	if r.reapedElsewhere.Load() {
 		return fmt.Errorf("signal rank %d: %w", id, os.ErrProcessDone)
 	}
 	if err := syscall.Kill(sign*int(r.pid.Load()), sig); err != nil {
@@ -276,36 +254,33 @@ func (g *Group) kill(id, sign int, sig syscall.Signal) error {
 	return nil
 }
 
-// Reap lets go of those of some ranks that have ended: their streams are closed, nothing can
-// be sent to them any more, and their pids and ids are free for others. Of their sessions
-// nobody may be left: a sweep would not know them any more. It must not be called from a
-// Sink's method.
+// Reap reaps those of the given ranks that have exited: it closes their streams and frees their pids and ids. Their
+// sessions must be empty, as a later sweep would not find what is in them. Do not call it from a Sink's method.
 func (g *Group) Reap(ids []int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, id := range ids {
 		r := g.ranks[id]
-		if r == nil || r.keeper.Load() == nil || g.closed {
+		if r == nil || g.closed {
 			continue
 		}
-		delete(g.ranks, id)
-		r.reap()
-		keeper := r.keeper.Load()
-		keeper.post(func() { keeper.forget(r) })
+		if s := r.exitedOn.Load(); s != nil {
+			delete(g.ranks, id)
+			r.reap()
+			s.post(func() { s.drop(r) })
+		}
 	}
 }
 
-// reap takes the exit status of a rank that has ended, unless somebody else has.
 func (r *rank) reap() {
-	if !r.stolen.Load() {
+	if !r.reapedElsewhere.Load() {
 		_ = reap(unix.P_PID, int(r.pid.Load()))
 	}
 }
 
-// Close kills the ranks that still run, closes all streams, also those that
-// descendants of ranks hold open, and reaps. When it returns, no thread,
-// goroutine or descriptor of the group is left. It must not be called from a
-// Sink's method. Its error names ranks that did not die within two seconds.
+// Close kills the ranks that still run, closes all streams, including those that descendants hold open, and reaps.
+// When it returns, no thread, goroutine or descriptor of the group is left. Do not call it from a Sink's method. It
+// returns an error if ranks did not die within two seconds of SIGKILL.
 func (g *Group) Close() error {
 	g.starting.Lock()
 	defer g.starting.Unlock()
@@ -321,11 +296,11 @@ func (g *Group) Close() error {
 	g.growth.Wait()
 	for _, s := range spawners {
 		<-s.done
-		left += s.left
+		left += s.unkilled
 	}
 	g.shared.close()
 	if left > 0 {
-		return fmt.Errorf("close: %d ranks did not die within %v of SIGKILL; they hang in the kernel", left, closeWait)
+		return fmt.Errorf("close: %d ranks did not die within %v of SIGKILL; they hang in the kernel", left, closeTimeout)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func hushedRole(args []string) {
 // manyRole is a launcher that starts so many ranks that wait, and tells how that went.
 func manyRole(args []string) {
 	n := number(args[0])
-	fmt.Println("check:", process.CheckLimits(n, process.PerRank))
+	fmt.Println("check:", process.CheckLimits(n, 0, process.DescriptorsPerRank(false)))
 	ranks := make([]process.Rank, n)
 	for i := range ranks {
 		ranks[i] = piped(i)
@@ -209,9 +209,9 @@ func crowdedRole(args []string) {
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &limit); err != nil {
 		panic(err)
 	}
-	fmt.Println("few:", process.CheckLimits(2, process.PerRank))
-	fmt.Println("many:", process.CheckLimits(64, process.PerRank))
-	fmt.Println("fork:", process.LimitFor(syscall.EAGAIN, 64, process.PerRank))
+	fmt.Println("few:", process.CheckLimits(2, 0, process.DescriptorsPerRank(false)))
+	fmt.Println("many:", process.CheckLimits(64, 0, process.DescriptorsPerRank(false)))
+	fmt.Println("fork:", process.LimitFor(syscall.EAGAIN, 64, process.DescriptorsPerRank(false)))
 }
 
 // swapRole gives its rank 1 as 2 and 2 as 1.

@@ -24,9 +24,9 @@ import (
 
 // eachWay runs a test with clone3 and with what is there for older kernels.
 func eachWay(t *testing.T, test func(*testing.T, group)) {
-	for name, way := range map[string]kernel.Way{
-		"clone3": kernel.Clone3, "clone": kernel.Clone,
-		"clone without pidfd": kernel.CloneAlone,
+	for name, way := range map[string]kernel.Variant{
+		"clone3": kernel.Clone3, "clone": kernel.ClonePidfd,
+		"clone without pidfd": kernel.ClonePlain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 0)

@@ -11,69 +11,62 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GuardConfig says for which job a guard is, and how it is started.
+// GuardConfig configures a [Guard].
 type GuardConfig struct {
 	// ID is the job's element of the marker.
 	ID string
-	// Executable is a program that calls [EnterGuard] first of all, for a host
-	// program that does not. "" is this program itself, even if its file is
-	// replaced or deleted meanwhile.
+	// Executable is a program that calls [EnterGuard] first of all, for a host program that does not. "" is this
+	// program, even if its file was replaced or deleted.
 	Executable string
-	// Link is the connection by which this process is told what to do, nil if there is
-	// none. Where its other end is closed and this process does not act on that, as it
-	// is stopped, the guard ends it, and with it the job.
+	// Link is the connection through which this process is controlled; nil: none. If its other end is closed and this
+	// process does not react because it is stopped, the guard kills it, and with it the job.
 	Link syscall.Conn
 }
 
-// guardName is what ps shows of a guard. It names neither this project nor the
-// job: `pkill gorun` ends the launcher, and the guard is what is left to see that
-// the job ends as well.
+// guardName is the guard's name in ps. It does not contain "gorun", so that `pkill gorun` does not kill the guard
+// together with the launcher.
 const guardName = "job-guard"
 
-// Guard is the process that ends a job when the launcher dies in whatever way,
-// SIGKILL included. It sleeps until the last write end of a pipe is closed, and
-// turns into a Go program only then:
+// Guard is a process that ends a job if the launcher dies for any reason, SIGKILL included. It sleeps until the last
+// write end of a pipe is closed, and becomes a Go program only then:
 //
 //	launcher                         guard
-//	   | -- clone, execve --------->   own session, deaf to signals; descriptors:
-//	   |                               0 the pipe, 1 the program to become, 3 the link
+//	   | -- clone, execve --------->   new session, all signals blocked; descriptors:
+//	   |                               0 the pipe, 1 the program to execute, 3 the link
 //	   | == records in the pipe ==     not read yet (guard_records.go)
 //	   x dies, the pipe closes
 //	                                   poll returns, execve of the launcher's program
-//	                                   EnterGuard: reads the records, SIGKILL to all
-//	                                   of the job, removes paths, ends
+//	                                   EnterGuard: reads the records, kills the job,
+//	                                   removes paths, exits
 //
-// Where processes are limited it is that program from the beginning, see Prepare; so it is where
-// files in memory cannot be executed (sysctl vm.memfd_noexec). When the link is closed it becomes
-// the program, too, to see that the launcher ends (guard_stopped.go).
+// It is the Go program from the start if processes are limited (see Prepare) or a memfd cannot be executed (sysctl
+// vm.memfd_noexec). It also becomes the program when the link is closed, to make sure that the launcher ends
+// (guard_link.go).
 //
-// What is added before Start, or to a guard process that died, is kept for the next one. All
-// methods may be called by several goroutines, but the others after Start have to wait for its end,
-// except those that add. The zero value guards nothing yet.
+// What is added before Start, or while the guard process is dead, is kept for the next one. All methods are safe for
+// concurrent use; those that do not add anything wait for a pending Start. The zero value is ready to use.
 type Guard struct {
-	mu      sync.Mutex // held briefly while ranks are started: their threads come by
-	config  GuardConfig
-	job     Guarded
-	process *guardProcess // nil: there is none
-	ready   bool          // it has to be the Go program from the beginning
-	over    bool          // it was dismissed
+	mu        sync.Mutex // held only briefly while ranks start: spawner threads add them
+	config    GuardConfig
+	job       Guarded
+	process   *guardProcess // nil: none
+	prepared  bool          // start the Go program directly
+	dismissed bool
 }
 
-// guardProcess is a guard as the launcher has it.
+// guardProcess is a running guard.
 type guardProcess struct {
-	pid   int // 0: it is being started
-	pidfd int
-	pipe  int   // write end
-	mute  error // why the pipe takes no more
-	// outdated is how many ranks the pipe has that were reaped since.
-	outdated int
+	pid      int // 0: being started
+	pidfd    int
+	pipe     int   // write end
+	writeErr error // sticky: the pipe may end in half a record
+	reaped   int   // ranks in the pipe that were reaped since
 	watch    *deathWatch
 }
 
 var errGuardDied = errors.New("the guard process is dead")
 
-// Start starts the guard process. The error says which step failed; a system that is out of
-// processes or memory is an unwrapped EAGAIN or ENOMEM.
+// Start starts the guard process. If the system is out of processes or memory the error wraps EAGAIN or ENOMEM.
 func (g *Guard) Start(config GuardConfig) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,29 +74,32 @@ func (g *Guard) Start(config GuardConfig) error {
 	return g.start(true)
 }
 
-// start puts a new process, which finds the present state in its pipe, in the place of what there
-// is. After an error all is as before. Aside says that others may add meanwhile, to the pipe.
-func (g *Guard) start(aside bool) error {
+// start replaces the guard process by a new one, whose pipe has the current state. After an error nothing has changed.
+// With unlock, others may add to the new pipe while the process is started.
+func (g *Guard) start(unlock bool) error {
 	self, err := readSelf()
 	if err != nil {
 		return fmt.Errorf("start guard: %w", err)
 	}
-	ends, err := pipe()
-	if err != nil {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("start guard: %w", os.NewSyscallError("pipe2", err))
 	}
-	read := int(ends[0])
-	defer unix.Close(read)
-	setNonblock(ends[1]) // a full pipe is to be enlarged
-	before, next := g.process, &guardProcess{pipe: int(ends[1])}
+	read, write, err := aboveStandardBoth(ends)
+	if err != nil {
+		return fmt.Errorf("start guard: %w", err)
+	}
+	defer unix.Close(int(read))
+	setNonblock(write) // if the pipe is full, write enlarges it
+	before, next := g.process, &guardProcess{pipe: int(write)}
 	g.job.Since = self.start
-	if err = next.tell(g.job.encode()); err == nil {
+	if err = next.write(g.job.encode()); err == nil {
 		g.process = next
-		if aside {
+		if unlock {
 			g.mu.Unlock()
 		}
-		pid, pidfd, failed := g.spawn(self, read)
-		if aside {
+		pid, pidfd, failed := g.spawn(self, int(read))
+		if unlock {
 			g.mu.Lock()
 		}
 		next.pid, next.pidfd, err = pid, pidfd, failed
@@ -116,16 +112,16 @@ func (g *Guard) start(aside bool) error {
 	return nil
 }
 
-// add changes what is guarded, and tells the process.
+// add changes the state and passes the record to the process.
 func (g *Guard) add(change func(*Guarded) (record []byte)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if record := change(&g.job); g.process != nil {
-		_ = g.process.tell(record) // one that died is replaced, and told everything again
+		_ = g.process.write(record) // a dead process is replaced by one that gets the whole state
 	}
 }
 
-// AddRank records the session of a rank, whose id is the rank's pid.
+// AddRank records the session of a rank by the rank's pid.
 func (g *Guard) AddRank(pid int) {
 	g.add(func(job *Guarded) []byte {
 		job.Ranks = append(job.Ranks, pid)
@@ -133,18 +129,16 @@ func (g *Guard) AddRank(pid int) {
 	})
 }
 
-// renewAfter is how many ranks that were reaped lie in the pipe at most: half of what the
-// smallest one holds, which is a page, is theirs and as many words that took them back.
-const renewAfter = 128
+// maxReaped bounds the reaped ranks in a pipe: with their two records each they take half a page, the smallest pipe.
+const maxReaped = 128
 
-// RemoveRanks records that ranks are about to be reaped: the numbers of their sessions, of
-// which nobody is left, may be strangers' then. Every so often another guard takes the place
-// of this one, which knows nothing of them.
+// RemoveRanks records that ranks are about to be reaped: the ids of their empty sessions may be reused. From time to
+// time it replaces the guard process by one without them.
 func (g *Guard) RemoveRanks(pids []int) {
 	g.add(func(job *Guarded) (records []byte) {
 		job.removeRanks(pids)
 		if p := g.process; p != nil && p.pid != 0 {
-			if p.outdated += len(pids); p.outdated > renewAfter && g.renew() == nil {
+			if p.reaped += len(pids); p.reaped > maxReaped && g.renew() == nil {
 				return nil
 			}
 		}
@@ -155,8 +149,7 @@ func (g *Guard) RemoveRanks(pids []int) {
 	})
 }
 
-// AddCgroup records the directory of the job's own cgroup. The guard ends what is in it and
-// removes it.
+// AddCgroup records the directory of the job's cgroup. The guard process kills what is in it and removes it.
 func (g *Guard) AddCgroup(dir string) {
 	g.add(func(job *Guarded) []byte {
 		job.Cgroup = dir
@@ -164,23 +157,22 @@ func (g *Guard) AddCgroup(dir string) {
 	})
 }
 
-// AddPath records what a path names now, or a directory that is going to be made there, which is
-// not ours to remove: the guard process does so when the launcher dies.
+// AddPath records the file at a path, or a directory about to be made there, for removal by the guard process if the
+// launcher dies. Dismiss leaves it alone.
 func (g *Guard) AddPath(path string) {
 	if o, err := Identify(path); err == nil {
 		g.add(func(job *Guarded) []byte {
-			job.lent = append(job.lent, o)
+			job.onDeath = append(job.onDeath, o)
 			return o.appendTo(nil)
 		})
 	}
 }
 
-// AddOwned records a file or directory that is to be removed with all below when the launcher dies, or the guard is
-// dismissed, as [Owned.Remove] does. A directory is recorded before it is made, and again when it is known which one
-// it is.
+// AddOwned records a file or directory for removal ([Owned.Remove]) when the launcher dies or the guard is dismissed.
+// Record a directory before it is made, and again when it can be identified.
 func (g *Guard) AddOwned(o Owned) {
 	g.add(func(job *Guarded) []byte {
-		if g.over {
+		if g.dismissed {
 			o.Remove()
 		}
 		job.Owned = append(job.Owned, o)
@@ -188,10 +180,10 @@ func (g *Guard) AddOwned(o Owned) {
 	})
 }
 
-// AddNumbered records files that ranks make for themselves, to be removed at the same times, as [RemoveNumbered] does.
+// AddNumbered records files that ranks create, for removal with [RemoveNumbered] at the same times.
 func (g *Guard) AddNumbered(prefix string) {
 	g.add(func(job *Guarded) []byte {
-		if g.over {
+		if g.dismissed {
 			RemoveNumbered(prefix)
 		}
 		if slices.Contains(job.Numbered, prefix) {
@@ -202,21 +194,21 @@ func (g *Guard) AddNumbered(prefix string) {
 	})
 }
 
-// Guarded is what would be ended and removed now.
+// Guarded returns the current state.
 func (g *Guard) Guarded() Guarded {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.job
 }
 
-// Died returns a channel that is closed when the guard dies without having been
-// dismissed; [Guard.Replace] is due then, and Died to be asked again.
+// Died returns a channel that is closed when the guard process dies without having been dismissed. Call [Guard.Replace]
+// then, and Died again.
 func (g *Guard) Died() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.process
 	if p != nil && p.watch == nil {
-		p.watch = watchDeath(p.pid)
+		p.watch = watchDeath(p.pid, make(chan struct{}))
 	}
 	if p == nil || p.watch == nil {
 		return nil
@@ -224,11 +216,11 @@ func (g *Guard) Died() <-chan struct{} {
 	return p.watch.died
 }
 
-// Replace starts another guard in place of one that died and tells it everything again.
+// Replace starts another guard process in place of a dead one.
 func (g *Guard) Replace() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over {
+	if g.dismissed {
 		return nil
 	}
 	g.process.end()
@@ -236,20 +228,18 @@ func (g *Guard) Replace() error {
 	return g.start(false)
 }
 
-// Prepare has a guard take over that is the Go program already. One that becomes
-// it when the launcher is dead needs threads then: if the job's own processes
-// have used up a limit of processes, the Go runtime gets none, and ends. It costs
-// some milliseconds and megabytes, so it is for where processes are limited. In its first
-// milliseconds a signal may end the new one, which is then to be replaced.
+// Prepare replaces the guard process by one that is the Go program already, with all its threads. A guard that executes
+// the program when the launcher is dead needs new threads, and the Go runtime aborts if the job has used up a limit of
+// processes. It costs some milliseconds and megabytes, so use it where processes are limited. A signal may kill the new
+// process in its first milliseconds; it must then be replaced.
 func (g *Guard) Prepare() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ready = true
+	g.prepared = true
 	return g.renew()
 }
 
-// renew puts a new guard in place of a living one. There is a guard at every moment, and after an error it is the one
-// before.
+// renew replaces a living guard process. There is one at every moment; after an error it is the old one.
 func (g *Guard) renew() error {
 	before := g.process
 	if before == nil {
@@ -264,21 +254,20 @@ func (g *Guard) renew() error {
 	return nil
 }
 
-// Dismiss ends the guard, and the job lives on: of it nothing is removed but what is owned or numbered. What is added
-// afterwards is removed at once. Nothing of the guard is left when it returns. The second call does nothing.
+// Dismiss ends the guard process and removes what is owned or numbered, but does not touch the job's processes. What is
+// added later is removed at once. Only the first call has an effect.
 func (g *Guard) Dismiss() {
 	g.mu.Lock()
-	p, job, over := g.process, g.job, g.over
-	g.process, g.over = nil, true
+	p, job, done := g.process, g.job, g.dismissed
+	g.process, g.dismissed = nil, true
 	g.mu.Unlock()
 	p.end()
-	if !over {
+	if !done {
 		job.remove()
 	}
 }
 
-// PID returns the guard's process id, 0 after its dismissal. It changes with
-// [Guard.Replace].
+// PID returns the pid of the guard process, 0 if there is none. [Guard.Replace] and other methods change it.
 func (g *Guard) PID() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -288,8 +277,7 @@ func (g *Guard) PID() int {
 	return g.process.pid
 }
 
-// end kills the guard and waits for it; only then the pipe is closed, which
-// would set it off. It may be nil.
+// end kills the guard process and waits for it before it closes the pipe, which would trigger the sweep. p may be nil.
 func (p *guardProcess) end() {
 	if p == nil {
 		return
@@ -302,23 +290,22 @@ func (p *guardProcess) end() {
 	_ = unix.Close(p.pipe)
 }
 
-// tell writes records, and enlarges the pipe when they do not fit. After an
-// error the pipe may end in half a record, so it takes no more.
-func (p *guardProcess) tell(records []byte) error {
-	for len(records) > 0 && p.mute == nil {
+// write writes records, and enlarges the pipe if they do not fit.
+func (p *guardProcess) write(records []byte) error {
+	for len(records) > 0 && p.writeErr == nil {
 		n, err := unix.Write(p.pipe, records)
 		switch {
 		case err == nil:
 			records = records[n:]
 		case err == unix.EAGAIN:
-			p.mute = enlargePipe(p.pipe)
+			p.writeErr = enlargePipe(p.pipe)
 		case err == unix.EPIPE || err == unix.EBADF:
-			p.mute = errGuardDied
+			p.writeErr = errGuardDied
 		case err != unix.EINTR:
-			p.mute = os.NewSyscallError("write", err)
+			p.writeErr = os.NewSyscallError("write", err)
 		}
 	}
-	return p.mute
+	return p.writeErr
 }
 
 func enlargePipe(pipe int) error {

@@ -11,33 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A guard spends its life in one system call. Its program is therefore a static
-// ELF file of a few hundred bytes, made in memory: starting it takes a fraction
-// of what a fork of this process costs (whose pages would have to be shared, and
-// copied when we write to them), and it keeps nothing of our memory alive.
+// A guard spends its life in one system call. Its program is therefore a static ELF file of a few hundred bytes in
+// memory. Measured in paired runs of `gorun -n 1 true`, starting the Go program instead costs 17 % more CPU time and
+// up to 16 % more wall time, and each guard would hold some megabytes.
 //
-// The machine code is guardProgram in guard_image_*.s: it blocks all signals,
-// takes its name, closes what it should not have, and waits until descriptor 0,
-// the pipe, has no writer left, or descriptor 3, the link, no other end. Then it
-// executes descriptor 1, a program that calls EnterGuard, with the arguments and
-// environment that it was given.
+// The machine code is guardProgram in guard_image_*.s. It blocks all signals, sets its name, closes other descriptors
+// and waits until the pipe (descriptor 0) has no writer or the link (descriptor 3) is closed. Then it executes
+// descriptor 1, a program that calls EnterGuard, with its own arguments and environment.
 
-// guardProgram is machine code for another process. It is never called.
+// guardProgram is machine code for another process; it is never called here.
 //
 //lint:ignore U1000 guardProgramAddress refers to it, in assembly
 func guardProgram()
 
-// guardProgramAddress returns where guardProgram's code begins.
 func guardProgramAddress() uintptr
 
 const (
-	guardCodeSize = 512     // more than guardProgram takes; what follows it is never reached
+	guardCodeSize = 512     // more than guardProgram has; the rest is never reached
 	guardBase     = 1 << 22 // address of the image in its process
 	elfHeader     = 64
 	elfProgram    = 56 // size of a program header
 )
 
-// guardImage returns the ELF file: both headers, then the code.
+// guardImage returns the ELF file: ELF header, program header, code.
 var guardImage = sync.OnceValue(func() []byte {
 	const size = elfHeader + elfProgram + guardCodeSize
 	le := binary.LittleEndian
@@ -53,8 +49,8 @@ var guardImage = sync.OnceValue(func() []byte {
 	for _, n := range []uint16{elfHeader, elfProgram, 1, 0, 0, 0} {
 		b = le.AppendUint16(b, n)
 	}
-	b = le.AppendUint32(b, 1) // to load
-	b = le.AppendUint32(b, 5) // to read and execute
+	b = le.AppendUint32(b, 1) // PT_LOAD
+	b = le.AppendUint32(b, 5) // PF_R | PF_X
 	for _, n := range []uint64{0, guardBase, guardBase, size, size, 1 << 16} {
 		b = le.AppendUint64(b, n)
 	}
@@ -70,8 +66,7 @@ func guardCode() []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), guardCodeSize)
 }
 
-// spawn starts the tiny program, or where the guard has to be ready or files in memory cannot be
-// executed, the one that it becomes.
+// spawn starts the ELF image; or directly the Go program, if the guard is prepared or a memfd cannot be executed.
 func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 	program := g.config.Executable
 	if program == "" {
@@ -87,13 +82,13 @@ func (g *Guard) spawn(self guardSelf, read int) (pid, pidfd int, err error) {
 		return 0, -1, err
 	}
 	defer unix.Close(link)
-	if !g.ready {
+	if !g.prepared {
 		pid, pidfd, err = spawnImage(self, read, exe, link)
 	}
-	if g.ready || err != nil {
+	if g.prepared || err != nil {
 		pid, pidfd, err = spawnGuard(exe, self, read, -1, link)
 	}
-	if err == nil && pidfd < 0 { // before Linux 5.2 the flag was unknown and not looked at
+	if err == nil && pidfd < 0 { // before Linux 5.2 clone ignored the flag
 		_ = unix.Kill(pid, unix.SIGKILL)
 		_, _ = unix.Wait4(pid, nil, 0, nil)
 		err = os.NewSyscallError("clone with a pidfd, which takes Linux 5.4", unix.ENOSYS)
@@ -107,7 +102,7 @@ func openProgram(path string) (int, error) {
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	moved, err := aboveStandard(int32(fd))
+	moved, err := aboveStandard(fd)
 	return int(moved), err
 }
 
@@ -123,8 +118,8 @@ func spawnImage(self guardSelf, read, exe, link int) (pid, pidfd int, err error)
 	return spawnGuard(image, self, read, exe, link)
 }
 
-// spawnGuard starts a program with the read end of the pipe, the program that it becomes in the end (-1: it is
-// that) and the link.
+// spawnGuard starts a program with the descriptors of a guard: the read end of the pipe, the program to execute in the
+// end (-1: it already runs) and the link.
 func spawnGuard(program int, self guardSelf, read, exe, link int) (pid, pidfd int, err error) {
 	path := fmt.Sprintf("/proc/self/fd/%d", program)
 	pid, err = syscall.ForkExec(path, []string{guardName, guardVerb}, &syscall.ProcAttr{

@@ -27,7 +27,7 @@ func TestPreparedGuard(t *testing.T) {
 		return len(threads) > guardThreads && ignored(t, g.PID(), unix.SIGTERM) && openPipes(t, g.PID()) == 2
 	}, "guard with all its threads, deaf, holding nothing that we were given")
 
-	for _, sig := range meant {
+	for _, sig := range ignoredSignals {
 		assert.True(t, ignored(t, g.PID(), sig), "signal %d", sig)
 		require.NoError(t, unix.Kill(g.PID(), sig))
 	}
@@ -39,14 +39,14 @@ func TestPreparedGuard(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, strings.TrimRight(string(environ), "\x00"), "secrets in our environment are nobody else's")
 	g.AddRank(nobody + 1)
-	assert.NoError(t, g.process.mute)
+	assert.NoError(t, g.process.writeErr)
 
 	died, prepared := g.Died(), g.PID()
 	require.NoError(t, unix.Kill(prepared, unix.SIGKILL))
 	<-died
 	require.NoError(t, g.Replace())
 	g.AddRank(nobody + 2)
-	assert.NoError(t, g.process.mute)
+	assert.NoError(t, g.process.writeErr)
 	g.Dismiss()
 	require.NoError(t, g.Prepare(), "there is none to take over from")
 	assert.Zero(t, g.PID())

@@ -5,16 +5,13 @@ import (
 	"slices"
 )
 
-// The launcher tells its guard all that the sweep will need by records in a
-// pipe, which nobody reads as long as the launcher lives:
+// The launcher writes all that a sweep needs as records into a pipe, which is not read while the launcher lives:
 //
 //	word    8 bytes: kind in the highest 4 bits, argument in the other 60
-//	data    where the argument is a length: as many bytes
+//	data    if the argument is a length: that many bytes
 //
-// The first word is the version of this format: the program that reads may be
-// another one than the one that wrote (GuardConfig.Executable). A rank takes 8
-// bytes, so that 500 fit in the single page that the kernel gives to pipes of
-// users who have many.
+// The first word is the version of the format, because the reader may be another program (GuardConfig.Executable). A
+// rank takes 8 bytes, so 500 fit into a single page, the size of pipes for users who have many.
 type recordKind uint64
 
 const (
@@ -24,8 +21,8 @@ const (
 	recordRank                           // argument: pid
 	recordPath                           // argument: length; device and inode, 8 bytes each, and the path
 	recordCgroup                         // argument: length; the directory of the job's cgroup
-	recordNumbered                       // argument: length; what files' names begin with, see RemoveNumbered
-	recordReaped                         // argument: pid of a rank, from now on anybody's
+	recordNumbered                       // argument: length; prefix of file names, see RemoveNumbered
+	recordReaped                         // argument: pid of a reaped rank, which may be reused
 )
 
 const (
@@ -49,19 +46,18 @@ func (o Owned) appendTo(b []byte) []byte {
 	return append(b, o.Path...)
 }
 
-// Guarded is all that a guard knows.
+// Guarded is the job as its guard knows it.
 type Guarded struct {
 	// ID is the job's element of the marker.
 	ID    string
 	Since Ticks
 	Ranks []int // pids, which are session ids
-	// Owned are files and directories to remove, and Numbered what names of such begin with.
+	// Owned are files and directories to remove, and Numbered prefixes of such (see RemoveNumbered).
 	Owned    []Owned
 	Numbered []string
-	// Cgroup is a directory, "": none.
-	Cgroup string
+	Cgroup   string // directory; "": none
 
-	lent []Owned // of others: the guard process alone removes them
+	onDeath []Owned // removed by the guard process only, not by Dismiss
 }
 
 func (s *Guarded) encode() []byte {
@@ -77,14 +73,14 @@ func (s *Guarded) encode() []byte {
 	for _, prefix := range s.Numbered {
 		b = appendData(b, recordNumbered, prefix)
 	}
-	for _, o := range slices.Concat(s.Owned, s.lent) {
+	for _, o := range slices.Concat(s.Owned, s.onDeath) {
 		b = o.appendTo(b)
 	}
 	return b
 }
 
-// decodeState reads what a launcher wrote before it died, perhaps in the middle
-// of a record: that one is left out. It is not ok for another version.
+// decodeState decodes the records of a dead launcher. It ignores a truncated last record; ok is false for another
+// version.
 func decodeState(b []byte) (s Guarded, ok bool) {
 	kind, version, b, ok := cutWord(b)
 	if !ok || kind != recordVersion || version != guardVersion {
@@ -106,18 +102,17 @@ func decodeState(b []byte) (s Guarded, ok bool) {
 			if argument > uint64(len(b)) {
 				return s, true
 			}
-			s.text(kind, b[:argument])
+			s.setData(kind, b[:argument])
 			b = b[argument:]
 		}
 	}
 }
 
-// removeRanks forgets the sessions of ranks.
 func (s *Guarded) removeRanks(pids []int) {
 	s.Ranks = slices.DeleteFunc(s.Ranks, func(pid int) bool { return slices.Contains(pids, pid) })
 }
 
-func (s *Guarded) text(kind recordKind, data []byte) {
+func (s *Guarded) setData(kind recordKind, data []byte) {
 	switch {
 	case kind == recordID:
 		s.ID = string(data)

@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// guardSelf is what a guard has to know of this process.
+// guardSelf describes this process to its guard.
 type guardSelf struct {
 	start Ticks
-	// environ is a guard's: of ours, which may hold secrets, the marker of the job that we are in
-	// ourselves. By that its sweep finds this guard.
+	// environ is the guard's environment: only the marker of the job that this process itself is in, by which that
+	// job's sweep finds the guard. The rest may hold secrets.
 	environ []string
 }
 
@@ -22,11 +22,11 @@ func readSelf() (self guardSelf, err error) {
 	}
 	p, ok := parseStat(line)
 	if !ok {
-		return self, fmt.Errorf("strange line %q in /proc/self/stat", line)
+		return self, fmt.Errorf("unexpected line %q in /proc/self/stat", line)
 	}
 	self.start = p.Start
 	_, _, words, _ := cutStat(line)
-	if word := bytes.Fields(words); len(word) > statEnvEnd { // an emulator has fewer
+	if word := bytes.Fields(words); len(word) > statEnvEnd { // emulators have fewer fields
 		if m := markerIn(memory(word[statEnvStart], word[statEnvEnd])); m != "" {
 			self.environ = []string{MarkerVar + "=" + string(m)}
 		}
@@ -34,9 +34,8 @@ func readSelf() (self guardSelf, err error) {
 	return self, nil
 }
 
-// memory returns the bytes of this process from one address to another, both in
-// decimal. The kernel put the environment there, above the first stack;
-// where it hides the addresses they are 0.
+// memory returns the bytes of this process between two decimal addresses. The kernel placed the initial environment
+// there, above the first stack. The addresses are 0 if the kernel hides them.
 //
 //go:nocheckptr
 func memory(from, to []byte) []byte {

@@ -42,7 +42,7 @@ func startGuard(t *testing.T, cfg GuardConfig) *Guard {
 
 func startGuardBy(t *testing.T, ready bool, cfg GuardConfig) *Guard {
 	t.Helper()
-	g := &Guard{ready: ready}
+	g := &Guard{prepared: ready}
 	require.NoError(t, g.Start(cfg))
 	t.Cleanup(g.Dismiss)
 	return g
@@ -104,7 +104,7 @@ func TestGuardIsDeafToSignals(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
 	g.AddRank(nobody)
-	assert.NoError(t, g.process.mute)
+	assert.NoError(t, g.process.writeErr)
 }
 
 // signalMasks returns what the threads of this process block, without repetition.
@@ -129,10 +129,10 @@ func TestDismissedGuardLeavesNothing(t *testing.T) {
 		newScene(t)
 		before, masks := openDescriptorCount(t), signalMasks(t)
 		for range testneeds.Count(50, 1000) {
-			g := &Guard{ready: ready}
+			g := &Guard{prepared: ready}
 			require.NoError(t, g.Start(GuardConfig{ID: newID(t)}))
 			g.AddRank(nobody)
-			require.NoError(t, g.process.mute)
+			require.NoError(t, g.process.writeErr)
 			pid := g.PID()
 			g.Dismiss()
 			require.Equal(t, unix.ESRCH, unix.Kill(pid, 0))
@@ -196,15 +196,15 @@ func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	require.NoError(t, unix.Kill(first, unix.SIGKILL))
 	<-died
 	g.AddRank(nobody + 1)
-	require.ErrorIs(t, g.process.mute, errGuardDied)
+	require.ErrorIs(t, g.process.writeErr, errGuardDied)
 	g.AddPath(t.TempDir())
-	require.ErrorIs(t, g.process.mute, errGuardDied)
+	require.ErrorIs(t, g.process.writeErr, errGuardDied)
 
 	require.NoError(t, g.Replace())
 	assert.NotEqual(t, first, g.PID())
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
 	g.AddRank(nobody + 2)
-	assert.NoError(t, g.process.mute)
+	assert.NoError(t, g.process.writeErr)
 	assert.Equal(t, []int{nobody, nobody + 1, nobody + 2}, g.Guarded().Ranks, "what the dead guard was not told is kept")
 }
 
@@ -226,20 +226,20 @@ func TestGuardPipeGrows(t *testing.T) {
 	require.NoError(t, err)
 	for n := range initial / 8 {
 		g.AddRank(nobody + n)
-		require.NoError(t, g.process.mute)
+		require.NoError(t, g.process.writeErr)
 	}
 	grown, err := unix.FcntlInt(uintptr(g.process.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)
 	assert.Greater(t, grown, initial)
 
 	long := "/" + strings.Repeat("x/", 1<<10)
-	for g.process.mute == nil {
+	for g.process.writeErr == nil {
 		g.AddPath(long)
-		require.Less(t, len(g.job.lent), 1<<20, "a pipe of 2 GiB")
+		require.Less(t, len(g.job.onDeath), 1<<20, "a pipe of 2 GiB")
 	}
-	assert.ErrorContains(t, g.process.mute, "does not grow")
+	assert.ErrorContains(t, g.process.writeErr, "does not grow")
 	g.AddRank(nobody)
-	assert.ErrorContains(t, g.process.mute, "does not grow", "a pipe that may end in half a record takes no more")
+	assert.ErrorContains(t, g.process.writeErr, "does not grow", "a pipe that may end in half a record takes no more")
 }
 
 func TestGuardEndsTheJobOfAKilledLauncher(t *testing.T) {
@@ -311,7 +311,7 @@ func TestGuardBecomesTheGivenExecutable(t *testing.T) {
 	// The end of the pipe is all that it ever sees of a launcher's death.
 	dir := privateDir(t)
 	g.AddPath(dir)
-	require.NoError(t, g.process.mute)
+	require.NoError(t, g.process.writeErr)
 	require.NoError(t, unix.Close(g.process.pipe))
 	g.process.pipe = -1
 	<-g.Died()
@@ -365,10 +365,10 @@ func TestGuardOfRanksThatComeAndGo(t *testing.T) {
 	g := startGuard(t, GuardConfig{ID: newID(t)})
 	g.AddRank(nobody)
 	died, first := g.Died(), g.PID()
-	for n := range 3 * renewAfter {
+	for n := range 3 * maxReaped {
 		g.AddRank(nobody + 1 + n)
 		g.RemoveRanks([]int{nobody + 1 + n})
-		require.NoError(t, g.process.mute)
+		require.NoError(t, g.process.writeErr)
 		unread, err := unix.IoctlGetInt(g.process.pipe, unix.TIOCINQ)
 		require.NoError(t, err)
 		require.Less(t, unread, 4096)

@@ -3,17 +3,18 @@ package process
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
 	"gorun/launcher/internal/process/kernel"
 )
 
-// image is a Common in the kernel's form: C strings, built once for all ranks.
+// image is a Common as C strings, built once for all ranks.
 type image struct {
 	path, dir *byte   // nil: none
 	argv      []*byte // ends with nil
-	envp      []*byte // does not: each rank's own follow
+	envp      []*byte // not terminated: each rank's own variables follow
 }
 
 func newImage(c Common) (*image, error) {
@@ -25,14 +26,14 @@ func newImage(c Common) (*image, error) {
 	return img, nil
 }
 
-// scratch holds the C strings of the rank that is being started. A spawner uses
-// the same one for all its ranks: the kernel has copied them when exec returns.
+// scratch holds the C strings of the rank that is being started. A spawner reuses it for all its ranks, as execve
+// copies them.
 type scratch struct {
 	text []byte
 	own  image
 }
 
-// load makes r's own strings and puts them behind img's into c.
+// load sets the strings of c: r's own after img's.
 func (s *scratch) load(c *kernel.Child, img *image, r *rank) error {
 	own := &s.own
 	own.envp = append(own.envp[:0], img.envp...)
@@ -49,9 +50,9 @@ func (s *scratch) load(c *kernel.Child, img *image, r *rank) error {
 	return nil
 }
 
-// fill makes C strings, and puts those of the environment behind others.
+// fill converts strings into img. It appends to img.envp.
 func (s *scratch) fill(img *image, path, dir string, argv, env []string) (err error) {
-	s.grow(size(env) + size(argv) + len(path) + len(dir) + 2)
+	s.text = slices.Grow(s.text[:0], size(env)+size(argv)+len(path)+len(dir)+2) // pointers into it must stay valid
 	if img.envp, err = s.add(img.envp, env); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
@@ -68,14 +69,6 @@ func (s *scratch) fill(img *image, path, dir string, argv, env []string) (err er
 	return nil
 }
 
-// grow empties text and gives it room for n bytes: pointers into it must stay valid.
-func (s *scratch) grow(n int) {
-	if cap(s.text) < n {
-		s.text = make([]byte, 0, n)
-	}
-	s.text = s.text[:0]
-}
-
 func (s *scratch) add(list []*byte, strs []string) ([]*byte, error) {
 	for _, str := range strs {
 		p, err := s.cstring(str)
@@ -87,7 +80,7 @@ func (s *scratch) add(list []*byte, strs []string) ([]*byte, error) {
 	return list, nil
 }
 
-// path is cstring, but nil for "".
+// path is cstring, with nil for "".
 func (s *scratch) path(str string) (*byte, error) {
 	if str == "" {
 		return nil, nil
@@ -104,7 +97,7 @@ func (s *scratch) cstring(str string) (*byte, error) {
 	return &s.text[at], nil
 }
 
-// size returns the bytes that strs take as C strings.
+// size returns the number of bytes of strs as C strings.
 func size(strs []string) int {
 	n := len(strs)
 	for _, s := range strs {

@@ -10,23 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelLog is what the kernel has logged since it was opened, as far as it is
-// about processes that it killed for lack of memory.
+// kernelLog reads the records of out-of-memory kills that the kernel has logged since it was opened.
 type kernelLog struct {
 	fd   int
-	read func(fd int, p []byte) (int, error) // one record, never blocking
+	read func(fd int, p []byte) (int, error) // reads one record, non-blocking
 }
 
-// oomVictim is a process that the kernel says it killed for lack of memory.
+// oomVictim is a process killed by the out-of-memory killer.
 type oomVictim struct {
 	PID    int
-	Global bool   // the host's memory was used up, not that of a cgroup
-	Group  string // its memory cgroup, from the root of the hierarchy; "" where the kernel did not say
+	Global bool   // the host's memory was exhausted, not a cgroup's
+	Group  string // its memory cgroup, from the root of the hierarchy; "": not in the record
 }
 
-// kernelRecord is more than a record of /dev/kmsg can have, in bytes
-// (PRINTKRB_RECORD_MAX), and kernelRecords how many are read at one look, lest a
-// kernel that logs as fast as they are read hold us up.
+// kernelRecord exceeds the size of a record of /dev/kmsg in bytes (PRINTKRB_RECORD_MAX). kernelRecords bounds the
+// records of one read, in case the kernel logs as fast as we read.
 const (
 	kernelRecord  = 8 << 10
 	kernelRecords = 20_000
@@ -35,8 +33,8 @@ const (
 // initialPIDs is the inode of the first PID namespace (PROC_PID_INIT_INO).
 const initialPIDs = "pid:[4026531836]"
 
-// newKernelLog opens the log at its end. Most users may not read it
-// (sysctl kernel.dmesg_restrict), and in a PID namespace its pids are not ours.
+// newKernelLog opens the log at its end. Most users may not read it (sysctl kernel.dmesg_restrict), and its pids are
+// those of the initial PID namespace.
 func newKernelLog() (*kernelLog, error) {
 	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != initialPIDs {
 		return nil, errors.New("the kernel's log has the pids of another namespace")
@@ -52,13 +50,13 @@ func newKernelLog() (*kernelLog, error) {
 	return &kernelLog{fd: fd, read: unix.Read}, nil
 }
 
-// victims returns those whose records came since the last call. It never waits.
+// victims returns the victims logged since the last call. It does not block.
 func (l *kernelLog) victims() (list []oomVictim) {
 	var record [kernelRecord]byte
 	for range kernelRecords {
 		n, err := l.read(l.fd, record[:])
 		switch {
-		// EPIPE: records were overwritten before we came; the oldest is next
+		// EPIPE: records were overwritten; the oldest remaining one is next
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || n == 0: // usually EAGAIN
@@ -71,8 +69,8 @@ func (l *kernelLog) victims() (list []oomVictim) {
 	return list
 }
 
-// parseKernelRecord reads "priority,sequence,microseconds,flags;text", see
-// Documentation/ABI/testing/dev-kmsg. Only the kernel's own (facility 0) count.
+// parseKernelRecord parses "priority,sequence,microseconds,flags;text" (Documentation/ABI/testing/dev-kmsg) of the
+// kernel's own records (facility 0).
 func parseKernelRecord(record []byte) (oomVictim, bool) {
 	head, text, _ := bytes.Cut(record, []byte{';'})
 	priority, _, _ := strings.Cut(string(head), ",")
@@ -86,9 +84,8 @@ func parseKernelRecord(record []byte) (oomVictim, bool) {
 	return parseKilledLine(line)
 }
 
-// parseOOMLine reads "constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,
-// task=NAME,pid=1,uid=0" (since Linux 5.0). NAME is the program's own choice, and
-// a folder's name may have commas, so that only the last of a key counts.
+// parseOOMLine parses "constraint=CONSTRAINT_MEMCG,…,oom_memcg=/a,task_memcg=/a/b,task=NAME,pid=1,uid=0" (since Linux
+// 5.0). NAME is arbitrary and a directory may contain commas, so only the last occurrence of a key counts.
 func parseOOMLine(list string) (v oomVictim, ok bool) {
 	head, tail := cutLast(list, ",pid=")
 	number, _, _ := strings.Cut(tail, ",")
@@ -103,8 +100,8 @@ func parseOOMLine(list string) (v oomVictim, ok bool) {
 	return v, true
 }
 
-// parseKilledLine reads "Out of memory: Killed process 1 (NAME) …", or with
-// "Memory cgroup out of memory", which comes after the signal and may be missed.
+// parseKilledLine parses "Out of memory: Killed process 1 (NAME) …", or the same with "Memory cgroup out of memory",
+// which is logged after the signal and may be missed.
 func parseKilledLine(line string) (v oomVictim, ok bool) {
 	kind, rest, found := strings.Cut(line, "Killed process ")
 	kind = strings.TrimSuffix(kind, ": ")

@@ -18,33 +18,28 @@ import (
 	"gorun/launcher/internal/process/inherited"
 )
 
-// PerRank is the number of descriptors that the launcher holds for a rank with
-// pipes for stdout and stderr: these and the pidfd.
-const PerRank = 3
-
-// PerSocket is what Common.Sockets adds to it.
-const PerSocket = 1
-
-// perRank is the number of descriptors that the launcher holds for a rank.
-func (c *Common) perRank() int {
-	if c.Sockets {
-		return PerRank + PerSocket
+// DescriptorsPerRank returns the number of descriptors that the launcher holds per rank: two pipes, a pidfd and, with
+// Common.Sockets, a socket.
+func DescriptorsPerRank(sockets bool) int {
+	if sockets {
+		return 4
 	}
-	return PerRank
+	return 3
 }
 
-// inFlight is the number of descriptors that a thread needs for as long as it
-// starts a rank: the rank's ends of its pipes and of its socket pair.
-const inFlight = numStreams + PerSocket
+func (c *Common) perRank() int { return DescriptorsPerRank(c.Sockets) }
 
-// ownDescriptors is what a group needs for itself: an epoll and an eventfd a
-// thread, /dev/null, and copies of the standard streams.
+// inFlight is the number of further descriptors that a thread needs while it starts a rank: the rank's ends of its
+// pipes and of its socket pair.
+const inFlight = numStreams + 1
+
+// ownDescriptors is the number of descriptors of a group itself: an epoll and an eventfd per thread, /dev/null, and
+// duplicates of the standard streams.
 const ownDescriptors = maxThreads*(2+inFlight) + 1 + numStreams
 
-// usersOpenFiles returns the limit of open files that ranks are to have: the one
-// that this process was started with, which Go has raised to one less than the
-// hard limit. It is nil where there is nothing to restore, as when somebody has
-// set the limit since then and meant it.
+// usersOpenFiles returns the limit of open files for ranks: the one that this process was started with, which Go has
+// raised to one less than the hard limit. It is nil if there is nothing to restore, or the program has changed the
+// limit itself.
 func usersOpenFiles() *unix.Rlimit {
 	var now unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &now); err != nil {
@@ -57,28 +52,24 @@ func usersOpenFiles() *unix.Rlimit {
 	return &unix.Rlimit{Cur: was.Soft, Max: was.Hard}
 }
 
-// LimitError says which limit is too low for a job.
+// LimitError reports a limit that is too low for a job.
 type LimitError struct {
 	Ranks int
-	Limit string // what is limited and how it can be raised
-	Have  int    // its value
-	Used  int    // what of it is in use already
-	Need  int    // what it has to be, at least
+	Limit string // name, with the command or file that sets it
+	Have  int    // current value
+	Used  int    // in use already
+	Need  int    // minimum value
 }
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d ranks need at least %d: %s is %d with %d in use", e.Ranks, e.Need, e.Limit, e.Have, e.Used)
 }
 
-// CheckLimits returns a *LimitError if this process may not have the open files
-// or processes that so many ranks need; of descriptors these are perRank each (see
-// PerRank). It is the only good moment to ask about processes: the Go runtime does
-// not survive it when it wants a thread and there can be none. Where they are
-// scarce the launcher's threads are made now, see ReserveThreads.
-func CheckLimits(ranks, perRank int) error { return CheckMoreLimits(ranks, 0, perRank) }
-
-// CheckMoreLimits is CheckLimits for ranks that are to run beside others, as many as running.
-func CheckMoreLimits(ranks, running, perRank int) error {
+// CheckLimits returns a *LimitError if this process's limits of open files or processes are too low for ranks more
+// ranks with perRank descriptors each (see DescriptorsPerRank), beside those that are running. Call it before ranks
+// are started: the Go runtime aborts when it cannot create a thread. If processes are scarce it also creates the
+// launcher's threads now, see ReserveThreads.
+func CheckLimits(ranks, running, perRank int) error {
 	if err := checkFiles(ranks, running, perRank); err != nil {
 		return err
 	}
@@ -93,18 +84,18 @@ func CheckMoreLimits(ranks, running, perRank int) error {
 	return nil
 }
 
-// spareTasks is how many threads and processes the launcher may need for itself
-// while ranks start: spawners, the runtime's, a guard.
+// spareTasks is the number of threads and processes that the launcher may need itself while ranks start: spawners, the
+// runtime's threads, a guard.
 const spareTasks = maxThreads + 8
 
-// checkFiles checks the limit that Go has raised for this process as far as it may.
+// checkFiles checks the soft limit, which Go has raised as far as possible.
 func checkFiles(ranks, running, perRank int) error {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return nil // then the start will show
+		return nil // the start will fail if it is too low
 	}
 	if uint64((ranks+running)*perRank+ownDescriptors+128) <= files.Cur {
-		return nil // without counting what is open
+		return nil // enough, without counting open descriptors
 	}
 	if l := filesFor(ranks, perRank); uint64(l.Need) > files.Cur {
 		return l
@@ -112,7 +103,6 @@ func checkFiles(ranks, running, perRank int) error {
 	return nil
 }
 
-// filesFor is what there is to say about the limit of open files.
 func filesFor(ranks, perRank int) *LimitError {
 	var files unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &files)
@@ -127,9 +117,8 @@ func filesFor(ranks, perRank int) *LimitError {
 	}
 }
 
-// LimitFor names the limit behind an error of starting ranks, of which each needs
-// perRank descriptors (see PerRank), and what the job needs of it; "" if err is not of
-// that kind.
+// LimitFor explains an error of starting ranks with perRank descriptors each (see DescriptorsPerRank): which limit was
+// reached and what the job needs. It returns "" if err is not about a limit.
 func LimitFor(err error, ranks, perRank int) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
@@ -144,8 +133,7 @@ func LimitFor(err error, ranks, perRank int) string {
 	return ""
 }
 
-// processLimit tells which limit of processes a fork has met; the kernel says
-// EAGAIN for all of them.
+// processLimit returns which limit of processes was reached. The kernel returns EAGAIN for all of them.
 func processLimit(ranks int) string {
 	for _, l := range taskLimits(math.MaxInt) {
 		if l.left() <= ranks+spareTasks {
@@ -156,8 +144,7 @@ func processLimit(ranks int) string {
 		"kernel.pid_max)"
 }
 
-// taskLimit is a limit of processes and threads, which count alike. Without a
-// name there is none.
+// taskLimit is a limit of tasks, that is, processes and threads. name "": no limit.
 type taskLimit struct {
 	name       string
 	most, used int
@@ -169,8 +156,7 @@ func (l taskLimit) tooLow(ranks int) *LimitError {
 	return &LimitError{Ranks: ranks, Limit: l.name, Have: l.most, Used: l.used, Need: l.used + ranks + spareTasks}
 }
 
-// taskLimits returns the limits that hold for this process, the tightest first.
-// Those that obviously leave enough may be missing.
+// taskLimits returns the limits of this process, tightest first. Limits that obviously leave enough may be missing.
 func taskLimits(enough int) (limits []taskLimit) {
 	for _, l := range []taskLimit{userTasks(enough), cgroupTasks("/proc/self/cgroup", "/sys/fs/cgroup")} {
 		if l.name != "" {
@@ -181,8 +167,8 @@ func taskLimits(enough int) (limits []taskLimit) {
 	return limits
 }
 
-// userTasks is RLIMIT_NPROC, which does not hold for root. The user's processes
-// are not counted if all of this host's would leave enough.
+// userTasks returns RLIMIT_NPROC, which does not apply to root. It does not count the user's tasks if even all tasks of
+// the host would leave enough.
 func userTasks(enough int) taskLimit {
 	var limit unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit)
@@ -206,7 +192,7 @@ func userTasks(enough int) taskLimit {
 	return l
 }
 
-// hostTasks counts what this host runs: "0.20 0.18 0.12 1/80 11206" has 80.
+// hostTasks returns the number of tasks on this host: 80 in "0.20 0.18 0.12 1/80 11206".
 func hostTasks() (int, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -217,9 +203,8 @@ func hostTasks() (int, error) {
 	return strconv.Atoi(all)
 }
 
-// cgroupTasks is the tightest limit of the pids controller over this process:
-// that of its own cgroup or of one above it. membership is /proc/self/cgroup and
-// root where cgroups are mounted.
+// cgroupTasks returns the tightest limit of the pids controller in this process's cgroup and its ancestors.
+// membership is /proc/self/cgroup, and root the mount point of cgroups.
 func cgroupTasks(membership, root string) (tightest taskLimit) {
 	text, err := os.ReadFile(membership)
 	if err != nil {
@@ -229,7 +214,7 @@ func cgroupTasks(membership, root string) (tightest taskLimit) {
 		if m.Controllers != "" && m.Controllers != "pids" {
 			continue
 		}
-		base := filepath.Join(root, m.Controllers) // version 1 has a folder a controller
+		base := filepath.Join(root, m.Controllers) // version 1 has a directory per controller
 		for below := filepath.Join("/", m.Path); ; below = filepath.Dir(below) {
 			l := groupTasks(filepath.Join(base, below))
 			if l.name != "" && (tightest.name == "" || l.left() < tightest.left()) {
@@ -243,9 +228,8 @@ func cgroupTasks(membership, root string) (tightest taskLimit) {
 	return tightest
 }
 
-// groupTasks is the limit of one cgroup.
 func groupTasks(dir string) taskLimit {
-	most, err := numberIn(filepath.Join(dir, "pids.max")) // no number: "max"
+	most, err := numberIn(filepath.Join(dir, "pids.max")) // "max" is an error: no limit
 	if err != nil {
 		return taskLimit{}
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -10,18 +11,16 @@ import (
 	"gorun/env"
 )
 
-// MarkerVar names the environment variable in which every process of a job
-// carries the job's [Marker].
+// MarkerVar is the environment variable that holds the [Marker] in every process of a job.
 const MarkerVar = env.VarJob
 
-// Marker is the value of [MarkerVar]: the ids of all jobs that a process
-// belongs to, the outermost first, parted by colons. A rank that starts a job
-// of its own hands its marker down to it, so the end of the outer job takes the
-// inner one along and not the other way round.
+// Marker is the value of [MarkerVar]: the ids of all jobs that a process belongs to, outermost first, separated by
+// colons. A rank that starts a job passes its marker on, so the end of the outer job ends the inner one, and not the
+// other way round.
 type Marker string
 
-// NewJobID returns a job's name for the life of a host: 128 random bits in hex.
-// Nobody can guess it, so what carries it got it from the job.
+// NewJobID returns a job's id: 128 random bits in hex. It cannot be guessed, so a process that has it got it from the
+// job.
 func NewJobID() (string, error) {
 	var id [16]byte
 	if _, err := unix.Getrandom(id[:], 0); err != nil {
@@ -30,7 +29,7 @@ func NewJobID() (string, error) {
 	return hex.EncodeToString(id[:]), nil
 }
 
-// With returns the marker of a job that is started by a process with marker m.
+// With returns the marker of a job started by a process with marker m.
 func (m Marker) With(id string) Marker {
 	if m == "" {
 		return Marker(id)
@@ -40,13 +39,5 @@ func (m Marker) With(id string) Marker {
 
 // Has reports whether a process with marker m belongs to job id.
 func (m Marker) Has(id string) bool {
-	if id == "" {
-		return false
-	}
-	for one := range strings.SplitSeq(string(m), ":") {
-		if one == id {
-			return true
-		}
-	}
-	return false
+	return id != "" && slices.Contains(strings.Split(string(m), ":"), id)
 }

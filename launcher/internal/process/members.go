@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Members returns the living processes of each session, those that started first
-// before the others.
+// Members returns the living processes of each session in order of their start.
 func Members(sessions []int) (map[int][]Proc, error) {
 	members := make(map[int][]Proc, len(sessions))
 	err := eachMember(sessions, func(p Proc) {
@@ -25,7 +24,7 @@ func Members(sessions []int) (map[int][]Proc, error) {
 	return members, err
 }
 
-// eachMember shows all processes that there are in some sessions.
+// eachMember calls show for every process in the sessions, zombies included.
 func eachMember(sessions []int, show func(Proc)) error {
 	proc, err := openProc()
 	if err != nil {
@@ -41,21 +40,20 @@ func eachMember(sessions []int, show func(Proc)) error {
 	return err
 }
 
-// Alive reports whether anything of p still runs.
+// Alive reports whether any thread of p still runs.
 func (p Proc) Alive() bool {
 	now, err := Describe(p.PID)
 	return err == nil && now.Start == p.Start && !now.dead()
 }
 
-// Signal sends sig to p alone, and to nobody who got its pid in the meantime.
+// Signal sends sig to p, and never to a process that reuses its pid.
 func (p Proc) Signal(sig unix.Signal) error { return p.signal(sig, 0) }
 
-// SignalBusy does the same, to a thread of p that uses a CPU at this moment, if there
-// is one, so that it is the one that handles the signal.
+// SignalBusy is Signal, directed at a thread of p that is on a CPU right now, if there is one.
 func (p Proc) SignalBusy(sig unix.Signal) error { return p.signal(sig, p.busyThread()) }
 
 func (p Proc) signal(sig unix.Signal, thread int) error {
-	fd, err := p.pin()
+	fd, err := p.openPidfd()
 	if err != nil {
 		return err
 	}
@@ -66,9 +64,8 @@ func (p Proc) signal(sig unix.Signal, thread int) error {
 	return os.NewSyscallError("pidfd_send_signal", unix.PidfdSendSignal(fd, sig, nil, 0))
 }
 
-// pin returns a pidfd that is certainly p's, or os.ErrProcessDone: it is bound to whoever has the pid now, and only
-// then it is looked at whether that is still p.
-func (p Proc) pin() (pidfd int, err error) {
+// openPidfd returns a pidfd of p, or os.ErrProcessDone. It opens the pid first and then checks that it is still p's.
+func (p Proc) openPidfd() (pidfd int, err error) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if now, gone := Describe(p.PID); err == unix.ESRCH || gone != nil || now.Start != p.Start {
 		_ = unix.Close(fd)
@@ -77,10 +74,10 @@ func (p Proc) pin() (pidfd int, err error) {
 	return fd, os.NewSyscallError("pidfd_open", err)
 }
 
-// Busy reports whether any thread of p uses a CPU at this moment.
+// Busy reports whether any thread of p is on a CPU right now.
 func (p Proc) Busy() bool { return p.busyThread() != 0 }
 
-// busyThread is a thread that runs now, 0 if none does.
+// busyThread returns the tid of a running thread, 0 for none.
 func (p Proc) busyThread() int {
 	stats, _ := filepath.Glob("/proc/" + strconv.Itoa(p.PID) + "/task/*/stat") // the pattern is good
 	for _, name := range stats {
@@ -95,9 +92,8 @@ func (p Proc) busyThread() int {
 	return 0
 }
 
-// PreventCore sees to it that no core dump is written of p. Its limit becomes one byte
-// and not none: for a program that takes core dumps through a pipe the kernel looks at
-// no other limit than this (core(5), do_coredump).
+// PreventCore prevents a core dump of p. It sets the limit to one byte, not 0: if core dumps are piped to a program,
+// the kernel checks for exactly that value (core(5), do_coredump).
 func (p Proc) PreventCore() error {
 	var limit unix.Rlimit
 	if err := unix.Prlimit(p.PID, unix.RLIMIT_CORE, nil, &limit); err != nil {

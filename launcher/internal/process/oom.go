@@ -12,29 +12,25 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 )
 
-// oomCounter reads how often the kernel's out-of-memory killer struck in the
-// memory cgroup of this process, in which its ranks are as well: memory.events
-// (cgroup v2, and all groups below are counted in it) or memory.oom_control (v1,
-// since Linux 4.13, counts the group alone). A kill is counted in the victim's
-// group wherever the limit was set, so ancestors matter for the limit only.
+// oomCounter counts the kills of the kernel's out-of-memory killer in this process's memory cgroup, which its ranks
+// share: memory.events (cgroup v2, includes descendants) or memory.oom_control (v1 since Linux 4.13, the group
+// alone). A kill counts in the victim's group wherever the limit was set, so ancestors matter for the limit only.
 type oomCounter struct {
-	files fs.FS
-	// levels are our group's folder and those of its ancestors as far as they are
-	// mounted, our own first.
-	levels        []string
-	group         string // our group, from the root of the hierarchy
-	events, limit string // names of files
+	files         fs.FS
+	levels        []string // directories of our group and its mounted ancestors, innermost first
+	group         string   // our group, from the root of the hierarchy
+	events, limit string   // names of files
 }
 
-// oomCount is what one look found.
+// oomCount is one reading of an oomCounter.
 type oomCount struct {
 	kills uint64
-	limit uint64 // the smallest of our group and its ancestors in bytes, 0: none
+	limit uint64 // the smallest of our group and its ancestors in bytes; 0: none
 	valid bool   // the counter could be read
 }
 
-// newOOMCounter finds the memory cgroup of this process. That takes two longer
-// files of /proc: call it off the critical path, but before what it watches.
+// newOOMCounter finds the memory cgroup of this process. It reads two long files of /proc, so call it off the critical
+// path.
 func newOOMCounter(files fs.FS) (*oomCounter, error) {
 	groups, err := fs.ReadFile(files, "proc/self/cgroup")
 	if err != nil {
@@ -56,9 +52,8 @@ func newOOMCounter(files fs.FS) (*oomCounter, error) {
 	return c, nil
 }
 
-// look reads the line "oom_kill N" and the limits: two small files and one more per
-// ancestor. The root group of v2 has none of the first.
-func (c *oomCounter) look() (now oomCount) {
+// read reads the line "oom_kill N" and the limits. The root group of v2 has no counter.
+func (c *oomCounter) read() (now oomCount) {
 	events, _ := fs.ReadFile(c.files, path.Join(c.levels[0], c.events))
 	for line := range bytes.Lines(events) {
 		if count, found := bytes.CutPrefix(line, []byte("oom_kill ")); found {
@@ -67,7 +62,7 @@ func (c *oomCounter) look() (now oomCount) {
 	}
 	for _, level := range c.levels {
 		text, _ := fs.ReadFile(c.files, path.Join(level, c.limit))
-		limit, ok := decimal(bytes.TrimSpace(text)) // "max" and v1's equal are none
+		limit, ok := decimal(bytes.TrimSpace(text)) // "max" or unlimitedV1: none
 		if ok && limit < unlimitedV1 && (now.limit == 0 || limit < now.limit) {
 			now.limit = limit
 		}
@@ -75,12 +70,10 @@ func (c *oomCounter) look() (now oomCount) {
 	return now
 }
 
-// unlimitedV1 is where v1's "no limit", the largest multiple of a page in 63
-// bits, begins for pages of up to 64 KiB.
+// unlimitedV1 is a lower bound of v1's "no limit", the largest multiple of the page size in 63 bits.
 const unlimitedV1 = math.MaxInt64 - 64<<10
 
-// since is how many kills were counted after an earlier look. It is not
-// ok where one of them could not read the counter.
+// since returns the number of kills after an earlier reading; ok is false if either is invalid.
 func (c oomCount) since(before oomCount) (kills uint64, ok bool) {
 	return c.kills - before.kills, c.valid && before.valid && c.kills >= before.kills
 }
@@ -91,8 +84,7 @@ type controlGroup struct {
 	v1   bool
 }
 
-// memoryGroup picks the line of the memory controller: that of v1 where it has a
-// hierarchy of its own, else the only one of v2.
+// memoryGroup returns the group of the memory controller: v1's, if it has its own hierarchy, else v2's.
 func memoryGroup(lines string) (g controlGroup) {
 	for _, m := range cgroup.Memberships(lines) {
 		switch {
@@ -105,9 +97,8 @@ func memoryGroup(lines string) (g controlGroup) {
 	return g
 }
 
-// levels returns the folders of g and its ancestors up to the mount point,
-// without the leading slash, as fs.FS wants it. A container sees its own group as
-// the root of the mount, although /proc/self/cgroup may name all of the path.
+// levels returns the directories of g and its ancestors up to the mount point, without leading slash for fs.FS. A
+// container sees its own group as the root of the mount, although /proc/self/cgroup may have the full path.
 func (g controlGroup) levels(mountinfo string) (levels []string) {
 	for line := range strings.Lines(mountinfo) {
 		m, ok := parseCgroupMount(line)
@@ -128,14 +119,14 @@ func (g controlGroup) levels(mountinfo string) (levels []string) {
 	return nil
 }
 
-// cgroupMount is a line of /proc/self/mountinfo that shows memory cgroups.
+// cgroupMount is a mount of memory cgroups in /proc/self/mountinfo.
 type cgroupMount struct {
 	root, point string
 	v1          bool
 }
 
-// parseCgroupMount reads "id parent major:minor root point options… - type source
-// options", see proc_pid_mountinfo(5).
+// parseCgroupMount parses "id parent major:minor root point options… - type source options", see
+// proc_pid_mountinfo(5).
 func parseCgroupMount(line string) (m cgroupMount, ok bool) {
 	head, tail, _ := strings.Cut(line, " - ")
 	place, kind := strings.Fields(head), strings.Fields(tail)

@@ -10,26 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OOMKills tells which processes the kernel killed for lack of memory: by its
-// log where we may read that, else by the counter of our memory cgroup, which
-// does not say who it was. The zero value has not begun to watch.
+// OOMKills detects processes killed by the kernel's out-of-memory killer: from the kernel log if it is readable, else
+// from the counter of our memory cgroup, which does not name the victim. The zero value is ready for Begin.
 type OOMKills struct {
 	mu      sync.Mutex
 	begun   bool
-	counter *oomCounter // nil: there is no memory cgroup
+	counter *oomCounter // nil: no memory cgroup
 	before  oomCount
-	log     *kernelLog // nil: we may not read it
+	log     *kernelLog // nil: not readable
 	victims []oomVictim
 }
 
-// OOMKill is how one process was killed for lack of memory.
+// OOMKill describes how a process was killed for lack of memory.
 type OOMKill struct {
-	Evidence string // the file that says so, with its counter: "memory.events oom_kill 0→1"
-	Limit    uint64 // what was used up, in bytes: a cgroup's limit, or the host's memory; 0: unknown
-	Host     bool   // it was the host's
+	Evidence string // "kernel log", or file and counter: "memory.events oom_kill 0→1"
+	Limit    uint64 // exhausted memory in bytes: a cgroup's limit, or the host's memory; 0: unknown
+	Host     bool   // the host's memory was exhausted
 }
 
-// Begin begins to watch unless it has. It reads some files: call it off the critical path.
+// Begin starts watching; later calls have no effect. It reads some files, so call it off the critical path.
 func (o *OOMKills) Begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,12 +41,12 @@ func (o *OOMKills) begin() {
 	}
 	o.begun = true
 	if o.counter, _ = newOOMCounter(os.DirFS("/")); o.counter != nil {
-		o.before = o.counter.look()
+		o.before = o.counter.read()
 	}
-	o.log, _ = newKernelLog() // the counter is left
+	o.log, _ = newKernelLog() // optional
 }
 
-// Close gives back what watching takes.
+// Close closes the kernel log.
 func (o *OOMKills) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,18 +56,17 @@ func (o *OOMKills) Close() {
 	}
 }
 
-// Killed looks at the end of a process that SIGKILL ended: false if it was not
-// the kernel, as far as can be seen. It never waits.
+// Killed reports whether the kernel killed a process that SIGKILL has ended, as far as can be seen. It does not block.
 func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.begin()
 	var now oomCount
-	if o.log != nil { // before the counter, which then has all that the log has
+	if o.log != nil { // before the counter, which must not be older
 		o.victims = append(o.victims, o.log.victims()...)
 	}
 	if o.counter != nil {
-		now = o.counter.look()
+		now = o.counter.read()
 	}
 	kill, ok := o.judge(pid, now)
 	if ok && kill.Limit == 0 && kill.Host {
@@ -77,10 +75,9 @@ func (o *OOMKills) Killed(pid int) (OOMKill, bool) {
 	return kill, ok
 }
 
-// judge has no side effects. The counter rises before the victim gets its signal;
-// of the log's two records one may be left out (there is a rate limit), the other
-// may come after the victim's end. So the log can say that it was this process,
-// and that it was not only if it accounts for every kill that was counted.
+// judge has no side effects. The counter rises before the victim gets its signal. Of the log's two records one may be
+// missing because of rate limiting, and the other may come after the victim's end. So the log can prove that a process
+// was killed, but disproves it only if it accounts for every kill that was counted.
 func (o *OOMKills) judge(pid int, now oomCount) (k OOMKill, ok bool) {
 	kills, valid := now.since(o.before)
 	counted := valid && kills > 0
@@ -103,8 +100,7 @@ func (o *OOMKills) judge(pid int, now oomCount) (k OOMKill, ok bool) {
 	return k, true
 }
 
-// others is how many processes of our own cgroup the log names; none of them is
-// the one in question.
+// others returns the number of victims in our cgroup that the log names.
 func (o *OOMKills) others() uint64 {
 	seen := map[int]bool{}
 	for _, v := range o.victims {
@@ -115,7 +111,7 @@ func (o *OOMKills) others() uint64 {
 	return uint64(len(seen))
 }
 
-// hostMemory is the host's memory in bytes, 0 if it cannot be told.
+// hostMemory returns the host's memory in bytes; 0: unknown.
 func hostMemory() uint64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -71,7 +71,7 @@ func TestOOMKills(t *testing.T) {
 			machine := files(group)
 			counter, err := newOOMCounter(machine)
 			require.NoError(t, err)
-			o := &OOMKills{begun: true, counter: counter, before: counter.look(), log: tt.log}
+			o := &OOMKills{begun: true, counter: counter, before: counter.read(), log: tt.log}
 			machine["sys/fs/cgroup/job/memory.events"].Data = []byte(tt.kills)
 			got, ok := o.Killed(7)
 			assert.Equal(t, tt.ok, ok)

@@ -71,7 +71,7 @@ func TestOOMWatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := newOOMCounter(files(tt.files))
 			require.NoError(t, err)
-			assert.Equal(t, tt.want, w.look())
+			assert.Equal(t, tt.want, w.read())
 		})
 	}
 }
@@ -104,8 +104,8 @@ func TestOOMWatchHere(t *testing.T) {
 		return
 	}
 	require.NoError(t, err)
-	before := w.look()
-	kills, ok := w.look().since(before)
+	before := w.read()
+	kills, ok := w.read().since(before)
 	assert.Zero(t, kills)
 	assert.Equal(t, before.valid, ok)
 }

@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owned is a file or directory that a job keeps for itself: where it was, and by device and inode which one it is. Both
-// numbers are 0 for a directory that is about to be made.
+// Owned identifies a file or directory of a job by path, device and inode. Device and Inode are 0 for a directory about
+// to be made.
 type Owned struct {
 	Path          string
 	Device, Inode uint64
 }
 
-// Identify returns what a path names now. A symbolic link is not followed.
+// Identify identifies the file at an absolute path, without following a symbolic link. If there is none, Device and
+// Inode are 0.
 func Identify(path string) (Owned, error) {
-	if !filepath.IsAbs(path) { // the guard runs in the root folder
+	if !filepath.IsAbs(path) { // the guard runs in /
 		return Owned{}, fmt.Errorf("%q is no absolute path", path)
 	}
 	var st unix.Stat_t
@@ -32,8 +33,8 @@ func Identify(path string) (Owned, error) {
 	return Owned{Path: path, Device: st.Dev, Inode: st.Ino}, nil
 }
 
-// OpenNew opens a directory that this process has just made, and identifies it. If something else has its name by
-// now, such as a directory that is not empty or another user's, it is an error.
+// OpenNew opens and identifies a directory that this process has just made. It fails if the path names something else
+// by now, such as a directory that is not empty or another user's.
 func OpenNew(path string) (*os.Root, Owned, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -51,10 +52,10 @@ func OpenNew(path string) (*os.Root, Owned, error) {
 	return root, Owned{Path: path, Device: st.Dev, Inode: st.Ino}, nil
 }
 
-// Remove removes what was identified, with all below, and nothing else: a symbolic link itself and not what it points
-// to, nothing that took the place of what was there, nothing of another user. Nothing below is found by a path, so that
-// a component that is replaced meanwhile leads nowhere else. Of a directory that was not identified yet it removes an
-// empty one alone.
+// Remove removes the identified file, or the directory with all its contents, and nothing else: a symbolic link but not
+// its target, no other file that has taken the path, and no other user's files. It resolves nothing below the directory
+// by path, so replacing a component meanwhile does not redirect it. A directory that was not identified is removed
+// only if it is empty.
 func (o Owned) Remove() {
 	parent, err := unix.Open(filepath.Dir(o.Path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -74,13 +75,13 @@ func (o Owned) Remove() {
 		if known {
 			o.clear("/proc/self/fd/" + strconv.Itoa(parent) + "/" + name)
 		}
-		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR) // nobody is left to hear about an error
+		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 	case known:
 		_ = unix.Unlinkat(parent, name, 0)
 	}
 }
 
-// clear empties the directory, if it is still this one.
+// clear empties the directory if it is still the identified one.
 func (o Owned) clear(path string) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -90,7 +91,7 @@ func (o Owned) clear(path string) {
 	if st, err := statDir(root); err != nil || !o.is(st) {
 		return
 	}
-	names, _ := listDir(root, -1) // what could be read
+	names, _ := listDir(root, -1) // remove what could be read
 	for _, name := range names {
 		_ = root.RemoveAll(name)
 	}
@@ -98,7 +99,7 @@ func (o Owned) clear(path string) {
 
 func (o Owned) is(st *unix.Stat_t) bool { return st.Dev == o.Device && st.Ino == o.Inode }
 
-// statDir is of the directory that is open, whatever has its name.
+// statDir returns the status of the open directory itself.
 func statDir(root *os.Root) (*unix.Stat_t, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -109,14 +110,14 @@ func statDir(root *os.Root) (*unix.Stat_t, error) {
 	return &st, os.NewSyscallError("fstat", unix.Fstat(int(dir.Fd()), &st))
 }
 
-// listDir lists the first names in a directory, -1: all of them.
-func listDir(root *os.Root, first int) ([]string, error) {
+// listDir lists up to limit names in a directory; -1: all.
+func listDir(root *os.Root, limit int) ([]string, error) {
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(first)
+	names, err := dir.Readdirnames(limit)
 	if err == io.EOF {
 		err = nil
 	}

@@ -15,8 +15,8 @@ import (
 	"gorun/env"
 )
 
-// Ticks is a time since boot in the unit of /proc: 1/100 s, suspended time
-// included. Together with its pid the start time of a process names it for good.
+// Ticks is a time since boot in the unit of /proc: 1/100 s, including suspended time. A pid and a start time identify a
+// process uniquely.
 type Ticks uint64
 
 const nanosecondsPerTick = 1e9 / 100 // USER_HZ is 100 on amd64 and arm64
@@ -24,7 +24,7 @@ const nanosecondsPerTick = 1e9 / 100 // USER_HZ is 100 on amd64 and arm64
 // Duration returns the time as a duration.
 func (t Ticks) Duration() time.Duration { return time.Duration(t) * nanosecondsPerTick }
 
-// Now returns the current time as a process that starts now would show it.
+// Now returns the start time that a process started now would have.
 func Now() Ticks {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
@@ -33,25 +33,23 @@ func Now() Ticks {
 	return Ticks(t.Nano() / nanosecondsPerTick)
 }
 
-// Proc is a process as /proc/PID/stat shows it.
+// Proc is the contents of /proc/PID/stat.
 type Proc struct {
 	PID, PPID, PGID, SID int
-	// Name is the kernel's name of the program, at most 15 bytes for a user's
-	// process, with unprintable characters replaced by '?'.
+	// Name is the kernel's name of the program, at most 15 bytes, with unprintable characters replaced by '?'.
 	Name string
 	// State is R, S, D (uninterruptible), T (stopped), t (traced), Z (zombie), …
 	State byte
-	// Threads counts the threads that exist, an unreaped main thread included.
+	// Threads counts the existing threads, including an exited main thread.
 	Threads int
 	Start   Ticks
-	// CPU is the time that it and its threads have used, ChildCPU that of children for
-	// which it has waited.
+	// CPU is the CPU time of all threads, ChildCPU that of reaped children.
 	CPU, ChildCPU Ticks
-	// Pages are those of its memory that are in memory.
+	// Pages is the resident set size in pages.
 	Pages int64
 }
 
-// Describe tells which process pid is, for messages.
+// Describe reads /proc/PID/stat.
 func Describe(pid int) (Proc, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -64,13 +62,12 @@ func Describe(pid int) (Proc, error) {
 	return p, nil
 }
 
-// String returns the process as messages name it, for example
-// "trainer (pid 8812, stopped)".
+// String returns for example "trainer (pid 8812, stopped)".
 func (p Proc) String() string {
 	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.Standing() + ")"
 }
 
-// Standing says in a word or two what the process does.
+// Standing returns the state in words.
 func (p Proc) Standing() string {
 	switch p.State {
 	case 'R':
@@ -90,11 +87,11 @@ func (p Proc) Standing() string {
 	}
 }
 
-// dead reports whether nothing of p runs any more. A main thread that ended
-// before the others shows as a zombie too, but its process lives.
+// dead reports whether no thread of p runs any more. A process whose main thread has exited before the others also has
+// state Z, but lives.
 func (p Proc) dead() bool { return (p.State == 'Z' || p.State == 'X') && p.Threads <= 1 }
 
-// identity names a process for good, unlike its pid.
+// identity identifies a process uniquely, unlike its pid.
 type identity struct {
 	pid   int
 	start Ticks
@@ -102,8 +99,7 @@ type identity struct {
 
 func (p Proc) identity() identity { return identity{p.PID, p.Start} }
 
-// Positions of the words in /proc/PID/stat, counted from the one after the name;
-// proc_pid_stat(5) counts from 1 and has two words more before.
+// Fields of /proc/PID/stat, counted from the one after the name: proc_pid_stat(5)'s number minus 3.
 const (
 	statState     = 0
 	statPPID      = 1
@@ -122,11 +118,11 @@ const (
 	statWordsRead = statPages + 1
 )
 
-// kernelThread is PF_KTHREAD of the word flags.
+// kernelThread is PF_KTHREAD in the field flags.
 const kernelThread = 1 << 21
 
-// cutStat parts a stat line into pid, name and the words after the name. The
-// name may hold blanks and parentheses, so its end is the last one of the line.
+// cutStat splits a stat line into pid, name and the remaining fields. The name may contain blanks and parentheses, so
+// it ends at the last one.
 func cutStat(line []byte) (pid, name, words []byte, ok bool) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open || end+2 > len(line) {
@@ -135,7 +131,6 @@ func cutStat(line []byte) (pid, name, words []byte, ok bool) {
 	return line[:open-1], line[open+1 : end], line[end+2:], true
 }
 
-// parseStat reads a line of /proc/PID/stat.
 func parseStat(line []byte) (p Proc, ok bool) {
 	pid, name, words, ok := cutStat(line)
 	if !ok {
@@ -173,17 +168,16 @@ func printable(name []byte) string {
 	}, string(name))
 }
 
-// decimal reads a number without a sign.
+// decimal parses an unsigned number below 1<<63.
 func decimal(text []byte) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(string(text), 10, 63)
 	return n, err == nil
 }
 
-// procDir is an open /proc, with one buffer for all that is read from it: what
-// a method returns is valid until the next call.
+// procDir is an open /proc with one buffer: what a method returns is valid until the next call.
 type procDir struct {
 	fd     int
-	births int // an open file whose last word is the newest pid, -1: none
+	lastFD int // an open file whose last word is the newest pid; -1: none
 	buffer []byte
 	names  []string
 }
@@ -194,22 +188,20 @@ func openProc() (*procDir, error) {
 		return nil, &os.PathError{Op: "open", Path: "/proc", Err: err}
 	}
 	d := &procDir{fd: fd, buffer: make([]byte, 16<<10)}
-	// The first needs CONFIG_CHECKPOINT_RESTORE; LXC containers may get a made-up
-	// second.
-	if d.births, err = unix.Openat(fd, "sys/kernel/ns_last_pid", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		if d.births, err = unix.Openat(fd, "loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-			d.births = -1
+	// The first needs CONFIG_CHECKPOINT_RESTORE; lxcfs fakes the second.
+	if d.lastFD, err = unix.Openat(fd, "sys/kernel/ns_last_pid", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		if d.lastFD, err = unix.Openat(fd, "loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			d.lastFD = -1
 		}
 	}
 	return d, nil
 }
 
-func (d *procDir) close() { _, _ = unix.Close(d.fd), unix.Close(d.births) }
+func (d *procDir) close() { _, _ = unix.Close(d.fd), unix.Close(d.lastFD) }
 
-// newest returns the pid that was given away last, to a process or a thread; 0
-// if that cannot be known.
+// newest returns the most recently allocated pid or tid; 0 if unknown.
 func (d *procDir) newest() int {
-	n, err := unix.Pread(d.births, d.buffer[:128], 0)
+	n, err := unix.Pread(d.lastFD, d.buffer[:128], 0)
 	if err != nil || n == 0 {
 		return 0
 	}
@@ -218,15 +210,15 @@ func (d *procDir) newest() int {
 	return int(pid)
 }
 
-// bornBetween returns the pids that were given away after from, up to upto, going round at the largest one; the
-// youngest first, who may not live long. Of many only those that still exist; whole says that it is all.
-func (d *procDir) bornBetween(from, upto int) (born []int, whole bool, err error) {
+// allocatedBetween returns the pids allocated after from, up to upto, with wrap-around; the newest first, as they may
+// be short-lived. If there are many it returns only existing ones, and all is false.
+func (d *procDir) allocatedBetween(from, upto int) (recent []int, all bool, err error) {
 	const many = 256
 	if 0 <= upto-from && upto-from <= many {
 		for pid := upto; pid > from; pid-- {
-			born = append(born, pid)
+			recent = append(recent, pid)
 		}
-		return born, true, nil
+		return recent, true, nil
 	}
 	pids, err := d.pids()
 	return slices.DeleteFunc(pids, func(pid int) bool {
@@ -237,7 +229,7 @@ func (d *procDir) bornBetween(from, upto int) (born []int, whole bool, err error
 	}), false, err
 }
 
-// pids returns the processes that there are; newer ones may be missing.
+// pids lists the existing processes; new ones may be missing.
 func (d *procDir) pids() ([]int, error) {
 	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
 		return nil, &os.PathError{Op: "seek", Path: "/proc", Err: err}
@@ -260,7 +252,7 @@ func (d *procDir) pids() ([]int, error) {
 	}
 }
 
-// stat describes a process; it is not ok when that is gone.
+// stat describes a process; ok is false if it does not exist.
 func (d *procDir) stat(pid int) (p Proc, ok bool) {
 	line, err := d.read(strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -269,8 +261,8 @@ func (d *procDir) stat(pid int) (p Proc, ok bool) {
 	return parseStat(line)
 }
 
-// marker returns the job marker in the environment that p was started with, ""
-// if there is none or if it is not ours to read; unless p vanished or is changing.
+// marker returns the job marker in the environment that p was started with; "" if there is none or it cannot be read.
+// The verdict is foreign, unless p has vanished or is executing.
 func (d *procDir) marker(p Proc) (Marker, verdict) {
 	text, err := d.read(strconv.Itoa(p.PID) + "/environ")
 	if p.State == 'Z' && (err != nil || len(text) == 0) {
@@ -282,15 +274,14 @@ func (d *procDir) marker(p Proc) (Marker, verdict) {
 	case err != nil:
 		return "", vanished
 	case len(text) == 0:
-		return "", d.withoutEnviron(p)
+		return "", d.explainEmpty(p)
 	}
 	return markerIn(text), foreign
 }
 
-// withoutEnviron tells why p has no environment: none was given to it, or it is
-// the kernel's, or execve(2) has not got so far, or exit_group(2) has. The last
-// two take their time, but not for ever.
-func (d *procDir) withoutEnviron(p Proc) verdict {
+// explainEmpty classifies a process without environment: it was started without one or is a kernel thread (foreign), is
+// in execve(2) (executing) or in exit_group(2) (vanished).
+func (d *procDir) explainEmpty(p Proc) verdict {
 	line, err := d.read(strconv.Itoa(p.PID) + "/stat")
 	if err != nil {
 		return vanished
@@ -308,13 +299,12 @@ func (d *procDir) withoutEnviron(p Proc) verdict {
 	case flags&kernelThread != 0:
 		return foreign
 	case string(word[statEnvEnd]) == "0":
-		return changing
+		return executing
 	}
 	return foreign
 }
 
-// threadEnviron reads the environment from a living thread: a main thread that
-// ended before the others has lost it.
+// threadEnviron reads the environment from a living thread: an exited main thread has none.
 func (d *procDir) threadEnviron(pid int) []byte {
 	task := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(task)
@@ -329,8 +319,7 @@ func (d *procDir) threadEnviron(pid int) []byte {
 	return nil
 }
 
-// markerIn finds the marker in the text of an environ file, "" where it is none of the
-// process's own (see env.Marked).
+// markerIn returns the marker in the contents of an environ file; "" if it is not the process's own (see env.Marked).
 func markerIn(environ []byte) Marker {
 	if !bytes.Contains(environ, []byte(MarkerVar+"=")) {
 		return ""
@@ -338,7 +327,7 @@ func markerIn(environ []byte) Marker {
 	return Marker(env.Marked(func(name string) (string, bool) { return variableIn(environ, name) }))
 }
 
-// variableIn finds a variable. Where it occurs twice getenv(3) finds the first.
+// variableIn returns the first value of a variable, like getenv(3).
 func variableIn(environ []byte, name string) (string, bool) {
 	for len(environ) > 0 {
 		var variable []byte
@@ -350,7 +339,7 @@ func variableIn(environ []byte, name string) (string, bool) {
 	return "", false
 }
 
-// read returns the whole of a file below /proc.
+// read returns the contents of a file below /proc.
 func (d *procDir) read(name string) ([]byte, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -6,22 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HasChildren reports whether this process has a child, alive or not yet reaped,
-// whoever started it. For one that [Adopts] orphans, no child means that nothing
-// at all is left of what it started: the cheapest look there is at the end of a
-// job that ended in order, one system call.
+// HasChildren reports whether this process has a child, alive or a zombie. For a process that [Adopts] orphans, no
+// child means that nothing is left of the job, which one system call shows.
 func HasChildren() bool {
 	_, err := peekZombie()
 	return err != unix.ECHILD
 }
 
-// ReapOrphans takes the exit statuses of dead children that are not known (see
-// Target.Known) and returns how many. The others' are left to those who wait for
-// them, so it never calls wait for just any child. The init process of a
-// container has to call it now and then, on SIGCHLD for instance; elsewhere the
-// system does it when the launcher ends.
+// ReapOrphans reaps zombie children that are not known (see Target.Known) and returns their number. It leaves known
+// children to their waiters, so it never waits for any child. The init process of a container must call it now and
+// then; elsewhere init reaps when the launcher ends.
 func ReapOrphans(known func(pid int) bool) (reaped int) {
-	if some, err := peekZombie(); err != nil || !some {
+	if found, err := peekZombie(); err != nil || !found {
 		return 0
 	}
 	proc, err := openProc()
@@ -42,15 +38,14 @@ func ReapOrphans(known func(pid int) bool) (reaped int) {
 	return reaped
 }
 
-// peekZombie reports whether a child is dead and not reaped, without reaping it.
-// ECHILD says that there is no child whatsoever.
+// peekZombie reports whether there is a zombie child, without reaping it. Its error is ECHILD if there is no child.
 func peekZombie() (bool, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return info.Signo != 0, err
 }
 
-// reap takes the exit status of one child, which has to be dead.
+// reap reaps one zombie child.
 func reap(kind, id int) error {
 	return unix.Waitid(kind, id, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil)
 }

@@ -20,7 +20,7 @@ const patience = 2 * time.Minute
 
 // story is what a Sink was told about one rank.
 type story struct {
-	unbound  process.Bound
+	unbound  process.BindError
 	pid      int
 	thread   int // the thread that told it
 	out      [3][]byte
@@ -69,7 +69,7 @@ func (r *recorder) Started(id, pid int) {
 	r.tell(id, "started", func(s *story) { s.pid = pid })
 }
 
-func (r *recorder) Unbound(id int, b process.Bound) {
+func (r *recorder) BindFailed(id int, b process.BindError) {
 	r.tell(id, "unbound", func(s *story) { s.unbound = b })
 }
 
@@ -106,7 +106,7 @@ func (r *recorder) Exited(id int, status process.Status, at time.Time) {
 	})
 }
 
-func (r *recorder) Spoke(id, fd int) {
+func (r *recorder) SocketReadable(id, fd int) {
 	r.tell(id, "spoke", func(s *story) {
 		if s.spoke != 0 {
 			s.disorder = append(s.disorder, "spoke twice")

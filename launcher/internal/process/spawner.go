@@ -5,111 +5,97 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"gorun/launcher/internal/process/kernel"
 )
 
-// spawner is a thread that starts ranks and then reads what these ranks write
-// and notices their end. It is one thread from its first rank to the group's
-// end, because the kernel kills a rank when the thread that started it ends.
+// spawner starts ranks, reads their output and reaps their exits, all on one locked thread. The thread lives until
+// the group is closed: the parent death signal of a rank is tied to the thread that started it.
 type spawner struct {
 	g    *Group
 	ep   int // epoll of this thread alone
-	wake int // eventfd in ep: something was posted
+	wake int // eventfd in ep, written by post
 
-	ranks  []*rank             // all that were started here, nil: reaped; epoll's tags are indices
-	alive  int                 // of these, not yet Exited
-	parked [numStreams][]*rank // streams taken out of ep while paused
-
+	// Owned by the thread.
+	ranks   []*rank             // index is the epoll tag; nil: dropped
+	alive   int                 // ranks that have not exited
+	parked  [numStreams][]*rank // ranks whose paused stream was taken out of ep
 	child   kernel.Child
 	args    scratch
-	last    origin // of the rank that was started last
 	buf     [64 << 10]byte
-	events  [64]syscall.EpollEvent
+	events  [64]unix.EpollEvent
 	closing bool
 
-	mu     sync.Mutex    // guards inbox and closed
-	inbox  []func()      // what others want to have done on the thread
-	closed bool          // ep and wake are no more
-	done   chan struct{} // closed when the thread is about to end
-	left   int           // ranks that outlived close; valid after done
+	mu     sync.Mutex // guards inbox and closed
+	inbox  []func()   // to run on the thread
+	closed bool       // ep and wake are closed
+
+	done     chan struct{} // closed when the thread has ended
+	unkilled int           // ranks that SIGKILL did not end within closeTimeout; valid after done
 }
 
-// start is the ranks of one Start, which spawners take one after the other.
-type start struct {
+// batch is the ranks of one call of Group.Start. Spawners take them one by one.
+type batch struct {
 	common    Common
 	image     *image
 	ranks     []rank
 	launcher  int
 	openFiles *unix.Rlimit
 
-	next atomic.Int64
-	busy sync.WaitGroup
-
-	failed atomic.Bool
-	mu     sync.Mutex
-	first  *StartError // of the lowest index
-	index  int
+	next   atomic.Int64
+	failed atomic.Bool // stop starting more
+	busy   sync.WaitGroup
 }
 
-// take returns the index of the next rank to start, or false when there is none
-// or one has failed.
-func (j *start) take() (int, bool) {
-	if j.failed.Load() {
-		return 0, false
-	}
-	i := int(j.next.Add(1)) - 1
-	return i, i < len(j.ranks)
-}
-
-func (j *start) fail(i int, err *StartError) {
-	j.failed.Store(true)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.first == nil || i < j.index {
-		j.first, j.index = err, i
-	}
-}
-
-func (j *start) err() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.first == nil {
+// take returns the next rank to start; nil if none is left or a start has failed.
+func (b *batch) take() *rank {
+	if b.failed.Load() {
 		return nil
 	}
-	return j.first
+	if i := int(b.next.Add(1)) - 1; i < len(b.ranks) {
+		return &b.ranks[i]
+	}
+	return nil
 }
 
-// drainEvery is the number of ranks that a spawner starts between two looks at
-// the ranks it has. Looking often gives descriptors back early.
-const drainEvery = 4
+// err returns the failure of the lowest rank. Call it after busy.Wait.
+func (b *batch) err() error {
+	for i := range b.ranks {
+		if err := b.ranks[i].startErr; err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// newSpawner makes a spawner whose thread is not running yet.
+// pollEvery is the number of ranks started between two polls. Frequent polls release the descriptors of ranks that
+// have exited.
+const pollEvery = 4
+
+// newSpawner returns a spawner whose thread does not run yet.
 func newSpawner(g *Group) (*spawner, error) {
-	ep, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		syscall.Close(ep)
+		unix.Close(ep)
 		return nil, err
 	}
 	s := &spawner{g: g, ep: ep, wake: wake, done: make(chan struct{})}
-	if e := s.watch(int32(wake), wakeTag); e != 0 {
-		syscall.Close(ep)
-		syscall.Close(wake)
-		return nil, e
+	if err := s.watch(int32(wake), wakeTag); err != nil {
+		unix.Close(ep)
+		unix.Close(wake)
+		return nil, err
 	}
 	return s, nil
 }
 
-// post has something done on the thread, and wakes it.
+// post queues do for the thread and wakes it.
 func (s *spawner) post(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,33 +103,33 @@ func (s *spawner) post(do func()) {
 		return
 	}
 	s.inbox = append(s.inbox, do)
-	one := [8]byte{1} // little-endian, as both architectures are
-	syscall.Write(s.wake, one[:])
+	one := [8]byte{1} // little-endian on both architectures
+	_, _ = unix.Write(s.wake, one[:])
 }
 
-// run is the thread. It stays locked, so that the thread ends with it.
+// run is the thread's main loop. It never unlocks the thread, so the thread ends with it.
 func (s *spawner) run() {
 	runtime.LockOSThread()
 	defer close(s.done)
-	s.child.Mask = threadMask()
+	s.child.Mask = signalMask()
 	for !s.closing {
 		s.poll(forever)
-		s.obey()
+		s.runInbox()
 	}
 	s.close()
 }
 
-// threadMask returns the calling thread's signal mask: as the user had it, since
-// Go threads inherit it, but for the synchronous signals, SIGCHLD and SIGPROF,
-// which the runtime unblocks for good.
-func threadMask() (mask uint64) {
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
-	return mask
+// signalMask returns the calling thread's signal mask. It is the user's, as Go threads inherit it, except for
+// synchronous signals, SIGCHLD and SIGPROF, which the runtime has unblocked.
+func signalMask() uint64 {
+	var mask unix.Sigset_t
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, nil, &mask)
+	return mask.Val[0]
 }
 
-// obey does what was posted, one after the other: what starts ranks obeys meanwhile. It must follow every poll, which
-// takes the wake-up away.
-func (s *spawner) obey() {
+// runInbox runs what was posted, in order; startRanks calls it in between, too. It must follow every poll, which
+// consumes the wake-up.
+func (s *spawner) runInbox() {
 	for {
 		s.mu.Lock()
 		if len(s.inbox) == 0 {
@@ -157,79 +143,77 @@ func (s *spawner) obey() {
 	}
 }
 
-// forget lets go of a rank that was reaped.
-func (s *spawner) forget(r *rank) {
+// drop releases a rank that Group.Reap has reaped.
+func (s *spawner) drop(r *rank) {
 	r.reaped = true
 	s.release(r)
 	s.ranks[r.index] = nil
 }
 
-// share starts this spawner's share of j, looking after its ranks meanwhile.
-func (s *spawner) share(j *start) {
-	defer j.busy.Done()
-	if group := j.common.Cgroup; group != nil {
-		_ = group.Enter() // without it less can be found, after a SIGKILL only
+// startRanks starts this spawner's share of b and serves its other ranks meanwhile.
+func (s *spawner) startRanks(b *batch) {
+	defer b.busy.Done()
+	if group := b.common.Cgroup; group != nil {
+		_ = group.Enter() // if it fails, orphans are harder to find after a SIGKILL
 		defer group.Leave()
 	}
 	for n := 1; ; n++ {
-		i, ok := j.take()
-		if !ok {
+		r := b.take()
+		if r == nil {
 			return
 		}
-		if err := s.start(j, &j.ranks[i]); err != nil {
-			j.fail(i, err)
+		if r.startErr = s.start(b, r); r.startErr != nil {
+			b.failed.Store(true)
 			return
 		}
-		if n%drainEvery == 0 {
+		if n%pollEvery == 0 {
 			s.poll(0)
-			s.obey()
+			s.runInbox()
 		}
 	}
 }
 
-// closeWait is how long Close waits for ranks that it killed. A process that
-// hangs in the kernel does not even die of SIGKILL.
-const closeWait = 2 * time.Second
+// closeTimeout bounds the wait for killed ranks. A process in uninterruptible sleep does not die of SIGKILL.
+const closeTimeout = 2 * time.Second
 
 // close kills the ranks that still run, closes all streams and reaps.
 func (s *spawner) close() {
-	for _, r := range s.kept() {
+	for r := range s.unreaped() {
 		if !r.exited {
-			syscall.Kill(-int(r.pid.Load()), syscall.SIGKILL)
+			unix.Kill(-int(r.pid.Load()), unix.SIGKILL)
 		}
 	}
-	for end := time.Now().Add(closeWait); s.alive > 0; {
-		left := time.Until(end)
+	for deadline := time.Now().Add(closeTimeout); s.alive > 0; {
+		left := time.Until(deadline)
 		if left <= 0 {
 			break
 		}
 		s.poll(int(left/time.Millisecond) + 1)
-		s.obey()
+		s.runInbox()
 	}
-	s.left = s.alive
-	for _, r := range s.kept() {
+	s.unkilled = s.alive
+	for r := range s.unreaped() {
 		s.release(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	syscall.Close(s.wake)
-	syscall.Close(s.ep)
+	unix.Close(s.wake)
+	unix.Close(s.ep)
 }
 
-// kept are the ranks that were started here and have not been reaped.
-func (s *spawner) kept() iter.Seq2[int, *rank] {
-	return func(yield func(int, *rank) bool) {
-		for i, r := range s.ranks {
-			if r != nil && !yield(i, r) {
+// unreaped iterates over the ranks that this spawner has started and not dropped.
+func (s *spawner) unreaped() iter.Seq[*rank] {
+	return func(yield func(*rank) bool) {
+		for _, r := range s.ranks {
+			if r != nil && !yield(r) {
 				return
 			}
 		}
 	}
 }
 
-// release gives back what is left of r: streams that descendants hold open, and
-// its pid.
+// release closes r's descriptors, including streams that descendants still hold open, and frees its pid.
 func (s *spawner) release(r *rank) {
 	for stream := range r.end {
 		if r.end[stream] < 0 {
@@ -245,7 +229,7 @@ func (s *spawner) release(r *rank) {
 	}
 	s.closeSocket(r)
 	if r.pidfd >= 0 {
-		syscall.Close(int(r.pidfd))
+		unix.Close(int(r.pidfd))
 	}
 	if r.exited && !r.reaped {
 		r.reap()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,65 +15,54 @@ import (
 	"gorun/launcher/internal/process/kernel"
 )
 
-// StartError says why a rank could not be started.
+// StartError reports why a rank could not be started.
 type StartError struct {
 	ID   int
-	Op   string // what failed: "exec", "chdir", "clone", …
-	Path string // the file of it, or ""
+	Op   string // failed operation: "exec", "chdir", "clone", …
+	Path string // file of the operation, or ""
 	Err  error  // a syscall.Errno, or wraps one
-	Hint string // what is behind it and the way out, or ""
+	Hint string // cause and remedy, or ""
 }
 
-// Error is one line: what, why, and what to do about it.
+// Error returns one line: operation, cause and hint.
 func (e *StartError) Error() string {
-	var b strings.Builder
-	b.WriteString("start rank ")
-	b.WriteString(strconv.Itoa(e.ID))
-	b.WriteString(": ")
-	b.WriteString(e.Op)
-	if e.Path != "" {
-		b.WriteString(" ")
-		b.WriteString(e.Path)
-	}
-	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	text := fmt.Sprintf("start rank %d: %s: %v", e.ID, strings.TrimSpace(e.Op+" "+e.Path), e.Err)
 	if e.Hint != "" {
-		b.WriteString(": ")
-		b.WriteString(e.Hint)
+		text += ": " + e.Hint
 	}
-	return b.String()
+	return text
 }
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// failure makes the StartError of r.
-func (j *start) failure(r *rank, op, path string, err error) *StartError {
+// failure adds a hint to an error of starting r.
+func (b *batch) failure(r *rank, op, path string, err error) *StartError {
 	e := &StartError{ID: r.ID, Op: op, Path: path, Err: err}
 	switch {
 	case op == kernel.StepExec.String() && errors.Is(err, syscall.E2BIG):
-		e.Hint = j.tooBig(r)
+		e.Hint = b.tooBig(r)
 	case op == kernel.StepExec.String():
-		e.Hint = execHint(j.fileOf(r), err)
+		e.Hint = execHint(b.fileOf(r), err)
 	default:
-		e.Hint = LimitFor(err, len(j.ranks), j.common.perRank())
+		e.Hint = LimitFor(err, len(b.ranks), b.common.perRank())
 	}
 	return e
 }
 
-// The kernel's limits of what exec passes on, from binfmts.h and exec.c.
+// Limits of execve's strings in bytes, from the kernel's binfmts.h and exec.c.
 const (
-	maxArgString = 128 << 10 // of one string with its zero byte: 32 pages
-	maxArgTotal  = 6 << 20   // of all, however large the stack may grow
+	maxArgString = 128 << 10 // MAX_ARG_STRLEN: one string with its NUL, 32 pages
+	maxArgTotal  = 6 << 20   // all strings, however large the stack may grow
 )
 
-// tooBig names what makes r's arguments and environment too big for exec.
-func (j *start) tooBig(r *rank) string {
+// tooBig explains E2BIG.
+func (b *batch) tooBig(r *rank) string {
 	argv := r.Argv
 	if argv == nil {
-		argv = j.common.Argv
+		argv = b.common.Argv
 	}
 	total := 0
-	for _, list := range [][]string{argv, j.common.Env, r.Env} {
+	for _, list := range [][]string{argv, b.common.Env, r.Env} {
 		for _, s := range list {
 			if len(s) >= maxArgString {
 				return "the one string " + abridged(s) + " has " + strconv.Itoa(len(s)) +
@@ -96,16 +86,16 @@ func abridged(s string) string {
 	return strconv.Quote(s[:min(len(s), most)]) + "…"
 }
 
-// fileOf returns the path of r's program as seen from here.
-func (j *start) fileOf(r *rank) string {
-	path := r.program(j)
+// fileOf returns the path of r's program relative to this process's working directory.
+func (b *batch) fileOf(r *rank) string {
+	path := r.program(b)
 	if filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(r.Dir, path)
 }
 
-// execHint says why exec refused a file, where its error alone doesn't.
+// execHint explains why execve failed, if the error alone does not.
 func execHint(path string, err error) string {
 	info, statErr := os.Stat(path)
 	switch {
@@ -118,17 +108,17 @@ func execHint(path string, err error) string {
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
 		return "it may not be executed: chmod +x it"
 	}
-	return LimitFor(err, 1, PerRank)
+	return LimitFor(err, 1, DescriptorsPerRank(false))
 }
 
-// missingInterpreter explains "no such file" about a file that is there.
+// missingInterpreter explains ENOENT for a file that exists.
 func missingInterpreter(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	head := make([]byte, 256) // as much as the kernel looks at
+	head := make([]byte, 256) // BINPRM_BUF_SIZE: what the kernel reads
 	n, _ := io.ReadFull(f, head)
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	if name, ok := strings.CutPrefix(line, "#!"); ok {

@@ -9,28 +9,27 @@ import (
 	"syscall"
 )
 
-// input is the way into a rank's stdin.
+// input writes to a rank's stdin.
 type input struct {
 	file *os.File
-	tty  bool // file is a pseudo-terminal's master
+	tty  bool // file is the master of a pseudo-terminal
 
 	mu      sync.Mutex
 	ended   bool
-	midLine bool // what was written to the terminal last did not end a line
+	midLine bool // the last byte written was not a newline
 }
 
-// newInput takes over fd, our end of a rank's stdin. It is made non-blocking so
-// that the runtime waits for it, and not a thread.
+// newInput takes ownership of fd, our end of a rank's stdin. It is non-blocking, so that the runtime's poller waits
+// instead of a thread.
 func newInput(fd int32, tty bool) *input {
 	setNonblock(fd)
 	return &input{file: os.NewFile(uintptr(fd), "stdin of rank"), tty: tty}
 }
 
-// Stdin returns the way into the stdin of a rank that was started with one of
-// kind Pipe or PTY, else nil. Its Write waits while the rank does not read, so
-// it belongs into a goroutine of its own; Close, and the group's, end the wait.
-// The rank sees end-of-file after Close. When nobody can read any more Write
-// returns io.ErrClosedPipe, which is no failure: a rank need not read its input.
+// Stdin returns a writer to the stdin of a rank that was started with kind Pipe or PTY, else nil. Write blocks while
+// the rank does not read, so call it on its own goroutine; Close and [Group.Close] unblock it. The rank sees
+// end-of-file after Close. If the read end is closed Write returns io.ErrClosedPipe, which is not a failure: a rank
+// need not read its input.
 func (g *Group) Stdin(id int) io.WriteCloser {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -58,8 +57,7 @@ func (in *input) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the rank's input, on a terminal by the character that says so, which
-// waits like Write.
+// Close ends the rank's input. On a terminal it writes the end-of-file character, and blocks like Write.
 func (in *input) Close() error {
 	in.mu.Lock()
 	ended, midLine := in.ended, in.midLine
@@ -74,5 +72,5 @@ func (in *input) Close() error {
 	return in.file.Close()
 }
 
-// abandon closes the rank's input at once and ends a Write that waits.
+// abandon closes the rank's input at once and unblocks a pending Write.
 func (in *input) abandon() { _ = in.file.Close() }

@@ -13,63 +13,54 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 )
 
-// Session is the session of one rank: its id is the rank's pid.
+// Session is the session of one rank. Its id is the rank's pid.
 type Session struct {
 	SID int
-	// Since is a time at which the rank did not run yet, as near as is cheap to
-	// know; 0 is always true.
+	// Since is a time before the rank was started, as late as is cheap to know; 0 is always valid.
 	Since Ticks
-	// Until is a time at which the rank, dead perhaps, had not been reaped yet;
-	// 0 means that it has not been reaped so far. The number of a session that
-	// emptied later may name a stranger's.
+	// Until is a time before the rank was reaped; 0: it has not been reaped. The id of a session that became empty
+	// after it may be reused.
 	Until Ticks
 }
 
-// Target is what a sweep looks for: the processes of one job on this host.
+// Target describes the processes of one job on this host.
 //
-// A process belongs to the job by the session of a rank or by the job's marker
-// in its environment, never by descent alone, and never if it belongs to
-// another user and we are not root. It is not enough that an ancestor belongs:
-// in `sleep 100 & exec gorun …` the sleep is our child and none of our
-// business. The exception is Known.
+// A process belongs to the job if it is in a rank's session or has the job's marker in its environment; never by
+// descent alone, and never if it belongs to another user and we are not root. An ancestor is not enough: in `sleep
+// 100 & exec gorun …` the sleep is our child but not the job's. Known is the exception.
 type Target struct {
-	// ID is the job's element of the marker; with "" markers do not count.
+	// ID is the job's element of the marker; "": ignore markers.
 	ID       string
 	Sessions []Session
-	// Since is a time at which no process of the job ran yet: older ones belong to it by
-	// their session or not at all. 0 is the start of this process, which is
-	// right for a launcher and wrong for anybody else.
+	// Since is a time before any process of the job was started: older processes belong to it only by their session. 0
+	// means the start of this process, which is right for a launcher only.
 	Since Ticks
-	// Known is for a process that adopts the orphans of its job (see [Adopts]):
-	// every child of ours that is not known is such an orphan and belongs to the
-	// job, whatever it did to its session and environment. All children that this
-	// process started itself have to be known, whatever they are for, from before
-	// the system call that makes them, unless they are older than Since. Nil: descent
-	// does not count.
+	// Known is for a process that adopts the orphans of its job (see [Adopts]): every unknown child is an orphan and
+	// belongs to the job, whatever its session and environment. Every child that this process started itself must be
+	// known before the system call that creates it, unless it is older than Since. Nil: ignore descent.
 	Known func(pid int) bool
-	// Cgroup is the job's own, whose processes belong to it whatever else they are;
-	// nil: there is none.
+	// Cgroup is the job's own; all processes in it belong to the job. Nil: none.
 	Cgroup *cgroup.Group
 }
 
 const (
-	// freezeLimit bounds the time for which processes are stopped in the hope that
-	// no new ones appear, before they are killed anyway.
+	// freezeLimit bounds the time for which processes are stopped, waiting for no new ones to appear, before they are
+	// killed anyway.
 	freezeLimit = 250 * time.Millisecond
-	// guardPatience is how long the guard of an inner job has to clean up when all
-	// else is dead, before it goes too. Milliseconds will do on an idle host.
-	guardPatience = time.Second
-	// chaseLimit bounds one look at /proc, and enoughLooks the number of such long
-	// ones in vain, on a host where others fork without pause.
-	chaseLimit  = 300 * time.Millisecond
-	enoughLooks = 4
-	// groupLimit is how long the processes of a cgroup have to die.
-	groupLimit = time.Second
-	// deathPatience is how long the killed have to die before the next look.
-	deathPatience = 100 * time.Millisecond
+	// guardTimeout is the time for the guard of an inner job to clean up when all else is dead. It usually takes
+	// milliseconds.
+	guardTimeout = time.Second
+	// rescanLimit bounds one scan, and maxIncompleteScans the number of empty ones that reach it, on a host where
+	// others fork without pause.
+	rescanLimit        = 300 * time.Millisecond
+	maxIncompleteScans = 4
+	// cgroupTimeout is the time for the processes of a cgroup to die.
+	cgroupTimeout = time.Second
+	// deathTimeout is the time for killed processes to die before the next scan.
+	deathTimeout = 100 * time.Millisecond
 )
 
-// Find returns the living processes of the job. Zombies do not count.
+// Find returns the living processes of the job, without zombies.
 func (t Target) Find() ([]Proc, error) {
 	s, err := t.begin()
 	if err != nil {
@@ -79,8 +70,7 @@ func (t Target) Find() ([]Proc, error) {
 	return s.find()
 }
 
-// Signal sends sig to every process of the job that a look at /proc finds and
-// returns how many got it.
+// Signal sends sig to every process of the job and returns the number of processes signalled.
 func (t Target) Signal(sig unix.Signal) (n int) {
 	s, err := t.begin()
 	if err != nil {
@@ -95,8 +85,7 @@ func (t Target) Signal(sig unix.Signal) (n int) {
 	return n
 }
 
-// WaitGone waits until no process of the job is left, or for limit, and reports
-// whether that is so.
+// WaitGone waits up to limit until no process of the job is left, and reports whether that is so.
 func (t Target) WaitGone(limit time.Duration) bool {
 	s, err := t.begin()
 	if err != nil {
@@ -105,7 +94,7 @@ func (t Target) WaitGone(limit time.Duration) bool {
 	defer s.close()
 	for deadline := time.Now().Add(limit); ; {
 		found, err := s.find()
-		if err == nil && len(found) == 0 && s.convinced() {
+		if err == nil && len(found) == 0 && s.conclusive() {
 			return true
 		}
 		if err != nil || !time.Now().Before(deadline) {
@@ -115,25 +104,22 @@ func (t Target) WaitGone(limit time.Duration) bool {
 	}
 }
 
-// KillAll ends every process of the job and returns those that are still there
-// after limit, which is no more than the ones that the kernel cannot end yet
-// (state D). Processes are first stopped, all of them, until a look at /proc
-// finds no new one: what forks as fast as it can, or starts a new worker for
-// each that dies, has nothing left to do it with when the killing begins.
+// KillAll kills every process of the job and returns those that still exist after limit, usually none but processes in
+// uninterruptible sleep. It stops all processes first, until a scan finds no new one: a fork bomb, or a supervisor
+// that replaces dead workers, is then unable to start more.
 //
-// The guard of a job inside this one goes last: it ends by itself when its
-// launcher is dead, and removes that launcher's files before.
+// Guards of inner jobs come last: they end by themselves once their launcher is dead, and remove its files before.
 func (t Target) KillAll(limit time.Duration) (left []Proc) {
 	s, err := t.begin()
 	if err != nil {
 		return nil
 	}
 	defer s.close()
-	defer s.killGroup()
+	defer s.killCgroup()
 	for deadline := time.Now().Add(limit); ; {
 		frozen, guards := s.freeze(deadline)
 		now := time.Now()
-		if len(frozen)+len(guards) == 0 && s.convinced() {
+		if len(frozen)+len(guards) == 0 && s.conclusive() {
 			return nil
 		}
 		s.signalAll(frozen, unix.SIGKILL)
@@ -142,20 +128,19 @@ func (t Target) KillAll(limit time.Duration) (left []Proc) {
 			s.signalAll(guards, unix.SIGKILL)
 			return slices.Concat(frozen, guards)
 		case len(frozen) > 0:
-			s.await(frozen, earlier(deadline, now.Add(deathPatience)))
+			s.await(frozen, earlier(deadline, now.Add(deathTimeout)))
 		case len(guards) > 0:
 			s.signalAll(guards, unix.SIGCONT)
-			s.await(guards, earlier(deadline, now.Add(guardPatience)))
-			s.impatient = true
+			s.await(guards, earlier(deadline, now.Add(guardTimeout)))
+			s.killGuards = true
 		}
 	}
 }
 
-// killGroup ends who escaped all looks, such as the youngest of a process that
-// forks without pause.
-func (s *sweep) killGroup() {
+// killCgroup kills what has escaped all scans, such as the youngest children of a fork bomb.
+func (s *sweep) killCgroup() {
 	if s.Cgroup != nil {
-		s.Cgroup.Kill(groupLimit)
+		s.Cgroup.Kill(cgroupTimeout)
 	}
 }
 
@@ -166,31 +151,28 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// sweep is one hunt for a target's processes, over several looks at /proc.
+// sweep is a series of scans of /proc for a target's processes. It belongs to one goroutine.
 type sweep struct {
 	Target
 	proc     *procDir
 	self     int
 	selfSID  int
 	sessions map[int]Session
-	// held are sessions whose rank was reaped and in which a process from before
-	// has been seen: their number has never been free for a stranger.
+	// held are sessions whose rank was reaped and in which an older process has been seen: their id was never reused.
 	held map[int]bool
-	// learned are sessions in which a process with our marker was seen a moment
-	// ago. Ranks and their children come to share a session with nobody else, and
-	// a marker takes long to read: the kernel makes us wait while its owner forks.
-	learned map[int]bool
-	// What the present look has shown, what it cannot tell yet, and whether it ran
-	// out of time.
-	members map[int]bool // pids in the cgroup
-	shown   map[identity]bool
-	living  map[identity]bool // shown by the look before
-	doubts  []Proc
-	unsure  bool
-	// emptyLooks counts looks that found nothing and ran out of time.
-	emptyLooks int
-	// impatient: the guards of inner jobs had their time.
-	impatient bool
+	// marked are sessions in which a process with our marker was seen a moment ago. The job's processes share sessions
+	// with no others, and reading a marker is slow: the kernel blocks us while its owner forks.
+	marked map[int]bool
+
+	// State of the current scan.
+	members    map[int]bool      // pids in the cgroup
+	visited    map[identity]bool // passed to visit
+	previous   map[identity]bool // visited by the scan before
+	undecided  []Proc            // verdict pending until the scan's end
+	incomplete bool              // it ran out of time
+
+	incompleteScans int  // that found nothing
+	killGuards      bool // the guards of inner jobs have had their time
 }
 
 func (t Target) begin() (*sweep, error) {
@@ -200,7 +182,7 @@ func (t Target) begin() (*sweep, error) {
 	}
 	s := &sweep{
 		Target: t, proc: proc, self: os.Getpid(), sessions: make(map[int]Session, len(t.Sessions)),
-		held: map[int]bool{}, learned: map[int]bool{},
+		held: map[int]bool{}, marked: map[int]bool{},
 	}
 	s.selfSID, _ = unix.Getsid(0)
 	for _, session := range t.Sessions {
@@ -213,13 +195,13 @@ func (t Target) begin() (*sweep, error) {
 	return s, nil
 }
 
-// convinced reports whether a look that found nothing is believed: surely if it
-// missed nothing, and at some time anyway.
-func (s *sweep) convinced() bool {
-	if s.unsure {
-		s.emptyLooks++
+// conclusive reports whether a scan that found nothing proves that nothing is left: it was complete, or several
+// incomplete ones agree.
+func (s *sweep) conclusive() bool {
+	if s.incomplete {
+		s.incompleteScans++
 	}
-	return !s.unsure || s.emptyLooks >= enoughLooks
+	return !s.incomplete || s.incompleteScans >= maxIncompleteScans
 }
 
 func (s *sweep) close() { s.proc.close() }
@@ -229,83 +211,73 @@ func (s *sweep) find() (found []Proc, err error) {
 	return found, err
 }
 
-// scan shows every living process of the job to visit, at the moment at which
-// it is found, and misses none.
+// scan calls visit for every living process of the job as soon as it is found, and misses none.
 //
-// A look at all of /proc can miss a process that forks and ends all the time: the
-// one that was listed is gone when it is read, its child is not in the list. But
-// the child has one of the pids that were given away by then, so whenever a
-// process was gone when its turn came, these are looked at, too. In the end each
-// was seen alive and belongs to others, as its descendants do, or is dead and so
-// are its descendants.
+// One pass over /proc can miss a chain of processes that fork and exit: the listed one is gone when it is read, and
+// its child is not in the list. But the child's pid was allocated meanwhile. So whenever a listed process has
+// vanished, scan also examines the pids allocated since, until every process was seen alive and classified, or is
+// dead together with its descendants.
 func (s *sweep) scan(visit func(Proc)) error {
-	s.shown, s.doubts = map[identity]bool{}, nil
+	s.visited, s.undecided = map[identity]bool{}, nil
 	newest := s.proc.newest()
 	pids, err := s.proc.pids()
-	gone, again := s.look(pids, visit)
-	for limit := time.Now().Add(chaseLimit); err == nil; {
-		if s.unsure = gone || len(again) > 0; !s.unsure || time.Now().After(limit) {
+	vanishedOne, retry := s.examine(pids, visit)
+	for limit := time.Now().Add(rescanLimit); err == nil; {
+		if s.incomplete = vanishedOne || len(retry) > 0; !s.incomplete || time.Now().After(limit) {
 			break
 		}
-		var whole bool
+		var all bool
 		before := newest
 		newest = s.proc.newest()
-		pids, whole, err = s.proc.bornBetween(before, newest)
-		gone, again = s.look(append(pids, again...), visit)
-		gone = gone || !whole
+		pids, all, err = s.proc.allocatedBetween(before, newest)
+		vanishedOne, retry = s.examine(append(pids, retry...), visit)
+		vanishedOne = vanishedOne || !all
 	}
-	for _, p := range s.doubts {
+	for _, p := range s.undecided {
 		if s.held[p.SID] {
-			s.show(p, visit)
+			s.visit(p, visit)
 		}
 	}
-	s.showDying(visit)
+	// An exiting process that has freed its memory cannot be recognised any more, but may hold a port or a device until
+	// its last thread has ended.
+	for id := range s.previous {
+		if p, ok := s.proc.stat(id.pid); ok && p.Start == id.start {
+			s.visit(p, visit)
+		}
+	}
+	s.previous = s.visited
 	return err
 }
 
-// showDying shows what earlier looks have shown and is not dead: who has freed
-// its memory cannot be recognised any more, but may hold a port or a device until
-// its last thread has ended.
-func (s *sweep) showDying(visit func(Proc)) {
-	for id := range s.living {
-		if p, ok := s.proc.stat(id.pid); ok && p.Start == id.start {
-			s.show(p, visit)
-		}
-	}
-	s.living = s.shown
-}
-
-// look shows those of pids that belong to the job. It reports whether one was
-// gone, and which ones have to be looked at again: those that are just executing
-// a program and have no environment yet.
-func (s *sweep) look(pids []int, visit func(Proc)) (gone bool, again []int) {
-	s.count()
+// examine visits those of pids that belong to the job. It reports whether one has vanished, and returns those to
+// examine again because they are in execve and have no environment yet.
+func (s *sweep) examine(pids []int, visit func(Proc)) (vanishedOne bool, retry []int) {
+	s.readCgroup()
 	for _, pid := range pids {
 		if pid == s.self {
 			continue
 		}
 		p, ok := s.proc.stat(pid)
 		if !ok {
-			gone = true
+			vanishedOne = true
 			continue
 		}
-		switch s.belongs(p) {
+		switch s.classify(p) {
 		case ours:
-			s.show(p, visit)
-		case doubtful:
-			s.doubts = append(s.doubts, p)
+			s.visit(p, visit)
+		case pending:
+			s.undecided = append(s.undecided, p)
 		case vanished:
-			gone = true
-		case changing:
-			again = append(again, pid)
+			vanishedOne = true
+		case executing:
+			retry = append(retry, pid)
 		case foreign:
 		}
 	}
-	return gone, again
+	return vanishedOne, retry
 }
 
-// count reads who is in the cgroup.
-func (s *sweep) count() {
+func (s *sweep) readCgroup() {
 	if s.Cgroup == nil {
 		return
 	}
@@ -315,46 +287,46 @@ func (s *sweep) count() {
 	}
 }
 
-// show passes a process on, once, unless it is dead or another user's, or a
-// thread: /proc lists none of them but tells when asked.
-func (s *sweep) show(p Proc, visit func(Proc)) {
-	if s.shown[p.identity()] || p.dead() || unix.Kill(p.PID, 0) == unix.EPERM || !leads(p.PID) {
+// visit calls visit once per process, unless the process is dead or another user's, or is a thread: /proc does not list
+// threads but can open them.
+func (s *sweep) visit(p Proc, visit func(Proc)) {
+	if s.visited[p.identity()] || p.dead() || unix.Kill(p.PID, 0) == unix.EPERM || isThread(p.PID) {
 		return
 	}
-	s.shown[p.identity()] = true
+	s.visited[p.identity()] = true
 	visit(p)
 }
 
-// leads reports whether pid is a process. Where that cannot be told it is one.
-func leads(pid int) bool {
+// isThread reports whether a tid is not a process's pid, as far as the kernel tells.
+func isThread(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		_ = unix.Close(fd)
 	}
-	return err != unix.EINVAL && err != unix.ENOENT // before and since Linux 6.9
+	return err == unix.EINVAL || err == unix.ENOENT // before and since Linux 6.9
 }
 
-// verdict says to whom a process belongs.
+// verdict says whether a process belongs to the job.
 type verdict int
 
 const (
-	foreign  verdict = iota
-	doubtful         // ours if its session still is
+	foreign verdict = iota
+	pending         // ours if its session turns out to be held
 	ours
-	vanished // dead before the look at it was over
-	changing // between two programs
+	vanished  // it died while it was examined
+	executing // in execve
 )
 
-func (s *sweep) belongs(p Proc) verdict {
+func (s *sweep) classify(p Proc) verdict {
 	bySession := s.bySession(p)
 	switch {
 	case bySession == ours:
 		return ours
 	case p.dead():
 		return vanished
-	case s.members[p.PID] && s.Cgroup.Has(p.PID): // the number may be another's by now
+	case s.members[p.PID] && s.Cgroup.Has(p.PID): // checked again: the pid may have been reused
 		return ours
-	case p.Start < s.Since: // a connection that ssh keeps for others, say, whoever had to adopt it
+	case p.Start < s.Since: // such as a master connection of ssh, even if we have adopted it
 		return bySession
 	case s.Known != nil && p.PPID == s.self && !s.Known(p.PID):
 		return ours
@@ -366,15 +338,15 @@ func (s *sweep) belongs(p Proc) verdict {
 	case state != foreign:
 		return state
 	case marker.Has(s.ID):
-		s.learn(p)
+		s.markSession(p)
 		return ours
 	}
 	return bySession
 }
 
-// learn takes the session of a marked process for the job's, unless its leader lives and is not the job's: then
-// somebody uses a copy of the marker in a session of his own, and the rest of that is none of our business.
-func (s *sweep) learn(p Proc) {
+// markSession attributes the session of a marked process to the job, unless the session's leader lives and is not the
+// job's: then the marker was copied into another session, whose other processes are not ours.
+func (s *sweep) markSession(p Proc) {
 	if p.SID <= 0 || p.SID == s.selfSID {
 		return
 	}
@@ -384,15 +356,14 @@ func (s *sweep) learn(p Proc) {
 			return
 		}
 	}
-	s.learned[p.SID] = true
+	s.marked[p.SID] = true
 }
 
-// bySession judges by the session. A session's number is not given away as long
-// as one process is in it. After the rank was reaped the session may have become
-// empty and its number a stranger's, so a process that is younger than that is in
-// doubt until an older one, dead or alive, is seen in the same session.
+// bySession classifies by session. A session's id is not reused while a process is in the session. Once the rank was
+// reaped the session may have become empty and its id reused, so a younger process is pending until an older one, dead
+// or alive, is seen in the same session.
 func (s *sweep) bySession(p Proc) verdict {
-	if s.learned[p.SID] && p.Start >= s.Since {
+	if s.marked[p.SID] && p.Start >= s.Since {
 		return ours
 	}
 	session, ok := s.sessions[p.SID]
@@ -400,19 +371,19 @@ func (s *sweep) bySession(p Proc) verdict {
 		return foreign
 	}
 	if session.Until != 0 && p.Start > session.Until {
-		return doubtful
+		return pending
 	}
 	s.held[p.SID] = true
 	return ours
 }
 
-// signal reports whether it has sent sig to p.
+// signal sends sig to p and reports whether that succeeded.
 func (s *sweep) signal(p Proc, sig unix.Signal) bool {
 	err := p.Signal(sig)
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
 		return err == nil
 	}
-	return unix.Kill(p.PID, sig) == nil // out of descriptors, say: the next best
+	return unix.Kill(p.PID, sig) == nil // no pidfd, such as for lack of descriptors
 }
 
 func (s *sweep) signalAll(procs []Proc, sig unix.Signal) {
@@ -421,22 +392,21 @@ func (s *sweep) signalAll(procs []Proc, sig unix.Signal) {
 	}
 }
 
-// stop stops p and, where the whole session is ours, its process group: p may
-// have forked and ended by now, but a group gets a signal all at once, and no
-// fork in it is under way meanwhile.
+// stop stops p and, if the whole session is ours, its process group: p may have forked and exited by now, but a signal
+// to a group is atomic with respect to forks in it.
 func (s *sweep) stop(p Proc) {
 	s.signal(p, unix.SIGSTOP)
-	whole := s.learned[p.SID] || s.held[p.SID]
+	whole := s.marked[p.SID] || s.held[p.SID]
 	if whole && p.PGID > 1 && p.PGID != unix.Getpgrp() {
 		_ = unix.Kill(-p.PGID, unix.SIGSTOP)
 	}
 }
 
-// freeze stops the job's processes until a look finds no new one, and returns
-// all that it saw; guards are those of inner jobs, which it leaves alone.
+// freeze stops the job's processes until a scan finds no new one. It returns the stopped processes and, separately, the
+// guards of inner jobs, which it does not stop.
 func (s *sweep) freeze(deadline time.Time) (frozen, guards []Proc) {
 	seen := map[identity]bool{}
-	clear(s.learned)
+	clear(s.marked)
 	limit := earlier(deadline, time.Now().Add(freezeLimit))
 	for {
 		fresh := false
@@ -444,7 +414,7 @@ func (s *sweep) freeze(deadline time.Time) (frozen, guards []Proc) {
 			switch {
 			case seen[p.identity()]:
 				return
-			case !s.impatient && s.isGuard(p):
+			case !s.killGuards && s.isGuard(p):
 				guards = append(guards, p)
 			default:
 				s.stop(p)
@@ -458,14 +428,13 @@ func (s *sweep) freeze(deadline time.Time) (frozen, guards []Proc) {
 	}
 }
 
-// isGuard reports whether p is a guard, which has the same argv[0] before and
-// after it became a sweep.
+// isGuard reports whether p is a guard; argv[0] is the same before and after it executes the Go program.
 func (s *sweep) isGuard(p Proc) bool {
 	argv, err := s.proc.read(strconv.Itoa(p.PID) + "/cmdline")
 	return err == nil && bytes.HasPrefix(argv, []byte(guardName+"\x00"))
 }
 
-// await waits until all of procs are dead, or until deadline.
+// await waits until all procs are dead, or until deadline.
 func (s *sweep) await(procs []Proc, deadline time.Time) {
 	for _, p := range procs {
 		if !s.awaitOne(p, deadline) {
@@ -474,9 +443,9 @@ func (s *sweep) await(procs []Proc, deadline time.Time) {
 	}
 }
 
-// awaitOne reports false when time is up. Without a pidfd it only takes a break.
+// awaitOne reports false when the deadline has passed. Without a pidfd it only sleeps briefly.
 func (s *sweep) awaitOne(p Proc, deadline time.Time) bool {
-	fd, err := p.pin()
+	fd, err := p.openPidfd()
 	switch {
 	case errors.Is(err, os.ErrProcessDone):
 		return true
@@ -488,8 +457,7 @@ func (s *sweep) awaitOne(p Proc, deadline time.Time) bool {
 	return awaitExit(fd, deadline)
 }
 
-// awaitExit waits until the process of a pidfd is dead and reports whether it is;
-// a zero deadline means for ever.
+// awaitExit waits until the process of a pidfd is dead and reports whether it is. A zero deadline means forever.
 func awaitExit(pidfd int, deadline time.Time) bool {
 	for {
 		timeout := -1

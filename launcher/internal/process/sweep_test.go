@@ -145,8 +145,8 @@ func TestSessionOfAReapedRank(t *testing.T) {
 		{"no session", nil, Proc{PID: 1, Start: 20}, foreign},
 		{"older than the rank", nil, Proc{PID: 1, SID: rank, Start: 9}, foreign},
 		{"from the rank's time", nil, Proc{PID: 1, SID: rank, Start: 50}, ours},
-		{"from later", nil, young, doubtful},
-		{"a stranger who leads the session", nil, Proc{PID: rank, SID: rank, Start: 60}, doubtful},
+		{"from later", nil, young, pending},
+		{"a stranger who leads the session", nil, Proc{PID: rank, SID: rank, Start: 60}, pending},
 		{"from later, beside one from the rank's time", []Proc{{PID: 2, SID: rank, Start: 49}}, young, ours},
 		{"from later, beside a zombie from the rank's time", []Proc{{PID: 2, SID: rank, Start: 49, State: 'Z'}}, young, ours},
 	}
@@ -157,7 +157,7 @@ func TestSessionOfAReapedRank(t *testing.T) {
 				s.bySession(p)
 			}
 			got := s.bySession(tt.p)
-			if got == doubtful && s.held[rank] {
+			if got == pending && s.held[rank] {
 				got = ours
 			}
 			assert.Equal(t, tt.want, got)

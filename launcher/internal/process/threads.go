@@ -5,22 +5,19 @@ import (
 	"sync"
 )
 
-// Of so few more processes and threads that a limit allows, ranks may use up all:
-// before anything is started, or in a while.
+// If a limit leaves fewer tasks (processes and threads) than these, ranks may use up all of them: while they start, or
+// later.
 const (
 	scarceTasks = 1_000
 	tightTasks  = 10_000
 )
 
-// reservedThreads is how many threads the launcher keeps for itself where the
-// limit is tight: spawners, those that write files or wait in the kernel, those
-// that Go code runs on, and a quarter of the CPUs for the garbage collector.
+// reservedThreads is the number of threads that the launcher reserves under a tight limit: spawners, threads that block
+// in system calls or run Go code, and a quarter of the CPUs for the garbage collector.
 func reservedThreads() int { return maxThreads + 6 + runtime.NumCPU()/4 }
 
-// ReserveThreads makes threads that the launcher may need later, if a limit of
-// processes holds for it that ranks may use up: the Go runtime ends the whole
-// program when it wants a thread and can have none. It reports whether there is
-// such a limit.
+// ReserveThreads creates the threads that the launcher may need later, if ranks could exhaust a limit of processes: the
+// Go runtime aborts the program if it cannot create a thread. It reports whether there is such a limit.
 func ReserveThreads() bool {
 	left, limited := tasksLeft()
 	if limited {
@@ -31,12 +28,12 @@ func ReserveThreads() bool {
 
 var reserved sync.Once
 
-// reserveThreads makes them once. A guard needs a task as well.
+// reserveThreads runs once, and leaves tasks for the guard.
 func reserveThreads(left int) {
 	reserved.Do(func() { makeThreads(min(reservedThreads(), left-2)) })
 }
 
-// tasksLeft is what the tightest limit leaves, if there is one that is tight.
+// tasksLeft returns what the tightest limit leaves, if that is below tightTasks.
 func tasksLeft() (left int, limited bool) {
 	limits := taskLimits(tightTasks) // the tightest is first
 	if len(limits) == 0 {
@@ -45,8 +42,7 @@ func tasksLeft() (left int, limited bool) {
 	return limits[0].left(), limits[0].left() < tightTasks
 }
 
-// makeThreads leaves n idle threads, which the runtime never gives up: each
-// goroutine occupies one until there are all of them.
+// makeThreads creates n idle threads, which the runtime keeps: n goroutines occupy a thread each until all exist.
 func makeThreads(n int) {
 	if n <= 0 {
 		return
@@ -59,7 +55,7 @@ func makeThreads(n int) {
 			runtime.LockOSThread()
 			there.Done()
 			<-leave
-			runtime.UnlockOSThread() // only then it is idle
+			runtime.UnlockOSThread() // else the thread would end with the goroutine
 		})
 	}
 	there.Wait()

@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// Load is what the processes use that exist now in a session.
+// Load is the resource usage of the processes that currently exist in a session.
 type Load struct {
-	// CPU is the time that they have used, with that of children which they waited for.
+	// CPU is the CPU time used, including that of reaped children.
 	CPU time.Duration
-	// Memory is what of theirs is in memory, in bytes; pages that several share count for
-	// each of them.
+	// Memory is the sum of their resident set sizes in bytes; shared pages count for each process.
 	Memory int64
 }
 
-// Loads returns what the processes use that exist now in each session; one without any is
-// not in it.
+// Loads returns the usage of each session that has processes.
 func Loads(sessions []int) (map[int]Load, error) {
 	page := int64(os.Getpagesize())
 	loads := make(map[int]Load, len(sessions))

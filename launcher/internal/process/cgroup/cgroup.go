@@ -1,11 +1,9 @@
-// Package cgroup keeps the processes of one job in a control group of their own,
-// where the launcher may make one. What a rank starts is born into it and stays
-// there, whatever it does to its session, its parents and its environment.
+// Package cgroup puts the processes of one job into their own control group, if the launcher may create one.
+// Descendants of a rank stay in the group whatever they do to their session, parent and environment.
 //
-// With cgroup v2 (and CLONE_INTO_CGROUP, Linux 5.7) a rank is born into the group.
-// With v1 it is the freezer's hierarchy, where single threads can be in a group of
-// their own: a thread that starts ranks enters it, and they are born where it is.
-// See cgroups(7), and the kernel's admin-guide/cgroup-v2 and cgroup-v1/freezer.
+// With cgroup v2 ranks are spawned in the group with CLONE_INTO_CGROUP (Linux 5.7). With v1 the group is in the freezer
+// hierarchy, where single threads can be in different groups: a thread enters the group to start ranks there. See
+// cgroups(7), and the kernel's admin-guide/cgroup-v2 and cgroup-v1/freezer.
 package cgroup
 
 import (
@@ -22,27 +20,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefix begins the name of every group that a launcher makes.
+// Prefix is the prefix of the names of all groups made by launchers.
 const Prefix = "gorun-"
 
-// ErrNone says that no group can be made here: there is no hierarchy, or it is
-// not ours to write in.
+// ErrNone is returned if no group can be made: there is no hierarchy, or it is not writable.
 var ErrNone = errors.New("no writable cgroup")
 
-// ErrBusy says that a group still has processes.
+// ErrBusy is returned for a group that still has processes.
 var ErrBusy = errors.New("the cgroup has processes")
 
 // Group is the control group of one job on this host.
 type Group struct {
 	dir string
 	v1  bool
-	fd  int // v2: the directory; v1: the file of threads; -1: only to be ended
+	fd  int // v2: the directory; v1: the file tasks; -1: from Open
 
 	removed bool
 }
 
-// Make makes the group Prefix+name below the group that this process is in. The
-// error is ErrNone where that cannot be done.
+// Make makes the group Prefix+name below this process's group. Its error is ErrNone.
 func Make(name string) (*Group, error) {
 	lines, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -60,29 +56,28 @@ func Make(name string) (*Group, error) {
 	return nil, ErrNone
 }
 
-// Open returns a group that somebody made, to be ended.
+// Open returns an existing group, to kill and remove it.
 func Open(dir string) *Group {
 	_, err := os.Lstat(filepath.Join(dir, stateV1))
 	return &Group{dir: dir, v1: err == nil, fd: -1}
 }
 
-// Dir is the group's directory.
+// Dir returns the group's directory.
 func (g *Group) Dir() string { return g.dir }
 
-// Name is the group's name, the last of its path in /proc/PID/cgroup.
+// Name returns the group's name, the last element of its path in /proc/PID/cgroup.
 func (g *Group) Name() string { return filepath.Base(g.dir) }
 
-// BirthFD is the descriptor for CLONE_INTO_CGROUP, -1 where that is not the way.
-func (g *Group) BirthFD() int {
+// CloneFD returns the descriptor for CLONE_INTO_CGROUP; -1 for v1, see Enter.
+func (g *Group) CloneFD() int {
 	if g.v1 {
 		return -1
 	}
 	return g.fd
 }
 
-// Enter takes the calling thread into the group, until Leave, where that is the
-// way. What it starts from then on is born there. The thread has to
-// be locked to its goroutine.
+// Enter moves the calling thread into the group until Leave, so that children start there. The thread must be locked to
+// its goroutine. With v2 both do nothing.
 func (g *Group) Enter() error {
 	if !g.v1 {
 		return nil
@@ -93,23 +88,22 @@ func (g *Group) Enter() error {
 	return nil
 }
 
-// Leave takes the calling thread back to the group from which it came.
+// Leave moves the calling thread back.
 func (g *Group) Leave() {
 	if g.v1 {
 		_ = os.WriteFile(filepath.Join(filepath.Dir(g.dir), "tasks"), []byte("0"), 0)
 	}
 }
 
-// Procs lists the processes in the group and in those below, without this one,
-// which may have a thread there.
+// Procs lists the processes in the group and its descendants, except for this process, which may have a thread there.
 func (g *Group) Procs() (pids []int) {
 	for _, dir := range g.dirs() {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			continue // it is gone
+			continue // removed
 		}
 		for _, word := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil && pid > 0 && pid != os.Getpid() { // 0: of another PID namespace
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 && pid != os.Getpid() { // 0: in another PID namespace
 				pids = append(pids, pid)
 			}
 		}
@@ -117,11 +111,11 @@ func (g *Group) Procs() (pids []int) {
 	return pids
 }
 
-// dirs lists the directories of the group and those below, each after its parent.
+// dirs lists the directories of the group and its descendants, parents first.
 func (g *Group) dirs() (dirs []string) {
 	_ = filepath.WalkDir(g.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return fs.SkipDir // it is gone
+			return fs.SkipDir // removed
 		}
 		if d.IsDir() {
 			dirs = append(dirs, path)
@@ -131,8 +125,8 @@ func (g *Group) dirs() (dirs []string) {
 	return dirs
 }
 
-// Remove removes the group and those below it; the error is ErrBusy if one of
-// them has processes. Zombies don't count.
+// Remove removes the group and its descendants. Its error is ErrBusy if one of them has processes; zombies do not
+// count.
 func (g *Group) Remove() error {
 	if g.removed {
 		return nil
@@ -152,7 +146,7 @@ func (g *Group) Remove() error {
 	return fmt.Errorf("remove cgroup: %w", &os.PathError{Op: "rmdir", Path: g.dir, Err: last})
 }
 
-// Close gives back the descriptor. The group stays.
+// Close closes the descriptor. The group stays.
 func (g *Group) Close() {
 	if g.fd >= 0 {
 		_ = unix.Close(g.fd)
@@ -160,15 +154,14 @@ func (g *Group) Close() {
 	}
 }
 
-// Files of the two versions by which processes are killed.
+// Control files.
 const (
 	killV2   = "cgroup.kill"   // Linux 5.14
 	freezeV2 = "cgroup.freeze" // Linux 5.2
 	stateV1  = "freezer.state"
 )
 
-// Kill ends every process of the group by SIGKILL, also those that fork as fast
-// as they can, and reports whether none is left after limit.
+// Kill kills every process of the group, fork bombs included, and reports whether none is left after limit.
 func (g *Group) Kill(limit time.Duration) bool {
 	pause := 100 * time.Microsecond
 	for end := time.Now().Add(limit); ; {
@@ -181,14 +174,13 @@ func (g *Group) Kill(limit time.Duration) bool {
 		if time.Now().After(end) {
 			return len(g.Procs()) == 0
 		}
-		time.Sleep(pause) // nothing tells of the end of many
+		time.Sleep(pause) // v1 has no notification
 		pause = min(2*pause, 20*time.Millisecond)
 	}
 }
 
-// freezeAndKill is for kernels without cgroup.kill: what stands still forks
-// nothing. A thread of this process in the group forbids it, as it would stand
-// still, too.
+// freezeAndKill is for kernels without cgroup.kill: frozen processes do not fork. If this process has a thread in the
+// group it only kills, as the thread would be frozen, too.
 func (g *Group) freezeAndKill() {
 	if g.hasSelf() {
 		g.killEach()
@@ -197,7 +189,7 @@ func (g *Group) freezeAndKill() {
 	if g.v1 {
 		_ = g.write(stateV1, "FROZEN")
 		g.killEach()
-		_ = g.write(stateV1, "THAWED") // only then they die
+		_ = g.write(stateV1, "THAWED") // frozen processes die only then
 		return
 	}
 	_ = g.write(freezeV2, "1")
@@ -211,21 +203,20 @@ func (g *Group) killEach() {
 		if err != nil {
 			continue
 		}
-		if g.Has(pid) { // and not somebody who got its number
+		if g.Has(pid) { // the pid was not reused
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		_ = unix.Close(fd)
 	}
 }
 
-// Has reports whether a process is in the group or in one below.
+// Has reports whether a process is in the group or a descendant.
 func (g *Group) Has(pid int) bool {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	return strings.Contains(strings.ReplaceAll(string(text), "\n", "/"), "/"+g.Name()+"/")
 }
 
-// hasSelf: a process whose first thread is elsewhere has to be looked at thread
-// by thread.
+// hasSelf reports whether a thread of this process is in the group, even if its main thread is not.
 func (g *Group) hasSelf() bool {
 	text, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 	return g.v1 && slices.Contains(strings.Fields(string(text)), strconv.Itoa(os.Getpid()))

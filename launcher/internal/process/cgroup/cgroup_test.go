@@ -81,7 +81,7 @@ func inside(t *testing.T, g *Group, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if fd := g.BirthFD(); fd >= 0 {
+	if fd := g.CloneFD(); fd >= 0 {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, fd
 	}
 	runtime.LockOSThread()

@@ -9,23 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hierarchy is a place where groups are usually mounted. /proc/self/mountinfo
-// would tell all of them, and is long on hosts with containers.
+// hierarchy is a usual mount point of cgroups. /proc/self/mountinfo has all, but is long on hosts with containers.
 type hierarchy struct {
 	mount string
 	magic int64 // of its file system
 	v1    bool
 }
 
-// hierarchies are tried in turn.
+// hierarchies are tried in order.
 var hierarchies = []hierarchy{
 	{mount: "/sys/fs/cgroup", magic: unix.CGROUP2_SUPER_MAGIC},
 	{mount: "/sys/fs/cgroup/unified", magic: unix.CGROUP2_SUPER_MAGIC},
 	{mount: "/sys/fs/cgroup/freezer", magic: unix.CGROUP_SUPER_MAGIC, v1: true},
 }
 
-// parent returns the directory of the group that this process is in, by the lines
-// of /proc/self/cgroup.
+// parent returns the directory of this process's group. lines is /proc/self/cgroup.
 func (h hierarchy) parent(lines string) (string, bool) {
 	own, ok := ownGroup(lines, h.v1)
 	if !ok {
@@ -38,7 +36,7 @@ func (h hierarchy) parent(lines string) (string, bool) {
 	return filepath.Join(h.mount, own), true
 }
 
-// ownGroup picks the path of v2, or of v1's freezer.
+// ownGroup returns the path of this process's group in v2, or in v1's freezer.
 func ownGroup(lines string, v1 bool) (path string, ok bool) {
 	for _, m := range Memberships(lines) {
 		if strings.Contains(m.Path, "..") { // outside of our cgroup namespace
@@ -51,7 +49,6 @@ func ownGroup(lines string, v1 bool) (path string, ok bool) {
 	return "", false
 }
 
-// make makes a group whose parent exists.
 func (h hierarchy) make(dir string) (*Group, error) {
 	if err := unix.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -65,13 +62,13 @@ func (h hierarchy) make(dir string) (*Group, error) {
 	return g, nil
 }
 
-// open opens what a rank is born by, above the standard descriptors.
+// open opens Group.fd above the standard descriptors.
 func (h hierarchy) open(dir string) (int, error) {
 	file, mode := dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC
 	if h.v1 {
 		file, mode = filepath.Join(dir, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC
 	} else if err := unix.Access(filepath.Join(dir, freezeV2), unix.F_OK); err != nil {
-		return -1, err // a kernel so old has no way to be born here either: v1 may do
+		return -1, err // the kernel is too old for CLONE_INTO_CGROUP as well; try v1
 	}
 	fd, err := unix.Open(file, mode, 0)
 	if err != nil || fd > 2 {
@@ -81,12 +78,11 @@ func (h hierarchy) open(dir string) (int, error) {
 	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 }
 
-// abandoned is the age from which on an empty group is nobody's: a job that is
-// about to start its ranks has made its own just now.
+// abandoned is the minimum age of an empty group that Tidy removes. A younger one may belong to a job that is about to
+// start its ranks.
 const abandoned = time.Minute
 
-// Tidy removes empty groups beside g that launchers left which were killed in the
-// millisecond before somebody could do it for them.
+// Tidy removes empty sibling groups of launchers that were killed before their guard knew the group.
 func (g *Group) Tidy() {
 	siblings, _ := os.ReadDir(filepath.Dir(g.dir))
 	for _, s := range siblings {
@@ -94,7 +90,7 @@ func (g *Group) Tidy() {
 			continue
 		}
 		if info, err := s.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-			_ = unix.Rmdir(filepath.Join(filepath.Dir(g.dir), s.Name())) // unless it has processes, or groups below
+			_ = unix.Rmdir(filepath.Join(filepath.Dir(g.dir), s.Name())) // fails if it has processes or descendants
 		}
 	}
 }

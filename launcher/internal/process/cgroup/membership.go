@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Membership is a line of /proc/PID/cgroup, "6:cpu,cpuacct:/path": the group of one
-// hierarchy that a process is in.
+// Membership is a line of /proc/PID/cgroup, "6:cpu,cpuacct:/path": a process's group in one hierarchy.
 type Membership struct {
-	Controllers string // as the line has them; "" is version 2
-	Path        string // below the hierarchy's root, as our cgroup namespace sees it
+	Controllers string // comma-separated; "": version 2
+	Path        string // below the hierarchy's root in our cgroup namespace
 }
 
-// Memberships reads the file; other lines are passed over.
+// Memberships parses /proc/PID/cgroup and ignores other lines.
 func Memberships(lines string) (list []Membership) {
 	for line := range strings.Lines(lines) {
 		field := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -23,7 +22,7 @@ func Memberships(lines string) (list []Membership) {
 	return list
 }
 
-// Has reports whether it is a hierarchy of version 1 with a controller.
+// Has reports whether the hierarchy is version 1 and has a controller.
 func (m Membership) Has(controller string) bool {
 	return slices.Contains(strings.Split(m.Controllers, ","), controller)
 }

@@ -17,8 +17,8 @@ import (
 type deaf struct{}
 
 func (deaf) Started(int, int)                      {}
-func (deaf) Unbound(int, process.Bound)            {}
-func (deaf) Spoke(int, int)                        {}
+func (deaf) BindFailed(int, process.BindError)     {}
+func (deaf) SocketReadable(int, int)               {}
 func (deaf) Output(int, int, []byte)               {}
 func (deaf) Closed(int, int)                       {}
 func (deaf) Exited(int, process.Status, time.Time) {}

@@ -1,27 +1,25 @@
-// Package child starts the programs that this process needs for itself: one that stands
-// for ssh, a proxy command, a resource manager's, the go command. A process that adopts the orphans of
-// its ranks could not tell them from these: every child that neither is a rank nor was
-// started here is such an orphan, and ends with the job.
+// Package child starts helper programs, such as ssh, a proxy command, a resource manager's command or the go command,
+// and remembers their pids. A process that adopts its ranks' orphans needs that: every child that is neither a rank nor
+// known here counts as an orphan, and is killed at the end of the job.
 package child
 
 import (
 	"bytes"
 	"context"
-	"io"
 	"os/exec"
 	"sync"
 )
 
 var (
-	// starting is held, by many at once, around the system call that makes a child.
+	// starting is read-locked while a child is started.
 	starting sync.RWMutex
 
 	mu   sync.Mutex
-	pids = map[int]bool{} // of children that nobody has waited for yet
+	pids = map[int]bool{} // of children not waited for
 )
 
-// Is reports whether pid is a child that was started here and not waited for yet. One
-// that is just being started is waited for.
+// Is reports whether pid is a child that was started here and not waited for yet. It blocks while a child is being
+// started.
 func Is(pid int) bool {
 	starting.Lock()
 	defer starting.Unlock()
@@ -30,7 +28,7 @@ func Is(pid int) bool {
 	return pids[pid]
 }
 
-// Cmd is an exec.Cmd. All of its methods that start the program are here.
+// Cmd is an exec.Cmd whose methods that start or await the program register its pid.
 type Cmd struct{ *exec.Cmd }
 
 // Command is exec.Command.
@@ -73,19 +71,18 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the program and returns its standard output. Unlike exec.Cmd.Output it
-// keeps nothing of the standard error.
-func (c *Cmd) Output() ([]byte, error) { return c.collect(io.Discard) }
+// Output runs the program and returns its standard output. Unlike exec.Cmd.Output it discards standard error.
+func (c *Cmd) Output() ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, nil
+	err := c.Run()
+	return out.Bytes(), err
+}
 
 // CombinedOutput is exec.Cmd.CombinedOutput.
-func (c *Cmd) CombinedOutput() ([]byte, error) { return c.collect(nil) }
-
-func (c *Cmd) collect(stderr io.Writer) ([]byte, error) {
+func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, stderr
-	if stderr == nil {
-		c.Stderr = &out
-	}
+	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()
 	return out.Bytes(), err
 }

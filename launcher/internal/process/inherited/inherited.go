@@ -1,24 +1,20 @@
-// Package inherited keeps what this process got from its parent and what Go's
-// start-up changes before main runs.
+// Package inherited saves what Go's start-up changes before main runs.
 //
-// Package syscall raises the soft limit of open files in an init function of
-// its own and keeps the old value to itself. Programs that still use select(2),
-// and those that close every descriptor up to the limit, mind a limit of a
-// million, so ranks must get the user's own one back.
+// An init function of package syscall raises the soft limit of open files and does not export the old value. Ranks
+// must get the user's limit back: programs that use select(2), or close every descriptor up to the limit, suffer from
+// a limit of a million.
 //
-// It works because packages are initialised in the order of their import paths
-// as soon as their imports are (Go 1.21 and later): this one imports nothing
-// with an init function, and "gorun/…" sorts before "syscall". Hence the system
-// call in assembly. A test of package process holds the order.
+// Packages are initialised in the order of their import paths once their imports are (Go 1.21 and later). This
+// package imports nothing with an init function, and "gorun/…" sorts before "syscall"; hence the system call in
+// assembly. A test of package process checks the order.
 package inherited
 
 import "unsafe"
 
-// Limit is a struct rlimit64: the soft and the hard limit.
+// Limit is struct rlimit64.
 type Limit struct{ Soft, Hard uint64 }
 
-// NoFile is RLIMIT_NOFILE as the parent set it; its zero value means that it
-// could not be read.
+// NoFile is RLIMIT_NOFILE as inherited from the parent; zero if it could not be read.
 var NoFile = openFiles()
 
 func openFiles() (l Limit) {
@@ -28,8 +24,7 @@ func openFiles() (l Limit) {
 	return l
 }
 
-// readNoFile is prlimit64(0, RLIMIT_NOFILE, NULL, limit); it returns 0 or a
-// negative errno.
+// readNoFile calls prlimit64(0, RLIMIT_NOFILE, NULL, limit) and returns 0 or a negative errno.
 //
 //go:noescape
 func readNoFile(limit unsafe.Pointer) int

@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Step is what a child was doing when it failed.
+// Step is a step on a child's way to its program, in order.
 type Step int32
 
-// The steps of a child in their order. StepClone is before there is one.
 const (
-	StepClone Step = iota
+	StepClone Step = iota // no child exists yet
 	StepSession
 	StepDeathSignal
 	StepTerminal
@@ -21,37 +20,36 @@ const (
 	StepExec
 )
 
-// String names the step as messages do.
+// String returns the name of the system call behind the step, for error messages.
 func (s Step) String() string {
 	return [...]string{"clone", "setsid", "prctl", "set controlling terminal", "chdir", "dup", "exec"}[s]
 }
 
-// Way is how a child is made.
-type Way int32
+// Variant selects the system call that creates a child.
+type Variant int32
 
 const (
-	// Clone3 is clone3 with CLONE_CLEAR_SIGHAND, of Linux 5.5.
-	Clone3 Way = iota
-	// Clone is for older kernels and where a container's filter refuses clone3. The
-	// child has our signal handlers and resets them by the runtime, which notes that
-	// in a variable: the caller has to hold syscall.ForkLock. Mask is not looked at,
-	// the child gets this thread's.
-	Clone
-	// CloneAlone is Clone without a pidfd, for emulators that have none.
-	CloneAlone
+	// Clone3 is clone3(2) with CLONE_PIDFD and CLONE_CLEAR_SIGHAND (Linux 5.5).
+	Clone3 Variant = iota
+	// ClonePidfd is clone(2) with CLONE_PIDFD, for older kernels and for containers whose seccomp filter
+	// refuses clone3. The child inherits our signal handlers and resets them through the Go runtime, which
+	// records that in a global variable: the caller must hold syscall.ForkLock. Mask is ignored; the child
+	// gets the calling thread's. Kernels before 5.2 ignore the flag, and PidFD stays -1.
+	ClonePidfd
+	// ClonePlain is clone(2) without CLONE_PIDFD, for emulators that reject the flag.
+	ClonePlain
 )
 
-// Refused reports that Start failed because c.Way is not supported here, and that there
-// is another way to try.
-func (c *Child) Refused() bool {
-	if c.Failed != StepClone || c.Way == CloneAlone {
+// Unsupported reports that Start failed because the kernel does not have c.Variant, and the next one is worth a try.
+func (c *Child) Unsupported() bool {
+	if c.Failed != StepClone || c.Variant == ClonePlain {
 		return false
 	}
-	return c.Errno == syscall.EINVAL || c.Way == Clone3 && (c.Errno == syscall.ENOSYS || c.Errno == syscall.EPERM)
+	return c.Errno == syscall.EINVAL || c.Variant == Clone3 && (c.Errno == syscall.ENOSYS || c.Errno == syscall.EPERM)
 }
 
-// cloneArgs is struct clone_args of clone3(2). Kernels before 5.7 know its first
-// version only, and take the longer one if the rest is zero.
+// cloneArgs is struct clone_args of clone3(2). Kernels before 5.7 know only its first version; they accept a
+// longer one whose tail is zero.
 type cloneArgs struct {
 	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
 	setTID, setTIDSize, cgroup                                           uint64
@@ -59,44 +57,38 @@ type cloneArgs struct {
 
 const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
-// Child is all that a child needs until it executes its program. Strings end with
-// a zero byte and lists with nil. A Child may be started again with other values.
+// Child describes a child process up to execve. Strings are NUL-terminated, lists end with nil. A Child may be
+// reused: change its fields and call Start again.
 type Child struct {
 	Path       *byte
-	Dir        *byte // nil: ours
+	Dir        *byte // nil: inherit
 	Argv, Envp **byte
-	FD         [3]int32     // become 0, 1, 2; each is that number already, or 3 or more
-	Socket     int32        // becomes 3, -1: none; 3 or more
-	Terminal   int32        // its controlling terminal, -1: none
+	FD         [3]int32     // become 0, 1 and 2; each has its final number already, or is 3 or higher
+	Socket     int32        // becomes 3; -1: none, else 3 or higher
+	Terminal   int32        // controlling terminal; -1: none
 	Launcher   int          // our pid
-	OpenFiles  *unix.Rlimit // its RLIMIT_NOFILE, nil: ours
-	Mask       uint64       // its signal mask
-	Binding    Binding      // of its threads and memory
-	Cgroup     int32        // the cgroup v2 that it is born into, -1: ours. Only Clone3 can do that
+	OpenFiles  *unix.Rlimit // RLIMIT_NOFILE; nil: inherit
+	Mask       uint64       // signal mask
+	Binding    Binding
+	Cgroup     int32 // directory of the cgroup v2 to spawn in, -1: inherit; needs Clone3
+	Variant    Variant
 
-	Way Way
-	// Patient gives up this thread's P until the program is executed, so that
-	// other goroutines and the garbage collector go on even if exec hangs on a
-	// dead file server. That costs a tenth of the time of a start.
-	Patient bool
-
-	// What Start found: a descriptor of the child, -1 where the kernel has none,
-	// what came of its binding, and the step that failed with its error, or 0.
-	PidFD  int32
-	Bound  Bound
-	Failed Step
-	Errno  syscall.Errno
+	// Results of Start: the child's pidfd (-1 if the kernel has none), which bindings failed, and the step that
+	// failed with its error (0: none failed).
+	PidFD   int32
+	BindErr BindError
+	Failed  Step
+	Errno   syscall.Errno
 
 	args  cloneArgs
 	flags uintptr // of clone
 }
 
-// Start starts a child that leads a session of its own, dies with this thread,
-// has default signal actions where ours aren't "ignore", and executes its program.
-// It returns when that has happened or failed. If a child came to be but failed
-// its pid is returned all the same, and it has to be waited for.
+// Start creates a child that leads a new session, is killed when the calling thread ends, resets every signal
+// that is not ignored to its default action, and executes its program. It returns once execve has succeeded or a
+// step has failed. If a step failed after the child existed, Start returns its pid; the caller must wait for it.
 func (c *Child) Start() (pid int) {
-	c.PidFD, c.Bound, c.Failed, c.Errno = -1, Bound{}, StepClone, 0
+	c.PidFD, c.BindErr, c.Failed, c.Errno = -1, BindError{}, StepClone, 0
 	c.args = cloneArgs{
 		flags:      vforkFlags | unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND,
 		pidFD:      uint64(uintptr(unsafe.Pointer(&c.PidFD))),
@@ -107,34 +99,29 @@ func (c *Child) Start() (pid int) {
 		c.args.cgroup = uint64(c.Cgroup)
 	}
 	c.flags = vforkFlags | uintptr(syscall.SIGCHLD)
-	if c.Way == Clone {
+	if c.Variant == ClonePidfd {
 		c.flags |= unix.CLONE_PIDFD
 	}
-	var r1, errno uintptr
-	if c.Patient {
-		r1, errno = c.forkAside()
-	} else {
-		r1, errno = c.fork()
-	}
+	child, errno := c.forkWithoutP()
 	if errno != 0 {
 		c.Errno = syscall.Errno(errno)
 	}
-	return int(r1)
+	return int(child)
 }
 
-// forkAside is fork without a P. Nothing in it may need stack.
+// forkWithoutP gives up this thread's P until the child has executed its program: other goroutines and the
+// garbage collector run on, even if execve hangs on a dead file server. Nothing in it may grow the stack.
 //
 //go:norace
-func (c *Child) forkAside() (pid, errno uintptr) {
+func (c *Child) forkWithoutP() (pid, errno uintptr) {
 	enterSyscallBlock()
 	pid, errno = c.fork()
 	exitSyscall()
 	return pid, errno
 }
 
-// fork returns in the parent only. The child does everything in this frame and
-// those it calls from here, and never leaves it: the frames above belong to the
-// parent, which continues there.
+// fork returns in the parent only. The child runs in this frame and those below, and never returns from it: the
+// frames above belong to the parent.
 //
 //go:noinline
 //go:norace
@@ -142,7 +129,7 @@ func (c *Child) forkAside() (pid, errno uintptr) {
 //go:nocheckptr
 func (c *Child) fork() (pid, errno uintptr) {
 	beforeFork()
-	if c.Way == Clone3 {
+	if c.Variant == Clone3 {
 		pid, errno = rawVfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c.args)), unsafe.Sizeof(c.args), 0)
 	} else {
 		pid, errno = rawVfork(unix.SYS_CLONE, c.flags, 0, uintptr(unsafe.Pointer(&c.PidFD)))
@@ -157,14 +144,13 @@ func (c *Child) fork() (pid, errno uintptr) {
 	}
 }
 
-// become runs in the child and turns it into its program; it returns only if
-// that failed. It and what it calls are small because their frames together must
-// fit into what is left of any stack.
+// become runs in the child and returns only if a step failed. Its frame and those below must fit into the
+// unused part of any stack.
 //
 //go:norace
 //go:nosplit
 func (c *Child) become() (Step, syscall.Errno) {
-	if c.Way != Clone3 {
+	if c.Variant != Clone3 {
 		afterForkInChild()
 	}
 	if e := c.leadSession(); e != 0 {
@@ -194,8 +180,8 @@ func (c *Child) leadSession() syscall.Errno {
 	return e
 }
 
-// dieWithLauncher has the kernel kill this child when the thread that started it
-// ends. A launcher that was gone before the kernel knew is told by its pid.
+// dieWithLauncher asks for SIGKILL when the thread that started this child ends. Comparing the parent's pid
+// detects a launcher that died before the prctl.
 //
 //go:norace
 //go:nosplit
@@ -229,8 +215,7 @@ func (c *Child) chdir() (e syscall.Errno) {
 	return e
 }
 
-// moveDescriptors names them one by one: an index would bring a panic along, and
-// the stack for it.
+// moveDescriptors avoids a loop: a bounds check could panic, and a panic needs stack.
 //
 //go:norace
 //go:nosplit
@@ -244,11 +229,10 @@ func (c *Child) moveDescriptors() syscall.Errno {
 	if e := move(c.FD[2], 2); e != 0 || c.Socket < 0 {
 		return e
 	}
-	return move(c.Socket, 3) // last: 3 may be one of the others
+	return move(c.Socket, 3) // last: 3 may be the source of another stream
 }
 
-// move puts descriptor from in place as to. One that is there already only has
-// to survive exec: dup3 refuses to copy it onto itself.
+// move makes from available as to. If they are equal it only clears close-on-exec, as dup3 would return EINVAL.
 //
 //go:norace
 //go:nosplit
@@ -261,7 +245,7 @@ func move(from int32, to uintptr) (e syscall.Errno) {
 	return e
 }
 
-// restore gives back what is the user's and was changed for us.
+// restore undoes what the Go runtime changed: the limit of open files and the signal mask.
 //
 //go:norace
 //go:nosplit
@@ -270,7 +254,7 @@ func (c *Child) restore() {
 	if c.OpenFiles != nil {
 		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(c.OpenFiles)), 0, 0, 0)
 	}
-	if c.Way == Clone3 {
+	if c.Variant == Clone3 {
 		syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.Mask)), 0, 8, 0, 0)
 	}
 }

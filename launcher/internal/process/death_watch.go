@@ -7,23 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deathWatch waits in Go's own poller for a process to die: no thread is held.
+// deathWatch waits in the runtime's poller for a process to die, without a thread.
 type deathWatch struct {
-	file *os.File      // a pidfd of its own
+	file *os.File      // its own pidfd
 	died chan struct{} // closed when the process is dead
 	over chan struct{} // closed when the goroutine ends
 }
 
-// watchDeath returns nil where the kernel gives no pidfd for a child of ours:
-// it is out of descriptors.
-func watchDeath(pid int) *deathWatch { return watchDeathBy(pid, make(chan struct{})) }
-
-func watchDeathBy(pid int, died chan struct{}) *deathWatch {
+// watchDeath closes died when a process dies. It returns nil if no descriptor is left for a pidfd.
+func watchDeath(pid int, died chan struct{}) *deathWatch {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil
 	}
-	_ = unix.SetNonblock(fd, true) // what os.NewFile takes for something to poll
+	_ = unix.SetNonblock(fd, true) // makes os.NewFile register it with the poller
 	w := &deathWatch{file: os.NewFile(uintptr(fd), "pidfd"), died: died, over: make(chan struct{})}
 	go w.wait()
 	return w
@@ -40,8 +37,8 @@ func (w *deathWatch) wait() {
 	}
 }
 
-// handOver ends the watch and has another process watched by whoever waits for this one; nil
-// where nobody does, or that one is dead.
+// handOver replaces the watch by one for another process with the same channel. It returns nil if there is no watch, or
+// the first process is dead.
 func (w *deathWatch) handOver(pid int) *deathWatch {
 	if w == nil {
 		return nil
@@ -51,11 +48,11 @@ func (w *deathWatch) handOver(pid int) *deathWatch {
 	case <-w.died:
 		return nil
 	default:
-		return watchDeathBy(pid, w.died)
+		return watchDeath(pid, w.died)
 	}
 }
 
-// stop ends the watch; died stays open unless it was closed by then.
+// stop ends the watch; died stays open unless the process is dead already. w may be nil.
 func (w *deathWatch) stop() {
 	if w == nil {
 		return

@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// RemoveNumbered removes the regular files of this user whose names are a prefix, which is
-// an absolute path, and a number: "/dev/shm/sm_segment.node1.0.3f2a0000." has its of each rank.
-// What cannot be removed stays.
+// RemoveNumbered removes this user's regular files whose absolute path is a prefix followed by a decimal number, such
+// as those of all ranks below "/dev/shm/sm_segment.node1.0.3f2a0000.". It ignores errors.
 func RemoveNumbered(prefix string) {
 	dir, begin := filepath.Split(prefix)
 	if !filepath.IsAbs(dir) || begin == "" {
@@ -20,7 +19,7 @@ func RemoveNumbered(prefix string) {
 		return
 	}
 	defer root.Close()
-	names, _ := listDir(root, -1) // what could be read
+	names, _ := listDir(root, -1)
 	for _, name := range names {
 		number, is := strings.CutPrefix(name, begin)
 		if !is || number == "" || strings.Trim(number, "0123456789") != "" {

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// HoldsSocket reports whether a process, one of its session or one that descends from it has
-// a socket open. sure is false where some of them could not be looked into and none of the
-// others has it.
+// HoldsSocket reports whether a process, a member of its session or a descendant of these has a socket open. sure is
+// false if none was found to have it but some could not be examined.
 func HoldsSocket(pid int, inode uint64) (holds, sure bool) {
 	s := socketSearch{link: "socket:[" + strconv.FormatUint(inode, 10) + "]", sure: true, seen: map[int]bool{}}
-	if s.below(pid) {
+	if s.searchTree(pid) {
 		return true, true
 	}
 	members, err := Members([]int{pid})
@@ -19,7 +18,7 @@ func HoldsSocket(pid int, inode uint64) (holds, sure bool) {
 		s.sure = false
 	}
 	for _, p := range members[pid] {
-		if s.below(p.PID) {
+		if s.searchTree(p.PID) {
 			return true, true
 		}
 	}
@@ -32,8 +31,8 @@ type socketSearch struct {
 	seen map[int]bool
 }
 
-// below looks into a process, and then into those that descend from it.
-func (s *socketSearch) below(pid int) bool {
+// searchTree searches a process and its descendants.
+func (s *socketSearch) searchTree(pid int) bool {
 	for left := []int{pid}; len(left) > 0; {
 		pid, left = left[0], left[1:]
 		if s.seen[pid] {
@@ -58,10 +57,10 @@ func (s *socketSearch) has(pid int) bool {
 	return false
 }
 
-// Children are the processes that one has started and that are there, as far as the kernel tells.
+// Children returns the children of a process. It needs CONFIG_PROC_CHILDREN.
 func Children(pid int) []int { return (&socketSearch{}).children(pid) }
 
-// HasVariable reports whether a process was started with NAME=VALUE in its environment.
+// HasVariable reports whether entry (NAME=VALUE) is in the environment that a process was started with.
 func HasVariable(pid int, entry string) bool {
 	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	name, value, _ := strings.Cut(entry, "=")
@@ -69,11 +68,11 @@ func HasVariable(pid int, entry string) bool {
 	return ok && has == value
 }
 
-// children are those that the threads of a process have started.
+// children returns the children of all threads of a process.
 func (s *socketSearch) children(pid int) (pids []int) {
 	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
 	for _, thread := range s.names(folder) {
-		text, err := os.ReadFile(folder + thread + "/children") // needs CONFIG_PROC_CHILDREN
+		text, err := os.ReadFile(folder + thread + "/children")
 		if _, gone := os.Stat(folder + thread); err != nil && gone == nil {
 			s.sure = false
 		}
@@ -86,7 +85,7 @@ func (s *socketSearch) children(pid int) (pids []int) {
 	return pids
 }
 
-// names are those in a folder of a process's; none where that is gone.
+// names lists a directory of a process. It returns nil if the process is gone.
 func (s *socketSearch) names(folder string) []string {
 	dir, err := os.Open(folder)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Mapped returns the name of the first file among those mapped into a process whose
-// base name begins with one of the prefixes; "" if there is none, or the process is
-// gone or somebody else's.
+// Mapped returns the base name of the first file mapped into a process whose base name has one of the prefixes; "" if
+// there is none, or the process cannot be read.
 func Mapped(pid int, prefixes ...string) string {
 	if file := MappedPath(pid, prefixes...); file != "" {
 		return path.Base(file)
@@ -20,34 +19,33 @@ func Mapped(pid int, prefixes ...string) string {
 	return ""
 }
 
-// MappedPath is Mapped with the file's directory, as the process itself names it.
+// MappedPath is Mapped, but returns the path as the process sees it.
 func MappedPath(pid int, prefixes ...string) string {
 	for file := range mappings(pid) {
-		if beginsWith(path.Base(file), prefixes) {
+		if hasAnyPrefix(path.Base(file), prefixes) {
 			return file
 		}
 	}
 	return ""
 }
 
-// MappedIn returns the paths of files mapped into a process that are in a directory (with a
-// slash at its end), have a name there that begins with one of the prefixes, and were not
-// removed.
+// MappedIn returns the paths of the files mapped into a process that are below dir (with a trailing slash), whose name
+// relative to it has one of the prefixes, and that still exist.
 func MappedIn(pid int, dir string, prefixes ...string) (files []string) {
 	for file := range mappings(pid) {
 		name, in := strings.CutPrefix(file, dir)
-		if in && beginsWith(name, prefixes) && !strings.HasSuffix(name, " (deleted)") && !slices.Contains(files, file) {
+		if in && hasAnyPrefix(name, prefixes) && !strings.HasSuffix(name, " (deleted)") && !slices.Contains(files, file) {
 			files = append(files, file)
 		}
 	}
 	return files
 }
 
-func beginsWith(name string, prefixes []string) bool {
+func hasAnyPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// mappings are the paths of the files that are mapped into a process, as often as they are.
+// mappings iterates over the paths in /proc/PID/maps, with repetitions.
 func mappings(pid int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		maps, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
