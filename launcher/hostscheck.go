@@ -392,7 +392,7 @@ func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err e
 		c.network.Address = r.Address
 		return
 	}
-	problem := doctor.Problem{Hosts: survey.Names, Text: err.Error()}
+	problem := doctor.Problem{Hosts: survey.Names(), Text: err.Error()}
 	told := false // by the flaws, where ways were tried
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) {
 		problem.Hint = unreached.Hint()

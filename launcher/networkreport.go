@@ -20,12 +20,12 @@ type NetworkReport struct {
 	// Error is why it is not known who reaches whom.
 	Error string `json:"error,omitempty"`
 
-	matrix probe.Matrix
+	survey *probe.Survey
 }
 
 // Grid draws round trips in milliseconds, who dials on the left; "" for more than 16
 // hosts.
-func (n *NetworkReport) Grid() string { return n.matrix.Grid() }
+func (n *NetworkReport) Grid() string { return n.survey.Grid() }
 
 // Way is one host that was dialed by another at one of its addresses. What was not
 // measured is 0.
@@ -77,17 +77,14 @@ type InterfaceReport struct {
 
 // networkReport is a survey for people and programs.
 func networkReport(s *probe.Survey) *NetworkReport {
-	r := &NetworkReport{matrix: s.Matrix(), Transfers: s.Transfers()}
-	if len(r.matrix.Answers) > 0 {
-		r.Summary = r.matrix.Summary()
-	}
+	r := &NetworkReport{survey: s, Summary: s.Summary(), Transfers: s.Transfers()}
 	for _, w := range s.Paths {
 		r.Ways = append(r.Ways, wayReport(s, w))
 	}
-	for node, own := range s.Candidates {
-		for _, c := range own {
+	for node, n := range s.Nodes {
+		for _, c := range n.Candidates {
 			i := InterfaceReport{
-				Host: s.Names[node], Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(),
+				Host: n.Name, Name: c.Interface, Address: netip.PrefixFrom(c.Addr, c.Bits).String(),
 				Kind: c.Kind, Mbps: c.Mbps, MTU: c.MTU,
 			}
 			i.Chosen = s.Endpoints[node].Interface == c.Interface && s.Endpoints[node].Addr.WithZone("") == c.Addr
@@ -99,7 +96,8 @@ func networkReport(s *probe.Survey) *NetworkReport {
 
 func wayReport(s *probe.Survey, w *probe.Path) Way {
 	way := Way{
-		From: s.Names[w.From], To: s.Names[w.To], Address: w.Addr.String(), Port: w.Port, Interface: w.Result.Interface,
+		From: s.Nodes[w.From].Name, To: s.Nodes[w.To].Name,
+		Address: w.Addr.String(), Port: w.Port, Interface: w.Result.Interface,
 		Seconds: w.Result.RTT.Seconds(), Problem: w.Result.Problem, Aside: w.Alternate, OtherPorts: w.OtherPorts,
 	}
 	m := w.Measured

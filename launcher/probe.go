@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -174,9 +173,10 @@ func (s *probeSession) dialPeers(agreed []int, haste probe.Limits) error {
 		}
 		return &wire.Probe{Targets: targets, Timeout: haste.Timeout, Patience: haste.Patience}
 	}, func(node int, r wire.Reached) {
-		s.nodes[node].Peers = map[int]probe.Result{}
-		for _, a := range answers(r, math.MaxInt) {
-			s.nodes[node].Peers[a.Target] = a
+		s.nodes[node].Peers = map[probe.Target]probe.Result{}
+		targets := probe.PeerTargets(s.nodes, agreed, node)
+		for _, a := range answers(r, len(targets)) {
+			s.nodes[node].Peers[targets[a.Target]] = a
 		}
 	})
 }

@@ -310,15 +310,12 @@ func TestHostThatIsCutOff(t *testing.T) {
 
 	survey, _, err := surveyNetwork(agents)
 	require.ErrorAs(t, err, &unreached)
-	matrix := survey.Matrix()
-	require.Equal(t, []int{2, 2, 2}, []int{len(matrix.Answers[0]), len(matrix.Answers[1]), len(matrix.Answers[2])})
-	require.Contains(t, matrix.Summary(), "2 of 6 ways between 3 hosts work")
+	require.Contains(t, survey.Summary(), "2 of 6 ways between 3 hosts work")
 	require.Contains(t, strings.Join(told(survey), "\n"),
 		"reach: h3: no other host reaches it at 10.77.1.3 (eth0), and it reaches none: ")
 	require.NoError(t, set.Heal("h3"))
 	survey, choice, err := surveyNetwork(agents)
 	require.NoError(t, err)
 	require.Equal(t, set.Address("h1"), choice.Addr.String())
-	matrix = survey.Matrix()
-	require.Contains(t, matrix.Summary(), "6 of 6 ways")
+	require.Contains(t, survey.Summary(), "6 of 6 ways")
 }

@@ -16,13 +16,11 @@ import (
 // A node is dialed where it is placed when all reach node 0, else at its most plausible
 // addresses; what became of choosing an address for node 0 is told beside it.
 func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, err error) {
-	for _, p := range probers {
-		survey.Names = append(survey.Names, p.name)
-	}
 	if len(probers) < 2 {
 		return survey, choice, nil
 	}
 	s := newProbeSession(probers, probe.Options{})
+	survey.Nodes = s.nodes
 	if err := s.listen(0); err != nil {
 		return survey, choice, err
 	}
@@ -62,9 +60,6 @@ func (v *surveyor) place(choice probe.Choice, chosen bool) {
 	if !chosen {
 		v.survey.Endpoints = make([]probe.Endpoint, len(v.nodes))
 	}
-	for _, n := range v.nodes {
-		v.survey.Candidates = append(v.survey.Candidates, n.Candidates)
-	}
 	for from := range v.nodes {
 		for _, to := range probe.Partners(len(v.nodes), from) {
 			v.plan(from, to, chosen)
@@ -78,9 +73,7 @@ func (v *surveyor) plan(from, to int, chosen bool) {
 	if chosen {
 		addrs = append(addrs, v.survey.Endpoints[to].Addr.WithZone(""))
 	} else {
-		for _, c := range probe.Likely(v.nodes[to], v.wish) {
-			addrs = append(addrs, c.Addr)
-		}
+		addrs = probe.Likely(v.nodes[to], v.wish)
 	}
 	add := func(addr netip.Addr, alternate bool) {
 		way := &probe.Path{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port, Addr: addr, Alternate: alternate}

@@ -85,7 +85,7 @@ func impair(t *testing.T, set *testhosts.Set, host string, how testhosts.Impairm
 
 // requireMeasured has every way been measured both ways.
 func requireMeasured(t *testing.T, survey probe.Survey) {
-	n := len(survey.Names)
+	n := len(survey.Nodes)
 	require.Len(t, survey.Paths, n*(n-1))
 	for _, w := range survey.Paths {
 		require.NotNil(t, w.Measured)

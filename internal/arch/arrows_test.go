@@ -177,7 +177,7 @@ var rooms = []room{
 	{
 		"launcher/internal/probe",
 		[]string{"internal/shellwords", "launcher/doctor", "launcher/hosts"},
-		"addresses in, addresses and flaws out",
+		"addresses in, addresses and problems out",
 	},
 	{
 		"launcher/internal/reach",

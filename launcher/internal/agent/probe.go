@@ -95,7 +95,7 @@ func (b *probing) look(r *wire.Reached, names []string) (err error) {
 	}
 	for _, name := range names {
 		var note string
-		if b.own, note, err = probe.Name(b.ctx, b.own, name); err != nil {
+		if b.own, note, err = probe.MarkNamed(b.ctx, b.own, name); err != nil {
 			return err
 		}
 		if note != "" {

@@ -7,33 +7,31 @@ import (
 	"strings"
 )
 
-// Kinds of interfaces, by how likely it is that other hosts reach their addresses.
+// Kinds of interfaces, most likely reachable from other hosts first.
 const (
-	Ordinary  = "ordinary"   // hardware, what is bonded or bridged above it, a container's own
-	NoCarrier = "no carrier" // up, but nothing is at the other end
-	Tunnel    = "tunnel"     // VPNs, point-to-point
+	Ordinary  = "ordinary"   // hardware, a bond or bridge on top of it, or a container's own
+	NoCarrier = "no carrier" // up, but without a link partner
+	Tunnel    = "tunnel"     // VPNs and point-to-point links
 	HostOnly  = "host-only"  // docker0, virbr0 and the like: the same addresses on many hosts
 	Loopback  = "loopback"
 )
 
-var plausible = []string{Ordinary, NoCarrier, Tunnel, HostOnly, Loopback}
+var kinds = []string{Ordinary, NoCarrier, Tunnel, HostOnly, Loopback}
 
-// Candidate is an address of a node that others may reach.
+// Candidate is an address of a node that other nodes may reach.
 type Candidate struct {
-	Addr      netip.Addr // IPv6 link-local ones without a zone
-	Bits      int        // the length of its network's prefix
+	Addr      netip.Addr // without a zone, also if it is link-local
+	Bits      int        // prefix length of its network
 	Interface string
 	Kind      string
-	Mbps      int  // of the link, 0: not known
+	Mbps      int  // link speed, 0 if unknown
 	MTU       int  // in bytes
-	Device    bool // it is hardware, or made of some: Mbps is true then
-	Named     bool // the user named it
-	// Temporary says that the address is there for a while only: an IPv6 privacy
-	// address, or one that is going away.
-	Temporary bool
+	Device    bool // the interface is hardware or is built on hardware, so Mbps is real
+	Named     bool // the user named this address
+	Temporary bool // an IPv6 privacy address, or a deprecated one
 }
 
-// String is the address with its interface, for messages.
+// String returns the address and its interface: "10.0.0.1 (eth0)".
 func (c Candidate) String() string {
 	if c.Interface == "" {
 		return c.Addr.String()
@@ -41,87 +39,90 @@ func (c Candidate) String() string {
 	return c.Addr.String() + " (" + c.Interface + ")"
 }
 
-// plausibility orders candidates by how plausible it is that others reach them. IPv6
-// before IPv4 where the nodes were named so.
-func plausibility(a, b Candidate, preferIPv6 bool) int {
+// zoned returns the address as a program on the candidate's node needs it.
+func (c Candidate) zoned() netip.Addr {
+	if needsZone(c.Addr) {
+		return c.Addr.WithZone(c.Interface)
+	}
+	return c.Addr
+}
+
+// global reports whether the address is neither link-local nor a loopback.
+func (c Candidate) global() bool { return c.Kind != Loopback && !c.Addr.IsLinkLocalUnicast() }
+
+// needsZone reports whether an address is ambiguous without an interface.
+func needsZone(addr netip.Addr) bool { return addr.Is6() && addr.IsLinkLocalUnicast() }
+
+// comparePlausibility orders the candidates that other nodes more likely reach first.
+func comparePlausibility(a, b Candidate, preferIPv6 bool) int {
 	return cmp.Or(
-		first(a.Named, b.Named),
+		trueFirst(a.Named, b.Named),
 		cmp.Compare(a.tier(), b.tier()),
-		first(a.Addr.Is4() != preferIPv6, b.Addr.Is4() != preferIPv6),
-		first(!a.Temporary, !b.Temporary),
+		trueFirst(a.Addr.Is4() != preferIPv6, b.Addr.Is4() != preferIPv6),
+		trueFirst(!a.Temporary, !b.Temporary),
 	)
 }
 
-// tier is smaller for more plausible kinds; addresses of the link alone are as bad as
-// the loopback.
+// tier ranks a candidate by its kind, most plausible first. Link-local addresses rank with the loopback.
 func (c Candidate) tier() int {
 	if c.Addr.IsLinkLocalUnicast() {
-		return len(plausible) - 1
+		return len(kinds) - 1
 	}
-	if i := slices.Index(plausible, c.Kind); i >= 0 {
-		return i
-	}
-	return 0
+	return max(0, slices.Index(kinds, c.Kind))
 }
 
-// first orders what has a property before what has not.
-func first(a, b bool) int {
+func trueFirst(a, b bool) int {
 	switch {
-	case a && !b:
+	case a == b:
+		return 0
+	case a:
 		return -1
-	case b && !a:
-		return 1
 	}
-	return 0
+	return 1
 }
 
-// Sort orders the candidates of one node, the most plausible first; those that are
-// alike stay in their order.
+// Sort orders the candidates of one node, most plausible first. The sort is stable.
 func Sort(all []Candidate, preferIPv6 bool) {
 	slices.SortStableFunc(all, func(a, b Candidate) int {
-		return cmp.Or(plausibility(a, b, preferIPv6), cmp.Compare(b.Mbps, a.Mbps))
+		return cmp.Or(comparePlausibility(a, b, preferIPv6), cmp.Compare(b.Mbps, a.Mbps))
 	})
 }
 
-// Beginnings of the names of interfaces that lead to containers and virtual machines
-// of the same host, and of those that lead through tunnels.
 var (
+	// hostOnlyNames are name prefixes of interfaces to containers and virtual machines on the same host.
 	hostOnlyNames = []string{
 		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxdbr", "incusbr", "vxlan", "geneve",
-		"kube-",
-		"nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid", "antrea",
+		"kube-", "nodelocaldns", "podman", "ovs-", "vmnet", "vboxnet", "vnet", "dummy", "ifb", "weave", "xenbr", "waydroid",
+		"antrea",
 	}
 	tunnelNames = []string{
-		"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip",
-		"ppp", "nordlynx", "utun", "netbird", "nebula", "vpn",
+		"tun", "tap", "wg", "tailscale", "zt", "CloudflareWARP", "gre", "sit", "ip6tnl", "ipip", "ppp", "nordlynx", "utun",
+		"netbird", "nebula", "vpn",
 	}
 )
 
-// facts are what the kernel tells of an interface.
+// facts describes an interface as the kernel sees it.
 type facts struct {
 	name         string
 	loopback     bool
 	pointToPoint bool
 	running      bool
-	hardware     bool // it, or what it is made of, is a device
+	hardware     bool // it is a device or is built on one
 	bridge       bool
 	tunnel       bool // by its type
 }
 
-// kind tells what an interface is for. Hardware below counts more than a name:
-// br-lan with a network card in it leads to other hosts.
+// kind classifies an interface. Hardware outweighs a name: br-lan with a network card in it leads to other hosts.
 func (f facts) kind() string {
-	begins := func(names []string) bool {
-		return slices.ContainsFunc(names, func(p string) bool { return strings.HasPrefix(f.name, p) })
-	}
+	hasPrefix := func(prefix string) bool { return strings.HasPrefix(f.name, prefix) }
 	switch {
 	case f.loopback:
 		return Loopback
 	case f.hardware && f.running:
 		return Ordinary
-	case !f.hardware && (begins(hostOnlyNames) || f.bridge):
+	case !f.hardware && (slices.ContainsFunc(hostOnlyNames, hasPrefix) || f.bridge):
 		return HostOnly
-	case f.tunnel, f.pointToPoint, begins(tunnelNames):
+	case f.tunnel, f.pointToPoint, slices.ContainsFunc(tunnelNames, hasPrefix):
 		return Tunnel
 	case !f.running:
 		return NoCarrier

@@ -69,7 +69,7 @@ func TestCandidatesOfThisHost(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
+func TestMarkNamed(t *testing.T) {
 	own := []Candidate{
 		{Addr: addr("10.0.0.1"), Interface: "eth0", Kind: Ordinary},
 		{Addr: addr("fe80::1"), Interface: "eth0", Kind: Ordinary},
@@ -118,6 +118,6 @@ func TestName(t *testing.T) {
 		require.Contains(t, note, row.note)
 		require.Equal(t, row.note == "", note == "", row.name)
 	}
-	_, _, err := Name(context.Background(), own, "[10.0.0.9]")
+	_, _, err := MarkNamed(context.Background(), own, "[10.0.0.9]")
 	require.ErrorContains(t, err, "[10.0.0.9] is not one of its addresses")
 }

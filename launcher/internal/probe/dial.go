@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -14,51 +15,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Target is an address at which a node answers probes.
+// Target is an address on which a node answers probes.
 type Target struct {
 	Node int
 	Addr netip.Addr
 	Port int
-	// ConnectOnly asks only whether anything of the host answers there: the Result is OK where
-	// somebody accepts the connection, who hears nothing.
+	// ConnectOnly skips the handshake: any listener on the host counts.
 	ConnectOnly bool
 }
 
-// Result is what became of a Target.
+// Result is the outcome of dialing a Target.
 type Result struct {
-	// Target is its index in the list that was dialed.
-	Target int
-	// RTT is the time of a round trip, 0 where the node did not prove itself.
-	RTT time.Duration
-	// Local and Interface are this end of the connection.
+	Target int           // index in the list that was dialed
+	RTT    time.Duration // round-trip time, 0 if the node was not reached
+	// Local and Interface are the local end of the connection.
 	Local     netip.Addr
 	Interface string
-	// Problem says why the node was not reached.
-	Problem string
+	Problem   string // why the node was not reached
 }
 
 // OK reports whether the node was reached.
-func (a Result) OK() bool { return a.RTT > 0 }
+func (r Result) OK() bool { return r.RTT > 0 }
 
-// Limits says how long dialing takes.
+// Limits bounds how long dialing takes.
 type Limits struct {
-	// Timeout is for a Target, 0 means DefaultTimeout.
+	// Timeout is for each Target; 0 means DefaultTimeout. At most MaxTimeout.
 	Timeout time.Duration
-	// Patience is how much longer the others get when a first one answered, 0 means
-	// all of Timeout.
+	// Patience is how much longer other targets may take once one has answered; 0 means all of Timeout.
 	Patience time.Duration
 }
 
-// DefaultTimeout is how long a Target may take, MaxTimeout what a Limits may ask for.
 const (
 	DefaultTimeout = 2 * time.Second
 	MaxTimeout     = 10 * time.Second
 )
 
-// maxDials are under way at the same time.
+// maxDials bounds concurrent dials.
 const maxDials = 256
 
-// The words for what went wrong.
+// Values of Result.Problem.
 const (
 	noAnswer    = "no answer"
 	otherHost   = "another host answers there"
@@ -71,61 +66,58 @@ const (
 	stalls      = "connections are made, but data does not arrive"
 )
 
-// Dial tries all targets at once and returns when each has answered or failed:
-// answers in the order of targets. Candidates are this host's addresses, by which
-// interfaces are named.
-func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, haste Limits) []Result {
-	if haste.Timeout <= 0 {
-		haste.Timeout = DefaultTimeout
+var (
+	errOtherHost = errors.New(otherHost)
+	errTimeout   = errors.New(noAnswer)
+	errPatience  = errors.New(notWaited)
+)
+
+// Dial tries all targets at once and returns a Result for each, in their order. own are this host's addresses, which
+// name the interfaces in the results.
+func Dial(ctx context.Context, key []byte, targets []Target, own []Candidate, limits Limits) []Result {
+	if limits.Timeout <= 0 {
+		limits.Timeout = DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, min(haste.Timeout, MaxTimeout), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, min(limits.Timeout, MaxTimeout), errTimeout)
 	defer cancel()
-	hurry, stop := context.WithCancelCause(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	repeats := again
-	if haste.Patience > 0 {
-		repeats = nil
+	repeats := retries
+	if limits.Patience > 0 {
+		repeats = nil // many nodes dial one
 	}
-	answers := make([]Result, len(targets))
+	results := make([]Result, len(targets))
 	var once sync.Once
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxDials)
 	for i, target := range targets {
-		slots <- struct{}{} // each is given back within the timeout
+		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			answers[i].Problem = noRoute
-			for _, t := range target.onLinks(own) {
-				if answers[i] = t.dial(hurry, key, repeats); answers[i].OK() || hurry.Err() != nil {
+			r := Result{Problem: noRoute}
+			for _, t := range target.zoned(own) {
+				if r = t.dial(ctx, key, repeats); r.OK() || ctx.Err() != nil {
 					break
 				}
 			}
-			answers[i].Target = i
-			if rtt := answers[i].RTT; rtt > 0 && haste.Patience > 0 {
-				once.Do(func() { time.AfterFunc(max(haste.Patience, 4*rtt), func() { stop(errPatience) }) })
+			r.Target, r.Interface = i, interfaceOf(r.Local, own)
+			results[i] = r
+			if r.OK() && limits.Patience > 0 {
+				once.Do(func() { time.AfterFunc(max(limits.Patience, 4*r.RTT), func() { stop(errPatience) }) })
 			}
 		})
 	}
 	work.Wait()
-	for i := range answers {
-		answers[i].Interface = interfaceOf(answers[i].Local, own)
-	}
-	return answers
+	return results
 }
 
-var (
-	errTimeout  = errors.New(noAnswer)
-	errPatience = errors.New(notWaited)
-)
-
-// onLinks are an IPv6 address of the link alone by each interface that has such an
-// address itself, and any other target.
-func (t Target) onLinks(own []Candidate) (targets []Target) {
-	if !isZoned(t.Addr) {
+// zoned returns the target, a link-local one once for each interface that has a link-local address.
+func (t Target) zoned(own []Candidate) (targets []Target) {
+	if !needsZone(t.Addr) {
 		return []Target{t}
 	}
 	for _, c := range own {
-		if isZoned(c.Addr) {
+		if needsZone(c.Addr) {
 			t.Addr = t.Addr.WithZone(c.Interface)
 			targets = append(targets, t)
 		}
@@ -133,86 +125,77 @@ func (t Target) onLinks(own []Candidate) (targets []Target) {
 	return targets
 }
 
-// isZoned reports whether an address needs the name of an interface beside it.
-func isZoned(addr netip.Addr) bool { return addr.Is6() && addr.IsLinkLocalUnicast() }
-
-// interfaceOf names the interface that has an address.
+// interfaceOf returns the interface that has an address, or "".
 func interfaceOf(addr netip.Addr, own []Candidate) string {
-	for _, c := range own {
-		if addr.IsValid() && c.Addr.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == c.Interface) {
-			return c.Interface
-		}
-	}
-	if addr.IsLoopback() {
+	i := slices.IndexFunc(own, func(c Candidate) bool { return addr.IsValid() && c.has(addr) })
+	switch {
+	case i >= 0:
+		return own[i].Interface
+	case addr.IsLoopback():
 		return "lo"
 	}
 	return ""
 }
 
-// again is when a connection is tried once more that nobody has accepted: a packet may
-// be lost, and the kernel repeats the first one after a second. What is lost later it
-// repeats sooner. With Patience, which is of many that dial one, nothing is tried again.
-var again = []time.Duration{600 * time.Millisecond, 500 * time.Millisecond}
+// retries are the pauses before an unanswered connection is tried again. The kernel repeats a lost SYN only after a
+// second; it repeats what is lost later sooner.
+var retries = []time.Duration{600 * time.Millisecond, 500 * time.Millisecond}
 
-// connect makes a TCP connection to a target as soon as one of several tries is answered. A segment above 0
-// bounds the bytes that TCP puts into one packet, each way.
-func (t Target) connect(ctx context.Context, again []time.Duration, segment int) (net.Conn, error) {
+// connect makes a TCP connection, by the first of several attempts that gets an answer. A maxSegment above 0 bounds the
+// bytes that TCP puts into one packet, in both directions.
+func (t Target) connect(ctx context.Context, retries []time.Duration, maxSegment int) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	results, underway := make(chan result, 1+len(again)), 0
+	defer cancel()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: false}, KeepAlive: -1}
-	if segment > 0 {
+	if maxSegment > 0 {
 		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 			return errors.Join(raw.Control(func(fd uintptr) {
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment)
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, maxSegment)
 			}), err)
 		}
 	}
-	start := func() {
-		underway++
+	results := make(chan result)
+	for {
 		go func() {
 			conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(t.Addr, uint16(t.Port)).String())
-			results <- result{conn, err}
-		}()
-	}
-	defer func() { // nothing is left behind
-		cancel()
-		for ; underway > 0; underway-- {
-			if r := <-results; r.err == nil {
-				_ = r.conn.Close()
+			select {
+			case results <- result{conn, err}:
+			case <-ctx.Done():
+				if err == nil {
+					_ = conn.Close()
+				}
 			}
+		}()
+		var next <-chan time.Time
+		if len(retries) > 0 {
+			next, retries = time.After(retries[0]), retries[1:]
 		}
-	}()
-	start()
-	for _, pause := range again {
 		select {
 		case r := <-results:
-			underway--
 			return r.conn, r.err
-		case <-time.After(pause):
-			start()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-next:
 		}
 	}
-	r := <-results
-	underway--
-	return r.conn, r.err
 }
 
-// open makes a connection to a node, which proves itself, and tells the round trip that this took.
-func (t Target) open(ctx context.Context, key []byte, why *purpose, again []time.Duration, segment int) (net.Conn,
+// open connects to a node and checks its identity. It returns the round-trip time.
+func (t Target) open(ctx context.Context, key []byte, why *purpose, retries []time.Duration, maxSegment int) (net.Conn,
 	time.Duration, error,
 ) {
-	began := time.Now()
-	conn, err := t.connect(ctx, again, segment)
-	connected := time.Since(began)
+	start := time.Now()
+	conn, err := t.connect(ctx, retries, maxSegment)
+	connected := time.Since(start)
 	if err != nil || t.ConnectOnly {
 		return conn, connected, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	rtt, err := converse(conn, why, key, t.Node)
+	rtt, err := why.handshake(conn, key, t.Node)
 	if err == nil && !stop() {
 		err = os.ErrDeadlineExceeded
 	}
@@ -222,22 +205,20 @@ func (t Target) open(ctx context.Context, key []byte, why *purpose, again []time
 	return conn, min(rtt, connected), err
 }
 
-func (t Target) dial(ctx context.Context, key []byte, again []time.Duration) Result {
-	conn, rtt, err := t.open(ctx, key, toReach, again, 0)
+func (t Target) dial(ctx context.Context, key []byte, retries []time.Duration) Result {
+	conn, rtt, err := t.open(ctx, key, toReach, retries, 0)
 	if err != nil {
 		return Result{Problem: problem(ctx, err)}
 	}
 	defer conn.Close()
-	a := Result{RTT: max(rtt, 1)}
+	r := Result{RTT: max(rtt, 1)}
 	if !t.ConnectOnly {
-		a.Local = conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		r.Local = conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	}
-	return a
+	return r
 }
 
-var errStranger = errors.New(otherHost)
-
-// problem says in a few words why a node was not reached.
+// problem describes in a few words why a node was not reached.
 func problem(ctx context.Context, err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -249,7 +230,7 @@ func problem(ctx context.Context, err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH):
 		return unreachable
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, errStranger):
+		errors.Is(err, syscall.EPIPE), errors.Is(err, errOtherHost):
 		return otherHost
 	case errors.Is(context.Cause(ctx), errPatience):
 		return notWaited

@@ -15,19 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCandidates bounds what a node tells of itself: a host of containers can have
-// hundreds of addresses.
+// maxCandidates bounds the addresses that a node reports: a host of containers can have hundreds.
 const maxCandidates = 64
 
-// Candidates lists the addresses of this host's interfaces that are up, the most
-// plausible first. Root is the root of the file system, for what sysfs tells of
-// interfaces ("sys/class/net"); where that is missing, names and flags tell.
+// Candidates lists the addresses of this host's interfaces that are up, most plausible first. It reads root (the root
+// directory) for what sysfs says about interfaces; without sysfs, names and flags decide.
 func Candidates(root fs.FS) ([]Candidate, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("the network interfaces of this host cannot be listed: %w", err)
 	}
-	// net's Addrs asks for all of them once for each interface
+	// net.Interface.Addrs would dump all addresses once per interface.
 	rib, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
 	if err != nil {
 		return nil, fmt.Errorf("the addresses of this host cannot be listed: %w", err)
@@ -44,7 +42,7 @@ func Candidates(root fs.FS) ([]Candidate, error) {
 	}
 	var all []Candidate
 	for _, m := range messages {
-		if c, ok := candidate(m, byIndex); ok {
+		if c, ok := parseAddress(m, byIndex); ok {
 			all = append(all, c)
 		}
 	}
@@ -52,23 +50,21 @@ func Candidates(root fs.FS) ([]Candidate, error) {
 	return all[:min(len(all), maxCandidates)], nil
 }
 
-// candidate reads one address; see rtnetlink(7).
-func candidate(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate, ok bool) {
+// parseAddress reads an RTM_NEWADDR message; see rtnetlink(7).
+func parseAddress(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate, ok bool) {
 	const header = 8 // struct ifaddrmsg: family, prefix length, flags, scope, index
 	if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < header {
 		return c, false
 	}
-	if c, ok = byIndex[int(binary.NativeEndian.Uint32(m.Data[4:]))]; !ok {
-		return c, false
-	}
+	c, ok = byIndex[int(binary.NativeEndian.Uint32(m.Data[4:]))]
 	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
-	if err != nil {
+	if !ok || err != nil {
 		return c, false
 	}
 	flags := uint32(m.Data[2])
 	for _, a := range attributes {
 		switch {
-		// ADDRESS is the peer's where both are given
+		// IFA_ADDRESS is the peer's address if there is an IFA_LOCAL, too.
 		case a.Attr.Type == unix.IFA_ADDRESS && !c.Addr.IsValid(), a.Attr.Type == unix.IFA_LOCAL:
 			c.Addr, _ = netip.AddrFromSlice(a.Value)
 		case a.Attr.Type == unix.IFA_FLAGS && len(a.Value) >= 4:
@@ -81,32 +77,30 @@ func candidate(m syscall.NetlinkMessage, byIndex map[int]Candidate) (c Candidate
 	return c, c.Addr.IsValid() && !unusable
 }
 
-// describe tells of an interface what all its addresses have in common.
+// describe returns what all candidates of an interface have in common.
 func describe(root fs.FS, i net.Interface) Candidate {
+	dir := path.Join("sys/class/net", i.Name)
 	f := facts{
 		name:         i.Name,
 		loopback:     i.Flags&net.FlagLoopback != 0,
 		pointToPoint: i.Flags&net.FlagPointToPoint != 0,
 		running:      i.Flags&net.FlagRunning != 0,
+		hardware:     hardware(root, dir, maxLayers),
+		bridge:       exists(root, dir+"/bridge"),
+		tunnel:       exists(root, dir+"/tun_flags") || slices.Contains(tunnelTypes, number(root, dir+"/type")),
 	}
-	dir := path.Join("sys/class/net", i.Name)
-	f.hardware = hardware(root, dir, maxLayers)
-	f.bridge = exists(root, dir+"/bridge")
-	f.tunnel = exists(root, dir+"/tun_flags") || slices.Contains(tunnelTypes, number(root, dir+"/type"))
 	return Candidate{
-		Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU,
-		Device: f.hardware,
+		Interface: i.Name, Kind: f.kind(), Mbps: max(0, number(root, dir+"/speed")), MTU: i.MTU, Device: f.hardware,
 	}
 }
 
-// tunnelTypes are ARPHRD_PPP, TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE and NONE (tun,
-// WireGuard).
+// tunnelTypes are ARPHRD_PPP, TUNNEL, TUNNEL6, SIT, IPGRE, IP6GRE and NONE (tun, WireGuard).
 var tunnelTypes = []int{512, 768, 769, 776, 778, 823, 65534}
 
-// maxLayers of bonds, VLANs and bridges are looked through.
+// maxLayers bounds how deeply bonds, VLANs and bridges are followed.
 const maxLayers = 4
 
-// hardware reports whether an interface, or one that it is made of, is a device.
+// hardware reports whether an interface is a device or is built on one.
 func hardware(root fs.FS, dir string, layers int) bool {
 	if exists(root, dir+"/device") {
 		return true
@@ -116,8 +110,8 @@ func hardware(root fs.FS, dir string, layers int) bool {
 		return false
 	}
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		name, is := strings.CutPrefix(e.Name(), "lower_")
-		return is && hardware(root, path.Join("sys/class/net", name), layers-1)
+		name, isLower := strings.CutPrefix(e.Name(), "lower_")
+		return isLower && hardware(root, path.Join("sys/class/net", name), layers-1)
 	})
 }
 
@@ -126,12 +120,9 @@ func exists(root fs.FS, name string) bool {
 	return err == nil
 }
 
-// number reads a file with a number, 0 without one.
+// number reads a file that holds one number; 0 if it cannot.
 func number(root fs.FS, name string) int {
-	b, err := fs.ReadFile(root, name)
-	if err != nil {
-		return 0
-	}
+	b, _ := fs.ReadFile(root, name)
 	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return n
 }

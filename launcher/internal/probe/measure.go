@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -16,58 +15,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Measured is what the way to a Target is like.
+// Measured describes the quality of the path to a Target.
 type Measured struct {
-	// Target is its index in the list that was given.
-	Target int
-	// RTT is the shortest of several round trips of one byte; 0: nobody was reached.
+	Target int // index in the list that was measured
+	// RTT is the shortest of several round trips of one byte; 0 if the node was not reached.
 	RTT time.Duration
-	// Segments is how many TCP segments were sent with few of them under way at a time,
-	// which no queue on the way need drop, and Resent how many of those were lost.
+	// Segments counts the TCP segments sent with few in flight, which no queue on the path has to drop, and Resent the
+	// ones among them that were lost.
 	Segments, Resent int
-	// Bytes arrived within Time, in one connection that sent as much as it could;
-	// FlowSegments and FlowResent belong to it. A full queue drops some of those.
+	// Bytes arrived within Time over one connection that sent as fast as it could. FlowSegments and FlowResent count its
+	// segments; a full queue drops some of them.
 	Bytes                    int64
 	Time                     time.Duration
 	FlowSegments, FlowResent int
-	// Packet is the size in bytes of the IP packets in which TCP sends there. Passes is,
-	// where those vanish, the largest size that was found to arrive, and Vanishes the
-	// smallest that was not; 0: all arrive.
+	// Packet is the size in bytes of the IP packets that TCP sends. If packets of that size vanish, Passes is the largest
+	// size that arrived and Vanishes the smallest that did not; otherwise both are 0.
 	Packet, Passes, Vanishes int
-	// Problem says why less is known.
+	// Problem says why the rest is missing.
 	Problem string
 }
 
-// Bounds of a measurement, so that eight hosts are done within two seconds.
+// Bounds of a measurement: eight hosts take two seconds.
 const (
-	pings        = 8
-	echoBytes    = 8 << 10 // of one message: a few segments
-	echoMost     = 64      // messages
-	echoLeast    = 4
-	echoTime     = 60 * time.Millisecond
-	lossTime     = 400 * time.Millisecond // in place of it once something was lost
-	flowTime     = 80 * time.Millisecond  // at least; some round trips more on a long way
-	flowLongest  = 400 * time.Millisecond
-	flowMost     = 128 << 20              // bytes
-	pingTime     = 250 * time.Millisecond // no further ping after it
-	stallTime    = 900 * time.Millisecond // of a message: TCP repeats twice meanwhile
-	arriveTime   = 700 * time.Millisecond
-	measuredTime = 10 * time.Second // of a peer that is measured
+	pings           = 8
+	pingTime        = 250 * time.Millisecond // no further ping after it
+	echoBytes       = 8 << 10                // of one message: a few segments
+	maxEchoes       = 64
+	minEchoes       = 4
+	echoTime        = 60 * time.Millisecond
+	lossTime        = 400 * time.Millisecond // instead of echoTime once something was lost
+	minFlowTime     = 80 * time.Millisecond  // and at least some round trips
+	maxFlowTime     = 400 * time.Millisecond
+	maxFlowBytes    = 128 << 20
+	openTimeout     = 3500 * time.Millisecond
+	stallTimeout    = 900 * time.Millisecond // for one message: TCP resends twice within it
+	arrivalTimeout  = 700 * time.Millisecond
+	measuredTimeout = 10 * time.Second // of the measured peer
 )
 
-// What a dialer says after the greeting: an operation and the number of bytes that
-// follow.
+// After the handshake, a dialer sends commands: an operation and the number of bytes that follow.
 const (
 	opEcho   = 'e' // one byte comes back when all have arrived
 	opFlow   = 'f' // bytes follow until the end
 	opHeader = 1 + 4
 )
 
-// openTime is how long it may take to reach a node.
-const openTime = 3500 * time.Millisecond
-
-// Measure measures the ways to targets one after the other, and what is more for each
-// takes some 150 ms.
+// Measure measures the paths to the targets, one after the other; each takes about 150 ms.
 func Measure(ctx context.Context, key []byte, targets []Target, own []Candidate) []Measured {
 	all := make([]Measured, len(targets))
 	for i, target := range targets {
@@ -79,7 +72,7 @@ func Measure(ctx context.Context, key []byte, targets []Target, own []Candidate)
 
 func measure(ctx context.Context, key []byte, target Target, own []Candidate) (m Measured) {
 	for range 2 {
-		if m.tried(ctx, key, target, own) || ctx.Err() != nil {
+		if m.try(ctx, key, target, own) || ctx.Err() != nil {
 			return m
 		}
 	}
@@ -87,20 +80,19 @@ func measure(ctx context.Context, key []byte, target Target, own []Candidate) (m
 	return m
 }
 
-// tried measures once; false where data stalled and no size of packets explains it:
-// some were lost.
-func (m *Measured) tried(ctx context.Context, key []byte, target Target, own []Candidate) bool {
-	way, target, err := reach(ctx, key, target, own)
+// try measures once. It returns false if data stalled and no packet size explains it: some of it was lost.
+func (m *Measured) try(ctx context.Context, key []byte, target Target, own []Candidate) bool {
+	conn, target, err := openAny(ctx, key, target.zoned(own))
 	if err != nil {
 		m.Problem = err.Error()
 		return true
 	}
-	defer way.close()
-	if err := way.ping(m); err != nil {
+	defer conn.drop()
+	if err := conn.ping(m); err != nil {
 		return false
 	}
-	m.Packet = way.packet()
-	switch err := way.echo(m); {
+	m.Packet = conn.packetSize()
+	switch err := conn.echoes(m); {
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil:
 		m.Passes, m.Vanishes = findLimit(ctx, key, target, m.Packet)
 		if m.Passes > 0 {
@@ -110,70 +102,64 @@ func (m *Measured) tried(ctx context.Context, key []byte, target Target, own []C
 	case err != nil:
 		m.Problem = problem(ctx, err)
 	default:
-		way.flow(m)
+		conn.flow(m)
 	}
 	return true
 }
 
-// measuring is a connection to a node that is measured.
-type measuring struct {
-	*net.TCPConn
-	ipv6 bool
-}
+// connection is a TCP connection to a node that is measured.
+type connection struct{ *net.TCPConn }
 
-// reach connects to a target, one of its own link by each interface that may lead there,
-// and returns it with the name of that.
-func reach(ctx context.Context, key []byte, target Target, own []Candidate) (measuring, Target, error) {
-	err := errors.New(noRoute)
-	for _, t := range target.onLinks(own) {
-		var way measuring
-		if way, err = open(ctx, key, t, openTime, again, 0); err == nil {
-			return way, t, nil
+// openAny connects to the first target that can be reached, and returns that target.
+func openAny(ctx context.Context, key []byte, targets []Target) (conn connection, t Target, err error) {
+	err = errors.New(noRoute)
+	for _, t = range targets {
+		if conn, err = open(ctx, key, t, openTimeout, retries, 0); err == nil {
+			break
 		}
 	}
-	return measuring{}, target, err
+	return conn, t, err
 }
 
-// open makes one connection to a node that is measured.
-func open(ctx context.Context, key []byte, target Target, limit time.Duration, again []time.Duration, segment int) (
-	measuring, error,
+func open(ctx context.Context, key []byte, t Target, timeout time.Duration, retries []time.Duration, maxSegment int) (
+	connection, error,
 ) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
-	conn, _, err := target.open(ctx, key, toMeasure, again, segment)
+	conn, _, err := t.open(ctx, key, toMeasure, retries, maxSegment)
 	if err != nil {
-		return measuring{}, errors.New(problem(ctx, err))
+		return connection{}, errors.New(problem(ctx, err))
 	}
-	return measuring{conn.(*net.TCPConn), target.Addr.Unmap().Is6()}, nil
+	return connection{conn.(*net.TCPConn)}, nil
 }
 
-// close drops what is still to be sent: a slow way is not waited for.
-func (w measuring) close() {
-	_ = w.SetLinger(0)
-	_ = w.Close()
+// drop closes the connection and discards unsent data: a slow path must not delay the caller.
+func (c connection) drop() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
 }
 
-// say sends one message and waits until it has arrived.
-func (w measuring) say(bytes int, limit time.Duration) (took time.Duration, err error) {
+// echo sends one message and waits until it has arrived.
+func (c connection) echo(bytes int, timeout time.Duration) (took time.Duration, err error) {
 	message := make([]byte, opHeader+bytes)
 	message[0] = opEcho
 	binary.LittleEndian.PutUint32(message[1:], uint32(bytes))
-	began := time.Now()
-	if err := w.SetDeadline(began.Add(limit)); err != nil {
+	start := time.Now()
+	if err := c.SetDeadline(start.Add(timeout)); err != nil {
 		return 0, err
 	}
-	if _, err := w.Write(message); err != nil {
+	if _, err := c.Write(message); err != nil {
 		return 0, err
 	}
-	_, err = io.ReadFull(w, message[:1])
-	return time.Since(began), err
+	_, err = io.ReadFull(c, message[:1])
+	return time.Since(start), err
 }
 
-// ping finds the shortest round trip.
-func (w measuring) ping(m *Measured) error {
-	began := time.Now()
-	for i := 0; i < pings && time.Since(began) < pingTime; i++ {
-		took, err := w.say(1, 2*stallTime)
+// ping measures the shortest round trip.
+func (c connection) ping(m *Measured) error {
+	start := time.Now()
+	for i := 0; i < pings && time.Since(start) < pingTime; i++ {
+		took, err := c.echo(1, 2*stallTimeout)
 		if err != nil {
 			return err
 		}
@@ -184,14 +170,14 @@ func (w measuring) ping(m *Measured) error {
 	return nil
 }
 
-// echo sends messages of several segments, one at a time, to see what is lost.
-func (w measuring) echo(m *Measured) (err error) {
-	before, began := w.info(), time.Now()
+// echoes sends messages of several segments, one at a time, and counts what is lost.
+func (c connection) echoes(m *Measured) (err error) {
+	before, start := c.info(), time.Now()
 	var segments, resent int
 	limit := echoTime
-	for i := 0; err == nil && (i < echoLeast || i < echoMost && time.Since(began) < limit); i++ {
-		_, err = w.say(echoBytes, stallTime)
-		if segments, resent = sent(before, w.info()); resent > 0 {
+	for i := 0; err == nil && (i < minEchoes || i < maxEchoes && time.Since(start) < limit); i++ {
+		_, err = c.echo(echoBytes, stallTimeout)
+		if segments, resent = sentBetween(before, c.info()); resent > 0 {
 			limit = lossTime
 		}
 	}
@@ -199,28 +185,27 @@ func (w measuring) echo(m *Measured) (err error) {
 	return err
 }
 
-// flow sends as much as it can for a while.
-func (w measuring) flow(m *Measured) {
-	limit := min(max(flowTime, 4*m.RTT), flowLongest)
-	before, began := w.info(), time.Now()
-	_ = w.SetDeadline(began.Add(limit))
+// flow sends as fast as it can for a while.
+func (c connection) flow(m *Measured) {
+	before, start := c.info(), time.Now()
+	_ = c.SetDeadline(start.Add(min(max(minFlowTime, 4*m.RTT), maxFlowTime)))
 	var block [64 << 10]byte
 	block[0] = opFlow
-	for sent := 0; sent < flowMost; {
-		n, err := w.Write(block[:])
+	for sent := 0; sent < maxFlowBytes; {
+		n, err := c.Write(block[:])
 		if sent += n; err != nil {
 			break
 		}
 	}
-	after := w.info()
-	m.Time = time.Since(began)
+	after := c.info()
+	m.Time = time.Since(start)
 	m.Bytes = max(0, int64(after.Bytes_acked)-int64(before.Bytes_acked))
-	m.FlowSegments, m.FlowResent = sent(before, after)
+	m.FlowSegments, m.FlowResent = sentBetween(before, after)
 }
 
-// info is what the kernel tells of the connection; see tcp(7).
-func (w measuring) info() (info unix.TCPInfo) {
-	raw, err := w.SyscallConn()
+// info returns the kernel's statistics of the connection; see tcp(7).
+func (c connection) info() (info unix.TCPInfo) {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return info
 	}
@@ -232,46 +217,44 @@ func (w measuring) info() (info unix.TCPInfo) {
 	return info
 }
 
-// packet is the size of the packets in which TCP sends.
-func (w measuring) packet() int {
+// packetSize returns the size of the IP packets that TCP sends.
+func (c connection) packetSize() int {
 	const timestamps, timestampsSize = 1, 12 // TCPI_OPT_TIMESTAMPS, RFC 7323
-	info := w.info()
-	size := int(info.Snd_mss) + headers(w.ipv6)
+	info := c.info()
+	size := int(info.Snd_mss) + headerSize(c.RemoteAddr().(*net.TCPAddr).IP.To4() == nil)
 	if info.Options&timestamps != 0 {
 		size += timestampsSize
 	}
 	return size
 }
 
-// headers are the bytes of IP and TCP before a segment without options.
-func headers(ipv6 bool) int {
+// headerSize returns the bytes of IP and TCP headers in front of a segment without options.
+func headerSize(ipv6 bool) int {
 	if ipv6 {
 		return 60
 	}
 	return 40
 }
 
-// sent says how many segments with data were sent between two looks, and how many of
-// them because others were lost; what arrived twice was not.
-func sent(before, after unix.TCPInfo) (segments, again int) {
+// sentBetween counts the data segments that were sent between two snapshots, and those among them that replaced lost
+// ones. Duplicates that the receiver reported were not lost.
+func sentBetween(before, after unix.TCPInfo) (segments, resent int) {
 	segments = int(after.Data_segs_out) - int(before.Data_segs_out)
-	again = int(after.Total_retrans) - int(before.Total_retrans) - (int(after.Dsack_dups) - int(before.Dsack_dups))
-	return max(segments, 0), max(again, 0)
+	resent = int(after.Total_retrans) - int(before.Total_retrans) - (int(after.Dsack_dups) - int(before.Dsack_dups))
+	return max(segments, 0), max(resent, 0)
 }
 
-// packetSizes are tried where large packets vanish: what tunnels and links of all
-// kinds leave of 1500 and 9000.
+// packetSizes are what tunnels and links of all kinds leave of 1500 and 9000.
 var packetSizes = []int{576, 1000, 1280, 1380, 1400, 1420, 1450, 1460, 1480, 1492, 1500, 2000, 4000, 8000, 8900, 9000}
 
-// limitTries is how often each size is tried, and limitSure how many of the connections
-// made for that have to stall before it counts as one that vanishes.
+// Each size is tried in limitTries connections; it vanishes if none delivers it and at least minStalls of them stall.
 const (
 	limitTries = 4
-	limitSure  = 2
+	minStalls  = 2
 )
 
-// findLimit finds the size of packets from which on they vanish: the largest that
-// passes and the smallest that does not; zeros where there is no such limit.
+// findLimit returns the largest packet size that passes and the smallest that vanishes; zeros if there is no such
+// limit.
 func findLimit(ctx context.Context, key []byte, target Target, packet int) (passes, vanishes int) {
 	sizes := slices.DeleteFunc(slices.Clone(packetSizes), func(size int) bool { return size >= packet })
 	sizes = append(sizes, packet)
@@ -284,7 +267,7 @@ func findLimit(ctx context.Context, key []byte, target Target, packet int) (pass
 	return limitOf(sizes, arrived)
 }
 
-// limitOf is the border between sizes that arrive and those that do not, if it is one.
+// limitOf returns the border between the sizes that arrive and those that do not; zeros if it is not a clean one.
 func limitOf(sizes []int, arrived []bool) (passes, vanishes int) {
 	border := slices.Index(arrived, false)
 	if border <= 0 || slices.Contains(arrived[border:], true) {
@@ -293,41 +276,39 @@ func limitOf(sizes []int, arrived []bool) (passes, vanishes int) {
 	return sizes[border-1], sizes[border]
 }
 
-// arrives reports whether packets of a size do: in one of several connections, or where too few of these
-// could be made to know.
+// arrives reports whether packets of a size arrive, also if too few connections could be made to tell.
 func arrives(ctx context.Context, key []byte, target Target, size int) bool {
 	var work sync.WaitGroup
-	var whole, stalled atomic.Int32
+	var arrived, stalled atomic.Int32
 	for range limitTries {
 		work.Go(func() {
-			way, err := open(ctx, key, target, arriveTime, nil, size-headers(target.Addr.Unmap().Is6()))
+			conn, err := open(ctx, key, target, arrivalTimeout, nil, size-headerSize(target.Addr.Unmap().Is6()))
 			if err != nil {
 				return
 			}
-			defer way.close()
-			if _, err = way.say(2*max(echoBytes, size), arriveTime); err == nil {
-				whole.Add(1)
+			defer conn.drop()
+			if _, err = conn.echo(2*max(echoBytes, size), arrivalTimeout); err == nil {
+				arrived.Add(1)
 			} else {
 				stalled.Add(1)
 			}
 		})
 	}
 	work.Wait()
-	return whole.Load() > 0 || stalled.Load() < limitSure
+	return arrived.Load() > 0 || stalled.Load() < minStalls
 }
 
-// beMeasured is the other end of Measure, once it has proven itself.
-func beMeasured(conn net.Conn) {
-	_ = conn.SetDeadline(time.Now().Add(measuredTime))
+// serveMeasurement is the other end of Measure, after the handshake.
+func serveMeasurement(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(measuredTimeout))
 	var header [opHeader]byte
 	for {
 		if _, err := io.ReadFull(conn, header[:]); err != nil {
 			return
 		}
-		bytes := int64(binary.LittleEndian.Uint32(header[1:]))
 		switch header[0] {
 		case opEcho:
-			if _, err := io.CopyN(io.Discard, conn, bytes); err != nil {
+			if _, err := io.CopyN(io.Discard, conn, int64(binary.LittleEndian.Uint32(header[1:]))); err != nil {
 				return
 			}
 			if _, err := conn.Write(header[:1]); err != nil {
@@ -340,25 +321,4 @@ func beMeasured(conn net.Conn) {
 			return
 		}
 	}
-}
-
-// converse has the node at the other end prove itself.
-func converse(conn net.Conn, why *purpose, key []byte, node int) (rtt time.Duration, err error) {
-	var nonce [nonceSize]byte
-	if _, err := rand.Read(nonce[:]); err != nil {
-		return 0, err
-	}
-	greet := why.greeting(key, node, nonce)
-	began := time.Now()
-	if _, err := conn.Write(greet); err != nil {
-		return 0, err
-	}
-	var reply [answerSize]byte
-	if _, err := io.ReadFull(conn, reply[:]); err != nil {
-		return 0, err
-	}
-	if !why.proves(key, greet, reply[:]) {
-		return 0, errStranger
-	}
-	return time.Since(began), nil
 }

@@ -45,8 +45,7 @@ func TestMeasureWhatStalls(t *testing.T) {
 			defer conn.Close()
 			greet := make([]byte, greetSize)
 			if _, err := io.ReadFull(conn, greet); err == nil {
-				reply, _ := answer(testKey, 0, greet)
-				_, _ = conn.Write(reply)
+				_, _ = conn.Write(answer(testKey, 0, greet))
 			}
 		}
 	}()

@@ -5,113 +5,183 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Survey is what was tried and measured between nodes that stand still for it, as for
-// gorun hosts check: plain data, of which Problems makes sentences.
+// Survey is what idle nodes tried and measured between each other, as for gorun hosts check.
 type Survey struct {
-	Names []string
-	// Candidates has, for every node, its addresses.
-	Candidates [][]Candidate
-	// Endpoints are where the nodes are dialed; Addr is not valid where that is not one
-	// address.
+	Nodes []Node
+	// Endpoints are where the nodes are dialed. A zero Addr means several candidates.
 	Endpoints []Endpoint
 	Paths     []*Path
 }
 
-// Path is a node that was dialed by another at one of its addresses.
+// Path is a node that another one dialed at one of its addresses.
 type Path struct {
 	Pair
 	Addr netip.Addr // that was dialed
 	Port int
-	// Alternate says that Addr is not where the choice has the node, but one of its others.
+	// Alternate says that Addr is another one than that of the endpoint.
 	Alternate bool
 	Result    Result
-	// ConnectOnly says how other ports of that address answer where this one did not: one of
-	// PortsOpen, PortsClosed and PortsFiltered; "": not tried.
+	// OtherPorts is the state of ReferencePorts if this port was not reached: PortsOpen, PortsClosed or PortsFiltered; ""
+	// if they were not tried.
 	OtherPorts string
-	Measured   *Measured // nil: not measured
+	Measured   *Measured // nil if not measured
 }
 
-// What is heard of a host's other ports.
+// States of a host's other ports.
 const (
-	PortsOpen     = "answers" // somebody accepts connections there: SSH's port
-	PortsClosed   = "refuses" // nobody listens, but the host says so
+	PortsOpen     = "answers" // a connection is accepted
+	PortsClosed   = "refuses" // the host refuses connections
 	PortsFiltered = "silent"
 )
 
-// ReferencePorts are tried where a host does not answer: SSH's, and one at which nobody
-// listens, so that a host that lets it pass refuses.
+// ReferencePorts are tried if a host does not answer: SSH's, and one that is closed everywhere, so that a reachable
+// host refuses.
 var ReferencePorts = []int{22, 1}
 
-// ClassifyPorts says what answers to knocks at ReferencePorts mean.
-func ClassifyPorts(answers []Result) string {
+// ClassifyPorts returns the state of ReferencePorts by the results of dialing them; "" without results.
+func ClassifyPorts(results []Result) string {
 	switch {
-	case len(answers) == 0:
+	case len(results) == 0:
 		return ""
-	case slices.ContainsFunc(answers, Result.OK):
+	case slices.ContainsFunc(results, Result.OK):
 		return PortsOpen
-	case slices.ContainsFunc(answers, func(a Result) bool { return a.Problem == refused }):
+	case slices.ContainsFunc(results, func(r Result) bool { return r.Problem == refused }):
 		return PortsClosed
 	}
 	return PortsFiltered
 }
 
-// OK reports whether the node was tried, and reached.
-func (w *Path) OK() bool { return w != nil && w.Result.OK() }
+// OK reports whether the node was dialed and reached.
+func (p *Path) OK() bool { return p != nil && p.Result.OK() }
 
-// Rate is what a measured way carried in bits per second, 0: not known.
-func (w *Path) Rate() float64 {
-	if w.Measured == nil || w.Measured.Time <= 0 {
+// Rate returns the measured bits per second, or 0.
+func (p *Path) Rate() float64 {
+	if p.Measured == nil || p.Measured.Time <= 0 {
 		return 0
 	}
-	return float64(8*w.Measured.Bytes) / w.Measured.Time.Seconds()
+	return float64(8*p.Measured.Bytes) / p.Measured.Time.Seconds()
 }
 
-// Alternates returns which addresses of a node are tried beside the one that was chosen:
-// those that might lead to other hosts, few.
+// roundTrip returns the shortest round trip.
+func (p *Path) roundTrip() time.Duration {
+	if p.Measured != nil && p.Measured.RTT > 0 {
+		return min(p.Result.RTT, p.Measured.RTT)
+	}
+	return p.Result.RTT
+}
+
+// Likely returns the addresses to dial on a node about which nothing else is known: its most plausible ones, or those
+// that the user named.
+func Likely(n Node, options Options) (addrs []netip.Addr) {
+	nodes := []Node{n}
+	order := Order(nodes, options)
+	for _, index := range order[:FirstTry(nodes, order)] {
+		addrs = append(addrs, n.Candidates[index].Addr)
+	}
+	return addrs
+}
+
+// Alternates returns a few addresses of a node, beside the chosen ones, that may lead to other hosts.
 func Alternates(own []Candidate, chosen []netip.Addr) (addrs []netip.Addr) {
-	const most = 4
+	const limit = 4
 	for _, c := range own {
-		beyond := c.Kind == Ordinary || c.Kind == NoCarrier || c.Kind == Tunnel
-		if beyond && !c.Temporary && !c.Addr.IsLinkLocalUnicast() && !slices.Contains(chosen, c.Addr) {
+		if c.global() && c.Kind != HostOnly && !c.Temporary && !slices.Contains(chosen, c.Addr) {
 			addrs = append(addrs, c.Addr)
 		}
 	}
-	return addrs[:min(most, len(addrs))]
+	return addrs[:min(limit, len(addrs))]
 }
 
-// Matrix is who reaches whom at the places that were chosen.
-func (s *Survey) Matrix() Matrix {
-	m := Matrix{Names: s.Names}
-	for _, w := range s.Paths {
-		if !w.Alternate {
-			a := w.Result
-			a.RTT = w.roundTrip()
-			m.Add(w.From, w.To, a)
+// Names returns the nodes' names.
+func (s *Survey) Names() []string { return names(s.Nodes) }
+
+// best returns for each pair the path that ranks would use: of several addresses the fastest that works.
+func (s *Survey) best() map[Pair]*Path {
+	best := map[Pair]*Path{}
+	for _, p := range s.Paths {
+		old := best[p.Pair]
+		if !p.Alternate && (old == nil || p.OK() && (!old.OK() || p.roundTrip() < old.roundTrip())) {
+			best[p.Pair] = p
 		}
 	}
-	return m
+	return best
 }
 
-// Transfers says in a line what the ways carry, "" where nothing was measured.
+// Summary says in one line how many pairs work and which is the slowest; "" if none was tried.
+func (s *Survey) Summary() string {
+	best := s.best()
+	if len(best) == 0 {
+		return ""
+	}
+	working, slowest := 0, (*Path)(nil)
+	for _, p := range s.Paths {
+		if best[p.Pair] != p || !p.OK() {
+			continue
+		}
+		if working++; slowest == nil || p.roundTrip() > slowest.roundTrip() {
+			slowest = p
+		}
+	}
+	text := fmt.Sprintf("%d of %d ways between %d hosts work", working, len(best), len(s.Nodes))
+	if slowest != nil {
+		text += fmt.Sprintf("; the slowest is from %s to %s: %s", s.Nodes[slowest.From].Name, s.Nodes[slowest.To].Name,
+			milliseconds(slowest.roundTrip()))
+	}
+	return text
+}
+
+// Grid returns a matrix of round trips in milliseconds, dialing nodes on the left. "-" is a path that does not work,
+// "." one that was not tried. It is "" for more nodes than are readable.
+func (s *Survey) Grid() string {
+	const maxNodes, cell, corner = 16, 8, "from / to"
+	if len(s.Nodes) > maxNodes {
+		return ""
+	}
+	width := len(corner)
+	for _, n := range s.Nodes {
+		width = max(width, len(n.Name))
+	}
+	best := s.best()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-*s", width, corner)
+	for _, n := range s.Nodes {
+		fmt.Fprintf(&b, " %*s", max(cell, len(n.Name)), n.Name)
+	}
+	for from := range s.Nodes {
+		fmt.Fprintf(&b, "\n%-*s", width, s.Nodes[from].Name)
+		for to, n := range s.Nodes {
+			text := "."
+			if p := best[Pair{from, to}]; p.OK() {
+				text = fmt.Sprintf("%.1f", inMilliseconds(p.roundTrip()))
+			} else if p != nil {
+				text = "-"
+			}
+			fmt.Fprintf(&b, " %*s", max(cell, len(n.Name)), text)
+		}
+	}
+	return b.String()
+}
+
+// Transfers summarizes the measured rates in one line; "" if nothing was measured.
 func (s *Survey) Transfers() string {
-	ways := slices.DeleteFunc(slices.Clone(s.Paths), func(w *Path) bool { return w.Rate() == 0 })
-	if len(ways) == 0 {
+	paths := slices.DeleteFunc(slices.Clone(s.Paths), func(p *Path) bool { return p.Rate() == 0 })
+	if len(paths) == 0 {
 		return ""
 	}
 	byRate := func(a, b *Path) int { return cmp.Compare(a.Rate(), b.Rate()) }
-	slowest, fastest := slices.MinFunc(ways, byRate), slices.MaxFunc(ways, byRate)
-	from, to, rate := s.Names[slowest.From], s.Names[slowest.To], bitRate(slowest.Rate())
-	if len(ways) == 1 {
+	slowest, fastest := slices.MinFunc(paths, byRate), slices.MaxFunc(paths, byRate)
+	from, to, rate := s.Nodes[slowest.From].Name, s.Nodes[slowest.To].Name, bitRate(slowest.Rate())
+	if len(paths) == 1 {
 		return fmt.Sprintf("one TCP connection carries %s from %s to %s", rate, from, to)
 	}
 	return fmt.Sprintf("one TCP connection carries %s to %s; the slowest way is from %s to %s", rate,
 		bitRate(fastest.Rate()), from, to)
 }
 
-// bitRate writes a rate.
 func bitRate(rate float64) string {
 	const kilo = 1000
 	for _, unit := range []string{"bit/s", "kbit/s", "Mbit/s"} {
@@ -123,10 +193,6 @@ func bitRate(rate float64) string {
 	return fmt.Sprintf("%.3g Gbit/s", rate)
 }
 
-// roundTrip is the shortest one that was seen.
-func (w *Path) roundTrip() time.Duration {
-	if w.Measured != nil && w.Measured.RTT > 0 {
-		return min(w.Result.RTT, w.Measured.RTT)
-	}
-	return w.Result.RTT
-}
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", inMilliseconds(d)) }

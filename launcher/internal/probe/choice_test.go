@@ -57,9 +57,9 @@ func (m made) nodes() []Node {
 	}
 	agreed := Agreed(nodes, m.wish)
 	for i := range nodes {
-		nodes[i].Peers = map[int]Result{}
-		for k, target := range PeerTargets(nodes, agreed, i) {
-			nodes[i].Peers[k] = m.dial(i, target.Node, target.Addr)
+		nodes[i].Peers = map[Target]Result{}
+		for _, target := range PeerTargets(nodes, agreed, i) {
+			nodes[i].Peers[target] = m.dial(i, target.Node, target.Addr)
 		}
 	}
 	return nodes
@@ -376,14 +376,14 @@ func TestOnlyTheMasterPortPasses(t *testing.T) {
 	nodes := m.nodes()
 	nodes[0].Free = 41234
 	for i := range nodes {
-		nodes[i].Peers = map[int]Result{}
-		for k, target := range PeerTargets(nodes, []int{0}, i) {
+		nodes[i].Peers = map[Target]Result{}
+		for _, target := range PeerTargets(nodes, []int{0}, i) {
 			a := m.dial(i, target.Node, target.Addr)
 			if target.Node == 0 {
 				require.Equal(t, 41234, target.Port)
 				a = Result{Problem: noAnswer}
 			}
-			nodes[i].Peers[k] = a
+			nodes[i].Peers[target] = a
 		}
 	}
 	choice, err := Choose(nodes, m.wish)

@@ -173,9 +173,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(append([]byte(toReach.magic), make([]byte, greetSize-magicSize)...))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		reply, err := answer(testKey, 1, b)
-		if err != nil {
-			require.Nil(t, reply)
+		reply := answer(testKey, 1, b)
+		if reply == nil {
 			return
 		}
 		var nonce [nonceSize]byte
@@ -201,11 +200,11 @@ func FuzzServe(f *testing.F) {
 		cut = max(0, min(cut, len(b)))
 		_, _ = near.Write(b[:cut])
 		_, _ = near.Write(b[cut:])
-		reply, err := answer(testKey, 0, b[:min(len(b), greetSize)])
+		reply := answer(testKey, 0, b[:min(len(b), greetSize)])
 		_ = near.Close()
 		<-over
 		if got := <-heard; len(got) > 0 {
-			require.NoError(t, err)
+			require.NotNil(t, reply)
 			require.Equal(t, reply, got[:len(reply)])
 		}
 	})

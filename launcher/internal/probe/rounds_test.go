@@ -17,14 +17,14 @@ func TestRounds(t *testing.T) {
 				busy[p.From], busy[p.To], seen[p] = true, true, true
 			}
 		}
-		if n > 1 && n <= everyPair {
+		if n > 1 && n <= maxMeasureAll {
 			require.Len(t, seen, n*(n-1))
 			require.LessOrEqual(t, len(rounds), 14, "%d nodes", n)
 		}
 		for i := range n {
 			require.True(t, n == 1 || seen[Pair{i, (i + 1) % n}] && seen[Pair{(i + 1) % n, i}], "%d of %d", i, n)
 		}
-		if n > everyPair {
+		if n > maxMeasureAll {
 			require.LessOrEqual(t, len(rounds), 6)
 		}
 	}

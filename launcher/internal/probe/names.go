@@ -10,15 +10,13 @@ import (
 	"time"
 )
 
-// resolveTime is how long a name's resolution may take.
-const resolveTime = 5 * time.Second
+const resolveTimeout = 5 * time.Second
 
-// Name marks the addresses that a name which the user gave stands for on this host;
-// those of the loopback network are added. A name that stands for the loopback by the
-// host's own /etc/hosts (127.0.1.1) marks nothing: others never reach it, and the
-// user did not mean it. A note says so.
-func Name(ctx context.Context, all []Candidate, name string) (marked []Candidate, note string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+// MarkNamed sets Named on the candidates that a name given by the user resolves to on this host, and adds addresses of
+// the loopback network. If the name resolves to the loopback only because of the host's own /etc/hosts (127.0.1.1), it
+// marks nothing and returns a note: other hosts never reach that address.
+func MarkNamed(ctx context.Context, all []Candidate, name string) (marked []Candidate, note string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	addrs, err := resolve(ctx, name)
 	if err != nil {
@@ -34,20 +32,17 @@ func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// mark is the pure part of Name.
 func mark(all []Candidate, name string, addrs []netip.Addr) (marked []Candidate, note string, err error) {
 	marked = slices.Clone(all)
-	_, parsed := netip.ParseAddr(strings.Trim(name, "[]"))
-	meansLoopback := parsed == nil || strings.EqualFold(name, "localhost")
-	found, loops := false, 0
+	_, parseErr := netip.ParseAddr(strings.Trim(name, "[]"))
+	wantsLoopback := parseErr == nil || strings.EqualFold(name, "localhost")
+	found, loopbacks := false, 0
 	for _, addr := range addrs {
 		addr = addr.Unmap()
-		i := slices.IndexFunc(marked, func(c Candidate) bool {
-			return c.Addr == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == c.Interface)
-		})
+		i := slices.IndexFunc(marked, func(c Candidate) bool { return c.has(addr) })
 		switch {
-		case addr.IsLoopback() && !meansLoopback:
-			loops++
+		case addr.IsLoopback() && !wantsLoopback:
+			loopbacks++
 		case i >= 0:
 			marked[i].Named, found = true, true
 		case addr.IsLoopback():
@@ -57,15 +52,19 @@ func mark(all []Candidate, name string, addrs []netip.Addr) (marked []Candidate,
 	switch {
 	case found:
 		return marked, "", nil
-	case loops == len(addrs) && loops > 0:
+	case loopbacks == len(addrs) && loopbacks > 0:
 		return marked, fmt.Sprintf("%s is %s there, which no other host reaches: all of its addresses are tried", name,
 			addrs[0]), nil
 	}
-	return marked, "", fmt.Errorf("%s is not one of its addresses, which are %s", meaning(name, addrs), inWords(all))
+	return marked, "", fmt.Errorf("%s is not one of its addresses, which are %s", withAddresses(name, addrs), list(all))
 }
 
-// meaning is a name with its addresses.
-func meaning(name string, addrs []netip.Addr) string {
+// has reports whether addr, with or without a zone, is the candidate's address.
+func (c Candidate) has(addr netip.Addr) bool {
+	return c.Addr == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == c.Interface)
+}
+
+func withAddresses(name string, addrs []netip.Addr) string {
 	var texts []string
 	for _, a := range addrs {
 		texts = append(texts, a.Unmap().String())
@@ -76,7 +75,7 @@ func meaning(name string, addrs []netip.Addr) string {
 	return name
 }
 
-func inWords(all []Candidate) string {
+func list(all []Candidate) string {
 	var texts []string
 	for _, c := range all {
 		if c.Kind != Loopback {

@@ -14,9 +14,9 @@ func surveyed(n int) *Survey {
 	s := &Survey{}
 	for i := range n {
 		a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", i+1))
-		s.Names = append(s.Names, fmt.Sprintf("n%d", i+1))
-		s.Candidates = append(s.Candidates,
-			[]Candidate{{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true}})
+		s.Nodes = append(s.Nodes, Node{Name: fmt.Sprintf("n%d", i+1), Candidates: []Candidate{
+			{Addr: a, Bits: 24, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true},
+		}})
 		s.Endpoints = append(s.Endpoints,
 			Endpoint{Addr: a, Interface: "eth0", Kind: Ordinary, Mbps: 10_000, MTU: 1500, Device: true})
 	}
@@ -53,7 +53,7 @@ func (w *Path) fails(problem, knock string) {
 
 // aside adds an attempt to reach another address of a node.
 func (s *Survey) aside(from, to int, c Candidate, a Result) {
-	s.Candidates[to-1] = append(s.Candidates[to-1], c)
+	s.Nodes[to-1].Candidates = append(s.Nodes[to-1].Candidates, c)
 	s.Paths = append(s.Paths, &Path{Pair: Pair{from - 1, to - 1}, Addr: c.Addr, Alternate: true, Result: a})
 }
 
@@ -182,7 +182,7 @@ func TestFlaws(t *testing.T) {
 		}, []string{"remark interface n[1-2]: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
 			"carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
-			four := s.Candidates[1][0]
+			four := s.Nodes[1].Candidates[0]
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
 			s.Paths = append(s.Paths, &Path{
 				Pair: Pair{0, 1}, Addr: four.Addr, Alternate: true,
@@ -196,7 +196,7 @@ func TestFlaws(t *testing.T) {
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
 			s.Paths = append(s.Paths, &Path{
-				Pair: Pair{0, 1}, Addr: s.Candidates[1][0].Addr, Alternate: true,
+				Pair: Pair{0, 1}, Addr: s.Nodes[1].Candidates[0].Addr, Alternate: true,
 				Result: Result{RTT: 1},
 			})
 		}, nil},
@@ -218,7 +218,7 @@ func TestFlaws(t *testing.T) {
 				require.Regexp(t, `^(ssh \S+ '?)?(sudo )?(nft list|ip|ping|ethtool|tracepath) `, f.Hint)
 			}
 			require.Equal(t, row.want, lines)
-			require.NotPanics(t, func() { s.Matrix(); s.Transfers() })
+			require.NotPanics(t, func() { s.Summary(); s.Grid(); s.Transfers() })
 		})
 	}
 }
@@ -245,7 +245,7 @@ func TestHintsAreCommandsForThePlace(t *testing.T) {
 // link-local address has its interface.
 func TestHintsQuote(t *testing.T) {
 	s := surveyed(2)
-	s.Names[0], s.Endpoints[0].Interface = "n;reboot", "e;reboot"
+	s.Nodes[0].Name, s.Endpoints[0].Interface = "n;reboot", "e;reboot"
 	s.way(1, 2).Addr, s.way(1, 2).Measured.Resent = netip.MustParseAddr("fe80::2"), 90
 	s.way(1, 2).fails(noAnswer, PortsFiltered)
 	s.way(2, 1).Measured.Resent = 90
