@@ -92,7 +92,7 @@ func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invit
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err = gather.Come(context.Background(), invitation, gone, func(name string) (string, bool) {
+	conn, err = gather.Dial(context.Background(), invitation, gone, func(name string) (string, bool) {
 		return find(s.spec.Environ, name)
 	})
 	removeBrought(invitation)

@@ -41,7 +41,7 @@ type engineAgents struct {
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{
 		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: s.spec.Environ, Dir: s.sharedDir(),
-		Version: version.String(), Timeout: s.reachTimeout(), Came: s.progress.came, Detail: s.settings.detail,
+		Version: version.String(), Timeout: s.reachTimeout(), Arrived: s.progress.came, Detail: s.settings.detail,
 	}
 	for _, h := range list {
 		cfg.Nodes = append(cfg.Nodes, h.Name)
@@ -65,8 +65,8 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 		names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
 		over: make(chan struct{}),
 	}
-	cfg.Words = s.engine.word
-	s.engine.Gathering = gather.Begin(ctx, cfg)
+	cfg.Ending = s.engine.ends
+	s.engine.Gathering = gather.Start(ctx, cfg)
 	s.settings.reacher = s.engine
 	return nil
 }
@@ -78,7 +78,7 @@ func (e *engineAgents) reach(_ context.Context, h hosts.Host) (way, error) {
 	if err != nil {
 		return way{}, err
 	}
-	return way{stream: conn, end: func() string { return cmp.Or(e.Said(node), e.HowEnded()) }}, nil
+	return way{stream: conn, end: func() string { return cmp.Or(e.LastMessage(node), e.ExitText()) }}, nil
 }
 
 func (e *engineAgents) close() { e.Close() }
@@ -107,13 +107,6 @@ func (e *engineAgents) failure() error {
 
 // ends notes that the resource manager has begun to end the job.
 func (e *engineAgents) ends() { e.once.Do(func() { close(e.over) }) }
-
-// word hears what the resource manager's command says.
-func (e *engineAgents) word(w gather.Word) {
-	if w.Kind.Ends() {
-		e.ends()
-	}
-}
 
 // signalled hears of a signal that a node's agent has got; nil: it is no agent of this kind. SIGTSTP and SIGCONT are
 // what Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
@@ -162,10 +155,11 @@ const verdictLimit = time.Second
 
 // judge says of a job that the resource manager has ended why it has.
 func (e *engineAgents) judge(r *job.Result) {
+	limit := time.Duration(0)
 	if r.Cause == job.CauseEngine || r.MaybeByEngine() {
-		e.AwaitEnding(verdictLimit)
+		limit = verdictLimit
 	}
-	r.SetEngine(e.title, e.job, e.Ending().String())
+	r.SetEngine(e.title, e.job, e.Ending(limit))
 }
 
 // ownAddresses are this host's, those by which others most plausibly reach it first, and

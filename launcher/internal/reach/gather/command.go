@@ -13,74 +13,76 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// command is the engine's command while it runs.
+// command is the engine's running command. Its standard input stays open: end-of-file tells the
+// agents that the head has exited.
 type command struct {
-	*remote.Program // whose input is kept open: its end tells agents that the head is gone
-	name            string
-	said            said
-	hear            func(Word)
-	heard           chan struct{} // closed once its words were read, too
-	hopeless        chan struct{} // closed when it said that an agent will not come
-	once            sync.Once
+	*remote.Program
+	name     string
+	log      log
+	report   func(message)
+	finished chan struct{} // closed once it has ended and its output has been read
+	failed   chan struct{} // closed once it has reported that an agent will not start
+	once     sync.Once     // closes failed
 }
 
-// nameWord is the part of a word of engine.Start.Bcast in whose place a name comes that
-// nobody can guess.
-const nameWord = "{name}"
+// namePlaceholder stands for the program's random name in engine.Start.Bcast.
+const namePlaceholder = "{name}"
 
-// startCommand starts the engine's command and tells it where the head is.
-func startCommand(cfg *Config, i *Invitation, bring bool, hear func(Word)) (c *command, remove func(), err error) {
+// startCommand starts the engine's command and passes it the invitation. broadcast has the engine
+// copy gorun to the nodes first.
+func startCommand(cfg *Config, i *Invitation, broadcast bool, report func(message)) (
+	c *command, removeInvitation func(), err error,
+) {
 	words, agent := slices.Clone(cfg.Start.Once), slices.Clone(cfg.Agent)
-	if bring {
+	if broadcast {
 		i.Brought = "gorun-" + rand.Text()
 		for _, word := range cfg.Start.Bcast {
-			words = append(words, strings.ReplaceAll(word, nameWord, i.Brought))
+			words = append(words, strings.ReplaceAll(word, namePlaceholder, i.Brought))
 		}
 	}
-	line, err := i.line()
+	input, err := i.line()
 	if err != nil {
 		return nil, nil, err
 	}
-	remove = func() {}
+	removeInvitation = func() {}
 	if cfg.Start.ByFile {
-		file := ""
-		if file, remove, err = writeFile(cfg.Dir, line); err != nil {
+		var file string
+		if file, removeInvitation, err = writeFile(cfg.Dir, input); err != nil {
 			return nil, nil, fmt.Errorf("write the file by which agents find the head: %w", err)
 		}
 		agent[len(agent)-1] += ":" + file
-		line = nil
+		input = nil
 	}
 	c = &command{
-		name: cfg.Start.Command(), hear: hear, heard: make(chan struct{}),
-		hopeless: make(chan struct{}),
+		name: cfg.Start.Command(), report: report, finished: make(chan struct{}), failed: make(chan struct{}),
 	}
-	// srun may be waiting for resources when gorun is killed, and reads nothing then
+	// A guard ends it if gorun is killed: an srun that waits for resources reads no end-of-file.
 	if c.Program, err = remote.StartMerged(append(words, agent...), environ(cfg)); err != nil {
-		remove()
+		removeInvitation()
 		return nil, nil, err
 	}
-	_, _ = c.In.Write(line) // a pipe holds it; a command that is gone says more than this error would
-	go c.listen()
-	return c, remove, nil
+	_, _ = c.In.Write(input) // fits into the pipe; if the command has ended, its exit says more than this error
+	go c.readOutput()
+	return c, removeInvitation, nil
 }
 
-// environ is what the command sees.
+// environ returns the command's environment.
 func environ(cfg *Config) []string {
 	list := slices.DeleteFunc(slices.Clone(cfg.Environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.ContainsFunc(cfg.Start.Drop, func(drop string) bool {
-			prefix, several := strings.CutSuffix(drop, "*")
-			return name == drop || several && strings.HasPrefix(name, prefix)
+			prefix, isPattern := strings.CutSuffix(drop, "*")
+			return name == drop || isPattern && strings.HasPrefix(name, prefix)
 		}) || slices.ContainsFunc(cfg.Start.Set, func(set string) bool { return strings.HasPrefix(set, name+"=") })
 	})
 	return append(list, cfg.Start.Set...)
 }
 
-// keptWords is how long after its end something else may hold the command's output.
-const keptWords = 200 * time.Millisecond
+// outputGrace is how long readOutput waits after the command's end for processes that still hold
+// its output open.
+const outputGrace = 200 * time.Millisecond
 
-// listen reads what the command says, to its end.
-func (c *command) listen() {
+func (c *command) readOutput() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -88,7 +90,7 @@ func (c *command) listen() {
 		for {
 			line, err := lines.ReadSlice('\n')
 			if len(line) > 0 {
-				c.take(string(line))
+				c.receive(string(line))
 			}
 			if err != nil && err != bufio.ErrBufferFull {
 				return
@@ -96,7 +98,7 @@ func (c *command) listen() {
 		}
 	}()
 	<-c.Program.Ended
-	timer := time.NewTimer(keptWords)
+	timer := time.NewTimer(outputGrace)
 	defer timer.Stop()
 	select {
 	case <-read:
@@ -104,59 +106,49 @@ func (c *command) listen() {
 	}
 	_ = c.Out.Close()
 	<-read
-	close(c.heard)
+	close(c.finished)
 }
 
-// take hears one line.
-func (c *command) take(line string) {
-	w := understand(line)
-	if w.Text == "" || w.Kind == Needless {
+func (c *command) receive(line string) {
+	m := parse(line)
+	if m.text == "" || m.kind == ignored {
 		return
 	}
-	c.said.add(w)
-	if w.Kind.hopeless() {
-		c.once.Do(func() { time.AfterFunc(moreWords, func() { close(c.hopeless) }) })
+	c.log.add(m)
+	if m.kind.agentsMissing() {
+		c.once.Do(func() { time.AfterFunc(failureGrace, func() { close(c.failed) }) })
 	}
-	c.hear(w)
+	c.report(m)
 }
 
-// moreWords is how long a command that said that an agent will not come may go on to
-// say why, or of which others.
-const moreWords = 100 * time.Millisecond
+// failureGrace is how long a command that has reported a failure may add causes and other nodes.
+const failureGrace = 100 * time.Millisecond
 
-// termLimit is how long the command has to end once it was asked to. srun does not where
-// it waits for a node's daemon that is gone; of the job nothing is left by then.
+// termLimit is the time between SIGTERM and SIGKILL. srun ignores SIGTERM while it waits for a
+// node whose daemon is gone; by then nothing of the job is left.
 const termLimit = time.Second
 
-// over reports whether the command has ended.
-func (c *command) over() bool {
-	select {
-	case <-c.heard:
-		return true
-	default:
-		return false
+// end waits up to limit for the command to end, then sends it SIGTERM and, after termLimit,
+// SIGKILL. The signals reach its process group.
+func (c *command) end(limit time.Duration) {
+	defer c.In.Close()
+	if c.finishes(limit) {
+		return
+	}
+	c.Signal(syscall.SIGTERM)
+	if !c.finishes(termLimit) {
+		c.Signal(syscall.SIGKILL)
+		<-c.finished
 	}
 }
 
-// end waits so long for the command's end, then asks it to end, and then kills it, with
-// what it has started in its session's first group.
-func (c *command) end(limit time.Duration) {
-	for _, step := range []struct {
-		signal syscall.Signal
-		after  time.Duration
-	}{{0, limit}, {syscall.SIGTERM, termLimit}, {syscall.SIGKILL, 0}} {
-		if step.signal != 0 {
-			c.Signal(step.signal)
-		}
-		timer := time.NewTimer(step.after)
-		select {
-		case <-c.heard:
-			timer.Stop()
-			_ = c.In.Close()
-			return
-		case <-timer.C:
-		}
+func (c *command) finishes(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.finished:
+		return true
+	case <-timer.C:
+		return false
 	}
-	<-c.heard
-	_ = c.In.Close()
 }

@@ -1,6 +1,6 @@
-// Package gather brings agents together that one command of a resource manager's starts
-// on all hosts of a job: srun, flux run. The head listens, starts the command and tells
-// it on standard input where it is and what proves that; each agent dials the head.
+// Package gather connects the agents that a resource manager (an engine) starts on all hosts of a
+// job by one command, such as srun or flux run. The head listens, starts the command and passes it
+// an invitation on standard input: where the head listens, and a token. Each agent dials the head.
 //
 //	head                          command                       agent (on each node)
 //	  | -- listen
@@ -11,9 +11,8 @@
 //	  | --------------------------- welcome, or refusal{why} ------> |
 //	  | <========================= wire's frames ==================> |
 //
-// The Invitation is one line of JSON. Where the command passes on no input it lies in a
-// file that only the user can read. Neither an argument nor a variable has the token.
+// The Invitation is one line of JSON. For a command that does not forward its input, the line is
+// in a file that only the user can read. No argument or variable contains the token.
 //
-// The handshake, its messages and who may come are package join's: the head is node 0, and
-// gives each agent the rank of its host.
+// Package join does the handshake: the head is node 0, and gives each agent the rank of its host.
 package gather

@@ -11,69 +11,67 @@ import (
 	"time"
 
 	"gorun/internal/printable"
-	"gorun/launcher/hosts"
 	"gorun/launcher/hosts/engine"
 )
 
-// Config is what a head wants to have gathered.
+// Config describes the agents to start. Its functions are called on several goroutines.
 type Config struct {
-	// Start is how the engine starts agents; its Once is not nil.
+	// Start is how the engine starts agents; Start.Once must not be nil.
 	Start engine.Start
-	// Agent is the program that Once starts on each node, with its words. Where the
-	// invitation lies in a file that follows the last of them, behind a colon.
+	// Agent is the agent's command line. With Start.ByFile, ":FILE" is appended to its last word.
 	Agent []string
-	// Nodes are the names of the hosts, as the engine calls them.
+	// Nodes are the names of the hosts in the engine's spelling.
 	Nodes []string
 	// Addrs are this host's addresses, the most plausible first.
 	Addrs []netip.Addr
 	// Environ is this process's environment.
 	Environ []string
-	// Dir is where a file may lie that the nodes see as well, for Start.ByFile.
+	// Dir is a directory that all nodes see, for Start.ByFile.
 	Dir string
-	// Version is this gorun.
+	// Version is this gorun's.
 	Version string
-	// Timeout bounds how long the agents may take.
+	// Timeout limits the wait for all agents.
 	Timeout time.Duration
-	// Came is called when a node's agent has come, and with false when it has to come
-	// again. Detail gets lines for users who want to know more. They are called on several
-	// goroutines.
-	Came   func(node int, here bool)
+	// Arrived is called with true when a node's agent has connected, and with false when that
+	// agent is gone or will be started again.
+	Arrived func(node int, arrived bool)
+	// Detail receives lines for a user who asked for details.
 	Detail func(text string)
-	// Words hears of each word of the engine that the job should know.
-	Words func(Word)
+	// Ending is called whenever the engine reports that it ends the job.
+	Ending func()
 }
 
-// Error is why agents did not come.
+// Error is the reason why agents did not connect.
 type Error struct {
 	// Text and Hint are printable.
 	Text, Hint string
-	// Missing are the nodes whose agents did not come, where just some did not.
+	// Missing lists the nodes whose agents did not connect, if only some did.
 	Missing []int
 
-	again bool // the program is not there, or is another: bringing it may help
-	older bool // the command does not know an option that it can do without
+	broadcastHelps bool // gorun is missing on a node, or is another version
+	overlapUnknown bool
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Gathering are the agents of one job.
+// Gathering is a set of agents that one command starts. Its methods may be called on any
+// goroutine.
 type Gathering struct {
 	cfg     Config
-	settled chan struct{} // closed when all have come, or it is known that they will not
-	err     error         // then
+	settled chan struct{} // closed when all agents are connected, or have failed
+	conns   []net.Conn    // by node, once settled
+	err     error         // once settled
 
-	mu      sync.Mutex
-	current *attempt
-	conns   []net.Conn // by node, once settled
-	closed  bool
-	ending  Ending
-	known   chan struct{} // closed when that says something
-	knows   sync.Once
+	mu          sync.Mutex
+	current     *attempt
+	closed      bool
+	ending      ending
+	endingKnown chan struct{}
 }
 
-// Begin starts the command and returns at once.
-func Begin(ctx context.Context, cfg Config) *Gathering {
-	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
+// Start starts the command and returns without waiting for agents.
+func Start(ctx context.Context, cfg Config) *Gathering {
+	g := &Gathering{cfg: cfg, settled: make(chan struct{}), endingKnown: make(chan struct{})}
 	go func() {
 		defer close(g.settled)
 		g.conns, g.err = g.gather(ctx)
@@ -81,36 +79,33 @@ func Begin(ctx context.Context, cfg Config) *Gathering {
 	return g
 }
 
-// gather starts the command and, where gorun's program is missing on nodes to which the
-// engine can bring it, once more.
+// gather runs the command, once more without --overlap for an old srun, and once more with a copy
+// of gorun for nodes that lack it.
 func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Timeout, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, g.cfg.Timeout, errTimeout)
 	defer cancel()
 	conns, err := g.try(ctx, false)
-	var failed *Error
-	if errors.As(err, &failed) && failed.older && slices.Contains(g.cfg.Start.Once, overlap) {
+	isOverlap := func(word string) bool { return word == overlap }
+	failed, _ := errors.AsType[*Error](err)
+	if failed != nil && failed.overlapUnknown && slices.ContainsFunc(g.cfg.Start.Once, isOverlap) {
 		g.cfg.Detail(g.cfg.Start.Command() + " is older than " + overlap + ": once more without it")
-		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), func(word string) bool {
-			return word == overlap
-		})
-		failed = nil
+		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), isOverlap)
 		conns, err = g.try(ctx, false)
+		failed, _ = errors.AsType[*Error](err)
 	}
-	if errors.As(err, &failed) && failed.again && len(g.cfg.Start.Bcast) > 0 {
+	if failed != nil && failed.broadcastHelps && len(g.cfg.Start.Bcast) > 0 {
 		g.cfg.Detail(failed.Text + "; " + g.cfg.Start.Command() + " is asked to copy it there")
 		for node := range g.cfg.Nodes {
-			g.cfg.Came(node, false)
+			g.cfg.Arrived(node, false)
 		}
 		return g.try(ctx, true)
 	}
 	return conns, err
 }
 
-var errLate = errors.New("late")
-
-// try is one start of the command. It stays, when all agents have come, until Close.
-func (g *Gathering) try(ctx context.Context, bring bool) ([]net.Conn, error) {
-	a, err := g.start(bring)
+// try runs the command once. On success it keeps running until Close.
+func (g *Gathering) try(ctx context.Context, broadcast bool) ([]net.Conn, error) {
+	a, err := g.start(broadcast)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +118,13 @@ func (g *Gathering) try(ctx context.Context, bring bool) ([]net.Conn, error) {
 	return conns, nil
 }
 
-// start begins an attempt, which Close then finds.
-func (g *Gathering) start(bring bool) (*attempt, error) {
+func (g *Gathering) start(broadcast bool) (*attempt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return nil, &Error{Text: "stopped"}
 	}
-	a, err := newAttempt(&g.cfg, bring, g.hear)
+	a, err := newAttempt(&g.cfg, broadcast, g.receive)
 	if err != nil {
 		return nil, &Error{Text: printable.Text(err.Error())}
 	}
@@ -138,7 +132,7 @@ func (g *Gathering) start(bring bool) (*attempt, error) {
 	return a, nil
 }
 
-// Wait waits until all agents have come, and returns the stream to a node's.
+// Wait waits until all agents are connected and returns the connection to a node's.
 func (g *Gathering) Wait(node int) (net.Conn, error) {
 	<-g.settled
 	if g.err != nil {
@@ -147,7 +141,7 @@ func (g *Gathering) Wait(node int) (net.Conn, error) {
 	return g.conns[node], nil
 }
 
-// command is the command of the last attempt, nil before the first.
+// command returns the command of the last attempt, nil before the first.
 func (g *Gathering) command() *command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,78 +151,63 @@ func (g *Gathering) command() *command {
 	return g.current.command
 }
 
-// Said is what was last said of a node, "" for nothing: by the engine, or by the agent
-// there.
-func (g *Gathering) Said(node int) string {
-	if c := g.command(); c != nil {
-		return c.said.of(g.cfg.Nodes[node])
-	}
-	return ""
-}
+// LastMessage returns the last message of the engine or of an agent about a node, "" for none.
+// Call it after Wait has succeeded.
+func (g *Gathering) LastMessage(node int) string { return g.command().log.last(g.cfg.Nodes[node]) }
 
-// HowEnded is how the command has ended, "" while it runs.
-func (g *Gathering) HowEnded() string {
+// ExitText describes how the command ended, "" while it runs. Call it after Wait has succeeded.
+func (g *Gathering) ExitText() string {
 	c := g.command()
-	if c == nil {
-		return ""
-	}
 	select {
 	case <-c.Program.Ended:
-		return c.name + ", which had started the agents, has ended (" + c.state() + ")"
+		return c.name + ", which had started the agents, has ended (" + c.exitStatus() + ")"
 	default:
 		return ""
 	}
 }
 
-// hear notes what the engine says of the job.
-func (g *Gathering) hear(w Word) {
+func (g *Gathering) receive(m message) {
 	g.mu.Lock()
-	if len(g.ending.Nodes) < len(g.cfg.Nodes) { // an agent's words look like the engine's, and may be many
-		g.ending.add(w)
+	known := g.ending.kind.endsJob()
+	if len(g.ending.nodes) < len(g.cfg.Nodes) { // an agent can imitate the engine's messages, so bound them
+		g.ending.add(m)
 	}
-	if g.ending.Kind.Ends() {
-		g.knows.Do(func() { close(g.known) })
+	if !known && g.ending.kind.endsJob() {
+		close(g.endingKnown)
 	}
 	g.mu.Unlock()
-	if w.Kind != Talk && g.cfg.Words != nil {
-		g.cfg.Words(w)
+	if m.kind.endsJob() {
+		g.cfg.Ending()
 	}
-	text := w.Text
+	text := m.text
 	if name := g.cfg.Start.Command() + ": "; !strings.HasPrefix(text, name) {
 		text = name + text
 	}
 	g.cfg.Detail(text)
 }
 
-// Ending is what the engine has said so far about its ending the job.
-func (g *Gathering) Ending() Ending {
+// Ending returns why the engine ends the job, such as "time limit", or "" if that is unknown. It
+// waits up to limit for the engine to report it, but not past the end of the command.
+func (g *Gathering) Ending(limit time.Duration) string {
+	if c := g.command(); c != nil && limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-g.endingKnown:
+		case <-c.finished:
+		case <-timer.C:
+		}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.ending
+	return g.ending.String()
 }
 
-// AwaitEnding waits so long for the engine to say that it ends the job, or for the end of
-// its command.
-func (g *Gathering) AwaitEnding(limit time.Duration) {
-	c := g.command()
-	if c == nil {
-		return
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-g.known:
-	case <-c.heard:
-	case <-timer.C:
-	}
-}
-
-// EndLimit is how long the command may take to end once all agents have, until it is
-// asked to.
+// EndLimit is how long Close waits for the command to end by itself.
 const EndLimit = 5 * time.Second
 
-// Close waits for the end of the command, whose agents end since their connections have
-// ended, and ends it where that takes long.
+// Close waits for the command, which ends when the agents' connections are closed, and kills it
+// after EndLimit.
 func (g *Gathering) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -239,22 +218,4 @@ func (g *Gathering) Close() {
 		a.command.end(EndLimit)
 	}
 	<-g.settled
-}
-
-// find tells which node an agent is on: one of exactly that name, or else the only one
-// whose name is the same without its domain.
-func find(nodes []string, name string) int {
-	if i := slices.Index(nodes, name); i >= 0 {
-		return i
-	}
-	found := -1
-	for i, n := range nodes {
-		if hosts.SameName(n, name) {
-			if found >= 0 {
-				return -1
-			}
-			found = i
-		}
-	}
-	return found
 }

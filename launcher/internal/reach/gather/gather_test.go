@@ -23,20 +23,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gathering waits for agents whose command says nothing, and tells the test by which
-// invitation they come.
+// gathering starts a command that prints nothing. The test dials as its agents, by the invitation.
 func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan bool) {
 	t.Helper()
-	came := make(chan bool, 8)
+	arrived := make(chan bool, 8)
 	cfg := Config{
 		// until standard input ends
 		Start: engine.Start{Once: []string{"/bin/sh", "-c", "read -r line; read -r end; exit 0"}},
 		Agent: []string{"sh"}, Nodes: nodes, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Timeout: time.Minute,
 		Version: "v",
-		Came:    func(_ int, here bool) { came <- here }, Detail: func(string) {},
+		Arrived: func(_ int, a bool) { arrived <- a }, Detail: func(string) {},
 	}
-	g := &Gathering{cfg: cfg, settled: make(chan struct{}), known: make(chan struct{})}
-	a, err := newAttempt(&g.cfg, false, func(Word) {})
+	g := &Gathering{cfg: cfg, settled: make(chan struct{}), endingKnown: make(chan struct{})}
+	a, err := newAttempt(&g.cfg, false, func(message) {})
 	require.NoError(t, err)
 	g.current = a
 	go func() {
@@ -54,34 +53,34 @@ func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan b
 			_ = c.Close()
 		}
 	})
-	return g, i, came
+	return g, i, arrived
 }
 
-// come is an agent of a node.
-func come(t *testing.T, i *Invitation, node string) (net.Conn, error) {
+// dial connects an agent of a node.
+func dial(t *testing.T, i *Invitation, node string) (net.Conn, error) {
 	t.Helper()
-	conn, err := Come(t.Context(), i, nil, func(name string) (string, bool) { return node, name == "NODE" })
+	conn, err := Dial(t.Context(), i, nil, func(name string) (string, bool) { return node, name == "NODE" })
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
 	return conn, err
 }
 
-func TestStrangersChangeNothing(t *testing.T) {
+func TestUnauthenticatedConnections(t *testing.T) {
 	r := testneeds.Rand(t)
 	g, i, _ := gathering(t, "n1")
 	where := netip.AddrPortFrom(i.Addrs[0], uint16(i.Port)).String()
 	for range testneeds.Count(50, 500) {
 		c, err := net.Dial("tcp", where)
 		require.NoError(t, err)
-		said := make([]byte, r.IntN(300))
-		for j := range said {
-			said[j] = byte(r.IntN(256))
+		garbage := make([]byte, r.IntN(300))
+		for j := range garbage {
+			garbage[j] = byte(r.IntN(256))
 		}
-		if r.IntN(2) == 0 && len(said) > 2 {
-			copy(said, "\x16\x03\x01")
+		if r.IntN(2) == 0 && len(garbage) > 2 {
+			copy(garbage, "\x16\x03\x01")
 		}
-		_, _ = c.Write(said) // it may be closed by now
+		_, _ = c.Write(garbage) // or the head has closed it
 		if r.IntN(2) == 0 {
 			c.Close()
 		} else {
@@ -90,40 +89,40 @@ func TestStrangersChangeNothing(t *testing.T) {
 	}
 	other := *i
 	other.Token, other.Within = bytes.Repeat([]byte("x"), 32), 100*time.Millisecond
-	_, err := come(t, &other, "n1")
+	_, err := dial(t, &other, "n1")
 	require.ErrorContains(t, err, "no way to the head")
-	require.NoError(t, present(t, i, "n1", "v"))
+	require.NoError(t, dialAs(t, i, "n1", "v"))
 	_, err = g.Wait(0)
 	require.NoError(t, err)
 }
 
-// present is an agent of a version of the test's.
-func present(t *testing.T, i *Invitation, node, version string) error {
+// dialAs connects an agent with a made-up version.
+func dialAs(t *testing.T, i *Invitation, node, version string) error {
 	t.Helper()
-	joined, err := i.join(t.Context(), join.Hello{Version: version, NodeID: node, NumNodes: i.NumNodes, NodeRank: -1}, nil)
+	joined, err := i.dial(t.Context(), join.Hello{Version: version, NodeID: node, NumNodes: i.NumNodes, NodeRank: -1}, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = joined.Conn.Close() })
 	}
 	return err
 }
 
-// Streams are in the order of nodes, whoever came first; one that went away may come again.
+// Connections are in the order of nodes, whoever dialed first; an agent that hung up may dial again.
 func TestAgentsInAnyOrder(t *testing.T) {
-	g, i, came := gathering(t, "n1", "n2")
-	ctx, leave := context.WithCancel(t.Context())
+	g, i, arrived := gathering(t, "n1", "n2")
+	ctx, cancel := context.WithCancel(t.Context())
 	lost := make(chan error, 1)
 	go func() {
-		_, err := i.join(ctx, join.Hello{Version: "v", NodeID: "n2", NumNodes: i.NumNodes, NodeRank: -1}, nil)
+		_, err := i.dial(ctx, join.Hello{Version: "v", NodeID: "n2", NumNodes: i.NumNodes, NodeRank: -1}, nil)
 		lost <- err
 	}()
-	require.True(t, <-came)
-	leave()
+	require.True(t, <-arrived)
+	cancel()
 	require.ErrorContains(t, <-lost, "not all agents came in time")
-	require.False(t, <-came)
+	require.False(t, <-arrived)
 	again := make(chan error, 1)
-	go func() { again <- present(t, i, "n2", "v") }()
-	require.True(t, <-came)
-	require.NoError(t, present(t, i, "n1", "v"))
+	go func() { again <- dialAs(t, i, "n2", "v") }()
+	require.True(t, <-arrived)
+	require.NoError(t, dialAs(t, i, "n1", "v"))
 	require.NoError(t, <-again)
 	first, err := g.Wait(0)
 	require.NoError(t, err)
@@ -134,12 +133,12 @@ func TestAgentsInAnyOrder(t *testing.T) {
 
 func TestAnotherVersionIsRefused(t *testing.T) {
 	g, i, _ := gathering(t, "n1")
-	require.ErrorContains(t, present(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
+	require.ErrorContains(t, dialAs(t, i, "n1", "w"), "gorun on n1 is version w, this one is v")
 	_, err := g.Wait(0)
 	require.ErrorContains(t, err, "version w")
 }
 
-func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
+func TestInvitationFileIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache", "gorun")
 	i := &Invitation{
 		Protocol: join.Protocol, Token: make([]byte, 32), NumNodes: 2, Addrs: []netip.Addr{netip.IPv6Loopback()}, Port: 1,
@@ -168,7 +167,7 @@ func TestInvitationsLieWhereNobodyElseReads(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestInvitationsThatCannotBeRead(t *testing.T) {
+func TestReadInvitationErrors(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                 "nobody said",
 		"{":                "cannot be read",
@@ -182,7 +181,7 @@ func TestInvitationsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestNodesAreFoundByName(t *testing.T) {
+func TestFind(t *testing.T) {
 	nodes := []string{"n1", "n2.example.org", "n3", "10.0.0.1", "n4.a", "n4.b"}
 	for name, want := range map[string]int{
 		"n1": 0, "n1.example.org": 0, "n2": 1, "n2.example.org": 1, "n2.other.org": -1, "10.0.0.1": 3, "10.0.0.2": -1,
@@ -192,57 +191,60 @@ func TestNodesAreFoundByName(t *testing.T) {
 	}
 }
 
-// What srun 22.05 says, by the day.
-func TestWords(t *testing.T) {
-	for line, want := range map[string]Word{
-		"srun: error: Unable to create step for job 274: Requested nodes are busy":                      {Kind: NoStep},
-		"srun: error: Unable to create step for job 272: Requested node configuration is not available": {Kind: NoNodes},
-		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified":             {Kind: NoJob},
-		"srun: error: Slurm job 276 has expired":                                                        {Kind: NoJob},
-		"srun: Required node not available (down, drained or reserved)":                                 {Kind: NoNode},
+// Messages of srun 22.05.
+func TestParse(t *testing.T) {
+	for line, want := range map[string]message{
+		"srun: error: Unable to create step for job 274: Requested nodes are busy": {kind: stepRefused},
+		"srun: error: Unable to create step for job 272: Requested node configuration is not available": {
+			kind: nodesRefused,
+		},
+		"srun: error: Unable to confirm allocation for job 99999: Invalid job id specified": {kind: jobGone},
+		"srun: error: Slurm job 276 has expired":                                            {kind: jobGone},
+		"srun: Required node not available (down, drained or reserved)":                     {kind: nodeUnavailable},
 		"srun: error: Task launch for StepId=5.0 failed on node n3: Communication connection failure": {
-			Kind: NoNode, Node: "n3",
+			kind: nodeUnavailable, node: "n3",
 		},
 		"slurmstepd-n2: error: execve(): /opt/gorun: No such file or directory": {
-			Kind: NoProgram, Node: "n2",
+			kind: programMissing, node: "n2",
 		},
-		"slurmstepd: error: execve(): /opt/gorun: Permission denied": {Kind: NoProgram},
+		"slurmstepd: error: execve(): /opt/gorun: Permission denied": {kind: programMissing},
 		"srun: error: n4: task 3: Exited with exit code 2": {
-			Kind: AgentEnds, Node: "n4",
+			kind: agentExited, node: "n4",
 		},
 		"srun: error: n4: tasks 3-4: Exited with exit code 2": {
-			Kind: AgentEnds, Node: "n4",
+			kind: agentExited, node: "n4",
 		},
 		"slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***": {
-			Kind: TimeLimit, Node: "n1",
+			kind: timeLimit, node: "n1",
 		},
-		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {Kind: Preempted},
-		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***":                         {Kind: Cancelled},
+		"0: slurmstepd: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO PREEMPTION ***": {
+			kind: preempted,
+		},
+		"slurmstepd: error: *** JOB 11 ON n1 CANCELLED AT 2026-11-22T05:02:15 ***": {kind: cancelled},
 		"srun: error: Node failure on n3": {
-			Kind: NodeFails, Node: "n3",
+			kind: nodeFailed, node: "n3",
 		},
-		"srun: unrecognized option '--overlap'":                            {Kind: NoOverlap},
-		"srun: got SIGCONT":                                                {Kind: Noise},
+		"srun: unrecognized option '--overlap'":                            {kind: overlapUnknown},
+		"srun: got SIGCONT":                                                {kind: redundant},
 		"gorun: n2: no way to the head: 10.0.0.1:4000: connection refused": {},
 	} {
-		got := understand(line + "\r\n")
-		assert.Equal(t, want.Kind, got.Kind, line)
-		assert.Equal(t, want.Node, got.Node, line)
+		got := parse(line + "\r\n")
+		assert.Equal(t, want.kind, got.kind, line)
+		assert.Equal(t, want.node, got.node, line)
 	}
-	assert.NotContains(t, understand("\x1b[2Jx\x07").Text, "\x1b")
+	assert.NotContains(t, parse("\x1b[2Jx\x07").text, "\x1b")
 }
 
-// The srun of before Slurm 20.11 has no --overlap, and does without.
-func TestOlderSrun(t *testing.T) {
+func TestSrunWithoutOverlap(t *testing.T) {
 	const script = `case "$*" in *--overlap*) echo "$0: unrecognized option '--overlap'"; exit 1;; esac
 echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n1: no way"; echo "srun: error: ` +
 		`n1: task 0: Exited with exit code 125"; exit 7`
 	var details []string
-	g := Begin(t.Context(), Config{
+	g := Start(t.Context(), Config{
 		Start: engine.Start{Once: []string{"sh", "-c", script, "/usr/bin/srun", "--overlap", "-n1"}},
 		Agent: []string{"agent"}, Nodes: []string{"n1"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 		Timeout: time.Minute,
-		Came:    func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
+		Arrived: func(int, bool) {}, Detail: func(text string) { details = append(details, text) },
 	})
 	_, err := g.Wait(0)
 	g.Close()
@@ -254,39 +256,38 @@ echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n
 	}, details)
 }
 
-// Of what was said until it was too late, the user sees what says most.
-func TestWhatTells(t *testing.T) {
-	var s said
+func TestMostTelling(t *testing.T) {
+	var l log
 	for _, line := range []string{"gorun: n2: no way to the head", "srun: error: n2: task 1: Exited with exit code 125"} {
-		s.add(understand(line))
+		l.add(parse(line))
 	}
-	require.Equal(t, "gorun: n2: no way to the head", s.telling())
+	require.Equal(t, "gorun: n2: no way to the head", l.mostTelling())
 }
 
-// What scontrol of Slurm 22.05 says of nodes, cut.
+// Output of scontrol of Slurm 22.05, shortened.
 func TestDownNodes(t *testing.T) {
-	require.Equal(t, []string{"n2", "n4"}, readDown("NodeName=n1 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"+
+	require.Equal(t, []string{"n2", "n4"}, parseDown("NodeName=n1 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"+
 		"NodeName=n2 Arch=x86_64 State=DOWN ThreadsPerCore=1 Reason=x\nNodeName=n3 State=ALLOCATED+DRAIN\n"+
 		"NodeName=n4 State=DOWN*+DRAIN"))
-	require.Empty(t, readDown("Node n9 not found\n"))
+	require.Empty(t, parseDown("Node n9 not found\n"))
 }
 
-// TestHintOfNodes: without scontrol, or where no node is down, both causes are named.
-func TestHintOfNodes(t *testing.T) {
+// Without scontrol, and if no node is down, the hint names both causes.
+func TestHintNodes(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
 	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
-	w := understand("srun: error: Unable to create step for job 29: Requested node configuration is not available")
+	m := parse("srun: error: Unable to create step for job 29: Requested node configuration is not available")
 	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of " +
 		"this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
-	require.Equal(t, both, hint(w, cfg, "srun"))
+	require.Equal(t, both, hint(m, cfg, "srun"))
 
 	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
-	require.Equal(t, "n2 of the allocation is down: gorun --exclude n2 … does without", hint(w, cfg, "srun"))
+	require.Equal(t, "n2 of the allocation is down: gorun --exclude n2 … does without", hint(m, cfg, "srun"))
 }
 
-func TestEndings(t *testing.T) {
+func TestEnding(t *testing.T) {
 	for want, lines := range map[string][]string{
 		"":                    {"srun: got SIGCONT"},
 		"time limit":          {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***"},
@@ -303,34 +304,35 @@ func TestEndings(t *testing.T) {
 		"node failure": {"*** STEP 1.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO NODE FAILURE, SEE SLURMCTLD " +
 			"LOG FOR DETAILS ***"},
 	} {
-		var e Ending
+		var e ending
 		for _, line := range lines {
-			e.add(understand(line))
+			e.add(parse(line))
 		}
 		assert.Equal(t, want, e.String())
 	}
 }
 
-// Of a host that says for ever that nodes fail no more are kept than the job has, nor more lines than tell why.
-func TestWordsWithoutAnEnd(t *testing.T) {
-	g := &Gathering{cfg: Config{Nodes: []string{"n1", "n2"}, Detail: func(string) {}}, known: make(chan struct{})}
-	c := &command{hear: g.hear, hopeless: make(chan struct{})}
+// A host that reports node failures for ever cannot fill the memory.
+func TestEndlessMessages(t *testing.T) {
+	cfg := Config{Nodes: []string{"n1", "n2"}, Detail: func(string) {}, Ending: func() {}}
+	g := &Gathering{cfg: cfg, endingKnown: make(chan struct{})}
+	c := &command{report: g.receive, failed: make(chan struct{})}
 	for i := range 10_000 {
-		c.take(fmt.Sprintf("srun: error: Node failure on n%d", i))
+		c.receive(fmt.Sprintf("srun: error: Node failure on n%d", i))
 	}
-	<-c.hopeless
-	assert.Len(t, g.Ending().Nodes, 2)
-	assert.Len(t, c.said.all(), keptLines)
+	<-c.failed
+	assert.Len(t, g.ending.nodes, 2)
+	assert.Len(t, c.log.all(), maxLog)
 }
 
-func FuzzWords(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("slurmstepd-n1: error: *** STEP 11.0 ON n1 CANCELLED AT 2026-11-22T05:02:15 DUE TO TIME LIMIT ***")
 	f.Add("srun: error: n4: task 3: Exited with exit code 2")
 	f.Add("srun: error: Node failure on \x1b[2J")
 	f.Fuzz(func(t *testing.T, line string) {
-		w := understand(line)
-		assert.NotContains(t, w.Text+w.Node, "\x1b")
-		assert.NotContains(t, w.Text+w.Node, "\n")
+		m := parse(line)
+		assert.NotContains(t, m.text+m.node, "\x1b")
+		assert.NotContains(t, m.text+m.node, "\n")
 	})
 }
 

@@ -15,30 +15,30 @@ import (
 	"gorun/launcher/internal/reach/join"
 )
 
-// Invitation is what an agent has to know to come to its head. It holds a secret.
+// Invitation tells an agent how to connect to its head. It contains a secret.
 type Invitation struct {
 	Protocol int `json:"gather"`
 	// Version is the head's gorun.
 	Version string `json:"version"`
-	// Token proves both ends to each other, 32 bytes.
+	// Token authenticates both ends; 32 bytes.
 	Token []byte `json:"token"`
-	// Addrs are where the head may be reached, the most plausible first, at Port.
+	// Addrs are the head's possible addresses, the most plausible first.
 	Addrs []netip.Addr `json:"addrs"`
 	Port  int          `json:"port"`
-	// NumNodes is how many meet, the head as node 0 among them.
+	// NumNodes counts the agents and the head.
 	NumNodes int `json:"nnodes"`
-	// NodeIDs are variables by the first of which an agent knows its node.
+	// NodeIDs names variables; the first that is set contains the name of the agent's node.
 	NodeIDs []string `json:"node_ids,omitempty"`
-	// Signals says that the engine signals ranks as it does agents.
+	// Signals says that the engine sends signals to ranks as well as to agents.
 	Signals bool `json:"signals,omitempty"`
-	// Within bounds how long an agent tries, and then waits for the others.
+	// Within limits the agent's attempts to connect, and then its wait for the others.
 	Within time.Duration `json:"within"`
-	// Brought is the name of the agent's program where the engine brought it to the node
-	// for this job alone: it is removed in the end.
+	// Brought is the file name of the agent's program if the engine copied it to the node for
+	// this job: the agent removes it.
 	Brought string `json:"brought,omitempty"`
 }
 
-// maxInvitation bounds an invitation in bytes.
+// maxInvitation limits the size of an invitation, in bytes.
 const maxInvitation = 64 << 10
 
 func (i *Invitation) line() ([]byte, error) {
@@ -46,7 +46,7 @@ func (i *Invitation) line() ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// ReadInvitation reads one line.
+// ReadInvitation reads an invitation, one line.
 func ReadInvitation(r io.Reader) (*Invitation, error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxInvitation), maxInvitation)
 	line, err := in.ReadBytes('\n')
@@ -67,8 +67,8 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 	return &i, nil
 }
 
-// ReadInvitationFile reads the file in which an invitation lies. It has to be the user's
-// own, whom alone it is for.
+// ReadInvitationFile reads an invitation from a file. The file must be this user's, and unreadable
+// for all others.
 func ReadInvitationFile(name string) (*Invitation, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -90,25 +90,25 @@ func ReadInvitationFile(name string) (*Invitation, error) {
 	return i, nil
 }
 
-// writeFile puts a line into a new file in a new directory below dir, which both are the
-// user's alone. remove removes them.
+// writeFile writes line to a new file in a new directory below dir, both accessible to this user
+// only. remove removes both.
 func writeFile(dir string, line []byte) (name string, remove func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, err
 	}
-	own, err := os.MkdirTemp(dir, "join-") // 0700
+	private, err := os.MkdirTemp(dir, "join-") // mode 0700
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(own) }
-	name = filepath.Join(own, "head")
+	remove = func() { _ = os.RemoveAll(private) }
+	name = filepath.Join(private, "head")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		remove()
 		return "", nil, err
 	}
 	_, err = f.Write(line)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // others read it on other hosts
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // Sync: other hosts read it
 		remove()
 		return "", nil, err
 	}

@@ -1,0 +1,89 @@
+package gather
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/hosts"
+	"gorun/launcher/internal/process/child"
+	"gorun/launcher/internal/reach/join"
+)
+
+// nodeName returns an agent's node for messages.
+func nodeName(h *join.Hello) string { return printable.Text(printable.Short(cmp.Or(h.NodeID, h.Host))) }
+
+// find returns the index of a node by its exact name, or by a name that is unique without its
+// domain, or -1.
+func find(nodes []string, name string) int {
+	if i := slices.Index(nodes, name); i >= 0 {
+		return i
+	}
+	found := -1
+	for i, n := range nodes {
+		if hosts.SameName(n, name) {
+			if found >= 0 {
+				return -1
+			}
+			found = i
+		}
+	}
+	return found
+}
+
+// scontrolLimit delays only an error message.
+const scontrolLimit = 2 * time.Second
+
+// hintNodes is the hint for nodes on which Slurm refuses a step: some are down in an allocation
+// with --no-kill, or are not part of the allocation.
+func hintNodes(cfg *Config) string {
+	list := hosts.Fold(cfg.Nodes)
+	if down := downNodes(cfg); len(down) > 0 {
+		names, are := hosts.Fold(down), "are"
+		if len(down) == 1 {
+			are = "is"
+		}
+		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, are, names)
+	}
+	return fmt.Sprintf("a node may be down (sinfo -N -n %s says which; gorun --exclude NODE … does without it), or "+
+		"not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)", list)
+}
+
+// downNodes queries Slurm for the nodes that are down; nil if it does not answer.
+func downNodes(cfg *Config) []string {
+	path, err := exec.LookPath("scontrol")
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scontrolLimit)
+	defer cancel()
+	cmd := child.CommandContext(ctx, path, "show", "node", "--oneliner", strings.Join(cfg.Nodes, ","))
+	cmd.Env, cmd.WaitDelay = environ(cfg), scontrolLimit
+	out, _ := cmd.Output() // scontrol fails for an unknown node, after it has printed the others
+	return parseDown(string(out))
+}
+
+// parseDown reads the output of `scontrol show node --oneliner`, which has one line for each node:
+// NodeName=n2 ... State=DOWN*+NO_RESPOND ...
+func parseDown(text string) (down []string) {
+	for line := range strings.Lines(text) {
+		var name, state string
+		for _, word := range strings.Fields(line) {
+			if value, found := strings.CutPrefix(word, "NodeName="); found {
+				name = value
+			}
+			if value, found := strings.CutPrefix(word, "State="); found && state == "" {
+				state = value
+			}
+		}
+		if name != "" && (strings.Contains(state, "DOWN") || strings.Contains(state, "FAIL")) {
+			down = append(down, name)
+		}
+	}
+	return down
+}
