@@ -27,7 +27,7 @@ const WireVersion = wire.Version
 // connection has ended and nothing of the job is left here. The process exists for
 // that alone: what was said of [AsWholeProcess] holds.
 func ServeAgent(in, out *os.File, options ...Option) error {
-	s, err := agentSession(options)
+	s, err := newAgentSession(options)
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 }
 
 // agentSession is that of a process that is an agent and nothing else.
-func agentSession(options []Option) (*session, error) {
+func newAgentSession(options []Option) (*session, error) {
 	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
 	for _, o := range options {
 		o(&s.settings)
 	}
-	return s, s.takeProcess()
+	return s, s.claimProcess()
 }
 
 // JoinAgent makes this process the agent of one node that a resource manager started,
@@ -55,12 +55,12 @@ func agentSession(options []Option) (*session, error) {
 // head is. Otherwise it is as [ServeAgent]. Signals that [WithSignals] passes on are told
 // to the head, since the resource manager sends them to ranks, too.
 func JoinAgent(in *os.File, file string, options ...Option) error {
-	s, err := agentSession(options)
+	s, err := newAgentSession(options)
 	if err != nil {
 		return err
 	}
 	signals := s.reportedSignals()
-	invitation, conn, err := s.comeToHead(in, file)
+	invitation, conn, err := s.dialHead(in, file)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 }
 
 // comeToHead reads where the head is and goes there.
-func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
+func (s *session) dialHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
 	gone := make(chan struct{})
 	if file != "" {
 		invitation, err = gather.ReadInvitationFile(file)
@@ -93,7 +93,7 @@ func (s *session) comeToHead(in *os.File, file string) (invitation *gather.Invit
 		return nil, nil, err
 	}
 	conn, err = gather.Dial(context.Background(), invitation, gone, func(name string) (string, bool) {
-		return find(s.spec.Environ, name)
+		return lookup(s.spec.Environ, name)
 	})
 	removeBrought(invitation)
 	return invitation, conn, err

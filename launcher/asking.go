@@ -7,23 +7,23 @@ import (
 )
 
 // asking knows whether a person is being asked, such as for a passphrase: the time that takes is not the hosts' delay.
-type asking struct{ now atomic.Bool }
+type prompts struct{ open atomic.Bool }
 
 // wrap notes when ask is waited for; nil stays nil. It is called once at a time.
-func (a *asking) wrap(ask func(prompt string) (string, error)) func(prompt string) (string, error) {
+func (a *prompts) wrap(ask func(prompt string) (string, error)) func(prompt string) (string, error) {
 	if ask == nil {
 		return nil
 	}
 	return func(prompt string) (string, error) {
-		a.now.Store(true)
-		defer a.now.Store(false)
+		a.open.Store(true)
+		defer a.open.Store(false)
 		return ask(prompt)
 	}
 }
 
 // limit is a context that ends, by context.DeadlineExceeded as its cause, when so much time has passed in which nobody
 // was being asked.
-func (a *asking) limit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+func (a *prompts) limit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	pause := min(limit/30, time.Second) // how often it is looked whether who is asked has answered
 	go func() {
@@ -34,7 +34,7 @@ func (a *asking) limit(ctx context.Context, limit time.Duration) (context.Contex
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if !a.now.Load() {
+				if !a.open.Load() {
 					left -= pause
 				}
 			}

@@ -14,7 +14,7 @@ import (
 
 // attempts runs the decided job and, where the user wished it, starts it again
 // with an empty store and all its ranks when a rank has failed.
-func (s *session) attempts(ctx context.Context) (job.Result, error) {
+func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	budget := job.RestartBudget{Restarts: s.spec.Restarts}
 	began := time.Now()
 	var before []job.Attempt
@@ -27,16 +27,16 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 		result.Attempts = before
 		lost := s.lostNodes()
 		delay, again := budget.Next(&result)
-		if !again || !canReturn(&result, lost) {
+		if !again || !canRestart(&result, lost) {
 			if result.Cause != job.CauseRank { // what ended the whole job counts from its start
 				result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
 			}
 			return result, nil
 		}
 		before = append(before, job.NewAttempt(s.ids.Attempt, &result, diagnosis.SignalName))
-		s.sayRestart(&result, &budget, delay)
-		s.listing.pause(true)
-		if !s.pause(ctx, delay, lost, began, &result) {
+		s.reportRestart(&result, &budget, delay)
+		s.monitor.setPaused(true)
+		if !s.awaitRestart(ctx, delay, lost, began, &result) {
 			last := len(before) - 1
 			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has that
 				before = before[:last]
@@ -48,30 +48,32 @@ func (s *session) attempts(ctx context.Context) (job.Result, error) {
 		}
 		s.ids.Attempt++
 		s.ids.Elapsed = time.Since(began)
-		if err := s.decideAgain(); err != nil {
+		if err := s.replan(); err != nil {
 			return result, err
 		}
-		s.listing.pause(false)
+		s.monitor.setPaused(false)
 	}
 }
 
-func (s *session) sayRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {
+func (s *session) reportRestart(r *job.Result, budget *job.RestartBudget, delay time.Duration) {
 	text := fmt.Sprintf("%s; restart %d of %d", r.Summary(diagnosis.SignalName), budget.Used, budget.Max)
 	if delay > 0 {
 		text += " in " + delay.String()
 	}
-	s.settings.tell(text)
+	s.settings.notify(text)
 }
 
 // pause waits before a restart, and starts the agents of lost nodes again. It reports
 // false when there is to be none, because that failed, because somebody ended the job
 // meanwhile, or because its time is over; the result says so then. The job's time counts
 // from began.
-func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, began time.Time, r *job.Result) bool {
+func (s *session) awaitRestart(
+	ctx context.Context, delay time.Duration, lost []*node, began time.Time, r *job.Result,
+) bool {
 	returning, cancel := context.WithCancel(ctx)
 	returned := make(chan error, 1)
 	var busy sync.WaitGroup
-	busy.Go(func() { returned <- s.returnAfter(returning, delay, lost) })
+	busy.Go(func() { returned <- s.reconnectAfter(returning, delay, lost) })
 	defer busy.Wait()
 	defer cancel()
 	deadline := make(<-chan time.Time)
@@ -88,13 +90,13 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 			case err == nil:
 				return true
 			case ctx.Err() == nil:
-				s.stayLost(r, lost[0], err)
+				s.explainNoRestart(r, lost[0], err)
 				return false
 			}
 		case <-s.engine.ending():
 			endedBy(job.CauseEngine, syscall.SIGTERM)
 			r.SetSignalNames(diagnosis.SignalName)
-			s.engine.judge(r)
+			s.engine.attribute(r)
 			return false
 		case <-deadline:
 			r.Cause, r.ExitCode = job.CauseTimeout, cmp.Or(s.spec.TimeoutCode, job.ExitTimeout)
@@ -102,10 +104,10 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 		case <-ctx.Done():
 			r.Cause, r.ExitCode = job.CauseCancelled, 128+int(syscall.SIGTERM)
 			return false
-		case w := <-s.listing.stopping():
+		case w := <-s.monitor.stopRequests():
 			endedBy(job.CauseSignal, w.signal)
 			return false
-		case sig := <-s.signals.came:
+		case sig := <-s.signals.received:
 			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
 				endedBy(job.CauseSignal, sig)
 				return false
@@ -115,7 +117,7 @@ func (s *session) pause(ctx context.Context, delay time.Duration, lost []*node, 
 }
 
 // decideAgain opens an empty store and makes the plan of the next attempt.
-func (s *session) decideAgain() error {
+func (s *session) replan() error {
 	opened, err := s.reopenStore()
 	if err != nil {
 		return err

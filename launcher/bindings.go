@@ -12,40 +12,40 @@ import (
 )
 
 // tellBindings says what nodes are like and where each rank is, as far as that was asked for.
-func (s *session) tellBindings() {
+func (s *session) reportBindings() {
 	wish, drawn := s.spec.Place, ""
 	for _, n := range s.active {
 		if wish.Machine {
 			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ascii})
 			if picture != drawn { // once for nodes that are alike and follow one another
-				s.tellOf(n, picture)
+				s.notifyOf(n, picture)
 			}
 			drawn = picture
 		}
 		if wish.Report {
-			s.tellOf(n, draw.Seats(n.machine(), seats(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
+			s.notifyOf(n, draw.Seats(n.machine(), ranksOn(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
 		}
 		if wish.ReportOpenMPI {
-			s.tellAsOpenMPI(n)
+			s.reportOpenMPI(n)
 		}
 	}
 }
 
 // tellOf tells what is drawn of a node, under its name where there are several.
-func (s *session) tellOf(n *node, text string) {
+func (s *session) notifyOf(n *node, text string) {
 	if len(s.active) > 1 {
-		s.settings.tell(n.name)
+		s.settings.notify(n.name)
 	}
 	for line := range strings.Lines(text) {
-		s.settings.tell(strings.TrimRight(line, "\n"))
+		s.settings.notify(strings.TrimRight(line, "\n"))
 	}
 }
 
 // tellAsOpenMPI tells where a node's ranks are as Open MPI 4 does, for scripts that read it.
-func (s *session) tellAsOpenMPI(n *node) {
-	for line := range strings.Lines(draw.OpenMPI(n.machine(), seats(s.plan, n.number))) {
+func (s *session) reportOpenMPI(n *node) {
+	for line := range strings.Lines(draw.OpenMPI(n.machine(), ranksOn(s.plan, n.number))) {
 		text := fmt.Sprintf("[%s:%d] %s", s.plan.Nodes[n.number].Name, os.Getpid(), strings.TrimRight(line, "\n"))
-		s.settings.say(Notice{Text: printable.Text(text), Plain: true})
+		s.settings.send(Notice{Text: printable.Text(text), Plain: true})
 	}
 }
 
@@ -59,7 +59,7 @@ func (n *node) machine() placement.Machine {
 }
 
 // seats are those of a node's ranks.
-func seats(p *job.Plan, node int) (list []draw.Seat) {
+func ranksOn(p *job.Plan, node int) (list []draw.Seat) {
 	for _, rank := range p.Nodes[node].Ranks {
 		r := p.Ranks[rank]
 		list = append(list, draw.Seat{Rank: r.Rank, CPUs: r.CPUs, Memories: r.Memories, GPUs: r.GPUs, Why: r.Reason})

@@ -16,7 +16,7 @@ import (
 
 // buildHere builds the Go programs of a job on other hosts: once, where sources, modules
 // and compilers are, and sends them along.
-func (s *session) buildHere(ctx context.Context, list []hosts.Host) error {
+func (s *session) buildPrograms(ctx context.Context, list []hosts.Host) error {
 	if !slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here }) {
 		return nil
 	}
@@ -35,14 +35,15 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	if err != nil || r.Build == nil { // whatever it is, the hosts look for it themselves
 		return nil
 	}
-	if s.built == "" {
-		if s.built, err = s.makeBuildDir(); err != nil {
+	if s.buildDir == "" {
+		if s.buildDir, err = s.makeBuildDir(); err != nil {
 			return failure("build " + app.Program + ": " + err.Error())
 		}
 	}
 	s.settings.detail("building " + app.Program + " for all hosts")
-	file := filepath.Join(s.built, r.Build.Name)
-	if err := r.Build.Run(ctx, file, append(slices.Clone(s.spec.Environ), "GOTMPDIR="+s.built), toldLines{s}); err != nil {
+	file := filepath.Join(s.buildDir, r.Build.Name)
+	environ := append(slices.Clone(s.spec.Environ), "GOTMPDIR="+s.buildDir)
+	if err := r.Build.Run(ctx, file, environ, noticeWriter{s}); err != nil {
 		return buildError(err)
 	}
 	app.Program, app.Args, app.Start = file, r.Argv[1:], job.StartExec
@@ -54,7 +55,7 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 func (s *session) resolve(app *job.App, dir, path string) (program.Resolved, error) {
 	return program.Resolve(program.Request{
 		Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir, Path: path,
-		Lookup: func(name string) string { v, _ := find(s.spec.Environ, name); return v },
+		Lookup: func(name string) string { v, _ := lookup(s.spec.Environ, name); return v },
 	})
 }
 
@@ -72,11 +73,11 @@ func (s *session) makeBuildDir() (string, error) {
 }
 
 // toldLines passes a compiler's messages on to the user.
-type toldLines struct{ s *session }
+type noticeWriter struct{ s *session }
 
-func (w toldLines) Write(p []byte) (int, error) {
+func (w noticeWriter) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
-		w.s.settings.tell(printable.Text(strings.TrimRight(line, "\n")))
+		w.s.settings.notify(printable.Text(strings.TrimRight(line, "\n")))
 	}
 	return len(p), nil
 }

@@ -24,13 +24,13 @@ var thisHost = hosts.Host{Name: "localhost", Here: true}
 // connect starts the agents of all nodes, those on other hosts all at once.
 func (s *session) connect(ctx context.Context) error {
 	if s.spec.Join != nil {
-		return s.meet(ctx)
+		return s.meetNodes(ctx)
 	}
 	list := s.spec.Hosts
 	if len(list) == 0 {
 		list = []hosts.Host{thisHost}
 	}
-	if err := s.buildHere(ctx, list); err != nil {
+	if err := s.buildPrograms(ctx, list); err != nil {
 		return err
 	}
 	byEngine := s.spec.StartedByEngine()
@@ -38,23 +38,23 @@ func (s *session) connect(ctx context.Context) error {
 		if byEngine {
 			h.Here = false // it comes as all others do: as a part of the manager's job
 		}
-		s.nodes = append(s.nodes, &node{place: i, host: h, name: h.Name, tell: s.settings.tell})
+		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
 	}
 	if len(list) == 1 && s.nodes[0].host.Here {
 		s.nodes[0].name = "this host"
-		s.serveHere(s.nodes[0])
+		s.serveLocally(s.nodes[0])
 		return nil
 	}
-	s.heartbeat.begin(&s.spec, s.nodes) // others may take long, or ask for a password
+	s.heartbeat.start(&s.spec, s.nodes) // others may take long, or ask for a password
 	end := s.showProgress(list)
 	defer end()
 	if byEngine {
 		return s.connectByEngine(ctx, list)
 	}
 	if s.settings.reacher == nil {
-		s.settings.reacher = s.newShell()
+		s.settings.reacher = s.newShellReacher()
 	}
-	return s.each(func(n *node) error { return s.connectTo(ctx, n) })
+	return s.forEach(func(n *node) error { return s.connectTo(ctx, n) })
 }
 
 // connectByEngine has a resource manager start all agents.
@@ -65,7 +65,7 @@ func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error 
 	for _, n := range s.nodes {
 		n.engine = s.engine
 	}
-	return s.engine.explain(s.each(func(n *node) error { return s.connectTo(ctx, n) }))
+	return s.engine.explain(s.forEach(func(n *node) error { return s.connectTo(ctx, n) }))
 }
 
 // showProgress lets the user see how far the hosts are until end is called.
@@ -78,13 +78,13 @@ func (s *session) showProgress(list []hosts.Host) (end func()) {
 }
 
 func (s *session) connectTo(ctx context.Context, n *node) (err error) {
-	defer func() { s.progress.ended(n.place, err) }()
-	n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
+	defer func() { s.progress.finished(n.index, err) }()
+	n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
 	if n.host.Here {
-		s.serveHere(n)
+		s.serveLocally(n)
 		return nil
 	}
-	ctx, cancel := s.asking.limit(s.progress.watched(ctx, n.place), s.reachTimeout())
+	ctx, cancel := s.prompts.limit(s.progress.watch(ctx, n.index), s.reachTimeout())
 	defer cancel()
 	w, err := s.settings.reacher.reach(ctx, n.host)
 	if err != nil {
@@ -94,20 +94,20 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	if n.engine != nil {
 		kind = wire.PeerEngine
 	}
-	n.linkTo(wire.NewLink(reach.Queued(w.stream)), kind)
+	n.setLink(wire.NewLink(reach.Queued(w.stream)), kind)
 	n.end, n.copied = w.end, w.copied
 	n.listen()
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
 // serveHere starts the agent of this host, and listens to it.
-func (s *session) serveHere(n *node) {
+func (s *session) serveLocally(n *node) {
 	head, side := reach.Local()
-	n.linkTo(head, wire.PeerLocal)
+	n.setLink(head, wire.PeerLocal)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
-	if s.listing != nil {
-		cfg.Settled = s.listing.settled
+	if s.monitor != nil {
+		cfg.Settled = s.monitor.agentSettled
 	}
 	go func() { n.served <- agent.Serve(side, cfg) }()
 	n.listen()
@@ -115,7 +115,7 @@ func (s *session) serveHere(n *node) {
 
 // each does something for every node at once, and reports what failed as one list in
 // the nodes' order: what is the same on several nodes once.
-func (s *session) each(do func(*node) error) error {
+func (s *session) forEach(do func(*node) error) error {
 	if len(s.nodes) == 1 && s.nodes[0].host.Here {
 		return do(s.nodes[0])
 	}
@@ -125,22 +125,22 @@ func (s *session) each(do func(*node) error) error {
 		busy.Go(func() { errs[i] = do(n) })
 	}
 	busy.Wait()
-	return s.join(errs)
+	return s.joinErrors(errs)
 }
 
 // trouble is an error and the nodes that have it.
-type trouble struct {
+type nodeFailure struct {
 	Error
 	general Error
 	names   []string
 }
 
 // join makes one list of what failed on the nodes.
-func (s *session) join(errs []error) error {
-	var troubles []*trouble
+func (s *session) joinErrors(errs []error) error {
+	var troubles []*nodeFailure
 	for i, err := range errs {
 		for _, e := range flatten(err) {
-			troubles = s.add(troubles, s.nodes[i], e)
+			troubles = s.addFailure(troubles, s.nodes[i], e)
 		}
 	}
 	var all *multierror.Error
@@ -152,7 +152,7 @@ func (s *session) join(errs []error) error {
 		if e.Code == job.ExitNotFound && e.Hint == "" {
 			e.Hint = s.copyHint(e.Text)
 		}
-		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.ranksHere() {
+		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.includesThisHost() {
 			e.Text = hosts.Fold(t.names) + ": " + e.Text
 		}
 		all = multierror.Append(all, &e)
@@ -162,7 +162,7 @@ func (s *session) join(errs []error) error {
 
 // ranksHere reports whether this host is among the job's: what holds for all of them
 // holds for the one where the user reads it.
-func (s *session) ranksHere() bool {
+func (s *session) includesThisHost() bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.host.Here })
 }
 
@@ -179,15 +179,15 @@ func (s *session) copyHint(text string) string {
 	return ""
 }
 
-func (s *session) add(troubles []*trouble, n *node, e *Error) []*trouble {
-	general := e.general()
+func (s *session) addFailure(troubles []*nodeFailure, n *node, e *Error) []*nodeFailure {
+	general := e.withoutHost()
 	for _, t := range troubles {
 		if t.general == general {
 			t.names, t.after = append(t.names, n.name), max(t.after, e.after)
 			return troubles
 		}
 	}
-	return append(troubles, &trouble{*e, general, []string{n.name}})
+	return append(troubles, &nodeFailure{*e, general, []string{n.name}})
 }
 
 // flatten lists what an error consists of.

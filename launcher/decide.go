@@ -40,9 +40,9 @@ func (s *session) decide() error {
 	if err := s.makePlan(opened); err != nil {
 		return err
 	}
-	s.sayPlan()
+	s.reportPlan()
 	if l := s.plan.Logs; l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
-		s.settings.tell("log files are in " + l.Dir) // nobody could guess where
+		s.settings.notify("log files are in " + l.Dir) // nobody could guess where
 	}
 	return nil
 }
@@ -67,20 +67,20 @@ func newIDs() (ids job.IDs, err error) {
 
 // planOnly makes the plan with placeholders for what only a start can tell.
 func (s *session) planOnly() (*job.Plan, error) {
-	s.nothingStarts = true
+	s.dryRun = true
 	if err := s.sendHello(); err != nil {
 		return nil, err
 	}
-	if err := s.takeFacts(); err != nil {
+	if err := s.receiveFacts(); err != nil {
 		return nil, err
 	}
-	s.adoptPort()
+	s.adoptScriptPort()
 	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
 	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}
 	if err := s.makePlan(opened); err != nil {
 		return nil, err
 	}
-	s.sayPlan()
+	s.reportPlan()
 	return s.plan, nil
 }
 
@@ -104,7 +104,7 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 }
 
 // sayPlan tells what was decided for the user, as far as he wants to hear of it.
-func (s *session) sayPlan() {
+func (s *session) reportPlan() {
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
 		s.settings.note(s.plan.Why)
 	} else {
@@ -118,15 +118,15 @@ func (s *session) sayPlan() {
 		s.settings.note(note)
 	}
 	for _, warning := range s.plan.Warnings {
-		s.settings.tell(warning)
+		s.settings.notify(warning)
 	}
-	if s.nothingStarts {
-		for _, remark := range s.unheardOfNCCL() {
-			s.settings.tell(remark)
+	if s.dryRun {
+		for _, remark := range s.ncclExportNotes() {
+			s.settings.notify(remark)
 		}
 	}
-	s.tellUnreadNames()
-	s.tellBindings()
+	s.warnUnreadNames()
+	s.reportBindings()
 	if s.settings.planned != nil {
 		s.settings.planned(s.plan)
 	}
@@ -143,33 +143,33 @@ func factsOf(nodes []*node) []job.Facts {
 
 // sendHello has the nodes measure themselves and find the programs.
 func (s *session) sendHello() error {
-	if err := s.wishFromEnvironment(); err != nil {
+	if err := s.applyMasterVariables(); err != nil {
 		return err
 	}
 	hello := s.hello()
-	return s.each(func(n *node) error { return n.send(s.helloFor(n, hello)) })
+	return s.forEach(func(n *node) error { return n.send(s.helloFor(n, hello)) })
 }
 
 // takeFacts hears what the nodes say of themselves.
-func (s *session) takeFacts() error {
-	err := s.each(s.takeFactsOf)
+func (s *session) receiveFacts() error {
+	err := s.forEach(s.receiveNodeFacts)
 	s.spec.CountSlots(factsOf(s.nodes))
 	if err != nil || len(s.nodes) == 1 {
 		return err
 	}
-	s.tellTwins()
+	s.warnDuplicates()
 	first, err := job.HostOfRank0(&s.spec, factsOf(s.nodes))
 	if err != nil {
 		return usageErrors(err)
 	}
-	s.first = first
-	return s.reachable()
+	s.rank0Node = first
+	return s.chooseMaster()
 }
 
 // tellTwins remarks on one machine that was named twice: its CPUs and GPUs would be given
 // out twice. Nodes that were started one by one may be meant to be on one, and what a
 // resource manager calls nodes is its own business.
-func (s *session) tellTwins() {
+func (s *session) warnDuplicates() {
 	if s.engine != nil {
 		return
 	}
@@ -177,23 +177,23 @@ func (s *session) tellTwins() {
 	for _, n := range s.nodes {
 		boot := n.facts.Boot
 		if twin := first[boot]; twin != nil && boot != "" && s.spec.Join == nil {
-			s.settings.tell(fmt.Sprintf("%s and %s are one machine: its CPUs and GPUs are given out twice", twin.name, n.name))
+			s.settings.notify(fmt.Sprintf("%s and %s are one machine: its CPUs and GPUs are given out twice", twin.name, n.name))
 			continue
 		}
 		first[boot] = n
 	}
 }
 
-func (s *session) takeFactsOf(n *node) error {
+func (s *session) receiveNodeFacts(n *node) error {
 	var facts wire.Facts
 	if err := n.receive(&facts); err != nil {
 		return err
 	}
 	s.shared.Intern(&facts)
-	n.askTime()
+	n.sampleClock()
 	switch {
 	case facts.Version != wire.Version:
-		return otherVersion(n, facts.Version)
+		return versionError(n, facts.Version)
 	case facts.Limit != "":
 		return failure(printable.Text(facts.Limit))
 	case facts.DeviceError != "":
@@ -216,19 +216,19 @@ func (s *session) takeFactsOf(n *node) error {
 		f.Boot += " " + facts.Host // containers of one machine have names of their own
 	}
 	if s.spec.Join != nil {
-		s.takeOwnWishes(n)
+		s.addLocalSettings(n)
 	} else {
-		s.dropOwnWishes(f)
+		s.dropNodeSettings(f)
 	}
 	// Where nodes join, or an address was named, the store may not be where the script looks.
 	for i := range f.Programs {
-		f.Programs[i].Regroups = f.Programs[i].Regroups && s.door == nil && s.spec.Store.Addr == ""
+		f.Programs[i].Regroups = f.Programs[i].Regroups && s.listener == nil && s.spec.Store.Addr == ""
 	}
 	return n.checkPrograms(s.spec.Apps)
 }
 
 // dropOwnWishes leaves of a node without a command line of its own what no command line says.
-func (s *session) dropOwnWishes(f *job.Facts) {
+func (s *session) dropNodeSettings(f *job.Facts) {
 	f.Task, f.Role = nil, ""
 	if s.spec.PerNode.Kind != job.CountDevice {
 		f.Ranks = 0
@@ -241,13 +241,13 @@ func (s *session) dropOwnWishes(f *job.Facts) {
 }
 
 // takeOwnWishes takes what a node's own command line says; for this one, ours.
-func (s *session) takeOwnWishes(n *node) {
+func (s *session) addLocalSettings(n *node) {
 	if n.joined {
 		return
 	}
 	n.facts.Task = s.spec.Join.Task
 	if s.spec.PerNode.Kind != job.CountDevice {
-		n.facts.Ranks = s.own().Ranks
+		n.facts.Ranks = s.localRequest().Ranks
 	}
 	if j := s.spec.Join; j.Task != nil && j.NodeID != "" {
 		n.facts.Host = printable.Text(j.NodeID)
@@ -263,7 +263,7 @@ func printableHost(h nccl.Host) nccl.Host {
 }
 
 // otherVersion is an agent that does not understand this gorun.
-func otherVersion(n *node, version int) error {
+func versionError(n *node, version int) error {
 	return &Error{
 		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d",
 			n.name, version, wire.Version),
@@ -273,7 +273,7 @@ func otherVersion(n *node, version int) error {
 
 // wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
 // no outer launcher, set them, and no option says otherwise.
-func (s *session) wishFromEnvironment() error {
+func (s *session) applyMasterVariables() error {
 	addr, port, origin, err := s.spec.RequestedStore()
 	if err != nil {
 		return &Error{Code: job.ExitUsage, Text: err.Error()}
@@ -293,22 +293,22 @@ func (s *session) wishFromEnvironment() error {
 
 func (s *session) hello() wire.Hello {
 	r := s.spec.Request()
-	_, ompSet := find(s.spec.Environ, env.VarOMPNumThreads)
-	_, goSet := find(s.spec.Environ, env.VarGoMaxProcs)
+	_, ompSet := lookup(s.spec.Environ, env.VarOMPNumThreads)
+	_, goSet := lookup(s.spec.Environ, env.VarGoMaxProcs)
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsTask()),
 		GPUs:     r.NeedsGPUs(),
 		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
 			s.spec.Place.Shows(),
-		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.nothingStarts,
+		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.dryRun,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
 		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Shows(),
 	}
-	if !s.nothingStarts {
+	if !s.dryRun {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI != job.MPINone
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
-	h.Environ = append(h.Environ, s.exportedToNCCL()...) // before the environment's: the first counts
+	h.Environ = append(h.Environ, s.ncclExports()...) // before the environment's: the first counts
 	h.Environ = append(h.Environ,
 		s.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile)...)
 	for _, app := range s.spec.Apps {
@@ -327,7 +327,7 @@ func (s *session) dirOf(app *job.App) string { return cmp.Or(app.Dir, s.spec.Dir
 // variables are those of some names that are set, NAME=VALUE.
 func (s *session) variables(names ...string) (environ []string) {
 	for _, name := range names {
-		if v, ok := find(s.spec.Environ, name); ok {
+		if v, ok := lookup(s.spec.Environ, name); ok {
 			environ = append(environ, name+"="+v)
 		}
 	}
@@ -337,20 +337,20 @@ func (s *session) variables(names ...string) (environ []string) {
 // exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
 // file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
 // host is asked once.
-func (s *session) exportedToNCCL() (environ []string) {
+func (s *session) ncclExports() (environ []string) {
 	if len(s.spec.Apps) == 0 {
-		return s.findsNCCL(nil)
+		return s.ncclVariables(nil)
 	}
-	return s.findsNCCL(s.spec.Apps[0].Exports)
+	return s.ncclVariables(s.spec.Apps[0].Exports)
 }
 
 // unheardOfNCCL says which programs find another file of settings, or another library, than the
 // first one, whose file and library a plan goes by.
-func (s *session) unheardOfNCCL() (remarks []string) {
-	heard := s.exportedToNCCL()
+func (s *session) ncclExportNotes() (remarks []string) {
+	heard := s.ncclExports()
 	for i, app := range s.spec.Apps {
 		var other []string
-		own := s.findsNCCL(app.Exports)
+		own := s.ncclVariables(app.Exports)
 		for _, entry := range own {
 			if !slices.Contains(heard, entry) {
 				other = append(other, "-x "+printable.Text(entry))
@@ -372,7 +372,7 @@ func (s *session) unheardOfNCCL() (remarks []string) {
 }
 
 // findsNCCL are those variables for a program with exports of its own.
-func (s *session) findsNCCL(own []job.Export) (environ []string) {
+func (s *session) ncclVariables(own []job.Export) (environ []string) {
 	exports := slices.Concat(s.spec.Exports, own)
 	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {
 		for _, e := range slices.Backward(exports) {
@@ -488,7 +488,7 @@ func (s *session) findExecutable() error {
 	return nil
 }
 
-func find(environ []string, name string) (string, bool) {
+func lookup(environ []string, name string) (string, bool) {
 	for i := len(environ) - 1; i >= 0; i-- {
 		if n, v, ok := strings.Cut(environ[i], "="); ok && n == name {
 			return v, true

@@ -64,7 +64,7 @@ func TestProgramsThatFindAnotherNCCL(t *testing.T) {
 		"other's alone": {nil, []job.App{{}, {Exports: []job.Export{value("FOO", "1")}}}, nil},
 	} {
 		s := session{spec: Spec{Exports: test.all, Apps: test.apps}}
-		assert.Equal(t, test.want, s.unheardOfNCCL(), name)
+		assert.Equal(t, test.want, s.ncclExportNotes(), name)
 	}
 }
 
@@ -72,6 +72,6 @@ func TestProgramsThatFindAnotherNCCL(t *testing.T) {
 func TestRASPortOnlyWhereRanksAreTold(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {
 		s := session{spec: Spec{Tune: tune}}
-		assert.Equal(t, want, s.namesRAS(), tune)
+		assert.Equal(t, want, s.setsRASPort(), tune)
 	}
 }

@@ -30,18 +30,18 @@ const AgentJoinWord = "join"
 // engineAgents are agents that a resource manager's one command starts on all hosts.
 type engineAgents struct {
 	*gather.Gathering
-	names []string
-	job   string        // as people name it: "Slurm job 17"
-	title string        // the resource manager: "Slurm"
-	over  chan struct{} // closed when the resource manager has begun to end the job
-	once  sync.Once
+	names      []string
+	job        string        // as people name it: "Slurm job 17"
+	title      string        // the resource manager: "Slurm"
+	endingSeen chan struct{} // closed when the resource manager has begun to end the job
+	once       sync.Once
 }
 
 // gatherByEngine starts the command.
 func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg := gather.Config{
 		Start: *s.spec.Reach.Engine, Addrs: ownAddresses(), Environ: s.spec.Environ, Dir: s.sharedDir(),
-		Version: version.String(), Timeout: s.reachTimeout(), Arrived: s.progress.came, Detail: s.settings.detail,
+		Version: version.String(), Timeout: s.reachTimeout(), Arrived: s.progress.agentArrived, Detail: s.settings.detail,
 	}
 	for _, h := range list {
 		cfg.Nodes = append(cfg.Nodes, h.Name)
@@ -63,22 +63,22 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	cfg.Agent = []string{program, AgentVerb, AgentJoinWord}
 	s.engine = &engineAgents{
 		names: cfg.Nodes, job: s.spec.Reach.Engine.Job, title: s.spec.Reach.Engine.Title,
-		over: make(chan struct{}),
+		endingSeen: make(chan struct{}),
 	}
-	cfg.Ending = s.engine.ends
+	cfg.Ending = s.engine.markEnding
 	s.engine.Gathering = gather.Start(ctx, cfg)
 	s.settings.reacher = s.engine
 	return nil
 }
 
 // reach waits for a host's agent; that takes no longer than the gathering.
-func (e *engineAgents) reach(_ context.Context, h hosts.Host) (way, error) {
+func (e *engineAgents) reach(_ context.Context, h hosts.Host) (agentStream, error) {
 	node := slices.Index(e.names, h.Name)
 	conn, err := e.Wait(node)
 	if err != nil {
-		return way{}, err
+		return agentStream{}, err
 	}
-	return way{stream: conn, end: func() string { return cmp.Or(e.LastMessage(node), e.ExitText()) }}, nil
+	return agentStream{stream: conn, end: func() string { return cmp.Or(e.LastMessage(node), e.ExitText()) }}, nil
 }
 
 func (e *engineAgents) close() { e.Close() }
@@ -86,7 +86,7 @@ func (e *engineAgents) close() { e.Close() }
 // explain makes one error of what each node has seen of a gathering that failed.
 func (e *engineAgents) explain(err error) error {
 	var failed *gather.Error
-	if err == nil || !errors.As(e.failure(), &failed) {
+	if err == nil || !errors.As(e.err(), &failed) {
 		return err
 	}
 	text := failed.Text
@@ -100,49 +100,49 @@ func (e *engineAgents) explain(err error) error {
 	return &Error{Code: job.ExitLauncher, Text: printable.Text(text), Hint: printable.Text(failed.Hint)}
 }
 
-func (e *engineAgents) failure() error {
+func (e *engineAgents) err() error {
 	_, err := e.Wait(0)
 	return err
 }
 
 // ends notes that the resource manager has begun to end the job.
-func (e *engineAgents) ends() { e.once.Do(func() { close(e.over) }) }
+func (e *engineAgents) markEnding() { e.once.Do(func() { close(e.endingSeen) }) }
 
 // signalled hears of a signal that a node's agent has got; nil: it is no agent of this kind. SIGTSTP and SIGCONT are
 // what Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
-func (e *engineAgents) signalled(n *node, m wire.Signalled) {
+func (e *engineAgents) onSignal(n *node, m wire.Signalled) {
 	switch {
 	case e == nil:
 	case m.Signal == syscall.SIGTSTP:
-		n.stopped.Store(true)
+		n.suspended.Store(true)
 	case m.Signal == syscall.SIGCONT:
-		n.stopped.Store(false)
+		n.suspended.Store(false)
 	case job.Ends(m.Signal):
-		e.ends()
+		e.markEnding()
 	}
 }
 
 // engineSignalled hears of such a signal while ranks run.
-func (h *head) engineSignalled(n *node, m wire.Signalled) {
+func (h *head) onEngineSignal(n *node, m wire.Signalled) {
 	if n.engine != nil && m.Signal > 0 && m.Signal <= maxSignal {
-		at, now := n.clock.ours(m.At), time.Now()
-		if at.After(now) || now.Sub(at) > signalAge {
+		at, now := n.clock.toLocal(m.At), time.Now()
+		if at.After(now) || now.Sub(at) > maxSignalAge {
 			at = now
 		}
 		h.post(job.EngineSignalled{Signal: m.Signal, At: at})
 	}
-	n.engine.signalled(n, m)
+	n.engine.onSignal(n, m)
 }
 
 // signalAge is how old the news of a signal may be; else its time is not believed.
-const signalAge = time.Minute
+const maxSignalAge = time.Minute
 
 // ending is closed when the resource manager has begun to end the job; nil: there is none.
 func (e *engineAgents) ending() <-chan struct{} {
 	if e == nil {
 		return nil
 	}
-	return e.over
+	return e.endingSeen
 }
 
 // signalledInStep is what SIGTERM may mean in a step. Why it came is told to srun alone,
@@ -151,13 +151,13 @@ const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption):
 
 // verdictLimit is how long the resource manager may take to say why it ended a job, once
 // nothing of it is left.
-const verdictLimit = time.Second
+const endingLimit = time.Second
 
 // judge says of a job that the resource manager has ended why it has.
-func (e *engineAgents) judge(r *job.Result) {
+func (e *engineAgents) attribute(r *job.Result) {
 	limit := time.Duration(0)
 	if r.Cause == job.CauseEngine || r.MaybeByEngine() {
-		limit = verdictLimit
+		limit = endingLimit
 	}
 	r.SetEngine(e.title, e.job, e.Ending(limit))
 }
@@ -183,10 +183,10 @@ func withoutSecret(environ []string) []string {
 
 // sharedDir is a directory of the user's that all nodes most likely see.
 func (s *session) sharedDir() string {
-	if dir, _ := find(s.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+	if dir, _ := lookup(s.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gorun")
 	}
-	if home, _ := find(s.spec.Environ, "HOME"); filepath.IsAbs(home) {
+	if home, _ := lookup(s.spec.Environ, "HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".cache", "gorun")
 	}
 	return s.workingDir()

@@ -32,14 +32,14 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 		spec.Hosts = append(spec.Hosts, thisHost)
 	}
 	c := newHostsCheck(spec, options)
-	c.settings.askLimit = min(c.settings.askLimit, examineLimit)
+	c.settings.answerLimit = min(c.settings.answerLimit, examineLimit)
 	c.settings.loginLimit = examineLogin
-	c.inspects = true
+	c.inspect = true
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
 	cluster := c.cluster()
-	cluster.Unreached = c.found.list
+	cluster.Unreached = c.problems.list
 	return cluster, nil
 }
 
@@ -48,18 +48,18 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 func (c *hostsCheck) inspection(check *wire.Check) {
 	check.Inspect, check.Patience = true, examinePatience
 	check.Environ = c.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH")
-	check.Python, _ = find(c.spec.Environ, env.VarPython)
+	check.Python, _ = lookup(c.spec.Environ, env.VarPython)
 }
 
 // signsOfContainers are variables by which this host is known to be a container.
-func (c *hostsCheck) signsOfContainers() []string {
+func (c *hostsCheck) containerVariables() []string {
 	return c.variables("KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 }
 
 // variables are those of some names that are set.
 func (c *hostsCheck) variables(names ...string) (list []string) {
 	for _, name := range names {
-		if value, ok := find(c.spec.Environ, name); ok {
+		if value, ok := lookup(c.spec.Environ, name); ok {
 			list = append(list, name+"="+value)
 		}
 	}
@@ -68,36 +68,36 @@ func (c *hostsCheck) variables(names ...string) (list []string) {
 
 // cleaned is JSON of another host, in whose texts nothing is left that does something to a
 // terminal.
-func cleaned(text []byte) []byte {
+func printableJSON(text []byte) []byte {
 	var all any
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.UseNumber()
 	if decoder.Decode(&all) != nil {
 		return text
 	}
-	clean, err := json.Marshal(printableIn(all))
+	clean, err := json.Marshal(printableValue(all))
 	if err != nil {
 		return text
 	}
 	return clean
 }
 
-func printableIn(v any) any {
+func printableValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		return printable.Text(v)
 	case []any:
 		for i := range v {
-			v[i] = printableIn(v[i])
+			v[i] = printableValue(v[i])
 		}
 	case map[string]any:
 		for key, value := range v {
 			if clean := printable.Text(key); clean != key {
 				delete(v, key)
-				v[clean] = printableIn(value)
+				v[clean] = printableValue(value)
 				continue
 			}
-			v[key] = printableIn(value)
+			v[key] = printableValue(value)
 		}
 	}
 	return v

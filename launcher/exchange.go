@@ -13,7 +13,7 @@ type exchangeHub struct {
 	*exchange.Hub
 	names   *exchange.Names
 	attempt int
-	has     func(n *node, p world.Proc) bool
+	hasProc func(n *node, p world.Proc) bool
 }
 
 func newExchangeHub(attempt int, nodes []*node, has func(*node, world.Proc) bool) *exchangeHub {
@@ -36,7 +36,7 @@ func (x *exchangeHub) receive(n *node, m *wire.Exchange) {
 		return
 	}
 	if m.Message.Kind == exchange.Left { // a node knows of its own ranks
-		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.has(n, p) })
+		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.hasProc(n, p) })
 	}
 	x.Receive(n.number, &m.Message)
 }

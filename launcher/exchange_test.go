@@ -69,10 +69,10 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 			require.NoError(t, far[0].Send(tc.said))
 			f, err := h.nodes[0].link.Read()
 			require.NoError(t, err)
-			go func() { assert.NoError(t, h.frame(h.nodes[0], f)) }()
+			go func() { assert.NoError(t, h.handleFrame(h.nodes[0], f)) }()
 			synctest.Wait()
-			assert.Empty(t, h.growths.pending)
-			require.NoError(t, h.begin())
+			assert.Empty(t, h.spawns.pending)
+			require.NoError(t, h.startRanks())
 			synctest.Wait()
 			for _, link := range far {
 				for _, want := range []wire.Type{wire.TypeStart, tc.want} {
@@ -125,8 +125,8 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 		n.lost, n.answers = make(chan struct{}), make(chan wire.Frame)
 	}
 	h.exchange.receive(h.nodes[0], come(0, "a"))
-	h.nodes[1].lose(errors.New("cut"))
-	h.receive(h.nodes[1])
+	h.nodes[1].markLost(errors.New("cut"))
+	h.watchLink(h.nodes[1])
 	// the first is the hub's wish to hear of ends
 	for _, want := range []wire.Type{wire.TypeExchange, wire.TypeSignal, wire.TypeExchange} {
 		f, err := far[0].Read()

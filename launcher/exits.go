@@ -12,9 +12,9 @@ import (
 )
 
 // takeEnded takes ends, none of which was told before, now or when it is time.
-func (h *head) takeEnded(n *node, e wire.Ended) error {
+func (h *head) onEnded(n *node, e wire.Ended) error {
 	for _, s := range e.Streams {
-		if s.Stream != output.Stdout && s.Stream != output.Stderr || !h.endsOnce(n, s.Rank, s.Stream) {
+		if s.Stream != output.Stdout && s.Stream != output.Stderr || !h.firstEnd(n, s.Rank, s.Stream) {
 			return wire.Violation("it says again that stream %d of rank %d has ended, or of a rank that is not its own",
 				s.Stream, s.Rank)
 		}
@@ -22,15 +22,15 @@ func (h *head) takeEnded(n *node, e wire.Ended) error {
 	for i := range e.Ranks {
 		r := &e.Ranks[i]
 		switch {
-		case !h.endsOnce(n, r.Rank, 0):
+		case !h.firstEnd(n, r.Rank, 0):
 			return wire.Violation("it says again that rank %d has ended, or of a rank that is not its own", r.Rank)
 		case r.PID < 0 || r.Code < -1 || r.Code > 255 || r.Signal < 0 || r.Signal > maxSignal:
 			return wire.Violation("it says that rank %d (pid %d) ended with code %d and signal %d",
 				r.Rank, r.PID, r.Code, int(r.Signal))
 		}
-		r.ErrorFile, r.LastLines = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(lastOf(r.LastLines))
+		r.ErrorFile, r.LastLines = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(boundedTail(r.LastLines))
 	}
-	h.endings.pass(func() { h.ended(n, e) })
+	h.exits.pass(func() { h.postExits(n, e) })
 	return nil
 }
 
@@ -41,7 +41,7 @@ const (
 )
 
 // lastOf are the lines of a rank that are kept.
-func lastOf(lines []string) []string {
+func boundedTail(lines []string) []string {
 	lines = lines[max(0, len(lines)-tailLines):]
 	size := 0
 	for i, line := range slices.Backward(lines) {
@@ -54,28 +54,28 @@ func lastOf(lines []string) []string {
 
 // endsOnce notes the end of a rank (0) or of one of its streams, and reports whether that is the
 // first time, and of a rank of the node.
-func (h *head) endsOnce(n *node, rank, stream int) bool {
-	if !h.has(n, rank) {
+func (h *head) firstEnd(n *node, rank, stream int) bool {
+	if !h.hasRank(n, rank) {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := [2]int{rank, stream}
-	known := h.told[key]
-	if h.told == nil {
-		h.told = map[[2]int]bool{}
+	known := h.reportedEnds[key]
+	if h.reportedEnds == nil {
+		h.reportedEnds = map[[2]int]bool{}
 	}
-	h.told[key] = true
+	h.reportedEnds[key] = true
 	return !known
 }
 
 // ended passes on how ranks of a node ended.
-func (h *head) ended(n *node, e wire.Ended) {
+func (h *head) postExits(n *node, e wire.Ended) {
 	for _, s := range e.Streams {
 		h.endStream(n, s)
 	}
 	for _, r := range e.Ranks {
-		r.At, r.RaisedAt, r.SignalledAt = h.at(n, r.At), h.at(n, r.RaisedAt), h.at(n, r.SignalledAt)
+		r.At, r.RaisedAt, r.SignalledAt = h.localTime(n, r.At), h.localTime(n, r.RaisedAt), h.localTime(n, r.SignalledAt)
 		r.OOM, r.Timer, r.Hint = printable.Text(r.OOM), printable.Text(r.Timer), printable.Text(r.Hint)
 		if r.MPI != nil {
 			r.MPI.Protocol = printable.Text(r.MPI.Protocol)
@@ -94,23 +94,23 @@ func (h *head) endStream(n *node, s wire.StreamEnd) {
 
 // endings holds back how ranks ended while others are still asked what they do: none of
 // those which did not survive the question passes for the cause.
-type endings struct {
-	mu   sync.Mutex
-	held bool
-	list []func()
+type exitGate struct {
+	mu      sync.Mutex
+	held    bool
+	waiting []func()
 }
 
-func (e *endings) hold() {
+func (e *exitGate) hold() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held = true
 }
 
 // pass does something now, or when the endings are released.
-func (e *endings) pass(do func()) {
+func (e *exitGate) pass(do func()) {
 	e.mu.Lock()
 	if e.held {
-		e.list = append(e.list, do)
+		e.waiting = append(e.waiting, do)
 		e.mu.Unlock()
 		return
 	}
@@ -118,10 +118,10 @@ func (e *endings) pass(do func()) {
 	do()
 }
 
-func (e *endings) release() {
+func (e *exitGate) release() {
 	e.mu.Lock()
-	list := e.list
-	e.held, e.list = false, nil
+	list := e.waiting
+	e.held, e.waiting = false, nil
 	e.mu.Unlock()
 	for _, do := range list {
 		do()

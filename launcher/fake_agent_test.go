@@ -185,15 +185,15 @@ func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
 		Output:  job.OutputSpec{LogDir: "/dev/null"},
 	}
 	for i := range 3 {
-		n := &node{place: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
-		n.tell = func(string) {}
+		n := &node{index: i, host: hosts.Host{Name: fmt.Sprintf("node%d", i), Slots: 1}, name: fmt.Sprintf("node%d", i)}
+		n.notify = func(string) {}
 		head, far := net2()
-		n.linkTo(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
+		n.setLink(wire.NewLink(reach.Queued(head)), wire.PeerSSH)
 		a := &fakeAgent{
 			madeUp: sleeper(wire.NewLink(far), i), stream: far, attack: never, job: j, heard: map[wire.Type]int{},
 		}
 		if i == 2 {
-			n.linkTo(n.link, kind)
+			n.setLink(n.link, kind)
 			n.joined = kind == wire.PeerJoined || kind == wire.PeerUnauthenticated
 		}
 		s.spec.Hosts = append(s.spec.Hosts, n.host)
@@ -237,7 +237,7 @@ func (j *fakeJob) run(ctx context.Context) (*Result, error) {
 	for _, n := range s.nodes {
 		n.listen()
 	}
-	s.heartbeat.begin(&s.spec, s.nodes)
+	s.heartbeat.start(&s.spec, s.nodes)
 	r, err := s.run(ctx)
 	j.end()
 	s.close()

@@ -14,44 +14,44 @@ import (
 
 // Limits of watching several nodes.
 const (
-	hangLooks   = 4                // how often it is looked within the time-out
-	inspectTime = 15 * time.Second // how long a node has to say what its ranks do
+	hangChecks     = 4                // how often it is looked within the time-out
+	inspectTimeout = 15 * time.Second // how long a node has to say what its ranks do
 )
 
 // watchHang finds out that on no node anything goes on any more. It counts looks that
 // saw nothing new, and not the time between them, as an agent does for a job of one
 // node.
 func (h *head) watchHang() {
-	tick := time.NewTicker(h.spec.HangTimeout / hangLooks)
+	tick := time.NewTicker(h.spec.HangTimeout / hangChecks)
 	defer tick.Stop()
 	var seen []int64
-	for same := 0; same < hangLooks; {
+	for same := 0; same < hangChecks; {
 		select {
 		case <-h.over:
 			return
 		case <-tick.C:
 		}
-		signs := h.signs()
+		signs := h.progressSigns()
 		if same++; !slices.Equal(signs, seen) {
 			seen, same = signs, 0
 		}
 	}
-	h.inspect()
+	h.inspectHang()
 }
 
 // signs are different whenever something has gone on at a node. The answers to what is
 // asked here come for the next look.
-func (h *head) signs() (signs []int64) {
+func (h *head) progressSigns() (signs []int64) {
 	for _, n := range h.nodes {
-		signs = append(signs, n.signs.Load())
+		signs = append(signs, n.progressSigns.Load())
 		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // or it is lost, which others notice
 	}
 	return signs
 }
 
 // inspect tells of a hang what all ranks do.
-func (h *head) inspect() {
-	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.tellHang)
+func (h *head) inspectHang() {
+	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.reportHang)
 }
 
 // inspectRanks asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks
@@ -63,13 +63,13 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 	for len(h.inspected) > 0 {
 		<-h.inspected // an answer to the question before that came late
 	}
-	h.endings.hold()
+	h.exits.hold()
 	hang := &job.Hang{Quiet: quiet, At: time.Now()}
 	for i, n := range h.nodes {
 		// Or it is lost, which others notice.
 		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
 	}
-	limit, cancel := context.WithTimeout(context.Background(), inspectTime)
+	limit, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
 	answers, _ := collect(limit, h, h.inspected)
 	select {
@@ -79,44 +79,44 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 	}
 	var texts [][]byte
 	for _, a := range answers {
-		hang.Ranks = append(hang.Ranks, h.hangRanks(a.node, a.what.Ranks)...)
-		texts = append(texts, a.what.RAS)
+		hang.Ranks = append(hang.Ranks, h.activities(a.node, a.body.Ranks)...)
+		texts = append(texts, a.body.RAS)
 	}
 	slices.SortFunc(hang.Ranks, func(a, b spec.Activity) int { return cmp.Compare(a.Rank, b.Rank) })
 	hang.NCCL = h.rasFindings(texts...)
 	use(hang)
-	h.endings.release()
+	h.exits.release()
 }
 
 // hung passes on what each rank did when nothing went on any more.
-func (h *head) hung(n *node, m wire.Hung) {
+func (h *head) onHung(n *node, m wire.Hung) {
 	if len(h.nodes) == 1 && m.Quiet > 0 { // it saw that by itself
-		h.tellHang(&job.Hang{
-			Quiet: m.Quiet, At: h.at(n, m.At), Ranks: h.hangRanks(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
+		h.reportHang(&job.Hang{
+			Quiet: m.Quiet, At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
 		})
 		return
 	}
 	select {
-	case h.inspected <- said[wire.Hung]{n, m}:
+	case h.inspected <- answer[wire.Hung]{n, m}:
 	default: // nobody asked
 	}
 }
 
-func (h *head) tellHang(hang *job.Hang) {
+func (h *head) reportHang(hang *job.Hang) {
 	h.hang.Store(hang)
 	if h.spec.OnHang == job.HangReport {
 		for _, line := range hang.Lines() {
-			h.settings.tell(line)
+			h.settings.notify(line)
 		}
 	}
 	h.post(job.Hung{At: hang.At})
 }
 
 // hangRanks are what a node's ranks do, each with its last line.
-func (h *head) hangRanks(n *node, all []spec.Activity) (ranks []spec.Activity) {
+func (h *head) activities(n *node, all []spec.Activity) (ranks []spec.Activity) {
 	seen := map[int]bool{}
 	for _, r := range all {
-		if !h.has(n, r.Rank) || seen[r.Rank] {
+		if !h.hasRank(n, r.Rank) || seen[r.Rank] {
 			continue
 		}
 		seen[r.Rank] = true

@@ -15,7 +15,7 @@ import (
 // The answers to one question are nobody else's: --get-stack-traces and --hang-timeout may ask at once.
 func TestQuestionsWaitForEachOther(t *testing.T) {
 	h, far := growingHead(t)
-	h.inspected = make(chan said[wire.Hung], len(h.nodes))
+	h.inspected = make(chan answer[wire.Hung], len(h.nodes))
 	heard := make(chan int, 2) // of how many ranks each question did
 	for range 2 {
 		go h.inspectRanks(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
@@ -25,7 +25,7 @@ func TestQuestionsWaitForEachOther(t *testing.T) {
 			f, err := link.Read()
 			require.NoError(t, err)
 			require.Equal(t, wire.TypeInspect, f.Type)
-			h.hung(h.nodes[i], wire.Hung{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}})
+			h.onHung(h.nodes[i], wire.Hung{Ranks: []spec.Activity{{Rank: i, PID: 10 + i}}})
 		}
 		require.Equal(t, 2, <-heard)
 	}
@@ -41,11 +41,11 @@ func TestSilentNodesHoldNoHangBack(t *testing.T) {
 			time.Sleep(time.Hour)
 			close(h.over)
 		}()
-		h.inspect()
-		require.Equal(t, inspectTime, time.Since(began))
+		h.inspectHang()
+		require.Equal(t, inspectTimeout, time.Since(began))
 		require.NotNil(t, h.hang.Load())
 		passed := false
-		h.endings.pass(func() { passed = true })
+		h.exits.pass(func() { passed = true })
 		require.True(t, passed)
 		time.Sleep(2 * time.Hour) // the other goroutine ends
 	})

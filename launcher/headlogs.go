@@ -48,10 +48,10 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	if plan.Template, err = output.ParseTemplate(h.spec.Output.Template); err != nil {
 		return nil, err
 	}
-	plan.Show = shows(h.spec.Output.ShowLocalRanks)
+	plan.Show = localRankFilter(h.spec.Output.ShowLocalRanks)
 	plan.Consumed = func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) }
 	plan.Failed = func(path string, err error) {
-		h.settings.tell(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
+		h.settings.notify(fmt.Sprintf("log file %s is incomplete from here on: %v", path, err))
 	}
 	return output.OpenLogs(plan)
 }
@@ -105,7 +105,7 @@ func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 		return true
 	}
 	if shown = x.head.plan.Load().Logs.Tee[localRank].Has(stream); shown {
-		x.head.credits[n.number].owes(stream, len(p)) // it is given back when it is shown and when it is in the file
+		x.head.credits[n.number].countTwice(stream, len(p)) // it is given back when it is shown and when it is in the file
 	}
 	_, _ = file.Write(p) // never fails: a broken disk is reported once
 	return shown
@@ -134,7 +134,7 @@ func (x *headLogs) last(rank int) []string {
 func (x *headLogs) close(ctx context.Context) {
 	for _, logs := range x.nodes {
 		if err := logs.Close(ctx); err != nil {
-			x.head.settings.tell(err.Error())
+			x.head.settings.notify(err.Error())
 		}
 	}
 }

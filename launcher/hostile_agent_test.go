@@ -173,7 +173,7 @@ func TestFakeAgentsAreGood(t *testing.T) {
 // The store is where its node is: ranks of all nodes go there.
 func TestOpenedElsewhere(t *testing.T) {
 	own, other := netip.MustParseAddr("10.0.0.1"), "10.6.6.6:29500"
-	s := &session{nodes: []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}, master: "10.0.0.1"}
+	s := &session{nodes: []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}, masterAddr: "10.0.0.1"}
 	for _, o := range []spec.Opened{
 		{Addr: "10.6.6.6", Port: 29500, Store: "10.0.0.1:29500"},
 		{Addr: "10.0.0.1", Port: 29500, Store: other},
@@ -378,15 +378,15 @@ func TestHostileAgentFloodsNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newFakeJob(t, wire.PeerSSH, job.MPIAuto)
 		var said []string
-		j.session.nodes[2].tell = func(text string) { said = append(said, text) }
+		j.session.nodes[2].notify = func(text string) { said = append(said, text) }
 		a := j.hostile()
 		a.attack, a.floods = atStart, bytes.Repeat(wire.AppendControl(nil, 0, &wire.Notice{Text: "again"}), 10_000)
 		a.sent = mostFlood - 1 // once
 		r, err := j.run(context.Background())
 		require.NoError(t, err)
 		require.Zero(t, r.ExitCode, Explain(r))
-		require.Len(t, said, mostNotices+1)
-		require.Contains(t, said[mostNotices], "more than 1000 lines")
+		require.Len(t, said, maxNotices+1)
+		require.Contains(t, said[maxNotices], "more than 1000 lines")
 	})
 }
 

@@ -23,8 +23,8 @@ import (
 
 // Bounds of a check, so that no host can make it last for ever.
 const (
-	filePatience = 20 * time.Second // for a file system to answer
-	checkLimit   = 60 * time.Second // for a host to answer one question
+	fileTimeout   = 20 * time.Second // for a file system to answer
+	answerTimeout = 60 * time.Second // for a host to answer one question
 )
 
 // basics are the checks of package doctor that cost little: hosts check makes no others.
@@ -49,19 +49,19 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 // judge makes the list of what is wrong: with each host, with the network, and remarks last.
 func (c *hostsCheck) judge() {
 	for _, f := range append(c.noAddress, c.network.Problems...) {
-		c.found.add(f, f.Text)
+		c.problems.add(f, f.Text)
 	}
 	for _, f := range doctor.Diagnose(c.cluster(), basics...) {
-		c.found.add(doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}, f.Text)
+		c.problems.add(doctor.Problem{Hosts: f.Hosts, Text: f.Text, Hint: f.Fix, Note: f.Severity == doctor.Note}, f.Text)
 	}
 	for _, h := range c.report.Hosts {
 		for _, note := range h.Notes {
-			c.found.add(doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}, note)
+			c.problems.add(doctor.Problem{Hosts: []string{h.Name}, Text: note, Note: true}, note)
 		}
 	}
 	c.report.Problems = []doctor.Problem{} // [] as JSON
 	for _, remarks := range []bool{false, true} {
-		for _, p := range c.found.list {
+		for _, p := range c.problems.list {
 			if p.Note == remarks {
 				c.report.Problems = append(c.report.Problems, p)
 			}
@@ -72,7 +72,7 @@ func (c *hostsCheck) judge() {
 func newHostsCheck(spec Spec, options []Option) *hostsCheck {
 	c := &hostsCheck{session: &session{spec: spec, settings: settings{
 		stdout: os.Stdout, stderr: os.Stderr,
-		askLimit: checkLimit,
+		answerLimit: answerTimeout,
 	}}}
 	for _, o := range options {
 		o(&c.settings)
@@ -98,12 +98,12 @@ func (c *hostsCheck) run(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
-			n.giveUp("the check was ended")
+			n.abandon("the check was ended")
 		}
 	})
 	defer stop()
-	c.askAll()
-	c.tryNetwork(ctx)
+	c.queryAll()
+	c.probeNetwork(ctx)
 	return nil
 }
 
@@ -111,8 +111,8 @@ func (c *hostsCheck) run(ctx context.Context) error {
 type hostsCheck struct {
 	*session
 	report   HostsReport
-	found    flaws          // with whom could not be looked at
-	inspects bool           // all that package doctor judges is looked at
+	problems flaws          // with whom could not be looked at
+	inspect  bool           // all that package doctor judges is looked at
 	hosts    []*doctor.Host // by place; nil: it did not say what it has
 	network  doctor.Network
 	// noAddress says why there is none that all hosts reach, or why that is not known.
@@ -163,13 +163,13 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 			return err
 		}
 	} else if c.settings.reacher == nil {
-		c.settings.reacher = c.newShell()
+		c.settings.reacher = c.newShellReacher()
 	}
 	for i, h := range c.spec.Hosts {
 		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
-		all[i] = &node{place: i, host: h, name: h.Name, engine: c.engine}
+		all[i] = &node{index: i, host: h, name: h.Name, engine: c.engine}
 	}
-	c.heartbeat.begin(&c.spec, all) // others may take long, and who hears nothing ends
+	c.heartbeat.start(&c.spec, all) // others may take long, and who hears nothing ends
 	var busy sync.WaitGroup
 	for i := range all {
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
@@ -177,7 +177,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	busy.Wait()
 	end()
 	for i, n := range all {
-		r := c.of(n)
+		r := c.reportOf(n)
 		p := c.progress.host(i)
 		*r = HostReport{
 			Name: n.name, Here: n.host.Here, Reached: errs[i] == nil, Seconds: p.took.Seconds(),
@@ -188,7 +188,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 			if e := (*Error)(nil); errors.As(errs[i], &e) && e.step != "" { // what failed may have a name of its own
 				r.Step = e.step
 			}
-			c.fail(n, errs[i])
+			c.addError(n, errs[i])
 			continue
 		}
 		c.nodes = append(c.nodes, n)
@@ -197,37 +197,37 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 }
 
 // of is the report on a node.
-func (c *hostsCheck) of(n *node) *HostReport { return &c.report.Hosts[n.place] }
+func (c *hostsCheck) reportOf(n *node) *HostReport { return &c.report.Hosts[n.index] }
 
 // fail notes errors of a node.
-func (c *hostsCheck) fail(n *node, err error) {
+func (c *hostsCheck) addError(n *node, err error) {
 	for _, e := range flatten(err) {
-		c.found.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.general().Text)
+		c.problems.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.withoutHost().Text)
 	}
 }
 
 // askAll has all nodes say what they are and have.
-func (c *hostsCheck) askAll() {
+func (c *hostsCheck) queryAll() {
 	errs := make([]error, len(c.nodes))
-	hello, check := c.questions()
+	hello, check := c.queries()
 	var busy sync.WaitGroup
 	for i, n := range c.nodes {
-		busy.Go(func() { errs[i] = c.ask(n, hello, check) })
+		busy.Go(func() { errs[i] = c.query(n, hello, check) })
 	}
 	busy.Wait()
 	for i, n := range c.nodes {
 		if errs[i] != nil {
-			c.fail(n, errs[i])
+			c.addError(n, errs[i])
 		}
 	}
 }
 
 // questions are what nodes are asked.
-func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
-	check := wire.Check{Patience: filePatience}
+func (c *hostsCheck) queries() (wire.Hello, wire.Check) {
+	check := wire.Check{Patience: fileTimeout}
 	hello := c.hello()
 	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
-	if c.inspects { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
+	if c.inspect { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
 		hello.GPUs, hello.GPUUsers, hello.Topology = false, false, false
 		c.inspection(&check)
 	}
@@ -243,15 +243,15 @@ func (c *hostsCheck) questions() (wire.Hello, wire.Check) {
 }
 
 // ask has one node say it. The clock is looked at when the node has nothing else to do.
-func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
+func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 	h := c.helloFor(n, hello)
 	h.DirOptional = filepath.IsAbs(check.Dir)
 	var facts wire.Facts
-	if err := c.inTime(n, "what it has", func() error { return n.ask(h, &facts) }); err != nil {
+	if err := c.withTimeout(n, "what it has", func() error { return n.request(h, &facts) }); err != nil {
 		return err
 	}
 	if facts.Version != wire.Version {
-		return otherVersion(n, facts.Version)
+		return versionError(n, facts.Version)
 	}
 	for range clockSamples {
 		if err := n.send(&wire.Ping{Sent: time.Now()}); err != nil {
@@ -260,12 +260,13 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 	}
 	var checked wire.Checked
 	if n.host.Here && check.Inspect {
-		check.Environ = append(slices.Clip(check.Environ), c.signsOfContainers()...)
+		check.Environ = append(slices.Clip(check.Environ), c.containerVariables()...)
 	}
-	if err := c.inTime(n, "what ranks would find there", func() error { return n.ask(&check, &checked) }); err != nil {
+	err := c.withTimeout(n, "what ranks would find there", func() error { return n.request(&check, &checked) })
+	if err != nil {
 		return err
 	}
-	c.take(n, check.Dir, facts, checked)
+	c.record(n, check.Dir, facts, checked)
 	return nil
 }
 
@@ -273,12 +274,12 @@ func (c *hostsCheck) ask(n *node, hello wire.Hello, check wire.Check) error {
 const clockSamples = 4
 
 // take completes what a node found of itself by what is known here.
-func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Checked) {
+func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
-	if err := json.Unmarshal(cleaned(checked.Host), h); err != nil {
+	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
 		h.Unknown = []string{"what it said of itself is not understood: " + err.Error()}
 	}
-	c.hosts[n.place] = h
+	c.hosts[n.index] = h
 	h.Name, h.Here = n.name, n.host.Here
 	if h.Here {
 		h.Name = n.host.Name
@@ -291,14 +292,14 @@ func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Ch
 	if !h.Here && !c.spec.StartedByEngine() { // an engine's command hands on what ranks inherit
 		h.Environ = facts.Environ
 	}
-	if !c.inspects {
+	if !c.inspect {
 		h.Machine = facts.Machine
 		for i := range h.Machine.GPUs {
 			h.Machine.GPUs[i].Name = printable.Text(h.Machine.GPUs[i].Name)
 		}
 	}
-	c.takeProgram(h, cmp.Or(dir, c.workingDir()), facts)
-	r := c.of(n)
+	c.recordProgram(h, cmp.Or(dir, c.workingDir()), facts)
+	r := c.reportOf(n)
 	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), h.Gorun, h.Executable
 	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.DiskSpace
 	r.CPUs, r.GPUs, r.InfiniBand = h.Machine.CPUs.Len(), h.Machine.GPUs, len(h.RDMA) > 0
@@ -318,7 +319,7 @@ func (c *hostsCheck) take(n *node, dir string, facts wire.Facts, checked wire.Ch
 
 // takeProgram joins what a node resolved and what it read: of the program, if there is one,
 // and the directory, if something is wrong with that.
-func (c *hostsCheck) takeProgram(h *doctor.Host, dir string, facts wire.Facts) {
+func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts) {
 	own := doctor.Program{}
 	if h.Program != nil {
 		own = *h.Program
@@ -349,15 +350,15 @@ func (c *clock) report() *doctor.Clock {
 }
 
 // inTime gives the node up that does not answer.
-func (c *hostsCheck) inTime(n *node, what string, do func() error) error {
-	limit := c.settings.askLimit
-	timer := time.AfterFunc(limit, func() { n.giveUp(fmt.Sprintf("it did not say %s within %s", what, limit)) })
+func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
+	limit := c.settings.answerLimit
+	timer := time.AfterFunc(limit, func() { n.abandon(fmt.Sprintf("it did not say %s within %s", what, limit)) })
 	defer timer.Stop()
 	return do()
 }
 
 // tryNetwork finds out which of the nodes reach which.
-func (c *hostsCheck) tryNetwork(ctx context.Context) {
+func (c *hostsCheck) probeNetwork(ctx context.Context) {
 	var probers []prober
 	for _, n := range c.nodes {
 		select {
@@ -370,20 +371,20 @@ func (c *hostsCheck) tryNetwork(ctx context.Context) {
 	if len(probers) < 2 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.settings.askLimit)
+	ctx, cancel := context.WithTimeout(ctx, c.settings.answerLimit)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
-			n.giveUp("it did not say whom it reaches")
+			n.abandon("it did not say whom it reaches")
 		}
 	})
 	defer stop()
 	survey, choice, err := surveyNetwork(probers)
-	c.takeNetwork(survey, choice, err)
+	c.recordNetwork(survey, choice, err)
 }
 
 // takeNetwork notes who reaches whom, and what is wrong with it.
-func (c *hostsCheck) takeNetwork(survey probe.Survey, choice probe.Choice, err error) {
+func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
 	c.report.Network = r
 	c.network.Problems, c.network.Summary = survey.Problems(), r.Summary

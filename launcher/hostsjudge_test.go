@@ -132,7 +132,7 @@ func TestJudgeHosts(t *testing.T) {
 
 func TestTheTimeOfAPersonIsNoDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a asking
+		var a prompts
 		ask := a.wrap(func(string) (string, error) {
 			time.Sleep(time.Minute)
 			return "secret", nil
@@ -145,7 +145,7 @@ func TestTheTimeOfAPersonIsNoDelay(t *testing.T) {
 		assert.Equal(t, context.DeadlineExceeded, context.Cause(ctx))
 		assert.InDelta(t, time.Minute+3*time.Second, time.Since(began), float64(100*time.Millisecond))
 	})
-	assert.Nil(t, (&asking{}).wrap(nil))
+	assert.Nil(t, (&prompts{}).wrap(nil))
 }
 
 func TestFailuresThatDifferInTheAddressAreToldOnce(t *testing.T) {
@@ -158,7 +158,7 @@ func TestFailuresThatDifferInTheAddressAreToldOnce(t *testing.T) {
 			Hint: "is it up?",
 		})
 	}
-	require.EqualError(t, flatten(s.join(errs))[0], "n[1-3]: connect: the host does not answer")
+	require.EqualError(t, flatten(s.joinErrors(errs))[0], "n[1-3]: connect: the host does not answer")
 	errs[0], errs[1] = nil, nil
-	require.EqualError(t, flatten(s.join(errs))[0], "n3: connect: u@n3:22 does not answer")
+	require.EqualError(t, flatten(s.joinErrors(errs))[0], "n3: connect: u@n3:22 does not answer")
 }

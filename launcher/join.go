@@ -29,28 +29,28 @@ import (
 
 // meet brings this node together with the others of a job whose nodes are all started
 // by somebody else: as its head, or as one of those that follow.
-func (s *session) meet(ctx context.Context) error {
-	cfg, err := s.meeting()
+func (s *session) meetNodes(ctx context.Context) error {
+	cfg, err := s.joinConfig()
 	if err != nil {
 		return err
 	}
 	head, joined, err := join.Connect(ctx, cfg)
 	if err != nil {
-		return meetError(err)
+		return joinError(err)
 	}
 	if s.joined = joined; joined != nil {
 		return nil
 	}
-	s.door = head
+	s.listener = head
 	members, err := head.Wait(ctx)
 	if err != nil {
-		return meetError(err)
+		return joinError(err)
 	}
-	return s.takeMembers(members)
+	return s.addMembers(members)
 }
 
 // takeSeat completes the wish of such a process.
-func (s *session) takeSeat() {
+func (s *session) applyTask() {
 	if !s.spec.IsTask() {
 		return
 	}
@@ -60,13 +60,13 @@ func (s *session) takeSeat() {
 }
 
 // meeting is how this node meets the others.
-func (s *session) meeting() (join.Config, error) {
+func (s *session) joinConfig() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
 		Insecure: j.Insecure, NeverNode0: j.NeverNode0,
 		Addr: j.Addr, Port: j.Port, Ports: j.Ports, Timeout: j.Timeout, HostsExist: j.HostsExist,
 		RankPerNode: s.spec.IsTask(),
-		Notify:      s.settings.tell,
+		Notify:      s.settings.notify,
 		Self:        join.Hello{ID: j.ID, NumNodes: j.NumNodes, NodeRank: j.NodeRank, NodeID: j.NodeID, Addr: j.Host},
 	}
 	if j.Token == "" && j.Munge {
@@ -90,17 +90,17 @@ func (s *session) meeting() (join.Config, error) {
 }
 
 // waysToJoin is how nodes come to have a secret, or do without, the best first.
-const waysToJoin = "" +
+const secretHint = "" +
 	"run `gorun token --save` once, where all nodes share your home directory, then the same line again\n" +
 	"run `gorun token --out job.token`, and add --token-file job.token on each node, which has a copy of that file\n" +
 	"use -H HOST,... in place of --nnodes: gorun then starts the other nodes over SSH, and needs no token\n" +
 	"add --insecure-join on each node, if nobody whom you do not trust can reach that port"
 
 // meetError is an error of the launcher's; of a port that is taken it says by whom.
-func meetError(err error) error {
+func joinError(err error) error {
 	var noSecret *join.NoSecretError
 	if errors.As(err, &noSecret) {
-		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: waysToJoin}
+		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: secretHint}
 	}
 	var taken *join.PortTakenError
 	text := err.Error()
@@ -113,10 +113,10 @@ func meetError(err error) error {
 }
 
 // takeMembers makes nodes of those that have come; this one is node 0.
-func (s *session) takeMembers(members []*join.Member) error {
-	here := &node{host: thisHost, name: ownName(), tell: s.settings.tell}
+func (s *session) addMembers(members []*join.Member) error {
+	here := &node{host: thisHost, name: hostname(), notify: s.settings.notify}
 	s.nodes = append(s.nodes, here)
-	s.serveHere(here)
+	s.serveLocally(here)
 	for _, m := range members {
 		n := &node{host: hosts.Host{Name: printable.Text(m.Hello.Host), Address: m.Hello.Addr}, joined: true}
 		if n.name = n.host.Name; s.spec.IsTask() {
@@ -124,24 +124,24 @@ func (s *session) takeMembers(members []*join.Member) error {
 			n.name = fmt.Sprintf("rank %d's gorun on %s", len(s.nodes), n.host.Name)
 		}
 		n.addresses = append(n.addresses, m.Peer.Addr().Unmap())
-		n.tell = func(text string) { s.settings.tell(n.name + ": " + text) }
-		n.linkTo(wire.NewLink(reach.Queued(m.Conn)), s.joinedKind())
+		n.notify = func(text string) { s.settings.notify(n.name + ": " + text) }
+		n.setLink(wire.NewLink(reach.Queued(m.Conn)), s.memberKind())
 		n.listen()
 		s.nodes = append(s.nodes, n)
 	}
-	s.heartbeat.begin(&s.spec, s.nodes)
-	return s.each(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
+	s.heartbeat.start(&s.spec, s.nodes)
+	return s.forEach(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
 }
 
 // joinedKind is what is known of those that join.
-func (s *session) joinedKind() wire.Peer {
-	if s.door.IsInsecure() {
+func (s *session) memberKind() wire.Peer {
+	if s.listener.IsInsecure() {
 		return wire.PeerUnauthenticated
 	}
 	return wire.PeerJoined
 }
 
-func ownName() string {
+func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return thisHost.Name
@@ -153,11 +153,12 @@ func ownName() string {
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
 	host := printable.Text(j.Host)
-	s.sayFollowed(host)
+	s.reportHead(host)
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()
-	cfg.Stdin, cfg.Stdout, cfg.Stderr, cfg.Environ, cfg.Own, cfg.Signals = nil, nil, nil, s.ownEnviron(), s.own(), signals
-	if err := s.showOwn(&cfg); err != nil {
+	cfg.Stdin, cfg.Stdout, cfg.Stderr = nil, nil, nil
+	cfg.Environ, cfg.Own, cfg.Signals = s.localEnviron(), s.localRequest(), signals
+	if err := s.displayRank(&cfg); err != nil {
 		return nil, err
 	}
 	cfg.Link = socketOf(j.Conn)
@@ -167,16 +168,16 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	defer close(over)
 	s.signals.hold()
 	s.signals.listen()
-	go s.passSignals(signals, over)
+	go s.forwardSignals(signals, over)
 	err := agent.Serve(link, cfg)
 	var end *agent.OverError
 	if !errors.As(err, &end) {
 		return nil,
-			failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLost(err))))
+			failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))
 	}
 	r := &Result{ExitCode: end.Code}
 	if e := end.First; e != nil && end.Code != 0 {
-		r.ErrorFile = errorFile(e.ErrorFile, e.Code, e.Signal)
+		r.ErrorFile = forwardedErrorFile(e.ErrorFile, e.Code, e.Signal)
 	}
 	if end.Text == "" || s.spec.IsTask() { // there, all write to one place, and node 0 has said it
 		return r, nil
@@ -199,7 +200,7 @@ func (s *session) headName(host string) string {
 }
 
 // sayFollowed tells who is the head.
-func (s *session) sayFollowed(host string) {
+func (s *session) reportHead(host string) {
 	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
 	if s.spec.IsTask() { // as many lines as ranks
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
@@ -213,7 +214,7 @@ func (s *session) sayFollowed(host string) {
 }
 
 // showOwn has a process that is one rank show what that prints.
-func (s *session) showOwn(cfg *agent.Config) error {
+func (s *session) displayRank(cfg *agent.Config) error {
 	if !s.spec.IsTask() {
 		return nil
 	}
@@ -229,19 +230,19 @@ func (s *session) showOwn(cfg *agent.Config) error {
 }
 
 // headLost says in words why the connection to node 0 is over.
-func headLost(err error) string {
+func headLostText(err error) string {
 	if remote.IsEnd(err) {
 		return "its connection has ended: gorun was killed there, or the host went down"
 	}
 	return err.Error()
 }
 
-func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
+func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
 			return
-		case sig := <-s.signals.came:
+		case sig := <-s.signals.received:
 			number, ok := sig.(syscall.Signal)
 			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT ||
 				s.spec.Join.EngineSignals && !job.Ends(number) {
@@ -257,7 +258,7 @@ func (s *session) passSignals(to chan<- syscall.Signal, over <-chan struct{}) {
 }
 
 // ownEnviron is what ranks of this node inherit, with what its own command line adds.
-func (s *session) ownEnviron() []string {
+func (s *session) localEnviron() []string {
 	environ := slices.Clone(s.spec.Environ)
 	for _, e := range s.spec.Exports {
 		if e.HasValue {
@@ -269,8 +270,8 @@ func (s *session) ownEnviron() []string {
 }
 
 // ownExports are options of a gorun inside a rank, which ranks inherit by -x alone.
-func (s *session) ownExports() (list []string) {
-	for _, v := range s.ownEnviron() {
+func (s *session) localExports() (list []string) {
+	for _, v := range s.localEnviron() {
 		name, _, _ := strings.Cut(v, "=")
 		if strings.HasPrefix(name, "GORUN_") && plan.Decides(name) && !plan.Sets(name) && name != env.VarToken &&
 			s.exports(name) {
@@ -288,14 +289,14 @@ func (s *session) exports(name string) bool {
 }
 
 // own is what this node's command line wants to run.
-func (s *session) own() *agent.Own {
+func (s *session) localRequest() *agent.Own {
 	o := &agent.Own{
 		Seat: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// ranks are marked by their engine's job
 		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
-		Exports: s.ownExports(),
+		Exports: s.localExports(),
 	}
 	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {
 		o.LogNames = []string{out.StdoutFile, out.StderrFile}
@@ -325,7 +326,7 @@ func (s *session) announce(r *Result, err error) {
 	default:
 		over.Text = err.Error()
 	}
-	_ = s.each(func(n *node) error {
+	_ = s.forEach(func(n *node) error {
 		if n.joined && n.link.Send(&over) == nil {
 			timer := time.NewTimer(closeLimit)
 			defer timer.Stop()

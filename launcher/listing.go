@@ -19,16 +19,16 @@ import (
 // listing is what the user's other processes see of a job: its entry in the registry, and
 // the answers to what they ask. It begins when the job has run for a moment, and costs it
 // nothing before; nil: the job is in no registry.
-type listing struct {
-	session *session
-	began   time.Time
-	stops   chan stopWish
-	taps    taps
-	looking looking
+type monitor struct {
+	session       *session
+	began         time.Time
+	stopRequested chan stopRequest
+	followers     followers
+	queries       queries
 
-	id      string               // set before head is
-	head    atomic.Pointer[head] // of the last attempt that began
-	pausing atomic.Bool          // between two attempts
+	id     string               // set before head is
+	head   atomic.Pointer[head] // of the last attempt that began
+	paused atomic.Bool          // between two attempts
 
 	mu    sync.Mutex // guards what follows
 	entry *registry.Entry
@@ -37,23 +37,23 @@ type listing struct {
 }
 
 // stopWish is what somebody who wants the job to end said.
-type stopWish struct {
+type stopRequest struct {
 	signal syscall.Signal
 	grace  *time.Duration // nil: the job's own
 }
 
 // stopsAhead is how many such wishes may wait.
-const stopsAhead = 8
+const maxStopRequests = 8
 
-func newListing(s *session) *listing {
+func newMonitor(s *session) *monitor {
 	if len(s.settings.registry) == 0 {
 		return nil
 	}
-	return &listing{session: s, began: time.Now(), stops: make(chan stopWish, stopsAhead)}
+	return &monitor{session: s, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests)}
 }
 
 // runs says that an attempt has begun.
-func (l *listing) runs(h *head) {
+func (l *monitor) attach(h *head) {
 	if l == nil {
 		return
 	}
@@ -61,44 +61,44 @@ func (l *listing) runs(h *head) {
 		l.id = registry.ID(h.plan.Load().JobID)
 	}
 	l.head.Store(h)
-	l.taps.each((*follower).turn)
+	l.followers.each((*follower).startAttempt)
 	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.arm(listedAfter, l.beginAlone)
+		h.arm(registerDelay, l.registerAlone)
 	}
 }
 
 // listedAfter is how long a job runs before it is listed, where no agent of this process
 // says when.
-const listedAfter = 50 * time.Millisecond
+const registerDelay = 50 * time.Millisecond
 
 // pause says that the job runs, or that it will run again later.
-func (l *listing) pause(on bool) {
+func (l *monitor) setPaused(on bool) {
 	if l != nil {
-		l.pausing.Store(on)
+		l.paused.Store(on)
 	}
 }
 
 // stopping is where wishes to stop the job come.
-func (l *listing) stopping() <-chan stopWish {
+func (l *monitor) stopRequests() <-chan stopRequest {
 	if l == nil {
 		return nil
 	}
-	return l.stops
+	return l.stopRequested
 }
 
 // tapping is what the console hands to those who follow.
-func (l *listing) tapping() func(rank, stream int, p []byte) {
+func (l *monitor) tap() func(rank, stream int, p []byte) {
 	if l == nil {
 		return nil
 	}
-	return l.taps.write
+	return l.followers.write
 }
 
 // settled is called by an agent of this process once its ranks have run for a moment:
 // the guard that it has removes the entry should this process be killed.
-func (l *listing) settled(guarded func(path string)) {
+func (l *monitor) agentSettled(guarded func(path string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -110,7 +110,7 @@ func (l *listing) settled(guarded func(path string)) {
 }
 
 // beginAlone is for a job without ranks on this host, which has no guard here.
-func (l *listing) beginAlone() {
+func (l *monitor) registerAlone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tried {
@@ -125,7 +125,7 @@ func (l *listing) beginAlone() {
 }
 
 // register makes the entry. The lock is held.
-func (l *listing) register(guarded func(path string)) {
+func (l *monitor) register(guarded func(path string)) {
 	l.tried = true
 	entry, err := registry.Register(l.session.settings.registry, l.id, guarded, l.answer)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *listing) register(guarded func(path string)) {
 }
 
 // close ends the entry; those who wait for the end of the job hear of it.
-func (l *listing) close() {
+func (l *monitor) close() {
 	if l == nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (l *listing) close() {
 
 // answer answers somebody of this user. Whoever adds a question has a case here, its name in
 // registry/words.go, and an option of gorun ps or a command in cmd/gorun/jobs.go that asks it.
-func (l *listing) answer(ctx context.Context, q registry.Request, send func(part any) error) {
+func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part any) error) {
 	h := l.head.Load() // there is one: nobody is answered before
 	switch q.Kind {
 	case registry.JobRequest:
@@ -175,8 +175,8 @@ func (l *listing) answer(ctx context.Context, q registry.Request, send func(part
 }
 
 // stop has the job end in order, and keeps who asked waiting until it has.
-func (l *listing) stop(ctx context.Context, q registry.Request, send func(part any) error) {
-	wish := stopWish{q.Signal, q.Grace}
+func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part any) error) {
+	wish := stopRequest{q.Signal, q.Grace}
 	if wish.signal == 0 {
 		wish.signal = syscall.SIGTERM
 	}
@@ -185,7 +185,7 @@ func (l *listing) stop(ctx context.Context, q registry.Request, send func(part a
 		return
 	}
 	select {
-	case l.stops <- wish:
+	case l.stopRequested <- wish:
 	default: // as many have asked
 	}
 	if send(registry.Reply{Whole: l.session.settings.wholeProcess}) == nil {
@@ -194,14 +194,14 @@ func (l *listing) stop(ctx context.Context, q registry.Request, send func(part a
 }
 
 // stopped passes a wish to end on to the supervisor.
-func (h *head) stopped(w stopWish) {
-	h.settings.tell("gorun stop asks for the end of the job")
+func (h *head) onStopRequest(w stopRequest) {
+	h.settings.notify("gorun stop asks for the end of the job")
 	h.post(job.Signalled{Signal: w.signal, Grace: w.grace, At: time.Now()})
 }
 
 // stacks says what ranks do right now.
-func (l *listing) stacks(ctx context.Context, h *head, q registry.Request) registry.Reply {
-	answers, silent := l.looking.ask(ctx, h, lookStacks)
+func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) registry.Reply {
+	answers, silent := l.queries.run(ctx, h, queryStacks)
 	var ranks []spec.Activity
 	for _, u := range h.usages(answers) {
 		if q.Rank == nil || *q.Rank == u.Rank {
@@ -222,8 +222,8 @@ func (l *listing) stacks(ctx context.Context, h *head, q registry.Request) regis
 }
 
 // used is an answer of a node to what somebody asked.
-func (h *head) used(n *node, m wire.Used) {
-	if h.listing != nil {
-		h.listing.looking.hear(n, m)
+func (h *head) onUsed(n *node, m wire.Used) {
+	if h.monitor != nil {
+		h.monitor.queries.receive(n, m)
 	}
 }

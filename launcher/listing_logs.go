@@ -17,30 +17,30 @@ import (
 
 // Limits of those who read what ranks print.
 const (
-	maxBehind = 4 << 20                // bytes that one may be behind before he is dropped
-	maxShown  = 64 << 10               // bytes of a line
-	maxBatch  = 256                    // lines at once
-	fileLook  = 250 * time.Millisecond // how often it is looked whether a log file has grown
-	filePiece = 64 << 10               // bytes that are read of one at once
+	maxBacklog      = 4 << 20                // bytes that one may be behind before he is dropped
+	maxLineBytes    = 64 << 10               // bytes of a line
+	maxBatchLines   = 256                    // lines at once
+	logPollInterval = 250 * time.Millisecond // how often it is looked whether a log file has grown
+	logChunk        = 64 << 10               // bytes that are read of one at once
 	// bytes in which the last lines of one are looked for, where somebody says how many
-	fileTail   = 4 << 20
-	shownLines = tailLines // the last lines of each stream
+	logTailBytes = 4 << 20
+	defaultTail  = tailLines // the last lines of each stream
 )
 
 // taps are those who follow what ranks print. Without any, a write costs a look.
-type taps struct {
-	number atomic.Int32
-	mu     sync.RWMutex
-	list   map[*follower]bool
+type followers struct {
+	count atomic.Int32
+	mu    sync.RWMutex
+	list  map[*follower]bool
 }
 
 // write hands bytes of a rank to those who follow. It never waits for them.
-func (t *taps) write(rank, stream int, p []byte) {
-	t.each(func(f *follower) { f.take(rank, stream, p) })
+func (t *followers) write(rank, stream int, p []byte) {
+	t.each(func(f *follower) { f.write(rank, stream, p) })
 }
 
-func (t *taps) each(do func(*follower)) {
-	if t.number.Load() == 0 {
+func (t *followers) each(do func(*follower)) {
+	if t.count.Load() == 0 {
 		return
 	}
 	t.mu.RLock()
@@ -51,30 +51,30 @@ func (t *taps) each(do func(*follower)) {
 }
 
 // add adds one who follows until remove is called.
-func (t *taps) add(f *follower) (remove func()) {
+func (t *followers) add(f *follower) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.list == nil {
 		t.list = map[*follower]bool{}
 	}
 	t.list[f] = true
-	t.number.Add(1)
+	t.count.Add(1)
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.list, f)
-		t.number.Add(-1)
+		t.count.Add(-1)
 	}
 }
 
 // channel is a stream of a rank.
-type channel struct{ rank, stream int }
+type rankStream struct{ rank, stream int }
 
 // newAttempt stands for all of them in a piece without bytes.
-var newAttempt = channel{-1, -1}
+var attemptMark = rankStream{-1, -1}
 
 type piece struct {
-	channel
+	rankStream
 	bytes []byte
 }
 
@@ -84,34 +84,34 @@ type follower struct {
 	wake  chan struct{} // has one place
 
 	mu       sync.Mutex
-	apart    map[channel]bool // whose bytes come from elsewhere, or not yet
+	excluded map[rankStream]bool // whose bytes come from elsewhere, or not yet
 	pieces   []piece
 	size     int
 	overflow bool
 }
 
 // take keeps bytes for the reader, unless he is too far behind.
-func (f *follower) take(rank, stream int, p []byte) {
+func (f *follower) write(rank, stream int, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := channel{rank, stream}
-	if f.overflow || f.apart[at] || !f.wants(rank) {
+	at := rankStream{rank, stream}
+	if f.overflow || f.excluded[at] || !f.wants(rank) {
 		return
 	}
 	last := len(f.pieces) - 1
 	switch f.size += len(p); {
-	case f.size > maxBehind:
+	case f.size > maxBacklog:
 		f.overflow, f.pieces = true, nil
-	case last >= 0 && f.pieces[last].channel == at: // ranks may write byte by byte
+	case last >= 0 && f.pieces[last].rankStream == at: // ranks may write byte by byte
 		f.pieces[last].bytes = append(f.pieces[last].bytes, p...)
 	default:
 		f.pieces = append(f.pieces, piece{at, bytes.Clone(p)})
 	}
-	f.rouse()
+	f.wakeReader()
 }
 
 // rouse wakes the reader.
-func (f *follower) rouse() {
+func (f *follower) wakeReader() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -119,17 +119,17 @@ func (f *follower) rouse() {
 }
 
 // turn marks that another attempt begins: what was left unfinished stays so.
-func (f *follower) turn() {
+func (f *follower) startAttempt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.overflow {
-		f.pieces = append(f.pieces, piece{channel: newAttempt})
+		f.pieces = append(f.pieces, piece{rankStream: attemptMark})
 	}
-	f.rouse()
+	f.wakeReader()
 }
 
 // next is what has come since the last call.
-func (f *follower) next() (pieces []piece, overflow bool) {
+func (f *follower) drain() (pieces []piece, overflow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	pieces, f.pieces, f.size = f.pieces, nil, 0
@@ -137,41 +137,41 @@ func (f *follower) next() (pieces []piece, overflow bool) {
 }
 
 // begin takes a stream from its last bytes on.
-func (f *follower) begin(c *output.Console, at channel) (last []byte, truncated bool) {
+func (f *follower) startStream(c *output.Console, at rankStream) (last []byte, truncated bool) {
 	c.Recent(at.rank, at.stream, func(end []byte, more bool) {
 		last, truncated = bytes.Clone(end), more
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.apart, at)
+		delete(f.excluded, at)
 	})
 	return last, truncated
 }
 
 // liner makes lines of what streams print, and sends them.
-type liner struct {
-	send func(part any) error
-	open map[channel][]byte // unfinished lines
-	tail *int               // how many last lines are wished
-	list []registry.Line
-	err  error
+type lineSender struct {
+	send    func(part any) error
+	partial map[rankStream][]byte // unfinished lines
+	tail    *int                  // how many last lines are wished
+	batch   []registry.Line
+	err     error
 }
 
 // add takes bytes of a stream.
-func (l *liner) add(at channel, p []byte) {
+func (l *lineSender) write(at rankStream, p []byte) {
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})
-		held := append(l.open[at], line...)
+		held := append(l.partial[at], line...)
 		p = rest
-		for len(held) > maxShown {
-			whole := wholeRunes(held[:maxShown])
-			l.put(at, held[:whole])
+		for len(held) > maxLineBytes {
+			whole := wholeRunes(held[:maxLineBytes])
+			l.putLine(at, held[:whole])
 			held = held[whole:]
 		}
 		if ended {
-			l.put(at, held)
+			l.putLine(at, held)
 			held = held[:0]
 		}
-		l.open[at] = held
+		l.partial[at] = held
 	}
 }
 
@@ -189,31 +189,31 @@ func wholeRunes(text []byte) int {
 }
 
 // put sends a line before long. What a carriage return overwrote was never meant to stay.
-func (l *liner) put(at channel, line []byte) {
+func (l *lineSender) putLine(at rankStream, line []byte) {
 	line = bytes.TrimRight(line, "\r")
 	line = line[bytes.LastIndexByte(line, '\r')+1:]
-	l.say(at, output.Plain(line))
+	l.emit(at, output.Plain(line))
 }
 
-func (l *liner) say(at channel, text string) {
-	l.list = append(l.list, registry.Line{Rank: at.rank, Stream: at.stream, Text: text})
-	if len(l.list) >= maxBatch {
+func (l *lineSender) emit(at rankStream, text string) {
+	l.batch = append(l.batch, registry.Line{Rank: at.rank, Stream: at.stream, Text: text})
+	if len(l.batch) >= maxBatchLines {
 		l.flush()
 	}
 }
 
 // flush sends what there is.
-func (l *liner) flush() {
-	if len(l.list) > 0 && l.err == nil {
-		l.err = l.send(registry.Logs{Lines: l.list})
+func (l *lineSender) flush() {
+	if len(l.batch) > 0 && l.err == nil {
+		l.err = l.send(registry.Logs{Lines: l.batch})
 	}
-	l.list = nil
+	l.batch = nil
 }
 
 // last sends the last lines of a stream, and keeps its unfinished one.
-func (l *liner) last(at channel, end []byte, truncated bool) {
+func (l *lineSender) writeTail(at rankStream, end []byte, truncated bool) {
 	lines := bytes.SplitAfter(end, []byte{'\n'})
-	most := shownLines + 1 // behind the last line's end there is nothing
+	most := defaultTail + 1 // behind the last line's end there is nothing
 	if l.tail != nil {
 		if most = *l.tail; len(lines[len(lines)-1]) == 0 {
 			most++
@@ -233,60 +233,60 @@ func (l *liner) last(at channel, end []byte, truncated bool) {
 		lines[0] = append([]byte("..."), first...)
 	}
 	for _, line := range lines {
-		l.add(at, line)
+		l.write(at, line)
 	}
 }
 
 // end sends a stream's unfinished line.
-func (l *liner) end(at channel) {
-	if held := l.open[at]; len(held) > 0 {
-		l.put(at, held)
+func (l *lineSender) endStream(at rankStream) {
+	if held := l.partial[at]; len(held) > 0 {
+		l.putLine(at, held)
 	}
-	delete(l.open, at)
+	delete(l.partial, at)
 }
 
 // rest sends all unfinished lines.
-func (l *liner) rest() {
-	for at := range l.open {
-		l.end(at)
+func (l *lineSender) flushAll() {
+	for at := range l.partial {
+		l.endStream(at)
 	}
 	l.flush()
 }
 
 // logs sends what ranks printed last and, to one who follows, what they print from now
 // on. It never holds up the job: who reads too slowly is dropped.
-func (l *listing) logs(ctx context.Context, h *head, q registry.Request, send func(part any) error) {
-	lines := &liner{send: send, open: map[channel][]byte{}, tail: q.Tail}
+func (l *monitor) logs(ctx context.Context, h *head, q registry.Request, send func(part any) error) {
+	lines := &lineSender{send: send, partial: map[rankStream][]byte{}, tail: q.Tail}
 	f := &follower{wants: func(rank int) bool {
 		return q.Rank == nil || *q.Rank == rank
-	}, wake: make(chan struct{}, 1), apart: map[channel]bool{}}
-	channels := h.channels(f.wants)
+	}, wake: make(chan struct{}, 1), excluded: map[rankStream]bool{}}
+	channels := h.streamsOf(f.wants)
 	if len(channels) == 0 {
 		_ = send(registry.Logs{Over: true, Error: fmt.Sprintf("the job has no rank %d", *q.Rank)})
 		return
 	}
 	for _, at := range channels {
-		f.apart[at] = true
+		f.excluded[at] = true
 	}
 	if q.Follow {
-		defer l.taps.add(f)()
+		defer l.followers.add(f)()
 	}
-	files := h.lastOf(channels, f, lines)
+	files := h.sendTails(channels, f, lines)
 	defer files.close()
 	lines.flush()
-	if q.Follow && lines.err == nil && !l.goOn(ctx, f, files, lines) {
+	if q.Follow && lines.err == nil && !l.follow(ctx, f, files, lines) {
 		_ = send(registry.Logs{Dropped: true})
 		return
 	}
-	lines.rest()
+	lines.flushAll()
 	_ = send(registry.Logs{Over: true}) // who has gone hears nothing
 }
 
 // goOn sends what comes; false: the reader is too slow.
-func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *liner) bool {
+func (l *monitor) follow(ctx context.Context, f *follower, files logFiles, lines *lineSender) bool {
 	var grown <-chan time.Time
 	if len(files) > 0 {
-		tick := time.NewTicker(fileLook)
+		tick := time.NewTicker(logPollInterval)
 		defer tick.Stop()
 		grown = tick.C
 	}
@@ -299,18 +299,18 @@ func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *
 			files.read(lines)
 			over = true
 		}
-		pieces, overflow := f.next()
+		pieces, overflow := f.drain()
 		if overflow {
 			return false
 		}
 		for _, p := range pieces {
-			if p.channel == newAttempt {
+			if p.rankStream == attemptMark {
 				files.read(lines)
-				lines.rest()
-				files.turnTo(l.head.Load())
+				lines.flushAll()
+				files.switchTo(l.head.Load())
 				continue
 			}
-			lines.add(p.channel, p.bytes)
+			lines.write(p.rankStream, p.bytes)
 		}
 		lines.flush()
 	}
@@ -318,10 +318,10 @@ func (l *listing) goOn(ctx context.Context, f *follower, files logFiles, lines *
 }
 
 // channels are the streams of ranks.
-func (h *head) channels(wants func(rank int) bool) (list []channel) {
+func (h *head) streamsOf(wants func(rank int) bool) (list []rankStream) {
 	for _, r := range h.plan.Load().Ranks {
 		if wants(r.Rank) {
-			list = append(list, channel{r.Rank, output.Stdout}, channel{r.Rank, output.Stderr})
+			list = append(list, rankStream{r.Rank, output.Stdout}, rankStream{r.Rank, output.Stderr})
 		}
 	}
 	return list
@@ -330,19 +330,19 @@ func (h *head) channels(wants func(rank int) bool) (list []channel) {
 // lastOf sends the last lines of streams, and says where those are that cannot be had
 // here. Log files on this host it returns open, to be read on; one that several ranks
 // share counts as the first one's.
-func (h *head) lastOf(channels []channel, f *follower, lines *liner) (files logFiles) {
+func (h *head) sendTails(channels []rankStream, f *follower, lines *lineSender) (files logFiles) {
 	shown := map[string]bool{}
 	for _, at := range channels {
 		name, elsewhere := h.logFile(at)
 		switch {
 		case elsewhere != "":
-			lines.say(channel{rank: at.rank}, elsewhere)
+			lines.emit(rankStream{rank: at.rank}, elsewhere)
 		case name == "":
-			last, truncated := f.begin(h.console, at)
-			lines.last(at, last, truncated)
+			last, truncated := f.startStream(h.console, at)
+			lines.writeTail(at, last, truncated)
 		case !shown[name]:
 			shown[name] = true
-			if file := openLogFile(at, name, lines); file != nil {
+			if file := tailLogFile(at, name, lines); file != nil {
 				files = append(files, file)
 			}
 		}
@@ -352,7 +352,7 @@ func (h *head) lastOf(channels []channel, f *follower, lines *liner) (files logF
 
 // logFile is the file on this host that has what a stream prints; "": it passes
 // through here. elsewhere says where it is if neither is so.
-func (h *head) logFile(at channel) (name, elsewhere string) {
+func (h *head) logFile(at rankStream) (name, elsewhere string) {
 	p := h.plan.Load()
 	r := p.Ranks[at.rank]
 	n := h.nodes[r.Node]
@@ -385,15 +385,15 @@ func (h *head) logFile(at channel) (name, elsewhere string) {
 type logFiles []*logFile
 
 type logFile struct {
-	channel
+	rankStream
 	name string
 	file *os.File // nil: there is none yet
 }
 
 // turnTo has the files of another attempt take the place of those there are. One that keeps its name is read on.
-func (files logFiles) turnTo(h *head) {
+func (files logFiles) switchTo(h *head) {
 	for _, f := range files {
-		name, _ := h.logFile(f.channel)
+		name, _ := h.logFile(f.rankStream)
 		if name == "" || name == f.name {
 			continue
 		}
@@ -405,36 +405,36 @@ func (files logFiles) turnTo(h *head) {
 }
 
 // openLogFile sends a file's last lines; nil where it cannot be read.
-func openLogFile(at channel, name string, lines *liner) *logFile {
+func tailLogFile(at rankStream, name string, lines *lineSender) *logFile {
 	f, err := os.Open(name)
 	if err != nil {
-		lines.say(channel{rank: at.rank}, output.Plain([]byte(err.Error())))
+		lines.emit(rankStream{rank: at.rank}, output.Plain([]byte(err.Error())))
 		return nil
 	}
 	var end []byte
 	size, err := f.Seek(0, io.SeekEnd)
-	from := max(0, size-filePiece)
+	from := max(0, size-logChunk)
 	if lines.tail != nil {
-		from = max(0, size-fileTail)
+		from = max(0, size-logTailBytes)
 	}
 	if err == nil {
 		end, _ = io.ReadAll(io.NewSectionReader(f, from, size-from)) // what could be read
 	}
 	_, _ = f.Seek(from+int64(len(end)), io.SeekStart)
-	lines.last(at, end, from > 0)
+	lines.writeTail(at, end, from > 0)
 	return &logFile{at, name, f}
 }
 
 // read sends what has come to the files.
-func (files logFiles) read(lines *liner) {
-	p := make([]byte, filePiece)
+func (files logFiles) read(lines *lineSender) {
+	p := make([]byte, logChunk)
 	for _, f := range files {
 		if f.file == nil {
 			f.file, _ = os.Open(f.name) // its rank may not have begun yet
 		}
 		for f.file != nil && lines.err == nil {
 			n, err := f.file.Read(p)
-			lines.add(f.channel, p[:n])
+			lines.write(f.rankStream, p[:n])
 			lines.flush()
 			if err != nil || n == 0 {
 				break

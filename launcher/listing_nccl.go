@@ -15,13 +15,13 @@ import (
 )
 
 // nccl says what NCCL itself knows of the job. The agents ask it on their hosts: its port is one of the loopback there.
-func (l *listing) nccl(ctx context.Context, h *head) registry.NCCL {
-	answers, silent := l.looking.ask(ctx, h, lookNCCL)
+func (l *monitor) nccl(ctx context.Context, h *head) registry.NCCL {
+	answers, silent := l.queries.run(ctx, h, queryNCCL)
 	n := registry.NCCL{ID: l.id, Silent: silent}
 	var texts [][]byte
 	for _, a := range answers {
-		n.Addr = cmp.Or(n.Addr, printable.Text(a.what.RASAddr))
-		texts = append(texts, a.what.RAS)
+		n.Addr = cmp.Or(n.Addr, printable.Text(a.body.RASAddr))
+		texts = append(texts, a.body.RAS)
 	}
 	status, known := h.rasStatus(texts)
 	if !known {
@@ -34,13 +34,13 @@ func (l *listing) nccl(ctx context.Context, h *head) registry.NCCL {
 }
 
 // noNCCL says why NCCL has said nothing: the reasons of most hosts and, where they differ, of the next most.
-func noNCCL(answers []said[wire.Used]) string {
+func noNCCL(answers []answer[wire.Used]) string {
 	hosts := map[string][]string{}
 	var reasons []string
 	for _, a := range answers {
-		text := printable.Text(a.what.RASError)
-		if a.what.RASAddr != "" {
-			text = fmt.Sprintf("NCCL is asked at %s: %s", printable.Text(a.what.RASAddr), text)
+		text := printable.Text(a.body.RASError)
+		if a.body.RASAddr != "" {
+			text = fmt.Sprintf("NCCL is asked at %s: %s", printable.Text(a.body.RASAddr), text)
 		}
 		if hosts[text] == nil {
 			reasons = append(reasons, text)

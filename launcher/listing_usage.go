@@ -20,12 +20,12 @@ type rankUsage struct {
 }
 
 // usages are those of answers, by rank, without ranks that are none of the node's.
-func (h *head) usages(answers []said[wire.Used]) (list []rankUsage) {
+func (h *head) usages(answers []answer[wire.Used]) (list []rankUsage) {
 	for _, a := range answers {
-		for _, u := range a.what.Ranks {
-			if doing := h.hangRanks(a.node, []spec.Activity{u.Activity}); doing != nil {
+		for _, u := range a.body.Ranks {
+			if doing := h.activities(a.node, []spec.Activity{u.Activity}); doing != nil {
 				u.Activity = doing[0]
-				list = append(list, rankUsage{u, a.what.At})
+				list = append(list, rankUsage{u, a.body.At})
 			}
 		}
 	}
@@ -34,7 +34,7 @@ func (h *head) usages(answers []said[wire.Used]) (list []rankUsage) {
 }
 
 // describe is the job without its ranks.
-func (l *listing) describe(h *head) registry.Job {
+func (l *monitor) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
 		ID: l.id, State: "running", PID: os.Getpid(), Began: l.began, At: time.Now(), NumRanks: len(p.Ranks),
@@ -51,7 +51,7 @@ func (l *listing) describe(h *head) registry.Job {
 			j.Running++
 		}
 	}
-	if l.pausing.Load() {
+	if l.paused.Load() {
 		j.State, j.Running = "restarting", 0
 	} else {
 		j.State = h.sup.State()
@@ -60,7 +60,7 @@ func (l *listing) describe(h *head) registry.Job {
 }
 
 // program is what the user started, with a colon between several.
-func (l *listing) program() (name string, args []string) {
+func (l *monitor) program() (name string, args []string) {
 	for i, app := range l.session.spec.Apps {
 		if i == 0 {
 			name, args = app.Program, slices.Clone(app.Args)
@@ -72,9 +72,9 @@ func (l *listing) program() (name string, args []string) {
 }
 
 // describeRanks is the job with its ranks and what they use.
-func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
+func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
 	used := map[int]rankUsage{}
-	answers, silent := l.looking.ask(ctx, h, lookUsage)
+	answers, silent := l.queries.run(ctx, h, queryUsage)
 	for _, u := range h.usages(answers) {
 		used[u.Rank] = u
 	}
@@ -89,9 +89,9 @@ func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
 		for _, g := range r.GPUs {
 			rank.GPUs = append(rank.GPUs, g.PCI)
 		}
-		h.tellEnd(&rank)
+		h.addState(&rank)
 		if u, known := used[r.Rank]; known {
-			u.tell(&rank)
+			u.addTo(&rank)
 		}
 		j.Ranks = append(j.Ranks, rank)
 	}
@@ -99,7 +99,7 @@ func (l *listing) describeRanks(ctx context.Context, h *head) registry.Job {
 }
 
 // tellEnd says how far a rank has come, as the supervisor knows it.
-func (h *head) tellEnd(rank *registry.Rank) {
+func (h *head) addState(rank *registry.Rank) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	exit, ended := h.sup.Exit(rank.Rank)
@@ -117,7 +117,7 @@ func (h *head) tellEnd(rank *registry.Rank) {
 }
 
 // tell adds what the rank's own host knows of it.
-func (u rankUsage) tell(rank *registry.Rank) {
+func (u rankUsage) addTo(rank *registry.Rank) {
 	rank.At = u.at
 	ended := rank.Code != nil || rank.Signal != ""
 	if !ended && u.State != "" {

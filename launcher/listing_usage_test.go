@@ -28,17 +28,17 @@ func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
 // What takes long does not keep those waiting who only look, and no answer is taken for one to another question.
 func TestLookersDoNotWaitForEachOther(t *testing.T) {
 	h, far := growingHead(t)
-	var u looking
-	slow := make(chan []said[wire.Used])
+	var u queries
+	slow := make(chan []answer[wire.Used])
 	go func() {
-		answers, _ := u.ask(t.Context(), h, lookStacks)
+		answers, _ := u.run(t.Context(), h, queryStacks)
 		slow <- answers
 	}()
 	stacks := asked(t, far)
 	assert.True(t, stacks[0].Stacks && stacks[1].Stacks)
 	quick := make(chan []rankUsage)
 	go func() {
-		answers, silent := u.ask(t.Context(), h, lookUsage)
+		answers, silent := u.run(t.Context(), h, queryUsage)
 		assert.Empty(t, silent)
 		quick <- h.usages(answers)
 	}()
@@ -49,46 +49,46 @@ func TestLookersDoNotWaitForEachOther(t *testing.T) {
 			Call: looks[i].Call, At: time.Now(),
 			Ranks: []wire.RankUsage{{Activity: spec.Activity{Rank: i}, Memory: int64(i)}},
 		}
-		u.hear(n, wire.Used{Call: 99, Ranks: m.Ranks})
-		u.hear(n, m)
+		u.receive(n, wire.Used{Call: 99, Ranks: m.Ranks})
+		u.receive(n, m)
 	}
 	used := <-quick
 	require.Len(t, used, 2)
 	assert.Equal(t, []int64{0, 1}, []int64{used[0].Memory, used[1].Memory})
-	again, _ := u.ask(t.Context(), h, lookUsage)
+	again, _ := u.run(t.Context(), h, queryUsage)
 	assert.Equal(t, used, h.usages(again), "nobody is asked again so soon")
-	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call})
+	u.receive(h.nodes[1], wire.Used{Call: stacks[1].Call})
 	require.Eventually(t, func() bool {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		return len(u.open[stacks[1].Call]) == 0
+		return len(u.pending[stacks[1].Call]) == 0
 	}, time.Minute, time.Millisecond)
-	u.hear(h.nodes[1], wire.Used{Call: stacks[1].Call}) // once is enough
-	u.hear(h.nodes[0], wire.Used{Call: stacks[0].Call})
+	u.receive(h.nodes[1], wire.Used{Call: stacks[1].Call}) // once is enough
+	u.receive(h.nodes[0], wire.Used{Call: stacks[0].Call})
 	answers := <-slow
 	require.Len(t, answers, 2)
 	assert.Same(t, h.nodes[0], answers[0].node, "in their order, not as they came")
-	assert.Empty(t, u.open)
+	assert.Empty(t, u.pending)
 }
 
 // What a rank writes byte by byte takes no more memory than what it writes at once.
 func TestFollowerJoinsPieces(t *testing.T) {
 	f := &follower{wants: func(int) bool { return true }, wake: make(chan struct{}, 1)}
 	for range 3 {
-		f.take(0, 1, []byte("ab"))
+		f.write(0, 1, []byte("ab"))
 	}
-	f.take(0, 2, []byte("c"))
-	f.take(0, 1, []byte("d"))
-	pieces, overflow := f.next()
+	f.write(0, 2, []byte("c"))
+	f.write(0, 1, []byte("d"))
+	pieces, overflow := f.drain()
 	assert.False(t, overflow)
 	assert.Equal(t, []piece{
-		{channel{0, 1}, []byte("ababab")},
-		{channel{0, 2}, []byte("c")},
-		{channel{0, 1}, []byte("d")},
+		{rankStream{0, 1}, []byte("ababab")},
+		{rankStream{0, 2}, []byte("c")},
+		{rankStream{0, 1}, []byte("d")},
 	}, pieces)
-	f.take(0, 1, make([]byte, maxBehind))
-	f.take(0, 1, []byte("x"))
-	pieces, overflow = f.next()
+	f.write(0, 1, make([]byte, maxBacklog))
+	f.write(0, 1, []byte("x"))
+	pieces, overflow = f.drain()
 	assert.True(t, overflow)
 	assert.Empty(t, pieces)
 }
@@ -96,17 +96,17 @@ func TestFollowerJoinsPieces(t *testing.T) {
 func TestNoNCCL(t *testing.T) {
 	h, _ := growingHead(t)
 	h.nodes[0].name, h.nodes[1].name = "node1", "node2"
-	by := func(node int, addr, why string) said[wire.Used] {
-		return said[wire.Used]{h.nodes[node], wire.Used{RASAddr: addr, RASError: why}}
+	by := func(node int, addr, why string) answer[wire.Used] {
+		return answer[wire.Used]{h.nodes[node], wire.Used{RASAddr: addr, RASError: why}}
 	}
 	for _, tc := range []struct {
-		answers []said[wire.Used]
+		answers []answer[wire.Used]
 		want    string
 	}{
 		{nil, "no host of the job says what NCCL answers there"},
-		{[]said[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at " +
+		{[]answer[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at " +
 			"localhost:7: a^["},
-		{[]said[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
+		{[]answer[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
 	} {
 		assert.Equal(t, tc.want, noNCCL(tc.answers))
 	}

@@ -27,21 +27,21 @@ func (s *session) lostNodes() []*node {
 }
 
 // canReturn reports whether all that was lost with an attempt can be there for the next.
-func canReturn(r *job.Result, lost []*node) bool {
+func canRestart(r *job.Result, lost []*node) bool {
 	return (r.Cause != job.CauseNode || len(lost) > 0) && !slices.ContainsFunc(lost, func(n *node) bool {
-		return !n.canReturn()
+		return !n.canRestart()
 	})
 }
 
 // canReturn reports whether a lost node may have another agent: its connection has ended, so that
 // its ranks have as well, and this process had started its agent. A node that is silent may still
 // run its ranks, and one that broke the rules is not to be trusted.
-func (n *node) canReturn() bool {
-	return n.kind == wire.PeerSSH && n.silence.Load() == nil && !errors.As(n.err, new(*wire.ViolationError))
+func (n *node) canRestart() bool {
+	return n.kind == wire.PeerSSH && n.abandoned.Load() == nil && !errors.As(n.err, new(*wire.ViolationError))
 }
 
 // returnAfter waits, then starts the agents of lost nodes again, on the same hosts in the same way.
-func (s *session) returnAfter(ctx context.Context, delay time.Duration, lost []*node) error {
+func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost []*node) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -57,16 +57,16 @@ func (s *session) returnAfter(ctx context.Context, delay time.Duration, lost []*
 	}
 	nodes, before := slices.Clone(s.nodes), make(map[*node]*node, len(lost))
 	for _, n := range lost {
-		fresh := &node{place: n.place, host: n.host, name: n.name, tell: s.settings.tell}
-		nodes[n.place], before[fresh] = fresh, n
+		fresh := &node{index: n.index, host: n.host, name: n.name, notify: s.settings.notify}
+		nodes[n.index], before[fresh] = fresh, n
 	}
 	s.nodes = nodes
 	s.heartbeat.nodes.Store(&nodes)
-	return s.each(func(n *node) error {
+	return s.forEach(func(n *node) error {
 		if before[n] == nil {
 			return nil
 		}
-		return s.replace(ctx, before[n], n)
+		return s.reconnect(ctx, before[n], n)
 	})
 }
 
@@ -83,14 +83,14 @@ func (s *session) renewMarker() error {
 }
 
 // replace reaches a host again and asks what depends on the agent alone; its network is as before.
-func (s *session) replace(ctx context.Context, before, n *node) error {
+func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	before.close()
 	err := s.connectTo(ctx, n)
 	if err == nil {
 		err = n.send(s.helloFor(n, s.hello()))
 	}
 	if err == nil {
-		err = s.takeFactsOf(n)
+		err = s.receiveNodeFacts(n)
 	}
 	old := &before.facts
 	n.facts.Address, n.facts.Interface, n.facts.Mbps, n.addresses = old.Address, old.Interface, old.Mbps,
@@ -99,7 +99,7 @@ func (s *session) replace(ctx context.Context, before, n *node) error {
 }
 
 // stayLost says why there is no restart.
-func (s *session) stayLost(r *job.Result, n *node, err error) {
+func (s *session) explainNoRestart(r *job.Result, n *node, err error) {
 	lines := []string{n.name + " is lost"}
 	if r.Cause == job.CauseNode {
 		lines[0] = r.Text

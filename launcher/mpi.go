@@ -10,7 +10,7 @@ import (
 )
 
 // mpi is what a node needs to know to serve MPI to its ranks, without the worlds.
-func (s *session) mpi(n *node) wire.MPI {
+func (s *session) mpiConfig(n *node) wire.MPI {
 	p := s.plan
 	m := wire.MPI{Offered: p.MPI != job.MPINone, Only: p.MPI.Only(), Node: n.number, NumRanks: len(p.Ranks)}
 	m.PMIPort = m.Offered && s.spec.PMIPort
@@ -21,10 +21,10 @@ func (s *session) mpi(n *node) wire.MPI {
 }
 
 // mpiEvent passes on what ranks of a node did, if they are its ranks.
-func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
-	at := h.at(n, m.At)
+func (h *head) onMPI(n *node, m wire.MPIEvent) {
+	at := h.localTime(n, m.At)
 	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }
-	if a := m.Abort; a != nil && h.has(n, m.Rank) {
+	if a := m.Abort; a != nil && h.hasRank(n, m.Rank) {
 		a.Message, a.Why = printable.Text(a.Message), printable.Text(a.Why)
 		h.post(job.MPIAborted{Rank: m.Rank, MPIAbort: *a, At: at})
 	}
@@ -32,7 +32,7 @@ func (h *head) mpiEvent(n *node, m wire.MPIEvent) {
 		w.Waiting = slices.DeleteFunc(w.Waiting, func(rank int) bool { return !known(rank) })
 		slices.Sort(w.Waiting)
 		w.Waiting, w.Why = slices.Compact(w.Waiting), printable.Text(w.Why)
-		if slices.ContainsFunc(w.Waiting, func(rank int) bool { return h.has(n, rank) }) {
+		if slices.ContainsFunc(w.Waiting, func(rank int) bool { return h.hasRank(n, rank) }) {
 			h.post(job.MPIStuck{MPIStuck: *w, At: at})
 		}
 	}

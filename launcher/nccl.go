@@ -20,41 +20,41 @@ import (
 
 // ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or
 // to log files; nothing of it is changed, held back or left out by that.
-type ncclVoice struct {
+type ncclObserver struct {
 	head    *head
 	log     *nccllog.Collector
 	waiting atomic.Bool // to tell in what way ranks communicate
-	tell    func()      // tells it, once; who comes second waits until all is told: the end of the job does
-	said    sync.Map    // what was warned of
+	report  func()      // tells it, once; who comes second waits until all is told: the end of the job does
+	warned  sync.Map    // what was warned of
 }
 
-func (v *ncclVoice) listen(h *head) {
-	v.head, v.log, v.tell = h, nccllog.New(len(h.plan.Load().Ranks)), sync.OnceFunc(v.tellSummaries)
+func (v *ncclObserver) init(h *head) {
+	v.head, v.log, v.report = h, nccllog.New(len(h.plan.Load().Ranks)), sync.OnceFunc(v.reportSummaries)
 }
 
 // heard takes what a rank of a node printed.
-func (v *ncclVoice) heard(n *node, rank, stream int, p []byte) {
+func (v *ncclObserver) observe(n *node, rank, stream int, p []byte) {
 	if !v.log.Write(rank, stream, p) {
 		return
 	}
-	v.compareVersions()
-	v.lookAtNetwork(n, rank)
+	v.checkVersions()
+	v.checkNetwork(n, rank)
 	switch ready, alone := v.log.Ready(); {
 	case ready:
-		v.tellLater(settleTime)
+		v.reportLater(settleDelay)
 	case alone:
-		v.tellLater(versionAlone)
+		v.reportLater(versionDelay)
 	}
 }
 
 // How long it is waited for more.
 const (
-	settleTime   = 300 * time.Millisecond // when ranks are connected: one kind of connection comes after the other
-	versionAlone = 2 * time.Second        // when a version came: RCCL begins with it in any case
+	settleDelay  = 300 * time.Millisecond // when ranks are connected: one kind of connection comes after the other
+	versionDelay = 2 * time.Second        // when a version came: RCCL begins with it in any case
 )
 
 // tellLater says what is known after a while, unless that is under way.
-func (v *ncclVoice) tellLater(after time.Duration) {
+func (v *ncclObserver) reportLater(after time.Duration) {
 	if v.waiting.Swap(true) {
 		return
 	}
@@ -62,7 +62,7 @@ func (v *ncclVoice) tellLater(after time.Duration) {
 	defer v.head.mu.Unlock()
 	v.head.arm(after, func() {
 		if ready, alone := v.log.Ready(); ready || alone {
-			v.tell()
+			v.report()
 			return
 		}
 		v.waiting.Store(false) // a larger communicator is being made: what it is said of comes again
@@ -70,8 +70,8 @@ func (v *ncclVoice) tellLater(after time.Duration) {
 }
 
 // tellSummaries says in what way ranks communicate.
-func (v *ncclVoice) tellSummaries() {
-	for _, s := range v.log.Summaries(v.linked) {
+func (v *ncclObserver) reportSummaries() {
+	for _, s := range v.log.Summaries(v.hasNVLink) {
 		if s.VersionOnly {
 			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
 			continue
@@ -81,7 +81,7 @@ func (v *ncclVoice) tellSummaries() {
 }
 
 // linked reports whether a rank's node is known to have GPUs with NVLink between them.
-func (v *ncclVoice) linked(rank int) bool {
+func (v *ncclObserver) hasNVLink(rank int) bool {
 	n := v.head.nodes[v.head.plan.Load().Ranks[rank].Node]
 	return slices.ContainsFunc(n.facts.Machine.GPUs, func(gpu placement.GPU) bool {
 		return slices.ContainsFunc(gpu.Links, func(link placement.Link) bool { return link.Kind == "nvlink" })
@@ -89,18 +89,18 @@ func (v *ncclVoice) linked(rank int) bool {
 }
 
 // warn tells something once.
-func (v *ncclVoice) warn(key, text string) {
-	if _, said := v.said.LoadOrStore(key, true); !said {
-		v.head.settings.tell(text)
+func (v *ncclObserver) warn(key, text string) {
+	if _, said := v.warned.LoadOrStore(key, true); !said {
+		v.head.settings.notify(text)
 	}
 }
 
 // compareVersions remarks on ranks with different versions, which cannot talk to each other.
-func (v *ncclVoice) compareVersions() {
+func (v *ncclObserver) checkVersions() {
 	if !v.log.Mixed() {
 		return
 	}
-	if _, said := v.said.Load("versions"); said {
+	if _, said := v.warned.Load("versions"); said {
 		return
 	}
 	versions := v.log.Versions()
@@ -109,14 +109,14 @@ func (v *ncclVoice) compareVersions() {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
-		list = append(list, fmt.Sprintf("%s in %s%s", name, job.CountedRanges(versions[name]), v.onHosts(versions[name])))
+		list = append(list, fmt.Sprintf("%s in %s%s", name, job.CountedRanges(versions[name]), v.hostsOf(versions[name])))
 	}
 	v.warn("versions", "ranks have different versions of NCCL, which cannot work together: "+strings.Join(list, ", ")+
 		"; LD_LIBRARY_PATH or the Python environment differs between them")
 }
 
 // onHosts names the nodes of ranks, where the job has several.
-func (v *ncclVoice) onHosts(ranks []int) string {
+func (v *ncclObserver) hostsOf(ranks []int) string {
 	if len(v.head.nodes) < 2 {
 		return ""
 	}
@@ -132,12 +132,12 @@ func (v *ncclVoice) onHosts(ranks []int) string {
 
 // lookAtNetwork judges the network that a rank uses: sockets are slow where there is better, and where gorun named an
 // interface another one is a mistake.
-func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
+func (v *ncclObserver) checkNetwork(n *node, rank int) {
 	f, ok := v.log.Facts(rank)
 	if !ok || len(v.head.nodes) < 2 {
 		return
 	}
-	if named := v.interfaceNamed(rank); named != "" && len(f.Interfaces) > 0 && !slices.Contains(f.Interfaces, named) {
+	if named := v.namedInterface(rank); named != "" && len(f.Interfaces) > 0 && !slices.Contains(f.Interfaces, named) {
 		v.warn("interface "+n.name,
 			fmt.Sprintf("NCCL uses %s on %s, not %s by which the other hosts reach it: the program or an nccl.conf sets "+
 				"NCCL_SOCKET_IFNAME",
@@ -158,7 +158,7 @@ func (v *ncclVoice) lookAtNetwork(n *node, rank int) {
 }
 
 // asksForSockets reports whether a rank's environment has NCCL use nothing else.
-func (v *ncclVoice) asksForSockets(rank int) bool {
+func (v *ncclObserver) asksForSockets(rank int) bool {
 	set := v.variable(rank, "NCCL_IB_DISABLE")
 	if set != nil && set.Value != "" && set.Value != "0" {
 		return true
@@ -183,7 +183,7 @@ func portTexts(ports []placement.NIC) (texts []string) {
 }
 
 // variable is one of a rank's environment, nil: the rank has none of that name.
-func (v *ncclVoice) variable(rank int, name string) *plan.Variable {
+func (v *ncclObserver) variable(rank int, name string) *plan.Variable {
 	p := v.head.plan.Load()
 	if rank < 0 || rank >= len(p.Ranks) {
 		return nil
@@ -197,7 +197,7 @@ func (v *ncclVoice) variable(rank int, name string) *plan.Variable {
 }
 
 // interfaceNamed is the network interface that gorun named to NCCL in a rank; "" is none, or the user did.
-func (v *ncclVoice) interfaceNamed(rank int) string {
+func (v *ncclObserver) namedInterface(rank int) string {
 	set := v.variable(rank, "NCCL_SOCKET_IFNAME")
 	if set == nil || set.Origin != plan.Gorun {
 		return ""
@@ -210,8 +210,8 @@ func (v *ncclVoice) interfaceNamed(rank int) string {
 }
 
 // result is what was heard; nil: nothing.
-func (v *ncclVoice) result() *job.NCCL {
-	r := &job.NCCL{Summaries: v.log.Summaries(v.linked), Warnings: v.log.Warnings()}
+func (v *ncclObserver) result() *job.NCCL {
+	r := &job.NCCL{Summaries: v.log.Summaries(v.hasNVLink), Warnings: v.log.Warnings()}
 	if len(r.Summaries)+len(r.Warnings) == 0 {
 		return nil
 	}

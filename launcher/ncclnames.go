@@ -13,7 +13,7 @@ import (
 
 // tellUnreadNames warns, in one line, of variables that ranks get and that NCCL was meant to read and does not. What
 // takes time is done only where there is such a name.
-func (s *session) tellUnreadNames() {
+func (s *session) warnUnreadNames() {
 	if s.spec.NoEnvCheck {
 		return
 	}
@@ -37,13 +37,13 @@ func (s *session) tellUnreadNames() {
 	if len(names) == 0 || !exported && !s.usesNCCL() {
 		return
 	}
-	if text := unreadNames(names); text != "" {
-		s.settings.tell(text)
+	if text := unreadText(names); text != "" {
+		s.settings.notify(text)
 	}
 }
 
 // unreadNames says of names that nobody reads what was meant; "" where all are far from those that are known.
-func unreadNames(names []string) string {
+func unreadText(names []string) string {
 	var wrong []string
 	for _, name := range names {
 		meant, is := nccl.Meant(name)
@@ -70,7 +70,7 @@ func (s *session) usesNCCL() bool {
 		}
 		for i := range n.facts.Programs {
 			p := &n.facts.Programs[i]
-			if program.UsesNCCL(s.from(i, p.Path), s.fromAll(i, p)) {
+			if program.UsesNCCL(s.rankPath(i, p.Path), s.rankArgv(i, p)) {
 				return true
 			}
 		}
@@ -79,7 +79,7 @@ func (s *session) usesNCCL() bool {
 }
 
 // from is a path as the ranks of a program have it.
-func (s *session) from(app int, path string) string {
+func (s *session) rankPath(app int, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -87,11 +87,11 @@ func (s *session) from(app int, path string) string {
 }
 
 // fromAll are the words of a program's command, and its script as its ranks have it.
-func (s *session) fromAll(app int, p *job.Program) []string {
+func (s *session) rankArgv(app int, p *job.Program) []string {
 	argv := slices.Clone(p.Argv)
 	for i, word := range argv {
 		if strings.HasSuffix(word, ".py") {
-			argv[i] = s.from(app, word)
+			argv[i] = s.rankPath(app, word)
 		}
 	}
 	return argv

@@ -57,9 +57,9 @@ func TestSocketsWhereThereIsBetter(t *testing.T) {
 				Rank: 1,
 				Node: 1,
 			}, Env: tc.env}}})
-			h.nccl.listen(h)
+			h.nccl.init(h)
 			for stream := range 2 {
-				h.nccl.heard(h.nodes[1], 1, 1+stream, []byte("n2:7:8 [0] NCCL INFO Using network "+tc.network+"\n"))
+				h.nccl.observe(h.nodes[1], 1, 1+stream, []byte("n2:7:8 [0] NCCL INFO Using network "+tc.network+"\n"))
 			}
 			assert.Equal(t, tc.want, said)
 		})
@@ -88,9 +88,9 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 				Nodes: make([]job.Node, 2),
 				Ranks: []job.Rank{{Env: []plan.Variable{tc.variable}}, {Process: spec.Process{Rank: 1, Node: 1}}},
 			})
-			h.nccl.listen(h)
+			h.nccl.init(h)
 			for range 2 {
-				h.nccl.heard(h.nodes[0], 0, 1, []byte("n1:7:8 [0] NCCL INFO NET/Socket : Using [0]eth7:10.0.0.1<0>\n"))
+				h.nccl.observe(h.nodes[0], 0, 1, []byte("n1:7:8 [0] NCCL INFO NET/Socket : Using [0]eth7:10.0.0.1<0>\n"))
 			}
 			if !tc.told {
 				assert.Empty(t, said)
@@ -108,9 +108,9 @@ func TestALargerCommunicatorComes(t *testing.T) {
 		h, _ := growingHead(t)
 		var details []string
 		h.settings.notice = func(n Notice) string { details = append(details, n.Text); return "" }
-		h.nccl.listen(h)
+		h.nccl.init(h)
 		say := func(rank int, text string) {
-			h.nccl.heard(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))
+			h.nccl.observe(h.nodes[rank], rank, 1, []byte("n:7:8 [0] NCCL INFO "+text+"\n"))
 		}
 		up := func(rank, size int) {
 			say(rank, fmt.Sprintf("ncclCommInitRank comm 0x55 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init "+

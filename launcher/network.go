@@ -17,9 +17,9 @@ const resolveLimit = 20 * time.Second
 
 // reachable finds out by which address the nodes reach node 0, and by which
 // interfaces they talk.
-func (s *session) reachable() error {
+func (s *session) chooseMaster() error {
 	wish := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
-	order := s.fromFirst()
+	order := s.nodesFromRank0()
 	probers := make([]prober, len(order))
 	for i, n := range order {
 		probers[i] = n.prober()
@@ -39,12 +39,12 @@ func (s *session) reachable() error {
 	if err != nil {
 		return failure(err.Error())
 	}
-	s.adopt(order, choice)
+	s.applyChoice(order, choice)
 	return nil
 }
 
 // adopt takes up what was found.
-func (s *session) adopt(order []*node, choice probe.Choice) {
+func (s *session) applyChoice(order []*node, choice probe.Choice) {
 	s.settings.detail("network: " + choice.Reason)
 	switch {
 	case choice.Note == "":
@@ -54,9 +54,9 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 		s.settings.detail("network: " + choice.Note)
 	}
 	if choice.Warning != "" {
-		s.settings.tell(choice.Warning)
+		s.settings.notify(choice.Warning)
 	}
-	s.master = choice.Addr.String()
+	s.masterAddr = choice.Addr.String()
 	for i, n := range order {
 		place := choice.Endpoints[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
@@ -74,10 +74,10 @@ func (s *session) adopt(order []*node, choice probe.Choice) {
 }
 
 // fromFirst are the nodes, that of rank 0 first.
-func (s *session) fromFirst() []*node {
-	order := []*node{s.nodes[s.first]}
+func (s *session) nodesFromRank0() []*node {
+	order := []*node{s.nodes[s.rank0Node]}
 	for i, n := range s.nodes {
-		if i != s.first {
+		if i != s.rank0Node {
 			order = append(order, n)
 		}
 	}
@@ -86,14 +86,14 @@ func (s *session) fromFirst() []*node {
 
 // namedByIPv6 reports whether the user named the nodes by such addresses.
 func (s *session) namedByIPv6() bool {
-	addr, err := netip.ParseAddr(s.nodes[s.first].host.Name)
+	addr, err := netip.ParseAddr(s.nodes[s.rank0Node].host.Name)
 	return err == nil && addr.Is6() && !addr.Is4In6()
 }
 
 // prober has the node find out whom it reaches.
 func (n *node) prober() prober {
 	return prober{n.name, n.host.Address, func(p *wire.Probe) (r wire.Reached, err error) {
-		if err = n.ask(p, &r); err != nil {
+		if err = n.request(p, &r); err != nil {
 			return r, err
 		}
 		for _, c := range r.Candidates {

@@ -22,7 +22,7 @@ import (
 // said.
 type node struct {
 	number int // in the plan
-	place  int // in the wish
+	index  int // in the wish
 	host   hosts.Host
 	name   string // for messages
 	joined bool   // it was started by a command line of its own
@@ -39,23 +39,23 @@ type node struct {
 	// copied is what --copy sent there; nil for nothing.
 	copied *bootstrap.JobDir
 
-	tell    func(string)
+	notify  func(string)
 	notices atomic.Int32 // of the agent, since ranks were started last
 	facts   job.Facts
 	// addresses are those that the node said it has.
 	addresses []netip.Addr
 
-	listens atomic.Bool // there is a link
-	answers chan wire.Frame
-	lost    chan struct{} // closed when the link has ended
-	losing  sync.Once
-	err     error // why, once lost is closed
-	hear    atomic.Pointer[func(wire.Frame) error]
-	beats   atomic.Int32 // heartbeats since something was heard
-	signs   atomic.Int64 // of Pong
-	stopped atomic.Bool  // a resource manager has suspended it: silence means nothing
-	silence atomic.Value // a text: it was given up for being silent
-	clock   clock
+	linked           atomic.Bool // there is a link
+	answers          chan wire.Frame
+	lost             chan struct{} // closed when the link has ended
+	lostOnce         sync.Once
+	err              error // why, once lost is closed
+	handler          atomic.Pointer[func(wire.Frame) error]
+	missedHeartbeats atomic.Int32 // heartbeats since something was heard
+	progressSigns    atomic.Int64 // of Pong
+	suspended        atomic.Bool  // a resource manager has suspended it: silence means nothing
+	abandoned        atomic.Value // a text: it was given up for being silent
+	clock            clock
 }
 
 // hostName is the node's name in plans and labels: what it calls itself where it is this
@@ -68,34 +68,34 @@ func (n *node) hostName(own string) string {
 }
 
 // linkTo takes up the link to an agent of a kind, which is held to what such may send.
-func (n *node) linkTo(link *wire.Link, kind wire.Peer) {
+func (n *node) setLink(link *wire.Link, kind wire.Peer) {
 	n.link, n.kind = link, kind
 	link.Guard(kind)
 }
 
 // answersAhead is how many answers a node may be ahead of who asks: one, as it is
 // asked one thing at a time, but for the store's.
-const answersAhead = 4
+const maxAnswers = 4
 
 // listen reads the node's frames from now on.
 func (n *node) listen() {
-	n.answers, n.lost = make(chan wire.Frame, answersAhead), make(chan struct{})
-	n.listens.Store(true)
-	go n.read()
+	n.answers, n.lost = make(chan wire.Frame, maxAnswers), make(chan struct{})
+	n.linked.Store(true)
+	go n.readLoop()
 }
 
-func (n *node) read() {
+func (n *node) readLoop() {
 	for {
 		f, err := n.link.Read()
-		if n.silence.Load() != nil { // what it still says is the consequence
+		if n.abandoned.Load() != nil { // what it still says is the consequence
 			return
 		}
 		if err == nil {
-			n.beats.Store(0)
-			err = n.take(f)
+			n.missedHeartbeats.Store(0)
+			err = n.dispatch(f)
 		}
 		if err != nil {
-			n.lose(err)
+			n.markLost(err)
 			if errors.As(err, new(*wire.ViolationError)) {
 				go n.link.Close() // it would wait for whoever reads
 			}
@@ -105,26 +105,26 @@ func (n *node) read() {
 }
 
 // lose gives the node up.
-func (n *node) lose(err error) {
-	n.losing.Do(func() {
+func (n *node) markLost(err error) {
+	n.lostOnce.Do(func() {
 		n.err = err
 		close(n.lost)
 	})
 }
 
 // take passes a frame on: to the running job, else to who asked.
-func (n *node) take(f wire.Frame) error {
+func (n *node) dispatch(f wire.Frame) error {
 	if f.Type == wire.TypePong {
-		return decode(f, n.pong)
+		return decode(f, n.onPong)
 	}
-	if hear := n.hear.Load(); hear != nil {
+	if hear := n.handler.Load(); hear != nil {
 		return (*hear)(f)
 	}
 	switch f.Type {
 	case wire.TypeNotice:
-		return decode(f, n.notice)
+		return decode(f, n.onNotice)
 	case wire.TypeSignalled:
-		return decode(f, func(m wire.Signalled) { n.engine.signalled(n, m) })
+		return decode(f, func(m wire.Signalled) { n.engine.onSignal(n, m) })
 	case wire.TypeSignal: // no ranks run that could get it
 		return errInterrupted
 	}
@@ -144,27 +144,27 @@ func (n *node) take(f wire.Frame) error {
 var errInterrupted = wire.Violation("its gorun was interrupted")
 
 // mostNotices is how many lines of an agent are shown from one start of ranks to the next.
-const mostNotices = 1000
+const maxNotices = 1000
 
 // notice shows what an agent says.
-func (n *node) notice(m wire.Notice) {
+func (n *node) onNotice(m wire.Notice) {
 	switch said := n.notices.Add(1); {
-	case said <= mostNotices:
-		n.tell(m.Text)
-	case said == mostNotices+1:
-		n.tell(fmt.Sprintf("has said more than %d lines; the others are not shown", mostNotices))
+	case said <= maxNotices:
+		n.notify(m.Text)
+	case said == maxNotices+1:
+		n.notify(fmt.Sprintf("has said more than %d lines; the others are not shown", maxNotices))
 	default:
-		n.notices.Store(mostNotices + 1) // it never overflows
+		n.notices.Store(maxNotices + 1) // it never overflows
 	}
 }
 
-func (n *node) pong(p wire.Pong) {
-	n.signs.Store(p.Progress)
-	n.clock.add(p.Sent, p.At, time.Now())
+func (n *node) onPong(p wire.Pong) {
+	n.progressSigns.Store(p.Progress)
+	n.clock.sample(p.Sent, p.At, time.Now())
 }
 
 // next is the frame that comes next from the agent.
-func (n *node) next() (wire.Frame, error) {
+func (n *node) nextAnswer() (wire.Frame, error) {
 	select {
 	case f := <-n.answers:
 		return f, nil
@@ -179,7 +179,7 @@ func (n *node) next() (wire.Frame, error) {
 }
 
 // ask sends a question and waits for its answer.
-func (n *node) ask(question, answer wire.Message) error {
+func (n *node) request(question, answer wire.Message) error {
 	if err := n.send(question); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (n *node) ask(question, answer wire.Message) error {
 
 func (n *node) send(m wire.Message) error {
 	if err := n.link.Send(m); err != nil {
-		return n.gone(err)
+		return n.goneError(err)
 	}
 	return nil
 }
@@ -196,14 +196,14 @@ func (n *node) send(m wire.Message) error {
 // receive waits for an answer; notices may come before it.
 func (n *node) receive(answer wire.Message) error {
 	for {
-		f, err := n.next()
+		f, err := n.nextAnswer()
 		switch {
 		case err != nil:
-			return n.gone(err)
+			return n.goneError(err)
 		case f.Type == answer.Type():
 			return f.Decode(answer)
 		case f.Type == wire.TypeNotice:
-			if err := decode(f, n.notice); err != nil {
+			if err := decode(f, n.onNotice); err != nil {
 				return err
 			}
 		case f.Type.IsLate(): // of an attempt that is over
@@ -215,15 +215,15 @@ func (n *node) receive(answer wire.Message) error {
 }
 
 // gone says why the agent is gone, if it said so itself.
-func (n *node) gone(err error) error {
+func (n *node) goneError(err error) error {
 	text := "the agent is gone: "
 	if n.served != nil {
 		text = "the agent on this host is gone: "
 	}
-	return failure(text + n.why(err))
+	return failure(text + n.lossText(err))
 }
 
-func (n *node) why(err error) string {
+func (n *node) lossText(err error) string {
 	if broken := (*wire.ViolationError)(nil); errors.As(err, &broken) {
 		return printable.Text(broken.Text)
 	}
@@ -234,7 +234,7 @@ func (n *node) why(err error) string {
 		}
 		n.served <- nil
 	}
-	if silence, ok := n.silence.Load().(string); ok {
+	if silence, ok := n.abandoned.Load().(string); ok {
 		return silence
 	}
 	text := err.Error()
@@ -261,13 +261,13 @@ func (n *node) close() {
 		_ = n.link.Close()
 		<-n.served
 	default:
-		n.tidy()
-		n.hangUp(closeLimit)
+		n.removeCopies()
+		n.closeLink(closeLimit)
 	}
 }
 
 // tidy removes what --copy sent; where that takes long the host goes on by itself.
-func (n *node) tidy() {
+func (n *node) removeCopies() {
 	if n.copied == nil {
 		return
 	}
@@ -277,7 +277,7 @@ func (n *node) tidy() {
 }
 
 // hangUp ends the connection and waits so long until that is done.
-func (n *node) hangUp(limit time.Duration) {
+func (n *node) closeLink(limit time.Duration) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -302,7 +302,7 @@ type clock struct {
 }
 
 // add takes up that a node's clock showed at between two moments of ours.
-func (c *clock) add(sent, at, received time.Time) {
+func (c *clock) sample(sent, at, received time.Time) {
 	travel := received.Sub(sent)
 	if sent.IsZero() || travel < 0 {
 		return
@@ -316,14 +316,14 @@ func (c *clock) add(sent, at, received time.Time) {
 
 // askTime asks what time it is on a host that has just answered: the ping by which it was
 // connected to has waited until its agent ran, which makes a poor estimate.
-func (n *node) askTime() {
+func (n *node) sampleClock() {
 	if n.served == nil {
 		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads
 	}
 }
 
 // ours is a moment of the node's clock by the head's.
-func (c *clock) ours(at time.Time) time.Time {
+func (c *clock) toLocal(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}

@@ -29,11 +29,11 @@ type settings struct {
 	notice         func(Notice) string
 	console        *output.Console // once it exists, what is told goes through it
 	wholeProcess   bool
-	adopts         bool
+	subreaper      bool
 	executable     string
 	reacher        reacher // to other hosts
-	ask            func(prompt string) (string, error)
-	askLimit       time.Duration // for a host to answer one question of a check
+	prompt         func(prompt string) (string, error)
+	answerLimit    time.Duration // for a host to answer one question of a check
 	loginLimit     time.Duration // for a host to let us in, where the wish says nothing; 0: as long as reaching it
 	progress       func(*Progress) (end func())
 	nvml           nvml.Program
@@ -96,7 +96,7 @@ func WithNVML(p nvml.Program) Option { return func(s *settings) { s.nvml = p } }
 // WithSecrets asks for what only a person knows, such as the passphrase of a key; the
 // function is called once at a time. Without this option such keys are not used.
 func WithSecrets(ask func(prompt string) (string, error)) Option {
-	return func(s *settings) { s.ask = ask }
+	return func(s *settings) { s.prompt = ask }
 }
 
 // WithStarted has f called when all ranks of an attempt have been started, with their process ids; 0 is a
@@ -127,15 +127,15 @@ func WithASCII(on bool) Option { return func(s *settings) { s.ascii = on } }
 func AsWholeProcess() Option { return func(s *settings) { s.wholeProcess = true } }
 
 // tell passes on something that the user should know.
-func (s *settings) tell(text string) { s.say(Notice{Text: printable.Text(text)}) }
+func (s *settings) notify(text string) { s.send(Notice{Text: printable.Text(text)}) }
 
 // note passes on what was chosen.
-func (s *settings) note(text string) { s.say(Notice{Text: printable.Text(text), Note: true}) }
+func (s *settings) note(text string) { s.send(Notice{Text: printable.Text(text), Note: true}) }
 
 // detail passes on something for those who asked for more.
-func (s *settings) detail(text string) { s.say(Notice{Text: printable.Text(text), Detail: true}) }
+func (s *settings) detail(text string) { s.send(Notice{Text: printable.Text(text), Detail: true}) }
 
-func (s *settings) say(n Notice) {
+func (s *settings) send(n Notice) {
 	if s.notice == nil {
 		return
 	}

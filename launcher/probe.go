@@ -17,7 +17,7 @@ type prober struct {
 	name string // for messages
 	// address is what the user named the node by (ifhn=, --master-addr for node 0), "" where he did not.
 	address string
-	ask     func(p *wire.Probe) (wire.Reached, error)
+	request func(p *wire.Probe) (wire.Reached, error)
 }
 
 // patience is how much longer other addresses of node 0 are waited for when a first
@@ -94,7 +94,7 @@ func newProbeSession(probers []prober, wish probe.Options) *probeSession {
 
 // ask asks all nodes at once; question returns nil for a node that is not asked. The
 // error is the first node's that has one.
-func (s *probeSession) ask(question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
+func (s *probeSession) request(question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
 	for i, prober := range s.probers {
@@ -104,7 +104,7 @@ func (s *probeSession) ask(question func(node int) *wire.Probe, heard func(node 
 		}
 		p.Key, p.Node = s.key, i
 		all.Go(func() {
-			r, err := prober.ask(p)
+			r, err := prober.request(p)
 			replies[i], errs[i] = &r, err
 		})
 	}
@@ -127,7 +127,7 @@ func (s *probeSession) ask(question func(node int) *wire.Probe, heard func(node 
 
 // listen has every node tell its addresses and answer there.
 func (s *probeSession) listen(port int) error {
-	return s.ask(func(node int) *wire.Probe {
+	return s.request(func(node int) *wire.Probe {
 		p := &wire.Probe{Listen: true}
 		if address := s.probers[node].address; address != "" {
 			p.Names = []string{address}
@@ -151,7 +151,7 @@ func (s *probeSession) dialZero(indexes []int, haste probe.Limits) error {
 	for _, i := range indexes {
 		targets = append(targets, probe.Target{Node: 0, Addr: s.nodes[0].Candidates[i].Addr, Port: s.nodes[0].Port})
 	}
-	return s.ask(func(node int) *wire.Probe {
+	return s.request(func(node int) *wire.Probe {
 		if node == 0 {
 			return nil
 		}
@@ -166,7 +166,7 @@ func (s *probeSession) dialZero(indexes []int, haste probe.Limits) error {
 
 // dialPeers has every node dial its peers, at their places for each agreed address.
 func (s *probeSession) dialPeers(agreed []int, haste probe.Limits) error {
-	return s.ask(func(node int) *wire.Probe {
+	return s.request(func(node int) *wire.Probe {
 		targets := probe.PeerTargets(s.nodes, agreed, node)
 		if len(targets) == 0 {
 			return nil

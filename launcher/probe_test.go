@@ -20,7 +20,7 @@ import (
 
 // linkProber asks the agent of a node at the other end of a link.
 func linkProber(name string, link *wire.Link) prober {
-	return prober{name: name, ask: func(question *wire.Probe) (r wire.Reached, err error) {
+	return prober{name: name, request: func(question *wire.Probe) (r wire.Reached, err error) {
 		if err := link.Send(question); err != nil {
 			return r, err
 		}
@@ -170,7 +170,7 @@ func TestAnswersStayInOrder(t *testing.T) {
 
 // reachable is a node with addresses, of which others reach some.
 func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p *wire.Probe)) prober {
-	return prober{ask: func(p *wire.Probe) (r wire.Reached, err error) {
+	return prober{request: func(p *wire.Probe) (r wire.Reached, err error) {
 		asked(p)
 		if p.Listen {
 			r.Port = 1
@@ -240,7 +240,7 @@ func TestOneOfManyAddresses(t *testing.T) {
 func TestProbeErrorsNameTheNode(t *testing.T) {
 	fine := reachable([]string{"10.0.0.1"}, func(netip.Addr) bool { return true }, func(*wire.Probe) {})
 	says := func(r wire.Reached, err error) prober {
-		return prober{ask: func(*wire.Probe) (wire.Reached, error) { return r, err }}
+		return prober{request: func(*wire.Probe) (wire.Reached, error) { return r, err }}
 	}
 	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent is gone"))), 0, probe.Options{})
 	require.EqualError(t, err, "node1: the agent is gone")

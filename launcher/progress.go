@@ -77,16 +77,16 @@ func (p *Progress) host(number int) hostProgress {
 	return p.hosts[number]
 }
 
-func (p *Progress) change(number int, change func(h *hostProgress)) {
+func (p *Progress) update(number int, change func(h *hostProgress)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.hosts[number])
 }
 
 // watched has the steps of a host noted.
-func (p *Progress) watched(ctx context.Context, number int) context.Context {
+func (p *Progress) watch(ctx context.Context, number int) context.Context {
 	return remote.WithProgress(ctx, func(now remote.Progress) {
-		p.change(number, func(h *hostProgress) {
+		p.update(number, func(h *hostProgress) {
 			if !h.Ready { // keys are renewed later, too
 				h.Reached, h.Step, h.Sent, h.Total = now.Step >= remote.StepCopy, now.Step.String(), now.Sent, now.Total
 			}
@@ -95,8 +95,8 @@ func (p *Progress) watched(ctx context.Context, number int) context.Context {
 }
 
 // came notes that a host's agent has come to its head, or has to come again.
-func (p *Progress) came(number int, here bool) {
-	p.change(number, func(h *hostProgress) {
+func (p *Progress) agentArrived(number int, here bool) {
+	p.update(number, func(h *hostProgress) {
 		h.Reached, h.Ready, h.Step = here, here, stepWaiting
 		if here {
 			h.Step, h.took = stepReady, time.Since(p.began)
@@ -105,8 +105,8 @@ func (p *Progress) came(number int, here bool) {
 }
 
 // ended notes how reaching a host has ended.
-func (p *Progress) ended(number int, err error) {
-	p.change(number, func(h *hostProgress) {
+func (p *Progress) finished(number int, err error) {
+	p.update(number, func(h *hostProgress) {
 		h.took = time.Since(p.began)
 		if err != nil {
 			h.Failed = true

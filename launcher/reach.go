@@ -22,7 +22,7 @@ import (
 )
 
 // way is a stream of frames to an agent on another host.
-type way struct {
+type agentStream struct {
 	stream io.ReadWriteCloser
 	// end says what is known of why it ended, such as the agent's last words; nil for
 	// nothing.
@@ -33,7 +33,7 @@ type way struct {
 
 // reacher starts agents on other hosts.
 type reacher interface {
-	reach(ctx context.Context, h hosts.Host) (way, error)
+	reach(ctx context.Context, h hosts.Host) (agentStream, error)
 	close()
 }
 
@@ -42,20 +42,20 @@ type reacher interface {
 const AgentVerb = "agent"
 
 // shell starts agents by command lines on the hosts, as ssh does.
-type shell struct {
-	wish    job.ReachSpec
+type shellReacher struct {
+	spec    job.ReachSpec
 	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
 	end     func()
 	program func() (bootstrap.Program, error)
 	bundle  func() (*bootstrap.Bundle, error) // of --copy
 	extra   func() []bootstrap.Extra          // what belongs beside the program
-	places  chan struct{}                     // bounds the hosts that are being reached
+	slots   chan struct{}                     // bounds the hosts that are being reached
 }
 
 // newShell is how other hosts are reached unless a test says otherwise.
-func (s *session) newShell() *shell {
+func (s *session) newShellReacher() *shellReacher {
 	wish := s.spec.Reach
-	sh := &shell{wish: wish, end: func() {}, places: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
+	sh := &shellReacher{spec: wish, end: func() {}, slots: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
@@ -68,9 +68,9 @@ func (s *session) newShell() *shell {
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Prompt: s.asking.wrap(s.settings.ask),
+		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Prompt: s.prompts.wrap(s.settings.prompt),
 		Timeout:        cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
-		ConnectTimeout: s.connectTimeout(), Notify: s.settings.tell, Environ: s.spec.Environ,
+		ConnectTimeout: s.connectTimeout(), Notify: s.settings.notify, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close
 	sh.dial = func(ctx context.Context, h hosts.Host) (remote.Host, error) {
@@ -108,7 +108,7 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 }
 
 // worthTelling is from when on a time is said.
-const worthTelling = time.Second
+const minReportedDelay = time.Second
 
 // nvidiaDriver is on hosts whose GPUs NVIDIA's library knows.
 const nvidiaDriver = "/proc/driver/nvidia/version"
@@ -131,37 +131,37 @@ func (s *session) extraPrograms() []bootstrap.Extra {
 	return []bootstrap.Extra{{Name: nvml.Name, Build: build, If: nvidiaDriver}}
 }
 
-func (sh *shell) close() { sh.end() }
+func (sh *shellReacher) close() { sh.end() }
 
-func (sh *shell) reach(ctx context.Context, h hosts.Host) (way, error) {
+func (sh *shellReacher) reach(ctx context.Context, h hosts.Host) (agentStream, error) {
 	select {
-	case sh.places <- struct{}{}:
-		defer func() { <-sh.places }()
+	case sh.slots <- struct{}{}:
+		defer func() { <-sh.slots }()
 	case <-ctx.Done():
-		return way{}, reachError(context.Cause(ctx))
+		return agentStream{}, reachError(context.Cause(ctx))
 	}
-	if sh.wish.Agent == "" {
+	if sh.spec.Agent == "" {
 		go sh.program() // it takes some milliseconds to read
 	}
 	host, err := sh.dial(ctx, h)
 	if err != nil {
-		return way{}, reachError(err)
+		return agentStream{}, reachError(err)
 	}
 	copied, err := sh.copy(ctx, host)
 	if err == nil {
-		var w way
+		var w agentStream
 		if w, err = sh.start(ctx, host); err == nil {
 			w.copied = copied
 			return w, nil
 		}
 	}
 	_ = host.Close()
-	return way{}, reachError(err)
+	return agentStream{}, reachError(err)
 }
 
 // copy sends what --copy names.
-func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.JobDir, error) {
-	if len(sh.wish.Copy)+len(sh.wish.Programs) == 0 {
+func (sh *shellReacher) copy(ctx context.Context, host remote.Host) (*bootstrap.JobDir, error) {
+	if len(sh.spec.Copy)+len(sh.spec.Programs) == 0 {
 		return nil, nil
 	}
 	bundle, err := sh.bundle()
@@ -172,29 +172,29 @@ func (sh *shell) copy(ctx context.Context, host remote.Host) (*bootstrap.JobDir,
 }
 
 // start brings gorun to the host, where it isn't yet, and starts it.
-func (sh *shell) start(ctx context.Context, host remote.Host) (way, error) {
-	c := bootstrap.Config{Agent: sh.wish.Agent, Args: []string{AgentVerb}}
-	if sh.wish.Agent == "" {
+func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStream, error) {
+	c := bootstrap.Config{Agent: sh.spec.Agent, Args: []string{AgentVerb}}
+	if sh.spec.Agent == "" {
 		program, err := sh.program()
 		if err != nil {
-			return way{}, failure(err.Error())
+			return agentStream{}, failure(err.Error())
 		}
 		c.Program, c.Extra = program, sh.extra()
 	}
 	stream, err := bootstrap.Start(ctx, host, c)
 	if err != nil {
-		return way{}, err
+		return agentStream{}, err
 	}
-	return way{stream: hosted{stream, host}, end: stream.Stderr}, nil
+	return agentStream{stream: hostStream{stream, host}, end: stream.Stderr}, nil
 }
 
 // hosted is an agent's stream with the connection that carries it.
-type hosted struct {
+type hostStream struct {
 	*bootstrap.Stream
 	host remote.Host
 }
 
-func (h hosted) Close() error {
+func (h hostStream) Close() error {
 	return errors.Join(h.Stream.Close(), h.host.Close())
 }
 

@@ -29,7 +29,7 @@ func TestTheSameTroubleOfSeveralHostsIsToldOnce(t *testing.T) {
 				After: h.after,
 			}))
 	}
-	assert.EqualError(t, flatten(s.join(errs))[0], "h[1-3]: connect: no route to the host (after 15s)")
-	assert.EqualError(t, flatten(s.join([]error{errs[0], nil, nil}))[0],
+	assert.EqualError(t, flatten(s.joinErrors(errs))[0], "h[1-3]: connect: no route to the host (after 15s)")
+	assert.EqualError(t, flatten(s.joinErrors([]error{errs[0], nil, nil}))[0],
 		"h1: connect: no route to ann@h1:22 (10.0.0.1) (after 15s)")
 }

@@ -51,7 +51,7 @@ type Error struct {
 }
 
 // general is the error without what is of one host alone.
-func (e *Error) general() Error {
+func (e *Error) withoutHost() Error {
 	g := *e
 	g.Text, g.after = strings.TrimSuffix(g.Text, afterText(e.after)), 0
 	if g.target != "" {
@@ -63,7 +63,7 @@ func (e *Error) general() Error {
 
 // afterText is how long it took until an error; the same one of several hosts is told once, so it is in seconds.
 func afterText(d time.Duration) string {
-	if d < worthTelling {
+	if d < minReportedDelay {
 		return ""
 	}
 	return fmt.Sprintf(" (after %s)", d.Round(time.Second))
@@ -79,7 +79,7 @@ func failure(text string) *Error { return &Error{Code: job.ExitLauncher, Text: t
 // that did begin, well or not, is in its Result. Cancelling ctx ends the job as
 // SIGTERM would.
 func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
-	s, err := begin(ctx, spec, options)
+	s, err := open(ctx, spec, options)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", s.spec.Apps[0].Program, err)
 	}
-	result, err := s.attempts(ctx)
+	result, err := s.runAttempts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they " +
 			"have come", Hint: hint}
 	}
-	s, err := begin(ctx, spec, options)
+	s, err := open(ctx, spec, options)
 	if err != nil {
 		return nil, err
 	}
@@ -133,43 +133,43 @@ type session struct {
 	settings settings
 	spec     Spec
 	signals  *signals
-	listing  *listing // nil: the job is in no registry
+	monitor  *monitor // nil: the job is in no registry
 
 	// The nodes: those of the wish, and the way to them.
 	nodes     []*node
 	heartbeat heartbeat
 	progress  *Progress // of reaching the hosts, nil with this one alone
-	asking    asking
-	built     string           // where Go programs for other hosts were built; "": none were
+	prompts   prompts
+	buildDir  string           // where Go programs for other hosts were built; "": none were
 	engine    *engineAgents    // those that a resource manager's command started; nil: none did
 	joined    *join.Membership // where another node is the head
-	door      *join.Head       // where others come to this one
+	listener  *join.Head       // where others come to this one
 	health    *agent.Health    // nil: agents answer probes as soon as they have ranks
 
 	// What they said.
-	shared wire.Interner // what several nodes are alike in
-	first  int           // the number in nodes of the one that has rank 0
+	shared    wire.Interner // what several nodes are alike in
+	rank0Node int           // the number in nodes of the one that has rank 0
 	// master is the address of that which all others reach, "" with one node; peers are where their ranks come from.
-	master string
-	peers  []netip.Prefix
+	masterAddr string
+	peers      []netip.Prefix
 
 	// What was decided.
-	ids           job.IDs
-	key           []byte // what ranks on several nodes prove to each other that they have; a new one for each job
-	plan          *job.Plan
-	active        []*node // those that have ranks, as the plan numbers them
-	scriptsPort   bool    // the store's port is the one that a script's own text assigns
-	nothingStarts bool    // the plan is all that is wanted
+	ids            job.IDs
+	key            []byte // what ranks on several nodes prove to each other that they have; a new one for each job
+	plan           *job.Plan
+	active         []*node // those that have ranks, as the plan numbers them
+	portFromScript bool    // the store's port is the one that a script's own text assigns
+	dryRun         bool    // the plan is all that is wanted
 }
 
 // begin checks the wish and starts the nodes' agents.
-func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
+func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}}
 	for _, o := range options {
 		o(&s.settings)
 	}
 	s.signals = newSignals(&s.settings)
-	s.listing = newListing(s)
+	s.monitor = newMonitor(s)
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
@@ -177,19 +177,19 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	if err := s.spec.Validate(); err != nil {
 		return nil, usageErrors(err)
 	}
-	s.takeSeat()
+	s.applyTask()
 	if err := checkOutput(s.spec.Output); err != nil {
 		return nil, usageErrors(err)
 	}
-	s.gatherLogs()
-	s.placeLogs()
+	s.collectSharedLogs()
+	s.makeLogPathsAbsolute()
 	if err := s.findExecutable(); err != nil {
 		return nil, err
 	}
-	if err := s.takeProcess(); err != nil {
+	if err := s.claimProcess(); err != nil {
 		return nil, err
 	}
-	if err := s.openHealth(); err != nil {
+	if err := s.serveHealth(); err != nil {
 		return nil, err
 	}
 	if err := s.connect(ctx); err != nil {
@@ -201,13 +201,13 @@ func begin(ctx context.Context, spec Spec, options []Option) (*session, error) {
 
 // openHealth answers liveness probes while nodes wait for each other: whoever asks might else end those that came
 // first. Everywhere else each agent does as soon as there are ranks.
-func (s *session) openHealth() (err error) {
+func (s *session) serveHealth() (err error) {
 	port := s.spec.HealthPort()
 	if s.spec.Join == nil || port == "" || s.spec.IsTask() && s.spec.Join.Task.LocalRank != 0 {
 		return nil
 	}
 	if s.health, err = agent.OpenHealth(port, func(format string, args ...any) {
-		s.settings.tell(fmt.Sprintf(format, args...))
+		s.settings.notify(fmt.Sprintf(format, args...))
 	}); err != nil {
 		return failure(err.Error())
 	}
@@ -234,7 +234,7 @@ func checkOutput(o job.OutputSpec) error {
 
 // gatherLogs has files that ranks of several nodes share written at the head, as Hydra does. In a file system of
 // all nodes each would empty the file that others write to, and where each has its own the file would be a part.
-func (s *session) gatherLogs() {
+func (s *session) collectSharedLogs() {
 	o := &s.spec.Output
 	for _, name := range []string{o.StdoutFile, o.StderrFile} {
 		p, err := output.ParsePattern(name)
@@ -244,7 +244,7 @@ func (s *session) gatherLogs() {
 
 // placeLogs makes the paths of log files absolute: a rank finds its error file
 // there by TORCHELASTIC_ERROR_FILE, wherever --chdir or itself has taken it.
-func (s *session) placeLogs() {
+func (s *session) makeLogPathsAbsolute() {
 	o := &s.spec.Output
 	for _, name := range []*string{&o.LogDir, &o.StdoutFile, &o.StderrFile} {
 		if *name == "" {
@@ -258,7 +258,7 @@ func (s *session) placeLogs() {
 
 // takeProcess changes what belongs to the whole process, where the caller said
 // that it may.
-func (s *session) takeProcess() error {
+func (s *session) claimProcess() error {
 	if !s.settings.wholeProcess {
 		return nil
 	}
@@ -266,7 +266,7 @@ func (s *session) takeProcess() error {
 		return failure(err.Error())
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err == nil {
-		s.settings.adopts = process.Adopts()
+		s.settings.subreaper = process.Adopts()
 	}
 	return nil
 }
@@ -286,20 +286,20 @@ func usageErrors(err error) error {
 
 // close ends the agents, which end whatever of the job is left.
 func (s *session) close() {
-	if s.heartbeat.end != nil {
-		s.heartbeat.end()
+	if s.heartbeat.stop != nil {
+		s.heartbeat.stop()
 	}
-	_ = s.each(func(n *node) error { n.close(); return nil })
-	s.listing.close()
+	_ = s.forEach(func(n *node) error { n.close(); return nil })
+	s.monitor.close()
 	s.health.Close()
 	if s.settings.reacher != nil {
 		s.settings.reacher.close()
 	}
-	if s.door != nil {
-		_ = s.door.Close()
+	if s.listener != nil {
+		_ = s.listener.Close()
 	}
-	if s.built != "" {
-		_ = os.RemoveAll(s.built)
+	if s.buildDir != "" {
+		_ = os.RemoveAll(s.buildDir)
 	}
 	if s.joined != nil {
 		_ = s.joined.Conn.Close()
@@ -312,27 +312,27 @@ func (s *session) agentConfig() agent.Config {
 		nvml.Beside = s.settings.executable
 	}
 	cfg := agent.Config{
-		Stdin: s.settings.stdin, Stdout: file(s.settings.stdout), Stderr: file(s.settings.stderr),
+		Stdin: s.settings.stdin, Stdout: asFile(s.settings.stdout), Stderr: asFile(s.settings.stderr),
 		Inherited: withoutSecret(s.spec.Environ),
-		TempDir:   s.tempDir(), Subreaper: s.settings.adopts, Executable: s.settings.executable, NVML: nvml,
+		TempDir:   s.tempDir(), Subreaper: s.settings.subreaper, Executable: s.settings.executable, NVML: nvml,
 		Version: version.String(),
 		Health:  s.health,
 	}
-	if s.door != nil {
-		cfg.Door = s.door
+	if s.listener != nil {
+		cfg.Door = s.listener
 	}
 	return cfg
 }
 
 // file is the file behind a writer, nil if there is none.
-func file(w any) *os.File {
+func asFile(w any) *os.File {
 	f, _ := w.(*os.File)
 	return f
 }
 
 // tempDir is the ranks' temporary directory, as their environment says.
 func (s *session) tempDir() string {
-	if dir, _ := find(s.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
+	if dir, _ := lookup(s.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
 		return dir
 	}
 	return "/tmp"

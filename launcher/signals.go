@@ -7,9 +7,9 @@ import (
 
 // signals are those to this process that the job hears.
 type signals struct {
-	came   chan os.Signal
-	hold   func() // keeps them until listen, once
-	listen func() // subscribes to them, once
+	received chan os.Signal
+	hold     func() // keeps them until listen, once
+	listen   func() // subscribes to them, once
 }
 
 // signalBurst is how many signals may wait to be looked at; more are lost, as the kernel loses them.

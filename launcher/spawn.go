@@ -16,25 +16,25 @@ import (
 )
 
 // growths are the worlds that ranks have asked for and that are being started.
-type growths struct {
-	last    int
-	pending map[int]*growth
+type spawns struct {
+	lastNumber int
+	pending    map[int]*pendingSpawn
 }
 
 // growth is one of them.
-type growth struct {
-	asker    *node
-	call     int
-	world    string
-	ranks    map[int][]int // by node; the others hear of the world before anything that its ranks say
-	answered map[int]bool  // by node with ranks of it
-	started  int           // ranks
-	errors   []string
+type pendingSpawn struct {
+	requester *node
+	call      int
+	world     string
+	ranks     map[int][]int // by node; the others hear of the world before anything that its ranks say
+	answered  map[int]bool  // by node with ranks of it
+	started   int           // ranks
+	errors    []string
 }
 
 // moreRanks plans a world more for a wish of a running job's rank.
-func (s *session) moreRanks(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
-	if err := s.checkSpawner(p, wish); err != nil {
+func (s *session) planSpawn(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
+	if err := s.authorizeSpawn(p, wish); err != nil {
 		return nil, nil, err
 	}
 	return p.Spawn(&s.spec, factsOf(s.active), wish, number)
@@ -42,7 +42,7 @@ func (s *session) moreRanks(p *job.Plan, wish job.SpawnRequest, number int) (*jo
 
 // checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
 // believed that its program uses MPI: the user or this host has to know.
-func (s *session) checkSpawner(p *job.Plan, wish job.SpawnRequest) error {
+func (s *session) authorizeSpawn(p *job.Plan, wish job.SpawnRequest) error {
 	n := s.active[wish.Node]
 	if n.kind == wire.PeerUnauthenticated {
 		return errors.New(
@@ -75,12 +75,12 @@ func namesMPI4Py(app *job.App) bool {
 func (s *session) linksMPI(app int) bool {
 	a := &s.spec.Apps[app]
 	found, err := s.resolve(a, s.dirOf(a), s.searchPath(a))
-	return err == nil && found.Path != "" && program.MPIFamily(s.from(app, found.Path)) != ""
+	return err == nil && found.Path != "" && program.MPIFamily(s.rankPath(app, found.Path)) != ""
 }
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
-func (h *head) spawn(n *node, m wire.Spawn) {
-	if err := h.tryToSpawn(n, m); err != nil {
+func (h *head) onSpawn(n *node, m wire.Spawn) {
+	if err := h.spawn(n, m); err != nil {
 		// or the node is lost, which its reader knows
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())})
 	}
@@ -88,21 +88,21 @@ func (h *head) spawn(n *node, m wire.Spawn) {
 
 // tryToSpawn has every node hear of the new world. It is locked against the supervisor's
 // orders, so that each node hears of ranks before it hears what is to become of them.
-func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
+func (h *head) spawn(n *node, m wire.Spawn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.growths.last++
-	number := h.growths.last
+	h.spawns.lastNumber++
+	number := h.spawns.lastNumber
 	wish := job.SpawnRequest{
 		Spawn: m.Request, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
 		Ended: h.sup.Ended,
 	}
 	now, over := h.plan.Load().PruneWorlds(h.sup.Ended)
-	next, more, err := h.moreRanks(now, wish, number)
+	next, more, err := h.planSpawn(now, wish, number)
 	if err != nil {
 		return err
 	}
-	g := &growth{asker: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
+	g := &pendingSpawn{requester: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
 	frames, err := h.growFrames(more, wire.Grow{Number: number, Call: m.Call, Over: over}, n)
 	if err != nil { // nobody has heard of it
 		return err
@@ -110,15 +110,15 @@ func (h *head) tryToSpawn(n *node, m wire.Spawn) error {
 	if err := h.sup.Grow(g.ranks); err != nil {
 		return err
 	}
-	if h.growths.pending == nil {
-		h.growths.pending = map[int]*growth{}
+	if h.spawns.pending == nil {
+		h.spawns.pending = map[int]*pendingSpawn{}
 	}
-	h.growths.pending[number] = g
+	h.spawns.pending[number] = g
 	h.plan.Store(next)
 	for node, ranks := range g.ranks {
-		h.credits[node].grow(len(ranks))
+		h.credits[node].addRanks(len(ranks))
 	}
-	h.show(more)
+	h.showRanks(more)
 	for i, to := range h.nodes {
 		_ = to.link.SendEncoded(frames[i]) // or the node is lost
 	}
@@ -134,7 +134,7 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 		if to != asker {
 			grow.Call = 0
 		}
-		addShare(&grow, more, to)
+		addNodePart(&grow, more, to)
 		if frames[i], err = wire.Encode(&grow); err != nil {
 			return nil, fmt.Errorf("what %d ranks are to be started with is too much: %w", len(more.Ranks), err)
 		}
@@ -143,7 +143,7 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 }
 
 // show has the console know of new ranks.
-func (h *head) show(more *job.Spawned) {
+func (h *head) showRanks(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
 	for i := range more.Ranks {
 		infos[i] = rankInfo(h.plan.Load(), &more.Ranks[i])
@@ -152,28 +152,30 @@ func (h *head) show(more *job.Spawned) {
 }
 
 // addShare tells a node of a new world and of its ranks there.
-func addShare(m *wire.Grow, more *job.Spawned, n *node) {
-	m.World, m.Common = more.World, assignments(more.CommonOf(n.number))
+func addNodePart(m *wire.Grow, more *job.Spawned, n *node) {
+	m.World, m.Common = more.World, entries(more.CommonOf(n.number))
 	for _, app := range more.Apps {
 		m.Programs = append(m.Programs, wire.Program{Name: app.Program, Args: app.Args, Dir: app.Dir, Path: app.Path})
 	}
 	for _, r := range more.Ranks {
 		if r.Node == n.number {
-			m.Ranks = append(m.Ranks, wire.Row{Process: r.Process, Env: assignments(r.Env)})
+			m.Ranks = append(m.Ranks, wire.Row{Process: r.Process, Env: entries(r.Env)})
 		}
 	}
 }
 
 // grown hears how a node has fared with its part of a new world.
-func (h *head) grown(n *node, m wire.Grown) {
+func (h *head) onGrown(n *node, m wire.Grown) {
 	h.mu.Lock()
-	g := h.growths.pending[m.Number]
+	g := h.spawns.pending[m.Number]
 	if g == nil || g.ranks[n.number] == nil || g.answered[n.number] {
 		h.mu.Unlock()
 		return
 	}
 	g.answered[n.number] = true
-	ev := job.Growth{Node: n.number, Ranks: g.ranks[n.number], PIDs: make(map[int]int, len(m.Ranks)), At: h.at(n, m.At)}
+	ev := job.Growth{
+		Node: n.number, Ranks: g.ranks[n.number], PIDs: make(map[int]int, len(m.Ranks)), At: h.localTime(n, m.At),
+	}
 	for _, r := range m.Ranks {
 		if slices.Contains(ev.Ranks, r.Rank) {
 			ev.PIDs[r.Rank] = r.PID
@@ -186,26 +188,26 @@ func (h *head) grown(n *node, m wire.Grown) {
 		}))
 	}
 	if m.Error != "" {
-		g.errors = append(g.errors, h.startFailed(n, wire.StartFailed{Text: m.Error}).Text)
+		g.errors = append(g.errors, h.startFailedEvent(n, wire.StartFailed{Text: m.Error}).Text)
 	}
 	over := len(g.answered) == len(g.ranks)
 	if over {
-		delete(h.growths.pending, m.Number)
+		delete(h.spawns.pending, m.Number)
 	}
 	h.mu.Unlock()
 	h.post(ev)
 	if over {
-		h.settle(g)
+		h.answerSpawn(g)
 	}
 }
 
 // settle answers the rank that asked. Where some of the ranks run and others could not be
 // started the former would wait for the latter for ever.
-func (h *head) settle(g *growth) {
+func (h *head) answerSpawn(g *pendingSpawn) {
 	answer := &wire.Spawned{Call: g.call, World: g.world, Error: strings.Join(g.errors, "; ")}
-	_ = g.asker.link.Send(answer) // or the node is lost
+	_ = g.requester.link.Send(answer) // or the node is lost
 	if len(g.errors) > 0 && g.started > 0 {
-		h.post(job.StartFailed{Node: g.asker.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " +
+		h.post(job.StartFailed{Node: g.requester.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " +
 			answer.Error, At: time.Now()})
 	}
 }

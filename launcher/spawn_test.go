@@ -26,14 +26,14 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{
 		settings: &settings{}, spec: &Spec{}, nodes: nodes, exchange: x, sup: sup, over: make(chan struct{}),
-		credits: make([]credit, 2),
+		credits: make([]outputCredit, 2),
 	}
 	h.console = output.NewConsole(output.Config{
 		Stdout: output.Destination{W: &bytes.Buffer{}},
 		Stderr: output.Destination{W: &bytes.Buffer{}},
 	})
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
-	h.moreRanks = func(p *job.Plan, _ job.SpawnRequest, _ int) (*job.Plan, *job.Spawned, error) {
+	h.planSpawn = func(p *job.Plan, _ job.SpawnRequest, _ int) (*job.Plan, *job.Spawned, error) {
 		next := *p
 		r := job.Rank{Process: spec.Process{Rank: 2, Spawned: true, Node: 0}}
 		next.Ranks = append(next.Ranks[:2:2], r)
@@ -49,7 +49,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 // on another may be over.
 func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
-	h.spawn(h.nodes[0], wire.Spawn{Call: 7})
+	h.onSpawn(h.nodes[0], wire.Spawn{Call: 7})
 	for i, link := range far {
 		f, err := link.Read()
 		require.NoError(t, err)
@@ -58,11 +58,11 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 		assert.Equal(t, "w-s1", grow.World.Name)
 		assert.Len(t, grow.Ranks, 1-i)
 	}
-	h.grown(h.nodes[1], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 0, PID: 99}}, Error: "the job ends"})
+	h.onGrown(h.nodes[1], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 0, PID: 99}}, Error: "the job ends"})
 	assert.Equal(t, 10, h.sup.PID(0), "a node cannot answer for another")
-	require.Len(t, h.growths.pending, 1)
-	h.grown(h.nodes[0], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 2, PID: 12}}})
-	assert.Empty(t, h.growths.pending)
+	require.Len(t, h.spawns.pending, 1)
+	h.onGrown(h.nodes[0], wire.Grown{Number: 1, Ranks: []wire.RankPID{{Rank: 2, PID: 12}}})
+	assert.Empty(t, h.spawns.pending)
 	assert.Equal(t, 12, h.sup.PID(2))
 	f, err := far[0].Read()
 	require.NoError(t, err)
@@ -74,13 +74,13 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 // What is too much for a message is refused before anything is done about it.
 func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 	h, far := growingHead(t)
-	plans := h.moreRanks
-	h.moreRanks = func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
+	plans := h.planSpawn
+	h.planSpawn = func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
 		next, more, err := plans(p, wish, number)
 		more.Common = []plan.Variable{{Name: "MUCH", Value: strings.Repeat("x", wire.MaxBody)}}
 		return next, more, err
 	}
-	h.spawn(h.nodes[1], wire.Spawn{Call: 7})
+	h.onSpawn(h.nodes[1], wire.Spawn{Call: 7})
 	f, err := far[1].Read()
 	require.NoError(t, err)
 	require.Equal(t, wire.TypeSpawned, f.Type)
@@ -89,15 +89,15 @@ func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 	assert.Contains(t, answer.Error, "1 ranks are to be started with is too much: wire: a grow frame of")
 	assert.Equal(t, []int{1, 1}, h.sup.NumRunning())
 	assert.Len(t, h.plan.Load().Ranks, 2)
-	assert.Empty(t, h.growths.pending)
+	assert.Empty(t, h.spawns.pending)
 }
 
 // Ranks that a node could not start are none of its ranks.
 func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Load().Nodes[0].Ranks = []int{0, 2}
-	h.spawn(h.nodes[1], wire.Spawn{Call: 7})
-	h.grown(h.nodes[0], wire.Grown{Number: 1, Error: "no room"})
+	h.onSpawn(h.nodes[1], wire.Spawn{Call: 7})
+	h.onGrown(h.nodes[0], wire.Grown{Number: 1, Error: "no room"})
 	assert.Equal(t, []int{0}, h.plan.Load().Nodes[0].Ranks)
 }
 

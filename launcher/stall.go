@@ -13,13 +13,13 @@ import (
 
 // stalled passes on what the store of node 0 saw, and completes it by what is known here
 // of ranks on other nodes.
-func (h *head) stalled(n *node, s wire.Stalled) error {
+func (h *head) onStalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
 		return wire.Violation("it tells of a store, which another node has")
 	}
-	stall := &job.Stall{Waited: s.Waited, At: h.at(n, s.At), Waiting: s.Waiting}
+	stall := &job.Stall{Waited: s.Waited, At: h.localTime(n, s.At), Waiting: s.Waiting}
 	for i, w := range stall.Waiting {
-		stall.Waiting[i] = spec.StoreWait{Rank: h.waiter(w), Keys: printables(w.Keys), More: max(0, w.More)}
+		stall.Waiting[i] = spec.StoreWait{Rank: h.waitingRank(w), Keys: printables(w.Keys), More: max(0, w.More)}
 	}
 	for _, a := range s.Absent {
 		a.State = printable.Text(a.State)
@@ -27,21 +27,21 @@ func (h *head) stalled(n *node, s wire.Stalled) error {
 	}
 	for _, other := range h.nodes {
 		if other != n {
-			stall.Missing = append(stall.Missing, h.absentees(other, stall)...)
+			stall.Missing = append(stall.Missing, h.absentRanks(other, stall)...)
 		}
 	}
 	stall.NCCL = h.rasFindings(s.RAS)
 	h.stall.Store(stall)
-	h.settings.tell(stall.String())
+	h.settings.notify(stall.String())
 	for _, line := range stall.NCCL {
-		h.settings.tell("NCCL: " + line)
+		h.settings.notify("NCCL: " + line)
 	}
 	return nil
 }
 
 // waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose
 // agent knows its own ranks alone.
-func (h *head) waiter(w spec.StoreWait) int {
+func (h *head) waitingRank(w spec.StoreWait) int {
 	if w.Rank >= 0 && w.Rank < len(h.plan.Load().Ranks) {
 		return w.Rank
 	}
@@ -53,7 +53,7 @@ func (n *node) hasAddress(addr string) bool {
 }
 
 // absentees are a node's ranks that do not wait in the store.
-func (h *head) absentees(n *node, stall *job.Stall) (list []spec.Absence) {
+func (h *head) absentRanks(n *node, stall *job.Stall) (list []spec.Absence) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, rank := range h.plan.Load().Nodes[n.number].Ranks {

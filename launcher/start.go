@@ -22,15 +22,15 @@ import (
 func (s *session) head() *head {
 	h := &head{
 		settings: &s.settings, spec: &s.spec, nodes: s.active, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessages(), moreRanks: s.moreRanks, engine: s.engine, listing: s.listing, signals: s.signals,
-		begun: make(chan struct{}), over: make(chan struct{}), credits: make([]credit, len(s.active)),
-		inspected: make(chan said[wire.Hung], len(s.active)),
+		start: s.startMessages(), planSpawn: s.planSpawn, engine: s.engine, monitor: s.monitor, signals: s.signals,
+		begun: make(chan struct{}), over: make(chan struct{}), credits: make([]outputCredit, len(s.active)),
+		inspected: make(chan answer[wire.Hung], len(s.active)),
 	}
 	h.plan.Store(s.plan)
 	h.exchange = newExchangeHub(s.plan.Attempt, s.active, h.hasProc)
 	for i, n := range s.active {
 		h.credits[i].link, h.credits[i].window = n.link, s.window()
-		h.credits[i].grow(len(s.plan.Nodes[i].Ranks))
+		h.credits[i].addRanks(len(s.plan.Nodes[i].Ranks))
 	}
 	return h
 }
@@ -51,17 +51,17 @@ func (s *session) startMessages() func(n *node) *wire.Start {
 func (s *session) startMessage(n *node) *wire.Start {
 	p := s.plan
 	m := &wire.Start{
-		JobID: p.MarkerOf(n.number), Common: assignments(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(),
+		JobID: p.MarkerOf(n.number), Common: entries(p.CommonOf(n.number)), ErrorFiles: p.ErrorFiles(),
 		Window: s.window(),
 		Stdio:  s.stdio(len(p.Ranks)), TorchHint: s.torchHint(), Attempt: p.Attempt, HangTimeout: s.spec.HangTimeout,
 		HangStop:    s.spec.OnHang == job.HangStop,
-		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rows(n),
+		StoreReport: s.spec.Store.ReportAfter(), Cgroup: s.wantsCgroup(), Ranks: s.rankRows(n),
 	}
 	if len(s.active) > 1 {
 		m.Key = s.key
 		m.HangTimeout = 0 // the head sees all of them
 	}
-	m.MPI = s.mpi(n)
+	m.MPI = s.mpiConfig(n)
 	m.Apps = p.AppsOf(n.number)
 	if p.Logs != nil && (len(s.active) < 2 || !s.spec.Output.LogsToHead) {
 		m.Logs = &wire.Logs{
@@ -74,12 +74,12 @@ func (s *session) startMessage(n *node) *wire.Start {
 }
 
 // rows are a node's ranks.
-func (s *session) rows(n *node) []wire.Row {
+func (s *session) rankRows(n *node) []wire.Row {
 	ranks := s.plan.Nodes[n.number].Ranks
 	rows := make([]wire.Row, len(ranks))
 	for i, rank := range ranks {
 		r := &s.plan.Ranks[rank]
-		rows[i] = wire.Row{Process: r.Process, Env: assignments(r.Env)}
+		rows[i] = wire.Row{Process: r.Process, Env: entries(r.Env)}
 	}
 	return rows
 }
@@ -91,7 +91,7 @@ func (s *session) window() int { return min(maxWindow, max(allWindow/len(s.activ
 // wantsCgroup: Slurm knows the processes of a step by its own cgroups and does not
 // look below them.
 func (s *session) wantsCgroup() bool {
-	_, slurm := find(s.spec.Environ, "SLURM_JOB_ID")
+	_, slurm := lookup(s.spec.Environ, "SLURM_JOB_ID")
 	return !slurm && !s.spec.NoCgroup
 }
 
@@ -101,7 +101,7 @@ func (s *session) torchHint() bool { return s.plan.Store.Mode == "gorun" }
 
 // assignments are variables as processes get them; those that only an agent knows it adds
 // itself.
-func assignments(vars []plan.Variable) []string {
+func entries(vars []plan.Variable) []string {
 	list := make([]string, 0, len(vars))
 	for _, v := range vars {
 		if v.Value != job.AtStart {
@@ -113,23 +113,23 @@ func assignments(vars []plan.Variable) []string {
 
 // outputFailed hears from the console that our own output cannot be written.
 func (h *head) outputFailed(stream int, err error) {
-	h.lostOutput(h.settings.tell, wire.OutputLost{
+	h.reportOutputLost(h.settings.notify, wire.OutputLost{
 		Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
 		Text: err.Error(),
 	})
 }
 
 // outputLost hears that a node cannot show what its ranks print.
-func (h *head) outputLost(n *node, m wire.OutputLost) error {
+func (h *head) onOutputLost(n *node, m wire.OutputLost) error {
 	if m.Stream != 1 && m.Stream != 2 {
 		return wire.Violation("it lost output of stream %d; ranks have 1 and 2", m.Stream)
 	}
 	m.Text = printable.Text(m.Text)
-	h.lostOutput(n.tell, m)
+	h.reportOutputLost(n.notify, m)
 	return nil
 }
 
-func (h *head) lostOutput(tell func(string), m wire.OutputLost) {
+func (h *head) reportOutputLost(tell func(string), m wire.OutputLost) {
 	name := "standard output"
 	if m.Stream == 2 {
 		name = "standard error"
@@ -150,36 +150,36 @@ func (h *head) result() job.Result {
 		r.LogDir = p.Logs.Base
 	}
 	if r.First != nil {
-		h.explain(&r)
+		h.explainFailure(&r)
 	}
 	r.SetSignalNames(diagnosis.SignalName)
-	if h.engineSignals() && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
+	if h.engineSignalsRanks() && r.Cause == job.CauseSignal && r.Signal == syscall.SIGTERM {
 		r.Text = signalledInStep
 	}
 	if h.engine != nil {
-		h.engine.judge(&r)
+		h.engine.attribute(&r)
 	}
 	r.SetHosts(p)
 	return r
 }
 
 // errorFile is that of a rank, as it is passed on.
-func errorFile(text []byte, code int, signal syscall.Signal) []byte {
+func forwardedErrorFile(text []byte, code int, signal syscall.Signal) []byte {
 	if signal != 0 {
 		code = -int(signal)
 	}
 	return diagnosis.PassOn(text, code)
 }
 
-func (h *head) explain(r *job.Result) {
+func (h *head) explainFailure(r *job.Result) {
 	f := r.First
 	exit, _ := h.sup.Exit(f.Rank)
-	r.ErrorFile = errorFile(exit.ErrorFile, exit.Code, exit.Signal)
+	r.ErrorFile = forwardedErrorFile(exit.ErrorFile, exit.Code, exit.Signal)
 	f.LastLines = h.lastLines(f.Rank, exit.LastLines)
 	last := f.LastLines
-	f.Traceback, f.LastLines = trace(f.LastLines, exit.ErrorFile)
+	f.Traceback, f.LastLines = splitTraceback(f.LastLines, exit.ErrorFile)
 	if f.Hint = cmp.Or(exit.Hint, f.Hint); f.Hint == "" {
-		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.othersLast(f.Rank))
+		f.Hint = diagnosis.Hint(slices.Concat(f.Traceback, last), f.Code, int(f.Signal), h.otherTails(f.Rank))
 	}
 	p := h.plan.Load()
 	switch rank := &p.Ranks[f.Rank]; {
@@ -192,7 +192,7 @@ func (h *head) explain(r *job.Result) {
 }
 
 // othersLast are the last lines of all ranks but one.
-func (h *head) othersLast(but int) iter.Seq2[int, []string] {
+func (h *head) otherTails(but int) iter.Seq2[int, []string] {
 	return func(yield func(int, []string) bool) {
 		for rank := range h.plan.Load().Ranks {
 			if rank == but {
@@ -222,7 +222,7 @@ func (h *head) lastLines(rank int, logged []string) []string {
 
 // trace finds the exception that ended a rank: in PyTorch's error file or among
 // its last lines, which are then not repeated.
-func trace(last []string, errorFile []byte) (traceback, rest []string) {
+func splitTraceback(last []string, errorFile []byte) (traceback, rest []string) {
 	if lines, ok := diagnosis.PythonTraceback(last); ok {
 		return lines, nil
 	}

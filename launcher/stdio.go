@@ -18,7 +18,7 @@ import (
 
 // isTerminal reports whether a writer or reader is a terminal.
 func isTerminal(w any) bool {
-	f := file(w)
+	f := asFile(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
@@ -39,7 +39,7 @@ func (s *session) stdio(numRanks int) wire.Stdio {
 	in := s.settings.stdin
 	switch {
 	case in == nil || wish.Kind == job.StdinNone:
-	case numRanks == 1 && s.isHere(0) && s.wholeTerminal():
+	case numRanks == 1 && s.isHere(0) && s.passesTerminal():
 		io.Terminal = true
 	case wish.Kind == job.StdinAll:
 		for rank := range numRanks {
@@ -61,7 +61,7 @@ func (s *session) isHere(rank int) bool { return s.active[s.plan.Ranks[rank].Nod
 
 // wholeTerminal: one rank on a terminal gets the terminal itself, unless
 // something was asked for that needs its output to pass through here.
-func (s *session) wholeTerminal() bool {
+func (s *session) passesTerminal() bool {
 	o := s.spec.Output
 	return isTerminal(s.settings.stdin) && isTerminal(s.settings.stdout) && isTerminal(s.settings.stderr) &&
 		foreground(s.settings.stdin) && !o.PTY && s.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
@@ -69,7 +69,7 @@ func (s *session) wholeTerminal() bool {
 }
 
 func terminalSize(w any) (cols, rows int) {
-	if f := file(w); f != nil {
+	if f := asFile(w); f != nil {
 		if cols, rows, err := term.GetSize(int(f.Fd())); err == nil {
 			return cols, rows
 		}
@@ -83,7 +83,7 @@ func (h *head) resize() {
 	cols, rows := terminalSize(h.settings.stdout)
 	h.console.Resize(cols)
 	if h.stdio.PTY {
-		h.sendAll(&wire.Resize{Rows: rows, Cols: cols})
+		h.broadcast(&wire.Resize{Rows: rows, Cols: cols})
 	}
 }
 
@@ -94,11 +94,11 @@ type stdinPump struct {
 	in    *os.File
 	ranks []int
 
-	mu     sync.Mutex
-	room   sync.Cond
-	out    int   // bytes under way
-	nodes  []int // those of each node
-	closed bool
+	mu         sync.Mutex
+	room       sync.Cond
+	inFlight   int   // bytes under way
+	inFlightOf []int // those of each node
+	closed     bool
 }
 
 // stdinWindow bounds the input under way to a rank, in bytes.
@@ -106,7 +106,7 @@ const stdinWindow = 256 << 10
 
 // newStdinPump makes the pump; begin starts it once ranks are there to be written to.
 func (h *head) newStdinPump() *stdinPump {
-	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, nodes: make([]int, len(h.nodes))}
+	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, inFlightOf: make([]int, len(h.nodes))}
 	p.room.L = &p.mu
 	return p
 }
@@ -114,7 +114,7 @@ func (h *head) newStdinPump() *stdinPump {
 func (p *stdinPump) nodeOf(rank int) int { return p.head.plan.Load().Ranks[rank].Node }
 
 // begin starts the reading if some rank needs it.
-func (p *stdinPump) begin() {
+func (p *stdinPump) start() {
 	if len(p.ranks) > 0 {
 		go p.run()
 	}
@@ -143,7 +143,7 @@ func (p *stdinPump) run() {
 // the job has ended. A terminal is read only in its foreground.
 func (p *stdinPump) wait() bool {
 	p.mu.Lock()
-	for p.out >= stdinWindow && !p.closed {
+	for p.inFlight >= stdinWindow && !p.closed {
 		p.room.Wait()
 	}
 	p.mu.Unlock()
@@ -168,9 +168,9 @@ func (p *stdinPump) send(b []byte) {
 		p.mu.Unlock()
 		return
 	}
-	p.out += len(b) * len(p.ranks)
+	p.inFlight += len(b) * len(p.ranks)
 	for _, rank := range p.ranks {
-		p.nodes[p.nodeOf(rank)] += len(b)
+		p.inFlightOf[p.nodeOf(rank)] += len(b)
 	}
 	p.mu.Unlock()
 	for _, rank := range p.ranks {
@@ -179,14 +179,15 @@ func (p *stdinPump) send(b []byte) {
 }
 
 // credit hears that ranks of a node have read bytes.
-func (p *stdinPump) credit(node, n int) error {
+func (p *stdinPump) acknowledge(node, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n < 0 || n > p.nodes[node] {
-		return wire.Violation("it says that its ranks read %d bytes of standard input, of %d that it got", n, p.nodes[node])
+	if n < 0 || n > p.inFlightOf[node] {
+		return wire.Violation("it says that its ranks read %d bytes of standard input, of %d that it got", n,
+			p.inFlightOf[node])
 	}
-	p.nodes[node] -= n
-	p.out -= n
+	p.inFlightOf[node] -= n
+	p.inFlight -= n
 	p.room.Signal()
 	return nil
 }
@@ -214,15 +215,15 @@ func (h *head) consumed(rank, stream, n int) {
 }
 
 // credit gives back to the node, in few frames, what the console has written.
-type credit struct {
+type outputCredit struct {
 	link   *wire.Link
 	window int
 	// excess is how much more than it was given the node may send: what its threads were reading
 	// when the credit was used up, and what ranks that ended left in their pipes.
-	excess int
-	mu     sync.Mutex
-	owed   [3]int
-	under  [3]int // bytes that came and were not given back
+	excess   int
+	mu       sync.Mutex
+	owed     [3]int
+	inFlight [3]int // bytes that came and were not given back
 }
 
 // Bounds of a node's excess.
@@ -232,27 +233,27 @@ const (
 )
 
 // take takes up that bytes came, and reports whether the node had credit for them.
-func (c *credit) take(stream, n int) bool {
+func (c *outputCredit) receive(stream, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.under[stream] += n
-	return c.under[stream] <= c.window+c.excess
+	c.inFlight[stream] += n
+	return c.inFlight[stream] <= c.window+c.excess
 }
 
 // grow is for a node that got more ranks.
-func (c *credit) grow(ranks int) {
+func (c *outputCredit) addRanks(ranks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.excess = min(c.excess+ranks*rankExcess, allExcess)
 }
 
-func (c *credit) consumed(stream, n int) {
+func (c *outputCredit) consumed(stream, n int) {
 	c.mu.Lock()
 	c.owed[stream] += n
 	give := 0
 	if c.owed[stream] >= c.window/4 {
 		give, c.owed[stream] = c.owed[stream], 0
-		c.under[stream] -= give
+		c.inFlight[stream] -= give
 	}
 	c.mu.Unlock()
 	if give > 0 {
@@ -261,7 +262,7 @@ func (c *credit) consumed(stream, n int) {
 }
 
 // owes: bytes are to be given back once more than they came.
-func (c *credit) owes(stream, n int) {
+func (c *outputCredit) countTwice(stream, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owed[stream] -= n
@@ -278,7 +279,7 @@ func (h *head) consoleConfig() (output.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.listing.tapping()
+	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.monitor.tap()
 	p := h.plan.Load()
 	for i := range p.Ranks {
 		if r := &p.Ranks[i]; !h.spec.IsTask() || !h.nodes[r.Node].joined {
@@ -307,7 +308,7 @@ func (s *settings) consoleConfig(o job.OutputSpec) (output.Config, error) {
 		Stderr:    destination(s.stderr, s.colour),
 		Label:     output.Label(o.Label),
 		Template:  template,
-		Show:      shows(o.ShowLocalRanks),
+		Show:      localRankFilter(o.ShowLocalRanks),
 		TailLines: tailLines,
 	}, nil
 }
@@ -329,7 +330,7 @@ func (h *head) teed(localRank int) spec.Streams {
 }
 
 // shows is --local-ranks-filter.
-func shows(localRanks []int) func(output.RankInfo) bool {
+func localRankFilter(localRanks []int) func(output.RankInfo) bool {
 	if localRanks == nil {
 		return nil
 	}

@@ -20,6 +20,6 @@ func TestInputThatComesAfterItsAttempt(t *testing.T) {
 	require.Contains(t, string(f.Body), "first")
 	_, err = far[0].Read()
 	require.Error(t, err)
-	require.NoError(t, p.credit(0, len("first")))
-	require.Error(t, p.credit(0, len("late")))
+	require.NoError(t, p.acknowledge(0, len("first")))
+	require.Error(t, p.acknowledge(0, len("late")))
 }

@@ -16,8 +16,8 @@ import (
 // with one node on loopback unless the user named an address.
 func (s *session) storeAddr() string {
 	switch {
-	case s.master != "":
-		return s.master
+	case s.masterAddr != "":
+		return s.masterAddr
 	case s.spec.Store.Addr != "":
 		return s.spec.Store.Addr
 	}
@@ -26,85 +26,85 @@ func (s *session) storeAddr() string {
 
 // openStore hears the facts and has the node with rank 0 bind the store's sockets.
 func (s *session) openStore() (opened job.Opened, err error) {
-	if err := s.takeFacts(); err != nil {
+	if err := s.receiveFacts(); err != nil {
 		return opened, err
 	}
-	s.adoptPort()
+	s.adoptScriptPort()
 	return s.reopenStore()
 }
 
 // reopenStore opens an empty store.
 func (s *session) reopenStore() (opened job.Opened, err error) {
-	mode, _ := s.spec.ChooseStore(s.nodes[s.first].facts)
+	mode, _ := s.spec.ChooseStore(s.nodes[s.rank0Node].facts)
 	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
 		return opened, err
 	}
-	return s.takeOpened()
+	return s.receiveOpened()
 }
 
 // adoptPort makes the port that a script assigns itself the one that is kept for
 // its rank 0, so that somebody who has it is found before the ranks start.
-func (s *session) adoptPort() {
+func (s *session) adoptScriptPort() {
 	store := &s.spec.Store
 	if store.Mode != job.StoreAuto || store.Port != 0 {
 		return
 	}
-	for _, p := range s.nodes[s.first].facts.Programs {
+	for _, p := range s.nodes[s.rank0Node].facts.Programs {
 		if p.Port != 0 {
-			store.Port, store.From, s.scriptsPort = p.Port, p.AssignsPort, true
+			store.Port, store.From, s.portFromScript = p.Port, p.AssignsPort, true
 			return
 		}
 	}
 }
 
 func (s *session) sendOpen(rank0 bool) error {
-	return s.atFirst(s.nodes[s.first].send(&wire.Open{
-		Rank0: rank0, RAS: s.namesRAS(), Addr: s.storeAddr(), Port: s.spec.Store.Port,
+	return s.rank0Error(s.nodes[s.rank0Node].send(&wire.Open{
+		Rank0: rank0, RAS: s.setsRASPort(), Addr: s.storeAddr(), Port: s.spec.Store.Port,
 		Allow:           slices.Concat(s.spec.Store.Allow, s.peers),
 		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
 	}))
 }
 
 // namesRAS reports whether ranks are given a port for NCCL's RAS, which node 0 has to find.
-func (s *session) namesRAS() bool {
+func (s *session) setsRASPort() bool {
 	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
 }
 
 // atFirst is an error of the node that has rank 0, with its name if there are others.
-func (s *session) atFirst(err error) error {
+func (s *session) rank0Error(err error) error {
 	if err == nil || len(s.nodes) == 1 {
 		return err
 	}
 	errs := make([]error, len(s.nodes))
-	errs[s.first] = err
-	return s.join(errs)
+	errs[s.rank0Node] = err
+	return s.joinErrors(errs)
 }
 
 // takeOpened hears where the store is.
-func (s *session) takeOpened() (job.Opened, error) {
+func (s *session) receiveOpened() (job.Opened, error) {
 	var opened wire.Opened
-	if err := s.nodes[s.first].receive(&opened); err != nil {
-		return job.Opened{}, s.atFirst(err)
+	if err := s.nodes[s.rank0Node].receive(&opened); err != nil {
+		return job.Opened{}, s.rank0Error(err)
 	}
 	if opened.Error != "" {
 		text := "open the store"
 		if s.spec.Store.From != "" {
 			text += " as " + s.spec.Store.From + " says"
 		}
-		if s.scriptsPort {
+		if s.portFromScript {
 			opened.Hint = `os.environ.setdefault("MASTER_PORT", ...) in the script leaves the port to gorun; ` +
 				`--store=rank0 starts it all the same`
 		}
 		return job.Opened{},
-			s.atFirst(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})
+			s.rank0Error(&Error{Code: job.ExitLauncher, Text: text + ": " + printable.Text(opened.Error), Hint: opened.Hint})
 	}
 	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() &&
 		len(s.spec.Store.Allow) > 0 {
-		s.settings.tell("--allow-from changes nothing: the store listens at " + opened.Store +
+		s.settings.notify("--allow-from changes nothing: the store listens at " + opened.Store +
 			", where no other host comes; name an address of this host by --master-addr")
 	}
 	if err := s.checkOpened(&opened.Opened); err != nil {
-		return job.Opened{}, s.atFirst(err)
+		return job.Opened{}, s.rank0Error(err)
 	}
 	return opened.Opened, nil
 }
@@ -112,7 +112,7 @@ func (s *session) takeOpened() (job.Opened, error) {
 // checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
 // there.
 func (s *session) checkOpened(o *job.Opened) error {
-	n := s.nodes[s.first]
+	n := s.nodes[s.rank0Node]
 	addr, err := netip.ParseAddr(o.Addr)
 	store, storeErr := netip.ParseAddrPort(o.Store)
 	isOwn := func(a netip.Addr) bool {

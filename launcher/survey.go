@@ -29,7 +29,7 @@ func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, 
 		return survey, choice, chosen
 	}
 	v := surveyor{s, &survey}
-	v.place(choice, chosen == nil)
+	v.planWays(choice, chosen == nil)
 	for _, look := range []func() error{v.dial, v.knock, v.measure} {
 		if err := look(); err != nil {
 			return survey, choice, err
@@ -55,20 +55,20 @@ type surveyor struct {
 const mostAsides = 16
 
 // place notes where each node is dialed.
-func (v *surveyor) place(choice probe.Choice, chosen bool) {
+func (v *surveyor) planWays(choice probe.Choice, chosen bool) {
 	v.survey.Endpoints = choice.Endpoints
 	if !chosen {
 		v.survey.Endpoints = make([]probe.Endpoint, len(v.nodes))
 	}
 	for from := range v.nodes {
 		for _, to := range probe.Partners(len(v.nodes), from) {
-			v.plan(from, to, chosen)
+			v.planWay(from, to, chosen)
 		}
 	}
 }
 
 // plan notes at which addresses a node dials another.
-func (v *surveyor) plan(from, to int, chosen bool) {
+func (v *surveyor) planWay(from, to int, chosen bool) {
 	var addrs []netip.Addr
 	if chosen {
 		addrs = append(addrs, v.survey.Endpoints[to].Addr.WithZone(""))
@@ -106,7 +106,7 @@ func target(w *probe.Path) probe.Target {
 // dial has every node dial its partners at all of their places.
 func (v *surveyor) dial() error {
 	all := func(*probe.Path) bool { return true }
-	return v.ask(func(node int) *wire.Probe {
+	return v.request(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: surveyTimeout}
 		for _, w := range v.from(node, all) {
 			p.Targets = append(p.Targets, target(w))
@@ -124,7 +124,7 @@ func (v *surveyor) dial() error {
 func (v *surveyor) knock() error {
 	failed := func(w *probe.Path) bool { return !w.Alternate && !w.OK() }
 	ports := len(probe.ReferencePorts)
-	return v.ask(func(node int) *wire.Probe {
+	return v.request(func(node int) *wire.Probe {
 		p := &wire.Probe{Timeout: knockTimeout}
 		for _, w := range v.from(node, failed) {
 			for _, port := range probe.ReferencePorts {
@@ -185,7 +185,7 @@ func (v *surveyor) measure() error {
 
 // measureNow has nodes measure one way each, nil: none.
 func (v *surveyor) measureNow(now []*probe.Path) error {
-	return v.ask(func(node int) *wire.Probe {
+	return v.request(func(node int) *wire.Probe {
 		if now[node] == nil {
 			return nil
 		}

@@ -67,8 +67,8 @@ var reservations = []reserved{
 	{
 		"golang.org/x/sys/unix",
 		[]string{"PR_SET_CHILD_SUBREAPER"},
-		append([]string{"launcher#takeProcess"}, programs...),
-		"a library that becomes a subreaper steals its host's orphans; takeProcess asks first whether it may",
+		append([]string{"launcher#claimProcess"}, programs...),
+		"a library that becomes a subreaper steals its host's orphans; claimProcess asks first whether it may",
 	},
 	{
 		"os/exec",
