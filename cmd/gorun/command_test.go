@@ -296,7 +296,7 @@ func TestDocs(t *testing.T) {
 	require.Equal(t, text, string(written), "docs/reference/options.md is stale: make docs")
 	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
 		if cmd.Name == "token" || taken {
-			return // docs/internals/join.md; the job's
+			return // docs/hosts.md; the job's
 		}
 		for _, n := range o.Names {
 			require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)

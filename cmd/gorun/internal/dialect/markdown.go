@@ -78,7 +78,7 @@ Without it, which torchrun's static rendezvous takes for node 0 everywhere, JOB_
 says it, or node 0 is who owns the address. A token, from ` + "`--token-file`" + `, GORUN_TOKEN or the file of
 ` + "`gorun token --save`" + `, has nodes trust each other; its file belongs to you, and nobody else can read it, or
 to root. Without one ` + "`--insecure-join`" + ` is needed, unless the nodes meet at localhost, MUNGE vouches for
-them, or gorun is called torchrun ([join.md](../internals/join.md#tokens)).
+them, or gorun is called torchrun ([joining](../internals/joining.md#secrets)).
 
 **Several programs.** ` + "`gorun -n 1 ./server : -n 3 ./client`" + ` starts one job, whose ranks number through the
 programs. Each needs its ` + "`-n`" + `; ` + "`--chdir`, `--module`, `--no-python`" + ` count for the program that
