@@ -7,49 +7,45 @@ import (
 	"time"
 )
 
-// EngineSignalled: the resource manager that started the agents has sent a signal to a
-// node's, and to its ranks as well.
+// EngineSignalled: the resource manager that started the agents has sent a signal to a node's agent and ranks.
 type EngineSignalled struct {
 	Signal syscall.Signal
 	At     time.Time
 }
 
-// EngineStopping: the resource manager says that it ends the job.
+// EngineStopping: the resource manager reports that it is ending the job.
 type EngineStopping struct{ At time.Time }
 
 func (EngineSignalled) event() {}
 func (EngineStopping) event()  {}
 
-// Times by which what a resource manager does is told from what ranks or people do.
+// Times that tell what a resource manager does from what ranks or users do.
 const (
-	// engineDelay is how much later than the first process of a job its agents, and by
-	// them the head, may hear of a signal.
+	// engineDelay is how much later than the first process of a job its agents, and so the head, may get a signal.
 	engineDelay = time.Second
-	// engineHaste is the same of processes that ended by a code of their own.
-	engineHaste = 100 * time.Millisecond
-	// engineTerm is how long a SIGTERM to the launcher may be the first that is heard of
-	// one that the resource manager sends to all.
-	engineTerm = 200 * time.Millisecond
+	// engineExitDelay is the same for processes that ended with an exit code.
+	engineExitDelay = 100 * time.Millisecond
+	// engineTermDelay is how long a SIGTERM to the launcher may be the first sign of one that the resource manager sends
+	// to all processes.
+	engineTermDelay = 200 * time.Millisecond
 )
 
-// engineSignalled: a signal that ends jobs ends this one. Any other was for the ranks, and
-// they have it.
+// engineSignalled forwards nothing: ranks have got the signal.
 func (s *Supervisor) engineSignalled(ev EngineSignalled) []Order {
 	switch {
 	case Ends(ev.Signal):
-		return s.endByEngine(ev.Signal, ev.At)
-	case ev.Signal == syscall.SIGCONT, ev.Signal == syscall.SIGTSTP, slices.Contains(s.byEngine, ev.Signal):
+		return s.stopByEngine(ev.Signal, ev.At)
+	case ev.Signal == syscall.SIGCONT, ev.Signal == syscall.SIGTSTP, slices.Contains(s.engineSignals, ev.Signal):
 		return nil
 	}
-	s.byEngine = append(s.byEngine, ev.Signal)
+	s.engineSignals = append(s.engineSignals, ev.Signal)
 	name, _ := s.cfg.SignalName(ev.Signal)
 	return []Order{Note{fmt.Sprintf("%s sends %s to the ranks", s.cfg.Engine, name)}}
 }
 
-// endByEngine: ranks have been asked to end by somebody else. They get the job's grace,
-// and those that did not hear of it are told later; what the signal has already done to
-// some is no failure of theirs.
-func (s *Supervisor) endByEngine(sig syscall.Signal, at time.Time) []Order {
+// stopByEngine gives the job its grace without a signal of the launcher, which follows later for ranks that the resource
+// manager's did not reach. What that signal has ended already is no failure.
+func (s *Supervisor) stopByEngine(sig syscall.Signal, at time.Time) []Order {
 	began := s.engineBegan(at)
 	switch {
 	case s.phase == phaseRunning:
@@ -61,62 +57,64 @@ func (s *Supervisor) endByEngine(sig syscall.Signal, at time.Time) []Order {
 			}
 		}
 		return orders
-	case s.cause == CauseRank && s.stoppedAt.After(began), s.cause == CauseSignal && s.signal == sig &&
-		at.Sub(s.stoppedAt) < engineDelay:
+	case s.cause == CauseRank && s.stoppedAt.After(began),
+		s.cause == CauseSignal && s.signal == sig && at.Sub(s.stoppedAt) < engineDelay:
 		s.cause, s.signal, s.stoppedAt = CauseEngine, sig, began
 	}
 	return nil
 }
 
-// engineBegan is when a resource manager began to end the job of which the head learned
-// at some moment: before the first rank ended that its signals have ended.
+// engineBegan is when a resource manager began to end the job, if the head learned it at a moment: before the first exit
+// that its signals caused.
 func (s *Supervisor) engineBegan(at time.Time) time.Time {
 	began := at
-	for _, e := range s.exits {
-		if s.endedByEngine(e, at) && !e.At.After(began) {
-			began = e.At.Add(-1)
+	for _, r := range s.ranks {
+		if r != nil && s.endedByEngine(r, at) && !r.exit.At.After(began) {
+			began = r.exit.At.Add(-1)
 		}
 	}
 	return began
 }
 
-// endedByEngine reports whether a rank's end is the doing of a resource manager of which
-// the head learned at some moment.
-func (s *Supervisor) endedByEngine(e *Exited, at time.Time) bool {
-	before := at.Sub(e.At)
-	return e.failed() && (before < engineHaste || before < engineDelay && s.maybeEngine(e))
+// endedByEngine reports whether a resource manager, whose signal the head learned of at a moment, ended a rank.
+func (s *Supervisor) endedByEngine(r *rankState, at time.Time) bool {
+	if r.exit == nil || !r.failed() {
+		return false
+	}
+	before := at.Sub(r.exit.At)
+	return before < engineExitDelay || before < engineDelay && s.maybeEngine(r)
 }
 
 // maybeEngine reports whether a resource manager's signal may have ended a rank.
-func (s *Supervisor) maybeEngine(e *Exited) bool {
+func (s *Supervisor) maybeEngine(r *rankState) bool {
+	e := r.exit
 	return s.cfg.Engine != "" && (e.Signal == syscall.SIGTERM || e.Signal == syscall.SIGINT ||
 		e.Signal == syscall.SIGKILL && e.OOM+e.Timer == "")
 }
 
-// engineExpired: whoever has not heard of the resource manager's signal hears of it now;
-// or nobody but the launcher did, to whom somebody else has sent it.
-func (s *Supervisor) engineExpired(at time.Time) []Order {
+// engineExpired sends the signal to ranks that the resource manager's has not reached, or stops the job if only the
+// launcher got one: then somebody else sent it.
+func (s *Supervisor) engineExpired() []Order {
 	switch {
 	case s.pending != nil && s.phase == phaseRunning:
-		return s.endSignal(*s.pending)
-	case s.cause == CauseEngine && s.phase == phaseAsked && s.ranksLeft():
-		return []Order{Signal{Signal: s.asked, Group: true}}
+		return s.stopBySignal(*s.pending)
+	case s.cause == CauseEngine && s.phase == phaseStopping && s.ranksLeft():
+		return []Order{Signal{Signal: s.stopSignal, Group: true}}
 	}
 	return nil
 }
 
-// awaitEngine waits, before the launcher's SIGTERM is passed on, for the agents to say
-// that they and their ranks have got it, too.
+// awaitEngine waits for agents to report that they and their ranks got the launcher's SIGTERM, too.
 func (s *Supervisor) awaitEngine(ev Signalled) []Order {
 	if s.pending != nil {
 		return nil
 	}
 	s.pending = &ev
-	return []Order{Arm{TimerEngine, engineTerm}}
+	return []Order{Arm{TimerEngine, engineTermDelay}}
 }
 
-// SetEngine says of a job that a resource manager has ended it, where that was not known
-// while it ran: why is what the manager says, "" for nothing.
+// SetEngine makes a resource manager the cause of a result where it may have ended the job and says why; "" if it says
+// nothing. job names its job.
 func (r *Result) SetEngine(engine, job, why string) {
 	if why != "" && r.MaybeByEngine() {
 		r.Cause, r.Signal, r.ExitCode = CauseEngine, syscall.SIGTERM, 128+int(syscall.SIGTERM)
@@ -131,9 +129,8 @@ func (r *Result) SetEngine(engine, job, why string) {
 	}
 }
 
-// MaybeByEngine reports whether a resource manager may have ended the job though nobody has
-// said so: a node was lost, or the rank that failed first was ended by a signal that
-// resource managers end jobs with.
+// MaybeByEngine reports whether a resource manager may have ended the job without notice: a node was lost, or the rank
+// that failed first was ended by a signal that resource managers send.
 func (r *Result) MaybeByEngine() bool {
 	return r.Cause == CauseNode ||
 		r.Cause == CauseRank && r.First != nil && r.First.Abort == nil &&

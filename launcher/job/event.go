@@ -7,8 +7,7 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Event is something that happened to a running job. Times are the wall clock
-// of the node on which it happened.
+// Event is something that happened to a running job. Times are by the wall clock of the node on which it happened.
 type Event interface{ event() }
 
 // Running: a node has started all of its ranks.
@@ -18,8 +17,7 @@ type Running struct {
 	At   time.Time
 }
 
-// StartFailed: a node could not start one of its ranks; those it had started
-// before are running.
+// StartFailed: a node could not start one of its ranks; those that it had started before are running.
 type StartFailed struct {
 	Node int
 	Rank int // -1: no particular rank
@@ -29,61 +27,78 @@ type StartFailed struct {
 	At   time.Time
 }
 
+// Growth: a node has answered for ranks that the running job was to get; those without a PID could not be started.
+type Growth struct {
+	Node  int
+	Ranks []int
+	PIDs  map[int]int // by rank
+	At    time.Time
+}
+
 // Exited: a rank's process has ended.
 type Exited struct {
 	spec.Exit
-	// PeerLost says that its last words complain about a peer that went away: it may
-	// be the victim of one that is still on its way out.
+	// PeerLost reports that its last lines complain about a lost peer: it may be the victim of one that is still ending.
 	PeerLost bool
-
-	aborted *MPIAborted
-	killed  bool // the launcher had sent SIGKILL to all that were left
 }
 
-// CleanedUp: nothing of the job is left on a node.
+// CleanedUp: no process of the job is left on a node.
 type CleanedUp struct {
 	Node    int
 	Orphans []string // processes that survived SIGKILL, described
 }
 
-// Signalled: the launcher received a signal, or a wish that stands for one.
+// Signalled: the launcher received a signal, or a request that stands for one.
 type Signalled struct {
 	Signal syscall.Signal
-	// Grace is what ranks get instead of the job's own; nil: that.
+	// Grace replaces the job's own; nil keeps that.
 	Grace *time.Duration
 	At    time.Time
 }
 
-// Expired: a timer that an Arm order set has run out.
+// Expired: a timer set by an Arm order has expired.
 type Expired struct {
 	Timer Timer
 	At    time.Time
 }
 
-// OutputLost: a write to the launcher's own standard output (1) or error (2)
-// failed.
+// OutputLost: a write to the launcher's own standard output (1) or error (2) failed.
 type OutputLost struct {
 	Stream     int
-	ReaderGone bool // EPIPE: nobody reads any more
+	ReaderGone bool // EPIPE
 	Text       string
 	At         time.Time
 }
 
-// Hung: nothing of the job has been seen to go on for --hang-timeout.
+// Hung: the job has made no progress for --hang-timeout.
 type Hung struct{ At time.Time }
 
-// Cancelled: the caller of Run gave the job up.
+// Cancelled: the context of Run was cancelled.
 type Cancelled struct{ At time.Time }
 
-// NodeLost: the connection to a node's agent is gone.
+// NodeLost: the connection to a node's agent is lost.
 type NodeLost struct {
 	Node int
 	Text string
 	At   time.Time
 }
 
+// MPIAborted: a rank has ended MPI for all (MPI_Abort, or an error that its library does not survive).
+type MPIAborted struct {
+	Rank int
+	spec.MPIAbort
+	At time.Time
+}
+
+// MPIStuck: ranks wait in MPI for one that has ended.
+type MPIStuck struct {
+	spec.MPIStuck
+	At time.Time
+}
+
 func (Running) event()     {}
 func (StartFailed) event() {}
+func (Growth) event()      {}
 func (Exited) event()      {}
 func (CleanedUp) event()   {}
 func (Signalled) event()   {}
@@ -92,6 +107,8 @@ func (OutputLost) event()  {}
 func (Hung) event()        {}
 func (Cancelled) event()   {}
 func (NodeLost) event()    {}
+func (MPIAborted) event()  {}
+func (MPIStuck) event()    {}
 
 // Timer names a timer of the supervisor.
 type Timer uint8
@@ -99,17 +116,17 @@ type Timer uint8
 const (
 	// TimerDeadline is --timeout.
 	TimerDeadline Timer = iota + 1
-	// TimerGrace ends the time that ranks have to end in order.
+	// TimerGrace ends the time in which ranks may stop gracefully.
 	TimerGrace
-	// TimerKill ends the short time between a late SIGTERM and SIGKILL.
+	// TimerKill ends the time between a late SIGTERM and SIGKILL.
 	TimerKill
-	// TimerEarly is when a rank that ended well has ended long before the others.
+	// TimerEarly ends the time in which all ranks should succeed after the first did.
 	TimerEarly
-	// TimerNote is when it is time to say that ranks take theirs.
+	// TimerNote ends the time in which ranks may stop without a note.
 	TimerNote
-	// TimerPeer is when the peer that a rank complained of should have ended.
+	// TimerPeer ends the time in which the peer that a rank lost should have ended.
 	TimerPeer
-	// TimerEngine is when ranks should have what a resource manager sent.
+	// TimerEngine ends the time in which ranks should get what a resource manager sent.
 	TimerEngine
 )
 
@@ -121,7 +138,7 @@ func (t Timer) String() string {
 // Order is something to do about an Event.
 type Order interface{ order() }
 
-// Signal sends a signal to ranks that still run.
+// Signal sends a signal to the ranks that run.
 type Signal struct {
 	Signal syscall.Signal
 	// Group sends it to each rank's process group, not to its process alone.
@@ -131,8 +148,7 @@ type Signal struct {
 // Kill sends SIGKILL to every process of the job on every node.
 type Kill struct{}
 
-// Cleanup tells a node, whose ranks have all ended, to end what they left behind
-// (SIGTERM, Grace, SIGKILL) and to answer Gone.
+// Cleanup has a node, whose ranks have all ended, end their orphans (SIGTERM, Grace, SIGKILL) and answer CleanedUp.
 type Cleanup struct {
 	Node  int
 	Grace time.Duration
@@ -144,11 +160,10 @@ type Arm struct {
 	After time.Duration
 }
 
-// Note tells the user something.
+// Note is a line for the user.
 type Note struct{ Text string }
 
-// Suspend stops the ranks and then the launcher itself, as Ctrl-Z does to a
-// program; Resume lets the ranks go on.
+// Suspend stops the ranks and then the launcher itself, as Ctrl-Z does to a program; Resume continues the ranks.
 type (
 	Suspend struct{}
 	Resume  struct{}

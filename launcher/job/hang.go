@@ -42,7 +42,7 @@ func waitText(w *spec.MPIWait) string {
 	}
 	where, whom := "MPI", fmt.Sprintf("rank %d", w.For[0])
 	if len(w.For) > 1 {
-		whom = "ranks " + foldShort(w.For)
+		whom = "ranks " + shortRanges(w.For)
 	}
 	if w.Init {
 		where = "MPI_Init"

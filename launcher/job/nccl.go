@@ -17,7 +17,7 @@ type NCCL struct {
 }
 
 // CountedRanges writes ranks with their number: [0-7]×8.
-func CountedRanges(ranks []int) string { return fmt.Sprintf("%s×%d", foldShort(ranks), len(ranks)) }
+func CountedRanges(ranks []int) string { return fmt.Sprintf("%s×%d", shortRanges(ranks), len(ranks)) }
 
 // reportNCCL is how many warnings of NCCL's a report has at most.
 const reportNCCL = 3

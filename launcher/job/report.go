@@ -71,7 +71,7 @@ func (r *Result) enough() string {
 			failed = append(failed, e.Rank)
 		}
 	}
-	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), foldShort(failed))
+	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), shortRanges(failed))
 }
 
 // Summary says in one line how an attempt failed.
@@ -200,7 +200,7 @@ func (b *reportBuilder) others(r *Result) {
 			if fate == FateUnknown {
 				text += r.lostHosts()
 			}
-			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), text, foldShort(ranks)))
+			b.row(label, fmt.Sprintf("%s %s: %s", plural(len(ranks), "rank"), text, shortRanges(ranks)))
 			label = ""
 		}
 	}
@@ -241,7 +241,7 @@ func (b *reportBuilder) killed(r *Result) {
 	}
 	if b.Len() > 0 && len(ranks) > 0 {
 		b.row("killed", fmt.Sprintf("%s by SIGKILL, not having ended when asked to: %s", plural(len(ranks), "rank"),
-			foldShort(ranks)))
+			shortRanges(ranks)))
 	}
 }
 
@@ -335,8 +335,8 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// foldShort is Fold for a line of a report, where hundreds of lone ranks end early.
-func foldShort(ranks []int) string {
+// shortRanges is Fold for a line of a report, where hundreds of lone ranks end early.
+func shortRanges(ranks []int) string {
 	const most = 100
 	text := RankRanges(ranks)
 	if len(text) <= most {

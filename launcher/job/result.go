@@ -164,29 +164,35 @@ type Result struct {
 	LogDir string `json:"log_dir,omitempty"`
 }
 
-// Result returns how the job ended. It is meant for when Done holds.
+// Result returns how the job ended, once Done.
 func (s *Supervisor) Result() Result {
-	r := Result{Cause: s.cause, Signal: s.signal, Orphans: s.left, Elapsed: s.since(s.endedAt), After: s.since(s.endedAt)}
+	r := Result{
+		Cause: s.cause, Signal: s.signal, Text: s.text, Hint: s.hint, Orphans: s.orphans,
+		Elapsed: s.since(s.endedAt), After: s.since(s.endedAt),
+	}
 	if !s.stoppedAt.IsZero() {
 		r.After = s.since(s.stoppedAt)
 	}
 	first := s.firstFailure()
 	if first != nil {
-		r.First = &Failure{RankEnd: s.rankEnd(first.Rank), After: s.since(first.when())}
+		r.First = &Failure{RankEnd: s.rankEnd(first), After: s.since(first.failedAt())}
 	}
-	if r.Cause == CauseStuck && first != nil { // the news of that one came late
+	switch {
+	case first != nil && r.Cause == CauseStuck: // the failure was reported after the wait
 		r.Cause = CauseRank
+	case first != nil && r.Cause == CauseDone && !s.enough():
+		r.Cause, r.After = CauseRank, s.since(first.failedAt())
+	case r.Cause == CauseStuck:
+		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
 	}
-	if r.Cause == CauseDone && first != nil && !s.enough() {
-		r.Cause, r.After = CauseRank, s.since(first.when())
-	}
-	for _, ranks := range s.cfg.Nodes {
-		for _, rank := range ranks {
+	for _, rank := range s.ranks {
+		if rank != nil {
 			r.Ranks = append(r.Ranks, s.rankEnd(rank))
 		}
 	}
-	slices.SortFunc(r.Ranks, func(a, b RankEnd) int { return cmp.Compare(a.Rank, b.Rank) })
-	s.explain(&r)
+	if s.lost != nil && !s.lost.ReaderGone {
+		r.OutputLost = s.lost.Text
+	}
 	if r.First != nil {
 		r.First.Hint = r.mpiHint()
 	} else if r.Cause == CauseStuck {
@@ -196,40 +202,24 @@ func (s *Supervisor) Result() Result {
 	return r
 }
 
-// enough reports whether as many ranks ended well as --min-success asks for.
+// enough reports whether at least --min-success ranks succeeded.
 func (s *Supervisor) enough() bool {
-	well := 0
-	for _, e := range s.exits {
-		if !e.failed() {
-			well++
+	succeeded := 0
+	for _, r := range s.ranks {
+		if r != nil && r.exit != nil && !r.failed() {
+			succeeded++
 		}
 	}
-	return s.cfg.Policy.MinSuccess > 0 && well >= s.cfg.Policy.MinSuccess
+	return s.cfg.Policy.MinSuccess > 0 && succeeded >= s.cfg.Policy.MinSuccess
 }
 
-// PID is a rank's process, 0 if it was not started.
-func (s *Supervisor) PID(rank int) int { return s.pids[rank] }
+// since returns the job's time at a moment.
+func (s *Supervisor) since(at time.Time) time.Duration { return max(0, at.Sub(s.cfg.StartedAt)) }
 
-// Exit returns how a rank's process ended, as its node told; false if it has not.
-func (s *Supervisor) Exit(rank int) (Exited, bool) {
-	if e := s.exits[rank]; e != nil {
-		return *e, true
-	}
-	return Exited{}, false
-}
-
-// since is the time of the job at which something happened.
-func (s *Supervisor) since(at time.Time) time.Duration {
-	if at.Before(s.cfg.StartedAt) {
-		return 0
-	}
-	return at.Sub(s.cfg.StartedAt)
-}
-
-func (s *Supervisor) rankEnd(rank int) RankEnd {
-	e, end := s.exits[rank], RankEnd{Rank: rank, PID: s.pids[rank]}
-	if a := s.aborts[rank]; a != nil {
-		end.Abort = &a.MPIAbort
+func (s *Supervisor) rankEnd(r *rankState) RankEnd {
+	e, end := r.exit, RankEnd{Rank: r.number, PID: r.pid}
+	if r.abort != nil {
+		end.Abort = &r.abort.MPIAbort
 	}
 	if e == nil {
 		end.Fate = FateNotStarted
@@ -238,53 +228,35 @@ func (s *Supervisor) rankEnd(rank int) RankEnd {
 		}
 		return end
 	}
-	if e.PID != 0 {
-		end.PID = e.PID
-	}
+	end.PID = cmp.Or(e.PID, end.PID)
 	end.Code, end.Signal, end.Core, end.At, end.OOM, end.Timer = e.exitCode(), e.Signal, e.Core, e.At, e.OOM, e.Timer
 	end.Forwarded = slices.Contains(s.forwarded, e.Signal)
-	end.Raised = s.endedRaised(e)
-	end.MPI, end.Unfinalized = e.MPI, e.unfinalized()
-	if slices.Contains(s.byEngine, e.Signal) {
+	end.Raised = s.hungAfterError(r)
+	end.MPI, end.Unfinalized = e.MPI, r.unfinalized()
+	if slices.Contains(s.engineSignals, e.Signal) {
 		end.FromEngine = s.cfg.Engine
 	}
 	switch {
-	case !e.failed():
+	case !r.failed():
 		end.Fate = FateSucceeded
-	case s.byItself(e), end.Unfinalized: // who was asked to end hardly ends with 0 by that
+	case s.byItself(r), end.Unfinalized: // a rank that is stopped hardly exits with code 0
 		end.Fate = FateFailed
 	case e.Signal == 0:
 		end.Fate = FateFollowed
 	default:
 		end.Fate = FateStopped
-		end.Killed = e.killed && e.Signal == syscall.SIGKILL && e.OOM+e.Timer == ""
+		end.Killed = r.killed && e.Signal == syscall.SIGKILL && e.OOM+e.Timer == ""
 	}
 	return end
 }
 
-func (s *Supervisor) explain(r *Result) {
-	switch {
-	case s.cause == CauseStart && s.failure != nil:
-		r.Text, r.Hint = s.failure.Text, s.failure.Hint
-	case s.cause == CauseEarly:
-		r.Text = s.earlyText
-	case r.Cause == CauseStuck:
-		r.Text, r.Stuck = s.stuckText(), &s.stuck.MPIStuck
-	case s.cause == CauseNode && s.lostNode != nil:
-		r.Text = s.lostNode.Text
-	}
-	if s.lost != nil && !s.lost.ReaderGone {
-		r.OutputLost = s.lost.Text
-	}
-}
-
-// exitCode follows "the first failure wins".
-func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
+// exitCode returns the exit code of the job, whose first failure is nil where no rank failed by itself.
+func (s *Supervisor) exitCode(cause Cause, first *rankState) int {
 	switch cause {
 	case CauseRank:
 		return s.failureCode(first)
 	case CauseStart:
-		return s.failure.Code
+		return s.startCode
 	case CauseSignal, CauseEngine:
 		return 128 + int(s.signal)
 	case CauseTimeout:
@@ -308,17 +280,16 @@ func (s *Supervisor) exitCode(cause Cause, first *Exited) int {
 	return 0
 }
 
-// failureCode is the exit code of a job whose first failure that was.
-func (s *Supervisor) failureCode(first *Exited) int {
+func (s *Supervisor) failureCode(first *rankState) int {
 	switch {
-	case first.aborted != nil:
-		return abortCode(&first.aborted.MPIAbort)
-	case s.endedRaised(first):
+	case first.abort != nil:
+		return abortCode(&first.abort.MPIAbort)
+	case s.hungAfterError(first):
 		return exitRaised
 	case first.unfinalized():
 		return exitMPI
 	}
-	return first.exitCode()
+	return first.exit.exitCode()
 }
 
 // SetSignalNames fills in what depends on the signals' names.

@@ -31,11 +31,11 @@ func (s *Stall) String() string {
 	switch {
 	case len(waiting) == 0:
 		fmt.Fprintf(&b, "%s for %s",
-			verb(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
+			counted(len(s.Waiting), "process that is no rank waits", "processes that are no ranks wait"), s.keys())
 	case len(s.Missing) == 0:
-		fmt.Fprintf(&b, "all %s for %s, which nobody sets", verb(all, "rank waits", "ranks wait"), s.keys())
+		fmt.Fprintf(&b, "all %s for %s, which nobody sets", counted(all, "rank waits", "ranks wait"), s.keys())
 	default:
-		fmt.Fprintf(&b, "%d of %s for %s", len(waiting), verb(all, "rank waits", "ranks wait"), s.keys())
+		fmt.Fprintf(&b, "%d of %s for %s", len(waiting), counted(all, "rank waits", "ranks wait"), s.keys())
 	}
 	if len(s.Missing) > 0 {
 		b.WriteString("; missing " + s.missing())
@@ -70,7 +70,7 @@ func (s *Stall) keys() string {
 	}
 	text := fmt.Sprintf("%q", clip(most, longestKey))
 	if others += len(waiters) - 1; others > 0 {
-		text += " and " + verb(others, "other key", "other keys")
+		text += " and " + counted(others, "other key", "other keys")
 	}
 	return text
 }
@@ -108,8 +108,8 @@ func absenceText(a spec.Absence) string {
 	return text + ")"
 }
 
-// verb writes a number with the words that go with it.
-func verb(n int, one, many string) string {
+// counted returns a number with the words for one or many.
+func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -2,100 +2,102 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"syscall"
 	"time"
-
-	"gorun/launcher/internal/spec"
 )
 
-// killDelay is the time between a late SIGTERM and SIGKILL: with the grace it
-// stays below the promised grace + 2 s.
-const killDelay = time.Second
+const (
+	// killDelay is the time between a late SIGTERM and SIGKILL: a job ends within its grace and 2 s.
+	killDelay = time.Second
+	// maxOrphanGrace bounds the time that orphans get after a successful job, however long the grace is.
+	maxOrphanGrace = 10 * time.Second
+	// peerDelay is how long a rank may take to end after its connections have closed.
+	peerDelay = time.Second
+	// noteDelay is how long ranks may take to stop before a note says so.
+	noteDelay = time.Second
+)
 
-// maxLeftoverGrace bounds the time that processes which ranks left behind get
-// after a good end, however long the grace is.
-const maxLeftoverGrace = 10 * time.Second
-
-// SupervisorConfig is what the supervisor has to know of a plan.
+// SupervisorConfig is the part of a plan that the supervisor needs.
 type SupervisorConfig struct {
 	Nodes     [][]int   // the ranks of each node
-	StartedAt time.Time // from when on the job's time counts
+	StartedAt time.Time // the start of the job, from which Result counts
 	Grace     time.Duration
-	Timeout   time.Duration
-	// TimeoutCode is the exit code at the deadline, 0: ExitTimeout.
+	Timeout   time.Duration // 0: none
+	// TimeoutCode is the exit code after Timeout; 0 means ExitTimeout.
 	TimeoutCode int
 	Policy      Policy
 	OnHang      OnHang
-	// Engine is the resource manager that started the agents, as people write it, "" if
-	// none did.
+	// Engine is the name of the resource manager that started the agents; "" if none did.
 	Engine string
-	// SignalName names signals in remarks.
+	// SignalName names signals in notes.
 	SignalName SignalNamer
-	// EndSignals are the signals that end the job in order, beside SIGINT,
-	// SIGTERM and SIGHUP; every other one is forwarded.
+	// EndSignals stop the job gracefully, as SIGINT, SIGTERM and SIGHUP do. Every other signal is forwarded.
 	EndSignals []syscall.Signal
 }
 
-// phase is how far the end of a job has come.
+// phase is a step of stopping a job.
 type phase uint8
 
 const (
-	phaseRunning phase = iota
-	phaseAsked         // ranks were asked to end
-	phaseTerm          // SIGTERM after a milder signal, SIGKILL is near
-	phaseKilled        // SIGKILL to everything
+	phaseRunning  phase = iota
+	phaseStopping       // ranks were sent the signal that stops them
+	phaseTerm           // a milder signal was followed by SIGTERM; SIGKILL is next
+	phaseKilled         // SIGKILL was sent to every process
 )
 
-// Supervisor decides what to do about each event of a running job. It is a
-// pure state machine: it never blocks, reads no clock and touches no process.
+// Supervisor decides what to do about each event of a running job. It is a state machine: it never blocks, reads no
+// clock and touches no process. It is not safe for concurrent use.
 type Supervisor struct {
-	cfg       SupervisorConfig
-	phase     phase
-	asked     syscall.Signal // the signal that ranks were asked with
-	stoppedAt time.Time      // when the first cause to stop happened
-	cause     Cause
-	signal    syscall.Signal // with CauseSignal
-	failure   *StartFailed
-	lost      *OutputLost
-	lostNode  *NodeLost
-	exits     map[int]*Exited
-	aborts    map[int]*MPIAborted // by rank
-	stuck     *MPIStuck
-	node      map[int]int  // node by rank
-	starting  map[int]bool // ranks that the running job gets, of which their node has not told yet
-	unstarted map[int]bool // ranks that count as ended since they could not be started
-	waiting   []int        // number of ranks that still run, by node
-	gone      []bool
-	left      []string
-	suspended bool
-	forwarded []syscall.Signal
-	byEngine  []syscall.Signal // those that a resource manager has sent to ranks
-	pending   *Signalled       // SIGTERM to the launcher, of which it is not known whether ranks have it
-	tolerated bool             // a failure was, and that was said
-	victim    *Exited          // the first that complained of a peer, while that peer is waited for
-	early     *Exited          // the first that ended well, where that matters
-	earlyText string
-	pids      map[int]int
-	endedAt   time.Time
+	cfg   SupervisorConfig
+	ranks []*rankState // by number; nil where no rank has it
+	nodes []nodeState
+
+	phase      phase
+	cause      Cause
+	stoppedAt  time.Time      // when the cause happened
+	stopSignal syscall.Signal // the first one that ranks were sent to stop them
+	signal     syscall.Signal // with CauseSignal and CauseEngine
+	text, hint string         // with CauseStart, CauseNode and CauseEarly
+	startCode  int            // with CauseStart
+
+	lost          *OutputLost
+	stuck         *MPIStuck
+	orphans       []string
+	suspended     bool
+	forwarded     []syscall.Signal
+	engineSignals []syscall.Signal // those that a resource manager sent to ranks
+	pending       *Signalled       // a SIGTERM to the launcher that may have reached ranks, too
+	tolerated     bool             // a note on a tolerated failure was given
+	victim        *rankState       // the first rank that lost a peer, while that peer may still end
+	early         *rankState       // the first rank that succeeded, with Policy.EarlyExit
+	endedAt       time.Time        // when the last rank exited
 }
 
-// NewSupervisor returns a supervisor for ranks that are being started, and the
-// first orders.
+// rankState is what the supervisor knows about one rank.
+type rankState struct {
+	number, node int
+	pid          int     // 0 until its node reports it
+	exit         *Exited // nil until its process has ended
+	abort        *MPIAborted
+	killed       bool // its process ended after the launcher sent SIGKILL to all
+	spawning     bool // [Supervisor.Grow] added it, and its node has not answered yet
+	unstarted    bool // it could not be started
+}
+
+type nodeState struct {
+	ranks   []*rankState
+	running int  // how many of them run or are being started
+	cleaned bool // no process of the job is left there, or the node is lost
+}
+
+// NewSupervisor returns a supervisor for ranks that are being started, and the first orders.
 func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
-	s := &Supervisor{
-		cfg: cfg, exits: map[int]*Exited{}, aborts: map[int]*MPIAborted{}, node: map[int]int{}, pids: map[int]int{},
-		starting: map[int]bool{}, unstarted: map[int]bool{},
-		waiting: make([]int, len(cfg.Nodes)), gone: make([]bool, len(cfg.Nodes)),
-	}
-	s.cfg.Nodes = slices.Clone(cfg.Nodes) // it may grow
-	for n, ranks := range cfg.Nodes {
-		s.waiting[n] = len(ranks)
-		for _, r := range ranks {
-			s.node[r] = n
-		}
+	s := &Supervisor{cfg: cfg, nodes: make([]nodeState, len(cfg.Nodes))}
+	for node, ranks := range cfg.Nodes {
+		s.add(node, ranks, false)
 	}
 	if cfg.Timeout > 0 {
 		return s, []Order{Arm{TimerDeadline, cfg.Timeout}}
@@ -103,10 +105,32 @@ func NewSupervisor(cfg SupervisorConfig) (*Supervisor, []Order) {
 	return s, nil
 }
 
-// Done reports whether nothing of the job is left on any node.
-func (s *Supervisor) Done() bool { return !slices.Contains(s.gone, false) }
+func (s *Supervisor) add(node int, ranks []int, spawning bool) {
+	n := &s.nodes[node]
+	for _, number := range ranks {
+		r := &rankState{number: number, node: node, spawning: spawning}
+		if missing := number + 1 - len(s.ranks); missing > 0 {
+			s.ranks = append(s.ranks, make([]*rankState, missing)...)
+		}
+		s.ranks[number], n.ranks = r, append(n.ranks, r)
+	}
+	n.running += len(ranks)
+}
 
-// State says in a word how far the job has come: running, suspended or ending.
+// rank returns nil where the job has no such rank.
+func (s *Supervisor) rank(number int) *rankState {
+	if number < 0 || number >= len(s.ranks) {
+		return nil
+	}
+	return s.ranks[number]
+}
+
+// Done reports whether no process of the job is left on any node.
+func (s *Supervisor) Done() bool {
+	return !slices.ContainsFunc(s.nodes, func(n nodeState) bool { return !n.cleaned })
+}
+
+// State returns "running", "suspended" or "ending".
 func (s *Supervisor) State() string {
 	switch {
 	case s.phase != phaseRunning || !s.ranksLeft():
@@ -117,11 +141,62 @@ func (s *Supervisor) State() string {
 	return "running"
 }
 
+// PID returns a rank's process, 0 if it was not started.
+func (s *Supervisor) PID(rank int) int {
+	if r := s.rank(rank); r != nil {
+		return r.pid
+	}
+	return 0
+}
+
+// Exit returns how a rank's process ended; false if it has not.
+func (s *Supervisor) Exit(rank int) (Exited, bool) {
+	if r := s.rank(rank); r != nil && r.exit != nil {
+		return *r.exit, true
+	}
+	return Exited{}, false
+}
+
+// Ended reports whether a rank has no process any more, or never had one.
+func (s *Supervisor) Ended(rank int) bool {
+	r := s.rank(rank)
+	return r == nil || r.exit != nil || r.unstarted
+}
+
+// NumRunning returns how many ranks run, or are being started, on each node.
+func (s *Supervisor) NumRunning() []int {
+	running := make([]int, len(s.nodes))
+	for i, n := range s.nodes {
+		running[i] = n.running
+	}
+	return running
+}
+
+// CanGrow reports whether a node may get more ranks: the job is not being stopped, and a rank of the node runs.
+func (s *Supervisor) CanGrow(node int) bool {
+	n := s.nodes[node]
+	return s.phase == phaseRunning && n.running > 0 && !n.cleaned
+}
+
+// Grow adds ranks that are going to be started in the running job, by node. It fails unless each of the nodes
+// [Supervisor.CanGrow].
+func (s *Supervisor) Grow(ranks map[int][]int) error {
+	for node := range ranks {
+		if !s.CanGrow(node) {
+			return errors.New("the job is being ended, so that it gets no more ranks")
+		}
+	}
+	for node, numbers := range ranks {
+		s.add(node, numbers, true)
+	}
+	return nil
+}
+
 // Next returns what to do about ev.
 func (s *Supervisor) Next(ev Event) []Order {
 	switch ev := ev.(type) {
 	case Running:
-		maps.Copy(s.pids, ev.PIDs)
+		s.setPIDs(ev.PIDs)
 	case StartFailed:
 		return s.startFailed(ev)
 	case Growth:
@@ -129,7 +204,7 @@ func (s *Supervisor) Next(ev Event) []Order {
 	case Exited:
 		return s.exited(ev)
 	case CleanedUp:
-		s.gone[ev.Node], s.left = true, append(s.left, ev.Orphans...)
+		s.nodes[ev.Node].cleaned, s.orphans = true, append(s.orphans, ev.Orphans...)
 	case Signalled:
 		return s.signalled(ev)
 	case Expired:
@@ -147,7 +222,7 @@ func (s *Supervisor) Next(ev Event) []Order {
 	case EngineSignalled:
 		return s.engineSignalled(ev)
 	case EngineStopping:
-		return s.endByEngine(syscall.SIGTERM, ev.At)
+		return s.stopByEngine(syscall.SIGTERM, ev.At)
 	case MPIAborted:
 		return s.mpiAborted(ev)
 	case MPIStuck:
@@ -156,131 +231,146 @@ func (s *Supervisor) Next(ev Event) []Order {
 	return nil
 }
 
-// startFailed: ranks that were not started count as ended, so that the node
-// becomes empty when those that were are gone. Of others, which are about to be started, the
-// node tells by itself.
-func (s *Supervisor) startFailed(ev StartFailed) []Order {
-	if s.failure == nil {
-		s.failure = &ev
+func (s *Supervisor) setPIDs(pids map[int]int) {
+	for number, pid := range pids {
+		if r := s.rank(number); r != nil {
+			r.pid = pid
+		}
 	}
-	for _, r := range s.cfg.Nodes[ev.Node] {
-		if _, started := s.pids[r]; !started && s.exits[r] == nil && !s.starting[r] && !s.unstarted[r] {
-			s.unstarted[r] = true
-			s.waiting[ev.Node]--
+}
+
+// startFailed counts ranks that were not started as ended, so that the node is cleaned up after those that were. A node
+// reports ranks that it is still spawning by a Growth.
+func (s *Supervisor) startFailed(ev StartFailed) []Order {
+	if s.phase == phaseRunning {
+		s.text, s.hint, s.startCode = ev.Text, ev.Hint, ev.Code
+	}
+	n := &s.nodes[ev.Node]
+	for _, r := range n.ranks {
+		if r.pid == 0 && r.exit == nil && !r.spawning && !r.unstarted {
+			r.unstarted = true
+			n.running--
 		}
 	}
 	orders := s.stop(CauseStart, syscall.SIGTERM, ev.At)
-	return append(orders, s.endIfEmpty(ev.Node, ev.At)...)
+	return append(orders, s.cleanup(ev.Node, ev.At)...)
+}
+
+// grown drops ranks that could not be started: they never belonged to the job.
+func (s *Supervisor) grown(ev Growth) []Order {
+	s.setPIDs(ev.PIDs)
+	n := &s.nodes[ev.Node]
+	for _, number := range ev.Ranks {
+		r := s.ranks[number]
+		r.spawning = false
+		if _, started := ev.PIDs[number]; started || r.exit != nil || n.cleaned {
+			continue
+		}
+		s.ranks[number] = nil
+		n.ranks = slices.DeleteFunc(n.ranks, func(other *rankState) bool { return other == r })
+		n.running--
+	}
+	return s.cleanup(ev.Node, ev.At)
 }
 
 func (s *Supervisor) exited(ev Exited) []Order {
-	node, known := s.node[ev.Rank]
-	if !known || s.exits[ev.Rank] != nil {
+	r := s.rank(ev.Rank)
+	if r == nil || r.exit != nil {
 		return nil
 	}
-	ev.aborted, ev.killed = s.aborts[ev.Rank], s.phase == phaseKilled
-	s.exits[ev.Rank] = &ev
-	s.endedAt = ev.At
-	s.waiting[node]--
-	return append(s.judge(&ev), s.endIfEmpty(node, ev.At)...)
+	r.exit, r.killed, s.endedAt = &ev, s.phase == phaseKilled, ev.At
+	s.nodes[r.node].running--
+	return append(s.judge(r), s.cleanup(r.node, ev.At)...)
 }
 
-// judge says what the end of a rank means for the others.
-func (s *Supervisor) judge(ev *Exited) []Order {
+// judge decides what the end of a rank means for the others.
+func (s *Supervisor) judge(r *rankState) []Order {
+	failed, at := r.failed(), r.exit.At
 	switch {
 	case s.victim != nil && !s.ranksLeft():
-		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
-	case ev.failed() && !s.cfg.Policy.Continue && (ev.PeerLost || s.maybeEngine(ev)) && s.ranksLeft():
-		return s.awaitPeer(ev)
-	case ev.failed() && !s.cfg.Policy.Continue:
-		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
-	case s.phase != phaseRunning || !s.ranksLeft():
-		return nil
-	case ev.failed() && !s.tolerated:
-		s.tolerated = true
-		return []Order{s.toleratedNote(ev)}
-	case !ev.failed() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
-		s.early = ev
+		return s.stop(CauseRank, syscall.SIGTERM, at)
+	case failed && !s.cfg.Policy.Continue && (r.exit.PeerLost || s.maybeEngine(r)) && s.ranksLeft():
+		return s.awaitPeer(r)
+	case failed && !s.cfg.Policy.Continue:
+		return s.stop(CauseRank, syscall.SIGTERM, at)
+	case failed:
+		return s.tolerate(r)
+	case s.phase == phaseRunning && s.ranksLeft() && s.early == nil && s.cfg.Policy.EarlyExit != EarlyAllowed:
+		s.early = r
 		return []Order{Arm{TimerEarly, earlyDelay}}
 	}
 	return nil
 }
 
-func (s *Supervisor) toleratedNote(ev *Exited) Note {
-	return Note{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
-		ev.Rank, round(s.since(ev.when())), how(s.rankEnd(ev.Rank), s.cfg.SignalName))}
+// tolerate notes the first failure after which the others go on.
+func (s *Supervisor) tolerate(r *rankState) []Order {
+	if s.tolerated || s.phase != phaseRunning || !s.ranksLeft() {
+		return nil
+	}
+	s.tolerated = true
+	return []Order{Note{fmt.Sprintf("rank %d failed after %s, %s; the others go on (--on-failure continue)",
+		r.number, round(s.since(r.failedAt())), how(s.rankEnd(r), s.cfg.SignalName))}}
 }
 
-// peerDelay is how long a rank may take to end after its connections are gone.
-const peerDelay = time.Second
-
-// awaitPeer gives the peer that a rank complained of the time to end: it was first,
-// and a signal of ours would hide how it ended.
-func (s *Supervisor) awaitPeer(ev *Exited) []Order {
+// awaitPeer gives the peer that a rank lost the time to end: it failed first, and a signal of the launcher would hide how
+// it ended.
+func (s *Supervisor) awaitPeer(r *rankState) []Order {
 	if s.phase != phaseRunning || s.victim != nil {
 		return nil
 	}
-	s.victim = ev
+	s.victim = r
 	return []Order{Arm{TimerPeer, peerDelay}}
 }
 
-// endedEarly is due some time after the first rank that ended well.
-func (s *Supervisor) endedEarly(at time.Time) []Order {
+func (s *Supervisor) earlyExpired(at time.Time) []Order {
 	if s.phase != phaseRunning || !s.ranksLeft() {
 		return nil
 	}
-	s.earlyText = fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.Rank,
-		earlyDelay, foldShort(s.alive()))
+	text := fmt.Sprintf("rank %d ended with exit code 0, and %s later others still run: %s", s.early.number,
+		earlyDelay, shortRanges(s.alive()))
 	if s.cfg.Policy.EarlyExit == EarlyFail {
+		s.text = text
 		return s.stop(CauseEarly, syscall.SIGTERM, at)
 	}
-	return []Order{Note{s.earlyText}}
+	return []Order{Note{text}}
 }
 
-// alive are the ranks that have not ended, sorted.
+// alive returns the sorted ranks without an exit.
 func (s *Supervisor) alive() (ranks []int) {
-	for _, node := range s.cfg.Nodes {
-		for _, r := range node {
-			if s.exits[r] == nil {
-				ranks = append(ranks, r)
-			}
+	for _, r := range s.ranks {
+		if r != nil && r.exit == nil {
+			ranks = append(ranks, r.number)
 		}
 	}
-	slices.Sort(ranks)
 	return ranks
 }
 
-func (e *Exited) failed() bool {
-	return e.Code != 0 || e.Signal != 0 || e.aborted != nil || e.unfinalized()
-}
-
-// endIfEmpty has a node swept once its last rank has ended.
-func (s *Supervisor) endIfEmpty(node int, at time.Time) []Order {
-	if s.waiting[node] > 0 || s.gone[node] {
+// cleanup has a node end the orphans of its ranks once the last of these has ended.
+func (s *Supervisor) cleanup(node int, at time.Time) []Order {
+	if s.nodes[node].running > 0 || s.nodes[node].cleaned {
 		return nil
 	}
-	return []Order{Cleanup{Node: node, Grace: s.leftoverGrace(at)}}
+	return []Order{Cleanup{Node: node, Grace: s.orphanGrace(at)}}
 }
 
-// leftoverGrace is what processes get that ranks left behind: in a job that is
-// being ended only what is left of its grace, in one that is being killed none.
-func (s *Supervisor) leftoverGrace(at time.Time) time.Duration {
-	grace := min(s.cfg.Grace, maxLeftoverGrace)
+// orphanGrace is the rest of the grace in a job that is being stopped, and none in one that is being killed.
+func (s *Supervisor) orphanGrace(at time.Time) time.Duration {
+	grace := min(s.cfg.Grace, maxOrphanGrace)
 	switch s.phase {
 	case phaseRunning:
 		return grace
-	case phaseAsked:
+	case phaseStopping:
 		return max(0, min(grace, s.cfg.Grace-at.Sub(s.stoppedAt)))
 	}
 	return 0
 }
 
-// stop asks every rank to end, once; later causes only wait for it.
+// stop sends every rank a signal, once; later causes change nothing.
 func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order {
 	if s.phase != phaseRunning {
 		return nil
 	}
-	s.phase, s.cause, s.asked, s.stoppedAt = phaseAsked, cause, sig, at
+	s.phase, s.cause, s.stopSignal, s.stoppedAt = phaseStopping, cause, sig, at
 	if !s.ranksLeft() {
 		return nil
 	}
@@ -290,26 +380,19 @@ func (s *Supervisor) stop(cause Cause, sig syscall.Signal, at time.Time) []Order
 		orders = append(orders, Resume{})
 	}
 	orders = append(orders, Arm{TimerGrace, s.cfg.Grace})
-	if s.cfg.Grace > 2*remarkDelay {
-		orders = append(orders, Arm{TimerNote, remarkDelay})
+	if s.cfg.Grace > 2*noteDelay {
+		orders = append(orders, Arm{TimerNote, noteDelay})
 	}
 	return orders
 }
 
-// remarkDelay is how long nothing is said of ranks that have not ended.
-const remarkDelay = time.Second
-
-// remark says for whom the job's end waits.
-func (s *Supervisor) remark() []Order {
+// noteAlive notes for which ranks the end of the job waits.
+func (s *Supervisor) noteAlive() []Order {
 	ranks := s.alive()
 	if len(ranks) == 0 {
 		return nil
 	}
-	have, verb := plural(len(ranks), "rank"), "have"
-	if len(ranks) == 1 {
-		verb = "has"
-	}
-	text := fmt.Sprintf("%s %s %s to end: %s", have, verb, s.cfg.Grace, foldShort(ranks))
+	text := fmt.Sprintf("%s %s to end: %s", counted(len(ranks), "rank has", "ranks have"), s.cfg.Grace, shortRanges(ranks))
 	if s.cause == CauseSignal {
 		text += "; Ctrl-C, or another SIGINT, kills them"
 	}
@@ -317,30 +400,30 @@ func (s *Supervisor) remark() []Order {
 }
 
 func (s *Supervisor) ranksLeft() bool {
-	return slices.ContainsFunc(s.waiting, func(n int) bool { return n > 0 })
+	return slices.ContainsFunc(s.nodes, func(n nodeState) bool { return n.running > 0 })
 }
 
 func (s *Supervisor) expired(ev Expired) []Order {
 	switch {
 	case ev.Timer == TimerDeadline:
 		return s.stop(CauseTimeout, syscall.SIGTERM, ev.At)
-	case ev.Timer == TimerGrace && s.phase == phaseAsked, ev.Timer == TimerKill && s.phase == phaseTerm:
+	case ev.Timer == TimerGrace && s.phase == phaseStopping, ev.Timer == TimerKill && s.phase == phaseTerm:
 		return s.escalate()
-	case ev.Timer == TimerNote && s.phase == phaseAsked:
-		return s.remark()
+	case ev.Timer == TimerNote && s.phase == phaseStopping:
+		return s.noteAlive()
 	case ev.Timer == TimerPeer:
 		return s.stop(CauseRank, syscall.SIGTERM, ev.At)
 	case ev.Timer == TimerEarly:
-		return s.endedEarly(ev.At)
+		return s.earlyExpired(ev.At)
 	case ev.Timer == TimerEngine:
-		return s.engineExpired(ev.At)
+		return s.engineExpired()
 	}
 	return nil
 }
 
-// escalate takes the next harder step: SIGTERM if it wasn't, then SIGKILL.
+// escalate takes the next harder step: SIGTERM if it wasn't sent, then SIGKILL.
 func (s *Supervisor) escalate() []Order {
-	if s.phase == phaseAsked && s.asked != syscall.SIGTERM {
+	if s.phase == phaseStopping && s.stopSignal != syscall.SIGTERM {
 		s.phase = phaseTerm
 		return []Order{Signal{Signal: syscall.SIGTERM, Group: true}, Arm{TimerKill, killDelay}}
 	}
@@ -352,8 +435,8 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 	switch {
 	case s.cfg.Engine != "" && ev.Signal == syscall.SIGTERM && s.phase == phaseRunning:
 		return s.awaitEngine(ev)
-	case s.ends(ev.Signal):
-		return s.endSignal(ev)
+	case Ends(ev.Signal) || slices.Contains(s.cfg.EndSignals, ev.Signal):
+		return s.stopBySignal(ev)
 	case ev.Signal == syscall.SIGTSTP:
 		s.suspended = true
 		return []Order{Suspend{}}
@@ -365,19 +448,14 @@ func (s *Supervisor) signalled(ev Signalled) []Order {
 	return []Order{Signal{Signal: ev.Signal}}
 }
 
-func (s *Supervisor) ends(sig syscall.Signal) bool {
-	return Ends(sig) || slices.Contains(s.cfg.EndSignals, sig)
-}
-
-// Ends reports whether a signal ends any job in order.
+// Ends reports whether a signal stops any job gracefully.
 func Ends(sig syscall.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
-// endSignal: the first ends the job in order, a further Ctrl-C skips the grace.
-// SIGHUP and SIGTERM may come twice from one closing terminal or one impatient
-// init, so they don't.
-func (s *Supervisor) endSignal(ev Signalled) []Order {
+// stopBySignal stops the job gracefully; a further Ctrl-C skips the grace. SIGHUP and SIGTERM don't, as a closing
+// terminal or an impatient init may send them twice.
+func (s *Supervisor) stopBySignal(ev Signalled) []Order {
 	if ev.Grace != nil {
 		s.cfg.Grace = *ev.Grace
 	}
@@ -385,17 +463,18 @@ func (s *Supervisor) endSignal(ev Signalled) []Order {
 	case s.phase == phaseRunning:
 		s.signal = ev.Signal
 		return s.stop(CauseSignal, ev.Signal, ev.At)
-	case ev.Grace != nil && s.phase != phaseKilled: // from now on
-		return []Order{Arm{TimerGrace, *ev.Grace}}
-	}
-	if ev.Signal != syscall.SIGINT || s.phase == phaseKilled {
+	case s.phase == phaseKilled:
 		return nil
+	case ev.Grace != nil: // from now on
+		return []Order{Arm{TimerGrace, *ev.Grace}}
+	case ev.Signal == syscall.SIGINT:
+		return s.escalate()
 	}
-	return s.escalate()
+	return nil
 }
 
-// outputLost: a reader that went away ends the job as it ends any program in a
-// pipe; a full disk loses output but not the job.
+// outputLost stops the job if the reader of its standard output has gone away, as it would stop any program in a pipe. A
+// full disk loses output but not the job.
 func (s *Supervisor) outputLost(ev OutputLost) []Order {
 	if s.lost == nil || ev.ReaderGone {
 		s.lost = &ev
@@ -407,77 +486,71 @@ func (s *Supervisor) outputLost(ev OutputLost) []Order {
 }
 
 func (s *Supervisor) nodeLost(ev NodeLost) []Order {
-	if s.gone[ev.Node] {
+	n := &s.nodes[ev.Node]
+	if n.cleaned {
 		return nil
 	}
-	if s.lostNode == nil {
-		s.lostNode = &ev
+	if s.phase == phaseRunning {
+		s.text = ev.Text
 	}
-	s.gone[ev.Node], s.waiting[ev.Node] = true, 0
+	n.cleaned, n.running = true, 0
 	return s.stop(CauseNode, syscall.SIGTERM, ev.At)
 }
 
-// firstFailure is the rank whose failure came first by its own clock: among
-// those that failed before anything of ours could have ended them, the one with
-// the earliest recorded error, else the earliest exit. One that complained of a
-// peer comes after those that did not.
-func (s *Supervisor) firstFailure() *Exited {
-	var own []*Exited
-	for _, e := range s.exits {
-		if e.failed() && s.byItself(e) {
-			own = append(own, e)
-		}
-	}
-	for rank, a := range s.aborts {
-		if e := (&Exited{Exit: spec.Exit{Rank: rank}, aborted: a}); s.exits[rank] == nil && s.byItself(e) { // node lost
-			own = append(own, e)
+// firstFailure returns the rank that failed first by its own clock, among those that failed before the launcher could
+// have ended them; nil if there is none. Ranks that lost a peer come after those that did not.
+func (s *Supervisor) firstFailure() *rankState {
+	var own []*rankState
+	for _, r := range s.ranks {
+		if r != nil && r.failed() && s.byItself(r) {
+			own = append(own, r)
 		}
 	}
 	if len(own) == 0 {
 		return nil
 	}
-	return slices.MinFunc(own, func(a, b *Exited) int {
-		return cmp.Or(later(a.PeerLost, b.PeerLost), a.when().Compare(b.when()), cmp.Compare(a.Rank, b.Rank))
+	victims := func(r *rankState) int {
+		if r.exit != nil && r.exit.PeerLost {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(own, func(a, b *rankState) int {
+		return cmp.Or(victims(a)-victims(b), a.failedAt().Compare(b.failedAt()))
 	})
 }
 
-// later compares two as false before true.
-func later(a, b bool) int {
+func (r *rankState) failed() bool {
+	return r.abort != nil || r.exit != nil && (r.exit.Code != 0 || r.exit.Signal != 0) || r.unfinalized()
+}
+
+// failedAt is when a rank's failure began, as far as it is known.
+func (r *rankState) failedAt() time.Time {
 	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+	case r.abort != nil:
+		return r.abort.At
+	case !r.exit.RaisedAt.IsZero() && r.exit.RaisedAt.Before(r.exit.At):
+		return r.exit.RaisedAt
 	}
-	return -1
+	return r.exit.At
 }
 
-// byItself reports whether a rank's end was its own doing. Whether it came after the
-// node's signal its node knows best: clocks of other hosts are estimated.
-func (s *Supervisor) byItself(e *Exited) bool {
-	if !e.SignalledAt.IsZero() && e.when().After(e.SignalledAt) {
+// byItself reports whether no signal of the launcher or of a resource manager can have ended a rank. Its node knows best
+// whether its own signal came first: clocks of other hosts are estimated.
+func (s *Supervisor) byItself(r *rankState) bool {
+	at := r.failedAt()
+	switch {
+	case r.exit != nil && !r.exit.SignalledAt.IsZero() && at.After(r.exit.SignalledAt):
+		return false
+	case s.cause == CauseEngine && s.endedByEngine(r, s.stoppedAt): // whose signal arrived before its notice
 		return false
 	}
-	if s.cause == CauseEngine && s.endedByEngine(e, s.stoppedAt) { // of which the head heard later than of the signal
-		return false
-	}
-	return s.stoppedAt.IsZero() || !e.when().After(s.stoppedAt)
+	return s.stoppedAt.IsZero() || !at.After(s.stoppedAt)
 }
 
-// endedRaised reports whether a rank that had told of an error before the job was
-// being ended was then ended by a signal of ours: it hung on its way out.
-func (s *Supervisor) endedRaised(e *Exited) bool {
-	return e.aborted == nil && e.Signal != 0 && !e.RaisedAt.IsZero() && s.byItself(e) && !s.stoppedAt.IsZero() &&
-		e.At.After(s.stoppedAt)
-}
-
-// when is the time at which a rank's trouble began, as far as it is known.
-func (e *Exited) when() time.Time {
-	if e.aborted != nil {
-		return e.aborted.At
-	}
-	if !e.RaisedAt.IsZero() && e.RaisedAt.Before(e.At) {
-		return e.RaisedAt
-	}
-	return e.At
+// hungAfterError reports whether a rank recorded an error before the job was stopped, and was ended by a signal later: it
+// hung on its way out.
+func (s *Supervisor) hungAfterError(r *rankState) bool {
+	return r.abort == nil && r.exit.Signal != 0 && !r.exit.RaisedAt.IsZero() && s.byItself(r) &&
+		!s.stoppedAt.IsZero() && r.exit.At.After(s.stoppedAt)
 }
