@@ -25,8 +25,8 @@ const (
 	engineDelay = time.Second
 	// engineExitDelay is the same for processes that ended with an exit code.
 	engineExitDelay = 100 * time.Millisecond
-	// engineTermDelay is how long a SIGTERM to the launcher may be the first sign of one that the resource manager sends
-	// to all processes.
+	// engineTermDelay is how long a SIGTERM to the launcher may be the first sign of one that the resource manager
+	// sends to all processes.
 	engineTermDelay = 200 * time.Millisecond
 )
 
@@ -43,8 +43,8 @@ func (s *Supervisor) engineSignalled(ev EngineSignalled) []Order {
 	return []Order{Note{fmt.Sprintf("%s sends %s to the ranks", s.cfg.Engine, name)}}
 }
 
-// stopByEngine gives the job its grace without a signal of the launcher, which follows later for ranks that the resource
-// manager's did not reach. What that signal has ended already is no failure.
+// stopByEngine gives the job its grace without a signal of the launcher, which follows later for ranks that the
+// resource manager's did not reach. What that signal has ended already is no failure.
 func (s *Supervisor) stopByEngine(sig syscall.Signal, at time.Time) []Order {
 	began := s.engineBegan(at)
 	switch {
@@ -64,8 +64,8 @@ func (s *Supervisor) stopByEngine(sig syscall.Signal, at time.Time) []Order {
 	return nil
 }
 
-// engineBegan is when a resource manager began to end the job, if the head learned it at a moment: before the first exit
-// that its signals caused.
+// engineBegan is when a resource manager began to end the job, if the head learned it at a moment: before the first
+// exit that its signals caused.
 func (s *Supervisor) engineBegan(at time.Time) time.Time {
 	began := at
 	for _, r := range s.ranks {

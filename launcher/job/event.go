@@ -38,7 +38,8 @@ type Growth struct {
 // Exited: a rank's process has ended.
 type Exited struct {
 	spec.Exit
-	// PeerLost reports that its last lines complain about a lost peer: it may be the victim of one that is still ending.
+	// PeerLost reports that its last lines complain about a lost peer: it may be the victim of one that is still
+	// ending.
 	PeerLost bool
 }
 

@@ -78,8 +78,8 @@ func (e RankEnd) mpiHow() string {
 	return ""
 }
 
-// ranTwice reports whether a rank seems to have run a second MPI program, whose library writes to a connection that the
-// first has shut down.
+// ranTwice reports whether a rank seems to have run a second MPI program, whose library writes to a connection that
+// the first has shut down.
 func (e RankEnd) ranTwice() bool {
 	const exitPipe = 128 + int(syscall.SIGPIPE)
 	return e.MPI != nil && e.MPI.Finalized && strings.HasPrefix(e.MPI.Protocol, "PMI-") &&

@@ -9,72 +9,61 @@ import (
 	"gorun/launcher/hosts/engine"
 )
 
-// Spec is what a user wishes for. Its zero value plus one App is a valid job:
-// one rank per GPU, else one, on this host.
+// Spec is a request for a job, whatever command line it came from. Its zero value plus one App is a valid job: one
+// rank per GPU, else one, on this host.
 type Spec struct {
-	// Apps are the programs of the job, in rank order. More than one is MPMD
-	// (mpirun's `:`); ranks number through the apps.
+	// Apps are the programs of the job, in rank order. More than one is MPMD (mpirun's `:`).
 	Apps []App
-	// RanksFrom says in the user's words where the apps' NumRanks came from, such
-	// as "-n 4".
+	// RanksFrom is the source of the apps' NumRanks, for messages, such as "-n 4".
 	RanksFrom string
 
 	// Hosts are where ranks may run, in rank order; none means this host.
 	Hosts []hosts.Host
-	// HostsFrom says in the user's words where Hosts came from, such as
-	// "-H localhost:4".
-	HostsFrom string
-	// SlotsFrom says the same of their slots, where those have a source of their own: ""
-	// is HostsFrom.
-	SlotsFrom string
+	// HostsFrom is the source of Hosts, such as "-H localhost:4"; SlotsFrom that of their slots, "" if it is the same.
+	HostsFrom, SlotsFrom string
 
-	// Reach is how gorun comes to other hosts than this one.
+	// Reach says how to reach other hosts.
 	Reach ReachSpec
-	// Join makes this process one node of a job whose nodes are all started by
-	// hand, or by somebody else's engine; nil: this process starts the others.
+	// Join makes this process one node of a job whose nodes are started by hand or by another launcher; nil: this
+	// process starts the others.
 	Join *JoinSpec
 	// Oversubscribe allows more ranks than slots.
 	Oversubscribe bool
-	// ExportAll sends the whole environment to other hosts, instead of the
-	// documented list; what belongs to one host stays there all the same.
-	ExportAll bool
-	// ExportUnlisted does the same but for what looks like a secret, as Hydra's launchers
-	// do by default.
-	ExportUnlisted bool
-	// Heartbeat is how often head and agents on other hosts hear of each other at
-	// least, 0 means DefaultHeartbeat. Who is not heard for Lease is lost.
+	// ExportAll sends the whole environment to other hosts, except what belongs to one host, instead of the documented
+	// list. ExportUnlisted also leaves out what looks like a secret, as Hydra's launchers do by default.
+	ExportAll, ExportUnlisted bool
+	// Heartbeat is the longest interval between frames of head and remote agents; 0 means DefaultHeartbeat. A peer
+	// that sends none for Lease is lost.
 	Heartbeat time.Duration
-	// PerNode is the wished number of ranks on each node (--nproc-per-node).
+	// PerNode is the requested number of ranks on each node (--nproc-per-node).
 	PerNode Count
-	// NumNodes is the wished number of nodes (--nnodes); 0: not said.
+	// NumNodes is the requested number of nodes (--nnodes); 0: any.
 	NumNodes int
 
-	// Environ is the environment that ranks inherit, as os.Environ gives it.
-	// Nil means that of this process.
+	// Environ is the environment that ranks inherit, as os.Environ returns it; nil means that of this process.
 	Environ []string
 	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
 	Exports []Export
-	// LenientExports has a note say that an export contradicts what gorun itself gives ranks; such
-	// an export is refused otherwise.
+	// LenientExports turns the error about an export that contradicts gorun's own variables into a note.
 	LenientExports bool
 
 	// Dir is the ranks' working directory; "" is the launcher's own.
 	Dir string
 
-	// ExportsOnly has ranks inherit nothing but what Exports name (-genvnone).
+	// ExportsOnly makes ranks inherit nothing but Exports (-genvnone).
 	ExportsOnly bool
 
-	// MPI says by which of MPI's start-up protocols ranks are served.
+	// MPI is the start-up protocol of MPI that ranks are served.
 	MPI MPIMode
-	// PMIPort has ranks come to a port for PMI, instead of inheriting a descriptor.
+	// PMIPort makes ranks connect to a port for PMI instead of inheriting a descriptor.
 	PMIPort bool
-	// MPIRequested says that the user asked for MPI by name (--mpi, mpirun). Without it ranks on
-	// several hosts may call MPI_Comm_spawn only if their program links an MPI library here.
+	// MPIRequested reports that the user named MPI (--mpi, mpirun). Without it ranks on several hosts may call
+	// MPI_Comm_spawn only if their program links an MPI library here.
 	MPIRequested bool
-	// MPIWhy is why MPI is MPINone, where no option says so, and what does serve it.
+	// MPIWhy is why MPI is MPINone, where no option says so, and what serves it instead.
 	MPIWhy string
-	// Universe is MPI_UNIVERSE_SIZE (-usize). 0 and UniverseSlots are the number of slots, or
-	// of ranks where those are more; with 0 only PMIx has it, as Open MPI and Hydra do.
+	// Universe is MPI_UNIVERSE_SIZE (-usize). 0 and UniverseSlots are the number of slots, or of ranks if that is
+	// higher; 0 sets it for PMIx only, as Open MPI and Hydra do.
 	Universe int
 	// WorldPerApp makes each App an MPI_COMM_WORLD of its own (--world=app).
 	WorldPerApp bool
@@ -83,203 +72,182 @@ type Spec struct {
 	Stdin  StdinSpec
 	Output OutputSpec
 
-	// RunID names the job for its ranks (TORCHELASTIC_RUN_ID, log directory);
-	// "" takes a random one.
+	// RunID names the job for its ranks (TORCHELASTIC_RUN_ID, log directory); "" takes a random one.
 	RunID string
 	// Role is torchrun's --role; "" is "default".
 	Role string
-	// VirtualLocalRank gives every rank LOCAL_RANK=0 and one visible GPU; with
-	// Place.Isolate, or chosen GPUs, it sees what is its own of them.
+	// VirtualLocalRank gives every rank LOCAL_RANK=0 and one visible GPU; with Place.Isolate, or chosen GPUs, all of
+	// its own.
 	VirtualLocalRank bool
-	// SignalsToHandle are the signals that end the job in order and are passed on
-	// to the ranks, as torchrun's option of that name; none means the default
-	// (SIGTERM, SIGINT, SIGHUP, SIGQUIT is forwarded).
+	// SignalsToHandle stop the job gracefully and are passed on to the ranks, as with torchrun's option of that name;
+	// none means the default (SIGTERM, SIGINT and SIGHUP; SIGQUIT is forwarded).
 	SignalsToHandle []string
 
-	// Policy is what the end of a rank means for the others.
-	Policy Policy
-	// Restarts are those of a failed job.
+	Policy   Policy
 	Restarts Restarts
 
-	// Tune says which settings of NCCL's ranks get beside the user's, "" is TuneAuto; Study
-	// is what TuneTextbook goes by.
+	// Tune selects the settings of NCCL that ranks get beside the user's; "" is TuneAuto. Study is the input of
+	// TuneTextbook.
 	Tune  Tune
 	Study Study
 
-	// HangTimeout is how long the job may go on with no rank printing anything and
-	// nothing coming further in the store; 0 is for ever.
+	// HangTimeout is how long the job may make no progress: no rank prints and nothing changes in the store. 0 is no
+	// limit.
 	HangTimeout time.Duration
 	OnHang      OnHang
 	// Place says where on its host a rank runs.
 	Place PlacementSpec
-	// CPUsPerRank is what the user asked a resource manager for, for each rank (Slurm's
-	// --cpus-per-task); 0: nothing. It binds nobody: a rank runs as many threads by
-	// default where its CPUs are more.
+	// CPUsPerRank is how many CPUs a resource manager was asked for, for each rank (Slurm's --cpus-per-task); 0: none.
+	// It limits a rank's threads, and binds no rank.
 	CPUsPerRank int
-	// CPUsFrom says in the user's words where CPUsPerRank came from, such as
-	// "--cpus-per-task of the Slurm job".
+	// CPUsFrom is the source of CPUsPerRank, such as "--cpus-per-task of the Slurm job".
 	CPUsFrom string
-	// NoEnvCheck says nothing of variables in the ranks' environment that NCCL does not read.
+	// NoEnvCheck omits notes on variables that NCCL does not read.
 	NoEnvCheck bool
 	// NoCgroup keeps ranks in the launcher's own cgroup.
 	NoCgroup bool
 
-	// Timeout ends the job with exit code 124 when it has run that long; 0 is never.
+	// Timeout is the job's time limit, after which it ends with exit code 124; 0 is none.
 	Timeout time.Duration
-	// StacksAtTimeout has it said then what each rank does.
+	// StacksAtTimeout reports what each rank does then.
 	StacksAtTimeout bool
-	// TimeoutCode is the exit code then, where it is another one; 0: 124.
+	// TimeoutCode is the exit code then; 0: 124.
 	TimeoutCode int
-	// Grace is the time between the signal that asks ranks to end and SIGKILL.
-	// 0 means DefaultGrace; a negative value means no grace at all.
+	// Grace is the time between the signal that stops ranks and SIGKILL. 0 means DefaultGrace; a negative value, none.
 	Grace time.Duration
 }
 
-// DefaultGrace is the time that ranks get to end in order.
-const DefaultGrace = 10 * time.Second
+const (
+	// DefaultGrace is the time that ranks have to stop gracefully.
+	DefaultGrace = 10 * time.Second
+	// DefaultHeartbeat is rare enough to cost nothing with thousands of nodes.
+	DefaultHeartbeat = 3 * time.Second
+	// leaseHeartbeats makes a lease of 15 s from the default: a link that is down for 5 s comes back within it, with
+	// TCP's pauses between attempts.
+	leaseHeartbeats = 5
+)
 
-// DefaultHeartbeat is rare enough to cost nothing with thousands of nodes.
-const DefaultHeartbeat = 3 * time.Second
-
-// HeartbeatInterval is Heartbeat with its default.
+// HeartbeatInterval returns Heartbeat or its default.
 func (s *Spec) HeartbeatInterval() time.Duration { return cmp.Or(s.Heartbeat, DefaultHeartbeat) }
 
-// Lease is how long a node may not be heard of until it counts as lost, and how
-// long it goes on without the head.
-func (s *Spec) Lease() time.Duration { return leaseBeats * s.HeartbeatInterval() }
+// Lease is how long a node may be silent until it counts as lost, and how long it goes on without the head.
+func (s *Spec) Lease() time.Duration { return leaseHeartbeats * s.HeartbeatInterval() }
 
-// leaseBeats makes a lease of 15 s from the default heartbeat: a link that is away
-// for 5 s comes back within it, TCP's pauses between attempts included.
-const leaseBeats = 5
-
-// ReachSpec is how agents on other hosts are started.
+// ReachSpec says how agents on other hosts are started.
 type ReachSpec struct {
-	// SSHConfig is the file that --ssh-config names, "" for the user's own.
+	// SSHConfig is the file that --ssh-config names; "" for the user's own.
 	SSHConfig string
-	// AcceptNew adds the keys of unknown hosts to the known ones, as OpenSSH's
-	// StrictHostKeyChecking=accept-new does. Changed keys are refused all the same.
+	// AcceptNew adds the keys of unknown hosts to the known ones, as OpenSSH's StrictHostKeyChecking=accept-new does.
+	// Changed keys are refused all the same.
 	AcceptNew bool
-	// Command is a program with arguments that stands for ssh (--ssh 'kubectl exec …');
-	// {host}, {user} and {port} in it are filled in, and host and command follow as
-	// with ssh where there is no {host}.
+	// Command is a program with arguments that replaces ssh (--ssh 'kubectl exec …'), with {host}, {user} and {port}
+	// in it filled in. Without {host}, host and command follow as with ssh.
 	Command []string
-	// AtOnce bounds the hosts that are being reached at the same time, 0 means
-	// DefaultAtOnce.
+	// AtOnce bounds the hosts that are reached concurrently; 0 means DefaultAtOnce.
 	AtOnce int
-	// Timeout is how long reaching one host may take, 0 means DefaultReachTimeout, and
-	// DefaultConnectTimeout for a connection.
+	// Timeout limits reaching one host; 0 means DefaultReachTimeout, and DefaultConnectTimeout for a connection.
 	Timeout time.Duration
-	// Agent is the gorun on the other hosts that is used instead of a copy of this
-	// one.
+	// Agent is the gorun on the other hosts to use instead of a copy of this one.
 	Agent string
-	// Copy are files and directories that are sent to each host before the start; ranks
-	// begin there beside them.
+	// Copy are files and directories to send to each host before the start; ranks start in the copy's directory.
 	Copy []string
-	// Programs are files that are sent, too, for ranks that begin where they would
-	// without.
+	// Programs are files to send, too, without a change of directory.
 	Programs []string
-	// Engine starts the agents of all hosts, those of this one too, where its Once says
-	// so; nil: no resource manager does.
+	// Engine starts the agents of all hosts, of this one too if its Once is set; nil: no resource manager does.
 	Engine *engine.Start
 }
 
-// What a ReachSpec leaves open.
+// Defaults of a ReachSpec.
 const (
 	DefaultAtOnce       = 256
 	DefaultReachTimeout = 30 * time.Second
-	// DefaultConnectTimeout is long enough for four SYN packets (after 0, 1, 3 and 7 s), and short enough
-	// for a host that is down to be reported within 10 s.
+	// DefaultConnectTimeout has room for four SYN packets (after 0, 1, 3 and 7 s), and reports a host that is down
+	// within 10 s.
 	DefaultConnectTimeout = 8 * time.Second
 )
 
-// JoinSpec is one node's view of a job whose nodes come together by themselves.
+// JoinSpec is one node's view of a job whose nodes meet at an endpoint.
 type JoinSpec struct {
-	// NodeRank is this node's number, -1: who owns the endpoint's address is node 0,
-	// the others are numbered. NeverNode0 says that this one is numbered in any case.
+	// NodeRank is this node's number. With -1 the owner of the endpoint's address is node 0 and the others get
+	// numbers; NeverNode0 gives this one a number in any case.
 	NodeRank   int
 	NeverNode0 bool
-	// NumNodes is the number of nodes that the job has.
+	// NumNodes is the number of nodes of the job.
 	NumNodes int
-	// Addr and Port are node 0's, where agents and ranks come together.
+	// Addr and Port are node 0's endpoint for agents and ranks.
 	Addr string
 	Port int
-	// ID names the job (--rdzv-id); nodes that name another do not belong to it.
-	ID string
-	// Token is the secret that all nodes share, "" for none. OwnToken is the user's own
-	// one, for nodes that have neither Token nor MUNGE.
-	Token, OwnToken string
-	// Insecure takes nodes that prove nothing. Without it and without a secret, nodes are
-	// processes of one user on one host, and Addr is a loopback address.
-	Insecure bool
-	// NodeID is what the engine calls this node, where it said so.
-	NodeID string
-	// Host is this node as the others reach it (--local-addr), "": as its own
-	// interfaces say.
-	Host string
-	// Timeout is how long node 0 is waited for, and node 0 waits for the others; 0
-	// means DefaultJoinTimeout.
-	Timeout time.Duration
-	// From says in the user's words where this came from.
-	From string
-	// Ports are others than Port: node 0 takes the first of all that is free, the others
-	// try them in turn. The job's id tells it from other jobs that are there.
+	// Ports are alternatives to Port: node 0 takes the first free one of all, the others try them in turn. ID tells
+	// the job from others there.
 	Ports []int
-	// Task is set where each process is one rank, as with srun -n8 gorun ./prog. The
-	// processes are then what joins: NodeRank is Task.Rank, NumNodes is Task.NumRanks.
+	// ID names the job (--rdzv-id); nodes with another one do not belong to it.
+	ID string
+	// Token is the secret that all nodes share, "" for none. OwnToken is the user's own, for nodes that have neither
+	// Token nor MUNGE.
+	Token, OwnToken string
+	// Insecure accepts nodes without authentication. Without it and without a secret, nodes are processes of one user
+	// on one host, and Addr is a loopback address.
+	Insecure bool
+	// NodeID is the resource manager's name of this node, if it has one.
+	NodeID string
+	// Host is this node's address for the others (--local-addr); "": found from its interfaces.
+	Host string
+	// Timeout is how long this node waits for node 0, and node 0 for the others; 0 means DefaultJoinTimeout.
+	Timeout time.Duration
+	// From is the source of all this, for messages.
+	From string
+	// Task is set where each process is one rank, as with srun -n8 gorun ./prog. These processes are the nodes then:
+	// NodeRank is Task.Rank, NumNodes is Task.NumRanks.
 	Task *Task
-	// Munge says that where there is no Token the site's MUNGE tells the nodes of this
-	// user from anybody else; MungeSocket is where it listens, "": where it does by default.
+	// Munge authenticates nodes by the site's MUNGE where there is no Token. MungeSocket is its socket; "": the
+	// default.
 	Munge       bool
 	MungeSocket string
-	// EngineSignals says that whoever started this process signals its ranks, too, as
-	// Slurm does with all processes of a step. Signals that do not end the job are then
-	// not passed on: ranks have them already.
+	// EngineSignals reports that whoever started this process also signals its ranks, as Slurm does with all processes
+	// of a step. Signals that do not stop the job are not passed on then.
 	EngineSignals bool
-	// HostsExist says that node 0's host is there already, as all of an engine's job are: a
-	// name that no resolver knows is given up soon. A pod's may come later.
+	// HostsExist reports that node 0's host exists already, as all of a resource manager's job do: a name that does
+	// not resolve is given up soon. A pod's may resolve later.
 	HostsExist bool
 }
 
-// DefaultJoinTimeout is torchrun's.
+// DefaultJoinTimeout is torchrun's default.
 const DefaultJoinTimeout = 15 * time.Minute
 
 // App is one program of a job.
 type App struct {
-	// Program is the program's name as the user typed it: a file, a name in PATH,
-	// a Python script, a module, a Go file or package directory.
+	// Program is the program as the user typed it: a file, a name in PATH, a Python script or module, a Go file or
+	// package directory.
 	Program string
-	// Args are its arguments, never touched except as LocalRankFlag and
-	// SubstituteLocalRank say.
+	// Args are its arguments.
 	Args []string
-	// Path are directories to look for it in before those of PATH, with colons between them.
+	// Path lists directories, separated by colons, to search before those of PATH.
 	Path string
 	// Start says how the program is started; the zero value decides from the file.
 	Start Start
-	// Interpreter is the Python that was asked for by name; "" finds one.
+	// Interpreter is the Python to use; "" finds one.
 	Interpreter string
-	// NumRanks is the wished number of ranks (-np); 0: not said.
+	// NumRanks is the requested number of ranks (-np); 0: any.
 	NumRanks int
-	// Dir overrides Spec.Dir for this app.
+	// Dir overrides Spec.Dir.
 	Dir string
-	// Exports are those of this app's ranks alone, which win over Spec.Exports.
+	// Exports are for this app's ranks alone and override Spec.Exports.
 	Exports []Export
-	// Hosts are where its ranks run, nil: where those of Spec do. Every one of them is one
-	// of Spec.Hosts, by name; its slots are those for this app.
+	// Hosts are where its ranks run: a part of Spec.Hosts, by name, with the slots for this app. nil: all of them.
 	Hosts []hosts.Host
-	// Place is where on their hosts they run, nil: as Spec.Place says.
+	// Place overrides Spec.Place; nil: it does not.
 	Place *PlacementSpec
-	// LocalRankFlag puts --local-rank=N before the arguments, as
-	// torch.distributed.launch does without --use-env.
+	// LocalRankFlag adds --local-rank=N before the arguments, as torch.distributed.launch does without --use-env.
 	LocalRankFlag bool
-	// SubstituteLocalRank replaces the text ${local_rank} in the arguments, as
-	// torchrun and torch.distributed.launch do.
+	// SubstituteLocalRank replaces the text ${local_rank} in the arguments, as torchrun and torch.distributed.launch
+	// do.
 	SubstituteLocalRank bool
 }
 
 // RequestsMPI reports whether the user named MPI, or one of its protocols.
 func (s *Spec) RequestsMPI() bool { return s.MPI != MPINone && (s.MPIRequested || s.MPI != MPIAuto) }
 
-// MPIMode says by which of MPI's start-up protocols ranks are served.
+// MPIMode selects the start-up protocols of MPI that ranks are served.
 type MPIMode uint8
 
 const (
@@ -289,33 +257,31 @@ const (
 	MPIPMI1
 	MPIPMI2
 	MPIPMIx
-	// MPINone serves none, and leaves no trace of any in the ranks' environment.
+	// MPINone serves none, and sets no variable of any.
 	MPINone
 )
 
-// String is the mode as --mpi takes it.
+// String returns the mode as --mpi takes it.
 func (m MPIMode) String() string {
 	return [...]string{"auto", "pmi1", "pmi2", "pmix", "none"}[m]
 }
 
-// MarshalText writes it into a plan.
+// MarshalText returns the mode's name.
 func (m MPIMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Only is the one protocol that is served, "" where all or none are.
+// Only returns the protocol that is served if it is one, else "".
 func (m MPIMode) Only() string {
 	return [...]string{MPIPMI1: "PMI-1", MPIPMI2: "PMI-2", MPIPMIx: "PMIx", MPINone: ""}[m]
 }
 
-// UniverseSlots is a Spec.Universe that PMI has, too.
+// UniverseSlots is a Spec.Universe of all slots, for PMI too.
 const UniverseSlots = -1
 
-// StoreMode says who serves the rendezvous store that MASTER_ADDR and
-// MASTER_PORT name.
+// StoreMode says which process serves the rendezvous store at MASTER_ADDR and MASTER_PORT.
 type StoreMode uint8
 
 const (
-	// StoreAuto is StoreGorun, or StoreRank0 when the program's own text assigns
-	// MASTER_PORT.
+	// StoreAuto is StoreGorun, or StoreRank0 if the program's own text assigns MASTER_PORT.
 	StoreAuto StoreMode = iota
 	// StoreGorun: node 0's agent serves it.
 	StoreGorun
@@ -323,31 +289,28 @@ const (
 	StoreRank0
 )
 
-// StoreSpec is what the user said about the store.
+// StoreSpec is a request for the store.
 type StoreSpec struct {
 	Mode StoreMode
-	// Addr is the address or name the store should listen on; "" is loopback for
-	// a job on one host.
+	// Addr is the address or name the store listens on; "" is loopback for a job on one host.
 	Addr string
 	// Port is the TCP port; 0 takes a free one.
 	Port int
-	// From names the options or variables that gave Addr and Port, for messages.
+	// From names the options or variables that set Addr and Port, for messages.
 	From string
-	// Allow are the networks of peers on other hosts that gorun's store accepts.
+	// Allow are networks of peers on other hosts that gorun's store accepts.
 	Allow []netip.Prefix
-	// AllowLocalUsers has gorun's store accept every user of its host, not only
-	// the user of the job and root.
+	// AllowLocalUsers makes gorun's store accept every user of its host, not only the user of the job and root.
 	AllowLocalUsers bool
-	// Report is how long ranks may wait in the store, while nothing comes further,
-	// until a remark says who waits for what and who is missing. 0 means
-	// DefaultStoreReport; a negative value, no remark.
+	// Report is how long ranks may wait in the store without progress until a note describes it. 0 means
+	// DefaultStoreReport; a negative value, no note.
 	Report time.Duration
 }
 
-// DefaultStoreReport is long for a meeting and short for the one who waits.
+// DefaultStoreReport is longer than ranks usually need to meet.
 const DefaultStoreReport = 30 * time.Second
 
-// ReportAfter is Report with its default; 0: never.
+// ReportAfter returns Report or its default; 0: never.
 func (w StoreSpec) ReportAfter() time.Duration {
 	if w.Report == 0 {
 		return DefaultStoreReport
@@ -359,7 +322,7 @@ func (w StoreSpec) ReportAfter() time.Duration {
 type StdinKind uint8
 
 const (
-	// StdinRank: the rank StdinSpec.Rank (0 by default); the others read end-of-file.
+	// StdinRank: StdinSpec.Rank alone (0 by default); the others read end-of-file.
 	StdinRank StdinKind = iota
 	// StdinAll: every rank gets a copy.
 	StdinAll
@@ -369,14 +332,14 @@ const (
 	StdinSome
 )
 
-// StdinSpec is --stdin.
+// StdinSpec says which ranks read the launcher's standard input (--stdin).
 type StdinSpec struct {
 	Kind  StdinKind
 	Rank  int   // with StdinRank
 	Ranks []int // with StdinSome, in their order
 }
 
-// LabelMode says when lines carry their rank.
+// LabelMode says which lines begin with their rank.
 type LabelMode uint8
 
 const (
@@ -388,10 +351,10 @@ const (
 	LabelNever
 )
 
-// StreamMap gives a set of streams to each local rank.
+// StreamMap is a set of streams for each local rank.
 type StreamMap struct {
-	All   Streams         // for local ranks that Ranks leaves out
-	Ranks map[int]Streams // by local rank; nil when All holds for each
+	All   Streams         // for local ranks that are not in Ranks
+	Ranks map[int]Streams // by local rank
 }
 
 // Of returns the streams of a local rank.
@@ -412,36 +375,34 @@ func (m StreamMap) Any() bool {
 	return m.All != 0
 }
 
-// OutputSpec is what the user said about the ranks' output.
+// OutputSpec says what happens to the output of ranks.
 type OutputSpec struct {
 	Label LabelMode
-	// Template is torchrun's --log-line-prefix-template; it replaces the label of
-	// tee'd streams.
+	// Template is torchrun's --log-line-prefix-template, which replaces the label of tee'd streams.
 	Template string
-	// Pattern is what lines begin with, see output.ParsePattern; "" leaves that to gorun: "[rank] ", and torchrun's
-	// label for tee'd streams.
+	// Pattern is what lines begin with, see output.ParsePattern; "" is "[rank] ", and torchrun's label for tee'd
+	// streams.
 	Pattern string
 
-	// LogDir is the directory for log files; "" makes one in the temporary
-	// directory when a file is needed; os.DevNull means no files at all.
+	// LogDir is the directory for log files; "" makes one in the temporary directory if a file is needed; os.DevNull
+	// means no files at all.
 	LogDir string
 	// Redirect streams go to files only, Tee streams to files and the console.
 	Redirect, Tee StreamMap
 	// ShowLocalRanks are the local ranks whose output is shown; nil shows all.
 	ShowLocalRanks []int
-	// DuplicateStdout and DuplicateStderr: lines of tee'd streams that contain
-	// one of these strings also go to one file per attempt.
+	// DuplicateStdout and DuplicateStderr: lines of tee'd streams that contain one of these texts also go to one file
+	// per attempt.
 	DuplicateStdout, DuplicateStderr []string
 
-	// StdoutFile and StderrFile are patterns for the names of log files (see output.ParsePattern),
-	// instead of LogDir with torchrun's names; "": the stream has none.
+	// StdoutFile and StderrFile are patterns for the names of log files (see output.ParsePattern), instead of LogDir
+	// with torchrun's names; "": the stream has no file.
 	StdoutFile, StderrFile string
 
-	// Merge has what ranks write to standard error shown on the launcher's standard output.
+	// Merge shows the ranks' standard error on the launcher's standard output.
 	Merge bool
 
-	// LogsToHead has the files of all nodes written on the head's host; else each
-	// node writes those of its ranks.
+	// LogsToHead writes the files of all nodes on the head's host; else each node writes those of its ranks.
 	LogsToHead bool
 	// PTY gives each rank a pseudo-terminal as its standard streams.
 	PTY bool

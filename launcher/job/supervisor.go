@@ -239,8 +239,8 @@ func (s *Supervisor) setPIDs(pids map[int]int) {
 	}
 }
 
-// startFailed counts ranks that were not started as ended, so that the node is cleaned up after those that were. A node
-// reports ranks that it is still spawning by a Growth.
+// startFailed counts ranks that were not started as ended, so that the node is cleaned up after those that were. A
+// node reports ranks that it is still spawning by a Growth.
 func (s *Supervisor) startFailed(ev StartFailed) []Order {
 	if s.phase == phaseRunning {
 		s.text, s.hint, s.startCode = ev.Text, ev.Hint, ev.Code
@@ -312,8 +312,8 @@ func (s *Supervisor) tolerate(r *rankState) []Order {
 		r.number, round(s.since(r.failedAt())), how(s.rankEnd(r), s.cfg.SignalName))}}
 }
 
-// awaitPeer gives the peer that a rank lost the time to end: it failed first, and a signal of the launcher would hide how
-// it ended.
+// awaitPeer gives the peer that a rank lost the time to end: it failed first, and a signal of the launcher would hide
+// how it ended.
 func (s *Supervisor) awaitPeer(r *rankState) []Order {
 	if s.phase != phaseRunning || s.victim != nil {
 		return nil
@@ -473,8 +473,8 @@ func (s *Supervisor) stopBySignal(ev Signalled) []Order {
 	return nil
 }
 
-// outputLost stops the job if the reader of its standard output has gone away, as it would stop any program in a pipe. A
-// full disk loses output but not the job.
+// outputLost stops the job if the reader of its standard output has gone away, as it would stop any program in a pipe.
+// A full disk loses output but not the job.
 func (s *Supervisor) outputLost(ev OutputLost) []Order {
 	if s.lost == nil || ev.ReaderGone {
 		s.lost = &ev
@@ -535,8 +535,8 @@ func (r *rankState) failedAt() time.Time {
 	return r.exit.At
 }
 
-// byItself reports whether no signal of the launcher or of a resource manager can have ended a rank. Its node knows best
-// whether its own signal came first: clocks of other hosts are estimated.
+// byItself reports whether no signal of the launcher or of a resource manager can have ended a rank. Its node knows
+// best whether its own signal came first: clocks of other hosts are estimated.
 func (s *Supervisor) byItself(r *rankState) bool {
 	at := r.failedAt()
 	switch {
@@ -548,8 +548,8 @@ func (s *Supervisor) byItself(r *rankState) bool {
 	return s.stoppedAt.IsZero() || !at.After(s.stoppedAt)
 }
 
-// hungAfterError reports whether a rank recorded an error before the job was stopped, and was ended by a signal later: it
-// hung on its way out.
+// hungAfterError reports whether a rank recorded an error before the job was stopped, and was ended by a signal later:
+// it hung on its way out.
 func (s *Supervisor) hungAfterError(r *rankState) bool {
 	return r.abort == nil && r.exit.Signal != 0 && !r.exit.RaisedAt.IsZero() && s.byItself(r) &&
 		!s.stoppedAt.IsZero() && r.exit.At.After(s.stoppedAt)
