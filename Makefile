@@ -1,7 +1,10 @@
 # gorun's verbs. `make help` lists them; CONTRIBUTING.md says when to use which.
 
 GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# A tag names a release; other builds carry the file VERSION and the commit.
+TAG      := $(shell git describe --tags --exact-match --dirty --match 'v*' 2>/dev/null)
+COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+VERSION  ?= $(or $(TAG:v%=%),$(shell cat VERSION)$(if $(COMMIT),+$(COMMIT)))
 TAGS     := urfave_cli_no_docs
 LDFLAGS  := -s -w -X gorun/internal/version.Version=$(VERSION)
 GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags "$(LDFLAGS)"
