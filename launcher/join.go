@@ -157,7 +157,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()
 	cfg.Stdin, cfg.Stdout, cfg.Stderr = nil, nil, nil
-	cfg.Environ, cfg.Own, cfg.Signals = s.localEnviron(), s.localRequest(), signals
+	cfg.Environ, cfg.Joined, cfg.Signals = s.localEnviron(), s.localRequest(), signals
 	if err := s.displayRank(&cfg); err != nil {
 		return nil, err
 	}
@@ -289,13 +289,13 @@ func (s *session) exports(name string) bool {
 }
 
 // own is what this node's command line wants to run.
-func (s *session) localRequest() *agent.Own {
-	o := &agent.Own{
-		Seat: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
+func (s *session) localRequest() *agent.Joined {
+	o := &agent.Joined{
+		Task: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// ranks are marked by their engine's job
-		Tells:   func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
+		Reports: func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
 		Exports: s.localExports(),
 	}
 	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {

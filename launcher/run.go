@@ -319,7 +319,7 @@ func (s *session) agentConfig() agent.Config {
 		Health:  s.health,
 	}
 	if s.listener != nil {
-		cfg.Door = s.listener
+		cfg.SharedPort = s.listener
 	}
 	return cfg
 }

@@ -47,12 +47,12 @@ type Config struct {
 	// Inherited is the environment of this process, for programs that only look at the node.
 	Inherited []string
 	// Own is set where somebody started this node by a command line of its own.
-	Own *Own
+	Joined *Joined
 	// Display is how this process shows what its rank prints; nil: the head does.
 	Display *Display
 	// Door is where store clients come to a port that others come to as well; nil: the
 	// store has a port of its own.
-	Door Door
+	SharedPort SharedPort
 	// Signals has those that this process got and that are for the head; nil: none.
 	Signals <-chan syscall.Signal
 	// Engine says whether a resource manager started this agent, from which Signals come.
@@ -78,27 +78,27 @@ type Agent struct {
 	checked  int          // the number of ranks that limits were compared with
 	probing  probing
 	store    store
-	job      *running      // nil until Start
+	job      *job          // nil until Start
 	began    process.Ticks // before the first rank of the first attempt; 0 until then
 	lease    lease
 	copied   wire.Copied
 	runDir   string // of the log files of a node that joined
 	probed   int    // how many addresses were tried
 	engine   engineSignals
-	active   atomic.Pointer[running] // job, for those who hear of signals
-	health   *Health                 // nil: nobody answers probes
+	active   atomic.Pointer[job] // job, for those who hear of signals
+	health   *Health             // nil: nobody answers probes
 }
 
 // Serve answers the head's frames until the connection ends, and then ends
 // whatever of the job is left.
 func Serve(link *wire.Link, cfg Config) error {
-	link.GuardHead(cfg.Own != nil)
+	link.GuardHead(cfg.Joined != nil)
 	a := &Agent{cfg: cfg, link: link, health: cfg.Health}
-	a.lease.over = make(chan struct{})
+	a.lease.linkClosed = make(chan struct{})
 	defer link.Close() // a head that is still there has nobody to wait for
 	defer a.close()
-	defer close(a.lease.over)
-	go a.passSignals()
+	defer close(a.lease.linkClosed)
+	go a.forwardSignals()
 	a.lease.begin(cfg.Lease, link)
 	for {
 		f, err := link.Read()
@@ -127,7 +127,7 @@ func (a *Agent) close() {
 		a.health.Close()
 	}
 	if a.lease.expired.Load() { // else the head has it done, or the end of the connection
-		dismissKeeper(a.copied)
+		endCopyKeeper(a.copied)
 	}
 }
 
@@ -173,18 +173,18 @@ func do[T any, M wire.PointerTo[T]](f wire.Frame, act func(T)) error {
 }
 
 // handle answers what the head says to a running job.
-func (j *running) handle(f wire.Frame) error {
+func (j *job) handle(f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeSignal:
 		return do(f, j.signal)
 	case wire.TypeInspect:
-		return do(f, func(i wire.Inspect) { j.answer(func(done func()) { j.inspect(i, done) }) })
+		return do(f, func(i wire.Inspect) { j.answerQuery(func(done func()) { j.inspect(i, done) }) })
 	case wire.TypeUsage:
-		return do(f, func(u wire.Usage) { j.answer(func(done func()) { j.usage(u, done) }) })
+		return do(f, func(u wire.Usage) { j.answerQuery(func(done func()) { j.usage(u, done) }) })
 	case wire.TypeGrow:
 		return with(f, j.grow)
 	case wire.TypeSpawned:
-		return do(f, j.answerSpawn)
+		return do(f, j.spawnAnswered)
 	case wire.TypeSuspend:
 		j.agent.lease.pause()
 		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
@@ -203,7 +203,7 @@ func (j *running) handle(f wire.Frame) error {
 		return do(f, func(r wire.Resize) { j.group.ResizePTYs(r.Rows, r.Cols) })
 	case wire.TypeCleanup:
 		return do(f, func(e wire.Cleanup) {
-			if !j.endAsked.Swap(true) {
+			if !j.endRequested.Swap(true) {
 				go j.finish(e.Grace)
 			}
 		})
@@ -222,32 +222,32 @@ type signals struct {
 	noted bool
 	// asked is when ranks were first asked to end; nil: not yet. Whoever notes their
 	// ends must not wait for mu.
-	asked atomic.Pointer[time.Time]
+	firstRequest atomic.Pointer[time.Time]
 	// engine has those that a resource manager sends.
 	engine *engineSignals
 }
 
 // ask notes that ranks are asked to end, before they can hear of it.
-func (s *signals) ask() {
+func (s *signals) requestEnd() {
 	now := time.Now()
-	s.asked.CompareAndSwap(nil, &now)
+	s.firstRequest.CompareAndSwap(nil, &now)
 }
 
-func (s *signals) askedAt() time.Time {
-	if at := s.engine.askedAt(); !at.IsZero() {
+func (s *signals) endRequestedAt() time.Time {
+	if at := s.engine.endRequestedAt(); !at.IsZero() {
 		return at
 	}
-	if at := s.asked.Load(); at != nil {
+	if at := s.firstRequest.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}
 }
 
-func (j *running) signal(s wire.Signal) {
+func (j *job) signal(s wire.Signal) {
 	ends := s.Group && s.Signal != syscall.SIGSTOP && s.Signal != syscall.SIGCONT
 	if ends {
 		j.signals.noted = j.signals.noted || s.Signal == syscall.SIGTERM
-		j.mpi.noteFiles()
+		j.mpi.noteMappedFiles()
 	} else if s.Group {
 		j.mpi.suspend(s.Signal == syscall.SIGSTOP)
 	}
@@ -257,8 +257,8 @@ func (j *running) signal(s wire.Signal) {
 		j.signals.sent = append(j.signals.sent, s)
 	}
 	if ends {
-		j.signals.ask()
-		j.display.asked()
+		j.signals.requestEnd()
+		j.display.hurryUp()
 		if j.signals.starting == 0 && j.signals.engine.has(s.Signal) {
 			return
 		}
@@ -266,7 +266,7 @@ func (j *running) signal(s wire.Signal) {
 	j.deliver(s, j.rows())
 }
 
-func (j *running) deliver(s wire.Signal, rows []wire.Row) {
+func (j *job) deliver(s wire.Signal, rows []wire.Row) {
 	for _, row := range rows {
 		id, r := row.Rank, j.rank(row.Rank)
 		switch {
@@ -280,21 +280,21 @@ func (j *running) deliver(s wire.Signal, rows []wire.Row) {
 }
 
 // kill ends every process of the job on this node at once.
-func (j *running) kill() {
+func (j *job) kill() {
 	if !j.signals.noted {
-		j.mpi.noteFiles()
+		j.mpi.noteMappedFiles()
 	}
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
 	j.signals.killed.Store(true)
-	j.signals.ask()
-	j.display.asked()
+	j.signals.requestEnd()
+	j.display.hurryUp()
 	j.deliver(wire.Signal{Signal: syscall.SIGKILL, Group: true}, j.rows())
-	if !j.sweeping.Swap(true) {
+	if !j.killSweep.Swap(true) {
 		t := j.sessions() // not orphans: ranks that are being started would pass for them
 		go func() {
-			defer j.sweeping.Store(false)
-			t.KillAll(killLimit)
+			defer j.killSweep.Store(false)
+			t.KillAll(killTimeout)
 		}()
 	}
 }
@@ -308,7 +308,7 @@ func (s *signals) begin() (first int) {
 }
 
 // started replays what ranks missed that did not exist yet.
-func (j *running) started(rows []wire.Row, first int) {
+func (j *job) started(rows []wire.Row, first int) {
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
 	for _, s := range j.signals.sent[first:] {

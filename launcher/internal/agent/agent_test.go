@@ -25,7 +25,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	hangs, healthy := asleep(t), asleep(t)
 	j.signals.engine = &engineSignals{}
 	j.group = process.NewGroup((*sink)(j))
-	j.enrol([]wire.Row{{Process: spec.Process{Rank: 5}}, {Process: spec.Process{Rank: 6}}}, []spec.App{{}})
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 5}}, {Process: spec.Process{Rank: 6}}}, []spec.App{{}})
 	j.rank(5).pid.Store(int32(hangs))
 	j.rank(6).pid.Store(int32(healthy))
 	t.Cleanup(func() { _ = j.group.Close() })
@@ -33,7 +33,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	defer os.Remove(file)
 	looks, seen, never := make(chan int, 9), make(chan bool), make(chan bool)
-	m.makers.mapped = func(pid int, _ string, _ ...string) []string {
+	m.hooks.mapped = func(pid int, _ string, _ ...string) []string {
 		looks <- pid
 		if pid == healthy {
 			defer close(seen)
@@ -45,7 +45,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	m.Began(world.Proc{World: "w", Rank: 0}, "PMI-1")
 
 	j.signal(wire.Signal{Signal: syscall.SIGTERM, Group: true})
-	assert.False(t, j.signals.askedAt().IsZero())
+	assert.False(t, j.signals.endRequestedAt().IsZero())
 	assert.False(t, j.signals.killed.Load())
 	j.kill()
 	assert.True(t, j.signals.killed.Load())
@@ -84,7 +84,7 @@ func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(logs.Path(0, output.Stderr), []byte("the first one's\n"), 0o600))
-	j := &running{logs: logs}
+	j := &job{logs: logs}
 	assert.Equal(t, "the first one's", j.lastLogged(wire.Row{}))
 	assert.Empty(t, j.lastLogged(wire.Row{Process: spec.Process{Rank: 1, Spawned: true}}))
 }

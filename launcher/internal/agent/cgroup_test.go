@@ -11,7 +11,7 @@ import (
 // Slurm counts and ends the processes of a step by its own cgroups, whether or not the
 // head is inside Slurm, too.
 func TestNoCgroupInsideSlurm(t *testing.T) {
-	j := &running{
+	j := &job{
 		agent: &Agent{cfg: Config{Environ: []string{"PATH=/bin", "SLURM_JOB_ID=17"}}},
 		start: wire.Start{Cgroup: true},
 	}

@@ -46,26 +46,34 @@ const inspectLimit = 3 * time.Second
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	var own doctor.Program
 	if c.Dir != "" {
-		own.NoDir = inTime(c.Patience, func() string { return missing(c.Dir) }, func(why string) string { return why })
+		why, err := withTimeout(c.Patience, func() string { return dirError(c.Dir) })
+		if err != nil {
+			why = err.Error()
+		}
+		own.NoDir = why
 	}
 	rooms := a.rooms()
 	for i, room := range rooms {
-		rooms[i] = inTime(c.Patience, func() doctor.DiskSpace { return measured(room) }, func(why string) doctor.DiskSpace {
-			room.Error = why
-			return room
-		})
+		measured, err := withTimeout(c.Patience, func() doctor.DiskSpace { return measureSpace(room) })
+		if err != nil {
+			room.Error = err.Error()
+			measured = room
+		}
+		rooms[i] = measured
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
-		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.askNVML, Environ: environ, Limit: inspectLimit,
+		Root: os.DirFS("/"), System: inspect.Local(), NVML: a.cfg.nvmlFacts, Environ: environ, Limit: inspectLimit,
 		Basics: !c.Inspect,
 	}
 	if c.Program && len(programs) > 0 {
 		own.Path = fileOf(programs[0])
-		own = inTime(c.Patience, func() doctor.Program { return summed(own) }, func(why string) doctor.Program {
-			own.Error = why
-			return own
-		})
+		summed, err := withTimeout(c.Patience, func() doctor.Program { return checksum(own) })
+		if err != nil {
+			own.Error = err.Error()
+			summed = own
+		}
+		own = summed
 		cfg.Program, _ = filepath.Abs(programs[0].Path)
 	}
 	if c.Inspect {
@@ -81,7 +89,7 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 }
 
 // askNVML asks NVIDIA's library by another process.
-func (c Config) askNVML(_ int, limit time.Duration) (gpufacts.Facts, error) {
+func (c Config) nvmlFacts(_ int, limit time.Duration) (gpufacts.Facts, error) {
 	return c.NVML.FactsWithin(limit)
 }
 
@@ -102,23 +110,23 @@ func interpreter(c wire.Check, environ []string) string {
 	return path
 }
 
-// inTime is what do returns, unless that takes too long: a network file system whose
-// server is gone answers never. late makes the answer then.
-func inTime[T any](patience time.Duration, do func() T, late func(why string) T) T {
+// withTimeout returns the result of do, or an error if that takes too long: a network file system whose server is gone
+// never answers. do then goes on in the background.
+func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) {
 	done := make(chan T, 1)
 	go func() { done <- do() }()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case t := <-done:
-		return t
+	case result = <-done:
+		return result, nil
 	case <-timer.C:
-		return late(fmt.Sprintf("no answer of the file system for %s", patience))
+		return result, fmt.Errorf("no answer of the file system for %s", limit)
 	}
 }
 
 // missing is what is wrong with a directory.
-func missing(dir string) string {
+func dirError(dir string) string {
 	if info, err := os.Stat(dir); err != nil {
 		return cause(err)
 	} else if !info.IsDir() {
@@ -149,7 +157,7 @@ func (a *Agent) rooms() (rooms []doctor.DiskSpace) {
 }
 
 // measured has the free space of a directory, or of the one that it would be made in.
-func measured(r doctor.DiskSpace) doctor.DiskSpace {
+func measureSpace(r doctor.DiskSpace) doctor.DiskSpace {
 	var s unix.Statfs_t
 	for dir := r.Path; ; dir = filepath.Dir(dir) {
 		err := unix.Statfs(dir, &s)
@@ -178,7 +186,7 @@ func fileOf(p program.Resolved) string {
 }
 
 // summed has the hash of a file's first bytes.
-func summed(s doctor.Program) doctor.Program {
+func checksum(s doctor.Program) doctor.Program {
 	if s.Path == "" {
 		return s
 	}

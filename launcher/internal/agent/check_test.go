@@ -18,11 +18,11 @@ func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 	dir := t.TempDir()
 	python, traces := filepath.Join(dir, "python3"), filepath.Join(dir, "traces")
 	require.NoError(t, os.WriteFile(python, []byte("#!/bin/sh\necho $$ >"+traces+"\n"), 0o700))
-	inspect := func(own *Own) error {
+	inspect := func(own *Joined) error {
 		ours, theirs := net.Pipe()
 		head, served := wire.NewLink(ours), make(chan error, 1)
 		cfg := ownAgent(dir).cfg
-		cfg.Own = own
+		cfg.Joined = own
 		go func() { served <- Serve(wire.NewLink(theirs), cfg) }()
 		check := &wire.Check{Inspect: true, Python: python, Environ: []string{"PATH=" + dir}, Patience: time.Minute}
 		_ = head.Send(check) // a frame that is refused by its header is not read to its end
@@ -34,7 +34,8 @@ func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 			}
 		}
 	}
-	require.ErrorContains(t, inspect(ownAgent(dir).cfg.Own), "a check frame, which no head may send to a node that joined")
+	require.ErrorContains(t, inspect(ownAgent(dir).cfg.Joined),
+		"a check frame, which no head may send to a node that joined")
 	require.NoFileExists(t, traces)
 	require.Error(t, inspect(nil)) // the link has ended
 	require.FileExists(t, traces, "the same question has another agent start it")

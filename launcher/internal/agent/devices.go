@@ -31,7 +31,7 @@ print(f"\n{count}")`
 
 // tellCounted completes the facts by how many devices there are, and sends them. It takes as long as
 // Python needs to load PyTorch: the head's heartbeats are answered meanwhile.
-func (a *Agent) tellCounted(h *wire.Hello, facts *wire.Facts) {
+func (a *Agent) sendCounted(h *wire.Hello, facts *wire.Facts) {
 	n, err := a.count(h, facts.Programs, countLimit)
 	if err != nil {
 		facts.DeviceError = err.Error()
@@ -57,7 +57,7 @@ func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duratio
 	defer cancel()
 	go func() {
 		select {
-		case <-a.lease.over:
+		case <-a.lease.linkClosed:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -67,16 +67,16 @@ func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duratio
 	cmd := child.CommandContext(ctx, python, "-c", countDevices, h.Device)
 	cmd.Env = append(append([]string{}, a.cfg.Inherited...), h.Environ...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var out, said lastLine
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr lastLine
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return 0, context.Cause(ctx)
 		}
-		if said.text() == "" {
+		if stderr.text() == "" {
 			return 0, fmt.Errorf("%s: %w", python, err)
 		}
-		return 0, errors.New(said.text())
+		return 0, errors.New(stderr.text())
 	}
 	n, err := strconv.Atoi(out.text())
 	if err != nil || n < 1 || n > maxDevices {

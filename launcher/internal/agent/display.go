@@ -23,7 +23,7 @@ type display struct {
 
 // impatience is how long a reader that does not read may hold up the end of ranks that
 // were asked to end.
-const impatience = time.Second
+const hurryDelay = time.Second
 
 // Display is how a process that is one rank shows what that prints.
 type Display struct {
@@ -37,24 +37,24 @@ type Display struct {
 }
 
 // newDisplay returns nil where the head shows what ranks print.
-func (j *running) newDisplay() *display {
-	wish := j.agent.cfg.Display
-	if wish == nil {
+func (j *job) newDisplay() *display {
+	config := j.agent.cfg.Display
+	if config == nil {
 		return nil
 	}
-	cfg := wish.Console
+	cfg := config.Console
 	host, _ := os.Hostname() // "" is seen in labels, no more
 	for _, row := range j.start.Ranks {
 		cfg.Ranks = append(cfg.Ranks, output.RankInfo{
 			Rank: row.Rank, LocalRank: row.LocalRank, Host: host,
-			Role: wish.Role, Tee: wish.Tee,
+			Role: config.Role, Tee: config.Tee,
 		})
 	}
 	cfg.Consumed = func(_, stream, n int) { j.credit.add(stream, n) }
 	cfg.Failed = func(stream int, err error) {
 		_ = j.agent.link.Send(&wire.OutputLost{Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE), Text: err.Error()})
 	}
-	d := &display{Console: output.NewConsole(cfg), hidden: wish.Hidden}
+	d := &display{Console: output.NewConsole(cfg), hidden: config.Hidden}
 	d.closing, d.hurry = context.WithCancel(context.Background())
 	return d
 }
@@ -67,9 +67,9 @@ func (d *display) end(rank, stream int) {
 }
 
 // asked: ranks were asked to end, and nobody waits for a reader any more.
-func (d *display) asked() {
+func (d *display) hurryUp() {
 	if d != nil {
-		time.AfterFunc(impatience, d.hurry)
+		time.AfterFunc(hurryDelay, d.hurry)
 	}
 }
 

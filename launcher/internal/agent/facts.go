@@ -25,10 +25,10 @@ func (a *Agent) hello(h wire.Hello) error {
 		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
 	a.lease.begin(h.Lease, a.link)
-	if a.cfg.Own == nil {
+	if a.cfg.Joined == nil {
 		a.copied = h.Copied
 	} else {
-		a.cfg.Own.replace(&h)
+		a.cfg.Joined.replacePrograms(&h)
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -38,16 +38,16 @@ func (a *Agent) hello(h wire.Hello) error {
 		Version: wire.Version,
 		Facts:   spec.Facts{Host: host, Machine: machine(h), TempDir: a.cfg.TempDir},
 	}
-	facts.Notes = a.askLibrary(h, &facts.Machine)
+	facts.Notes = a.completeGPUs(h, &facts.Machine)
 	if err := a.checkLimits(h.Ranks, h.Sockets); h.Ranks > 0 && err != nil {
 		facts.Limit = err.Error()
 	}
 	facts.Environ, facts.Boot = a.cfg.Environ, bootID()
-	if own := a.cfg.Own; own != nil {
-		facts.Environ, facts.Ranks = own.told(a.cfg.Environ), own.Ranks
-		facts.Task, facts.LogDir, facts.Role = own.Seat, own.LogDir, own.Role
+	if joined := a.cfg.Joined; joined != nil {
+		facts.Environ, facts.Ranks = joined.reportedEnviron(a.cfg.Environ), joined.Ranks
+		facts.Task, facts.LogDir, facts.Role = joined.Task, joined.LogDir, joined.Role
 	}
-	if err := a.enter(h); err != nil {
+	if err := a.chdir(h); err != nil {
 		facts.DirError = err.Error()
 		return a.link.Send(&facts)
 	}
@@ -71,7 +71,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		}
 	}
 	if h.Device != "" {
-		go a.tellCounted(&h, &facts)
+		go a.sendCounted(&h, &facts)
 		return nil
 	}
 	return a.link.Send(&facts)
@@ -109,7 +109,7 @@ func bootID() string {
 
 // enter goes to the launcher's working directory, where programs are looked for and
 // ranks begin.
-func (a *Agent) enter(h wire.Hello) error {
+func (a *Agent) chdir(h wire.Hello) error {
 	if h.Dir == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func machine(h wire.Hello) placement.Machine {
 
 // askLibrary completes what the head wants to know of NVIDIA's GPUs where the
 // kernel's files do not tell it, and returns remarks.
-func (a *Agent) askLibrary(h wire.Hello, m *placement.Machine) (notes []string) {
+func (a *Agent) completeGPUs(h wire.Hello, m *placement.Machine) (notes []string) {
 	wish := gpufacts.Wish{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
 	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil

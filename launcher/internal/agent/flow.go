@@ -61,7 +61,7 @@ func (c *credit) apply(stream int) {
 // Each has a goroutine of its own, so that one that does not read holds up
 // nobody; the head sends no more than it has been told was read.
 type stdin struct {
-	job   *running
+	job   *job
 	mu    sync.Mutex
 	feeds map[int]*feed
 }
@@ -77,7 +77,7 @@ type feed struct {
 // below it.
 const maxInput = 1 << 20
 
-func newStdin(j *running) *stdin {
+func newStdin(j *job) *stdin {
 	return &stdin{job: j, feeds: map[int]*feed{}}
 }
 
@@ -124,7 +124,7 @@ func (s *stdin) next(f *feed) []byte {
 // feed writes to one rank until its input ends or it no longer reads. What ranks had not read when the attempt ended is
 // not the next one's.
 func (s *stdin) feed(rank int, f *feed) {
-	<-s.job.spawned
+	<-s.job.startDone
 	var w io.WriteCloser
 	if s.job.group != nil {
 		w = s.job.group.Stdin(rank)

@@ -13,21 +13,21 @@ import (
 // dismissal.
 type guard struct {
 	process.Guard
-	once  sync.Once     // begin or neverBegan
-	began chan struct{} // closed when starting is over
-	over  chan struct{} // closed by dismiss
+	once      sync.Once     // begin or neverBegan
+	started   chan struct{} // closed when starting is over
+	dismissed chan struct{} // closed by dismiss
 }
 
-func newGuard() *guard { return &guard{began: make(chan struct{}), over: make(chan struct{})} }
+func newGuard() *guard { return &guard{started: make(chan struct{}), dismissed: make(chan struct{})} }
 
 // neverBegan is for a job that failed before its guard was due.
-func (g *guard) neverBegan() { g.once.Do(func() { close(g.began) }) }
+func (g *guard) skip() { g.once.Do(func() { close(g.started) }) }
 
 // begin starts the guard beside the ranks.
-func (g *guard) begin(j *running) {
+func (g *guard) begin(j *job) {
 	g.once.Do(func() {
 		go func() {
-			defer close(g.began)
+			defer close(g.started)
 			cfg := &j.agent.cfg
 			err := g.Start(process.GuardConfig{ID: j.start.JobID, Executable: cfg.Executable, Link: cfg.Link})
 			if err != nil {
@@ -42,11 +42,11 @@ func (g *guard) begin(j *running) {
 // watch replaces a guard that was killed, and before that one which would need
 // threads that ranks may leave it none of. A job that is over in an instant is
 // spared that.
-func (g *guard) watch(j *running) {
-	timer := time.NewTimer(settled)
+func (g *guard) watch(j *job) {
+	timer := time.NewTimer(settleDelay)
 	defer timer.Stop()
 	select {
-	case <-g.over:
+	case <-g.dismissed:
 		return
 	case <-timer.C:
 	}
@@ -55,7 +55,7 @@ func (g *guard) watch(j *running) {
 	}
 	for {
 		select {
-		case <-g.over:
+		case <-g.dismissed:
 			return
 		case <-g.Died():
 		}
@@ -90,14 +90,14 @@ func (g *guard) addPath(path string) {
 // pid is the guard's own process, 0 if there is none. It waits for one that is
 // on its way.
 func (g *guard) pid() int {
-	<-g.began
+	<-g.started
 	return g.PID()
 }
 
 // dismiss ends the guard, also one that is on its way, and removes what it would
 // have removed.
 func (g *guard) dismiss() {
-	<-g.began
-	close(g.over)
+	<-g.started
+	close(g.dismissed)
 	g.Dismiss()
 }

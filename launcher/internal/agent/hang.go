@@ -16,18 +16,18 @@ import (
 // watchHang looks whether anything of the job can be seen to go on: output of any
 // rank, also into files, or progress in the store. CPU time is no sign of it: a rank that
 // waits in a collective spins.
-func (j *running) watchHang() {
+func (j *job) watchHang() {
 	limit := j.start.HangTimeout
 	if limit <= 0 {
 		return
 	}
-	w := &quiet{job: j, limit: limit, signs: j.signs}
+	w := &stallDetector{job: j, limit: limit, signs: j.signs}
 	w.report = j.reportHang
 	w.watch()
 }
 
 // signs is different whenever something has gone on.
-func (j *running) signs() []int64 {
+func (j *job) signs() []int64 {
 	signs := []int64{j.printed.Load()}
 	if server := j.agent.store.server; server != nil {
 		signs = append(signs, server.Snapshot().Progress)
@@ -36,7 +36,7 @@ func (j *running) signs() []int64 {
 }
 
 // logSizes are those of the files that ranks write themselves.
-func (j *running) logSizes() (sizes []int64) {
+func (j *job) logSizes() (sizes []int64) {
 	if j.logs == nil {
 		return nil
 	}
@@ -51,14 +51,14 @@ func (j *running) logSizes() (sizes []int64) {
 }
 
 // atOnce is how many processes are looked into at the same time.
-const atOnce = 4
+const maxParallelInspections = 4
 
 // stackTime is how long looking into processes may take in all, and again their
 // answers.
 const stackTime = 10 * time.Second
 
 // look is what can be seen of a rank from outside.
-type look struct {
+type inspection struct {
 	spec.Activity
 	// main is the process that does the rank's work: not the shell that waits for it.
 	// Its PID is 0 where none runs.
@@ -70,38 +70,38 @@ type look struct {
 // reportHang says what each rank is doing. Where the job ends anyway, programs whose
 // stacks cannot be seen are asked for them, which they may not survive: the ends of
 // ranks are told afterwards, so that none of them passes for the cause.
-func (j *running) reportHang(from, to cpuSample) {
+func (j *job) reportHang(from, to cpuSample) {
 	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop, RAS: true}, from, to)
 }
 
 // inspect is for a job of several nodes, where the head alone knows that it hangs.
-func (j *running) inspect(wish wire.Inspect, done func()) {
-	<-j.spawned
+func (j *job) inspect(request wire.Inspect, done func()) {
+	<-j.startDone
 	from := sampleCPU(j.rankPIDs())
-	j.timers.after(usageTime, func() {
+	j.timers.after(cpuSampleTime, func() {
 		defer done()
-		j.report(wish, from, sampleCPU(j.rankPIDs()))
+		j.report(request, from, sampleCPU(j.rankPIDs()))
 	})
 }
 
-func (j *running) report(wish wire.Inspect, from, to cpuSample) {
-	if j.looksForMPI() {
-		j.lookForMPI(true)
+func (j *job) report(request wire.Inspect, from, to cpuSample) {
+	if j.checksForMPI() {
+		j.checkForMPI(true)
 	}
-	m := wire.Hung{Quiet: wish.Quiet}
+	m := wire.Hung{Quiet: request.Quiet}
 	answer := make(chan []byte, 1)
 	go func() {
-		text, _ := j.askRAS(wish.RAS) // most programs have no NCCL
+		text, _ := j.queryRAS(request.RAS) // most programs have no NCCL
 		answer <- text
 	}()
-	list := j.lookIntoRanks(from, to)
+	list := j.inspectRanks(from, to)
 	m.RAS = <-answer // before ranks are asked, which they may not survive
 	j.endings.hold()
 	defer j.endings.release()
 	m.At = time.Now()
-	if wish.Stop {
-		tell := j.ask(list)
-		defer tell()
+	if request.Stop {
+		flush := j.queryStacks(list)
+		defer flush()
 	}
 	for _, l := range list {
 		if len(l.Stack) == 0 {
@@ -114,23 +114,23 @@ func (j *running) report(wish wire.Inspect, from, to cpuSample) {
 }
 
 // lookIntoRanks sees what each rank is doing without a change to any.
-func (j *running) lookIntoRanks(from, to cpuSample) []*look {
+func (j *job) inspectRanks(from, to cpuSample) []*inspection {
 	rows := j.rows()
-	list, keys, waits := make([]*look, len(rows)), j.keysWaitedFor(), j.mpi.waits()
+	list, keys, waits := make([]*inspection, len(rows)), j.keysWaitedFor(), j.mpi.waits()
 	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
 	var busy sync.WaitGroup
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, maxParallelInspections)
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
-		list[i] = &look{Activity: spec.Activity{
+		list[i] = &inspection{Activity: spec.Activity{
 			Rank: a.Rank, PID: a.PID, State: a.State, CPU: a.CPU,
 			Keys: keys[a.Rank], MPI: waits[a.Rank],
 		}}
 		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
 			places <- struct{}{}
-			busy.Go(func() { list[i].into(ctx, members[a.PID]); <-places })
+			busy.Go(func() { list[i].inspect(ctx, members[a.PID]); <-places })
 		}
 		if last := j.lastLogged(row); last != "" {
 			list[i].LastLine = last
@@ -141,7 +141,7 @@ func (j *running) lookIntoRanks(from, to cpuSample) []*look {
 }
 
 // lastLogged is the last line of a rank that writes into files itself.
-func (j *running) lastLogged(row wire.Row) string {
+func (j *job) lastLogged(row wire.Row) string {
 	if j.logs == nil || row.Spawned { // such have no files, and the place of one of the first ranks
 		return ""
 	}
@@ -152,19 +152,19 @@ func (j *running) lastLogged(row wire.Row) string {
 }
 
 // into looks into the rank, of whose session these are the processes.
-func (l *look) into(ctx context.Context, members []process.Proc) {
+func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	first, err := process.Describe(l.PID)
 	if err != nil {
 		return
 	}
 	l.main = worker(first, members)
-	if l.main.PID != first.PID && l.State == (process.Proc{State: 'S'}).Standing() {
-		l.State = l.main.Standing()
+	if l.main.PID != first.PID && l.State == (process.Proc{State: 'S'}).StateName() {
+		l.State = l.main.StateName()
 	}
 	l.program = stacks.ProgramOf(l.main.PID)
 	l.Wait, l.kernel = stacks.WaitChannel(l.main.PID), stacks.Kernel(l.main.PID)
 	if l.CPU >= busy && l.main.Busy() {
-		l.State, l.Wait = process.Proc{State: 'R'}.Standing(), ""
+		l.State, l.Wait = process.Proc{State: 'R'}.StateName(), ""
 	}
 	if l.program == stacks.Python {
 		l.Stack = stacks.PySpy(ctx, l.main.PID)
@@ -200,7 +200,7 @@ func worker(p process.Proc, members []process.Proc) process.Proc {
 }
 
 // keysWaitedFor are what ranks wait for in the store.
-func (j *running) keysWaitedFor() map[int][]string {
+func (j *job) keysWaitedFor() map[int][]string {
 	keys := map[int][]string{}
 	if server := j.agent.store.server; server != nil {
 		for _, wait := range j.storeWaits(server) {

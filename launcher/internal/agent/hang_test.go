@@ -13,7 +13,7 @@ import (
 // Looking into ranks takes seconds, in which they may end and be started again. The head hears nothing of the hang
 // then: it takes one for each start of ranks.
 func TestHangOfAnAttemptThatIsOver(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
 	next[wire.Grown](t, heard)
 	report := func() { j.report(wire.Inspect{Quiet: time.Second}, cpuSample{}, cpuSample{}) }

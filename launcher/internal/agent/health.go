@@ -22,15 +22,15 @@ type Health struct {
 	// busy is since when a frame is being handled, in nanoseconds since 1970; 0: none is.
 	busy atomic.Int64
 	// room bounds connections.
-	room  chan struct{}
-	conns sync.Map // that are being answered
-	over  sync.WaitGroup
+	slots   chan struct{}
+	conns   sync.Map // that are being answered
+	serving sync.WaitGroup
 }
 
 const (
-	healthPatience = 5 * time.Second // for a question, and for its answer
-	healthPeers    = 32              // at once; more wait in the kernel
-	healthQuestion = 4096            // bytes of a question that are read
+	healthTimeout      = 5 * time.Second // for a question, and for its answer
+	healthPeers        = 32              // at once; more wait in the kernel
+	healthRequestLimit = 4096            // bytes of a question that are read
 	// healthStuck is when an agent that handles one frame is taken for dead, as torchrun's watchdog that makes no
 	// progress.
 	healthStuck = 60 * time.Second
@@ -38,7 +38,7 @@ const (
 
 // OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names. Where that port is
 // taken it tells so and returns nil: probes that another gorun of the host answers are no reason to end this job.
-func OpenHealth(text string, tell func(format string, args ...any)) (*Health, error) {
+func OpenHealth(text string, notice func(format string, args ...any)) (*Health, error) {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
 		return nil, fmt.Errorf("%s: %q is not a TCP port (1 to 65535)", env.VarTorchelasticHealthCheckPort, text)
@@ -49,7 +49,7 @@ func OpenHealth(text string, tell func(format string, args ...any)) (*Health, er
 		if pid, name, ok := tcpstore.Holder(int(port)); ok {
 			holder = fmt.Sprintf(" by %s (pid %d)", name, pid)
 		}
-		tell("%s=%s: this job does not answer health checks: %v%s; name a port that is free, or unset the variable",
+		notice("%s=%s: this job does not answer health checks: %v%s; name a port that is free, or unset the variable",
 			env.VarTorchelasticHealthCheckPort, text, err, holder)
 		return nil, nil
 	}
@@ -57,8 +57,8 @@ func OpenHealth(text string, tell func(format string, args ...any)) (*Health, er
 }
 
 func newHealth(listener net.Listener) *Health {
-	h := &Health{listener: listener, room: make(chan struct{}, healthPeers)}
-	h.over.Go(h.serve)
+	h := &Health{listener: listener, slots: make(chan struct{}, healthPeers)}
+	h.serving.Go(h.serve)
 	return h
 }
 
@@ -70,49 +70,49 @@ func (h *Health) Close() {
 			_ = c.(net.Conn).Close() // a peer that says nothing must not hold up the job's end
 			return true
 		})
-		h.over.Wait()
+		h.serving.Wait()
 	}
 }
 
 func (h *Health) serve() {
 	for {
-		h.room <- struct{}{}
+		h.slots <- struct{}{}
 		c, err := h.listener.Accept()
 		if err != nil {
 			return
 		}
-		h.over.Go(func() {
+		h.serving.Go(func() {
 			h.conns.Store(c, nil)
 			h.answer(c)
 			_ = c.Close()
 			h.conns.Delete(c)
-			<-h.room
+			<-h.slots
 		})
 	}
 }
 
 // answer speaks as much HTTP/1.1 as a probe needs: GET or HEAD of any path, one question a connection.
 func (h *Health) answer(c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(healthPatience))
-	lines := bufio.NewScanner(io.LimitReader(c, healthQuestion))
+	_ = c.SetDeadline(time.Now().Add(healthTimeout))
+	lines := bufio.NewScanner(io.LimitReader(c, healthRequestLimit))
 	if !lines.Scan() {
 		return // a probe that only connects
 	}
-	question := strings.Fields(lines.Text())
+	request := strings.Fields(lines.Text())
 	for lines.Scan() && lines.Text() != "" { // closing before all is read would reset the connection
 		continue
 	}
 	status, body := h.state()
 	switch {
-	case len(question) != 3 || !strings.HasPrefix(question[2], "HTTP/1."):
+	case len(request) != 3 || !strings.HasPrefix(request[2], "HTTP/1."):
 		status, body = "400 Bad Request", "not HTTP/1.1"
-	case question[0] != "GET" && question[0] != "HEAD":
+	case request[0] != "GET" && request[0] != "HEAD":
 		status, body = "405 Method Not Allowed\r\nAllow: GET, HEAD", "only GET and HEAD"
 	}
 	body += "\n"
 	text := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
 		status, len(body))
-	if len(question) > 0 && question[0] != "HEAD" {
+	if len(request) > 0 && request[0] != "HEAD" {
 		text += body
 	}
 	_, _ = io.WriteString(c, text) // whoever asked may be gone
@@ -141,7 +141,8 @@ func (h *Health) working(begins bool) {
 // that are a rank each one host has one that answers.
 func (a *Agent) openHealth(environ []string) (err error) {
 	port := lookup(environ, env.VarTorchelasticHealthCheckPort)
-	if own := a.cfg.Own; port == "" || a.health != nil || own != nil && own.Seat != nil && own.Seat.LocalRank != 0 {
+	joined := a.cfg.Joined
+	if port == "" || a.health != nil || joined != nil && joined.Task != nil && joined.Task.LocalRank != 0 {
 		return nil
 	}
 	a.health, err = OpenHealth(port, a.notice)

@@ -57,7 +57,7 @@ func TestHealthIsBounded(t *testing.T) {
 		require.NoError(t, err)
 		silent = append(silent, c)
 	}
-	eventually(t, func() bool { return len(h.room) == healthPeers }, "as many are served as there is room for")
+	eventually(t, func() bool { return len(h.slots) == healthPeers }, "as many are served as there is room for")
 	for _, c := range silent {
 		require.NoError(t, c.Close())
 	}

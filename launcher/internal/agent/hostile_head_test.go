@@ -244,9 +244,9 @@ func TestTheKeeperIsDismissed(t *testing.T) {
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, keeper.Start())
 	defer func() { _ = syscall.Kill(-keeper.Process.Pid, syscall.SIGKILL) }()
-	dismissKeeper(wire.Copied{Dir: "/tmp/gorun-job-mfedcba9876543210", PID: keeper.Process.Pid})
+	endCopyKeeper(wire.Copied{Dir: "/tmp/gorun-job-mfedcba9876543210", PID: keeper.Process.Pid})
 	require.True(t, isAlive(keeper.Process.Pid))
-	dismissKeeper(wire.Copied{Dir: "/tmp/" + mark, PID: keeper.Process.Pid})
+	endCopyKeeper(wire.Copied{Dir: "/tmp/" + mark, PID: keeper.Process.Pid})
 	var exit *exec.ExitError
 	require.ErrorAs(t, keeper.Wait(), &exit)
 	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())

@@ -69,9 +69,9 @@ func serveHostile(text string) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	cfg := Config{TempDir: v.TempDir, Subreaper: true, Version: "test", Environ: os.Environ()}
 	if v.Joined {
-		cfg.Own = &Own{
+		cfg.Joined = &Joined{
 			Programs: []wire.Program{{Name: "sh", Args: []string{"-c", v.Script}}}, Ranks: 2, LogDir: v.LogDir,
-			Decides: plan.Decides, Accepts: plan.Accepts, Tells: plan.Sets,
+			Decides: plan.Decides, Accepts: plan.Accepts, Reports: plan.Sets,
 		}
 	}
 	fmt.Println(Serve(wire.NewLink(reach.Queued(conn)), cfg))

@@ -13,16 +13,16 @@ import (
 // in looks, not in time: an agent that was stopped and goes on has not been waiting
 // meanwhile, and what the head sent then is still to be read.
 type lease struct {
-	over    chan struct{} // closed at the end of the connection
-	once    sync.Once
-	quiet   atomic.Int32 // looks that saw nothing new
-	paused  atomic.Bool  // the head is suspended
-	expired atomic.Bool
-	limit   atomic.Int64 // a time.Duration
+	linkClosed chan struct{} // closed at the end of the connection
+	once       sync.Once
+	missed     atomic.Int32 // looks that saw nothing new
+	paused     atomic.Bool  // the head is suspended
+	expired    atomic.Bool
+	limit      atomic.Int64 // a time.Duration
 }
 
 // leaseLooks is how often it is looked within a lease.
-const leaseLooks = 10
+const leaseChecks = 10
 
 // maxLostGrace bounds what ranks get to end in order when nobody is left to wait for
 // them.
@@ -39,16 +39,16 @@ func (l *lease) begin(limit time.Duration, link *wire.Link) {
 }
 
 func (l *lease) watch(link *wire.Link) {
-	look := time.NewTimer(0)
-	defer look.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		look.Reset(time.Duration(l.limit.Load()) / leaseLooks)
+		timer.Reset(time.Duration(l.limit.Load()) / leaseChecks)
 		select {
-		case <-l.over:
+		case <-l.linkClosed:
 			return
-		case <-look.C:
+		case <-timer.C:
 		}
-		if !l.paused.Load() && l.quiet.Add(1) > leaseLooks {
+		if !l.paused.Load() && l.missed.Add(1) > leaseChecks {
 			l.expired.Store(true)
 			_ = link.Close()
 			return
@@ -57,7 +57,7 @@ func (l *lease) watch(link *wire.Link) {
 }
 
 func (l *lease) renew() {
-	l.quiet.Store(0)
+	l.missed.Store(0)
 	l.paused.Store(false)
 }
 

@@ -26,36 +26,36 @@ import (
 // that uses none pays for a socket a rank and for one that listens: the servers are made when
 // somebody comes to them.
 type mpi struct {
-	job     *running
-	wish    wire.MPI // without its worlds
-	makers  mpiMakers
-	vars    []string // of ranks' environment
-	doorway *doorway // where PMIx clients come to; nil: it is not served
-	over    chan struct{}
-	refused sync.Once // a client, which was told of
-	port    *doorway  // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
+	job          *job
+	cfg          wire.MPI // without its worlds
+	hooks        mpiHooks
+	vars         []string      // of ranks' environment
+	loopbackPort *loopbackPort // where PMIx clients come to; nil: it is not served
+	over         chan struct{}
+	refused      sync.Once     // a client, which was told of
+	port         *loopbackPort // PMI_PORT; nil: ranks have a descriptor, or PMI is not served
 
 	// making guards what follows: the servers, nil until somebody comes to them, and those who have ended. What a
 	// server calls here never takes it.
-	making  sync.Mutex
-	servers [numProtocols]mpiServer
-	ended   []int // ranks of the job
+	serversMu sync.Mutex
+	servers   [numProtocols]mpiServer
+	ended     []int // ranks of the job
 	// listener is the server that hears what ranks print, once it is there.
 	listener atomic.Pointer[outputListener]
 
-	mu     sync.Mutex // guards what follows
-	closed bool
-	conns  map[net.Conn]bool
-	talks  map[int]chan struct{}   // by rank that has spoken at its socket: closed when that has ended
-	states map[int]*spec.RankMPI   // by rank
-	worlds map[string]*world.World // all that are known, by name; they are not changed
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	conns    map[net.Conn]bool
+	sessions map[int]chan struct{}   // by rank that has spoken at its socket: closed when that has ended
+	states   map[int]*spec.RankMPI   // by rank
+	worlds   map[string]*world.World // all that are known, by name; they are not changed
 	// made is how many servers there are, left how many of them have no more words of a rank that has ended.
-	made int
-	left map[world.Proc]int
+	numServers int
+	leftCount  map[world.Proc]int
 	// spoken are the protocols by which ranks have begun; mixed says that it was looked whether two of
 	// them wait for each other.
-	spoken speaks
-	mixed  bool
+	protocols       protocolsSeen
+	mixtureReported bool
 	// libraries are those that ranks were seen with; warned says that one was told of.
 	libraries map[int]library
 	warned    bool
@@ -94,23 +94,23 @@ type outputListener interface {
 }
 
 // mpiMakers make the servers, and look into processes; a test has others.
-type mpiMakers struct {
+type mpiHooks struct {
 	servers [numProtocols]func(m *mpi) mpiServer
 	// mapped is process.MappedIn.
 	mapped func(pid int, dir string, prefixes ...string) []string
 }
 
-func (j *running) newMPI() *mpi {
+func (j *job) newMPI() *mpi {
 	m := &mpi{
-		job: j, wish: j.start.MPI, makers: realMPI, over: make(chan struct{}),
-		conns: map[net.Conn]bool{}, talks: map[int]chan struct{}{}, states: map[int]*spec.RankMPI{},
-		worlds: map[string]*world.World{}, left: map[world.Proc]int{},
+		job: j, cfg: j.start.MPI, hooks: defaultMPIHooks, over: make(chan struct{}),
+		conns: map[net.Conn]bool{}, sessions: map[int]chan struct{}{}, states: map[int]*spec.RankMPI{},
+		worlds: map[string]*world.World{}, leftCount: map[world.Proc]int{},
 	}
 	m.topology = sync.OnceValues(hwlocTopology)
 	m.topologyFile = sync.OnceValues(m.writeTopology)
-	m.wish.Worlds = nil
+	m.cfg.Worlds = nil
 	for i := range j.start.MPI.Worlds {
-		m.know(&j.start.MPI.Worlds[i])
+		m.addWorld(&j.start.MPI.Worlds[i])
 	}
 	return m
 }
@@ -118,32 +118,32 @@ func (j *running) newMPI() *mpi {
 // open makes what ranks' environment tells of: no more than they need to be started.
 func (m *mpi) open() {
 	switch {
-	case !m.wish.Offered:
+	case !m.cfg.Offered:
 		return
-	case m.wish.PMIPort:
+	case m.cfg.PMIPort:
 		m.openPort()
 	default:
 		m.vars = append(m.vars, fmt.Sprint("PMI_FD=", process.RankSocket))
 	}
 	var err error
-	if m.doorway, err = openDoorway(); err != nil {
+	if m.loopbackPort, err = openLoopbackPort(); err != nil {
 		m.job.agent.notice("PMIx is not served, so Open MPI programs cannot begin: %v", err)
 		return
 	}
-	m.vars = append(m.vars, "PMIX_SERVER_URI3="+pmix.URI(m.wish.Node, m.doorway.port))
+	m.vars = append(m.vars, "PMIX_SERVER_URI3="+pmix.URI(m.cfg.Node, m.loopbackPort.port))
 }
 
 // letIn lets those in who come to the ports, and may have come since open.
-func (m *mpi) letIn() {
-	if m.doorway != nil {
+func (m *mpi) acceptConnections() {
+	if m.loopbackPort != nil {
 		m.busy.Go(func() {
-			m.accept(m.doorway, "PMIx client", func(conn net.Conn, _ uint64) {
+			m.accept(m.loopbackPort, "PMIx client", func(conn net.Conn, _ uint64) {
 				m.server(protocolPMIx).Serve(conn, world.Proc{Rank: world.AllRanks})
 			})
 		})
 	}
 	if m.port != nil {
-		m.busy.Go(func() { m.accept(m.port, "PMI client", m.serveCaller) })
+		m.busy.Go(func() { m.accept(m.port, "PMI client", m.servePortConn) })
 	}
 }
 
@@ -158,7 +158,7 @@ func (m *mpi) environ(environ []string) []string {
 // privateDir makes a place where PMIx clients leave files.
 func (m *mpi) privateDir() (string, error) {
 	dir := filepath.Join(m.job.agent.cfg.TempDir, "gorun-mpi-"+rand.Text())
-	<-m.job.guard.began
+	<-m.job.guard.started
 	root, err := m.job.guard.makeDir(dir)
 	if err != nil {
 		return "", fmt.Errorf("make a directory for MPI: %w; TMPDIR names one that can be written to", err)
@@ -171,7 +171,7 @@ const acceptPause = 10 * time.Millisecond
 
 // accept serves those who come to a port. What a client says of its user is not asked: the kernel says whose its end
 // is, an inode among sockets, and whoever is neither this user nor root is closed unheard.
-func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode uint64)) {
+func (m *mpi) accept(d *loopbackPort, name string, serve func(conn net.Conn, inode uint64)) {
 	l, err := d.begin()
 	if err != nil {
 		return // it is closed
@@ -185,7 +185,7 @@ func (m *mpi) accept(d *doorway, name string, serve func(conn net.Conn, inode ui
 			here, there := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
 			owner, err := peers.Owner(peersocket.Ends{Local: here.AddrPort(), Remote: there.AddrPort()})
 			if err == nil && owner.Trusted() {
-				m.busy.Go(func() { m.hold(conn, func() { serve(conn, owner.Inode) }) })
+				m.busy.Go(func() { m.serveConn(conn, func() { serve(conn, owner.Inode) }) })
 			} else {
 				m.refuse(conn, name, owner, err)
 			}
@@ -212,7 +212,7 @@ func (m *mpi) refuse(conn net.Conn, name string, owner peersocket.Owner, err err
 }
 
 // hold has a connection served, which ends with the job; one more is refused after that.
-func (m *mpi) hold(conn net.Conn, serve func()) {
+func (m *mpi) serveConn(conn net.Conn, serve func()) {
 	defer conn.Close()
 	m.mu.Lock()
 	closed := m.closed
@@ -227,7 +227,7 @@ func (m *mpi) hold(conn net.Conn, serve func()) {
 }
 
 // spoke is called on a spawner's thread: a rank has spoken at its socket.
-func (m *mpi) spoke(rank, fd int) {
+func (m *mpi) socketReadable(rank, fd int) {
 	over := make(chan struct{})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,20 +235,20 @@ func (m *mpi) spoke(rank, fd int) {
 		_ = syscall.Close(fd)
 		return
 	}
-	m.talks[rank] = over
+	m.sessions[rank] = over
 	m.busy.Go(func() {
 		defer close(over)
-		m.talk(rank, fd)
+		m.serveSession(rank, fd)
 	})
 }
 
-func (m *mpi) talk(rank, fd int) {
+func (m *mpi) serveSession(rank, fd int) {
 	conn, err := newConn(fd, "rank's socket")
 	if err != nil {
 		m.job.agent.notice("rank %d cannot be served by PMI: %v", rank, err)
 		return
 	}
-	m.hold(conn, func() {
+	m.serveConn(conn, func() {
 		if p, ok := m.proc(rank); ok {
 			m.server(protocolPMI).Serve(conn, p)
 		}
@@ -257,10 +257,10 @@ func (m *mpi) talk(rank, fd int) {
 
 // server is that of a protocol, which knows all that has happened.
 func (m *mpi) server(p protocol) mpiServer {
-	m.making.Lock()
-	defer m.making.Unlock()
+	m.serversMu.Lock()
+	defer m.serversMu.Unlock()
 	if m.servers[p] == nil {
-		m.servers[p] = m.makers.servers[p](m)
+		m.servers[p] = m.hooks.servers[p](m)
 		m.introduce(m.servers[p])
 		if l, ok := m.servers[p].(outputListener); ok {
 			m.listener.Store(&l)
@@ -286,8 +286,8 @@ func (m *mpi) suspend(suspended bool) {
 }
 
 // awake has the servers answer what other nodes ask: somewhere ranks speak MPI. This node's may not have been started.
-func (m *mpi) awake() {
-	if m.wish.Offered {
+func (m *mpi) startServers() {
+	if m.cfg.Offered {
 		m.server(protocolPMI)
 		m.server(protocolPMIx)
 	}
@@ -296,7 +296,7 @@ func (m *mpi) awake() {
 // introduce tells a new server all that has happened. The caller holds making.
 func (m *mpi) introduce(s mpiServer) {
 	m.mu.Lock()
-	m.made++
+	m.numServers++
 	worlds := slices.Collect(maps.Values(m.worlds))
 	m.mu.Unlock()
 	for _, w := range worlds {
@@ -310,7 +310,7 @@ func (m *mpi) introduce(s mpiServer) {
 }
 
 // know notes a world.
-func (m *mpi) know(w *world.World) {
+func (m *mpi) addWorld(w *world.World) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.worlds[w.Name] = w
@@ -321,7 +321,7 @@ func (m *mpi) proc(rank int) (world.Proc, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.worlds {
-		if r := memberOf(w, rank); r >= 0 {
+		if r := indexOf(w, rank); r >= 0 {
 			return world.Proc{World: w.Name, Rank: r}, true
 		}
 	}
@@ -329,7 +329,7 @@ func (m *mpi) proc(rank int) (world.Proc, bool) {
 }
 
 // memberOf is the place of a rank of the job in a world, -1 for none. Those of a world follow one another as a rule.
-func memberOf(w *world.World, rank int) int {
+func indexOf(w *world.World, rank int) int {
 	if len(w.Ranks) == 0 {
 		return -1
 	}
@@ -341,21 +341,21 @@ func memberOf(w *world.World, rank int) int {
 
 // wordsLimit is how long the last words of a rank that has ended may take: they lie in its socket by
 // then, but who holds that open as well hides its end.
-const wordsLimit = 100 * time.Millisecond
+const sessionLimit = 100 * time.Millisecond
 
 // afterWords does something when all that a rank which has ended said at its socket was heard: MPI_Abort
 // is a word and then an exit code.
-func (m *mpi) afterWords(rank int, do func()) {
+func (m *mpi) afterSession(rank int, do func()) {
 	m.mu.Lock()
-	over := m.talks[rank]
+	over := m.sessions[rank]
 	m.mu.Unlock()
-	if over == nil || !m.job.words.begin() {
+	if over == nil || !m.job.reports.begin() {
 		do()
 		return
 	}
 	go func() {
-		defer m.job.words.end()
-		limit := time.NewTimer(wordsLimit)
+		defer m.job.reports.end()
+		limit := time.NewTimer(sessionLimit)
 		defer limit.Stop()
 		select {
 		case <-over:
@@ -368,14 +368,14 @@ func (m *mpi) afterWords(rank int, do func()) {
 // rankEnded tells the servers of a rank whose process is gone; one that is made later hears of it then. They tell other
 // nodes, which want to hear of nobody before there are servers: see awake.
 func (m *mpi) rankEnded(rank int) {
-	if !m.wish.Offered {
+	if !m.cfg.Offered {
 		return
 	}
-	m.making.Lock()
+	m.serversMu.Lock()
 	m.ended = append(m.ended, rank)
-	hear := m.knowing()
-	m.making.Unlock()
-	if len(hear) == 0 {
+	servers := m.existingServers()
+	m.serversMu.Unlock()
+	if len(servers) == 0 {
 		return
 	}
 	if p, ok := m.proc(rank); ok {
@@ -383,7 +383,7 @@ func (m *mpi) rankEnded(rank int) {
 		if m.state(rank) != nil && m.overNodes(p.World) {
 			m.job.endings.flush()
 		}
-		for _, s := range hear {
+		for _, s := range servers {
 			s.Ended(p)
 		}
 	}
@@ -394,11 +394,11 @@ func (m *mpi) overNodes(name string) bool {
 	m.mu.Lock()
 	w := m.worlds[name]
 	m.mu.Unlock()
-	return w != nil && slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return r.Node != m.wish.Node })
+	return w != nil && slices.ContainsFunc(w.Ranks, func(r world.Rank) bool { return r.Node != m.cfg.Node })
 }
 
 // knowing are the servers that there are. The caller holds making.
-func (m *mpi) knowing() []mpiServer {
+func (m *mpi) existingServers() []mpiServer {
 	return slices.DeleteFunc(slices.Clone(m.servers[:]), func(s mpiServer) bool { return s == nil })
 }
 
@@ -411,14 +411,14 @@ func (m *mpi) close() {
 		_ = conn.Close()
 	}
 	m.mu.Unlock()
-	for _, d := range []*doorway{m.doorway, m.port} {
+	for _, d := range []*loopbackPort{m.loopbackPort, m.port} {
 		if d != nil {
 			d.close()
 		}
 	}
-	m.making.Lock()
-	servers := m.knowing()
-	m.making.Unlock()
+	m.serversMu.Lock()
+	servers := m.existingServers()
+	m.serversMu.Unlock()
 	for _, s := range servers {
 		s.Close()
 	}
@@ -426,10 +426,10 @@ func (m *mpi) close() {
 }
 
 // forgetTalks is for ranks whose processes are gone for good.
-func (m *mpi) forgetTalks(ranks []int) {
+func (m *mpi) forgetSessions(ranks []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, rank := range ranks {
-		delete(m.talks, rank)
+		delete(m.sessions, rank)
 	}
 }

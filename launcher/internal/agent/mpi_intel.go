@@ -19,7 +19,7 @@ import (
 const intelSpawn = "I_MPI_SPAWN"
 
 // noteFile notes by which library a rank has begun. Of one that has crashed nothing can be seen.
-func (m *mpi) noteFile(p world.Proc) {
+func (m *mpi) noteLibraryFile(p world.Proc) {
 	r := m.job.rank(m.rank(p))
 	if r == nil {
 		return

@@ -35,19 +35,19 @@ func (m *mpi) rankOf(p world.Proc) int {
 
 // Began: a rank may begin again, after it has finalized, or by another process of its own.
 func (m *mpi) Began(p world.Proc, protocol string) {
-	m.expectFiles(p.World)
+	m.noteWorldFiles(p.World)
 	m.mu.Lock()
 	first := len(m.states) == 0
 	m.states[m.rankOf(p)] = &spec.RankMPI{Protocol: protocol}
-	mixed := m.mixes(protocol)
+	mixed := m.noteProtocol(protocol)
 	m.mu.Unlock()
 	if first { // on other goroutines: the server may be busy
 		m.job.timers.after(0, m.job.watchMPIWaits)
-		m.job.timers.after(0, func() { m.noteFile(p) })
+		m.job.timers.after(0, func() { m.noteLibraryFile(p) })
 	}
 	if mixed {
-		for _, after := range mixtureLooks {
-			m.job.timers.after(after, m.tellMixture)
+		for _, after := range mixtureCheckTimes {
+			m.job.timers.after(after, m.reportMixture)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (m *mpi) Finalized(p world.Proc) {
 
 // leftPatience is how long a rank's process may go on which has left MPI without MPI_Finalize, as a shell
 // does whose program crashed, before that is told: others may wait for it.
-const leftPatience = 5 * time.Second
+const leftTimeout = 5 * time.Second
 
 // Left: how its process ends says whether that matters, and if it does not end, that it goes on.
 func (m *mpi) Left(p world.Proc) {
@@ -70,13 +70,13 @@ func (m *mpi) Left(p world.Proc) {
 	m.mu.Lock()
 	left := m.states[rank]
 	m.mu.Unlock()
-	m.job.timers.after(leftPatience, func() {
+	m.job.timers.after(leftTimeout, func() {
 		m.mu.Lock()
 		same := left != nil && m.states[rank] == left && !left.Finalized
 		m.mu.Unlock()
 		if r := m.job.rank(rank); same && r != nil && r.end.Load() == nil {
 			m.job.agent.notice("rank %d left MPI without MPI_Finalize %s ago, and its process goes on: ranks that wait for it "+
-				"in MPI wait until that ends", rank, leftPatience)
+				"in MPI wait until that ends", rank, leftTimeout)
 		}
 	})
 }
@@ -93,18 +93,18 @@ func (m *mpi) state(rank int) *spec.RankMPI {
 }
 
 // someBegan reports whether any rank of this node has begun.
-func (m *mpi) someBegan() bool {
+func (m *mpi) anyBegan() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.states) > 0
 }
 
 func (m *mpi) Abort(p world.Proc, code int, message string) {
-	m.tell(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Code: code, Message: message}})
+	m.send(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Code: code, Message: message}})
 }
 
 func (m *mpi) Failed(p world.Proc, why string) {
-	m.tell(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Why: why}})
+	m.send(wire.MPIEvent{Rank: m.rank(p), Abort: &spec.MPIAbort{Why: why}})
 }
 
 func (m *mpi) PID(p world.Proc) int {
@@ -127,7 +127,7 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 		stuck.Waiting = append(stuck.Waiting, m.rank(p))
 	}
 	m.job.endings.flush() // among them that of the missing, if it was here
-	m.tell(wire.MPIEvent{Stuck: stuck})
+	m.send(wire.MPIEvent{Stuck: stuck})
 }
 
 func (m *mpi) Broken(p world.Proc, err error) {
@@ -158,29 +158,29 @@ func (m *mpi) Say(p world.Proc, text string) {
 	}
 }
 
-func (m *mpi) tell(e wire.MPIEvent) {
+func (m *mpi) send(e wire.MPIEvent) {
 	e.At = time.Now()
-	if m.job.words.begin() {
-		defer m.job.words.end()
+	if m.job.reports.begin() {
+		defer m.job.reports.end()
 		_ = m.job.agent.link.Send(&e) // the head may be gone
 	}
 }
 
 // Spawn asks the head, which plans the new world.
-func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.askSpawn(s, done) }
+func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.requestSpawn(s, done) }
 
 // forget drops worlds of which nothing is left on any node.
 func (m *mpi) forget(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	m.making.Lock()
-	defer m.making.Unlock()
+	m.serversMu.Lock()
+	defer m.serversMu.Unlock()
 	m.mu.Lock()
 	maps.DeleteFunc(m.worlds, func(name string, _ *world.World) bool { return slices.Contains(names, name) })
-	maps.DeleteFunc(m.left, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
+	maps.DeleteFunc(m.leftCount, func(p world.Proc, _ int) bool { return slices.Contains(names, p.World) })
 	m.mu.Unlock()
-	for _, s := range m.knowing() {
+	for _, s := range m.existingServers() {
 		for _, name := range names {
 			s.Forget(name)
 		}
@@ -196,10 +196,10 @@ func (m *mpi) count() int {
 
 // add makes a new world known to all servers, those to come as well.
 func (m *mpi) add(w world.World) {
-	m.making.Lock()
-	defer m.making.Unlock()
-	m.know(&w)
-	for _, s := range m.knowing() {
+	m.serversMu.Lock()
+	defer m.serversMu.Unlock()
+	m.addWorld(&w)
+	for _, s := range m.existingServers() {
 		s.Add(&w)
 	}
 }

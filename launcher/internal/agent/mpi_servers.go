@@ -11,18 +11,18 @@ import (
 )
 
 // realMPI are the servers of packages pmi and pmix.
-var realMPI = mpiMakers{
+var defaultMPIHooks = mpiHooks{
 	servers: [numProtocols]func(m *mpi) mpiServer{
 		protocolPMI: func(m *mpi) mpiServer {
 			return pmi.New(pmi.Config{
-				Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only,
+				Node: m.cfg.Node, Plane: leaveCounter{m.job.plane, m}, Launcher: m, Only: m.cfg.Only,
 				Claim: m.claim, TopologyFile: m.topologyFile,
 			})
 		},
 		protocolPMIx: func(m *mpi) mpiServer {
 			return pmix.New(pmix.Config{
-				Node: m.wish.Node, Plane: leaving{m.job.plane, m}, Launcher: m, Only: m.wish.Only, UID: os.Getuid(),
-				Dir: m.privateDir, Leaves: m.leaves, Topology: m.topology,
+				Node: m.cfg.Node, Plane: leaveCounter{m.job.plane, m}, Launcher: m, Only: m.cfg.Only, UID: os.Getuid(),
+				Dir: m.privateDir, Leaves: m.noteSharedFiles, Topology: m.topology,
 			})
 		},
 	},
@@ -32,21 +32,21 @@ var realMPI = mpiMakers{
 // leaving is the plane as servers have it. Each says of a rank that has ended when all its words to it have been heard:
 // other nodes hear of that once, when all servers have said so. What the rank said at last, to whichever, counts before
 // its end.
-type leaving struct {
+type leaveCounter struct {
 	exchange.Plane
 	m *mpi
 }
 
-func (l leaving) Leave(p world.Proc) {
-	if l.m.hasLeft(p) {
+func (l leaveCounter) Leave(p world.Proc) {
+	if l.m.leftEverywhere(p) {
 		l.Plane.Leave(p)
 	}
 }
 
 // hasLeft counts the servers that say so, and reports whether they are all. One that is made later says so again.
-func (m *mpi) hasLeft(p world.Proc) bool {
+func (m *mpi) leftEverywhere(p world.Proc) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.left[p]++
-	return m.left[p] == m.made
+	m.leftCount[p]++
+	return m.leftCount[p] == m.numServers
 }

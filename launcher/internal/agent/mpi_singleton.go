@@ -17,25 +17,25 @@ import (
 // mpiLooks are the times, after the start of the ranks, at which the first rank of each program is looked
 // at: when its libraries are loaded, when a Python program has imported its modules, once more for slow
 // file systems, and when MPI_Init should be over.
-var mpiLooks = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 30 * time.Second}
+var mpiCheckTimes = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 30 * time.Second}
 
 // watchMPI looks from the first node on behalf of all.
-func (j *running) watchMPI() {
-	if !j.looksForMPI() {
+func (j *job) watchMPI() {
+	if !j.checksForMPI() {
 		return
 	}
-	for i, after := range mpiLooks {
-		j.timers.after(after, func() { j.lookForMPI(i == len(mpiLooks)-1) })
+	for i, after := range mpiCheckTimes {
+		j.timers.after(after, func() { j.checkForMPI(i == len(mpiCheckTimes)-1) })
 	}
 }
 
 // looksForMPI reports whether this node looks: alone a rank is 0 of 1.
-func (j *running) looksForMPI() bool { return j.start.MPI.NumRanks > 1 && j.start.MPI.Node == 0 }
+func (j *job) checksForMPI() bool { return j.start.MPI.NumRanks > 1 && j.start.MPI.Node == 0 }
 
 // lookForMPI notes which MPI library ranks have loaded. The last look tells of those that have not asked
 // for their rank by then, and the end of a rank that was over before; so does a job that hangs.
-func (j *running) lookForMPI(last bool) {
-	if j.mpi.someBegan() {
+func (j *job) checkForMPI(last bool) {
+	if j.mpi.anyBegan() {
 		return
 	}
 	for _, rank := range j.firstOfApps() {
@@ -52,7 +52,7 @@ func (j *running) lookForMPI(last bool) {
 }
 
 // firstOfApps is one rank of each program.
-func (j *running) firstOfApps() (ranks []int) {
+func (j *job) firstOfApps() (ranks []int) {
 	seen := map[int]bool{}
 	for _, row := range j.start.Ranks {
 		if !seen[row.App] {
@@ -83,7 +83,7 @@ type library struct {
 }
 
 // mostChildren bounds how many are looked into.
-const mostChildren = 16
+const maxChildren = 16
 
 // libraryOf looks into the process of a rank. Of others that it has started only those tell anything
 // that were to ask gorun and cannot; others may be ranks of another launcher's.
@@ -91,11 +91,11 @@ func (m *mpi) libraryOf(pid int) library {
 	if name := mpiLibrary(pid); name != "" {
 		return library{name: name, closed: m.lacksSocket(pid)}
 	}
-	if !m.wish.Offered || m.wish.PMIPort {
+	if !m.cfg.Offered || m.cfg.PMIPort {
 		return library{}
 	}
 	children := process.Children(pid)
-	for _, child := range children[:min(len(children), mostChildren)] {
+	for _, child := range children[:min(len(children), maxChildren)] {
 		if !m.lacksSocket(child) || !process.HasVariable(child, fmt.Sprint("PMI_FD=", process.RankSocket)) {
 			continue
 		}
@@ -109,7 +109,7 @@ func (m *mpi) libraryOf(pid int) library {
 // lacksSocket reports whether a process that is there has something else at the descriptor of a rank's
 // connection, or nothing.
 func (m *mpi) lacksSocket(pid int) bool {
-	if !m.wish.Offered || m.wish.PMIPort {
+	if !m.cfg.Offered || m.cfg.PMIPort {
 		return false
 	}
 	fds := fmt.Sprintf("/proc/%d/fd", pid)
@@ -153,7 +153,7 @@ func (m *mpi) warnSingleton(rank int) {
 
 // saysWhyItIsAlone reports whether the last lines of a rank have a complaint of MPICH's about its
 // descriptor, for which the report has a hint.
-func saysWhyItIsAlone(last []string) bool {
+func explainsSingleton(last []string) bool {
 	return slices.ContainsFunc(last, func(line string) bool {
 		return strings.Contains(line, "system msg for write_line failure")
 	})
@@ -189,12 +189,12 @@ func family(library string) string {
 
 // remedy says why the rank was not served, as far as that can be told, and what to do.
 func (m *mpi) remedy(library string) string {
-	f, wish := familyOf(library), m.wish
+	f, cfg := familyOf(library), m.cfg
 	switch {
-	case wish.Only != "":
-		return "--mpi has gorun serve " + wish.Only + " alone: leave it out"
-	case wish.Why != "":
-		return fmt.Sprintf("gorun serves no MPI here: %s", wish.Why)
+	case cfg.Only != "":
+		return "--mpi has gorun serve " + cfg.Only + " alone: leave it out"
+	case cfg.Why != "":
+		return fmt.Sprintf("gorun serves no MPI here: %s", cfg.Why)
 	case f == openMPI:
 		return "Open MPI before 4 is not served, and MPI_Init of later ones may come yet; else start it by its own mpirun"
 	case f == cray:

@@ -69,17 +69,17 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	t.Cleanup(func() { _ = theirs.Close() })
 	go func() { _, _ = io.Copy(io.Discard, theirs) }()
 	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 5}, {Job: 6}}}
-	j := &running{
+	j := &job{
 		agent: &Agent{link: wire.NewLink(ours), cfg: Config{TempDir: t.TempDir()}},
 		start: wire.Start{MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
 	}
-	j.guard.neverBegan()
+	j.guard.skip()
 	j.roster.Store(&roster{ranks: map[int]*rank{}})
 	j.plane = j.newPlane(0)
 	pmi, pmix = &fakeServer{}, &fakeServer{}
 	m = j.newMPI()
 	j.mpi = m
-	m.makers = mpiMakers{
+	m.hooks = mpiHooks{
 		servers: [numProtocols]func(m *mpi) mpiServer{
 			protocolPMI:  func(*mpi) mpiServer { pmi.note("made"); return fakePMI{pmi} },
 			protocolPMIx: func(*mpi) mpiServer { pmix.note("made"); return fakePMIx{pmix} },
@@ -91,7 +91,7 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	m, pmi, pmix := fakeMPI(t)
 	m.open()
-	port := m.doorway.port
+	port := m.loopbackPort.port
 	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", port)},
 		m.environ(nil))
 	assert.Equal(t, []string{"PMI_FD=3"}, m.environ([]string{"A=b", "PMIX_SERVER_URI3=the user's"}))
@@ -106,15 +106,15 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	require.NoError(t, err)
 	rank, err := newConn(fds[1], "rank")
 	require.NoError(t, err)
-	m.spoke(5, fds[0])
+	m.socketReadable(5, fds[0])
 	says(t, rank, "0")
 	assert.Equal(t, []string{"made", "add w", "ended 1", "0 said hello"}, pmi.calls)
 	require.NoError(t, rank.Close())
 	over := make(chan struct{})
-	m.afterWords(5, func() { close(over) })
+	m.afterSession(5, func() { close(over) })
 	<-over
 
-	m.letIn()
+	m.acceptConnections()
 	says(t, early, "-1")
 	assert.Equal(t, []string{"made", "add w", "ended 1", "-1 said hello"}, pmix.calls)
 	require.NoError(t, early.Close())
@@ -149,10 +149,10 @@ func says(t *testing.T, conn net.Conn, answer string) {
 // With a port ranks have no descriptor. Who comes there has to be the process of a rank, or one that it started.
 func TestPMIPort(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
-	m.wish.PMIPort = true
+	m.cfg.PMIPort = true
 	m.open()
 	address := fmt.Sprint("127.0.0.1:", m.port.port)
-	pmix := fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", m.doorway.port)
+	pmix := fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", m.loopbackPort.port)
 	assert.Equal(t, []string{"PMI_PORT=" + address, pmix}, m.environ(nil))
 	assert.Equal(t, []string{pmix}, m.environ([]string{"PMI_PORT=mine"}))
 
@@ -164,8 +164,8 @@ func TestPMIPort(t *testing.T) {
 	other.pid.Store(int32(stranger.Process.Pid))
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: self, 6: other}})
 	claims := make(chan [2]any)
-	m.makers.servers[protocolPMI] = func(*mpi) mpiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
-	m.letIn()
+	m.hooks.servers[protocolPMI] = func(*mpi) mpiServer { return claimingPMI{fakePMI{pmi}, m, claims} }
+	m.acceptConnections()
 	for id, want := range map[int]any{
 		5: world.Proc{World: "w", Rank: 0},
 		6: fmt.Sprintf("it says that it is rank 6, which did not start it (pid %d)", stranger.Process.Pid),
@@ -177,15 +177,15 @@ func TestPMIPort(t *testing.T) {
 		got := <-claims
 		if p, ok := want.(world.Proc); ok {
 			assert.Equal(t, [2]any{p, nil}, got)
-			require.NotNil(t, m.talks[id], "the rank's last words are waited for")
+			require.NotNil(t, m.sessions[id], "the rank's last words are waited for")
 		} else {
 			assert.EqualError(t, got[1].(error), want.(string))
-			assert.Nil(t, m.talks[id])
+			assert.Nil(t, m.sessions[id])
 		}
 		require.NoError(t, client.Close())
 	}
 	over := make(chan struct{})
-	m.afterWords(5, func() { close(over) })
+	m.afterSession(5, func() { close(over) })
 	<-over
 	m.close()
 	_, err := net.Dial("tcp", address)
@@ -220,9 +220,9 @@ func TestMPIAfterItsEnd(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fds[1])
-	m.spoke(5, fds[0])
+	m.socketReadable(5, fds[0])
 	assert.ErrorIs(t, unix.Close(fds[0]), syscall.EBADF, "it was closed")
-	_, err = net.Dial("tcp", fmt.Sprint("127.0.0.1:", m.doorway.port))
+	_, err = net.Dial("tcp", fmt.Sprint("127.0.0.1:", m.loopbackPort.port))
 	assert.Error(t, err)
 	assert.Empty(t, pmi.calls)
 }
@@ -230,7 +230,7 @@ func TestMPIAfterItsEnd(t *testing.T) {
 func TestMPIStates(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
-	assert.False(t, m.someBegan())
+	assert.False(t, m.anyBegan())
 	m.Began(first, "PMI-2")
 	m.Began(second, "PMIx 4.2.2")
 	m.Finalized(second)
@@ -267,18 +267,18 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	ours, theirs := net.Pipe()
 	m.job.agent.link = wire.NewLink(ours)
 	m.job.roster.Store(&roster{ranks: map[int]*rank{5: {}, 6: {}}})
-	m.awake()
+	m.startServers()
 	first, second := world.Proc{World: "w", Rank: 0}, world.Proc{World: "w", Rank: 1}
 	m.Began(first, "PMI-1")
-	assert.False(t, m.mixed)
+	assert.False(t, m.mixtureReported)
 	m.Began(second, "PMIx 4.2.2")
-	assert.True(t, m.mixed)
+	assert.True(t, m.mixtureReported)
 	defer m.job.timers.stop()
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
 	go func() {
-		m.tellMixture() // says nothing: the other one goes on
+		m.reportMixture() // says nothing: the other one goes on
 		pmix.waits = []world.Wait{{Waiting: []world.Proc{second}, For: []world.Proc{first}}}
-		m.tellMixture()
+		m.reportMixture()
 		ours.Close()
 	}()
 	frame, err := wire.NewReader(theirs).Read()
@@ -313,7 +313,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 	} {
 		ours, theirs := net.Pipe()
 		m, _, _ := fakeMPI(t)
-		c.change(&m.wish)
+		c.change(&m.cfg)
 		m.job.agent.link = wire.NewLink(ours)
 		m.noteLibrary(5, library{name: c.library})
 		go func() {
@@ -341,7 +341,7 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 
 // A program that imports mpi4py may call MPI_Init later: nothing is said of it for long.
 func TestSingletonsHaveTimeToBegin(t *testing.T) {
-	assert.GreaterOrEqual(t, mpiLooks[len(mpiLooks)-1], 30*time.Second)
+	assert.GreaterOrEqual(t, mpiCheckTimes[len(mpiCheckTimes)-1], 30*time.Second)
 }
 
 func TestMPILibraryOfAProcess(t *testing.T) {
@@ -353,8 +353,8 @@ func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	var said []*exchange.Message
 	m.job.plane = exchange.NewNode(0, func(e *exchange.Message) error { said = append(said, e); return nil })
-	plane := leaving{m.job.plane, m}
-	m.awake()
+	plane := leaveCounter{m.job.plane, m}
+	m.startServers()
 	m.job.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	m.rankEnded(6)
 	assert.Empty(t, said, "the servers have not said that they have heard all")
@@ -368,7 +368,7 @@ func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
 // Worlds come while other threads explain what they know.
 func TestWorldsComeAtAnyTime(t *testing.T) {
 	m, _, _ := fakeMPI(t)
-	m.awake()
+	m.startServers()
 	var both sync.WaitGroup
 	both.Go(func() {
 		for i := range 100 {

@@ -40,11 +40,11 @@ func dialAs(t *testing.T, uid, port int) net.Conn {
 func TestMPIOfAnotherUser(t *testing.T) {
 	testneeds.Root(t)
 	m, pmi, pmix := fakeMPI(t)
-	m.wish.PMIPort = true
+	m.cfg.PMIPort = true
 	m.open()
-	m.letIn()
+	m.acceptConnections()
 	for range 2 {
-		for _, port := range []int{m.port.port, m.doorway.port} {
+		for _, port := range []int{m.port.port, m.loopbackPort.port} {
 			conn := dialAs(t, 54321, port)
 			_, _ = io.WriteString(conn, "hello\n")
 			n, _ := conn.Read(make([]byte, 1))
@@ -57,7 +57,7 @@ func TestMPIOfAnotherUser(t *testing.T) {
 		assert.Empty(t, server.calls)
 		server.mu.Unlock()
 	}
-	for _, port := range []int{m.port.port, m.doorway.port} {
+	for _, port := range []int{m.port.port, m.loopbackPort.port} {
 		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 		require.NoError(t, err)
 		says(t, conn, "-1")

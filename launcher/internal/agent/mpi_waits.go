@@ -11,9 +11,9 @@ import (
 
 // waits are whom ranks of this node wait for in MPI, by rank, as far as the servers here know.
 func (m *mpi) waits() map[int]*spec.MPIWait {
-	m.making.Lock()
-	servers := m.knowing()
-	m.making.Unlock()
+	m.serversMu.Lock()
+	servers := m.existingServers()
+	m.serversMu.Unlock()
 	found := map[int]*spec.MPIWait{}
 	for _, s := range servers {
 		for _, w := range s.Waits() {
@@ -48,9 +48,9 @@ func (m *mpi) waitFor(missing []world.Proc) *spec.MPIWait {
 
 // watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for
 // such as have not called MPI_Init. Others, as in MPI_Finalize, may well be waited for.
-func (j *running) watchMPIWaits() {
+func (j *job) watchMPIWaits() {
 	if limit := j.start.StoreReport; limit > 0 && j.start.MPI.NumRanks > 1 {
-		w := &quiet{job: j, limit: limit, signs: func() (signs []int64) {
+		w := &stallDetector{job: j, limit: limit, signs: func() (signs []int64) {
 			for _, rank := range j.absentFromMPI() {
 				signs = append(signs, int64(rank))
 			}
@@ -67,7 +67,7 @@ func (j *running) watchMPIWaits() {
 }
 
 // absentFromMPI are the ranks that others wait for in MPI_Init.
-func (j *running) absentFromMPI() (ranks []int) {
+func (j *job) absentFromMPI() (ranks []int) {
 	for _, w := range j.mpi.waits() {
 		if w.Init {
 			ranks = append(ranks, w.For...)
@@ -78,7 +78,7 @@ func (j *running) absentFromMPI() (ranks []int) {
 }
 
 // describeAbsent says what the first of these ranks do, and counts the others.
-func (j *running) describeAbsent(ranks []int, from, to cpuSample) string {
+func (j *job) describeAbsent(ranks []int, from, to cpuSample) string {
 	const most = 3
 	var list []string
 	for _, rank := range ranks[:min(len(ranks), most)] {

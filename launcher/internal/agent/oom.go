@@ -9,7 +9,7 @@ import (
 
 // explainOOM says of a rank which SIGKILL ended that it was the kernel's victim,
 // how that is known, and what may help, where so many ranks share the memory.
-func (j *running) explainOOM(e *spec.Exit, ranks int) {
+func (j *job) explainOOM(e *spec.Exit, ranks int) {
 	if kill, ok := j.oom.Killed(e.PID); ok {
 		e.OOM, e.Hint = describeOOM(kill, ranks)
 	}

@@ -8,7 +8,7 @@ import (
 // newPlane is this node's end of the exchange plane, for the attempt that is about to
 // start. It becomes j.plane before the head can answer anything: in Agent.start, before
 // a.job is set.
-func (j *running) newPlane(node int) *exchange.Node {
+func (j *job) newPlane(node int) *exchange.Node {
 	link, attempt := j.agent.link, j.start.Attempt
 	return exchange.NewNode(node, func(m *exchange.Message) error {
 		return link.Send(&wire.Exchange{Attempt: attempt, Message: *m})
@@ -19,14 +19,14 @@ func (j *running) newPlane(node int) *exchange.Node {
 // is nobody's.
 func (a *Agent) exchange(m wire.Exchange) error {
 	if j := a.job; j != nil && j.plane != nil && j.start.Attempt == m.Attempt {
-		j.mpi.awake()
+		j.mpi.startServers()
 		j.plane.Receive(&m.Message)
 	}
 	return nil
 }
 
 // closePlane fails what is still under way, since this node's part of the job is over.
-func (j *running) closePlane() {
+func (j *job) closePlane() {
 	if j.plane != nil {
 		j.plane.Close(nil)
 	}

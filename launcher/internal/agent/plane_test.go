@@ -14,7 +14,7 @@ import (
 // What is said on the plane of one attempt is nobody's in another.
 func TestPlane(t *testing.T) {
 	head, side := reach.Local()
-	j := &running{agent: &Agent{link: side}, start: wire.Start{Attempt: 2}}
+	j := &job{agent: &Agent{link: side}, start: wire.Start{Attempt: 2}}
 	require.NoError(t, j.agent.exchange(wire.Exchange{Attempt: 2}), "before there are ranks")
 	j.plane = j.newPlane(1)
 	j.mpi, j.agent.job = j.newMPI(), j

@@ -67,7 +67,7 @@ func (b *probing) make(p wire.Probe) (r wire.Reached, ok bool) {
 
 func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 	if p.Listen || b.own == nil {
-		if err := b.look(r, p.Names); err != nil {
+		if err := b.listAddresses(r, p.Names); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 }
 
 // look lists this node's addresses and finds those that the user meant.
-func (b *probing) look(r *wire.Reached, names []string) (err error) {
+func (b *probing) listAddresses(r *wire.Reached, names []string) (err error) {
 	if b.own, err = probe.Candidates(os.DirFS("/")); err != nil {
 		return err
 	}

@@ -1,52 +1,120 @@
 package agent
 
 import (
-	"math/rand/v2"
-	"net"
-	"os"
-	"strconv"
-	"strings"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/ras"
+	"gorun/launcher/internal/wire"
 )
 
-// Ports at which NCCL's processes of a job may be asked what they do. They lie below those
-// that the kernel gives to connections: nobody gets one by chance between now and when
-// the first rank has NCCL start.
+// Limits of asking NCCL.
 const (
-	firstRASPort = 20_000
-	usualDynamic = 32_768 // where the kernel's own ports begin
+	rasTime = 6 * time.Second        // in all; NCCL takes 4 s where a rank is stopped
+	rasGap  = 500 * time.Millisecond // between two answers, which tell whether anything goes on
 )
 
-// rasPort is a port of the loopback that nobody listens at, 0 where a few tries found
-// none. Other nodes of the job use the same one, untried: NCCL goes on without where it
-// is taken.
-func rasPort() int {
-	ports := firstDynamicPort() - firstRASPort
-	if ports <= 0 {
-		return 0
+// The variables by which NCCL is told where to listen. A job whose ranks have none shares NCCL's default with others on
+// the host.
+const (
+	varRASAddr   = "NCCL_RAS_ADDR"
+	varRASEnable = "NCCL_RAS_ENABLE"
+)
+
+// rasAddr is where NCCL listens in this node's ranks; "" says that it does not. own is false where it may be
+// another job's.
+func (j *job) rasAddr() (addr string, own bool) {
+	rows := j.rows()
+	if len(rows) == 0 {
+		return "", false
 	}
-	const tries = 8
-	for range tries {
-		port := firstRASPort + rand.IntN(ports) // #nosec G404 -- the port is no secret
-		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
+	value := func(name string) string {
+		if v := lookup(rows[0].Env, name); v != "" {
+			return v
 		}
-		_ = l.Close()
-		return port
+		return lookup(j.start.Common, name)
 	}
-	return 0
+	if value(varRASEnable) == "0" {
+		return "", false
+	}
+	if addr = value(varRASAddr); addr != "" {
+		return addr, true
+	}
+	return ras.DefaultAddr, false
 }
 
-// firstDynamicPort is where the ports begin that the kernel gives to connections.
-func firstDynamicPort() int {
-	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		return usualDynamic
+// Why NCCL says nothing.
+var (
+	errRASOff  = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
+	errRASNone = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
+		"such port), or the program sets NCCL_RAS_ADDR itself")
+	errRASOther = errors.New(
+		"the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
+)
+
+// askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON, or why
+// nobody answers. It takes rasTime at most.
+func (j *job) queryRAS(all bool) (text []byte, err error) {
+	addr, own := j.rasAddr()
+	if addr == "" {
+		return nil, errRASOff
 	}
-	first, _, _ := strings.Cut(string(text), "\t")
-	port, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil {
-		return usualDynamic
+	ctx, cancel := context.WithTimeout(context.Background(), rasTime)
+	defer cancel()
+	status, err := ras.Query(ctx, addr)
+	if errors.Is(err, unix.ECONNREFUSED) {
+		return nil, errRASNone
 	}
-	return port
+	if err != nil {
+		return nil, err
+	}
+	if found := status.AssignWorldRanks(j.worldRank()); !found && !own {
+		return nil, errRASOther
+	}
+	time.Sleep(rasGap)
+	if later, err := ras.Query(ctx, addr); err == nil {
+		later.AssignWorldRanks(j.worldRank())
+		later.Compare(&status)
+		status = later
+	}
+	if !all {
+		status.DropUnassigned()
+	}
+	return json.Marshal(status)
+}
+
+// tellRAS answers somebody who looks at the job.
+func (j *job) sendRAS(request wire.Usage) {
+	m := wire.Used{Call: request.Call}
+	m.RASAddr, _ = j.rasAddr()
+	var err error
+	if m.RAS, err = j.queryRAS(request.All); err != nil {
+		m.RASError = err.Error()
+	}
+	m.At = time.Now()
+	_ = j.agent.link.Send(&m) // the head may be gone
+}
+
+// worldRank tells the rank of a process of this node, -1 of any other.
+func (j *job) worldRank() func(r *ras.Rank) int {
+	here, leaders := localAddresses(), map[int]int{}
+	for _, r := range j.pids(j.rows()) {
+		leaders[r.PID] = r.Rank
+	}
+	return func(r *ras.Rank) int {
+		addr, err := netip.ParseAddr(r.Host)
+		if addr = addr.Unmap(); err != nil || !addr.IsLoopback() && !here[addr.WithZone("")] {
+			return -1
+		}
+		leader, err := unix.Getsid(r.PID)
+		if rank, ok := leaders[leader]; ok && err == nil {
+			return rank
+		}
+		return -1
+	}
 }

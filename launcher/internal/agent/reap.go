@@ -16,18 +16,18 @@ import (
 const reapDelay = 100 * time.Millisecond
 
 // letGo lets go of a rank before long if it was spawned and nothing more comes of it.
-func (j *running) letGo(id int) {
+func (j *job) reapSoon(id int) {
 	if r := j.rank(id); r != nil && r.isOver() && !j.reaping.Swap(true) {
 		j.timers.after(reapDelay, j.reapSpawned)
 	}
 }
 
 // isOver reports whether it is a spawned rank of which nothing more comes.
-func (r *rank) isOver() bool { return r.row.Spawned && r.told.Load() && r.streams.Load() == 0 }
+func (r *rank) isOver() bool { return r.row.Spawned && r.reported.Load() && r.streams.Load() == 0 }
 
 // reapSpawned lets go of spawned ranks that are over. Others, of whose sessions some process
 // is left, are looked at again when the next one has ended.
-func (j *running) reapSpawned() {
+func (j *job) reapSpawned() {
 	j.reaping.Store(false)
 	var sessions []process.Session
 	for _, row := range j.rows() {
@@ -48,12 +48,12 @@ func (j *running) reapSpawned() {
 
 // reap lets go of the ranks of sessions in which nobody is left, unless the job ends or is
 // being killed: a sweep may have begun that takes the numbers of their sessions for theirs.
-func (j *running) reap(empty map[int]bool) {
-	j.growing.Lock()
-	defer j.growing.Unlock()
+func (j *job) reap(empty map[int]bool) {
+	j.startGate.Lock()
+	defer j.startGate.Unlock()
 	j.signals.mu.Lock()
 	defer j.signals.mu.Unlock()
-	if j.ending || j.signals.killed.Load() {
+	if j.startGate.closed || j.signals.killed.Load() {
 		return
 	}
 	var ids, pids []int
@@ -65,7 +65,7 @@ func (j *running) reap(empty map[int]bool) {
 	j.guard.RemoveRanks(pids)
 	j.group.Reap(ids)
 	// until now they are known as children of ours
-	j.strike(func(id int, _ *rank) bool { return slices.Contains(ids, id) })
+	j.removeRanks(func(id int, _ *rank) bool { return slices.Contains(ids, id) })
 	j.endings.forget(len(ids))
-	j.mpi.forgetTalks(ids)
+	j.mpi.forgetSessions(ids)
 }

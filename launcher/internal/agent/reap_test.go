@@ -13,7 +13,7 @@ import (
 
 // Of spawned ranks that have ended nothing is left, neither a process nor what was known of it.
 func TestSpawnedRanksThatHaveEnded(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	var pids []int
 	for number := range 3 {
 		require.NoError(t, j.grow(growBy(number, "/bin/true", 10+2*number, 11+2*number)))
@@ -38,7 +38,7 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 
 // A rank that has left a process in its session stays known, with its number, for whoever sweeps that.
 func TestSpawnedRankThatLeftAProcess(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	g := growBy(1, "/bin/sh", 10, 11)
 	g.Programs[0].Args = []string{"-c", `test "$LEAVE" || exec true; sleep 600 >/dev/null 2>&1 & exit 0`}
 	g.Ranks[0].Env = []string{"LEAVE=1"}
@@ -49,7 +49,7 @@ func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 	require.NotNil(t, j.rank(10))
 	require.Len(t, j.sessions().Sessions, 1)
 	assert.Equal(t, grown.Ranks[0].PID, j.sessions().Sessions[0].SID)
-	assert.Empty(t, j.sessions().KillAll(killLimit))
+	assert.Empty(t, j.sessions().KillAll(killTimeout))
 	require.NoError(t, j.grow(growBy(2, "/bin/true", 12)))
 	eventually(t, func() bool { return len(j.rows()) == 1 }, "the next end has the other one looked at again")
 }
@@ -57,12 +57,12 @@ func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 // While ranks are being killed, or the job ends, a sweep may be under way: it takes the sessions that it
 // was told of for theirs.
 func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
-	for what, begin := range map[string]func(j *running){
-		"killed": func(j *running) { j.signals.mu.Lock(); j.signals.killed.Store(true); j.signals.mu.Unlock() },
-		"ends":   func(j *running) { j.growing.Lock(); j.ending = true; j.growing.Unlock() },
+	for what, begin := range map[string]func(j *job){
+		"killed": func(j *job) { j.signals.mu.Lock(); j.signals.killed.Store(true); j.signals.mu.Unlock() },
+		"ends":   func(j *job) { j.startGate.Lock(); j.startGate.closed = true; j.startGate.Unlock() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			j, heard := growable(t)
+			j, heard := growableJob(t)
 			j.reaping.Store(true) // nobody else looks
 			require.NoError(t, j.grow(growBy(1, "/bin/sleep", 10)))
 			require.NotEmpty(t, next[wire.Grown](t, heard).Ranks, "without an argument it ends at once")
@@ -78,7 +78,7 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 
 // Ranks that could not be started leave nothing: no row, and no stream whose end is waited for.
 func TestRanksThatCouldNotBeStarted(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	g := growBy(1, "/bin/true", 10, 11)
 	g.Programs = append(g.Programs, wire.Program{Name: "/bin/true", Dir: "/does/not/exist"})
 	g.Ranks[1].App = 1

@@ -16,25 +16,25 @@ import (
 
 // growable is a node's part of a job whose first rank, 0, is none of this machine's, and what
 // its head hears. Ranks that it gets are real ones.
-func growable(t *testing.T) (*running, <-chan wire.Frame) {
+func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 	head, side := reach.Local()
 	w := world.World{
 		Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"},
 		Apps: []world.App{{NumRanks: 2}},
 	}
-	j := &running{
+	j := &job{
 		agent: &Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, began: process.Now(), guard: newGuard(),
-		spawned: make(chan struct{}),
-		start:   wire.Start{Window: 1 << 20, MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}},
+		startDone: make(chan struct{}),
+		start:     wire.Start{Window: 1 << 20, MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}},
 	}
-	j.guard.neverBegan()
+	j.guard.skip()
 	j.signals.engine = &j.agent.engine
 	j.plane, j.endings, j.stdin = j.newPlane(0), &endings{job: j}, newStdin(j)
 	j.mpi = j.newMPI()
-	j.enrol([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
 	j.group = process.NewGroup((*sink)(j))
 	j.credit = newCredit(j.start.Window, j.group)
-	close(j.spawned)
+	close(j.startDone)
 	heard := make(chan wire.Frame, 1<<10)
 	go func() {
 		defer close(heard)

@@ -18,7 +18,7 @@ type roster struct {
 }
 
 // enrol takes up ranks of some programs that are going to be started.
-func (j *running) enrol(rows []wire.Row, apps []spec.App) {
+func (j *job) addRanks(rows []wire.Row, apps []spec.App) {
 	var next roster
 	if now := j.roster.Load(); now != nil {
 		next.ranks, next.rows = maps.Clone(now.ranks), slices.Concat(now.rows, rows)
@@ -32,7 +32,7 @@ func (j *running) enrol(rows []wire.Row, apps []spec.App) {
 }
 
 // strike takes ranks off the roster for which that is due.
-func (j *running) strike(due func(id int, r *rank) bool) (struck []*rank) {
+func (j *job) removeRanks(due func(id int, r *rank) bool) (struck []*rank) {
 	now, next := j.roster.Load(), roster{ranks: map[int]*rank{}}
 	for _, row := range now.rows {
 		if r := now.ranks[row.Rank]; due(row.Rank, r) {
@@ -47,8 +47,8 @@ func (j *running) strike(due func(id int, r *rank) bool) (struck []*rank) {
 
 // strikeOff forgets those of some ranks that could not be started, with the streams that
 // nobody will close.
-func (j *running) strikeOff(rows []wire.Row) {
-	struck := j.strike(func(id int, r *rank) bool {
+func (j *job) removeUnstarted(rows []wire.Row) {
+	struck := j.removeRanks(func(id int, r *rank) bool {
 		return r.pid.Load() == 0 && slices.ContainsFunc(rows, func(row wire.Row) bool { return row.Rank == id })
 	})
 	for _, r := range struck {
@@ -57,12 +57,12 @@ func (j *running) strikeOff(rows []wire.Row) {
 }
 
 // rank is one of this node's by its number; nil for another.
-func (j *running) rank(id int) *rank { return j.roster.Load().ranks[id] }
+func (j *job) rank(id int) *rank { return j.roster.Load().ranks[id] }
 
 // rows are what was decided about this node's ranks.
-func (j *running) rows() []wire.Row { return j.roster.Load().rows }
+func (j *job) rows() []wire.Row { return j.roster.Load().rows }
 
-func (s *sink) rank(id int) *rank { return (*running)(s).rank(id) }
+func (s *sink) rank(id int) *rank { return (*job)(s).rank(id) }
 
 // tee is the file that a rank's stream goes to as well, nil for none. Those that a rank
 // has spawned have no files.

@@ -11,7 +11,7 @@ import (
 )
 
 // sink receives what happens to the ranks, on the threads that started them.
-type sink running
+type sink job
 
 func (s *sink) Started(id, pid int) {
 	s.rank(id).pid.Store(int32(pid))
@@ -30,16 +30,16 @@ func (s *sink) Output(id, stream int, p []byte) {
 	}
 	r := s.rank(id)
 	r.printed.Add(int64(len(p)))
-	if q := r.asked.Load(); q != nil {
+	if q := r.query.Load(); q != nil {
 		q.output(stream, p)
 		return
 	}
 	s.mpi.printed(id, stream, p)
-	(*running)(s).pass(id, stream, p)
+	(*job)(s).pass(id, stream, p)
 }
 
 // pass shows bytes to the user, here or at the head.
-func (j *running) pass(id, stream int, p []byte) {
+func (j *job) pass(id, stream int, p []byte) {
 	if j.display != nil && !j.display.hidden.Has(stream) {
 		j.credit.take(stream, len(p))
 		j.display.Write(id, stream, p)
@@ -57,21 +57,21 @@ func (s *sink) Closed(id, stream int) {
 			_ = tee.Close()
 		}
 	}
-	if q := s.rank(id).asked.Load(); q != nil {
-		q.rest(stream)
+	if q := s.rank(id).query.Load(); q != nil {
+		q.endStream(stream)
 	}
 	s.display.end(id, stream)
 	s.endings.stream(wire.StreamEnd{Rank: id, Stream: stream})
 	s.rank(id).streams.Add(-1)
 	s.open.add(-1)
-	(*running)(s).letGo(id)
+	(*job)(s).reapSoon(id)
 }
 
 func (s *sink) Exited(id int, status process.Status, at time.Time) {
 	r := s.rank(id)
 	e := spec.Exit{
 		Rank: id, PID: int(r.pid.Load()), Code: status.Code, Signal: status.Signal, Core: status.Core,
-		At: at, SignalledAt: s.signals.askedAt(),
+		At: at, SignalledAt: s.signals.endRequestedAt(),
 	}
 	if scope := r.expired.Load(); scope != nil {
 		e.Timer = *scope
@@ -80,26 +80,26 @@ func (s *sink) Exited(id int, status process.Status, at time.Time) {
 		}
 	}
 	if e.Code != 0 || e.Signal != 0 {
-		(*running)(s).explain(&e, r.row)
+		(*job)(s).explain(&e, r.row)
 	}
 	r.end.Store(&e)
-	s.mpi.afterWords(id, func() {
-		told := e
-		told.MPI = s.mpi.state(id)
-		if e.Signal == 0 && e.SignalledAt.IsZero() && !saysWhyItIsAlone(e.LastLines) { // it ended by itself
+	s.mpi.afterSession(id, func() {
+		exit := e
+		exit.MPI = s.mpi.state(id)
+		if e.Signal == 0 && e.SignalledAt.IsZero() && !explainsSingleton(e.LastLines) { // it ended by itself
 			s.mpi.warnSingleton(id)
 		}
-		if told.Signal == syscall.SIGSEGV && told.SignalledAt.IsZero() && told.Hint == "" {
-			told.Hint = s.mpi.spawnHint(told.MPI, s.start.Common, r.row.Env)
+		if exit.Signal == syscall.SIGSEGV && exit.SignalledAt.IsZero() && exit.Hint == "" {
+			exit.Hint = s.mpi.spawnHint(exit.MPI, s.start.Common, r.row.Env)
 		}
-		s.endings.rank(told)
+		s.endings.rank(exit)
 		s.mpi.rankEnded(id)
-		r.told.Store(true)
-		(*running)(s).letGo(id)
+		r.reported.Store(true)
+		(*job)(s).reapSoon(id)
 	})
 }
 
-func (s *sink) SocketReadable(id, fd int) { s.mpi.spoke(id, fd) }
+func (s *sink) SocketReadable(id, fd int) { s.mpi.socketReadable(id, fd) }
 
 // firstError is how the rank ended that was the first to raise the exception in its error file.
 func (a *Agent) firstError() (first *spec.Exit) {
@@ -116,7 +116,7 @@ func (a *Agent) firstError() (first *spec.Exit) {
 }
 
 // explain adds to a failed rank's end what only its node can know.
-func (j *running) explain(e *spec.Exit, row wire.Row) {
+func (j *job) explain(e *spec.Exit, row wire.Row) {
 	e.ErrorFile, e.RaisedAt = j.readErrorFile(row)
 	if j.logs != nil && !row.Spawned {
 		e.LastLines = j.logs.Last(row.LocalRank, lastLines)
@@ -139,7 +139,7 @@ const endingDelay = 20 * time.Millisecond
 // endings collects the ends of streams and ranks. A failure is sent at once, with
 // what came before it; so is the end of the last rank.
 type endings struct {
-	job *running
+	job *job
 
 	mu      sync.Mutex
 	pending wire.Ended

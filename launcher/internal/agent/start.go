@@ -24,38 +24,38 @@ import (
 )
 
 // running is the job's part on this node, from Start on.
-type running struct {
-	agent   *Agent
-	start   wire.Start
-	refused error         // why this node does not do what the head wishes
-	began   process.Ticks // before the first rank
-	group   *process.Group
-	guard   *guard
-	cgroup  *cgroup.Group // nil: none
-	logs    *output.Logs
-	logRoot *os.Root // that they are below; nil: they are where the head says
-	private private
-	display *display       // nil: the head shows what ranks print
-	plane   *exchange.Node // nil: nobody asks other nodes for anything
-	files   []*os.File     // of redirected streams, the ranks' by now
-	stdin   *stdin
-	credit  *credit
-	endings *endings
-	roster  atomic.Pointer[roster]
-	oom     process.OOMKills // whom the kernel killed for lack of memory while the ranks ran
-	unbound unbound
-	signals signals
-	mpi     *mpi
-	ended   sync.Once
-	spawned chan struct{} // closed when the spawning of the first ranks is over
+type job struct {
+	agent       *Agent
+	start       wire.Start
+	refused     error         // why this node does not do what the head wishes
+	began       process.Ticks // before the first rank
+	group       *process.Group
+	guard       *guard
+	cgroup      *cgroup.Group // nil: none
+	logs        *output.Logs
+	logRoot     *os.Root // that they are below; nil: they are where the head says
+	privateDir  privateDir
+	display     *display       // nil: the head shows what ranks print
+	plane       *exchange.Node // nil: nobody asks other nodes for anything
+	files       []*os.File     // of redirected streams, the ranks' by now
+	stdin       *stdin
+	credit      *credit
+	endings     *endings
+	roster      atomic.Pointer[roster]
+	oom         process.OOMKills // whom the kernel killed for lack of memory while the ranks ran
+	bindNotices bindNotices
+	signals     signals
+	mpi         *mpi
+	ended       sync.Once
+	startDone   chan struct{} // closed when the spawning of the first ranks is over
 
-	spawnsLock sync.Mutex
-	spawns     spawns
-	gone       atomic.Bool  // nothing of it is left
-	endAsked   atomic.Bool  // by the head
-	sweeping   atomic.Bool  // since it ordered SIGKILL
-	questions  atomic.Int32 // that are being answered
-	printed    atomic.Int64 // bytes of output so far
+	spawnsLock   sync.Mutex
+	spawns       spawns
+	gone         atomic.Bool  // nothing of it is left
+	endRequested atomic.Bool  // by the head
+	killSweep    atomic.Bool  // since it ordered SIGKILL
+	queries      atomic.Int32 // that are being answered
+	printed      atomic.Int64 // bytes of output so far
 
 	// open counts streams that are read here and have not ended, and one more until every
 	// rank was started.
@@ -63,18 +63,17 @@ type running struct {
 	// reaping says that it will be looked soon which ranks are to be let go of.
 	reaping atomic.Bool
 	// words are what goroutines have yet to say of this attempt: the end waits for them.
-	words words
+	reports reports
 	// growing is held while ranks are started, and while such that have ended are let go of; ending says
 	// that neither is any more.
-	growing sync.Mutex
-	ending  bool
+	startGate startGate
 
 	timers   timers
 	watchdog watchdog
 }
 
 // isOver reports whether another attempt may begin.
-func (j *running) isOver() bool { return j.gone.Load() }
+func (j *job) isOver() bool { return j.gone.Load() }
 
 // rank is what is known here of one rank.
 type rank struct {
@@ -83,14 +82,14 @@ type rank struct {
 	pid atomic.Int32 // 0: not started
 	end atomic.Pointer[spec.Exit]
 	// streams counts those that are read here and have not ended; told says that its own end was passed on.
-	streams atomic.Int32
-	told    atomic.Bool
+	streams  atomic.Int32
+	reported atomic.Bool
 	// printed is how many bytes of output have come from it.
 	printed atomic.Int64
 	// expired is the scope of PyTorch's timer for which the rank was ended; nil: none.
 	expired atomic.Pointer[string]
 	// asked is set while it may answer a question.
-	asked atomic.Pointer[question]
+	query atomic.Pointer[stackQuery]
 }
 
 // start does what the head decided. The ranks are started beside the loop that
@@ -99,7 +98,7 @@ func (a *Agent) start(s wire.Start) error {
 	if a.job != nil && !a.job.isOver() {
 		return errors.New("agent: the ranks were started already")
 	}
-	refused := a.keepOwn(&s)
+	refused := a.applyJoined(&s)
 	if refused == nil {
 		refused = a.checkStart(&s)
 	}
@@ -109,13 +108,13 @@ func (a *Agent) start(s wire.Start) error {
 	if refused != nil { // the head hears why, as of a program that cannot be started
 		s = wire.Start{Window: min(max(s.Window, 1), maxWindow)}
 	}
-	j := &running{
-		agent: a, start: s, refused: refused, began: process.Now(), spawned: make(chan struct{}), guard: newGuard(),
+	j := &job{
+		agent: a, start: s, refused: refused, began: process.Now(), startDone: make(chan struct{}), guard: newGuard(),
 	}
 	if a.began == 0 {
 		a.began = j.began
 	}
-	j.enrol(s.Ranks, s.Apps)
+	j.addRanks(s.Ranks, s.Apps)
 	j.display = j.newDisplay()
 	if s.MPI.Offered {
 		j.plane = j.newPlane(s.MPI.Node)
@@ -132,29 +131,29 @@ func (a *Agent) start(s wire.Start) error {
 }
 
 // spawn starts the ranks and says how that went.
-func (j *running) spawn() {
-	j.growing.Lock()
-	defer j.growing.Unlock()
-	defer close(j.spawned)
+func (j *job) spawn() {
+	j.startGate.Lock()
+	defer j.startGate.Unlock()
+	defer close(j.startDone)
 	err := j.startRanks()
-	j.guard.neverBegan()
+	j.guard.skip()
 	_ = j.agent.link.Send(&wire.Running{Ranks: j.pids(j.start.Ranks), At: time.Now()})
 	if err != nil {
-		failed := startFailed(err)
+		failed := startFailure(err)
 		_ = j.agent.link.Send(&failed)
 	}
 	j.started(j.start.Ranks, 0)
 	j.open.add(-1)
-	j.settle()
+	j.scheduleLateSetup()
 	j.watchTorch()
-	j.watchStore()
+	j.watchStoreWaits()
 	j.watchMPI()
 	j.watchHang()
 	j.reapOrphans()
 }
 
 // startRanks makes everything that ranks need to exist before them, then them.
-func (j *running) startRanks() (err error) {
+func (j *job) startRanks() (err error) {
 	j.group = process.NewGroup((*sink)(j))
 	j.credit = newCredit(j.start.Window, j.group)
 	if j.refused != nil {
@@ -166,7 +165,7 @@ func (j *running) startRanks() (err error) {
 	if err = j.build(); err != nil {
 		return err
 	}
-	j.placePrivate()
+	j.choosePrivateDir()
 	if err = j.writeKey(); err != nil {
 		return err
 	}
@@ -184,12 +183,12 @@ func (j *running) startRanks() (err error) {
 	j.guard.begin(j)
 	j.mpi.open()
 	defer j.closeFiles()
-	defer j.mpi.letIn() // the ranks that run may have come
+	defer j.mpi.acceptConnections() // the ranks that run may have come
 	return j.group.Start(j.common(j.start.Common, j.start.Apps[0]), ranks)
 }
 
 // build compiles the Go programs among the apps, once for all ranks.
-func (j *running) build() error {
+func (j *job) build() error {
 	for i := range j.start.Apps {
 		app := &j.start.Apps[i]
 		if !app.Build {
@@ -211,9 +210,9 @@ func (j *running) build() error {
 }
 
 // makeBuildDir makes a place for a program to be built in. A build takes time, so the guard is there before.
-func (j *running) makeBuildDir() (string, error) {
+func (j *job) makeBuildDir() (string, error) {
 	j.guard.begin(j)
-	<-j.guard.began
+	<-j.guard.started
 	dir := filepath.Join(j.agent.cfg.TempDir, "gorun-build-"+rand.Text())
 	root, err := j.guard.makeDir(dir)
 	if err != nil {
@@ -224,7 +223,7 @@ func (j *running) makeBuildDir() (string, error) {
 
 // common is what ranks of one program share. What only this node knows is added to their environment. The directory
 // is each rank's own: a program that names none is not to begin in that of the first one.
-func (j *running) common(environ []string, app spec.App) process.Common {
+func (j *job) common(environ []string, app spec.App) process.Common {
 	return process.Common{
 		Env: slices.Concat(j.watchdog.environ(environ), j.keyEnviron(), j.mpi.environ(environ)), Path: app.Path,
 		Argv: app.Argv, Cgroup: j.cgroup,
@@ -233,7 +232,7 @@ func (j *running) common(environ []string, app spec.App) process.Common {
 }
 
 // processes are the ranks of rows as they are executed.
-func (j *running) processes(rows []wire.Row, apps []spec.App) ([]process.Rank, error) {
+func (j *job) processes(rows []wire.Row, apps []spec.App) ([]process.Rank, error) {
 	ranks := make([]process.Rank, len(rows))
 	for i, row := range rows {
 		app := apps[row.App]
@@ -256,7 +255,7 @@ func (j *running) processes(rows []wire.Row, apps []spec.App) ([]process.Rank, e
 
 // startFailed tells the errors of a program (126, 127) from those of the
 // machine (125).
-func startFailed(err error) wire.StartFailed {
+func startFailure(err error) wire.StartFailed {
 	f := wire.StartFailed{Rank: -1, Code: 125, Text: err.Error(), At: time.Now()}
 	var start *process.StartError
 	var prog *program.Error
@@ -280,7 +279,7 @@ func startCode(e *process.StartError) int {
 }
 
 // pids are the processes of the ranks that were started.
-func (j *running) pids(rows []wire.Row) []wire.RankPID {
+func (j *job) pids(rows []wire.Row) []wire.RankPID {
 	list := make([]wire.RankPID, 0, len(rows))
 	for _, row := range rows {
 		if r := j.rank(row.Rank); r != nil && r.pid.Load() != 0 {
@@ -298,4 +297,10 @@ func (w noticeWriter) Write(p []byte) (int, error) {
 		w.a.notice("%s", strings.TrimRight(line, "\n"))
 	}
 	return len(p), nil
+}
+
+// startGate is held while ranks are started or reaped. It is closed when the job ends; neither happens any more then.
+type startGate struct {
+	sync.Mutex
+	closed bool // guarded by the mutex
 }

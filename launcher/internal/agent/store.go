@@ -18,12 +18,12 @@ import (
 type store struct {
 	server   *tcpstore.Server
 	reserved *tcpstore.Reservation
-	door     Door
+	shared   SharedPort
 }
 
 // Door is a port to which others come, too: it tells store clients from them, and hands
 // them over.
-type Door interface {
+type SharedPort interface {
 	// Addr is where it is.
 	Addr() netip.AddrPort
 	// ServeStore hands over store clients that connect from now on; nil refuses them.
@@ -31,8 +31,8 @@ type Door interface {
 }
 
 func (s *store) close() {
-	if s.door != nil {
-		_ = s.door.ServeStore(nil)
+	if s.shared != nil {
+		_ = s.shared.ServeStore(nil)
 	}
 	if s.server != nil {
 		s.server.Close()
@@ -95,8 +95,8 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 
 // openServer opens our own store, at the door where there is one.
 func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
-	door := a.cfg.Door
-	if door == nil {
+	shared := a.cfg.SharedPort
+	if shared == nil {
 		a.store.server, err = tcpstore.Listen(cfg)
 		return err
 	}
@@ -104,12 +104,12 @@ func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := tcpstore.ListenNowhere(cfg, netip.AddrPortFrom(host, door.Addr().Port()))
+	server, err := tcpstore.ListenNowhere(cfg, netip.AddrPortFrom(host, shared.Addr().Port()))
 	if err != nil {
 		return err
 	}
-	a.store.server, a.store.door = server, door
-	return door.ServeStore(server.Take)
+	a.store.server, a.store.shared = server, shared
+	return shared.ServeStore(server.Take)
 }
 
 // lookupLimit is how long a name server may take to find the address that the

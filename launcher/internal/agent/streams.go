@@ -12,7 +12,7 @@ import (
 )
 
 // streams are the standard streams of a rank.
-func (j *running) streams(row wire.Row) (in, out, err process.Stream, failed error) {
+func (j *job) streams(row wire.Row) (in, out, err process.Stream, failed error) {
 	io := j.start.Stdio
 	switch {
 	case io.Terminal:
@@ -21,14 +21,14 @@ func (j *running) streams(row wire.Row) (in, out, err process.Stream, failed err
 		pty := process.Stream{Kind: process.PTY}
 		return pty, pty, pty, nil
 	}
-	if out, failed = j.written(row, output.Stdout); failed == nil {
-		err, failed = j.written(row, output.Stderr)
+	if out, failed = j.outputStream(row, output.Stdout); failed == nil {
+		err, failed = j.outputStream(row, output.Stderr)
 	}
 	return j.read(row.Rank), out, err, failed
 }
 
 // read is what a rank reads.
-func (j *running) read(rank int) process.Stream {
+func (j *job) read(rank int) process.Stream {
 	switch {
 	case rank == j.start.Stdio.Direct:
 		return inherit(j.agent.cfg.Stdin)
@@ -39,7 +39,7 @@ func (j *running) read(rank int) process.Stream {
 }
 
 // written is where a rank's stream goes: to us, or straight into a file.
-func (j *running) written(row wire.Row, stream int) (process.Stream, error) {
+func (j *job) outputStream(row wire.Row, stream int) (process.Stream, error) {
 	if j.logs == nil || row.Spawned || !j.logs.Files() || !redirected(j.start.Logs, row.LocalRank, stream) {
 		j.open.add(1)
 		j.rank(row.Rank).streams.Add(1)
@@ -66,7 +66,7 @@ func inherit(f *os.File) process.Stream {
 }
 
 // openLogs makes the log files of this attempt.
-func (j *running) openLogs() error {
+func (j *job) openLogs() error {
 	l := j.start.Logs
 	if l == nil {
 		return nil
@@ -87,7 +87,7 @@ func (j *running) openLogs() error {
 		Consumed: func(_, stream, n int) { j.credit.add(stream, n) },
 		Failed:   func(path string, err error) { j.agent.notice("log file %s is incomplete from here on: %v", path, err) },
 	}
-	if j.agent.cfg.Own != nil && l.Base != os.DevNull {
+	if j.agent.cfg.Joined != nil && l.Base != os.DevNull {
 		if j.logRoot, err = openDir(j.agent.logBase()); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func shows(localRanks []int) func(output.RankInfo) bool {
 	return func(r output.RankInfo) bool { return slices.Contains(localRanks, r.LocalRank) }
 }
 
-func (j *running) rankInfos() []output.RankInfo {
+func (j *job) rankInfos() []output.RankInfo {
 	l := j.start.Logs
 	infos := make([]output.RankInfo, len(j.start.Ranks))
 	for i, row := range j.start.Ranks {
@@ -123,7 +123,7 @@ func (j *running) rankInfos() []output.RankInfo {
 }
 
 // closeFiles gives up the files that are the ranks' own by now.
-func (j *running) closeFiles() {
+func (j *job) closeFiles() {
 	for _, f := range j.files {
 		_ = f.Close()
 	}
@@ -132,7 +132,7 @@ func (j *running) closeFiles() {
 
 // closeLogs waits until what ranks wrote is in their files; a disk that hangs is
 // given up before long.
-func (j *running) closeLogs() {
+func (j *job) closeLogs() {
 	if j.logRoot != nil {
 		defer j.logRoot.Close()
 	}

@@ -25,11 +25,11 @@ import (
 // expiration_time is in seconds since 1970. A timer of the same process and scope replaces the one before; a negative
 // time takes it back.
 type watchdog struct {
-	path   string // "": there is none
-	pipe   *os.File
-	timers map[timerKey]fileTimer
-	told   map[string]bool // kinds of notices that the user has had
-	done   chan struct{}   // closed when nobody reads any more; nil: nobody did
+	path    string // "": there is none
+	pipe    *os.File
+	timers  map[timerKey]fileTimer
+	noticed map[string]bool // kinds of notices that the user has had
+	done    chan struct{}   // closed when nobody reads any more; nil: nobody did
 }
 
 type timerKey struct {
@@ -54,12 +54,12 @@ const (
 )
 
 // wantsTimers reports whether the user asks for a watchdog, by torchrun's value.
-func (j *running) wantsTimers() bool {
+func (j *job) wantsTimers() bool {
 	return lookup(j.start.Common, env.VarTorchelasticEnableFileTimer) == "1"
 }
 
 // openWatchdog makes the named pipe before the first rank exists that may write to it.
-func (j *running) openWatchdog() error {
+func (j *job) openWatchdog() error {
 	if !j.wantsTimers() {
 		return nil
 	}
@@ -68,12 +68,12 @@ func (j *running) openWatchdog() error {
 	if named := lookup(j.start.Common, env.VarTorchelasticTimerFile); named != "" {
 		w.path, err = filepath.Abs(named)
 	} else {
-		w.path = filepath.Join(j.private.dir, "timer")
+		w.path = filepath.Join(j.privateDir.dir, "timer")
 	}
 	j.guard.begin(j)
-	<-j.guard.began
+	<-j.guard.started
 	if err == nil {
-		err = j.makePrivate()
+		err = j.makePrivateDir()
 	}
 	if err == nil {
 		err = w.open()
@@ -84,7 +84,7 @@ func (j *running) openWatchdog() error {
 			env.VarTorchelasticEnableFileTimer, err, env.VarTorchelasticTimerFile)
 	}
 	j.guard.addPath(w.path)
-	w.timers, w.told, w.done = map[timerKey]fileTimer{}, map[string]bool{}, make(chan struct{})
+	w.timers, w.noticed, w.done = map[timerKey]fileTimer{}, map[string]bool{}, make(chan struct{})
 	go j.watchTimers()
 	return nil
 }
@@ -132,7 +132,7 @@ func (w *watchdog) close() {
 }
 
 // watchTimers reads what clients write, and ends ranks whose timers have expired.
-func (j *running) watchTimers() {
+func (j *job) watchTimers() {
 	w := &j.watchdog
 	defer close(w.done)
 	buffer, used, skip := make([]byte, 16*timerLine), 0, false
@@ -175,7 +175,7 @@ func (t fileTimer) moment() time.Time {
 }
 
 // takeTimer does what a line says, if it is about a process of this node's ranks.
-func (j *running) takeTimer(line []byte) {
+func (j *job) takeTimer(line []byte) {
 	w, t := &j.watchdog, fileTimer{}
 	if err := json.Unmarshal(line, &t); err != nil || t.PID <= 0 {
 		j.noticeOnce("line", "a line in %s is no timer request, and ignored: %.80q", w.path, line)
@@ -207,22 +207,22 @@ func (j *running) takeTimer(line []byte) {
 
 // hasStarted reports, once no rank is being started any more, whether a process is one of a rank that runs: a rank can
 // have written here before its own process is known.
-func (j *running) hasStarted(pid int) bool {
-	j.growing.Lock()
-	defer j.growing.Unlock()
+func (j *job) hasStarted(pid int) bool {
+	j.startGate.Lock()
+	defer j.startGate.Unlock()
 	return j.rankOf(pid) != nil
 }
 
 // noticeOnce tells the user of the first of its kind: a rank can write as many lines as it likes.
-func (j *running) noticeOnce(kind, format string, args ...any) {
-	if !j.watchdog.told[kind] {
-		j.watchdog.told[kind] = true
+func (j *job) noticeOnce(kind, format string, args ...any) {
+	if !j.watchdog.noticed[kind] {
+		j.watchdog.noticed[kind] = true
 		j.agent.notice(format, args...)
 	}
 }
 
 // rankOf is the rank that a process belongs to: ranks have sessions of their own. nil: none that still runs.
-func (j *running) rankOf(pid int) *rank {
+func (j *job) rankOf(pid int) *rank {
 	session, err := unix.Getsid(pid)
 	if err != nil {
 		return nil
@@ -237,7 +237,7 @@ func (j *running) rankOf(pid int) *rank {
 
 // expireTimers ends ranks as torchrun's watchdog does: of a process's expired timers the first one counts that names a
 // signal, and then none is left.
-func (j *running) expireTimers(now time.Time) {
+func (j *job) expireTimers(now time.Time) {
 	expired := map[int][]fileTimer{}
 	for _, t := range j.watchdog.timers {
 		if !t.moment().After(now) {
@@ -268,7 +268,7 @@ func (j *running) expireTimers(now time.Time) {
 
 // endExpired sends a timer's signal to its process, and to the rank itself where that is another one. A rank that goes
 // on is ended as one that does not end when torchrun asks it to.
-func (j *running) endExpired(r *rank, t fileTimer) {
+func (j *job) endExpired(r *rank, t fileTimer) {
 	if !r.expired.CompareAndSwap(nil, &t.Scope) {
 		return
 	}

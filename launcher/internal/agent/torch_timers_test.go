@@ -14,10 +14,10 @@ import (
 
 // A rank's first timer can come before its start is over, and counts.
 func TestTimerOfARankThatIsBeingStarted(t *testing.T) {
-	j, _ := growable(t)
-	j.enrol([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}})
-	j.watchdog.timers, j.watchdog.told = map[timerKey]fileTimer{}, map[string]bool{}
-	j.growing.Lock()
+	j, _ := growableJob(t)
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}})
+	j.watchdog.timers, j.watchdog.noticed = map[timerKey]fileTimer{}, map[string]bool{}
+	j.startGate.Lock()
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
@@ -29,9 +29,9 @@ func TestTimerOfARankThatIsBeingStarted(t *testing.T) {
 	case <-time.After(10 * time.Millisecond): // it may come at any time from now on
 	}
 	j.rank(1).pid.Store(int32(unix.Getpid())) // not its session, whose leader can be in another PID namespace
-	j.growing.Unlock()
+	j.startGate.Unlock()
 	<-taken
 	assert.Len(t, j.watchdog.timers, 1)
-	assert.Empty(t, j.watchdog.told)
+	assert.Empty(t, j.watchdog.noticed)
 	j.rank(1).pid.Store(0)
 }

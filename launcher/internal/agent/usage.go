@@ -11,30 +11,30 @@ import (
 
 // usage says what the ranks use. The head asks when somebody looks at the job, and not
 // more often than he can read.
-func (j *running) usage(wish wire.Usage, done func()) {
-	<-j.spawned
-	if !wish.Stacks || wish.RAS {
+func (j *job) usage(request wire.Usage, done func()) {
+	<-j.startDone
+	if !request.Stacks || request.RAS {
 		defer done()
-		if wish.RAS {
-			j.tellRAS(wish)
+		if request.RAS {
+			j.sendRAS(request)
 		} else {
-			j.tellUsage(wish, nil)
+			j.sendUsage(request, nil)
 		}
 		return
 	}
 	from := sampleCPU(j.rankPIDs())
-	j.timers.after(usageTime, func() {
+	j.timers.after(cpuSampleTime, func() {
 		defer done()
-		if j.looksForMPI() {
-			j.lookForMPI(true)
+		if j.checksForMPI() {
+			j.checkForMPI(true)
 		}
-		j.tellUsage(wish, j.lookIntoRanks(from, sampleCPU(j.rankPIDs())))
+		j.sendUsage(request, j.inspectRanks(from, sampleCPU(j.rankPIDs())))
 	})
 }
 
 // tellUsage sends what ranks use, with what they were seen to do.
-func (j *running) tellUsage(wish wire.Usage, seen []*look) {
-	doing := map[int]*look{}
+func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
+	doing := map[int]*inspection{}
 	for _, l := range seen {
 		if len(l.Stack) == 0 {
 			l.Stack = l.kernel
@@ -42,18 +42,18 @@ func (j *running) tellUsage(wish wire.Usage, seen []*look) {
 		doing[l.Rank] = l
 	}
 	loads, err := process.Loads(j.rankPIDs())
-	m := wire.Used{Call: wish.Call, At: time.Now()}
+	m := wire.Used{Call: request.Call, At: time.Now()}
 	for _, row := range j.rows() {
 		r := j.rank(row.Rank)
 		if r == nil { // it has ended and was let go of
 			continue
 		}
-		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.printedBy(r)}
+		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.bytesPrinted(r)}
 		if l := doing[row.Rank]; l != nil {
 			u.Activity = l.Activity
 		} else {
 			a := j.state(row.Rank, cpuSample{}, cpuSample{})
-			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, State: a.State, CPU: -1, LastLine: j.lastWord(row)}
+			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, State: a.State, CPU: -1, LastLine: j.lastOutputLine(row)}
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
 			u.CPUTime, u.Memory = load.CPU, load.Memory
@@ -64,7 +64,7 @@ func (j *running) tellUsage(wish wire.Usage, seen []*look) {
 }
 
 // lastWord is a rank's last line where the head does not have it.
-func (j *running) lastWord(row wire.Row) string {
+func (j *job) lastOutputLine(row wire.Row) string {
 	if last := j.lastLogged(row); last != "" {
 		return last
 	}
@@ -76,7 +76,7 @@ func (j *running) lastWord(row wire.Row) string {
 
 // printedBy is how many bytes a rank has printed, also into files of its own; -1 where it
 // writes to the terminal itself.
-func (j *running) printedBy(r *rank) int64 {
+func (j *job) bytesPrinted(r *rank) int64 {
 	if j.start.Stdio.Terminal {
 		return -1
 	}

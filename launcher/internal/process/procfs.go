@@ -64,11 +64,11 @@ func Describe(pid int) (Proc, error) {
 
 // String returns for example "trainer (pid 8812, stopped)".
 func (p Proc) String() string {
-	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.Standing() + ")"
+	return p.Name + " (pid " + strconv.Itoa(p.PID) + ", " + p.StateName() + ")"
 }
 
-// Standing returns the state in words.
-func (p Proc) Standing() string {
+// StateName returns the state in words.
+func (p Proc) StateName() string {
 	switch p.State {
 	case 'R':
 		return "running"

@@ -24,55 +24,55 @@ type spawns struct {
 }
 
 type spawn struct {
-	wish world.Spawn
-	done func(name string, err error)
+	request world.Spawn
+	done    func(name string, err error)
 	// used is set once the head had ranks of it started here.
 	used bool
 }
 
 // errJobEnds is for what comes when the job's part here is over.
-var errJobEnds = errors.New("the job ends")
+var errJobEnded = errors.New("the job ends")
 
 // askSpawn passes on what a rank wishes by MPI_Comm_spawn. A file of hosts is read beside
 // everything else: nothing waits for one on a file server that does not answer, the end of
 // the job neither.
-func (j *running) askSpawn(wish world.Spawn, done func(name string, err error)) {
-	if !slices.ContainsFunc(wish.Apps, func(app world.SpawnApp) bool { return app.HostFile != "" }) {
-		j.passSpawn(wish, done)
+func (j *job) requestSpawn(request world.Spawn, done func(name string, err error)) {
+	if !slices.ContainsFunc(request.Apps, func(app world.SpawnApp) bool { return app.HostFile != "" }) {
+		j.sendSpawn(request, done)
 		return
 	}
-	dir := j.dirOf(wish.By)
+	dir := j.workingDirOf(request.By)
 	go func() {
-		err := readHostFiles(&wish, dir)
-		if !j.words.begin() {
-			err = errJobEnds
+		err := readHostFiles(&request, dir)
+		if !j.reports.begin() {
+			err = errJobEnded
 		} else {
-			defer j.words.end()
+			defer j.reports.end()
 		}
 		if err != nil {
 			done("", err)
 			return
 		}
-		j.passSpawn(wish, done)
+		j.sendSpawn(request, done)
 	}()
 }
 
-func (j *running) passSpawn(wish world.Spawn, done func(name string, err error)) {
+func (j *job) sendSpawn(request world.Spawn, done func(name string, err error)) {
 	j.spawnsLock.Lock()
 	j.spawns.last++
 	call := j.spawns.last
 	if j.spawns.pending == nil {
 		j.spawns.pending = map[int]spawn{}
 	}
-	j.spawns.pending[call] = spawn{wish: wish, done: done}
+	j.spawns.pending[call] = spawn{request: request, done: done}
 	j.spawnsLock.Unlock()
-	if err := j.agent.link.Send(&wire.Spawn{Call: call, Request: wish}); err != nil {
-		j.answerSpawn(wire.Spawned{Call: call, Error: "the launcher is gone"})
+	if err := j.agent.link.Send(&wire.Spawn{Call: call, Request: request}); err != nil {
+		j.spawnAnswered(wire.Spawned{Call: call, Error: "the launcher is gone"})
 	}
 }
 
 // dirOf is the working directory of a rank of this node, as it was started.
-func (j *running) dirOf(p world.Proc) string {
+func (j *job) workingDirOf(p world.Proc) string {
 	if r := j.rank(j.mpi.rank(p)); r != nil {
 		return r.dir
 	}
@@ -85,10 +85,10 @@ const hostFileLimit = 1 << 20
 // readHostFiles puts the text of a file that the caller named into its name's place: the
 // head may be on another host. A name counts from where the program is to run, and that from
 // the directory of the rank which spawns.
-func readHostFiles(wish *world.Spawn, dir string) error {
-	wish.Apps = slices.Clone(wish.Apps)
-	for i := range wish.Apps {
-		app := &wish.Apps[i]
+func readHostFiles(request *world.Spawn, dir string) error {
+	request.Apps = slices.Clone(request.Apps)
+	for i := range request.Apps {
+		app := &request.Apps[i]
 		if app.HostFile == "" {
 			continue
 		}
@@ -116,23 +116,23 @@ func readHostFile(name string) (string, error) {
 }
 
 // answerSpawn answers the rank that asked.
-func (j *running) answerSpawn(s wire.Spawned) {
+func (j *job) spawnAnswered(s wire.Spawned) {
 	j.spawnsLock.Lock()
-	asked, ok := j.spawns.pending[s.Call]
+	requested, ok := j.spawns.pending[s.Call]
 	delete(j.spawns.pending, s.Call)
 	j.spawnsLock.Unlock()
 	switch {
 	case !ok:
 	case s.Error != "":
-		asked.done("", errors.New(s.Error))
+		requested.done("", errors.New(s.Error))
 	default:
-		asked.done(s.World, nil)
+		requested.done(s.World, nil)
 	}
 }
 
 // grow takes up a world more, and starts those of its ranks that are this node's beside
 // the loop that reads frames. A node without any has nothing to answer.
-func (j *running) grow(g wire.Grow) error {
+func (j *job) grow(g wire.Grow) error {
 	if err := checkWorlds([]world.World{g.World}); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -144,14 +144,14 @@ func (j *running) grow(g wire.Grow) error {
 	if len(g.Ranks) == 0 {
 		return nil
 	}
-	if !j.words.begin() {
+	if !j.reports.begin() {
 		return nil // so has the head given up this node
 	}
 	missed := j.signals.begin()
 	go func() {
-		defer j.words.end()
+		defer j.reports.end()
 		grown := wire.Grown{Number: g.Number}
-		if err := j.startMore(g); err != nil {
+		if err := j.startSpawned(g); err != nil {
 			grown.Error = err.Error()
 		}
 		grown.Ranks, grown.At = j.pids(g.Ranks), time.Now()
@@ -162,17 +162,17 @@ func (j *running) grow(g wire.Grow) error {
 }
 
 // startMore starts ranks in the running job.
-func (j *running) startMore(g wire.Grow) error {
-	<-j.spawned
-	j.growing.Lock()
-	defer j.growing.Unlock()
-	if j.ending {
-		return errJobEnds
+func (j *job) startSpawned(g wire.Grow) error {
+	<-j.startDone
+	j.startGate.Lock()
+	defer j.startGate.Unlock()
+	if j.startGate.closed {
+		return errJobEnded
 	}
-	if err := j.checkMore(g.Ranks, len(g.Programs)); err != nil {
+	if err := j.checkSpawned(g.Ranks, len(g.Programs)); err != nil {
 		return err
 	}
-	apps, err := j.resolveMore(&g)
+	apps, err := j.resolveSpawned(&g)
 	if err != nil {
 		return err
 	}
@@ -180,16 +180,16 @@ func (j *running) startMore(g wire.Grow) error {
 	if err := process.CheckLimits(len(g.Ranks), len(j.rows()), perRank); err != nil {
 		return err
 	}
-	j.enrol(g.Ranks, apps)
+	j.addRanks(g.Ranks, apps)
 	err = j.startRows(g, apps)
 	if err != nil {
-		j.strikeOff(g.Ranks)
+		j.removeUnstarted(g.Ranks)
 	}
 	return err
 }
 
 // startRows starts ranks that are on the roster.
-func (j *running) startRows(g wire.Grow, apps []spec.App) error {
+func (j *job) startRows(g wire.Grow, apps []spec.App) error {
 	j.open.add(1) // until all are started
 	defer j.open.add(-1)
 	ranks, err := j.processes(g.Ranks, apps)
@@ -203,7 +203,7 @@ func (j *running) startRows(g wire.Grow, apps []spec.App) error {
 }
 
 // checkMore refuses ranks that are there already, and programs that nobody named. Those that it lets pass are spawned.
-func (j *running) checkMore(rows []wire.Row, programs int) error {
+func (j *job) checkSpawned(rows []wire.Row, programs int) error {
 	for i := range rows {
 		r := &rows[i]
 		if j.rank(r.Rank) != nil {
@@ -216,16 +216,17 @@ func (j *running) checkMore(rows []wire.Row, programs int) error {
 
 // resolveMore finds the programs of a world more. On a node that somebody started by his
 // own command line a rank of its own has to have asked for them.
-func (j *running) resolveMore(g *wire.Grow) ([]spec.App, error) {
-	if own := j.agent.cfg.Own; own != nil {
-		if !j.wished(g) {
+func (j *job) resolveSpawned(g *wire.Grow) ([]spec.App, error) {
+	if joined := j.agent.cfg.Joined; joined != nil {
+		if !j.claimRequest(g) {
 			return nil, errors.New("this node was started by a command line of its own, and runs that alone")
 		}
-		g.Common = slices.Concat(own.inherited(j.agent.cfg.Environ), own.Exports, own.decided(g.Common, j.agent.cfg.Environ))
+		environ := j.agent.cfg.Environ
+		g.Common = slices.Concat(joined.inherited(environ), joined.Exports, joined.acceptedEnviron(g.Common, environ))
 		for i := range g.Ranks {
-			dir := own.workingDir(j.agent.cfg.Environ, g.Programs[g.Ranks[i].App].Dir)
-			g.Ranks[i].Env = slices.Concat(j.asked(g.Call, g.Ranks[i].App), dir,
-				own.decided(g.Ranks[i].Env, j.agent.cfg.Environ))
+			dir := joined.workingDir(j.agent.cfg.Environ, g.Programs[g.Ranks[i].App].Dir)
+			g.Ranks[i].Env = slices.Concat(j.requestedEnv(g.Call, g.Ranks[i].App), dir,
+				joined.acceptedEnviron(g.Ranks[i].Env, j.agent.cfg.Environ))
 		}
 	}
 	var apps []spec.App
@@ -244,38 +245,38 @@ func (j *running) resolveMore(g *wire.Grow) ([]spec.App, error) {
 
 // asked is what a rank of this node wishes that ranks which it spawns find in their
 // environment, without what the head decides about.
-func (j *running) asked(call, app int) []string {
+func (j *job) requestedEnv(call, app int) []string {
 	j.spawnsLock.Lock()
 	defer j.spawnsLock.Unlock()
-	apps := j.spawns.pending[call].wish.Apps
+	apps := j.spawns.pending[call].request.Apps
 	if app >= len(apps) {
 		return nil
 	}
-	return j.agent.cfg.Own.inherited(apps[app].Env)
+	return j.agent.cfg.Joined.inherited(apps[app].Env)
 }
 
 // wished reports whether a rank of this node asked for these very programs, as often as it
 // did, and has not got them yet.
-func (j *running) wished(g *wire.Grow) bool {
+func (j *job) claimRequest(g *wire.Grow) bool {
 	j.spawnsLock.Lock()
 	defer j.spawnsLock.Unlock()
-	asked, ok := j.spawns.pending[g.Call]
-	if !ok || asked.used || len(asked.wish.Apps) != len(g.Programs) {
+	requested, ok := j.spawns.pending[g.Call]
+	if !ok || requested.used || len(requested.request.Apps) != len(g.Programs) {
 		return false
 	}
 	ranks := make([]int, len(g.Programs))
 	for _, row := range g.Ranks {
 		ranks[row.App]++
 	}
-	for i, app := range asked.wish.Apps {
+	for i, app := range requested.request.Apps {
 		p := &g.Programs[i]
 		if app.Program != p.Name || !slices.Equal(app.Args, p.Args) || ranks[i] > app.NumRanks {
 			return false
 		}
 		// no interpreter
-		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Own.Dir), Path: app.Path}
+		*p = wire.Program{Name: p.Name, Args: p.Args, Dir: cmp.Or(app.Dir, j.agent.cfg.Joined.Dir), Path: app.Path}
 	}
-	asked.used = true
-	j.spawns.pending[g.Call] = asked
+	requested.used = true
+	j.spawns.pending[g.Call] = requested
 	return true
 }

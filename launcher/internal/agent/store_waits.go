@@ -18,12 +18,12 @@ import (
 
 // watchStore reports, once, that ranks wait in the store and nothing has come further
 // there for longer than the user wants to wait without a word.
-func (j *running) watchStore() {
+func (j *job) watchStoreWaits() {
 	server, limit := j.agent.store.server, j.start.StoreReport
 	if server == nil || limit <= 0 {
 		return
 	}
-	w := &quiet{job: j, limit: limit, signs: func() []int64 {
+	w := &stallDetector{job: j, limit: limit, signs: func() []int64 {
 		s := server.Snapshot()
 		if s.Waiting == 0 {
 			return nil
@@ -32,20 +32,20 @@ func (j *running) watchStore() {
 	}}
 	w.report = func(from, to cpuSample) {
 		m := wire.Stalled{Waited: limit, At: time.Now(), Waiting: j.storeWaits(server)}
-		m.Absent = j.absentees(m.Waiting, from, to)
-		m.RAS, _ = j.askRAS(true)                                 // most programs have no NCCL
+		m.Absent = j.absentRanks(m.Waiting, from, to)
+		m.RAS, _ = j.queryRAS(true)                               // most programs have no NCCL
 		j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 	}
 	w.watch()
 }
 
 // storeWaits are the connections that wait in the store, by rank.
-func (j *running) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
+func (j *job) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	waits := server.Waits()
-	owner, own := j.owners(server, waits), ownAddresses()
+	owner, local := j.owners(server, waits), localAddresses()
 	for _, wait := range waits {
 		w := spec.StoreWait{Rank: -1, Keys: wait.Keys, More: wait.Missing - len(wait.Keys), PID: wait.PID}
-		if peer := wait.Peer.Addr().Unmap(); peer.IsLoopback() || own[peer.WithZone("")] {
+		if peer := wait.Peer.Addr().Unmap(); peer.IsLoopback() || local[peer.WithZone("")] {
 			w.Rank = owner(wait)
 		} else {
 			w.Peer = peer.WithZone("").String()
@@ -57,20 +57,20 @@ func (j *running) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 }
 
 // ownAddresses are those of this host's interfaces.
-func ownAddresses() map[netip.Addr]bool {
-	own := map[netip.Addr]bool{}
+func localAddresses() map[netip.Addr]bool {
+	local := map[netip.Addr]bool{}
 	list, _ := net.InterfaceAddrs() // without it, whoever does not come by loopback is taken for another host's
 	for _, a := range list {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			own[p.Addr().Unmap().WithZone("")] = true
+			local[p.Addr().Unmap().WithZone("")] = true
 		}
 	}
-	return own
+	return local
 }
 
 // owners tells the rank of a connection, -1 for none: by the process id that the
 // client sent, or by who holds the socket at the other end.
-func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpstore.Wait) int {
+func (j *job) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpstore.Wait) int {
 	rankOf := map[int]int{}
 	for _, r := range j.pids(j.rows()) {
 		rankOf[r.PID] = r.Rank
@@ -92,7 +92,7 @@ func (j *running) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tc
 }
 
 // absentees are the ranks that are not among those that wait.
-func (j *running) absentees(waiting []spec.StoreWait, from, to cpuSample) (list []spec.Absence) {
+func (j *job) absentRanks(waiting []spec.StoreWait, from, to cpuSample) (list []spec.Absence) {
 	for _, row := range j.rows() {
 		if !slices.ContainsFunc(waiting, func(s spec.StoreWait) bool { return s.Rank == row.Rank }) {
 			list = append(list, j.state(row.Rank, from, to))
@@ -102,7 +102,7 @@ func (j *running) absentees(waiting []spec.StoreWait, from, to cpuSample) (list 
 }
 
 // state says what a rank does; one that does not run uses no CPU, -1.
-func (j *running) state(rank int, from, to cpuSample) spec.Absence {
+func (j *job) state(rank int, from, to cpuSample) spec.Absence {
 	a := spec.Absence{Rank: rank, CPU: -1}
 	r := j.rank(rank)
 	if r == nil { // it was let go of
@@ -111,7 +111,7 @@ func (j *running) state(rank int, from, to cpuSample) spec.Absence {
 	}
 	a.PID = int(r.pid.Load())
 	if end := r.end.Load(); end != nil {
-		a.State = ending(end)
+		a.State = exitText(end)
 		return a
 	}
 	p, err := process.Describe(a.PID)
@@ -119,11 +119,11 @@ func (j *running) state(rank int, from, to cpuSample) spec.Absence {
 		a.State = "not started"
 		return a
 	}
-	a.State, a.CPU = p.Standing(), to.percent(from, a.PID)
+	a.State, a.CPU = p.StateName(), to.percent(from, a.PID)
 	return a
 }
 
-func ending(e *spec.Exit) string {
+func exitText(e *spec.Exit) string {
 	if e.Signal != 0 {
 		return "ended by " + unix.SignalName(e.Signal)
 	}

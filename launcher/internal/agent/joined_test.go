@@ -18,11 +18,11 @@ import (
 
 // ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
 func ownAgent(temp string) *Agent {
-	own := &Own{
+	own := &Joined{
 		Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
-		Accepts: plan.Accepts, Tells: plan.Sets,
+		Accepts: plan.Accepts, Reports: plan.Sets,
 	}
-	a := &Agent{cfg: Config{TempDir: temp, Own: own, Environ: []string{
+	a := &Agent{cfg: Config{TempDir: temp, Joined: own, Environ: []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "GORUN_TOKEN=secret", "PMI_JOBID=7",
 		"PMIX_PREFIX=own", "CUDA_VISIBLE_DEVICES=3", "RANK=9",
 	}}}
@@ -102,12 +102,12 @@ func TestWhatAHeadMayNotDo(t *testing.T) {
 	} {
 		s := ordinary()
 		c.change(&s)
-		assert.ErrorContains(t, ownAgent(temp).keepOwn(&s), c.want, name)
+		assert.ErrorContains(t, ownAgent(temp).applyJoined(&s), c.want, name)
 	}
 	a, s := ownAgent(temp), ordinary()
-	a.cfg.Own.Ranks = 0
+	a.cfg.Joined.Ranks = 0
 	a.counted.Store(1)
-	assert.ErrorContains(t, a.keepOwn(&s), "the head wants 2 ranks, this node's command line 1", "one for each device")
+	assert.ErrorContains(t, a.applyJoined(&s), "the head wants 2 ranks, this node's command line 1", "one for each device")
 }
 
 func TestWhatAHeadSaysInVain(t *testing.T) {
@@ -120,9 +120,9 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 			ScanStore: true,
 		}},
 	}
-	a.cfg.Own.replace(&hello)
+	a.cfg.Joined.replacePrograms(&hello)
 	assert.Equal(t, wire.Hello{Ranks: 2, Programs: []wire.Program{{Name: "train.py", ScanStore: true}}}, hello)
-	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Own.told(a.cfg.Environ),
+	assert.Equal(t, []string{"CUDA_VISIBLE_DEVICES=3", "RANK=9"}, a.cfg.Joined.reportedEnviron(a.cfg.Environ),
 		"what the head need not know stays here")
 
 	s := ordinary()
@@ -133,7 +133,7 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	}
 	s.Apps[0] = spec.App{Path: "/bin/sh", Argv: []string{"sh", "-c", "evil"}, Dir: "/evil", Build: true}
 	s.Common, s.Ranks[0].Env = append(s.Common, evil...), append(s.Ranks[0].Env, evil...)
-	require.NoError(t, a.keepOwn(&s))
+	require.NoError(t, a.applyJoined(&s))
 	assert.Equal(t, []spec.App{{Path: "/usr/bin/python3", Argv: a.programs[0].Argv, Dir: "/srv"}}, s.Apps)
 	assert.Equal(t, []string{
 		"PATH=/bin", "LD_PRELOAD=own.so", "GORUN_PYTHON=own-python", "PMIX_PREFIX=own", "PWD=/srv",
@@ -149,7 +149,7 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	served := make(chan error, 1)
 	go func() {
 		cfg := ownAgent(t.TempDir()).cfg
-		cfg.Own.Programs[0].Name = "true"
+		cfg.Joined.Programs[0].Name = "true"
 		served <- Serve(wire.NewLink(theirs), cfg)
 	}()
 	go func() {
@@ -162,10 +162,10 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	for {
 		frame, err := head.Read()
 		require.NoError(t, err)
-		var running wire.Running
+		var job wire.Running
 		if frame.Type == wire.TypeRunning {
-			require.NoError(t, frame.Decode(&running))
-			require.Empty(t, running.Ranks)
+			require.NoError(t, frame.Decode(&job))
+			require.Empty(t, job.Ranks)
 		}
 		if frame.Type == wire.TypeStartFailed {
 			var failed wire.StartFailed
@@ -194,7 +194,7 @@ func FuzzHeadOfANodeThatJoined(f *testing.F) {
 			return
 		}
 		a := ownAgent("/tmp")
-		if a.keepOwn(&s) != nil {
+		if a.applyJoined(&s) != nil {
 			return
 		}
 		own := a.programs[0]
@@ -232,10 +232,10 @@ func TestAHeadKeepsEachRankWhereItIs(t *testing.T) {
 		"the head wants rank 2 here":                         {Rank: 2, LocalRank: 1},
 	} {
 		a := ownAgent(temp)
-		a.cfg.Own.Ranks, a.cfg.Own.Seat = 1, &want
+		a.cfg.Joined.Ranks, a.cfg.Joined.Task = 1, &want
 		s := ordinary()
 		s.Ranks = s.Ranks[:1]
-		if err := a.keepOwn(&s); name == "" {
+		if err := a.applyJoined(&s); name == "" {
 			assert.NoError(t, err)
 		} else {
 			assert.ErrorContains(t, err, name)

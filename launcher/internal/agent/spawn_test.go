@@ -27,8 +27,8 @@ func grownBy() *wire.Grow {
 // A node that joined starts what a rank of its own has asked for, once.
 func TestWhatAHeadMayNotGrow(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(g *wire.Grow)
-		wished bool
+		change       func(g *wire.Grow)
+		claimRequest bool
 	}{
 		"what was asked for":   {func(*wire.Grow) {}, true},
 		"some of it":           {func(g *wire.Grow) { g.Ranks = g.Ranks[:1] }, true},
@@ -41,30 +41,30 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 		}, false},
 		"what nobody asked": {func(g *wire.Grow) { g.Call = 2 }, false},
 	} {
-		j := &running{agent: ownAgent(t.TempDir())}
-		j.spawns.pending = map[int]spawn{1: {wish: world.Spawn{Apps: []world.SpawnApp{{
+		j := &job{agent: ownAgent(t.TempDir())}
+		j.spawns.pending = map[int]spawn{1: {request: world.Spawn{Apps: []world.SpawnApp{{
 			Program: "child",
 			Args:    []string{"x"}, NumRanks: 2,
 		}}}}}
 		g := grownBy()
 		g.Programs[0].Start, g.Programs[0].Interpreter, g.Programs[0].Dir = 1, "evil", "/evil"
 		c.change(g)
-		assert.Equal(t, c.wished, j.wished(g), name)
-		if c.wished {
+		assert.Equal(t, c.claimRequest, j.claimRequest(g), name)
+		if c.claimRequest {
 			assert.Equal(t, wire.Program{Name: "child", Args: []string{"x"}, Dir: "/srv"}, g.Programs[0], name)
-			assert.False(t, j.wished(g), "%s, again", name)
+			assert.False(t, j.claimRequest(g), "%s, again", name)
 		}
 	}
 }
 
 // What a head says of new ranks is looked at before anything is done by it.
 func TestRowsOfNewRanks(t *testing.T) {
-	j := &running{}
-	j.enrol([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
-	require.ErrorContains(t, j.checkMore([]wire.Row{{Process: spec.Process{Rank: 0}}}, 1), "rank 0 is there already")
-	require.ErrorContains(t, j.checkMore([]wire.Row{{Process: spec.Process{Rank: 1, App: 1}}}, 1), "run program 1 of 1")
+	j := &job{}
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
+	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 0}}}, 1), "rank 0 is there already")
+	require.ErrorContains(t, j.checkSpawned([]wire.Row{{Process: spec.Process{Rank: 1, App: 1}}}, 1), "run program 1 of 1")
 	rows := []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Argv: []string{"evil"}}}}
-	require.NoError(t, j.checkMore(rows, 1))
+	require.NoError(t, j.checkSpawned(rows, 1))
 	assert.Equal(t, []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Spawned: true}}}, rows)
 }
 
@@ -72,7 +72,7 @@ func TestRowsOfNewRanks(t *testing.T) {
 // the job may be over.
 func TestAWorldOfOthers(t *testing.T) {
 	head, side := reach.Local()
-	j := &running{agent: &Agent{link: side}}
+	j := &job{agent: &Agent{link: side}}
 	j.mpi = j.newMPI()
 	require.NoError(t, j.grow(wire.Grow{Number: 1, World: world.World{Name: "w"}}))
 	assert.Contains(t, j.mpi.worlds, "w")
@@ -86,8 +86,8 @@ func TestAWorldOfOthers(t *testing.T) {
 func TestHostFileThatIsAPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	wish := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Dir: dir, HostFile: "pipe"}}}
-	require.ErrorContains(t, readHostFiles(&wish, "/elsewhere"), "no regular file")
+	request := world.Spawn{Apps: []world.SpawnApp{{Program: "child", Dir: dir, HostFile: "pipe"}}}
+	require.ErrorContains(t, readHostFiles(&request, "/elsewhere"), "no regular file")
 }
 
 // A file of hosts counts from the program's directory, and that from the spawning rank's.
@@ -96,14 +96,14 @@ func TestHostFileOfARank(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	for _, sub := range []string{"", "sub"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, sub, "hosts"), []byte("from "+sub), 0o600))
-		wish := world.Spawn{
+		request := world.Spawn{
 			By:   world.Proc{World: "w"},
 			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}},
 		}
-		j := &running{mpi: &mpi{worlds: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
-		j.enrol([]wire.Row{{Process: spec.Process{Rank: 7}}}, []spec.App{{Dir: dir}})
-		require.NoError(t, readHostFiles(&wish, j.dirOf(wish.By)))
-		require.Equal(t, "from "+sub, wish.Apps[0].HostFile)
+		j := &job{mpi: &mpi{worlds: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
+		j.addRanks([]wire.Row{{Process: spec.Process{Rank: 7}}}, []spec.App{{Dir: dir}})
+		require.NoError(t, readHostFiles(&request, j.workingDirOf(request.By)))
+		require.Equal(t, "from "+sub, request.Apps[0].HostFile)
 	}
 }
 
@@ -112,16 +112,16 @@ func TestHostFileOfARank(t *testing.T) {
 func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "child"), []byte("#!/bin/sh\n"), 0o700))
-	j := &running{agent: ownAgent(t.TempDir())}
-	wish := world.Spawn{Apps: []world.SpawnApp{{
+	j := &job{agent: ownAgent(t.TempDir())}
+	request := world.Spawn{Apps: []world.SpawnApp{{
 		Program: "child", Args: []string{"x"}, NumRanks: 2, Path: dir,
 		Env: []string{"A=b", "RANK=9"},
 	}}}
-	j.spawns.pending = map[int]spawn{1: {wish: wish}}
+	j.spawns.pending = map[int]spawn{1: {request: request}}
 	g := grownBy()
 	g.Programs[0].Path = "/evil"
 	g.Ranks[0].Env = []string{"RANK=1", "EVIL=1"}
-	apps, err := j.resolveMore(g)
+	apps, err := j.resolveSpawned(g)
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(dir, "child"), apps[0].Path)
 	assert.Equal(t, []string{"A=b", "PWD=/srv", "RANK=1"}, g.Ranks[0].Env)
@@ -130,7 +130,7 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 // Other nodes may ask for what ranks here commit before these are started.
 func TestAskedBeforeTheStart(t *testing.T) {
 	head, side := reach.Local()
-	j := &running{
+	j := &job{
 		agent: &Agent{link: side},
 		start: wire.Start{MPI: wire.MPI{Offered: true, Worlds: []world.World{{Name: "w", Hosts: []string{"h"}}}}},
 	}

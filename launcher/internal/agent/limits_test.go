@@ -90,7 +90,7 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 
 // A write to a rank that never read ends with the attempt. That is no input which the next attempt has read.
 func TestInputOfAnAttemptThatIsOver(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	j.start.Stdio.Piped = []int{10}
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
 	next[wire.Grown](t, heard)
@@ -114,18 +114,18 @@ func TestInputOfAnAttemptThatIsOver(t *testing.T) {
 
 // Somebody watches a job whose ranks cannot be looked at: most questions get no answer, and the job goes on.
 func TestQuestionsThatTakeForEver(t *testing.T) {
-	j := &running{}
+	j := &job{}
 	var asked []func()
-	answered := make(chan func(), 2*maxAsked)
-	ask := func() { j.answer(func(done func()) { answered <- done }) }
-	for range 10 * maxAsked {
+	answered := make(chan func(), 2*maxQueries)
+	ask := func() { j.answerQuery(func(done func()) { answered <- done }) }
+	for range 10 * maxQueries {
 		ask()
 	}
-	for range maxAsked {
+	for range maxQueries {
 		asked = append(asked, <-answered)
 	}
 	ask()
-	require.Equal(t, int32(maxAsked), j.questions.Load(), "none of the others is being answered")
+	require.Equal(t, int32(maxQueries), j.queries.Load(), "none of the others is being answered")
 	asked[0]()
 	ask()
 	<-answered

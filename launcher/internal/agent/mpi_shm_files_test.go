@@ -20,16 +20,16 @@ func TestFilesOfSeatedRanks(t *testing.T) {
 	foreign := filepath.Join(dir, "data.1")
 	require.NoError(t, os.WriteFile(foreign, nil, 0o600))
 	for name, c := range map[string]struct {
-		own             *Own
+		own             *Joined
 		paths, numbered []string
 	}{
 		"one agent":  {nil, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
-		"joined":     {&Own{}, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
-		"an own one": {&Own{Seat: &spec.Task{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
+		"joined":     {&Joined{}, nil, []string{filepath.Join(dir, "vader_segment.node1.0.3f2a0000.")}},
+		"an own one": {&Joined{Task: &spec.Task{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mpi{job: &running{agent: &Agent{cfg: Config{Own: c.own}}, guard: newGuard()}}
-			m.leaves([]string{mine, absent, foreign, filepath.Join(dir, "sm_segment.5")})
+			m := &mpi{job: &job{agent: &Agent{cfg: Config{Joined: c.own}}, guard: newGuard()}}
+			m.noteSharedFiles([]string{mine, absent, foreign, filepath.Join(dir, "sm_segment.5")})
 			var paths []string
 			for _, o := range m.job.guard.Guarded().Owned {
 				require.NotZero(t, o.Inode, "which one it is")

@@ -18,7 +18,7 @@ import (
 // openPort makes the port, and what ranks' environment tells of it.
 func (m *mpi) openPort() {
 	var err error
-	if m.port, err = openDoorway(); err != nil {
+	if m.port, err = openLoopbackPort(); err != nil {
 		m.job.agent.notice("PMI is not served, so programs of MPICH's family cannot begin: %v", err)
 		return
 	}
@@ -26,21 +26,21 @@ func (m *mpi) openPort() {
 }
 
 // caller is the connection of a process that came to PMI_PORT.
-type caller struct {
+type portConn struct {
 	net.Conn
 	inode uint64        // of its end
 	over  chan struct{} // closed when all that it said was heard
 }
 
-func (m *mpi) serveCaller(conn net.Conn, inode uint64) {
-	c := &caller{conn, inode, make(chan struct{})}
+func (m *mpi) servePortConn(conn net.Conn, inode uint64) {
+	c := &portConn{conn, inode, make(chan struct{})}
 	defer close(c.over)
 	m.server(protocolPMI).Serve(c, world.Proc{Rank: world.AllRanks})
 }
 
 // claim says which rank a process is that came to PMI_PORT.
 func (m *mpi) claim(conn net.Conn, id int) (world.Proc, error) {
-	c, ok := conn.(*caller)
+	c, ok := conn.(*portConn)
 	if !ok {
 		return world.Proc{}, errors.New("it did not come to PMI_PORT")
 	}
@@ -54,15 +54,15 @@ func (m *mpi) claim(conn net.Conn, id int) (world.Proc, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.talks[id] = c.over
+	m.sessions[id] = c.over
 	return p, nil
 }
 
 // startedPID is the process of a rank, 0 if there is none. A rank may have come to a server
 // before its start is over.
-func (j *running) startedPID(id int) int {
-	j.growing.Lock()
-	defer j.growing.Unlock()
+func (j *job) startedPID(id int) int {
+	j.startGate.Lock()
+	defer j.startGate.Unlock()
 	if r := j.rank(id); r != nil {
 		return int(r.pid.Load())
 	}

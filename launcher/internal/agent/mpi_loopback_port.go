@@ -12,7 +12,7 @@ import (
 // doorway is a port of 127.0.0.1 to which PMIx clients come, or PMI's where they have no descriptor. It is made by
 // system calls: net.Listen takes a tenth of a millisecond longer, for which each job would wait. Clients may come from
 // the beginning, and wait there until begin.
-type doorway struct {
+type loopbackPort struct {
 	port int
 
 	mu       sync.Mutex
@@ -24,12 +24,12 @@ type doorway struct {
 // backlog of those who have not been let in; the kernel has a limit of its own.
 const backlog = 4096
 
-func openDoorway() (*doorway, error) {
+func openLoopbackPort() (*loopbackPort, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
-	d := &doorway{fd: fd}
+	d := &loopbackPort{fd: fd}
 	if d.port, err = listenOn(fd); err != nil {
 		d.close()
 		return nil, fmt.Errorf("listen on 127.0.0.1: %w", err)
@@ -52,7 +52,7 @@ func listenOn(fd int) (port int, err error) {
 }
 
 // begin lets those in who come. The error is net.ErrClosed once the doorway is closed.
-func (d *doorway) begin() (l net.Listener, err error) {
+func (d *loopbackPort) begin() (l net.Listener, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -65,7 +65,7 @@ func (d *doorway) begin() (l net.Listener, err error) {
 	return d.listener, err
 }
 
-func (d *doorway) close() {
+func (d *loopbackPort) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

@@ -14,19 +14,23 @@ import (
 
 // Nothing of an attempt is said after its end, which waits for what was begun before.
 func TestWordsOfAnAttempt(t *testing.T) {
-	j, heard := growable(t)
-	j.growing.Lock()
+	j, heard := growableJob(t)
+	j.startGate.Lock()
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		j.words.close()
+		j.reports.close()
 		_ = j.agent.link.Send(&wire.CleanedUp{})
 	}()
-	eventually(t, func() bool { j.words.mu.Lock(); defer j.words.mu.Unlock(); return j.words.over }, "the end has begun")
+	eventually(t, func() bool {
+		j.reports.mu.Lock()
+		defer j.reports.mu.Unlock()
+		return j.reports.over
+	}, "the end has begun")
 	require.NoError(t, j.grow(growBy(2, "/bin/true", 11)))
-	j.ending = true
-	j.growing.Unlock()
+	j.startGate.closed = true
+	j.startGate.Unlock()
 	<-over
 	j.mpi.Abort(world.Proc{World: "w"}, 1, "too late")
 	var types []wire.Type
@@ -40,12 +44,12 @@ func TestWordsOfAnAttempt(t *testing.T) {
 
 // That a rank had begun MPI the head learns before others can say that they wait for it.
 func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
-	j, heard := growable(t)
+	j, heard := growableJob(t)
 	j.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	first := world.Proc{World: "w"}
 	j.mpi.server(protocolPMI)
 	j.mpi.Began(first, "PMI-1")
-	j.enrol([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // one that goes on
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // one that goes on
 	j.endings.rank(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
@@ -54,11 +58,11 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 
 // A file of hosts may be on a file server that does not answer: whoever asked goes on.
 func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
-	j, _ := growable(t)
+	j, _ := growableJob(t)
 	returned, answered := make(chan struct{}), make(chan error)
 	go func() {
 		defer close(returned)
-		j.askSpawn(world.Spawn{Apps: []world.SpawnApp{{HostFile: "/does/not/exist"}}}, func(_ string, err error) {
+		j.requestSpawn(world.Spawn{Apps: []world.SpawnApp{{HostFile: "/does/not/exist"}}}, func(_ string, err error) {
 			answered <- err
 		})
 	}()

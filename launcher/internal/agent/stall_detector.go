@@ -10,8 +10,8 @@ import (
 // quiet finds out that nothing has gone on for a while. It counts looks that saw
 // nothing new, and not the time between them: a job that was suspended in between
 // (Ctrl-Z, and fg an hour later) has not been quiet for that hour.
-type quiet struct {
-	job   *running
+type stallDetector struct {
+	job   *job
 	limit time.Duration
 	// signs are different whenever something has gone on; nil says that there is
 	// nothing to wait for.
@@ -25,35 +25,35 @@ type quiet struct {
 
 const (
 	// looks is how often it is looked within the limit.
-	looks = 4
+	checksPerLimit = 4
 	// usageTime is how long the ranks' use of CPUs is measured.
-	usageTime = time.Second
+	cpuSampleTime = time.Second
 )
 
-func (w *quiet) watch() {
+func (w *stallDetector) watch() {
 	w.seen = w.signs()
-	w.again()
+	w.schedule()
 }
 
-func (w *quiet) again() { w.job.timers.after(w.limit/looks, w.look) }
+func (w *stallDetector) schedule() { w.job.timers.after(w.limit/checksPerLimit, w.check) }
 
-func (w *quiet) look() {
-	if !w.unchanged() || w.same < looks {
-		w.again()
+func (w *stallDetector) check() {
+	if !w.unchanged() || w.same < checksPerLimit {
+		w.schedule()
 		return
 	}
 	from := sampleCPU(w.job.rankPIDs())
-	w.job.timers.after(usageTime, func() {
+	w.job.timers.after(cpuSampleTime, func() {
 		if w.unchanged() {
 			w.report(from, sampleCPU(w.job.rankPIDs()))
 		} else {
-			w.again()
+			w.schedule()
 		}
 	})
 }
 
 // unchanged looks once.
-func (w *quiet) unchanged() bool {
+func (w *stallDetector) unchanged() bool {
 	signs := w.signs()
 	if signs == nil || !slices.Equal(signs, w.seen) {
 		w.seen, w.same = signs, 0
@@ -81,8 +81,8 @@ func sampleCPU(sessions []int) cpuSample {
 // where that is not known.
 func (s cpuSample) percent(from cpuSample, session int) int {
 	now, known := s.used[session]
-	before, knew := from.used[session]
-	if !known || !knew {
+	before, ok2 := from.used[session]
+	if !known || !ok2 {
 		return -1
 	}
 	return int((now.CPU - before.CPU) * 100 / max(s.at.Sub(from.at), 1))

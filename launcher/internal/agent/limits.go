@@ -14,7 +14,7 @@ const (
 	maxWindow   = 64 << 20 // of output under way, in bytes
 	maxTargets  = 4096     // to be dialed, by all Probes together
 	maxNames    = 64       // of addresses in one Probe
-	maxAsked    = 64       // questions about ranks that are being answered
+	maxQueries  = 64       // questions about ranks that are being answered
 	maxSignals  = 1024     // for ranks that are being started
 	maxWorlds   = 1 << 16  // that ranks were started in and that have not ended
 	maxWorldLen = 63       // of a world's name, in bytes
@@ -88,9 +88,9 @@ const worldLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 
 // answer has a question about ranks answered, until done is called. While too many are, others get no answer: a rank
 // whose file system hangs may keep us from looking at it, however long somebody watches the job.
-func (j *running) answer(do func(done func())) {
-	done := func() { j.questions.Add(-1) }
-	if j.questions.Add(1) > maxAsked {
+func (j *job) answerQuery(do func(done func())) {
+	done := func() { j.queries.Add(-1) }
+	if j.queries.Add(1) > maxQueries {
 		done()
 		return
 	}

@@ -14,13 +14,13 @@ import (
 )
 
 func TestWhereNCCLListens(t *testing.T) {
-	j := func(common []string, rows ...wire.Row) *running {
-		r := &running{start: wire.Start{Common: common}}
+	j := func(common []string, rows ...wire.Row) *job {
+		r := &job{start: wire.Start{Common: common}}
 		r.roster.Store(&roster{rows: rows})
 		return r
 	}
 	for name, tc := range map[string]struct {
-		job  *running
+		job  *job
 		addr string
 		own  bool
 	}{
@@ -54,7 +54,7 @@ func TestWorldRankOfAProcess(t *testing.T) {
 	pid := child.Process.Pid
 	r := &rank{row: wire.Row{Process: spec.Process{Rank: 5}}}
 	r.pid.Store(int32(pid))
-	j := &running{}
+	j := &job{}
 	j.roster.Store(&roster{rows: []wire.Row{r.row}, ranks: map[int]*rank{5: r}})
 	world := j.worldRank()
 	assert.Equal(t, 5, world(&ras.Rank{Host: "127.0.0.1", PID: pid}))

@@ -22,7 +22,7 @@ import (
 const sharedMemory = "/dev/shm/"
 
 // expectFiles: ranks of a world begin MPI, and may be MPICH's.
-func (m *mpi) expectFiles(world string) {
+func (m *mpi) noteWorldFiles(world string) {
 	for _, prefix := range mpichFiles(world) {
 		m.job.guard.AddNumbered(prefix)
 	}
@@ -45,9 +45,9 @@ var openMPIFiles = []string{"vader_segment.", "sm_segment.", "osc_sm.", "osc_rdm
 
 // leaves hears of files that a rank wishes to have removed when it has ended. The server does that while
 // there is one. Where each rank has an agent of its own, others of this host still use theirs when one is over.
-func (m *mpi) leaves(files []string) {
-	own := m.job.agent.cfg.Own
-	alone := own != nil && own.Seat != nil
+func (m *mpi) noteSharedFiles(files []string) {
+	joined := m.job.agent.cfg.Joined
+	alone := joined != nil && joined.Task != nil
 	for _, file := range files {
 		prefix := strings.TrimRight(file, "0123456789")
 		known := slices.ContainsFunc(openMPIFiles, func(begin string) bool {
@@ -69,12 +69,12 @@ var randomFiles = []string{"mpich_shar_tmp", "Intel_MPI_", "ucx_shm_posix_"}
 
 // notePatience is how long ranks' signals wait for that. To be looked at, a process has to let go of its memory for a
 // moment, and one that waits for a page of a file system which is gone never does.
-const notePatience = 100 * time.Millisecond
+const noteTimeout = 100 * time.Millisecond
 
 // noteFiles has the guard remove what ranks have in shared memory under a random name. They are about
 // to get a signal to end, and may be in MPI_Init.
-func (m *mpi) noteFiles() {
-	if !m.someBegan() {
+func (m *mpi) noteMappedFiles() {
+	if !m.anyBegan() {
 		return
 	}
 	ranks := m.job.rankPIDs()
@@ -84,16 +84,16 @@ func (m *mpi) noteFiles() {
 	}
 	close(pids)
 	var lookers sync.WaitGroup
-	for range atOnce {
+	for range maxParallelInspections {
 		lookers.Go(func() {
 			for pid := range pids {
-				m.noteFilesOf(pid)
+				m.noteMappedFilesOf(pid)
 			}
 		})
 	}
 	noted := make(chan struct{})
 	go func() { defer close(noted); lookers.Wait() }()
-	limit := time.NewTimer(notePatience)
+	limit := time.NewTimer(noteTimeout)
 	defer limit.Stop()
 	select {
 	case <-noted:
@@ -102,8 +102,8 @@ func (m *mpi) noteFiles() {
 }
 
 // noteFilesOf may come late: when the guard has been told to end there is nobody to tell.
-func (m *mpi) noteFilesOf(pid int) {
-	for _, file := range m.makers.mapped(pid, sharedMemory, randomFiles...) {
+func (m *mpi) noteMappedFilesOf(pid int) {
+	for _, file := range m.hooks.mapped(pid, sharedMemory, randomFiles...) {
 		if isOurFile(file) {
 			m.job.timers.unlessOver(func() { m.job.guard.addPath(file) })
 		}

@@ -24,9 +24,9 @@ const (
 // engineSignals are those that a resource manager has sent to this agent, and that ranks
 // have as well.
 type engineSignals struct {
-	mu    sync.Mutex
-	sent  map[syscall.Signal]bool
-	asked time.Time // when one of them first asked ranks to end
+	mu          sync.Mutex
+	sent        map[syscall.Signal]bool
+	requestedAt time.Time // when one of them first asked ranks to end
 }
 
 func (e *engineSignals) add(sig syscall.Signal, at time.Time) {
@@ -36,8 +36,8 @@ func (e *engineSignals) add(sig syscall.Signal, at time.Time) {
 		e.sent = map[syscall.Signal]bool{}
 	}
 	e.sent[sig] = true
-	if e.asked.IsZero() && endsRanks(sig) {
-		e.asked = at
+	if e.requestedAt.IsZero() && endsRanks(sig) {
+		e.requestedAt = at
 	}
 }
 
@@ -55,10 +55,10 @@ func (e *engineSignals) has(sig syscall.Signal) bool {
 }
 
 // askedAt is when ranks were first asked to end, zero if they were not.
-func (e *engineSignals) askedAt() time.Time {
+func (e *engineSignals) endRequestedAt() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.asked
+	return e.requestedAt
 }
 
 // reportSignals tells the head what a resource manager sends, and ranks have it when the
@@ -66,7 +66,7 @@ func (e *engineSignals) askedAt() time.Time {
 func (a *Agent) reportSignals() {
 	for {
 		select {
-		case <-a.lease.over:
+		case <-a.lease.linkClosed:
 			return
 		case sig := <-a.cfg.Signals:
 			now := time.Now()

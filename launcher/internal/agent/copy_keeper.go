@@ -14,7 +14,7 @@ import (
 
 // dismissKeeper has the process end that keeps what --copy sent, and take it away. It is behind the same connection as
 // the agent, but knows no lease. A number that another process has got meanwhile is told by its command line.
-func dismissKeeper(c wire.Copied) {
+func endCopyKeeper(c wire.Copied) {
 	mark, ok := keeperMark(c.Dir)
 	if c.PID <= 1 || !ok {
 		return

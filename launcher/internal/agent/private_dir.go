@@ -19,7 +19,7 @@ import (
 
 // private is the directory that this node makes for an attempt: for the job's key, and for error files that are not
 // beside log files. The launcher does not say where it is, nor do the ranks.
-type private struct {
+type privateDir struct {
 	dir  string // "": none is needed
 	mu   sync.Mutex
 	root *os.Root // nil: it was not made
@@ -29,18 +29,18 @@ type private struct {
 const keyName = "key"
 
 // placePrivate decides where the directory will be.
-func (j *running) placePrivate() {
-	if len(j.start.Key) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasDirs(j.start.Logs) {
-		j.private.dir = filepath.Join(j.agent.cfg.TempDir, "gorun-"+rand.Text())
+func (j *job) choosePrivateDir() {
+	if len(j.start.Key) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasRankDirs(j.start.Logs) {
+		j.privateDir.dir = filepath.Join(j.agent.cfg.TempDir, "gorun-"+rand.Text())
 	}
 }
 
 // hasDirs reports whether each rank has a directory of log files.
-func hasDirs(l *wire.Logs) bool { return l != nil && !l.Named() && l.Files() }
+func hasRankDirs(l *wire.Logs) bool { return l != nil && !l.Named() && l.Files() }
 
 // makePrivate makes the directory, if one is needed, unless it is there.
-func (j *running) makePrivate() (err error) {
-	p := &j.private
+func (j *job) makePrivateDir() (err error) {
+	p := &j.privateDir
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dir != "" && p.root == nil {
@@ -50,15 +50,15 @@ func (j *running) makePrivate() (err error) {
 }
 
 // writeKey makes the directory with the job's key, which ranks may need at once.
-func (j *running) writeKey() error {
+func (j *job) writeKey() error {
 	if len(j.start.Key) == 0 {
 		return nil
 	}
 	j.guard.begin(j)
-	<-j.guard.began
-	err := j.makePrivate()
+	<-j.guard.started
+	err := j.makePrivateDir()
 	if err == nil {
-		err = create(j.private.root, keyName, j.start.Key)
+		err = create(j.privateDir.root, keyName, j.start.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("write the job's key: %w; TMPDIR names a directory that can be written to", err)
@@ -77,22 +77,22 @@ func create(root *os.Root, name string, data []byte) error {
 }
 
 // keyEnviron tells ranks where the job's key is.
-func (j *running) keyEnviron() []string {
+func (j *job) keyEnviron() []string {
 	if len(j.start.Key) == 0 {
 		return nil
 	}
-	return []string{env.VarJobKey + "=" + filepath.Join(j.private.dir, keyName)}
+	return []string{env.VarJobKey + "=" + filepath.Join(j.privateDir.dir, keyName)}
 }
 
 // errorEnviron tells a rank where PyTorch writes an exception that ends it.
-func (j *running) errorEnviron(row wire.Row) []string {
+func (j *job) errorEnviron(row wire.Row) []string {
 	file := ""
 	switch l := j.start.Logs; {
 	case !j.start.ErrorFiles || row.Spawned:
-	case hasDirs(l):
+	case hasRankDirs(l):
 		file = j.logs.ErrorFile(row.LocalRank)
-	case j.private.dir != "":
-		file = filepath.Join(j.private.dir, errorName(row))
+	case j.privateDir.dir != "":
+		file = filepath.Join(j.privateDir.dir, errorName(row))
 	}
 	if file == "" {
 		return nil
@@ -106,7 +106,7 @@ func errorName(row wire.Row) string { return "error." + strconv.Itoa(row.LocalRa
 const errorFileLimit = 64 << 10
 
 // readErrorFile returns what a rank wrote of its own end, and when.
-func (j *running) readErrorFile(row wire.Row) ([]byte, time.Time) {
+func (j *job) readErrorFile(row wire.Row) ([]byte, time.Time) {
 	if !j.start.ErrorFiles || row.Spawned {
 		return nil, time.Time{}
 	}
@@ -128,12 +128,12 @@ func (j *running) readErrorFile(row wire.Row) ([]byte, time.Time) {
 
 // openErrorFile opens what is in that place, which is the rank's to fill: a pipe there must not keep us waiting for a
 // writer, nor a link have us read another file.
-func (j *running) openErrorFile(row wire.Row) (*os.File, error) {
+func (j *job) openErrorFile(row wire.Row) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOFOLLOW
-	if hasDirs(j.start.Logs) {
+	if hasRankDirs(j.start.Logs) {
 		return j.logs.OpenFile(j.logs.ErrorFile(row.LocalRank), flags)
 	}
-	p := &j.private
+	p := &j.privateDir
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.root == nil {
@@ -146,7 +146,7 @@ func (j *running) openErrorFile(row wire.Row) (*os.File, error) {
 }
 
 // close is for the end of the attempt.
-func (p *private) close() {
+func (p *privateDir) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.root != nil {
