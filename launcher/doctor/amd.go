@@ -47,7 +47,7 @@ func amdChecks() []Check {
 	}
 }
 
-// amd is what AMD's driver tells, nothing where there is none.
+// amd returns the state of AMD's driver, zero without one.
 func (h *Host) amd() AMD {
 	if h.AMD == nil {
 		return AMD{}
@@ -55,19 +55,17 @@ func (h *Host) amd() AMD {
 	return *h.AMD
 }
 
-func amdAccess(h *Host) []Finding {
+func amdAccess(h *Host, r report) {
 	fix := choose(h, "docker run --device /dev/kfd --device /dev/dri --group-add video --group-add render ...",
 		"sudo usermod -aG render,video $USER # then log in again")
-	all := refused(h.amd().Nodes, fix, fix)
-	for i := range all {
-		if h.Portable { // its GPU draws a picture, and few compute with it
-			all[i].Severity = Note
-		}
+	severity := Error
+	if h.Portable { // its GPU is for graphics
+		severity = Note
 	}
-	return all
+	r.unopenable(severity, h.amd().Nodes, fix, fix)
 }
 
-func amdErrors(h *Host) []Finding {
+func amdErrors(h *Host, r report) {
 	var failed, reset []string
 	fix := ""
 	for _, g := range h.amd().GPUs {
@@ -85,15 +83,15 @@ func amdErrors(h *Host) []Finding {
 			reset = append(reset, fmt.Sprintf("%s (%s)", g.PCI, times(g.Resets)))
 		}
 	}
-	return append(about(Warning, failed, "GPU had errors that nobody could correct",
-		"GPUs had errors that nobody could correct", "/sys/bus/pci/devices/*/ras, since the driver was loaded", fix),
-		about(Warning, reset, "GPU was reset since the boot", "GPUs were reset since the boot", "/dev/kmsg",
-			"sudo dmesg | grep -iE 'amdgpu.*(reset|uncorrectable)'")...)
+	r.list(Warning, failed, "GPU had errors that nobody could correct", "GPUs had errors that nobody could correct",
+		"/sys/bus/pci/devices/*/ras, since the driver was loaded", fix)
+	r.list(Warning, reset, "GPU was reset since the boot", "GPUs were reset since the boot", "/dev/kmsg",
+		"sudo dmesg | grep -iE 'amdgpu.*(reset|uncorrectable)'")
 }
 
-func amdSlowed(h *Host) []Finding {
+func amdSlowed(h *Host, r report) {
 	if h.Portable {
-		return nil
+		return
 	}
 	var hot, capped []string
 	for _, g := range h.amd().GPUs {
@@ -104,16 +102,16 @@ func amdSlowed(h *Host) []Finding {
 			capped = append(capped, fmt.Sprintf("%s (%.0f of %.0f W)", g.PCI, g.PowerCap, g.PowerDefault))
 		}
 	}
-	return append(about(Warning, hot, "GPU is at its critical temperature", "GPUs are at their critical temperature",
-		"/sys/bus/pci/devices/*/hwmon/*/temp*_input and temp*_crit", "rocm-smi --showtemp --showpower --showclocks"),
-		// somebody wished it
-		about(Note, capped, "GPU has less power than its default", "GPUs have less power than their default",
-			"/sys/bus/pci/devices/*/hwmon/*/power1_cap", "rocm-smi --showmaxpower --showpower")...)
+	r.list(Warning, hot, "GPU is at its critical temperature", "GPUs are at their critical temperature",
+		"/sys/bus/pci/devices/*/hwmon/*/temp*_input and temp*_crit", "rocm-smi --showtemp --showpower --showclocks")
+	// An administrator chose this cap.
+	r.list(Note, capped, "GPU has less power than its default", "GPUs have less power than their default",
+		"/sys/bus/pci/devices/*/hwmon/*/power1_cap", "rocm-smi --showmaxpower --showpower")
 }
 
-func largeBAR(h *Host) []Finding {
+func largeBAR(h *Host, r report) {
 	if h.Portable || len(h.amd().GPUs) < 2 && len(realPorts(h)) == 0 {
-		return nil
+		return
 	}
 	var small, addresses []string
 	for _, g := range h.amd().GPUs {
@@ -123,16 +121,15 @@ func largeBAR(h *Host) []Finding {
 		}
 	}
 	if small == nil {
-		return nil
+		return
 	}
-	return about(Warning, small, "GPU shows others a part of its memory", "GPUs show others a part of their memory",
+	r.list(Warning, small, "GPU shows others a part of its memory", "GPUs show others a part of their memory",
 		"/sys/bus/pci/devices/*/mem_info_vis_vram_total", "sudo lspci -vv -s "+shellwords.Quote(addresses[0])+
 			" | grep -iE 'region|BAR' # the firmware's setup has 'Above 4G Decoding' and 'Resizable BAR'")
 }
 
-// xgmi looks at machines in which most GPUs have a link to each other one: how links are
-// laid elsewhere differs from machine to machine.
-func xgmi(h *Host) []Finding {
+// xgmi checks machines in which most GPUs are linked to all others. Elsewhere the topology varies.
+func xgmi(h *Host, r report) {
 	gpus := h.gpusOf(placement.AMD)
 	var fewer []string
 	for _, g := range gpus {
@@ -141,8 +138,8 @@ func xgmi(h *Host) []Finding {
 		}
 	}
 	if len(fewer)*2 > len(gpus) || h.virtual() {
-		return nil
+		return
 	}
-	return about(Warning, fewer, "GPU lacks xGMI links to others", "GPUs lack xGMI links to others",
+	r.list(Warning, fewer, "GPU lacks xGMI links to others", "GPUs lack xGMI links to others",
 		"/sys/class/kfd/kfd/topology/nodes/*/io_links", "rocm-smi --showtopo")
 }

@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// clockClose is how many seconds clocks may be apart: make, caches and logs compare times.
-const clockClose = 1.0
+// maxClockOffset is in seconds: make, caches and logs compare times.
+const maxClockOffset = 1.0
 
 func clockChecks() []Check {
 	return []Check{{
 		"clock", "clock",
 		"whether the hosts' clocks agree to a second",
 		"Logs and file times are compared over hosts, and credentials of munge, Kerberos and TLS expire by the clock.",
-		each(func(h *Host) []Finding {
-			if h.Clock == nil || math.Abs(h.Clock.Ahead)-h.Clock.Uncertainty < clockClose {
-				return nil
+		each(func(h *Host, r report) {
+			if h.Clock == nil || math.Abs(h.Clock.Ahead)-h.Clock.Uncertainty < maxClockOffset {
+				return
 			}
 			way := "ahead of"
 			if h.Clock.Ahead < 0 {
 				way = "behind"
 			}
-			return warning(fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(h.Clock.Ahead), way),
+			r.warn(fmt.Sprintf("its clock is %.1f s %s this host's", math.Abs(h.Clock.Ahead), way),
 				fmt.Sprintf("its agent's answers, to within %.0f ms", math.Ceil(1000*h.Clock.Uncertainty)),
 				"timedatectl status; sudo timedatectl set-ntp true")
 		}),

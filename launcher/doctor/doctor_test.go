@@ -37,8 +37,9 @@ func TestChecks(t *testing.T) {
 		require.NotContains(t, c.What, "\n")
 		require.NotRegexp(t, `[.]$`, c.What)
 		require.Regexp(t, `[.)']$`, c.Why)
-		require.Empty(t, c.Run(&doctor.Cluster{}), "nothing is known, so nothing is said")
-		require.Empty(t, c.Run(&doctor.Cluster{Asked: 2, Hosts: []*doctor.Host{{Name: "a"}, {Name: "b"}}}), c.ID)
+		require.Empty(t, doctor.Diagnose(&doctor.Cluster{}, c.ID), "nothing is known, so nothing is reported")
+		two := &doctor.Cluster{Asked: 2, Hosts: []*doctor.Host{{Name: "a"}, {Name: "b"}}}
+		require.Empty(t, doctor.Diagnose(two, c.ID), c.ID)
 		found, ok := doctor.Find(c.ID)
 		require.True(t, ok)
 		require.Equal(t, c.What, found.What)

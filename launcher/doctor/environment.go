@@ -1,17 +1,19 @@
 package doctor
 
-import "slices"
-
-// environmentChecks pass on what others found of the environment that ranks get: remarks
-// in a Host are about that one, those of the Cluster about all.
+// environmentChecks report what other packages found in the environment of ranks.
 func environmentChecks() []Check {
 	return []Check{{
 		"environment", "environment",
 		"variables of NCCL, RCCL, PyTorch and MPI that are unknown, or do harm",
 		"A misspelt variable does nothing, and one that forces an algorithm or a device makes other hosts fail.",
-		func(c *Cluster) []Finding {
-			all := each(func(h *Host) []Finding { return slices.Clone(h.Notes) })(c)
-			return append(all, on(c.names(), slices.Clone(c.Notes))...)
+		func(c *Cluster, r report) {
+			pass := func(r report, notes []Finding) {
+				for _, f := range notes {
+					r.add(f.Severity, f.Text, f.Evidence, f.Fix)
+				}
+			}
+			each(func(h *Host, r report) { pass(r, h.Notes) })(c, r)
+			pass(r.about(c.names()...), c.Notes)
 		},
 	}}
 }

@@ -86,7 +86,7 @@ func gpuChecks() []Check {
 	}
 }
 
-// nvidia is what NVIDIA's driver tells, nothing where there is none.
+// nvidia returns the state of NVIDIA's driver, zero without one.
 func (h *Host) nvidia() NVIDIA {
 	if h.NVIDIA == nil {
 		return NVIDIA{}
@@ -94,17 +94,17 @@ func (h *Host) nvidia() NVIDIA {
 	return *h.NVIDIA
 }
 
-// gpusTold names the GPUs that NVIDIA's library tells something of.
-func (h *Host) gpusTold(of func(g gpufacts.GPU) bool) (names []string) {
+// gpusWhere returns the names of the NVIDIA GPUs that match.
+func (h *Host) gpusWhere(match func(g gpufacts.GPU) bool) (names []string) {
 	for i, g := range h.nvidia().Facts.GPUs {
-		if of(g) {
+		if match(g) {
 			names = append(names, gpuName(h, i, g))
 		}
 	}
 	return names
 }
 
-// gpusOf are the GPUs of a vendor that programs can use.
+// gpusOf returns the GPUs of a vendor that programs can use.
 func (h *Host) gpusOf(vendor placement.Vendor) []placement.GPU {
 	return slices.DeleteFunc(slices.Clone(h.Machine.GPUs), func(g placement.GPU) bool { return g.Vendor != vendor })
 }
@@ -112,7 +112,7 @@ func (h *Host) gpusOf(vendor placement.Vendor) []placement.GPU {
 // virtual reports whether the host is known to be a virtual machine.
 func (h *Host) virtual() bool { return h.Machine.Topology != nil && h.Machine.Topology.Virtual }
 
-// gpuName is the GPU's number as programs count, or its address.
+// gpuName returns the GPU's index as programs count, or its PCI address.
 func gpuName(h *Host, i int, g gpufacts.GPU) string {
 	for _, known := range h.gpusOf(placement.NVIDIA) {
 		if known.PCI == g.PCI {
@@ -122,35 +122,32 @@ func gpuName(h *Host, i int, g gpufacts.GPU) string {
 	return cmp.Or(g.PCI, fmt.Sprint(i))
 }
 
-func gpuDriver(h *Host) (all []Finding) {
+func gpuDriver(h *Host, r report) {
 	var list []string
-	picture := true // all of them draw a picture, as a desktop's by nouveau
+	graphicsOnly := true // such as a desktop's with nouveau
 	for _, d := range h.Driverless {
 		switch d.Driver {
-		case "vfio-pci": // somebody gave it to a virtual machine
-			all = append(all, note("GPU "+d.Address+" is a virtual machine's", "its driver is vfio-pci",
-				"lspci -nnk -s "+shellwords.Quote(d.Address))...)
+		case "vfio-pci": // passed through to a virtual machine
+			r.note("GPU "+d.Address+" is a virtual machine's", "its driver is vfio-pci",
+				"lspci -nnk -s "+shellwords.Quote(d.Address))
 			continue
 		case "":
 			list = append(list, d.Address)
 		default:
 			list = append(list, d.Address+" ("+d.Driver+")")
 		}
-		picture = picture && strings.HasPrefix(d.Class, "0x0300")
+		graphicsOnly = graphicsOnly && strings.HasPrefix(d.Class, "0x0300")
 	}
-	severity := Warning
-	if h.Portable || picture {
-		severity = Note
-	}
-	return append(all, about(severity, list, "GPU has no driver that computes", "GPUs have no driver that computes",
+	r.list(warningIf(!h.Portable && !graphicsOnly), list,
+		"GPU has no driver that computes", "GPUs have no driver that computes",
 		"/sys/bus/pci/devices/*/driver",
-		"lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'")...)
+		"lspci -nnk | grep -iEA3 'vga|3d controller|display controller|processing accelerators'")
 }
 
-func gpuLibrary(h *Host) []Finding {
+func gpuLibrary(h *Host, r report) {
 	n := h.nvidia()
 	if n.Driver == "" && len(h.Machine.GPUs) == 0 {
-		return nil
+		return
 	}
 	evidence := "NVML"
 	if n.Driver != "" {
@@ -158,62 +155,59 @@ func gpuLibrary(h *Host) []Finding {
 	}
 	switch {
 	case strings.Contains(strings.ToLower(n.Facts.Error), "mismatch"):
-		return failure("NVIDIA's library is of another version than the driver that is loaded",
+		r.fail("NVIDIA's library is of another version than the driver that is loaded",
 			evidence+"; "+n.Facts.Error,
 			"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot")
 	case n.Facts.Error != "":
-		return warning("NVIDIA's library tells nothing: "+n.Facts.Error, evidence,
+		r.warn("NVIDIA's library tells nothing: "+n.Facts.Error, evidence,
 			choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"))
 	case n.Error != "":
-		return note("GPUs' errors, links and users are not known: "+n.Error, evidence, "nvidia-smi")
+		r.note("GPUs' errors, links and users are not known: "+n.Error, evidence, "nvidia-smi")
 	}
-	return nil
 }
 
-// refused tells of device files that cannot be opened, and of ones that are not there.
-func refused(nodes map[string]string, ifMissing, otherwise string) (all []Finding) {
+// unopenable reports device files that are missing or cannot be opened, with a severity and commands for both cases.
+func (r report) unopenable(severity Severity, nodes map[string]string, ifMissing, otherwise string) {
 	for _, path := range slices.Sorted(maps.Keys(nodes)) {
 		why, fix := nodes[path], otherwise
 		if strings.Contains(why, "no such") {
 			fix = ifMissing
 		}
 		if why != "" {
-			all = append(all, failure(path+" cannot be opened: "+why, "open "+path, fix)...)
+			r.add(severity, path+" cannot be opened: "+why, "open "+path, fix)
 		}
 	}
-	return all
 }
 
-func gpuAccess(h *Host) []Finding {
+func gpuAccess(h *Host, r report) {
 	const contained = "docker run --gpus all ..."
-	return refused(h.nvidia().Nodes, choose(h, contained, "sudo nvidia-modprobe -c 0 -u"),
+	r.unopenable(Error, h.nvidia().Nodes, choose(h, contained, "sudo nvidia-modprobe -c 0 -u"),
 		choose(h, contained, "ls -l /dev/nvidia*"))
 }
 
-func driverDiffers(c *Cluster) []Finding {
+func driverDiffers(c *Cluster, r report) {
 	version := func(h *Host) string { return cmp.Or(h.nvidia().Driver, h.amd().Driver) }
-	return c.differing(version, func(h *Host, own, most, others string) []Finding {
+	c.differing(r, version, func(h *Host, r report, own, most, others string) {
 		file := "/sys/module/amdgpu/version"
 		if h.nvidia().Driver != "" {
 			file = "/proc/driver/nvidia/version"
 		}
-		return warning(fmt.Sprintf("the GPUs' driver is %s, on %s %s", own, others, most), file, "cat "+file)
+		r.warn(fmt.Sprintf("the GPUs' driver is %s, on %s %s", own, others, most), file, "cat "+file)
 	})
 }
 
-func gpuPersistence(h *Host) []Finding {
-	off := h.gpusTold(func(g gpufacts.GPU) bool { return g.Health != nil && g.Health.NoPersistence })
-	if len(off) == 0 || h.Portable {
-		return nil
+func gpuPersistence(h *Host, r report) {
+	off := h.gpusWhere(func(g gpufacts.GPU) bool { return g.Health != nil && g.Health.NoPersistence })
+	if len(off) > 0 && !h.Portable {
+		r.note("persistence mode is off: the first program waits for the GPUs", "NVML, "+counted(len(off), "GPU"),
+			"sudo nvidia-smi -pm 1")
 	}
-	return note("persistence mode is off: the first program waits for the GPUs", "NVML, "+counted(len(off), "GPU"),
-		"sudo nvidia-smi -pm 1")
 }
 
-func gpuCount(c *Cluster) []Finding {
+func gpuCount(c *Cluster, r report) {
 	count := func(h *Host) string {
 		switch n := len(h.Machine.GPUs); {
-		case h.Machine.CPUs.Len() == 0: // it was not asked in time: every host has CPUs
+		case h.Machine.CPUs.Len() == 0: // not inspected in time
 			return ""
 		case n == 0:
 			return "no GPU"
@@ -223,14 +217,14 @@ func gpuCount(c *Cluster) []Finding {
 	}
 	lister := "nvidia-smi -L"
 	of := func(vendor placement.Vendor) bool {
-		return c.some(func(h *Host) bool { return len(h.gpusOf(vendor)) > 0 })
+		return c.any(func(h *Host) bool { return len(h.gpusOf(vendor)) > 0 })
 	}
-	if of(placement.AMD) && !of(placement.NVIDIA) { // a host that has lost its GPUs is asked as the others are
+	if of(placement.AMD) && !of(placement.NVIDIA) { // also on a host that has lost its GPUs
 		lister = "rocm-smi --showproductname || amd-smi list"
 	}
-	return append(unlike(Warning, count, "it has %s, %s %s", "devices that a program can use",
-		lister+" # a driver may be missing, or a GPU have failed")(c),
-		unlike(Note, models, "its GPUs are %s, %s %s", "their names", lister)(c)...)
+	unlike(Warning, count, "it has %s, %s %s", "devices that a program can use",
+		lister+" # a driver may be missing, or a GPU have failed")(c, r)
+	unlike(Note, models, "its GPUs are %s, %s %s", "their names", lister)(c, r)
 }
 
 func models(h *Host) string {
@@ -244,21 +238,21 @@ func models(h *Host) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-func cudaDriver(h *Host) []Finding {
+func cudaDriver(h *Host, r report) {
 	p, serves := h.Python, h.nvidia().Facts.CUDA
 	var have, want int
 	fmt.Sscanf(serves, "%d.", &have)
 	fmt.Sscanf(p.CUDA, "%d.", &want)
 	if have == 0 || want <= have {
-		return nil
+		return
 	}
-	return failure(fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", p.CUDA, serves),
+	r.fail(fmt.Sprintf("PyTorch is built for CUDA %s, the driver serves CUDA up to %s", p.CUDA, serves),
 		"NVML; packages of "+p.Path, fmt.Sprintf(
 			"python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu%d6 # or a newer driver", have))
 }
 
-func gpuUsed(h *Host) []Finding {
-	var used, who []string
+func gpuUsed(h *Host, r report) {
+	var used, users []string
 	for _, g := range h.Machine.GPUs {
 		if g.Used {
 			used = append(used, fmt.Sprint(g.Index))
@@ -266,21 +260,20 @@ func gpuUsed(h *Host) []Finding {
 	}
 	for _, g := range h.nvidia().Facts.GPUs {
 		for _, pid := range g.Processes {
-			if text := fmt.Sprint(pid); !slices.Contains(who, text) {
-				who = append(who, text)
+			if text := fmt.Sprint(pid); !slices.Contains(users, text) {
+				users = append(users, text)
 			}
 		}
 	}
 	evidence := "NVML"
-	if who != nil {
-		evidence += ", processes " + listed(who)
+	if users != nil {
+		evidence += ", processes " + listed(users)
 	}
-	return about(Warning, used, "GPU is in use", "GPUs are in use", evidence,
+	r.list(Warning, used, "GPU is in use", "GPUs are in use", evidence,
 		"nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv # gorun --gpus free takes the others")
 }
 
-// seriousXids are those of the hardware; others are of programs' own mistakes. Source:
-// NVIDIA's "XID Errors".
+// seriousXids are the hardware's errors; others are mistakes of programs. Source: NVIDIA's "XID Errors".
 var seriousXids = map[int]string{
 	48:  "double-bit ECC error",
 	63:  "bad memory was taken out",
@@ -295,25 +288,25 @@ var seriousXids = map[int]string{
 	140: "unrecovered ECC error",
 }
 
-func gpuErrors(h *Host) (all []Finding) {
+func gpuErrors(h *Host, r report) {
 	for i, g := range h.nvidia().Facts.GPUs {
 		number := gpuName(h, i, g)
 		name := "GPU " + number
 		if g.Failed {
-			all = append(all, failure(name+" does not answer its driver", "NVML, "+g.PCI,
-				"sudo dmesg | grep -i xid # it needs a reset or a reboot")...)
+			r.fail(name+" does not answer its driver", "NVML, "+g.PCI,
+				"sudo dmesg | grep -i xid # it needs a reset or a reboot")
 		}
 		switch health := g.Health; {
 		case health == nil:
 		case health.Broken:
-			all = append(all, failure(name+" has bad memory that could not be replaced", "NVML, remapped rows",
-				"nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT")...)
+			r.fail(name+" has bad memory that could not be replaced", "NVML, remapped rows",
+				"nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT")
 		case health.Pending:
-			all = append(all, warning(name+" has bad memory, which a reset replaces", "NVML, remapped rows",
-				"sudo nvidia-smi --gpu-reset -i "+number)...)
+			r.warn(name+" has bad memory, which a reset replaces", "NVML, remapped rows",
+				"sudo nvidia-smi --gpu-reset -i "+number)
 		case health.Uncorrected > 0:
-			all = append(all, warning(name+" had "+plural(int(health.Uncorrected), "error", "errors")+
-				" of its memory that nobody could correct", "NVML, since the driver was loaded", "nvidia-smi -q -d ECC")...)
+			r.warn(name+" had "+plural(int(health.Uncorrected), "error", "errors")+
+				" of its memory that nobody could correct", "NVML, since the driver was loaded", "nvidia-smi -q -d ECC")
 		}
 	}
 	for _, x := range h.KernelXids {
@@ -322,14 +315,13 @@ func gpuErrors(h *Host) (all []Finding) {
 			severity = Error
 		}
 		if what != "" {
-			all = append(all, finding(severity, fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what),
-				"/dev/kmsg, "+times(x.Count), "sudo dmesg | grep 'NVRM: Xid'")...)
+			r.add(severity, fmt.Sprintf("the GPU %s had Xid %d (%s)", x.PCI, x.Code, what),
+				"/dev/kmsg, "+times(x.Count), "sudo dmesg | grep 'NVRM: Xid'")
 		}
 	}
-	return all
 }
 
-func gpuMode(h *Host) (all []Finding) {
+func gpuMode(h *Host, r report) {
 	byMode := map[string][]string{}
 	parts := 0
 	for i, g := range h.nvidia().Facts.GPUs {
@@ -343,24 +335,23 @@ func gpuMode(h *Host) (all []Finding) {
 		if mode == "prohibited" {
 			severity = Error
 		}
-		all = append(all, about(severity, byMode[mode], "GPU is"+in, "GPUs are"+in, "NVML", "sudo nvidia-smi -c DEFAULT")...)
+		r.list(severity, byMode[mode], "GPU is"+in, "GPUs are"+in, "NVML", "sudo nvidia-smi -c DEFAULT")
 	}
 	if parts > 0 {
-		all = append(all, note(fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them",
-			counted(parts, "part")), "NVML", "nvidia-smi -L")...)
+		r.note(fmt.Sprintf("GPUs are divided into %s (MIG): without peer-to-peer access between them",
+			counted(parts, "part")), "NVML", "nvidia-smi -L")
 	}
-	return all
 }
 
-func gpuSlowed(h *Host) []Finding {
-	why := map[string]bool{}
-	slowed := h.gpusTold(func(g gpufacts.GPU) bool {
+func gpuSlowed(h *Host, r report) {
+	reasons := map[string]bool{}
+	slowed := h.gpusWhere(func(g gpufacts.GPU) bool {
 		if g.Health == nil || len(g.Health.Slowed) == 0 {
 			return false
 		}
-		why[strings.Join(g.Health.Slowed, ", ")] = true
+		reasons[strings.Join(g.Health.Slowed, ", ")] = true
 		return true
 	})
-	return about(Warning, slowed, "GPU is slowed down", "GPUs are slowed down",
-		"NVML: "+strings.Join(slices.Sorted(maps.Keys(why)), "; "), "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER")
+	r.list(Warning, slowed, "GPU is slowed down", "GPUs are slowed down",
+		"NVML: "+strings.Join(slices.Sorted(maps.Keys(reasons)), "; "), "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER")
 }

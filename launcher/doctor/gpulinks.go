@@ -9,9 +9,8 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// Bits of the control word of a bridge's access control services that send what a device
-// writes to its neighbour through the host first. Source: PCI Express Base Specification,
-// "ACS Control Register".
+// Bits of a bridge's ACS control word that redirect writes between devices through the host. Source: PCI Express Base
+// Specification, "ACS Control Register".
 const (
 	acsRequestRedirect    = 1 << 2
 	acsCompletionRedirect = 1 << 3
@@ -36,14 +35,13 @@ func gpuLinkChecks() []Check {
 			"fabric-manager", "gpu",
 			"NVIDIA's fabric manager, where there are NVSwitches",
 			"Without it CUDA says 'system not yet initialized' (802).",
-			each(func(h *Host) []Finding {
+			each(func(h *Host, r report) {
 				n := h.nvidia()
-				if n.Switches == 0 || n.FabricManager || h.Container != "" || n.Driver == "" {
-					return nil
+				if n.Switches > 0 && !n.FabricManager && h.Container == "" && n.Driver != "" {
+					r.fail("the fabric manager does not run, and there are NVSwitches",
+						fmt.Sprintf("/proc/*/comm; %s on the bus", counted(n.Switches, "NVSwitch")),
+						"sudo systemctl enable --now nvidia-fabricmanager")
 				}
-				return failure("the fabric manager does not run, and there are NVSwitches",
-					fmt.Sprintf("/proc/*/comm; %s on the bus", counted(n.Switches, "NVSwitch")),
-					"sudo systemctl enable --now nvidia-fabricmanager")
 			}),
 		},
 		{
@@ -69,7 +67,7 @@ func gpuLinkChecks() []Check {
 	}
 }
 
-func peerToPeer(h *Host) []Finding {
+func peerToPeer(h *Host, r report) {
 	reasons := map[placement.P2PStatus][]string{}
 	var broken []string
 	for _, g := range h.gpusOf(placement.NVIDIA) {
@@ -79,7 +77,7 @@ func peerToPeer(h *Host) []Finding {
 		for _, p := range g.Peers {
 			other := gpuName(h, 0, gpufacts.GPU{PCI: p.PCI})
 			fine := p.Access == placement.P2POK || p.Access == placement.P2PUndefined
-			if fine || fmt.Sprint(g.Index) > other { // each pair once
+			if fine || fmt.Sprint(g.Index) > other { // report each pair once
 				continue
 			}
 			pair := fmt.Sprintf("%d-%s", g.Index, other)
@@ -90,26 +88,22 @@ func peerToPeer(h *Host) []Finding {
 			}
 		}
 	}
-	var all []Finding
 	if broken != nil {
-		all = failure("GPUs with NVLinks between them do not reach each other's memory: "+listed(broken),
+		r.fail("GPUs with NVLinks between them do not reach each other's memory: "+listed(broken),
 			"NVML, P2P status", "nvidia-smi topo -p2p r; nvidia-smi nvlink -s")
 	}
 	for _, why := range []placement.P2PStatus{
 		placement.P2PChipset, placement.P2PGPU, placement.P2PTopology,
 		placement.P2PDisabled, placement.P2PNone,
 	} {
-		severity, way := Note, fmt.Sprintf(" of GPUs by way of the host's memory (%s)", why)
-		if why == placement.P2PDisabled || why == placement.P2PTopology {
-			severity = Warning
-		}
-		all = append(all, about(severity, reasons[why], "pair talks"+way, "pairs talk"+way, "NVML, P2P status",
-			"nvidia-smi topo -p2p r")...)
+		way := fmt.Sprintf(" of GPUs by way of the host's memory (%s)", why)
+		r.list(warningIf(why == placement.P2PDisabled || why == placement.P2PTopology), reasons[why],
+			"pair talks"+way, "pairs talk"+way, "NVML, P2P status",
+			"nvidia-smi topo -p2p r")
 	}
-	return all
 }
 
-func nvlink(h *Host) []Finding {
+func nvlink(h *Host, r report) {
 	n := h.nvidia()
 	up := func(g gpufacts.GPU) int {
 		links := g.Switched
@@ -128,44 +122,43 @@ func nvlink(h *Host) []Finding {
 		if most == 0 && n.Switches > 0 {
 			all = g.Down
 		}
-		// Without switches a GPU with no link may have no bridge on it, as cards have in pairs.
+		// Without switches, a GPU without links may be a card without an NVLink bridge.
 		if links < all && len(g.MIG) == 0 && (g.Down > 0 && switched || links > 0) {
 			down = append(down, fmt.Sprintf("%s (%d of %d)", gpuName(h, i, g), links, all))
 		}
 	}
-	return about(Warning, down, "GPU lacks NVLinks", "GPUs lack NVLinks", "NVML, links that are up",
+	r.list(Warning, down, "GPU lacks NVLinks", "GPUs lack NVLinks", "NVML, links that are up",
 		"nvidia-smi nvlink -s; nvidia-smi nvlink -e")
 }
 
-// neighbourly reports whether GPUs have others, or adapters, to write to over the PCI bus of a
-// machine that shows its own.
-func neighbourly(h *Host) bool {
+// hasPCIPeers reports whether GPUs have other GPUs or adapters to write to over a real PCI bus.
+func hasPCIPeers(h *Host) bool {
 	gpus := len(h.Machine.GPUs)
 	return gpus > 0 && gpus+len(realPorts(h)) > 1 && !h.virtual()
 }
 
-func iommu(h *Host) []Finding {
+func iommu(h *Host, r report) {
 	var translated []string
 	for _, g := range h.Machine.GPUs {
 		if strings.HasPrefix(h.IOMMU[g.PCI], "DMA") {
 			translated = append(translated, g.PCI)
 		}
 	}
-	if translated == nil || !neighbourly(h) || strings.HasPrefix(h.Architecture, "aarch") {
-		return nil
+	if translated == nil || !hasPCIPeers(h) || strings.HasPrefix(h.Architecture, "aarch") {
+		return
 	}
 	kernel := "intel_iommu=on iommu=pt"
 	if h.CPUVendor == "AuthenticAMD" {
 		kernel = "amd_iommu=on iommu=pt"
 	}
-	return warning("an IOMMU translates what "+plural(len(translated), "GPU writes", "GPUs write")+" to others: "+
+	r.warn("an IOMMU translates what "+plural(len(translated), "GPU writes", "GPUs write")+" to others: "+
 		listed(translated), "/sys/kernel/iommu_groups/*/type is "+h.IOMMU[translated[0]],
 		"cat /proc/cmdline # it has to have '"+kernel+"': GRUB_CMDLINE_LINUX of /etc/default/grub, then a reboot")
 }
 
-func accessControl(h *Host) []Finding {
-	if !neighbourly(h) {
-		return nil
+func accessControl(h *Host, r report) {
+	if !hasPCIPeers(h) {
+		return
 	}
 	var redirecting []string
 	for _, b := range h.Bridges {
@@ -174,47 +167,44 @@ func accessControl(h *Host) []Finding {
 		}
 	}
 	const what = " what GPUs write to each other through the CPU (ACS)"
-	return about(Warning, redirecting, "PCI bridge sends"+what, "PCI bridges send"+what,
+	r.list(Warning, redirecting, "PCI bridge sends"+what, "PCI bridges send"+what,
 		"their configuration space, ACSCtl",
 		"for b in "+strings.Join(redirecting, " ")+"; do sudo setpci -s $b ECAP_ACS+6.w=0000; done")
 }
 
-// besideCPU reports whether a GPU talks to its CPU by NVLink-C2C, so that nobody misses lanes.
+// besideCPU reports whether a GPU has NVLink-C2C to its CPU and does not need PCIe lanes.
 func besideCPU(name string) bool {
 	return slices.ContainsFunc([]string{"GH200", "GB200", "GB300", "GB10"}, func(s string) bool {
 		return strings.Contains(name, s)
 	})
 }
 
-func pcieWidth(h *Host) []Finding {
+func pcieWidth(h *Host, r report) {
 	if h.Portable || h.virtual() {
-		return nil
+		return
 	}
 	var narrow []string
-	look := func(name string, b *placement.Bus) {
+	check := func(name string, b *placement.Bus) {
 		if b != nil && b.Link != nil && b.Link.WidthNow > 0 && b.Link.WidthNow < b.Link.Width {
 			narrow = append(narrow, fmt.Sprintf("%s (x%d of x%d)", name, b.Link.WidthNow, b.Link.Width))
 		}
 	}
 	for _, g := range h.Machine.GPUs {
 		if !besideCPU(g.Name) {
-			look("GPU "+g.PCI, g.Bus)
+			check("GPU "+g.PCI, g.Bus)
 		}
 	}
 	ports := len(realPorts(h))
 	if h.Machine.Topology != nil && len(h.Machine.GPUs)+ports > 0 {
 		for _, n := range h.Machine.Topology.NICs {
 			if n.Kind == placement.InfiniBand || n.Kind == placement.RoCE {
-				look(n.Name, n.Bus)
+				check(n.Name, n.Bus)
 			}
 		}
 	}
-	severity := Warning
-	if len(h.Machine.GPUs) == 1 && ports == 0 { // a workstation's slot has no more
-		severity = Note
-	}
+	workstation := len(h.Machine.GPUs) == 1 && ports == 0 // its slot may have no more lanes
 	slices.Sort(narrow)
-	return about(severity, slices.Compact(narrow), "device has fewer PCIe lanes than it could",
+	r.list(warningIf(!workstation), slices.Compact(narrow), "device has fewer PCIe lanes than it could",
 		"devices have fewer PCIe lanes than it could", "/sys/bus/pci/devices/*/current_link_width",
 		"sudo lspci -vv | grep -E '^[0-9a-f]|LnkSta:|LnkCap:'")
 }

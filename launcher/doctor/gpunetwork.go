@@ -13,12 +13,13 @@ func gpuNetworkChecks() []Check {
 			"gpudirect", "gpu",
 			"GPUDirect RDMA: nvidia_peermem, or the open driver with Linux 5.12 or newer (dma-buf)",
 			"Without it every byte between hosts is copied through the host's memory first.",
-			each(func(h *Host) []Finding {
+			each(func(h *Host, r report) {
 				n := h.nvidia()
-				if !rdmaOfNVIDIA(h) || n.Peermem || n.Open && !before(h.Kernel, 5, 12) || h.virtual() && h.Container != "" {
-					return nil
+				dmaBuf := n.Open && !before(h.Kernel, 5, 12)
+				if !hasNVIDIAAndRDMA(h) || n.Peermem || dmaBuf || h.virtual() && h.Container != "" {
+					return
 				}
-				return warning("adapters cannot reach the GPUs' memory (GPUDirect RDMA)",
+				r.warn("adapters cannot reach the GPUs' memory (GPUDirect RDMA)",
 					"no /sys/module/nvidia_peermem; the driver is not the open one, or Linux older than 5.12",
 					"sudo modprobe nvidia-peermem")
 			}),
@@ -27,12 +28,11 @@ func gpuNetworkChecks() []Check {
 			"gdrcopy", "gpu",
 			"GDRCopy, where there are NVIDIA GPUs and RDMA adapters",
 			"UCX and NCCL copy small messages of GPUs by it, with less latency.",
-			each(func(h *Host) []Finding {
-				if !rdmaOfNVIDIA(h) || h.nvidia().GDRCopy {
-					return nil
+			each(func(h *Host, r report) {
+				if hasNVIDIAAndRDMA(h) && !h.nvidia().GDRCopy {
+					r.note("GDRCopy is not there: small messages of GPUs have a higher latency", "no /dev/gdrdrv",
+						"sudo modprobe gdrdrv")
 				}
-				return note("GDRCopy is not there: small messages of GPUs have a higher latency", "no /dev/gdrdrv",
-					"sudo modprobe gdrdrv")
 			}),
 		},
 		{
@@ -44,15 +44,15 @@ func gpuNetworkChecks() []Check {
 	}
 }
 
-// rdmaOfNVIDIA reports whether there are NVIDIA's GPUs with their driver, and RDMA adapters.
-func rdmaOfNVIDIA(h *Host) bool {
+// hasNVIDIAAndRDMA reports whether there are NVIDIA GPUs with their driver, and RDMA adapters.
+func hasNVIDIAAndRDMA(h *Host) bool {
 	return h.nvidia().Driver != "" && len(h.gpusOf(placement.NVIDIA)) > 0 && len(realPorts(h)) > 0
 }
 
-// FabricLibraries are those that are looked for, by the beginning of their names.
+// FabricLibraries are the prefixes of the names of the libraries that package inspect looks for.
 var FabricLibraries = []string{"libibverbs.so.1", "libucp.so.0", "libsharp.so", "libnccl-net.so", "librccl-net.so"}
 
-func fabricLibraries(c *Cluster) []Finding {
+func fabricLibraries(c *Cluster, r report) {
 	with := func(h *Host, name string) string {
 		switch {
 		case len(realPorts(h)) == 0 || h.Libraries == nil:
@@ -62,23 +62,20 @@ func fabricLibraries(c *Cluster) []Finding {
 		}
 		return "with"
 	}
-	all := each(func(h *Host) []Finding {
-		if with(h, FabricLibraries[0]) != "without" {
-			return nil
+	each(func(h *Host, r report) {
+		if with(h, FabricLibraries[0]) == "without" {
+			r.warn("libibverbs is not there, and there are RDMA adapters: NCCL falls back to sockets",
+				"the loader's folders", "sudo apt-get install rdma-core ibverbs-providers # dnf install rdma-core libibverbs")
 		}
-		return warning("libibverbs is not there, and there are RDMA adapters: NCCL falls back to sockets",
-			"the loader's folders", "sudo apt-get install rdma-core ibverbs-providers # dnf install rdma-core libibverbs")
-	})(c)
+	})(c, r)
 	for _, name := range FabricLibraries[1:] {
 		base, _, _ := strings.Cut(name, ".")
-		all = append(all, unlike(Note, func(h *Host) string { return with(h, name) }, "it is %s "+base+", %s %s",
-			"the loader's folders", "ldconfig -p | grep "+base)(c)...)
+		unlike(Note, func(h *Host) string { return with(h, name) }, "it is %s "+base+", %s %s",
+			"the loader's folders", "ldconfig -p | grep "+base)(c, r)
 	}
-	return all
 }
 
-// realPorts are the ports of RDMA adapters that take part in jobs: no software ones, and
-// not EFA's, which need none of what verbs need.
+// realPorts returns the ports of RDMA adapters that jobs use by verbs: no software devices and no EFA.
 func realPorts(h *Host) []Port {
 	return slices.DeleteFunc(slices.Clone(h.RDMA), func(p Port) bool { return p.Virtual || p.EFA })
 }

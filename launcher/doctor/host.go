@@ -5,52 +5,46 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// Host is what was found on one host. What could not be read has its zero value, and no
-// check speaks of it; sizes are bytes.
+// Host is what package inspect found on one host. What could not be read is zero, and no check reports on it. Sizes are
+// in bytes.
 type Host struct {
 	Name     string `json:"host"` // as the user named it
 	Here     bool   `json:"here,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
-	// Boot is the kernel's random name for its present run: two hosts that have the same
-	// one are one machine.
+	// Boot is the kernel's boot ID: hosts with the same one are one machine.
 	Boot       string `json:"boot,omitempty"`
 	Gorun      string `json:"gorun,omitempty"` // version
 	Executable string `json:"executable,omitempty"`
 	UID        int    `json:"uid"`
 	User       string `json:"user,omitempty"`
 
-	Kernel       string `json:"kernel,omitempty"`       // "6.8.0-45-generic"
-	Architecture string `json:"architecture,omitempty"` // "x86_64"
-	CPUVendor    string `json:"cpu_vendor,omitempty"`   // "AuthenticAMD"
-	// Uptime is in seconds.
-	Uptime float64 `json:"uptime,omitempty"`
-	// Portable says that it is a laptop, where saving power is right.
-	Portable bool `json:"portable,omitempty"`
-	// Container is by what it was known: "docker"; "": none.
-	Container string `json:"container,omitempty"`
-	// NoSys says that /sys is not mounted, or empty.
-	NoSys bool `json:"no_sys,omitempty"`
+	Kernel       string  `json:"kernel,omitempty"`       // "6.8.0-45-generic"
+	Architecture string  `json:"architecture,omitempty"` // "x86_64"
+	CPUVendor    string  `json:"cpu_vendor,omitempty"`   // "AuthenticAMD"
+	Uptime       float64 `json:"uptime,omitempty"`       // in seconds
+	Portable     bool    `json:"portable,omitempty"`     // a laptop, which should save power
+	Container    string  `json:"container,omitempty"`    // its kind: "docker"; "" if none
+	NoSys        bool    `json:"no_sys,omitempty"`       // /sys is not mounted, or empty
 
-	// Limits are those that ranks start with, by their names in limits.conf.
+	// Limits are what ranks start with, by their names in limits.conf.
 	Limits map[string]Limit `json:"limits,omitempty"`
-	// Sysctls are by path below /proc/sys: "kernel/shmmax".
+	// Sysctls are keyed by path below /proc/sys: "kernel/shmmax".
 	Sysctls   map[string]string `json:"sysctls,omitempty"`
 	Memory    Memory            `json:"memory"`
 	Cgroup    Cgroup            `json:"cgroup"`
-	Shm       *FileSystem       `json:"shm,omitempty"` // /dev/shm; nil: not looked at
+	Shm       *FileSystem       `json:"shm,omitempty"` // /dev/shm; nil if not inspected
 	DiskSpace []DiskSpace       `json:"rooms,omitempty"`
-	// Denied are system calls that a probe was refused, with the reason: "set_mempolicy".
+	// Denied maps refused system calls ("set_mempolicy") to the reasons.
 	Denied map[string]string `json:"denied,omitempty"`
-	// RemoveIPC is what systemd-logind is told: "yes", "no"; "" where nothing says it, or
-	// nothing runs it.
+	// RemoveIPC is the setting of systemd-logind: "yes" or "no"; "" if unset or not running.
 	RemoveIPC string `json:"remove_ipc,omitempty"`
-	Lingers   bool   `json:"lingers,omitempty"` // the user's things stay when he leaves
+	Lingers   bool   `json:"lingers,omitempty"` // the user's systemd instance outlives sessions
 
 	Clock   *Clock   `json:"clock,omitempty"`
 	Names   *Names   `json:"names,omitempty"`
 	Program *Program `json:"program,omitempty"`
 	Python  Python   `json:"python,omitzero"`
-	// Libraries are those of a fabric that are there, by name, with their path: "libucp".
+	// Libraries maps the FabricLibraries that were found to their paths.
 	Libraries map[string]string `json:"libraries"`
 
 	Machine    placement.Machine `json:"machine"`
@@ -58,34 +52,33 @@ type Host struct {
 	AMD        *AMD              `json:"amd,omitempty"`
 	Driverless []PCIDevice       `json:"driverless,omitempty"` // GPUs without a driver
 	Bridges    []Bridge          `json:"bridges,omitempty"`    // PCI bridges above GPUs
-	// IOMMU are the kinds of IOMMU groups that GPUs and RDMA adapters are in, by PCI address:
-	// "identity", "DMA", "DMA-FQ".
+	// IOMMU is the type of the IOMMU group of each GPU and RDMA adapter, by PCI address: "identity", "DMA", "DMA-FQ".
 	IOMMU      map[string]string `json:"iommu,omitempty"`
 	RDMA       []Port            `json:"rdma,omitempty"`
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Governors  map[string]int    `json:"governors,omitempty"` // CPUs by their frequency governor
-	Governing  string            `json:"governing,omitempty"` // the driver of frequencies: "intel_pstate"
+	Governing  string            `json:"governing,omitempty"` // the frequency driver: "intel_pstate"
 	HugePages  HugePages         `json:"huge_pages"`
 
-	ProcessesKnown bool      `json:"processes_known,omitempty"` // they were looked at in time
-	Orphans        []Process `json:"leftovers,omitempty"`       // of jobs whose launcher is gone
-	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that nobody uses
+	ProcessesKnown bool      `json:"processes_known,omitempty"` // they were inspected in time
+	Orphans        []Process `json:"leftovers,omitempty"`       // of jobs without a launcher
+	ShmFiles       []ShmFile `json:"shm_files,omitempty"`       // that no process uses
 	KernelXids     []Xid     `json:"kernel_xids,omitempty"`     // NVIDIA's errors in the kernel's log
 
-	// SettingsFiles are NCCL's or RCCL's own there, Environ its agent's environment where that
-	// is another than what ranks inherit. Neither is sent on: an environment has secrets.
+	// SettingsFiles are the host's configuration files of NCCL or RCCL, Environ its agent's environment if that is not
+	// what ranks inherit. Neither is in JSON: an environment has secrets.
 	SettingsFiles []SettingsFile `json:"-"`
 	Environ       []string       `json:"-"`
-	// Notes are findings of others about this host, as on its environment.
+	// Notes are findings of other packages about this host, such as about its environment.
 	Notes []Finding `json:"remarks,omitempty"`
-	// Unknown says what was not looked at, and why.
+	// Unknown says what was not inspected, and why.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// ProgramBytes are those of a program that are compared.
+// ProgramBytes bounds how much of a program is hashed for comparison.
 const ProgramBytes = 1 << 30
 
-// Limit is a limit of what ranks may take, -1: none.
+// Limit is a resource limit; -1 is unlimited.
 type Limit struct {
 	Soft int64 `json:"soft"`
 	Hard int64 `json:"hard"`
@@ -99,11 +92,11 @@ type Memory struct {
 	Committed   int64 `json:"committed,omitempty"`
 }
 
-// Cgroup is what this process's cgroups allow; 0: no limit.
+// Cgroup has the tightest limits of this process's cgroups; 0 is unlimited.
 type Cgroup struct {
 	MemoryLimit int64  `json:"memory_limit,omitempty"`
-	MemoryUsed  int64  `json:"memory_used,omitempty"` // without what is cached of files
-	MemoryFile  string `json:"memory_file,omitempty"` // where the limit stands
+	MemoryUsed  int64  `json:"memory_used,omitempty"` // without the page cache
+	MemoryFile  string `json:"memory_file,omitempty"` // that sets the limit
 	OOMKills    int    `json:"oom_kills,omitempty"`
 	PIDLimit    int64  `json:"pid_limit,omitempty"`
 	PIDs        int64  `json:"pids,omitempty"`
@@ -118,7 +111,7 @@ type FileSystem struct {
 	Error string `json:"error,omitempty"`
 }
 
-// DiskSpace is the space of a directory that a job needs, for this user.
+// DiskSpace is the space in a directory that a job needs, for this user.
 type DiskSpace struct {
 	Purpose string `json:"purpose"` // "cache" for gorun's copies, "temporary files"
 	Path    string `json:"path"`
@@ -127,19 +120,18 @@ type DiskSpace struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Clock is a clock in seconds: its true offset differs from Ahead by less than
-// Uncertainty.
+// Clock is a clock's offset from this host's, in seconds. The true offset differs from Ahead by less than Uncertainty.
 type Clock struct {
 	Ahead       float64 `json:"ahead"`
 	Uncertainty float64 `json:"uncertainty"`
 }
 
-// Names is what the host's own name means there.
+// Names is how the host resolves its own name.
 type Names struct {
 	Addresses []string `json:"addresses,omitempty"`
-	// Reverse is what the first address that is not a loopback one is called.
+	// Reverse are the names of the first address that is not a loopback.
 	Reverse []string `json:"reverse,omitempty"`
-	// HostsLine is the line of /etc/hosts that has the name.
+	// HostsLine is the line of /etc/hosts with the name.
 	HostsLine string `json:"hosts_line,omitempty"`
 	Error     string `json:"error,omitempty"`
 }
@@ -152,44 +144,43 @@ type Program struct {
 	Kind   string `json:"kind,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 	SHA256 string `json:"sha256,omitempty"` // of its first ProgramBytes
-	ELF    string `json:"elf,omitempty"`    // the machine that it is built for: "x86_64"
+	ELF    string `json:"elf,omitempty"`    // the architecture it is built for: "x86_64"
 	Error  string `json:"error,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Python is the interpreter that scripts would get, and its packages by their names in
-// lower case: "torch", "nvidia-nccl-cu12", "numpy".
+// Python is the interpreter that runs scripts, and the versions of its packages by their lower-case names: "torch",
+// "nvidia-nccl-cu12", "numpy".
 type Python struct {
 	Path     string            `json:"path"`
 	Version  string            `json:"version,omitempty"`
 	Packages map[string]string `json:"packages,omitempty"`
 	CUDA     string            `json:"cuda,omitempty"` // PyTorch's
 	ROCm     string            `json:"rocm,omitempty"`
-	// NCCL are the libraries that LD_LIBRARY_PATH and the system have, by path, with their
-	// versions. Override is the one that hides PyTorch's own.
+	// NCCL maps the libraries in LD_LIBRARY_PATH and the system's directories to their versions. Override is the one that
+	// hides PyTorch's own.
 	NCCL     map[string]string `json:"nccl,omitempty"`
 	Override string            `json:"nccl_override,omitempty"`
-	// Silent says that it was started to say where its packages are, and did not in time.
+	// Silent says that the interpreter did not print its package directories in time.
 	Silent bool `json:"silent,omitempty"`
 }
 
 // NVIDIA is NVIDIA's driver.
 type NVIDIA struct {
-	Driver string `json:"driver,omitempty"` // version of the kernel's module
-	Open   bool   `json:"open,omitempty"`   // it is the open one
-	// Peermem and GDRCopy: the modules are loaded.
+	Driver string `json:"driver,omitempty"` // version of the kernel module
+	Open   bool   `json:"open,omitempty"`   // the open-source module
+	// Peermem and GDRCopy say that these modules are loaded.
 	Peermem bool `json:"peermem,omitempty"`
 	GDRCopy bool `json:"gdrcopy,omitempty"`
-	// Nodes are device files that a program has to open, by path, with the reason why it
-	// cannot; "" for those that it can.
+	// Nodes maps device files that a program needs to the reason why it cannot open them, "" if it can.
 	Nodes    map[string]string `json:"nodes,omitempty"`
 	Switches int               `json:"switches,omitempty"` // NVSwitches on the bus
-	// FabricManager: its service runs, as far as can be seen.
+	// FabricManager says that its process was seen.
 	FabricManager bool `json:"fabric_manager,omitempty"`
-	// Asked: the library was asked, and this is what it told.
+	// Asked says that the library answered, with Facts; Error says why it did not.
 	Asked bool           `json:"asked,omitempty"`
 	Facts gpufacts.Facts `json:"facts"`
-	Error string         `json:"error,omitempty"` // why it was asked in vain
+	Error string         `json:"error,omitempty"`
 }
 
 // AMD is AMD's driver.
@@ -199,21 +190,19 @@ type AMD struct {
 	GPUs   []AMDGPU          `json:"gpus,omitempty"`
 }
 
-// AMDGPU is what AMD's driver tells of a GPU that programs can use. What it does not tell
-// is 0.
+// AMDGPU is what AMD's driver reports about a usable GPU; unknown values are 0.
 type AMDGPU struct {
 	PCI string `json:"pci"`
-	// Uncorrected are errors since the driver was loaded, by the block that had them ("umc":
-	// the memory); blocks with none are left out.
+	// Uncorrected counts errors since the driver was loaded, by hardware block ("umc" is the memory), without zeros.
 	Uncorrected map[string]int64 `json:"uncorrected,omitempty"`
 	Resets      int              `json:"resets,omitempty"` // in the kernel's log
-	// Memory and what of it the bus sees, in bytes.
+	// Memory is in bytes; Visible is the part that the bus can address.
 	Memory  int64 `json:"memory,omitempty"`
 	Visible int64 `json:"visible,omitempty"`
-	// Hottest is the sensor that is nearest to its Critical temperature, in °C.
+	// Hottest and Critical are of the sensor closest to its critical temperature, in °C.
 	Hottest  float64 `json:"hottest,omitempty"`
 	Critical float64 `json:"critical,omitempty"`
-	// PowerCap is what it may take, in watts, PowerDefault what it may by itself.
+	// PowerCap is the configured limit and PowerDefault the default one, in watts.
 	PowerCap     float64 `json:"power_cap,omitempty"`
 	PowerDefault float64 `json:"power_default,omitempty"`
 }
@@ -223,14 +212,13 @@ type PCIDevice struct {
 	Address string `json:"address"`
 	Vendor  string `json:"vendor"` // "0x10de"
 	Class   string `json:"class"`
-	Driver  string `json:"driver,omitempty"` // that is bound to it
+	Driver  string `json:"driver,omitempty"`
 }
 
 // Bridge is a PCI bridge.
 type Bridge struct {
 	Address string `json:"address"`
-	// ACS is the control word of its access control services; nil: it has none, or only
-	// root can see it.
+	// ACS is the control word of its access control services; nil if it has none or only root can read it.
 	ACS *uint16 `json:"acs,omitempty"`
 }
 
@@ -244,7 +232,7 @@ type Port struct {
 	Rate      string  `json:"rate,omitempty"` // "400 Gb/sec (4X NDR)"
 	Gbps      float64 `json:"gbps,omitempty"`
 	Width     int     `json:"width,omitempty"` // lanes
-	GID       int     `json:"gid"`             // index of a RoCE v2 address, -1: none
+	GID       int     `json:"gid"`             // index of a RoCE v2 address, -1 if none
 	Subnet    string  `json:"subnet,omitempty"`
 	PKeys     []int   `json:"pkeys,omitempty"`
 	Interface string  `json:"interface,omitempty"`
@@ -254,20 +242,19 @@ type Port struct {
 	Type      string  `json:"type,omitempty"` // "MT4129"
 	Firmware  string  `json:"firmware,omitempty"`
 	PCI       string  `json:"pci,omitempty"`
-	// Verbs is the device file, Refused why it cannot be opened.
+	// Verbs is the device file; Refused says why it cannot be opened.
 	Verbs   string `json:"verbs,omitempty"`
 	Refused string `json:"refused,omitempty"`
-	// Counters are those of [RDMACounters] that there are, Growing by how much they grew in
-	// the Watched seconds before.
+	// Counters are the existing [RDMACounters]; Growing is how much each grew within the last Watched seconds.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Growing  map[string]int64 `json:"growing,omitempty"`
 	Watched  float64          `json:"watched,omitempty"`
 }
 
-// Active reports whether it carries data.
+// Active reports whether the port carries data.
 func (p Port) Active() bool { return p.State == "ACTIVE" }
 
-// Interface is a network interface that is not the loopback.
+// Interface is a network interface other than the loopback.
 type Interface struct {
 	Name     string   `json:"name"`
 	Physical bool     `json:"physical,omitempty"`
@@ -275,22 +262,22 @@ type Interface struct {
 	Up       bool     `json:"up,omitempty"` // by the administrator
 	Carrier  bool     `json:"carrier,omitempty"`
 	MTU      int      `json:"mtu,omitempty"`
-	Mbps     int      `json:"mbps,omitempty"` // 0: not known
+	Mbps     int      `json:"mbps,omitempty"` // 0 if unknown
 	Duplex   string   `json:"duplex,omitempty"`
 	Prefixes []string `json:"prefixes,omitempty"` // its addresses: "10.0.0.7/24"
 	Packets  int64    `json:"packets,omitempty"`  // received
 	Errors   int64    `json:"errors,omitempty"`   // received with errors, and sent
-	Dropped  int64    `json:"dropped,omitempty"`  // by the adapter, for want of room
+	Dropped  int64    `json:"dropped,omitempty"`  // by the adapter, for lack of buffers
 }
 
-// HugePages are the kernel's.
+// HugePages is the kernel's configuration of huge pages.
 type HugePages struct {
 	Transparent string `json:"transparent,omitempty"` // "always", "madvise", "never"
-	Total       int64  `json:"total,omitempty"`       // bytes that are set aside
+	Total       int64  `json:"total,omitempty"`       // reserved bytes
 	Free        int64  `json:"free,omitempty"`
 }
 
-// Process is a process.
+// Process is a process of a job.
 type Process struct {
 	PID  int    `json:"pid"`
 	Name string `json:"name"`
@@ -304,12 +291,12 @@ type ShmFile struct {
 	Size int64  `json:"size"`
 }
 
-// Xid is an error of an NVIDIA GPU that the kernel logged.
+// Xid is an NVIDIA GPU error that the kernel logged.
 type Xid struct {
 	PCI   string `json:"pci"`
 	Code  int    `json:"code"`
 	Count int    `json:"count"`
 }
 
-// SettingsFile is a file of settings of a library, as /etc/nccl.conf.
+// SettingsFile is a library's configuration file, such as /etc/nccl.conf.
 type SettingsFile struct{ Path, Text string }

@@ -11,7 +11,7 @@ import (
 	"gorun/placement"
 )
 
-// firstUser is the first user id of people: systemd-logind leaves system users alone.
+// firstUser is the first user ID of a person: systemd-logind exempts system users.
 const firstUser = 1000
 
 func kernelChecks() []Check {
@@ -55,13 +55,12 @@ func kernelChecks() []Check {
 			"RemoveIPC=yes of systemd-logind, for users that are people",
 			"When the last session of a user ends, his shared memory is removed, also that of a job that goes on: " +
 				"'unlink shared memory ... failed'.",
-			each(func(h *Host) []Finding {
-				if h.RemoveIPC != "yes" || h.UID < firstUser || h.Lingers {
-					return nil
+			each(func(h *Host, r report) {
+				if h.RemoveIPC == "yes" && h.UID >= firstUser && !h.Lingers {
+					r.warn("a job's shared memory is removed when its user's last session ends",
+						"RemoveIPC=yes in systemd's logind.conf, user id "+strconv.Itoa(h.UID),
+						"sudo loginctl enable-linger "+shellwords.Quote(h.User))
 				}
-				return warning("a job's shared memory is removed when its user's last session ends",
-					"RemoveIPC=yes in systemd's logind.conf, user id "+strconv.Itoa(h.UID),
-					"sudo loginctl enable-linger "+shellwords.Quote(h.User))
 			}),
 		},
 		{
@@ -74,27 +73,26 @@ func kernelChecks() []Check {
 			"sys", "kernel",
 			"whether /sys is there, in containers with GPUs or adapters",
 			"NCCL and gorun find out from it what is near to what.",
-			each(func(h *Host) []Finding {
-				if !h.NoSys || len(h.Machine.GPUs) == 0 {
-					return nil
+			each(func(h *Host, r report) {
+				if h.NoSys && len(h.Machine.GPUs) > 0 {
+					r.warn("/sys is not there: what is near to which GPU cannot be told", "/sys/bus/pci/devices",
+						"docker run -v /sys:/sys:ro ...")
 				}
-				return warning("/sys is not there: what is near to which GPU cannot be told", "/sys/bus/pci/devices",
-					"docker run -v /sys:/sys:ro ...")
 			}),
 		},
 	}
 }
 
-func numaBalancing(h *Host) []Finding {
+func numaBalancing(h *Host, r report) {
 	value := h.Sysctls["kernel/numa_balancing"]
 	if value == "" || value == "0" || numaNodes(h) < 2 {
-		return nil
+		return
 	}
-	return warningIf(len(h.gpusOf(placement.AMD)) > 0, "the kernel moves pages between NUMA nodes by itself",
+	r.warnIf(len(h.gpusOf(placement.AMD)) > 0, "the kernel moves pages between NUMA nodes by itself",
 		"/proc/sys/kernel/numa_balancing is "+value, "sudo sysctl -w kernel.numa_balancing=0")
 }
 
-// numaNodes counts the nodes with CPUs.
+// numaNodes counts the NUMA nodes with CPUs.
 func numaNodes(h *Host) (n int) {
 	if h.Machine.Topology == nil {
 		return 0
@@ -107,7 +105,7 @@ func numaNodes(h *Host) (n int) {
 	return n
 }
 
-func governor(h *Host) []Finding {
+func governor(h *Host, r report) {
 	slow := 0
 	others := maps.Clone(h.Governors)
 	delete(others, "performance")
@@ -115,53 +113,52 @@ func governor(h *Host) []Finding {
 		slow += n
 	}
 	if slow == 0 || h.Portable {
-		return nil
+		return
 	}
 	names := slices.Sorted(maps.Keys(others))
-	// The drivers of Intel's and AMD's newer CPUs call "powersave" what clocks up by itself.
+	// The drivers of newer Intel and AMD CPUs raise the frequency under load also with the governor "powersave".
 	saving := slices.Contains(names, "powersave") && !strings.Contains(h.Governing, "pstate")
-	return warningIf(saving && len(h.Machine.GPUs) > 0,
+	r.warnIf(saving && len(h.Machine.GPUs) > 0,
 		plural(slow, "CPU is", "CPUs are")+" not at full speed at once: governor "+strings.Join(names, ", "),
 		"/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 		"echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
 }
 
-func ptrace(h *Host) []Finding {
+func ptrace(h *Host, r report) {
 	const text = "ranks may not read each other's memory: MPI copies by way of shared memory"
 	if why := h.Denied["process_vm_readv"]; why != "" {
-		return note(text, "process_vm_readv: "+why,
+		r.note(text, "process_vm_readv: "+why,
 			choose(h, "docker run --cap-add SYS_PTRACE ...", "cat /proc/sys/kernel/yama/ptrace_scope"))
+	} else if v := h.Sysctls["kernel/yama/ptrace_scope"]; v != "" && v != "0" && h.UID != 0 {
+		r.note(text, "/proc/sys/kernel/yama/ptrace_scope is "+v, "sudo sysctl -w kernel.yama.ptrace_scope=0")
 	}
-	if v := h.Sysctls["kernel/yama/ptrace_scope"]; v != "" && v != "0" && h.UID != 0 {
-		return note(text, "/proc/sys/kernel/yama/ptrace_scope is "+v, "sudo sysctl -w kernel.yama.ptrace_scope=0")
-	}
-	return nil
 }
 
-func mempolicy(h *Host) []Finding {
+func mempolicy(h *Host, r report) {
 	const text, fix = "memory cannot be placed on a NUMA node", "docker run --cap-add SYS_NICE ..."
 	why := h.Denied["set_mempolicy"]
 	if why == "" {
-		return nil
+		return
 	}
 	why = "set_mempolicy: " + why
 	if v := h.Python.loadedNCCL(); v != "" && len(h.Machine.GPUs) > 0 && !before(v, 2, 23) && before(v, 2, 27) {
-		return warning(text+", without which NCCL "+v+" fails", why, fix+" # or export NCCL_CUMEM_HOST_ENABLE=0")
+		r.warn(text+", without which NCCL "+v+" fails", why, fix+" # or export NCCL_CUMEM_HOST_ENABLE=0")
+		return
 	}
-	return note(text, why, fix)
+	r.note(text, why, fix)
 }
 
-func portRange(h *Host) []Finding {
+func portRange(h *Host, r report) {
 	const enough = 1000
 	words := strings.Fields(h.Sysctls["net/ipv4/ip_local_port_range"])
 	if len(words) != 2 {
-		return nil
+		return
 	}
 	from, err1 := strconv.Atoi(words[0])
 	to, err2 := strconv.Atoi(words[1])
 	if err1 != nil || err2 != nil || to-from+1 >= enough {
-		return nil
+		return
 	}
-	return warning(fmt.Sprintf("programs have %d ports for all of their connections", max(0, to-from+1)),
+	r.warn(fmt.Sprintf("programs have %d ports for all of their connections", max(0, to-from+1)),
 		"/proc/sys/net/ipv4/ip_local_port_range", "sudo sysctl -w net.ipv4.ip_local_port_range='32768 60999'")
 }

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	enoughMemlock = 1 << 30 // bytes: RDMA locks what it sends and receives
-	enoughFiles   = 1024    // what a login gets; gorun and comm need some for each rank
+	enoughMemlock = 1 << 30 // bytes; RDMA locks its send and receive buffers
+	enoughFiles   = 1024    // the default of a login; gorun and comm need some for each rank
 	enoughProcs   = 1024
-	manyFiles     = 4096 // that ranks can have for the asking
+	manyFiles     = 4096 // of the hard limit, up to which ranks can raise their own
 )
 
 func limitChecks() []Check {
@@ -33,13 +33,12 @@ func limitChecks() []Check {
 			"RLIMIT_NPROC, the number of processes and threads of this user",
 			"Threads count: OpenMP and data loaders fail with 'Resource temporarily unavailable'. It does not hold for " +
 				"root.",
-			each(func(h *Host) []Finding {
+			each(func(h *Host, r report) {
 				l, ok := h.Limits["nproc"]
-				if !ok || l.Soft < 0 || l.Soft >= enoughProcs || h.UID == 0 {
-					return nil
+				if ok && l.Soft >= 0 && l.Soft < enoughProcs && h.UID != 0 {
+					r.warn(fmt.Sprintf("only %d processes and threads are allowed", l.Soft), "RLIMIT_NPROC",
+						raise(h, "nproc", "65536"))
 				}
-				return warning(fmt.Sprintf("only %d processes and threads are allowed", l.Soft), "RLIMIT_NPROC",
-					raise(h, "nproc", "65536"))
 			}),
 		},
 		{
@@ -52,7 +51,7 @@ func limitChecks() []Check {
 	}
 }
 
-// raise is a command that raises a limit: for a shell where that may, else for good.
+// raise returns a command that raises a limit: in the shell if that is allowed, or else permanently.
 func raise(h *Host, name, value string) string {
 	letter := map[string]string{"memlock": "l", "nofile": "n", "nproc": "u", "stack": "s"}[name]
 	if hard := h.Limits[name].Hard; h.Here && letter != "" && allows(hard, name, value) {
@@ -70,7 +69,7 @@ func raise(h *Host, name, value string) string {
 			"need Limit%s=", name, value, name, strings.ToUpper(name)))
 }
 
-// allows reports whether a hard limit lets everybody have a value, which for stacks counts KiB.
+// allows reports whether any user may raise a limit to a value, which for stacks is in KiB.
 func allows(hard int64, name, value string) bool {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if name == "stack" {
@@ -79,39 +78,34 @@ func allows(hard int64, name, value string) bool {
 	return hard < 0 || err == nil && n <= hard
 }
 
-func memlock(h *Host) []Finding {
+func memlock(h *Host, r report) {
 	l, ok := h.Limits["memlock"]
-	if !ok || l.Soft < 0 || l.Soft >= enoughMemlock || len(realPorts(h)) == 0 {
-		return nil
+	if ok && l.Soft >= 0 && l.Soft < enoughMemlock && len(realPorts(h)) > 0 {
+		r.fail("memlock is "+Size(l.Soft)+", and RDMA has to lock memory",
+			"RLIMIT_MEMLOCK of the agent, which ranks inherit", raise(h, "memlock", "unlimited"))
 	}
-	return failure("memlock is "+Size(l.Soft)+", and RDMA has to lock memory",
-		"RLIMIT_MEMLOCK of the agent, which ranks inherit", raise(h, "memlock", "unlimited"))
 }
 
-func nofile(h *Host) []Finding {
+func nofile(h *Host, r report) {
 	l, ok := h.Limits["nofile"]
 	switch fix := raise(h, "nofile", "65536"); {
 	case !ok || l.Soft < 0:
-		return nil
 	case l.Soft < enoughFiles:
-		return warning(fmt.Sprintf("only %d open files are allowed", l.Soft), "RLIMIT_NOFILE, soft", fix)
+		r.warn(fmt.Sprintf("only %d open files are allowed", l.Soft), "RLIMIT_NOFILE, soft", fix)
 	case l.Hard >= 0 && l.Hard < manyFiles:
-		return note(fmt.Sprintf("ranks can have %d open files at most", l.Hard), "RLIMIT_NOFILE, hard", fix)
+		r.note(fmt.Sprintf("ranks can have %d open files at most", l.Hard), "RLIMIT_NOFILE, hard", fix)
 	}
-	return nil
 }
 
-func stack(h *Host) []Finding {
+func stack(h *Host, r report) {
 	const limit = "RLIMIT_STACK"
 	l, ok := h.Limits["stack"]
 	switch v := h.Python.loadedNCCL(); {
 	case !ok:
-		return nil
 	case l.Soft >= 0 && l.Soft < 1<<20:
-		return warning("a stack may have "+Size(l.Soft)+" only", limit, raise(h, "stack", "8192"))
+		r.warn("a stack may have "+Size(l.Soft)+" only", limit, raise(h, "stack", "8192"))
 	case l.Soft < 0 && len(h.Machine.GPUs) > 0 && v != "" && before(v, 2, 28):
-		return warning("stacks are unlimited, with which NCCL "+v+" crashes: new threads get 2 MiB", limit,
+		r.warn("stacks are unlimited, with which NCCL "+v+" crashes: new threads get 2 MiB", limit,
 			"ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc")
 	}
-	return nil
 }

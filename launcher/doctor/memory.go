@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	littleShm  = 16 << 20 // /dev/shm that serves nobody
+	littleShm  = 16 << 20 // too little for any program
 	enoughShm  = 1 << 30  // for NCCL and PyTorch's data loaders
 	enoughIPC  = 64 << 20 // kernel.shmmax
 	enoughPIDs = 256
@@ -63,8 +63,8 @@ func memoryChecks() []Check {
 	}
 }
 
-// choose is one command in containers, and another elsewhere. Apptainer's have their host's
-// devices, limits and memory.
+// choose returns one command in containers and another elsewhere. Apptainer containers have the host's devices, limits
+// and memory.
 func choose(h *Host, contained, otherwise string) string {
 	switch h.Container {
 	case "", "apptainer":
@@ -75,10 +75,10 @@ func choose(h *Host, contained, otherwise string) string {
 	return contained
 }
 
-func shm(h *Host) []Finding {
+func shm(h *Host, r report) {
 	const evidence, mount = "statfs /dev/shm", "sudo mount -t tmpfs tmpfs /dev/shm"
 	if h.Shm == nil {
-		return nil
+		return
 	}
 	bigger := choose(h, "docker run --shm-size=8g ... # in Kubernetes an emptyDir of medium Memory at /dev/shm",
 		"sudo mount -o remount,size=50% /dev/shm")
@@ -88,87 +88,82 @@ func shm(h *Host) []Finding {
 	}
 	switch s, size := h.Shm, Size(h.Shm.Total); {
 	case s.Error != "":
-		return warning("no /dev/shm: "+s.Error, evidence, mount)
+		r.warn("no /dev/shm: "+s.Error, evidence, mount)
 	case s.Type != "tmpfs" && s.Type != "":
-		return warning("/dev/shm is no memory but "+s.Type+": ranks on a host talk to each other by way of a disk",
+		r.warn("/dev/shm is no memory but "+s.Type+": ranks on a host talk to each other by way of a disk",
 			evidence, mount)
 	case s.Total < littleShm:
-		return finding(worse, "/dev/shm has "+size+" only", evidence, bigger)
+		r.add(worse, "/dev/shm has "+size+" only", evidence, bigger)
 	case s.Free < littleShm:
-		return finding(worse, "/dev/shm is full", fmt.Sprintf("%s: %s of %s free", evidence, Size(s.Free), size),
+		r.add(worse, "/dev/shm is full", fmt.Sprintf("%s: %s of %s free", evidence, Size(s.Free), size),
 			"ls -lhS /dev/shm")
 	case s.Total < enoughShm && gpus:
-		return warning("/dev/shm has "+size+" only: NCCL and data loaders need more", evidence, bigger)
+		r.warn("/dev/shm has "+size+" only: NCCL and data loaders need more", evidence, bigger)
 	case s.Total < enoughShm:
-		return note("/dev/shm has "+size+": little for PyTorch's data loaders", evidence, bigger)
+		r.note("/dev/shm has "+size+": little for PyTorch's data loaders", evidence, bigger)
 	}
-	return nil
 }
 
-func overcommit(h *Host) []Finding {
+func overcommit(h *Host, r report) {
 	m := h.Memory
 	if h.Sysctls["vm/overcommit_memory"] != "2" || m.CommitLimit == 0 {
-		return nil
+		return
 	}
 	serious, text := m.CommitLimit-m.Committed < m.Total/8, "memory counts when it is asked for, not when it is used"
 	if serious {
 		text = "hardly any memory may be asked for, though some is free: it counts before it is used"
 	}
-	return warningIf(serious, text, fmt.Sprintf("/proc/sys/vm/overcommit_memory is 2; %s of %s are promised",
+	r.warnIf(serious, text, fmt.Sprintf("/proc/sys/vm/overcommit_memory is 2; %s of %s are promised",
 		Size(m.Committed), Size(m.CommitLimit)), "sudo sysctl -w vm.overcommit_memory=0")
 }
 
-func cgroupMemory(h *Host) (all []Finding) {
+func cgroupMemory(h *Host, r report) {
 	g := h.Cgroup
 	if g.OOMKills > 0 {
-		all = note("the kernel has killed processes of this cgroup for want of memory, "+times(g.OOMKills),
+		r.note("the kernel has killed processes of this cgroup for want of memory, "+times(g.OOMKills),
 			"memory.events, oom_kill", "sudo dmesg | grep -i oom")
 	}
 	if g.MemoryLimit == 0 || h.Memory.Total > 0 && g.MemoryLimit >= h.Memory.Total {
-		return all
+		return
 	}
 	fix := "sort -rnk2 " + shellwords.Quote(dirOf(g.MemoryFile)) + "/memory.stat | head"
 	if left := g.MemoryLimit - g.MemoryUsed; left < g.MemoryLimit/20 || left < 64<<20 {
-		return append(all, warning(fmt.Sprintf("cgroups leave %s of %s", Size(max(0, left)), Size(g.MemoryLimit)),
-			g.MemoryFile, choose(h, "docker run --memory 64g ...", fix))...)
+		r.warn(fmt.Sprintf("cgroups leave %s of %s", Size(max(0, left)), Size(g.MemoryLimit)),
+			g.MemoryFile, choose(h, "docker run --memory 64g ...", fix))
+		return
 	}
-	return append(all, note(fmt.Sprintf("cgroups allow %s of the machine's %s", Size(g.MemoryLimit),
-		Size(h.Memory.Total)), g.MemoryFile, fix)...)
+	r.note(fmt.Sprintf("cgroups allow %s of the machine's %s", Size(g.MemoryLimit),
+		Size(h.Memory.Total)), g.MemoryFile, fix)
 }
 
-func largestSegment(h *Host) []Finding {
+func largestSegment(h *Host, r report) {
 	n, err := strconv.ParseUint(h.Sysctls["kernel/shmmax"], 10, 64)
-	if err != nil || n >= enoughIPC {
-		return nil
+	if err == nil && n < enoughIPC {
+		r.warn("segments of shared memory may have "+Size(int64(n))+" only", "/proc/sys/kernel/shmmax",
+			"sudo sysctl -w kernel.shmmax=18446744073692774399")
 	}
-	return warning("segments of shared memory may have "+Size(int64(n))+" only", "/proc/sys/kernel/shmmax",
-		"sudo sysctl -w kernel.shmmax=18446744073692774399")
 }
 
-func cgroupPIDs(h *Host) []Finding {
+func cgroupPIDs(h *Host, r report) {
 	g := h.Cgroup
-	left := g.PIDLimit - g.PIDs
-	if g.PIDLimit == 0 || left >= enoughPIDs {
-		return nil
+	if left := g.PIDLimit - g.PIDs; g.PIDLimit != 0 && left < enoughPIDs {
+		r.warn(fmt.Sprintf("room for %d processes and threads is left of %d", max(0, left), g.PIDLimit), g.PIDFile,
+			choose(h, "docker run --pids-limit -1 ...", "systemctl show --property TasksMax user-$(id -u).slice"))
 	}
-	return warning(fmt.Sprintf("room for %d processes and threads is left of %d", max(0, left), g.PIDLimit), g.PIDFile,
-		choose(h, "docker run --pids-limit -1 ...", "systemctl show --property TasksMax user-$(id -u).slice"))
 }
 
-func cgroupCPU(h *Host) []Finding {
+func cgroupCPU(h *Host, r report) {
 	quota := h.Machine.Quota
-	if quota == 0 || quota >= float64(h.Machine.CPUs.Len()) {
-		return nil
+	if quota > 0 && quota < float64(h.Machine.CPUs.Len()) {
+		r.warnIf(quota < 1, "CPU time is limited: "+h.Machine.CPUReason(), "cpu.max of the cgroup",
+			choose(h, "docker run --cpus 2 ...", "systemctl show --property CPUQuotaPerSecUSec user-$(id -u).slice"))
 	}
-	return warningIf(quota < 1, "CPU time is limited: "+h.Machine.CPUReason(), "cpu.max of the cgroup",
-		choose(h, "docker run --cpus 2 ...", "systemctl show --property CPUQuotaPerSecUSec user-$(id -u).slice"))
 }
 
-func hugePages(h *Host) []Finding {
+func hugePages(h *Host, r report) {
 	free, total := h.HugePages.Free, h.Memory.Total
-	if total == 0 || free <= total/2 {
-		return nil
+	if total > 0 && free > total/2 {
+		r.warn(fmt.Sprintf("%s of %s are set aside for huge pages, and not used", Size(free), Size(total)),
+			"/proc/meminfo, HugePages_Free", "sudo sysctl -w vm.nr_hugepages=0")
 	}
-	return warning(fmt.Sprintf("%s of %s are set aside for huge pages, and not used", Size(free), Size(total)),
-		"/proc/meminfo, HugePages_Free", "sudo sysctl -w vm.nr_hugepages=0")
 }

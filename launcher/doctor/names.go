@@ -20,15 +20,15 @@ func nameChecks() []Check {
 			"reverse-name", "names",
 			"whether the address of the host's name has that name",
 			"Programs that compare names (getfqdn) do not know themselves then.",
-			each(func(h *Host) []Finding {
+			each(func(h *Host, r report) {
 				n := h.Names
 				if n == nil || len(n.Reverse) == 0 || slices.ContainsFunc(n.Reverse, func(name string) bool {
 					return sameHost(name, h.Hostname)
 				}) {
-					return nil
+					return
 				}
 				address := firstUsable(n.Addresses)
-				return note(fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname),
+				r.note(fmt.Sprintf("its address is called %s, it calls itself %s", n.Reverse[0], h.Hostname),
 					"the resolver, for "+address, "getent hosts "+address)
 			}),
 		},
@@ -42,7 +42,7 @@ func sameHost(a, b string) bool {
 	return strings.EqualFold(a, b)
 }
 
-// firstUsable is the first address that is not the host's own business.
+// firstUsable returns the first address that other hosts may reach, or "".
 func firstUsable(addresses []string) string {
 	for _, text := range addresses {
 		if a, err := netip.ParseAddr(text); err == nil && !a.IsLoopback() && !a.IsUnspecified() {
@@ -52,9 +52,9 @@ func firstUsable(addresses []string) string {
 	return ""
 }
 
-func hostname(c *Cluster) []Finding {
-	several := c.machines() > 1 // alone a host reaches itself
-	return each(func(h *Host) []Finding {
+func hostname(c *Cluster, r report) {
+	several := c.machines() > 1 // a single host reaches itself
+	each(func(h *Host, r report) {
 		n := h.Names
 		switch {
 		case n == nil || h.Hostname == "":
@@ -63,16 +63,15 @@ func hostname(c *Cluster) []Finding {
 			if strings.Contains(n.Error, "timeout") || strings.Contains(n.Error, "deadline") {
 				text = "nobody says what address its own name has: the resolver does not answer"
 			}
-			return warningIf(several, text, h.Hostname+": "+n.Error, "getent ahosts $(hostname); grep -n . /etc/hosts")
+			r.warnIf(several, text, h.Hostname+": "+n.Error, "getent ahosts $(hostname); grep -n . /etc/hosts")
 		case len(n.Addresses) > 0 && firstUsable(n.Addresses) == "":
 			evidence := fmt.Sprintf("%s is %s", h.Hostname, strings.Join(n.Addresses, ", "))
 			if n.HostsLine != "" {
 				evidence = "/etc/hosts: " + n.HostsLine
 			}
-			return warningIf(several, "its own name is the loopback address, which leads every host to itself", evidence,
+			r.warnIf(several, "its own name is the loopback address, which leads every host to itself", evidence,
 				"grep -n \"$(hostname)\" /etc/hosts # the name belongs there behind the host's own address, or nowhere "+
 					"where DNS has it")
 		}
-		return nil
-	})(c)
+	})(c, r)
 }

@@ -9,8 +9,8 @@ import (
 	"gorun/internal/shellwords"
 )
 
-// enoughRoom is for gorun's own copy and what ranks write, in bytes.
-const enoughRoom = 128 << 20
+// enoughSpace is for gorun's own copy and what ranks write, in bytes.
+const enoughSpace = 128 << 20
 
 func programChecks() []Check {
 	return []Check{
@@ -18,7 +18,7 @@ func programChecks() []Check {
 			"program", "program",
 			"whether each host has the program, its interpreter and the working directory",
 			"Ranks on a host that lacks one end with 126 or 127.",
-			programThere,
+			programExists,
 		},
 		{
 			"program-differs", "program",
@@ -36,13 +36,13 @@ func programChecks() []Check {
 			"room", "program",
 			"free space for gorun's copy and in the temporary directory",
 			"What ranks write there is cut off, and gorun cannot be copied to the host.",
-			each(room),
+			each(diskSpace),
 		},
 	}
 }
 
-func programThere(c *Cluster) []Finding {
-	return each(func(h *Host) []Finding {
+func programExists(c *Cluster, r report) {
+	each(func(h *Host, r report) {
 		switch p := h.Program; {
 		case p == nil:
 		case p.NoDir != "":
@@ -50,18 +50,16 @@ func programThere(c *Cluster) []Finding {
 			if !strings.Contains(text, p.Dir) {
 				text = "the working directory " + p.Dir + ": " + text
 			}
-			return failure(text, p.Dir,
-				"gorun --chdir DIR ... # a directory that each host has")
+			r.fail(text, p.Dir, "gorun --chdir DIR ... # a directory that each host has")
 		case p.Error != "":
-			text, fix := p.wayOut(c.Program, h.Here)
-			return failure(text, p.Hint, fix)
+			text, fix := p.failure(c.Program, h.Here)
+			r.fail(text, p.Hint, fix)
 		}
-		return nil
-	})(c)
+	})(c, r)
 }
 
-// wayOut is what is wrong with a program, and a command that helps. The hint is that of a launch.
-func (p *Program) wayOut(wished string, here bool) (text, fix string) {
+// failure says why a program cannot be started, and returns a command that helps. Its own hint is the one for a job.
+func (p *Program) failure(name string, here bool) (text, fix string) {
 	if strings.HasPrefix(p.Hint, "chmod +x ") {
 		return p.Error, p.Hint
 	}
@@ -69,32 +67,32 @@ func (p *Program) wayOut(wished string, here bool) (text, fix string) {
 		return p.Error, "gorun " + command
 	}
 	if !here {
-		return p.Error, "gorun --copy " + shellwords.Quote(wished) + " ... # sends it to each host"
+		return p.Error, "gorun --copy " + shellwords.Quote(name) + " ... # sends it to each host"
 	}
 	text = p.Error
 	if p.Hint != "" {
 		text += "; " + p.Hint
 	}
-	meant, ok := strings.CutPrefix(p.Hint, "did you mean ")
-	meant, whole := strings.CutSuffix(meant, "?")
+	suggestion, ok := strings.CutPrefix(p.Hint, "did you mean ")
+	suggestion, whole := strings.CutSuffix(suggestion, "?")
 	switch {
 	case ok && whole:
-		return text, "gorun doctor " + meant
+		return text, "gorun doctor " + suggestion
 	case strings.HasSuffix(p.Error, noSuchFile):
-		return text, "ls -l " + shellwords.Quote(path.Dir(wished)) + " # where it is looked for"
+		return text, "ls -l " + shellwords.Quote(path.Dir(name)) + " # where it is looked for"
 	case strings.HasSuffix(p.Error, notInPATH):
 		return text, `echo "$PATH" # where a name without a / is looked for; ./NAME is in the working directory`
 	}
-	return text, "ls -l " + shellwords.Quote(wished)
+	return text, "ls -l " + shellwords.Quote(name)
 }
 
-// How the error of a program ends that is not there.
+// Ends of the errors of missing programs.
 const (
 	noSuchFile = ": no such file"
 	notInPATH  = ": not found in PATH or the working directory"
 )
 
-func programDiffers(c *Cluster) []Finding {
+func programDiffers(c *Cluster, r report) {
 	const digits = 12
 	sum := func(h *Host) string {
 		if h.Program == nil || h.Program.SHA256 == "" {
@@ -102,47 +100,45 @@ func programDiffers(c *Cluster) []Finding {
 		}
 		return fmt.Sprint(h.Program.SHA256, " ", h.Program.Size)
 	}
-	large := each(func(h *Host) []Finding {
-		if sum(h) == "" || h.Program.Size <= ProgramBytes {
-			return nil
+	each(func(h *Host, r report) {
+		if sum(h) != "" && h.Program.Size > ProgramBytes {
+			r.note(fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", path.Base(h.Program.Path),
+				h.Program.Size>>20, ProgramBytes>>20), "", "sha256sum "+shellwords.Quote(h.Program.Path))
 		}
-		return note(fmt.Sprintf("of %s, which has %d MiB, the first %d were compared", path.Base(h.Program.Path),
-			h.Program.Size>>20, ProgramBytes>>20), "", "sha256sum "+shellwords.Quote(h.Program.Path))
-	})(c)
-	return append(large, c.differing(sum, func(h *Host, own, most, others string) []Finding {
-		return failure(h.Program.Path+" is another file than on "+others,
+	})(c, r)
+	c.differing(r, sum, func(h *Host, r report, own, most, others string) {
+		r.fail(h.Program.Path+" is another file than on "+others,
 			fmt.Sprintf("SHA-256 %.*s..., there %.*s...", digits, own, digits, most),
 			"gorun --copy "+shellwords.Quote(c.Program)+" ... # sends yours to each host")
-	})...)
+	})
 }
 
-func architecture(c *Cluster) []Finding {
-	all := c.differing(func(h *Host) string { return h.Architecture }, func(h *Host, own, most, others string) []Finding {
-		return warning(fmt.Sprintf("it is %s, %s %s", own, others, most), "uname -m",
+func architecture(c *Cluster, r report) {
+	of := func(h *Host) string { return h.Architecture }
+	c.differing(r, of, func(h *Host, r report, own, most, others string) {
+		r.warn(fmt.Sprintf("it is %s, %s %s", own, others, most), "uname -m",
 			"gorun --exclude "+shellwords.Quote(h.Name)+" ...")
 	})
-	return append(all, each(func(h *Host) []Finding {
+	each(func(h *Host, r report) {
 		p := h.Program
-		if p == nil || p.ELF == "" || h.Architecture == "" || p.ELF == h.Architecture || p.Error != "" {
-			return nil
+		if p != nil && p.ELF != "" && h.Architecture != "" && p.ELF != h.Architecture && p.Error == "" {
+			r.fail(fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
+				"the file's ELF header", "file "+shellwords.Quote(p.Path))
 		}
-		return failure(fmt.Sprintf("%s is built for %s, and it is %s", p.Path, p.ELF, h.Architecture),
-			"the file's ELF header", "file "+shellwords.Quote(p.Path))
-	})(c)...)
+	})(c, r)
 }
 
-func room(h *Host) (all []Finding) {
-	for _, r := range h.DiskSpace {
-		where := fmt.Sprintf("%s (%s)", r.Path, r.Purpose)
+func diskSpace(h *Host, r report) {
+	for _, d := range h.DiskSpace {
+		where := fmt.Sprintf("%s (%s)", d.Path, d.Purpose)
 		switch {
-		case r.Error != "" && r.Purpose == "cache": // another place is taken then
-			all = append(all, note(where+": "+r.Error, r.Path, "ls -ld "+shellwords.Quote(r.Path))...)
-		case r.Error != "":
-			all = append(all, warning(where+": "+r.Error, r.Path, "export TMPDIR=DIR # of a directory that can be written")...)
-		case r.Free < enoughRoom:
-			all = append(all, warning("almost no space is left in "+where, fmt.Sprintf("statfs: %s free", Size(r.Free)),
-				"df -h "+shellwords.Quote(cmp.Or(r.Path, "/tmp")))...)
+		case d.Error != "" && d.Purpose == "cache": // gorun falls back to another directory
+			r.note(where+": "+d.Error, d.Path, "ls -ld "+shellwords.Quote(d.Path))
+		case d.Error != "":
+			r.warn(where+": "+d.Error, d.Path, "export TMPDIR=DIR # of a directory that can be written")
+		case d.Free < enoughSpace:
+			r.warn("almost no space is left in "+where, fmt.Sprintf("statfs: %s free", Size(d.Free)),
+				"df -h "+shellwords.Quote(cmp.Or(d.Path, "/tmp")))
 		}
 	}
-	return all
 }

@@ -24,16 +24,13 @@ func rdmaChecks() []Check {
 			"whether all hosts have as many RDMA ports that are up",
 			"Hosts of one job with unequal numbers of adapters run at the pace of the fewest, or NCCL refuses ('mixed " +
 				"local Net device counts').",
-			func(c *Cluster) []Finding {
-				if !c.some(func(h *Host) bool { return len(activePorts(h)) > 0 }) {
-					return nil
-				}
-				return unlike(Warning, func(h *Host) string {
-					if h.Machine.CPUs.Len() == 0 { // it was not asked in time: every host has CPUs
+			func(c *Cluster, r report) {
+				unlike(Warning, func(h *Host) string {
+					if h.Machine.CPUs.Len() == 0 { // not inspected in time
 						return ""
 					}
 					return counted(len(activePorts(h)), "active RDMA port")
-				}, "it has %s, %s %s", "/sys/class/infiniband/*/ports/*/state", "ibv_devinfo; rdma link show")(c)
+				}, "it has %s, %s %s", "/sys/class/infiniband/*/ports/*/state", "ibv_devinfo; rdma link show")(c, r)
 			},
 		},
 		{
@@ -81,10 +78,10 @@ func (p Port) file(name string) string {
 	return fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/%s", p.Device, p.Port, name)
 }
 
-// kind is the same for ports that should run at the same rate.
+// kind identifies ports that should run at the same rate.
 func (p Port) kind() string { return p.Type + "/" + p.Board + "/" + p.Layer }
 
-// portOf is a host's active port of a name, or nil.
+// portOf returns a host's active port with a name, or nil.
 func portOf(h *Host, name string) *Port {
 	i := slices.IndexFunc(h.RDMA, func(p Port) bool { return p.name() == name && p.Active() })
 	if i < 0 {
@@ -93,20 +90,19 @@ func portOf(h *Host, name string) *Port {
 	return &h.RDMA[i]
 }
 
-// eachPort runs a check over those RDMA ports of all hosts that take part in jobs.
-func eachPort(run func(h *Host, p Port) []Finding) func(*Cluster) []Finding {
-	return each(func(h *Host) (all []Finding) {
+// eachPort makes a check of a function that checks one real RDMA port.
+func eachPort(check func(h *Host, p Port, r report)) func(*Cluster, report) {
+	return each(func(h *Host, r report) {
 		for _, p := range realPorts(h) {
-			all = append(all, run(h, p)...)
+			check(h, p, r)
 		}
-		return all
 	})
 }
 
-// portsUnlike compares ports of the same name over the hosts, as far as they are active.
-func (c *Cluster) portsUnlike(property func(p Port) string,
-	tell func(p Port, own, most, others string) []Finding,
-) (all []Finding) {
+// differingPorts compares the active ports of the same name over the hosts, like differing.
+func (c *Cluster) differingPorts(r report, property func(p Port) string,
+	add func(p Port, r report, own, most, others string),
+) {
 	seen := map[string]bool{}
 	for _, h := range c.Hosts {
 		for _, port := range h.RDMA {
@@ -115,39 +111,37 @@ func (c *Cluster) portsUnlike(property func(p Port) string,
 				continue
 			}
 			seen[name] = true
-			all = append(all, c.differing(func(h *Host) string {
+			c.differing(r, func(h *Host) string {
 				if p := portOf(h, name); p != nil {
 					return property(*p)
 				}
 				return ""
-			}, func(h *Host, own, most, others string) []Finding {
-				return tell(*portOf(h, name), own, most, others)
-			})...)
+			}, func(h *Host, r report, own, most, others string) {
+				add(*portOf(h, name), r, own, most, others)
+			})
 		}
 	}
-	return all
 }
 
-// portState tells of ports that do not carry data. One that is down and unused everywhere
-// is nobody's loss.
-func portState(c *Cluster) []Finding {
-	return eachPort(func(h *Host, p Port) []Finding {
+// portState reports ports that do not carry data. A port that is down on all hosts is probably unused.
+func portState(c *Cluster, r report) {
+	eachPort(func(h *Host, p Port, r report) {
 		device := shellwords.Quote(p.Device)
 		evidence := p.file("state") + " is " + p.State + ", phys_state " + p.Physical
 		switch {
 		case p.Active():
-			return nil
 		case p.State == "INIT":
-			return warning("RDMA port "+p.name()+" waits for a subnet manager", evidence, "sminfo; ibstat "+device)
+			r.warn("RDMA port "+p.name()+" waits for a subnet manager", evidence, "sminfo; ibstat "+device)
+		default:
+			elsewhere := c.any(func(o *Host) bool { return portOf(o, p.name()) != nil })
+			r.warnIf(elsewhere || len(activePorts(h)) == 0 || nearGPU(h, p),
+				"RDMA port "+p.name()+" is not up: "+cmp.Or(p.Physical, p.State), evidence,
+				"ibstat "+device+"; rdma link show")
 		}
-		elsewhere := c.some(func(o *Host) bool { return portOf(o, p.name()) != nil })
-		return warningIf(elsewhere || len(activePorts(h)) == 0 || nearGPU(h, p),
-			"RDMA port "+p.name()+" is not up: "+cmp.Or(p.Physical, p.State), evidence, "ibstat "+device+"; rdma link show")
-	})(c)
+	})(c, r)
 }
 
-// nearGPU reports whether a port's adapter is below one PCIe switch with a GPU, as those
-// are that are there for it.
+// nearGPU reports whether a port's adapter shares a PCIe switch with a GPU, as adapters for GPU traffic do.
 func nearGPU(h *Host, p Port) bool {
 	if h.Machine.Topology == nil {
 		return false
@@ -163,14 +157,14 @@ func nearGPU(h *Host, p Port) bool {
 	return false
 }
 
-// portRate compares ports with the best of their kind on their host, and where all are like
-// that with those of the same name on other hosts.
-func portRate(c *Cluster) []Finding {
-	slow := func(p Port, than string) []Finding {
-		return warning(fmt.Sprintf("RDMA port %s runs at %g Gb/s, %s", p.name(), p.Gbps, than),
+// portRate compares ports with the best of their kind on the same host and then, if all are equal, with the ports of
+// the same name on other hosts.
+func portRate(c *Cluster, r report) {
+	slow := func(p Port, r report, than string) {
+		r.warn(fmt.Sprintf("RDMA port %s runs at %g Gb/s, %s", p.name(), p.Gbps, than),
 			p.file("rate")+" is "+p.Rate, "sudo mlxlink -d "+p.Device+"; ibstat "+p.Device)
 	}
-	all := eachPort(func(h *Host, p Port) []Finding {
+	eachPort(func(h *Host, p Port, r report) {
 		var best float64
 		lanes := 0
 		for _, o := range realPorts(h) {
@@ -179,26 +173,25 @@ func portRate(c *Cluster) []Finding {
 			}
 		}
 		worse := p.Type+p.Board != "" && (p.Gbps < best || p.Width < lanes)
-		if !p.Active() || !worse && (p.Width != 1 || p.Layer != "InfiniBand") {
-			return nil
+		if p.Active() && (worse || p.Width == 1 && p.Layer == "InfiniBand") {
+			slow(p, r, fmt.Sprintf("the best of its kind %g", best))
 		}
-		return slow(p, fmt.Sprintf("the best of its kind %g", best))
-	})(c)
-	if all != nil {
-		return all
+	})(c, r)
+	if r.any() {
+		return
 	}
-	return c.portsUnlike(func(p Port) string {
+	c.differingPorts(r, func(p Port) string {
 		if p.EFA {
 			return ""
 		}
 		return fmt.Sprintf("%g", p.Gbps)
-	}, func(p Port, _, most, others string) []Finding { return slow(p, others+" "+most) })
+	}, func(p Port, r report, _, most, others string) { slow(p, r, others+" "+most) })
 }
 
-// linkLayer tells of hosts with both kinds. Where those near GPUs are of one kind the others
-// are for storage, and NCCL does not choose them.
-func linkLayer(c *Cluster) []Finding {
-	all := each(func(h *Host) []Finding {
+// linkLayer reports hosts with both kinds. If the ports near GPUs are of one kind, the others are for storage and NCCL
+// does not use them.
+func linkLayer(c *Cluster, r report) {
+	each(func(h *Host, r report) {
 		var fabric, other []string
 		near := map[string]bool{}
 		for _, p := range realPorts(h) {
@@ -215,21 +208,21 @@ func linkLayer(c *Cluster) []Finding {
 			}
 		}
 		if len(fabric) == 0 || len(other) == 0 || len(h.Machine.GPUs) == 0 {
-			return nil
+			return
 		}
-		return warningIf(len(near) > 1, "InfiniBand and RoCE ports are up: "+listed(fabric)+" and "+listed(other),
+		r.warnIf(len(near) > 1, "InfiniBand and RoCE ports are up: "+listed(fabric)+" and "+listed(other),
 			"/sys/class/infiniband/*/ports/*/link_layer",
 			"export NCCL_IB_HCA=="+shellwords.Quote(strings.Join(fabric, ",")))
-	})(c)
-	return append(all, c.portsUnlike(func(p Port) string { return p.Layer },
-		func(p Port, own, most, others string) []Finding {
-			return failure(fmt.Sprintf("RDMA port %s is %s, on %s %s", p.name(), own, others, most),
-				"/sys/class/infiniband/"+p.Device+"/ports/*/link_layer", "ibv_devinfo | grep -E 'hca_id|link_layer'")
-		})...)
+	})(c, r)
+	of := func(p Port) string { return p.Layer }
+	c.differingPorts(r, of, func(p Port, r report, own, most, others string) {
+		r.fail(fmt.Sprintf("RDMA port %s is %s, on %s %s", p.name(), own, others, most),
+			"/sys/class/infiniband/"+p.Device+"/ports/*/link_layer", "ibv_devinfo | grep -E 'hca_id|link_layer'")
+	})
 }
 
-// partitionKeys: the highest bit of a key is that of a full member.
-func partitionKeys(c *Cluster) []Finding {
+// partitionKeys checks the highest bit of keys, which marks a full member.
+func partitionKeys(c *Cluster, r report) {
 	const full = 0x8000
 	keys := func(p Port) string {
 		if !p.Active() || p.Layer == "Ethernet" {
@@ -241,48 +234,46 @@ func partitionKeys(c *Cluster) []Finding {
 		}
 		return strings.Join(words, " ")
 	}
-	all := eachPort(func(_ *Host, p Port) []Finding {
+	eachPort(func(_ *Host, p Port, r report) {
 		if keys(p) == "" || slices.ContainsFunc(p.PKeys, func(k int) bool { return k&full != 0 }) {
-			return nil
+			return
 		}
-		return warning("InfiniBand port "+p.name()+
+		r.warn("InfiniBand port "+p.name()+
 			" is a limited member of its partitions: it does not reach others of that kind", p.file("pkeys")+": "+keys(p),
 			"smpquery pkeys -D 0 # the subnet manager's partitions.conf says who is a full member")
-	})(c)
-	if all != nil {
-		return all
+	})(c, r)
+	if r.any() {
+		return
 	}
-	return unlike(Note, func(h *Host) (set string) {
+	unlike(Note, func(h *Host) (set string) {
 		for _, p := range realPorts(h) {
 			set = cmp.Or(set, keys(p))
 		}
 		return set
 	}, "its InfiniBand partitions are %s, on %s %s", "/sys/class/infiniband/*/ports/*/pkeys",
-		"grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000")(c)
+		"grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000")(c, r)
 }
 
-func firmware(c *Cluster) []Finding {
+func firmware(c *Cluster, r report) {
 	versions := map[string][]string{}
-	eachPort(func(_ *Host, p Port) []Finding {
+	eachPort(func(_ *Host, p Port, _ report) {
 		if p.Board != "" && p.Firmware != "" && !slices.Contains(versions[p.Board], p.Firmware) {
 			versions[p.Board] = append(versions[p.Board], p.Firmware)
 		}
-		return nil
-	})(c)
+	})(c, r)
 	for _, all := range versions {
 		slices.SortFunc(all, compareVersions)
 	}
-	return eachPort(func(_ *Host, p Port) []Finding {
+	eachPort(func(_ *Host, p Port, r report) {
 		all := versions[p.Board]
-		if p.Firmware == "" || len(all) < 2 || p.Firmware == all[len(all)-1] {
-			return nil
+		if p.Firmware != "" && len(all) > 1 && p.Firmware != all[len(all)-1] {
+			r.note(fmt.Sprintf("adapters %s have firmware of several versions: %s", p.Board, strings.Join(all, ", ")),
+				"/sys/class/infiniband/*/fw_ver", "ibstat | grep -E '^CA|Firmware'")
 		}
-		return note(fmt.Sprintf("adapters %s have firmware of several versions: %s", p.Board, strings.Join(all, ", ")),
-			"/sys/class/infiniband/*/fw_ver", "ibstat | grep -E '^CA|Firmware'")
-	})(c)
+	})(c, r)
 }
 
-// compareVersions orders versions by their numbers: 28.9.1002 is older than 28.39.1002.
+// compareVersions orders versions by their numbers: 28.9.1002 comes before 28.39.1002.
 func compareVersions(a, b string) int {
 	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
 		n, errN := strconv.Atoi(x)
@@ -294,23 +285,23 @@ func compareVersions(a, b string) int {
 	})
 }
 
-func versionTwoGID(h *Host) []Finding {
+func versionTwoGID(h *Host, r report) {
 	var without []string
 	severity := Warning
 	for _, p := range activePorts(h) {
 		if p.Layer == "InfiniBand" {
-			severity = Note // RoCE is for something else: a cloud's machines have such
+			severity = Note // RoCE is not for jobs, as on some cloud instances
 		}
 		if p.Layer == "Ethernet" && p.GID < 0 && !p.EFA {
 			without = append(without, p.name())
 		}
 	}
-	return about(severity, without, "RoCE port has no RoCE v2 address", "RoCE ports have no RoCE v2 address",
+	r.list(severity, without, "RoCE port has no RoCE v2 address", "RoCE ports have no RoCE v2 address",
 		"/sys/class/infiniband/*/ports/*/gid_attrs/types",
 		"rdma link show; ip -br addr # its network interface needs an IP address")
 }
 
-func openable(h *Host) []Finding {
+func openable(h *Host, r report) {
 	var refused []string
 	why := ""
 	for _, p := range h.RDMA {
@@ -319,7 +310,7 @@ func openable(h *Host) []Finding {
 			why = cmp.Or(p.Verbs, "/dev/infiniband") + ": " + p.Refused
 		}
 	}
-	return about(Error, refused, "RDMA device cannot be opened", "RDMA devices cannot be opened", why,
+	r.list(Error, refused, "RDMA device cannot be opened", "RDMA devices cannot be opened", why,
 		choose(h, "docker run --device /dev/infiniband --cap-add IPC_LOCK --ulimit memlock=-1 ...",
 			"sudo modprobe ib_uverbs; ls -l /dev/infiniband"))
 }

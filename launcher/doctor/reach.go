@@ -2,7 +2,7 @@ package doctor
 
 import "fmt"
 
-// Skipped is the check whose findings are what the others could not look at.
+// Skipped is the ID of the check that reports what could not be inspected.
 const Skipped = "not-looked-at"
 
 func reachChecks() []Check {
@@ -11,25 +11,23 @@ func reachChecks() []Check {
 			"reach", "reach",
 			"whether gorun gets to each host and starts itself there",
 			"A job starts on all of its hosts or on none.",
-			func(c *Cluster) (all []Finding) {
-				for _, u := range c.Unreached {
-					all = append(all, on(u.Hosts, failure(u.Text, u.Hint, c.again("gorun hosts check -v", u.Hosts...)))...)
+			func(c *Cluster, r report) {
+				for _, p := range c.Unreached {
+					r.about(p.Hosts...).fail(p.Text, p.Hint, c.command("gorun hosts check -v", p.Hosts...))
 				}
-				return all
 			},
 		},
 		{
 			"gorun-version", "reach",
 			"whether the same gorun runs on all hosts",
 			"Agents of another version may refuse what this one says.",
-			func(c *Cluster) []Finding {
-				return each(func(h *Host) []Finding {
-					if h.Gorun == "" || h.Gorun == c.Gorun {
-						return nil
+			func(c *Cluster, r report) {
+				each(func(h *Host, r report) {
+					if h.Gorun != "" && h.Gorun != c.Gorun {
+						r.warn(fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), h.Executable,
+							c.command("gorun hosts check", h.Name)+" # without --agent this gorun is copied there")
 					}
-					return warning(fmt.Sprintf("its gorun is %s, this one %s", h.Gorun, c.Gorun), h.Executable,
-						c.again("gorun hosts check", h.Name)+" # without --agent this gorun is copied there")
-				})(c)
+				})(c, r)
 			},
 		},
 		{
@@ -42,12 +40,12 @@ func reachChecks() []Check {
 			Skipped, "reach",
 			"what could not be looked at in time",
 			"A check that did not run finds nothing.",
-			missed,
+			skipped,
 		},
 	}
 }
 
-func sameMachine(c *Cluster) (all []Finding) {
+func sameMachine(c *Cluster, r report) {
 	first := map[string]*Host{}
 	for _, h := range c.Hosts {
 		key := h.Boot + h.Hostname
@@ -56,26 +54,24 @@ func sameMachine(c *Cluster) (all []Finding) {
 		case other == nil:
 			first[key] = h
 		default:
-			all = append(all, on([]string{other.Name, h.Name},
-				note("these names mean one machine, or containers of one that have the same host name",
-					fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
-					"hostname; cat /proc/sys/kernel/random/boot_id"))...)
+			r.about(other.Name, h.Name).note("these names mean one machine, or containers of one that have the same host name",
+				fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
+				"hostname; cat /proc/sys/kernel/random/boot_id")
 		}
 	}
-	return all
 }
 
-// missed has what is the same on several hosts once, with a command that looks there again.
-func missed(c *Cluster) (all []Finding) {
+func skipped(c *Cluster, r report) {
+	first := len(*r.findings)
 	for _, h := range c.Hosts {
 		for _, text := range h.Unknown {
-			all = add(all, Finding{Severity: Note, Hosts: []string{h.Name}, Text: text})
+			r.about(h.Name).note(text, "", "")
 		}
 	}
-	for i := range all {
-		if all[i].Fix = c.again("gorun doctor -v", all[i].Hosts...); !c.several() && c.Hosts[0].Here {
-			all[i].Fix = "gorun doctor -v"
+	for i := first; i < len(*r.findings); i++ {
+		f := &(*r.findings)[i]
+		if f.Fix = c.command("gorun doctor -v", f.Hosts...); !c.several() && c.Hosts[0].Here {
+			f.Fix = "gorun doctor -v"
 		}
 	}
-	return all
 }

@@ -8,19 +8,19 @@ import (
 	"gorun/internal/shellwords"
 )
 
-func leftoverChecks() []Check {
+func orphanChecks() []Check {
 	return []Check{
 		{
 			"leftover-processes", "leftovers",
 			"processes of jobs of gorun whose launcher is gone",
 			"They hold GPUs, ports and memory that the next job wants.",
-			each(func(h *Host) []Finding {
+			each(func(h *Host, r report) {
 				const most = 64
 				var words, pids []string
 				for _, p := range h.Orphans {
 					words, pids = append(words, fmt.Sprintf("%s (pid %d)", p.Name, p.PID)), append(pids, fmt.Sprint(p.PID))
 				}
-				return about(Warning, words, "process is left of dead jobs", "processes are left of dead jobs",
+				r.list(Warning, words, "process is left of dead jobs", "processes are left of dead jobs",
 					"GORUN_JOB in /proc/*/environ, and no launcher above them",
 					"kill "+strings.Join(pids[:min(most, len(pids))], " "))
 			}),
@@ -29,12 +29,12 @@ func leftoverChecks() []Check {
 			"leftover-shm", "leftovers",
 			"files in /dev/shm of NCCL, PyTorch and MPI that no process has mapped",
 			"They take memory until the next boot, and a full /dev/shm has ranks die by SIGBUS.",
-			each(leftoverShm),
+			each(orphanShm),
 		},
 	}
 }
 
-func leftoverShm(h *Host) []Finding {
+func orphanShm(h *Host, r report) {
 	const much, most = 64 << 20, 20
 	var size int64
 	var names, paths []string
@@ -46,11 +46,8 @@ func leftoverShm(h *Host) []Finding {
 	for _, name := range names[:min(len(names), most)] {
 		paths = append(paths, "/dev/shm/"+shellwords.Quote(name))
 	}
-	severity := Note
-	full := size >= much || h.Shm != nil && h.Shm.Total > 0 && size*10 >= h.Shm.Total
-	if full && h.Container == "" { // of a container's neighbours, which may share it, nobody can tell
-		severity = Warning
-	}
-	return about(severity, names, "file in /dev/shm of dead programs", "files in /dev/shm of dead programs",
-		Size(size)+", mapped by no process", "rm "+strings.Join(paths, " "))
+	large := size >= much || h.Shm != nil && h.Shm.Total > 0 && size*10 >= h.Shm.Total
+	// A container may share /dev/shm with others, whose processes it cannot see.
+	r.list(warningIf(large && h.Container == ""), names, "file in /dev/shm of dead programs",
+		"files in /dev/shm of dead programs", Size(size)+", mapped by no process", "rm "+strings.Join(paths, " "))
 }
