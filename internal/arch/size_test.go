@@ -60,7 +60,7 @@ func TestLinesAreShort(t *testing.T) {
 // that needs more raises it, and its commit says what for.
 const (
 	maxTokens     = 748_000
-	maxTestTokens = 691_000
+	maxTestTokens = 693_000
 )
 
 func TestTokens(t *testing.T) {
