@@ -1,56 +1,51 @@
-// Package join brings nodes together that were started by hand, or by somebody
-// else's engine: node 0 listens at an address that all know, the others dial it.
+// Package join connects the nodes of a job that were started by hand or by another resource manager: node 0 listens at
+// an address that every node knows, and the others dial it.
 //
-// Agents of other nodes and, later, ranks as clients of the TCPStore come to the
-// same port. The first bytes of a connection, which have to come within 10 s, tell
-// who it is; nothing is sent before that.
+// One port serves the agents of other nodes and, later, ranks as clients of the TCPStore. The first bytes of a
+// connection, which must arrive within 10 s, identify the peer; node 0 sends nothing before that.
 //
-//	00 CE F7 85 3C     a store client: handed on with what was read, once a store is there
-//	16 03              TLS of a node that has a token
+//	00 CE F7 85 3C     a store client: passed on with the bytes that were read, once there is a store
+//	16 03              TLS: a node with a token
 //	03 05 00 00 00     (… init/) PyTorch before 2.2: refused
-//	67 6f 72 75 6e     "gorun", the hello of a node without a token
-//	else               a stranger: closed
+//	67 6f 72 75 6e     "gorun": the hello of a node without a token
+//	else               not a peer of this protocol: closed
 //
-// # The hello
+// # The handshake
 //
-// The same messages go over TLS and over plain TCP:
+// The same messages travel over TLS and over plain TCP:
 //
 //	node                                   node 0
 //	  | -- hello{id, nodes, rank, …} ------> |
-//	  |             …                        |   until all have come
+//	  |             …                        |   until all nodes are connected
 //	  | <-- welcome{rank} or refusal{why} -- |
 //	  | <====== wire's frames ============>  |
 //
 //	0       5         6        10
 //	| gorun | version | length | JSON …
 //
-// with length in bytes, little-endian, at most 64 KiB. A node sends nothing between
-// its hello and the welcome; that its connection ends tells node 0 that it went away.
+// The length is in bytes, little-endian, at most 64 KiB. A node sends nothing between its hello and the welcome; if its
+// connection ends before, node 0 frees its rank.
 //
-// Where several ports are given, node 0 listens at the first that is free and nodes dial
-// all of them at once: those of other jobs refuse them by their id, and who is no gorun
-// may keep silent.
+// With several ports, node 0 listens at the first free one and nodes dial all of them at once: node 0 of another job
+// refuses them because of the job id, and other programs may stay silent.
 //
-// # Who may come
+// # Authentication
 //
-// With a token, both ends prove that they have it before anything else is read:
-// TLS 1.3 in which each end has a certificate with an Ed25519 key that HKDF derives
-// from the token, one for node 0 and another for nodes that dial, so that nothing can
-// be reflected. Each end pins the other's key. crypto/tls has no pre-shared keys from
-// outside, else these would do. Randomness in each handshake leaves nothing to
-// replay.
+// With a token, both ends prove that they have it before anything else is read: TLS 1.3 with a certificate on each
+// side, whose Ed25519 key HKDF derives from the token. Node 0 and the dialing nodes have different keys, so that
+// nothing can be reflected, and each side pins the key of the other. (crypto/tls has no external pre-shared keys.) Each
+// handshake has fresh randomness, so that nothing can be replayed.
 //
-// Agents that a resource manager's one command starts come here, too (package gather): the head makes a token for each
-// start of that command, and gives an agent the rank of its host ([Config.Place]).
+// Agents that one command of a resource manager starts use the same protocol (package gather): the launcher makes a
+// token for each start of the command and assigns the rank of an agent's host ([Config.AssignRank]).
 //
-// Without a token, nodes are processes of one user on one host: the endpoint is a loopback
-// address, and each end asks the kernel whose the other end of the connection is. Only
-// [Config.Insecure] takes others: who says the right job id, number of nodes and a free
-// node rank is then taken for a node, and both ends warn.
+// Without a token, all nodes are processes of one user on one host: the address must be a loopback address, and each
+// end asks the kernel for the owner of the other end. [Config.Insecure] lifts that: any peer with the right job id,
+// number of nodes and a free node rank is then accepted, and both ends print a warning.
 //
-// # What does not come here
+// # Unknown peers
 //
-// Whatever else connects, idles, sends garbage or half a hello costs a descriptor
-// for at most 20 s, of at most [maxUnknown] at once; then the oldest has to go. Of
-// strangers one line per address is told, and no more than a few in all.
+// A connection that idles, sends garbage or half a hello costs a descriptor for at most 20 s. There are at most
+// [maxPending] of those; then the oldest one is closed. Notices about them are limited to one per address and a few in
+// total.
 package join

@@ -39,21 +39,21 @@ func FuzzHello(f *testing.F) {
 // The beginning of a connection is told alike however its bytes come, and none is
 // lost on the way to who is there for it.
 func FuzzSniff(f *testing.F) {
-	for _, b := range beginnings {
-		f.Add(append(bytes.Clone(b.bytes), "and more"...))
+	for _, b := range preambles {
+		f.Add([]byte(b.bytes + "and more"))
 	}
 	f.Add([]byte("\x03\x05\x00\x00"))
 	f.Add([]byte("gorum"))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		want, _ := identify(p)
+		want := identify(p)
 		at := bytes.NewReader(p)
-		who, first, err := listenTo(stream{r: iotest.OneByteReader(at)})
+		who, first, err := readPreamble(stream{r: iotest.OneByteReader(at)})
 		if err != nil {
 			require.Equal(t, undecided, who)
 			require.Equal(t, undecided, want)
 			return
 		}
-		require.LessOrEqual(t, len(first), longestBeginning)
+		require.LessOrEqual(t, len(first), maxPreamble)
 		if want != undecided {
 			require.Equal(t, want, who)
 		}
@@ -72,22 +72,20 @@ type stream struct {
 func (s stream) Read(p []byte) (int, error) { return s.r.Read(p) }
 
 func TestIdentify(t *testing.T) {
-	for said, want := range map[string]kind{
+	for said, want := range map[string]peerKind{
 		"":                             undecided,
 		"\x00\xCE\xF7\x85\x3C\x0d":     storeClient,
 		"\x00\xCE\xF7\x85":             undecided,
-		"\x00\x01":                     stranger,
+		"\x00\x01":                     unknownPeer,
 		"\x16\x03\x01":                 secureNode,
-		"\x16\x02":                     stranger,
+		"\x16\x02":                     unknownPeer,
 		"gorun\x01":                    plainNode,
 		"goru":                         undecided,
 		"\x03\x05\x00\x00\x00\x00\x00": undecided,
-		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/\x01": oldClient,
-		"\x03\x06":             stranger,
-		strings.Repeat("a", 9): stranger,
+		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/\x01": oldStoreClient,
+		"\x03\x06":             unknownPeer,
+		strings.Repeat("a", 9): unknownPeer,
 	} {
-		who, more := identify([]byte(said))
-		require.Equal(t, want, who, "%q", said)
-		require.Equal(t, want == undecided, more > 0, "%q", said)
+		require.Equal(t, want, identify([]byte(said)), "%q", said)
 	}
 }

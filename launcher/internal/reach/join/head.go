@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -15,60 +16,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Head is node 0's side: the port to which the other nodes come, and later ranks.
+// Head is node 0's side: the port that the other nodes, and later ranks, connect to.
 type Head struct {
 	cfg   Config
-	open  context.Context // until Close
+	open  context.Context // ends with Close
 	end   context.CancelFunc
 	addr  netip.AddrPort
-	port  *os.File // the listening socket: a net.Listener cannot be asked without waiting
+	port  *os.File // the listening socket: net.Listener has no accept that does not block
 	raw   syscall.RawConn
-	tls   *tls.Config   // nil: no token
-	seals chan struct{} // bounds the secrets that are being sealed
-	told  talk          // of nodes
-	seen  talk          // of strangers, who must not use up what may be told of nodes
-	work  sync.WaitGroup
+	tls   *tls.Config   // nil without a token
+	seals chan struct{} // limits concurrent calls of Seal
 
-	// elsewhere says that the endpoint is no address of this host: one that leads here by
-	// translation, or a mistake.
-	elsewhere bool
+	nodeNotices notices
+	peerNotices notices // of unknown peers, which must not use up the limit for nodes
+	work        sync.WaitGroup
+
+	// isElsewhere says that the endpoint is not an address of this host: it is translated to one, or it is a mistake.
+	isElsewhere bool
 
 	mu      sync.Mutex
 	closed  bool
-	attempt int // counts calls of ServeStore: connections of one belong to no later one
-	// store takes over a connection of a store client, of which first was read already; nil: there is no store
+	attempt int // counts calls of ServeStore: connections of one attempt are closed in later ones
+	// store takes over a store client's connection, of which first was read already; nil: there is no store
 	store   func(c *net.TCPConn, first []byte) error
-	unknown guests // who did not show yet who he is
-	meeting meeting
+	pending pending
+	roster  roster
 }
 
-// Listen opens node 0's port; the others may come from then on. It does not wait for
-// them. A port that is taken is a *PortTakenError.
+// Listen opens node 0's port. It does not wait for the other nodes, which may connect from then on. A port that is in
+// use is a *PortTakenError.
 func Listen(ctx context.Context, cfg Config) (*Head, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
-	h := &Head{cfg: cfg, told: talk{tell: cfg.Notify}, seen: talk{tell: cfg.Notify}}
+	h := &Head{cfg: cfg, nodeNotices: notices{notify: cfg.Notify}, peerNotices: notices{notify: cfg.Notify}}
 	h.open, h.end = context.WithCancel(context.Background())
-	h.meeting.changed = make(chan struct{}, 1)
+	h.roster.changed = make(chan struct{}, 1)
 	if cfg.Addr != "" {
 		here, err := IsEndpointHere(ctx, cfg.Addr)
-		h.elsewhere = err == nil && !here
+		h.isElsewhere = err == nil && !here
 	}
-	h.unknown = guests{most: unknownFor(descriptors()), left: make(chan struct{}, 1)}
-	if err := h.vouch(ctx); err != nil {
+	h.pending = pending{max: pendingLimit(maxDescriptors()), freed: make(chan struct{}, 1)}
+	if err := h.makeSecret(ctx); err != nil {
 		return nil, err
 	}
 	if h.cfg.Secret != nil {
-		if h.tls, err = tlsFor(h.cfg.Secret, forHead, forNode); err != nil {
+		if h.tls, err = tlsConfig(h.cfg.Secret, roleHead, roleNode); err != nil {
 			return nil, err
 		}
 	}
 	if err := h.cfg.checkSecret(); err != nil {
 		return nil, err
 	}
-	if h.port, h.addr, err = open(ctx, &h.cfg); err != nil {
+	if h.port, h.addr, err = listen(ctx, &h.cfg); err != nil {
 		return nil, err
 	}
 	h.cfg.warn()
@@ -77,25 +78,24 @@ func Listen(ctx context.Context, cfg Config) (*Head, error) {
 		h.port.Close()
 		return nil, err
 	}
-	h.work.Go(h.accept)
+	h.work.Go(h.acceptLoop)
 	return h, nil
 }
 
-// Addr is where node 0 listens.
+// Addr returns the address that node 0 listens at.
 func (h *Head) Addr() netip.AddrPort { return h.addr }
 
-// ServeStore hands store clients that connect from now on to take; nil refuses them.
-// Who connected before, a killed rank's connection in the kernel's queue, say, is closed:
-// it belongs to an attempt that is gone.
+// ServeStore passes store clients that connect from now on to take; nil refuses them. Earlier connections, such as a
+// killed rank's in the kernel's queue, are closed: they belong to an attempt that is over.
 func (h *Head) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
-	var late []int
+	var queued []int
 	err := h.raw.Control(func(fd uintptr) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for {
 			c, _, err := unix.Accept4(int(fd), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 			if err == nil {
-				late = append(late, c)
+				queued = append(queued, c)
 			} else if err != unix.EINTR && err != unix.ECONNABORTED {
 				break
 			}
@@ -103,25 +103,24 @@ func (h *Head) ServeStore(take func(c *net.TCPConn, first []byte) error) error {
 		h.attempt++
 		h.store = take
 	})
-	for _, c := range late {
+	for _, c := range queued {
 		unix.Close(c)
 	}
 	return err
 }
 
-// Close ends the port and all connections but those of members and those that were
-// taken for the store.
+// Close closes the port and all connections except those of members and those that the store has taken over.
 func (h *Head) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.end()
 	h.store = nil
-	for _, g := range h.unknown.order { // each is removed by its own goroutine
-		g.Close()
+	for _, c := range h.pending.conns { // each is removed by its own goroutine
+		c.Close()
 	}
-	h.meeting.closeAll()
+	h.roster.closeAll()
 	h.mu.Unlock()
-	err := h.port.Close() // not under the lock, which who accepts may want first
+	err := h.port.Close() // without the lock, which acceptLoop may need first
 	h.work.Wait()
 	if errors.Is(err, os.ErrClosed) {
 		return nil
@@ -129,23 +128,11 @@ func (h *Head) Close() error {
 	return err
 }
 
-// guest is a connection from its first byte on.
-type guest struct {
-	*net.TCPConn
-	peer    netip.AddrPort
-	attempt int // of the head, when it was accepted
-	came    time.Time
-}
-
-// accept takes connections for as long as the port is open.
-func (h *Head) accept() {
-	for {
-		if !h.unknown.room(&h.mu, h.open.Done()) {
-			return
-		}
-		g, err := h.next()
+func (h *Head) acceptLoop() {
+	for h.pending.waitForSlot(&h.mu, h.open.Done()) {
+		c, err := h.acceptOne()
 		if err == nil {
-			h.admit(g)
+			h.serve(c)
 			continue
 		}
 		if errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
@@ -155,31 +142,29 @@ func (h *Head) accept() {
 		case <-h.open.Done():
 			return
 		default:
-			h.seen.once(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
+			h.peerNotices.addPerAddr(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
 		}
-		if !pause(crowdPause, h.open.Done(), nil) {
+		if !pause(pendingGrace, h.open.Done(), nil) {
 			return
 		}
 	}
 }
 
-// next accepts a connection. It is counted to the attempt in which it is taken from
-// the kernel's queue.
-func (h *Head) next() (*guest, error) {
+// acceptOne accepts a connection. It belongs to the attempt in which it leaves the kernel's queue.
+func (h *Head) acceptOne() (*inbound, error) {
 	var (
-		fd       int
-		from     unix.Sockaddr
-		attempt  int
-		accepted error
+		fd        int
+		attempt   int
+		acceptErr error
 	)
 	err := h.raw.Read(func(port uintptr) bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		fd, from, accepted = unix.Accept4(int(port), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		fd, _, acceptErr = unix.Accept4(int(port), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		attempt = h.attempt
-		return accepted != unix.EAGAIN
+		return acceptErr != unix.EAGAIN
 	})
-	if err = errors.Join(err, accepted); err != nil {
+	if err = errors.Join(err, acceptErr); err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "join")
@@ -188,180 +173,168 @@ func (h *Head) next() (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guest{c.(*net.TCPConn), addrPort(from), attempt, time.Now()}, nil
+	peer, _ := c.RemoteAddr().(*net.TCPAddr) // nil if the peer has reset the connection already
+	addr := peer.AddrPort()
+	addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+	return &inbound{c.(*net.TCPConn), addr, attempt, time.Now()}, nil
 }
 
-func addrPort(sa unix.Sockaddr) netip.AddrPort {
-	switch sa := sa.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port))
-	}
-	return netip.AddrPort{}
-}
-
-// admit finds out who it is, beside all others.
-func (h *Head) admit(g *guest) {
+// serve identifies the peer of a connection on its own goroutine.
+func (h *Head) serve(c *inbound) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		g.Close()
+		c.Close()
 		return
 	}
-	h.unknown.order = append(h.unknown.order, g)
-	h.work.Go(func() { h.receive(g) })
+	h.pending.conns = append(h.pending.conns, c)
+	h.work.Go(func() { h.receive(c) })
 }
 
-// leave takes a connection out of those that nobody knows.
-func (h *Head) leave(g *guest) {
+// forget removes a connection from the pending ones.
+func (h *Head) forget(c *inbound) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.unknown.remove(g)
+	h.pending.remove(c)
 }
 
-// firstWithin is how long a connection may take for each step of showing who it is,
-// and how long a peer may take to take what it is told.
-const firstWithin = 10 * time.Second
+// stepTimeout limits each step of a peer's identification, and how long a peer may take to read an answer.
+const stepTimeout = 10 * time.Second
 
-// receive does with a connection what its beginning asks for. It is the connection's
-// owner until somebody else takes it.
-func (h *Head) receive(g *guest) {
-	defer h.leave(g)
-	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
-	who, first, err := listenTo(g)
+// receive serves a connection according to its preamble. It owns the connection until something takes it over.
+func (h *Head) receive(c *inbound) {
+	defer h.forget(c)
+	_ = c.SetDeadline(time.Now().Add(h.cfg.patience))
+	kind, first, err := readPreamble(c)
 	if err != nil {
-		g.Close() // a port scan, mostly: nothing to tell
+		c.Close() // mostly port scans: not worth a notice
 		return
 	}
-	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
-	switch who {
+	_ = c.SetDeadline(time.Now().Add(h.cfg.patience))
+	switch kind {
 	case storeClient:
-		h.serveStore(g, first)
-	case oldClient:
-		h.seen.once(g.peer.Addr(), "PyTorch before 2.2, which gorun cannot serve, dialled in from %v", g.peer.Addr())
-		g.Close()
+		h.serveStore(c, first)
+	case oldStoreClient:
+		h.peerNotices.addPerAddr(c.peer.Addr(), "PyTorch before 2.2, which gorun cannot serve, dialled in from %v",
+			c.peer.Addr())
+		c.Close()
 	case secureNode:
-		h.receiveSecure(g, first)
+		h.receiveSecure(c, first)
 	case plainNode:
-		h.receivePlain(g, first)
+		h.receivePlain(c, first)
 	default:
-		h.seen.once(g.peer.Addr(), "a stranger dialled node 0's port from %v and was turned away: it began with %q",
-			g.peer.Addr(), first)
-		g.Close()
+		h.peerNotices.addPerAddr(c.peer.Addr(),
+			"a stranger dialled node 0's port from %v and was turned away: it began with %q", c.peer.Addr(), first)
+		c.Close()
 	}
 }
 
-// serveStore hands a store client on, if there is a store and the client came for it.
-func (h *Head) serveStore(g *guest, first []byte) {
+// serveStore passes a store client on if there is a store of its attempt.
+func (h *Head) serveStore(c *inbound, first []byte) {
 	h.mu.Lock()
 	store, attempt := h.store, h.attempt
 	h.mu.Unlock()
 	switch {
 	case attempt == 0:
-		h.seen.once(g.peer.Addr(), "a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, "+
-			"or a script without a launcher; start gorun there instead, as on this node", g.peer.Addr())
-	case store != nil && attempt == g.attempt:
-		_ = g.SetDeadline(time.Time{})
-		_ = store(g.TCPConn, first) // the store is gone: so is the connection
+		h.peerNotices.addPerAddr(c.peer.Addr(),
+			"a PyTorch client dialled in from %v, where no rank of this job runs yet: a torchrun, "+
+				"or a script without a launcher; start gorun there instead, as on this node", c.peer.Addr())
+	case store != nil && attempt == c.attempt:
+		_ = c.SetDeadline(time.Time{})
+		_ = store(c.TCPConn, first) // fails when the store is closed, and then closes the connection
 		return
-	}
-	g.Close()
-}
-
-// receiveSecure lets a node prove that it has the token before it may say anything.
-func (h *Head) receiveSecure(g *guest, first []byte) {
-	if h.tls == nil {
-		h.turnAway(g,
-			"node 0 has no token: give it the one that this node has (--token-file, GORUN_TOKEN), or start this one without")
-		return
-	}
-	c := tls.Server(&rewound{g.TCPConn, first}, h.tls)
-	if err := c.Handshake(); err != nil {
-		if tokenTrouble(err) {
-			h.told.node("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)", g.peer.Addr())
-		} else {
-			h.seen.once(g.peer.Addr(), "a connection from %v ended before it had proven its token: %v", g.peer.Addr(), err)
-		}
-		g.Close()
-		return
-	}
-	h.greet(g, c, c)
-}
-
-func (h *Head) receivePlain(g *guest, first []byte) {
-	if h.tls != nil && h.cfg.Sealer != nil {
-		h.giveSecret(g, first)
-		return
-	}
-	if h.tls != nil {
-		h.turnAway(g, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, "+
-			"or the file that `gorun token --save` made there)")
-		return
-	}
-	if h.cfg.isOwn() {
-		if err := checkOwn(g.TCPConn); err != nil {
-			h.turnAway(g, "node 0 has no token, and takes processes of its own user on its own host alone ("+err.Error()+
-				"): give all nodes the same --token-file FILE")
-			return
-		}
-	}
-	h.greet(g, &rewound{g.TCPConn, first}, g.TCPConn)
-}
-
-// turnAway refuses a node before anything of it was read beyond its first bytes.
-func (h *Head) turnAway(g *guest, why string) {
-	h.told.node("a node at %v was refused: %s", g.peer.Addr(), why)
-	h.dismiss(g, g, &Welcome{Refusal: why, Other: true})
-}
-
-// dismiss answers on c, the connection of a guest or TLS over that, and ends it.
-func (h *Head) dismiss(g *guest, c net.Conn, w *Welcome) {
-	w.Host = h.cfg.Self.Host
-	_ = g.SetDeadline(time.Now().Add(h.cfg.patience))
-	if writeMessage(c, w) == nil {
-		linger(g.TCPConn)
 	}
 	c.Close()
 }
 
-// linger waits, for a while, until the other end has read what was sent: a socket that
-// is closed with unread bytes takes back what it sent.
-func linger(c *net.TCPConn) {
-	const limit = 2 * time.Second
-	_ = c.CloseWrite()
-	_ = c.SetReadDeadline(time.Now().Add(limit))
-	drop := make([]byte, 4<<10)
-	for range (maxMessage + headerSize) / len(drop) * 2 {
-		if _, err := c.Read(drop); err != nil {
+// receiveSecure requires a node to prove the token before anything else is read.
+func (h *Head) receiveSecure(c *inbound, first []byte) {
+	if h.tls == nil {
+		h.refuseUnread(c, noToken)
+		return
+	}
+	secured := tls.Server(&rewound{c.TCPConn, first}, h.tls)
+	if err := secured.Handshake(); err != nil {
+		if isTokenMismatch(err) {
+			h.nodeNotices.add("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)",
+				c.peer.Addr())
+		} else {
+			h.peerNotices.addPerAddr(c.peer.Addr(), "a connection from %v ended before it had proven its token: %v",
+				c.peer.Addr(), err)
+		}
+		c.Close()
+		return
+	}
+	h.receiveHello(c, secured, secured)
+}
+
+func (h *Head) receivePlain(c *inbound, first []byte) {
+	if h.tls != nil && h.cfg.Sealer != nil {
+		h.sendSecret(c, first)
+		return
+	}
+	if h.tls != nil {
+		h.refuseUnread(c, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, "+
+			"or the file that `gorun token --save` made there)")
+		return
+	}
+	if h.cfg.isOneUser() {
+		if err := checkOwner(c.TCPConn); err != nil {
+			h.refuseUnread(c, "node 0 has no token, and takes processes of its own user on its own host alone ("+
+				err.Error()+"): give all nodes the same --token-file FILE")
 			return
 		}
 	}
+	h.receiveHello(c, &rewound{c.TCPConn, first}, c.TCPConn)
 }
 
-// greet reads a node's hello from hear and takes the node in, or says why not on c.
-func (h *Head) greet(g *guest, hear net.Conn, c net.Conn) {
-	hello, err := readHello(hear)
-	var other *versionError
-	switch {
-	case errors.As(err, &other):
-		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)
-		h.dismiss(g, c, &Welcome{
-			Other: true,
+// refuseUnread refuses a node of which only the preamble was read.
+func (h *Head) refuseUnread(c *inbound, reason string) {
+	h.nodeNotices.add("a node at %v was refused: %s", c.peer.Addr(), reason)
+	h.answer(c, c, &Welcome{Refusal: reason, OtherJob: true})
+}
+
+// answer sends w on conn, which is c or TLS over it, and closes it.
+func (h *Head) answer(c *inbound, conn net.Conn, w *Welcome) {
+	w.Host = h.cfg.Self.Host
+	_ = c.SetDeadline(time.Now().Add(h.cfg.patience))
+	if writeMessage(conn, w) == nil {
+		drain(c.TCPConn)
+	}
+	conn.Close()
+}
+
+// drain waits, for a while, until the peer has read what was sent: closing a socket with unread bytes would discard it.
+func drain(c *net.TCPConn) {
+	const limit = 2 * time.Second
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(limit))
+	_, _ = io.CopyN(io.Discard, c, 2*(maxMessage+int64(headerSize)))
+}
+
+// receiveHello reads a node's hello from in, and accepts the node or answers a refusal on conn.
+func (h *Head) receiveHello(c *inbound, in, conn net.Conn) {
+	hello, err := readHello(in)
+	if err != nil {
+		h.nodeNotices.add("a node at %v was refused: %v", c.peer.Addr(), err)
+		other, ok := errors.AsType[*versionError](err)
+		if !ok {
+			conn.Close()
+			return
+		}
+		h.answer(c, conn, &Welcome{
+			OtherJob: true,
 			Refusal: fmt.Sprintf(
 				"this node speaks version %d of joining, node 0 speaks %d (gorun %s): the same gorun is needed on all nodes",
 				other.theirs, Protocol, h.cfg.Self.Version),
 		})
 		return
-	case err != nil:
-		h.told.node("a node at %v was refused: %v", g.peer.Addr(), err)
-		c.Close()
-		return
 	}
-	_ = g.SetDeadline(time.Time{})
-	if refusal := h.take(&Member{Conn: c, Hello: hello, NodeRank: hello.NodeRank, Peer: g.peer}); refusal != nil {
-		h.leave(g) // it is known: who closes the head lets it hear why
-		h.told.node("the node %s at %v was refused: %s", hello.Name(), g.peer.Addr(), refusal.Refusal)
-		h.dismiss(g, c, refusal)
+	_ = c.SetDeadline(time.Time{})
+	m := &Member{Conn: conn, Hello: hello, NodeRank: hello.NodeRank, Peer: c.peer}
+	if refusal := h.accept(m); refusal != nil {
+		h.forget(c) // so that Close lets it read the refusal
+		h.nodeNotices.add("the node %s at %v was refused: %s", hello.Name(), c.peer.Addr(), refusal.Refusal)
+		h.answer(c, conn, refusal)
 	}
 }

@@ -24,7 +24,7 @@ func both(t *testing.T, test func(t *testing.T, key []byte)) {
 func TestNodesInAnyOrder(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		const n = 8
-		h, log := listen(t, n, key)
+		h, log := listenAt(t, n, key)
 		nodes := map[int]*coming{}
 		for _, r := range rand.Perm(n - 1) {
 			nodes[r+1] = come(t, t.Context(), settings(port(h), n, r+1, key))
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 			"without number": {func(c *Config) { c.Self.NodeRank, c.Self.Host = -1, "x" }, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
-				h, log := listen(t, 3, key)
+				h, log := listenAt(t, 3, key)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				come(t, ctx, settings(port(h), 3, 1, key))
@@ -129,13 +129,13 @@ func awaitMembers(t *testing.T, h *Head, n int) {
 	require.Eventually(t, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.meeting.members) == n
+		return len(h.roster.members) == n
 	}, time.Minute, time.Millisecond)
 }
 
 func TestStartedAlready(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		h, log := listen(t, 2, key)
+		h, log := listenAt(t, 2, key)
 		come(t, t.Context(), settings(port(h), 2, 1, key))
 		wait(t, h)
 		for _, rank := range []int{1, -1} {
@@ -188,7 +188,7 @@ func TestNobodyListens(t *testing.T) {
 // A node that goes away before all have come leaves its place to the next.
 func TestNodeComesAgain(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		h, log := listen(t, 3, key)
+		h, log := listenAt(t, 3, key)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := come(t, ctx, settings(port(h), 3, 1, key))
 		awaitMembers(t, h, 1)
@@ -237,7 +237,7 @@ func TestLongMessagesAreRefused(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	h, _ := listen(t, 4, secret)
+	h, _ := listenAt(t, 4, secret)
 	for _, host := range []string{"node10", "node9", "node2"} {
 		cfg := settings(port(h), 4, -1, secret)
 		cfg.Self.Host = host
@@ -251,12 +251,12 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestOneNode(t *testing.T) {
-	h, _ := listen(t, 1, secret)
+	h, _ := listenAt(t, 1, secret)
 	require.Empty(t, wait(t, h))
 }
 
 func TestWaitEnds(t *testing.T) {
-	h, _ := listen(t, 2, nil)
+	h, _ := listenAt(t, 2, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := h.Wait(ctx)

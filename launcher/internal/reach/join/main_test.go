@@ -65,7 +65,7 @@ func settings(port, n, rank int, key []byte) Config {
 }
 
 // listen listens at a free port.
-func listen(t *testing.T, n int, key []byte) (*Head, *logbook) {
+func listenAt(t *testing.T, n int, key []byte) (*Head, *logbook) {
 	t.Helper()
 	log := newLog()
 	cfg := settings(0, n, 0, key)

@@ -51,7 +51,7 @@ func TestOtherPorts(t *testing.T) {
 		head.Ports = []int{free}
 		h := listenAmong(t, head)
 		require.Equal(t, free, port(h))
-		require.Contains(t, h.waiting(), h.Addr().String(), "the one that it has")
+		require.Contains(t, h.progress(), h.Addr().String(), "the one that it has")
 
 		cfg := settings(taken, 2, 1, key)
 		cfg.Ports = []int{free}

@@ -36,7 +36,7 @@ func dialStore(t *testing.T, h *Head) *tcpstore.Client {
 
 func TestStoreBehindThePort(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		h, _ := listen(t, 2, key)
+		h, _ := listenAt(t, 2, key)
 		stillWorks(t, h, key)
 		s := serve(t, h)
 		require.Equal(t, h.Addr(), s.Addr())
@@ -57,7 +57,7 @@ const staleSet = "\x00\xCE\xF7\x85\x3C" + "\x01\x06\x00\x00\x00\x00\x00\x00\x00/
 
 // What clients of an attempt that is gone still say reaches no later store.
 func TestStoreOfEachAttempt(t *testing.T) {
-	h, log := listen(t, 1, secret)
+	h, log := listenAt(t, 1, secret)
 	first := serve(t, h)
 	require.NoError(t, dialStore(t, h).Set(t.Context(), "old", nil))
 	slow := raw(t, h) // its first bytes come when the next attempt's store is there
@@ -66,7 +66,7 @@ func TestStoreOfEachAttempt(t *testing.T) {
 	require.Eventually(t, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.unknown.order) == 1
+		return len(h.pending.conns) == 1
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, h.ServeStore(nil))
 	require.NoError(t, first.Close())
@@ -85,7 +85,7 @@ func TestStoreOfEachAttempt(t *testing.T) {
 // A connection that waits in the kernel's queue belongs to the attempt in which it
 // came.
 func TestStoreDrainsTheQueue(t *testing.T) {
-	h, _ := listen(t, 1, secret)
+	h, _ := listenAt(t, 1, secret)
 	first := serve(t, h)
 	h.mu.Lock() // nobody is accepted meanwhile
 	queued := raw(t, h)
@@ -100,7 +100,7 @@ func TestStoreDrainsTheQueue(t *testing.T) {
 
 // A client that comes before any rank is somebody else's.
 func TestStoreClientThatIsNoRank(t *testing.T) {
-	h, log := listen(t, 2, secret)
+	h, log := listenAt(t, 2, secret)
 	c := raw(t, h)
 	_, err := c.Write([]byte(staleSet))
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestTorchrunAgentDials(t *testing.T) {
 		"c10d":   {"--rdzv-backend", "c10d", "--rdzv-conf", "is_host=0,join_timeout=60", "--rdzv-endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, log := listen(t, 2, nil)
+			h, log := listenAt(t, 2, nil)
 			where := strconv.Itoa(port(h))
 			if name == "c10d" {
 				where = net.JoinHostPort("127.0.0.1", where)
@@ -146,7 +146,7 @@ func TestTorchrunAgentDials(t *testing.T) {
 }
 
 func TestTorchClientAtThePort(t *testing.T) {
-	h, _ := listen(t, 1, secret)
+	h, _ := listenAt(t, 1, secret)
 	serve(t, h)
 	const program = `
 import sys

@@ -24,7 +24,7 @@ import (
 // keyOf is the certificate of one end.
 func keyOf(t *testing.T, of string) tls.Certificate {
 	t.Helper()
-	private, err := derive(secret, of)
+	private, err := deriveKey(secret, of)
 	require.NoError(t, err)
 	certificate, err := selfSigned(private)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ var impostors = []impostor{
 	}},
 	{"no certificate", func(_ *testing.T, _ string, c *tls.Config) { c.Certificates = nil }},
 	{"reflected", func(t *testing.T, own string, c *tls.Config) { // the key of the end that it speaks to
-		other := map[string]string{forHead: forNode, forNode: forHead}[own]
+		other := map[string]string{roleHead: roleNode, roleNode: roleHead}[own]
 		c.Certificates = []tls.Certificate{keyOf(t, other)}
 	}},
 	// the right certificate, of which it does not have the key
@@ -93,7 +93,7 @@ var impostors = []impostor{
 		c.Certificates = []tls.Certificate{signed(t, private)}
 	}},
 	{"a key of another use of the secret", func(t *testing.T, _ string, c *tls.Config) {
-		private, err := derive(secret, "gorun something else")
+		private, err := deriveKey(secret, "gorun something else")
 		require.NoError(t, err)
 		c.Certificates = []tls.Certificate{signed(t, private)}
 	}},
@@ -109,11 +109,11 @@ func careless(t *testing.T, own string) *tls.Config {
 
 // Node 0 lets nobody say a hello who does not have the key of nodes that dial.
 func TestImpostorsOfNodes(t *testing.T) {
-	h, _ := listen(t, 2, secret)
+	h, _ := listenAt(t, 2, secret)
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
-			cfg := careless(t, forNode)
-			i.change(t, forNode, cfg)
+			cfg := careless(t, roleNode)
+			i.change(t, roleNode, cfg)
 			c := tls.Client(raw(t, h), cfg)
 			require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 			err := c.Handshake()
@@ -140,8 +140,8 @@ func TestImpostorsOfNodeZero(t *testing.T) {
 			cfg := settings(l.Addr().(*net.TCPAddr).Port, 2, 1, secret)
 			cfg.Timeout = time.Second
 			node := come(t, t.Context(), cfg)
-			theirs := careless(t, forHead)
-			i.change(t, forHead, theirs)
+			theirs := careless(t, roleHead)
+			i.change(t, roleHead, theirs)
 			heard := make(chan []byte, 1)
 			go func() {
 				c, err := l.Accept()
@@ -164,7 +164,7 @@ func TestImpostorsOfNodeZero(t *testing.T) {
 // pair makes a connection between the two ends as node 0 and a node make it.
 func pair(t *testing.T, node *tls.Config) (state tls.ConnectionState) {
 	t.Helper()
-	head, err := tlsFor(secret, forHead, forNode)
+	head, err := tlsConfig(secret, roleHead, roleNode)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func (c *cache) Put(key string, s *tls.ClientSessionState) {
 
 // No session goes on in a later connection: each proves the token anew.
 func TestNoResumption(t *testing.T) {
-	node, err := tlsFor(secret, forNode, forHead)
+	node, err := tlsConfig(secret, roleNode, roleHead)
 	require.NoError(t, err)
 	sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	node.SessionTicketsDisabled, node.ClientSessionCache = false, sessions
@@ -219,9 +219,9 @@ func TestNoResumption(t *testing.T) {
 
 // A handshake that is cut off anywhere, or of which a byte is another, proves nothing.
 func TestBrokenHandshakes(t *testing.T) {
-	h, _ := listen(t, 2, secret)
+	h, _ := listenAt(t, 2, secret)
 	var first bytes.Buffer
-	node, err := tlsFor(secret, forNode, forHead)
+	node, err := tlsConfig(secret, roleNode, roleHead)
 	require.NoError(t, err)
 	ours, theirs := net.Pipe()
 	go func() { _ = tls.Client(ours, node).Handshake(); ours.Close() }()

@@ -41,7 +41,7 @@ func ask(t *testing.T, c net.Conn) (w Welcome) {
 
 // Without a token, another user's process on the same host is no node.
 func TestOtherUsersDoNotJoin(t *testing.T) {
-	h, log := listen(t, 2, nil)
+	h, log := listenAt(t, 2, nil)
 	require.False(t, h.IsInsecure())
 	var theirs *net.TCPConn
 	asNobody(t, func() {
@@ -66,9 +66,9 @@ func TestNobodysConnectionIsNotOwn(t *testing.T) {
 	ours, err := l.Accept()
 	require.NoError(t, err)
 	defer ours.Close()
-	require.NoError(t, checkOwn(ours))
+	require.NoError(t, checkOwner(ours))
 	require.NoError(t, theirs.Close())
-	require.ErrorContains(t, checkOwn(ours), "no process on this host has its other end open")
+	require.ErrorContains(t, checkOwner(ours), "no process on this host has its other end open")
 }
 
 // Without a token, a node takes no orders from another user's process at node 0's port, and does not wait for one that

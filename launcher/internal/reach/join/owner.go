@@ -9,16 +9,15 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// otherUserError is that somebody else has the other end of a connection.
+// otherUserError reports that another user owns the other end of a connection.
 type otherUserError struct{ uid int }
 
 func (e *otherUserError) Error() string {
 	return fmt.Sprintf("the other end of the connection belongs to uid %d", e.uid)
 }
 
-// checkOwn returns an error unless the other end of a connection belongs to a process of this
-// user on this host.
-func checkOwn(c net.Conn) error {
+// checkOwner returns an error unless a process of this user on this host owns the other end of the connection.
+func checkOwner(c net.Conn) error {
 	socket, ok := c.(syscall.Conn)
 	if !ok {
 		return peersocket.ErrUnknown
@@ -28,14 +27,14 @@ func checkOwn(c net.Conn) error {
 		return err
 	}
 	var (
-		ends   peersocket.Ends
-		failed error
+		ends    peersocket.Ends
+		endsErr error
 	)
-	if err := raw.Control(func(fd uintptr) { ends, failed = peersocket.EndsOf(int(fd)) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { ends, endsErr = peersocket.EndsOf(int(fd)) }); err != nil {
 		return err
 	}
-	if failed != nil {
-		return failed
+	if endsErr != nil {
+		return endsErr
 	}
 	var finder peersocket.Finder
 	defer finder.Close()

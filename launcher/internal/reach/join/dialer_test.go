@@ -50,7 +50,7 @@ func TestNumberingIsTheSameInAnyOrder(t *testing.T) {
 					m := *row.want[i]
 					in = append(in, &m)
 				}
-				number(in, len(in)+1)
+				numberNodes(in, len(in)+1)
 				for i, m := range in {
 					require.Equal(t, i+1, m.NodeRank)
 					require.Equal(t, row.want[i].Hello, m.Hello)
@@ -65,12 +65,12 @@ func TestNatural(t *testing.T) {
 	got := append([]string{}, want...)
 	r := testneeds.Rand(t)
 	r.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
-	sort.Slice(got, func(i, j int) bool { return natural(got[i], got[j]) < 0 })
+	sort.Slice(got, func(i, j int) bool { return compareNatural(got[i], got[j]) < 0 })
 	require.ElementsMatch(t, want, got)
-	require.Less(t, natural("a2", "a10"), 0)
-	require.Less(t, natural("node2x", "node10x"), 0)
-	require.NotZero(t, natural("a1", "a01"))
-	require.Equal(t, natural("a1", "a01"), -natural("a01", "a1"))
+	require.Less(t, compareNatural("a2", "a10"), 0)
+	require.Less(t, compareNatural("node2x", "node10x"), 0)
+	require.NotZero(t, compareNatural("a1", "a01"))
+	require.Equal(t, compareNatural("a1", "a01"), -compareNatural("a01", "a1"))
 }
 
 // Attempts begin 50 ms apart and end a second apart, and one line tells of them.
@@ -87,11 +87,11 @@ func TestBackOff(t *testing.T) {
 			return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 		}}
 		begun := time.Now()
-		_, err = d.come(t.Context())
+		_, err = d.join(t.Context())
 		require.ErrorContains(t, err, "did not take this node within 20s: connection refused")
 		require.Equal(t, 20*time.Second, time.Since(begun))
 		for i := 1; i < len(at); i++ {
-			most := min(firstPause<<min(i-1, 10), lastPause)
+			most := min(firstPause<<min(i-1, 10), maxPause)
 			gap := at[i].Sub(at[i-1])
 			require.LessOrEqual(t, gap, most)
 			require.GreaterOrEqual(t, gap, most/2)
@@ -120,7 +120,7 @@ func TestNameThatComesLater(t *testing.T) {
 			}()
 			return node, nil
 		}}
-		joined, err := d.come(t.Context())
+		joined, err := d.join(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, joined.NodeRank)
 		joined.Conn.Close()
@@ -142,7 +142,7 @@ func TestNameThatNobodyKnows(t *testing.T) {
 			}
 			return nil, &net.DNSError{Err: "no such host", Name: "n1", IsNotFound: true}
 		}}
-		_, err = d.come(t.Context())
+		_, err = d.join(t.Context())
 		require.EqualError(t, err, "no resolver of this host has known node 0's name n1 for 30s: lookup n1: no such host; "+
 			"name an address of node 0 by --master-addr ADDR")
 		require.InDelta(t, 71*time.Second, time.Since(begun), float64(3*time.Second))

@@ -45,7 +45,7 @@ func TestTokensThatDiffer(t *testing.T) {
 		"needless": {nil, secret, "node 0 has no token", "node 0 has no token: give it the one that this node has"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, log := listen(t, 2, row.head)
+			h, log := listenAt(t, 2, row.head)
 			node := come(t, t.Context(), settings(port(h), 2, 1, row.node))
 			<-node.done
 			var refused *RefusedError
@@ -66,7 +66,7 @@ func TestShortSecret(t *testing.T) {
 
 func TestGarbage(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		h, log := listen(t, 2, key)
+		h, log := listenAt(t, 2, key)
 		for _, said := range []string{
 			"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "\x00\x00\x00\x00\x00", "\x03\x05\x00garbage", "\x1b[2J", "gorum",
 			"\x03\x05\x00\x00\x00\x00\x00\x00\x00init/", "\x16\x03\x01\xff\xff\x00", "\x16\x03",
@@ -90,15 +90,15 @@ func TestGarbage(t *testing.T) {
 func TestRandomPeers(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		r := testneeds.Rand(t)
-		h, _ := listen(t, 4, key)
+		h, _ := listenAt(t, 4, key)
 		var hello bytes.Buffer
 		require.NoError(t, writeMessage(&hello, &Hello{Version: "v1", ID: "job", NumNodes: 4, NodeRank: 9, Host: "stranger"}))
 		nodes := make([]*coming, 4)
 		scans := testneeds.Count(100, 1000)
 		for i := range scans {
 			said := bytes.Clone(hello.Bytes())
-			if b := beginnings[r.IntN(len(beginnings))].bytes; r.IntN(3) > 0 {
-				said = append(bytes.Clone(b), make([]byte, r.IntN(300))...)
+			if b := preambles[r.IntN(len(preambles))].bytes; r.IntN(3) > 0 {
+				said = append([]byte(b), make([]byte, r.IntN(300))...)
 			}
 			for range r.IntN(20) {
 				said[r.IntN(len(said))] = byte(r.IntN(256))
@@ -147,9 +147,9 @@ func TestIdlePeers(t *testing.T) {
 
 // More than may wait are no more than a wait for those who come after them.
 func TestCrowdOfIdlePeers(t *testing.T) {
-	h, _ := listen(t, 2, secret)
+	h, _ := listenAt(t, 2, secret)
 	h.mu.Lock()
-	h.unknown.most = 200
+	h.pending.max = 200
 	h.mu.Unlock()
 	var all sync.WaitGroup
 	for range 4 {
@@ -166,22 +166,22 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 	stillWorks(t, h, secret)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.LessOrEqual(t, len(h.unknown.order), 200)
+	require.LessOrEqual(t, len(h.pending.conns), 200)
 }
 
 // A scan from everywhere fills neither the screen, nor what may be said of nodes.
 func TestTalkIsBounded(t *testing.T) {
 	log := newLog()
-	strangers := talk{tell: log.tell}
+	strangers := notices{notify: log.tell}
 	for i := range 1000 {
-		strangers.once(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
-		strangers.once(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
+		strangers.addPerAddr(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), "a stranger %d", i)
+		strangers.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
 	}
-	require.Len(t, log.lines, maxTold+1)
-	require.Contains(t, log.lines[maxTold], "no more of them are named")
-	h, log := listen(t, 2, secret)
+	require.Len(t, log.lines, maxNotices+1)
+	require.Contains(t, log.lines[maxNotices], "no more of them are named")
+	h, log := listenAt(t, 2, secret)
 	for i := range 100 {
-		h.seen.once(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
+		h.peerNotices.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
 	}
 	node := come(t, t.Context(), settings(port(h), 2, 1, bytes.Repeat([]byte("x"), 32)))
 	<-node.done
@@ -189,8 +189,8 @@ func TestTalkIsBounded(t *testing.T) {
 }
 
 func TestUnknownPeersLeaveDescriptors(t *testing.T) {
-	for descriptors, want := range map[uint64]int{3: 1, 64: 16, 1024: 256, 1 << 20: maxUnknown} {
-		require.Equal(t, want, unknownFor(descriptors))
+	for descriptors, want := range map[uint64]int{3: 1, 64: 16, 1024: 256, 1 << 20: maxPending} {
+		require.Equal(t, want, pendingLimit(descriptors))
 	}
 }
 
@@ -236,7 +236,7 @@ func between(t *testing.T, h *Head) (where int, said func() []byte) {
 // All that a node said, said again by somebody who only listened, proves nothing where
 // there is a token; nor does it when it ends early.
 func TestReplayWithToken(t *testing.T) {
-	h, _ := listen(t, 2, secret)
+	h, _ := listenAt(t, 2, secret)
 	where, said := between(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	node := come(t, ctx, settings(where, 2, 1, secret))
@@ -259,7 +259,7 @@ func TestReplayWithToken(t *testing.T) {
 
 // Without a token a recorded hello takes a place, but never one that somebody has.
 func TestReplayWithoutToken(t *testing.T) {
-	h, log := listen(t, 3, nil)
+	h, log := listenAt(t, 3, nil)
 	where, said := between(t, h)
 	come(t, t.Context(), settings(where, 3, 1, nil))
 	awaitMembers(t, h, 1)
@@ -275,12 +275,12 @@ func TestReplayWithoutToken(t *testing.T) {
 
 // Who sends node 0's own words back to it, or a node's to that node, proves nothing.
 func TestReflection(t *testing.T) {
-	own, err := tlsFor(secret, forHead, forNode)
+	own, err := tlsConfig(secret, roleHead, roleNode)
 	require.NoError(t, err)
-	theirs, err := tlsFor(secret, forNode, forHead)
+	theirs, err := tlsConfig(secret, roleNode, roleHead)
 	require.NoError(t, err)
 	require.NotEqual(t, own.Certificates[0].Certificate, theirs.Certificates[0].Certificate)
-	h, log := listen(t, 2, secret)
+	h, log := listenAt(t, 2, secret)
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a node 0 with the keys of a node
 	require.NoError(t, err)
 	defer l.Close()
@@ -299,14 +299,14 @@ func TestReflection(t *testing.T) {
 	d := &dialer{cfg: settings(port(h), 2, 1, secret), tls: own, dial: (&net.Dialer{}).DialContext}
 	d.cfg.Notify = func(string) {}
 	d.tls.VerifyConnection = nil
-	_, err = d.come(t.Context())
+	_, err = d.join(t.Context())
 	require.ErrorContains(t, err, "its token is not that of this node")
 	log.await(t, "its token is not that of node 0")
 	awaitMembers(t, h, 0)
 }
 
 func TestWrongProtocol(t *testing.T) {
-	h, log := listen(t, 2, nil)
+	h, log := listenAt(t, 2, nil)
 	c := raw(t, h)
 	_, err := c.Write([]byte("gorun\x02\x02\x00\x00\x00{}"))
 	require.NoError(t, err)

@@ -1,0 +1,321 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Member is a node that has joined node 0.
+type Member struct {
+	// Conn is the stream to the node: TLS where there is a token.
+	Conn net.Conn
+	// NodeRank is 1 to NumNodes-1.
+	NodeRank int
+	// Hello is the node's description. Its texts may hold control bytes.
+	Hello Hello
+	// Peer is the remote address of its connection.
+	Peer netip.AddrPort
+
+	watched  chan struct{} // closed when watch no longer reads from Conn
+	released bool          // watch ends by request: ignore the error of its read
+}
+
+func (m *Member) String() string { return fmt.Sprintf("%s (%v)", m.Hello.Name(), m.Peer.Addr()) }
+
+// roster holds the nodes that have joined so far. The head's lock guards it.
+type roster struct {
+	members  []*Member
+	complete bool          // no more members are accepted
+	started  bool          // the members belong to Wait's caller
+	failure  string        // why there will be no job; "" while there may be one
+	changed  chan struct{} // holds a token when members changed
+}
+
+// closeAll closes the connections that were not handed out.
+func (r *roster) closeAll() {
+	r.failure = cmp.Or(r.failure, "node 0 has ended")
+	if r.started {
+		return
+	}
+	for _, m := range r.members {
+		m.Conn.Close()
+	}
+}
+
+// accept adds a node, or returns a refusal.
+func (h *Head) accept(m *Member) *Welcome {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if refusal := h.checkHello(m); refusal != nil {
+		return refusal
+	}
+	h.roster.members = append(h.roster.members, m)
+	signal(h.roster.changed)
+	h.onChange(m, true)
+	h.watch(m)
+	return nil
+}
+
+func (h *Head) onChange(m *Member, here bool) {
+	if h.cfg.OnChange != nil {
+		h.cfg.OnChange(m.NodeRank, here)
+	}
+}
+
+func refuse(format string, args ...any) *Welcome {
+	return &Welcome{Refusal: fmt.Sprintf(format, args...)}
+}
+
+// checkHello returns a refusal if a node cannot join. It assigns the node's rank where the configuration does.
+func (h *Head) checkHello(m *Member) *Welcome {
+	own, hello := &h.cfg.Self, &m.Hello
+	if h.cfg.AssignRank != nil {
+		rank, refusal := h.cfg.AssignRank(hello)
+		if refusal != "" {
+			return refuse("%s", refusal)
+		}
+		m.NodeRank, hello.NodeRank = rank, rank
+	}
+	switch {
+	case hello.ID != own.ID: // first: nothing else matters of another job
+		w := h.refuseJob(hello)
+		w.Started = h.roster.complete && h.roster.started
+		return w
+	case hello.Version != own.Version:
+		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", hello.Version, own.Version)
+	case hello.Nonce != nil:
+		return refuse(
+			"MUNGE vouches for it, and does not answer at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
+	case hello.NumNodes != own.NumNodes:
+		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", hello.NumNodes, own.NumNodes)
+	case hello.NodeRank >= own.NumNodes:
+		return refuse("its node rank is %d, but the job has %d nodes: 0 to %d (--node-rank)", hello.NodeRank, own.NumNodes,
+			own.NumNodes-1)
+	case hello.NodeRank == 0:
+		return refuse("node rank 0 is here twice: %s listens at the endpoint, and %s dials it (--node-rank)", own.Name(), m)
+	case h.roster.failure != "":
+		return refuse("%s", h.roster.failure)
+	}
+	return h.checkRank(m)
+}
+
+// checkRank returns a refusal if the rank, or every rank, is taken.
+func (h *Head) checkRank(m *Member) *Welcome {
+	members := h.roster.members
+	if m.NodeRank > 0 {
+		same := slices.IndexFunc(members, func(o *Member) bool { return o.NodeRank == m.NodeRank })
+		if same >= 0 && !h.roster.complete {
+			return refuse("node rank %d is here twice: %s came first, then %s (--node-rank)", m.NodeRank, members[same], m)
+		}
+	}
+	switch {
+	case h.roster.complete && h.roster.started:
+		w := refuse("the job has started already, with all of its %d nodes", h.cfg.Self.NumNodes)
+		w.Started = true
+		return w
+	case h.roster.complete || len(members) >= h.cfg.Self.NumNodes-1:
+		w := refuse("all %d nodes have come already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(),
+			listMembers(members))
+		w.Retry = h.roster.complete // a member may turn out to be gone
+		return w
+	}
+	return nil
+}
+
+// watch removes a node that disconnects before the job starts, so that it or another one can take its rank. The head's
+// lock is held.
+func (h *Head) watch(m *Member) {
+	m.watched, m.released = make(chan struct{}), false
+	watched := m.watched
+	h.work.Go(func() {
+		defer close(watched)
+		n, _ := m.Conn.Read(make([]byte, 1))
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if m.released && n == 0 {
+			return
+		}
+		// It disconnected, or sent something out of turn.
+		h.roster.members = slices.DeleteFunc(h.roster.members, func(o *Member) bool { return o == m })
+		signal(h.roster.changed)
+		m.Conn.Close()
+		if !h.closed {
+			h.onChange(m, false)
+			h.nodeNotices.add("node %s went away again before all had come", m)
+		}
+	})
+}
+
+// Wait waits until all nodes have joined, numbers those without a rank, and welcomes them. The members are in the order
+// of their node ranks, from 1 on, and their connections are the caller's. The error at the deadline, or when ctx ends,
+// says which nodes are there and which are missing; the nodes receive it, too.
+func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
+	deadline := time.NewTimer(h.cfg.Timeout)
+	defer deadline.Stop()
+	notice := time.NewTimer(noticeDelay)
+	defer notice.Stop()
+	for {
+		members, done := h.start()
+		if done {
+			h.welcome(members)
+			return members, nil
+		}
+		select {
+		case <-h.roster.changed:
+		case <-notice.C:
+			h.cfg.Notify(h.progress())
+		case <-deadline.C:
+			return nil, h.fail(fmt.Sprintf("not all nodes came within %v", h.cfg.Timeout))
+		case <-ctx.Done():
+			return nil, h.fail("node 0 stopped waiting for nodes")
+		case <-h.open.Done():
+			return nil, errors.New("join: node 0's port was closed")
+		}
+	}
+}
+
+// start takes the members if all are there and none disconnects meanwhile.
+func (h *Head) start() (members []*Member, done bool) {
+	h.mu.Lock()
+	if len(h.roster.members) < h.cfg.Self.NumNodes-1 || h.closed {
+		h.mu.Unlock()
+		return nil, false
+	}
+	h.roster.complete = true
+	members = slices.Clone(h.roster.members)
+	for _, m := range members {
+		m.released = true
+		_ = m.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	h.mu.Unlock()
+	for _, m := range members {
+		<-m.watched
+		_ = m.Conn.SetReadDeadline(time.Time{})
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.roster.members) == len(members) && !h.closed {
+		numberNodes(members, h.cfg.Self.NumNodes)
+		h.roster.started = true
+		return members, true
+	}
+	h.roster.complete = false
+	for _, m := range h.roster.members {
+		h.watch(m)
+	}
+	return nil, false
+}
+
+// welcome sends the nodes their ranks. Errors show at the next use of a connection.
+func (h *Head) welcome(members []*Member) {
+	for _, m := range members {
+		_ = m.Conn.SetWriteDeadline(time.Now().Add(stepTimeout))
+		_ = writeMessage(m.Conn, &Welcome{NodeRank: m.NodeRank, Host: h.cfg.Self.Host})
+		_ = m.Conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+// noticeDelay is the time after which the user is told once what a node waits for.
+const noticeDelay = 5 * time.Second
+
+func (h *Head) progress() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := "node 0"
+	if h.cfg.RankPerNode {
+		name = "rank 0's gorun"
+	}
+	return name + " waits at " + h.cfg.endpoint() + ": " + h.describeMembers()
+}
+
+// describeMembers counts and names the nodes; the head's lock is held.
+func (h *Head) describeMembers() string {
+	n, members := h.cfg.Self.NumNodes, h.roster.members
+	if h.cfg.RankPerNode {
+		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) +
+			strings.Replace(missingRanks(members, n), "node rank", "rank", 1)
+	}
+	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.Name())
+	if len(members) > 0 {
+		text += ", " + listMembers(members)
+	}
+	text += ")" + missingRanks(members, n)
+	if isLoopback(h.cfg.Addr) {
+		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot come there"
+	} else if h.isElsewhere {
+		text += "; " + h.cfg.Addr + " is not an address of this host: is --node-rank 0 meant for another one?"
+	}
+	return text
+}
+
+// maxListed limits the nodes in a message.
+const maxListed = 16
+
+func listMembers(members []*Member) string {
+	var list []string
+	for _, m := range members[:min(len(members), maxListed)] {
+		if m.NodeRank >= 0 {
+			list = append(list, fmt.Sprintf("node %d %s", m.NodeRank, m))
+		} else {
+			list = append(list, m.String())
+		}
+	}
+	if more := len(members) - maxListed; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, ", ")
+}
+
+// missingRanks lists the node ranks that are not there, unless nodes have no ranks yet.
+func missingRanks(members []*Member, numNodes int) string {
+	here := map[int]bool{0: true, numNodes: true}
+	for _, m := range members {
+		if m.NodeRank < 0 {
+			return ""
+		}
+		here[m.NodeRank] = true
+	}
+	var ranks []string
+	for first := 1; first < numNodes; first++ {
+		last := first
+		for !here[last] {
+			last++
+		}
+		switch last - first {
+		case 0:
+			continue
+		case 1:
+			ranks = append(ranks, fmt.Sprint(first))
+		default:
+			ranks = append(ranks, fmt.Sprintf("%d-%d", first, last-1))
+		}
+		first = last
+	}
+	if len(ranks) == 0 {
+		return ""
+	}
+	return "; missing: node rank [" + strings.Join(ranks, ",") + "]"
+}
+
+// fail sends all nodes the reason why there will be no job, and returns it as an error.
+func (h *Head) fail(reason string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	reason += ": " + h.describeMembers()
+	h.roster.failure, h.roster.complete = reason, true
+	for _, m := range h.roster.members {
+		m.released = true
+		_ = m.Conn.SetDeadline(time.Now().Add(time.Second))
+		_ = writeMessage(m.Conn, &Welcome{Host: h.cfg.Self.Host, Refusal: reason})
+		m.Conn.Close()
+	}
+	h.roster.members = nil
+	return errors.New(reason)
+}

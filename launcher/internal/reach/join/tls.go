@@ -1,0 +1,105 @@
+package join
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// The roles that keys are derived for. Node 0 and the dialing nodes have different keys: a peer that reflects the
+// handshake authenticates as neither.
+const (
+	roleHead = "gorun join 1 node 0"
+	roleNode = "gorun join 1 node"
+)
+
+// minSecret is the minimum size of a secret in bytes. All bits must be random, as a recorded handshake allows guessing
+// offline.
+const minSecret = 32
+
+// errOtherToken reports a peer that could not prove the token.
+var errOtherToken = errors.New("it has another token")
+
+// tlsConfig returns the configuration of the end with the role own, which pins the key of the role peer.
+func tlsConfig(secret []byte, own, peer string) (*tls.Config, error) {
+	if len(secret) < minSecret {
+		return nil, fmt.Errorf("a secret of %d bytes: at least %d are needed", len(secret), minSecret)
+	}
+	key, err := deriveKey(secret, own)
+	if err != nil {
+		return nil, err
+	}
+	peerKey, err := deriveKey(secret, peer)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := selfSigned(key)
+	if err != nil {
+		return nil, err
+	}
+	pinned := peerKey.Public().(ed25519.PublicKey)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate},
+		ClientAuth:             tls.RequireAnyClientCert,
+		InsecureSkipVerify:     true, // #nosec G402 -- the key is pinned instead: there is no authority and no name
+		VerifyConnection:       func(s tls.ConnectionState) error { return verifyPin(s, pinned) },
+		SessionTicketsDisabled: true,
+	}, nil
+}
+
+// deriveKey derives the key of a role from the secret.
+func deriveKey(secret []byte, role string) (ed25519.PrivateKey, error) {
+	seed, err := hkdf.Key(sha256.New, secret, nil, role, ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// verifyPin accepts the pinned key and no other.
+func verifyPin(s tls.ConnectionState, pinned ed25519.PublicKey) error {
+	if len(s.PeerCertificates) != 1 {
+		return errOtherToken
+	}
+	key, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
+	if !ok || subtle.ConstantTimeCompare(key, pinned) != 1 {
+		return errOtherToken
+	}
+	return nil
+}
+
+// selfSigned wraps a key in a certificate. It does not depend on the clock, and the dates are never checked.
+func selfSigned(key ed25519.PrivateKey) (tls.Certificate, error) {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: magic},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(bytes.NewReader(nil), template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
+
+// isTokenMismatch reports whether a handshake, or the first read after it, failed because of the token: this end
+// refused the peer's key, or the peer sent an alert that it refused this end's.
+func isTokenMismatch(err error) bool {
+	return err != nil && (errors.Is(err, errOtherToken) || strings.HasSuffix(err.Error(), "tls: bad certificate"))
+}
+
+// isPlainAnswer reports whether a handshake failed because the peer answered with a plain message: it has no token.
+func isPlainAnswer(err error) bool {
+	header, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok && string(header.RecordHeader[:]) == magic
+}
