@@ -11,36 +11,38 @@ import (
 	"strings"
 )
 
-// Bundle is what --copy names, read once for all hosts.
+// Bundle is the list of the files that --copy names, read once for all hosts.
 type Bundle struct {
 	dir     string // the directory that paths are relative to
 	entries []entry
-	placed  map[string]string // absolute path of an item → its path in the job's directory
+	targets map[string]string // absolute path of an item → its path in the job's directory
 	size    int64             // bytes of the archive
 	content int64             // bytes of the files
-	// Skipped are what is neither a file nor a directory nor a symbolic link.
+	// Skipped are paths of neither a file nor a directory nor a symbolic link.
 	Skipped []string
 }
 
-// entry is one name of the archive.
+// entry is an entry of the tar archive.
 type entry struct {
-	header []byte // as the archive has it
-	path   string // the file here whose content follows, "" for none
+	header []byte // encoded
+	path   string // the local file with the content, "" for none
 	size   int64
 }
 
-// padding is how many bytes an archive adds to content of that size.
+// padding is the number of bytes after content of that size in an archive, archiveEnd that at its end.
 func padding(size int64) int64 { return -size & 511 }
 
-// lastName is the entry by which a host knows that the archive came to its end.
+const archiveEnd = 1024
+
+// lastName is the last entry, which proves to the host that the archive is complete.
 const lastName = ".gorun-complete"
 
-// ReadBundle reads which files the paths stand for, relative to dir where they are
-// relative. What lies below dir keeps its relative path; from elsewhere only its
-// last name stays. A path that is a symbolic link is followed, those in a
-// directory are kept as they are.
+// ReadBundle lists the files below the paths, which may be relative to dir. A path below dir keeps its relative
+// path; of
+// others only the last element stays. A path that is a symbolic link is followed; links in a directory are copied as
+// links.
 func ReadBundle(dir string, paths []string) (*Bundle, error) {
-	b := &Bundle{dir: dir, placed: map[string]string{}}
+	b := &Bundle{dir: dir, targets: map[string]string{}}
 	names := map[string]string{}
 	for _, path := range paths {
 		from := b.absolute(path)
@@ -53,7 +55,7 @@ func ReadBundle(dir string, paths []string) (*Bundle, error) {
 		} else if taken {
 			continue
 		}
-		names[to], b.placed[from] = from, to
+		names[to], b.targets[from] = from, to
 		if err := b.walk(from, to); err != nil {
 			return nil, fmt.Errorf("--copy %s: %w", path, err)
 		}
@@ -61,7 +63,7 @@ func ReadBundle(dir string, paths []string) (*Bundle, error) {
 	if err := b.add(tar.Header{Typeflag: tar.TypeReg, Name: lastName, Mode: 0o600}, ""); err != nil {
 		return nil, err
 	}
-	b.size += 1024 // the archive's end
+	b.size += archiveEnd
 	return b, nil
 }
 
@@ -72,11 +74,10 @@ func (b *Bundle) absolute(path string) string {
 	return filepath.Join(b.dir, path)
 }
 
-// PathOf returns the place of a path within the job's directory, if it was copied: one
-// of the paths that Gather got, or something below one.
+// PathOf returns the path in the job's directory of a file that is copied: a path given to ReadBundle, or one below it.
 func (b *Bundle) PathOf(path string) (string, bool) {
 	path = b.absolute(path)
-	for from, to := range b.placed {
+	for from, to := range b.targets {
 		if below, err := filepath.Rel(from, path); err == nil && filepath.IsLocal(below) {
 			return filepath.Join(to, below), true
 		}
@@ -102,12 +103,12 @@ func (b *Bundle) walk(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return b.found(path, filepath.Join(to, below), info)
+		return b.addFile(path, filepath.Join(to, below), info)
 	})
 }
 
-// found adds what lies at path under the name that it gets.
-func (b *Bundle) found(path, name string, info fs.FileInfo) error {
+// addFile adds the file at path under a name.
+func (b *Bundle) addFile(path, name string, info fs.FileInfo) error {
 	header := tar.Header{
 		Name: filepath.ToSlash(name), Mode: int64(info.Mode().Perm()),
 		ModTime: info.ModTime().Truncate(1e9),
@@ -116,7 +117,7 @@ func (b *Bundle) found(path, name string, info fs.FileInfo) error {
 	case name == ".":
 		return nil
 	case info.IsDir():
-		// A directory that its owner may not write could neither be filled nor removed.
+		// The owner must be able to fill and remove the directory.
 		header.Typeflag, header.Name, header.Mode = tar.TypeDir, header.Name+"/", header.Mode|0o700
 	case info.Mode().IsRegular():
 		header.Typeflag, header.Size = tar.TypeReg, info.Size()
@@ -146,5 +147,5 @@ func (b *Bundle) add(header tar.Header, path string) error {
 	return nil
 }
 
-// room is how many KiB a host needs for it: blocks, and an eighth more.
+// room is the space in KiB that a host needs: blocks, and an eighth more.
 func (b *Bundle) room() int64 { return (b.content+b.content/8)/1024 + 4*int64(len(b.entries)) }

@@ -65,8 +65,8 @@ func TestWhereTheCopyGoes(t *testing.T) {
 // A program that somebody else put where ours would be found must never run.
 func TestCopyOfSomebodyElseIsNotUsed(t *testing.T) {
 	c := config(t, "where")
-	parcel := pack(c.Program.Version, c.Program.Builds[0].Arch, []file{{"gorun", c.Program.Builds[0]}})
-	dir := "/tmp/gorun-0/" + parcel.key
+	set := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}})
+	dir := "/tmp/gorun-0/" + set.key
 	s, err := Start(deadline(t),
 		apartFrom(t, "unset HOME && mkdir -p "+dir+
 			" && chown -R 12345 /tmp/gorun-0 && chmod 700 /tmp/gorun-0 && ln -s /bin/echo "+dir+"/gorun"), c)

@@ -238,10 +238,10 @@ func TestHostThatAnswersForEver(t *testing.T) {
 }
 
 func TestForeignHosts(t *testing.T) {
-	s := &starting{talk: newTalk(t.Context(), newMachine(t, "sh"))}
-	hasStep(t, s.foreign("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
-	hasStep(t, s.foreign("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
-	err := s.foreign("aarch64")
+	s := &start{session: newSession(t.Context(), newMachine(t, "sh"))}
+	hasStep(t, s.archError("Darwin arm64"), remote.StepStart, "it runs Darwin; gorun runs on Linux")
+	hasStep(t, s.archError("riscv64"), remote.StepStart, `"riscv64"; gorun is made for amd64 and arm64`)
+	err := s.archError("aarch64")
 	hasStep(t, err, remote.StepCopy, "there is no gorun-linux-arm64 beside gorun")
 	require.Contains(t, err.(*remote.Error).Hint, "make static")
 }

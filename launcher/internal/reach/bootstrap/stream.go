@@ -11,44 +11,43 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// Stream is a program that runs on a host: what it reads and writes.
+// Stream is a program that runs on a host.
 type Stream struct {
 	remote.Process
-	rest  *bufio.Reader // what follows the last answer
-	host  string
-	began time.Time
-	heard bool
-
-	wait sync.Once
-	end  error
+	rest   *bufio.Reader // the output after the last answer
+	host   string
+	began  time.Time
+	wrote  bool
+	waited sync.Once
+	end    error
 }
 
-// Read reads the program's standard output. A program that ends without having
-// written anything did not start: that is an *remote.Error with its last words.
+// Read reads the program's standard output. If the program ends without any output, it did not start: the error is a
+// *remote.Error with its last lines.
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.rest.Read(p)
-	s.heard = s.heard || n > 0
-	if errors.Is(err, io.EOF) && !s.heard {
-		return n, s.silent()
+	s.wrote = s.wrote || n > 0
+	if errors.Is(err, io.EOF) && !s.wrote {
+		return n, s.startError()
 	}
 	return n, err
 }
 
-// silent is the error of a program that never said anything.
-func (s *Stream) silent() error {
+// startError is the error of a program without output.
+func (s *Stream) startError() error {
 	text := "it ended at once"
 	end := s.Wait()
 	if end != nil {
 		text += " with " + end.Error()
 	}
-	if words := remote.LastLines(s.Stderr()); words != "" {
-		text += ": " + words
+	if lines := remote.LastLines(s.Stderr()); lines != "" {
+		text += ": " + lines
 	}
 	return remote.Failed(s.host, remote.StepStart, s.began, printable.Short(text), end)
 }
 
-// Wait waits for the program's end, as often as it is called.
+// Wait waits for the program's end. It may be called again.
 func (s *Stream) Wait() error {
-	s.wait.Do(func() { s.end = s.Process.Wait() })
+	s.waited.Do(func() { s.end = s.Process.Wait() })
 	return s.end
 }

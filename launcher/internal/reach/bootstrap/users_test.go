@@ -31,7 +31,7 @@ func annsFrom(t *testing.T, setup string) *machine {
 // Nothing that another user of the host put, or may put, where ann's copy would be found runs as ann.
 func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 	c := config(t, "where")
-	key := pack(c.Program.Version, c.Program.Builds[0].Arch, []file{{"gorun", c.Program.Builds[0]}}).key
+	key := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}}).key
 	const cache, own, sticky = "/mnt/ann/.cache", "/mnt/ann/.cache/gorun/", "/tmp/gorun-12345/"
 	plant := func(dir string) string {
 		return mallory + "sh -c 'mkdir -p " + dir + key + " && cp /mnt/PLANTED " + dir + key + "/gorun'"

@@ -13,42 +13,39 @@ import (
 	"strings"
 )
 
-// Program is gorun in the builds that are at hand, one per architecture.
+// Program is gorun in the available builds, one per architecture.
 type Program struct {
-	// Version names the copies on the host, for people who look there; their
-	// content's hash is what tells them apart.
+	// Version is part of a copy's name on the host, for people; the hash of its content identifies it.
 	Version string
 	Builds  []Build
 }
 
 // Build is one executable file.
 type Build struct {
-	Arch   string // as GOARCH says it: amd64, arm64
-	Path   string // the file here
+	Arch   string // a GOARCH: amd64, arm64
+	Path   string // the local file
 	Size   int64  // bytes
 	SHA256 [sha256.Size]byte
-	// Loader is the dynamic loader that it needs, "" for a static file.
+	// Loader is its dynamic loader, "" for a static file.
 	Loader string
 }
 
-// Extra is a file that comes to stand beside gorun, under a name of its own.
+// Extra is a file that is copied beside gorun.
 type Extra struct {
 	Name string // gorun-gpu
 	Build
-	// If is a path on the host without which the file is not wanted there; "" sends
-	// it in any case.
+	// If is a path that a host must have to get the file; "" sends it to all.
 	If string
 }
 
-// kernelArch is what the Linux kernel calls an architecture.
+// kernelArch maps a GOARCH to the Linux kernel's name.
 var kernelArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// FindBuilds says what can be copied: this executable, and the static builds
-// gorun-linux-amd64 and gorun-linux-arm64 that lie beside it or in ../build
-// (`make static`). Where the executable is no static file and a static one for its
-// architecture is at hand, that is taken.
+// FindBuilds finds the builds that can be copied: this executable, and the static builds gorun-linux-amd64 and
+// gorun-linux-arm64 beside it or in ../build (`make static`). A static build replaces a dynamic executable of its
+// architecture.
 func FindBuilds(executable, version string) (Program, error) {
 	own, err := ReadBuild(executable)
 	if err != nil {
@@ -73,7 +70,7 @@ func FindBuilds(executable, version string) (Program, error) {
 	return p, nil
 }
 
-// findBeside reads the build of that name beside the executable or in ../build.
+// findBeside reads the build with a name beside the executable or in ../build.
 func findBeside(executable, name string) (Build, error) {
 	if real, err := filepath.EvalSymlinks(executable); err == nil {
 		executable = real
@@ -86,7 +83,7 @@ func findBeside(executable, name string) (Build, error) {
 	return b, err
 }
 
-// ReadBuild reads what there is to know about an executable file.
+// ReadBuild reads and hashes an executable file.
 func ReadBuild(path string) (Build, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -110,8 +107,7 @@ func ReadBuild(path string) (Build, error) {
 	return b, nil
 }
 
-// loader is the file that the kernel starts instead of the program, to load its
-// libraries; "" where it needs none.
+// loader returns the path of the dynamic loader, "" for a static program.
 func loader(image *elf.File) string {
 	for _, segment := range image.Progs {
 		if segment.Type == elf.PT_INTERP {
@@ -122,40 +118,37 @@ func loader(image *elf.File) string {
 	return ""
 }
 
-// file is what one file of a copy is called there.
+// file is a build under its name on the host.
 type file struct {
 	name string
 	Build
 }
 
-// parcel is what one kind of host gets: files that stand in one directory.
-type parcel struct {
+// fileSet is the content of one directory on a host. The content determines its key.
+type fileSet struct {
 	key   string // the directory's name
-	arch  string
 	files []file
 }
 
-// size is the number of bytes to send.
-func (p parcel) size() (n int64) {
-	for _, f := range p.files {
+func (s fileSet) size() (n int64) {
+	for _, f := range s.files {
 		n += f.Size
 	}
 	return n
 }
 
-// pack makes a parcel; its name follows from the content of all its files.
-func pack(version, arch string, files []file) parcel {
+func newFileSet(version string, files []file) fileSet {
 	hash := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(hash, "%s %x\n", f.name, f.SHA256)
 	}
-	return parcel{key: nameable(version) + "-" + hex.EncodeToString(hash.Sum(nil)[:8]), arch: arch, files: files}
+	return fileSet{key: dirName(version) + "-" + hex.EncodeToString(hash.Sum(nil)[:8]), files: files}
 }
 
-// nameable is a version as part of a directory's name.
-func nameable(version string) string {
+// dirName returns a version as part of a directory's name.
+func dirName(version string) string {
 	name := strings.Map(func(r rune) rune {
-		if plainRune(r) && !strings.ContainsRune("/:=,", r) {
+		if isPlainRune(r) && !strings.ContainsRune("/:=,", r) {
 			return r
 		}
 		return '_'
@@ -163,12 +156,11 @@ func nameable(version string) string {
 	return cmp.Or(strings.TrimLeft(name[:min(len(name), 64)], ".-"), "unknown")
 }
 
-// list says a parcel's files in the form that the script reads: name:hash:size, the
-// program itself last.
-func (p parcel) list() string {
-	said := make([]string, len(p.files))
-	for i, f := range p.files {
-		said[i] = fmt.Sprintf("%s:%x:%d", f.name, f.SHA256, f.Size)
+// list returns the files in the form that the script reads: name:hash:size, the program itself last.
+func (s fileSet) list() string {
+	words := make([]string, len(s.files))
+	for i, f := range s.files {
+		words[i] = fmt.Sprintf("%s:%x:%d", f.name, f.SHA256, f.Size)
 	}
-	return strings.Join(said, " ")
+	return strings.Join(words, " ")
 }

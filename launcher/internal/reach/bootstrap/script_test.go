@@ -19,9 +19,9 @@ func sum(b []byte) []byte {
 
 // said is what a command sees of texts that stand in a line for this shell.
 func said(t *testing.T, shell string, texts []string) []string {
-	var w words
-	list := w.list(texts)
-	line := commandLine(w.lines() + `; exec printf "%s\000" ` + list)
+	var v variables
+	list := v.refs(texts)
+	line := commandLine(v.commands() + `; exec printf "%s\000" ` + list)
 	out, err := exec.Command(shell, "-c", line).Output()
 	require.NoError(t, err, line)
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
@@ -69,7 +69,7 @@ func TestScriptsHaveNothingThatShellsReadDifferently(t *testing.T) {
 		"start": startScript, "copy": copyScript, "agent": agentScript,
 		"private": privateScript, "place": placeScript, "bring": bringScript,
 	} {
-		line := joined(script)
+		line := oneLine(script)
 		for _, bad := range []string{"'", "!", `\\`, "\n"} {
 			require.NotContains(t, line, bad, name)
 		}

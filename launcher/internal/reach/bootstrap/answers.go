@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// Bounds of what is read before the agent's own bytes.
+// Limits on what is read before the agent's own bytes.
 const (
 	maxChatter = 4 << 20 // bytes that a login shell may print before our script runs
 	maxAnswer  = 64 << 10
-	maxAnswers = 16      // our scripts give one for each of four places, and two more
-	keptTail   = 2 << 10 // of the chatter, for a message
+	maxAnswers = 16      // our scripts send one for each of four places, and two more
+	keptTail   = 2 << 10 // bytes of the chatter, for a message
 )
 
-// answers reads the script's lines out of a command's standard output.
+// answers reads the script's lines from a command's standard output.
 type answers struct {
 	from *bufio.Reader
 	mark []byte
-	// said is the end of what stood before the mark: a shell that refuses to work
-	// often says so on its standard output.
-	said []byte
+	// chatter is the end of the text before the mark: a shell that refuses to work often says so on standard output.
+	chatter []byte
 }
 
 func newAnswers(from io.Reader, mark string) *answers {
 	return &answers{from: bufio.NewReaderSize(from, 32<<10), mark: []byte(mark)}
 }
 
-// next is the next answer's first word and the rest of its line.
+// next returns the first word of the next answer and the rest of its line.
 func (a *answers) next() (word, text string, err error) {
-	if err := a.skip(); err != nil {
+	if err := a.skipToMark(); err != nil {
 		return "", "", err
 	}
 	var line []byte
@@ -51,14 +50,13 @@ func (a *answers) next() (word, text string, err error) {
 	return word, text, nil
 }
 
-// skip reads up to the end of the next mark. The mark's first byte occurs in it only
-// once in each half, so that looking at the last bytes read is enough.
-func (a *answers) skip() error {
+// skipToMark reads to the end of the next mark.
+func (a *answers) skipToMark() error {
 	var window []byte
 	for n := 0; n <= maxChatter; n++ {
 		c, err := a.from.ReadByte()
 		if err != nil {
-			a.said = bytes.Clone(window)
+			a.chatter = bytes.Clone(window)
 			return err
 		}
 		if window = append(window, c); bytes.HasSuffix(window, a.mark) {
@@ -68,9 +66,6 @@ func (a *answers) skip() error {
 			window = append(window[:0], window[len(window)-keptTail:]...)
 		}
 	}
-	a.said = window
+	a.chatter = window
 	return fmt.Errorf("its login shell prints more than %d MiB before it does anything", maxChatter>>20)
 }
-
-// rest is what follows the last answer.
-func (a *answers) rest() *bufio.Reader { return a.from }

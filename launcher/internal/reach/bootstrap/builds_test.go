@@ -85,6 +85,6 @@ func TestNamesOfVersions(t *testing.T) {
 		"v1.2-3-gabc-dirty": "v1.2-3-gabc-dirty", "../x y": "_x_y",
 		"": "unknown", "--": "unknown", strings.Repeat("a", 99): strings.Repeat("a", 64),
 	} {
-		require.Equal(t, want, nameable(version), version)
+		require.Equal(t, want, dirName(version), version)
 	}
 }

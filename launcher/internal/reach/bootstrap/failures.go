@@ -1,0 +1,130 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/reach/remote"
+)
+
+// fail returns an error of this host.
+func (s *session) fail(step remote.Step, text, hint string, cause error) *remote.Error {
+	failure := remote.Failed(s.host.Name(), step, s.began, printable.Short(text), cause)
+	failure.Hint = hint
+	if named, ok := s.host.(interface{ Target() string }); ok {
+		failure.Target = printable.Text(named.Target())
+	}
+	return failure
+}
+
+// timeoutError is the error when ctx ends before the last answer.
+func (s *session) timeoutError(ctx context.Context) error {
+	return s.fail(s.step(), "it was not ready in time"+s.lastOutput(": it says "), "", context.Cause(ctx))
+}
+
+// startError is the error of a host that runs no command. The connection names its own step if it knows one.
+func (s *session) startError(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*remote.Error](err); ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return s.fail(remote.StepStart, err.Error(), "", err)
+}
+
+// readError is the error of a command whose output ended, or became invalid, before the program ran.
+func (s *session) readError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return s.timeoutError(ctx)
+	}
+	if !errors.Is(err, io.EOF) {
+		return s.fail(s.step(), err.Error()+s.lastOutput(": "), "", err)
+	}
+	end := s.process.Wait()
+	if len(s.places) > 0 && end == nil {
+		slices.Sort(s.places)
+		return s.fail(remote.StepCopy, "there is no place for a copy: "+strings.Join(slices.Compact(s.places), "; "),
+			"make room in one of these places", nil)
+	}
+	how := "without a word"
+	if end != nil {
+		how = "with " + end.Error()
+	}
+	return s.fail(s.step(), "the shell there ended "+how+" before gorun ran"+s.lastOutput(": "), "", end)
+}
+
+// lastOutput returns the command's last lines, from standard error or else from before the mark, after prefix; "" if
+// there are none.
+func (s *session) lastOutput(prefix string) string {
+	lines := remote.LastLines(s.process.Stderr())
+	if lines == "" {
+		lines = remote.LastLines(string(s.answers.chatter))
+	}
+	if lines == "" {
+		return ""
+	}
+	return prefix + lines
+}
+
+// refused is the error of an answer that ends the start.
+func (s *start) refused(word, text string) error {
+	switch word {
+	case "missing":
+		return s.fail(remote.StepStart, fmt.Sprintf("there is no program %q (--agent)", s.config.Agent), "", nil)
+	case "broken":
+		return s.fail(remote.StepCopy, "gorun could not be copied: "+text, "", nil)
+	case "arch":
+		return s.archError(text)
+	case "bad":
+		return s.checkError(text)
+	}
+	return s.fail(remote.StepStart, fmt.Sprintf("it answered %q, which means nothing", word), "", nil)
+}
+
+// archError is the error of a host without a build. The name of its kernel comes first where it may not be Linux.
+func (s *start) archError(name string) error {
+	system, machine, both := strings.Cut(strings.TrimSpace(name), " ")
+	if !both {
+		system, machine = "Linux", system
+	}
+	if system != "Linux" {
+		return s.fail(remote.StepStart, "it runs "+system+"; gorun runs on Linux", "", nil)
+	}
+	for arch, kernel := range kernelArch {
+		if kernel == machine {
+			return s.fail(remote.StepCopy,
+				fmt.Sprintf("its processors are %s (%s), and there is no gorun-linux-%s beside gorun", arch, machine, arch),
+				makeStatic(arch), nil)
+		}
+	}
+	return s.fail(remote.StepStart, fmt.Sprintf("its processors are %q; gorun is made for amd64 and arm64", machine),
+		"", nil)
+}
+
+func makeStatic(arch string) string {
+	return "make static, and copy build/gorun-linux-" + arch + " beside gorun"
+}
+
+// checkError is the error of a complete copy that does not run there. text is the exit code and the output of the
+// check.
+func (s *start) checkError(text string) error {
+	code, output, _ := strings.Cut(text, " ")
+	why := "the copy of gorun does not run there: exit code " + code
+	if output != "" {
+		why += ": " + output
+	}
+	for _, b := range s.config.Program.Builds {
+		if b.Loader != "" {
+			return s.fail(remote.StepStart,
+				fmt.Sprintf("%s (%s is not static: it needs %s and the C library it was built with)", why, b.Path, b.Loader),
+				makeStatic(b.Arch), nil)
+		}
+	}
+	return s.fail(remote.StepStart, why, "", nil)
+}

@@ -1,0 +1,161 @@
+// Package bootstrap starts gorun's agent on a host without an installation, by one command line: in one round trip if
+// the user's cache there has a copy of this very program, else after sending it.
+//
+// The line runs start.sh by /bin/sh, whatever the login shell is. Both ends talk over the command's standard streams:
+//
+//	head → host   the command line                 names the wanted program by its hash
+//	head ← host   MARK run                         the agent's frames follow
+//	          or  MARK need KEY                    waits for the files of that key, one after the other
+//	head → host   bytes, as many as the line announced
+//	head ← host   MARK run
+//	          or  MARK place DIR: REASON, MARK broken REASON, MARK bad CODE TEXT, MARK arch NAME, MARK missing
+//
+// MARK is random: the output of a chatty shell before it is skipped. It does not occur in the line itself, which a
+// shell
+// may echo.
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"gorun/launcher/internal/reach/remote"
+)
+
+// Config describes the program to start.
+type Config struct {
+	// Program is copied if the host does not have it; unused with Agent.
+	Program Program
+	// Extra are files that are copied beside it.
+	Extra []Extra
+	// Agent is a gorun that is installed on the host: a path, or a name in its PATH; "" for a copy of Program.
+	Agent string
+	// Args are the arguments of the program.
+	Args []string
+	// Check are the arguments of a fresh copy's first run, which must exit with 0 and have no effect. Nil means --version.
+	Check []string
+}
+
+// Start runs the program on the host and returns its standard streams, from the first byte that the program itself
+// writes. ctx limits the start only. Errors are *remote.Error.
+func Start(ctx context.Context, host remote.Host, c Config) (*Stream, error) {
+	s := &start{session: newSession(ctx, host), config: c}
+	line, err := s.line()
+	if err != nil {
+		return nil, s.fail(remote.StepConfig, err.Error(), "", nil)
+	}
+	if err := s.run(ctx, line, s.handle); err != nil {
+		return nil, err
+	}
+	s.report(remote.Progress{Step: remote.StepStart, Sent: s.sent, Total: s.sent, Running: true})
+	return s.stream(), nil
+}
+
+// start is one call of Start.
+type start struct {
+	*session
+	config Config
+	sets   []fileSet
+}
+
+func (s *start) handle(word, text string) (done bool, err error) {
+	switch word {
+	case "run":
+		return true, nil
+	case "need":
+		return false, s.sendSet(text)
+	}
+	return false, s.refused(word, text)
+}
+
+// line returns the command line for the host, and collects the file sets that it may ask for.
+func (s *start) line() (string, error) {
+	if err := s.checkTexts(); err != nil {
+		return "", err
+	}
+	var v variables
+	args := v.refs(s.config.Args)
+	pairs := []string{"@ARGS@", args}
+	script := agentScript
+	if s.config.Agent != "" {
+		pairs = append(pairs, "@AGENT@", v.ref(s.config.Agent))
+	} else {
+		script = startScript
+		builds, err := s.builds(&v)
+		if err != nil {
+			return "", err
+		}
+		check := s.config.Check
+		if check == nil {
+			check = []string{"--version"}
+		}
+		pairs = append(pairs, "@BUILDS@", builds, "@CHECK@", v.refs(check))
+	}
+	return s.fill(script, &v, pairs...), nil
+}
+
+// checkTexts refuses what no command line can express.
+func (s *start) checkTexts() error {
+	if strings.HasPrefix(s.config.Agent, "-") {
+		return errors.New("the agent " + s.config.Agent + " would be taken for an option: say ./" + s.config.Agent)
+	}
+	for _, text := range slices.Concat(s.config.Args, s.config.Check, []string{s.config.Agent}) {
+		if strings.ContainsRune(text, 0) {
+			return errors.New("an argument has a zero byte")
+		}
+	}
+	return nil
+}
+
+// builds returns the cases of the script's choice by architecture.
+func (s *start) builds(v *variables) (string, error) {
+	if len(s.config.Program.Builds) == 0 {
+		return "", errors.New("there is no program to copy: build gorun-linux-amd64 and gorun-linux-arm64 by make static")
+	}
+	var cases strings.Builder
+	for _, build := range s.config.Program.Builds {
+		cases.WriteString(kernelArch[build.Arch] + ") ")
+		files := []file{{"gorun", build}}
+		s.choose(&cases, files)
+		for _, extra := range s.config.Extra {
+			if extra.Arch != build.Arch {
+				continue
+			}
+			files = slices.Insert(slices.Clone(files), 0, file{extra.Name, extra.Build})
+			if extra.If == "" {
+				s.choose(&cases, files)
+				continue
+			}
+			cases.WriteString("if [ -e " + v.ref(extra.If) + " ]; then ")
+			s.choose(&cases, files)
+			cases.WriteString("fi; ")
+		}
+		cases.WriteString(";; ")
+	}
+	return strings.ReplaceAll(cases.String(), "; ;;", ";;"), nil
+}
+
+// choose writes the assignments that select a file set.
+func (s *start) choose(cases *strings.Builder, files []file) {
+	set := newFileSet(s.config.Program.Version, files)
+	s.sets = append(s.sets, set)
+	cases.WriteString(`gr_k=` + set.key + `; gr_f="` + set.list() + `"; `)
+}
+
+// sendSet sends the files of a set.
+func (s *start) sendSet(key string) error {
+	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
+	if i < 0 {
+		return s.fail(remote.StepCopy, "it asks for "+key+", which nobody offered", "", nil)
+	}
+	total := s.sets[i].size()
+	s.report(remote.Progress{Step: remote.StepCopy, Total: total})
+	for _, f := range s.sets[i].files {
+		if err := s.sendFile(f.Path, f.Size, total); err != nil {
+			return err
+		}
+	}
+	return nil
+}
