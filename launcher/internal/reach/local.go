@@ -1,5 +1,4 @@
-// Package reach knows how to reach a node's agent. Every way ends in the
-// same thing: a byte stream that carries wire's frames.
+// Package reach connects the launcher to the agents of its nodes. Every way ends in a byte stream with wire's frames.
 package reach
 
 import (
@@ -10,15 +9,15 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Local returns the two ends of a stream in this process: one for the head, one
-// for an agent that runs beside it. Writes never block; what is under way is
-// bounded by the credit that wire's frames give for output.
+// Local returns the two ends of a stream within this process: one for the head, one for an agent beside it. Writes
+// never
+// block; the credit that wire's frames give for output limits the bytes in flight.
 func Local() (head, agent *wire.Link) {
 	down, up := newStream(), newStream()
 	return wire.NewLink(end{up, down}), wire.NewLink(end{down, up})
 }
 
-// end is one side of a pair of streams.
+// end is one end of a pair of streams.
 type end struct {
 	in, out *stream
 }
@@ -26,42 +25,42 @@ type end struct {
 func (e end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// WriteShared is Write for bytes that nobody changes any more: they are not copied.
+// WriteShared is Write without a copy: nobody may change p afterwards.
 func (e end) WriteShared(p []byte) (int, error) { return e.out.writeShared(p) }
 
-// Close ends both directions; what was written before can still be read.
+// Close closes both directions; data that was written before can still be read.
 func (e end) Close() error {
 	e.in.close()
 	e.out.close()
 	return nil
 }
 
-// stream is one direction. The writer fills one buffer while the reader empties
-// the other, so that neither ever copies under the other's nose.
+// stream is one direction. The writer fills one buffer while the reader drains the other, so that neither copies under
+// a lock that the other needs.
 type stream struct {
-	mu      sync.Mutex
-	filled  sync.Cond
-	before  [][]byte // written before writing, and not to be changed
-	writing []byte
-	reading []byte // read's own, from next on
-	next    int
-	kept    bool // reading is not ours to write into
-	closed  bool
-	limit   int // of writing, in bytes; 0: none
-	shared  int // bytes in before
+	mu       sync.Mutex
+	notEmpty sync.Cond
+	sealed   [][]byte // written before writing; never modified
+	writing  []byte
+	reading  []byte // the reader's own, from next on
+	next     int
+	borrowed bool // reading was shared: it must not be reused
+	closed   bool
+	limit    int // bytes in writing; 0: unlimited
+	shared   int // bytes in sealed
 }
 
-// errFull is the error of a stream whose other side takes nothing.
+// errFull reports a stream whose other side does not read.
 var errFull = errors.New("the other side takes nothing of what it is sent")
 
 func newStream() *stream {
 	s := &stream{}
-	s.filled.L = &s.mu
+	s.notEmpty.L = &s.mu
 	return s
 }
 
-// keepBuffer bounds the buffer that an idle stream keeps.
-const keepBuffer = 4 << 20
+// maxIdleBuffer limits the buffer that an idle stream keeps.
+const maxIdleBuffer = 4 << 20
 
 func (s *stream) write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -73,31 +72,30 @@ func (s *stream) write(p []byte) (int, error) {
 		return 0, errFull
 	}
 	s.writing = append(s.writing, p...)
-	s.filled.Signal()
+	s.notEmpty.Signal()
 	return len(p), nil
 }
 
-// sharedTimes is how many times the limit may wait of what many streams share: all ranks of a large
-// job say some 400 MiB at a fence.
-const sharedTimes = 4
+// sharedFactor multiplies the limit for shared data: all ranks of a large job send some 400 MiB at a fence.
+const sharedFactor = 4
 
-// writeShared keeps p as it is, so that what many streams are given is there once.
+// writeShared keeps p itself, so that many streams can hold the same bytes.
 func (s *stream) writeShared(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, io.ErrClosedPipe
 	}
-	if s.limit > 0 && s.shared+len(s.writing)+len(p) > sharedTimes*s.limit {
+	if s.limit > 0 && s.shared+len(s.writing)+len(p) > sharedFactor*s.limit {
 		return 0, errFull
 	}
 	if len(s.writing) > 0 {
 		s.shared += len(s.writing)
-		s.before, s.writing = append(s.before, s.writing), nil
+		s.sealed, s.writing = append(s.sealed, s.writing), nil
 	}
 	s.shared += len(p)
-	s.before = append(s.before, p)
-	s.filled.Signal()
+	s.sealed = append(s.sealed, p)
+	s.notEmpty.Signal()
 	return len(p), nil
 }
 
@@ -110,8 +108,7 @@ func (s *stream) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take returns what was written and not read yet, waiting for something if need be;
-// nil at the end. It is valid until the next read or take.
+// take waits for data and returns all that is unread, nil at the end. It is valid until the next read or take.
 func (s *stream) take() []byte {
 	if s.next == len(s.reading) && !s.swap() {
 		return nil
@@ -121,25 +118,25 @@ func (s *stream) take() []byte {
 	return p
 }
 
-// swap takes what was written since, waiting for something if need be.
+// swap waits for data and makes it the reader's. It returns false at the end of the stream.
 func (s *stream) swap() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.before)+len(s.writing) == 0 && !s.closed {
-		s.filled.Wait()
+	for len(s.sealed)+len(s.writing) == 0 && !s.closed {
+		s.notEmpty.Wait()
 	}
-	if len(s.before) > 0 {
-		s.reading, s.kept, s.next = s.before[0], true, 0
-		s.before[0] = nil
-		s.before = s.before[1:]
+	if len(s.sealed) > 0 {
+		s.reading, s.borrowed, s.next = s.sealed[0], true, 0
+		s.sealed[0] = nil
+		s.sealed = s.sealed[1:]
 		s.shared -= len(s.reading)
 		return true
 	}
 	spare := s.reading[:0]
-	if s.kept || cap(spare) > keepBuffer {
+	if s.borrowed || cap(spare) > maxIdleBuffer {
 		spare = nil
 	}
-	s.reading, s.writing, s.kept, s.next = s.writing, spare, false, 0
+	s.reading, s.writing, s.borrowed, s.next = s.writing, spare, false, 0
 	return len(s.reading) > 0
 }
 
@@ -147,5 +144,5 @@ func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.filled.Broadcast()
+	s.notEmpty.Broadcast()
 }

@@ -1,5 +1,6 @@
-// Package command reaches hosts by a program that the user names: OpenSSH's ssh with
-// options of its own, kubectl exec, docker exec, ip netns exec.
+// Package command reaches hosts by a program that the user names: OpenSSH's ssh with options, kubectl exec, docker
+// exec,
+// ip netns exec.
 package command
 
 import (
@@ -19,55 +20,52 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// lineWord is the word in whose place the command line comes.
-const lineWord = "{command}"
+// linePlaceholder is replaced by the command line.
+const linePlaceholder = "{command}"
 
-// Argv are the program with its arguments that runs a command line on a host:
+// Argv returns the arguments that run a command line on a host, program first:
 //
-//   - {host}, {user} and {port} are filled in wherever they stand; a user or a port
-//     that is wanted and was not named is an error;
-//   - without {host}, [-l USER] [-p PORT] HOST follow, as for ssh;
-//   - then the line: where {command} stands; or as one argument, if there was no {host}
-//     or a program called ssh is among the words before it, since ssh has a shell
-//     read it; or else as sh -c LINE, since other programs execute their arguments.
-func Argv(words []string, target remote.Target, line string) ([]string, error) {
-	if len(words) == 0 || words[0] == "" {
+//   - {host}, {user} and {port} are replaced; a user or port that target lacks is an error;
+//   - without {host}, [-l USER] [-p PORT] HOST are added, as for ssh;
+//   - then the line: in place of {command}; or as one argument if there was no {host} or a program called ssh comes
+//     before it, since ssh runs a shell; or as sh -c LINE, since other programs execute their arguments.
+func Argv(template []string, target remote.Target, line string) ([]string, error) {
+	if len(template) == 0 || template[0] == "" {
 		return nil, errors.New("no program stands for ssh")
 	}
 	if strings.HasPrefix(target.Name, "-") || target.Name == "" {
 		return nil, fmt.Errorf("%q is no name of a host", target.Name)
 	}
-	filled, hostAt, lineAt := make([]string, 0, len(words)+6), -1, -1
-	for i, word := range words {
+	argv, hostAt, lineAt := make([]string, 0, len(template)+6), -1, -1
+	for i, word := range template {
 		if strings.Contains(word, "{host}") && hostAt < 0 {
 			hostAt = i
 		}
-		if strings.Contains(word, lineWord) {
+		if strings.Contains(word, linePlaceholder) {
 			lineAt = i
 		}
-		one, err := fill(word, target)
+		filled, err := fill(word, target)
 		if err != nil {
 			return nil, err
 		}
-		filled = append(filled, strings.ReplaceAll(one, lineWord, line))
+		argv = append(argv, strings.ReplaceAll(filled, linePlaceholder, line))
 	}
 	if hostAt < 0 {
-		filled = insertHost(filled, lineAt, target)
+		argv = insertHost(argv, lineAt, target)
 	}
 	switch {
 	case lineAt >= 0:
-		return filled, nil
-	case hostAt < 0 || slices.ContainsFunc(words[:hostAt], isSSH):
-		return append(filled, line), nil
+		return argv, nil
+	case hostAt < 0 || slices.ContainsFunc(template[:hostAt], isSSH):
+		return append(argv, line), nil
 	}
-	return append(filled, "sh", "-c", line), nil
+	return append(argv, "sh", "-c", line), nil
 }
 
-// isSSH tells whether a word is a program that gives its arguments to a shell on the
-// other side, joined by blanks.
+// isSSH reports whether a word is a program that joins its arguments for a remote shell.
 func isSSH(word string) bool { return filepath.Base(word) == "ssh" }
 
-// fill puts the target in the place of {host}, {user} and {port}.
+// fill replaces {host}, {user} and {port}.
 func fill(word string, target remote.Target) (string, error) {
 	if strings.Contains(word, "{user}") && target.User == "" {
 		return "", fmt.Errorf("%s: no user is named for %s: write USER@%s", word, target.Name, target.Name)
@@ -79,9 +77,8 @@ func fill(word string, target remote.Target) (string, error) {
 		strconv.Itoa(target.Port)).Replace(word), nil
 }
 
-// insertHost adds user, port and host as ssh takes them, in front of the line if that
-// has a place.
-func insertHost(words []string, at int, target remote.Target) []string {
+// insertHost adds user, port and host as ssh takes them, before the word at lineAt; -1 is the end.
+func insertHost(argv []string, lineAt int, target remote.Target) []string {
 	var added []string
 	if target.User != "" {
 		added = append(added, "-l", target.User)
@@ -89,28 +86,26 @@ func insertHost(words []string, at int, target remote.Target) []string {
 	if target.Port != 0 {
 		added = append(added, "-p", strconv.Itoa(target.Port))
 	}
-	if at < 0 {
-		at = len(words)
+	if lineAt < 0 {
+		lineAt = len(argv)
 	}
-	return slices.Insert(words, at, append(added, target.Name)...)
+	return slices.Insert(argv, lineAt, append(added, target.Name)...)
 }
 
-// Dial is a Host that starts one process of the program for each command. It runs
-// nothing yet: whether the host can be reached shows with the first command. environ
-// is the environment of the program. connect is how long OpenSSH's ssh, of which gorun
-// knows how to ask for that, waits for a host that does not accept a connection, unless
-// the user says otherwise; 0 leaves it to ssh.
-func Dial(words []string, target remote.Target, environ []string, connect time.Duration) (remote.Host, error) {
-	if _, err := Argv(words, target, ""); err != nil {
+// Dial returns a Host that starts one process of the program, with the environment environ, for each command. It starts
+// nothing yet: whether the host is reachable shows with the first command. connect limits how long OpenSSH's ssh waits
+// for the connection, unless the user's options do; 0 adds no limit.
+func Dial(template []string, target remote.Target, environ []string, connect time.Duration) (remote.Host, error) {
+	if _, err := Argv(template, target, ""); err != nil {
 		return nil, remote.Failed(target.Name, remote.StepConfig, time.Now(), "--ssh: "+err.Error(), err)
 	}
-	h := &host{words: words, target: target, environ: environ, running: map[*remote.Program]bool{}}
-	h.openSSH = sync.OnceValue(func() openSSH { return h.askOpenSSH(connect) })
+	h := &host{argv: template, target: target, environ: environ, running: map[*remote.Program]bool{}}
+	h.openSSH = sync.OnceValue(func() openSSH { return h.queryOpenSSH(connect) })
 	return h, nil
 }
 
 type host struct {
-	words   []string
+	argv    []string // with placeholders
 	target  remote.Target
 	environ []string
 	openSSH func() openSSH
@@ -120,10 +115,10 @@ type host struct {
 	closed  bool
 }
 
-// Name is the host as the user called it.
+// Name returns the host's name as the user gave it.
 func (h *host) Name() string { return h.target.Name }
 
-// Close ends the processes that are still there.
+// Close kills the processes that still run.
 func (h *host) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -143,7 +138,7 @@ func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	if err != nil {
 		text := err.Error()
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			text = "--ssh: " + h.words[0] + " is not installed here"
+			text = "--ssh: " + h.argv[0] + " is not installed here"
 		}
 		return nil, remote.Failed(h.target.Name, remote.StepConnect, began, text, err)
 	}
@@ -154,17 +149,17 @@ func (h *host) start(ctx context.Context, line string) (*remote.Program, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	words, err := Argv(h.words, h.target, line)
+	argv, err := Argv(h.argv, h.target, line)
 	if err != nil {
 		return nil, err
 	}
-	words = slices.Insert(words, 1, h.openSSH().options...)
-	h.mu.Lock() // Close must find every process
+	argv = slices.Insert(argv, 1, h.openSSH().options...)
+	h.mu.Lock() // so that Close finds every process
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errors.New("the connection is closed")
 	}
-	p, err := remote.Start(words, h.environ, keptErrors)
+	p, err := remote.Start(argv, h.environ, stderrDelay)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +173,6 @@ func (h *host) start(ctx context.Context, line string) (*remote.Program, error) 
 	return p, nil
 }
 
-// keptErrors is how long after its end something else may hold the program's standard
-// error: a connection that ControlMaster keeps does, for as long as it is kept.
-const keptErrors = 200 * time.Millisecond
+// stderrDelay limits how long another process may hold the program's standard error after its end: a connection that
+// ControlMaster keeps holds it as long as it lives.
+const stderrDelay = 200 * time.Millisecond

@@ -10,34 +10,33 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// openSSH is what is known of a host where the program is OpenSSH's ssh.
+// openSSH holds what is known of a host that OpenSSH's ssh connects to.
 type openSSH struct {
-	options []string // that are added behind the program's name
-	// target is what ssh's messages call the host, "" if that is not known.
+	options []string // added after the program's name
+	// target is the host's name in messages, "" if unknown.
 	target string
 }
 
-// askLimit is for ssh -G.
-const askLimit = 5 * time.Second
+const queryTimeout = 5 * time.Second // of ssh -G
 
-// askOpenSSH asks ssh itself what the user's options and files say of the host. A limit of a connection is
-// added where they have none. It counts up to the host's first words, so that it is none where a jump
-// host or a proxy command comes first: that one may be slow to log in to.
-func (h *host) askOpenSSH(connect time.Duration) (found openSSH) {
-	words, err := Argv(h.words, h.target, "true")
-	if err != nil || !isSSH(words[0]) {
+// queryOpenSSH asks ssh for the options of the host, and adds a connection timeout if they have none. ssh's timeout
+// includes the wait for the host's version line: with a jump host or proxy command, whose login may be slow, none is
+// added.
+func (h *host) queryOpenSSH(connect time.Duration) (found openSSH) {
+	argv, err := Argv(h.argv, h.target, "true")
+	if err != nil || !isSSH(argv[0]) {
 		return found
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
-	options, err := remote.QueryOpenSSH(ctx, slices.Insert(words, 1, "-G"), h.environ)
+	options, err := remote.QueryOpenSSH(ctx, slices.Insert(argv, 1, "-G"), h.environ)
 	if err != nil { // another program of that name
 		return found
 	}
-	said := func(key string) string { return strings.Join(options[key], " ") }
-	isSet := func(key string) bool { return said(key) != "" && said(key) != "none" }
+	value := func(key string) string { return strings.Join(options[key], " ") }
+	isSet := func(key string) bool { return value(key) != "" && value(key) != "none" }
 	if isSet("hostname") && isSet("port") {
-		found.target = "host " + said("hostname") + " port " + said("port")
+		found.target = "host " + value("hostname") + " port " + value("port")
 	}
 	if connect > 0 && !isSet("connecttimeout") && !isSet("proxyjump") && !isSet("proxycommand") {
 		found.options = []string{"-o", fmt.Sprintf("ConnectTimeout=%d", int(connect.Seconds()))}
@@ -45,5 +44,5 @@ func (h *host) askOpenSSH(connect time.Duration) (found openSSH) {
 	return found
 }
 
-// Target is what messages call the host, "" if that is not known.
+// Target returns the host's name in messages, "" if unknown.
 func (h *host) Target() string { return h.openSSH().target }

@@ -11,10 +11,10 @@ import (
 	"gorun/launcher/internal/process/child"
 )
 
-// QueryOpenSSH runs ssh -G (4 to 7 ms, but for commands after 'Match exec'), which prints what the user's options and
-// files say of a host: keywords in lower case, some several times, with their values.
-func QueryOpenSSH(ctx context.Context, words, environ []string) (map[string][]string, error) {
-	command := child.CommandContext(ctx, words[0], words[1:]...)
+// QueryOpenSSH runs ssh -G (4 to 7 ms, unless 'Match exec' runs commands) and returns the options for a host: keywords
+// in lower case, some several times, with their values.
+func QueryOpenSSH(ctx context.Context, argv, environ []string) (map[string][]string, error) {
+	command := child.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr, command.Env = &out, &problems, environ
 	command.WaitDelay = time.Second
@@ -27,7 +27,7 @@ func QueryOpenSSH(ctx context.Context, words, environ []string) (map[string][]st
 	return ParseDump(out.String()), nil
 }
 
-// ParseDump takes apart what ssh -G prints.
+// ParseDump parses the output of ssh -G.
 func ParseDump(text string) map[string][]string {
 	options := map[string][]string{}
 	for line := range strings.Lines(text) {

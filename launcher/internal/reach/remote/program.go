@@ -16,41 +16,41 @@ import (
 	"gorun/launcher/internal/process/child"
 )
 
-// Program is a command of this host whose standard streams are a connection: ssh, kubectl exec, a proxy command. It
-// is a [Process].
+// Program is a local command whose standard streams are a connection: ssh, kubectl exec, a proxy command. It is a
+// [Process].
 type Program struct {
 	In, Out *os.File      // its standard input and output
-	Ended   chan struct{} // closed once it was waited for
-	Err     error         // what waiting for it brought, then
+	Ended   chan struct{} // closed after it was waited for
+	Err     error         // the result of that
 
-	cmd  *child.Cmd
-	said Tail
-	once sync.Once
+	cmd    *child.Cmd
+	stderr Tail
+	once   sync.Once
 }
 
-// Start starts a program in a session of its own: a Ctrl-C on the terminal is gorun's, who ends the job in order, and
-// needs this way for it. kept is how long after its end something else may hold its standard error.
-func Start(words, environ []string, kept time.Duration) (*Program, error) {
-	p := &Program{cmd: child.Command(words[0], words[1:]...)}
-	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = environ, &p.said, kept
+// Start starts a program in a session of its own: a Ctrl-C on the terminal must not end it, as gorun needs the
+// connection to stop the job gracefully. stderrDelay limits how long another process may hold its standard error after
+// its end.
+func Start(argv, environ []string, stderrDelay time.Duration) (*Program, error) {
+	p := &Program{cmd: child.Command(argv[0], argv[1:]...)}
+	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = environ, &p.stderr, stderrDelay
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return p, p.start(p.cmd.Start)
 }
 
-// StartMerged is Run for a program whose standard error is wanted with its output, and which gets SIGTERM where this
-// process is killed.
-func StartMerged(words, environ []string) (*Program, error) {
-	p := &Program{cmd: child.Command(words[0], words[1:]...)}
+// StartMerged is Start with standard error in the output. The program gets SIGTERM if this process is killed.
+func StartMerged(argv, environ []string) (*Program, error) {
+	p := &Program{cmd: child.Command(argv[0], argv[1:]...)}
 	p.cmd.Env = environ
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 	return p, p.start(func() error {
-		// The kernel takes the end of this thread for this process's end: prctl(2), PR_SET_PDEATHSIG.
+		// PR_SET_PDEATHSIG sends the signal when the starting thread ends, see prctl(2).
 		runtime.LockOSThread()
 		return p.cmd.Start()
 	})
 }
 
-// start makes the streams, and starts and waits for the program on one goroutine.
+// start makes the pipes, and starts and waits for the program on one goroutine.
 func (p *Program) start(start func() error) error {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -80,16 +80,16 @@ func (p *Program) start(start func() error) error {
 	return nil
 }
 
-// Signal sends a signal to the program and what it has started in its session's first group, unless it has ended.
+// Signal sends a signal to the program's process group, unless the program has ended.
 func (p *Program) Signal(signal syscall.Signal) {
 	select {
 	case <-p.Ended:
-	default: // the group is the session's, whose number nobody else has while a member lives
+	default: // the id of the group cannot be reused while a member lives
 		_ = syscall.Kill(-p.cmd.Process.Pid, signal)
 	}
 }
 
-// Read reads what the program writes to its standard output.
+// Read reads the program's standard output.
 func (p *Program) Read(b []byte) (int, error) {
 	n, err := p.Out.Read(b)
 	if errors.Is(err, os.ErrClosed) {
@@ -101,41 +101,41 @@ func (p *Program) Read(b []byte) (int, error) {
 // Write writes to its standard input.
 func (p *Program) Write(b []byte) (int, error) { return p.In.Write(b) }
 
-// CloseWrite ends its standard input.
+// CloseWrite closes its standard input.
 func (p *Program) CloseWrite() error { return p.In.Close() }
 
-// CloseStreams ends both; a program should end at that.
+// CloseStreams closes both, at which a program should end.
 func (p *Program) CloseStreams() {
 	_ = p.In.Close()
 	_ = p.Out.Close()
 }
 
-// Stderr is the end of what the program, or the command by it, wrote to standard error.
-func (p *Program) Stderr() string { return p.said.String() }
+// Stderr returns the end of what was written to standard error.
+func (p *Program) Stderr() string { return p.stderr.String() }
 
-// Wait waits for the program's end. A program that cannot reach the host ends with a
-// code of its own (ssh: 255) and says why on standard error.
+// Wait waits for the program's end. A program that cannot reach the host ends with a code of its own (ssh: 255) and
+// writes the reason to standard error.
 func (p *Program) Wait() error {
 	<-p.Ended
 	p.CloseStreams()
-	var ended *exec.ExitError
+	exit, isExit := errors.AsType[*exec.ExitError](p.Err)
 	switch {
 	case p.Err == nil || errors.Is(p.Err, exec.ErrWaitDelay):
 		return nil
-	case errors.As(p.Err, &ended):
-		if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			name := strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
-			return &ExitError{Code: 128 + int(status.Signal()), Signal: name}
-		}
-		return &ExitError{Code: ended.ExitCode()}
+	case !isExit:
+		return p.Err
 	}
-	return p.Err
+	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+		name := strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
+		return &ExitError{Code: 128 + int(status.Signal()), Signal: name}
+	}
+	return &ExitError{Code: exit.ExitCode()}
 }
 
-// Close ends the program and what it has started in its session's first group.
+// Close kills the program and its process group.
 func (p *Program) Close() error {
 	p.once.Do(func() {
-		p.Signal(syscall.SIGKILL) // before its input ends, by which it may come to a good end of its own
+		p.Signal(syscall.SIGKILL) // before its input is closed, which could end it with success
 		p.CloseStreams()
 	})
 	<-p.Ended

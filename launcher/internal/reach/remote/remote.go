@@ -1,5 +1,5 @@
-// Package remote is what every way to another host has in common: a command runs
-// there, by the user's login shell, and its standard streams are here.
+// Package remote defines a connection to another host: a command runs there by the user's login shell, with its
+// standard streams here.
 package remote
 
 import (
@@ -13,47 +13,42 @@ import (
 	"gorun/internal/printable"
 )
 
-// Host is a connection to one host. Its methods may be called on several
-// goroutines, as far as the way there allows several commands at once (each
-// implementation does).
+// Host is a connection to one host. Its methods may be called concurrently.
 type Host interface {
-	// Start runs a command line by the login shell of the user there, which need
-	// not be POSIX's: the line must mean the same to sh, fish and csh. An error is an
-	// *Error where a step is known.
+	// Start runs a command line by the user's login shell, which need not be POSIX's: the line must mean the same to sh,
+	// fish and csh. An error is an *Error if its step is known.
 	Start(ctx context.Context, line string) (Process, error)
-	// Name is the host as the user called it.
+	// Name is the host's name as the user gave it.
 	Name() string
-	// Close ends what still runs there by closing its streams, and the connection.
+	// Close closes the streams of all commands, and the connection.
 	Close() error
 }
 
-// Target is a host as the user named it.
+// Target identifies a host as the user gave it.
 type Target struct {
 	Name string // a name, an alias of ssh's configuration, or an address
-	User string // "" if the user named nobody
-	Port int    // 0 if the user named none
+	User string // "" if not given
+	Port int    // 0 if not given
 }
 
 // Process is a command on another host.
 type Process interface {
 	io.Reader // its standard output
 	io.Writer // its standard input
-	// CloseWrite ends its standard input.
+	// CloseWrite closes its standard input.
 	CloseWrite() error
-	// Stderr is the end of what it has written to standard error so far, at most a
-	// few kilobytes of it.
+	// Stderr returns the last kilobytes that it has written to standard error so far.
 	Stderr() string
-	// Wait waits for its end and says how it ended: nil for exit code 0, an
-	// *ExitError for another. Standard output has to be read to its end before.
+	// Wait waits for its end: nil is exit code 0, an *ExitError another one. Read standard output to its end before.
 	Wait() error
-	// Close ends it: streams are closed, and nobody waits.
+	// Close closes its streams, without waiting for its end.
 	Close() error
 }
 
-// ExitError is the end of a command with another exit code than 0.
+// ExitError reports a command that ended with another exit code than 0.
 type ExitError struct {
 	Code   int
-	Signal string // the signal's name without SIG, where one ended it
+	Signal string // name of the signal that ended it, without SIG
 }
 
 func (e *ExitError) Error() string {
@@ -63,26 +58,26 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// IsEnd reports whether an error says that the other end of a connection closed it, or is gone.
+// IsEnd reports whether an error means that the other end has closed the connection, or is gone.
 func IsEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE)
 }
 
-// Step is how far reaching a host had come.
+// Step is a stage of reaching a host.
 type Step uint8
 
 // The steps, in their order.
 const (
 	StepConfig  Step = iota // reading the user's configuration
-	StepResolve             // the host's name
+	StepResolve             // looking up the host's name
 	StepConnect             // TCP, or the jump host or proxy command
-	StepKeys                // the exchange of keys
-	StepHostKey             // whose host it is
-	StepAuth                // who we are
-	StepCopy                // gorun's copy, or the user's files
-	StepStart               // the agent's process
-	StepVersion             // what it speaks
+	StepKeys                // the key exchange
+	StepHostKey             // verifying the host
+	StepAuth                // authenticating the user
+	StepCopy                // copying gorun, or the user's files
+	StepStart               // starting the agent
+	StepVersion             // comparing versions
 )
 
 var stepNames = [...]string{
@@ -90,25 +85,24 @@ var stepNames = [...]string{
 	"copy", "start", "version",
 }
 
-// String is the step's name, as messages show it.
+// String returns the step's name in messages.
 func (s Step) String() string { return stepNames[s] }
 
-// Error is a host that could not be reached: where it stopped, and after how long.
+// Error reports a host that could not be reached.
 type Error struct {
 	Host  string
 	Step  Step
 	After time.Duration
-	// Text says what happened in words for the user; it has no control bytes.
+	// Text is the cause in words for the user, without control bytes.
 	Text string
-	// Hint is something to try, a command that works; "" for none.
+	// Hint is a suggestion, such as a command to run; "" for none.
 	Hint string
-	Err  error // the cause, nil for none
-	// Target is what Text calls the host, "root@10.0.0.1:22": texts of several hosts may
-	// differ in that alone.
+	Err  error // the cause, may be nil
+	// Target is the host as Text names it, such as "root@10.0.0.1:22": texts of several hosts may differ only in that.
 	Target string
 }
 
-// Failed is an error of a step that began then, without the control bytes of the host's name and the text.
+// Failed returns the error of a step that began at a time. It removes control bytes from the host's name and the text.
 func Failed(host string, step Step, began time.Time, text string, err error) *Error {
 	return &Error{
 		Host: printable.Text(host), Step: step, After: time.Since(began), Text: printable.Text(text), Err: err,

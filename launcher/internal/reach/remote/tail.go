@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// TailSize is how much of a command's standard error is kept.
-const TailSize = 8 << 10
+// tailSize limits a Tail, in bytes.
+const tailSize = 8 << 10
 
-// Tail keeps the end of what is written to it. The zero Tail is ready; it may be
-// used on several goroutines.
+// Tail keeps the last 8 KiB that are written to it. The zero Tail is ready, and safe for concurrent use.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -19,24 +18,24 @@ type Tail struct {
 func (t *Tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-TailSize):]...)
-	if len(t.text) > 2*TailSize {
-		t.text = append(t.text[:0], t.text[len(t.text)-TailSize:]...)
+	t.text = append(t.text, b[max(0, len(b)-tailSize):]...)
+	if len(t.text) > 2*tailSize {
+		t.text = append(t.text[:0], t.text[len(t.text)-tailSize:]...)
 	}
 	return len(b), nil
 }
 
-// String is the end, at most TailSize bytes.
+// String returns the end of what was written.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.text[max(0, len(t.text)-TailSize):])
+	return string(t.text[max(0, len(t.text)-tailSize):])
 }
 
-// toldLines is how many lines of a command's last words a message repeats.
-const toldLines = 3
+// shownLines limits the lines of a command's output in a message.
+const shownLines = 3
 
-// LastLines are the last lines that say something, as one.
+// LastLines joins the last lines of a text that are not blank.
 func LastLines(text string) string {
 	var lines []string
 	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
@@ -44,5 +43,5 @@ func LastLines(text string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-toldLines):], "; ")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "; ")
 }

@@ -17,7 +17,7 @@ func TestTail(t *testing.T) {
 	}
 	_, _ = tail.Write(bytes.Repeat([]byte("b"), 1<<20))
 	_, _ = tail.Write([]byte("end"))
-	require.Len(t, tail.String(), TailSize)
-	require.Equal(t, "bbend", tail.String()[TailSize-5:])
-	require.LessOrEqual(t, cap(tail.text), 8*TailSize)
+	require.Len(t, tail.String(), tailSize)
+	require.Equal(t, "bbend", tail.String()[tailSize-5:])
+	require.LessOrEqual(t, cap(tail.text), 8*tailSize)
 }

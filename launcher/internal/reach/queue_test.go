@@ -32,7 +32,7 @@ func TestQueuedBoundsWhatIsShared(t *testing.T) {
 	defer far.Close()
 	shared := Queued(near).(interface{ WriteShared(p []byte) (int, error) })
 	p, err := make([]byte, maxQueued/2), error(nil)
-	for range 2*sharedTimes + 2 {
+	for range 2*sharedFactor + 2 {
 		if _, err = shared.WriteShared(p); err != nil {
 			break
 		}
