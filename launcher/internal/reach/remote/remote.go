@@ -113,5 +113,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s (after %s)", e.Host, e.Step, e.Text, e.After.Round(time.Millisecond))
 }
 
+// WithHint sets the hint, without control bytes.
+func (e *Error) WithHint(format string, values ...any) *Error {
+	e.Hint = printable.Text(fmt.Sprintf(format, values...))
+	return e
+}
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

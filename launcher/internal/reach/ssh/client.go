@@ -1,12 +1,10 @@
-// Package ssh logs in to other hosts by the user's own SSH configuration, keys and
-// known hosts, and runs commands there. It reads no environment: what it needs of
-// it is in Config.
+// Package ssh logs in to other hosts with the user's own SSH configuration, keys and known hosts, and runs commands
+// there. It does not read the environment: Config has what it needs of it.
 package ssh
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -21,70 +19,65 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gorun/internal/printable"
-	"gorun/internal/shellwords"
 	"gorun/launcher/internal/reach/remote"
 )
 
-// DefaultTimeout is how long reaching a host may take where Config has no limit.
+// DefaultTimeout limits Dial unless Config does.
 const DefaultTimeout = time.Minute
 
-// Config says how hosts are reached.
+// Config configures a Client.
 type Config struct {
-	// ConfigFile stands for the user's and the system's configuration, as -F does
-	// for ssh; "" reads those two.
+	// ConfigFile replaces the user's and the system's configuration, as ssh -F does; "" reads those two.
 	ConfigFile string
-	// AcceptNew adds keys of unknown hosts to the first file of known hosts. A
-	// changed key is refused all the same.
+	// AcceptNew adds keys of unknown hosts to the first known_hosts file. A changed key is refused all the same.
 	AcceptNew bool
-	// Prompt asks for a secret on the terminal; nil where there is none. It is called
-	// once at a time, and once per key whatever the number of hosts.
+	// Prompt asks the user for a secret; nil without a terminal. There is one call at a time, and one per key whatever the
+	// number of hosts.
 	Prompt func(prompt string) (secret string, err error)
-	// Timeout is how long Dial may take, without the time that Ask takes; 0 means
-	// DefaultTimeout.
+	// Timeout limits Dial, without the time of Prompt; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// ConnectTimeout is how long a host may take to accept a TCP connection where its
-	// configuration does not say; 0: as long as Timeout.
+	// ConnectTimeout limits the TCP connection to a host whose configuration has no limit; 0 means Timeout.
 	ConnectTimeout time.Duration
-	// Notify gets remarks, each once; nil drops them.
-	Notify func(remark string)
-	// Environ is the environment of the user, as os.Environ gives it: HOME, USER,
-	// PATH, SSH_AUTH_SOCK and what the configuration names as ${VARIABLE}. Programs
-	// that are started (ssh -G, proxy commands) get all of it.
+	// Notify receives notes for the user, each once; nil drops them.
+	Notify func(note string)
+	// Environ is the user's environment in the form of os.Environ: HOME, USER, PATH, SSH_AUTH_SOCK and variables that the
+	// configuration refers to as ${VARIABLE}. Programs that are started (ssh -G, proxy commands) get all of it.
 	Environ []string
 }
 
-// Client logs in to hosts. It holds what they have in common: keys, the connection
-// to the agent, known hosts, and jump hosts. Its methods may be called on several
-// goroutines.
+// Client logs in to hosts. It holds what they share: keys, the connection to the agent, known hosts, and jump hosts. It
+// is safe for concurrent use.
 type Client struct {
 	config  Config
 	environ map[string]string
 	keys    keyring
-	known   knownFiles
+	known   knownHosts
 	jumps   jumps
-	reading chan struct{} // bounds the runs of ssh -G at once
+	queries chan struct{} // limits concurrent runs of ssh -G
 
-	mu   sync.Mutex
-	told map[string]bool
+	mu    sync.Mutex
+	notes map[string]bool
 }
 
-// NewClient makes a Client. Close it after its hosts.
+// NewClient returns a Client. Close it after its hosts.
 func NewClient(config Config) *Client {
 	c := &Client{
-		config: config, environ: map[string]string{}, told: map[string]bool{},
-		reading: make(chan struct{}, max(2, runtime.NumCPU())),
+		config: config, environ: map[string]string{}, notes: map[string]bool{},
+		queries: make(chan struct{}, max(2, runtime.NumCPU())),
 	}
 	for _, pair := range config.Environ {
 		name, value, _ := strings.Cut(pair, "=")
 		c.environ[name] = value
 	}
-	if c.environ["HOME"] == "" { // never the current folder: it may be anybody's
+	if c.environ["HOME"] == "" { // never the working directory: it may be another user's
 		c.environ["HOME"] = "/"
 		if me, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil && filepath.IsAbs(me.HomeDir) {
 			c.environ["HOME"] = me.HomeDir
 		}
 	}
-	c.keys.ask, c.jumps.open = config.Prompt, map[string]*jump{}
+	c.keys = keyring{prompt: config.Prompt, files: map[string]*keyFile{}, agents: map[string]*agentConn{}}
+	c.known.files = map[string][]knownLine{}
+	c.jumps.open = map[string]*jump{}
 	return c
 }
 
@@ -94,163 +87,163 @@ func (c *Client) Close() {
 	c.jumps.close()
 }
 
-// tell passes a remark on, once.
-func (c *Client) tell(remark string) {
+// notify sends a note once.
+func (c *Client) notify(note string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.config.Notify != nil && !c.told[remark] {
-		c.told[remark] = true
-		c.config.Notify(remark)
+	if c.config.Notify != nil && !c.notes[note] {
+		c.notes[note] = true
+		c.config.Notify(note)
 	}
 }
 
-// Dial logs in. ctx ends the attempt at any step; it does not end the Host. An error
-// is a *remote.Error.
+// Dial logs in. ctx limits the attempt, not the Host. An error is a *remote.Error.
 func (c *Client) Dial(ctx context.Context, target remote.Target) (remote.Host, error) {
 	began, limit := time.Now(), c.config.Timeout
 	if limit <= 0 {
 		limit = DefaultTimeout
 	}
-	clock := newClock(ctx, limit)
-	defer clock.stop()
-	login, err := c.reach(clock, target)
-	if err != nil {
-		return nil, c.asError(err, target.Name, time.Since(began))
+	b := newBudget(ctx, limit)
+	defer b.stop()
+	login, err := c.reach(b, target)
+	if err == nil {
+		return &host{name: target.Name, login: login}, nil
 	}
-	return &host{name: target.Name, login: login}, nil
-}
-
-// asError completes an error with the host and the time.
-func (c *Client) asError(err error, name string, after time.Duration) error {
-	var failure *remote.Error
-	if !errors.As(err, &failure) {
-		failure = &remote.Error{Step: remote.StepConnect, Text: printable.Text(err.Error()), Err: err}
+	failure, ok := errors.AsType[*remote.Error](err)
+	if !ok {
+		failure = fail(remote.StepConnect, err, "%v", err)
 	}
-	failure.Host, failure.After = printable.Text(name), after
-	return failure
+	failure.Host, failure.After = printable.Text(target.Name), time.Since(began)
+	return nil, failure
 }
 
 // reach reads the configuration and logs in.
-func (c *Client) reach(clock *clock, target remote.Target) (*login, error) {
-	remote.ReportStep(clock.ctx, remote.StepConfig)
-	s, err := c.settings(clock.ctx, target)
+func (c *Client) reach(b *budget, target remote.Target) (*login, error) {
+	remote.ReportStep(b.ctx, remote.StepConfig)
+	s, err := c.settings(b.ctx, target)
 	if err != nil {
 		return nil, fail(remote.StepConfig, err, "%v", err)
 	}
-	l, err := c.login(clock, s, jumpsOf(s))
-	var failure *remote.Error
-	if errors.As(err, &failure) {
+	l, err := c.login(b, s, jumpsOf(s))
+	if failure, ok := errors.AsType[*remote.Error](err); ok {
 		failure.Target = s.String()
 	}
 	return l, err
 }
 
-// login is one connection that is logged in, and what it stands upon.
+// login is an authenticated connection.
 type login struct {
 	client *ssh.Client
-	under  io.Closer // the proxy command, nil for none
+	proxy  *proxy // the proxy command below it, nil for none
 }
 
 // Close closes the connection and what is below it.
 func (l *login) Close() error {
 	err := l.client.Close()
-	if l.under != nil {
-		_ = l.under.Close()
-	}
+	l.proxy.kill()
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err
 }
 
-// A busy sshd drops connections at random before it has said who it is (its
-// MaxStartups): such a host is tried again so many times, the first pause being so long.
+// A busy sshd drops random connections before the handshake (its MaxStartups). Such a host is tried again.
 const (
 	dropRetries = 6
 	firstPause  = 100 * time.Millisecond
 )
 
-// login connects and logs in, again where the host drops connections early.
-func (c *Client) login(clock *clock, s *settings, chain []remote.Target) (*login, error) {
+// login connects and authenticates, again if the host drops the connection early.
+func (c *Client) login(b *budget, s *settings, chain []remote.Target) (*login, error) {
 	pause := firstPause
 	for try := 0; ; try++ {
-		l, err := c.try(clock, s, chain)
-		dropped, is := err.(*droppedError) // itself: a jump host's is within another error
+		l, err := c.tryLogin(b, s, chain)
+		dropped, is := err.(*droppedError) // not wrapped: a jump host's own would be
 		if !is {
 			return l, err
 		}
 		if try == dropRetries {
 			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before it said who it is", s,
 				try+1).
-				hint("its MaxStartups or a firewall may bound connections; ssh -v %s shows more", s.arguments())
+				WithHint("its MaxStartups or a firewall may bound connections; ssh -v %s shows more", s.arguments())
 		}
-		if err := clock.pause(jitter(pause)); err != nil {
-			return nil, timedOut(remote.StepKeys, s, clock)
+		if !b.sleep(jitter(pause)) {
+			return nil, timeoutError(remote.StepKeys, s, b)
 		}
 		pause *= 2
 	}
 }
 
-// try connects and logs in once.
-func (c *Client) try(clock *clock, s *settings, chain []remote.Target) (*login, error) {
-	short := clock.within(s.connectTimeout)
-	defer short.stop()
-	remote.ReportStep(short.ctx, remote.StepConnect)
-	conn, under, err := c.connect(short, s, chain)
+// tryLogin connects and authenticates once.
+func (c *Client) tryLogin(b *budget, s *settings, chain []remote.Target) (*login, error) {
+	inner := b.within(s.connectTimeout)
+	defer inner.stop()
+	remote.ReportStep(inner.ctx, remote.StepConnect)
+	conn, proxy, err := c.connect(inner, s, chain)
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.handshake(short, s, conn)
+	client, err := c.handshake(inner, s, conn)
 	if err != nil {
-		err = withProxyWords(err, under)
+		err = proxy.explain(err)
 		_ = conn.Close()
-		if under != nil {
-			_ = under.Close()
-		}
+		proxy.kill()
 		return nil, err
 	}
-	return &login{client, under}, nil
+	return &login{client, proxy}, nil
 }
 
-// failing is a *remote.Error under construction: host and time come with asError.
-type failing struct{ problem *remote.Error }
-
-// fail is an error of a step; what others said in it loses its control bytes.
-func fail(step remote.Step, err error, format string, values ...any) *failing {
-	return &failing{&remote.Error{Step: step, Text: printable.Text(fmt.Sprintf(format, values...)), Err: err}}
+// connect makes the connection that SSH uses: TCP, a proxy command (which is returned, too), or a channel of a jump
+// host.
+func (c *Client) connect(b *budget, s *settings, chain []remote.Target) (net.Conn, *proxy, error) {
+	if len(chain) > 0 {
+		conn, err := c.connectThrough(b, s, chain)
+		return conn, nil, err
+	}
+	if s.proxyCommand != "" {
+		p, err := c.startProxy(s)
+		if err != nil {
+			return nil, nil, fail(remote.StepConnect, err, "proxy command %q: %v", s.proxyCommand, err)
+		}
+		return p, p, nil
+	}
+	dialing := c.dialBudget(b, s)
+	defer dialing.stop()
+	conn, err := dialTCP(dialing.ctx, s)
+	if err != nil {
+		s.recordAddress(err)
+		return nil, nil, connectError(err, s, dialing)
+	}
+	return conn, nil, nil
 }
 
-func (f *failing) Error() string { return f.problem.Error() }
-
-// Unwrap lets errors.As find the *remote.Error.
-func (f *failing) Unwrap() error { return f.problem }
-
-// hint adds a way out.
-func (f *failing) hint(format string, values ...any) error {
-	f.problem.Hint = printable.Text(fmt.Sprintf(format, values...))
-	return f
+// dialBudget limits a TCP connection. A host that accepts none is down, whereas later steps may be slow.
+func (c *Client) dialBudget(b *budget, s *settings) *budget {
+	if s.connectTimeout > 0 { // b has this limit
+		return b.within(0)
+	}
+	return b.within(c.config.ConnectTimeout)
 }
 
-// String is user@host:port, as messages show it.
-func (s *settings) String() string {
-	text := s.user + "@" + net.JoinHostPort(s.hostName, strconv.Itoa(s.port))
-	if s.dialed != "" {
-		text += " (" + s.dialed + ")"
+// dialTCP connects to the host itself. With several addresses, the first that answers wins.
+func dialTCP(ctx context.Context, s *settings) (net.Conn, error) {
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second,
+		Interval: 5 * time.Second, Count: 6,
+	}}
+	if s.bindAddress != "" {
+		addr, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(s.bindAddress, "0"))
+		if err != nil {
+			return nil, err
+		}
+		dialer.LocalAddr = addr
 	}
-	return text
-}
-
-// arguments are those with which ssh reaches the same host.
-func (s *settings) arguments() string {
-	var words []string
-	if s.configFile != "" {
-		words = append(words, "-F", shellwords.Quote(s.configFile))
+	network := "tcp"
+	switch s.family {
+	case "inet":
+		network = "tcp4"
+	case "inet6":
+		network = "tcp6"
 	}
-	if s.target.User != "" {
-		words = append(words, "-l", shellwords.Quote(s.target.User))
-	}
-	if s.target.Port != 0 {
-		words = append(words, "-p", strconv.Itoa(s.target.Port))
-	}
-	return strings.Join(append(words, shellwords.Quote(s.target.Name)), " ")
+	return dialer.DialContext(ctx, network, s.address())
 }

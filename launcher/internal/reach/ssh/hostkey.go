@@ -16,131 +16,119 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// checkHostKey decides whether the host is who it should be. A key that is not known
-// is never taken blindly.
+// checkHostKey verifies a host by its key. An unknown key is only accepted, and recorded, if the configuration
+// allows it.
 func (c *Client) checkHostKey(s *settings, key ssh.PublicKey) error {
-	c.known.mu.Lock() // held while a key is added: another connection may bring the same one
+	c.known.mu.Lock() // until the key is added: another connection may bring the same one
 	defer c.known.mu.Unlock()
-	db, err := c.known.readLocked(s.userKnown, s.globalKnown)
+	known, err := c.known.readLocked(s)
 	if err != nil {
 		return fail(remote.StepHostKey, err, "known hosts: %v", err)
 	}
 	if cert, ok := key.(*ssh.Certificate); ok {
-		if err := db.revokedKey(s, cert.SignatureKey); err != nil {
+		if err := known.checkRevoked(s, cert.SignatureKey); err != nil {
 			return err
 		}
-		problem, foreign := db.certificateProblem(s, cert)
-		if !foreign && problem != nil {
+		problem, trusted := known.checkCertificate(s, cert)
+		if trusted && problem != nil {
 			return fail(remote.StepHostKey, problem, "the certificate of %s is not good: %s", s,
 				strings.TrimPrefix(problem.Error(), "ssh: "))
 		}
-		key = cert.Key // by itself where nobody known signed it, as OpenSSH does
-		if !foreign {
-			return db.revokedKey(s, key)
+		key = cert.Key // counts by itself if no known authority signed it, as with OpenSSH
+		if trusted {
+			return known.checkRevoked(s, key)
 		}
 	}
-	if err := db.revokedKey(s, key); err != nil {
+	if err := known.checkRevoked(s, key); err != nil {
 		return err
 	}
-	own, other := s.names()
-	filed, vouching := db.of("", own), db.of("", other)
-	is := func(line knownLine) bool { return sameKey(line.key, key) }
+	name, portless := s.knownNames()
+	own, other := known.find("", name), known.find("", portless)
+	isKey := func(line knownLine) bool { return sameKey(line.key, key) }
 	switch {
-	case slices.ContainsFunc(filed, is), len(filed) == 0 && slices.ContainsFunc(vouching, is):
+	case slices.ContainsFunc(own, isKey), len(own) == 0 && slices.ContainsFunc(other, isKey):
 		return nil
-	case len(filed) > 0:
-		return changed(s, key, filed)
+	case len(own) > 0:
+		return changedKeyError(s, key, own)
 	case c.config.AcceptNew || s.strict == "accept-new":
 	case s.strict == "no":
-		c.tell("StrictHostKeyChecking no is taken as accept-new: keys of unknown hosts are added to the known ones, " +
+		c.notify("StrictHostKeyChecking no is taken as accept-new: keys of unknown hosts are added to the known ones, " +
 			"changed keys are refused")
 	default:
-		return unknown(s, key)
+		return unknownKeyError(s, key)
 	}
 	return c.addKey(s, key)
 }
 
-// revokedKey refuses a key that any file has revoked.
-func (k known) revokedKey(s *settings, key ssh.PublicKey) error {
+// checkRevoked refuses a key that any file revokes.
+func (k knownLines) checkRevoked(s *settings, key ssh.PublicKey) error {
 	for _, line := range k {
 		if line.marker == "@revoked" && sameKey(line.key, key) {
 			return fail(remote.StepHostKey, nil, "REVOKED HOST KEY: %s shows the key %s, which %s revokes", s,
-				fingerprint(key), line.where()).
-				hint("the host needs a new key; ask who runs it")
+				fingerprint(key), line.position()).
+				WithHint("the host needs a new key; ask who runs it")
 		}
 	}
 	return nil
 }
 
-// fingerprint is a key as ssh-keygen -l shows it.
+// fingerprint formats a key as ssh-keygen -l does.
 func fingerprint(key ssh.PublicKey) string {
 	return fmt.Sprintf("%s (%s)", ssh.FingerprintSHA256(key), strings.TrimPrefix(key.Type(), "ssh-"))
 }
 
-// changed is a host that is known by other keys than the one that it shows.
-func changed(s *settings, key ssh.PublicKey, filed []knownLine) error {
-	at := filed[0]
-	for _, line := range filed {
-		if line.key.Type() == key.Type() {
-			at = line
-			break
-		}
-	}
-	name := s.filedName()
+func changedKeyError(s *settings, key ssh.PublicKey, own []knownLine) error {
+	at := own[max(0, slices.IndexFunc(own, func(line knownLine) bool { return line.key.Type() == key.Type() }))]
+	name, _ := s.knownNames()
 	return fail(remote.StepHostKey, nil,
 		"THE HOST KEY HAS CHANGED: %s shows %s, %s has %s. Somebody may be listening in, or the host was set up anew",
-		s, fingerprint(key), at.where(), fingerprint(at.key)).
-		hint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name),
+		s, fingerprint(key), at.position(), fingerprint(at.key)).
+		WithHint("if whoever runs the host confirms the new key: ssh-keygen -R %s -f %s", shellwords.Quote(name),
 			shellwords.Quote(at.file))
 }
 
-// unknown is a host without an entry.
-func unknown(s *settings, key ssh.PublicKey) error {
-	f := fail(remote.StepHostKey, nil, "the host key of %s is not known: %s", s, fingerprint(key))
+func unknownKeyError(s *settings, key ssh.PublicKey) error {
+	failure := fail(remote.StepHostKey, nil, "the host key of %s is not known: %s", s, fingerprint(key))
 	if s.proxyCommand != "" || s.proxyJump != "" || s.hostKeyAlias != "" || len(s.userKnown) == 0 {
-		return f.hint("compare the fingerprint with the host's own, then: ssh %s true, or --ssh-accept-new", s.arguments())
+		return failure.WithHint("compare the fingerprint with the host's own, then: ssh %s true, or --ssh-accept-new",
+			s.arguments())
 	}
 	hash := ""
 	if s.hashKnown {
 		hash = "-H "
 	}
-	return f.hint(
-		"compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
-		hash, scanType(key), s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
-}
-
-// scanType is a key's type as ssh-keyscan -t takes it.
-func scanType(key ssh.PublicKey) string {
-	switch name := key.Type(); {
-	case strings.HasPrefix(name, "ecdsa-"):
-		return "ecdsa"
-	default:
-		return strings.TrimPrefix(name, "ssh-")
+	scanType := strings.TrimPrefix(key.Type(), "ssh-") // as ssh-keyscan -t takes it
+	if strings.HasPrefix(scanType, "ecdsa-") {
+		scanType = "ecdsa"
 	}
+	return failure.WithHint(
+		"compare the fingerprint with the host's own, then: ssh-keyscan %s-t %s -p %d %s >> %s, or --ssh-accept-new",
+		hash, scanType, s.port, shellwords.Quote(s.hostName), shellwords.Quote(s.userKnown[0]))
 }
 
-// addKey files the key of a host that nobody knows.
+// addKey records the key of an unknown host.
 func (c *Client) addKey(s *settings, key ssh.PublicKey) error {
 	if len(s.userKnown) == 0 {
 		return fail(remote.StepHostKey, nil,
 			"the host key of %s is not known (%s), and UserKnownHostsFile none leaves no place to add it", s, fingerprint(key))
 	}
-	file, name := s.userKnown[0], s.filedName()
+	file := s.userKnown[0]
+	name, _ := s.knownNames()
+	pattern := name
 	if s.hashKnown {
-		name = knownhosts.HashHostname(name)
+		pattern = knownhosts.HashHostname(name)
 	}
-	line := name + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+	line := pattern + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 	if err := appendLine(file, line); err != nil {
 		return fail(remote.StepHostKey, err, "the host key of %s (%s) cannot be added to the known ones: %v", s,
 			fingerprint(key), err)
 	}
-	c.known.files[file] = append(c.known.files[file], knownLine{hosts: []string{name}, key: key, file: file})
-	c.tell(fmt.Sprintf("added the host key of %s to %s: %s", s.filedName(), file, fingerprint(key)))
+	c.known.files[file] = append(c.known.files[file], knownLine{hosts: []string{pattern}, key: key, file: file})
+	c.notify(fmt.Sprintf("added the host key of %s to %s: %s", name, file, fingerprint(key)))
 	return nil
 }
 
-// appendLine adds a line by one write, so that nobody who adds another one at the
-// same time tears it.
+// appendLine adds a line by one write, so that concurrent writers do not tear it.
 func appendLine(file, line string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

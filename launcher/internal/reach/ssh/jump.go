@@ -15,34 +15,33 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// jumps are the jump hosts that are logged in, until the Client is closed: one connection each, whatever the
-// number of hosts behind it.
+// jumps are the logins to jump hosts until the Client is closed: one connection each, whatever the number of hosts
+// behind it.
 type jumps struct {
 	mu   sync.Mutex
 	open map[string]*jump
 }
 
-// jump is a jump host that several connections may stand upon.
+// jump is a login that several connections share.
 type jump struct {
-	ready chan struct{} // closed once login and err are set
+	ready chan struct{} // closed after login and err are set
 	login *login
 	err   error
 }
 
-// jumpsOf takes apart ProxyJump: [user@]host[:port] or ssh://… of each, the nearest
-// to us first.
+// jumpsOf parses ProxyJump: [user@]host[:port] or ssh://… of each, the nearest first.
 func jumpsOf(s *settings) (chain []remote.Target) {
 	if s.proxyJump == "" {
 		return nil
 	}
-	for _, one := range strings.Split(s.proxyJump, ",") {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "ssh://")
+	for _, hop := range strings.Split(s.proxyJump, ",") {
+		hop = strings.TrimPrefix(strings.TrimSpace(hop), "ssh://")
 		var t remote.Target
-		if at := strings.LastIndexByte(one, '@'); at >= 0 {
-			t.User, one = one[:at], one[at+1:]
+		if at := strings.LastIndexByte(hop, '@'); at >= 0 {
+			t.User, hop = hop[:at], hop[at+1:]
 		}
-		t.Name = strings.Trim(one, "[]")
-		if host, port, err := net.SplitHostPort(one); err == nil {
+		t.Name = strings.Trim(hop, "[]")
+		if host, port, err := net.SplitHostPort(hop); err == nil {
 			t.Name = host
 			t.Port, _ = strconv.Atoi(port)
 		}
@@ -51,86 +50,77 @@ func jumpsOf(s *settings) (chain []remote.Target) {
 	return chain
 }
 
-// through connects by the last of the jump hosts.
-func (c *Client) through(clock *clock, s *settings, chain []remote.Target) (net.Conn, error) {
+// connectThrough connects from the last of the jump hosts.
+func (c *Client) connectThrough(b *budget, s *settings, chain []remote.Target) (net.Conn, error) {
 	last := chain[len(chain)-1]
-	login, err := c.jump(clock, chain)
+	login, err := c.jumpLogin(b, chain)
 	if err != nil {
-		return nil, jumpError(err, last)
+		failure, ok := errors.AsType[*remote.Error](err)
+		if !ok {
+			return nil, fail(remote.StepConnect, err, "jump host %s: %v", last.Name, err)
+		}
+		return nil, fail(remote.StepConnect, err, "jump host %s: %s: %s", last.Name, failure.Step, failure.Text).
+			WithHint("%s", failure.Hint)
 	}
-	dialing := c.connecting(clock, s)
+	dialing := c.dialBudget(b, s)
 	defer dialing.stop()
-	conn, err := login.client.DialContext(dialing.ctx, "tcp", net.JoinHostPort(s.hostName, strconv.Itoa(s.port)))
-	if err != nil {
-		var refused *ssh.OpenChannelError
-		if errors.As(err, &refused) {
-			return nil, fail(remote.StepConnect, err, "jump host %s cannot connect to %s: %s (%s)", last.Name, s,
-				refused.Message, refused.Reason)
-		}
-		if dialing.ctx.Err() != nil {
-			return nil, timedOut(remote.StepConnect, s, dialing)
-		}
-		return nil, fail(remote.StepConnect, err, "jump host %s: %v", last.Name, err)
+	conn, err := login.client.DialContext(dialing.ctx, "tcp", s.address())
+	if err == nil {
+		return conn, nil
 	}
-	return conn, nil
+	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
+		return nil, fail(remote.StepConnect, err, "jump host %s cannot connect to %s: %s (%s)", last.Name, s,
+			refused.Message, refused.Reason)
+	}
+	if dialing.ctx.Err() != nil {
+		return nil, timeoutError(remote.StepConnect, s, dialing)
+	}
+	return nil, fail(remote.StepConnect, err, "jump host %s: %v", last.Name, err)
 }
 
-// jumpError says that it was the jump host which could not be reached.
-func jumpError(err error, last remote.Target) error {
-	var failure *remote.Error
-	if !errors.As(err, &failure) {
-		return fail(remote.StepConnect, err, "jump host %s: %v", last.Name, err)
-	}
-	f := fail(remote.StepConnect, err, "jump host %s: %s: %s", last.Name, failure.Step, failure.Text)
-	f.problem.Hint = failure.Hint
-	return f
-}
-
-// jump logs in to the last jump host of a chain, or waits for who does.
-func (c *Client) jump(clock *clock, chain []remote.Target) (*login, error) {
-	key, above := fmt.Sprint(chain), clock.outermost().above
-	if slices.Contains(above, key) {
+// jumpLogin returns the login to the last jump host of a chain, which other connections may share.
+func (c *Client) jumpLogin(b *budget, chain []remote.Target) (*login, error) {
+	key := fmt.Sprint(chain)
+	if slices.Contains(b.outermost().waiting, key) {
 		return nil, fail(remote.StepConfig, nil, "ProxyJump leads in a circle")
 	}
 	c.jumps.mu.Lock()
-	one := c.jumps.open[key]
-	if one == nil {
-		one = &jump{ready: make(chan struct{})}
-		c.jumps.open[key] = one
-		go c.keepJump(clock, chain, one)
+	j := c.jumps.open[key]
+	if j == nil {
+		j = &jump{ready: make(chan struct{})}
+		c.jumps.open[key] = j
+		go c.keepJump(b, chain, j)
 	}
 	c.jumps.mu.Unlock()
 	select {
-	case <-one.ready:
-		return one.login, one.err
-	case <-clock.ctx.Done():
-		return nil, fail(remote.StepConnect, context.Cause(clock.ctx), "not reached in time")
+	case <-j.ready:
+		return j.login, j.err
+	case <-b.ctx.Done():
+		return nil, fail(remote.StepConnect, context.Cause(b.ctx), "not reached in time")
 	}
 }
 
-// keepJump logs in to a jump host, for all who wait for it, and makes the next one try again where that fails, or
-// once the connection has ended.
-func (c *Client) keepJump(clock *clock, chain []remote.Target, one *jump) {
-	key, outermost := fmt.Sprint(chain), clock.outermost()
-	own := newClock(remote.WithoutProgress(context.WithoutCancel(clock.ctx)), outermost.limit)
-	own.above = append(slices.Clone(outermost.above), key)
-	one.login, one.err = c.reachJump(own, chain)
+// keepJump logs in to a jump host for all connections that wait, and forgets the login once it has failed or ended.
+func (c *Client) keepJump(b *budget, chain []remote.Target, j *jump) {
+	key, outermost := fmt.Sprint(chain), b.outermost()
+	own := newBudget(remote.WithoutProgress(context.WithoutCancel(b.ctx)), outermost.limit)
+	own.waiting = append(slices.Clone(outermost.waiting), key)
+	j.login, j.err = c.reachJump(own, chain)
 	own.stop()
-	close(one.ready)
-	if one.err == nil {
-		_ = one.login.client.Wait()
+	close(j.ready)
+	if j.err == nil {
+		_ = j.login.client.Wait()
 	}
 	c.jumps.mu.Lock()
 	defer c.jumps.mu.Unlock()
 	delete(c.jumps.open, key)
 }
 
-// close ends the connections to jump hosts.
 func (j *jumps) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, one := range j.open {
-		go func() { // a login may be under way still
+		go func() { // its login may not be done yet
 			<-one.ready
 			if one.login != nil {
 				_ = one.login.Close()
@@ -139,18 +129,18 @@ func (j *jumps) close() {
 	}
 }
 
-// reachJump logs in to the last of a chain through the ones before it. The first one
-// may have jump hosts of its own by its configuration, as with ssh -J.
-func (c *Client) reachJump(clock *clock, chain []remote.Target) (*login, error) {
+// reachJump logs in to the last host of a chain through the ones before it. The configuration may give the first one
+// jump hosts of its own, as with ssh -J.
+func (c *Client) reachJump(b *budget, chain []remote.Target) (*login, error) {
 	before, last := chain[:len(chain)-1], chain[len(chain)-1]
-	s, err := c.settings(clock.ctx, last)
+	s, err := c.settings(b.ctx, last)
 	if err != nil {
 		return nil, fail(remote.StepConfig, err, "%v", err)
 	}
-	if len(before) == 0 && s.proxyJump != "" {
+	if len(before) == 0 {
 		if before = jumpsOf(s); len(before) == 1 && before[0] == last {
 			before = nil
 		}
 	}
-	return c.login(clock, s, before)
+	return c.login(b, s, before)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -19,93 +20,86 @@ import (
 
 // keyring holds the user's keys, each read and unlocked once for all hosts.
 type keyring struct {
-	ask func(prompt string) (string, error)
+	prompt    func(prompt string) (string, error)
+	prompting sync.Mutex // one prompt at a time
 
 	mu     sync.Mutex
 	files  map[string]*keyFile
-	agents map[string]*agentLink
-	asking sync.Mutex // one question at a time
+	agents map[string]*agentConn
 }
 
-// keyFile is what a file of an identity holds. A file with a public key alone stands
-// for a private key in the agent.
+// keyFile is the content of an identity file. A file with only a public key stands for a private key in the agent.
 type keyFile struct {
 	path   string
-	signer ssh.AlgorithmSigner // nil without a private key that can be used as it is
+	signer ssh.AlgorithmSigner // nil without an unlocked private key
 	text   []byte              // of a locked key
 	locked bool
-	err    error // why the file is of no use, nil if it is not there either
+	err    error // why the file cannot be used, nil if it does not exist
 
-	mu    sync.Mutex
-	known ssh.PublicKey // nil if unknown, as an old form of locked keys leaves it
+	mu        sync.Mutex
+	publicKey ssh.PublicKey // nil if unknown, as of a locked key in an old format
 
-	unlock sync.Once
-	opened ssh.AlgorithmSigner // what unlock came to
-	failed error
+	unlock    sync.Once
+	unlocked  ssh.AlgorithmSigner
+	unlockErr error
 }
 
-// public is the public half, nil as long as nobody knows it.
 func (f *keyFile) public() ssh.PublicKey {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.known
+	return f.publicKey
 }
 
-// setPublic says what the public half is.
 func (f *keyFile) setPublic(public ssh.PublicKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known = public
+	f.publicKey = public
 }
 
-// agentLink is a connection to an agent; x/crypto's client may be shared.
-type agentLink struct {
+// agentConn is a connection to an agent.
+type agentConn struct {
 	conn   net.Conn
 	client agent.ExtendedAgent
 }
 
-// askError is a passphrase that was not given.
-type askError struct {
+// passphraseError reports a key that was not unlocked.
+type passphraseError struct {
 	path  string
 	cause error
 }
 
-func (a *askError) Error() string {
-	return fmt.Sprintf("the key %s is not unlocked: %v", a.path, a.cause)
+func (e *passphraseError) Error() string {
+	return fmt.Sprintf("the key %s is not unlocked: %v", e.path, e.cause)
 }
-func (a *askError) Unwrap() error { return a.cause }
+func (e *passphraseError) Unwrap() error { return e.cause }
 
 func (k *keyring) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, link := range k.agents {
-		_ = link.conn.Close()
+	for _, a := range k.agents {
+		_ = a.conn.Close()
 	}
-	k.agents = nil
+	clear(k.agents)
 }
 
-// offeredKey is a key that the server may be shown.
+// offeredKey is a key that may be offered to a server.
 type offeredKey struct {
 	ssh.AlgorithmSigner
-	source string // the file, or the agent's comment
-
-	mu    sync.Mutex
-	shown bool
+	source  string // the file, or the agent's comment
+	offered atomic.Bool
 }
 
-// PublicKey is asked for when the key is offered.
+// PublicKey is called when the key is offered.
 func (o *offeredKey) PublicKey() ssh.PublicKey {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.shown = true
+	o.offered.Store(true)
 	return o.AlgorithmSigner.PublicKey()
 }
 
-// offer are the keys for one host, in their order.
+// offer is the list of the keys for one host, in order.
 type offer struct {
 	keys   []*offeredKey
-	notes  []string // on keys that are not offered
-	locked string   // a locked key that nobody can be asked about
+	notes  []string // on keys that cannot be offered
+	locked string   // a locked key, without a terminal to ask for the passphrase
 }
 
 func (o *offer) signers() []ssh.Signer {
@@ -116,16 +110,14 @@ func (o *offer) signers() []ssh.Signer {
 	return signers
 }
 
-// tried says which keys the server has seen.
-func (o *offer) tried() (words []string) {
+// tried lists the keys that the server has seen.
+func (o *offer) tried() (list []string) {
 	for _, key := range o.keys {
-		key.mu.Lock()
-		if key.shown {
-			words = append(words, fmt.Sprintf("%s %s", key.source, fingerprint(key.AlgorithmSigner.PublicKey())))
+		if key.offered.Load() {
+			list = append(list, fmt.Sprintf("%s %s", key.source, fingerprint(key.AlgorithmSigner.PublicKey())))
 		}
-		key.mu.Unlock()
 	}
-	return words
+	return list
 }
 
 func (o *offer) add(signer ssh.AlgorithmSigner, source string) {
@@ -137,9 +129,28 @@ func (o *offer) add(signer ssh.AlgorithmSigner, source string) {
 	o.keys = append(o.keys, &offeredKey{AlgorithmSigner: signer, source: printable.Text(source)})
 }
 
-// offer chooses as ssh does: the agent's keys that the configuration names, the
-// agent's others unless IdentitiesOnly, then files; certificates before their keys.
-func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
+// addCertificate adds a certificate with its key.
+func (o *offer) addCertificate(cert *ssh.Certificate, key ssh.Signer, source string) {
+	signer, err := ssh.NewCertSigner(cert, key)
+	if err != nil {
+		o.note(fmt.Sprintf("the certificate of %s: %v", source, err))
+		return
+	}
+	if signer, ok := signer.(ssh.AlgorithmSigner); ok {
+		o.add(signer, source+" with its certificate")
+	}
+}
+
+// note adds a note once.
+func (o *offer) note(text string) {
+	if text = printable.Text(text); !slices.Contains(o.notes, text) {
+		o.notes = append(o.notes, text)
+	}
+}
+
+// offer selects keys in the order of OpenSSH: the agent's keys that the configuration names, its others unless
+// IdentitiesOnly is set, then files; certificates before their keys.
+func (k *keyring) offer(s *settings, b *budget) *offer {
 	o := &offer{}
 	held, err := k.agentKeys(s.agent)
 	if err != nil {
@@ -149,23 +160,21 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 	for _, path := range s.identities {
 		files = append(files, k.file(path))
 	}
-	certificates := readCertificates(s)
 	inAgent := func(public ssh.PublicKey) *agentKey {
-		for _, key := range held {
-			if public != nil && sameKey(key.PublicKey(), public) {
-				return key
-			}
+		i := slices.IndexFunc(held, func(key *agentKey) bool { return public != nil && sameKey(key.PublicKey(), public) })
+		if i < 0 {
+			return nil
 		}
-		return nil
+		return held[i]
 	}
-	for _, cert := range certificates {
+	for _, cert := range readCertificates(s) {
 		if key := inAgent(cert.Key); key != nil {
-			o.certified(cert, key, key.comment)
+			o.addCertificate(cert, key, key.comment)
 			continue
 		}
 		for _, file := range files {
-			if signer := k.signer(file, o, clock); signer != nil && sameKey(signer.PublicKey(), cert.Key) {
-				o.certified(cert, signer, file.path)
+			if signer := k.signer(file, o, b); signer != nil && sameKey(signer.PublicKey(), cert.Key) {
+				o.addCertificate(cert, signer, file.path)
 				break
 			}
 		}
@@ -175,14 +184,14 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 			o.add(key, key.comment)
 		}
 	}
-	for _, key := range held {
-		if !s.identitiesOnly {
+	if !s.identitiesOnly {
+		for _, key := range held {
 			o.add(key, key.comment)
 		}
 	}
 	for _, file := range files {
 		if inAgent(file.public()) == nil {
-			if signer := k.signer(file, o, clock); signer != nil {
+			if signer := k.signer(file, o, b); signer != nil {
 				o.add(signer, file.path)
 			}
 		}
@@ -190,77 +199,52 @@ func (k *keyring) offer(s *settings, clock *clock) (*offer, error) {
 			o.note(fmt.Sprintf("%s: %v", file.path, file.err))
 		}
 	}
-	return o, nil
+	return o
 }
 
-// note keeps a remark once.
-func (o *offer) note(text string) {
-	if text = printable.Text(text); !slices.Contains(o.notes, text) {
-		o.notes = append(o.notes, text)
-	}
-}
-
-// certified offers a certificate with the key that it is for.
-func (o *offer) certified(cert *ssh.Certificate, key ssh.Signer, source string) {
-	signer, err := ssh.NewCertSigner(cert, key)
-	if err != nil {
-		o.note(fmt.Sprintf("the certificate of %s: %v", source, err))
-		return
-	}
-	if withAlgorithms, ok := signer.(ssh.AlgorithmSigner); ok {
-		o.add(withAlgorithms, source+" with its certificate")
-	}
-}
-
-// readCertificates reads the certificates that are named, and those beside keys.
+// readCertificates reads the configured certificates, and those beside keys.
 func readCertificates(s *settings) (certificates []*ssh.Certificate) {
 	paths := slices.Clone(s.certificates)
 	for _, path := range s.identities {
 		paths = append(paths, path+"-cert.pub")
 	}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
-			if cert, ok := public.(*ssh.Certificate); ok && cert.CertType == ssh.UserCert {
-				certificates = append(certificates, cert)
-			}
+		if cert, ok := readPublic(path).(*ssh.Certificate); ok && cert.CertType == ssh.UserCert {
+			certificates = append(certificates, cert)
 		}
 	}
 	return certificates
 }
 
-// agentKey is a key that an agent holds.
+// agentKey is a key in an agent.
 type agentKey struct {
 	ssh.AlgorithmSigner
 	comment string
 }
 
-// agentKeys lists what an agent holds.
+// agentKeys lists the keys in an agent.
 func (k *keyring) agentKeys(socket string) ([]*agentKey, error) {
 	if socket == "" {
 		return nil, nil
 	}
-	link, err := k.agentLink(socket)
+	a, err := k.agent(socket)
 	if err != nil {
 		return nil, err
 	}
-	listed, err := link.client.List()
+	listed, err := a.client.List()
 	if err != nil {
 		return nil, err
 	}
-	signers, err := link.client.Signers()
+	signers, err := a.client.Signers()
 	if err != nil {
 		return nil, err
 	}
 	var keys []*agentKey
 	for _, signer := range signers {
 		comment := "a key"
-		for _, one := range listed {
-			if sameKey(one, signer.PublicKey()) && one.Comment != "" {
-				comment = one.Comment
+		for _, key := range listed {
+			if sameKey(key, signer.PublicKey()) && key.Comment != "" {
+				comment = key.Comment
 			}
 		}
 		if signer, ok := signer.(ssh.AlgorithmSigner); ok {
@@ -270,34 +254,28 @@ func (k *keyring) agentKeys(socket string) ([]*agentKey, error) {
 	return keys, nil
 }
 
-func (k *keyring) agentLink(socket string) (*agentLink, error) {
+// agent returns the connection to an agent.
+func (k *keyring) agent(socket string) (*agentConn, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if link := k.agents[socket]; link != nil {
-		return link, nil
+	if a := k.agents[socket]; a != nil {
+		return a, nil
 	}
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
 		}
 		return nil, err
 	}
-	if k.agents == nil {
-		k.agents = map[string]*agentLink{}
-	}
-	k.agents[socket] = &agentLink{conn, agent.NewClient(conn)}
+	k.agents[socket] = &agentConn{conn, agent.NewClient(conn)}
 	return k.agents[socket], nil
 }
 
-// file reads an identity, once.
+// file reads an identity file once.
 func (k *keyring) file(path string) *keyFile {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.files == nil {
-		k.files = map[string]*keyFile{}
-	}
 	if k.files[path] == nil {
 		k.files[path] = readKey(path)
 	}
@@ -307,45 +285,44 @@ func (k *keyring) file(path string) *keyFile {
 // readKey reads a private key, or the public one in its place or beside it.
 func readKey(path string) *keyFile {
 	f := &keyFile{path: path}
-	text, err := os.ReadFile(path)
-	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
-		f.known = public
+	if f.publicKey = readPublic(path); f.publicKey != nil {
 		return f
 	}
-	f.known = readPublic(path + ".pub")
+	f.publicKey = readPublic(path + ".pub")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			f.err = errors.Unwrap(err)
 		}
 		return f
 	}
-	var locked *ssh.PassphraseMissingError
 	signer, err := ssh.ParsePrivateKey(text)
+	locked, isLocked := errors.AsType[*ssh.PassphraseMissingError](err)
 	switch {
-	case errors.As(err, &locked):
+	case isLocked:
 		f.locked, f.text = true, text
 		if locked.PublicKey != nil {
-			f.known = locked.PublicKey
+			f.publicKey = locked.PublicKey
 		}
-	case err != nil && f.known != nil && strings.HasPrefix(f.known.Type(), "sk-"):
+	case err != nil && f.publicKey != nil && strings.HasPrefix(f.publicKey.Type(), "sk-"):
 		f.err = errors.New("a key of a security token works through the agent alone: ssh-add it")
 	case err != nil:
 		f.err = errors.New(strings.TrimPrefix(err.Error(), "ssh: "))
 	default:
-		f.signer, f.err = able(signer)
-		f.known = signer.PublicKey()
+		f.signer, f.err = algorithmSigner(signer)
+		f.publicKey = signer.PublicKey()
 	}
 	return f
 }
 
-// able is a signer that can be told by which algorithm to sign.
-func able(signer ssh.Signer) (ssh.AlgorithmSigner, error) {
+func algorithmSigner(signer ssh.Signer) (ssh.AlgorithmSigner, error) {
 	if signer, ok := signer.(ssh.AlgorithmSigner); ok {
 		return signer, nil
 	}
 	return nil, fmt.Errorf("keys of type %s are not supported", signer.PublicKey().Type())
 }
 
+// readPublic reads a public key or certificate, nil if the file has none.
 func readPublic(path string) ssh.PublicKey {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -358,74 +335,73 @@ func readPublic(path string) ssh.PublicKey {
 	return public
 }
 
-// signer is the key of a file, which may ask for its passphrase when it is used; nil
-// if there is none.
-func (k *keyring) signer(f *keyFile, o *offer, clock *clock) ssh.AlgorithmSigner {
+// signer returns the key of a file, which may prompt for its passphrase when it is used; nil without a usable one.
+func (k *keyring) signer(f *keyFile, o *offer, b *budget) ssh.AlgorithmSigner {
 	if !f.locked {
 		return f.signer
 	}
-	if k.ask == nil {
+	if k.prompt == nil {
 		o.locked = f.path
 		o.note(fmt.Sprintf("%s needs a passphrase, and there is no terminal to ask for it", f.path))
 		return nil
 	}
-	if f.public() == nil { // an old form that hides even the public half
-		if err := k.open(f, clock); err != nil {
+	if f.public() == nil { // an old format, which encrypts even the public half
+		if err := k.unlock(f, b); err != nil {
 			o.note(err.Error())
 			return nil
 		}
 	}
-	return &lockedSigner{keyring: k, file: f, clock: clock}
+	return &lockedSigner{keyring: k, file: f, budget: b}
 }
 
-// lockedSigner is a key whose passphrase is asked for once a server would take it.
+// lockedSigner is a key that prompts for its passphrase once a server accepts it.
 type lockedSigner struct {
 	keyring *keyring
 	file    *keyFile
-	clock   *clock
+	budget  *budget
 }
 
-// PublicKey is known without the passphrase.
+// PublicKey needs no passphrase.
 func (l *lockedSigner) PublicKey() ssh.PublicKey { return l.file.public() }
 
-// Sign signs by the key's usual algorithm.
+// Sign signs with the key's default algorithm.
 func (l *lockedSigner) Sign(random io.Reader, data []byte) (*ssh.Signature, error) {
 	return l.SignWithAlgorithm(random, data, "")
 }
 
-// SignWithAlgorithm asks for the passphrase, if nobody has yet, and signs.
+// SignWithAlgorithm unlocks the key and signs.
 func (l *lockedSigner) SignWithAlgorithm(random io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
-	if err := l.keyring.open(l.file, l.clock); err != nil {
+	if err := l.keyring.unlock(l.file, l.budget); err != nil {
 		return nil, err
 	}
-	return l.file.opened.SignWithAlgorithm(random, data, algorithm)
+	return l.file.unlocked.SignWithAlgorithm(random, data, algorithm)
 }
 
-// passphraseTries is how often one may mistype, as with ssh.
-const passphraseTries = 3
+const passphraseTries = 3 // as ssh
 
-// open unlocks a key; hosts that need the same key wait for the one answer, and no
-// limit runs meanwhile.
-func (k *keyring) open(f *keyFile, clock *clock) error {
-	defer clock.hold()()
+// unlock prompts for the passphrase of a key. Hosts that need the same key share the answer, and no time passes for
+// them
+// meanwhile.
+func (k *keyring) unlock(f *keyFile, b *budget) error {
+	defer b.suspend()()
 	f.unlock.Do(func() {
-		k.asking.Lock()
-		defer k.asking.Unlock()
+		k.prompting.Lock()
+		defer k.prompting.Unlock()
 		prompt := fmt.Sprintf("Enter passphrase for key '%s': ", printable.Text(f.path))
 		for range passphraseTries {
-			secret, err := k.ask(prompt)
+			passphrase, err := k.prompt(prompt)
 			if err != nil {
-				f.failed = &askError{f.path, err}
+				f.unlockErr = &passphraseError{f.path, err}
 				return
 			}
-			signer, err := ssh.ParsePrivateKeyWithPassphrase(f.text, []byte(secret))
+			signer, err := ssh.ParsePrivateKeyWithPassphrase(f.text, []byte(passphrase))
 			if err == nil {
-				f.opened, f.failed = able(signer)
+				f.unlocked, f.unlockErr = algorithmSigner(signer)
 				f.setPublic(signer.PublicKey())
 				return
 			}
-			f.failed = &askError{f.path, errors.New("wrong passphrase")}
+			f.unlockErr = &passphraseError{f.path, errors.New("wrong passphrase")}
 		}
 	})
-	return f.failed
+	return f.unlockErr
 }

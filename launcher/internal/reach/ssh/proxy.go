@@ -1,7 +1,7 @@
 package ssh
 
 import (
-	"io"
+	"errors"
 	"net"
 	"time"
 
@@ -9,49 +9,70 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// proxy is the connection that a proxy command makes of its standard streams.
+// proxy is the connection over the standard streams of a proxy command.
 type proxy struct {
 	*remote.Program
 	line string
 }
 
-// keptErrors is how long a child of a proxy command may keep its standard error.
-const keptErrors = time.Second
+// stderrDelay limits how long a child of a proxy command may keep its standard error.
+const stderrDelay = time.Second
 
 // startProxy starts the proxy command by a shell.
 func (c *Client) startProxy(s *settings) (*proxy, error) {
-	p, err := remote.Start([]string{"/bin/sh", "-c", "exec " + s.proxyCommand}, c.config.Environ, keptErrors)
+	p, err := remote.Start([]string{"/bin/sh", "-c", "exec " + s.proxyCommand}, c.config.Environ, stderrDelay)
 	return &proxy{p, s.proxyCommand}, err
 }
 
-// Close closes the streams, at which the command should end. What it says then may be
-// the reason for all of it: ending makes sure.
+// Close closes the streams, at which the command should end. It does not kill the command, whose last output may be the
+// reason for the end: see kill.
 func (p *proxy) Close() error {
 	p.CloseStreams()
 	return nil
 }
 
-// ending is what is left to do with a proxy command after its connection.
-type ending struct{ proxy *proxy }
+// kill kills the command, if there is one.
+func (p *proxy) kill() {
+	if p != nil {
+		_ = p.Program.Close()
+	}
+}
 
-// Close ends the command.
-func (e ending) Close() error { return e.proxy.Program.Close() }
+// explain adds the command's output, if there is one, to an error that followed from it.
+func (p *proxy) explain(err error) error {
+	if p == nil {
+		return err
+	}
+	_, isDropped := errors.AsType[*droppedError](err)
+	failure, isFailure := errors.AsType[*remote.Error](err)
+	if !isDropped && (!isFailure || failure.Step > remote.StepKeys) {
+		return err // the command has done its part
+	}
+	output := p.lastOutput()
+	switch {
+	case output == "":
+		return err
+	case isDropped:
+		return fail(remote.StepConnect, err, "proxy command %q ended the connection: %s", p.line, output)
+	}
+	return fail(failure.Step, err, "%s; proxy command: %s", failure.Text, output)
+}
 
-// lastWords is how long a command that closed its standard output may take to say why.
-const lastWords = 500 * time.Millisecond
+// lastOutputTimeout limits how long a command may take to print the reason after it closed its standard output.
+const lastOutputTimeout = 500 * time.Millisecond
 
-// words are what the command said on its standard error, once it is over.
-func (p *proxy) words() string {
+// lastOutput ends the command and returns its last lines on standard error, or its exit status.
+func (p *proxy) lastOutput() string {
 	p.CloseStreams()
-	timer := time.NewTimer(lastWords)
+	timer := time.NewTimer(lastOutputTimeout)
 	defer timer.Stop()
 	select {
 	case <-p.Ended:
 	case <-timer.C:
 	}
-	_ = p.Program.Close()
-	if said := printable.Text(printable.Short(remote.LastLines(p.Stderr()))); said != "" {
-		return said
+	p.kill()
+	if lines := printable.Text(printable.Short(remote.LastLines(p.Stderr()))); lines != "" {
+		return lines
 	}
 	if err := p.Wait(); err != nil {
 		return err.Error()
@@ -70,8 +91,3 @@ func (p *proxy) RemoteAddr() net.Addr               { return proxyAddress{} }
 func (p *proxy) SetDeadline(t time.Time) error      { return p.Out.SetDeadline(t) }
 func (p *proxy) SetReadDeadline(t time.Time) error  { return p.Out.SetReadDeadline(t) }
 func (p *proxy) SetWriteDeadline(t time.Time) error { return p.In.SetWriteDeadline(t) }
-
-var (
-	_ net.Conn  = (*proxy)(nil)
-	_ io.Closer = ending{}
-)

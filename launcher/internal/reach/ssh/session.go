@@ -15,7 +15,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// host is a remote.Host over one SSH connection: each command has a session of it.
+// host is a remote.Host over one SSH connection, with a session for each command.
 type host struct {
 	name  string
 	login *login
@@ -23,50 +23,47 @@ type host struct {
 	err   error
 }
 
-// Name is the host as the user called it.
+// Name returns the host's name as the user gave it.
 func (h *host) Name() string { return h.name }
 
-// Close closes the connection, and with it every command's streams.
+// Close closes the connection, and with it the streams of every command.
 func (h *host) Close() error {
 	h.once.Do(func() { h.err = h.login.Close() })
 	return h.err
 }
 
-// Start runs a line by the login shell of the user there: without a terminal, and
-// without any of our environment.
+// Start runs a line by the user's login shell, without a terminal and without any of our environment.
 func (h *host) Start(ctx context.Context, line string) (remote.Process, error) {
 	began := time.Now()
-	type result struct {
-		process *process
-		err     error
-	}
-	done := make(chan result, 1)
+	var p *process
+	var err error
+	done := make(chan struct{})
 	go func() {
-		p, err := start(h.login, line)
-		done <- result{p, err}
+		defer close(done)
+		p, err = start(h.login, line)
 	}()
 	select {
-	case r := <-done:
-		if r.err != nil {
-			return nil, h.startError(r.err, began)
+	case <-done:
+		if err != nil {
+			return nil, h.startError(err, began)
 		}
-		return r.process, nil
+		return p, nil
 	case <-ctx.Done():
-		go func() { // ends at the latest with the connection
-			if r := <-done; r.process != nil {
-				_ = r.process.Close()
+		go func() {
+			<-done // closing the connection would end it
+			if p != nil {
+				_ = p.Close()
 			}
 		}()
 		return nil, h.startError(fmt.Errorf("given up: %w", context.Cause(ctx)), began)
 	}
 }
 
-// startError says why a command was not started.
 func (h *host) startError(err error, began time.Time) error {
 	failure := remote.Failed(h.name, remote.StepStart, began, err.Error(), err)
-	var refused *ssh.OpenChannelError
+	refused, isRefused := errors.AsType[*ssh.OpenChannelError](err)
 	switch {
-	case errors.As(err, &refused):
+	case isRefused:
 		failure.Text = printable.Text(fmt.Sprintf("the host opens no session: %s (%s)", refused.Message, refused.Reason))
 		failure.Hint = "its MaxSessions may be too low"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -82,9 +79,9 @@ type process struct {
 	stdout  io.Reader
 	stdin   io.WriteCloser
 	session *ssh.Session
-	said    remote.Tail
-	hangUp  func() error // ends the connection
-	busy    atomic.Int32 // calls under way
+	stderr  remote.Tail
+	login   *login
+	calls   atomic.Int32 // that may wait for the host
 }
 
 func start(l *login, line string) (_ *process, err error) {
@@ -97,8 +94,8 @@ func start(l *login, line string) (_ *process, err error) {
 			_ = session.Close()
 		}
 	}()
-	p := &process{session: session, hangUp: l.Close}
-	session.Stderr = &p.said
+	p := &process{session: session, login: l}
+	session.Stderr = &p.stderr
 	if p.stdout, err = session.StdoutPipe(); err != nil {
 		return nil, err
 	}
@@ -118,28 +115,28 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.stdin.Write(b)
 }
 
-// enter notes a call that may wait for the host, leave its end.
+// enter counts a call until leave.
 func (p *process) enter() (leave func()) {
-	p.busy.Add(1)
-	return func() { p.busy.Add(-1) }
+	p.calls.Add(1)
+	return func() { p.calls.Add(-1) }
 }
 
-// CloseWrite ends its standard input.
+// CloseWrite closes its standard input.
 func (p *process) CloseWrite() error { return p.stdin.Close() }
 
-// Stderr is the end of what it has written to standard error.
-func (p *process) Stderr() string { return p.said.String() }
+// Stderr returns the end of what it has written to standard error.
+func (p *process) Stderr() string { return p.stderr.String() }
 
-// closeTime is how long a host may take to answer the end of a session.
-const closeTime = 2 * time.Second
+// closeTimeout limits how long a host may take to confirm the end of a session.
+const closeTimeout = 2 * time.Second
 
-// Close ends the session, which the host has to answer. Where it does not, as its link
-// is cut, whoever still reads or writes would wait for ever: then the connection ends.
+// Close closes the session. If the host does not confirm it, as on a dead link, Close closes the connection, so that
+// blocked reads and writes return.
 func (p *process) Close() error {
 	defer p.enter()()
-	time.AfterFunc(closeTime, func() {
-		if p.busy.Load() > 0 {
-			_ = p.hangUp()
+	time.AfterFunc(closeTimeout, func() {
+		if p.calls.Load() > 0 {
+			_ = p.login.Close()
 		}
 	})
 	if err := p.session.Close(); err != nil && !errors.Is(err, io.EOF) {
@@ -151,12 +148,10 @@ func (p *process) Close() error {
 // Wait waits for the command's end.
 func (p *process) Wait() error {
 	err := p.session.Wait()
-	var ended *ssh.ExitError
-	var missing *ssh.ExitMissingError
-	switch {
-	case errors.As(err, &ended):
-		return &remote.ExitError{Code: ended.ExitStatus(), Signal: printable.Text(ended.Signal())}
-	case errors.As(err, &missing):
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+		return &remote.ExitError{Code: exit.ExitStatus(), Signal: printable.Text(exit.Signal())}
+	}
+	if _, ok := errors.AsType[*ssh.ExitMissingError](err); ok {
 		return fmt.Errorf("the connection was lost before the command's end: %w", err)
 	}
 	return err

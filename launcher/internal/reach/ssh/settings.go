@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,35 +18,70 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// settings are what the user's configuration says of one host, with ~ and tokens
-// expanded.
+// settings are the configuration of one host, with ~ and tokens expanded.
 type settings struct {
 	target     remote.Target
-	configFile string // as the user named it, "" for the usual ones
+	configFile string // as the user gave it, "" for the default ones
 
 	hostName, user string
 	port           int
 	family         string // "any", "inet" or "inet6"
 	bindAddress    string
 	connectTimeout time.Duration // 0 for none
-	dialed         string        // the address of hostName that did not answer, "" for none
+	dialed         string        // the address of hostName that failed, "" for none
 
 	identities, certificates []string
 	identitiesOnly           bool
-	defaultIdentities        bool   // nobody named them
+	defaultIdentities        bool   // not configured
 	agent                    string // the agent's socket, "" for none
 
 	proxyJump, proxyCommand string // "" for none
 
 	userKnown, globalKnown []string
 	hostKeyAlias           string
-	hostKeyAlgorithms      []string // empty: no wish
+	hostKeyAlgorithms      []string // empty: the default ones
 	strict                 string   // "yes", "no", "accept-new" or "ask"
 	hashKnown              bool
 }
 
-// settings reads the configuration of a host: by OpenSSH itself, which knows all of
-// its language, where it is installed, else by a parser of the usual part of it.
+// address is the TCP address.
+func (s *settings) address() string { return net.JoinHostPort(s.hostName, strconv.Itoa(s.port)) }
+
+// String is user@host:port, for messages.
+func (s *settings) String() string {
+	text := s.user + "@" + s.address()
+	if s.dialed != "" {
+		text += " (" + s.dialed + ")"
+	}
+	return text
+}
+
+// arguments are those with which ssh reaches the same host.
+func (s *settings) arguments() string {
+	var words []string
+	if s.configFile != "" {
+		words = append(words, "-F", shellwords.Quote(s.configFile))
+	}
+	if s.target.User != "" {
+		words = append(words, "-l", shellwords.Quote(s.target.User))
+	}
+	if s.target.Port != 0 {
+		words = append(words, "-p", strconv.Itoa(s.target.Port))
+	}
+	return strings.Join(append(words, shellwords.Quote(s.target.Name)), " ")
+}
+
+// copyIDArguments are those of ssh-copy-id, which has -F in newer versions only.
+func (s *settings) copyIDArguments() string {
+	words := ""
+	if s.port != 22 {
+		words = fmt.Sprintf("-p %d ", s.port)
+	}
+	return words + shellwords.Quote(s.user+"@"+s.target.Name)
+}
+
+// settings reads the configuration of a host: with OpenSSH if it is installed, else with a parser of the common part of
+// the language.
 func (c *Client) settings(ctx context.Context, target remote.Target) (*settings, error) {
 	if target.Name == "" || strings.ContainsAny(target.Name, " \t\n\x00") {
 		return nil, fmt.Errorf("%q is no name of a host", target.Name)
@@ -53,9 +89,9 @@ func (c *Client) settings(ctx context.Context, target remote.Target) (*settings,
 	var options map[string][]string
 	var err error
 	if program := c.lookPath("ssh"); program != "" {
-		options, err = c.askOpenSSH(ctx, program, target)
+		options, err = c.queryOpenSSH(ctx, program, target)
 	} else {
-		options, err = c.parse(target)
+		options, err = c.parseConfig(target)
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +99,7 @@ func (c *Client) settings(ctx context.Context, target remote.Target) (*settings,
 	return c.fromOptions(target, options)
 }
 
-// lookPath finds a program by the user's PATH; "" where there is none.
+// lookPath finds a program in the user's PATH; "" if there is none.
 func (c *Client) lookPath(name string) string {
 	for _, dir := range filepath.SplitList(c.environ["PATH"]) {
 		path := filepath.Join(cmp.Or(dir, "."), name)
@@ -74,11 +110,11 @@ func (c *Client) lookPath(name string) string {
 	return ""
 }
 
-// askOpenSSH runs ssh -G.
-func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.Target) (map[string][]string, error) {
+// queryOpenSSH runs ssh -G.
+func (c *Client) queryOpenSSH(ctx context.Context, program string, target remote.Target) (map[string][]string, error) {
 	select {
-	case c.reading <- struct{}{}:
-		defer func() { <-c.reading }()
+	case c.queries <- struct{}{}:
+		defer func() { <-c.queries }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -99,7 +135,7 @@ func (c *Client) askOpenSSH(ctx context.Context, program string, target remote.T
 	return options, nil
 }
 
-// fromOptions makes settings of keywords (in lower case) and their values.
+// fromOptions converts keywords (in lower case) and their values.
 func (c *Client) fromOptions(target remote.Target, options map[string][]string) (*settings, error) {
 	one := func(key string) string {
 		if values := options[key]; len(values) > 0 && !strings.EqualFold(values[0], "none") {
@@ -132,7 +168,7 @@ func (c *Client) fromOptions(target remote.Target, options map[string][]string) 
 	return s, c.expandAll(s, options, one("proxycommand"), one("identityagent"))
 }
 
-// expandAll fills in what has ~, tokens or variables in it.
+// expandAll sets the values that contain ~, tokens or variables.
 func (c *Client) expandAll(s *settings, options map[string][]string, proxyCommand, agent string) error {
 	var problems []error
 	expand := func(text string) string {
@@ -179,7 +215,7 @@ func (c *Client) expandAll(s *settings, options map[string][]string, proxyComman
 	return errors.Join(problems...)
 }
 
-// checkForShell refuses a name that would not be one word, the name itself, to the shell that runs the proxy command.
+// checkForShell refuses a name that the shell of the proxy command would not take literally.
 func checkForShell(name string) error {
 	for i := range len(name) {
 		if c := name[i]; c < 0x80 && c != '\\' && !shellwords.Plain(c) || i == 0 && (c == '-' || c == '=') {
@@ -189,14 +225,14 @@ func checkForShell(name string) error {
 	return nil
 }
 
-// defaultIdentity is among the identities exactly where nobody named any.
+// defaultIdentity is among the identities only if none is configured.
 const defaultIdentity = "~/.ssh/id_ecdsa"
 
 func isYes(value string) bool {
 	return value == "yes" || value == "true"
 }
 
-// strictness folds the spellings of StrictHostKeyChecking.
+// strictness normalizes StrictHostKeyChecking.
 func strictness(value string) string {
 	switch value {
 	case "yes", "true":
@@ -209,7 +245,7 @@ func strictness(value string) string {
 	return "ask"
 }
 
-// tilde puts the home directory in the place of a leading ~/.
+// tilde replaces a leading ~/ with the home directory.
 func (c *Client) tilde(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		return filepath.Join(c.environ["HOME"], rest)

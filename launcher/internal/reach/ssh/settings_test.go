@@ -63,7 +63,7 @@ Host *
 			require.Equal(t, []remote.Target{{Name: "gate"}, {Name: "second", User: "carl", Port: 23}}, jumpsOf(s))
 			require.Equal(t, 7*time.Second, s.connectTimeout)
 			require.Equal(t, "/known2", s.userKnown[1])
-			require.Equal(t, "alias", s.filedName())
+			require.Equal(t, "alias", knownName(s))
 			require.Equal(t, []string{"no", "inet6", "true true"},
 				[]string{s.strict, s.family, strings.TrimSpace(word(s.hashKnown) + " " + word(s.identitiesOnly))})
 
@@ -72,7 +72,7 @@ Host *
 			require.Equal(t, "connect proxy 24 dora proxy 100%", s.proxyCommand)
 			require.Empty(t, s.agent)
 			require.Empty(t, s.identities)
-			require.Equal(t, "[proxy]:24", s.filedName())
+			require.Equal(t, "[proxy]:24", knownName(s))
 			require.Equal(t, "ask", s.strict)
 
 			s, err = read(t, "", remote.Target{Name: "::1", User: "eve"}, openSSH)
@@ -134,4 +134,9 @@ func FuzzKnownHosts(f *testing.F) {
 			require.Positive(t, line.line)
 		}
 	})
+}
+
+func knownName(s *settings) string {
+	name, _ := s.knownNames()
+	return name
 }

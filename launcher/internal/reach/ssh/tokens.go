@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// expand fills in the tokens of ssh_config(5) and ${VARIABLES} of the environment.
+// expand replaces the tokens of ssh_config(5) and ${VARIABLES} of the environment.
 func (c *Client) expand(s *settings, text string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -37,7 +37,7 @@ func (c *Client) expand(s *settings, text string) (string, error) {
 	return b.String(), nil
 }
 
-// token is the meaning of one letter after %.
+// token returns the value of %LETTER.
 func (c *Client) token(s *settings, letter byte) (string, error) {
 	port := strconv.Itoa(s.port)
 	switch letter {
@@ -62,24 +62,24 @@ func (c *Client) token(s *settings, letter byte) (string, error) {
 	case 'u':
 		return c.environ["USER"], nil
 	}
-	here, err := os.Hostname()
+	localHost, err := os.Hostname()
 	if err != nil {
 		return "", err
 	}
 	switch letter {
 	case 'l':
-		return here, nil
+		return localHost, nil
 	case 'L':
-		short, _, _ := strings.Cut(here, ".")
+		short, _, _ := strings.Cut(localHost, ".")
 		return short, nil
 	case 'C':
-		sum := sha1.Sum([]byte(here + s.hostName + port + s.user + s.proxyJump)) // #nosec G401 -- as OpenSSH
+		sum := sha1.Sum([]byte(localHost + s.hostName + port + s.user + s.proxyJump)) // #nosec G401 -- as OpenSSH
 		return hex.EncodeToString(sum[:]), nil
 	}
 	return "", fmt.Errorf("gorun knows no token %%%c", letter)
 }
 
-// knownName is the name by which files of known hosts know the host, without a port.
+// knownName is the host's name in known_hosts files, without a port.
 func (s *settings) knownName() string {
 	if s.hostKeyAlias != "" {
 		return strings.ToLower(s.hostKeyAlias)

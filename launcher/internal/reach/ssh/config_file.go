@@ -16,13 +16,12 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// systemConfig is read after the user's own file.
+// systemConfig is read after the user's file.
 const systemConfig = "/etc/ssh/ssh_config"
 
-// parse reads the configuration without OpenSSH. Some of its language is missing
-// there, and refused by the library that reads it (Match with other criteria than
-// host and all): a wrong guess might lead to another host.
-func (c *Client) parse(target remote.Target) (map[string][]string, error) {
+// parseConfig reads the configuration without OpenSSH. The library refuses what it does not support (Match with other
+// criteria than host and all): a wrong guess could lead to another host.
+func (c *Client) parseConfig(target remote.Target) (map[string][]string, error) {
 	files := []string{c.config.ConfigFile}
 	if c.config.ConfigFile == "" {
 		files = []string{filepath.Join(c.environ["HOME"], ".ssh", "config"), systemConfig}
@@ -33,25 +32,25 @@ func (c *Client) parse(target remote.Target) (map[string][]string, error) {
 			return nil, err
 		}
 	}
-	c.withDefaults(target, options)
+	c.addDefaults(target, options)
 	return options, nil
 }
 
-// manyTimes are the keywords of which every occurrence counts, not only the first.
-var manyTimes = []string{"identityfile", "certificatefile"}
+// cumulative are the keywords of which every occurrence counts, not only the first.
+var cumulative = []string{"identityfile", "certificatefile"}
 
-// firstOnly are the others that settings look at.
+// firstOnly are the other keywords that settings use.
 var firstOnly = []string{
 	"hostname", "user", "port", "addressfamily", "bindaddress", "connecttimeout", "identitiesonly", "identityagent",
-	"proxyjump", "proxycommand",
-	"proxyusefdpass", "userknownhostsfile", "globalknownhostsfile", "hostkeyalias", "hostkeyalgorithms",
+	"proxyjump", "proxycommand", "proxyusefdpass", "userknownhostsfile", "globalknownhostsfile", "hostkeyalias",
+	"hostkeyalgorithms",
 	"stricthostkeychecking", "hashknownhosts",
 }
 
-// parseFile adds what one file says of a host.
-func parseFile(file string, must bool, name string, options map[string][]string) error {
+// parseFile adds the options of a host in one file.
+func parseFile(file string, required bool, name string, options map[string][]string) error {
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && !must {
+	if errors.Is(err, fs.ErrNotExist) && !required {
 		return nil
 	}
 	if err != nil {
@@ -61,7 +60,7 @@ func parseFile(file string, must bool, name string, options map[string][]string)
 	if err != nil {
 		return fmt.Errorf("%s: %w; where OpenSSH's ssh is installed it reads the file instead", file, err)
 	}
-	for _, key := range manyTimes {
+	for _, key := range cumulative {
 		values, err := config.GetAll(name, key)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -83,8 +82,8 @@ func parseFile(file string, must bool, name string, options map[string][]string)
 	return nil
 }
 
-// withDefaults completes options as ssh does, the target's own wishes first.
-func (c *Client) withDefaults(target remote.Target, options map[string][]string) {
+// addDefaults completes options as ssh does; those of the target win.
+func (c *Client) addDefaults(target remote.Target, options map[string][]string) {
 	set := func(key string, values ...string) {
 		if len(options[key]) == 0 {
 			options[key] = values
@@ -96,11 +95,11 @@ func (c *Client) withDefaults(target remote.Target, options map[string][]string)
 	if target.Port != 0 {
 		options["port"] = []string{strconv.Itoa(target.Port)}
 	}
-	if name := options["hostname"]; len(name) > 0 { // here %h is the name that was asked for
+	if name := options["hostname"]; len(name) > 0 { // %h is the name that the user gave
 		options["hostname"] = []string{strings.NewReplacer("%%", "%", "%h", target.Name).Replace(name[0])}
 	}
 	if list := options["hostkeyalgorithms"]; len(list) > 0 && strings.ContainsAny(list[0][:1], "+-^") {
-		delete(options, "hostkeyalgorithms") // changes to a default that is OpenSSH's
+		delete(options, "hostkeyalgorithms") // it changes OpenSSH's own default
 	}
 	set("user", cmp.Or(c.environ["USER"], c.environ["LOGNAME"], "root"))
 	set("identityfile", "~/.ssh/id_rsa", defaultIdentity, "~/.ssh/id_ecdsa_sk", "~/.ssh/id_ed25519",

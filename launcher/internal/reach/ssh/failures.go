@@ -1,0 +1,92 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/reach/remote"
+)
+
+// fail returns an error of a step, to which Dial adds host and time. It removes control bytes from values.
+func fail(step remote.Step, err error, format string, values ...any) *remote.Error {
+	return &remote.Error{Step: step, Text: printable.Text(fmt.Sprintf(format, values...)), Err: err}
+}
+
+// droppedError reports a connection that the other side closed before the key exchange was over.
+type droppedError struct{ cause error }
+
+func (d *droppedError) Error() string { return "closed early: " + d.cause.Error() }
+func (d *droppedError) Unwrap() error { return d.cause }
+
+// recordAddress lets messages show the address behind the host's name.
+func (s *settings) recordAddress(err error) {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Addr == nil {
+		return
+	}
+	if addr, _, err := net.SplitHostPort(op.Addr.String()); err == nil && addr != s.hostName {
+		s.dialed = addr
+	}
+}
+
+// connectError is the error of a TCP connection.
+func connectError(err error, s *settings, b *budget) error {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return fail(remote.StepResolve, err, "no address for the name %s is known", s.hostName).
+				WithHint("a HostName line in ~/.ssh/config or a line in /etc/hosts gives one; getent hosts NAME asks the resolver")
+		}
+		return fail(remote.StepResolve, err, "looking up %s: %s", s.hostName, dns.Err)
+	}
+	if b.ctx.Err() != nil {
+		return timeoutError(remote.StepConnect, s, b)
+	}
+	for _, known := range []struct {
+		number syscall.Errno
+		text   string
+		hint   string
+	}{
+		{syscall.ECONNREFUSED, "connection to %s refused: nothing listens there", "is sshd running, and is it this port?"},
+		{syscall.EHOSTUNREACH, "no route to %s", "is the host up, and its address right?"},
+		{syscall.ENETUNREACH, "no route to the network of %s", "is a network up? ip route lists what this host reaches"},
+		{syscall.ETIMEDOUT, "%s does not answer", "is the host up? A firewall may drop packets"},
+	} {
+		if errors.Is(err, known.number) {
+			return fail(remote.StepConnect, err, known.text, s).WithHint("%s", known.hint)
+		}
+	}
+	return fail(remote.StepConnect, err, "connection to %s: %v", s, err)
+}
+
+// timeoutTexts say what a step was waiting for.
+var timeoutTexts = map[remote.Step]string{
+	remote.StepConnect: "%s does not answer",
+	remote.StepKeys:    "%s takes connections but says nothing: its sshd or the host may be frozen",
+	remote.StepHostKey: "%s: the host's key was not checked in time",
+	remote.StepAuth:    "%s does not say whether it lets us in",
+	remote.StepStart:   "%s does not start commands",
+}
+
+// timeoutError is the error when a budget has ended.
+func timeoutError(step remote.Step, s *settings, b *budget) error {
+	cause := context.Cause(b.ctx)
+	target := s.String()
+	switch {
+	case s.proxyCommand != "":
+		target += " by proxy command"
+	case s.proxyJump != "":
+		target += " through jump host " + s.proxyJump
+	}
+	limit, timedOut := b.timedOut()
+	switch {
+	case !timedOut:
+		return fail(step, cause, "%s: given up: %v", target, cause)
+	case limit <= 0:
+		return fail(step, cause, timeoutTexts[step], target)
+	}
+	return fail(step, cause, timeoutTexts[step]+" (waited %s)", target, limit)
+}
