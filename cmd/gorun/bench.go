@@ -44,7 +44,7 @@ type benchOptions struct {
 
 func benchCommand(c *call) *command {
 	o := &benchOptions{call: c, Config: bench.Config{Warmup: 5}}
-	taken := c.OtherJobOptions(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
+	taken := c.JobOptionsExcept(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
 		"print-completion", "f", "w", "redirects", "tee")
 	for _, files := range c.JobOptions("redirects", "tee") { // their short names mean something else
 		long := *files
@@ -60,7 +60,7 @@ func benchCommand(c *call) *command {
 			Description: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each " +
 				"size, out of place and in place. The operations: " + strings.Join(benchOperations, ", ") + ".",
 			UsageText: "gorun bench OPERATION [options]",
-			Flags:     append(c.Flags(flags...), dialect.Taken(c.Flags(taken...))...),
+			Flags:     append(c.Flags(flags...), dialect.Hide(c.Flags(taken...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
@@ -272,9 +272,9 @@ func (o *benchOptions) refused() []option {
 
 // operationsOut takes the operation from among the words, wherever it stands: options may follow it.
 func (o *benchOptions) operationsOut(args []string) []string {
-	o.WithoutMPI() // its ranks have no use for it
+	o.DisableMPI() // its ranks have no use for it
 	for {
-		before, words := o.Split(args)
+		before, words := o.SplitProgram(args)
 		if len(words) == 0 {
 			return args
 		}
@@ -287,12 +287,12 @@ func (o *benchOptions) operationsOut(args []string) []string {
 
 // check settles the job and what it measures.
 func (o *benchOptions) check([]string) {
-	o.FinishRanks(o.countRanks, o.oneRankPerHost)
+	o.ResolveRanks(o.countRanks, o.oneRankPerHost)
 	if o.Err() == nil { // what was refused says nothing about the rest
 		o.defaults()
 		o.checkMeasurement()
 	}
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 	if o.Spec.Output.Label == job.LabelAuto {
 		o.Spec.Output.Label = job.LabelNever // only rank 0 prints
 	}
@@ -306,7 +306,7 @@ const benchDefault = "gorun bench's default"
 func (o *benchOptions) countRanks() {
 	app, perNode := &o.Spec.Apps[0], &o.Spec.PerNode
 	app.Start = job.StartExec
-	if app.NumRanks == 0 && perNode.Kind == job.CountUnset && o.gpus == 0 && !o.HasSlots() {
+	if app.NumRanks == 0 && perNode.Kind == job.CountUnset && o.gpus == 0 && !o.AllocationHasSlots() {
 		*perNode = job.Count{Kind: job.CountAuto, From: benchDefault}
 	}
 	switch {
@@ -315,7 +315,7 @@ func (o *benchOptions) countRanks() {
 		o.problem("-g %d does not go with %s: give the number of ranks", o.gpus, perNode.From)
 	case o.Backend == "cpu":
 		o.problem("-g %d counts GPUs, which %s has none of: use -np", o.gpus, o.backendFrom)
-	case app.NumRanks == 0 && o.IsSpread():
+	case app.NumRanks == 0 && o.HasSeveralHosts():
 		from := strings.TrimSpace(fmt.Sprintf("%s -g %d", perNode.From, o.gpus))
 		*perNode = job.Count{Kind: job.CountFixed, N: max(perNode.N, 1) * o.gpus, From: from}
 		o.Backend = "nccl"

@@ -143,7 +143,7 @@ func (c *call) make(e commandEntry) *command {
 	if cmd.UsageText == "" {
 		cmd.UsageText = cmd.HelpName + " [options]"
 	}
-	c.Of(&cmd.Command, cmd.programs)
+	c.SetCommand(&cmd.Command, cmd.programs)
 	return cmd
 }
 
@@ -157,10 +157,10 @@ func (c *call) read(cmd *command, act func() error) error {
 	case cmd.arrange != nil:
 		args = cmd.arrange(args)
 	case !cmd.programs:
-		args = c.OptionsFirst(args, nil)
+		args = c.MoveOptionsFirst(args, nil)
 	}
 	cmd.Action = func(*cli.Context) error {
-		cmd.check(c.Words())
+		cmd.check(c.Operands())
 		if err := c.Err(); err != nil {
 			return err
 		}
@@ -179,9 +179,9 @@ func (c *call) do(e commandEntry) int {
 		return nil
 	})
 	switch {
-	case c.IsHelp():
+	case c.HelpRequested():
 		return c.end(c.write(cmd.help()))
-	case c.IsAsked():
+	case c.VersionRequested():
 		return c.end(c.write(version.Line() + "\n"))
 	case err != nil:
 		return explain(c.stderr, err)
@@ -317,8 +317,8 @@ func (r *wordRequest) hidden() *command {
 // askedFirst puts options first where one of some is among them, with which the words are what is asked about, and no
 // program with its arguments.
 func (c *call) askedFirst(args []string, asking ...string) []string {
-	if c.Has(args, asking...) {
-		return c.OptionsFirst(args, nil)
+	if c.HasOption(args, asking...) {
+		return c.MoveOptionsFirst(args, nil)
 	}
 	return args
 }

@@ -161,7 +161,7 @@ func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 func eachOption(t *testing.T, look func(t *testing.T, cmd *command, o *option, taken bool)) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		for _, f := range cmd.Flags {
-			look(t, cmd, f.(*dialect.Flag).Option, f.(*dialect.Flag).Taken)
+			look(t, cmd, f.(*dialect.Flag).Option, f.(*dialect.Flag).Hidden)
 		}
 	})
 }
@@ -178,17 +178,17 @@ func TestHelpOfCommands(t *testing.T) {
 		}
 		for _, f := range cmd.Flags {
 			f := f.(*dialect.Flag)
-			if cmd.Name == "sbatch" && f.Taken {
+			if cmd.Name == "sbatch" && f.Hidden {
 				continue // Slurm's come first
 			}
 			shown := strings.Contains(help, "\n  "+f.Usage()+"\n") || strings.Contains(help, "\n  "+f.Usage()+" ")
-			require.Equal(t, f.Group < dialect.GroupAccepted && !f.Taken, shown, f.Usage())
+			require.Equal(t, f.Group < dialect.GroupMPI && !f.Hidden, shown, f.Usage())
 		}
 		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
 		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
 		require.Contains(t, dialect.Gorun.Help(manuals()), "\n  "+cmd.Name+" ")
 		require.NotEmpty(t, cmd.Usage)
-		require.True(t, newCallOf(t, "gorun "+cmd.Name+" --help").IsHelp())
+		require.True(t, newCallOf(t, "gorun "+cmd.Name+" --help").HelpRequested())
 	})
 	require.NotContains(t, dialect.Gorun.Help(manuals()), "agent  ", "it is gorun's own")
 }

@@ -81,10 +81,10 @@ func (o *doctorOptions) check(words []string) {
 	case o.explain != nil:
 		o.explain = append(o.explain, words...)
 	case !o.list:
-		o.NoteAsArguments(words, "--json", "--list", "--explain")
-		o.FinishHosts()
+		o.NoteTrailingOptions(words, "--json", "--list", "--explain")
+		o.ResolveHosts()
 	}
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 }
 
 // exitFindings is the exit code of gorun doctor and gorun env --lint when they found something.

@@ -49,7 +49,7 @@ func envCommand(c *call) *command {
 		Names: []string{"shell"}, Set: dialect.Switch(&o.shell),
 		Help: "print the settings that gorun would add as export lines, for eval; what says who a rank is is left out",
 	}, c.jsonOption("print everything as JSON")), c.JobOptions(shared...)...)
-	taken := c.OtherJobOptions(true, append(shared, "json", "version", "help", "print-completion", "report")...)
+	taken := c.JobOptionsExcept(true, append(shared, "json", "version", "help", "print-completion", "report")...)
 	return &command{
 		request:  o,
 		programs: true,
@@ -61,7 +61,7 @@ func envCommand(c *call) *command {
 				"that are wrong, dead or of no use. It starts no rank.",
 			UsageText: "gorun env [options] [PROGRAM [ARGS...]]\n       gorun env --explain NAME...\n" +
 				"       gorun env --lint [FILE...]",
-			Flags: append(c.Flags(flags...), dialect.Taken(c.Flags(taken...))...),
+			Flags: append(c.Flags(flags...), dialect.Hide(c.Flags(taken...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
@@ -108,9 +108,9 @@ func (o *envOptions) check(words []string) {
 			app := &o.Spec.Apps[0]
 			app.Program, app.Args, app.Start = anyProgram, []string{}, job.StartExec
 		}
-		o.NoteAsArguments(words, "--json", "--shell", "--lint", "--explain")
+		o.NoteTrailingOptions(words, "--json", "--shell", "--lint", "--explain")
 		o.DryRun = true
-		o.FinishJob()
+		o.ResolveJob()
 	}
 	if o.library != "" && !o.lint {
 		o.problem("--library says what --lint is to compare with: add --lint")

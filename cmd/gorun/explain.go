@@ -27,7 +27,7 @@ func explainCommand(c *call) *command {
 	o := &explainOptions{call: c}
 	return &command{
 		request: o,
-		arrange: func(args []string) []string { return c.OptionsFirst(args, isExplainOption) },
+		arrange: func(args []string) []string { return c.MoveOptionsFirst(args, isExplainOption) },
 		Command: cli.Command{
 			Usage: "say what an error means: of a text, a log file, an exit code",
 			Description: "gorun explain says what an error of NCCL, PyTorch, MPI, CUDA, SSH, Slurm or the system means, why " +

@@ -70,11 +70,11 @@ func (o *hostsOptions) check([]string) {
 		o.problem("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name")
 		return
 	}
-	o.FinishHosts()
+	o.ResolveHosts()
 	if !o.HasHosts() {
 		o.problem("no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE")
 	}
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 }
 
 // exitHostsProblem is gorun hosts check's exit code when something is wrong with a host.

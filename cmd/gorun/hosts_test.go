@@ -49,7 +49,7 @@ func TestHostsCheck(t *testing.T) {
 	require.Equal(t, []job.App{{Program: "./x", Args: []string{"a"}}}, o.Spec.Apps)
 	require.True(t, o.JSON)
 	require.Nil(t, mustBe[*hostsOptions](t, "gorun hosts check -H a").Spec.Apps)
-	require.True(t, mustBe[*hostsOptions](t, "gorun hosts --help").IsHelp())
+	require.True(t, mustBe[*hostsOptions](t, "gorun hosts --help").HelpRequested())
 	const one = "gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name"
 	const none = "no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE"
 	requireProblems(t, map[string][]string{

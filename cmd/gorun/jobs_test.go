@@ -49,7 +49,7 @@ func TestJobCommands(t *testing.T) {
 		})
 	}
 	require.True(t, mustBe[*jobsRequest](t, "gorun ps --json").JSON)
-	require.True(t, mustBe[*jobsRequest](t, "gorun ps -h 7f3a").IsHelp())
+	require.True(t, mustBe[*jobsRequest](t, "gorun ps -h 7f3a").HelpRequested())
 }
 
 func TestJobCommandProblems(t *testing.T) {

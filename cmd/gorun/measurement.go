@@ -137,7 +137,7 @@ func (o *benchOptions) strayWord(before []string, word string, err error) {
 	if len(before) > 0 && len(before[len(before)-1]) > 1 && before[len(before)-1][0] == '-' {
 		last = before[len(before)-1]
 	}
-	option, known := o.Find(last)
+	option, known := o.FindOption(last)
 	switch {
 	case last == "--" || last != "" && !known:
 	case option != nil && slices.Contains([]string{"json", "csv"}, option.Names[0]):

@@ -56,11 +56,11 @@ func sbatchCommand(c *call) *command {
 		o.slurms(dialect.GroupHosts, slurmHosts...), o.slurms(dialect.GroupSlurm, slurmResources...),
 		o.slurms(dialect.GroupHandled, slurmHandling...), o.slurms(dialect.GroupSubmitted, slurmSubmission...),
 		o.others())
-	taken := c.OtherJobOptions(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
+	taken := c.JobOptionsExcept(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
 	chdir := *c.JobOptions("chdir")[0] // by the names that are not Slurm's
 	chdir.Names = chdir.Names[1:]
-	c.EachProgram = o.addProgram
+	c.OnProgram = o.addProgram
 	c.CheckExport = o.checkExport
 	return &command{
 		request:  o,
@@ -71,7 +71,7 @@ func sbatchCommand(c *call) *command {
 				"submits it by sbatch. The script goes to sbatch's standard input: no file is left.",
 			UsageText: "gorun sbatch [options] PROGRAM [ARGS...]",
 			Flags: append(c.Flags(append(o.own, c.JobOptions(perNode)...)...),
-				dialect.Taken(c.Flags(append(taken, &chdir)...))...),
+				dialect.Hide(c.Flags(append(taken, &chdir)...))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
@@ -346,14 +346,14 @@ func (o *sbatchOptions) addProgram(p dialect.Program) {
 // check settles what Slurm is asked for and gorun's line.
 func (o *sbatchOptions) check([]string) {
 	o.CheckPrograms()
-	o.RefuseRankStarters()
+	o.RefuseLaunchers()
 	o.noteSlurmVariables()
 	if o.Err() == nil {
 		o.countTasks()
 		o.settleNames()
 		o.checkLine()
 	}
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 }
 
 // countTasks tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation;
@@ -471,7 +471,7 @@ var (
 func (o *sbatchOptions) checkExport(a dialect.Arg, name string) error {
 	_, set := o.around.Lookup(name)
 	switch {
-	case set || strings.HasSuffix(name, "*") || o.OfVariable():
+	case set || strings.HasSuffix(name, "*") || o.FromVariable():
 	case !variableName().MatchString(name), nodeName().MatchString(name):
 		return fmt.Errorf("-x gives ranks a variable, and none of that name is set here; to leave out nodes, as Slurm's "+
 			"own -x does: --exclude %s", shellwords.Quote(name))

@@ -83,7 +83,7 @@ func storeCommand(c *call) *command {
 
 func (o *storeOptions) check(words []string) {
 	o.noWords("store", words)
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 }
 
 // run serves a store until a signal ends it. SIGTERM is the way to end it, so that is no failure.
@@ -118,11 +118,10 @@ func (o *storeOptions) run() error {
 }
 
 func (o *storeOptions) config(logf func(string, ...any)) tcpstore.Config {
-	allowed, localUsers := o.AllowedPeers()
 	return tcpstore.Config{
 		Host: o.host, Port: o.port, Logf: logf, Limits: o.limit,
-		Allow: tcpstore.AllowNetworks(allowed...), AllowOption: "--allow-from",
-		AllowLocalUsers: localUsers, AllowLocalUsersOption: "--allow-local-users",
+		Allow: tcpstore.AllowNetworks(o.Spec.Store.Allow...), AllowOption: "--allow-from",
+		AllowLocalUsers: o.Spec.Store.AllowLocalUsers, AllowLocalUsersOption: "--allow-local-users",
 	}
 }
 

@@ -45,8 +45,7 @@ type storeServer struct {
 }
 
 func serverOf(o *storeOptions) storeServer {
-	allowed, local := o.AllowedPeers()
-	return storeServer{o.host, o.port, allowed, local, o.limit}
+	return storeServer{o.host, o.port, o.Spec.Store.Allow, o.Spec.Store.AllowLocalUsers, o.limit}
 }
 
 func networks(texts ...string) []netip.Prefix {

@@ -62,7 +62,7 @@ func (o *tokenOptions) check(words []string) {
 	}
 	if o.file != "" {
 		o.problem("--save and --out both say where: keep one")
-	} else if o.file = o.TokenFile(); o.file == "" {
+	} else if o.file = o.DefaultTokenFile(); o.file == "" {
 		o.problem("--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE")
 	}
 }

@@ -128,7 +128,7 @@ func (o *topoOptions) check(words []string) {
 	if o.ranks > 0 && o.perNode.Kind == job.CountFixed && o.perNode.N != o.ranks {
 		o.problem("%s contradicts %s, which makes %d on one host", o.ranksFrom, o.perNode.From, o.perNode.N)
 	}
-	o.NoteStrangers()
+	o.NoteUnknownVariables()
 }
 
 // run shows a machine, and who would sit where on it.

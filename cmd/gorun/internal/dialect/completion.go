@@ -48,7 +48,7 @@ type completion struct {
 // offered yields the options that the help shows.
 func (c completion) offered(yield func(*Option) bool) {
 	for o := range c.options {
-		if o.Group < groups && !yield(o) {
+		if o.Group < numHelpGroups && !yield(o) {
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func TestCompletionScripts(t *testing.T) {
 			script := d.Completion(shell, nil)
 			for o := range d.Options {
 				long := strings.TrimLeft(o.shown()[len(o.shown())-1], "-")
-				require.Equal(t, o.Group < groups, offers(script, shell, long), "%s %s: %s", shell, d.Name, long)
+				require.Equal(t, o.Group < numHelpGroups, offers(script, shell, long), "%s %s: %s", shell, d.Name, long)
 			}
 			t.Run(shell+" "+d.Name, func(t *testing.T) {
 				program := testneeds.Program(t, testneeds.Layer(shell), shell)

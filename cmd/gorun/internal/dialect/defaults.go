@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// fallback is an option, or what stands for one, and a variable of another launcher's that gives its default.
+// fallback is a variable of another launcher's that gives an option its default.
 type fallback struct {
 	option   *Option
 	variable string
 }
 
-// fallbacks are those of the dialect that are set. Of several for one question the first counts.
+// fallbacks returns those of the dialect whose variable is set. The first of a family wins.
 func (p *Line) fallbacks() (all []fallback) {
 	add := func(name string, option func() *Option) {
-		if value, _ := p.around.Lookup(name); value != "" {
+		if p.variable(name) != "" {
 			all = append(all, fallback{option(), name})
 		}
 	}
@@ -24,38 +24,37 @@ func (p *Line) fallbacks() (all []fallback) {
 		}
 	}
 	for _, prefix := range p.dialect.variablePrefixes {
-		if !p.isSet(prefix) {
+		if !p.hasVariables(prefix) {
 			continue
 		}
-		rows := p.dialect.variables(p)
-		for i := range rows {
-			for _, name := range rows[i].Names {
-				add(prefix+name, func() *Option { return &rows[i] })
+		for _, row := range pointers(p.dialect.variables(p)) {
+			for _, name := range row.Names {
+				add(prefix+name, func() *Option { return row })
 			}
 		}
 	}
 	return all
 }
 
-// isSet reports whether there is a variable with a prefix. Mostly there is none, and no option is looked at.
-func (p *Line) isSet(prefix string) bool {
+// hasVariables reports whether any variable has the prefix. Mostly none has, and no table is made.
+func (p *Line) hasVariables(prefix string) bool {
 	return slices.ContainsFunc(p.around.Names(), func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// defaults takes options from the environment, the stronger source first. Before
-// later programs of an MPMD job only what counts for one program is taken.
+// defaults sets options from variables, stronger sources first. For later programs of an
+// MPMD job it sets only options of one program.
 func (p *Line) defaults(whole bool) {
 	for p.level = levelGorun; p.level < levelOther; p.level++ {
 		p.given, p.now = append(p.given, p.now...), p.now[:0:0]
-		if !p.isSet([...]string{levelGorun: "GORUN_", levelPET: "PET_"}[p.level]) {
+		if !p.hasVariables([...]string{levelGorun: "GORUN_", levelPET: "PET_"}[p.level]) {
 			continue
 		}
 		for o := range p.dialect.Options {
 			names := o.Variables()
-			if len(names) < int(p.level) || !whole && !(o.block && o.Group == GroupProgram) || p.settled(o) {
+			if len(names) < int(p.level) || !whole && !(o.block && o.Group == GroupProgram) || p.overridden(o) {
 				continue
 			}
-			p.fromVariable(o, names[p.level-levelGorun])
+			p.setFromVariable(o, names[p.level-levelGorun])
 		}
 	}
 	p.given, p.now = append(p.given, p.now...), p.now[:0:0]
@@ -63,27 +62,26 @@ func (p *Line) defaults(whole bool) {
 		return
 	}
 	for _, f := range p.fallbacks() {
-		if !p.settled(f.option) && !slices.Contains(p.now, f.option) {
-			p.fromVariable(f.option, f.variable)
+		if !p.overridden(f.option) && !slices.Contains(p.now, f.option) {
+			p.setFromVariable(f.option, f.variable)
 		}
 	}
 }
 
-// fromVariable takes a value from the environment, where there is one.
-func (p *Line) fromVariable(o *Option, name string) {
-	if value, found := p.around.Lookup(name); found && value != "" {
+// setFromVariable sets an option if the variable is not empty.
+func (p *Line) setFromVariable(o *Option, name string) {
+	if value := p.variable(name); value != "" {
 		p.apply(o, value, name+"="+value)
 	}
 }
 
-// settled reports whether a stronger source has given o, or another answer to
-// the same question.
-func (p *Line) settled(o *Option) bool {
-	return slices.ContainsFunc(p.given, func(g *Option) bool { return g == o || g.Family.settles(o.Family) })
+// overridden reports whether a stronger source has set the option or its family.
+func (p *Line) overridden(o *Option) bool {
+	return slices.ContainsFunc(p.given, func(g *Option) bool { return g == o || g.Family.excludes(o.Family) })
 }
 
-// answers has the value that is being read settle another question, too.
-func (p *Line) answers(f family) { p.now = append(p.now, &Option{Family: f}) }
+// markSet counts the family as set by the current source, beside that of the current option.
+func (p *Line) markSet(f family) { p.now = append(p.now, &Option{Family: f}) }
 
-// answered reports whether a stronger source has settled a question.
-func (p *Line) answered(f family) bool { return p.settled(&Option{Family: f}) }
+// isSet reports whether a stronger source has set the family.
+func (p *Line) isSet(f family) bool { return p.overridden(&Option{Family: f}) }

@@ -10,51 +10,47 @@ import (
 	"gorun/launcher/job"
 )
 
-// Dialect is a way to write a command line.
+// Dialect is one way to write a command line.
 type Dialect struct {
-	// Name is how users call it, as it stands in the help.
-	Name string
-	// About says in a sentence what it is.
-	About string
+	Name  string // as users type it
+	About string // one sentence, for the help
 
 	examples []Example
-	often    []string // names of options that the help shows first, in this order, where there are many
-	tables   []table  // the order in which prefixes are looked for, and of the help within a group
-	line     *Line    // that the rows of these fill; nil for none
+	often    []string // first names of the options that a long help lists first
+	tables   []table  // in the order of the help, and in which prefixes are looked up
+	line     *Line    // filled by the rows of tables; nil: none
 
-	flags []cli.Flag // the options of a command of gorun's own, in place of tables
+	flags []cli.Flag // of a gorun command; its tables are empty
 
-	// Variables of other launchers, which have none of the usual names: an option's each, beside names of options, and
-	// those that no option has, whose names begin with any of the prefixes.
+	// Variables of other launchers: fallbacks are pairs of an option's name and its variables, variables makes rows
+	// for those without an option, whose names follow any of variablePrefixes.
 	fallbacks        [][2]string
 	variables        func(*Line) []Option
 	variablePrefixes []string
 
 	interpreters []string // variables that name the Python interpreter, the strongest first
 
-	python bool // programs are Python's, as torchrun has it
-	launch bool // the script gets --local-rank, as torch.distributed.launch has it
-	strict bool // as torchrun: unambiguous prefixes are options; one dash for one letter, two for more
-	// colons: called by the name of one of MPI's launchers, every lone `:` begins another program, and notes are for -v
-	// alone, as programs compare what this launcher prints.
+	python bool // programs are Python scripts
+	launch bool // scripts get --local-rank
+	strict bool // unambiguous prefixes are options; one dash for one letter, two for more
+	// colons: the name is an MPI launcher's. Every lone `:` begins another program, and notes need -v, because
+	// programs compare what these launchers print.
 	colons      bool
-	mpmd        bool // a `:` begins another program
-	count       int  // ranks per node where nothing says it; 0 leaves it open
+	mpmd        bool // a `:` may begin another program
+	count       int  // default number of ranks per node; 0: open
 	grace       time.Duration
-	signals     []string // that end the job where no option says it, beside those that always do
-	slots       slotRule // what hosts without a number of slots take, and what more ranks than slots are
-	timeoutCode int      // exit code at the deadline; 0: gorun's own
-	like        string   // the launcher that has this exit code
-	speaks      string   // whose command lines it takes, where tools ask for that by --version
+	signals     []string // default of --signals-to-handle
+	slots       slotRule
+	timeoutCode int    // exit code of --timeout; 0: gorun's own
+	like        string // the launcher with this exit code
+	speaks      string // whose command lines --version claims to take: some tools look for that
 }
 
 // table makes rows of options that fill a line.
 type table func(*Line) []Option
 
-// The dialects.
 var (
-	// Gorun is gorun's own: it understands what users of mpirun and of torchrun
-	// type.
+	// Gorun is gorun's own dialect: it takes what users of mpirun and torchrun type.
 	Gorun = &Dialect{
 		Name:  "gorun",
 		About: "gorun starts a program as the ranks of one job, and ends them as one.",
@@ -73,8 +69,7 @@ var (
 		fallbacks:    [][2]string{linePrefix},
 		interpreters: gorunInterpreters, mpmd: true,
 	}
-	// Mpirun has the conventions of Open MPI's, and Mpiexec those of Hydra's, MPICH's and
-	// Intel's; scripts of that world have rank 0 host the store.
+	// Mpirun has Open MPI's conventions, Mpiexec those of Hydra (MPICH, Intel MPI).
 	Mpirun = &Dialect{
 		Name:  "mpirun",
 		About: "gorun, called mpirun: starts a program as the ranks of one job, MPI's or any other.",
@@ -92,7 +87,7 @@ var (
 			perNodeTable, mpirunTable, openmpiTable, hydraTable, foreignTable,
 		},
 		fallbacks: [][2]string{linePrefix, {"timeout", "MPIEXEC_TIMEOUT"}},
-		variables: (*Line).parameters, variablePrefixes: []string{"OMPI_MCA_", "PRTE_MCA_"},
+		variables: (*Line).mcaParameters, variablePrefixes: []string{"OMPI_MCA_", "PRTE_MCA_"},
 		interpreters: gorunInterpreters, mpmd: true, colons: true,
 		slots: slotsOfOpenMPI, timeoutCode: 110, like: "Open MPI",
 		speaks: "the command lines of Open MPI 4 and 5 (OpenRTE, PRRTE)",
@@ -118,7 +113,7 @@ var (
 		slots: slotsOfHydra, timeoutCode: 255, like: "Hydra",
 		speaks: "the command lines of MPICH's mpiexec (HYDRA) and of Intel(R) MPI's",
 	}
-	// Prterun is the launcher of Open MPI 5, where mpirun has the exit codes of 4.
+	// Prterun is Open MPI 5's launcher: Mpirun with other exit codes.
 	Prterun = func() *Dialect {
 		d := *Mpirun
 		d.Name, d.timeoutCode, d.like = "prterun", 241, "Open MPI 5"
@@ -138,7 +133,7 @@ var (
 		python:    true, interpreters: torchrunInterpreters, strict: true, count: 1, grace: torchrunGrace,
 		signals: torchrunSignals,
 	}
-	// Launch has those of python -m torch.distributed.launch.
+	// Launch has the conventions of python -m torch.distributed.launch.
 	Launch = &Dialect{
 		Name:  "gorun launch",
 		About: "gorun launch starts a Python script as python -m torch.distributed.launch does.",
@@ -153,25 +148,21 @@ var (
 	}
 )
 
-// torchrunGrace is the time that torchrun gives ranks to end.
 const torchrunGrace = 30 * time.Second
 
-// torchrunSignals is torchrun's default of --signals-to-handle.
 var torchrunSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"}
 
-// GORUN_PYTHON is no option's default: ranks inherit it, because what they start
-// should run by the same Python.
+// GORUN_PYTHON gives no option its default: ranks inherit it, so that their children run in the same Python.
 var (
 	gorunInterpreters    = []string{"GORUN_PYTHON"}
 	torchrunInterpreters = []string{"GORUN_PYTHON", "PYTHON_EXEC"}
 )
 
-// linePrefix is torchrun's, and heard in every dialect.
+// linePrefix is torchrun's variable, which every dialect reads.
 var linePrefix = [2]string{"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"}
 
 var torchrunFallbacks = [][2]string{linePrefix, {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"}}
 
-// hydraFallbacks are the variables by which MPICH's and Intel's mpiexec take what their options say.
 var hydraFallbacks = [][2]string{
 	linePrefix,
 	{"timeout", "MPIEXEC_TIMEOUT I_MPI_JOB_TIMEOUT I_MPI_MPIEXEC_TIMEOUT"},
@@ -198,7 +189,7 @@ func (d *Dialect) Options(yield func(*Option) bool) {
 	d.job().options(yield)
 }
 
-// job is the line that the options fill; without one they fill none that anybody looks at.
+// job returns the line that the rows fill; without one, a new line that is only good for looking at them.
 func (d *Dialect) job() *Line {
 	if d.line == nil {
 		return &Line{tables: d.tables}
@@ -206,8 +197,7 @@ func (d *Dialect) job() *Line {
 	return d.line
 }
 
-// ByName returns the dialect for the name that gorun was called by; a folder
-// before it does not count.
+// ByName returns the dialect for the name or path under which gorun was called.
 func ByName(argv0 string) *Dialect {
 	switch path.Base(argv0) {
 	case "torchrun":
@@ -224,7 +214,7 @@ func ByName(argv0 string) *Dialect {
 	return Gorun
 }
 
-// store is what --store=auto means: scripts for MPI's launchers have rank 0 host it.
+// store returns what --store=auto means: scripts for MPI launchers let rank 0 host it.
 func (d *Dialect) store() job.StoreMode {
 	if d.colons {
 		return job.StoreRank0
@@ -232,8 +222,7 @@ func (d *Dialect) store() job.StoreMode {
 	return job.StoreAuto
 }
 
-// speaksLine is the line of --version by which tools that look for a launcher's name know whose
-// options they may use; "" where it is gorun's own name that they look for.
+// speaksLine returns the line of --version in which tools look for a launcher's name.
 func (d *Dialect) speaksLine() string {
 	if d.speaks == "" {
 		return ""
@@ -241,14 +230,13 @@ func (d *Dialect) speaksLine() string {
 	return "called " + d.Name + " it takes " + d.speaks + "\n"
 }
 
-// Parse reads the command line of a job: argv0 is the name that gorun was called by, args
-// are the words after it. An error is a *[UsageError].
+// Parse reads the command line of a job: argv0 is the name under which gorun was called, args are the
+// words after it. An error is a *[UsageError].
 func Parse(argv0 string, args []string, around Surroundings) (Invocation, error) {
 	return ByName(argv0).parse(args, around)
 }
 
-// parse reads the words after the dialect's name. Help and version are given whatever else is
-// wrong: who asks for help should get it.
+// parse reads the words after the dialect's name. It returns help and version whatever else is wrong.
 func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) {
 	own := *d
 	p := &Line{dialect: &own, tables: d.tables, around: around, Invocation: Invocation{Dialect: d}}
@@ -256,7 +244,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	p.Spec.Store.Mode = d.store()
 	p.Spec.MPIRequested, p.Spec.LenientExports = d.colons, d.colons
 	if d.python { // as torchrun has it
-		p.WithoutMPI()
+		p.DisableMPI()
 	}
 	if err := p.read(args); err != nil {
 		p.Problem(err)
@@ -267,7 +255,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	case p.version:
 		return Invocation{Dialect: d, Print: func() string { return version.Line() + "\n" + d.speaksLine() }}, nil
 	case p.shell == "":
-		p.FinishJob()
+		p.ResolveJob()
 	}
 	if err := p.Err(); err != nil || p.shell == "" {
 		return p.Invocation, err

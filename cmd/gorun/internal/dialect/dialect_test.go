@@ -257,7 +257,7 @@ func TestSpec(t *testing.T) {
 		"gorun --timeout 90 x":                     {Timeout: 90 * time.Second},
 		"gorun --timeout 1h30m x":                  {Timeout: 90 * time.Minute},
 		"gorun --grace 1.5 x":                      {Grace: 1500 * time.Millisecond},
-		"gorun --grace 0 x":                        {Grace: noGrace},
+		"gorun --grace 0 x":                        {Grace: none},
 		"gorun --grace 5 --grace 6 x":              {Grace: 6 * time.Second},
 		"gorun --shutdown-timeout 5 x":             {Grace: 5 * time.Second},
 		"gorun --shutdown-timeout 5 --grace 5s x":  {Grace: 5 * time.Second},
@@ -349,7 +349,7 @@ func TestTorchrunSpec(t *testing.T) {
 
 	spec := mustParse(t, "torchrun --nproc 4 --shutdown-timeout 0 x.py").Spec
 	require.Equal(t, fixed(4, "--nproc 4"), spec.PerNode)
-	require.Equal(t, noGrace, spec.Grace)
+	require.Equal(t, none, spec.Grace)
 	require.Equal(t, job.MPIAuto, mustParse(t, "torchrun --mpi auto x.py").Spec.MPI)
 	require.Equal(t, []string{"SIGUSR1"}, mustParse(t, "torchrun --signals-to-handle SIGUSR1 x.py").Spec.SignalsToHandle)
 }

@@ -11,83 +11,70 @@ import (
 	"gorun/launcher/hosts/engine"
 )
 
-// engineWish is --engine, and what was found.
-type engineWish struct {
-	name, from string
-	looked     bool
-	found      *engine.Found
-	hosts      bool // the job's hosts are the engine's
+// engineState is --engine and what the search for a resource manager found.
+type engineState struct {
+	wanted   sourced[string]
+	searched bool
+	found    *engine.Found // nil: none
+	hosts    bool          // the job runs on the engine's hosts
 }
 
-func (p *Line) setEngine(a Arg) error {
-	err := OneOf(a.Value, engine.Names()...)
-	if err == nil {
-		p.engine.name, p.engine.from = a.Value, a.From
+func parseEngine(value string) (string, error) {
+	if err := OneOf(value, engine.Names()...); err != nil {
+		return engine.None, err // nothing to search for
 	}
-	return err
+	return value, nil
 }
 
-// findEngine looks for the resource manager in whose job this is.
+// findEngine looks for the resource manager whose job this is.
 func (p *Line) findEngine() {
-	if p.engine.looked || p.standalone || p.engine.from == "" && p.torchrunAlone() {
+	wanted := p.engine.wanted
+	torchrunAlone := p.dialect.strict && p.Spec.NumNodes <= 1 // would not ask for other nodes
+	if p.engine.searched || p.standalone || wanted.from == "" && torchrunAlone {
 		return
 	}
-	p.engine.looked = true
+	p.engine.searched = true
 	found, err := engine.Find(engine.World{
 		Lookup: p.around.Lookup, ReadFile: p.around.ReadFile, IsThisHost: p.around.IsThisHost, LookPath: p.around.LookPath,
 		Output: p.around.Output, IsUnknown: p.around.IsUnknown,
-	}, p.engine.name)
+	}, wanted.value)
 	switch {
-	case err != nil && p.engine.from != "":
-		p.problem("%s: %w", p.engine.from, err)
-		return
-	case err != nil && p.hostsGiven(): // variables that were left behind matter to nobody who names hosts
-		p.remark(err.Error())
-		return
+	case err != nil && wanted.from != "":
+		p.problem("%s: %w", wanted.from, err)
+	case err != nil && p.hostsGiven(): // stale variables do not matter then
+		p.verbose("%v", err)
 	case err != nil:
 		p.Problem(err)
-		return
-	}
-	p.engine.found = found
-	if found == nil {
-		return
-	}
-	p.refuseInLauncher(found)
-	p.remark(found.Job + ": " + found.Why)
-	if t := found.Task; t != nil && t.NumTasks == 1 {
-		p.remark(found.Job + ": this step has one task, so the job has this host alone")
+	case found != nil:
+		p.engine.found = found
+		p.refuseInLauncher(found)
+		p.verbose("%s: %s", found.Job, found.Why)
+		if t := found.Task; t != nil && t.NumTasks == 1 {
+			p.verbose("%s: this step has one task, so the job has this host alone", found.Job)
+		}
 	}
 }
 
-// otherLaunchers are those that start programs on the hosts of an engine's job by
-// themselves, and the variables of their ranks: of Open MPI and of Hydra (MPICH, Intel
-// MPI), whose PMI_RANK srun --mpi=pmi2 sets, too.
-var otherLaunchers = []struct{ name, rank, size, only string }{
-	{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
+// otherLaunchers start programs on the hosts of an engine's job themselves. Their ranks have these variables. srun
+// --mpi=pmi2 also sets PMI_RANK, so Hydra is known by a third one.
+var otherLaunchers = []struct{ name, rank, size, also string }{
+	{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
 	{"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
 }
 
-// refuseInLauncher refuses to be one of several ranks of another launcher's, each of which
-// would take all hosts of the job, or wait for others that do not come. Options may say
-// that they are nodes that meet, or name hosts.
+// refuseInLauncher refuses to be one of several ranks of another launcher: each would use all hosts, or wait for nodes
+// that never come. Options that name hosts, or a meeting point, allow it.
 func (p *Line) refuseInLauncher(found *engine.Found) {
 	if p.hostsGiven() || p.meetsByOptions() {
 		return
 	}
-	number := func(name string) int {
-		value, _ := p.around.Lookup(name)
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			return -1
-		}
-		return n
-	}
-	world, _ := p.around.Lookup("GORUN_JOB_WORLD") // inside a rank of gorun's, which has their variables
+	world := p.variable("GORUN_JOB_WORLD") // set in a rank of gorun's, which has these variables, too
 	for _, l := range otherLaunchers {
-		rank, size := number(l.rank), number(l.size)
-		_, is := p.around.Lookup(l.only)
+		rank, err := strconv.Atoi(p.variable(l.rank))
+		size, sizeErr := strconv.Atoi(p.variable(l.size))
+		_, is := p.around.Lookup(l.also)
 		ours := found.Task != nil && found.Task.Rank == rank && found.Task.NumTasks == size // jsrun sets them as well
-		if rank < 0 || size < 2 || l.only != "" && !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
+		if err != nil || sizeErr != nil || size < 2 || !is || ours || world == fmt.Sprintf("%d/%d", rank, size) {
 			continue
 		}
 		p.problem("this gorun is rank %d of %d of %s (%s=%d): in %s gorun starts all ranks by itself, so leave "+
@@ -97,55 +84,45 @@ func (p *Line) refuseInLauncher(found *engine.Found) {
 	}
 }
 
-// remark adds a note for those who ask for more.
-func (p *Line) remark(text string) {
-	if p.Verbose > 0 {
-		p.Note(text)
-	}
-}
-
-// torchrunAlone reports whether torchrun would start ranks on this host alone, and not
-// ask who else is there.
-func (p *Line) torchrunAlone() bool { return p.dialect.strict && p.Spec.NumNodes <= 1 }
-
-// tasks are the places of the processes that an engine started, nil where it started
-// this one alone, or none.
-func (p *Line) tasks() *engine.Task {
-	if p.engine.found == nil || p.engine.found.Task == nil || p.engine.found.Task.NumTasks == 1 {
+// engineTask returns this process's task, or nil if no engine started it.
+func (p *Line) engineTask() *engine.Task {
+	if p.engine.found == nil {
 		return nil
 	}
 	return p.engine.found.Task
 }
 
-// isAllocation reports whether an engine gave hosts to this process, to start the others
-// on.
+// tasks returns this process's task if the engine started several.
+func (p *Line) tasks() *engine.Task {
+	if t := p.engineTask(); t != nil && t.NumTasks > 1 {
+		return t
+	}
+	return nil
+}
+
+// isAllocation reports whether an engine gave this process hosts on which to start others.
 func (p *Line) isAllocation() bool { return p.engine.found != nil && p.engine.found.Task == nil }
 
-// meetsByOptions reports whether options say that this is one of several nodes, and where
-// those meet: somebody starts gorun on each of them.
+// meetsByOptions reports whether options make this one of several nodes and say where they meet.
 func (p *Line) meetsByOptions() bool {
-	return p.Spec.NumNodes > 1 && (p.nodeRank.from != "" || p.endpoint.addrFrom != "" || p.master.addrFrom != "")
+	return p.Spec.NumNodes > 1 && cmp.Or(p.nodeRank.from, p.endpoint.from, p.masterAddr.from) != ""
 }
 
-// engineHosts has the ranks run on the hosts of the engine's job, if nobody says
-// otherwise.
-func (p *Line) engineHosts() {
+// useAllocation runs the job on the hosts of the allocation, unless options say otherwise.
+func (p *Line) useAllocation() {
 	found := p.engine.found
 	switch {
-	case !p.isAllocation() || p.nodeRank.rank > 0 && !p.meetsByOptions():
-		return
-	case p.meetsByOptions():
-		p.Note(fmt.Sprintf(
-			"%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself", found.Job,
-			joinWords(p.nodesFrom, cmp.Or(p.nodeRank.from, p.endpoint.addrFrom, p.master.addrFrom))))
-		return
+	case p.isAllocation() && p.meetsByOptions():
+		p.note("%s: %s says that gorun is started on each node; without it gorun starts all nodes of the job itself",
+			found.Job, joinWords(p.nodesFrom, cmp.Or(p.nodeRank.from, p.endpoint.from, p.masterAddr.from)))
+	case p.isAllocation() && p.nodeRank.value <= 0:
+		p.useEngineHosts(slices.Clone(found.Hosts), found.From)
 	}
-	p.takeEngineHosts(slices.Clone(found.Hosts), found.From)
 }
 
-// chosenFromEngine reports whether hosts that the user named are all the engine's, and
-// has them reached by it; what is said of slots there counts.
-func (p *Line) chosenFromEngine(named []hosts.Host, from string) bool {
+// chooseFromEngine reports whether all named hosts are the engine's. If so, it reaches them through the
+// engine, with the given numbers of slots.
+func (p *Line) chooseFromEngine(named []hosts.Host, from string) bool {
 	if t := p.tasks(); t != nil {
 		p.problem("%s: each of the %d tasks of step %s would start a job on these hosts: start gorun once (srun "+
 			"-n1 %s ...), or leave the hosts out", from, t.NumTasks, t.Step, p.dialect.Name)
@@ -159,25 +136,25 @@ func (p *Line) chosenFromEngine(named []hosts.Host, from string) bool {
 	for i := range wanted {
 		wanted[i].Name = p.engineName(wanted[i].Name, found.Hosts)
 	}
-	if p.outsideEngine(wanted) || found.Task != nil {
+	if p.noteOutside(wanted) || found.Task != nil {
 		return false
 	}
 	chosen, err := hosts.Select(found.Hosts, hosts.Merge(wanted))
 	if err != nil || slices.ContainsFunc(named, func(h hosts.Host) bool { return h.User != "" || h.Port != 0 }) {
-		p.remark(fmt.Sprintf("%s: with users or ports in %s all hosts are reached by SSH", found.Job, from))
+		p.verbose("%s: with users or ports in %s all hosts are reached by SSH", found.Job, from)
 		return false
 	}
 	if p.someAppsOpen() {
-		p.mpi.moreHosts = true
+		p.moreHosts = true
 		chosen, from = slices.Clone(found.Hosts), found.From
 	}
-	p.takeEngineHosts(chosen, from)
+	p.useEngineHosts(chosen, from)
 	return true
 }
 
-// outsideEngine reports whether some of the hosts that the user named are not the
-// engine's, and says so: one of them has all reached by SSH.
-func (p *Line) outsideEngine(wanted []hosts.Host) bool {
+// noteOutside reports whether some of the named hosts are not the engine's, and notes that one such host means SSH for
+// all.
+func (p *Line) noteOutside(wanted []hosts.Host) bool {
 	found := p.engine.found
 	var outside []string
 	for _, h := range wanted {
@@ -195,20 +172,20 @@ func (p *Line) outsideEngine(wanted []hosts.Host) bool {
 	if found.Task != nil {
 		of = "step " + found.Task.Step
 	}
-	p.Note(fmt.Sprintf("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
-		of, hosts.Fold(hosts.Names(found.Hosts))))
+	p.note("%s %s not among the nodes of %s (%s): all hosts are reached by SSH", hosts.Fold(outside), are,
+		of, hosts.Fold(hosts.Names(found.Hosts)))
 	return true
 }
 
-// engineName is what the engine calls a host that the user may call otherwise: with its
-// domain or without, in capitals, or as this host. Others stay as they are.
+// engineName returns the engine's name of a host that the user may name differently: with or without its domain, in
+// capitals, or as this host. Other names stay.
 func (p *Line) engineName(name string, all []hosts.Host) string {
 	if !p.isAllocation() {
 		return name
 	}
 	at := hostNamed(all, name)
 	if at < 0 && p.isHere(name) {
-		own, _ := p.around.Lookup("SLURMD_NODENAME") // in a batch script; else names tell
+		own, _ := p.around.Lookup("SLURMD_NODENAME") // in a batch script
 		at = slices.IndexFunc(all, func(h hosts.Host) bool { return h.Name == own || p.isHere(h.Name) })
 	}
 	if at < 0 {
@@ -217,51 +194,48 @@ func (p *Line) engineName(name string, all []hosts.Host) string {
 	return all[at].Name
 }
 
-// takeEngineHosts settles on which of the engine's hosts the job is, and how agents come
-// there.
-func (p *Line) takeEngineHosts(all []hosts.Host, from string) {
+// useEngineHosts runs the job on some of the engine's hosts, and sets how agents get there.
+func (p *Line) useEngineHosts(all []hosts.Host, from string) {
 	found, spec := p.engine.found, &p.Spec
 	p.engine.hosts = true
-	p.engineCPUs()
+	p.useEngineCPUs()
 	for _, note := range found.Notes {
-		p.hint(found.Job + ": " + note)
+		p.hint("%s: %s", found.Job, note)
 	}
 	all = p.firstHosts(p.exclude(all, from), from)
 	start := found.Start(all)
-	switch {
-	case p.reach.command != "" || p.reach.config != "":
-		p.remark(fmt.Sprintf("%s: its hosts are reached by SSH, as %s says", found.Job,
-			cmp.Or(p.reach.command, p.reach.config)))
+	switch ssh := cmp.Or(p.reach.commandFrom, p.reach.configFrom); {
+	case ssh != "":
+		p.verbose("%s: its hosts are reached by SSH, as %s says", found.Job, ssh)
 		start = engine.Start{Engine: start.Engine, Job: start.Job}
 	case start.Once != nil:
-		p.remark(fmt.Sprintf("%s: agents are started by %s", found.Job, strings.Join(start.Once, " ")))
+		p.verbose("%s: agents are started by %s", found.Job, strings.Join(start.Once, " "))
 	case start.PerHost != nil:
 		spec.Reach.Command = start.PerHost
-		p.remark(fmt.Sprintf("%s: hosts are reached by %s", found.Job, strings.Join(start.PerHost, " ")))
+		p.verbose("%s: hosts are reached by %s", found.Job, strings.Join(start.PerHost, " "))
 	default:
-		p.remark(found.Job + ": its hosts are reached by SSH")
+		p.verbose("%s: its hosts are reached by SSH", found.Job)
 	}
 	if start.Once == nil {
 		all = p.mergeHere(all)
 	}
 	spec.Reach.Engine = &start
 	spec.Hosts, spec.HostsFrom = all, from
-	if from == found.From { // and nobody chose from them
+	if from == found.From { // all of the engine's
 		spec.SlotsFrom = found.SlotsFrom
 	}
 	p.checkMaxSlots(all)
 }
 
-// engineCPUs has ranks run no more threads than the engine was asked to give to each of
-// its tasks, unless an option says how many CPUs a rank has.
-func (p *Line) engineCPUs() {
+// useEngineCPUs limits ranks' threads to the CPUs that the user asked the engine to give each task, unless an option
+// sets the CPUs of a rank.
+func (p *Line) useEngineCPUs() {
 	found, spec := p.engine.found, &p.Spec
-	if found == nil || found.CPUsPerRank == 0 || spec.Place.CPUsPerRank > 0 || spec.Place.MapBy.PE > 0 {
+	if found.CPUsPerRank == 0 || spec.Place.CPUsPerRank > 0 || spec.Place.MapBy.PE > 0 {
 		return
 	}
-	spec.CPUsPerRank, spec.CPUsFrom = found.CPUsPerRank, fmt.Sprintf("%s asks for %d CPUs for each task", found.Job,
-		found.CPUsPerRank)
-	if found.Engine == "slurm" {
-		spec.CPUsFrom = "--cpus-per-task of the Slurm job"
+	spec.CPUsPerRank, spec.CPUsFrom = found.CPUsPerRank, "--cpus-per-task of the Slurm job"
+	if found.Engine != "slurm" {
+		spec.CPUsFrom = fmt.Sprintf("%s asks for %d CPUs for each task", found.Job, found.CPUsPerRank)
 	}
 }

@@ -123,7 +123,7 @@ func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
 // groups writes the options under their headings.
 func (b *helpBuilder) groups(c *cli.Command, page Page) {
 	order := slices.Clone(page.First)
-	for g := range groups {
+	for g := range numHelpGroups {
 		order = append(order, g)
 	}
 	for _, g := range order {
@@ -133,7 +133,7 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 			}
 			return 0
 		}
-		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return !f.(*Flag).Taken && under(f.(*Flag)) >= 0 }) {
+		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return !f.(*Flag).Hidden && under(f.(*Flag)) >= 0 }) {
 			b.heading(g.String())
 			b.options(c, under)
 		}
@@ -146,7 +146,7 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 // options writes those for which place is not negative, in its order.
 func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
 	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
-		return f.(*Flag).Taken || place(f.(*Flag)) < 0
+		return f.(*Flag).Hidden || place(f.(*Flag)) < 0
 	})
 	slices.SortStableFunc(flags, func(a, b cli.Flag) int { return place(a.(*Flag)) - place(b.(*Flag)) })
 	for _, f := range flags {

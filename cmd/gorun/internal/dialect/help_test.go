@@ -16,7 +16,7 @@ func TestHelp(t *testing.T) {
 		}
 		for o := range d.Options {
 			shown := strings.Contains(help, "\n  "+o.Usage()+"\n") || strings.Contains(help, "\n  "+o.Usage()+" ")
-			own := o.Group < groups || o.Group == GroupMPI && d.slots != slotsOfGorun
+			own := o.Group < numHelpGroups || o.Group == GroupMPI && d.slots != slotsOfGorun
 			require.Equal(t, own, shown, "%s: %s", d.Name, o.Usage())
 		}
 		require.NotRegexp(t, `--\w+_`, help, "underscores are no second spelling to show")

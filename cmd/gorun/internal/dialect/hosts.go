@@ -2,33 +2,31 @@ package dialect
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"gorun/launcher/hosts"
 )
 
-// finishHosts reads the lists and the file of hosts. The names of this host become
-// one, to which nobody logs in.
-func (p *Line) finishHosts() {
+// resolveHosts reads the lists and files of hosts. All names of this host become one host, without a login.
+func (p *Line) resolveHosts() {
+	p.resolveReach()
+	if !p.hostsGiven() && p.defaultHostFile.From != "" {
+		p.findEngine()
+		p.programs[0].hostFile = p.defaultHostFile
+	}
 	all, ok := p.namedHosts()
 	if !ok {
 		return
 	}
 	p.findEngine()
-	if !p.hostsGiven() && p.mpi.defaultHosts.From != "" {
-		p.programs[0].hostFile, p.mpi.defaultHosts = p.mpi.defaultHosts, Arg{}
-		p.finishHosts()
-		return
-	}
-	from := p.hostsFrom()
+	from := hostsFrom(p.programs)
 	if len(all) == 0 {
-		p.engineHosts()
-		p.refuseExclude()
+		p.useAllocation()
+		p.checkExcluded()
 		return
 	}
-	if p.chosenFromEngine(all, from) {
+	if p.chooseFromEngine(all, from) {
 		return
 	}
 	all = p.exclude(p.mergeHere(all), from)
@@ -37,28 +35,17 @@ func (p *Line) finishHosts() {
 	p.checkMaxSlots(p.Spec.Hosts)
 }
 
-// someAppsOpen reports whether the lists of hosts are those of some programs alone, and the
-// others have all that a resource manager gave. So Open MPI has it; of a host file its lists
-// leave the same part for all programs.
+// someAppsOpen reports whether the lists of hosts belong to some programs alone, and the others get the whole
+// allocation, as in Open MPI.
 func (p *Line) someAppsOpen() bool {
-	without := func(of programGiven) bool { return len(of.hostLists) == 0 }
-	return p.dialect.colons && len(p.programs) > 1 && slices.ContainsFunc(p.programs, without) &&
-		!slices.ContainsFunc(p.hostLists(), func(a Arg) bool {
-			return isVariable(a.From)
-		})
+	hasNoList := func(s programState) bool { return len(s.hostLists) == 0 }
+	return p.dialect.colons && len(p.programs) > 1 && slices.ContainsFunc(p.programs, hasNoList) &&
+		!slices.ContainsFunc(p.hostLists(), func(a Arg) bool { return isVariable(a.From) })
 }
 
-// hostsGiven reports whether the hosts were named, or meant to be.
-func (p *Line) hostsGiven() bool {
-	return slices.ContainsFunc(p.programs, func(of programGiven) bool {
-		return len(of.hostLists) > 0 || of.hostFile.From != ""
-	})
-}
-
-// namedHosts are those of the lists and of the host file: of both, what the lists choose
-// from the file.
+// namedHosts returns the hosts of lists and of the host file. With both, the lists choose from the file.
 func (p *Line) namedHosts() (all []hosts.Host, ok bool) {
-	if p.ownHostFiles() {
+	if anyHostFile(p.programs[1:]) {
 		return p.hostsOfPrograms()
 	}
 	listed, ok := p.listedHosts(p.hostLists())
@@ -69,7 +56,7 @@ func (p *Line) namedHosts() (all []hosts.Host, ok bool) {
 	return p.chooseHosts(filed, listed)
 }
 
-// chooseHosts are those of a host file that lists name; without one of both, the other's.
+// chooseHosts returns the hosts of a host file that lists name, or all of one if the other is empty.
 func (p *Line) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok bool) {
 	switch {
 	case len(filed) == 0:
@@ -84,7 +71,7 @@ func (p *Line) chooseHosts(filed, listed []hosts.Host) (all []hosts.Host, ok boo
 	return all, err == nil
 }
 
-// listedHosts joins the lists of several -H options.
+// listedHosts joins several lists.
 func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	ok = true
 	for _, list := range lists {
@@ -98,7 +85,7 @@ func (p *Line) listedHosts(lists []Arg) (all []hosts.Host, ok bool) {
 	return hosts.Merge(all), ok
 }
 
-// filedHosts reads a host file, if there is one.
+// filedHosts reads a host file, if a names one.
 func (p *Line) filedHosts(a Arg) ([]hosts.Host, bool) {
 	if a.From == "" {
 		return nil, true
@@ -110,28 +97,26 @@ func (p *Line) filedHosts(a Arg) ([]hosts.Host, bool) {
 	}
 	file, err := hosts.ParseFile(a.Value, string(content))
 	for _, note := range file.Notes {
-		p.hint(note)
+		p.hint("%s", note)
 	}
 	if err != nil {
 		p.Problem(err)
 		return nil, false
 	}
-	if p.Verbose > 0 {
-		p.Note(a.Value + ": the host file's dialect: " + file.Dialect)
-	}
+	p.verbose("%s: the host file's dialect: %s", a.Value, file.Dialect)
 	return file.Hosts, true
 }
 
-// hostsFrom says in the user's words where the hosts came from.
-func (p *Line) hostsFrom() string {
-	from := ""
-	for _, list := range p.hostLists() {
-		from = joinWords(from, list.From)
+// hostsFrom returns the sources of the programs' hosts.
+func hostsFrom(programs []programState) string {
+	var lists, files []string
+	for _, s := range programs {
+		for _, list := range s.hostLists {
+			lists = append(lists, list.From)
+		}
+		files = append(files, s.hostFile.From)
 	}
-	for _, of := range p.programs {
-		from = joinWords(from, of.hostFile.From)
-	}
-	return from
+	return joinWords(append(lists, files...)...)
 }
 
 // isHere reports whether a name means this host.
@@ -139,18 +124,17 @@ func (p *Line) isHere(name string) bool {
 	return hosts.Host{Name: name}.IsLoopback() || p.around.IsThisHost(name)
 }
 
-// mergeHere sums the names of this host, where the first of them stands.
+// mergeHere merges the names of this host into the first of them.
 func (p *Line) mergeHere(all []hosts.Host) []hosts.Host {
-	var here []hosts.Host
+	var here, merged []hosts.Host
 	at := 0
-	merged := make([]hosts.Host, 0, len(all))
 	for _, h := range all {
 		if !p.isHere(h.Name) {
 			merged = append(merged, h)
 			continue
 		}
 		if h.User != "" || h.Port != 0 {
-			p.hint(fmt.Sprintf("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name))
+			p.hint("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name)
 		}
 		if here = append(here, h); len(here) == 1 {
 			at = len(merged)
@@ -164,13 +148,17 @@ func (p *Line) mergeHere(all []hosts.Host) []hosts.Host {
 	return slices.Insert(merged, at, sum)
 }
 
-// exclude leaves out what --exclude names. Who types a name that is not there
-// learns of it; a variable may name the broken hosts of a whole site.
+// exclude removes the hosts of --exclude. Unknown names are a problem on the command line, but not in a variable,
+// which may name the broken hosts of a whole site.
 func (p *Line) exclude(all []hosts.Host, from string) []hosts.Host {
 	for _, list := range p.excluded {
 		names, err := hosts.Expand(list.Value)
 		if err != nil {
-			p.Problem(excludeError(list, err))
+			if strings.ContainsAny(list.Value, ":@") { // DeepSpeed's host:0,1@host:2
+				err = errors.New("--exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, " +
+					"which are chosen by --gpus, no users, no ports")
+			}
+			p.problem("%s: %w", list.From, err)
 			continue
 		}
 		for i := range names {
@@ -189,73 +177,51 @@ func (p *Line) exclude(all []hosts.Host, from string) []hosts.Host {
 	return all
 }
 
-// excludeError says of DeepSpeed's lists of GPUs (host:0,1@host:2) what they are.
-func excludeError(list Arg, err error) error {
-	if strings.ContainsAny(list.Value, ":@") {
-		return fmt.Errorf("%s: --exclude takes names of whole hosts and ranges of them, separated by commas: no GPUs, "+
-			"which are chosen by --gpus, no users, no ports", list.From)
-	}
-	return fmt.Errorf("%s: %w", list.From, err)
-}
-
-// refuseExclude: without hosts there is nothing to leave out.
-func (p *Line) refuseExclude() {
+// checkExcluded refuses --exclude without hosts.
+func (p *Line) checkExcluded() {
 	for _, list := range p.excluded {
-		if !p.hostsGiven() && !p.engine.hosts && !isVariable(list.From) {
+		if !p.HasHosts() && !isVariable(list.From) {
 			p.problem("%s leaves out hosts, and none were named: add -H or --hostfile", list.From)
 		}
 	}
 }
 
-// isVariable reports whether a value came from the environment.
+// isVariable reports whether a source is a variable.
 func isVariable(from string) bool { return !strings.HasPrefix(from, "-") }
 
-// firstHosts are as many as --nnodes says.
+// firstHosts returns the first --nnodes hosts.
 func (p *Line) firstHosts(all []hosts.Host, from string) []hosts.Host {
 	switch wanted := p.Spec.NumNodes; {
 	case p.standalone && len(all) > 1:
 		p.problem("--standalone is one node, and %s names %d: keep one of them", from, len(all))
 	case wanted > len(all):
-		p.problem("%s: there are %d hosts in %s", p.nodesFrom, len(all), joinWords(from, p.excludedFrom()))
+		for _, list := range p.excluded {
+			from = joinWords(from, list.From)
+		}
+		p.problem("%s: there are %d hosts in %s", p.nodesFrom, len(all), from)
 	case wanted > 0:
 		return all[:wanted]
 	}
 	return all
 }
 
-func (p *Line) excludedFrom() (from string) {
-	for _, list := range p.excluded {
-		from = joinWords(from, list.From)
-	}
-	return from
-}
-
-// checkMaxSlots: slots are a wish, max-slots a limit.
+// checkMaxSlots refuses more ranks than max-slots in host files allow.
 func (p *Line) checkMaxSlots(all []hosts.Host) {
-	wanted, limit, open := p.numRanks(), 0, false
+	wanted, limit, unlimited := p.numRanks(), 0, false
 	for _, h := range all {
 		each := p.Spec.PerNode.N
 		if wanted == 0 && h.MaxSlots > 0 && each > h.MaxSlots {
 			p.problem("%d ranks are more than max-slots=%d of %s (%s)", each, h.MaxSlots, h.Name, h.From)
 		}
 		limit += h.MaxSlots
-		open = open || h.MaxSlots == 0
+		unlimited = unlimited || h.MaxSlots == 0
 	}
 	switch {
-	case open || wanted <= limit:
+	case unlimited || wanted <= limit:
 	case len(all) == 1:
 		p.problem("%d ranks are more than max-slots=%d of %s (%s)", wanted, limit, all[0].Name, all[0].From)
 	default:
 		p.problem("%d ranks are more than the max-slots=%d of %s together (%s)", wanted, limit,
-			hosts.Fold(hosts.Names(all)), p.hostsFrom())
+			hosts.Fold(hosts.Names(all)), hostsFrom(p.programs))
 	}
-}
-
-// setExclude adds to the hosts to leave out.
-func (p *Line) setExclude(a Arg) error {
-	if a.Value == "" {
-		return errors.New("the value is empty")
-	}
-	p.excluded = append(p.excluded, a)
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
 )
@@ -238,7 +239,7 @@ func FuzzSplitCommand(f *testing.F) {
 		}
 		quoted := make([]string, len(words))
 		for i, w := range words {
-			quoted[i] = shellWord(w)
+			quoted[i] = shellwords.QuotePOSIX(w)
 		}
 		again, err := splitCommand(strings.Join(quoted, " "))
 		require.NoError(t, err)

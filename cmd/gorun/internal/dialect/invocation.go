@@ -10,72 +10,67 @@ import (
 	"gorun/launcher/job"
 )
 
-// Invocation is a command line that was understood.
+// Invocation is the result of reading a command line without mistakes.
 type Invocation struct {
 	Dialect *Dialect
-	// Print makes the text that is printed in place of all else: help, version, completion; nil is a job.
+	// Print returns the help, version or completion to print instead; nil: start a job.
 	Print func() string
-	Spec  job.Spec // the wish
+	Spec  job.Spec
 
-	Display Display // what is shown of the job
+	Display Display
 
 	DryRun   bool   // print the plan and stop
-	Unlisted bool   // the job is in no registry
-	JSON     bool   // print what is printed as JSON
-	Quiet    bool   // no remarks
-	Verbose  int    // how often -v was given
-	Report   string // file for the result as JSON; "" writes none
+	Unlisted bool   // keep the job out of the registry
+	JSON     bool   // print JSON
+	Quiet    bool   // print no notes
+	Verbose  int    // number of -v
+	Report   string // file for the result as JSON; "": none
 
-	// Notes are remarks for the user, with what was typed, as in UsageError.Lines.
+	// Notes may hold control bytes, as UsageError.Lines.
 	Notes []string
 }
 
-// IsSilent reports whether a job says nothing of its own as long as nothing is wrong.
+// IsSilent reports whether a job prints no notes as long as nothing is wrong.
 func (inv *Invocation) IsSilent() bool {
 	return inv.Dialect.colons && inv.Verbose == 0 && !inv.DryRun
 }
 
-// Display is what is shown of a job beside its output.
+// Display selects what to show of a job besides its output.
 type Display struct {
-	Map     bool // each rank's place
-	RankMap bool // the ranks of each host, in Intel's form
-	Hosts   bool // the hosts, with their slots
+	Map     bool // placement of each rank
+	RankMap bool // ranks of each host, in Intel MPI's form
+	Hosts   bool // hosts with their slots
 
-	ExitCodes bool // how each rank ended, in Hydra's form, when the job is over
+	ExitCodes bool // at the end, how each rank ended, in Hydra's form
 
-	// Where else something is written: "-" is standard output, "+" standard error; "" is nowhere.
+	// Where else to write something: "-" is standard output, "+" standard error, "" nowhere.
 	PID       string // the launcher's process id
 	URI       string // where the job's own store listens
 	Processes string // the processes of all ranks, in Open MPI's form
 }
 
-// Surroundings is what a command line may depend on beside itself.
+// Surroundings gives access to all that a command line may depend on. Fields without a note must not be nil.
 type Surroundings struct {
-	// Lookup returns a variable of the launcher's environment.
+	// Lookup returns a variable of the launcher's environment, Names the names of all of them in any order.
 	Lookup func(name string) (value string, found bool)
-	// Names returns the names of its variables, in any order.
-	Names func() []string
-	// ReadFile returns the content of a host file or a rank file.
+	Names  func() []string
+	// ReadFile returns the content of a host file or rank file.
 	ReadFile func(name string) ([]byte, error)
-	// ReadToken returns a file with a secret, and whose it is.
+	// ReadToken returns a file with a secret.
 	ReadToken func(name string) (TokenFile, error)
-	// UID is the user as whom the launcher runs.
+	// UID is the user who runs the launcher.
 	UID int
-	// IsThisHost reports whether a name or address that is not a loopback one
-	// means the host that the launcher runs on.
+	// IsThisHost reports whether a name or address, other than a loopback one, means the launcher's host.
 	IsThisHost func(name string) bool
-	// LookPath finds a command, as exec.LookPath does.
+	// LookPath finds a command as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
-	// HasInterface reports whether this host has a network interface of a name; nil: it is
-	// not known.
+	// HasInterface reports whether this host has a network interface of this name. It may be nil.
 	HasInterface func(name string) bool
-	// Output runs a command of a resource manager's that only reads, and returns its
-	// standard output.
+	// Output runs a resource manager's command that only reads, and returns its standard output. It may be nil.
 	Output func(argv ...string) ([]byte, error)
-	// IsUnknown reports whether a resolver says that there is no host of a name; nil:
-	// nobody is asked.
+	// IsUnknown reports whether a resolver says that no host has this name. It may be nil.
 	IsUnknown func(name string) bool
-	// Commands are gorun's own, for its help and completion; nil: none.
+	// Commands returns gorun's commands, for help and completion. It may be nil.
 	Commands func() []*cli.Command
 }
 
@@ -86,17 +81,14 @@ func (around *Surroundings) commands() []*cli.Command {
 	return around.Commands()
 }
 
-// UsageError holds every problem of one command line. The command exits with
+// UsageError holds every problem of one command line, one sentence each. The command exits with
 // [job.ExitUsage].
 type UsageError struct {
-	// Problems are *[multierror.Error]'s, one sentence each.
 	Problems *multierror.Error
-	// Dialect is the one whose help has the answer.
-	Dialect *Dialect
+	Dialect  *Dialect
 }
 
-// Lines returns the problems, one by one. They repeat what the user typed, so
-// they may hold control bytes.
+// Lines returns the problems. They repeat what the user typed, so they may hold control bytes.
 func (e *UsageError) Lines() []string {
 	lines := make([]string, len(e.Problems.Errors))
 	for i, problem := range e.Problems.Errors {
@@ -105,24 +97,21 @@ func (e *UsageError) Lines() []string {
 	return lines
 }
 
-// Error returns the problems, a line each.
+// Error returns the problems, one on each line.
 func (e *UsageError) Error() string { return strings.Join(e.Lines(), "\n") }
 
 // Unwrap returns the problems.
 func (e *UsageError) Unwrap() error { return e.Problems }
 
-// Hint says where to look next, "" where the problems say themselves what to do.
+// Hint returns a hint at --help, or "" if the problems say what to do.
 func (e *UsageError) Hint() string {
-	for _, problem := range e.Problems.Errors {
-		if errors.As(problem, new(helpNeeded)) {
-			return "run " + e.Dialect.Name + " --help"
-		}
+	if errors.As(e.Problems, new(helpNeeded)) {
+		return "run " + e.Dialect.Name + " --help"
 	}
 	return ""
 }
 
-// helpNeeded is a mistake of somebody who does not know what there is.
+// helpNeeded is a mistake of a user who does not know the options.
 type helpNeeded struct{ error }
 
-// Unwrap returns the mistake.
 func (e helpNeeded) Unwrap() error { return e.error }

@@ -2,82 +2,88 @@ package dialect
 
 import (
 	"iter"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/urfave/cli/v2"
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/job"
+	"gorun/placement"
 )
 
-// NewLine is the command line of a command of gorun's own, before its words are read.
-func NewLine(around Surroundings) *Line {
-	d := new(Dialect)
-	return &Line{around: around, dialect: d, tables: Gorun.tables, Invocation: Invocation{Dialect: d}}
+// Line is one command line while it is read. The setters of its options fill it, and
+// one of ResolveJob, ResolveHosts and ResolveRanks completes the [Invocation].
+type Line struct {
+	dialect *Dialect
+	tables  []table    // options for jobs
+	rows    [][]Option // rows of tables that have been made so far
+	around  Surroundings
+
+	Invocation
+	command  *cli.Command // nil: the line starts a job
+	problems *multierror.Error
+
+	level level
+	given []*Option // by stronger sources than level
+	now   []*Option // by level
+	whole []*Option // typed for the whole job, before the first program
+
+	app       job.App   // current program
+	start     startMode // of the current program
+	ranksFrom string    // source of the current program's NumRanks
+	later     bool      // the current program is not the first one
+	programs  []programState
+	positions []string // "FILE:LINE: " of each program from a file of programs
+	position  string   // that of the current program
+	swallowed string   // hint: how the last option may have taken the program's name
+
+	// Options that only count together with others. A field named …From is the source of a switch or of a value in Spec.
+	help, version                          bool
+	standalone, useEnv                     bool
+	shell                                  string // prints its completion
+	nodesFrom, runIDFrom, graceFrom        string
+	graceName                              string // which of its two names gave the grace
+	endpoint                               sourced[endpoint]
+	masterAddr, localAddr                  sourced[string]
+	masterPort                             sourced[int]
+	freePort                               bool // port 0 was given
+	nodeRank                               sourced[int]
+	backend                                string
+	conf                                   rdzvConf
+	engine                                 engineState
+	excluded                               []Arg
+	tokenFile, defaultHostFile             Arg
+	insecureFrom                           string // --insecure-join
+	reach                                  reachState
+	output                                 outputState
+	cpus                                   sourced[placement.CPUSet] // --cpu-list
+	orderedCPUs                            sourced[bool]             // --bind-to cpu-list; true: one for each rank
+	threadsFrom, perNodeFrom, nolocalFrom  string
+	oversubscribeFrom, nooversubscribeFrom string
+	noEnvFrom, allEnvFrom                  string // -genvnone, -envall and their like
+	programsWithoutEnv                     int
+	exportListed                           bool // --export-all=false
+	envLists                               []envList
+	envDelimiter                           string
+	searchPath                             string // --gpath
+	preload                                bool   // --preload-binary
+	distDevice                             string // --mca rmaps_dist_device
+	moreHosts                              bool   // the allocation has more hosts than the lists of programs name
+	idle                                   []string
+	parameters                             []Option // of Open MPI's launcher, made on first use
+
+	OnProgram   func(Program)                  // called for each program of the line
+	CheckExport func(a Arg, name string) error // called for each variable that -x names without a value
 }
 
-// Of has the line be one of a command; of those with programs a `:` may begin another one.
-func (p *Line) Of(c *cli.Command, programs bool) {
-	p.command = c
-	p.dialect.Name, p.dialect.flags, p.dialect.mpmd = c.HelpName, c.Flags, programs
-	if programs {
-		p.dialect.interpreters = gorunInterpreters
-	}
-}
-
-// Run has urfave/cli read the words, and act.
-func (p *Line) Run(args []string) error { return p.read(args) }
-
-// Err is what is wrong with the command line, or nil.
-func (p *Line) Err() error {
-	if p.problems == nil {
-		return nil
-	}
-	return &UsageError{p.problems, p.dialect}
-}
-
-// IsHelp reports whether it is the help that is to be printed.
-func (p *Line) IsHelp() bool { return p.help }
-
-// Words are what no option took: of one program, its arguments with it.
-func (p *Line) Words() []string {
-	app := p.Spec.Apps[0]
-	if app.Program == "" && app.Args == nil {
-		return nil
-	}
-	return append([]string{app.Program}, app.Args...)
-}
-
-// OptionsFirst puts options that stand behind words before them. isOurs says which are options where others are
-// words, with what they are and the words before; nil: all.
-func (p *Line) OptionsFirst(args []string, isOurs func(word string, option *Option, words []string) bool) []string {
-	var options, words []string
-	for len(args) > 0 && args[0] != "--" {
-		word, used := args[0], 1
-		if ours := isOption(word) || pastedOption(word) != ""; ours && isOurs != nil {
-			option, _, _ := p.dialect.match(word)
-			if !isOurs(word, option, words) {
-				words, args = append(words, word), args[1:]
-				continue
-			}
-		} else if !ours {
-			words, args = append(words, word), args[1:]
-			continue
-		}
-		if pastedOption(word) == "" {
-			used = p.dialect.take(&rewritten{}, args)
-		}
-		options, args = append(options, args[:used]...), args[used:]
-	}
-	if len(args) > 0 {
-		words = append(words, args[1:]...)
-	}
-	if words == nil {
-		return options
-	}
-	return slices.Concat(options, []string{"--"}, words)
+// programState holds options of one program that only count together with others.
+type programState struct {
+	hostLists []Arg
+	hostFile  Arg
+	hosts     []hosts.Host // of both, if any program has a host file of its own
+	prefix    Arg
 }
 
 // Program is one of a line, with the options before it.
@@ -85,37 +91,108 @@ type Program struct {
 	Options     []Occurrence
 	Words       []string // the program and its arguments
 	Ended       bool     // by "--", before the program
-	First, More bool     // it is the first one, and others follow
+	First, More bool     // first program; others follow
 	NumRanks    int
 }
 
-// OfVariable reports whether a variable is being read.
-func (p *Line) OfVariable() bool { return p.level != levelFlags }
+// NewLine returns the line of a gorun command. SetCommand comes next, then Run.
+func NewLine(around Surroundings) *Line {
+	d := new(Dialect)
+	return &Line{around: around, dialect: d, tables: Gorun.tables, Invocation: Invocation{Dialect: d}}
+}
 
-// RanksFrom is the option that gave the number of ranks of the last program.
+// SetCommand sets whose options the line has. With programs, a `:` may begin another one.
+func (p *Line) SetCommand(c *cli.Command, programs bool) {
+	p.command = c
+	p.dialect.Name, p.dialect.flags, p.dialect.mpmd = c.HelpName, c.Flags, programs
+	if programs {
+		p.dialect.interpreters = gorunInterpreters
+	}
+}
+
+// Run reads the words after the command's name, and runs the command's action.
+func (p *Line) Run(args []string) error { return p.read(args) }
+
+// Err returns all problems as a *[UsageError], or nil.
+func (p *Line) Err() error {
+	if p.problems == nil {
+		return nil
+	}
+	return &UsageError{p.problems, p.dialect}
+}
+
+// HelpRequested reports whether to print the help instead, whatever else is wrong.
+func (p *Line) HelpRequested() bool { return p.help }
+
+// VersionRequested reports whether to print the version instead, whatever else is wrong.
+func (p *Line) VersionRequested() bool { return p.version }
+
+// Operands returns the words that belong to no option: the first program and its arguments.
+func (p *Line) Operands() []string {
+	app := p.Spec.Apps[0]
+	if app.Program == "" && app.Args == nil {
+		return nil
+	}
+	return append([]string{app.Program}, app.Args...)
+}
+
+// MoveOptionsFirst moves options before the operands, with "--" between them. isOption decides
+// about each word that looks like an option, given the operands before it; nil accepts all.
+func (p *Line) MoveOptionsFirst(args []string, isOption func(word string, o *Option, operands []string) bool) []string {
+	var options, operands []string
+	for len(args) > 0 && args[0] != "--" {
+		word, used, pasted := args[0], 1, pastedOption(args[0]) != ""
+		if moves := pasted || looksLikeOption(word); moves && isOption != nil {
+			o, _, _ := p.dialect.match(word)
+			if !isOption(word, o, operands) {
+				operands, args = append(operands, word), args[1:]
+				continue
+			}
+		} else if !moves {
+			operands, args = append(operands, word), args[1:]
+			continue
+		}
+		if !pasted {
+			used = p.dialect.take(&rewritten{}, args)
+		}
+		options, args = append(options, args[:used]...), args[used:]
+	}
+	if len(args) > 0 {
+		operands = append(operands, args[1:]...)
+	}
+	if operands == nil {
+		return options
+	}
+	return slices.Concat(options, []string{"--"}, operands)
+}
+
+// FromVariable reports whether the value that is being set is a variable's.
+func (p *Line) FromVariable() bool { return p.level != levelFlags }
+
+// RanksFrom returns the source of the last program's number of ranks.
 func (p *Line) RanksFrom() string { return p.ranksFrom }
 
-// Split cuts words at the program, as far as options go.
-func (p *Line) Split(args []string) (options, program []string) {
+// SplitProgram splits args before the program.
+func (p *Line) SplitProgram(args []string) (options, program []string) {
 	program = p.dialect.rewrite(args).program
 	return args[:len(args)-len(program)], program
 }
 
-// Has reports whether one of a line's options has this name, in front of its program.
-func (p *Line) Has(args []string, names ...string) bool {
+// HasOption reports whether an option with one of these first names precedes the program.
+func (p *Line) HasOption(args []string, names ...string) bool {
 	return slices.ContainsFunc(p.dialect.rewrite(args).options, func(o Occurrence) bool {
 		return slices.Contains(names, o.Option.Names[0])
 	})
 }
 
-// Find is the option that a word is, nil where it is none or several letters; known: it is one or they are.
-func (p *Line) Find(word string) (option *Option, known bool) {
+// FindOption returns the option that a word names. It is nil, but known, for several letters in one word.
+func (p *Line) FindOption(word string) (option *Option, known bool) {
 	option, _, _ = p.dialect.match(word)
 	return option, option != nil || p.dialect.cluster(word) != nil
 }
 
-// NoteAsArguments says which of the options are taken for the program's arguments, for they stand behind it.
-func (p *Line) NoteAsArguments(words []string, names ...string) {
+// NoteTrailingOptions notes options that follow the program and so are its arguments.
+func (p *Line) NoteTrailingOptions(words []string, names ...string) {
 	for _, word := range words[min(len(words), 1):] {
 		if slices.Contains(names, word) {
 			p.Note(word + " stands behind the program " + words[0] + " and is taken for its argument: put it before")
@@ -123,11 +200,10 @@ func (p *Line) NoteAsArguments(words []string, names ...string) {
 	}
 }
 
-// FinishHosts settles which hosts a command looks at, and how they are reached; a program is named or not.
-func (p *Line) FinishHosts() {
-	p.settleReach()
-	p.finishHosts()
-	p.finishReach()
+// ResolveHosts completes the line of a command that only needs hosts. A program is optional.
+func (p *Line) ResolveHosts() {
+	p.resolveHosts()
+	p.checkReach()
 	if app := &p.Spec.Apps[0]; app.Program == "" {
 		p.Spec.Apps = nil
 	} else {
@@ -135,71 +211,62 @@ func (p *Line) FinishHosts() {
 	}
 }
 
-// FinishRanks settles how a job runs whose program is gorun's own: count says how many ranks there are where
-// options do not, spread the same once the hosts are known.
-func (p *Line) FinishRanks(count, spread func()) {
+// ResolveRanks completes the line of a command whose program is gorun itself. setCount sets how many
+// ranks there are if no option does; setPerHost does so after the hosts are known.
+func (p *Line) ResolveRanks(setCount, setPerHost func()) {
 	p.findEngine()
-	count()
-	p.finishHosts()
-	p.finishStore()
-	p.finishNodes()
-	spread()
-	p.finishCounts()
-	p.finishReach()
-	p.finishOutput()
-	p.finishAction()
+	setCount()
+	p.resolveHosts()
+	p.resolveStore()
+	p.resolveNodes()
+	setPerHost()
+	p.checkCounts()
+	p.checkReach()
+	p.resolveOutput()
+	p.resolveEnd()
 }
 
-// HasHosts reports whether options name hosts, or a resource manager does.
+// HasHosts reports whether options or a resource manager name hosts.
 func (p *Line) HasHosts() bool { return p.hostsGiven() || p.engine.hosts }
 
-// IsSpread reports whether several hosts are meant.
-func (p *Line) IsSpread() bool { return p.hostsGiven() || p.isAllocation() || p.Spec.NumNodes > 1 }
-
-// HasSlots reports whether a resource manager says how many ranks each host has.
-func (p *Line) HasSlots() bool {
-	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, func(h hosts.Host) bool {
-		return h.Slots == 0
-	})
+// HasSeveralHosts reports whether the job may have more than one host.
+func (p *Line) HasSeveralHosts() bool {
+	return p.hostsGiven() || p.isAllocation() || p.Spec.NumNodes > 1
 }
 
-// WithoutMPI has ranks find nothing of MPI, which their program does not use.
-func (p *Line) WithoutMPI() {
+// AllocationHasSlots reports whether the hosts are an allocation's that gives each a number of slots.
+func (p *Line) AllocationHasSlots() bool {
+	return p.isAllocation() && !p.hostsGiven() && !slices.ContainsFunc(p.engine.found.Hosts, hasNoSlots)
+}
+
+// DisableMPI serves no MPI protocol unless an option asks for one.
+func (p *Line) DisableMPI() {
 	p.Spec.MPI = job.MPINone
 	p.Spec.MPIWhy = p.dialect.Name + " has none; start the program by gorun -np N PROGRAM"
 }
 
-// TokenFile is where a user's own token is looked for; "" is nowhere.
-func (p *Line) TokenFile() string { return ownTokenFile(p.around) }
-
-// AllowedPeers are the networks, and whether all users of this host, whose connections a store accepts.
-func (p *Line) AllowedPeers() ([]netip.Prefix, bool) {
-	return p.Spec.Store.Allow, p.Spec.Store.AllowLocalUsers
-}
-
-// table is one of the line's, made when it is looked at.
+// table returns the rows of a table, which are made on first use: a start pays for each.
 func (p *Line) table(i int) []Option {
-	for len(p.bound) <= i {
-		p.bound = append(p.bound, p.tables[len(p.bound)](p))
+	for len(p.rows) <= i {
+		p.rows = append(p.rows, p.tables[len(p.rows)](p))
 	}
-	return p.bound[i]
+	return p.rows[i]
 }
 
 // options yields the options for jobs, table after table.
 func (p *Line) options(yield func(*Option) bool) {
 	for i := range p.tables {
 		for j := range p.table(i) {
-			if !yield(&p.bound[i][j]) {
+			if !yield(&p.rows[i][j]) {
 				return
 			}
 		}
 	}
 }
 
-// option finds one for jobs as it is typed.
+// option returns an option for jobs; dashes before its name are optional.
 func (p *Line) option(typed string) *Option { return withName(p.options, strings.TrimLeft(typed, "-")) }
 
-// withName finds an option by one of its names.
 func withName(options iter.Seq[*Option], name string) *Option {
 	for o := range options {
 		if slices.Contains(o.Names, name) {
@@ -209,7 +276,7 @@ func withName(options iter.Seq[*Option], name string) *Option {
 	return nil
 }
 
-// JobOptions are gorun's options for jobs by their first names.
+// JobOptions returns options for jobs by their first names.
 func (p *Line) JobOptions(names ...string) []*Option {
 	options := make([]*Option, len(names))
 	for i, name := range names {
@@ -218,22 +285,22 @@ func (p *Line) JobOptions(names ...string) []*Option {
 	return options
 }
 
-// OtherJobOptions are gorun's own options for jobs but for some: everything, those that only other launchers
-// have as well.
-func (p *Line) OtherJobOptions(everything bool, names ...string) []*Option {
+// JobOptionsExcept returns all options for jobs except some. With everything, options that
+// only other launchers have are among them.
+func (p *Line) JobOptionsExcept(everything bool, names ...string) []*Option {
 	var all []*Option
-	for _, rows := range []table{
-		ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable,
-	} {
-		all = append(all, pointers(rows(p))...)
-	}
 	if everything {
 		all = slices.Collect(p.options)
+	} else {
+		for _, rows := range []table{
+			ownTable, nodesTable, endTable, placeTable, reachTable, mpiTable, outputTable, torchrunTable, foreignTable,
+		} {
+			all = append(all, pointers(rows(p))...)
+		}
 	}
 	return slices.DeleteFunc(all, func(o *Option) bool { return slices.Contains(names, o.Names[0]) })
 }
 
-// pointers are those to rows.
 func pointers(rows []Option) []*Option {
 	all := make([]*Option, len(rows))
 	for i := range rows {
@@ -242,7 +309,7 @@ func pointers(rows []Option) []*Option {
 	return all
 }
 
-// ReachOptions are those on other hosts and how they are reached.
+// ReachOptions returns the options on other hosts and how to reach them.
 func (p *Line) ReachOptions() []*Option {
 	return append(pointers(reachTable(p)), p.JobOptions("engine")...)
 }

@@ -13,12 +13,9 @@ import (
 func Markdown(commands []*cli.Command) string {
 	var b strings.Builder
 	b.WriteString(markdownHead)
-	for g := range groups {
+	for g := range numGroups {
 		optionTable(&b, g, commands)
 	}
-	optionTable(&b, GroupMPI, commands)
-	optionTable(&b, GroupAccepted, commands)
-	optionTable(&b, GroupRefused, commands)
 	b.WriteString("\n## Exit codes\n\n| code | when |\n| --- | --- |\n")
 	for _, e := range exitCodes {
 		fmt.Fprintf(&b, "| %s | %s |\n", e[0], cell(e[1]))
@@ -117,7 +114,7 @@ func optionTable(b *strings.Builder, g Group, commands []*cli.Command) {
 		for _, f := range c.Flags {
 			f := f.(*Flag)
 			of := Gorun.exact(Spelling(f.Option.Names[0]))
-			if shared := f.Taken || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
+			if shared := f.Hidden || of != nil && of.Help == f.Help; !shared && letters[c.Name] != "" {
 				row(f.Option, letters[c.Name])
 			}
 		}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Group is a heading of the help.
+// Group is a heading of the help and of docs/reference/options.md.
 type Group uint8
 
-// The groups, in the order of the help.
+// The groups, in the order of docs/reference/options.md.
 const (
 	GroupRanks Group = iota
 	GroupHosts
@@ -28,49 +28,40 @@ const (
 	GroupEnd
 	GroupSubmitted
 	GroupLook
-	groups // their number
+	// GroupMPI holds what works as in mpirun and mpiexec. Only the help under these names lists it.
+	GroupMPI
+	// GroupAccepted holds what asks for what happens anyway. No help lists it.
+	GroupAccepted
+	// GroupRefused holds what is only known to be refused, with what to use instead.
+	GroupRefused
+	numGroups
 
-	// GroupAccepted holds options that ask for what happens anyway, and
-	// GroupRefused those that are known only to be refused with a reason. The help
-	// leaves both out, docs/reference/options.md has them.
-	GroupAccepted Group = 100
-	GroupRefused  Group = 101
-	// GroupMPI holds what is done as mpirun and mpiexec do it; the help of those that are
-	// called so has it.
-	GroupMPI Group = 102
+	numHelpGroups = GroupMPI
 )
 
-// String is the group's heading.
+// String returns the heading.
 func (g Group) String() string {
-	switch g {
-	case GroupAccepted:
-		return "Accepted, with nothing to do"
-	case GroupRefused:
-		return "Refused, with what to use instead"
-	case GroupMPI:
-		return "As mpirun and mpiexec have it"
-	}
-	return [...]string{
+	return [numGroups]string{
 		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job",
 		"How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured",
 		"What is shown", "What they run", "Where it listens", "How they meet",
 		"What it takes", "Output", "How the job ends", "How it is submitted", "Looking before and after",
+		"As mpirun and mpiexec have it", "Accepted, with nothing to do", "Refused, with what to use instead",
 	}[g]
 }
 
-// Source says which environment variables give an option's default.
+// Source tells which environment variables give an option's default.
 type Source uint8
 
-// The sources.
 const (
-	varGorun Source = iota // GORUN_*, of options that gorun's own help has
-	varBoth                // GORUN_*, and PET_* as in torchrun
-	// NoVar: none does.
+	varGorun Source = iota // GORUN_*, for options in gorun's own help
+	varBoth                // GORUN_*, then torchrun's PET_*
+	// NoVar is the source of options without a variable.
 	NoVar
 )
 
-// family joins options that answer the same question: one of them on the command
-// line makes the variables of all of them moot.
+// family joins options that set the same thing: if one of them is on the command line, the variables of all
+// of them are ignored.
 type family uint8
 
 const (
@@ -108,8 +99,7 @@ const (
 	familyIsolate
 )
 
-// exclusive are families of which an answer to one is none beside that of another: what a
-// rank is bound to is said in one way.
+// exclusive lists pairs of families that set the same thing in different ways.
 var exclusive = [...][2]family{
 	{familyNUMA, familyMap},
 	{familyNUMA, familyBind},
@@ -125,8 +115,8 @@ var exclusive = [...][2]family{
 	{familyNUMA, familyPE},
 }
 
-// settles reports whether an answer of one family leaves no room for one of another.
-func (f family) settles(other family) bool {
+// excludes reports whether options of the two families exclude each other.
+func (f family) excludes(other family) bool {
 	if f == familyNone || other == familyNone {
 		return false
 	}
@@ -136,51 +126,39 @@ func (f family) settles(other family) bool {
 
 // Option is one row of a dialect's table.
 type Option struct {
-	// Names are all spellings, without dashes and with dashes between words; the
-	// first names the variables and leads in docs. One letter takes one dash, more
-	// take two (in gorun's own dialect also one). Underscores may stand for the
-	// dashes between words everywhere.
+	// Names are all spellings without leading dashes. The first one names the variables.
+	// One letter takes one dash, more letters take two; gorun's own dialect accepts one, too.
+	// Underscores may replace the dashes between words.
 	Names []string
-	// Group is the heading under which the option stands.
 	Group Group
 	// Value is the placeholder of the value; "" is a flag.
 	Value string
-	// Choices are the values to offer, where they can be listed and are not what Value says.
+	// Choices are values for completion; by default the lower-case words of Value.
 	Choices []string
-	// Help is what the option does, in a sentence without a full stop. For an option
-	// of GroupRefused it is why, and what to use instead.
+	// Help says what the option does, without a full stop. In GroupRefused it says what to use instead.
 	Help string
 
-	// Attached: -n4 is -n 4, a digit may follow the name.
+	// Attached allows a digit right after the name: -n4.
 	Attached bool
-	// Optional is a flag that may have a value behind "=": Set gets "true" where it has none.
+	// Optional is a flag that may have a value after "="; else Set gets "true".
 	Optional bool
-	// Counts is a flag that may be repeated; its variable holds the number.
+	// Counts is a flag that may be repeated; its variable holds a number.
 	Counts bool
-	// Dirs: the value is a directory, for completion.
+	// Dirs completes names of directories.
 	Dirs bool
-	// From says which variables give the default.
-	From Source
-	// Family joins options that answer the same question.
+	// From tells which variables give the default.
+	From   Source
 	Family family
-	// Set takes a value; nil for an option of GroupRefused.
+	// Set sets a value; nil in GroupRefused.
 	Set func(Arg) error
 
-	words int  // words of the value; 0 is one. Two are joined by "=", and may be written so
-	block bool // it also stands before a later program of an MPMD job
+	words int  // of the value, if not 1. The user may also join two by "=", and Set gets all joined so
+	block bool // may precede a later program of an MPMD job, too
 }
 
-// Arg is one value of an option and where it came from.
-type Arg struct {
-	Value string
-	On    bool   // of a flag
-	From  string // as the user gave it: "-np 3", "GORUN_NP=3"
-}
-
-// TakesValue reports whether the option is followed by a value.
+// TakesValue reports whether the option is no flag.
 func (o *Option) TakesValue() bool { return o.Value != "" }
 
-// choices are the values to offer: of N|auto|gpu the words in small letters.
 func (o *Option) choices() []string {
 	if o.Choices != nil {
 		return o.Choices
@@ -190,10 +168,10 @@ func (o *Option) choices() []string {
 	})
 }
 
-// Refused reports whether the option is known only to be refused.
+// Refused reports whether the option is only known to be refused.
 func (o *Option) Refused() bool { return o.Group == GroupRefused }
 
-// Spelling returns the name with the dashes it takes.
+// Spelling returns a name with its dashes.
 func Spelling(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -201,7 +179,7 @@ func Spelling(name string) string {
 	return "--" + name
 }
 
-// short returns the option's one-letter name, if it has one.
+// short returns the first one-letter name, or "".
 func (o *Option) short() string {
 	if i := slices.IndexFunc(o.Names, func(n string) bool { return len(n) == 1 }); i >= 0 {
 		return o.Names[i]
@@ -209,14 +187,14 @@ func (o *Option) short() string {
 	return ""
 }
 
-// Variables returns the names of the environment variables that give the option's default, the strongest first:
-// nproc-per-node behind PET_ is PET_NPROC_PER_NODE.
+// Variables returns the environment variables that give the default, the strongest first: GORUN_NPROC_PER_NODE,
+// PET_NPROC_PER_NODE.
 func (o *Option) Variables() []string {
 	name := strings.ToUpper(strings.ReplaceAll(o.Names[0], "-", "_"))
 	switch {
 	case o.From == varBoth:
 		return []string{"GORUN_" + name, "PET_" + name}
-	case o.From == varGorun && o.Group < groups:
+	case o.From == varGorun && o.Group < numHelpGroups:
 		return []string{"GORUN_" + name}
 	}
 	return nil

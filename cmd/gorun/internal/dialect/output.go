@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,81 +10,77 @@ import (
 	"gorun/launcher/job"
 )
 
-// printGiven is what options of mpirun and mpiexec said about the ranks' output that counts only together with
-// something else.
-type printGiven struct {
-	label     Arg    // what is to stand before lines
-	pattern   string // that is it
-	plainRank Arg    // -l where it is --label always
-	stamp     Arg    // --timestamp-output of Open MPI 4
-	bracketed Arg    // --output timestamp of Open MPI 5
-	timestamp Arg    // --prepend-timestamp
-	dir       Arg    // the option that gives files of both streams
-	hidden    bool   // they alone have them
-	patterns  []Arg  // options that name files of one stream
-	logs      []logGiven
+// outputState holds options on output that only count together with others. A field named …From is the source of
+// a switch.
+type outputState struct {
+	label         sourced[string] // what lines begin with
+	plainRankFrom string          // -l where it means --label always
+	stampFrom     string          // --timestamp-output
+	bracketedFrom string          // --output timestamp
+	timestampFrom string          // --prepend-timestamp
+	dirFrom       string          // names the files of both streams
+	hidden        bool            // and shows nothing
+	patternsFrom  []string        // name the files of one stream
+	logs          []logOption
 }
 
-// logGiven is an option of torchrun's about log files, and how strong it is.
-type logGiven struct {
+// logOption is an option of torchrun's on log files.
+type logOption struct {
 	from  string
 	level level
 }
 
-// takesLogs has an option about log files remembered, since others say where these are, too.
-func (p *Line) takesLogs(set func(Arg) error) func(Arg) error {
+// isLog returns a setter of an option on log files, which options in other launchers' style override.
+func (p *Line) isLog(set func(Arg) error) func(Arg) error {
 	return func(a Arg) error {
-		p.print.logs = append(p.print.logs, logGiven{a.From, p.level})
+		p.output.logs = append(p.output.logs, logOption{a.From, p.level})
 		return set(a)
 	}
 }
 
-// setLabel takes what lines are to begin with; two of that contradict each other.
+// setLabel sets what lines begin with. Two different labels contradict each other.
 func (p *Line) setLabel(a Arg, pattern string) error {
-	if !a.On {
-		return nil
+	if was := p.output.label; was.from != "" && was.value != pattern {
+		return fmt.Errorf("contradicts %s", was.from)
 	}
-	if was := p.print.label.From; was != "" && p.print.pattern != pattern {
-		return fmt.Errorf("contradicts %s", was)
-	}
-	p.print.label, p.print.pattern = a, pattern
+	p.output.label = sourced[string]{pattern, a.From}
 	return nil
 }
 
-// setPrependRank takes -l, which Hydra has the same on terminals.
+// setPrependRank takes -l, which has the same label in Hydra on terminals, too.
 func (p *Line) setPrependRank(a Arg) error {
-	if !a.On {
+	switch {
+	case !a.On:
 		return nil
-	}
-	if p.dialect.slots == slotsOfHydra {
+	case p.dialect.slots == slotsOfHydra:
 		return p.setLabel(a, "[%r] ")
 	}
-	p.print.plainRank = a
+	p.output.plainRankFrom = a.From
 	p.Spec.Output.Label = job.LabelAlways
 	return nil
 }
 
-func (p *Line) setTag(a Arg) error { return p.setLabel(a, tagLabel) }
+func (p *Line) setTag(a Arg) error {
+	if !a.On {
+		return nil
+	}
+	return p.setLabel(a, "[1,%r]<%s>:")
+}
 
 func (p *Line) setPrependPattern(a Arg) error {
-	if a.Value == "" {
-		return errors.New("the value is empty")
+	if err := notEmpty(a); err != nil {
+		return err
 	}
-	a.On = true
 	return p.setLabel(a, a.Value)
 }
 
-// tagLabel is Open MPI 4's --tag-output.
-const tagLabel = "[1,%r]<%s>:"
+// outputLabels are Open MPI 5's.
+var outputLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
 
-// fiveLabels are Open MPI 5's.
-var fiveLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
-
-// noXML refuses Open MPI's output in XML.
 const noXML = "gorun writes no XML; use --tag-output, which says whose line it is and of which stream"
 
-// fiveRefused are words of --output that gorun cannot do.
-var fiveRefused = map[string]string{
+// refusedOutput are words of --output that gorun refuses.
+var refusedOutput = map[string]string{
 	"tag-detailed":  "labels have no process ids; use --prepend-pattern '[1,%r][%h]<%s>: '",
 	"tag-fullname":  "jobs have no such name; use --prepend-pattern '[%h@1,%r]<%s>: '",
 	"rank-detailed": "labels have no process ids; use --prepend-pattern '[%r][%h]<%s>: '",
@@ -114,16 +111,15 @@ func (p *Line) outputWord(a Arg, word string) error {
 	case given && (name == "dir" || name == "directory"):
 		return p.setOutputDir(a, p.asOpenMPI5(value))
 	case given && (name == "file" || name == "filename"):
-		return p.setOutputFile(a, p.asOpenMPI5(value))
+		return p.setFiles(a, p.asOpenMPI5(value), ".1.%r.out", ".1.%r.err")
 	case given:
 		return errors.New("it takes no value")
-	case fiveLabels[name] != "":
-		a.On = true
-		return p.setLabel(a, fiveLabels[name])
-	case fiveRefused[name] != "":
-		return errors.New(fiveRefused[name])
+	case outputLabels[name] != "":
+		return p.setLabel(a, outputLabels[name])
+	case refusedOutput[name] != "":
+		return errors.New(refusedOutput[name])
 	case name == "timestamp":
-		p.print.bracketed = a
+		p.output.bracketedFrom = a.From
 	case name == "merge" || name == "merge-stderr-to-stdout":
 		p.Spec.Output.Merge = true
 	default:
@@ -132,26 +128,21 @@ func (p *Line) outputWord(a Arg, word string) error {
 	return nil
 }
 
-// asOpenMPI5 has files of Open MPI 5's own options alone have the output, called as its mpirun.
+// asOpenMPI5 makes :nocopy the default under the name mpirun: files of Open MPI 5's options replace the output.
 func (p *Line) asOpenMPI5(value string) string {
 	if p.dialect.slots != slotsOfOpenMPI {
 		return value
 	}
 	name, words, _ := strings.Cut(value, ":")
-	return name + ":nocopy:" + words // what stands behind counts
+	return name + ":nocopy:" + words // the last word wins
 }
 
-// setOutputDir takes Open MPI 4's layout of files, in which 1 stands for the job.
+// setOutputDir writes files in Open MPI 4's layout. 1 stands for the job.
 func (p *Line) setOutputDir(a Arg, value string) error {
 	return p.setFiles(a, value, "/1/rank.%R/stdout", "/1/rank.%R/stderr")
 }
 
-// setOutputFile takes Open MPI 5's, in which 1 stands for its name of the job.
-func (p *Line) setOutputFile(a Arg, value string) error {
-	return p.setFiles(a, value, ".1.%r.out", ".1.%r.err")
-}
-
-// setFiles has both streams written to files whose names begin with value.
+// setFiles writes both streams to files whose names begin with value and end with out and err.
 func (p *Line) setFiles(a Arg, value, out, err string) error {
 	name, words, _ := strings.Cut(value, ":")
 	hidden := false
@@ -161,11 +152,10 @@ func (p *Line) setFiles(a Arg, value, out, err string) error {
 			hidden = false
 		case "nocopy":
 			hidden = true
-		case "nojobid":
-			// in the layout of a folder, where Open MPI 4 has the word
+		case "nojobid": // exists in Open MPI 4's layout only
 			out, err = strings.TrimPrefix(out, "/1"), strings.TrimPrefix(err, "/1")
 		case "pattern":
-			return errors.New(fiveRefused["pattern"])
+			return errors.New(refusedOutput["pattern"])
 		default:
 			return fmt.Errorf("behind the name stand :nocopy and :nojobid, not :%s", word)
 		}
@@ -175,19 +165,19 @@ func (p *Line) setFiles(a Arg, value, out, err string) error {
 	}
 	name = strings.ReplaceAll(name, "%", "%%")
 	o := &p.Spec.Output
-	if was := p.print.dir.From; was != "" && o.StdoutFile != name+out {
+	if was := p.output.dirFrom; was != "" && o.StdoutFile != name+out {
 		return fmt.Errorf("contradicts %s", was)
 	}
-	p.print.dir, p.print.hidden = a, hidden
+	p.output.dirFrom, p.output.hidden = a.From, hidden
 	o.StdoutFile, o.StderrFile = name+out, name+err
 	return nil
 }
 
-// setFilePattern takes the name of one stream's files.
+// setFilePattern returns a setter of the name of one stream's files.
 func (p *Line) setFilePattern(into *string) func(Arg) error {
 	return func(a Arg) error {
-		p.print.patterns = append(p.print.patterns, a)
-		return text(into, a)
+		p.output.patternsFrom = append(p.output.patternsFrom, a.From)
+		return Text(into)(a)
 	}
 }
 
@@ -217,7 +207,7 @@ func (p *Line) setReportBindings(a Arg) error {
 	return nil
 }
 
-// reportBindings has it said where each rank is: called mpirun in Open MPI's words, which scripts read.
+// reportBindings reports bindings; under the name mpirun in Open MPI's form, which scripts read.
 func (p *Line) reportBindings() {
 	if p.dialect.slots == slotsOfOpenMPI {
 		p.Spec.Place.ReportOpenMPI = true
@@ -226,41 +216,32 @@ func (p *Line) reportBindings() {
 	}
 }
 
-// finishOutput settles what is printed and how.
-func (p *Line) finishOutput() {
-	p.finishLabel()
-	p.finishFiles()
+// resolveOutput settles labels and files.
+func (p *Line) resolveOutput() {
+	out, s := &p.Spec.Output, &p.output
+	if label := cmp.Or(s.label.from, s.stampFrom, s.bracketedFrom, s.timestampFrom); label != "" {
+		out.Pattern = s.pattern()
+		if out.Label == job.LabelNever {
+			p.problem("%s and --label never contradict each other", label)
+		}
+		out.Label = job.LabelAlways
+	}
+	p.resolveFiles()
 }
 
-// finishLabel puts together what lines begin with.
-func (p *Line) finishLabel() {
-	out, given := &p.Spec.Output, &p.print
-	labels := slices.DeleteFunc([]Arg{given.label, given.stamp, given.bracketed, given.timestamp}, func(a Arg) bool {
-		return a.From == ""
-	})
-	if len(labels) == 0 {
-		return
-	}
-	out.Pattern = given.stamped()
-	if out.Label == job.LabelNever {
-		p.problem("%s and --label never contradict each other", labels[0].From)
-	}
-	out.Label = job.LabelAlways
-}
-
-// stamped is the label with the time before it, as far as each was asked for.
-func (g *printGiven) stamped() string {
-	label := g.pattern
-	if label == "" && g.plainRank.From != "" {
+// pattern returns the label with the time before it, each if requested.
+func (s *outputState) pattern() string {
+	label := s.label.value
+	if label == "" && s.plainRankFrom != "" {
 		label = "[%r] "
 	}
 	time, alone := "%t", "<%s>:"
 	switch {
-	case g.bracketed.From != "":
+	case s.bracketedFrom != "":
 		time, alone = "[%t]", "<%s>: "
-	case g.stamp.From == "" && g.timestamp.From == "":
+	case s.stampFrom == "" && s.timestampFrom == "":
 		return label
-	case g.stamp.From == "":
+	case s.stampFrom == "":
 		return time + " " + label
 	}
 	switch {
@@ -272,28 +253,28 @@ func (g *printGiven) stamped() string {
 	return time + " " + label
 }
 
-// finishFiles settles which streams go to files with names of the user's own.
-func (p *Line) finishFiles() {
-	out, given := &p.Spec.Output, &p.print
-	named := slices.Concat([]Arg{given.dir}, given.patterns)
-	if given.dir.From == "" {
-		named = given.patterns
+// resolveFiles settles which streams go to files with the user's own names.
+func (p *Line) resolveFiles() {
+	out, s := &p.Spec.Output, &p.output
+	named := s.patternsFrom
+	if s.dirFrom != "" {
+		named = slices.Insert(named, 0, s.dirFrom)
 	}
 	if len(named) == 0 {
 		return
 	}
-	if given.dir.From != "" && len(named) > 1 {
-		p.problem("%s and %s both name the files: keep one", named[0].From, named[1].From)
+	if s.dirFrom != "" && len(named) > 1 {
+		p.problem("%s and %s both name the files: keep one", named[0], named[1])
 	}
-	for _, log := range given.logs {
+	for _, log := range s.logs {
 		if log.level == levelFlags {
-			p.problem("%s contradicts %s, which names the files in another way: keep one", log.from, named[0].From)
+			p.problem("%s contradicts %s, which names the files in another way: keep one", log.from, named[0])
 		} else {
-			p.hint(log.from + " does not count beside " + named[0].From)
+			p.hint("%s does not count beside %s", log.from, named[0])
 		}
 	}
-	if given.hidden && out.Merge {
-		p.problem("%s: nothing is shown, so that there is nothing to merge", given.dir.From)
+	if s.hidden && out.Merge {
+		p.problem("%s: nothing is shown, so that there is nothing to merge", s.dirFrom)
 	}
 	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
 	streams := job.StreamMap{}
@@ -303,7 +284,7 @@ func (p *Line) finishFiles() {
 	if out.StderrFile != "" {
 		streams.All |= job.Stderr
 	}
-	if given.dir.From != "" && !given.hidden {
+	if s.dirFrom != "" && !s.hidden {
 		out.Tee = streams
 	} else {
 		out.Redirect = streams

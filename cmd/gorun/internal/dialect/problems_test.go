@@ -236,11 +236,11 @@ func TestUnknownOptions(t *testing.T) {
 		"gorun -nq 3":               "unknown option -nq",
 		"gorun ---n 3":              "unknown option ---n",
 		"gorun --frobnicate x":      "unknown option --frobnicate",
-		"gorun --num-proc 2 x":      "unknown option --num-proc: did you mean --num-processes?",
+		"gorun --num-proc 2 x":      "unknown option --num-proc: did you mean -n?",
 		"gorun --Verb x":            "unknown option --Verb: did you mean --verbose?",
 		"gorun --master_ x":         "unknown option --master_: did you mean --master-addr or --master-port?",
-		"gorun --no x": "unknown option --no: did you mean --no-registry or --no-python or --node-rank " +
-			"or --nooversubscribe?",
+		"gorun --no x": "unknown option --no: did you mean --no-python or --node-rank or --no-registry " +
+			"or --nolocal?",
 		"gorun -= x":   "unknown option -",
 		"gorun --=3 x": "unknown option --",
 		"gorun --use-env x": "unknown option --use-env: only gorun launch has it, where --local-rank is put " +
@@ -271,7 +271,7 @@ func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
 	},
 		problems(t, "gorun --timout 3 --grace x prog"))
 	require.Equal(t, []string{
-		"unknown option --num-proc: did you mean --num-processes?",
+		"unknown option --num-proc: did you mean -n?",
 		"unknown option --verbos: did you mean --verbose?",
 	},
 		problems(t, "gorun --num-proc 2 --hosts localhost --verbos ./c"))

@@ -6,47 +6,47 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// setHostFile takes the host file of the job, or of a later program alone.
-func (p *Line) setHostFile(a Arg) error { return given(&p.programs[len(p.programs)-1].hostFile)(a) }
+// setHostFile sets the host file of the job, or of a later program.
+func (p *Line) setHostFile(a Arg) error { return keep(&p.current().hostFile)(a) }
 
-// ownHostFiles reports whether a later program has a host file of its own. The one before
-// the first program is then that one's alone.
-func (p *Line) ownHostFiles() bool {
-	return slices.ContainsFunc(p.programs[1:], func(of programGiven) bool { return of.hostFile.From != "" })
+// anyHostFile reports whether a program has a host file.
+func anyHostFile(programs []programState) bool {
+	return slices.ContainsFunc(programs, func(s programState) bool { return s.hostFile.From != "" })
 }
 
-// ownHosts reports whether a later program names hosts.
-func (p *Line) ownHosts() bool {
-	return p.ownHostFiles() || slices.ContainsFunc(p.programs[1:], func(of programGiven) bool {
-		return len(of.hostLists) > 0
-	})
+// anyHosts reports whether a program has hosts.
+func anyHosts(programs []programState) bool {
+	hasList := func(s programState) bool { return len(s.hostLists) > 0 }
+	return anyHostFile(programs) || slices.ContainsFunc(programs, hasList)
 }
 
-// hostLists are those of all programs.
+// hostsGiven reports whether options name hosts.
+func (p *Line) hostsGiven() bool { return anyHosts(p.programs) }
+
+// hostLists returns the lists of all programs.
 func (p *Line) hostLists() (all []Arg) {
-	for _, of := range p.programs {
-		all = append(all, of.hostLists...)
+	for _, s := range p.programs {
+		all = append(all, s.hostLists...)
 	}
 	return all
 }
 
-// hostsOfPrograms are the hosts of all programs, where some have host files of their own.
-// What lists say of a host is summed up, as it is without files; of a host that several files
-// have the largest number of slots counts.
+// hostsOfPrograms returns the hosts of all programs if later programs have host files: the one before the first
+// program is then its own. Slots in lists are added up, as without files; of several files the largest number counts.
 func (p *Line) hostsOfPrograms() (all []hosts.Host, ok bool) {
 	read := make(map[string][]hosts.Host)
 	ok = true
 	var lists []hosts.Host
 	for i := range p.programs {
-		of := &p.programs[i]
-		file := of.hostFile
+		s := &p.programs[i]
+		file := s.hostFile
 		if _, known := read[file.Value]; !known {
 			filed, fileOK := p.filedHosts(file)
 			read[file.Value], ok = filed, ok && fileOK
 		}
-		listed, listOK := p.listedHosts(of.hostLists)
+		listed, listOK := p.listedHosts(s.hostLists)
 		own, chosen := p.chooseHosts(read[file.Value], listed)
-		of.hosts, ok = own, ok && listOK && chosen
+		s.hosts, ok = own, ok && listOK && chosen
 		all = widened(all, own)
 		if file.From == "" {
 			lists = append(lists, own...)
@@ -55,26 +55,26 @@ func (p *Line) hostsOfPrograms() (all []hosts.Host, ok bool) {
 	return widened(all, hosts.Merge(lists)), ok
 }
 
-// widened adds hosts to others; of a host that is in both the larger number of slots counts.
+// widened adds hosts. The larger number of slots of each host counts.
 func widened(all, more []hosts.Host) []hosts.Host {
 	for _, h := range more {
-		at := slices.IndexFunc(all, func(of hosts.Host) bool { return of.Name == h.Name })
+		at := slices.IndexFunc(all, func(old hosts.Host) bool { return old.Name == h.Name })
 		if at < 0 {
 			all = append(all, h)
 			continue
 		}
-		of := &all[at]
-		of.Slots, of.MaxSlots, of.CoreSlots = max(of.Slots, h.Slots), max(of.MaxSlots, h.MaxSlots), of.CoreSlots ||
-			h.CoreSlots
+		old := &all[at]
+		old.Slots, old.MaxSlots = max(old.Slots, h.Slots), max(old.MaxSlots, h.MaxSlots)
+		old.CoreSlots = old.CoreSlots || h.CoreSlots
 	}
 	return all
 }
 
-// finishAppHosts gives programs the hosts that their own options name. Where only those
-// before the first program name some, they hold for all, unless a resource manager gave more.
-func (p *Line) finishAppHosts() {
-	firstAlone := p.someAppsOpen() && p.mpi.moreHosts
-	if !firstAlone && !p.ownHosts() {
+// resolveAppHosts gives programs the hosts of their own options. If only the first program has some, they hold for
+// all, unless an allocation has more.
+func (p *Line) resolveAppHosts() {
+	firstAlone := p.someAppsOpen() && p.moreHosts
+	if !firstAlone && !anyHosts(p.programs[1:]) {
 		return
 	}
 	spec := &p.Spec
@@ -87,17 +87,15 @@ func (p *Line) finishAppHosts() {
 	}
 }
 
-// hostsOfProgram are those that a program's own options name, and these options. What is
-// wrong with them was told before.
+// hostsOfProgram returns the hosts that a program's own options name, and these options. Their mistakes have been
+// reported.
 func (p *Line) hostsOfProgram(i int) (own []hosts.Host, from string) {
-	given := p.programs[i]
-	for _, a := range append(slices.Clip(given.hostLists), given.hostFile) {
-		from = joinWords(from, a.From)
+	s := p.programs[i]
+	from = hostsFrom(p.programs[i : i+1])
+	if anyHostFile(p.programs[1:]) {
+		return s.hosts, from
 	}
-	if p.ownHostFiles() {
-		return given.hosts, from
-	}
-	for _, list := range given.hostLists {
+	for _, list := range s.hostLists {
 		some, err := hosts.ParseList(list.Value, list.From)
 		if err != nil {
 			return nil, from
@@ -105,4 +103,21 @@ func (p *Line) hostsOfProgram(i int) (own []hosts.Host, from string) {
 		own = append(own, some...)
 	}
 	return hosts.Merge(own), from
+}
+
+// amongHosts returns those of a program's hosts that the job has, under the job's names.
+func (p *Line) amongHosts(own []hosts.Host) (found []hosts.Host) {
+	for _, h := range own {
+		at := slices.IndexFunc(p.Spec.Hosts, func(host hosts.Host) bool {
+			return host.Name == h.Name || host.Name == p.engineName(h.Name, p.Spec.Hosts) || host.Here && p.isHere(h.Name)
+		})
+		if at < 0 {
+			continue
+		}
+		slots := h.Slots
+		h = p.Spec.Hosts[at]
+		h.Slots = slots
+		found = append(found, h)
+	}
+	return hosts.Merge(found)
 }

@@ -10,11 +10,11 @@ import (
 type Occurrence struct {
 	Option *Option
 	Value  string // of a flag "true", or what follows its "="
-	Text   string // the words as they were typed
+	Text   string // as typed
 	typed  []string
 }
 
-// Words are the option as it can be typed.
+// Words returns the option as it can be typed.
 func (o Occurrence) Words() []string {
 	name := Spelling(o.Option.Names[0])
 	switch {
@@ -26,35 +26,32 @@ func (o Occurrence) Words() []string {
 	return []string{name + "=" + o.Value}
 }
 
-// swallowed says what an option took where no program is left behind it: free text, such as a
-// variable's name, may have been meant as the program. "" where that is hardly so.
+// swallowed returns a hint for a line without a program, if the option's value, such as a
+// variable's name, may have been meant as the program.
 func (o Occurrence) swallowed() string {
 	if len(o.typed) < 2 {
 		return ""
 	}
-	took := strings.Join(o.typed[1:], " ")
-	last := o.typed[len(o.typed)-1]
+	value, last := strings.Join(o.typed[1:], " "), o.typed[len(o.typed)-1]
 	isFile := strings.Contains(last, "/") || strings.HasSuffix(last, ".py")
-	if variable := strings.HasPrefix(o.Option.Value, "NAME") || o.Option.words == 2; !isFile &&
-		(!variable || strings.Contains(took, "=")) {
+	isVariable := strings.HasPrefix(o.Option.Value, "NAME") || o.Option.words == 2
+	if !isFile && (!isVariable || strings.Contains(value, "=")) {
 		return ""
 	}
-	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], took, o.Option.Value)
+	return fmt.Sprintf("; %s took %s for its %s", o.typed[0], value, o.Option.Value)
 }
 
-// rewritten is a command line, or its part up to a `:`, in the one form that
-// urfave/cli reads.
+// rewritten is a command line, or its part up to a `:`, in the form that urfave/cli reads.
 type rewritten struct {
 	options  []Occurrence
-	program  []string // the program and its arguments, never touched
+	program  []string // the program and its arguments, as they are
 	ended    bool     // by "--", before the program
-	more     bool     // a `:` ended them
-	next     []string // what followed it
+	more     bool     // a `:` follows
+	next     []string // words after it
 	problems []error
 }
 
-// args is the one form: every option by its first name with its value behind
-// "=", then "--", then the program.
+// args returns every option as --FIRST-NAME=VALUE, then "--", then the program.
 func (r rewritten) args() []string {
 	args := make([]string, 0, len(r.options)+1+len(r.program))
 	for _, o := range r.options {
@@ -63,8 +60,8 @@ func (r rewritten) args() []string {
 	return append(append(args, "--"), r.program...)
 }
 
-// rewrite reads options up to the program: the first word that is no option and
-// no option's value, or what follows "--".
+// rewrite reads options up to the program: the first word that is neither an option nor an
+// option's value, or the word after "--".
 func (d *Dialect) rewrite(args []string) rewritten {
 	var r rewritten
 	for len(args) > 0 {
@@ -73,7 +70,7 @@ func (d *Dialect) rewrite(args []string) rewritten {
 				fmt.Errorf("%s begins with a dash that texts have and commands have not: write %s", args[0], meant))
 			args = slices.Concat([]string{meant}, args[1:])
 		}
-		if !isOption(args[0]) {
+		if !looksLikeOption(args[0]) {
 			break
 		}
 		if args[0] == "--" {
@@ -89,25 +86,22 @@ func (d *Dialect) rewrite(args []string) rewritten {
 	return r
 }
 
-// isOption reports whether a word is meant as an option. A lone dash is not.
-func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
+// looksLikeOption reports whether a word begins with a dash and has more.
+func looksLikeOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// pastedOption is the option that is meant by a word from a text whose hyphens a word processor
-// made longer, "" where it is none such.
+// pastedOption returns the option that a word with typographic dashes means, or "".
 func pastedOption(word string) string {
 	name := strings.TrimLeft(word, "-\u2010\u2011\u2012\u2013\u2014\u2212")
-	if strings.HasPrefix(word, "-") && strings.TrimLeft(word, "-") == name || len(name) == len(word) || name == "" {
+	if name == "" || name == strings.TrimLeft(word, "-") {
 		return ""
 	}
 	short, _, _ := strings.Cut(name, "=")
 	return strings.Replace(name, short, Spelling(short), 1)
 }
 
-// split ends the program at a `:` that begins another one. Called mpirun every
-// lone colon does. In gorun's own dialect it may be an argument of the program
-// too, so it counts only before options with a number of ranks among them, which
-// every program of an MPMD job has to have; options without one are a mistake
-// either way. After "--" it never counts.
+// split ends the program at a `:` that begins another one. Under mpirun's names every lone colon does. In gorun's
+// own dialect it may also be an argument, so it needs options with a number of ranks after it. After "--" no
+// colon counts.
 func (r *rewritten) split(d *Dialect) {
 	for i, word := range r.program {
 		if word != ":" {
@@ -127,26 +121,25 @@ func (r *rewritten) split(d *Dialect) {
 	}
 }
 
-// writeColon says how a `:` is meant for gorun, and how for the program.
+// writeColon is how to write a `:` for gorun, and how for the program.
 const writeColon = "\": -n N PROGRAM\"; for a : that is an argument put -- before the first program"
 
-// block looks at what follows a `:`: whether it begins with an option of ours, and
-// whether a number of ranks is among the options before the program.
+// block reports whether the words after a `:` begin with a known option, and whether a number of ranks
+// is among the options before the program.
 func (d *Dialect) block(words []string) (known, counted bool) {
-	var unused rewritten
-	for len(words) > 0 && isOption(words[0]) && words[0] != "--" {
+	for len(words) > 0 && looksLikeOption(words[0]) && words[0] != "--" {
 		o, _, _ := d.match(words[0])
 		if o == nil && !known && d.cluster(words[0]) == nil {
 			return false, false
 		}
 		known = true
 		counted = counted || o != nil && o.Family == FamilyCount && o.block
-		words = words[d.take(&unused, words):]
+		words = words[d.take(&rewritten{}, words):]
 	}
 	return known, counted
 }
 
-// take reads the option at the head of args and returns how many words it used.
+// take reads the option at the head of args and returns how many words it has.
 func (d *Dialect) take(r *rewritten, args []string) (used int) {
 	option, value, glued := d.match(args[0])
 	if option == nil {
@@ -174,7 +167,7 @@ func (d *Dialect) take(r *rewritten, args []string) (used int) {
 	return used
 }
 
-// Typed is words as a message has them; an empty one would not be seen.
+// Typed joins words for a message, and quotes an empty last one.
 func Typed(words []string) string {
 	text := strings.Join(words, " ")
 	if words[len(words)-1] == "" {
@@ -183,8 +176,8 @@ func Typed(words []string) string {
 	return text
 }
 
-// values returns the words that are option's value, or nil where they are
-// missing: at the end, or where another option stands in their place.
+// values returns the words of an option's value, or nil if the line ends or another option
+// follows.
 func (d *Dialect) values(option *Option, args []string) []string {
 	n := max(option.words, 1)
 	if n == 2 && len(args) > 0 && strings.Contains(args[0], "=") {
@@ -193,13 +186,13 @@ func (d *Dialect) values(option *Option, args []string) []string {
 	if len(args) < n || args[0] == "--" {
 		return nil
 	}
-	if isOption(args[0]) {
+	if looksLikeOption(args[0]) {
 		if other, _, _ := d.match(args[0]); other != nil {
 			return nil
 		}
 	}
-	// -mca KEY -n 2 ./prog; a flag may well be a value: -mca plm_rsh_args -v
-	if n == 2 && isOption(args[1]) && !strings.Contains(args[1], "=") {
+	// -mca KEY -n 2 ./prog; but a flag may be a value: -mca plm_rsh_args -v
+	if n == 2 && looksLikeOption(args[1]) && !strings.Contains(args[1], "=") {
 		if other, _, _ := d.match(args[1]); other != nil && other.TakesValue() {
 			return nil
 		}
@@ -207,12 +200,13 @@ func (d *Dialect) values(option *Option, args []string) []string {
 	return args[:n]
 }
 
-// match finds the option that a word names, and the value glued to it, if one
-// is: --name=value, -n4.
+// match finds the option that a word names, and a value in the same word: --name=value, -n4.
 func (d *Dialect) match(word string) (option *Option, value string, glued bool) {
 	typed, value, glued := strings.Cut(word, "=")
 	if option = d.exact(typed); option == nil {
-		option = d.byPrefix(typed)
+		if found := d.withPrefix(typed); len(found) == 1 {
+			option = found[0]
+		}
 	}
 	if option != nil {
 		return option, value, glued
@@ -225,67 +219,39 @@ func (d *Dialect) match(word string) (option *Option, value string, glued bool) 
 
 // exact finds an option by one of its names.
 func (d *Dialect) exact(typed string) *Option {
-	name, ok := d.name(typed)
-	if !ok {
-		return nil
-	}
-	return withName(d.Options, name)
-}
-
-// name takes the dashes off a word and puts dashes between its words. It is not
-// ok where the dialect is strict about one dash or two and the word is not.
-func (d *Dialect) name(typed string) (name string, ok bool) {
 	name, long := strings.CutPrefix(typed, "--")
 	if !long {
-		if name, ok = strings.CutPrefix(typed, "-"); !ok {
-			return "", false
-		}
+		name = strings.TrimPrefix(typed, "-")
 	}
-	if name == "" || name[0] == '-' || d.strict && long != (len(name) > 1) {
-		return "", false
+	if name == typed || name == "" || name[0] == '-' || d.strict && long != (len(name) > 1) {
+		return nil
 	}
 	if strings.IndexByte(name, '_') > 0 {
 		name = strings.ReplaceAll(name, "_", "-")
 	}
-	return name, true
+	return withName(d.Options, name)
 }
 
-// byPrefix finds the one option that begins with typed, as Python's argparse
-// does: torchrun's own options first, so that ours make none of its prefixes
-// ambiguous. The twins with underscores are one option.
-func (d *Dialect) byPrefix(typed string) *Option {
+// withPrefix returns the options with a long name that begins with typed, as Python's argparse does. The first
+// table that has any wins: torchrun's is first, so gorun's options make no prefix of torchrun's ambiguous.
+func (d *Dialect) withPrefix(typed string) (found []*Option) {
 	prefix, long := strings.CutPrefix(typed, "--")
 	if !d.strict || !long || prefix == "" {
 		return nil
 	}
 	prefix = strings.ReplaceAll(prefix, "_", "-")
-	job := d.job()
-	for i := range job.tables {
-		if found := withPrefix(job.table(i), prefix); len(found) > 0 {
-			if len(found) > 1 {
-				return nil
-			}
-			return found[0]
-		}
-	}
-	return nil
-}
-
-// withPrefix lists the options of a table that have a long name with the prefix.
-func withPrefix(table []Option, prefix string) []*Option {
-	var found []*Option
-	for i := range table {
-		for _, n := range table[i].Names {
-			if len(n) > 1 && strings.HasPrefix(n, prefix) {
-				found = append(found, &table[i])
-				break
+	line := d.job()
+	for i := 0; i < len(line.tables) && found == nil; i++ {
+		for _, o := range pointers(line.table(i)) {
+			if slices.ContainsFunc(o.Names, func(n string) bool { return len(n) > 1 && strings.HasPrefix(n, prefix) }) {
+				found = append(found, o)
 			}
 		}
 	}
 	return found
 }
 
-// attached finds a short option whose value is glued to it: -n4, -np4, -r0:1.
+// attached finds a short option with its value in the same word: -n4, -np4, -r0:1.
 func (d *Dialect) attached(body string) (option *Option, value string, glued bool) {
 	longest := 0
 	for o := range d.Options {
@@ -303,25 +269,23 @@ func (d *Dialect) attached(body string) (option *Option, value string, glued boo
 }
 
 // cluster reads several one-letter flags in one word: -vv, -qv.
-func (d *Dialect) cluster(word string) []Occurrence {
+func (d *Dialect) cluster(word string) (all []Occurrence) {
 	if len(word) < 3 || word[1] == '-' {
 		return nil
 	}
-	var all []Occurrence
-	for i := 1; i < len(word); i++ {
-		o := d.exact("-" + word[i:i+1])
+	for _, c := range []byte(word[1:]) {
+		letter := "-" + string(rune(c))
+		o := d.exact(letter)
 		if o == nil || o.TakesValue() {
 			return nil
 		}
-		letter := "-" + word[i:i+1]
 		all = append(all, Occurrence{o, "true", letter, []string{letter}})
 	}
 	return all
 }
 
-// unknown reports an option that the dialect does not have. Where it looks like
-// one that takes a value, its value is skipped too: the next words would
-// otherwise be taken for the program.
+// unknown reports an option that the dialect does not have. If it looks like one with a value, it skips the value,
+// too: the next words would otherwise be the program.
 func (d *Dialect) unknown(r *rewritten, args []string) (used int) {
 	typed, _, glued := strings.Cut(args[0], "=")
 	meant, problem := d.explainUnknown(typed)

@@ -8,7 +8,29 @@ import (
 	"time"
 )
 
-// Switch sets what an option without a value switches on.
+// Arg is one value of an option.
+type Arg struct {
+	Value string
+	On    bool   // of a flag
+	From  string // its source, as the user typed it: "-np 3", "GORUN_NP=3"
+}
+
+// sourced is a value with the option or variable that gave it.
+type sourced[T any] struct {
+	value T
+	from  string // "" if none gave it
+}
+
+// parsed returns a setter that takes a value as parse reads it.
+func (s *sourced[T]) parsed(parse func(string) (T, error)) func(Arg) error {
+	return func(a Arg) (err error) {
+		s.from = a.From
+		s.value, err = parse(a.Value)
+		return err
+	}
+}
+
+// Switch returns the setter of a flag.
 func Switch(into *bool) func(Arg) error {
 	return func(a Arg) error {
 		*into = a.On
@@ -16,64 +38,8 @@ func Switch(into *bool) func(Arg) error {
 	}
 }
 
-// Text takes a value that may not be empty.
-func Text(into *string) func(Arg) error {
-	return func(a Arg) error { return text(into, a) }
-}
-
-// text takes a value that may not be empty.
-func text(into *string, a Arg) error {
-	if a.Value == "" {
-		return errors.New("the value is empty")
-	}
-	*into = a.Value
-	return nil
-}
-
-// anyText takes a value that may be empty.
-func anyText(into *string) func(Arg) error {
-	return func(a Arg) error {
-		*into = a.Value
-		return nil
-	}
-}
-
-// Parsed takes a value as parse reads it.
-func Parsed[T any](into *T, parse func(string) (T, error)) func(Arg) error {
-	return func(a Arg) (err error) {
-		*into, err = parse(a.Value)
-		return err
-	}
-}
-
-// Either takes one of two words, of which the second switches something on.
-func Either(into *bool, off, on string) func(Arg) error {
-	return func(a Arg) error {
-		*into = a.Value == on
-		return OneOf(a.Value, off, on)
-	}
-}
-
-// named takes a word that stands for its place among all, as the values of a type are numbered.
-func named[T ~uint8](into *T, all ...string) func(Arg) error {
-	return func(a Arg) error {
-		*into = T(max(slices.Index(all, a.Value), 0))
-		return OneOf(a.Value, all...)
-	}
-}
-
-// kept keeps a flag that was switched on.
-func kept(into *Arg) func(Arg) error {
-	return func(a Arg) error {
-		if a.On {
-			*into = a
-		}
-		return nil
-	}
-}
-
-// switchedBy keeps what switched something on.
-func switchedBy(from *string) func(Arg) error {
+// switchFrom returns the setter of a flag that keeps its source alone, "" if it is off.
+func switchFrom(from *string) func(Arg) error {
 	return func(a Arg) error {
 		if *from = ""; a.On {
 			*from = a.From
@@ -82,16 +48,74 @@ func switchedBy(from *string) func(Arg) error {
 	}
 }
 
-// given keeps a value that may not be empty.
-func given(into *Arg) func(Arg) error {
+// Text returns a setter that takes any value but an empty one.
+func Text(into *string) func(Arg) error {
 	return func(a Arg) error {
-		*into = a
-		return text(new(string), a)
+		*into = a.Value
+		return notEmpty(a)
 	}
 }
 
-// saidBy keeps what named a value, beside it.
-func saidBy(from *string, set func(Arg) error) func(Arg) error {
+func notEmpty(a Arg) error {
+	if a.Value == "" {
+		return errors.New("the value is empty")
+	}
+	return nil
+}
+
+// anyText returns a setter that takes any value.
+func anyText(into *string) func(Arg) error {
+	return func(a Arg) error {
+		*into = a.Value
+		return nil
+	}
+}
+
+// keep returns a setter that takes any value but an empty one, with its source.
+func keep(into *Arg) func(Arg) error {
+	return func(a Arg) error {
+		*into = a
+		return notEmpty(a)
+	}
+}
+
+// keepAll returns a setter that collects values.
+func keepAll(into *[]Arg) func(Arg) error {
+	return func(a Arg) error {
+		err := notEmpty(a)
+		if err == nil {
+			*into = append(*into, a)
+		}
+		return err
+	}
+}
+
+// Parsed returns a setter that takes a value as parse reads it.
+func Parsed[T any](into *T, parse func(string) (T, error)) func(Arg) error {
+	return func(a Arg) (err error) {
+		*into, err = parse(a.Value)
+		return err
+	}
+}
+
+// Either returns a setter that takes one of two words, of which the second switches something on.
+func Either(into *bool, off, on string) func(Arg) error {
+	return func(a Arg) error {
+		*into = a.Value == on
+		return OneOf(a.Value, off, on)
+	}
+}
+
+// named returns a setter that takes a word and sets its index among all.
+func named[T ~uint8](into *T, all ...string) func(Arg) error {
+	return func(a Arg) error {
+		*into = T(max(slices.Index(all, a.Value), 0))
+		return OneOf(a.Value, all...)
+	}
+}
+
+// withFrom returns a setter that also sets the value's source.
+func withFrom(from *string, set func(Arg) error) func(Arg) error {
 	return func(a Arg) error {
 		*from = a.From
 		return set(a)
@@ -101,8 +125,8 @@ func saidBy(from *string, set func(Arg) error) func(Arg) error {
 // nothing is the setter of options that ask for what happens anyway.
 func nothing(Arg) error { return nil }
 
-// as is the setter of what stands for another option of the line: what it stands for is written as it is typed, and
-// value is where its own value stands in that, "" or BOOL for a flag.
+// as returns the setter of an alias: written is the option that it stands for, as it is typed, and value the
+// placeholder in it for the alias's own value; "" and BOOL are flags.
 func (p *Line) as(written, value string) func(Arg) error {
 	name, with, _ := strings.Cut(written, " ")
 	return func(a Arg) error {
@@ -119,20 +143,12 @@ func (p *Line) as(written, value string) func(Arg) error {
 	}
 }
 
-// same is a row of options that stand for another one, and also stand before a later program.
-func (p *Line) same(f family, written, value string, names ...string) Option {
-	return Option{
-		Names: names, Group: GroupMPI, Value: value, Family: f, block: true, Help: "the same as " + written,
-		Set: p.as(written, value),
-	}
-}
-
-// AtLeast reads a number that may not be too small.
+// AtLeast parses an integer that is least or more.
 func AtLeast(least int) func(string) (int, error) {
 	return func(value string) (int, error) { return ParseAtLeast(value, least) }
 }
 
-// within reads a time between two bounds.
+// within parses a time between two bounds.
 func within(least, most time.Duration) func(string) (time.Duration, error) {
 	return func(value string) (time.Duration, error) {
 		d, err := ParseDuration(value)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,38 +9,19 @@ import (
 	"gorun/internal/spelling"
 )
 
-// explainUnknown says that the dialect has no such option and what may have been
-// meant; meant is that option, or one of several that all take a value or all
-// take none, where there is one.
+// explainUnknown says that the dialect has no such option, and suggests others. meant is the likely one, or any of
+// several if all of them take a value or none does; else nil.
 func (d *Dialect) explainUnknown(typed string) (meant *Option, problem error) {
-	if meant, found := d.ambiguous(typed); found != nil {
-		return meant, fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(found, " or "))
+	if found := d.withPrefix(typed); len(found) > 1 {
+		names := make([]string, len(found))
+		for i, o := range found {
+			names[i] = Spelling(o.Names[0])
+		}
+		return alike(found), fmt.Errorf("%s is ambiguous: it may be %s", typed, strings.Join(names, " or "))
 	}
-	if o := d.otherDashes(typed); o != nil {
+	if o := d.loose().exact(typed); o != nil {
 		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(strings.TrimLeft(typed, "-")))
 	}
-	if meant, problem = d.elsewhere(typed); problem != nil {
-		return meant, problem
-	}
-	if meant, found := d.begun(typed); found != nil {
-		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, strings.Join(found, " or "))
-	}
-	if name, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
-		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, Spelling(name))
-	}
-	return nil, fmt.Errorf("unknown option %s", typed)
-}
-
-// otherDashes finds the option that is meant where a strict dialect only misses a
-// dash, or has one too many.
-func (d *Dialect) otherDashes(typed string) *Option {
-	loose := *d
-	loose.strict = false
-	return loose.exact(typed)
-}
-
-// elsewhere says who has an option that this dialect lacks.
-func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
 	if o := Launch.exact(typed); o != nil && !o.Refused() && Gorun.exact(typed) == nil {
 		return o, fmt.Errorf("unknown option %s: only gorun launch has it, where --local-rank is put before a script's "+
 			"arguments", typed)
@@ -47,7 +29,20 @@ func (d *Dialect) elsewhere(typed string) (meant *Option, problem error) {
 	if o, _, _ := Gorun.match(typed); o != nil && !o.Refused() {
 		return o, fmt.Errorf("unknown option %s: gorun has it, %s does not; %s", typed, d.Name, d.instead(o))
 	}
-	return nil, nil
+	if meant, found := d.begun(typed); found != nil {
+		return meant, fmt.Errorf("unknown option %s: did you mean %s?", typed, strings.Join(found, " or "))
+	}
+	if text, o := d.nearest(strings.TrimLeft(typed, "-")); o != nil {
+		return o, fmt.Errorf("unknown option %s: did you mean %s?", typed, text)
+	}
+	return nil, fmt.Errorf("unknown option %s", typed)
+}
+
+// loose returns the dialect with any number of dashes before names.
+func (d *Dialect) loose() *Dialect {
+	loose := *d
+	loose.strict = false
+	return &loose
 }
 
 // instead says what to do without an option of gorun's own dialect.
@@ -60,57 +55,47 @@ func (d *Dialect) instead(missing *Option) string {
 	return "call gorun for it"
 }
 
-// ambiguous lists the options that typed is a prefix of, where it is too short,
-// and says which one is meant as far as values go (see alike).
-func (d *Dialect) ambiguous(typed string) (meant *Option, names []string) {
-	prefix, long := strings.CutPrefix(typed, "--")
-	if !d.strict || !long || prefix == "" {
-		return nil, nil
+// likely compares how likely options are meant: gorun's own first, then other launchers', then those that do
+// nothing, then refused ones.
+func likely(a, b *Option) int { return cmp.Compare(max(a.Group, GroupLook), max(b.Group, GroupLook)) }
+
+// suggestion returns how to write an option that was probably meant: a refused one is replaced by what to use
+// instead, "" if there is none.
+func (d *Dialect) suggestion(o *Option, name string) string {
+	if !o.Refused() {
+		return Spelling(name)
 	}
-	job := d.job()
-	for i := range job.tables {
-		found := withPrefix(job.table(i), strings.ReplaceAll(prefix, "_", "-"))
-		for _, o := range found {
-			names = append(names, Spelling(o.Names[0]))
-		}
-		if len(names) > 0 {
-			return alike(found), names
-		}
+	if d.exact(o.substitute()) != nil {
+		return o.substitute()
 	}
-	return nil, nil
+	return ""
 }
 
-// likely are the options, those first that are likely to be meant: gorun's own, then those of other launchers that do
-// something, then those that do nothing, then those that are refused.
-func (d *Dialect) likely() []*Option {
-	nearness := []Group{GroupMPI, GroupAccepted, GroupRefused}
-	return slices.SortedStableFunc(d.Options, func(a, b *Option) int {
-		return slices.Index(nearness, a.Group) - slices.Index(nearness, b.Group)
-	})
-}
-
-// begun lists names of the options that typed is the beginning of, those that are
-// not refused first: whoever knows an option's name shortens it.
-func (d *Dialect) begun(typed string) (meant *Option, names []string) {
-	const most = 4 // names; with more of them the first letters said nothing
+// begun returns suggestions for a word that begins names of options, the most likely and shortest first.
+func (d *Dialect) begun(typed string) (meant *Option, suggestions []string) {
+	const most = 4 // with more of them, the first letters said nothing
 	prefix := strings.ToLower(strings.ReplaceAll(strings.TrimLeft(typed, "-"), "_", "-"))
 	if len(prefix) < 2 || strings.HasPrefix(typed, "---") {
 		return nil, nil
 	}
 	var found []*Option
-	for _, o := range d.likely() {
-		at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) })
-		if at >= 0 {
-			found, names = append(found, o), append(names, Spelling(o.Names[at]))
+	names := map[*Option]string{}
+	for o := range d.Options {
+		if at := slices.IndexFunc(o.Names, func(n string) bool { return strings.HasPrefix(n, prefix) }); at >= 0 {
+			found, names[o] = append(found, o), o.Names[at]
 		}
 	}
-	if len(found) > most {
-		return alike(found), names[:most]
+	slices.SortStableFunc(found, func(a, b *Option) int { return cmp.Or(likely(a, b), len(names[a])-len(names[b])) })
+	for _, o := range found {
+		text := d.suggestion(o, names[o])
+		if text != "" && len(suggestions) < most && !slices.Contains(suggestions, text) {
+			suggestions = append(suggestions, text)
+		}
 	}
-	return alike(found), names
+	return alike(found), suggestions
 }
 
-// alike returns the first of several options where all take a value or none does.
+// alike returns the first of several options if all take a value or none does.
 func alike(options []*Option) *Option {
 	if len(options) == 0 || slices.ContainsFunc(options, func(o *Option) bool {
 		return o.TakesValue() != options[0].TakesValue()
@@ -120,23 +105,24 @@ func alike(options []*Option) *Option {
 	return options[0]
 }
 
-// nearest returns the name with the fewest edits from typed and its option, or
-// nothing where even that one is far. What is not refused is preferred.
-func (d *Dialect) nearest(typed string) (name string, option *Option) {
+// nearest returns a suggestion for a misspelt name, and the option with the fewest edits from it; "" if all are far.
+func (d *Dialect) nearest(typed string) (suggestion string, option *Option) {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	best := min(len(typed)/3, 3) + 1
-	for _, o := range d.likely() {
+	for _, o := range slices.SortedStableFunc(d.Options, likely) {
 		for _, n := range o.Names {
 			if e := spelling.Distance(typed, strings.ToLower(n), best); len(n) > 1 && e < best {
-				name, option, best = n, o, e
+				if text := d.suggestion(o, n); text != "" {
+					suggestion, option, best = text, o, e
+				}
 			}
 		}
 	}
-	return name, option
+	return suggestion, option
 }
 
-// CommandFor is the command of gorun that a word was probably meant to be which names no program: "gorun ps"; "" for
-// none.
+// CommandFor returns the gorun command that a word was probably meant to be, such as "gorun ps",
+// or "". names are the names of all commands.
 func CommandFor(word string, names []string) string {
 	switch word {
 	case "status", "jobs", "list":

@@ -1,10 +1,5 @@
 package dialect
 
-import (
-	"fmt"
-	"strconv"
-)
-
 // endTable is what gorun has of its own on the end of ranks and of jobs.
 func endTable(p *Line) []Option {
 	return []Option{
@@ -44,7 +39,7 @@ func endTable(p *Line) []Option {
 				"Slurm, or off (default: auto)",
 		},
 		{
-			Names: []string{"restart-delay"}, Group: GroupEnd, Value: "D", Set: Parsed(&p.Spec.Restarts.Delay, nonzeroTime),
+			Names: []string{"restart-delay"}, Group: GroupEnd, Value: "D", Set: Parsed(&p.Spec.Restarts.Delay, parseNonzeroTime),
 			Help: "time before the first restart of --max-restarts; it doubles with each, up to a minute (default: 1)",
 		},
 		{
@@ -53,13 +48,4 @@ func endTable(p *Line) []Option {
 			Set:  Parsed(&p.Spec.Restarts.Window, ParseDuration),
 		},
 	}
-}
-
-// ParseAtLeast reads a number that may not be too small.
-func ParseAtLeast(value string, least int) (int, error) {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < least {
-		return 0, fmt.Errorf("not a number from %d on", least)
-	}
-	return n, nil
 }

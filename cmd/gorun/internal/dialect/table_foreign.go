@@ -10,6 +10,14 @@ func refused(value, instead string, names ...string) Option {
 	return Option{Names: names, Group: GroupRefused, Value: value, Help: instead}
 }
 
+// same makes a row of options that stand for another one.
+func (p *Line) same(f family, written, value string, names ...string) Option {
+	return Option{
+		Names: names, Group: GroupMPI, Value: value, Family: f, block: true, Help: "the same as " + written,
+		Set: p.as(written, value),
+	}
+}
+
 // inGroup puts rows under a heading.
 func inGroup(g Group, rows []Option) []Option {
 	for i := range rows {

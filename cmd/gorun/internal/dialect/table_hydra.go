@@ -47,7 +47,7 @@ func (p *Line) hydraEnvironment() []Option {
 			Help: "the same, of this program",
 		},
 		{
-			Names: []string{"configfile"}, Value: "FILE", block: true, Set: setProgramFile,
+			Names: []string{"configfile"}, Value: "FILE", block: true, Set: refuseProgramFile,
 			Help: "the rest of the command line from a file, a program with its options on each line",
 		},
 	})
@@ -61,7 +61,7 @@ func (p *Line) hydraPlaces() []Option {
 			Family: FamilyCount, block: true, Set: p.setPPN, Help: "the same as --nproc-per-node, and a limit beside -n",
 		},
 		{
-			Names: []string{"pernode"}, Family: FamilyCount, block: true, Set: p.setPerNodeOne,
+			Names: []string{"pernode"}, Family: FamilyCount, block: true, Set: one(p.setPPN),
 			Help: "one rank per node",
 		},
 		{
@@ -113,7 +113,7 @@ func (p *Line) hydraLauncher() []Option {
 			Family: familySSH, Help: "the same as --ssh", Set: p.setSSH,
 		},
 		{
-			Names: []string{"rmk"}, Value: "NAME", Family: familyEngine, Set: p.setRMK,
+			Names: []string{"rmk"}, Value: "NAME", Family: familyEngine, Set: p.engine.wanted.parsed(parseRMK),
 			Help: "the same as --engine; user is none",
 		},
 		{
@@ -177,7 +177,7 @@ func perNodeTable(p *Line) []Option {
 func mpirunTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, block: true, Set: Switch(&p.mpi.preload),
+			Names: []string{"s"}, Group: GroupMPI, block: true, Set: Switch(&p.preload),
 			Help: "the same as --preload-binary",
 		},
 		{

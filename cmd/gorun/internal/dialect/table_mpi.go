@@ -1,12 +1,6 @@
 package dialect
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-
-	"gorun/launcher/job"
-)
+import "fmt"
 
 // mpiTable holds what gorun's own dialect has in common with mpirun and mpiexec.
 // Options of the other launchers that are typed by habit stand in foreignTable.
@@ -53,37 +47,7 @@ func (p *Line) SetRanks(a Arg) error {
 
 // setHosts adds to the list: mpirun takes -H more than once.
 func (p *Line) setHosts(a Arg) error {
-	own := &p.programs[len(p.programs)-1]
+	own := p.current()
 	own.hostLists = append(own.hostLists, a)
 	return nil
-}
-
-// setExport takes -x NAME and -x NAME=VALUE.
-func (p *Line) setExport(a Arg) error {
-	e, err := exportOf(a.Value)
-	if err == nil {
-		err = p.checkOwnExport(e.Name, e.Value)
-	}
-	if err != nil {
-		return err
-	}
-	p.addExport(e, false)
-	if p.CheckExport != nil && !e.HasValue {
-		return p.CheckExport(a, e.Name)
-	}
-	return nil
-}
-
-// exportOf reads NAME, PRE* or NAME=VALUE.
-func exportOf(value string) (e job.Export, err error) {
-	e.Name, e.Value, e.HasValue = strings.Cut(value, "=")
-	switch {
-	case e.Name == "":
-		err = errors.New("the name of a variable is missing")
-	case strings.Contains(strings.TrimSuffix(e.Name, "*"), "*"), e.HasValue && strings.Contains(e.Name, "*"):
-		err = errors.New("a pattern is the beginning of a name with * behind it")
-	case strings.ContainsRune(value, 0):
-		err = errors.New("a variable cannot hold a zero byte")
-	}
-	return e, err
 }

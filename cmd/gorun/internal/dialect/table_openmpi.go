@@ -40,14 +40,14 @@ func (p *Line) openmpiEnvironment() []Option {
 		{
 			Names: []string{"append-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
 			Help: "give ranks a variable with VALUE behind its value, C between them: append-env PATH[:] /opt/bin",
-			Set:  func(a Arg) error { return p.setLonger(a, true) },
+			Set:  p.extend(true),
 		},
 		{
 			Names: []string{"prepend-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
-			Help: "the same with VALUE before it", Set: func(a Arg) error { return p.setLonger(a, false) },
+			Help: "the same with VALUE before it", Set: p.extend(false),
 		},
 		{
-			Names: []string{"app"}, Value: "FILE", block: true, Set: setProgramFile,
+			Names: []string{"app"}, Value: "FILE", block: true, Set: refuseProgramFile,
 			Help: "programs of one job from a file, a line each with its own -n",
 		},
 	})
@@ -58,7 +58,7 @@ func (p *Line) openmpiPlaces() []Option {
 	return inGroup(GroupMPI, []Option{
 		{
 			Names: []string{"default-hostfile"}, Value: "FILE", Family: familyDefaultHosts,
-			Help: "the host file where nothing else names hosts", Set: given(&p.mpi.defaultHosts),
+			Help: "the host file where nothing else names hosts", Set: keep(&p.defaultHostFile),
 		},
 		{
 			Names: []string{"nooversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(false),
@@ -66,7 +66,7 @@ func (p *Line) openmpiPlaces() []Option {
 		},
 		{
 			Names: []string{"nolocal", "skip-launch-node"}, Family: familyNoLocal,
-			Help: "no rank on this host", Set: kept(&p.mpi.nolocal),
+			Help: "no rank on this host", Set: switchFrom(&p.nolocalFrom),
 		},
 		p.same(familyMap, "--map-by node", "", "bynode"),
 		p.same(familyMap, "--map-by slot", "", "byslot"),
@@ -104,7 +104,7 @@ func (p *Line) openmpiRun() []Option {
 			Help: "say what each rank does when --timeout runs out: stacks of Go and Python, else the kernel's",
 		},
 		{
-			Names: []string{"cpu-list", "cpu-set"}, Value: "LIST", Family: familyBind, Set: p.setCPUList,
+			Names: []string{"cpu-list", "cpu-set"}, Value: "LIST", Family: familyBind, Set: p.cpus.parsed(parseCPUs),
 			Help: "bind every rank to these CPUs, as in 0-3,8; with --bind-to cpu-list:ordered each to the next",
 		},
 		{
@@ -112,7 +112,7 @@ func (p *Line) openmpiRun() []Option {
 			Help: "the same as --ssh-timeout", Set: p.as("--ssh-timeout", "SECONDS"),
 		},
 		{
-			Names: []string{"preload-binary"}, block: true, Set: Switch(&p.mpi.preload),
+			Names: []string{"preload-binary"}, block: true, Set: Switch(&p.preload),
 			Help: "send the program to each other host, as --copy does",
 		},
 		{
@@ -141,7 +141,7 @@ func (p *Line) openmpiRun() []Option {
 			Help: "where to look for the program before PATH",
 		},
 		{
-			Names: []string{"gpath"}, Value: "DIR:...", Set: Text(&p.mpi.path),
+			Names: []string{"gpath"}, Value: "DIR:...", Set: Text(&p.searchPath),
 			Help: "the same for all programs that have no --path",
 		},
 	})

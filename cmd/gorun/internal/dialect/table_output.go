@@ -27,11 +27,11 @@ func (p *Line) labelOptions() []Option {
 			Set: p.setPrependPattern,
 		},
 		{
-			Names: []string{"timestamp-output"}, Group: GroupMPI, Family: familyLabel, Set: kept(&p.print.stamp),
+			Names: []string{"timestamp-output"}, Group: GroupMPI, Family: familyLabel, Set: switchFrom(&p.output.stampFrom),
 			Help: "lines begin with the time, as Open MPI 4 writes it, before their tag",
 		},
 		{
-			Names: []string{"prepend-timestamp"}, Group: GroupMPI, Family: familyLabel, Set: kept(&p.print.timestamp),
+			Names: []string{"prepend-timestamp"}, Group: GroupMPI, Family: familyLabel, Set: switchFrom(&p.output.timestampFrom),
 			Help: "lines begin with the time and a blank, before their label",
 		},
 		{

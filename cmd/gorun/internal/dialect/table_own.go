@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"gorun/launcher/job"
 )
@@ -38,7 +37,7 @@ func (p *Line) ownProgram() []Option {
 		},
 		{
 			Names: []string{"store-report"}, Group: GroupMeeting, Value: "D",
-			Set: Parsed(&p.Spec.Store.Report, nonzeroTime),
+			Set: Parsed(&p.Spec.Store.Report, parseNonzeroTime),
 			Help: "say once who waits in the store, or in MPI_Init, and who is missing when nothing has come further for D; " +
 				"0: never (default: 30)",
 		},
@@ -119,20 +118,11 @@ func launchTable(p *Line) []Option {
 	}}
 }
 
-// nonzeroTime reads a time for which a Spec has another default: no time at all is less than none there.
-func nonzeroTime(value string) (time.Duration, error) {
-	d, err := ParseDuration(value)
-	if d == 0 {
-		d = noGrace
-	}
-	return d, err
-}
-
 func (p *Line) setReport(a Arg) error {
-	if p.DryRun && p.OfVariable() {
+	if p.DryRun && p.FromVariable() {
 		return nil // nothing ends
 	}
-	return text(&p.Report, a)
+	return Text(&p.Report)(a)
 }
 
 func (p *Line) setStore(a Arg) error {
@@ -157,21 +147,21 @@ func (p *Line) setMPI(a Arg) error {
 // contradict each other.
 func (p *Line) setGrace(name string) func(Arg) error {
 	return func(a Arg) error {
-		d, err := nonzeroTime(a.Value)
+		d, err := parseNonzeroTime(a.Value)
 		if err != nil {
 			return err
 		}
-		if p.grace.name != "" && p.grace.name != name && p.Spec.Grace != d {
-			return fmt.Errorf("contradicts %s", p.grace.from)
+		if p.graceName != "" && p.graceName != name && p.Spec.Grace != d {
+			return fmt.Errorf("contradicts %s", p.graceFrom)
 		}
-		p.Spec.Grace, p.grace = d, graceWish{name, a.From}
+		p.Spec.Grace, p.graceName, p.graceFrom = d, name, a.From
 		return nil
 	}
 }
 
 // setVerbose Counts: each -v adds one, a variable gives the number.
 func (p *Line) setVerbose(a Arg) error {
-	if p.level != levelFlags {
+	if p.FromVariable() {
 		n, err := parseLevel(a.Value)
 		p.Verbose = n
 		return err

@@ -1,13 +1,5 @@
 package dialect
 
-import (
-	"errors"
-	"strings"
-
-	"gorun/launcher/job"
-	"gorun/placement"
-)
-
 // placeTable holds the options of gorun that say where on its host a rank runs, as
 // mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
 func placeTable(p *Line) []Option {
@@ -29,14 +21,6 @@ func placeTable(p *Line) []Option {
 			Help: "say on standard error where each rank is; called mpirun in Open MPI's words",
 		},
 	}...)
-}
-
-// place is the wish that an option is about.
-func (p *Line) place() *job.PlacementSpec {
-	if p.later {
-		return p.ownPlace()
-	}
-	return &p.Spec.Place
 }
 
 // PlaceOptions are those that gorun topo has, too, but without variables.
@@ -66,65 +50,25 @@ func (p *Line) PlaceOptions(from Source) []Option {
 			Choices: []string{"node", "socket", "exclusive", "core-complex"}, From: torchruns, block: true,
 			Family: familyNUMA,
 			Help:   "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
-			Set: func(a Arg) (err error) {
-				p.place().NUMABinding, err = placed("--numa-binding", a, placement.ParseNUMABinding)
-				return err
-			},
+			Set:    p.setNUMABinding,
 		},
 		{
 			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyCPUs,
 			Help: "CPUs of each rank, in whole cores",
-			Set:  func(a Arg) error { return parseEach(&p.place().CPUsPerRank, a) },
+			Set:  p.setCPUsPerRank,
 		},
 		{
 			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyGPUs,
-			Help: "GPUs of each rank", Set: func(a Arg) error { return parseEach(&p.place().GPUsPerRank, a) },
+			Help: "GPUs of each rank", Set: p.setGPUsPerRank,
 		},
 		{
 			Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", From: from,
 			Help: "which GPUs ranks get: by index, such as 2,4,7, or those that no process uses",
-			Set: func(a Arg) (err error) {
-				p.place().GPUs, err = placed("--gpus", a, placement.ParseGPUs)
-				p.place().GPUs.From = a.From
-				return err
-			},
+			Set:  p.setGPUs,
 		},
 		{
 			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", From: from, Family: familyRankFile,
 			Help: "a place for each rank, as a rank file of mpirun says it", Set: p.setRankFile,
 		},
 	}
-}
-
-// placed reads a wish about places. The parsers' errors begin with the option,
-// which is said already.
-func placed[T any](option string, a Arg, parse func(string) (T, error)) (T, error) {
-	wish, err := parse(a.Value)
-	if err != nil {
-		text := strings.TrimPrefix(err.Error(), option+" "+a.Value)
-		err = errors.New(strings.TrimPrefix(strings.TrimPrefix(text, option), ": "))
-	}
-	return wish, err
-}
-
-// parseEach reads how much each rank gets.
-func parseEach(into *int, a Arg) error {
-	n, err := ParseRanks(a.Value)
-	if err == nil {
-		*into = n
-	}
-	return err
-}
-
-// setRankFile reads the file at once, since its mistakes are the command line's.
-func (p *Line) setRankFile(a Arg) error {
-	text, err := p.around.ReadFile(a.Value)
-	if err != nil {
-		return err
-	}
-	p.place().RankFile, err = placement.ParseRankFile(a.From, string(text))
-	if err != nil {
-		return errors.New(strings.TrimLeft(strings.TrimPrefix(err.Error(), a.From), ": "))
-	}
-	return nil
 }

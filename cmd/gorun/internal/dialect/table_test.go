@@ -297,7 +297,7 @@ func TestByName(t *testing.T) {
 	} {
 		require.Same(t, want, ByName(name), name)
 		if base := path.Base(name); want.colons {
-			require.Equal(t, base, rankStarter(job.App{Program: base}), "in a batch job it starts ranks itself")
+			require.NotEmpty(t, nestedLauncher(job.App{Program: base}), "in a batch job it starts ranks itself")
 		}
 	}
 }

@@ -105,17 +105,17 @@ func (p *Line) torchrunLogs() []Option {
 	out := &p.Spec.Output
 	return []Option{
 		{
-			Names: []string{"log-dir"}, Group: GroupOutput, Value: "DIR", Dirs: true, Set: p.takesLogs(Text(&out.LogDir)),
+			Names: []string{"log-dir"}, Group: GroupOutput, Value: "DIR", Dirs: true, Set: p.isLog(Text(&out.LogDir)),
 			Help: "directory for the files of --tee and --redirects (default: a new one in the temporary directory)",
 		},
 		{
 			Names: []string{"redirects", "r"}, Group: GroupOutput, Value: "WHICH", Attached: true,
 			Help: "write streams to files only: 1 stdout, 2 stderr, 3 both, 0 none; or by local rank: 0:3,1:2",
-			Set:  p.takesLogs(Parsed(&out.Redirect, parseStreams)),
+			Set:  p.isLog(Parsed(&out.Redirect, parseStreams)),
 		},
 		{
 			Names: []string{"tee", "t"}, Group: GroupOutput, Value: "WHICH", Attached: true,
-			Help: "write streams to files and here too; WHICH as above", Set: p.takesLogs(Parsed(&out.Tee, parseStreams)),
+			Help: "write streams to files and here too; WHICH as above", Set: p.isLog(Parsed(&out.Tee, parseStreams)),
 		},
 		{
 			Names: []string{"log-line-prefix-template"}, Group: GroupOutput, Value: "TEMPLATE", Set: anyText(&out.Template),
@@ -128,11 +128,11 @@ func (p *Line) torchrunLogs() []Option {
 		{
 			Names: []string{"duplicate-stdout-filters"}, Group: GroupOutput, Value: "TEXT,...",
 			Help: "also write lines of --tee with one of these texts to one file, filtered_stdout.log; ,, is a comma",
-			Set:  p.takesLogs(Parsed(&out.DuplicateStdout, splitTexts)),
+			Set:  p.isLog(Parsed(&out.DuplicateStdout, splitTexts)),
 		},
 		{
 			Names: []string{"duplicate-stderr-filters"}, Group: GroupOutput, Value: "TEXT,...",
-			Help: "the same for standard error", Set: p.takesLogs(Parsed(&out.DuplicateStderr, splitTexts)),
+			Help: "the same for standard error", Set: p.isLog(Parsed(&out.DuplicateStderr, splitTexts)),
 		},
 	}
 }
@@ -141,13 +141,13 @@ func (p *Line) torchrunLogs() []Option {
 func (p *Line) torchrunNode() []Option {
 	return []Option{
 		{
-			Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", Set: p.setNodeRank,
+			Names: []string{"node-rank"}, Group: GroupHosts, Value: "N", Set: p.nodeRank.parsed(AtLeast(0)),
 			Help: "number of this node among those that join each other, from 0 on (default: JOB_COMPLETION_INDEX of " +
 				"Kubernetes, else who owns the address is node 0, and the others are numbered)",
 		},
 		{
 			Names: []string{"master-addr"}, Group: GroupMeeting, Value: "ADDR",
-			Set: saidBy(&p.master.addrFrom, Parsed(&p.master.addr, parseAddr)),
+			Set: p.masterAddr.parsed(parseAddr),
 			Help: "address or name where the store listens, and several nodes meet: one of node 0 (default: 127.0.0.1 on one " +
 				"node)",
 		},
@@ -157,7 +157,7 @@ func (p *Line) torchrunNode() []Option {
 		},
 		{
 			Names: []string{"local-addr"}, Group: GroupHosts, Value: "ADDR",
-			Set: saidBy(&p.local.addrFrom, Parsed(&p.local.addr, parseAddr)),
+			Set: p.localAddr.parsed(parseAddr),
 			Help: "address of this node for others: of one that joins; on one node the store listens there, unless an option " +
 				"names another place",
 		},
@@ -203,19 +203,18 @@ func defaultLogs(a Arg) error {
 	return nil
 }
 
-// setPerNode takes torchrun's number of ranks; one that is typed beside another way to say it is the same.
+// setPerNode takes torchrun's number of ranks. It may equal a number given in another way.
 func (p *Line) setPerNode(a Arg) (err error) {
-	was := p.Spec.PerNode
-	p.Spec.PerNode, err = parsePerNode(a.Value)
-	p.Spec.PerNode.From = a.From
-	if p.mpi.perNode.From != "" && p.level == levelFlags &&
-		(was.Kind != p.Spec.PerNode.Kind || was.N != p.Spec.PerNode.N) {
+	was, now := p.Spec.PerNode, &p.Spec.PerNode
+	*now, err = parsePerNode(a.Value)
+	now.From = a.From
+	if p.perNodeFrom != "" && !p.FromVariable() && (was.Kind != now.Kind || was.N != now.N) {
 		return fmt.Errorf("contradicts %s", was.From)
 	}
 	return err
 }
 
-// setBackend accepts torchrun's own rendezvous backends.
+// setBackend takes torchrun's own rendezvous backends.
 func (p *Line) setBackend(a Arg) error {
 	if p.backend = a.Value; a.Value != "static" && a.Value != "c10d" {
 		return errors.New("gorun serves the rendezvous itself and needs no etcd or plug-in; leave it out")
@@ -223,33 +222,30 @@ func (p *Line) setBackend(a Arg) error {
 	return nil
 }
 
-func (p *Line) setMasterPort(a Arg) (err error) {
-	p.master.port, err = ParsePort(a.Value)
-	p.master.portFrom = a.From
-	p.freePort = p.freePort || err == nil && p.master.port == 0
+func (p *Line) setMasterPort(a Arg) error {
+	err := p.masterPort.parsed(ParsePort)(a)
+	p.freePort = p.freePort || err == nil && p.masterPort.value == 0
 	return err
 }
 
-// setEndpoint takes host[:port]. Without a port a free one is taken: on one host
-// nobody has to guess it.
-func (p *Line) setEndpoint(a Arg) (err error) {
-	p.endpoint = place{}
+// setEndpoint takes HOST[:PORT]; empty, torchrun's default, it is as if not given.
+func (p *Line) setEndpoint(a Arg) error {
+	p.endpoint = sourced[endpoint]{}
 	if a.Value == "" {
-		return nil // torchrun's own default
+		return nil
 	}
-	p.endpoint.addr, p.endpoint.port, err = ParseEndpoint(a.Value)
-	p.endpoint.addrFrom = a.From
-	p.freePort = err == nil && p.endpoint.port == 0 && hasPort(a.Value)
+	addr, port, err := ParseEndpoint(a.Value)
+	p.endpoint = sourced[endpoint]{endpoint{addr, port}, a.From}
+	_, rest := cutPort(a.Value)
+	p.freePort = err == nil && port == 0 && rest != ""
 	return err
 }
 
-// setRunID: the id becomes part of a directory's name.
 func (p *Line) setRunID(a Arg) error {
 	if strings.ContainsAny(a.Value, "/\x00") {
 		return errors.New("the id becomes part of a directory's name, so it cannot have a slash")
 	}
-	p.runIDFrom = a.From
-	return text(&p.Spec.RunID, a)
+	return withFrom(&p.runIDFrom, Text(&p.Spec.RunID))(a)
 }
 
 func (p *Line) setCompletion(a Arg) error {

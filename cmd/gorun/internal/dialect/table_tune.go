@@ -51,6 +51,15 @@ func (p *Line) setTunes(a Arg) error {
 		"; mpirun's file of parameters is --am FILE, Intel MPI's tuning data -x I_MPI_TUNING_BIN=FILE")
 }
 
+// setTuningData takes Intel MPI's -tune, which its library reads as a variable.
+func (p *Line) setTuningData(a Arg) error {
+	if p.tuned(a) {
+		return nil
+	}
+	p.export(a, true, "I_MPI_TUNING_BIN", a.Value)
+	return notEmpty(a)
+}
+
 // tuned takes a word of --tune, and reports whether it is one.
 func (p *Line) tuned(a Arg) bool {
 	if !slices.Contains(tunes, a.Value) {
@@ -58,13 +67,6 @@ func (p *Line) tuned(a Arg) bool {
 	}
 	p.Spec.Tune = job.Tune(a.Value)
 	return true
-}
-
-// noteStudy names the command that says of each setting of --tune textbook what is wrong with it, unless this is it.
-func (p *Line) noteStudy() {
-	if p.Spec.Tune == job.TuneTextbook && p.command == nil {
-		p.Note("gorun env --tune textbook says of each setting what is wrong with it")
-	}
 }
 
 // modelUnits are the units of sizes that stand beside bandwidths, which are decimal.

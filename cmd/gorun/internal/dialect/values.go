@@ -16,15 +16,19 @@ import (
 	"gorun/launcher/job"
 )
 
-// MaxRanks bounds a number of ranks: more is a typing mistake, and products of
-// two such numbers stay far from overflow.
+// MaxRanks bounds a number of ranks. More is a typing mistake, and products of two such numbers do not overflow.
 const MaxRanks = 1 << 20
 
-// noGrace is how a Spec says that there is no grace at all.
-const noGrace = -1 * time.Nanosecond
+// none is a time of zero in a Spec, where 0 means the default.
+const none = -1 * time.Nanosecond
 
-// parseSwitch reads a flag's value: true and false, or a number as torchrun's
-// PET_* variables have it.
+// parseNonzeroTime parses a time for which a Spec has a default.
+func parseNonzeroTime(value string) (time.Duration, error) {
+	d, err := ParseDuration(value)
+	return cmp.Or(d, none), err
+}
+
+// parseSwitch parses a flag's value: true, false or, as in torchrun's PET_* variables, a number.
 func parseSwitch(value string) (bool, error) {
 	switch strings.ToLower(value) {
 	case "true", "t", "yes", "y", "on":
@@ -39,7 +43,7 @@ func parseSwitch(value string) (bool, error) {
 	return n != 0, nil
 }
 
-// parseLevel reads how verbose a variable wants gorun to be.
+// parseLevel parses the number of -v in a variable.
 func parseLevel(value string) (int, error) {
 	if n, err := strconv.Atoi(value); err == nil && n >= 0 {
 		return n, nil
@@ -51,7 +55,7 @@ func parseLevel(value string) (int, error) {
 	return 1, nil
 }
 
-// ParseRanks reads a number of ranks or nodes.
+// ParseRanks parses a number of ranks or nodes, from 1 to MaxRanks.
 func ParseRanks(value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > MaxRanks {
@@ -60,15 +64,20 @@ func ParseRanks(value string) (int, error) {
 	return n, nil
 }
 
-// ParseCount reads a number of ranks per node.
+// ParseAtLeast parses an integer that is least or more.
+func ParseAtLeast(value string, least int) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("not a number from %d on", least)
+	}
+	return n, nil
+}
+
+// ParseCount parses a number of ranks per node: auto, gpu, cpu or a number.
 func ParseCount(value string) (job.Count, error) {
-	switch value {
-	case "auto":
-		return job.Count{Kind: job.CountAuto}, nil
-	case "gpu":
-		return job.Count{Kind: job.CountGPU}, nil
-	case "cpu":
-		return job.Count{Kind: job.CountCPU}, nil
+	kinds := map[string]job.CountKind{"auto": job.CountAuto, "gpu": job.CountGPU, "cpu": job.CountCPU}
+	if kind, known := kinds[value]; known {
+		return job.Count{Kind: kind}, nil
 	}
 	n, err := ParseRanks(value)
 	if err != nil {
@@ -77,8 +86,7 @@ func ParseCount(value string) (job.Count, error) {
 	return job.Count{Kind: job.CountFixed, N: n}, nil
 }
 
-// parsePerNode reads what torchrun takes besides: the name of any accelerator that PyTorch knows,
-// be it by a plug-in.
+// parsePerNode also takes the name of any accelerator of PyTorch's, as torchrun does; plug-ins add names.
 func parsePerNode(value string) (job.Count, error) {
 	value = strings.TrimSpace(value)
 	c, err := ParseCount(value)
@@ -92,13 +100,12 @@ func parsePerNode(value string) (job.Count, error) {
 	return c, err
 }
 
-// devices are accelerators that PyTorch knows, after what stands for several.
+// devices are the words of --nproc-per-node that PyTorch knows without plug-ins.
 var devices = []string{
 	"auto", "gpu", "cpu", "xpu", "npu", "hpu", "mps", "mtia", "cuda", "ipu", "tpu", "xla", "mlu", "musa",
 }
 
-// misspelt is what was probably meant by a name of no known device, "" if it may be one that only a plug-in of PyTorch
-// knows, such as another three letters.
+// misspelt returns the device that a name probably means. "": it is known, or may be a plug-in's, as any three letters.
 func misspelt(name string) string {
 	if len(name) == len("gpu") || slices.Contains(devices, name) {
 		return ""
@@ -113,17 +120,15 @@ func misspelt(name string) string {
 // maxDevice bounds the name of an accelerator in bytes.
 const maxDevice = 64
 
-// ParseDuration reads a Go duration; a bare number is seconds.
+// ParseDuration parses a Go duration, or a number of seconds.
 func ParseDuration(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
-	if seconds, numeric := strconv.ParseFloat(value, 64); numeric == nil {
-		if math.IsNaN(seconds) || math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
-			return 0, errors.New("not a time; write 90 (seconds), 1.5, 30m or 2h45m")
-		}
+	seconds, numeric := strconv.ParseFloat(value, 64)
+	if numeric == nil {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	switch {
-	case err != nil:
+	case err != nil, math.IsNaN(seconds), math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2:
 		return 0, errors.New("not a time; write 90 (seconds), 1.5, 30m or 2h45m")
 	case d < 0:
 		return 0, errors.New("a time cannot be negative")
@@ -131,7 +136,7 @@ func ParseDuration(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseStdin reads all, none, a rank, or several: 1,3 and 0-3.
+// parseStdin parses all, none, or ranks such as 1,3 and 0-3.
 func parseStdin(value string) (job.StdinSpec, error) {
 	switch value {
 	case "all":
@@ -161,8 +166,7 @@ func parseStdin(value string) (job.StdinSpec, error) {
 	return job.StdinSpec{Kind: job.StdinSome, Ranks: ranks}, nil
 }
 
-// parseStreams reads torchrun's map of streams: 0 to 3 for all local ranks, or
-// local rank:0 to 3, separated by commas; ranks left out have none.
+// parseStreams parses torchrun's map of streams: 0 to 3 for all local ranks, or LOCAL_RANK:0 to 3, separated by commas.
 func parseStreams(value string) (job.StreamMap, error) {
 	if s, ok := parseStream(value); ok {
 		return job.StreamMap{All: s}, nil
@@ -188,7 +192,7 @@ func parseStream(value string) (job.Streams, bool) {
 	return job.Streams(value[0] - '0'), true
 }
 
-// parseLocalRanks reads a list of local ranks; an empty one means all.
+// parseLocalRanks parses a list of local ranks; an empty one means all.
 func parseLocalRanks(value string) ([]int, error) {
 	if value == "" {
 		return nil, nil
@@ -204,7 +208,7 @@ func parseLocalRanks(value string) ([]int, error) {
 	return ranks, nil
 }
 
-// splitTexts cuts at single commas; a double one stands for a comma.
+// splitTexts splits at single commas; a double one stands for a comma.
 func splitTexts(value string) ([]string, error) {
 	texts := strings.Split(strings.ReplaceAll(value, ",,", "\x00"), ",")
 	for i, t := range texts {
@@ -213,7 +217,7 @@ func splitTexts(value string) ([]string, error) {
 	return texts, nil
 }
 
-// parseSignals reads names of signals; SIG may be left out.
+// parseSignals parses names of signals; SIG is optional.
 func parseSignals(value string) ([]string, error) {
 	var names []string
 	for _, entry := range strings.Split(value, ",") {
@@ -234,16 +238,9 @@ func parseSignals(value string) ([]string, error) {
 	return names, nil
 }
 
-// ParseEndpoint reads host[:port], with brackets around an IPv6 address before a
-// port. Port 0 is a free one.
+// ParseEndpoint parses HOST[:PORT]. An IPv6 address needs brackets before a port. Port 0, the default, is any free one.
 func ParseEndpoint(value string) (addr string, port int, err error) {
-	host, rest := value, ""
-	if end := strings.LastIndexByte(value, ']'); end >= 0 {
-		host, rest = value[:end+1], value[end+1:]
-	} else if strings.Count(value, ":") == 1 {
-		at := strings.IndexByte(value, ':')
-		host, rest = value[:at], value[at:]
-	}
+	host, rest := cutPort(value)
 	if addr, err = parseAddr(host); err != nil || rest == "" {
 		return addr, 0, err
 	}
@@ -255,7 +252,18 @@ func ParseEndpoint(value string) (addr string, port int, err error) {
 	return addr, port, err
 }
 
-// parseAddr reads an address or a name; brackets around an IPv6 address go.
+// cutPort cuts an endpoint behind its host.
+func cutPort(value string) (host, rest string) {
+	at := strings.LastIndexByte(value, ']') + 1
+	if at == 0 && strings.Count(value, ":") == 1 {
+		at = strings.IndexByte(value, ':')
+	} else if at == 0 {
+		at = len(value)
+	}
+	return value[:at], value[at:]
+}
+
+// parseAddr parses an address or a host's name, and removes brackets around an IPv6 address.
 func parseAddr(value string) (string, error) {
 	addr := value
 	if inner, ok := strings.CutPrefix(value, "["); ok {
@@ -269,7 +277,7 @@ func parseAddr(value string) (string, error) {
 	return addr, nil
 }
 
-// ParsePort reads a TCP port; 0 is a free one.
+// ParsePort parses a TCP port; 0 is any free one.
 func ParsePort(value string) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
@@ -278,9 +286,8 @@ func ParsePort(value string) (int, error) {
 	return int(n), nil
 }
 
-// deviceWord is gorun's word for a device as Hydra names one, gpu, ib0 or eth:2, and "" for
-// all else.
-func deviceWord(lower string) string {
+// deviceKind returns gpu or nic for Hydra's names of devices, such as gpu, ib0 or eth:2, else "".
+func deviceKind(lower string) string {
 	word, _, _ := strings.Cut(lower, ":")
 	switch strings.TrimRight(word, "0123456789") {
 	case "gpu":
@@ -291,10 +298,9 @@ func deviceWord(lower string) string {
 	return ""
 }
 
-// isNumber reports whether a word has digits alone.
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 
-// OneOf checks a value against a list.
+// OneOf returns an error unless the value is in the list.
 func OneOf(value string, list ...string) error {
 	if slices.Contains(list, value) {
 		return nil

@@ -135,7 +135,7 @@ func TestPerHost(t *testing.T) {
 // TestParametersByEveryWay: a parameter of Open MPI's launcher does the same behind --mca, behind
 // --prtemca and as either variable.
 func TestParametersByEveryWay(t *testing.T) {
-	for _, row := range newLine(Mpirun).parameters() {
+	for _, row := range newLine(Mpirun).mcaParameters() {
 		for _, name := range row.Names {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
@@ -199,7 +199,7 @@ func TestDocsNameEveryParameter(t *testing.T) {
 	require.True(t, found)
 	table, after, _ := strings.Cut(table, "\n\n")
 	var want []string
-	for _, row := range newLine(Mpirun).parameters() {
+	for _, row := range newLine(Mpirun).mcaParameters() {
 		want = append(want, "| `"+strings.Join(row.Names, "`, `")+"` | "+markedOptions(row.Help)+" |")
 	}
 	if *update {

@@ -1,13 +1,5 @@
 package dialect
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-
-	"gorun/launcher/job"
-)
-
 // hydraVariables are variables of MPICH's and Intel's mpiexec for which there is no option, or none that says the same.
 func (p *Line) hydraVariables() []Option {
 	return []Option{
@@ -35,39 +27,4 @@ func (p *Line) hydraVariables() []Option {
 		ignored("WHAT", "each host is asked for what it is like", "HYDRA_TOPOLIB", "I_MPI_HYDRA_TOPOLIB",
 			"HYDRA_HOSTNAME_PROPAGATION", "HYDRA_USE_LOCALHOST"),
 	}
-}
-
-// setHydraEnv takes HYDRA_ENV.
-func (p *Line) setHydraEnv(a Arg) error {
-	list, listed := strings.CutPrefix(a.Value, "list:")
-	switch {
-	case listed:
-		return p.setEnvList(Arg{Value: list, From: a.From})
-	case a.Value == "none":
-		a.On = true
-		return p.setEnvNone(a)
-	case a.Value == "all":
-		p.Spec.ExportAll = true
-		return nil
-	}
-	return errors.New("not all, none, nor list: with names of variables")
-}
-
-// setPerHost takes Intel's I_MPI_PERHOST, which counts beside -n.
-func (p *Line) setPerHost(a Arg) error {
-	kind, known := map[string]job.CountKind{"all": job.CountCPU, "allcores": job.CountCore}[a.Value]
-	spec := &p.Spec
-	switch {
-	case spec.PerNode.Kind != job.CountUnset:
-		return nil
-	case known:
-		p.mpi.perNode = a
-		spec.PerNode = job.Count{Kind: kind, From: a.From}
-		return nil
-	}
-	n, err := ParseRanks(a.Value)
-	if err != nil {
-		return fmt.Errorf("%w, nor all, allcores", err)
-	}
-	return p.ranksPerNode(a, n)
 }

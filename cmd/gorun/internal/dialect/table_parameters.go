@@ -2,28 +2,26 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
-
-	"gorun/launcher/job"
 )
 
-// parameters are those of Open MPI (MCA) that are its launcher's business: by
-// --mca and --prtemca under every name, and called mpirun by their variables, too. The names
-// are those of 4.1 and of PRRTE 3, which has taken over some.
-func (p *Line) parameters() []Option {
-	if p.mpi.parameters == nil {
-		p.mpi.parameters = slices.Concat(p.placeParameters(), p.launchParameters())
+// mcaParameters returns Open MPI's parameters (MCA) that are its launcher's business. --mca and --prtemca take them
+// under every name; under mpirun's name, so do their variables. Names are those of Open MPI 4.1 and PRRTE 3.
+func (p *Line) mcaParameters() []Option {
+	if p.parameters == nil {
+		p.parameters = slices.Concat(p.placeParameters(), p.launchParameters())
 	}
-	return p.mpi.parameters
+	return p.parameters
 }
 
-// parameter is a row of parameters that stand for an option.
+// parameter makes a row of parameters that stand for an option.
 func (p *Line) parameter(written, value string, names ...string) Option {
 	option, _, _ := strings.Cut(written, " ")
 	set := p.as(written, value)
 	if value == "BOOL" {
-		set = switched(set)
+		set = mcaSwitch(set)
 	}
 	return Option{Names: names, Value: value, Family: p.option(option).Family, Help: written, Set: set}
 }
@@ -43,7 +41,7 @@ func (p *Line) placeParameters() []Option {
 		},
 		{
 			Names: []string{"rmaps_base_pernode", "rmaps_ppr_pernode"}, Value: "BOOL", Family: familyPerHost,
-			Help: "-pernode", Set: switched(p.setPerHostOne),
+			Help: "-pernode", Set: mcaSwitch(one(p.setPerHost)),
 		},
 		p.parameter("--map-by node", "BOOL", "rmaps_base_bynode"),
 		p.parameter("--map-by slot", "BOOL", "rmaps_base_byslot"),
@@ -57,7 +55,7 @@ func (p *Line) placeParameters() []Option {
 		},
 		{
 			Names: []string{"rmaps_dist_device"}, Value: "DEVICE", Help: "what --map-by dist measures from",
-			Set: Text(&p.mpi.distDevice),
+			Set: Text(&p.distDevice),
 		},
 		p.parameter("--rankfile", "FILE", "orte_rankfile", "rmaps_rank_file_path"),
 		p.parameter("--oversubscribe", "BOOL", "rmaps_base_oversubscribe"),
@@ -87,11 +85,11 @@ func (p *Line) launchParameters() []Option {
 		{
 			Names: []string{"orte_abort_on_non_zero_status", "prte_abort_on_non_zero_status"}, Value: "BOOL",
 			Family: familyFailure, Help: "`0` is --on-failure continue",
-			Set: switched(func(a Arg) error { p.Spec.Policy.Continue = !a.On; return nil }),
+			Set: mcaSwitch(func(a Arg) error { p.Spec.Policy.Continue = !a.On; return nil }),
 		},
 		{
 			Names: []string{"orte_enable_recovery", "prte_enable_recovery"}, Value: "BOOL", Family: familyFailure,
-			Help: "--on-failure continue", Set: switched(Switch(&p.Spec.Policy.Continue)),
+			Help: "--on-failure continue", Set: mcaSwitch(Switch(&p.Spec.Policy.Continue)),
 		},
 		p.parameter("--report-bindings", "BOOL", "hwloc_base_report_bindings", "orte_report_bindings"),
 		p.parameter("--display-map", "BOOL", "rmaps_base_display_map", "rmaps_base_display_devel_map",
@@ -102,18 +100,18 @@ func (p *Line) launchParameters() []Option {
 		p.parameter("--timestamp-output", "BOOL", "orte_timestamp_output"),
 		{
 			Names: []string{"orte_xml_output"}, Value: "BOOL", Family: familyLabel, Help: "--xml, which is refused",
-			Set: switched(refuseXML),
+			Set: mcaSwitch(refuseXML),
 		},
 		{
 			Names: []string{"orte_output_filename"}, Value: "DIR", Family: familyFiles,
 			Help: "--output-filename", Set: p.setOutputParameter,
 		},
 		{
-			Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvironmentList,
+			Names: []string{"mca_base_env_list"}, Value: "NAME[=VALUE];...", Help: "-x of each", Set: p.setEnvMCAList,
 		},
 		{
 			Names: []string{"mca_base_env_list_delimiter"}, Value: "C", Help: "what stands between those",
-			Set: p.setEnvironmentDelimiter,
+			Set: p.setEnvDelimiter,
 		},
 	}
 }
@@ -125,37 +123,51 @@ func refuseXML(a Arg) error {
 	return nil
 }
 
-// launcherFrameworks begin the names of all other parameters that are read by Open MPI's
-// launcher and its daemons alone.
+// launcherFrameworks begin the names of parameters that only Open MPI's launcher and daemons read.
 var launcherFrameworks = []string{
 	"orte_", "prte_", "plm_", "pls_", "oob_", "routed_", "grpcomm_", "ras_", "rmaps_", "odls_", "iof_", "filem_",
 	"rml_", "errmgr_", "state_", "schizo_", "rtc_", "snapc_", "sstore_", "dfs_", "prtereachable_",
 }
 
-// launcherParameter does what a parameter asks of the launcher; all others are a rank's
-// library's.
-func (p *Line) launcherParameter(key string, a Arg) error {
-	if row := withName(slices.Values(pointers(p.parameters())), key); row != nil {
-		p.now = append(p.now, row)
-		return p.call(row, a)
+// pmixPrefix begins the variables of PMIx's parameters. The launcher reads none of them.
+const pmixPrefix = "PMIX_MCA_"
+
+// setParameter returns a setter that exports a parameter to ranks, and applies what concerns the launcher.
+func (p *Line) setParameter(prefix string) func(Arg) error {
+	return func(a Arg) error {
+		key, value, given := strings.Cut(a.Value, "=")
+		switch {
+		case key == "" || strings.ContainsAny(a.Value, "\x00") || strings.ContainsAny(key, " \t"):
+			return errors.New("the name of a parameter is missing")
+		case !given:
+			return errors.New("a parameter and its value are needed: --mca KEY VALUE")
+		}
+		p.export(a, true, prefix+key, value)
+		if prefix == pmixPrefix {
+			return nil
+		}
+		if row := withName(slices.Values(pointers(p.mcaParameters())), key); row != nil {
+			p.now = append(p.now, row)
+			return p.call(row, Arg{Value: value, From: a.From})
+		}
+		if slices.ContainsFunc(launcherFrameworks, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+			p.idle = append(p.idle,
+				a.From+" has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none")
+		}
+		return nil
 	}
-	if slices.ContainsFunc(launcherFrameworks, func(begin string) bool { return strings.HasPrefix(key, begin) }) {
-		p.mpi.idle = append(p.mpi.idle,
-			a.From+" has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none")
-	}
-	return nil
 }
 
-// switched reads a parameter that is a switch, in Open MPI's words.
-func switched(set func(Arg) error) func(Arg) error {
+// mcaSwitch reads a switch in Open MPI's words.
+func mcaSwitch(set func(Arg) error) func(Arg) error {
 	return func(a Arg) (err error) {
-		switch strings.ToLower(strings.TrimSpace(a.Value)) {
-		case "t", "y", "enabled":
+		switch value := strings.ToLower(strings.TrimSpace(a.Value)); value {
+		case "enabled":
 			a.On = true
-		case "f", "n", "disabled":
+		case "disabled":
 			a.On = false
 		default:
-			if a.On, err = parseSwitch(strings.TrimSpace(a.Value)); err != nil {
+			if a.On, err = parseSwitch(value); err != nil {
 				return err
 			}
 		}
@@ -163,107 +175,74 @@ func switched(set func(Arg) error) func(Arg) error {
 	}
 }
 
-// setRSHAgent takes Open MPI's list of programs that reach other hosts, the first that is
-// there; ssh alone is what gorun does by itself.
-func (p *Line) setRSHAgent(a Arg) error {
-	for _, command := range strings.Split(a.Value, ":") {
-		words, err := splitCommand(command)
-		if err != nil {
-			return err
-		}
-		if words[0] == "ssh" && len(words) == 1 {
-			return nil
-		}
-		if _, err := p.around.LookPath(words[0]); err == nil || !strings.Contains(a.Value, ":") {
-			return p.setSSH(Arg{Value: command, From: a.From})
-		}
-	}
-	return errors.New("none of these programs is here")
-}
-
-// setPerHostOne is one rank per node.
-func (p *Line) setPerHostOne(a Arg) error {
-	if !a.On {
-		return nil
-	}
-	a.Value = "1"
-	return p.setPerHost(a)
-}
-
-// setOutputParameter takes the folder of files. A variable makes no files beside those that
-// were typed in torchrun's way.
+// setOutputParameter sets the directory of output files. A variable is ignored beside torchrun's options on the
+// command line.
 func (p *Line) setOutputParameter(a Arg) error {
-	if p.level != levelFlags && slices.ContainsFunc(p.print.logs, func(log logGiven) bool {
-		return log.level == levelFlags
-	}) {
-		p.remark(a.From + " does not count beside " + p.print.logs[0].from)
+	logs := p.output.logs
+	typed := slices.ContainsFunc(logs, func(log logOption) bool { return log.level == levelFlags })
+	if p.FromVariable() && typed {
+		p.verbose("%s does not count beside %s", a.From, logs[0].from)
 		return nil
 	}
 	return p.setOutputDir(a, a.Value)
 }
 
-// setDefaultHosts takes Open MPI's word for no such file, too.
+// setDefaultHosts also takes Open MPI's word for no such file.
 func (p *Line) setDefaultHosts(a Arg) error {
 	if a.Value == "none" {
 		return nil
 	}
-	p.mpi.defaultHosts = a
-	return text(new(string), a)
+	return keep(&p.defaultHostFile)(a)
 }
 
-// setSSHArgs takes arguments of the program that reaches other hosts.
-func (p *Line) setSSHArgs(a Arg) (err error) {
-	if strings.TrimSpace(a.Value) == "" {
+// setTune reads files of parameters, or a word of gorun's --tune.
+func (p *Line) setTune(a Arg) error {
+	if p.tuned(a) {
 		return nil
 	}
-	p.mpi.sshArgs.from = a.From
-	p.mpi.sshArgs.words, err = splitCommand(a.Value)
-	return err
-}
-
-// environmentList is a list of variables as one parameter or variable has it.
-type environmentList struct {
-	Arg
-	weak bool // what is typed counts more
-}
-
-// setEnvironmentList takes mpirun's other form of -x.
-func (p *Line) setEnvironmentList(a Arg) error {
-	p.mpi.envLists = append(p.mpi.envLists, environmentList{a, p.level != levelFlags})
-	return nil
-}
-
-func (p *Line) setEnvironmentDelimiter(a Arg) error {
-	if len(a.Value) != 1 {
-		return errors.New("not one character")
+	if err := notEmpty(a); err != nil {
+		return err
 	}
-	p.mpi.envDelimiter = a.Value
-	return nil
-}
-
-// finishEnvironmentLists reads the lists, whose delimiter may stand behind them.
-func (p *Line) finishEnvironmentLists() {
-	delimiter := p.mpi.envDelimiter
-	if delimiter == "" {
-		delimiter = ";"
-	}
-	var weak []job.Export
-	for _, list := range p.mpi.envLists {
-		for _, entry := range strings.Split(list.Value, delimiter) {
-			if entry = strings.TrimSpace(entry); entry == "" {
-				continue
-			}
-			e, err := exportOf(entry)
-			if e.From = list.From; err != nil {
-				p.problem("%s: %s: %w", list.From, entry, err)
-				continue
-			}
-			if list.weak {
-				weak = append(weak, e)
-			} else {
-				p.Spec.Exports = append(p.Spec.Exports, e)
+	for _, name := range strings.Split(a.Value, ",") {
+		content, err := p.around.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		number := 0
+		for line := range strings.Lines(string(content)) {
+			number++
+			line, _, _ = strings.Cut(line, "#")
+			if err := p.tuneLine(strings.TrimSpace(line), fmt.Sprintf("%s (%s:%d)", a.From, name, number)); err != nil {
+				return fmt.Errorf("%s:%d: %w", name, number, err)
 			}
 		}
 	}
-	p.Spec.Exports = append(weak, p.Spec.Exports...)
+	return nil
+}
+
+// tuneLine reads KEY = VALUE, or options -mca KEY VALUE and -x NAME=VALUE.
+func (p *Line) tuneLine(line, from string) error {
+	words, setMCA := strings.Fields(line), p.setParameter("OMPI_MCA_")
+	if len(words) > 0 && words[0][0] != '-' {
+		key, value, found := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); !found || strings.ContainsAny(key, " \t") {
+			return errors.New("not KEY = VALUE, nor -mca KEY VALUE and -x NAME=VALUE")
+		}
+		return setMCA(Arg{Value: key + "=" + strings.TrimSpace(value), From: from})
+	}
+	for len(words) > 0 {
+		var err error
+		switch option := strings.TrimLeft(words[0], "-"); {
+		case option == "x" && len(words) > 1:
+			err, words = p.setExport(Arg{Value: words[1], From: from}), words[2:]
+		case (option == "mca" || option == "omca" || option == "gmca") && len(words) > 2:
+			err, words = setMCA(Arg{Value: words[1] + "=" + words[2], From: from}), words[3:]
+		default:
+			return fmt.Errorf("%s: not -mca KEY VALUE, nor -x NAME=VALUE", words[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
@@ -15,52 +16,46 @@ import (
 type TokenFile struct {
 	Content []byte
 	Mode    fs.FileMode
-	UID     int // its owner
+	UID     int // owner
 }
 
-// joinSecret is by what nodes that join each other know each other: a token from an option,
-// from the variable, or else the user's own.
-func (p *Line) joinSecret(j *job.JoinSpec) {
-	j.Insecure = p.insecure != "" || p.dialect.python && !isLoopback(j.Addr)
-	token, _ := p.around.Lookup("GORUN_TOKEN")
-	own := ownTokenFile(p.around)
-	var (
-		from string
-		err  error
-	)
+// resolveToken sets how nodes that join authenticate: by the token of an option, of the variable, or of
+// the user's own file.
+func (p *Line) resolveToken(j *job.JoinSpec) {
+	j.Insecure = p.insecureFrom != "" || p.dialect.python && !isLoopback(j.Addr)
+	from, token, own := p.tokenFile.From, p.variable("GORUN_TOKEN"), p.DefaultTokenFile()
+	var err error
 	switch {
-	case p.tokenFile.From != "":
-		from = p.tokenFile.From
-		j.Token, err = p.tokenIn(p.tokenFile.Value)
+	case from != "":
+		j.Token, err = p.readToken(p.tokenFile.Value)
 	case token != "":
 		from = "GORUN_TOKEN"
 		j.Token, err = parseToken(token)
 	case own != "":
 		from = own
-		if j.OwnToken, err = p.tokenIn(own); errors.Is(err, fs.ErrNotExist) {
+		if j.OwnToken, err = p.readToken(own); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	switch {
 	case err != nil:
 		p.problem("%s: %w", from, err)
-	case p.insecure != "" && (j.Token != "" || j.OwnToken != ""):
-		p.Note(fmt.Sprintf("%s has no effect: nodes need the token of %s", p.insecure, from))
+	case p.insecureFrom != "" && (j.Token != "" || j.OwnToken != ""):
+		p.note("%s has no effect: nodes need the token of %s", p.insecureFrom, from)
 	}
 }
 
-// isLoopback reports whether an address, as it was typed, means each host itself.
+// isLoopback reports whether an address means every host itself.
 func isLoopback(addr string) bool {
 	ip, err := netip.ParseAddr(addr)
 	return addr == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// ownTokenFile is where `gorun token --save` puts the user's own token; "" where no home
-// directory is known.
-func ownTokenFile(around Surroundings) string {
-	dir, _ := around.Lookup("XDG_CONFIG_HOME")
+// DefaultTokenFile returns the file of `gorun token --save`, or "" if no home directory is known.
+func (p *Line) DefaultTokenFile() string {
+	dir := p.variable("XDG_CONFIG_HOME")
 	if !path.IsAbs(dir) {
-		home, _ := around.Lookup("HOME")
+		home := p.variable("HOME")
 		if !path.IsAbs(home) {
 			return ""
 		}
@@ -69,8 +64,7 @@ func ownTokenFile(around Surroundings) string {
 	return path.Join(dir, "gorun", "token")
 }
 
-// tokenIn reads a token from a file.
-func (p *Line) tokenIn(name string) (string, error) {
+func (p *Line) readToken(name string) (string, error) {
 	file, err := p.around.ReadToken(name)
 	if err == nil {
 		err = p.checkTokenFile(name, file)
@@ -89,14 +83,14 @@ func parseToken(text string) (string, error) {
 	return secret.Text(), nil
 }
 
-// checkTokenFile refuses a secret that other users can read or have made. A group may read
-// what root owns, as Kubernetes mounts it where a pod's user is not root.
+// checkTokenFile refuses a secret that other users can read or have made. A group may read root's files:
+// Kubernetes mounts secrets so for pods of other users.
 func (p *Line) checkTokenFile(name string, file TokenFile) error {
 	denied := fs.FileMode(0o077)
 	if file.UID == 0 {
 		denied = 0o027
 	}
-	word := shellWord(name)
+	word := shellwords.Quote(name)
 	switch {
 	case !file.Mode.IsRegular():
 		return fmt.Errorf("not a regular file; use GORUN_TOKEN=\"$(cat %s)\" in its place", word)
