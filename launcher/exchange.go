@@ -35,7 +35,7 @@ func (x *exchangeHub) receive(n *node, m *wire.Exchange) {
 	if m.Attempt != x.attempt {
 		return
 	}
-	if m.Message.Kind == exchange.Left { // a node knows of its own ranks
+	if m.Message.Kind == exchange.Exited { // a node knows of its own ranks
 		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.hasProc(n, p) })
 	}
 	x.Receive(n.number, &m.Message)

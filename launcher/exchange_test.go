@@ -39,7 +39,7 @@ func hear(t *testing.T, link *wire.Link) exchange.Message {
 
 func come(attempt int, blob string) *wire.Exchange {
 	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{
-		Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
+		Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1},
 		Blobs: [][]byte{[]byte(blob)},
 	}}
 }
@@ -104,16 +104,16 @@ func TestFenceOverTwoNodes(t *testing.T) {
 func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	missing := world.Proc{World: "w", Rank: 1}
-	x.NodeGone(1, []world.Proc{missing})
+	x.NodeExited(1, []world.Proc{missing})
 	fence := come(3, "a")
 	fence.Message.Members = []world.Proc{{World: "w", Rank: world.AllRanks}}
 	x.receive(nodes[0], fence)
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
 	x.receive(nodes[0],
-		&wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
+		&wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Request, Number: 7, To: 1, Service: "modex"}})
 	answer := hear(t, far[0])
-	assert.Equal(t, exchange.Answer, answer.Kind)
+	assert.Equal(t, exchange.Reply, answer.Kind)
 	assert.NotEmpty(t, answer.Error)
 	x.close()
 }

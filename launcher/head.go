@@ -293,7 +293,7 @@ func (h *head) handleFrame(n *node, f wire.Frame) error {
 
 // gone: others may be about to wait in MPI for the node's ranks.
 func (h *head) onGone(n *node, g wire.CleanedUp) {
-	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
+	h.exchange.NodeExited(n.number, h.plan.Load().ProcsOf(n.number))
 	h.post(job.CleanedUp{Node: n.number, Orphans: h.labelOrphans(n, g.Orphans)})
 }
 

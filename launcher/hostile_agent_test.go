@@ -39,7 +39,7 @@ func validBodies() map[wire.Type]wire.Message {
 		&wire.Used{Call: 1},
 		&wire.OutputLost{Stream: 1, ReaderGone: true}, &wire.Signal{Signal: syscall.SIGTERM},
 		&wire.Signalled{Signal: syscall.SIGTERM, At: time.Unix(1<<40, 0)},
-		&wire.Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}}},
+		&wire.Exchange{Message: exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}}},
 		&wire.MPIEvent{Stuck: &spec.MPIStuck{Waiting: []int{0, 1}}},
 		&wire.Spawn{
 			Call: 1,

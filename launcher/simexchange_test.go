@@ -114,15 +114,15 @@ func TestExchangeOverNodes(t *testing.T) {
 		problems <- s.fence("first", blobs)
 		problems <- s.fence("second", blobs)
 		publisher, seeker := s.agents[1].plane.Load(), s.agents[nodes-1].plane.Load()
-		published := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port")}
-		exchange.Publish(publisher, []exchange.Published{published}, func(err error) { problems <- err })
-		found := make(chan exchange.Published)
-		exchange.Lookup(seeker, exchange.Wanted{Spaces: []string{"pmi"}, Name: "ocean", Wait: -1},
-			func(n exchange.Published, err error) {
+		published := exchange.Name{Space: "pmi", Name: "ocean", Value: []byte("port")}
+		publisher.Publish([]exchange.Name{published}, func(err error) { problems <- err })
+		found := make(chan []exchange.Name)
+		seeker.Lookup(exchange.Query{Spaces: []string{"pmi"}, Names: []string{"ocean"}, Need: 1, Wait: -1},
+			func(n []exchange.Name, err error) {
 				problems <- err
 				found <- n
 			})
-		assert.Equal(t, published, <-found)
+		assert.Equal(t, []exchange.Name{published}, <-found)
 	}
 	go func() {
 		attempt()
@@ -155,7 +155,7 @@ func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
 				Members: []world.Proc{{World: a.worlds[0].Name, Rank: world.AllRanks}},
 			}
 			a.plane.Load().Fence(fence, func(_ [][]byte, err error) {
-				var left *exchange.LeftError
+				var left *exchange.ExitedError
 				if assert.ErrorAs(t, err, &left) {
 					_ = a.link.Send(&wire.MPIEvent{
 						Stuck: &spec.MPIStuck{Missing: left.Missing.Rank, Waiting: []int{0}},

@@ -68,13 +68,18 @@ var rooms = []room{
 	},
 	{"rendezvous/internal/outbox", nil, "what is on its way to a client is bytes, whoever says them"},
 	{
+		"rendezvous/internal/node",
+		[]string{"rendezvous/world", "rendezvous/exchange"},
+		"the servers of a node share it, and not each other's protocol",
+	},
+	{
 		"rendezvous/pmi",
-		[]string{"rendezvous/world", "rendezvous/exchange", "rendezvous/internal/outbox"},
+		[]string{"rendezvous/world", "rendezvous/exchange", "rendezvous/internal/..."},
 		"a server of MPI ranks knows their world, not who started them",
 	},
 	{
 		"rendezvous/pmix",
-		[]string{"rendezvous/world", "rendezvous/exchange", "rendezvous/internal/outbox"},
+		[]string{"rendezvous/world", "rendezvous/exchange", "rendezvous/internal/..."},
 		"a server of MPI ranks knows their world, not who started them",
 	},
 	{"env", nil, "env is the contract with a rank: comm and users' programs import it without the launcher"},

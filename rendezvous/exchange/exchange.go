@@ -1,21 +1,19 @@
-// Package exchange is how the servers of a job's nodes act together: fences, at which each
-// node gives a piece and all get all pieces; questions that one node answers another; and
-// names that one rank publishes and others look up.
+// Package exchange connects the MPI servers of a job's nodes: they meet in fences, send each other requests, and share
+// the names that ranks publish.
 //
-// Nodes are the leaves of a star whose middle is the head. A fence costs each node one
-// message up and one down, whatever the number of its ranks. [Node] is a leaf, [Hub] the
-// middle; neither has a connection, a goroutine that stays or a file of its own: whoever
-// connects them carries their [Message]s, in order between a node and the hub.
+// The nodes form a star around the launcher, the head. A fence costs each node one message up and one down, however
+// many ranks it has. [Node] is a leaf of the star and [Hub] its center. Neither owns a connection or a long-running
+// goroutine: the caller carries their [Message] values, in order, between each node and the hub.
 //
-//	node                                  hub
-//	  | -- Come{fence, blob} -----------> |   once all members of this node have come
-//	  | <- Merged{blobs} ---------------- |   once all nodes have, in pieces if it is much
-//	  | <- Failed{fence, missing} ------- |   or never
-//	  | -- Ask{number, to, body} -------> | -- Ask{number, from, body} --> the other node
-//	  | <- Answer{number, body} --------- | <- Answer{number, from, body} -
-//	  | <- Watch ------------------------ |   once somebody waits for other nodes' ranks
-//	  | -- Left{ranks} -----------------> |   those that have ended, from then on
-//	  | -- Quit{fence} -----------------> |   it waits no longer: Failed comes, or Merged was under way
+//	node                                      hub
+//	  | -- Enter{fence, blob} -------------> |   when all members on this node have entered
+//	  | <- Merged{blobs} ------------------- |   when all nodes have entered, in pieces if large
+//	  | <- Failed{fence, missing} ---------- |   or when that has become impossible
+//	  | -- Request{number, to, body} ------> | -- Request{number, from, body} --> the other node
+//	  | <- Reply{number, body} ------------- | <- Reply{number, from, body} -----
+//	  | <- Watch --------------------------- |   when the hub needs to know which ranks exit
+//	  | -- Exited{ranks} ------------------> |   from then on
+//	  | -- Withdraw{fence} ----------------> |   Failed follows, unless Merged was on its way
 package exchange
 
 import (
@@ -25,70 +23,47 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Plane is a node's end. Its methods return without waiting; the functions given are
-// called once each, never before the method has returned to its caller's goroutine, one
-// after the other on a goroutine of the plane's: they may call the plane, and take locks
-// that the caller held, but must not wait for what only another of them brings.
-type Plane interface {
-	// Node is this node's number.
-	Node() int
-	// Fence waits until all of f.Nodes have come, with the same ID, and gives done each
-	// one's blob, in the order of f.Nodes; an empty one may be nil. With this node alone
-	// that is at once. The error is a *LeftError where a member has left that had not
-	// come, ErrGivenUp where a node has given it up, ErrNodeLost where one is lost, ErrClosed
-	// where the job ends, ErrRefused where the hub has no room, else why this node does not take
-	// it. Blobs are done's to keep, and not to change.
-	Fence(f Fence, done func(blobs [][]byte, err error))
-	// GiveUp says that this node, which came, does not wait in a fence any longer, or that
-	// its members have stopped waiting for each other before it came. Unless the fence was
-	// over by then, done of all nodes that have come gets ErrGivenUp; those that come later
-	// wait for this node to come again, too.
-	GiveUp(f Fence, came bool)
-	// Leave says that a rank of this node has ended: fences that it is a member of, that
-	// have members on other nodes, too, and that this node has not come to will never be
-	// complete.
-	Leave(p world.Proc)
-	// Ask has the service of that name at a node, or at the Head, answer. The error is that of
-	// the service, ErrNodeLost where the node says nothing more, or ErrClosed.
-	Ask(node int, service string, body []byte, done func(answer []byte, err error))
-	// Serve answers what other nodes ask of the service of that name here. body is valid
-	// until answer returns; reply may be called later.
-	Serve(service string, answer func(from int, body []byte, reply func(answer []byte, err error)))
-}
-
-// Head is the number of the node in the middle, which has the names.
+// Head is the node number of the hub itself, which keeps the published names.
 const Head = -1
 
 // Fence is one node's part in a fence.
 type Fence struct {
-	// ID is unlike that of any other fence of the job that is under way.
+	// ID differs from that of every other fence in progress.
 	ID string
-	// Nodes are those of the members, in ascending order, this one among them.
+	// Nodes are the nodes of all members, ascending, including this one.
 	Nodes []int
-	// Members are the ranks that come together; world.AllRanks stands for a whole world.
+	// Members are the ranks that meet. world.AllRanks stands for a whole world.
 	Members []world.Proc
-	Blob    []byte
+	// Blob is what this node contributes, at most MaxBlob bytes.
+	Blob []byte
 }
 
-// LeftError is a fence that can never be complete.
-type LeftError struct{ Missing world.Proc }
+// ExitedError is the error of a fence that can never complete because a member exited before it entered.
+type ExitedError struct{ Missing world.Proc }
 
-func (e *LeftError) Error() string {
-	// who knows its world's name may act as it
+// The name of the world is left out: knowing it is enough to act as one of its ranks.
+func (e *ExitedError) Error() string {
 	return fmt.Sprintf("rank %d, for which others wait, has ended", e.Missing.Rank)
 }
 
-// ErrGivenUp is the error of a fence that one of its nodes does not wait for any longer.
-var ErrGivenUp = errors.New("a node has given up the fence")
+// ErrWithdrawn is the error of a fence that one of its nodes has withdrawn from.
+var ErrWithdrawn = errors.New("a node has given up the fence")
 
-// ErrNodeLost is the error of a fence, or of a question, for which a node is missing that
-// says nothing more. Whoever runs the job knows of the node, and ends the job or does not: a
-// server blames none of its ranks for it.
+// ErrNodeLost is the error of a fence or request that needs a lost node. Whoever runs the job knows of the loss and
+// decides whether the job ends; servers must not blame a rank for it.
 var ErrNodeLost = errors.New("a node is lost")
 
-// ErrRefused is the error of a fence that the hub has no room for. All of its nodes hear of
-// it, those that come later, too.
+// ErrRefused is the error of a fence that exceeds the hub's limits. All nodes of the fence get it.
 var ErrRefused = errors.New("the fence is refused")
 
-// ErrClosed is the error of everything that was under way when the job ended.
+// ErrClosed is the error of everything in progress when the job ends.
 var ErrClosed = errors.New("the job ends")
+
+// kindError is an error with a text of its own that [errors.Is] matches to kind.
+type kindError struct {
+	kind error
+	text string
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }

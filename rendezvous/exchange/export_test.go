@@ -1,46 +1,33 @@
 package exchange
 
-import (
-	"maps"
-	"slices"
-)
-
-// Settle waits until all functions that the node has to call were called.
+// Settle waits until the callbacks that the node has queued so far have returned.
 func (n *Node) Settle() {
 	called := make(chan struct{})
-	n.calls.add(func() { close(called) })
+	n.callbacks.add(func() { close(called) })
 	<-called
 }
 
-// Kept is how many fences and questions are under way, and the bytes that are kept of them.
-func (h *Hub) Kept() (fences, questions, bytes int) {
+// Kept returns the numbers of fences and requests in progress, and the bytes that are kept for them.
+func (h *Hub) Kept() (fences, requests, bytes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range h.kept {
+	for _, l := range h.usage {
 		bytes += l.bytes
 	}
-	return len(h.fences), len(h.asked), bytes
+	return len(h.fences), len(h.requests), bytes
 }
 
-// Refused are the fences that not all of their nodes know to be refused.
-func (h *Hub) Refused() (ids []string) {
+// NumExited returns how many exited ranks of a node the hub remembers.
+func (h *Hub) NumExited(node int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.refused))
+	return h.numExited[node]
 }
 
-// NumGone is how many ranks are remembered to have left a node.
-func (h *Hub) NumGone(node int) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.numGone[node]
-}
-
-// Limits of what nodes may have under way.
+// Limits of what nodes may have in progress.
 const (
 	MaxUnderway      = maxUnderway
 	MaxUnderwayCount = maxUnderwayCount
 	MaxPiece         = maxPiece
 	MaxRankWaits     = maxRankWaits
-	MaxRefused       = maxRefused
 )

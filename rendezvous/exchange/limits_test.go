@@ -42,18 +42,18 @@ func (r *recorder) errors() (list []string) {
 func TestTheHubRefuses(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), 5<<10))
 	for want, m := range map[string]exchange.Message{
-		`exchange: a fence of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{1, 2}},
-		`exchange: a fence of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Come, ID: "f", Nodes: []int{0, 2, 1}},
-		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Come, ID: "f", Nodes: []int{0, 3}},
-		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Come, ID: "f", Nodes: []int{-1, 0}},
-		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Come, ID: "f"},
-		`at most 4096 are passed on`:                           {Kind: exchange.Come, ID: long, Nodes: []int{0}},
+		`exchange: a fence of node 0 names nodes [1 2] of 3`:   {Kind: exchange.Enter, ID: "f", Nodes: []int{1, 2}},
+		`exchange: a fence of node 0 names nodes [0 2 1] of 3`: {Kind: exchange.Enter, ID: "f", Nodes: []int{0, 2, 1}},
+		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Enter, ID: "f", Nodes: []int{0, 3}},
+		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Enter, ID: "f", Nodes: []int{-1, 0}},
+		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Enter, ID: "f"},
+		`at most 4096 are passed on`:                           {Kind: exchange.Enter, ID: long, Nodes: []int{0}},
 		`a part in a fence of 33554433 bytes`: {
-			Kind: exchange.Come, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)},
+			Kind: exchange.Enter, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)},
 		},
-		`exchange: there is no node 3`:          {Kind: exchange.Ask, To: 3},
-		`exchange: there is no node -2`:         {Kind: exchange.Ask, To: -2},
-		`exchange: the head has no service "s"`: {Kind: exchange.Ask, To: exchange.Head, Service: "s"},
+		`exchange: there is no node 3`:          {Kind: exchange.Request, To: 3},
+		`exchange: there is no node -2`:         {Kind: exchange.Request, To: -2},
+		`exchange: the head has no service "s"`: {Kind: exchange.Request, To: exchange.Head, Service: "s"},
 	} {
 		r := newRecorder(3)
 		r.hub.Receive(0, &m)
@@ -65,8 +65,8 @@ func TestTheHubRefuses(t *testing.T) {
 
 func TestNodesMustAgreeOnAFence(t *testing.T) {
 	r := newRecorder(3)
-	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
 	text := `failed exchange: node 1 says that nodes [0 1 2] come together, another [0 1]`
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
@@ -77,7 +77,8 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	r := newRecorder(2)
 	blob := make([]byte, exchange.MaxBlob)
 	for i := range 2 * exchange.MaxUnderway / exchange.MaxBlob {
-		r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blobs: [][]byte{blob}})
+		m := exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blobs: [][]byte{blob}}
+		r.hub.Receive(0, &m)
 	}
 	require.NotEmpty(t, r.errors())
 	assert.Equal(t, "[0] failed exchange: too many fences of node 0 are under way", r.errors()[0])
@@ -86,21 +87,21 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 
 	r = newRecorder(2)
 	for i := range exchange.MaxUnderwayCount + 1 {
-		r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: i, To: 1})
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: i, To: 1})
 	}
-	assert.Contains(t, r.errors(), "[0] answer exchange: too many questions are under way")
+	assert.Contains(t, r.errors(), "[0] reply exchange: too many questions are under way")
 	_, questions, _ := r.hub.Kept()
 	assert.Equal(t, exchange.MaxUnderwayCount, questions)
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 0, From: 0, To: 1})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Reply, Number: 0, From: 0, To: 1})
 	r.sent, r.to = nil, nil
-	r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: -1, To: 1})
-	assert.Equal(t, []string{"[1] ask "}, r.errors(), "there is room again")
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: -1, To: 1})
+	assert.Equal(t, []string{"[1] request "}, r.errors(), "there is room again")
 }
 
 // fill has a node come to as many fences as it may, in which nobody else comes.
 func (r *recorder) fill(t *testing.T, node int, first string) {
 	for i := range exchange.MaxUnderwayCount {
-		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint(first, i), Nodes: []int{0, 1, 2}})
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(first, i), Nodes: []int{0, 1, 2}})
 	}
 	fences, _, _ := r.hub.Kept()
 	require.Equal(t, exchange.MaxUnderwayCount, fences)
@@ -112,7 +113,7 @@ func (r *recorder) fill(t *testing.T, node int, first string) {
 func TestAFenceIsRefusedForAll(t *testing.T) {
 	r := newRecorder(3)
 	come := func(node int) {
-		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
 	}
 	r.fill(t, 0, "x")
 	come(1)
@@ -120,10 +121,10 @@ func TestAFenceIsRefusedForAll(t *testing.T) {
 	come(0) // again, as after an error
 	come(2)
 	come(1)
-	r.hub.Receive(2, &exchange.Message{Kind: exchange.Quit, ID: "f"}) // it does not come again
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Withdraw, ID: "f"}) // it does not come again
 	const text = " failed exchange: too many fences of node 0 are under way"
 	require.Equal(t, []string{"[1]" + text, "[0]" + text, "[0]" + text, "[2]" + text, "[1]" + text}, r.errors())
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Quit, ID: "x0"})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Withdraw, ID: "x0"})
 	r.sent, r.to = nil, nil
 	for node := range 3 {
 		come(node)
@@ -140,7 +141,7 @@ func TestARefusalIsKnownAsSuch(t *testing.T) {
 		f := exchange.Fence{ID: fmt.Sprint(i), Nodes: []int{0, 1}, Blob: make([]byte, exchange.MaxBlob)}
 		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { got <- err })
 		deliver(s)
-		if len(s.Hub.Refused()) > 0 {
+		if fences, _, _ := s.Hub.Kept(); fences == i {
 			require.ErrorIs(t, <-got, exchange.ErrRefused)
 			s.Nodes[1].Fence(exchange.Fence{ID: f.ID, Nodes: f.Nodes}, func(_ [][]byte, err error) { got <- err })
 			deliver(s)
@@ -151,20 +152,17 @@ func TestARefusalIsKnownAsSuch(t *testing.T) {
 	require.Fail(t, "the hub takes all")
 }
 
-// A node that comes to so many fences that not even their refusals can be kept holds up
-// nobody.
+// Nobody waits for a node that has too many fences in progress to enter another one.
 func TestANodeWithTooManyFences(t *testing.T) {
 	r := newRecorder(3)
 	r.fill(t, 0, "x")
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "before", Nodes: []int{0, 1, 2}})
-	for i := range exchange.MaxRefused + 1 {
-		r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: fmt.Sprint("y", i), Nodes: []int{0, 1, 2}})
-	}
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "after", Nodes: []int{0, 1, 2}})
-	const text = "[1] failed exchange: too many fences of node 0 are under way"
-	require.Equal(t, []string{text, text}, r.errors()[len(r.errors())-2:])
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "others", Nodes: []int{1, 2}})
-	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "others", Nodes: []int{1, 2}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "before", Nodes: []int{0, 1, 2}})
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "y", Nodes: []int{0, 1, 2}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "after", Nodes: []int{0, 1, 2}})
+	const text = " failed exchange: too many fences of node 0 are under way"
+	require.Equal(t, []string{"[0]" + text, "[1]" + text, "[1]" + text}, r.errors())
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "others", Nodes: []int{1, 2}})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "others", Nodes: []int{1, 2}})
 	require.Equal(t, "[1 2] merged ", r.errors()[len(r.errors())-1])
 }
 
@@ -172,11 +170,11 @@ func TestANodeWithTooManyFences(t *testing.T) {
 func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
 	r := newRecorder(2)
 	for i := range exchange.MaxUnderwayCount {
-		r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: i, To: 1})
+		r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: i, To: 1})
 	}
 	r.sent, r.to = nil, nil
 	for node := range 2 {
-		r.hub.Receive(node, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+		r.hub.Receive(node, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	}
 	require.Equal(t, []string{"[0 1] merged "}, r.errors())
 }
@@ -184,9 +182,9 @@ func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
 // Who is no member of a fence cannot end it.
 func TestAStrangerDoesNotEndAFence(t *testing.T) {
 	r := newRecorder(3)
-	r.hub.Receive(0, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
-	r.hub.Receive(2, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1, 2}})
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}})
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	require.Equal(t, []string{
 		"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]",
 		"[0 1] merged ",
@@ -197,35 +195,36 @@ func TestAStrangerDoesNotEndAFence(t *testing.T) {
 func TestLookupsOfOneRankThatWait(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	got := make(chan error, 1)
-	look := func(rank, n int, done func(exchange.Published, error)) {
-		w := exchange.Wanted{Spaces: []string{"s"}, Name: fmt.Sprint(n), By: world.Proc{World: "w", Rank: rank}, Wait: -1}
-		exchange.Lookup(s.Nodes[0], w, done)
+	look := func(rank, n int, done func([]exchange.Name, error)) {
+		by := world.Proc{World: "w", Rank: rank}
+		w := exchange.Query{Spaces: []string{"s"}, Names: []string{fmt.Sprint(n)}, Need: 1, By: by, Wait: -1}
+		s.Nodes[0].Lookup(w, done)
 	}
 	for n := range exchange.MaxRankWaits {
-		look(0, n, func(exchange.Published, error) { got <- nil })
+		look(0, n, func([]exchange.Name, error) { got <- nil })
 	}
-	look(0, -1, func(_ exchange.Published, err error) { got <- err })
+	look(0, -1, func(_ []exchange.Name, err error) { got <- err })
 	require.ErrorIs(t, <-got, exchange.ErrTooManyWaits)
 	publish := func(n int) {
-		exchange.Publish(s.Nodes[0], []exchange.Published{{Space: "s", Name: fmt.Sprint(n)}}, func(error) {})
+		s.Nodes[0].Publish([]exchange.Name{{Space: "s", Name: fmt.Sprint(n)}}, func(error) {})
 		require.NoError(t, <-got)
 	}
-	look(1, -2, func(exchange.Published, error) { got <- nil })
+	look(1, -2, func([]exchange.Name, error) { got <- nil })
 	publish(-2)
 	publish(0)
-	look(0, -1, func(_ exchange.Published, err error) { got <- err })
+	look(0, -1, func(_ []exchange.Name, err error) { got <- err })
 	publish(-1)
 }
 
 // Nobody answers in another's place.
 func TestStrangersAnswersAreIgnored(t *testing.T) {
 	r := newRecorder(3)
-	r.hub.Receive(0, &exchange.Message{Kind: exchange.Ask, Number: 7, To: 1})
-	r.hub.Receive(2, &exchange.Message{Kind: exchange.Answer, Number: 7, From: 0, To: 1})
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 8, From: 0, To: 1})
+	r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: 7, To: 1})
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Reply, Number: 7, From: 0, To: 1})
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Reply, Number: 8, From: 0, To: 1})
 	require.Len(t, r.errors(), 1)
-	r.hub.Receive(1, &exchange.Message{Kind: exchange.Answer, Number: 7, From: 0, To: 1})
-	assert.Equal(t, "[0] answer ", r.errors()[1])
+	r.hub.Receive(1, &exchange.Message{Kind: exchange.Reply, Number: 7, From: 0, To: 1})
+	assert.Equal(t, "[0] reply ", r.errors()[1])
 }
 
 // What is much is sent in pieces, between which others have their turn.
@@ -251,7 +250,7 @@ func TestErrorsNameNoWorld(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
 	secret := world.Proc{World: "secret", Rank: 1}
-	texts := []string{(&exchange.LeftError{Missing: secret}).Error()}
+	texts := []string{(&exchange.ExitedError{Missing: secret}).Error()}
 	got := make(chan string, 8)
 	for _, f := range []exchange.Fence{
 		{ID: "pmi/secret", Nodes: []int{1}},
@@ -261,7 +260,7 @@ func TestErrorsNameNoWorld(t *testing.T) {
 	} {
 		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { got <- err.Error() })
 	}
-	s.Hub.Receive(1, &exchange.Message{Kind: exchange.Come, ID: "pmi/secret", Nodes: []int{1, 5}})
+	s.Hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "pmi/secret", Nodes: []int{1, 5}})
 	s.Nodes[0].Receive(&exchange.Message{Kind: exchange.Merged, ID: "pmi/secret", Last: true})
 	for range 4 {
 		texts = append(texts, <-got)

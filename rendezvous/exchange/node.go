@@ -9,52 +9,54 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Node is a node's end, which says what it has to say by one function and hears by
-// Receive. What concerns this node alone never leaves it.
+// Node is one node's end of the exchange. What concerns this node alone is never sent.
+//
+// Its methods do not wait. Each callback is called exactly once, one after the other, on a goroutine of the Node's own
+// and never before the method has returned: a callback may call the Node and take locks that the caller held, but must
+// not wait for another callback.
 type Node struct {
-	number int
-	send   func(*Message) error
-	calls  calls
+	number    int
+	send      func(*Message) error
+	callbacks callbacks
 
-	// sending keeps the order of what is sent: who has left is said before fences that were
-	// come to later.
+	// sending orders messages: the hub learns of exited ranks before fences that are entered later.
 	sending sync.Mutex
 
-	mu       sync.Mutex
-	closed   error // why, once it is
-	fences   map[string]*nodeFence
-	asked    map[int]func([]byte, error)
-	lastAsk  int // the number of the last question
-	services map[string]service
-	left     []world.Proc // what the hub was not told yet
-	watched  bool         // it wants to hear at once
+	mu          sync.Mutex
+	closed      error // the reason, once closed
+	fences      map[string]*nodeFence
+	requests    map[int]func([]byte, error)
+	lastRequest int
+	services    map[string]service
+	exited      []world.Proc // not reported to the hub yet
+	watched     bool         // the hub wants reports at once
 }
 
-// service answers questions.
-type service func(from int, body []byte, reply func(answer []byte, err error))
-
-// nodeFence is one that this node has come to.
+// nodeFence is a fence that this node has entered.
 type nodeFence struct {
 	nodes int
-	blobs [][]byte // those that have come
+	blobs [][]byte // received so far
 	done  func([][]byte, error)
 }
 
-var _ Plane = (*Node)(nil)
-
-// NewNode is the end of the node of that number. send carries a message to the hub, in the
-// order of the calls; it neither waits nor calls the Node, and keeps nothing of it.
+// NewNode returns the end of the given node. send carries a message to the hub, in the order of its calls; it must
+// neither wait, nor call the Node, nor keep the message.
 func NewNode(node int, send func(*Message) error) *Node {
 	return &Node{
 		number: node, send: send,
-		fences: map[string]*nodeFence{}, asked: map[int]func([]byte, error){}, services: map[string]service{},
+		fences: map[string]*nodeFence{}, requests: map[int]func([]byte, error){}, services: map[string]service{},
 	}
 }
 
-// Node is this node's number.
-func (n *Node) Node() int { return n.number }
+// Number returns this node's number.
+func (n *Node) Number() int { return n.number }
 
-// Fence implements Plane.
+// Fence enters a fence. When all of f.Nodes have entered a fence with the same ID, done gets the blob of each, in the
+// order of f.Nodes; an empty one may be nil. done may keep the blobs, but not change them.
+//
+// The error is an [*ExitedError] if a member exited before it entered, [ErrWithdrawn] if a node has withdrawn,
+// [ErrNodeLost] if one is lost, [ErrClosed] if the job ends, [ErrRefused] if the hub has no room, and otherwise says
+// why this node cannot enter.
 func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	err := n.check(&f)
 	n.mu.Lock()
@@ -70,18 +72,18 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	n.mu.Unlock()
 	switch {
 	case err != nil:
-		n.calls.add(func() { done(nil, err) })
+		n.callbacks.add(func() { done(nil, err) })
 	case len(f.Nodes) == 1:
-		n.calls.add(func() { done([][]byte{f.Blob}, nil) })
+		n.callbacks.add(func() { done([][]byte{f.Blob}, nil) })
 	default:
-		m := &Message{Kind: Come, ID: f.ID, Nodes: f.Nodes, Members: f.Members, Blobs: [][]byte{f.Blob}}
-		if err := n.say(m); err != nil {
+		m := &Message{Kind: Enter, ID: f.ID, Nodes: f.Nodes, Members: f.Members, Blobs: [][]byte{f.Blob}}
+		if err := n.transmit(m); err != nil {
 			n.failFence(f.ID, err)
 		}
 	}
 }
 
-// check refuses what no server of ours may ask for.
+// check rejects what the hub would reject, without sending it.
 func (n *Node) check(f *Fence) error {
 	if _, here := slices.BinarySearch(f.Nodes, n.number); !here || !ascending(f.Nodes) {
 		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they are to ascend, and it is to be among them",
@@ -96,13 +98,15 @@ func (n *Node) check(f *Fence) error {
 	return nil
 }
 
-// GiveUp implements Plane.
-func (n *Node) GiveUp(f Fence, came bool) {
+// Withdraw ends this node's wait in a fence that it has entered, or reports that its members no longer wait for each
+// other and will not enter. Unless the fence is complete by then, all nodes that have entered get [ErrWithdrawn]; nodes
+// that enter later wait for this one to enter again.
+func (n *Node) Withdraw(f Fence, entered bool) {
 	n.mu.Lock()
-	over := n.closed != nil || came && n.fences[f.ID] == nil
+	over := n.closed != nil || entered && n.fences[f.ID] == nil
 	n.mu.Unlock()
 	if len(f.Nodes) > 1 && !over {
-		_ = n.say(&Message{Kind: Quit, ID: f.ID, Came: came}) // a hub that is gone waits for nobody
+		_ = n.transmit(&Message{Kind: Withdraw, ID: f.ID, Entered: entered}) // a lost hub waits for no one
 	}
 }
 
@@ -115,29 +119,30 @@ func ascending(list []int) bool {
 	return true
 }
 
-// Leave implements Plane.
-func (n *Node) Leave(p world.Proc) {
+// RankExited reports the exit of a rank of this node. Fences that need it, have members on other nodes and were not
+// entered by this node will never complete.
+func (n *Node) RankExited(p world.Proc) {
 	n.mu.Lock()
-	n.left = append(n.left, p)
+	n.exited = append(n.exited, p)
 	watched := n.watched
 	n.mu.Unlock()
 	if watched {
-		_ = n.say(nil) // a hub that is gone waits for nobody
+		_ = n.transmit(nil) // a lost hub waits for no one
 	}
 }
 
-// say sends who has left meanwhile, where the hub may care, and then m, if it is one.
-func (n *Node) say(m *Message) error {
+// transmit reports exited ranks to the hub, and then sends m unless it is nil.
+func (n *Node) transmit(m *Message) error {
 	n.sending.Lock()
 	defer n.sending.Unlock()
 	n.mu.Lock()
-	left := n.left
-	if n.left = nil; n.closed != nil {
-		left = nil
+	exited := n.exited
+	if n.exited = nil; n.closed != nil {
+		exited = nil
 	}
 	n.mu.Unlock()
-	if len(left) > 0 {
-		if err := n.send(&Message{Kind: Left, Members: left}); err != nil {
+	if len(exited) > 0 {
+		if err := n.send(&Message{Kind: Exited, Members: exited}); err != nil {
 			return err
 		}
 	}
@@ -147,10 +152,11 @@ func (n *Node) say(m *Message) error {
 	return n.send(m)
 }
 
-// Ask implements Plane.
-func (n *Node) Ask(node int, name string, body []byte, done func(answer []byte, err error)) {
+// Request has a service of another node, or of the [Head], answer body. The error is the service's, [ErrNodeLost] if
+// nothing more comes from that node, or [ErrClosed].
+func (n *Node) Request(node int, name string, body []byte, done func(reply []byte, err error)) {
 	if node == n.number && len(body) <= MaxBlob {
-		n.serve(node, name, body, func(answer []byte, err error) { n.calls.add(func() { done(answer, err) }) })
+		n.serve(node, name, body, func(reply []byte, err error) { n.callbacks.add(func() { done(reply, err) }) })
 		return
 	}
 	n.mu.Lock()
@@ -158,113 +164,68 @@ func (n *Node) Ask(node int, name string, body []byte, done func(answer []byte, 
 	if len(body) > MaxBlob {
 		err = errTooLong("a question to "+name, len(body), MaxBlob)
 	}
-	n.lastAsk++
-	number := n.lastAsk
-	n.asked[number] = done
+	n.lastRequest++
+	number := n.lastRequest
+	n.requests[number] = done
 	n.mu.Unlock()
 	if err == nil {
-		err = n.say(&Message{
-			Kind: Ask, Number: number, From: n.number, To: node, Service: name,
-			Blobs: [][]byte{body},
+		err = n.transmit(&Message{
+			Kind: Request, Number: number, From: n.number, To: node, Service: name, Blobs: [][]byte{body},
 		})
 	}
 	if err != nil {
-		n.answered(number, nil, err)
+		n.finish(number, nil, err)
 	}
 }
 
-// serve has a service of this node answer a question.
+// serve has a service of this node answer a request.
 func (n *Node) serve(from int, name string, body []byte, reply func([]byte, error)) {
-	reply = once(reply)
+	var once sync.Once // whatever the service does
+	replyOnce := func(body []byte, err error) { once.Do(func() { reply(body, err) }) }
 	n.mu.Lock()
 	answer, closed := n.services[name], n.closed
 	n.mu.Unlock()
-	n.calls.add(func() {
+	n.callbacks.add(func() {
 		switch {
 		case closed != nil:
-			reply(nil, closed)
+			replyOnce(nil, closed)
 		case answer == nil:
-			reply(nil, noService(name, n.number))
+			replyOnce(nil, errNoService(name, n.number))
 		default:
-			answer(from, body, reply)
+			answer(from, body, replyOnce)
 		}
 	})
 }
 
-func noService(name string, node int) error {
-	if node == Head {
-		return fmt.Errorf("exchange: the head has no service %q", name)
-	}
-	return fmt.Errorf("exchange: node %d has no service %q", node, name)
-}
-
-// once lets a service answer a question once, whatever it does.
-func once(reply func([]byte, error)) func([]byte, error) {
-	var o sync.Once
-	return func(answer []byte, err error) { o.Do(func() { reply(answer, err) }) }
-}
-
-// Serve implements Plane.
-func (n *Node) Serve(name string, answer func(from int, body []byte, reply func(answer []byte, err error))) {
+// Serve has answer serve the requests that name this service of the node. body is valid until answer returns; reply may
+// be called later.
+func (n *Node) Serve(name string, answer func(from int, body []byte, reply func(body []byte, err error))) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.services[name] = answer
 }
 
-// Receive takes what the hub says, and keeps what is in m. It does not wait. What makes no
-// sense is ignored: a later hub may say more.
+// Receive handles a message from the hub and keeps parts of m. It does not wait. Messages that make no sense are
+// ignored.
 func (n *Node) Receive(m *Message) {
 	switch m.Kind {
 	case Merged:
 		n.merged(m)
 	case Failed:
 		n.failFence(m.ID, failure(m))
-	case Ask:
-		n.serve(m.From, m.Service, m.body(), func(answer []byte, err error) { _ = n.say(answerTo(m, answer, err)) })
-	case Answer:
-		if err := errorOf(m); err != nil {
-			n.answered(m.Number, nil, err)
-		} else {
-			n.answered(m.Number, m.body(), nil)
-		}
+	case Request:
+		n.serve(m.From, m.Service, m.body(), func(body []byte, err error) { _ = n.transmit(replyTo(m, body, err)) })
+	case Reply:
+		n.finish(m.Number, m.body(), replyError(m))
 	case Watch:
 		n.mu.Lock()
 		n.watched = true
 		n.mu.Unlock()
-		_ = n.say(nil)
+		_ = n.transmit(nil)
 	}
 }
 
-// body is that of a question or an answer.
-func (m *Message) body() []byte {
-	if len(m.Blobs) == 0 {
-		return nil
-	}
-	return m.Blobs[0]
-}
-
-// failure is why a fence will never be complete.
-func failure(m *Message) error {
-	if len(m.Members) > 0 {
-		return &LeftError{m.Members[0]}
-	}
-	switch err := errorOf(m); {
-	case err == nil:
-		return ErrClosed
-	case err == ErrGivenUp || errors.Is(err, ErrNodeLost):
-		return err
-	}
-	return refusedError(m.Error)
-}
-
-// refusedError is an ErrRefused that says why.
-type refusedError string
-
-func (e refusedError) Error() string { return string(e) }
-
-func (e refusedError) Is(target error) bool { return target == ErrRefused }
-
-// merged takes a piece of a fence's blobs.
+// merged adds a piece of a fence's blobs, and ends the fence with the last one.
 func (n *Node) merged(m *Message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -280,7 +241,7 @@ func (n *Node) merged(m *Message) {
 	if len(blobs) != f.nodes {
 		blobs, err = nil, fmt.Errorf("exchange: a fence of %d nodes came back with %d parts", f.nodes, len(blobs))
 	}
-	n.calls.add(func() { f.done(blobs, err) })
+	n.callbacks.add(func() { f.done(blobs, err) })
 }
 
 func (n *Node) failFence(id string, err error) {
@@ -288,38 +249,23 @@ func (n *Node) failFence(id string, err error) {
 	defer n.mu.Unlock()
 	if f := n.fences[id]; f != nil {
 		delete(n.fences, id)
-		n.calls.add(func() { f.done(nil, err) })
+		n.callbacks.add(func() { f.done(nil, err) })
 	}
 }
 
-func (n *Node) answered(number int, answer []byte, err error) {
+func (n *Node) finish(number int, reply []byte, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if done := n.asked[number]; done != nil {
-		delete(n.asked, number)
-		n.calls.add(func() { done(answer, err) })
-	}
-}
-
-// answerTo is the answer to question m.
-func answerTo(m *Message, answer []byte, err error) *Message {
-	a := &Message{Kind: Answer, Number: m.Number, From: m.From, To: m.To}
-	if err == nil && len(answer) > MaxBlob {
-		err = errTooLong("an answer of "+m.Service, len(answer), MaxBlob)
-	}
-	if err != nil {
-		if a.Error = err.Error(); a.Error == "" {
-			a.Error = "no answer"
+	if done := n.requests[number]; done != nil {
+		delete(n.requests, number)
+		if err != nil {
+			reply = nil
 		}
-		a.Lost = errors.Is(err, ErrNodeLost)
-		return a
+		n.callbacks.add(func() { done(reply, err) })
 	}
-	a.Blobs = [][]byte{answer}
-	return a
 }
 
-// Close fails all that is under way, and all that is asked for from then on, with err; nil
-// is ErrClosed.
+// Close fails everything in progress and every later call with err, or with [ErrClosed] if err is nil.
 func (n *Node) Close(err error) {
 	if err == nil {
 		err = ErrClosed
@@ -332,22 +278,22 @@ func (n *Node) Close(err error) {
 	n.closed = err
 	for id, f := range n.fences {
 		delete(n.fences, id)
-		n.calls.add(func() { f.done(nil, err) })
+		n.callbacks.add(func() { f.done(nil, err) })
 	}
-	for number, done := range n.asked {
-		delete(n.asked, number)
-		n.calls.add(func() { done(nil, err) })
+	for number, done := range n.requests {
+		delete(n.requests, number)
+		n.callbacks.add(func() { done(nil, err) })
 	}
 }
 
-// calls runs functions one after the other on a goroutine that is there while there are any.
-type calls struct {
+// callbacks runs functions one after the other, on a goroutine that lives while there are any.
+type callbacks struct {
 	mu      sync.Mutex
 	waiting []func()
 	running bool
 }
 
-func (c *calls) add(f func()) {
+func (c *callbacks) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, f)
@@ -357,7 +303,7 @@ func (c *calls) add(f func()) {
 	}
 }
 
-func (c *calls) run() {
+func (c *callbacks) run() {
 	for {
 		c.mu.Lock()
 		list := c.waiting

@@ -23,7 +23,7 @@ type fenced struct {
 }
 
 // comeAll has nodes come to a fence, and gives what each gets.
-func comeAll(planes []exchange.Plane, nodes []int, f exchange.Fence) <-chan fenced {
+func comeAll(planes []*exchange.Node, nodes []int, f exchange.Fence) <-chan fenced {
 	got := make(chan fenced, len(nodes))
 	f.Nodes = nodes
 	for _, node := range nodes {
@@ -41,8 +41,8 @@ func comeAll(planes []exchange.Plane, nodes []int, f exchange.Fence) <-chan fenc
 
 func TestFence(t *testing.T) {
 	s := exchangetest.New(t, 4, testneeds.Rand(t))
-	all := comeAll(s.Planes(), []int{0, 1, 2, 3}, exchange.Fence{ID: "a"})
-	some := comeAll(s.Planes(), []int{1, 3}, exchange.Fence{ID: "b"})
+	all := comeAll(s.Nodes, []int{0, 1, 2, 3}, exchange.Fence{ID: "a"})
+	some := comeAll(s.Nodes, []int{1, 3}, exchange.Fence{ID: "b"})
 	for range 4 {
 		got := <-all
 		require.NoError(t, got.err)
@@ -60,10 +60,10 @@ func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
 	defer s.Close()
 	n := s.Nodes[1]
 	n.Serve("echo", func(from int, body []byte, reply func([]byte, error)) { reply(append(body, byte('0'+from)), nil) })
-	n.Leave(world.Proc{World: "w", Rank: 1})
+	n.RankExited(world.Proc{World: "w", Rank: 1})
 	answers := make(chan string, 1)
-	n.Ask(1, "echo", []byte("x"), func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) })
-	got := <-comeAll(s.Planes(), []int{1}, exchange.Fence{ID: "a", Members: []world.Proc{{World: "w", Rank: 1}}})
+	n.Request(1, "echo", []byte("x"), func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) })
+	got := <-comeAll(s.Nodes, []int{1}, exchange.Fence{ID: "a", Members: []world.Proc{{World: "w", Rank: 1}}})
 	assert.Equal(t, fenced{1, []string{"a/1"}, nil}, got)
 	assert.Equal(t, "x1<nil>", <-answers)
 	assert.Zero(t, s.Messages())
@@ -79,7 +79,7 @@ func TestFenceWithOneWhoHasLeft(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				s := exchangetest.New(t, 3, testneeds.Rand(t))
 				if when == "before" {
-					s.Nodes[2].Leave(left)
+					s.Nodes[2].RankExited(left)
 				}
 				done := make(chan error, 2)
 				for node := range 2 {
@@ -88,10 +88,10 @@ func TestFenceWithOneWhoHasLeft(t *testing.T) {
 					})
 				}
 				if when == "after" {
-					s.Nodes[2].Leave(left)
+					s.Nodes[2].RankExited(left)
 				}
 				for range 2 {
-					var missing *exchange.LeftError
+					var missing *exchange.ExitedError
 					require.ErrorAs(t, <-done, &missing)
 					assert.Equal(t, left, missing.Missing)
 				}
@@ -106,7 +106,7 @@ func TestWhoLeavesAfterComing(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}, Members: []world.Proc{{World: "w", Rank: world.AllRanks}}}
 	done := make(chan error, 2)
 	s.Nodes[1].Fence(f, func(_ [][]byte, err error) { done <- err })
-	s.Nodes[1].Leave(world.Proc{World: "w", Rank: 1})
+	s.Nodes[1].RankExited(world.Proc{World: "w", Rank: 1})
 	s.Nodes[0].Fence(f, func(_ [][]byte, err error) { done <- err })
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
@@ -115,11 +115,11 @@ func TestWhoLeavesAfterComing(t *testing.T) {
 func TestLostNode(t *testing.T) {
 	s := exchangetest.New(t, 3, nil)
 	done := make(chan error, 1)
-	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	s.Nodes[0].Request(2, "never", nil, func(_ []byte, err error) { done <- err })
 	require.ErrorContains(t, <-done, `node 2 has no service "never"`)
 	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) {})
-	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
-	fenced := comeAll(s.Planes(), []int{0, 1}, exchange.Fence{ID: "unhurt"})
+	s.Nodes[0].Request(2, "never", nil, func(_ []byte, err error) { done <- err })
+	fenced := comeAll(s.Nodes, []int{0, 1}, exchange.Fence{ID: "unhurt"})
 	for range 2 {
 		require.NoError(t, (<-fenced).err)
 	}
@@ -137,9 +137,9 @@ func TestLostNode(t *testing.T) {
 	for range 2 {
 		isLost(<-lost)
 	}
-	s.Nodes[0].Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	s.Nodes[0].Request(2, "never", nil, func(_ []byte, err error) { done <- err })
 	isLost(<-done)
-	s.Hub.Ask(2, "never", nil, func(_ []byte, err error) { done <- err })
+	s.Hub.Request(2, "never", nil, func(_ []byte, err error) { done <- err })
 	isLost(<-done)
 	s.Nodes[1].Fence(exchange.Fence{ID: "later", Nodes: []int{1, 2}}, func(_ [][]byte, err error) { lost <- err })
 	isLost(<-lost)
@@ -154,23 +154,23 @@ func TestGoneNode(t *testing.T) {
 	fenced, asked := make(chan error, 2), make(chan error, 1)
 	isLeft := func() {
 		t.Helper()
-		var left *exchange.LeftError
+		var left *exchange.ExitedError
 		require.ErrorAs(t, <-fenced, &left)
 		require.Equal(t, gone, left.Missing)
 	}
 	heard := make(chan struct{})
 	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) { close(heard) })
-	s.Nodes[1].Ask(2, "never", nil, func(_ []byte, err error) { asked <- err })
+	s.Nodes[1].Request(2, "never", nil, func(_ []byte, err error) { asked <- err })
 	<-heard
 	s.Nodes[0].Fence(f, func(_ [][]byte, err error) { fenced <- err })
 	s.Cut(2)
-	s.Hub.NodeGone(2, []world.Proc{gone})
+	s.Hub.NodeExited(2, []world.Proc{gone})
 	isLeft()
 	require.ErrorIs(t, <-asked, exchange.ErrNodeLost)
 	s.Hub.NodeLost(2)
 	s.Nodes[1].Fence(f, func(_ [][]byte, err error) { fenced <- err })
 	isLeft()
-	s.Nodes[1].Ask(2, "never", nil, func(_ []byte, err error) { asked <- err })
+	s.Nodes[1].Request(2, "never", nil, func(_ []byte, err error) { asked <- err })
 	require.EqualError(t, <-asked, "all ranks of node 2 have ended")
 }
 
@@ -180,7 +180,7 @@ func TestAClosedNodeAnswers(t *testing.T) {
 	s.Nodes[1].Serve("s", func(_ int, _ []byte, reply func([]byte, error)) { reply(nil, nil) })
 	s.Nodes[1].Close(nil)
 	asked := make(chan error, 1)
-	s.Nodes[0].Ask(1, "s", nil, func(_ []byte, err error) { asked <- err })
+	s.Nodes[0].Request(1, "s", nil, func(_ []byte, err error) { asked <- err })
 	require.EqualError(t, <-asked, exchange.ErrClosed.Error())
 }
 
@@ -189,17 +189,17 @@ func TestARankLeavesOnce(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
 	heard := 0
-	s.Hub.OnLeft(func(world.Proc) { heard++ })
+	s.Hub.OnExit(func(world.Proc) { heard++ })
 	p := world.Proc{World: "w", Rank: 1}
 	for range 3 {
-		s.Hub.Receive(1, &exchange.Message{Kind: exchange.Left, Members: []world.Proc{p, p}})
+		s.Hub.Receive(1, &exchange.Message{Kind: exchange.Exited, Members: []world.Proc{p, p}})
 	}
-	s.Hub.NodeGone(1, []world.Proc{p, {World: "w", Rank: 2}})
+	s.Hub.NodeExited(1, []world.Proc{p, {World: "w", Rank: 2}})
 	require.Equal(t, 2, heard)
-	require.Equal(t, 2, s.Hub.NumGone(1))
-	s.Hub.Receive(0, &exchange.Message{Kind: exchange.Left, Members: []world.Proc{p}})
-	require.Equal(t, 1, s.Hub.NumGone(1))
-	require.Equal(t, 1, s.Hub.NumGone(0))
+	require.Equal(t, 2, s.Hub.NumExited(1))
+	s.Hub.Receive(0, &exchange.Message{Kind: exchange.Exited, Members: []world.Proc{p}})
+	require.Equal(t, 1, s.Hub.NumExited(1))
+	require.Equal(t, 1, s.Hub.NumExited(0))
 }
 
 func TestQuestions(t *testing.T) {
@@ -209,7 +209,7 @@ func TestQuestions(t *testing.T) {
 			if len(body) == 0 {
 				reply(nil, errors.New("an empty question"))
 			}
-			reply(fmt.Appendf(nil, "%d asked %d: %s", from, n.Node(), body), nil)
+			reply(fmt.Appendf(nil, "%d asked %d: %s", from, n.Number(), body), nil)
 		})
 	}
 	s.Hub.Serve("who", func(from int, body []byte, reply func([]byte, error)) {
@@ -217,17 +217,17 @@ func TestQuestions(t *testing.T) {
 	})
 	answers := make(chan string, 1)
 	take := func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) }
-	s.Nodes[0].Ask(2, "who", []byte("x"), take)
+	s.Nodes[0].Request(2, "who", []byte("x"), take)
 	assert.Equal(t, "0 asked 2: x<nil>", <-answers)
-	s.Nodes[0].Ask(2, "who", nil, take)
+	s.Nodes[0].Request(2, "who", nil, take)
 	assert.Equal(t, "an empty question", <-answers)
-	s.Nodes[1].Ask(exchange.Head, "who", []byte("y"), take)
+	s.Nodes[1].Request(exchange.Head, "who", []byte("y"), take)
 	assert.Equal(t, "1 asked the head: y<nil>", <-answers)
-	s.Nodes[1].Ask(exchange.Head, "what", nil, take)
+	s.Nodes[1].Request(exchange.Head, "what", nil, take)
 	assert.Contains(t, <-answers, `the head has no service "what"`)
-	s.Nodes[1].Ask(7, "who", nil, take)
+	s.Nodes[1].Request(7, "who", nil, take)
 	assert.Contains(t, <-answers, "there is no node 7")
-	s.Hub.Ask(1, "who", []byte("z"), take)
+	s.Hub.Request(1, "who", []byte("z"), take)
 	assert.Equal(t, "-1 asked 1: z<nil>", <-answers)
 }
 
@@ -239,7 +239,7 @@ func TestClosingFailsWhatIsUnderWay(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
 	for range 2 {
 		s.Nodes[0].Fence(f, func(_ [][]byte, err error) { take(err) })
-		s.Nodes[0].Ask(1, "s", nil, func(_ []byte, err error) { take(err) })
+		s.Nodes[0].Request(1, "s", nil, func(_ []byte, err error) { take(err) })
 		s.Nodes[0].Close(nil)
 	}
 	for range 4 {
@@ -252,30 +252,30 @@ func TestNames(t *testing.T) {
 	owner := world.Proc{World: "w", Rank: 3}
 	errs := make(chan error, 1)
 	done := func(err error) { errs <- err }
-	name := exchange.Published{Space: "pmi", Name: "ocean", Value: []byte("port\x00\xff"), Owner: owner}
-	exchange.Publish(s.Nodes[0], []exchange.Published{name}, done)
+	name := exchange.Name{Space: "pmi", Name: "ocean", Value: []byte("port\x00\xff"), Owner: owner}
+	s.Nodes[0].Publish([]exchange.Name{name}, done)
 	require.NoError(t, <-errs)
-	exchange.Publish(s.Nodes[1], []exchange.Published{name}, done)
+	s.Nodes[1].Publish([]exchange.Name{name}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrPublished)
 
-	found := make(chan exchange.Published, 1)
-	look := func(node int, w exchange.Wanted) (exchange.Published, error) {
-		exchange.Lookup(s.Nodes[node], w, func(n exchange.Published, err error) { found <- n; errs <- err })
+	found := make(chan []exchange.Name, 1)
+	look := func(node int, w exchange.Query) ([]exchange.Name, error) {
+		s.Nodes[node].Lookup(w, func(n []exchange.Name, err error) { found <- n; errs <- err })
 		return <-found, <-errs
 	}
-	got, err := look(1, exchange.Wanted{Spaces: []string{"pmix", "pmi"}, Name: "ocean"})
+	got, err := look(1, exchange.Query{Spaces: []string{"pmix", "pmi"}, Names: []string{"ocean"}, Need: 1})
 	require.NoError(t, err)
-	assert.Equal(t, name, got)
-	_, err = look(1, exchange.Wanted{Spaces: []string{"pmix"}, Name: "ocean"})
+	assert.Equal(t, []exchange.Name{name}, got)
+	_, err = look(1, exchange.Query{Spaces: []string{"pmix"}, Names: []string{"ocean"}, Need: 1})
 	require.ErrorIs(t, err, exchange.ErrNotPublished)
-	_, err = look(1, exchange.Wanted{Spaces: []string{"pmix"}, Name: "ocean", Wait: time.Millisecond})
+	_, err = look(1, exchange.Query{Spaces: []string{"pmix"}, Names: []string{"ocean"}, Need: 1, Wait: time.Millisecond})
 	require.ErrorIs(t, err, exchange.ErrNotPublished)
 
-	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, world.Proc{World: "w", Rank: 4}, done)
+	s.Nodes[1].Unpublish([]string{"pmi"}, []string{"ocean"}, world.Proc{World: "w", Rank: 4}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrNotOwner)
-	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, owner, done)
+	s.Nodes[1].Unpublish([]string{"pmi"}, []string{"ocean"}, owner, done)
 	require.NoError(t, <-errs)
-	exchange.Unpublish(s.Nodes[1], []string{"pmi"}, []string{"ocean"}, world.Proc{}, done)
+	s.Nodes[1].Unpublish([]string{"pmi"}, []string{"ocean"}, world.Proc{}, done)
 	require.ErrorIs(t, <-errs, exchange.ErrNotPublished)
 }
 
@@ -283,13 +283,14 @@ func TestLookupWaits(t *testing.T) {
 	s := exchangetest.New(t, 2, testneeds.Rand(t))
 	found := make(chan error, 2)
 	for node := range 2 {
-		w := exchange.Wanted{Spaces: []string{"pmix"}, Name: "n", By: world.Proc{World: "w", Rank: node}, Wait: -1}
-		exchange.Lookup(s.Nodes[node], w, func(n exchange.Published, err error) { found <- err })
+		by := world.Proc{World: "w", Rank: node}
+		w := exchange.Query{Spaces: []string{"pmix"}, Names: []string{"n"}, Need: 1, By: by, Wait: -1}
+		s.Nodes[node].Lookup(w, func(_ []exchange.Name, err error) { found <- err })
 	}
-	s.Nodes[1].Leave(world.Proc{World: "w", Rank: 1})
+	s.Nodes[1].RankExited(world.Proc{World: "w", Rank: 1})
 	require.ErrorIs(t, <-found, exchange.ErrNotPublished, "nobody waits for one who has ended")
 	published := make(chan error, 1)
-	exchange.Publish(s.Nodes[1], []exchange.Published{{Space: "pmix", Name: "n"}}, func(err error) { published <- err })
+	s.Nodes[1].Publish([]exchange.Name{{Space: "pmix", Name: "n"}}, func(err error) { published <- err })
 	require.NoError(t, <-published)
 	require.NoError(t, <-found)
 }
@@ -298,28 +299,28 @@ func TestHowLongNamesAreKept(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	n := s.Nodes[0]
 	errs := make(chan error, 1)
-	publish := func(name string, keep exchange.Keep) {
-		p := exchange.Published{Space: "s", Name: name, Keep: keep, Owner: world.Proc{World: "w"}, WorldSize: 2}
-		exchange.Publish(n, []exchange.Published{p}, func(err error) { errs <- err })
+	publish := func(name string, keep exchange.Lifetime) {
+		p := exchange.Name{Space: "s", Name: name, Lifetime: keep, Owner: world.Proc{World: "w"}, WorldSize: 2}
+		n.Publish([]exchange.Name{p}, func(err error) { errs <- err })
 		require.NoError(t, <-errs)
 	}
 	is := func(name string) bool {
-		exchange.Lookup(n, exchange.Wanted{Spaces: []string{"s"}, Name: name}, func(_ exchange.Published, err error) {
+		n.Lookup(exchange.Query{Spaces: []string{"s"}, Names: []string{name}, Need: 1}, func(_ []exchange.Name, err error) {
 			errs <- err
 		})
 		return <-errs == nil
 	}
-	publish("read", exchange.KeepRead)
+	publish("read", exchange.LifetimeFirstRead)
 	assert.True(t, is("read"))
 	assert.False(t, is("read"))
-	publish("job", exchange.KeepJob)
-	publish("world", exchange.KeepWorld)
-	publish("owner", exchange.KeepOwner)
+	publish("job", exchange.LifetimeJob)
+	publish("world", exchange.LifetimeWorld)
+	publish("owner", exchange.LifetimeOwner)
 	assert.True(t, is("owner"))
-	n.Leave(world.Proc{World: "w", Rank: 0})
+	n.RankExited(world.Proc{World: "w", Rank: 0})
 	assert.False(t, is("owner"))
 	assert.True(t, is("world"))
-	n.Leave(world.Proc{World: "w", Rank: 1})
+	n.RankExited(world.Proc{World: "w", Rank: 1})
 	assert.False(t, is("world"))
 	assert.True(t, is("job"))
 }
@@ -336,10 +337,10 @@ func TestGiveUp(t *testing.T) {
 			come(0)
 			come(1)
 			deliver(s)
-			s.Nodes[by].GiveUp(f, by == 0)
+			s.Nodes[by].Withdraw(f, by == 0)
 			deliver(s)
-			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
-			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
+			require.ErrorIs(t, <-got, exchange.ErrWithdrawn)
+			require.ErrorIs(t, <-got, exchange.ErrWithdrawn)
 			for node := range 3 {
 				come(node)
 			}
@@ -366,7 +367,7 @@ func TestGiveUpTooLate(t *testing.T) {
 	require.NoError(t, <-got)
 	come(0)
 	s.Step(nil)
-	s.Nodes[1].GiveUp(f, true)
+	s.Nodes[1].Withdraw(f, true)
 	deliver(s)
 	require.NoError(t, <-got, "node 1 hears that it was complete")
 	come(1)
@@ -391,12 +392,12 @@ func TestGiveUpAtTheSameTime(t *testing.T) {
 			come := func(node int) { s.Nodes[node].Fence(f, func(_ [][]byte, err error) { got <- err }) }
 			come(0)
 			deliver(s)
-			s.Nodes[first].GiveUp(f, first == 0)
+			s.Nodes[first].Withdraw(f, first == 0)
 			deliver(s)
-			require.ErrorIs(t, <-got, exchange.ErrGivenUp)
+			require.ErrorIs(t, <-got, exchange.ErrWithdrawn)
 			come(first)
 			deliver(s)
-			s.Nodes[1-first].GiveUp(f, first == 1)
+			s.Nodes[1-first].Withdraw(f, first == 1)
 			deliver(s)
 			come(1 - first)
 			deliver(s)

@@ -63,7 +63,7 @@ func newSchedule(t *testing.T, rng *rand.Rand) *schedule {
 	}
 	for _, n := range s.star.Nodes {
 		n.Serve("echo", func(from int, body []byte, reply func([]byte, error)) {
-			reply(fmt.Appendf(nil, "%d>%d:%s", from, n.Node(), body), nil)
+			reply(fmt.Appendf(nil, "%d>%d:%s", from, n.Number(), body), nil)
 		})
 	}
 	for range rng.IntN(6) {
@@ -88,7 +88,7 @@ func (s *schedule) lose(node int) {
 		procs = append(procs, p)
 	}
 	s.star.Cut(node)
-	s.star.Hub.NodeGone(node, procs)
+	s.star.Hub.NodeExited(node, procs)
 }
 
 // planFence has some nodes come to a fence, mostly all of its own.
@@ -149,7 +149,7 @@ func (s *schedule) come(p *planned, node int) {
 func (s *schedule) leave(r world.Proc) {
 	if node := r.Rank / ranksPerNode; node != s.lost && !s.left[r] {
 		s.left[r] = true
-		s.star.Nodes[node].Leave(r)
+		s.star.Nodes[node].RankExited(r)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *schedule) ask(from, to int) {
 	body := fmt.Sprint("question ", s.asks)
 	want := fmt.Sprintf("%d>%d:%s", from, to, body)
 	s.want = append(s.want, want)
-	s.star.Nodes[from].Ask(to, "echo", []byte(body), func(answer []byte, err error) {
+	s.star.Nodes[from].Request(to, "echo", []byte(body), func(answer []byte, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {
@@ -244,7 +244,7 @@ func (s *schedule) checkFence(p *planned) (waits bool) {
 			continue
 		}
 		require.LessOrEqual(s.t, p.done[node], 1)
-		var left *exchange.LeftError
+		var left *exchange.ExitedError
 		switch done := p.done[node] == 1; {
 		case done && p.err[node] == nil:
 			require.True(s.t, complete && !doomed && len(p.got[node]) == len(p.f.Nodes), "%s at %d", p.f.ID, node)

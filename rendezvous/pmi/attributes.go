@@ -9,31 +9,27 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// attributes are PMI-2's attributes of a host: ranks there put and get them. Where several
-// agents serve one host, the one with the lowest number has them, and others ask it.
-// Those of ranks that begin MPI again are others.
+// attributes are PMI-2's attributes of a host, which its ranks put and get. If several agents serve the host, the one
+// with the lowest node number keeps them, and the others send it requests. A rank that begins MPI again has new ones.
 type attributes struct {
 	values  map[string]attribute
 	waiting map[string][]attributeWaiter
 }
 
-// attribute is a value and the rank that put it, on whose account it is.
 type attribute struct {
 	value string
-	by    int
+	owner int // the rank that put it, whose usage counts it
 }
 
-// attributeWaiter is a rank that waits for a value, and what tells it.
 type attributeWaiter struct {
 	rank int
-	done func(how, value string)
+	done func(outcome, value string)
 }
 
-// attributesService is by which servers ask each other: a list of texts: what to do, the
-// world, the rank that asks, the key, the value.
+// attributesService serves attributes to other nodes. A request is a list of strings: action, world, rank, key, value.
 const attributesService = "pmi/attributes"
 
-// What may be done with an attribute, and how the answers begin.
+// The actions on attributes, and their outcomes.
 const (
 	attributePut  = "put"
 	attributeGet  = "get"
@@ -44,66 +40,48 @@ const (
 	failed  = "failed"
 )
 
-// peers are the other ranks of a rank's host, ascending.
-func (s *space) peers(rank int) (list []int) {
-	for r := range s.w.Ranks {
-		if r != rank && s.w.Ranks[r].Host == s.w.Ranks[rank].Host {
-			list = append(list, r)
-		}
-	}
-	return list
+// peers returns the other ranks of a rank's host, ascending.
+func (s *space) peers(rank int) []int {
+	return slices.DeleteFunc(slices.Clone(s.ByHost[s.Ranks[rank].Host]), func(peer int) bool { return peer == rank })
 }
 
-// attributesNode is the node that has those of a rank's host.
+// attributesNode returns the node that keeps the attributes of a rank's host.
 func (s *space) attributesNode(rank int) int {
-	node := s.w.Ranks[rank].Node
-	for _, peer := range s.peers(rank) {
-		node = min(node, s.w.Ranks[peer].Node)
+	node := s.Ranks[rank].Node
+	for _, peer := range s.ByHost[s.Ranks[rank].Host] {
+		node = min(node, s.Ranks[peer].Node)
 	}
 	return node
 }
 
-// attribute does something with an attribute of a rank's host. done hears found, with the
-// value, missing, or failed, with the reason; at once or later, but not where the job ends.
-func (s *Server) attribute(sp *space, rank int, what, key, value string, done func(how, value string)) {
-	// A host has one node of lowest number, but that may have ranks of other hosts, too.
-	key = strconv.Itoa(sp.w.Ranks[rank].Host) + "/" + strconv.Itoa(sp.generations[rank]) + "/" + key
+// attribute does something with an attribute of a rank's host. done gets found with the value, missing, or failed with
+// the reason, at once or later; it is not called if the job ends before.
+func (s *Server) attribute(sp *space, rank int, action, key, value string, done func(outcome, value string)) {
+	// The node that keeps them may have ranks of other hosts, too.
+	key = strconv.Itoa(sp.Ranks[rank].Host) + "/" + strconv.Itoa(sp.generations[rank]) + "/" + key
 	node := sp.attributesNode(rank)
-	if node == s.cfg.Node {
-		s.attributeHere(sp, rank, what, key, value, done)
+	if node == s.cfg.Exchange.Number() {
+		s.localAttribute(sp, rank, action, key, value, done)
 		return
 	}
-	s.ask(node, attributesService, func(texts []string, err error) {
+	s.request(node, attributesService, func(texts []string, err error) {
 		switch {
 		case err == nil:
 			done(texts[0], texts[1])
 		case !errors.Is(err, exchange.ErrClosed):
 			done(failed, err.Error())
 		}
-	}, what, sp.w.Name, strconv.Itoa(rank), key, value)
+	}, action, sp.Name, strconv.Itoa(rank), key, value)
 }
 
-// ask has another node answer by a list of two texts. done is called with the server locked.
-func (s *Server) ask(node int, service string, done func(texts []string, err error), question ...string) {
-	s.cfg.Plane.Ask(node, service, packTexts(question...), func(answer []byte, err error) {
-		var texts []string
-		if err == nil {
-			texts, err = cutTexts(answer, 2)
-		}
-		s.mu.Lock()
-		defer s.unlock()
-		done(texts, err)
-	})
-}
-
-// attributeHere does it where this node has them.
-func (s *Server) attributeHere(sp *space, rank int, what, key, value string, done func(how, value string)) {
+// localAttribute is attribute on the node that keeps it.
+func (s *Server) localAttribute(sp *space, rank int, action, key, value string, done func(outcome, value string)) {
 	a := &sp.attributes
 	old, known := a.values[key]
 	switch {
-	case what == attributePut && !sp.putAttribute(rank, key, value):
+	case action == attributePut && !sp.putAttribute(rank, key, value):
 		done(failed, errTooMuch.Error())
-	case what == attributePut:
+	case action == attributePut:
 		waiting := a.waiting[key]
 		delete(a.waiting, key)
 		done(found, value)
@@ -112,48 +90,43 @@ func (s *Server) attributeHere(sp *space, rank int, what, key, value string, don
 		}
 	case known:
 		done(found, old.value)
-	case what == attributeWait:
+	case action == attributeWait:
 		a.waiting[key] = append(a.waiting[key], attributeWaiter{rank, done})
-		s.checkAttribute(sp, rank)
+		s.checkAttributeWait(sp, rank)
 	default:
 		done(missing, "")
 	}
 }
 
-// putAttribute puts one on a rank's account, if there is room.
+// putAttribute stores an attribute if the rank's limit allows it.
 func (s *space) putAttribute(rank int, key, value string) bool {
+	u, size := s.usage(rank), len(key)+len(value)
 	old, known := s.attributes.values[key]
-	free := 0
+	owner, freed := u, 0
 	if known {
-		free = len(key) + len(old.value)
+		owner, freed = s.usage(old.owner), len(key)+len(old.value)
 	}
-	more := len(key) + len(value)
-	u := s.usage(rank)
-	if known && old.by == rank {
-		more -= free
-	}
-	if u.attributes+more > maxAttrs {
+	owner.attributes -= freed
+	if u.attributes+size > maxAttrs {
+		owner.attributes += freed
 		return false
 	}
-	if known && old.by != rank {
-		s.usage(old.by).attributes -= free
-	}
-	u.attributes += more
+	u.attributes += size
 	s.attributes.values[key] = attribute{value, rank}
 	return true
 }
 
-// checkAttribute tells the launcher if a rank waits for an attribute which nobody can put any more: all
-// others of its host have ended. What other nodes' ranks do is not known here.
-func (s *Server) checkAttribute(sp *space, rank int) {
+// checkAttributeWait reports a rank that waits for an attribute after all other ranks of its host have exited. What
+// ranks of other nodes do is not known here.
+func (s *Server) checkAttributeWait(sp *space, rank int) {
 	peers := sp.peers(rank)
 	running := func(peer int) bool { return !sp.ended[peer] }
 	if len(peers) > 0 && running(rank) && !slices.ContainsFunc(peers, running) {
-		s.stuck([]world.Proc{sp.proc(rank)}, sp.proc(peers[0]))
+		s.node.Stuck([]world.Proc{sp.Proc(rank)}, sp.Proc(peers[0]))
 	}
 }
 
-// attributeWaiters are the ranks that wait for attributes which this node has, ascending.
+// attributeWaiters returns the ranks that wait for attributes which this node keeps, ascending.
 func (s *space) attributeWaiters() (ranks []int) {
 	for _, list := range s.attributes.waiting {
 		for _, w := range list {
@@ -165,21 +138,20 @@ func (s *space) attributeWaiters() (ranks []int) {
 }
 
 // serveAttributes answers other nodes.
-func (s *Server) serveAttributes(texts []string, reply func(how, value string)) {
+func (s *Server) serveAttributes(texts []string, reply func(outcome, value string)) {
 	sp := s.spaces[texts[1]]
 	rank, err := strconv.Atoi(texts[2])
-	if sp == nil || err != nil || rank < 0 || rank >= len(sp.w.Ranks) {
+	if sp == nil || err != nil || !sp.Has(rank) {
 		reply(missing, "")
 		return
 	}
-	s.attributeHere(sp, rank, texts[0], texts[3], texts[4], reply)
+	s.localAttribute(sp, rank, texts[0], texts[3], texts[4], reply)
 }
 
-// pairsService is by which servers ask each other for pairs of worlds that they have no
-// ranks of: a list of texts: the world, the key.
+// pairsService serves the pairs of worlds to nodes without ranks of them. A request is a list of strings: world, key.
 const pairsService = "pmi/pairs"
 
-// lookup finds what a key of any world stands for. done is called at once or later.
+// lookup finds the value of a key of any world. done is called at once or later.
 func (s *Server) lookup(name, key string, done func(value string, ok bool)) {
 	sp := s.spaces[name]
 	if sp == nil {
@@ -187,19 +159,19 @@ func (s *Server) lookup(name, key string, done func(value string, ok bool)) {
 		return
 	}
 	value, ok := sp.lookup(key)
-	if nodes := sp.whole.nodes; !ok && len(sp.whole.local) == 0 && len(nodes) > 0 {
-		s.askPairs(nodes, name, key, done)
+	if !ok && len(sp.Local) == 0 && len(sp.Nodes) > 0 {
+		s.requestPair(sp.Nodes, name, key, done)
 		return
 	}
 	done(value, ok)
 }
 
-// askPairs asks the first of a world's nodes that is there: after a barrier all know the same.
-func (s *Server) askPairs(nodes []int, name, key string, done func(value string, ok bool)) {
-	s.ask(nodes[0], pairsService, func(texts []string, err error) {
+// requestPair asks the first of a world's nodes that is not lost: after a barrier they all know the same.
+func (s *Server) requestPair(nodes []int, name, key string, done func(value string, ok bool)) {
+	s.request(nodes[0], pairsService, func(texts []string, err error) {
 		switch {
 		case errors.Is(err, exchange.ErrNodeLost) && len(nodes) > 1:
-			s.askPairs(nodes[1:], name, key, done)
+			s.requestPair(nodes[1:], name, key, done)
 		case err != nil || texts[0] != found:
 			done("", false)
 		default:
@@ -209,7 +181,7 @@ func (s *Server) askPairs(nodes []int, name, key string, done func(value string,
 }
 
 // servePairs answers other nodes.
-func (s *Server) servePairs(texts []string, reply func(how, value string)) {
+func (s *Server) servePairs(texts []string, reply func(outcome, value string)) {
 	if sp := s.spaces[texts[0]]; sp != nil {
 		if value, ok := sp.lookup(texts[1]); ok {
 			reply(found, value)

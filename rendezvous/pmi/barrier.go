@@ -13,153 +13,138 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// barrier is one that ranks of a world come to, again and again. The server's mutex protects it.
+// barrier is one that ranks of a world enter again and again. The server's lock guards it.
 type barrier struct {
-	// name tells it from others of the world.
-	name string
-	// members are its ranks, ascending; nil: all of the world. local are those of this
-	// node, nodes those of all.
+	name string // unique in the world
+	// members are its ranks, ascending, nil for the whole world. local are those of this node, nodes those of all.
 	members, local, nodes []int
-	// by is the rank of this node that named the group first, on whose account it is.
-	by int
+	owner                 int // the rank of this node that first named the group, whose usage counts it
 
-	round int // how often this node has come
-	// brought are the fresh keys that went along with the round under way, of a barrier of all.
-	brought []string
-	told    bool // the launcher knows that it waits in vain
-	// came are the ranks here that wait for others here, away those that wait for other
-	// nodes, each with what lets it go on, or says that it failed.
-	came, away map[int]func(error)
+	round    int      // how often this node has entered
+	sentKeys []string // keys sent with the round in progress, if members is nil
+	reported bool     // the launcher knows that it is stuck
+	// arrived are the ranks here that wait for others here, crossing those that wait for other nodes, with what to call
+	// at the end.
+	arrived, crossing map[int]func(error)
 }
 
-// newBarrier is the barrier of some ranks, which ascend; nil: of all.
+// newBarrier returns the barrier of some ranks, ascending; nil for the whole world.
 func (s *space) newBarrier(name string, members []int) *barrier {
-	b := &barrier{name: name, members: members, came: map[int]func(error){}}
-	for rank := range s.w.Ranks {
-		if _, in := slices.BinarySearch(members, rank); !in && members != nil {
-			continue
+	b := &barrier{name: name, members: members, local: s.Local, nodes: s.Nodes, arrived: map[int]func(error){}}
+	if members != nil {
+		b.local, b.nodes = nil, nil
+		for _, rank := range members {
+			if s.IsLocal(rank) {
+				b.local = append(b.local, rank)
+			}
+			b.nodes = append(b.nodes, s.Ranks[rank].Node)
 		}
-		at := s.w.Ranks[rank].Node
-		if b.nodes = append(b.nodes, at); at == s.node {
-			b.local = append(b.local, rank)
-		}
+		slices.Sort(b.nodes)
+		b.nodes = slices.Compact(b.nodes)
 	}
-	slices.Sort(b.nodes)
-	b.nodes = slices.Compact(b.nodes)
 	s.barriers[name] = b
 	return b
 }
 
-// waits says whether a rank has come and is not let go yet.
-func (b *barrier) waits(rank int) bool { return b.came[rank] != nil || b.away[rank] != nil }
-
-// checkStuck tells the launcher, once, if those that came wait for one of this node that never will.
-func (s *Server) checkStuck(sp *space, b *barrier) {
-	if len(b.came) == 0 || b.told {
+// checkBarrier reports, once, if the ranks in a barrier wait for one of this node that has exited.
+func (s *Server) checkBarrier(sp *space, b *barrier) {
+	if len(b.arrived) == 0 || b.reported {
 		return
 	}
 	for _, rank := range b.local {
-		if sp.ended[rank] && b.came[rank] == nil {
-			b.told = true
-			s.stuck(sp.procs(b.came), sp.proc(rank))
+		if sp.ended[rank] && b.arrived[rank] == nil {
+			b.reported = true
+			s.node.Stuck(sp.procs(b.arrived), sp.Proc(rank))
 			return
 		}
 	}
 }
 
-// stuck tells the launcher of ranks that wait for one which will never come.
-func (s *Server) stuck(waiting []world.Proc, missing world.Proc) {
-	s.tell(func() { s.cfg.Launcher.Stuck(waiting, missing) })
-}
+var errEntersTwice = malformed("it comes to a barrier again before it was let go")
 
-// errComesTwice is a rank that comes to a barrier which it waits in.
-var errComesTwice = malformed("it comes to a barrier again before it was let go")
-
-// barrier has the rank wait in a barrier until all have come, or it is known that this cannot
-// be. Then it hears what text gives, with the error if that failed.
+// barrier has the rank wait in a barrier. The reply is what text returns at the end, for the error if it failed.
 func (c *session) barrier(b *barrier, text func(err error) string) (string, error) {
 	s, sp := c.server, c.space
-	if b.waits(c.p.Rank) {
-		return "", errComesTwice
+	if b.arrived[c.p.Rank] != nil || b.crossing[c.p.Rank] != nil {
+		return "", errEntersTwice
 	}
-	b.came[c.p.Rank] = func(err error) { c.answerLater(text(err)) }
-	if len(b.came) < len(b.local) {
-		s.checkStuck(sp, b)
+	b.arrived[c.p.Rank] = func(err error) { c.replyLater(text(err)) }
+	if len(b.arrived) < len(b.local) {
+		s.checkBarrier(sp, b)
 		return "", nil
 	}
 	b.round++
-	b.came, b.away = map[int]func(error){}, b.came
+	b.arrived, b.crossing = map[int]func(error){}, b.arrived
 	if len(b.nodes) > 1 {
-		s.cfg.Plane.Fence(sp.fence(b), func(blobs [][]byte, err error) { s.met(sp, b, blobs, err) })
+		s.cfg.Exchange.Fence(sp.fence(b), func(blobs [][]byte, err error) { s.fenceDone(sp, b, blobs, err) })
 		return "", nil
 	}
 	if b.members == nil {
-		sp.published()
+		sp.markShared()
 	}
-	sp.letGo(b, nil)
+	sp.endRound(b, nil)
 	return "", nil
 }
 
-// fence is this node's part in the barrier's round. Barriers of some ranks only carry the
-// new pairs, too; these go again to those who were not there.
+// fence returns this node's part in a round. The barrier of a group carries the fresh pairs, too; they stay fresh for
+// the nodes that are not in it.
 func (s *space) fence(b *barrier) exchange.Fence {
-	f := exchange.Fence{ID: "pmi/" + s.w.Name + "/" + b.name + "/" + strconv.Itoa(b.round), Nodes: b.nodes, Blob: s.pack()}
+	f := exchange.Fence{ID: "pmi/" + s.Name + "/" + b.name + "/" + strconv.Itoa(b.round), Nodes: b.nodes, Blob: s.pack()}
 	for _, rank := range b.members {
-		f.Members = append(f.Members, s.proc(rank))
+		f.Members = append(f.Members, s.Proc(rank))
 	}
 	if b.members == nil {
-		f.Members = []world.Proc{s.proc(world.AllRanks)}
-		b.brought = s.published()
+		f.Members = []world.Proc{s.Proc(world.AllRanks)}
+		b.sentKeys = s.markShared()
 	}
 	return f
 }
 
-// met ends a round: all nodes have come, or never will. Where that is since a rank has
-// ended, its node is lost or the job ends, those here go on waiting: whoever runs the job
-// knows, and says more than an MPI library could. Of all else they are told.
-func (s *Server) met(sp *space, b *barrier, blobs [][]byte, err error) {
-	s.mu.Lock()
-	defer s.unlock()
+// fenceDone ends a round over several nodes. If a rank has exited, a node is lost or the job ends, the ranks here go on
+// waiting: whoever runs the job knows, and can say more than an MPI library. They get every other error.
+func (s *Server) fenceDone(sp *space, b *barrier, blobs [][]byte, err error) {
+	s.node.Lock()
+	defer s.node.Unlock()
 	for i := 0; i < len(blobs) && err == nil; i++ {
 		err = sp.merge(blobs[i])
 	}
-	var left *exchange.LeftError
-	switch waiting := sp.procs(b.away); {
-	case errors.As(err, &left):
-		s.stuck(waiting, left.Missing)
+	waiting := sp.procs(b.crossing)
+	if exited, ok := errors.AsType[*exchange.ExitedError](err); ok {
+		s.node.Stuck(waiting, exited.Missing)
 		return
-	case errors.Is(err, exchange.ErrNodeLost), errors.Is(err, exchange.ErrClosed):
-		return
-	case err != nil:
-		sp.unpublish(b.brought)
-		s.say(waiting[0], "PMI: a barrier with other nodes failed: "+err.Error())
 	}
-	b.brought = nil
-	sp.letGo(b, err)
+	if errors.Is(err, exchange.ErrNodeLost) || errors.Is(err, exchange.ErrClosed) {
+		return
+	}
+	if err != nil {
+		sp.markFresh(b.sentKeys)
+		s.node.Say(waiting[0], "PMI: a barrier with other nodes failed: "+err.Error())
+	}
+	b.sentKeys = nil
+	sp.endRound(b, err)
 }
 
-// letGo ends a round. A group's barrier that all have left is forgotten: programs may name a new group each
-// time. Its next round has the same number on all nodes again.
-func (s *space) letGo(b *barrier, err error) {
-	released := b.away
-	b.away = nil
+// endRound releases the ranks in a barrier. A group's barrier is dropped, since programs may name a new group each
+// time; its rounds then count from the beginning on all nodes.
+func (s *space) endRound(b *barrier, err error) {
+	released := b.crossing
+	b.crossing = nil
 	if b.members != nil {
 		delete(s.barriers, b.name)
-		s.usage(b.by).groups--
+		s.usage(b.owner).groups--
 	}
-	for _, leave := range released {
-		leave(err)
+	for _, done := range released {
+		done(err)
 	}
 }
 
-// errGroups is a rank that has others wait in too many groups, which it has named first.
 var errGroups = fmt.Errorf("barriers of more than %d groups are under way", maxGroups)
 
-// group finds the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or
-// a list of ranks, and a tag behind a colon. It is another one for each tag.
+// group returns the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or a list of ranks, and a tag
+// after a colon. Each tag has a barrier of its own.
 func (s *space) group(rank int, text string) (b *barrier, tag string, err error) {
-	who, tag, _ := strings.Cut(text, ":")
-	members, err := s.members(rank, who)
+	group, tag, _ := strings.Cut(text, ":")
+	members, err := s.members(rank, group)
 	if err != nil {
 		return nil, "", err
 	}
@@ -173,24 +158,26 @@ func (s *space) group(rank int, text string) (b *barrier, tag string, err error)
 	}
 	u.groups++
 	b = s.newBarrier(name, members)
-	b.by = rank
+	b.owner = rank
 	return b, tag, nil
 }
 
-// members are the ranks of a group, ascending, rank among them.
-func (s *space) members(rank int, who string) ([]int, error) {
+// members returns the ranks of a group that includes rank, ascending.
+func (s *space) members(rank int, group string) ([]int, error) {
 	var list []int
-	for r := range s.w.Ranks {
-		if who == "WORLD" || who == "NODE" && s.w.Ranks[r].Host == s.w.Ranks[rank].Host {
+	switch group {
+	case "WORLD":
+		for r := range s.Ranks {
 			list = append(list, r)
 		}
-	}
-	if list == nil {
-		for piece := range strings.SplitSeq(who, ",") {
+	case "NODE":
+		list = s.ByHost[s.Ranks[rank].Host]
+	default:
+		for piece := range strings.SplitSeq(group, ",") {
 			n, err := strconv.Atoi(piece)
-			if err != nil || n < 0 || n >= len(s.w.Ranks) || len(list) > len(s.w.Ranks) {
-				return nil, malformed("a barrier of the group %s, which is neither WORLD, NODE nor ranks of %d", printable(who),
-					len(s.w.Ranks))
+			if err != nil || !s.Has(n) || len(list) > len(s.Ranks) {
+				return nil, malformed("a barrier of the group %s, which is neither WORLD, NODE nor ranks of %d", printable(group),
+					len(s.Ranks))
 			}
 			list = append(list, n)
 		}
@@ -198,12 +185,12 @@ func (s *space) members(rank int, who string) ([]int, error) {
 		list = slices.Compact(list)
 	}
 	if !slices.Contains(list, rank) {
-		return nil, malformed("a barrier of the group %s, of which it is no member", printable(who))
+		return nil, malformed("a barrier of the group %s, of which it is no member", printable(group))
 	}
 	return list, nil
 }
 
-// groupName tells a group from others: ranks as ranges, and the tag, or a digest of both.
+// groupName names a group by its ranks, as ranges, and the tag; by a digest of that if it is long.
 func groupName(members []int, tag string) string {
 	var b strings.Builder
 	for i := 0; i < len(members); {

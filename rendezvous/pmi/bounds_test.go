@@ -42,7 +42,7 @@ func TestPairsOfANodeFitABarrier(t *testing.T) {
 	}
 	require.Less(t, n, 3*maxBytes/valueMax-3)
 	require.LessOrEqual(t, len(s.pack()), maxFresh)
-	s.published()
+	s.markShared()
 	require.Empty(t, s.pack())
 	require.NoError(t, s.put(0, "next round", value))
 }
@@ -74,9 +74,9 @@ func TestARankThatDoesNotRead(t *testing.T) {
 	require.Less(t, sent, 4<<20, "it can write no more")
 	other.asks("cmd=get_appnum", "cmd=appnum appnum=0 rc=0")
 	s := c.servers[0]
-	s.mu.Lock()
+	s.node.Lock()
 	out := s.spaces["w"].sessions[0].out
-	s.mu.Unlock()
+	s.node.Unlock()
 	require.Less(t, out.Waiting(), maxUnsent+2*valueMax)
 }
 
@@ -156,7 +156,7 @@ func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
 	require.NoError(t, s.put(3, "0/00000000", "replaced"), "which is on its account then")
 	require.GreaterOrEqual(t, fill(3), share)
 	require.LessOrEqual(t, len(s.pack()), maxFresh)
-	s.published()
+	s.markShared()
 	require.Positive(t, fill(2))
 }
 

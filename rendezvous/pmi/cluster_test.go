@@ -134,12 +134,10 @@ func (b *logbook) all() []string {
 // newCluster starts as many nodes.
 func newCluster(t testing.TB, nodes, only int) *cluster {
 	c := &cluster{t: t, log: newLogbook(), star: exchangetest.New(t, nodes, nil)}
-	for node, plane := range c.star.Planes() {
-		c.servers = append(c.servers,
-			New(Config{
-				Node: node, Plane: plane, Launcher: c.log, Only: []string{"", "PMI-1", "PMI-2", "PMIx"}[only],
-				Claim: c.claims,
-			}))
+	for _, node := range c.star.Nodes {
+		c.servers = append(c.servers, New(Config{
+			Exchange: node, Launcher: c.log, Only: []string{"", "PMI-1", "PMI-2", "PMIx"}[only], Claim: c.claims,
+		}))
 	}
 	t.Cleanup(func() {
 		for _, s := range c.servers {

@@ -11,134 +11,134 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// command is a request that clients of a protocol send.
+// command describes a request of a protocol.
 type command struct {
-	// answer is the name of the answer.
-	answer string
-	when   phase
-	serve  handler
+	reply  string // name of the reply
+	stage  stage  // that the client must have reached
+	handle handler
 }
 
-// handler gives the answer to a request, "" where that comes later, by session.answerLater, or never. It is called with
-// the server locked, and may let the lock go for what waits.
+// handler returns the reply to a request, or "" if it comes later, by session.replyLater, or never. It is called with
+// the lock held, and may release it while it waits.
 type handler func(c *session, q request) (string, error)
 
-// phase is how far a client has to be.
-type phase uint8
+// stage is how far a client has come.
+type stage uint8
 
 const (
-	begun   phase = iota // it has begun MPI
-	ranked               // it is known which rank it is
-	unknown              // anybody
+	initialized stage = iota // it has begun MPI
+	identified               // its rank is known
+	anonymous                // it has connected
 )
 
-// commandsOf are those of PMI-1 and PMI-2, by whether they come in frames.
+// commandsOf are the commands of PMI-1 (false) and of PMI-2, which come in frames (true).
 var commandsOf = map[bool]map[string]command{
 	false: {
-		"initack": {"initack", unknown, (*session).initack},
-		"init":    {"response_to_init", ranked, (*session).begin},
-		"singinit": {"", unknown, func(*session, request) (string, error) {
+		"initack": {"initack", anonymous, (*session).initack},
+		"init":    {"response_to_init", identified, (*session).init},
+		"singinit": {"", anonymous, func(*session, request) (string, error) {
 			return "", malformed("a program that was started by itself asks to be taken in (singinit), which cannot be: " +
 				"start it with gorun")
 		}},
-		"abort": {"", ranked, (*session).abort},
-		"get_maxes": {answer: "maxes", serve: says("kvsname_max", strconv.Itoa(kvsNameMax), "keylen_max",
+		"abort": {"", identified, (*session).abort},
+		"get_maxes": {reply: "maxes", handle: fixedReply("kvsname_max", strconv.Itoa(kvsNameMax), "keylen_max",
 			strconv.Itoa(keyMax), "vallen_max", strconv.Itoa(valueMax), "rc", "0")},
-		"get_appnum":        {answer: "appnum", serve: (*session).appNumber},
-		"get_my_kvsname":    {answer: "my_kvsname", serve: (*session).worldName},
-		"get_universe_size": {answer: "universe_size", serve: (*session).universe},
-		"get_ranks2hosts":   {serve: (*session).ranksToHosts},
-		"put":               {answer: "put_result", serve: (*session).put},
-		"get":               {answer: "get_result", serve: (*session).get},
-		"barrier_in":        {answer: "barrier_out", serve: (*session).barrierIn},
-		"publish_name":      {answer: "publish_result", serve: (*session).name},
-		"lookup_name":       {answer: "lookup_result", serve: (*session).name},
-		"unpublish_name":    {answer: "unpublish_result", serve: (*session).name},
-		"spawn":             {answer: "spawn_result", serve: (*session).spawn},
-		"finalize":          {answer: "finalize_ack", serve: (*session).finalize},
+		"get_appnum":        {reply: "appnum", handle: (*session).appNumber},
+		"get_my_kvsname":    {reply: "my_kvsname", handle: (*session).worldName},
+		"get_universe_size": {reply: "universe_size", handle: (*session).universe},
+		"get_ranks2hosts":   {handle: (*session).ranksToHosts},
+		"put":               {reply: "put_result", handle: (*session).put},
+		"get":               {reply: "get_result", handle: (*session).get},
+		"barrier_in":        {reply: "barrier_out", handle: (*session).barrierIn},
+		"publish_name":      {reply: "publish_result", handle: (*session).name},
+		"lookup_name":       {reply: "lookup_result", handle: (*session).name},
+		"unpublish_name":    {reply: "unpublish_result", handle: (*session).name},
+		"spawn":             {reply: "spawn_result", handle: (*session).spawn},
+		"finalize":          {reply: "finalize_ack", handle: (*session).finalize},
 	},
 	true: inFrames(map[string]command{
-		"fullinit":         {when: unknown, serve: (*session).fullInit},
-		"abort":            {when: ranked, serve: (*session).abort},
-		"job-getid":        {serve: (*session).worldName},
-		"job-connect":      {serve: (*session).connect},
-		"job-disconnect":   {serve: (*session).connect},
-		"info-getjobattr":  {serve: (*session).jobAttribute},
-		"info-putnodeattr": {serve: (*session).nodeAttribute},
-		"info-getnodeattr": {serve: (*session).nodeAttribute},
-		"kvs-put":          {serve: (*session).put},
-		"kvs-get":          {serve: (*session).get},
-		"kvs-fence":        {serve: (*session).fence},
-		"ring":             {serve: (*session).ring},
-		"name-publish":     {serve: (*session).name},
-		"name-lookup":      {serve: (*session).name},
-		"name-unpublish":   {serve: (*session).name},
-		"spawn":            {serve: (*session).spawn},
-		"finalize":         {serve: (*session).finalize},
+		"fullinit":         {stage: anonymous, handle: (*session).fullInit},
+		"abort":            {stage: identified, handle: (*session).abort},
+		"job-getid":        {handle: (*session).worldName},
+		"job-connect":      {handle: (*session).connect},
+		"job-disconnect":   {handle: (*session).connect},
+		"info-getjobattr":  {handle: (*session).jobAttribute},
+		"info-putnodeattr": {handle: (*session).nodeAttribute},
+		"info-getnodeattr": {handle: (*session).nodeAttribute},
+		"kvs-put":          {handle: (*session).put},
+		"kvs-get":          {handle: (*session).get},
+		"kvs-fence":        {handle: (*session).fence},
+		"ring":             {handle: (*session).ring},
+		"name-publish":     {handle: (*session).name},
+		"name-lookup":      {handle: (*session).name},
+		"name-unpublish":   {handle: (*session).name},
+		"spawn":            {handle: (*session).spawn},
+		"finalize":         {handle: (*session).finalize},
 	}),
 }
 
-// inFrames has answers named as PMI-2 names them.
+// inFrames names the replies as PMI-2 does.
 func inFrames(commands map[string]command) map[string]command {
 	for name, cmd := range commands {
-		cmd.answer = name + "-response"
+		cmd.reply = name + "-response"
 		commands[name] = cmd
 	}
 	return commands
 }
 
-// answer carries out a request.
-func (c *session) answer(q request) error {
+// handle carries out a request and sends the reply.
+func (c *session) handle(q request) error {
 	name, version := q.command(), 1
-	says := "initack"
+	identifies := "initack"
 	if q.framed {
-		version, says = 2, "fullinit"
+		version, identifies = 2, "fullinit"
 	}
 	cmd, known := commandsOf[q.framed][name]
 	switch {
-	case cmd.when == unknown && known:
+	case cmd.stage == anonymous && known:
 	case c.p.Rank == world.AllRanks && (name != "init" || q.get("pmi_version") == "1"):
-		return malformed("%s on a connection which has not said its rank by %s", printable(name), says)
-	case cmd.when == begun && (!c.began || c.in.framed != q.framed):
+		return malformed("%s on a connection which has not said its rank by %s", printable(name), identifies)
+	case cmd.stage == initialized && (!c.began || c.in.framed != q.framed):
 		return malformed("%s before init for PMI-%d", printable(name), version)
 	case !known:
 		return malformed("a command that PMI-%d does not know: %s", version, printable(name))
 	}
-	q.answer = cmd.answer
-	text, err := c.serve(cmd, q)
+	q.reply = cmd.reply
+	text, err := c.call(cmd.handle, q)
 	if err == nil && text != "" {
-		c.say(text) // after the launcher has heard
+		c.send(text) // after the unlock, so that the launcher knows before the rank does
 	}
 	return err
 }
 
-func (c *session) serve(cmd command, q request) (string, error) {
+// call calls a handler with the lock held, and counts a reply that is to come later.
+func (c *session) call(handle handler, q request) (string, error) {
 	s := c.server
-	s.mu.Lock()
-	defer s.unlock()
-	text, err := cmd.serve(c, q)
+	s.node.Lock()
+	defer s.node.Unlock()
+	text, err := handle(c, q)
 	if text == "" && err == nil && !c.aborted {
 		if c.pending++; c.pending > maxPending {
-			err = errPending
+			err = malformed("more than %d requests at once", maxPending)
 		}
 	}
 	return text, err
 }
 
-// text is the answer to a request: pairs are keys and values.
+// text formats the reply to a request. pairs are keys and values.
 func (q request) text(pairs ...string) string {
 	if q.framed {
-		return frame(q.fields, q.answer, pairs...)
+		return frame(q.fields, q.reply, pairs...)
 	}
 	var b strings.Builder
-	b.WriteString("cmd=" + q.answer)
+	b.WriteString("cmd=" + q.reply)
 	for pair := range slices.Chunk(pairs, 2) {
 		b.WriteString(" " + pair[0] + "=" + pair[1])
 	}
 	return b.String() + "\n"
 }
 
-// failure is an answer that says why something was not done.
+// failure formats the reply to a request that was not carried out.
 func (q request) failure(code string, why string) string {
 	if q.framed {
 		return q.text("rc", code, "errmsg", why)
@@ -146,7 +146,7 @@ func (q request) failure(code string, why string) string {
 	return q.text("rc", code, "msg", why)
 }
 
-// result is the answer to what went well, or did not.
+// result formats the reply to a request that has no other result than err.
 func (q request) result(err error) string {
 	if err != nil {
 		return q.failure("-1", word(err.Error()))
@@ -154,8 +154,8 @@ func (q request) result(err error) string {
 	return q.text("rc", "0")
 }
 
-// says serves a request whose answer is always the same.
-func says(pairs ...string) handler {
+// fixedReply handles a request whose reply is always the same.
+func fixedReply(pairs ...string) handler {
 	return func(_ *session, q request) (string, error) { return q.text(pairs...), nil }
 }
 
@@ -176,64 +176,66 @@ func (c *session) universe(q request) (string, error) {
 	return q.text("size", size, "rc", "0"), nil
 }
 
-func (c *session) ranksToHosts(request) (string, error) { return ranksToHosts(c.space.w), nil }
+func (c *session) ranksToHosts(request) (string, error) {
+	return ranksToHosts(c.space.World.World), nil
+}
 
-// unlocked does what may wait, with the server not locked.
+// unlocked releases the lock during a call that may wait.
 func (s *Server) unlocked(do func() error) error {
-	s.unlock()
-	defer s.mu.Lock()
+	s.node.Unlock()
+	defer s.node.Lock()
 	return do()
 }
 
-// initack begins a connection to PMI_PORT: the client says its PMI_ID, which is its rank in the
-// job, and hears what others have in their environment.
+// initack begins a connection to PMI_PORT: the client gives its PMI_ID, which is its rank in the job, and gets what
+// others have in their environment.
 func (c *session) initack(q request) (string, error) {
 	if err := c.server.unlocked(func() error { return c.claim(q, "pmiid") }); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.w.Ranks),
+	return fmt.Sprintf("cmd=initack rc=0\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", len(c.space.Ranks),
 		c.p.Rank), nil
 }
 
-// fullInit tells a rank who it is. Slurm's clients insist on the hyphens of pmi-version. One that
-// has come to PMI_PORT says its PMI_ID as pmirank.
+// fullInit returns the rank and the size of its world. Slurm's clients insist on the hyphens of pmi-version. A client
+// that has connected to PMI_PORT gives its PMI_ID as pmirank.
 func (c *session) fullInit(q request) (string, error) {
 	if c.p.Rank == world.AllRanks {
 		if err := c.server.unlocked(func() error { return c.claim(q, "pmirank") }); err != nil {
 			return "", err
 		}
-		c.start(2)
+		c.begin(2)
 	}
 	if !c.began {
 		return "", malformed("%s before init for PMI-2", printable(q.command()))
 	}
 	pairs := []string{
 		"rc", "0", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.p.Rank),
-		"size", strconv.Itoa(len(c.space.w.Ranks)), "appnum", strconv.Itoa(c.rank().App),
+		"size", strconv.Itoa(len(c.space.Ranks)), "appnum", strconv.Itoa(c.rank().App),
 	}
-	if parent := c.space.w.Parent; parent != (world.Proc{}) {
+	if parent := c.space.Parent; parent != (world.Proc{}) {
 		pairs = append(pairs, "spawner-jobid", parent.World)
 	}
 	return q.text(append(pairs, "debugged", "FALSE", "pmiverbose", "FALSE")...), nil
 }
 
-// abort is MPI_Abort. The client ends itself, and waits for no answer.
+// abort is MPI_Abort. The client waits for no reply.
 func (c *session) abort(q request) (string, error) {
 	message := q.get("message") + q.get("msg")
 	code := codeIn(message)
-	if _, says := q.find("exitcode"); says {
+	if _, given := q.find("exitcode"); given {
 		code = 1
 		if n, err := q.number("exitcode", -1<<31, 1<<31-1); err == nil {
 			code = n
 		}
 	}
 	c.aborted = true
-	c.server.tell(func() { c.server.cfg.Launcher.Abort(c.p, code, message) })
+	c.server.node.AfterUnlock(func() { c.server.cfg.Launcher.Abort(c.p, code, message) })
 	return "", nil
 }
 
-// codeIn is the exit code in MPICH's own words, which are all that its PMI-2 client sends of one:
-// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0"; 1 where they say none.
+// codeIn returns the exit code in MPICH's message, which is all that its PMI-2 client sends:
+// "application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0". It is 1 if there is none.
 func codeIn(message string) int {
 	_, call, _ := strings.Cut(message, "MPI_Abort(")
 	arguments, _, _ := strings.Cut(call, ") - process ")
@@ -243,17 +245,17 @@ func codeIn(message string) int {
 	return 1
 }
 
-// finalize is the end of MPI in the rank, which may begin again.
+// finalize ends MPI in the rank, which may begin it again.
 func (c *session) finalize(q request) (string, error) {
 	if !c.finalized {
 		c.finalized = true
 		c.space.generations[c.p.Rank]++
-		c.server.tell(func() { c.server.cfg.Launcher.Finalized(c.p) })
+		c.server.node.AfterUnlock(func() { c.server.cfg.Launcher.Finalized(c.p) })
 	}
 	return q.text("rc", "0"), nil
 }
 
-// connect makes another job's keys readable, as they are anyway.
+// connect makes another world's keys readable. They always are.
 func (c *session) connect(q request) (string, error) {
 	switch {
 	case c.server.spaces[q.get("jobid")] == nil:
@@ -264,7 +266,7 @@ func (c *session) connect(q request) (string, error) {
 	return q.text("kvscopy", "0", "rc", "0"), nil
 }
 
-// barrierIn is PMI-1's barrier, of all or of a group. An answer without rc is a success.
+// barrierIn is PMI-1's barrier, of the world or of a group. A reply without rc is a success.
 func (c *session) barrierIn(q request) (string, error) {
 	b, tag := c.space.whole, []string(nil)
 	if group, ok := q.find("group"); ok {
@@ -288,26 +290,26 @@ func (c *session) barrierIn(q request) (string, error) {
 
 func (c *session) fence(q request) (string, error) { return c.barrier(c.space.whole, q.result) }
 
-// namesSpace is where names lie that ranks publish by PMI-1 and PMI-2.
+// namesSpace is the space of names that ranks publish by PMI-1 and PMI-2.
 const namesSpace = "pmi"
 
-// maxName and maxPort are the most bytes in a published name, and in what it stands for.
+// maxName and maxPort bound a published name and its value, in bytes.
 const (
 	maxName = 4096
 	maxPort = 64 << 10
 )
 
-// name publishes, looks up or forgets a name. One that is published is known until the job ends, or somebody
-// unpublishes it, which PMI lets any rank do.
+// name publishes, looks up or unpublishes a name. Published names last until the job ends; PMI lets any rank unpublish
+// them.
 func (c *session) name(q request) (string, error) {
 	key, done := "service", []string{"rc", "0", "info", "ok"}
 	if q.framed {
 		key, done = "name", done[:2]
 	}
 	name, err := q.need(key)
-	port, plane, publishes := q.get("port"), c.server.cfg.Plane, strings.Contains(q.command(), "publish")
-	unpublishes := strings.Contains(q.command(), "unpublish")
-	if err == nil && publishes && !unpublishes {
+	port, unpublishes := q.get("port"), strings.Contains(q.command(), "unpublish")
+	publishes := !unpublishes && strings.Contains(q.command(), "publish")
+	if err == nil && publishes {
 		_, err = q.need("port")
 	}
 	if err == nil && (len(name) > maxName || len(port) > maxPort) {
@@ -317,35 +319,37 @@ func (c *session) name(q request) (string, error) {
 		return "", err
 	}
 	spaces := []string{namesSpace}
-	heard := func(err error) {
-		c.server.mu.Lock()
-		defer c.server.unlock()
+	reply := func(err error) {
+		c.server.node.Lock()
+		defer c.server.node.Unlock()
 		if err != nil {
-			c.answerLater(q.failure("1", nameFault(err)))
+			c.replyLater(q.failure("1", nameFault(err)))
 			return
 		}
-		c.answerLater(q.text(done...))
+		c.replyLater(q.text(done...))
 	}
-	switch {
+	switch node := c.server.cfg.Exchange; {
 	case unpublishes:
-		exchange.Unpublish(plane, spaces, []string{name}, world.Proc{}, heard)
+		node.Unpublish(spaces, []string{name}, world.Proc{}, reply)
 	case publishes:
-		exchange.Publish(plane, []exchange.Published{{
-			Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p, Keep: exchange.KeepJob,
-			WorldSize: len(c.space.w.Ranks),
-		}}, heard)
+		node.Publish([]exchange.Name{{Space: namesSpace, Name: name, Value: []byte(port), Owner: c.p}}, reply)
 	default:
-		exchange.Lookup(plane, exchange.Wanted{Spaces: spaces, Name: name, By: c.p}, func(n exchange.Published, err error) {
-			if done = []string{"rc", "0", "port", string(n.Value)}; q.framed {
-				done = []string{"port", string(n.Value), "value", string(n.Value), "rc", "0"} // Slurm's clients want value
-			}
-			heard(err)
-		})
+		node.Lookup(exchange.Query{Spaces: spaces, Names: []string{name}, Need: 1, By: c.p},
+			func(names []exchange.Name, err error) {
+				if err == nil {
+					value := string(names[0].Value)
+					done = []string{"rc", "0", "port", value}
+					if q.framed {
+						done = []string{"port", value, "value", value, "rc", "0"} // Slurm's clients want value
+					}
+				}
+				reply(err)
+			})
 	}
 	return "", nil
 }
 
-// nameFault is an error of names in the words that Hydra has for it.
+// nameFault returns Hydra's text for an error of names.
 func nameFault(err error) string {
 	switch {
 	case errors.Is(err, exchange.ErrPublished):

@@ -61,10 +61,10 @@ func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 	s := c.servers[w.Ranks[ranks[0]].Node]
 	sp := s.spaces[w.Name]
 	require.Eventually(c.t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.node.Lock()
+		defer s.node.Unlock()
 		for _, rank := range ranks {
-			if !sp.whole.waits(rank) {
+			if sp.whole.arrived[rank] == nil && sp.whole.crossing[rank] == nil {
 				return false
 			}
 		}
@@ -81,7 +81,7 @@ func TestANodeThatIsLostIsNoRanksFault(t *testing.T) {
 	c.awaitInBarrier(w, 0, 1)
 	c.star.Lose(1)
 	asked := make(chan error, 1)
-	c.star.Nodes[0].Ask(exchange.Head, "none", nil, func(_ []byte, err error) { asked <- err })
+	c.star.Nodes[0].Request(exchange.Head, "none", nil, func(_ []byte, err error) { asked <- err })
 	require.Error(t, <-asked) // what was said before it was heard
 	require.Equal(t, []string{"began w.0 PMI-1", "began w.1 PMI-1"}, c.log.all())
 	c.awaitInBarrier(w, 0, 1)
@@ -93,7 +93,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	w := c.add(newWorld("w", 0, 0, 1))
 	one, two := c.begun(w, 0), c.begun2(w, 1)
 	c.star.Hub.Receive(1, &exchange.Message{
-		Kind: exchange.Come, ID: "pmi/w/all/1", Nodes: []int{0, 1},
+		Kind: exchange.Enter, ID: "pmi/w/all/1", Nodes: []int{0, 1},
 		Blobs: [][]byte{[]byte("garbage")},
 	})
 	one.asks("cmd=put kvsname=w key=k value=v", "cmd=put_result rc=0 msg=success")
@@ -105,9 +105,9 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: a message")
 	one.says("cmd=barrier_in") // it is not in the first one any more
 	c.awaitInBarrier(w, 0)
-	c.servers[0].mu.Lock()
+	c.servers[0].node.Lock()
 	require.Equal(t, "\x01k\x01v", string(c.servers[0].spaces["w"].pack()), "which goes along with the next one")
-	c.servers[0].mu.Unlock()
+	c.servers[0].node.Unlock()
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
@@ -121,9 +121,9 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	other.says("cmd=barrier_in")
 	c.awaitInBarrier(w, 1)
 	sp := c.servers[0].spaces["w"]
-	c.servers[0].mu.Lock()
+	c.servers[0].node.Lock()
 	out := sp.sessions[0].out
-	c.servers[0].mu.Unlock()
+	c.servers[0].node.Unlock()
 	asking := make(chan struct{})
 	go func() {
 		defer close(asking)

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// field is key=value of a request.
+// field is a key=value of a request.
 type field struct{ key, value string }
 
-// fields are those of one request, in its order.
+// fields are the fields of a request, in order.
 type fields []field
 
-// get gives the first value of a key; "": it is missing or empty.
+// get returns the first value of a key, "" if it is missing.
 func (f fields) get(key string) string {
 	value, _ := f.find(key)
 	return value
@@ -27,10 +27,9 @@ func (f fields) find(key string) (string, bool) {
 	return "", false
 }
 
-// command is the name of the request.
 func (f fields) command() string { return f.get("cmd") }
 
-// need gives a value that the request cannot be without.
+// need returns a value that must not be missing or empty.
 func (f fields) need(key string) (string, error) {
 	value := f.get(key)
 	if value == "" {
@@ -39,7 +38,7 @@ func (f fields) need(key string) (string, error) {
 	return value, nil
 }
 
-// number gives a value that is a whole number within bounds.
+// number returns a value that must be a whole number within bounds.
 func (f fields) number(key string, low, high int) (int, error) {
 	n, err := strconv.Atoi(f.get(key))
 	if err != nil || n < low || n > high {
@@ -49,10 +48,10 @@ func (f fields) number(key string, low, high int) (int, error) {
 	return n, nil
 }
 
-// malformedError is a request as no client sends it. The connection ends.
+// malformedError is a request that no client sends. It ends the connection.
 type malformedError struct {
 	why   string
-	cause error // nil: what it sends is wrong in itself
+	cause error // nil unless the request is wrong only at this time
 }
 
 func (e *malformedError) Error() string { return e.why }
@@ -62,7 +61,7 @@ func malformed(format string, args ...any) error {
 	return &malformedError{why: fmt.Sprintf(format, args...)}
 }
 
-// printable quotes what a client sent, the beginning of it if it is long.
+// printable quotes the beginning of what a client sent.
 func printable(s string) string {
 	if len(s) > 60 {
 		return strconv.QuoteToASCII(s[:60]) + "…"
@@ -70,8 +69,7 @@ func printable(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// word makes one word of a text, for a value that has neither spaces nor the signs between
-// fields.
+// word turns a text into a value without spaces and separators.
 func word(text string) string {
 	if len(text) > 200 {
 		text = text[:200]

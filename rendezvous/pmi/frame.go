@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// frameHeader is how many bytes before a PMI-2 message say its length, in digits.
+// frameHeader is the number of digits before a PMI-2 message, which are its length.
 const frameHeader = 6
 
-// frameLength reads the header of a PMI-2 message: a number with spaces before it
-// (MPICH's clients) or behind (Slurm's).
+// frameLength parses the header of a PMI-2 message: a number with spaces before it (from MPICH's clients) or after it
+// (from Slurm's).
 func frameLength(header []byte) (int, error) {
 	n, err := strconv.ParseUint(strings.Trim(string(header), " "), 10, 32)
 	if err != nil || n > maxFrame {
@@ -18,19 +18,17 @@ func frameLength(header []byte) (int, error) {
 	return int(n), nil
 }
 
-// overcount is by how much MPICH's client makes its messages too long: its length counts the
-// six bytes of the header as well, and as many bytes that mean nothing follow. Slurm's copy of
-// the client counts right.
+// overcount is by how much MPICH's client overstates the length of its messages: it counts the header, and sends as
+// many meaningless bytes after the message. Slurm's copy of the client counts right.
 const overcount = frameHeader
 
-// overcounts tells which of both a client is by its first message: that of a client which counts
-// right ends in a pair of more than six bytes.
+// overcounts tells the two clients apart by their first message: if the client counts right, it ends with a pair of
+// more than six bytes.
 func overcounts(body string) bool {
 	return len(body) > overcount && body[len(body)-overcount-1] == ';'
 }
 
-// parseFrame takes the body of a PMI-2 message apart: "cmd=kvs-put;key=k;value=v;". A
-// semicolon within a value is doubled.
+// parseFrame parses the body of a PMI-2 message: "cmd=kvs-put;key=k;value=v;". A semicolon within a value is doubled.
 func parseFrame(body string) (fields, error) {
 	if i := strings.IndexByte(body, 0); i >= 0 {
 		return nil, malformed("a zero byte in %s", printable(body))
@@ -58,7 +56,7 @@ func parseFrame(body string) (fields, error) {
 	return f, nil
 }
 
-// cutValue takes a value from the beginning of a text, and the semicolon behind it.
+// cutValue cuts off a value and the semicolon after it.
 func cutValue(text string) (value, rest string) {
 	for {
 		piece, after, ended := strings.Cut(text, ";")
@@ -70,8 +68,7 @@ func cutValue(text string) (value, rest string) {
 	}
 }
 
-// frame is a PMI-2 answer to a request: pairs are keys and values, the request's thread
-// goes along.
+// frame formats the PMI-2 reply to a request, with the request's thread. pairs are keys and values.
 func frame(request fields, command string, pairs ...string) string {
 	var b strings.Builder
 	b.WriteString("cmd=" + command + ";")

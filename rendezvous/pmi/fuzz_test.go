@@ -85,7 +85,7 @@ func FuzzFrame(f *testing.F) {
 			require.IsType(t, &malformedError{}, err)
 			return
 		}
-		q := request{fields: got, framed: true, answer: "answer"}
+		q := request{fields: got, framed: true, reply: "answer"}
 		answer := q.text("rc", "0")
 		n, err := frameLength([]byte(answer[:frameHeader]))
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func FuzzSession(f *testing.F) {
 		log := newLogbook()
 		node := exchange.NewNode(0, func(*exchange.Message) error { return nil })
 		defer node.Close(exchange.ErrClosed)
-		s := New(Config{Plane: node, Launcher: log})
+		s := New(Config{Exchange: node, Launcher: log})
 		defer s.Close()
 		s.Add(newWorld("w", 0))
 		s.Add(newWorld("other", 0, 0))

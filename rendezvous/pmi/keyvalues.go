@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// put takes a pair. PMI-1's name the space, which is the rank's own world.
+// put stores a pair. PMI-1 names the space, which is the rank's own world.
 func (c *session) put(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
@@ -21,14 +21,14 @@ func (c *session) put(q request) (string, error) {
 	return q.text("rc", "0", "msg", "success"), nil
 }
 
-// get looks a key up, in this world or, after a spawn or connect, another.
+// get looks up a key, in this world or, after a spawn or connect, in another.
 func (c *session) get(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
 		return "", err
 	}
 	if name := cmp.Or(q.get("kvsname"), q.get("jobid")); name != "" && name != c.p.World {
-		c.server.lookup(name, key, func(value string, ok bool) { c.answerLater(q.found(key, value, ok)) })
+		c.server.lookup(name, key, func(value string, ok bool) { c.replyLater(q.found(key, value, ok)) })
 		return "", nil
 	}
 	value, ok := c.space.lookup(key)
@@ -38,7 +38,7 @@ func (c *session) get(q request) (string, error) {
 	return q.found(key, value, ok), nil
 }
 
-// found is the answer that says what a key stands for, if anything.
+// found formats the reply with the value of a key, if it has one.
 func (q request) found(key, value string, ok bool) string {
 	switch {
 	case q.framed && ok:
@@ -51,11 +51,11 @@ func (q request) found(key, value string, ok bool) string {
 	return q.text("rc", "-1", "msg", "key_"+word(key)+"_not_found", "value", "unknown")
 }
 
-// topologyKey is by what MPICH 5 asks for the name of a file with the machine's topology. Where there is none each rank
-// discovers it itself, for which it takes many milliseconds.
+// topologyKey is the key by which MPICH 5 asks for a file with the machine's topology. Without one each rank discovers
+// the topology itself, which takes many milliseconds.
 const topologyKey = "PMI_hwloc_xmlfile"
 
-// topologyFile is that file, if there is one whose name can be said.
+// topologyFile returns the name of that file, if PMI can carry it.
 func (s *Server) topologyFile() (name string, err error) {
 	if s.cfg.TopologyFile == nil {
 		return "", errValueLength
@@ -66,7 +66,7 @@ func (s *Server) topologyFile() (name string, err error) {
 	return name, err
 }
 
-// jobAttribute answers what holds for the whole world.
+// jobAttribute returns an attribute of the world.
 func (c *session) jobAttribute(q request) (string, error) {
 	key, err := q.need("key")
 	value, ok := c.space.lookup(key)
@@ -79,47 +79,47 @@ func (c *session) jobAttribute(q request) (string, error) {
 	return q.found(key, value, ok), err
 }
 
-// nodeAttribute puts what holds for a host, or gets it, and waits for it if that is asked.
+// nodeAttribute puts an attribute of the host, gets it, or waits for it.
 func (c *session) nodeAttribute(q request) (string, error) {
 	key, err := q.need("key")
 	if err != nil {
 		return "", err
 	}
-	what := attributeGet
+	action := attributeGet
 	switch {
 	case q.command() == "info-putnodeattr":
-		what = attributePut
+		action = attributePut
 	case q.get("wait") == "TRUE":
-		what = attributeWait
+		action = attributeWait
 	}
 	if len(key) > keyMax || len(q.get("value")) > valueMax {
 		return q.result(errValueLength), nil
 	}
-	away := 0
-	if what == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Node {
-		away = 1
+	remote := 0
+	if action == attributeWait && c.space.attributesNode(c.p.Rank) != c.server.cfg.Exchange.Number() {
+		remote = 1
 	}
-	c.away += away
-	c.server.attribute(c.space, c.p.Rank, what, key, q.get("value"), func(how, value string) {
-		c.away -= away
+	c.remoteWaits += remote
+	c.server.attribute(c.space, c.p.Rank, action, key, q.get("value"), func(outcome, value string) {
+		c.remoteWaits -= remote
 		switch {
-		case how == failed:
-			c.answerLater(q.failure("-1", word(value)))
-		case what == attributePut:
-			c.answerLater(q.result(nil))
+		case outcome == failed:
+			c.replyLater(q.failure("-1", word(value)))
+		case action == attributePut:
+			c.replyLater(q.result(nil))
 		default:
-			c.answerLater(q.found(key, value, how == found))
+			c.replyLater(q.found(key, value, outcome == found))
 		}
 	})
 	return "", nil
 }
 
-// ring is PMIX_Ring of Slurm's clients, with which MVAPICH begins: all ranks stand in a
-// ring, in their order, and each hears what its neighbours say to their left and right.
+// ring is PMIX_Ring of Slurm's clients, with which MVAPICH begins: the ranks form a ring in their order, and each gets
+// what its neighbors send to their right and left.
 func (c *session) ring(q request) (string, error) {
-	sp, size, err := c.space, len(c.space.w.Ranks), errValueLength
+	sp, size, err := c.space, len(c.space.Ranks), errValueLength
 	c.rings++
-	round := strconv.Itoa(c.rings) + "/" // a neighbour may be in the next one before this rank was answered
+	round := strconv.Itoa(c.rings) + "/" // a neighbor may enter the next one before this rank has its reply
 	key := func(rank int) string { return "PMI_ring/" + round + strconv.Itoa((rank+size)%size) }
 	if len(q.get("ring-left")) <= valueMax && len(q.get("ring-right")) <= valueMax {
 		err = sp.store(c.p.Rank, key(c.p.Rank), string(packTexts(q.get("ring-left"), q.get("ring-right"))))

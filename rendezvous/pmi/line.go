@@ -2,9 +2,8 @@ package pmi
 
 import "strings"
 
-// parseLine takes a PMI-1 line, without its newline, apart: "cmd=put kvsname=K key=k value=v".
-// Fields stand in any order. A piece without a "=" belongs to the value before it; names of
-// services and messages of abort may hold anything.
+// parseLine parses a PMI-1 line, without its newline: "cmd=put kvsname=K key=k value=v", in any order. A piece without
+// a "=" belongs to the value before it. Names of services and messages of abort may contain anything.
 func parseLine(line string) (fields, error) {
 	if i := strings.IndexFunc(line, isControl); i >= 0 {
 		return nil, malformed("a control byte %q in %s", line[i], printable(line))
@@ -32,7 +31,7 @@ func parseLine(line string) (fields, error) {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' }
 
-// freeText takes from a line the fields at its end whose values may hold anything.
+// freeText cuts off the fields at the end of a line whose values may contain anything.
 func freeText(line string) (rest string, tail fields) {
 	command, _, _ := strings.Cut(strings.TrimPrefix(line, "cmd="), " ")
 	switch command {
@@ -45,7 +44,7 @@ func freeText(line string) (rest string, tail fields) {
 		if len(service) == 0 {
 			return rest, nil
 		}
-		// A port has no spaces: what looks like one within the service's name comes earlier.
+		// A port has no spaces, so that it is the last field that looks like one.
 		if i := strings.LastIndex(service[0].value, " port="); i >= 0 {
 			service = append(service, field{"port", service[0].value[i+len(" port="):]})
 			service[0].value = service[0].value[:i]
@@ -55,7 +54,7 @@ func freeText(line string) (rest string, tail fields) {
 	return line, nil
 }
 
-// cutField takes the field of a key, and everything behind it, from the end of a line.
+// cutField cuts off a field, up to the end of the line.
 func cutField(line, key string) (string, fields) {
 	before, value, ok := strings.Cut(line, " "+key+"=")
 	if !ok {

@@ -7,10 +7,9 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// processMapping is PMI_process_mapping: which rank is on which host, as (first host,
-// number of hosts, ranks on each): "(vector,(0,2,2))" is 0 0 1 1. Parsers begin again
-// where the list ends, so only what covers all ranks means the same to each. It is "" if
-// that does not fit: clients ask each other for the names of their hosts then.
+// processMapping returns PMI_process_mapping, the hosts of the ranks as tuples (first host, number of hosts, ranks on
+// each): "(vector,(0,2,2))" is 0 0 1 1. Parsers start over at the end of the list, so that it must cover all ranks. It
+// is "" if that does not fit: clients then ask each other for the names of their hosts.
 func processMapping(w *world.World) string {
 	var b strings.Builder
 	b.WriteString("(vector")
@@ -30,7 +29,7 @@ func processMapping(w *world.World) string {
 	return b.String() + ")"
 }
 
-// runLength counts the ranks from this one on that are on its host.
+// runLength counts the ranks from this one on that share its host.
 func runLength(w *world.World, rank int) int {
 	n := 1
 	for rank+n < len(w.Ranks) && w.Ranks[rank+n].Host == w.Ranks[rank].Host {
@@ -39,9 +38,8 @@ func runLength(w *world.World, rank int) int {
 	return n
 }
 
-// ranksToHosts is the answer to get_ranks2hosts, a request of Intel MPI's: a line with
-// the length of the next and the number of hosts, then each host as the length of its
-// name, the name, and its ranks. The length counts the newline and a zero byte.
+// ranksToHosts returns the reply to Intel MPI's get_ranks2hosts: a line with the length of the next one, including its
+// newline and a zero byte, and the number of hosts; then for each host the length of its name, the name, and its ranks.
 func ranksToHosts(w *world.World) string {
 	ranks := make([]strings.Builder, len(w.Hosts))
 	for rank := range w.Ranks {

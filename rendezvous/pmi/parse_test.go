@@ -45,7 +45,7 @@ func TestParseFrame(t *testing.T) {
 	got, err := parseFrame("cmd=kvs-put;thrid=7; key=k;value=a=b;;c;;;;;flag;")
 	require.NoError(t, err)
 	require.Equal(t, fields{{"cmd", "kvs-put"}, {"thrid", "7"}, {"key", "k"}, {"value", "a=b;c;;"}, {"flag", ""}}, got)
-	q := request{fields: got, framed: true, answer: "kvs-put-response"}
+	q := request{fields: got, framed: true, reply: "kvs-put-response"}
 	require.Equal(t, "    43cmd=kvs-put-response;thrid=7;x=a;;b;;;;;y=;", q.text("x", "a;b;;", "y", ""))
 	require.Equal(t, "    37cmd=kvs-put-response;thrid=7;rc=0;x=;", q.text("rc", "0", "x", ""))
 	for _, body := range []string{"=v;", "cmd=a\x00;", strings.Repeat("a=b;", maxEntries+1)} {

@@ -7,27 +7,24 @@ import (
 	"strings"
 )
 
-// reader takes requests from a stream.
+// reader reads requests from a stream.
 type reader struct {
-	in *bufio.Reader
-	// framed says that PMI-2 was agreed on. A line may still come: whoever begins anew
-	// begins with one.
-	framed bool
-	// overcounts says that the client does.
-	overcounts bool
+	in         *bufio.Reader
+	framed     bool // PMI-2 was agreed on; a program that begins anew still begins with a line
+	overcounts bool // the client does, see overcount
 }
 
-// request is what a client asks.
+// request is a request of a client.
 type request struct {
 	fields
-	framed bool     // by PMI-2
-	blocks []fields // of a PMI-1 spawn
-	answer string   // the name of its answer, once it is known to be a command
+	framed bool     // of PMI-2
+	blocks []fields // of a spawn in PMI-1
+	reply  string   // the name of its reply, once the command is known
 }
 
 func newReader(stream io.Reader) *reader { return &reader{in: bufio.NewReaderSize(stream, 2048)} }
 
-// next gives the next request, io.EOF or another error of the stream, or a malformedError.
+// next returns the next request, an error of the stream such as io.EOF, or a malformedError.
 func (r *reader) next() (request, error) {
 	first, err := r.in.Peek(1)
 	switch {
@@ -36,12 +33,12 @@ func (r *reader) next() (request, error) {
 	case r.framed && (first[0] == ' ' || first[0] >= '0' && first[0] <= '9'):
 		return r.frame()
 	case first[0] == 'c':
-		if err = r.begins("cmd="); err == nil {
+		if err = r.expect("cmd="); err == nil {
 			return r.line()
 		}
 		return request{}, err
 	case first[0] == 'm':
-		if err = r.begins("mcmd="); err == nil {
+		if err = r.expect("mcmd="); err == nil {
 			return r.spawn()
 		}
 		return request{}, err
@@ -49,12 +46,11 @@ func (r *reader) next() (request, error) {
 	return request{}, r.garbage()
 }
 
-// begins makes sure that this comes next. It reads no further than it has to: what comes
-// may be shorter.
-func (r *reader) begins(with string) error {
-	for n := 2; n <= len(with); n++ {
+// expect checks that prefix comes next, without waiting for more bytes than show that it does not.
+func (r *reader) expect(prefix string) error {
+	for n := 2; n <= len(prefix); n++ {
 		head, err := r.in.Peek(n)
-		if !strings.HasPrefix(with, string(head)) {
+		if !strings.HasPrefix(prefix, string(head)) {
 			return r.garbage()
 		}
 		if err != nil {
@@ -64,7 +60,7 @@ func (r *reader) begins(with string) error {
 	return nil
 }
 
-// garbage is the error for what begins no request.
+// garbage returns the error for bytes that begin no request.
 func (r *reader) garbage() error {
 	head, _ := r.in.Peek(min(r.in.Buffered(), 60))
 	return malformed("%s is no request of PMI: such begin with cmd=", printable(string(head)))
@@ -79,7 +75,7 @@ func (r *reader) line() (request, error) {
 	return request{fields: f}, err
 }
 
-// text reads to the end of a line. It needs no more memory than has come.
+// text reads to the end of a line of at most limit bytes.
 func (r *reader) text(limit int) (string, error) {
 	var text []byte
 	for {
@@ -101,7 +97,7 @@ func (r *reader) text(limit int) (string, error) {
 	}
 }
 
-// frame reads a message of PMI-2.
+// frame reads a request of PMI-2.
 func (r *reader) frame() (request, error) {
 	header, err := r.in.Peek(frameHeader)
 	if err != nil {
@@ -118,13 +114,13 @@ func (r *reader) frame() (request, error) {
 	if _, err = io.CopyN(&body, r.in, int64(length)); err != nil {
 		return request{}, err
 	}
-	f, err := parseFrame(r.measure(body.String()))
+	f, err := parseFrame(r.trim(body.String()))
 	return request{fields: f, framed: true}, err
 }
 
-// measure takes what its client counts too much off a message.
-func (r *reader) measure(body string) string {
-	// one that is refused aborts at once
+// trim cuts off what the client counts too much.
+func (r *reader) trim(body string) string {
+	// a client that was refused aborts as its first message
 	if strings.HasPrefix(body, "cmd=fullinit;") || !r.overcounts && strings.HasPrefix(body, "cmd=abort;") {
 		r.overcounts = overcounts(body)
 	}
@@ -134,8 +130,7 @@ func (r *reader) measure(body string) string {
 	return body
 }
 
-// spawn reads the blocks of a PMI-1 spawn: lines of key=value from "mcmd=spawn" to
-// "endcmd", as many blocks as totspawns says.
+// spawn reads a spawn of PMI-1: totspawns blocks of lines of key=value from "mcmd=spawn" to "endcmd".
 func (r *reader) spawn() (request, error) {
 	q := request{fields: fields{{"cmd", "spawn"}}}
 	left, entries := maxSpawn, 0
@@ -155,8 +150,7 @@ func (r *reader) spawn() (request, error) {
 	}
 }
 
-// block reads one. left is how many bytes the spawn may still have, entries how many
-// fields it has.
+// block reads one block. left is how many more bytes the spawn may have, entries how many fields it has.
 func (r *reader) block(left, entries *int) (fields, error) {
 	block := fields{{"cmd", "spawn"}}
 	for first := true; ; first = false {

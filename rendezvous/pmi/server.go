@@ -2,148 +2,200 @@ package pmi
 
 import (
 	"net"
-	"sync"
 	"time"
 
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/internal/node"
 	"gorun/rendezvous/internal/outbox"
 	"gorun/rendezvous/world"
 )
 
 // Config is what a server needs.
 type Config struct {
-	// Node is the number of this node, as world.Rank.Node has it.
-	Node     int
-	Plane    exchange.Plane
+	// Exchange connects the server to those of other nodes. Its number is the one of world.Rank.Node.
+	Exchange *exchange.Node
 	Launcher world.Launcher
-	// Only is the one protocol to serve, "PMI-1", "PMI-2" or that of another server; "": both of these.
+	// Exited is called when a rank's process is gone and everything that it sent has been served. The default,
+	// Exchange.RankExited, reports that to the other nodes.
+	Exited func(p world.Proc)
+	// Only is the one protocol that the job serves, such as "PMI-1", "PMI-2" or that of another server. "" serves both.
 	Only string
-	// Claim says which rank a client is that has come to PMI_PORT and says that its PMI_ID is
-	// id, or why it is none. Serve calls it, and it may wait. nil: nobody comes there.
+	// Claim returns the rank of a client that has connected to PMI_PORT and gives id as its PMI_ID, or why it is none.
+	// Serve calls it without locks. nil serves no such clients.
 	Claim func(conn net.Conn, id int) (world.Proc, error)
-	// TopologyFile gives the name of a file that describes this machine in hwloc 2's XML, or says
-	// why there is none. Serve calls it each time that a rank asks, and it may take its time; nil:
-	// there is none.
+	// TopologyFile returns the name of a file that describes this machine as XML of hwloc 2. Serve calls it without
+	// locks each time that a rank asks. nil is none.
 	TopologyFile func() (name string, err error)
 }
 
-// Server serves the ranks of one node.
+// Server serves the ranks of one node. Its methods may be called on any goroutine.
 type Server struct {
-	cfg Config
+	cfg  Config
+	node node.Node // its lock guards what follows, the spaces and the sessions
 
-	// mu guards all that follows, the worlds and the sessions. Nobody waits while holding it.
-	mu     sync.Mutex
-	later  []func() // what the launcher is to hear when mu is let go
 	spaces map[string]*space
 	open   map[*session]struct{}
 	closed bool
 }
 
-// New makes a server, which answers other nodes' servers from now on.
+// New returns a server, which answers the other nodes' servers from now on.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, spaces: map[string]*space{}, open: map[*session]struct{}{}}
+	if cfg.Exited == nil {
+		cfg.Exited = cfg.Exchange.RankExited
+	}
+	s := &Server{
+		cfg: cfg, node: node.Node{Exchange: cfg.Exchange, Launcher: cfg.Launcher}, spaces: map[string]*space{},
+		open: map[*session]struct{}{},
+	}
 	s.serve(attributesService, 5, s.serveAttributes)
 	s.serve(pairsService, 2, s.servePairs)
 	return s
 }
 
-// serve answers other nodes' questions, which are lists of so many texts, with the server locked.
-func (s *Server) serve(service string, size int, answer func(texts []string, reply func(how, value string))) {
-	s.cfg.Plane.Serve(service, func(_ int, body []byte, reply func([]byte, error)) {
+// serve answers requests of other nodes, which are lists of size strings. answer is called with the lock held.
+func (s *Server) serve(service string, size int, answer func(texts []string, reply func(outcome, value string))) {
+	s.cfg.Exchange.Serve(service, func(_ int, body []byte, reply func([]byte, error)) {
 		texts, err := cutTexts(body, size)
 		if err != nil {
 			reply(nil, err)
 			return
 		}
-		s.mu.Lock()
-		defer s.unlock()
-		answer(texts, func(how, value string) { reply(packTexts(how, value), nil) })
+		s.node.Lock()
+		defer s.node.Unlock()
+		answer(texts, func(outcome, value string) { reply(packTexts(outcome, value), nil) })
 	})
 }
 
-// unlock lets mu go, and then tells the launcher what it is to hear.
-func (s *Server) unlock() {
-	later := s.later
-	s.later = nil
-	s.mu.Unlock()
-	for _, do := range later {
-		do()
+// request has a service of another node answer with two strings. done is called with the lock held.
+func (s *Server) request(to int, service string, done func(texts []string, err error), texts ...string) {
+	s.node.Request(to, service, packTexts(texts...), func(reply []byte, err error) {
+		var texts []string
+		if err == nil {
+			texts, err = cutTexts(reply, 2)
+		}
+		done(texts, err)
+	})
+}
+
+// Add makes a world known, which must not change afterwards. Every server needs every world of the job before any of
+// its ranks is served anywhere.
+func (s *Server) Add(w *world.World) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	s.spaces[w.Name] = newSpace(w, s.cfg.Exchange.Number())
+}
+
+// Forget drops a world whose ranks have exited on all nodes.
+func (s *Server) Forget(world string) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	if sp := s.spaces[world]; sp != nil && len(sp.sessions) == 0 { // a child of a rank may hold its connection
+		delete(s.spaces, world)
 	}
 }
 
-// tell has the launcher told something. The caller holds mu, and lets it go by unlock.
-func (s *Server) tell(do func()) { s.later = append(s.later, do) }
-
-// say has the launcher show a text.
-func (s *Server) say(p world.Proc, text string) { s.tell(func() { s.cfg.Launcher.Say(p, text) }) }
-
-// Add makes a world known, which is not changed afterwards: every world of the job, also
-// those without ranks on this node, and before any of its ranks is served anywhere.
-func (s *Server) Add(w *world.World) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spaces[w.Name] = newSpace(w, s.cfg.Node)
-}
-
-// Serve serves the connection of a rank, and returns when that has ended, which closes it.
-// p.Rank may be world.AllRanks where a client has connected to PMI_PORT: it says itself
-// which rank it is, and Config.Claim whether that is so.
+// Serve serves the connection of a rank until it ends, and closes it. p.Rank is world.AllRanks for a client that has
+// connected to PMI_PORT: it names its rank itself, and Config.Claim decides.
 func (s *Server) Serve(conn net.Conn, p world.Proc) {
 	c := &session{
-		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, over: make(chan struct{}),
+		server: s, conn: conn, in: newReader(conn), out: outbox.New(conn, maxUnread), p: p, done: make(chan struct{}),
 	}
-	defer close(c.over)
-	if c.speakers = newSpeakers(conn); c.speakers != nil {
-		c.in = newReader(c.speakers)
+	defer close(c.done)
+	if c.sender = newSenderReader(conn); c.sender != nil {
+		c.in = newReader(c.sender)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := c.enter(); err != nil {
+	if err := c.register(); err != nil {
 		if err != errClosed {
 			s.cfg.Launcher.Broken(p, err)
 		}
 		return
 	}
-	err := c.talk()
-	c.leave(err)
+	c.unregister(c.serve())
 }
 
-// Ended hears that the process of a rank is gone, after Serve was called for what it sent,
-// if it sent anything. Ranks that wait for it are named to the launcher.
+// Ended reports that the process of a rank is gone. Call it after Serve if the rank connected. Ranks that wait for it
+// are reported to the launcher.
 func (s *Server) Ended(p world.Proc) {
-	s.mu.Lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	sp := s.spaces[p.World]
 	if sp == nil {
 		return
 	}
 	if c := sp.sessions[p.Rank]; c != nil {
-		// What it sent last is read first; then the session ends, and calls gone. Nobody may read
-		// the answers any more.
+		// What it sent last is read first. Its children may hold the connection without reading.
 		c.ended = true
-		_ = c.conn.SetDeadline(time.Now().Add(drain))
+		_ = c.conn.SetDeadline(time.Now().Add(drainTimeout))
 		return
 	}
-	s.gone(sp, p)
+	s.rankExited(sp, p)
 }
 
-// gone is the end of a rank whose words have all been read.
-func (s *Server) gone(sp *space, p world.Proc) {
+// rankExited handles the end of a rank after everything that it sent.
+func (s *Server) rankExited(sp *space, p world.Proc) {
 	sp.ended[p.Rank] = true
 	for _, rank := range sp.attributeWaiters() {
-		s.checkAttribute(sp, rank)
+		s.checkAttributeWait(sp, rank)
 	}
 	for _, b := range sp.barriers {
-		s.checkStuck(sp, b)
+		s.checkBarrier(sp, b)
 	}
-	s.tell(func() { s.cfg.Plane.Leave(p) })
+	s.node.AfterUnlock(func() { s.cfg.Exited(p) })
 }
 
-// Close ends all connections. Nothing is said of their ranks.
+// Close ends all connections, and reports nothing about their ranks.
 func (s *Server) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	s.closed = true
 	for c := range s.open {
 		_ = c.conn.Close()
 	}
+}
+
+// Waits returns which ranks of this node wait, and for whom: in barriers, for attributes of their host, and for ranks
+// that they spawn.
+func (s *Server) Waits() (list []world.Wait) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	for _, sp := range s.spaces {
+		for _, b := range sp.barriers {
+			if len(b.arrived) > 0 {
+				missing := sp.procsOf(b.local, func(rank int) bool { return b.arrived[rank] == nil })
+				list = append(list, world.Wait{Waiting: sp.procs(b.arrived), For: missing})
+			}
+			if len(b.crossing) > 0 {
+				list = append(list, world.Wait{Waiting: sp.procs(b.crossing)})
+			}
+		}
+		for _, rank := range sp.attributeWaiters() {
+			// Any other rank of the host may put the attribute, as far as it is on this node and runs.
+			putters := sp.procsOf(sp.peers(rank), func(peer int) bool { return sp.IsLocal(peer) && !sp.ended[peer] })
+			if sp.IsLocal(rank) && !sp.ended[rank] {
+				list = append(list, world.Wait{Waiting: []world.Proc{sp.Proc(rank)}, For: putters})
+			}
+		}
+		for _, c := range sp.sessions {
+			if c.remoteWaits > 0 || c.spawns > 0 {
+				list = append(list, world.Wait{Waiting: []world.Proc{c.p}, Spawns: c.spawns > 0})
+			}
+		}
+	}
+	return list
+}
+
+// procsOf returns the ranks for which holds is true.
+func (s *space) procsOf(ranks []int, holds func(rank int) bool) (list []world.Proc) {
+	for _, rank := range ranks {
+		if holds(rank) {
+			list = append(list, s.Proc(rank))
+		}
+	}
+	return list
+}
+
+// procs returns the waiting ranks, ascending.
+func (s *space) procs(waiting map[int]func(error)) []world.Proc {
+	return s.procsOf(s.Local, func(rank int) bool { return waiting[rank] != nil })
 }

@@ -11,8 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// session is the connection of a rank. Its fields belong to the goroutine of Serve, save
-// those that say otherwise.
+// session is the connection of a rank. Its fields belong to the goroutine of Serve, except as noted.
 type session struct {
 	server *Server
 	conn   net.Conn
@@ -20,22 +19,21 @@ type session struct {
 	out    *outbox.Outbox
 	p      world.Proc
 	space  *space
-	// speakers knows whose words in has read, member is the process that has begun: 0 where
-	// it is not known yet, and for connections of which it cannot be.
-	speakers *speakers
-	member   int
+	// sender knows which process wrote what in has read; nil where the connection does not tell. member is the process
+	// that has begun MPI, 0 if unknown.
+	sender *senderReader
+	member int
 
 	began, aborted bool
-	rings          int // how often it was in PMI-2's ring
-	// over is closed when it has ended and the server knows it no more.
-	over chan struct{}
+	rings          int           // how often the rank has entered PMI-2's ring
+	done           chan struct{} // closed when the server no longer knows the session
 
-	// The server's mutex protects what follows.
-	finalized bool // it alone writes that
-	ended     bool // its process is gone
-	pending   int  // requests whose answers come later
-	away      int  // those among them that other nodes' ranks have to bring about
-	spawns    int  // and those that wait for ranks which this one spawns
+	// The server's lock guards what follows.
+	finalized   bool // written by Serve's goroutine only
+	ended       bool // the process is gone
+	pending     int  // requests that have no reply yet
+	remoteWaits int  // of them, those that wait for ranks of other nodes
+	spawns      int  // of them, those that wait for spawned ranks
 }
 
 // Errors of connections that are not served.
@@ -47,17 +45,17 @@ var (
 	errUnread = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
 )
 
-// enter makes the session known to the server.
-func (c *session) enter() error {
+// register makes the session known to the server.
+func (c *session) register() error {
 	s := c.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	c.space = s.spaces[c.p.World]
 	switch {
 	case s.closed:
 		return errClosed
 	case c.p.Rank == world.AllRanks && s.cfg.Claim != nil:
-	case c.space == nil || c.p.Rank < 0 || c.p.Rank >= len(c.space.w.Ranks):
+	case c.space == nil || !c.space.Has(c.p.Rank):
 		return errNoWorld
 	case c.space.sessions[c.p.Rank] != nil:
 		return errTwice
@@ -68,8 +66,7 @@ func (c *session) enter() error {
 	return nil
 }
 
-// claim makes the session that of a rank, which the client names by its PMI_ID. It is called with the server not
-// locked.
+// claim makes the session that of the rank which the client names by its PMI_ID. The caller does not hold the lock.
 func (c *session) claim(q request, key string) error {
 	id, err := q.number(key, 0, 1<<31-1)
 	if err != nil {
@@ -85,61 +82,60 @@ func (c *session) claim(q request, key string) error {
 	if err != nil {
 		return malformed("%v", err)
 	}
-	return c.become(p)
+	return c.takeOver(p)
 }
 
-// become waits for a program that was this rank before, and is gone or about to be: a script
-// may run several. One that has finalized is of no use any more, even if it goes on.
-func (c *session) become(p world.Proc) error {
-	patience := time.NewTimer(drain)
-	defer patience.Stop()
+// takeOver makes the session that of a rank, after the rank's previous program has ended: a script may run several. A
+// program that has finalized may go on, but without its connection.
+func (c *session) takeOver(p world.Proc) error {
+	timeout := time.NewTimer(drainTimeout)
+	defer timeout.Stop()
 	for {
-		before, err := c.replace(p)
-		if before == nil || err != nil {
+		previous, err := c.tryTakeOver(p)
+		if previous == nil || err != nil {
 			return err
 		}
 		select {
-		case <-before.over:
-		case <-patience.C:
+		case <-previous.done:
+		case <-timeout.C:
 			return errTwice
 		}
 	}
 }
 
-// replace makes the session that of a rank unless there is one.
-func (c *session) replace(p world.Proc) (before *session, err error) {
+// tryTakeOver returns the rank's previous session if there still is one.
+func (c *session) tryTakeOver(p world.Proc) (previous *session, err error) {
 	s := c.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	sp := s.spaces[p.World]
 	switch {
 	case s.closed:
 		return nil, errClosed
-	case sp == nil || p.Rank < 0 || p.Rank >= len(sp.w.Ranks):
+	case sp == nil || !sp.Has(p.Rank):
 		return nil, malformed("%v", errNoWorld)
-	case !sp.isHere(p.Rank):
+	case !sp.IsLocal(p.Rank):
 		return nil, malformed("rank %d of %s is on another node", p.Rank, p.World)
 	case sp.ended[p.Rank]:
 		return nil, malformed("rank %d of %s has ended", p.Rank, p.World)
 	}
-	if before = sp.sessions[p.Rank]; before == nil {
+	if previous = sp.sessions[p.Rank]; previous == nil {
 		c.p, c.space = p, sp
 		sp.sessions[p.Rank] = c
-	} else if before.finalized {
-		_ = before.conn.Close()
+	} else if previous.finalized {
+		_ = previous.conn.Close()
 	}
-	return before, nil
+	return previous, nil
 }
 
-// talk answers requests until the connection ends. The error is nil then, else why the
-// server ends it.
-func (c *session) talk() error {
+// serve answers requests until the connection ends. The error says why the server ends it, nil if the client did.
+func (c *session) serve() error {
 	for {
 		q, err := c.in.next()
 		if err == nil {
 			c.out.Settle(maxUnsent)
-			if err = c.heed(q); err == nil {
-				err = c.answer(q)
+			if err = c.checkSender(q); err == nil {
+				err = c.handle(q)
 			}
 		}
 		var bad *malformedError
@@ -155,42 +151,41 @@ func (c *session) talk() error {
 	}
 }
 
-// heed keeps in mind which process is in MPI, and refuses a second one that begins over
-// the same socket, which it has inherited. Its words and those of the first would come
-// mixed, and whichever of the two reads first gets an answer: both would wait for ever.
-// That the connection ends is what both of them notice. One process may begin again
-// without finalize: MPICH 5 does so in MPI_Session_init.
-func (c *session) heed(q request) error {
-	if c.speakers == nil || c.speakers.pid == 0 {
+// checkSender refuses a second process that begins MPI over a socket that it has inherited, while the first is in MPI.
+// Their requests would mix, and whichever reads first would take the other's answers, so that both wait for ever; the
+// end of the connection is what both notice. One process may begin again without finalize, as MPICH 5 does in
+// MPI_Session_init.
+func (c *session) checkSender(q request) error {
+	if c.sender == nil || c.sender.pid == 0 {
 		return nil
 	}
-	pid, before := c.speakers.pid, c.member
-	if before == 0 || q.command() == "init" {
+	pid, first := c.sender.pid, c.member
+	if first == 0 || q.command() == "init" {
 		c.member = pid
 	}
-	if q.command() == "init" && c.began && !c.finalized && before != 0 && before != pid && runs(before) {
-		second := &world.SecondError{PID: pid, First: before, Variables: "PMI_*"}
+	if q.command() == "init" && c.began && !c.finalized && first != 0 && first != pid && isRunning(first) {
+		second := &world.SecondError{PID: pid, First: first, Variables: "PMI_*"}
 		return &malformedError{second.Error(), second}
 	}
 	return nil
 }
 
-// say sends a text, without waiting.
-func (c *session) say(text string) { c.out.Send([]byte(text)) }
+// send sends a text, without waiting.
+func (c *session) send(text string) { c.out.Send([]byte(text)) }
 
-// refuse answers what no client sends, so that one that waits for an answer fails, too.
+// refuse answers a malformed request, so that a client that waits for the answer fails, too.
 func (c *session) refuse(q request, err error) {
-	_ = c.conn.SetWriteDeadline(time.Now().Add(drain))
+	_ = c.conn.SetWriteDeadline(time.Now().Add(drainTimeout))
 	defer c.out.Settle(0)
-	q.framed, q.answer = c.in.framed, "error"
-	c.say(q.result(err))
+	q.framed, q.reply = c.in.framed, "error"
+	c.send(q.result(err))
 }
 
-// leave takes the session out of the server, and says how it ended.
-func (c *session) leave(err error) {
+// unregister removes the session from the server and reports how it ended.
+func (c *session) unregister(err error) {
 	s, l := c.server, c.server.cfg.Launcher
-	s.mu.Lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	delete(s.open, c)
 	if c.p.Rank != world.AllRanks {
 		delete(c.space.sessions, c.p.Rank)
@@ -199,54 +194,50 @@ func (c *session) leave(err error) {
 	case s.closed:
 		return
 	case err != nil:
-		s.tell(func() { l.Broken(c.p, err) })
+		s.node.AfterUnlock(func() { l.Broken(c.p, err) })
 	case c.began && !c.finalized && !c.aborted:
-		s.tell(func() { l.Left(c.p) })
+		s.node.AfterUnlock(func() { l.Left(c.p) })
 	}
 	if c.ended {
-		s.gone(c.space, c.p)
+		s.rankExited(c.space, c.p)
 	}
 }
 
-// errPending is a client that does not wait for answers.
-var errPending = malformed("more than %d requests at once", maxPending)
-
-// answerLater answers a request which its command has not.
-func (c *session) answerLater(text string) {
+// replyLater sends the reply to a request whose handler returned none.
+func (c *session) replyLater(text string) {
 	c.pending--
-	c.say(text)
+	c.send(text)
 }
 
-// begin is init: it agrees on a version. Clients of both read the answer as a line.
-func (c *session) begin(q request) (string, error) {
+// init agrees on a version. Clients of both versions read the reply as a line.
+func (c *session) init(q request) (string, error) {
 	version, err := q.number("pmi_version", 0, 1<<16)
 	if err != nil {
 		return "", err
 	}
-	c.in.framed = version == 2 // as comes its abort where it is refused
+	c.in.framed = version == 2 // also if it is refused: the client's abort comes in a frame
 	only, asked := c.server.cfg.Only, fmt.Sprint("PMI-", version)
 	if version != 1 && version != 2 || only != "" && asked != only {
-		c.server.say(c.p, world.NotServed(asked, only != "" && version <= 2))
-		serves := []string{"pmi_version", "1", "pmi_subversion", "1"}
+		c.server.node.Say(c.p, world.NotServed(asked, only != "" && version <= 2))
+		served := []string{"pmi_version", "1", "pmi_subversion", "1"}
 		if only == "PMI-2" {
-			serves = []string{"pmi_version", "2", "pmi_subversion", "0"}
+			served = []string{"pmi_version", "2", "pmi_subversion", "0"}
 		}
 		why := "PMI-" + word(q.get("pmi_version")) + "_is_not_served_to_this_job"
-		return q.text(append(serves, "rc", "-1", "msg", why)...), nil
+		return q.text(append(served, "rc", "-1", "msg", why)...), nil
 	}
 	if c.p.Rank != world.AllRanks {
-		c.start(version)
+		c.begin(version)
 	}
 	return q.text("pmi_version", strconv.Itoa(version), "pmi_subversion", strconv.Itoa(2-version), "rc", "0"), nil
 }
 
-// start is that the rank has begun MPI, unless it has without finalizing.
-func (c *session) start(version int) {
+// begin notes that the rank has begun MPI, unless it has before without finalizing.
+func (c *session) begin(version int) {
 	if !c.began || c.finalized {
 		c.began, c.finalized = true, false
-		c.server.tell(func() { c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version)) })
+		c.server.node.AfterUnlock(func() { c.server.cfg.Launcher.Began(c.p, fmt.Sprintf("PMI-%d", version)) })
 	}
 }
 
-// rank is what the world says of the session's rank.
-func (c *session) rank() *world.Rank { return &c.space.w.Ranks[c.p.Rank] }
+func (c *session) rank() *world.Rank { return &c.space.Ranks[c.p.Rank] }

@@ -6,58 +6,64 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/rendezvous/internal/node"
 	"gorun/rendezvous/world"
 )
 
-// space is a world as this node's server has it: its key-value space, and who waits for
-// whom. The server's mutex protects it.
+// space is a world with its key-value space and those who wait in it. The server's lock guards it.
 type space struct {
-	w    *world.World
-	node int // this one
+	node.World
 
 	pairs map[string]pair
-	// fresh are the keys that were put here since the last barrier of all.
-	fresh []string
-	used  map[int]*usage
-	// pooled is how many bytes of the fresh pairs are beyond their ranks' own shares.
+	fresh []string       // keys that were put here since the last barrier of the world
+	used  map[int]*usage // by rank
+	// pooled counts the bytes of fresh pairs beyond their ranks' own shares.
 	pooled int
 
-	// barriers are those of groups by name, and whole, the one of all ranks, and ring, the one within PMI-2's ring.
-	barriers    map[string]*barrier
-	whole, ring *barrier
-	// sessions are the connections of ranks, ended those whose process is gone, generations how
-	// often ranks have finalized.
-	sessions    map[int]*session
-	ended       map[int]bool
-	generations map[int]int
+	barriers    map[string]*barrier // of groups, by name, and:
+	whole, ring *barrier            // of the world, and of the world in PMI-2's ring
+	sessions    map[int]*session    // by rank
+	ended       map[int]bool        // ranks whose process is gone
+	generations map[int]int         // how often a rank has finalized
 
 	attributes attributes
-	mapping    string // PMI_process_mapping once somebody asked
+	mapping    string // PMI_process_mapping, made on demand
 }
 
-// pair is what a key stands for.
+// pair is the value of a key.
 type pair struct {
 	value string
-	// by is the rank that put it here, or nobody.
-	by    int
+	owner int // the rank that put it here, or noOwner
 	fresh bool
 }
 
-// nobody put a pair that came from another node, or with the world.
-const nobody = -1
+// noOwner marks a pair that came from another node or with the world.
+const noOwner = -1
 
-// pairOverhead is how many bytes the lengths of a packed pair take at most.
+// pairOverhead bounds the bytes that the two lengths of a packed pair take.
 const pairOverhead = 8
 
-// usage is how much is kept for a rank.
+// usage is what is kept for a rank.
 type usage struct {
-	keys, bytes int // of pairs
-	fresh       int // bytes of those that are fresh, at most, packed
-	groups      int // barriers of groups that it has named first
-	attributes  int // bytes
+	keys, bytes int // of its pairs
+	fresh       int // bytes of its fresh pairs, packed
+	groups      int // barriers of groups that it named first
+	attributes  int // bytes of its attributes
 }
 
-// usage gives the account of a rank.
+func newSpace(w *world.World, number int) *space {
+	s := &space{
+		World: node.NewWorld(w, number), pairs: map[string]pair{}, used: map[int]*usage{}, barriers: map[string]*barrier{},
+		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{},
+		attributes: attributes{map[string]attribute{}, map[string][]attributeWaiter{}},
+	}
+	s.whole, s.ring = s.newBarrier("all", nil), s.newBarrier("ring", nil)
+	for _, p := range w.Preput {
+		s.pairs[p.Key] = pair{value: p.Value, owner: noOwner}
+	}
+	return s
+}
+
 func (s *space) usage(rank int) *usage {
 	u := s.used[rank]
 	if u == nil {
@@ -67,39 +73,26 @@ func (s *space) usage(rank int) *usage {
 	return u
 }
 
-// share is how many bytes of fresh pairs each rank of this node has for itself. They are half
-// of what a node takes to a barrier; the other half is whoever's comes first.
-func (s *space) share() int { return maxFresh / 2 / max(1, len(s.whole.local)) }
+// share returns how many bytes of fresh pairs each rank of this node has for itself. The shares are half of what a node
+// brings to a barrier; the other half is a pool.
+func (s *space) share() int { return maxFresh / 2 / max(1, len(s.Local)) }
 
-// freshen changes how many bytes of fresh pairs a rank has.
-func (s *space) freshen(u *usage, change int) {
+// addFresh changes the bytes of a rank's fresh pairs.
+func (s *space) addFresh(u *usage, change int) {
 	s.pooled += max(0, u.fresh+change-s.share()) - max(0, u.fresh-s.share())
 	u.fresh += change
 }
 
-// takes reports whether a rank may have that many bytes more of fresh pairs.
-func (s *space) takes(u *usage, more int) bool {
-	return u.fresh+more <= s.share() || s.pooled+more <= maxFresh/2
+// hasRoom reports whether a rank may have n more bytes of fresh pairs.
+func (s *space) hasRoom(u *usage, n int) bool {
+	return u.fresh+n <= s.share() || s.pooled+n <= maxFresh/2
 }
 
-func newSpace(w *world.World, node int) *space {
-	s := &space{
-		w: w, node: node, pairs: map[string]pair{}, used: map[int]*usage{}, barriers: map[string]*barrier{},
-		sessions: map[int]*session{}, ended: map[int]bool{}, generations: map[int]int{},
-		attributes: attributes{map[string]attribute{}, map[string][]attributeWaiter{}},
-	}
-	s.whole, s.ring = s.newBarrier("all", nil), s.newBarrier("ring", nil)
-	for _, p := range w.Preput {
-		s.pairs[p.Key] = pair{value: p.Value, by: nobody}
-	}
-	return s
-}
-
-// lookup finds what a key stands for, as far as this node knows.
+// lookup returns the value of a key, as far as this node knows.
 func (s *space) lookup(key string) (string, bool) {
 	if key == "PMI_process_mapping" {
 		if s.mapping == "" {
-			s.mapping = processMapping(s.w)
+			s.mapping = processMapping(s.World.World)
 		}
 		return s.mapping, s.mapping != ""
 	}
@@ -107,7 +100,7 @@ func (s *space) lookup(key string) (string, bool) {
 	return p.value, ok
 }
 
-// Why a pair is not taken.
+// Why a pair is refused.
 var (
 	errKeyLength   = errors.New("key_too_long")
 	errValueLength = errors.New("value_too_long")
@@ -115,8 +108,8 @@ var (
 	errTooMuch     = errors.New("too_many_keys_or_bytes_put_by_this_rank")
 )
 
-// put takes a pair from a rank of this node. Whoever asks here sees it at once, other
-// nodes after the next barrier. A later value replaces an earlier one.
+// put stores a pair of a rank of this node. Ranks here see it at once, those of other nodes after the next barrier. A
+// later value replaces an earlier one.
 func (s *space) put(rank int, key, value string) error {
 	switch {
 	case len(key) > keyMax:
@@ -129,11 +122,11 @@ func (s *space) put(rank int, key, value string) error {
 	return s.store(rank, key, value)
 }
 
-// store takes a pair of any name.
+// store is put for any key.
 func (s *space) store(rank int, key, value string) error {
 	old, known := s.pairs[key]
 	u, size := s.usage(rank), len(key)+len(value)
-	if u.keys >= maxKeys || u.bytes+size > maxBytes || !s.takes(u, size+pairOverhead) {
+	if u.keys >= maxKeys || u.bytes+size > maxBytes || !s.hasRoom(u, size+pairOverhead) {
 		return errTooMuch
 	}
 	if known {
@@ -144,27 +137,25 @@ func (s *space) store(rank int, key, value string) error {
 	}
 	u.keys++
 	u.bytes += size
-	s.freshen(u, size+pairOverhead)
-	s.pairs[key] = pair{value: value, by: rank, fresh: true}
+	s.addFresh(u, size+pairOverhead)
+	s.pairs[key] = pair{value: value, owner: rank, fresh: true}
 	return nil
 }
 
-// release takes a pair, which is replaced, off the account of who put it.
+// release subtracts a pair that is replaced from its owner's usage.
 func (s *space) release(key string, old pair) {
-	u := s.used[old.by]
-	if u == nil || old.by == nobody {
+	if old.owner == noOwner {
 		return
 	}
-	size := len(key) + len(old.value)
+	u, size := s.usage(old.owner), len(key)+len(old.value)
 	u.keys--
 	u.bytes -= size
 	if old.fresh {
-		s.freshen(u, -size-pairOverhead)
+		s.addFresh(u, -size-pairOverhead)
 	}
 }
 
-// pack makes a blob of the pairs that were put here since the last barrier of all: each
-// key and each value after its length.
+// pack encodes the fresh pairs: each key and each value after its length.
 func (s *space) pack() []byte {
 	var blob []byte
 	for _, key := range s.fresh {
@@ -173,8 +164,8 @@ func (s *space) pack() []byte {
 	return blob
 }
 
-// published marks what pack gave as known everywhere, and gives the keys.
-func (s *space) published() []string {
+// markShared marks all fresh pairs as known to all nodes, and returns their keys.
+func (s *space) markShared() []string {
 	for _, key := range s.fresh {
 		p := s.pairs[key]
 		p.fresh = false
@@ -188,20 +179,20 @@ func (s *space) published() []string {
 	return keys
 }
 
-// unpublish has the next barrier bring keys again which not all nodes got.
-func (s *space) unpublish(keys []string) {
+// markFresh undoes markShared after a barrier has failed.
+func (s *space) markFresh(keys []string) {
 	for _, key := range keys {
-		if p := s.pairs[key]; !p.fresh && p.by != nobody {
+		if p := s.pairs[key]; !p.fresh && p.owner != noOwner {
 			p.fresh = true
 			s.pairs[key] = p
 			s.fresh = append(s.fresh, key)
-			s.freshen(s.usage(p.by), len(key)+len(p.value)+pairOverhead)
+			s.addFresh(s.usage(p.owner), len(key)+len(p.value)+pairOverhead)
 		}
 	}
 }
 
-// merge takes what a node has packed, this one included: where two put the same key, the
-// same one wins everywhere. What was put here since stays.
+// merge adds the pairs that a node has packed, this one included: if two nodes put the same key, the same value wins on
+// all nodes. Pairs that were put here since then stay.
 func (s *space) merge(blob []byte) error {
 	for len(blob) > 0 {
 		var key, value string
@@ -215,19 +206,19 @@ func (s *space) merge(blob []byte) error {
 		if known {
 			s.release(key, old)
 		}
-		s.pairs[key] = pair{value: value, by: nobody}
+		s.pairs[key] = pair{value: value, owner: noOwner}
 	}
 	return nil
 }
 
-// errBody is what another node of the job should never say.
+// errBody is a message that no server of ours sends.
 var errBody = errors.New("pmi: a message of another node's server that cannot be read")
 
 func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// cutText takes a text from the beginning of b, if there is one.
+// cutText moves a string from the beginning of b to text, if there is one.
 func cutText(b *[]byte, text *string) bool {
 	n, size := binary.Uvarint(*b)
 	if size <= 0 || n > uint64(len(*b)-size) {
@@ -238,7 +229,6 @@ func cutText(b *[]byte, text *string) bool {
 	return true
 }
 
-// packTexts and cutTexts carry a list of texts.
 func packTexts(texts ...string) []byte {
 	var b []byte
 	for _, text := range texts {
@@ -247,6 +237,7 @@ func packTexts(texts ...string) []byte {
 	return b
 }
 
+// cutTexts undoes packTexts for n strings.
 func cutTexts(b []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range texts {
@@ -257,10 +248,10 @@ func cutTexts(b []byte, n int) ([]string, error) {
 	return texts, nil
 }
 
-// universe is MPI_UNIVERSE_SIZE as PMI has it: -1 is "not set".
+// universe returns MPI_UNIVERSE_SIZE as PMI has it: "-1" if it is not set.
 func (s *space) universe() (size string, set bool) {
-	if !s.w.UniverseSet || s.w.Universe <= 0 {
+	if !s.UniverseSet || s.Universe <= 0 {
 		return "-1", false
 	}
-	return strconv.Itoa(s.w.Universe), true
+	return strconv.Itoa(s.Universe), true
 }

@@ -7,13 +7,13 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// spawnKeys are the names of a spawn's fields.
+// spawnKeys are the names of the fields of a spawn.
 type spawnKeys struct {
-	program, ranks    string
-	args              [2]string // their number, and each, which are counted from firstArg
-	firstArg          int
-	info, preput      [3]string // their number, keys and values
-	preputIsNoProgram bool      // what is put before the ranks begin stands in a part of its own
+	program, ranks string
+	args           [2]string // their count, and the prefix of each, numbered from firstArg
+	firstArg       int
+	info, preput   [3]string // their count, and the prefixes of keys and values
+	preputFirst    bool      // the pairs to put stand in a part of their own before the programs
 }
 
 var (
@@ -24,12 +24,12 @@ var (
 	spawnKeys2 = spawnKeys{
 		program: "subcmd", ranks: "maxprocs", args: [2]string{"argc", "argv"},
 		info: [3]string{"infokeycount", "infokey", "infoval"}, preput: [3]string{"preputcount", "ppkey", "ppval"},
-		preputIsNoProgram: true,
+		preputFirst: true,
 	}
 )
 
-// spawnOf is the wish in a spawn of PMI-1, which has a block for each program, or of PMI-2: what holds for all, then a
-// part for each program, which begins with subcmd.
+// spawnOf decodes a spawn. In PMI-1 it has a block for each program; in PMI-2 a common part, then a part for each
+// program that begins with subcmd.
 func spawnOf(by world.Proc, q request) (world.Spawn, error) {
 	parts, keys := q.blocks, &spawnKeys1
 	if q.framed {
@@ -44,7 +44,7 @@ func spawnOf(by world.Proc, q request) (world.Spawn, error) {
 		if err == nil && i == 0 { // MPICH 4.0 and older repeat it in each
 			s.Preput, err = b.pairs(keys.preput)
 		}
-		if err == nil && (i > 0 || !keys.preputIsNoProgram) {
+		if err == nil && (i > 0 || !keys.preputFirst) {
 			err = addApp(&s, b, keys)
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func splitAt(f fields, key string) []fields {
 	return parts
 }
 
-// addApp adds a program with what the caller said about it.
+// addApp adds a program.
 func addApp(s *world.Spawn, b block, keys *spawnKeys) error {
 	args, err := b.list(keys.args[0], keys.args[1], keys.firstArg)
 	if err != nil {
@@ -85,7 +85,7 @@ func addApp(s *world.Spawn, b block, keys *spawnKeys) error {
 		return err
 	}
 	for _, p := range info {
-		inform(&app, p)
+		applyInfo(&app, p)
 	}
 	s.Apps = append(s.Apps, app)
 	return nil
@@ -98,9 +98,8 @@ func numRanks(s world.Spawn) (n int) {
 	return n
 }
 
-// inform takes a key of MPI_Info. Those that are named here are as Hydra has them, and
-// env as Open MPI: NAME=VALUE, one a line.
-func inform(app *world.SpawnApp, p world.Pair) {
+// applyInfo applies a key of MPI_Info. The keys here are Hydra's; env is Open MPI's, NAME=VALUE one a line.
+func applyInfo(app *world.SpawnApp, p world.Pair) {
 	switch p.Key {
 	case "path":
 		app.Path = p.Value
@@ -135,7 +134,7 @@ func newBlock(f fields) (block, error) {
 	return b, nil
 }
 
-// number gives a count up to a limit; 0 where it is missing.
+// number returns a count up to a limit, 0 if it is missing.
 func (b block) number(key string, limit int) (int, error) {
 	text, ok := b[key]
 	if !ok {
@@ -148,8 +147,7 @@ func (b block) number(key string, limit int) (int, error) {
 	return n, nil
 }
 
-// list gives as many values as count says: those of name1, name2 … if they are counted
-// from 1.
+// list returns the values of name1, name2 … if from is 1, as many as the field count says.
 func (b block) list(count, name string, from int) ([]string, error) {
 	n, err := b.number(count, len(b))
 	if err != nil {
@@ -166,7 +164,7 @@ func (b block) list(count, name string, from int) ([]string, error) {
 	return list, nil
 }
 
-// pairs gives as many pairs as count says, which are counted from 0.
+// pairs returns as many pairs as the first of the names says, numbered from 0.
 func (b block) pairs(names [3]string) ([]world.Pair, error) {
 	k, err := b.list(names[0], names[1], 0)
 	if err != nil {
@@ -183,37 +181,28 @@ func (b block) pairs(names [3]string) ([]world.Pair, error) {
 	return pairs, nil
 }
 
-// spawn asks the launcher. The answer comes when the ranks were started; a client's own error says nothing of why there
-// are none.
+// spawn has the launcher start a world. The reply comes when its ranks were started.
 func (c *session) spawn(q request) (string, error) {
-	wish, err := spawnOf(c.p, q)
+	spawn, err := spawnOf(c.p, q)
 	if err != nil {
 		return "", err
 	}
 	c.spawns++
-	s := c.server
-	s.tell(func() {
-		s.cfg.Launcher.Spawn(wish, func(name string, err error) {
-			if err != nil {
-				s.cfg.Launcher.Say(c.p, "MPI_Comm_spawn: "+err.Error())
-			}
-			s.mu.Lock()
-			defer s.unlock()
-			c.spawns--
-			switch {
-			case err != nil:
-				c.answerLater(q.result(err))
-			case q.framed:
-				c.answerLater(q.text("rc", "0", "jobid", name, "nerrs", "0"))
-			default:
-				c.answerLater(q.text(append([]string{"rc", "0"}, errorCodes(numRanks(wish))...)...))
-			}
-		})
+	c.server.node.Spawn(spawn, func(name string, err error) {
+		c.spawns--
+		switch {
+		case err != nil:
+			c.replyLater(q.result(err))
+		case q.framed:
+			c.replyLater(q.text("rc", "0", "jobid", name, "nerrs", "0"))
+		default:
+			c.replyLater(q.text(append([]string{"rc", "0"}, errorCodes(numRanks(spawn))...)...))
+		}
 	})
 	return "", nil
 }
 
-// errorCodes has one, 0, for each rank, unless that is longer than old clients' lines: without any all are 0.
+// errorCodes returns a 0 for each rank, or nothing if that is too long for a line of old clients: all are 0 then.
 func errorCodes(ranks int) []string {
 	if ranks == 0 || 2*ranks > replyMax-40 {
 		return nil

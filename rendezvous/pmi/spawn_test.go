@@ -149,13 +149,13 @@ func TestSpawn(t *testing.T) {
 // Lines of env that are no variables are left out.
 func TestTheEnvironmentOfASpawn(t *testing.T) {
 	var app world.SpawnApp
-	inform(&app, world.Pair{Key: "env", Value: "A=b\n=no name\nno value\n\nB=\nC=a\x00b"})
+	applyInfo(&app, world.Pair{Key: "env", Value: "A=b\n=no name\nno value\n\nB=\nC=a\x00b"})
 	require.Equal(t, []string{"A=b", "B="}, app.Env)
 }
 
 func TestSpawnResultFitsOldLines(t *testing.T) {
 	for _, n := range []int{1, 400, 600} {
-		text := request{answer: "spawn_result"}.text(append([]string{"rc", "0"}, errorCodes(n)...)...)
+		text := request{reply: "spawn_result"}.text(append([]string{"rc", "0"}, errorCodes(n)...)...)
 		require.Less(t, len(text), replyMax+1)
 		require.Equal(t, n < 500, strings.Contains(text, "errcodes=0"))
 	}

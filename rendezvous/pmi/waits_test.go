@@ -96,7 +96,7 @@ func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
 	ranks[0].asks("cmd=put kvsname=v key=k value=x", "cmd=put_result rc=0 msg=success")
 	together(ranks, "cmd=barrier_in", "cmd=barrier_out")
 	c.star.Cut(1)
-	c.star.Hub.NodeGone(1, []world.Proc{{World: "v"}})
+	c.star.Hub.NodeExited(1, []world.Proc{{World: "v"}})
 	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=0 msg=success value=x")
 	c.star.Lose(2)
 	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=-1 msg=key_k_not_found value=unknown")

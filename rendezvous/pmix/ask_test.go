@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 // question asks one thing, of a world if that is not "".
@@ -42,7 +44,7 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 		rows, ok := elements(answer, typeProcInfo, func(d *decoder) string {
 			p := d.proc()
 			host, program := d.string(), d.string()
-			return fmt.Sprintf("%s %d %s %s %d,%d", p.nspace, p.rank, host, program, d.integer(), d.uint8())
+			return fmt.Sprintf("%s %d %s %s %d,%d", p.World, p.Rank, host, program, d.integer(), d.uint8())
 		})
 		require.True(t, ok)
 		return rows
@@ -88,7 +90,7 @@ func TestGroupsHaveNames(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
 		all := start(t, 2, w)
 		ranks := all.joinAll(w)
-		members := []proc{{w.Name, 1}, {w.Name, 2}}
+		members := []world.Proc{proc(w.Name, 1), proc(w.Name, 2)}
 		answer, _ := ranks[1].question("pmix.qry.pgrpnum")
 		require.Equal(t, "0", answer.shown())
 		tag := ranks[1].ask(commandGroupConstruct, writeConstruct("g", members))
@@ -101,13 +103,13 @@ func TestGroupsHaveNames(t *testing.T) {
 		answer, _ = ranks[2].question("pmix.qry.pgrpmems", attr(keyGroupID, "g"))
 		list, _ := answer.procs()
 		require.Equal(t, members, list)
-		for _, name := range [][]proc{{{"g", rankWildcard}}, {{"g", 0}, {"g", 1}}} {
+		for _, name := range [][]world.Proc{{proc("g", world.AllRanks)}, {proc("g", 0), proc("g", 1)}} {
 			tag = ranks[1].ask(commandFence, fenceBody(name))
 			require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody(name)))
 			require.Equal(t, statusSuccess, ranks[1].wait(tag).oneStatus())
 		}
-		require.Equal(t, statusNotFound, ranks[1].status(commandFence, fenceBody([]proc{{"g", 2}})))
-		whole := []proc{{"g", rankWildcard}}
+		require.Equal(t, statusNotFound, ranks[1].status(commandFence, fenceBody([]world.Proc{proc("g", 2)})))
+		whole := []world.Proc{proc("g", world.AllRanks)}
 		require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody(whole)), "it is not in it")
 		require.Equal(t, statusTimeout, ranks[1].status(commandFence, fenceBody(whole, within(1))))
 		require.Equal(t, statusBadParameter, ranks[0].status(commandGroupDestruct, func(e *encoder) {
@@ -122,21 +124,21 @@ func TestSignals(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)
 	c := all.join(w, 0)
-	send := func(number int, targets ...proc) status {
+	send := func(number int, targets ...world.Proc) status {
 		return c.status(commandJobControl, func(e *encoder) {
 			e.procList(targets)
 			e.infoList([]info{attr(keySignal, uint32(number))})
 		})
 	}
-	require.Equal(t, statusSuccess, send(10, proc{w.Name, 1}))
+	require.Equal(t, statusSuccess, send(10, proc(w.Name, 1)))
 	require.Equal(t, "signal 1 10", all.heard.next(t))
-	require.Equal(t, statusNoPermissions, send(10, proc{w.Name, 2}), "another host's")
+	require.Equal(t, statusNoPermissions, send(10, proc(w.Name, 2)), "another host's")
 	require.Equal(t, statusNoPermissions, send(10))
-	require.Equal(t, statusNotFound, send(10, proc{w.Name, 4}))
-	require.Equal(t, statusNotFound, send(10, proc{"gorun-2", 0}), "another job's")
-	require.Equal(t, statusBadParameter, send(0, proc{w.Name, 1}))
-	require.Equal(t, statusBadParameter, send(lastSignal+1, proc{w.Name, 1}))
-	require.Equal(t, statusSuccess, send(12, proc{w.Name, 0}, proc{w.Name, 1}))
+	require.Equal(t, statusNotFound, send(10, proc(w.Name, 4)))
+	require.Equal(t, statusNotFound, send(10, proc("gorun-2", 0)), "another job's")
+	require.Equal(t, statusBadParameter, send(0, proc(w.Name, 1)))
+	require.Equal(t, statusBadParameter, send(lastSignal+1, proc(w.Name, 1)))
+	require.Equal(t, statusSuccess, send(12, proc(w.Name, 0), proc(w.Name, 1)))
 	require.Equal(t, "signal 0 12", all.heard.next(t))
 	require.Equal(t, "signal 1 12", all.heard.next(t))
 }
@@ -145,10 +147,10 @@ func TestSignals(t *testing.T) {
 func TestProcessesOfAHostileHost(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)
-	lie := func(rank uint32, pid int) []byte {
+	lie := func(rank, pid int) []byte {
 		var e encoder
-		e.uint32(rank)
-		e.proc(proc{w.Name, rank})
+		e.uint32(uint32(rank))
+		e.proc(proc(w.Name, rank))
 		e.string("host1")
 		e.string("/bin/sh")
 		e.uint16(uint16(typeUint32))
@@ -156,7 +158,7 @@ func TestProcessesOfAHostileHost(t *testing.T) {
 		e.uint8(processRunning)
 		return e.b
 	}
-	all.servers[1].cfg.Plane.Serve(processService, func(_ int, _ []byte, reply func([]byte, error)) {
+	all.servers[1].cfg.Exchange.Serve(processService, func(_ int, _ []byte, reply func([]byte, error)) {
 		asAnother := append([]byte{0, 0, 0, 3}, lie(0, 1)[4:]...)
 		whole := slices.Concat(lie(0, 1), lie(99, 1), asAnother, lie(2, 7))
 		reply(append(whole, lie(3, 8)[:20]...), nil)

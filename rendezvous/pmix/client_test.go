@@ -100,9 +100,9 @@ func startOn(t testing.TB, star *exchangetest.Star, worlds ...*world.World) *nod
 
 func startWith(t testing.TB, star *exchangetest.Star, launcher world.Launcher, uid int, worlds ...*world.World) *nodes {
 	all := &nodes{t: t, star: star, dir: t.TempDir()}
-	for node, plane := range all.star.Planes() {
+	for _, node := range all.star.Nodes {
 		s := New(Config{
-			Node: node, Plane: plane, Launcher: launcher, UID: uid,
+			Exchange: node, Launcher: launcher, UID: uid,
 			Dir: func() (string, error) { return os.MkdirTemp(all.dir, "node") },
 		})
 		for _, w := range worlds {
@@ -164,16 +164,16 @@ func (all *nodes) join(w *world.World, rank int) *client {
 	return c
 }
 
-func greetingOf(name string, rank int) greeting {
+func greetingOf(name string, rank int) hello {
 	credential := binary.NativeEndian.AppendUint32(nil, uint32(os.Getuid()))
-	return greeting{
+	return hello{
 		security: "native", credential: binary.NativeEndian.AppendUint32(credential, uint32(os.Getgid())),
-		who: proc{name, uint32(rank)}, version: "4.2.2", encoding: "v3", bufferType: 1, dataStore: "hash",
+		proc: proc(name, rank), version: "4.2.2", encoding: "v3", bufferType: 1, dataStore: "hash",
 	}
 }
 
 // encode is the handshake's body.
-func (g greeting) encode() []byte {
+func (g hello) encode() []byte {
 	var e encoder
 	text := func(s string) { e.b = append(append(e.b, s...), 0) }
 	text(g.security)
@@ -181,8 +181,8 @@ func (g greeting) encode() []byte {
 	e.b = append(e.b, g.credential...)
 	e.uint8(g.flag)
 	e.b = append(e.b, g.ids...)
-	text(g.who.nspace)
-	e.uint32(g.who.rank)
+	text(g.proc.World)
+	e.uint32(uint32(g.proc.Rank))
 	text(g.version)
 	text(g.encoding)
 	e.uint8(g.bufferType)
@@ -191,7 +191,7 @@ func (g greeting) encode() []byte {
 }
 
 // handshake is the message that a client sends first.
-func (g greeting) handshake() []byte {
+func (g hello) handshake() []byte {
 	body := g.encode()
 	b := binary.NativeEndian.AppendUint32(nil, 0xffffffff)
 	b = binary.NativeEndian.AppendUint32(b, 0xffffffff)
@@ -200,7 +200,7 @@ func (g greeting) handshake() []byte {
 }
 
 // greetWith says who is there and returns the server's status.
-func greetWith(t testing.TB, conn net.Conn, g greeting) status {
+func greetWith(t testing.TB, conn net.Conn, g hello) status {
 	t.Helper()
 	_, err := conn.Write(g.handshake())
 	require.NoError(t, err)
@@ -281,20 +281,26 @@ func commitBody(e *encoder, to scope, key, text string) {
 	e.bytes(encodeKvals(attr(key, text)))
 }
 
-func fenceBody(members []proc, infos ...info) func(*encoder) {
+func fenceBody(members []world.Proc, infos ...info) func(*encoder) {
 	return func(e *encoder) {
 		e.procList(members)
 		e.infoList(infos)
 	}
 }
 
-func everybody(w *world.World) []proc { return []proc{{w.Name, rankWildcard}} }
+func proc(name string, rank int) world.Proc { return world.Proc{World: name, Rank: rank} }
 
-func getBody(of proc, key string, infos ...info) func(*encoder) {
+func everybody(w *world.World) []world.Proc { return []world.Proc{proc(w.Name, world.AllRanks)} }
+
+func getBody(of world.Proc, key string, infos ...info) func(*encoder) {
 	return func(e *encoder) {
-		e.oneString(of.nspace)
+		e.oneString(of.World)
 		e.group(1)
-		e.uint32(of.rank)
+		if of.Rank == world.AllRanks {
+			e.uint32(rankWildcard)
+		} else {
+			e.uint32(uint32(of.Rank))
+		}
 		e.infoList(infos)
 		if key != "" {
 			e.oneString(key)
@@ -303,10 +309,10 @@ func getBody(of proc, key string, infos ...info) func(*encoder) {
 }
 
 // data is what a GET brought: the texts by process and key.
-func (c *client) data(d *decoder) (map[proc]map[string]string, status) {
+func (c *client) data(d *decoder) (map[world.Proc]map[string]string, status) {
 	c.t.Helper()
 	code := d.oneStatus()
-	found := map[proc]map[string]string{}
+	found := map[world.Proc]map[string]string{}
 	for d.more() {
 		d.one()
 		inner := decoder{b: d.bytes()}
@@ -338,13 +344,13 @@ func (v value) shown() string {
 		return fmt.Sprint(n)
 	}
 	if p, ok := v.proc(); ok {
-		return fmt.Sprintf("%s.%d", p.nspace, p.rank)
+		return fmt.Sprintf("%s.%d", p.World, p.Rank)
 	}
 	return fmt.Sprintf("type %d", v.typ)
 }
 
 // get asks for a key of a rank and returns what comes of it.
-func (c *client) get(of proc, key string, infos ...info) (string, status) {
+func (c *client) get(of world.Proc, key string, infos ...info) (string, status) {
 	c.t.Helper()
 	found, code := c.data(c.call(commandGet, getBody(of, key, infos...)))
 	return found[of][key], code

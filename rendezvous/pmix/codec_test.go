@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 // items has an item of each type, and its encoding.
@@ -140,7 +142,7 @@ func TestStringsEndWithNUL(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	infos := []info{{key: "a", flags: 1, value: valueOf(true)}, attr("b", "x")}
-	procs := []proc{{"n", 0}, {"n", rankWildcard}}
+	procs := []world.Proc{proc("n", 0), proc("n", world.AllRanks)}
 	var e encoder
 	e.infoList(infos)
 	e.procList(procs)
@@ -203,10 +205,10 @@ func TestValues(t *testing.T) {
 		{valueOf(uint16(7)), "7"},
 		{valueOf(uint32(7)), "7"},
 		{valueOf(1 << 40), "1099511627776"},
-		{valueOf(statusNotFound), "-46"},
+		{value{typeStatus, []byte{0xff, 0xff, 0xff, 0xd2}}, "-46"},
 		{valueOf(procRank(rankWildcard)), "4294967294"},
 		{valueOf(true), "1"},
-		{valueOf(proc{"n", 3}), "n.3"},
+		{valueOf(proc("n", 3)), "n.3"},
 	} {
 		require.Equal(t, v.shown, v.value.shown())
 	}

@@ -2,8 +2,8 @@ package pmix
 
 import "fmt"
 
-// commit serves COMMIT: what a rank puts is seen by others from now on. The body is any
-// number of group {scope} group {buffer}, the buffer groups of one kval each.
+// commit serves COMMIT, which makes what a rank has put visible to others. The body is any number of group {scope}
+// group {buffer}, the buffer groups of one kval each.
 func (s *Server) commit(q *request, d *decoder) func() status {
 	type part struct {
 		to    scope
@@ -30,12 +30,12 @@ func (s *Server) commit(q *request, d *decoder) func() status {
 			}
 		}
 		m.data.committed = true
-		s.giveHeld(m)
+		s.finishHeld(m)
 		return code
 	}
 }
 
-// checkKvals looks through groups of one kval each.
+// checkKvals checks that b is groups of one kval each.
 func checkKvals(b []byte) error {
 	d := decoder{b: b}
 	for d.more() {

@@ -18,127 +18,113 @@ import (
 )
 
 const (
-	// handshakeTime is how long a client may take to say who it is; it does so at once.
-	handshakeTime = 10 * time.Second
-	// morePending is how many connections may be about to say who they are, beside one for
-	// each rank here. When there are more, the oldest is ended: real ones take microseconds.
+	// handshakeTimeout bounds the handshake, which real clients send at once.
+	handshakeTimeout = 10 * time.Second
+	// morePending is how many connections may be in their handshake, beside one for each rank here. If there are more,
+	// the oldest is closed: real handshakes take microseconds.
 	morePending = 64
-	// maxUnread is how many bytes of answers may wait for a client to read them before its
-	// next request is read.
+	// maxUnread is how many bytes of replies a client may leave unread before its next request is read.
 	maxUnread = 16 << 20
-	// maxUnwritten is how many may wait at all, beside the last answer: what was asked for
-	// before may be answered at any time.
+	// maxUnwritten is how many it may leave unread at all, beside the last reply: earlier requests may be answered at any
+	// time.
 	maxUnwritten = 64 << 20
-	// maxWaiting is how many requests of one client may wait for others, maxWaitingBytes how
-	// many bytes of them.
+	// maxWaiting and maxWaitingBytes bound a client's requests without a reply.
 	maxWaiting      = 1 << 14
 	maxWaitingBytes = 128 << 20
-	// lastWords is how long bytes of a process that is gone may take to arrive.
-	lastWords = time.Second
+	// drainTimeout is how long to read what a process sent before it exited.
+	drainTimeout = time.Second
 )
 
 // conn is a client's connection.
 type conn struct {
 	net.Conn
-	in *bufio.Reader
+	in  *bufio.Reader
+	out *outbox.Outbox
 
-	// Since it was admitted:
-	who     world.Proc
+	// Set by admit:
+	proc    world.Proc
 	space   *namespace
 	member  *member
 	version string
 	index   uint32
 
-	// What follows is guarded by the server's lock.
-	finalized bool
-	// told are other worlds of which it was told all that is known.
-	told map[*namespace]bool
-	// has is what it was told of what ranks on its host have committed.
-	has map[*member]share
-	// interest is the events that it wants to hear of.
-	interest interest
-	// monitors watch for its rank's signs of life.
-	monitors []*monitor
+	// Guarded by the server's lock:
+	finalized    bool
+	knownSpaces  map[*namespace]bool // other worlds of which it has been sent everything
+	sentData     map[*member]share   // what it has been sent of the commits of ranks on its host
+	subscription subscription
+	monitors     []*monitor
 
-	// out is what it is sent once it was let in.
-	out *outbox.Outbox
-
-	// waiting is how many requests have no answer, waitingBytes their bytes.
+	// waiting counts the requests without a reply, waitingBytes their bytes.
 	waiting, waitingBytes atomic.Int64
 }
 
 func newConn(nc net.Conn) *conn {
-	return &conn{Conn: nc, in: bufio.NewReader(nc), out: outbox.New(nc, maxUnwritten)}
+	return &conn{
+		Conn: nc, in: bufio.NewReader(nc), out: outbox.New(nc, maxUnwritten), knownSpaces: map[*namespace]bool{},
+		sentData: map[*member]share{}, subscription: subscription{codes: map[status]bool{}},
+	}
 }
 
-// Serve serves one client until its connection ends. Nobody needs to know who it is: it says so.
+// Serve serves one client until its connection ends. The client names its rank itself, so that the second argument is
+// ignored.
 func (s *Server) Serve(nc net.Conn, _ world.Proc) {
 	c := newConn(nc)
 	defer c.out.Close()
-	if !s.expect(c) {
+	if !s.addPending(c) {
 		return
 	}
-	if err := s.greet(c); err != nil {
-		s.lock()
-		s.forget(c)
-		s.unlock()
+	if err := s.handshake(c); err != nil {
+		s.node.Lock()
+		s.removePending(c)
+		s.node.Unlock()
 		return
 	}
 	c.SetReadDeadline(time.Time{})
-	err := s.serveRequests(c)
-	s.leave(c, err)
+	s.disconnected(c, s.serveRequests(c))
 }
 
-// expect notes a connection which has not said who it is.
-func (s *Server) expect(c *conn) bool {
-	c.SetReadDeadline(time.Now().Add(handshakeTime))
-	s.lock()
+// addPending records a connection until the end of its handshake.
+func (s *Server) addPending(c *conn) bool {
+	c.SetReadDeadline(time.Now().Add(handshakeTimeout))
+	s.node.Lock()
+	defer s.node.Unlock()
 	if s.closed {
-		s.unlock()
 		return false
 	}
 	room := morePending
 	for _, n := range s.spaces {
-		room += len(n.local)
+		room += len(n.Local)
 	}
-	var oldest *conn
 	if len(s.pending) >= room {
-		oldest = s.pending[0]
+		s.node.AfterUnlock(s.pending[0].out.Close)
 		s.pending = s.pending[1:]
 	}
 	s.pending = append(s.pending, c)
-	s.unlock()
-	if oldest != nil {
-		oldest.out.Close()
-	}
 	return true
 }
 
-// forget takes a connection from those that have not said who they are.
-func (s *Server) forget(c *conn) {
-	if i := slices.Index(s.pending, c); i >= 0 {
-		s.pending = slices.Delete(s.pending, i, i+1)
-	}
+func (s *Server) removePending(c *conn) {
+	s.pending = slices.DeleteFunc(s.pending, func(other *conn) bool { return other == c })
 }
 
-// serveRequests serves requests until there are no more. The error is what is wrong with
-// one, or nil when the connection ended.
+// serveRequests serves requests until the connection ends. The error says what is wrong with a request.
 func (s *Server) serveRequests(c *conn) error {
-	s.lock()
+	s.node.Lock()
 	if c.member.gone {
-		c.SetDeadline(time.Now().Add(lastWords))
+		c.SetDeadline(time.Now().Add(drainTimeout))
 	}
-	s.unlock()
+	s.node.Unlock()
 	for {
 		f, err := readFrame(c.in, binary.BigEndian, maxFrame)
 		if err != nil {
-			if err = cmp.Or(c.unread(), err); over(err) {
+			if err = cmp.Or(c.errUnread(), err); isDisconnect(err) {
 				return nil
 			}
 			return err
 		}
 		q := &request{conn: c, tag: f.tag, body: decoder{b: f.body}, size: len(f.body)}
-		if err := c.count(q); err != nil {
+		if err := q.begin(); err != nil {
 			return err
 		}
 		if err := s.serve(q); err != nil {
@@ -148,59 +134,100 @@ func (s *Server) serveRequests(c *conn) error {
 	}
 }
 
-// unread is the error of a connection that was ended since its client does not read.
-func (c *conn) unread() error {
+// errUnread returns an error if the connection was closed because the client does not read.
+func (c *conn) errUnread() error {
 	if err := c.out.Err(); errors.Is(err, outbox.ErrUnread) {
 		return err
 	}
 	return nil
 }
 
-// over reports whether a connection ended, rather than that something else was sent than
-// there may be. A client may end in the middle of a message: it was killed then.
-func over(err error) bool {
+// isDisconnect tells the end of a connection from an invalid message. A client that is killed may disconnect in the
+// middle of a message.
+func isDisconnect(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &network)
 }
 
-// count counts a request that has no answer yet.
-func (c *conn) count(q *request) error {
-	switch {
-	case c.waiting.Add(1) > maxWaiting:
-		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
-	case c.waitingBytes.Add(int64(q.size)) > maxWaitingBytes:
-		return fmt.Errorf("requests of more than %d bytes wait for others at the same time", maxWaitingBytes)
-	}
-	return nil
-}
-
-// settle counts down for a request.
-func (c *conn) settle(q *request) {
-	c.waiting.Add(-1)
-	c.waitingBytes.Add(-int64(q.size))
-}
-
-// answer answers a request, without waiting.
-func (c *conn) answer(q *request, body [][]byte) {
-	c.settle(q)
-	if c.out.Err() == nil {
-		c.out.Send(appendFrame(nil, q.tag, body...))
-	}
-}
-
-// push sends what was not asked for, as an event is, without waiting, and reports whether it did. A client that has
-// left more than most bytes unread misses it: what others do must not pile up.
-func (c *conn) push(tag uint32, message []byte, most int) bool {
-	if c.out.Waiting() > most {
+// push sends a message that is no reply, without waiting, and reports whether it did: a client with more than limit
+// unread bytes misses it, so that messages cannot pile up.
+func (c *conn) push(tag uint32, message []byte, limit int) bool {
+	if c.out.Waiting() > limit {
 		return false
 	}
 	c.out.Send(appendFrame(nil, tag, message))
 	return true
 }
 
-// write writes before it returns, for what is said to who is not let in.
+// write writes before it returns, for clients that are refused.
 func (c *conn) write(b []byte) {
-	c.SetWriteDeadline(time.Now().Add(lastWords))
+	c.SetWriteDeadline(time.Now().Add(drainTimeout))
 	c.Conn.Write(b)
 }
+
+// disconnected handles the end of a client's connection. err says what was wrong with its last request, if anything.
+func (s *Server) disconnected(c *conn, err error) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	delete(s.conns, c)
+	c.stopMonitors("")
+	s.endPulls(c)
+	m := c.member
+	m.conns = slices.DeleteFunc(m.conns, func(other *conn) bool { return other == c })
+	if s.closed {
+		return
+	}
+	if err != nil {
+		s.node.AfterUnlock(func() { s.cfg.Launcher.Broken(c.proc, err) })
+	} else if !c.finalized {
+		s.node.AfterUnlock(func() { s.cfg.Launcher.Left(c.proc) })
+	}
+	s.checkExited(c.proc, m)
+}
+
+// request is a message from a client that waits for its reply.
+type request struct {
+	*conn
+	tag  uint32
+	body decoder // after the command; values decoded from it may be kept
+	size int     // of the whole body, in bytes
+	// infos are those of GROUP CONSTRUCT, which the end of the meeting needs.
+	infos []info
+}
+
+// begin counts a request that has no reply yet.
+func (q *request) begin() error {
+	switch {
+	case q.waiting.Add(1) > maxWaiting:
+		return fmt.Errorf("more than %d requests wait for others at the same time", maxWaiting)
+	case q.waitingBytes.Add(int64(q.size)) > maxWaitingBytes:
+		return fmt.Errorf("requests of more than %d bytes wait for others at the same time", maxWaitingBytes)
+	}
+	return nil
+}
+
+// noReply ends a request that has no reply.
+func (q *request) noReply() {
+	q.waiting.Add(-1)
+	q.waitingBytes.Add(-int64(q.size))
+}
+
+// reply sends the reply, a body in parts. It is called once, on any goroutine, and does not wait. If the connection has
+// ended it does nothing.
+func (q *request) reply(body ...[]byte) {
+	q.noReply()
+	if q.out.Err() == nil {
+		q.out.Send(appendFrame(nil, q.tag, body...))
+	}
+}
+
+// status replies with a group {status} alone.
+func (q *request) status(code status) {
+	var e encoder
+	e.oneStatus(code)
+	q.reply(e.b)
+}
+
+// epoch returns how often the rank that sent the request had begun MPI before.
+func (q *request) epoch() uint32 { return q.member.data.epoch }

@@ -6,22 +6,21 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// CONNECT and DISCONNECT: ranks of several worlds come together, after which each side
-// knows the job-level data of the other. Open MPI does both halves of MPI_Comm_connect,
-// MPI_Comm_accept and MPI_Comm_spawn so, naming all ranks of both communicators. (It has no
-// use for DISCONNECT.)
+// CONNECT and DISCONNECT: ranks of several worlds meet, after which each side knows the job-level data of the other.
+// Open MPI uses CONNECT for both sides of MPI_Comm_connect, MPI_Comm_accept and MPI_Comm_spawn, naming all ranks of
+// both communicators. It does not use DISCONNECT.
 //
 //	CONNECT, DISCONNECT   group{size n} group{n × proc} infos
 //
-// From PMIx 6 on up to two groups {info} follow that the number of infos does not count:
-// what this rank has committed, and its world's job-level data. The server has both.
+// From PMIx 6 on up to two groups {info} follow that the number of infos does not count: what this rank has committed,
+// and its world's job-level data. The server has both.
 //
-// The answer is a status, and to CONNECT one group{byte object} for each world: what REQ
-// says of it, group{string namespace} group{kval}….
+// The reply is a status and, to CONNECT, one group{byte object} for each other world, with what REQ replies about it:
+// group{string namespace} group{kval}….
 
 // connect serves CONNECT.
 func (s *Server) connect(q *request, d *decoder) func() status {
-	return s.meetAll(q, d, plan{kind: "connect", blob: s.eras, done: s.connected})
+	return s.meetAll(q, d, plan{kind: "connect", blob: s.epochs, done: s.connected})
 }
 
 // disconnect serves DISCONNECT.
@@ -29,7 +28,6 @@ func (s *Server) disconnect(q *request, d *decoder) func() status {
 	return s.meetAll(q, d, plan{kind: "disconnect", done: succeed})
 }
 
-// meetAll serves requests that name who is to come.
 func (s *Server) meetAll(q *request, d *decoder, p plan) func() status {
 	p.members = d.procList()
 	p.timeout = timeoutOf(d.infoList())
@@ -41,61 +39,53 @@ func (s *Server) meetAll(q *request, d *decoder, p plan) func() status {
 	}
 }
 
-// connected tells each who came of the others' worlds.
+// connected replies the job-level data of the other worlds to each member.
 func (s *Server) connected(m *meeting, blobs [][]byte) {
-	s.learnAll(m, blobs)
-	told := tellings{}
+	s.mergeAll(m, blobs)
+	type view struct {
+		space *namespace
+		host  int
+	}
+	encoded := map[view][]byte{} // shared by the ranks of a host
 	for p, q := range m.arrived {
 		var e encoder
 		e.oneStatus(statusSuccess)
-		for _, name := range worldsOf(m.who) {
-			if n := s.spaces[name]; n != q.space {
-				e.oneBytes(told.of(n, slices.Index(n.world.Hosts, s.hostName(p))))
+		for _, name := range worldsOf(m.members) {
+			n := s.spaces[name]
+			if n == q.space {
+				continue
 			}
+			v := view{n, slices.Index(n.Hosts, s.hostName(p))}
+			if encoded[v] == nil {
+				encoded[v] = n.infosForOthers(v.host)
+			}
+			e.oneBytes(encoded[v])
 		}
 		q.reply(e.b)
 	}
 }
 
-// tellings are what ranks of other worlds are told, by world and host: many of one CONNECT are
-// told the same.
-type tellings map[telling][]byte
-
-type telling struct {
-	space *namespace
-	host  int
-}
-
-func (t tellings) of(n *namespace, host int) []byte {
-	at := telling{n, host}
-	if t[at] == nil {
-		t[at] = n.toldOthers(host)
-	}
-	return t[at]
-}
-
-// toldOthers is a world's job-level data as ranks of other worlds get it that run on a host,
-// given by its index among those of this world, -1 for none of them: what REQ says to the
-// world's own, but for the directories.
-func (n *namespace) toldOthers(host int) []byte {
+// infosForOthers encodes the job-level data of a world for ranks of other worlds that run on one of its hosts, or on
+// none of them if host is -1. It is what the reply to REQ has, without directories.
+func (n *namespace) infosForOthers(host int) []byte {
 	var e encoder
-	e.oneString(n.world.Name)
+	e.oneString(n.Name)
 	infos := n.jobInfos()
 	if host >= 0 {
 		infos = append(infos, n.hostInfos(host)...)
 	}
 	e.kvals(infos...)
 	e.kvals(attr("pmix.mblob", n.hostMap()))
-	for rank := range n.world.Ranks {
+	for rank := range n.Ranks {
 		e.kvals(attr("pmix.pblob", n.rankBlob(rank, "")))
 	}
 	return e.b
 }
 
-// worldsOf are the worlds of some ranks, which are in order.
-func worldsOf(who []world.Proc) []string {
+// worldsOf returns the worlds of ranks in canonical order.
+func worldsOf(procs []world.Proc) []string {
 	var names []string
-	for _, p := range who {
+	for _, p := range procs {
 		names = append(names, p.World)
 	}
 	return slices.Compact(names)

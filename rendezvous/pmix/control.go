@@ -11,43 +11,42 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// abort serves ABORT: MPI_Abort. The launcher hears of it before the rank does, which ends then.
+// abort serves ABORT: MPI_Abort. The launcher is notified before the reply, after which the rank exits.
 func (s *Server) abort(q *request, d *decoder) func() status {
 	code, message := d.oneStatus(), d.oneString()
-	d.procList() // whom the caller means: a job ends as a whole
+	d.procList() // the targets: a job ends as a whole
 	return func() status {
-		return s.afterHearing(q, func() { s.cfg.Launcher.Abort(q.who, int(code), message) })
+		return s.replyAfter(q, func() { s.cfg.Launcher.Abort(q.proc, int(code), message) })
 	}
 }
 
-// finalize serves FINALIZE. The launcher hears of it before the rank does, which may end at
-// once.
+// finalize serves FINALIZE. The launcher is notified before the reply, after which the rank may exit.
 func (s *Server) finalize(q *request, _ *decoder) func() status {
 	return func() status {
 		first := !q.finalized
 		q.finalized = true
 		q.stopMonitors("")
 		s.endPulls(q.conn)
-		return s.afterHearing(q, func() {
+		return s.replyAfter(q, func() {
 			if first {
-				s.cfg.Launcher.Finalized(q.who)
+				s.cfg.Launcher.Finalized(q.proc)
 			}
 		})
 	}
 }
 
-// afterHearing answers a request with success when the launcher has heard of it.
-func (s *Server) afterHearing(q *request, tell func()) status {
-	s.afterUnlock(func() {
-		tell()
+// replyAfter replies success after a call without the lock.
+func (s *Server) replyAfter(q *request, notify func()) status {
+	s.node.AfterUnlock(func() {
+		notify()
 		q.status(statusSuccess)
 	})
 	return replied
 }
 
-// helpText reads a text that Open MPI 4 has from its help files, as of MPI_Abort, in what its
-// mpirun expects: file, topic, whether there is a text, text, each behind a count of one. A
-// topic is shown once, of whatever rank, as mpirun does: "" is one that was.
+// helpText decodes a text from Open MPI 4's help files, as for MPI_Abort, in the form that its mpirun expects: file,
+// topic, whether there is a text, text, each after a count of one. Like mpirun it shows each topic once: the text is ""
+// from then on.
 func (s *Server) helpText(blob []byte) (text string, ok bool) {
 	d := decoder{b: blob}
 	counted := func() bool { return d.uint32() == 1 && d.err == nil }
@@ -65,20 +64,20 @@ func (s *Server) helpText(blob []byte) (text string, ok bool) {
 	if text = d.string(); d.err != nil {
 		return "", false
 	}
-	if s.helped[topic] {
+	if s.shownHelp[topic] {
 		return "", true
 	}
-	if len(s.helped) < maxHelped {
-		s.helped[topic] = true
+	if len(s.shownHelp) < maxHelpTopics {
+		s.shownHelp[topic] = true
 	}
 	return text, true
 }
 
-// maxHelped is how many topics of help are remembered; Open MPI has some hundred.
-const maxHelped = 1 << 10
+// maxHelpTopics bounds the topics that are remembered. Open MPI has some hundred.
+const maxHelpTopics = 1 << 10
 
-// log serves LOG: text for the user, and where it is to go. The answer is the head's, which
-// it has after the text: a rank that has much to say waits so.
+// log serves LOG, a text for the user. The reply comes after a round trip to the head, behind the text, which slows
+// down a rank that logs without end.
 func (s *Server) log(q *request, d *decoder) func() status {
 	d.one()
 	d.uint64() // when, in seconds since 1970
@@ -100,38 +99,37 @@ func (s *Server) log(q *request, d *decoder) func() status {
 			}
 			code = replied
 			if text != "" {
-				s.say(q.who, text)
+				s.node.Say(q.proc, text)
 			}
 		}
 		if code == replied {
-			s.afterUnlock(func() {
-				exchange.Lookup(s.cfg.Plane, exchange.Wanted{}, func(exchange.Published, error) { q.status(statusSuccess) })
+			s.node.AfterUnlock(func() {
+				s.cfg.Exchange.Lookup(exchange.Query{}, func([]exchange.Name, error) { q.status(statusSuccess) })
 			})
 		}
 		return code
 	}
 }
 
-// Attributes of JOB CONTROL that say what to remove when a rank or its world has ended, and
-// how. Names are separated by commas.
+// Attributes of JOB CONTROL that register files for removal when a rank or its world has exited. Names are separated by
+// commas.
 const (
 	keyCleanUp       = "pmix.reg.cleanup"
 	keyCleanUpDir    = "pmix.reg.cleanupdir"
 	keyCleanUpPrefix = "pmix.clnup."
-	// maxCleanUp is how many files a rank may have removed.
+	// maxCleanUp bounds the files of a rank.
 	maxCleanUp = 4096
 )
 
-// keySignal is a signal for processes. A host is trusted with its own ranks alone (docs/internals/security.md):
-// those of other nodes get none.
+// keySignal is a signal for processes. A host is trusted with its own ranks only (docs/internals/security.md), so that
+// ranks of other nodes get none.
 const keySignal = "pmix.jctrl.sig"
 
-// lastSignal is the largest number of a signal, SIGRTMAX.
+// lastSignal is SIGRTMAX, the largest number of a signal.
 const lastSignal = 64
 
-// jobControl serves JOB CONTROL. Of what it can be asked for, ranks ask to have files
-// removed that they leave when they are killed: shared memory in /dev/shm, and directories
-// below those that they got, which are removed with these. And they send signals to ranks.
+// jobControl serves JOB CONTROL, as far as ranks use it: they register files that a killed rank leaves (shared memory
+// in /dev/shm, and directories below their own, which are removed with those), and they send signals.
 func (s *Server) jobControl(q *request, d *decoder) func() status {
 	targets, infos := d.procList(), d.infoList()
 	return func() status {
@@ -139,7 +137,7 @@ func (s *Server) jobControl(q *request, d *decoder) func() status {
 		for _, i := range infos {
 			if i.key == keySignal {
 				code = s.signal(q, targets, i.value)
-			} else if !s.arrange(q, i) {
+			} else if !s.registerCleanup(q, i) {
 				code = statusNotSupported
 			}
 		}
@@ -147,7 +145,7 @@ func (s *Server) jobControl(q *request, d *decoder) func() status {
 	}
 }
 
-// statusAndInfos answers with a status and a list of infos, of which there are none.
+// statusAndInfos replies a status and an empty list of infos.
 func (q *request) statusAndInfos(code status) status {
 	var e encoder
 	e.oneStatus(code)
@@ -156,61 +154,60 @@ func (q *request) statusAndInfos(code status) status {
 	return replied
 }
 
-// signal sends a signal to ranks of this node; none are all of the caller's world.
-func (s *Server) signal(q *request, targets []proc, v value) status {
+// signal sends a signal to ranks of this node, by default to the caller's world.
+func (s *Server) signal(q *request, targets []world.Proc, v value) status {
 	number, _ := v.integer()
 	if number <= 0 || number > lastSignal {
 		return statusBadParameter
 	}
 	if len(targets) == 0 {
-		targets = []proc{q.space.wildcard()}
+		targets = []world.Proc{q.space.wildcard()}
 	}
-	who, ok := s.named(q, targets)
+	procs, ok := s.resolve(q, targets)
 	if !ok {
 		return statusNotFound
 	}
-	var here []world.Proc
-	for _, p := range s.each(fromWorlds(who)) {
-		if s.spaces[p.nspace].world.Ranks[p.rank].Node != s.cfg.Node {
+	procs = s.expand(procs)
+	for _, p := range procs {
+		if !s.spaces[p.World].IsLocal(p.Rank) {
 			return statusNoPermissions
 		}
-		here = append(here, p.toWorld())
 	}
-	s.afterUnlock(func() {
-		for _, p := range here {
+	s.node.AfterUnlock(func() {
+		for _, p := range procs {
 			s.cfg.Launcher.Signal(p, int(number))
 		}
 	})
 	return statusSuccess
 }
 
-// arrange reports whether a wish can be met.
-func (s *Server) arrange(q *request, i info) bool {
+// registerCleanup registers files for removal, and reports whether it did.
+func (s *Server) registerCleanup(q *request, i info) bool {
 	text, _ := i.value.string()
 	names := strings.Split(text, ",")
 	switch i.key {
 	case keyCleanUp:
-		ok := len(q.member.leftovers)+len(names) <= maxCleanUp && !slices.ContainsFunc(names, isRelative)
+		ok := len(q.member.cleanup)+len(names) <= maxCleanUp && !slices.ContainsFunc(names, isRelative)
 		if ok {
-			q.member.leftovers = append(q.member.leftovers, names...)
-			if s.cfg.Leaves != nil {
-				s.cfg.Leaves(names)
+			q.member.cleanup = append(q.member.cleanup, names...)
+			if s.cfg.OnCleanup != nil {
+				s.cfg.OnCleanup(names)
 			}
 		}
 		return ok
 	case keyCleanUpDir:
-		return !slices.ContainsFunc(names, func(name string) bool { return !s.directories.hold(name) })
+		return !slices.ContainsFunc(names, func(name string) bool { return !s.directories.contains(name) })
 	}
 	return strings.HasPrefix(i.key, keyCleanUpPrefix)
 }
 
 func isRelative(name string) bool { return !filepath.IsAbs(name) }
 
-// removeLeftovers removes files that a rank has named, of those that are this user's.
-func (s *Server) removeLeftovers(m *member) {
-	names := m.leftovers
-	m.leftovers = nil
-	s.afterUnlock(func() {
+// removeFiles removes the files that a rank has registered, as far as this user owns them.
+func (s *Server) removeFiles(m *member) {
+	names := m.cleanup
+	m.cleanup = nil
+	s.node.AfterUnlock(func() {
 		for _, name := range names {
 			if f, err := os.Lstat(name); err == nil && f.Mode().IsRegular() {
 				if owner, ok := f.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == s.cfg.UID {

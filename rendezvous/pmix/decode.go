@@ -4,17 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"gorun/rendezvous/world"
 )
 
-// maxDepth is how deep values may be nested (arrays of infos that hold arrays …).
+// maxDepth bounds how deep values are nested (arrays of infos with arrays, and so on).
 const maxDepth = 16
 
 // errShort is a message that ends within an item.
 var errShort = errors.New("the message ends within an item")
 
-// decoder takes items from a message. Its first error stays; after it all items are zero.
-// What it returns shares memory with the message. It never allocates by a length that the
-// message only announces: the bytes must be there.
+// decoder decodes the items of a message. Its first error stays, and after it all items are zero. Results share memory
+// with the message. A length in the message allocates nothing before its bytes are there.
 type decoder struct {
 	b   []byte
 	err error
@@ -27,7 +28,7 @@ func (d *decoder) fail(err error) {
 	d.b = nil
 }
 
-// more reports whether anything is left.
+// more reports whether there are more items.
 func (d *decoder) more() bool { return d.err == nil && len(d.b) > 0 }
 
 func (d *decoder) take(n uint64) []byte {
@@ -45,7 +46,7 @@ func (d *decoder) uint16() uint16 { return uint16(d.number(typeUint16)) }
 func (d *decoder) uint32() uint32 { return uint32(d.number(typeUint32)) }
 func (d *decoder) uint64() uint64 { return d.number(typeUint64) }
 
-// number is an item of a type of fixed size, at most 8 bytes.
+// number decodes an item of a type with a fixed size of at most 8 bytes.
 func (d *decoder) number(typ dataType) (n uint64) {
 	raw := d.take(fixedSize(typ))
 	for _, b := range raw {
@@ -58,7 +59,7 @@ func (d *decoder) number(typ dataType) (n uint64) {
 	return n
 }
 
-// integer is an item of a type that has its real type before it: size, pid, int, uint.
+// integer decodes an item that is preceded by its real type: size, pid, int, uint.
 func (d *decoder) integer() uint64 {
 	typ := dataType(d.uint16())
 	if typ != typeByte && (typ < typeInt8 || typ > typeUint64 || typ == typeUint) {
@@ -68,8 +69,7 @@ func (d *decoder) integer() uint64 {
 	return d.number(typ)
 }
 
-// count is the number of items that follow. Each of them takes a byte or more, so that a
-// larger one than there are bytes is an error.
+// count checks the number of items that follow. Each takes a byte or more, so that it cannot exceed the bytes.
 func (d *decoder) count(n uint64) int {
 	if n > uint64(len(d.b)) {
 		d.fail(errShort)
@@ -81,17 +81,17 @@ func (d *decoder) count(n uint64) int {
 // group begins a group and returns how many items it has.
 func (d *decoder) group() int { return d.count(uint64(d.uint32())) }
 
-// one begins a group that must have one item.
+// one begins a group of one item.
 func (d *decoder) one() {
 	if n := d.group(); d.err == nil && n != 1 {
 		d.fail(fmt.Errorf("a group has %d items where it must have one", n))
 	}
 }
 
-// string is "" for NULL.
+// string decodes a string, "" for NULL.
 func (d *decoder) string() string { return string(d.text()) }
 
-// text is a string's bytes.
+// text decodes a string as bytes.
 func (d *decoder) text() []byte {
 	n := d.uint32()
 	if n == 0 {
@@ -108,10 +108,26 @@ func (d *decoder) text() []byte {
 	return b[:len(b)-1]
 }
 
-// bytes is a byte object.
+// bytes decodes a byte object.
 func (d *decoder) bytes() []byte { return d.take(d.integer()) }
 
-func (d *decoder) proc() proc { return proc{nspace: d.string(), rank: d.uint32()} }
+func (d *decoder) proc() world.Proc { return world.Proc{World: d.string(), Rank: d.rank()} }
+
+// rank decodes a rank. Other special ranks than rankWildcard become ranks that no world has.
+func (d *decoder) rank() int {
+	if rank := d.uint32(); rank != rankWildcard {
+		return int(rank)
+	}
+	return world.AllRanks
+}
+
+// nameAndRank decodes a process in two groups.
+func (d *decoder) nameAndRank() world.Proc {
+	p := world.Proc{World: d.oneString()}
+	d.one()
+	p.Rank = d.rank()
+	return p
+}
 
 func (d *decoder) value() value { return d.valueAt(0) }
 
@@ -148,7 +164,7 @@ func (d *decoder) query() query {
 	return q
 }
 
-// many are n items, as far as there are so many.
+// many decodes n items.
 func many[T any](d *decoder, n int, read func() T) []T {
 	var all []T
 	for range n {
@@ -185,18 +201,18 @@ func (d *decoder) oneStatus() status {
 	return d.status()
 }
 
-func (d *decoder) oneProc() proc {
+func (d *decoder) oneProc() world.Proc {
 	d.one()
 	return d.proc()
 }
 
-// oneSize is a size_t that says how many items follow, in whatever groups.
+// oneSize decodes the number of items that follow, in whatever groups.
 func (d *decoder) oneSize() int {
 	d.one()
 	return d.count(d.integer())
 }
 
-// listed is a group {size} and, if that is not 0, a group of so many items.
+// listed decodes a group {size} and, if that is not 0, a group of as many items.
 func listed[T any](d *decoder, read func() T) []T {
 	n := d.oneSize()
 	if n == 0 {
@@ -208,9 +224,8 @@ func listed[T any](d *decoder, read func() T) []T {
 	return many(d, n, read)
 }
 
-func (d *decoder) infoList() []info { return listed(d, d.info) }
-func (d *decoder) procList() []proc { return listed(d, d.proc) }
+func (d *decoder) infoList() []info       { return listed(d, d.info) }
+func (d *decoder) procList() []world.Proc { return listed(d, d.proc) }
 
-// stringList is a group {size} and, if that is not 0, n groups of one string each, as
-// LOOKUP and UNPUBLISH have them.
+// stringList decodes a group {size} and as many groups of one string, as in LOOKUP and UNPUBLISH.
 func (d *decoder) stringList() []string { return many(d, d.oneSize(), d.oneString) }

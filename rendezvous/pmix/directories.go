@@ -9,23 +9,21 @@ import (
 	"sync"
 )
 
-// directories are where ranks put files for one another on this node: one for the job, in
-// it one for each world, in it one for each rank. They are made when they are first told, a
-// rank's own when it is told.
+// directories are where the ranks of this node put files for each other: one directory for the job, in it one for each
+// world, in it one for each rank. They are made when a rank asks for them.
 type directories struct {
 	make func() (string, error)
 
-	mu   sync.Mutex
-	top  string
-	err  error
-	made bool
-	// lacking are the worlds that have none, which was told.
-	lacking map[string]bool
+	mu     sync.Mutex
+	top    string
+	err    error
+	made   bool
+	failed map[string]bool // worlds for which an error was returned
 }
 
-// of makes a world's directories for one of its ranks here, and gives the job's. Where they cannot be made that is "",
-// and the first who asks gets the error.
-func (d *directories) of(n *namespace, rank int) (top string, err error) {
+// makeFor makes the directories of a rank and returns the job's. If that fails it returns "", and the error only once
+// for each world.
+func (d *directories) makeFor(n *namespace, rank int) (top string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.made {
@@ -38,26 +36,23 @@ func (d *directories) of(n *namespace, rank int) (top string, err error) {
 		}
 		err = fmt.Errorf("make the directory in which rank %d finds its peers on this host: %w", rank, err)
 	}
-	if d.lacking[n.world.Name] {
+	if d.failed[n.Name] {
 		return "", nil
 	}
-	if d.lacking == nil {
-		d.lacking = map[string]bool{}
-	}
-	d.lacking[n.world.Name] = true
+	d.failed[n.Name] = true
 	return "", err
 }
 
-// hold reports whether a name is below the directories that are removed.
-func (d *directories) hold(name string) bool {
+// contains reports whether a name is below the job's directory, which is removed at its end.
+func (d *directories) contains(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	within, err := filepath.Rel(d.top, filepath.Clean(name))
 	return d.top != "" && err == nil && within != ".." && !strings.HasPrefix(within, "../")
 }
 
-// dir is a world's directory, rankDir a rank's, below the job's.
-func (n *namespace) dir(top string) string { return filepath.Join(top, n.world.Name) }
+// dir returns the directory of a world, and rankDir that of a rank, below the job's.
+func (n *namespace) dir(top string) string { return filepath.Join(top, n.Name) }
 
 func (n *namespace) rankDir(top string, rank int) string {
 	return filepath.Join(n.dir(top), strconv.Itoa(rank))

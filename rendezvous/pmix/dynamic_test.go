@@ -46,7 +46,7 @@ func pdataList(t *testing.T, d *decoder) []string {
 	all := listed(d, func() string {
 		p, key, v := d.proc(), d.string(), d.value()
 		text, _ := v.string()
-		return fmt.Sprintf("%s.%d %s=%s", p.nspace, p.rank, key, text)
+		return fmt.Sprintf("%s.%d %s=%s", p.World, p.Rank, key, text)
 	})
 	if d.err != nil || d.more() {
 		t.Fatalf("the answer does not end where it should: %v, %d bytes are left", d.err, len(d.b))
@@ -178,7 +178,7 @@ func TestUnpublishAll(t *testing.T) {
 	a.do(commandLookup, statusSuccess, looksUp([]string{"other"}))
 }
 
-func writeConnect(members []proc, infos ...info) func(*encoder) {
+func writeConnect(members []world.Proc, infos ...info) func(*encoder) {
 	return func(e *encoder) {
 		e.procList(members)
 		e.infoList(infos)
@@ -189,7 +189,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 	r := newRig(t, 2)
 	r.add("v", 1, 1)
 	r.add("w", 1, 0)
-	members := []proc{{"w", 0}, {"v", rankWildcard}}
+	members := []world.Proc{proc("w", 0), proc("v", world.AllRanks)}
 	v0 := r.dial(world.Proc{World: "v"}, "5.0.11")
 	v1 := r.dial(world.Proc{World: "v", Rank: 1}, "6.1.0")
 	w0 := r.dial(world.Proc{World: "w"}, "3.2.5")
@@ -199,7 +199,8 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 			e.group(1) // PMIx 6 adds what the number of infos does not count
 			e.info(attr("pmix.pdata", []info(nil)))
 		})
-		d := w0.do(commandConnect, statusSuccess, writeConnect([]proc{{"v", 0}, {"v", 1}, {"w", rankWildcard}}))
+		members := []world.Proc{proc("v", 0), proc("v", 1), proc("w", world.AllRanks)}
+		d := w0.do(commandConnect, statusSuccess, writeConnect(members))
 		same(t, "what w hears of", jobInfosOf(t, d), []string{"v"})
 		same(t, "what v's rank 0 hears of", jobInfosOf(t, v0.expect(tag0, statusSuccess)), []string{"w"})
 		same(t, "what v's rank 1 hears of", jobInfosOf(t, v1.expect(tag1, statusSuccess)), []string{"w"})
@@ -208,7 +209,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 		v0.expect(tag0, statusSuccess)
 		v1.expect(tag1, statusSuccess)
 	}
-	w0.do(commandConnect, statusNotFound, writeConnect([]proc{{"u", 0}, {"w", 0}}))
+	w0.do(commandConnect, statusNotFound, writeConnect([]world.Proc{proc("u", 0), proc("w", 0)}))
 	w0.do(commandConnect, statusBadParameter, writeConnect(nil))
 }
 
@@ -236,7 +237,7 @@ func TestConnectMayTakeNoLongerThanItsTimeout(t *testing.T) {
 	r.add("w", 2)
 	c := r.dial(world.Proc{World: "w"}, "5.0.11")
 	c.do(commandConnect, statusTimeout,
-		writeConnect([]proc{{"w", rankWildcard}}, attr(keyTimeout, uint32(1))))
+		writeConnect([]world.Proc{proc("w", world.AllRanks)}, attr(keyTimeout, uint32(1))))
 }
 
 func TestSpawn(t *testing.T) {
@@ -294,14 +295,14 @@ func TestSpawn(t *testing.T) {
 	same(t, "the namespace", d.oneString(), "w-child")
 	v, _ := lookUp(d.b, "pmix.parent")
 	parent, _ := v.proc()
-	same(t, "the parent", parent, proc{"w", 0})
+	same(t, "the parent", parent, proc("w", 0))
 
 	for _, fail := range []error{errNoRoom, fmt.Errorf("hosts for child: %w", os.ErrNotExist)} {
 		r.starter.refuse(fail)
 		c.do(commandSpawn, statusJobNotLaunched, body)
 	}
 	same(t, "whether the user reads why",
-		slices.Contains(r.starter.all(), "say 0 MPI_Comm_spawn: no room for 4 ranks more\n"), true)
+		slices.Contains(r.starter.all(), "say 0 MPI_Comm_spawn: no room for 4 ranks more"), true)
 	c.do(commandSpawn, statusBadParameter, func(e *encoder) {
 		e.infoList(nil)
 		e.oneSize(0)
@@ -310,7 +311,7 @@ func TestSpawn(t *testing.T) {
 
 func childInfo(c *client) *decoder { return c.call(commandJobInfo, nil) }
 
-func writeConstruct(name string, members []proc, infos ...info) func(*encoder) {
+func writeConstruct(name string, members []world.Proc, infos ...info) func(*encoder) {
 	return func(e *encoder) {
 		e.oneString(name)
 		e.procList(members)
@@ -332,13 +333,13 @@ func TestGroupOfClientsOfAllVersions(t *testing.T) {
 	old := r.dial(world.Proc{World: "w"}, "4.2.2")
 	five := r.dial(world.Proc{World: "w", Rank: 1}, "5.0.11")
 	six := r.dial(world.Proc{World: "w", Rank: 2}, "6.1.0")
-	members := []proc{{"w", 2}, {"w", 0}, {"w", 1}}
+	members := []world.Proc{proc("w", 2), proc("w", 0), proc("w", 1)}
 	var numbers []int64
 	for round := range 2 {
 		oldTag := old.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(10)[0]))
 		fiveTag := five.ask(commandGroupConstruct, writeConstruct("g", members, inGroup(11)...))
 		d := six.do(commandGroupConstruct, statusSuccess, writeConstruct("g", members, inGroup(12)...))
-		same(t, "the members that 6.1 hears of", d.procList(), []proc{{"w", 0}, {"w", 1}, {"w", 2}})
+		same(t, "the members that 6.1 hears of", d.procList(), []world.Proc{proc("w", 0), proc("w", 1), proc("w", 2)})
 		same(t, "whether there is a number", d.oneUint8(), 1)
 		d.one()
 		number := d.integer()

@@ -13,8 +13,8 @@ func FuzzDynamicBodies(f *testing.F) {
 		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)),
 			byteInfo(keyPersistence, typePersist, 1)),
 		looksUp([]string{"a", "b"}, waitFlag),
-		writeConnect([]proc{{"w", 0}, {"v", rankWildcard}}),
-		writeConstruct("g", []proc{{"w", 0}}, inGroup(3)...),
+		writeConnect([]world.Proc{proc("w", 0), proc("v", world.AllRanks)}),
+		writeConstruct("g", []world.Proc{proc("w", 0)}, inGroup(3)...),
 		func(e *encoder) {
 			e.infoList(nil)
 			e.oneSize(1)
@@ -60,7 +60,7 @@ func FuzzDynamicBodies(f *testing.F) {
 		procs := d.procList()
 		var all offer
 		if all.merge(body) == nil {
-			constructAnswer("6.1.0", procs, all)
+			constructReply("6.1.0", procs, all)
 		}
 	})
 }

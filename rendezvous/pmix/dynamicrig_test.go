@@ -137,9 +137,9 @@ func (r *rig) dial(p world.Proc, version string) *client {
 
 func (r *rig) nodeOf(p world.Proc) int {
 	s := r.servers[0]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spaces[p.World].world.Ranks[p.Rank].Node
+	s.node.Lock()
+	defer s.node.Unlock()
+	return s.spaces[p.World].Ranks[p.Rank].Node
 }
 
 // do sends a request and returns the answer after the status, which must be that one.

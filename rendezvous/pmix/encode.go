@@ -3,10 +3,11 @@ package pmix
 import (
 	"encoding/binary"
 	"strconv"
+
+	"gorun/rendezvous/world"
 )
 
-// encoder appends items to a buffer that is not described: nothing says of which type an
-// item is, both sides know. It cannot fail.
+// encoder appends items to a buffer that is not described: both sides know the types of items.
 type encoder struct{ b []byte }
 
 func (e *encoder) uint8(v uint8)   { e.b = append(e.b, v) }
@@ -17,28 +18,32 @@ func (e *encoder) uint64(v uint64) { e.b = binary.BigEndian.AppendUint64(e.b, v)
 // group begins a group of n items.
 func (e *encoder) group(n int) { e.uint32(uint32(int32(n))) }
 
-// size is a size_t, before which its real type stands.
+// size encodes a size_t, preceded by its real type.
 func (e *encoder) size(n int) {
 	e.uint16(uint16(typeUint64))
 	e.uint64(uint64(n))
 }
 
-// string is its length with the NUL that ends it, and both. NULL, of length 0, is never sent.
+// string encodes a string: its length with the final NUL, and both. NULL, of length 0, is never sent.
 func (e *encoder) string(s string) {
 	e.uint32(uint32(len(s) + 1))
 	e.b = append(e.b, s...)
 	e.b = append(e.b, 0)
 }
 
-// bytes is a byte object.
+// bytes encodes a byte object.
 func (e *encoder) bytes(b []byte) {
 	e.size(len(b))
 	e.b = append(e.b, b...)
 }
 
-func (e *encoder) proc(p proc) {
-	e.string(p.nspace)
-	e.uint32(p.rank)
+func (e *encoder) proc(p world.Proc) {
+	e.string(p.World)
+	if p.Rank == world.AllRanks {
+		e.uint32(rankWildcard)
+		return
+	}
+	e.uint32(uint32(p.Rank))
 }
 
 func (e *encoder) value(v value) {
@@ -52,8 +57,8 @@ func (e *encoder) info(i info) {
 	e.value(i.value)
 }
 
-// pdata is an answer to LOOKUP: who published what under which key.
-func (e *encoder) pdata(p proc, key string, v value) {
+// pdata encodes a result of LOOKUP: owner, key and value.
+func (e *encoder) pdata(p world.Proc, key string, v value) {
 	e.proc(p)
 	e.string(key)
 	e.value(v)
@@ -76,7 +81,7 @@ func (e *encoder) oneString(s string) {
 	e.string(s)
 }
 
-func (e *encoder) oneProc(p proc) {
+func (e *encoder) oneProc(p world.Proc) {
 	e.group(1)
 	e.proc(p)
 }
@@ -86,7 +91,7 @@ func (e *encoder) oneBytes(b []byte) {
 	e.bytes(b)
 }
 
-// kvals are groups of one kval each. Flags do not go along.
+// kvals encodes groups of one kval each, without flags.
 func (e *encoder) kvals(kvals ...info) {
 	for _, k := range kvals {
 		e.group(1)
@@ -101,7 +106,7 @@ func encodeKvals(kvals ...info) []byte {
 	return e.b
 }
 
-// list is a group {size} and, if there are any items, a group of all.
+// list encodes a group {size} and, if there are any items, a group of all.
 func list[T any](e *encoder, items []T, write func(T)) {
 	e.oneSize(len(items))
 	if len(items) > 0 {
@@ -116,10 +121,10 @@ func each[T any](items []T, write func(T)) {
 	}
 }
 
-func (e *encoder) infoList(infos []info) { list(e, infos, e.info) }
-func (e *encoder) procList(procs []proc) { list(e, procs, e.proc) }
+func (e *encoder) infoList(infos []info)       { list(e, infos, e.info) }
+func (e *encoder) procList(procs []world.Proc) { list(e, procs, e.proc) }
 
-// array is a data array.
+// array encodes a data array.
 func array[T any](e *encoder, typ dataType, items []T, write func(T)) dataType {
 	e.uint16(uint16(typ))
 	e.size(len(items))
@@ -127,12 +132,12 @@ func array[T any](e *encoder, typ dataType, items []T, write func(T)) dataType {
 	return typeDataArray
 }
 
-// attr is an attribute with a value of one of the types that valueOf takes.
+// attr returns an attribute.
 func attr[T encodable](key string, v T) info { return info{key: key, value: valueOf(v)} }
 
-// encodable are Go's types that stand for PMIx's; int and uint64 for size_t.
+// encodable are the Go types of values. int and uint64 are for size_t.
 type encodable interface {
-	value | string | bool | int | uint16 | uint32 | uint64 | procRank | status | proc | []byte | []info | []proc
+	value | string | bool | int | uint16 | uint32 | uint64 | procRank | world.Proc | []byte | []info | []world.Proc
 }
 
 func valueOf[T encodable](v T) value {
@@ -162,10 +167,7 @@ func valueOf[T encodable](v T) value {
 	case procRank:
 		typ = typeProcRank
 		e.uint32(uint32(v))
-	case status:
-		typ = typeStatus
-		e.uint32(uint32(v))
-	case proc:
+	case world.Proc:
 		typ = typeProc
 		e.proc(v)
 	case []byte:
@@ -173,13 +175,13 @@ func valueOf[T encodable](v T) value {
 		e.bytes(v)
 	case []info:
 		typ = array(&e, typeInfo, v, e.info)
-	case []proc:
+	case []world.Proc:
 		typ = array(&e, typeProc, v, e.proc)
 	}
 	return value{typ, e.b}
 }
 
-// rankList is ranks as PMIx lists them, "0,1,2".
+// rankList formats ranks as PMIx lists them, "0,1,2".
 func rankList(ranks []int) string {
 	var b []byte
 	for i, r := range ranks {

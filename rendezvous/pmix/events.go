@@ -6,28 +6,28 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// dataRange says who is to hear of an event, or to see what is published.
+// dataRange says which processes get an event, or see a published name.
 type dataRange uint8
 
 const (
-	rangeUndefined dataRange = 0 // not said: all
+	rangeUndefined dataRange = 0 // not given: all
 	rangeRM        dataRange = 1 // the launcher alone
 	rangeLocal     dataRange = 2 // ranks on this host
 	rangeNamespace dataRange = 3 // ranks of the same world
 	rangeSession   dataRange = 4 // all ranks of the job
 	rangeGlobal    dataRange = 5 // all
-	rangeCustom    dataRange = 6 // those that an attribute names
+	rangeCustom    dataRange = 6 // those in keyEventTargets
 	rangeProcLocal dataRange = 7 // the process itself
 )
 
 const (
-	// tagEvent is the tag of events, which are no replies.
+	// tagEvent is the tag of events.
 	tagEvent = 0
-	// keptEvents is how many events are kept for those who register later.
+	// keptEvents is how many events are kept for clients that register later.
 	keptEvents = 64
-	// maxEvent is how large one may be, in bytes.
+	// maxEvent bounds an event, in bytes.
 	maxEvent = 64 << 10
-	// maxCodes is how many codes a client may have registered.
+	// maxCodes bounds the codes that a client has registered for.
 	maxCodes = 1 << 12
 
 	keyEventNotCached  = "pmix.evnocache"
@@ -35,34 +35,28 @@ const (
 	keyEventTargets    = "pmix.evrange"
 )
 
-// event is something that ranks hear of which have registered for its code.
+// event is a notification for clients that have registered for its code.
 type event struct {
-	code   status
-	source proc
-	to     dataRange
-	// targets are who hears of it, for rangeCustom.
-	targets []proc
+	code    status
+	source  world.Proc
+	to      dataRange
+	targets []world.Proc // for rangeCustom
 	infos   []info
-	// alert says that the server of the source's node tells it: the source hears it, too.
-	alert bool
+	alert   bool // from the server, so that the source gets it, too
 }
 
-// eventHistory is the last events.
-type eventHistory []event
-
-// registerEvents serves REGISTER EVENTS: the rank wants to hear of events with certain
-// codes, or of all.
+// registerEvents serves REGISTER EVENTS, for events with certain codes or for all.
 func (s *Server) registerEvents(q *request, d *decoder) func() status {
 	codes := listed(d, d.status)
 	d.infoList()
 	return func() status {
-		if len(q.interest.codes)+len(codes) > maxCodes {
+		if len(q.subscription.codes)+len(codes) > maxCodes {
 			return statusOutOfResource
 		}
 		q.status(statusSuccess)
-		fresh := q.interest.add(codes)
+		added := q.subscription.add(codes)
 		for _, e := range s.events {
-			if s.reaches(e, q.who) && fresh.wants(e) && e.source != fromWorld(q.who) {
+			if s.reaches(e, q.proc) && added.includes(e) && e.source != q.proc {
 				q.push(tagEvent, e.message(), maxUnread)
 			}
 		}
@@ -70,32 +64,29 @@ func (s *Server) registerEvents(q *request, d *decoder) func() status {
 	}
 }
 
-// interest is the codes of events that a client wants to hear of; any: of all.
-type interest struct {
+// subscription is the codes that a client has registered for.
+type subscription struct {
 	codes map[status]bool
-	any   bool
+	all   bool
 }
 
-// add adds codes, none for all, and returns what is new of that.
-func (i *interest) add(codes []status) interest {
-	fresh := interest{codes: map[status]bool{}, any: len(codes) == 0}
-	i.any = i.any || fresh.any
-	if i.codes == nil {
-		i.codes = map[status]bool{}
-	}
+// add adds codes, none for all, and returns those that are new.
+func (b *subscription) add(codes []status) subscription {
+	added := subscription{codes: map[status]bool{}, all: len(codes) == 0}
+	b.all = b.all || added.all
 	for _, code := range codes {
-		if !i.codes[code] {
-			i.codes[code], fresh.codes[code] = true, true
+		if !b.codes[code] {
+			b.codes[code], added.codes[code] = true, true
 		}
 	}
-	return fresh
+	return added
 }
 
-func (i interest) wants(e event) bool {
-	return i.codes[e.code] || i.any && !isTrue(e.infos, keyEventNotDefault)
+func (b subscription) includes(e event) bool {
+	return b.codes[e.code] || b.all && !isTrue(e.infos, keyEventNotDefault)
 }
 
-// deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no answer.
+// deregisterEvents serves DEREGISTER EVENTS: codes in groups of one. It has no reply.
 func (s *Server) deregisterEvents(q *request, d *decoder) func() status {
 	var codes []status
 	for d.more() {
@@ -103,17 +94,17 @@ func (s *Server) deregisterEvents(q *request, d *decoder) func() status {
 	}
 	return func() status {
 		for _, code := range codes {
-			delete(q.interest.codes, code)
+			delete(q.subscription.codes, code)
 		}
 		q.noReply()
 		return replied
 	}
 }
 
-// notify serves NOTIFY: a rank tells others of an event. It has its answer when all nodes
-// have: a rank that tells without end waits for them so.
+// notify serves NOTIFY, an event from a rank. The reply comes after those of all nodes, which slows down a rank that
+// notifies without end.
 func (s *Server) notify(q *request, d *decoder) func() status {
-	e := event{code: d.oneStatus(), source: fromWorld(q.who)}
+	e := event{code: d.oneStatus(), source: q.proc}
 	e.to = dataRange(d.oneUint8())
 	e.infos = d.infoList()
 	return func() status {
@@ -121,65 +112,64 @@ func (s *Server) notify(q *request, d *decoder) func() status {
 			return statusOutOfResource
 		}
 		e.targets = targetsOf(e.infos)
-		s.tell(e, func(bool) { q.status(statusSuccess) })
+		s.publishEvent(e, func(bool) { q.status(statusSuccess) })
 		return replied
 	}
 }
 
-// targetsOf are the processes that an event is for, where it says so.
-func targetsOf(infos []info) []proc {
+// targetsOf returns the targets in an event's attributes.
+func targetsOf(infos []info) []world.Proc {
 	v, ok := find(infos, keyEventTargets)
 	if !ok {
 		return nil
 	}
 	if p, ok := v.proc(); ok {
-		return []proc{p}
+		return []world.Proc{p}
 	}
 	targets, _ := v.procs()
 	return targets
 }
 
-// tell tells all ranks for which an event is, wherever they are. done is called when all nodes
-// have heard of it, or never will, with whether one of the ranks has registered for its code.
-// Whoever calls it has the server locked, and so has done.
-func (s *Server) tell(e event, done func(wanted bool)) {
-	wanted := s.deliver(e)
-	heard := func(_ int, answer []byte, _ error) { wanted = wanted || len(answer) == 1 && answer[0] == 1 }
-	s.askAll(s.others(s.nodesOf(e)), eventService, e.encode(), heard, func() { done(wanted) })
+// publishEvent delivers an event on all nodes. done is called when they have replied, or never will, with whether a
+// rank has registered for its code. Both are called with the lock held.
+func (s *Server) publishEvent(e event, done func(handled bool)) {
+	handled := s.deliver(e)
+	each := func(_ int, reply []byte, _ error) { handled = handled || len(reply) == 1 && reply[0] == 1 }
+	s.node.RequestAll(s.others(s.nodesOf(e)), eventService, e.encode(), each, func() { done(handled) })
 }
 
-// nodesOf are the nodes on which an event may be for someone.
+// nodesOf returns the nodes that may have ranks which an event reaches.
 func (s *Server) nodesOf(e event) (nodes []int) {
-	host := s.hostName(e.source.toWorld())
+	host := s.hostName(e.source)
 	for name, n := range s.spaces {
 		switch {
 		case e.to == rangeLocal: // other agents may be on this host
-			if at := slices.Index(n.world.Hosts, host); at >= 0 {
-				for _, rank := range n.byHost[at] {
-					nodes = append(nodes, n.world.Ranks[rank].Node)
+			if at := slices.Index(n.Hosts, host); at >= 0 {
+				for _, rank := range n.ByHost[at] {
+					nodes = append(nodes, n.Ranks[rank].Node)
 				}
 			}
-		case e.to == rangeNamespace && name == e.source.nspace,
+		case e.to == rangeNamespace && name == e.source.World,
 			e.to == rangeUndefined, e.to == rangeSession, e.to == rangeGlobal,
-			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p proc) bool { return p.nspace == name }):
-			nodes = append(nodes, n.nodes...)
+			e.to == rangeCustom && slices.ContainsFunc(e.targets, func(p world.Proc) bool { return p.World == name }):
+			nodes = append(nodes, n.Nodes...)
 		}
 	}
 	return sorted(nodes)
 }
 
-// deliver tells the ranks of this node, and keeps the event for who registers later. It reports
-// whether one of them has registered for its code.
-func (s *Server) deliver(e event) (wanted bool) {
+// deliver pushes an event to the ranks of this node, and keeps it for those that register later. It reports whether one
+// of them has registered for its code.
+func (s *Server) deliver(e event) (handled bool) {
 	if e.to == rangeRM || e.to == rangeProcLocal {
 		return false
 	}
 	message := e.message()
 	for c := range s.conns {
-		if !s.reaches(e, c.who) || !c.interest.wants(e) || fromWorld(c.who) == e.source && !e.alert {
+		if !s.reaches(e, c.proc) || !c.subscription.includes(e) || c.proc == e.source && !e.alert {
 			continue
 		}
-		wanted = wanted || c.interest.codes[e.code]
+		handled = handled || c.subscription.codes[e.code]
 		c.push(tagEvent, message, maxUnread)
 	}
 	if !isTrue(e.infos, keyEventNotCached) {
@@ -188,31 +178,31 @@ func (s *Server) deliver(e event) (wanted bool) {
 			s.events = slices.Delete(s.events, 0, 1)
 		}
 	}
-	return wanted
+	return handled
 }
 
-// reaches reports whether an event is for a rank of this node.
+// reaches reports whether an event is for a rank.
 func (s *Server) reaches(e event, p world.Proc) bool {
-	return e.isFor(p) && (e.to != rangeLocal || s.hostName(e.source.toWorld()) == s.hostName(p))
+	return e.isFor(p) && (e.to != rangeLocal || s.hostName(e.source) == s.hostName(p))
 }
 
-// hostName is the name of the host on which a rank runs.
+// hostName returns the name of a rank's host.
 func (s *Server) hostName(p world.Proc) string {
 	n, _, ok := s.find(p)
 	if !ok {
 		return ""
 	}
-	return n.world.Hosts[n.world.Ranks[p.Rank].Host]
+	return n.Hosts[n.Ranks[p.Rank].Host]
 }
 
-// isFor reports whether a rank is among those whom an event's range and targets name.
+// isFor reports whether the range and targets of an event include a rank, without regard to hosts.
 func (e event) isFor(p world.Proc) bool {
 	switch e.to {
 	case rangeNamespace:
-		return e.source.nspace == p.World
+		return e.source.World == p.World
 	case rangeCustom:
-		return slices.ContainsFunc(e.targets, func(t proc) bool {
-			return t.nspace == p.World && (t.rank == rankWildcard || t == fromWorld(p))
+		return slices.ContainsFunc(e.targets, func(t world.Proc) bool {
+			return t.World == p.World && (t.Rank == world.AllRanks || t == p)
 		})
 	case rangeUndefined, rangeLocal, rangeSession, rangeGlobal:
 		return true
@@ -220,8 +210,8 @@ func (e event) isFor(p world.Proc) bool {
 	return false
 }
 
-// message is what a client gets: group {command}, group {code}, group {source}, infos. PMIx's
-// own servers, from 4.2 on, end it with group {range}, which no client reads.
+// message encodes an event for clients: group {command}, group {code}, group {source}, infos. PMIx's own servers, from
+// 4.2 on, end it with group {range}, which no client reads.
 func (e event) message() []byte {
 	var m encoder
 	m.group(1)
@@ -232,8 +222,8 @@ func (e event) message() []byte {
 	return m.b
 }
 
-// eventService tells another node of an event: range, targets, and the client's message. The
-// answer is 1 where a rank there has registered for its code, else 0.
+// eventService delivers an event on another node. The request is range, targets, and the message for clients; the reply
+// is 1 if a rank there has registered for its code, and 0 otherwise.
 const eventService = "pmix.event"
 
 func (e event) encode() []byte {
@@ -252,8 +242,8 @@ func readEvent(d *decoder) event {
 	return e
 }
 
-// answerEvent hears of an event from another node.
-func (s *Server) answerEvent(_ int, d *decoder, reply func(answer []byte)) {
+// serveEvent delivers an event from another node.
+func (s *Server) serveEvent(_ int, d *decoder, reply func(body []byte)) {
 	if e := readEvent(d); d.err == nil {
 		reply([]byte{bit(s.deliver(e))})
 	}

@@ -17,32 +17,31 @@ const (
 	keyRefresh   = "pmix.get.refresh"
 )
 
-// fence serves FENCE: the ranks that it names wait for one another and, if they are to
-// collect, what they have committed for other hosts comes to all their nodes.
+// fence serves FENCE: the ranks that it names wait for each other. If they collect, what they have committed for other
+// hosts is sent to all their nodes.
 func (s *Server) fence(q *request, d *decoder) func() status {
 	members, infos := d.procList(), d.infoList()
-	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), blob: s.eras, done: s.fenced}
+	p := plan{kind: "fence", members: members, timeout: timeoutOf(infos), blob: s.epochs, done: s.fenced}
 	if isTrue(infos, keyCollect) {
-		p.blob, p.undo = s.collect, s.collectAgain
+		p.blob, p.undo = s.collect, s.undoCollect
 	}
 	return func() status { return s.meet(q, p) }
 }
 
-// timeoutOf is how long a request may take; 0: as long as it likes.
+// timeoutOf returns how long a request may take, 0 for no limit.
 func timeoutOf(infos []info) time.Duration { return secondsOf(infos, keyTimeout) }
 
 // maxTimeout is the longest time that a request may name.
 const maxTimeout = (1 << 31) * time.Second
 
-// secondsOf is the time that an attribute names; 0: none.
+// secondsOf returns the time that an attribute names, 0 if there is none.
 func secondsOf(infos []info, key string) time.Duration {
 	seconds, _ := integerOf(infos, key)
 	return time.Duration(max(0, min(seconds, int64(maxTimeout/time.Second)))) * time.Second
 }
 
-// collect is what this node's members of a fence have committed for other hosts. A fence of
-// one whole world brings what is new; other nodes may take part in others, and get all. What
-// does not fit is left out, and fetched by those who ask for it.
+// collect returns what this node's members have committed for other hosts: in a fence of one whole world only what is
+// new, since its nodes have the rest. What does not fit is left out, and fetched on demand.
 func (s *Server) collect(m *meeting) []byte {
 	if len(m.nodes) == 1 {
 		return nil
@@ -51,8 +50,8 @@ func (s *Server) collect(m *meeting) []byte {
 	for _, p := range m.waiting() {
 		_, member, _ := s.find(p)
 		from := 0
-		if m.whole() {
-			from = member.data.sent
+		if m.isWorld() {
+			from = member.data.shared
 		}
 		before := len(e.b)
 		e.committed(p, &member.data, from)
@@ -60,76 +59,74 @@ func (s *Server) collect(m *meeting) []byte {
 			e.b = e.b[:before]
 			continue
 		}
-		if m.whole() {
-			member.data.sent = len(member.data.away)
+		if m.isWorld() {
+			member.data.shared = len(member.data.remote)
 		}
 	}
 	return e.b
 }
 
-// eras is what collect is without what was committed: which of this node's members have begun
-// anew, for nodes that know what they had committed before.
-func (s *Server) eras(m *meeting) []byte {
+// epochs returns which of this node's members have begun anew, in the form of collect but without their commits.
+func (s *Server) epochs(m *meeting) []byte {
 	if len(m.nodes) == 1 {
 		return nil
 	}
 	var e encoder
 	for _, p := range m.waiting() {
 		_, member, _ := s.find(p)
-		e.committed(p, &member.data, len(member.data.away))
+		e.committed(p, &member.data, len(member.data.remote))
 	}
 	return e.b
 }
 
-// committed is a rank, its era, from which byte on, and what it has committed from there; nothing
-// where others know that there is nothing.
+// committed encodes a rank, its epoch, an offset, and what it has committed from there; nothing if that is what other
+// nodes assume.
 func (e *encoder) committed(p world.Proc, data *store, from int) {
-	if from == len(data.away) && data.era == 0 {
+	if from == len(data.remote) && data.epoch == 0 {
 		return
 	}
-	e.proc(fromWorld(p))
-	e.uint64(uint64(data.era)<<32 | uint64(from))
-	e.bytes(data.away[from:])
+	e.proc(p)
+	e.uint64(uint64(data.epoch)<<32 | uint64(from))
+	e.bytes(data.remote[from:])
 }
 
-// whole reports whether all of one world take part.
-func (m *meeting) whole() bool { return len(m.who) == 1 && m.who[0].Rank == world.AllRanks }
+// isWorld reports whether the members are one whole world.
+func (m *meeting) isWorld() bool { return len(m.members) == 1 && m.members[0].Rank == world.AllRanks }
 
-// collectAgain has the next fence bring all again, of which others keep what they lack.
-func (s *Server) collectAgain(m *meeting) {
+// undoCollect has the next fence bring everything again.
+func (s *Server) undoCollect(m *meeting) {
 	for _, p := range m.waiting() {
-		if _, member, _ := s.find(p); m.whole() {
-			member.data.sent = 0
+		if _, member, _ := s.find(p); m.isWorld() {
+			member.data.shared = 0
 		}
 	}
 }
 
-// fenced ends a fence: what the other nodes collected is known from now on.
+// fenced ends a fence.
 func (s *Server) fenced(m *meeting, blobs [][]byte) {
-	s.learnAll(m, blobs)
-	m.answerStatus(statusSuccess)
+	s.mergeAll(m, blobs)
+	m.replyStatus(statusSuccess)
 }
 
-// learnAll takes over what the other nodes collected.
-func (s *Server) learnAll(m *meeting, blobs [][]byte) {
+// mergeAll adds what the other nodes have collected.
+func (s *Server) mergeAll(m *meeting, blobs [][]byte) {
 	for i, blob := range blobs {
-		if m.nodes[i] != s.cfg.Node {
-			s.learn(blob)
+		if m.nodes[i] != s.number() {
+			s.merge(blob)
 		}
 	}
 }
 
-// learn takes over what another node collected.
-func (s *Server) learn(blob []byte) {
+func (s *Server) merge(blob []byte) {
 	d := decoder{b: blob}
 	for d.more() {
 		p, number, part := d.proc(), d.uint64(), d.bytes()
-		era, from := uint32(number>>32), number&math.MaxUint32
+		epoch, from := uint32(number>>32), number&math.MaxUint32
 		if d.err != nil || from > maxStore {
 			return
 		}
-		if _, member, ok := s.find(p.toWorld()); ok {
-			member.data.learn(era, int(from), part)
+		if _, member, ok := s.find(p); ok {
+			member.data.merge(epoch, int(from), part)
 		}
 	}
 }

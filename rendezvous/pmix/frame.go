@@ -9,11 +9,8 @@ import (
 
 const (
 	headerSize = 16
-	// maxFrame is the largest body, in bytes. Commits are some kilobytes, published values
-	// less.
+	// maxFrame bounds a body, in bytes. Commits have some kilobytes, published values less.
 	maxFrame = 64 << 20
-	// firstRead is how much room a body gets before any of it is there.
-	firstRead = 64 << 10
 )
 
 // frame is a message.
@@ -22,44 +19,25 @@ type frame struct {
 	body []byte
 }
 
-// readFrame reads a message whose header is in the given byte order. The body gets memory
-// as its bytes come, not as its header announces them.
+// readFrame reads a message whose header is in the given byte order. The memory for the body grows with the bytes that
+// come, not with the length in the header.
 func readFrame(r io.Reader, order binary.ByteOrder, limit uint32) (frame, error) {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return frame{}, err
 	}
-	f := frame{tag: order.Uint32(header[4:])}
 	n := order.Uint32(header[8:])
 	if n > limit {
 		return frame{}, fmt.Errorf("a message of %d bytes is announced, more than %d", n, limit)
 	}
-	body, err := readBody(r, int(n))
-	f.body = body
-	return f, err
-}
-
-// readBody reads n bytes.
-func readBody(r io.Reader, n int) ([]byte, error) {
-	body := make([]byte, 0, min(n, firstRead))
-	for len(body) < n {
-		if len(body) == cap(body) {
-			body = append(make([]byte, 0, min(n, 2*cap(body))), body...)
-		}
-		part := body[len(body):min(n, cap(body))]
-		got, err := io.ReadFull(r, part)
-		body = body[:len(body)+got]
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return nil, err
-		}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(body) < int(n) {
+		err = io.ErrUnexpectedEOF
 	}
-	return body, nil
+	return frame{order.Uint32(header[4:]), body}, err
 }
 
-// appendFrame appends a message of the server's, whose body may come in parts.
+// appendFrame appends a message of the server, with a body in parts.
 func appendFrame(b []byte, tag uint32, body ...[]byte) []byte {
 	size := 0
 	for _, part := range body {

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/rendezvous/exchange/exchangetest"
+	"gorun/rendezvous/world"
 )
 
 // fuzzed is a server of one node with a rank's connection whose answers nobody reads.
 func fuzzed(t testing.TB) (*Server, *conn) {
 	s := New(Config{
-		Plane: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid},
+		Exchange: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid},
 		UID: os.Getuid(),
 		Dir: func() (string, error) {
 			return "", os.ErrPermission
@@ -63,26 +64,26 @@ func FuzzCommit(f *testing.F) {
 			return
 		}
 		do()
-		require.NoError(t, checkKvals(c.member.data.home))
-		require.NoError(t, checkKvals(c.member.data.away))
+		require.NoError(t, checkKvals(c.member.data.local))
+		require.NoError(t, checkKvals(c.member.data.remote))
 		require.True(t, c.member.data.committed)
-		s.learn(body)
+		s.merge(body)
 	})
 }
 
 // FuzzNodes has a server hear from other nodes what no node says.
 func FuzzNodes(f *testing.F) {
 	var e encoder
-	e.proc(proc{"gorun-1", 1})
+	e.proc(proc("gorun-1", 1))
 	e.uint64(0)
 	e.bytes([]byte("kvals"))
 	f.Add(e.b)
-	f.Add(event{to: rangeSession, targets: []proc{{"gorun-1", 0}}}.encode())
+	f.Add(event{to: rangeSession, targets: []world.Proc{proc("gorun-1", 0)}}.encode())
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, _ := fuzzed(t)
-		s.learn(body)
-		s.answered("", body, nil)
-		for _, answer := range []service{s.answerEvent, s.answerModex} {
+		s.merge(body)
+		s.finishRequested("", body, nil)
+		for _, answer := range []service{s.serveEvent, s.serveModex} {
 			answer(1, &decoder{b: body}, func([]byte) {})
 		}
 	})
@@ -96,7 +97,7 @@ func FuzzGreeting(f *testing.F) {
 	tool.flag, tool.ids = toolClient, make([]byte, 8)
 	f.Add(tool.encode())
 	f.Fuzz(func(t *testing.T, body []byte) {
-		g, err := parseGreeting(body)
+		g, err := parseHello(body)
 		if err == nil {
 			require.Equal(t, body, g.encode())
 		}
@@ -117,7 +118,7 @@ func FuzzFrames(f *testing.F) {
 				break
 			}
 			total += headerSize + len(message.body)
-			require.LessOrEqual(t, cap(message.body), max(2*len(stream), firstRead))
+			require.LessOrEqual(t, cap(message.body), max(2*len(stream), 512))
 		}
 		require.LessOrEqual(t, total, len(stream))
 	})

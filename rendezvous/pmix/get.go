@@ -8,10 +8,9 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// lateKey is how long a rank that has committed may take to commit a key that another asks
-// for, or that it asks for itself, where no timeout is given. PMIx's own server waits as long,
-// and says that it timed out then, too.
-const lateKey = 2 * time.Second
+// lateKeyTimeout is how long a rank that has committed may take to commit a key that another rank, or it itself, asks
+// for without a timeout. PMIx's own server waits as long, and replies that it timed out, too.
+const lateKeyTimeout = 2 * time.Second
 
 // keyTopology is PMIX_HWLOC_XML_V2, keyLocalTopology PMIX_LOCAL_TOPO, which is the same.
 const (
@@ -19,48 +18,47 @@ const (
 	keyLocalTopology = "pmix.ltopo"
 )
 
-// want is what a GET asks for.
-type want struct {
-	of  proc
-	key string // "": all
-	// immediate: not what is not here yet; refresh: not what is here.
-	immediate, refresh bool
-	timeout            time.Duration
+// getArgs are the arguments of a GET.
+type getArgs struct {
+	of        world.Proc
+	key       string // "" for all
+	immediate bool   // do not wait for what is not here yet
+	refresh   bool   // ask for remote data again
+	timeout   time.Duration
 }
 
 // get serves GET: what a rank has committed, or what is known of a world.
 func (s *Server) get(q *request, d *decoder) func() status {
-	w := want{of: proc{nspace: d.oneString(), rank: d.oneUint32()}}
+	a := getArgs{of: d.nameAndRank()}
 	infos := d.infoList()
 	if d.more() {
-		w.key = d.oneString()
+		a.key = d.oneString()
 	}
-	w.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
-	w.refresh = isTrue(infos, keyRefresh)
-	w.timeout = timeoutOf(infos)
-	topology, known := s.topology(q, w)
+	a.immediate = isTrue(infos, keyImmediate) || isTrue(infos, keyOptional)
+	a.refresh = isTrue(infos, keyRefresh)
+	a.timeout = timeoutOf(infos)
+	topology, known := s.topology(q, a)
 	return func() status {
-		n, of := s.spaces[w.of.nspace], w.of.toWorld()
-		group, ofGroup := groupOf(w.key, infos)
+		n := s.spaces[a.of.World]
+		group, ofGroup := groupNumber(a.key, infos)
 		switch {
 		case known:
-			return q.replyData(w.of, encodeKvals(attr(w.key, topology)))
+			return q.replyData(a.of, encodeKvals(attr(a.key, topology)))
 		case ofGroup:
-			return s.getGiven(q, w.of, group)
-		case n == nil || of.Rank != world.AllRanks && !n.has(of.Rank):
+			return s.getGroupData(q, a.of, group)
+		case n == nil || a.of.Rank != world.AllRanks && !n.Has(a.of.Rank):
 			return statusNotFound
-		case of.Rank == world.AllRanks:
-			return s.getWorld(q, n, w.key)
-		case strings.HasPrefix(w.key, "pmix."):
-			return s.getReserved(q, n, of, w.key)
+		case a.of.Rank == world.AllRanks:
+			return s.getWorld(q, n, a.key)
+		case strings.HasPrefix(a.key, "pmix."):
+			return s.getReserved(q, n, a.of, a.key)
 		}
-		s.getCommitted(q, n, of, w)
+		s.getCommitted(q, n, a)
 		return replied
 	}
 }
 
-// getWorld answers what is known of a world. A client has that of its own already, but
-// for what there is not.
+// getWorld replies what is known of a world. A client has everything that there is of its own.
 func (s *Server) getWorld(q *request, n *namespace, key string) status {
 	if key != "" {
 		if v, ok := find(n.jobInfos(), key); ok {
@@ -70,98 +68,95 @@ func (s *Server) getWorld(q *request, n *namespace, key string) status {
 			return statusNotFound
 		}
 	}
-	q.tell(n)
-	q.reply(n.everything())
+	q.markKnown(n)
+	q.reply(n.allInfos())
 	return replied
 }
 
-// topology is that of this machine, as far as it is known, for who asks for it among what is
-// known of its world: clients of Open MPI do so, and discover it themselves where there is no answer, for which each
-// takes many milliseconds.
-func (s *Server) topology(q *request, w want) (xml string, known bool) {
-	if w.key != keyTopology && w.key != keyLocalTopology || s.cfg.Topology == nil || w.of != q.space.wildcard() {
+// topology returns the topology of this machine if that is what a client asks about its own world. Clients of Open MPI
+// do, and otherwise discover it themselves, which takes each many milliseconds.
+func (s *Server) topology(q *request, a getArgs) (xml string, known bool) {
+	if a.key != keyTopology && a.key != keyLocalTopology || s.cfg.Topology == nil || a.of != q.space.wildcard() {
 		return "", false
 	}
 	xml, err := s.cfg.Topology()
 	return xml, err == nil
 }
 
-// tell notes that a client gets everything about a world, and reports whether it has not
-// got it before. Clients keep what they get.
-func (c *conn) tell(n *namespace) bool {
-	if n == c.space || c.told[n] {
+// markKnown records that a client is sent everything about a world, and reports whether that is new. Clients keep what
+// they are sent.
+func (c *conn) markKnown(n *namespace) bool {
+	if n == c.space || c.knownSpaces[n] {
 		return false
 	}
-	if c.told == nil {
-		c.told = map[*namespace]bool{}
-	}
-	c.told[n] = true
+	c.knownSpaces[n] = true
 	return true
 }
 
-// getReserved answers what is known of a rank by a key of PMIx's own, which no rank is
-// waited for: either one has committed it or it is known from the beginning.
+// getReserved replies the value of a key of PMIx's own, which is known from the beginning, committed already, or not
+// there: no rank waits for it.
 func (s *Server) getReserved(q *request, n *namespace, of world.Proc, key string) status {
-	sameHost := n.world.Ranks[of.Rank].Host == s.hostOf(n, q)
 	m := n.member(of.Rank)
-	v, ok := lookUp(m.data.seen(sameHost), key)
-	if !ok || !m.isCurrent(q.era()) {
+	v, ok := lookUp(m.data.visible(s.sameHost(n, of.Rank, q)), key)
+	if !ok || !m.isCurrent(q.epoch()) {
 		v, ok = find(n.rankInfos(of.Rank), key)
 	}
 	if !ok {
 		return statusNotFound
 	}
-	return q.replyData(fromWorld(of), encodeKvals(attr(key, v)))
+	return q.replyData(of, encodeKvals(attr(key, v)))
 }
 
-// hostOf is the number, among a world's hosts, of the one on which a rank that asks runs;
-// -1: none of them.
+// hostOf returns the index, among the hosts of a world, of the one on which the client runs; -1 if it is none of them.
 func (s *Server) hostOf(n *namespace, q *request) int {
-	return slices.Index(n.world.Hosts, s.hostName(q.who))
+	return slices.Index(n.Hosts, s.hostName(q.proc))
 }
 
-// getCommitted answers what a rank has committed, now or when it has.
-func (s *Server) getCommitted(q *request, n *namespace, of world.Proc, w want) {
-	r := n.world.Ranks[of.Rank]
-	sameHost := r.Host == s.hostOf(n, q)
-	h := &held{who: q.who, of: of, key: w.key, sameHost: sameHost, era: q.era()}
-	h.give = func(code status, kvals []byte) { q.giveCommitted(n, h, code, kvals, !w.refresh) }
-	if r.Node == s.cfg.Node {
-		s.getHere(h, w.immediate, w.timeout)
+// sameHost reports whether a rank runs on the client's host.
+func (s *Server) sameHost(n *namespace, rank int, q *request) bool {
+	return n.Ranks[rank].Host == s.hostOf(n, q)
+}
+
+// getCommitted replies what a rank has committed, now or when it has.
+func (s *Server) getCommitted(q *request, n *namespace, a getArgs) {
+	sameHost := s.sameHost(n, a.of.Rank, q)
+	h := &heldGet{by: q.proc, of: a.of, key: a.key, sameHost: sameHost, epoch: q.epoch()}
+	h.reply = func(code status, kvals []byte) { q.replyCommitted(n, h, code, kvals, !a.refresh) }
+	if n.IsLocal(a.of.Rank) {
+		s.getLocal(h, a.immediate, a.timeout)
 		return
 	}
-	// What fences and questions brought is for ranks on other hosts, and may be of the program
-	// that the rank ran before.
-	m := n.member(of.Rank)
-	if !sameHost && !w.refresh && m.isCurrent(h.era) {
-		if _, ok := lookUp(m.data.away, w.key); ok {
-			h.give(statusSuccess, m.data.away)
+	// What fences and earlier requests brought is for ranks on other hosts, and may be from the program that the rank ran
+	// before.
+	m := n.member(a.of.Rank)
+	if !sameHost && !a.refresh && m.isCurrent(h.epoch) {
+		if _, ok := lookUp(m.data.remote, a.key); ok {
+			h.reply(statusSuccess, m.data.remote)
 			return
 		}
 	}
-	if w.immediate {
-		h.give(statusNotFound, nil)
+	if a.immediate {
+		h.reply(statusNotFound, nil)
 		return
 	}
-	s.askNode(h, r.Node, w.timeout)
+	s.requestCommitted(h, n.Ranks[a.of.Rank].Node, a.timeout)
 }
 
-// giveCommitted answers with what a rank of n has committed. Who is of another world gets
-// what that one's ranks know of it from the beginning, too, once; who is on the same host, if
-// unasked is set, what it has not asked for yet.
-func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte, unasked bool) {
+// replyCommitted replies what a rank of n has committed. A client of another world gets, once, what is known of n from
+// the beginning, too. A client on the same host gets the commits of other ranks there if prefetch is set.
+func (q *request) replyCommitted(n *namespace, h *heldGet, code status, kvals []byte, prefetch bool) {
 	if code != statusSuccess {
 		q.status(code)
 		return
 	}
-	m := n.member(h.of.Rank)
-	parts := [][]byte{encodedSuccess, m.data.object(fromWorld(h.of), kvals)}
-	if q.tell(n) {
-		parts[0] = n.everything()
+	parts := [][]byte{encodedSuccess, encodeData(h.of, kvals)}
+	if q.markKnown(n) {
+		parts[0] = n.allInfos()
 	}
-	if h.sameHost && unasked {
-		q.hear(m, len(kvals))
-		parts = append(parts, q.unasked(n, h.of.Rank)...)
+	if h.sameHost && prefetch {
+		m := n.member(h.of.Rank)
+		q.sentData[m] = share{m.data.epoch, len(kvals)}
+		parts = append(parts, q.prefetch(n, h.of.Rank)...)
 	}
 	q.reply(parts...)
 }
@@ -169,58 +164,43 @@ func (q *request) giveCommitted(n *namespace, h *held, code status, kvals []byte
 // encodedSuccess is a group {status}.
 var encodedSuccess = []byte{0, 0, 0, 1, 0, 0, 0, 0}
 
-// maxUnasked bounds what an answer has of ranks that were not asked for, in bytes of what they
-// have committed.
-const maxUnasked = 64 << 10
+// maxPrefetch bounds the commits of other ranks in a reply, in bytes.
+const maxPrefetch = 64 << 10
 
-// unasked is what the other ranks of a rank's host have committed that are served here, in
-// groups {byte object}, as far as the client has not got it. A client asks for its peers one
-// after the other, and looks first into what it has: so one question does for all. What is
-// committed later it gets by the next one, or when it asks for it anew.
-func (q *request) unasked(n *namespace, of int) (objects [][]byte) {
-	ranks := n.byHost[n.world.Ranks[of].Host]
+// prefetch returns, as groups {byte object}, what the other local ranks of a rank's host have committed and the client
+// has not been sent. Clients request the data of their peers one after the other and look first into what they have, so
+// that one request does for all.
+func (q *request) prefetch(n *namespace, of int) (objects [][]byte) {
+	ranks := n.ByHost[n.Ranks[of].Host]
 	at, _ := slices.BinarySearch(ranks, of)
-	left := maxUnasked
+	left := maxPrefetch
 	for _, rank := range slices.Concat(ranks[at+1:], ranks[:at]) {
 		m := n.members[rank]
-		if m == nil || m == q.member || !m.data.committed || !m.isCurrent(q.era()) {
+		if m == nil || m == q.member || !m.data.committed || !m.isCurrent(q.epoch()) {
 			continue
 		}
-		kvals := m.data.home[q.heard(m):]
+		kvals := m.data.local
+		if sent := q.sentData[m]; sent.epoch == m.data.epoch {
+			kvals = kvals[sent.bytes:]
+		}
 		if len(kvals) == 0 || len(kvals) > left {
 			continue
 		}
 		left -= len(kvals)
-		q.hear(m, len(m.data.home))
-		objects = append(objects, m.data.object(proc{n.world.Name, uint32(rank)}, kvals))
+		q.sentData[m] = share{m.data.epoch, len(m.data.local)}
+		objects = append(objects, encodeData(n.Proc(rank), kvals))
 	}
 	return objects
 }
 
-// heard is how much a client has of what a rank on its host has committed for that.
-func (c *conn) heard(m *member) int {
-	if has := c.has[m]; has.era == m.data.era {
-		return has.bytes
-	}
-	return 0
-}
-
-// hear notes that a client gets what a rank has committed, as many bytes from the beginning.
-func (c *conn) hear(m *member, bytes int) {
-	if c.has == nil {
-		c.has = map[*member]share{}
-	}
-	c.has[m] = share{m.data.era, bytes}
-}
-
-// share is a beginning of what a rank has committed for its host.
+// share is the first bytes of what a rank has committed for its host in an epoch.
 type share struct {
-	era   uint32
+	epoch uint32
 	bytes int
 }
 
-// replyData answers with kvals of one process.
-func (q *request) replyData(of proc, kvals []byte) status {
+// replyData replies kvals of one process.
+func (q *request) replyData(of world.Proc, kvals []byte) status {
 	var e encoder
 	e.oneStatus(statusSuccess)
 	e.oneData(of, kvals)
@@ -228,88 +208,86 @@ func (q *request) replyData(of proc, kvals []byte) status {
 	return replied
 }
 
-// oneData is a group {byte object}: group {process}, and its kvals in groups of one.
-func (e *encoder) oneData(of proc, kvals []byte) {
+// oneData encodes a group {byte object}: group {process}, and its kvals in groups of one.
+func (e *encoder) oneData(of world.Proc, kvals []byte) {
 	var data encoder
 	data.oneProc(of)
 	e.oneBytes(append(data.b, kvals...))
 }
 
-// held is a request for what a rank has committed, of a rank here or on another node.
-type held struct {
-	// who asks, of whom; era is that of who asks.
-	who, of  world.Proc
-	era      uint32
+// heldGet is a GET of what a rank has committed, by a client here or on another node.
+type heldGet struct {
+	by, of   world.Proc
+	epoch    uint32 // of by
 	key      string
 	sameHost bool
 	timer    *time.Timer
 	over     bool
-	// give answers, with the server locked.
-	give func(code status, kvals []byte)
+	reply    func(code status, kvals []byte) // called with the lock held
 }
 
-// getHere answers what a rank of this node has committed, or holds the request until then.
-func (s *Server) getHere(h *held, immediate bool, timeout time.Duration) {
+// getLocal replies what a rank of this node has committed, or holds the request until it has.
+func (s *Server) getLocal(h *heldGet, immediate bool, timeout time.Duration) {
 	_, m, _ := s.find(h.of)
-	kvals, committed := m.data.seen(h.sameHost), m.data.committed && m.isCurrent(h.era)
+	kvals, committed := m.data.visible(h.sameHost), m.data.committed && m.isCurrent(h.epoch)
 	found := h.key == ""
 	if !found {
 		_, found = lookUp(kvals, h.key)
 	}
 	switch {
 	case found && committed:
-		h.give(statusSuccess, kvals)
+		h.reply(statusSuccess, kvals)
 	case immediate:
-		h.give(statusNotFound, nil)
-	case m.ended:
-		s.giveUp(h, m)
+		h.reply(statusNotFound, nil)
+	case m.exited:
+		s.failGet(h, m)
 	default:
-		if (committed || h.who == h.of) && timeout == 0 {
-			timeout = lateKey
+		if (committed || h.by == h.of) && timeout == 0 {
+			timeout = lateKeyTimeout
 		}
-		m.waiting = append(m.waiting, h)
+		m.held = append(m.held, h)
 		if timeout > 0 {
-			h.timer = time.AfterFunc(timeout, func() { s.expireHeld(h, m) })
+			h.timer = time.AfterFunc(timeout, func() { s.expireGet(h, m) })
 		}
 	}
 }
 
-// giveHeld answers who waited for what a rank has committed now. They get all of it, also
-// where the key they asked for is not there: so PMIx's own server does.
-func (s *Server) giveHeld(m *member) {
-	waiting := m.waiting
-	m.waiting = nil
-	for _, h := range waiting {
-		h.finish(statusSuccess, m.data.seen(h.sameHost))
+// finishHeld answers the requests that waited for a commit. They get everything, even without the key that they ask
+// for, as from PMIx's own server.
+func (s *Server) finishHeld(m *member) {
+	held := m.held
+	m.held = nil
+	for _, h := range held {
+		h.finish(statusSuccess, m.data.visible(h.sameHost))
 	}
 }
 
-// dropHeld answers who waited for what a rank that has ended has not committed.
-func (s *Server) dropHeld(m *member) {
-	waiting := m.waiting
-	m.waiting = nil
-	for _, h := range waiting {
-		s.giveUp(h, m)
+// failHeld answers the requests that waited for a rank which has exited.
+func (s *Server) failHeld(m *member) {
+	held := m.held
+	m.held = nil
+	for _, h := range held {
+		s.failGet(h, m)
 	}
 }
 
-// giveUp answers who asks for what a rank that has ended has not committed.
-func (s *Server) giveUp(h *held, m *member) {
+// failGet answers a request for what a rank that has exited did not commit.
+func (s *Server) failGet(h *heldGet, m *member) {
 	if !m.data.committed {
-		s.stuck([]world.Proc{h.who}, h.of)
+		s.node.Stuck([]world.Proc{h.by}, h.of)
 	}
 	h.finish(statusNotFound, nil)
 }
 
-func (s *Server) expireHeld(h *held, m *member) {
-	s.lock()
-	defer s.unlock()
-	m.waiting = slices.DeleteFunc(m.waiting, func(other *held) bool { return other == h })
+func (s *Server) expireGet(h *heldGet, m *member) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	m.held = slices.DeleteFunc(m.held, func(other *heldGet) bool { return other == h })
 	h.finish(statusTimeout, nil)
 }
 
-// finish answers once.
-func (h *held) finish(code status, kvals []byte) {
+// finish replies, once.
+func (h *heldGet) finish(code status, kvals []byte) {
 	if h.over {
 		return
 	}
@@ -317,5 +295,5 @@ func (h *held) finish(code status, kvals []byte) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	h.give(code, kvals)
+	h.reply(code, kvals)
 }

@@ -9,19 +9,17 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// GROUP CONSTRUCT and DESTRUCT: ranks that meet under a name, and get a number that no
-// other group of the job has. Open MPI 5 makes each communicator from a group so
-// (MPI_Comm_create_from_group, MPI_Intercomm_create_from_groups; with MPI sessions every
-// one): it constructs a group, takes the number as the communicator's extended id, and
-// destructs it at once. What it calls a communicator locally (an index, PMIX_GROUP_INFO
-// with pmix.grp.lclid) each rank gives to the others.
+// GROUP CONSTRUCT and DESTRUCT: ranks meet under a name, and get a number that no other group of the job has. Open MPI
+// 5 makes communicators this way (MPI_Comm_create_from_group, MPI_Intercomm_create_from_groups; with MPI sessions every
+// one): it constructs a group, takes the number as the communicator's extended ID, and destructs the group at once.
+// Each rank gives the others its local index of the communicator (PMIX_GROUP_INFO with pmix.grp.lclid).
 //
 //	CONSTRUCT  group{string name} procs infos
 //	DESTRUCT   group{string name} [procs] infos    procs from 4.2.4 on
 //	LEAVE      group{string name} infos
 //
-// procs are group{size n} and, if n > 0, group{n × proc}. The answer to CONSTRUCT has had
-// three forms, after the status:
+// procs are group{size n} and, if n > 0, group{n × proc}. The reply to CONSTRUCT has had three forms, after the
+// status:
 //
 //	≤ 4.2.3       [group{size number}]
 //	4.2.4 – 5.0   group{size n} group{n × proc} [group{size number}]
@@ -29,9 +27,8 @@ import (
 //	              group{size m} m × group{info}, each pmix.grp.info: an array of infos,
 //	              the first pmix.procid, the rest what that rank gave
 //
-// Clients before 6 ask for what another rank gave by GET, with the group's number as a
-// qualifier, and expect a kval pmix.qual.val: an array of the info and the qualifier. PMIx
-// 3 has no groups. Invitations are events.
+// Clients before 6 fetch what another rank gave by GET, with the group's number as a qualifier, and expect a kval
+// pmix.qual.val: an array of the info and the qualifier. PMIx 3 has no groups. Invitations are events.
 
 // Attributes of groups.
 const (
@@ -40,40 +37,38 @@ const (
 	keyGroupInfo    = "pmix.grp.info"
 	keyProcID       = "pmix.procid"
 	keyQualified    = "pmix.qual.val"
-	// groupKeys is how keys begin of which a rank tells the others in a group.
-	groupKeys = "pmix.grp."
-	// flagQualifier marks an info that narrows another down.
+	groupKeyPrefix  = "pmix.grp."
+	// flagQualifier marks an info that qualifies another.
 	flagQualifier = 8
 )
 
 const (
 	// maxGroupName bounds a group's name, in bytes. PMIx's keys have at most 511.
 	maxGroupName = 1024
-	// maxSeats bounds the groups that a rank is in at the same time.
-	maxSeats = 1 << 12
-	// maxGiven bounds what is kept of what ranks gave to groups, in bytes: a hundred
-	// thousand communicators of some ranks.
-	maxGiven = 64 << 20
-	// givenCost is what one entry takes besides, in bytes.
-	givenCost = 128
+	// maxGroups bounds the groups that a rank is in at the same time.
+	maxGroups = 1 << 12
+	// maxGroupData bounds what is kept of what ranks gave to groups, in bytes, which is enough for a hundred thousand
+	// communicators of some ranks.
+	maxGroupData = 64 << 20
+	// groupDataCost is the overhead of one entry, in bytes.
+	groupDataCost = 128
+	// maxNodes separates the numbers that nodes propose. The first numbers exceed those of Open MPI's own
+	// communicators, and numbers fit in 32 bits for long.
+	maxNodes = 1 << 16
 )
 
-// groups is what ranks gave to groups. The server's lock guards it.
-type groups struct {
-	// given are kvals by the group's number and rank. Communicators ask for them
-	// long after their group was destructed: what goes is the oldest, when there is too much.
-	given map[uint64]map[world.Proc][]byte
-	// oldest are the numbers in given, oldest first, bytes is how much there is.
-	oldest []uint64
-	bytes  int
-	// last is how many numbers this node has proposed.
-	last uint64
+// groupData is what ranks gave to groups. The server's lock guards it.
+type groupData struct {
+	// kvals are by group number and rank. Communicators ask for them long after their group was destructed, so that only
+	// the oldest are dropped when there are too many.
+	kvals      map[uint64]map[world.Proc][]byte
+	numbers    []uint64 // of kvals, oldest first
+	bytes      int      // of kvals
+	lastNumber uint64   // that this node proposed
 }
 
-func newGroups() groups { return groups{given: map[uint64]map[world.Proc][]byte{}} }
-
-// leaveGroup has a rank be in a group no longer, and returns the members; nil: it was not in it.
-func (m *member) leaveGroup(name string) []proc {
+// leaveGroup removes a rank from a group and returns the members, nil if it was not in it.
+func (m *member) leaveGroup(name string) []world.Proc {
 	members := m.groups[name]
 	delete(m.groups, name)
 	return members
@@ -81,7 +76,7 @@ func (m *member) leaveGroup(name string) []proc {
 
 // contribution is what one rank gives to a group.
 type contribution struct {
-	from  proc
+	from  world.Proc
 	infos []info
 }
 
@@ -93,62 +88,53 @@ func (s *Server) groupConstruct(q *request, d *decoder) func() status {
 		switch {
 		case len(name) > maxGroupName || len(procs) == 0:
 			return statusBadParameter
-		case len(q.member.groups) >= maxSeats:
+		case len(q.member.groups) >= maxGroups:
 			return statusOutOfResource
 		}
 		return s.meet(q, plan{
 			kind:    "construct " + strconv.Quote(name),
 			members: procs,
 			timeout: timeoutOf(q.infos),
-			blob:    s.offerGroup,
+			blob:    s.groupOffer,
 			done:    func(m *meeting, blobs [][]byte) { s.constructed(m, name, blobs) },
 		})
 	}
 }
 
-// offer is what one node brings to a group.
+// offer is what nodes bring to a group.
 type offer struct {
-	// number is the one that it proposes; wanted says whether a rank there asks for one.
-	number uint64
-	wanted bool
-	// given is what its ranks give.
-	given []contribution
+	number        uint64 // that the first node proposes
+	wanted        bool   // a rank wants a number
+	contributions []contribution
 }
 
-// offerGroup is what this node brings: what its ranks give, and a number.
-func (s *Server) offerGroup(m *meeting) []byte {
-	s.groups.last++
+// groupOffer encodes what this node brings.
+func (s *Server) groupOffer(m *meeting) []byte {
+	s.groups.lastNumber++
 	wanted := false
-	var given encoder
-	for _, from := range m.waiting() {
-		infos := m.arrived[from].infos
+	var contributions encoder
+	for _, p := range m.waiting() {
+		infos := m.arrived[p].infos
 		wanted = wanted || isTrue(infos, keyAssignNumber)
 		for _, i := range infos {
-			if list, ok := i.value.infos(); ok && i.key == keyGroupInfo {
-				given.proc(fromWorld(from))
-				given.infoList(withoutProcID(list))
+			list, ok := i.value.infos()
+			if !ok || i.key != keyGroupInfo {
+				continue
 			}
+			if len(list) > 0 && list[0].key == keyProcID { // from 6 on clients put their name first
+				list = list[1:]
+			}
+			contributions.proc(p)
+			contributions.infoList(list)
 		}
 	}
 	var e encoder
-	e.uint64(s.groups.last*maxNodes + uint64(s.cfg.Node))
+	e.uint64(s.groups.lastNumber*maxNodes + uint64(s.number()))
 	e.uint8(bit(wanted))
-	return append(e.b, given.b...)
+	return append(e.b, contributions.b...)
 }
 
-// maxNodes keeps the numbers apart that nodes propose. The first are above those that Open
-// MPI has for its own, and numbers fit in 32 bits for long.
-const maxNodes = 1 << 16
-
-// withoutProcID is what a rank gives without its name, which clients from 6 on put first.
-func withoutProcID(infos []info) []info {
-	if len(infos) > 0 && infos[0].key == keyProcID {
-		return infos[1:]
-	}
-	return infos
-}
-
-// merge adds what a node brings, as offerGroup wrote it; the number is what the first proposes.
+// merge adds what a node brings.
 func (o *offer) merge(blob []byte) error {
 	d := decoder{b: blob}
 	number := d.uint64()
@@ -157,90 +143,78 @@ func (o *offer) merge(blob []byte) error {
 	}
 	o.wanted = d.uint8() != 0 || o.wanted
 	for d.more() {
-		o.given = append(o.given, contribution{d.proc(), d.infoList()})
+		o.contributions = append(o.contributions, contribution{d.proc(), d.infoList()})
 	}
 	return d.err
 }
 
-// constructed ends a CONSTRUCT: those who came are in a group from now on.
+// constructed ends a CONSTRUCT: the members are in a group from now on.
 func (s *Server) constructed(m *meeting, name string, blobs [][]byte) {
 	var all offer
 	for _, blob := range blobs {
 		if all.merge(blob) != nil {
-			m.answerStatus(statusError)
+			m.replyStatus(statusError)
 			return
 		}
 	}
-	who := fromWorlds(m.who)
 	for p := range m.arrived {
-		if _, member, ok := s.find(p); ok && !member.ended {
-			if member.groups == nil {
-				member.groups = map[string][]proc{}
-			}
-			member.groups[name] = who
+		if _, member, ok := s.find(p); ok && !member.exited {
+			member.groups[name] = m.members
 		}
 	}
-	for _, c := range all.given {
-		s.groups.give(all.number, c)
+	for _, c := range all.contributions {
+		s.groups.add(all.number, c)
 	}
-	members := s.each(who)
+	members := s.expand(m.members)
 	for _, q := range m.arrived {
-		q.reply(constructAnswer(q.version, members, all))
+		q.reply(constructReply(q.version, members, all))
 	}
 }
 
-// give keeps what a rank gave to a group, as its members ask for it.
-func (g *groups) give(number uint64, c contribution) {
-	if g.given[number] == nil {
-		g.given[number] = map[world.Proc][]byte{}
-		g.oldest = append(g.oldest, number)
+// add keeps what a rank gave to a group, in the form in which members request it.
+func (g *groupData) add(number uint64, c contribution) {
+	if g.kvals[number] == nil {
+		g.kvals[number] = map[world.Proc][]byte{}
+		g.numbers = append(g.numbers, number)
 	}
 	var e encoder
 	for _, i := range c.infos {
 		qualifier := info{keyGroupNumber, flagQualifier, valueOf(number)}
 		e.kvals(attr(keyQualified, []info{i, qualifier}))
 	}
-	p := c.from.toWorld()
-	if _, has := g.given[number][p]; !has {
-		g.bytes += givenCost
+	if _, has := g.kvals[number][c.from]; !has {
+		g.bytes += groupDataCost
 	}
-	g.given[number][p] = append(g.given[number][p], e.b...)
+	g.kvals[number][c.from] = append(g.kvals[number][c.from], e.b...)
 	g.bytes += len(e.b)
-	for g.bytes > maxGiven && len(g.oldest) > 1 {
-		g.forget(g.oldest[0])
-		g.oldest = g.oldest[1:]
+	for g.bytes > maxGroupData && len(g.numbers) > 1 {
+		for _, kvals := range g.kvals[g.numbers[0]] {
+			g.bytes -= len(kvals) + groupDataCost
+		}
+		delete(g.kvals, g.numbers[0])
+		g.numbers = g.numbers[1:]
 	}
 }
 
-// forget drops what was given to a group.
-func (g *groups) forget(number uint64) {
-	for _, kvals := range g.given[number] {
-		g.bytes -= len(kvals) + givenCost
-	}
-	delete(g.given, number)
-}
-
-// groupOf is the group that a GET is about, for what a rank gave to it.
-func groupOf(key string, infos []info) (number uint64, ok bool) {
+// groupNumber returns the number of the group if a GET is about what a rank gave to one.
+func groupNumber(key string, infos []info) (number uint64, ok bool) {
 	n, ok := integerOf(infos, keyGroupNumber)
-	return uint64(n), ok && strings.HasPrefix(key, groupKeys)
+	return uint64(n), ok && strings.HasPrefix(key, groupKeyPrefix)
 }
 
-// getGiven answers what a rank gave to a group. A client has one GET about a rank under way
-// at a time and takes all that it waits for from the answer: what is known here of what the
-// rank has committed is in it.
-func (s *Server) getGiven(q *request, of proc, group uint64) status {
-	n, m, ok := s.find(of.toWorld())
-	given, has := s.groups.given[group][of.toWorld()]
+// getGroupData replies what a rank gave to a group. A client has one GET about a rank in progress and takes everything
+// that it waits for from the reply, so that it includes what the rank has committed, as far as that is known here.
+func (s *Server) getGroupData(q *request, of world.Proc, number uint64) status {
+	n, m, ok := s.find(of)
+	kvals, has := s.groups.kvals[number][of]
 	if !ok || !has {
 		return statusNotFound
 	}
-	sameHost := n.world.Ranks[of.rank].Host == s.hostOf(n, q)
-	return q.replyData(of, slices.Concat(m.data.seen(sameHost), given))
+	return q.replyData(of, slices.Concat(m.data.visible(s.sameHost(n, of.Rank, q)), kvals))
 }
 
-// constructAnswer is the answer in the form that a client's version knows.
-func constructAnswer(version string, members []proc, all offer) []byte {
+// constructReply encodes the reply in the form of a client's version.
+func constructReply(version string, members []world.Proc, all offer) []byte {
 	var e encoder
 	e.oneStatus(statusSuccess)
 	oldest, newest := isBefore(version, 4, 2, 4), !isBefore(version, 6, 0, 0)
@@ -256,25 +230,24 @@ func constructAnswer(version string, members []proc, all offer) []byte {
 		e.b = append(e.b, valueOf(all.number).raw...)
 	}
 	if newest {
-		e.oneSize(len(all.given))
-		for _, c := range all.given {
-			given := append([]info{attr(keyProcID, c.from)}, c.infos...)
+		e.oneSize(len(all.contributions))
+		for _, c := range all.contributions {
 			e.group(1)
-			e.info(attr(keyGroupInfo, given))
+			e.info(attr(keyGroupInfo, append([]info{attr(keyProcID, c.from)}, c.infos...)))
 		}
 	}
 	return e.b
 }
 
-// isBefore reports whether a client's version ("4.2.2", "5.0.11rc1") is older than another.
-// One that says nothing is taken for a new one.
+// isBefore reports whether a client's version, such as "4.2.2" or "5.0.11rc1", is older than another. One without
+// numbers counts as new.
 func isBefore(version string, major, minor, release int) bool {
 	var has [3]int
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &has[0], &has[1], &has[2])
 	return n > 0 && slices.Compare(has[:], []int{major, minor, release}) < 0
 }
 
-// groupDestruct serves GROUP DESTRUCT: all members come together once more.
+// groupDestruct serves GROUP DESTRUCT, in which all members meet once more.
 func (s *Server) groupDestruct(q *request, d *decoder) func() status {
 	name := d.oneString()
 	if !isBefore(q.version, 4, 2, 4) {
@@ -292,7 +265,7 @@ func (s *Server) groupDestruct(q *request, d *decoder) func() status {
 	}
 }
 
-// groupLeave serves GROUP LEAVE. The others are not told: no MPI library leaves a group.
+// groupLeave serves GROUP LEAVE. The other members are not notified: no MPI library leaves a group.
 func (s *Server) groupLeave(q *request, d *decoder) func() status {
 	name := d.oneString()
 	d.infoList()

@@ -10,12 +10,12 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// maxHandshake is the largest handshake, in bytes; clients send some hundred.
+// maxHandshake bounds a handshake, in bytes. Clients send some hundred.
 const maxHandshake = 64 << 10
 
 const (
-	simpleClient        = 0 // the flag of who was started by a launcher; others are tools
-	toolClient          = 5 // and of who was, and calls PMIx_tool_init in place of PMIx_Init
+	simpleClient        = 0 // flag of a process that a launcher started and that calls PMIx_Init
+	toolClient          = 5 // and of one that calls PMIx_tool_init
 	maxNamespace        = 256
 	bufferNotDescribed  = 1
 	securityNative      = "native"
@@ -24,105 +24,103 @@ const (
 	nativeCredentialLen = 8
 )
 
-// greeting is what a client says first.
-type greeting struct {
+// hello is a client's part of the handshake.
+type hello struct {
 	security   string
 	credential []byte
 	flag       uint8
-	ids        []byte // of a tool: its user and group, which the credential says, too
-	who        proc
+	ids        []byte // a tool's user and group, which the credential has, too
+	proc       world.Proc
 	version    string
 	encoding   string
 	bufferType uint8
 	dataStore  string
-	// attributes is what PMIx 5 adds, encoded: its pid and the like.
-	attributes []byte
+	attributes []byte // that PMIx 5 adds, encoded, such as its PID
 }
 
-var errGreeting = errors.New("the handshake ends before it is complete")
+var errHandshake = errors.New("the handshake ends before it is complete")
 
-// parseGreeting decodes the handshake's body: strings that end with NUL, numbers in big
-// endian.
-func parseGreeting(body []byte) (greeting, error) {
+// parseHello decodes the body of a handshake: strings that end with NUL, numbers in big endian.
+func parseHello(body []byte) (hello, error) {
 	d := decoder{b: body}
-	g := greeting{security: d.terminated()}
-	g.credential = d.take(uint64(d.uint32()))
-	g.flag = d.uint8()
+	h := hello{security: d.terminated()}
+	h.credential = d.take(uint64(d.uint32()))
+	h.flag = d.uint8()
 	switch {
-	case d.err != nil || g.flag == simpleClient:
-	case g.flag == toolClient:
-		g.ids = d.take(8)
+	case d.err != nil || h.flag == simpleClient:
+	case h.flag == toolClient:
+		h.ids = d.take(8)
 	default:
-		return g, fmt.Errorf("a tool or a launcher (flag %d) connects where only ranks may", g.flag)
+		return h, fmt.Errorf("a tool or a launcher (flag %d) connects where only ranks may", h.flag)
 	}
-	g.who = proc{nspace: d.terminated(), rank: d.uint32()}
-	g.version = d.terminated()
-	g.encoding = d.terminated()
-	g.bufferType = d.uint8()
-	g.dataStore = d.terminated()
+	h.proc = world.Proc{World: d.terminated(), Rank: d.rank()}
+	h.version = d.terminated()
+	h.encoding = d.terminated()
+	h.bufferType = d.uint8()
+	h.dataStore = d.terminated()
 	if d.err != nil {
-		return g, errGreeting
+		return h, errHandshake
 	}
-	g.attributes = d.b
-	return g, nil
+	h.attributes = d.b
+	return h, nil
 }
 
-// terminated is a string that ends with NUL and has no length.
+// terminated decodes a string that ends with NUL and has no length.
 func (d *decoder) terminated() string {
 	end := bytes.IndexByte(d.b, 0)
 	if end < 0 {
-		d.fail(errGreeting)
+		d.fail(errHandshake)
 		return ""
 	}
 	return string(d.take(uint64(end) + 1)[:end])
 }
 
-// check reports why a client may not connect, and the status that it gets.
-func (g *greeting) check(uid int) (status, error) {
-	if g.security != securityNative || len(g.credential) < nativeCredentialLen {
-		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(g.credential), g.security,
+// check returns the status for a client, and why it may not connect.
+func (h *hello) check(uid int) (status, error) {
+	if h.security != securityNative || len(h.credential) < nativeCredentialLen {
+		return statusInvalidCred, fmt.Errorf("its credential is %d bytes of %q, not of %q", len(h.credential), h.security,
 			securityNative)
 	}
-	// In the byte order of the host: both are on it.
-	if has := binary.NativeEndian.Uint32(g.credential); has != uint32(uid) {
+	// Both processes are on this host and share its byte order.
+	if has := binary.NativeEndian.Uint32(h.credential); has != uint32(uid) {
 		return statusInvalidCred, fmt.Errorf("it is user %d's, the job is user %d's", has, uid)
 	}
-	if g.encoding != encodingV3 || g.bufferType != bufferNotDescribed {
+	if h.encoding != encodingV3 || h.bufferType != bufferNotDescribed {
 		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset "+
 			"PMIX_SERVER_URI*, PMIX_MCA_bfrops* and PMIX_BFROP_BUFFER_TYPE that something between gorun and the rank sets",
-			g.version, g.encoding, g.bufferType, encodingV3, bufferNotDescribed)
+			h.version, h.encoding, h.bufferType, encodingV3, bufferNotDescribed)
 	}
-	if !strings.HasPrefix(g.dataStore, dataStoreHash) {
+	if !strings.HasPrefix(h.dataStore, dataStoreHash) {
 		return statusNotSupported, fmt.Errorf("PMIx %s keeps data in %q, not in %q: unset PMIX_GDS_MODULE and PMIX_MCA_gds "+
-			"that something between gorun and the rank sets", g.version, g.dataStore, dataStoreHash)
+			"that something between gorun and the rank sets", h.version, h.dataStore, dataStoreHash)
 	}
 	return statusSuccess, nil
 }
 
-// greet reads a handshake, answers it and returns the connection that it makes.
-func (s *Server) greet(c *conn) error {
+// handshake reads a client's handshake and answers it.
+func (s *Server) handshake(c *conn) error {
 	f, err := readFrame(c.in, binary.NativeEndian, maxHandshake)
 	if err != nil {
 		return err
 	}
-	g, err := parseGreeting(f.body)
+	h, err := parseHello(f.body)
 	if err != nil {
 		c.write(handshakeReply(statusNotSupported))
 		return err
 	}
-	code, why := g.check(s.cfg.UID)
+	code, why := h.check(s.cfg.UID)
 	if why == nil {
-		code, why = s.admit(c, &g)
+		code, why = s.admit(c, &h)
 	}
 	if why != nil {
-		s.refuse(c, g.who.toWorld(), code, why)
+		s.refuse(c, h.proc, code, why)
 		return why
 	}
-	s.cfg.Launcher.Began(c.who, "PMIx "+c.version)
+	s.cfg.Launcher.Began(c.proc, "PMIx "+c.version)
 	reply := binary.BigEndian.AppendUint32(handshakeReply(statusSuccess), c.index)
-	if g.flag == toolClient { // it hears who its server is, in place of an index
+	if h.flag == toolClient { // it gets the name of its server in place of an index
 		var server [maxNamespace]byte
-		copy(server[:], serverName(s.cfg.Node))
+		copy(server[:], serverName(s.number()))
 		reply = append(handshakeReply(statusSuccess), server[:]...)
 		reply = binary.BigEndian.AppendUint64(reply, 0) // the server's rank, and a status
 	}
@@ -130,72 +128,70 @@ func (s *Server) greet(c *conn) error {
 	return nil
 }
 
-// refuse answers who is not let in. If it says that it is a rank of this node, it may be a
-// client of PMIx 4.2, which takes every status for success, and asks for its job's data. If
-// its connection ends before it has noted that it waits for them, it waits for ever: it
-// ends when the client asks or ends it itself, after handshakeTime at most.
-func (s *Server) refuse(c *conn, who world.Proc, code status, why error) {
+// refuse answers a client that may not connect. If it names a rank of this node, it may be a client of PMIx 4.2, which
+// takes every status for success and requests its job's data. If the connection ends before it has recorded that it
+// waits for the reply, it waits for ever. So the connection stays until the request, or handshakeTimeout.
+func (s *Server) refuse(c *conn, p world.Proc, code status, why error) {
 	c.write(handshakeReply(code))
-	if !s.known(who) {
+	if !s.isLocal(p) {
 		return
 	}
 	if code == statusNotSupported {
-		s.cfg.Launcher.Broken(who, why)
+		s.cfg.Launcher.Broken(p, why)
 	}
 	readFrame(c.in, binary.BigEndian, maxHandshake)
 }
 
-// admit lets a client in: its world must be known, and its rank be one of this node's.
-func (s *Server) admit(c *conn, g *greeting) (status, error) {
-	s.lock()
-	defer s.unlock()
-	who := g.who.toWorld()
-	n, m, ok := s.find(who)
-	if !ok || n.world.Ranks[who.Rank].Node != s.cfg.Node || m.gone || s.closed {
-		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", g.who.rank)
+// admit makes a connection that of a rank of this node.
+func (s *Server) admit(c *conn, h *hello) (status, error) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	p := h.proc
+	n := s.spaces[p.World]
+	if n == nil || !n.Has(p.Rank) || !n.IsLocal(p.Rank) || n.member(p.Rank).gone || s.closed {
+		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", p.Rank)
 	}
+	m := n.member(p.Rank)
 	if s.cfg.Only != "" && s.cfg.Only != "PMIx" {
-		said := world.NotServed("PMIx", true)
-		s.say(who, said)
-		return statusNotFound, errors.New(said)
+		text := world.NotServed("PMIx", true)
+		s.node.Say(p, text)
+		return statusNotFound, errors.New(text)
 	}
 	if m.inMPI() {
-		s.refuseSecond(who, m)
-		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", who.Rank)
+		s.refuseSecond(p, m)
+		return statusExists, fmt.Errorf("rank %d has called MPI_Init already", p.Rank)
 	}
 	if m.began {
-		m.data.beginAnew()
-		m.groups = nil
+		m.data.restart()
+		clear(m.groups)
 	}
 	m.began = true
-	s.index++
-	c.who, c.space, c.member, c.version, c.index = who, n, m, g.version, s.index
+	s.lastIndex++
+	c.proc, c.space, c.member, c.version, c.index = p, n, m, h.version, s.lastIndex
 	m.conns = append(m.conns, c)
 	s.conns[c] = struct{}{}
-	s.forget(c)
+	s.removePending(c)
 	return statusSuccess, nil
 }
 
-// refuseSecond tells, once, that a process which a rank started calls MPI_Init while the
-// rank itself uses MPI. It has the rank's name in its environment: its messages would reach
-// the rank's peers as if they were the rank's.
-func (s *Server) refuseSecond(who world.Proc, m *member) {
+// refuseSecond tells the user, once, that a child of a rank calls MPI_Init while the rank itself uses MPI. The child
+// has the rank's name in its environment, so that its messages would reach the rank's peers as the rank's own.
+func (s *Server) refuseSecond(p world.Proc, m *member) {
 	if m.refused {
 		return
 	}
 	m.refused = true
-	text := fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it cannot "+
-		"be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and "+
-		"OMPI_MCA_orte_local_daemon_uri to run it alone", who.Rank, who.Rank)
-	s.say(who, text)
+	s.node.Say(p, fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it "+
+		"cannot be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and "+
+		"OMPI_MCA_orte_local_daemon_uri to run it alone", p.Rank, p.Rank))
 }
 
-// known reports whether there is such a rank here.
-func (s *Server) known(p world.Proc) bool {
-	s.lock()
-	defer s.unlock()
+// isLocal reports whether p names a rank of this node.
+func (s *Server) isLocal(p world.Proc) bool {
+	s.node.Lock()
+	defer s.node.Unlock()
 	n := s.spaces[p.World]
-	return n != nil && n.has(p.Rank) && n.world.Ranks[p.Rank].Node == s.cfg.Node
+	return n != nil && n.Has(p.Rank) && n.IsLocal(p.Rank)
 }
 
 func handshakeReply(code status) []byte {

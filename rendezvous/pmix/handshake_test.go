@@ -16,25 +16,25 @@ import (
 func TestWhoMayConnect(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	for name, row := range map[string]struct {
-		change func(*greeting)
+		change func(*hello)
 		code   status
 		broken bool
 	}{
-		"a rank":                  {func(*greeting) {}, statusSuccess, false},
-		"with attributes":         {func(g *greeting) { g.attributes = []byte("whatever") }, statusSuccess, false},
-		"another user":            {func(g *greeting) { g.credential[0]++ }, statusInvalidCred, false},
-		"no credential":           {func(g *greeting) { g.credential = nil }, statusInvalidCred, false},
-		"munge":                   {func(g *greeting) { g.security = "munge" }, statusInvalidCred, false},
-		"another world":           {func(g *greeting) { g.who.nspace = "gorun-2" }, statusNotFound, false},
-		"no such rank":            {func(g *greeting) { g.who.rank = 2 }, statusNotFound, false},
-		"all ranks":               {func(g *greeting) { g.who.rank = rankWildcard }, statusNotFound, false},
-		"a rank of another node":  {func(g *greeting) { g.who.rank = 1 }, statusNotFound, false},
-		"a tool":                  {func(g *greeting) { g.flag = 3 }, statusNotSupported, false},
-		"a launcher":              {func(g *greeting) { g.flag = 8 }, statusNotSupported, false},
-		"another encoding":        {func(g *greeting) { g.encoding = "v41" }, statusNotSupported, true},
-		"described buffers":       {func(g *greeting) { g.bufferType = 2 }, statusNotSupported, true},
-		"data in shared memory":   {func(g *greeting) { g.dataStore = "shmem2,hash" }, statusNotSupported, true},
-		"hash and something else": {func(g *greeting) { g.dataStore = "hash,ds21" }, statusSuccess, false},
+		"a rank":                  {func(*hello) {}, statusSuccess, false},
+		"with attributes":         {func(g *hello) { g.attributes = []byte("whatever") }, statusSuccess, false},
+		"another user":            {func(g *hello) { g.credential[0]++ }, statusInvalidCred, false},
+		"no credential":           {func(g *hello) { g.credential = nil }, statusInvalidCred, false},
+		"munge":                   {func(g *hello) { g.security = "munge" }, statusInvalidCred, false},
+		"another world":           {func(g *hello) { g.proc.World = "gorun-2" }, statusNotFound, false},
+		"no such rank":            {func(g *hello) { g.proc.Rank = 2 }, statusNotFound, false},
+		"all ranks":               {func(g *hello) { g.proc.Rank = world.AllRanks }, statusNotFound, false},
+		"a rank of another node":  {func(g *hello) { g.proc.Rank = 1 }, statusNotFound, false},
+		"a tool":                  {func(g *hello) { g.flag = 3 }, statusNotSupported, false},
+		"a launcher":              {func(g *hello) { g.flag = 8 }, statusNotSupported, false},
+		"another encoding":        {func(g *hello) { g.encoding = "v41" }, statusNotSupported, true},
+		"described buffers":       {func(g *hello) { g.bufferType = 2 }, statusNotSupported, true},
+		"data in shared memory":   {func(g *hello) { g.dataStore = "shmem2,hash" }, statusNotSupported, true},
+		"hash and something else": {func(g *hello) { g.dataStore = "hash,ds21" }, statusSuccess, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := start(t, 1, w)
@@ -117,7 +117,7 @@ func TestWhoSaysNothingIsEnded(t *testing.T) {
 		require.NoError(t, err)
 		_, err = conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
-		require.Equal(t, handshakeTime, time.Since(begin))
+		require.Equal(t, handshakeTimeout, time.Since(begin))
 		synctest.Wait()
 		require.Empty(t, all.servers[0].pending)
 	})
@@ -182,7 +182,7 @@ func TestSecondConnectionOfARank(t *testing.T) {
 		require.Equal(t, statusExists, greetWith(t, all.dial(0), greetingOf(w.Name, 0)))
 	}
 	require.Contains(t, all.heard.next(t), "say 0 gorun: a process that rank 0 started calls MPI_Init")
-	text, _ := other.get(proc{w.Name, 0}, "k")
+	text, _ := other.get(proc(w.Name, 0), "k")
 	require.Equal(t, "the rank's", text)
 	tag := first.ask(commandFence, fenceBody(everybody(w)))
 	require.Equal(t, statusSuccess, other.status(commandFence, fenceBody(everybody(w))))

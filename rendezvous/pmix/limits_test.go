@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 // A rank that does not read its answers, since it was stopped, holds up nobody.
@@ -15,7 +17,7 @@ func TestRankThatDoesNotRead(t *testing.T) {
 	a, b := all.join(w, 0), all.join(w, 1)
 	a.ask(commandCommit, func(e *encoder) { commitBody(e, scopeGlobal, "k", "v") })
 	a.ask(commandFence, fenceBody(everybody(w)))
-	text, _ := b.get(proc{w.Name, 0}, "k")
+	text, _ := b.get(proc(w.Name, 0), "k")
 	require.Equal(t, "v", text)
 	require.Equal(t, statusSuccess, b.status(commandFence, fenceBody(everybody(w))))
 }
@@ -25,7 +27,7 @@ func TestTooManyRequestsThatWait(t *testing.T) {
 	all := start(t, 1, w)
 	c := all.join(w, 0)
 	for range maxWaiting + 1 {
-		c.ask(commandGet, getBody(proc{w.Name, 1}, "k"))
+		c.ask(commandGet, getBody(proc(w.Name, 1), "k"))
 	}
 	require.Contains(t, all.heard.next(t), "broken 0 more than 16384 requests wait")
 }
@@ -43,14 +45,14 @@ func TestCommitOfTooMuch(t *testing.T) {
 
 func TestLearning(t *testing.T) {
 	var s store
-	s.learn(0, 0, []byte("abc"))
-	s.learn(0, 3, []byte("def"))
-	require.Equal(t, "abcdef", string(s.away))
-	s.learn(0, 2, []byte("cdefgh"))
-	s.learn(0, 0, []byte("abc"))
-	s.learn(0, 9, []byte("late"))
-	s.learn(0, maxStore+1, []byte("x"))
-	require.Equal(t, "abcdefgh", string(s.away), "what is known stays, a gap is not filled")
+	s.merge(0, 0, []byte("abc"))
+	s.merge(0, 3, []byte("def"))
+	require.Equal(t, "abcdef", string(s.remote))
+	s.merge(0, 2, []byte("cdefgh"))
+	s.merge(0, 0, []byte("abc"))
+	s.merge(0, 9, []byte("late"))
+	s.merge(0, maxStore+1, []byte("x"))
+	require.Equal(t, "abcdefgh", string(s.remote), "what is known stays, a gap is not filled")
 }
 
 func TestNoDirectories(t *testing.T) {
@@ -69,22 +71,24 @@ func TestNoDirectories(t *testing.T) {
 
 // What ranks gave to groups is kept until there is too much of it; the oldest goes first.
 func TestGivenToGroupsIsBounded(t *testing.T) {
-	g := newGroups()
-	large := []info{attr(keyGroupInfo, strings.Repeat("x", maxGiven/8))}
+	g := groupData{kvals: map[uint64]map[world.Proc][]byte{}}
+	large := []info{attr(keyGroupInfo, strings.Repeat("x", maxGroupData/8))}
 	for number := range uint64(20) {
-		for rank := range uint32(2) {
-			g.give(number, contribution{proc{"w", rank}, large})
-			g.give(number, contribution{proc{"w", rank}, nil})
+		for rank := range 2 {
+			g.add(number, contribution{proc("w", rank), large})
+			g.add(number, contribution{proc("w", rank), nil})
 		}
 	}
-	require.LessOrEqual(t, g.bytes, maxGiven)
-	require.Len(t, g.given, len(g.oldest))
-	require.Contains(t, g.given, uint64(19))
-	for len(g.oldest) > 0 {
-		g.forget(g.oldest[0])
-		g.oldest = g.oldest[1:]
+	require.LessOrEqual(t, g.bytes, maxGroupData)
+	require.Len(t, g.kvals, len(g.numbers))
+	require.Contains(t, g.kvals, uint64(19))
+	left := 0
+	for _, ranks := range g.kvals {
+		for _, kvals := range ranks {
+			left += len(kvals) + groupDataCost
+		}
 	}
-	require.Zero(t, g.bytes)
+	require.Equal(t, left, g.bytes)
 }
 
 // A rank that begins MPI again has committed nothing, here and where others know of it.
@@ -96,13 +100,13 @@ func TestRankThatBeginsAgain(t *testing.T) {
 		c := all.join(w, 0)
 		c.commit(scopeGlobal, "k", text)
 		fenceAll(t, w, []*client{c, other}, collecting)
-		got, _ := other.get(proc{w.Name, 0}, "k")
+		got, _ := other.get(proc(w.Name, 0), "k")
 		require.Equal(t, text, got)
 		require.Equal(t, statusSuccess, c.status(commandFinalize, func(*encoder) {}))
 		c.conn.Close()
 	}
 	here, there := all.servers[0].spaces[w.Name].member(0).data, all.servers[1].spaces[w.Name].member(0).data
-	require.Equal(t, here.away, there.away)
-	found, _ := other.data(other.call(commandGet, getBody(proc{w.Name, 0}, "k")))
-	require.Equal(t, map[string]string{"k": "third"}, found[proc{w.Name, 0}])
+	require.Equal(t, here.remote, there.remote)
+	found, _ := other.data(other.call(commandGet, getBody(proc(w.Name, 0), "k")))
+	require.Equal(t, map[string]string{"k": "third"}, found[proc(w.Name, 0)])
 }

@@ -18,7 +18,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	all := start(t, 1, w)
 	c := all.join(w, 0)
 	for range 200 {
-		c.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+		c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	}
 	c.ask(commandCommit, func(e *encoder) { commitBody(e, scopeLocal, "k", strings.Repeat("x", 1<<20)) })
 	require.Equal(t, "broken 0 it does not read what it is sent", all.heard.next(t))
@@ -30,7 +30,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	c := all.join(w, 0)
 	key := strings.Repeat("x", 16<<20)
 	for range maxWaitingBytes / len(key) {
-		c.ask(commandGet, getBody(proc{w.Name, 1}, key))
+		c.ask(commandGet, getBody(proc(w.Name, 1), key))
 	}
 	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time", all.heard.next(t))
 }
@@ -44,7 +44,7 @@ func TestEndedWithAnswersUnread(t *testing.T) {
 		c := all.join(w, 0)
 		c.commit(scopeLocal, "k", strings.Repeat("x", 1<<20))
 		for range maxUnread >> 20 {
-			c.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+			c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 		}
 		synctest.Wait()
 		all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
@@ -99,8 +99,8 @@ func TestGroupsOfARank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	c := all.join(w, 0)
-	self := []proc{{w.Name, 0}}
-	for n := range maxSeats {
+	self := []world.Proc{proc(w.Name, 0)}
+	for n := range maxGroups {
 		require.Equal(t, statusSuccess, c.status(commandGroupConstruct, writeConstruct(fmt.Sprint(n), self)))
 	}
 	require.Equal(t, statusOutOfResource, c.status(commandGroupConstruct, writeConstruct("more", self)))
@@ -121,7 +121,7 @@ func TestNothingGivenToAGroup(t *testing.T) {
 	require.Equal(t, statusSuccess, d.oneStatus())
 	d.one()
 	number := attr(keyGroupNumber, d.integer())
-	require.Equal(t, statusSuccess, c.status(commandGet, getBody(proc{w.Name, 0}, "pmix.grp.lclid", number)))
+	require.Equal(t, statusSuccess, c.status(commandGet, getBody(proc(w.Name, 0), "pmix.grp.lclid", number)))
 }
 
 func TestTooManyKeys(t *testing.T) {
@@ -130,24 +130,7 @@ func TestTooManyKeys(t *testing.T) {
 	require.Equal(t, statusOutOfResource, c.status(commandLookup, looksUp(make([]string, maxKeys+1), waitFlag)))
 }
 
-// Ranks that connect are told of another world's ranks on each host in the same bytes.
-func TestTellingsAreMadeOnce(t *testing.T) {
+func TestInfosForOthersDependOnTheHost(t *testing.T) {
 	n := newNamespace(spread("gorun-1", 2, 2), 0)
-	told := tellings{}
-	require.True(t, sameBytes(told.of(n, 0), told.of(n, 0)))
-	require.NotEqual(t, told.of(n, 0), told.of(n, -1))
-}
-
-// Many who ask for the same get the same bytes.
-func TestAnswersAreMadeOnce(t *testing.T) {
-	var s store
-	p := proc{"w", 0}
-	kvals := encodeKvals(attr("k", "v"))
-	require.True(t, s.add(scopeGlobal, kvals))
-	first := s.object(p, s.home)
-	require.True(t, sameBytes(first, s.object(p, s.home)))
-	require.Equal(t, first, s.object(p, s.away))
-	require.True(t, s.add(scopeGlobal, kvals))
-	require.Equal(t, encodeData(p, s.home), s.object(p, s.home))
-	require.Equal(t, encodeData(p, kvals), s.object(p, kvals), "a part of it")
+	require.NotEqual(t, n.infosForOthers(0), n.infosForOthers(-1))
 }

@@ -7,17 +7,19 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"gorun/rendezvous/world"
 )
 
-// MONITOR is PMIx_Process_monitor: a rank has its server watch for its signs of life, which are
-// heartbeats (PMIx_Heartbeat) or changes of a file.
+// MONITOR is PMIx_Process_monitor: a rank has its server watch for its heartbeats (PMIx_Heartbeat) or for changes of a
+// file.
 //
-//	MONITOR    group{info what} group{status} infos    answer: status, infos
-//	heartbeat  a frame with tagHeartbeat and no body; it has no answer
+//	MONITOR    group{info what} group{status} infos    reply: status, infos
+//	heartbeat  a frame with tagHeartbeat and no body; it has no reply
 //
-// The status is the code for the event, which PMIx's own server ignores, too: it tells an alert,
-// and goes on. Here the job fails where no rank has registered for that code, unless the rank
-// has said that the application decides.
+// The status is the code for the event, which PMIx's own server ignores, too. That server sends an alert and goes on.
+// This one fails the job if no rank has registered for the alert, unless the rank has left the decision to the
+// application.
 
 // tagHeartbeat is the tag of heartbeats (PMIX_PTL_TAG_HEARTBEAT).
 const tagHeartbeat = 1
@@ -35,36 +37,33 @@ const (
 	keyFileDrops      = "pmix.monitor.fdrop"
 )
 
-// maxMonitors is how many monitors a client may have at a time.
+// maxMonitors bounds the monitors of a client.
 const maxMonitors = 64
 
-// monitor watches for a rank's signs of life.
+// monitor watches a rank.
 type monitor struct {
-	id    string
-	alert event
-	// decides says that the application decides what an alert means.
-	decides bool
-	// limit is how long the rank may show no sign of life, drops periods of time. wait is how long the timer runs: as
-	// long for heartbeats, and one period where a file is looked at.
-	limit, wait time.Duration
-	timer       *time.Timer
-	// file is watched, if it is not "": sign is what changes where the rank lives, as was seen
-	// at last, and drops and misses are how often it may be the same, and was, every period.
-	file          *watchedFile
-	drops, misses int64
+	id         string
+	alert      event
+	appDecides bool // what an alert means
+	// limit is how long the rank may be silent: drops periods. interval is that of the timer: limit for heartbeats, one
+	// period for a file.
+	limit, interval time.Duration
+	timer           *time.Timer
+	file            *watchedFile // nil for heartbeats
+	drops, misses   int64        // periods for which the file may be, and has been, unchanged
 }
 
-// watchedFile is a file of which something is to change.
+// watchedFile is a file of which a property has to change.
 type watchedFile struct {
-	name, what string
-	sign       func(os.FileInfo) int64
-	last       int64
+	name, property string
+	read           func(os.FileInfo) int64
+	last           int64
 }
 
-// fileSigns are the signs of life of a file. The first that is asked for counts.
-var fileSigns = []struct {
-	key, what string
-	sign      func(os.FileInfo) int64
+// fileProperties can be watched. The first that is requested counts.
+var fileProperties = []struct {
+	key, name string
+	read      func(os.FileInfo) int64
 }{
 	{"pmix.monitor.fsize", "size", os.FileInfo.Size},
 	{"pmix.monitor.faccess", "time of access", accessTime},
@@ -88,10 +87,10 @@ func (s *Server) monitor(q *request, d *decoder) func() status {
 	return func() status { return q.statusAndInfos(s.startMonitor(q.conn, what, infos)) }
 }
 
-// startMonitor begins to watch, or ends it.
+// startMonitor starts a monitor, or stops some.
 func (s *Server) startMonitor(c *conn, what info, infos []info) status {
 	text, _ := what.value.string()
-	m := readMonitor(infos, fromWorld(c.who))
+	m := newMonitor(infos, c.proc)
 	seconds, drops := keyHeartbeatTime, keyHeartbeatDrops
 	switch what.key {
 	case keyMonitorCancel:
@@ -101,7 +100,7 @@ func (s *Server) startMonitor(c *conn, what info, infos []info) status {
 		m.alert.code = alertHeartbeat
 	case keyFile:
 		seconds, drops, m.alert.code = keyFileTime, keyFileDrops, alertFile
-		if m.file = readFile(infos, s.pathOf(c, text)); text == "" || m.file == nil {
+		if m.file = newWatchedFile(infos, c.path(text)); text == "" || m.file == nil {
 			return statusBadParameter
 		}
 	default:
@@ -118,17 +117,17 @@ func (s *Server) startMonitor(c *conn, what info, infos []info) status {
 		return statusOutOfResource
 	}
 	m.limit = time.Duration(min(int64(maxTimeout/period), m.drops)) * period
-	if m.wait = m.limit; m.file != nil {
-		m.wait = period
+	if m.interval = m.limit; m.file != nil {
+		m.interval = period
 	}
 	c.monitors = append(c.monitors, m)
-	m.timer = time.AfterFunc(m.wait, func() { s.checkMonitor(c, m) })
+	m.timer = time.AfterFunc(m.interval, func() { s.checkMonitor(c, m) })
 	return statusSuccess
 }
 
-// readMonitor is what all monitors of a rank have in common.
-func readMonitor(infos []info, of proc) *monitor {
-	m := &monitor{decides: isTrue(infos, keyMonitorControl), drops: 1}
+// newMonitor returns a monitor with what is common to all kinds.
+func newMonitor(infos []info, of world.Proc) *monitor {
+	m := &monitor{appDecides: isTrue(infos, keyMonitorControl), drops: 1}
 	id, _ := find(infos, keyMonitorID)
 	m.id, _ = id.string()
 	m.alert = event{source: of, to: rangeNamespace, alert: true}
@@ -139,56 +138,53 @@ func readMonitor(infos []info, of proc) *monitor {
 	return m
 }
 
-// readFile is what of a file is to change; nil: that is not said.
-func readFile(infos []info, name string) *watchedFile {
-	for _, f := range fileSigns {
-		if isTrue(infos, f.key) {
-			return &watchedFile{name: name, what: f.what, sign: f.sign}
+// newWatchedFile returns a file with the property to watch, nil if none is requested.
+func newWatchedFile(infos []info, name string) *watchedFile {
+	for _, p := range fileProperties {
+		if isTrue(infos, p.key) {
+			return &watchedFile{name: name, property: p.name, read: p.read}
 		}
 	}
 	return nil
 }
 
-// pathOf is a file as a rank names it, from its directory on.
-func (s *Server) pathOf(c *conn, name string) string {
-	w := c.space.world
-	if dir := w.Apps[w.Ranks[c.who.Rank].App].Dir; !filepath.IsAbs(name) {
+// path resolves a file name of a rank against its working directory.
+func (c *conn) path(name string) string {
+	if dir := c.space.Apps[c.space.Ranks[c.proc.Rank].App].Dir; !filepath.IsAbs(name) {
 		return filepath.Join(dir, name)
 	}
 	return name
 }
 
-// Suspend says that the ranks have been stopped, or go on: meanwhile they show no sign of life, and
-// after that they have as much time as at first.
+// Suspend reports that the ranks are stopped, or go on. Monitors are off meanwhile, and then start over.
 func (s *Server) Suspend(suspended bool) {
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	s.suspended = suspended
 	for c := range s.conns {
 		for _, m := range c.monitors {
-			m.timer.Reset(m.wait)
+			m.timer.Reset(m.interval)
 		}
 	}
 }
 
-// beat hears a heartbeat.
-func (s *Server) beat(q *request) {
+// heartbeat restarts the timers of a rank.
+func (s *Server) heartbeat(q *request) {
 	q.noReply()
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	for _, m := range q.monitors {
 		if m.file == nil {
-			m.timer.Reset(m.wait)
+			m.timer.Reset(m.interval)
 		}
 	}
 }
 
-// checkMonitor is called when a monitor's timer has run out. A file system that does not answer
-// keeps nobody else waiting.
+// checkMonitor handles a monitor's timer. It looks at the file without the lock, since the file system may hang.
 func (s *Server) checkMonitor(c *conn, m *monitor) {
-	s.lock()
+	s.node.Lock()
 	suspended := s.suspended
-	s.unlock()
+	s.node.Unlock()
 	if suspended {
 		return // Suspend sets the timer again
 	}
@@ -196,51 +192,50 @@ func (s *Server) checkMonitor(c *conn, m *monitor) {
 	missed := true
 	if f := m.file; f != nil {
 		missed = m.fileMissed()
-		why = fmt.Sprintf("did not change the %s of %s for %s", f.what, f.name, m.limit)
+		why = fmt.Sprintf("did not change the %s of %s for %s", f.property, f.name, m.limit)
 	}
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	switch {
 	case s.closed || !slices.Contains(c.monitors, m):
 		return
 	case !missed:
-		m.timer.Reset(m.wait)
+		m.timer.Reset(m.interval)
 		return
 	case m.file != nil:
-		c.forgetMonitor(m)
+		c.removeMonitor(m)
 	}
-	s.tell(m.alert, func(wanted bool) {
-		if !wanted && !m.decides {
-			s.afterUnlock(func() { s.cfg.Launcher.Failed(c.who, why) })
+	s.publishEvent(m.alert, func(handled bool) {
+		if !handled && !m.appDecides {
+			s.node.AfterUnlock(func() { s.cfg.Launcher.Failed(c.proc, why) })
 		}
 	})
 }
 
-// fileMissed reports whether a file has been the same too often. One that cannot be looked at may
-// come yet.
+// fileMissed reports whether a file has been unchanged for too long. A file that cannot be read may appear yet.
 func (m *monitor) fileMissed() bool {
 	info, err := os.Stat(m.file.name)
 	if err != nil {
 		return false
 	}
-	if sign := m.file.sign(info); sign != m.file.last {
-		m.file.last, m.misses = sign, 0
+	if value := m.file.read(info); value != m.file.last {
+		m.file.last, m.misses = value, 0
 		return false
 	}
 	m.misses++
 	return m.misses >= m.drops
 }
 
-// stopMonitors ends those with an id; "": all. The caller holds the server's lock.
+// stopMonitors stops the monitors with an ID, or all if it is "". The caller holds the lock.
 func (c *conn) stopMonitors(id string) {
 	for _, m := range slices.Clone(c.monitors) {
 		if id == "" || m.id == id {
 			m.timer.Stop()
-			c.forgetMonitor(m)
+			c.removeMonitor(m)
 		}
 	}
 }
 
-func (c *conn) forgetMonitor(m *monitor) {
+func (c *conn) removeMonitor(m *monitor) {
 	c.monitors = slices.DeleteFunc(c.monitors, func(other *monitor) bool { return other == m })
 }

@@ -49,45 +49,46 @@ func TestFenceCollectsForOtherHosts(t *testing.T) {
 		commitScopes(c, rank)
 	}
 	fenceAll(t, w, ranks, collecting)
-	away := all.servers[1].spaces[w.Name].member(0).data.away
+	away := all.servers[1].spaces[w.Name].member(0).data.remote
 	require.NotEmpty(t, away)
-	require.Empty(t, all.servers[1].spaces[w.Name].member(0).data.home, "what is for its host does not travel")
-	found, code := ranks[2].data(ranks[2].call(commandGet, getBody(proc{w.Name, 0}, "far")))
+	require.Empty(t, all.servers[1].spaces[w.Name].member(0).data.local, "what is for its host does not travel")
+	found, code := ranks[2].data(ranks[2].call(commandGet, getBody(proc(w.Name, 0), "far")))
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc{w.Name, 0}])
+	require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc(w.Name, 0)])
 
 	// What comes later comes with the next fence, and it alone.
 	ranks[0].commit(scopeGlobal, "later", "x")
 	fenceAll(t, w, ranks, collecting)
-	require.Greater(t, len(all.servers[1].spaces[w.Name].member(0).data.away), len(away))
-	text, _ := ranks[3].get(proc{w.Name, 0}, "later")
+	require.Greater(t, len(all.servers[1].spaces[w.Name].member(0).data.remote), len(away))
+	text, _ := ranks[3].get(proc(w.Name, 0), "later")
 	require.Equal(t, "x", text)
-	require.Equal(t, all.servers[0].spaces[w.Name].member(0).data.away, all.servers[1].spaces[w.Name].member(0).data.away)
+	here, there := all.servers[0].spaces[w.Name].member(0), all.servers[1].spaces[w.Name].member(0)
+	require.Equal(t, here.data.remote, there.data.remote)
 }
 
 func TestDirectModex(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)
-	tag := ranks[1].ask(commandGet, getBody(proc{w.Name, 0}, "far"))
-	other := ranks[1].ask(commandGet, getBody(proc{w.Name, 0}, "far"))
+	tag := ranks[1].ask(commandGet, getBody(proc(w.Name, 0), "far"))
+	other := ranks[1].ask(commandGet, getBody(proc(w.Name, 0), "far"))
 	ranks[1].unanswered(tag)
 	commitScopes(ranks[0], 0)
 	for _, tag := range []uint32{tag, other} {
 		found, code := ranks[1].data(ranks[1].wait(tag))
 		require.Equal(t, statusSuccess, code)
-		require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc{w.Name, 0}])
+		require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc(w.Name, 0)])
 	}
 	fenceAll(t, w, ranks)
-	require.Empty(t, all.servers[0].spaces[w.Name].member(1).data.away, "nothing was collected")
+	require.Empty(t, all.servers[0].spaces[w.Name].member(1).data.remote, "nothing was collected")
 
 	// Here already, until the client says that it must be newer.
 	ranks[0].commit(scopeGlobal, "far", "newer")
-	text, _ := ranks[1].get(proc{w.Name, 0}, "far")
+	text, _ := ranks[1].get(proc(w.Name, 0), "far")
 	require.Equal(t, "far0", text)
-	text, _ = ranks[1].get(proc{w.Name, 0}, "far", attr(keyRefresh, true))
+	text, _ = ranks[1].get(proc(w.Name, 0), "far", attr(keyRefresh, true))
 	require.Equal(t, "newer", text)
-	_, code := ranks[1].get(proc{w.Name, 0}, "unknown", attr(keyImmediate, true))
+	_, code := ranks[1].get(proc(w.Name, 0), "unknown", attr(keyImmediate, true))
 	require.Equal(t, statusNotFound, code)
 }
 
@@ -103,9 +104,9 @@ func TestTwoAgentsOnOneHost(t *testing.T) {
 		require.Equal(t, "0,1", job["pmix.lpeers"])
 	}
 	fenceAll(t, w, ranks, collecting)
-	found, code := ranks[1].data(ranks[1].call(commandGet, getBody(proc{w.Name, 0}, "near")))
+	found, code := ranks[1].data(ranks[1].call(commandGet, getBody(proc(w.Name, 0), "near")))
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, map[string]string{"near": "near0", "both": "both0"}, found[proc{w.Name, 0}])
+	require.Equal(t, map[string]string{"near": "near0", "both": "both0"}, found[proc(w.Name, 0)])
 }
 
 func TestStuckAcrossNodes(t *testing.T) {
@@ -122,7 +123,7 @@ func TestStuckAcrossNodes(t *testing.T) {
 		s.Add(v)
 	}
 	b := all.join(v, 0)
-	get := b.ask(commandGet, getBody(proc{v.Name, 1}, "k"))
+	get := b.ask(commandGet, getBody(proc(v.Name, 1), "k"))
 	b.unanswered(get)
 	all.servers[1].Ended(world.Proc{World: v.Name, Rank: 1})
 	require.Equal(t, "stuck [0] 1", all.heard.next(t))
@@ -144,18 +145,18 @@ func TestTwoWorlds(t *testing.T) {
 		require.Equal(t, statusSuccess, c.wait(tags[i]).oneStatus())
 	}
 	// Who is of the other world is told all of it, once.
-	found, code := children[1].data(children[1].call(commandGet, getBody(proc{v.Name, 0}, "far")))
+	found, code := children[1].data(children[1].call(commandGet, getBody(proc(v.Name, 0), "far")))
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, "far0", found[proc{v.Name, 0}]["far"])
-	require.Equal(t, "2", found[proc{v.Name, rankWildcard}]["pmix.job.size"])
-	require.Equal(t, "host1", found[proc{v.Name, 1}]["pmix.hname"])
-	found, _ = children[1].data(children[1].call(commandGet, getBody(proc{v.Name, 0}, "far")))
+	require.Equal(t, "far0", found[proc(v.Name, 0)]["far"])
+	require.Equal(t, "2", found[proc(v.Name, world.AllRanks)]["pmix.job.size"])
+	require.Equal(t, "host1", found[proc(v.Name, 1)]["pmix.hname"])
+	found, _ = children[1].data(children[1].call(commandGet, getBody(proc(v.Name, 0), "far")))
 	require.Len(t, found, 1)
-	text, _ := children[0].get(proc{v.Name, 0}, "near")
+	text, _ := children[0].get(proc(v.Name, 0), "near")
 	require.Equal(t, "near0", text, "worlds share hosts")
-	found, _ = children[0].data(children[0].call(commandGet, getBody(proc{v.Name, rankWildcard}, "")))
+	found, _ = children[0].data(children[0].call(commandGet, getBody(proc(v.Name, world.AllRanks), "")))
 	require.Len(t, found, 3)
-	text, _ = children[0].get(proc{v.Name, 1}, "pmix.hname")
+	text, _ = children[0].get(proc(v.Name, 1), "pmix.hname")
 	require.Equal(t, "host1", text)
 }
 
@@ -200,7 +201,7 @@ func TestEvents(t *testing.T) {
 			d := decoder{b: body}
 			require.Equal(t, uint8(commandNotify), d.oneUint8())
 			codes = append(codes, d.oneStatus())
-			require.Equal(t, proc{w.Name, 0}, d.oneProc())
+			require.Equal(t, proc(w.Name, 0), d.oneProc())
 			d.infoList()
 			require.NoError(t, d.err)
 		}
@@ -215,7 +216,7 @@ func TestEvents(t *testing.T) {
 	notify(-1000, rangeLocal)
 	notify(-1000, rangeProcLocal)
 	notify(-1002, rangeGlobal, attr(keyEventNotDefault, true))
-	notify(-1001, rangeCustom, attr(keyEventTargets, proc{w.Name, 2}))
+	notify(-1001, rangeCustom, attr(keyEventTargets, proc(w.Name, 2)))
 	require.Empty(t, heard(ranks[0]), "who tells is not told")
 	require.Equal(t, []status{-1000, -1001}, heard(ranks[1]))
 	require.Equal(t, []status{-1001, -1000}, heard(other), "of another world, on the same host")

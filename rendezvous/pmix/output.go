@@ -9,32 +9,32 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// IOF PULL is PMIx_IOF_pull: a rank has the output of others sent to itself, too.
+// IOF PULL is PMIx_IOF_pull: a rank gets a copy of the output of others.
 //
-//	IOF PULL    procs infos group{uint16 channels} group{size handler}    answer: status, group{size number}
-//	IOF DEREG   infos group{size number}                                  answer: status
+//	IOF PULL    procs infos group{uint16 channels} group{size handler}    reply: status, group{size number}
+//	IOF DEREG   infos group{size number}                                  reply: status
 //	output      a frame with tagOutput: group{proc source} group{uint16 channel} group{size handler}
-//	            infos group{byte object}; it has no answer
+//	            infos group{byte object}; it has no reply
 //
-// The same in PMIx 3.2 to 6.1. As under prterun, nobody gets its own output, and who pulls first gets
-// what had been kept until then. Attributes, by which prterun's tools write output to files, are ignored.
+// It is the same in PMIx 3.2 to 6.1. As under prterun, a rank does not get its own output, and the first pull of output
+// gets what was kept until then. Attributes, by which prterun's tools write output to files, are ignored.
 
 const (
 	// tagOutput is the tag of output (PMIX_PTL_TAG_IOF).
 	tagOutput = 2
-	// maxPulls is how many pulls a server keeps, those of other nodes' ranks included.
+	// maxPulls bounds the pulls of a server, including those by ranks of other nodes.
 	maxPulls = 1 << 10
-	// maxPulled is how many bytes of output may be on their way to one who pulls. What comes when there are more is
-	// left out: ranks that print wait for nobody who pulls.
+	// maxPulled bounds the bytes of output on their way to one pull. More is dropped: a rank that prints never waits for
+	// one that pulls.
 	maxPulled = 1 << 20
-	// maxKept is how many bytes of output are kept for who pulls later; what goes is the oldest.
+	// maxKept bounds the output that is kept for later pulls, in bytes. The oldest is dropped.
 	maxKept = 64 << 10
-	// outputCost is what a piece of output takes besides, in bytes.
+	// outputCost is the overhead of a piece of output, in bytes.
 	outputCost = 128
 )
 
-// piece is output of a rank. The channel is 2 for its standard output and 4 for its standard error, as a pull's
-// channels have them in one number.
+// piece is a piece of output of a rank. The channel is 2 for standard output and 4 for standard error; a pull combines
+// them.
 type piece struct {
 	source  world.Proc
 	channel uint16
@@ -43,62 +43,59 @@ type piece struct {
 
 func (p piece) size() int { return len(p.text) + outputCost }
 
-// outputs are who pulls output of this node's ranks, or pulls by them, and the last output that nobody has pulled.
+// outputs are the pulls by ranks of this node or of their output, and the last output that no pull wanted.
 type outputs struct {
-	pulls map[pullID]*pull
-	last  int // the number of the last pull
-	kept  []piece
-	bytes int // in kept
+	pulls      map[pullID]*pull
+	lastNumber int // of a pull by a rank of this node
+	kept       []piece
+	bytes      int // in kept
 }
 
-// pullID is a pull: the number is that of the node where its client is.
+// pullID is the node of the client, and a number that is unique there.
 type pullID struct{ node, number int }
 
-// pull is what a client gets.
+// pull is a subscription to output.
 type pull struct {
 	by       world.Proc
 	channels uint16
 	of       []world.Proc
-	// conn and handler are the client's, who is here; nil: it is on another node.
-	conn    *conn
-	handler uint64
-	// underway are the bytes on their way to its node. lost: some were left out since the last that were not.
-	underway int
-	lost     bool
-	// told: the client was told that it loses output.
-	told bool
+	conn     *conn // the client's; nil on the other nodes
+	handler  uint64
+	inFlight int  // bytes on their way to the client's node
+	lost     bool // some were dropped since
+	reported bool // the user knows that output was dropped
 }
 
-func (p *pull) wants(o piece) bool {
+func (p *pull) includes(o piece) bool {
 	return p.channels&o.channel != 0 && o.source != p.by && slices.ContainsFunc(p.of, func(of world.Proc) bool {
 		return of.World == o.source.World && (of.Rank == world.AllRanks || of.Rank == o.source.Rank)
 	})
 }
 
-// pull serves IOF PULL. It is answered once the nodes of all ranks that are pulled from know.
+// pull serves IOF PULL. The reply comes when the nodes of all ranks of the pull know of it.
 func (s *Server) pull(q *request, d *decoder) func() status {
 	procs := d.procList()
 	d.infoList()
 	d.one()
-	p := &pull{by: q.who, channels: d.uint16(), conn: q.conn}
+	p := &pull{by: q.proc, channels: d.uint16(), conn: q.conn}
 	d.one()
 	p.handler = d.integer()
 	return func() status {
 		var ok bool
-		if p.of, ok = s.named(q, procs); !ok {
+		if p.of, ok = s.resolve(q, procs); !ok {
 			return statusNotFound
 		}
-		s.outputs.last++
-		id := pullID{s.cfg.Node, s.outputs.last}
+		s.outputs.lastNumber++
+		id := pullID{s.number(), s.outputs.lastNumber}
 		if !s.addPull(id, p) {
 			return statusOutOfResource
 		}
-		s.tellPull(id, p, func() {
+		s.announcePull(id, p, func() {
 			var e encoder
 			e.oneStatus(statusSuccess)
 			e.oneSize(id.number)
 			q.reply(e.b)
-			s.passKept(id, p)
+			s.deliverKept(id, p)
 		})
 		return replied
 	}
@@ -108,7 +105,7 @@ func (s *Server) pull(q *request, d *decoder) func() status {
 func (s *Server) stopPull(q *request, d *decoder) func() status {
 	d.infoList()
 	d.one()
-	id := pullID{s.cfg.Node, int(d.integer())}
+	id := pullID{s.number(), int(d.integer())}
 	return func() status {
 		p := s.outputs.pulls[id]
 		if p == nil || p.conn != q.conn {
@@ -119,7 +116,7 @@ func (s *Server) stopPull(q *request, d *decoder) func() status {
 	}
 }
 
-// endPulls is for a client that has finalized, or is gone.
+// endPulls ends the pulls of a client.
 func (s *Server) endPulls(c *conn) {
 	for id, p := range maps.Clone(s.outputs.pulls) {
 		if p.conn == c {
@@ -132,9 +129,6 @@ func (s *Server) addPull(id pullID, p *pull) bool {
 	if len(s.outputs.pulls) >= maxPulls {
 		return false
 	}
-	if s.outputs.pulls == nil {
-		s.outputs.pulls = map[pullID]*pull{}
-	}
 	s.outputs.pulls[id] = p
 	return true
 }
@@ -142,27 +136,27 @@ func (s *Server) addPull(id pullID, p *pull) bool {
 func (s *Server) endPull(id pullID, p *pull) {
 	delete(s.outputs.pulls, id)
 	p.channels = 0
-	s.tellPull(id, p, func() {})
+	s.announcePull(id, p, func() {})
 }
 
-// pullService tells another node of a pull; without channels it is over.
+// pullService begins a pull on another node or, without channels, ends it.
 //
-//	question: number | who pulls | channels | processes
+//	request: number | client | channels | processes
 const pullService = "pmix.pull"
 
-// tellPull tells the other nodes that have ranks which are pulled from.
-func (s *Server) tellPull(id pullID, p *pull, done func()) {
+// announcePull sends a pull to the other nodes of its ranks.
+func (s *Server) announcePull(id pullID, p *pull, done func()) {
 	var e encoder
 	e.uint64(uint64(id.number))
-	e.proc(fromWorld(p.by))
+	e.proc(p.by)
 	e.uint16(p.channels)
-	e.procList(fromWorlds(p.of))
-	s.askAll(s.others(s.nodesOfRanks(p.of)), pullService, e.b, func(int, []byte, error) {}, done)
+	e.procList(p.of)
+	s.node.RequestAll(s.others(s.nodesOfRanks(p.of)), pullService, e.b, func(int, []byte, error) {}, done)
 }
 
-func (s *Server) answerPull(from int, d *decoder, reply func(answer []byte)) {
+func (s *Server) servePull(from int, d *decoder, reply func(body []byte)) {
 	id := pullID{from, int(d.uint64())}
-	p := &pull{by: d.proc().toWorld(), channels: d.uint16()}
+	p := &pull{by: d.proc(), channels: d.uint16()}
 	procs := d.procList()
 	if d.err != nil {
 		return
@@ -170,21 +164,21 @@ func (s *Server) answerPull(from int, d *decoder, reply func(answer []byte)) {
 	delete(s.outputs.pulls, id)
 	var known bool
 	if p.of, known = s.canonical(procs); known && p.channels != 0 && s.addPull(id, p) {
-		s.passKept(id, p)
+		s.deliverKept(id, p)
 	}
 	reply(nil)
 }
 
-// Output hears what a rank of this node has written to its standard output (1) or its standard error (2), and keeps
-// nothing of b. It does not wait.
+// Output passes on what a rank of this node has written to its standard output (1) or standard error (2). It does not
+// wait or keep b.
 func (s *Server) Output(of world.Proc, stream int, b []byte) {
 	o := piece{of, 1 << stream, b}
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	pulled := false
 	for id, p := range s.outputs.pulls {
-		if p.wants(o) {
-			s.pass(id, p, o)
+		if p.includes(o) {
+			s.deliverOutput(id, p, o)
 			pulled = true
 		}
 	}
@@ -193,7 +187,7 @@ func (s *Server) Output(of world.Proc, stream int, b []byte) {
 	}
 }
 
-// keep keeps output for who pulls later.
+// keep keeps output for a later pull.
 func (x *outputs) keep(o piece) {
 	o.text = bytes.Clone(o.text[max(0, len(o.text)-maxKept/2):])
 	x.kept = append(x.kept, o)
@@ -204,59 +198,58 @@ func (x *outputs) keep(o piece) {
 	}
 }
 
-// drop forgets what was kept and is some piece.
-func (x *outputs) drop(is func(piece) bool) {
+// drop drops the kept pieces for which match returns true.
+func (x *outputs) drop(match func(piece) bool) {
 	x.kept = slices.DeleteFunc(x.kept, func(o piece) bool {
-		gone := is(o)
-		if gone {
+		matches := match(o)
+		if matches {
 			x.bytes -= o.size()
 		}
-		return gone
+		return matches
 	})
 }
 
-// passKept passes what was kept to the first who pulls it.
-func (s *Server) passKept(id pullID, p *pull) {
+// deliverKept moves kept output to a pull.
+func (s *Server) deliverKept(id pullID, p *pull) {
 	s.outputs.drop(func(o piece) bool {
-		wanted := p.wants(o)
-		if wanted {
-			s.pass(id, p, o)
+		included := p.includes(o)
+		if included {
+			s.deliverOutput(id, p, o)
 		}
-		return wanted
+		return included
 	})
 }
 
-// outputService brings output to the node of who pulls it.
+// outputService brings output to the node of a pull's client.
 //
-//	question: number | process | channel | whether some was left out before | text
+//	request: number | process | channel | whether some was dropped before | text
 const outputService = "pmix.output"
 
-// pass passes output to who pulls it, here or on another node.
-func (s *Server) pass(id pullID, p *pull, o piece) {
+// deliverOutput sends output to the client of a pull, here or on another node.
+func (s *Server) deliverOutput(id pullID, p *pull, o piece) {
 	if p.conn != nil {
-		s.passHere(p, o, false)
+		s.deliverLocal(p, o, false)
 		return
 	}
-	if p.underway+o.size() > maxPulled {
+	if p.inFlight+o.size() > maxPulled {
 		p.lost = true
 		return
 	}
-	p.underway += o.size()
+	p.inFlight += o.size()
 	var e encoder
 	e.uint64(uint64(id.number))
-	e.proc(fromWorld(o.source))
+	e.proc(o.source)
 	e.uint16(o.channel)
 	e.uint8(bit(p.lost))
 	e.bytes(o.text)
 	p.lost = false
-	arrived := func(int, []byte, error) { p.underway -= o.size() }
-	s.askAll([]int{id.node}, outputService, e.b, arrived, func() {})
+	s.node.Request(id.node, outputService, e.b, func([]byte, error) { p.inFlight -= o.size() })
 }
 
-// passHere sends output to a client.
-func (s *Server) passHere(p *pull, o piece, lost bool) {
+// deliverLocal sends output to a client of this node.
+func (s *Server) deliverLocal(p *pull, o piece, lost bool) {
 	var e encoder
-	e.oneProc(fromWorld(o.source))
+	e.oneProc(o.source)
 	e.group(1)
 	e.uint16(o.channel)
 	e.group(1)
@@ -264,18 +257,18 @@ func (s *Server) passHere(p *pull, o piece, lost bool) {
 	e.infoList(nil)
 	e.oneBytes(o.text)
 	sent := p.conn.push(tagOutput, e.b, maxPulled)
-	if (lost || !sent) && !p.told {
-		p.told = true
+	if (lost || !sent) && !p.reported {
+		p.reported = true
 		text := fmt.Sprintf("gorun: rank %d reads the output that it pulls by PMIx_IOF_pull too slowly: "+
 			"some of it is left out", p.by.Rank)
-		s.say(p.by, text)
+		s.node.Say(p.by, text)
 	}
 }
 
-// answerOutput takes output that another node's ranks have written.
-func (s *Server) answerOutput(from int, d *decoder, reply func(answer []byte)) {
-	id := pullID{s.cfg.Node, int(d.uint64())}
-	o := piece{source: d.proc().toWorld(), channel: d.uint16()}
+// serveOutput delivers output of another node's ranks.
+func (s *Server) serveOutput(from int, d *decoder, reply func(body []byte)) {
+	id := pullID{s.number(), int(d.uint64())}
+	o := piece{source: d.proc(), channel: d.uint16()}
 	lost := d.uint8() == 1
 	o.text = d.bytes()
 	if d.err != nil {
@@ -283,8 +276,8 @@ func (s *Server) answerOutput(from int, d *decoder, reply func(answer []byte)) {
 	}
 	n, _, known := s.find(o.source)
 	p := s.outputs.pulls[id]
-	if known && n.world.Ranks[o.source.Rank].Node == from && p != nil && p.wants(o) {
-		s.passHere(p, o, lost)
+	if known && n.Ranks[o.source.Rank].Node == from && p != nil && p.includes(o) {
+		s.deliverLocal(p, o, lost)
 	}
 	reply(nil)
 }

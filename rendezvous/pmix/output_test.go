@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-func pullBody(channels uint16, handler int, of ...proc) func(*encoder) {
+func pullBody(channels uint16, handler int, of ...world.Proc) func(*encoder) {
 	return func(e *encoder) {
 		e.procList(of)
 		e.infoList(nil)
@@ -44,7 +44,7 @@ func (c *client) pulled(n int) (texts []string) {
 		handler := d.integer()
 		require.Empty(c.t, d.infoList())
 		d.one()
-		texts = append(texts, fmt.Sprintf("%d: %d of %s.%d: %s", handler, channel, source.nspace, source.rank, d.bytes()))
+		texts = append(texts, fmt.Sprintf("%d: %d of %s.%d: %s", handler, channel, source.World, source.Rank, d.bytes()))
 		require.NoError(c.t, d.err)
 		require.False(c.t, d.more())
 	}
@@ -83,7 +83,7 @@ func TestOutputIsPulled(t *testing.T) {
 	assert.Equal(t, statusSuccess, c.status(commandStopPull, stopBody(number)))
 	assert.Equal(t, statusNotFound, c.status(commandStopPull, stopBody(number)))
 	write(1, 1, "for the next\n")
-	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(2, 8, proc{"w", 1}, proc{"other", 0})))
+	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(2, 8, proc("w", 1), proc("other", 0))))
 	write(1, 2, "on the other channel\n")
 	assert.Equal(t, []string{"8: 2 of other.0: of another world", "8: 2 of w.1: for the next\n"}, c.pulled(2))
 	assert.Empty(t, c.heard)
@@ -93,8 +93,8 @@ func TestOutputOfOthersJobsIsNotPulled(t *testing.T) {
 	w := spread("w", 2, 1)
 	all := start(t, 1, w)
 	c := all.join(w, 0)
-	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc{"elsewhere", rankWildcard})))
-	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc{"w", 2})))
+	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc("elsewhere", world.AllRanks))))
+	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc("w", 2))))
 	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0)))
 	// nor does one rank end what another pulls
 	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(6, 0, everybody(w)...)))
@@ -150,13 +150,13 @@ func TestOutputOfAHostileHost(t *testing.T) {
 	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(2, 0, everybody(w)...)))
 	tell := func(from int, body []byte) {
 		done := make(chan struct{})
-		all.star.Planes()[from].Ask(0, outputService, body, func([]byte, error) { close(done) })
+		all.star.Nodes[from].Request(0, outputService, body, func([]byte, error) { close(done) })
 		<-done
 	}
-	as := func(rank uint32) []byte {
+	as := func(rank int) []byte {
 		var e encoder
 		e.uint64(1)
-		e.proc(proc{"w", rank})
+		e.proc(proc("w", rank))
 		e.uint16(2)
 		e.uint8(0)
 		e.bytes([]byte("hello"))
@@ -169,19 +169,19 @@ func TestOutputOfAHostileHost(t *testing.T) {
 	assert.Equal(t, []string{"0: 2 of w.2: hello"}, c.pulled(1))
 	for _, body := range [][]byte{nil, []byte("garbage"), pullQuestion(1, "elsewhere"), pullQuestion(1, "w")} {
 		done := make(chan struct{})
-		all.star.Planes()[2].Ask(1, pullService, body, func([]byte, error) { close(done) })
+		all.star.Nodes[2].Request(1, pullService, body, func([]byte, error) { close(done) })
 		<-done
 	}
-	all.servers[1].lock()
-	defer all.servers[1].unlock()
+	all.servers[1].node.Lock()
+	defer all.servers[1].node.Unlock()
 	assert.Len(t, all.servers[1].outputs.pulls, 2)
 }
 
 func pullQuestion(number int, name string) []byte {
 	var e encoder
 	e.uint64(uint64(number))
-	e.proc(proc{name, 2})
+	e.proc(proc(name, 2))
 	e.uint16(6)
-	e.procList([]proc{{name, rankWildcard}})
+	e.procList([]world.Proc{proc(name, world.AllRanks)})
 	return e.b
 }

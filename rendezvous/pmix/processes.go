@@ -3,11 +3,9 @@ package pmix
 import (
 	"path/filepath"
 	"slices"
-
-	"gorun/rendezvous/world"
 )
 
-// What QUERY answers of the processes of a world: each node tells of its own.
+// QUERY's tables of the processes of a world, of which each node has its own ranks.
 
 // Attributes of QUERY.
 const (
@@ -26,23 +24,23 @@ const (
 	processTerminated = 20
 )
 
-// processService tells another node of the processes of a world here.
+// processService returns to other nodes the processes of a world on this one.
 //
-//	question: name of the world
-//	answer:   rank | process info, for each
+//	request: name of the world
+//	reply:   rank | process info, for each
 const processService = "pmix.processes"
 
-// processTables are the process infos of worlds, by name and rank.
+// processTables are encoded process infos, by world and rank.
 type processTables map[string]map[int][]byte
 
-// withProcesses calls with the tables that questions need, with the server locked: at once where
-// they need none.
+// withProcesses calls do with the tables that queries need, at once if they need none. Both are called with the lock
+// held.
 func (s *Server) withProcesses(q *request, queries []query, do func(processTables)) {
 	tables := processTables{}
-	for _, question := range queries {
-		n := s.namespaceOf(q, question.qualifiers)
-		if n != nil && (slices.Contains(question.keys, keyProcesses) || slices.Contains(question.keys, keyLocalProcesses)) {
-			tables[n.world.Name] = map[int][]byte{}
+	for _, query := range queries {
+		n := s.namespaceOf(q, query.qualifiers)
+		if n != nil && (slices.Contains(query.keys, keyProcesses) || slices.Contains(query.keys, keyLocalProcesses)) {
+			tables[n.Name] = map[int][]byte{}
 		}
 	}
 	left := len(tables)
@@ -53,12 +51,12 @@ func (s *Server) withProcesses(q *request, queries []query, do func(processTable
 		n := s.spaces[name]
 		var e encoder
 		e.string(name)
-		heard := func(node int, answer []byte, err error) {
+		each := func(node int, reply []byte, err error) {
 			if err == nil {
-				n.readProcesses(node, slices.Clone(answer), table)
+				n.readProcesses(node, slices.Clone(reply), table)
 			}
 		}
-		s.askAll(n.nodes, processService, e.b, heard, func() {
+		s.node.RequestAll(n.Nodes, processService, e.b, each, func() {
 			if left--; left == 0 {
 				do(tables)
 			}
@@ -66,27 +64,27 @@ func (s *Server) withProcesses(q *request, queries []query, do func(processTable
 	}
 }
 
-// readProcesses takes over what a node tells of its ranks.
-func (n *namespace) readProcesses(node int, answer []byte, table map[int][]byte) {
-	for d := (decoder{b: answer}); d.more(); {
+// readProcesses adds the processes of a node to a table.
+func (n *namespace) readProcesses(node int, reply []byte, table map[int][]byte) {
+	for d := (decoder{b: reply}); d.more(); {
 		rank := int(d.uint32())
 		before := d.b
 		named := decoder{b: before}
 		d.skip(typeProcInfo, 0)
-		isOf := named.proc() == proc{n.world.Name, uint32(rank)}
-		if d.err == nil && isOf && n.has(rank) && n.world.Ranks[rank].Node == node {
+		isOf := named.proc() == n.Proc(rank)
+		if d.err == nil && isOf && n.Has(rank) && n.Ranks[rank].Node == node {
 			table[rank] = before[:len(before)-len(d.b)]
 		}
 	}
 }
 
-// answerProcesses tells of the processes here.
-func (s *Server) answerProcesses(_ int, d *decoder, reply func(answer []byte)) {
+// serveProcesses answers another node.
+func (s *Server) serveProcesses(_ int, d *decoder, reply func(body []byte)) {
 	var e encoder
 	if n := s.spaces[d.string()]; n != nil {
-		for _, rank := range n.local {
+		for _, rank := range n.Local {
 			e.uint32(uint32(rank))
-			n.appendProcess(&e, rank, s.cfg.Launcher.PID(world.Proc{World: n.world.Name, Rank: rank}))
+			n.appendProcess(&e, rank, s.cfg.Launcher.PID(n.Proc(rank)))
 		}
 	}
 	if d.err == nil {
@@ -94,9 +92,9 @@ func (s *Server) answerProcesses(_ int, d *decoder, reply func(answer []byte)) {
 	}
 }
 
-// appendProcess appends what is known of a rank's process.
+// appendProcess appends the process info of a rank.
 func (n *namespace) appendProcess(e *encoder, rank, pid int) {
-	r, m, state := n.world.Ranks[rank], n.member(rank), uint8(processRunning)
+	r, m, state := n.Ranks[rank], n.member(rank), uint8(processRunning)
 	switch {
 	case m.gone:
 		state = processTerminated
@@ -105,17 +103,17 @@ func (n *namespace) appendProcess(e *encoder, rank, pid int) {
 	case len(m.conns) > 0:
 		state = processConnected
 	}
-	e.proc(proc{n.world.Name, uint32(rank)})
-	e.string(n.world.Hosts[r.Host])
+	e.proc(n.Proc(rank))
+	e.string(n.Hosts[r.Host])
 	e.string(n.program(r.App))
 	e.uint16(uint16(typeUint32))
 	e.uint32(uint32(pid))
 	e.uint8(state)
 }
 
-// program is the path of a program, as far as it is known here.
+// program returns the path of a program, as far as it is known.
 func (n *namespace) program(app int) string {
-	a := n.world.Apps[app]
+	a := n.Apps[app]
 	if len(a.Argv) == 0 {
 		return ""
 	}
@@ -126,11 +124,11 @@ func (n *namespace) program(app int) string {
 	return filepath.Join(dir, a.Argv[0])
 }
 
-// value is the table of a world, of one host's ranks alone if that is not "".
+// value returns the table of a world, or of its ranks on one host unless that is "".
 func (t processTables) value(n *namespace, host string) value {
 	var rows [][]byte
-	for rank, r := range n.world.Ranks {
-		if row := t[n.world.Name][rank]; row != nil && (host == "" || n.world.Hosts[r.Host] == host) {
+	for rank, r := range n.Ranks {
+		if row := t[n.Name][rank]; row != nil && (host == "" || n.Hosts[r.Host] == host) {
 			rows = append(rows, row)
 		}
 	}

@@ -10,28 +10,26 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// PUBLISH, LOOKUP and UNPUBLISH: names that one rank makes known to others. They live at
-// the head (exchange.Publish), so that all worlds of the job see them. Open MPI needs them
-// for MPI_Publish_name and for each MPI_Comm_accept, MPI_Comm_connect and MPI_Comm_spawn:
-// both roots publish who they are under "PORT:accept" and "PORT:connect", to be forgotten
-// at the first read, and wait for the other's.
+// PUBLISH, LOOKUP and UNPUBLISH: names that ranks share. The head keeps them (exchange.Names), so that all worlds of
+// the job see them. Open MPI needs them for MPI_Publish_name and for each MPI_Comm_accept, MPI_Comm_connect and
+// MPI_Comm_spawn: both roots publish their names under "PORT:accept" and "PORT:connect", to be removed at the first
+// read, and wait for the other's.
 //
 //	PUBLISH    group{uint32 uid} infos
 //	LOOKUP     group{uint32 uid} group{size keys} keys × group{string} infos
 //	UNPUBLISH  like LOOKUP; no keys: all of the caller's
 //
-// Infos are group{size n} and, if n > 0, group{n × info}. PUBLISH and UNPUBLISH are answered
-// by a status; LOOKUP by a status and, if that is success, group{size n} group{n × pdata}.
-// The same in PMIx 3.2 to 6.1.
+// Infos are group{size n} and, if n > 0, group{n × info}. The reply to PUBLISH and UNPUBLISH is a status; that to
+// LOOKUP a status and, if it is success, group{size n} group{n × pdata}. It is the same in PMIx 3.2 to 6.1.
 
-// Attributes of these requests; what else PUBLISH has is data.
+// Attributes of these requests. Every other attribute of PUBLISH is data.
 const (
 	keyRange       = "pmix.range"
 	keyPersistence = "pmix.persist"
 	keyWait        = "pmix.wait"
 )
 
-// persistence says when a name is forgotten (pmix_persistence_t).
+// Values of keyPersistence, which says when a name is removed (pmix_persistence_t).
 const (
 	persistIndefinitely = 0
 	persistFirstRead    = 1
@@ -45,64 +43,63 @@ func (s *Server) publish(q *request, d *decoder) func() status {
 	d.oneUint32()
 	infos := d.infoList()
 	return func() status {
-		names := s.namesOf(infos, q.who)
+		names := s.namesOf(infos, q.proc)
 		if len(names) == 0 {
 			return statusBadParameter
 		}
-		exchange.Publish(s.cfg.Plane, names, q.answerName)
+		s.cfg.Exchange.Publish(names, q.replyName)
 		return replied
 	}
 }
 
-// answerName answers what changes names.
-func (q *request) answerName(err error) { q.status(nameStatus(err, statusError)) }
+// replyName replies to a request that changes names.
+func (q *request) replyName(err error) { q.status(nameStatus(err)) }
 
-// namesOf are the names in a PUBLISH, among which others say where and until when they are known: without a range the
-// whole job sees them, without a persistence they end with the world of the caller.
-func (s *Server) namesOf(infos []info, by world.Proc) (names []exchange.Published) {
-	space, keep := spaceAll, exchange.KeepWorld
+// namesOf returns the names in a PUBLISH. Without a range the whole job sees them, without a persistence they end with
+// the caller's world.
+func (s *Server) namesOf(infos []info, by world.Proc) (names []exchange.Name) {
+	space, lifetime := spaceAll, exchange.LifetimeWorld
 	for _, i := range infos {
 		n, _ := i.value.integer()
 		switch i.key {
 		case keyRange:
 			space = s.spaceOf(dataRange(n), by)
 		case keyPersistence:
-			keep = keepOf(n)
+			lifetime = lifetimeOf(n)
 		case keyTimeout:
 		default:
 			var e encoder
 			e.value(i.value)
-			names = append(names, exchange.Published{Name: i.key, Value: e.b, Owner: by})
+			names = append(names, exchange.Name{Name: i.key, Value: e.b, Owner: by})
 		}
 	}
 	for i := range names {
-		names[i].Space, names[i].Keep, names[i].WorldSize = space, keep, len(s.spaces[by.World].world.Ranks)
+		names[i].Space, names[i].Lifetime, names[i].WorldSize = space, lifetime, len(s.spaces[by.World].Ranks)
 	}
 	return names
 }
 
-func keepOf(persistence int64) exchange.Keep {
+func lifetimeOf(persistence int64) exchange.Lifetime {
 	switch persistence {
 	case persistFirstRead:
-		return exchange.KeepRead
+		return exchange.LifetimeFirstRead
 	case persistProc:
-		return exchange.KeepOwner
+		return exchange.LifetimeOwner
 	case persistApp:
-		return exchange.KeepWorld
+		return exchange.LifetimeWorld
 	case persistIndefinitely, persistSession:
 	}
-	return exchange.KeepJob // a job is a session
+	return exchange.LifetimeJob // a job is a session
 }
 
-// spaceAll is the space of names that the whole job may see, spaceGlobal of those that others
-// might, too: there is no more than a job, but a key may be in both.
+// spaceAll is for names that the whole job sees, spaceGlobal for those that other jobs might see, too. The same job
+// sees both, but they may have the same keys.
 const (
 	spaceAll    = "pmix"
 	spaceGlobal = "pmix/global"
 )
 
-// spaceOf is where a range puts names. What is for the resource manager is for the session, and
-// so is a range that lists ranks.
+// spaceOf returns the space for a range. Names for the resource manager or for a list of ranks are for the session.
 func (s *Server) spaceOf(to dataRange, by world.Proc) string {
 	switch to {
 	case rangeProcLocal:
@@ -117,7 +114,7 @@ func (s *Server) spaceOf(to dataRange, by world.Proc) string {
 	return spaceAll
 }
 
-// spacesOf are those that a rank sees, the narrowest first.
+// spacesOf returns the spaces that a rank sees, the narrowest first.
 func (s *Server) spacesOf(by world.Proc) (spaces []string) {
 	for _, to := range []dataRange{rangeProcLocal, rangeNamespace, rangeLocal, rangeSession, rangeGlobal} {
 		spaces = append(spaces, s.spaceOf(to, by))
@@ -125,8 +122,8 @@ func (s *Server) spacesOf(by world.Proc) (spaces []string) {
 	return spaces
 }
 
-// nameStatus is the status for an error of the names; other if it is none of theirs.
-func nameStatus(err error, other status) status {
+// nameStatus returns the status for an error of names.
+func nameStatus(err error) status {
 	switch {
 	case err == nil:
 		return statusSuccess
@@ -139,10 +136,10 @@ func nameStatus(err error, other status) status {
 	case errors.Is(err, exchange.ErrTooMany), errors.Is(err, exchange.ErrTooManyWaits):
 		return statusOutOfResource
 	}
-	return other
+	return statusError
 }
 
-// maxKeys is how many keys one request may look up or forget; MPI libraries ask for one.
+// maxKeys bounds the keys of one request. MPI libraries send one.
 const maxKeys = 1 << 10
 
 // lookup serves LOOKUP.
@@ -158,16 +155,16 @@ func (s *Server) lookup(q *request, d *decoder) func() status {
 		}
 		keys = distinct(keys)
 		wait, need := readWait(infos, len(keys))
-		wanted := exchange.Wanted{Spaces: s.spacesOf(q.who), Names: keys, Need: need, By: q.who, Wait: wait}
-		exchange.LookupSome(s.cfg.Plane, wanted, func(found []exchange.Published, err error) {
-			q.reply(lookupAnswer(found, need, wait != 0, err))
+		wanted := exchange.Query{Spaces: s.spacesOf(q.proc), Names: keys, Need: need, By: q.proc, Wait: wait}
+		s.cfg.Exchange.Lookup(wanted, func(found []exchange.Name, err error) {
+			q.reply(lookupReply(found, need, wait != 0, err))
 		})
 		return replied
 	}
 }
 
-// readWait is how long a lookup waits (0: not at all; below 0: for ever), and for how many
-// of its keys. "wait" is a number of keys, 0 for all of them, or a flag, as Open MPI has it.
+// readWait returns how long a lookup waits (0 for not at all, negative for ever), and for how many of its keys.
+// keyWait is a number of keys, 0 for all of them, or a flag as from Open MPI.
 func readWait(infos []info, keys int) (wait time.Duration, need int) {
 	v, ok := find(infos, keyWait)
 	if !ok || v.typ == typeBool && !v.isTrue() {
@@ -184,7 +181,7 @@ func readWait(infos []info, keys int) (wait time.Duration, need int) {
 	return time.Duration(seconds) * time.Second, need
 }
 
-// distinct is keys without those that were there before.
+// distinct drops repeated keys.
 func distinct(keys []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(keys, func(key string) bool {
@@ -194,14 +191,14 @@ func distinct(keys []string) []string {
 	})
 }
 
-// lookupAnswer tells what was found. Clients drop what comes with another status than success,
-// but those that know of partial success see it.
-func lookupAnswer(found []exchange.Published, need int, waits bool, err error) []byte {
+// lookupAnswer encodes what was found. Clients ignore it with any other status than success, except those that
+// know partial success.
+func lookupReply(found []exchange.Name, need int, waits bool, err error) []byte {
 	code := statusSuccess
 	if len(found) < need {
 		code = statusPartialSuccess
 		if len(found) == 0 {
-			code = nameStatus(err, statusError)
+			code = nameStatus(err)
 		}
 		if waits && errors.Is(err, exchange.ErrNotPublished) {
 			code = statusTimeout
@@ -213,14 +210,14 @@ func lookupAnswer(found []exchange.Published, need int, waits bool, err error) [
 		e.oneSize(len(found))
 		e.group(len(found))
 		for _, n := range found {
-			e.pdata(fromWorld(n.Owner), n.Name, publishedValue(n))
+			e.pdata(n.Owner, n.Name, publishedValue(n))
 		}
 	}
 	return e.b
 }
 
-// publishedValue is what a name stands for; of one that PMIx did not publish, its bytes.
-func publishedValue(n exchange.Published) value {
+// publishedValue returns the value of a name: its bytes unless PMIx published it.
+func publishedValue(n exchange.Name) value {
 	d := decoder{b: n.Value}
 	if v := d.value(); d.err == nil && !d.more() {
 		return v
@@ -233,14 +230,14 @@ func (s *Server) unpublish(q *request, d *decoder) func() status {
 	d.oneUint32()
 	keys, infos := d.stringList(), d.infoList()
 	return func() status {
-		spaces := s.spacesOf(q.who)
+		spaces := s.spacesOf(q.proc)
 		if n, ok := integerOf(infos, keyRange); ok {
-			spaces = []string{s.spaceOf(dataRange(n), q.who)}
+			spaces = []string{s.spaceOf(dataRange(n), q.proc)}
 		}
 		if len(keys) > maxKeys {
 			return statusOutOfResource
 		}
-		exchange.Unpublish(s.cfg.Plane, spaces, keys, q.who, q.answerName)
+		s.cfg.Exchange.Unpublish(spaces, keys, q.proc, q.replyName)
 		return replied
 	}
 }

@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// query serves QUERY: questions about the job.
+// query serves QUERY, about the job.
 func (s *Server) query(q *request, d *decoder) func() status {
 	queries := listed(d, d.query)
 	return func() status {
-		s.withProcesses(q, queries, func(tables processTables) { s.answerQueries(q, queries, tables) })
+		s.withProcesses(q, queries, func(tables processTables) { s.replyQueries(q, queries, tables) })
 		return replied
 	}
 }
 
-// answerQueries is called with the server locked.
-func (s *Server) answerQueries(q *request, queries []query, tables processTables) {
+func (s *Server) replyQueries(q *request, queries []query, tables processTables) {
 	var answers []info
 	code := statusSuccess
-	for _, question := range queries {
-		for _, key := range question.keys {
-			if v, ok := s.lookInto(q, key, question.qualifiers, tables); ok {
+	for _, query := range queries {
+		for _, key := range query.keys {
+			if v, ok := s.answer(q, key, query.qualifiers, tables); ok {
 				answers = append(answers, attr(key, v))
 			} else {
 				code = statusPartialSuccess
@@ -37,13 +36,13 @@ func (s *Server) answerQueries(q *request, queries []query, tables processTables
 	q.reply(e.b)
 }
 
-// spawnSupport are the attributes of a program to be spawned that are heeded.
+// spawnSupport are the attributes of a spawned program that have an effect.
 var spawnSupport = strings.Join([]string{
 	keyHosts, keyHostFile, keyAddHosts, keyAddHostFile, keyWorkDir, keySetVariable, keyAddVariable,
 }, ",")
 
-// lookInto answers one question.
-func (s *Server) lookInto(q *request, key string, qualifiers []info, tables processTables) (value, bool) {
+// answer returns the value of a key of a query.
+func (s *Server) answer(q *request, key string, qualifiers []info, tables processTables) (value, bool) {
 	n := s.namespaceOf(q, qualifiers)
 	if n == nil {
 		return value{}, false
@@ -52,17 +51,17 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 	case keyProcesses:
 		return tables.value(n, ""), true
 	case keyLocalProcesses:
-		host := n.world.Hosts[max(0, s.hostOf(n, q))]
+		host := n.Hosts[max(0, s.hostOf(n, q))]
 		if name, ok := find(qualifiers, keyHostName); ok {
 			host, _ = name.string()
 		}
-		return tables.value(n, host), slices.Contains(n.world.Hosts, host)
+		return tables.value(n, host), slices.Contains(n.Hosts, host)
 	case "pmix.qry.nsinfo":
 		_, one := find(qualifiers, keyNamespace)
 		return s.namespaceInfos(n, one), true
 	case "pmix.qry.spawn":
 		return valueOf(spawnSupport), true
-	case "pmix.qry.debug": // debuggers attach by gorun's own means
+	case "pmix.qry.debug": // none: debuggers attach through gorun
 		return valueOf(""), true
 	case "pmix.qry.pgrpnum":
 		return valueOf(len(q.member.groups)), true
@@ -72,10 +71,10 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 		name, _ := find(qualifiers, keyGroupID)
 		text, _ := name.string()
 		members := q.member.groups[text]
-		return valueOf(s.each(members)), members != nil
+		return valueOf(s.expand(members)), members != nil
 	case "pmix.qry.ns":
 		return valueOf(strings.Join(slices.Sorted(maps.Keys(s.spaces)), ",")), true
-	case "pmix.qry.psetnum": // sets of processes that have names: there are none
+	case "pmix.qry.psetnum": // there are no named sets of processes
 		return valueOf(0), true
 	case "pmix.qry.psets":
 		return valueOf(""), true
@@ -84,12 +83,12 @@ func (s *Server) lookInto(q *request, key string, qualifiers []info, tables proc
 		return v, true
 	}
 	if n == q.space {
-		return find(n.hostInfos(n.world.Ranks[q.who.Rank].Host), key)
+		return find(n.hostInfos(n.Ranks[q.proc.Rank].Host), key)
 	}
 	return value{}, false
 }
 
-// namespaceOf is the world that a question is about; nil: there is none of that name.
+// namespaceOf returns the world that a query is about, nil if there is none of that name.
 func (s *Server) namespaceOf(q *request, qualifiers []info) *namespace {
 	name, ok := find(qualifiers, keyNamespace)
 	if !ok {
@@ -99,8 +98,8 @@ func (s *Server) namespaceOf(q *request, qualifiers []info) *namespace {
 	return s.spaces[text]
 }
 
-// namespaceInfos are the worlds of the job, or one: an array for each with its name, its command
-// line, its size, and an array for each rank.
+// namespaceInfos describes the worlds of the job, or only n: for each an array of its name, its command line, its size,
+// and an array for each rank.
 func (s *Server) namespaceInfos(n *namespace, one bool) value {
 	var worlds []info
 	for _, name := range slices.Sorted(maps.Keys(s.spaces)) {
@@ -113,18 +112,18 @@ func (s *Server) namespaceInfos(n *namespace, one bool) value {
 
 func (n *namespace) infos() []info {
 	var lines []string
-	for _, app := range n.world.Apps {
+	for _, app := range n.Apps {
 		lines = append(lines, strings.Join(app.Argv, " "))
 	}
 	infos := []info{
-		attr(keyNamespace, n.world.Name),
+		attr(keyNamespace, n.Name),
 		attr("pmix.cmd.line", strings.Join(lines, " : ")),
-		attr("pmix.job.size", uint32(len(n.world.Ranks))),
+		attr("pmix.job.size", uint32(len(n.Ranks))),
 	}
-	for rank, r := range n.world.Ranks {
+	for rank, r := range n.Ranks {
 		infos = append(infos, attr("pmix.pdata", []info{
 			attr("pmix.rank", procRank(rank)),
-			attr(keyHostName, n.world.Hosts[r.Host]),
+			attr(keyHostName, n.Hosts[r.Host]),
 			attr("pmix.lrank", uint16(r.LocalRank)),
 		}))
 	}

@@ -88,7 +88,7 @@ func listen(s *Server) (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return listener, URI(s.cfg.Node, listener.Addr().(*net.TCPAddr).Port), nil
+	return listener, URI(s.number(), listener.Addr().(*net.TCPAddr).Port), nil
 }
 
 // ranksRun are processes of ranks.
@@ -198,8 +198,8 @@ func (c *tapped) Read(b []byte) (int, error) {
 			return n, err
 		}
 		if c.rank < 0 {
-			g, _ := parseGreeting(m[headerSize:])
-			c.rank = int(g.who.rank)
+			g, _ := parseHello(m[headerSize:])
+			c.rank = int(g.proc.Rank)
 		}
 		c.rec.add(c.rank, true, m)
 	}

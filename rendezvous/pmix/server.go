@@ -4,80 +4,85 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
+	"time"
 
 	"gorun/rendezvous/exchange"
+	"gorun/rendezvous/internal/node"
 	"gorun/rendezvous/world"
 )
 
 // Config is what a server needs.
 type Config struct {
-	// Node is the number of this node: the server is for the ranks whose Rank.Node it is.
-	Node     int
-	Plane    exchange.Plane
+	// Exchange connects the server to those of other nodes. The server serves the ranks whose Rank.Node is its number.
+	Exchange *exchange.Node
 	Launcher world.Launcher
-	// Only is the one protocol that the job serves; "": all. If it is not "PMIx", all clients are refused.
+	// Exited is called when a rank's process is gone and everything that it sent has been served. The default,
+	// Exchange.RankExited, reports that to the other nodes.
+	Exited func(p world.Proc)
+	// Only is the one protocol that the job serves, "" for all. Unless it is "PMIx", all clients are refused.
 	Only string
 	// UID is the user whose processes may connect.
 	UID int
-	// Dir makes a directory that this user alone can enter and returns its name. It is
-	// called once, when the first rank connects; whoever gave it removes the directory.
+	// Dir makes a directory that only this user can enter, and returns its name. It is called once, when the first rank
+	// connects; its owner removes the directory.
 	Dir func() (string, error)
-	// Leaves hears of files that a rank wishes to have removed when it has ended, which this
-	// server does, before the rank makes them; nil: nobody does.
-	Leaves func(files []string)
-	// Topology describes this machine in hwloc 2's XML, or says why it cannot be described. Serve
-	// calls it each time that a client asks, and it may take its time; nil: it is not known.
+	// OnCleanup is called with files that a rank registers for removal at its exit, which the server does, before the
+	// rank creates them. nil ignores that.
+	OnCleanup func(files []string)
+	// Topology describes this machine as XML of hwloc 2. Serve calls it without locks each time that a client asks. nil
+	// has no description.
 	Topology func() (xml string, err error)
 }
 
-// Server is one node's.
+// Server serves the ranks of one node. Its methods may be called on any goroutine.
 type Server struct {
 	cfg         Config
 	directories directories
 
-	// mu guards all that follows, and the fields of spaces, members and meetings. Nobody
-	// waits while holding it.
-	mu        sync.Mutex
-	later     []func() // what the holder of mu does once it has unlocked it
+	node      node.Node // its lock guards what follows, and the fields of spaces, members and meetings
 	closed    bool
-	suspended bool // the ranks have been stopped
+	suspended bool // the ranks are stopped
 	spaces    map[string]*namespace
 	conns     map[*conn]struct{}
-	pending   []*conn // have not said who they are, oldest first
-	index     uint32  // the next connection's
-	ended     int     // how many ranks of this node have
+	pending   []*conn // before the end of their handshake, oldest first
+	lastIndex uint32  // of a connection
+	exited    int     // ranks of this node
 	meetings  map[string]*meeting
-	crossing  map[string][]*meeting // those that went to the other nodes, or are to when the first has ended
-	asked     map[string][]*held
-	events    eventHistory
-	groups    groups
+	queues    map[string][]*meeting // by key: the first has entered its fence, the others will after it
+	requested map[string][]*heldGet // by the request to another node that they share
+	events    []event               // the last ones
+	groups    groupData
 	outputs   outputs
-	helped    map[string]bool // topics of Open MPI's help that were shown
+	shownHelp map[string]bool // topics of Open MPI's help
 }
 
-// New makes a server. It does nothing before a rank connects.
+// New returns a server.
 func New(cfg Config) *Server {
+	if cfg.Exited == nil {
+		cfg.Exited = cfg.Exchange.RankExited
+	}
 	s := &Server{
 		cfg:         cfg,
-		directories: directories{make: cfg.Dir},
+		node:        node.Node{Exchange: cfg.Exchange, Launcher: cfg.Launcher},
+		directories: directories{make: cfg.Dir, failed: map[string]bool{}},
 		spaces:      map[string]*namespace{},
 		conns:       map[*conn]struct{}{},
 		meetings:    map[string]*meeting{},
-		crossing:    map[string][]*meeting{},
-		asked:       map[string][]*held{},
-		groups:      newGroups(),
-		helped:      map[string]bool{},
+		queues:      map[string][]*meeting{},
+		requested:   map[string][]*heldGet{},
+		groups:      groupData{kvals: map[uint64]map[world.Proc][]byte{}},
+		outputs:     outputs{pulls: map[pullID]*pull{}},
+		shownHelp:   map[string]bool{},
 	}
-	for name, answer := range map[string]service{
-		modexService: s.answerModex, eventService: s.answerEvent, processService: s.answerProcesses,
-		pullService: s.answerPull, outputService: s.answerOutput,
+	for name, serve := range map[string]service{
+		modexService: s.serveModex, eventService: s.serveEvent, processService: s.serveProcesses,
+		pullService: s.servePull, outputService: s.serveOutput,
 	} {
-		cfg.Plane.Serve(name, func(from int, body []byte, reply func([]byte, error)) {
-			s.lock()
-			defer s.unlock()
+		cfg.Exchange.Serve(name, func(from int, body []byte, reply func([]byte, error)) {
+			s.node.Lock()
+			defer s.node.Unlock()
 			d := decoder{b: slices.Clone(body)}
-			answer(from, &d, func(answer []byte) { reply(answer, nil) })
+			serve(from, &d, func(body []byte) { reply(body, nil) })
 			if d.err != nil {
 				reply(nil, d.err)
 			}
@@ -86,83 +91,131 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// service answers questions of other nodes, at once or later. It is called with the server locked, and does nothing
-// where d cannot be read.
-type service func(from int, d *decoder, reply func(answer []byte))
+// service answers requests of other nodes, at once or later. It is called with the lock held, and does nothing if d
+// cannot be decoded.
+type service func(from int, d *decoder, reply func(body []byte))
 
-// Add makes a world known. It must be known before its ranks are started.
+// Add makes a world known. That must happen before its ranks start.
 func (s *Server) Add(w *world.World) {
-	s.lock()
-	defer s.unlock()
-	s.spaces[w.Name] = newNamespace(w, s.cfg.Node)
+	s.node.Lock()
+	defer s.node.Unlock()
+	s.spaces[w.Name] = newNamespace(w, s.number())
 }
 
-// URI is PMIX_SERVER_URI3's value for ranks of a node, where somebody accepts connections
-// for Serve at a port of 127.0.0.1.
+// number returns the number of this node.
+func (s *Server) number() int { return s.cfg.Exchange.Number() }
+
+// Forget drops what the ranks of a world have committed, all of which have exited on all nodes. The ranks themselves
+// stay known: a meeting in progress may name them.
+func (s *Server) Forget(world string) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	n := s.spaces[world]
+	if n == nil {
+		return
+	}
+	s.outputs.drop(func(o piece) bool { return o.source.World == world })
+	n.jobReply, n.all = nil, nil // made again on demand
+	for rank, m := range n.members {
+		switch {
+		case len(m.conns)+len(m.held)+len(m.cleanup) > 0:
+		case m.exited:
+			m.data.local, m.data.remote, m.data.shared = nil, nil, 0
+		case !n.IsLocal(rank):
+			delete(n.members, rank)
+		}
+	}
+}
+
+// URI returns the value of PMIX_SERVER_URI3 for the ranks of a node where port of 127.0.0.1 accepts connections for
+// Serve.
 func URI(node, port int) string {
 	return fmt.Sprintf("%s.0;tcp4://127.0.0.1:%d", serverName(node), port)
 }
 
-// serverName is the namespace of a node's server, in which it is rank 0.
+// serverName returns the namespace of a node's server, in which it is rank 0.
 func serverName(node int) string { return fmt.Sprintf("gorun-node%d", node) }
 
-// Close ends all connections, drops what waits, and removes what ranks wished to have
-// removed. It is for when they are gone.
+// Ended reports that the process of a rank is gone. What it sent before is still served.
+func (s *Server) Ended(p world.Proc) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	_, m, ok := s.find(p)
+	if !ok || m.gone {
+		return
+	}
+	m.gone = true
+	for _, c := range m.conns {
+		// A process that it forked may hold the connection open without reading.
+		c.SetDeadline(time.Now().Add(drainTimeout))
+	}
+	s.checkExited(p, m)
+}
+
+// checkExited ends the waits for a rank whose process is gone, when everything that it sent has been served.
+func (s *Server) checkExited(p world.Proc, m *member) {
+	if !m.gone || len(m.conns) > 0 || m.exited {
+		return
+	}
+	m.exited = true
+	s.exited++
+	s.cfg.Exited(p)
+	for _, meeting := range s.meetings {
+		if meeting.local[p] {
+			s.checkMeeting(meeting)
+		}
+	}
+	m.groups = map[string][]world.Proc{}
+	s.failHeld(m)
+	s.removeFiles(m)
+}
+
+// Close ends all connections and waits, and removes the files that ranks registered for removal. Call it when they have
+// exited.
 func (s *Server) Close() {
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	s.closed = true
 	for _, n := range s.spaces {
 		for _, m := range n.members {
-			s.removeLeftovers(m)
+			s.removeFiles(m)
 		}
 	}
 	for _, c := range slices.AppendSeq(s.pending, maps.Keys(s.conns)) {
 		c.out.Close()
 	}
 	s.pending = nil
-	clear(s.crossing)
+	clear(s.queues)
 	clear(s.meetings)
-	clear(s.asked)
+	clear(s.requested)
 }
 
-// lock and unlock are mu's; nobody takes it otherwise, so that what afterUnlock was given is done.
-func (s *Server) lock() { s.mu.Lock() }
-
-func (s *Server) unlock() {
-	later := s.later
-	s.later = nil
-	s.mu.Unlock()
-	for _, do := range later {
-		do()
-	}
-}
-
-// askAll asks a service of several nodes. each gets what one answers, and must copy what it keeps of it; done is called
-// when all have, or never will. Whoever calls it has the server locked, and so have both.
-func (s *Server) askAll(nodes []int, service string, body []byte, each func(node int, answer []byte, err error),
-	done func(),
-) {
-	left := len(nodes)
-	if left == 0 {
-		done()
-	}
-	for _, node := range nodes {
-		s.cfg.Plane.Ask(node, service, body, func(answer []byte, err error) {
-			s.lock()
-			defer s.unlock()
-			each(node, answer, err)
-			if left--; left == 0 {
-				done()
-			}
+// Waits returns which ranks of this node wait, and for whom: in fences and other meetings, and for what others have not
+// committed.
+func (s *Server) Waits() (list []world.Wait) {
+	s.node.Lock()
+	defer s.node.Unlock()
+	for _, m := range s.meetings {
+		missing := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.local), compareProcs), func(p world.Proc) bool {
+			return m.arrived[p] != nil
 		})
+		list = append(list, world.Wait{Waiting: m.waiting(), For: missing})
 	}
-}
-
-// afterUnlock has something done that may wait or call back, as the launcher does.
-func (s *Server) afterUnlock(do func()) { s.later = append(s.later, do) }
-
-// say has the launcher show a text.
-func (s *Server) say(who world.Proc, text string) {
-	s.afterUnlock(func() { s.cfg.Launcher.Say(who, text) })
+	for _, queue := range s.queues {
+		for _, m := range queue {
+			if !m.over {
+				list = append(list, world.Wait{Waiting: m.waiting()})
+			}
+		}
+	}
+	held := slices.Concat(slices.Collect(maps.Values(s.requested))...)
+	for _, n := range s.spaces {
+		for _, m := range n.members {
+			held = append(held, m.held...)
+		}
+	}
+	for _, h := range held {
+		list = append(list, world.Wait{Waiting: []world.Proc{h.by}, For: []world.Proc{h.of}})
+	}
+	return list
 }

@@ -65,7 +65,7 @@ func TestWhatARankKnows(t *testing.T) {
 	require.NotContains(t, job, "pmix.parent")
 	local, _ := find(all.servers[1].spaces[w.Name].hostInfos(1), "pmix.lprocs")
 	procs, _ := local.procs()
-	require.Equal(t, []proc{{w.Name, 2}, {w.Name, 3}}, procs)
+	require.Equal(t, []world.Proc{proc(w.Name, 2), proc(w.Name, 3)}, procs)
 	require.Equal(t, "2", ranks[3]["pmix.apprank"])
 	for key, text := range map[string]string{
 		"pmix.lrank": "1", "pmix.nrank": "1", "pmix.nodeid": "1", "pmix.appnum": "1", "pmix.grank": "3",
@@ -116,23 +116,23 @@ func TestScopesOnOneHost(t *testing.T) {
 		commitBody(e, scopeRemote, "far", "f")
 		commitBody(e, scopeGlobal, "both", "b")
 	}))
-	found, code := b.data(b.call(commandGet, getBody(proc{w.Name, 0}, "near")))
+	found, code := b.data(b.call(commandGet, getBody(proc(w.Name, 0), "near")))
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, map[proc]map[string]string{{w.Name, 0}: {"near": "n", "both": "b"}}, found)
+	require.Equal(t, map[world.Proc]map[string]string{proc(w.Name, 0): {"near": "n", "both": "b"}}, found)
 }
 
 func TestGetWaitsForCommit(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
-	_, code := b.get(proc{w.Name, 0}, "k", attr(keyImmediate, true))
+	_, code := b.get(proc(w.Name, 0), "k", attr(keyImmediate, true))
 	require.Equal(t, statusNotFound, code)
-	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	tag := b.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	b.unanswered(tag)
 	a.commit(scopeGlobal, "k", "v")
 	found, code := b.data(b.wait(tag))
 	require.Equal(t, statusSuccess, code)
-	require.Equal(t, "v", found[proc{w.Name, 0}]["k"])
+	require.Equal(t, "v", found[proc(w.Name, 0)]["k"])
 }
 
 func TestGetTimesOut(t *testing.T) {
@@ -141,23 +141,23 @@ func TestGetTimesOut(t *testing.T) {
 		all := start(t, 1, w)
 		a, b := all.join(w, 0), all.join(w, 1)
 		begin := time.Now()
-		_, code := b.get(proc{w.Name, 0}, "k", attr(keyTimeout, uint32(5)))
+		_, code := b.get(proc(w.Name, 0), "k", attr(keyTimeout, uint32(5)))
 		require.Equal(t, statusTimeout, code)
 		require.Equal(t, 5*time.Second, time.Since(begin))
 		a.commit(scopeGlobal, "k", "v")
 		begin = time.Now()
-		_, code = b.get(proc{w.Name, 0}, "another")
+		_, code = b.get(proc(w.Name, 0), "another")
 		require.Equal(t, statusTimeout, code)
-		require.Equal(t, lateKey, time.Since(begin))
-		_, code = b.get(proc{w.Name, 0}, "another", attr(keyTimeout, uint32(5)))
+		require.Equal(t, lateKeyTimeout, time.Since(begin))
+		_, code = b.get(proc(w.Name, 0), "another", attr(keyTimeout, uint32(5)))
 		require.Equal(t, statusTimeout, code)
-		_, code = b.get(proc{w.Name, 1}, "its own")
+		_, code = b.get(proc(w.Name, 1), "its own")
 		require.Equal(t, statusTimeout, code, "nobody else commits it")
-		tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "late"))
+		tag := b.ask(commandGet, getBody(proc(w.Name, 0), "late"))
 		b.unanswered(tag)
 		a.commit(scopeGlobal, "late", "yes")
 		found, _ := b.data(b.wait(tag))
-		require.Equal(t, "yes", found[proc{w.Name, 0}]["late"])
+		require.Equal(t, "yes", found[proc(w.Name, 0)]["late"])
 	})
 }
 
@@ -165,20 +165,22 @@ func TestReservedKeys(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
-	_, code := b.get(proc{w.Name, 0}, "pmix.hwlocxml2")
+	_, code := b.get(proc(w.Name, 0), "pmix.hwlocxml2")
 	require.Equal(t, statusNotFound, code)
-	_, code = b.get(proc{w.Name, rankWildcard}, "pmix.nosuchkey")
+	_, code = b.get(proc(w.Name, world.AllRanks), "pmix.nosuchkey")
 	require.Equal(t, statusNotFound, code)
-	text, _ := b.get(proc{w.Name, rankWildcard}, "pmix.job.size")
+	text, _ := b.get(proc(w.Name, world.AllRanks), "pmix.job.size")
 	require.Equal(t, "2", text)
-	_, code = b.get(proc{w.Name, rankWildcard}, "pmix.mapby")
+	_, code = b.get(proc(w.Name, world.AllRanks), "pmix.mapby")
 	require.Equal(t, statusNotFound, code, "its programs were placed in several ways")
-	text, _ = b.get(proc{w.Name, 0}, "pmix.hname")
+	text, _ = b.get(proc(w.Name, 0), "pmix.hname")
 	require.Equal(t, "host0", text)
 	a.commit(scopeGlobal, "pmix.arch", "amd64")
-	text, _ = b.get(proc{w.Name, 0}, "pmix.arch")
+	text, _ = b.get(proc(w.Name, 0), "pmix.arch")
 	require.Equal(t, "amd64", text)
-	for _, nobody := range []proc{{"gorun-9", 0}, {w.Name, 2}, {w.Name, 0xffffffff}, {w.Name, 0xfffffffd}} {
+	for _, nobody := range []world.Proc{
+		proc("gorun-9", 0), proc(w.Name, 2), proc(w.Name, 0xffffffff), proc(w.Name, 0xfffffffd),
+	} {
 		_, code = b.get(nobody, "k")
 		require.Equal(t, statusNotFound, code)
 	}
@@ -191,19 +193,21 @@ func TestFences(t *testing.T) {
 	for range 3 {
 		first := ranks[0].ask(commandFence, fenceBody(everybody(w)))
 		// Others may meet meanwhile, in any order of their names.
-		pair := ranks[1].ask(commandFence, fenceBody([]proc{{w.Name, 1}, {w.Name, 2}}))
-		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody([]proc{{w.Name, 2}, {w.Name, 1}})))
+		pair := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 1), proc(w.Name, 2)}))
+		again := fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1)})
+		require.Equal(t, statusSuccess, ranks[2].status(commandFence, again))
 		require.Equal(t, statusSuccess, ranks[1].wait(pair).oneStatus())
 		// All by name are all.
-		second := ranks[1].ask(commandFence, fenceBody([]proc{{w.Name, 2}, {w.Name, 1}, {w.Name, 0}}))
+		second := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1), proc(w.Name, 0)}))
 		ranks[0].unanswered(first)
 		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody(everybody(w))))
 		require.Equal(t, statusSuccess, ranks[0].wait(first).oneStatus())
 		require.Equal(t, statusSuccess, ranks[1].wait(second).oneStatus())
 	}
 	require.Empty(t, all.servers[0].meetings)
-	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody([]proc{{w.Name, 1}})), "not a member")
-	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]proc{{"gorun-9", 0}})))
+	code := ranks[0].status(commandFence, fenceBody([]world.Proc{proc(w.Name, 1)}))
+	require.Equal(t, statusBadParameter, code, "not a member")
+	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody([]world.Proc{proc("gorun-9", 0)})))
 	require.Equal(t, statusNotFound, ranks[0].status(commandFence, fenceBody(nil)))
 	tag := ranks[0].ask(commandFence, fenceBody(everybody(w)))
 	require.Equal(t, statusBadParameter, ranks[0].status(commandFence, fenceBody(everybody(w))), "it is there already")
@@ -248,13 +252,13 @@ func TestFenceTimesOutOnAllNodes(t *testing.T) {
 				}
 				ranks[2].commit(scopeGlobal, "later", "x")
 				fenceAll(t, w, ranks, collecting)
-				for of, key := range map[uint32]string{2: "later", 3: "far"} {
-					_, code := ranks[0].get(proc{w.Name, of}, key, attr(keyImmediate, true))
+				for of, key := range map[int]string{2: "later", 3: "far"} {
+					_, code := ranks[0].get(proc(w.Name, of), key, attr(keyImmediate, true))
 					require.Equal(t, statusSuccess, code)
 				}
 				fenceAll(t, w, ranks)
 				synctest.Wait()
-				require.Empty(t, all.servers[0].crossing)
+				require.Empty(t, all.servers[0].queues)
 				require.Empty(t, all.servers[1].meetings)
 			})
 		})
@@ -293,12 +297,12 @@ func TestEndedAfterItsLastRequest(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	a, b := all.join(w, 0), all.join(w, 1)
-	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	tag := b.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	b.unanswered(tag)
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
 	a.commit(scopeGlobal, "k", "v")
 	found, _ := b.data(b.wait(tag))
-	require.Equal(t, "v", found[proc{w.Name, 0}]["k"])
+	require.Equal(t, "v", found[proc(w.Name, 0)]["k"])
 	require.NoError(t, a.conn.Close())
 	require.Equal(t, "left 0", all.heard.next(t))
 }
@@ -307,12 +311,12 @@ func TestGetOfWhoHasEnded(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
 	b := all.join(w, 1)
-	tag := b.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+	tag := b.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	b.unanswered(tag)
 	all.servers[0].Ended(world.Proc{World: w.Name, Rank: 0})
 	require.Equal(t, "stuck [1] 0", all.heard.next(t))
 	require.Equal(t, statusNotFound, b.wait(tag).oneStatus())
-	_, code := b.get(proc{w.Name, 0}, "k")
+	_, code := b.get(proc(w.Name, 0), "k")
 	require.Equal(t, statusNotFound, code)
 }
 
@@ -443,7 +447,7 @@ func TestFilesThatRanksLeave(t *testing.T) {
 		files = append(files, file)
 	}
 	told := make(chan string, 8)
-	all.servers[0].cfg.Leaves = func(files []string) { told <- strings.Join(files, ",") }
+	all.servers[0].cfg.OnCleanup = func(files []string) { told <- strings.Join(files, ",") }
 	control := func(c *client, infos ...info) status {
 		return c.status(commandJobControl, func(e *encoder) { e.procList(nil); e.infoList(infos) })
 	}

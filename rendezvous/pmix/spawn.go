@@ -12,20 +12,17 @@ import (
 //
 //	infos group{size n} group{n × app}
 //
-// app is string command, int argc, argc × string, int32 number of variables, those as
-// string NAME=VALUE, string directory, int processes, size n, n × info; without groups of
-// its own. The infos before the apps hold for all of them. The answer is a status, and if
-// that is success group{string namespace}; what may follow is its job-level data, which
-// clients otherwise ask for. The same in PMIx 3.2 to 6.1.
+// app is string command, int argc, argc × string, int32 number of variables, those as string NAME=VALUE, string
+// directory, int processes, size n, n × info, without groups of its own. The infos before the apps apply to all of
+// them. The reply is a status and, if it is success, group{string namespace}; the job-level data that may follow is
+// left out, and clients request it. It is the same in PMIx 3.2 to 6.1.
 //
-// The client sees to it that argv[0] is the command. Open MPI passes OMPI_PARENT_PORT and
-// all its OMPI_MCA_ variables as variables, and makes of the keys of MPI_Info: host,
-// hostfile, add-host, add-hostfile, wdir (which it always sets, Open MPI 4; 5 leaves it to
-// the directory), env (further variables), map_by, rank_by, bind_to, ppr, npernode, mapper,
-// ompi_prefix, personality, ompi_non_mpi, ompi_stdin_target, ….
+// argv[0] is the command. Open MPI passes OMPI_PARENT_PORT and all its OMPI_MCA_ variables as variables, and translates
+// the keys of MPI_Info: host, hostfile, add-host, add-hostfile, wdir (always set by Open MPI 4; 5 leaves it to the
+// directory), env (further variables), map_by, rank_by, bind_to, ppr, npernode, mapper, ompi_prefix, personality,
+// ompi_non_mpi, ompi_stdin_target, ….
 
-// Attributes of a program that is to be spawned. What is not here is handed to the launcher
-// as it is (world.SpawnApp.Info).
+// Attributes of a program. Any other is passed on to the launcher (world.SpawnApp.Info).
 const (
 	keyWorkDir     = "pmix.wdir"
 	keyHosts       = "pmix.host"
@@ -36,79 +33,68 @@ const (
 	keyAddVariable = "pmix.envar.add"
 )
 
-// maxSpawn is how many processes or programs one request may ask for.
-const maxSpawn = world.MaxSpawn
-
-// spawn serves SPAWN.
+// spawn serves SPAWN. A status is all that the program gets if it fails; the launcher tells the user why.
 func (s *Server) spawn(q *request, d *decoder) func() status {
-	forAll, apps := d.infoList(), listed(d, d.app)
+	common, apps := d.infoList(), listed(d, d.app)
 	return func() status {
-		wish, ok := readSpawn(q.who, forAll, apps)
+		spawn, ok := readSpawn(q.proc, common, apps)
 		if !ok {
 			return statusBadParameter
 		}
-		s.afterUnlock(func() { s.cfg.Launcher.Spawn(wish, func(name string, err error) { s.spawned(q, name, err) }) })
+		s.node.Spawn(spawn, func(name string, err error) {
+			if err != nil {
+				q.status(statusJobNotLaunched)
+				return
+			}
+			var e encoder
+			e.oneStatus(statusSuccess)
+			e.oneString(name)
+			q.reply(e.b)
+		})
 		return replied
 	}
 }
 
-// spawned answers a SPAWN. A status is all that the program hears where it fails; the user is to read why.
-func (s *Server) spawned(q *request, name string, err error) {
-	if err != nil {
-		s.cfg.Launcher.Say(q.who, "MPI_Comm_spawn: "+err.Error()+"\n")
-		q.status(statusJobNotLaunched)
-		return
-	}
-	var e encoder
-	e.oneStatus(statusSuccess)
-	e.oneString(name)
-	q.reply(e.b)
-}
-
-// readSpawn puts a request in the launcher's terms. false: nobody can do that.
-func readSpawn(by world.Proc, forAll []info, apps []app) (world.Spawn, bool) {
-	wish := world.Spawn{By: by}
-	left := maxSpawn
+// readSpawn converts a request for the launcher. It reports false if that is invalid.
+func readSpawn(by world.Proc, common []info, apps []app) (world.Spawn, bool) {
+	spawn := world.Spawn{By: by}
+	left := world.MaxSpawn
 	for _, a := range apps {
 		if a.maxProcs < 0 || a.maxProcs > left || a.command == "" && len(a.argv) == 0 {
-			return wish, false
+			return spawn, false
 		}
 		left -= a.maxProcs
-		wish.Apps = append(wish.Apps, readApp(forAll, a))
+		spawn.Apps = append(spawn.Apps, readApp(common, a))
 	}
-	return wish, len(apps) > 0 && left < maxSpawn
+	return spawn, len(apps) > 0 && left < world.MaxSpawn
 }
 
-func readApp(forAll []info, a app) world.SpawnApp {
-	p := world.SpawnApp{Program: a.command, NumRanks: a.maxProcs, Dir: a.dir, Env: withoutPlace(a.env)}
+func readApp(common []info, a app) world.SpawnApp {
+	p := world.SpawnApp{Program: a.command, NumRanks: a.maxProcs, Dir: a.dir, Env: withoutIdentity(a.env)}
 	if len(a.argv) > 0 {
 		p.Args = a.argv[1:]
 		if p.Program == "" {
 			p.Program = a.argv[0]
 		}
 	}
-	for _, list := range [][]info{forAll, a.infos} {
-		for _, i := range list {
-			readAppInfo(&p, i)
-		}
+	for _, i := range slices.Concat(common, a.infos) {
+		readAppInfo(&p, i)
 	}
 	return p
 }
 
-// placeVariables is how variables begin that say where the rank is which spawns. Open MPI
-// sends them with all its OMPI_MCA_ ones, those among them that it sets for itself while it
-// begins; the new ranks have places of their own.
-var placeVariables = []string{"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"}
+// identityPrefixes are the prefixes of variables that describe the spawning rank itself. Open MPI sets them while it
+// begins, and sends them with its other OMPI_MCA_ variables.
+var identityPrefixes = []string{"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"}
 
-// withoutPlace is an environment without them.
-func withoutPlace(env []string) []string {
+// withoutIdentity drops those variables.
+func withoutIdentity(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
-		return slices.ContainsFunc(placeVariables, func(p string) bool { return strings.HasPrefix(entry, p) })
+		return slices.ContainsFunc(identityPrefixes, func(p string) bool { return strings.HasPrefix(entry, p) })
 	})
 }
 
-// readAppInfo adds what an attribute says. Of several that name hosts the last counts, and
-// one that adds hosts to those of the job is a wish for these.
+// readAppInfo applies an attribute. The last list of hosts counts, and adding hosts to the job is requesting them.
 func readAppInfo(p *world.SpawnApp, i info) {
 	text, _ := i.value.string()
 	switch i.key {
@@ -133,7 +119,7 @@ func readAppInfo(p *world.SpawnApp, i info) {
 
 func validVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }
 
-// text is what a string, a flag or a number says, in words.
+// text returns a string, flag or number as text.
 func (v value) text() (string, bool) {
 	if s, ok := v.string(); ok {
 		return s, true

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 // A client is told the topology of its own host alone, and asks for it among what is known of its world.
@@ -23,17 +25,17 @@ func TestTopology(t *testing.T) {
 	job, _, _ := c.jobInfo(w)
 	require.NotContains(t, job, keyTopology)
 	require.Zero(t, asked, "nobody asks")
-	for _, of := range []proc{{w.Name, 0}, {w.Name, 1}, {other.Name, rankWildcard}} {
+	for _, of := range []world.Proc{proc(w.Name, 0), proc(w.Name, 1), proc(other.Name, world.AllRanks)} {
 		text, _ := c.get(of, keyTopology)
 		require.Empty(t, text)
 	}
-	_, code := elsewhere.get(proc{w.Name, rankWildcard}, keyTopology)
+	_, code := elsewhere.get(proc(w.Name, world.AllRanks), keyTopology)
 	require.Equal(t, statusNotFound, code, "that node's is not known")
 	require.Zero(t, asked)
-	text, code := c.get(proc{w.Name, rankWildcard}, keyTopology)
+	text, code := c.get(proc(w.Name, world.AllRanks), keyTopology)
 	require.Equal(t, statusSuccess, code)
 	require.Equal(t, "<topology/>", text)
-	_, code = c.get(proc{w.Name, rankWildcard}, keyTopology)
+	_, code = c.get(proc(w.Name, world.AllRanks), keyTopology)
 	require.Equal(t, statusNotFound, code)
 	require.Equal(t, 2, asked)
 }

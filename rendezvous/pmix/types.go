@@ -1,11 +1,9 @@
 package pmix
 
-import "fmt"
-
-// dataType is PMIx's number of a type (pmix_data_type_t).
+// dataType is a type of PMIx (pmix_data_type_t).
 type dataType uint16
 
-// The types that the encoding v3 knows.
+// The types of the encoding v3.
 const (
 	typeUndef            dataType = 0
 	typeBool             dataType = 1
@@ -54,14 +52,10 @@ const (
 	typeEnvar            dataType = 46
 )
 
-// Ranks that stand for others (pmix_rank_t).
-const (
-	rankWildcard = 0xfffffffe
-	// rankLargest is the largest number that is a rank.
-	rankLargest = 0xfffffff0
-)
+// rankWildcard stands for all ranks, like world.AllRanks (pmix_rank_t).
+const rankWildcard = 0xfffffffe
 
-// scope says who is to see what a rank commits (pmix_scope_t).
+// scope says which ranks see what a rank commits (pmix_scope_t).
 type scope uint8
 
 const (
@@ -70,8 +64,7 @@ const (
 	scopeGlobal scope = 3 // both
 )
 
-// status is how a request ended (pmix_status_t). It is an error, but for statusSuccess, so
-// that a handler can return it.
+// status is the result of a request, or the code of an event (pmix_status_t).
 type status int32
 
 const (
@@ -91,33 +84,25 @@ const (
 	statusJobNotLaunched status = -181
 )
 
-func (s status) Error() string { return fmt.Sprintf("PMIx status %d", int32(s)) }
-
-// proc is PMIx's name of a process: the world's name, and a rank or rankWildcard.
-type proc struct {
-	nspace string
-	rank   uint32
-}
-
-// value is an item with its type, encoded as it came: what is only passed on is never
-// decoded. raw is valid: valueOf's and decoder.value's were looked through to their end.
+// value is an item with its type, still encoded: values that are only passed on are never decoded. raw is always valid,
+// since decoder.value checks it.
 type value struct {
 	typ dataType
 	raw []byte
 }
 
-// procRank is a rank as a value.
+// procRank is a rank in a value.
 type procRank uint32
 
-// info is an attribute of a request (pmix_info_t), or a key and its value (pmix_kval_t), which has no flags. flags: 1
-// required, 16 persistent, …
+// info is an attribute of a request (pmix_info_t), or a key and its value without flags (pmix_kval_t). Flags are 1 for
+// required, 16 for persistent, ….
 type info struct {
 	key   string
 	flags uint32
 	value value
 }
 
-// app is a program that is to be spawned (pmix_app_t).
+// app is a program to spawn (pmix_app_t).
 type app struct {
 	command  string
 	argv     []string
@@ -127,7 +112,7 @@ type app struct {
 	infos    []info
 }
 
-// query is one question of a QUERY (pmix_query_t).
+// query is one part of a QUERY (pmix_query_t).
 type query struct {
 	keys       []string
 	qualifiers []info
@@ -143,13 +128,13 @@ func find(infos []info, key string) (value, bool) {
 	return value{}, false
 }
 
-// integerOf is the number that an attribute names.
+// integerOf returns an attribute that is a number.
 func integerOf(infos []info, key string) (int64, bool) {
 	v, _ := find(infos, key)
 	return v.integer()
 }
 
-// isTrue reports whether a flag is set. One that is there without a value counts as set.
+// isTrue reports whether a flag is set. Without a value it is.
 func isTrue(infos []info, key string) bool {
 	v, ok := find(infos, key)
 	return ok && v.isTrue()

@@ -1,8 +1,9 @@
 package pmix
 
-// What values hold. A value of another type than was asked for holds nothing.
+import "gorun/rendezvous/world"
 
-// string is what a string holds.
+// Accessors of values. They report false for a value of another type.
+
 func (v value) string() (string, bool) {
 	if v.typ != typeString {
 		return "", false
@@ -11,7 +12,7 @@ func (v value) string() (string, bool) {
 	return d.string(), d.err == nil
 }
 
-// integer is the number that any type of numbers holds.
+// integer returns a number of any type.
 func (v value) integer() (int64, bool) {
 	d := decoder{b: v.raw}
 	var n uint64
@@ -26,7 +27,7 @@ func (v value) integer() (int64, bool) {
 	return int64(n), d.err == nil
 }
 
-// isTrue is what a flag holds; one without a value is set.
+// isTrue returns a flag. Without a value it is set.
 func (v value) isTrue() bool {
 	if v.typ == typeUndef {
 		return true
@@ -38,7 +39,6 @@ func (v value) isTrue() bool {
 	return ok && n != 0
 }
 
-// bytes is what a byte object holds.
 func (v value) bytes() ([]byte, bool) {
 	if v.typ != typeByteObject && v.typ != typeCompressedString {
 		return nil, false
@@ -47,22 +47,19 @@ func (v value) bytes() ([]byte, bool) {
 	return d.bytes(), d.err == nil
 }
 
-// proc is the process that a value names.
-func (v value) proc() (proc, bool) {
+func (v value) proc() (world.Proc, bool) {
 	if v.typ != typeProc {
-		return proc{}, false
+		return world.Proc{}, false
 	}
 	d := decoder{b: v.raw}
 	return d.proc(), d.err == nil
 }
 
-// infos is an array of infos.
 func (v value) infos() ([]info, bool) { return elements(v, typeInfo, (*decoder).info) }
 
-// procs is an array of processes.
-func (v value) procs() ([]proc, bool) { return elements(v, typeProc, (*decoder).proc) }
+func (v value) procs() ([]world.Proc, bool) { return elements(v, typeProc, (*decoder).proc) }
 
-// elements are those of a data array of that type.
+// elements returns a data array of a type.
 func elements[T any](v value, of dataType, read func(*decoder) T) ([]T, bool) {
 	d := decoder{b: v.raw}
 	if v.typ != typeDataArray || dataType(d.uint16()) != of {
@@ -72,7 +69,7 @@ func elements[T any](v value, of dataType, read func(*decoder) T) ([]T, bool) {
 	return all, d.err == nil
 }
 
-// envar is an environment variable, with what stands between its parts.
+// envar returns an environment variable, and the separator between the parts of its value.
 func (v value) envar() (name, val string, separator byte, ok bool) {
 	if v.typ != typeEnvar {
 		return "", "", 0, false

@@ -26,7 +26,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	require.Equal(t, statusSuccess, b.wait(other).oneStatus())
 	require.Empty(t, here.Waits())
 
-	get := a.ask(commandGet, getBody(fromWorld(proc1), "k"))
+	get := a.ask(commandGet, getBody(proc1, "k"))
 	a.unanswered(get)
 	require.Equal(t, []world.Wait{{Waiting: []world.Proc{proc0}, For: []world.Proc{proc1}}}, here.Waits())
 }

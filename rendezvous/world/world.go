@@ -3,7 +3,7 @@
 //
 // Each node of a job has servers for the ranks that are there (rendezvous/pmi,
 // rendezvous/pmix). They know every [World] of the job, act together over an
-// exchange.Plane, and turn to the launcher by [Launcher] for what only that can do.
+// *exchange.Node, and turn to the launcher by [Launcher] for what only that can do.
 package world
 
 import "strings"

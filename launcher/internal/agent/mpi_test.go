@@ -353,16 +353,15 @@ func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	var said []*exchange.Message
 	m.job.plane = exchange.NewNode(0, func(e *exchange.Message) error { said = append(said, e); return nil })
-	plane := leaveCounter{m.job.plane, m}
 	m.startServers()
 	m.job.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	m.rankEnded(6)
 	assert.Empty(t, said, "the servers have not said that they have heard all")
 	second := world.Proc{World: "w", Rank: 1}
-	plane.Leave(second)
+	m.exited(second)
 	assert.Empty(t, said, "the other one may have words of it")
-	plane.Leave(second)
-	assert.Equal(t, []*exchange.Message{{Kind: exchange.Left, Members: []world.Proc{second}}}, said)
+	m.exited(second)
+	assert.Equal(t, []*exchange.Message{{Kind: exchange.Exited, Members: []world.Proc{second}}}, said)
 }
 
 // Worlds come while other threads explain what they know.

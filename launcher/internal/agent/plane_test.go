@@ -19,7 +19,7 @@ func TestPlane(t *testing.T) {
 	j.plane = j.newPlane(1)
 	j.mpi, j.agent.job = j.newMPI(), j
 	answers := make(chan string, 1)
-	j.plane.Ask(exchange.Head, "names", []byte("?"), func(answer []byte, err error) {
+	j.plane.Request(exchange.Head, "names", []byte("?"), func(answer []byte, err error) {
 		if err != nil {
 			answer = []byte(err.Error())
 		}
@@ -30,11 +30,11 @@ func TestPlane(t *testing.T) {
 	var sent wire.Exchange
 	require.NoError(t, f.Decode(&sent))
 	assert.Equal(t, wire.Exchange{Attempt: 2, Message: exchange.Message{
-		Kind: exchange.Ask, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{[]byte("?")},
+		Kind: exchange.Request, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{[]byte("?")},
 	}}, sent)
 	for attempt, text := range []string{"of the first", "of the second", "of this"} {
 		m := wire.Exchange{Attempt: attempt, Message: exchange.Message{
-			Kind: exchange.Answer, Number: 1,
+			Kind: exchange.Reply, Number: 1,
 			Blobs: [][]byte{[]byte(text)},
 		}}
 		require.NoError(t, j.agent.exchange(m))

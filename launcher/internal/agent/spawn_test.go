@@ -137,7 +137,7 @@ func TestAskedBeforeTheStart(t *testing.T) {
 	j.plane = j.newPlane(0)
 	j.mpi = j.newMPI()
 	j.agent.job = j
-	ask := exchange.Message{Kind: exchange.Ask, Number: 1, From: 1, Service: "pmix.modex", Blobs: [][]byte{{}}}
+	ask := exchange.Message{Kind: exchange.Request, Number: 1, From: 1, Service: "pmix.modex", Blobs: [][]byte{{}}}
 	require.NoError(t, j.agent.exchange(wire.Exchange{Message: ask}))
 	f, err := head.Read()
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestExchangeIsSmall(t *testing.T) {
-	m := &Exchange{Message: exchange.Message{Kind: exchange.Come, ID: "f", Blobs: [][]byte{make([]byte, 800)}}}
+	m := &Exchange{Message: exchange.Message{Kind: exchange.Enter, ID: "f", Blobs: [][]byte{make([]byte, 800)}}}
 	for node := range 64 {
 		m.Message.Nodes = append(m.Message.Nodes, node)
 	}
@@ -52,14 +52,14 @@ func TestListsAreBounded(t *testing.T) {
 func FuzzExchange(f *testing.F) {
 	procs := []world.Proc{{World: "w", Rank: world.AllRanks}, {World: "w", Rank: 1}, {World: "v", Rank: 1}}
 	for _, m := range []exchange.Message{
-		{Kind: exchange.Come, ID: "f", Nodes: []int{0, 1}, Members: procs, Blobs: [][]byte{[]byte("x")}},
+		{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}, Members: procs, Blobs: [][]byte{[]byte("x")}},
 		{Kind: exchange.Merged, ID: "f", First: 0, Blobs: [][]byte{nil, []byte("y")}, Last: true},
 		{Kind: exchange.Failed, ID: "f", Members: procs[1:2], Error: "no"},
-		{Kind: exchange.Ask, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{{2, 4, 2, 0}}},
-		{Kind: exchange.Answer, Number: 1, From: 0, To: 1, Error: "no"},
+		{Kind: exchange.Request, Number: 1, From: 1, To: exchange.Head, Service: "names", Blobs: [][]byte{{2, 4, 2, 0}}},
+		{Kind: exchange.Reply, Number: 1, From: 0, To: 1, Error: "no"},
 		{Kind: exchange.Watch},
-		{Kind: exchange.Left, Members: procs},
-		{Kind: exchange.Quit, ID: "f", Came: true},
+		{Kind: exchange.Exited, Members: procs},
+		{Kind: exchange.Withdraw, ID: "f", Entered: true},
 	} {
 		f.Add(appendMessage(nil, &Exchange{Message: m}))
 	}
@@ -74,7 +74,7 @@ func FuzzExchange(f *testing.F) {
 		exchange.ServeNames(hub)
 		node := exchange.NewNode(1, func(*exchange.Message) error { return nil })
 		node.Fence(exchange.Fence{ID: "f", Nodes: []int{0, 1}}, func([][]byte, error) {})
-		node.Ask(0, "s", nil, func([]byte, error) {})
+		node.Request(0, "s", nil, func([]byte, error) {})
 		hub.Receive(1, &again.Message)
 		node.Receive(&m.Message)
 		node.Close(nil)

@@ -66,7 +66,7 @@ func TestLargeMessagesAreRead(t *testing.T) {
 		ended.Streams = append(ended.Streams, StreamEnd{rank, 1}, StreamEnd{rank, 2})
 		ended.Ranks = append(ended.Ranks, spec.Exit{Rank: rank, PID: 1000 + rank, At: time.Now()})
 	}
-	running, gone := &Running{At: time.Now()}, &Exchange{Message: exchange.Message{Kind: exchange.Left}}
+	running, gone := &Running{At: time.Now()}, &Exchange{Message: exchange.Message{Kind: exchange.Exited}}
 	w := world.World{Name: "w", Hosts: make([]string, 1000)}
 	for rank := range 100_000 {
 		running.Ranks = append(running.Ranks, RankPID{rank, 1000 + rank})

@@ -65,15 +65,6 @@ func NewStopped(nodes int) *Star {
 	return s
 }
 
-// Planes are the nodes as those see them who use them.
-func (s *Star) Planes() []exchange.Plane {
-	list := make([]exchange.Plane, len(s.Nodes))
-	for i, n := range s.Nodes {
-		list[i] = n
-	}
-	return list
-}
-
 // Messages counts those that were sent so far.
 func (s *Star) Messages() int {
 	s.mu.Lock()

@@ -19,7 +19,7 @@ func TestFenceOfOthers(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
 		all := start(t, 2, w)
 		ranks := all.joinAll(w)
-		pair := []proc{{w.Name, 0}, {w.Name, 2}}
+		pair := []world.Proc{proc(w.Name, 0), proc(w.Name, 2)}
 		tag := ranks[0].ask(commandFence, fenceBody(pair))
 		require.Equal(t, statusBadParameter, ranks[1].status(commandFence, fenceBody(pair, within(1))))
 		require.Equal(t, statusBadParameter, ranks[3].status(commandFence, fenceBody(pair, within(1))))
@@ -56,7 +56,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 				require.Equal(t, statusSuccess, ranks[1].wait(first[1]).oneStatus())
 				fenceAll(t, w, ranks)
 				synctest.Wait()
-				require.Empty(t, all.servers[0].crossing)
+				require.Empty(t, all.servers[0].queues)
 				require.Empty(t, all.servers[0].meetings)
 				require.Empty(t, all.servers[0].Waits())
 			})
@@ -92,8 +92,8 @@ func TestFenceOfMuchData(t *testing.T) {
 		}))
 	}
 	fenceAll(t, w, ranks, collecting)
-	for rank := range uint32(2) {
-		_, code := ranks[2].get(proc{w.Name, rank}, "k")
+	for rank := range 2 {
+		_, code := ranks[2].get(proc(w.Name, rank), "k")
 		require.Equal(t, statusSuccess, code)
 	}
 }
@@ -111,21 +111,21 @@ func TestProgramsOneAfterAnother(t *testing.T) {
 			ranks[0].commit(scopeGlobal, "k", "first")
 			fenceAll(t, w, ranks, infos...)
 			for _, c := range ranks[1:] {
-				text, _ := c.get(proc{w.Name, 0}, "k")
+				text, _ := c.get(proc(w.Name, 0), "k")
 				require.Equal(t, "first", text)
 			}
 			for _, c := range ranks {
 				require.Equal(t, statusSuccess, c.status(commandFinalize, nil))
 			}
 			near, far := all.join(w, 1), all.join(w, 2)
-			nearTag, farTag := near.ask(commandGet, getBody(proc{w.Name, 0}, "k")),
-				far.ask(commandGet, getBody(proc{w.Name, 0}, "k"))
+			nearTag, farTag := near.ask(commandGet, getBody(proc(w.Name, 0), "k")),
+				far.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 			near.unanswered(nearTag)
 			far.unanswered(farTag)
 			all.join(w, 0).commit(scopeGlobal, "k", "second")
 			for c, tag := range map[*client]uint32{near: nearTag, far: farTag} {
 				found, _ := c.data(c.wait(tag))
-				require.Equal(t, "second", found[proc{w.Name, 0}]["k"])
+				require.Equal(t, "second", found[proc(w.Name, 0)]["k"])
 			}
 		})
 	}
@@ -142,6 +142,6 @@ func TestFenceTellsWhoBeganAnew(t *testing.T) {
 	again := all.join(w, 0)
 	again.commit(scopeGlobal, "k", "second")
 	fenceAll(t, w, []*client{again, other})
-	text, _ := other.get(proc{w.Name, 0}, "k")
+	text, _ := other.get(proc(w.Name, 0), "k")
 	require.Equal(t, "second", text)
 }

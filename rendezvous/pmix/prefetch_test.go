@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/rendezvous/world"
 )
 
 // Who asks for one peer on its host gets the others with it, each once.
@@ -17,22 +19,23 @@ func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
 			commitScopes(c, rank)
 		}
 	}
-	get := func(of uint32, infos ...info) map[proc]map[string]string {
-		found, code := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, of}, "both", infos...)))
+	get := func(of int, infos ...info) map[world.Proc]map[string]string {
+		found, code := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, of), "both", infos...)))
 		require.Equal(t, statusSuccess, code)
 		return found
 	}
-	two := proc{w.Name, 2}
-	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}}, get(2),
+	two := proc(w.Name, 2)
+	require.Equal(t, map[world.Proc]map[string]string{two: {"near": "near2", "both": "both2"}}, get(2),
 		"rank 1 has committed nothing, the others are on another host")
 	commitScopes(ranks[1], 1)
-	require.Equal(t, map[string]string{"near": "near1", "both": "both1"}, get(2)[proc{w.Name, 1}])
+	require.Equal(t, map[string]string{"near": "near1", "both": "both1"}, get(2)[proc(w.Name, 1)])
 	require.Len(t, get(2), 1, "it has the others")
 	ranks[1].commit(scopeLocal, "later", "x")
 	require.Len(t, get(2, attr(keyRefresh, true)), 1)
-	require.Equal(t, map[proc]map[string]string{two: {"near": "near2", "both": "both2"}, {w.Name, 1}: {"later": "x"}},
-		get(2))
-	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 4}, "far")))
+	require.Equal(t, map[world.Proc]map[string]string{
+		two: {"near": "near2", "both": "both2"}, proc(w.Name, 1): {"later": "x"},
+	}, get(2))
+	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, 4), "far")))
 	require.Len(t, found, 1, "of another host")
 }
 
@@ -41,12 +44,12 @@ func TestUnaskedAnswersAreBounded(t *testing.T) {
 	all := start(t, 1, w)
 	ranks := all.joinAll(w)
 	for _, c := range ranks {
-		c.commit(scopeLocal, "k", strings.Repeat("x", maxUnasked-100))
+		c.commit(scopeLocal, "k", strings.Repeat("x", maxPrefetch-100))
 	}
 	for range 2 {
-		found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 2}, "k")))
+		found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, 2), "k")))
 		require.Len(t, found, 2)
 	}
-	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc{w.Name, 2}, "k")))
+	found, _ := ranks[0].data(ranks[0].call(commandGet, getBody(proc(w.Name, 2), "k")))
 	require.Len(t, found, 1)
 }

@@ -54,7 +54,7 @@ func TestASecondProcessBegins(t *testing.T) {
 func TestSpeakersOfAnotherKind(t *testing.T) {
 	one, two := net.Pipe()
 	defer func() { _, _ = one.Close(), two.Close() }()
-	require.Nil(t, newSpeakers(one))
+	require.Nil(t, newSenderReader(one))
 	require.Zero(t, senderOf([]byte("nonsense")))
-	require.False(t, runs(1<<30))
+	require.False(t, isRunning(1<<30))
 }

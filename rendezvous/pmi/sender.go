@@ -11,23 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// speakers reads what comes over a rank's socket, and knows which process wrote it: one
-// that the rank started has inherited the socket.
-type speakers struct {
+// senderReader reads from a rank's socket and knows which process wrote: children of the rank inherit the socket.
+type senderReader struct {
 	raw syscall.RawConn
-	// control is room for a sender's credentials. There is none for descriptors, which
-	// somebody might send: the kernel closes those that find no room.
-	control [speakerRoom]byte
-	pid     int // of the process that wrote what was read last; 0: not known
+	// control has room for credentials only: the kernel closes descriptors that do not fit.
+	control [credentialsSpace]byte
+	pid     int // of the process that wrote what was read last; 0 if unknown
 }
 
-// speakerRoom is unix.CmsgSpace(unix.SizeofUcred).
-const speakerRoom = 32
+// credentialsSpace is unix.CmsgSpace(unix.SizeofUcred).
+const credentialsSpace = 32
 
-// newSpeakers begins to ask the kernel who writes. It does not know that of what was
-// written before, which is a rank's first request at most: it waits for the answer. It gives
-// nil for a connection that is no socket of this host's.
-func newSpeakers(conn net.Conn) *speakers {
+// newSenderReader has the kernel pass on who writes. It does not for what was written before, which is at most the
+// first request, since the rank waits for the reply. nil is returned unless conn is a local socket.
+func newSenderReader(conn net.Conn) *senderReader {
 	local, ok := conn.(syscall.Conn)
 	if _, tcp := conn.(*net.TCPConn); tcp || !ok {
 		return nil
@@ -41,11 +38,11 @@ func newSpeakers(conn net.Conn) *speakers {
 	}) != nil || err != nil {
 		return nil
 	}
-	return &speakers{raw: raw}
+	return &senderReader{raw: raw}
 }
 
-// Read never mixes what several processes wrote.
-func (s *speakers) Read(b []byte) (int, error) {
+// Read returns what one process wrote.
+func (s *senderReader) Read(b []byte) (int, error) {
 	var n, size int
 	var failed error
 	err := s.raw.Read(func(fd uintptr) (done bool) {
@@ -64,7 +61,7 @@ func (s *speakers) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// senderOf is the process that control data name; 0: none.
+// senderOf returns the process in the control data, 0 if there is none.
 func senderOf(control []byte) int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil || len(messages) == 0 {
@@ -77,8 +74,8 @@ func senderOf(control []byte) int {
 	return int(credentials.Pid)
 }
 
-// runs reports whether a process is there and has not ended.
-func runs(pid int) bool {
+// isRunning reports whether a process exists and has not exited.
+func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false

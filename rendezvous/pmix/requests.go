@@ -2,7 +2,7 @@ package pmix
 
 import "fmt"
 
-// command is the number of a request (PMIX_REQ_CMD …).
+// command is the type of a request (PMIX_REQ_CMD …).
 type command uint8
 
 const (
@@ -32,16 +32,15 @@ const (
 	commandStopPull         command = 29 // IOF_DEREG
 )
 
-// handler reads a request's body. Unless that is one that no client sends, what it returns then does what was asked
-// for, with the server locked, and gives the status that is the answer, or replied. All of it runs on the goroutine of
-// the rank's connection, which reads no further request meanwhile: what has to wait for others is answered later, by
-// request.reply on any goroutine.
+// handler decodes the body of a request. Unless that fails, the function that it returns is called with the lock held,
+// and returns the status to reply, or replied. Both run on the goroutine of the client's connection, which reads no
+// other request meanwhile: what has to wait for others is answered later, by request.reply on any goroutine.
 type handler func(s *Server, q *request, d *decoder) func() status
 
-// replied stands for a request that was answered otherwise, or will be. It is no status of PMIx's.
+// replied marks a request that is answered elsewhere. It is not a status of PMIx.
 const replied status = 1
 
-// handlers are by command who serves it. Any other is answered with statusNotSupported.
+// handlers serve the commands. The reply to any other is statusNotSupported.
 var handlers = map[command]handler{
 	commandJobInfo:          (*Server).jobInfo,
 	commandAbort:            (*Server).abort,
@@ -69,28 +68,28 @@ var handlers = map[command]handler{
 	commandStopPull:         (*Server).stopPull,
 }
 
-// serve has a request served. An error is a body that no client sends.
+// serve serves a request. The error says that its body cannot be decoded.
 func (s *Server) serve(q *request) error {
 	d := &q.body
 	if q.tag == tagHeartbeat {
-		s.beat(q)
+		s.heartbeat(q)
 		return nil
 	}
 	c := command(d.oneUint8())
 	if d.err != nil {
 		return d.err
 	}
-	read := handlers[c]
-	if read == nil {
+	handle := handlers[c]
+	if handle == nil {
 		q.status(statusNotSupported)
 		return nil
 	}
-	do := read(s, q, d)
+	do := handle(s, q, d)
 	if d.err != nil {
 		return fmt.Errorf("command %d: %w", c, d.err)
 	}
-	s.lock()
-	defer s.unlock()
+	s.node.Lock()
+	defer s.node.Unlock()
 	if code := do(); code != replied {
 		q.status(code)
 	}

@@ -2,8 +2,7 @@ package pmix
 
 import "fmt"
 
-// fixedSize is how many bytes an item takes, for types where that is always the same; 0 for
-// all others.
+// fixedSize returns the number of bytes of an item, 0 for types where that varies.
 func fixedSize(typ dataType) uint64 {
 	if int(typ) < len(fixedSizes) {
 		return uint64(fixedSizes[typ])
@@ -11,7 +10,7 @@ func fixedSize(typ dataType) uint64 {
 	return 0
 }
 
-// hasType reports whether items of a type have their real type, an integer's, before them.
+// hasType reports whether items of a type are preceded by their real type, an integer's.
 func hasType(typ dataType) bool {
 	return typ == typeSize || typ == typePID || typ == typeInt || typ == typeUint
 }
@@ -27,8 +26,7 @@ var fixedSizes = [...]uint8{
 	typeDataType: 2, typeIOFChannel: 2,
 }
 
-// skip passes over one item of a type. It looks at all of it, so that what comes after a
-// nil error can be decoded.
+// skip skips one item of a type and checks all of it, so that it can be decoded later without errors.
 func (d *decoder) skip(typ dataType, depth int) {
 	if typ == typeUndef {
 		return
@@ -42,7 +40,7 @@ func (d *decoder) skip(typ dataType, depth int) {
 		return
 	}
 	switch typ {
-	case typeString, typeFloat, typeDouble: // numbers that are not whole are text
+	case typeString, typeFloat, typeDouble: // floating-point numbers are text
 		d.text()
 	case typeSize, typePID, typeInt, typeUint:
 		d.integer()
@@ -75,7 +73,7 @@ func (d *decoder) skip(typ dataType, depth int) {
 	}
 }
 
-// layouts are the types that are made of others which follow one another.
+// layouts are the types that are sequences of others.
 var layouts = map[dataType][]dataType{
 	typeProc:     {typeString, typeProcRank},
 	typeKval:     {typeString, typeValue},
