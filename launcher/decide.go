@@ -298,7 +298,7 @@ func (s *session) hello() wire.Hello {
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsTask()),
 		GPUs:     r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
+		Topology: r.NeedsTopology() || s.spec.Place.Memory.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
 			s.spec.Place.Shows(),
 		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.dryRun,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,

@@ -73,7 +73,7 @@ func TestPlanOfEightRanks(t *testing.T) {
 func TestPlanOfManyRanks(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
-	table, _ := tableOf(t, "two-socket-intel", job.PlacementSpec{BindTo: none}, 64)
+	table, _ := tableOf(t, "two-socket-intel", job.PlacementSpec{Request: placement.Request{BindTo: none}}, 64)
 	assert.Equal(t, `RANK  HOST  LOCAL  GPU  CPUS   PLACE                      PROGRAM
 0-63  node  0-63   -    0-127  not bound: --bind-to none  app
 `, table)
@@ -149,6 +149,6 @@ func TestPlanOfHosts(t *testing.T) {
 	assert.Contains(t, text, "other hosts do not get 2 inherited ones")
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
-	text = hostsTable(t, 4, job.PlacementSpec{BindTo: none}, "two-socket-intel")
+	text = hostsTable(t, 4, job.PlacementSpec{Request: placement.Request{BindTo: none}}, "two-socket-intel")
 	assert.Regexp(t, `(?m)^0-23 +node\[1-3\] +0-7 +- +0-127 .* app$`, text)
 }

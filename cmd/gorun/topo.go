@@ -333,18 +333,10 @@ func seated(wish *topoOptions, m placement.Machine) (placement.Layout, error) {
 	if !wish.seats() {
 		return placement.Layout{}, nil
 	}
-	place := wish.Spec.Place
-	return placement.Map(placement.Request{
-		Ranks: wish.ranks, RanksFrom: wish.ranksFrom,
-		PerNode: placement.PerNode{
-			Kind: placement.PerNodeKind(wish.perNode.Kind), N: wish.perNode.N,
-			From: wish.perNode.From,
-		},
-		MapBy: place.MapBy, BindTo: place.BindTo, RankBy: place.RankBy, NUMABinding: place.NUMABinding,
-		CPUsPerRank: place.CPUsPerRank, GPUsPerRank: place.GPUsPerRank, GPUs: place.GPUs,
-		RankFile: place.RankFile, Hosts: shownHost(place.RankFile),
-		Visible: visibility(wish),
-	}, []placement.Machine{m})
+	req := wish.Spec.Place.Request
+	req.Ranks, req.RanksFrom, req.PerNode = wish.ranks, wish.ranksFrom, wish.perNode
+	req.Hosts, req.Visible = shownHost(req.RankFile), visibility(wish)
+	return placement.Map(req, []placement.Machine{m})
 }
 
 // shownHost is what a rank file calls the machine that is shown: its first host.

@@ -10,8 +10,8 @@ import (
 	"gorun/placement"
 )
 
-// ownPlaces reports whether programs have hosts or places of their own.
-func (s *Spec) ownPlaces() bool {
+// placesApps reports whether programs have hosts or places of their own.
+func (s *Spec) placesApps() bool {
 	return slices.ContainsFunc(s.Apps, func(a App) bool { return a.Hosts != nil || a.Place != nil })
 }
 
@@ -22,88 +22,73 @@ func (a *App) RunsOn(f *Facts) bool {
 	})
 }
 
-// placeOf is the wish for an app's ranks.
-func (s *Spec) placeOf(app int) *PlacementSpec {
-	if own := s.Apps[app].Place; own != nil {
-		return own
-	}
-	return &s.Place
-}
+func (s *Spec) placeOf(app int) *PlacementSpec { return cmp.Or(s.Apps[app].Place, &s.Place) }
 
-// appRequest is what the wish asks of placement for one of several programs.
-func (s *Spec) appRequest(app int) placement.Request {
-	r := s.Request()
-	r.Others = nil
-	r.Ranks, r.RanksFrom = s.Apps[app].NumRanks, fmt.Sprintf("-n %d of %s", s.Apps[app].NumRanks, s.Apps[app].Program)
-	if wishes := strings.Split(s.RanksFrom, " : "); len(wishes) == len(s.Apps) {
-		r.RanksFrom = wishes[app]
-	}
-	s.placeOf(app).apply(&r)
-	r.Oversubscribe = s.Oversubscribe
-	return r
-}
-
-// perApp places the ranks of several programs that have hosts or places of their own.
-// Each takes the slots that those before it leave. Programs with one wish are placed
-// together; the others take the CPUs that are left, as long as there are any.
-func (s *Spec) perApp(machines []placement.Machine, names []string) (placement.Layout, error) {
-	a := appLayout{
-		spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)),
-		order: make([][]int, len(s.Apps)),
-	}
-	a.used = make([]int, len(machines))
-	for app := range s.Apps {
-		if err := a.count(app); err != nil {
-			return placement.Layout{}, err
-		}
-	}
-	var groups []*PlacementSpec
-	for app := range s.Apps {
-		if wish := s.placeOf(app); wish != &s.Place && !slices.Contains(groups, wish) {
-			groups = append(groups, wish)
-		}
-	}
-	seats := make(map[*PlacementSpec]*appSeats)
-	for _, wish := range append(groups, &s.Place) { // who asks for places takes them first
-		var err error
-		if seats[wish], err = a.seat(wish); err != nil {
-			return placement.Layout{}, err
-		}
-	}
-	return a.join(seats), nil
-}
-
-// appLayout is what is known while programs are placed one after the other.
+// appLayout places programs one after the other.
 type appLayout struct {
 	spec     *Spec
 	machines []placement.Machine
 	names    []string
 	used     []int   // ranks on each machine so far
-	counts   [][]int // of each program, ranks on each machine
-	order    [][]int // of each program, the machine of each rank
+	counts   [][]int // by program, ranks on each machine
+	order    [][]int // by program, the machine of each rank
 	taken    []placement.CPUSet
 	notes    []string
 }
 
-// appSeats are the places of programs with one wish: of each machine, in the order of its
-// ranks.
-type appSeats struct{ onNode [][]placement.Rank }
+// placed are the ranks with one PlacementSpec, by machine and in their order.
+type placed [][]placement.Rank
+
+// placeApps places the ranks of several programs that have hosts or places of their own. Each takes the slots that
+// those before it leave. Programs with a common PlacementSpec are placed together; those with Spec.Place come last and
+// take the CPUs that are left, as long as there are any.
+func (s *Spec) placeApps(machines []placement.Machine, names []string) (placement.Layout, error) {
+	a := appLayout{
+		spec: s, machines: machines, names: names, counts: make([][]int, len(s.Apps)),
+		order: make([][]int, len(s.Apps)), used: make([]int, len(machines)), taken: make([]placement.CPUSet, len(machines)),
+	}
+	var places []*PlacementSpec
+	for app := range s.Apps {
+		if err := a.count(app); err != nil {
+			return placement.Layout{}, err
+		}
+		if place := s.placeOf(app); place != &s.Place && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	ranks := make(map[*PlacementSpec]placed)
+	for _, place := range append(places, &s.Place) {
+		var err error
+		if ranks[place], err = a.place(place); err != nil {
+			return placement.Layout{}, err
+		}
+	}
+	return a.join(ranks), nil
+}
 
 // count decides how many ranks of a program are on each machine, and in which order.
 func (a *appLayout) count(app int) error {
-	req, hosts := a.spec.appRequest(app), a.hostsOf(app)
-	machines, names := make([]placement.Machine, len(hosts)), make([]string, len(hosts))
-	slots, limits := make([]int, len(hosts)), make([]int, len(hosts))
-	for i, h := range hosts {
-		machines[i], names[i], slots[i] = a.machines[h.at], a.names[h.at], h.slots
-		if h.at < len(req.MaxSlots) {
-			limits[i] = req.MaxSlots[h.at]
-		}
+	program := &a.spec.Apps[app]
+	req, hosts := a.spec.request(a.spec.placeOf(app)), a.hostsOf(app)
+	req.Ranks, req.RanksFrom = program.NumRanks, fmt.Sprintf("-n %d of %s", program.NumRanks, program.Program)
+	if sources := strings.Split(a.spec.RanksFrom, " : "); len(sources) == len(a.spec.Apps) {
+		req.RanksFrom = sources[app]
 	}
-	req.Slots, req.MaxSlots, req.Hosts = slots, limits, names
+	limits := req.MaxSlots
+	req.Slots, req.MaxSlots = nil, nil
+	var machines []placement.Machine
+	for _, h := range hosts {
+		machines, req.Hosts, req.Slots = append(machines, a.machines[h.at]), append(req.Hosts, a.names[h.at]),
+			append(req.Slots, h.slots)
+		limit := 0
+		if h.at < len(limits) {
+			limit = limits[h.at]
+		}
+		req.MaxSlots = append(req.MaxSlots, limit)
+	}
 	layout, err := placement.Map(req, machines)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a.spec.Apps[app].Program, err)
+		return fmt.Errorf("%s: %w", program.Program, err)
 	}
 	a.counts[app] = make([]int, len(a.machines))
 	for i, n := range layout.PerNode {
@@ -113,35 +98,35 @@ func (a *appLayout) count(app int) error {
 	for _, r := range layout.Ranks {
 		a.order[app] = append(a.order[app], hosts[r.Node].at)
 	}
-	return nil // remarks come when all are placed
+	return nil
 }
 
-// slotsAt is a host with the slots that are left there, 0: as many as one likes.
-type slotsAt struct{ at, slots int }
+// freeSlots is a host with the slots that are left there; 0: any number.
+type freeSlots struct{ at, slots int }
 
-// hostsOf are the hosts of a program with slots that are left; where none has any, all of
-// them.
-func (a *appLayout) hostsOf(app int) []slotsAt {
-	var all, free []slotsAt
+// hostsOf returns the hosts of a program with slots left; all of them if none has any.
+func (a *appLayout) hostsOf(app int) []freeSlots {
+	var all, free []freeSlots
 	for at, name := range a.names {
-		slots, own := 0, a.spec.Apps[app].Hosts
+		total, own := 0, a.spec.Apps[app].Hosts
 		if at < len(a.spec.Hosts) {
-			slots, name = a.spec.Hosts[at].Slots, a.spec.Hosts[at].Name
+			total, name = a.spec.Hosts[at].Slots, a.spec.Hosts[at].Name
 		}
 		i := slices.IndexFunc(own, func(h hosts.Host) bool { return h.Name == name })
 		if own != nil && i < 0 {
 			continue
 		}
+		slots := total
 		if i >= 0 && own[i].Slots > 0 {
-			slots = min(own[i].Slots, cmp.Or(slots, own[i].Slots))
+			slots = min(own[i].Slots, cmp.Or(total, own[i].Slots))
 		}
-		all = append(all, slotsAt{at, slots})
+		all = append(all, freeSlots{at, slots})
 		left := slots
-		if at < len(a.spec.Hosts) && a.spec.Hosts[at].Slots > 0 {
-			left = min(slots, a.spec.Hosts[at].Slots-a.used[at])
+		if total > 0 {
+			left = min(slots, total-a.used[at])
 		}
 		if slots == 0 || left > 0 {
-			free = append(free, slotsAt{at, left})
+			free = append(free, freeSlots{at, left})
 		}
 	}
 	if len(free) == 0 {
@@ -150,77 +135,58 @@ func (a *appLayout) hostsOf(app int) []slotsAt {
 	return free
 }
 
-// seat places all ranks of the programs with one wish.
-func (a *appLayout) seat(wish *PlacementSpec) (*appSeats, error) {
-	req, counts := a.spec.Request(), make([]int, len(a.machines))
-	req.Ranks, req.Slots, req.MaxSlots, req.Others, req.Hosts = 0, nil, nil, nil, a.names
+// place places all ranks of the programs with a PlacementSpec.
+func (a *appLayout) place(place *PlacementSpec) (placed, error) {
+	ranks, req := make(placed, len(a.machines)), a.spec.request(place)
+	req.Ranks, req.Slots, req.MaxSlots, req.Hosts = 0, nil, nil, a.names
+	req.Counts = make([]int, len(a.machines))
 	for app := range a.spec.Apps {
-		if a.spec.placeOf(app) != wish {
-			continue
-		}
-		for node, n := range a.counts[app] {
-			counts[node] += n
-			req.Ranks += n
+		if a.spec.placeOf(app) == place {
+			for node, n := range a.counts[app] {
+				req.Counts[node] += n
+				req.Ranks += n
+			}
 		}
 	}
-	seats := &appSeats{onNode: make([][]placement.Rank, len(a.machines))}
 	if req.Ranks == 0 {
-		return seats, nil
+		return ranks, nil
 	}
-	wish.apply(&req)
-	req.Counts = counts
-	layout, err := placement.Map(req, a.left())
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range layout.Ranks {
-		seats.onNode[r.Node] = append(seats.onNode[r.Node], r)
-		a.taken = growTo(a.taken, len(a.machines))
-		a.taken[r.Node] = a.taken[r.Node].Union(r.CPUs)
-	}
-	a.note(layout.Notes)
-	return seats, nil
-}
-
-func growTo(sets []placement.CPUSet, n int) []placement.CPUSet {
-	return append(sets, make([]placement.CPUSet, max(0, n-len(sets)))...)
-}
-
-// left are the machines without the CPUs to which ranks are bound already, as long as
-// there are others.
-func (a *appLayout) left() []placement.Machine {
 	machines := slices.Clone(a.machines)
 	for node, taken := range a.taken {
 		if rest := machines[node].CPUs.Without(taken); rest.Len() > 0 {
 			machines[node].CPUs = rest
 		}
 	}
-	return machines
-}
-
-// note keeps remarks, each once.
-func (a *appLayout) note(notes []string) {
-	for _, n := range notes {
-		if !slices.Contains(a.notes, n) {
-			a.notes = append(a.notes, n)
+	layout, err := placement.Map(req, machines)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range layout.Ranks {
+		ranks[r.Node] = append(ranks[r.Node], r)
+		a.taken[r.Node] = a.taken[r.Node].Union(r.CPUs)
+	}
+	for _, note := range layout.Notes {
+		if !slices.Contains(a.notes, note) {
+			a.notes = append(a.notes, note)
 		}
 	}
+	return ranks, nil
 }
 
 // join numbers the ranks through the programs.
-func (a *appLayout) join(seats map[*PlacementSpec]*appSeats) placement.Layout {
+func (a *appLayout) join(ranks map[*PlacementSpec]placed) placement.Layout {
 	layout := placement.Layout{Notes: a.notes, PerNode: make([]int, len(a.machines))}
 	reasons := make([]string, 0, len(a.spec.Apps))
-	for app := range a.spec.Apps {
-		from := seats[a.spec.placeOf(app)]
+	for app, program := range a.spec.Apps {
+		from := ranks[a.spec.placeOf(app)]
 		for _, node := range a.order[app] {
-			r := from.onNode[node][0]
-			from.onNode[node] = from.onNode[node][1:]
+			r := from[node][0]
+			from[node] = from[node][1:]
 			r.LocalRank = layout.PerNode[node]
 			layout.PerNode[node]++
 			layout.Ranks = append(layout.Ranks, r)
 		}
-		reasons = append(reasons, fmt.Sprintf("%d of %s", a.spec.Apps[app].NumRanks, a.spec.Apps[app].Program))
+		reasons = append(reasons, fmt.Sprintf("%d of %s", program.NumRanks, program.Program))
 	}
 	layout.Reason = plural(len(layout.Ranks), "rank") + ": " + strings.Join(reasons, ", ")
 	if slots := hosts.TotalSlots(a.spec.Hosts); slots > 0 && len(layout.Ranks) > slots {

@@ -58,7 +58,7 @@ func TestPlacesOfPrograms(t *testing.T) {
 	facts[0].Machine = eightCores()
 	bind, err := placement.ParseBindTo("core")
 	require.NoError(t, err)
-	spec.Apps[1].Place = &PlacementSpec{BindTo: bind}
+	spec.Apps[1].Place = &PlacementSpec{Request: placement.Request{BindTo: bind}}
 	assert.True(t, spec.Request().NeedsTopology())
 	p := planOf(t, spec, facts)
 	all := placement.CPUSet{}

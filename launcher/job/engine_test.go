@@ -117,6 +117,7 @@ func TestGPUsOfEachNode(t *testing.T) {
 func TestCPUsThatWereAskedFor(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
+	unbound := PlacementSpec{Request: placement.Request{BindTo: none}}
 	const asked = "--cpus-per-task of the Slurm job"
 	for name, test := range map[string]struct {
 		ranks, wish  int
@@ -128,11 +129,11 @@ func TestCPUsThatWereAskedFor(t *testing.T) {
 		"fewer than a rank is bound to":   {4, 8, PlacementSpec{}, 0, "8", asked, "8"},
 		"fewer than one rank has":         {1, 8, PlacementSpec{}, 0, "8", asked, "8"},
 		"one":                             {4, 1, PlacementSpec{}, 0, "1", asked, "2"},
-		"fewer than its part":             {4, 8, PlacementSpec{BindTo: none}, 0, "8", asked, "8"},
+		"fewer than its part":             {4, 8, unbound, 0, "8", asked, "8"},
 		"as many as it has":               {4, 32, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
 		"more than it has":                {4, 64, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
 		"more than its part of a quota":   {4, 64, PlacementSpec{}, 8, "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks", "2"},
-		"more than its part of the CPUs":  {4, 64, PlacementSpec{BindTo: none}, 0, "32", "128 CPUs ÷ 4 ranks", "32"},
+		"more than its part of the CPUs":  {4, 64, unbound, 0, "32", "128 CPUs ÷ 4 ranks", "32"},
 		"nothing was asked":               {4, 0, PlacementSpec{}, 0, "32", "bound to 32 CPUs", ""},
 		"more ranks than CPUs":            {256, 4, PlacementSpec{}, 0, "1", "128 CPUs ÷ 256 ranks", "2"},
 		"fewer than its part of a quota":  {4, 1, PlacementSpec{}, 8, "1", asked, "2"},

@@ -4,16 +4,28 @@ import (
 	"fmt"
 	"strings"
 
+	"gorun/launcher/internal/spec"
 	"gorun/placement"
 )
 
-// maxRanks is how many ranks a command line may ask for on a node.
-const maxRanks = 1 << 20
+const (
+	maxRanks = 1 << 20 // that a command line may request for a node
+	maxRole  = 4096    // bytes in the name of a role
+)
 
-// maxRole bounds the name of a role in bytes.
-const maxRole = 4096
+// Facts are what a node reports about itself, as far as the head trusts it, and what the head knows about it.
+type Facts struct {
+	spec.Facts
+	// Remote reports that the node is another host than the launcher's, Joined that somebody started gorun there by its
+	// own command line.
+	Remote, Joined bool
+	// Address is how other nodes reach this one, Interface the network interface that has it ("eth0"); "": not known.
+	Address, Interface string
+	// Mbps is the speed of Interface's hardware in Mbit/s, 0: not known.
+	Mbps int
+}
 
-// FactsError is that a host says of itself what no agent of ours says.
+// FactsError reports facts that no agent of this gorun sends.
 type FactsError struct {
 	Host string
 	Err  error
@@ -24,37 +36,30 @@ func (e *FactsError) Error() string { return fmt.Sprintf("take facts of %s: %v",
 // Unwrap returns what is wrong with them.
 func (e *FactsError) Unwrap() error { return e.Err }
 
-// checkFacts refuses what no agent of ours says of its host: facts are other hosts' word,
-// and a wrong one must lose that host, not end this process.
+// checkFacts validates facts of other hosts: wrong ones must lose that host, not crash this process.
 func (s *Spec) checkFacts(facts []Facts) error {
-	good := map[*placement.Topology]bool{nil: true} // hosts that are built alike share one
+	valid := map[*placement.Topology]bool{nil: true} // hosts of one kind share theirs
 	for i := range facts {
 		f := &facts[i]
-		if err := f.checkPrograms(len(s.Apps)); err != nil {
-			return &FactsError{f.Host, err}
+		err := f.check(len(s.Apps))
+		if t := f.Machine.Topology; err == nil && !valid[t] {
+			err, valid[t] = t.Check(), true
 		}
-		if f.Ranks < 0 || f.Ranks > maxRanks {
-			err := fmt.Errorf("its command line asks for %d ranks: a node has at most %d", f.Ranks, maxRanks)
+		if err != nil {
 			return &FactsError{f.Host, err}
-		}
-		if len(f.Role) > maxRole || strings.ContainsRune(f.Role, 0) {
-			err := fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)
-			return &FactsError{f.Host, err}
-		}
-		if t := f.Machine.Topology; !good[t] {
-			if err := t.Check(); err != nil {
-				return &FactsError{f.Host, err}
-			}
-			good[t] = true
 		}
 	}
 	return nil
 }
 
-// checkPrograms refuses an agent that does not answer for each of the job's programs.
-func (f *Facts) checkPrograms(apps int) error {
-	if len(f.Programs) != apps {
+func (f *Facts) check(apps int) error {
+	switch {
+	case len(f.Programs) != apps:
 		return fmt.Errorf("its agent names %s, the job has %d", plural(len(f.Programs), "program"), apps)
+	case f.Ranks < 0 || f.Ranks > maxRanks:
+		return fmt.Errorf("its command line asks for %d ranks: a node has at most %d", f.Ranks, maxRanks)
+	case len(f.Role) > maxRole || strings.ContainsRune(f.Role, 0):
+		return fmt.Errorf("its role has %d bytes, or a null byte: at most %d are taken", len(f.Role), maxRole)
 	}
 	for i, p := range f.Programs {
 		if p.ScriptArg < 0 || p.ScriptArg > len(p.Argv) {

@@ -10,14 +10,13 @@ import (
 	"gorun/placement"
 )
 
-// chosen are the facts of the nodes that the wish wants: the first so many of its
-// hosts with --nnodes.
+// chosen returns the facts of the spec's nodes: the first of its hosts with --nnodes.
 func (s *Spec) chosen(facts []Facts) ([]Facts, error) {
 	if err := s.checkFacts(facts); err != nil {
 		return nil, err
 	}
 	switch n := s.NumNodes; {
-	case n == 0 || n == len(facts) || len(s.Hosts) == 0:
+	case n == 0 || len(s.Hosts) == 0:
 		return facts, nil
 	case n > len(facts):
 		return nil, fmt.Errorf("--nnodes %d: there are %s%s", n, plural(len(facts), "host"), inParentheses(s.HostsFrom))
@@ -33,8 +32,7 @@ func inParentheses(text string) string {
 	return " (" + text + ")"
 }
 
-// CountSlots fills in the slots of hosts that have as many as cores. Facts are those of the
-// wish's hosts, in their order.
+// CountSlots sets the slots of hosts that have one for each core. facts are those of the spec's hosts, in their order.
 func (s *Spec) CountSlots(facts []Facts) {
 	s.Hosts = slices.Clone(s.Hosts)
 	for i := range s.Hosts[:min(len(s.Hosts), len(facts))] {
@@ -47,14 +45,30 @@ func (s *Spec) CountSlots(facts []Facts) {
 	}
 }
 
-// layout has the ranks placed.
-func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
+// layout places the ranks on nodes. It returns the facts of the spec's nodes, with the GPUs that their own variables
+// hide.
+func (s *Spec) layout(facts []Facts) ([]Facts, placement.Layout, error) {
+	facts, err := s.chosen(facts)
+	if err != nil {
+		return nil, placement.Layout{}, err
+	}
+	facts = slices.Clone(facts)
+	for i := range facts {
+		if f := &facts[i]; s.hasOwnGPUs(f) {
+			f.Machine.Hidden = new(placement.VisibilityOf(s.gpuEnviron(f)))
+		}
+	}
+	layout, err := s.place(facts)
+	return facts, layout, err
+}
+
+func (s *Spec) place(facts []Facts) (placement.Layout, error) {
 	if slices.ContainsFunc(facts, func(f Facts) bool { return f.Task != nil }) {
-		return s.seated(facts)
+		return s.placeTasks(facts)
 	}
 	req, machines := s.Request(), make([]placement.Machine, len(facts))
-	own := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
-	if own { // nodes that were started by hand, each with its number
+	joined := slices.ContainsFunc(facts, func(f Facts) bool { return f.Ranks > 0 })
+	if joined { // each node has its own number of ranks
 		req.PerNode, req.Slots, req.SlotsFrom = placement.PerNode{}, nil, "as each node's own command line says"
 		if s.PerNode.Kind == CountDevice && s.Join == nil {
 			req.SlotsFrom = s.PerNode.From
@@ -63,32 +77,30 @@ func (s *Spec) layout(facts []Facts) (placement.Layout, error) {
 	for i, f := range facts {
 		machines[i] = f.Machine
 		req.Hosts = append(req.Hosts, f.Host)
-		if own {
+		if joined {
 			req.Slots = append(req.Slots, f.Ranks)
 		}
 	}
-	if len(s.Apps) > 1 && s.ownPlaces() && !own {
-		return s.perApp(machines, req.Hosts)
+	if len(s.Apps) > 1 && s.placesApps() && !joined {
+		return s.placeApps(machines, req.Hosts)
 	}
 	return placement.Map(req, machines)
 }
 
-// HostOfRank0 is the number of the host on which rank 0 will be, where ranks meet:
-// the first but for rank files.
+// HostOfRank0 returns the index of the host of rank 0, where ranks meet: the first one unless there is a rank file.
 func HostOfRank0(spec *Spec, facts []Facts) (int, error) {
-	facts, err := spec.chosen(facts)
-	if err != nil || spec.Place.RankFile == nil {
+	if spec.Place.RankFile == nil {
+		_, err := spec.chosen(facts)
 		return 0, err
 	}
-	layout, err := spec.layout(spec.hidden(facts))
+	_, layout, err := spec.layout(facts)
 	if err != nil {
 		return 0, err
 	}
 	return layout.Ranks[0].Node, nil
 }
 
-// nodesOf makes a node of each host that has ranks. Where others have none, the layout
-// counts the nodes alone from here on.
+// nodesOf makes a node of each host that has ranks, and renumbers the layout by nodes.
 func nodesOf(facts []Facts, layout *placement.Layout) (used []Facts, nodes []Node, unused []string) {
 	number := make([]int, len(facts))
 	var perNode []int
@@ -114,75 +126,74 @@ func nodesOf(facts []Facts, layout *placement.Layout) (used []Facts, nodes []Nod
 	return used, nodes, unused
 }
 
-// apps decides how the programs are started; on most nodes as on the first, others have their own.
+// apps returns how the first node starts the programs, and gives nodes that do so differently their own.
 func (b *builder) apps() []AppRun {
-	first, all := b.programsOf(0), b.appsOf(0)
-	for _, app := range b.appOf {
-		all[app].NumRanks++
-	}
+	first := b.programsOf(0)
+	all := b.runs(first, b.appOf)
 	for node := 1; node < len(b.facts); node++ {
-		if sameStart(first, b.programsOf(node)) {
+		programs := b.programsOf(node)
+		if slices.EqualFunc(first, programs, sameStart) {
 			continue
 		}
-		own := b.appsOf(node)
+		var apps []int
 		for _, rank := range b.plan.Nodes[node].Ranks {
-			own[b.appOf[rank]].NumRanks++
+			apps = append(apps, b.appOf[rank])
 		}
-		b.plan.Nodes[node].Apps = own
+		b.plan.Nodes[node].Apps = b.runs(programs, apps)
 	}
 	return all
 }
 
-func (b *builder) appsOf(node int) []AppRun {
+// runs counts the ranks of each program; apps has the program of each.
+func (b *builder) runs(programs []Program, apps []int) []AppRun {
 	runs := make([]AppRun, len(b.spec.Apps))
-	for i, p := range b.programsOf(node) {
+	for i, p := range programs {
 		dir := cmp.Or(b.spec.Apps[i].Dir, b.spec.Dir)
 		runs[i] = AppRun{Path: p.Path, Argv: p.Argv, Dir: dir, Kind: p.Kind, Build: p.Build}
+	}
+	for _, app := range apps {
+		runs[app].NumRanks++
 	}
 	return runs
 }
 
-// programsOf are the programs as a node starts them; those that do not run there are as on
-// the first node that has them.
+// programsOf returns the programs as a node starts them. Those without ranks there are as on the first node with some.
 func (b *builder) programsOf(node int) []Program {
-	if !b.spec.ownPlaces() {
+	if !b.spec.placesApps() {
 		return b.facts[node].Programs
 	}
 	programs := slices.Clone(b.facts[node].Programs)
 	for i := range programs {
-		for n := 0; !b.spec.Apps[i].RunsOn(&b.facts[node]) && n < len(b.facts); n++ {
-			if b.spec.Apps[i].RunsOn(&b.facts[n]) {
-				programs[i] = b.facts[n].Programs[i]
-				programs[i].Build = false // there, where nothing runs that has to be built
-				break
-			}
+		app := &b.spec.Apps[i]
+		if app.RunsOn(&b.facts[node]) {
+			continue
+		}
+		if n := slices.IndexFunc(b.facts, func(f Facts) bool { return app.RunsOn(&f) }); n >= 0 {
+			programs[i] = b.facts[n].Programs[i]
+			programs[i].Build = false // nodes without ranks need no build
 		}
 	}
 	return programs
 }
 
-// sameStart reports whether programs are started alike.
-func sameStart(a, b []Program) bool {
-	return slices.EqualFunc(a, b, func(a, b Program) bool {
-		return a.Path == b.Path && a.Kind == b.Kind && a.Build == b.Build && slices.Equal(a.Argv, b.Argv)
-	})
+func sameStart(a, b Program) bool {
+	return a.Path == b.Path && a.Kind == b.Kind && a.Build == b.Build && slices.Equal(a.Argv, b.Argv)
 }
 
-// sameKinds refuses a program that is one thing on some hosts and another on others:
-// most likely one of them has an old copy.
-func (b *builder) sameKinds() error {
+// checkKinds refuses a program of different kinds on different hosts: most likely one of them has an old copy.
+func (b *builder) checkKinds() error {
 	for i, app := range b.spec.Apps {
 		var kinds []string
 		names := make(map[string][]string)
-		for node, f := range b.facts {
+		for _, f := range b.facts {
 			if !app.RunsOn(&f) {
 				continue
 			}
 			kind := f.Programs[i].Kind
-			if _, known := names[kind]; !known {
+			if names[kind] == nil {
 				kinds = append(kinds, kind)
 			}
-			names[kind] = append(names[kind], b.plan.Nodes[node].Name)
+			names[kind] = append(names[kind], f.Host)
 		}
 		if len(kinds) < 2 {
 			continue
@@ -196,8 +207,7 @@ func (b *builder) sameKinds() error {
 	return nil
 }
 
-// HostRanges writes names of hosts for a line of a message or a table, node[1-3]; what
-// is too long is cut.
+// HostRanges returns names of hosts as a short list of ranges, node[1-3].
 func HostRanges(names []string) string {
 	const most = 100
 	text := hosts.Fold(names)

@@ -65,7 +65,7 @@ func TestRanksRoundTheNodes(t *testing.T) {
 				SubstituteLocalRank: true,
 			},
 		},
-		Place: PlacementSpec{MapBy: mapBy(t, "node")},
+		Place: PlacementSpec{Request: placement.Request{MapBy: mapBy(t, "node")}},
 		Output: OutputSpec{
 			LogDir: "/logs", Redirect: StreamMap{Ranks: map[int]Streams{0: Stdout, 2: Stderr, 4: Stdout}},
 			Tee: StreamMap{Ranks: map[int]Streams{1: Stdout}},
@@ -105,7 +105,8 @@ func TestResultHasRanksInTheirOrder(t *testing.T) {
 func TestRankFileNamesHosts(t *testing.T) {
 	file, err := placement.ParseRankFile("places", "rank 1=node0 slot=0-1\nrank 0=node1 slot=1:3\nrank 2=node1 slot=0:0\n")
 	require.NoError(t, err)
-	p := plannedOn(t, Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{RankFile: file}}, 2, "two-socket-intel")
+	rankFile := PlacementSpec{Request: placement.Request{RankFile: file}}
+	p := plannedOn(t, Spec{Apps: []App{{Program: "app"}}, Place: rankFile}, 2, "two-socket-intel")
 	assert.Equal(t, [][]int{{1}, {0, 2}}, [][]int{p.Nodes[0].Ranks, p.Nodes[1].Ranks})
 	assert.Equal(t, "1", p.variable(2, "LOCAL_RANK").Value)
 	assert.Equal(t, "1", p.variable(1, "LOCAL_WORLD_SIZE").Value)
@@ -118,7 +119,8 @@ func TestIsolatedGPUs(t *testing.T) {
 		m.GPUs[i].UUID = fmt.Sprint("GPU-", i)
 	}
 	isolated := Spec{
-		Apps: []App{{Program: "app", NumRanks: 4}}, Place: PlacementSpec{Isolate: true, GPUsPerRank: 2},
+		Apps:    []App{{Program: "app", NumRanks: 4}},
+		Place:   PlacementSpec{Request: placement.Request{Isolate: true, GPUsPerRank: 2}},
 		Environ: []string{"CUDA_VISIBLE_DEVICES=7,6,5,4,3,2,1,0"},
 	}
 	p, err := planned(t, isolated, 1, m)
@@ -151,7 +153,8 @@ func TestIsolatedGPUsByNumber(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID = ""
 	}
-	p, err := planned(t, Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{Isolate: true}}, 1, m)
+	isolated := PlacementSpec{Request: placement.Request{Isolate: true}}
+	p, err := planned(t, Spec{Apps: []App{{Program: "app"}}, Place: isolated}, 1, m)
 	require.NoError(t, err)
 	require.Len(t, p.Ranks, 8)
 	assert.Equal(t, "7", p.variable(7, "CUDA_VISIBLE_DEVICES").Value)
@@ -171,7 +174,7 @@ func TestChosenGPUs(t *testing.T) {
 	}
 	spec := Spec{
 		Apps:  []App{{Program: "app", NumRanks: 2}},
-		Place: PlacementSpec{GPUs: placement.GPUChoice{Indices: []int{6, 2}}},
+		Place: PlacementSpec{Request: placement.Request{GPUs: placement.GPUChoice{Indices: []int{6, 2}}}},
 	}
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
@@ -196,16 +199,17 @@ func TestFreeGPUs(t *testing.T) {
 	for i := range m.GPUs {
 		m.GPUs[i].UUID, m.GPUs[i].Used = fmt.Sprint("GPU-", i), i%2 == 0
 	}
-	spec := Spec{Apps: []App{{Program: "app"}}, Place: PlacementSpec{GPUs: placement.GPUChoice{Free: true}}}
+	spec := Spec{Apps: []App{{Program: "app"}}}
+	spec.Place.GPUs.Free = true
 	p, err := planned(t, spec, 1, m)
 	require.NoError(t, err)
 	assert.Len(t, p.Ranks, 4)
 	assert.Equal(t, "GPU-1,GPU-3,GPU-5,GPU-7", p.variable(0, "CUDA_VISIBLE_DEVICES").Value)
 
 	facts := []Facts{{Facts: NodeFacts{Host: "a", Notes: []string{"nobody knows"}}}}
-	assert.Equal(t, []string{"nobody knows"}, notesOf(facts))
+	assert.Equal(t, []string{"nobody knows"}, (&builder{facts: facts}).nodeNotes())
 	facts = append(facts, Facts{Facts: NodeFacts{Host: "b", Notes: []string{"neither here"}}})
-	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, notesOf(facts))
+	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, (&builder{facts: facts}).nodeNotes())
 }
 
 // Go counts what it is bound to: it is told only of CPUs that it has not for itself.
@@ -214,23 +218,23 @@ func TestGoThreads(t *testing.T) {
 	require.NoError(t, err)
 	for _, test := range []struct {
 		ranks        int
-		place        PlacementSpec
+		place        placement.Request
 		quota        float64
 		want         string
 		threads, why string // of OMP_NUM_THREADS
 	}{
-		{1, PlacementSpec{}, 0, "", "", ""},
-		{1, PlacementSpec{}, 4, "", "", ""},
-		{4, PlacementSpec{}, 0, "", "", ""},
-		{4, PlacementSpec{}, 8, "2", "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
-		{4, PlacementSpec{BindTo: none}, 0, "32", "32", "128 CPUs ÷ 4 ranks"},
-		{4, PlacementSpec{MapBy: mapBy(t, "numa")}, 0, "32", "32", "bound to 64 CPUs, with other ranks"},
-		{256, PlacementSpec{}, 0, "2", "1", "128 CPUs ÷ 256 ranks"},
+		{1, placement.Request{}, 0, "", "", ""},
+		{1, placement.Request{}, 4, "", "", ""},
+		{4, placement.Request{}, 0, "", "", ""},
+		{4, placement.Request{}, 8, "2", "2", "8 of 128 CPUs by cgroup quota ÷ 4 ranks"},
+		{4, placement.Request{BindTo: none}, 0, "32", "32", "128 CPUs ÷ 4 ranks"},
+		{4, placement.Request{MapBy: mapBy(t, "numa")}, 0, "32", "32", "bound to 64 CPUs, with other ranks"},
+		{256, placement.Request{}, 0, "2", "1", "128 CPUs ÷ 256 ranks"},
 	} {
 		m, err := placement.Example("two-socket-intel")
 		require.NoError(t, err)
 		m.Quota = test.quota
-		spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place}
+		spec := Spec{Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: PlacementSpec{Request: test.place}}
 		p, err := planned(t, spec, 1, m)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, p.variable(0, "GOMAXPROCS").Value, "%+v", test)

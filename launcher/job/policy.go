@@ -6,27 +6,24 @@ import (
 	"time"
 )
 
-// Policy is what the end of a rank means for the others. Its zero value: a failure
-// stops the job, a rank that ends well does not.
+// Policy says what the end of a rank means for the others. With its zero value a failure stops the job, and a success
+// does not.
 type Policy struct {
-	// Continue has the others go on after a failure; the job then ends with the
-	// code of the first.
+	// Continue lets the others go on after a failure; the job then ends with the code of the first.
 	Continue bool
-	// MinSuccess, with Continue, makes it a success if so many ranks end with exit
-	// code 0; 0 asks for all of them.
+	// MinSuccess, with Continue, is how many ranks have to succeed for the job to succeed; 0: all of them.
 	MinSuccess int
-	// EarlyExit is for jobs in which no rank may end long before the others.
+	// EarlyExit is for jobs in which all ranks should end together.
 	EarlyExit EarlyExit
 }
 
-// EarlyExit says what happens when a rank has ended with exit code 0 and others
-// still run a while later.
+// EarlyExit says what happens when a rank has succeeded and others still run a while later.
 type EarlyExit uint8
 
 const (
 	// EarlyAllowed: nothing.
 	EarlyAllowed EarlyExit = iota
-	// EarlyWarn: a remark.
+	// EarlyWarn: a note.
 	EarlyWarn
 	// EarlyFail: the job ends with exit code ExitEarly.
 	EarlyFail
@@ -45,7 +42,6 @@ func (p Policy) validate() error {
 	return nil
 }
 
-// check compares what is asked for with the job.
 func (p Policy) check(ranks int) error {
 	if p.MinSuccess > ranks {
 		return fmt.Errorf("--min-success %d: the job has %s", p.MinSuccess, plural(ranks, "rank"))
@@ -53,15 +49,14 @@ func (p Policy) check(ranks int) error {
 	return nil
 }
 
-// Restarts is when a job whose rank failed is started again, with all its ranks.
+// Restarts says when a job with a failed rank is started again, with all its ranks.
 type Restarts struct {
 	// Max is the number of restarts, 0: none.
 	Max int
-	// Delay is the time before the first; it doubles with each, up to MaxDelay. 0
-	// means DefaultRestartDelay; a negative value, none.
+	// Delay is the time before the first; it doubles with each, up to MaxDelay. 0 means DefaultRestartDelay; a negative
+	// value, none.
 	Delay time.Duration
-	// Window is how long an attempt has to have run to be taken for healthy: its
-	// failure counts as the first then. 0: never.
+	// Window is how long an attempt has to run to be healthy: its failure counts as the first then. 0: none is.
 	Window time.Duration
 }
 
@@ -77,9 +72,8 @@ type RestartBudget struct {
 	Used int // since the start, or the last healthy attempt
 }
 
-// Next reports whether a job that ended so is started again, and after which delay.
-// Only the failure of a rank, or the loss of a node, is worth it: what somebody ended should stay
-// ended.
+// Next reports whether a job with a result is started again, and after which delay. Only the failure of a rank or the
+// loss of a node is worth a restart.
 func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
 	if r.Cause != CauseRank && r.Cause != CauseNode {
 		return 0, false
@@ -102,18 +96,18 @@ func (b *RestartBudget) Next(r *Result) (delay time.Duration, again bool) {
 	return min(delay, max(MaxDelay, b.Delay)), true
 }
 
-// Attempt is how an attempt ended that was followed by another.
+// Attempt is the result of an attempt that was followed by another.
 type Attempt struct {
 	Attempt int           `json:"attempt"`
 	First   *Failure      `json:"first,omitempty"`
 	After   time.Duration `json:"after_ns"`
-	// Text says what went wrong where it was not a rank.
+	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 
 	how string
 }
 
-// NewAttempt keeps of an attempt's result what reports say of it later.
+// NewAttempt keeps what later reports show of an attempt's result.
 func NewAttempt(number int, r *Result, name SignalNamer) Attempt {
 	a := Attempt{Attempt: number, First: r.First, After: r.After, Text: r.Text}
 	if r.First != nil {

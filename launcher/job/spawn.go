@@ -13,35 +13,35 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// SpawnRequest is what a rank of a running job asks for by MPI_Comm_spawn.
+// SpawnRequest is a call of MPI_Comm_spawn by a rank of a running job.
 type SpawnRequest struct {
 	world.Spawn
-	// Node is where that rank is, Accepts reports whether a node may still get ranks.
+	// Node is where that rank is, Accepts reports whether a node may get more ranks.
 	Node    int
 	Accepts func(node int) bool
 	// Ended reports whether a rank has no process.
 	Ended func(rank int) bool
-	// Running is how many ranks run on each node of the plan, or are being started.
+	// Running is how many ranks run, or are being started, on each node of the plan.
 	Running []int
 }
 
-// Spawned are the ranks that a running job gets more. Their numbers follow those of the
-// job's other ranks; RANK and WORLD_SIZE count in their own world.
+// Spawned are the ranks that a running job gets. Their numbers follow those of the job's other ranks; RANK and
+// WORLD_SIZE count in their own world.
 type Spawned struct {
 	World world.World
 	Apps  []App
 	Ranks []Rank
-	// Common is what all of them share, Nodes what those of a node have besides.
+	// Common is what all of them share, Nodes what those of a node share besides.
 	Common []plan.Variable
 	Nodes  [][]plan.Variable
 }
 
-// CommonOf is what the new ranks of a node share.
+// CommonOf returns the variables that the new ranks of a node share.
 func (s *Spawned) CommonOf(node int) []plan.Variable {
 	return slices.Concat(s.Common, s.Nodes[node])
 }
 
-// ByNode are the numbers of the new ranks on each node that has some.
+// ByNode returns the numbers of the new ranks by node.
 func (s *Spawned) ByNode() map[int][]int {
 	ranks := map[int][]int{}
 	for _, r := range s.Ranks {
@@ -50,83 +50,60 @@ func (s *Spawned) ByNode() map[int][]int {
 	return ranks
 }
 
-// maxSpawned is how many ranks one call may ask for: nodes hear of all in one message.
-const maxSpawned = 1 << 15
-
-// A program that spawns itself would fill its hosts until nobody can end it: no more ranks
-// than these run at the same time.
 const (
-	leastBound   = 1024
-	timesAtStart = 16 // as many times as the job began with
+	// maxSpawned is how many ranks one call may start: nodes get all of them in one frame.
+	maxSpawned = 1 << 15
+
+	// A program that spawns itself would fill its hosts until nobody can end it. A job may have runningFloor ranks at
+	// the same time, or runningFactor times as many as it began with.
+	runningFloor  = 1024
+	runningFactor = 16
+
+	// maxEver bounds the ranks that a job ever had, as all are kept for its report.
+	maxEver = 1 << 20
 )
 
-// mostEver bounds the ranks that a job ever had: what ended is remembered for its report.
-const mostEver = 1 << 20
-
-// checkRunaway refuses what no program means to have.
-func (p *Plan) checkRunaway(wish SpawnRequest, more int) error {
-	began := 0
-	for i := range p.Ranks {
-		if !p.Ranks[i].Spawned {
-			began++
+// Spawn plans more ranks for a running job. facts are those of the plan's nodes, and number tells this call from
+// others of the same job. It returns a copy of the plan with the new ranks.
+func (p *Plan) Spawn(spec *Spec, facts []Facts, req SpawnRequest, number int) (*Plan, *Spawned, error) {
+	if err := p.checkSpawner(req); err != nil {
+		return nil, nil, err
+	}
+	more, total := &Spawned{}, 0
+	for _, app := range req.Apps {
+		if app.NumRanks < 1 || app.NumRanks > maxSpawned-total {
+			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program,
+				app.NumRanks, maxSpawned)
 		}
+		total += app.NumRanks
+		more.Apps = append(more.Apps, p.spawnedApp(app, req))
 	}
-	running, bound := 0, max(leastBound, timesAtStart*began)
-	for _, n := range wish.Running {
-		running += n
-	}
-	if running+more <= bound {
-		return nil
-	}
-	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the "+
-		"job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when "+
-		"some have ended",
-		wish.Apps[0].Program, running, more, bound, leastBound, timesAtStart, began)
-}
-
-// Spawn plans more ranks for a running job: where they run and what they find in their
-// environment. facts are those of the plan's nodes, and number tells this call from others
-// of the same job. The plan itself does not change; the one returned has the ranks.
-func (p *Plan) Spawn(spec *Spec, facts []Facts, wish SpawnRequest, number int) (*Plan, *Spawned, error) {
-	if err := p.checkSpawner(wish); err != nil {
+	if err := p.checkRunning(req, total); err != nil {
 		return nil, nil, err
 	}
-	more := &Spawned{}
-	room := maxSpawned
-	for _, app := range wish.Apps {
-		if app.NumRanks < 1 || app.NumRanks > room {
-			return nil, nil, fmt.Errorf("%s: %d ranks cannot be started; one call starts up to %d", app.Program, app.NumRanks,
-				maxSpawned)
-		}
-		room -= app.NumRanks
-		more.Apps = append(more.Apps, p.spawnedApp(app, wish))
-	}
-	if err := p.checkRunaway(wish, maxSpawned-room); err != nil {
+	if err := p.placeMore(spec, facts, req, more); err != nil {
 		return nil, nil, err
 	}
-	if err := p.placeMore(spec, facts, wish, more); err != nil {
-		return nil, nil, err
-	}
-	if err := p.environmentOfMore(spec, facts, wish, number, more); err != nil {
+	if err := p.prepare(spec, facts, req, number, more); err != nil {
 		return nil, nil, err
 	}
 	return p.with(more), more, nil
 }
 
-// checkSpawner refuses what no running rank of the node has asked for.
-func (p *Plan) checkSpawner(wish SpawnRequest) error {
-	by, known := p.RankOf(wish.By)
+// checkSpawner refuses requests that no running rank of the node can have made.
+func (p *Plan) checkSpawner(req SpawnRequest) error {
+	by, known := p.RankOf(req.By)
 	switch {
 	case p.MPI == MPINone || len(p.Worlds) == 0:
 		return errors.New("this job serves no MPI")
-	case !known || p.Ranks[by].Node != wish.Node || wish.Ended(by):
-		return fmt.Errorf("no rank %d of that MPI_COMM_WORLD runs on %s", wish.By.Rank, p.Nodes[wish.Node].Name)
-	case len(wish.Apps) == 0:
+	case !known || p.Ranks[by].Node != req.Node || req.Ended(by):
+		return fmt.Errorf("no rank %d of that MPI_COMM_WORLD runs on %s", req.By.Rank, p.Nodes[req.Node].Name)
+	case len(req.Apps) == 0:
 		return errors.New("no program is named")
-	case len(p.Ranks) > mostEver:
-		return fmt.Errorf("the job has had %d ranks, more than %d: start another job", len(p.Ranks), mostEver)
+	case len(p.Ranks) > maxEver:
+		return fmt.Errorf("the job has had %d ranks, more than %d: start another job", len(p.Ranks), maxEver)
 	}
-	for _, app := range wish.Apps {
+	for _, app := range req.Apps {
 		if i := slices.IndexFunc(app.Env, func(entry string) bool { return !world.IsVariable(entry) }); i >= 0 {
 			return fmt.Errorf("%q cannot stand in an environment", app.Env[i])
 		}
@@ -134,67 +111,72 @@ func (p *Plan) checkSpawner(wish SpawnRequest) error {
 	return nil
 }
 
-// spawnedApp is a program as a rank's caller named it: a name with a slash counts from
-// that rank's directory.
-func (p *Plan) spawnedApp(app world.SpawnApp, wish SpawnRequest) App {
+// checkRunning refuses more ranks than any program means to have.
+func (p *Plan) checkRunning(req SpawnRequest, more int) error {
+	began := 0
+	for i := range p.Ranks {
+		if !p.Ranks[i].Spawned {
+			began++
+		}
+	}
+	running, limit := 0, max(runningFloor, runningFactor*began)
+	for _, n := range req.Running {
+		running += n
+	}
+	if running+more <= limit {
+		return nil
+	}
+	return fmt.Errorf("%s: %d ranks run, and %d more would be above %d, the larger of %d and %d times the %d that the "+
+		"job began with: if no program spawns itself by mistake, begin with more ranks (gorun -np), or spawn again when "+
+		"some have ended",
+		req.Apps[0].Program, running, more, limit, runningFloor, runningFactor, began)
+}
+
+// spawnedApp returns a program as its caller named it: relative paths count from the caller's directory.
+func (p *Plan) spawnedApp(app world.SpawnApp, req SpawnRequest) App {
 	a := App{Program: app.Program, Args: app.Args, NumRanks: app.NumRanks, Dir: app.Dir, Path: app.Path}
-	rank, _ := p.RankOf(wish.By)
-	by, apps := &p.Ranks[rank], p.AppsOf(wish.Node)
-	if by.Spawned { // a node's own ways of starting are of those that the job began with
+	rank, _ := p.RankOf(req.By)
+	by, apps := &p.Ranks[rank], p.AppsOf(req.Node)
+	if by.Spawned { // Node.Apps are those that the job began with
 		apps = p.Apps
 	}
-	own := apps[by.App].Dir
-	switch {
-	case a.Dir == "":
-		a.Dir = own
-	case !path.IsAbs(a.Dir) && own != "":
-		a.Dir = path.Join(own, a.Dir)
+	if dir := apps[by.App].Dir; dir != "" && !path.IsAbs(a.Dir) {
+		a.Dir = path.Join(dir, a.Dir)
 	}
 	for _, entry := range app.Env {
 		name, value, _ := strings.Cut(entry, "=")
-		if !plan.Exportable(name) { // Open MPI sends what its library found of its own rank
-			continue
+		if plan.Exportable(name) { // Open MPI also sends what its library found about its own rank
+			a.Exports = append(a.Exports, Export{Name: name, Value: value, HasValue: true})
 		}
-		a.Exports = append(a.Exports, Export{Name: name, Value: value, HasValue: true})
 	}
 	return a
 }
 
-// RankOf is the job's rank that a member of one of its worlds is; known is false where it is none.
-func (p *Plan) RankOf(proc world.Proc) (rank int, known bool) {
-	for _, w := range p.Worlds {
-		if w.Name == proc.World && proc.Rank >= 0 && proc.Rank < len(w.Ranks) {
-			return w.Ranks[proc.Rank].Job, true
-		}
-	}
-	return 0, false
-}
-
-// placeMore chooses nodes for the new ranks: first where slots are free, in the nodes'
-// order, then one after another where the fewest ranks are.
-func (p *Plan) placeMore(spec *Spec, facts []Facts, wish SpawnRequest, more *Spawned) error {
-	load, local := slices.Clone(wish.Running), wish.Running
-	rank := len(p.Ranks)
-	for i, app := range wish.Apps {
-		nodes, err := p.nodesFor(facts, wish, app)
+// placeMore chooses nodes for the new ranks: those with free slots, in their order, then those with the fewest ranks.
+func (p *Plan) placeMore(spec *Spec, facts []Facts, req SpawnRequest, more *Spawned) error {
+	load := slices.Clone(req.Running)
+	for i, app := range req.Apps {
+		nodes, err := p.nodesFor(facts, req, app)
 		if err != nil {
 			return err
 		}
 		for range app.NumRanks {
-			node := p.next(spec, facts, nodes, load)
-			load[node]++
+			node := slices.MinFunc(nodes, func(a, b int) int { return cmp.Compare(load[a], load[b]) })
+			if i := slices.IndexFunc(nodes, func(n int) bool { return load[n] < p.slots(spec, facts, n) }); i >= 0 {
+				node = nodes[i]
+			}
 			more.Ranks = append(more.Ranks, Rank{Process: Process{
-				Rank: rank, Node: node, LocalRank: load[node] - 1 - local[node], App: i, Spawned: true,
+				Rank: len(p.Ranks) + len(more.Ranks), Node: node, LocalRank: load[node] - req.Running[node], App: i, Spawned: true,
 			}})
-			rank++
+			load[node]++
 		}
 	}
 	return nil
 }
 
-// nodesFor are the nodes on which a program may run.
-func (p *Plan) nodesFor(facts []Facts, wish SpawnRequest, app world.SpawnApp) (nodes []int, err error) {
-	wanted, err := wantedHosts(app)
+// nodesFor returns the nodes on which a program may run.
+func (p *Plan) nodesFor(facts []Facts, req SpawnRequest, app world.SpawnApp) (nodes []int, err error) {
+	wanted, err := requestedHosts(app)
 	if err != nil {
 		return nil, err
 	}
@@ -207,15 +189,14 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnRequest, app world.SpawnApp) (n
 			return nil, fmt.Errorf("host %s: the job has %s", h.Name, HostRanges(names))
 		}
 	}
-	for i, n := range p.Nodes {
+	for i, name := range names {
 		switch {
 		case facts[i].Task != nil:
 			return nil, errors.New("each rank of this job was started by itself, and none can be started more; start one " +
 				"gorun on each node")
-		// it runs its own command line alone, and nobody runs it
-		case (facts[i].Joined || facts[wish.Node].Joined) && i != wish.Node:
-		case !wish.Accepts(i):
-		case wanted == nil || slices.ContainsFunc(wanted, func(h hosts.Host) bool { return hosts.SameName(n.Name, h.Name) }):
+		case (facts[i].Joined || facts[req.Node].Joined) && i != req.Node: // a joined node runs its own programs alone
+		case !req.Accepts(i):
+		case wanted == nil || slices.ContainsFunc(wanted, func(h hosts.Host) bool { return hosts.SameName(name, h.Name) }):
 			nodes = append(nodes, i)
 		}
 	}
@@ -225,7 +206,7 @@ func (p *Plan) nodesFor(facts []Facts, wish SpawnRequest, app world.SpawnApp) (n
 	return nodes, nil
 }
 
-func wantedHosts(app world.SpawnApp) ([]hosts.Host, error) {
+func requestedHosts(app world.SpawnApp) ([]hosts.Host, error) {
 	switch {
 	case app.Hosts != "":
 		return hosts.ParseList(app.Hosts, "MPI_Comm_spawn")
@@ -236,16 +217,6 @@ func wantedHosts(app world.SpawnApp) ([]hosts.Host, error) {
 	return nil, nil
 }
 
-// next is the node for one rank more.
-func (p *Plan) next(spec *Spec, facts []Facts, nodes, load []int) int {
-	for _, node := range nodes {
-		if load[node] < p.slots(spec, facts, node) {
-			return node
-		}
-	}
-	return slices.MinFunc(nodes, func(a, b int) int { return cmp.Compare(load[a], load[b]) })
-}
-
 // slots is how many ranks a node is meant to take.
 func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 	if at := p.Nodes[node].Fact; at < len(spec.Hosts) && spec.Hosts[at].Slots > 0 {
@@ -254,53 +225,62 @@ func (p *Plan) slots(spec *Spec, facts []Facts, node int) int {
 	return facts[node].Machine.CPUs.Len()
 }
 
-// environmentOfMore decides what the new ranks find in their environment, as of a job that
-// has them alone.
-func (p *Plan) environmentOfMore(spec *Spec, facts []Facts, wish SpawnRequest, number int, more *Spawned) error {
-	own := *p
-	own.Ranks, own.Apps, own.Notes, own.Warnings = slices.Clone(more.Ranks), nil, nil, nil
-	own.Store = Store{Mode: plan.StoreRank0} // the job's own is for those that it began with: their keys would be mixed up
-	own.Nodes = slices.Clone(p.Nodes)
-	for i := range own.Nodes {
-		own.Nodes[i].Ranks, own.Nodes[i].Env, own.Nodes[i].Apps = nil, nil, nil
+// prepare gives the new ranks their world and their environment, as in a job of these ranks alone.
+func (p *Plan) prepare(spec *Spec, facts []Facts, req SpawnRequest, number int, more *Spawned) error {
+	own := &Plan{
+		JobID: p.JobID, RunID: p.RunID, Role: p.Role, MPI: p.MPI, Apps: more.runs(), Ranks: slices.Clone(more.Ranks),
+		Store: Store{Mode: plan.StoreRank0}, // the job's own would mix their keys with those of its first ranks
+	}
+	for _, n := range p.Nodes {
+		own.Nodes = append(own.Nodes, Node{Name: n.Name, Role: n.Role})
+	}
+	s := *spec
+	s.Apps, s.WorldPerApp = more.Apps, false
+	b := &builder{
+		spec: &s, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: own, sharers: slices.Clone(req.Running),
+		earlier: len(p.Ranks),
 	}
 	for i := range own.Ranks {
-		own.Ranks[i].Rank = i
-		n := &own.Nodes[own.Ranks[i].Node]
-		n.Ranks = append(n.Ranks, i)
+		r := &own.Ranks[i]
+		r.Rank = i
+		b.sharers[r.Node]++
 	}
-	own.Apps = more.runs()
-	theirs := *spec
-	theirs.Apps, theirs.WorldPerApp = more.Apps, false
-	b := &builder{spec: &theirs, facts: facts, ids: IDs{Job: p.JobID, Attempt: p.Attempt}, plan: &own}
-	b.sharers = slices.Clone(wish.Running)
-	for node, ranks := range more.ByNode() {
-		b.sharers[node] += len(ranks)
-	}
-	b.earlier = len(p.Ranks)
 	own.Worlds = b.worlds(facts)
-	b.spawnedWorld(p, wish, number)
-	environment, err := b.environment()
-	if err != nil {
+	p.relate(&own.Worlds[0], req, number)
+	if err := b.setEnvironment(); err != nil {
 		return err
 	}
-	own.setEnvironment(environment)
-	more.World = b.plan.Worlds[0]
-	for i := range more.World.Ranks {
-		more.World.Ranks[i].Job += len(p.Ranks)
-	}
+	more.World = own.Worlds[0]
 	for i := range more.Ranks {
-		more.Ranks[i].Env = b.plan.Ranks[i].Env
+		more.World.Ranks[i].Job += b.earlier
+		more.Ranks[i].Env = own.Ranks[i].Env
 	}
-	for i := range b.plan.Nodes {
-		more.Nodes = append(more.Nodes, b.plan.Nodes[i].Env)
+	for _, n := range own.Nodes {
+		more.Nodes = append(more.Nodes, n.Env)
 	}
-	more.Common = append(slices.Clip(b.plan.Common), more.shareExports()...)
+	more.Common = slices.Concat(own.Common, more.shareExports())
 	return nil
 }
 
-// shareExports takes from the ranks what was exported to all of them alike, and returns it: a
-// message has room for it once. What ranks have is not among what they share.
+// relate names a world of spawned ranks, and numbers its ranks behind those of other worlds on their hosts.
+func (p *Plan) relate(w *world.World, req SpawnRequest, number int) {
+	first := &p.Worlds[0]
+	w.Name, w.Universe, w.UniverseSet = fmt.Sprintf("%s-s%d", first.Name, number), first.Universe, first.UniverseSet
+	w.Parent, w.Preput = req.By, req.Preput
+	free := map[string]int{} // the first free number, by host
+	for _, other := range p.Worlds {
+		for _, r := range other.Ranks {
+			host := other.Hosts[r.Host]
+			free[host] = max(free[host], r.NodeRank+1)
+		}
+	}
+	for i := range w.Ranks {
+		r := &w.Ranks[i]
+		r.NodeRank += free[w.Hosts[r.Host]]
+	}
+}
+
+// shareExports removes from the ranks what was exported to all of them, and returns it: a frame has room for it once.
 func (s *Spawned) shareExports() (shared []plan.Variable) {
 	for _, v := range s.Ranks[0].Env {
 		if v.Origin == plan.Exported && !slices.ContainsFunc(s.Ranks[1:], func(r Rank) bool {
@@ -316,7 +296,7 @@ func (s *Spawned) shareExports() (shared []plan.Variable) {
 	return shared
 }
 
-// runs are the programs as the plan shows them.
+// runs returns the programs as the plan shows them.
 func (s *Spawned) runs() (runs []AppRun) {
 	for _, app := range s.Apps {
 		runs = append(runs, AppRun{
@@ -327,61 +307,7 @@ func (s *Spawned) runs() (runs []AppRun) {
 	return runs
 }
 
-// spawnedWorld tells the world of spawned ranks from those that were there before.
-func (b *builder) spawnedWorld(p *Plan, wish SpawnRequest, number int) {
-	w := &b.plan.Worlds[0]
-	first := &p.Worlds[0]
-	w.Name, w.Universe, w.UniverseSet = fmt.Sprintf("%s-s%d", first.Name, number), first.Universe, first.UniverseSet
-	w.Parent, w.Preput = wish.By, wish.Preput
-	before := map[string]int{} // the first number that is free, by host
-	for _, other := range p.Worlds {
-		for _, r := range other.Ranks {
-			before[other.Hosts[r.Host]] = max(before[other.Hosts[r.Host]], r.NodeRank+1)
-		}
-	}
-	for i := range w.Ranks {
-		r := &w.Ranks[i]
-		r.NodeRank += before[w.Hosts[r.Host]]
-	}
-}
-
-// keptWorlds is how many spawned worlds whose ranks have all ended are kept, those that came last:
-// somebody may just be leaving one.
-const keptWorlds = 8
-
-// PruneWorlds is the plan without spawned worlds whose ranks have all ended, and the names of these.
-func (p *Plan) PruneWorlds(ended func(rank int) bool) (*Plan, []string) {
-	kept, over := map[string]bool{}, 0 // parents of such as are kept
-	next := *p
-	next.Worlds = nil
-	var names []string
-	for _, w := range slices.Backward(p.Worlds) {
-		lives := w.Parent.World == "" || kept[w.Name] || slices.ContainsFunc(w.Ranks, func(r world.Rank) bool {
-			return !ended(r.Job)
-		})
-		if !lives {
-			over++
-		}
-		if !lives && over > keptWorlds {
-			names = append(names, w.Name)
-			continue
-		}
-		kept[w.Parent.World] = true
-		next.Worlds = append(next.Worlds, w)
-	}
-	slices.Reverse(next.Worlds)
-	return &next, names
-}
-
-// Without is the plan without ranks of a node that could not be started.
-func (p *Plan) Without(node int, unstarted func(rank int) bool) *Plan {
-	next := *p
-	next.Nodes = slices.Clone(p.Nodes)
-	next.Nodes[node].Ranks = slices.DeleteFunc(slices.Clone(p.Nodes[node].Ranks), unstarted)
-	return &next
-}
-
-// with is the plan with more ranks.
+// with returns a copy of the plan with more ranks.
 func (p *Plan) with(more *Spawned) *Plan {
 	next := *p
 	next.Worlds = slices.Concat(p.Worlds, []world.World{more.World})
@@ -396,4 +322,39 @@ func (p *Plan) with(more *Spawned) *Plan {
 		next.Ranks = append(next.Ranks, r)
 	}
 	return &next
+}
+
+// Without returns a copy of the plan without ranks of a node that could not be started.
+func (p *Plan) Without(node int, unstarted func(rank int) bool) *Plan {
+	next := *p
+	next.Nodes = slices.Clone(p.Nodes)
+	next.Nodes[node].Ranks = slices.DeleteFunc(slices.Clone(p.Nodes[node].Ranks), unstarted)
+	return &next
+}
+
+// keptWorlds is how many ended worlds are kept, the last ones: other ranks may still be disconnecting from them.
+const keptWorlds = 8
+
+// PruneWorlds returns a copy of the plan without spawned worlds whose ranks have all ended, and the names of these.
+func (p *Plan) PruneWorlds(ended func(rank int) bool) (*Plan, []string) {
+	parents, over := map[string]bool{}, 0 // parents: of worlds that are kept
+	next := *p
+	next.Worlds = nil
+	var names []string
+	for _, w := range slices.Backward(p.Worlds) {
+		lives := w.Parent.World == "" || parents[w.Name] || slices.ContainsFunc(w.Ranks, func(r world.Rank) bool {
+			return !ended(r.Job)
+		})
+		if !lives {
+			over++
+		}
+		if !lives && over > keptWorlds {
+			names = append(names, w.Name)
+			continue
+		}
+		parents[w.Parent.World] = true
+		next.Worlds = append(next.Worlds, w)
+	}
+	slices.Reverse(next.Worlds)
+	return &next, names
 }

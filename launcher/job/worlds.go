@@ -11,8 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// worlds decides who begins MPI together: all ranks, or with --world=app those of each
-// program.
+// worlds returns the MPI_COMM_WORLDs: one of all ranks, or with --world=app one of each program.
 func (b *builder) worlds(facts []Facts) (worlds []world.World) {
 	if b.plan.MPI == MPINone {
 		return nil
@@ -21,22 +20,21 @@ func (b *builder) worlds(facts []Facts) (worlds []world.World) {
 	for app := range apps {
 		apps[app] = app
 	}
-	groups := [][]int{apps}
+	size := max(1, len(apps))
 	if b.spec.WorldPerApp {
-		groups = slices.Collect(slices.Chunk(apps, 1))
+		size = 1
 	}
 	h, universe := b.hosts(), b.spec.universe(facts, len(b.plan.Ranks))
-	for i, group := range groups {
+	for group := range slices.Chunk(apps, size) {
 		w := b.world(h, group)
-		w.Name, w.Universe, w.UniverseSet = worldName(b.ids, i), universe, b.spec.Universe != 0
+		w.Name, w.Universe, w.UniverseSet = worldName(b.ids, len(worlds)), universe, b.spec.Universe != 0
 		worlds = append(worlds, w)
 	}
 	return worlds
 }
 
-// oneFamily refuses programs in one MPI_COMM_WORLD of which it is known that they cannot
-// talk to each other.
-func (b *builder) oneFamily() error {
+// checkMPIFamilies refuses programs in one MPI_COMM_WORLD whose MPI libraries cannot talk to each other.
+func (b *builder) checkMPIFamilies() error {
 	if b.spec.WorldPerApp || b.spec.MPI == MPINone {
 		return nil
 	}
@@ -57,7 +55,7 @@ func (b *builder) oneFamily() error {
 	return nil
 }
 
-// worldName is a name that nobody can guess, as of IDs.World.
+// worldName returns a name that cannot be guessed; see IDs.World.
 func worldName(ids IDs, number int) string {
 	if ids.World == AtStart {
 		return AtStart
@@ -65,34 +63,30 @@ func worldName(ids IDs, number int) string {
 	return fmt.Sprintf("gorun-%s-%d-%d", ids.World, ids.Attempt, number)
 }
 
-// mpiHosts are the hosts of a plan's nodes: several nodes may be on one.
+// mpiHosts are the hosts of a plan's nodes, several of which may be on one.
 type mpiHosts struct {
 	names    []string
 	ofNode   []int
-	nodeRank []int // of each rank, among all of its host
+	nodeRank []int // by rank: its number on its host
 }
 
-// hosts finds which nodes are on one host: by what started them where each is one
-// process, else by what the kernels say.
+// hosts finds the nodes that are on one host: by the resource manager for tasks, else by the kernel's boot id.
 func (b *builder) hosts() mpiHosts {
 	h, known, taken := mpiHosts{nodeRank: make([]int, len(b.plan.Ranks))}, make(map[string]int), make(map[string]bool)
 	for node, f := range b.facts {
-		host, seen := len(h.names), false
-		if key := f.hostKey(); key != "" {
-			if n, is := known[key]; is {
-				host, seen = n, true
-			}
+		key := f.hostKey()
+		host, seen := known[key]
+		if !seen || key == "" {
+			host = len(h.names)
 			known[key] = host
-		}
-		h.ofNode = append(h.ofNode, host)
-		if !seen {
 			name := b.plan.Nodes[node].Name
-			for taken[name] { // by these names MPI libraries tell hosts apart
+			for taken[name] { // MPI libraries tell hosts apart by their names
 				name += fmt.Sprint("-", host)
 			}
 			taken[name] = true
 			h.names = append(h.names, name)
 		}
+		h.ofNode = append(h.ofNode, host)
 	}
 	ranks := make([]int, len(h.names))
 	for rank, r := range b.plan.Ranks {
@@ -103,31 +97,30 @@ func (b *builder) hosts() mpiHosts {
 	return h
 }
 
-// hostKey is the same for nodes that are on one host; "" for one that may be anywhere.
+// hostKey returns the same text for nodes on one host; "" if its host is not known.
 func (f *Facts) hostKey() string {
 	switch {
 	case f.Task != nil:
-		return fmt.Sprint("seat ", f.Task.Node)
+		return fmt.Sprint("task ", f.Task.Node)
 	case f.Boot != "":
 		return "boot " + f.Boot
 	}
 	return ""
 }
 
-// world is that of the ranks of some programs.
+// world returns the world of the ranks of some programs.
 func (b *builder) world(h mpiHosts, apps []int) world.World {
 	var w world.World
-	number := make(map[int]int, len(apps))
-	for i, app := range apps {
+	for _, app := range apps {
 		run := b.plan.Apps[app]
-		number[app], w.Apps = i, append(w.Apps, world.App{NumRanks: run.NumRanks, Argv: run.Argv, Dir: run.Dir})
+		w.Apps = append(w.Apps, world.App{NumRanks: run.NumRanks, Argv: run.Argv, Dir: run.Dir})
 	}
 	w.Ranks = make([]world.Rank, 0, len(b.plan.Ranks))
 	where, used, locals := b.localities(), make(map[int]bool), make([]int, len(h.names))
 	for rank := range b.plan.Ranks {
 		r := &b.plan.Ranks[rank]
-		app, is := number[r.App]
-		if !is {
+		app := r.App - apps[0] // apps are consecutive
+		if app < 0 || app >= len(apps) {
 			continue
 		}
 		host := h.ofNode[r.Node]
@@ -137,39 +130,34 @@ func (b *builder) world(h mpiHosts, apps []int) world.World {
 		locals[host]++
 	}
 	b.namePolicies(&w, apps)
-	keepHosts(&w, h.names, slices.Sorted(maps.Keys(used)))
+	number := make([]int, len(h.names)) // of each host in the world
+	for _, host := range slices.Sorted(maps.Keys(used)) {
+		number[host], w.Hosts = len(w.Hosts), append(w.Hosts, h.names[host])
+	}
+	for i := range w.Ranks {
+		w.Ranks[i].Host = number[w.Ranks[i].Host]
+	}
 	return w
 }
 
-// namePolicies says how the ranks of some programs were placed, where it is one way. Spawned ranks take
-// slots in turn.
+// namePolicies names how the ranks of some programs were placed, if they have one policy. Spawned ranks take slots in
+// turn.
 func (b *builder) namePolicies(w *world.World, apps []int) {
 	var r placement.Request
 	if b.earlier == 0 {
-		wish := b.spec.placeOf(apps[0])
-		if slices.ContainsFunc(apps, func(app int) bool { return b.spec.placeOf(app) != wish }) {
+		place := b.spec.placeOf(apps[0])
+		if slices.ContainsFunc(apps, func(app int) bool { return b.spec.placeOf(app) != place }) {
 			return
 		}
-		wish.apply(&r)
+		r = place.Request
 		r.Oversubscribe = b.spec.Oversubscribe
 	}
 	bound := slices.ContainsFunc(w.Ranks, func(m world.Rank) bool { return m.CPUs != "" })
 	w.MapBy, w.RankBy, w.BindTo = r.PolicyNames(bound)
 }
 
-// keepHosts gives a world the hosts that it uses and numbers them in it.
-func keepHosts(w *world.World, names []string, used []int) {
-	number := make(map[int]int, len(used))
-	for i, host := range used {
-		number[host], w.Hosts = i, append(w.Hosts, names[host])
-	}
-	for i := range w.Ranks {
-		w.Ranks[i].Host = number[w.Ranks[i].Host]
-	}
-}
-
-// universe is how many ranks there is room for on some hosts: what the user said, else their
-// slots, where those were not said their cores, and what ranks they have at least.
+// universe returns how many ranks hosts have room for: the user's number, else their slots or cores, and at least the
+// number of ranks.
 func (s *Spec) universe(facts []Facts, ranks int) int {
 	if s.Universe > 0 {
 		return s.Universe
@@ -190,12 +178,11 @@ func (s *Spec) universe(facts []Facts, ranks int) int {
 	return max(slots, ranks)
 }
 
-// PMIDescriptor is the one by which every rank has its connection to a PMI server: the
-// first behind the standard streams, which is what MPICH's own mpiexec counts from, too.
+// PMIDescriptor is the descriptor of every rank's connection to a PMI server: the first one behind the standard
+// streams, as with MPICH's mpiexec.
 const PMIDescriptor = 3
 
-// mpi is what ranks are told of MPI. Where the PMIx server of a rank's node is only its
-// agent knows.
+// mpi returns what ranks need to know about MPI. Only a rank's agent knows where its PMIx server is.
 func (b *builder) mpi() plan.MPI {
 	mode := b.plan.MPI
 	m := plan.MPI{Offered: mode != MPINone, FD: strconv.Itoa(PMIDescriptor), URI: AtStart}
@@ -225,7 +212,7 @@ func (b *builder) mpi() plan.MPI {
 	return m
 }
 
-// placeInWorlds tells ranks their places in MPI.
+// placeInWorlds sets the numbers that MPI's dialects give ranks.
 func (b *builder) placeInWorlds(ranks []plan.Rank) {
 	for number := range b.plan.Worlds {
 		w := &b.plan.Worlds[number]
@@ -242,24 +229,24 @@ func (b *builder) placeInWorlds(ranks []plan.Rank) {
 	}
 }
 
-// localities returns what finds the CPUs of a rank and where they are; "" where it may run on all of its host. It is
-// found once for ranks that are bound alike on machines that are alike.
+// localities returns a function that finds a rank's CPUs and their locality; "" if it may run on all of its host.
+// Ranks with one binding on machines of one topology share the result.
 func (b *builder) localities() func(r *Rank) (cpus, locality string) {
-	type bound struct {
+	type binding struct {
 		topology *placement.Topology
 		cpus     string
 	}
-	known := make(map[bound]string)
+	known := make(map[binding]string)
 	return func(r *Rank) (cpus, locality string) {
 		f, set := &b.facts[r.Node], r.CPUs
-		// a process that is one rank has those that it was started on
+		// a task has the CPUs of its process
 		if t := f.Machine.Topology; set.Len() == 0 && f.Task != nil && t != nil && f.Machine.CPUs.Len() < len(t.CPUs) {
 			set = f.Machine.CPUs
 		}
 		if set.Len() == 0 {
 			return "", ""
 		}
-		key := bound{f.Machine.Topology, set.String()}
+		key := binding{f.Machine.Topology, set.String()}
 		if _, is := known[key]; !is {
 			known[key] = placement.Locality(f.Machine, set)
 		}
@@ -267,7 +254,17 @@ func (b *builder) localities() func(r *Rank) (cpus, locality string) {
 	}
 }
 
-// ProcsOf are the ranks of a node as members of the job's worlds.
+// RankOf returns the job's rank that is a member of one of its worlds; known is false if there is none.
+func (p *Plan) RankOf(proc world.Proc) (rank int, known bool) {
+	for _, w := range p.Worlds {
+		if w.Name == proc.World && proc.Rank >= 0 && proc.Rank < len(w.Ranks) {
+			return w.Ranks[proc.Rank].Job, true
+		}
+	}
+	return 0, false
+}
+
+// ProcsOf returns the ranks of a node as members of the job's worlds.
 func (p *Plan) ProcsOf(node int) (procs []world.Proc) {
 	for _, w := range p.Worlds {
 		for rank := range w.Ranks {

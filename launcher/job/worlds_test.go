@@ -143,9 +143,11 @@ func TestPoliciesOfAWorld(t *testing.T) {
 		policies(job, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 	require.Equal(t, []string{"BYSLOT SLOT NONE"}, policies(func(*Spec) {}, Facts{Facts: NodeFacts{Host: "a"}}),
 		"no topology is known")
-	app := func(s *Spec) { s.Apps[1].Place = &PlacementSpec{MapBy: byNUMA} }
+	app := func(s *Spec) { s.Apps[1].Place = &PlacementSpec{Request: placement.Request{MapBy: byNUMA}} }
 	require.Equal(t, []string{"  "}, policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
-	app = func(s *Spec) { s.WorldPerApp, s.Apps[1].Place = true, &PlacementSpec{MapBy: byNUMA} }
+	app = func(s *Spec) {
+		s.WorldPerApp, s.Apps[1].Place = true, &PlacementSpec{Request: placement.Request{MapBy: byNUMA}}
+	}
 	require.Equal(t, []string{"BYSLOT SLOT CORE:IF-SUPPORTED", "BYNUMA:SPAN NUMA NUMA:IF-SUPPORTED"},
 		policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 }

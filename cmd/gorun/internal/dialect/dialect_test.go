@@ -273,20 +273,25 @@ func TestSpec(t *testing.T) {
 		},
 		"gorun --allow-run-as-root --rdzv-conf timeout=5,is_host=1 x": {},
 		"gorun -use-hwthread-cpus x": {
-			Place: job.PlacementSpec{MapBy: placement.MapBy{Threads: true}},
+			Place: job.PlacementSpec{Request: placement.Request{MapBy: placement.MapBy{Threads: true}}},
 		},
-		"gorun -bind-to none -map-by slot x": {Place: job.PlacementSpec{
+		"gorun -bind-to none -map-by slot x": {Place: job.PlacementSpec{Request: placement.Request{
 			BindTo: placement.BindTo{Given: true, From: "-bind-to none"},
 			MapBy:  placement.MapBy{Object: placement.BySlot, From: "-map-by slot"},
-		}},
-		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlacementSpec{
+		}}},
+		"gorun --map-by :OVERSUBSCRIBE --map-by node:oversubscribe x": {Place: job.PlacementSpec{Request: placement.Request{
 			MapBy: placement.MapBy{Object: placement.ByNode, Oversubscribe: true, From: "--map-by node:oversubscribe"},
-		}},
-		"gorun --numa-binding exclusive x": {Place: job.PlacementSpec{NUMABinding: "exclusive"}},
+		}}},
+		"gorun --numa-binding exclusive x": {
+			Place: job.PlacementSpec{Request: placement.Request{NUMABinding: "exclusive"}},
+		},
 		"gorun --bind-mem bind --cpus-per-rank 2 --gpus-per-rank=2 --gpus 2,4-5 --report-bindings x": {
 			Place: job.PlacementSpec{
-				Memory: job.MemoryBind, CPUsPerRank: 2, GPUsPerRank: 2, Report: true,
-				GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
+				Request: placement.Request{
+					CPUsPerRank: 2, GPUsPerRank: 2,
+					GPUs: placement.GPUChoice{Indices: []int{2, 4, 5}, From: "--gpus 2,4-5"},
+				},
+				Memory: job.MemoryBind, Report: true,
 			},
 		},
 

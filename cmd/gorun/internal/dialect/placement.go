@@ -18,7 +18,10 @@ func (p *Line) place() *job.PlacementSpec {
 		return whole
 	}
 	if p.app.Place == nil {
-		p.app.Place = &job.PlacementSpec{GPUs: whole.GPUs, Memory: whole.Memory, Isolate: whole.Isolate, Report: whole.Report}
+		p.app.Place = &job.PlacementSpec{
+			Request: placement.Request{GPUs: whole.GPUs, Isolate: whole.Isolate},
+			Memory:  whole.Memory, Report: whole.Report,
+		}
 	}
 	return p.app.Place
 }

@@ -183,7 +183,7 @@ func TestTypedBeatsVariables(t *testing.T) {
 			maps.DeleteFunc(typed, func(at string, value any) bool { // defaults, which make room where somebody says more
 				counts := strings.HasPrefix(at, ".Spec.PerNode")
 				return counts && (o.Family != FamilyCount || value == "0") || o.Family == familyPE &&
-					at == ".Spec.Place.MapBy.Object"
+					at == ".Spec.Place.Request.MapBy.Object"
 			})
 			if len(typed) == 0 {
 				continue

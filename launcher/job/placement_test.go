@@ -61,8 +61,8 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 		require.Equal(t, want, plan.Ranks[0].Memories.String(), "%d ranks", n)
 		require.Equal(t, "interleave", plan.Ranks[0].MemoryPolicy.String())
 	}
-	require.True(t, PlacementSpec{Memory: MemoryInterleave}.NeedsTopology())
-	require.False(t, PlacementSpec{}.NeedsTopology(), "the usual start reads no topology for one rank")
+	require.True(t, MemoryInterleave.NeedsTopology())
+	require.False(t, MemoryPreferred.NeedsTopology(), "the usual start reads no topology for one rank")
 }
 
 // A plan has the remark on ranks that were put away from their GPUs, and so have
@@ -72,7 +72,8 @@ func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	require.NoError(t, err)
 	mapBy, err := placement.ParseMapBy("numa")
 	require.NoError(t, err)
-	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}, Place: PlacementSpec{MapBy: mapBy}}
+	spec := &Spec{Apps: []App{{Program: "./a", NumRanks: 3}}}
+	spec.Place.MapBy = mapBy
 	facts := []Facts{{Facts: NodeFacts{Machine: machine, Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 	plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.NoError(t, err)
