@@ -24,7 +24,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	j := m.job
 	hangs, healthy := asleep(t), asleep(t)
 	j.signals.engine = &engineSignals{}
-	j.group = process.NewGroup((*sink)(j))
+	j.group = process.NewGroup(sink{j})
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 5}}, {Process: spec.Process{Rank: 6}}}, []spec.App{{}})
 	j.rank(5).pid.Store(int32(hangs))
 	j.rank(6).pid.Store(int32(healthy))
@@ -72,7 +72,7 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 	defer m.job.signals.mu.Unlock()
 	m.job.signals.killed.Store(true)
 	e := spec.Exit{Signal: syscall.SIGKILL}
-	m.job.explain(&e, wire.Row{Process: spec.Process{Rank: 5}})
+	m.job.addNodeDetails(&e, wire.Row{Process: spec.Process{Rank: 5}})
 	assert.Empty(t, e.OOM)
 }
 
@@ -84,7 +84,7 @@ func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(logs.Path(0, output.Stderr), []byte("the first one's\n"), 0o600))
-	j := &job{logs: logs}
+	j := &job{jobFiles: jobFiles{logs: logs}}
 	assert.Equal(t, "the first one's", j.lastLogged(wire.Row{}))
 	assert.Empty(t, j.lastLogged(wire.Row{Process: spec.Process{Rank: 1, Spawned: true}}))
 }

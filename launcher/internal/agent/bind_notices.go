@@ -11,7 +11,7 @@ import (
 // container all of them meet the same filter.
 type bindNotices struct{ cpus, memory sync.Once }
 
-func (s *sink) BindFailed(id int, b process.BindError) {
+func (s sink) BindFailed(id int, b process.BindError) {
 	row := s.rank(id).row
 	if b.CPUs != 0 {
 		s.bindNotices.cpus.Do(func() {

@@ -8,23 +8,22 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// guard is the process that ends the job should this one be killed. It is
-// started beside the ranks, not before them, and nothing waits for it but its
-// dismissal.
+// guard is the job's process.Guard. It is started concurrently with the ranks; only its dismissal, and what must be
+// guarded before it exists, wait for it. It is safe for concurrent use.
 type guard struct {
 	process.Guard
-	once      sync.Once     // begin or neverBegan
-	started   chan struct{} // closed when starting is over
+	once      sync.Once     // start or skipStart
+	started   chan struct{} // closed when the start is over
 	dismissed chan struct{} // closed by dismiss
 }
 
 func newGuard() *guard { return &guard{started: make(chan struct{}), dismissed: make(chan struct{})} }
 
-// neverBegan is for a job that failed before its guard was due.
-func (g *guard) skip() { g.once.Do(func() { close(g.started) }) }
+// skipStart is for a job that failed before its guard was needed.
+func (g *guard) skipStart() { g.once.Do(func() { close(g.started) }) }
 
-// begin starts the guard beside the ranks.
-func (g *guard) begin(j *job) {
+// start starts the guard on another goroutine. Further calls do nothing.
+func (g *guard) start(j *job) {
 	g.once.Do(func() {
 		go func() {
 			defer close(g.started)
@@ -39,9 +38,8 @@ func (g *guard) begin(j *job) {
 	})
 }
 
-// watch replaces a guard that was killed, and before that one which would need
-// threads that ranks may leave it none of. A job that is over in an instant is
-// spared that.
+// watch replaces a killed guard. If threads are limited it also prepares the guard; both only after settleDelay, so
+// that instant jobs do without.
 func (g *guard) watch(j *job) {
 	timer := time.NewTimer(settleDelay)
 	defer timer.Stop()
@@ -51,7 +49,7 @@ func (g *guard) watch(j *job) {
 	case <-timer.C:
 	}
 	if process.ReserveThreads() {
-		_ = g.Prepare() // the guard before is still there
+		_ = g.Prepare() // on error the old guard stays
 	}
 	for {
 		select {
@@ -66,8 +64,8 @@ func (g *guard) watch(j *job) {
 	}
 }
 
-// makeDir makes a directory that is removed when the job ends. The guard knows of it before it exists: a SIGKILL may
-// come in between.
+// makeDir makes a directory that is removed when the job ends. It is guarded before it exists, as this process may be
+// killed in between.
 func (g *guard) makeDir(path string) (*os.Root, error) {
 	g.AddOwned(process.Owned{Path: path})
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -80,22 +78,20 @@ func (g *guard) makeDir(path string) (*os.Root, error) {
 	return root, err
 }
 
-// addPath has what a path names now removed when the job ends; at once when that is over.
+// addPath removes the file at a path when the job ends, or at once if it has ended.
 func (g *guard) addPath(path string) {
 	if owned, err := process.Identify(path); err == nil {
 		g.AddOwned(owned)
 	}
 }
 
-// pid is the guard's own process, 0 if there is none. It waits for one that is
-// on its way.
+// pid returns the guard's pid, 0 for none. It waits for a pending start.
 func (g *guard) pid() int {
 	<-g.started
 	return g.PID()
 }
 
-// dismiss ends the guard, also one that is on its way, and removes what it would
-// have removed.
+// dismiss ends the guard, after a pending start, and removes what it guards.
 func (g *guard) dismiss() {
 	<-g.started
 	close(g.dismissed)

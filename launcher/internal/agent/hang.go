@@ -13,29 +13,28 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// watchHang looks whether anything of the job can be seen to go on: output of any
-// rank, also into files, or progress in the store. CPU time is no sign of it: a rank that
-// waits in a collective spins.
+// watchHang reports a job without visible progress: output of any rank, also into files, or activity in the store.
+// CPU time does not count, as ranks spin in collectives.
 func (j *job) watchHang() {
 	limit := j.start.HangTimeout
 	if limit <= 0 {
 		return
 	}
-	w := &stallDetector{job: j, limit: limit, signs: j.signs}
+	w := &stallDetector{job: j, limit: limit, progress: j.progress}
 	w.report = j.reportHang
 	w.watch()
 }
 
-// signs is different whenever something has gone on.
-func (j *job) signs() []int64 {
-	signs := []int64{j.printed.Load()}
+// progress returns numbers that change with every visible progress.
+func (j *job) progress() []int64 {
+	progress := []int64{j.printed.Load()}
 	if server := j.agent.store.server; server != nil {
-		signs = append(signs, server.Snapshot().Progress)
+		progress = append(progress, server.Snapshot().Progress)
 	}
-	return append(signs, j.logSizes()...)
+	return append(progress, j.logSizes()...)
 }
 
-// logSizes are those of the files that ranks write themselves.
+// logSizes returns the sizes of the files that ranks write themselves.
 func (j *job) logSizes() (sizes []int64) {
 	if j.logs == nil {
 		return nil
@@ -50,31 +49,26 @@ func (j *job) logSizes() (sizes []int64) {
 	return sizes
 }
 
-// atOnce is how many processes are looked into at the same time.
 const maxParallelInspections = 4
 
-// stackTime is how long looking into processes may take in all, and again their
-// answers.
+// stackTime bounds the inspection of all ranks, and then the wait for stacks that they print.
 const stackTime = 10 * time.Second
 
-// look is what can be seen of a rank from outside.
+// inspection is what a rank is doing, as seen from outside.
 type inspection struct {
 	spec.Activity
-	// main is the process that does the rank's work: not the shell that waits for it.
-	// Its PID is 0 where none runs.
-	main    process.Proc
+	main    process.Proc // does the rank's work, unlike a shell that waits for it; PID 0: none
 	program stacks.Program
-	kernel  []string // where nothing better is known
+	kernel  []string // kernel stack, if no better one is known
 }
 
-// reportHang says what each rank is doing. Where the job ends anyway, programs whose
-// stacks cannot be seen are asked for them, which they may not survive: the ends of
-// ranks are told afterwards, so that none of them passes for the cause.
+// reportHang reports what each rank is doing. If the job ends anyway it also requests stacks by signals that ranks
+// may not survive; their ends are reported afterwards, so that they do not look like the cause.
 func (j *job) reportHang(from, to cpuSample) {
 	j.report(wire.Inspect{Quiet: j.start.HangTimeout, Stop: j.start.HangStop, RAS: true}, from, to)
 }
 
-// inspect is for a job of several nodes, where the head alone knows that it hangs.
+// inspect handles an Inspect frame: in a job with several nodes only the head can tell that it hangs.
 func (j *job) inspect(request wire.Inspect, done func()) {
 	<-j.startDone
 	from := sampleCPU(j.rankPIDs())
@@ -91,11 +85,11 @@ func (j *job) report(request wire.Inspect, from, to cpuSample) {
 	m := wire.Hung{Quiet: request.Quiet}
 	answer := make(chan []byte, 1)
 	go func() {
-		text, _ := j.queryRAS(request.RAS) // most programs have no NCCL
+		text, _ := j.queryRAS(request.RAS) // most programs do not use NCCL
 		answer <- text
 	}()
 	list := j.inspectRanks(from, to)
-	m.RAS = <-answer // before ranks are asked, which they may not survive
+	m.RAS = <-answer // before queryStacks, which ranks may not survive
 	j.endings.hold()
 	defer j.endings.release()
 	m.At = time.Now()
@@ -109,19 +103,18 @@ func (j *job) report(request wire.Inspect, from, to cpuSample) {
 		}
 		m.Ranks = append(m.Ranks, l.Activity)
 	}
-	// Later it would pass for the next attempt's.
 	j.timers.unlessOver(func() { _ = j.agent.link.Send(&m) }) // the head may be gone
 }
 
-// lookIntoRanks sees what each rank is doing without a change to any.
+// inspectRanks returns what each rank is doing, without affecting any.
 func (j *job) inspectRanks(from, to cpuSample) []*inspection {
 	rows := j.rows()
 	list, keys, waits := make([]*inspection, len(rows)), j.keysWaitedFor(), j.mpi.waits()
-	members, _ := process.Members(j.rankPIDs()) // without it each rank is its first process
+	members, _ := process.Members(j.rankPIDs()) // if it fails, only leaders are inspected
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
 	var busy sync.WaitGroup
-	places := make(chan struct{}, maxParallelInspections)
+	slots := make(chan struct{}, maxParallelInspections)
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
 		list[i] = &inspection{Activity: spec.Activity{
@@ -129,8 +122,8 @@ func (j *job) inspectRanks(from, to cpuSample) []*inspection {
 			Keys: keys[a.Rank], MPI: waits[a.Rank],
 		}}
 		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
-			places <- struct{}{}
-			busy.Go(func() { list[i].inspect(ctx, members[a.PID]); <-places })
+			slots <- struct{}{}
+			busy.Go(func() { list[i].inspect(ctx, members[a.PID]); <-slots })
 		}
 		if last := j.lastLogged(row); last != "" {
 			list[i].LastLine = last
@@ -140,9 +133,9 @@ func (j *job) inspectRanks(from, to cpuSample) []*inspection {
 	return list
 }
 
-// lastLogged is the last line of a rank that writes into files itself.
+// lastLogged returns the last line of a rank that writes into files itself.
 func (j *job) lastLogged(row wire.Row) string {
-	if j.logs == nil || row.Spawned { // such have no files, and the place of one of the first ranks
+	if j.logs == nil || row.Spawned { // spawned ranks have no files, but local ranks of others
 		return ""
 	}
 	if last := j.logs.Last(row.LocalRank, 1); len(last) > 0 {
@@ -151,7 +144,7 @@ func (j *job) lastLogged(row wire.Row) string {
 	return ""
 }
 
-// into looks into the rank, of whose session these are the processes.
+// inspect fills in l. members are the processes in the rank's session.
 func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	first, err := process.Describe(l.PID)
 	if err != nil {
@@ -171,16 +164,16 @@ func (l *inspection) inspect(ctx context.Context, members []process.Proc) {
 	}
 }
 
-// busy is the use of a CPU, in percent, from which a thread that runs is no accident.
+// busy is the CPU use in percent from which a rank counts as running, if a thread runs.
 const busy = 20
 
-// nesting bounds how many shells may stand around a program.
-const nesting = 8
+// maxNesting bounds the number of shells around a program.
+const maxNesting = 8
 
-// worker follows processes that only wait for a child down to the one that does
-// something: of several children one whose stack can be had.
+// worker descends from processes that only wait for a child to the one that works. Of several children it prefers
+// one whose stack can be read.
 func worker(p process.Proc, members []process.Proc) process.Proc {
-	for range nesting {
+	for range maxNesting {
 		if stacks.ProgramOf(p.PID) != stacks.Other || !stacks.WaitsForChild(p.PID) {
 			return p
 		}
@@ -199,7 +192,7 @@ func worker(p process.Proc, members []process.Proc) process.Proc {
 	return p
 }
 
-// keysWaitedFor are what ranks wait for in the store.
+// keysWaitedFor returns the keys that ranks wait for in the store.
 func (j *job) keysWaitedFor() map[int][]string {
 	keys := map[int][]string{}
 	if server := j.agent.store.server; server != nil {

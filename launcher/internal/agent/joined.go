@@ -21,42 +21,38 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Own is the command line of a node that joined a job by itself. The head decides
-// ranks and variables of the launcher's own; what is run, and where files are written, is
-// decided here.
+// Joined is the command line of a node that joined a job by itself. The head assigns ranks and sets the launcher's own
+// variables; the node's command line decides what is run and where files are written.
 type Joined struct {
 	Programs []wire.Program
-	// Ranks is how many the node is to have, 0: as the head says; or as many as it has of Device.
+	// Ranks is the number of ranks; 0: as the head decides, or one per device of type Device.
 	Ranks  int
 	Device string
-	// Seat is set where the node is one rank of the job's.
+	// Task is set if this process is a single rank of the job.
 	Task *spec.Task
-	// Dir is the ranks' working directory, "": the agent's.
+	// Dir is the ranks' working directory; "": the agent's.
 	Dir string
-	// LogDir is where log files are, "" for the temporary directory. LogNames are patterns for their names, as
-	// wire.Logs has them.
+	// LogDir is the directory of log files; "": the temporary directory. LogNames are patterns for their names, as in
+	// wire.Logs.
 	LogDir   string
 	LogNames []string
-	// Role is the ranks' (--role).
+	// Role is the ranks' role (--role).
 	Role string
-	// Decides reports whether a variable is one of the launcher's; all others ranks have
-	// from Config.Environ.
+	// Decides reports whether the launcher sets a variable. Ranks get all others from Config.Environ.
 	Decides func(name string) bool
-	// Accepts reports whether the head may set a variable to a value: it may not have
-	// ranks inherit what a launcher in them, or a library, would take for a program, nor
-	// what names a file.
+	// Accepts reports whether the head may set a variable to a value. It must not accept variables from which a library,
+	// or a launcher started by a rank, would take a program or a file.
 	Accepts func(name, value string) bool
-	// Tells reports whether the head has to know what this node's environment has.
+	// Reports reports whether the head must know a variable of this node's environment.
 	Reports func(name string) bool
-	// Exports has the launcher's variables that ranks get nevertheless (-x GORUN_…),
-	// NAME=VALUE.
+	// Exports are launcher variables that ranks get nevertheless (-x GORUN_…), as NAME=VALUE.
 	Exports []string
 }
 
 // localRankFlag is the argument that torch.distributed.launch adds.
 const localRankFlag = "--local-rank="
 
-// replace has the node find what its own command line names.
+// replacePrograms replaces the head's programs by those of the command line.
 func (o *Joined) replacePrograms(h *wire.Hello) {
 	scan := slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return p.ScanStore })
 	h.Dir, h.Environ, h.Device = "", nil, o.Device
@@ -69,18 +65,21 @@ func (o *Joined) replacePrograms(h *wire.Hello) {
 	}
 }
 
-// told is what of this node's environment the head has to know.
-func (o *Joined) reportedEnviron(environ []string) (reportedEnviron []string) {
-	for _, v := range environ {
-		if name, _, _ := strings.Cut(v, "="); o.Reports(name) {
-			reportedEnviron = append(reportedEnviron, v)
-		}
-	}
-	return reportedEnviron
+// reportedEnviron returns the variables to report to the head.
+func (o *Joined) reportedEnviron(environ []string) []string {
+	return filterEnviron(environ, func(name, _ string) bool { return o.Reports(name) })
 }
 
-// keepOwn has a node that joined start nothing but its own program, with its own
-// environment, and write no file where its user does not expect one.
+// filterEnviron returns the variables (NAME=VALUE) to keep.
+func filterEnviron(environ []string, keep func(name, value string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, value, _ := strings.Cut(v, "=")
+		return !keep(name, value)
+	})
+}
+
+// applyJoined makes a node that joined start only its own programs with its own environment, and write files only
+// where its user expects them.
 func (a *Agent) applyJoined(s *wire.Start) error {
 	joined := a.cfg.Joined
 	if joined == nil {
@@ -99,7 +98,7 @@ func (a *Agent) applyJoined(s *wire.Start) error {
 		(s.Ranks[0].Rank != task.Rank || s.Ranks[0].LocalRank != task.LocalRank) {
 		return fmt.Errorf("the head wants rank %d here, this process is rank %d", s.Ranks[0].Rank, task.Rank)
 	}
-	if process.Marker(lookup(a.cfg.Environ, process.MarkerVar)).Has(s.JobID) { // processes would pass for this one's
+	if process.Marker(lookup(a.cfg.Environ, process.MarkerVar)).Has(s.JobID) { // its processes would count as this job's
 		return errors.New("the head gives the job the id of a job that this node is in")
 	}
 	s.Common = slices.Concat(joined.inherited(a.cfg.Environ), joined.Exports,
@@ -117,15 +116,12 @@ func (a *Agent) applyJoined(s *wire.Start) error {
 	return a.applyJoinedLogs(joined, s)
 }
 
-// inherited is this node's environment without what the head decides about.
+// inherited returns this node's environment without the launcher's variables.
 func (o *Joined) inherited(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return o.Decides(name)
-	})
+	return filterEnviron(environ, func(name, _ string) bool { return !o.Decides(name) })
 }
 
-// workingDir is PWD for ranks that begin in a directory, which counts from the node's own; "" is that.
+// workingDir returns PWD for ranks that start in dir, relative to this node's own.
 func (o *Joined) workingDir(environ []string, dir string) []string {
 	if joined := lookup(environ, "PWD"); !filepath.IsAbs(dir) && joined != "" {
 		dir = filepath.Join(joined, dir)
@@ -136,16 +132,15 @@ func (o *Joined) workingDir(environ []string, dir string) []string {
 	return []string{"PWD=" + dir}
 }
 
-// decided is what the head may set of what it sent: what this node has itself, too, since the head was told of it.
+// acceptedEnviron returns the variables that the head may set, including those that this node has reported itself.
 func (o *Joined) acceptedEnviron(sent, environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(sent), func(v string) bool {
-		name, value, _ := strings.Cut(v, "=")
-		return !o.Accepts(name, value) && !(o.Reports(name) && slices.Contains(environ, v))
+	return filterEnviron(sent, func(name, value string) bool {
+		return o.Accepts(name, value) || o.Reports(name) && slices.Contains(environ, name+"="+value)
 	})
 }
 
-// isOwnArgv reports whether a rank's argument vector is its program's but for the local
-// rank, as torchrun and torch.distributed.launch put it there.
+// matchesArgv reports whether a rank's arguments are those of its program, apart from the local rank that torchrun and
+// torch.distributed.launch insert.
 func matchesArgv(argv []string, p program.Resolved, localRank int) bool {
 	number := strconv.Itoa(localRank)
 	joined := make([]string, len(p.Argv))
@@ -161,11 +156,10 @@ func matchesArgv(argv []string, p program.Resolved, localRank int) bool {
 	return slices.Equal(argv, slices.Insert(joined, p.ScriptArg, localRankFlag+number))
 }
 
-// maxDigits are those of the highest number.
+// maxDigits is the number of digits of the highest rank.
 const maxDigits = 20
 
-// keepOwnLogs has log files below the directory that this node's command line names. The head says what the run and the
-// node are called.
+// applyJoinedLogs puts log files below the directory of this node's command line. The head names the run and the node.
 func (a *Agent) applyJoinedLogs(joined *Joined, s *wire.Start) error {
 	l := s.Logs
 	if l == nil {
@@ -188,11 +182,11 @@ func (a *Agent) applyJoinedLogs(joined *Joined, s *wire.Start) error {
 	return a.checkRunDir(l.Base, s.Attempt)
 }
 
-// maxRunNames are those that a run's directory has below the user's: of the run, of its node and, where that is the
-// temporary directory, of all its logs.
+// maxRunNames bounds the path elements of a run's directory below the user's: the run, its node and, in the temporary
+// directory, one for all logs.
 const maxRunNames = 3
 
-// checkRunDir refuses a directory elsewhere, and another one than that of the attempts before.
+// checkRunDir refuses a directory that is elsewhere or differs from that of earlier attempts.
 func (a *Agent) checkRunDir(dir string, attempt int) error {
 	rel, err := filepath.Rel(a.logBase(), dir)
 	names := strings.Split(rel, "/")
@@ -206,27 +200,27 @@ func (a *Agent) checkRunDir(dir string, attempt int) error {
 	return nil
 }
 
-// logBase is where log files of a node that joined are.
+// logBase returns the base directory of log files on a node that joined.
 func (a *Agent) logBase() string { return cmp.Or(a.cfg.Joined.LogDir, a.cfg.TempDir) }
 
-// isName reports whether a text may be the name of a file that the user is going to see: one component, not hidden.
+// isName reports whether text is a valid name of a visible file: one printable path element.
 func isName(text string) bool {
 	return text != "" && len(text) <= unix.NAME_MAX && text[0] != '.' && utf8.ValidString(text) &&
 		!strings.ContainsFunc(text, func(r rune) bool { return r == '/' || !unicode.IsPrint(r) })
 }
 
-// OverError ends [Serve] on a node that joined: the job is over.
+// OverError is returned by [Serve] on a node that joined when the job is over.
 type OverError struct {
 	Code int
 	Text string
-	// First is how the first rank of this node failed that left an error file; nil: none did.
+	// First is the exit of the rank on this node whose error file is the earliest; nil: none.
 	First *spec.Exit
 }
 
 func (e *OverError) Error() string { return e.Text }
 
-// passSignals tells the head of the signals that this process got. A second one that
-// ends a job ends this node at once, whatever the head does.
+// forwardSignals reports this process's signals to the head. A second SIGINT ends this node at once, whatever the head
+// does.
 func (a *Agent) forwardSignals() {
 	if a.cfg.Engine != NoEngine {
 		a.reportSignals()

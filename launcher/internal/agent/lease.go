@@ -93,7 +93,7 @@ func (a *Agent) signs() (sum int64) {
 	if a.job == nil {
 		return 0
 	}
-	for _, sign := range a.job.signs() {
+	for _, sign := range a.job.progress() {
 		sum += sign
 	}
 	return sum

@@ -154,7 +154,7 @@ func (m *mpi) Say(p world.Proc, text string) {
 		text += "\n"
 	}
 	if rank := m.rank(p); rank >= 0 {
-		m.job.pass(rank, output.Stderr, []byte(text))
+		m.job.forward(rank, output.Stderr, []byte(text))
 	}
 }
 

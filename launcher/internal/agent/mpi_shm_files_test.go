@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
 )
 
 // TestFilesOfSeatedRanks: where each rank has an agent of its own, as behind srun, the one that is
@@ -28,7 +29,7 @@ func TestFilesOfSeatedRanks(t *testing.T) {
 		"an own one": {&Joined{Task: &spec.Task{Rank: 1, LocalRank: 1}}, []string{mine}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mpi{job: &job{agent: &Agent{cfg: Config{Joined: c.own}}, guard: newGuard()}}
+			m := newJob(&Agent{cfg: Config{Joined: c.own}}, wire.Start{}).mpi
 			m.noteSharedFiles([]string{mine, absent, foreign, filepath.Join(dir, "sm_segment.5")})
 			var paths []string
 			for _, o := range m.job.guard.Guarded().Owned {

@@ -69,16 +69,11 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	t.Cleanup(func() { _ = theirs.Close() })
 	go func() { _, _ = io.Copy(io.Discard, theirs) }()
 	w := world.World{Name: "w", Ranks: []world.Rank{{Job: 5}, {Job: 6}}}
-	j := &job{
-		agent: &Agent{link: wire.NewLink(ours), cfg: Config{TempDir: t.TempDir()}},
-		start: wire.Start{MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}}, guard: newGuard(),
-	}
-	j.guard.skip()
-	j.roster.Store(&roster{ranks: map[int]*rank{}})
-	j.plane = j.newPlane(0)
+	j := newJob(&Agent{link: wire.NewLink(ours), cfg: Config{TempDir: t.TempDir()}},
+		wire.Start{MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}})
+	j.guard.skipStart()
 	pmi, pmix = &fakeServer{}, &fakeServer{}
-	m = j.newMPI()
-	j.mpi = m
+	m = j.mpi
 	m.hooks = mpiHooks{
 		servers: [numProtocols]func(m *mpi) mpiServer{
 			protocolPMI:  func(*mpi) mpiServer { pmi.note("made"); return fakePMI{pmi} },

@@ -9,7 +9,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// waits are whom ranks of this node wait for in MPI, by rank, as far as the servers here know.
+// waits returns the ranks that this node's ranks wait for in MPI, as far as the servers here know.
 func (m *mpi) waits() map[int]*spec.MPIWait {
 	m.serversMu.Lock()
 	servers := m.existingServers()
@@ -27,12 +27,12 @@ func (m *mpi) waits() map[int]*spec.MPIWait {
 	return found
 }
 
-// waitFor is that somebody waits for these. Where some have not begun MPI, it is for them.
+// waitFor returns a wait for the missing ranks that have not called MPI_Init, or for all if they have.
 func (m *mpi) waitFor(missing []world.Proc) *spec.MPIWait {
 	var begun, absent []int
 	for _, p := range missing {
 		rank := m.rank(p)
-		if m.state(rank) == nil && m.job.rank(rank) != nil { // of other nodes' ranks that is not known
+		if m.state(rank) == nil && m.job.rank(rank) != nil { // unknown for ranks of other nodes
 			absent = append(absent, rank)
 		} else if rank >= 0 {
 			begun = append(begun, rank)
@@ -46,15 +46,15 @@ func (m *mpi) waitFor(missing []world.Proc) *spec.MPIWait {
 	return &spec.MPIWait{For: begun}
 }
 
-// watchMPIWaits is for when the first rank of this node has begun. It says, once, that for long ranks have waited for
-// such as have not called MPI_Init. Others, as in MPI_Finalize, may well be waited for.
+// watchMPIWaits reports once that ranks have waited long for others to call MPI_Init. It starts when the first rank
+// of this node has. Other waits, such as in MPI_Finalize, may take long legitimately.
 func (j *job) watchMPIWaits() {
 	if limit := j.start.StoreReport; limit > 0 && j.start.MPI.NumRanks > 1 {
-		w := &stallDetector{job: j, limit: limit, signs: func() (signs []int64) {
+		w := &stallDetector{job: j, limit: limit, progress: func() (absent []int64) {
 			for _, rank := range j.absentFromMPI() {
-				signs = append(signs, int64(rank))
+				absent = append(absent, int64(rank))
 			}
-			return signs
+			return absent
 		}}
 		w.report = func(from, to cpuSample) {
 			if absent := j.absentFromMPI(); len(absent) > 0 {
@@ -66,7 +66,7 @@ func (j *job) watchMPIWaits() {
 	}
 }
 
-// absentFromMPI are the ranks that others wait for in MPI_Init.
+// absentFromMPI returns the ranks that others wait for in MPI_Init.
 func (j *job) absentFromMPI() (ranks []int) {
 	for _, w := range j.mpi.waits() {
 		if w.Init {
@@ -77,7 +77,7 @@ func (j *job) absentFromMPI() (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// describeAbsent says what the first of these ranks do, and counts the others.
+// describeAbsent describes the first ranks and counts the others.
 func (j *job) describeAbsent(ranks []int, from, to cpuSample) string {
 	const most = 3
 	var list []string

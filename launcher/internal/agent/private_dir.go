@@ -17,28 +17,28 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// private is the directory that this node makes for an attempt: for the job's key, and for error files that are not
-// beside log files. The launcher does not say where it is, nor do the ranks.
+// privateDir is a directory of this node for one attempt, for the job's key, PyTorch's timer pipe, and error files
+// without a log directory. The node chooses its path, neither the head nor the ranks.
 type privateDir struct {
-	dir  string // "": none is needed
-	mu   sync.Mutex
-	root *os.Root // nil: it was not made
+	dir  string     // "": not needed
+	mu   sync.Mutex // guards root
+	root *os.Root   // nil: not made
 }
 
-// keyName is the file with the job's key.
+// keyName is the name of the file with the job's key.
 const keyName = "key"
 
-// placePrivate decides where the directory will be.
+// choosePrivateDir chooses the directory's path.
 func (j *job) choosePrivateDir() {
 	if len(j.start.Key) > 0 || j.wantsTimers() || j.start.ErrorFiles && !hasRankDirs(j.start.Logs) {
 		j.privateDir.dir = filepath.Join(j.agent.cfg.TempDir, "gorun-"+rand.Text())
 	}
 }
 
-// hasDirs reports whether each rank has a directory of log files.
+// hasRankDirs reports whether each rank has a log directory.
 func hasRankDirs(l *wire.Logs) bool { return l != nil && !l.Named() && l.Files() }
 
-// makePrivate makes the directory, if one is needed, unless it is there.
+// makePrivateDir makes the directory if it is needed and does not exist.
 func (j *job) makePrivateDir() (err error) {
 	p := &j.privateDir
 	p.mu.Lock()
@@ -49,12 +49,12 @@ func (j *job) makePrivateDir() (err error) {
 	return err
 }
 
-// writeKey makes the directory with the job's key, which ranks may need at once.
+// writeKey writes the job's key, which ranks may need from the start.
 func (j *job) writeKey() error {
 	if len(j.start.Key) == 0 {
 		return nil
 	}
-	j.guard.begin(j)
+	j.guard.start(j)
 	<-j.guard.started
 	err := j.makePrivateDir()
 	if err == nil {
@@ -66,7 +66,7 @@ func (j *job) writeKey() error {
 	return nil
 }
 
-// create makes a file that only this user can read.
+// create writes a new file that only this user can read.
 func create(root *os.Root, name string, data []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -76,7 +76,7 @@ func create(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// keyEnviron tells ranks where the job's key is.
+// keyEnviron returns the variable with the path of the job's key.
 func (j *job) keyEnviron() []string {
 	if len(j.start.Key) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (j *job) keyEnviron() []string {
 	return []string{env.VarJobKey + "=" + filepath.Join(j.privateDir.dir, keyName)}
 }
 
-// errorEnviron tells a rank where PyTorch writes an exception that ends it.
+// errorEnviron returns the variable with the path where PyTorch writes an exception that ends the rank.
 func (j *job) errorEnviron(row wire.Row) []string {
 	file := ""
 	switch l := j.start.Logs; {
@@ -102,10 +102,10 @@ func (j *job) errorEnviron(row wire.Row) []string {
 
 func errorName(row wire.Row) string { return "error." + strconv.Itoa(row.LocalRank) + ".json" }
 
-// errorFileLimit bounds what is read of an error file, in bytes.
+// errorFileLimit bounds the bytes read of an error file.
 const errorFileLimit = 64 << 10
 
-// readErrorFile returns what a rank wrote of its own end, and when.
+// readErrorFile returns the contents and time of a rank's error file; nil: none.
 func (j *job) readErrorFile(row wire.Row) ([]byte, time.Time) {
 	if !j.start.ErrorFiles || row.Spawned {
 		return nil, time.Time{}
@@ -126,8 +126,7 @@ func (j *job) readErrorFile(row wire.Row) ([]byte, time.Time) {
 	return text, info.ModTime()
 }
 
-// openErrorFile opens what is in that place, which is the rank's to fill: a pipe there must not keep us waiting for a
-// writer, nor a link have us read another file.
+// openErrorFile opens a file that the rank controls: it must not block on a pipe nor follow a link.
 func (j *job) openErrorFile(row wire.Row) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 	if hasRankDirs(j.start.Logs) {
@@ -145,7 +144,6 @@ func (j *job) openErrorFile(row wire.Row) (*os.File, error) {
 	return p.root.OpenFile(errorName(row), flags, 0)
 }
 
-// close is for the end of the attempt.
 func (p *privateDir) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

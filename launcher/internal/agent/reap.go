@@ -7,35 +7,33 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// Ranks stay zombies until the job ends, so that a sweep knows their sessions. A program that
-// spawns others again and again would run out of processes by that: of a spawned rank that has
-// ended, and of whose session nobody is left, nothing is kept.
+// Ranks stay zombies until the job ends, so that a sweep can use their sessions. A program that calls
+// MPI_Comm_spawn again and again would run out of processes that way; so a spawned rank is reaped once it has ended
+// and its session is empty.
 
-// reapDelay is how long a spawned rank that has ended waits for company: who is left of its
-// session only a look at all of /proc tells.
+// reapDelay batches ended ranks, because finding the members of sessions takes a scan of /proc.
 const reapDelay = 100 * time.Millisecond
 
-// letGo lets go of a rank before long if it was spawned and nothing more comes of it.
+// reapSoon schedules reaping if a rank is reapable.
 func (j *job) reapSoon(id int) {
-	if r := j.rank(id); r != nil && r.isOver() && !j.reaping.Swap(true) {
+	if r := j.rank(id); r != nil && r.isReapable() && !j.reapScheduled.Swap(true) {
 		j.timers.after(reapDelay, j.reapSpawned)
 	}
 }
 
-// isOver reports whether it is a spawned rank of which nothing more comes.
-func (r *rank) isOver() bool { return r.row.Spawned && r.reported.Load() && r.streams.Load() == 0 }
+// isReapable reports whether the rank was spawned, and its end and the ends of its streams were reported.
+func (r *rank) isReapable() bool { return r.row.Spawned && r.reported.Load() && r.streams.Load() == 0 }
 
-// reapSpawned lets go of spawned ranks that are over. Others, of whose sessions some process
-// is left, are looked at again when the next one has ended.
+// reapSpawned reaps reapable ranks whose sessions are empty. It checks the others again when the next rank ends.
 func (j *job) reapSpawned() {
-	j.reaping.Store(false)
+	j.reapScheduled.Store(false)
 	var sessions []process.Session
 	for _, row := range j.rows() {
-		if r := j.rank(row.Rank); r != nil && r.isOver() {
-			sessions = append(sessions, process.Session{SID: int(r.pid.Load()), Since: j.began})
+		if r := j.rank(row.Rank); r != nil && r.isReapable() {
+			sessions = append(sessions, process.Session{SID: int(r.pid.Load()), Since: j.since})
 		}
 	}
-	left, err := process.Target{Sessions: sessions, Since: j.began}.Find()
+	left, err := process.Target{Sessions: sessions, Since: j.since}.Find()
 	if err != nil || len(sessions) == 0 {
 		return
 	}
@@ -46,8 +44,8 @@ func (j *job) reapSpawned() {
 	j.reap(empty)
 }
 
-// reap lets go of the ranks of sessions in which nobody is left, unless the job ends or is
-// being killed: a sweep may have begun that takes the numbers of their sessions for theirs.
+// reap reaps the ranks of empty sessions, unless the job is ending or being killed: a running sweep relies on their
+// session ids.
 func (j *job) reap(empty map[int]bool) {
 	j.startGate.Lock()
 	defer j.startGate.Unlock()
@@ -58,14 +56,13 @@ func (j *job) reap(empty map[int]bool) {
 	}
 	var ids, pids []int
 	for _, row := range j.rows() {
-		if r := j.rank(row.Rank); r.isOver() && empty[int(r.pid.Load())] {
+		if r := j.rank(row.Rank); r.isReapable() && empty[int(r.pid.Load())] {
 			ids, pids = append(ids, row.Rank), append(pids, int(r.pid.Load()))
 		}
 	}
 	j.guard.RemoveRanks(pids)
 	j.group.Reap(ids)
-	// until now they are known as children of ours
 	j.removeRanks(func(id int, _ *rank) bool { return slices.Contains(ids, id) })
-	j.endings.forget(len(ids))
+	j.endings.removeRanks(len(ids))
 	j.mpi.forgetSessions(ids)
 }

@@ -63,11 +63,11 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			j, heard := growableJob(t)
-			j.reaping.Store(true) // nobody else looks
+			j.reapScheduled.Store(true) // nobody else looks
 			require.NoError(t, j.grow(growBy(1, "/bin/sleep", 10)))
 			require.NotEmpty(t, next[wire.Grown](t, heard).Ranks, "without an argument it ends at once")
 			r := j.rank(10)
-			eventually(t, func() bool { return r.isOver() }, "it has ended")
+			eventually(t, func() bool { return r.isReapable() }, "it has ended")
 			begin(j)
 			j.reap(map[int]bool{int(r.pid.Load()): true})
 			assert.Len(t, j.rows(), 2)

@@ -2,31 +2,30 @@ package agent
 
 import "sync"
 
-// words are what goroutines have yet to tell the head of an attempt. It hears of no attempt after
-// that is gone from this node: the next one might take it for its own.
+// reports tracks goroutines that will send a frame about the attempt. None may be sent after CleanedUp, as the head
+// would attribute it to the next attempt. The zero value is ready to use.
 type reports struct {
-	mu     sync.Mutex
-	over   bool
-	saying sync.WaitGroup
+	mu      sync.Mutex
+	over    bool
+	pending sync.WaitGroup
 }
 
-// begin reports whether there is still somebody to tell. If so the attempt is not over before end
-// was called.
+// begin reports whether a frame may still be sent. If so, call end afterwards: the attempt waits for it.
 func (w *reports) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.over {
-		w.saying.Add(1)
+		w.pending.Add(1)
 	}
 	return !w.over
 }
 
-func (w *reports) end() { w.saying.Done() }
+func (w *reports) end() { w.pending.Done() }
 
-// close waits for all that began, and lets nobody begin any more.
+// close waits for all pending reports and makes begin return false.
 func (w *reports) close() {
 	w.mu.Lock()
 	w.over = true
 	w.mu.Unlock()
-	w.saying.Wait()
+	w.pending.Wait()
 }

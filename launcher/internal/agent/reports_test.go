@@ -50,7 +50,7 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	j.mpi.server(protocolPMI)
 	j.mpi.Began(first, "PMI-1")
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // one that goes on
-	j.endings.rank(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
+	j.endings.rankExited(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
 	assert.Equal(t, wire.TypeExchange, (<-heard).Type)

@@ -22,17 +22,12 @@ func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 		Name: "w", Ranks: []world.Rank{{Job: 0}, {Job: 9, Node: 1}}, Hosts: []string{"h"},
 		Apps: []world.App{{NumRanks: 2}},
 	}
-	j := &job{
-		agent: &Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, began: process.Now(), guard: newGuard(),
-		startDone: make(chan struct{}),
-		start:     wire.Start{Window: 1 << 20, MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}}},
-	}
-	j.guard.skip()
-	j.signals.engine = &j.agent.engine
-	j.plane, j.endings, j.stdin = j.newPlane(0), &endings{job: j}, newStdin(j)
-	j.mpi = j.newMPI()
-	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
-	j.group = process.NewGroup((*sink)(j))
+	j := newJob(&Agent{link: side, cfg: Config{TempDir: t.TempDir()}}, wire.Start{
+		Window: 1 << 20, MPI: wire.MPI{Offered: true, NumRanks: 2, Worlds: []world.World{w}},
+		Ranks: []wire.Row{{Process: spec.Process{Rank: 0}}}, Apps: []spec.App{{}},
+	})
+	j.guard.skipStart()
+	j.group = process.NewGroup(sink{j})
 	j.credit = newCredit(j.start.Window, j.group)
 	close(j.startDone)
 	heard := make(chan wire.Frame, 1<<10)

@@ -4,20 +4,18 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
-// roster is the ranks of this node. It never changes: one with more ranks takes its place.
+// roster is this node's ranks. It is immutable; job.roster is replaced as a whole.
 type roster struct {
 	ranks map[int]*rank
 	rows  []wire.Row
 }
 
-// enrol takes up ranks of some programs that are going to be started.
+// addRanks adds ranks that are about to be started.
 func (j *job) addRanks(rows []wire.Row, apps []spec.App) {
 	var next roster
 	if now := j.roster.Load(); now != nil {
@@ -31,84 +29,41 @@ func (j *job) addRanks(rows []wire.Row, apps []spec.App) {
 	j.roster.Store(&next)
 }
 
-// strike takes ranks off the roster for which that is due.
-func (j *job) removeRanks(due func(id int, r *rank) bool) (struck []*rank) {
+// removeRanks removes the ranks for which remove is true, and returns them.
+func (j *job) removeRanks(remove func(id int, r *rank) bool) (removed []*rank) {
 	now, next := j.roster.Load(), roster{ranks: map[int]*rank{}}
 	for _, row := range now.rows {
-		if r := now.ranks[row.Rank]; due(row.Rank, r) {
-			struck = append(struck, r)
+		if r := now.ranks[row.Rank]; remove(row.Rank, r) {
+			removed = append(removed, r)
 			continue
 		}
 		next.rows, next.ranks[row.Rank] = append(next.rows, row), now.ranks[row.Rank]
 	}
 	j.roster.Store(&next)
-	return struck
+	return removed
 }
 
-// strikeOff forgets those of some ranks that could not be started, with the streams that
-// nobody will close.
+// removeUnstarted removes those of rows that could not be started, and discounts their streams.
 func (j *job) removeUnstarted(rows []wire.Row) {
-	struck := j.removeRanks(func(id int, r *rank) bool {
+	removed := j.removeRanks(func(id int, r *rank) bool {
 		return r.pid.Load() == 0 && slices.ContainsFunc(rows, func(row wire.Row) bool { return row.Rank == id })
 	})
-	for _, r := range struck {
+	for _, r := range removed {
 		j.open.add(-int(r.streams.Load()))
 	}
 }
 
-// rank is one of this node's by its number; nil for another.
+// rank returns a rank of this node; nil: it is not here.
 func (j *job) rank(id int) *rank { return j.roster.Load().ranks[id] }
 
-// rows are what was decided about this node's ranks.
+// rows returns the head's description of this node's ranks.
 func (j *job) rows() []wire.Row { return j.roster.Load().rows }
 
-func (s *sink) rank(id int) *rank { return (*job)(s).rank(id) }
-
-// tee is the file that a rank's stream goes to as well, nil for none. Those that a rank
-// has spawned have no files.
-func (s *sink) tee(id, stream int) io.WriteCloser {
+// tee returns the file that a rank's output is copied to; nil: none. Spawned ranks have no files.
+func (s sink) tee(id, stream int) io.WriteCloser {
 	row := &s.rank(id).row
 	if row.Spawned {
 		return nil
 	}
 	return s.logs.Tee(row.LocalRank, stream)
-}
-
-// countdown is a number that one can wait to be zero.
-type countdown struct {
-	mu   sync.Mutex
-	n    int
-	zero chan struct{} // somebody waits; closed when n is 0
-}
-
-func (c *countdown) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n += n
-	if c.n == 0 && c.zero != nil {
-		close(c.zero)
-		c.zero = nil
-	}
-}
-
-// await waits so long at most, and reports whether it was zero.
-func (c *countdown) await(limit time.Duration) bool {
-	c.mu.Lock()
-	if c.n == 0 {
-		c.mu.Unlock()
-		return true
-	}
-	if c.zero == nil {
-		c.zero = make(chan struct{})
-	}
-	zero := c.zero
-	c.mu.Unlock()
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-zero:
-		return true
-	case <-t.C:
-		return false
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,9 +17,10 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// spawns are the wishes of this node's ranks for a world more that the head has not
-// answered.
+// spawns are the calls of MPI_Comm_spawn by this node's ranks that the head has not answered. It is safe for concurrent
+// use.
 type spawns struct {
+	mu      sync.Mutex
 	last    int
 	pending map[int]spawn
 }
@@ -26,16 +28,13 @@ type spawns struct {
 type spawn struct {
 	request world.Spawn
 	done    func(name string, err error)
-	// used is set once the head had ranks of it started here.
-	used bool
+	used    bool // the head has used it to start ranks here
 }
 
-// errJobEnds is for what comes when the job's part here is over.
 var errJobEnded = errors.New("the job ends")
 
-// askSpawn passes on what a rank wishes by MPI_Comm_spawn. A file of hosts is read beside
-// everything else: nothing waits for one on a file server that does not answer, the end of
-// the job neither.
+// requestSpawn sends a rank's MPI_Comm_spawn to the head. Host files are read on another goroutine, so that
+// nothing, not even the end of the job, waits for a file server that does not answer.
 func (j *job) requestSpawn(request world.Spawn, done func(name string, err error)) {
 	if !slices.ContainsFunc(request.Apps, func(app world.SpawnApp) bool { return app.HostFile != "" }) {
 		j.sendSpawn(request, done)
@@ -58,20 +57,20 @@ func (j *job) requestSpawn(request world.Spawn, done func(name string, err error
 }
 
 func (j *job) sendSpawn(request world.Spawn, done func(name string, err error)) {
-	j.spawnsLock.Lock()
+	j.spawns.mu.Lock()
 	j.spawns.last++
 	call := j.spawns.last
 	if j.spawns.pending == nil {
 		j.spawns.pending = map[int]spawn{}
 	}
 	j.spawns.pending[call] = spawn{request: request, done: done}
-	j.spawnsLock.Unlock()
+	j.spawns.mu.Unlock()
 	if err := j.agent.link.Send(&wire.Spawn{Call: call, Request: request}); err != nil {
 		j.spawnAnswered(wire.Spawned{Call: call, Error: "the launcher is gone"})
 	}
 }
 
-// dirOf is the working directory of a rank of this node, as it was started.
+// workingDirOf returns the working directory in which a rank of this node was started.
 func (j *job) workingDirOf(p world.Proc) string {
 	if r := j.rank(j.mpi.rank(p)); r != nil {
 		return r.dir
@@ -79,12 +78,11 @@ func (j *job) workingDirOf(p world.Proc) string {
 	return ""
 }
 
-// hostFileLimit bounds a file of hosts, in bytes.
+// hostFileLimit bounds the size of a host file in bytes.
 const hostFileLimit = 1 << 20
 
-// readHostFiles puts the text of a file that the caller named into its name's place: the
-// head may be on another host. A name counts from where the program is to run, and that from
-// the directory of the rank which spawns.
+// readHostFiles replaces the names of host files by their contents, as the head may be on another host. A name is
+// relative to the program's working directory, which is relative to that of the spawning rank.
 func readHostFiles(request *world.Spawn, dir string) error {
 	request.Apps = slices.Clone(request.Apps)
 	for i := range request.Apps {
@@ -101,7 +99,7 @@ func readHostFiles(request *world.Spawn, dir string) error {
 	return nil
 }
 
-// readHostFile reads a regular file alone: nobody may ever write to a pipe.
+// readHostFile reads regular files only: reading a pipe could block forever.
 func readHostFile(name string) (string, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -115,12 +113,12 @@ func readHostFile(name string) (string, error) {
 	return string(text), err
 }
 
-// answerSpawn answers the rank that asked.
+// spawnAnswered passes the head's answer to the rank.
 func (j *job) spawnAnswered(s wire.Spawned) {
-	j.spawnsLock.Lock()
+	j.spawns.mu.Lock()
 	requested, ok := j.spawns.pending[s.Call]
 	delete(j.spawns.pending, s.Call)
-	j.spawnsLock.Unlock()
+	j.spawns.mu.Unlock()
 	switch {
 	case !ok:
 	case s.Error != "":
@@ -130,8 +128,8 @@ func (j *job) spawnAnswered(s wire.Spawned) {
 	}
 }
 
-// grow takes up a world more, and starts those of its ranks that are this node's beside
-// the loop that reads frames. A node without any has nothing to answer.
+// grow handles a Grow frame: it adds a world and starts this node's ranks of it on another goroutine. A node
+// without ranks sends no answer.
 func (j *job) grow(g wire.Grow) error {
 	if err := checkWorlds([]world.World{g.World}); err != nil {
 		return fmt.Errorf("agent: %w", err)
@@ -145,7 +143,7 @@ func (j *job) grow(g wire.Grow) error {
 		return nil
 	}
 	if !j.reports.begin() {
-		return nil // so has the head given up this node
+		return nil // the head has given up this node
 	}
 	missed := j.signals.begin()
 	go func() {
@@ -156,12 +154,12 @@ func (j *job) grow(g wire.Grow) error {
 		}
 		grown.Ranks, grown.At = j.pids(g.Ranks), time.Now()
 		_ = j.agent.link.Send(&grown) // the head may be gone
-		j.started(g.Ranks, missed)
+		j.replaySignals(g.Ranks, missed)
 	}()
 	return nil
 }
 
-// startMore starts ranks in the running job.
+// startSpawned starts ranks in the running job.
 func (j *job) startSpawned(g wire.Grow) error {
 	<-j.startDone
 	j.startGate.Lock()
@@ -192,17 +190,17 @@ func (j *job) startSpawned(g wire.Grow) error {
 func (j *job) startRows(g wire.Grow, apps []spec.App) error {
 	j.open.add(1) // until all are started
 	defer j.open.add(-1)
-	ranks, err := j.processes(g.Ranks, apps)
+	ranks, err := j.newRanks(g.Ranks, apps)
 	if err != nil {
 		return err
 	}
-	for i, row := range g.Ranks { // they share no app with those that were there before
+	for i, row := range g.Ranks { // none uses the first app, which processes leaves out
 		ranks[i].Path, ranks[i].Argv = apps[row.App].Path, apps[row.App].Argv
 	}
 	return j.group.Start(j.common(g.Common, apps[0]), ranks)
 }
 
-// checkMore refuses ranks that are there already, and programs that nobody named. Those that it lets pass are spawned.
+// checkSpawned refuses existing ranks and unknown programs, and marks the others as spawned.
 func (j *job) checkSpawned(rows []wire.Row, programs int) error {
 	for i := range rows {
 		r := &rows[i]
@@ -214,8 +212,8 @@ func (j *job) checkSpawned(rows []wire.Row, programs int) error {
 	return checkRows(rows, programs, nil)
 }
 
-// resolveMore finds the programs of a world more. On a node that somebody started by his
-// own command line a rank of its own has to have asked for them.
+// resolveSpawned finds the programs of a new world. On a node that joined, one of its own ranks must have requested
+// them.
 func (j *job) resolveSpawned(g *wire.Grow) ([]spec.App, error) {
 	if joined := j.agent.cfg.Joined; joined != nil {
 		if !j.claimRequest(g) {
@@ -243,11 +241,11 @@ func (j *job) resolveSpawned(g *wire.Grow) ([]spec.App, error) {
 	return apps, nil
 }
 
-// asked is what a rank of this node wishes that ranks which it spawns find in their
-// environment, without what the head decides about.
+// requestedEnv returns the environment that a rank of this node has requested for the ranks that it spawns, without the
+// launcher's own variables.
 func (j *job) requestedEnv(call, app int) []string {
-	j.spawnsLock.Lock()
-	defer j.spawnsLock.Unlock()
+	j.spawns.mu.Lock()
+	defer j.spawns.mu.Unlock()
 	apps := j.spawns.pending[call].request.Apps
 	if app >= len(apps) {
 		return nil
@@ -255,11 +253,11 @@ func (j *job) requestedEnv(call, app int) []string {
 	return j.agent.cfg.Joined.inherited(apps[app].Env)
 }
 
-// wished reports whether a rank of this node asked for these very programs, as often as it
-// did, and has not got them yet.
+// claimRequest reports whether a rank of this node has requested exactly these programs, for at least so many
+// ranks, and marks the request as used.
 func (j *job) claimRequest(g *wire.Grow) bool {
-	j.spawnsLock.Lock()
-	defer j.spawnsLock.Unlock()
+	j.spawns.mu.Lock()
+	defer j.spawns.mu.Unlock()
 	requested, ok := j.spawns.pending[g.Call]
 	if !ok || requested.used || len(requested.request.Apps) != len(g.Programs) {
 		return false

@@ -13,20 +13,18 @@ import (
 	"gorun/launcher/internal/stacks"
 )
 
-// Limits of the time in which ranks answer.
 const (
-	answerTimeout = 2 * time.Second        // how long it waits while no rank prints anything
-	answerPause   = 100 * time.Millisecond // after which an answer whose end cannot be told is over
+	answerTimeout = 2 * time.Second        // while no rank prints anything
+	answerPause   = 100 * time.Millisecond // after which an answer without recognisable end is complete
 	answerTick    = 10 * time.Millisecond
 )
 
-// ask has the ranks whose stacks are not known print where they are, by a signal
-// that ends most of them, and takes their answers out of what goes to the user. What
-// else they print meanwhile is shown when tell is called.
+// queryStacks makes ranks whose stacks are unknown print them, by a signal that ends most of them, and filters the
+// answers out of the output. Call flush to show what else they printed meanwhile.
 func (j *job) queryStacks(list []*inspection) (flush func()) {
 	queried := map[*inspection]*stackQuery{}
 	for _, l := range list {
-		if q := j.stackQuery(l); q != nil {
+		if q := j.newStackQuery(l); q != nil {
 			queried[l] = q
 		}
 	}
@@ -44,8 +42,8 @@ func (j *job) queryStacks(list []*inspection) (flush func()) {
 	}
 }
 
-// question prepares to hear a rank's answer; nil where none can be expected.
-func (j *job) stackQuery(l *inspection) *stackQuery {
+// newStackQuery prepares a query; nil: no answer can be expected.
+func (j *job) newStackQuery(l *inspection) *stackQuery {
 	if l.main.PID == 0 || len(l.Stack) > 0 {
 		return nil
 	}
@@ -65,9 +63,9 @@ func (j *job) stackQuery(l *inspection) *stackQuery {
 	return q
 }
 
-// question is what one rank was asked. Its answer may come by either stream. What
-// else it prints meanwhile is shown later, as far as it is not much: its last line
-// shall be the one before.
+// stackQuery is a request to one rank to print its stacks, on either stream. A limited amount of other output is
+// held back meanwhile, so that the rank's last line stays the one before. Spawner threads and one other goroutine
+// use it.
 type stackQuery struct {
 	job    *job
 	rank   *rank
@@ -75,18 +73,17 @@ type stackQuery struct {
 	signal syscall.Signal
 	files  []*logTail
 
-	mu      sync.Mutex
+	mu      sync.Mutex                           // guards all below
 	answers [output.Stderr + 1]stacks.DumpFilter // by stream
-	changed time.Time                            // when it was asked, or something came
-	held    [output.Stderr + 1][]byte            // what is shown later
-	flushed bool                                 // it is later
+	changed time.Time                            // when it was sent, or output came last
+	held    [output.Stderr + 1][]byte            // other output
+	flushed bool                                 // show output at once
 }
 
-// laterLimit bounds what is shown later, in bytes of each stream.
+// heldOutputLimit bounds held output per stream, in bytes.
 const heldOutputLimit = 64 << 10
 
-// output takes the answer out of what the rank prints and shows the rest. It is called
-// on the thread that reads the rank's streams.
+// output filters the answer out of a rank's output.
 func (q *stackQuery) output(stream int, p []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +91,7 @@ func (q *stackQuery) output(stream int, p []byte) {
 	q.show(stream, q.answers[stream].Filter(p))
 }
 
-// show shows what is no answer. The lock is held.
+// show holds back or shows output that is not the answer. mu is held.
 func (q *stackQuery) show(stream int, p []byte) {
 	if !q.flushed && len(q.held[stream])+len(p) <= heldOutputLimit {
 		q.held[stream] = append(q.held[stream], p...)
@@ -102,13 +99,13 @@ func (q *stackQuery) show(stream int, p []byte) {
 	}
 	for _, part := range [][]byte{q.held[stream], p} {
 		if len(part) > 0 {
-			q.job.pass(q.rank.row.Rank, stream, part)
+			q.job.forward(q.rank.row.Rank, stream, part)
 		}
 	}
 	q.held[stream] = nil
 }
 
-// rest ends a stream's search, and with it what is shown later.
+// endStream ends the search for an answer in a stream.
 func (q *stackQuery) endStream(stream int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +116,7 @@ func (q *stackQuery) endStream(stream int) {
 	q.show(stream, endStream)
 }
 
-// tell ends the question: all is shown, and from now on at once.
+// flush ends the query and shows all held output.
 func (q *stackQuery) flush() {
 	q.endStream(output.Stdout)
 	q.endStream(output.Stderr)
@@ -130,20 +127,19 @@ func (q *stackQuery) flush() {
 	q.show(output.Stderr, nil)
 }
 
-// inFile reports whether a stream goes past us.
+// inFile reports whether the rank writes a stream into a file itself.
 func (q *stackQuery) inFile(stream int) bool {
 	return slices.ContainsFunc(q.files, func(f *logTail) bool { return f.stream == stream })
 }
 
-// send asks. Go shows where a goroutine runs only on the thread that runs it, Python's
-// faulthandler all threads, and the one that was asked by itself: the main one unless
-// told otherwise.
+// send sends the signal. Go prints the running goroutine only of the thread that gets it, so that must be a busy one;
+// Python's faulthandler prints all threads.
 func (q *stackQuery) send(program stacks.Program) {
 	signal := q.main.Signal
 	if program == stacks.Go {
 		signal = q.main.SignalBusy
 	}
-	_ = signal(q.signal) // it may have ended meanwhile
+	_ = signal(q.signal) // it may have exited
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.changed = time.Now()
@@ -155,7 +151,7 @@ func (q *stackQuery) lastChange() time.Time {
 	return q.changed
 }
 
-// await waits until every answer is there, or none of the missing ones seems to come.
+// await waits until every answer is complete, or no more seem to come.
 func await(queried map[*inspection]*stackQuery) {
 	tick := time.NewTicker(answerTick)
 	defer tick.Stop()
@@ -179,8 +175,8 @@ func await(queried map[*inspection]*stackQuery) {
 	}
 }
 
-// settled reports whether nothing more is to be expected. What a rank's own process
-// printed is here before its end is known, what others printed may be still on its way.
+// isSettled reports whether no more output is expected. All output of a rank's own process precedes its exit; that
+// of others may still be in flight.
 func (q *stackQuery) isSettled(now time.Time) bool {
 	own := q.main.PID == int(q.rank.pid.Load())
 	gone := own && q.rank.end.Load() != nil || !own && !q.main.Alive()
@@ -207,7 +203,7 @@ func (q *stackQuery) stack() []string {
 	return nil
 }
 
-// growing is a file that a rank writes itself.
+// logTail reads what a rank appends to a file that it writes itself.
 type logTail struct {
 	logs   *output.Logs
 	name   string
@@ -215,8 +211,7 @@ type logTail struct {
 	offset int64
 }
 
-// redirectedTo are the files that a rank's streams go to past us, as far as they have
-// grown.
+// redirectedTo returns the ends of the files that a rank writes itself.
 func (j *job) redirectedTo(r *rank) (files []*logTail) {
 	if j.logs == nil {
 		return nil
@@ -232,7 +227,7 @@ func (j *job) redirectedTo(r *rank) (files []*logTail) {
 	return files
 }
 
-// readFiles looks for the answer in them.
+// readFiles searches the files for the answer.
 func (q *stackQuery) readFiles() {
 	for _, f := range q.files {
 		text := f.readNew()
@@ -241,22 +236,22 @@ func (q *stackQuery) readFiles() {
 		}
 		q.mu.Lock()
 		q.changed = time.Now()
-		_ = q.answers[f.stream].Filter(text) // the rest is where the user wants it
+		_ = q.answers[f.stream].Filter(text) // other output stays in the file
 		q.mu.Unlock()
 	}
 }
 
-// growth bounds what is read of a file at once, in bytes.
+// maxTailRead bounds one read of a file, in bytes.
 const maxTailRead = 1 << 20
 
-// more is what was written to the file since the last look.
+// readNew returns what was appended to the file since the last call.
 func (f *logTail) readNew() []byte {
 	file, err := f.logs.OpenFile(f.name, os.O_RDONLY)
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	text, _ := io.ReadAll(io.NewSectionReader(file, f.offset, maxTailRead)) // what could be read
+	text, _ := io.ReadAll(io.NewSectionReader(file, f.offset, maxTailRead))
 	f.offset += int64(len(text))
 	return text
 }

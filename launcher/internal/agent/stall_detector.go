@@ -7,31 +7,28 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// quiet finds out that nothing has gone on for a while. It counts looks that saw
-// nothing new, and not the time between them: a job that was suspended in between
-// (Ctrl-Z, and fg an hour later) has not been quiet for that hour.
+// stallDetector reports that there was no progress for a while. It counts checks without progress instead of time:
+// a job that was suspended (Ctrl-Z, and fg an hour later) has not stalled for that hour. Its checks run one after
+// the other.
 type stallDetector struct {
 	job   *job
 	limit time.Duration
-	// signs are different whenever something has gone on; nil says that there is
-	// nothing to wait for.
-	signs func() []int64
-	// report is called once, with what CPU time was used between two moments.
+	// progress returns numbers that change with every progress; nil: there is nothing to wait for.
+	progress func() []int64
+	// report is called once, with two samples of CPU time.
 	report func(from, to cpuSample)
 
-	seen []int64 // what was seen last
-	same int     // looks in a row that saw nothing new
+	seen []int64 // at the last check
+	same int     // checks in a row without progress
 }
 
 const (
-	// looks is how often it is looked within the limit.
 	checksPerLimit = 4
-	// usageTime is how long the ranks' use of CPUs is measured.
-	cpuSampleTime = time.Second
+	cpuSampleTime  = time.Second // between the samples for report
 )
 
 func (w *stallDetector) watch() {
-	w.seen = w.signs()
+	w.seen = w.progress()
 	w.schedule()
 }
 
@@ -52,21 +49,21 @@ func (w *stallDetector) check() {
 	})
 }
 
-// unchanged looks once.
+// unchanged checks once.
 func (w *stallDetector) unchanged() bool {
-	signs := w.signs()
-	if signs == nil || !slices.Equal(signs, w.seen) {
-		w.seen, w.same = signs, 0
+	progress := w.progress()
+	if progress == nil || !slices.Equal(progress, w.seen) {
+		w.seen, w.same = progress, 0
 		return false
 	}
 	w.same++
 	return true
 }
 
-// cpuSample is what the ranks' sessions had used at a moment; none where it could not be read.
+// cpuSample is the resource usage of the ranks' sessions at a time.
 type cpuSample struct {
 	at   time.Time
-	used map[int]process.Load
+	used map[int]process.Load // nil: could not be read
 }
 
 func sampleCPU(sessions []int) cpuSample {
@@ -77,12 +74,11 @@ func sampleCPU(sessions []int) cpuSample {
 	return cpuSample{at: time.Now(), used: used}
 }
 
-// percent is the part of one CPU that a session has used since an earlier sample, -1
-// where that is not known.
+// percent returns a session's use of CPUs since an earlier sample, in percent of one CPU; -1: unknown.
 func (s cpuSample) percent(from cpuSample, session int) int {
-	now, known := s.used[session]
-	before, ok2 := from.used[session]
-	if !known || !ok2 {
+	now, hasNow := s.used[session]
+	before, hasBefore := from.used[session]
+	if !hasNow || !hasBefore {
 		return -1
 	}
 	return int((now.CPU - before.CPU) * 100 / max(s.at.Sub(from.at), 1))

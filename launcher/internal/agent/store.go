@@ -45,7 +45,7 @@ func (s *store) close() {
 // open binds the store's sockets before any rank exists, so that no rank can
 // come too early and nobody else can take the port.
 func (a *Agent) open(o wire.Open) error {
-	if a.job != nil && a.job.isOver() {
+	if a.job != nil && a.job.cleanedUp.Load() {
 		a.store.close() // the next attempt begins with an empty one
 		a.store = store{}
 	}

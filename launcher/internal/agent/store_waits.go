@@ -16,14 +16,13 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// watchStore reports, once, that ranks wait in the store and nothing has come further
-// there for longer than the user wants to wait without a word.
+// watchStoreWaits reports once that ranks wait in the store without progress for the time of --store-report.
 func (j *job) watchStoreWaits() {
 	server, limit := j.agent.store.server, j.start.StoreReport
 	if server == nil || limit <= 0 {
 		return
 	}
-	w := &stallDetector{job: j, limit: limit, signs: func() []int64 {
+	w := &stallDetector{job: j, limit: limit, progress: func() []int64 {
 		s := server.Snapshot()
 		if s.Waiting == 0 {
 			return nil
@@ -39,7 +38,7 @@ func (j *job) watchStoreWaits() {
 	w.watch()
 }
 
-// storeWaits are the connections that wait in the store, by rank.
+// storeWaits returns the connections that wait in the store, ordered by rank.
 func (j *job) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	waits := server.Waits()
 	owner, local := j.owners(server, waits), localAddresses()
@@ -56,10 +55,10 @@ func (j *job) storeWaits(server *tcpstore.Server) (list []spec.StoreWait) {
 	return list
 }
 
-// ownAddresses are those of this host's interfaces.
+// localAddresses returns the addresses of this host's interfaces.
 func localAddresses() map[netip.Addr]bool {
 	local := map[netip.Addr]bool{}
-	list, _ := net.InterfaceAddrs() // without it, whoever does not come by loopback is taken for another host's
+	list, _ := net.InterfaceAddrs() // if it fails, only loopback counts as local
 	for _, a := range list {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			local[p.Addr().Unmap().WithZone("")] = true
@@ -68,8 +67,8 @@ func localAddresses() map[netip.Addr]bool {
 	return local
 }
 
-// owners tells the rank of a connection, -1 for none: by the process id that the
-// client sent, or by who holds the socket at the other end.
+// owners returns a function that finds the rank of a connection, -1 for none: by the pid that the client sent, or
+// by the process that holds the socket at the other end.
 func (j *job) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpstore.Wait) int {
 	rankOf := map[int]int{}
 	for _, r := range j.pids(j.rows()) {
@@ -91,7 +90,7 @@ func (j *job) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpsto
 	}
 }
 
-// absentees are the ranks that are not among those that wait.
+// absentRanks returns the ranks that do not wait.
 func (j *job) absentRanks(waiting []spec.StoreWait, from, to cpuSample) (list []spec.Absence) {
 	for _, row := range j.rows() {
 		if !slices.ContainsFunc(waiting, func(s spec.StoreWait) bool { return s.Rank == row.Rank }) {
@@ -101,11 +100,11 @@ func (j *job) absentRanks(waiting []spec.StoreWait, from, to cpuSample) (list []
 	return list
 }
 
-// state says what a rank does; one that does not run uses no CPU, -1.
+// state describes what a rank does. CPU is -1 if it is not running.
 func (j *job) state(rank int, from, to cpuSample) spec.Absence {
 	a := spec.Absence{Rank: rank, CPU: -1}
 	r := j.rank(rank)
-	if r == nil { // it was let go of
+	if r == nil { // reaped
 		a.State = "ended"
 		return a
 	}

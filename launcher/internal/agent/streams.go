@@ -11,8 +11,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// streams are the standard streams of a rank.
-func (j *job) streams(row wire.Row) (in, out, err process.Stream, failed error) {
+// standardStreams returns the streams to start a rank with.
+func (j *job) standardStreams(row wire.Row) (in, out, err process.Stream, failed error) {
 	io := j.start.Stdio
 	switch {
 	case io.Terminal:
@@ -24,11 +24,10 @@ func (j *job) streams(row wire.Row) (in, out, err process.Stream, failed error) 
 	if out, failed = j.outputStream(row, output.Stdout); failed == nil {
 		err, failed = j.outputStream(row, output.Stderr)
 	}
-	return j.read(row.Rank), out, err, failed
+	return j.inputStream(row.Rank), out, err, failed
 }
 
-// read is what a rank reads.
-func (j *job) read(rank int) process.Stream {
+func (j *job) inputStream(rank int) process.Stream {
 	switch {
 	case rank == j.start.Stdio.Direct:
 		return inherit(j.agent.cfg.Stdin)
@@ -38,7 +37,7 @@ func (j *job) read(rank int) process.Stream {
 	return process.Stream{Kind: process.Null}
 }
 
-// written is where a rank's stream goes: to us, or straight into a file.
+// outputStream returns a pipe to the agent or, if the stream is redirected, a log file.
 func (j *job) outputStream(row wire.Row, stream int) (process.Stream, error) {
 	if j.logs == nil || row.Spawned || !j.logs.Files() || !redirected(j.start.Logs, row.LocalRank, stream) {
 		j.open.add(1)
@@ -49,11 +48,11 @@ func (j *job) outputStream(row wire.Row, stream int) (process.Stream, error) {
 	if err != nil {
 		return process.Stream{}, err
 	}
-	j.files = append(j.files, f)
+	j.redirected = append(j.redirected, f)
 	return inherit(f), nil
 }
 
-// redirected reports whether a stream goes to its file alone; tee wins.
+// redirected reports whether a stream goes only to its file. Tee takes precedence.
 func redirected(l *wire.Logs, localRank, stream int) bool {
 	return (l.Redirect[localRank] &^ l.Tee[localRank]).Has(stream)
 }
@@ -65,7 +64,7 @@ func inherit(f *os.File) process.Stream {
 	return process.Stream{Kind: process.FD, FD: int(f.Fd())}
 }
 
-// openLogs makes the log files of this attempt.
+// openLogs opens the attempt's log files.
 func (j *job) openLogs() error {
 	l := j.start.Logs
 	if l == nil {
@@ -97,7 +96,7 @@ func (j *job) openLogs() error {
 	return err
 }
 
-// openDir makes and opens a directory that the user named.
+// openDir makes and opens a directory.
 func openDir(dir string) (*os.Root, error) {
 	err := os.MkdirAll(dir, 0o777)
 	if err != nil {
@@ -122,16 +121,15 @@ func (j *job) rankInfos() []output.RankInfo {
 	return infos
 }
 
-// closeFiles gives up the files that are the ranks' own by now.
-func (j *job) closeFiles() {
-	for _, f := range j.files {
+// closeRedirected closes our descriptors of files that the ranks have inherited.
+func (j *job) closeRedirected() {
+	for _, f := range j.redirected {
 		_ = f.Close()
 	}
-	j.files = nil
+	j.redirected = nil
 }
 
-// closeLogs waits until what ranks wrote is in their files; a disk that hangs is
-// given up before long.
+// closeLogs waits until all output is written; it gives up soon on a disk that hangs.
 func (j *job) closeLogs() {
 	if j.logRoot != nil {
 		defer j.logRoot.Close()

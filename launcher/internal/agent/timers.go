@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timers are what a job has to do later, while it lasts.
+// timers are the pending delayed calls of a job. It is safe for concurrent use; the zero value is ready to use.
 type timers struct {
 	mu      sync.Mutex
 	over    bool
@@ -13,7 +13,7 @@ type timers struct {
 	pending map[int]*time.Timer
 }
 
-// after has something done on a goroutine of its own, unless the job ends before.
+// after calls do on its own goroutine after d, unless the job ends before.
 func (t *timers) after(d time.Duration, do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,7 +33,7 @@ func (t *timers) after(d time.Duration, do func()) {
 	})
 }
 
-// unlessOver does something that the end of the job waits for.
+// unlessOver calls do unless the job ends; the end then waits for it. do must not call methods of t.
 func (t *timers) unlessOver(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,6 +42,7 @@ func (t *timers) unlessOver(do func()) {
 	}
 }
 
+// stop cancels all pending calls and waits for unlessOver, but not for functions that have been called already.
 func (t *timers) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -70,7 +70,7 @@ func (j *job) openWatchdog() error {
 	} else {
 		w.path = filepath.Join(j.privateDir.dir, "timer")
 	}
-	j.guard.begin(j)
+	j.guard.start(j)
 	<-j.guard.started
 	if err == nil {
 		err = j.makePrivateDir()

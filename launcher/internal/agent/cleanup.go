@@ -10,23 +10,20 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Limits of the end of a job.
 const (
-	killTimeout  = 2 * time.Second       // how long a sweep chases processes that keep appearing
-	eofTimeout   = 20 * time.Millisecond // how long streams may stay open that nobody of the job holds
-	reapPeriod   = 10 * time.Second      // how often adopted zombies are looked for
-	settleDelay  = 10 * time.Millisecond // from when on a job needs what an instant one is spared
-	lastingDelay = 40 * time.Millisecond // after which, again, it is worth knowing of
+	killTimeout  = 2 * time.Second       // of a sweep, while new processes keep appearing
+	eofTimeout   = 20 * time.Millisecond // for streams to close if no orphan holds them
+	reapPeriod   = 10 * time.Second      // between looks for adopted zombies
+	settleDelay  = 10 * time.Millisecond // before set-up that instant jobs do without
+	lastingDelay = 40 * time.Millisecond // after settleDelay, before Config.Settled
 )
 
-// finish ends what the ranks left behind, then tells the head that nothing is
-// left.
+// finish ends orphans and reports that nothing is left.
 func (j *job) finish(grace time.Duration) {
 	j.ended.Do(func() { j.end(grace) })
 }
 
-// abandon ends the job because the head is gone, unless it has ended in order. Ranks get
-// the grace to end in order.
+// abandon ends the job because the head is lost, unless finish was called. Ranks have the grace period to end.
 func (j *job) abandon(grace time.Duration) {
 	j.ended.Do(func() {
 		if grace <= 0 {
@@ -43,9 +40,9 @@ func (j *job) end(grace time.Duration) {
 	j.startGate.Unlock()
 	j.timers.stop()
 	j.watchdog.close()
-	var left []process.Proc
-	if !j.streamsClosed() || !j.removeCgroup() || !j.agent.cfg.Subreaper {
-		left = j.sweep(grace)
+	var orphans []process.Proc
+	if !j.open.await(eofTimeout) || !j.removeCgroup() || !j.agent.cfg.Subreaper {
+		orphans = terminate(j.target(), grace) // ranks are zombies, so their sessions cannot be reused
 	}
 	j.mpi.close()
 	dismissed := make(chan struct{})
@@ -56,11 +53,11 @@ func (j *job) end(grace time.Duration) {
 	j.stdin.close()
 	reaped := process.Now()
 	if j.group != nil {
-		_ = j.group.Close() // it names ranks that SIGKILL did not end; so does left
+		_ = j.group.Close() // orphans has the ranks that SIGKILL did not end
 	}
 	<-dismissed
 	if j.agent.cfg.Subreaper && process.HasChildren() || !j.removeCgroup() {
-		left = j.sweepReaped(grace, reaped)
+		orphans = j.sweepReaped(grace, reaped)
 	}
 	j.closeCgroup()
 	j.privateDir.close()
@@ -70,25 +67,12 @@ func (j *job) end(grace time.Duration) {
 	j.reports.close()
 	j.endings.flush()
 	j.closePlane()
-	j.gone.Store(true)
-	_ = j.agent.link.Send(&wire.CleanedUp{Orphans: procNames(left)})
+	j.cleanedUp.Store(true)
+	_ = j.agent.link.Send(&wire.CleanedUp{Orphans: procNames(orphans)})
 }
 
-// quiet waits a moment for the end of all streams. Nobody of a job that is over
-// holds one open, except what its ranks left behind.
-func (j *job) streamsClosed() bool {
-	return j.open.await(eofTimeout)
-}
-
-// sweep ends every process that still belongs to the job: SIGTERM, grace,
-// SIGKILL. The ranks are zombies meanwhile, so that their sessions stay theirs.
-func (j *job) sweep(grace time.Duration) []process.Proc {
-	return terminate(j.target(), grace)
-}
-
-// sweepReaped is for the last, unlikely case: all streams are closed and all
-// ranks reaped, and yet this process has children, which it has adopted, or the
-// cgroup has processes.
+// sweepReaped handles an unlikely case: all streams are closed and all ranks reaped, but this process has adopted
+// children, or the cgroup has processes.
 func (j *job) sweepReaped(grace time.Duration, reaped process.Ticks) []process.Proc {
 	t := j.target()
 	for i := range t.Sessions {
@@ -100,6 +84,7 @@ func (j *job) sweepReaped(grace time.Duration, reaped process.Ticks) []process.P
 	return terminate(t, grace)
 }
 
+// terminate sends SIGTERM, waits for the grace period, and sends SIGKILL. It returns the processes that are left.
 func terminate(t process.Target, grace time.Duration) []process.Proc {
 	if grace > 0 && t.Signal(syscall.SIGTERM) > 0 && t.WaitGone(grace) {
 		return nil
@@ -107,7 +92,7 @@ func terminate(t process.Target, grace time.Duration) []process.Proc {
 	return t.KillAll(killTimeout)
 }
 
-// target is what belongs to the job on this node, once all ranks are started.
+// target returns the job's processes on this node. All ranks must have been started.
 func (j *job) target() process.Target {
 	t := j.sessions()
 	if j.agent.cfg.Subreaper {
@@ -116,19 +101,19 @@ func (j *job) target() process.Target {
 	return t
 }
 
-// sessions is what can be told by a session or the marker.
+// sessions returns the job's processes as far as sessions, markers and the cgroup show.
 func (j *job) sessions() process.Target {
-	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.began}
+	t := process.Target{ID: j.start.JobID, Cgroup: j.cgroup, Since: j.agent.since}
 	for _, r := range j.roster.Load().ranks {
 		if pid := int(r.pid.Load()); pid != 0 {
-			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.began})
+			t.Sessions = append(t.Sessions, process.Session{SID: pid, Since: j.since})
 		}
 	}
 	return t
 }
 
-// known tells this process's own children from those that it has adopted: it starts ranks,
-// their guard, and what package child knows of.
+// knownChildren returns a function that reports whether a child was started by this process and not adopted: a
+// rank, the guard, or a child of package child.
 func (j *job) knownChildren() func(pid int) bool {
 	own := map[int]bool{j.guard.pid(): true}
 	for _, r := range j.roster.Load().ranks {
@@ -144,7 +129,7 @@ func procNames(left []process.Proc) (lines []string) {
 	return lines
 }
 
-// reapOrphans takes the zombies that ranks' orphans leave in a long job.
+// reapOrphans periodically reaps adopted zombies.
 func (j *job) reapOrphans() {
 	if !j.agent.cfg.Subreaper {
 		return
@@ -155,12 +140,11 @@ func (j *job) reapOrphans() {
 	})
 }
 
-// torchPatience is how long PyTorch ranks have to come to the store before a
-// hint is due: they import for many seconds on a busy host.
+// torchHintDelay is the time for PyTorch ranks to connect to the store before a hint: on a busy host, imports take many
+// seconds.
 const torchHintDelay = 20 * time.Second
 
-// watchTorch looks once for PyTorch ranks that wait at another port than the
-// store's.
+// watchTorch checks once for PyTorch ranks that connect to another port than the store's.
 func (j *job) watchTorch() {
 	server := j.agent.store.server
 	if !j.start.TorchHint || server == nil {
@@ -183,8 +167,8 @@ func (j *job) rankPIDs() (pids []int) {
 	return pids
 }
 
-// settle arranges for what no rank needs in its first milliseconds: the place for
-// its error file, and how often the kernel had killed for lack of memory.
+// scheduleLateSetup schedules what ranks do not need in their first milliseconds, such as the directory for error files
+// and the baseline of out-of-memory kills.
 func (j *job) scheduleLateSetup() {
 	j.timers.after(settleDelay, func() {
 		<-j.guard.started

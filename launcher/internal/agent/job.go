@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/process"
+	"gorun/launcher/internal/process/cgroup"
+	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
+	"gorun/rendezvous/exchange"
+)
+
+// job is one attempt of the job on this node, from the Start frame until nothing is left of it.
+//
+// newJob sets the fields of the first group; they do not change afterwards. The embedded structs say who may use
+// them.
+type job struct {
+	agent   *Agent
+	start   wire.Start
+	refused error          // why this node starts no ranks; nil: it does
+	since   process.Ticks  // before the first rank of the attempt
+	display *display       // nil: the head shows output
+	plane   *exchange.Node // nil: MPI is not offered
+	mpi     *mpi
+
+	lifecycle
+	processes
+	jobFiles
+	flow
+	background
+
+	roster   atomic.Pointer[roster] // read by anyone, replaced under startGate
+	signals  signals
+	spawns   spawns
+	watchdog watchdog // of the goroutine that reads its pipe
+}
+
+// lifecycle is how far the attempt has come. It is safe for concurrent use.
+type lifecycle struct {
+	startDone     chan struct{} // closed when the first ranks were started, or could not be
+	startGate     startGate
+	ended         sync.Once
+	endRequested  atomic.Bool // by a Cleanup frame
+	cleanedUp     atomic.Bool // nothing is left, another attempt may start
+	killSweep     atomic.Bool // a sweep after a Kill frame is running
+	reapScheduled atomic.Bool
+}
+
+// startGate is held while ranks are started or reaped. It is closed when the job ends; neither happens any more then.
+type startGate struct {
+	sync.Mutex
+	closed bool // guarded by the mutex
+}
+
+// processes are the ranks' processes and what controls them. newJob sets guard, and startRanks the others before
+// it starts a rank; later they are only read. Their methods are safe for concurrent use.
+type processes struct {
+	guard       *guard
+	group       *process.Group
+	cgroup      *cgroup.Group // nil: none
+	oom         process.OOMKills
+	bindNotices bindNotices
+}
+
+// jobFiles are files that ranks or the agent write. startRanks opens them before it starts a rank, and end closes them;
+// in between they are only read, except that privateDir has a mutex.
+type jobFiles struct {
+	logs       *output.Logs // nil: none
+	logRoot    *os.Root     // directory of logs on a node that joined; nil: their paths are absolute
+	redirected []*os.File   // of streams, to close once the ranks have them
+	privateDir privateDir
+}
+
+// flow is the ranks' input and output. newJob sets stdin and startRanks credit; all is safe for concurrent use.
+type flow struct {
+	stdin   *stdin
+	credit  *credit
+	open    countdown    // open output streams, plus one while ranks are being started
+	printed atomic.Int64 // bytes of output
+}
+
+// background is what runs later or concurrently, and what waits to be sent. It is safe for concurrent use; end
+// stops all of it.
+type background struct {
+	timers  timers
+	reports reports
+	endings *endings
+	queries atomic.Int32 // being answered
+}
+
+// rank is the state of one rank. Except for row and dir it is safe for concurrent use.
+type rank struct {
+	row      wire.Row
+	dir      string                     // working directory; "": the agent's
+	pid      atomic.Int32               // 0: not started
+	end      atomic.Pointer[spec.Exit]  // nil: running
+	reported atomic.Bool                // the head knows of its end
+	streams  atomic.Int32               // open output streams
+	printed  atomic.Int64               // bytes of output
+	expired  atomic.Pointer[string]     // scope of the PyTorch timer that ended it
+	query    atomic.Pointer[stackQuery] // pending
+}
+
+func newJob(a *Agent, s wire.Start) *job {
+	j := &job{agent: a, start: s, since: process.Now()}
+	j.startDone, j.guard, j.signals.engine = make(chan struct{}), newGuard(), &a.engine
+	j.addRanks(s.Ranks, s.Apps)
+	j.display = j.newDisplay()
+	if s.MPI.Offered {
+		j.plane = j.newPlane(s.MPI.Node)
+	}
+	j.mpi, j.endings, j.stdin = j.newMPI(), &endings{job: j}, newStdin(j)
+	return j
+}
+
+// handle handles a frame for a running job.
+func (j *job) handle(f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeSignal:
+		return do(f, j.signal)
+	case wire.TypeInspect:
+		return do(f, func(i wire.Inspect) { j.answerQuery(func(done func()) { j.inspect(i, done) }) })
+	case wire.TypeUsage:
+		return do(f, func(u wire.Usage) { j.answerQuery(func(done func()) { j.usage(u, done) }) })
+	case wire.TypeGrow:
+		return with(f, j.grow)
+	case wire.TypeSpawned:
+		return do(f, j.spawnAnswered)
+	case wire.TypeSuspend:
+		j.agent.lease.pause()
+		j.signal(wire.Signal{Signal: syscall.SIGSTOP, Group: true})
+		return j.agent.link.Send(&wire.Suspend{})
+	case wire.TypeKill:
+		j.kill()
+	case wire.TypeCredit:
+		return do(f, func(c wire.Credit) { j.credit.add(c.Stream, c.Bytes) })
+	case wire.TypeStdin:
+		rank, _, p, err := f.Stream()
+		if err == nil {
+			err = j.stdin.write(rank, p)
+		}
+		return err
+	case wire.TypeResize:
+		return do(f, func(r wire.Resize) { j.group.ResizePTYs(r.Rows, r.Cols) })
+	case wire.TypeCleanup:
+		return do(f, func(e wire.Cleanup) {
+			if !j.endRequested.Swap(true) {
+				go j.finish(e.Grace)
+			}
+		})
+	}
+	return nil
+}
