@@ -1,11 +1,12 @@
-// Package ncclhost reads what of this host the right settings of NCCL depend on: files
-// of settings that count before what a launcher adds, and, where there are GPUs, limits,
-// the container, the library's version. A job's start waits for it, so that nothing is
-// read that takes long, and next to nothing where there are no GPUs.
+// Package ncclhost reads the facts about this host that NCCL's settings depend on: NCCL's configuration files, which
+// take precedence over a launcher's settings, and on hosts with GPUs also limits, the container and the library's
+// version. A job's start waits for it, so it reads nothing slow, and next to nothing without GPUs.
 package ncclhost
 
 import (
+	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -14,38 +15,37 @@ import (
 	"gorun/env/nccl"
 )
 
-// Ranks is what is known of the ranks.
+// Ranks describes the ranks on this host.
 type Ranks struct {
-	// Getenv looks their variables up, "" for none that is set.
+	// Getenv returns a variable of their environment, "" if unset.
 	Getenv func(name string) string
-	// PythonPrefix is the environment of the Python that starts them, "" for other
-	// programs.
+	// PythonPrefix is the installation prefix of the Python that runs them, "" for other programs.
 	PythonPrefix string
-	// Dir is where they begin; it is asked for only where a file is named from there. nil:
-	// not known.
+	// Dir returns their working directory. It is only called for relative file names; nil if unknown.
 	Dir func() string
 }
 
 // Read reads this host.
-func Read(ranks Ranks) nccl.Host { return read(disk{}, ofKernel{}, ranks) }
+func Read(ranks Ranks) nccl.Host { return read(os.DirFS("/"), localKernel{}, ranks) }
 
-// kernel answers what is no file.
+// kernel provides what is not in files.
 type kernel interface {
-	// MemoryPolicy is why programs must not choose a memory policy, nil if they may.
+	// MemoryPolicy returns why programs must not set a memory policy, nil if they may.
 	MemoryPolicy() error
-	// Shm is the size of /dev/shm in bytes, -1 where there is none.
+	// Shm returns the size of /dev/shm in bytes, -1 if there is none.
 	Shm() int64
-	// Memlock is the soft limit in bytes, -1 for none; EndlessStack that the stack has none.
+	// Memlock returns the soft limit in bytes, -1 if unlimited.
 	Memlock() int64
+	// EndlessStack reports whether the stack is unlimited.
 	EndlessStack() bool
-	// OpenVerbs opens a file of an RDMA device as programs do.
+	// OpenVerbs tries to open the device file of an RDMA device.
 	OpenVerbs(name string) error
 }
 
-// mostConf is how much of a file of settings is read, in bytes.
-const mostConf = 64 << 10
+// maxConf bounds what is read of a file, in bytes.
+const maxConf = 64 << 10
 
-// gpuSigns are what GPUs of NVIDIA or AMD do not work without; the third is Windows'.
+// gpuSigns are device files of NVIDIA and AMD GPUs, and of GPUs in WSL.
 var gpuSigns = []string{"dev/nvidiactl", "dev/kfd", "dev/dxg"}
 
 func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
@@ -88,9 +88,9 @@ func exists(root fs.FS, name string) bool {
 	return err == nil
 }
 
-// readSome reads the beginning of a regular file; others may never end.
+// readSome reads the beginning of a regular file.
 func readSome(root fs.FS, name string) (string, error) {
-	if info, err := fs.Stat(root, name); err != nil || !info.Mode().IsRegular() { // to open a pipe may take for ever
+	if info, err := fs.Stat(root, name); err != nil || !info.Mode().IsRegular() { // opening a pipe may block
 		return "", fs.ErrInvalid
 	}
 	f, err := root.Open(name)
@@ -98,18 +98,11 @@ func readSome(root fs.FS, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	buffer := make([]byte, mostConf)
-	n := 0
-	for n < len(buffer) {
-		m, err := f.Read(buffer[n:])
-		if n += m; err != nil || m == 0 {
-			break
-		}
-	}
-	return string(buffer[:n]), nil
+	text, _ := io.ReadAll(io.LimitReader(f, maxConf)) // what can be read
+	return string(text), nil
 }
 
-// line is the first line of a file, "" where it cannot be read.
+// line returns the first line of a file, "" if it cannot be read.
 func line(root fs.FS, name string) string {
 	text, err := readSome(root, name)
 	if err != nil {
@@ -119,7 +112,7 @@ func line(root fs.FS, name string) string {
 	return strings.TrimSpace(first)
 }
 
-// container names what the host is, by the files and variables that containers have.
+// container names the kind of container that this host is, or "".
 func container(root fs.FS, getenv func(string) string) string {
 	switch {
 	case getenv("KUBERNETES_SERVICE_HOST") != "":
@@ -134,8 +127,7 @@ func container(root fs.FS, getenv func(string) string) string {
 	return ""
 }
 
-// cloud is who runs the virtual machine. Source: what the vendors document of the
-// firmware's words.
+// cloud names the provider of the virtual machine, or "". Source: the providers' documentation of DMI strings.
 func cloud(root fs.FS) string {
 	const dmi = "sys/class/dmi/id/"
 	vendor := line(root, dmi+"sys_vendor")
@@ -150,7 +142,7 @@ func cloud(root fs.FS) string {
 	return ""
 }
 
-// onlyLoopback reports whether no network interface is up but lo.
+// onlyLoopback reports whether lo is the only network interface that is up.
 func onlyLoopback(root fs.FS) bool {
 	const folder = "sys/class/net"
 	entries, err := fs.ReadDir(root, folder)
@@ -165,7 +157,7 @@ func onlyLoopback(root fs.FS) bool {
 	return len(entries) > 0
 }
 
-// noVerbs reports whether there are RDMA devices, of which no rank can use one.
+// noVerbs reports whether there are RDMA devices but ranks can open none, and why.
 func noVerbs(root fs.FS, k kernel) (none bool, why string) {
 	devices, err := fs.ReadDir(root, "sys/class/infiniband")
 	if err != nil || len(devices) == 0 {
@@ -186,9 +178,8 @@ func noVerbs(root fs.FS, k kernel) (none bool, why string) {
 	return true, why
 }
 
-// gfx lists the kinds of AMD's GPUs: gfx_target_version 90010 is gfx90a, 110000
-// gfx1100. Source: the kernel's amdkfd and LLVM's names of targets, whose last digit is
-// hexadecimal.
+// gfx lists the targets of AMD's GPUs: gfx_target_version 90010 is gfx90a, 110000 is gfx1100. Source: the kernel's
+// amdkfd and LLVM's target names, whose last digit is hexadecimal.
 func gfx(root fs.FS) (kinds []string) {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	nodes, _ := fs.ReadDir(root, folder)
@@ -209,8 +200,8 @@ func gfx(root fs.FS) (kinds []string) {
 	return kinds
 }
 
-// Version is that of a library's file, by its own name (libnccl.so.2.27.3) or by that of
-// the Python package beside it, "" where they do not tell.
+// Version returns the version of an NCCL library, from its file name (libnccl.so.2.27.3) or the Python package beside
+// it; "" if unknown.
 func Version(root fs.FS, file string) string {
 	name := strings.TrimPrefix(file, "/")
 	if target, err := fs.ReadLink(root, name); err == nil {

@@ -146,8 +146,8 @@ func TestRead(t *testing.T) {
 // A file of settings may be of any size, or no file.
 func TestReadIsBounded(t *testing.T) {
 	files := tree("etc/nccl.conf x")
-	files["etc/nccl.conf"].Data = []byte(strings.Repeat("A=1\n", mostConf))
-	assert.Len(t, read(files, quiet{}, Ranks{Getenv: environ()}).Conf[0].Text, mostConf)
+	files["etc/nccl.conf"].Data = []byte(strings.Repeat("A=1\n", maxConf))
+	assert.Len(t, read(files, quiet{}, Ranks{Getenv: environ()}).Conf[0].Text, maxConf)
 	files["etc/nccl.conf"].Mode = fs.ModeNamedPipe
 	assert.Empty(t, read(files, quiet{}, Ranks{Getenv: environ()}).Conf)
 }
@@ -165,9 +165,9 @@ func TestReadHere(t *testing.T) {
 // with Docker's usual set.
 func TestLocks(t *testing.T) {
 	const all, docker = 0xffffffff, 0xa80425fb // as /proc/self/status has them
-	assert.True(t, locks(all))
-	assert.False(t, locks(docker))
-	assert.False(t, locks(0))
+	assert.True(t, canLock(all))
+	assert.False(t, canLock(docker))
+	assert.False(t, canLock(0))
 }
 
 // The kernel's own words of what this process may are those that are read.
@@ -178,5 +178,5 @@ func TestMayLock(t *testing.T) {
 	text, _, _ = strings.Cut(text, "\n")
 	set, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
 	require.NoError(t, err)
-	assert.Equal(t, locks(uint32(set)), mayLock())
+	assert.Equal(t, canLock(uint32(set)), mayLock())
 }

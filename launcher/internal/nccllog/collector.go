@@ -10,39 +10,38 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Limits of what is held of lines that have not ended.
 const (
-	longestHead  = 512     // bytes; later than this no line begins to be NCCL's
-	longestLine  = 4 << 10 // what comes behind it is not looked at
-	mostDistinct = 64      // warnings that differ, of a whole job
+	maxHead     = 512     // bytes within which a line must have the mark of NCCL
+	maxLine     = 4 << 10 // bytes of a line that are kept
+	maxWarnings = 64      // distinct ones, per job
 )
 
-// Collector gathers facts from what ranks print. Output without a line of NCCL's costs it a search for three letters,
-// and room for the beginning of a line that was written in pieces.
+// Collector gathers facts from what ranks print. Output without NCCL's lines costs a search for three letters and the
+// buffering of incomplete lines.
 type Collector struct {
-	lanes []lane // two for each rank; each belongs to who writes for the rank
+	streams []stream // two per rank; each is used only by the writer of that rank
 
-	mu           sync.Mutex // guards what follows
-	ranks        map[int]*Facts
-	warns        []*spec.NCCLWarning
-	known        map[string]*spec.NCCLWarning // by Normal
-	dropped      int                          // warnings beyond what is kept
-	versionAlone bool                         // a version came, and not as a line of INFO
-	total        total
+	mu          sync.Mutex // guards the fields below
+	ranks       map[int]*Facts
+	warnings    []*spec.NCCLWarning
+	known       map[string]*spec.NCCLWarning // by normalized text
+	dropped     int                          // warnings beyond maxWarnings
+	versionLine bool                         // a version came by itself, without INFO lines
+	total       total
 }
 
-// total is what all ranks said, kept up with each line: it is asked for after every one that has news, of many ranks.
+// total combines the facts of all ranks. It is updated with each line, because it is read after each line with news.
 type total struct {
 	size, connected int
-	spoke           bool   // somebody said more than a version
+	detailed        bool   // a rank logged more than its version
 	version         string // the first one
-	mixed           bool   // somebody has another
+	mixed           bool   // ranks have different versions
 }
 
-// add takes up what a line changed in the facts of a rank.
-func (t *total) add(before, after *Facts) {
+// update adds what a line changed in the facts of a rank.
+func (t *total) update(before, after *Facts) {
 	t.size = max(t.size, after.Size)
-	t.spoke = t.spoke || after.Network != "" || after.Bootstrap != "" || after.Size > 0
+	t.detailed = t.detailed || after.Network != "" || after.Bootstrap != "" || after.Size > 0
 	if after.Connected && !before.Connected {
 		t.connected++
 	}
@@ -52,7 +51,7 @@ func (t *total) add(before, after *Facts) {
 	}
 }
 
-// name is that of the library with its version, "" where it is not known.
+// name returns the library and its version, "" if unknown.
 func (f *Facts) name() string {
 	if f.Version == "" {
 		return ""
@@ -60,33 +59,33 @@ func (f *Facts) name() string {
 	return f.Library + " " + f.Version
 }
 
-// lane is the line of a stream that has not ended.
-type lane struct {
+// stream buffers the incomplete line of a rank's stream.
+type stream struct {
 	held []byte
-	skip bool // it is none of NCCL's, or too long
+	skip bool // the line is not NCCL's
 }
 
-// New makes a Collector for the ranks from 0 to one below that number. What others print is not looked at.
-func New(ranks int) *Collector { return &Collector{lanes: make([]lane, 2*ranks)} }
+// New returns a Collector for ranks from 0. It ignores other ranks.
+func New(ranks int) *Collector { return &Collector{streams: make([]stream, 2*ranks)} }
 
-// Write takes what a rank printed to a stream, 1 or 2, and reports whether there are facts that Summaries or Versions
-// may show. One goroutine at a time writes for a rank.
-func (c *Collector) Write(rank, stream int, p []byte) (news bool) {
-	at := 2*rank + stream - 1
-	if rank < 0 || at < 0 || at >= len(c.lanes) {
+// Write takes what a rank printed to file descriptor fd (1 or 2), and reports whether Summaries or Versions may have
+// changed. A rank must have only one concurrent writer.
+func (c *Collector) Write(rank, fd int, p []byte) (news bool) {
+	i := 2*rank + fd - 1
+	if rank < 0 || i < 0 || i >= len(c.streams) {
 		return false
 	}
-	l := &c.lanes[at]
-	if len(l.held) > 0 || l.skip {
+	s := &c.streams[i]
+	if len(s.held) > 0 || s.skip {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
-			l.hold(p)
+			s.hold(p)
 			return false
 		}
-		if l.hold(p[:end]); !l.skip {
-			news = c.line(rank, l.held)
+		if s.hold(p[:end]); !s.skip {
+			news = c.line(rank, s.held)
 		}
-		l.held, l.skip = l.held[:0], false
+		s.held, s.skip = s.held[:0], false
 		p = p[end+1:]
 	}
 	for {
@@ -102,23 +101,22 @@ func (c *Collector) Write(rank, stream int, p []byte) (news bool) {
 		p = p[i+end+1:]
 	}
 	if tail := p[bytes.LastIndexByte(p, '\n')+1:]; len(tail) > 0 {
-		l.hold(tail)
+		s.hold(tail)
 	}
 	return news
 }
 
-// hold keeps more of a line that has not ended.
-func (l *lane) hold(p []byte) {
-	if l.skip {
+func (s *stream) hold(p []byte) {
+	if s.skip {
 		return
 	}
-	l.held = append(l.held, p[:min(len(p), longestLine-len(l.held))]...)
-	if len(l.held) > longestHead && !bytes.Contains(l.held[:longestHead], mark) {
-		l.held, l.skip = nil, true
+	s.held = append(s.held, p[:min(len(p), maxLine-len(s.held))]...)
+	if len(s.held) > maxHead && !bytes.Contains(s.held[:maxHead], mark) {
+		s.held, s.skip = nil, true
 	}
 }
 
-// line takes a complete line.
+// line handles a complete line.
 func (c *Collector) line(rank int, text []byte) bool {
 	l, ok := Parse(text)
 	if !ok || l.Level == Other {
@@ -126,21 +124,6 @@ func (c *Collector) line(rank int, text []byte) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.facts(rank)
-	if l.Level == Warn {
-		c.warn(rank, l.Text)
-		return false
-	}
-	if l.Level == Version { // NCCL_DEBUG=INFO has it in a line of INFO
-		c.versionAlone = true
-	}
-	before := *f
-	news := f.learn(&l)
-	c.total.add(&before, f)
-	return news
-}
-
-func (c *Collector) facts(rank int) *Facts {
 	if c.ranks == nil {
 		c.ranks, c.known = map[int]*Facts{}, map[string]*spec.NCCLWarning{}
 	}
@@ -149,21 +132,31 @@ func (c *Collector) facts(rank int) *Facts {
 		f = &Facts{}
 		c.ranks[rank] = f
 	}
-	return f
+	if l.Level == Warn {
+		c.warn(rank, l.Text)
+		return false
+	}
+	if l.Level == Version { // with NCCL_DEBUG=INFO it is in an INFO line
+		c.versionLine = true
+	}
+	before := *f
+	news := f.update(&l)
+	c.total.update(&before, f)
+	return news
 }
 
 func (c *Collector) warn(rank int, text string) {
 	text = clip(text)
-	key := Normal(text)
+	key := normalize(text)
 	w := c.known[key]
 	if w == nil {
-		if len(c.warns) >= mostDistinct {
+		if len(c.warnings) >= maxWarnings {
 			c.dropped++
 			return
 		}
 		w = &spec.NCCLWarning{Text: text}
 		c.known[key] = w
-		c.warns = append(c.warns, w)
+		c.warnings = append(c.warnings, w)
 	}
 	w.Times++
 	if at, found := slices.BinarySearch(w.Ranks, rank); !found {
@@ -171,29 +164,13 @@ func (c *Collector) warn(rank int, text string) {
 	}
 }
 
-// Warnings are what NCCL warned of, those that say the same as one, in the order in which the first of each came.
+// Warnings returns NCCL's warnings, in the order in which each came first. Those that differ only in pointers, ports or
+// numbers of ranks and devices are one.
 func (c *Collector) Warnings() (list []spec.NCCLWarning) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.warns {
+	for _, w := range c.warnings {
 		list = append(list, spec.NCCLWarning{Text: printable.Text(w.Text), Ranks: slices.Clone(w.Ranks), Times: w.Times})
 	}
 	return list
-}
-
-// Facts are those of a rank; false where it printed no line of NCCL's.
-func (c *Collector) Facts(rank int) (Facts, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.ranks[rank]
-	if f == nil {
-		return Facts{}, false
-	}
-	return f.clone(), true
-}
-
-func (f *Facts) clone() Facts {
-	g := *f
-	g.Interfaces, g.Ports, g.Used = slices.Clone(f.Interfaces), slices.Clone(f.Ports), slices.Clone(f.Used)
-	return g
 }

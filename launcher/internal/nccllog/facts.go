@@ -2,43 +2,44 @@ package nccllog
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Limits of what is kept of one rank.
+// Bounds of the facts of one rank.
 const (
-	mostNames = 64  // of network interfaces or ports
-	longest   = 400 // bytes of a text
+	maxNames = 64  // of network interfaces or ports
+	maxText  = 400 // bytes
 )
 
-// Facts are what NCCL said of itself in one rank.
+// Facts is what NCCL logged in one rank.
 type Facts struct {
-	Library string // "NCCL" or "RCCL", "" where it did not say
-	Version string // "2.30.7", "" likewise
+	Library string // "NCCL" or "RCCL", "" if unknown
+	Version string // "2.30.7", "" if unknown
 	Network string // "IB", "Socket", a plugin's name
-	// Interfaces are the network interfaces that it may use for data, Ports those of RDMA devices.
+	// Interfaces are the network interfaces that may carry data, Ports the ports of RDMA devices.
 	Interfaces []string
 	Ports      []Port
-	Bootstrap  string // the interface by which ranks find each other
+	Bootstrap  string // the interface over which ranks find each other
 
-	// Size and Channels are those of the largest communicator.
+	// Size and Channels belong to the largest communicator.
 	Size, Channels int
 	Via            Via
-	Used           []int // numbers of the ports or interfaces that connections go by
-	Up             bool  // a communicator is made
+	Used           []int // indexes of the ports or interfaces in use
+	Up             bool  // a communicator exists
 	Connected      bool  // and its ranks are connected
 	InitSeconds    float64
 
-	last int // the size of the communicator that it spoke of last
+	last int // the size of the communicator logged last
 }
 
-// Port is a port of an RDMA device as NCCL names it: "mlx5_0:1", of kind "IB" or "RoCE".
+// Port is a port of an RDMA device: "mlx5_0:1", of kind "IB" or "RoCE".
 type Port struct{ Name, Kind string }
 
-// Via is a set of the kinds of connections between ranks.
+// Via is a set of kinds of connections between ranks.
 type Via uint16
 
 // The kinds.
@@ -47,22 +48,22 @@ const (
 	NVLink
 	SharedMemory
 	Net
-	GDR   // of Net: into GPUs' memory
-	NoGDR // of Net: through the host's
+	GDR   // Net to GPU memory
+	NoGDR // Net through host memory
 	NVLS  // NVLink SHARP
 )
 
-// Has reports whether all of some kinds are among them.
+// Has reports whether the set has all of these kinds.
 func (v Via) Has(kinds Via) bool { return v&kinds == kinds }
 
-// learn takes up what a line says; false where that is nothing new.
-func (f *Facts) learn(l *Line) (news bool) {
+// update adds the facts of a line, and reports whether a summary may change.
+func (f *Facts) update(l *Line) (news bool) {
 	text := l.Text
 	switch {
 	case strings.HasPrefix(text, "NCCL version "), strings.HasPrefix(text, "RCCL version "):
-		return f.learnVersion(text)
+		return f.updateVersion(text)
 	case strings.HasPrefix(text, "Channel "):
-		f.learnChannel(text)
+		f.updateChannel(text)
 	case strings.HasPrefix(text, "Connected all "), strings.HasPrefix(text, "Connected NVLS tree"):
 		if strings.Contains(text, "NVLS") {
 			f.Via |= NVLS | NVLink
@@ -76,35 +77,35 @@ func (f *Facts) learn(l *Line) (news bool) {
 			f.Bootstrap, _, _ = strings.Cut(clip(strings.TrimSpace(names)), ":")
 		}
 	case strings.HasPrefix(text, "NET/"):
-		return f.learnNet(text)
+		return f.updateNet(text)
 	case strings.HasSuffix(text, "Init COMPLETE"):
-		return f.learnUp(text)
+		return f.updateUp(text)
 	default:
-		f.learnRest(text)
+		f.updateOther(text)
 	}
 	return news
 }
 
-func (f *Facts) learnVersion(text string) bool {
+func (f *Facts) updateVersion(text string) bool {
 	f.Library = text[:4]
 	fields := strings.Fields(strings.TrimLeft(text[len("NCCL version "):], ": "))
 	if len(fields) == 0 {
 		return false
 	}
-	version, _, _ := strings.Cut(clip(fields[0]), "+") // what it was built for
+	version, _, _ := strings.Cut(clip(fields[0]), "+") // the CUDA version it was built for
 	version, _, _ = strings.Cut(version, "-")          // RCCL's branch
 	news := version != f.Version
 	f.Version = version
 	return news
 }
 
-// learnChannel reads "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA".
-func (f *Facts) learnChannel(text string) {
+// updateChannel reads "Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA".
+func (f *Facts) updateChannel(text string) {
 	_, via, ok := strings.Cut(text, " via ")
 	if !ok {
 		return
 	}
-	via, _, _ = strings.Cut(via, " comm ") // RCCL says more
+	via, _, _ = strings.Cut(via, " comm ") // of RCCL
 	kind, rest, _ := strings.Cut(via, "/")
 	switch kind {
 	case "P2P":
@@ -115,12 +116,12 @@ func (f *Facts) learnChannel(text string) {
 	case "SHM":
 		f.Via |= SharedMemory
 	case "NET":
-		f.learnNetChannel(rest)
+		f.updateNetChannel(rest)
 	}
 }
 
-// learnNetChannel reads "IB/0/GDRDMA", "IB/0(3)/GDRDMA/Shared", "AWS Libfabric/1".
-func (f *Facts) learnNetChannel(text string) {
+// updateNetChannel reads "IB/0/GDRDMA", "IB/0(3)/GDRDMA/Shared", "AWS Libfabric/1".
+func (f *Facts) updateNetChannel(text string) {
 	f.Via |= Net
 	if strings.Contains(text, "/GDRDMA") {
 		f.Via |= GDR
@@ -133,7 +134,7 @@ func (f *Facts) learnNetChannel(text string) {
 	}
 }
 
-// leading are the digits at the beginning: of "0(3)" the 0.
+// leading returns the digits at the beginning: the 0 of "0(3)".
 func leading(text string) string {
 	end := 0
 	for end < len(text) && isDigit(text[end]) {
@@ -143,13 +144,13 @@ func leading(text string) string {
 }
 
 func (f *Facts) use(n int) {
-	if len(f.Used) < mostNames && !slices.Contains(f.Used, n) {
+	if len(f.Used) < maxNames && !slices.Contains(f.Used, n) {
 		f.Used = append(f.Used, n)
 	}
 }
 
-// learnNet reads "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>" and its like.
-func (f *Facts) learnNet(text string) bool {
+// updateNet reads lines like "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>".
+func (f *Facts) updateNet(text string) bool {
 	name, list, ok := strings.Cut(text, " : Using ")
 	if !ok {
 		return false
@@ -174,8 +175,8 @@ func (f *Facts) learnNet(text string) bool {
 	return false
 }
 
-// numberedItems are the items of "[0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>", as many as are kept.
-func numberedItems(list string) func(yield func(string) bool) {
+// numberedItems yields the first maxNames items of "[0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>".
+func numberedItems(list string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		n := 0
 		for _, field := range strings.Fields(list) {
@@ -183,27 +184,27 @@ func numberedItems(list string) func(yield func(string) bool) {
 			if _, err := strconv.Atoi(number); !ok || err != nil || item == "" {
 				continue
 			}
-			if n++; n > mostNames || !yield(clip(item)) {
+			if n++; n > maxNames || !yield(clip(item)) {
 				return
 			}
 		}
 	}
 }
 
-// learnUp reads "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 … - Init COMPLETE".
-func (f *Facts) learnUp(text string) bool {
+// updateUp reads "ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 … - Init COMPLETE".
+func (f *Facts) updateUp(text string) bool {
 	size := after(text, " nranks ")
 	f.Size = max(f.Size, size)
 	news := !f.Up || size == 1 && !f.Connected
 	f.Up = true
-	if size == 1 && f.Size == 1 { // has nobody to connect to
+	if size == 1 && f.Size == 1 { // it has no peers
 		f.Connected = true
 	}
 	return news
 }
 
-// learnRest reads lines that have their facts inside.
-func (f *Facts) learnRest(text string) {
+// updateOther reads lines without a fixed beginning.
+func (f *Facts) updateOther(text string) {
 	switch {
 	case strings.HasPrefix(text, "comm ") && strings.Contains(text, " nNodes "):
 		f.last = after(text, " nRanks ")
@@ -216,7 +217,7 @@ func (f *Facts) learnRest(text string) {
 			(f.last >= f.Size || f.Channels == 0) {
 			f.Channels = n
 		}
-	// only NVSwitch has it
+	// Only NVSwitch has NVLS.
 	case strings.HasPrefix(text, "NVLS multicast support is available"), strings.Contains(text, " NVL["):
 		f.Via |= NVLink
 	case strings.HasPrefix(text, "Init timings"):
@@ -229,11 +230,11 @@ func (f *Facts) learnRest(text string) {
 	}
 }
 
-// after is the number behind a text, 0 where there is none.
+// after returns the number that follows a text, or 0.
 func after(text, what string) int {
 	_, rest, _ := strings.Cut(text, what)
 	n, _ := strconv.Atoi(cmp.Or(leading(rest), "0"))
 	return n
 }
 
-func clip(text string) string { return strings.Clone(text[:min(len(text), longest)]) }
+func clip(text string) string { return strings.Clone(text[:min(len(text), maxText)]) }

@@ -5,30 +5,30 @@ import (
 	"strconv"
 )
 
-// Level is how important NCCL takes a line.
+// Level is the log level of a line.
 type Level uint8
 
 // The levels.
 const (
-	Version Level = iota // the version alone, without who says it
+	Version Level = iota // only the version, without a process
 	Warn
 	Info
-	Other // CALL, TRACE, ABORT: only told apart
+	Other // CALL, TRACE or ABORT
 )
 
-// Line is a line of NCCL's.
+// Line is a line of NCCL's log.
 type Line struct {
 	Level Level
 	Text  string
 }
 
 var (
-	mark        = []byte("CCL ") // every line of NCCL or RCCL has it
+	mark        = []byte("CCL ") // in every line of NCCL or RCCL
 	rccl        = []byte("RCCL version")
 	versionMark = []byte("version ")
 )
 
-// levels are the words behind "NCCL ".
+// levels are the words that follow "NCCL ".
 var levels = []struct {
 	word  []byte
 	level Level
@@ -40,7 +40,7 @@ var levels = []struct {
 	{[]byte("ABORT "), Other},
 }
 
-// Parse reads a line without its end; false says that it is not NCCL's.
+// Parse reads a line without its line end. ok is false if it is not NCCL's.
 func Parse(line []byte) (Line, bool) {
 	line = bytes.TrimRight(line, "\r")
 	for from := 0; ; {
@@ -61,7 +61,7 @@ func Parse(line []byte) (Line, bool) {
 	}
 }
 
-// parseAt reads a line that has "NCCL " at a place.
+// parseAt reads a line with "NCCL " at an offset.
 func parseAt(line []byte, at int) (Line, bool) {
 	head, rest := bytes.TrimRight(line[:at], " "), line[at+len("NCCL "):]
 	if bytes.HasPrefix(rest, versionMark) && isStamp(head) {
@@ -75,14 +75,14 @@ func parseAt(line []byte, at int) (Line, bool) {
 	return Line{}, false
 }
 
-// isStamp reports whether what stands before the version can be a time: it is short, and has nothing else's words.
+// isStamp reports whether the text before a version can be a timestamp.
 func isStamp(head []byte) bool {
 	return len(head) <= 64 && (len(head) == 0 || bytes.ContainsAny(head, "0123456789")) &&
 		!bytes.ContainsAny(head, "\"'`=")
 }
 
-// isHead reports whether NCCL writes such before the level: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE (FUNCTION)", of
-// which the time and the place may be missing.
+// isHead reports whether the text before a level has NCCL's format: "[TIME] HOST:PID:TID [DEVICE] FILE:LINE
+// (FUNCTION)", in which the time and the source location are optional.
 func isHead(head []byte) bool {
 	open := bytes.LastIndex(head, []byte(" ["))
 	if open < 0 {

@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestNormal(t *testing.T) {
+func TestNormalize(t *testing.T) {
 	same := [][2]string{
 		{
 			"socketProgress: Connection closed by remote peer n2<40123>",
@@ -84,14 +84,14 @@ func TestNormal(t *testing.T) {
 		{"localRank=3 busId 12", "localRank=4 busId 13"},
 	}
 	for _, pair := range same {
-		assert.Equal(t, Normal(pair[0]), Normal(pair[1]))
+		assert.Equal(t, normalize(pair[0]), normalize(pair[1]))
 	}
 	for _, pair := range [][2]string{
 		{"failed with error 12", "failed with error 13"},
 		{"/dev/shm/nccl-abc to 9637888 bytes", "/dev/shm/nccl-abc to 4096 bytes"},
 		{"NCCL_ALGO 2.26", "NCCL_ALGO 2.27"},
 	} {
-		assert.NotEqual(t, Normal(pair[0]), Normal(pair[1]))
+		assert.NotEqual(t, normalize(pair[0]), normalize(pair[1]))
 	}
 }
 
@@ -134,7 +134,7 @@ func report(c *Collector) string {
 		fmt.Fprintf(&b, "version %s %v\n", name, c.Versions()[name])
 	}
 	for rank := range 4 {
-		if f, ok := c.Facts(rank); ok {
+		if f := c.ranks[rank]; f != nil {
 			fmt.Fprintf(&b, "rank %d: network %q, interfaces %q, ports %q, bootstrap %q, size %d\n", rank,
 				f.Network, f.Interfaces, f.Ports, f.Bootstrap, f.Size)
 		}
@@ -200,32 +200,29 @@ func TestSilence(t *testing.T) {
 // What ranks print cannot fill the memory.
 func TestCaps(t *testing.T) {
 	c := New(1)
-	for i := range 10 * mostDistinct {
+	for i := range 10 * maxWarnings {
 		c.Write(0, 1, fmt.Appendf(nil, "a:1:1 [0] x.cc:1 NCCL WARN failed %d\n", i))
 	}
-	assert.Len(t, c.Warnings(), mostDistinct)
-	assert.Equal(t, 9*mostDistinct, c.dropped)
+	assert.Len(t, c.Warnings(), maxWarnings)
+	assert.Equal(t, 9*maxWarnings, c.dropped)
 	c.Write(0, 1, bytes.Repeat([]byte("x"), 1<<20))
-	assert.LessOrEqual(t, cap(c.lanes[0].held), 2*longestLine)
+	assert.LessOrEqual(t, cap(c.streams[0].held), 2*maxLine)
 	c.Write(0, 1, []byte("a:1:1 [0] NCCL INFO Using network IB\n"))
-	_, seen := c.Facts(0)
-	require.True(t, seen)
-	f, _ := c.Facts(0)
+	f := c.ranks[0]
+	require.NotNil(t, f)
 	assert.Empty(t, f.Network, "it is the end of a line that began with something else")
 	c.Write(0, 1, append([]byte("a:1:1 [0] NCCL INFO Using network IB"), bytes.Repeat([]byte("x"), 1<<20)...))
 	c.Write(0, 1, []byte("\n"))
-	f, _ = c.Facts(0)
-	assert.Len(t, f.Network, longest)
+	assert.Len(t, f.Network, maxText)
 	c.Write(0, 2, []byte("a:1:1 [0] NCCL INFO NET/IB : Using"+strings.Repeat(" [0]m:1/IB", 300)+"\n"))
-	f, _ = c.Facts(0)
-	assert.Len(t, f.Ports, mostNames)
+	assert.Len(t, f.Ports, maxNames)
 }
 
 func TestFoldNames(t *testing.T) {
 	assert.Equal(t, []string{"eth0", "mlx5_[0-2,10]"},
-		FoldNames([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
-	assert.Equal(t, []string{"ib", "ib[0-1]"}, FoldNames([]string{"ib1", "ib", "ib0"}))
-	assert.Empty(t, FoldNames(nil))
+		foldNames([]string{"mlx5_10", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_1", "eth0"}))
+	assert.Equal(t, []string{"ib", "ib[0-1]"}, foldNames([]string{"ib1", "ib", "ib0"}))
+	assert.Empty(t, foldNames(nil))
 }
 
 // The words by which lines are known are those of the real library.
@@ -335,8 +332,8 @@ func TestInitTimesOfHostileRanks(t *testing.T) {
 		const line = "h:1:1 [0] NCCL INFO Init timings - ncclCommInitRank: rank 0 nranks 1 total %s (kernels 0.1)\n"
 		c.Write(0, 1, fmt.Appendf(nil, line, total))
 	}
-	f, known := c.Facts(0)
-	require.True(t, known)
+	f := c.ranks[0]
+	require.NotNil(t, f)
 	require.Equal(t, 0.25, f.InitSeconds)
 	_, err := json.Marshal(f)
 	require.NoError(t, err)

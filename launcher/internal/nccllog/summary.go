@@ -12,18 +12,18 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Ready reports whether all ranks of the largest communicator that was heard of are connected, so that Summaries are
-// complete; alone, that nothing but a version has come, which may be all that is going to.
-func (c *Collector) Ready() (ready, alone bool) {
+// Ready reports whether all ranks of the largest known communicator are connected, so that Summaries are complete.
+// versionOnly reports that only a version was logged, which may be all that comes.
+func (c *Collector) Ready() (ready, versionOnly bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.total
-	return t.connected > 0 && t.connected >= t.size, c.versionAlone && !t.spoke
+	return t.connected > 0 && t.connected >= t.size, c.versionLine && !t.detailed
 }
 
-// Summaries say in what way ranks communicate, the same ones together, by the lowest rank. A rank that does not say its
-// version has that of the others, where there is one. linked reports of a rank whether its GPUs have NVLink, which NCCL
-// does not always say; nil knows of none.
+// Summaries describes how ranks communicate, grouped by equal descriptions and ordered by the lowest rank. A rank
+// without a version gets the common version of the others. linked reports whether a rank's GPUs have NVLink, which
+// NCCL does not always log; it may be nil.
 func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSummary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSumma
 	groups := map[string]*group{}
 	var order []*group
 	for _, rank := range slices.Sorted(maps.Keys(c.ranks)) {
-		f := c.ranks[rank].clone()
+		f := *c.ranks[rank]
 		if f.Version == "" && only != nil {
 			f.Library, f.Version = only.Library, only.Version
 		}
@@ -57,14 +57,14 @@ func (c *Collector) Summaries(linked func(rank int) bool) (list []spec.NCCLSumma
 	}
 	for _, g := range order {
 		list = append(list, spec.NCCLSummary{
-			Text: printable.Text(g.summary(FoldNames(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
+			Text: printable.Text(g.summary(foldNames(g.names))), Ranks: g.ranks, InitSeconds: g.InitSeconds,
 			VersionOnly: len(g.over(nil)) == 0 && g.Size == 0,
 		})
 	}
 	return list
 }
 
-// onlyVersion is the version where all who said one said the same, else nil.
+// onlyVersion returns facts with the version that all ranks with a version have, or nil.
 func (c *Collector) onlyVersion() (only *Facts) {
 	for _, f := range c.ranks {
 		switch {
@@ -78,14 +78,14 @@ func (c *Collector) onlyVersion() (only *Facts) {
 	return only
 }
 
-// Mixed reports whether ranks may have different versions; Versions tells.
+// Mixed reports whether ranks have different versions.
 func (c *Collector) Mixed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total.mixed
 }
 
-// Versions are those that ranks have, with their ranks; more than one cannot talk to each other.
+// Versions returns the ranks by library version. Ranks of different versions cannot talk to each other.
 func (c *Collector) Versions() map[string][]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Collector) Versions() map[string][]int {
 	return versions
 }
 
-// summary says it with the names of what is used; "" where there is nothing to say.
+// summary describes how a rank communicates, over the named devices; "" if nothing is known.
 func (f *Facts) summary(names []string) string {
 	over := f.over(names)
 	if f.Version == "" && len(over) == 0 {
@@ -120,7 +120,7 @@ func (f *Facts) summary(names []string) string {
 	return text
 }
 
-// over are the ways between ranks, the nearest first.
+// over returns the kinds of connections, the nearest first.
 func (f *Facts) over(names []string) (list []string) {
 	if f.Via.Has(P2P) {
 		way := "P2P"
@@ -141,7 +141,7 @@ func (f *Facts) over(names []string) (list []string) {
 	return list
 }
 
-// network names the way between hosts: "InfiniBand (mlx5_[0-7], GPUDirect RDMA)".
+// network describes the connections between hosts: "InfiniBand (mlx5_[0-7], GPUDirect RDMA)".
 func (f *Facts) network(names []string) string {
 	text := f.Network
 	switch f.Network {
@@ -157,7 +157,7 @@ func (f *Facts) network(names []string) string {
 	}
 	detail := slices.Clone(names)
 	switch {
-	case f.Network == "Socket": // has none
+	case f.Network == "Socket": // without GPUDirect
 	case f.Via.Has(GDR | NoGDR):
 		detail = append(detail, "GPUDirect RDMA in part")
 	case f.Via.Has(GDR):
@@ -171,7 +171,7 @@ func (f *Facts) network(names []string) string {
 	return text + " (" + strings.Join(detail, ", ") + ")"
 }
 
-// usedNames are the devices that connections go by; where connections do not say, there is none.
+// usedNames returns the devices that connections use, as far as NCCL logged them.
 func (f *Facts) usedNames() (names []string) {
 	for _, n := range f.Used {
 		switch {
@@ -185,8 +185,8 @@ func (f *Facts) usedNames() (names []string) {
 	return names
 }
 
-// FoldNames writes names that differ in the number at their end as one: mlx5_[0-3,6].
-func FoldNames(names []string) (folded []string) {
+// foldNames merges names that differ in their final number: mlx5_[0-3,6].
+func foldNames(names []string) (folded []string) {
 	numbers := map[string][]int{}
 	for _, name := range names {
 		stem := strings.TrimRight(name, "0123456789")

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Compare completes an answer by an earlier one: communicators in which a rank has begun another collective since are
-// Progressing. Of the text of older versions nothing is learned.
+// Compare marks communicators as Progressing in which a rank has begun a collective since an earlier status. The text
+// of older versions does not tell.
 func (s *Status) Compare(before *Status) {
 	earlier := map[string]*Communicator{}
 	for i := range before.Communicators {
@@ -16,12 +16,12 @@ func (s *Status) Compare(before *Status) {
 	for i := range s.Communicators {
 		c := &s.Communicators[i]
 		if b := earlier[c.Hash]; b != nil && !c.Partial && !b.Partial {
-			c.Progressing = c.movedSince(b)
+			c.Progressing = c.progressedSince(b)
 		}
 	}
 }
 
-func (c *Communicator) movedSince(before *Communicator) bool {
+func (c *Communicator) progressedSince(before *Communicator) bool {
 	counts := map[int]map[string]uint64{}
 	for _, r := range before.Ranks {
 		counts[r.Rank] = r.Counts
@@ -32,7 +32,8 @@ func (c *Communicator) movedSince(before *Communicator) bool {
 	})
 }
 
-// Place sets the numbers in the job of ranks that have none yet; world returns -1 for those that it does not know.
+// AssignWorldRanks sets Rank.World where it is unknown. world returns -1 for ranks that it does not know. found reports
+// whether any rank has a world rank.
 func (s *Status) AssignWorldRanks(world func(r *Rank) int) (found bool) {
 	for i := range s.Communicators {
 		for k := range s.Communicators[i].Ranks {
@@ -46,7 +47,7 @@ func (s *Status) AssignWorldRanks(world func(r *Rank) int) (found bool) {
 	return found
 }
 
-// Placed leaves out the ranks that have no number in the job.
+// DropUnassigned removes the ranks without a world rank.
 func (s *Status) DropUnassigned() {
 	for i := range s.Communicators {
 		c := &s.Communicators[i]
@@ -54,8 +55,8 @@ func (s *Status) DropUnassigned() {
 	}
 }
 
-// Merge joins what several processes of a job answered. Of one rank those who know its number in the job count, then
-// the first.
+// Merge combines the statuses that several processes of a job returned. Entries of one rank with a world rank take
+// precedence, then the first.
 func Merge(answers []Status) (all Status) {
 	place := map[string]int{}
 	for _, s := range answers {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Decode reads a Status as JSON, as the agent of another host sends it. One that no answer
-// of NCCL's comes to is refused: ranks are counted one by one.
+// Decode reads a Status in JSON from the agent of another host. It refuses more ranks than NCCL can report, because
+// callers count them one by one.
 func Decode(text []byte) (Status, error) {
 	var s Status
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -16,13 +16,13 @@ func Decode(text []byte) (Status, error) {
 	for i := range s.Communicators {
 		c := &s.Communicators[i]
 		rows += len(c.Ranks) + len(c.Tallies)
-		if c.Size < 0 || c.Size > mostRanks || rows > mostRanks || i == mostCommunicators {
+		if c.Size < 0 || c.Size > maxRanks || rows > maxRanks || i == maxCommunicators {
 			return Status{}, fmt.Errorf("decode what NCCL's RAS port answered: it has more than %d ranks or %d communicators",
-				mostRanks, mostCommunicators)
+				maxRanks, maxCommunicators)
 		}
 	}
-	if rows > mostRanks {
-		return Status{}, fmt.Errorf("decode what NCCL's RAS port answered: it has more than %d processes", mostRanks)
+	if rows > maxRanks {
+		return Status{}, fmt.Errorf("decode what NCCL's RAS port answered: it has more than %d processes", maxRanks)
 	}
 	return s, nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ParseJSON reads the answer of NCCL 2.28.7 and later.
+// ParseJSON reads the status of NCCL 2.28.7 and later.
 func ParseJSON(text []byte) (Status, error) {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
@@ -13,8 +13,8 @@ func ParseJSON(text []byte) (Status, error) {
 	}
 	s := Status{Version: short(a.Version)}
 	rows := 0
-	for _, c := range a.Communicators[:min(len(a.Communicators), mostCommunicators)] {
-		m := Communicator{Hash: short(c.Hash), Size: min(max(c.Size, 0), mostRanks)}
+	for _, c := range a.Communicators[:min(len(a.Communicators), maxCommunicators)] {
+		m := Communicator{Hash: short(c.Hash), Size: min(max(c.Size, 0), maxRanks)}
 		for _, r := range c.Ranks {
 			m.Ranks = append(m.Ranks, r.rank())
 		}
@@ -23,15 +23,15 @@ func ParseJSON(text []byte) (Status, error) {
 			rank.Missing, rank.Dead = true, r.Status.Dead
 			m.Ranks = append(m.Ranks, rank)
 		}
-		if rows += len(m.Ranks); rows > mostRanks {
-			return s, fmt.Errorf("the answer of NCCL's RAS port has more than %d ranks", mostRanks)
+		if rows += len(m.Ranks); rows > maxRanks {
+			return s, fmt.Errorf("the answer of NCCL's RAS port has more than %d ranks", maxRanks)
 		}
 		s.Communicators = append(s.Communicators, m)
 	}
 	return s, nil
 }
 
-// answer is the part of it that is used.
+// answer is the part of the status that is used.
 type answer struct {
 	Version       string `json:"nccl_version"`
 	Communicators []struct {

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// ParseText reads the answer as text, which NCCL gives since 2.24. Of communicators with which all is well it has their
-// number alone.
+// ParseText reads the status as text, from NCCL 2.24 and later. It only counts communicators without problems.
 func ParseText(text []byte) (Status, error) {
 	p := textParser{}
 	for line := range strings.Lines(string(text)) {
 		p.line(strings.TrimRight(line, "\r\n"))
-		if len(p.s.Communicators) > mostCommunicators || p.rows > mostRanks {
+		if len(p.s.Communicators) > maxCommunicators || p.rows > maxRanks {
 			return p.s, errors.New("the answer of NCCL's RAS port is longer than it can be")
 		}
 	}
@@ -22,16 +21,15 @@ func ParseText(text []byte) (Status, error) {
 	return p.s, nil
 }
 
-// textParser is where it is in the text.
+// textParser has the parser's state between lines.
 type textParser struct {
-	s     Status
-	sizes []int         // of the communicators of each group
-	comm  *Communicator // of which the lines are
-	op    string        // whose counts differ
-	list  *[]Process    // of which the lines are
-	state bool          // the lines are of ranks' states
-	lack  bool          // of ranks that are missing
-	rows  int
+	s       Status
+	sizes   []int         // of the communicators, by group
+	comm    *Communicator // that the lines are about
+	op      string        // whose counts differ
+	list    *[]Process    // that the lines belong to
+	missing bool          // the lines are about missing ranks
+	rows    int
 }
 
 func (p *textParser) line(line string) {
@@ -49,7 +47,7 @@ func (p *textParser) line(line string) {
 	case line == "" || !indented:
 		p.list = nil
 	case p.comm != nil:
-		p.ofCommunicator(strings.TrimLeft(body, " "))
+		p.detail(strings.TrimLeft(body, " "))
 	case p.list != nil:
 		p.process(body)
 	default:
@@ -65,21 +63,21 @@ func (p *textParser) row(line string) {
 	}
 	group, err := strconv.Atoi(f[0])
 	size, err2 := strconv.Atoi(f[4])
-	if err == nil && err2 == nil && group == len(p.sizes) && group < mostCommunicators {
-		p.sizes = append(p.sizes, min(max(size, 0), mostRanks))
+	if err == nil && err2 == nil && group == len(p.sizes) && group < maxCommunicators {
+		p.sizes = append(p.sizes, min(max(size, 0), maxRanks))
 	}
 }
 
-// communicator reads "#0-0 (1234567890abcdef) MISMATCH". One may come several times.
+// communicator reads "#0-0 (1234567890abcdef) MISMATCH". A communicator may occur several times.
 func (p *textParser) communicator(line string) {
-	p.comm, p.list, p.op, p.state, p.lack = nil, nil, "", false, false
+	p.comm, p.list, p.op, p.missing = nil, nil, "", false
 	number, rest, ok := strings.Cut(line[1:], " (")
 	hash, what, ok2 := strings.Cut(rest, ") ")
 	if !ok || !ok2 {
 		return
 	}
 	hash = "0x" + short(strings.TrimLeft(hash, "0"))
-	p.lack = what == "INCOMPLETE"
+	p.missing = what == "INCOMPLETE"
 	for i := range p.s.Communicators {
 		if p.s.Communicators[i].Hash == hash {
 			p.comm = &p.s.Communicators[i]
@@ -95,13 +93,12 @@ func (p *textParser) communicator(line string) {
 	p.comm = &p.s.Communicators[len(p.s.Communicators)-1]
 }
 
-// ofCommunicator reads what is said of one.
-func (p *textParser) ofCommunicator(line string) {
+// detail reads a line about the current communicator.
+func (p *textParser) detail(line string) {
 	p.rows++
 	if op, ok := strings.CutPrefix(line, "Communicator ranks have different "); ok {
-		op, counts := strings.CutSuffix(op, " operation counts")
-		p.state, p.op = !counts, ""
-		if counts {
+		p.op = ""
+		if op, isCount := strings.CutSuffix(op, " operation counts"); isCount {
 			p.op = short(op)
 		}
 		return
@@ -117,8 +114,8 @@ func (p *textParser) ofCommunicator(line string) {
 		}
 		return
 	}
-	what, who, _ := strings.Cut(" "+rest, " -- ")
-	r := p.rank(n, who)
+	what, location, _ := strings.Cut(" "+rest, " -- ")
+	r := p.rank(n, location)
 	what = strings.TrimPrefix(what, " ")
 	switch {
 	case strings.HasPrefix(what, "reported "):
@@ -129,12 +126,12 @@ func (p *textParser) ofCommunicator(line string) {
 		if count, ok := countOf(strings.TrimPrefix(what, "has ")); ok {
 			r.Counts[p.op] = count
 		}
-	case p.lack:
+	case p.missing:
 		r.Missing = true
 	}
 }
 
-// tally reads "have launched up to operation 42" of several ranks.
+// tally reads "have launched up to operation 42" for several ranks.
 func (p *textParser) tally(ranks int, words string) {
 	count, ok := countOf(strings.TrimPrefix(words, "have "))
 	if p.op != "" && ok {
@@ -150,15 +147,16 @@ func countOf(text string) (uint64, bool) {
 	return n, err == nil
 }
 
-// rank is one of the communicator's. Who it is reads "GPU 3 managed by process 29778 on node 127.0.0.1".
-func (p *textParser) rank(n int, who string) *Rank {
+// rank returns the communicator's rank n, adding it if needed. location reads "GPU 3 managed by process 29778 on node
+// 127.0.0.1".
+func (p *textParser) rank(n int, location string) *Rank {
 	for i := range p.comm.Ranks {
 		if p.comm.Ranks[i].Rank == n {
 			return &p.comm.Ranks[i]
 		}
 	}
 	r := Rank{Rank: n, World: -1, Counts: map[string]uint64{}}
-	if _, rest, ok := strings.Cut(who, " managed by process "); ok {
+	if _, rest, ok := strings.Cut(location, " managed by process "); ok {
 		pid, host, _ := strings.Cut(rest, " on node ")
 		r.PID, _ = strconv.Atoi(pid)
 		r.Host = short(host)

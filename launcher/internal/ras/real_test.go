@@ -148,7 +148,7 @@ func startRanks(t *testing.T, counts ...[5]int) *ranks {
 	return r
 }
 
-// known asks until all ranks know each other, which takes them a moment.
+// known queries until all ranks know each other, which takes them a moment.
 func (r *ranks) known(t *testing.T) Status {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

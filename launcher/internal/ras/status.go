@@ -1,11 +1,11 @@
 package ras
 
-// Status is what the ranks of a job do, as one of them knows it.
+// Status is the state of a job's ranks, as one of them knows it.
 type Status struct {
 	Version       string         `json:"version"` // of NCCL
 	Communicators []Communicator `json:"communicators,omitempty"`
-	// Missing are processes that did not answer in time, Dead those that cannot be reached any more, which NCCL says
-	// after a minute. Only the text of older versions names them; in JSON their ranks are not there.
+	// Missing are processes that did not answer in time, Dead those that NCCL has given up after a minute. Only the text
+	// of older versions names them; in JSON their ranks are absent.
 	Missing []Process `json:"missing,omitempty"`
 	Dead    []Process `json:"dead,omitempty"`
 }
@@ -13,17 +13,16 @@ type Status struct {
 // Communicator is one communicator.
 type Communicator struct {
 	Hash  string `json:"hash"`
-	Size  int    `json:"size"` // ranks, 0 where it is not known
+	Size  int    `json:"size"` // number of ranks, 0 if unknown
 	Ranks []Rank `json:"ranks,omitempty"`
-	// Partial says that Ranks are only those of which there is something to say, as in the text of older versions;
-	// Tallies count the others.
+	// Partial says that Ranks has only the notable ranks, as in the text of older versions. Tallies counts the others.
 	Partial bool    `json:"named,omitempty"`
 	Tallies []Tally `json:"tallies,omitempty"`
-	// Progressing says that ranks came further between two answers; see Compare.
+	// Progressing says that ranks began collectives between two queries; see Compare.
 	Progressing bool `json:"moving,omitempty"`
 }
 
-// Tally is how many ranks have begun as many collectives.
+// Tally counts the ranks that have begun the same number of collectives.
 type Tally struct {
 	Op    string `json:"op"` // "AllReduce"
 	Count uint64 `json:"count"`
@@ -40,35 +39,35 @@ type Process struct {
 // Rank is one rank of a communicator.
 type Rank struct {
 	Rank   int    `json:"rank"`           // of the communicator
-	World  int    `json:"world"`          // of the job, -1 where nobody knows
-	Host   string `json:"host,omitempty"` // the address by which NCCL reaches it
+	World  int    `json:"world"`          // of the job, -1 if unknown
+	Host   string `json:"host,omitempty"` // its address for NCCL
 	PID    int    `json:"pid,omitempty"`
 	Device int    `json:"device,omitempty"` // of CUDA
-	// Counts are the collectives that it has begun, by their names.
+	// Counts are the collectives that the rank has begun, by name.
 	Counts map[string]uint64 `json:"counts,omitempty"`
-	// State and Error are NCCL's results of making the communicator, and of what went on since; 0 is success.
+	// State is NCCL's result of creating the communicator, Error its asynchronous error; 0 is success.
 	State int `json:"state,omitempty"`
 	Error int `json:"error,omitempty"`
-	// Message is such an error or state in words, where there is no number.
+	// Message is the error or state in words, from versions that give no number.
 	Message  string `json:"says,omitempty"`
 	Finalize bool   `json:"finalize,omitempty"`
 	Destroy  bool   `json:"destroy,omitempty"`
 	Abort    bool   `json:"abort,omitempty"`
-	// Missing says that NCCL knows the rank and has no answer of it, Dead that it has given it up.
+	// Missing says that the rank did not answer NCCL, Dead that NCCL has given it up.
 	Missing bool `json:"missing,omitempty"`
 	Dead    bool `json:"dead,omitempty"`
 }
 
-// Limits of what is taken out of an answer.
+// Bounds of a status.
 const (
-	mostCommunicators = 4096
-	mostRanks         = 1 << 17
-	mostText          = 200 // bytes of a name
+	maxCommunicators = 4096
+	maxRanks         = 1 << 17
+	maxText          = 200 // bytes of a name
 )
 
-func short(text string) string { return text[:min(len(text), mostText)] }
+func short(text string) string { return text[:min(len(text), maxText)] }
 
-// results are NCCL's, by number (nccl.h of 2.30).
+// results are the names of ncclResult_t (nccl.h of 2.30).
 var results = []string{
 	"success", "unhandled CUDA error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
 	"remote process error", "in progress", "timeout",

@@ -2,7 +2,7 @@ package nccllog
 
 import "strings"
 
-// isNumbered reports whether a word's number says which of many it is, and not what happened.
+// isNumbered reports whether the number after a word is an index rather than a value.
 func isNumbered(word string) bool {
 	switch word {
 	case "rank", "localrank", "peer", "pid", "process", "dev", "device", "cudadev", "nvmldev", "gpu", "busid", "fd",
@@ -12,12 +12,12 @@ func isNumbered(word string) bool {
 	return false
 }
 
-// Normal is a text without what differs between ranks that say the same: pointers, ports, and the numbers of ranks,
-// processes, devices and channels. It is for comparison, not for reading.
-func Normal(text string) string {
+// normalize replaces what differs between ranks with the same problem: pointers, ports, and the numbers of ranks,
+// processes, devices and channels. The result is for comparison only.
+func normalize(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
-	word := "" // the last one that was complete
+	word := "" // the last complete one
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {

@@ -11,21 +11,22 @@ import (
 	"gorun/internal/printable"
 )
 
-// View is how findings name ranks.
+// View says how findings name ranks.
 type View struct {
-	// World is how many ranks the job has. A communicator of as many is the whole job.
+	// World is the job's world size. A communicator of that size is the whole job.
 	World int
-	// Host is the node of a rank of the job, "" where it need not be said; nil never says it.
+	// Host returns the node of a rank of the job, "" to omit it; nil omits it always.
 	Host func(rank int) string
 }
 
-const mostFindings = 8
+const maxFindings = 8
 
-// Findings say what is remarkable, the largest communicator first: who does not answer, who reports an error, and who
-// is behind. Where there is nothing remarkable they say how far all ranks are; without a communicator there is no line.
+// Findings returns a few lines, the largest communicator first: which ranks do not answer, report an error or are
+// behind. If there is nothing to report, one line says how far all ranks are. Without a communicator there are no
+// lines.
 func (s *Status) Findings(v View) (lines []string) {
 	add := func(line string) {
-		if line != "" && !slices.Contains(lines, line) && len(lines) < mostFindings {
+		if line != "" && !slices.Contains(lines, line) && len(lines) < maxFindings {
 			lines = append(lines, line)
 		}
 	}
@@ -34,7 +35,7 @@ func (s *Status) Findings(v View) (lines []string) {
 	for i := range comms {
 		c := &comms[i]
 		add(c.unanswered(v))
-		if c.Progressing { // then it is no wonder that some are further
+		if c.Progressing { // so that differences are normal
 			add(fmt.Sprintf("ranks%s still begin collectives", c.suffix(v)))
 			continue
 		}
@@ -55,13 +56,13 @@ func (s *Status) Findings(v View) (lines []string) {
 
 func (c *Communicator) size() int { return max(c.Size, len(c.Ranks)) }
 
-// unanswered are the ranks that should be there: "2 of 8 ranks do not answer: [3,5]".
+// unanswered lists the ranks that do not answer: "2 of 8 ranks do not answer: [3,5]".
 func (c *Communicator) unanswered(v View) string {
-	there, known, dead := map[int]bool{}, map[int]int{}, 0
+	answered, known, dead := map[int]bool{}, map[int]int{}, 0
 	for _, r := range c.Ranks {
 		known[r.Rank] = r.World
 		if !r.Missing {
-			there[r.Rank] = true
+			answered[r.Rank] = true
 		}
 		if r.Dead {
 			dead++
@@ -69,7 +70,7 @@ func (c *Communicator) unanswered(v View) string {
 	}
 	var missing []int
 	for rank := range c.Size {
-		if world, ok := known[rank]; (!ok && !c.Partial) || ok && !there[rank] {
+		if world, ok := known[rank]; (!ok && !c.Partial) || ok && !answered[rank] {
 			if ok && world >= 0 {
 				rank = world
 			}
@@ -87,7 +88,7 @@ func (c *Communicator) unanswered(v View) string {
 	return fmt.Sprintf("%d of %d ranks%s %s: [%s]", len(missing), c.Size, c.suffix(v), verb, printable.Ranges(missing))
 }
 
-// suffix names a communicator that is not of the whole job.
+// suffix names a communicator that is not the whole job.
 func (c *Communicator) suffix(v View) string {
 	if c.size() == v.World {
 		return ""
@@ -95,22 +96,22 @@ func (c *Communicator) suffix(v View) string {
 	return fmt.Sprintf(" of communicator %s", c.Hash)
 }
 
-// errors are what ranks report, those who say the same together.
+// errors returns what ranks report, grouped by message.
 func (c *Communicator) errors(v View) (lines []string) {
 	by := map[string][]*Rank{}
 	for i := range c.Ranks {
 		r := &c.Ranks[i]
-		if text := r.trouble(); text != "" && !r.Missing {
+		if text := r.problem(); text != "" && !r.Missing {
 			by[text] = append(by[text], r)
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(by)) {
-		lines = append(lines, c.who(by[text], v)+" "+plural(len(by[text]), "reports", "report")+": "+text)
+		lines = append(lines, c.nameRanks(by[text], v)+" "+plural(len(by[text]), "reports", "report")+": "+text)
 	}
 	return lines
 }
 
-func (r *Rank) trouble() string {
+func (r *Rank) problem() string {
 	switch {
 	case r.Message != "":
 		return r.Message
@@ -128,7 +129,7 @@ func (r *Rank) trouble() string {
 	return ""
 }
 
-// progress are ranks that have begun the same collectives.
+// progress is a group of ranks that have begun the same collectives.
 type progress struct {
 	counts map[string]uint64
 	ranks  []*Rank
@@ -142,7 +143,7 @@ func (p *progress) total() (sum uint64) {
 	return sum
 }
 
-// lags compare how far ranks are with the most of them; of halves with those that are further.
+// lags compares the progress of ranks with that of the largest group; among equal groups, with the one furthest ahead.
 func (c *Communicator) lags(v View) (lines []string) {
 	groups := c.progress()
 	if len(groups) < 2 {
@@ -151,17 +152,17 @@ func (c *Communicator) lags(v View) (lines []string) {
 	most := groups[0]
 	for _, g := range groups[1:] {
 		if len(g.ranks) > 0 {
-			lines = append(lines, c.who(g.ranks, v)+" "+difference(g, most))
+			lines = append(lines, c.nameRanks(g.ranks, v)+" "+difference(g, most))
 		}
 	}
 	return lines
 }
 
-// progress are the groups of ranks, the largest first.
+// progress groups the ranks, the largest group first.
 func (c *Communicator) progress() (groups []*progress) {
 	byKey := map[string]*progress{}
 	group := func(counts map[string]uint64) *progress {
-		key := fmt.Sprint(counts) // fmt writes a map in the order of its keys
+		key := fmt.Sprint(counts) // fmt sorts the keys
 		g := byKey[key]
 		if g == nil {
 			g = &progress{counts: counts}
@@ -186,7 +187,7 @@ func (c *Communicator) progress() (groups []*progress) {
 	return groups
 }
 
-// difference says how a group differs: "is behind: 41 AllReduce, the others 42".
+// difference describes how a group differs: "is behind: 41 AllReduce, the others 42".
 func difference(g, most *progress) string {
 	var own, others []string
 	less, more := 0, 0
@@ -214,7 +215,7 @@ func difference(g, most *progress) string {
 	return verb + ": " + strings.Join(own, " and ") + ", the others " + strings.Join(others, " and ")
 }
 
-// even says how far all are where nobody differs.
+// even describes the progress of ranks that are all equally far.
 func (c *Communicator) even(v View) string {
 	if len(c.Ranks) == 0 {
 		return ""
@@ -231,8 +232,8 @@ func (c *Communicator) even(v View) string {
 	return fmt.Sprintf("all %d ranks%s are equally far: %s", len(c.Ranks), c.suffix(v), strings.Join(ops, ", "))
 }
 
-// who names ranks: "rank 3 (node2)", "ranks [3,5-7]".
-func (c *Communicator) who(ranks []*Rank, v View) string {
+// nameRanks formats ranks: "rank 3 (node2)", "ranks [3,5-7]".
+func (c *Communicator) nameRanks(ranks []*Rank, v View) string {
 	var numbers []int
 	own := false
 	for _, r := range ranks {
@@ -245,7 +246,7 @@ func (c *Communicator) who(ranks []*Rank, v View) string {
 	}
 	slices.Sort(numbers)
 	where, noun := "", "rank"
-	if own { // they are numbers of the communicator's own
+	if own { // ranks of the communicator, not of the job
 		where, noun = c.suffix(v), "NCCL's rank"
 	}
 	if len(numbers) > 1 {
@@ -257,7 +258,7 @@ func (c *Communicator) who(ranks []*Rank, v View) string {
 	return noun + " " + strconv.Itoa(numbers[0]) + where
 }
 
-// host says where a rank is; one that has no number of the job by its process.
+// host says where a rank is; without a world rank, which process it is.
 func (v View) host(r *Rank) string {
 	switch {
 	case r.World >= 0 && v.Host != nil:
