@@ -168,7 +168,7 @@ func forwardedErrorFile(text []byte, code int, signal syscall.Signal) []byte {
 	if signal != 0 {
 		code = -int(signal)
 	}
-	return diagnosis.PassOn(text, code)
+	return diagnosis.WithExitCode(text, code)
 }
 
 func (h *head) explainFailure(r *job.Result) {

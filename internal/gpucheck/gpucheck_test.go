@@ -27,18 +27,18 @@ func TestWithoutGPU(t *testing.T) {
 	} {
 		code := map[bool]string{true: "9", false: "0"}[strings.Contains(why, "status 9")]
 		fakeSMI(t, text, code)
-		c := &check{limit: time.Minute, only: regexp.MustCompile("")}
+		c := &runner{limit: time.Minute, only: regexp.MustCompile("")}
 		require.Zero(t, c.run(t.Context(), []step{{name: "never", commands: []string{"exit 1"}}}))
 		require.Equal(t, why, c.summary)
 		require.Contains(t, c.report.String(), "not run: ")
 	}
 }
 
-// Each step has its verdict, whatever became of those before; nothing that they began is left.
+// Each step has its own result, and nothing that it started is left.
 func TestSteps(t *testing.T) {
 	fakeSMI(t, "GPU 0: NVIDIA H100 (UUID: GPU-1)\nGPU 1: NVIDIA H100 (UUID: GPU-2)", "0")
 	left := filepath.Join(t.TempDir(), "left")
-	c := &check{limit: time.Minute, only: regexp.MustCompile("")}
+	c := &runner{limit: time.Minute, only: regexp.MustCompile("")}
 	failed := c.run(t.Context(), []step{
 		{name: "good", commands: []string{"echo $N GPUs", "sleep 1000 & echo $! > " + left}, want: "2 GPUs"},
 		{name: "bad", commands: []string{"echo of no use; false; echo never", "echo never"}},
@@ -47,7 +47,7 @@ func TestSteps(t *testing.T) {
 		{name: "lacks", needs: []string{"GPUs:3"}, commands: []string{"exit 1"}},
 		{name: "lacks a program", needs: []string{"no-such-program"}, commands: []string{"exit 1"}},
 		{name: "says so", commands: []string{"echo no MIG; exit 77"}},
-		{name: "judged", commands: []string{"echo x"}, judge: func(outputs []string) error {
+		{name: "judged", commands: []string{"echo x"}, check: func(outputs []string) error {
 			require.Equal(t, []string{"x\n"}, outputs)
 			return joined([]string{"GPU0 | GPU1: wrong", "more"})
 		}},

@@ -1,9 +1,9 @@
-// Command gpucheck runs every check that needs NVIDIA's GPUs, one after the other, and writes one report in Markdown.
-// `make gpu` builds what it needs and runs it from the clone's root.
+// Command gpucheck runs every check that needs NVIDIA GPUs, one after the other, and writes one report in Markdown.
+// `make gpu` builds what it needs and runs it from the root of the repository.
 //
-// It decides nothing itself: each step runs what is there (gorun, tests, examples, nvidia-smi, nccl-tests) and looks
-// at what it says. A step that fails is recorded and the next goes on; one that lacks something says what. No step
-// changes a GPU's settings. Without a GPU it says "not run" and exits 0, with a failed step it exits 1.
+// Each step runs existing commands (gorun, tests, examples, nvidia-smi, nccl-tests) and checks their output. A failed
+// step does not stop the next one; a step without its prerequisites is reported as not run. No step changes a GPU's
+// settings. The exit code is 1 if a step failed, else 0, also without a GPU.
 package main
 
 import (
@@ -35,69 +35,68 @@ func main() {
 		fmt.Fprintf(os.Stderr, "gpu: -only: %v\n", err)
 		os.Exit(2)
 	}
-	c := &check{limit: *limit, only: pattern}
-	failed := c.run(ctx, steps)
+	r := &runner{limit: *limit, only: pattern}
+	failed := r.run(ctx, steps)
 	err = os.MkdirAll(filepath.Dir(*report), 0o755)
 	if err == nil {
-		err = os.WriteFile(*report, c.report.Bytes(), 0o644)
+		err = os.WriteFile(*report, r.report.Bytes(), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gpu: write the report: %v\n", err)
 		os.Exit(1)
 	}
-	fmt.Printf("gpu: %s; the report is %s\n", c.summary, *report)
+	fmt.Printf("gpu: %s; the report is %s\n", r.summary, *report)
 	if failed > 0 {
 		os.Exit(1)
 	}
 }
 
-// step is one check: commands for bash, which must succeed unless judge looks at them. An exit code of 77 says, as in
-// automake's tests, that something is missing; the last line is what. $N is the number of GPUs, $PYTHON a Python
-// whose PyTorch sees them.
+// step is one check: bash commands that must succeed. As in automake's tests, exit code 77 means that a prerequisite is
+// missing, which the last line names. $N is the number of GPUs, $PYTHON a Python whose PyTorch sees them.
 type step struct {
 	name     string
-	needs    []string // of the needs below, or a program in PATH
+	needs    []string // prerequisites: see find, or a program in PATH
 	commands []string
 	want     string // regular expression that the output matches
-	judge    func(outputs []string) error
-	limit    time.Duration // 0: that of all
+	check    func(outputs []string) error
+	limit    time.Duration // 0 is the default
 }
 
-// check is a run of steps.
-type check struct {
+// runner runs steps.
+type runner struct {
 	limit   time.Duration
 	only    *regexp.Regexp
 	gpus    int
 	python  string
-	lacks   map[string]string // by need: why it is missing; "": it is there
+	lacks   map[string]string // by need: why it is missing; "" if it is there
 	report  bytes.Buffer
 	summary string
 }
 
-// mostOutput is what the report has of a command's output, from its end.
-const mostOutput = 32 << 10
+// maxOutput bounds a command's output in the report, from its end.
+const maxOutput = 32 << 10
 
-// errMissing says that a step lacks something.
+// errMissing means that a step lacks a prerequisite.
 var errMissing = errors.New("missing")
 
-// run runs the steps and writes the report. It returns how many failed.
-func (c *check) run(ctx context.Context, all []step) (failed int) {
-	list, err := c.bash(ctx, "nvidia-smi -L", time.Minute)
-	c.gpus = len(regexp.MustCompile(`(?m)^GPU \d+:`).FindAllString(list, -1))
-	fmt.Fprintf(&c.report, "# GPU checks\n\n%s\n\n", time.Now().UTC().Format(time.RFC3339))
-	if c.gpus == 0 {
-		c.summary = "not run: " + strings.TrimSpace(fmt.Sprint(lastLine(list), " ", noGPU(err)))
-		fmt.Fprintln(&c.report, c.summary)
+// run runs the steps, writes the report, and returns the number of failed steps.
+func (r *runner) run(ctx context.Context, all []step) (failed int) {
+	list, err := r.bash(ctx, "nvidia-smi -L", time.Minute)
+	r.gpus = len(regexp.MustCompile(`(?m)^GPU \d+:`).FindAllString(list, -1))
+	fmt.Fprintf(&r.report, "# GPU checks\n\n%s\n\n", time.Now().UTC().Format(time.RFC3339))
+	if r.gpus == 0 {
+		r.summary = "not run: " + strings.TrimSpace(fmt.Sprint(lastLine(list), " ", noGPU(err)))
+		fmt.Fprintln(&r.report, r.summary)
 		return 0
 	}
 	var table, details strings.Builder
 	counts := map[string]int{}
 	for _, s := range all {
-		if !c.only.MatchString(s.name) || ctx.Err() != nil {
+		if !r.only.MatchString(s.name) || ctx.Err() != nil {
 			continue
 		}
 		begun := time.Now()
-		outputs, err := c.step(ctx, s)
+		outputs, err := r.step(ctx, s)
 		verdict, why := "passed", ""
 		switch {
 		case errors.Is(err, errMissing):
@@ -111,14 +110,14 @@ func (c *check) run(ctx context.Context, all []step) (failed int) {
 		fmt.Fprintf(&table, "| %s | %s | %.0f s | %s |\n", s.name, verdict, took, strings.ReplaceAll(line, "|", `\|`))
 		writeDetails(&details, s, why, outputs)
 	}
-	c.summary = fmt.Sprintf("%d GPUs: %d passed, %d failed, %d not run",
-		c.gpus, counts["passed"], counts["FAILED"], counts["not run"])
+	r.summary = fmt.Sprintf("%d GPUs: %d passed, %d failed, %d not run",
+		r.gpus, counts["passed"], counts["FAILED"], counts["not run"])
 	if ctx.Err() != nil {
-		c.summary += ", ended early"
+		r.summary += ", ended early"
 		counts["FAILED"]++
 	}
-	fmt.Fprintf(&c.report, "%s\n\n| step | result | time | why |\n| --- | --- | --- | --- |\n%s%s",
-		c.summary, table.String(), details.String())
+	fmt.Fprintf(&r.report, "%s\n\n| step | result | time | why |\n| --- | --- | --- | --- |\n%s%s",
+		r.summary, table.String(), details.String())
 	return counts["FAILED"]
 }
 
@@ -129,34 +128,34 @@ func noGPU(err error) string {
 	return "(nvidia-smi lists no GPU)"
 }
 
-// writeDetails writes a step's commands and what they said.
+// writeDetails writes a step's commands and their output.
 func writeDetails(b *strings.Builder, s step, why string, outputs []string) {
 	fmt.Fprintf(b, "\n## %s\n", s.name)
 	if why != "" {
 		fmt.Fprintf(b, "\n%s\n", why)
 	}
 	for i, output := range outputs {
-		if len(output) > mostOutput {
-			output = "…" + output[len(output)-mostOutput:]
+		if len(output) > maxOutput {
+			output = "…" + output[len(output)-maxOutput:]
 		}
 		output = strings.ToValidUTF8(strings.TrimRight(output, "\n"), "?")
 		fmt.Fprintf(b, "\n~~~~console\n$ %s\n%s\n~~~~\n", strings.TrimSpace(s.commands[i]), output)
 	}
 }
 
-// step runs one step and returns what its commands said.
-func (c *check) step(ctx context.Context, s step) (outputs []string, err error) {
+// step runs one step and returns its commands' outputs.
+func (r *runner) step(ctx context.Context, s step) (outputs []string, err error) {
 	limit := s.limit
 	if limit == 0 {
-		limit = c.limit
+		limit = r.limit
 	}
 	for _, need := range s.needs {
-		if why := c.lack(ctx, need); why != "" {
+		if why := r.lack(ctx, need); why != "" {
 			return nil, fmt.Errorf("%w: %s", errMissing, why)
 		}
 	}
 	for _, command := range s.commands {
-		output, err := c.bash(ctx, command, limit)
+		output, err := r.bash(ctx, command, limit)
 		outputs = append(outputs, output)
 		var exit *exec.ExitError
 		switch {
@@ -169,28 +168,28 @@ func (c *check) step(ctx context.Context, s step) (outputs []string, err error) 
 	if s.want != "" && !regexp.MustCompile(s.want).MatchString(strings.Join(outputs, "\n")) {
 		return outputs, fmt.Errorf("its output has nothing like %s", s.want)
 	}
-	if s.judge != nil {
-		return outputs, s.judge(outputs)
+	if s.check != nil {
+		return outputs, s.check(outputs)
 	}
 	return outputs, nil
 }
 
-// lack says why something is missing that a step needs, "" if it is there. Each need is looked at once.
-func (c *check) lack(ctx context.Context, need string) string {
-	if why, known := c.lacks[need]; known {
+// lack says why a prerequisite is missing, "" if it is there. It checks each only once.
+func (r *runner) lack(ctx context.Context, need string) string {
+	if why, known := r.lacks[need]; known {
 		return why
 	}
-	if c.lacks == nil {
-		c.lacks = map[string]string{}
+	if r.lacks == nil {
+		r.lacks = map[string]string{}
 	}
-	c.lacks[need] = c.find(ctx, need)
-	return c.lacks[need]
+	r.lacks[need] = r.find(ctx, need)
+	return r.lacks[need]
 }
 
-func (c *check) find(ctx context.Context, need string) string {
+func (r *runner) find(ctx context.Context, need string) string {
 	if n, isCount := strings.CutPrefix(need, "GPUs:"); isCount {
-		if least, _ := strconv.Atoi(n); c.gpus < least {
-			return fmt.Sprintf("it needs %s GPUs, there is %d", n, c.gpus)
+		if least, _ := strconv.Atoi(n); r.gpus < least {
+			return fmt.Sprintf("it needs %s GPUs, there is %d", n, r.gpus)
 		}
 		return ""
 	}
@@ -199,40 +198,40 @@ func (c *check) find(ctx context.Context, need string) string {
 		why := "no Python has a PyTorch that sees a GPU"
 		for _, python := range []string{".venv/bin/python", "python3"} {
 			const asks = ` -c 'import torch; assert torch.cuda.is_available(), "torch.cuda.is_available() is false"'`
-			said, err := c.bash(ctx, python+asks, 2*time.Minute)
+			output, err := r.bash(ctx, python+asks, 2*time.Minute)
 			if err == nil {
-				c.python = python
+				r.python = python
 				return ""
 			}
-			why += fmt.Sprintf("; %s: %s", python, lastLine(said))
+			why += fmt.Sprintf("; %s: %s", python, lastLine(output))
 		}
 		return why
 	case "nccl":
-		said, err := c.bash(ctx, "bin/gorun bench allreduce -g 1 -b 8 -e 8 --trials 1", 2*time.Minute)
-		if err != nil && regexp.MustCompile(`not found \(searched|no such file|without cgo`).MatchString(said) {
-			return "no NCCL for comm: " + lastLine(said)
+		output, err := r.bash(ctx, "bin/gorun bench allreduce -g 1 -b 8 -e 8 --trials 1", 2*time.Minute)
+		if err != nil && regexp.MustCompile(`not found \(searched|no such file|without cgo`).MatchString(output) {
+			return "no NCCL for comm: " + lastLine(output)
 		}
-		return "" // whatever else is wrong is for the step to say
+		return "" // the step reports other failures
 	}
-	if _, err := c.bash(ctx, "command -v "+need, time.Minute); err != nil {
+	if _, err := r.bash(ctx, "command -v "+need, time.Minute); err != nil {
 		return need + " is not in PATH"
 	}
 	return ""
 }
 
-// bash runs a command with what it starts in a process group of its own, of which nothing is left afterwards.
-func (c *check) bash(ctx context.Context, command string, limit time.Duration) (output string, err error) {
+// bash runs a command in a process group of its own, and kills what is left of the group afterwards.
+func (r *runner) bash(ctx context.Context, command string, limit time.Duration) (output string, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, "bash", "-e", "-o", "pipefail", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) } // gorun ends its ranks
 	cmd.WaitDelay = 15 * time.Second
-	cmd.Env = append(os.Environ(), fmt.Sprint("N=", c.gpus), "PYTHON="+c.python, "LC_ALL=C.UTF-8", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), fmt.Sprint("N=", r.gpus), "PYTHON="+r.python, "LC_ALL=C.UTF-8", "NO_COLOR=1")
 	if venv, err := filepath.Abs(".venv"); err == nil && os.Getenv("VIRTUAL_ENV") == "" {
 		cmd.Env = append(cmd.Env, "VIRTUAL_ENV="+venv) // where comm looks for the NCCL of PyTorch's wheels
 	}
-	// A file, not a pipe: what a command leaves in the background must not keep its end from being seen.
+	// A file, not a pipe: a background process that holds a pipe open would delay Run.
 	file, err := os.CreateTemp("", "gpucheck")
 	if err != nil {
 		return "", err

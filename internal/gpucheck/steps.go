@@ -2,10 +2,9 @@ package main
 
 import "time"
 
-// GPUs, their paths and settings are read, never changed. In these commands "! command" counts only where it stands
-// last: bash -e goes on after it.
+// The steps never change GPUs' settings. bash -e ignores a failing "! command" unless it is the last one.
 
-// busy starts a job that computes on GPUs in the background, and waits until it does.
+// busy starts a background job on GPUs and waits until it computes.
 const busy = `log=$(mktemp)
 bin/gorun bench allreduce $GPUS -b 64M -e 64M --time-per-size 200s >$log 2>&1 &
 job=$!
@@ -17,14 +16,14 @@ for i in $(seq 90); do
 done
 `
 
-// steps are the checks, in the order in which they run.
+// steps are run in this order.
 var steps = []step{
 	{name: "The machine", commands: []string{"uname -a; bin/gorun version; bin/gorun-gpu version; nvidia-smi"}},
-	{name: "Discovery: topo -m", commands: []string{"nvidia-smi topo -m", "bin/gorun topo"}, judge: sameMatrix},
-	{name: "Discovery: -q", commands: []string{"nvidia-smi -q", "bin/gorun topo --json"}, judge: sameGPUs},
+	{name: "Discovery: topo -m", commands: []string{"nvidia-smi topo -m", "bin/gorun topo"}, check: sameMatrix},
+	{name: "Discovery: -q", commands: []string{"nvidia-smi -q", "bin/gorun topo --json"}, check: sameGPUs},
 	{name: "Notes of discovery", commands: []string{"bin/gorun topo --impact --model-size 7.5GB"}},
 	{
-		name: "MIG", judge: sameParts,
+		name: "MIG", check: sameParts,
 		commands: []string{
 			`nvidia-smi -L | grep -E '^ +MIG ' || { echo "no GPU is divided (MIG)"; exit 77; }`,
 			"bin/gorun topo --json",

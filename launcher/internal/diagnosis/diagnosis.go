@@ -1,10 +1,9 @@
-// Package diagnosis reads why a rank died out of what it left behind: the last lines
-// of its standard error, and the error file that PyTorch's @record writes. It is pure:
-// text in, a few lines out.
+// Package diagnosis finds out why a rank died, from the last lines of its standard error and from the error file that
+// PyTorch's @record writes. It is pure.
 //
-// Everything that comes out is fit for a terminal: a rank's control bytes and escape
-// sequences, which could move the cursor or fake a message of the launcher's, are gone.
-// Functions that find nothing say so; a wrong guess costs a reader more than none.
+// All results are fit for a terminal: they have none of a rank's control bytes and escape sequences, which could move
+// the cursor or forge a message of the launcher. Functions report when they find nothing; a wrong guess costs more
+// than none.
 package diagnosis
 
 import (
@@ -17,49 +16,45 @@ import (
 	"gorun/launcher/doctor/signature"
 )
 
-// lineLimit is how many bytes of a line are kept.
+// lineLimit bounds the bytes of a line that are kept.
 const lineLimit = 500
 
-// SignalName returns the name of a signal and, where it says something about the
-// program, what it usually means: "SIGSEGV", "invalid memory access".
+// SignalName returns the name of a signal and, if it says something about the program, its usual meaning: "SIGSEGV",
+// "invalid memory access".
 func SignalName(s syscall.Signal) (name, meaning string) {
 	if name = unix.SignalName(s); name == "" {
 		name = "signal " + strconv.Itoa(int(s))
 	}
-	return name, meaningOf(s)
-}
-
-func meaningOf(s syscall.Signal) string {
 	switch s {
 	case syscall.SIGILL:
-		return "illegal instruction: built for another CPU?"
+		meaning = "illegal instruction: built for another CPU?"
 	case syscall.SIGTRAP:
-		return "breakpoint"
+		meaning = "breakpoint"
 	case syscall.SIGABRT:
-		return "it aborted itself"
+		meaning = "it aborted itself"
 	case syscall.SIGBUS:
-		return "memory that cannot be had: a full /dev/shm or a truncated file"
+		meaning = "memory that cannot be had: a full /dev/shm or a truncated file"
 	case syscall.SIGFPE:
-		return "arithmetic error such as a division by zero"
+		meaning = "arithmetic error such as a division by zero"
 	case syscall.SIGSEGV:
-		return "invalid memory access"
+		meaning = "invalid memory access"
 	case syscall.SIGPIPE:
-		return "wrote to a pipe that nobody reads"
+		meaning = "wrote to a pipe that nobody reads"
 	case syscall.SIGXCPU:
-		return "CPU time limit"
+		meaning = "CPU time limit"
 	case syscall.SIGXFSZ:
-		return "file size limit"
+		meaning = "file size limit"
 	case syscall.SIGSYS:
-		return "forbidden system call"
+		meaning = "forbidden system call"
 	}
-	return ""
+	return name, meaning
 }
 
-// clean makes a line of a rank's fit for a terminal, as [signature.Plain] does. What PyTorch puts before each line of
-// an exception, "[rank0]: ", goes too: the launcher says which rank it is.
+// clean makes a line of a rank fit for a terminal, and drops the "[rank0]: " that PyTorch puts before each line of an
+// exception: the launcher names the rank itself.
 func clean(line string) string { return withoutRank(signature.Plain(line, lineLimit)) }
 
-// withoutRank drops "[rank0]: ", also where blanks at the end were trimmed already.
+// withoutRank drops "[rank0]: ", also if its trailing blank was trimmed.
 func withoutRank(line string) string {
 	number, ok := strings.CutPrefix(line, "[rank")
 	if !ok {

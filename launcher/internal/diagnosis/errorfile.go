@@ -9,16 +9,14 @@ import (
 	"time"
 )
 
-// ErrorFile reads the file that PyTorch's @record writes for a rank that raised
-// (TORCHELASTIC_ERROR_FILE): the exception as one line, its traceback, and when it was
-// raised, to the second; the time is zero where the file doesn't say. Two shapes are
-// known:
+// ErrorFile reads the file that PyTorch's @record writes when a rank raises an exception (TORCHELASTIC_ERROR_FILE): the
+// exception in one line, its traceback, and its time in seconds, zero if unknown. There are two formats:
 //
 //	{"message": {"message": "Type: text", "errorCode": 1,
 //	             "extraInfo": {"py_callstack": "…", "timestamp": "1700000000"}}}
 //	{"message": "text", "timestamp": 1700000000}
 //
-// ok is false for a file that holds no such thing, a half-written one among them.
+// ok is false for any other file, such as a partly written one.
 func ErrorFile(data []byte) (msg string, callstack []string, at time.Time, ok bool) {
 	var file struct {
 		Message   json.RawMessage `json:"message"`
@@ -46,9 +44,9 @@ func ErrorFile(data []byte) (msg string, callstack []string, at time.Time, ok bo
 	return msg, callstack, unixTime(message.ExtraInfo.Timestamp), msg != "" || callstack != nil
 }
 
-// PassOn is a rank's error file as torchrun copies it to its own: with the rank's exit code,
-// which only the launcher knows, or -n after signal n. It is nil for a file that holds no error.
-func PassOn(data []byte, code int) []byte {
+// WithExitCode returns a rank's error file as torchrun passes it on: with the rank's exit code, or -n after signal n.
+// It returns nil if the file has no error.
+func WithExitCode(data []byte, code int) []byte {
 	var file, message map[string]json.RawMessage
 	if json.Unmarshal(data, &file) != nil || file["message"] == nil {
 		return nil
@@ -60,7 +58,7 @@ func PassOn(data []byte, code int) []byte {
 	return encode(file)
 }
 
-// NewErrorFile is an error file as a launcher writes it of its own failure.
+// NewErrorFile returns the error file for a launcher's own failure.
 func NewErrorFile(headline, report string, at time.Time) []byte {
 	return encode(map[string]any{"message": map[string]any{
 		"message":   headline,
@@ -68,16 +66,16 @@ func NewErrorFile(headline, report string, at time.Time) []byte {
 	}})
 }
 
-// encode writes JSON as Python does: people read it as it is.
+// encode writes JSON without HTML escapes, as Python does.
 func encode(value any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // what was read, and texts, never fail
+	_ = e.Encode(value) // raw messages and strings never fail
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// oneLine is the first line of a text that says something.
+// oneLine returns the first line that is not blank.
 func oneLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(clean(line)); line != "" {
@@ -87,7 +85,7 @@ func oneLine(text string) string {
 	return ""
 }
 
-// stackLimit is how many lines of a traceback are kept, the last ones.
+// stackLimit bounds a traceback; its last lines are kept.
 const stackLimit = 1000
 
 func stackLines(text string) []string {
@@ -99,8 +97,8 @@ func stackLines(text string) []string {
 	return cleanAll(lines[max(len(lines)-stackLimit, 0):])
 }
 
-// unixTime reads seconds since 1970, as a number or as one in quotes, with or without a
-// fraction. What is no time of this or the coming centuries is the zero time.
+// unixTime reads seconds since 1970, as a number or a quoted number, with or without a fraction. Implausible values are
+// the zero time.
 func unixTime(raw json.RawMessage) time.Time {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	if err != nil || !(seconds > 0 && seconds < 1<<33) {

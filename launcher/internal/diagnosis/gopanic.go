@@ -2,9 +2,8 @@ package diagnosis
 
 import "strings"
 
-// GoPanic finds the panic or fatal error that ended a Go program among lines and
-// returns what matters of it, at most six lines: its text, the signal behind it, and
-// the first call that is not the runtime's or the standard library's.
+// GoPanic finds the panic or fatal error that ended a Go program. It returns at most six lines: the message, the signal
+// that caused it, and the first call outside of the runtime and the standard library.
 func GoPanic(lines []string) (summary []string, ok bool) {
 	lines = cleanAll(lines)
 	for i, line := range lines {
@@ -21,10 +20,10 @@ func GoPanic(lines []string) (summary []string, ok bool) {
 	return nil, false
 }
 
-// panicLines is how many lines of a panic's own text are kept.
+// panicLines bounds the lines of a panic's message.
 const panicLines = 4
 
-// stackAfter is the index of the first "goroutine N [state]:", or -1.
+// stackAfter returns the index of the first "goroutine N [state]:", or -1.
 func stackAfter(lines []string) int {
 	for i, line := range lines {
 		if strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, "]:") {
@@ -34,8 +33,7 @@ func stackAfter(lines []string) int {
 	return -1
 }
 
-// panicText is a panic's text without blank lines: what was panicked with, panics
-// that followed, the signal.
+// panicText returns a panic's message without blank lines: its value, further panics, the signal.
 func panicText(lines []string) []string {
 	var text []string
 	for _, line := range lines {
@@ -46,8 +44,7 @@ func panicText(lines []string) []string {
 	return text
 }
 
-// goFrame is the first call of a goroutine's stack in the program's own code, with its
-// place; the first of all if there is none.
+// goFrame returns the first call in the program's own code and its location, or else the first of the stack.
 func goFrame(stack []string) []string {
 	var first []string
 	for i := 1; i+1 < len(stack) && strings.HasPrefix(stack[i+1], "    "); i += 2 {

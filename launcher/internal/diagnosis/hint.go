@@ -3,26 +3,24 @@ package diagnosis
 import (
 	"fmt"
 	"iter"
-	"strings"
 
 	"gorun/launcher/doctor/signature"
 )
 
-// Hint returns something to try that is known to help with what the last lines of the rank that failed first say, or
-// "". Lines that name a cause count before those that leave it open; of several the last one, for what ended the rank
-// stands at the end. A command in a hint works as it is, and the one at its end says more.
+// Hint returns advice for the last lines of the rank that failed first, or "". Lines that name a cause take precedence
+// over those that leave it open, and later lines over earlier ones. Commands in a hint work as they are; the one at its
+// end shows more.
 //
-// A line that follows from another rank's failure gives way when one of the others names a cause: others yields their
-// last lines, and is asked only then. Where no line is known the way in which the rank ended may be: its exit status,
-// or the signal.
+// If the lines only follow from another rank's failure, Hint looks for a cause in the last lines of the others. If no
+// line is known, the exit status or the signal may be.
 func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) string {
-	m, ok := known(lines)
+	m, ok := bestMatch(lines)
 	if ok && m.Kind == signature.Cause {
 		return advice(m)
 	}
 	if ok && m.Kind == signature.Victim {
 		for rank, last := range others {
-			if other, ok := known(last); ok && other.Kind == signature.Cause {
+			if other, ok := bestMatch(last); ok && other.Kind == signature.Cause {
 				return fmt.Sprintf("rank %d: %s", rank, advice(other))
 			}
 		}
@@ -33,9 +31,8 @@ func Hint(lines []string, status, signal int, others iter.Seq2[int, []string]) s
 	return advice(m)
 }
 
-// known is the signature of the most telling of some lines, of equal ones the last; remarks explain no failure, and
-// what leaves too much open says nothing.
-func known(lines []string) (best signature.Match, ok bool) {
+// bestMatch returns the most telling signature in some lines, among equals the last.
+func bestMatch(lines []string) (best signature.Match, ok bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		m, found := signature.Best(clean(lines[i]))
 		if found && m.InReports() && (!ok || m.Kind < best.Kind) {
@@ -45,21 +42,11 @@ func known(lines []string) (best signature.Match, ok bool) {
 	return best, ok
 }
 
-// advice is what to do about a signature, and where there is more. What only follows from another's failure has none,
-// unless its record says one.
+// advice returns a signature's advice and a command that explains more. A victim of another failure has advice only if
+// its record has a hint.
 func advice(m signature.Match) string {
 	if m.Signature == nil || m.Kind == signature.Victim && m.Hint == "" {
 		return ""
 	}
 	return m.Advice() + " (gorun explain " + m.ID + ")"
-}
-
-// has reports whether a line contains one of the texts.
-func has(line string, texts ...string) bool {
-	for _, text := range texts {
-		if strings.Contains(line, text) {
-			return true
-		}
-	}
-	return false
 }

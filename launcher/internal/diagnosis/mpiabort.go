@@ -2,9 +2,8 @@ package diagnosis
 
 import "strings"
 
-// WithoutAbortHelp leaves out what Open MPI says of MPI_Abort between two lines of dashes, which a report says in four
-// words: a program's own last lines stand before it. An installation that was moved does not find that text, and says
-// so.
+// WithoutAbortHelp removes the help text about MPI_Abort that Open MPI prints between two lines of dashes, so that the
+// program's own last lines remain. A relocated installation prints that it cannot find the text instead.
 func WithoutAbortHelp(lines []string) []string {
 	var kept []string
 	for i := 0; i < len(lines); i++ {
@@ -18,7 +17,7 @@ func WithoutAbortHelp(lines []string) []string {
 	return kept
 }
 
-// abortHelp is the number of lines of such a text, 0 if the first of them begins none.
+// abortHelp returns the number of lines of the help text at the beginning of lines, or 0.
 func abortHelp(lines []string) int {
 	if !isRule(lines[0]) || len(lines) < 3 {
 		return 0
@@ -35,5 +34,5 @@ func abortHelp(lines []string) int {
 	return 0
 }
 
-// isRule reports whether a line is Open MPI's around a text of its own.
+// isRule reports whether a line is a rule of dashes, as Open MPI prints around its messages.
 func isRule(line string) bool { return len(line) >= 60 && strings.Trim(line, "-") == "" }

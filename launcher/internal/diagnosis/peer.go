@@ -1,25 +1,24 @@
 package diagnosis
 
-// peerLines is among how many last lines a complaint of a peer is looked for.
+import (
+	"slices"
+	"strings"
+)
+
+// peerLines is the number of last lines that are searched.
 const peerLines = 5
 
-// PeerLost reports whether a rank's last lines complain of another process that
-// went away in the middle of a conversation. Such a rank may be a victim: its peer
-// closed its connections on the way to an end that takes longer.
+// PeerLost reports whether a rank's last lines complain about a lost connection. Such a rank may be a victim: its peer
+// failed first but took longer to end.
 func PeerLost(lines []string) bool {
-	if len(lines) > peerLines {
-		lines = lines[len(lines)-peerLines:]
-	}
-	for _, line := range lines {
-		if has(clean(line), peerLost...) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines[max(0, len(lines)-peerLines):], func(line string) bool {
+		line = clean(line)
+		return slices.ContainsFunc(peerLost, func(text string) bool { return strings.Contains(line, text) })
+	})
 }
 
-// peerLost are the words of the C library, Python and Go, of Gloo
-// (gloo/transport/tcp/pair.cc), NCCL (ncclGetErrorString) and PyTorch's store.
+// peerLost are messages of the C library, Python and Go, of Gloo (gloo/transport/tcp/pair.cc), NCCL
+// (ncclGetErrorString) and PyTorch's store.
 var peerLost = []string{
 	"Connection reset by peer", "connection reset by peer", "ConnectionResetError",
 	"Connection closed by peer", "Broken pipe", "BrokenPipeError", "broken pipe",

@@ -2,13 +2,12 @@ package diagnosis
 
 import "strings"
 
-// PythonTraceback finds the last exception among lines and returns what matters of it,
-// at most seven lines: the last frame of the user's own code, the frame that raised if
-// that is another, each with its source line, and the exception. The heading may be
-// missing, as it is for a syntax error or when the first lines are lost.
+// PythonTraceback finds the last exception. It returns at most seven lines: the last frame in the user's own code,
+// the frame that raised if that is another, each with its source line, and the exception. The heading may be missing,
+// as for a syntax error or a truncated output.
 //
-// The last one is the cause also where an exception wraps that of another process
-// (torch.multiprocessing); of a chain it is the one that ended the program.
+// The last exception is the cause also if it wraps one of another process (torch.multiprocessing); in a chain it is the
+// one that ended the program.
 func PythonTraceback(lines []string) (summary []string, ok bool) {
 	lines = cleanAll(lines)
 	for i := len(lines) - 1; i > 0; i-- {
@@ -16,14 +15,14 @@ func PythonTraceback(lines []string) (summary []string, ok bool) {
 			continue
 		}
 		if frames := framesBefore(lines[:i]); len(frames) > 0 {
-			return append(telling(frames), exceptionText(lines[i:])...), true
+			return append(relevant(frames), exceptionText(lines[i:])...), true
 		}
 	}
 	return nil, false
 }
 
-// isException reports whether a line has the form of a traceback's last: the dotted
-// name of a class, then nothing or a colon and a text.
+// isException reports whether a line has the form of a traceback's last line: the dotted name of a class, and
+// optionally a colon and a message.
 func isException(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
@@ -31,8 +30,7 @@ func isException(line string) bool {
 	})
 }
 
-// exceptionText is the exception's line, and the next that says something where the
-// first has no text.
+// exceptionText returns the exception's line, and the next nonblank one if the first has no message.
 func exceptionText(lines []string) []string {
 	text := lines[:1]
 	if !strings.HasSuffix(lines[0], ":") {
@@ -46,14 +44,13 @@ func exceptionText(lines []string) []string {
 	return text
 }
 
-// frame is a place in a traceback.
+// frame is a location in a traceback.
 type frame struct {
 	place  string // `  File "x.py", line 3, in f`
-	source string // the line there, "" if it isn't known
+	source string // the source line, "" if unknown
 }
 
-// framesBefore reads the frames that end right before an exception's line, the last
-// call last.
+// framesBefore reads the frames directly before an exception's line, innermost last.
 func framesBefore(lines []string) []frame {
 	start := len(lines)
 	for start > 0 && strings.HasPrefix(lines[start-1], "  ") {
@@ -71,8 +68,8 @@ func framesBefore(lines []string) []frame {
 	return frames
 }
 
-// telling are the lines of the frames that say where the mistake is.
-func telling(frames []frame) []string {
+// relevant returns the lines of the frames that locate the mistake.
+func relevant(frames []frame) []string {
 	last := len(frames) - 1
 	own := last
 	for own >= 0 && frames[own].isLibrary() {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// isGo looks for the build information of Go, which survives strip(1). Gorun itself
-// does not count: it would pass a signal on to the ranks of its own job.
+// isGo looks for Go's build information, which survives strip(1). It excludes gorun itself, which would forward a
+// signal to the ranks of its own job.
 func isGo(name string) bool {
 	f, err := elf.Open(name)
 	if err != nil {
@@ -18,7 +18,7 @@ func isGo(name string) bool {
 	if section == nil {
 		return false
 	}
-	const limit = 64 << 10 // of what is read, in bytes
+	const limit = 64 << 10 // bytes
 	info, err := io.ReadAll(io.LimitReader(section.Open(), limit))
 	return err == nil && !bytes.Contains(info, []byte("path\tgorun/cmd/gorun\n"))
 }

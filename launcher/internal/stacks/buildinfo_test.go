@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBuildInformation(t *testing.T) {
+func TestIsGo(t *testing.T) {
 	own, err := os.Executable()
 	require.NoError(t, err)
 	require.True(t, isGo(own))

@@ -25,13 +25,12 @@ const (
 	goSecond = "PC="
 )
 
-// isLastRegister: the registers come last, these are the last of them on amd64 and
-// arm64.
+// isLastRegister reports whether a line is the last of a dump: the last register on amd64 or arm64.
 func isLastRegister(line string) bool {
 	return strings.HasPrefix(line, "gs     0x") || strings.HasPrefix(line, "fault   0x")
 }
 
-// goroutine is one of a dump.
+// goroutine is a goroutine in a dump.
 type goroutine struct {
 	main   bool
 	state  string // "chan receive"
@@ -42,13 +41,12 @@ type goFrame struct{ function, place string }
 
 func (f goFrame) String() string { return f.function + " (" + f.place + ")" }
 
-// goStack is where the main goroutine is, with the reason for which it waits; where
-// it waits for others to be done, also the first of them that runs the program's own
-// code.
+// goStack returns the stack of the main goroutine, with its state. If it waits for other goroutines, the stack of the
+// first one that runs the program's own code follows.
 func goStack(text string) (lines []string) {
 	all := goroutines(text)
 	first := slices.IndexFunc(all, func(g goroutine) bool { return g.main })
-	if first < 0 { // it may have ended by runtime.Goexit
+	if first < 0 { // it may have called runtime.Goexit
 		if first = slices.IndexFunc(all, goroutine.isUsers); first < 0 {
 			return nil
 		}
@@ -65,7 +63,7 @@ func goStack(text string) (lines []string) {
 	return lines[:min(len(lines), frames)]
 }
 
-// goroutines parts a dump. Goroutine 0 is a thread's own stack and no goroutine.
+// goroutines parses a dump, without goroutine 0, which is a thread's own stack.
 func goroutines(text string) (all []goroutine) {
 	var call string
 	open := false
@@ -95,8 +93,8 @@ func goroutines(text string) (all []goroutine) {
 	return all
 }
 
-// goHeader reads "goroutine 1 gp=0xc0 m=nil [chan receive, 5 minutes]:". For how long
-// it has waited differs between ranks that wait for the same.
+// goHeader reads "goroutine 1 gp=0xc0 m=nil [chan receive, 5 minutes]:". It drops the duration, which differs between
+// ranks that wait for the same thing.
 func goHeader(line string) (number, state string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "goroutine ")
 	if !ok || !strings.HasSuffix(rest, "]:") {
@@ -105,7 +103,7 @@ func goHeader(line string) (number, state string, ok bool) {
 	head, state, ok := strings.Cut(strings.TrimSuffix(rest, "]:"), "[")
 	number, _, _ = strings.Cut(head, " ")
 	state, _, _ = strings.Cut(state, ",")
-	if state == "runnable" { // it has no CPU at this moment
+	if state == "runnable" { // waiting for a CPU
 		state = "running"
 	}
 	return number, state, ok
@@ -117,8 +115,7 @@ func goPlace(line string) string {
 	return path.Base(place)
 }
 
-// lines are the goroutine's frames without the runtime's machinery, and of the
-// library's that the program called only the one that it called itself.
+// lines returns the goroutine's frames without those of the runtime, and only the outermost of the standard library.
 func (g goroutine) lines() (lines []string) {
 	list := slices.DeleteFunc(slices.Clone(g.frames), func(f goFrame) bool {
 		return strings.HasPrefix(f.function, "runtime.")
@@ -129,27 +126,26 @@ func (g goroutine) lines() (lines []string) {
 	for _, f := range list {
 		lines = append(lines, f.String())
 	}
-	if len(lines) == 0 { // it runs on another thread, whose stack nobody can read
+	if len(lines) == 0 { // it runs on another thread, whose stack is unavailable
 		return []string{"goroutine [" + g.state + "]"}
 	}
 	lines[0] += " [" + g.state + "]"
 	return lines
 }
 
-// isUsers reports whether the goroutine runs anything but the library.
+// isUsers reports whether the goroutine runs code outside of the standard library.
 func (g goroutine) isUsers() bool {
 	return slices.ContainsFunc(g.frames, func(f goFrame) bool { return !f.isLibrary() })
 }
 
-// isLibrary reports whether a function is of the standard library: the first element
-// of its package's path is one of those that only the library has.
+// isLibrary reports whether a function belongs to the standard library, by the first element of its package's path.
 func (f goFrame) isLibrary() bool {
 	root := f.function[:strings.IndexAny(f.function+".", "./")]
 	_, found := slices.BinarySearch(libraryRoots, root)
 	return found
 }
 
-// libraryRoots are the first elements of the paths of Go's standard packages, sorted.
+// libraryRoots are the first path elements of Go's standard packages, sorted.
 var libraryRoots = []string{
 	"archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database", "debug", "embed",
 	"encoding",

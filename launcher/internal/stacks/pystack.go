@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// What Python's faulthandler prints; without the first two lines where it was asked by
-// a signal of the user's own, and "Stack" instead of the threads where it was told to
-// show one only:
+// What Python's faulthandler prints. After faulthandler.register it has no first two lines, and "Stack" instead of the
+// threads if it shows only one:
 //
 //	Fatal Python error: Aborted
 //
@@ -26,7 +25,7 @@ const (
 	pythonSingle  = "Stack (most"
 )
 
-// pythonOpening is where in a line such a text begins, -1 if it does not.
+// pythonOpening returns the offset in a line at which such a dump begins, or -1.
 func pythonOpening(line string) int {
 	if strings.HasSuffix(line, pythonFatal) {
 		return len(line) - len(pythonFatal)
@@ -41,7 +40,7 @@ func pythonOpening(line string) int {
 	return -1
 }
 
-// isFaulthandler reports whether a line can be one of its text.
+// isFaulthandler reports whether a line may belong to such a dump.
 func isFaulthandler(line string) bool {
 	return line == "" || slices.ContainsFunc([]string{
 		`  File "`, "  ...", "  <", "  Binary file ", pythonCurrent, pythonOther, pythonSingle, pythonFatal,
@@ -49,8 +48,8 @@ func isFaulthandler(line string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
 }
 
-// pythonStack takes the frames of the thread that was asked, which is the main one
-// unless that lets no signals in; else those of the last, which is the oldest.
+// pythonStack returns the frames of the thread that got the signal, normally the main one, or else of the last thread,
+// which is the oldest.
 func pythonStack(text string) (lines []string) {
 	current := false
 	for line := range strings.Lines(text) {
@@ -82,8 +81,7 @@ func pythonFrame(line string) (string, bool) {
 	return function + " (" + pythonPlace(rest[:at]) + ":" + number + ")", ok
 }
 
-// pythonPlace is a file as Python's own import system would find it, as py-spy shows
-// it: "torch/distributed/distributed_c10d.py".
+// pythonPlace returns a file relative to its import path, as py-spy shows it: "torch/distributed/distributed_c10d.py".
 func pythonPlace(file string) string {
 	for _, root := range []string{"/site-packages/", "/dist-packages/", "/lib/python3."} {
 		if at := strings.LastIndex(file, root); at >= 0 {

@@ -1,6 +1,5 @@
-// Package stacks asks what a process is doing right now: its Python frames by
-// py-spy where that is installed, what the kernel shows, and, of a program that is
-// to end anyway, what it prints itself when it gets the right signal.
+// Package stacks finds out what a process is doing right now: its Python frames with py-spy if that is installed, its
+// state in the kernel, and, for a process that is about to be ended, the stacks that it prints on a signal.
 package stacks
 
 import (
@@ -13,15 +12,14 @@ import (
 	"gorun/launcher/internal/process/child"
 )
 
-// frames is how many lines of a stack are kept: the innermost tell.
+// frames bounds the lines of a stack; the innermost are kept.
 const frames = 8
 
-// Program is what kind of program a process runs, as far as that tells how its
-// stack can be had.
+// Program is the kind of a program, which decides how to get its stack.
 type Program uint8
 
 const (
-	// Other is a program that can only be looked at from the kernel's side.
+	// Other is any other program, of which only the kernel's view is available.
 	Other Program = iota
 	// Go is a program whose main function is Go's.
 	Go
@@ -29,8 +27,7 @@ const (
 	Python
 )
 
-// ProgramOf looks at the file that the process executes; it is Other where nobody
-// may look.
+// ProgramOf returns the kind of a process's executable, Other if it cannot be read.
 func ProgramOf(pid int) Program {
 	exe, err := os.Readlink(file(pid, "exe"))
 	switch {
@@ -46,9 +43,8 @@ func ProgramOf(pid int) Program {
 
 func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// PySpy is what `py-spy dump` says of the main thread of a Python program, the
-// innermost frame first; none without it. It stops the process for some
-// milliseconds and needs the right to trace it.
+// PySpy returns the frames of a Python program's main thread from `py-spy dump`, innermost first; none if it fails.
+// py-spy stops the process for some milliseconds and needs the right to trace it.
 func PySpy(ctx context.Context, pid int) []string {
 	text, err := child.CommandContext(ctx, "py-spy", "dump", "--pid", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -57,7 +53,7 @@ func PySpy(ctx context.Context, pid int) []string {
 	return mainThread(string(text))
 }
 
-// mainThread takes the frames of the main thread out of py-spy's text:
+// mainThread returns the frames of the main thread in py-spy's output:
 //
 //	Thread 4711 (idle): "MainThread"
 //	    recv (trainer.py:12)
@@ -77,8 +73,8 @@ func mainThread(text string) (lines []string) {
 	return lines
 }
 
-// Kernel is the stack of the main thread in the kernel, the innermost function first,
-// which as a rule only root may read. A process that runs is in none.
+// Kernel returns the main thread's stack in the kernel, innermost function first. Usually only root may read it. It is
+// empty for a running process.
 func Kernel(pid int) (lines []string) {
 	text, _ := os.ReadFile(file(pid, "stack"))
 	for line := range strings.Lines(string(text)) {
@@ -91,8 +87,7 @@ func Kernel(pid int) (lines []string) {
 	return lines
 }
 
-// WaitChannel is the kernel's function in which the main thread sleeps; "" for one
-// that does not, and where the kernel does not tell.
+// WaitChannel returns the kernel function in which the main thread sleeps; "" if it does not sleep or it is unknown.
 func WaitChannel(pid int) string {
 	channel, _ := os.ReadFile(file(pid, "wchan"))
 	if name := strings.TrimSpace(string(channel)); name != "0" {
@@ -101,8 +96,7 @@ func WaitChannel(pid int) string {
 	return ""
 }
 
-// WaitsForChild reports whether the process does nothing but wait for one of its
-// children, as a shell does for the program that it runs.
+// WaitsForChild reports whether the process only waits for one of its children, as a shell does.
 func WaitsForChild(pid int) bool {
 	channel := WaitChannel(pid)
 	return channel == "do_wait" || channel == "sigsuspend"

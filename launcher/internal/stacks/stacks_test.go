@@ -26,7 +26,7 @@ Thread 4730 (idle): "pin"
 	require.Empty(t, mainThread("Error: Permission denied"))
 }
 
-func TestASleepingProcessIsInTheKernel(t *testing.T) {
+func TestWaitChannelOfASleepingProcess(t *testing.T) {
 	cat := exec.Command("cat")
 	in, err := cat.StdinPipe()
 	require.NoError(t, err)
@@ -36,11 +36,11 @@ func TestASleepingProcessIsInTheKernel(t *testing.T) {
 	}
 	require.NoError(t, in.Close())
 	require.NoError(t, cat.Wait())
-	require.Empty(t, WaitChannel(cat.Process.Pid), "nobody is there any more")
+	require.Empty(t, WaitChannel(cat.Process.Pid), "the process is gone")
 	require.Empty(t, Kernel(cat.Process.Pid))
 }
 
-func TestWhatAProcessRuns(t *testing.T) {
+func TestProgramOf(t *testing.T) {
 	require.Equal(t, Go, ProgramOf(os.Getpid()))
 	cat := exec.Command("cat")
 	in, err := cat.StdinPipe()
@@ -49,5 +49,5 @@ func TestWhatAProcessRuns(t *testing.T) {
 	require.Equal(t, Other, ProgramOf(cat.Process.Pid))
 	require.NoError(t, in.Close())
 	require.NoError(t, cat.Wait())
-	require.Equal(t, Other, ProgramOf(cat.Process.Pid), "nobody is there any more")
+	require.Equal(t, Other, ProgramOf(cat.Process.Pid), "the process is gone")
 }

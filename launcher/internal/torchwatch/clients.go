@@ -2,9 +2,8 @@ package torchwatch
 
 import "golang.org/x/sys/unix"
 
-// Clients tells which sessions hold the clients' ends of connections to a TCP port
-// of this host: leaders of sessions by the local ports of their processes' sockets.
-// PyTorch's clients before 2.5 do not say which process they are.
+// Clients maps the local ports of connections to a TCP port of this host to the leaders of the sessions that hold them.
+// PyTorch's store clients before 2.5 do not identify their process.
 func Clients(leaders []int, port uint16) map[uint16]int {
 	clients, tables := map[uint16]int{}, tableCache{}
 	for _, pid := range inSessions(leaders) {

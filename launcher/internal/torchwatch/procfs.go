@@ -12,11 +12,10 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// procOf is the path of a file of a process.
+// procOf returns the path of a process's file in /proc.
 func procOf(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
 
-// inSessions returns the given processes that exist and all processes of the sessions
-// that they lead, in order.
+// inSessions returns the given processes that exist and all processes of the sessions that they lead, sorted.
 func inSessions(leaders []int) []int {
 	var pids []int
 	for _, name := range namesIn("/proc") {
@@ -32,7 +31,7 @@ func inSessions(leaders []int) []int {
 	return pids
 }
 
-// sessionOf is the session of a process; 0 if it is gone.
+// sessionOf returns the session of a process, 0 if it is gone.
 func sessionOf(pid int) int {
 	sid, err := unix.Getsid(pid)
 	if err != nil {
@@ -47,11 +46,11 @@ func namesIn(dir string) []string {
 		return nil
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1) // a process that ends meanwhile has fewer
+	names, _ := d.Readdirnames(-1) // fewer if the process ends meanwhile
 	return names
 }
 
-// mapsTorch reports whether PyTorch's library is in a process.
+// mapsTorch reports whether a process has loaded PyTorch's library.
 func mapsTorch(pid int) bool {
 	maps, err := os.ReadFile(procOf(pid, "maps"))
 	if err != nil {
@@ -71,7 +70,7 @@ func hostsStore(pid int) bool {
 	return false
 }
 
-// socket is a descriptor of a process that is a socket.
+// socket is a socket that a process holds.
 type socket struct {
 	fd    string
 	inode uint64
@@ -88,7 +87,7 @@ func socketsOf(pid int) []socket {
 	return sockets
 }
 
-// socketInode is the inode of the socket that a descriptor is.
+// socketInode returns the inode of a descriptor that is a socket.
 func socketInode(pid int, fd string) (uint64, bool) {
 	link, err := os.Readlink(procOf(pid, "fd/"+fd))
 	number, isSocket := strings.CutPrefix(link, "socket:[")
@@ -99,8 +98,7 @@ func socketInode(pid int, fd string) (uint64, bool) {
 	return inode, err == nil
 }
 
-// isUnconnectedTCP reports whether s, which is in no table of connections, is a TCP
-// socket of p still.
+// isUnconnectedTCP reports whether s, which is not in the table of connections, still is a TCP socket of p.
 func (p process) isUnconnectedTCP(s socket) bool {
 	var protocol [16]byte
 	n, err := unix.Getxattr(procOf(p.pid, "fd/"+s.fd), "system.sockprotoname", protocol[:])
@@ -111,13 +109,13 @@ func (p process) isUnconnectedTCP(s socket) bool {
 	return ok && inode == s.inode
 }
 
-// table has the connections of a network namespace by the inodes of their sockets.
+// table maps the inodes of sockets to the connections of a network namespace.
 type table map[uint64]peersocket.Socket
 
-// tableCache has a table for each network namespace.
+// tableCache has a table per network namespace.
 type tableCache map[string]table
 
-// of reads the table of the namespace that a process is in.
+// of returns the table of a process's namespace.
 func (c tableCache) of(pid int) table {
 	namespace, err := os.Readlink(procOf(pid, "ns/net"))
 	if t, ok := c[namespace]; ok && err == nil {

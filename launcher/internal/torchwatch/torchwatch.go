@@ -1,35 +1,27 @@
-// Package torchwatch looks, once and from outside, whether PyTorch processes of a
-// job wait for a store that is not gorun's.
+// Package torchwatch detects PyTorch processes of a job that wait for a store other than gorun's.
 //
-// A script that sets MASTER_PORT itself, where the launcher could not read it (in an
-// imported module, in a wrapper), makes every rank a client of a port at which nobody
-// listens: the launcher's variables say that somebody else serves the store. PyTorch
-// is silent about it and gives up after half an hour. The launcher sees only that
-// nobody comes to its store; [Check] finds the reason, so that it can suggest
-// --store=rank0.
+// If a script sets MASTER_PORT itself where the launcher cannot read it (in an imported module, in a wrapper), every
+// rank becomes a client of a port without a listener: the launcher's variables say that another process serves the
+// store. PyTorch logs nothing and gives up after half an hour. The launcher only sees that its store has no clients;
+// [Check] finds the reason, so that it can suggest --store=rank0.
 //
-// # What can be seen
+// # What is visible from outside
 //
-// Observed with PyTorch 2.15 (its socket code is as old as 1.12) on Linux 6.18:
+// Observed with PyTorch 2.15 (its socket code is unchanged since 1.12) on Linux 6.18:
 //
-//   - A connection to a port of this host where nobody listens is refused within the
-//     system call: it is in SYN_SENT for microseconds, every 0.3 s at first and every
-//     10 s later. /proc/net/tcp practically never shows it.
-//   - But PyTorch closes the socket of a refused attempt only when it makes the next
-//     one. While it sleeps, which is nearly always, the process holds a TCP socket
-//     that is in no connection at all: its inode is in /proc/PID/fd and in none of
-//     the tables of /proc/PID/net. That it is a TCP socket tells the extended
-//     attribute system.sockprotoname, which needs no more rights than reading the
-//     link. No other socket of PyTorch is like that for long. Its port is forgotten
-//     by the kernel.
+//   - A connection to a port of this host without a listener is refused within the system call: it is in SYN_SENT for
+//     microseconds, every 0.3 s at first and every 10 s later. /proc/net/tcp practically never shows it.
+//   - But PyTorch closes the socket of a refused attempt only on the next one. While it sleeps, which is nearly always,
+//     the process holds a TCP socket without a connection: its inode is in /proc/PID/fd but not in the tables of
+//     /proc/PID/net. The extended attribute system.sockprotoname, which is as accessible as the link, identifies it as
+//     TCP. No other socket of PyTorch is in this state for long. The kernel does not keep its port.
 //   - A connection to a host that does not answer stays in SYN_SENT for minutes.
-//   - A process that hosts a store has a thread pt_tcpstore_uv (or pt_tcpstore, for
-//     the older server). Other listening sockets, of a model server or a profiler, say
-//     nothing. Most hosts are no problem either: a script with its own tcp:// address
-//     works. So a host counts only while no other process is connected to it though
-//     the job has several with PyTorch in them.
+//   - A process that hosts a store has a thread pt_tcpstore_uv (or pt_tcpstore, for the older server). Other listening
+//     sockets, of a model server or a profiler, mean nothing. A store host is usually fine, too: a script with its own
+//     tcp:// address works. So it counts only while no other process is connected to it although several processes of
+//     the job use PyTorch.
 //
-// Two looks must agree, half a second apart.
+// Two observations, half a second apart, must agree.
 package torchwatch
 
 import (
@@ -41,33 +33,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is what a process does about a store that is not gorun's.
+// State is how a process uses a store other than gorun's.
 type State uint8
 
 const (
-	// Refused: it tries again and again to reach a port where nobody listens.
+	// Refused means that it keeps connecting to a port without a listener.
 	Refused State = iota
-	// Connecting: it waits for a host that does not answer.
+	// Connecting means that it waits for a host that does not answer.
 	Connecting
-	// Hosting: it serves a store that nobody has come to.
+	// Hosting means that it serves a store without clients.
 	Hosting
 )
 
-// Finding is a PyTorch process that looks for another store.
+// Finding is a PyTorch process that uses another store.
 type Finding struct {
 	PID   int
 	State State
-	// Port is the TCP port; 0 with Refused, of which the kernel keeps no trace.
+	// Port is the TCP port, 0 with Refused.
 	Port uint16
 }
 
-// Hint is the line for the user.
+// Hint returns the line for the user.
 func (f Finding) Hint() string {
 	return "no rank has come to gorun's store yet, and " + f.String() +
 		"; if the program sets MASTER_PORT itself, --store=rank0 leaves the store to its rank 0"
 }
 
-// String says what was seen.
+// String describes what was observed.
 func (f Finding) String() string {
 	switch f.State {
 	case Connecting:
@@ -79,19 +71,19 @@ func (f Finding) String() string {
 	}
 }
 
-// pause is the time between the two looks.
+// pause is the time between the two observations.
 const pause = 500 * time.Millisecond
 
-// Check looks at the ranks with these process ids and at all processes of the sessions
-// that they lead. ours are TCP ports that gorun itself listens at. It takes a good half
-// second; processes that it may not look at, or that end meanwhile, are passed over.
+// Check inspects the ranks with these process IDs and all processes of the sessions that they lead. ours are the TCP
+// ports that gorun listens on. It takes half a second, and skips processes that it may not inspect or that end
+// meanwhile.
 func Check(pids []int, ours []uint16) (Finding, bool) {
-	first := look(pids, ours)
+	first := observe(pids, ours)
 	if len(first) == 0 {
 		return Finding{}, false
 	}
 	time.Sleep(pause)
-	for _, f := range look(pids, ours) {
+	for _, f := range observe(pids, ours) {
 		if slices.Contains(first, f) {
 			return f, true
 		}
@@ -99,8 +91,8 @@ func Check(pids []int, ours []uint16) (Finding, bool) {
 	return Finding{}, false
 }
 
-// look returns what is to be seen now, the most telling first.
-func look(pids []int, ours []uint16) []Finding {
+// observe returns the present findings, the most telling first.
+func observe(pids []int, ours []uint16) []Finding {
 	var torch []process
 	for _, pid := range inSessions(pids) {
 		if mapsTorch(pid) {
@@ -116,14 +108,14 @@ func look(pids []int, ours []uint16) []Finding {
 	return found
 }
 
-// process is a process with PyTorch in it.
+// process is a process that has loaded PyTorch.
 type process struct {
 	pid     int
 	sockets []socket
 }
 
-// findings judges the sockets of p. The table must have been read after them: a socket
-// that was closed in between is told by its descriptor, a new one could not be.
+// findings classifies the sockets of p. The table must have been read after the sockets: one that was closed in
+// between is recognized by its descriptor, a new one would not be.
 func (p process) findings(connections table, ours []uint16, several bool) []Finding {
 	var found []Finding
 	hosts := several && hostsStore(p.pid)
@@ -144,9 +136,9 @@ func (p process) findings(connections table, ours []uint16, several bool) []Find
 	return found
 }
 
-// isServing reports whether another process is connected to the port that p listens
-// at: one of this host has a socket of its own in the table, of one elsewhere only p's
-// end is there. A host is a client of its own store, too, with both ends.
+// isServing reports whether another process is connected to the port that p listens on. A client on this host has its
+// own socket in the table; of a remote client there is only p's end. p is a client of its own store, too, with both
+// ends.
 func (p process) isServing(port uint16, connections table) bool {
 	surplus := 0
 	for inode, c := range connections {

@@ -274,7 +274,7 @@ func TestCheckHosts(t *testing.T) {
 // A process that has ended is passed over, even if nobody has waited for it.
 func TestCheckPassesOverTheDead(t *testing.T) {
 	pid, _ := rank(t, library(t), "connect:"+socketWith(t, -1))
-	require.NotEmpty(t, look([]int{pid}, nil))
+	require.NotEmpty(t, observe([]int{pid}, nil))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	require.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	_, ok := Check([]int{pid}, nil)

@@ -17,8 +17,8 @@ var (
 	nicName       = regexp.MustCompile(`(NIC\d+): (\S+)`)
 )
 
-// parseMatrix reads the matrix that nvidia-smi topo -m prints, and gorun topo, too: by "GPU0 mlx5_0" what lies
-// between them. Columns may follow in several blocks.
+// parseMatrix reads the matrix that nvidia-smi topo -m and gorun topo print. It returns the paths between devices by
+// their names: "GPU0 mlx5_0". Columns may be split into several blocks.
 func parseMatrix(text string) map[string]string {
 	text = terminalCodes.ReplaceAllString(text, "")
 	cells, names, head := map[string]string{}, map[string]string{}, []string(nil)
@@ -49,7 +49,7 @@ func parseMatrix(text string) map[string]string {
 	return cells
 }
 
-// sameMatrix compares the cells that both have; every GPU must be in both.
+// sameMatrix compares the cells that are in both outputs; every GPU must be in both.
 func sameMatrix(outputs []string) error {
 	theirs, ours := parseMatrix(outputs[0]), parseMatrix(outputs[1])
 	if len(theirs) == 0 || len(ours) == 0 {
@@ -75,7 +75,7 @@ func joined(wrong []string) error {
 	return errors.New(strings.Join(wrong, "\n"))
 }
 
-// gpu is what both nvidia-smi -q and gorun topo --json say of a GPU.
+// gpu has what both nvidia-smi -q and gorun topo --json report.
 type gpu struct {
 	PCI    string   `json:"pci"`
 	Name   string   `json:"name"`
@@ -85,20 +85,20 @@ type gpu struct {
 }
 
 func gorunGPUs(text string) ([]gpu, error) {
-	var said struct {
+	var report struct {
 		Machine struct {
 			GPUs []gpu `json:"gpus"`
 		} `json:"machine"`
 	}
-	from := strings.Index(text, "{") // notes may stand before
+	from := strings.Index(text, "{") // after notes
 	if from < 0 {
 		return nil, errors.New("gorun topo --json printed no JSON")
 	}
-	err := json.NewDecoder(strings.NewReader(text[from:])).Decode(&said)
-	return said.Machine.GPUs, err
+	err := json.NewDecoder(strings.NewReader(text[from:])).Decode(&report)
+	return report.Machine.GPUs, err
 }
 
-// parseQuery reads what nvidia-smi -q says of each GPU.
+// parseQuery reads the output of nvidia-smi -q.
 func parseQuery(text string) (all []gpu) {
 	section := ""
 	for line := range strings.Lines(text) {
@@ -130,7 +130,7 @@ func parseQuery(text string) (all []gpu) {
 	return all
 }
 
-// sameGPUs compares GPUs by their addresses on the PCI bus.
+// sameGPUs compares GPUs by their PCI addresses.
 func sameGPUs(outputs []string) error {
 	theirs := parseQuery(outputs[0])
 	ours, err := gorunGPUs(outputs[1])
@@ -153,7 +153,7 @@ func sameGPUs(outputs []string) error {
 				wrong = append(wrong, fmt.Sprintf("%s: nvidia-smi says %s, gorun %s", t.PCI, field[0], field[1]))
 			}
 		}
-		// Some releases count what the driver keeps, some do not.
+		// Only some releases count the memory that the driver reserves.
 		if off := t.Memory - o.Memory; max(off, -off) > t.Memory/50 {
 			wrong = append(wrong, fmt.Sprintf("%s: nvidia-smi says %d bytes of memory, gorun %d", t.PCI, t.Memory, o.Memory))
 		}
@@ -163,7 +163,7 @@ func sameGPUs(outputs []string) error {
 
 var migUUID = regexp.MustCompile(`UUID: (MIG-[^)]+)\)`)
 
-// sameParts compares the parts into which GPUs are divided.
+// sameParts compares the MIG instances of GPUs.
 func sameParts(outputs []string) error {
 	var theirs, ours []string
 	for _, m := range migUUID.FindAllStringSubmatch(outputs[0], -1) {

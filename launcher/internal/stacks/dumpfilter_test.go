@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answers are what real programs printed: Go 1.26 upon SIGQUIT, Python 3.11 upon
+// dumps are from real programs: Go 1.26 on SIGQUIT, Python 3.11 on
 // SIGABRT and SIGUSR1.
-var answers = map[string]struct {
+var dumps = map[string]struct {
 	program Program
 	stack   []string
 }{
@@ -32,8 +32,8 @@ var answers = map[string]struct {
 	"python-usr1one.txt": {Python, []string{"step (train.py:8)", "<module> (train.py:10)"}},
 }
 
-func TestAnswersAreTakenOutOfTheStream(t *testing.T) {
-	for name, want := range answers {
+func TestFilterRemovesDumps(t *testing.T) {
+	for name, want := range dumps {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", name))
 			require.NoError(t, err)
@@ -60,8 +60,8 @@ func inPieces(a *DumpFilter, stream string, size int) string {
 	return shown.String()
 }
 
-// What only looks like an answer is the program's own and is lost nowhere.
-func TestWhatIsNoAnswerIsShown(t *testing.T) {
+// Output that only looks like a dump is not lost.
+func TestFilterKeepsOtherOutput(t *testing.T) {
 	for _, program := range []Program{Go, Python} {
 		for _, stream := range []string{
 			"", "\n", "unfinished", "SIGQUIT: quit", "SIGQUIT: quit\n", "SIGQUIT: quit\nP", "SIGQUIT: quit\nbye\n",
@@ -73,23 +73,23 @@ func TestWhatIsNoAnswerIsShown(t *testing.T) {
 				a := DumpFilter{Program: program}
 				assert.Equal(t, stream, inPieces(&a, stream, size))
 				assert.Empty(t, a.Stack())
-				assert.Equal(t, "more", string(a.Filter([]byte("more"))), "the search is over")
+				assert.Equal(t, "more", string(a.Filter([]byte("more"))), "after Flush")
 			}
 		}
 	}
 }
 
 // A pseudo-terminal ends lines in its own way.
-func TestAnswerByATerminal(t *testing.T) {
+func TestDumpFromATerminal(t *testing.T) {
 	text, err := os.ReadFile("testdata/go-chan.txt")
 	require.NoError(t, err)
 	a := DumpFilter{Program: Go}
 	assert.Equal(t, "ready\r\n", inPieces(&a, "ready\r\n"+strings.ReplaceAll(string(text), "\n", "\r\n"), 5))
-	assert.Equal(t, answers["go-chan.txt"].stack, a.Stack())
+	assert.Equal(t, dumps["go-chan.txt"].stack, a.Stack())
 }
 
 // A dump of very many goroutines is not kept whole, and goes nowhere.
-func TestALongAnswer(t *testing.T) {
+func TestLongDump(t *testing.T) {
 	worker := "goroutine 9 [select]:\nmain.work()\n\t/home/me/main.go:7 +0x1d\n\n"
 	a := DumpFilter{Program: Go}
 	shown := inPieces(&a, "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\n"+
@@ -97,17 +97,17 @@ func TestALongAnswer(t *testing.T) {
 		"main.main()\n\t/home/me/main.go:9\n\n"+strings.Repeat(worker, 20000), 1<<16)
 	assert.Empty(t, shown)
 	assert.Equal(t, []string{"example.com/app.Feed[...] (feed.go:3) [chan send]", "main.main (main.go:9)"}, a.Stack())
-	assert.Less(t, len(a.text), 2*answerLimit)
+	assert.Less(t, len(a.text), 2*dumpLimit)
 }
 
-func TestAGoroutineThatRunsElsewhere(t *testing.T) {
+func TestRunningGoroutine(t *testing.T) {
 	text := "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0\n\ngoroutine 0 [idle]:\nruntime.futex()\n\t/go/src/runtime/a.s:1\n\n" +
 		"goroutine 1 [running]:\n\tgoroutine running on other thread; stack unavailable\n\ngs     0x0\n"
 	assert.Equal(t, []string{"goroutine [running]"}, goStack(text))
 	assert.Empty(t, goStack(""))
 }
 
-func TestPlacesOfPython(t *testing.T) {
+func TestPythonPlace(t *testing.T) {
 	for file, want := range map[string]string{
 		"/home/me/.venv/lib/python3.11/site-packages/torch/distributed/c10d.py": "torch/distributed/c10d.py",
 		"/usr/lib/python3.11/threading.py":                                      "threading.py",
@@ -118,7 +118,7 @@ func TestPlacesOfPython(t *testing.T) {
 	}
 }
 
-func TestWhatToAsk(t *testing.T) {
+func TestDumpSignal(t *testing.T) {
 	const goCatches, faulthandler, userSignal, both, openMPI = "7fffffff", "4e8", "200", "6e8", "4e0"
 	for _, tc := range []struct {
 		program       Program
@@ -128,23 +128,23 @@ func TestWhatToAsk(t *testing.T) {
 		{Go, "S (sleeping)", goCatches, syscall.SIGQUIT},
 		{Go, "R (running)", goCatches, syscall.SIGQUIT},
 		{Go, "T (stopped)", goCatches, 0},
-		{Go, "S (sleeping)", "0", 0}, // it would die without a word
+		{Go, "S (sleeping)", "0", 0}, // it would die silently
 		{Python, "S (sleeping)", faulthandler, syscall.SIGABRT},
 		{Python, "S (sleeping)", userSignal, syscall.SIGUSR1},
 		{Python, "S (sleeping)", both, syscall.SIGABRT},
 		{Python, "S (sleeping)", "0000000100000002", 0},
-		{Python, "S (sleeping)", openMPI, 0}, // its answer is the frames of C, and an abort
+		{Python, "S (sleeping)", openMPI, 0}, // it prints C frames and aborts
 		{Other, "S (sleeping)", goCatches, 0},
 		{Go, "S (sleeping)", "", 0},
 	} {
-		sig, ok := question("Name:\tx\nState:\t"+tc.state+"\nSigCgt:\t"+tc.caught+"\n", tc.program)
+		sig, ok := dumpSignal("Name:\tx\nState:\t"+tc.state+"\nSigCgt:\t"+tc.caught+"\n", tc.program)
 		assert.Equal(t, tc.want, sig, tc)
 		assert.Equal(t, tc.want != 0, ok)
 	}
 }
 
-func FuzzAnswer(f *testing.F) {
-	for name, want := range answers {
+func FuzzDumpFilter(f *testing.F) {
+	for name, want := range dumps {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(f, err)
 		f.Add(string(text[:min(len(text), 600)]), uint8(want.program), uint8(3))
@@ -153,7 +153,7 @@ func FuzzAnswer(f *testing.F) {
 		a, whole := DumpFilter{Program: Program(program%2 + 1)}, DumpFilter{Program: Program(program%2 + 1)}
 		shown := inPieces(&a, stream, int(size)+1)
 		assert.LessOrEqual(t, len(shown), len(stream))
-		if !a.Started() && a.place == after {
+		if !a.Started() && a.position == after {
 			assert.Equal(t, stream, shown)
 		}
 		_ = inPieces(&whole, stream, len(stream)+1)
