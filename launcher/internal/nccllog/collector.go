@@ -174,3 +174,14 @@ func (c *Collector) Warnings() (list []spec.NCCLWarning) {
 	}
 	return list
 }
+
+// Facts returns the facts of a rank. ok is false if it logged nothing.
+func (c *Collector) Facts(rank int) (facts Facts, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.ranks[rank]
+	if f == nil {
+		return Facts{}, false
+	}
+	return *f, true
+}

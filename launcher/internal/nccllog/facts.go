@@ -158,14 +158,14 @@ func (f *Facts) updateNet(text string) bool {
 	list, _, _ = strings.Cut(list, ";")
 	switch name {
 	case "NET/Socket":
-		f.Interfaces = f.Interfaces[:0]
+		f.Interfaces = nil // not [:0]: Collector.Facts shares it
 		for item := range numberedItems(list) {
 			iface, _, _ := strings.Cut(item, ":")
 			f.Interfaces = append(f.Interfaces, iface)
 		}
 		return true
 	case "NET/IB":
-		f.Ports = f.Ports[:0]
+		f.Ports = nil
 		for item := range numberedItems(list) {
 			port, kind, _ := strings.Cut(item, "/")
 			kind, _, _ = strings.Cut(kind, "/") // "/SHARP"
