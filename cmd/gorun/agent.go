@@ -9,10 +9,11 @@ import (
 	"gorun/launcher"
 )
 
-// agentCommand is gorun on a host that another gorun has reached; the word is how, none: as the head says.
-func agentCommand(c *call) *command {
+// agentCommand is gorun on a node of another gorun's job. Without a word, the launcher connected to its standard
+// streams; with "join" or "join:FILE", a resource manager's command started it, and it dials in.
+func agentCommand(c *commandLine) *command {
 	r := &wordRequest{
-		call: c, most: 1,
+		commandLine: c, atMost: 1,
 		refusal: "gorun agent is what gorun starts on other hosts; gorun ./agent starts a program of that name",
 	}
 	r.act = func(word string) error {
@@ -24,21 +25,21 @@ func agentCommand(c *call) *command {
 	return r.hidden()
 }
 
-// joinWord is the one by which a resource manager's command has gorun's agents come to their head: "join", or
-// "join:FILE".
 const joinWord = "join"
 
-// joinsAsAgent reports whether words are those of such a command, under whatever name gorun was copied.
+// joinsAsAgent recognises the command line of an agent that dials in, by whatever name gorun was copied.
 func joinsAsAgent(args []string) bool {
 	return len(args) == 2 && args[0] == "agent" && (args[1] == joinWord || strings.HasPrefix(args[1], joinWord+":"))
 }
 
 func serveAgent() error {
-	// never read: a login that ends must not end the agent before its ranks, which learn by its streams
-	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, syscall.SIGHUP, syscall.SIGPIPE)
+	// the end of a login must not end the agent before its ranks, which notice by their streams
+	discard(syscall.SIGHUP, syscall.SIGPIPE)
 	return launcher.ServeAgent(os.Stdin, os.Stdout, launcher.WithNVML(nvmlWorker()))
 }
+
+// discard ignores signals, unlike signal.Ignore without effect on the programs that this process starts.
+func discard(signals ...os.Signal) { signal.Notify(make(chan os.Signal, 1), signals...) }
 
 // reportedSignals are those that a resource manager may send to all processes of a job.
 var reportedSignals = []os.Signal{
@@ -46,9 +47,8 @@ var reportedSignals = []os.Signal{
 	syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGALRM, syscall.SIGXCPU,
 }
 
-// joinAgent is gorun on a node where a resource manager's command started it.
 func joinAgent(file string) error {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // never read: ranks learn by its streams
+	discard(syscall.SIGPIPE)
 	return launcher.JoinAgent(os.Stdin, file, launcher.WithNVML(nvmlWorker()),
 		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, reportedSignals...) }))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
-	"gorun/cmd/gorun/internal/early"
+	"gorun/cmd/gorun/internal/threads"
 	"gorun/comm/bench"
 	"gorun/env"
 	"gorun/internal/version"
@@ -29,21 +30,16 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// benchOptions are those of gorun bench, whose program is gorun itself: gorun's own for a job (Spec), and what its
-// ranks measure.
+// benchOptions are those of gorun bench. Its Spec is the job, whose program is gorun itself.
 type benchOptions struct {
-	*call
+	*commandLine
 	bench.Config
-	gpus                          int  // for each rank of -np
-	asNCCLTests                   bool // the operation's name is that of a program of nccl-tests
-	opFrom, rootFrom, backendFrom string
-	beginFrom, endFrom, stepFrom  string
-	dtypeFrom, checkFrom          string
-	linkFrom, predictFrom         string
+	gpus        int  // for each rank of -np
+	asNCCLTests bool // the operation has the name of a program of nccl-tests
 }
 
-func benchCommand(c *call) *command {
-	o := &benchOptions{call: c, Config: bench.Config{Warmup: 5}}
+func benchCommand(c *commandLine) *command {
+	o := &benchOptions{commandLine: c, Config: bench.Config{Warmup: 5}}
 	taken := c.JobOptionsExcept(false, "np", "json", "dry-run", "version", "help", "module", "no-python", "run-path",
 		"print-completion", "f", "w", "redirects", "tee")
 	for _, files := range c.JobOptions("redirects", "tee") { // their short names mean something else
@@ -51,10 +47,10 @@ func benchCommand(c *call) *command {
 		long.Names, long.Attached = long.Names[:1], false
 		taken = append(taken, &long)
 	}
-	flags := append(o.rows(), c.JobOptions("dry-run")...)
+	flags := append(o.options(), c.JobOptions("dry-run")...)
 	return &command{
 		request: o,
-		arrange: o.operationsOut,
+		arrange: o.takeOperation,
 		Command: cli.Command{
 			Usage: "measure collectives between ranks, as nccl-tests does",
 			Description: "gorun bench measures collectives between ranks as nccl-tests does: time, algbw and busbw for each " +
@@ -85,7 +81,7 @@ func benchCommand(c *call) *command {
 	}
 }
 
-// The names that gorun bench knows, the first of each is the default.
+// Known names, the default first.
 var (
 	benchOperations = []string{
 		"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "gather", "scatter", "alltoall", "sendrecv",
@@ -101,15 +97,15 @@ var (
 	benchBackends   = []string{"auto", "cpu", "nccl"}
 )
 
-// benchDTypeNames are other names of element types: nccl-tests', NumPy's and PyTorch's.
+// benchDTypeNames are names of element types in nccl-tests, NumPy and PyTorch.
 var benchDTypeNames = map[string]string{
 	"float": "float32", "fp32": "float32", "f32": "float32", "double": "float64", "fp64": "float64", "f64": "float64",
 	"half": "float16", "fp16": "float16",
 	"f16": "float16", "bf16": "bfloat16", "char": "int8", "byte": "uint8", "int": "int32", "long": "int64",
 }
 
-// rows are the options of gorun bench alone: nccl-tests' own, by their short and long names, and others.
-func (o *benchOptions) rows() []*option {
+// options are those of gorun bench alone: nccl-tests' own, by their short and long names, and others.
+func (o *benchOptions) options() []*option {
 	ranks := &option{
 		Names: []string{"np", "n", "world-size"}, Group: dialect.GroupRanks, Value: "N", Attached: true,
 		Family: dialect.FamilyCount, Help: "number of ranks (nccl-tests' -n, iterations, is --iters)",
@@ -121,13 +117,12 @@ func (o *benchOptions) rows() []*option {
 			"--backend nccl",
 		Set: dialect.Parsed(&o.gpus, dialect.ParseRanks),
 	}
-	return slices.Concat([]*option{ranks}, own(dialect.GroupRanks, gpus), own(dialect.GroupMeasured, o.measured()...),
-		own(dialect.GroupMeasuring, o.measuring()...), own(dialect.GroupShown, o.shown()...),
-		own(dialect.GroupRefused, o.refused()...))
+	return slices.Concat([]*option{ranks}, o.group(dialect.GroupRanks, gpus),
+		o.group(dialect.GroupMeasured, o.workloadOptions()...), o.group(dialect.GroupMeasuring, o.methodOptions()...),
+		o.group(dialect.GroupShown, o.outputOptions()...), o.group(dialect.GroupRefused, refusedByBench...))
 }
 
-// measured says what is measured.
-func (o *benchOptions) measured() []option {
+func (o *benchOptions) workloadOptions() []option {
 	return []option{
 		{
 			Names: []string{"operation"}, Value: "NAME", Choices: benchOperations,
@@ -138,17 +133,17 @@ func (o *benchOptions) measured() []option {
 		{
 			Names: []string{"minbytes", "b", "min-size"}, Value: "SIZE", Attached: true,
 			Help: "smallest size; SIZE is 8 (bytes), 4K, 64M, 1G: 2^10, 2^20, 2^30 bytes, with or without B or iB (default: 8)",
-			Set:  saidBy(&o.beginFrom, &o.Begin, parseBenchSize),
+			Set:  dialect.Parsed(&o.Begin, parseSize),
 		},
 		{
 			Names: []string{"maxbytes", "e", "max-size"}, Value: "SIZE", Attached: true,
 			Help: "largest size (default: 64M)",
-			Set:  saidBy(&o.endFrom, &o.End, parseBenchSize),
+			Set:  dialect.Parsed(&o.End, parseSize),
 		},
 		{
 			Names: []string{"stepfactor", "f"}, Value: "N", Attached: true,
 			Help: "from one size to the next (default: 2)",
-			Set: saidBy(&o.stepFrom, &o.Factor, func(value string) (int64, error) {
+			Set: dialect.Parsed(&o.Factor, func(value string) (int64, error) {
 				n, err := dialect.ParseAtLeast(value, 2)
 				return int64(n), err
 			}),
@@ -156,87 +151,82 @@ func (o *benchOptions) measured() []option {
 		{
 			Names: []string{"stepbytes", "i"}, Value: "SIZE", Attached: true,
 			Help: "add so many bytes from one size to the next instead",
-			Set:  saidBy(&o.stepFrom, &o.Step, parseBenchSize),
+			Set:  dialect.Parsed(&o.Step, parseSize),
 		},
 		{
 			Names: []string{"dtype", "datatype", "d"}, Value: "TYPE", Choices: benchDTypes,
 			Help: "type of the elements (default: float32)",
-			Set:  saidBy(&o.dtypeFrom, &o.DType, parseDType),
+			Set:  dialect.Parsed(&o.DType, parseDType),
 		},
 		{
 			Names: []string{"op", "redop", "o"}, Value: "OP", Choices: benchReductions,
 			Help: "the reduction (default: sum)",
-			Set:  saidBy(&o.opFrom, &o.Op, nameOf(benchReductions)),
+			Set:  dialect.Parsed(&o.Op, oneOf(benchReductions)),
 		},
 		{
 			Names: []string{"root"}, Value: "RANK",
 			Help: "rank from which a broadcast or scatter comes, to which a reduce or gather goes (default: 0)",
-			Set:  saidBy(&o.rootFrom, &o.Root, atLeast(0)),
+			Set:  dialect.Parsed(&o.Root, dialect.AtLeast(0)),
 		},
 		{
 			Names: []string{"backend"}, Value: "NAME", Choices: benchBackends,
 			Help: "what runs the calls: auto, cpu or nccl (default: auto)",
-			Set:  saidBy(&o.backendFrom, &o.Backend, nameOf(benchBackends)),
+			Set:  dialect.Parsed(&o.Backend, oneOf(benchBackends)),
 		},
 	}
 }
 
-// measuring says how it is measured.
-func (o *benchOptions) measuring() []option {
+func (o *benchOptions) methodOptions() []option {
 	return []option{
 		{
 			Names: []string{"trials", "iters"}, Value: "N",
 			Help: "trials of each size (default: as many as --time-per-size has room for, at least 5)",
-			Set:  dialect.Parsed(&o.Trials, atLeast(1)),
+			Set:  dialect.Parsed(&o.Trials, dialect.AtLeast(1)),
 		},
 		{
 			Names: []string{"warmup", "warmup-iters", "w"}, Value: "N", Attached: true,
 			Help: "calls before the trials of a size (default: 5)",
-			Set:  dialect.Parsed(&o.Warmup, atLeast(0)),
+			Set:  dialect.Parsed(&o.Warmup, dialect.AtLeast(0)),
 		},
 		{
 			Names: []string{"time-per-size"}, Value: "D",
 			Help: "time for the trials of a size, out of place and again in place (default: 0.1); D is 0.1 (seconds) or 100ms",
-			Set:  dialect.Parsed(&o.PerSize, parsePerSize),
+			Set:  dialect.Parsed(&o.PerSize, parsePositiveDuration),
 		},
 		{
 			Names: []string{"check"},
 			Help:  "compare every element of one more call with what it must be, and count the #wrong ones",
-			Set: func(a dialect.Arg) error {
-				o.Check, o.checkFrom = a.On, a.From
-				return nil
-			},
+			Set:   dialect.Switch(&o.Check),
 		},
 		{
 			Names: []string{"c"}, Value: "0|1", Choices: []string{"0", "1"}, Attached: true,
 			Help: "the same, as nccl-tests has it",
-			Set: saidBy(&o.checkFrom, &o.Check, func(value string) (bool, error) {
+			Set: dialect.Parsed(&o.Check, func(value string) (bool, error) {
 				return value == "1", dialect.OneOf(value, "0", "1")
 			}),
 		},
 	}
 }
 
-// shown says what is shown.
-func (o *benchOptions) shown() []option {
+func (o *benchOptions) outputOptions() []option {
 	return []option{
 		{
 			Names: []string{"link-bandwidth"}, Value: "RATE",
 			Help: "what goes from rank to rank in a second, for the bound beside each size: 25GB/s (10^9 bytes) or 200Gb/s " +
 				"(10^9 bits) (default: what follows from copying in memory)",
-			Set: saidBy(&o.linkFrom, &o.Link, parseLink),
+			Set: dialect.Parsed(&o.Link, parseLink),
 		},
 		{
 			Names: []string{"compute"}, Value: "D",
 			Help: "say how much of a step communication takes that computes for D (12ms) and makes one call; more than " +
 				"30 % is a warning",
-			Set: dialect.Parsed(&o.Compute, parseCompute),
+			Set: dialect.Parsed(&o.Compute, parsePositiveDuration),
 		},
 		{
 			Names: []string{"predict"}, Value: "SIZE",
 			Help: "say what a call of that size takes by the model, and take it for --compute; SIZE is as above, or with a " +
 				"fraction: 1.3G (default: the largest)",
-			Set: saidBy(&o.predictFrom, &o.Predict, parsePredicted),
+			Set: dialect.Parsed(&o.Predict, parseSize),
 		},
 		{
 			Names: []string{"json"},
@@ -256,40 +246,37 @@ func (o *benchOptions) shown() []option {
 	}
 }
 
-// refused are nccl-tests' names that mean something else to gorun.
-func (o *benchOptions) refused() []option {
-	return []option{
-		{
-			Names: []string{"r"}, Value: "RANK", Attached: true,
-			Help: "use --root RANK; gorun's own option for files of output is --redirects",
-		},
-		{
-			Names: []string{"nthreads", "t"}, Value: "N", Attached: true,
-			Help: "use -np N, as ranks are processes here; gorun's own option for files of output is --tee",
-		},
-	}
+// refusedByBench are names of nccl-tests that mean something else to gorun.
+var refusedByBench = []option{
+	{
+		Names: []string{"r"}, Value: "RANK", Attached: true,
+		Help: "use --root RANK; gorun's own option for files of output is --redirects",
+	},
+	{
+		Names: []string{"nthreads", "t"}, Value: "N", Attached: true,
+		Help: "use -np N, as ranks are processes here; gorun's own option for files of output is --tee",
+	},
 }
 
-// operationsOut takes the operation from among the words, wherever it stands: options may follow it.
-func (o *benchOptions) operationsOut(args []string) []string {
-	o.DisableMPI() // its ranks have no use for it
+// takeOperation removes the operation from the command line, wherever it is: options may follow it.
+func (o *benchOptions) takeOperation(args []string) []string {
+	o.DisableMPI()
 	for {
 		before, words := o.SplitProgram(args)
 		if len(words) == 0 {
 			return args
 		}
 		if err := o.setOperation(words[0]); err != nil {
-			o.strayWord(before, words[0], err)
+			o.refuseWord(before, words[0], err)
 		}
 		args = slices.Concat(before, words[1:])
 	}
 }
 
-// check settles the job and what it measures.
 func (o *benchOptions) check([]string) {
 	o.ResolveRanks(o.countRanks, o.oneRankPerHost)
-	if o.Err() == nil { // what was refused says nothing about the rest
-		o.defaults()
+	if o.Err() == nil { // a refused option leaves its value unset
+		o.setDefaults()
 		o.checkMeasurement()
 	}
 	o.NoteUnknownVariables()
@@ -299,10 +286,10 @@ func (o *benchOptions) check([]string) {
 	o.JSON = o.Invocation.JSON && !o.DryRun
 }
 
-// benchDefault is where the number of ranks comes from that nobody gave.
+// benchDefault is the source of the default number of ranks.
 const benchDefault = "gorun bench's default"
 
-// countRanks counts the ranks: a GPU is one.
+// countRanks determines the number of ranks. Each has one GPU.
 func (o *benchOptions) countRanks() {
 	app, perNode := &o.Spec.Apps[0], &o.Spec.PerNode
 	app.Start = job.StartExec
@@ -312,9 +299,9 @@ func (o *benchOptions) countRanks() {
 	switch {
 	case o.gpus == 0:
 	case perNode.Kind != job.CountUnset && perNode.Kind != job.CountFixed:
-		o.problem("-g %d does not go with %s: give the number of ranks", o.gpus, perNode.From)
+		o.refuse("-g %d does not go with %s: give the number of ranks", o.gpus, perNode.From)
 	case o.Backend == "cpu":
-		o.problem("-g %d counts GPUs, which %s has none of: use -np", o.gpus, o.backendFrom)
+		o.refuse("-g %d counts GPUs, which %s has none of: use -np", o.gpus, o.sources["backend"])
 	case app.NumRanks == 0 && o.HasSeveralHosts():
 		from := strings.TrimSpace(fmt.Sprintf("%s -g %d", perNode.From, o.gpus))
 		*perNode = job.Count{Kind: job.CountFixed, N: max(perNode.N, 1) * o.gpus, From: from}
@@ -325,18 +312,12 @@ func (o *benchOptions) countRanks() {
 		o.Spec.RanksFrom = strings.TrimSpace(fmt.Sprintf("%s -g %d", o.Spec.RanksFrom, o.gpus))
 		o.Backend = "nccl"
 		if app.NumRanks > dialect.MaxRanks {
-			o.problem("-g %d: more than %d ranks", o.gpus, dialect.MaxRanks)
+			o.refuse("-g %d: more than %d ranks", o.gpus, dialect.MaxRanks)
 		}
 	}
 }
 
-// The sizes where none are given, those of nccl-tests but for the largest.
-const (
-	benchBegin = 8
-	benchEnd   = 64 << 20
-)
-
-// oneRankPerHost is what p2p takes on several hosts where nothing else is said: their CPUs are not what it measures.
+// oneRankPerHost is the default of p2p on several hosts: it does not measure their CPUs.
 func (o *benchOptions) oneRankPerHost() {
 	perNode := &o.Spec.PerNode
 	severalHosts := max(len(o.Spec.Hosts), o.Spec.NumNodes) > 1
@@ -346,51 +327,44 @@ func (o *benchOptions) oneRankPerHost() {
 	}
 }
 
-// defaults fills in what was not given.
-func (o *benchOptions) defaults() {
+func (o *benchOptions) setDefaults() {
+	const begin, end = 8, 64 << 20 // nccl-tests' end is smaller
 	switch {
 	case o.Begin == 0 && o.End == 0:
-		o.Begin, o.End = benchBegin, benchEnd
+		o.Begin, o.End = begin, end
 	case o.Begin == 0:
-		o.Begin = min(benchBegin, o.End)
+		o.Begin = min(begin, o.End)
 	case o.End == 0:
-		o.End = max(o.Begin, benchEnd)
+		o.End = max(o.Begin, end)
 	}
 	if o.Factor == 0 && o.Step == 0 {
 		o.Factor = 2
 	}
-	if o.DType == "" {
-		o.DType = benchDTypes[0]
-	}
-	if o.Backend == "" {
-		o.Backend = benchBackends[0]
-	}
 	if o.Op == "" && slices.Contains(benchReduced, o.Operation) {
 		o.Op = benchReductions[0]
 	}
-	if o.PerSize == 0 {
-		o.PerSize = 100 * time.Millisecond
-	}
+	o.DType = cmp.Or(o.DType, benchDTypes[0])
+	o.Backend = cmp.Or(o.Backend, benchBackends[0])
+	o.PerSize = cmp.Or(o.PerSize, 100*time.Millisecond)
 }
 
-// run runs a measurement as a job whose ranks are this program, or hands the
-// command line to the one that has collectives.
+// run starts a job whose ranks are this program. Without cgo, it executes gorun-gpu instead.
 func (o *benchOptions) run() error {
 	if !bench.Linked {
-		path, err := withCollectives(worker.Program{})
+		path, err := findCollectives(worker.Program{})
 		if err == nil {
 			environ := os.Environ()
-			if token, given := o.around.Lookup(env.VarToken); given { // it is this process that goes on
+			if token, given := o.around.Lookup(env.VarToken); given { // surroundings removed it
 				environ = append(environ, env.VarToken+"="+token)
 			}
 			words := append([]string{"gorun", "bench"}, o.args...)
 			err = fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, environ))
 		}
-		return multierror.Append(err, errors.New(howToGetCollectives))
+		return multierror.Append(err, errors.New(collectivesHint))
 	}
-	err := o.fillIn()
-	if err == nil && !o.DryRun && !isAway(o.Spec.Hosts) {
-		err = withoutGPUs(o.Backend, os.Getenv, exists)
+	err := o.setProgram()
+	if err == nil && !o.DryRun && !anyRemote(o.Spec.Hosts) {
+		err = checkDrivers(o.Backend, os.Getenv, exists)
 	}
 	if err != nil {
 		return err
@@ -398,18 +372,18 @@ func (o *benchOptions) run() error {
 	return exitWith(runJob(o.Invocation))
 }
 
-// drivers are the devices that drivers of NVIDIA (also within WSL) and AMD make.
-var drivers = []string{"/dev/nvidiactl", "/dev/dxg", "/dev/kfd"}
+// gpuDrivers are the devices of drivers by NVIDIA (the second within WSL) and AMD.
+var gpuDrivers = []string{"/dev/nvidiactl", "/dev/dxg", "/dev/kfd"}
 
-// withoutGPUs says once, before each rank does, that this host has nothing for the nccl back end. A library that the
-// environment names may be another one, which needs no driver.
-func withoutGPUs(backend string, getenv func(string) string, there func(path string) bool) error {
-	if backend != "nccl" || getenv("COMM_NCCL_LIBRARY") != "" || slices.ContainsFunc(drivers, there) {
+// checkDrivers refuses the nccl back end on a host without GPUs, before each rank does. A library that the environment
+// names may need no driver.
+func checkDrivers(backend string, getenv func(string) string, exists func(path string) bool) error {
+	if backend != "nccl" || getenv("COMM_NCCL_LIBRARY") != "" || slices.ContainsFunc(gpuDrivers, exists) {
 		return nil
 	}
 	return errors.New("--backend nccl, which -g asks for, too, as each of its ranks has a GPU, finds none on this host: " +
 		"no driver is loaded (none of " +
-		strings.Join(drivers, ", ") + "); use --backend cpu, and -np in place of -g")
+		strings.Join(gpuDrivers, ", ") + "); use --backend cpu, and -np in place of -g")
 }
 
 func exists(path string) bool {
@@ -417,67 +391,64 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// howToGetCollectives is what to do where the program that has them is missing.
-const howToGetCollectives = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build " +
+const collectivesHint = "hint: gorun bench needs gorun built with cgo: make gorun-gpu, or CGO_ENABLED=1 go build " +
 	"-o gorun-gpu ./cmd/gorun, in gorun's sources; put gorun-gpu beside gorun"
 
-// withCollectives finds the program that has collectives, built from the same
-// sources, for one that was built without cgo.
-func withCollectives(p worker.Program) (string, error) {
+// findCollectives finds the program that has collectives and checks that its version is ours.
+func findCollectives(p worker.Program) (string, error) {
 	path, err := p.Find()
 	if err != nil {
 		return "", fmt.Errorf("this gorun was built without cgo and has no collectives, and %w", err)
 	}
-	said, err := exec.Command(path, "version").Output()
+	output, err := exec.Command(path, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s version: %w", path, err)
 	}
-	if words := strings.Fields(string(said)); len(words) < 2 || words[1] != version.String() {
+	if words := strings.Fields(string(output)); len(words) < 2 || words[1] != version.String() {
 		return "", fmt.Errorf("%s is %.80q, this is version %s: install both together", path,
-			strings.TrimSpace(string(said)), version.String())
+			strings.TrimSpace(string(output)), version.String())
 	}
 	return path, nil
 }
 
-// fillIn makes this program the one of the job.
-func (o *benchOptions) fillIn() error {
-	wish := o.Config
-	wish.Version = version.String()
-	if !o.DryRun && wish.SVG != "" && wish.SVG != "-" {
+// setProgram makes this program the job's, with the measurement as its argument.
+func (o *benchOptions) setProgram() error {
+	config := o.Config
+	config.Version = version.String()
+	if !o.DryRun && config.SVG != "" && config.SVG != "-" {
 		var err error
-		if wish.SVG, err = filepath.Abs(wish.SVG); err == nil { // ranks may run elsewhere
-			err = canWrite(wish.SVG)
+		if config.SVG, err = filepath.Abs(config.SVG); err == nil { // ranks may run in another directory
+			err = createFile(config.SVG)
 		}
 		if err != nil {
-			return of("--svg", err)
+			return optionError("--svg", err)
 		}
 	}
 	own, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(wish)
+	text, err := json.Marshal(config)
 	app := &o.Spec.Apps[0]
 	app.Program, app.Args = own, []string{"bench-rank", string(text)}
-	if isAway(o.Spec.Hosts) {
+	if anyRemote(o.Spec.Hosts) {
 		o.Spec.Reach.Programs = append(o.Spec.Reach.Programs, own)
 	}
 	return err
 }
 
-// isAway reports whether some host is another than this one.
-func isAway(list []hosts.Host) bool {
+func anyRemote(list []hosts.Host) bool {
 	return slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here })
 }
 
-// benchHost is what a rank of the operation p2p learns from its host.
+// benchHost gives the ranks of p2p access to their host.
 func benchHost() bench.Host {
 	name, _ := os.Hostname()
 	return bench.Host{
 		Name: name,
 		Machine: func() placement.Machine {
-			m := sysfs.Read(everything)
-			askLibrary(&m)
+			m := sysfs.Read(allFacts)
+			addNVMLFacts(&m)
 			m.GPUs, _ = placement.Visible(m.GPUs, placement.VisibilityOf(os.Environ()))
 			return m
 		},
@@ -485,39 +456,38 @@ func benchHost() bench.Host {
 		Output: func(ctx context.Context, program string, args ...string) (string, error) {
 			cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- a program of perftest
 			cmd.WaitDelay = time.Second
-			said, err := cmd.CombinedOutput()
+			output, err := cmd.CombinedOutput()
 			if err != nil {
-				lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+				lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 				err = fmt.Errorf("%s: %w: %.200s", program, err, lines[len(lines)-1])
 			}
-			return string(said), err
+			return string(output), err
 		},
 	}
 }
 
-// benchRankCommand is one rank of a measurement; the word is what gorun bench gives its ranks: JSON.
-func benchRankCommand(c *call) *command {
+// benchRankCommand is a rank of a measurement. Its word is a bench.Config as JSON.
+func benchRankCommand(c *commandLine) *command {
 	r := &wordRequest{
-		call: c, least: 1, most: 1,
+		commandLine: c, atLeast: 1, atMost: 1,
 		refusal: "gorun bench-rank is what gorun bench starts; gorun ./bench-rank starts a program of that name",
 	}
-	r.act = func(config string) error { return benchRank(config, c.stdout) }
+	r.act = func(config string) error { return runBenchRank(config, c.stdout) }
 	return r.hidden()
 }
 
-func benchRank(config string, stdout io.Writer) error {
-	early.Over()
+func runBenchRank(config string, stdout io.Writer) error {
+	threads.Restore()
 	var c bench.Config
 	err := json.Unmarshal([]byte(config), &c)
 	if err == nil {
 		err = bench.Run(context.Background(), c, benchHost(), stdout)
 	}
-	var unwilling *bench.WishError
-	switch {
-	case errors.As(err, &unwilling):
-		return failure{job.ExitUsage, err.Error()}
-	case err != nil && !errors.Is(err, bench.ErrJoin):
-		return failure{1, err.Error()}
+	if _, unsupported := errors.AsType[*bench.WishError](err); unsupported {
+		return exitError{job.ExitUsage, err.Error()}
+	}
+	if err != nil && !errors.Is(err, bench.ErrJoin) {
+		return exitError{1, err.Error()}
 	}
 	return err
 }

@@ -119,7 +119,7 @@ func TestBenchIsAJob(t *testing.T) {
 }
 
 func TestBenchProblems(t *testing.T) {
-	const size = "not a size from 1 on; write 8 (bytes), 64K, 64M or 4G"
+	const size = "not a size; write 1000000 (bytes), 64K, 1.5M or 4G"
 	requireProblems(t, map[string][]string{
 		"gorun bench": {"which operation? Write gorun bench allreduce, or one of reduce, " +
 			"broadcast, allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
@@ -147,7 +147,7 @@ func TestBenchProblems(t *testing.T) {
 			"of ranks"},
 		"gorun bench allreduce --trials 0": {"--trials 0: not a number from 1 on"},
 		"gorun bench allreduce -c 2":       {"-c 2: not one of 0, 1"},
-		"gorun bench allreduce --compute 0": {"--compute 0: a step needs some time to compute; write 12ms " +
+		"gorun bench allreduce --compute 0": {"--compute 0: not a time above 0; write 12ms " +
 			"or 0.5 (seconds)"},
 		"gorun bench allreduce --json --csv": {"--json and --csv contradict each other: both want standard " +
 			"output"},
@@ -171,8 +171,7 @@ func TestBenchProblems(t *testing.T) {
 		},
 		"gorun bench allreduce -np 1 --predict 25M": {"--predict 25M: one rank sends nothing of which a model could be " +
 			"made: add -np 2 or more"},
-		"gorun bench allreduce --predict x": {"--predict x: not a size; write 25M or 1.3G (2^20, 2^30 bytes, as " +
-			"--maxbytes has them) or a number of bytes"},
+		"gorun bench allreduce --predict x": {"--predict x: " + size},
 		"gorun bench broadcast -r 1": {"-r 1: use --root 1; gorun's own option for files of output is " +
 			"--redirects"},
 		"gorun bench broadcast -r 0": {"-r 0: use --root 0; gorun's own option for files of output is " +
@@ -192,9 +191,9 @@ func TestBenchProblems(t *testing.T) {
 		"gorun bench allreduce --check 1": {"1: not an operation; there are allreduce, reduce, broadcast, " +
 			"allgather, reducescatter, gather, scatter, alltoall, sendrecv, p2p, barrier"},
 		"gorun bench allreduce -b 0":               {"-b 0: " + size},
-		"gorun bench allreduce --time-per-size 0":  {"--time-per-size 0: not a time above 0; write 100ms or 0.1 (seconds)"},
-		"gorun bench allreduce --time-per-size 1x": {"--time-per-size 1x: not a time above 0; write 100ms or 0.1 (seconds)"},
-		"gorun bench allreduce --compute 1x":       {"--compute 1x: not a time; write 12ms or 0.5 (seconds)"},
+		"gorun bench allreduce --time-per-size 0":  {"--time-per-size 0: not a time above 0; write 12ms or 0.5 (seconds)"},
+		"gorun bench allreduce --time-per-size 1x": {"--time-per-size 1x: not a time above 0; write 12ms or 0.5 (seconds)"},
+		"gorun bench allreduce --compute 1x":       {"--compute 1x: not a time above 0; write 12ms or 0.5 (seconds)"},
 		"gorun bench allreduce --link-bandwidth 25G": {
 			"--link-bandwidth 25G: bytes or bits a second, and how many? Write 25GB/s (10^9 bytes) or 25Gb/s (10^9 bits)",
 		},
@@ -381,7 +380,7 @@ func TestWithCollectives(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	beside := worker.Program{Beside: filepath.Join(dir, "gorun")}
-	_, err := withCollectives(beside)
+	_, err := findCollectives(beside)
 	require.EqualError(t, err, "this gorun was built without cgo and has no collectives, and gorun-gpu is neither in "+
 		dir+" nor in PATH")
 
@@ -394,7 +393,7 @@ func TestWithCollectives(t *testing.T) {
 		"echo gorun " + version.String(): "",
 	} {
 		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
-		path, err := withCollectives(beside)
+		path, err := findCollectives(beside)
 		if want == "" {
 			require.NoError(t, err)
 			require.Equal(t, program, path)
@@ -408,8 +407,8 @@ func TestWithCollectives(t *testing.T) {
 func TestWithoutGPUs(t *testing.T) {
 	unset := func(string) string { return "" }
 	none := func(string) bool { return false }
-	require.NoError(t, withoutGPUs("auto", unset, none))
-	require.NoError(t, withoutGPUs("nccl", unset, func(path string) bool { return path == "/dev/kfd" }))
-	require.NoError(t, withoutGPUs("nccl", func(string) string { return "libfake.so" }, none))
-	require.ErrorContains(t, withoutGPUs("nccl", unset, none), "use --backend cpu, and -np in place of -g")
+	require.NoError(t, checkDrivers("auto", unset, none))
+	require.NoError(t, checkDrivers("nccl", unset, func(path string) bool { return path == "/dev/kfd" }))
+	require.NoError(t, checkDrivers("nccl", func(string) string { return "libfake.so" }, none))
+	require.ErrorContains(t, checkDrivers("nccl", unset, none), "use --backend cpu, and -np in place of -g")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,77 +11,77 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/version"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
 )
 
-// command is what gorun does in place of a job: what urfave/cli knows of it, the rest of its help, and its options
-// with what they have done.
+// command is one of gorun's commands: what urfave/cli knows of it, the rest of its help, and its request.
 type command struct {
 	cli.Command
 	dialect.Page
 	request
-	programs bool // the words are a program with its arguments, or several programs
-	// arrange puts words where they are read; nil: options before all others, unless these are programs.
+	programs bool // the arguments are a program with its arguments, or several programs
+	// arrange reorders the command line before it is parsed. By default, options move before arguments, unless these
+	// are programs.
 	arrange func(args []string) []string
 }
 
-// request is the options of one call of a command.
+// request holds the options of one command line.
 type request interface {
-	// check settles them, together with the words that no option took, and tells the line of each problem.
-	check(words []string)
-	// run does it. See failure for exit codes.
+	// check validates and completes them, given the arguments that belong to no option, and refuses each mistake.
+	check(args []string)
+	// run executes the command. See exitError for exit codes.
 	run() error
 }
 
-// failure is an error with an exit code other than that of gorun's own; of one without a text everything was said.
-type failure struct {
+// exitError is an error with an exit code of its own. Without a text, the error has been reported already.
+type exitError struct {
 	code int
 	text string
 }
 
-func (f failure) Error() string { return f.text }
+func (e exitError) Error() string { return e.text }
 
-// exitWith ends a request about which there is nothing more to say.
+// exitWith ends a command with a code and nothing more to report.
 func exitWith(code int) error {
 	if code == 0 {
 		return nil
 	}
-	return failure{code: code}
+	return exitError{code: code}
 }
 
-// errorsOf are the errors for which one stands.
-func errorsOf(err error) []error {
-	var several *multierror.Error
-	switch {
-	case errors.As(err, &several):
+// flatten returns the errors that err combines.
+func flatten(err error) []error {
+	if several, ok := errors.AsType[*multierror.Error](err); ok {
 		return several.Errors
-	case err != nil:
+	}
+	if err != nil {
 		return []error{err}
 	}
 	return nil
 }
 
-// call is one call of a command.
-type call struct {
+// commandLine is the command line of a command, with its streams.
+type commandLine struct {
 	*dialect.Line
 	around         dialect.Surroundings
-	args           []string // behind the command's name
+	args           []string // after the command's name
 	stdout, stderr io.Writer
+	sources        map[string]string // of the command's own options that were given, by first name: "-b 8M"
 }
 
-// option is a row of a command's options.
 type option = dialect.Option
 
-// commandEntry is a command by its name. It is made when it is called: the start of a job pays for none.
+// commandEntry makes a command when it is called, so that the start of a job pays for none.
 type commandEntry struct {
 	name string
-	make func(*call) *command
+	make func(*commandLine) *command
 }
 
-// commandList are all, in the order of the help. A command counts only as the first word, so that a program of the same
-// name can be started after any option.
+// commandList holds all commands, in the order of the help. Only the first word of a command line can be a command:
+// after any option, it is a program.
 func commandList() []commandEntry {
 	return []commandEntry{
 		{"launch", launchCommand},
@@ -109,8 +108,8 @@ func commandList() []commandEntry {
 	}
 }
 
-// commandNamed finds a command, nil where there is none.
-func commandNamed(name string) *commandEntry {
+// findCommand returns nil if there is no command of that name.
+func findCommand(name string) *commandEntry {
 	list := commandList()
 	if i := slices.IndexFunc(list, func(e commandEntry) bool { return e.name == name }); i >= 0 {
 		return &list[i]
@@ -118,22 +117,27 @@ func commandNamed(name string) *commandEntry {
 	return nil
 }
 
-// manuals are the commands that users call, as the help and completion list them.
-func manuals() (list []*cli.Command) {
+// manual builds a command for its help alone.
+func (e commandEntry) manual() *command {
+	return newCommandLine(dialect.Surroundings{}, nil, nil, nil).build(e)
+}
+
+// publicCommands returns the commands that help and completion list.
+func publicCommands() (list []*cli.Command) {
 	for _, e := range commandList() {
-		if c := newCall(dialect.Surroundings{}, nil, nil, nil).make(e); !c.Hidden {
+		if c := e.manual(); !c.Hidden {
 			list = append(list, &c.Command)
 		}
 	}
 	return list
 }
 
-func newCall(around dialect.Surroundings, args []string, stdout, stderr io.Writer) *call {
-	return &call{dialect.NewLine(around), around, args, stdout, stderr}
+func newCommandLine(around dialect.Surroundings, args []string, stdout, stderr io.Writer) *commandLine {
+	return &commandLine{dialect.NewLine(around), around, args, stdout, stderr, map[string]string{}}
 }
 
-// make makes a command for this call, which reads the line's words by its options.
-func (c *call) make(e commandEntry) *command {
+// build makes the command that this line is for.
+func (c *commandLine) build(e commandEntry) *command {
 	cmd := e.make(c)
 	cmd.Name = e.name
 	if cmd.HelpName == "" {
@@ -147,9 +151,9 @@ func (c *call) make(e commandEntry) *command {
 	return cmd
 }
 
-// read has urfave/cli read the words of a command, and acts where nothing is wrong with them. A command without a page
-// in the help has no options either: its words are read as they are.
-func (c *call) read(cmd *command, act func() error) error {
+// parse parses the line with urfave/cli and, if nothing is wrong with it, calls act. A command without a description
+// has no options: its arguments are taken literally.
+func (c *commandLine) parse(cmd *command, act func() error) error {
 	args := c.args
 	switch {
 	case cmd.Description == "":
@@ -169,41 +173,37 @@ func (c *call) read(cmd *command, act func() error) error {
 	return c.Run(args)
 }
 
-// do does what a command is called for, and returns the exit code. Help and version are given whatever else is wrong:
-// who asks for help should get it.
-func (c *call) do(e commandEntry) int {
-	cmd, code := c.make(e), 0
-	err := c.read(cmd, func() error {
-		sayNotes(c.Invocation, c.stderr)
-		code = c.end(cmd.run())
+// execute runs the command and returns the exit code. --help and --version win over mistakes.
+func (c *commandLine) execute(e commandEntry) int {
+	cmd, code := c.build(e), 0
+	err := c.parse(cmd, func() error {
+		printNotes(c.Invocation, c.stderr)
+		code = c.reportErrors(cmd.run())
 		return nil
 	})
 	switch {
 	case c.HelpRequested():
-		return c.end(c.write(cmd.help()))
+		return c.reportErrors(c.print(cmd.help()))
 	case c.VersionRequested():
-		return c.end(c.write(version.Line() + "\n"))
+		return c.reportErrors(c.print(version.Line() + "\n"))
 	case err != nil:
-		return explain(c.stderr, err)
+		return reportUsage(c.stderr, err)
 	}
 	return code
 }
 
-// end says what failed, and returns the exit code.
-func (c *call) end(err error) (code int) {
-	for _, err := range errorsOf(err) {
+// reportErrors prints the errors that err combines and returns the exit code.
+func (c *commandLine) reportErrors(err error) (code int) {
+	for _, err := range flatten(err) {
 		text, own := err.Error(), job.ExitLauncher
-		var failed failure
-		switch {
-		case errors.As(err, &failed):
-			own = failed.code
-		case errors.Is(err, registry.ErrEnded):
-			own = exitNoJob
-		case errors.Is(err, unix.EPIPE): // a reader that went away
-			text = ""
+		if exit, ok := errors.AsType[exitError](err); ok {
+			own = exit.code
 		}
-		if text != "" {
-			c.say(text)
+		if errors.Is(err, registry.ErrEnded) {
+			own = exitNoJob
+		}
+		if text != "" && !errors.Is(err, unix.EPIPE) { // the reader of our output has gone
+			c.notify(text)
 		}
 		code = max(code, own)
 	}
@@ -212,138 +212,129 @@ func (c *call) end(err error) (code int) {
 
 func (cmd *command) help() string { return dialect.Help(&cmd.Command, cmd.Page, nil) }
 
-// sayNotes says what there is to be said of a command line.
-func sayNotes(inv dialect.Invocation, stderr io.Writer) {
-	if inv.Quiet {
-		return
-	}
-	for _, note := range inv.Notes {
-		say(stderr, note)
-	}
-}
+func (c *commandLine) notify(text string) { notify(c.stderr, text) }
 
-// say says something of gorun's own.
-func (c *call) say(text string) { say(c.stderr, text) }
-
-// write prints what was asked for.
-func (c *call) write(text string) error {
+func (c *commandLine) print(text string) error {
 	_, err := io.WriteString(c.stdout, text)
 	return err
 }
 
-// show prints a result: as JSON where that was asked for, else as text.
-func (c *call) show(result any, text func() string) error {
-	if !c.JSON {
-		return c.write(text())
+// printResult prints a result as JSON with --json, otherwise as text.
+func (c *commandLine) printResult(result any, text func() string) error {
+	if c.JSON {
+		return show.JSON(c.stdout, result)
 	}
-	return writeJSON(c.stdout, result)
+	return c.print(text())
 }
 
-// writeJSON writes a value as people and programs read it.
-func writeJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(value)
-}
+// refuse reports a mistake on the command line.
+func (c *commandLine) refuse(format string, args ...any) { c.Problem(fmt.Errorf(format, args...)) }
 
-// problem tells of a mistake on the command line.
-func (c *call) problem(format string, args ...any) { c.Problem(fmt.Errorf(format, args...)) }
-
-// noWords refuses words of a command that takes none.
-func (c *call) noWords(name string, words []string) {
-	if words != nil {
-		c.problem("%s: gorun %s takes no arguments; gorun ./%[2]s starts a program of that name", dialect.Typed(words[:1]),
-			name)
+// refuseArguments is for commands that take none.
+func (c *commandLine) refuseArguments(command string, args []string) {
+	if args != nil {
+		c.refuse("%s: gorun %s takes no arguments; gorun ./%[2]s starts a program of that name", dialect.Typed(args[:1]),
+			command)
 	}
 }
 
-// own are a command's options under a heading; no variable gives them a default.
-func own(g dialect.Group, rows ...option) []*option {
+// group makes the options of a command under a heading. Environment variables give them no default. Each that is given
+// is recorded in sources.
+func (c *commandLine) group(g dialect.Group, rows ...option) []*option {
 	options := make([]*option, len(rows))
 	for i := range rows {
 		rows[i].Group, rows[i].From = g, dialect.NoVar
 		options[i] = &rows[i]
 	}
+	c.record(options...)
 	return options
 }
 
-// jsonOption prints a result as JSON.
-func (c *call) jsonOption(help string) option {
+// record has options record their sources.
+func (c *commandLine) record(options ...*option) {
+	for _, o := range options {
+		if set := o.Set; set != nil {
+			o.Set = func(a dialect.Arg) error {
+				c.sources[o.Names[0]] = a.From
+				return set(a)
+			}
+		}
+	}
+}
+
+func (c *commandLine) jsonOption(help string) option {
 	return option{Names: []string{"json"}, Set: dialect.Switch(&c.JSON), Help: help}
 }
 
-// oneOutput refuses several of options that write to standard output; "" is none.
-func (c *call) oneOutput(given ...string) {
-	if given = slices.DeleteFunc(given, func(name string) bool { return name == "" }); len(given) > 1 {
-		c.problem("%s and %s contradict each other: both want standard output", given[0], given[1])
+// choice is an option that excludes others when it is given.
+type choice struct {
+	given bool
+	name  string
+}
+
+func givenNames(choices []choice) (names []string) {
+	for _, c := range choices {
+		if c.given {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// oneOutput refuses several options that write to standard output.
+func (c *commandLine) oneOutput(choices ...choice) {
+	if names := givenNames(choices); len(names) > 1 {
+		c.refuse("%s and %s contradict each other: both want standard output", names[0], names[1])
 	}
 }
 
-// ifGiven is the name of an option that was given, or "".
-func ifGiven(given bool, name string) string {
-	if given {
-		return name
-	}
-	return ""
-}
-
-// wordRequest is the request of a command that takes a word, and no options.
+// wordRequest is the request of a command that takes one word and no options.
 type wordRequest struct {
-	*call
-	least, most int      // how many words it takes
-	choices     []string // what it may be; nil: anything
-	refusal     string   // of other words, and other numbers of them
-	word        string
-	act         func(word string) error
+	*commandLine
+	atLeast, atMost int      // number of words
+	choices         []string // what the word may be; nil: anything
+	refusal         string   // of other words, and other numbers of them
+	word            string
+	act             func(word string) error
 }
 
 func (r *wordRequest) check(words []string) {
 	if len(words) > 0 {
 		r.word = words[0]
 	}
-	if len(words) < r.least || len(words) > r.most || r.choices != nil && !slices.Contains(r.choices, r.word) {
-		r.problem("%s", r.refusal)
+	if len(words) < r.atLeast || len(words) > r.atMost || r.choices != nil && !slices.Contains(r.choices, r.word) {
+		r.refuse("%s", r.refusal)
 	}
 }
 
 func (r *wordRequest) run() error { return r.act(r.word) }
 
-// hidden is a command of gorun's own, which no help lists.
+// hidden makes a command for gorun's own use, which no help lists.
 func (r *wordRequest) hidden() *command {
 	return &command{request: r, Command: cli.Command{Hidden: true}}
 }
 
-// askedFirst puts options first where one of some is among them, with which the words are what is asked about, and no
-// program with its arguments.
-func (c *call) askedFirst(args []string, asking ...string) []string {
-	if c.HasOption(args, asking...) {
+// optionsFirstWith moves options before the arguments if one of the given options is among them. Otherwise the
+// arguments are a program with its own.
+func (c *commandLine) optionsFirstWith(args []string, names ...string) []string {
+	if c.HasOption(args, names...) {
 		return c.MoveOptionsFirst(args, nil)
 	}
 	return args
 }
 
-// added collects the values of an option that may be repeated.
-func added(into *[]string) func(dialect.Arg) error {
+// appendTo collects the values of an option that may be repeated.
+func appendTo(list *[]string) func(dialect.Arg) error {
 	return func(a dialect.Arg) error {
-		*into = append(*into, a.Value)
+		*list = append(*list, a.Value)
 		return nil
 	}
 }
 
-// saidBy takes a value as parse reads it, and remembers the option.
-func saidBy[T any](from *string, into *T, parse func(string) (T, error)) func(dialect.Arg) error {
-	return func(a dialect.Arg) (err error) {
-		*into, err = parse(a.Value)
-		*from = a.From // which may be a part of it
-		return err
+// optionError names the option that an error is about; nil stays nil.
+func optionError(option string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", option, err)
 	}
-}
-
-// commandNames are those of the commands that users call.
-func commandNames() (names []string) {
-	for _, c := range manuals() {
-		names = append(names, c.Name)
-	}
-	return names
+	return err
 }

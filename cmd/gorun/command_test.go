@@ -53,26 +53,26 @@ func aroundOf(variables ...string) dialect.Surroundings {
 			}
 			return "/usr/bin/" + name, nil
 		},
-		Commands: manuals,
+		Commands: publicCommands,
 	}
 }
 
-// read reads the words of a command, or of a job, and does nothing.
-func read(words []string, around dialect.Surroundings) (request, error) {
-	e := commandNamed(words[0])
+// parseWords parses the command line of a command, or of a job, and runs nothing.
+func parseWords(words []string, around dialect.Surroundings) (request, error) {
+	e := findCommand(words[0])
 	if e == nil || e.name == "launch" {
 		_, err := dialect.Parse("gorun", words, around)
 		return nil, err
 	}
-	c := newCall(around, words[1:], nil, nil)
-	cmd := c.make(*e)
-	err := c.read(cmd, func() error { return nil })
+	c := newCommandLine(around, words[1:], nil, nil)
+	cmd := c.build(*e)
+	err := c.parse(cmd, func() error { return nil })
 	return cmd.request, err
 }
 
 // parsed reads the command line of a command as a shell without quotes would split it.
 func parsed[R request](line string, variables ...string) (R, error) {
-	r, err := read(strings.Fields(line)[1:], aroundOf(variables...))
+	r, err := parseWords(strings.Fields(line)[1:], aroundOf(variables...))
 	return r.(R), err
 }
 
@@ -111,7 +111,7 @@ func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, job.App{Program: e.name, Args: []string{"-f"}, NumRanks: 2}, got.Spec.Apps[0], line)
 		}
-		require.Nil(t, commandNamed("./"+e.name))
+		require.Nil(t, findCommand("./"+e.name))
 		got, err := dialect.Parse("gorun", []string{"./" + e.name}, aroundOf())
 		require.NoError(t, err)
 		require.Equal(t, "./"+e.name, got.Spec.Apps[0].Program)
@@ -151,7 +151,7 @@ func TestWordsOfCommands(t *testing.T) {
 // eachCommand are the commands with options, each as a call makes it.
 func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	for _, e := range commandList() {
-		if cmd := newCall(aroundOf(), nil, nil, nil).make(e); !cmd.Hidden && e.name != "launch" {
+		if cmd := newCommandLine(aroundOf(), nil, nil, nil).build(e); !cmd.Hidden && e.name != "launch" {
 			t.Run(e.name, func(t *testing.T) { look(t, cmd) })
 		}
 	}
@@ -186,19 +186,19 @@ func TestHelpOfCommands(t *testing.T) {
 		}
 		require.Less(t, strings.Index(help, "Examples:"), strings.Index(help, "  -h, --help"))
 		require.Less(t, strings.Index(help, "--version"), strings.Index(help, "Exit codes:"))
-		require.Contains(t, dialect.Gorun.Help(manuals()), "\n  "+cmd.Name+" ")
+		require.Contains(t, dialect.Gorun.Help(publicCommands()), "\n  "+cmd.Name+" ")
 		require.NotEmpty(t, cmd.Usage)
-		require.True(t, newCallOf(t, "gorun "+cmd.Name+" --help").HelpRequested())
+		require.True(t, parsedLine(t, "gorun "+cmd.Name+" --help").HelpRequested())
 	})
-	require.NotContains(t, dialect.Gorun.Help(manuals()), "agent  ", "it is gorun's own")
+	require.NotContains(t, dialect.Gorun.Help(publicCommands()), "agent  ", "it is gorun's own")
 }
 
-// newCallOf is a call whose words were read.
-func newCallOf(t *testing.T, line string) *call {
+// parsedLine is a command line that was parsed.
+func parsedLine(t *testing.T, line string) *commandLine {
 	t.Helper()
 	words := strings.Fields(line)
-	c := newCall(aroundOf(), words[2:], nil, nil)
-	require.NoError(t, c.read(c.make(*commandNamed(words[1])), func() error { return nil }))
+	c := newCommandLine(aroundOf(), words[2:], nil, nil)
+	require.NoError(t, c.parse(c.build(*findCommand(words[1])), func() error { return nil }))
 	return c
 }
 
@@ -276,7 +276,7 @@ func TestExamplesOfCommands(t *testing.T) {
 			words, err := split.Output()
 			require.NoError(t, err)
 			args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
-			_, err = read(args, aroundOf("HOME=/home/me"))
+			_, err = parseWords(args, aroundOf("HOME=/home/me"))
 			require.NoError(t, err, line)
 		}
 	})
@@ -287,7 +287,7 @@ func TestExamplesOfCommands(t *testing.T) {
 // TestDocs keeps docs/reference/options.md equal to the tables.
 func TestDocs(t *testing.T) {
 	page := filepath.Join(testneeds.Repository(t), "docs", "reference", "options.md")
-	text := dialect.Markdown(manuals())
+	text := dialect.Markdown(publicCommands())
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
 	}

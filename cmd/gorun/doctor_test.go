@@ -117,10 +117,10 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 }
 
 // What is printed to be run again reaches the same hosts in the same way.
-func TestDoctorAgain(t *testing.T) {
+func TestVerboseCommand(t *testing.T) {
 	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer",
-		again([]string{"--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
-	assert.Equal(t, "gorun doctor -v", again(nil))
+		verboseCommand([]string{"--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
+	assert.Equal(t, "gorun doctor -v", verboseCommand(nil))
 	spec := job.Spec{Hosts: []hosts.Host{{Name: "n1"}, {Name: "n2", User: "ada", Port: 2222}, {Name: "fd00::3", Port: 22}}}
 	spec.Reach = job.ReachSpec{SSHConfig: "my config", Agent: "/opt/gorun"}
 	c := &doctor.Cluster{Asked: 3}

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/term"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher/doctor/signature"
 	"gorun/launcher/job"
 )
 
-// explainOptions are those of gorun explain.
 type explainOptions struct {
-	*call
+	*commandLine
 	words []string // a text, a file, an id, or "-"; with list a family's name, or none
-	list  bool     // of all errors that are known
+	list  bool     // list known errors
 }
 
-func explainCommand(c *call) *command {
-	o := &explainOptions{call: c}
+func explainCommand(c *commandLine) *command {
+	o := &explainOptions{commandLine: c}
 	return &command{
 		request: o,
 		arrange: func(args []string) []string { return c.MoveOptionsFirst(args, isExplainOption) },
@@ -34,7 +34,7 @@ func explainCommand(c *call) *command {
 				"it comes, how to check that and what to do. " +
 				"It reads one text, a whole log, or an exit code, and starts no rank.",
 			UsageText: "gorun explain [options] TEXT|FILE|ID|-",
-			Flags: c.Flags(own(dialect.GroupShown, option{
+			Flags: c.Flags(c.group(dialect.GroupShown, option{
 				Names: []string{"list"}, Set: dialect.Switch(&o.list),
 				Help: "list the errors that are known, or those of one FAMILY, such as nccl, slurm, openmpi",
 			}, c.jsonOption("print what is found as JSON"))...),
@@ -60,8 +60,8 @@ func explainCommand(c *call) *command {
 	}
 }
 
-// isExplainOption: the words are somebody's text, in which only long options of gorun explain are none of it; and what
-// begins like -9 is an exit code.
+// isExplainOption recognises options after words: only long ones of gorun explain, since the words are a text that may
+// contain others. A number like -9 is an exit code.
 func isExplainOption(word string, o *option, words []string) bool {
 	digits, negative := strings.CutPrefix(word, "-")
 	if negative && digits != "" && strings.Trim(digits, "0123456789") == "" {
@@ -74,200 +74,196 @@ func (o *explainOptions) check(words []string) {
 	o.words = words
 	switch {
 	case o.list && len(words) > 1:
-		o.problem("%s: --list takes one family, such as nccl", dialect.Typed(words[1:]))
+		o.refuse("%s: --list takes one family, such as nccl", dialect.Typed(words[1:]))
 	case words != nil && strings.TrimSpace(strings.Join(words, "")) == "":
-		o.problem("the text to explain is empty: an unset variable? gorun explain --list lists what is known")
+		o.refuse("the text to explain is empty: an unset variable? gorun explain --list lists what is known")
 	case !o.list && len(words) == 0 && o.Err() == nil:
-		o.problem("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known")
+		o.refuse("nothing to explain: add a text in quotes, a file, or - for standard input; --list lists what is known")
 	}
 }
 
-func (o *explainOptions) run() error { return o.explain(os.Stdin) }
-
-// exitUnknown is gorun explain's for a text of which nothing is known.
+// exitUnknown is the exit code for a text of which nothing is known.
 const exitUnknown = 1
 
-// explain does what a command line of gorun explain asks for.
-func (o *explainOptions) explain(stdin io.Reader) error {
+func (o *explainOptions) run() error {
 	if o.list {
 		return o.listErrors()
 	}
-	if f, ok := stdin.(*os.File); ok && slices.Equal(o.words, []string{"-"}) && term.IsTerminal(int(f.Fd())) {
-		o.say("reading standard input: Ctrl-D ends it")
+	if slices.Equal(o.words, []string{"-"}) && term.IsTerminal(int(os.Stdin.Fd())) {
+		o.notify("reading standard input: Ctrl-D ends it")
 	}
-	asked, err := lookUp(o.words, stdin)
+	e, err := lookUp(o.words, os.Stdin)
 	if err != nil {
 		return err
 	}
-	err = o.show(explanations(asked.found), func() string { return asked.text(explainWidth(o.stdout)) })
+	err = o.printResult(findingsJSON(e.found), func() string { return e.text(explainWidth(o.stdout)) })
 	if err != nil {
 		return err
 	}
-	for _, note := range asked.notes() {
-		o.say(note)
+	for _, note := range e.notes() {
+		o.notify(note)
 	}
-	if len(asked.found) == 0 {
+	if len(e.found) == 0 {
 		return exitWith(exitUnknown)
 	}
 	return nil
 }
 
-// asked is what was found about what somebody asked.
-type asked struct {
-	words  string           // as they were typed
-	source string           // the file's name, or "standard input"; "" is a text or an id
+// explanation is what is known of the words of a command line.
+type explanation struct {
+	words  string           // as typed
+	source string           // a file's name or "standard input"; "" if the words are a text or an id
 	read   signature.Extent // of the source
-	shadow bool             // the words are an id, and a file has that name, too
+	shadow bool             // the words are an id, but also the name of a file
 	found  []signature.Finding
 }
 
-// lookUp finds out whether the words are an id, a file, standard input or a text, and what is known of that.
-func lookUp(words []string, stdin io.Reader) (asked, error) {
-	a := asked{words: strings.Join(words, " ")}
-	if err := severalFiles(words); err != nil {
-		return a, err
+// lookUp explains words: an id, a file, standard input ("-") or a text.
+func lookUp(words []string, stdin io.Reader) (explanation, error) {
+	e := explanation{words: strings.Join(words, " ")}
+	if err := refuseFiles(words); err != nil {
+		return e, err
 	}
-	var missing error
+	var statErr error
 	if len(words) == 1 {
-		_, missing = os.Stat(words[0])
+		_, statErr = os.Stat(words[0])
 		m, known := signature.ByID(words[0])
 		switch {
 		case words[0] == "-":
-			a.source = "standard input"
-			return a, a.scan(stdin)
+			e.source = "standard input"
+			return e, e.scan(stdin)
 		case known:
-			a.found, a.shadow = []signature.Finding{{Match: m}}, missing == nil
-			return a, nil
-		case missing == nil:
-			return a, a.scanFile(words[0])
+			e.found, e.shadow = []signature.Finding{{Match: m}}, statErr == nil
+			return e, nil
+		case statErr == nil:
+			return e, e.scanFile(words[0])
 		case isPath(words[0]):
-			return a, noFile(words[0], missing)
+			return e, missingFile(words[0], statErr)
 		}
 	}
-	if err := a.lookUpText(); err != nil || a.found != nil || missing == nil {
-		return a, err
+	if err := e.lookUpText(); err != nil || e.found != nil || statErr == nil {
+		return e, err
 	}
-	return a, noFile(words[0], missing)
+	return e, missingFile(words[0], statErr)
 }
 
-// lookUpText explains the words themselves: what somebody may ask by, lines, or at last an exit code that they tell of.
-func (a *asked) lookUpText() error {
-	if m, known := signature.Lookup(a.words); known {
-		a.found = []signature.Finding{{Match: m}}
+// lookUpText explains the words themselves: as a query, as lines of a log, or as a text with an exit code.
+func (e *explanation) lookUpText() error {
+	if m, known := signature.Lookup(e.words); known {
+		e.found = []signature.Finding{{Match: m}}
 		return nil
 	}
-	if err := a.scan(strings.NewReader(a.words)); err != nil || a.found != nil {
+	if err := e.scan(strings.NewReader(e.words)); err != nil || e.found != nil {
 		return err
 	}
-	if code, _ := signature.ExitCode(a.words); code != "" {
+	if code, _ := signature.ExitCode(e.words); code != "" {
 		if m, known := signature.ByCode(code); known {
-			a.found = []signature.Finding{{Match: m}}
+			e.found = []signature.Finding{{Match: m}}
 		}
 	}
 	return nil
 }
 
-func (a *asked) scanFile(name string) error {
+func (e *explanation) scanFile(name string) error {
 	file, err := openLog(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	a.source = name
-	return a.scan(file)
+	e.source = name
+	return e.scan(file)
 }
 
-func (a *asked) scan(r io.Reader) (err error) {
-	if a.source != "" {
-		if r, err = asText(r, a.source); err != nil {
+func (e *explanation) scan(r io.Reader) (err error) {
+	if e.source != "" {
+		if r, err = textReader(r, e.source); err != nil {
 			return err
 		}
 	}
-	a.found, a.read, err = signature.Scan(r)
+	e.found, e.read, err = signature.Scan(r)
 	return err
 }
 
-// notes are what is to be said beside what was found.
-func (a *asked) notes() []string {
-	notes := a.findingNotes()
-	if n := a.read.Long; n > 0 {
+// notes are for standard error.
+func (e *explanation) notes() []string {
+	notes := e.findingNotes()
+	if n := e.read.Long; n > 0 {
 		are := "are"
 		if n == 1 {
 			are = "is"
 		}
 		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at",
-			counted(n, "line"), are, signature.LongestLine))
+			show.Count(n, "line"), are, signature.LongestLine))
 	}
 	return notes
 }
 
-func (a *asked) findingNotes() []string {
+func (e *explanation) findingNotes() []string {
 	const more = "run it again with -x NCCL_DEBUG=INFO, and look for the first error of the rank that failed first; " +
 		"gorun explain --list lists what is known"
 	switch {
-	case a.shadow:
-		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", a.words)}
-	case len(a.found) > 0 && a.source != "" && a.found[0].Kind != signature.Cause:
+	case e.shadow:
+		return []string{fmt.Sprintf("gorun explain ./%s reads the file of that name", e.words)}
+	case len(e.found) > 0 && e.source != "" && e.found[0].Kind != signature.Cause:
 		return []string{"no line of it names a cause: " + more}
-	case len(a.found) > 0:
+	case len(e.found) > 0:
 		return nil
-	case a.source != "":
-		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", a.source, counted(a.read.Lines, "line"),
-			more)}
+	case e.source != "":
+		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", e.source,
+			show.Count(e.read.Lines, "line"), more)}
 	}
-	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", a.words)}
-	if near := nearIDs(a.words); near != nil {
+	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", e.words)}
+	if near := similarIDs(e.words); near != nil {
 		return append(notes, "did you mean "+strings.Join(near, ", ")+"?")
 	}
 	return append(notes, more)
 }
 
-// mostNear is how many ids are offered.
-const mostNear = 6
-
-// nearIDs are the ids of records that have all the words, or words that begin so: first those whose name or meaning has
-// them, then those one of whose texts does.
-func nearIDs(asked string) []string {
-	words := wordsOf(asked)
+// similarIDs returns a few ids of records with all words of a text, or words that begin so: first those whose name or
+// meaning has them, then those whose lines do.
+func similarIDs(text string) []string {
+	const maxIDs = 6
+	words := splitWords(text)
 	if len(words) == 0 {
 		return nil
 	}
-	var near, far []string
+	var byName, byLine []string
 	for _, s := range signature.All() {
-		texts := slices.Concat(s.Lines, s.Vague, s.Examples)
 		switch {
-		case haveAll(s.ID+" "+s.Means, words):
-			near = append(near, s.ID)
-		case slices.ContainsFunc(texts, func(text string) bool { return haveAll(text, words) }):
-			far = append(far, s.ID)
+		case containsAll(s.ID+" "+s.Means, words):
+			byName = append(byName, s.ID)
+		case slices.ContainsFunc(slices.Concat(s.Lines, s.Vague, s.Examples), func(line string) bool {
+			return containsAll(line, words)
+		}):
+			byLine = append(byLine, s.ID)
 		}
 	}
-	near = append(near, far...)
-	return near[:min(len(near), mostNear)]
+	ids := append(byName, byLine...)
+	return ids[:min(len(ids), maxIDs)]
 }
 
-// wordsOf are the words of a text, small; what is shorter than two letters says nothing.
-func wordsOf(text string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+// splitWords returns the words of a text in lower case, without those of one letter.
+func splitWords(text string) []string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}),
-		func(word string) bool { return len(word) < 2 })
+	})
+	return slices.DeleteFunc(words, func(word string) bool { return len(word) < 2 })
 }
 
-// haveAll reports whether each word is one of a text's, or the beginning of one.
-func haveAll(text string, words []string) bool {
-	has := wordsOf(text)
+// containsAll reports whether each word is one of a text's, or the beginning of one.
+func containsAll(text string, words []string) bool {
+	has := splitWords(text)
 	return !slices.ContainsFunc(words, func(word string) bool {
 		return !slices.ContainsFunc(has, func(h string) bool { return strings.HasPrefix(h, word) })
 	})
 }
 
-// listErrors lists all that are known, or those of a family.
+// listErrors lists all known errors, or those of a family.
 func (o *explainOptions) listErrors() error {
 	families := signature.Families()
 	if words := o.words; len(words) > 0 {
 		if len(signature.InFamily(words[0])) == 0 {
-			return sourceError("--list %s: no such family; there are %s", words[0], strings.Join(families, ", "))
+			return usageError("--list %s: no such family; there are %s", words[0], strings.Join(families, ", "))
 		}
 		families = words
 	}
@@ -276,22 +272,21 @@ func (o *explainOptions) listErrors() error {
 	for _, family := range families {
 		members := signature.InFamily(family)
 		fmt.Fprintf(&b, "%s:\n", members[0].Family)
-		var table [][]string
+		var rows [][]string
 		for i := range members {
-			means := members[i].Means
-			if codes := members[i].Codes; codes != nil {
-				means = strings.Join(codes, ", ") + ": " + means
-			}
-			table = append(table, []string{fmt.Sprintf("  %-27s", members[i].ID), means})
-			list = append(list, signature.Finding{Match: signature.Match{Signature: &members[i]}})
+			m := &members[i]
+			rows = append(rows, []string{
+				fmt.Sprintf("  %-27s", m.ID), show.Join(": ", strings.Join(m.Codes, ", "), m.Means),
+			})
+			list = append(list, signature.Finding{Match: signature.Match{Signature: m}})
 		}
-		b.WriteString(aligned(fitted(table, columnsOf(o.stdout))))
+		b.WriteString(show.Table(rows, show.Width(o.stdout)))
 	}
-	return o.show(explanations(list), b.String)
+	return o.printResult(findingsJSON(list), b.String)
 }
 
-// explanations are findings for programs, whose texts have what the lines held.
-func explanations(found []signature.Finding) map[string][]signature.Finding {
+// findingsJSON fills in what the lines of a log held.
+func findingsJSON(found []signature.Finding) map[string][]signature.Finding {
 	list := append([]signature.Finding{}, found...) // [] as JSON
 	for i, f := range list {
 		s := *f.Signature
@@ -303,38 +298,67 @@ func explanations(found []signature.Finding) map[string][]signature.Finding {
 	return map[string][]signature.Finding{"found": list}
 }
 
-// Widths of what gorun explain prints, in columns: that of the terminal counts within these, and the widest where there
-// is none.
-const (
-	leastWidth = 60
-	mostWidth  = 120
-	nameWidth  = 9
-)
-
-// explainWidth is how wide the text is to be.
+// explainWidth is the width of explanations in columns.
 func explainWidth(stdout io.Writer) int {
-	width := textStyle(stdout).Width
+	const least, most = 60, 120
+	width := show.Style(stdout).Width
 	if width == 0 {
-		return mostWidth
+		return most
 	}
-	return max(leastWidth, min(width, mostWidth))
+	return max(least, min(width, most))
 }
 
-// text is what a terminal gets: what was found, the most telling first, with blank lines between.
-func (a *asked) text(width int) string {
+// text formats what was found, the causes first.
+func (e *explanation) text(width int) string {
+	var texts []string
+	for _, f := range e.found {
+		brief := (f.Kind == signature.Symptom || f.Kind == signature.Victim) && e.found[0].Kind == signature.Cause
+		texts = append(texts, formatFinding(f, width, brief))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// formatFinding formats one; brief leaves out how to mend what follows from other findings.
+func formatFinding(f signature.Finding, width int, brief bool) string {
 	var b strings.Builder
-	for i, f := range a.found {
-		if i > 0 {
-			b.WriteByte('\n')
+	fmt.Fprintf(&b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, describeKind(f))
+	row := func(label, text string) {
+		b.WriteString(show.Item("  "+label, wrapCommands(text, width-labelColumn), labelColumn))
+	}
+	if f.Text != "" {
+		row("line", f.Text)
+		seen := fmt.Sprintf("in line %d", f.Line)
+		if f.Count > 1 {
+			seen = fmt.Sprintf("%d times, first %s", f.Count, seen)
 		}
-		follows := (f.Kind == signature.Symptom || f.Kind == signature.Victim) && a.found[0].Kind == signature.Cause
-		writeFinding(&b, f, width, follows)
+		switch len(f.Ranks) {
+		case 0:
+		case 1:
+			seen += fmt.Sprintf(", of rank %d", f.Ranks[0])
+		default:
+			seen += ", of ranks " + job.RankRanges(f.Ranks)
+		}
+		if f.Line > 1 || f.Count > 1 || len(f.Ranks) > 0 {
+			row("seen", seen)
+		}
+	}
+	if brief {
+		return b.String()
+	}
+	row("cause", f.Marked(f.Cause))
+	row("check", f.Marked(f.Check))
+	row("fix", f.Marked(f.Fix))
+	if len(f.Variables) > 0 {
+		text := strings.Join(f.Variables, " ")
+		if i := slices.IndexFunc(f.Variables, isExplained); i >= 0 {
+			text += "; `gorun env --explain " + f.Variables[i] + "` says what that does"
+		}
+		row("variables", text)
 	}
 	return b.String()
 }
 
-// kindWords are said behind what a line, or an exit code, means.
-func kindWords(f signature.Finding) string {
+func describeKind(f signature.Finding) string {
 	switch f.Kind {
 	case signature.Symptom:
 		if f.Text == "" {
@@ -349,66 +373,17 @@ func kindWords(f signature.Finding) string {
 	return ""
 }
 
-// writeFinding writes one; of what follows from others that were found only that it is there.
-func writeFinding(b *strings.Builder, f signature.Finding, width int, follows bool) {
-	fmt.Fprintf(b, "%s: %s (%s%s)\n", f.ID, f.Means, f.Family, kindWords(f))
-	row := func(name, text string) {
-		for _, line := range wrapCommands(text, width-nameWidth-3) {
-			fmt.Fprintf(b, "  %-*s %s\n", nameWidth, name, line)
-			name = ""
-		}
-	}
-	if f.Text != "" {
-		row("line", f.Text)
-		seen := fmt.Sprintf("in line %d", f.Line)
-		if f.Count > 1 {
-			seen = fmt.Sprintf("%d times, first %s", f.Count, seen)
-		}
-		if len(f.Ranks) > 0 {
-			seen += ", of " + ranksOf(f.Ranks)
-		}
-		if f.Line > 1 || f.Count > 1 || len(f.Ranks) > 0 {
-			row("seen", seen)
-		}
-	}
-	if follows {
-		return
-	}
-	row("cause", f.Marked(f.Cause))
-	row("check", f.Marked(f.Check))
-	row("fix", f.Marked(f.Fix))
-	if len(f.Variables) > 0 {
-		text := strings.Join(f.Variables, " ")
-		if i := slices.IndexFunc(f.Variables, isExplained); i >= 0 {
-			text += "; `gorun env --explain " + f.Variables[i] + "` says what that does"
-		}
-		row("variables", text)
-	}
-}
-
-func ranksOf(ranks []int) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d", ranks[0])
-	}
-	return "ranks " + job.RankRanges(ranks)
-}
-
-// wrapCommands breaks text into lines of at most width characters, but no command in it, whose marks it takes off.
+// wrapCommands wraps text, but no command in it, and removes the marks around commands.
 func wrapCommands(text string, width int) []string {
-	words := commandWords(text)
-	for i, word := range words {
-		words[i] = strings.ReplaceAll(word, "`", "")
-	}
-	return wrappedWords(words, " ", width)
-}
-
-// commandWords splits text at blanks, but not within a command.
-func commandWords(text string) []string {
 	inside := false
-	return strings.FieldsFunc(text, func(r rune) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool {
 		if r == '`' {
 			inside = !inside
 		}
 		return r == ' ' && !inside
 	})
+	for i, word := range words {
+		words[i] = strings.ReplaceAll(word, "`", "")
+	}
+	return show.WrapWords(words, " ", width)
 }

@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		"gorun explain [rank0]: : a : -n": {words: []string{"[rank0]:", ":", "a", ":", "-n"}},
 	} {
 		got := mustBe[*explainOptions](t, line)
-		got.call = nil
+		got.commandLine = nil
 		require.Equal(t, want, *got, line)
 	}
 	require.True(t, mustBe[*explainOptions](t, "gorun explain --json 137").JSON)
@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestExplainProblems(t *testing.T) {
-	_, err := read([]string{"explain", ""}, aroundOf())
+	_, err := parseWords([]string{"explain", ""}, aroundOf())
 	require.ErrorContains(t, err, "the text to explain is empty: an unset variable?")
 	requireProblems(t, map[string][]string{
 		"gorun explain": {"nothing to explain: add a text in quotes, a file, or - for standard input; --list " +
@@ -141,7 +141,7 @@ var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
 func canBeTyped(command string) error {
 	if strings.HasPrefix(command, "#SBATCH ") {
 		words := append(strings.Fields("sbatch --dry-run "+command[len("#SBATCH "):]), "train.py")
-		_, err := read(words, surroundings())
+		_, err := parseWords(words, surroundings())
 		return err
 	}
 	if strings.HasPrefix(command, "-") {
@@ -170,7 +170,7 @@ func parses(command string) error {
 		return err
 	}
 	args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
-	_, err = read(args, surroundings())
+	_, err = parseWords(args, surroundings())
 	return err
 }
 

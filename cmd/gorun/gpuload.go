@@ -7,12 +7,11 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// gpuLoads is what is used of GPUs, by PCI address; nil: nobody knows.
+// gpuLoads holds the utilisation of GPUs by PCI address; nil if nothing is known.
 type gpuLoads map[string]gpufacts.GPU
 
-// askGPUs asks NVIDIA's library about the GPUs of ranks on this host, where gorun knows
-// which those are. Without the library, or the program that asks it, nothing is known.
-func askGPUs(j registry.Job) gpuLoads {
+// queryGPUs queries NVML for the GPUs of ranks on this host.
+func queryGPUs(j registry.Job) gpuLoads {
 	wanted := map[string]bool{}
 	for _, r := range j.Ranks {
 		for _, pci := range r.GPUs {
@@ -26,64 +25,64 @@ func askGPUs(j registry.Job) gpuLoads {
 	if err != nil {
 		return nil
 	}
-	loads := gpuLoads{}
+	var loads gpuLoads
 	for _, g := range facts.GPUs {
 		if wanted[g.PCI] && (g.Busy != nil || g.Taken != nil) {
+			if loads == nil {
+				loads = gpuLoads{}
+			}
 			loads[g.PCI] = g
 		}
-	}
-	if len(loads) == 0 {
-		return nil
 	}
 	return loads
 }
 
-// of is what a rank's GPUs do, as two cells: percent of the last moment, of all of them, and
-// memory in use, also by others.
-func (l gpuLoads) of(r registry.Rank) (busy, memory string) {
-	percent, taken, known, told := 0, int64(0), 0, 0
+// cells returns the mean utilisation of a rank's GPUs in percent, and the sum of their used memory, which may be other
+// processes'.
+func (l gpuLoads) cells(r registry.Rank) (busy, memory string) {
+	percent, used, busyKnown, memoryKnown := 0, int64(0), 0, 0
 	for _, pci := range r.GPUs {
 		g := l[pci]
 		if !r.Here {
 			continue
 		}
 		if g.Busy != nil {
-			percent, known = percent+*g.Busy, known+1
+			percent, busyKnown = percent+*g.Busy, busyKnown+1
 		}
 		if g.Taken != nil {
-			taken, told = taken+*g.Taken, told+1
+			used, memoryKnown = used+*g.Taken, memoryKnown+1
 		}
 	}
 	busy, memory = "-", "-"
-	if known > 0 {
-		busy = strconv.Itoa(percent / known)
+	if busyKnown > 0 {
+		busy = strconv.Itoa(percent / busyKnown)
 	}
-	if told > 0 {
-		memory = size(&taken)
+	if memoryKnown > 0 {
+		memory = sizeText(&used)
 	}
 	return busy, memory
 }
 
-// gpuWatch asks again and again, beside what waits for no answer.
-type gpuWatch struct {
-	answers chan gpuLoads
-	asking  bool
+// gpuMonitor queries GPUs in the background.
+type gpuMonitor struct {
+	results chan gpuLoads
+	pending bool
 	last    gpuLoads
 }
 
-// look begins to ask, unless the last answer is still awaited, and returns what is known.
-func (w *gpuWatch) look(j registry.Job) gpuLoads {
-	if w.answers == nil {
-		w.answers = make(chan gpuLoads, 1)
+// latest returns the last known loads, and starts a query unless one is pending.
+func (m *gpuMonitor) latest(j registry.Job) gpuLoads {
+	if m.results == nil {
+		m.results = make(chan gpuLoads, 1)
 	}
 	select {
-	case w.last = <-w.answers:
-		w.asking = false
+	case m.last = <-m.results:
+		m.pending = false
 	default:
 	}
-	if !w.asking {
-		w.asking = true
-		go func() { w.answers <- askGPUs(j) }()
+	if !m.pending {
+		m.pending = true
+		go func() { m.results <- queryGPUs(j) }()
 	}
-	return w.last
+	return m.last
 }

@@ -8,28 +8,26 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 )
 
-// helpRequest is a call of gorun help.
 type helpRequest struct {
-	*call
+	*commandLine
 	text func() string
 }
 
-func helpCommand(c *call) *command {
+func helpCommand(c *commandLine) *command {
 	return &command{
-		request: &helpRequest{c, func() string { return dialect.Gorun.Help(manuals()) }},
+		request: &helpRequest{c, func() string { return dialect.Gorun.Help(publicCommands()) }},
 		Command: cli.Command{Usage: "print help, also of another of these commands"},
 	}
 }
 
-// check finds the command whose help is meant.
 func (r *helpRequest) check(words []string) {
 	if words == nil {
 		return
 	}
 	var names []string
 	for _, e := range commandList() {
-		cmd := newCall(dialect.Surroundings{}, nil, nil, nil).make(e)
-		if cmd.Description == "" { // there is nothing to say of it
+		cmd := e.manual()
+		if cmd.Description == "" { // it has no help
 			continue
 		}
 		names = append(names, e.name)
@@ -38,26 +36,25 @@ func (r *helpRequest) check(words []string) {
 			return
 		}
 	}
-	r.problem("no help on %s; there is gorun help, and gorun help %s and %s", words[0],
+	r.refuse("no help on %s; there is gorun help, and gorun help %s and %s", words[0],
 		strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
-func (r *helpRequest) run() error { return r.write(r.text()) }
+func (r *helpRequest) run() error { return r.print(r.text()) }
 
-// launchCommand is a dialect of its own by the name of a command: main has it read its words.
-func launchCommand(*call) *command {
+// launchCommand is for help alone: main hands its command line to a dialect.
+func launchCommand(*commandLine) *command {
 	c, page := dialect.Launch.Manual()
 	c.Usage = "start a Python script as python -m torch.distributed.launch does"
 	return &command{Command: c, Page: page}
 }
 
-func completionCommand(c *call) *command {
-	r := &wordRequest{
-		call: c, most: 1, choices: dialect.Shells,
+func completionCommand(c *commandLine) *command {
+	return &command{request: &wordRequest{
+		commandLine: c, atMost: 1, choices: dialect.Shells,
 		refusal: "gorun completion takes the name of a shell: bash, zsh or fish",
-	}
-	r.act = func(shell string) error { return c.write(dialect.Gorun.Completion(shell, manuals())) }
-	return &command{request: r, Command: cli.Command{
+		act:     func(shell string) error { return c.print(dialect.Gorun.Completion(shell, publicCommands())) },
+	}, Command: cli.Command{
 		Usage: "print a script that completes options: bash, zsh or fish",
 	}}
 }

@@ -9,26 +9,27 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
 )
 
-// hostsOptions are those of gorun hosts check: which hosts, how they are reached, and a program, or none (Spec).
+// hostsOptions are those of gorun hosts check. Its Spec has the hosts, how they are reached, and perhaps a program.
 type hostsOptions struct {
-	*call
-	isCheck bool // it is the one thing that can be done with hosts
+	*commandLine
+	isCheck bool // the only subcommand
 }
 
-func hostsCommand(c *call) *command {
-	o := &hostsOptions{call: c}
+func hostsCommand(c *commandLine) *command {
+	o := &hostsOptions{commandLine: c}
 	flags := c.Flags(append(append(c.JobOptions("host", "hostfile"), c.ReachOptions()...),
-		append(own(dialect.GroupLook, c.jsonOption("print everything as JSON in place of the tables")), &option{
+		append(c.group(dialect.GroupLook, c.jsonOption("print everything as JSON in place of the tables")), &option{
 			Names: []string{"quiet", "q"}, Group: dialect.GroupLook, Set: dialect.Switch(&c.Quiet),
 			Help: "print problems alone, and nothing where nothing is wrong",
 		})...)...)
 	return &command{
 		request: o,
-		arrange: o.behindCheck,
+		arrange: o.afterCheck,
 		Command: cli.Command{
 			Usage: "hosts check: look at hosts as a job on them would find them",
 			Description: "gorun hosts check looks at hosts as a job on them would find them: whether each is reached, what " +
@@ -53,8 +54,8 @@ func hostsCommand(c *call) *command {
 	}
 }
 
-// behindCheck takes what follows the word check; without it only help may be asked for.
-func (o *hostsOptions) behindCheck(args []string) []string {
+// afterCheck returns what follows the word check. Without that word, only --help counts.
+func (o *hostsOptions) afterCheck(args []string) []string {
 	if len(args) > 0 && args[0] == "check" {
 		o.isCheck = true
 		return args[1:]
@@ -67,59 +68,58 @@ func (o *hostsOptions) behindCheck(args []string) []string {
 
 func (o *hostsOptions) check([]string) {
 	if !o.isCheck {
-		o.problem("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name")
+		o.refuse("gorun hosts has one command: gorun hosts check -H HOST,...; gorun ./hosts starts a program of that name")
 		return
 	}
 	o.ResolveHosts()
 	if !o.HasHosts() {
-		o.problem("no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE")
+		o.refuse("no hosts given: gorun hosts check -H HOST,..., or --hostfile FILE")
 	}
 	o.NoteUnknownVariables()
 }
 
-// exitHostsProblem is gorun hosts check's exit code when something is wrong with a host.
+// exitHostsProblem is the exit code if something is wrong with a host.
 const exitHostsProblem = 1
 
-// run looks at hosts and prints what it found.
 func (o *hostsOptions) run() error {
 	options := append(hostOptions(o.Invocation), launcher.WithNVML(nvmlWorker()), launcher.WithOutput(o.stdout, o.stderr))
 	report, err := launcher.CheckHosts(context.Background(), o.Spec, options...)
 	if err != nil {
-		return exitWith(beginFailed(err).ExitCode)
+		return exitWith(reportStartFailure(err).ExitCode)
 	}
-	err = o.show(report, func() string { return hostsText(report, o.Quiet) })
+	err = o.printResult(report, func() string { return hostsText(report, o.Quiet) })
 	if err == nil && !report.OK() {
 		return exitWith(exitHostsProblem)
 	}
 	return err
 }
 
-// hostOptions are those of everything that reaches hosts.
+// hostOptions are the launcher's options of every command that reaches hosts.
 func hostOptions(inv dialect.Invocation) []launcher.Option {
-	options := []launcher.Option{launcher.WithNotices(notices(inv))}
-	if !isAway(inv.Spec.Hosts) {
-		return options
+	if !anyRemote(inv.Spec.Hosts) {
+		return []launcher.Option{launcher.WithNotices(formatNotice(inv))}
 	}
 	screen := newProgressScreen(inv, os.Stderr, os.Getenv)
-	options = []launcher.Option{launcher.WithNotices(screen.around(notices(inv))), launcher.WithProgress(screen.begin)}
-	if ask := askOnTerminal(screen); ask != nil {
-		options = append(options, launcher.WithSecrets(ask))
+	options := []launcher.Option{
+		launcher.WithNotices(screen.wrapNotices(formatNotice(inv))), launcher.WithProgress(screen.begin),
+	}
+	if prompt := secretPrompt(screen); prompt != nil {
+		options = append(options, launcher.WithSecrets(prompt))
 	}
 	return options
 }
 
-// hostsText is a report for people: the hosts, those that are alike in one row; what is
-// the same everywhere; who reaches whom; and last what is wrong.
+// hostsText formats a report: the hosts, what they have in common, the network, and the problems.
 func hostsText(r *launcher.HostsReport, problemsOnly bool) string {
 	var parts []string
 	if !problemsOnly {
 		table := newHostTable(r)
-		parts = append(parts, table.rows(), table.same())
+		parts = append(parts, table.differences(), table.commonalities())
 		if n := r.Network; n != nil {
 			parts = append(parts, networkText(n))
 		}
 	}
-	return joined("\n", append(parts, problemsText(r, problemsOnly))...)
+	return show.Join("\n", append(parts, problemsText(r, problemsOnly))...)
 }
 
 func networkText(n *launcher.NetworkReport) string {
@@ -139,23 +139,23 @@ func networkText(n *launcher.NetworkReport) string {
 	return b.String()
 }
 
-// problemsText lists what is wrong with what to do, then remarks.
+// problemsText lists notes, then problems, with advice.
 func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 	var b strings.Builder
-	var wrong, remarks []doctor.Problem
+	var problems, notes []doctor.Problem
 	for _, p := range r.Problems {
 		if p.Note {
-			remarks = append(remarks, p)
+			notes = append(notes, p)
 		} else {
-			wrong = append(wrong, p)
+			problems = append(problems, p)
 		}
 	}
-	if len(remarks) > 0 && !problemsOnly {
-		writeProblems(&b, counted(len(remarks), "remark"), remarks)
+	if len(notes) > 0 && !problemsOnly {
+		writeProblems(&b, show.Count(len(notes), "remark"), notes)
 		b.WriteString("\n")
 	}
-	if len(wrong) > 0 {
-		writeProblems(&b, counted(len(wrong), "problem"), wrong)
+	if len(problems) > 0 {
+		writeProblems(&b, show.Count(len(problems), "problem"), problems)
 	} else if !problemsOnly {
 		b.WriteString("nothing is wrong\n")
 	}
@@ -173,12 +173,4 @@ func writeProblems(b *strings.Builder, title string, list []doctor.Problem) {
 			fmt.Fprintf(b, "    hint: %s\n", p.Hint)
 		}
 	}
-}
-
-// counted is "1 problem", "2 problems".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -69,7 +69,7 @@ func TestCommandsInAllocation(t *testing.T) {
 		"gorun hosts check -H n3":     {"n3:2", "--nodes=1 --ntasks=1 --nodelist=n3"},
 		"gorun bench allreduce -np 4": {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
 	} {
-		r, err := read(strings.Fields(line)[1:], aroundOf(allocation...))
+		r, err := parseWords(strings.Fields(line)[1:], aroundOf(allocation...))
 		require.NoError(t, err)
 		var spec job.Spec
 		switch r := r.(type) {

@@ -5,44 +5,43 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
 	"gorun/launcher/doctor"
 	"gorun/launcher/hosts"
 )
 
-// property is something that hosts have in common or not: where all have the same it
-// stands once below the table, else it is a column.
+// property is something that hosts may have in common.
 type property struct {
 	name string
 	of   func(launcher.HostReport) string
 }
 
-// hostTable is the table of a report's hosts.
+// hostTable is the table of a report's hosts. Hosts that are alike share a row. What all hosts have in common is below
+// the table.
 type hostTable struct {
-	report  *launcher.HostsReport
-	columns []property // that differ
-	common  []property
-	groups  [][]launcher.HostReport // of hosts that are alike
+	report          *launcher.HostsReport
+	differs, common []property
+	groups          [][]launcher.HostReport // of hosts that are alike
 }
 
 func newHostTable(r *launcher.HostsReport) *hostTable {
 	t := &hostTable{report: r}
 	for _, p := range hostProperties(r) {
-		if t.differs(p) {
-			t.columns = append(t.columns, p)
-		} else {
+		if t.isCommon(p) {
 			t.common = append(t.common, p)
+		} else {
+			t.differs = append(t.differs, p)
 		}
 	}
-	place := map[string]int{}
+	index := map[string]int{}
 	for _, h := range r.Hosts {
 		key := t.key(h)
-		at, known := place[key]
+		at, known := index[key]
 		if !known {
 			at = len(t.groups)
-			place[key] = at
+			index[key] = at
 			t.groups = append(t.groups, nil)
 		}
 		t.groups[at] = append(t.groups[at], h)
@@ -54,7 +53,11 @@ func hostProperties(r *launcher.HostsReport) []property {
 	list := []property{
 		{"gorun", func(h launcher.HostReport) string { return h.Version }},
 		{"machine", func(h launcher.HostReport) string {
-			return joined(", ", h.Architecture, "Linux "+h.Kernel, cpusText(h.CPUs))
+			cpus := ""
+			if h.CPUs > 0 {
+				cpus = show.Count(h.CPUs, "CPU")
+			}
+			return show.Join(", ", h.Architecture, "Linux "+h.Kernel, cpus)
 		}},
 		{"limits", limitsText},
 		{"GPUs", gpusText},
@@ -71,24 +74,17 @@ func hostProperties(r *launcher.HostsReport) []property {
 	return list
 }
 
-// answered reports whether a host said what it has.
+// answered reports whether a host described itself.
 func answered(h launcher.HostReport) bool { return h.Architecture != "" }
 
-func (t *hostTable) differs(p property) bool {
-	first, have := "", false
-	for _, h := range t.report.Hosts {
-		switch {
-		case !answered(h):
-		case !have:
-			first, have = p.of(h), true
-		case p.of(h) != first:
-			return true
-		}
-	}
-	return false
+func (t *hostTable) isCommon(p property) bool {
+	first := slices.IndexFunc(t.report.Hosts, answered)
+	return !slices.ContainsFunc(t.report.Hosts, func(h launcher.HostReport) bool {
+		return answered(h) && p.of(h) != p.of(t.report.Hosts[first])
+	})
 }
 
-// key is the same for hosts that are alike.
+// key is equal for hosts that are alike.
 func (t *hostTable) key(h launcher.HostReport) string {
 	words := []string{
 		fmt.Sprint(h.Reached, answered(h)), h.Step,
@@ -100,125 +96,58 @@ func (t *hostTable) key(h launcher.HostReport) string {
 		}
 	}
 	if answered(h) {
-		for _, p := range t.columns {
+		for _, p := range t.differs {
 			words = append(words, p.of(h))
 		}
 	}
 	return strings.Join(words, "\x00")
 }
 
-// rows is the table.
-func (t *hostTable) rows() string {
-	title := []string{"host", "reached", "clock", "cache", "tmp"}
-	for _, p := range t.columns {
-		title = append(title, p.name)
+func (t *hostTable) differences() string {
+	heading := []string{"host", "reached", "clock", "cache", "tmp"}
+	for _, p := range t.differs {
+		heading = append(heading, p.name)
 	}
-	table := [][]string{title}
+	rows := [][]string{heading}
 	for _, group := range t.groups {
-		var names []string
-		for _, h := range group {
-			names = append(names, h.Name)
-		}
-		row := []string{hosts.Fold(names), reachedText(group)}
+		row := []string{hosts.Fold(hostNames(group)), reachedText(group)}
 		if answered(group[0]) {
-			row = append(row, clockText(group), roomText(group, "cache"), roomText(group, "temporary files"))
-			for _, p := range t.columns {
+			row = append(row, clockText(group), spaceText(group, "cache"), spaceText(group, "temporary files"))
+			for _, p := range t.differs {
 				row = append(row, p.of(group[0]))
 			}
 		}
-		table = append(table, row)
+		rows = append(rows, row)
 	}
-	return aligned(withoutEmpty(table, 1, len(title)-1))
+	return show.Table(show.WithoutEmpty(rows, 1, len(heading)-1), 0)
 }
 
-// withoutEmpty leaves out columns, of those from first to last, of which nothing is known below their title.
-func withoutEmpty(table [][]string, first, last int) [][]string {
-	for column := last; column >= first; column-- {
-		if slices.ContainsFunc(table[1:], func(row []string) bool {
-			return column < len(row) && row[column] != "-" && row[column] != ""
-		}) {
-			continue
-		}
-		for i, row := range table {
-			if column < len(row) {
-				table[i] = slices.Delete(row, column, column+1)
-			}
-		}
-	}
-	return table
-}
-
-// same is what all hosts have in common.
-func (t *hostTable) same() string {
+func (t *hostTable) commonalities() string {
 	at := slices.IndexFunc(t.report.Hosts, answered)
 	if at < 0 {
 		return ""
 	}
-	var table [][]string
+	var rows [][]string
 	for _, p := range t.common {
 		if text := p.of(t.report.Hosts[at]); text != "" {
-			table = append(table, []string{p.name, text})
+			rows = append(rows, []string{p.name, text})
 		}
 	}
-	if copied := copiedTo(t.report); copied != "" {
-		table = append(table, []string{"copied", copied})
+	copied := slices.DeleteFunc(slices.Clone(t.report.Hosts), func(h launcher.HostReport) bool { return !h.Copied })
+	if len(copied) > 0 {
+		rows = append(rows, []string{"copied", "to " + hosts.Fold(hostNames(copied)) + ", now in the cache there"})
 	}
-	return aligned(table)
+	return show.Table(rows, 0)
 }
 
-// aligned has columns stand below each other, with two spaces between.
-func aligned(table [][]string) string {
-	var widths []int
-	for _, row := range table {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			if i < len(row)-1 { // the last one of a row is as long as it likes
-				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-			}
-		}
+func hostNames(group []launcher.HostReport) (names []string) {
+	for _, h := range group {
+		names = append(names, h.Name)
 	}
-	var b strings.Builder
-	for _, row := range table {
-		for i, cell := range row {
-			b.WriteString(cell)
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-			}
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
+	return names
 }
 
-// joined are the words that say something.
-func joined(by string, words ...string) string {
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), by)
-}
-
-func cpusText(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return counted(n, "CPU")
-}
-
-// copiedTo are the hosts to which gorun was copied.
-func copiedTo(r *launcher.HostsReport) string {
-	var names []string
-	for _, h := range r.Hosts {
-		if h.Copied {
-			names = append(names, h.Name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "to " + hosts.Fold(names) + ", now in the cache there"
-}
-
-// reachedText says how long it took to reach hosts, or where it failed.
+// reachedText says how long it took to reach hosts, or at which step it failed.
 func reachedText(group []launcher.HostReport) string {
 	least, most := group[0].Seconds, group[0].Seconds
 	for _, h := range group {
@@ -237,27 +166,28 @@ func reachedText(group []launcher.HostReport) string {
 	return fmt.Sprintf("no: %s (%s)", group[0].Step, text)
 }
 
-// clockText is the largest offset of some clocks.
+// clockText is the largest clock offset of a group.
 func clockText(group []launcher.HostReport) string {
-	var most *doctor.Clock
+	var worst *doctor.Clock
 	for _, h := range group {
-		if h.Clock != nil && (most == nil || math.Abs(h.Clock.Ahead) > math.Abs(most.Ahead)) {
-			most = h.Clock
+		if h.Clock != nil && (worst == nil || math.Abs(h.Clock.Ahead) > math.Abs(worst.Ahead)) {
+			worst = h.Clock
 		}
 	}
-	switch {
-	case most == nil:
+	if worst == nil {
 		return "-"
-	case math.Abs(most.Ahead) < 0.001:
-		return "< 1 ms"
-	case math.Abs(most.Ahead) < max(most.Uncertainty, 1): // as far as can be told
-		return fmt.Sprintf("< %d ms", int(math.Ceil(1000*max(math.Abs(most.Ahead), most.Uncertainty))))
 	}
-	return fmt.Sprintf("%+.1f s", most.Ahead)
+	switch offset := math.Abs(worst.Ahead); {
+	case offset < 0.001:
+		return "< 1 ms"
+	case offset < max(worst.Uncertainty, 1): // within the precision of the measurement
+		return fmt.Sprintf("< %d ms", int(math.Ceil(1000*max(offset, worst.Uncertainty))))
+	}
+	return fmt.Sprintf("%+.1f s", worst.Ahead)
 }
 
-// roomText is the least free space of some hosts.
-func roomText(group []launcher.HostReport, purpose string) string {
+// spaceText is the least free disk space of a group.
+func spaceText(group []launcher.HostReport, purpose string) string {
 	least := int64(-1)
 	for _, h := range group {
 		for _, room := range h.Rooms {
@@ -311,14 +241,14 @@ func gpusText(h launcher.HostReport) string {
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%d %s", count[name], name)
 	}
-	text := strings.Join(names, ", ")
+	use := "idle"
 	if used > 0 {
-		return fmt.Sprintf("%s, %d in use", text, used)
+		use = fmt.Sprintf("%d in use", used)
 	}
-	return text + ", idle"
+	return strings.Join(names, ", ") + ", " + use
 }
 
-// programText is a program by which it is told from others.
+// programText identifies the program of a host.
 func programText(h launcher.HostReport) string {
 	const digits = 12
 	p := h.Program
@@ -330,5 +260,5 @@ func programText(h launcher.HostReport) string {
 	case p.SHA256 == "":
 		return p.Kind
 	}
-	return joined(", ", p.Path, doctor.Size(p.Size), "SHA-256 "+p.SHA256[:min(digits, len(p.SHA256))])
+	return show.Join(", ", p.Path, doctor.Size(p.Size), "SHA-256 "+p.SHA256[:min(digits, len(p.SHA256))])
 }

@@ -8,230 +8,223 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher/registry"
 )
 
-// exitNoJob is the exit code where there is no such job, or none any more.
+// exitNoJob is the exit code if there is no such job, or it has ended.
 const exitNoJob = 1
 
-// jobPatience is how long a job may take to answer: one whose gorun is stopped does not.
-const jobPatience = 3 * time.Second
+// jobTimeout bounds how long a job may take to reply. A suspended gorun does not reply at all.
+const jobTimeout = 3 * time.Second
 
-// jobPlaces are where the user's running jobs are listed: where that is said, there alone.
-func jobPlaces() []string {
+// registryPlaces are the directories with the user's running jobs.
+func registryPlaces() []string {
 	if place := os.Getenv("GORUN_RUNTIME_DIR"); place != "" {
 		return []string{place}
 	}
 	return registry.Places(os.Getenv("XDG_RUNTIME_DIR"), os.Getenv("TMPDIR"), "/tmp")
 }
 
-// jobsRequest is one call of gorun ps, top, stop, stacks or logs.
+// jobsRequest is the request of gorun ps, top, stop, stacks and logs.
 type jobsRequest struct {
-	*call
-	Command string // its name
-	act     func() error
-	found   []registry.Handle
-
-	Names  []string // of the jobs, or what their names begin with
-	All    bool     // all jobs
-	Follow bool
-	NCCL   bool // what NCCL says of a job
-	Rank   *int // nil: all
-	// Tail is how many last lines of each stream are shown, nil: what there is. Stream is 1 for
-	// standard output alone, 2 for standard error, 0 for both.
-	Tail   *int
-	Stream int
-	// Signal is the one that ends a job, 0: SIGTERM; Grace what its ranks get, nil: the job's
-	// own.
-	Signal syscall.Signal
-	Grace  *time.Duration
+	*commandLine
+	registry.Request // its options
+	command          string
+	names            []string // ids of jobs, or their beginnings
+	all              bool     // stop all jobs
+	nccl             bool
+	stream           int // 1: standard output, 2: standard error, 0: both
+	act              func() error
+	found            []registry.Handle
 }
 
-// command is what these commands have in common; done is their exit code 0, none is 1.
-func (r *jobsRequest) command(c cli.Command, done, none string, examples ...dialect.Example) *command {
+// define makes the command. Its help says what exit codes 0 and 1 mean.
+func (r *jobsRequest) define(c cli.Command, success, failure string, examples ...dialect.Example) *command {
 	if c.UsageText == "" {
-		c.UsageText = "gorun " + r.Command + " [options] [JOB]"
+		c.UsageText = "gorun " + r.command + " [options] [JOB]"
 	}
 	return &command{request: r, Command: c, Page: dialect.Page{
 		Examples: append(examples,
-			dialect.Example{fmt.Sprintf("gorun ./%[1]s, gorun -- %[1]s", r.Command), "start a program of that name"}),
+			dialect.Example{fmt.Sprintf("gorun ./%[1]s, gorun -- %[1]s", r.command), "start a program of that name"}),
 		Codes: []dialect.Example{
-			{"0", done}, {"1", none}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
+			{"0", success}, {"1", failure}, {"2", "a mistake on the command line"}, {"125", "gorun's own error"},
 		},
 		Last: "A job is known here by its id, or by what no other's begins with. More: docs/output.md.",
 	}}
 }
 
-// What most of these commands say to their exit codes.
+// What exit codes 0 and 1 mean for most of these commands.
 const (
-	wasShown  = "it was shown"
-	jobIsNone = "there is no such job, or it has ended meanwhile"
+	shownText = "it was shown"
+	noJobText = "there is no such job, or it has ended meanwhile"
 )
 
-// rankOption chooses one rank.
 func (r *jobsRequest) rankOption() option {
 	return option{
 		Names: []string{"rank"}, Value: "N", Help: "of rank N alone",
-		Set: dialect.Parsed(&r.Rank, parseRank),
+		Set: dialect.Parsed(&r.Rank, parseNumber),
 	}
-}
-
-// parseRank reads a number from 0 on.
-func parseRank(value string) (*int, error) {
-	n, err := dialect.ParseAtLeast(value, 0)
-	return &n, err
 }
 
 func (r *jobsRequest) check(words []string) {
-	r.Names = words
+	r.names = words
 	if slices.Contains(words, "") {
-		r.problem("the name of a job is empty: an unset variable?")
+		r.refuse("the name of a job is empty: an unset variable?")
 	}
-	switch stops := r.Command == "stop"; {
-	case stops && r.All && len(words) > 0:
-		r.problem("--all and %s contradict each other", dialect.Typed(words))
-	case stops && !r.All && len(words) == 0:
-		r.problem("no job given: gorun stop JOB..., or --all; gorun ps lists them")
-	case !stops && len(words) > 1:
-		r.problem("%s: one job at a time; gorun ./%s starts a program of that name", dialect.Typed(words[1:]), r.Command)
+	switch stop := r.command == "stop"; {
+	case stop && r.all && len(words) > 0:
+		r.refuse("--all and %s contradict each other", dialect.Typed(words))
+	case stop && !r.all && len(words) == 0:
+		r.refuse("no job given: gorun stop JOB..., or --all; gorun ps lists them")
+	case !stop && len(words) > 1:
+		r.refuse("%s: one job at a time; gorun ./%s starts a program of that name", dialect.Typed(words[1:]), r.command)
 	}
 }
 
-// run does what is wished with jobs that run.
 func (r *jobsRequest) run() error {
-	r.found = registry.Find(jobPlaces())
+	r.found = registry.Find(registryPlaces())
 	return r.act()
 }
 
-// noJob is the error of a job that there is not.
-func noJob(format string, args ...any) error { return failure{exitNoJob, fmt.Sprintf(format, args...)} }
-
-// nothingRuns is said where there is no job at all.
-const nothingRuns = "no job of this user that was started on this host runs"
-
-// one is the job that the command line names, or the only one.
-func (r *jobsRequest) one() (registry.Handle, error) {
-	name := ""
-	if len(r.Names) > 0 {
-		name = r.Names[0]
-	}
-	return r.named(name)
+func noJob(format string, args ...any) error {
+	return exitError{exitNoJob, fmt.Sprintf(format, args...)}
 }
 
-// named is the one job whose id begins so.
-func (r *jobsRequest) named(name string) (registry.Handle, error) {
-	those := r.beginning(strings.ToLower(name))
+const noJobsText = "no job of this user that was started on this host runs"
+
+// theJob is the job that the command line names, or the only one.
+func (r *jobsRequest) theJob() (registry.Handle, error) {
+	name := ""
+	if len(r.names) > 0 {
+		name = r.names[0]
+	}
+	return r.findJob(name)
+}
+
+// findJob finds the one job whose id begins with name.
+func (r *jobsRequest) findJob(name string) (registry.Handle, error) {
+	matches := r.withPrefix(strings.ToLower(name))
 	switch {
 	case len(r.found) == 0:
-		return registry.Handle{}, noJob(nothingRuns)
-	case len(those) == 1:
-		return those[0], nil
-	case len(those) == 0:
-		return registry.Handle{}, noJob("no job %s: there is %s; gorun ps lists them", name, r.ids(r.found))
+		return registry.Handle{}, noJob(noJobsText)
+	case len(matches) == 1:
+		return matches[0], nil
+	case len(matches) == 0:
+		return registry.Handle{}, noJob("no job %s: there is %s; gorun ps lists them", name, r.listIDs(r.found))
 	case name == "":
-		command := r.Command
-		if r.NCCL {
+		command := r.command
+		if r.nccl {
 			command += " --nccl"
 		}
 		return registry.Handle{},
-			noJob("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.ids(r.found))
+			noJob("there are several jobs: gorun %s JOB, with JOB one of %s", command, r.listIDs(r.found))
 	}
-	return registry.Handle{}, noJob("several jobs begin with %s: %s", name, r.ids(those))
+	return registry.Handle{}, noJob("several jobs begin with %s: %s", name, r.listIDs(matches))
 }
 
-// beginning are the jobs whose ids begin so.
-func (r *jobsRequest) beginning(id string) []registry.Handle {
-	return slices.DeleteFunc(slices.Clone(r.found), func(f registry.Handle) bool { return !strings.HasPrefix(f.ID, id) })
+func (r *jobsRequest) withPrefix(id string) []registry.Handle {
+	return slices.DeleteFunc(slices.Clone(r.found), func(h registry.Handle) bool { return !strings.HasPrefix(h.ID, id) })
 }
 
-// ids are the names of jobs, as short as they may be.
-func (r *jobsRequest) ids(list []registry.Handle) string {
-	const most = 10
-	var names []string
-	for _, f := range list[:min(len(list), most)] {
-		names = append(names, r.short(f.ID))
+// listIDs lists a few short ids.
+func (r *jobsRequest) listIDs(list []registry.Handle) string {
+	const maxIDs = 10
+	var ids []string
+	for _, h := range list[:min(len(list), maxIDs)] {
+		ids = append(ids, r.shortID(h.ID))
 	}
-	if len(list) > most {
-		names = append(names, "…")
+	if len(list) > maxIDs {
+		ids = append(ids, "…")
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(ids, ", ")
 }
 
-// short is the beginning of an id that no other has.
-func (r *jobsRequest) short(id string) string {
+// shortID is the shortest beginning of an id, from 4 characters on, that no other job has.
+func (r *jobsRequest) shortID(id string) string {
 	for n := 4; n < len(id); n++ {
-		if len(r.beginning(id[:n])) <= 1 {
+		if len(r.withPrefix(id[:n])) <= 1 {
 			return id[:n]
 		}
 	}
 	return id
 }
 
-// jobAnswer is a job with what it said of itself.
-type jobAnswer struct {
+// jobReply is what a job reports of itself.
+type jobReply struct {
 	registry.Job
 	err error
 }
 
-// askAll asks jobs, all at once; those that have ended meanwhile are left out.
-func askAll(list []registry.Handle, question string) (jobs []jobAnswer) {
-	all := make([]jobAnswer, len(list))
-	var busy sync.WaitGroup
-	for i, f := range list {
-		busy.Go(func() { all[i] = askJob(f, question) })
+// queryJobs queries jobs at the same time and leaves out those that have ended.
+func queryJobs(list []registry.Handle, kind string) (jobs []jobReply) {
+	replies := make([]jobReply, len(list))
+	var queries sync.WaitGroup
+	for i, h := range list {
+		queries.Go(func() { replies[i] = queryJob(h, kind) })
 	}
-	busy.Wait()
-	for i, a := range all {
-		if a.ID = list[i].ID; !errors.Is(a.err, registry.ErrEnded) {
-			jobs = append(jobs, a)
+	queries.Wait()
+	for i, reply := range replies {
+		if reply.ID = list[i].ID; !errors.Is(reply.err, registry.ErrEnded) {
+			jobs = append(jobs, reply)
 		}
 	}
 	return jobs
 }
 
-func askJob(f registry.Handle, question string) (a jobAnswer) {
-	ctx, cancel := context.WithTimeout(context.Background(), jobPatience)
+func queryJob(h registry.Handle, kind string) (reply jobReply) {
+	ctx, cancel := context.WithTimeout(context.Background(), jobTimeout)
 	defer cancel()
 	pid := 0
-	a.Job, pid, a.err = registry.OneOf[registry.Job](ctx, f, registry.Request{Kind: question})
-	if errors.Is(a.err, os.ErrDeadlineExceeded) || errors.Is(a.err, context.DeadlineExceeded) {
-		a.err = silentJob(f, pid)
+	reply.Job, pid, reply.err = registry.OneOf[registry.Job](ctx, h, registry.Request{Kind: kind})
+	if errors.Is(reply.err, os.ErrDeadlineExceeded) || errors.Is(reply.err, context.DeadlineExceeded) {
+		reply.err = unresponsive(h, pid)
 	}
-	return a
+	return reply
 }
 
-// silentJob is the error of a job that says nothing; pid is its gorun, 0: not known.
-func silentJob(f registry.Handle, pid int) error {
+// unresponsive is the error of a job that does not reply; pid is its gorun's, or 0.
+func unresponsive(h registry.Handle, pid int) error {
 	if pid == 0 {
-		return fmt.Errorf("job %s does not answer: is its gorun stopped?", f.ID)
+		return fmt.Errorf("job %s does not answer: is its gorun stopped?", h.ID)
 	}
-	return fmt.Errorf("job %s does not answer: is its gorun stopped? kill -CONT %d has it go on", f.ID, pid)
+	return fmt.Errorf("job %s does not answer: is its gorun stopped? kill -CONT %d has it go on", h.ID, pid)
 }
 
-// askOne asks the job of the command line, which has that long to answer.
-func askOne[T any](r *jobsRequest, patience time.Duration, q registry.Request) (answer T, err error) {
-	f, err := r.awake()
+// query sends the request to the job of the command line.
+func query[T any](r *jobsRequest, timeout time.Duration, kind string) (reply T, err error) {
+	h, err := r.responsiveJob()
 	if err != nil {
-		return answer, err
+		return reply, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return registry.One[T](ctx, f, q)
+	request := r.Request
+	request.Kind = kind
+	return registry.One[T](ctx, h, request)
 }
 
-// awake is the job of the command line, which answers: others would be waited for without an end.
-func (r *jobsRequest) awake() (registry.Handle, error) {
-	f, err := r.one()
+// responsiveJob is the job of the command line if it replies. Requests without a time limit would wait for others for
+// ever.
+func (r *jobsRequest) responsiveJob() (registry.Handle, error) {
+	h, err := r.theJob()
 	if err == nil {
-		err = askJob(f, registry.JobRequest).err
+		err = queryJob(h, registry.JobRequest).err
 	}
-	return f, err
+	return h, err
 }
 
-func (r *jobsRequest) print(lines []string) error { return r.write(strings.Join(lines, "\n") + "\n") }
+func (r *jobsRequest) printLines(lines []string) error {
+	return r.print(strings.Join(lines, "\n") + "\n")
+}
+
+// rankLines describe a job and its ranks, see jobTable.ranks.
+func (r *jobsRequest) rankLines(j registry.Job, usage []rankUsage, gpus gpuLoads) []string {
+	t := jobTable{show.Style(r.stdout)}
+	return append([]string{t.title(j, r.shortID(j.ID)), ""}, t.ranks(j, usage, gpus)...)
+}

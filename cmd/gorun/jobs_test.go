@@ -17,34 +17,48 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/launcher/registry"
+	"gorun/placement/draw"
 )
 
 func TestJobCommands(t *testing.T) {
+	type options = registry.Request
 	for line, want := range map[string]jobsRequest{
-		"gorun ps":                             {Command: "ps"},
-		"gorun ps 7f3a":                        {Command: "ps", Names: []string{"7f3a"}},
-		"gorun top --":                         {Command: "top"},
-		"gorun ps --nccl":                      {Command: "ps", NCCL: true},
-		"gorun ps 7f3a --nccl":                 {Command: "ps", Names: []string{"7f3a"}, NCCL: true},
-		"gorun logs 7f3a -f --rank 3":          {Command: "logs", Names: []string{"7f3a"}, Follow: true, Rank: new(3)},
-		"gorun logs --follow --rank=0 -- -7":   {Command: "logs", Names: []string{"-7"}, Follow: true, Rank: new(0)},
-		"gorun logs -n 5 7f3a --stream stderr": {Command: "logs", Names: []string{"7f3a"}, Tail: new(5), Stream: 2},
-		"gorun logs --tail=0 -f":               {Command: "logs", Tail: new(0), Follow: true},
-		"gorun stacks --rank 1 7f3a":           {Command: "stacks", Names: []string{"7f3a"}, Rank: new(1)},
-		"gorun stop a b c":                     {Command: "stop", Names: []string{"a", "b", "c"}},
-		"gorun stop a --signal INT b":          {Command: "stop", Names: []string{"a", "b"}, Signal: syscall.SIGINT},
-		"gorun stop --signal sighup a":         {Command: "stop", Names: []string{"a"}, Signal: syscall.SIGHUP},
-		"gorun stop --signal KILL a": {
-			Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration),
+		"gorun ps":             {command: "ps"},
+		"gorun ps 7f3a":        {command: "ps", names: []string{"7f3a"}},
+		"gorun top --":         {command: "top"},
+		"gorun ps --nccl":      {command: "ps", nccl: true},
+		"gorun ps 7f3a --nccl": {command: "ps", names: []string{"7f3a"}, nccl: true},
+		"gorun logs 7f3a -f --rank 3": {
+			command: "logs", names: []string{"7f3a"}, Request: options{Follow: true, Rank: new(3)},
 		},
-		"gorun stop --all --grace 1.5": {Command: "stop", All: true, Grace: new(1500 * time.Millisecond)},
+		"gorun logs --follow --rank=0 -- -7": {
+			command: "logs", names: []string{"-7"}, Request: options{Follow: true, Rank: new(0)},
+		},
+		"gorun logs -n 5 7f3a --stream stderr": {
+			command: "logs", names: []string{"7f3a"}, stream: 2, Request: options{Tail: new(5)},
+		},
+		"gorun logs --tail=0 -f": {command: "logs", Request: options{Tail: new(0), Follow: true}},
+		"gorun stacks --rank 1 7f3a": {
+			command: "stacks", names: []string{"7f3a"}, Request: options{Rank: new(1)},
+		},
+		"gorun stop a b c": {command: "stop", names: []string{"a", "b", "c"}},
+		"gorun stop a --signal INT b": {
+			command: "stop", names: []string{"a", "b"}, Request: options{Signal: syscall.SIGINT},
+		},
+		"gorun stop --signal sighup a": {
+			command: "stop", names: []string{"a"}, Request: options{Signal: syscall.SIGHUP},
+		},
+		"gorun stop --signal KILL a": {
+			command: "stop", names: []string{"a"}, Request: options{Signal: syscall.SIGTERM, Grace: new(time.Duration)},
+		},
+		"gorun stop --all --grace 1.5": {command: "stop", all: true, Request: options{Grace: new(1500 * time.Millisecond)}},
 		"gorun stop --grace 0 --signal=TERM a": {
-			Command: "stop", Names: []string{"a"}, Signal: syscall.SIGTERM, Grace: new(time.Duration),
+			command: "stop", names: []string{"a"}, Request: options{Signal: syscall.SIGTERM, Grace: new(time.Duration)},
 		},
 	} {
 		t.Run(line, func(t *testing.T) {
 			got := *mustBe[*jobsRequest](t, line)
-			got.call, got.act = nil, nil
+			got.commandLine, got.act = nil, nil
 			assert.Equal(t, want, got)
 		})
 	}
@@ -71,12 +85,12 @@ func TestJobCommandProblems(t *testing.T) {
 		require.Error(t, err, line)
 		assert.True(t, strings.Contains(err.Error(), want), "%s: %v", line, err)
 	}
-	_, err := read([]string{"stop", ""}, aroundOf())
+	_, err := parseWords([]string{"stop", ""}, aroundOf())
 	assert.ErrorContains(t, err, "the name of a job is empty: an unset variable?")
 }
 
 func found(ids ...string) *jobsRequest {
-	r := &jobsRequest{Command: "top"}
+	r := &jobsRequest{command: "top"}
 	for _, id := range ids {
 		r.found = append(r.found, registry.Handle{ID: id})
 	}
@@ -89,7 +103,7 @@ func TestNamesOfJobs(t *testing.T) {
 		"9": "9a0000000001", "7f3A": "7f3a00000001",
 		"7f3b00000001": "7f3b00000001",
 	} {
-		f, err := r.named(name)
+		f, err := r.findJob(name)
 		assert.NoError(t, err, name)
 		assert.Equal(t, want, f.ID)
 	}
@@ -99,15 +113,15 @@ func TestNamesOfJobs(t *testing.T) {
 		"8":       "no job 8: there is 7f3a, 7f3b, 9a00; gorun ps lists them",
 		"\x1b[2J": "no job \x1b[2j: there is 7f3a, 7f3b, 9a00; gorun ps lists them",
 	} {
-		_, err := r.named(name)
+		_, err := r.findJob(name)
 		assert.EqualError(t, err, strings.Replace(want, "2j", "2J", 1))
 	}
-	f, err := found("7f3a00000001").named("")
+	f, err := found("7f3a00000001").findJob("")
 	assert.NoError(t, err)
 	assert.Equal(t, "7f3a00000001", f.ID)
-	_, err = found().named("7")
-	assert.EqualError(t, err, nothingRuns)
-	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").short("7f3a00000001"))
+	_, err = found().findJob("7")
+	assert.EqualError(t, err, noJobsText)
+	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").shortID("7f3a00000001"))
 }
 
 // answering is the only job of a place, in this process, that answers so.
@@ -118,21 +132,21 @@ func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, s
 	require.NoError(t, err)
 	t.Cleanup(e.Close)
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	c := newCall(dialect.Surroundings{}, nil, stdout, stderr)
-	return &jobsRequest{found: registry.Find([]string{place}), call: c}, stdout, stderr
+	c := newCommandLine(dialect.Surroundings{}, nil, stdout, stderr)
+	return &jobsRequest{found: registry.Find([]string{place}), commandLine: c}, stdout, stderr
 }
 
 // Nobody waits without an end for a job whose gorun is stopped, and its way out is named.
 func TestSilentJob(t *testing.T) {
 	t.Parallel()
 	r, _, _ := answering(t, func(ctx context.Context, _ registry.Request, _ func(any) error) { <-ctx.Done() })
-	r.All, r.Names = true, []string{"7f3a"}
+	r.all, r.names = true, []string{"7f3a"}
 	var busy sync.WaitGroup
 	for name, act := range map[string]func() error{
-		"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.nccl,
+		"ps": r.ps, "top": r.top, "stop": r.stop, "stacks": r.stacks, "logs": r.logs, "nccl": r.psNCCL,
 	} {
 		busy.Go(func() {
-			errs := errorsOf(act())
+			errs := flatten(act())
 			if !assert.Len(t, errs, 1, name) {
 				return
 			}
@@ -142,14 +156,14 @@ func TestSilentJob(t *testing.T) {
 		})
 	}
 	busy.Wait()
-	assert.EqualError(t, silentJob(r.found[0], 0), "job 7f3a00000001 does not answer: is its gorun stopped?")
+	assert.EqualError(t, unresponsive(r.found[0], 0), "job 7f3a00000001 does not answer: is its gorun stopped?")
 }
 
 // A job that ends while it is asked is none, for programs as for people.
 func TestJobEndsMeanwhile(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		r, stdout, _ := answering(t, func(context.Context, registry.Request, func(any) error) {})
-		r.Names, r.JSON = []string{"7f"}, json
+		r.names, r.JSON = []string{"7f"}, json
 		assert.ErrorIs(t, r.ps(), registry.ErrEnded)
 		assert.Empty(t, stdout.String())
 	}
@@ -168,7 +182,7 @@ func TestWhatNCCLSays(t *testing.T) {
 		_ = send(registry.Job{})
 	}
 	r, stdout, _ := answering(t, answer)
-	r.NCCL = true
+	r.nccl = true
 	require.NoError(t, r.ps())
 	assert.Equal(t,
 		"NCCL 2.30.7, 1 communicator\n  rank 3 is^[[2J behind\n  host n^G2 does not say what NCCL answers there\n",
@@ -193,8 +207,8 @@ func TestWhatNCCLSays(t *testing.T) {
 
 func TestNCCLOfOneOfSeveralJobs(t *testing.T) {
 	r := found("7f3a00000001", "9a0000000001")
-	r.Command, r.NCCL = "ps", true
-	assert.EqualError(t, r.nccl(), "there are several jobs: gorun ps --nccl JOB, with JOB one of 7f3a, 9a00")
+	r.command, r.nccl = "ps", true
+	assert.EqualError(t, r.psNCCL(), "there are several jobs: gorun ps --nccl JOB, with JOB one of 7f3a, 9a00")
 }
 
 var moment = time.Unix(1_000_000, 0)
@@ -217,7 +231,7 @@ func ranks(at time.Duration, used ...float64) registry.Job {
 	return j
 }
 
-func stragglers(use []rankUse) (list []int) {
+func stragglers(use []rankUsage) (list []int) {
 	for i, u := range use {
 		if u.straggler {
 			list = append(list, i)
@@ -253,7 +267,7 @@ func TestStraggler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, to := ranks(0, make([]float64, len(test.used))...), ranks(time.Second, test.used...)
-			assert.Equal(t, test.want, stragglers(between(from, to, test.silence)))
+			assert.Equal(t, test.want, stragglers(usageBetween(from, to, test.silence)))
 		})
 	}
 }
@@ -265,22 +279,23 @@ func TestUseBetween(t *testing.T) {
 	to.Ranks[1].CPU = nil
 	to.Ranks[2].PID = 9
 	to.Ranks[4].Code = new(3)
-	use := between(from, to, nil)
+	use := usageBetween(from, to, nil)
 	var got []string
 	for _, u := range use {
-		got = append(got, u.percent()+" "+u.rate())
+		got = append(got, u.cpuText()+" "+u.outputText())
 	}
 	assert.Equal(t, []string{"50 1.5K", "- 0", "- -", "0 0", "50 0"}, got)
 	assert.Equal(t, "exit 3", rankState(to.Ranks[4]))
-	assert.Equal(t, "- -", between(registry.Job{}, to, nil)[0].percent()+" "+between(registry.Job{}, to, nil)[0].rate())
+	first := usageBetween(registry.Job{}, to, nil)[0]
+	assert.Equal(t, "- -", first.cpuText()+" "+first.outputText())
 }
 
 func TestSilences(t *testing.T) {
-	var s silences
+	var s outputClock
 	look := func(at time.Duration, printed int64) map[int]time.Duration {
 		j := ranks(at, 0, 0)
 		*j.Ranks[1].Output = printed
-		return s.look(j)
+		return s.observe(j)
 	}
 	assert.Empty(t, look(0, 5), "nobody knows when that was")
 	assert.Equal(t, map[int]time.Duration{1: 0}, look(time.Second, 6))
@@ -291,8 +306,8 @@ func TestSilences(t *testing.T) {
 // Nothing that a job says reaches a terminal as it is, or goes beyond its width.
 func TestJobTables(t *testing.T) {
 	j := ranks(0, 0, 3725)
-	v := jobView{}
-	jobs := []jobAnswer{{Job: j}, {Job: registry.Job{ID: "9a0000000001"}, err: assert.AnError}}
+	v := jobTable{}
+	jobs := []jobReply{{Job: j}, {Job: registry.Job{ID: "9a0000000001"}, err: assert.AnError}}
 	short := func(id string) string { return id[:4] }
 	assert.Equal(t, []string{
 		"JOB   STATE      RANKS  HOSTS   AGE  PROGRAM",
@@ -304,18 +319,19 @@ func TestJobTables(t *testing.T) {
 		"0     n^G   100  running  0:00     64M  0    step^[[31m",
 		"1     n^G   101  running  1:02:05  64M  0    step^[[31m",
 	}, v.ranks(j, nil, nil))
-	use := between(ranks(-time.Second, 0, 3725), j, map[int]time.Duration{0: 0, 1: 9200 * time.Millisecond})
+	use := usageBetween(ranks(-time.Second, 0, 3725), j, map[int]time.Duration{0: 0, 1: 9200 * time.Millisecond})
 	j.Silent = []string{"n3"}
 	assert.Equal(t, []string{
 		"RANK  HOST  STATE    CPU%  MEM  OUT/S  LAST LINE",
 		"1     n^G   running  0     64M  0      < straggler +9 s  step^[[31m",
 		"0     n^G   running  0     64M  0      step^[[31m",
 		"host n3 does not say what its ranks use",
-	}, jobView{ascii: true}.ranks(j, use, nil))
-	for _, line := range append((jobView{width: 30}).ranks(j, use, nil), jobView{width: 30}.title(j, "7f3a")) {
+	}, jobTable{draw.Style{ASCII: true}}.ranks(j, use, nil))
+	narrow := jobTable{draw.Style{Width: 30}}
+	for _, line := range append(narrow.ranks(j, use, nil), narrow.title(j, "7f3a")) {
 		assert.LessOrEqual(t, len([]rune(line)), 30, line)
 	}
-	assert.Equal(t, "job 7f3a  running  2/2 ranks …", jobView{width: 30}.title(j, "7f3a"))
+	assert.Equal(t, "job 7f3a  running  2/2 ranks …", narrow.title(j, "7f3a"))
 }
 
 func TestGPUsOfRanks(t *testing.T) {
@@ -327,10 +343,10 @@ func TestGPUsOfRanks(t *testing.T) {
 		"RANK  HOST  PID  STATE    TIME  MEM  OUT  GPU%  GPUMEM  LAST LINE",
 		"0     n^G   100  running  0:00  64M  0    74    71G     step^[[31m",
 		"1     n^G   101  running  0:01  64M  0    -     -       step^[[31m",
-	}, jobView{}.ranks(j, nil, gpus))
+	}, jobTable{}.ranks(j, nil, gpus))
 	assert.Equal(t, "RANK  HOST  STATE    CPU%  MEM  OUT/S  GPU%  GPUMEM  LAST LINE",
-		jobView{}.ranks(j, between(j, j, nil), gpus)[0])
-	assert.Nil(t, askGPUs(ranks(0, 0)), "nobody is asked where there is none")
+		jobTable{}.ranks(j, usageBetween(j, j, nil), gpus)[0])
+	assert.Nil(t, queryGPUs(ranks(0, 0)), "nobody is asked where there is none")
 }
 
 func TestSizesAndTimes(t *testing.T) {
@@ -338,13 +354,13 @@ func TestSizesAndTimes(t *testing.T) {
 		0: "0", 1023: "1023", 1024: "1.0K", 10 << 10: "10K", 1023 << 10: "1023K",
 		3 << 19: "1.5M", 61 << 30: "61G", 5 << 50: "5120T",
 	} {
-		assert.Equal(t, want, size(&n))
+		assert.Equal(t, want, sizeText(&n))
 	}
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 14 * time.Second: "14s", 14 * time.Minute: "14m",
 		125 * time.Minute: "2h05m", 76 * time.Hour: "3d4h",
 	} {
-		assert.Equal(t, want, age(d))
+		assert.Equal(t, want, ageText(d))
 	}
-	assert.Equal(t, []string{"-", "-"}, []string{size(nil), cpuTime(nil)})
+	assert.Equal(t, []string{"-", "-"}, []string{sizeText(nil), cpuTimeText(nil)})
 }

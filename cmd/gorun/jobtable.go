@@ -7,24 +7,19 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
 	"gorun/launcher/job"
 	"gorun/launcher/registry"
 	"gorun/placement/draw"
 )
 
-// jobView lays out what is shown of jobs.
-type jobView struct {
-	width int // columns; 0: any number
-	ascii bool
-}
+// jobTable formats running jobs and their ranks.
+type jobTable struct{ draw.Style }
 
-func newJobView(style draw.Style) jobView { return jobView{style.Width, style.ASCII} }
-
-// jobs is the table of jobs.
-func (v jobView) jobs(jobs []jobAnswer, short func(id string) string) []string {
+// jobs has a row for each job; short abbreviates ids.
+func (t jobTable) jobs(jobs []jobReply, short func(id string) string) []string {
 	rows := [][]string{{"JOB", "STATE", "RANKS", "HOSTS", "AGE", "PROGRAM"}}
 	for _, j := range jobs {
 		if j.err != nil {
@@ -32,103 +27,94 @@ func (v jobView) jobs(jobs []jobAnswer, short func(id string) string) []string {
 			continue
 		}
 		rows = append(rows, []string{
-			short(j.ID), state(j.Job), jobRanks(j.Job), printable.Text(job.HostRanges(j.Hosts)),
-			age(j.At.Sub(j.Began)), programOf(j.Job),
+			short(j.ID), stateText(j.Job), rankCount(j.Job), job.HostRanges(j.Hosts), ageText(j.At.Sub(j.Began)),
+			commandText(j.Job),
 		})
 	}
-	return v.table(rows)
+	return t.lines(rows)
 }
 
-func state(j registry.Job) string {
-	text := printable.Text(j.State)
+func stateText(j registry.Job) string {
 	if j.Attempt > 0 {
-		text += fmt.Sprintf(" (restart %d)", j.Attempt)
+		return fmt.Sprintf("%s (restart %d)", j.State, j.Attempt)
 	}
-	return text
+	return j.State
 }
 
-func jobRanks(j registry.Job) string { return fmt.Sprintf("%d/%d", j.Running, j.NumRanks) }
+func rankCount(j registry.Job) string { return fmt.Sprintf("%d/%d", j.Running, j.NumRanks) }
 
-func programOf(j registry.Job) string {
-	return printable.Text(strings.Join(append([]string{j.Program}, j.Args...), " "))
+func commandText(j registry.Job) string {
+	return strings.Join(append([]string{j.Program}, j.Args...), " ")
 }
 
-// title is what stands above a job's ranks.
-func (v jobView) title(j registry.Job, id string) string {
-	return v.clip(fmt.Sprintf("job %s  %s  %s ranks  %s  pid %d  %s  %s",
-		id, state(j), jobRanks(j), printable.Text(job.HostRanges(j.Hosts)), j.PID, age(j.At.Sub(j.Began)), programOf(j)))
+// title describes a job in one line.
+func (t jobTable) title(j registry.Job, id string) string {
+	return t.clip(printable.Text(fmt.Sprintf("job %s  %s  %s ranks  %s  pid %d  %s  %s",
+		id, stateText(j), rankCount(j), job.HostRanges(j.Hosts), j.PID, ageText(j.At.Sub(j.Began)), commandText(j))))
 }
 
-// ranks is the table of a job's ranks; use is what was seen of them between two looks,
-// nil: there was one; gpus what is used of GPUs.
-func (v jobView) ranks(j registry.Job, use []rankUse, gpus gpuLoads) []string {
-	head := []string{"RANK", "HOST", "PID", "STATE", "TIME", "MEM", "OUT", "LAST LINE"}
-	if use != nil {
-		head = []string{"RANK", "HOST", "STATE", "CPU%", "MEM", "OUT/S", "LAST LINE"}
+// ranks has a row for each rank of a job. usage is nil after a single observation, gpus if nothing is known of them.
+func (t jobTable) ranks(j registry.Job, usage []rankUsage, gpus gpuLoads) []string {
+	heading := []string{"RANK", "HOST", "PID", "STATE", "TIME", "MEM", "OUT", "LAST LINE"}
+	if usage != nil {
+		heading = []string{"RANK", "HOST", "STATE", "CPU%", "MEM", "OUT/S", "LAST LINE"}
 	}
 	if gpus != nil {
-		head = slices.Insert(head, len(head)-1, "GPU%", "GPUMEM")
+		heading = slices.Insert(heading, len(heading)-1, "GPU%", "GPUMEM")
 	}
-	rows := [][]string{head}
-	var behind [][]string // stands first
+	rows := [][]string{heading}
 	for i, r := range j.Ranks {
 		row := []string{
-			strconv.Itoa(r.Rank), printable.Text(r.Host), strconv.Itoa(r.PID), rankState(r), cpuTime(r.CPU),
-			size(r.Memory), size(r.Output), printable.Text(r.Last),
+			strconv.Itoa(r.Rank), r.Host, strconv.Itoa(r.PID), rankState(r), cpuTimeText(r.CPU), sizeText(r.Memory),
+			sizeText(r.Output),
+		}
+		if usage != nil {
+			row = []string{row[0], row[1], row[3], usage[i].cpuText(), row[5], usage[i].outputText()}
 		}
 		if gpus != nil {
-			busy, memory := gpus.of(r)
-			row = slices.Insert(row, len(row)-1, busy, memory)
+			busy, memory := gpus.cells(r)
+			row = append(row, busy, memory)
 		}
-		if use != nil {
-			row = slices.Concat([]string{row[0], row[1], row[3], use[i].percent(), row[5], use[i].rate()}, row[7:])
-			if use[i].straggler { // its mark stands before its last line
-				row[len(row)-1] = strings.TrimSpace(v.mark()+" "+use[i].lagText()) + "  " + row[len(row)-1]
-				behind = [][]string{row}
-				continue
-			}
+		if usage == nil || !usage[i].straggler {
+			rows = append(rows, append(row, r.Last))
+			continue
 		}
-		rows = append(rows, row)
+		mark := "◄ straggler"
+		if t.ASCII {
+			mark = "< straggler"
+		}
+		rows = slices.Insert(rows, 1, append(row, show.Join(" ", mark, usage[i].lagText())+"  "+r.Last))
 	}
-	lines := v.table(slices.Insert(rows, 1, behind...))
+	lines := t.lines(rows)
 	for _, host := range j.Silent {
-		lines = append(lines, v.clip("host "+printable.Text(host)+" does not say what its ranks use"))
+		lines = append(lines, t.clip("host "+printable.Text(host)+" does not say what its ranks use"))
 	}
 	return lines
-}
-
-func (v jobView) mark() string {
-	if v.ascii {
-		return "< straggler"
-	}
-	return "◄ straggler"
 }
 
 func rankState(r registry.Rank) string {
 	if r.Code != nil {
 		return "exit " + strconv.Itoa(*r.Code)
 	}
-	return printable.Text(cmp.Or(r.Signal, r.State))
+	return cmp.Or(r.Signal, r.State)
 }
 
-// table lays out rows in columns; the last one takes what room is left.
-func (v jobView) table(rows [][]string) (lines []string) {
-	for line := range strings.Lines(strings.ReplaceAll(aligned(rows), "\t", " ")) {
-		lines = append(lines, v.clip(strings.TrimRight(line, " \n")))
+func (t jobTable) lines(rows [][]string) (lines []string) {
+	for line := range strings.Lines(show.Table(rows, 0)) {
+		lines = append(lines, t.clip(strings.TrimSuffix(line, "\n")))
 	}
 	return lines
 }
 
-// clip cuts a line to the width.
-func (v jobView) clip(line string) string {
-	if v.width <= 0 || utf8.RuneCountInString(line) <= v.width {
+func (t jobTable) clip(line string) string {
+	if t.Width <= 0 {
 		return line
 	}
-	return string([]rune(line)[:max(v.width-1, 0)]) + map[bool]string{true: ">", false: "…"}[v.ascii]
+	return show.Clip(line, t.Width, map[bool]string{true: ">", false: "…"}[t.ASCII])
 }
 
-// age is a time in its greatest unit or two: 14s, 14m, 2h05m, 3d4h.
-func age(d time.Duration) string {
+// ageText formats a duration in its one or two largest units: 14s, 14m, 2h05m, 3d4h.
+func ageText(d time.Duration) string {
 	switch s := int(max(d, 0) / time.Second); {
 	case s < 60:
 		return fmt.Sprintf("%ds", s)
@@ -141,8 +127,8 @@ func age(d time.Duration) string {
 	}
 }
 
-// cpuTime is a time as ps shows it: 0:07, 12:33, 3:04:05.
-func cpuTime(d *time.Duration) string {
+// cpuTimeText formats a duration as ps does: 0:07, 12:33, 3:04:05.
+func cpuTimeText(d *time.Duration) string {
 	if d == nil {
 		return "-"
 	}
@@ -153,22 +139,20 @@ func cpuTime(d *time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// size is a number of bytes in at most five characters: 512, 4.0K, 61G.
-func size(n *int64) string {
+// sizeText formats a number of bytes in at most five characters: 512, 4.0K, 61G.
+func sizeText(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	value := float64(*n)
-	for _, unit := range []string{"", "K", "M", "G", "T"} {
-		switch {
-		case value < 1024 && unit == "":
-			return strconv.FormatInt(*n, 10)
-		case value < 10:
-			return fmt.Sprintf("%.1f%s", value, unit)
-		case value < 1024 || unit == "T":
-			return fmt.Sprintf("%.0f%s", value, unit)
-		}
+	if *n < 1024 {
+		return strconv.FormatInt(*n, 10)
+	}
+	value, unit := float64(*n)/1024, 0
+	for ; value >= 1024 && unit < 3; unit++ {
 		value /= 1024
 	}
-	return ""
+	if value < 10 {
+		return fmt.Sprintf("%.1f%c", value, "KMGT"[unit])
+	}
+	return fmt.Sprintf("%.0f%c", value, "KMGT"[unit])
 }

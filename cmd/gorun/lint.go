@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,12 +12,13 @@ import (
 	"strconv"
 	"strings"
 
+	"gorun/cmd/gorun/internal/show"
 	"gorun/env/nccl"
 	"gorun/internal/printable"
 	"gorun/launcher/job"
 )
 
-// lintSettings says what is wrong with settings, and returns the exit code.
+// lintSettings reports what is wrong with settings.
 func (o *envOptions) lintSettings() error {
 	l := lintReport{files: o.files}
 	err := l.chooseLibrary(o.library)
@@ -24,101 +26,92 @@ func (o *envOptions) lintSettings() error {
 	switch {
 	case err != nil:
 	case o.files != nil:
-		settings, err = settingsOf(o.files)
+		settings, err = readSettings(o.files)
 	default:
-		settings, l.findings = settingsHere(l.library.Kind)
+		settings, l.findings = ownSettings(l.library.Kind)
 	}
 	if err != nil {
-		return failure{job.ExitUsage, err.Error()} // every cause is a word of the command line
+		return exitError{job.ExitUsage, err.Error()} // a file of the command line
 	}
-	l.findings, l.looked = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
-	err = o.show(l.json(), func() string { return l.text(o.Quiet) })
+	l.findings, l.settings = append(nccl.Lint(settings, l.library), l.findings...), len(settings)
+	err = o.printResult(l.json(), func() string { return l.text(o.Quiet) })
 	if err == nil && len(l.findings) > 0 {
 		return exitWith(exitFindings)
 	}
 	return err
 }
 
-// settingsOf are what files set.
-func settingsOf(files []string) (all []nccl.Assignment, err error) {
+func readSettings(files []string) (settings []nccl.Assignment, err error) {
 	for _, file := range files {
-		var text []byte
-		if file == "-" {
-			text, err = readText(os.Stdin)
-		} else {
-			text, err = readSome(file)
-		}
+		text, err := readScript(file)
 		if err != nil {
-			return nil, of("--lint", err)
+			return nil, optionError("--lint", err)
 		}
-		all = append(all, nccl.ParseFile(file, text)...)
+		settings = append(settings, nccl.ParseFile(file, text)...)
 	}
-	return all, nil
+	return settings, nil
 }
 
-// settingsHere are what this environment sets and, of what it does not set, the files of
-// the library. One that cannot be read is a finding, for the library goes on without it.
-func settingsHere(kind nccl.Library) (all []nccl.Assignment, unread []nccl.Finding) {
-	all = nccl.Environ(os.Environ())
-	slices.SortFunc(all, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
-	kinds := []nccl.Library{nccl.NCCL, nccl.RCCL}
-	if kind != "" {
-		kinds = []nccl.Library{kind}
-	}
-	for _, file := range confFilesHere(kinds...) {
-		text, err := readConf(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+// readScript reads a file, or standard input ("-").
+func readScript(name string) ([]byte, error) {
+	const limit = 4 << 20
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			unread = append(unread, unreadable(file, err))
-			continue
-		}
-		all = withFile(all, file, text)
+		defer f.Close()
 	}
-	return all, unread
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && len(text) > limit {
+		err = errors.New("more than 4 MiB: that is no script")
+	}
+	return text, err
 }
 
-// withFile adds what a file of a library's sets to settings of which none sets it: what comes first counts.
-func withFile(settings []nccl.Assignment, file string, text []byte) []nccl.Assignment {
-	set := make(map[string]bool)
-	for _, a := range settings {
-		set[a.Name] = true
+// ownSettings returns what this environment and, after it, the library's configuration files set. A file that cannot be
+// read is a finding, since the library ignores it.
+func ownSettings(kind nccl.Library) (settings []nccl.Assignment, unread []nccl.Finding) {
+	settings = sortedSettings(os.Environ())
+	kinds := []nccl.Library{kind}
+	if kind == "" {
+		kinds = []nccl.Library{nccl.NCCL, nccl.RCCL}
 	}
-	for _, a := range nccl.Parse(nccl.FromConf, file, text) {
-		if !set[a.Name] {
-			set[a.Name] = true
-			settings = append(settings, a)
-		}
+	files, errs := readConf(kinds...)
+	for _, file := range files {
+		settings = addConf(settings, file.Path, file.Text)
 	}
+	for _, err := range errs {
+		unread = append(unread, unreadableConf(err))
+	}
+	return settings, unread
+}
+
+func sortedSettings(environ []string) []nccl.Assignment {
+	settings := nccl.Environ(environ)
+	slices.SortFunc(settings, func(a, b nccl.Assignment) int { return strings.Compare(a.Name, b.Name) })
 	return settings
 }
 
-// unreadable is what is said of a file of settings that cannot be read here.
-func unreadable(file string, err error) nccl.Finding {
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		err = of.Err
-	}
+func unreadableConf(err *fs.PathError) nccl.Finding {
 	return nccl.Finding{
-		Assignment: nccl.Assignment{Kind: nccl.FromConf, File: file}, Problem: nccl.ProblemUnreadable,
-		Text:   "it cannot be read: " + err.Error() + "; the library goes on without it and says nothing",
+		Assignment: nccl.Assignment{Kind: nccl.FromConf, File: err.Path}, Problem: nccl.ProblemUnreadable,
+		Text:   "it cannot be read: " + err.Err.Error() + "; the library goes on without it and says nothing",
 		Advice: "Have it be a file that who runs jobs may read.",
 	}
 }
 
-// lintReport is what --lint prints.
 type lintReport struct {
 	library  nccl.Found
-	file     string // of the library
+	file     string // the library's
 	none     bool   // --library none
 	findings []nccl.Finding
-	looked   int      // settings that there are
-	files    []string // that were named
+	settings int      // number
+	files    []string // of the command line
 }
 
-// chooseLibrary reads the library that is meant: the one that was named, none, or the
-// first that a program would load here.
+// chooseLibrary reads the library of --library, or the first that a program would load here, if any.
 func (l *lintReport) chooseLibrary(named string) (err error) {
 	switch named {
 	case "none":
@@ -131,11 +124,11 @@ func (l *lintReport) chooseLibrary(named string) (err error) {
 				return nil
 			}
 		}
-		return nil // without one no version is known
+		return nil
 	}
 	l.file = named
 	if l.library, err = readLibrary(named); err != nil {
-		return of("--library", fmt.Errorf("%s: %w", named, err))
+		return optionError("--library", fmt.Errorf("%s: %w", named, err))
 	}
 	return nil
 }
@@ -157,9 +150,8 @@ func readLibrary(file string) (nccl.Found, error) {
 	return library, err
 }
 
-// pythonPrefix is the folder of the Python environment that a script would run in, ""
-// where there is none: that of GORUN_PYTHON, of the active environment, or of the first
-// python3 in PATH.
+// pythonPrefix returns the Python environment that a script would run in: that of GORUN_PYTHON, the active one, or that
+// of the first python3 in PATH; "" if there is none.
 func pythonPrefix() string {
 	if python := os.Getenv("GORUN_PYTHON"); python != "" {
 		if path, err := exec.LookPath(python); err == nil {
@@ -172,24 +164,25 @@ func pythonPrefix() string {
 		}
 	}
 	path, err := exec.LookPath("python3")
-	if err != nil {
-		return ""
+	if err == nil {
+		path, err = filepath.Abs(path)
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	if err != nil {
 		return ""
 	}
 	return filepath.Dir(filepath.Dir(path))
 }
 
-// text is for people: what is wrong, each in a line and what follows from it below; then
-// how much that was.
+// text lists the findings, then says how many settings were compared with which library.
 func (l *lintReport) text(findingsOnly bool) string {
 	var b strings.Builder
 	for _, f := range l.findings {
-		fmt.Fprintf(&b, "%s: %s\n", printable.Text(whereOf(f.Assignment)), printable.Text(whatOf(f.Assignment)))
-		for _, line := range wrapped(printable.Text(sentences(f.Text, f.Advice)), envWidth-4) {
-			fmt.Fprintf(&b, "    %s\n", line)
+		what := "(the file)"
+		if f.Name != "" {
+			what = nccl.Shown(f.Name) + "=" + nccl.Shown(f.Value)
 		}
+		fmt.Fprintf(&b, "%s: %s\n", printable.Text(settingPlace(f.Assignment)), printable.Text(what))
+		b.WriteString(show.Item("", show.Wrap(sentences(f.Text, f.Advice), envWidth-4), 4))
 	}
 	if findingsOnly {
 		return b.String()
@@ -197,50 +190,36 @@ func (l *lintReport) text(findingsOnly bool) string {
 	if len(l.findings) > 0 {
 		b.WriteString("\n")
 	}
-	compared := "compared with no library: none was found"
+	if l.settings == 0 && l.files != nil {
+		fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON "+
+			"and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
+		return b.String()
+	}
+	compared := "no library: none was found"
 	switch {
 	case l.none:
-		compared = "compared with no library"
-	case l.file != "" && l.library.Text != "":
-		compared = fmt.Sprintf("compared with %s %s, %s", l.library.Kind, l.library.Text, l.file)
+		compared = "no library"
 	case l.file != "":
-		compared = fmt.Sprintf("compared with %s, %s", l.library.Kind, l.file)
+		compared = show.Join(" ", string(l.library.Kind), l.library.Text) + ", " + l.file
 	}
-	switch n := len(l.findings); n {
-	case 0:
-		if l.looked == 0 && l.files != nil {
-			fmt.Fprintf(&b, "no settings are known in %s: scripts, batch scripts, Dockerfiles, Python programs, YAML, JSON "+
-				"and nccl.conf are read\n", printable.Text(strings.Join(l.files, ", ")))
-			break
-		}
-		fmt.Fprintf(&b, "nothing is wrong with %s; %s\n", counted(l.looked, "setting"), printable.Text(compared))
-	default:
-		fmt.Fprintf(&b, "%s in %s; %s\n", counted(n, "finding"), counted(l.looked, "setting"), printable.Text(compared))
+	found := "nothing is wrong with"
+	if n := len(l.findings); n > 0 {
+		found = show.Count(n, "finding") + " in"
 	}
+	fmt.Fprintf(&b, "%s %s; compared with %s\n", found, show.Count(l.settings, "setting"), printable.Text(compared))
 	return b.String()
 }
 
-// sentences joins what is wrong and what to do.
+// sentences joins a problem and its advice.
 func sentences(text, advice string) string {
 	if text != "" {
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}
-	if advice == "" {
-		return text + "."
-	}
-	return text + ". " + advice
+	return strings.TrimRight(text+". "+advice, " ")
 }
 
-// whatOf is a setting for a line; of a file as a whole it says so.
-func whatOf(a nccl.Assignment) string {
-	if a.Name == "" {
-		return "(the file)"
-	}
-	return nccl.Shown(a.Name) + "=" + nccl.Shown(a.Value)
-}
-
-// whereOf is where a setting stands: "train.sh:12".
-func whereOf(a nccl.Assignment) string {
+// settingPlace says where a setting is: "train.sh:12".
+func settingPlace(a nccl.Assignment) string {
 	switch {
 	case a.File == "":
 		return string(a.Kind)
@@ -252,7 +231,6 @@ func whereOf(a nccl.Assignment) string {
 	return a.File + ":" + strconv.Itoa(a.Line)
 }
 
-// lintJSON is what --lint found, for programs.
 type lintJSON struct {
 	Settings int            `json:"settings"`
 	Library  *libraryJSON   `json:"library,omitempty"`
@@ -266,7 +244,7 @@ type libraryJSON struct {
 }
 
 func (l *lintReport) json() lintJSON {
-	j := lintJSON{Settings: l.looked, Findings: append([]nccl.Finding{}, l.findings...)}
+	j := lintJSON{Settings: l.settings, Findings: append([]nccl.Finding{}, l.findings...)}
 	if l.file != "" {
 		j.Library = &libraryJSON{string(l.library.Kind), l.library.Text, l.file}
 	}

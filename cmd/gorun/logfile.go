@@ -21,42 +21,41 @@ import (
 	"gorun/launcher/job"
 )
 
-// sourceError is the error of a file that gorun explain was given and cannot read.
-func sourceError(format string, args ...any) error {
-	return failure{job.ExitUsage, fmt.Sprintf(format, args...)}
+// usageError is a mistake on the command line that shows only when the command runs.
+func usageError(format string, args ...any) error {
+	return exitError{job.ExitUsage, fmt.Sprintf(format, args...)}
 }
 
-// insteadOfFile is the way out for who meant something else.
-const insteadOfFile = "gorun explain FILE reads a log, gorun explain - standard input, gorun explain 'TEXT' explains " +
+const explainUsage = "gorun explain FILE reads a log, gorun explain - standard input, gorun explain 'TEXT' explains " +
 	"a text"
 
-// noFile is the error of a word that looks like a file's name and is none that can be read; nil where it may be a text.
-func noFile(word string, err error) error {
+// missingFile is the error of a word that looks like the name of a file; nil if the word may be a text.
+func missingFile(word string, err error) error {
 	switch {
-	case !likeAPath(word) || errors.Is(err, syscall.ENAMETOOLONG):
+	case !looksLikePath(word) || errors.Is(err, syscall.ENAMETOOLONG):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return sourceError("%s: no such file; %s", word, insteadOfFile)
+		return usageError("%s: no such file; %s", word, explainUsage)
 	}
-	return sourceError("%s; %s", err, insteadOfFile)
+	return usageError("%s; %s", err, explainUsage)
 }
 
-// isPath reports whether a word can be nothing but a file's name.
+// isPath reports whether a word can only be the name of a file.
 func isPath(word string) bool {
 	return slices.ContainsFunc([]string{"./", "../", "/", "~/"}, func(begin string) bool {
 		return strings.HasPrefix(word, begin)
 	}) && !strings.ContainsAny(word, " \t\n")
 }
 
-// likeAPath reports whether a word looks like a file's name, and not like a text.
-func likeAPath(word string) bool {
+// looksLikePath reports whether a word is more likely the name of a file than a text.
+func looksLikePath(word string) bool {
 	return isPath(word) || !strings.ContainsAny(word, " \t\n:") &&
 		(strings.Contains(word, "/") || slices.Contains([]string{".log", ".out", ".err", ".txt", ".gz", ".zst", ".xz"},
 			filepath.Ext(word)))
 }
 
-// severalFiles is the error of several words that are all files, which can be read as one.
-func severalFiles(words []string) error {
+// refuseFiles refuses several words that are all files.
+func refuseFiles(words []string) error {
 	if len(words) < 2 {
 		return nil
 	}
@@ -67,30 +66,30 @@ func severalFiles(words []string) error {
 		}
 		quoted = append(quoted, shellwords.Quote(word))
 	}
-	return sourceError("one file at a time; all of them: cat %s | gorun explain -", strings.Join(quoted, " "))
+	return usageError("one file at a time; all of them: cat %s | gorun explain -", strings.Join(quoted, " "))
 }
 
-// openLog opens a file that is to be read as a log.
+// openLog refuses directories and devices: /dev/zero has no end.
 func openLog(name string) (*os.File, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, sourceError("%s; %s", err, insteadOfFile)
+		return nil, usageError("%s; %s", err, explainUsage)
 	}
 	info, err := file.Stat()
-	if err == nil && info.Mode()&os.ModeDevice != 0 && !term.IsTerminal(int(file.Fd())) { // /dev/zero has no end
-		_ = file.Close() // nothing was read
-		return nil, sourceError("%s is a device; %s", name, insteadOfFile)
+	if err == nil && info.Mode()&os.ModeDevice != 0 && !term.IsTerminal(int(file.Fd())) {
+		_ = file.Close()
+		return nil, usageError("%s is a device; %s", name, explainUsage)
 	}
 	if err == nil && info.IsDir() {
-		_ = file.Close() // nothing was read
-		return nil, sourceError("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name,
+		_ = file.Close()
+		return nil, usageError("%s is a directory: name a file in it, or all of them: cat %s/* | gorun explain -", name,
 			strings.TrimRight(shellwords.Quote(name), "/"))
 	}
 	return file, nil
 }
 
-// packers are the programs that make a text of a file, by how such a file begins, and what it is.
-var packers = []struct{ begin, what, command string }{
+// decoders are programs that convert files to text, by the first bytes of the files.
+var decoders = []struct{ magic, what, command string }{
 	{"\x1f\x8b", "packed", "gzip -dc"},
 	{"\x28\xb5\x2f\xfd", "packed", "zstd -dc"},
 	{"\xfd7zXZ\x00", "packed", "xz -dc"},
@@ -99,24 +98,24 @@ var packers = []struct{ begin, what, command string }{
 	{"\xfe\xff", "in UTF-16", "iconv -f UTF-16 -t UTF-8"},
 }
 
-// asText is a reader of a text from its beginning, or an error where it is none.
-func asText(r io.Reader, name string) (io.Reader, error) {
-	const looked = 8 << 10
-	b := bufio.NewReaderSize(r, looked)
-	head, _ := b.Peek(looked) // an error comes again
-	for _, p := range packers {
-		if bytes.HasPrefix(head, []byte(p.begin)) {
-			return nil, sourceError("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name))
+// textReader returns a reader of all of r, or an error if r is not text.
+func textReader(r io.Reader, name string) (io.Reader, error) {
+	const sample = 8 << 10
+	b := bufio.NewReaderSize(r, sample)
+	head, _ := b.Peek(sample) // the reader gets the error again
+	for _, p := range decoders {
+		if bytes.HasPrefix(head, []byte(p.magic)) {
+			return nil, usageError("%s is %s: %s %s | gorun explain -", name, p.what, p.command, shellwords.Quote(name))
 		}
 	}
 	if isBinary(head) {
-		return nil, sourceError("%s is no text but a binary file; %s", name, insteadOfFile)
+		return nil, usageError("%s is no text but a binary file; %s", name, explainUsage)
 	}
 	return b, nil
 }
 
-// isBinary reports whether bytes are no text. Blocks of zeros alone make none: a log that was cut while a program wrote
-// to it has them.
+// isBinary reports whether the beginning of a file is not text. Zeros do not count: a log that was truncated while a
+// program wrote to it has blocks of them.
 func isBinary(head []byte) bool {
 	if bytes.HasPrefix(head, []byte("\x7fELF")) {
 		return true

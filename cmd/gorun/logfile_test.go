@@ -21,8 +21,8 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 	name := filepath.Join(t.TempDir(), "job")
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	var out, err bytes.Buffer
-	o := &explainOptions{call: newCall(dialect.Surroundings{}, nil, &out, &err), words: []string{name}}
-	code = o.end(o.explain(strings.NewReader("")))
+	o := &explainOptions{commandLine: newCommandLine(dialect.Surroundings{}, nil, &out, &err), words: []string{name}}
+	code = o.reportErrors(o.run())
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 
@@ -71,6 +71,6 @@ func TestLikeAPath(t *testing.T) {
 		"ncclSystemError": false, "137": false, "nccl-shm-full": false, "/dev/shm: No space left on device": false,
 		"NET/IB : No device found": false, "a:b/c": false, "train.py": false,
 	} {
-		assert.Equal(t, want, likeAPath(word), word)
+		assert.Equal(t, want, looksLikePath(word), word)
 	}
 }

@@ -7,51 +7,51 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/internal/shellwords"
 	"gorun/launcher/job"
 )
 
-// mostSizes bounds the sizes of a measurement: more are a typing mistake.
-const mostSizes = 10_000
+// maxSizes bounds the sizes of a measurement: more are a typing mistake.
+const maxSizes = 10_000
 
-// checkMeasurement refuses what contradicts itself.
+// checkMeasurement refuses contradictions.
 func (o *benchOptions) checkMeasurement() {
-	refuse := func(when bool, format string, args ...any) {
+	refuseIf := func(when bool, format string, args ...any) {
 		if when {
-			o.problem(format, args...)
+			o.refuse(format, args...)
 		}
 	}
-	refuse(o.Operation == "", "which operation? Write gorun bench allreduce, or one of %s",
+	refuseIf(o.Operation == "", "which operation? Write gorun bench allreduce, or one of %s",
 		strings.Join(benchOperations[1:], ", "))
-	refuse(o.Begin > o.End, "%s is more than %s: the smallest size comes first", o.beginFrom, o.endFrom)
-	refuse(o.Factor > 0 && o.Step > 0, "--stepfactor and --stepbytes contradict each other: keep one")
-	refuse(o.Step > 0 && (o.End-o.Begin)/max(o.Step, 1) >= mostSizes,
+	refuseIf(o.Begin > o.End, "%s is more than %s: the smallest size comes first", o.sources["minbytes"],
+		o.sources["maxbytes"])
+	refuseIf(o.Factor > 0 && o.Step > 0, "--stepfactor and --stepbytes contradict each other: keep one")
+	refuseIf(o.Step > 0 && (o.End-o.Begin)/max(o.Step, 1) >= maxSizes,
 		"--stepbytes %d: from %d to %d these are %d sizes, more than %d: take a larger step, or --stepfactor",
-		o.Step, o.Begin, o.End, (o.End-o.Begin)/max(o.Step, 1)+1, mostSizes)
+		o.Step, o.Begin, o.End, (o.End-o.Begin)/max(o.Step, 1)+1, maxSizes)
 	if o.Operation == "" {
 		return
 	}
-	refuse(o.opFrom != "" && !slices.Contains(benchReduced, o.Operation), "%s: %s reduces nothing; leave it out",
-		o.opFrom, o.Operation)
-	refuse(o.rootFrom != "" && !slices.Contains(benchRooted, o.Operation), "%s: %s has no root; leave it out",
-		o.rootFrom, o.Operation)
-	refuse(slices.Contains(benchReductions[5:], o.Op) && strings.Contains(o.DType, "float"),
-		"%s works on the bits of integers, not on %s: add --dtype int32, for instance", o.opFrom, o.DType)
+	refuseIf(o.sources["op"] != "" && !slices.Contains(benchReduced, o.Operation), "%s: %s reduces nothing; leave it out",
+		o.sources["op"], o.Operation)
+	refuseIf(o.sources["root"] != "" && !slices.Contains(benchRooted, o.Operation), "%s: %s has no root; leave it out",
+		o.sources["root"], o.Operation)
+	refuseIf(slices.Contains(benchReductions[5:], o.Op) && strings.Contains(o.DType, "float"),
+		"%s works on the bits of integers, not on %s: add --dtype int32, for instance", o.sources["op"], o.DType)
 	o.checkRoot()
 	o.checkBarrier()
 	o.checkPrediction()
-	o.oneOutput(ifGiven(o.Invocation.JSON && !o.DryRun, "--json"), ifGiven(o.CSV, "--csv"),
-		ifGiven(o.SVG == "-", "--svg -"))
+	o.oneOutput(choice{o.Invocation.JSON && !o.DryRun, "--json"}, choice{o.CSV, "--csv"},
+		choice{o.SVG == "-", "--svg -"})
 	if n := iterations(o.RanksFrom()); n != "" && o.asNCCLTests {
 		o.Note(o.RanksFrom() + " is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters " + n)
 	}
 }
 
-// ranksGiven is the number of ranks where the command line has it, or 0.
-func (o *benchOptions) ranksGiven() int {
+// knownRanks is the number of ranks if the command line has it, otherwise 0.
+func (o *benchOptions) knownRanks() int {
 	if n := o.Spec.Apps[0].NumRanks; n > 0 {
 		return n
 	}
@@ -61,56 +61,59 @@ func (o *benchOptions) ranksGiven() int {
 	return 0
 }
 
-// checkRoot refuses ranks that the job will not have.
+// checkRoot refuses ranks that the job will not have, as far as their number is known.
 func (o *benchOptions) checkRoot() {
-	ranks := o.ranksGiven()
+	ranks := o.knownRanks()
 	switch {
-	case ranks == 0: // the ranks will see
+	case ranks == 0:
 	case o.Root >= ranks:
-		o.problem("%s: the last of %d ranks is rank %d", o.rootFrom, ranks, ranks-1)
+		o.refuse("%s: the last of %d ranks is rank %d", o.sources["root"], ranks, ranks-1)
 	case o.Operation == "p2p" && ranks < 2:
-		o.problem("p2p goes between two ranks, and there is one: add -np 2")
+		o.refuse("p2p goes between two ranks, and there is one: add -np 2")
 	}
 }
 
-// checkBarrier refuses what says nothing about a barrier.
+// checkBarrier refuses options that do not apply to a barrier.
 func (o *benchOptions) checkBarrier() {
 	if o.Operation != "barrier" {
 		return
 	}
-	for _, option := range []struct{ from, why string }{
-		{o.beginFrom, "has no size"},
-		{o.endFrom, "has no size"},
-		{o.stepFrom, "has no size"},
-		{o.predictFrom, "has no size"},
-		{o.dtypeFrom, "has no elements"},
-		{map[bool]string{true: o.checkFrom}[o.Check], "has no result to check"},
-		{o.linkFrom, "moves nothing that a link could bound"},
+	for _, row := range []struct{ option, why string }{
+		{"minbytes", "has no size"},
+		{"maxbytes", "has no size"},
+		{"stepfactor", "has no size"},
+		{"stepbytes", "has no size"},
+		{"predict", "has no size"},
+		{"dtype", "has no elements"},
+		{"check", "has no result to check"},
+		{"c", "has no result to check"},
+		{"link-bandwidth", "moves nothing that a link could bound"},
 	} {
-		if option.from != "" {
-			o.problem("%s: a barrier %s; leave it out", option.from, option.why)
+		source := o.sources[row.option]
+		if source != "" && (o.Check || row.why != "has no result to check") {
+			o.refuse("%s: a barrier %s; leave it out", source, row.why)
 		}
 	}
 	if o.SVG != "" {
-		o.problem("--svg: a barrier moves nothing whose bandwidth could be drawn")
+		o.refuse("--svg: a barrier moves nothing whose bandwidth could be drawn")
 	}
 }
 
-// checkPrediction refuses to predict where there will be no model.
+// checkPrediction refuses to predict from a measurement that makes no model.
 func (o *benchOptions) checkPrediction() {
 	apart := o.Factor > 0 && o.Begin <= o.End/o.Factor || o.Step > 0 && o.Step <= o.End-o.Begin
 	switch {
 	case o.Predict == 0 || o.Operation == "barrier":
 	case !apart && o.Predict != o.Begin:
-		o.problem("%s: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are "+
-			"apart", o.predictFrom, o.Begin)
-	case o.ranksGiven() == 1:
-		o.problem("%s: one rank sends nothing of which a model could be made: add -np 2 or more", o.predictFrom)
+		o.refuse("%s: one size, %d bytes, makes no model: give a smallest and a largest, -b and -e, that are "+
+			"apart", o.sources["predict"], o.Begin)
+	case o.knownRanks() == 1:
+		o.refuse("%s: one rank sends nothing of which a model could be made: add -np 2 or more", o.sources["predict"])
 	}
 }
 
-// setOperation reads the operation's name: all_reduce, AllReduce, all-reduce, all_reduce_perf and MPI_Allreduce are
-// one.
+// setOperation takes the name of an operation: all_reduce, AllReduce, all-reduce, all_reduce_perf and MPI_Allreduce are
+// the same.
 func (o *benchOptions) setOperation(word string) error {
 	name, perf := strings.CutSuffix(strings.ToLower(word), "_perf")
 	name = strings.TrimPrefix(name, "mpi_")
@@ -118,7 +121,7 @@ func (o *benchOptions) setOperation(word string) error {
 	switch name {
 	case "bcast":
 		name = "broadcast"
-	case "reducescatterblock": // MPI's whose parts are equal, as they are here
+	case "reducescatterblock": // MPI's with equal parts, as here
 		name = "reducescatter"
 	}
 	if !slices.Contains(benchOperations, name) {
@@ -131,8 +134,8 @@ func (o *benchOptions) setOperation(word string) error {
 	return nil
 }
 
-// strayWord refuses a word that is no operation. Behind an unknown option it is the value, and the option is told of.
-func (o *benchOptions) strayWord(before []string, word string, err error) {
+// refuseWord refuses a word that is no operation. After an unknown option it is the value: the option is refused then.
+func (o *benchOptions) refuseWord(before []string, word string, err error) {
 	last := ""
 	if len(before) > 0 && len(before[len(before)-1]) > 1 && before[len(before)-1][0] == '-' {
 		last = before[len(before)-1]
@@ -141,13 +144,13 @@ func (o *benchOptions) strayWord(before []string, word string, err error) {
 	switch {
 	case last == "--" || last != "" && !known:
 	case option != nil && slices.Contains([]string{"json", "csv"}, option.Names[0]):
-		o.problem("%s takes no file: write %s > %s", last, last, shellwords.Quote(word))
+		o.refuse("%s takes no file: write %s > %s", last, last, shellwords.Quote(word))
 	default:
-		o.problem("%s: %w", dialect.Typed([]string{word}), err)
+		o.refuse("%s: %w", dialect.Typed([]string{word}), err)
 	}
 }
 
-// setRanks takes a number of ranks, and says what nccl-tests' -n is here.
+// setRanks takes a number of ranks and explains that nccl-tests' -n is --iters here.
 func (o *benchOptions) setRanks(a dialect.Arg) error {
 	before := o.RanksFrom()
 	err := o.SetRanks(a)
@@ -162,7 +165,7 @@ func (o *benchOptions) setRanks(a dialect.Arg) error {
 	return err
 }
 
-// iterations is the number where an option is -n, which nccl-tests has for iterations; "" otherwise.
+// iterations is the value of an option -n, which in nccl-tests is the number of iterations, and "" of others.
 func iterations(from string) string {
 	n, short := strings.CutPrefix(from, "-n")
 	n = strings.TrimLeft(n, " =")
@@ -172,52 +175,21 @@ func iterations(from string) string {
 	return n
 }
 
-// atLeast reads a number from least on.
-func atLeast(least int) func(string) (int, error) {
-	return func(value string) (int, error) { return dialect.ParseAtLeast(value, least) }
-}
-
-// nameOf reads one of names, in letters of any size.
-func nameOf(names []string) func(string) (string, error) {
+// oneOf parses one of names, in any case.
+func oneOf(names []string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		value = strings.ToLower(value)
 		return value, dialect.OneOf(value, names...)
 	}
 }
 
-// parseBenchSize reads a size of those to be measured.
-func parseBenchSize(value string) (int64, error) {
-	n, err := parseSize(value)
-	if err != nil {
-		err = errors.New("not a size from 1 on; write 8 (bytes), 64K, 64M or 4G")
-	}
-	return n, err
-}
-
-// parsePredicted reads a size with the units of --maxbytes, which may be a fraction of one.
-func parsePredicted(value string) (int64, error) {
-	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(value), "B"), "I")
-	unit := 1.0
-	for i, letter := range []string{"K", "M", "G", "T"} {
-		if cut, ok := strings.CutSuffix(number, letter); ok {
-			number, unit = cut, float64(int64(1)<<(10*(i+1)))
-		}
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if size := n * unit; err == nil && size >= 1 && size < math.MaxInt64 {
-		return int64(math.Round(size)), nil
-	}
-	return 0, errors.New("not a size; write 25M or 1.3G (2^20, 2^30 bytes, as --maxbytes has them) or a number of bytes")
-}
-
-// linkUnits are those of bandwidths, in bytes a second, without prefixes. A small b is bits, wherever it stands alone.
+// linkUnits are the units of bandwidths without prefixes, in bytes per second. A lower-case b is bits.
 var linkUnits = []struct {
-	tail  string
-	bytes float64
+	suffix string
+	bytes  float64
 }{{"bit", 1.0 / 8}, {"bits", 1.0 / 8}, {"b", 1.0 / 8}, {"B", 1}}
 
-// parseLink reads a bandwidth in bytes a second. Prefixes are decimal, as networks and the columns have them; Ki, Mi,
-// Gi and Ti are not.
+// parseLink parses a bandwidth and returns bytes per second. K, M, G and T are decimal, Ki, Mi, Gi and Ti binary.
 func parseLink(value string) (float64, error) {
 	text := strings.TrimSpace(value)
 	for _, tail := range []string{"/s", "ps"} {
@@ -234,7 +206,7 @@ func parseLink(value string) (float64, error) {
 	unit := strings.TrimSpace(text[end:])
 	for i, prefix := range []string{"", "K", "M", "G", "T"} {
 		for _, u := range linkUnits {
-			rest, has := strings.CutSuffix(unit, u.tail)
+			rest, has := strings.CutSuffix(unit, u.suffix)
 			switch {
 			case !has:
 			case strings.EqualFold(rest, prefix):
@@ -246,26 +218,6 @@ func parseLink(value string) (float64, error) {
 	}
 	return 0, fmt.Errorf("bytes or bits a second, and how many? Write %[1]sGB/s (10^9 bytes) or %[1]sGb/s (10^9 bits)",
 		strings.TrimSpace(text[:end]))
-}
-
-// parsePerSize reads the time for the trials of a size.
-func parsePerSize(value string) (time.Duration, error) {
-	d, err := dialect.ParseDuration(value)
-	if err != nil || d == 0 {
-		err = errors.New("not a time above 0; write 100ms or 0.1 (seconds)")
-	}
-	return d, err
-}
-
-func parseCompute(value string) (time.Duration, error) {
-	d, err := dialect.ParseDuration(value)
-	switch {
-	case err != nil:
-		err = errors.New("not a time; write 12ms or 0.5 (seconds)")
-	case d < time.Nanosecond:
-		err = errors.New("a step needs some time to compute; write 12ms or 0.5 (seconds)")
-	}
-	return d, err
 }
 
 func parseDType(value string) (string, error) {

@@ -12,8 +12,7 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// nvmlWorker is the program that asks NVIDIA's library: this one if it was built
-// with cgo, else gorun-gpu.
+// nvmlWorker is the program that queries NVML: this one if it was built with cgo, otherwise gorun-gpu.
 func nvmlWorker() worker.Program {
 	p := worker.Program{Version: version.String()}
 	if nvml.Linked {
@@ -22,23 +21,22 @@ func nvmlWorker() worker.Program {
 	return p
 }
 
-// askLibrary completes this machine by what only NVIDIA's library tells, where it
-// has GPUs of NVIDIA, and returns remarks.
-func askLibrary(m *placement.Machine) (notes []string) {
+// addNVMLFacts completes this machine with what only NVML knows, if it has NVIDIA GPUs, and returns notes.
+func addNVMLFacts(m *placement.Machine) (notes []string) {
 	wish := gpufacts.Wish{All: true}
 	if !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
 	program := nvmlWorker()
-	program.Slow = func() { say(os.Stderr, worker.SlowText) }
+	program.Slow = func() { notify(os.Stderr, worker.SlowText) }
 	facts, err := program.Facts(len(m.GPUs))
 	return wish.Complete(m, facts, err)
 }
 
-// nvmlCommand is that program at work; the word is the version of the gorun that asks, none is any.
-func nvmlCommand(c *call) *command {
+// nvmlCommand is the worker. The word is the version of the gorun that started it; without one, any version will do.
+func nvmlCommand(c *commandLine) *command {
 	r := &wordRequest{
-		call: c, most: 1,
+		commandLine: c, atMost: 1,
 		refusal: "gorun nvml-facts takes a version alone; gorun ./nvml-facts starts a program of that name",
 	}
 	r.act = func(wanted string) error {

@@ -11,49 +11,47 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher"
 	"gorun/launcher/hosts"
 )
 
 const (
-	// barAfter is how long reaching hosts may take before anything is drawn.
-	barAfter = 300 * time.Millisecond
-	barEvery = 100 * time.Millisecond
-	// lineEvery is how often -v says who is still waited for.
-	lineEvery = 10 * time.Second
-	eraseLine = "\r\x1b[K"
+	barDelay    = 300 * time.Millisecond // before anything is drawn
+	barInterval = 100 * time.Millisecond
+	logInterval = 10 * time.Second // with -v
+	eraseLine   = "\r\x1b[K"
 )
 
-// progressScreen shows on standard error how far the hosts of a job are: as one line
-// that is redrawn and vanishes in the end, and with -v as lines that stay.
+// progressScreen shows how far the hosts of a job are: on a terminal by a line that is redrawn and vanishes at the end,
+// and with -v by lines that stay.
 type progressScreen struct {
 	out     *os.File
-	bar     bool // it is a terminal that can be drawn on
+	bar     bool // out is a terminal that can be drawn on
 	verbose bool
 	style   barStyle
 
 	mu       sync.Mutex
 	progress *launcher.Progress // nil: no hosts are being reached
-	paused   int                // somebody is being asked
+	paused   int                // number of prompts
 	drawn    bool
-	said     time.Duration // when a line was said
+	logged   time.Duration // when the last line was logged
 }
 
 func newProgressScreen(inv dialect.Invocation, out *os.File, getenv func(string) string) *progressScreen {
 	return &progressScreen{
 		out: out, bar: !inv.Quiet && getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
 		verbose: inv.Verbose > 0 && !inv.Quiet,
-		style:   barStyle{ascii: !hasUTF8(getenv), colour: wantColour()},
+		style:   barStyle{ascii: !show.UTF8(getenv), colour: show.Colour()},
 	}
 }
 
-// begin is for launcher.WithProgress.
+// begin implements launcher.WithProgress.
 func (s *progressScreen) begin(p *launcher.Progress) (end func()) {
 	if !s.bar && !s.verbose {
 		return func() {}
@@ -61,57 +59,57 @@ func (s *progressScreen) begin(p *launcher.Progress) (end func()) {
 	s.mu.Lock()
 	s.progress = p
 	s.mu.Unlock()
-	over, gone := make(chan struct{}), make(chan struct{})
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(gone)
-		s.run(over)
+		defer close(stopped)
+		s.run(stop)
 	}()
 	return func() {
-		close(over)
-		<-gone
+		close(stop)
+		<-stopped
 		s.end(p)
 	}
 }
 
-func (s *progressScreen) run(over <-chan struct{}) {
-	late := time.NewTimer(barAfter)
-	defer late.Stop()
+func (s *progressScreen) run(stop <-chan struct{}) {
+	delay := time.NewTimer(barDelay)
+	defer delay.Stop()
 	select {
-	case <-over:
+	case <-stop:
 		return
-	case <-late.C:
+	case <-delay.C:
 	}
 	ended := make(chan os.Signal, 1)
 	if s.bar {
-		s.hearEnd(ended)
+		s.notifySignals(ended)
 		defer signal.Stop(ended)
 	}
-	tick := time.NewTicker(barEvery)
+	tick := time.NewTicker(barInterval)
 	defer tick.Stop()
 	for {
 		s.draw()
 		select {
-		case <-over:
+		case <-stop:
 			return
 		case sig := <-ended:
 			s.erase()
 			signal.Stop(ended)
-			endBy(sig)
+			endBySignal(sig)
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// endBy ends this process as a signal does that it has taken.
-func endBy(sig os.Signal) {
+// endBySignal ends this process by a signal that it caught.
+func endBySignal(sig os.Signal) {
 	signal.Reset(sig)
 	_ = unix.Kill(unix.Getpid(), sig.(syscall.Signal))
 }
 
-// hearEnd has signals that end this process come here first, so that no half line is
-// left on the screen. Ignored ones stay so.
-func (s *progressScreen) hearEnd(ch chan<- os.Signal) {
+// notifySignals catches the signals that end this process, so that it can erase the line first. Ignored signals stay
+// ignored.
+func (s *progressScreen) notifySignals(ch chan<- os.Signal) {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
@@ -119,7 +117,7 @@ func (s *progressScreen) hearEnd(ch chan<- os.Signal) {
 	}
 }
 
-// draw draws the line again, and says one with -v from time to time.
+// draw redraws the line and, with -v, logs one from time to time.
 func (s *progressScreen) draw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,22 +125,22 @@ func (s *progressScreen) draw() {
 		return
 	}
 	elapsed, list := s.progress.Elapsed(), s.progress.Hosts()
-	if s.verbose && elapsed-s.said >= lineEvery {
-		s.said = elapsed
-		s.write(fmt.Sprintf("gorun: %s; %s\n", standing(list, elapsed), strings.Join(waitingWords(list), " · ")))
+	if s.verbose && elapsed-s.logged >= logInterval {
+		s.logged = elapsed
+		s.write(fmt.Sprintf("gorun: %s; %s\n", reachedCount(list, elapsed), strings.Join(waitingTexts(list), " · ")))
 	}
 	if s.bar {
 		s.drawn = true
-		_, _ = s.out.WriteString("\r" + s.style.line(list, elapsed, cmp.Or(columnsOf(s.out), usualWidth)) + "\x1b[K")
+		_, _ = s.out.WriteString("\r" + s.style.line(list, elapsed, cmp.Or(show.Width(s.out), defaultWidth)) + "\x1b[K")
 	}
 }
 
-// write writes a line where the bar is.
+// write replaces the bar.
 func (s *progressScreen) write(text string) {
 	if s.drawn {
 		text = eraseLine + text
 	}
-	_, _ = s.out.WriteString(text) // nowhere to complain about a lost complaint
+	_, _ = s.out.WriteString(text)
 	s.drawn = false
 }
 
@@ -163,7 +161,7 @@ func (s *progressScreen) end(p *launcher.Progress) {
 		return
 	}
 	list := p.Hosts()
-	s.write("gorun: " + standing(list, p.Elapsed()) + "\n")
+	s.write("gorun: " + reachedCount(list, p.Elapsed()) + "\n")
 	var copied []string
 	for _, h := range list {
 		if h.Ready && h.Sent > 0 {
@@ -175,7 +173,7 @@ func (s *progressScreen) end(p *launcher.Progress) {
 	}
 }
 
-// pause leaves the terminal to somebody else until resume is called.
+// pause stops drawing until resume is called.
 func (s *progressScreen) pause() (resume func()) {
 	s.erase()
 	s.mu.Lock()
@@ -188,8 +186,8 @@ func (s *progressScreen) pause() (resume func()) {
 	}
 }
 
-// around has notices replace the line that is drawn; it is drawn again below them.
-func (s *progressScreen) around(notice func(launcher.Notice) string) func(launcher.Notice) string {
+// wrapNotices has notices replace the line, which is then redrawn below them.
+func (s *progressScreen) wrapNotices(notice func(launcher.Notice) string) func(launcher.Notice) string {
 	return func(n launcher.Notice) string {
 		line := notice(n)
 		s.mu.Lock()
@@ -201,8 +199,7 @@ func (s *progressScreen) around(notice func(launcher.Notice) string) func(launch
 	}
 }
 
-// standing is how many hosts are reached.
-func standing(list []launcher.HostProgress, elapsed time.Duration) string {
+func reachedCount(list []launcher.HostProgress, elapsed time.Duration) string {
 	ready := 0
 	for _, h := range list {
 		if h.Ready {
@@ -214,26 +211,25 @@ func standing(list []launcher.HostProgress, elapsed time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// usualWidth is that of a terminal that does not say how many columns it has.
-const usualWidth = 80
+// defaultWidth is the width of a terminal that does not report one.
+const defaultWidth = 80
 
-// barStyle is how the line is drawn.
 type barStyle struct{ ascii, colour bool }
 
 const barCells = 24
 
-// line is the line, narrower than the terminal: one that wraps cannot be drawn again.
+// line formats the line, narrower than the terminal: a line that wraps cannot be redrawn.
 func (s barStyle) line(list []launcher.HostProgress, elapsed time.Duration, width int) string {
 	ready, done := 0, 0.0
 	for _, h := range list {
 		if h.Ready {
 			ready++
 		}
-		done += part(h)
+		done += progressOf(h)
 	}
 	full := int(math.Floor(done / float64(max(len(list), 1)) * barCells))
 	tail := fmt.Sprintf(" %d/%d hosts  %s", ready, len(list), seconds(elapsed))
-	if words := waitingWords(list); len(words) > 0 {
+	if words := waitingTexts(list); len(words) > 0 {
 		separator := " · "
 		if s.ascii {
 			separator = ", "
@@ -241,14 +237,13 @@ func (s barStyle) line(list []launcher.HostProgress, elapsed time.Duration, widt
 		tail += "   " + strings.Join(words, separator)
 	}
 	const title = "Reaching "
-	if room := width - 1 - len(title) - barCells; room < 16 { // no room for a bar
-		return s.cut(title+strings.TrimSpace(tail), width-1)
-	} else {
-		return title + s.cells(full) + s.cut(tail, room)
+	room := width - 1 - len(title) - barCells
+	if room < 16 {
+		return s.clip(title+strings.TrimSpace(tail), width-1)
 	}
+	return title + s.cells(full) + s.clip(tail, room)
 }
 
-// cells is the bar.
 func (s barStyle) cells(full int) string {
 	done, rest := "━", "─"
 	if s.ascii {
@@ -261,21 +256,12 @@ func (s barStyle) cells(full int) string {
 	return left + right
 }
 
-// cut shortens a text to so many characters.
-func (s barStyle) cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	mark := "…"
-	if s.ascii {
-		mark = "~"
-	}
-	runes := []rune(text)
-	return string(runes[:max(width-1, 0)]) + mark
+func (s barStyle) clip(text string, width int) string {
+	return show.Clip(text, width, map[bool]string{true: "~", false: "…"}[s.ascii])
 }
 
-// part is how much of the way a host has behind it, from 0 to 1.
-func part(h launcher.HostProgress) float64 {
+// progressOf estimates a host's progress, from 0 to 1.
+func progressOf(h launcher.HostProgress) float64 {
 	switch {
 	case h.Ready || h.Failed:
 		return 1
@@ -287,22 +273,21 @@ func part(h launcher.HostProgress) float64 {
 	return 0
 }
 
-// waitingWords say which hosts are waited for at which step, the fewest first, and
-// which have failed.
-func waitingWords(list []launcher.HostProgress) (words []string) {
-	groups := groupsOf(list)
+// waitingTexts say which hosts failed, then which are still at which step.
+func waitingTexts(list []launcher.HostProgress) (texts []string) {
+	groups := groupBySteps(list)
 	waiting := false
 	for _, g := range groups {
 		text := hosts.Fold(g.names) + " " + g.text
 		if !g.failed && !waiting {
 			waiting, text = true, "waiting: "+text
 		}
-		words = append(words, text)
+		texts = append(texts, text)
 	}
-	return words
+	return texts
 }
 
-// progressGroup is hosts at the same step.
+// progressGroup holds the hosts that are at the same step.
 type progressGroup struct {
 	names       []string
 	text        string
@@ -310,24 +295,21 @@ type progressGroup struct {
 	sent, total int64
 }
 
-// stepWords say what is going on at a step, where its own name does not.
-var stepWords = map[string]string{
+// stepTexts describe steps whose names do not say enough.
+var stepTexts = map[string]string{
 	"waiting": "not begun", "configuration": "reading ~/.ssh/config", "resolve": "looking up", "connect": "connecting",
 	"copy": "copying gorun", "start": "starting gorun",
 }
 
-// groupsOf are the hosts that are not ready: those that failed, then the fewest first,
-// which are the ones to look at where the line is too short for all.
-func groupsOf(list []launcher.HostProgress) []*progressGroup {
+// groupBySteps groups the hosts that are not ready: the failed ones first, then the smallest group, which is the most
+// interesting one if the line is too short for all.
+func groupBySteps(list []launcher.HostProgress) []*progressGroup {
 	var groups []*progressGroup
 	for _, h := range list {
 		if h.Ready {
 			continue
 		}
-		text := stepWords[h.Step]
-		if text == "" {
-			text = h.Step
-		}
+		text := cmp.Or(stepTexts[h.Step], h.Step)
 		if h.Failed {
 			text = "failed (" + h.Step + ")"
 		}
@@ -341,13 +323,13 @@ func groupsOf(list []launcher.HostProgress) []*progressGroup {
 		g.sent, g.total = g.sent+h.Sent, g.total+h.Total
 	}
 	slices.SortStableFunc(groups, func(a, b *progressGroup) int {
-		if a.failed != b.failed {
-			if a.failed {
-				return -1
-			}
-			return 1
+		switch {
+		case a.failed == b.failed:
+			return cmp.Compare(len(a.names), len(b.names))
+		case a.failed:
+			return -1
 		}
-		return cmp.Compare(len(a.names), len(b.names))
+		return 1
 	})
 	for _, g := range groups {
 		if g.total > 0 {

@@ -58,8 +58,8 @@ func TestProgressOfCopies(t *testing.T) {
 		{Name: "a2", Step: "copy", Reached: true, Sent: 60, Total: 100},
 		{Name: "a3", Step: "waiting"},
 	}
-	assert.Equal(t, []string{"waiting: a3 not begun", "a[1-2] copying gorun 45 %"}, waitingWords(list))
-	assert.Equal(t, "0 of 3 hosts reached after 2.0 s", standing(list, 2*time.Second))
+	assert.Equal(t, []string{"waiting: a3 not begun", "a[1-2] copying gorun 45 %"}, waitingTexts(list))
+	assert.Equal(t, "0 of 3 hosts reached after 2.0 s", reachedCount(list, 2*time.Second))
 }
 
 func TestHostsTextFoldsHostsThatAreAlike(t *testing.T) {

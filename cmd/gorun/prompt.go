@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// askOnTerminal asks for secrets, such as the passphrase of a key, on the terminal that
-// this process belongs to, wherever its standard streams go; nil where there is none.
-func askOnTerminal(screen *progressScreen) func(prompt string) (string, error) {
+// secretPrompt returns a function that prompts for a secret, such as the passphrase of a key, on the controlling
+// terminal, wherever the standard streams go. It returns nil if there is no such terminal.
+func secretPrompt(screen *progressScreen) func(prompt string) (string, error) {
 	tty, err := openTerminal()
 	if err != nil {
 		return nil
@@ -25,15 +25,14 @@ func askOnTerminal(screen *progressScreen) func(prompt string) (string, error) {
 			return "", err
 		}
 		defer tty.Close()
-		return askSilently(tty, prompt)
+		return readSecret(tty, prompt)
 	}
 }
 
 func openTerminal() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) }
 
-// askSilently reads a line that is not shown. A signal that ends this process leaves
-// the terminal as it was.
-func askSilently(tty *os.File, prompt string) (string, error) {
+// readSecret reads a line without echo. A signal that ends this process restores the terminal first.
+func readSecret(tty *os.File, prompt string) (string, error) {
 	fd := int(tty.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -49,10 +48,10 @@ func askSilently(tty *os.File, prompt string) (string, error) {
 		case sig := <-ended:
 			_ = term.Restore(fd, before)
 			_, _ = tty.WriteString("\n")
-			endBy(sig)
+			endBySignal(sig)
 		}
 	}()
-	if err := hideTyping(fd); err != nil {
+	if err := disableEcho(fd); err != nil {
 		return "", err
 	}
 	defer func() { _ = term.Restore(fd, before) }()
@@ -60,13 +59,12 @@ func askSilently(tty *os.File, prompt string) (string, error) {
 		return "", err
 	}
 	secret, err := term.ReadPassword(fd)
-	_, _ = tty.WriteString("\n") // the one that was typed was not shown
+	_, _ = tty.WriteString("\n") // the typed one was not echoed
 	return string(secret), err
 }
 
-// hideTyping has a terminal show nothing of what is typed. It comes before the prompt: who
-// answers at once, or pastes, would have the secret on the screen otherwise.
-func hideTyping(fd int) error {
+// disableEcho must come before the prompt: term.ReadPassword alone would echo a secret that is typed or pasted at once.
+func disableEcho(fd int) error {
 	settings, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return err

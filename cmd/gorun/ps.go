@@ -7,88 +7,86 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/internal/printable"
 	"gorun/launcher/registry"
 )
 
-func psCommand(c *call) *command {
-	r := &jobsRequest{call: c, Command: "ps"}
+func psCommand(c *commandLine) *command {
+	r := &jobsRequest{commandLine: c, command: "ps"}
 	r.act = r.ps
-	return r.command(cli.Command{
+	return r.define(cli.Command{
 		Usage:       "list the jobs that run, or the ranks of one",
 		Description: "gorun ps lists the jobs of this user that were started on this host; of one job it lists the ranks.",
-		Flags: c.Flags(own(dialect.GroupShown, c.jsonOption("print everything as JSON, the ranks of all jobs, too"), option{
-			Names: []string{"nccl"}, Set: dialect.Switch(&r.NCCL),
-			Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or " +
-				"report an error",
-		})...),
-	}, wasShown, "there is no such job, it has ended meanwhile, or its NCCL says nothing",
+		Flags: c.Flags(c.group(dialect.GroupShown,
+			c.jsonOption("print everything as JSON, the ranks of all jobs, too"), option{
+				Names: []string{"nccl"}, Set: dialect.Switch(&r.nccl),
+				Help: "what NCCL (2.24 and later) itself says of a job: its version, which ranks are behind, do not answer or " +
+					"report an error",
+			})...),
+	}, shownText, "there is no such job, it has ended meanwhile, or its NCCL says nothing",
 		dialect.Example{"gorun ps", "the jobs"},
 		dialect.Example{"gorun ps 7f3a", "the ranks of one"},
 		dialect.Example{"gorun ps --nccl 7f3a", "what NCCL says of it"},
 		dialect.Example{"gorun ps --json", "everything, for programs"})
 }
 
-// ps lists the jobs, or the ranks of one.
 func (r *jobsRequest) ps() error {
-	if r.NCCL {
-		return r.nccl()
+	if r.nccl {
+		return r.psNCCL()
 	}
-	list := r.found
-	if len(r.Names) > 0 {
-		f, err := r.one()
+	named := len(r.names) > 0
+	list, kind := r.found, registry.JobRequest
+	if named {
+		h, err := r.theJob()
 		if err != nil {
 			return err
 		}
-		list = []registry.Handle{f}
+		list = []registry.Handle{h}
 	}
-	question := registry.JobRequest
-	if r.JSON || len(r.Names) > 0 {
-		question = registry.RanksRequest
+	if r.JSON || named {
+		kind = registry.RanksRequest
 	}
-	jobs := askAll(list, question)
+	jobs := queryJobs(list, kind)
 	switch {
-	case len(jobs) == 0 && len(r.Names) > 0:
+	case len(jobs) == 0 && named:
 		return registry.ErrEnded
-	case len(r.Names) > 0 && jobs[0].err != nil:
+	case named && jobs[0].err != nil:
 		return jobs[0].err
 	case r.JSON:
 		return r.psJSON(jobs)
 	case len(jobs) == 0:
-		say(r.stderr, nothingRuns)
+		r.notify(noJobsText)
 		return nil
-	case len(r.Names) > 0:
-		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(jobs[0].Job, r.short(jobs[0].ID)), ""},
-			v.ranks(jobs[0].Job, nil, askGPUs(jobs[0].Job))...))
+	case named:
+		return r.printLines(r.rankLines(jobs[0].Job, nil, queryGPUs(jobs[0].Job)))
 	}
-	return r.print(newJobView(textStyle(r.stdout)).jobs(jobs, r.short))
+	return r.printLines(jobTable{show.Style(r.stdout)}.jobs(jobs, r.shortID))
 }
 
-// psJSON prints all that jobs said.
-func (r *jobsRequest) psJSON(jobs []jobAnswer) error {
-	said := []registry.Job{}
-	for _, a := range jobs {
-		if a.err != nil {
-			say(r.stderr, a.err.Error())
+func (r *jobsRequest) psJSON(replies []jobReply) error {
+	jobs := []registry.Job{} // [] as JSON
+	for _, reply := range replies {
+		if reply.err != nil {
+			r.notify(reply.err.Error())
 			continue
 		}
-		said = append(said, a.Job)
+		jobs = append(jobs, reply.Job)
 	}
-	return r.show(said, nil)
+	return show.JSON(r.stdout, jobs)
 }
 
-// ncclPatience is how long a job may take to say what NCCL says: its hosts have 10 seconds.
-const ncclPatience = 15 * time.Second
+// ncclTimeout is more than the 10 seconds that a job's hosts have to query NCCL.
+const ncclTimeout = 15 * time.Second
 
-// nccl prints what NCCL itself says of a job.
-func (r *jobsRequest) nccl() error {
-	n, err := askOne[registry.NCCL](r, ncclPatience, registry.Request{Kind: registry.NCCLRequest})
+// psNCCL prints what NCCL reports of a job.
+func (r *jobsRequest) psNCCL() error {
+	n, err := query[registry.NCCL](r, ncclTimeout, registry.NCCLRequest)
 	if err != nil {
 		return err
 	}
 	if r.JSON || n.Error == "" {
-		err = r.show(n, func() string { return strings.Join(ncclText(n), "\n") + "\n" })
+		err = r.printResult(n, func() string { return ncclText(n) })
 	}
 	if err == nil && n.Error != "" {
 		return noJob("%s", printable.Text(n.Error))
@@ -96,16 +94,13 @@ func (r *jobsRequest) nccl() error {
 	return err
 }
 
-// ncclText are the lines for people.
-func ncclText(n registry.NCCL) (lines []string) {
-	for i, line := range n.Lines {
-		if i > 0 {
-			line = "  " + line
-		}
-		lines = append(lines, printable.Text(line))
-	}
+func ncclText(n registry.NCCL) string {
+	lines := n.Lines
 	for _, host := range n.Silent {
-		lines = append(lines, "  host "+printable.Text(host)+" does not say what NCCL answers there")
+		lines = append(lines, "host "+host+" does not say what NCCL answers there")
 	}
-	return lines
+	for i, line := range lines {
+		lines[i] = printable.Text(line)
+	}
+	return strings.Join(lines, "\n  ") + "\n"
 }

@@ -16,101 +16,107 @@ import (
 
 	"gorun/cmd/gorun/internal/dialect"
 	"gorun/cmd/gorun/internal/hold"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/env"
 	"gorun/launcher"
 	"gorun/launcher/job"
 )
 
-// runJob runs the wished job, or prints its plan, and returns the exit code.
+// runJob runs the job, or prints its plan, and returns the exit code.
 func runJob(inv dialect.Invocation) int {
-	var planned *job.Plan
+	var plan *job.Plan
 	options := append(hostOptions(inv),
 		launcher.WithStdin(os.Stdin), launcher.WithOutput(os.Stdout, os.Stderr),
 		launcher.WithPlanned(func(p *job.Plan) {
-			planned = p
-			showPlanned(inv, p)
-		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(wantColour()), launcher.WithASCII(!hasUTF8(os.Getenv)))
+			plan = p
+			displayPlan(inv, p)
+		}), launcher.WithNVML(nvmlWorker()), launcher.WithColour(show.Colour()), launcher.WithASCII(!show.UTF8(os.Getenv)))
 	if inv.DryRun {
 		return dryRun(inv, options)
 	}
 	if !inv.Unlisted {
-		options = append(options, launcher.WithRegistry(jobPlaces()))
+		options = append(options, launcher.WithRegistry(registryPlaces()))
 	}
-	hurry(&inv.Spec)
+	useThreadsFor(&inv.Spec)
 	errorFile := os.Getenv(env.VarTorchelasticErrorFile)
 	if j := inv.Spec.Join; j != nil && j.Task != nil && j.Task.Rank > 0 { // rank 0's gorun writes those files
 		inv.Report, errorFile = "", ""
 	}
-	err := of("--report", canWrite(inv.Report))
-	for option, path := range map[string]string{
-		"--report-uri": inv.Display.URI, "--output-proctable": inv.Display.Processes,
-	} {
-		if err == nil && path != "+" {
-			err = of(option, canWrite(path))
-		}
-	}
-	if err == nil {
-		err = of("--report-pid", writeWhere(inv.Display.PID, fmt.Sprintln(os.Getpid())))
-	}
-	if err != nil {
-		return beginFailed(err).ExitCode
+	if err := createFiles(inv); err != nil {
+		return reportStartFailure(err).ExitCode
 	}
 	if inv.Display.Processes != "" {
 		options = append(options, launcher.WithStarted(func(p *job.Plan, pids []int) {
-			tellWritten("--output-proctable", writeWhere(inv.Display.Processes, processTable(p, pids)))
+			notifyError("--output-proctable", writeTo(inv.Display.Processes, processTable(p, pids)))
 		}))
 	}
-	heard := signals(inv.Spec.SignalsToHandle)
-	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.From(heard) }),
-		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, heard...); hold.Until(ch) }))
+	jobSignals := signals(inv.Spec.SignalsToHandle)
+	options = append(options, launcher.AsWholeProcess(), launcher.WithSignalsHeld(func() { hold.Signals(jobSignals) }),
+		launcher.WithSignals(func(ch chan<- os.Signal) { signal.Notify(ch, jobSignals...); hold.Release(ch) }))
 	result, err := launcher.Run(context.Background(), inv.Spec, options...)
 	if err != nil {
-		result = beginFailed(suggestCommand(err, inv.Spec))
+		result = reportStartFailure(suggestCommand(err, inv.Spec))
 	} else {
-		if inv.Display.ExitCodes && planned != nil {
-			_ = writeWhere("-", exitCodes(planned, result.Ranks)) // nowhere to complain
+		if inv.Display.ExitCodes && plan != nil {
+			_ = writeTo("-", exitCodes(plan, result.Ranks))
 		}
-		_, _ = os.Stderr.WriteString(launcher.Explain(result)) // nowhere to complain about a lost complaint
+		_, _ = os.Stderr.WriteString(launcher.Explain(result))
 	}
 	// A gorun that is a rank may end before the outer one has made the file's directory.
 	err = replaceFile(errorFile, launcher.ErrorFile(result))
-	if err != nil && !(errors.Is(err, fs.ErrNotExist) && os.Getenv(env.VarRank) != "") {
-		say(os.Stderr, env.VarTorchelasticErrorFile+": "+err.Error())
+	if !errors.Is(err, fs.ErrNotExist) || os.Getenv(env.VarRank) == "" {
+		notifyError(env.VarTorchelasticErrorFile, err)
 	}
-	return report(inv.Report, result)
+	return writeReport(inv.Report, result)
+}
+
+// createFiles creates the files that the job will write, so that a mistake is known before it has run for days. It
+// empties the report: should this process be killed, an earlier job's report must not be taken for this one's.
+func createFiles(inv dialect.Invocation) error {
+	for _, file := range []struct{ option, path string }{
+		{"--report", inv.Report}, {"--report-uri", inv.Display.URI}, {"--output-proctable", inv.Display.Processes},
+	} {
+		if err := createFile(file.path); err != nil {
+			return optionError(file.option, err)
+		}
+	}
+	return optionError("--report-pid", writeTo(inv.Display.PID, fmt.Sprintln(os.Getpid())))
 }
 
 func dryRun(inv dialect.Invocation, options []launcher.Option) int {
 	p, err := launcher.Plan(context.Background(), inv.Spec, options...)
 	if err != nil {
-		return beginFailed(suggestCommand(err, inv.Spec)).ExitCode
+		return reportStartFailure(suggestCommand(err, inv.Spec)).ExitCode
 	}
 	if err := writePlan(os.Stdout, p, inv.JSON); err != nil {
-		say(os.Stderr, err.Error())
+		notify(os.Stderr, err.Error())
 		return job.ExitLauncher
 	}
 	return 0
 }
 
-// suggestCommand adds to the error of a program that is nowhere the command of gorun that its name may stand for.
+// suggestCommand adds a hint to the error of a program that does not exist, if its name resembles a command of gorun.
 func suggestCommand(err error, spec launcher.Spec) error {
-	e, ok := errors.AsType[*launcher.Error](errorsOf(err)[0])
+	e, ok := errors.AsType[*launcher.Error](flatten(err)[0])
 	if !ok || e.Code != job.ExitNotFound || e.Hint != "" || len(spec.Apps) != 1 || spec.Apps[0].Start != job.StartAuto {
 		return err
 	}
-	if command := dialect.CommandFor(spec.Apps[0].Program, commandNames()); command != "" {
+	var names []string
+	for _, c := range publicCommands() {
+		names = append(names, c.Name)
+	}
+	if command := dialect.CommandFor(spec.Apps[0].Program, names); command != "" {
 		e.Hint = "try " + command
 	}
 	return err
 }
 
-// beginFailed prints why a job could not begin, all reasons of it, and says the
-// same as a result.
-func beginFailed(err error) *launcher.Result {
+// reportStartFailure prints all reasons why a job could not start, and returns them as a result.
+func reportStartFailure(err error) *launcher.Result {
 	result := &launcher.Result{Cause: job.CauseStart, ExitCode: job.ExitLauncher, Text: err.Error()}
-	list := errorsOf(err)
-	for _, line := range reasons(list) {
-		say(os.Stderr, line)
+	list := flatten(err)
+	for _, line := range errorLines(list) {
+		notify(os.Stderr, line)
 	}
 	if e, ok := errors.AsType[*launcher.Error](list[0]); ok {
 		result.ExitCode, result.Text, result.Hint = e.Code, e.Text, e.Hint
@@ -118,9 +124,8 @@ func beginFailed(err error) *launcher.Result {
 	return result
 }
 
-// reasons are the lines that tell of errors, each with its hint behind it: once for hosts
-// that all lack the same.
-func reasons(list []error) (lines []string) {
+// errorLines returns the lines of errors with their hints. A hint that several successive errors have comes once.
+func errorLines(list []error) (lines []string) {
 	hint := func(i int) string {
 		if e, ok := errors.AsType[*launcher.Error](list[i]); ok {
 			return e.Hint
@@ -138,17 +143,11 @@ func reasons(list []error) (lines []string) {
 	return lines
 }
 
-// standardOutput is the name of a report's file for which this process's own output is meant.
-const standardOutput = "-"
-
-// canWrite makes the report's file, so that a place where it cannot be is known
-// before the job has run for days. It is empty until the end: should this process
-// be killed, nobody takes an earlier job's report for this one's.
-func canWrite(path string) error {
-	if path == "" || path == standardOutput {
+func createFile(path string) error {
+	if path == "" || path == "-" || path == "+" { // see writeTo
 		return nil
 	}
-	// #nosec G302 -- what the umask leaves is the user's choice
+	// #nosec G302 -- the umask is the user's choice
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
@@ -156,16 +155,15 @@ func canWrite(path string) error {
 	return f.Close()
 }
 
-// replaceFile writes a file so that nobody reads a part of it. What is no regular file, or
-// stands where no other can take its place, such as a file that a container engine mounts, is
-// written to as it is.
+// replaceFile writes a file atomically. It writes in place what is no regular file, or cannot be replaced, such as a
+// file that a container engine mounts.
 func replaceFile(path string, text []byte) error {
 	if path == "" || text == nil {
 		return nil
 	}
-	write := func(name string, how int) error {
-		// #nosec G302 G304 -- what the umask leaves is the user's choice, and so is the file
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o666)
+	write := func(name string, flag int) error {
+		// #nosec G302 G304 -- the umask is the user's choice, and so is the file
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flag, 0o666)
 		if err != nil {
 			return err
 		}
@@ -181,39 +179,51 @@ func replaceFile(path string, text []byte) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, fs.ErrExist) { // somebody else's
+		if !errors.Is(err, fs.ErrExist) { // otherwise it is another process's
 			_ = os.Remove(part)
 		}
 	}
 	return write(path, os.O_TRUNC|syscall.O_NONBLOCK)
 }
 
-// report writes the result as data where that was asked for, and returns the
-// exit code.
-func report(path string, result *launcher.Result) int {
+// writeReport writes the result as JSON to --report's file, if any, and returns the exit code.
+func writeReport(path string, result *launcher.Result) int {
 	if path == "" {
 		return result.ExitCode
 	}
 	text, err := json.MarshalIndent(result, "", "  ")
-	switch text = append(text, '\n'); {
-	case err != nil:
-	case path == standardOutput:
-		_, err = os.Stdout.Write(text)
-	default:
-		err = os.WriteFile(path, text, 0o666) // #nosec G306 -- what the umask leaves is the user's choice
+	if err == nil {
+		err = writeTo(path, string(text)+"\n")
 	}
-	if err != nil {
-		say(os.Stderr, fmt.Sprintf("--report: %v", err))
-		if result.ExitCode == 0 {
-			return job.ExitLauncher
-		}
+	notifyError("--report", err)
+	if err != nil && result.ExitCode == 0 {
+		return job.ExitLauncher
 	}
 	return result.ExitCode
 }
 
-// notices prints what the launcher has to tell while the job runs, as much of
-// it as was asked for.
-func notices(inv dialect.Invocation) func(launcher.Notice) string {
+// writeTo writes to standard output ("-"), standard error ("+"), a file, or nowhere ("").
+func writeTo(path, text string) (err error) {
+	switch path {
+	case "":
+	case "-":
+		_, err = os.Stdout.WriteString(text)
+	case "+":
+		_, err = os.Stderr.WriteString(text)
+	default:
+		err = os.WriteFile(path, []byte(text), 0o666) // #nosec G306 -- the umask is the user's choice
+	}
+	return err
+}
+
+func notifyError(option string, err error) {
+	if err != nil {
+		notify(os.Stderr, option+": "+err.Error())
+	}
+}
+
+// formatNotice returns how to print the launcher's notices, "" for those that the user did not ask for.
+func formatNotice(inv dialect.Invocation) func(launcher.Notice) string {
 	return func(n launcher.Notice) string {
 		if inv.Quiet || n.Detail && inv.Verbose == 0 || n.Note && inv.IsSilent() {
 			return ""
@@ -225,9 +235,8 @@ func notices(inv dialect.Invocation) func(launcher.Notice) string {
 	}
 }
 
-// signals are those that the job is told of: those that mean something to
-// every job, and those that the user named. SIGHUP stays ignored where it was,
-// which is what nohup is for.
+// signals returns those that the job handles, with those that the user named. SIGHUP stays ignored if it was, as nohup
+// wants it.
 func signals(named []string) []os.Signal {
 	list := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGWINCH,
@@ -240,6 +249,3 @@ func signals(named []string) []os.Signal {
 	}
 	return list
 }
-
-// wantColour follows https://no-color.org and terminals that cannot.
-func wantColour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }

@@ -11,7 +11,7 @@ import (
 
 func TestReasons(t *testing.T) {
 	require.Equal(t, []string{"node1: unknown", "node2: unknown", "hint: look", "no disk", "node3: old", "hint: renew"},
-		reasons([]error{
+		errorLines([]error{
 			&launcher.Error{Text: "node1: unknown", Hint: "look"}, &launcher.Error{Text: "node2: unknown", Hint: "look"},
 			errors.New("no disk"), &launcher.Error{Text: "node3: old", Hint: "renew"},
 		}))

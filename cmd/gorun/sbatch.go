@@ -28,33 +28,32 @@ import (
 
 // sbatchOptions are those of gorun sbatch: Slurm's for the job, gorun's for its ranks.
 type sbatchOptions struct {
-	*call
-	asked      []string // options of the script, --NAME=VALUE or --NAME each, without newlines
-	defaults   []string // more of them that nobody typed: Slurm's SBATCH_* variables are stronger
-	submission []string // options of sbatch itself
-	line       []string // what follows gorun in the script: its options, the program and its arguments
-	program    string   // the first one, as it was typed
-	dir        string   // where Slurm starts it, "" is here
-	nodesFrom  string
-	own        []*option // Slurm's options, and those that gorun sbatch itself obeys
+	*commandLine
+	requested  []string  // options in the script, --NAME=VALUE or --NAME each, without newlines
+	defaults   []string  // options in the script that SBATCH_* variables override
+	submission []string  // options of sbatch itself
+	line       []string  // the arguments of gorun in the script
+	program    string    // the first one, as typed
+	dir        string    // Slurm's --chdir; "" is here
+	own        []*option // Slurm's options and those of gorun sbatch itself
 }
 
-func sbatchCommand(c *call) *command {
-	o := &sbatchOptions{call: c}
+func sbatchCommand(c *commandLine) *command {
+	o := &sbatchOptions{commandLine: c}
 	ranks := *c.JobOptions("np")[0] // of each program
 	ranks.Names, ranks.Help = []string{"ntasks", "n", "np"}, "number of ranks: Slurm's tasks"
 	o.own = slices.Concat(
-		own(dialect.GroupRanks, ranks),
-		o.slurms(dialect.GroupRanks, slurmRow{
+		c.group(dialect.GroupRanks, ranks),
+		o.slurmOptions(dialect.GroupRanks, slurmRow{
 			"", "ntasks-per-node", "N",
 			"ranks on each node, as --nproc-per-node N; beside that it is Slurm's count of tasks alone",
 		}),
-		own(dialect.GroupHosts, option{
+		c.group(dialect.GroupHosts, option{
 			Names: []string{"nodes", "N", "nnodes"}, Value: "N", Attached: true, Set: o.setNodes,
 			Help: "number of nodes, or Slurm's MIN-MAX",
 		}),
-		o.slurms(dialect.GroupHosts, slurmHosts...), o.slurms(dialect.GroupSlurm, slurmResources...),
-		o.slurms(dialect.GroupHandled, slurmHandling...), o.slurms(dialect.GroupSubmitted, slurmSubmission...),
+		o.slurmOptions(dialect.GroupHosts, slurmHosts...), o.slurmOptions(dialect.GroupSlurm, slurmResources...),
+		o.slurmOptions(dialect.GroupHandled, slurmHandling...), o.slurmOptions(dialect.GroupSubmitted, slurmSubmission...),
 		o.others())
 	taken := c.JobOptionsExcept(false, "chdir", "dry-run", "json", "version", "help", "gpus", "oversubscribe",
 		"exclude", "np", "host", "hostfile", "nnodes", "nproc-per-node", "print-completion", "output")
@@ -105,9 +104,9 @@ func sbatchCommand(c *call) *command {
 	}
 }
 
-// others is what is neither Slurm's nor the job's.
+// others are neither Slurm's nor the job's.
 func (o *sbatchOptions) others() []*option {
-	return append(own(dialect.GroupSubmitted,
+	return append(o.group(dialect.GroupSubmitted,
 		option{
 			Names: []string{"sbatch-option", "O"}, Value: "--NAME=VALUE",
 			Help: "any other option of your sbatch; may be repeated",
@@ -118,7 +117,7 @@ func (o *sbatchOptions) others() []*option {
 			Help:  "print the script and stop",
 			Set:   dialect.Switch(&o.DryRun),
 		},
-	), own(dialect.GroupRefused,
+	), o.group(dialect.GroupRefused,
 		option{
 			Names: []string{"H"}, Value: "LIST",
 			Help: "Slurm chooses the nodes: use --nodelist LIST for some of them; Slurm's own -H is --hold",
@@ -138,28 +137,28 @@ func (o *sbatchOptions) others() []*option {
 	)...)
 }
 
-// ask adds an option to the script; the last one of a name counts, as for sbatch.
-func (o *sbatchOptions) ask(name, value string) error {
+// request adds an option to the script. The last one of a name counts, as for sbatch.
+func (o *sbatchOptions) request(name, value string) error {
 	if strings.ContainsAny(value, "\r\n") {
 		return errors.New("a line of a batch script ends at a newline: the value cannot hold one")
 	}
-	o.asked = slices.DeleteFunc(o.asked, func(option string) bool {
+	o.requested = slices.DeleteFunc(o.requested, func(option string) bool {
 		other, _, _ := strings.Cut(option, "=")
 		return other == name
 	})
-	o.asked = append(o.asked, name+value)
+	o.requested = append(o.requested, name+value)
 	return nil
 }
 
-// asksFor reports whether one of Slurm's options was given.
-func (o *sbatchOptions) asksFor(names ...string) bool {
-	return slices.ContainsFunc(o.asked, func(option string) bool {
+// requests reports whether one of Slurm's options was given.
+func (o *sbatchOptions) requests(names ...string) bool {
+	return slices.ContainsFunc(o.requested, func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
 		return slices.Contains(names, strings.TrimLeft(name, "-"))
 	})
 }
 
-// setNodes takes what Slurm takes; torchrun's MIN:MAX would be an elastic job.
+// setNodes takes Slurm's MIN-MAX, but not torchrun's MIN:MAX, which would be an elastic job.
 func (o *sbatchOptions) setNodes(a dialect.Arg) error {
 	if low, high, ranged := strings.Cut(a.Value, ":"); ranged && low != high {
 		return errors.New("elastic jobs: not yet; give a fixed number, or Slurm's MIN-MAX, from which Slurm chooses one")
@@ -172,11 +171,10 @@ func (o *sbatchOptions) setNodes(a dialect.Arg) error {
 	} else if low, _, ranged := strings.Cut(a.Value, "-"); !ranged || low == "" {
 		return err
 	}
-	o.nodesFrom = a.From
-	return o.ask("--nodes", "="+a.Value)
+	return o.request("--nodes", "="+a.Value)
 }
 
-// setOption takes an option that gorun does not know.
+// setOption takes an option of sbatch that gorun does not know.
 func (o *sbatchOptions) setOption(a dialect.Arg) error {
 	name, value, given := strings.Cut(a.Value, "=")
 	if !strings.HasPrefix(name, "--") || len(name) < 3 || strings.ContainsAny(name, " \t\r\n'\"\\#") {
@@ -185,42 +183,41 @@ func (o *sbatchOptions) setOption(a dialect.Arg) error {
 	if given {
 		value = "=" + value
 	}
-	return o.ask(name, value)
+	return o.request(name, value)
 }
 
-// run becomes sbatch, which reads the script from its standard input: signals, output and exit code are sbatch's
-// own. It returns where that cannot be.
+// run replaces this process by sbatch, so that signals, output and exit code are sbatch's own.
 func (o *sbatchOptions) run() error {
 	gorun, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	if path := filepath.Join(o.dir, o.program); isBatchScript(path) || isBatchScript(o.program) {
-		return failure{job.ExitUsage, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, "+
+		return exitError{job.ExitUsage, fmt.Sprintf("%s is a batch script: it has #SBATCH lines. Submit it as it is, "+
 			"sbatch %s; gorun belongs into it, before the program that the ranks run",
 			o.program, shellwords.Quote(o.program))}
 	}
-	if !o.Quiet && o.isElsewhere() {
-		o.say(fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
+	if !o.Quiet && o.isOnlyHere() {
+		o.notify(fmt.Sprintf("%s is here, and not in %s, where --chdir has the job begin and look for it: write its "+
 			"absolute path, or --wdir %[2]s, which is the ranks' directory alone",
 			o.program, o.dir))
 	}
 	text, certain := o.missingProgram()
 	if text != "" && (certain || !o.Quiet) {
-		o.say(text)
+		o.notify(text)
 	}
 	if certain && !o.DryRun {
 		return exitWith(job.ExitNotFound)
 	}
 	script := o.script(gorun)
 	if o.DryRun {
-		return o.write(script)
+		return o.print(script)
 	}
-	return o.becomeSbatch(script)
+	return o.execSbatch(script)
 }
 
-// isElsewhere reports whether the program is a file here, and none where Slurm starts the job.
-func (o *sbatchOptions) isElsewhere() bool {
+// isOnlyHere reports whether the program is a file here, but not in the directory where Slurm starts the job.
+func (o *sbatchOptions) isOnlyHere() bool {
 	isFile := strings.Contains(o.program, "/") || filepath.Ext(o.program) == ".py"
 	if o.dir == "" || !isFile || filepath.IsAbs(o.program) {
 		return false
@@ -230,8 +227,8 @@ func (o *sbatchOptions) isElsewhere() bool {
 	return here == nil && errors.Is(there, fs.ErrNotExist)
 }
 
-// missingProgram says which program is nowhere here, "" for none. The job would not find it either, which is certain of
-// all but absolute paths: those the nodes alone may have.
+// missingProgram describes a program that does not exist on this host. The job would not find it either, certain says,
+// unless its path is absolute: the nodes may have that.
 func (o *sbatchOptions) missingProgram() (text string, certain bool) {
 	for _, app := range o.Spec.Apps {
 		if app.Start == job.StartModule { // Python knows where to look
@@ -256,35 +253,35 @@ func (o *sbatchOptions) missingProgram() (text string, certain bool) {
 	return text, false
 }
 
-// isBatchScript reports whether a file has lines for sbatch, in the beginning where they count.
+// isBatchScript reports whether a file has #SBATCH lines near its beginning.
 func isBatchScript(path string) bool {
-	const most = 64 << 10
+	const limit = 64 << 10
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, most))
+	text, _ := io.ReadAll(io.LimitReader(f, limit))
 	return bytes.HasPrefix(text, []byte("#!")) && bytes.Contains(text, []byte("\n#SBATCH "))
 }
 
-// becomeSbatch executes sbatch in place of this program. What was typed is on its command line, too, as it is stronger
-// there than variables SBATCH_*, which are stronger than the script.
-func (o *sbatchOptions) becomeSbatch(script string) error {
+// execSbatch executes sbatch with the script as its standard input. Requested options are also on its command line,
+// where SBATCH_* variables do not override them.
+func (o *sbatchOptions) execSbatch(script string) error {
 	path, err := exec.LookPath("sbatch")
 	if err != nil {
 		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is " +
 			"installed, or see the script by --dry-run")
 	}
-	if err := readFrom(script); err != nil {
+	if err := setStdin(script); err != nil {
 		return fmt.Errorf("hand the script to sbatch: %w", err)
 	}
-	words := slices.Concat([]string{"sbatch"}, o.asked, o.submission)
-	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, ofNoJob(os.Environ())))
+	words := slices.Concat([]string{"sbatch"}, o.requested, o.submission)
+	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, words, withoutJob(os.Environ())))
 }
 
-// readFrom makes a text what this process reads from its standard input, without a file on any disk.
-func readFrom(text string) error {
+// setStdin replaces standard input by a text, without a file on disk.
+func setStdin(text string) error {
 	fd, err := unix.MemfdCreate("gorun-sbatch", unix.MFD_CLOEXEC)
 	if err != nil {
 		return err
@@ -300,28 +297,28 @@ func readFrom(text string) error {
 	return unix.Dup3(fd, 0, 0)
 }
 
-// slurmSettings are Slurm's variables that say how its commands work, and not which job somebody is in.
+// slurmSettings are variables that configure Slurm's commands, unlike those that describe a job.
 var slurmSettings = []string{
 	"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_DEBUG_FLAGS", "SLURM_EXIT_ERROR", "SLURM_EXIT_IMMEDIATE", "SLURM_JWT",
 	"SLURM_TIME_FORMAT", "SLURM_UMASK",
 }
 
-// ofNoJob leaves out what tells of the job in which somebody submits another one, as sbatch hands everything on: the
-// new job's gorun would take itself for a part of the old one.
-func ofNoJob(environ []string) []string {
+// withoutJob removes the variables of the job in which another one is submitted: sbatch passes them on, and the new
+// job's gorun would take them for its own.
+func withoutJob(environ []string) []string {
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		slurms := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_")
-		return slurms && !slices.Contains(slurmSettings, name) ||
+		isSlurm := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SLURMD_")
+		return isSlurm && !slices.Contains(slurmSettings, name) ||
 			slices.Contains([]string{env.VarJob, env.VarJobEngine, env.VarJobKey, env.VarJobStore, env.VarJobWorld}, name)
 	})
 }
 
-// perNode is gorun's count for each node. Beside a number of all ranks it is the most that Slurm may place on a node,
-// and Slurm's own count of tasks says to gorun how many each has.
+// perNode is gorun's option for the ranks of each node. Beside a total number of ranks, it is the most that Slurm may
+// place on a node.
 const perNode = "nproc-per-node"
 
-// addProgram adds a program and gorun's own options before it to gorun's line in the script.
+// addProgram adds a program, and the options of gorun before it, to gorun's line in the script.
 func (o *sbatchOptions) addProgram(p dialect.Program) {
 	o.checkModule(p)
 	if !p.First {
@@ -343,55 +340,54 @@ func (o *sbatchOptions) addProgram(p dialect.Program) {
 	o.line = append(o.line, p.Words...)
 }
 
-// check settles what Slurm is asked for and gorun's line.
 func (o *sbatchOptions) check([]string) {
 	o.CheckPrograms()
 	o.RefuseLaunchers()
 	o.noteSlurmVariables()
 	if o.Err() == nil {
 		o.countTasks()
-		o.settleNames()
+		o.nameJob()
 		o.checkLine()
 	}
 	o.NoteUnknownVariables()
 }
 
-// countTasks tells Slurm how many ranks there will be. -n is Slurm's tasks, which gorun finds in the allocation;
-// --nproc-per-node is gorun's, and Slurm's tasks per node unless the user counts those.
+// countTasks requests tasks for the ranks: -n is Slurm's number of tasks, --nproc-per-node its tasks per node unless
+// the user gives those.
 func (o *sbatchOptions) countTasks() {
 	total := 0
 	for _, app := range o.Spec.Apps {
 		total += app.NumRanks
 	}
 	each, nodes := o.Spec.PerNode, o.Spec.NumNodes
-	if each.Kind == job.CountFixed && total > 0 && !o.asksFor("nodes") {
+	if each.Kind == job.CountFixed && total > 0 && !o.requests("nodes") {
 		nodes = (total + each.N - 1) / each.N
-		_ = o.ask("--nodes", fmt.Sprintf("=%d", nodes))
+		_ = o.request("--nodes", fmt.Sprintf("=%d", nodes))
 	}
 	if total > 0 {
-		_ = o.ask("--ntasks", fmt.Sprintf("=%d", total))
+		_ = o.request("--ntasks", fmt.Sprintf("=%d", total))
 		o.countOnLine(total, nodes)
 	}
 	switch {
 	case each.Kind == job.CountUnset:
 	case len(o.Spec.Apps) > 1:
-		o.problem("%s does not go with several programs: each has its own -n", each.From)
+		o.refuse("%s does not go with several programs: each has its own -n", each.From)
 	case each.Kind != job.CountFixed && total > 0:
-		o.problem("%s and %s both give the number of ranks: keep one", o.RanksFrom(), each.From)
+		o.refuse("%s and %s both give the number of ranks: keep one", o.RanksFrom(), each.From)
 	case each.Kind != job.CountFixed:
 		o.noteCPUs(each)
 	case total > 0 && nodes > 0 && total > each.N*nodes:
-		o.problem("%s contradicts %s with %s, which make %d", o.RanksFrom(), each.From, o.nodesFrom, each.N*nodes)
-	case !o.asksFor("ntasks-per-node"):
-		_ = o.ask("--ntasks-per-node", fmt.Sprintf("=%d", each.N))
+		o.refuse("%s contradicts %s with %s, which make %d", o.RanksFrom(), each.From, o.sources["nodes"], each.N*nodes)
+	case !o.requests("ntasks-per-node"):
+		_ = o.request("--ntasks-per-node", fmt.Sprintf("=%d", each.N))
 	}
 }
 
-// countOnLine says the number of ranks on gorun's line, too: one task on each node may be meant for a launcher with a
-// rank per GPU, but not where somebody has counted the ranks.
+// countOnLine repeats the number of ranks on gorun's line. Otherwise gorun might take one task on each node for a
+// launcher that starts a rank per GPU.
 func (o *sbatchOptions) countOnLine(total, nodes int) {
 	switch {
-	case len(o.Spec.Apps) > 1: // each has its own there
+	case len(o.Spec.Apps) > 1: // each has its own number
 	case total == nodes:
 		o.line = append([]string{"--" + perNode, "1"}, o.line...)
 	default:
@@ -399,59 +395,57 @@ func (o *sbatchOptions) countOnLine(total, nodes int) {
 	}
 }
 
-// noteCPUs: Slurm cannot know how many ranks a count by GPUs or CPUs will be.
+// noteCPUs warns that Slurm does not know how many ranks a count by GPUs or CPUs makes.
 func (o *sbatchOptions) noteCPUs(each job.Count) {
-	if !o.asksFor("ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus", "exclusive") {
+	if !o.requests("ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus", "exclusive") {
 		o.Note(each.From + ": Slurm does not know how many ranks that will be, and gives each node the CPUs of one task: " +
 			"add --cpus-per-gpu N, -c N or --exclusive")
 	}
 }
 
-// settleNames: sbatch calls a script from its standard input "sbatch".
-func (o *sbatchOptions) settleNames() {
+// nameJob names the job for its program: sbatch would call a script from standard input "sbatch".
+func (o *sbatchOptions) nameJob() {
 	o.program = o.Spec.Apps[0].Program
-	for _, option := range o.asked {
+	for _, option := range o.requested {
 		if dir, ok := strings.CutPrefix(option, "--chdir="); ok {
 			o.dir = dir
 		}
 	}
-	if name := path.Base(o.program); !o.asksFor("job-name") && !strings.ContainsAny(name, "\r\n") {
+	if name := path.Base(o.program); !o.requests("job-name") && !strings.ContainsAny(name, "\r\n") {
 		o.defaults = append(o.defaults, "--job-name="+name)
 	}
 }
 
-// checkLine has gorun's own dialect read its line, so that mistakes are known now and not when the job begins.
-// What belongs to the host where it is submitted, and to an allocation that may be around it, does not count.
+// checkLine parses gorun's line, so that mistakes are known now and not when the job starts. It hides the variables of
+// this host and of an allocation around it.
 func (o *sbatchOptions) checkLine() {
 	around := o.around
 	around.Lookup = func(name string) (string, bool) {
-		if !isWish(name) {
+		if !isDefault(name) {
 			return "", false
 		}
 		return o.around.Lookup(name)
 	}
 	around.Names = func() []string {
-		return slices.DeleteFunc(o.around.Names(), func(name string) bool { return !isWish(name) })
+		return slices.DeleteFunc(o.around.Names(), func(name string) bool { return !isDefault(name) })
 	}
 	_, err := dialect.Parse("gorun", withoutEngine(o.line), around)
-	var wrong *dialect.UsageError
-	switch {
-	case errors.As(err, &wrong):
-		for _, problem := range wrong.Problems.Errors {
+	if usage, ok := errors.AsType[*dialect.UsageError](err); ok {
+		for _, problem := range usage.Problems.Errors {
 			o.Problem(problem)
 		}
-	case err != nil:
+	} else if err != nil {
 		o.Problem(err)
 	}
 }
 
-// isWish reports whether a variable is the default of an option, which the job inherits.
-func isWish(name string) bool {
+// isDefault reports whether a variable is the default of an option, which the job inherits.
+func isDefault(name string) bool {
 	return (strings.HasPrefix(name, "GORUN_") && !strings.HasPrefix(name, "GORUN_JOB")) ||
 		strings.HasPrefix(name, "PET_") || name == "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 }
 
-// withoutEngine leaves out --engine: there is no such job yet.
+// withoutEngine removes --engine: there is no such job yet.
 func withoutEngine(line []string) []string {
 	if at := slices.Index(line, "--engine"); at >= 0 && at+1 < len(line) {
 		return slices.Delete(slices.Clone(line), at, at+2)
@@ -459,15 +453,13 @@ func withoutEngine(line []string) []string {
 	return line
 }
 
-// variableName is the name of an environment variable; nodeName is one as nodes have them, and hardly a variable: n1,
-// gpu04.
+// nodeName matches names such as n1 and gpu04, which are hardly variables.
 var (
 	variableName = onDemand(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	nodeName     = onDemand(`^[a-z][a-z_]*[0-9]+$`)
 )
 
-// checkExport tells Slurm's -x, which is followed by nodes, from gorun's, which is followed by a variable: known
-// when it is submitted, not when the job begins.
+// checkExport refuses -x with what looks like nodes: Slurm's -x excludes nodes, gorun's passes a variable on.
 func (o *sbatchOptions) checkExport(a dialect.Arg, name string) error {
 	_, set := o.around.Lookup(name)
 	switch {
@@ -481,32 +473,31 @@ func (o *sbatchOptions) checkExport(a dialect.Arg, name string) error {
 	return nil
 }
 
-// distribution is what Slurm's own -m takes: block, cyclic:block, plane=4.
+// distribution matches the values of Slurm's -m: block, cyclic:block, plane=4.
 var distribution = onDemand(
 	`^(block|cyclic|arbitrary|\*|plane(=[0-9]+)?)(:(block|cyclic|fcyclic|\*)){0,2}(,(Pack|NoPack))?$`)
 
-// checkModule tells Slurm's -m, a distribution of tasks, from gorun's, a Python module.
+// checkModule refuses -m with one of Slurm's distributions: gorun's -m starts a Python module.
 func (o *sbatchOptions) checkModule(p dialect.Program) {
 	if len(p.Words) == 0 || !distribution().MatchString(p.Words[0]) {
 		return
 	}
 	if slices.ContainsFunc(p.Options, func(g dialect.Occurrence) bool { return g.Text == "-m" }) {
-		o.problem("-m %s: -m starts a Python module; for Slurm's distribution write --distribution=%s, and "+
+		o.refuse("-m %s: -m starts a Python module; for Slurm's distribution write --distribution=%s, and "+
 			"--module %[1]s for a module of that name",
 			p.Words[0], shellwords.Quote(p.Words[0]))
 	}
 }
 
-// onDemand compiles an expression when it is first used: most command lines need none.
+// onDemand compiles an expression at its first use: most command lines need none.
 func onDemand(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// slurmVariable is one of Slurm's variables as a shell would replace it.
+// slurmVariable matches a variable of Slurm's as a shell would expand it.
 var slurmVariable = onDemand(`\$\{?(SLURM_[A-Z0-9_]+)`)
 
-// noteSlurmVariables says that arguments are passed as they are: no shell replaces variables in them, as one does in a
-// script.
+// noteSlurmVariables warns that no shell expands variables in arguments, unlike in a script.
 func (o *sbatchOptions) noteSlurmVariables() {
 	for _, app := range o.Spec.Apps {
 		for i, word := range app.Args {
@@ -526,29 +517,28 @@ func isShell(word string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "fish"}, path.Base(word))
 }
 
-// lineOfGorun says in the script why its last line is as it is.
-const lineOfGorun = `
+// scriptComment explains the last line of the script.
+const scriptComment = `
 # One gorun for all nodes: it starts the others' by srun, and finds hosts, slots and GPUs in Slurm's variables.
 # exec puts it in place of this shell, to which alone Slurm sends the signal of --signal=B:...; gorun passes it ` +
 	`to every rank.
 `
 
-// script is a script for sbatch that starts the job by the gorun with that path.
+// script is the batch script; gorun is the path of this program.
 func (o *sbatchOptions) script(gorun string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "#!/bin/bash\n# Written by gorun sbatch, version %s.\n", version.String())
-	for _, option := range slices.Concat(o.defaults, o.asked) {
+	for _, option := range slices.Concat(o.defaults, o.requested) {
 		text.WriteString("#SBATCH " + sbatchQuote(option) + "\n")
 	}
-	text.WriteString(lineOfGorun + "exec " + shellwords.Quote(gorun))
+	text.WriteString(scriptComment + "exec " + shellwords.Quote(gorun))
 	for _, word := range o.line {
 		text.WriteString(" " + shellwords.Quote(word))
 	}
 	return text.String() + "\n"
 }
 
-// sbatchQuote is a word as sbatch reads it back from a line of a script: it knows quotes and backslashes, and a #
-// begins a comment.
+// sbatchQuote quotes an option for a #SBATCH line, where sbatch knows quotes, backslashes and comments.
 func sbatchQuote(option string) string {
 	name, value, given := strings.Cut(option, "=")
 	if !given {

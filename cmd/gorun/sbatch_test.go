@@ -56,7 +56,7 @@ func TestSbatch(t *testing.T) {
 		"gorun sbatch -n 2 -- x : -n 1":                     {"--ntasks=2", "-n 2 -- x : -n 1"},
 	} {
 		inv := mustBe[*sbatchOptions](t, typed)
-		require.Equal(t, want[0], strings.Join(inv.asked, " "), typed)
+		require.Equal(t, want[0], strings.Join(inv.requested, " "), typed)
 		require.Equal(t, want[1], strings.Join(inv.line, " "), typed)
 		require.Empty(t, inv.Notes, typed)
 	}
@@ -67,7 +67,7 @@ func TestSbatchSubmission(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch --parsable -W --test-only sub/train.py")
 	require.Equal(t, []string{"--parsable", "--wait", "--test-only"}, b.submission)
 	require.Equal(t, []string{"--job-name=train.py"}, b.defaults)
-	require.Empty(t, b.asked)
+	require.Empty(t, b.requested)
 	require.Empty(t, mustBe[*sbatchOptions](t, "gorun sbatch -J a x").defaults)
 	require.True(t, mustBe[*sbatchOptions](t, "gorun sbatch --dry-run x").DryRun)
 }
@@ -77,7 +77,7 @@ func TestSbatchSubmission(t *testing.T) {
 func TestSbatchVariables(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch -N 2 x", "GORUN_NPROC_PER_NODE=4", "GORUN_TIMEOUT=30m", "SLURM_JOB_ID=1",
 		"GORUN_JOB=1")
-	require.Equal(t, []string{"--nodes=2", "--ntasks-per-node=4"}, b.asked)
+	require.Equal(t, []string{"--nodes=2", "--ntasks-per-node=4"}, b.requested)
 	require.Equal(t, []string{"x"}, b.line)
 }
 
@@ -203,7 +203,7 @@ func TestOptionsInTheBatchScript(t *testing.T) {
 // A job that is submitted from within another one is none of its steps.
 func TestBatchJobsForgetTheJobAround(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=p", "GORUN_LABEL=never"},
-		ofNoJob([]string{
+		withoutJob([]string{
 			"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURMD_NODENAME=n1",
 			"SBATCH_PARTITION=p",
 			"GORUN_JOB=x", "GORUN_JOB_ENGINE=slurm:7", "GORUN_JOB_KEY=/k", "GORUN_JOB_STORE=h:1", "GORUN_LABEL=never",

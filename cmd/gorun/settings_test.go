@@ -21,7 +21,7 @@ func TestEnvironmentOfHosts(t *testing.T) {
 	}
 	c.Hosts[2].SettingsFiles[0].Text += "NCCL_ALGO=Tree\n"
 	c.Hosts[1].Environ = []string{"HOME=/home/ada", "NCCL_IB_HCA=mlx5_9", "NCCL_DEBUG=VERSION", "NCCL_PASSWORD=secret"}
-	judgeEnvironment(c, []string{"NCCL_ALGO=Ring", "NCCL_DEBUG=VERSION"})
+	lintHosts(c, []string{"NCCL_ALGO=Ring", "NCCL_DEBUG=VERSION"})
 	var lines []string
 	for _, f := range doctor.Diagnose(c) {
 		lines = append(lines, fmt.Sprintf("%s %s (%s): %.40s | %s", f.Severity, f.Where(), f.Evidence, f.Text, f.Fix))

@@ -6,14 +6,14 @@ import (
 	"gorun/cmd/gorun/internal/dialect"
 )
 
-// slurmRow is an option that is Slurm's: a letter or none, its name, the value that it takes, and what it does.
+// slurmRow is one of Slurm's options. letter and value may be empty.
 type slurmRow struct{ letter, name, value, help string }
 
-// orNot is the value of an option that may have one behind "=".
-const orNot = "[=]"
+// optional is the value of an option that may have one after "=".
+const optional = "[=]"
 
-// slurmHosts are Slurm's options on nodes, slurmResources on what a job has of them, slurmHandling on how Slurm treats
-// a job, and slurmSubmission those that count while it is submitted, and stand in no script.
+// Slurm's options: which nodes, which of their resources, how Slurm handles the job, and how it is submitted. The
+// latter are not part of the script.
 var (
 	slurmHosts = []slurmRow{
 		{"w", "nodelist", "LIST", "nodes that must be among them"},
@@ -26,7 +26,7 @@ var (
 		{"", "contiguous", "", "nodes beside each other"},
 		{"", "spread-job", "", "as many nodes as possible"},
 		{"", "use-min-nodes", "", "as few as possible"},
-		{"", "exclusive", orNot, "whole nodes; =user shares them with your own jobs"},
+		{"", "exclusive", optional, "whole nodes; =user shares them with your own jobs"},
 		{"s", "oversubscribe", "", "share nodes with other jobs (gorun's own: GORUN_OVERSUBSCRIBE=1)"},
 	}
 	slurmResources = []slurmRow{
@@ -70,12 +70,12 @@ var (
 		{"b", "begin", "TIME", "not before"},
 		{"", "deadline", "TIME", "not if it could not end before"},
 		{"", "hold", "", "keep it until it is released"},
-		{"", "nice", orNot, "less priority; =N by that much"},
+		{"", "nice", optional, "less priority; =N by that much"},
 		{"", "priority", "N", "priority"},
 		{"", "signal", "[B:]SIG[@S]", "signal before the end; B: for gorun, which passes it to every rank"},
 		{"", "requeue", "", "put it back after a preemption or a node's failure"},
 		{"", "no-requeue", "", "never"},
-		{"k", "no-kill", orNot, "go on when a node fails; =off: end"},
+		{"k", "no-kill", optional, "go on when a node fails; =off: end"},
 		{"", "kill-on-invalid-dep", "yes|no", "end a job whose dependency cannot come true"},
 		{"o", "output", "FILE", "file for the output, such as %x-%j.out (default: slurm-%j.out)"},
 		{"e", "error", "FILE", "file for standard error, where it should be another one"},
@@ -85,8 +85,8 @@ var (
 		{"", "mail-user", "USER", "to whom"},
 		{"D", "chdir", "DIR", "working directory, where --output's files are, too (gorun's own: --wdir)"},
 		{"", "export", "LIST", "variables for the job (default: ALL)"},
-		{"", "get-user-env", orNot, "those of a login"},
-		{"", "propagate", orNot, "limits to take along"},
+		{"", "get-user-env", optional, "those of a login"},
+		{"", "propagate", optional, "limits to take along"},
 		{"", "profile", "LIST", "what to record"},
 		{"", "acctg-freq", "LIST", "how often to sample"},
 		{"", "bb", "SPEC", "burst buffer"},
@@ -99,26 +99,26 @@ var (
 	}
 )
 
-// slurms are options of Slurm's under a heading: they go onto the script, or to sbatch itself.
-func (o *sbatchOptions) slurms(g dialect.Group, rows ...slurmRow) []*option {
+// slurmOptions makes options of Slurm's, which go into the script or, as those of the submission, to sbatch itself.
+func (o *sbatchOptions) slurmOptions(g dialect.Group, rows ...slurmRow) []*option {
 	options := make([]option, len(rows))
 	for i, r := range rows {
-		own := option{Names: []string{r.name}, Help: r.help, Optional: r.value == orNot, Dirs: r.name == "chdir"}
+		own := option{Names: []string{r.name}, Help: r.help, Optional: r.value == optional, Dirs: r.name == "chdir"}
 		if r.letter != "" {
 			own.Names = append(own.Names, r.letter)
 		}
 		if !own.Optional {
 			own.Value, own.Attached = r.value, r.value != "" && r.letter != ""
 		}
-		takes := own.TakesValue()
+		takesValue := own.TakesValue()
 		own.Set = func(a dialect.Arg) error {
 			switch {
-			case takes && a.Value == "":
+			case takesValue && a.Value == "":
 				return errors.New("the value is empty")
-			case takes, own.Optional && a.Value != "true":
-				return o.ask("--"+r.name, "="+a.Value)
+			case takesValue, own.Optional && a.Value != "true":
+				return o.request("--"+r.name, "="+a.Value)
 			case g != dialect.GroupSubmitted && (own.Optional || a.On):
-				return o.ask("--"+r.name, "")
+				return o.request("--"+r.name, "")
 			case a.On:
 				o.submission = append(o.submission, "--"+r.name)
 			}
@@ -126,5 +126,5 @@ func (o *sbatchOptions) slurms(g dialect.Group, rows ...slurmRow) []*option {
 		}
 		options[i] = own
 	}
-	return own(g, options...)
+	return o.group(g, options...)
 }

@@ -7,22 +7,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gorun/cmd/gorun/internal/early"
+	"gorun/cmd/gorun/internal/threads"
 	"gorun/launcher/job"
 )
 
-// preventCoreDump keeps the secrets of this process out of a core dump. Go writes one for
-// GOTRACEBACK=crash alone, which is often meant for ranks. What starts as another program,
-// as ranks do, can dump.
+// preventCoreDump keeps the secrets of this process out of a core dump. Go writes one only with GOTRACEBACK=crash,
+// which is often meant for the ranks: these still dump core.
 func preventCoreDump() {
 	if os.Getenv("GOTRACEBACK") == "crash" {
-		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it cannot fail
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // cannot fail
 	}
 }
 
-// reserveStack has the main goroutine's stack grow once, while there is little on
-// it to copy, and not three times on the way down, which takes a tenth of the
-// time of a job that is over at once.
+// reserveStack grows the main goroutine's stack once, while it is almost empty, instead of three times later, which
+// takes a tenth of the time of a job that ends at once.
 //
 //go:noinline
 func reserveStack() {
@@ -30,19 +28,15 @@ func reserveStack() {
 	runtime.KeepAlive(&room)
 }
 
-// instant is the time after which gorun does more than a job that is over at once.
-const instant = 5 * time.Millisecond
+// startSingleThreaded keeps package threads' limit for the time that a job needs that ends at once.
+func startSingleThreaded() { time.AfterFunc(5*time.Millisecond, threads.Restore) }
 
-// startSlowly leaves gorun with one thread at a time for a moment; see package early.
-func startSlowly() { time.AfterFunc(instant, early.Over) }
+// maxSingleThreaded is the largest number of ranks whose start does not profit from a second thread.
+const maxSingleThreaded = 4
 
-// few is a number of ranks whose start gains nothing by a second thread.
-const few = 4
-
-// hurry ends the slow start for a job with more ranks, or with nobody knows how
-// many yet.
-func hurry(spec *job.Spec) {
-	if ranks := spec.KnownRanks(); ranks < 1 || ranks > few {
-		early.Over()
+// useThreadsFor lifts package threads' limit at once for a job with more ranks, or with an unknown number.
+func useThreadsFor(spec *job.Spec) {
+	if ranks := spec.KnownRanks(); ranks < 1 || ranks > maxSingleThreaded {
+		threads.Restore()
 	}
 }

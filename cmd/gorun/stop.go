@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,15 +18,15 @@ import (
 	"gorun/launcher/registry"
 )
 
-func stopCommand(c *call) *command {
-	r := &jobsRequest{call: c, Command: "stop"}
+func stopCommand(c *commandLine) *command {
+	r := &jobsRequest{commandLine: c, command: "stop"}
 	r.act = r.stop
-	return r.command(cli.Command{
+	return r.define(cli.Command{
 		Usage:       "end jobs in order, and wait until they are gone",
 		Description: "gorun stop ends jobs as SIGTERM to their gorun does, and waits until they are gone.",
 		UsageText:   "gorun stop [options] JOB...",
-		Flags: c.Flags(own(dialect.GroupEnd, option{
-			Names: []string{"all"}, Set: dialect.Switch(&r.All),
+		Flags: c.Flags(c.group(dialect.GroupEnd, option{
+			Names: []string{"all"}, Set: dialect.Switch(&r.all),
 			Help: "all jobs of this user on this host",
 		}, option{
 			Names: []string{"signal"}, Value: "NAME", Choices: []string{"TERM", "INT", "HUP", "KILL"},
@@ -40,13 +41,13 @@ func stopCommand(c *call) *command {
 				return err
 			},
 		})...),
-	}, "the jobs have ended", jobIsNone,
+	}, "the jobs have ended", noJobText,
 		dialect.Example{"gorun stop 7f3a", "ends a job in order"},
 		dialect.Example{"gorun stop --grace 0 7f3a", "kills it"},
 		dialect.Example{"gorun stop --all", "ends all jobs of this user on this host"})
 }
 
-// setSignal takes a signal that ends a job in order, or KILL, which leaves no time.
+// setSignal takes a signal that ends a job gracefully, or KILL, which leaves no time.
 func (r *jobsRequest) setSignal(name string) error {
 	switch sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")); {
 	case sig == syscall.SIGKILL:
@@ -61,44 +62,42 @@ func (r *jobsRequest) setSignal(name string) error {
 	return nil
 }
 
-// stop ends jobs, and waits until they are gone. Those that are there are ended, whatever else was named.
+// stop stops the named jobs that exist, even if others do not, and waits for their end.
 func (r *jobsRequest) stop() error {
-	list, unknown := r.wanted()
+	list, unknown := r.jobsToStop()
 	if len(list) == 0 && unknown == nil {
-		return noJob(nothingRuns)
+		return noJob(noJobsText)
 	}
-	ended := make([]error, len(list))
-	var busy sync.WaitGroup
-	for i, f := range list {
-		busy.Go(func() {
-			if ended[i] = r.stopOne(f); ended[i] == nil {
-				say(r.stderr, "job "+r.short(f.ID)+" has ended")
+	errs := make([]error, len(list))
+	var stops sync.WaitGroup
+	for i, h := range list {
+		stops.Go(func() {
+			if errs[i] = r.stopJob(h); errs[i] == nil {
+				r.notify("job " + r.shortID(h.ID) + " has ended")
 			}
 		})
 	}
-	busy.Wait()
-	return multierror.Append(nil, append(ended, unknown...)...).ErrorOrNil()
+	stops.Wait()
+	return multierror.Append(nil, append(errs, unknown...)...).ErrorOrNil()
 }
 
-// wanted are the jobs that are to be ended, each once, and an error for each name that is of none.
-func (r *jobsRequest) wanted() (list []registry.Handle, errs []error) {
-	if r.All {
+// jobsToStop returns the jobs, each once, and an error for each name that is no job's.
+func (r *jobsRequest) jobsToStop() (list []registry.Handle, errs []error) {
+	if r.all {
 		return r.found, nil
 	}
-	seen := map[string]bool{}
-	for _, name := range r.Names {
-		f, err := r.named(name)
+	for _, name := range r.names {
+		h, err := r.findJob(name)
 		switch {
-		case err != nil && len(r.found) == 0: // said of each alike
+		case err != nil && len(r.found) == 0: // the same for each name
 			return nil, []error{err}
 		case err != nil:
 			errs = append(errs, err)
-		case !seen[f.ID]:
-			seen[f.ID] = true
-			list = append(list, f)
+		case !slices.Contains(list, h):
+			list = append(list, h)
 		}
 	}
-	if len(list) > 0 { // which are none any more when it is said
+	if len(list) > 0 { // errors must not list these, which will have ended
 		for i, err := range errs {
 			text, _, _ := strings.Cut(err.Error(), ":")
 			errs[i] = noJob("%s: nothing was stopped by that name; gorun ps lists the jobs that run", text)
@@ -107,11 +106,13 @@ func (r *jobsRequest) wanted() (list []registry.Handle, errs []error) {
 	return list, errs
 }
 
-func (r *jobsRequest) stopOne(f registry.Handle) error {
-	err := askJob(f, registry.JobRequest).err // one that is stopped would be waited for without an end
-	var a *registry.Response
+func (r *jobsRequest) stopJob(h registry.Handle) error {
+	err := queryJob(h, registry.JobRequest).err // a suspended job would never end
+	var response *registry.Response
 	if err == nil {
-		a, err = f.Do(context.Background(), registry.Request{Kind: registry.StopRequest, Signal: r.Signal, Grace: r.Grace})
+		request := r.Request
+		request.Kind = registry.StopRequest
+		response, err = h.Do(context.Background(), request)
 	}
 	if errors.Is(err, registry.ErrEnded) {
 		return nil
@@ -119,20 +120,20 @@ func (r *jobsRequest) stopOne(f registry.Handle) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer response.Close()
 	pidfd := -1
-	if a.PID > 0 {
-		if pidfd, err = unix.PidfdOpen(a.PID, 0); err == nil {
+	if response.PID > 0 {
+		if pidfd, err = unix.PidfdOpen(response.PID, 0); err == nil {
 			defer unix.Close(pidfd)
 		}
 	}
-	var w registry.Reply
-	for err = a.Next(&w); err == nil; err = a.Next(&w) {
-		if w.Error != "" {
-			return errors.New(w.Error)
+	var reply registry.Reply
+	for err = response.Next(&reply); err == nil; err = response.Next(&reply) {
+		if reply.Error != "" {
+			return errors.New(reply.Error)
 		}
 	}
-	if w.Whole && pidfd >= 0 { // it has ended the job, and itself in an instant
+	if reply.Whole && pidfd >= 0 { // the job's gorun ends in an instant
 		for {
 			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
 				break

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -21,16 +20,15 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// storeOptions are those of gorun store. Limits that are zero have the server's own defaults.
 type storeOptions struct {
-	*call
-	host  string // IP address to listen at; "" is loopback
-	port  int    // 0 is a free one
-	limit tcpstore.Limits
+	*commandLine
+	host  string          // IP address to listen at; "" is loopback
+	port  int             // 0 is a free one
+	limit tcpstore.Limits // 0: the server's default
 }
 
-func storeCommand(c *call) *command {
-	o := &storeOptions{call: c}
+func storeCommand(c *commandLine) *command {
+	o := &storeOptions{commandLine: c}
 	limits := []*option{{
 		Names: []string{"listen"}, Group: dialect.GroupServing, Value: "ADDR",
 		Help: "IP address and port: HOST:PORT, [::1]:PORT, :PORT for every address, HOST for a free port, PORT for " +
@@ -42,7 +40,7 @@ func storeCommand(c *call) *command {
 	}, {
 		Names: []string{"max-connections"}, Group: dialect.GroupLimits, Value: "N",
 		Help: "connections at once (default: three quarters of the descriptors that it may have, at most 65536)",
-		Set:  dialect.Parsed(&o.limit.Connections, parseLimit),
+		Set:  dialect.Parsed(&o.limit.Connections, dialect.AtLeast(1)),
 	}, {
 		Names: []string{"max-memory"}, Group: dialect.GroupLimits, Value: "SIZE",
 		Help: "bytes of keys, values, queues and what is under way together; SIZE is 1000000, 64K, 64M, 4G (default: 4G)",
@@ -55,7 +53,7 @@ func storeCommand(c *call) *command {
 		Help: "bytes of a value in one request (default: 64M)", Set: dialect.Parsed(&o.limit.Value, parseLength),
 	}, {
 		Names: []string{"max-keys-per-request"}, Group: dialect.GroupLimits, Value: "N",
-		Help: "keys that one request may list (default: 131072)", Set: dialect.Parsed(&o.limit.Keys, parseLimit),
+		Help: "keys that one request may list (default: 131072)", Set: dialect.Parsed(&o.limit.Keys, dialect.AtLeast(1)),
 	}}
 	return &command{
 		request: o,
@@ -82,38 +80,40 @@ func storeCommand(c *call) *command {
 }
 
 func (o *storeOptions) check(words []string) {
-	o.noWords("store", words)
+	o.refuseArguments("store", words)
 	o.NoteUnknownVariables()
 }
 
-// run serves a store until a signal ends it. SIGTERM is the way to end it, so that is no failure.
+// run serves a store until a signal ends it, SIGTERM with exit code 0.
 func (o *storeOptions) run() error {
-	signals := storeSignals() // before anybody learns the address
-	var mu sync.Mutex         // the server speaks in a goroutine of its own
-	tell := func(format string, args ...any) {
+	signals := storeSignals() // before the address is known to anyone
+	var mu sync.Mutex         // the server logs from its own goroutine
+	logf := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		o.say(fmt.Sprintf(format, args...))
+		o.notify(fmt.Sprintf(format, args...))
 	}
-	config := o.config(tell)
+	config := o.config(logf)
 	server, err := tcpstore.Listen(config)
 	if err != nil {
-		return cannotListen(err)
+		return listenError(err)
 	}
 	defer server.Close()
 	begun := time.Now()
-	if err := o.write(server.Addr().String() + "\n"); err != nil {
+	if err := o.print(server.Addr().String() + "\n"); err != nil {
 		return err
 	}
 	if !server.Addr().Addr().IsLoopback() && config.Allow == nil {
-		tell("only peers on this host are accepted; --allow-from CIDR accepts others")
+		logf("only peers on this host are accepted; --allow-from CIDR accepts others")
 	}
 	select {
 	case s := <-signals:
-		tell("%s", storeSummary(server, time.Since(begun)))
-		return exitWith(storeEnded(s))
+		was := server.Snapshot()
+		logf("the store served for %v; connections: %d, operations: %d, keys at the end: %d, refused: %d",
+			time.Since(begun).Round(time.Millisecond), server.Clients(), was.Operations, was.Keys, was.Refused)
+		return exitWith(signalExitCode(s))
 	case <-server.Done():
-		return exitWith(job.ExitLauncher) // it said why
+		return exitWith(job.ExitLauncher) // it logged why
 	}
 }
 
@@ -125,22 +125,15 @@ func (o *storeOptions) config(logf func(string, ...any)) tcpstore.Config {
 	}
 }
 
-// cannotListen says why, and whose the port is.
-func cannotListen(err error) error {
-	var taken *tcpstore.PortTakenError
-	if !errors.As(err, &taken) {
+// listenError explains which process has the port.
+func listenError(err error) error {
+	taken, ok := errors.AsType[*tcpstore.PortTakenError](err)
+	if !ok {
 		return err
 	}
 	at := netip.AddrPortFrom(netip.MustParseAddr(taken.Host), uint16(taken.Port))
 	return multierror.Append(fmt.Errorf("listen at %v: %s", at, taken.Explain()),
 		errors.New("hint: name another port, or none: gorun then takes a free one"))
-}
-
-// storeSummary says what a store did.
-func storeSummary(server *tcpstore.Server, served time.Duration) string {
-	was := server.Snapshot()
-	return fmt.Sprintf("the store served for %v; connections: %d, operations: %d, keys at the end: %d, refused: %d",
-		served.Round(time.Millisecond), server.Clients(), was.Operations, was.Keys, was.Refused)
 }
 
 func storeSignals() <-chan os.Signal {
@@ -152,8 +145,7 @@ func storeSignals() <-chan os.Signal {
 	return ch
 }
 
-// storeEnded is the exit code for the signal that ended a store.
-func storeEnded(s os.Signal) int {
+func signalExitCode(s os.Signal) int {
 	number, ok := s.(syscall.Signal)
 	if !ok || number == syscall.SIGTERM {
 		return 0
@@ -161,9 +153,8 @@ func storeEnded(s os.Signal) int {
 	return 128 + int(number)
 }
 
-// parseListen reads HOST:PORT, HOST, :PORT, or PORT. HOST is an IP address, in brackets before a port where it has
-// colons, or localhost; other names would have to be looked up, which may take for ever. host is "" for loopback, port
-// 0 for a free one.
+// parseListen parses HOST:PORT, HOST, :PORT, or PORT. HOST is localhost or an IP address, in brackets before a port if
+// it has colons. Other names are refused, since a look-up may take for ever. It returns "" for loopback.
 func parseListen(value string) (host string, port int, err error) {
 	if n, err := strconv.ParseUint(value, 10, 16); err == nil {
 		return "", int(n), nil
@@ -179,44 +170,4 @@ func parseListen(value string) (host string, port int, err error) {
 		return "", 0, fmt.Errorf("%s is no IP address without a zone; names are not looked up", host)
 	}
 	return host, port, nil
-}
-
-// parseLimit reads a number from 1 up.
-func parseLimit(value string) (int, error) {
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("not a number from 1 to %d", math.MaxInt32)
-	}
-	return int(n), nil
-}
-
-// parseLength reads a size that fits into a length.
-func parseLength(value string) (int, error) {
-	n, err := parseSize(value)
-	if err == nil && n > math.MaxInt32 {
-		err = errors.New("more than 2G - 1 bytes")
-	}
-	return int(n), err
-}
-
-// parseSize reads a number of bytes; K, M and G are 1024 each, and may be followed by B or iB.
-func parseSize(value string) (int64, error) {
-	number := strings.ToUpper(value)
-	for _, tail := range []string{"IB", "B"} {
-		if cut, ok := strings.CutSuffix(number, tail); ok {
-			number = cut
-			break
-		}
-	}
-	shift := 0
-	for i, unit := range []string{"K", "M", "G"} {
-		if cut, ok := strings.CutSuffix(number, unit); ok {
-			number, shift = cut, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 1 || n > math.MaxInt64>>shift {
-		return 0, errors.New("not a size; write 1000000 (bytes), 64K, 64M or 4G")
-	}
-	return n << shift, nil
 }

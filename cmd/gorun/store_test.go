@@ -30,9 +30,9 @@ func TestStoreConfig(t *testing.T) {
 }
 
 func TestStoreEnded(t *testing.T) {
-	require.Equal(t, 0, storeEnded(syscall.SIGTERM))
-	require.Equal(t, 130, storeEnded(syscall.SIGINT))
-	require.Equal(t, 129, storeEnded(syscall.SIGHUP))
+	require.Equal(t, 0, signalExitCode(syscall.SIGTERM))
+	require.Equal(t, 130, signalExitCode(syscall.SIGINT))
+	require.Equal(t, 129, signalExitCode(syscall.SIGHUP))
 }
 
 // storeServer is what the options of gorun store say.
@@ -88,13 +88,13 @@ func TestStoreServer(t *testing.T) {
 	job, err := dialect.Parse("gorun", []string{"x"}, aroundOf("GORUN_LISTEN=here"))
 	require.NoError(t, err)
 	require.Empty(t, job.Notes, "the variable is another command's")
-	_, err = read([]string{"store", ""}, aroundOf())
+	_, err = parseWords([]string{"store", ""}, aroundOf())
 	require.EqualError(t, err, "'': gorun store takes no arguments; gorun ./store starts a program of that name")
 }
 
 func TestStoreServerProblems(t *testing.T) {
 	const form = "; write HOST:PORT, such as 127.0.0.1:29500, [::1]:29500 or :29500"
-	const size = "not a size; write 1000000 (bytes), 64K, 64M or 4G"
+	const size = "not a size; write 1000000 (bytes), 64K, 1.5M or 4G"
 	requireProblems(t, map[string][]string{
 		"gorun store --listen node1:1": {"--listen node1:1: node1 is no IP address without a zone; names are not " +
 			"looked up"},
@@ -109,7 +109,7 @@ func TestStoreServerProblems(t *testing.T) {
 		"gorun store --max-key-size 0":          {"--max-key-size 0: " + size},
 		"gorun store --max-value-size 2G":       {"--max-value-size 2G: more than 2G - 1 bytes"},
 		"gorun store --max-memory 99999999999G": {"--max-memory 99999999999G: " + size},
-		"gorun store --max-connections 0":       {"--max-connections 0: not a number from 1 to 2147483647"},
+		"gorun store --max-connections 0":       {"--max-connections 0: not a number from 1 on"},
 		"gorun store --allow-from 10.0.0.0/33 x": {
 			"--allow-from 10.0.0.0/33: not a network such as 10.0.0.0/8 or fd00::/8, nor an IP address",
 			"x: gorun store takes no arguments; gorun ./store starts a program of that name",

@@ -15,22 +15,21 @@ import (
 	"gorun/launcher/job"
 )
 
-// tokenOptions are those of gorun token.
 type tokenOptions struct {
-	*call
-	file string // for the token; "" is standard output
-	save bool   // the file is the user's own, and its directories may be missing
+	*commandLine
+	file string // "" is standard output
+	save bool   // file is the user's default token file
 }
 
-func tokenCommand(c *call) *command {
-	o := &tokenOptions{call: c}
+func tokenCommand(c *commandLine) *command {
+	o := &tokenOptions{commandLine: c}
 	return &command{
 		request: o,
 		Command: cli.Command{
 			Usage: "make a token by which nodes that are started one by one know each other",
 			Description: "gorun token prints a new token: a secret of 256 bits by which the nodes of a job that are started " +
 				"one by one know each other.",
-			Flags: c.Flags(own(dialect.GroupOutput, option{
+			Flags: c.Flags(c.group(dialect.GroupOutput, option{
 				Names: []string{"out"}, Value: "FILE", Set: dialect.Text(&o.file),
 				Help: "write it to a new file with mode 0600 instead of standard output; a file that exists is left alone",
 			}, option{
@@ -56,23 +55,22 @@ func tokenCommand(c *call) *command {
 }
 
 func (o *tokenOptions) check(words []string) {
-	o.noWords("token", words)
+	o.refuseArguments("token", words)
 	if !o.save {
 		return
 	}
 	if o.file != "" {
-		o.problem("--save and --out both say where: keep one")
+		o.refuse("--save and --out both say where: keep one")
 	} else if o.file = o.DefaultTokenFile(); o.file == "" {
-		o.problem("--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE")
+		o.refuse("--save: neither XDG_CONFIG_HOME nor HOME is set: use --out FILE")
 	}
 }
 
-// run writes a new token to a new file or to standard output.
 func (o *tokenOptions) run() error {
 	var token job.Token
-	_, _ = rand.Read(token[:]) // it never fails
+	_, _ = rand.Read(token[:]) // never fails
 	if o.file == "" {
-		return o.write(token.Text() + "\n")
+		return o.print(token.Text() + "\n")
 	}
 	var err error
 	if o.save {
@@ -83,22 +81,22 @@ func (o *tokenOptions) run() error {
 	}
 	switch {
 	case !errors.Is(err, fs.ErrExist):
-	case o.save: // the next line of a hint, or the next host with this home directory
-		o.say("you have a token already: " + o.file)
+	case o.save: // made before, perhaps on another host with this home directory
+		o.notify("you have a token already: " + o.file)
 		return nil
 	default:
 		err = fmt.Errorf("%s exists already, and nodes may use it: name another file", o.file)
 	}
 	if err != nil {
-		return of("write the token", err)
+		return optionError("write the token", err)
 	}
 	if o.save {
-		o.say("wrote " + o.file + ": nodes that join each other use it, wherever they have the same file")
+		o.notify("wrote " + o.file + ": nodes that join each other use it, wherever they have the same file")
 	}
 	return nil
 }
 
-// writeSecret makes a file that only its owner can read. A file that could not be written whole is removed.
+// writeSecret creates a file that only its owner can read. It leaves no partial file.
 func writeSecret(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -106,7 +104,7 @@ func writeSecret(file, text string) error {
 	}
 	_, err = f.WriteString(text)
 	if err = cmp.Or(err, f.Close()); err != nil {
-		_ = os.Remove(file) // which would fail for the same reason
+		_ = os.Remove(file)
 	}
 	return err
 }

@@ -14,69 +14,64 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gorun/cmd/gorun/internal/dialect"
+	"gorun/cmd/gorun/internal/show"
 	"gorun/launcher/registry"
 )
 
-func topCommand(c *call) *command {
-	r := &jobsRequest{call: c, Command: "top"}
+func topCommand(c *commandLine) *command {
+	r := &jobsRequest{commandLine: c, command: "top"}
 	r.act = r.top
-	return r.command(cli.Command{
+	return r.define(cli.Command{
 		Usage: "show what the ranks of a job use, second by second",
 		Description: "gorun top shows what each rank of a job uses, second by second; q leaves. Where standard output is " +
 			"no terminal it prints that once.",
-	}, wasShown, jobIsNone,
+	}, shownText, noJobText,
 		dialect.Example{"gorun top", "the only job there is"},
 		dialect.Example{"gorun top 7f3a", "one of several"})
 }
 
-// topPeriod is how often top looks.
-const topPeriod = time.Second
+const topInterval = time.Second
 
-// top shows what the ranks of a job use: on a terminal until somebody leaves or the job
-// ends, else once.
+// top shows the usage of a job's ranks until the user leaves or the job ends, or once if this is no terminal.
 func (r *jobsRequest) top() error {
-	f, err := r.one()
+	h, err := r.theJob()
 	if err != nil {
 		return err
 	}
-	first := askJob(f, registry.RanksRequest)
+	first := queryJob(h, registry.RanksRequest)
 	if first.err != nil {
 		return first.err
 	}
 	screen, ok := newTopScreen(r.stdout)
 	if !ok {
-		time.Sleep(topPeriod) // what is used in it is what is shown
-		second := askJob(f, registry.RanksRequest)
+		time.Sleep(topInterval) // usage needs two observations
+		second := queryJob(h, registry.RanksRequest)
 		if second.err != nil {
 			return second.err
 		}
-		v := newJobView(textStyle(r.stdout))
-		return r.print(append([]string{v.title(second.Job, r.short(f.ID)), ""},
-			v.ranks(second.Job, between(first.Job, second.Job, nil), askGPUs(second.Job))...))
+		return r.printLines(r.rankLines(second.Job, usageBetween(first.Job, second.Job, nil), queryGPUs(second.Job)))
 	}
-	err = r.watch(f, first.Job, screen)
+	err = r.watch(h, first.Job, screen)
 	screen.restore()
 	if errors.Is(err, registry.ErrEnded) {
-		say(r.stderr, "job "+r.short(f.ID)+" has ended")
+		r.notify("job " + r.shortID(h.ID) + " has ended")
 		return nil
 	}
 	return err
 }
 
-// watch draws again and again. The error says why it stopped; nil: somebody left.
-func (r *jobsRequest) watch(f registry.Handle, last registry.Job, screen *topScreen) error {
+// watch redraws the screen until the user leaves, or an error.
+func (r *jobsRequest) watch(h registry.Handle, now registry.Job, screen *topScreen) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGWINCH, syscall.SIGTSTP)
 	defer signal.Stop(signals)
-	tick := time.NewTicker(topPeriod)
+	tick := time.NewTicker(topInterval)
 	defer tick.Stop()
-	now, seen := last, silences{}
-	var gpus gpuWatch
-	use := between(last, now, seen.look(now))
+	var clock outputClock
+	var gpus gpuMonitor
+	usage := usageBetween(now, now, clock.observe(now))
 	for {
-		v := newJobView(textStyle(r.stdout))
-		lines := append([]string{v.title(now, r.short(f.ID)), ""}, v.ranks(now, use, gpus.look(now))...)
-		if err := screen.draw(lines); err != nil {
+		if err := screen.draw(r.rankLines(now, usage, gpus.latest(now))); err != nil {
 			return err
 		}
 		select {
@@ -94,30 +89,30 @@ func (r *jobsRequest) watch(f registry.Handle, last registry.Job, screen *topScr
 			}
 			screen.scroll(key)
 		case <-tick.C:
-			a := askJob(f, registry.RanksRequest)
-			if a.err != nil {
-				return a.err
+			reply := queryJob(h, registry.RanksRequest)
+			if reply.err != nil {
+				return reply.err
 			}
-			last, now = now, a.Job
-			use = between(last, now, seen.look(now))
+			usage = usageBetween(now, reply.Job, clock.observe(reply.Job))
+			now = reply.Job
 		}
 	}
 }
 
-// topScreen is a terminal that is drawn upon from the top, and read key by key.
+// topScreen is a terminal on which top draws from the first line on, and of which it reads single keys.
 type topScreen struct {
 	in, out *os.File
-	before  unix.Termios // what it was
-	keywise unix.Termios
+	saved   unix.Termios
+	raw     unix.Termios
 	keys    chan byte
-	first   int // the first line that is shown below the head
-	lines   int // how many there are
+	first   int // index of the first line below the heading
+	lines   int // below the heading
 }
 
-// topHead is how many lines always stay: the title, a blank one, the names of columns.
-const topHead = 3
+// topHeading is the number of lines that do not scroll: a title, a blank line, the names of columns.
+const topHeading = 3
 
-// newTopScreen takes the terminal over, where both ends are one.
+// newTopScreen sets up the terminal. It returns false if standard input or output is none.
 func newTopScreen(stdout io.Writer) (*topScreen, bool) {
 	out, ok := stdout.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
@@ -127,42 +122,47 @@ func newTopScreen(stdout io.Writer) (*topScreen, bool) {
 		return nil, false
 	}
 	s := &topScreen{in: os.Stdin, out: out, keys: make(chan byte)}
-	before, err := unix.IoctlGetTermios(int(s.in.Fd()), unix.TCGETS)
+	saved, err := unix.IoctlGetTermios(int(s.in.Fd()), unix.TCGETS)
 	if err != nil {
 		return nil, false
 	}
-	s.before, s.keywise = *before, *before
-	s.keywise.Lflag &^= unix.ICANON | unix.ECHO
-	s.keywise.Cc[unix.VMIN], s.keywise.Cc[unix.VTIME] = 1, 0
-	if s.take() != nil {
+	s.saved, s.raw = *saved, *saved
+	s.raw.Lflag &^= unix.ICANON | unix.ECHO
+	s.raw.Cc[unix.VMIN], s.raw.Cc[unix.VTIME] = 1, 0
+	if s.setUp() != nil {
 		return nil, false
 	}
-	go s.read()
+	go s.readKeys()
 	return s, true
 }
 
-// take has the terminal give keys one by one and show another page, without a cursor and wrapped lines.
-func (s *topScreen) take() error {
-	if err := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.keywise); err != nil {
+// setUp switches to single keys and the alternate screen, without cursor and line wrapping.
+func (s *topScreen) setUp() error {
+	if err := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.raw); err != nil {
 		return err
 	}
 	_, err := s.out.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l")
 	return err
 }
 
-// suspend stops this process, as Ctrl-Z would have done, with the terminal as it was, until it is to go on.
-func (s *topScreen) suspend() {
-	s.restore()
-	on := make(chan os.Signal, 1)
-	signal.Notify(on, syscall.SIGCONT)
-	defer signal.Stop(on)
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-	<-on         // this thread may run on for a moment
-	_ = s.take() // a terminal that is gone is noticed when it is drawn upon
+func (s *topScreen) restore() {
+	_, _ = s.out.WriteString("\x1b[?7h\x1b[?25h\x1b[?1049l")
+	_ = unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.saved)
 }
 
-// read passes keys on until the process ends: nothing else reads this terminal.
-func (s *topScreen) read() {
+// suspend stops this process, as Ctrl-Z would have done, with the terminal restored, until SIGCONT.
+func (s *topScreen) suspend() {
+	s.restore()
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT)
+	defer signal.Stop(resumed)
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	<-resumed     // this thread may run on for a moment
+	_ = s.setUp() // draw reports a terminal that has gone
+}
+
+// readKeys runs until the process ends: nothing else reads this terminal.
+func (s *topScreen) readKeys() {
 	defer close(s.keys)
 	key := make([]byte, 1)
 	for {
@@ -173,50 +173,45 @@ func (s *topScreen) read() {
 	}
 }
 
-// scroll moves by the keys of less: j and k, space and b, g and G.
+// scroll has the keys of less: j and k, space and b, g and G.
 func (s *topScreen) scroll(key byte) {
-	page := max(s.height()-topHead-1, 1)
+	page := s.page()
 	s.first += map[byte]int{'j': 1, 'k': -1, ' ': page, 'b': -page, 'g': -s.first, 'G': s.lines}[key]
 }
 
-func (s *topScreen) height() int {
+// page is the number of lines between the heading and the last line.
+func (s *topScreen) page() int {
+	height := 24
 	if size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 {
-		return int(size.Row)
+		height = int(size.Row)
 	}
-	return 24
+	return max(height-topHeading-1, 1)
 }
 
-// draw draws all lines that fit.
 func (s *topScreen) draw(lines []string) error {
-	head, rows := lines[:min(len(lines), topHead)], lines[min(len(lines), topHead):]
-	room := max(s.height()-topHead-1, 1)
+	heading, rows := lines[:min(len(lines), topHeading)], lines[min(len(lines), topHeading):]
+	page := s.page()
 	s.lines = len(rows)
-	s.first = max(min(s.first, len(rows)-room), 0)
+	s.first = max(min(s.first, len(rows)-page), 0)
 	var b strings.Builder
 	b.WriteString("\x1b[H")
-	for i, line := range head {
-		if i == topHead-1 && wantColour() {
+	for i, line := range heading {
+		if i == topHeading-1 && show.Colour() {
 			line = "\x1b[7m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\x1b[K\r\n")
 	}
-	for _, line := range rows[s.first:min(s.first+room, len(rows))] {
-		if strings.Contains(line, " straggler") && wantColour() {
+	for _, line := range rows[s.first:min(s.first+page, len(rows))] {
+		if strings.Contains(line, " straggler") && show.Colour() {
 			line = "\x1b[33m" + line + "\x1b[0m"
 		}
 		b.WriteString(line + "\x1b[K\r\n")
 	}
 	foot := "q leaves"
-	if len(rows) > room {
-		foot = fmt.Sprintf("q leaves, j k space b scroll: %d-%d of %d", s.first+1, min(s.first+room, len(rows)), len(rows))
+	if len(rows) > page {
+		foot = fmt.Sprintf("q leaves, j k space b scroll: %d-%d of %d", s.first+1, min(s.first+page, len(rows)), len(rows))
 	}
 	b.WriteString(foot + "\x1b[K\x1b[J")
 	_, err := s.out.WriteString(b.String())
 	return err
-}
-
-// restore gives the terminal back as it was.
-func (s *topScreen) restore() {
-	_, _ = s.out.WriteString("\x1b[?7h\x1b[?25h\x1b[?1049l")
-	_ = unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.before)
 }

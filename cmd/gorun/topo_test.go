@@ -26,10 +26,10 @@ func TestTopo(t *testing.T) {
 		"gorun topo --example=dgx-h100":    {example: "dgx-h100"},
 		"gorun topo --save d":              {save: "d"},
 		"gorun topo --svg -":               {svg: "-"},
-		"gorun topo -n4":                   {ranks: 4, ranksFrom: "-n4"},
+		"gorun topo -n4":                   {ranks: 4},
 		"gorun topo --nproc_per_node auto": {perNode: job.Count{Kind: job.CountAuto, From: "--nproc_per_node auto"}},
 		"gorun topo -np 2 --nproc-per-node 2": {
-			ranks: 2, ranksFrom: "-np 2", perNode: job.Count{Kind: job.CountFixed, N: 2, From: "--nproc-per-node 2"},
+			ranks: 2, perNode: job.Count{Kind: job.CountFixed, N: 2, From: "--nproc-per-node 2"},
 		},
 		"gorun topo --model-size 7.5GB":              {impact: true, modelSize: 7_500_000_000},
 		"gorun topo --impact --model-size 1.5gib":    {impact: true, modelSize: 3 << 29},
@@ -43,7 +43,9 @@ func TestTopo(t *testing.T) {
 	}
 	require.True(t, mustBe[*topoOptions](t, "gorun topo --json").JSON)
 	require.Len(t, mustBe[*topoOptions](t, "gorun topo --rankfile ranks.txt").Spec.Place.RankFile.Lines, 2)
-	require.Equal(t, topoOptions{ranks: 3, ranksFrom: "GORUN_NP=3"}, topoOf(t, "gorun topo", "GORUN_NP=3"))
+	require.Equal(t, "-n4", mustBe[*topoOptions](t, "gorun topo -n4").sources["np"])
+	require.Equal(t, 3, topoOf(t, "gorun topo", "GORUN_NP=3").ranks)
+	require.Equal(t, "GORUN_NP=3", mustBe[*topoOptions](t, "gorun topo", "GORUN_NP=3").sources["np"])
 }
 
 func TestTopoProblems(t *testing.T) {
@@ -85,7 +87,7 @@ func TestTopoProblems(t *testing.T) {
 func topoOf(t *testing.T, line string, variables ...string) topoOptions {
 	t.Helper()
 	o := *mustBe[*topoOptions](t, line, variables...)
-	o.call = nil
+	o.commandLine = nil
 	return o
 }
 
@@ -154,25 +156,6 @@ func TestNVLinkNote(t *testing.T) {
 	m, err = placement.Example("mi300x")
 	require.NoError(t, err)
 	require.Empty(t, withNVLinkNote(m).Notes)
-}
-
-func TestHasUTF8(t *testing.T) {
-	for _, row := range []struct {
-		all, ctype, lang string
-		want             bool
-	}{
-		{"", "", "", false},
-		{"", "", "C.UTF-8", true},
-		{"", "", "de_DE.utf8", true},
-		{"", "C", "C.UTF-8", false},
-		{"C.UTF-8", "C", "C", true},
-		{"POSIX", "C.UTF-8", "C.UTF-8", false},
-	} {
-		getenv := func(name string) string {
-			return map[string]string{"LC_ALL": row.all, "LC_CTYPE": row.ctype, "LANG": row.lang}[name]
-		}
-		require.Equal(t, row.want, hasUTF8(getenv), "%+v", row)
-	}
 }
 
 // A rank file that was written and is read back gives every rank the same CPUs.

@@ -10,84 +10,89 @@ import (
 	"gorun/launcher/registry"
 )
 
-// rankUse is what was seen of a rank between two looks.
-type rankUse struct {
-	cpu       float64 // percent of one CPU, -1: not known
-	output    float64 // bytes a second, -1: not known
-	runs      bool
+// rankUsage is what a rank used between two observations.
+type rankUsage struct {
+	cpu       float64 // percent of one CPU, -1: unknown
+	output    float64 // bytes per second, -1: unknown
+	running   bool
 	straggler bool
-	lag       time.Duration // by how much longer than the others it has printed nothing
+	lag       time.Duration // how much longer than any other rank it has printed nothing
 }
 
-func (u rankUse) percent() string {
+func (u rankUsage) cpuText() string {
 	if u.cpu < 0 {
 		return "-"
 	}
 	return strconv.Itoa(int(math.Round(u.cpu)))
 }
 
-func (u rankUse) rate() string {
+func (u rankUsage) outputText() string {
 	if u.output < 0 {
 		return "-"
 	}
 	n := int64(math.Round(u.output))
-	return size(&n)
+	return sizeText(&n)
 }
 
-// between is what ranks did between two looks; silence is how long each has printed
-// nothing, nil: that is not known.
-func between(from, to registry.Job, silence map[int]time.Duration) []rankUse {
-	before := map[int]registry.Rank{}
-	for _, r := range from.Ranks {
-		before[r.Rank] = r
+func (u rankUsage) lagText() string {
+	if u.lag < time.Second {
+		return ""
 	}
-	use := make([]rankUse, len(to.Ranks))
-	quiet := make([]time.Duration, len(to.Ranks))
-	for i, r := range to.Ranks {
-		use[i] = rankUse{cpu: -1, output: -1, runs: r.Code == nil && r.Signal == ""}
-		quiet[i] = -1
-		if s, known := silence[r.Rank]; known && use[i].runs {
-			quiet[i] = s
+	return fmt.Sprintf("+%.0f s", u.lag.Seconds())
+}
+
+// usageBetween compares two observations of a job. silence has how long ranks have printed nothing, as far as known.
+func usageBetween(before, after registry.Job, silence map[int]time.Duration) []rankUsage {
+	previous := map[int]registry.Rank{}
+	for _, r := range before.Ranks {
+		previous[r.Rank] = r
+	}
+	usage := make([]rankUsage, len(after.Ranks))
+	silences := make([]time.Duration, len(after.Ranks))
+	for i, r := range after.Ranks {
+		usage[i] = rankUsage{cpu: -1, output: -1, running: r.Code == nil && r.Signal == ""}
+		silences[i] = -1
+		if s, known := silence[r.Rank]; known && usage[i].running {
+			silences[i] = s
 		}
-		b, known := before[r.Rank]
-		passed := r.At.Sub(b.At)
-		if !known || b.At.IsZero() || passed <= 0 || b.PID != r.PID {
+		p, known := previous[r.Rank]
+		elapsed := r.At.Sub(p.At)
+		if !known || p.At.IsZero() || elapsed <= 0 || p.PID != r.PID {
 			continue
 		}
-		if r.CPU != nil && b.CPU != nil { // a child that was not waited for takes its time along
-			use[i].cpu = max(0, 100*float64(*r.CPU-*b.CPU)/float64(passed))
+		if r.CPU != nil && p.CPU != nil { // CPU time decreases when a child ends that the rank does not wait for
+			usage[i].cpu = max(0, 100*float64(*r.CPU-*p.CPU)/float64(elapsed))
 		}
-		if r.Output != nil && b.Output != nil {
-			use[i].output = max(0, float64(*r.Output-*b.Output)/passed.Seconds())
+		if r.Output != nil && p.Output != nil {
+			usage[i].output = max(0, float64(*r.Output-*p.Output)/elapsed.Seconds())
 		}
 	}
-	markStraggler(use, quiet)
-	return use
+	markStraggler(usage, silences)
+	return usage
 }
 
-// Limits of what makes a straggler.
+// Thresholds for stragglers.
 const (
-	stragglerLag = 5 * time.Second // it has printed nothing so much longer than the others
-	busyRank     = 70              // percent of a CPU
-	idleRank     = 30
+	stragglerLag = 5 * time.Second // of silence, beyond that of any other rank
+	busyCPU      = 70              // percent of a CPU
+	idleCPU      = 30
 )
 
-// markStraggler marks the one rank that is not where the others are: it has printed
-// nothing for long while all others have, or it computes while they wait for it, or it
-// waits for something while they spin. Where several differ nobody is marked: then
-// ranks have different work.
-func markStraggler(use []rankUse, quiet []time.Duration) {
-	if i := longestQuiet(use, quiet); i >= 0 {
-		use[i].straggler = true
+// markStraggler marks the one rank that differs from the others: it has been silent for long while the others print, or
+// it computes while they wait for it, or it waits while they spin. If several differ, ranks have different work, and
+// none is marked. A negative silence is unknown.
+func markStraggler(usage []rankUsage, silences []time.Duration) {
+	if i := longestSilence(usage, silences); i >= 0 {
+		usage[i].straggler = true
 		return
 	}
 	var busy, idle []int
-	for i, u := range use {
+	for i, u := range usage {
 		switch {
-		case !u.runs:
-		case u.cpu < 0 || u.cpu > idleRank && u.cpu < busyRank:
+		case !u.running:
+		case u.cpu < 0 || u.cpu > idleCPU && u.cpu < busyCPU:
 			return
-		case u.cpu >= busyRank:
+		case u.cpu >= busyCPU:
 			busy = append(busy, i)
 		default:
 			idle = append(idle, i)
@@ -95,64 +100,57 @@ func markStraggler(use []rankUse, quiet []time.Duration) {
 	}
 	switch {
 	case len(busy) == 1 && len(idle) > 1:
-		use[busy[0]].straggler = true
+		usage[busy[0]].straggler = true
 	case len(idle) == 1 && len(busy) > 1:
-		use[idle[0]].straggler = true
+		usage[idle[0]].straggler = true
 	}
 }
 
-// longestQuiet is the rank that has printed nothing for much longer than every other, -1
-// for none. Ranks of which none was ever seen to print do not count.
-func longestQuiet(use []rankUse, quiet []time.Duration) int {
+// longestSilence returns the rank that has been silent for much longer than any other, or -1. Ranks that never printed
+// do not count.
+func longestSilence(usage []rankUsage, silences []time.Duration) int {
 	var order []int
-	for i := range quiet {
-		if quiet[i] >= 0 {
+	for i, s := range silences {
+		if s >= 0 {
 			order = append(order, i)
 		}
 	}
 	if len(order) < 2 {
 		return -1
 	}
-	slices.SortFunc(order, func(a, b int) int { return int(quiet[b] - quiet[a]) })
+	slices.SortFunc(order, func(a, b int) int { return int(silences[b] - silences[a]) })
 	first, second := order[0], order[1]
-	if use[first].lag = quiet[first] - quiet[second]; use[first].lag < stragglerLag || quiet[second] > use[first].lag {
+	lag := silences[first] - silences[second]
+	usage[first].lag = lag
+	if lag < stragglerLag || silences[second] > lag {
 		return -1
 	}
 	return first
 }
 
-// silences notes when each rank was last seen to print, while somebody looks.
-type silences struct {
+// outputClock records when each rank's output was last seen to grow.
+type outputClock struct {
 	output map[int]int64
-	since  map[int]time.Time
+	last   map[int]time.Time
 }
 
-// look takes up what ranks have printed so far, and returns how long each of those that
-// were seen to print has printed nothing since.
-func (s *silences) look(j registry.Job) map[int]time.Duration {
-	if s.output == nil {
-		s.output, s.since = map[int]int64{}, map[int]time.Time{}
+// observe returns how long each rank that was seen to print has been silent.
+func (c *outputClock) observe(j registry.Job) map[int]time.Duration {
+	if c.output == nil {
+		c.output, c.last = map[int]int64{}, map[int]time.Time{}
 	}
-	quiet := map[int]time.Duration{}
+	silence := map[int]time.Duration{}
 	for _, r := range j.Ranks {
 		if r.Output == nil {
 			continue
 		}
-		before, seen := s.output[r.Rank]
-		if s.output[r.Rank] = *r.Output; seen && before != *r.Output {
-			s.since[r.Rank] = j.At
+		before, seen := c.output[r.Rank]
+		if c.output[r.Rank] = *r.Output; seen && before != *r.Output {
+			c.last[r.Rank] = j.At
 		}
-		if at, printed := s.since[r.Rank]; printed {
-			quiet[r.Rank] = j.At.Sub(at)
+		if at, printed := c.last[r.Rank]; printed {
+			silence[r.Rank] = j.At.Sub(at)
 		}
 	}
-	return quiet
-}
-
-// lagText is by how much a straggler is behind.
-func (u rankUse) lagText() string {
-	if u.lag < time.Second {
-		return ""
-	}
-	return fmt.Sprintf("+%.0f s", u.lag.Seconds())
+	return silence
 }

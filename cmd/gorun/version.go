@@ -11,17 +11,16 @@ import (
 	"gorun/launcher"
 )
 
-// versionOptions are those of gorun version.
-type versionOptions struct{ *call }
+type versionOptions struct{ *commandLine }
 
-func versionCommand(c *call) *command {
+func versionCommand(c *commandLine) *command {
 	return &command{
 		request: &versionOptions{c},
 		Command: cli.Command{
 			Usage: "print the version",
 			Description: "gorun version prints the version, the platform and the Go release that built it. With --json also " +
 				"the commit, the dialects and the version of what launcher and agents send each other.",
-			Flags: c.Flags(own(dialect.GroupShown, c.jsonOption("print everything as JSON"))...),
+			Flags: c.Flags(c.group(dialect.GroupShown, c.jsonOption("print everything as JSON"))...),
 		},
 		Page: dialect.Page{
 			Examples: []dialect.Example{
@@ -36,7 +35,7 @@ func versionCommand(c *call) *command {
 	}
 }
 
-func (o *versionOptions) check(words []string) { o.noWords("version", words) }
+func (o *versionOptions) check(words []string) { o.refuseArguments("version", words) }
 
 func (o *versionOptions) run() error {
 	facts := versionJSON{
@@ -55,15 +54,14 @@ func (o *versionOptions) run() error {
 	} {
 		facts.Dialects = append(facts.Dialects, d.Name)
 	}
-	return o.show(facts, func() string { return version.Line() + "\n" })
+	return o.printResult(facts, func() string { return version.Line() + "\n" })
 }
 
-// versionJSON is which gorun this is, for programs.
 type versionJSON struct {
 	Version  string   `json:"version"`
-	Commit   string   `json:"commit,omitempty"` // none where it was not built in a checkout
+	Commit   string   `json:"commit,omitempty"` // only if built in a checkout
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 	Dialects []string `json:"dialects"`
-	Wire     int      `json:"wire"` // of the frames between launcher and agents, which have to agree on it
+	Wire     int      `json:"wire"` // the version of the frames between launcher and agents, which must be equal
 }

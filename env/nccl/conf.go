@@ -2,6 +2,10 @@ package nccl
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
 	"path"
 	"strings"
 )
@@ -63,17 +67,57 @@ func confSetting(line []byte) (name, value string, ok bool) {
 	return before[:min(len(before), confText)], after[:min(len(after), confText)], true
 }
 
-// ConfFiles returns the files that the library of a kind reads, those that count
-// first before the others: the user's own, then the host's. home is the user's home
-// folder, "" where there is none. RCCL's own NCCL_CONF_FILE came later than NCCL's
-// (2.23), and it is taken for both.
-func ConfFiles(kind Library, getenv func(string) string, home string) []string {
+// confLimit bounds how much of a configuration file is read, in bytes.
+const confLimit = 64 << 10
+
+// ReadConf reads the configuration files of a library of a kind on the host whose files are root's, in the order of
+// their precedence: the file of NCCL_CONF_FILE or the user's own, then the host's. It leaves out files that do not
+// exist or are not regular: opening a pipe may block. dir returns the directory that a relative NCCL_CONF_FILE starts
+// from; nil if it is unknown. RCCL reads NCCL_CONF_FILE since its version 2.23 only; ReadConf always does.
+// ConfFile.Path and the errors have the paths as the library has them.
+func ReadConf(root fs.FS, kind Library, getenv func(string) string, dir func() string,
+) (files []ConfFile, errs []*fs.PathError) {
+	for _, name := range confFiles(kind, getenv) {
+		file := name
+		if !path.IsAbs(file) && dir != nil {
+			file = path.Join(dir(), file)
+		}
+		if !path.IsAbs(file) {
+			continue
+		}
+		text, err := readConf(root, path.Clean(file)[1:])
+		switch {
+		case err == nil:
+			files = append(files, ConfFile{Path: name, Text: text})
+		case !errors.Is(err, fs.ErrNotExist):
+			if inner, ok := errors.AsType[*fs.PathError](err); ok {
+				err = inner.Err
+			}
+			errs = append(errs, &fs.PathError{Op: "read", Path: name, Err: err})
+		}
+	}
+	return files, errs
+}
+
+func confFiles(kind Library, getenv func(string) string) (files []string) {
 	name := strings.ToLower(string(kind)) + ".conf"
-	var files []string
 	if chosen := getenv("NCCL_CONF_FILE"); chosen != "" {
 		files = append(files, chosen)
-	} else if home != "" {
+	} else if home := getenv("HOME"); home != "" {
 		files = append(files, path.Join(home, "."+name))
 	}
 	return append(files, "/etc/"+name)
+}
+
+func readConf(root fs.FS, name string) (string, error) {
+	if info, err := fs.Stat(root, name); err != nil || !info.Mode().IsRegular() {
+		return "", cmp.Or(err, fs.ErrNotExist)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, confLimit))
+	return string(text), err
 }

@@ -1,9 +1,12 @@
 package nccl
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -223,11 +226,45 @@ func TestParseConf(t *testing.T) {
 }
 
 func TestConfFiles(t *testing.T) {
-	environ := map[string]string{}
-	getenv := func(name string) string { return environ[name] }
-	require.Equal(t, []string{"/home/u/.nccl.conf", "/etc/nccl.conf"}, ConfFiles(NCCL, getenv, "/home/u"))
-	require.Equal(t, []string{"/home/u/.rccl.conf", "/etc/rccl.conf"}, ConfFiles(RCCL, getenv, "/home/u"))
-	require.Equal(t, []string{"/etc/nccl.conf"}, ConfFiles(NCCL, getenv, ""))
-	environ["NCCL_CONF_FILE"] = "/job/nccl.conf"
-	require.Equal(t, []string{"/job/nccl.conf", "/etc/nccl.conf"}, ConfFiles(NCCL, getenv, "/home/u"))
+	for want, environ := range map[string]map[string]string{
+		"/home/u/.nccl.conf /etc/nccl.conf": {"HOME": "/home/u"},
+		"/etc/nccl.conf":                    {},
+		"/job/nccl.conf /etc/nccl.conf":     {"HOME": "/home/u", "NCCL_CONF_FILE": "/job/nccl.conf"},
+	} {
+		getenv := func(name string) string { return environ[name] }
+		require.Equal(t, want, strings.Join(confFiles(NCCL, getenv), " "))
+		require.Equal(t, strings.ReplaceAll(strings.ReplaceAll(want, "nccl", "rccl"), "/job/rccl", "/job/nccl"),
+			strings.Join(confFiles(RCCL, getenv), " "))
+	}
 }
+
+// A pipe, which may never end, is no configuration file; one that cannot be read is an error.
+func TestReadConf(t *testing.T) {
+	root := fstest.MapFS{
+		"run/my.conf": {Mode: fs.ModeNamedPipe}, "etc/nccl.conf": {Data: []byte("A=1")},
+	}
+	getenv := func(name string) string {
+		return map[string]string{"NCCL_CONF_FILE": "my.conf"}[name]
+	}
+	run := func() string { return "/run" }
+	files, errs := ReadConf(root, NCCL, getenv, run)
+	require.Equal(t, []ConfFile{{"/etc/nccl.conf", "A=1"}}, files)
+	require.Empty(t, errs)
+	root["run/my.conf"] = &fstest.MapFile{Data: []byte("C=3")}
+	files, _ = ReadConf(root, NCCL, getenv, run)
+	require.Equal(t, []ConfFile{{"my.conf", "C=3"}, {"/etc/nccl.conf", "A=1"}}, files)
+	files, _ = ReadConf(root, NCCL, getenv, nil)
+	require.Equal(t, []ConfFile{{"/etc/nccl.conf", "A=1"}}, files)
+	_, errs = ReadConf(unreadable{root}, RCCL, func(string) string { return "" }, nil)
+	require.Len(t, errs, 1)
+	require.EqualError(t, errs[0], "read /etc/rccl.conf: permission denied")
+}
+
+// unreadable has regular files that cannot be opened.
+type unreadable struct{ fs.FS }
+
+func (unreadable) Open(string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}
+}
+
+func (u unreadable) Stat(string) (fs.FileInfo, error) { return fs.Stat(u.FS, "etc/nccl.conf") }

@@ -55,18 +55,7 @@ func read(root fs.FS, k kernel, ranks Ranks) (h nccl.Host) {
 	if exists(root, "dev/kfd") && !exists(root, "dev/nvidiactl") {
 		kind = nccl.RCCL
 	}
-	for _, name := range nccl.ConfFiles(kind, ranks.Getenv, ranks.Getenv("HOME")) {
-		file := name
-		if !path.IsAbs(file) && ranks.Dir != nil {
-			file = path.Join(ranks.Dir(), file)
-		}
-		if !path.IsAbs(file) {
-			continue
-		}
-		if text, err := readSome(root, path.Clean(file)[1:]); err == nil {
-			h.Conf = append(h.Conf, nccl.ConfFile{Path: name, Text: text})
-		}
-	}
+	h.Conf, _ = nccl.ReadConf(root, kind, ranks.Getenv, ranks.Dir)
 	if !h.GPUs {
 		return h
 	}

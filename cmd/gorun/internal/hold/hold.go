@@ -1,10 +1,9 @@
-// Package hold keeps signals that come before this process listens to them.
+// Package hold keeps signals that arrive before this process listens to them.
 //
-// To subscribe by signal.Notify takes a tenth of a millisecond and several changes
-// of threads, which a job that is over in three has no time for before its ranks
-// run. But from the first rank on a signal is the job's. So for that moment the
-// handlers of Go's runtime, which would end the process, give way to one that notes
-// the signal's number: two system calls of a fraction of a microsecond for each signal.
+// signal.Notify takes a tenth of a millisecond and several thread switches, which a job that ends within three
+// milliseconds cannot spare before its ranks run. But once the first rank runs, a signal is meant for the job. Until
+// then, this package replaces the handlers of Go's runtime, which would end the process, by one that records the
+// signal's number. That costs two system calls for each signal, a fraction of a microsecond.
 package hold
 
 import (
@@ -16,70 +15,68 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// action is the kernel's struct sigaction, see rt_sigaction(2), the same for amd64
-// and arm64.
+// action is the kernel's struct sigaction, see rt_sigaction(2), the same for amd64 and arm64.
 type action struct{ handler, flags, restorer, mask uintptr }
 
 const (
 	saRestorer = 0x04000000
-	saOnStack  = 0x08000000 // handlers run on the stack that the runtime has for them
+	saOnStack  = 0x08000000 // use the runtime's stack for signal handlers
 	saRestart  = 0x10000000
 
 	sigDfl = 0
 	sigIgn = 1
 )
 
-// held has bit n set when signal n came. The handler sets it.
-var held uint32
+// pending has bit n set once signal n has arrived. The handler sets it.
+var pending uint32
 
-// before are the actions that were there, of those signals that are kept.
+// previous are the actions that Signals replaced, of the signals that are held.
 var (
-	before [32]action
-	kept   [32]bool
+	previous [32]action
+	held     [32]bool
 )
 
-// note is the handler. It is called by the kernel only.
+// record is the handler. Only the kernel calls it.
 //
-//lint:ignore U1000 noteAddress refers to it, in assembly
-func note()
+//lint:ignore U1000 recordAddress refers to it, in assembly
+func record()
 
-// noteAddress returns where note's code begins, and restorerAddress where that
-// begins to which a handler returns; 0 where the kernel has its own.
-func noteAddress() uintptr
+// recordAddress returns the address of record. restorerAddress returns that of the code to which a handler returns, or
+// 0 if the kernel has its own.
+func recordAddress() uintptr
 func restorerAddress() uintptr
 
-// From now on keeps signals, but for those that this process ignores. Signals from
-// 32 on are not kept.
-func From(signals []os.Signal) {
-	mine := action{handler: noteAddress(), flags: saOnStack | saRestart, restorer: restorerAddress()}
-	if mine.restorer != 0 {
-		mine.flags |= saRestorer
+// Signals holds signals until Release, except those that this process ignores and those from 32 on.
+func Signals(signals []os.Signal) {
+	recording := action{handler: recordAddress(), flags: saOnStack | saRestart, restorer: restorerAddress()}
+	if recording.restorer != 0 {
+		recording.flags |= saRestorer
 	}
 	for _, s := range signals {
 		n, ok := s.(syscall.Signal)
-		if !ok || n <= 0 || int(n) >= len(before) || kept[n] {
+		if !ok || n <= 0 || int(n) >= len(previous) || held[n] {
 			continue
 		}
-		if sigaction(n, nil, &before[n]); before[n].handler != sigIgn {
-			kept[n] = true
-			sigaction(n, &mine, nil)
+		if sigaction(n, nil, &previous[n]); previous[n].handler != sigIgn {
+			held[n] = true
+			sigaction(n, &recording, nil)
 		}
 	}
 }
 
-// Until ends the holding. The channel, to which signal.Notify leads by now, gets
-// what was held, as signal.Notify sends: without waiting. For a signal that was
-// left to the kernel (SIGTSTP) signal.Notify has brought Go's handler; the others'
-// was there before, and comes back.
-func Until(ch chan<- os.Signal) {
-	for n := range before {
-		if kept[n] && before[n].handler != sigDfl {
-			sigaction(syscall.Signal(n), &before[n], nil)
+// Release restores the previous handlers and sends the signals that arrived to ch without blocking, as signal.Notify
+// does. It must follow signal.Notify for ch, which has installed the runtime's handler for signals that had the
+// kernel's default action (SIGTSTP): these keep that handler.
+func Release(ch chan<- os.Signal) {
+	for n := range previous {
+		if held[n] && previous[n].handler != sigDfl {
+			sigaction(syscall.Signal(n), &previous[n], nil)
 		}
-		kept[n] = false
+		held[n] = false
 	}
-	for n, came := 0, atomic.SwapUint32(&held, 0); n < len(before); n++ {
-		if came&(1<<n) == 0 {
+	arrived := atomic.SwapUint32(&pending, 0)
+	for n := range previous {
+		if arrived&(1<<n) == 0 {
 			continue
 		}
 		select {
@@ -89,7 +86,7 @@ func Until(ch chan<- os.Signal) {
 	}
 }
 
-// sigaction cannot fail but for SIGKILL and SIGSTOP, which nobody keeps.
+// sigaction fails only for SIGKILL and SIGSTOP, which cannot be held.
 func sigaction(n syscall.Signal, act, old *action) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(act)),
 		uintptr(unsafe.Pointer(old)), 8, 0, 0)

@@ -1,8 +1,8 @@
 #include "textflag.h"
 
-// func noteAddress() uintptr
-TEXT ·noteAddress(SB), NOSPLIT, $0-8
-	LEAQ ·note(SB), AX
+// func recordAddress() uintptr
+TEXT ·recordAddress(SB), NOSPLIT, $0-8
+	LEAQ ·record(SB), AX
 	MOVQ AX, ret+0(FP)
 	RET
 
@@ -12,16 +12,16 @@ TEXT ·restorerAddress(SB), NOSPLIT, $0-8
 	MOVQ AX, ret+0(FP)
 	RET
 
-// The kernel calls it with the signal's number in DI and the restorer as the
+// The kernel calls record with the signal's number in DI and the restorer as the
 // address to return to. It may be in the middle of anything.
 //
-// func note()
-TEXT ·note(SB), NOSPLIT|NOFRAME, $0-0
+// func record()
+TEXT ·record(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL DI, CX
 	MOVL $1, AX
 	SHLL CX, AX
 	LOCK
-	ORL  AX, ·held(SB)
+	ORL  AX, ·pending(SB)
 	RET
 
 // rt_sigreturn

@@ -1,12 +1,12 @@
 #include "textflag.h"
 
-// func noteAddress() uintptr
-TEXT ·noteAddress(SB), NOSPLIT, $0-8
-	MOVD $·note(SB), R0
+// func recordAddress() uintptr
+TEXT ·recordAddress(SB), NOSPLIT, $0-8
+	MOVD $·record(SB), R0
 	MOVD R0, ret+0(FP)
 	RET
 
-// The kernel has one of its own.
+// arm64 kernels have a restorer of their own.
 //
 // func restorerAddress() uintptr
 TEXT ·restorerAddress(SB), NOSPLIT, $0-8
@@ -14,17 +14,17 @@ TEXT ·restorerAddress(SB), NOSPLIT, $0-8
 	MOVD R0, ret+0(FP)
 	RET
 
-// The kernel calls it with the signal's number in R0 and the address to return to
+// The kernel calls record with the signal's number in R0 and the address to return to
 // in R30. It may be in the middle of anything.
 //
-// func note()
-TEXT ·note(SB), NOSPLIT|NOFRAME, $0-0
+// func record()
+TEXT ·record(SB), NOSPLIT|NOFRAME, $0-0
 	MOVD $1, R1
 	LSLW R0, R1, R1
-	MOVD $·held(SB), R2
-again:
+	MOVD $·pending(SB), R2
+retry:
 	LDAXRW (R2), R3
 	ORRW   R1, R3, R3
 	STLXRW R3, (R2), R4
-	CBNZW  R4, again
+	CBNZW  R4, retry
 	RET

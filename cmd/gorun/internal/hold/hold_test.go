@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// send sends a signal to this very thread, which gets it before kill returns.
+// send sends a signal to this thread, which handles it before kill returns.
 func send(t *testing.T, n syscall.Signal) {
 	t.Helper()
 	require.NoError(t, syscall.Tgkill(os.Getpid(), syscall.Gettid(), n))
 }
 
-func TestWhatComesTooEarlyIsDeliveredLater(t *testing.T) {
+func TestReleaseDeliversHeldSignals(t *testing.T) {
 	list := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGQUIT, syscall.SIGINT, syscall.SIGUSR1}
-	From(list)
+	Signals(list)
 	send(t, syscall.SIGTERM) // each of these would end the test
 	send(t, syscall.SIGQUIT)
 	send(t, syscall.SIGQUIT)
@@ -28,7 +28,7 @@ func TestWhatComesTooEarlyIsDeliveredLater(t *testing.T) {
 	signal.Notify(ch, list...)
 	defer signal.Stop(ch)
 	send(t, syscall.SIGINT)
-	Until(ch)
+	Release(ch)
 	assert.Equal(t, syscall.SIGINT, <-ch)
 	assert.Equal(t, syscall.SIGQUIT, <-ch)
 	assert.Equal(t, syscall.SIGTERM, <-ch)
@@ -36,36 +36,36 @@ func TestWhatComesTooEarlyIsDeliveredLater(t *testing.T) {
 
 	send(t, syscall.SIGUSR1)
 	assert.Equal(t, syscall.SIGUSR1, <-ch, "by Go's own handler")
-	Until(ch)
+	Release(ch)
 	assert.Empty(t, ch, "a second time")
 }
 
-func TestWhatIsIgnoredStaysIgnored(t *testing.T) {
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
-	From([]os.Signal{syscall.SIGHUP, syscall.Signal(40)})
+	Signals([]os.Signal{syscall.SIGHUP, syscall.Signal(40)})
 	send(t, syscall.SIGHUP)
 	ch := make(chan os.Signal, 1)
-	Until(ch)
+	Release(ch)
 	assert.Empty(t, ch)
 }
 
-// One that is left to the kernel would stop the test.
-func TestSuspensionIsKept(t *testing.T) {
-	From([]os.Signal{syscall.SIGTSTP})
+// The default action of SIGTSTP would suspend the test.
+func TestHeldSuspension(t *testing.T) {
+	Signals([]os.Signal{syscall.SIGTSTP})
 	send(t, syscall.SIGTSTP)
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGTSTP)
 	defer signal.Stop(ch)
-	Until(ch)
+	Release(ch)
 	assert.Equal(t, syscall.SIGTSTP, <-ch)
 	send(t, syscall.SIGTSTP)
 	assert.Equal(t, syscall.SIGTSTP, <-ch, "by Go's own handler")
 }
 
-// Signals come on every thread, in the middle of everything.
+// Signals arrive on any thread at any time.
 func TestSignalsWhileTheProgramWorks(t *testing.T) {
-	From([]os.Signal{syscall.SIGUSR2})
+	Signals([]os.Signal{syscall.SIGUSR2})
 	var busy sync.WaitGroup
 	end := make(chan struct{})
 	for range 4 {
@@ -87,7 +87,7 @@ func TestSignalsWhileTheProgramWorks(t *testing.T) {
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGUSR2)
 	defer signal.Stop(ch)
-	Until(ch)
+	Release(ch)
 	select {
 	case got := <-ch:
 		assert.Equal(t, syscall.SIGUSR2, got)

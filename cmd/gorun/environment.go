@@ -1,0 +1,283 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorun/cmd/gorun/internal/show"
+	"gorun/env/nccl"
+	"gorun/env/plan"
+	"gorun/internal/printable"
+	"gorun/internal/shellwords"
+	"gorun/launcher/job"
+)
+
+// environment describes the variables of a job's ranks, each name once.
+type environment struct {
+	Ranks     int            `json:"ranks"`
+	Variables []envVariable  `json:"variables"`
+	Removed   []plan.Removal `json:"removed,omitempty"`
+	Withheld  []string       `json:"withheld,omitempty"` // inherited ones that other hosts do not get
+	Conf      []confVariable `json:"conf,omitempty"`     // from configuration files, unless a variable sets them
+	Left      []leftVariable `json:"left,omitempty"`     // settings that gorun would choose, but must not
+	hosts     []string
+}
+
+type envVariable struct {
+	Name string `json:"name"`
+	// Value is what all ranks have. Where they differ, Values has those of each rank or host, nil for none.
+	Value  *string     `json:"value,omitempty"`
+	Values []*string   `json:"values,omitempty"`
+	By     string      `json:"by,omitempty"` // "rank" or "host"
+	Origin plan.Origin `json:"origin"`
+	Reason string      `json:"reason,omitempty"`
+	Level  plan.Level  `json:"level,omitempty"` // how much one of gorun's matters
+	// Meaning is from the database.
+	Meaning string `json:"meaning,omitempty"`
+	setting bool   // it is no identity of a rank
+	secret  bool
+}
+
+// confVariable is a setting of a library's configuration file.
+type confVariable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	// Hosts whose file has this line, if the job has several hosts.
+	Hosts []string `json:"hosts,omitempty"`
+}
+
+type leftVariable struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+func newEnvironment(p *job.Plan, tune job.Tune) environment {
+	e := environment{Ranks: len(p.Ranks), Removed: p.Removed, Withheld: p.Withheld}
+	for _, v := range p.Common {
+		value := v.Shown()
+		e.add(v, envVariable{Value: &value})
+	}
+	remote := false
+	for _, n := range p.Nodes {
+		e.hosts, remote = append(e.hosts, n.Name), remote || n.Remote
+	}
+	nodes, ranks := environments(p)
+	e.addEach("host", nodes)
+	e.addEach("rank", ranks)
+	for _, c := range p.Conf {
+		e.Conf = append(e.Conf, confVariable{c.Name, c.Shown(), c.File, c.Line, e.hostNames(c.Nodes)})
+	}
+	if !remote && tune == job.TuneOff { // agents do not report configuration files then
+		e.Conf = e.localConf()
+	}
+	for _, l := range p.Left {
+		e.Left = append(e.Left, leftVariable(l))
+	}
+	return e
+}
+
+func (e *environment) hostNames(nodes []int) (names []string) {
+	if len(e.hosts) == 1 {
+		return nil
+	}
+	for _, n := range nodes {
+		names = append(names, e.hosts[n])
+	}
+	return names
+}
+
+func (e *environment) add(v plan.Variable, with envVariable) {
+	with.Name, with.Origin, with.Reason, with.Level = v.Name, v.Origin, v.Reason, v.Level
+	if known, found := nccl.Lookup(v.Name); found {
+		with.Meaning = known.Meaning
+	}
+	with.setting, with.secret = isSetting(v.Name), v.Shown() != v.Value
+	e.Variables = append(e.Variables, with)
+}
+
+// addEach adds the variables that each host or rank has for itself.
+func (e *environment) addEach(by string, each [][]plan.Variable) {
+	index := make(map[string]int)
+	for i, variables := range each {
+		for _, v := range variables {
+			k, known := index[v.Name]
+			if !known {
+				k = len(e.Variables)
+				index[v.Name] = k
+				e.add(v, envVariable{By: by, Values: make([]*string, len(each))})
+			}
+			value := v.Shown()
+			e.Variables[k].Values[i] = &value
+		}
+	}
+}
+
+// isSetting reports whether a variable is neither the identity of a rank nor one of gorun's own.
+func isSetting(name string) bool {
+	for _, row := range plan.Table() {
+		prefix, pattern := strings.CutSuffix(row.Name, "*")
+		if row.Name == name || pattern && strings.HasPrefix(name, prefix) {
+			return row.Class == plan.ClassSetting
+		}
+	}
+	return true
+}
+
+// localConf reads the configuration files of this host.
+func (e *environment) localConf() (list []confVariable) {
+	set := make(map[string]bool)
+	for _, v := range e.Variables {
+		set[v.Name] = true
+	}
+	for s := range localSettings {
+		if !set[s.Name] {
+			set[s.Name] = true
+			shown := plan.Variable{Name: s.Name, Value: s.Value}.Shown()
+			list = append(list, confVariable{Name: s.Name, Value: shown, File: s.File, Line: s.Line})
+		}
+	}
+	return list
+}
+
+// table lists settings, then the identity of ranks, wrapped to width unless that is 0.
+func (e *environment) table(width int) string {
+	settings := e.rows("SETTING", true)
+	for _, c := range e.Conf {
+		from, why := c.File, "the library reads it there"
+		if c.Hosts != nil {
+			from += " of " + job.HostRanges(c.Hosts)
+		}
+		if slices.ContainsFunc(e.Left, func(l leftVariable) bool { return l.Name == c.Name }) {
+			why += ", so gorun leaves it alone"
+		}
+		settings = append(settings, []string{c.Name, show.OrDash(c.Value), from, why})
+	}
+	for _, l := range e.Left {
+		if !slices.ContainsFunc(e.Conf, func(c confVariable) bool { return c.Name == l.Name }) {
+			settings = append(settings, []string{l.Name, "(left alone)", "", l.Reason})
+		}
+	}
+	identity := e.rows("IDENTITY", false)
+	for _, r := range e.Removed {
+		identity = append(identity, []string{r.Name, "(removed)", "", r.Reason})
+	}
+	text := show.Table(identity, width)
+	if len(settings) > 1 {
+		text = show.Table(settings, width) + "\n" + text
+	}
+	inherited := 0
+	for _, v := range e.Variables {
+		if v.isUnknown() {
+			inherited++
+		}
+	}
+	if inherited > 0 {
+		text += "\n" + inheritedNote(inherited) + "\n"
+	}
+	if n := len(e.Withheld); n > 0 {
+		text += withheldNote(n) + "\n"
+	}
+	return text
+}
+
+// isUnknown reports whether a variable was inherited and means nothing to gorun or the database.
+func (v envVariable) isUnknown() bool {
+	return v.Origin == plan.Inherited && v.Meaning == "" && v.setting
+}
+
+// rows lists either the settings or the other variables.
+func (e *environment) rows(heading string, settings bool) [][]string {
+	rows := [][]string{{heading, "VALUE", "FROM", "WHY"}}
+	for _, v := range e.Variables {
+		if v.setting == settings && !v.isUnknown() {
+			rows = append(rows, []string{v.Name, e.value(v), string(v.Origin), v.explanation()})
+		}
+	}
+	return rows
+}
+
+// explanation says why a variable is set and, where the user set it, what it means.
+func (v envVariable) explanation() string {
+	switch {
+	case v.Level != "":
+		return string(v.Level) + ": " + v.Reason
+	case v.Origin == plan.Gorun && v.Reason != "":
+		return v.Reason
+	}
+	return show.Join(": ", v.Reason, v.Meaning)
+}
+
+// value formats the values of a variable; consecutive numbers are "0..3".
+func (e *environment) value(v envVariable) string {
+	const maxWidth = 60 // of several values
+	if v.Value != nil {
+		return show.OrDash(*v.Value)
+	}
+	texts := make([]string, len(v.Values))
+	for i, value := range v.Values {
+		texts[i] = "-"
+		if value != nil {
+			texts[i] = show.OrDash(*value)
+		}
+	}
+	if folded := foldValues(texts); folded != "" {
+		return folded
+	}
+	if v.By == "host" && len(texts) <= maxValues {
+		for i := range texts {
+			texts[i] = e.hosts[i] + ":" + texts[i]
+		}
+	}
+	if len(texts) > maxValues {
+		texts = append(texts[:maxValues], "…")
+	}
+	if joined := strings.Join(texts, " "); len(joined) <= maxWidth {
+		return joined
+	}
+	return texts[0] + " …"
+}
+
+// foldValues formats equal values as one, consecutive numbers as "0..3", and others as "".
+func foldValues(texts []string) string {
+	first, last := texts[0], texts[len(texts)-1]
+	if len(slices.Compact(slices.Clone(texts))) == 1 {
+		return first
+	}
+	begin, err := strconv.Atoi(first)
+	for i, text := range texts {
+		if err != nil || text != strconv.Itoa(begin+i) {
+			return ""
+		}
+	}
+	return first + ".." + last
+}
+
+// shell formats what gorun or the command line adds as commands of a shell. A comment replaces what a shell cannot set.
+func (e *environment) shell() string {
+	var b strings.Builder
+	for _, v := range e.Variables {
+		switch {
+		case !v.setting || v.Origin == plan.Inherited:
+		case !isShellName(v.Name):
+			fmt.Fprintf(&b, "# %s is no name for a shell\n", printable.Text(v.Name))
+		case v.secret:
+			fmt.Fprintf(&b, "# %s looks like a secret: set it yourself\n", v.Name)
+		case v.Value == nil:
+			fmt.Fprintf(&b, "# %s differs between %ss\n", v.Name, v.By)
+		case *v.Value == job.AtStart:
+			fmt.Fprintf(&b, "# %s is known when a job starts\n", v.Name)
+		default:
+			fmt.Fprintf(&b, "export %s=%s\n", v.Name, shellwords.QuotePOSIX(*v.Value))
+		}
+	}
+	return b.String()
+}
+
+func isShellName(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, letters) == ""
+}
