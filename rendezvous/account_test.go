@@ -26,7 +26,7 @@ func TestAccountsAddUp(t *testing.T) {
 		requireSum(t, e, accounts)
 	}
 	for i := range waiters {
-		e.Leave(&waiters[i])
+		e.Cancel(&waiters[i])
 	}
 	for _, key := range keys {
 		e.Delete(key)
@@ -68,7 +68,7 @@ func changeSome(e *Engine, w *Waiter, r *rand.Rand, keys [][]byte) {
 	case 6:
 		e.CompareSet(key, nil, value)
 	case 7:
-		e.Leave(w)
+		e.Cancel(w)
 	case 8:
 		if !w.Waiting() {
 			e.Wait(w, keys...)

@@ -6,12 +6,11 @@ import (
 	"strconv"
 )
 
-// Engine is the store itself: keys, queues and those who wait, without locks, goroutines, clocks or sockets. Whoever
-// serves a store owns an Engine and lets one goroutine at a time in.
+// Engine is a store: keys, queues and waiters, without locks, goroutines, clocks or sockets. It must not be used by
+// several goroutines at once.
 //
-// Arguments are copied where they are kept, so that they may lie in a buffer that is used again. Values that are
-// returned belong to the Engine and never change: they may be held for as long as it takes to send them, but not be
-// written to.
+// The Engine copies arguments that it keeps, so that callers may reuse their buffers. Values that it returns are its
+// own and never change: callers may keep them, but not write to them.
 type Engine struct {
 	entries map[string]*entry
 	present int   // entries that are keys
@@ -20,33 +19,33 @@ type Engine struct {
 	payer   *Account
 }
 
-// Account counts the memory that one party, or several together, take in an [Engine]: what they wrote last, pushed, or
-// wait for.
+// Account counts the memory that one client, or several together, use in an [Engine]. The zero Account is ready for
+// use.
 type Account struct{ size int64 }
 
-// Size is that memory in bytes, as [Engine.Size] counts.
+// Size returns that memory in bytes, counted like [Engine.Size].
 func (a *Account) Size() int64 { return a.size }
 
-// add does nothing for nil, which is nobody's account.
+// add does nothing for a nil Account.
 func (a *Account) add(n int64) {
 	if a != nil {
 		a.size += n
 	}
 }
 
-// Charge has an account pay for what is written from now on; nil: nobody's. A key is paid for whole by who wrote it
-// last.
+// Charge counts what is written from now on in account a; nil is none. A key counts as a whole in the account that was
+// charged when it was last written.
 func (e *Engine) Charge(a *Account) { e.payer = a }
 
-// entry is what is known under one name. A key, a queue and those who wait for either of them share it, so that each
-// operation looks it up once; it goes when none of them is left.
+// entry is the key, the queue and the waiters of one name, so that each operation needs one lookup. It is removed when
+// it has none of them.
 type entry struct {
 	name    string
 	value   []byte
-	present bool     // there is a key of this name; value is its value
+	present bool     // the key exists; value is its value
 	payer   *Account // of the entry and its value
 	queue   []queued // oldest first
-	first   *place   // those who wait, in the order in which they came
+	first   *place   // of the waiters, in order of arrival
 	last    *place
 }
 
@@ -56,11 +55,11 @@ type queued struct {
 	payer *Account
 }
 
-// What things cost in memory beside their bytes, closely enough for Size.
+// Approximate memory of things beside their bytes.
 const (
 	entrySize  = 176 // an entry with its slot in the map
 	queuedSize = 32  // a value in a queue
-	placeSize  = 40  // a place in a line
+	placeSize  = 40  // a waiter's place
 )
 
 // NewEngine returns an empty store.
@@ -68,18 +67,17 @@ func NewEngine() *Engine {
 	return &Engine{entries: make(map[string]*entry)}
 }
 
-// Size is the memory that keys, values, queues and waiting parties take, in bytes, closely enough to hold a limit.
+// Size returns the memory of keys, values, queues and waiters in bytes, closely enough to enforce a limit.
 func (e *Engine) Size() int64 { return e.size }
 
-// Progress counts what has brought those who meet here further: new keys, arrivals and other counts, values in queues,
-// and waits that ended. What a watchdog does again and again, asking for keys and writing to one that exists, is no
-// progress.
+// Progress counts the operations that show progress of the job: new keys, additions, barrier arrivals, values pushed,
+// and waits that ended. What a watchdog repeats, reading keys and overwriting one, does not count.
 func (e *Engine) Progress() int64 { return e.steps }
 
-// NumKeys counts the keys.
+// NumKeys returns the number of keys.
 func (e *Engine) NumKeys() int { return e.present }
 
-// Keys yields the keys in no particular order.
+// Keys yields the keys in an unspecified order.
 func (e *Engine) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, en := range e.entries {
@@ -90,12 +88,12 @@ func (e *Engine) Keys() iter.Seq[string] {
 	}
 }
 
-// Set stores value under key and wakes those who wait for key.
+// Set stores value under key and wakes waiters for key.
 func (e *Engine) Set(key, value []byte) {
 	e.store(e.entry(key), bytes.Clone(value))
 }
 
-// Get returns the value of key and whether there is one.
+// Get returns the value of key and whether the key exists.
 func (e *Engine) Get(key []byte) (value []byte, ok bool) {
 	en := e.entries[string(key)]
 	if en == nil || !en.present {
@@ -104,14 +102,14 @@ func (e *Engine) Get(key []byte) (value []byte, ok bool) {
 	return en.value, true
 }
 
-// Check reports whether there is a key of that name, or something in the queue of that name.
+// Check reports whether a key of that name exists, or a queue of that name is not empty.
 func (e *Engine) Check(key []byte) bool {
 	en := e.entries[string(key)]
 	return en != nil && (en.present || len(en.queue) > 0)
 }
 
-// Add adds delta to the number stored under key and returns the sum, which wraps around. The error is a
-// [*NotNumberError]; nothing has changed then.
+// Add adds delta to the decimal number stored under key, 0 if there is none, and returns the sum, which wraps around.
+// If the value is not a number, it changes nothing and returns a [*NotNumberError].
 func (e *Engine) Add(key []byte, delta int64) (int64, error) {
 	sum, err := e.sum(key, delta)
 	if err == nil {
@@ -134,11 +132,10 @@ func (e *Engine) sum(key []byte, delta int64) (int64, error) {
 }
 
 // CompareSet stores desired if the value under key equals expected, where a missing key equals an empty value, and
-// returns the value now in force. For a missing key and an expected value that is not empty it stores nothing and
-// returns expected.
+// returns the value that key has then. If key is missing and expected is not empty, it stores nothing and returns
+// expected.
 //
-// PyTorch's libuv server wakes those who wait for the key in each case; here they are woken only if the key exists
-// afterwards.
+// PyTorch's libuv server wakes waiters for the key in any case. Engine wakes them only if the key exists afterwards.
 func (e *Engine) CompareSet(key, expected, desired []byte) []byte {
 	present, ok := e.Get(key)
 	switch {
@@ -153,13 +150,13 @@ func (e *Engine) CompareSet(key, expected, desired []byte) []byte {
 	return en.value
 }
 
-// Append adds value to the end of the value of key, an empty one where there is none, and wakes those who wait for key.
+// Append appends value to that of key, creating the key if it is missing, and wakes waiters for key.
 func (e *Engine) Append(key, value []byte) {
 	en := e.entry(key)
-	e.store(en, append(en.value, value...)) // values that were handed out end before the appended bytes
+	e.store(en, append(en.value, value...)) // earlier results end before the appended bytes
 }
 
-// Delete removes key and reports whether it existed. Those who wait for it go on waiting.
+// Delete removes key and reports whether it existed. Waiters for it go on waiting.
 func (e *Engine) Delete(key []byte) bool {
 	en := e.entries[string(key)]
 	if en == nil || !en.present {
@@ -172,7 +169,7 @@ func (e *Engine) Delete(key []byte) bool {
 	return true
 }
 
-// Push puts value at the end of the queue and wakes the first of those who wait for it whose last missing key this is.
+// Push appends value to the queue and wakes the first waiter that has nothing else to wait for.
 func (e *Engine) Push(queue, value []byte) {
 	en := e.entry(queue)
 	en.queue = append(en.queue, queued{bytes.Clone(value), e.payer})
@@ -181,13 +178,13 @@ func (e *Engine) Push(queue, value []byte) {
 	en.wakeOne(e)
 }
 
-// Pop takes the oldest value from the queue for party w and reports whether there was one.
+// Pop removes and returns the oldest value of the queue, on behalf of w, and reports whether there was one.
 func (e *Engine) Pop(w *Waiter, queue []byte) (value []byte, ok bool) {
 	en := e.entries[string(queue)]
 	if w.offer != nil && w.offer == en {
 		w.offer = nil
 	}
-	e.Lapse(w)
+	e.PassOn(w)
 	if en == nil || len(en.queue) == 0 {
 		return nil, false
 	}
@@ -201,7 +198,7 @@ func (e *Engine) Pop(w *Waiter, queue []byte) (value []byte, ok bool) {
 	return value, true
 }
 
-// Len counts what is in the queue.
+// Len returns the number of values in the queue.
 func (e *Engine) Len(queue []byte) int {
 	if en := e.entries[string(queue)]; en != nil {
 		return len(en.queue)
@@ -209,7 +206,7 @@ func (e *Engine) Len(queue []byte) int {
 	return 0
 }
 
-// entry returns what is known under name, a new entry where that is nothing. The caller fills it or releases it.
+// entry returns the entry of a name, a new one if there is none. The caller must fill or release it.
 func (e *Engine) entry(name []byte) *entry {
 	en := e.entries[string(name)]
 	if en == nil {
@@ -220,16 +217,16 @@ func (e *Engine) entry(name []byte) *entry {
 	return en
 }
 
-// weight is what an entry and its value take.
+// weight returns the memory of an entry and its value.
 func (en *entry) weight() int64 { return entrySize + int64(len(en.name)) + int64(len(en.value)) }
 
-// pay counts n bytes more.
+// pay adds n bytes to the size and to an account.
 func (e *Engine) pay(a *Account, n int64) {
 	e.size += n
 	a.add(n)
 }
 
-// release drops an entry that has become empty.
+// release removes an entry that is empty.
 func (e *Engine) release(en *entry) {
 	if !en.present && len(en.queue) == 0 && en.first == nil {
 		delete(e.entries, en.name)
@@ -237,7 +234,7 @@ func (e *Engine) release(en *entry) {
 	}
 }
 
-// store makes value, which is the Engine's own, the value of an entry and wakes those who wait for it.
+// store sets the value of an entry, which the Engine then owns, and wakes the waiters.
 func (e *Engine) store(en *entry, value []byte) {
 	e.replace(en, value)
 	e.wakeAll(en)

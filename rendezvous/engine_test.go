@@ -77,8 +77,8 @@ func TestLeaveForgets(t *testing.T) {
 	e := NewEngine()
 	p := waits(t, e, "a", "b", "a")
 	q := waits(t, e, "a")
-	e.Leave(&p.Waiter)
-	e.Leave(&p.Waiter)
+	e.Cancel(&p.Waiter)
+	e.Cancel(&p.Waiter)
 	e.Set(b("a"), nil)
 	e.Set(b("b"), nil)
 	require.Zero(t, p.woken)
@@ -135,17 +135,17 @@ func TestServedWaiterStandsInNoLine(t *testing.T) {
 
 func TestOfferIsPassedOn(t *testing.T) {
 	for name, leave := range map[string]func(*Engine, *Waiter){
-		"when its party leaves":               (*Engine).Leave,
-		"when its party does something else":  (*Engine).Lapse,
+		"when its party leaves":               (*Engine).Cancel,
+		"when its party does something else":  (*Engine).PassOn,
 		"when its party pops something other": func(e *Engine, w *Waiter) { e.Pop(w, b("other")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := NewEngine()
 			first, second := waits(t, e, "q"), waits(t, e, "q")
 			e.Push(b("q"), b("v"))
-			require.True(t, first.Offered())
+			require.True(t, first.offer != nil)
 			leave(e, &first.Waiter)
-			require.False(t, first.Offered())
+			require.False(t, first.offer != nil)
 			require.Equal(t, 1, second.woken)
 			value, ok := e.Pop(&second.Waiter, b("q"))
 			require.True(t, ok)
@@ -187,7 +187,7 @@ func TestWhoGaveUpABarrierStaysCounted(t *testing.T) {
 	p := newParty()
 	_, err := e.Arrive(&p.Waiter, b("b"), 2)
 	require.NoError(t, err)
-	e.Leave(&p.Waiter)
+	e.Cancel(&p.Waiter)
 	full, err := e.Arrive(&p.Waiter, b("b"), 2)
 	require.NoError(t, err)
 	require.True(t, full)
@@ -231,7 +231,7 @@ func TestNothingIsLeft(t *testing.T) {
 		play(t, e, r, parties[r.IntN(len(parties))])
 	}
 	for _, p := range parties {
-		e.Leave(&p.Waiter)
+		e.Cancel(&p.Waiter)
 	}
 	for i := range 8 {
 		e.Delete(name(i))
@@ -258,7 +258,7 @@ func play(t *testing.T, e *Engine, r *rand.Rand, p *party) {
 	case 4:
 		e.Pop(&p.Waiter, key)
 	case 5:
-		e.Leave(&p.Waiter)
+		e.Cancel(&p.Waiter)
 	default:
 		if p.Waiting() {
 			return

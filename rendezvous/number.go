@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// NotNumberError says that a counter was wanted where a value that is none is stored.
+// NotNumberError is the error of [Engine.Add] and [Engine.Arrive] if the value of the key is not a number.
 type NotNumberError struct {
 	Key   string
 	Value []byte
@@ -15,7 +15,7 @@ func (e *NotNumberError) Error() string {
 	return fmt.Sprintf("%s holds %s, which is not a number", quote(e.Key), quote(string(e.Value)))
 }
 
-// quote makes s printable and short.
+// quote quotes s and shortens it.
 func quote(s string) string {
 	const most = 64
 	if len(s) > most {
@@ -24,9 +24,8 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// number reads the decimal number that text begins with, as C++'s std::stoll does since counters are shared with
-// programs that use it: blanks and a sign may come first, what follows the digits does not matter, a number past 64
-// bits is none.
+// number parses the decimal number at the beginning of text like C++'s std::stoll, which other users of a counter call:
+// spaces and a sign may come first, what follows the digits is ignored, and a number that exceeds 64 bits is invalid.
 func number(text []byte) (n int64, ok bool) {
 	for len(text) > 0 && (text[0] == ' ' || text[0] >= '\t' && text[0] <= '\r') {
 		text = text[1:]

@@ -2,35 +2,34 @@ package rendezvous
 
 import "strconv"
 
-// Waiter is one of those who use an [Engine] and may wait there, such as a connection of a server. It waits for one
-// thing at a time. The zero Waiter with a Wake function is ready for use; it must not be copied.
+// Waiter is a client that may wait in an [Engine], such as a connection of a server. It can be in one wait at a time.
+// The zero Waiter with a Wake function is ready for use. A Waiter must not be copied.
 type Waiter struct {
-	// Wake is called once for each [Engine.Wait] and [Engine.Arrive] that returned false, as soon as nothing is missing
-	// any more, by the operation that ended the wait. It must not call the Engine.
+	// Wake is called when a wait begun by [Engine.Wait] or [Engine.Arrive] ends, by the operation that ends it. It must
+	// not call the Engine.
 	Wake func()
-	// Account pays for what it waits for; nil: nobody's.
+	// Account counts the memory of the waits; nil is none.
 	Account *Account
 
-	missing int     // keys that have not come yet; 0: does not wait
-	places  []place // where it stands in line, one for each missing key
-	offer   *entry  // the queue whose push ended the last wait, until it popped or did something else
+	missing int     // missing keys, 0 if it does not wait
+	places  []place // one for each missing key
+	offer   *entry  // the queue whose Push ended the last wait, until Pop or PassOn
 }
 
-// place is where a Waiter stands in line for one entry. A key that is listed twice makes two places.
+// place is a Waiter's place among those of an entry. A key that is listed twice has two places.
 type place struct {
 	waiter     *Waiter
-	entry      *entry // nil once it has left the line
+	entry      *entry // nil once the key exists
 	prev, next *place
 }
 
-// keepPlaces is how many places a Waiter keeps for its next wait; a wait for more keys than that is rare and pays
-// again.
+// keepPlaces bounds the places that a Waiter keeps allocated for its next wait.
 const keepPlaces = 16
 
-// Waiting reports whether w waits for something.
+// Waiting reports whether w waits.
 func (w *Waiter) Waiting() bool { return w.missing > 0 }
 
-// Missing yields what w waits for, as often as it listed it.
+// Missing yields the names that w waits for, each as often as it was listed.
 func (w *Waiter) Missing(yield func(name string) bool) {
 	for i := range w.places {
 		if en := w.places[i].entry; en != nil && !yield(en.name) {
@@ -39,9 +38,8 @@ func (w *Waiter) Missing(yield func(name string) bool) {
 	}
 }
 
-// Wait reports whether all keys exist, or queues of those names hold something. If not, w waits for those that are
-// missing, each as often as it is listed, and is woken when the last has come. A key that is deleted after it came is
-// not missing again.
+// Wait reports whether all keys exist; a queue counts as a key while it is not empty. If not, w waits for the missing
+// ones and is woken when each has existed. A key that is deleted again meanwhile does not become missing again.
 func (e *Engine) Wait(w *Waiter, keys ...[]byte) bool {
 	missing := 0
 	for _, key := range keys {
@@ -55,15 +53,15 @@ func (e *Engine) Wait(w *Waiter, keys ...[]byte) bool {
 	w.prepare(missing)
 	for _, key := range keys {
 		if !e.Check(key) {
-			e.line(w, e.entry(key))
+			e.addPlace(w, e.entry(key))
 		}
 	}
 	return false
 }
 
-// Arrive counts w at the barrier key and reports whether world parties have arrived, in which case all that wait for
-// key are woken; if not, w waits. The count is an ordinary key, so that a barrier is full for good and that Set or Add
-// on its key release it. The error is a [*NotNumberError].
+// Arrive counts w at the barrier key and reports whether world clients have arrived. If so it wakes the others; if not,
+// w waits. The count is an ordinary key: a full barrier stays full, and Set or Add on its key release it. If the value
+// is not a number, Arrive changes nothing and returns a [*NotNumberError].
 func (e *Engine) Arrive(w *Waiter, key []byte, world int64) (full bool, err error) {
 	count, err := e.sum(key, 1)
 	if err != nil {
@@ -77,27 +75,27 @@ func (e *Engine) Arrive(w *Waiter, key []byte, world int64) (full bool, err erro
 		return true, nil
 	}
 	w.prepare(1)
-	e.line(w, en)
+	e.addPlace(w, en)
 	return false, nil
 }
 
-// Leave ends what w waits for without waking it, and passes on what a queue offered it.
-func (e *Engine) Leave(w *Waiter) {
+// Cancel ends the wait of w without waking it, and passes on a queue's value like [Engine.PassOn].
+func (e *Engine) Cancel(w *Waiter) {
 	w.missing = 0
 	for i := range w.places {
 		if en := w.places[i].entry; en != nil {
-			e.unline(&w.places[i])
+			e.removePlace(&w.places[i])
 			e.release(en)
 		}
 	}
-	w.forget()
-	e.Lapse(w)
+	w.resetPlaces()
+	e.PassOn(w)
 }
 
-// Lapse is to be called for a party that does anything but pop after it was woken by a push. A push wakes one party
-// only; if that one gave up meanwhile (its cancellation crossed the wake-up, or it died), somebody else has to be woken
-// for the value, else it would lie in the queue while others wait for it. PyTorch's server loses such a wake-up.
-func (e *Engine) Lapse(w *Waiter) {
+// PassOn wakes another waiter if w was woken by [Engine.Push] and has not called [Engine.Pop]. Call it before w does
+// anything else: Push wakes only one waiter, and if that one has died or its cancellation crossed the wake-up, the
+// value would stay in the queue while others wait for it. PyTorch's server loses such a wake-up.
+func (e *Engine) PassOn(w *Waiter) {
 	en := w.offer
 	w.offer = nil
 	if en != nil && len(en.queue) > 0 {
@@ -105,10 +103,7 @@ func (e *Engine) Lapse(w *Waiter) {
 	}
 }
 
-// Offered reports whether w's last wait was ended by a push and w has neither popped nor passed that on yet.
-func (w *Waiter) Offered() bool { return w.offer != nil }
-
-// prepare makes room for n places, whose addresses then stay.
+// prepare allocates n places, whose addresses must not change.
 func (w *Waiter) prepare(n int) {
 	if w.missing > 0 {
 		panic("rendezvous: a Waiter that waits was made to wait again")
@@ -118,16 +113,16 @@ func (w *Waiter) prepare(n int) {
 	}
 }
 
-// forget drops the places after a wait has ended.
-func (w *Waiter) forget() {
+// resetPlaces drops the places after a wait.
+func (w *Waiter) resetPlaces() {
 	w.places = w.places[:0]
 	if cap(w.places) > keepPlaces {
 		w.places = nil
 	}
 }
 
-// line puts w at the end of the line of an entry.
-func (e *Engine) line(w *Waiter, en *entry) {
+// addPlace makes w the last waiter of an entry.
+func (e *Engine) addPlace(w *Waiter, en *entry) {
 	w.places = append(w.places, place{waiter: w, entry: en, prev: en.last})
 	p := &w.places[len(w.places)-1]
 	if en.last == nil {
@@ -140,8 +135,8 @@ func (e *Engine) line(w *Waiter, en *entry) {
 	e.pay(w.Account, placeSize)
 }
 
-// unline takes a place out of its line.
-func (e *Engine) unline(p *place) {
+// removePlace removes a place from its entry.
+func (e *Engine) removePlace(p *place) {
 	en := p.entry
 	if p.prev == nil {
 		en.first = p.next
@@ -157,33 +152,31 @@ func (e *Engine) unline(p *place) {
 	e.pay(p.waiter.Account, -placeSize)
 }
 
-// pass takes the first place out of the line, tells its Waiter that the key has come, and reports whether that ended
-// its wait.
-func (en *entry) pass(e *Engine) (woken *Waiter) {
+// satisfy removes the first place of an entry. If that ends the wait of its Waiter, it wakes and returns it.
+func (en *entry) satisfy(e *Engine) (woken *Waiter) {
 	w := en.first.waiter
-	e.unline(en.first)
+	e.removePlace(en.first)
 	if w.missing--; w.missing > 0 {
 		return nil
 	}
 	e.steps++
-	w.forget()
+	w.resetPlaces()
 	w.Wake()
 	return w
 }
 
-// wakeAll tells everybody in line that the key has come.
+// wakeAll satisfies all waiters of an entry.
 func (e *Engine) wakeAll(en *entry) {
 	for en.first != nil {
-		en.pass(e)
+		en.satisfy(e)
 	}
 }
 
-// wakeOne tells those in line that something is in the queue until one of them has nothing else to wait for: that one
-// is woken and stands in no line any more. (PyTorch's server leaves it in line, where the next push wakes it from
-// whatever it waits for by then.)
+// wakeOne satisfies waiters of a queue until the wait of one of them ends. PyTorch's server keeps that one among the
+// waiters, so that the next push wakes it from whatever it waits for by then.
 func (en *entry) wakeOne(e *Engine) {
 	for en.first != nil {
-		if woken := en.pass(e); woken != nil {
+		if woken := en.satisfy(e); woken != nil {
 			woken.offer = en
 			return
 		}

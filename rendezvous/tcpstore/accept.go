@@ -13,7 +13,7 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// accept takes new connections, after the turns of all others.
+// accept accepts new connections, after all events have been handled.
 func (l *loop) accept() {
 	l.restartAccepting()
 	for range batch {
@@ -31,17 +31,17 @@ func (l *loop) accept() {
 			l.acceptReady = false
 		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
 			l.stopAccepting(err.Error(), err == unix.EMFILE)
-		default: // the peer is gone already, or a signal came: the next one
+		default: // the peer is gone already, or a signal came
 		}
 	}
-	l.acceptReady = false // epoll says it again
+	l.acceptReady = false // epoll reports it again
 }
 
-// crowdPause is how long new connections are left to the kernel's queue when there is no room for them, and how long a
-// connection that has not greeted keeps its place then: the greeting of a client is on its way.
+// crowdPause is how long new connections stay in the kernel's queue when there is no room, and how long a connection
+// may then take for its greeting.
 const crowdPause = time.Second
 
-// full reports whether no connection can be taken. Of those who should have greeted by now the first is given up for a
+// full reports whether no connection can be accepted. A connection without a greeting for crowdPause is closed for a
 // new one.
 func (l *loop) full() bool {
 	if l.open < l.cfg.Limits.Connections {
@@ -52,19 +52,16 @@ func (l *loop) full() bool {
 		return true
 	}
 	if l.giveUpFirst() {
-		l.bury()
+		l.closeDoomed()
 		return false
 	}
 	l.stopAccepting("that is the limit", l.cfg.Limits.Connections == connectionsFor(descriptors()))
 	return true
 }
 
-// giveUpFirst dooms the first of those who should have greeted by now, if there is one.
+// giveUpFirst dooms the oldest connection without a greeting if it has had crowdPause for it.
 func (l *loop) giveUpFirst() bool {
-	first := l.unknownFirst
-	for first != nil && first.dead {
-		first = first.after
-	}
+	first := l.oldestUngreeted()
 	if first == nil || !time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
 		return false
 	}
@@ -72,34 +69,32 @@ func (l *loop) giveUpFirst() bool {
 	return true
 }
 
-// somebodyComes reports whether the listener has a connection.
 func (l *loop) somebodyComes() bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(l.listener), Events: unix.POLLIN}}, 0)
 	return n > 0 && err == nil
 }
 
-// stopAccepting leaves new connections to the kernel's queue for a while: they cannot be taken now, and epoll would
-// name them in each turn. It is said when that was of no use: then those who come together are in the queue and can be
-// counted.
+// stopAccepting leaves new connections to the kernel's queue for crowdPause, since epoll would report them in each
+// turn. It logs that only the second time, when all those that come together are in the queue and can be counted.
 func (l *loop) stopAccepting(why string, files bool) {
 	if l.crowded {
-		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s",
+		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s",
 			l.crowd(why, files))
 	}
 	l.crowded = true
 	l.acceptReady = false
 	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
-		// or when a connection is closed; others of this process close descriptors, too
+		// Until then a connection may end, or another part of this process may close descriptors.
 		l.acceptAgain = time.Now().Add(crowdPause)
 	}
 }
 
-// crowd says how many there are and how many want to be; files says that it is for want of descriptors, and then also
-// how many of these they need.
+// crowd describes how many connections there are and wait; files says that descriptors are missing, and adds how many
+// are needed.
 func (l *loop) crowd(why string, files bool) string {
 	waiting := 0
 	if info, err := unix.GetsockoptTCPInfo(l.listener, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-		waiting = int(info.Unacked) // of a socket that listens, the length of its queue
+		waiting = int(info.Unacked) // of a listening socket: the length of its queue
 	}
 	text := fmt.Sprintf("%d connections are open (%s), and %d wait", l.open, why, waiting)
 	if files {
@@ -118,7 +113,7 @@ func (l *loop) restartAccepting() {
 	}
 }
 
-// admit makes a connection of an accepted socket; nil if it is not accepted here.
+// admit serves an accepted socket. It returns nil if the peer is refused.
 func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	local, why := l.allowed(peer)
 	if why != nil {
@@ -130,13 +125,13 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	if why := l.crowds(at); why != nil {
 		unix.Close(fd)
 		l.refused++
-		l.complaints.say(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v",
+		l.complaints.log(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v",
 			peer.Remote.Addr(), why)
 		return nil
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
-		l.complaints.say(complaint{kind: faultCrowd}, "the store cannot take a connection: %v", err)
+		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot take a connection: %v", err)
 		return nil
 	}
 	c := &conn{fd: fd, peer: peer.Remote, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
@@ -149,12 +144,11 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	}
 	l.conns[fd] = c
 	l.open++
-	l.meet(c)
+	c.ungreeted = l.ungreeted.PushBack(c)
 	return c
 }
 
-// refuse says that a peer is not accepted, and how it would be: once for each user of this host, and for each other
-// host.
+// refuse logs that a peer is refused and how to accept it, once for each user of this host and for each other host.
 func (l *loop) refuse(peer netip.AddrPort, why error) {
 	l.refused++
 	wayOut := ""
@@ -165,17 +159,17 @@ func (l *loop) refuse(peer netip.AddrPort, why error) {
 	case !local && l.cfg.AllowOption != "":
 		wayOut = fmt.Sprintf("; %s %v accepts it", l.cfg.AllowOption, peer.Addr())
 	}
-	said := complaint{peer: peer.Addr(), kind: faultRefused}
+	m := complaint{peer: peer.Addr(), kind: faultRefused}
 	if local {
-		said = complaint{id: uint32(user.uid), kind: faultUser}
+		m = complaint{id: uint32(user.uid), kind: faultUser}
 	}
-	l.complaints.say(said, "the store refused a connection from %v: %v%s", peer.Addr(), why, wayOut)
+	l.complaints.log(m, "the store refused a connection from %v: %v%s", peer.Addr(), why, wayOut)
 }
 
 // errElsewhere is why a peer on another host is refused.
 var errElsewhere = errors.New("it is neither on this host nor among the peers to accept")
 
-// userError is why a peer on this host is refused. Where its user is not known, that is err, and uid is -1.
+// userError refuses a peer on this host. If its user is unknown, err says why and uid is -1.
 type userError struct {
 	uid int
 	err error
@@ -192,8 +186,8 @@ func (e *userError) Error() string {
 	return fmt.Sprintf("it is user %d's, and only %s may connect on this host", e.uid, only)
 }
 
-// AllowNetworks is a [Config.Allow] that accepts the addresses of some networks; IPv4 networks hold for peers that come
-// by IPv6's notation of such an address, too. With no network it is nil, which accepts nobody from elsewhere.
+// AllowNetworks returns a [Config.Allow] that accepts peers with addresses in the given networks. IPv4 networks include
+// IPv4-mapped IPv6 addresses. Without networks it is nil, which accepts no peers of other hosts.
 func AllowNetworks(networks ...netip.Prefix) func(peer netip.Addr) bool {
 	if len(networks) == 0 {
 		return nil
@@ -203,9 +197,9 @@ func AllowNetworks(networks ...netip.Prefix) func(peer netip.Addr) bool {
 	}
 }
 
-// allowed says whether a peer is on this host, and why it is refused, nil if it is accepted. Others than those who come
-// by loopback or by the address that they connected to are accepted as configured. This host's other addresses are
-// among those, too, where they are a job's: so on this host the user decides, whatever address the peer has taken.
+// allowed reports whether a peer is on this host, and why it is refused. Loopback, and the address that the peer
+// connected to, are this host's. Its other addresses have to be accepted like those of other hosts, and then the peer's
+// user is checked all the same.
 func (l *loop) allowed(peer peersocket.Ends) (local bool, why error) {
 	at := peer.Remote.Addr()
 	if local = at.IsLoopback() || at == peer.Local.Addr(); !local {
@@ -230,32 +224,18 @@ func (l *loop) allowed(peer peersocket.Ends) (local bool, why error) {
 	return true, nil
 }
 
-// meet puts a connection at the end of those that have not greeted.
-func (l *loop) meet(c *conn) {
-	c.before = l.unknownLast
-	if c.before == nil {
-		l.unknownFirst = c
-	} else {
-		c.before.after = c
+// greeted removes a connection from those before their greeting.
+func (l *loop) greeted(c *conn) {
+	if c.ungreeted != nil {
+		l.ungreeted.Remove(c.ungreeted)
+		c.ungreeted = nil
 	}
-	l.unknownLast = c
 }
 
-// greet takes a connection out of those that have not greeted, if it is one of them.
-func (l *loop) greet(c *conn) {
-	if c.known {
-		return
+// oldestUngreeted returns the oldest connection before its greeting, nil if there is none.
+func (l *loop) oldestUngreeted() *conn {
+	if front := l.ungreeted.Front(); front != nil {
+		return front.Value.(*conn)
 	}
-	c.known = true
-	if c.before == nil {
-		l.unknownFirst = c.after
-	} else {
-		c.before.after = c.after
-	}
-	if c.after == nil {
-		l.unknownLast = c.before
-	} else {
-		c.after.before = c.before
-	}
-	c.before, c.after = nil, nil
+	return nil
 }

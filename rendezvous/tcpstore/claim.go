@@ -12,14 +12,14 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// claim makes a reserved port known to other reservations of this host, in this network namespace: a TCP socket that is
-// bound but does not listen is seen by nobody, and a second one may be bound beside it.
+// claim announces a reserved port to other reservations on this host, in this network namespace: a TCP socket that is
+// bound but does not listen is invisible, and a second one may be bound beside it.
 //
-// A claim is a unix socket with an abstract name that has the port, this process's id and a random part. It goes with
-// the process. Every user may make such names: so nobody can take a name before us, a claim counts only if the kernel
-// says that it is this user's or root's, and nobody is connected to, who might not answer. The kernel tells owners
-// since Linux 5.3; where it does not, no claim counts. Of two who claim a port at the same moment each may see the
-// other, and neither gets it.
+// A claim is a Unix socket with an abstract name that consists of the port, this process's ID and a random part. It
+// ends with the process. Any user may create such names, so that a claim only counts if the kernel says that it belongs
+// to this user or to root; no connection is made, since another owner might not answer. The kernel reports owners since
+// Linux 5.3, and before that no claim counts. If two processes claim a port at the same moment, each may see the other,
+// and neither gets it.
 func claim(port int) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func claim(port int) (fd int, err error) {
 		unix.Close(fd)
 		return -1, fmt.Errorf("claim port %d: %w", port, err)
 	}
-	claims, _ := peersocket.ListNamed(prefix) // an error: no claim counts
+	claims, _ := peersocket.ListNamed(prefix) // after an error no claim counts
 	for _, c := range claims {
 		if c.Name != own && c.Trusted() {
 			unix.Close(fd)
@@ -41,7 +41,7 @@ func claim(port int) (fd int, err error) {
 	return fd, nil
 }
 
-// claimant is the process that a claim names, 0 if none.
+// claimant returns the process that a claim names, 0 if none.
 func claimant(name string) int {
 	pid, _, _ := strings.Cut(name, "/")
 	n, _ := strconv.ParseUint(pid, 10, 31)

@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// Client reaches the store of a TCPStore server: ours, or PyTorch's since 2.5. Keys get a "/" in front on the wire, as
-// PyTorch's client does it, so that both see the same ones. All methods may be called from several goroutines at once.
+// Client is a client of a TCPStore server: ours, or PyTorch's since 2.5. Like PyTorch's client it prefixes keys with
+// "/" on the wire, so that both see the same keys. Its methods may be called from several goroutines at once.
 //
-// Every method ends when its context does, with an error that wraps the context's cause; the client stays usable. A
-// change that was under way by then may or may not have happened. When a method that changes the store returns nil,
-// everybody sees the change. Keys and values are bytes and may be empty. Values belong to the caller, both those passed
-// in and those returned.
+// Every method ends when its context does, with an error that wraps the context's cause, and the client stays usable. A
+// change in progress may or may not have happened. When a method that changes the store returns nil, all clients see
+// the change. Keys and values are bytes and may be empty. Values belong to the caller, both those passed in and those
+// returned.
 //
-// A call has a connection to itself, since the protocol numbers neither requests nor answers; the client keeps it for
-// later calls. When the server ends a connection, every call fails from then on: behind the same port could be the
-// store of a later attempt of the job.
+// The protocol does not number requests, so that each call has a connection to itself, which the client keeps for later
+// calls. When the server closes a connection, all calls fail from then on: the same port may belong to a later attempt
+// of the job with another store.
 type Client struct {
 	addr string
 
 	mu    sync.Mutex
 	links map[*link]struct{}
 	idle  []*link
-	lost  error // why every call fails
+	lost  error // why all calls fail
 }
 
-// link is one connection of a [Client].
+// link is a connection of a [Client].
 type link struct {
 	net.Conn
 	from *reader
@@ -43,10 +43,10 @@ type link struct {
 
 type reader = bufio.Reader
 
-// ErrClosed says that the client was closed.
+// ErrClosed is the error of calls after [Client.Close].
 var ErrClosed = errors.New("the store's client is closed")
 
-// Dial connects to the store at addr, "host:port". Where nobody serves yet it tries again until ctx ends.
+// Dial connects to the store at addr, "host:port". While no server listens, it retries until ctx ends.
 func Dial(ctx context.Context, addr string) (*Client, error) {
 	c := &Client{addr: addr, links: map[*link]struct{}{}}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -55,7 +55,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 		case err == nil:
 			c.idle = append(c.idle, l)
 			return c, nil
-		case context.Cause(ctx) != nil || !nobodyYet(err):
+		case context.Cause(ctx) != nil || !mayRetry(err):
 			return nil, err
 		}
 		select {
@@ -66,14 +66,14 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	}
 }
 
-// nobodyYet reports whether a server may still be about to come.
-func nobodyYet(err error) bool {
+// mayRetry reports whether a server may still be starting.
+func mayRetry(err error) bool {
 	return slices.ContainsFunc([]error{
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, io.EOF, io.ErrUnexpectedEOF,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 
-// connect opens one more connection and greets.
+// connect opens another connection.
 func (c *Client) connect(ctx context.Context) (*link, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", c.addr)
@@ -99,7 +99,8 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// greet sends VALIDATE and, as PyTorch since 2.5, a PING with the process id, whose answer shows that a store is there.
+// greet sends VALIDATE and, like PyTorch since 2.5, a PING with the process ID. The reply shows that the server is a
+// store.
 func (l *link) greet() error {
 	pid := uint32(os.Getpid())
 	answer, err := exchange(l, readUint32, binary.LittleEndian.AppendUint32(append(slices.Clone(greeting), opPing), pid))
@@ -109,7 +110,7 @@ func (l *link) greet() error {
 	return err
 }
 
-// orCause returns why ctx ended, if it did: dialling reports that as a time-out of its own.
+// orCause returns why ctx ended, if it did. Dialing reports that as a timeout.
 func orCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -117,7 +118,7 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// Close ends the client; calls under way fail with [ErrClosed]. It may be called again.
+// Close closes the client. Calls in progress fail with [ErrClosed]. It may be called again.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +126,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// lose has every call fail from now on. The caller holds the lock.
+// lose fails all calls. The caller holds the lock.
 func (c *Client) lose(why error) {
 	if c.lost == nil {
 		c.lost = why
@@ -136,7 +137,7 @@ func (c *Client) lose(why error) {
 	c.links, c.idle = map[*link]struct{}{}, nil
 }
 
-// take returns a connection for one call, a new one where all are in use.
+// take returns an idle connection, or a new one.
 func (c *Client) take(ctx context.Context) (*link, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -156,15 +157,15 @@ func (c *Client) take(ctx context.Context) (*link, error) {
 	return c.connect(ctx)
 }
 
-// ask sends requests, each after the answer to the one before, and reads the answer to the last. Others are WAITs.
-func ask[T any](
+// call sends requests and returns the reply to the last one. The others are WAITs, whose replies it awaits one by one.
+func call[T any](
 	ctx context.Context, c *Client, read func(*reader) (T, error), requests ...[]byte,
 ) (answer T, err error) {
 	l, err := c.take(ctx)
 	if err != nil {
 		return answer, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = l.Conn.Close() }) // no later call may get this one's answer
+	stop := context.AfterFunc(ctx, func() { _ = l.Conn.Close() }) // no later call may get this one's reply
 	answer, err = exchange(l, read, requests...)
 	given := !stop()
 	c.mu.Lock()
@@ -198,9 +199,9 @@ func exchange[T any](l *link, read func(*reader) (T, error), requests ...[]byte)
 	return read(l.from)
 }
 
-// tell sends a request that has no answer of its own, and returns when the server has carried it out: a CHECK of no key
-// follows, which is answered. Every server knows it.
-func (c *Client) tell(ctx context.Context, request []byte) error {
-	_, err := ask(ctx, c, readReady, append(request, opCheck, 0, 0, 0, 0, 0, 0, 0, 0))
+// send sends a request without a reply, and returns when the server has carried it out. A CHECK of no keys follows it,
+// to which every server replies.
+func (c *Client) send(ctx context.Context, request []byte) error {
+	_, err := call(ctx, c, readReady, append(request, opCheck, 0, 0, 0, 0, 0, 0, 0, 0))
 	return err
 }

@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,46 +13,46 @@ import (
 	"gorun/rendezvous"
 )
 
-// conn is one connection. Idle, it is this struct and nothing else.
+// conn is a connection. An idle one has no other memory.
 type conn struct {
 	fd      int
 	peer    netip.AddrPort
 	host    *host
-	pid     uint32 // as its last PING says: clients since PyTorch 2.5 send their process id
-	known   bool   // it greeted
-	dead    bool   // doomed
-	watched uint32 // the events that epoll tells
+	pid     uint32 // from its last PING, which clients since PyTorch 2.5 send; 0 if unknown
+	dead    bool   // to be closed
+	watched uint32 // events that epoll reports
 
-	in     []byte // what came and could not be served yet: part of a request, or more while unsent is not empty
-	scan   scan   // where the request that in begins with ends
-	unsent outbox // answers that the peer has not taken yet
+	in     []byte // not served yet: part of a request, or more while unsent is not empty
+	scan   scan   // of the request that in begins with
+	unsent outbox // replies that the peer has not taken
 	waiter rendezvous.Waiter
 	holds  int64 // bytes of in and unsent, as counted in loop.held
 
-	member *member // nil: it has used no key of PyTorch's default group
-	group  uint32  // which of its process's
+	member *member // nil before it uses a key of PyTorch's default group
+	group  uint32  // of its process
 
-	until         time.Time // when it has to have greeted
-	before, after *conn     // among those that have not greeted
+	until     time.Time     // deadline of the greeting
+	ungreeted *list.Element // in loop.ungreeted; nil after the greeting
 }
 
-// who names a connection in a message.
-func (c *conn) who() string {
+// String names the connection in messages.
+func (c *conn) String() string {
 	if c.pid == 0 {
 		return c.peer.String()
 	}
 	return fmt.Sprintf("%v (pid %d)", c.peer, c.pid)
 }
 
-// doom has the connection closed at the end of the turn.
+// doom closes the connection at the end of the turn.
 func (l *loop) doom(c *conn) {
 	if !c.dead {
 		c.dead = true
+		l.greeted(c)
 		l.doomed = append(l.doomed, c)
 	}
 }
 
-// fail dooms a connection for what it did. Its requests before that are answered.
+// fail dooms a connection for what it did, after its earlier requests were answered.
 func (l *loop) fail(c *conn, kind fault, why error) {
 	if c.dead {
 		return
@@ -60,14 +61,14 @@ func (l *loop) fail(c *conn, kind fault, why error) {
 		l.flush(c, false)
 	}
 	l.refused++
-	l.complaints.say(complaint{c.peer.Addr(), c.pid, kind}, "the store disconnected %s: %v", c.who(), why)
+	l.complaints.log(complaint{c.peer.Addr(), c.pid, kind}, "the store disconnected %s: %v", c.String(), why)
 	l.doom(c)
 }
 
-// serve is a connection's turn: what it did not take before is sent, what it sent is read and served.
+// serve handles the events of a connection.
 func (l *loop) serve(c *conn, events uint32) {
 	if c.dead {
-		return // somebody's turn before this one found out
+		return // doomed earlier in this turn
 	}
 	stored := l.engine.Size()
 	l.engine.Charge(&c.host.stored)
@@ -84,7 +85,7 @@ func (l *loop) serve(c *conn, events uint32) {
 	l.finish(c, l.engine.Size()-stored)
 }
 
-// resume sends what was not sent, and serves what had to wait for that.
+// resume sends what was not sent, and serves the requests that had to wait for that.
 func (l *loop) resume(c *conn) {
 	if !l.sendUnsent(c) || len(c.in) == 0 {
 		return
@@ -92,7 +93,7 @@ func (l *loop) resume(c *conn) {
 	l.take(c, c.in)
 }
 
-// receive reads once and serves the requests that are whole by then.
+// receive reads once, and serves the complete requests.
 func (l *loop) receive(c *conn) {
 	into := l.in
 	if len(c.in) > 0 {
@@ -101,7 +102,7 @@ func (l *loop) receive(c *conn) {
 	n, errno := receive(c.fd, into)
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
-	case errno != 0 || n == 0: // reset, or closed; what it still asked for nobody would read
+	case errno != 0 || n == 0: // reset or closed: no one reads the replies
 		l.doom(c)
 	case len(c.in) > 0:
 		c.in = c.in[:len(c.in)+n]
@@ -111,7 +112,7 @@ func (l *loop) receive(c *conn) {
 	}
 }
 
-// room is where the rest of a request is read to. It grows with what came, never with what was announced.
+// room returns where to read the rest of a request. It grows with what has come, not with what was announced.
 func (c *conn) room() []byte {
 	rest := max(c.scan.need-len(c.in), 0)
 	if cap(c.in)-len(c.in) < min(rest, chunk) || cap(c.in) == len(c.in) {
@@ -135,9 +136,9 @@ func (l *loop) take(c *conn, p []byte) {
 	c.keep(rest)
 }
 
-// next serves the request that p begins with and returns its length, 0 if it is not whole or not allowed.
+// next serves the request that p begins with and returns its length, 0 if it is incomplete or invalid.
 func (l *loop) next(c *conn, p []byte) int {
-	if !c.known {
+	if c.ungreeted != nil {
 		return l.greeting(c, p)
 	}
 	n, err := c.scan.end(p, &l.cfg.Limits)
@@ -152,8 +153,7 @@ func (l *loop) next(c *conn, p []byte) int {
 	return n
 }
 
-// reject dooms a connection for its request, which begins with op. It is not part of next, which must not allocate for
-// each request.
+// reject dooms a connection for a request that begins with op. It is apart from next, which must not allocate.
 func (l *loop) reject(c *conn, op byte, err error) {
 	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
 		l.fail(c, faultNumber, fmt.Errorf("%s: %w", protocol[op].name, err))
@@ -163,20 +163,20 @@ func (l *loop) reject(c *conn, op byte, err error) {
 }
 
 func (l *loop) greeting(c *conn, p []byte) int {
-	n, err := greeted(p)
+	n, err := parseGreeting(p)
 	switch {
 	case errors.Is(err, errOldClient):
 		l.fail(c, faultOld, err)
 	case err != nil:
-		l.fail(c, faultStranger, err)
+		l.fail(c, faultNotClient, err)
 	case n > 0:
-		l.greet(c)
+		l.greeted(c)
 		l.server.clients.Add(1)
 	}
 	return n
 }
 
-// keep keeps the rest of what came, which may lie in c.in itself, in no more space than it needs.
+// keep keeps the rest of what has come, which may be part of c.in, without excess capacity.
 func (c *conn) keep(rest []byte) {
 	switch {
 	case len(rest) == 0:
@@ -188,13 +188,13 @@ func (c *conn) keep(rest []byte) {
 	}
 }
 
-// finish ends a turn in which the store grew by stored bytes: what epoll should tell and what is held is settled. The
-// connection by which a store that is full grew has to go, or by which its host has more than its share.
+// finish ends a turn in which the store grew by stored bytes. It dooms the connection if that exceeds the store's limit
+// or the host's share.
 func (l *loop) finish(c *conn, stored int64) {
 	if c.dead {
 		return
 	}
-	l.interest(c)
+	l.watchEvents(c)
 	if grown := l.weigh(c) + stored; grown <= 0 {
 		return
 	}
@@ -203,7 +203,7 @@ func (l *loop) finish(c *conn, stored int64) {
 	}
 }
 
-// weigh counts anew what a connection holds, and returns by how much that has grown.
+// weigh counts again what a connection holds, and returns the growth.
 func (l *loop) weigh(c *conn) (grown int64) {
 	holds := int64(cap(c.in)) + c.unsent.size()
 	grown = holds - c.holds
@@ -213,9 +213,9 @@ func (l *loop) weigh(c *conn) (grown int64) {
 	return grown
 }
 
-// interest has epoll tell about input, or, while answers are unsent, about room for them: who does not read is not read
-// from.
-func (l *loop) interest(c *conn) {
+// watchEvents has epoll report input or, while replies are unsent, room for output: a peer that does not read is not
+// read from.
+func (l *loop) watchEvents(c *conn) {
 	wanted := uint32(unix.EPOLLIN)
 	if !c.unsent.empty() {
 		wanted = unix.EPOLLOUT

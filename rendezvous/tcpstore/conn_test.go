@@ -14,7 +14,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	l := &loop{engine: rendezvous.NewEngine()}
 	l.cfg.Limits = l.cfg.Limits.withDefaults()
 	l.engine.Set([]byte("/a"), []byte("value"))
-	c := &conn{known: true}
+	c := &conn{}
 	for _, request := range [][]byte{
 		keyed(opGet, "a"),
 		keyed(opGet, "missing"),

@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// How connections begin: of a client since PyTorch 2.2 (VALIDATE and the magic number 0x3C85F7CE), and of one before,
-// whose numbering has ADD at 3 as well and whose first request counts itself under "init/".
+// What clients send first: since PyTorch 2.2 VALIDATE and the magic number 0x3C85F7CE; before that an ADD, with the
+// same code 3, of their count under "init/".
 var (
 	greeting    = []byte{opValidate, 0xCE, 0xF7, 0x85, 0x3C}
 	oldGreeting = []byte("\x03\x05\x00\x00\x00\x00\x00\x00\x00init/")
 )
 
-// errOldClient is the answer to clients before PyTorch 2.2, whose operations have other codes.
+// errOldClient rejects clients before PyTorch 2.2, whose operations have other codes.
 var errOldClient = errors.New("client is torch < 2.2, not supported: use PyTorch 2.2 or later")
 
-// greeted returns the length of the greeting that p begins with, or 0 while it is not whole. An error says that no
-// client speaks.
-func greeted(p []byte) (int, error) {
+// parseGreeting returns the length of the greeting that p begins with, or 0 while it is incomplete. The error says that
+// p is not from a client.
+func parseGreeting(p []byte) (int, error) {
 	switch {
 	case len(p) >= len(greeting) && bytes.HasPrefix(p, greeting):
 		return len(greeting), nil

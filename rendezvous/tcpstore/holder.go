@@ -13,8 +13,8 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// Holder returns a process that listens on a TCP port of this host, in this network name space. Only root sees the
-// sockets of other users; then, and when nobody listens, ok is false.
+// Holder returns a process that listens on a TCP port of this host, in this network namespace, and its name. ok is
+// false if there is none, or if another user's process listens and this process is not root.
 func Holder(port int) (pid int, name string, ok bool) {
 	sockets := listening(port)
 	if len(sockets) == 0 {
@@ -34,7 +34,7 @@ func Holder(port int) (pid int, name string, ok bool) {
 	return 0, "", false
 }
 
-// listening lists the sockets that listen on a port, as links in /proc name them.
+// listening returns the sockets that listen on a port, as /proc names them.
 func listening(port int) map[string]bool {
 	links := map[string]bool{}
 	sockets, _ := peersocket.ReadTables("self")
@@ -63,9 +63,9 @@ func holds(pid string, sockets map[string]bool) bool {
 	return false
 }
 
-// processName is a process's own name. It chose it: what cannot be printed is replaced.
+// processName returns a process's name. The process chooses it, so that unprintable characters are replaced.
 func processName(pid string) string {
-	comm, _ := os.ReadFile("/proc/" + pid + "/comm") // gone by now: it has no name
+	comm, _ := os.ReadFile("/proc/" + pid + "/comm") // "" if it has exited
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'

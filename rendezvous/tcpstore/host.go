@@ -7,18 +7,18 @@ import (
 	"gorun/rendezvous"
 )
 
-// host is what the peers of one address take together; those on this host are one, whatever their addresses.
+// host is the usage of all peers with one address. All peers on this host count as one.
 type host struct {
-	at     netip.Addr // the zero one for this host
+	at     netip.Addr // zero for this host
 	open   int        // connections
-	held   int64      // bytes that these hold; see conn.holds
+	held   int64      // bytes that they hold, see conn.holds
 	stored rendezvous.Account
 }
 
-// size is what it takes of the store's memory.
+// size returns the host's part of Limits.Memory.
 func (h *host) size() int64 { return h.held + h.stored.Size() }
 
-// place is where a peer's share is counted.
+// place returns the address under which a peer is counted.
 func place(peer netip.Addr, local bool) netip.Addr {
 	if local {
 		return netip.Addr{}
@@ -26,7 +26,7 @@ func place(peer netip.Addr, local bool) netip.Addr {
 	return peer
 }
 
-// hostAt returns the host for a new connection.
+// hostAt returns the host of a new connection.
 func (l *loop) hostAt(at netip.Addr) *host {
 	h := l.hosts[at]
 	if h == nil {
@@ -36,24 +36,24 @@ func (l *loop) hostAt(at netip.Addr) *host {
 	return h
 }
 
-// forgetHost drops a host that takes nothing any more.
+// forgetHost drops a host that uses nothing.
 func (l *loop) forgetHost(h *host) {
 	if h.open == 0 && h.size() == 0 {
 		delete(l.hosts, h.at)
 	}
 }
 
-// bounded reports whether a host has a share only. This host has not, unless all its users may come: else its peers are
-// this user's and root's own.
+// bounded reports whether a host is limited to its share. This host is not, as long as its peers are only this user's
+// and root's.
 func (l *loop) bounded(at netip.Addr) bool { return at.IsValid() || l.cfg.AllowLocalUsers }
 
-// share is what one host may take of something that there is a limit for: as much as it leaves free, so that whoever
-// takes all that it can leaves as much to others, and an equal part in any case.
+// share returns how much of a limit one host may use: as much as it leaves free, so that a greedy host leaves as much
+// to others, but at least an equal part.
 func (l *loop) share(limit, free int64) int64 {
 	return max(free, limit/int64(len(l.hosts)+1))
 }
 
-// crowds says why a host may have no further connection, nil if it may.
+// crowds returns why a host may have no further connection.
 func (l *loop) crowds(at netip.Addr) error {
 	h := l.hosts[at]
 	if h == nil || !l.bounded(at) {
@@ -66,7 +66,7 @@ func (l *loop) crowds(at netip.Addr) error {
 	return nil
 }
 
-// overfull says why a connection by which the store grew has to go, nil if it may stay.
+// overfull returns why a connection that made the store grow has to go.
 func (l *loop) overfull(h *host) error {
 	limit, total := l.cfg.Limits.Memory, l.held+l.engine.Size()
 	if total > limit {

@@ -32,7 +32,7 @@ func from(t *testing.T, s opened, host string) raw {
 	fd, err := own(taken)
 	require.NoError(t, err)
 	peer := peersocket.Ends{Local: s.Addr(), Remote: netip.AddrPortFrom(netip.MustParseAddr(host), 5)}
-	require.True(t, s.ask(func(l *loop) { l.takeOver(fd, peer, greeting) }, false))
+	require.True(t, s.enqueue(func(l *loop) { l.takeOver(fd, peer, greeting) }, false))
 	return raw{conn, t}
 }
 

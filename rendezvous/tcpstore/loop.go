@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"container/list"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -13,50 +14,49 @@ import (
 	"gorun/rendezvous"
 )
 
-// chunk is how much is read at once from a connection in between requests. It bounds how long the others wait for their
-// turn: it takes about as many microseconds as there are such requests in it.
+// chunk is how many bytes are read at once from a connection between requests. It bounds how long other connections
+// wait.
 const chunk = 32 << 10
 
-// bulk is the same for the inside of a large request, where there is only copying to do.
+// bulk is chunk for the inside of a large request, which is only copied.
 const bulk = 256 << 10
 
-// batch is how many connections have their turn, and how many are accepted, between two looks at the clock.
+// batch is how many events are handled, and how many connections accepted, at a time.
 const batch = 256
 
-// loop is what the server's goroutine owns.
+// loop is the state of the server's goroutine.
 type loop struct {
 	server   *Server
 	cfg      Config
 	epoll    int
-	listener int // -1: none, connections are handed over
+	listener int // -1 if connections are passed to Take
 	engine   *rendezvous.Engine
 	over     bool
 
 	conns   []*conn // by descriptor
-	open    int     // how many there are
+	open    int     // number of conns
 	hosts   map[netip.Addr]*host
 	members map[processID]*member
-	held    int64   // bytes that connections hold; see conn.holds
+	held    int64   // bytes that connections hold, see conn.holds
 	served  int64   // requests
-	refused int64   // connections that were refused, or disconnected for what they did
+	refused int64   // connections refused, or closed for what they did
 	doomed  []*conn // to be closed at the end of the turn
-	current *conn   // whose turn it is
+	current *conn   // that is being served
 
-	unknownFirst *conn // those that have not greeted yet, in the order in which they came
-	unknownLast  *conn
+	ungreeted list.List // of connections before their greeting, oldest first
 
-	acceptReady bool      // the listener has somebody
-	crowded     bool      // that was necessary before
-	acceptAgain time.Time // not zero: the listener is not watched until then, for want of descriptors or connections
+	acceptReady bool      // the listener has a connection
+	crowded     bool      // a pause has not helped yet
+	acceptAgain time.Time // unless zero, the listener is not watched until then, for lack of descriptors or connections
 
 	peers      peersocket.Finder
 	complaints complaints
-	in         []byte   // what is read, before it is known whether it has to be kept
-	out        []byte   // answers of the current connection
+	in         []byte   // read buffer
+	out        []byte   // replies to the current connection
 	keys       [][]byte // of the current request
 }
 
-// newLoop takes the listening socket, also when it fails.
+// newLoop owns the listening socket, even if it fails.
 func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	epoll, err := s.prepare(listener)
 	if err != nil {
@@ -70,11 +70,10 @@ func newLoop(s *Server, cfg Config, listener int) (*loop, error) {
 	}, nil
 }
 
-// run serves until it is over. What connections fail with is noted and done at the end of a turn: until then a
-// descriptor names the same connection in all events of the turn, and the engine is not changed while it wakes
-// somebody.
+// run serves until it is over. Connections that fail are closed at the end of a turn: until then, a descriptor means
+// the same connection in all events of the turn, and the engine is not changed while it wakes a waiter.
 func (l *loop) run() {
-	// the thread that comes back from epoll_wait goes on: one in twenty cycles less. It ends with the goroutine.
+	// Staying on the thread that returns from epoll_wait saves 5 % of the cycles. The thread ends with the goroutine.
 	runtime.LockOSThread()
 	l.in = make([]byte, chunk)
 	events := make([]unix.EpollEvent, batch)
@@ -84,15 +83,15 @@ func (l *loop) run() {
 	}
 	for err == nil && !l.over {
 		var n int
-		n, err = unix.EpollWait(l.epoll, events, l.patience())
+		n, err = unix.EpollWait(l.epoll, events, l.pollTimeout())
 		if err == unix.EINTR {
 			n, err = 0, nil
 		}
 		for i := range events[:max(n, 0)] {
-			l.turn(int(events[i].Fd), events[i].Events)
+			l.handle(int(events[i].Fd), events[i].Events)
 		}
 		l.expire()
-		l.bury()
+		l.closeDoomed()
 		l.accept()
 	}
 	if err != nil {
@@ -107,26 +106,27 @@ func (l *loop) watch(act, fd int, events uint32) error {
 	return nil
 }
 
-// patience is how long to wait for events, in milliseconds; -1 is for ever.
-func (l *loop) patience() int {
-	if l.unknownFirst == nil && l.acceptAgain.IsZero() {
+// pollTimeout returns how long to wait for events, in milliseconds; -1 is for ever.
+func (l *loop) pollTimeout() int {
+	first := l.oldestUngreeted()
+	if first == nil && l.acceptAgain.IsZero() {
 		return -1
 	}
 	next := l.acceptAgain
-	if first := l.unknownFirst; first != nil && (next.IsZero() || first.until.Before(next)) {
+	if first != nil && (next.IsZero() || first.until.Before(next)) {
 		next = first.until
 	}
 	return int(max(time.Until(next)+time.Millisecond-1, 0) / time.Millisecond)
 }
 
-// turn is what one event asks for.
-func (l *loop) turn(fd int, events uint32) {
+// handle handles one event.
+func (l *loop) handle(fd int, events uint32) {
 	switch fd {
 	case l.listener:
 		l.acceptReady = true
 	case l.server.bell:
-		for _, question := range l.server.asked() {
-			question(l)
+		for _, request := range l.server.takeRequests() {
+			request(l)
 		}
 	default:
 		c := l.conns[fd]
@@ -136,23 +136,18 @@ func (l *loop) turn(fd int, events uint32) {
 	}
 }
 
-// expire dooms those who have not greeted in time. The first one came first.
+// expire closes connections without a greeting in time.
 func (l *loop) expire() {
-	if l.unknownFirst == nil {
-		return
-	}
-	now := time.Now()
-	for c := l.unknownFirst; c != nil && !now.Before(c.until); c = c.after {
+	for c := l.oldestUngreeted(); c != nil && !time.Now().Before(c.until); c = l.oldestUngreeted() {
 		l.fail(c, faultSilent, fmt.Errorf("no greeting of a store client within %v", l.cfg.Limits.Greeting))
 	}
 }
 
-// bury closes the doomed. That may wake others, which may doom them.
-func (l *loop) bury() {
+// closeDoomed closes doomed connections. That may wake others, which may be doomed by it.
+func (l *loop) closeDoomed() {
 	for i := 0; i < len(l.doomed); i++ {
 		c := l.doomed[i]
-		l.engine.Leave(&c.waiter)
-		l.greet(c)
+		l.engine.Cancel(&c.waiter)
 		l.held -= c.holds
 		c.host.held -= c.holds
 		c.host.open--
@@ -160,7 +155,7 @@ func (l *loop) bury() {
 			c.member.open--
 		}
 		l.forgetHost(c.host)
-		// a child between fork and exec may hold the socket open for a while
+		// A child between fork and exec may hold the socket open for a while.
 		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.fd, nil)
 		unix.Close(c.fd)
 		l.conns[c.fd] = nil
@@ -173,7 +168,7 @@ func (l *loop) bury() {
 	l.doomed = l.doomed[:0]
 }
 
-// close ends everything that the loop owns.
+// close closes everything that the loop owns.
 func (l *loop) close() {
 	closeSocket(l.listener)
 	for _, c := range l.conns {
@@ -186,15 +181,14 @@ func (l *loop) close() {
 	unix.Close(l.server.bell)
 }
 
-// closeSocket closes a socket, if there is one.
 func closeSocket(fd int) {
 	if fd >= 0 {
 		unix.Close(fd)
 	}
 }
 
-// comers is the descriptor that becomes readable when the first peer comes.
-func (l *loop) comers() int {
+// firstEvent returns the descriptor that becomes readable when there is something to do.
+func (l *loop) firstEvent() int {
 	if l.listener < 0 {
 		return l.server.bell
 	}

@@ -7,26 +7,25 @@ import (
 )
 
 const (
-	// flushAt is how many bytes of answers are gathered before they are sent.
+	// flushAt is how many bytes of replies are gathered before they are sent.
 	flushAt = 64 << 10
-	// copyMost is the longest value that is copied behind other answers rather than sent from where it lies in the store.
+	// copyMost bounds the values that are copied behind other replies instead of sent from the store's memory.
 	copyMost = 16 << 10
-	// copyUnsent is the same for answers that cannot be sent yet: a peer that asks for much and reads nothing gets
-	// little copied.
+	// copyUnsent is copyMost for replies that cannot be sent yet. It is small, since a peer may request much and read
+	// nothing.
 	copyUnsent = 512
 )
 
-// outbox is what a peer has not taken yet, oldest first: copies of small answers, and large values where they lie in
-// the store.
+// outbox is what a peer has not taken, oldest first: copies of small replies, and large values in the store's memory.
 type outbox struct {
 	pieces [][]byte
-	own    bool // the last piece is a copy, to which more can be appended
+	own    bool // the last piece is a copy that can be appended to
 	copied int64
 }
 
 func (o *outbox) empty() bool { return len(o.pieces) == 0 }
 
-// size is what the outbox takes in memory. Values that lie in the store are not counted: it counts them.
+// size returns the outbox's memory, without values that the store counts.
 func (o *outbox) size() int64 { return o.copied + 24*int64(cap(o.pieces)) }
 
 func (o *outbox) copy(p []byte) {
@@ -44,7 +43,6 @@ func (o *outbox) refer(p []byte) {
 	o.own = false
 }
 
-// sent removes n bytes from the first piece.
 func (o *outbox) sent(n int) {
 	if o.pieces[0] = o.pieces[0][n:]; len(o.pieces[0]) > 0 {
 		return
@@ -55,7 +53,7 @@ func (o *outbox) sent(n int) {
 	}
 }
 
-// Answers to the current request are gathered in loop.out, in a connection's outbox once the peer takes no more.
+// Replies to the current request are gathered in loop.out, or in the connection's outbox once the peer takes no more.
 
 func (l *loop) putByte(c *conn, b byte) { l.put(c, []byte{b}) }
 
@@ -75,7 +73,7 @@ func (l *loop) put(c *conn, p []byte) {
 	}
 }
 
-// putValue answers a length and as many bytes, which must not change any more.
+// putValue replies a length and as many bytes, which must not change any more.
 func (l *loop) putValue(c *conn, value []byte) {
 	l.putNumber(c, int64(len(value)))
 	switch {
@@ -91,7 +89,7 @@ func (l *loop) putValue(c *conn, value []byte) {
 	}
 }
 
-// flush sends the gathered answers of c; more says that a value follows at once.
+// flush sends the gathered replies. more says that a value follows at once.
 func (l *loop) flush(c *conn, more bool) {
 	if len(l.out) == 0 {
 		return
@@ -102,7 +100,7 @@ func (l *loop) flush(c *conn, more bool) {
 	l.out = l.out[:0]
 }
 
-// transmit sends p, unless other answers have to go first, and returns what the peer did not take.
+// transmit sends p, unless other replies have to go first, and returns what the peer did not take.
 func (l *loop) transmit(c *conn, p []byte, more bool) (rest []byte) {
 	if c.dead {
 		return nil
@@ -121,8 +119,8 @@ func (l *loop) transmit(c *conn, p []byte, more bool) (rest []byte) {
 	return nil
 }
 
-// sendUnsent sends once from a connection's outbox, so that a reader of much leaves others their turn, and reports
-// whether that is empty then.
+// sendUnsent sends from a connection's outbox, but not for long, so that others get their turn. It reports whether the
+// outbox is empty.
 func (l *loop) sendUnsent(c *conn) bool {
 	for !c.unsent.empty() {
 		piece := c.unsent.pieces[0]
@@ -142,17 +140,17 @@ func (l *loop) sendUnsent(c *conn) bool {
 	return c.unsent.empty()
 }
 
-// woken tells a connection that its WAIT or BARRIER is over. The engine is in the midst of things: nothing is closed
-// here.
+// woken replies to a WAIT or BARRIER that is over. The engine is in the middle of an operation, so that no connection
+// may be closed here.
 func (l *loop) woken(c *conn) {
-	ready := []byte{answerReady}
+	ready := []byte{replyReady}
 	if c == l.current {
-		l.put(c, ready) // behind the answers to requests before
+		l.put(c, ready) // behind the replies to earlier requests
 		return
 	}
 	if rest := l.transmit(c, ready, false); len(rest) > 0 {
 		c.unsent.copy(rest)
 		l.weigh(c)
-		l.interest(c)
+		l.watchEvents(c)
 	}
 }

@@ -58,7 +58,7 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	zero = process(t, s, 10)
 	zero.reads(secondAddress, "one, second")
 	zero.send(keyed(opSet, firstAddress, []byte("zero, second")))
-	one.expect(answerReady)
+	one.expect(replyReady)
 	one.reads(firstAddress, "zero, second")
 
 	// A process that comes for the first time, in place of one that has ended, is in the first.
@@ -76,7 +76,7 @@ func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 
 	r := process(t, s, 10)
 	r.send(listed(opCheck, "default_pg/a"))
-	r.expect(answerNotReady)
+	r.expect(replyNotReady)
 	r.send(counted(opAdd, "default_pg/a", 2))
 	r.expect(binary.LittleEndian.AppendUint64(nil, 2)...)
 	r.send(keyed(opAppend, "default_pg/a", []byte("3")), listed(opMultiGet, "default_pg/a"))
@@ -84,7 +84,7 @@ func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 	r.send(keyed(opCompareSet, "default_pg/a", []byte("23"), []byte("4")))
 	r.expect(appendText(nil, "4")...)
 	r.send(counted(opBarrier, "default_pg/b", 1))
-	r.expect(answerReady)
+	r.expect(replyReady)
 	r.send(keyed(opQueuePush, "default_pg/q", []byte("x")), keyed(opQueueLen, "default_pg/q"))
 	r.expect(binary.LittleEndian.AppendUint64(nil, 1)...)
 	r.send(keyed(opQueuePop, "default_pg/q"))

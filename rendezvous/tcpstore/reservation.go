@@ -7,18 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reservation is a port that is bound but that nobody listens on: it is kept for a program that binds it with
-// SO_REUSEADDR and listens, as PyTorch does where rank 0 hosts the store. Linux gives it to nobody who asks for any
-// free port.
+// Reservation is a port that is bound without a listener. It is kept for a program that binds it with SO_REUSEADDR and
+// listens, like PyTorch when rank 0 hosts the store. Linux does not assign it to others that request any free port.
 type Reservation struct {
 	fd    int
-	claim int // -1: a free port was asked for
+	claim int // -1 if any free port was requested
 	addr  netip.AddrPort
 }
 
-// Reserve reserves a port, a free one for port 0, at all addresses of this host, since that is where PyTorch listens;
-// host is only what [Reservation.Addr] reports. A port that somebody listens on at any address, or that another process
-// has reserved by its number, is a [*PortTakenError].
+// Reserve reserves a port at all addresses of this host, since PyTorch listens at all; 0 is any free port. host only
+// affects [Reservation.Addr]. If another process listens on the port at any address, or has reserved it by number, the
+// error is a [*PortTakenError].
 func Reserve(host string, port int) (*Reservation, error) {
 	ip, err := address(host)
 	if err != nil {
@@ -42,10 +41,10 @@ func Reserve(host string, port int) (*Reservation, error) {
 	return &Reservation{fd: fd, claim: claimed, addr: netip.AddrPortFrom(ip, addr.Port())}, nil
 }
 
-// Addr is the host as it was given and the reserved port.
+// Addr returns the host that was given and the reserved port.
 func (r *Reservation) Addr() netip.AddrPort { return r.addr }
 
-// Close lets the port go; who listens on it by then keeps it. It may be called again.
+// Close releases the port. A program that listens on it keeps it. Close may be called again.
 func (r *Reservation) Close() error {
 	if r.fd < 0 {
 		return nil

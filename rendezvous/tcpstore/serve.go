@@ -4,16 +4,16 @@ import (
 	"errors"
 )
 
-// Faults of a client in the order of its requests.
+// Requests that are invalid at this time.
 var (
 	errGreetedTwice = errors.New("VALIDATE: it was validated already")
 	errWaitsTwice   = errors.New("WAIT or BARRIER while an earlier one is not answered")
 )
 
-// answer carries out one request. The error disconnects the client.
+// answer serves one request. The error disconnects the client.
 func (l *loop) answer(c *conn, op byte, args arguments) error {
-	if c.waiter.Offered() && op != opQueuePop {
-		l.engine.Lapse(&c.waiter)
+	if op != opQueuePop {
+		l.engine.PassOn(&c.waiter)
 	}
 	e := l.engine
 	switch op {
@@ -30,7 +30,7 @@ func (l *loop) answer(c *conn, op byte, args arguments) error {
 			e.Set(l.key(c, op, args.text()), args.text())
 		}
 	case opGet:
-		value, _ := e.Get(l.key(c, op, args.text())) // a missing key has an empty value here
+		value, _ := e.Get(l.key(c, op, args.text())) // empty for a missing key
 		l.putValue(c, value)
 	case opMultiGet:
 		for n := args.number(); n > 0; n-- {
@@ -67,8 +67,8 @@ func (l *loop) answerWaitOrQueue(c *conn, op byte, args arguments) error {
 	case opBarrier:
 		return l.barrier(c, args)
 	case opCancelWait:
-		e.Leave(&c.waiter)
-		l.putByte(c, answerCanceled)
+		e.Cancel(&c.waiter)
+		l.putByte(c, replyCanceled)
 	case opQueuePush:
 		e.Push(l.key(c, op, args.text()), args.text())
 	case opQueuePop:
@@ -79,7 +79,7 @@ func (l *loop) answerWaitOrQueue(c *conn, op byte, args arguments) error {
 	return nil
 }
 
-// ping answers what the client sent, which is its process id.
+// ping returns what the client sent, which is its process ID.
 func (l *loop) ping(c *conn, args arguments) error {
 	c.pid = uint32(args[0]) | uint32(args[1])<<8 | uint32(args[2])<<16 | uint32(args[3])<<24
 	l.put(c, args)
@@ -104,11 +104,11 @@ func (l *loop) listKeys(c *conn) {
 func (l *loop) check(c *conn, args arguments) {
 	for n := args.number(); n > 0; n-- {
 		if !l.engine.Check(l.key(c, opCheck, args.text())) {
-			l.putByte(c, answerNotReady)
+			l.putByte(c, replyNotReady)
 			return
 		}
 	}
-	l.putByte(c, answerReady)
+	l.putByte(c, replyReady)
 }
 
 func (l *loop) wait(c *conn, args arguments) error {
@@ -120,7 +120,7 @@ func (l *loop) wait(c *conn, args arguments) error {
 		l.key(c, opWait, key)
 	}
 	if l.engine.Wait(&c.waiter, l.keys...) {
-		l.putByte(c, answerReady)
+		l.putByte(c, replyReady)
 	}
 	if clear(l.keys); cap(l.keys) > chunk {
 		l.keys = nil
@@ -134,12 +134,12 @@ func (l *loop) barrier(c *conn, args arguments) error {
 	}
 	full, err := l.engine.Arrive(&c.waiter, l.key(c, opBarrier, args.text()), args.number())
 	if full {
-		l.putByte(c, answerReady)
+		l.putByte(c, replyReady)
 	}
 	return err
 }
 
-// pop answers how much was in the queue, and the first of it.
+// pop replies with the length of the queue and its first value.
 func (l *loop) pop(c *conn, args arguments) {
 	queue := l.key(c, opQueuePop, args.text())
 	n := l.engine.Len(queue)

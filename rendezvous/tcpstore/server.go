@@ -11,45 +11,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says where a server listens and whom it serves. The zero Config is a free port on 127.0.0.1, for this
-// process's user and root.
+// Config says where a server listens and which peers it serves. The zero Config listens on a free port of 127.0.0.1 and
+// serves this process's user and root.
 type Config struct {
-	// Host is the IP address to listen at, IPv4 or IPv6; "" and "localhost" are 127.0.0.1, "::" is every address of
-	// both kinds, "0.0.0.0" every IPv4 address.
+	// Host is the IP address to listen at. "" and "localhost" are 127.0.0.1, "::" is every IPv4 and IPv6 address,
+	// "0.0.0.0" every IPv4 address.
 	Host string
-	// Port is the TCP port; 0 is a free one.
+	// Port is the TCP port, 0 for any free one.
 	Port int
-	// Allow reports whether a peer that is not on this host is accepted; nil accepts none. The server's goroutine calls
-	// it for each connection: it must not block. See [AllowNetworks].
+	// Allow reports whether to accept a peer of another host; nil accepts none. The server's goroutine calls it for each
+	// connection, so that it must not block. See [AllowNetworks].
 	Allow func(peer netip.Addr) bool
-	// AllowLocalUsers accepts every user of this host. Else a peer on this host must be a process of this process's
-	// user or of root.
+	// AllowLocalUsers accepts peers of all users of this host. By default they must belong to this process's user or to
+	// root.
 	AllowLocalUsers bool
-	// AllowOption names the option by which a user widens Allow, such as "--allow-from", and AllowLocalUsersOption the
-	// one that sets AllowLocalUsers, for the log; "" names none.
+	// AllowOption and AllowLocalUsersOption are the command-line options that widen Allow and set AllowLocalUsers, such as
+	// "--allow-from", for hints in the log. "" gives no hint.
 	AllowOption, AllowLocalUsersOption string
-	// Limits bounds what peers may take.
+	// Limits bounds what peers may use.
 	Limits Limits
-	// Logf gets a line, without a newline, when a peer is refused or disconnected for what it did: one for each kind of
-	// fault and peer, which is an address, and a process where that is known. What peers sent is quoted in it. The
-	// server's goroutine calls it: everybody waits while it blocks. nil logs nothing.
+	// Logf logs a line when a peer is refused or disconnected for what it did, once for each kind of fault and peer: an
+	// address, and a process if known. What peers sent is quoted. The server's goroutine calls it, and all clients wait
+	// while it blocks. nil logs nothing.
 	Logf func(format string, args ...any)
 }
 
-// Server serves a store that begins empty and ends with it.
+// Server serves one store, which is empty at first. Its methods may be called from several goroutines at once.
 type Server struct {
 	addr    netip.AddrPort
 	clients atomic.Int64
-	ended   chan struct{} // closed when the goroutine is gone
+	ended   chan struct{} // closed when the goroutine has ended
 
-	mu        sync.Mutex
-	ending    bool          // no more questions
-	questions []func(*loop) // to be asked in the goroutine, in this order
-	bell      int           // eventfd that says there are some
-	first     *os.File      // see firstPeer
+	mu       sync.Mutex
+	ending   bool          // no more requests
+	requests []func(*loop) // for the goroutine, in order
+	bell     int           // eventfd that signals requests
+	first    *os.File      // see waitForFirst
 }
 
-// Listen opens a server. It can answer from the moment on that its port can be connected to.
+// Listen starts a server. When it returns, clients can connect.
 func Listen(cfg Config) (*Server, error) {
 	fd, addr, err := bind(cfg.Host, cfg.Port)
 	if err != nil {
@@ -58,7 +58,7 @@ func Listen(cfg Config) (*Server, error) {
 	return start(cfg, fd, addr)
 }
 
-// start has a server serve; it takes the listening socket, also when it fails.
+// start starts a server, which owns the listening socket, even if it fails.
 func start(cfg Config, listener int, addr netip.AddrPort) (*Server, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
@@ -73,116 +73,110 @@ func start(cfg Config, listener int, addr netip.AddrPort) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens, or who hands connections to it by [Server.Take].
+// Addr returns the address where the server listens or, after [ListenNowhere], the one given there.
 func (s *Server) Addr() netip.AddrPort { return s.addr }
 
-// Clients counts the connections so far that proved to be a store client's.
+// Clients returns how many connections have sent the greeting of a store client so far.
 func (s *Server) Clients() int { return int(s.clients.Load()) }
 
-// Close ends the server, its port and all connections, and returns when they are gone. It may be called again.
+// Close closes the server and all connections, and returns when they are closed. It may be called again.
 func (s *Server) Close() error {
-	s.ask(func(l *loop) { l.over = true }, true)
+	s.enqueue(func(l *loop) { l.over = true }, true)
 	<-s.ended
 	return nil
 }
 
-// Done is closed when the server has ended, by [Server.Close] or because the kernel failed it, which is logged.
+// Done returns a channel that is closed when the server has ended, by [Server.Close] or after an error, which is
+// logged.
 func (s *Server) Done() <-chan struct{} { return s.ended }
 
-// Snapshot is how full a store is at one moment, and what it did until then.
+// Snapshot is the state of a store at one moment.
 type Snapshot struct {
-	Connections int   // open ones, of clients or not
-	Waiting     int   // those in a WAIT or BARRIER
-	Keys        int   // queues not counted
-	Memory      int64 // as Limits.Memory counts, in bytes
-	Operations  int64 // requests that were carried out so far, greetings not counted
-	Refused     int64 // connections that were refused, or disconnected for what they did
-	Progress    int64 // as rendezvous.Engine.Progress counts
+	Connections int   // open, of clients or not
+	Waiting     int   // in a WAIT or BARRIER
+	Keys        int   // without queues
+	Memory      int64 // in bytes, as for Limits.Memory
+	Operations  int64 // requests served so far, without greetings
+	Refused     int64 // connections refused, or disconnected for what they did, so far
+	Progress    int64 // as returned by rendezvous.Engine.Progress
 }
 
-// Snapshot returns how full the store is; of a closed server, zero.
-func (s *Server) Snapshot() Snapshot {
-	answer := make(chan Snapshot, 1)
-	s.ask(func(l *loop) { answer <- l.snapshot() }, false)
-	select {
-	case snapshot := <-answer:
-		return snapshot
-	case <-s.ended:
-		return Snapshot{}
-	}
-}
+// Snapshot returns the state of the store, zero if the server is closed.
+func (s *Server) Snapshot() Snapshot { return query(s, (*loop).snapshot) }
 
-// Wait is a connection that waits for something.
+// Wait is a connection in a WAIT or BARRIER.
 type Wait struct {
 	Peer netip.AddrPort
-	// PID is the process id that the client sent, as PyTorch's do since 2.5; 0 if it sent none.
+	// PID is the process ID that the client sent, as PyTorch's do since 2.5, or 0.
 	PID int
-	// Keys are some of the keys that it waits for, as the client's caller names them.
+	// Keys are the first of the missing keys, under the names that the program uses.
 	Keys []string
-	// Missing counts all of them.
+	// Missing is the number of missing keys.
 	Missing int
 }
 
-// waitKeys is how many keys of a Wait are named.
+// waitKeys bounds Wait.Keys.
 const waitKeys = 4
 
-// Waits lists the connections that wait; of a closed server, none.
-func (s *Server) Waits() []Wait {
-	answer := make(chan []Wait, 1)
-	s.ask(func(l *loop) { answer <- l.waits() }, false)
+// Waits returns the connections that wait, none if the server is closed.
+func (s *Server) Waits() []Wait { return query(s, (*loop).waits) }
+
+// query returns what f returns in the server's goroutine, or zero if the server is closed.
+func query[T any](s *Server, f func(*loop) T) (result T) {
+	reply := make(chan T, 1)
+	s.enqueue(func(l *loop) { reply <- f(l) }, false)
 	select {
-	case waits := <-answer:
-		return waits
+	case result = <-reply:
 	case <-s.ended:
-		return nil
 	}
+	return result
 }
 
-// ask has the server's goroutine run question, unless that is ending; a loop that is over by then runs it, too.
-func (s *Server) ask(question func(*loop), last bool) (asked bool) {
+// enqueue has the server's goroutine call request, and reports whether it will. last refuses all later calls.
+func (s *Server) enqueue(request func(*loop), last bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		return false
 	}
 	s.ending = last
-	s.questions = append(s.questions, question)
+	s.requests = append(s.requests, request)
 	ring := [8]byte{1}
-	_, _ = unix.Write(s.bell, ring[:]) // it fails only when the counter is full, and then the bell rings anyway
+	_, _ = unix.Write(s.bell, ring[:]) // fails only if the counter is full, and then the bell rings anyway
 	if s.first != nil {
 		_ = s.first.SetReadDeadline(time.Unix(1, 0))
 	}
 	return true
 }
 
-func (s *Server) asked() []func(*loop) {
+func (s *Server) takeRequests() []func(*loop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rung [8]byte
 	_, _ = unix.Read(s.bell, rung[:])
-	questions := s.questions
-	s.questions = nil
-	return questions
+	requests := s.requests
+	s.requests = nil
+	return requests
 }
 
 func (s *Server) serve(l *loop) {
 	defer close(s.ended)
-	s.firstPeer(l.comers())
+	s.waitForFirst(l.firstEvent())
 	l.run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending, l.over = true, true
-	for _, question := range s.questions { // there are some where the kernel failed the loop
-		question(l)
+	for _, request := range s.requests { // left if epoll failed
+		request(l)
 	}
 	l.close()
 }
 
-// firstPeer waits in Go's own poller until there is something to do. A blocked system call would hold a thread, and
-// starting that costs a job that never meets in the store more than everything else here.
-func (s *Server) firstPeer(comers int) {
-	if !s.poll(comers) {
-		return // the loop finds out what is wrong
+// waitForFirst waits in Go's own poller until there is something to do. A blocked system call would occupy a thread,
+// whose start is the largest cost for a job that never uses the store.
+func (s *Server) waitForFirst(fd int) {
+	if !s.poll(fd) {
+		return // the loop will find the error
 	}
 	if raw, err := s.first.SyscallConn(); err == nil {
 		_ = raw.Read(func(fd uintptr) bool {
@@ -196,14 +190,14 @@ func (s *Server) firstPeer(comers int) {
 	s.first = nil
 }
 
-// poll gives Go's poller a descriptor of its own for the one that tells of comers, unless there is a question already.
-func (s *Server) poll(comers int) bool {
+// poll gives Go's poller a duplicate of a descriptor, unless there is a request already.
+func (s *Server) poll(fd int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.questions) > 0 {
+	if len(s.requests) > 0 {
 		return false
 	}
-	copied, err := unix.FcntlInt(uintptr(comers), unix.F_DUPFD_CLOEXEC, 0)
+	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
@@ -211,10 +205,10 @@ func (s *Server) poll(comers int) bool {
 	return true
 }
 
-// prepare opens what the loop needs around the listening socket, which it owns from then on; -1 is none.
+// prepare opens what the loop needs besides the listening socket, which may be -1.
 func (s *Server) prepare(listener int) (epoll int, err error) {
 	if listener >= 0 {
-		if err = inherited(listener); err == nil {
+		if err = setOptions(listener); err == nil {
 			err = unix.Listen(listener, backlog)
 		}
 		if err != nil {
@@ -231,14 +225,13 @@ func (s *Server) prepare(listener int) (epoll int, err error) {
 	return epoll, nil
 }
 
-// backlog is how many connections the kernel may hold until they are accepted: all ranks of a job come at once. It
-// takes net.core.somaxconn where that is less.
+// backlog bounds the connections that wait to be accepted, since all ranks of a job connect at once. The kernel lowers
+// it to net.core.somaxconn.
 const backlog = 1 << 16
 
-// inherited sets the options of connections, on each or on the socket that accepts them, which hands them on: answers
-// leave at once, and a host that died is noticed within two minutes, since clients neither ask for keepalive nor say
-// anything while they wait.
-func inherited(socket int) error {
+// setOptions sets the options of connections, on each of them or on the socket that accepts them, which passes them on.
+// Replies are sent at once. A host that died is noticed within two minutes: waiting clients send nothing.
+func setOptions(socket int) error {
 	for _, option := range []struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},

@@ -25,10 +25,10 @@ func TestAnyFragmentation(t *testing.T) {
 		greeting,
 		{opPing, 9, 8, 7, 6},
 		request(opSet, text("/k"), text("value")), request(opGet, text("/k")),
-		list(opWait, "/k", "/k"),
+		listOf(opWait, "/k", "/k"),
 		{opCancelWait},
 	}, nil)
-	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {answerReady, answerCanceled}}, nil)
+	answer := bytes.Join([][]byte{{9, 8, 7, 6}, text("value"), {replyReady, replyCanceled}}, nil)
 	for size := 1; size <= len(session); size++ {
 		r := dialRaw(t, s)
 		for rest := session; len(rest) > 0; rest = rest[min(size, len(rest)):] {
@@ -45,20 +45,20 @@ func TestAnswers(t *testing.T) {
 	for name, step := range map[string]struct{ before, ask, answer []byte }{
 		"get of a missing key": {nil, request(opGet, text("no")), number(0)},
 		"multi-get has no count": {
-			pairs("a", "1", "b", "22"), list(opMultiGet, "b", "no", "a"),
+			pairs("a", "1", "b", "22"), listOf(opMultiGet, "b", "no", "a"),
 			bytes.Join([][]byte{text("22"), number(0), text("1")}, nil),
 		},
-		"multi-get of nothing":   {nil, append(list(opMultiGet), opCancelWait), []byte{answerCanceled}},
-		"check of nothing":       {nil, list(opCheck), []byte{answerReady}},
-		"check of a missing key": {nil, list(opCheck, "no"), []byte{answerNotReady}},
-		"wait for nothing":       {nil, list(opWait), []byte{answerReady}},
-		"cancel without a wait":  {nil, []byte{opCancelWait, opCancelWait}, []byte{answerCanceled, answerCanceled}},
+		"multi-get of nothing":   {nil, append(listOf(opMultiGet), opCancelWait), []byte{replyCanceled}},
+		"check of nothing":       {nil, listOf(opCheck), []byte{replyReady}},
+		"check of a missing key": {nil, listOf(opCheck, "no"), []byte{replyNotReady}},
+		"wait for nothing":       {nil, listOf(opWait), []byte{replyReady}},
+		"cancel without a wait":  {nil, []byte{opCancelWait, opCancelWait}, []byte{replyCanceled, replyCanceled}},
 		"pop of an empty queue":  {nil, request(opQueuePop, text("q")), number(0)},
 		"pop says the length before": {
 			append(request(opQueuePush, text("q"), text("a")), request(opQueuePush, text("q"), text("b"))...),
 			request(opQueuePop, text("q")), append(number(2), text("a")...),
 		},
-		"barrier of none": {nil, request(opBarrier, text("b"), number(0)), []byte{answerReady}},
+		"barrier of none": {nil, request(opBarrier, text("b"), number(0)), []byte{replyReady}},
 		"delete": {
 			request(opSet, text("k"), nil, number(0)), append(request(opDelete, text("k")), request(opDelete, text("k"))...),
 			append(number(1), number(0)...),
@@ -106,93 +106,93 @@ func TestLateAnswers(t *testing.T) {
 
 	t.Run("other requests are served while one waits", func(t *testing.T) {
 		r := greet(t, s)
-		r.send(list(opWait, "/late"))
+		r.send(listOf(opWait, "/late"))
 		r.ping()
 		set(t, "late")
-		r.expect(answerReady)
+		r.expect(replyReady)
 		r.ping()
 	})
 	t.Run("one's own set ends one's wait", func(t *testing.T) {
 		r := greet(t, s)
-		r.send(list(opWait, "/own"), request(opSet, text("/own"), text("")), []byte{opPing, 1, 2, 3, 4})
-		r.expect(answerReady, 1, 2, 3, 4)
+		r.send(listOf(opWait, "/own"), request(opSet, text("/own"), text("")), []byte{opPing, 1, 2, 3, 4})
+		r.expect(replyReady, 1, 2, 3, 4)
 	})
 	t.Run("a wait that was cancelled is never answered", func(t *testing.T) {
 		r := greet(t, s)
-		r.send(append(list(opWait, "/cancelled", "/too"), opCancelWait))
-		r.expect(answerCanceled)
+		r.send(append(listOf(opWait, "/cancelled", "/too"), opCancelWait))
+		r.expect(replyCanceled)
 		set(t, "cancelled")
 		set(t, "too")
 		r.ping()
 	})
 	t.Run("a wait that is over comes before the answer to its cancellation", func(t *testing.T) {
 		r := greet(t, s)
-		r.send(list(opWait, "/soon"))
+		r.send(listOf(opWait, "/soon"))
 		r.ping()
 		set(t, "soon")
 		r.send([]byte{opCancelWait})
-		r.expect(answerReady, answerCanceled)
+		r.expect(replyReady, replyCanceled)
 		r.ping()
 	})
 	t.Run("a barrier is cancelled like a wait, and stays counted", func(t *testing.T) {
 		r := greet(t, s)
 		r.send(append(request(opBarrier, text("/b"), number(2)), opCancelWait))
-		r.expect(answerCanceled)
+		r.expect(replyCanceled)
 		r.send(request(opBarrier, text("/b"), number(2)))
-		r.expect(answerReady)
+		r.expect(replyReady)
 	})
 	t.Run("a key that was deleted counts as come", func(t *testing.T) {
 		r := greet(t, s)
-		r.send(list(opWait, "/a", "/b"))
+		r.send(listOf(opWait, "/a", "/b"))
 		r.ping()
 		set(t, "a")
 		_, err := other.Delete(t.Context(), "a")
 		require.NoError(t, err)
 		set(t, "b")
-		r.expect(answerReady)
+		r.expect(replyReady)
 		r.ping()
 	})
 	t.Run("a push wakes one", func(t *testing.T) {
 		first, second := greet(t, s), greet(t, s)
-		first.send(list(opWait, "/q"))
+		first.send(listOf(opWait, "/q"))
 		first.ping()
-		second.send(list(opWait, "/q"))
+		second.send(listOf(opWait, "/q"))
 		second.ping()
 		require.NoError(t, other.QueuePush(t.Context(), "q", []byte("v")))
-		first.expect(answerReady)
+		first.expect(replyReady)
 		second.ping()
 		first.send([]byte{opCancelWait}) // its time was over just then: it does not pop, so the other is woken
-		first.expect(answerCanceled)
-		second.expect(answerReady)
+		first.expect(replyCanceled)
+		second.expect(replyReady)
 		second.send(request(opQueuePop, text("/q")))
 		second.expect(append(number(1), text("v")...)...)
 	})
 	t.Run("who dies after a push leaves it to the next", func(t *testing.T) {
 		first, second := greet(t, s), greet(t, s)
-		first.send(list(opWait, "/q2"))
+		first.send(listOf(opWait, "/q2"))
 		first.ping()
-		second.send(list(opWait, "/q2"))
+		second.send(listOf(opWait, "/q2"))
 		second.ping()
 		require.NoError(t, other.QueuePush(t.Context(), "q2", nil))
-		first.expect(answerReady)
+		first.expect(replyReady)
 		require.NoError(t, first.Close())
-		second.expect(answerReady)
+		second.expect(replyReady)
 	})
 	t.Run("what was pushed goes to the next also when the first does something else", func(t *testing.T) {
 		first, second := greet(t, s), greet(t, s)
-		first.send(list(opWait, "/q3"))
+		first.send(listOf(opWait, "/q3"))
 		first.ping()
-		second.send(list(opWait, "/q3"))
+		second.send(listOf(opWait, "/q3"))
 		second.ping()
 		require.NoError(t, other.QueuePush(t.Context(), "q3", nil))
-		first.expect(answerReady)
+		first.expect(replyReady)
 		first.ping()
-		second.expect(answerReady)
+		second.expect(replyReady)
 	})
 	t.Run("who dies waiting is forgotten", func(t *testing.T) {
 		s := open(t, Config{})
 		r := greet(t, s)
-		r.send(list(opWait, "/ghost"))
+		r.send(listOf(opWait, "/ghost"))
 		r.ping()
 		require.Equal(t, 1, s.Snapshot().Waiting)
 		require.NoError(t, r.Close())
@@ -214,9 +214,9 @@ func TestBadPeersEndOnlyThemselves(t *testing.T) {
 		"torch 2.1":         {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
 		"unknown operation": {known([]byte{77}), "unknown operation 77"},
 		"second validate":   {known(greeting), "it was validated already"},
-		"second wait":       {known(list(opWait, "a"), list(opWait, "b")), "while an earlier one is not answered"},
+		"second wait":       {known(listOf(opWait, "a"), listOf(opWait, "b")), "while an earlier one is not answered"},
 		"wait in a barrier": {
-			known(request(opBarrier, text("b"), number(9)), list(opWait, "a")), "while an earlier one is not answered",
+			known(request(opBarrier, text("b"), number(9)), listOf(opWait, "a")), "while an earlier one is not answered",
 		},
 		"long key":   {known(request(opGet, number(1<<40))), "a key of 1099511627776 bytes"},
 		"long value": {known(request(opSet, text("k"), number(1<<40))), "a value of 1099511627776 bytes"},
@@ -292,7 +292,7 @@ func TestSlowReader(t *testing.T) {
 	const asked = 20
 	r := greet(t, s)
 	for range asked {
-		r.send(request(opGet, text("/big")), list(opMultiGet, "/small", "/big"))
+		r.send(request(opGet, text("/big")), listOf(opMultiGet, "/small", "/big"))
 	}
 	require.NoError(t, good.Set(t.Context(), "k", nil))
 	require.Less(t, s.Snapshot().Memory, int64(10<<20), "the value is stored once")
@@ -314,7 +314,7 @@ func TestManyAnswersUnread(t *testing.T) {
 	value := strings.Repeat("v", 4000)
 	r.send(request(opSet, text("k"), text(value)))
 	const keys = 20_000 // 80 MB of answer to a request of 180 kB
-	r.send(list(opMultiGet, make([]string, keys)...), list(opMultiGet, slicesOf("k", keys)...))
+	r.send(listOf(opMultiGet, make([]string, keys)...), listOf(opMultiGet, slicesOf("k", keys)...))
 	other := greet(t, s)
 	other.ping()
 	_, err := io.CopyN(io.Discard, r, keys*8)
@@ -524,13 +524,13 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	log := &logbook{}
 	c := complaints{logf: log.logf}
 	at := netip.MustParseAddr("10.0.0.0")
-	for range 2 * mostComplaints {
+	for range 2 * maxComplaints {
 		at = at.Next()
-		c.say(complaint{peer: at, kind: faultStranger}, "%v", at)
-		c.say(complaint{peer: at, kind: faultStranger}, "%v again", at)
+		c.log(complaint{peer: at, kind: faultNotClient}, "%v", at)
+		c.log(complaint{peer: at, kind: faultNotClient}, "%v again", at)
 	}
-	require.Len(t, log.lines, mostComplaints+1)
-	require.Contains(t, log.lines[mostComplaints], "silent")
+	require.Len(t, log.lines, maxComplaints+1)
+	require.Contains(t, log.lines[maxComplaints], "silent")
 }
 
 // FuzzServer sends bytes to a server, with a greeting before them or without: it goes on serving others, and forgets

@@ -12,13 +12,12 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// PortTakenError says that the port is somebody else's; [Holder] finds out whose.
+// PortTakenError says that another socket has the port. [Holder] finds the process.
 type PortTakenError struct {
 	Host string
 	Port int
 	Err  error
-	// Claimant is the process that has reserved the port without listening on it,
-	// as [Reserve] does; 0 where it is not that.
+	// Claimant is the process that has reserved the port without listening on it, as [Reserve] does, or 0.
 	Claimant int
 }
 
@@ -28,7 +27,7 @@ func (e *PortTakenError) Error() string {
 
 func (e *PortTakenError) Unwrap() error { return e.Err }
 
-// Explain says who has the port, as far as this user may know.
+// Explain says which process has the port, as far as this user may know.
 func (e *PortTakenError) Explain() string {
 	text := fmt.Sprintf("port %d is taken", e.Port)
 	if e.Claimant != 0 {
@@ -40,8 +39,8 @@ func (e *PortTakenError) Explain() string {
 	return text
 }
 
-// bind returns a socket that is bound to host and port and its address. SO_REUSEADDR is set: connections of an earlier
-// job that are in TIME_WAIT must not keep the port.
+// bind returns a socket bound to host and port, and its address. It sets SO_REUSEADDR, since connections of an earlier
+// job in TIME_WAIT must not keep the port.
 func bind(host string, port int) (fd int, addr netip.AddrPort, err error) {
 	ip, err := address(host)
 	if err != nil {
@@ -63,7 +62,7 @@ func bind(host string, port int) (fd int, addr netip.AddrPort, err error) {
 	return -1, addr, fmt.Errorf("bind %s port %d: %w", ip, port, err)
 }
 
-// address reads the host to listen at. Names are not looked up, save one: looking up may take for ever.
+// address parses the host to listen at. Names other than localhost are not looked up, since that may hang.
 func address(host string) (netip.Addr, error) {
 	if host == "" || host == "localhost" {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
@@ -78,13 +77,13 @@ func address(host string) (netip.Addr, error) {
 func socket(ip netip.Addr, port int) (fd int, err error) {
 	fd, err = unix.Socket(family(ip), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if errors.Is(err, unix.EAFNOSUPPORT) && ip == netip.IPv6Unspecified() {
-		return socket(netip.IPv4Unspecified(), port) // "everywhere" on a host without IPv6
+		return socket(netip.IPv4Unspecified(), port) // "::" on a host without IPv6
 	}
 	if err != nil {
 		return -1, fmt.Errorf("socket: %w", err)
 	}
 	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil && ip == netip.IPv6Unspecified() {
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0) // IPv4 too
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0) // accept IPv4, too
 	}
 	if err == nil {
 		err = unix.Bind(fd, sockaddr(ip, port))
@@ -110,7 +109,7 @@ func sockaddr(ip netip.Addr, port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: port, Addr: ip.As16()}
 }
 
-// boundTo is the local address of a socket.
+// boundTo returns the local address of a socket.
 func boundTo(fd int) (netip.AddrPort, error) {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
@@ -129,10 +128,9 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// acceptFrom takes the next connection of a listener, and says where it comes from: its remote end and device. It
-// allocates nothing.
+// acceptFrom accepts a connection, and returns its remote end and device. It does not allocate.
 func acceptFrom(listener int) (fd int, c peersocket.Ends, errno unix.Errno) {
-	var at unix.RawSockaddrInet6 // one of IPv4 is shorter
+	var at unix.RawSockaddrInet6 // large enough for IPv4, too
 	size := uint32(unsafe.Sizeof(at))
 	n, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&at)),
 		uintptr(unsafe.Pointer(&size)), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
@@ -150,9 +148,8 @@ func acceptFrom(listener int) (fd int, c peersocket.Ends, errno unix.Errno) {
 	return int(n), c, 0
 }
 
-// The two system calls of every request. Both never block, so that the scheduler need not be told, which at 150,000
-// requests a second is worth it; and a connection that is gone gives an error, not a SIGPIPE that a host program may
-// have asked for.
+// The two system calls of every request. They never block, so that they skip the scheduler, which matters at 150,000
+// requests a second, and never raise SIGPIPE.
 
 func receive(fd int, p []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
@@ -160,7 +157,7 @@ func receive(fd int, p []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// send sends the beginning of p; more says that other bytes follow at once and may share its packets.
+// send sends the beginning of p. more says that other bytes follow at once and may share its packets.
 func send(fd int, p []byte, more bool) (int, unix.Errno) {
 	flags := uintptr(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL)
 	if more {

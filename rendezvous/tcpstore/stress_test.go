@@ -123,10 +123,10 @@ func giveUp(ctx context.Context, c *Client, r *rand.Rand, _ int) error {
 // disturb connects, says something and goes.
 func disturb(addr string, r *rand.Rand, rounds int) error {
 	noise := [][]byte{
-		list(opWait, "/sum", "/never"), request(opSet, number(10), []byte("half")),
+		listOf(opWait, "/sum", "/never"), request(opSet, number(10), []byte("half")),
 		{opListKeys, opListKeys},
 		request(opBarrier, text("b"), number(1<<40)),
-		list(opWait, "/work"),
+		listOf(opWait, "/work"),
 		{200},
 		request(opGet, number(-1)),
 	}

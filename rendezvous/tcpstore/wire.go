@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The operations, by their code on the wire. Codes were only appended since PyTorch 2.2; the comments say since when,
-// where it was later.
+// The operations, by their code on the wire. PyTorch only appends codes; the comments name the version that added one
+// after 2.2.
 const (
 	opValidate byte = iota
 	opSet
@@ -32,9 +32,9 @@ const (
 
 // The one-byte answers of CHECK, WAIT, BARRIER and CANCEL_WAIT.
 const (
-	answerReady    byte = 0 // all keys are there; nothing more to wait for
-	answerNotReady byte = 1 // to CHECK: not all keys are there
-	answerCanceled byte = 1 // to CANCEL_WAIT, also when nothing waited
+	replyReady    byte = 0 // every key exists; the wait is over
+	replyNotReady byte = 1 // to CHECK: a key is missing
+	replyCanceled byte = 1 // to CANCEL_WAIT, even if nothing waited
 )
 
 // protocol has the operations' names in messages and their arguments, one letter each:
@@ -63,20 +63,18 @@ var protocol = [operations]struct{ name, shape string }{
 	opBarrier:    {"BARRIER", "kn"},
 }
 
-// scan finds where a request ends while its bytes come in pieces. It remembers where it stands, so that each byte is
-// looked at once however small the pieces are: a peer that sends a long list byte by byte must not make us read the
-// list again for each.
+// scan finds the end of a request whose bytes come in pieces. It remembers its position, so that it looks at each byte
+// once even if a peer sends a long list byte by byte.
 type scan struct {
-	at    int // bytes of the request that are whole arguments
-	step  int // index into the shape of its operation
-	items int // items of a list that are still to come
+	at    int // bytes of complete arguments
+	step  int // index into the shape of the operation
+	items int // items of a list that remain
 	list  bool
-	need  int // the request has at least so many bytes
+	need  int // the request has at least this many bytes
 }
 
-// end returns the length of the request that p begins with, or 0 while it is not whole. Calls for one request get its
-// bytes so far, from the first. An error says what in the request is not allowed; a length is checked as soon as it is
-// announced.
+// end returns the length of the request that p begins with, or 0 while it is incomplete. Calls for one request pass all
+// bytes that have come so far. The error says what is not allowed; a length is checked as soon as it is known.
 func (s *scan) end(p []byte, limits *Limits) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -100,7 +98,7 @@ func (s *scan) end(p []byte, limits *Limits) (int, error) {
 	return n, nil
 }
 
-// argument reports whether the next argument is whole, and steps over it then.
+// argument reports whether the next argument is complete, and steps over it if it is.
 func (s *scan) argument(kind byte, p []byte, limits *Limits) (whole bool, err error) {
 	switch kind {
 	case 'w':
@@ -124,7 +122,7 @@ func (s *scan) skip(p []byte, n int) bool {
 	return true
 }
 
-// text steps over a length and as many bytes, or over nothing.
+// text steps over a length and as many bytes, if they are complete.
 func (s *scan) text(what string, p []byte, most int) (whole bool, err error) {
 	s.need = s.at + 8
 	if len(p) < s.need {
@@ -165,7 +163,7 @@ func (s *scan) listOf(kind byte, p []byte, limits *Limits) (whole bool, err erro
 	return true, nil
 }
 
-// arguments reads the arguments of a whole request, in their order.
+// arguments decodes the arguments of a complete request, in order.
 type arguments []byte
 
 func (a *arguments) text() []byte {
@@ -181,7 +179,7 @@ func (a *arguments) number() int64 {
 	return int64(n)
 }
 
-// appendTexts appends a list of keys to list, of which the caller keeps the space.
+// appendTexts appends a list of keys to list.
 func (a *arguments) appendTexts(list [][]byte) [][]byte {
 	for n := a.number(); n > 0; n-- {
 		list = append(list, a.text())

@@ -17,7 +17,7 @@ func text(s string) []byte { return appendText(nil, s) }
 
 func request(op byte, parts ...[]byte) []byte { return append([]byte{op}, bytes.Join(parts, nil)...) }
 
-func list(op byte, texts ...string) []byte {
+func listOf(op byte, texts ...string) []byte {
 	b := request(op, number(int64(len(texts))))
 	for _, s := range texts {
 		b = append(b, text(s)...)
@@ -26,7 +26,7 @@ func list(op byte, texts ...string) []byte {
 }
 
 func pairs(texts ...string) []byte {
-	b := list(opMultiSet, texts...)
+	b := listOf(opMultiSet, texts...)
 	copy(b[1:], number(int64(len(texts)/2)))
 	return b
 }
@@ -39,12 +39,12 @@ func TestRequestsEnd(t *testing.T) {
 		opCompareSet: request(opCompareSet, text("k"), text(""), text("y")),
 		opGet:        request(opGet, text("k")),
 		opAdd:        request(opAdd, text("k"), number(-1)),
-		opCheck:      list(opCheck, "a", "b"),
-		opWait:       list(opWait),
+		opCheck:      listOf(opCheck, "a", "b"),
+		opWait:       listOf(opWait),
 		opNumKeys:    {opNumKeys},
 		opDelete:     request(opDelete, text("")),
 		opAppend:     request(opAppend, text("k"), text("")),
-		opMultiGet:   list(opMultiGet, "a"),
+		opMultiGet:   listOf(opMultiGet, "a"),
 		opMultiSet:   pairs("a", "1", "b", "2"),
 		opCancelWait: {opCancelWait},
 		opPing:       {opPing, 1, 2, 3, 4},
@@ -93,20 +93,20 @@ func TestRequestsThatAreNone(t *testing.T) {
 
 func TestGreetings(t *testing.T) {
 	for n := range greeting {
-		end, err := greeted(greeting[:n])
+		end, err := parseGreeting(greeting[:n])
 		require.NoError(t, err)
 		require.Zero(t, end)
 	}
-	end, err := greeted(append(greeting[:5:5], 99))
+	end, err := parseGreeting(append(greeting[:5:5], 99))
 	require.NoError(t, err)
 	require.Equal(t, 5, end)
 
 	for n := range oldGreeting {
-		end, err := greeted(oldGreeting[:n])
+		end, err := parseGreeting(oldGreeting[:n])
 		require.NoError(t, err)
 		require.Zero(t, end)
 	}
-	_, err = greeted(oldGreeting)
+	_, err = parseGreeting(oldGreeting)
 	require.ErrorIs(t, err, errOldClient)
 	require.ErrorContains(t, err, "client is torch < 2.2, not supported")
 
@@ -114,7 +114,7 @@ func TestGreetings(t *testing.T) {
 		"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\x00\xce\xf7\x85\x3d", "\x00\x01",
 		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff",
 	} {
-		_, err := greeted([]byte(b))
+		_, err := parseGreeting([]byte(b))
 		require.ErrorContains(t, err, "no store client", "%q", b)
 		require.NotContains(t, err.Error(), "\r")
 	}
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(session[len(greeting):], 3)
 	}
 	f.Add(pairs("a", "1", "b", "2"), 12)
-	f.Add(list(opWait, "a", "", "b"), 9)
+	f.Add(listOf(opWait, "a", "", "b"), 9)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		limits := Limits{Key: 64, Value: 256, Keys: 16}.withDefaults()
 		whole, err := new(scan).end(b, &limits)

@@ -1,51 +1,48 @@
-// Package world says who begins MPI together: the ranks of one MPI_COMM_WORLD, which PMI
-// calls a process group and PMIx a namespace, and what their servers ask of the launcher.
+// Package world describes worlds: the ranks of one MPI_COMM_WORLD, which PMI calls a process group and PMIx a
+// namespace. It also declares what their servers need from the launcher.
 //
-// Each node of a job has servers for the ranks that are there (rendezvous/pmi,
-// rendezvous/pmix). They know every [World] of the job, act together over an
-// *exchange.Node, and turn to the launcher by [Launcher] for what only that can do.
+// Each node of a job has servers for its ranks (rendezvous/pmi, rendezvous/pmix). They know every [World] of the job,
+// cooperate through package exchange, and call the [Launcher] for what only that can do.
 package world
 
 import "strings"
 
 // World is the ranks of one MPI_COMM_WORLD.
 type World struct {
-	// Name is PMI's kvsname and PMIx's namespace: at most 63 bytes of letters, digits and
-	// dashes, unlike that of any other world, with enough random bits that nobody guesses it.
+	// Name is PMI's kvsname and PMIx's namespace: at most 63 letters, digits and dashes, unique, and with enough random
+	// bits that it cannot be guessed.
 	Name string
-	// Hosts are the names of the hosts that have ranks of it, in the order of the job's
-	// nodes. Agents that run on one host are one host here.
+	// Hosts are the names of the hosts of its ranks, in the order of the job's nodes. Agents on the same host share an
+	// entry.
 	Hosts []string
 	// Apps are its programs, by application number (MPI_APPNUM).
 	Apps []App
 	// Ranks are its members, by rank.
 	Ranks []Rank
-	// Universe is MPI_UNIVERSE_SIZE, how many ranks there is room for; 0: not known. UniverseSet
-	// says that the user asked for it: without that PMI does not have it, as under Hydra, whose
-	// users start as many ranks as they like.
+	// Universe is MPI_UNIVERSE_SIZE, the number of ranks that there is room for, or 0 if unknown. PMI has it only if
+	// UniverseSet, which means that the user requested it; as under Hydra, users may start more ranks otherwise.
 	Universe    int
 	UniverseSet bool
-	// MapBy, RankBy and BindTo say how its ranks were placed, as prterun names it ("BYNUMA", "SPAN",
-	// "CORE:IF-SUPPORTED"); "": not known.
+	// MapBy, RankBy and BindTo are the placement of its ranks, as prterun names it ("BYNUMA", "SPAN",
+	// "CORE:IF-SUPPORTED"), or "" if unknown.
 	MapBy, RankBy, BindTo string
-	// Parent is the rank that spawned it; the zero value: none did.
+	// Parent is the rank that spawned it, or zero.
 	Parent Proc
-	// Preput is in its key-value space from the beginning: what PMI's spawn passes on.
+	// Preput are pairs in its key-value space from the beginning, from a spawn by PMI.
 	Preput []Pair
 }
 
 // App is one program of a world.
 type App struct {
 	NumRanks int
-	// Argv is how it is started, Dir where; "" is the launcher's directory.
+	// Argv is the command line, Dir the working directory; "" is the launcher's.
 	Argv []string
 	Dir  string
 }
 
-// Rank is one member of a world.
+// Rank is a member of a world.
 type Rank struct {
-	// Job is its rank among all of the job, those of other worlds included: by it the
-	// launcher knows the process.
+	// Job is its rank in the whole job, including other worlds. It identifies the process to the launcher.
 	Job int
 	// App is the application number.
 	App int
@@ -53,101 +50,95 @@ type Rank struct {
 	Host, Node int
 	// LocalRank counts the ranks of this world on its host, NodeRank those of all worlds.
 	LocalRank, NodeRank int
-	// CPUs are those that it is bound to, as a list of numbers ("0-3,8"); "": all of its host.
+	// CPUs lists the CPUs that it is bound to ("0-3,8"), "" for all of its host.
 	CPUs string
-	// Locality is where those are, as hwloc's users write it: "NM0:SK0:L30:L20-1:L10-1:CR0-1:HT0-3";
-	// "": not known.
+	// Locality describes these CPUs like hwloc ("NM0:SK0:L30:L20-1:L10-1:CR0-1:HT0-3"), "" if unknown.
 	Locality string
 }
 
-// Pair is a key and what it stands for.
 type Pair struct{ Key, Value string }
 
-// Proc names one rank of one world. Rank is AllRanks for all of them.
+// Proc names a rank, or all ranks of a world.
 type Proc struct {
 	World string
 	Rank  int
 }
 
-// AllRanks stands in Proc.Rank for every rank of the world.
+// AllRanks as Proc.Rank means all ranks of the world.
 const AllRanks = -1
 
-// Wait is that ranks of a node wait for others.
+// Wait says that ranks of a node wait for others.
 type Wait struct {
 	Waiting []Proc
-	// For are whom they wait for; nil: ranks of other nodes, which the server here does not
-	// know more of.
+	// For are the ranks that they wait for, nil for ranks of other nodes, which this server does not know.
 	For []Proc
-	// Spawns says that it is for ranks which they spawn; For is nil then.
+	// Spawns says that they wait for ranks that they spawn. For is nil then.
 	Spawns bool
 }
 
-// Launcher is what the servers of a node ask of whoever runs the ranks. Its methods may be
-// called on any goroutine and return without waiting; answers come by the functions given,
-// on any goroutine.
+// Launcher is what the servers of a node need from the program that runs the ranks. Its methods may be called on any
+// goroutine and must not wait. Results are passed to callbacks, on any goroutine.
 type Launcher interface {
-	// Began hears that a rank has begun MPI, and by what: "PMI-1", "PMI-2", "PMIx 4.2.2".
+	// Began reports that a rank has begun MPI, and by which protocol: "PMI-1", "PMI-2", "PMIx 4.2.2".
 	Began(p Proc, protocol string)
-	// Finalized hears that it has finalized.
+	// Finalized reports that a rank has finalized MPI.
 	Finalized(p Proc)
-	// Left hears that the connection of a rank has ended which had begun and not finalized.
+	// Left reports that the connection of a rank has ended between the beginning of MPI and finalize.
 	Left(p Proc)
-	// Abort is MPI_Abort: the job is to end with that exit code. message is the rank's.
+	// Abort is MPI_Abort with the rank's message. The job must end with that exit code.
 	Abort(p Proc, code int, message string)
-	// Stuck hears that ranks wait for one that can never come, since it has ended: without
-	// a call to MPI_Init where it had not begun, without MPI_Finalize otherwise.
+	// Stuck reports ranks that wait for one that has exited: without MPI_Init if it had not begun MPI, and without
+	// MPI_Finalize otherwise.
 	Stuck(waiting []Proc, missing Proc)
-	// Broken hears that a rank sent what no client sends; its connection is closed.
+	// Broken reports that a rank sent an invalid request. Its connection is closed.
 	Broken(p Proc, err error)
-	// Failed hears that a rank has failed by a rule that it made itself, and why: "sent no
-	// heartbeat for 2s". The job is to end as if its process had failed.
+	// Failed reports that a rank has failed by a rule of its own, such as "sent no heartbeat for 2s". The job must end as
+	// if its process had failed.
 	Failed(p Proc, why string)
-	// PID is the process of a rank of this node; 0: there is none yet.
+	// PID returns the process of a rank of this node, 0 if there is none yet.
 	PID(p Proc) int
 	// Signal sends a signal to the process of a rank of this node, if it runs.
 	Signal(p Proc, number int)
-	// Say shows the user a text that a rank handed to its server.
+	// Say shows the user a text in the name of a rank.
 	Say(p Proc, text string)
-	// Spawn is MPI_Comm_spawn. done gets the name of the new world when its ranks were
-	// started, by which time every server knows it, or why there is none.
+	// Spawn is MPI_Comm_spawn. When the ranks have started and every server knows the new world, done gets its name;
+	// otherwise done gets the error.
 	Spawn(s Spawn, done func(name string, err error))
 }
 
-// MaxSpawn is how many ranks one Spawn may wish for, by any protocol.
+// MaxSpawn bounds the ranks of one Spawn.
 const MaxSpawn = 1 << 16
 
-// Spawn wishes for a world more.
+// Spawn is a request for a new world.
 type Spawn struct {
 	By     Proc
 	Apps   []SpawnApp
 	Preput []Pair
 }
 
-// SpawnApp is one program of it.
+// SpawnApp is a program of a Spawn.
 type SpawnApp struct {
-	// Program is its name as the caller gave it; Path are directories to look for it in
-	// before PATH, with colons between them.
+	// Program is the name as the caller gave it. Path lists directories to search before PATH, separated by colons.
 	Program, Path string
 	Args          []string
 	NumRanks      int
-	// Dir is its working directory; "" is that of the rank which spawns.
+	// Dir is the working directory, "" for that of the rank that spawns.
 	Dir string
-	// Env are NAME=VALUE entries that it gets besides, for which IsVariable holds.
+	// Env are additional NAME=VALUE entries, for which IsVariable is true.
 	Env []string
-	// Hosts is where it may run, as -H takes it, HostFile a file that says so; "": anywhere.
+	// Hosts says where the program may run, in the form of -H, and HostFile names a file that does. "" is anywhere.
 	Hosts, HostFile string
-	// Info is what else the caller said.
+	// Info are all other attributes from the caller.
 	Info []Pair
 }
 
-// IsVariable reports whether an entry can stand in an environment: NAME=VALUE with a name,
-// and without a zero byte, at which it would end.
+// IsVariable reports whether an entry is valid in an environment: NAME=VALUE with a name and without zero bytes.
 func IsVariable(entry string) bool {
 	return strings.IndexByte(entry, '=') > 0 && strings.IndexByte(entry, 0) < 0
 }
 
-// NotServed tells the user that an MPI library asks for a protocol which its job does not serve:
-// because of --mpi, or at all.
+// NotServed returns the text for a user whose MPI library requests a protocol that the job does not serve, either
+// because of --mpi or at all.
 func NotServed(protocol string, byOption bool) string {
 	said := "the MPI library asks for " + protocol + ", which this job does not serve"
 	if byOption {

@@ -1,5 +1,4 @@
-// Package exchangetest joins nodes of an exchange plane in one process, for tests of what
-// is built on it.
+// Package exchangetest connects nodes of an exchange in one process, for tests.
 package exchangetest
 
 import (
@@ -10,8 +9,8 @@ import (
 	"gorun/rendezvous/exchange"
 )
 
-// Star is some nodes and the hub between them. Messages stay in order on the way between a
-// node and the hub, as on a connection; those of different nodes come in any order.
+// Star is a hub with its nodes. Messages between a node and the hub stay in order, as on a connection; those of
+// different nodes arrive in any order.
 type Star struct {
 	Nodes []*exchange.Node
 	Hub   *exchange.Hub
@@ -19,20 +18,19 @@ type Star struct {
 
 	mu     sync.Mutex
 	filled sync.Cond
-	ways   []way // up from each node, then down to each
-	count  int   // messages so far
+	links  []link // from each node to the hub, then from the hub to each node
+	count  int    // messages sent so far
 	closed bool
 }
 
-// way is one direction between a node and the hub.
-type way struct {
+// link is one direction between a node and the hub.
+type link struct {
 	queue []*exchange.Message
 	cut   bool
 }
 
-// New joins that many nodes until the test ends. Messages are delivered as they come, or,
-// with a source of random numbers, by the ways that it draws, so that any node may be
-// behind any other; testneeds.Rand is one that prints its seed.
+// New connects nodes until the test ends. Messages are delivered in order or, with a source of random numbers such as
+// testneeds.Rand, by links that it picks, so that any node may lag behind any other.
 func New(t testing.TB, nodes int, rng *rand.Rand) *Star {
 	s := NewStopped(nodes)
 	var delivering sync.WaitGroup
@@ -41,14 +39,14 @@ func New(t testing.TB, nodes int, rng *rand.Rand) *Star {
 			s.Step(rng)
 		}
 	})
-	t.Cleanup(delivering.Wait) // after the one that closes
+	t.Cleanup(delivering.Wait) // runs after Close
 	t.Cleanup(s.Close)
 	return s
 }
 
-// NewStopped joins nodes until Close, among which nothing is delivered but by Step.
+// NewStopped connects nodes until Close. Only Step delivers messages.
 func NewStopped(nodes int) *Star {
-	s := &Star{ways: make([]way, 2*nodes)}
+	s := &Star{links: make([]link, 2*nodes)}
 	s.filled.L = &s.mu
 	s.Hub = exchange.NewHub(nodes, func(to []int, m *exchange.Message) {
 		for _, node := range to {
@@ -65,39 +63,39 @@ func NewStopped(nodes int) *Star {
 	return s
 }
 
-// Messages counts those that were sent so far.
+// Messages returns the number of messages sent so far.
 func (s *Star) Messages() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count
 }
 
-// Lose cuts a node off, and tells the hub.
+// Lose cuts a node off and reports that to the hub.
 func (s *Star) Lose(node int) {
 	s.Cut(node)
 	s.Hub.NodeLost(node)
 }
 
-// Cut has nothing more come from a node, or to it.
+// Cut drops all messages from and to a node from now on.
 func (s *Star) Cut(node int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ways[node] = way{cut: true}
-	s.ways[len(s.Nodes)+node] = way{cut: true}
+	s.links[node] = link{cut: true}
+	s.links[len(s.Nodes)+node] = link{cut: true}
 }
 
 func (s *Star) put(at int, m *exchange.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
-	if w := &s.ways[at]; !w.cut && !s.closed {
+	if w := &s.links[at]; !w.cut && !s.closed {
 		own := *m
 		w.queue = append(w.queue, &own)
 		s.filled.Signal()
 	}
 }
 
-// wait reports whether there is something to deliver, once there is or all is over.
+// wait waits until there is a message to deliver, and reports false when the star is closed.
 func (s *Star) wait() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,22 +105,22 @@ func (s *Star) wait() bool {
 	return !s.closed
 }
 
-// next is a way on which something is; -1: none. A nil rng gives the first.
+// next returns a link with a message, -1 if there is none: the first one if rng is nil.
 func (s *Star) next(rng *rand.Rand) int {
 	first := 0
 	if rng != nil {
-		first = rng.IntN(len(s.ways))
+		first = rng.IntN(len(s.links))
 	}
-	for i := range s.ways {
-		if at := (first + i) % len(s.ways); len(s.ways[at].queue) > 0 {
+	for i := range s.links {
+		if at := (first + i) % len(s.links); len(s.links[at].queue) > 0 {
 			return at
 		}
 	}
 	return -1
 }
 
-// Step delivers one message, and reports whether there was one. What it brings about may
-// still run when it returns; a nil rng takes the first.
+// Step delivers one message and reports whether there was one, from the first link that has one if rng is nil.
+// Callbacks may still run when it returns.
 func (s *Star) Step(rng *rand.Rand) bool {
 	s.mu.Lock()
 	at := s.next(rng)
@@ -130,7 +128,7 @@ func (s *Star) Step(rng *rand.Rand) bool {
 		s.mu.Unlock()
 		return false
 	}
-	w := &s.ways[at]
+	w := &s.links[at]
 	m := w.queue[0]
 	w.queue = w.queue[1:]
 	s.mu.Unlock()
@@ -142,7 +140,7 @@ func (s *Star) Step(rng *rand.Rand) bool {
 	return true
 }
 
-// Close ends it before the test does.
+// Close closes all nodes and the hub. It may be called before the test ends.
 func (s *Star) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -1,47 +1,37 @@
-// Package outbox writes to the clients of a server, from any goroutine, and never has one
-// of these wait for a client that does not read.
+// Package outbox sends messages to the clients of a server without waiting for clients that do not read.
 package outbox
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
 )
 
-// Outbox is what is on its way to one client. Nobody else writes to its connection.
+// Outbox sends messages to one client. Its methods may be called on any goroutine. No one else may write to the
+// connection.
 type Outbox struct {
 	conn  net.Conn
-	raw   syscall.RawConn // nil: the connection is no socket
+	raw   syscall.RawConn // nil unless the connection is a socket
 	limit int
 
 	mu      sync.Mutex
 	changed sync.Cond
 	unsent  []byte
-	writing int  // bytes that the goroutine writes now
-	busy    bool // it is there
+	writing int  // bytes that run is writing
+	busy    bool // run is active
 	err     error
-	once    attempt
 }
 
-// attempt is one write that does not wait.
-type attempt struct {
-	piece   []byte
-	written int
-	err     error
-	run     func(fd uintptr) bool
-}
-
-// ErrUnread is why a connection ended whose client left more unread than it may.
+// ErrUnread is the error of a connection whose client left too much unread.
 var ErrUnread = errors.New("it does not read what it is sent")
 
-// New is the outbox of a connection. Where more than limit bytes wait to be written and
-// something more is sent, the connection is closed: what waits takes no more than limit
-// bytes and one message.
+// New returns the outbox of a connection. If more than limit bytes are unsent when another message comes, the
+// connection is closed, so that at most limit bytes and one message are kept.
 func New(conn net.Conn, limit int) *Outbox {
 	o := &Outbox{conn: conn, limit: limit}
 	o.changed.L = &o.mu
-	o.once.run = o.once.write
 	if socket, ok := conn.(syscall.Conn); ok {
 		if raw, err := socket.SyscallConn(); err == nil {
 			o.raw = raw
@@ -50,10 +40,9 @@ func New(conn net.Conn, limit int) *Outbox {
 	return o
 }
 
-// Send writes a message after all that was sent before, and keeps nothing of b. It does not
-// wait, so that locks may be held: what the connection does not take at once is written by
-// a goroutine, which is there for as long as something waits. A connection that has ended
-// takes no more; its reader hears of that.
+// Send sends a message after all earlier ones and does not keep b. It never waits, so that callers may hold locks: what
+// the connection does not take at once is written by a goroutine. After the connection has ended it does nothing; the
+// connection's reader notices.
 func (o *Outbox) Send(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,47 +61,39 @@ func (o *Outbox) Send(b []byte) {
 	}
 	if o.unsent = append(o.unsent, b...); !o.busy {
 		o.busy = true
-		go o.write()
+		go o.run()
 	}
 }
 
-// try writes what the connection takes at once, and gives the number of bytes.
-func (o *Outbox) try(b []byte) int {
+// try writes what the connection takes at once, and returns the number of bytes.
+func (o *Outbox) try(b []byte) (written int) {
 	if o.raw == nil {
 		return 0
 	}
-	a := &o.once
-	a.piece, a.written, a.err = b, 0, nil
-	err := o.raw.Write(a.run)
-	if a.piece = nil; err == nil {
-		err = a.err
-	}
-	if err != nil {
+	var failed error
+	err := o.raw.Write(func(fd uintptr) bool {
+		for written < len(b) && failed == nil {
+			n, err := syscall.Write(int(fd), b[written:])
+			switch err {
+			case nil:
+				written += n
+			case syscall.EINTR:
+			case syscall.EAGAIN:
+				return true
+			default:
+				failed = err
+			}
+		}
+		return true
+	})
+	if err = cmp.Or(err, failed); err != nil {
 		o.end(err)
 	}
-	return a.written
+	return written
 }
 
-// write is called by the connection, which waits for nothing after it has said true.
-func (a *attempt) write(fd uintptr) bool {
-	for a.written < len(a.piece) {
-		n, err := syscall.Write(int(fd), a.piece[a.written:])
-		switch {
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
-			return true
-		case err != nil:
-			a.err = err
-			return true
-		default:
-			a.written += n
-		}
-	}
-	return true
-}
-
-// write is the goroutine: it writes until nothing waits.
-func (o *Outbox) write() {
+// run writes until nothing is unsent.
+func (o *Outbox) run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.unsent) > 0 {
@@ -137,7 +118,7 @@ func (o *Outbox) waiting() int {
 	return len(o.unsent) + o.writing
 }
 
-// end has nothing more be written. The first error counts. The caller holds mu.
+// end drops what is unsent. The first error is kept. The caller holds mu.
 func (o *Outbox) end(err error) {
 	if o.err == nil {
 		o.err = err
@@ -146,16 +127,15 @@ func (o *Outbox) end(err error) {
 	o.changed.Broadcast()
 }
 
-// Waiting is how many bytes wait to be written, 0 where nothing more is: who has something
-// to tell that may as well be left out looks first.
+// Waiting returns the number of unsent bytes, 0 after the connection has ended. Callers use it to skip messages that
+// may be lost.
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.waiting()
 }
 
-// Settle waits until no more than that many bytes wait to be written, or the connection has
-// ended.
+// Settle waits until at most that many bytes are unsent, or the connection has ended.
 func (o *Outbox) Settle(most int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,15 +144,14 @@ func (o *Outbox) Settle(most int) {
 	}
 }
 
-// Err is why nothing more is written: ErrUnread, net.ErrClosed or an error of the
-// connection; nil: it is not so.
+// Err returns why the connection has ended: ErrUnread, net.ErrClosed or an error of the connection; nil if it has not.
 func (o *Outbox) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// Close closes the connection. What waits is lost.
+// Close closes the connection and drops what is unsent.
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	o.end(net.ErrClosed)

@@ -2,11 +2,11 @@ package world
 
 import "fmt"
 
-// SecondError is a process of a rank that begins MPI while another one of the rank is in it.
-// No library has said anything wrong: the program has started an MPI program by itself.
+// SecondError says that a process begins MPI as a rank while another process of the rank is in MPI. No library does
+// that by itself: the program has started an MPI program.
 type SecondError struct {
 	PID, First int
-	// Variables are those by which the process takes itself for the rank: "PMI_*".
+	// Variables are those that make the process take itself for the rank, such as "PMI_*".
 	Variables string
 }
 

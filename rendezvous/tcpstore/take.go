@@ -11,21 +11,21 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// ErrEnded is that the server is closed, or about to be.
+// ErrEnded is returned by [Server.Take] when the server is closed.
 var ErrEnded = errors.New("the store has ended")
 
-// ListenNowhere opens a server without a port of its own: it serves the connections that [Server.Take] gives it, and
-// those alone. addr is where whoever does that listens; Config's Host and Port do not count. It is for a port that
-// others than store clients come to as well.
+// ListenNowhere starts a server without a port of its own, which serves only the connections passed to [Server.Take].
+// addr is what [Server.Addr] returns; Config's Host and Port are ignored. Use it if other clients connect to the
+// store's port, too.
 func ListenNowhere(cfg Config, addr netip.AddrPort) (*Server, error) {
 	return start(cfg, -1, addr)
 }
 
-// Take has the server serve a connection, of which first has been read already, as one of its own: the same peers are
-// accepted, the same limits hold. It takes the connection over, whatever it returns: the caller must not use it any
-// more. [ErrEnded] says that there is no server now.
+// Take has the server serve a connection from which first has been read already. The same peers are accepted and the
+// same limits apply as to its own connections. Take owns c in any case: do not use it afterwards. The error is
+// [ErrEnded] if the server is closed.
 func (s *Server) Take(c *net.TCPConn, first []byte) error {
-	defer c.Close() // a descriptor of our own stays
+	defer c.Close() // the server has a descriptor of its own
 	fd, err := own(c)
 	if err != nil {
 		return fmt.Errorf("hand a connection from %v to the store: %w", c.RemoteAddr(), err)
@@ -36,14 +36,14 @@ func (s *Server) Take(c *net.TCPConn, first []byte) error {
 		return fmt.Errorf("hand a connection from %v to the store: %w", c.RemoteAddr(), err)
 	}
 	first = append([]byte(nil), first...)
-	if !s.ask(func(l *loop) { l.takeOver(fd, peer, first) }, false) {
+	if !s.enqueue(func(l *loop) { l.takeOver(fd, peer, first) }, false) {
 		unix.Close(fd)
 		return ErrEnded
 	}
 	return nil
 }
 
-// own returns another descriptor of a connection's socket.
+// own duplicates the descriptor of a connection.
 func own(c *net.TCPConn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -52,13 +52,13 @@ func own(c *net.TCPConn) (fd int, err error) {
 	var failed error
 	err = raw.Control(func(shared uintptr) {
 		if fd, failed = unix.FcntlInt(shared, unix.F_DUPFD_CLOEXEC, 0); failed == nil {
-			failed = inherited(fd)
+			failed = setOptions(fd)
 		}
 	})
 	return fd, errors.Join(err, failed)
 }
 
-// takeOver makes a connection of a socket that somebody else accepted and began to read.
+// takeOver serves a connection that was accepted, and read from, elsewhere.
 func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
 	if l.over || !l.roomForOne(peer.Remote) {
 		unix.Close(fd)
@@ -76,14 +76,13 @@ func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
 	l.current = nil
 }
 
-// roomForOne makes room for a connection, as full does for those in the kernel's queue, or says that there is none:
-// nobody could hold it back.
+// roomForOne makes room for a connection, or reports that there is none.
 func (l *loop) roomForOne(peer netip.AddrPort) bool {
 	if l.open-len(l.doomed) < l.cfg.Limits.Connections || l.giveUpFirst() {
 		return true
 	}
 	l.refused++
-	l.complaints.say(complaint{kind: faultCrowd},
+	l.complaints.log(complaint{kind: faultCrowd},
 		"the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
 	return false
 }

@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// The parts of requests.
+// Parts of requests.
 
 func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(text))), text...)
 }
 
-// keyed is a request about one key.
+// keyed encodes a request about one key.
 func keyed(op byte, key string, values ...[]byte) []byte {
 	b := appendText([]byte{op}, "/"+key)
 	for _, value := range values {
@@ -23,12 +23,12 @@ func keyed(op byte, key string, values ...[]byte) []byte {
 	return b
 }
 
-// counted is a request about one key and a number.
+// counted encodes a request about one key and a number.
 func counted(op byte, key string, n int64) []byte {
 	return binary.LittleEndian.AppendUint64(keyed(op, key), uint64(n))
 }
 
-// listed is a request about several keys.
+// listed encodes a request about several keys.
 func listed(op byte, keys ...string) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{op}, uint64(len(keys)))
 	for _, key := range keys {
@@ -37,7 +37,7 @@ func listed(op byte, keys ...string) []byte {
 	return b
 }
 
-// The parts of answers.
+// Parts of replies.
 
 func readUint32(from *reader) (n uint32, err error) {
 	err = binary.Read(from, binary.LittleEndian, &n)
@@ -57,19 +57,19 @@ func readBool(from *reader) (bool, error) {
 
 func readReady(from *reader) (bool, error) {
 	b, err := from.ReadByte()
-	return b == answerReady, err
+	return b == replyReady, err
 }
 
-// readDone reads the answer to a WAIT or BARRIER that is over.
+// readDone reads the reply to a WAIT or BARRIER.
 func readDone(from *reader) (struct{}, error) {
 	ready, err := readReady(from)
 	if err == nil && !ready {
-		err = fmt.Errorf("it answered %d where %d was due", answerCanceled, answerReady)
+		err = fmt.Errorf("it answered %d where %d was due", replyCanceled, replyReady)
 	}
 	return struct{}{}, err
 }
 
-// readValue reads a length and as many bytes, into space that grows with what comes.
+// readValue reads a length and as many bytes, in memory that grows with what comes.
 func readValue(from *reader) ([]byte, error) {
 	n, err := readNumber(from)
 	if err != nil {
@@ -104,56 +104,56 @@ func readValues(n int) func(*reader) ([][]byte, error) {
 	}
 }
 
-// Set stores value under key and wakes those who wait for key.
+// Set stores value under key and wakes waiters for key.
 func (c *Client) Set(ctx context.Context, key string, value []byte) error {
-	return c.tell(ctx, keyed(opSet, key, value))
+	return c.send(ctx, keyed(opSet, key, value))
 }
 
-// Get waits until key exists and returns its value, an empty one if it was deleted just then.
+// Get waits until key exists and returns its value. It is empty if the key was deleted at that moment.
 func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
-	value, err := ask(ctx, c, readValue, listed(opWait, key), keyed(opGet, key))
+	value, err := call(ctx, c, readValue, listed(opWait, key), keyed(opGet, key))
 	return value, act("get", key, err)
 }
 
-// MultiGet is Get for all keys; the values have the order of the keys.
+// MultiGet is Get for several keys. The values are in the order of the keys.
 func (c *Client) MultiGet(ctx context.Context, keys ...string) ([][]byte, error) {
-	values, err := ask(ctx, c, readValues(len(keys)), listed(opWait, keys...), listed(opMultiGet, keys...))
+	values, err := call(ctx, c, readValues(len(keys)), listed(opWait, keys...), listed(opMultiGet, keys...))
 	return values, act("get", first(keys), err)
 }
 
-// Add adds delta to the decimal number stored under key, 0 where there is none, and returns the sum, which wraps
-// around. It is stored as text, so that Get sees it. The server ends the client for a value that does not begin with a
-// number.
+// Add adds delta to the decimal number stored under key, or to 0 if the key is missing, and returns the sum, which
+// wraps around. The number is stored as text, so that Get returns it. If the value does not begin with a number, the
+// server closes the connection, and with it the client fails.
 func (c *Client) Add(ctx context.Context, key string, delta int64) (int64, error) {
-	sum, err := ask(ctx, c, readNumber, counted(opAdd, key, delta))
+	sum, err := call(ctx, c, readNumber, counted(opAdd, key, delta))
 	return sum, act("add to", key, err)
 }
 
-// CompareSet stores desired if the value under key equals expected; a missing key equals an empty expected. It returns
-// the value now in force: desired if it was stored, else the present one. If key is missing and expected is not empty,
-// nothing is stored and expected is returned: PyTorch's elastic agents rely on that.
+// CompareSet stores desired if the value under key equals expected, where a missing key equals an empty expected. It
+// returns the value that key has then: desired if it was stored, otherwise the old one. If key is missing and expected
+// is not empty, it stores nothing and returns expected, on which PyTorch's elastic agents rely.
 func (c *Client) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
-	return ask(ctx, c, readValue, keyed(opCompareSet, key, expected, desired))
+	return call(ctx, c, readValue, keyed(opCompareSet, key, expected, desired))
 }
 
-// Delete removes key and reports whether it existed. It wakes nobody and leaves a queue of that name alone.
+// Delete removes key and reports whether it existed. Waiters go on waiting, and a queue of that name stays.
 func (c *Client) Delete(ctx context.Context, key string) (bool, error) {
-	return ask(ctx, c, readBool, keyed(opDelete, key))
+	return call(ctx, c, readBool, keyed(opDelete, key))
 }
 
-// Wait returns when each of the keys has existed, not necessarily at the same time, since Wait was called. A queue
-// counts as a key while something is in it.
+// Wait returns when each key has existed since the call, not necessarily at the same time. A queue counts as a key
+// while it is not empty.
 func (c *Client) Wait(ctx context.Context, keys ...string) error {
-	_, err := ask(ctx, c, readDone, listed(opWait, keys...))
+	_, err := call(ctx, c, readDone, listed(opWait, keys...))
 	return act("wait for", first(keys), err)
 }
 
-// Check reports whether all keys exist at this moment.
+// Check reports whether all keys exist.
 func (c *Client) Check(ctx context.Context, keys ...string) (bool, error) {
-	return ask(ctx, c, readReady, listed(opCheck, keys...))
+	return call(ctx, c, readReady, listed(opCheck, keys...))
 }
 
-// first names several keys in an error.
+// first names a list of keys in an error.
 func first(keys []string) string {
 	if len(keys) == 0 {
 		return ""
@@ -161,7 +161,7 @@ func first(keys []string) string {
 	return keys[0]
 }
 
-// act says in an error what was to be done with which key.
+// act adds what was to be done with which key to an error.
 func act(what, key string, err error) error {
 	if err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 // The operations of the server that PyTorch's clients use and Go programs do not need.
 
 func (c *Client) Append(ctx context.Context, key string, value []byte) error {
-	return c.tell(ctx, keyed(opAppend, key, value))
+	return c.send(ctx, keyed(opAppend, key, value))
 }
 
 // MultiSet sets keys and values, one after the other in pairs.
@@ -20,17 +20,17 @@ func (c *Client) MultiSet(ctx context.Context, pairs ...string) error {
 		}
 		b = appendText(b, text)
 	}
-	return c.tell(ctx, b)
+	return c.send(ctx, b)
 }
 
 func (c *Client) NumKeys(ctx context.Context) (int, error) {
-	n, err := ask(ctx, c, readNumber, []byte{opNumKeys})
+	n, err := call(ctx, c, readNumber, []byte{opNumKeys})
 	return int(n), err
 }
 
 // Keys leaves out PyTorch's own.
 func (c *Client) Keys(ctx context.Context) ([]string, error) {
-	return ask(ctx, c, func(from *reader) (keys []string, err error) {
+	return call(ctx, c, func(from *reader) (keys []string, err error) {
 		n, err := readNumber(from)
 		for ; n > 0 && err == nil; n-- {
 			var name []byte
@@ -43,7 +43,7 @@ func (c *Client) Keys(ctx context.Context) ([]string, error) {
 }
 
 func (c *Client) QueuePush(ctx context.Context, queue string, value []byte) error {
-	return c.tell(ctx, keyed(opQueuePush, queue, value))
+	return c.send(ctx, keyed(opQueuePush, queue, value))
 }
 
 // popped is the answer to QUEUE_POP.
@@ -62,7 +62,7 @@ func readPopped(from *reader) (p popped, err error) {
 
 func (c *Client) QueuePop(ctx context.Context, queue string) ([]byte, error) {
 	for {
-		p, err := ask(ctx, c, readPopped, listed(opWait, queue), keyed(opQueuePop, queue))
+		p, err := call(ctx, c, readPopped, listed(opWait, queue), keyed(opQueuePop, queue))
 		if err != nil || p.ok { // another may have been faster
 			return p.value, act("pop from", queue, err)
 		}
@@ -70,16 +70,16 @@ func (c *Client) QueuePop(ctx context.Context, queue string) ([]byte, error) {
 }
 
 func (c *Client) QueueTryPop(ctx context.Context, queue string) ([]byte, bool, error) {
-	p, err := ask(ctx, c, readPopped, keyed(opQueuePop, queue))
+	p, err := call(ctx, c, readPopped, keyed(opQueuePop, queue))
 	return p.value, p.ok, err
 }
 
 func (c *Client) QueueLen(ctx context.Context, queue string) (int, error) {
-	n, err := ask(ctx, c, readNumber, keyed(opQueueLen, queue))
+	n, err := call(ctx, c, readNumber, keyed(opQueueLen, queue))
 	return int(n), err
 }
 
 func (c *Client) Barrier(ctx context.Context, key string, worldSize int) error {
-	_, err := ask(ctx, c, readDone, counted(opBarrier, key, int64(worldSize)))
+	_, err := call(ctx, c, readDone, counted(opBarrier, key, int64(worldSize)))
 	return act("wait at barrier", key, err)
 }
