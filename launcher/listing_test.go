@@ -111,7 +111,7 @@ func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var err error
-		j, err = registry.One[registry.Job](t.Context(), l.Handle, registry.Request{Kind: registry.RanksRequest})
+		j, _, err = registry.Get[registry.Job](t.Context(), l.Handle, registry.Request{Kind: registry.RanksRequest})
 		require.NoError(t, err)
 		return expected(j)
 	}, time.Minute, 10*time.Millisecond, "%v", &j)
@@ -174,11 +174,11 @@ func TestListedJob(t *testing.T) {
 	assert.Empty(t, got)
 	assert.Equal(t, "the job has no rank 9", last.Error)
 
-	w, err := registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: registry.StacksRequest})
+	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: registry.StacksRequest})
 	require.NoError(t, err)
 	assert.Contains(t, strings.Join(w.Lines, "\n"), "[0-1]")
 	assert.Contains(t, w.Lines[0], "last line: begun")
-	w, err = registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: "riddle"})
+	w, _, err = registry.Get[registry.Reply](t.Context(), l.Handle, registry.Request{Kind: "riddle"})
 	require.NoError(t, err)
 	assert.Contains(t, w.Error, "riddle")
 
@@ -201,7 +201,7 @@ func TestListedJob(t *testing.T) {
 // Only what ends jobs in order can be asked for.
 func TestStopByStrangeSignal(t *testing.T) {
 	l := list(t, specOf("wait", 1))
-	w, err := registry.One[registry.Reply](t.Context(), l.Handle,
+	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle,
 		registry.Request{Kind: registry.StopRequest, Signal: syscall.SIGUSR1})
 	require.NoError(t, err)
 	assert.Contains(t, w.Error, "does not end a job")
@@ -214,7 +214,7 @@ func TestListedOnOtherHosts(t *testing.T) {
 	assert.Len(t, j.Hosts, 2)
 	assert.False(t, j.Ranks[3].Here)
 	assert.Empty(t, j.Silent)
-	w, err := registry.One[registry.Reply](t.Context(), l.Handle, registry.Request{
+	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle, registry.Request{
 		Kind: registry.StacksRequest,
 		Rank: new(3),
 	})
@@ -230,7 +230,7 @@ func TestListedOnOtherHosts(t *testing.T) {
 func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Option) registry.NCCL {
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: addr, HasValue: true})
 	l := list(t, s, options...)
-	n, err := registry.One[registry.NCCL](t.Context(), l.Handle, registry.Request{Kind: registry.NCCLRequest})
+	n, _, err := registry.Get[registry.NCCL](t.Context(), l.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
 	assert.Equal(t, []any{l.ID, addr}, []any{n.ID, n.Addr})
 	return n
@@ -289,7 +289,7 @@ func TestWhyNCCLSaysNothing(t *testing.T) {
 	s := specOf("talk", 1)
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ENABLE", Value: "0", HasValue: true})
 	listed := list(t, s)
-	n, err = registry.One[registry.NCCL](t.Context(), listed.Handle, registry.Request{Kind: registry.NCCLRequest})
+	n, _, err = registry.Get[registry.NCCL](t.Context(), listed.Handle, registry.Request{Kind: registry.NCCLRequest})
 	require.NoError(t, err)
 	assert.Equal(t, "no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks", n.Error)
 	assert.Empty(t, n.Addr)

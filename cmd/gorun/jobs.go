@@ -181,7 +181,7 @@ func queryJob(h registry.Handle, kind string) (reply jobReply) {
 	ctx, cancel := context.WithTimeout(context.Background(), jobTimeout)
 	defer cancel()
 	pid := 0
-	reply.Job, pid, reply.err = registry.OneOf[registry.Job](ctx, h, registry.Request{Kind: kind})
+	reply.Job, pid, reply.err = registry.Get[registry.Job](ctx, h, registry.Request{Kind: kind})
 	if errors.Is(reply.err, os.ErrDeadlineExceeded) || errors.Is(reply.err, context.DeadlineExceeded) {
 		reply.err = unresponsive(h, pid)
 	}
@@ -206,7 +206,8 @@ func query[T any](r *jobsRequest, timeout time.Duration, kind string) (reply T, 
 	defer cancel()
 	request := r.Request
 	request.Kind = kind
-	return registry.One[T](ctx, h, request)
+	reply, _, err = registry.Get[T](ctx, h, request)
+	return reply, err
 }
 
 // responsiveJob is the job of the command line if it replies. Requests without a time limit would wait for others for

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Named is a unix socket with an abstract name, and who has it.
+// Named is a unix socket with an abstract name.
 type Named struct {
 	Name string // without the zero byte before it
 	Owner
@@ -27,8 +27,7 @@ const (
 )
 
 // ListNamed lists the unix sockets of this network namespace that are bound to an abstract name with a prefix, and
-// neither listen nor are connected. No peer is asked. Sockets whose owner the kernel does not tell, as before Linux
-// 5.3, are left out.
+// neither listen nor are connected. It omits sockets without a known owner, as before Linux 5.3.
 func ListNamed(prefix string) ([]Named, error) {
 	var n netlink
 	if err := n.open(unix.NETLINK_SOCK_DIAG); err != nil {
@@ -60,7 +59,7 @@ func ListNamed(prefix string) ([]Named, error) {
 	}
 }
 
-// parseNamed reads one part of the kernel's list; last says that it is the last.
+// parseNamed parses one part of the kernel's list.
 func parseNamed(part []byte, prefix string) (found []Named, last bool, err error) {
 	for len(part) >= unix.NLMSG_HDRLEN {
 		size := int(binary.NativeEndian.Uint32(part))
@@ -90,8 +89,7 @@ func parseNamed(part []byte, prefix string) (found []Named, last bool, err error
 
 var errBrokenList = errors.New("list unix sockets: the kernel's answer cannot be read")
 
-// parseUnix reads what the kernel says of one socket; ok is false where that has no abstract name or its owner is not
-// told.
+// parseUnix parses one socket; ok is false without an abstract name or an owner.
 func parseUnix(body []byte) (s Named, ok bool) {
 	if len(body) < unixAnswer {
 		return s, false
@@ -118,5 +116,5 @@ func parseUnix(body []byte) (s Named, ok bool) {
 	return s, s.Name != "" && s.UID >= 0
 }
 
-// align is a length with its padding.
+// align adds the padding to a length.
 func align(n int) int { return (n + 3) &^ 3 }

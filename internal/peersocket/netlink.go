@@ -9,42 +9,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerSize is more than any answer to these questions takes.
+// answerSize is larger than any answer.
 const answerSize = 4096
 
-// netlink is a socket that asks one kind of question. The kernel answers while it is sent; see netlink(7).
+// netlink is a socket of one protocol of netlink(7). The kernel answers a request while it is sent.
 type netlink struct {
-	fd   int
-	held bool // fd is open
-	seq  uint32
+	fd     int
+	isOpen bool
+	seq    uint32
 }
 
 func (n *netlink) open(protocol int) error {
-	if n.held {
+	if n.isOpen {
 		return nil
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {
 		return fmt.Errorf("open a netlink socket: %w", err)
 	}
-	// nobody but the kernel is heard
+	// receive from the kernel only
 	if err = unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		unix.Close(fd)
 		return fmt.Errorf("connect a netlink socket: %w", err)
 	}
-	n.fd, n.held = fd, true
+	n.fd, n.isOpen = fd, true
 	return nil
 }
 
 func (n *netlink) close() {
-	if n.held {
+	if n.isOpen {
 		unix.Close(n.fd)
-		n.held = false
+		n.isOpen = false
 	}
 }
 
-// ask sends a request, of which only header and body are filled in by the caller, and returns the body of the answer.
-func (n *netlink) ask(kind uint16, request, into []byte) ([]byte, error) {
+// query fills in the header of a request, sends it and returns the body of the answer.
+func (n *netlink) query(kind uint16, request, into []byte) ([]byte, error) {
 	n.seq++
 	binary.NativeEndian.PutUint32(request[0:], uint32(len(request)))
 	binary.NativeEndian.PutUint16(request[4:], kind)
@@ -54,19 +54,19 @@ func (n *netlink) ask(kind uint16, request, into []byte) ([]byte, error) {
 		return nil, fmt.Errorf("ask the kernel: %w", err)
 	}
 	for {
-		// it is there
+		// raw, as the answer is there already
 		size, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(n.fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
 		if errno != 0 {
 			return nil, fmt.Errorf("read the kernel's answer: %w", errno)
 		}
-		if body, ours, err := answer(into[:size], n.seq); ours {
+		if body, ours, err := parseAnswer(into[:size], n.seq); ours {
 			return body, err
 		}
 	}
 }
 
-// answer reads the message that answers a request; ours is false for one that was late for an earlier request.
-func answer(message []byte, seq uint32) (body []byte, ours bool, err error) {
+// parseAnswer parses the answer to a request; ours is false for a late answer to an earlier one.
+func parseAnswer(message []byte, seq uint32) (body []byte, ours bool, err error) {
 	const header, errorSize = unix.NLMSG_HDRLEN, 4
 	if len(message) < header {
 		return nil, true, fmt.Errorf("the kernel answered %d bytes", len(message))
@@ -100,14 +100,14 @@ const (
 	idSize           = 40 // of the identity: ports and addresses
 )
 
-// ask finds the socket that has these ends, exactly. One question costs the same however many sockets there are.
-func (f *Finder) ask(c Ends) (Owner, error) {
+// query finds the owner of the socket with exactly these ends. Its cost does not depend on the number of sockets.
+func (f *Finder) query(c Ends) (Owner, error) {
 	if err := f.diag.open(unix.NETLINK_SOCK_DIAG); err != nil {
 		return Owner{}, err
 	}
 	var request [unix.NLMSG_HDRLEN + diagRequest]byte
 	putDiag(request[unix.NLMSG_HDRLEN:], c)
-	body, err := f.diag.ask(sockDiagByFamily, request[:], f.buffer[:])
+	body, err := f.diag.query(sockDiagByFamily, request[:], f.buffer[:])
 	if err == unix.ENOENT {
 		return Owner{}, ErrUnknown
 	}
@@ -119,12 +119,16 @@ func (f *Finder) ask(c Ends) (Owner, error) {
 	return owner, err
 }
 
-// putDiag fills in a request for one socket. Sockets of IPv6 whose addresses are IPv4's are found as those of IPv4.
-func putDiag(b []byte, c Ends) {
-	b[0] = unix.AF_INET
-	if c.Local.Addr().Is6() {
-		b[0] = unix.AF_INET6
+func family(address netip.Addr) byte {
+	if address.Is6() {
+		return unix.AF_INET6
 	}
+	return unix.AF_INET
+}
+
+// putDiag writes a request for one socket. It finds IPv6 sockets with IPv4 addresses as IPv4 ones.
+func putDiag(b []byte, c Ends) {
+	b[0] = family(c.Local.Addr())
 	b[1] = unix.IPPROTO_TCP
 	binary.NativeEndian.PutUint32(b[4:], ^uint32(0)) // in any state
 	id := b[diagID:]
@@ -136,8 +140,8 @@ func putDiag(b []byte, c Ends) {
 	binary.NativeEndian.PutUint64(id[40:], ^uint64(0)) // INET_DIAG_NOCOOKIE
 }
 
-// parseDiag reads whose socket was found. The kernel falls back to one that listens at the port, and a socket that no
-// process has any more has the inode 0 and root as its owner, whoever made it.
+// parseDiag parses the owner of the socket that was found. It rejects a listening socket at the port, which the kernel
+// returns if nothing matches, and a socket without a process, which has inode 0 and belongs to root.
 func parseDiag(body, id []byte) (Owner, error) {
 	const addresses = 36 // bytes of ports and addresses in the identity
 	if len(body) < diagAnswer {
@@ -154,21 +158,21 @@ func parseDiag(body, id []byte) (Owner, error) {
 	return owner, nil
 }
 
-// sameEnds compares identities; IPv4 addresses of a socket of IPv6 are told in either notation.
-func sameEnds(found, asked []byte) bool {
-	return string(found[:4]) == string(asked[:4]) && sameAddress(found[4:20], asked[4:20]) &&
-		sameAddress(found[20:36], asked[20:36])
+// sameEnds compares ports and addresses; the kernel returns IPv4 addresses of IPv6 sockets in either form.
+func sameEnds(found, wanted []byte) bool {
+	return string(found[:4]) == string(wanted[:4]) && sameAddress(found[4:20], wanted[4:20]) &&
+		sameAddress(found[20:36], wanted[20:36])
 }
 
-func sameAddress(found, asked []byte) bool {
-	if string(found) == string(asked) {
+func sameAddress(found, wanted []byte) bool {
+	if string(found) == string(wanted) {
 		return true
 	}
-	return netip.AddrFrom16([16]byte(found)).Unmap() == netip.AddrFrom4([4]byte(asked[:4])) &&
-		string(asked[4:]) == string(make([]byte, 12))
+	return netip.AddrFrom16([16]byte(found)).Unmap() == netip.AddrFrom4([4]byte(wanted[:4])) &&
+		string(wanted[4:]) == string(make([]byte, 12))
 }
 
-// Local reports whether an address is one of this host, in this network namespace: whether packets to it stay here.
+// Local reports whether an address belongs to this host, in this network namespace.
 func (f *Finder) Local(address netip.Addr) (bool, error) {
 	if address = address.Unmap(); address.IsLoopback() {
 		return true, nil
@@ -179,18 +183,15 @@ func (f *Finder) Local(address netip.Addr) (bool, error) {
 	text := address.WithZone("").AsSlice()
 	const header, attribute = unix.NLMSG_HDRLEN + unix.SizeofRtMsg, unix.SizeofRtAttr
 	request := make([]byte, header+attribute+len(text))
-	request[unix.NLMSG_HDRLEN] = unix.AF_INET
-	if address.Is6() {
-		request[unix.NLMSG_HDRLEN] = unix.AF_INET6
-	}
+	request[unix.NLMSG_HDRLEN] = family(address)
 	request[unix.NLMSG_HDRLEN+1] = uint8(8 * len(text)) // bits of the destination
 	binary.NativeEndian.PutUint16(request[header:], uint16(attribute+len(text)))
 	binary.NativeEndian.PutUint16(request[header+2:], unix.RTA_DST)
 	copy(request[header+attribute:], text)
-	body, err := f.route.ask(unix.RTM_GETROUTE, request, f.buffer[:])
+	body, err := f.route.query(unix.RTM_GETROUTE, request, f.buffer[:])
 	switch {
 	case err == unix.ENETUNREACH || err == unix.EHOSTUNREACH || err == unix.EACCES || err == unix.EINVAL:
-		return false, nil // it has no way to there, or one that ends: not here
+		return false, nil // there is no route, or a blackhole
 	case err != nil:
 		return false, err
 	case len(body) < unix.SizeofRtMsg:

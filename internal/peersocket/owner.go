@@ -1,5 +1,6 @@
-// Package peersocket asks the kernel about the other end of a TCP connection: whether it is on this host, and then
-// whose it is. No byte that the peer sends takes part in that.
+// Package peersocket asks the kernel whether the other end of a TCP connection is on this host, and who owns it.
+// Nothing
+// that the peer sends affects the answer.
 package peersocket
 
 import (
@@ -13,54 +14,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner is who has a socket.
+// Owner is the owner of a socket.
 type Owner struct {
-	// UID is the user who made the socket, in this process's user namespace.
+	// UID is the user that made the socket, in this process's user namespace.
 	UID int
 	// Inode is the number under which /proc/PID/fd lists the socket.
 	Inode uint64
 }
 
-// ErrUnknown says that no process of this host and network namespace has the other end open. A peer that sent something
-// and closed at once is unknown: the kernel names root as the owner of a socket without a process.
+// ErrUnknown reports that no process of this host and network namespace has the other end open. That includes a peer
+// that
+// has closed its socket already: the kernel would name root as the owner.
 var ErrUnknown = errors.New("no process on this host has its other end open")
 
-// Finder finds owners. The zero Finder is ready for use, by one goroutine at a time, in the network namespace of the
-// connections; it keeps a netlink socket open from its first use until [Finder.Close].
+// Finder finds owners of sockets in the network namespace of its first use. The zero Finder is ready, and not safe for
+// concurrent use. It keeps netlink sockets open until [Finder.Close].
 type Finder struct {
 	diag, route netlink
-	works       bool // the kernel has answered for a socket
+	works       bool // netlink has found a socket before
 	buffer      [answerSize]byte
 }
 
-// Close closes what the Finder keeps open. The Finder may be used again.
+// Close closes the netlink sockets. The Finder may be used again.
 func (f *Finder) Close() {
 	f.diag.close()
 	f.route.close()
 }
 
-// Owner finds the owner of the other end of a TCP connection. [ErrUnknown] means that there is none. Where the kernel
-// answers no questions about sockets (seccomp, gVisor), the tables in /proc/net are read, which takes longer the more
-// sockets there are.
+// Owner returns the owner of the other end of a TCP connection, or [ErrUnknown]. Without netlink (seccomp, gVisor), it
+// reads the tables in /proc/net, which takes longer the more sockets there are.
 func (f *Finder) Owner(c Ends) (Owner, error) {
-	owner, err := f.ask(c.reversed())
+	owner, err := f.query(c.reversed())
 	if err == nil || f.works && errors.Is(err, ErrUnknown) {
 		return owner, err
 	}
-	if _, err := f.ask(c); err == nil { // our own end is there: so the first answer holds
+	if _, err := f.query(c); err == nil { // netlink works, as it finds our own end
 		return Owner{}, ErrUnknown
 	}
-	return inTables(c.reversed())
+	return findInTables(c.reversed())
 }
 
-// Trusted reports whether the owner may use what belongs to this process: its own user may, and root.
+// Trusted reports whether the owner is this process's user or root.
 func (o Owner) Trusted() bool {
-	return (o.UID == 0 || o.UID == os.Geteuid()) && o.UID != overflow()
+	return (o.UID == 0 || o.UID == os.Geteuid()) && o.UID != overflowUID()
 }
 
-// overflow is the user id by which the kernel names users whom this process's user namespace does not know, -1 where it
-// knows all: a process that runs as that user itself must not take them for its own.
-var overflow = sync.OnceValue(func() int {
+// overflowUID returns the user id that stands for users outside this process's user namespace, -1 if it has all
+// users. A
+// process that runs as this user must not trust them.
+var overflowUID = sync.OnceValue(func() int {
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err == nil && strings.Join(strings.Fields(string(users)), " ") == "0 0 4294967295" {
 		return -1
@@ -73,7 +75,7 @@ var overflow = sync.OnceValue(func() int {
 	return uid
 })
 
-// Ends are the addresses of a connected TCP socket, those of IPv4 never in IPv6's notation.
+// Ends are the addresses of a connected TCP socket. IPv4 addresses are never in IPv6 form.
 type Ends struct {
 	Local, Remote netip.AddrPort
 	// Device is the interface of a link-local address, 0 for others.
@@ -82,7 +84,7 @@ type Ends struct {
 
 func (c Ends) reversed() Ends { return Ends{c.Remote, c.Local, c.Device} }
 
-// EndsOf asks a socket.
+// EndsOf returns the addresses of a socket.
 func EndsOf(fd int) (c Ends, err error) {
 	local, err := unix.Getsockname(fd)
 	if err != nil {

@@ -99,7 +99,7 @@ func found(t testing.TB, conn net.Conn) (byDiag, byTables Owner) {
 	require.NoError(t, err)
 	byDiag, err = f.Owner(c)
 	require.NoError(t, err)
-	byTables, err = inTables(c.reversed())
+	byTables, err = findInTables(c.reversed())
 	require.NoError(t, err)
 	require.True(t, f.works, "the kernel answers here")
 	return byDiag, byTables
@@ -179,7 +179,7 @@ func TestOrphanHasNoOwner(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Owner(c)
 	require.ErrorIs(t, err, ErrUnknown)
-	_, err = inTables(c.reversed())
+	_, err = findInTables(c.reversed())
 	require.ErrorIs(t, err, ErrUnknown)
 	said := make([]byte, 5)
 	_, err = io.ReadFull(conn, said)
@@ -194,7 +194,7 @@ func TestListenerIsNoPeer(t *testing.T) {
 	defer l.Close()
 	var f Finder
 	defer f.Close()
-	_, err = f.ask(Ends{Local: l.Addr().(*net.TCPAddr).AddrPort(), Remote: netip.MustParseAddrPort("127.0.0.1:1")})
+	_, err = f.query(Ends{Local: l.Addr().(*net.TCPAddr).AddrPort(), Remote: netip.MustParseAddrPort("127.0.0.1:1")})
 	require.ErrorIs(t, err, ErrUnknown)
 }
 
@@ -233,13 +233,13 @@ func TestLocal(t *testing.T) {
 
 // A user whom this user namespace does not know has the number of nobody, which is not this process's user.
 func TestUnknownUserIsNotTrusted(t *testing.T) {
-	was := overflow
-	defer func() { overflow = was }()
+	was := overflowUID
+	defer func() { overflowUID = was }()
 	self := Owner{UID: os.Geteuid(), Inode: 1}
 	require.True(t, self.Trusted())
 	require.True(t, Owner{UID: 0, Inode: 1}.Trusted())
 	require.False(t, Owner{UID: otherUser, Inode: 1}.Trusted())
-	overflow = os.Geteuid
+	overflowUID = os.Geteuid
 	require.False(t, self.Trusted())
 }
 
@@ -261,7 +261,7 @@ func TestOwnerWithoutSockDiag(t *testing.T) {
 	ours, theirs := connected(t, "127.0.0.1:0", "127.0.0.1")
 	c, err := EndsOf(descriptor(t, ours))
 	require.NoError(t, err)
-	f := Finder{diag: netlink{fd: -1, held: true}}
+	f := Finder{diag: netlink{fd: -1, isOpen: true}}
 	owner, err := f.Owner(c)
 	require.NoError(t, err)
 	require.Equal(t, Owner{UID: os.Geteuid(), Inode: inode(t, theirs)}, owner)
@@ -271,7 +271,7 @@ func TestOwnerWithoutSockDiag(t *testing.T) {
 	_, err = f.Local(netip.MustParseAddr("203.0.113.1"))
 	require.NoError(t, err)
 	f.Close()
-	f.route = netlink{fd: -1, held: true}
+	f.route = netlink{fd: -1, isOpen: true}
 	_, err = f.Local(netip.MustParseAddr("203.0.113.1"))
 	require.Error(t, err, "and nobody is taken for a peer on another host")
 }

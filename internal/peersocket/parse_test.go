@@ -60,22 +60,22 @@ func message(kind uint16, seq uint32, body []byte) []byte {
 }
 
 func TestAnswer(t *testing.T) {
-	body, ours, err := answer(message(sockDiagByFamily, 7, []byte("body")), 7)
+	body, ours, err := parseAnswer(message(sockDiagByFamily, 7, []byte("body")), 7)
 	require.NoError(t, err)
 	require.True(t, ours)
 	require.Equal(t, "body", string(body))
-	_, ours, err = answer(message(sockDiagByFamily, 6, nil), 7)
+	_, ours, err = parseAnswer(message(sockDiagByFamily, 6, nil), 7)
 	require.NoError(t, err)
 	require.False(t, ours, "an answer to an earlier question")
 	missing := int32(-int(unix.ENOENT))
-	_, ours, err = answer(message(unix.NLMSG_ERROR, 7, binary.NativeEndian.AppendUint32(nil, uint32(missing))), 7)
+	_, ours, err = parseAnswer(message(unix.NLMSG_ERROR, 7, binary.NativeEndian.AppendUint32(nil, uint32(missing))), 7)
 	require.True(t, ours)
 	require.Equal(t, unix.ENOENT, err)
 	for _, broken := range [][]byte{
 		nil, make([]byte, 15), message(unix.NLMSG_ERROR, 7, []byte{1}),
 		message(sockDiagByFamily, 7, []byte("body"))[:18],
 	} {
-		_, ours, err = answer(broken, 7)
+		_, ours, err = parseAnswer(broken, 7)
 		require.True(t, ours)
 		require.Error(t, err)
 	}
@@ -127,7 +127,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(message(sockDiagByFamily, 1, diagnosis(c, 0, 0)))
 	f.Add(message(unix.NLMSG_ERROR, 1, []byte{254, 255, 255, 255}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		body, ours, err := answer(b, 1)
+		body, ours, err := parseAnswer(b, 1)
 		if err != nil || !ours {
 			require.Nil(t, body)
 			return

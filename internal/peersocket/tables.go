@@ -14,24 +14,24 @@ import (
 
 // Socket is a TCP socket of a network namespace that some process has open.
 type Socket struct {
-	Local, Remote netip.AddrPort // IPv4 never in IPv6's notation
-	State         int            // as the kernel numbers them: unix.BPF_TCP_LISTEN and the like
+	Local, Remote netip.AddrPort // IPv4 addresses are never in IPv6 form
+	State         int            // the kernel's number, such as unix.BPF_TCP_LISTEN
 	Owner
 }
 
-// ReadTables lists the TCP sockets of the network namespace that a process is in; "self" is this one.
+// ReadTables lists the TCP sockets in the network namespace of a process, given by its id or "self".
 func ReadTables(process string) ([]Socket, error) {
 	rows, err := os.ReadFile("/proc/" + process + "/net/tcp")
 	if err != nil {
 		return nil, err
 	}
-	rows6, _ := os.ReadFile("/proc/" + process + "/net/tcp6") // without IPv6 there is no other
+	rows6, _ := os.ReadFile("/proc/" + process + "/net/tcp6") // missing without IPv6
 	return append(ParseTable(string(rows)), ParseTable(string(rows6))...), nil
 }
 
 // ParseTable reads /proc/net/tcp or tcp6 (proc_net_tcp in the kernel's documentation), whose rows are
-// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …". Sockets that no process has any more
-// are left out: their users are made up.
+// "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …". It omits sockets without a
+// process, whose user is not the real one.
 func ParseTable(rows string) (sockets []Socket) {
 	const local, remote, state, uid, inode = 1, 2, 3, 7, 9
 	for row := range strings.Lines(rows) {
@@ -51,7 +51,7 @@ func ParseTable(rows string) (sockets []Socket) {
 	return sockets
 }
 
-// parseAddress reads an address such as 0100007F:3039, words of four bytes each in the order of this machine.
+// parseAddress parses an address such as 0100007F:3039, in words of four bytes in native byte order.
 func parseAddress(text string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(port, 16, 16)
@@ -66,8 +66,8 @@ func parseAddress(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(address.Unmap(), uint16(number)), nil
 }
 
-// inTables finds the socket that has these ends in /proc/net.
-func inTables(c Ends) (Owner, error) {
+// findInTables finds the owner of a socket in /proc/net.
+func findInTables(c Ends) (Owner, error) {
 	sockets, err := ReadTables("self")
 	if err != nil {
 		return Owner{}, fmt.Errorf("find the other end: %w", err)
@@ -75,7 +75,6 @@ func inTables(c Ends) (Owner, error) {
 	return findSocket(sockets, c)
 }
 
-// findSocket finds the socket that has these ends.
 func findSocket(sockets []Socket, c Ends) (Owner, error) {
 	for _, s := range sockets {
 		if s.Local == c.Local && s.Remote == c.Remote {

@@ -13,39 +13,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of serving.
+// Limits of a server.
 const (
-	maxConns    = 32              // at the same time
-	maxRequest  = 4 << 10         // bytes of a question
-	askTime     = 5 * time.Second // to ask it
-	answerTime  = 5 * time.Second // to take one part of the answer
-	partingTime = 250 * time.Millisecond
+	maxConns       = 32              // at the same time
+	maxRequest     = 4 << 10         // bytes
+	requestTimeout = 5 * time.Second // to send a request
+	partTimeout    = 5 * time.Second // to receive one part of the response
+	closeTimeout   = 250 * time.Millisecond
 )
 
 // Entry is a job of this process in the registry.
 type Entry struct {
 	path     string
-	dir      int
+	dir      int // a descriptor
 	listener *net.UnixListener
-	answer   Handler
+	handler  Handler
 	ctx      context.Context
-	end      context.CancelFunc
-	busy     sync.WaitGroup
-	places   chan struct{}
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	slots    chan struct{}
 
-	mu    sync.Mutex
-	conns map[*net.UnixConn]bool
-	over  bool
+	mu     sync.Mutex
+	conns  map[*net.UnixConn]bool
+	closed bool
 }
 
-// Handler answers a question. It may send several parts, and go on until ctx ends: because
-// whoever asked has gone, or the entry is being closed. Each error of send is the end.
-type Handler func(ctx context.Context, question Request, send func(part any) error)
+// Handler responds to a request with any number of parts. ctx ends when the client disconnects or the entry is
+// closed. A
+// handler should return after an error of send.
+type Handler func(ctx context.Context, request Request, send func(part any) error)
 
-// Register makes an entry for the job in the first of the places that allows it, and serves it until Close. announce is
-// told of a directory before it is made, and again once it is there; it is removed by Close, and should be removed when
-// this process is killed.
-func Register(places []string, id string, announce func(path string), answer Handler) (*Entry, error) {
+// Register makes an entry for a job in the first suitable place, and serves requests until Close. It calls announce
+// with
+// a directory before and after making it. Close removes the directory; the caller should have it removed if this
+// process
+// is killed.
+func Register(places []string, id string, announce func(path string), handler Handler) (*Entry, error) {
 	if !isID(id) {
 		return nil, fmt.Errorf("register job: %q is no id of %d hexadecimal digits", id, idDigits)
 	}
@@ -54,60 +57,59 @@ func Register(places []string, id string, announce func(path string), answer Han
 		return nil, fmt.Errorf("register job %s: %w", id, err)
 	}
 	e := &Entry{
-		path: path, dir: dir, answer: answer, places: make(chan struct{}, maxConns),
+		path: path, dir: dir, handler: handler, slots: make(chan struct{}, maxConns),
 		conns: map[*net.UnixConn]bool{},
 	}
-	e.ctx, e.end = context.WithCancel(context.Background())
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.listener, err = e.listen(); err != nil {
 		e.remove()
 		return nil, fmt.Errorf("register job %s in %s: %w", id, path, err)
 	}
-	e.busy.Go(e.accept)
+	e.work.Go(e.accept)
 	return e, nil
 }
 
-// Path is the entry's directory.
+// Path returns the entry's directory.
 func (e *Entry) Path() string { return e.path }
 
-// listen makes the socket, with mode 0600 from its first moment on, and gives it its name
-// when somebody who connects is heard.
+// listen makes the socket, with mode 0600 from the start, and renames it once connections are queued.
 func (e *Entry) listen() (*net.UnixListener, error) {
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
 		return errors.Join(err, failed)
 	}}
-	l, err := private.Listen(e.ctx, "unix", within(e.dir, fresh))
+	l, err := private.Listen(e.ctx, "unix", pathIn(e.dir, newSocket))
 	if err != nil {
 		return nil, err
 	}
 	listener := l.(*net.UnixListener)
 	listener.SetUnlinkOnClose(false)
-	if err := unix.Renameat(e.dir, fresh, e.dir, socket); err != nil {
+	if err := unix.Renameat(e.dir, newSocket, e.dir, socket); err != nil {
 		_ = listener.Close()
 		return nil, err
 	}
 	return listener, nil
 }
 
-// Close ends the entry. Those who follow get what was sent so far, if they read.
+// Close closes and removes the entry. Clients still receive what was sent before.
 func (e *Entry) Close() {
-	e.end()
+	e.cancel()
 	_ = e.listener.Close()
 	e.mu.Lock()
-	e.over = true
+	e.closed = true
 	for conn := range e.conns {
-		_ = conn.SetDeadline(time.Now().Add(partingTime))
+		_ = conn.SetDeadline(time.Now().Add(closeTimeout))
 	}
 	e.mu.Unlock()
-	e.busy.Wait()
+	e.work.Wait()
 	e.remove()
 }
 
-// remove removes the directory, if it is still this one that has the name.
+// remove removes the directory, unless another one has its name now.
 func (e *Entry) remove() {
-	e.end()
-	for _, name := range []string{fresh, socket} {
+	e.cancel()
+	for _, name := range []string{newSocket, socket} {
 		_ = unix.Unlinkat(e.dir, name, 0)
 	}
 	var own, named unix.Stat_t
@@ -123,70 +125,69 @@ func (e *Entry) accept() {
 		conn, err := e.listener.AcceptUnix()
 		switch {
 		case err == nil:
-			e.take(conn)
+			e.start(conn)
 		case errors.Is(err, net.ErrClosed) || e.ctx.Err() != nil:
 			return
-		default: // out of descriptors, say
+		default: // such as too many open files
 			select {
 			case <-e.ctx.Done():
-			case <-time.After(partingTime):
+			case <-time.After(closeTimeout):
 			}
 		}
 	}
 }
 
-// take serves a connection beside all others, if it is this user's and not one too many.
-func (e *Entry) take(conn *net.UnixConn) {
+// start serves a connection of this user on its own goroutine, up to maxConns of them.
+func (e *Entry) start(conn *net.UnixConn) {
 	select {
-	case e.places <- struct{}{}:
+	case e.slots <- struct{}{}:
 	default:
 		_ = conn.Close()
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, err := peer(conn); err != nil || e.over {
+	if _, err := peerPID(conn); err != nil || e.closed {
 		_ = conn.Close()
-		<-e.places
+		<-e.slots
 		return
 	}
 	e.conns[conn] = true
-	e.busy.Go(func() { e.serve(conn) })
+	e.work.Go(func() { e.serve(conn) })
 }
 
 func (e *Entry) serve(conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(e.ctx)
-	gone := make(chan struct{})
+	disconnected := make(chan struct{})
 	defer func() {
 		cancel()
 		_ = conn.Close()
-		<-gone
+		<-disconnected
 		e.mu.Lock()
 		delete(e.conns, conn)
 		e.mu.Unlock()
-		<-e.places
+		<-e.slots
 	}()
-	e.limit(conn.SetReadDeadline, askTime)
-	question, err := readQuestion(conn)
+	e.setTimeout(conn.SetReadDeadline, requestTimeout)
+	request, err := readRequest(conn)
 	if err != nil {
-		close(gone)
+		close(disconnected)
 		return
 	}
-	e.limit(conn.SetReadDeadline, 0)
-	go func() { // nobody says anything more, until he hangs up
-		defer close(gone)
+	e.setTimeout(conn.SetReadDeadline, 0)
+	go func() { // the client sends nothing more until it disconnects
+		defer close(disconnected)
 		defer cancel()
 		_, _ = conn.Read(make([]byte, 1))
 	}()
-	e.answer(ctx, question, untilItFails(func(part any) error {
-		e.limit(conn.SetWriteDeadline, answerTime)
+	e.handler(ctx, request, untilError(func(part any) error {
+		e.setTimeout(conn.SetWriteDeadline, partTimeout)
 		return writePart(conn, part)
 	}))
 }
 
-// untilItFails sends nothing more once that has failed: a reader that goes on later would miss a part, and take the
-// next one for what follows.
-func untilItFails(send func(part any) error) func(part any) error {
+// untilError sends nothing after an error: a client that reads on would miss a part.
+func untilError(send func(part any) error) func(part any) error {
 	var failed error
 	return func(part any) error {
 		if failed == nil {
@@ -196,12 +197,12 @@ func untilItFails(send func(part any) error) func(part any) error {
 	}
 }
 
-// limit sets a deadline, unless the entry has set the last one; 0 is none.
-func (e *Entry) limit(set func(time.Time) error, limit time.Duration) {
+// setTimeout sets a deadline, unless Close has; 0 is none.
+func (e *Entry) setTimeout(set func(time.Time) error, limit time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.over:
+	case e.closed:
 	case limit == 0:
 		_ = set(time.Time{})
 	default:
@@ -209,12 +210,11 @@ func (e *Entry) limit(set func(time.Time) error, limit time.Duration) {
 	}
 }
 
-// errOther is a peer who is another user.
-var errOther = errors.New("the socket's other end is another user's")
+// errOtherUser reports that the peer is another user.
+var errOtherUser = errors.New("the socket's other end is another user's")
 
-// peer is the process at the other end, which must be this user's; 0 where it is in
-// another container.
-func peer(conn *net.UnixConn) (pid int, err error) {
+// peerPID returns the process at the other end, which must be this user's; 0 if it is in another PID namespace.
+func peerPID(conn *net.UnixConn) (pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -230,7 +230,7 @@ func peer(conn *net.UnixConn) (pid int, err error) {
 	case failed != nil:
 		return 0, os.NewSyscallError("getsockopt SO_PEERCRED", failed)
 	case int(ucred.Uid) != os.Geteuid():
-		return 0, errOther
+		return 0, errOtherUser
 	}
 	return int(ucred.Pid), nil
 }

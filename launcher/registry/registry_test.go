@@ -98,7 +98,7 @@ func TestTwoJobs(t *testing.T) {
 	register(t, place, second, describe)
 	found := Find([]string{place, "/no/such/place", place})
 	require.Equal(t, []string{first, second}, ids(found))
-	job, err := One[Job](t.Context(), found[1], Request{Kind: JobRequest})
+	job, _, err := Get[Job](t.Context(), found[1], Request{Kind: JobRequest})
 	require.NoError(t, err)
 	assert.Equal(t, JobRequest, job.Program)
 
@@ -113,7 +113,7 @@ func TestTwoJobs(t *testing.T) {
 	e.Close()
 	assert.NoDirExists(t, e.Path(), "it goes with the job")
 	assert.Equal(t, []string{second}, ids(Find([]string{place})))
-	_, err = One[Job](t.Context(), found[0], Request{Kind: JobRequest})
+	_, _, err = Get[Job](t.Context(), found[0], Request{Kind: JobRequest})
 	assert.ErrorIs(t, err, ErrEnded)
 }
 
@@ -143,7 +143,7 @@ func TestYoungDirectoryIsLeft(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	assert.Empty(t, Find([]string{place}))
 	assert.DirExists(t, dir)
-	old := time.Now().Add(-2 * youth)
+	old := time.Now().Add(-2 * startTimeout)
 	require.NoError(t, os.Chtimes(dir, old, old))
 	assert.Empty(t, Find([]string{place}))
 	assert.NoDirExists(t, dir)
@@ -199,10 +199,10 @@ func TestPlantedByAnotherUser(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(planted, socket), mode))
 		assert.Empty(t, Find([]string{place}), "%o", mode)
 		assert.Contains(t, as(t, 54322, "look", place, filepath.Join(planted, socket)), "0 jobs")
-		_, err = One[Job](t.Context(), Handle{first, planted}, Request{Kind: JobRequest})
+		_, _, err = Get[Job](t.Context(), Handle{first, planted}, Request{Kind: JobRequest})
 		assert.ErrorIs(t, err, errForeign)
 	}
-	old := time.Now().Add(-2 * youth)
+	old := time.Now().Add(-2 * startTimeout)
 	require.NoError(t, os.Chtimes(planted, old, old))
 	require.NoError(t, command.Process.Kill())
 	_ = command.Wait()
@@ -274,7 +274,7 @@ func TestStrangeClients(t *testing.T) {
 		describe(ctx, q, send)
 	})
 	for _, said := range []string{"", "\n", "{}", "nonsense\n", strings.Repeat("x", 2*maxRequest), "\x00\xff\n"} {
-		conn, err := net.Dial("unix", within(e.dir, socket))
+		conn, err := net.Dial("unix", pathIn(e.dir, socket))
 		require.NoError(t, err)
 		_, _ = io.WriteString(conn, said)
 		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
@@ -285,7 +285,7 @@ func TestStrangeClients(t *testing.T) {
 	stalled, err := Find([]string{place})[0].Do(t.Context(), Request{Kind: "flood"})
 	require.NoError(t, err)
 	defer stalled.Close()
-	_, err = One[Job](t.Context(), Find([]string{place})[0], Request{Kind: JobRequest})
+	_, _, err = Get[Job](t.Context(), Find([]string{place})[0], Request{Kind: JobRequest})
 	require.NoError(t, err, "others are answered meanwhile")
 	assert.ErrorIs(t, <-answered, os.ErrDeadlineExceeded, "he is given up")
 }
@@ -305,7 +305,7 @@ func TestCloseEndsConnections(t *testing.T) {
 	assert.Equal(t, os.Getpid(), a.PID)
 	var w Reply
 	require.NoError(t, a.Next(&w))
-	idle, err := net.Dial("unix", within(e.dir, socket))
+	idle, err := net.Dial("unix", pathIn(e.dir, socket))
 	require.NoError(t, err)
 	defer idle.Close()
 	e.Close()
@@ -354,7 +354,7 @@ func FuzzReadQuestion(f *testing.F) {
 	f.Add([]byte("{\"ask\":\"logs\",\"rank\":-1,\"follow\":true}\n"))
 	f.Add([]byte("[[[[\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		q, err := readQuestion(strings.NewReader(string(text)))
+		q, err := readRequest(strings.NewReader(string(text)))
 		if err == nil {
 			require.LessOrEqual(t, len(q.Kind), maxRequest)
 		}
@@ -364,15 +364,15 @@ func FuzzReadQuestion(f *testing.F) {
 // A reader that was too slow for one part gets none of those that follow, and so not the last one either.
 func TestNothingFollowsAFailure(t *testing.T) {
 	var sent []any
-	send := untilItFails(func(part any) error {
+	send := untilError(func(part any) error {
 		if part == 2 {
-			return errOther
+			return errOtherUser
 		}
 		sent = append(sent, part)
 		return nil
 	})
 	require.NoError(t, send(1))
-	require.ErrorIs(t, send(2), errOther)
-	require.ErrorIs(t, send(3), errOther)
+	require.ErrorIs(t, send(2), errOtherUser)
+	require.ErrorIs(t, send(3), errOtherUser)
 	require.Equal(t, []any{1}, sent)
 }

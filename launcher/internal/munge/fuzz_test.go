@@ -18,13 +18,13 @@ func FuzzTextOf(f *testing.F) {
 	f.Add([]byte("UID: \x1b[2J\n\n"), 0)
 	f.Fuzz(func(t *testing.T, text []byte, user int) {
 		about := fmt.Sprintf("STATUS:          0\nUID:             %d\n\n", user)
-		got, err := textOf(append([]byte(about), text...), user)
+		got, err := parseOutput(append([]byte(about), text...), user)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(text, got))
-		_, err = textOf(append([]byte(about), text...), user+1)
+		_, err = parseOutput(append([]byte(about), text...), user+1)
 		require.Error(t, err)
 
-		got, err = textOf(text, user)
+		got, err = parseOutput(text, user)
 		if err == nil {
 			head, rest, found := bytes.Cut(text, []byte("\n\n"))
 			require.True(t, found && bytes.Equal(rest, got))

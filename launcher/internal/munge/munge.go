@@ -1,7 +1,8 @@
-// Package munge has MUNGE (https://github.com/dun/munge) vouch for users: the service by
-// which Slurm's daemons know who asks, on each host of a site with the same key.
+// Package munge seals data for processes of one user with MUNGE (https://github.com/dun/munge), the service that
+// Slurm's
+// daemons authenticate users with, on all hosts of a site that share its key.
 //
-// It goes through the commands munge and unmunge, which stand beside the daemon.
+// It runs the commands munge and unmunge, which belong to the daemon.
 package munge
 
 import (
@@ -19,13 +20,13 @@ import (
 	"gorun/launcher/internal/process/child"
 )
 
-// Munge is a site's MUNGE as this process reaches it.
+// Munge is a connection to MUNGE.
 type Munge struct {
 	seal, open string // paths of the commands
 	options    []string
 }
 
-// Find looks for the commands. An empty socket is the one that MUNGE was built for.
+// Find finds the commands. An empty socket is MUNGE's default.
 func Find(socket string) (*Munge, error) {
 	m := &Munge{}
 	if socket != "" {
@@ -48,31 +49,31 @@ func find(name string) (path string, err error) {
 	return path, err
 }
 
-// Seal returns a credential with text in it, which only processes of this user, on hosts
-// with the same key, can open, once on each host and within some minutes.
+// Seal returns a credential with text that only processes of this user can open, on hosts with the same key: once on
+// each
+// host, within some minutes.
 func (m *Munge) Seal(ctx context.Context, text []byte) ([]byte, error) {
 	sealed, err := run(ctx, text, m.seal,
 		slices.Concat(m.options, []string{"--restrict-uid=" + strconv.Itoa(os.Geteuid())})...)
 	return bytes.TrimSpace(sealed), err
 }
 
-// Open returns the text of a credential that a process of this user has sealed.
+// Open returns the text of a credential if a process of this user has sealed it.
 func (m *Munge) Open(ctx context.Context, sealed []byte) ([]byte, error) {
-	said, err := run(ctx, sealed, m.open, slices.Concat(m.options, []string{"--numeric", "--keys=UID"})...)
+	output, err := run(ctx, sealed, m.open, slices.Concat(m.options, []string{"--numeric", "--keys=UID"})...)
 	if err != nil {
 		return nil, err
 	}
-	return textOf(said, os.Geteuid())
+	return parseOutput(output, os.Geteuid())
 }
 
-// textOf takes what unmunge prints apart: lines of what is known of the credential, an
-// empty one, and its text as it is.
-func textOf(said []byte, user int) ([]byte, error) {
-	about, text, found := bytes.Cut(said, []byte("\n\n"))
+// parseOutput parses the output of unmunge: lines about the credential, an empty line, and the text.
+func parseOutput(output []byte, user int) ([]byte, error) {
+	header, text, found := bytes.Cut(output, []byte("\n\n"))
 	if !found {
-		return nil, errors.New("unmunge says nothing of who sealed it")
+		return nil, errNoUser
 	}
-	for _, line := range strings.Split(string(about), "\n") {
+	for line := range strings.SplitSeq(string(header), "\n") {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.TrimSpace(name) != "UID" {
 			continue
@@ -82,16 +83,18 @@ func textOf(said []byte, user int) ([]byte, error) {
 		}
 		return text, nil
 	}
-	return nil, errors.New("unmunge says nothing of who sealed it")
+	return nil, errNoUser
 }
+
+var errNoUser = errors.New("unmunge says nothing of who sealed it")
 
 func run(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
 	c := child.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), &out, &errs
 	if err := c.Run(); err != nil {
-		if said, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n"); said != "" {
-			err = errors.New(printable.Text(printable.Short(said)))
+		if line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n"); line != "" {
+			err = errors.New(printable.Text(printable.Short(line)))
 		}
 		return nil, err
 	}

@@ -10,13 +10,13 @@ import (
 
 func TestTextOf(t *testing.T) {
 	const said = "STATUS:          0\nUID:             7\n\n{\"a\":\"\\n\\n\"}\n\nb"
-	text, err := textOf([]byte(said), 7)
+	text, err := parseOutput([]byte(said), 7)
 	require.NoError(t, err)
 	require.Equal(t, "{\"a\":\"\\n\\n\"}\n\nb", string(text))
-	_, err = textOf([]byte(said), 8)
+	_, err = parseOutput([]byte(said), 8)
 	require.EqualError(t, err, "user 7 has sealed it, and not user 8")
 	for _, broken := range []string{"", "\n\n", "STATUS: 0\n\ntext", "UID: 7"} {
-		_, err = textOf([]byte(broken), 7)
+		_, err = parseOutput([]byte(broken), 7)
 		require.Error(t, err, "%q", broken)
 	}
 }

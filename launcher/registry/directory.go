@@ -12,21 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idDigits are how many hexadecimal digits an id has: enough for no two jobs to have the
-// same one.
+// idDigits is the number of hexadecimal digits of an id, enough to make it unique.
 const idDigits = 12
 
-// ID is a job's name here, from its secret name of the same digits and more.
+// ID returns a job's id: the first digits of its secret name.
 func ID(secret string) string { return secret[:min(len(secret), idDigits)] }
 
-// isID reports whether a text can be a job's id.
 func isID(text string) bool {
 	return len(text) == idDigits && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Places are the directories in which jobs may have theirs, the first one first: the
-// user's runtime directory (XDG_RUNTIME_DIR, "": not set), which no other user can write
-// to, then temporary ones. Those that are "" or no absolute path are left out.
+// Places returns the directories for entries in order of preference: the user's runtime directory (XDG_RUNTIME_DIR, may
+// be ""), which no other user can write to, then temporary ones. It omits paths that are not absolute.
 func Places(runtime string, temporary ...string) (places []string) {
 	for _, dir := range append([]string{runtime, "/run/user/" + strconv.Itoa(os.Geteuid())}, temporary...) {
 		if filepath.IsAbs(dir) && !slices.Contains(places, filepath.Clean(dir)) {
@@ -36,11 +33,10 @@ func Places(runtime string, temporary ...string) (places []string) {
 	return places
 }
 
-// errForeign is a directory that somebody else could have made, or can write to.
+// errForeign reports a directory that another user may have made, or can write to.
 var errForeign = errors.New("is not this user's alone")
 
-// openPrivate opens a directory that nobody but this user can look into: in the directory
-// at, or unix.AT_FDCWD.
+// openPrivate opens a directory that only this user can access, relative to the descriptor at or unix.AT_FDCWD.
 func openPrivate(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -57,22 +53,21 @@ func openPrivate(at int, name string) (int, error) {
 	return fd, nil
 }
 
-// within is the path of a file in the directory of a descriptor: short, and still right
-// if the directory gets another name.
-func within(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
+// pathIn returns the path of a file in an open directory: it is short, and survives a rename of the directory.
+func pathIn(dir int, name string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + name }
 
-// makePrivate makes the directory of a job in the first place that allows it. announce
-// is told of its path before it exists, and again when it can be told from others of that name.
+// makePrivate makes the directory of a job in the first suitable place. It calls announce with the path before and
+// after.
 func makePrivate(places []string, id string, announce func(path string)) (path string, dir int, err error) {
-	var all []error
+	var problems []error
 	for _, place := range places {
 		path := filepath.Join(place, prefix+id)
 		if dir, err = makeIn(place, prefix+id, func() { announce(path) }); err == nil {
 			return path, dir, nil
 		}
-		all = append(all, fmt.Errorf("%s: %w", place, err))
+		problems = append(problems, fmt.Errorf("%s: %w", place, err))
 	}
-	return "", -1, errors.Join(all...)
+	return "", -1, errors.Join(problems...)
 }
 
 func makeIn(place, name string, announce func()) (dir int, err error) {
@@ -81,11 +76,11 @@ func makeIn(place, name string, announce func()) (dir int, err error) {
 		return -1, err
 	}
 	defer unix.Close(at)
-	if unix.Faccessat(at, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil || !fit(at) {
+	if unix.Faccessat(at, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil || !isSafe(at) {
 		return -1, errForeign
 	}
 	announce()
-	if err := unix.Mkdirat(at, name, 0o700); err != nil { // also where something has that name
+	if err := unix.Mkdirat(at, name, 0o700); err != nil { // also if the name exists
 		return -1, err
 	}
 	if dir, err = openPrivate(at, name); err != nil {
@@ -96,11 +91,9 @@ func makeIn(place, name string, announce func()) (dir int, err error) {
 	return dir, nil
 }
 
-// fit reports whether a place is one in which this user can have something that stays:
-// his own, or one of all users, root's, where nobody can rename what is another's. The
-// runtime directory of a user is no place for what root starts with that user's
-// variables.
-func fit(place int) bool {
+// isSafe reports whether no other user can rename this user's directories in a place: it is the user's own, sticky, or
+// root's. Another user's runtime directory is not safe, as for a job that root starts with that user's environment.
+func isSafe(place int) bool {
 	var st unix.Stat_t
 	if unix.Fstat(place, &st) != nil {
 		return false

@@ -9,33 +9,31 @@ import (
 	"time"
 )
 
-// The questions.
+// The kinds of requests, and the parts of their responses.
 const (
-	JobRequest    = "job"    // answered by one Job, without ranks
-	RanksRequest  = "ranks"  // by one Job with them, and what they use
-	StopRequest   = "stop"   // by one Word, and the end of the connection when the job has ended
-	StacksRequest = "stacks" // by one Word
-	LogsRequest   = "logs"   // by any number of Logs
-	NCCLRequest   = "nccl"   // by one NCCL
+	JobRequest    = "job"    // one Job, without ranks
+	RanksRequest  = "ranks"  // one Job with ranks and their usage
+	StopRequest   = "stop"   // one Reply; the connection ends when the job has ended
+	StacksRequest = "stacks" // one Reply
+	LogsRequest   = "logs"   // any number of Logs
+	NCCLRequest   = "nccl"   // one NCCL
 )
 
-// Request is what a job is asked, as a line of JSON.
+// Request is a request to a job, as a line of JSON.
 type Request struct {
 	Kind string `json:"ask"`
-	// Rank is the one that stacks or logs are asked of; nil: all.
+	// Rank selects the rank for stacks or logs; nil: all.
 	Rank *int `json:"rank,omitempty"`
 	// Follow goes on with logs until the job has ended.
 	Follow bool `json:"follow,omitempty"`
-	// Tail is how many of its last lines each stream shows; nil: as many as are remembered, or 60 of
-	// a log file.
+	// Tail is the number of last lines of each stream; nil: all that are remembered, or 60 of a log file.
 	Tail *int `json:"tail,omitempty"`
-	// Signal is the one that stop ends the job by, 0: SIGTERM; Grace what it gets instead of
-	// its own.
+	// Signal is what stop sends, 0: SIGTERM. Grace replaces the job's own grace period.
 	Signal syscall.Signal `json:"signal,omitempty"`
 	Grace  *time.Duration `json:"grace_ns,omitempty"`
 }
 
-// Job is what a job says of itself. Texts are the job's: they may hold control bytes.
+// Job describes a job. Its texts may hold control bytes.
 type Job struct {
 	ID      string    `json:"job"`
 	State   string    `json:"state"` // running, ending, restarting, suspended
@@ -44,86 +42,82 @@ type Job struct {
 	PID     int       `json:"pid"` // of the launcher
 	Began   time.Time `json:"began"`
 	Attempt int       `json:"attempt,omitempty"` // counts restarts
-	// NumRanks is how many it has, Running how many of them run.
+	// NumRanks is the number of ranks, Running the number that run.
 	NumRanks int      `json:"ranks"`
 	Running  int      `json:"running"`
 	Hosts    []string `json:"hosts"`
-	// At is when this was so.
+	// At is the time of this snapshot.
 	At    time.Time `json:"at"`
 	Ranks []Rank    `json:"rank_list,omitempty"`
-	// Silent are hosts that did not say in time what their ranks use.
+	// Silent are hosts that did not report their ranks' usage in time.
 	Silent []string `json:"silent_hosts,omitempty"`
 }
 
-// Rank is what is known of a rank.
+// Rank describes a rank.
 type Rank struct {
 	Rank  int    `json:"rank"`
 	Host  string `json:"host"`
-	Here  bool   `json:"here,omitempty"` // the host is the one that is asked
+	Here  bool   `json:"here,omitempty"` // the host is the server's
 	PID   int    `json:"pid,omitempty"`
 	State string `json:"state"` // "running", "sleeping", "exit 3", "SIGKILL", ...
-	// Code is the exit code of one that has ended, Signal the name of the signal that ended it.
+	// Code is the exit code of a rank that has ended, Signal the name of the signal that killed it.
 	Code   *int   `json:"exit_code,omitempty"`
 	Signal string `json:"signal,omitempty"`
-	// CPU is the time that its processes have used, Memory what of them is in memory, in
-	// bytes, Output how many bytes it has printed; nil: not known. At is when that was so, by
-	// the clock of its host.
+	// CPU is the CPU time of its processes, Memory their resident memory in bytes, Output the bytes that it has printed;
+	// nil: unknown. At is the time of these values by the clock of its host.
 	CPU    *time.Duration `json:"cpu_ns,omitempty"`
 	Memory *int64         `json:"memory,omitempty"`
 	Output *int64         `json:"output,omitempty"`
 	At     time.Time      `json:"at,omitzero"`
-	// GPUs are the PCI addresses of those that are its own.
+	// GPUs are the PCI addresses of its GPUs.
 	GPUs []string `json:"gpus,omitempty"`
-	Last string   `json:"last,omitempty"` // the last line that it printed
+	Last string   `json:"last,omitempty"` // the last line of its output
 }
 
-// Reply is an answer in words.
+// Reply is a response for people.
 type Reply struct {
 	Lines []string `json:"lines,omitempty"`
-	Error string   `json:"error,omitempty"` // why there is none
-	// Whole says that the process which answers exists for the job alone and ends with it.
+	Error string   `json:"error,omitempty"` // why there are no lines
+	// Whole says that the server's process exists for the job alone and ends with it.
 	Whole bool `json:"whole,omitempty"`
 }
 
-// NCCL is what NCCL itself says of a job, by the port that it has for that (RAS). Texts may hold control bytes.
+// NCCL is the status that NCCL itself reports on its RAS port. Texts may hold control bytes.
 type NCCL struct {
 	ID string `json:"job"`
-	// Addr is where the ranks' NCCL listens, on each host; "": nowhere.
+	// Addr is the address of the RAS port on each host; "": none.
 	Addr string `json:"addr,omitempty"`
-	// Lines say it for people: the version, and what is remarkable.
+	// Lines are for people: the version, and problems.
 	Lines []string `json:"lines,omitempty"`
-	// Error is why there is nothing.
+	// Error is why there is no status.
 	Error string `json:"error,omitempty"`
-	// Silent are hosts whose agent said nothing in time.
+	// Silent are hosts whose agent did not respond in time.
 	Silent []string `json:"silent_hosts,omitempty"`
-	// Status is all that was said: the version, and of each communicator its ranks and what they have begun.
+	// Status is the whole status: the version, and each communicator's ranks and operations.
 	Status json.RawMessage `json:"status,omitempty"`
 }
 
 // Logs are lines that ranks printed.
 type Logs struct {
 	Lines []Line `json:"lines,omitempty"`
-	// Over says that there is nothing more, Dropped that whoever follows reads too slowly
-	// and gets nothing more.
+	// Over marks the last part. Dropped says that the client reads too slowly and gets nothing more.
 	Over    bool `json:"over,omitempty"`
 	Dropped bool `json:"dropped,omitempty"`
-	// Error is why there is nothing to be told of.
+	// Error is why there are no lines.
 	Error string `json:"error,omitempty"`
 }
 
-// Line is a line that a rank printed, without control bytes, or a word about what it
-// prints.
+// Line is a line that a rank printed, without control bytes, or a note about its output.
 type Line struct {
 	Rank   int    `json:"rank"`
 	Stream int    `json:"stream,omitempty"` // 1 or 2; 0: none, Text is gorun's own
 	Text   string `json:"text"`
 }
 
-// maxAnswer bounds an answer's part in bytes: a thousand ranks say 300 KB.
-const maxAnswer = 64 << 20
+// maxPart limits a part of a response in bytes: 1,000 ranks take 300 KB.
+const maxPart = 64 << 20
 
-// readQuestion reads a line that is not too long.
-func readQuestion(r io.Reader) (q Request, err error) {
+func readRequest(r io.Reader) (q Request, err error) {
 	line, err := bufio.NewReader(io.LimitReader(r, maxRequest)).ReadBytes('\n')
 	if err != nil {
 		return q, fmt.Errorf("read a question of at most %d bytes: %w", maxRequest, err)
@@ -134,7 +128,7 @@ func readQuestion(r io.Reader) (q Request, err error) {
 	return q, nil
 }
 
-// writePart writes a line of JSON.
+// writePart writes a part as a line of JSON.
 func writePart(w io.Writer, part any) error {
 	text, err := json.Marshal(part)
 	if err == nil {
