@@ -1,26 +1,29 @@
 package program
 
 import (
+	"errors"
+	"io/fs"
 	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"gorun/internal/shellwords"
 )
 
 // Exit codes for a program that cannot start, as shells use them.
 const (
-	codeRefused = 126 // it is there and cannot be executed
+	codeRefused = 126 // it exists and cannot be executed
 	codeMissing = 127 // it, or a file that it needs, does not exist
 )
 
 // Error says why a program cannot be started.
 type Error struct {
-	// Code is the exit code for it: 126 or 127.
+	// Code is the exit code: 126 or 127.
 	Code int
-	// Program is the name that was typed, and Reason what is wrong with it.
+	// Program is the name that the user gave, and Reason its problem.
 	Program, Reason string
-	// Hint is something to try, or "". A word in it that can be typed is quoted for
-	// a shell.
+	// Hint is a suggestion, or "". Names in it are quoted for a shell.
 	Hint string
 }
 
@@ -35,20 +38,18 @@ func missing(program, reason string) *Error {
 	return &Error{Code: codeMissing, Program: program, Reason: reason}
 }
 
-// hint adds something to try.
+// hint sets the hint.
 func (e *Error) hint(text string) *Error {
 	e.Hint = text
 	return e
 }
 
-// about makes e speak of the program that was typed, where it had been found out
-// of a file that this program needs.
+// about turns an error of a file into one of the program that needs the file.
 func (e *Error) about(program, need string) *Error {
 	return &Error{Code: e.Code, Program: program, Reason: need + " " + visible(e.Program) + ": " + e.Reason, Hint: e.Hint}
 }
 
-// visible is a name as a message may show it: as it is, or quoted with escapes
-// where it is empty or has anything but visible characters and blanks.
+// visible returns a name for a message: quoted and escaped if it is empty or has unprintable characters.
 func visible(name string) string {
 	for _, r := range name {
 		if !strconv.IsPrint(r) || r == utf8.RuneError {
@@ -61,27 +62,26 @@ func visible(name string) string {
 	return name
 }
 
-// word is a name as a hint may have it typed: visible, and one word for a shell.
+// word returns a name as one word for a shell, for a hint.
 func word(name string) string {
 	if strings.HasPrefix(name, "-") {
 		name = "./" + name
 	}
-	for _, r := range name {
-		if !strings.ContainsRune("+,-./:=@_%^", r) && (r > 0x7e || !isAlphanumeric(byte(r))) {
-			return "'" + strings.ReplaceAll(visible(name), "'", `'\''`) + "'"
-		}
-	}
-	return name
+	return shellwords.Quote(visible(name))
 }
 
-func isAlphanumeric(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-}
-
-// codeOf is the exit code for an error of execve.
+// codeOf returns the exit code for an error of execve.
 func codeOf(err error) int {
 	if err == syscall.ENOENT {
 		return codeMissing
 	}
 	return codeRefused
+}
+
+// cause returns the error number behind an error of package os.
+func cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }

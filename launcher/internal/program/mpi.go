@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Families of MPI libraries: programs of one cannot talk to those of another. MPICH's are
-// Intel MPI and MVAPICH as well, which cannot be told from it by what a program links.
+// Families of MPI libraries, whose programs cannot communicate with each other. MPICH includes Intel MPI and MVAPICH,
+// which have the same library names.
 const (
 	OpenMPI = "Open MPI"
 	MPICH   = "MPICH"
 )
 
-// MPIFamily tells which MPI library the executable at path links; "" where it links none,
-// or none that is known, or is no executable of the system's format: what a script or a
-// plug-in loads shows only when it runs.
+// MPIFamily returns the family of the MPI library that the executable at path links; "" if it links no known one, or is
+// not an ELF file. Libraries that a script or a plug-in loads are unknown until it runs.
 func MPIFamily(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -33,9 +32,9 @@ func MPIFamily(path string) string {
 	return ""
 }
 
-// familyOf knows the libraries of C, C++ and Fortran by their names and, where both
-// families have the same, by their versions: Open MPI's of its releases 2 to 5 have 20 and
-// 40, MPICH's common ABI 12.
+// familyOf returns the family of a C, C++ or Fortran library. libmpi belongs to either: Open MPI 2 to 5 have the
+// versions
+// 20 and 40, MPICH's common ABI has 12.
 func familyOf(library string) string {
 	name, version, _ := strings.Cut(library, ".so")
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "."), ".")

@@ -3,15 +3,12 @@ package program
 import (
 	"bytes"
 	"debug/elf"
-	"io"
-	"os"
 	"slices"
 	"strings"
 )
 
-// UsesNCCL reports whether a program that starts by argv, with the executable at path, is known to communicate by NCCL
-// or RCCL: it links one of them, or is a Python file that imports PyTorch. A program that loads it in another way is
-// not known.
+// UsesNCCL reports whether a program, given by its executable and argv, links NCCL or RCCL, or is a Python file that
+// imports PyTorch. It does not detect programs that load NCCL in another way.
 func UsesNCCL(path string, argv []string) bool {
 	if at := slices.IndexFunc(argv, func(word string) bool { return strings.HasSuffix(word, ".py") }); at >= 0 {
 		return importsTorch(argv[at])
@@ -29,11 +26,6 @@ func UsesNCCL(path string, argv []string) bool {
 }
 
 func importsTorch(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, sourceLimit))
+	text, _ := readSource(path)
 	return bytes.Contains(text, []byte("import torch")) || bytes.Contains(text, []byte("from torch"))
 }

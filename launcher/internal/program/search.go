@@ -1,33 +1,33 @@
 package program
 
 import (
+	"cmp"
 	"os"
 	"strings"
 	"syscall"
 )
 
-// defaultPATH is what execvp searches where PATH is not set.
+// defaultPATH is execvp's if PATH is not set.
 const defaultPATH = "/bin:/usr/bin"
 
-// find looks for the file that name means; see the package comment for where and
-// in which order.
-func (w *Request) find(name string) (file, *Error) {
+// find finds the file for a name, by the rules in the package comment.
+func (req *Request) find(name string) (file, *Error) {
 	switch {
 	case strings.Contains(name, "/") || name == "." || name == "..":
-		return w.findFile(name)
+		return req.findFile(name)
 	case strings.HasSuffix(name, ".py") || strings.HasSuffix(name, ".go"):
-		if f, err := w.findLocal(name); err == nil {
+		if f, err := req.findLocal(name); err == nil {
 			return f, nil
 		}
 	}
-	return w.findName(name)
+	return req.findName(name)
 }
 
 // findFile finds a name with a slash.
-func (w *Request) findFile(name string) (file, *Error) {
-	f, err := w.findLocal(name)
+func (req *Request) findFile(name string) (file, *Error) {
+	f, err := req.findLocal(name)
 	if err == syscall.ENOENT && !isLink(f.open) {
-		return file{}, w.notFound(name, missing(name, w.nowhere("no such file")))
+		return file{}, req.suggest(name, missing(name, req.notFoundReason("no such file")))
 	}
 	if err != nil {
 		return file{}, unreachable(name, f.open, err)
@@ -35,54 +35,47 @@ func (w *Request) findFile(name string) (file, *Error) {
 	return f, nil
 }
 
-// findLocal finds name as seen from the ranks' working directory, else from the
-// launcher's. Its error is that of the first look.
-func (w *Request) findLocal(name string) (file, error) {
-	f := w.local(name)
+// findLocal finds a name in the ranks' working directory, else in the launcher's. Its error is that of the former.
+func (req *Request) findLocal(name string) (file, error) {
+	f := req.local(name)
 	err := f.stat()
 	if err != syscall.ENOENT {
 		return f, err
 	}
-	if other, ok := w.here(name); ok && other.stat() == nil {
+	if other, ok := req.here(name); ok && other.stat() == nil {
 		return other, nil
 	}
 	return f, err
 }
 
 // findName finds a name without a slash: PATH, then the working directory.
-func (w *Request) findName(name string) (file, *Error) {
-	inPATH, found := w.searchPATH(name)
+func (req *Request) findName(name string) (file, *Error) {
+	inPATH, found := req.searchPATH(name)
 	if found && inPATH.mayRun() {
 		return inPATH, nil
 	}
-	local, err := w.findLocal(name)
+	local, err := req.findLocal(name)
 	switch {
 	case err == nil:
 		return local, nil
-	case found: // so that the message is about its permissions
+	case found: // for a message about its permissions
 		return inPATH, nil
 	case err == syscall.ENOENT && !isLink(local.open):
-		return file{}, w.notFound(name, missing(name, w.nowhere("not found in PATH or the working directory")))
+		return file{}, req.suggest(name, missing(name, req.notFoundReason("not found in PATH or the working directory")))
 	}
 	return file{}, unreachable(name, local.open, err)
 }
 
-// searchPATH returns the first file of PATH that has the name and may be executed,
-// or else the first that has the name.
-func (w *Request) searchPATH(name string) (first file, found bool) {
-	path := w.Lookup("PATH")
-	if path == "" {
-		path = defaultPATH
-	}
-	if w.Path != "" {
-		path = w.Path + ":" + path
+// searchPATH returns the first executable file in PATH with a name, or else the first file.
+func (req *Request) searchPATH(name string) (first file, found bool) {
+	path := cmp.Or(req.Lookup("PATH"), defaultPATH)
+	if req.Path != "" {
+		path = req.Path + ":" + path
 	}
 	for dir := range strings.SplitSeq(path, ":") {
-		if dir == "" {
-			dir = "." // POSIX: an empty entry is the working directory
-		}
-		f := w.local(strings.TrimSuffix(dir, "/") + "/" + name)
-		if f.stat() != nil || !f.isRegular() {
+		dir = cmp.Or(dir, ".") // POSIX: an empty entry is the working directory
+		f := req.local(strings.TrimSuffix(dir, "/") + "/" + name)
+		if f.stat() != nil || !f.mode.IsRegular() {
 			continue
 		}
 		f.fromPATH = true
@@ -96,10 +89,9 @@ func (w *Request) searchPATH(name string) (first file, found bool) {
 	return first, found
 }
 
-// nowhere is the reason for a name that was not found: the given one, unless the
-// working directory itself is gone.
-func (w *Request) nowhere(reason string) string {
-	if w.Dir == "" {
+// notFoundReason returns the given reason, unless the working directory itself was removed.
+func (req *Request) notFoundReason(reason string) string {
+	if req.Dir == "" {
 		if _, err := syscall.Getwd(); err == syscall.ENOENT {
 			return "not found: the working directory was removed"
 		}

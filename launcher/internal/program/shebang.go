@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// scriptHead is how much of a script Linux looks at for its first line.
+// scriptHead is the number of bytes that Linux reads for the first line.
 const scriptHead = 256
 
-// shebang says why the script that begins with h would not run. It reads the line
-// as the kernel does (fs/binfmt_script.c): blanks, the interpreter's path, blanks,
-// and the rest as one argument.
-func (w *Request) shebang(name string, h *head, depth int) *Error {
-	line, whole := firstLine(h.data())
+// checkScript returns an error if the script would not run. It reads the #! line as the kernel does
+// (fs/binfmt_script.c): blanks, the interpreter's path, blanks, and the rest as one argument.
+func (req *Request) checkScript(name string, h head, depth int) *Error {
+	line, whole := firstLine(h)
 	interpreter, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimLeft(argument, " ")
 	switch {
@@ -22,20 +21,28 @@ func (w *Request) shebang(name string, h *head, depth int) *Error {
 		return refused(name, "its #! line names no interpreter")
 	case !whole && argument == "":
 		return refused(name, "its #! line is longer than the 256 bytes that the kernel reads")
-	case depth >= scriptDepth:
+	case depth >= maxInterpreters:
 		return refused(name, "its interpreters are scripts, more than five deep")
 	}
-	if err := w.interpreterRuns(interpreter, depth); err != nil {
-		return windowsLines(name, line, err.about(name, "its #! line asks for"))
+	f := req.local(interpreter)
+	var problem *Error
+	if err := f.stat(); err != nil {
+		problem = unreachable(interpreter, f.open, err)
+	} else {
+		problem = req.checkExecutable(interpreter, f, depth+1)
 	}
-	if path.Base(interpreter) == "env" {
-		return w.envFinds(name, line, argument, depth)
+	switch {
+	case problem != nil:
+		return carriageReturnError(name, line, problem.about(name, "its #! line asks for"))
+	case path.Base(interpreter) == "env":
+		return req.checkEnv(name, line, argument, depth)
 	}
 	return nil
 }
 
-// firstLine returns the line after #!, its blanks all spaces and none at the ends;
-// whole is false when it does not end in what the kernel reads.
+// firstLine returns the line after #! with its blanks as spaces, trimmed; whole is false if the kernel does not read
+// its
+// end.
 func firstLine(data []byte) (line string, whole bool) {
 	data = data[2:min(len(data), scriptHead)]
 	end := bytes.IndexByte(data, '\n')
@@ -49,18 +56,8 @@ func firstLine(data []byte) (line string, whole bool) {
 	return strings.Trim(strings.ReplaceAll(string(data), "\t", " "), " "), whole
 }
 
-// interpreterRuns says why the interpreter at a path would not run.
-func (w *Request) interpreterRuns(interpreter string, depth int) *Error {
-	f := w.local(interpreter)
-	if err := f.stat(); err != nil {
-		return unreachable(interpreter, f.open, err)
-	}
-	return w.runnableAt(interpreter, f, depth+1)
-}
-
-// envFinds says why `env argument` would not find its command. Options other than
-// -S are env's own business.
-func (w *Request) envFinds(name, line, argument string, depth int) *Error {
+// checkEnv returns an error if `env argument` would not find its command. It accepts options other than -S.
+func (req *Request) checkEnv(name, line, argument string, depth int) *Error {
 	command := argument
 	if split, ok := strings.CutPrefix(argument, "-S"); ok {
 		command = firstCommand(split)
@@ -68,10 +65,10 @@ func (w *Request) envFinds(name, line, argument string, depth int) *Error {
 	if command == "" || strings.HasPrefix(command, "-") || strings.Contains(command, "=") {
 		return nil
 	}
-	f, found := w.command(command)
+	f, found := req.findCommand(command)
 	switch {
 	case found:
-		if err := w.runnableAt(command, f, depth+1); err != nil {
+		if err := req.checkExecutable(command, f, depth+1); err != nil {
 			return err.about(name, "its #! line asks for")
 		}
 		return nil
@@ -79,19 +76,20 @@ func (w *Request) envFinds(name, line, argument string, depth int) *Error {
 		return missing(name, "its #! line has env look for one command named "+strconv.Quote(command)).
 			hint("env -S splits it into words: #!/usr/bin/env -S " + visible(command))
 	}
-	return windowsLines(name, line, missing(name, "its #! line asks for "+visible(command)+", which is not in PATH"))
+	return carriageReturnError(name, line, missing(name,
+		"its #! line asks for "+visible(command)+", which is not in PATH"))
 }
 
-// command finds a command as execvp does: no look into the working directory.
-func (w *Request) command(name string) (f file, found bool) {
+// findCommand finds a command as execvp does, without the working directory.
+func (req *Request) findCommand(name string) (f file, found bool) {
 	if strings.Contains(name, "/") {
-		f = w.local(name)
+		f = req.local(name)
 		return f, f.stat() == nil
 	}
-	return w.searchPATH(name)
+	return req.searchPATH(name)
 }
 
-// firstCommand is the first word of an env -S line that is not an assignment.
+// firstCommand returns the first word of an env -S line that is not an assignment.
 func firstCommand(split string) string {
 	for _, word := range strings.Fields(split) {
 		if !strings.Contains(word, "=") {
@@ -101,9 +99,9 @@ func firstCommand(split string) string {
 	return ""
 }
 
-// windowsLines replaces err where the real reason is a carriage return before the
-// end of the line: it belongs to the interpreter's name for the kernel.
-func windowsLines(name, line string, err *Error) *Error {
+// carriageReturnError replaces err if the reason is a carriage return at the end of the line, which the kernel takes as
+// part of the interpreter's name.
+func carriageReturnError(name, line string, err *Error) *Error {
 	if !strings.HasSuffix(line, "\r") {
 		return err
 	}

@@ -1,32 +1,33 @@
 package program
 
-// A script that makes process groups one after the other at a port of its own needs a store that outlives them:
-// PyTorch's rank 0 ends its server with each group, and a rank that is ahead still reaches the one before.
+// A script that makes one process group after the other at its own port needs a store that outlives them: PyTorch's
+// rank
+// 0 closes its server with each group, and a rank that is ahead would still reach the previous one.
 
-// otherStores are names of what makes processes with groups of their own, or a store that rank 0 has to host.
+// otherStores are names of functions and modules that make other processes, or a store that rank 0 must host.
 var otherStores = map[string]bool{
 	"multiprocessing": true, "mp": true, "spawn": true, "start_processes": true, "Process": true, "Pool": true,
 	"ProcessPoolExecutor": true, "fork": true, "Popen": true, "subprocess": true, "putenv": true,
 	"TCPStore": true,
 }
 
-// regroups reports whether each process of a script makes default process groups one after the other, and all of them
-// at the one port that stands in its text, on this host: a store there serves every rank.
+// regroups reports whether each process of a script makes one default process group after the other, all at the same
+// literal port on this host: one store can then serve all of them.
 func regroups(script []statement) bool {
-	g := groups{defs: map[string]*statement{}, within: map[string]bool{}}
+	g := groupCount{defs: map[string]*statement{}, counting: map[string]bool{}}
 	return g.read(script) && g.destroys && g.assigned == 1 && g.made(script) > 1
 }
 
-// groups counts the process groups that a script makes.
-type groups struct {
+// groupCount counts the process groups that a script makes.
+type groupCount struct {
 	defs     map[string]*statement // functions and methods
-	within   map[string]bool       // those that are being counted
+	counting map[string]bool       // functions that are being counted
 	destroys bool
 	assigned int // assignments to MASTER_PORT
 }
 
-// read learns what is in a script, and reports whether a store at its port could serve it.
-func (g *groups) read(suite []statement) bool {
+// read collects functions and assignments, and reports whether a store at the port could serve the script.
+func (g *groupCount) read(suite []statement) bool {
 	for i := range suite {
 		st := &suite[i]
 		if st.keyword == "def" && len(st.tokens) > 0 {
@@ -49,8 +50,8 @@ func (g *groups) read(suite []statement) bool {
 	return true
 }
 
-// readKey reads what is done with a variable of the environment.
-func (g *groups) readKey(name string, rest []token) bool {
+// readKey handles a use of an environment variable.
+func (g *groupCount) readKey(name string, rest []token) bool {
 	assigns := len(rest) > 1 && rest[0].is("]") && rest[1].is("=")
 	switch name {
 	case masterPort:
@@ -64,8 +65,8 @@ func (g *groups) readKey(name string, rest []token) bool {
 	return true
 }
 
-// made is how many groups are made when a suite runs; it counts 2 for each loop.
-func (g *groups) made(suite []statement) (total int) {
+// made returns the number of groups that a suite makes; loops count twice.
+func (g *groupCount) made(suite []statement) (total int) {
 	branch := 0
 	for i := range suite {
 		st := &suite[i]
@@ -78,7 +79,7 @@ func (g *groups) made(suite []statement) (total int) {
 			n *= 2
 		case "if", "try":
 			branch = n
-		case "elif", "else", "except", "case": // instead of the branches before
+		case "elif", "else", "except", "case": // instead of the previous branches
 			n, branch = max(n-branch, 0), max(n, branch)
 		}
 		total += n
@@ -86,8 +87,8 @@ func (g *groups) made(suite []statement) (total int) {
 	return total
 }
 
-// calls is how many groups are made by the functions that an expression calls.
-func (g *groups) calls(tokens []token) (total int) {
+// calls returns the number of groups that the functions in an expression make.
+func (g *groupCount) calls(tokens []token) (total int) {
 	for i := range tokens[:max(len(tokens)-1, 0)] {
 		name := tokens[i].text
 		def := g.defs[name]
@@ -95,10 +96,10 @@ func (g *groups) calls(tokens []token) (total int) {
 		case tokens[i].kind != tokenName || !tokens[i+1].is("("):
 		case name == "init_process_group":
 			total++
-		case def != nil && !g.within[name]:
-			g.within[name] = true
+		case def != nil && !g.counting[name]:
+			g.counting[name] = true
 			total += g.made(def.body)
-			g.within[name] = false
+			g.counting[name] = false
 		}
 	}
 	return total

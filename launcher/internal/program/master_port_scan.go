@@ -7,24 +7,22 @@ import (
 
 const masterPort = "MASTER_PORT"
 
-// scan looks for unconditional assignments of MASTER_PORT in a program's order.
-type scan struct {
-	// environ are the names that os.environ goes by.
+// portScan looks for unconditional assignments of MASTER_PORT, in the order of the program.
+type portScan struct {
+	// environ are the names of os.environ.
 	environ map[string]bool
-	// kept are names that may hold a port that was there before: assigning them back
-	// keeps it.
+	// kept are names that may hold the old port: assigning them keeps it.
 	kept map[string]bool
-	// unreached are functions that never run.
-	unreached map[*statement]bool
-	// ports are the numbers that are assigned, by the line.
+	// uncalled are functions that never run.
+	uncalled map[*statement]bool
+	// ports are the literal ports that are assigned, by line.
 	ports map[int]int
 }
 
-// suite returns the line of the first statement that assigns MASTER_PORT whenever
-// the suite runs; 0 is none.
-func (s *scan) suite(suite []statement) (line int) {
+// suite returns the line of the first statement that sets MASTER_PORT whenever the suite runs; 0 if there is none.
+func (s *portScan) suite(suite []statement) (line int) {
 	for i := 0; i < len(suite) && line == 0; i++ {
-		if s.unreached[&suite[i]] {
+		if s.uncalled[&suite[i]] {
 			continue
 		}
 		switch st := suite[i]; st.keyword {
@@ -36,11 +34,11 @@ func (s *scan) suite(suite []statement) (line int) {
 				end++
 			}
 			line = s.branches(suite[i:end])
-			if line == 0 && end == i+1 && s.asks(st.tokens) && leaves(st.body) {
-				return 0 // what follows runs only if nothing was set
+			if line == 0 && end == i+1 && s.readsEnviron(st.tokens) && exits(st.body) {
+				return 0 // the rest runs only if MASTER_PORT was not set
 			}
 			i = end - 1
-		case "elif", "else", "except", "match", "case": // may never run: read for what they keep
+		case "elif", "else", "except", "match", "case": // may never run, but may keep the old port
 			s.suite(st.body)
 		case "while":
 			below := s.suite(st.body)
@@ -55,9 +53,8 @@ func (s *scan) suite(suite []statement) (line int) {
 	return line
 }
 
-// branches returns the line of the first assignment in if, elif and else if each
-// way through them has one.
-func (s *scan) branches(chain []statement) int {
+// branches returns the line of the first assignment in a chain of if, elif and else, if every path has one.
+func (s *portScan) branches(chain []statement) int {
 	first, all := 0, true
 	for _, branch := range chain {
 		is, known := true, branch.keyword == "else"
@@ -82,7 +79,7 @@ func (s *scan) branches(chain []statement) int {
 	return 0
 }
 
-// decided returns the value of a condition that is the same in every rank on Linux.
+// decided returns the value of a condition that is constant on Linux.
 func decided(condition []token) (is, known bool) {
 	if len(condition) == 1 {
 		switch t := condition[0]; {
@@ -125,7 +122,7 @@ func compared(a, b []token) (equal, known bool) {
 	return b[0].text == value, true
 }
 
-// joined is the text of an expression without strings and blanks.
+// joined returns the text of an expression without blanks and quotes.
 func joined(tokens []token) string {
 	var b strings.Builder
 	for _, t := range tokens {
@@ -134,15 +131,15 @@ func joined(tokens []token) string {
 	return b.String()
 }
 
-// asks reports whether a condition is about the environment.
-func (s *scan) asks(condition []token) bool {
+// readsEnviron reports whether a condition depends on the environment.
+func (s *portScan) readsEnviron(condition []token) bool {
 	return s.keeps(condition) || slices.ContainsFunc(condition, func(t token) bool {
 		return t.kind == tokenName && (s.environ[t.text] || t.text == "getenv")
 	})
 }
 
-// leaves reports whether a block ends by leaving the block around it.
-func leaves(body []statement) bool {
+// exits reports whether a block ends by leaving its function, loop or program.
+func exits(body []statement) bool {
 	if len(body) == 0 {
 		return false
 	}
@@ -157,8 +154,8 @@ func leaves(body []statement) bool {
 	return strings.HasPrefix(joined(last.tokens), "sys.exit(")
 }
 
-// parameters remembers those of a def that may hold the old port by default.
-func (s *scan) parameters(header []token) {
+// parameters records parameters with the old port as their default.
+func (s *portScan) parameters(header []token) {
 	if !s.keeps(header) {
 		return
 	}

@@ -2,52 +2,52 @@ package program
 
 import "iter"
 
-// statement is a simple statement, or a compound one with what stands below it.
+// statement is a simple statement, or a compound one with its block.
 type statement struct {
 	keyword string  // "if", "else", "def", …; "" for a simple statement
 	tokens  []token // the statement, or the header between keyword and colon
 	body    []statement
 }
 
-// blockReader turns logical lines into statements by their indentation.
-type blockReader struct {
+// blockParser groups logical lines into statements by their indentation.
+type blockParser struct {
 	lines []logicalLine
 	next  int
 }
 
-// blocks returns the statements of a program.
-func blocks(lines []logicalLine) []statement {
-	r := &blockReader{lines: lines}
-	return r.suite(0)
+// parseBlocks returns the statements of a program.
+func parseBlocks(lines []logicalLine) []statement {
+	p := &blockParser{lines: lines}
+	return p.suite(0)
 }
 
-// suite reads the statements that are indented at least that far.
-func (r *blockReader) suite(indent int) []statement {
+// suite parses the statements with at least an indentation.
+func (p *blockParser) suite(indent int) []statement {
 	var suite []statement
-	for r.next < len(r.lines) && r.lines[r.next].indent >= indent {
-		suite = r.statement(suite)
+	for p.next < len(p.lines) && p.lines[p.next].indent >= indent {
+		suite = p.statement(suite)
 	}
 	return suite
 }
 
-// statement appends what the next logical line begins.
-func (r *blockReader) statement(suite []statement) []statement {
-	line := r.lines[r.next]
-	r.next++
+// statement appends the statement that starts with the next logical line.
+func (p *blockParser) statement(suite []statement) []statement {
+	line := p.lines[p.next]
+	p.next++
 	keyword, header, rest, ok := compound(line.tokens)
 	if !ok {
-		return append(suite, simple(line.tokens)...)
+		return append(suite, simpleStatements(line.tokens)...)
 	}
 	s := statement{keyword: keyword, tokens: header}
 	if len(rest) > 0 {
-		s.body = simple(rest)
+		s.body = simpleStatements(rest)
 	} else {
-		s.body = r.suite(line.indent + 1)
+		s.body = p.suite(line.indent + 1)
 	}
 	return append(suite, s)
 }
 
-// compound takes a line apart that begins a compound statement.
+// compound splits a line that starts a compound statement.
 func compound(tokens []token) (keyword string, header, rest []token, ok bool) {
 	if len(tokens) > 1 && tokens[0].is("async") {
 		tokens = tokens[1:]
@@ -68,8 +68,7 @@ func compound(tokens []token) (keyword string, header, rest []token, ok bool) {
 	return keyword, tokens[1:colon], tokens[colon+1:], true
 }
 
-// headerColon is the index of the colon that ends a header, or -1: outside brackets,
-// and not that of a lambda.
+// headerColon returns the index of the colon that ends a header, or -1: outside brackets, and not a lambda's.
 func headerColon(tokens []token) int {
 	lambdas := 0
 	for i, t := range outside(tokens) {
@@ -85,7 +84,7 @@ func headerColon(tokens []token) int {
 	return -1
 }
 
-// outside are the tokens outside brackets, with their indices.
+// outside iterates over the tokens outside brackets, with their indices.
 func outside(tokens []token) iter.Seq2[int, token] {
 	return func(yield func(int, token) bool) {
 		depth := 0
@@ -97,7 +96,7 @@ func outside(tokens []token) iter.Seq2[int, token] {
 	}
 }
 
-// nesting is by how much t changes the depth of brackets.
+// nesting is the change of the depth of brackets by t.
 func nesting(t token) int {
 	if t.kind != tokenSymbol {
 		return 0
@@ -111,8 +110,8 @@ func nesting(t token) int {
 	return 0
 }
 
-// simple returns the simple statements of a line, which semicolons part.
-func simple(tokens []token) []statement {
+// simpleStatements splits a line at semicolons.
+func simpleStatements(tokens []token) []statement {
 	var all []statement
 	start := 0
 	for i, t := range tokens {

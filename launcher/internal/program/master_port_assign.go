@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// simple returns the line on which a simple statement assigns MASTER_PORT whatever
-// it was; 0 if it doesn't. It notes new names for os.environ and for old ports.
-func (s *scan) simple(tokens []token) int {
+// simple returns the line on which a simple statement sets MASTER_PORT unconditionally, 0 if it does not. It records
+// new
+// names of os.environ and of the old port.
+func (s *portScan) simple(tokens []token) int {
 	if len(tokens) == 0 {
 		return 0
 	}
@@ -22,8 +23,8 @@ func (s *scan) simple(tokens []token) int {
 	return s.call(tokens)
 }
 
-// imports notes `from os import environ as env`.
-func (s *scan) imports(tokens []token) {
+// imports records `from os import environ as env`.
+func (s *portScan) imports(tokens []token) {
 	for i := 2; i < len(tokens); i++ {
 		if tokens[i-1].is("as") && tokens[i-2].is("environ") {
 			s.environ[tokens[i].text] = true
@@ -31,15 +32,15 @@ func (s *scan) imports(tokens []token) {
 	}
 }
 
-// What tokens are compared with beside themselves.
+// Placeholders in patterns.
 const (
 	anyName = "NAME"
-	environ = "os.environ" // by any of its names
+	environ = "os.environ" // any of its names
 	portKey = `"MASTER_PORT"`
 )
 
-// begins reports whether tokens begin as a pattern.
-func (s *scan) begins(tokens []token, pattern ...string) bool {
+// hasPrefix reports whether tokens start with a pattern.
+func (s *portScan) hasPrefix(tokens []token, pattern ...string) bool {
 	if len(tokens) < len(pattern) {
 		return false
 	}
@@ -62,13 +63,13 @@ func (s *scan) begins(tokens []token, pattern ...string) bool {
 	return true
 }
 
-// ends reports whether tokens end as a pattern.
-func (s *scan) ends(tokens []token, pattern ...string) bool {
+// hasSuffix reports whether tokens end with a pattern.
+func (s *portScan) hasSuffix(tokens []token, pattern ...string) bool {
 	from := len(tokens) - len(pattern)
-	return from >= 0 && s.begins(tokens[from:], pattern...)
+	return from >= 0 && s.hasPrefix(tokens[from:], pattern...)
 }
 
-// lastEquals is the index of the last = outside brackets, or -1.
+// lastEquals returns the index of the last = outside brackets, or -1.
 func lastEquals(tokens []token) int {
 	last := -1
 	for i, t := range outside(tokens) {
@@ -79,26 +80,25 @@ func lastEquals(tokens []token) int {
 	return last
 }
 
-// assignment is `targets = value`; targets may hold further = signs.
-func (s *scan) assignment(targets, value []token) int {
+// assignment handles `targets = value`; targets may have further = signs.
+func (s *portScan) assignment(targets, value []token) int {
 	if s.keeps(value) {
-		s.keep(targets)
+		s.recordKept(targets)
 		return 0
 	}
 	s.alias(targets, value)
 	for i, t := range outside(targets) {
 		if s.isTarget(targets, i) {
-			s.note(t.line, value)
+			s.recordPort(t.line, value)
 			return t.line
 		}
 	}
 	return 0
 }
 
-// isTarget reports whether `environ["MASTER_PORT"]` begins at i, perhaps after
-// `os.`, and is assigned to.
-func (s *scan) isTarget(targets []token, i int) bool {
-	if !s.begins(targets[i:], environ, "[", portKey, "]") {
+// isTarget reports whether `environ["MASTER_PORT"]`, perhaps after `os.`, starts at i and is assigned to.
+func (s *portScan) isTarget(targets []token, i int) bool {
+	if !s.hasPrefix(targets[i:], environ, "[", portKey, "]") {
 		return false
 	}
 	if after := targets[i+4:]; len(after) > 0 && !after[0].is(",") && !after[0].is("=") && !after[0].is(":") {
@@ -110,8 +110,8 @@ func (s *scan) isTarget(targets []token, i int) bool {
 	return i == 0 || targets[i-1].is(",") || targets[i-1].is("=")
 }
 
-// keep notes that the targets of an assignment hold what may be the old port.
-func (s *scan) keep(targets []token) {
+// recordKept records that the targets of an assignment may hold the old port.
+func (s *portScan) recordKept(targets []token) {
 	for i, t := range targets {
 		last := i+1 == len(targets) || targets[i+1].is("=") || targets[i+1].is(",") || targets[i+1].is(":")
 		if last && t.kind == tokenName {
@@ -123,8 +123,8 @@ func (s *scan) keep(targets []token) {
 	}
 }
 
-// alias notes `env = os.environ`, and that env is something else later.
-func (s *scan) alias(targets, value []token) {
+// alias records `env = os.environ`, and when env gets another value.
+func (s *portScan) alias(targets, value []token) {
 	if len(targets) != 1 || targets[0].kind != tokenName {
 		return
 	}
@@ -137,9 +137,9 @@ func (s *scan) alias(targets, value []token) {
 	}
 }
 
-// options notes the command line options of a statement such as
+// options records the command line options of a statement such as
 // add_argument("--master-port", default=os.environ.get("MASTER_PORT")).
-func (s *scan) options(tokens []token) {
+func (s *portScan) options(tokens []token) {
 	if !s.keeps(tokens) {
 		return
 	}
@@ -152,18 +152,18 @@ func (s *scan) options(tokens []token) {
 
 // call is a statement that begins with os.environ.update(…), os.environ |= …,
 // os.environ.__setitem__(…) or os.putenv(…).
-func (s *scan) call(tokens []token) int {
-	for len(tokens) > 2 && tokens[1].is(".") && !s.begins(tokens, environ) {
+func (s *portScan) call(tokens []token) int {
+	for len(tokens) > 2 && tokens[1].is(".") && !s.hasPrefix(tokens, environ) {
 		tokens = tokens[2:]
 	}
 	switch {
-	case s.begins(tokens, "putenv", "(", portKey):
+	case s.hasPrefix(tokens, "putenv", "(", portKey):
 		return s.unlessKept(tokens[2].line, tokens[3:])
-	case s.begins(tokens, environ, ".", "update"):
+	case s.hasPrefix(tokens, environ, ".", "update"):
 		return s.update(tokens[3:])
-	case s.begins(tokens, environ, ".", "__setitem__", "(", portKey):
+	case s.hasPrefix(tokens, environ, ".", "__setitem__", "(", portKey):
 		return s.unlessKept(tokens[4].line, tokens[5:])
-	case s.begins(tokens, environ, "|="):
+	case s.hasPrefix(tokens, environ, "|="):
 		return s.update(tokens[2:])
 	}
 	return 0
@@ -171,18 +171,18 @@ func (s *scan) call(tokens []token) int {
 
 // update looks for MASTER_PORT among the keys of a mapping that is poured into the
 // environment, if the mapping has not been filtered.
-func (s *scan) update(tokens []token) int {
+func (s *portScan) update(tokens []token) int {
 	for i, t := range tokens {
 		rest := tokens[i:]
-		whole := len(rest) > 1 && s.begins(rest, environ) && !rest[1].is(".") && !rest[1].is("[")
+		whole := len(rest) > 1 && s.hasPrefix(rest, environ) && !rest[1].is(".") && !rest[1].is("[")
 		if t.is("for") || whole {
 			return 0
 		}
 	}
 	for i, t := range tokens {
-		named := s.begins(tokens[i:], masterPort, "=")
-		keyed := s.begins(tokens[i:], portKey, ":")
-		paired := s.begins(tokens[i:], portKey, ",") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is("["))
+		named := s.hasPrefix(tokens[i:], masterPort, "=")
+		keyed := s.hasPrefix(tokens[i:], portKey, ":")
+		paired := s.hasPrefix(tokens[i:], portKey, ",") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is("["))
 		if named || keyed || paired {
 			return s.unlessKept(t.line, element(tokens[i+2:]))
 		}
@@ -190,7 +190,7 @@ func (s *scan) update(tokens []token) int {
 	return 0
 }
 
-// element is the beginning of tokens up to the comma or bracket that ends it.
+// element returns the tokens before the comma or bracket that ends the first element.
 func element(tokens []token) []token {
 	depth := 0
 	for i, t := range tokens {
@@ -203,16 +203,16 @@ func element(tokens []token) []token {
 }
 
 // unlessKept returns line unless the value may be the old port.
-func (s *scan) unlessKept(line int, value []token) int {
+func (s *portScan) unlessKept(line int, value []token) int {
 	if s.keeps(value) {
 		return 0
 	}
-	s.note(line, value)
+	s.recordPort(line, value)
 	return line
 }
 
-// note remembers the port that stands in an expression: "12355", or str(12355).
-func (s *scan) note(line int, value []token) {
+// recordPort records a literal port: "12355", or str(12355).
+func (s *portScan) recordPort(line int, value []token) {
 	for len(value) > 0 && (value[0].is("str") || value[0].is("(") || value[0].is(",")) {
 		value = value[1:]
 	}
@@ -227,31 +227,30 @@ func (s *scan) note(line int, value []token) {
 	}
 }
 
-// keeps reports whether an expression reads or asks for the MASTER_PORT that was
-// there before, directly or through a name that holds it.
-func (s *scan) keeps(tokens []token) bool {
+// keeps reports whether an expression reads the old MASTER_PORT, directly or through a name that holds it.
+func (s *portScan) keeps(tokens []token) bool {
 	for i, t := range tokens {
 		switch {
 		case t.kind == tokenName && s.kept[t.text]:
 			return true
 		case t.kind == tokenFormat && strings.Contains(t.text, masterPort):
 			return true
-		case s.begins(tokens[i:], portKey) && s.isRead(tokens[:i], tokens[i+1:]):
+		case s.hasPrefix(tokens[i:], portKey) && s.isRead(tokens[:i], tokens[i+1:]):
 			return true
 		}
 	}
 	return false
 }
 
-// isRead reports whether the string between tokens is the key of a look into the environment:
+// isRead reports whether the string between tokens is a key of the environment:
 // environ["…"], environ.get("…"), getenv("…"), any function("…"), "…" in environ.
 // The keys of other mappings are not: config["…"], config.get("…").
-func (s *scan) isRead(before, after []token) bool {
+func (s *portScan) isRead(before, after []token) bool {
 	switch {
-	case s.begins(after, "in"), s.begins(after, "not"), s.ends(before, environ, "["):
+	case s.hasPrefix(after, "in"), s.hasPrefix(after, "not"), s.hasSuffix(before, environ, "["):
 		return true
-	case s.ends(before, ".", "get", "("), s.ends(before, ".", "pop", "("):
-		return s.ends(before[:len(before)-3], environ)
+	case s.hasSuffix(before, ".", "get", "("), s.hasSuffix(before, ".", "pop", "("):
+		return s.hasSuffix(before[:len(before)-3], environ)
 	}
-	return s.ends(before, anyName, "(")
+	return s.hasSuffix(before, anyName, "(")
 }

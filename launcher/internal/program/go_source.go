@@ -1,53 +1,50 @@
 package program
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
-// goFiles is a program of one or more .go files: the first arguments that end in
-// .go belong to it, as in `go run`.
-func (w *Request) goFiles(first file) (Resolved, *Error) {
+// goFiles resolves a program of .go files: the first arguments that end in .go belong to it, as in `go run`.
+func (req *Request) goFiles(first file) (Resolved, *Error) {
 	files := []string{first.open}
-	args := w.Args
+	args := req.Args
 	for len(args) > 0 && strings.HasSuffix(args[0], ".go") {
-		f, err := w.find(args[0])
+		f, err := req.find(args[0])
 		if err != nil {
 			return Resolved{}, err
 		}
 		files, args = append(files, f.open), args[1:]
 	}
-	name := strings.TrimSuffix(path.Base(w.Name), ".go")
-	return w.goProgram(name, path.Dir(first.open), files, args)
+	name := strings.TrimSuffix(path.Base(req.Name), ".go")
+	return req.goProgram(name, path.Dir(first.open), files, args)
 }
 
-// goPackage is a program that is a directory with a Go main package.
-func (w *Request) goPackage(f file) (Resolved, *Error) {
+// goPackage resolves a directory with a Go main package.
+func (req *Request) goPackage(f file) (Resolved, *Error) {
 	names := goNames(f.open)
 	switch {
-	case len(names) == 0 && w.exists(w.Name+"/__main__.py"):
-		return Resolved{}, refused(w.Name, "is a directory without Go files").hint("python3 " + word(f.exec) +
+	case len(names) == 0 && req.exists(req.Name+"/__main__.py"):
+		return Resolved{}, refused(req.Name, "is a directory without Go files").hint("python3 " + word(f.exec) +
 			" runs its __main__.py")
 	case len(names) == 0:
-		return Resolved{}, refused(w.Name, "is a directory without Go files")
+		return Resolved{}, refused(req.Name, "is a directory without Go files")
 	}
 	other := ""
 	for _, name := range names {
-		switch clause := packageClause(f.open + "/" + name); clause {
-		case "main":
-			return w.goProgram(directoryName(f.open), f.open, []string{f.open}, w.Args)
-		case "":
-		default:
-			other = clause
+		clause := packageClause(f.open + "/" + name)
+		if clause == "main" {
+			return req.goProgram(directoryName(f.open), f.open, []string{f.open}, req.Args)
 		}
+		other = cmp.Or(clause, other)
 	}
-	return Resolved{}, refused(w.Name, "holds the Go package "+visible(other)+", which is not a program (package main)")
+	return Resolved{}, refused(req.Name, "holds the Go package "+visible(other)+", which is not a program (package main)")
 }
 
-// goNames are the names of dir's Go files that are part of its package.
+// goNames lists the Go files of the package in dir.
 func goNames(dir string) []string {
 	var names []string
 	for _, name := range namesIn(dir) {
@@ -59,8 +56,7 @@ func goNames(dir string) []string {
 	return names
 }
 
-// directoryName is the last element of a directory's path, "." and ".." resolved:
-// what the program is called.
+// directoryName returns the last element of a directory's absolute path.
 func directoryName(dir string) string {
 	if full, err := filepath.Abs(dir); err == nil {
 		dir = full
@@ -71,18 +67,17 @@ func directoryName(dir string) string {
 	return "main"
 }
 
-// goProgram is a Go program that is made of targets (files, or one directory) in
-// the directory dir.
-func (w *Request) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
-	tool, found := w.searchPATH("go")
+// goProgram resolves a Go program of targets (files, or one directory) in the directory dir.
+func (req *Request) goProgram(name, dir string, targets, args []string) (Resolved, *Error) {
+	tool, found := req.searchPATH("go")
 	if !found || !tool.mayRun() {
-		return Resolved{}, missing(w.Name, "is Go source, and there is no go command in PATH to build it")
+		return Resolved{}, missing(req.Name, "is Go source, and there is no go command in PATH to build it")
 	}
-	build := &GoBuild{Name: name, program: w.Name, tool: tool.open, dir: buildDir(dir)}
+	build := &GoBuild{Name: name, program: req.Name, tool: tool.open, dir: buildDir(dir)}
 	for _, target := range targets {
 		local, err := build.target(target)
 		if err != nil {
-			return Resolved{}, refused(w.Name, "name its files from one directory: "+err.Error())
+			return Resolved{}, refused(req.Name, "name its files from one directory: "+err.Error())
 		}
 		build.targets = append(build.targets, local)
 	}
@@ -90,9 +85,8 @@ func (w *Request) goProgram(name, dir string, targets, args []string) (Resolved,
 	return Resolved{Argv: argv, Kind: GoSource, ScriptArg: 1, Build: build}, nil
 }
 
-// buildDir is where go runs to build what stands in dir: in the launcher's own
-// directory, so that the compiler's messages have paths that lead somewhere, or in
-// dir if that belongs to another module (which go would refuse from here).
+// buildDir returns go's working directory: the launcher's, so that the compiler's messages have useful paths, or dir if
+// it belongs to another module, which go would refuse otherwise.
 func buildDir(dir string) string {
 	if module(dir) == module(".") {
 		return "."
@@ -100,7 +94,7 @@ func buildDir(dir string) string {
 	return dir
 }
 
-// module is the directory with the go.mod that holds for dir; "" is none.
+// module returns the directory with the go.mod for dir; "" if there is none.
 func module(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -118,8 +112,7 @@ func module(dir string) string {
 	}
 }
 
-// target is the name of a file or directory for go, which runs in b.dir. A
-// directory without ./ before it would be an import path.
+// target returns the name of a file or directory for go in b.dir. A directory without ./ would be an import path.
 func (b *GoBuild) target(name string) (string, error) {
 	from, err := filepath.Abs(b.dir)
 	if err != nil {
@@ -139,17 +132,16 @@ func (b *GoBuild) target(name string) (string, error) {
 	return "./" + local, nil
 }
 
-// packageClause is the name in the package clause of a Go file, "" if there is none
-// in its first 64 KiB or the file is excluded from every build.
+// packageClause returns the package name of a Go file, "" if its first 64 KiB have none or it is excluded from every
+// build.
 func packageClause(name string) string {
-	fd, err := openFile(name)
+	f, err := openFile(name)
 	if err != nil {
 		return ""
 	}
-	defer syscall.Close(fd)
-	text := make([]byte, 64<<10)
-	n, _ := readAt(fd, text, 0)
-	return clauseOf(string(text[:n]))
+	defer f.Close()
+	text, _ := headOf(f, 64<<10)
+	return clauseOf(string(text))
 }
 
 func clauseOf(text string) string {

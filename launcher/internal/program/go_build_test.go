@@ -166,16 +166,16 @@ func TestBuildWithoutCache(t *testing.T) {
 	}
 }
 
-func TestGoWords(t *testing.T) {
+func TestGoOutput(t *testing.T) {
 	for _, size := range []int{1, 3, 100} {
 		var out bytes.Buffer
-		w := &goWords{to: &out}
+		w := &goOutput{to: &out}
 		for piece := range slices.Chunk([]byte("go: one\ntwo go: x\n\ngo: end"), size) {
 			n, err := w.Write(piece)
 			require.NoError(t, err)
 			require.Equal(t, len(piece), n)
 		}
-		w.end()
+		w.flush()
 		require.Equal(t, "one\ntwo go: x\n\nend", out.String())
 		require.False(t, w.noCache)
 	}

@@ -2,12 +2,12 @@ package program
 
 import "strings"
 
-// tokenKind is what a token of Python is, as far as this package cares.
+// tokenKind is the kind of a Python token, as far as this package needs it.
 type tokenKind uint8
 
 const (
 	tokenName   tokenKind = iota // names, keywords and numbers
-	tokenString                  // its text is what stands between the quotes
+	tokenString                  // its text is the content without quotes
 	tokenFormat                  // an f-string: it may contain expressions
 	tokenSymbol                  // operators and brackets
 )
@@ -24,19 +24,17 @@ func (t token) is(text string) bool {
 	return t.text == text && (t.kind == tokenName || t.kind == tokenSymbol)
 }
 
-// logicalLine is a line as Python understands it: joined over brackets,
-// continuation characters and strings of several lines, without comments.
+// logicalLine is a logical line of Python: joined over brackets, backslashes and multi-line strings, without comments.
 type logicalLine struct {
 	indent int // columns, a tab reaching to the next multiple of 8
 	tokens []token
 }
 
-// logicalLines cuts a Python program into its lines that are not empty. Wrong programs give some lines or
-// other: it never fails.
+// logicalLines splits a Python program into its lines that are not empty. It accepts invalid programs.
 func logicalLines(text string) (lines []logicalLine) {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
 	var now logicalLine
-	depth, begins := 0, true // open brackets; only blanks so far
+	depth, atStart := 0, true // open brackets; only blanks so far
 	for number := 1; text != ""; {
 		size := 1
 		switch c := text[0]; {
@@ -44,9 +42,9 @@ func logicalLines(text string) (lines []logicalLine) {
 			if len(now.tokens) > 0 {
 				lines = append(lines, now)
 			}
-			now, begins = logicalLine{}, true
+			now, atStart = logicalLine{}, true
 		case strings.IndexByte(" \t\f", c) >= 0:
-			if begins {
+			if atStart {
 				now.indent = indented(now.indent, c)
 			}
 		case c == '#':
@@ -62,7 +60,7 @@ func logicalLines(text string) (lines []logicalLine) {
 			depth = max(depth+nesting(t), 0)
 			t.line = number
 			now.tokens = append(now.tokens, t)
-			begins = false
+			atStart = false
 		}
 		number += strings.Count(text[:size], "\n")
 		text = text[size:]
@@ -73,7 +71,7 @@ func logicalLines(text string) (lines []logicalLine) {
 	return lines
 }
 
-// indented is the column that a blank at the beginning of a line leads to.
+// indented returns the column after a blank at the start of a line.
 func indented(column int, blank byte) int {
 	switch blank {
 	case '\t':
@@ -84,8 +82,8 @@ func indented(column int, blank byte) int {
 	return column + 1
 }
 
-// firstToken returns the token that a text begins with, and its length. Operators of several characters matter only
-// where they contain = or :, which would else look like an assignment or the end of a header.
+// firstToken returns the first token of a text and its length. Operators of several characters matter only if they
+// contain = or :, which would otherwise look like an assignment or the end of a header.
 func firstToken(text string) (token, int) {
 	word := text[:len(text)-len(strings.TrimLeftFunc(text, isNameRune))]
 	if quoted, ok := quote(text[len(word):]); ok && len(word) <= 2 && strings.Trim(word, "rRbBuUfFtT") == "" {
@@ -112,7 +110,7 @@ func firstToken(text string) (token, int) {
 	return token{kind: tokenSymbol, text: text[:size]}, size
 }
 
-// quote returns the quotation marks that a text begins with.
+// quote returns the quotation marks at the start of a text.
 func quote(text string) (marks string, ok bool) {
 	for _, marks := range [...]string{`"""`, "'''", `"`, "'"} {
 		if strings.HasPrefix(text, marks) {
@@ -122,9 +120,8 @@ func quote(text string) (marks string, ok bool) {
 	return "", false
 }
 
-// cutString returns what stands before the closing marks of a string, and how long it is with these. In raw strings too
-// a backslash protects the quote after it. One that is not closed is a mistake that ends with its line, or with the
-// text.
+// cutString returns the content of a string and its length with the closing marks. A backslash escapes a quote, even in
+// raw strings. A string without closing marks ends with its line, or with the text.
 func cutString(text, marks string) (content string, size int) {
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -140,5 +137,5 @@ func cutString(text, marks string) (content string, size int) {
 }
 
 func isNameRune(r rune) bool {
-	return r >= 0x80 || isAlphanumeric(byte(r)) || r == '_'
+	return r >= 0x80 || r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z'
 }

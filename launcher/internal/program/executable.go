@@ -1,0 +1,160 @@
+package program
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// headSize is enough for what the kernel reads of a script (256 bytes) and, in most binaries, for the loader's path.
+const headSize = 1024
+
+// head is the beginning of a file.
+type head []byte
+
+func (h head) isELF() bool    { return bytes.HasPrefix(h, []byte("\x7fELF")) }
+func (h head) isScript() bool { return bytes.HasPrefix(h, []byte("#!")) }
+
+// readHead reads the beginning of the file at path.
+func readHead(path string) (head, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return headOf(f, headSize)
+}
+
+// headOf reads up to size bytes.
+func headOf(f *os.File, size int) (head, error) {
+	h := make(head, size)
+	n, err := f.ReadAt(h, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return h[:n], cause(err)
+}
+
+// openFile opens a file of any type without waiting.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	return f, cause(err)
+}
+
+// isCompiled reports whether f is a binary.
+func (f file) isCompiled() bool {
+	h, err := readHead(f.open)
+	return err == nil && h.isELF()
+}
+
+// maxInterpreters is the number of nested script interpreters that Linux accepts.
+const maxInterpreters = 5
+
+// checkExecutable returns an error if the kernel would not execute f, which the user knows as name. depth counts script
+// interpreters.
+func (req *Request) checkExecutable(name string, f file, depth int) *Error {
+	switch {
+	case !f.mode.IsRegular():
+		return refused(name, "is not a file but "+kindOf(f.mode))
+	case !f.mayRun():
+		return req.notExecutable(name, f)
+	}
+	image, err := openFile(f.open)
+	if err == syscall.EACCES {
+		return nil // an executable that cannot be read: the kernel decides
+	}
+	if err != nil {
+		return refused(name, err.Error())
+	}
+	defer image.Close()
+	h, err := headOf(image, headSize)
+	if err != nil {
+		return refused(name, "read it: "+err.Error())
+	}
+	switch {
+	case h.isELF():
+		return req.checkELF(name, f, image, h)
+	case h.isScript():
+		return req.checkScript(name, h, depth)
+	case len(h) == 0:
+		return refused(name, "is an empty file")
+	case kernelRuns(f.open): // binfmt_misc: Java, Windows programs, …
+		return nil
+	}
+	if system := otherSystem(h); system != "" {
+		return refused(name, "is a program for "+system+", this is Linux")
+	}
+	if bytes.IndexByte(h, 0) >= 0 {
+		return refused(name, "is neither a program for this machine nor a script")
+	}
+	line, runs := runnerOf(name)
+	return refused(name, "is a text without a #! line, so the kernel does not know what runs it").
+		hint("begin it with " + line + " or name what runs it: " + runs + " " + word(f.exec))
+}
+
+// notExecutable says why a file may not be executed.
+func (req *Request) notExecutable(name string, f file) *Error {
+	h, err := readHead(f.open)
+	switch {
+	case f.hasRunBit() && isNoexec(f.open):
+		return refused(name, "is on a file system that is mounted without execution (noexec)")
+	case f.hasRunBit():
+		return refused(name, "permission denied: its run bit is not for this user")
+	case err == nil && (h.isELF() || h.isScript()):
+		return refused(name, "has no run bit").hint("chmod +x " + word(f.exec))
+	case strings.HasSuffix(name, ".sh"):
+		return refused(name, "has no run bit").hint("name what runs it: sh " + word(f.exec))
+	}
+	if hint := compileHint(f.exec); hint != "" {
+		return refused(name, "is no program yet").hint(hint)
+	}
+	return refused(name, "has no run bit and does not look like a program")
+}
+
+func isNoexec(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0
+}
+
+// runnerOf guesses from a text's name what runs it: as a first line, and as a command.
+func runnerOf(name string) (line, command string) {
+	for _, runner := range [...]struct{ ending, command string }{
+		{".py", "python3"}, {".pl", "perl"}, {".rb", "ruby"}, {".jl", "julia"}, {".lua", "lua"}, {".bash", "bash"},
+	} {
+		if strings.HasSuffix(name, runner.ending) {
+			return "a line such as #!/usr/bin/env " + runner.command, runner.command
+		}
+	}
+	return "#!/bin/sh", "sh"
+}
+
+// otherSystem names the system of a foreign program, "" if unknown.
+func otherSystem(h head) string {
+	for _, magic := range []string{"\xcf\xfa\xed\xfe", "\xce\xfa\xed\xfe", "\xca\xfe\xba\xbe\x00\x00\x00\x02"} {
+		if bytes.HasPrefix(h, []byte(magic)) {
+			return "macOS"
+		}
+	}
+	if bytes.HasPrefix(h, []byte("MZ")) && bytes.IndexByte(h, 0) >= 0 {
+		return "Windows"
+	}
+	return ""
+}
+
+// kindOf names a file that is not regular.
+func kindOf(mode os.FileMode) string {
+	switch mode.Type() {
+	case os.ModeDir:
+		return "a directory"
+	case os.ModeNamedPipe:
+		return "a named pipe"
+	case os.ModeSocket:
+		return "a socket"
+	}
+	return "a device"
+}

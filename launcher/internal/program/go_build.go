@@ -1,0 +1,119 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/process/child"
+)
+
+// GoBuild is a Go program that must be built before it can run.
+type GoBuild struct {
+	// Name is the program's name: that of the first file, or of the directory.
+	Name string
+
+	program string   // as the user gave it
+	tool    string   // path of the go command
+	dir     string   // working directory of the go command
+	targets []string // its arguments
+}
+
+// outputDelay limits how long Run waits for more output once go has ended: another process may hold the pipe open.
+const outputDelay = 500 * time.Millisecond
+
+// Run builds the program into outFile, an absolute path, with the environment env. The output of go and the compiler
+// goes
+// to stderr as it comes. When ctx ends, Run kills the build with all its processes.
+//
+// If the program does not compile, the error is an [*Error] with code 126.
+func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr io.Writer) error {
+	cmd := child.CommandContext(ctx, b.tool, append([]string{"build", "-o", outFile, "--"}, b.targets...)...)
+	cmd.Dir, cmd.Env = b.dir, env
+	output := &goOutput{to: stderr}
+	cmd.Stdout, cmd.Stderr = output, output
+	// A session of its own, as ranks have: the compilers must end with go, and what cleans up a job kills all of a session
+	// with a process of the job.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = outputDelay
+	err := cmd.Run()
+	output.flush()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		failed := refused(b.program, "could not be built: "+b.command()+": "+err.Error())
+		if output.noCache {
+			failed.Hint = "name a directory for Go's build cache: GOCACHE=/some/dir gorun ..."
+		}
+		return failed
+	}
+	return b.check(outFile)
+}
+
+// check checks the output: go writes an archive for a package other than main, and a foreign binary if GOOS or GOARCH
+// are set.
+func (b *GoBuild) check(outFile string) error {
+	f := file{exec: outFile, open: outFile}
+	if err := f.stat(); err != nil || !f.hasRunBit() {
+		return refused(b.program, "go build has made no program of it")
+	}
+	if err := (&Request{Name: b.program}).checkExecutable(b.program, f, 0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// command returns a command line for the launcher's directory that fails as the build did, and leaves no file behind.
+func (b *GoBuild) command() string {
+	words := []string{"go", "build"}
+	if b.dir != "." {
+		words = append(words, "-C", word(b.dir))
+	}
+	words = append(words, "-o", "/dev/null")
+	for _, target := range b.targets {
+		words = append(words, word(target))
+	}
+	return strings.Join(words, " ")
+}
+
+// goOutput forwards the output of go and the compiler by lines, without the prefix of the go command's own.
+type goOutput struct {
+	to      io.Writer
+	partial []byte // a line without its end
+	noCache bool   // go found no directory for its build cache
+}
+
+// Write never fails: the build goes on if nobody reads its output.
+func (o *goOutput) Write(p []byte) (int, error) {
+	o.partial = append(o.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(o.partial, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		o.forward(o.partial[:len(line)+1])
+		o.partial = rest
+	}
+}
+
+// flush forwards a last line without an end.
+func (o *goOutput) flush() {
+	if len(o.partial) > 0 {
+		o.forward(o.partial)
+		o.partial = nil
+	}
+}
+
+func (o *goOutput) forward(line []byte) {
+	line = bytes.TrimPrefix(line, []byte("go: "))
+	if bytes.HasPrefix(line, []byte("build cache is ")) ||
+		bytes.HasPrefix(line, []byte("failed to initialize build cache ")) {
+		o.noCache = true
+	}
+	_, _ = o.to.Write(line)
+}
