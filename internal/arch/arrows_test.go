@@ -146,7 +146,7 @@ var rooms = []room{
 	{"launcher/internal/output", []string{"launcher/internal/spec", "internal/printable"}, "lines in, lines out"},
 	{
 		"launcher/internal/program",
-		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling"},
+		[]string{"launcher/internal/spec", "launcher/internal/process/child", "internal/spelling", "internal/shellwords"},
 		"what kind of file a program is can be told without a job",
 	},
 	{
