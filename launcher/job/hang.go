@@ -16,21 +16,20 @@ type OnHang uint8
 const (
 	// HangStop ends the job with exit code ExitTimeout.
 	HangStop OnHang = iota
-	// HangReport says it and lets the job go on.
+	// HangReport reports it and lets the job go on.
 	HangReport
 )
 
-// Hang is a moment at which for long no rank had printed anything and nothing had
-// come further in the store.
+// Hang describes a job that has made no progress: no rank printed and nothing changed in the store for Quiet.
 type Hang struct {
 	Quiet time.Duration   `json:"quiet_ns"`
 	At    time.Time       `json:"at"`
 	Ranks []spec.Activity `json:"ranks"`
-	// NCCL is what NCCL's own servers in the ranks (its RAS) say, where they were asked and answered.
+	// NCCL has the findings from NCCL's RAS servers in the ranks, if they answered.
 	NCCL []string `json:"nccl,omitempty"`
 }
 
-// waitText says of a rank: "waits in MPI_Init for rank 1".
+// waitText describes a wait: "waits in MPI_Init for rank 1".
 func waitText(w *spec.MPIWait) string {
 	switch {
 	case w == nil:
@@ -50,21 +49,19 @@ func waitText(w *spec.MPIWait) string {
 	return "waits in " + where + " for " + whom
 }
 
-// Limits of what is said of a hang.
+// Limits of the description of a hang.
 const (
 	hangGroups = 4
 	hangFrames = 3
 	hangNCCL   = 4
-	// longestNCCL is how many characters of what NCCL says are shown.
-	longestNCCL = 180
+	longestNCCL = 180 // characters
 )
 
-// Lines says in at most 20 lines what ranks do; those that do the same share their
-// lines, the fewest come first: they are the odd ones. The texts must be free of
-// control bytes.
+// Lines describes in at most 20 lines what ranks do. Ranks that do the same are one group, and the smallest groups
+// come first. The texts must be free of control bytes.
 func (h *Hang) Lines() []string { return h.lines(hangGroups) }
 
-// lines has at most some groups, fewer where NCCL has something to say.
+// lines has at most that many groups, and fewer if there are findings of NCCL.
 func (h *Hang) lines(most int) []string {
 	lines := []string{fmt.Sprintf(
 		"nothing has been printed and nothing came further in the store for %s (--hang-timeout)", round(h.Quiet))}
@@ -83,8 +80,7 @@ func (h *Hang) lines(most int) []string {
 	return lines
 }
 
-// DescribeActivity says what ranks do, all of it: those that do the same share their lines, the
-// fewest come first. The texts must be free of control bytes.
+// DescribeActivity describes what ranks do, as Hang.Lines but all of it.
 func DescribeActivity(ranks []spec.Activity) (lines []string) {
 	for _, g := range (&Hang{Ranks: ranks}).groups() {
 		text := g.lines()[0]
@@ -118,23 +114,23 @@ func (h *Hang) groups() (groups []*hangGroup) {
 	return groups
 }
 
-// activityKey is equal for ranks that do the same. Whether one that is seen in its own code
-// happened to sleep in the kernel at that moment, and where, makes no difference.
+// activityKey is equal for ranks that do the same. For ranks with a stack it makes no difference whether they slept in
+// the kernel at that moment, and where.
 func activityKey(r *spec.Activity) string {
-	standing, wait := r.State, r.Wait
+	state, wait := r.State, r.Wait
 	if len(r.Stack) > 0 {
 		wait = ""
-		if standing == "sleeping" {
-			standing = "running"
+		if state == "sleeping" {
+			state = "running"
 		}
 	}
 	return fmt.Sprintf("%q", []string{
-		standing, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
+		state, wait, fmt.Sprint(r.CPU > busyCPU), strings.Join(r.Keys, "\n"),
 		waitText(r.MPI), strings.Join(r.Stack, "\n"),
 	})
 }
 
-// busyCPU is the use of a CPU, in percent, from which a rank is taken to compute.
+// busyCPU is the use of a CPU, in percent, above which a rank computes.
 const busyCPU = 20
 
 func (g *hangGroup) lines() []string {

@@ -8,21 +8,21 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// NCCL is what NCCL or RCCL said in the output of ranks. The texts must be free of control bytes.
+// NCCL has messages of NCCL or RCCL in the output of ranks. The texts must be free of control bytes.
 type NCCL struct {
-	// Summaries say in what way ranks communicate, those that do so in the same way together.
+	// Summaries describe how ranks communicate, with one for all ranks that do so in the same way.
 	Summaries []spec.NCCLSummary `json:"summaries,omitempty"`
-	// Warnings are its lines of WARN, those that say the same as one, in the order in which the first of each came.
+	// Warnings are its distinct lines of WARN, in the order of their first occurrence.
 	Warnings []spec.NCCLWarning `json:"warnings,omitempty"`
 }
 
-// CountedRanges writes ranks with their number: [0-7]×8.
+// CountedRanges returns ranks as ranges with their number: [0-7]×8.
 func CountedRanges(ranks []int) string { return fmt.Sprintf("%s×%d", shortRanges(ranks), len(ranks)) }
 
-// reportNCCL is how many warnings of NCCL's a report has at most.
+// reportNCCL is how many warnings of NCCL a report has at most.
 const reportNCCL = 3
 
-// ncclWarnings are those of the report: the first ones, and the first of the rank that failed first.
+// ncclWarnings returns the first ones, with the first one of the rank that failed first.
 func (r *Result) ncclWarnings() []spec.NCCLWarning {
 	if r.NCCL == nil {
 		return nil
@@ -30,7 +30,7 @@ func (r *Result) ncclWarnings() []spec.NCCLWarning {
 	list := r.NCCL.Warnings
 	if f := r.First; f != nil {
 		list = slices.DeleteFunc(slices.Clone(list), func(w spec.NCCLWarning) bool {
-			return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.says(w.Text)
+			return len(w.Ranks) == 1 && w.Ranks[0] == f.Rank && f.shows(w.Text)
 		})
 	}
 	most := reportNCCL
@@ -48,13 +48,12 @@ func (r *Result) ncclWarnings() []spec.NCCLWarning {
 	return first
 }
 
-// says reports whether the lines that are shown of the rank have a text.
-func (f *Failure) says(text string) bool {
+// shows reports whether the rank's lines in the report contain a text.
+func (f *Failure) shows(text string) bool {
 	shown := f.LastLines[max(0, len(f.LastLines)-reportLast):]
 	return slices.ContainsFunc(shown, func(line string) bool { return strings.Contains(line, text) })
 }
 
-// nccl shows what NCCL warned of.
 func (b *reportBuilder) nccl(list []spec.NCCLWarning) {
 	name := "nccl"
 	for _, w := range list {

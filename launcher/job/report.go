@@ -10,20 +10,18 @@ import (
 	"gorun/internal/printable"
 )
 
-// Limits of the report: it has at most 25 lines, whatever happened.
+// Lines of parts of the report, which has at most 25 in all.
 const (
 	reportTraceback = 6
 	reportLast      = 5
-	reportLeft      = 1
+	reportOrphans   = 1
 )
 
-// SignalNamer says a signal's name and its usual meaning, such as "SIGSEGV",
-// "invalid memory access".
+// SignalNamer returns a signal's name and its usual meaning, such as "SIGSEGV", "invalid memory access".
 type SignalNamer func(syscall.Signal) (name, meaning string)
 
-// Report explains in a few lines, at most 25, how a job failed; a job that
-// succeeded, or whose reader went away, has nothing to explain. Every text of
-// the result must be free of control bytes.
+// Report explains in at most 25 lines how a job failed; it is "" for one that succeeded, or whose reader went away.
+// Every text of the result must be free of control bytes.
 func (r *Result) Report(name SignalNamer) string {
 	var b reportBuilder
 	switch {
@@ -55,7 +53,7 @@ func (r *Result) Report(name SignalNamer) string {
 	}
 	if r.First != nil && (r.Cause == CauseTimeout || r.Cause == CauseSignal || r.Cause == CauseEarly ||
 		r.Cause == CauseNode || r.Cause == CauseEngine) {
-		b.rankFailed(r, name) // before something else ended the job (--on-failure continue)
+		b.rankFailed(r, name) // with --on-failure continue, before the cause
 	}
 	b.killed(r)
 	b.attempts(r)
@@ -63,7 +61,7 @@ func (r *Result) Report(name SignalNamer) string {
 	return b.String()
 }
 
-// enough says that some ranks failed and it does not matter.
+// enough lists the failed ranks that --min-success allows.
 func (r *Result) enough() string {
 	var failed []int
 	for _, e := range r.Ranks {
@@ -74,16 +72,16 @@ func (r *Result) enough() string {
 	return fmt.Sprintf("%s failed, which is allowed (--min-success): %s", plural(len(failed), "rank"), shortRanges(failed))
 }
 
-// Summary says in one line how an attempt failed.
+// Summary describes in one line how an attempt failed.
 func (r *Result) Summary(name SignalNamer) string {
 	if r.Cause == CauseNode {
 		return fmt.Sprintf("%s, after %s", r.Text, round(r.After))
 	}
-	return fmt.Sprintf("%s failed after %s, %s", r.First.who(), round(r.After), how(r.First.RankEnd, name))
+	return fmt.Sprintf("%s failed after %s, %s", r.First.name(), round(r.After), how(r.First.RankEnd, name))
 }
 
-// who is the rank, with its host where there are several.
-func (e RankEnd) who() string {
+// name returns the rank, with its host if there are several.
+func (e RankEnd) name() string {
 	if e.Host == "" {
 		return fmt.Sprintf("rank %d", e.Rank)
 	}
@@ -122,17 +120,17 @@ func (b *reportBuilder) rankFailed(r *Result, name SignalNamer) {
 	if f.Host != "" {
 		where = f.Host + ", "
 	}
-	who := "the program failed"
+	what := "the program failed"
 	if len(r.Ranks) > 1 {
-		who = fmt.Sprintf("rank %d failed first", f.Rank)
+		what = fmt.Sprintf("rank %d failed first", f.Rank)
 	}
 	if n := len(r.Attempts); n > 0 {
-		who = fmt.Sprintf("attempt %d: %s", n, who)
+		what = fmt.Sprintf("attempt %d: %s", n, what)
 	}
-	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", who, where, f.PID, round(cmp.Or(f.After, r.After)))
+	fmt.Fprintf(b, "gorun: %s (%spid %d) after %s\n", what, where, f.PID, round(cmp.Or(f.After, r.After)))
 	b.row("how", how(f.RankEnd, name))
 	warnings, last := r.ncclWarnings(), reportLast
-	if len(f.Traceback) > 0 || len(r.Attempts) > 0 || r.Cause != CauseRank { // then there is no room for all
+	if len(f.Traceback) > 0 || len(r.Attempts) > 0 || r.Cause != CauseRank { // there is no room for all
 		last -= len(warnings)
 	}
 	b.block("error", f.Traceback, reportTraceback)
@@ -171,7 +169,7 @@ func how(e RankEnd, name SignalNamer) string {
 		text += ", which " + e.FromEngine + " had sent to all ranks"
 	case e.Forwarded:
 		text += ", which gorun had passed on to all ranks"
-	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // which a program hardly sends to itself
+	case e.Signal == syscall.SIGKILL || Ends(e.Signal): // a program hardly sends these to itself
 		text += ", from outside: not by gorun"
 	case meaning != "":
 		text += " (" + meaning + ")"
@@ -182,7 +180,7 @@ func how(e RankEnd, name SignalNamer) string {
 	return text
 }
 
-// others says what became of the other ranks, a line for each fate.
+// others lists the other ranks, a line for each fate.
 func (b *reportBuilder) others(r *Result) {
 	label := "others"
 	if r.First == nil {
@@ -206,12 +204,12 @@ func (b *reportBuilder) others(r *Result) {
 	}
 }
 
-// lostHosts names the hosts of which nobody knows what became of their ranks.
+// lostHosts names the hosts of ranks with an unknown fate.
 func (r *Result) lostHosts() string {
 	var hosts []string
 	seen := map[string]bool{"": true}
 	for _, e := range r.Ranks {
-		if e.Fate != FateUnknown { // then the host is there, and only one of its launchers is not
+		if e.Fate != FateUnknown { // the host is up, and only one of its agents is lost
 			seen[e.Host] = true
 		}
 	}
@@ -230,8 +228,7 @@ func (r *Result) lostHosts() string {
 	return ", " + HostRanges(hosts) + " were lost"
 }
 
-// killed names the ranks whose grace was too short, or that ignored what they were
-// asked: a checkpoint that they were writing is torn.
+// killed lists the ranks that did not stop gracefully: a checkpoint that they were writing is torn.
 func (b *reportBuilder) killed(r *Result) {
 	var ranks []int
 	for _, e := range r.Ranks {
@@ -251,17 +248,17 @@ var fateText = [...]string{
 	FateNotStarted: "not started", FateUnknown: "unknown",
 }
 
-// attempts lists the last of those before.
+// attempts lists the last of the earlier attempts.
 func (b *reportBuilder) attempts(r *Result) {
 	most := 3
-	if r.Hang != nil { // whose report is long
+	if r.Hang != nil { // its report is long
 		most = 2
 	}
 	if len(r.ncclWarnings()) > 0 {
 		most = 1
 	}
 	list := r.Attempts
-	if b.Len() == 0 { // all is well by now
+	if b.Len() == 0 { // the last attempt succeeded
 		return
 	}
 	if len(list) > most {
@@ -273,14 +270,14 @@ func (b *reportBuilder) attempts(r *Result) {
 		case a.Text != "":
 			b.row("before", fmt.Sprintf("attempt %d: %s, after %s", a.Attempt, a.Text, round(a.After)))
 		case a.First != nil:
-			b.row("before", fmt.Sprintf("attempt %d: %s failed after %s, %s", a.Attempt, a.First.who(), round(a.After), a.how))
+			b.row("before", fmt.Sprintf("attempt %d: %s failed after %s, %s", a.Attempt, a.First.name(), round(a.After), a.how))
 		}
 	}
 }
 
 func (b *reportBuilder) hung(r *Result) {
 	warnings, most := r.ncclWarnings(), hangGroups
-	if len(warnings) > 0 { // they take the place of one
+	if len(warnings) > 0 {
 		most--
 	}
 	for i, line := range r.Hang.lines(most) {
@@ -292,7 +289,7 @@ func (b *reportBuilder) hung(r *Result) {
 	b.nccl(warnings)
 }
 
-// end says what holds for any cause.
+// end has what any cause may have.
 func (b *reportBuilder) end(r *Result) {
 	if r.Hint != "" {
 		b.row("hint", r.Hint)
@@ -300,7 +297,7 @@ func (b *reportBuilder) end(r *Result) {
 	if r.OutputLost != "" {
 		b.headline("output was lost: " + r.OutputLost)
 	}
-	for _, l := range r.Orphans[:min(len(r.Orphans), reportLeft)] {
+	for _, l := range r.Orphans[:min(len(r.Orphans), reportOrphans)] {
 		b.headline("still alive after SIGKILL: " + clip(l, 160))
 	}
 	if b.Len() > 0 {
@@ -308,14 +305,17 @@ func (b *reportBuilder) end(r *Result) {
 	}
 }
 
-func plural(n int, noun string) string {
+func plural(n int, noun string) string { return counted(n, noun, noun+"s") }
+
+// counted returns a number with the words for one or for many.
+func counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
-// clip cuts a long line; the whole of it has gone to the console.
+// clip cuts a long line, which the console has in full.
 func clip(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
@@ -324,7 +324,7 @@ func clip(s string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// round shows a duration with the digits that a reader wants.
+// round returns a duration with the digits that a reader needs.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d < time.Second:
@@ -335,7 +335,7 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// shortRanges is Fold for a line of a report, where hundreds of lone ranks end early.
+// shortRanges is RankRanges cut to the length of a report's line.
 func shortRanges(ranks []int) string {
 	const most = 100
 	text := RankRanges(ranks)
@@ -345,5 +345,5 @@ func shortRanges(ranks []int) string {
 	return text[:strings.LastIndexByte(text[:most], ',')] + ",…]"
 }
 
-// RankRanges writes ranks as ranges: [0-136,138-511]. The ranks are sorted.
+// RankRanges returns sorted ranks as ranges: [0-136,138-511].
 func RankRanges(ranks []int) string { return "[" + printable.Ranges(ranks) + "]" }

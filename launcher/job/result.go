@@ -23,22 +23,21 @@ const (
 	exitMPI        = 1   // MPI's rules were broken
 )
 
-// Cause says why a job ended.
+// Cause is why a job ended.
 type Cause uint8
 
-// The causes.
 const (
 	CauseDone       Cause = iota // every rank ended with exit code 0
 	CauseRank                    // a rank failed
 	CauseStart                   // a rank could not be started
 	CauseSignal                  // a signal to the launcher
 	CauseTimeout                 // the deadline
-	CauseReaderGone              // nobody reads the launcher's standard output any more
-	CauseCancelled               // the caller of Run gave up
-	CauseNode                    // a node's agent is gone
+	CauseReaderGone              // the reader of the launcher's standard output went away
+	CauseCancelled               // the context of Run was cancelled
+	CauseNode                    // a node's agent was lost
 	CauseEarly                   // a rank ended well long before the others (--early-exit fail)
-	CauseHang                    // nothing of the job was seen to go on (--hang-timeout)
-	CauseEngine                  // the resource manager in whose job it ran ended it
+	CauseHang                    // the job made no progress (--hang-timeout)
+	CauseEngine                  // its resource manager ended it
 	CauseStuck                   // ranks waited in MPI for one that had ended
 )
 
@@ -47,34 +46,33 @@ var causeNames = [...]string{
 	"node lost", "early exit", "hang", "resource manager", "stuck in MPI",
 }
 
-// String returns the cause's name, as it stands in reports.
+// String returns the cause's name in reports.
 func (c Cause) String() string { return causeNames[c] }
 
-// MarshalText writes the cause's name.
+// MarshalText returns the cause's name.
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Fate says how one rank ended.
+// Fate is how one rank ended.
 type Fate uint8
 
-// The fates.
 const (
 	FateSucceeded  Fate = iota // exit code 0
 	FateFailed                 // by itself
-	FateStopped                // by a signal, after the launcher asked it to end
-	FateFollowed               // with a code of its own, after the launcher asked it to end
+	FateStopped                // by a signal, after the launcher had stopped it
+	FateFollowed               // with an exit code, after the launcher had stopped it
 	FateNotStarted             // it never ran
 	FateUnknown                // its node was lost
 )
 
 var fateNames = [...]string{"succeeded", "failed", "stopped", "followed", "not started", "unknown"}
 
-// String returns the fate's name, as it stands in reports.
+// String returns the fate's name in reports.
 func (f Fate) String() string { return fateNames[f] }
 
-// MarshalText writes the fate's name.
+// MarshalText returns the fate's name.
 func (f Fate) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// RankEnd is how one rank ended.
+// RankEnd describes how one rank ended.
 type RankEnd struct {
 	Rank   int            `json:"rank"`
 	Host   string         `json:"host,omitempty"`
@@ -82,41 +80,38 @@ type RankEnd struct {
 	Fate   Fate           `json:"fate"`
 	Code   int            `json:"code"` // 128+n after a signal n
 	Signal syscall.Signal `json:"signal,omitempty"`
-	// SignalName is the signal's name, where Result.Name has filled it in.
+	// SignalName is set by Result.SetSignalNames.
 	SignalName string    `json:"signal_name,omitempty"`
 	Core       bool      `json:"core,omitempty"`
 	At         time.Time `json:"at,omitzero"`
 	OOM        string    `json:"oom,omitempty"`
-	// Timer is the scope of PyTorch's file timer that had expired, for which gorun ended it.
+	// Timer is the scope of the expired file timer of PyTorch for which gorun ended it.
 	Timer string `json:"timer,omitempty"`
-	// Forwarded: the signal was one that the launcher had passed on.
+	// Forwarded reports that the launcher had passed on the signal.
 	Forwarded bool `json:"forwarded,omitempty"`
 	// FromEngine is the resource manager that had sent the signal to all ranks.
 	FromEngine string `json:"from_engine,omitempty"`
-	// Raised: it had left PyTorch's error file behind, and still ran when the
-	// launcher ended it by the signal.
+	// Raised reports that it had written PyTorch's error file, and hung until the launcher ended it by the signal.
 	Raised bool `json:"raised,omitempty"`
-	// MPI is how far it had come in MPI; Abort, that it aborted it, however its process ended
-	// then; Unfinalized, that it ended with exit code 0 and without MPI_Finalize.
+	// MPI is how far it had come in MPI; Abort is its call of MPI_Abort, however its process ended; Unfinalized reports
+	// exit code 0 without MPI_Finalize.
 	MPI         *spec.RankMPI  `json:"mpi,omitempty"`
 	Abort       *spec.MPIAbort `json:"mpi_abort,omitempty"`
 	Unfinalized bool           `json:"mpi_unfinalized,omitempty"`
-	// Killed: SIGKILL ended it, and it was the launcher's, as it had not ended when asked to.
+	// Killed reports that it had not stopped gracefully, and the launcher's SIGKILL ended it.
 	Killed bool `json:"killed,omitempty"`
 }
 
 // Failure describes the failure that ended a job.
 type Failure struct {
 	RankEnd
-	// How says in words how it ended, as in the report on a terminal.
+	// How describes how it ended, as in the report on a terminal.
 	How string `json:"how,omitempty"`
 	// After is the time from the start of the ranks until it failed.
 	After time.Duration `json:"after_ns,omitempty"`
-	// Traceback is what is known of an exception: the last lines of a Python
-	// traceback or of PyTorch's error file, a Go panic.
+	// Traceback has the last lines of a Python traceback, of PyTorch's error file or of a Go panic.
 	Traceback []string `json:"traceback,omitempty"`
-	// Last are the last lines that the rank wrote to standard error, or to
-	// standard output if it wrote none.
+	// LastLines are those of standard error, or of standard output if it wrote none.
 	LastLines []string `json:"last,omitempty"`
 	// Log is the rank's log file or directory, where one was written.
 	Log string `json:"log,omitempty"`
@@ -124,43 +119,42 @@ type Failure struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// Result is how a job ended.
+// Result describes how a job ended.
 type Result struct {
 	JobID    string         `json:"job"`
 	Cause    Cause          `json:"cause"`
 	ExitCode int            `json:"exit_code"`
 	Signal   syscall.Signal `json:"signal,omitempty"` // with CauseSignal and CauseEngine
-	// SignalName is the signal's name, where Name has filled it in.
+	// SignalName is set by SetSignalNames.
 	SignalName string `json:"signal_name,omitempty"`
-	// Text says what went wrong where it was not a rank.
+	// Text explains a cause that is not a rank.
 	Text string `json:"text,omitempty"`
 	Hint string `json:"hint,omitempty"`
-	// ErrorFile is what the rank that failed first left in PyTorch's error file, with its
-	// exit code; on a node that joined it is the first of that node.
+	// ErrorFile is the content of PyTorch's error file of the rank that failed first, with its exit code; on a node that
+	// joined, of the first one there.
 	ErrorFile []byte `json:"-"`
 	// First is the rank that failed first, if one did by itself.
 	First *Failure  `json:"first,omitempty"`
 	Ranks []RankEnd `json:"ranks"`
-	// Elapsed is the time from the start of the ranks to the end of the last, After
-	// the time until what ended the job happened: of the last attempt if a rank
-	// failed, else of all.
+	// Elapsed is the time from the start of the ranks to the end of the last. After is the time to the cause: of the last
+	// attempt if a rank failed, else of all.
 	Elapsed time.Duration `json:"elapsed_ns"`
 	After   time.Duration `json:"after_ns"`
-	// OutputLost says that output could not be written, and why.
+	// OutputLost is why output could not be written.
 	OutputLost string `json:"output_lost,omitempty"`
-	// Attempts are those before, where the job was restarted.
+	// Attempts are the earlier ones of a job that was restarted.
 	Attempts []Attempt `json:"attempts,omitempty"`
-	// Stall says how the ranks' meeting in the store had stood still, if it did.
+	// Stall describes a wait in the store without progress, if there was one.
 	Stall *Stall `json:"store_stall,omitempty"`
-	// Hang says what ranks did when the job hung, if it did.
+	// Hang describes what ranks did when the job hung, if it did.
 	Hang *Hang `json:"hang,omitempty"`
-	// NCCL is what NCCL or RCCL said in the output of ranks, if it did.
+	// NCCL has messages of NCCL or RCCL in the output of ranks.
 	NCCL *NCCL `json:"nccl,omitempty"`
-	// Stuck says who waited in MPI for whom, with CauseStuck.
+	// Stuck describes the wait in MPI, with CauseStuck.
 	Stuck *spec.MPIStuck `json:"mpi_stuck,omitempty"`
-	// Left are processes that survived SIGKILL.
+	// Orphans are processes that survived SIGKILL.
 	Orphans []string `json:"left,omitempty"`
-	// LogDir is the directory of the job's log files, where there are any.
+	// LogDir is the directory of the job's log files, if there are any.
 	LogDir string `json:"log_dir,omitempty"`
 }
 
@@ -292,7 +286,7 @@ func (s *Supervisor) failureCode(first *rankState) int {
 	return first.exit.exitCode()
 }
 
-// SetSignalNames fills in what depends on the signals' names.
+// SetSignalNames sets the fields that depend on the signals' names.
 func (r *Result) SetSignalNames(name SignalNamer) {
 	if r.Signal != 0 {
 		r.SignalName, _ = name(r.Signal)
@@ -310,7 +304,7 @@ func (r *Result) SetSignalNames(name SignalNamer) {
 	}
 }
 
-// SetHosts fills in on which hosts ranks were, where the plan has several.
+// SetHosts sets the ranks' hosts if the plan has several.
 func (r *Result) SetHosts(p *Plan) {
 	if len(p.Nodes) < 2 {
 		return

@@ -12,14 +12,12 @@ import (
 // TokenSize is the size of a token's secret in bytes.
 const TokenSize = 32
 
-// Token is the secret that all nodes of a job which come together by themselves
-// share. It is written
+// Token is the secret shared by all nodes that join a job. Its text is
 //
 //	gorun1_ and 58 characters a–z, 2–7: base32 of the secret and of the CRC-32
 //	(IEEE, big-endian) of the prefix and the secret
 //
-// so that a typo is told from a token of another job. It prints as its prefix alone:
-// the secret is for files and standard input.
+// so that a typo differs from a token of another job. It prints as its prefix alone.
 type Token [TokenSize]byte
 
 const (
@@ -29,24 +27,23 @@ const (
 
 var tokenBase = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Text is the token as its file holds it.
+// Text returns the token with its secret, for files and standard input.
 func (t Token) Text() string {
 	return tokenPrefix + tokenBase.EncodeToString(binary.BigEndian.AppendUint32(t[:], tokenSum(t[:])))
 }
 
-// String hides the secret.
+// String returns the prefix, without the secret.
 func (t Token) String() string { return tokenPrefix + "…" }
 
-// GoString hides it from %#v.
+// GoString hides the secret from %#v.
 func (t Token) GoString() string { return t.String() }
 
-// tokenSum tells a typo; it is no protection.
+// tokenSum detects typos; it protects nothing.
 func tokenSum(secret []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE([]byte(tokenPrefix)), crc32.IEEETable, secret)
 }
 
-// ParseToken reads a token as Token.Text writes it; blanks and newlines around it, as
-// files have them, do not count. Errors say what is wrong and never repeat it.
+// ParseToken parses the result of Token.Text, with white space around it. Errors never contain the text.
 func ParseToken(text string) (t Token, err error) {
 	text = strings.TrimSpace(text)
 	digits, ok := strings.CutPrefix(text, tokenPrefix)
