@@ -51,9 +51,9 @@ func waitText(w *spec.MPIWait) string {
 
 // Limits of the description of a hang.
 const (
-	hangGroups = 4
-	hangFrames = 3
-	hangNCCL   = 4
+	hangGroups  = 4
+	hangFrames  = 3
+	hangNCCL    = 4
 	longestNCCL = 180 // characters
 )
 

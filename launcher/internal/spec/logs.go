@@ -1,11 +1,11 @@
 package spec
 
-// Logs is what goes to files and where.
+// Logs are the log files of a node or a job.
 type Logs struct {
 	Dir             string    `json:"dir"`                // of this attempt
-	Base            string    `json:"base"`               // of the job; the null device means no files at all
-	Names           []string  `json:"names,omitempty"`    // patterns of the user's own for stdout and stderr
-	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, as many as a node has at most
+	Base            string    `json:"base"`               // of the job; NullDevice means no files at all
+	Names           []string  `json:"names,omitempty"`    // the user's patterns for stdout and stderr
+	Redirect        []Streams `json:"redirect,omitempty"` // by local rank, up to the highest of any node
 	Tee             []Streams `json:"tee,omitempty"`
 	DuplicateStdout []string  `json:"duplicate_stdout,omitempty"`
 	DuplicateStderr []string  `json:"duplicate_stderr,omitempty"`
@@ -17,5 +17,5 @@ const NullDevice = "/dev/null"
 // Files reports whether there are log files.
 func (l *Logs) Files() bool { return l.Base != NullDevice }
 
-// Named reports whether the files have names of the user's own; else their layout below Base is torchrun's.
+// Named reports whether the user named the files; else their layout below Base is torchrun's.
 func (l *Logs) Named() bool { return len(l.Names) > 0 }

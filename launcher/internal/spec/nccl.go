@@ -1,17 +1,17 @@
 package spec
 
-// NCCLSummary is in what way some ranks communicate.
+// NCCLSummary describes how some ranks communicate.
 type NCCLSummary struct {
 	Text        string  `json:"text"` // "NCCL 2.30.7 over NVLink P2P, 16 channels"
 	Ranks       []int   `json:"ranks"`
-	InitSeconds float64 `json:"init_s,omitempty"` // that making a communicator took the slowest of them
-	// Alone says that there is no more than a version, which one rank says for all.
+	InitSeconds float64 `json:"init_s,omitempty"` // the time that the slowest of them took to make a communicator
+	// VersionOnly reports that Text has no more than a version, which one rank logs for all.
 	VersionOnly bool `json:"-"`
 }
 
-// NCCLWarning is a warning that some ranks got.
+// NCCLWarning is a warning of NCCL in the output of some ranks.
 type NCCLWarning struct {
-	Text  string `json:"text"` // as the first of them said it
+	Text  string `json:"text"` // of its first occurrence
 	Ranks []int  `json:"ranks"`
 	Times int    `json:"times"` // in all
 }

@@ -5,63 +5,60 @@ import (
 	"time"
 )
 
-// Exit is how a rank's process ended, as its node saw it.
+// Exit describes how a rank's process ended, as observed by its node.
 type Exit struct {
 	Rank   int
 	PID    int
 	Code   int            // exit code, when Signal is 0
 	Signal syscall.Signal // the signal that ended it
-	Core   bool           // it left a core dump
+	Core   bool           // it dumped core
 	At     time.Time
-	// RaisedAt is when the rank itself recorded the error that ended it (the time
-	// of PyTorch's error file); zero when it recorded none.
+	// RaisedAt is when the rank recorded the error that ended it (the time in PyTorch's error file); zero if it recorded
+	// none.
 	RaisedAt time.Time
-	// SignalledAt is when its node had first asked ranks to end, by the same clock as At, which
-	// others' differ from; zero when it had not.
+	// SignalledAt is when its node first signalled ranks to stop, by the clock of At; zero if it has not.
 	SignalledAt time.Time
 	// ErrorFile is the content of the error file that the rank wrote.
 	ErrorFile []byte
-	// OOM says why the kernel killed it, when it did for lack of memory.
+	// OOM describes why the kernel killed it for lack of memory; "" if it did not.
 	OOM string
-	// Timer is the scope of PyTorch's timer whose expiry had its node end it; "": none.
+	// Timer is the scope of the expired timer of PyTorch for which its node ended it; "": none.
 	Timer string
-	// Last are its last lines where they went to a file and not to the console.
+	// LastLines are those of a stream that went to a file and not to the console.
 	LastLines []string
 	// Hint is something to try that only its node can know.
 	Hint string
-	// MPI is how far it had come in MPI, nil: it had not begun.
+	// MPI is how far it had come in MPI; nil: it had not begun.
 	MPI *RankMPI
 }
 
-// RankMPI is how far a rank had come in MPI: by which protocol it began, such as
-// "PMI-1" or "PMIx 4.2.2", and whether it had finalized.
+// RankMPI is how far a rank has come in MPI, by a protocol such as "PMI-1" or "PMIx 4.2.2".
 type RankMPI struct {
 	Protocol  string `json:"protocol"`
 	Finalized bool   `json:"finalized"`
 }
 
-// Activity is what one rank does: its process, or the program that it does nothing but wait for.
+// Activity is what one rank does: its process, or the program for which that only waits.
 type Activity struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid,omitempty"`
 	State string `json:"standing"`
 	CPU   int    `json:"cpu_percent"` // of one CPU; -1: not known
-	// Wait is the kernel's function in which its main thread sleeps.
-	Wait string   `json:"wait_channel,omitempty"`
-	Keys []string `json:"keys,omitempty"` // what it waits for in the store
-	// MPI is whom it waits for in MPI; nil: it does not, as far as its node knows.
-	MPI      *MPIWait `json:"mpi_wait,omitempty"`
-	Stack    []string `json:"stack,omitempty"` // the innermost frames of its main thread first
-	LastLine string   `json:"last,omitempty"`  // its last line
+	// Wait is the kernel function in which its main thread sleeps.
+	Wait     string   `json:"wait_channel,omitempty"`
+	Keys     []string `json:"keys,omitempty"`     // that it waits for in the store
+	MPI      *MPIWait `json:"mpi_wait,omitempty"` // nil: its node knows of no wait in MPI
+	Stack    []string `json:"stack,omitempty"`    // of its main thread, the innermost frame first
+	LastLine string   `json:"last,omitempty"`
 }
 
-// MPIWait is that a rank waits in MPI, as its node's servers see it.
+// MPIWait is a rank's wait in MPI, as the servers of its node see it.
 type MPIWait struct {
-	// For are the ranks of the job that it waits for; none: such as are on other nodes. Init says
-	// that they have not called MPI_Init.
+	// For are the ranks of the job that it waits for; empty: they are on other nodes. Init reports that these have not
+	// called MPI_Init.
 	For  []int `json:"for,omitempty"`
 	Init bool  `json:"init,omitempty"`
-	// Spawns says that it waits for ranks which it spawns.
+	// Spawns reports that it waits for ranks that it spawns.
 	Spawns bool `json:"spawns,omitempty"`
 }
 
@@ -70,33 +67,33 @@ type Absence struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid,omitempty"`
 	State string `json:"standing"`              // "sleeping", "ended with exit code 0"
-	CPU   int    `json:"cpu_percent,omitempty"` // of one CPU that its processes use; -1: not known
+	CPU   int    `json:"cpu_percent,omitempty"` // of one CPU, for all of its processes; -1: not known
 }
 
-// MPIAbort is what a rank gave to MPI_Abort.
+// MPIAbort is a call of MPI_Abort.
 type MPIAbort struct {
 	Code    int    `json:"code"`
 	Message string `json:"message,omitempty"`
-	// Why says of a rank that did not call it by which rule of its own it failed.
+	// Why is the rule of its own by which a rank failed that did not call it.
 	Why string `json:"why,omitempty"`
 }
 
-// MPIStuck is that ranks wait in MPI for one that can never come, since it has ended.
+// MPIStuck is a wait in MPI for a rank that has ended.
 type MPIStuck struct {
 	Waiting     []int `json:"waiting"`
 	Missing     int   `json:"missing"`
 	Initialized bool  `json:"-"` // Missing had called MPI_Init
-	// Why says where Missing has not ended why they wait in vain.
+	// Why is the reason for the wait if Missing has not ended.
 	Why string `json:"why,omitempty"`
 }
 
-// StoreWait is what one rank waits for in the store, or a process that is none.
+// StoreWait is a process's wait in the store.
 type StoreWait struct {
 	Rank int      `json:"rank"` // -1: none that its node knows
 	Keys []string `json:"keys"` // some of them
 	More int      `json:"more,omitempty"`
-	// Peer is the address of another host than the store's from which it waits; "": it is on that one. PID is
-	// the process, 0 where it did not say. By these the head finds its rank.
+	// Peer is the address of a process on another host than the store's, "" for one on that host. PID is its process, 0 if
+	// it is not known. The head finds its rank by these.
 	Peer string `json:"-"`
 	PID  int    `json:"-"`
 }

@@ -1,5 +1,5 @@
-// Package spec has the facts that more than one part of the launcher speaks of: each has one type, from the options
-// over the frames between head and agent to the report. It knows no part that uses it.
+// Package spec has the facts that several parts of the launcher share: each has one type, from the options through the
+// frames between head and agent to the report. It imports no part that uses it.
 package spec
 
 import (
@@ -7,15 +7,15 @@ import (
 	"gorun/placement"
 )
 
-// Start is the way in which a program becomes a process.
+// Start is how a program is started.
 type Start uint8
 
 const (
 	// StartAuto decides from the file itself.
 	StartAuto Start = iota
-	// StartExec executes the file as it is (torchrun's --no-python).
+	// StartExec executes the file (torchrun's --no-python).
 	StartExec
-	// StartPython runs the file by a Python interpreter with -u, run bit or not.
+	// StartPython runs the file by a Python interpreter with -u, executable or not.
 	StartPython
 	// StartModule runs a Python module by name (-m).
 	StartModule
@@ -25,49 +25,49 @@ const (
 type Program struct {
 	Path string
 	Argv []string
-	// ScriptArg is where the program's own arguments begin in Argv.
+	// ScriptArg is the index in Argv of the program's own first argument.
 	ScriptArg int
-	Kind      string // for plans: "executable", "python script" …
-	Build     bool   // it is compiled first
-	// AssignsPort is the place ("file:line") at which a Python program's own text assigns
-	// MASTER_PORT; "" for nowhere. Port is what it assigns, 0 where that is no number in the text.
+	Kind      string // "executable", "Python script" …
+	Build     bool   // compile it first
+	// AssignsPort is where ("file:line") the text of a Python program assigns MASTER_PORT; "" if it does not. Port is
+	// the number assigned, 0 if the text has none.
 	AssignsPort string
 	Port        int
-	// Regroups says that it makes process groups one after the other, all of them at Port.
+	// Regroups reports that it makes several process groups, one after the other, at Port.
 	Regroups bool
-	// MPI is the family of MPI libraries that it links ("Open MPI", "MPICH"), where there are several
-	// programs; "": none that is known.
+	// MPI is the family of MPI libraries that it links ("Open MPI", "MPICH"); "" if that is not known, or it is the job's
+	// only program.
 	MPI string
-	// Code is 126 or 127 where it cannot be started; Error says why, and Hint what to do.
+	// Code is 126 or 127 if it cannot be started; Error is why, and Hint what to try.
 	Code        int
 	Error, Hint string
 }
 
-// Facts are what a node says of itself.
+// Facts are what a node reports about itself.
 type Facts struct {
 	Host     string
 	Machine  placement.Machine
 	Programs []Program // in the order of the job's apps
 	TempDir  string
-	// LogDir is where the own command line of a node that joined wants log files; "": below TempDir.
-	// Role is what that calls its ranks; "": as the job.
+	// LogDir and Role are from the command line of a node that joined: its directory for log files, "" for one in TempDir,
+	// and its role, "" for the job's.
 	LogDir, Role string
-	Notes        []string // remarks on what could not be learned
-	// Boot is what the kernel calls its present run: two nodes that say the same are one machine; "": not known.
+	Notes        []string // on facts that are not known
+	// Boot is the kernel's boot id: two nodes with the same one are one machine; "": not known.
 	Boot string
-	// Environ is the node's own environment, NAME=VALUE; of a node that joined only what the head decides about.
+	// Environ is the node's environment, NAME=VALUE; of a node that joined only what the head decides about.
 	Environ []string
-	// Ranks is how many the own command line of a node that joined wants there, 0: as the head's says; or how many
-	// devices the node has of those that the job counts.
+	// Ranks is the number of ranks in the command line of a node that joined, 0: the head's; or the number of devices of
+	// the kind that the job counts.
 	Ranks int
-	// Task is set where the node is one process with one rank: several of them may be on one host.
+	// Task is set where the node is a task: several may be on one host.
 	Task *Task
-	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, where there are GPUs.
+	// NCCL is what NCCL's settings depend on, RDMA the ports of RDMA devices, if there are GPUs.
 	NCCL nccl.Host
 	RDMA []placement.NIC
 }
 
-// Task is the place of a process that is one rank, as a resource manager gave it.
+// Task is a process that a resource manager started as one rank.
 type Task struct {
 	Rank, NumRanks        int // in the job
 	LocalRank, LocalRanks int // on its host
@@ -79,5 +79,5 @@ type Opened struct {
 	Addr  string // MASTER_ADDR
 	Port  int    // MASTER_PORT
 	Store string // host:port of gorun's own store
-	RAS   int    // port for NCCL's processes on every node, 0: none
+	RAS   int    // port of NCCL's RAS on every node, 0: none
 }

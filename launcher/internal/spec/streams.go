@@ -4,7 +4,7 @@ package spec
 // 3 is both.
 type Streams uint8
 
-// The sets of one stream.
+// Sets of one stream.
 const (
 	Stdout Streams = 1
 	Stderr Streams = 2
