@@ -72,7 +72,7 @@ func attacks(t wire.Type) map[string][]byte {
 		"stream":  append(header(9), 2, 0, 0, 0, 200, 'a', 'b', 'c', 'd'),
 	}
 	if m := validBodies()[t]; m != nil {
-		list["valid"] = wire.AppendControl(nil, 0, m)
+		list["valid"] = wire.AppendControl(nil, m)
 	}
 	return list
 }
@@ -161,8 +161,8 @@ func TestFakeAgentsAreGood(t *testing.T) {
 	for _, kind := range peerKinds {
 		for _, mpi := range []job.MPIMode{job.MPINone, job.MPIAuto} {
 			synctest.Test(t, func(t *testing.T) {
-				notice := wire.AppendControl(nil, 0, &wire.Notice{Text: "hello"})
-				text, j := lostFor(t, kind, mpi, wire.AppendOutput(notice, 0, 2, 1, []byte("hello\n")))
+				notice := wire.AppendControl(nil, &wire.Notice{Text: "hello"})
+				text, j := lostFor(t, kind, mpi, wire.AppendOutput(notice, 2, 1, []byte("hello\n")))
 				require.Empty(t, text, kind)
 				require.Equal(t, 1, j.hostile().heard[wire.TypeCleanup])
 			})
@@ -189,7 +189,7 @@ func TestOpenedElsewhere(t *testing.T) {
 
 // What breaks the rules loses the node, and says which rule.
 func TestHostileAgentIsLost(t *testing.T) {
-	control := func(m wire.Message) []byte { return wire.AppendControl(nil, 0, m) }
+	control := func(m wire.Message) []byte { return wire.AppendControl(nil, m) }
 	for name, c := range map[string]struct {
 		kind  wire.Peer
 		mpi   job.MPIMode
@@ -222,10 +222,10 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it says again that rank 2 has ended",
 		},
 		"another's output": {
-			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 1, 1, []byte("x")), "it sent output of rank 1",
+			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 1, 1, []byte("x")), "it sent output of rank 1",
 		},
 		"stream 200": {
-			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 0, 2, 200, []byte("x")), "it sent output of stream 200",
+			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 2, 200, []byte("x")), "it sent output of stream 200",
 		},
 		"too much input": {wire.PeerSSH, job.MPIAuto, control(&wire.Credit{Bytes: 1}), "of 0 that it got"},
 		"never seen": {
@@ -364,7 +364,7 @@ func TestHostileAgentFloodsOutput(t *testing.T) {
 			j := newFakeJob(t, wire.PeerSSH, job.MPIAuto)
 			j.session.settings.stdout, j.session.settings.stderr = held{j.ended}, held{j.ended}
 			a := j.hostile()
-			a.attack, a.floods = atStart, wire.AppendOutput(nil, 0, 2, stream, bytes.Repeat([]byte("line\n"), 12<<10))
+			a.attack, a.floods = atStart, wire.AppendOutput(nil, 2, stream, bytes.Repeat([]byte("line\n"), 12<<10))
 			r, err := j.run(context.Background())
 			require.NoError(t, err)
 			require.Contains(t, Explain(r), "node2 is lost: it sent more output than it has credit for")
@@ -380,7 +380,7 @@ func TestHostileAgentFloodsNotices(t *testing.T) {
 		var said []string
 		j.session.nodes[2].notify = func(text string) { said = append(said, text) }
 		a := j.hostile()
-		a.attack, a.floods = atStart, bytes.Repeat(wire.AppendControl(nil, 0, &wire.Notice{Text: "again"}), 10_000)
+		a.attack, a.floods = atStart, bytes.Repeat(wire.AppendControl(nil, &wire.Notice{Text: "again"}), 10_000)
 		a.sent = mostFlood - 1 // once
 		r, err := j.run(context.Background())
 		require.NoError(t, err)
@@ -403,7 +403,7 @@ func FuzzHeadFrame(f *testing.F) {
 	facts := good.facts()
 	facts.Machine = machine
 	for _, m := range []wire.Message{good.facts(), facts} {
-		f.Add(uint8(wire.TypeFacts), uint8(atHello), wire.AppendControl(nil, 0, m)[8:])
+		f.Add(uint8(wire.TypeFacts), uint8(atHello), wire.AppendControl(nil, m)[8:])
 	}
 	f.Fuzz(func(t *testing.T, typ, at uint8, body []byte) {
 		synctest.Test(t, func(t *testing.T) {

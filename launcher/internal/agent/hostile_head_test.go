@@ -328,7 +328,7 @@ func odd(v victim) (list []wire.Message) {
 // frames are those of a type: good, empty, garbage and huge.
 func frames(v victim, random *rand.Rand) (list [][]byte) {
 	for _, m := range append(messages(v), odd(v)...) {
-		whole := wire.AppendControl(nil, 0, m)
+		whole := wire.AppendControl(nil, m)
 		list = append(list, whole)
 		for range 3 { // bytes of the body are others
 			if broken := append([]byte{}, whole...); len(broken) > 8 {
@@ -342,7 +342,7 @@ func frames(v victim, random *rand.Rand) (list [][]byte) {
 			list = append(list, append(header(byte(number), len(body)), body...))
 		}
 	}
-	stdin := func(rank int) []byte { return wire.AppendStdin(nil, 0, rank, make([]byte, 1<<16)) }
+	stdin := func(rank int) []byte { return wire.AppendStdin(nil, rank, make([]byte, 1<<16)) }
 	return append(list, stdin(0), stdin(1), stdin(1<<30), header(255, 1<<31-1), header(byte(wire.TypeStart), -1))
 }
 
@@ -421,7 +421,7 @@ func TestFramesWithoutEnd(t *testing.T) {
 		require.True(t, ok, h.said.String())
 		frames := make([]byte, 0, 1<<20)
 		for len(frames) < 1<<20 {
-			frames = wire.AppendControl(frames, 0, m)
+			frames = wire.AppendControl(frames, m)
 		}
 		for range 4 {
 			if _, err := h.conn.Write(frames); err != nil {

@@ -182,11 +182,11 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 // Whatever a head sends, what is left of it is this node's own program, environment and places.
 func FuzzHeadOfANodeThatJoined(f *testing.F) {
 	s := ordinary()
-	f.Add(wire.AppendControl(nil, 0, &s))
+	f.Add(wire.AppendControl(nil, &s))
 	s.Ranks[0].Argv, s.Common = []string{"sh"}, []string{"LD_PRELOAD=x", "RANK"}
-	f.Add(wire.AppendControl(nil, 0, &s))
+	f.Add(wire.AppendControl(nil, &s))
 	logsAt("/tmp/run/node1")(&s)
-	f.Add(wire.AppendControl(nil, 0, &s))
+	f.Add(wire.AppendControl(nil, &s))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		got, err := wire.NewReader(strings.NewReader(string(frame))).Read()
 		var s wire.Start

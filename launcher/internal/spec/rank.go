@@ -92,8 +92,8 @@ type StoreWait struct {
 	Rank int      `json:"rank"` // -1: none that its node knows
 	Keys []string `json:"keys"` // some of them
 	More int      `json:"more,omitempty"`
-	// Peer is the address of a process on another host than the store's, "" for one on that host. PID is its process, 0 if
-	// it is not known. The head finds its rank by these.
+	// Peer is the address of a process on another host than the store's, "" for one on that host. PID is its process, 0
+	// if it is not known. The head finds its rank by these.
 	Peer string `json:"-"`
 	PID  int    `json:"-"`
 }

@@ -49,8 +49,8 @@ type Facts struct {
 	Machine  placement.Machine
 	Programs []Program // in the order of the job's apps
 	TempDir  string
-	// LogDir and Role are from the command line of a node that joined: its directory for log files, "" for one in TempDir,
-	// and its role, "" for the job's.
+	// LogDir and Role are from the command line of a node that joined: its directory for log files, "" for one in
+	// TempDir, and its role, "" for the job's.
 	LogDir, Role string
 	Notes        []string // on facts that are not known
 	// Boot is the kernel's boot id: two nodes with the same one are one machine; "": not known.

@@ -3,52 +3,46 @@ package wire
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// Peer is a kind of agent, by how it came to its head.
+// Peer is a kind of agent, by how it was started.
 type Peer uint8
 
-// The kinds.
 const (
 	PeerLocal           Peer = 1 << iota // it runs in the head's own process
 	PeerSSH                              // the head started it on another host
 	PeerEngine                           // a resource manager started it
-	PeerJoined                           // it joined and proved to know the token, or somebody vouched for it
+	PeerJoined                           // it joined, and authenticated by the token or MUNGE
 	PeerUnauthenticated                  // it joined without
 
 	anyPeer   = PeerLocal | PeerSSH | PeerEngine | PeerJoined | PeerUnauthenticated
 	hasJoined = PeerJoined | PeerUnauthenticated
 )
 
-// State is how far a connection has come, which both ends know from what was sent.
+// State is how far a connection has come. Both ends derive it from the frames sent.
 type State uint8
 
-// The states.
 const (
 	StateConnected  State = 1 << iota // no ranks were started
-	StateStarted                      // ranks were, to which MPI is not served
-	StateStartedMPI                   // ranks were, to which MPI is served
-	StateCleanedUp                    // nothing is left of them
+	StateStarted                      // ranks without MPI were started
+	StateStartedMPI                   // ranks with MPI were started
+	StateCleanedUp                    // no process of them is left
 
 	anyState = StateConnected | StateStarted | StateStartedMPI | StateCleanedUp
 	started  = StateStarted | StateStartedMPI
 )
 
-// rule says when frames of a type may come. The zero rule allows none.
+// rule says which frames of a type are allowed. The zero rule allows none.
 type rule struct {
-	from Peer
-	when State
-	// answers are questions, each of which allows one such frame; none: it needs no question.
-	answers []Type
-	// most is how many may come from one start of ranks to the next; 0: any number.
-	most int
-	// body is the size of the largest body in bytes.
-	body int
+	from    Peer
+	when    State
+	answers []Type // requests, each of which allows one such frame; none: it needs no request
+	most    int    // frames from one start of ranks to the next; 0: any number
+	body    int    // size of the largest body in bytes
 }
 
-// Sizes of bodies in bytes: what the largest nodes say, and some more.
+// Sizes of bodies in bytes: those of the largest nodes, and some more.
 const (
 	bodyFew   = 256
 	bodyText  = 64 << 10
@@ -70,11 +64,8 @@ func (t *table) row(of Type) *rule {
 	return &rule{}
 }
 
-// isAnswerTo reports whether frames of the rule answer a question.
-func (r *rule) isAnswerTo(question Type) bool { return slices.Contains(r.answers, question) }
-
-// fromAgent is what agents may send to a head. What a row leaves open its handler checks: that
-// ranks are the node's own, that each ends once.
+// fromAgent is what agents may send to a head. Handlers check the rest: that ranks are the node's own, that each ends
+// once.
 var fromAgent = table{"agent", [numTypes]rule{
 	TypeFacts:       {from: anyPeer, when: StateConnected, answers: []Type{TypeHello}, body: bodyFacts},
 	TypeOpened:      {from: anyPeer, when: StateConnected | StateCleanedUp, answers: []Type{TypeOpen}, body: bodyText},
@@ -126,24 +117,23 @@ var fromHead = table{"head", [numTypes]rule{
 	TypeGrow:     {from: anyPeer, when: StateStartedMPI | StateCleanedUp, body: MaxBody},
 }}
 
-// IsLate reports whether a frame of an agent may be of an attempt that is over: nobody has a use
-// for it then.
+// IsLate reports whether a frame of an agent may come after the end of its attempt, and be ignored then.
 func (t Type) IsLate() bool {
 	r := fromAgent.row(t)
 	return r.when&StateCleanedUp != 0 && r.when&StateConnected == 0 && t != TypeOpened
 }
 
-// ViolationError is what a peer sent that it may not send.
+// ViolationError reports a frame that its peer may not send.
 type ViolationError struct{ Text string }
 
 func (e *ViolationError) Error() string { return e.Text }
 
-// Violation says what a peer did, as the end of a sentence about it.
+// Violation returns a ViolationError. Its text is a clause about the peer ("it sent …").
 func Violation(format string, args ...any) error {
 	return &ViolationError{Text: fmt.Sprintf(format, args...)}
 }
 
-// check compares a frame with its row, but for questions and numbers.
+// check compares a frame with its rule, except for requests and counts.
 func (r *rule) check(sender string, t Type, peer Peer, state State, size int) error {
 	switch {
 	case int(t) >= int(numTypes):
@@ -166,7 +156,7 @@ func (r *rule) check(sender string, t Type, peer Peer, state State, size int) er
 	return nil
 }
 
-// article is "a spawn frame".
+// article returns "a spawn frame".
 func article(t Type) string {
 	name := t.String()
 	switch {
@@ -186,7 +176,7 @@ var peerNames = map[Peer]string{
 	PeerUnauthenticated: "a node that joined without a token",
 }
 
-// String names the kind, for messages.
+// String returns the kind, for messages.
 func (p Peer) String() string { return cmp.Or(peerNames[p], fmt.Sprintf("kind %d", uint8(p))) }
 
 var stateNames = map[State]string{
@@ -196,5 +186,5 @@ var stateNames = map[State]string{
 	StateCleanedUp:  "after its ranks are gone",
 }
 
-// String says when that is, for messages.
+// String returns when that is, for messages.
 func (s State) String() string { return cmp.Or(stateNames[s], fmt.Sprintf("state %d", uint8(s))) }

@@ -2,19 +2,17 @@ package wire
 
 import "time"
 
-// Check asks a node for what a job would find there beside Facts. It comes after Hello
-// and is answered by Checked, beside everything else.
+// Check requests what a job would find on a node beside Facts. It follows Hello; Checked answers it.
 type Check struct {
-	// Dir is looked for; "" is none.
+	// Dir is a directory to look for; "" is none.
 	Dir string
-	// Program has the file of Hello's first program read.
+	// Program requests to read the file of Hello's first program.
 	Program bool
 	// Patience is how long one file system may take to answer.
 	Patience time.Duration
-	// Inspect asks for all that package doctor judges; else it is what costs little.
+	// Inspect requests everything that package doctor judges, and not only what costs little. Environ completes the
+	// node's own environment for that, and Python is the interpreter to use if the user named one.
 	Inspect bool
-	// Environ completes the node's own environment for that, and Python is the interpreter
-	// that scripts get where somebody named one.
 	Environ []string
 	Python  string
 }
@@ -25,5 +23,5 @@ type Checked struct {
 	Host []byte
 }
 
-// HostLimit bounds Checked's Host: that of a large node has some ten thousand bytes.
+// HostLimit bounds Checked.Host: that of a large node has some ten thousand bytes.
 const HostLimit = 4 << 20

@@ -13,40 +13,39 @@ import (
 	"gorun/placement"
 )
 
-// Message is the body of a control frame: a struct of numbers, flags, texts, times, lists, pointers
-// and structs of these. What it looks like in a frame follows from its type alone.
+// Message is the body of a control frame: a struct of numbers, flags, texts, times, lists, pointers and structs of
+// these. Its type alone decides its encoding.
 type Message interface {
-	// Type is the type of the frame that carries it.
+	// Type returns the type of its frame.
 	Type() Type
 }
 
-// PointerTo is how a generic function says that *T is a Message.
+// PointerTo constrains *T to be a Message.
 type PointerTo[T any] interface {
 	*T
 	Message
 }
 
-// A codec writes a message by columns, or reads it. A message is a column of one value. A column of
-// n structs is a column of n values for each field, in order; one of lists is a column of their
-// lengths, and one of all their entries; one of pointers is a column of 0 and 1, and one of what
-// they point to. So all ends in columns of numbers and of texts, which begin with their form:
-// neighbours mostly differ by little, and often not at all.
+// A codec writes or reads a message by columns. A message is a column of one value. A column of n structs is one of n
+// values for each field, in order; one of lists is a column of their lengths and one of all entries; one of pointers
+// is a column of 0 and 1 and one of the values. The columns of numbers and texts at the end begin with their form, as
+// neighbours mostly differ by little, and often not at all:
 //
 //	0           every value is zero or empty
 //	1 v v …     each value: of numbers the difference to the one before
 //	2 …         texts: a list of the different ones, and a column of which of them each value is
 //	8 v         every value is v
 //
-// A number is a varint (zigzag), a text its length and its bytes. Times are nanoseconds since 1970.
+// Numbers are varints (zigzag), texts have their length before them, times are nanoseconds since 1970.
 type codec struct {
 	reading bool
-	bytes   []byte // what was written, or what is still to be read
-	room    int    // bytes of memory that what is read may still take
-	err     error  // the first one of reading
+	bytes   []byte // written so far, or still to be read
+	room    int    // bytes of memory that values may still take
+	err     error  // the first one while reading
 }
 
-// The forms of a column. A message begins with its version, if it has one, as protocol buffers did,
-// which version 2 was written as: each side can tell whom it speaks to.
+// The forms of a column. A message with a version begins with it as in version 2, which used protocol buffers: each
+// side can read the version of the other.
 const (
 	allZero  = 0
 	each     = 1
@@ -54,12 +53,11 @@ const (
 	same     = 8
 )
 
-// roomFor is how much memory a message may take when it is read, in bytes: ours take less than
-// thirty times their size, and what is empty within one may take a thousand times as much.
+// roomFor is how many bytes of memory a message may take: ours take less than thirty times their size, while a hostile
+// one with empty values could take a thousand times as much.
 func roomFor(size int) int { return 4<<20 + 32*size }
 
-// maxList bounds all lists of one field in a message. It is as many ranks as exchange.Hub has come
-// together.
+// maxList bounds the entries of all lists of one field in a message, as exchange.Hub does ranks.
 const maxList = 1 << 20
 
 var (
@@ -74,7 +72,7 @@ func appendMessage(b []byte, m any) []byte {
 	return c.bytes
 }
 
-// readMessage sets what m points to from what appendMessage wrote.
+// readMessage sets the message that m points to from the result of appendMessage.
 func readMessage(b []byte, m any) error {
 	c := codec{reading: true, bytes: b, room: roomFor(len(b))}
 	c.column(1, only(reflect.ValueOf(m).Elem()))
@@ -90,7 +88,7 @@ func (c *codec) fail(err error) {
 	}
 }
 
-// take reports whether there is room for some more bytes.
+// take takes room for some more bytes, and reports whether there was any.
 func (c *codec) take(size int) bool {
 	if c.room -= size; c.room < 0 {
 		c.fail(errTooLarge)
@@ -98,7 +96,7 @@ func (c *codec) take(size int) bool {
 	return c.err == nil
 }
 
-// values are those of a column, by index.
+// values returns those of a column, by index.
 type values func(i int) reflect.Value
 
 func only(v reflect.Value) values { return func(int) reflect.Value { return v } }
@@ -117,7 +115,7 @@ func (c *codec) column(n int, at values) {
 		c.pointers(n, at)
 	case kind == reflect.Struct && !isTime(first):
 		for field := range first.NumField() {
-			if first.Field(field).CanSet() { // else it is a package's own, and no fact
+			if first.Field(field).CanSet() { // exported
 				c.column(n, func(i int) reflect.Value { return at(i).Field(field) })
 			}
 		}
@@ -244,7 +242,7 @@ func (c *codec) writeText(b []byte, s string) {
 	c.bytes = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// writeTexts writes texts that are not all the same: each, or each one once if there are few.
+// writeTexts writes texts that are not all the same: each, or each distinct one once if these are few.
 func (c *codec) writeTexts(list []string) {
 	index := make(map[string]int64, len(list))
 	known := make([]string, 0, len(list))
@@ -291,7 +289,7 @@ func (c *codec) readTexts(n int, at values) {
 	}
 }
 
-// form reads that of a column.
+// form reads the form of a column.
 func (c *codec) form() byte {
 	if len(c.bytes) == 0 {
 		c.fail(errBroken)
@@ -329,7 +327,7 @@ func (c *codec) text() string {
 	return s
 }
 
-// textual is a struct that is written as a text.
+// textual is a struct that is encoded as a text.
 type textual interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler

@@ -19,7 +19,7 @@ func TestExchangeIsSmall(t *testing.T) {
 		m.Message.Members = append(m.Message.Members,
 			world.Proc{World: "a-world-with-a-name-of-48-bytes-as-they-really-have", Rank: rank})
 	}
-	size := len(AppendControl(nil, 0, m))
+	size := len(AppendControl(nil, m))
 	assert.Less(t, size, 800+64+512+100, "a byte for each node and each rank")
 }
 

@@ -1,12 +1,13 @@
 package wire
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// guard holds what comes over a link to the table. It hears of everything that is sent and of
-// everything that comes: by that it knows the state and which questions are open.
+// guard checks the frames that a link receives against a table. It sees all frames of both directions, and derives the
+// state and the open requests from them.
 type guard struct {
 	table *table
 	peer  Peer
@@ -14,15 +15,15 @@ type guard struct {
 
 	mu    sync.Mutex
 	open  [numTypes]int32 // answers that may come, by type
-	count [numTypes]int32 // frames that came since ranks were started last, by type
+	count [numTypes]int32 // frames since the last start of ranks, by type
 }
 
-// Guard has the head's end of a link refuse, by a [*ViolationError], what an agent of a kind may
-// not send. It comes before the first frame.
+// Guard makes the head's end of a link refuse, by a [*ViolationError], frames that an agent of a kind may not send.
+// Call it before the first frame.
 func (l *Link) Guard(peer Peer) { l.guardBy(&fromAgent, peer) }
 
-// GuardHead has an agent's end refuse what no head sends to an agent of its kind: joined says that
-// the node has a command line of its own.
+// GuardHead makes an agent's end refuse frames that no head sends to its kind: joined is that of a node with a command
+// line of its own.
 func (l *Link) GuardHead(joined bool) {
 	peer := PeerSSH
 	if joined {
@@ -37,7 +38,7 @@ func (l *Link) guardBy(t *table, peer Peer) {
 	l.Reader.admit = l.guard.admit
 }
 
-// admit refuses a frame by its header, before anything of its body is read.
+// admit refuses a frame by its header, before its body is read.
 func (g *guard) admit(t Type, size int) error {
 	r := g.table.row(t)
 	if err := r.check(g.table.sender, t, g.peer, State(g.state.Load()), size); err != nil {
@@ -58,13 +59,13 @@ func (g *guard) admit(t Type, size int) error {
 		return Violation("it sent more than %d %s frames", r.most, t)
 	}
 	if t == TypeStart || t == TypeCleanedUp {
-		g.pass(t, true) // an agent finds out by itself what a head that serves no MPI says of it
+		g.pass(t, true) // an agent itself checks frames about MPI from a head that serves none
 	}
 	return nil
 }
 
-// sends hears of a frame that is about to be sent.
-func (g *guard) sends(t Type, mpi bool) {
+// sending notes a frame that is about to be sent.
+func (g *guard) sending(t Type, mpi bool) {
 	if g == nil || !t.isControl() {
 		return
 	}
@@ -73,8 +74,8 @@ func (g *guard) sends(t Type, mpi bool) {
 	g.pass(t, mpi)
 	for answer := range g.table.rules {
 		switch {
-		case !g.table.rules[answer].isAnswerTo(t):
-		case t == TypeStart: // what an earlier one allowed is over
+		case !slices.Contains(g.table.rules[answer].answers, t):
+		case t == TypeStart: // what an earlier one allowed has ended
 			g.open[answer] = 1
 		default:
 			g.open[answer]++
@@ -82,7 +83,7 @@ func (g *guard) sends(t Type, mpi bool) {
 	}
 }
 
-// pass changes the state by a frame of either direction.
+// pass updates the state by a frame of either direction.
 func (g *guard) pass(t Type, mpi bool) {
 	switch {
 	case t == TypeCleanedUp:

@@ -6,43 +6,41 @@ import (
 	"sync"
 )
 
-// Link is one end of a connection between head and agent: it reads frames on
-// one goroutine and writes them from any.
+// Link is one end of a connection between head and agent. One goroutine may read frames, and any write them.
 type Link struct {
 	*Reader
 	rw    io.ReadWriteCloser
-	guard *guard // nil: what comes is not held to the table
+	guard *guard // nil: any frame may come
 
 	mu  sync.Mutex
 	buf []byte
 }
 
-// NewLink speaks over rw.
+// NewLink returns a link over rw, which Close closes.
 func NewLink(rw io.ReadWriteCloser) *Link {
 	return &Link{Reader: NewReader(rw), rw: rw}
 }
 
-// keptControl is how much of the memory for a control frame is kept for the next, in
-// bytes: the few long ones come once, and there may be thousands of links.
+// keptControl is how many bytes of a control frame's buffer are kept for the next: long ones are rare, and there may
+// be thousands of links.
 const keptControl = 1 << 10
 
 // Send writes a control frame.
 func (l *Link) Send(m Message) error {
 	start, ok := m.(*Start)
-	l.guard.sends(m.Type(), ok && start.MPI.Offered)
-	return l.write(func(b []byte) []byte { return AppendControl(b, 0, m) })
+	l.guard.sending(m.Type(), ok && start.MPI.Offered)
+	return l.write(func(b []byte) []byte { return AppendControl(b, m) })
 }
 
-// Encode is a control frame as Link.SendEncoded writes it, for a message that many get.
+// Encode returns a control frame for [Link.SendEncoded], for a message to many nodes.
 func Encode(m Message) ([]byte, error) {
-	b := AppendControl(nil, 0, m)
+	b := AppendControl(nil, m)
 	return b, checkSize(b)
 }
 
-// SendEncoded writes a frame that Encode made. Nobody may change it any more: a connection
-// that queues what it is given keeps it as it is.
+// SendEncoded writes a frame that Encode returned. A connection may keep the slice, which must not change any more.
 func (l *Link) SendEncoded(frame []byte) error {
-	l.guard.sends(Type(frame[4]), false)
+	l.guard.sending(Type(frame[4]), false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q, ok := l.rw.(interface{ WriteShared(p []byte) (int, error) }); ok {
@@ -53,7 +51,7 @@ func (l *Link) SendEncoded(frame []byte) error {
 	return err
 }
 
-// checkSize refuses a frame that the other side would take for none.
+// checkSize refuses a frame that the other side would refuse.
 func checkSize(frame []byte) error {
 	if size := len(frame) - headerSize; size > MaxBody {
 		return fmt.Errorf("wire: a %s frame of %d bytes: at most %d are sent at once", Type(frame[4]), size, MaxBody)
@@ -61,7 +59,7 @@ func checkSize(frame []byte) error {
 	return nil
 }
 
-// Output writes what a rank wrote to a stream.
+// Output writes bytes that a rank wrote to a stream.
 func (l *Link) Output(rank, stream int, p []byte) error {
 	for len(p) > maxOutput {
 		if err := l.Output(rank, stream, p[:maxOutput]); err != nil {
@@ -69,12 +67,12 @@ func (l *Link) Output(rank, stream int, p []byte) error {
 		}
 		p = p[maxOutput:]
 	}
-	return l.write(func(b []byte) []byte { return AppendOutput(b, 0, rank, stream, p) })
+	return l.write(func(b []byte) []byte { return AppendOutput(b, rank, stream, p) })
 }
 
-// Stdin writes bytes for a rank's standard input; none end it.
+// Stdin writes bytes for a rank's standard input, or its end if there are none.
 func (l *Link) Stdin(rank int, p []byte) error {
-	return l.write(func(b []byte) []byte { return AppendStdin(b, 0, rank, p) })
+	return l.write(func(b []byte) []byte { return AppendStdin(b, rank, p) })
 }
 
 func (l *Link) write(appendFrame func([]byte) []byte) error {

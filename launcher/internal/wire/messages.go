@@ -10,50 +10,47 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Hello opens a connection: what the head needs to know of the node.
+// Hello opens a connection with what the head needs to know about the node.
 type Hello struct {
 	Version int
 	CPUs    bool
 	GPUs    bool
-	// Driverless asks for a note on GPUs that no compute driver serves.
+	// Driverless requests a note on GPUs without a compute driver.
 	Driverless bool
-	// Topology asks for what the node consists of, with its GPUs: for Places in any
-	// case, else unless there are more ranks than CPUs.
+	// Topology requests the node's topology, with its GPUs: for Places in any case, else unless there are more ranks than
+	// CPUs.
 	Topology bool
 	Places   bool
-	// NICs asks for the network interfaces with it.
+	// NICs requests the network interfaces with it.
 	NICs bool
-	// GPUUsers, GPUNames and GPULinks ask for what of NVIDIA's GPUs the kernel's files
-	// may not tell; see gpufacts.Wish.
+	// GPUUsers, GPUNames and GPULinks request facts on NVIDIA's GPUs that the kernel's files may lack; see package
+	// gpufacts.
 	GPUUsers bool
 	GPUNames bool
 	GPULinks bool
 	Programs []Program
-	// Ranks is how many this node is going to have, where that is known by now:
-	// Facts then say whether its limits allow it.
+	// Ranks is how many this node is going to have, if that is known: Facts then have the limits that they exceed.
 	Ranks int
-	// Environ are the variables by which programs and interpreters are found,
-	// NAME=VALUE. What is missing there is the agent's own.
+	// Environ has the variables for finding programs and interpreters, NAME=VALUE; the agent's own complete them.
 	Environ []string
-	// Dir is the launcher's working directory, to which an agent on another host
-	// goes; "": it stays. DirOptional says that it need not exist, since every program has
-	// a directory of its own.
+	// Dir is the launcher's working directory, to which an agent on another host changes; "": it does not. DirOptional
+	// reports that it need not exist, since every program has a directory of its own.
 	Dir         string
 	DirOptional bool
 	// Copied is what --copy sent there.
 	Copied Copied
-	// Lease is how long the agent goes on without a frame from the head; 0: for ever.
+	// Lease is how long the agent goes on without a frame from the head; 0: no limit.
 	Lease time.Duration
-	// Sockets says that each rank gets one, for Start's MPI.
+	// Sockets reports that each rank gets one, for Start.MPI.
 	Sockets bool
-	// NCCL asks for what settings of NCCL depend on.
+	// NCCL requests what settings of NCCL depend on.
 	NCCL bool
-	// Device asks how many of these PyTorch counts there ("xpu"); "": nobody wants to know.
+	// Device requests the number of these devices by PyTorch ("xpu"); "": none.
 	Device string
 }
 
-// Copied is a directory that goes with the job, and the process on that host that removes it
-// where the agent or the head says so; 0 for none. Its command line has the directory's last name.
+// Copied is a copied directory of the job, and the process on that host that removes it on request; 0 for none. The
+// process has the directory's last name in its command line.
 type Copied struct {
 	Dir string
 	PID int
@@ -66,30 +63,30 @@ type Program struct {
 	Start       spec.Start
 	Interpreter string
 	Dir         string
-	Path        string // directories to look in before PATH, with colons between them
-	ScanStore   bool   // look whether its text assigns MASTER_PORT
+	Path        string // directories to search before PATH, separated by colons
+	ScanStore   bool   // look for an assignment of MASTER_PORT in its text
 }
 
 // Facts answer Hello.
 type Facts struct {
 	Version int
 	spec.Facts
-	Limit string // which limit is too low for Hello's ranks; "" for none
-	// Dir is why Hello's working directory cannot be this node's; "": it is.
+	Limit string // the limit that is too low for Hello.Ranks; "" for none
+	// DirError is why the node cannot change to Hello.Dir; "": it can.
 	DirError string
-	// DeviceError says why it is not known how many there are of Hello's Device.
+	// DeviceError is why the number of Hello.Device is not known.
 	DeviceError string
 }
 
-// Open asks node 0 to open the store.
+// Open requests the store of node 0.
 type Open struct {
-	Rank0 bool // MASTER_PORT is left to rank 0
-	RAS   bool // a port for NCCL's processes is wanted
+	Rank0 bool // rank 0 serves it at MASTER_PORT
+	RAS   bool // reserve a port for NCCL's RAS
 	Addr  string
 	Port  int
-	Allow []netip.Prefix // peers on other hosts that are accepted
+	Allow []netip.Prefix // of accepted peers on other hosts
 
-	AllowLocalUsers bool // every user of node 0's host is accepted
+	AllowLocalUsers bool // accept every user of node 0's host
 }
 
 // Opened answers Open.
@@ -102,33 +99,28 @@ type Opened struct {
 // Start has every decision about a node's ranks.
 type Start struct {
 	JobID  string
-	Common []string // NAME=VALUE, what all ranks share
+	Common []string // NAME=VALUE, for all ranks
 	Apps   []spec.App
 	Ranks  []Row
 	Stdio  Stdio
 	Logs   *Logs
-	// ErrorFiles says that each rank gets a file for PyTorch's exceptions.
+	// ErrorFiles gives each rank a file for PyTorch's exceptions.
 	ErrorFiles bool
-	// Key is in a file of the node's before the first rank is started; none in a job of
-	// one node.
+	// Key is the content of a file of the node's, made before the first rank starts; none in a job of one node.
 	Key []byte
-	// Window is the number of bytes of each stream that may be under way.
+	// Window is the number of bytes of each stream that may be in flight.
 	Window int
-	// TorchHint has the agent look, once, for PyTorch ranks that never come to
-	// the store.
+	// TorchHint makes the agent look, once, for PyTorch ranks that never connect to the store.
 	TorchHint bool
 	// Attempt counts restarts; each has a log directory of its own.
 	Attempt int
-	// StoreReport is how long ranks may wait in the store without anything coming
-	// further until Stalled says so; 0: for ever.
+	// StoreReport is how long ranks may wait in the store without progress before Stalled; 0: no limit.
 	StoreReport time.Duration
-	// HangTimeout is how long nothing of the job may be seen to go on until Hung
-	// says so; 0: for ever.
+	// HangTimeout is how long the job may make no progress before Hung; 0: no limit.
 	HangTimeout time.Duration
-	// Cgroup wishes for a cgroup of the job's own, where one can be made.
+	// Cgroup requests a cgroup of the job's own, if one can be made.
 	Cgroup bool
-	// HangStop says that the job ends after Hung: ranks need not survive being asked
-	// what they do.
+	// HangStop reports that the job ends after Hung: ranks need not survive the inspection.
 	HangStop bool
 	MPI      MPI
 }
@@ -136,7 +128,7 @@ type Start struct {
 // Row is one rank.
 type Row struct {
 	spec.Process
-	Env []string // what differs from Common
+	Env []string // beside Start.Common
 }
 
 // Stdio says what the ranks' standard streams are.
@@ -146,29 +138,28 @@ type Stdio struct {
 	PTY      bool
 	Rows     int
 	Cols     int
-	// Direct is the rank that inherits the launcher's standard input, Piped are
-	// those that get Stdin frames; all others read /dev/null.
+	// Direct is the rank that inherits the launcher's standard input, Piped are those that get Stdin frames; all others
+	// read /dev/null.
 	Direct int
 	Piped  []int
-	// Sent says that the head wants what ranks write, although the node itself shows it.
+	// Forward sends the ranks' output to the head although the node itself shows it.
 	Forward bool
 }
 
-// Logs is where and what a node writes to files.
+// Logs are the log files of a node.
 type Logs struct {
 	spec.Logs
 	Role     string
 	Template string
 	Show     []int // local ranks; nil: all
-	// Digits are those of the job's highest rank, for names of the user's own.
+	// Digits are those of the job's highest rank, for the user's file names.
 	Digits int
-	// Host and Node are the node's name and number, as the plan has them.
+	// Host and Node are the node's name and number in the plan.
 	Host string
 	Node int
 }
 
-// Running says that all ranks of a node run, or those that had been started
-// when StartFailed follows.
+// Running reports that all ranks of a node run, or those started before a StartFailed that follows.
 type Running struct {
 	Ranks []RankPID
 	At    time.Time
@@ -177,7 +168,7 @@ type Running struct {
 // RankPID is the process of a rank.
 type RankPID struct{ Rank, PID int }
 
-// StartFailed says that a rank could not be started.
+// StartFailed reports that a rank could not be started.
 type StartFailed struct {
 	Rank int
 	Code int
@@ -186,9 +177,8 @@ type StartFailed struct {
 	At   time.Time
 }
 
-// Ended says which output streams and which ranks have ended since the last
-// frame. A rank's streams may end before it or, where a child of it still has
-// them, after it.
+// Ended reports the output streams and the ranks that have ended since the last frame. A rank's streams may end before
+// it or, if a child of it still has them, after it.
 type Ended struct {
 	Streams []StreamEnd
 	Ranks   []spec.Exit
@@ -197,24 +187,23 @@ type Ended struct {
 // StreamEnd is the end of a rank's stream, 1 or 2.
 type StreamEnd struct{ Rank, Stream int }
 
-// Signal sends a signal to every rank of a node that still runs.
+// Signal sends a signal to every rank of a node that runs.
 type Signal struct {
 	Signal syscall.Signal
 	Group  bool
 }
 
-// Signalled says that an agent has got a signal from the resource manager that started
-// it, which sends it to ranks, too.
+// Signalled reports a signal to an agent from the resource manager that started it, which also sends it to ranks.
 type Signalled struct {
 	Signal syscall.Signal
 	At     time.Time
 }
 
-// Kill ends every process of a node's ranks at once.
+// Kill sends SIGKILL to every process of a node's ranks.
 type Kill struct{}
 
-// Suspend stops a node's ranks; the node answers with the same when they are
-// stopped, so that a launcher which then stops itself has not stopped the answer.
+// Suspend stops a node's ranks. The node answers with the same once they are stopped, so that a launcher that stops
+// itself then has stopped all of them.
 type Suspend struct{}
 
 // Credit allows Bytes more of a stream.
@@ -223,12 +212,12 @@ type Credit struct {
 	Bytes  int
 }
 
-// Cleanup has a node end what its ranks left behind.
+// Cleanup makes a node end the orphans of its ranks.
 type Cleanup struct {
 	Grace time.Duration
 }
 
-// CleanedUp says that nothing of the job is left on a node.
+// CleanedUp reports that no process of the job is left on a node, except Orphans that survived SIGKILL.
 type CleanedUp struct {
 	Orphans []string
 }
@@ -244,38 +233,36 @@ type Resize struct {
 	Cols int
 }
 
-// Ping asks for Pong, and says that the head is there. Sent is by the head's clock; Lease
-// is Hello's, for an agent that has to wait for it.
+// Ping requests Pong, and proves that the head is alive. Sent is by the head's clock; Lease is Hello's, for an agent
+// that has to wait for that.
 type Ping struct {
 	Sent  time.Time
 	Lease time.Duration
 }
 
-// Pong answers Ping: what it said, and the node's own clock then.
+// Pong answers Ping with its Sent and the node's own clock.
 type Pong struct {
 	Sent time.Time
 	At   time.Time
-	// Signs is different whenever something of the job has gone on at the node.
+	// Progress changes with every progress of the job on the node.
 	Progress int64
 }
 
-// Inspect asks what each rank does: Hung answers it. Stop says that the job ends
-// then, as Start.HangStop does.
+// Inspect requests what each rank does; Hung answers it. Stop reports that the job ends then, as Start.HangStop.
 type Inspect struct {
 	Quiet time.Duration
 	Stop  bool
-	// RAS has the node tell all that NCCL answers; else it tells what is about its own ranks.
+	// RAS requests all of NCCL's answer, and not only what concerns the node's own ranks.
 	RAS bool
 }
 
-// JobEnded says to a node that joined how the job ended.
+// JobEnded tells a node that joined how the job ended.
 type JobEnded struct {
 	Code int    // the launcher's exit code
-	Text string // a line that says more; "" if all is well
+	Text string // an explanation; "" if the job succeeded
 }
 
-// Spawn says that a rank has called MPI_Comm_spawn. Spawned answers it, by Call: with the
-// name of the new world, or why there is none.
+// Spawn reports a call of MPI_Comm_spawn. Spawned answers it, by Call: with the name of the new world, or an error.
 type Spawn struct {
 	Call    int
 	Request world.Spawn
@@ -288,21 +275,20 @@ type Spawned struct {
 	Error string
 }
 
-// Grow tells every node of a new world in the running job, and has it start those ranks of
-// it that are its own. Grown answers it, by Number.
+// Grow adds a world to the running job on every node, which starts its own ranks of it. Grown answers it, by Number.
 type Grow struct {
 	Number   int
 	World    world.World
-	Common   []string  // NAME=VALUE, what the node's new ranks share
-	Programs []Program // as the caller named them; a Row's App counts them
+	Common   []string  // NAME=VALUE, for all new ranks of the node
+	Programs []Program // as the caller named them; Row.App is an index of these
 	Ranks    []Row
-	// Call is the number of the node's own Spawn that this fulfils, 0: of another's.
+	// Call is the number of the node's own Spawn that this answers, 0: another's.
 	Call int
-	// Over names worlds whose ranks have all ended: nobody asks for anything of them.
+	// Over names worlds whose ranks have all ended, which the node may forget.
 	Over []string
 }
 
-// Grown says which of the new ranks run, or why one could not be started.
+// Grown reports the new ranks that run, or why one could not be started.
 type Grown struct {
 	Number int
 	Ranks  []RankPID
@@ -310,142 +296,104 @@ type Grown struct {
 	At     time.Time
 }
 
-// OutputLost says that a node which shows what its ranks print cannot do so any more.
+// OutputLost reports that a node can no longer show the output of its ranks.
 type OutputLost struct {
 	Stream     int
-	ReaderGone bool // nobody reads it any more
+	ReaderGone bool // EPIPE
 	Text       string
 }
 
-// Stalled says, once, that ranks wait in the store and nothing has come further
-// for a while.
+// Stalled reports, once, that ranks wait in the store without progress.
 type Stalled struct {
 	Waited  time.Duration
 	At      time.Time
 	Waiting []spec.StoreWait
 	// Absent are the ranks that do not wait there.
 	Absent []spec.Absence
-	// RAS is what NCCL answered, as Hung's.
+	// RAS is NCCL's answer, as in Hung.
 	RAS []byte
 }
 
-// Hung says, once, that for a while no rank printed anything and nothing came
-// further in the store.
+// Hung reports, once, that no rank has printed anything and nothing has changed in the store for a while, or answers
+// Inspect.
 type Hung struct {
 	Quiet time.Duration
 	At    time.Time
 	Ranks []spec.Activity
-	// RAS is what NCCL's RAS port answered, a ras.Status as JSON; none: nobody did.
+	// RAS is the answer of NCCL's RAS port, a ras.Status as JSON; empty: there was none.
 	RAS []byte
 }
 
-// Probe asks a node about the network between the nodes; see package probe. Each is
-// answered by a Reached, in order. A node may be asked before and after Hello.
+// Probe examines the network between the nodes; see package probe. Reached answers each, in order. It may come before
+// and after Hello.
 type Probe struct {
-	// Key is the job's, for this purpose alone: 16 bytes or more.
+	// Key is the job's for this purpose: at least 16 bytes.
 	Key []byte
-	// Node is the number by which this node proves itself.
+	// Node is the number by which this node authenticates itself.
 	Node int
-	// Listen has the node tell its addresses and answer probes at all of them, at Port
-	// (at a free one where that is 0 or taken), until it is to open the store or start
-	// ranks.
+	// Listen makes the node report its addresses and answer probes at all of them, at Port (at a free one if that is 0 or
+	// in use), until it opens the store or starts ranks.
 	Listen bool
 	Port   int
 	// Names are names or addresses that the user gave this node.
 	Names []string
-	// Targets are dialed, all at once. Timeout is for each; Patience is how much longer
-	// the others get when one answered, 0: all of Timeout.
+	// Targets are dialed concurrently. Timeout is for each; Patience is how much longer the others have once one has
+	// answered, 0: all of Timeout.
 	Targets  []probe.Target
 	Timeout  time.Duration
 	Patience time.Duration
-	// Measure has the ways to Targets measured, one after the other, in place of dialed.
+	// Measure measures the paths to Targets, one after the other, instead of dialing them.
 	Measure bool
 }
 
 // Reached answers Probe.
 type Reached struct {
-	// Candidates are the node's addresses, the most plausible first; Port is where it
-	// answers probes there, and Free a port that nobody named where it does so, too.
+	// Candidates are the node's addresses, the most plausible first; Port is where it answers probes there, and Free a
+	// port that nobody chose where it does so, too.
 	Candidates []probe.Candidate
 	Port       int
 	Free       int
-	// Notes are remarks for the user; Error says why the node cannot listen.
+	// Notes are for the user; Error is why the node cannot listen.
 	Notes []string
 	Error string
-	// Answers are in the order of Probe's Targets.
-	Answers []probe.Result
-	// Measured takes their place where Probe said so.
+	// Answers are in the order of Probe.Targets; Measured replaces them after Probe.Measure.
+	Answers  []probe.Result
 	Measured []probe.Measured
 }
 
-func (*Hello) Type() Type { return TypeHello }
-
-func (*Facts) Type() Type { return TypeFacts }
-
-func (*Open) Type() Type { return TypeOpen }
-
-func (*Opened) Type() Type { return TypeOpened }
-
-func (*Start) Type() Type { return TypeStart }
-
-func (*Running) Type() Type { return TypeRunning }
-
+func (*Hello) Type() Type       { return TypeHello }
+func (*Facts) Type() Type       { return TypeFacts }
+func (*Open) Type() Type        { return TypeOpen }
+func (*Opened) Type() Type      { return TypeOpened }
+func (*Start) Type() Type       { return TypeStart }
+func (*Running) Type() Type     { return TypeRunning }
 func (*StartFailed) Type() Type { return TypeStartFailed }
-
-func (*Credit) Type() Type { return TypeCredit }
-
-func (*Ended) Type() Type { return TypeEnded }
-
-func (*Signal) Type() Type { return TypeSignal }
-
-func (*Kill) Type() Type { return TypeKill }
-
-func (*Cleanup) Type() Type { return TypeCleanup }
-
-func (*CleanedUp) Type() Type { return TypeCleanedUp }
-
-func (*Notice) Type() Type { return TypeNotice }
-
-func (*Resize) Type() Type { return TypeResize }
-
-func (*Stalled) Type() Type { return TypeStalled }
-
-func (*Hung) Type() Type { return TypeHung }
-
-func (*Suspend) Type() Type { return TypeSuspend }
-
-func (*Ping) Type() Type { return TypePing }
-
-func (*Pong) Type() Type { return TypePong }
-
-func (*Inspect) Type() Type { return TypeInspect }
-
-func (*Probe) Type() Type { return TypeProbe }
-
-func (*Reached) Type() Type { return TypeReached }
-
-func (*JobEnded) Type() Type { return TypeJobEnded }
-
-func (*Check) Type() Type { return TypeCheck }
-
-func (*Checked) Type() Type { return TypeChecked }
-
-func (*Signalled) Type() Type { return TypeSignalled }
-
-func (*OutputLost) Type() Type { return TypeOutputLost }
-
-func (*Exchange) Type() Type { return TypeExchange }
-
-func (*MPIEvent) Type() Type { return TypeMPI }
-
-func (*Spawn) Type() Type { return TypeSpawn }
-
-func (*Spawned) Type() Type { return TypeSpawned }
-
-func (*Grow) Type() Type { return TypeGrow }
-
-func (*Grown) Type() Type { return TypeGrown }
-
-func (*Usage) Type() Type { return TypeUsage }
-
-func (*Used) Type() Type { return TypeUsed }
+func (*Credit) Type() Type      { return TypeCredit }
+func (*Ended) Type() Type       { return TypeEnded }
+func (*Signal) Type() Type      { return TypeSignal }
+func (*Kill) Type() Type        { return TypeKill }
+func (*Cleanup) Type() Type     { return TypeCleanup }
+func (*CleanedUp) Type() Type   { return TypeCleanedUp }
+func (*Notice) Type() Type      { return TypeNotice }
+func (*Resize) Type() Type      { return TypeResize }
+func (*Stalled) Type() Type     { return TypeStalled }
+func (*Hung) Type() Type        { return TypeHung }
+func (*Suspend) Type() Type     { return TypeSuspend }
+func (*Ping) Type() Type        { return TypePing }
+func (*Pong) Type() Type        { return TypePong }
+func (*Inspect) Type() Type     { return TypeInspect }
+func (*Probe) Type() Type       { return TypeProbe }
+func (*Reached) Type() Type     { return TypeReached }
+func (*JobEnded) Type() Type    { return TypeJobEnded }
+func (*Check) Type() Type       { return TypeCheck }
+func (*Checked) Type() Type     { return TypeChecked }
+func (*Signalled) Type() Type   { return TypeSignalled }
+func (*OutputLost) Type() Type  { return TypeOutputLost }
+func (*Exchange) Type() Type    { return TypeExchange }
+func (*MPIEvent) Type() Type    { return TypeMPI }
+func (*Spawn) Type() Type       { return TypeSpawn }
+func (*Spawned) Type() Type     { return TypeSpawned }
+func (*Grow) Type() Type        { return TypeGrow }
+func (*Grown) Type() Type       { return TypeGrown }
+func (*Usage) Type() Type       { return TypeUsage }
+func (*Used) Type() Type        { return TypeUsed }

@@ -8,27 +8,26 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// MPI is what a node needs to know to serve MPI's start-up protocols to its ranks.
+// MPI is what a node needs to serve MPI's start-up protocols to its ranks.
 type MPI struct {
-	// Offered says that ranks find the servers of PMI and PMIx. Only is the one protocol that
-	// these serve, "PMI-1", "PMI-2" or "PMIx"; "": all of them. Who asks for another is refused.
+	// Offered reports that ranks find servers of PMI and PMIx. Only is the one protocol that these serve, "PMI-1",
+	// "PMI-2" or "PMIx"; "": all of them.
 	Offered bool
 	Only    string
-	// PMIPort says that ranks come to a port of their node for PMI, instead of having a
-	// connection from the beginning.
+	// PMIPort makes ranks connect to a port of their node for PMI, instead of inheriting a connection.
 	PMIPort bool
-	// Why none is served, in the user's words, and what to do.
+	// Why is the reason for serving none, with a hint, for the user.
 	Why string
-	// Node is this node's number, NumRanks how many ranks the job has.
+	// Node is this node's number, NumRanks the number of ranks of the job.
 	Node, NumRanks int
-	// Worlds are all of the job. Where EncodedWorlds is set, which EncodeWorlds made of them,
-	// that is sent in their place: every node is told of all ranks.
+	// Worlds are all of the job. EncodedWorlds, the result of EncodeWorlds, replaces them in a frame: every node gets all
+	// ranks, and they are encoded once.
 	Worlds        []world.World
 	EncodedWorlds []byte `json:"-"`
 }
 
-// MPIEvent tells what ranks did that the head decides about: one aborted, or failed by a rule of its own, or others
-// wait for one in vain. Ranks count in the job.
+// MPIEvent is an event of MPI that the head decides about: a rank aborted, or failed by a rule of its own, or ranks
+// wait for one in vain. Ranks have their numbers in the job.
 type MPIEvent struct {
 	Rank  int // that aborted
 	Abort *spec.MPIAbort
@@ -36,7 +35,7 @@ type MPIEvent struct {
 	At    time.Time
 }
 
-// EncodeWorlds is for MPI.EncodedWorlds.
+// EncodeWorlds returns MPI.EncodedWorlds.
 func EncodeWorlds(worlds []world.World) []byte { return appendMessage([]byte{}, &worlds) }
 
 // complete sets Worlds from EncodedWorlds.
@@ -49,10 +48,9 @@ func (m *Start) complete() error {
 	return readMessage(encoded, &m.MPI.Worlds)
 }
 
-// Exchange carries a message of the exchange plane, either way.
+// Exchange carries a message of the exchange plane, in either direction.
 type Exchange struct {
-	// Attempt is the one whose plane it is, as Start counts them: what is still under way
-	// of an older one is nobody's.
+	// Attempt is that of the plane, as in Start: late messages of an earlier one are dropped.
 	Attempt int
 	Message exchange.Message
 }

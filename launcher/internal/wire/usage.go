@@ -6,14 +6,13 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Usage asks what a node's ranks use, because somebody looks at the job: Used answers it, by
-// Call.
+// Usage requests what a node's ranks use, for gorun ps, top and stacks. Used answers it, by Call.
 type Usage struct {
 	Call int
-	// Stacks asks for what each rank does as well, which takes a second.
+	// Stacks requests what each rank does, too, which takes a second.
 	Stacks bool
-	// RAS asks for what NCCL's RAS port says instead, which takes up to 6 seconds: all of it, where All is set, else
-	// what is about the node's own ranks.
+	// RAS requests the answer of NCCL's RAS port instead, which takes up to 6 seconds: of all ranks if All is set, else
+	// of the node's own.
 	RAS, All bool
 }
 
@@ -22,7 +21,7 @@ type Used struct {
 	Call  int
 	At    time.Time
 	Ranks []RankUsage
-	// RAS is what NCCL's RAS port answered at RASAddr, as Hung's; RASError is why there is none.
+	// RAS is the answer of NCCL's RAS port at RASAddr, as in Hung; RASError is why there is none.
 	RAS      []byte
 	RASAddr  string
 	RASError string
@@ -30,9 +29,9 @@ type Used struct {
 
 // RankUsage is what one rank uses, with all processes of its session.
 type RankUsage struct {
-	// Activity is what it does; without Usage.Stacks only Rank, PID, Standing and Last are set.
+	// Activity has only Rank, PID, State and LastLine without Usage.Stacks.
 	spec.Activity
 	CPUTime time.Duration // -1: not known
-	Memory  int64         // resident, in bytes; what processes share counts for each of them; -1: not known
+	Memory  int64         // resident bytes, of which shared ones count for each process; -1: not known
 	Printed int64         // bytes of output so far; -1: it does not pass through the agent
 }

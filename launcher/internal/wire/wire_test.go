@@ -15,9 +15,9 @@ import (
 )
 
 func TestFramesSurviveAnyFragmentation(t *testing.T) {
-	b := AppendControl(nil, 7, &Signal{Signal: 15, Group: true})
-	b = AppendOutput(b, 0, 3, 2, []byte("half a line"))
-	b = AppendStdin(b, 0, 1, nil)
+	b := AppendControl(nil, &Signal{Signal: 15, Group: true})
+	b = AppendOutput(b, 3, 2, []byte("half a line"))
+	b = AppendStdin(b, 1, nil)
 
 	r := NewReader(iotest.OneByteReader(bytes.NewReader(b)))
 	f, err := r.Read()
@@ -25,7 +25,6 @@ func TestFramesSurviveAnyFragmentation(t *testing.T) {
 	var s Signal
 	require.NoError(t, f.Decode(&s))
 	assert.Equal(t, Signal{Signal: 15, Group: true}, s)
-	assert.EqualValues(t, 7, f.Node)
 
 	f, err = r.Read()
 	require.NoError(t, err)
@@ -45,7 +44,7 @@ func TestFramesSurviveAnyFragmentation(t *testing.T) {
 }
 
 func TestBrokenStreams(t *testing.T) {
-	whole := AppendOutput(nil, 0, 0, 1, []byte("abc"))
+	whole := AppendOutput(nil, 0, 1, []byte("abc"))
 	for name, tc := range map[string]struct {
 		bytes []byte
 		want  string
@@ -70,7 +69,7 @@ func TestBrokenStreams(t *testing.T) {
 
 // An announced length allocates nothing until the bytes come.
 func TestAnnouncedLengthIsNotBelieved(t *testing.T) {
-	r := NewReader(bytes.NewReader(appendHeader(nil, TypeOutput, 0, MaxBody)))
+	r := NewReader(bytes.NewReader(appendHeader(nil, TypeOutput, MaxBody)))
 	_, err := r.Read()
 	require.Equal(t, io.ErrUnexpectedEOF, err)
 	assert.Less(t, cap(r.body), 4<<20)
@@ -86,13 +85,13 @@ func TestTypesHaveNames(t *testing.T) {
 // FuzzReader feeds arbitrary bytes: no panic, and every frame that is read
 // writes back to the bytes that it came from.
 func FuzzReader(f *testing.F) {
-	start := AppendControl(nil, 0, &Start{
+	start := AppendControl(nil, &Start{
 		JobID: "0a", Common: []string{"A=b"},
 		Ranks: []Row{{Process: spec.Process{Rank: 1}}},
 	})
 	f.Add(start)
-	f.Add(AppendOutput(nil, 1, 2, 1, []byte("text\n")))
-	f.Add(append(AppendStdin(nil, 0, 0, nil), start...))
+	f.Add(AppendOutput(nil, 2, 1, []byte("text\n")))
+	f.Add(append(AppendStdin(nil, 0, nil), start...))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, rest := NewReader(bytes.NewReader(b)), b
@@ -101,7 +100,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				return
 			}
-			again := frame.Append(nil)
+			again := append(appendHeader(nil, frame.Type, len(frame.Body)), frame.Body...)
 			require.Equal(t, rest[:len(again)], again)
 			rest = rest[len(again):]
 			_, _, _, _ = frame.Stream()
@@ -130,7 +129,7 @@ func TestTextsOfAnyBytes(t *testing.T) {
 		Apps:  []spec.App{{Path: "\x80", Argv: []string{"", "\n", "\"\\"}}},
 		Ranks: []Row{{Env: []string{"/tmp/\xc3\x28"}}},
 	}
-	f, err := NewReader(bytes.NewReader(AppendControl(nil, 0, &sent))).Read()
+	f, err := NewReader(bytes.NewReader(AppendControl(nil, &sent))).Read()
 	require.NoError(t, err)
 	var got Start
 	require.NoError(t, f.Decode(&got))
