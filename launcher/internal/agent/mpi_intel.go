@@ -12,13 +12,13 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Intel MPI ends in MPI_Comm_spawn and MPI_Comm_accept by SIGSEGV, without a word, unless I_MPI_SPAWN=on was set: under
-// its own mpiexec as well. It is not set for all ranks: with it one host's ranks do not keep to shared memory, but open
-// the network, and each takes half as much memory again.
+// Intel MPI crashes with SIGSEGV in MPI_Comm_spawn and MPI_Comm_accept unless I_MPI_SPAWN=on is set, also under its own
+// mpiexec. It is not set by default because it makes the ranks of a single host open the network, and use half as much
+// memory again.
 
 const intelSpawn = "I_MPI_SPAWN"
 
-// noteFile notes by which library a rank has begun. Of one that has crashed nothing can be seen.
+// noteLibraryFile records a rank's MPI library, which cannot be found after a crash.
 func (m *mpi) noteLibraryFile(p world.Proc) {
 	r := m.job.rank(m.rank(p))
 	if r == nil {
@@ -27,10 +27,10 @@ func (m *mpi) noteLibraryFile(p world.Proc) {
 	file := process.MappedPath(int(r.pid.Load()), "libmpi.so")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.file = file
+	m.firstLibraryFile = file
 }
 
-// spawnHint is what may help a rank that has crashed in MPI, "" for nothing.
+// spawnHint returns a hint for a rank that has crashed in MPI; "": none.
 func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 	if state == nil || state.Finalized || isPMIx(state.Protocol) {
 		return ""
@@ -40,7 +40,7 @@ func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 		return ""
 	}
 	m.mu.Lock()
-	file := m.file
+	file := m.firstLibraryFile
 	m.mu.Unlock()
 	if file == "" || !contains(file, intelSpawn) {
 		return ""
@@ -49,7 +49,7 @@ func (m *mpi) spawnHint(state *spec.RankMPI, environs ...[]string) string {
 		"=on is given"
 }
 
-// contains reports whether a text stands in a file.
+// contains reports whether a file contains a text.
 func contains(file, text string) bool {
 	f, err := os.Open(file)
 	if err != nil {

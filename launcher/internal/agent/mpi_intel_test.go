@@ -19,7 +19,7 @@ func TestIntelMPIThatMayHaveSpawned(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "intel"), intel, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mpich"), intel[:1<<20], 0o600))
 	begun := &spec.RankMPI{Protocol: "PMI-1"}
-	m.file = filepath.Join(dir, "intel")
+	m.firstLibraryFile = filepath.Join(dir, "intel")
 	assert.Contains(t, m.spawnHint(begun, []string{"A=b"}, nil), "-x I_MPI_SPAWN=on")
 	for _, c := range []struct {
 		file    string
@@ -33,7 +33,7 @@ func TestIntelMPIThatMayHaveSpawned(t *testing.T) {
 		{"mpich", begun, nil},
 		{"missing", begun, nil},
 	} {
-		m.file = filepath.Join(dir, c.file)
+		m.firstLibraryFile = filepath.Join(dir, c.file)
 		assert.Empty(t, m.spawnHint(c.state, nil, c.environ), c)
 	}
 }

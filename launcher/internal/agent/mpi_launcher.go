@@ -14,17 +14,17 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// An mpi is the servers' world.Launcher: it notes how far ranks have come, and passes on what the head
-// decides about.
+// mpi is the servers' world.Launcher: it tracks how far ranks have come and forwards what the head decides.
 var _ world.Launcher = (*mpi)(nil)
 
-// rank is the rank of the job behind one of a world, -1 if there is none.
+// rank returns the rank of the job for a member of a world; -1: none.
 func (m *mpi) rank(p world.Proc) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rankOf(p)
 }
 
+// rankOf is rank with mu held.
 func (m *mpi) rankOf(p world.Proc) int {
 	w := m.worlds[p.World]
 	if w == nil || p.Rank < 0 || p.Rank >= len(w.Ranks) {
@@ -33,7 +33,7 @@ func (m *mpi) rankOf(p world.Proc) int {
 	return w.Ranks[p.Rank].Job
 }
 
-// Began: a rank may begin again, after it has finalized, or by another process of its own.
+// Began may be called again for a rank that has finalized, or for another process of it.
 func (m *mpi) Began(p world.Proc, protocol string) {
 	m.noteWorldFiles(p.World)
 	m.mu.Lock()
@@ -41,7 +41,7 @@ func (m *mpi) Began(p world.Proc, protocol string) {
 	m.states[m.rankOf(p)] = &spec.RankMPI{Protocol: protocol}
 	mixed := m.noteProtocol(protocol)
 	m.mu.Unlock()
-	if first { // on other goroutines: the server may be busy
+	if first { // on other goroutines: the server may hold a lock
 		m.job.timers.after(0, m.job.watchMPIWaits)
 		m.job.timers.after(0, func() { m.noteLibraryFile(p) })
 	}
@@ -60,11 +60,11 @@ func (m *mpi) Finalized(p world.Proc) {
 	}
 }
 
-// leftPatience is how long a rank's process may go on which has left MPI without MPI_Finalize, as a shell
-// does whose program crashed, before that is told: others may wait for it.
+// leftTimeout is the time for a rank's process to exit after it has left MPI without MPI_Finalize. A shell whose
+// program has crashed may go on, while others wait for the rank.
 const leftTimeout = 5 * time.Second
 
-// Left: how its process ends says whether that matters, and if it does not end, that it goes on.
+// Left reports a rank whose process goes on. If it exits, its exit status says whether leaving MPI matters.
 func (m *mpi) Left(p world.Proc) {
 	rank := m.rank(p)
 	m.mu.Lock()
@@ -81,7 +81,7 @@ func (m *mpi) Left(p world.Proc) {
 	})
 }
 
-// state is how far a rank has come, nil: it has not begun.
+// state returns how far a rank has come; nil: it has not called MPI_Init.
 func (m *mpi) state(rank int) *spec.RankMPI {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *mpi) state(rank int) *spec.RankMPI {
 	return nil
 }
 
-// someBegan reports whether any rank of this node has begun.
+// anyBegan reports whether any rank of this node has called MPI_Init.
 func (m *mpi) anyBegan() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +116,7 @@ func (m *mpi) PID(p world.Proc) int {
 
 func (m *mpi) Signal(p world.Proc, number int) {
 	if rank := m.rank(p); m.PID(p) != 0 {
-		_ = m.job.group.SignalProcess(rank, syscall.Signal(number)) // it may have ended meanwhile
+		_ = m.job.group.SignalProcess(rank, syscall.Signal(number)) // it may have exited
 	}
 }
 
@@ -126,7 +126,7 @@ func (m *mpi) Stuck(waiting []world.Proc, missing world.Proc) {
 	for _, p := range waiting {
 		stuck.Waiting = append(stuck.Waiting, m.rank(p))
 	}
-	m.job.endings.flush() // among them that of the missing, if it was here
+	m.job.endings.flush() // perhaps with the exit of the missing rank
 	m.send(wire.MPIEvent{Stuck: stuck})
 }
 
@@ -145,7 +145,7 @@ func (m *mpi) Broken(p world.Proc, err error) {
 		m.rank(p), err)
 }
 
-// Say shows a text as if the rank had written it to its standard error.
+// Say shows a text as if the rank had written it to standard error.
 func (m *mpi) Say(p world.Proc, text string) {
 	if text == "" {
 		return
@@ -166,10 +166,10 @@ func (m *mpi) send(e wire.MPIEvent) {
 	}
 }
 
-// Spawn asks the head, which plans the new world.
+// Spawn sends a request to the head, which plans the new world.
 func (m *mpi) Spawn(s world.Spawn, done func(name string, err error)) { m.job.requestSpawn(s, done) }
 
-// forget drops worlds of which nothing is left on any node.
+// forget removes worlds whose ranks have ended on all nodes.
 func (m *mpi) forget(names []string) {
 	if len(names) == 0 {
 		return
@@ -184,22 +184,5 @@ func (m *mpi) forget(names []string) {
 		for _, name := range names {
 			s.Forget(name)
 		}
-	}
-}
-
-// count is how many worlds are known.
-func (m *mpi) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.worlds)
-}
-
-// add makes a new world known to all servers, those to come as well.
-func (m *mpi) add(w world.World) {
-	m.serversMu.Lock()
-	defer m.serversMu.Unlock()
-	m.addWorld(&w)
-	for _, s := range m.existingServers() {
-		s.Add(&w)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// speaks says which protocols ranks of this node have begun by.
+// protocolsSeen are the protocols that ranks of this node have used.
 type protocolsSeen struct{ pmi, pmix bool }
 
-// mixtureLooks are the times after ranks have begun by both at which it is looked whether they wait for
-// each other. A rank that is a script may well run a program of each, one after the other.
+// mixtureCheckTimes are the delays after the use of both protocols before checking whether their ranks wait for
+// each other. A script may legitimately run a program of each, one after the other.
 var mixtureCheckTimes = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second}
 
-// mixes notes by what a rank has begun, and reports, once, that ranks have by both. The lock is held.
+// noteProtocol records a rank's protocol and reports once that both are in use. mu is held.
 func (m *mpi) noteProtocol(protocol string) bool {
 	if isPMIx(protocol) {
 		m.protocols.pmix = true
@@ -31,7 +31,7 @@ func (m *mpi) noteProtocol(protocol string) bool {
 
 func isPMIx(protocol string) bool { return strings.HasPrefix(protocol, "PMIx") }
 
-// tellMixture ends the job where a rank of one family waits for one of the other, and that for it.
+// reportMixture makes the head end the job if ranks of both families wait for each other.
 func (m *mpi) reportMixture() {
 	waits := m.waits()
 	for one, wait := range waits {

@@ -12,26 +12,25 @@ import (
 	"time"
 )
 
-// Ranks of one host meet in shared memory by files in /dev/shm, which a library removes when all
-// have finalized. Of a job that ends otherwise they are the guard's to remove: what is named by the
-// name of an MPI_COMM_WORLD, which no other job has, and what ranks name to their PMIx server.
-// Other files have random names, and those only until everybody has opened them: ranks that are
-// about to be ended are looked at for such.
+// Ranks on one host share memory through files in /dev/shm, which their MPI library removes when all have called
+// MPI_Finalize. If the job ends otherwise the guard removes them: files named after the job's MPI_COMM_WORLD, and files
+// that ranks have registered with their PMIx server. Other files have random names, but exist only until all ranks have
+// opened them; ranks that are about to be ended are inspected for these.
 
-// sharedMemory is where shm_open(3) makes files.
+// sharedMemory is the directory of shm_open(3).
 const sharedMemory = "/dev/shm/"
 
-// expectFiles: ranks of a world begin MPI, and may be MPICH's.
+// noteWorldFiles guards the files of a world's ranks, in case they use MPICH.
 func (m *mpi) noteWorldFiles(world string) {
 	for _, prefix := range mpichFiles(world) {
 		m.job.guard.AddNumbered(prefix)
 	}
 }
 
-// mpichFiles are what names of files begin with by which ranks of MPICH from 4.2 on meet; the number
-// of a node follows (MPIDI_POSIX_comm_bootstrap).
+// mpichFiles returns the prefixes of MPICH's files (since 4.2); the number of a node follows
+// (MPIDI_POSIX_comm_bootstrap).
 func mpichFiles(world string) []string {
-	h := fnv.New32a() // MPIR_pmi_init makes it of PMI's kvsname or PMIx's namespace
+	h := fnv.New32a() // as MPIR_pmi_init hashes PMI's kvsname or PMIx's namespace
 	h.Write([]byte(world))
 	return []string{
 		fmt.Sprintf("%smpich_shm_%x_", sharedMemory, h.Sum32()),
@@ -39,12 +38,12 @@ func mpichFiles(world string) []string {
 	}
 }
 
-// openMPIFiles are what names of Open MPI's files begin with; behind that they have the host, the user
-// and a number of the job, and at last one of the rank or of the communicator.
+// openMPIFiles are the prefixes of Open MPI's files. The host, the user, and numbers of the job and of the rank or
+// communicator follow.
 var openMPIFiles = []string{"vader_segment.", "sm_segment.", "osc_sm.", "osc_rdma."}
 
-// leaves hears of files that a rank wishes to have removed when it has ended. The server does that while
-// there is one. Where each rank has an agent of its own, others of this host still use theirs when one is over.
+// noteSharedFiles guards files that a rank has registered for removal. The server removes them while it runs. If
+// each rank has its own agent, other ranks of this host may use theirs longer.
 func (m *mpi) noteSharedFiles(files []string) {
 	joined := m.job.agent.cfg.Joined
 	alone := joined != nil && joined.Task != nil
@@ -64,15 +63,15 @@ func (m *mpi) noteSharedFiles(files []string) {
 	}
 }
 
-// randomFiles are what random names begin with: MPICH's, Intel MPI's, UCX's.
+// randomFiles are the prefixes of random names: MPICH's, Intel MPI's and UCX's.
 var randomFiles = []string{"mpich_shar_tmp", "Intel_MPI_", "ucx_shm_posix_"}
 
-// notePatience is how long ranks' signals wait for that. To be looked at, a process has to let go of its memory for a
-// moment, and one that waits for a page of a file system which is gone never does.
+// noteTimeout bounds the delay of ranks' signals. Reading /proc/PID/maps takes a lock of the process, which a page
+// fault on a dead file system holds forever.
 const noteTimeout = 100 * time.Millisecond
 
-// noteFiles has the guard remove what ranks have in shared memory under a random name. They are about
-// to get a signal to end, and may be in MPI_Init.
+// noteMappedFiles guards the files with random names that ranks have mapped. Call it before ranks get a signal to
+// end, as they may be in MPI_Init.
 func (m *mpi) noteMappedFiles() {
 	if !m.anyBegan() {
 		return
@@ -83,16 +82,16 @@ func (m *mpi) noteMappedFiles() {
 		pids <- pid
 	}
 	close(pids)
-	var lookers sync.WaitGroup
+	var inspections sync.WaitGroup
 	for range maxParallelInspections {
-		lookers.Go(func() {
+		inspections.Go(func() {
 			for pid := range pids {
 				m.noteMappedFilesOf(pid)
 			}
 		})
 	}
 	noted := make(chan struct{})
-	go func() { defer close(noted); lookers.Wait() }()
+	go func() { defer close(noted); inspections.Wait() }()
 	limit := time.NewTimer(noteTimeout)
 	defer limit.Stop()
 	select {
@@ -101,7 +100,7 @@ func (m *mpi) noteMappedFiles() {
 	}
 }
 
-// noteFilesOf may come late: when the guard has been told to end there is nobody to tell.
+// noteMappedFilesOf may return after the end of the job, when nothing is guarded any more.
 func (m *mpi) noteMappedFilesOf(pid int) {
 	for _, file := range m.hooks.mapped(pid, sharedMemory, randomFiles...) {
 		if isOurFile(file) {
@@ -110,7 +109,7 @@ func (m *mpi) noteMappedFilesOf(pid int) {
 	}
 }
 
-// isOurFile reports whether there is a regular file of this user's.
+// isOurFile reports whether a path is a regular file of this user.
 func isOurFile(file string) bool {
 	st, err := os.Lstat(file)
 	return err == nil && st.Mode().IsRegular() && st.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid())

@@ -10,16 +10,15 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// A rank that finds no launcher which its MPI library knows becomes a job of its own, 0 of 1, without a
-// word. It is not to be told from a program that is linked with such a library and does without, as
-// PyTorch may be: so what is said of it is what was seen.
+// A rank whose MPI library does not find its launcher silently becomes a singleton, rank 0 of 1. It cannot be
+// distinguished from a program that is linked with MPI but does not use it, as PyTorch may be; so warnings say only
+// what was observed.
 
-// mpiLooks are the times, after the start of the ranks, at which the first rank of each program is looked
-// at: when its libraries are loaded, when a Python program has imported its modules, once more for slow
-// file systems, and when MPI_Init should be over.
+// mpiCheckTimes are the delays after the start before the first rank of each program is inspected: its libraries are
+// loaded; a Python program has imported its modules; the same on slow file systems; MPI_Init should be over.
 var mpiCheckTimes = []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 30 * time.Second}
 
-// watchMPI looks from the first node on behalf of all.
+// watchMPI schedules the checks, on the first node only.
 func (j *job) watchMPI() {
 	if !j.checksForMPI() {
 		return
@@ -29,11 +28,11 @@ func (j *job) watchMPI() {
 	}
 }
 
-// looksForMPI reports whether this node looks: alone a rank is 0 of 1.
+// checksForMPI reports whether this node checks. A single rank is always 0 of 1.
 func (j *job) checksForMPI() bool { return j.start.MPI.NumRanks > 1 && j.start.MPI.Node == 0 }
 
-// lookForMPI notes which MPI library ranks have loaded. The last look tells of those that have not asked
-// for their rank by then, and the end of a rank that was over before; so does a job that hangs.
+// checkForMPI records which MPI library ranks have loaded. The last check warns of ranks that have not called
+// MPI_Init; so do the exit of a rank before that, and a hang.
 func (j *job) checkForMPI(last bool) {
 	if j.mpi.anyBegan() {
 		return
@@ -51,7 +50,7 @@ func (j *job) checkForMPI(last bool) {
 	}
 }
 
-// firstOfApps is one rank of each program.
+// firstOfApps returns the first rank of each program.
 func (j *job) firstOfApps() (ranks []int) {
 	seen := map[int]bool{}
 	for _, row := range j.start.Ranks {
@@ -63,8 +62,8 @@ func (j *job) firstOfApps() (ranks []int) {
 	return ranks
 }
 
-// mpiLibrary is the MPI library that a process has loaded, "" for none. PyTorch, which may be built with
-// one, uses it only when it is told to.
+// mpiLibrary returns the MPI library that a process has loaded; "": none. PyTorch may be built with one but uses it
+// only on request.
 func mpiLibrary(pid int) string {
 	library := process.Mapped(pid, "libmpi.so", "libmpich.so", "libmpi_", "libmpicxx.so")
 	if library == "" || process.Mapped(pid, "libtorch_cpu.so") != "" && process.Mapped(pid, "MPI.") == "" {
@@ -73,20 +72,18 @@ func mpiLibrary(pid int) string {
 	return library
 }
 
-// library is an MPI library that was seen in a process.
+// library is an MPI library that a process has loaded.
 type library struct {
-	name string
-	// child is the process, where it is not the rank's first one but one that this has started.
-	child int
-	// closed says that the process has not the descriptor by which it would ask for its rank.
-	closed bool
+	name   string
+	child  int  // pid, if it is not the rank's process but a child of that
+	closed bool // the process does not have the rank's socket
 }
 
-// mostChildren bounds how many are looked into.
+// maxChildren bounds the number of children to inspect.
 const maxChildren = 16
 
-// libraryOf looks into the process of a rank. Of others that it has started only those tell anything
-// that were to ask gorun and cannot; others may be ranks of another launcher's.
+// libraryOf inspects a rank's process. It considers only children that were meant to use the rank's socket and do
+// not have it; others may be ranks of another launcher.
 func (m *mpi) libraryOf(pid int) library {
 	if name := mpiLibrary(pid); name != "" {
 		return library{name: name, closed: m.lacksSocket(pid)}
@@ -106,14 +103,13 @@ func (m *mpi) libraryOf(pid int) library {
 	return library{}
 }
 
-// lacksSocket reports whether a process that is there has something else at the descriptor of a rank's
-// connection, or nothing.
+// lacksSocket reports whether a process exists and does not have a socket at the rank's descriptor.
 func (m *mpi) lacksSocket(pid int) bool {
 	if !m.cfg.Offered || m.cfg.PMIPort {
 		return false
 	}
 	fds := fmt.Sprintf("/proc/%d/fd", pid)
-	if _, err := os.ReadDir(fds); err != nil { // gone, or not ours to look into
+	if _, err := os.ReadDir(fds); err != nil { // gone, or not readable
 		return false
 	}
 	target, err := os.Readlink(fmt.Sprint(fds, "/", process.RankSocket))
@@ -123,18 +119,15 @@ func (m *mpi) lacksSocket(pid int) bool {
 func (m *mpi) noteLibrary(rank int, found library) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.libraries == nil {
-		m.libraries = map[int]library{}
-	}
 	m.libraries[rank] = found
 }
 
-// warnSingleton tells of a rank that has an MPI library and has not asked for its rank, once.
+// warnSingleton warns once of a rank that has an MPI library and has not called MPI_Init.
 func (m *mpi) warnSingleton(rank int) {
 	m.mu.Lock()
 	found := m.libraries[rank]
-	due := found.name != "" && len(m.states) == 0 && !m.warned
-	m.warned = m.warned || due
+	due := found.name != "" && len(m.states) == 0 && !m.singletonWarned
+	m.singletonWarned = m.singletonWarned || due
 	m.mu.Unlock()
 	who := fmt.Sprintf("rank %d", rank)
 	if found.child != 0 {
@@ -151,15 +144,15 @@ func (m *mpi) warnSingleton(rank int) {
 	}
 }
 
-// saysWhyItIsAlone reports whether the last lines of a rank have a complaint of MPICH's about its
-// descriptor, for which the report has a hint.
+// explainsSingleton reports whether a rank's last lines have MPICH's error about its descriptor, for which the
+// report has a hint.
 func explainsSingleton(last []string) bool {
 	return slices.ContainsFunc(last, func(line string) bool {
 		return strings.Contains(line, "system msg for write_line failure")
 	})
 }
 
-// Families of MPI libraries, as far as the name of a file tells.
+// Families of MPI libraries, by the name of the file.
 const (
 	mpichABI = "MPICH, Intel MPI or MVAPICH"
 	openMPI  = "Open MPI"
@@ -187,7 +180,7 @@ func family(library string) string {
 	return ""
 }
 
-// remedy says why the rank was not served, as far as that can be told, and what to do.
+// remedy says why the rank may not have been served, and what to do.
 func (m *mpi) remedy(library string) string {
 	f, cfg := familyOf(library), m.cfg
 	switch {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,24 +84,32 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	return m, pmi, pmix
 }
 
+// portOf is the number of the port where a protocol is served.
+func portOf(m *mpi, protocol string) int {
+	i := slices.IndexFunc(m.ports, func(p *mpiPort) bool { return p.protocol == protocol })
+	return m.ports[i].port
+}
+
 func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	m, pmi, pmix := fakeMPI(t)
 	m.open()
-	port := m.loopbackPort.port
+	port := portOf(m, "PMIx")
 	assert.Equal(t, []string{"PMI_FD=3", fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", port)},
 		m.environ(nil))
 	assert.Equal(t, []string{"PMI_FD=3"}, m.environ([]string{"A=b", "PMIX_SERVER_URI3=the user's"}))
 	early, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 	require.NoError(t, err, "before anybody is let in")
 	m.rankEnded(6)
-	m.printed(5, 1, []byte("nobody pulls it"))
+	m.observeOutput(5, 1, []byte("nobody pulls it"))
 	assert.Empty(t, pmi.calls, "nobody came")
 	assert.Empty(t, pmix.calls)
 
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	rank, err := newConn(fds[1], "rank")
+	file := os.NewFile(uintptr(fds[1]), "rank")
+	rank, err := net.FileConn(file)
 	require.NoError(t, err)
+	require.NoError(t, file.Close())
 	m.socketReadable(5, fds[0])
 	says(t, rank, "0")
 	assert.Equal(t, []string{"made", "add w", "ended 1", "0 said hello"}, pmi.calls)
@@ -117,9 +126,9 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	require.NoError(t, err)
 	says(t, client, "-1")
 	m.rankEnded(5)
-	m.printed(6, 2, []byte("pulled"))
-	m.printed(9, 2, []byte("by no rank of a world"))
-	m.add(world.World{Name: "more", Ranks: []world.Rank{{Job: 7}}})
+	m.observeOutput(6, 2, []byte("pulled"))
+	m.observeOutput(9, 2, []byte("by no rank of a world"))
+	m.addWorld(&world.World{Name: "more", Ranks: []world.Rank{{Job: 7}}})
 	dir, err := m.privateDir()
 	require.NoError(t, err)
 	assert.DirExists(t, dir)
@@ -146,8 +155,8 @@ func TestPMIPort(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
 	m.cfg.PMIPort = true
 	m.open()
-	address := fmt.Sprint("127.0.0.1:", m.port.port)
-	pmix := fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", m.loopbackPort.port)
+	address := fmt.Sprint("127.0.0.1:", portOf(m, "PMI"))
+	pmix := fmt.Sprint("PMIX_SERVER_URI3=gorun-node0.0;tcp4://127.0.0.1:", portOf(m, "PMIx"))
 	assert.Equal(t, []string{"PMI_PORT=" + address, pmix}, m.environ(nil))
 	assert.Equal(t, []string{pmix}, m.environ([]string{"PMI_PORT=mine"}))
 
@@ -217,7 +226,7 @@ func TestMPIAfterItsEnd(t *testing.T) {
 	defer unix.Close(fds[1])
 	m.socketReadable(5, fds[0])
 	assert.ErrorIs(t, unix.Close(fds[0]), syscall.EBADF, "it was closed")
-	_, err = net.Dial("tcp", fmt.Sprint("127.0.0.1:", m.loopbackPort.port))
+	_, err = net.Dial("tcp", fmt.Sprint("127.0.0.1:", portOf(m, "PMIx")))
 	assert.Error(t, err)
 	assert.Empty(t, pmi.calls)
 }
@@ -366,7 +375,7 @@ func TestWorldsComeAtAnyTime(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		for i := range 100 {
-			m.add(world.World{Name: fmt.Sprint("world ", i), Ranks: []world.Rank{{Job: 8 + 2*i}, {Job: 7 + 2*i}}})
+			m.addWorld(&world.World{Name: fmt.Sprint("world ", i), Ranks: []world.Rank{{Job: 8 + 2*i}, {Job: 7 + 2*i}}})
 		}
 	})
 	both.Go(func() {

@@ -9,8 +9,7 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// hwlocTopology describes this machine in hwloc's XML, or says why it cannot be. What is not found here the MPI
-// libraries find: they discover the machine themselves where there is no answer.
+// hwlocTopology describes this machine in hwloc's XML. On error MPI libraries discover the machine themselves.
 func hwlocTopology() (string, error) {
 	topology, details, err := sysfs.ReadDetails()
 	if err != nil {
@@ -19,7 +18,7 @@ func hwlocTopology() (string, error) {
 	return hwloc.XML(topology, details), nil
 }
 
-// writeTopology writes the file in a directory of its own, which goes when the ranks are gone.
+// writeTopology writes the file into a new directory, which is removed at the end of the job.
 func (m *mpi) writeTopology() (string, error) {
 	xml, err := m.topology()
 	if err != nil {

@@ -44,7 +44,7 @@ func TestMPIOfAnotherUser(t *testing.T) {
 	m.open()
 	m.acceptConnections()
 	for range 2 {
-		for _, port := range []int{m.port.port, m.loopbackPort.port} {
+		for _, port := range []int{portOf(m, "PMI"), portOf(m, "PMIx")} {
 			conn := dialAs(t, 54321, port)
 			_, _ = io.WriteString(conn, "hello\n")
 			n, _ := conn.Read(make([]byte, 1))
@@ -57,7 +57,7 @@ func TestMPIOfAnotherUser(t *testing.T) {
 		assert.Empty(t, server.calls)
 		server.mu.Unlock()
 	}
-	for _, port := range []int{m.port.port, m.loopbackPort.port} {
+	for _, port := range []int{portOf(m, "PMI"), portOf(m, "PMIx")} {
 		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 		require.NoError(t, err)
 		says(t, conn, "-1")

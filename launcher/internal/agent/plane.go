@@ -5,9 +5,7 @@ import (
 	"gorun/rendezvous/exchange"
 )
 
-// newPlane is this node's end of the exchange plane, for the attempt that is about to
-// start. It becomes j.plane before the head can answer anything: in Agent.start, before
-// a.job is set.
+// newPlane returns this node's end of the exchange between nodes, for an attempt.
 func (j *job) newPlane(node int) *exchange.Node {
 	link, attempt := j.agent.link, j.start.Attempt
 	return exchange.NewNode(node, func(m *exchange.Message) error {
@@ -15,8 +13,7 @@ func (j *job) newPlane(node int) *exchange.Node {
 	})
 }
 
-// exchange takes what the head's side of the plane says. What is left of an older attempt
-// is nobody's.
+// exchange handles an Exchange frame. It ignores those of an older attempt.
 func (a *Agent) exchange(m wire.Exchange) error {
 	if j := a.job; j != nil && j.plane != nil && j.start.Attempt == m.Attempt {
 		j.mpi.startServers()
@@ -25,7 +22,7 @@ func (a *Agent) exchange(m wire.Exchange) error {
 	return nil
 }
 
-// closePlane fails what is still under way, since this node's part of the job is over.
+// closePlane fails pending exchanges.
 func (j *job) closePlane() {
 	if j.plane != nil {
 		j.plane.Close(nil)

@@ -32,7 +32,7 @@ func (s sink) Output(id, stream int, p []byte) {
 		q.output(stream, p)
 		return
 	}
-	s.mpi.printed(id, stream, p)
+	s.mpi.observeOutput(id, stream, p)
 	s.forward(id, stream, p)
 }
 

@@ -135,10 +135,10 @@ func (j *job) grow(g wire.Grow) error {
 		return fmt.Errorf("agent: %w", err)
 	}
 	j.mpi.forget(g.Over)
-	if j.mpi.count() >= maxWorlds {
+	if j.mpi.numWorlds() >= maxWorlds {
 		return fmt.Errorf("agent: more than %d worlds", maxWorlds)
 	}
-	j.mpi.add(g.World)
+	j.mpi.addWorld(&g.World)
 	if len(g.Ranks) == 0 {
 		return nil
 	}

@@ -100,7 +100,7 @@ func TestHostFileOfARank(t *testing.T) {
 			By:   world.Proc{World: "w"},
 			Apps: []world.SpawnApp{{Program: "child", Dir: sub, HostFile: "hosts"}},
 		}
-		j := &job{mpi: &mpi{worlds: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}
+		j := &job{mpi: &mpi{mpiState: mpiState{worlds: map[string]*world.World{"w": {Ranks: []world.Rank{{Job: 7}}}}}}}
 		j.addRanks([]wire.Row{{Process: spec.Process{Rank: 7}}}, []spec.App{{Dir: dir}})
 		require.NoError(t, readHostFiles(&request, j.workingDirOf(request.By)))
 		require.Equal(t, "from "+sub, request.Apps[0].HostFile)
