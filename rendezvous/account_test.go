@@ -9,7 +9,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Whatever parties do, their accounts are the engine's size together, and nothing when nothing is left.
+// The accounts add up to the engine's size, and are zero when it is empty.
 func TestAccountsAddUp(t *testing.T) {
 	r := testneeds.Rand(t)
 	e := NewEngine()

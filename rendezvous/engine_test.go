@@ -31,7 +31,7 @@ func waits(t *testing.T, e *Engine, keys ...string) *party {
 	return p
 }
 
-// empty requires that nothing is left of what came and went.
+// empty requires that the engine has no entries.
 func empty(t *testing.T, e *Engine) {
 	t.Helper()
 	require.Empty(t, e.entries)
@@ -112,8 +112,8 @@ func TestPushWakesOne(t *testing.T) {
 	empty(t, e)
 }
 
-// The first in line also waits for something else: it cannot take the value, so the next has to.
-func TestPushPassesWhoWaitsForMore(t *testing.T) {
+// The first waiter also waits for another key and cannot take the value, so that the next one gets it.
+func TestPushSkipsWaitersForMore(t *testing.T) {
 	e := NewEngine()
 	more, ready := waits(t, e, "q", "key"), waits(t, e, "q")
 	e.Push(b("q"), nil)
@@ -122,8 +122,8 @@ func TestPushPassesWhoWaitsForMore(t *testing.T) {
 	require.Equal(t, 1, more.woken)
 }
 
-// A waiter that a push has served is not woken by the next push from what it waits for by then.
-func TestServedWaiterStandsInNoLine(t *testing.T) {
+// A waiter that was woken by Push is not woken by the next one from its next wait.
+func TestServedWaiterIsNotWokenAgain(t *testing.T) {
 	e := NewEngine()
 	p := waits(t, e, "q")
 	e.Push(b("q"), nil)
@@ -194,7 +194,7 @@ func TestWhoGaveUpABarrierStaysCounted(t *testing.T) {
 	require.Zero(t, p.woken)
 }
 
-// Values that were handed out never change, whatever happens to their keys.
+// Values that were returned never change, whatever happens to their keys.
 func TestValuesAreImmutable(t *testing.T) {
 	e := NewEngine()
 	given := b("one")
@@ -218,8 +218,8 @@ func TestAddChangesNothingWhereThereIsNoNumber(t *testing.T) {
 	require.Equal(t, "x", string(value))
 }
 
-// TestNothingIsLeft plays at random and undoes everything: neither entries nor their size remain, and nobody is woken
-// but once.
+// TestNothingIsLeft performs random operations and undoes them: no entries and no size remain, and no waiter is woken
+// twice.
 func TestNothingIsLeft(t *testing.T) {
 	r := testneeds.Rand(t)
 	e := NewEngine()

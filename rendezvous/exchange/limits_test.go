@@ -14,7 +14,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// recorder is a hub, and what it sent.
+// recorder is a hub with what it sent.
 type recorder struct {
 	hub  *exchange.Hub
 	sent []exchange.Message
@@ -29,7 +29,7 @@ func newRecorder(nodes int) *recorder {
 	return r
 }
 
-// errors are what nodes were told, but for what the hub wants to hear.
+// errors returns what nodes were sent, except Watch.
 func (r *recorder) errors() (list []string) {
 	for i, m := range r.sent {
 		if m.Kind != exchange.Watch {
@@ -71,8 +71,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 
-// A node that comes to ever more fences, or asks ever more, is refused in the end, and
-// hurts nobody.
+// A node that enters or requests ever more is refused in the end, without harm to others.
 func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	r := newRecorder(2)
 	blob := make([]byte, exchange.MaxBlob)
@@ -98,7 +97,7 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	assert.Equal(t, []string{"[1] request "}, r.errors(), "there is room again")
 }
 
-// fill has a node come to as many fences as it may, in which nobody else comes.
+// fill has a node enter as many fences as it may, without other nodes.
 func (r *recorder) fill(t *testing.T, node int, first string) {
 	for i := range exchange.MaxUnderwayCount {
 		r.hub.Receive(node, &exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(first, i), Nodes: []int{0, 1, 2}})
@@ -108,8 +107,7 @@ func (r *recorder) fill(t *testing.T, node int, first string) {
 	r.sent, r.to = nil, nil
 }
 
-// A fence that one node's part is refused of fails for all, whenever they come, and can be
-// tried again.
+// A fence that refuses one node's part fails for all its nodes, whenever they enter, and can be repeated.
 func TestAFenceIsRefusedForAll(t *testing.T) {
 	r := newRecorder(3)
 	come := func(node int) {
@@ -121,7 +119,7 @@ func TestAFenceIsRefusedForAll(t *testing.T) {
 	come(0) // again, as after an error
 	come(2)
 	come(1)
-	r.hub.Receive(2, &exchange.Message{Kind: exchange.Withdraw, ID: "f"}) // it does not come again
+	r.hub.Receive(2, &exchange.Message{Kind: exchange.Withdraw, ID: "f"}) // it does not enter again
 	const text = " failed exchange: too many fences of node 0 are under way"
 	require.Equal(t, []string{"[1]" + text, "[0]" + text, "[0]" + text, "[2]" + text, "[1]" + text}, r.errors())
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Withdraw, ID: "x0"})
@@ -132,7 +130,7 @@ func TestAFenceIsRefusedForAll(t *testing.T) {
 	require.Equal(t, []string{"[0 1 2] merged "}, r.errors())
 }
 
-// What the hub refuses is an error of its own at the nodes.
+// A refusal by the hub is an error of its own at the nodes.
 func TestARefusalIsKnownAsSuch(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
@@ -152,7 +150,7 @@ func TestARefusalIsKnownAsSuch(t *testing.T) {
 	require.Fail(t, "the hub takes all")
 }
 
-// Nobody waits for a node that has too many fences in progress to enter another one.
+// No node waits for one that has too many fences in progress to enter another.
 func TestANodeWithTooManyFences(t *testing.T) {
 	r := newRecorder(3)
 	r.fill(t, 0, "x")
@@ -166,7 +164,7 @@ func TestANodeWithTooManyFences(t *testing.T) {
 	require.Equal(t, "[1 2] merged ", r.errors()[len(r.errors())-1])
 }
 
-// Questions take no room of fences.
+// Requests and fences are counted apart.
 func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
 	r := newRecorder(2)
 	for i := range exchange.MaxUnderwayCount {
@@ -179,8 +177,8 @@ func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
 	require.Equal(t, []string{"[0 1] merged "}, r.errors())
 }
 
-// Who is no member of a fence cannot end it.
-func TestAStrangerDoesNotEndAFence(t *testing.T) {
+// A node that is not a member cannot end a fence.
+func TestNonMemberDoesNotEndAFence(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
@@ -191,7 +189,7 @@ func TestAStrangerDoesNotEndAFence(t *testing.T) {
 	}, r.errors())
 }
 
-// One rank cannot take all the lookups that may wait.
+// One rank cannot use up all lookups that may wait.
 func TestLookupsOfOneRankThatWait(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	got := make(chan error, 1)
@@ -216,8 +214,8 @@ func TestLookupsOfOneRankThatWait(t *testing.T) {
 	publish(-1)
 }
 
-// Nobody answers in another's place.
-func TestStrangersAnswersAreIgnored(t *testing.T) {
+// A node cannot answer in place of another.
+func TestRepliesFromOtherNodesAreIgnored(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: 7, To: 1})
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Reply, Number: 7, From: 0, To: 1})
@@ -227,7 +225,7 @@ func TestStrangersAnswersAreIgnored(t *testing.T) {
 	assert.Equal(t, "[0] reply ", r.errors()[1])
 }
 
-// What is much is sent in pieces, between which others have their turn.
+// Large results are sent in pieces, so that others get their turn.
 func TestBigFencesComeInPieces(t *testing.T) {
 	s := exchangetest.New(t, 3, nil)
 	blobs := [][]byte{make([]byte, exchange.MaxPiece+1), []byte("small"), make([]byte, exchange.MaxPiece)}
@@ -244,8 +242,7 @@ func TestBigFencesComeInPieces(t *testing.T) {
 	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
 }
 
-// Who knows a world's name may act as one of its ranks, and it is in the names of fences: no
-// error shows either.
+// The names of worlds are in the names of fences, and allow acting as a rank. No error shows them.
 func TestErrorsNameNoWorld(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()

@@ -11,8 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A lookup of several names takes what it finds, also what is read once, and nothing after it
-// has enough.
+// A lookup of several names takes what it finds, including names that are read once, until it has enough.
 func TestLookupOfSomeNames(t *testing.T) {
 	s := exchangetest.New(t, 2, testneeds.Rand(t))
 	errs := make(chan error, 1)
@@ -35,7 +34,7 @@ func TestLookupOfSomeNames(t *testing.T) {
 			}
 			came <- a
 		})
-		// What comes later on the same way is answered after the head has this one.
+		// A later request to the head is answered after it has handled this one.
 		s.Nodes[1].Lookup(exchange.Query{Names: []string{""}, Need: 1}, func(_ []exchange.Name, err error) { errs <- err })
 		require.ErrorIs(t, <-errs, exchange.ErrNotPublished)
 		return came

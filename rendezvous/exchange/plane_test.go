@@ -15,15 +15,15 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// fenced is what a fence gave a node.
+// fenced is the result of a fence at a node.
 type fenced struct {
 	node  int
 	blobs []string
 	err   error
 }
 
-// comeAll has nodes come to a fence, and gives what each gets.
-func comeAll(planes []*exchange.Node, nodes []int, f exchange.Fence) <-chan fenced {
+// enterAll has nodes enter a fence, and returns the results.
+func enterAll(planes []*exchange.Node, nodes []int, f exchange.Fence) <-chan fenced {
 	got := make(chan fenced, len(nodes))
 	f.Nodes = nodes
 	for _, node := range nodes {
@@ -41,8 +41,8 @@ func comeAll(planes []*exchange.Node, nodes []int, f exchange.Fence) <-chan fenc
 
 func TestFence(t *testing.T) {
 	s := exchangetest.New(t, 4, testneeds.Rand(t))
-	all := comeAll(s.Nodes, []int{0, 1, 2, 3}, exchange.Fence{ID: "a"})
-	some := comeAll(s.Nodes, []int{1, 3}, exchange.Fence{ID: "b"})
+	all := enterAll(s.Nodes, []int{0, 1, 2, 3}, exchange.Fence{ID: "a"})
+	some := enterAll(s.Nodes, []int{1, 3}, exchange.Fence{ID: "b"})
 	for range 4 {
 		got := <-all
 		require.NoError(t, got.err)
@@ -63,13 +63,13 @@ func TestWhatConcernsOneNodeStaysThere(t *testing.T) {
 	n.RankExited(world.Proc{World: "w", Rank: 1})
 	answers := make(chan string, 1)
 	n.Request(1, "echo", []byte("x"), func(answer []byte, err error) { answers <- fmt.Sprint(string(answer), err) })
-	got := <-comeAll(s.Nodes, []int{1}, exchange.Fence{ID: "a", Members: []world.Proc{{World: "w", Rank: 1}}})
+	got := <-enterAll(s.Nodes, []int{1}, exchange.Fence{ID: "a", Members: []world.Proc{{World: "w", Rank: 1}}})
 	assert.Equal(t, fenced{1, []string{"a/1"}, nil}, got)
 	assert.Equal(t, "x1<nil>", <-answers)
 	assert.Zero(t, s.Messages())
 }
 
-func TestFenceWithOneWhoHasLeft(t *testing.T) {
+func TestFenceWithAnExitedMember(t *testing.T) {
 	left := world.Proc{World: "w", Rank: 5}
 	for name, members := range map[string][]world.Proc{
 		"named": {{World: "w", Rank: 1}, left},
@@ -100,8 +100,8 @@ func TestFenceWithOneWhoHasLeft(t *testing.T) {
 	}
 }
 
-// Whoever has come and then ended holds up nobody.
-func TestWhoLeavesAfterComing(t *testing.T) {
+// A rank that exits after it has entered delays no other.
+func TestExitAfterEntering(t *testing.T) {
 	s := exchangetest.New(t, 2, testneeds.Rand(t))
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}, Members: []world.Proc{{World: "w", Rank: world.AllRanks}}}
 	done := make(chan error, 2)
@@ -119,7 +119,7 @@ func TestLostNode(t *testing.T) {
 	require.ErrorContains(t, <-done, `node 2 has no service "never"`)
 	s.Nodes[2].Serve("never", func(int, []byte, func([]byte, error)) {})
 	s.Nodes[0].Request(2, "never", nil, func(_ []byte, err error) { done <- err })
-	fenced := comeAll(s.Nodes, []int{0, 1}, exchange.Fence{ID: "unhurt"})
+	fenced := enterAll(s.Nodes, []int{0, 1}, exchange.Fence{ID: "unhurt"})
 	for range 2 {
 		require.NoError(t, (<-fenced).err)
 	}
@@ -145,9 +145,8 @@ func TestLostNode(t *testing.T) {
 	isLost(<-lost)
 }
 
-// A node that has ended in good order is missing for its ranks' sake: they are named, in
-// fences before and after, and whoever asks it hears so.
-func TestGoneNode(t *testing.T) {
+// If a node exits after its ranks, fences name a missing rank, and requests fail.
+func TestExitedNode(t *testing.T) {
 	s := exchangetest.New(t, 3, testneeds.Rand(t))
 	gone := world.Proc{World: "w", Rank: 5}
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}, Members: []world.Proc{{World: "w", Rank: world.AllRanks}}}
@@ -174,7 +173,7 @@ func TestGoneNode(t *testing.T) {
 	require.EqualError(t, <-asked, "all ranks of node 2 have ended")
 }
 
-// A node whose job is over answers all the same.
+// A node replies even after its job is over.
 func TestAClosedNodeAnswers(t *testing.T) {
 	s := exchangetest.New(t, 2, nil)
 	s.Nodes[1].Serve("s", func(_ int, _ []byte, reply func([]byte, error)) { reply(nil, nil) })
@@ -184,8 +183,8 @@ func TestAClosedNodeAnswers(t *testing.T) {
 	require.EqualError(t, <-asked, exchange.ErrClosed.Error())
 }
 
-// Several who know of it say that a rank has left: that is one rank.
-func TestARankLeavesOnce(t *testing.T) {
+// A rank that is reported to have exited several times has exited once.
+func TestARankExitsOnce(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
 	heard := 0
@@ -325,7 +324,7 @@ func TestHowLongNamesAreKept(t *testing.T) {
 	assert.True(t, is("job"))
 }
 
-// A fence that one node gives up fails for all who have come, and its name can be used again.
+// A fence that one node withdraws from fails for all that have entered, and its name can be used again.
 func TestGiveUp(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}}
 	for name, by := range map[string]int{"who has come": 0, "who has not": 2} {
@@ -352,7 +351,7 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// A node that gives up a fence which is complete by then does not end the next one.
+// A node that withdraws from a fence which is complete by then does not end the next one.
 func TestGiveUpTooLate(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
@@ -361,7 +360,7 @@ func TestGiveUpTooLate(t *testing.T) {
 	come := func(node int) { s.Nodes[node].Fence(f, func(_ [][]byte, err error) { got <- err }) }
 	come(0)
 	come(1)
-	for range 4 { // both have come, then node 0 hears
+	for range 4 { // both have entered, then node 0 gets the result
 		require.True(t, s.Step(nil))
 	}
 	require.NoError(t, <-got)
@@ -380,8 +379,8 @@ func deliver(s *exchangetest.Star) {
 	}
 }
 
-// Nodes may give up a fence at the same time, one of which had not come. That ends one fence, not
-// the next one of its name, to which others have come by then.
+// Nodes may withdraw from a fence at the same time, even one that has not entered. That ends one fence, and not the
+// next one of its name that others have entered by then.
 func TestGiveUpAtTheSameTime(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
 	for name, first := range map[string]int{"who has come is first": 0, "who has not": 1} {

@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// schedule is one random life of a plane: what nodes do, and what they were told.
+// schedule is a random history: what nodes do, and their results.
 type schedule struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -25,26 +25,26 @@ type schedule struct {
 	fences []*planned
 	todo   []func()
 	left   map[world.Proc]bool
-	lost   int  // the node that is lost, -1: none yet
-	gone   bool // it was not, but has ended in good order
+	lost   int  // the node that is lost, -1 for none
+	gone   bool // it was not lost, but ended after its ranks
 	asks   int
 
-	mu   sync.Mutex // of what nodes are told
-	got  []string   // of questions, as it should be
+	mu   sync.Mutex // guards the results
+	got  []string   // results of requests, and what they should be
 	want []string
 }
 
-// planned is a fence, and what happened at it.
+// planned is a fence and its history.
 type planned struct {
 	f    exchange.Fence
-	late map[int]bool // nodes that came after a member of theirs had left
+	late map[int]bool // nodes that entered after a member of theirs had exited
 	came map[int]bool
 	done map[int]int
 	err  map[int]error
 	got  map[int][][]byte
 }
 
-// ranksPerNode is how many ranks of its one world each node has: rank r is on node r/ranksPerNode.
+// ranksPerNode is the number of ranks of each node in the only world: rank r is on node r/ranksPerNode.
 const ranksPerNode = 2
 
 func newSchedule(t *testing.T, rng *rand.Rand) *schedule {
@@ -91,7 +91,7 @@ func (s *schedule) lose(node int) {
 	s.star.Hub.NodeExited(node, procs)
 }
 
-// planFence has some nodes come to a fence, mostly all of its own.
+// planFence has some nodes enter a fence, mostly with all their ranks.
 func (s *schedule) planFence(i int) {
 	p := &planned{
 		late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{},
@@ -171,7 +171,7 @@ func (s *schedule) ask(from, to int) {
 	})
 }
 
-// run does everything, with messages delivered in between, and then delivers the rest.
+// run runs the schedule with messages delivered in between, and then delivers the rest.
 func (s *schedule) run() {
 	for _, do := range s.todo {
 		for range s.rng.IntN(4) {
@@ -184,14 +184,13 @@ func (s *schedule) run() {
 	}
 }
 
-// end has nobody write to what was checked, or still is.
+// end stops the callbacks.
 func (s *schedule) end() {
 	s.star.Close()
 	s.settle()
 }
 
-// settle waits until nodes were told what there is, twice for what a question to a node
-// itself has it do.
+// settle waits for the callbacks of all nodes, twice for those that a node's requests to itself cause.
 func (s *schedule) settle() {
 	for range 2 {
 		for _, n := range s.star.Nodes {
@@ -200,14 +199,14 @@ func (s *schedule) settle() {
 	}
 }
 
-// step delivers a message, and lets nodes do all that follows.
+// step delivers a message and waits for what follows.
 func (s *schedule) step() bool {
 	more := s.star.Step(s.rng)
 	s.settle()
 	return more
 }
 
-// check compares what nodes were told with what happened.
+// check compares the results with the history.
 func (s *schedule) check() {
 	waiting := 0
 	for _, p := range s.fences {
@@ -228,7 +227,7 @@ func (s *schedule) check() {
 	}
 }
 
-// checkFence reports whether somebody may still be expected.
+// checkFence reports whether a node may still enter.
 func (s *schedule) checkFence(p *planned) (waits bool) {
 	complete, doomed := len(p.came) == len(p.f.Nodes), false
 	for r := range s.left {
@@ -267,8 +266,7 @@ func (s *schedule) checkFence(p *planned) (waits bool) {
 	return waits
 }
 
-// Whatever the order in which nodes come, ranks leave and messages travel: all who come
-// get all parts, or all hear why there never will be.
+// In any order of entering, exits and messages, all that enter get all parts, or all get the reason why not.
 func TestAnySchedule(t *testing.T) {
 	rng := testneeds.Rand(t)
 	for range testneeds.Count(2000, 200_000) {

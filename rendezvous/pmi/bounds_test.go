@@ -58,7 +58,7 @@ func TestMergeOfGarbage(t *testing.T) {
 	require.ErrorIs(t, err, errBody)
 }
 
-// A rank that asks and asks, and reads nothing, only stops itself.
+// A rank that sends requests without reading replies stops only itself.
 func TestARankThatDoesNotRead(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
@@ -80,7 +80,7 @@ func TestARankThatDoesNotRead(t *testing.T) {
 	require.Less(t, out.Waiting(), maxUnsent+2*valueMax)
 }
 
-// A rank that asks for what nobody answers yet is ended at some number of requests.
+// The connection of a rank with too many requests that cannot be answered yet is closed.
 func TestRequestsWithoutAnswer(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0))
@@ -101,7 +101,7 @@ func TestRequestsWithoutAnswer(t *testing.T) {
 	c.log.await(t, "broken v.0: more than 256 requests at once")
 }
 
-// Groups in which nobody waits any more are forgotten.
+// The barriers of groups that no rank waits in are dropped.
 func TestBarriersOfManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0))
@@ -111,15 +111,14 @@ func TestBarriersOfManyGroups(t *testing.T) {
 	}
 }
 
-// A rank that names ever more groups, over one connection after the other, is refused more of
-// them. Others are not.
+// A rank that names ever more groups, on one connection after the other, is refused. Other ranks are not.
 func TestBarriersOfTooManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0, 0))
 	c.claim = func(id int) (world.Proc, error) { return world.Proc{World: "w", Rank: id}, nil }
 	name := func(n int) string { return fmt.Sprintf("cmd=barrier_in group=0,2:%d", n) }
 	for n := 0; n < maxGroups; n += maxPending {
-		k := c.stranger()
+		k := c.anonymous()
 		k.says("cmd=initack pmiid=0")
 		for _, line := range []string{"cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0"} {
 			k.hears(line)
@@ -139,7 +138,7 @@ func TestBarriersOfTooManyGroups(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
-// A rank that puts as much as it may leaves the others of its node their share.
+// A rank that puts as much as it may leaves the other ranks of its node their share.
 func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
 	w := newWorld("w", 0, 0, 0, 0)
 	s := newSpace(w, 0)
@@ -160,7 +159,7 @@ func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
 	require.Positive(t, fill(2))
 }
 
-// Attributes are on the account of whoever put them last.
+// An attribute counts for the rank that put it last.
 func TestARankCannotPutAttributesWithoutEnd(t *testing.T) {
 	s := newSpace(newWorld("w", 0, 0), 0)
 	value, n := strings.Repeat("v", valueMax), 0
@@ -174,7 +173,7 @@ func TestARankCannotPutAttributesWithoutEnd(t *testing.T) {
 	require.False(t, s.putAttribute(0, "and more", value))
 }
 
-// Hundreds of ranks of one node begin and end together.
+// Hundreds of ranks of one node begin and finalize together.
 func TestManyRanks(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", make([]int, 300)...))

@@ -22,24 +22,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is some nodes with a server each, and a launcher that writes down what it hears.
+// cluster is nodes with a server each, and a launcher that logs its calls.
 type cluster struct {
 	t       testing.TB
 	star    *exchangetest.Star
 	servers []*Server
 	log     *logbook
 	serving sync.WaitGroup
-	// claim is who may come to PMI_PORT, all nodes'.
+	// claim decides on clients of PMI_PORT, for all nodes.
 	claim func(id int) (world.Proc, error)
 }
 
-// logbook is a launcher that only writes down.
+// logbook is a launcher that only logs.
 type logbook struct {
 	mu     sync.Mutex
 	heard  sync.Cond
 	lines  []string
 	spawns []world.Spawn
-	// spawn makes a world of a wish; nil: there is no room.
+	// spawn creates a world; nil refuses all.
 	spawn func(world.Spawn) (string, error)
 }
 
@@ -101,7 +101,7 @@ func (b *logbook) answerSpawns(spawn func(world.Spawn) (string, error)) {
 	b.spawn = spawn
 }
 
-// await waits until a line that contains the text was written, and gives it.
+// await waits for a line that contains text, and returns it.
 func (b *logbook) await(t testing.TB, text string) string {
 	t.Helper()
 	b.mu.Lock()
@@ -131,7 +131,6 @@ func (b *logbook) all() []string {
 	return slices.Clone(b.lines)
 }
 
-// newCluster starts as many nodes.
 func newCluster(t testing.TB, nodes, only int) *cluster {
 	c := &cluster{t: t, log: newLogbook(), star: exchangetest.New(t, nodes, nil)}
 	for _, node := range c.star.Nodes {
@@ -155,7 +154,7 @@ func (c *cluster) claims(_ net.Conn, id int) (world.Proc, error) {
 	return c.claim(id)
 }
 
-// newWorld is a world of ranks on hosts that are nodes.
+// newWorld returns a world with a rank on each of the given hosts, which are nodes.
 func newWorld(name string, hosts ...int) *world.World {
 	w := &world.World{Name: name}
 	for range slices.Max(hosts) + 1 {
@@ -180,7 +179,7 @@ func (c *cluster) add(w *world.World) *world.World {
 	return w
 }
 
-// pair is both ends of a connection between a server and a rank.
+// socketPair returns both ends of a connection between a server and a rank.
 func socketPair(t testing.TB) (server net.Conn, rank *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -192,7 +191,7 @@ func socketPair(t testing.TB) (server net.Conn, rank *os.File) {
 	return server, os.NewFile(uintptr(fds[1]), "rank")
 }
 
-// client is a rank in a test.
+// client is a rank.
 type client struct {
 	t    testing.TB
 	p    world.Proc
@@ -200,7 +199,7 @@ type client struct {
 	in   *bufio.Reader
 }
 
-// connect begins the connection of a rank.
+// connect connects a rank.
 func (c *cluster) connect(w *world.World, rank int) *client {
 	c.t.Helper()
 	return c.connectAs(world.Proc{World: w.Name, Rank: rank}, w.Ranks[rank].Node)
@@ -217,7 +216,7 @@ func (c *cluster) connectAs(p world.Proc, node int) *client {
 	return &client{t: c.t, p: p, conn: conn, in: bufio.NewReader(conn)}
 }
 
-// begun connects a rank that has said init for PMI-1.
+// begun connects a rank and begins PMI-1.
 func (c *cluster) begun(w *world.World, rank int) *client {
 	c.t.Helper()
 	k := c.connect(w, rank)
@@ -230,7 +229,6 @@ func (k *client) init1() {
 	k.asks("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
 }
 
-// send writes bytes.
 func (k *client) send(text string) {
 	k.t.Helper()
 	_, err := io.WriteString(k.conn, text)
@@ -240,7 +238,7 @@ func (k *client) send(text string) {
 // says sends a line.
 func (k *client) says(line string) { k.t.Helper(); k.send(line + "\n") }
 
-// hears expects a line.
+// hears requires a line.
 func (k *client) hears(want string) {
 	k.t.Helper()
 	require.Equal(k.t, want, k.line(), "what %s hears", name(k.p))
@@ -260,7 +258,7 @@ func (k *client) asks(line, answer string) {
 	k.hears(answer)
 }
 
-// closed expects that the server ends the connection.
+// closed requires that the server closes the connection.
 func (k *client) closed() {
 	k.t.Helper()
 	_ = k.conn.SetReadDeadline(time.Now().Add(20 * time.Second))

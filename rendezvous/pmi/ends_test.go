@@ -18,7 +18,7 @@ func TestARankThatEndsIsWaitedForInVain(t *testing.T) {
 		c.begun(w, 0).says("cmd=barrier_in")
 		c.begun(w, 2).says("cmd=barrier_in")
 		c.awaitInBarrier(w, 0, 2)
-		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // it never spoke
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // it never connected
 		c.log.await(t, "stuck w.0 w.2 for w.1")
 	})
 	t.Run("here, before others come", func(t *testing.T) {
@@ -48,14 +48,14 @@ func TestARankThatEndsIsWaitedForInVain(t *testing.T) {
 		c := newCluster(t, 1, 0)
 		w := c.add(newWorld("w", 0, 0, 0))
 		c.begun(w, 0).says("cmd=barrier_in group=0,2:7")
-		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // no member
+		c.servers[0].Ended(world.Proc{World: "w", Rank: 1}) // not a member
 		c.servers[0].Ended(world.Proc{World: "w", Rank: 2})
 		c.log.await(t, "stuck w.0 for w.2")
 		require.Len(t, c.log.all(), 2, "%q", c.log.all())
 	})
 }
 
-// awaitInBarrier waits until ranks of one node wait in the barrier of all.
+// awaitInBarrier waits until ranks of one node are in the barrier of the world.
 func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 	c.t.Helper()
 	s := c.servers[w.Ranks[ranks[0]].Node]
@@ -72,8 +72,8 @@ func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 	}, 20e9, 1e6)
 }
 
-// That a node is lost is no fault of a rank here: the launcher, which knows, hears nothing.
-func TestANodeThatIsLostIsNoRanksFault(t *testing.T) {
+// The launcher knows that a node is lost, so that no rank is reported.
+func TestALostNodeIsNotReported(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1))
 	c.begun(w, 0).says("cmd=barrier_in")
@@ -82,12 +82,12 @@ func TestANodeThatIsLostIsNoRanksFault(t *testing.T) {
 	c.star.Lose(1)
 	asked := make(chan error, 1)
 	c.star.Nodes[0].Request(exchange.Head, "none", nil, func(_ []byte, err error) { asked <- err })
-	require.Error(t, <-asked) // what was said before it was heard
+	require.Error(t, <-asked) // after everything sent before has been handled
 	require.Equal(t, []string{"began w.0 PMI-1", "began w.1 PMI-1"}, c.log.all())
 	c.awaitInBarrier(w, 0, 1)
 }
 
-// A barrier that fails for another reason is an error of the request, and is told.
+// A barrier that fails for another reason is an error of the request, and is reported.
 func TestABarrierThatIsRefused(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1))
@@ -103,7 +103,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	one.hears("cmd=barrier_out rc=-1 msg=" + why)
 	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
 	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: a message")
-	one.says("cmd=barrier_in") // it is not in the first one any more
+	one.says("cmd=barrier_in") // it has left the first one
 	c.awaitInBarrier(w, 0)
 	c.servers[0].node.Lock()
 	require.Equal(t, "\x01k\x01v", string(c.servers[0].spaces["w"].pack()), "which goes along with the next one")
@@ -111,8 +111,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
-// A rank that has ended while nobody reads its answers, as a child of it does that has its
-// socket, is known to have ended.
+// A rank has exited even if no process reads its replies, such as a child that has its socket.
 func TestARankThatEndsWithoutReading(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
@@ -139,15 +138,15 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	c.log.await(t, "stuck w.1 for w.0")
 }
 
-// What a rank sent before it ended counts, although its process is known to be gone first.
-func TestTheLastWordsOfARankAreRead(t *testing.T) {
+// What a rank sent before it exited counts, even if its process is known to be gone first.
+func TestTheLastRequestsOfARankAreRead(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
 	k := c.begun(w, 0)
 	k.says("cmd=finalize")
 	c.servers[0].Ended(k.p)
 	k.hears("cmd=finalize_ack rc=0")
-	k.closed() // this end is still open, as in a process that outlives its rank
+	k.closed() // this end is open, as in a process that outlives its rank
 	require.Equal(t, []string{"began w.0 PMI-1", "finalized w.0"}, c.log.all())
 	k = c.begun(w, 1)
 	k.says("cmd=abort exitcode=42 message=no = way out")
@@ -164,7 +163,7 @@ func TestARankThatLeavesWithoutFinalize(t *testing.T) {
 	k := c.begun(w, 0)
 	require.NoError(t, k.conn.Close())
 	c.log.await(t, "left w.0")
-	require.NoError(t, c.connect(w, 1).conn.Close()) // it never began
+	require.NoError(t, c.connect(w, 1).conn.Close()) // it never began MPI
 	k = c.begun(w, 2)
 	k.send("cmd=barr")
 	require.NoError(t, k.conn.Close())
@@ -179,7 +178,7 @@ func TestMPIBeginsAgain(t *testing.T) {
 	ranks := []*client{c.begun(w, 0), c.begun(w, 1)}
 	for _, value := range []string{"first", "second"} {
 		for _, k := range ranks {
-			k.init1() // again without finalize is a second program of the rank
+			k.init1() // again without finalize: a second program of the rank
 		}
 		ranks[0].asks("cmd=put kvsname=w key=k value="+value, "cmd=put_result rc=0 msg=success")
 		together(ranks, "cmd=barrier_in", "cmd=barrier_out")
@@ -193,7 +192,7 @@ func TestMPIBeginsAgain(t *testing.T) {
 	c.log.await(t, "began w.0 PMI-2")
 }
 
-// A rank that sends garbage is named, and nothing else is harmed.
+// A rank that sends garbage is reported, without harm to anything else.
 func TestGarbage(t *testing.T) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
 	for sent, want := range map[string]string{
@@ -260,7 +259,7 @@ func TestClosedServer(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
 }
 
-// MPICH's PMI-2 client says the code of MPI_Abort in words alone.
+// MPICH's PMI-2 client sends the code of MPI_Abort only in its message.
 func TestCodeInWords(t *testing.T) {
 	for message, want := range map[string]int{
 		"application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0":  42,

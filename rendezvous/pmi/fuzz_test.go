@@ -13,8 +13,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Whatever a line is, it is refused or read, and what is read can be written and read
-// again.
+// Any line is refused or parsed, and what is parsed can be written and parsed again.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
 		"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=K key=k value=a=b",
@@ -38,7 +37,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// Whatever a spawn is, it is refused, or a wish within the limits.
+// Any spawn is refused or within the limits.
 func FuzzSpawn(f *testing.F) {
 	f.Add(twoPrograms)
 	f.Add("mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nendcmd\n")
@@ -70,7 +69,7 @@ func checkWish(t *testing.T, q request) {
 	require.LessOrEqual(t, total, world.MaxSpawn)
 }
 
-// Whatever a message of PMI-2 is, it is refused or read; a spawn is within the limits.
+// Any message of PMI-2 is refused or parsed, and a spawn is within the limits.
 func FuzzFrame(f *testing.F) {
 	for _, body := range []string{
 		"cmd=fullinit;pmirank=0;threaded=FALSE;", "cmd=kvs-put;thrid=1;key=k;value=v;",
@@ -96,8 +95,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Whatever a client sends, its connection ends when it stops, the server says so at most
-// once, and serves the next.
+// Whatever a client sends, its connection ends when it stops, the server reports that at most once, and serves the next
+// client.
 func FuzzSession(f *testing.F) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
 	f.Add([]byte(init +

@@ -24,7 +24,7 @@ func TestProcessMapping(t *testing.T) {
 	}
 }
 
-// What a client makes of the mapping is what it was made of, or there is none.
+// Clients expand the mapping to what it was made of, or there is none.
 func TestMappingComesBack(t *testing.T) {
 	rng := testneeds.Rand(t)
 	fits := 0
@@ -52,7 +52,7 @@ func TestMappingComesBack(t *testing.T) {
 	require.Empty(t, processMapping(newWorld("w", alternating...)), "too long for old clients' lines")
 }
 
-// ranksOf expands a mapping as a client does, once through its list.
+// ranksOf expands a mapping like a client, once through its list.
 func ranksOf(t *testing.T, text string) (hosts []int) {
 	rest := text[len("(vector") : len(text)-1]
 	for rest != "" {
@@ -69,7 +69,7 @@ func ranksOf(t *testing.T, text string) (hosts []int) {
 	return hosts
 }
 
-// The lengths are those of an answer of Intel's own server.
+// The lengths are those of a reply of Intel's own server.
 func TestRanksToHosts(t *testing.T) {
 	w := newWorld("w", 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
 	w.Hosts = []string{"compute-0-3", "compute-0-5"}

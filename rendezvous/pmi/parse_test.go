@@ -63,7 +63,7 @@ func TestParseFrame(t *testing.T) {
 	}
 }
 
-// requests reads all that a stream has.
+// requests reads all requests of a stream.
 func requests(stream string, framed bool) (list []request, err error) {
 	r := newReader(strings.NewReader(stream))
 	r.framed = framed
@@ -112,7 +112,7 @@ func TestRequestsOfAStream(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// MPICH's own client counts six bytes too many, which it has not written; Slurm's copy of it does not.
+// MPICH's own client overstates lengths by six bytes; Slurm's copy of it does not.
 func TestMPICHOvercounts(t *testing.T) {
 	message := func(body, junk string) string { return fmt.Sprintf("%-6d%s%s", len(body+junk), body, junk) }
 	for _, junk := range []string{"\x00e=\x00;x", "=1\x00\x00;;", "\x00\x00\x00\x00\x00\x00", ""} {
@@ -123,13 +123,13 @@ func TestMPICHOvercounts(t *testing.T) {
 		require.Equal(t, fields{{"cmd", "fullinit"}, {"pmirank", "1"}, {"threaded", "FALSE"}}, list[0].fields)
 		require.Equal(t, fields{{"cmd", "kvs-put"}, {"key", "k"}}, list[1].fields)
 		require.Equal(t, fields{{"cmd", "job-getid"}}, list[2].fields)
-		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // refused, it says nothing else
+		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // refused, its only message
 		require.ErrorIs(t, err, io.EOF, "%q", junk)
 		require.Equal(t, fields{{"cmd", "abort"}, {"isworld", "TRUE"}, {"msg", "no such key"}}, list[0].fields)
 	}
 }
 
-// A client that is refused PMI-2 aborts in it, all the same.
+// A client that is refused PMI-2 aborts in PMI-2 all the same.
 func TestRefusedPMI2ClientAborts(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	k := c.connect(c.add(newWorld("w", 0)), 0)

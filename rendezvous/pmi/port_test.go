@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// portCluster has worlds w, with the ranks 0 to 2 of the job, and v with 3, and lets all of them in at PMI_PORT.
+// portCluster has worlds w, with ranks 0 to 2 of the job, and v with rank 3, and accepts all of them at PMI_PORT.
 func portCluster(t *testing.T) (*cluster, []*world.World) {
 	c := newCluster(t, 2, 0)
 	worlds := []*world.World{newWorld("w", 0, 0, 1), newWorld("v", 0)}
@@ -31,20 +31,20 @@ func portCluster(t *testing.T) (*cluster, []*world.World) {
 	return c, worlds
 }
 
-// stranger is a client that has come to PMI_PORT of the first node.
-func (c *cluster) stranger() *client { return c.connectAs(world.Proc{Rank: world.AllRanks}, 0) }
+// anonymous connects a client to PMI_PORT of the first node.
+func (c *cluster) anonymous() *client { return c.connectAs(world.Proc{Rank: world.AllRanks}, 0) }
 
-// PMI_PORT: the client comes to a port and says who it is.
+// A client connects to PMI_PORT and names its rank.
 func TestInitack(t *testing.T) {
 	c, worlds := portCluster(t)
-	k := c.stranger()
+	k := c.anonymous()
 	k.asks("cmd=initack pmiid=1", "cmd=initack rc=0")
 	k.hears("cmd=set size=3")
 	k.hears("cmd=set rank=1")
 	k.hears("cmd=set debug=0")
 	k.init1()
 	k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=w rc=0")
-	k = c.stranger()
+	k = c.anonymous()
 	k.asks("cmd=initack pmiid=3", "cmd=initack rc=0")
 	k.hears("cmd=set size=1")
 	k.hears("cmd=set rank=0")
@@ -52,7 +52,7 @@ func TestInitack(t *testing.T) {
 	k.init1()
 	k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=v rc=0")
 	require.Equal(t, []string{"began w.1 PMI-1", "began v.0 PMI-1"}, c.log.all())
-	k = c.connect(worlds[0], 0) // one that is known already may say it, too
+	k = c.connect(worlds[0], 0) // a client whose rank is known may name it, too
 	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
 	for say, want := range map[string]string{
 		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI, whose first is in MPI",
@@ -63,7 +63,7 @@ func TestInitack(t *testing.T) {
 		"cmd=abort exitcode=3":            "which has not said its rank by initack",
 		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection which has not said its rank by initack`,
 	} {
-		k := c.stranger()
+		k := c.anonymous()
 		k.says(say)
 		require.Contains(t, k.line(), "cmd=error rc=-1 msg=", say)
 		k.closed()
@@ -71,10 +71,10 @@ func TestInitack(t *testing.T) {
 	}
 }
 
-// By PMI-2 a client says it in fullinit.
+// In PMI-2 a client names its rank in fullinit.
 func TestPMI2OverPMIPort(t *testing.T) {
 	c, _ := portCluster(t)
-	k := c.stranger()
+	k := c.anonymous()
 	k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
 	k.asks2("cmd=fullinit;pmirank=3;threaded=FALSE;",
 		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
@@ -85,24 +85,24 @@ func TestPMI2OverPMIPort(t *testing.T) {
 		"cmd=fullinit;":           "which is no number",
 		"cmd=kvs-fence;":          "which has not said its rank by fullinit",
 	} {
-		k := c.stranger()
+		k := c.anonymous()
 		k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
 		k.send(fmt.Sprintf("%6d%s", len(say), say))
 		c.log.await(t, want)
 	}
 }
 
-// Nobody who has not said who it is comes to a server that has no port.
-func TestStrangersWithoutAPort(t *testing.T) {
+// A server without a port refuses clients that have not named their rank.
+func TestAnonymousClientsWithoutAPort(t *testing.T) {
 	c, _ := portCluster(t)
 	c.servers[0].cfg.Claim = nil
-	c.stranger().closed()
+	c.anonymous().closed()
 	c.log.await(t, "broken .-1: PMI: a connection of a rank that this node does not know")
 }
 
-// port1 comes to PMI_PORT as a rank and begins.
+// port1 connects to PMI_PORT as a rank and begins MPI.
 func (c *cluster) port1(id string) *client {
-	k := c.stranger()
+	k := c.anonymous()
 	k.asks("cmd=initack pmiid="+id, "cmd=initack rc=0")
 	for range 3 {
 		k.line()
@@ -111,7 +111,7 @@ func (c *cluster) port1(id string) *client {
 	return k
 }
 
-// A script may run several programs, one after the other, over PMI_PORT: each has a connection of its own.
+// A script may run several programs, one after the other, over PMI_PORT, each with a connection of its own.
 func TestSeveralProgramsOverPMIPort(t *testing.T) {
 	c, worlds := portCluster(t)
 	first := c.port1("0")
@@ -128,13 +128,13 @@ func TestSeveralProgramsOverPMIPort(t *testing.T) {
 	require.Equal(t, 2, c.servers[0].spaces[worlds[0].Name].generations[0])
 }
 
-// The connection of a program that is gone may be known to be so later than the next one comes.
+// The server may learn of the end of a program's connection after the next program has connected.
 func TestTheNextProgramWaitsForTheEndOfTheFirst(t *testing.T) {
 	c, _ := portCluster(t)
 	first := c.port1("0")
 	asked, claim := make(chan struct{}), c.claim
 	c.claim = func(id int) (world.Proc, error) { close(asked); return claim(id) }
-	next := c.stranger()
+	next := c.anonymous()
 	next.says("cmd=initack pmiid=0")
 	<-asked
 	require.NoError(t, first.conn.Close())

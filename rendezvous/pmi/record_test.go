@@ -29,7 +29,7 @@ var (
 	recordHosts = flag.String("hosts", "0,0", "the hosts of its ranks, all of which are this one")
 )
 
-// TestRecord runs a real program under servers of made-up nodes.
+// TestRecord runs a real program under servers of simulated nodes.
 func TestRecord(t *testing.T) {
 	if *recordTo == "" {
 		return
@@ -48,7 +48,7 @@ func TestRecord(t *testing.T) {
 	r.file, r.dir = file, filepath.Dir(*recordTo)
 	fmt.Fprintf(file, "world %s %s\n", recorded, *recordHosts)
 	r.log.spawn = r.spawn
-	// MPICH names its shared memory after the world: what a crash has left must not be met again.
+	// MPICH names its shared memory after the world, which must not meet that of a crashed run.
 	r.world = "gorun-" + rand.Text()
 	w := r.add(newWorld(r.world, hosts...))
 	r.start(w, flag.Args(), nil)
@@ -67,12 +67,12 @@ type recording struct {
 	mu     sync.Mutex
 	file   *os.File
 	worlds int
-	part   map[string]string // what is not whole yet
+	part   map[string]string // incomplete messages
 	dir    string
 	world  string
 }
 
-// spawn starts a world more, all of it on the first node.
+// spawn starts a world on the first node.
 func (r *recording) spawn(s world.Spawn) (string, error) {
 	fmt.Printf("launcher: spawn %+v\n", s)
 	n := 0
@@ -114,7 +114,7 @@ func (r *recording) start(w *world.World, argv, env []string) {
 	}
 }
 
-// tap writes down what goes over a connection.
+// tap records what passes over a connection.
 type tap struct {
 	net.Conn
 	r   *recording
@@ -134,8 +134,7 @@ func (c *tap) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// note writes a request or an answer when it is whole, without what only says where it was
-// recorded: long addresses, this host, folders.
+// note records a complete message, without what depends on the machine: long addresses, this host, directories.
 func (r *recording) note(who, way, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +161,7 @@ func (r *recording) note(who, way, text string) {
 	_, _ = r.file.WriteString(strings.ReplaceAll(line, r.world, recorded))
 }
 
-// recount changes the length that a message of PMI-2 begins with.
+// recount corrects the length before a message of PMI-2.
 func recount(text string, by int) string {
 	n, err := strconv.Atoi(strings.TrimSpace(text[:min(len(text), frameHeader)]))
 	switch {
@@ -174,7 +173,7 @@ func recount(text string, by int) string {
 	return fmt.Sprintf("%-6d%s", n+by, text[frameHeader:])
 }
 
-// recorded stands for the world's name, and has its length: PMI-2 counts bytes.
+// recorded replaces the world's name and has its length, since PMI-2 counts bytes.
 var recorded = "gorun-" + strings.Repeat("x", 26)
 
 var cardAddress = regexp.MustCompile(`ifname#[0-9.]+`)

@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// asks2 sends a message of PMI-2 and expects the answer.
+// asks2 sends a message of PMI-2 and requires the reply.
 func (k *client) asks2(body, answer string) {
 	k.t.Helper()
 	k.says2(body)
@@ -34,7 +34,7 @@ func (k *client) hears2(want string) {
 	}
 }
 
-// begun2 connects a rank that has said init for PMI-2.
+// begun2 connects a rank and begins PMI-2.
 func (c *cluster) begun2(w *world.World, rank int) *client {
 	c.t.Helper()
 	k := c.connect(w, rank)
@@ -84,7 +84,7 @@ func TestWhatAWorldSays(t *testing.T) {
 	k.hears("5 node0 0,1, ")
 
 	slots := newWorld("v", 0, 0)
-	slots.Universe = 16 // which Hydra does not tell unless it is asked to
+	slots.Universe = 16 // Hydra does not report it unless it is set
 	c.begun(c.add(slots), 0).asks("cmd=get_universe_size", "cmd=universe_size size=-1 rc=0")
 	c.begun2(slots, 1).asks2("cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;found=FALSE;rc=0;")
 }
@@ -101,7 +101,7 @@ func TestPutsThatAreRefused(t *testing.T) {
 	k.asks("cmd=put kvsname=w key=PMI_x value=v", "cmd=put_result rc=-1 msg=keys_that_begin_with_PMI__are_reserved")
 }
 
-// Where ranks of several nodes put the same key, all see the same value afterwards.
+// If ranks of several nodes put the same key, all see the same value afterwards.
 func TestTheSameKeyOfTwoNodes(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 1))
@@ -129,7 +129,7 @@ func TestBarriersOfGroups(t *testing.T) {
 		together(ranks[1:3], "cmd=barrier_in group=1,2", "cmd=barrier_out")
 	}
 	ranks[2].asks("cmd=get kvsname=w key=k", "cmd=get_result rc=0 msg=success value=v")
-	// Two at once, of different tags: threads of a rank.
+	// Two barriers with different tags at the same time, as from threads of a rank.
 	for _, k := range ranks {
 		k.says("cmd=barrier_in group=WORLD:1")
 		k.says("cmd=barrier_in group=WORLD:2")
@@ -223,7 +223,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// Ranks of a host share its attributes, also where several agents serve it.
+// Ranks of a host share its attributes, even if several agents serve it.
 func TestAttributesOfAHost(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	w := newWorld("w", 0, 0, 0, 1)
@@ -247,7 +247,7 @@ func TestAttributesOfAHost(t *testing.T) {
 	ranks[3].asks2("cmd=info-putnodeattr;key=k;value="+strings.Repeat("v", valueMax+1)+";",
 		"cmd=info-putnodeattr-response;rc=-1;errmsg=value_too_long;")
 
-	// Who begins again finds none of what was before.
+	// A rank that begins again finds none of its earlier attributes.
 	ranks[0].asks2("cmd=finalize;", "cmd=finalize-response;rc=0;")
 	ranks[0].asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
 	ranks[0].asks2("cmd=info-getnodeattr;key=k;", "cmd=info-getnodeattr-response;found=FALSE;rc=0;")

@@ -11,12 +11,12 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// beginsMPI is what a shell does that begins MPI as a client does: it waits for answers.
+// beginsMPI has a shell begin MPI like a client, waiting for replies.
 const beginsMPI = "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r answer <&3; echo cmd=get_appnum >&3; " +
 	"read -r answer <&3; "
 
-// A process that begins MPI while the one that it inherits the socket from is in MPI is not taken for it; afterwards it
-// is.
+// A process that begins MPI while the parent that it inherited the socket from is in MPI is refused; afterwards it is
+// not.
 func TestASecondProcessBegins(t *testing.T) {
 	for name, of := range map[string]struct {
 		script string
@@ -38,7 +38,7 @@ func TestASecondProcessBegins(t *testing.T) {
 			rank.ExtraFiles = append(rank.ExtraFiles, file)
 			require.NoError(t, rank.Start())
 			require.NoError(t, file.Close())
-			_ = rank.Wait() // it fails to write to a connection that has ended
+			_ = rank.Wait() // it fails to write to a closed connection
 			c.serving.Wait()
 			if of.broken {
 				c.log.await(t, "while process")
@@ -50,8 +50,8 @@ func TestASecondProcessBegins(t *testing.T) {
 	}
 }
 
-// A connection by TCP names no process.
-func TestSpeakersOfAnotherKind(t *testing.T) {
+// A TCP connection does not name a process.
+func TestSenderOfOtherConnections(t *testing.T) {
 	one, two := net.Pipe()
 	defer func() { _, _ = one.Close(), two.Close() }()
 	require.Nil(t, newSenderReader(one))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// init, put, barrier, get, finalize: the life of a rank, on two nodes.
+// The life of a rank on two nodes: init, put, barrier, get, finalize.
 func TestKeysAreKnownEverywhereAfterABarrier(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1, 1))
@@ -37,7 +37,7 @@ func TestKeysAreKnownEverywhereAfterABarrier(t *testing.T) {
 	require.Len(t, c.log.all(), 8, "four began and finalized, and none of them left: %q", c.log.all())
 }
 
-// together has all say a line, and then expects an answer of each.
+// together has all send a line, and then requires the reply of each.
 func together(ranks []*client, line, answer string) {
 	for _, k := range ranks {
 		k.t.Helper()
@@ -55,7 +55,7 @@ func TestABarrierIsOneMessageForEachNode(t *testing.T) {
 	for i := range w.Ranks {
 		ranks = append(ranks, c.begun(w, i))
 	}
-	together(ranks, "cmd=barrier_in", "cmd=barrier_out") // the first tells nodes to say who leaves
+	together(ranks, "cmd=barrier_in", "cmd=barrier_out") // the first one makes the hub watch for exits
 	messages := c.star.Messages()
 	together(ranks, "cmd=barrier_in", "cmd=barrier_out")
 	require.Equal(t, 6, c.star.Messages()-messages, "one up and one down each")

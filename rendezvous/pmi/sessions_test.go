@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Recorded sessions of real programs are answered as they were when those ran.
+// Replies to recorded sessions of real programs are the recorded ones.
 func TestRecordedSessions(t *testing.T) {
 	files, err := filepath.Glob("testdata/sessions/*")
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestRecordedSessions(t *testing.T) {
 	}
 }
 
-// replay says what the clients of a session said, in that order, and expects their answers.
+// replay sends the requests of a session in order, and requires the replies.
 func replay(t *testing.T, name string) {
 	file, err := os.Open(name)
 	require.NoError(t, err)

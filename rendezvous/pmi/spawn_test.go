@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// twoPrograms is a spawn of two programs as MPICH 4.0 writes it, preput in each block.
+// twoPrograms is a spawn of two programs as MPICH 4.0 writes it, with preput in each block.
 const twoPrograms = `mcmd=spawn
 nprocs=2
 execname=./child
@@ -49,7 +49,7 @@ info_num=0
 endcmd
 `
 
-// wanted is what that asks for.
+// wanted is the spawn in twoPrograms.
 func wanted(by world.Proc) world.Spawn {
 	return world.Spawn{
 		By: by, Preput: []world.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$x y$"}},
@@ -87,7 +87,7 @@ func TestSpawnIsRead(t *testing.T) {
 func TestSpawnThatNoClientSends(t *testing.T) {
 	for replace, want := range map[string]string{
 		"nprocs=2 > nprocs=-1":     "nprocs=",
-		"nprocs=2 > nprocs=65536":  "nprocs=", // with the other program's one it is too much
+		"nprocs=2 > nprocs=65536":  "nprocs=", // too many with those of the other program
 		"nprocs=2 > nprocs=x":      "nprocs=",
 		"execname=./child > a=":    "without the name of a program",
 		"argcnt=2 > argcnt=9":      "argcnt=9 and without arg3",
@@ -131,7 +131,7 @@ func TestSpawn(t *testing.T) {
 	first := c.begun(child, 0)
 	first.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=w-child rc=0")
 	first.asks("cmd=get kvsname=w-child key=PARENT_ROOT_PORT_NAME", "cmd=get_result rc=0 msg=success value=tag#0$x y$")
-	// Each world's keys can be read by the other: where it has no ranks, its nodes are asked.
+	// Each world can read the other's keys: a node without ranks of it requests them.
 	first.asks("cmd=put kvsname=w-child key=card value=of-child", "cmd=put_result rc=0 msg=success")
 	parent.asks("cmd=get kvsname=w-child key=card", "cmd=get_result rc=0 msg=success value=of-child")
 	other.asks("cmd=get kvsname=w-child key=card", "cmd=get_result rc=0 msg=success value=of-child")
@@ -146,7 +146,7 @@ func TestSpawn(t *testing.T) {
 	c.log.await(t, "say w.0: MPI_Comm_spawn: exec ./child: no such file")
 }
 
-// Lines of env that are no variables are left out.
+// Lines of env that are not variables are skipped.
 func TestTheEnvironmentOfASpawn(t *testing.T) {
 	var app world.SpawnApp
 	applyInfo(&app, world.Pair{Key: "env", Value: "A=b\n=no name\nno value\n\nB=\nC=a\x00b"})

@@ -34,7 +34,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 	require.Empty(t, c.servers[0].Waits())
 }
 
-// awaitWaits waits until a node says that these wait.
+// awaitWaits waits until a node reports these waits.
 func (c *cluster) awaitWaits(node int, want ...world.Wait) {
 	c.t.Helper()
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
@@ -42,7 +42,7 @@ func (c *cluster) awaitWaits(node int, want ...world.Wait) {
 	}, 20*time.Second, time.Millisecond)
 }
 
-// oneHost is a world of one host's ranks, the first of them on node 0 and the others on node 1.
+// oneHost is a world on one host, with the first rank on node 0 and the others on node 1.
 func oneHost(ranks int) *world.World {
 	w := newWorld("w", make([]int, ranks)...)
 	for rank := 1; rank < ranks; rank++ {
@@ -87,7 +87,7 @@ func TestWhoSpawnsWaits(t *testing.T) {
 	require.Empty(t, c.servers[0].Waits())
 }
 
-// The pairs of a world are known at each of its nodes, should the first be gone.
+// Each node of a world can return its pairs if the first one is lost.
 func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	k := c.begun(c.add(newWorld("w", 0)), 0)
@@ -102,7 +102,7 @@ func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
 	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=-1 msg=key_k_not_found value=unknown")
 }
 
-// A question about an attribute that fails is answered, and no more under way.
+// A request about an attribute that fails is answered, and no longer waits.
 func TestAnAttributeOfANodeThatIsLost(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(oneHost(2))

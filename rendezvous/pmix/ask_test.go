@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// question asks one thing, of a world if that is not "".
+// question queries one key, of a world unless that is "".
 func (c *client) question(key string, qualifiers ...info) (value, status) {
 	c.t.Helper()
 	d := c.call(commandQuery, func(e *encoder) {
@@ -84,7 +84,7 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 	}
 }
 
-// A group can be asked for, and its name stands for its members, whole or by their places.
+// QUERY returns a group, and its name stands for its members, all of them or by index.
 func TestGroupsHaveNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
@@ -143,7 +143,7 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, "signal 1 12", all.heard.next(t))
 }
 
-// A node tells of its own ranks, in whole items; what else it says is dropped.
+// A node reports its own ranks, as complete items; anything else is ignored.
 func TestProcessesOfAHostileHost(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)

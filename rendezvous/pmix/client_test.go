@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// recorder is a launcher that notes what it is asked.
+// recorder is a launcher that records its calls.
 type recorder struct {
 	heard chan string
 	spawn func(world.Spawn, func(string, error))
@@ -49,7 +49,7 @@ func (r *recorder) Stuck(waiting []world.Proc, missing world.Proc) {
 
 func (r *recorder) Spawn(s world.Spawn, done func(string, error)) { r.spawn(s, done) }
 
-// next is what the launcher hears next, but for ranks that begin.
+// next returns the next call, except those of ranks that begin MPI.
 func (r *recorder) next(t testing.TB) string {
 	t.Helper()
 	for {
@@ -64,7 +64,7 @@ func (r *recorder) next(t testing.TB) string {
 	}
 }
 
-// all is what the launcher has heard by now.
+// all returns the calls so far.
 func (r *recorder) all() (heard []string) {
 	for {
 		select {
@@ -76,7 +76,7 @@ func (r *recorder) all() (heard []string) {
 	}
 }
 
-// nodes are servers of a test.
+// nodes are the servers of a test.
 type nodes struct {
 	t       testing.TB
 	star    *exchangetest.Star
@@ -119,7 +119,7 @@ func startWith(t testing.TB, star *exchangetest.Star, launcher world.Launcher, u
 	return all
 }
 
-// spread is a world of n ranks on hosts, one node each: the first ones on the first host.
+// spread returns a world of n ranks on hosts with one node each, the first ranks on the first host.
 func spread(name string, n, hosts int) *world.World {
 	w := &world.World{Name: name, Apps: []world.App{{NumRanks: n, Argv: []string{"./prog", "-x"}, Dir: "/home/me"}}}
 	for h := range hosts {
@@ -143,7 +143,7 @@ type client struct {
 	heard [][]byte // events, and output that it pulls
 }
 
-// dial opens a connection to a node, on which nothing was said.
+// dial opens a connection to a node.
 func (all *nodes) dial(node int) net.Conn {
 	ours, theirs := net.Pipe()
 	all.serving.Go(func() { all.servers[node].Serve(theirs, world.Proc{}) })
@@ -151,7 +151,7 @@ func (all *nodes) dial(node int) net.Conn {
 	return ours
 }
 
-// client is one that has said nothing.
+// client opens a connection before its handshake.
 func (all *nodes) client(node int) *client {
 	return &client{t: all.t, conn: all.dial(node), tag: 100, stash: map[uint32][]byte{}}
 }
@@ -172,7 +172,7 @@ func greetingOf(name string, rank int) hello {
 	}
 }
 
-// encode is the handshake's body.
+// encode encodes the body of the handshake.
 func (g hello) encode() []byte {
 	var e encoder
 	text := func(s string) { e.b = append(append(e.b, s...), 0) }
@@ -190,7 +190,7 @@ func (g hello) encode() []byte {
 	return append(e.b, g.attributes...)
 }
 
-// handshake is the message that a client sends first.
+// handshake returns the whole handshake.
 func (g hello) handshake() []byte {
 	body := g.encode()
 	b := binary.NativeEndian.AppendUint32(nil, 0xffffffff)
@@ -199,7 +199,7 @@ func (g hello) handshake() []byte {
 	return append(append(b, 0, 0, 0, 0), body...)
 }
 
-// greetWith says who is there and returns the server's status.
+// greetWith sends a handshake and returns the server's status.
 func greetWith(t testing.TB, conn net.Conn, g hello) status {
 	t.Helper()
 	_, err := conn.Write(g.handshake())
@@ -230,7 +230,7 @@ func (c *client) ask(cmd command, write func(*encoder)) uint32 {
 	return c.tag
 }
 
-// wait returns the body of a reply. Others that come before are kept.
+// wait returns the body of a reply. It keeps others that come before.
 func (c *client) wait(tag uint32) *decoder {
 	c.t.Helper()
 	for {
@@ -248,26 +248,26 @@ func (c *client) wait(tag uint32) *decoder {
 	}
 }
 
-// call asks and waits.
+// call sends a request and waits.
 func (c *client) call(cmd command, write func(*encoder)) *decoder {
 	c.t.Helper()
 	return c.wait(c.ask(cmd, write))
 }
 
-// status calls and returns the status.
+// status is call for the status.
 func (c *client) status(cmd command, write func(*encoder)) status {
 	c.t.Helper()
 	return c.call(cmd, write).oneStatus()
 }
 
-// unanswered requires that a request has no answer yet: a later one has one.
+// unanswered requires that a request has no reply yet, after a later one has.
 func (c *client) unanswered(tag uint32) {
 	c.t.Helper()
 	c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 	require.NotContains(c.t, c.stash, tag)
 }
 
-// commit puts one key.
+// commit commits one key.
 func (c *client) commit(to scope, key, text string) {
 	c.t.Helper()
 	require.Equal(c.t, statusSuccess, c.status(commandCommit, func(e *encoder) { commitBody(e, to, key, text) }))
@@ -308,7 +308,7 @@ func getBody(of world.Proc, key string, infos ...info) func(*encoder) {
 	}
 }
 
-// data is what a GET brought: the texts by process and key.
+// data decodes the reply to a GET: the texts by process and key.
 func (c *client) data(d *decoder) (map[world.Proc]map[string]string, status) {
 	c.t.Helper()
 	code := d.oneStatus()
@@ -324,7 +324,7 @@ func (c *client) data(d *decoder) (map[world.Proc]map[string]string, status) {
 	return found, code
 }
 
-// kvalTexts are groups of one kval each, as text.
+// kvalTexts decodes groups of one kval each as text.
 func kvalTexts(d *decoder) map[string]string {
 	texts := map[string]string{}
 	for d.more() {
@@ -335,7 +335,7 @@ func kvalTexts(d *decoder) map[string]string {
 	return texts
 }
 
-// shown is a value as a test's text.
+// shown formats a value.
 func (v value) shown() string {
 	if text, ok := v.string(); ok {
 		return text
@@ -349,7 +349,7 @@ func (v value) shown() string {
 	return fmt.Sprintf("type %d", v.typ)
 }
 
-// get asks for a key of a rank and returns what comes of it.
+// get requests a key of a rank and returns the result.
 func (c *client) get(of world.Proc, key string, infos ...info) (string, status) {
 	c.t.Helper()
 	found, code := c.data(c.call(commandGet, getBody(of, key, infos...)))

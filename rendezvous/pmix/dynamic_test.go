@@ -15,7 +15,7 @@ func writePublish(e *encoder, infos ...info) {
 	e.infoList(infos)
 }
 
-// writeLookup is LOOKUP's and UNPUBLISH's body.
+// writeLookup writes the body of LOOKUP and UNPUBLISH.
 func writeLookup(e *encoder, keys []string, infos ...info) {
 	e.group(1)
 	e.uint32(testUID)
@@ -40,7 +40,7 @@ func textInfo(key, text string) info { return attr(key, text) }
 
 var waitFlag = attr(keyWait, true)
 
-// pdataList reads what comes after the status of a LOOKUP.
+// pdataList reads what follows the status in the reply to LOOKUP.
 func pdataList(t *testing.T, d *decoder) []string {
 	t.Helper()
 	all := listed(d, func() string {
@@ -131,29 +131,28 @@ func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, attr(keyWait, uint32(2))))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "1")))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "2")))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 z=1", "w.0 x=2"})
 }
 
-// Who has found enough looks for nothing more: what is published later, to be read once, is for
-// others.
+// A lookup that has found enough takes nothing more: a name published later, to be read once, is for others.
 func TestLookupEndsWithWhatItNeeds(t *testing.T) {
 	r := newRig(t, 1)
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	once := byteInfo(keyPersistence, typePersist, persistFirstRead)
 	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "x"}, attr(keyWait, uint32(1))))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "1"), once))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 x=1"})
 	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "2"), once))
 	same(t, "the other", pdataList(t, b.do(commandLookup, statusSuccess, looksUp([]string{"y"}))), []string{"w.0 y=2"})
 
-	// What is read while one waits for others is that one's.
+	// A name that is read once belongs to the lookup that found it, while that waits for others.
 	wants = b.ask(commandLookup, looksUp([]string{"y", "z"}, waitFlag))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has the one before
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
 	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "3"), once))
 	a.do(commandLookup, statusNotFound, looksUp([]string{"y"}))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "4")))
@@ -196,7 +195,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 	for range 2 { // the same ranks may meet again
 		tag0, tag1 := v0.ask(commandConnect, writeConnect(members)), v1.ask(commandConnect, func(e *encoder) {
 			writeConnect(members)(e)
-			e.group(1) // PMIx 6 adds what the number of infos does not count
+			e.group(1) // PMIx 6 adds it without counting it among the infos
 			e.info(attr("pmix.pdata", []info(nil)))
 		})
 		members := []world.Proc{proc("v", 0), proc("v", 1), proc("w", world.AllRanks)}
@@ -213,8 +212,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 	w0.do(commandConnect, statusBadParameter, writeConnect(nil))
 }
 
-// jobInfosOf are the namespaces of an answer to CONNECT, whose job-level data must have
-// their size.
+// jobInfosOf returns the namespaces in a reply to CONNECT, whose job-level data must have their size.
 func jobInfosOf(t *testing.T, d *decoder) []string {
 	t.Helper()
 	var names []string

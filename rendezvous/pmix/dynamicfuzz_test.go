@@ -6,8 +6,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// FuzzDynamicBodies reads bodies of the requests by which worlds meet and come to be, and
-// what nodes send each other about groups.
+// FuzzDynamicBodies decodes the requests by which worlds are spawned and meet, and what nodes send each other about
+// groups.
 func FuzzDynamicBodies(f *testing.F) {
 	for _, write := range []func(*encoder){
 		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)),

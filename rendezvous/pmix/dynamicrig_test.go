@@ -14,7 +14,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// rig is some nodes' servers, and who launches their ranks.
+// rig is the servers of nodes, with the launcher of their ranks.
 type rig struct {
 	*nodes
 	starter *starter
@@ -23,7 +23,7 @@ type rig struct {
 // testUID is the user of recorded sessions and of the clients here.
 const testUID = 0
 
-// newRig has that many nodes until the test ends.
+// newRig starts n nodes until the test ends.
 func newRig(t testing.TB, n int) *rig {
 	r := &rig{starter: &starter{recorder: newRecorder()}}
 	r.starter.rig = r
@@ -31,7 +31,7 @@ func newRig(t testing.TB, n int) *rig {
 	return r
 }
 
-// add makes a world of that many ranks on each node known to all.
+// add adds a world with n ranks on each node to all nodes.
 func (r *rig) add(name string, perNode ...int) *world.World {
 	w := &world.World{Name: name, Apps: []world.App{{Argv: []string{"prog"}}}}
 	for node, n := range perNode {
@@ -58,7 +58,7 @@ func (r *rig) addWorld(w *world.World) {
 	}
 }
 
-// starter is a launcher of the children that ranks spawn.
+// starter is a launcher that spawns ranks.
 type starter struct {
 	*recorder
 	rig *rig
@@ -67,25 +67,24 @@ type starter struct {
 	spawns []world.Spawn
 	worlds int
 	fail   error
-	start  func(*world.World, []world.SpawnApp) error // nil: nothing is started
+	start  func(*world.World, []world.SpawnApp) error // nil starts nothing
 }
 
-// refuse has it spawn nothing from now on.
+// refuse fails all later spawns.
 func (l *starter) refuse(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fail = err
 }
 
-// asked is what it was asked to spawn.
+// asked returns the spawns so far.
 func (l *starter) asked() []world.Spawn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.spawns)
 }
 
-// Spawn makes a world "NAME-child" of as many ranks, the next "NAME-child2". They
-// are on the nodes in turn.
+// Spawn creates a world "NAME-child", the next time "NAME-child2", with the nodes in turn.
 func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	l.mu.Lock()
 	l.spawns = append(l.spawns, wish)
@@ -125,7 +124,7 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	done(w.Name, nil)
 }
 
-// dial connects a rank, as a client of that version.
+// dial connects a rank as a client of a version.
 func (r *rig) dial(p world.Proc, version string) *client {
 	r.t.Helper()
 	g := greetingOf(p.World, p.Rank)
@@ -142,7 +141,7 @@ func (r *rig) nodeOf(p world.Proc) int {
 	return s.spaces[p.World].Ranks[p.Rank].Node
 }
 
-// do sends a request and returns the answer after the status, which must be that one.
+// do sends a request, requires a status and returns the rest of the reply.
 func (c *client) do(code command, want status, write func(*encoder)) *decoder {
 	c.t.Helper()
 	return c.expect(c.ask(code, write), want)

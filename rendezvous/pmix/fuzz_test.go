@@ -13,7 +13,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// fuzzed is a server of one node with a rank's connection whose answers nobody reads.
+// fuzzed returns a server of one node with a connection of a rank that reads nothing.
 func fuzzed(t testing.TB) (*Server, *conn) {
 	s := New(Config{
 		Exchange: exchangetest.NewStopped(1).Nodes[0], Launcher: &starter{recorder: newRecorder(), fail: os.ErrInvalid},
@@ -33,8 +33,7 @@ func fuzzed(t testing.TB) (*Server, *conn) {
 	return s, c
 }
 
-// FuzzRequest serves bodies of requests. None may panic, nor be answered with much more
-// than was sent.
+// FuzzRequest serves bodies of requests. None may panic, or get a much longer reply.
 func FuzzRequest(f *testing.F) {
 	for cmd := range 40 {
 		f.Add([]byte{0, 0, 0, 1, byte(cmd)})
@@ -50,7 +49,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzCommit commits, and asks for what was committed: it can be decoded, or was refused.
+// FuzzCommit commits, and decodes what was committed unless that is refused.
 func FuzzCommit(f *testing.F) {
 	var e encoder
 	commitBody(&e, scopeGlobal, "k", "v")
@@ -71,7 +70,7 @@ func FuzzCommit(f *testing.F) {
 	})
 }
 
-// FuzzNodes has a server hear from other nodes what no node says.
+// FuzzNodes sends a server invalid messages from other nodes.
 func FuzzNodes(f *testing.F) {
 	var e encoder
 	e.proc(proc("gorun-1", 1))
@@ -89,7 +88,7 @@ func FuzzNodes(f *testing.F) {
 	})
 }
 
-// FuzzGreeting parses handshakes. One that is whole is encoded to the same again.
+// FuzzGreeting parses handshakes. A valid one is encoded to the same bytes again.
 func FuzzGreeting(f *testing.F) {
 	f.Add(greetingOf("gorun-1", 0).encode())
 	f.Add([]byte("native\x00\x00\x00\x00\x08"))
@@ -105,7 +104,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// FuzzFrames cuts a stream into messages: those that there are, whatever is announced.
+// FuzzFrames splits a stream into messages, whatever lengths they announce.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 100, []byte("one")), 101, nil))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 100, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1})

@@ -46,7 +46,7 @@ func TestWhoMayConnect(t *testing.T) {
 				require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
 				return
 			}
-			_, _ = conn.Write(appendFrame(nil, 1, []byte{0})) // strangers are cut off before
+			_, _ = conn.Write(appendFrame(nil, 1, []byte{0})) // other clients are disconnected before
 			_, err := conn.Read(make([]byte, 1))
 			require.Error(t, err)
 			if row.broken {
@@ -57,8 +57,8 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// Where a job serves PMI alone, a client is refused and the user told why: not served at all, each
-// rank would be the only one of its world.
+// If a job serves only PMI, clients are refused and the user gets the reason: without a server, each rank would be
+// alone in its world.
 func TestPMIxIsNotServed(t *testing.T) {
 	for only, want := range map[string]struct {
 		code  status
@@ -74,7 +74,7 @@ func TestPMIxIsNotServed(t *testing.T) {
 	}
 }
 
-// A handshake that is cut off, or announces more than there is, ends its connection only.
+// A handshake that is incomplete, or announces more bytes than it has, ends only its own connection.
 func TestHandshakesCutOff(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	all := start(t, 1, w)
@@ -123,8 +123,8 @@ func TestWhoSaysNothingIsEnded(t *testing.T) {
 	})
 }
 
-// Those who say nothing do not keep ranks out, however many they are.
-func TestManyWhoSayNothing(t *testing.T) {
+// Clients without a handshake, however many, do not keep ranks out.
+func TestManyWithoutHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 2, 1)
 		all := start(t, 1, w)
@@ -172,7 +172,7 @@ func TestURI(t *testing.T) {
 	require.Equal(t, statusSuccess, greetWith(t, conn, greetingOf("gorun-1", 0)))
 }
 
-// A process that a rank started says that it is the rank, too.
+// A child of a rank connects as the rank.
 func TestSecondConnectionOfARank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -191,7 +191,7 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	require.Equal(t, "left 0", all.heard.next(t), "it is said once that another was refused")
 }
 
-// PMIx 4.2 overlooks that it is refused. It waits for ever if the connection ends before it asks for something.
+// PMIx 4.2 ignores that it is refused. It waits for ever if the connection ends before its next request.
 func TestRefusedClientThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 1, 1)
@@ -221,7 +221,7 @@ func TestRankBeginsAgain(t *testing.T) {
 	}
 }
 
-// A rank that calls PMIx_tool_init in place of PMIx_Init hears who its server is.
+// A rank that calls PMIx_tool_init in place of PMIx_Init gets the name of its server.
 func TestToolThatIsARank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)

@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A rank that does not read its answers, since it was stopped, holds up nobody.
+// A rank that does not read its replies, because it was stopped, delays no other.
 func TestRankThatDoesNotRead(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -43,7 +43,7 @@ func TestCommitOfTooMuch(t *testing.T) {
 	require.False(t, s.add(scopeLocal, kvals[:1]))
 }
 
-func TestLearning(t *testing.T) {
+func TestMergedCommits(t *testing.T) {
 	var s store
 	s.merge(0, 0, []byte("abc"))
 	s.merge(0, 3, []byte("def"))
@@ -69,8 +69,8 @@ func TestNoDirectories(t *testing.T) {
 	require.Empty(t, all.heard.heard, "it is said once, beside that the rank began")
 }
 
-// What ranks gave to groups is kept until there is too much of it; the oldest goes first.
-func TestGivenToGroupsIsBounded(t *testing.T) {
+// What ranks gave to groups is kept up to a limit; the oldest is dropped first.
+func TestGroupDataIsBounded(t *testing.T) {
 	g := groupData{kvals: map[uint64]map[world.Proc][]byte{}}
 	large := []info{attr(keyGroupInfo, strings.Repeat("x", maxGroupData/8))}
 	for number := range uint64(20) {
@@ -91,7 +91,7 @@ func TestGivenToGroupsIsBounded(t *testing.T) {
 	require.Equal(t, left, g.bytes)
 }
 
-// A rank that begins MPI again has committed nothing, here and where others know of it.
+// A rank that begins MPI again has committed nothing, here and on other nodes.
 func TestRankThatBeginsAgain(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)

@@ -13,7 +13,7 @@ import (
 
 func within(seconds int) info { return attr(keyTimeout, uint32(seconds)) }
 
-// Who is no member of a fence does not end it for those who are.
+// A rank that is not a member does not end a fence.
 func TestFenceOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
@@ -29,8 +29,8 @@ func TestFenceOfOthers(t *testing.T) {
 	})
 }
 
-// Of several fences of the same members that are under way one may take too long, whether its
-// node has all of its members or not; the one before it goes on.
+// Of several fences of the same members in progress one may expire, whether all members of its node have arrived or
+// not; the one before it goes on.
 func TestFenceBehindAnotherTimesOut(t *testing.T) {
 	for name, second := range map[string][]int{"complete here": {0, 1}, "not complete": {0}} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 					ranks[0].ask(commandFence, fenceBody(everybody(w))),
 					ranks[1].ask(commandFence, fenceBody(everybody(w))),
 				}
-				synctest.Wait() // both are there
+				synctest.Wait() // both have arrived
 				for _, rank := range second {
 					tag := ranks[rank].ask(commandFence, fenceBody(everybody(w), within(3)))
 					defer func() { require.Equal(t, statusTimeout, ranks[rank].wait(tag).oneStatus()) }()
@@ -64,8 +64,8 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 	}
 }
 
-// What one node alone is refused the others hear of.
-func TestMeetingThatOneNodeCannotTell(t *testing.T) {
+// If a fence is refused on one node alone, the others get that, too.
+func TestMeetingRefusedOnOneNode(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)
@@ -76,7 +76,7 @@ func TestMeetingThatOneNodeCannotTell(t *testing.T) {
 	require.Equal(t, statusTimeout, ranks[1].wait(tag).oneStatus())
 }
 
-// A node's part in a fence has room for so much; the rest is fetched by those who ask.
+// A node's part in a fence is limited. The rest is fetched by those that request it.
 func TestFenceOfMuchData(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)
@@ -98,8 +98,8 @@ func TestFenceOfMuchData(t *testing.T) {
 	}
 }
 
-// A script may run one program after another. What a rank has committed in the first is not
-// what ranks of the second ask for, whether a fence has brought it or a question.
+// A script may run one program after another. Ranks of the second do not get what a rank has committed in the first,
+// whether a fence or a request brought it.
 func TestProgramsOneAfterAnother(t *testing.T) {
 	for name, infos := range map[string][]info{"by a fence": {collecting}, "by a question": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestProgramsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Fences and connects tell who has begun anew, also those who did not.
-func TestFenceTellsWhoBeganAnew(t *testing.T) {
+// Fences and connects report which ranks have begun anew, even after one that did not.
+func TestFenceReportsNewEpochs(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)
 	first, other := all.join(w, 0), all.join(w, 1)

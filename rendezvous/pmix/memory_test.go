@@ -12,8 +12,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Answers to what was asked for before do not pile up.
-func TestAnswersThatNobodyReads(t *testing.T) {
+// Replies to earlier requests do not pile up.
+func TestUnreadReplies(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	all := start(t, 1, w)
 	c := all.join(w, 0)
@@ -35,8 +35,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time", all.heard.next(t))
 }
 
-// The end of a rank does not wait for a process that it forked, which has its connection and
-// reads nothing.
+// A rank has exited even if a process that it forked has its connection and does not read.
 func TestEndedWithAnswersUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 1, 1)
@@ -52,8 +51,8 @@ func TestEndedWithAnswersUnread(t *testing.T) {
 	})
 }
 
-// Who tells others, or the user, has its answer when these have it.
-func TestTellingWaitsForOthers(t *testing.T) {
+// The reply to an event or a text for the user comes after its delivery.
+func TestRepliesWaitForDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		star := exchangetest.NewStopped(2)
 		t.Cleanup(star.Close)
@@ -112,7 +111,7 @@ func TestGroupsOfARank(t *testing.T) {
 	require.Empty(t, all.servers[0].spaces[w.Name].member(0).groups)
 }
 
-// A rank may give nothing to a group: that is known.
+// A rank may give nothing to a group, which is known.
 func TestNothingGivenToAGroup(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)

@@ -24,7 +24,7 @@ func monitorBody(what info, infos ...info) func(*encoder) {
 // number is an attribute of a monitor.
 func number(key string, n int) info { return attr(key, uint32(n)) }
 
-// beat sends a heartbeat, which was heard when a later request is answered.
+// beat sends a heartbeat. It was received when a later request is answered.
 func (c *client) beat() {
 	c.t.Helper()
 	_, err := c.conn.Write(appendFrame(nil, tagHeartbeat))
@@ -32,7 +32,7 @@ func (c *client) beat() {
 	c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 }
 
-// failed is what the launcher heard of ranks that failed, until now.
+// failed returns the failures of ranks so far.
 func (r *recorder) failed() []string {
 	return slices.DeleteFunc(r.all(), func(heard string) bool { return !strings.HasPrefix(heard, "failed") })
 }
@@ -44,7 +44,7 @@ func TestHeartbeats(t *testing.T) {
 	twoOfFour := []info{number(keyHeartbeatTime, 4), number(keyHeartbeatDrops, 2)}
 	for name, test := range map[string]struct {
 		infos   []info
-		handler status // for which rank 2, on another node, registers; 0: none
+		handler status // the code for which rank 2, on another node, registers; 0 for none
 		cancel  string
 		want    []string
 	}{
@@ -66,7 +66,7 @@ func TestHeartbeats(t *testing.T) {
 				case alertHeartbeat:
 					require.Equal(t, statusSuccess, ranks[2].status(commandRegisterEvents, registration(alertHeartbeat)))
 				}
-				ranks[1].beat() // that nobody listens to
+				ranks[1].beat() // without a monitor
 				require.Equal(t, statusSuccess, ranks[1].status(commandMonitor, monitorBody(watch, test.infos...)))
 				for range 5 {
 					time.Sleep(7 * time.Second)
@@ -90,7 +90,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// A rank that is stopped misses no heartbeat, and has its time again once it goes on.
+// A stopped rank misses no heartbeat, and its time starts over when it continues.
 func TestSuspendedRanksMissNoHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 2, 1)
@@ -136,7 +136,7 @@ func TestFileMonitor(t *testing.T) {
 		grows := attr("pmix.monitor.fsize", true)
 		body := monitorBody(watch, grows, number(keyFileTime, 10), number(keyFileDrops, 3))
 		require.Equal(t, statusSuccess, c.status(commandMonitor, body))
-		time.Sleep(time.Hour) // the file may come yet
+		time.Sleep(time.Hour) // the file may appear yet
 		for size := range 4 {
 			require.NoError(t, os.WriteFile(path, make([]byte, size+1), 0o600))
 			time.Sleep(25 * time.Second)

@@ -56,7 +56,7 @@ func TestFenceCollectsForOtherHosts(t *testing.T) {
 	require.Equal(t, statusSuccess, code)
 	require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc(w.Name, 0)])
 
-	// What comes later comes with the next fence, and it alone.
+	// What is committed later comes with the next fence, and nothing else does.
 	ranks[0].commit(scopeGlobal, "later", "x")
 	fenceAll(t, w, ranks, collecting)
 	require.Greater(t, len(all.servers[1].spaces[w.Name].member(0).data.remote), len(away))
@@ -82,7 +82,7 @@ func TestDirectModex(t *testing.T) {
 	fenceAll(t, w, ranks)
 	require.Empty(t, all.servers[0].spaces[w.Name].member(1).data.remote, "nothing was collected")
 
-	// Here already, until the client says that it must be newer.
+	// It is here already, until the client requests a refresh.
 	ranks[0].commit(scopeGlobal, "far", "newer")
 	text, _ := ranks[1].get(proc(w.Name, 0), "far")
 	require.Equal(t, "far0", text)
@@ -92,7 +92,7 @@ func TestDirectModex(t *testing.T) {
 	require.Equal(t, statusNotFound, code)
 }
 
-// Two agents may be on one host: what is for the host is for the ranks of both.
+// Two agents may be on one host, and its ranks belong together.
 func TestTwoAgentsOnOneHost(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	w.Ranks[1].Node = 1
@@ -144,7 +144,7 @@ func TestTwoWorlds(t *testing.T) {
 	for i, c := range ranks {
 		require.Equal(t, statusSuccess, c.wait(tags[i]).oneStatus())
 	}
-	// Who is of the other world is told all of it, once.
+	// A rank of another world gets everything once.
 	found, code := children[1].data(children[1].call(commandGet, getBody(proc(v.Name, 0), "far")))
 	require.Equal(t, statusSuccess, code)
 	require.Equal(t, "far0", found[proc(v.Name, 0)]["far"])
@@ -193,7 +193,7 @@ func TestEvents(t *testing.T) {
 	notify := func(code status, to dataRange, infos ...info) {
 		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, notification(code, to, infos...)))
 	}
-	// heard is the codes of what a client has been told until now.
+	// heard returns the codes of the events that a client has been sent.
 	heard := func(c *client) []status {
 		c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 		codes := []status{}
@@ -224,7 +224,7 @@ func TestEvents(t *testing.T) {
 	register(ranks[2], -1001)
 	require.Equal(t, []status{-1001, -1001}, heard(ranks[2]), "what was told before it registered")
 	_ = ranks[2].ask(commandDeregisterEvents, func(e *encoder) { e.oneStatus(-1001) })
-	require.Empty(t, heard(ranks[2])) // what it asks next is answered: it was read, which has no answer itself
+	require.Empty(t, heard(ranks[2])) // it has no reply; the next request shows that it was read
 	notify(-1001, rangeSession)
 	require.Empty(t, heard(ranks[2]))
 }

@@ -28,7 +28,7 @@ func stopBody(number int) func(*encoder) {
 	}
 }
 
-// pulled waits until a client has heard n pieces of output, and returns them: handler, source, channel, text.
+// pulled waits until a client has received n pieces of output, and returns them: handler, source, channel, text.
 func (c *client) pulled(n int) (texts []string) {
 	c.t.Helper()
 	for len(c.heard) < n {
@@ -52,8 +52,7 @@ func (c *client) pulled(n int) (texts []string) {
 	return texts
 }
 
-// A rank pulls what others print, here and on another node, what they had printed before included, until it pulls no
-// more.
+// A rank pulls the output of others, here and on another node, including earlier output, until it ends the pull.
 func TestOutputIsPulled(t *testing.T) {
 	w := spread("w", 4, 2)
 	other := spread("other", 1, 1)
@@ -96,13 +95,13 @@ func TestOutputOfOthersJobsIsNotPulled(t *testing.T) {
 	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc("elsewhere", world.AllRanks))))
 	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0, proc("w", 2))))
 	assert.Equal(t, statusNotFound, c.status(commandPull, pullBody(6, 0)))
-	// nor does one rank end what another pulls
+	// A rank cannot end the pull of another.
 	require.Equal(t, statusSuccess, c.status(commandPull, pullBody(6, 0, everybody(w)...)))
 	assert.Equal(t, statusNotFound, all.join(w, 1).status(commandStopPull, stopBody(1)))
 }
 
-// Who does not read what it pulls loses some, and hears so once; ranks that print wait for nobody.
-func TestOutputThatNobodyReads(t *testing.T) {
+// A rank that does not read what it pulls loses some, and is told so once. Ranks that print never wait.
+func TestUnreadOutput(t *testing.T) {
 	for _, hosts := range []int{1, 2} {
 		w := spread("w", 2, hosts)
 		all := start(t, hosts, w)
@@ -122,7 +121,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 			default:
 			}
 		}
-		// It is gone: nobody keeps anything for it.
+		// It has disconnected, so that no output is kept for it.
 		c.conn.Close()
 	}
 }
@@ -142,7 +141,7 @@ func TestOutputThatIsKeptIsBounded(t *testing.T) {
 	assert.Empty(t, s.outputs.kept)
 }
 
-// Another host may say what its own ranks print, and pull from no world that there is not.
+// Another host may deliver only its own ranks' output, and pull only from worlds that exist.
 func TestOutputOfAHostileHost(t *testing.T) {
 	w := spread("w", 3, 3)
 	all := start(t, 3, w)

@@ -9,8 +9,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Who asks for one peer on its host gets the others with it, each once.
-func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
+// A rank that requests the data of one peer on its host gets that of the others with it, each once.
+func TestGetPrefetches(t *testing.T) {
 	w := spread("gorun-1", 6, 2)
 	all := start(t, 2, w)
 	ranks := all.joinAll(w)
@@ -39,7 +39,7 @@ func TestAnswerHoldsWhatIsAskedForNext(t *testing.T) {
 	require.Len(t, found, 1, "of another host")
 }
 
-func TestUnaskedAnswersAreBounded(t *testing.T) {
+func TestPrefetchIsBounded(t *testing.T) {
 	w := spread("gorun-1", 4, 1)
 	all := start(t, 1, w)
 	ranks := all.joinAll(w)

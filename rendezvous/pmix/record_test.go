@@ -32,7 +32,7 @@ var (
 
 func TestRecord(t *testing.T) {
 	if *recordName == "" {
-		return // nothing is asked for
+		return // nothing to record
 	}
 	r := newRig(t, *recordNodes)
 	w := r.addSessionWorld(*recordRanks)
@@ -98,7 +98,7 @@ type ranksRun struct {
 	running sync.WaitGroup
 }
 
-// start runs a rank until it ends, for a minute at most.
+// start runs a rank until it exits, for at most a minute.
 func (r *ranksRun) start(w *world.World, rank int, argv []string, dir string, env []string) error {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stderr, dir
@@ -146,7 +146,7 @@ func (s *session) commands() map[command]int {
 	return counts
 }
 
-// tape takes down what passes.
+// tape records messages.
 type tape struct {
 	mu      sync.Mutex
 	session *session
@@ -172,8 +172,8 @@ func (r *tape) save(t *testing.T, path string) {
 	}
 }
 
-// tapped is a connection whose messages are recorded. They are when they are whole: what
-// the server has sent before it is, on another connection too, comes before it then.
+// tapped is a connection whose messages are recorded when they are complete: what the server has sent before, even on
+// another connection, comes before them.
 type tapped struct {
 	net.Conn
 	rec     *tape
@@ -220,7 +220,7 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// firstMessage takes the first whole message from a stream; nil: there is none.
+// firstMessage returns the first complete message of a stream, nil if there is none.
 func firstMessage(stream *[]byte, order binary.ByteOrder) []byte {
 	b := *stream
 	if len(b) < headerSize {

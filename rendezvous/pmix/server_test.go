@@ -13,8 +13,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// jobInfo is what a rank gets at first: what is of the world and its host, by key, and what
-// is of each rank.
+// jobInfo returns the reply to REQ: the keys of the world and its host, and those of each rank.
 func (c *client) jobInfo(w *world.World) (map[string]string, []map[string]string, *decoder) {
 	c.t.Helper()
 	d := c.call(commandJobInfo, nil)
@@ -192,12 +191,12 @@ func TestFences(t *testing.T) {
 	ranks := []*client{all.join(w, 0), all.join(w, 1), all.join(w, 2)}
 	for range 3 {
 		first := ranks[0].ask(commandFence, fenceBody(everybody(w)))
-		// Others may meet meanwhile, in any order of their names.
+		// Others may meet meanwhile, named in any order.
 		pair := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 1), proc(w.Name, 2)}))
 		again := fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1)})
 		require.Equal(t, statusSuccess, ranks[2].status(commandFence, again))
 		require.Equal(t, statusSuccess, ranks[1].wait(pair).oneStatus())
-		// All by name are all.
+		// Naming all ranks is naming the world.
 		second := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1), proc(w.Name, 0)}))
 		ranks[0].unanswered(first)
 		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody(everybody(w))))
@@ -227,8 +226,8 @@ func TestFenceTimesOut(t *testing.T) {
 	})
 }
 
-// A fence that takes too long ends alike on all nodes, whether they had come to it or not,
-// and the next one is a new one with all that was committed.
+// A fence that expires ends alike on all nodes, whether they had entered it or not, and the next one has everything
+// that was committed.
 func TestFenceTimesOutOnAllNodes(t *testing.T) {
 	soon := attr(keyTimeout, uint32(3))
 	for name, first := range map[string][]int{
@@ -292,7 +291,7 @@ func TestHowRanksEnd(t *testing.T) {
 	require.Equal(t, "left 1", all.heard.next(t))
 }
 
-// What a rank sent before its process ended is served before others hear of its end.
+// What a rank sent before its process ended is served before other nodes learn of its end.
 func TestEndedAfterItsLastRequest(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -376,7 +375,7 @@ func TestLog(t *testing.T) {
 	body := logBody
 	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "hello"))))
 	require.Equal(t, "say 0 hello", all.heard.next(t))
-	// What Open MPI 4.1's MPI_Abort says; another rank that says the same is not shown.
+	// The text of Open MPI 4.1's MPI_Abort. The same from another rank is not shown.
 	help := encoder{}
 	for _, text := range []string{"help-mpi-api.txt", "mpi-abort"} {
 		help.uint32(1)

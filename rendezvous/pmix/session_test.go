@@ -41,14 +41,14 @@ type sessionMessage struct {
 	bytes    []byte
 }
 
-// session is what one program's ranks and the server said.
+// session is the messages of one program's ranks and the server.
 type session struct {
 	about    string
 	ranks    int
 	messages []sessionMessage
 }
 
-// sessionWorld is the name of the world of all recorded sessions.
+// sessionWorld is the world of all recorded sessions.
 const sessionWorld = "golden"
 
 func readSession(path string) (*session, error) {
@@ -131,8 +131,8 @@ func TestRecordedSessions(t *testing.T) {
 	}
 }
 
-// replay sends what the ranks of a session sent, in that order, each message once those of
-// the server's have come that came before it.
+// replay sends the messages of a session's ranks in order, each after the server's messages that were recorded before
+// it.
 func replay(t *testing.T, s *session) {
 	r := newRig(t, 1)
 	r.addSessionWorld(s.ranks)
@@ -164,8 +164,7 @@ func replay(t *testing.T, s *session) {
 	}
 }
 
-// addSessionWorld adds the world in which sessions are recorded and played, spread over the
-// nodes.
+// addSessionWorld adds the world of the sessions, spread over the nodes.
 func (r *rig) addSessionWorld(ranks int) *world.World {
 	w := &world.World{Name: sessionWorld, Universe: ranks, Apps: []world.App{{NumRanks: ranks, Argv: []string{"prog"}}}}
 	local := make([]int, len(r.servers))
@@ -186,8 +185,7 @@ type player struct {
 	*client
 	rank    int
 	greeted bool
-	// asked are the requests, by tag; wanted are the answers that are still
-	// to come.
+	// asked are the requests by tag, wanted the replies that are still to come.
 	asked  map[uint32]asked
 	wanted [][]byte
 }
@@ -203,7 +201,7 @@ func newPlayer(r *rig, s *session, rank int) *player {
 	return p
 }
 
-// tagOf is the tag of a message after the handshake.
+// tagOf returns the tag of a message after the handshake.
 func tagOf(message []byte) uint32 { return binary.BigEndian.Uint32(message[4:]) }
 
 func (p *player) send(message []byte) {
@@ -222,7 +220,7 @@ func (p *player) send(message []byte) {
 	require.NoError(p.t, err)
 }
 
-// receive takes the server's next message and compares it with the recorded one.
+// receive compares the server's next message with the recorded one.
 func (p *player) receive() {
 	p.t.Helper()
 	if !p.greeted {
@@ -252,20 +250,20 @@ func (p *player) receive() {
 // asked is a request of a session.
 type asked struct {
 	command
-	// reserved: it is a GET of a key of PMIx's own.
+	// reserved marks a GET of a key of PMIx's own.
 	reserved bool
 }
 
-// compare reports what an answer lacks; "": nothing.
+// compare returns what a reply lacks, "" for nothing.
 func (a asked) compare(has, want []byte) string {
 	switch {
 	case a.command == commandJobInfo:
 		return missingItems(jobItems(decoder{b: has}), jobItems(decoder{b: want}))
 	case a.command == commandConnect:
 		return missingItems(connectItems(decoder{b: has}), connectItems(decoder{b: want}))
-	case a.reserved: // more may be known than once was
+	case a.reserved: // more may be known than in the recording
 		return ""
-	case a.command == commandJobControl: // what it may have removed depends on where it is
+	case a.command == commandJobControl: // what may be removed depends on the directory
 		return ""
 	case !bytes.Equal(has, want):
 		return "it is another"
@@ -276,7 +274,7 @@ func (a asked) compare(has, want []byte) string {
 func missingItems(has, want map[string]bool) string {
 	var missing []string
 	for item := range want {
-		// Whether a host has more ranks than CPUs depends on where this runs.
+		// Whether a host has more ranks than CPUs depends on the machine.
 		if !has[item] && !strings.Contains(item, "pmix.ndosub") {
 			missing = append(missing, item)
 		}
@@ -284,7 +282,7 @@ func missingItems(has, want map[string]bool) string {
 	return strings.Join(missing, ", ")
 }
 
-// connectItems are the items of an answer to CONNECT.
+// connectItems returns the items of a reply to CONNECT.
 func connectItems(d decoder) map[string]bool {
 	items := map[string]bool{fmt.Sprint("status ", d.oneStatus()): true}
 	for d.more() {
@@ -294,7 +292,7 @@ func connectItems(d decoder) map[string]bool {
 	return items
 }
 
-// jobItems are the items of a world, each "WORLD key type" or "WORLD rank N key type".
+// jobItems returns the items of a world, each "WORLD key type" or "WORLD rank N key type".
 func jobItems(d decoder) map[string]bool {
 	items := map[string]bool{}
 	addItems(items, d.oneString(), &d)

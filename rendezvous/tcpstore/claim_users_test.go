@@ -13,8 +13,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// squat takes names until standard input ends. Of a single one it makes a socket that listens and answers nobody: its
-// backlog is full.
+// squat takes names until standard input ends. If it is only one, it listens there with a full backlog and never
+// accepts.
 func squat(names []string) {
 	for _, name := range names {
 		fd := try(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0))
@@ -39,7 +39,7 @@ func squat(names []string) {
 	untilStdinEnds()
 }
 
-// reserveAs reserves a port until standard input ends, or says whose it is.
+// reserveAs reserves a port until standard input ends, or prints who has it.
 func reserveAs(args []string) {
 	r, err := Reserve("", try(strconv.Atoi(args[0])))
 	var taken *PortTakenError
@@ -51,7 +51,7 @@ func reserveAs(args []string) {
 	untilStdinEnds()
 }
 
-// freePort is a port that nobody has at the moment.
+// freePort returns a port that is free at the moment.
 func freePort(t *testing.T) int {
 	r, err := Reserve("", 0)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func freePort(t *testing.T) int {
 	return int(r.Addr().Port())
 }
 
-// Another user's sockets neither block a port nor hold up who asks for it: one that listens with a full backlog at the
+// Another user's sockets neither block a port nor delay its reservation: one that listens with a full backlog at the
 // name which claims once had, and ones that look like claims.
 func TestAnotherUserCannotTakeAClaim(t *testing.T) {
 	testneeds.Root(t)
@@ -76,7 +76,7 @@ func TestAnotherUserCannotTakeAClaim(t *testing.T) {
 	require.Equal(t, os.Getpid(), taken.Claimant, "the same user's claim counts beside the others")
 }
 
-// A user's own claims and root's count, wherever they are made.
+// Claims of this user and of root count, wherever they are made.
 func TestClaimsOfOwnUserAndRoot(t *testing.T) {
 	testneeds.Root(t)
 	port := freePort(t)

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// The operations of the server that PyTorch's clients use and Go programs do not need.
+// Operations that PyTorch's clients use and Go programs do not need.
 
 func (c *Client) Append(ctx context.Context, key string, value []byte) error {
 	return c.send(ctx, keyed(opAppend, key, value))
 }
 
-// MultiSet sets keys and values, one after the other in pairs.
+// MultiSet sets keys and values, given in pairs.
 func (c *Client) MultiSet(ctx context.Context, pairs ...string) error {
 	b := binary.LittleEndian.AppendUint64([]byte{opMultiSet}, uint64(len(pairs)/2))
 	for i, text := range pairs {
@@ -28,7 +28,7 @@ func (c *Client) NumKeys(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-// Keys leaves out PyTorch's own.
+// Keys returns the keys without PyTorch's own.
 func (c *Client) Keys(ctx context.Context) ([]string, error) {
 	return call(ctx, c, func(from *reader) (keys []string, err error) {
 		n, err := readNumber(from)
@@ -46,7 +46,7 @@ func (c *Client) QueuePush(ctx context.Context, queue string, value []byte) erro
 	return c.send(ctx, keyed(opQueuePush, queue, value))
 }
 
-// popped is the answer to QUEUE_POP.
+// popped is the reply to QUEUE_POP.
 type popped struct {
 	value []byte
 	ok    bool
@@ -63,7 +63,7 @@ func readPopped(from *reader) (p popped, err error) {
 func (c *Client) QueuePop(ctx context.Context, queue string) ([]byte, error) {
 	for {
 		p, err := call(ctx, c, readPopped, listed(opWait, queue), keyed(opQueuePop, queue))
-		if err != nil || p.ok { // another may have been faster
+		if err != nil || p.ok { // another client may have been faster
 			return p.value, act("pop from", queue, err)
 		}
 	}

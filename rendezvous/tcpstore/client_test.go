@@ -25,7 +25,7 @@ func TestClientSharesKeysWithPyTorch(t *testing.T) {
 	require.Equal(t, 2, n, "but counted")
 }
 
-// A client of one goroutine uses one connection, and another after each wait that it gave up, which nobody is left of.
+// A client in one goroutine uses one connection, and a new one after each wait that it canceled.
 func TestClientKeepsItsConnection(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
@@ -128,7 +128,7 @@ func TestDialGivesUp(t *testing.T) {
 	require.ErrorContains(t, err, "connect to the store at 127.0.0.1:no-port", "and not again")
 }
 
-// fake is a server of one connection that does what a test says.
+// fake serves one connection as a test says.
 func fake(t *testing.T, behave func(net.Conn)) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestDialNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// A server that does not answer any more cannot keep a call beyond its context.
+// A server that hangs cannot keep a call beyond its context.
 func TestFrozenServer(t *testing.T) {
 	addr := fake(t, func(c net.Conn) {
 		hello := make([]byte, 10)
@@ -190,7 +190,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// An answer that nobody waits for any more is nobody else's.
+// The reply to an abandoned call is not given to another.
 func TestAbandonedAnswers(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
@@ -207,14 +207,14 @@ func TestAbandonedAnswers(t *testing.T) {
 	}
 }
 
-// A large request that its context cuts in the middle ends its connection: nothing can follow half a request.
+// A large request that is cut by its context ends its connection, since nothing can follow half a request.
 func TestRequestCutInTheMiddle(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for s.Snapshot().Memory < 1<<20 && ctx.Err() == nil { // until the request's beginning has come
+		for s.Snapshot().Memory < 1<<20 && ctx.Err() == nil { // until the beginning of the request has come
 		}
 		cancel()
 	}()

@@ -9,7 +9,7 @@ import (
 	"gorun/rendezvous"
 )
 
-// What clients ask most leaves nothing for the garbage collector.
+// The most frequent requests do not allocate.
 func TestRequestsDoNotAllocate(t *testing.T) {
 	l := &loop{engine: rendezvous.NewEngine()}
 	l.cfg.Limits = l.cfg.Limits.withDefaults()

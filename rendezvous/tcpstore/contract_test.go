@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContract holds server and client together to what Client and Engine promise.
+// TestContract checks what the documentation of Client and Engine promises.
 func TestContract(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *Client){
 		"values":                     values,
@@ -44,7 +44,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// begun runs act and returns where its error will come.
+// begun starts act and returns a channel for its error.
 func begun(act func() error) <-chan error {
 	over := make(chan error, 1)
 	go func() { over <- act() }()
@@ -121,7 +121,7 @@ func wrapping(t *testing.T, s *Client) {
 
 func compareSet(t *testing.T, s *Client) {
 	for _, step := range []struct{ expected, desired, answer string }{
-		{"x", "lost", "x"}, // the key is missing and something was expected
+		{"x", "lost", "x"}, // the key is missing and expected is not empty
 		{"", "first", "first"},
 		{"first", "second", "second"},
 		{"first", "third", "second"},
@@ -340,8 +340,8 @@ func givenUp(t *testing.T, s *Client) {
 	checks(t, s, true, "never")
 }
 
-// popGivenUp has one of two give up while values come; the other gets one. What is popped just when its reader gives up
-// may be lost, so there are two.
+// popGivenUp has one of two clients cancel while values come; the other gets one. A value popped at the moment of the
+// cancellation may be lost, so that there are two.
 func popGivenUp(t *testing.T, s *Client) {
 	pop := func(ctx context.Context) func() error {
 		return func() error { _, err := s.QueuePop(ctx, "q"); return err }
@@ -391,7 +391,8 @@ func barrierGivenUp(t *testing.T, s *Client) {
 	}
 	giveUp(errGaveUp)
 	require.ErrorIs(t, <-over, errGaveUp)
-	// The one that gave up may not have arrived before; two more fill the barrier in either case, and any further passes.
+	// The canceled client may not have arrived before. Two more fill the barrier in either case, and any further one
+	// passes.
 	third := begun(func() error { return s.Barrier(t.Context(), "b", 3) })
 	require.NoError(t, s.Barrier(t.Context(), "b", 3))
 	require.NoError(t, <-second)
@@ -410,7 +411,7 @@ func ended(t *testing.T, s *Client) {
 	checks(t, s, false, "k")
 }
 
-// concurrentAdd: each sum is seen exactly once, whatever the order.
+// concurrentAdd: each sum is returned exactly once, in any order.
 func concurrentAdd(t *testing.T, s *Client) {
 	const clients, each = 8, 100
 	sums := make(chan int64, clients*each)
@@ -442,7 +443,7 @@ func concurrentAdd(t *testing.T, s *Client) {
 	}
 }
 
-// elections: of several who set a missing key one wins, and all hear who.
+// elections: of several clients that set a missing key one wins, and all learn which.
 func elections(t *testing.T, s *Client) {
 	const clients, rounds = 6, 30
 	answers := make(chan [2]string, clients*rounds)
@@ -474,7 +475,8 @@ func elections(t *testing.T, s *Client) {
 	require.Len(t, winners, rounds)
 }
 
-// waitersDoNotBlock: a store whose one connection is taken by a call that waits would never see what ends the wait.
+// waitersDoNotBlock: a store with only one connection, in use by a waiting call, would never get the key that ends the
+// wait.
 func waitersDoNotBlock(t *testing.T, s *Client) {
 	const waiters = 10
 	var over []<-chan error

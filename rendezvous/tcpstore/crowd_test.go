@@ -12,9 +12,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// More clients than there may be at once come together, and go. Those that have only just been accepted, and whose
-// greeting is on its way, are not taken for strangers who block a place: all are served in the end.
-func TestClientsInACrowdAreNotStrangers(t *testing.T) {
+// More clients than the limit come together, and go. Those that have just been accepted, with their greeting on the
+// way, are not given up: all are served in the end.
+func TestClientsInACrowdAreServed(t *testing.T) {
 	s := open(t, Config{Limits: Limits{Connections: 8}})
 	failures := make(chan error, testneeds.Count(300, 3000))
 	var group sync.WaitGroup
@@ -30,7 +30,7 @@ func TestClientsInACrowdAreNotStrangers(t *testing.T) {
 	require.Zero(t, s.Snapshot().Refused)
 }
 
-// visit is what a client that comes for one operation does.
+// visit is a client that connects for one operation.
 func visit(addr string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"gorun/internal/peersocket"
 )
 
-// everybody is whom the servers here accept from other hosts.
+// everybody accepts all other hosts.
 func everybody(netip.Addr) bool { return true }
 
-// from is a connection that the server takes for one of another host's.
+// from returns a connection that the server counts for another host.
 func from(t *testing.T, s opened, host string) raw {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -36,11 +36,11 @@ func from(t *testing.T, s opened, host string) raw {
 	return raw{conn, t}
 }
 
-// sets stores a value of so many bytes and reports whether the connection is served after that.
+// sets stores a value of a size and reports whether the connection is still served.
 func (r raw) sets(key string, size int) bool {
 	r.t.Helper()
 	_, err := r.Write(request(opSet, text(key), text(string(bytes.Repeat([]byte("x"), size)))))
-	for range 2 { // the answers up to a fault are sent
+	for range 2 { // replies before a fault are sent
 		if err == nil {
 			_, err = r.Write([]byte{opPing, 1, 2, 3, 4})
 		}
@@ -51,7 +51,7 @@ func (r raw) sets(key string, size int) bool {
 	return err == nil
 }
 
-// A host that fills the store leaves as much to others as it takes.
+// A host that fills the store leaves as much to others as it uses.
 func TestHostCannotFillTheStore(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Memory: 1 << 20}})
 	greedy, size := from(t, s, "203.0.113.1"), 64<<10
@@ -73,7 +73,7 @@ func TestHostCannotFillTheStore(t *testing.T) {
 		s.log.text())
 }
 
-// Who overwrites or deletes a value frees what it took of another host's share.
+// Overwriting or deleting a value frees the share of the host that stored it.
 func TestShareIsFreedByOthers(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Memory: 1 << 20}})
 	a, b, size := from(t, s, "203.0.113.1"), from(t, s, "203.0.113.2"), 300<<10
@@ -88,7 +88,7 @@ func TestShareIsFreedByOthers(t *testing.T) {
 	}
 }
 
-// What is under way counts as what is stored, and is given back at the end of a connection.
+// Requests and replies in progress count like stored values, until the connection ends.
 func TestShareOfWhatIsUnderWay(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Memory: 1 << 20}})
 	for range 3 {
@@ -100,7 +100,7 @@ func TestShareOfWhatIsUnderWay(t *testing.T) {
 	require.True(t, from(t, s, "203.0.113.1").sets("/k", 1))
 }
 
-// A host cannot take all connections, those without a greeting neither.
+// A host cannot take all connections, not even without greetings.
 func TestHostCannotTakeAllConnections(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Connections: 8}})
 	served := 0
@@ -120,7 +120,7 @@ func TestHostCannotTakeAllConnections(t *testing.T) {
 		"share of one host is 4 of 8", s.log.text())
 }
 
-// Where all users of this host may come, they have a share together; the user's own ranks have none otherwise.
+// If all users of this host are accepted, they have a share together. By default the user's own ranks have no limit.
 func TestShareOfThisHost(t *testing.T) {
 	for all, want := range map[bool]bool{true: false, false: true} {
 		s := open(t, Config{AllowLocalUsers: all, Limits: Limits{Memory: 1 << 20}})

@@ -18,22 +18,22 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// event is one call in a history of calls on one key. Each state of the key has a number that grows by one with each
-// change, so that what a call returned says where it stands in the order that the server gave to all.
+// event is a call in a history of calls on one key. The states of the key are numbered in the order of changes, so that
+// the result of a call shows its place in the server's order.
 type event struct {
-	state      int   // that the call made, or saw
+	state      int   // that the call produced or saw
 	saw        bool  // it changed nothing
 	begun, end int64 // by a clock that ticks at each
 }
 
-// history collects events of several goroutines.
+// history collects the events of several goroutines.
 type history struct {
 	clock atomic.Int64
 	mu    sync.Mutex
 	all   []event
 }
 
-// call makes a call and notes it; act returns the state.
+// call makes a call and records it; act returns the state.
 func (h *history) call(act func() (state int, saw bool, err error)) error {
 	begun := h.clock.Add(1)
 	state, saw, err := act()
@@ -44,9 +44,9 @@ func (h *history) call(act func() (state int, saw bool, err error)) error {
 	return err
 }
 
-// linear says what is wrong if the events are not those of one order of all calls in which each stands between its
-// begin and its end: every state was made exactly once, and no call that ended before another began stands behind it.
-// There is no other order to try, since the states give it, up to calls that saw the same one.
+// linear returns an error unless there is one order of all calls in which each lies between its begin and its end:
+// every state was produced exactly once, and no call that ended before another began comes after it. The states
+// determine the order, up to calls that saw the same one.
 func linear(events []event) error {
 	events = slices.Clone(events)
 	slices.SortFunc(events, func(a, b event) int {
@@ -119,8 +119,8 @@ func contenders(t *testing.T, act func(ctx context.Context, c *Client, worker in
 
 func linearRounds() int { return testneeds.Count(150, 20_000) }
 
-// TestAddIsLinear has many add one to a counter, and look at it: each sum from 1 up is somebody's, in the order of
-// time.
+// TestAddIsLinear has many clients add one to a counter and read it: each sum from 1 up is returned once, in the order
+// of time.
 func TestAddIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, _ int, r *rand.Rand) error {
@@ -138,12 +138,12 @@ func TestAddIsLinear(t *testing.T) {
 	require.NoError(t, linear(h.all))
 }
 
-// TestCompareSetIsLinear has many try to put their own value in the place of what they saw last: each value has exactly
-// one successor, and what losers see is in the order of time.
+// TestCompareSetIsLinear has many clients replace the value that they saw last: each value has exactly one successor,
+// and losers see values in the order of time.
 func TestCompareSetIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, worker int, _ *rand.Rand) error {
-		var last []byte // of state 0, when there is no key
+		var last []byte // of state 0, the missing key
 		for round := range linearRounds() {
 			mine := fmt.Appendf(nil, "%d %d/%d", stateOf(last)+1, worker, round)
 			if err := h.call(func() (int, bool, error) {
@@ -167,21 +167,21 @@ func TestCompareSetIsLinear(t *testing.T) {
 	require.Less(t, won, len(h.all), "nobody ever lost: there was no contention")
 }
 
-// stateOf reads the number that a value of the chain begins with; there is none before the first.
+// stateOf parses the state at the beginning of a value, 0 for an empty one.
 func stateOf(value []byte) int {
 	number, _, _ := strings.Cut(string(value), " ")
-	state, _ := strconv.Atoi(number) // the empty value is state 0
+	state, _ := strconv.Atoi(number) // 0 for the empty value
 	return state
 }
 
-// appended is a value that many append to, and read.
+// appended is a value that many clients append to and read.
 type appended struct {
 	history
-	longest []byte           // that was read
+	longest []byte           // value read
 	pieces  map[string]event // by what was appended
 }
 
-const piece = 8 // bytes that are appended at once
+const piece = 8 // bytes appended at once
 
 func (a *appended) append(ctx context.Context, c *Client, worker, round int) error {
 	mine := fmt.Sprintf("%02d%06d", worker, round)
@@ -210,12 +210,12 @@ func (a *appended) read(ctx context.Context, c *Client) error {
 	})
 }
 
-// TestAppendIsLinear has many append to one value, and read it: nothing is lost or torn, what was there stays the
-// beginning, and the order is that of time.
+// TestAppendIsLinear has many clients append to one value and read it: nothing is lost or torn, earlier bytes stay, and
+// the order is that of time.
 func TestAppendIsLinear(t *testing.T) {
 	a := appended{pieces: map[string]event{}}
 	contenders(t, func(ctx context.Context, c *Client, worker int, r *rand.Rand) error {
-		if err := c.Append(ctx, "log", nil); err != nil { // now there is something to read
+		if err := c.Append(ctx, "log", nil); err != nil { // create the key
 			return err
 		}
 		for round := range min(linearRounds(), 1000) {
@@ -227,7 +227,7 @@ func TestAppendIsLinear(t *testing.T) {
 				return err
 			}
 		}
-		return a.read(ctx, c) // the last of these sees what all have appended
+		return a.read(ctx, c) // the last read sees everything that was appended
 	})
 	require.Len(t, a.longest, len(a.pieces)*piece)
 	for i := 0; i*piece < len(a.longest); i++ {

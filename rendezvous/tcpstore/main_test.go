@@ -19,13 +19,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// opened is a server that ends with its test.
+// opened is a server that is closed with its test.
 type opened struct {
 	*Server
 	log *logbook
 }
 
-// logbook collects what a server says.
+// logbook collects the log of a server.
 type logbook struct {
 	mu    sync.Mutex
 	lines []string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a connection that speaks bytes.
+// raw is a connection for bytes.
 type raw struct {
 	net.Conn
 	t testing.TB
@@ -24,7 +24,7 @@ func dialRaw(t testing.TB, s opened) raw {
 	return raw{conn, t}
 }
 
-// greet connects as a client does.
+// greet connects and sends the greeting.
 func greet(t testing.TB, s opened) raw {
 	r := dialRaw(t, s)
 	r.send(greeting)
@@ -42,7 +42,7 @@ func (r raw) send(parts ...[]byte) {
 func (r raw) expect(want ...byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
-	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(time.Minute))) // a shorter answer fails, and hangs nothing
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(time.Minute))) // a shorter reply fails instead of hanging
 	_, err := io.ReadFull(r, got)
 	require.NoError(r.t, err)
 	require.Equal(r.t, want, got)
@@ -56,7 +56,7 @@ func (r raw) ended() {
 	require.Error(r.t, err)
 }
 
-// ping proves that all before was served, and that nothing more was answered.
+// ping shows that everything before was served without further replies.
 func (r raw) ping() {
 	r.t.Helper()
 	r.send([]byte{opPing, 1, 2, 3, 4})

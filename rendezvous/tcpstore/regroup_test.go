@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process connects as PyTorch's client of that process does.
+// process connects like PyTorch's client of a process.
 func process(t *testing.T, s opened, pid byte) raw {
 	r := greet(t, s)
 	r.send([]byte{opPing, pid, 0, 0, 0})
@@ -16,14 +16,14 @@ func process(t *testing.T, s opened, pid byte) raw {
 	return r
 }
 
-// reads requires the value of a key, "" for a key that is missing.
+// reads requires the value of a key, "" for a missing one.
 func (r raw) reads(key, want string) {
 	r.t.Helper()
 	r.send(keyed(opGet, key))
 	r.expect(appendText(nil, want)...)
 }
 
-// leave closes a connection and waits until the server knows.
+// leave closes a connection and waits until the server has noticed.
 func (r raw) leave(s opened) {
 	r.t.Helper()
 	before := s.Snapshot().Connections
@@ -33,7 +33,7 @@ func (r raw) leave(s opened) {
 
 const firstAddress, secondAddress = "default_pg/0//cpu//0/0", "default_pg/0//cpu//0/1"
 
-// What init_process_group, destroy_process_group and init_process_group again do in two ranks, of which one is ahead.
+// Two ranks call init_process_group, destroy_process_group and init_process_group again, one ahead of the other.
 func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	s := open(t, Config{})
 	zero, one := process(t, s, 10), process(t, s, 11)
@@ -61,12 +61,12 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	one.expect(replyReady)
 	one.reads(firstAddress, "zero, second")
 
-	// A process that comes for the first time, in place of one that has ended, is in the first.
+	// A new process, in place of one that has ended, is in the first group.
 	late := process(t, s, 12)
 	late.reads(firstAddress, "zero, first")
 }
 
-// Every operation takes keys of the same group.
+// Every operation uses keys of the same group.
 func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 	s := open(t, Config{})
 	before := process(t, s, 10)
@@ -96,8 +96,8 @@ func TestOperationsOfTheNextDefaultGroup(t *testing.T) {
 	other.reads("default_pg/a", "old")
 }
 
-// An object that keeps the old group's connection open, such as a DistributedDataParallel, does not keep its process in
-// it.
+// An object that holds the old group's connection open, such as a DistributedDataParallel, does not keep its process in
+// the group.
 func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 	s := open(t, Config{})
 	kept := process(t, s, 10)
@@ -109,7 +109,7 @@ func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 	kept.reads(firstAddress, "first")
 }
 
-// A clone of the store that sets a key of the program's again is no next group.
+// A clone of the store that sets a key of the program again does not begin a new group.
 func TestCloneOfTheDefaultGroupsStore(t *testing.T) {
 	s := open(t, Config{})
 	first := process(t, s, 10)

@@ -24,7 +24,7 @@ func TestReservation(t *testing.T) {
 	}
 	require.Error(t, err, "nobody listens")
 
-	// Without SO_REUSEADDR it is taken, at every address.
+	// Without SO_REUSEADDR the port is taken, at every address.
 	plain := net.ListenConfig{Control: withoutReuse}
 	for _, host := range []string{"127.0.0.1", "0.0.0.0"} {
 		stranger, err := plain.Listen(context.Background(), "tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
@@ -34,7 +34,7 @@ func TestReservation(t *testing.T) {
 		require.Error(t, err, host)
 	}
 
-	// With it, it can be listened on, at one address as at all.
+	// With it a program can listen on the port, at one address or at all.
 	for _, host := range []string{"127.0.0.1", "::"} {
 		rank0, err := Listen(Config{Host: host, Port: port})
 		require.NoError(t, err, host)
@@ -49,8 +49,8 @@ func TestReservation(t *testing.T) {
 	require.NoError(t, r.Close(), "again")
 }
 
-// Nobody who asks for any free port gets a reserved one: the kernel has 28,000 to give, so one of few attempts would
-// rarely show it; the other way round it does, since each reservation must be a port that nobody else holds.
+// No one who requests any free port gets a reserved one. The kernel has 28,000 ports, so that few attempts would rarely
+// show a failure. The reverse does: each reservation is a port that is not taken.
 func TestReservationsDiffer(t *testing.T) {
 	seen := map[uint16]bool{}
 	for range 200 {
@@ -97,7 +97,7 @@ func TestHolder(t *testing.T) {
 	require.False(t, ok, "nobody listens")
 }
 
-// Two jobs that are told the same port must not have their ranks meet: the second learns who was first.
+// If two jobs use the same port, the second one learns about the first instead of mixing their ranks.
 func TestPortThatIsReservedByNumber(t *testing.T) {
 	free, err := Reserve("", 0)
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutReuse takes back SO_REUSEADDR, which package net sets.
+// withoutReuse clears SO_REUSEADDR, which package net sets.
 func withoutReuse(_, _ string, c syscall.RawConn) (err error) {
 	if failed := c.Control(func(fd uintptr) {
 		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 0)

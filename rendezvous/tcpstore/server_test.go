@@ -40,7 +40,7 @@ func TestAnyFragmentation(t *testing.T) {
 	}
 }
 
-// TestAnswers goes through what the client never asks for in that way, byte by byte.
+// TestAnswers checks requests that the client never sends that way, byte by byte.
 func TestAnswers(t *testing.T) {
 	for name, step := range map[string]struct{ before, ask, answer []byte }{
 		"get of a missing key": {nil, request(opGet, text("no")), number(0)},
@@ -161,7 +161,7 @@ func TestLateAnswers(t *testing.T) {
 		require.NoError(t, other.QueuePush(t.Context(), "q", []byte("v")))
 		first.expect(replyReady)
 		second.ping()
-		first.send([]byte{opCancelWait}) // its time was over just then: it does not pop, so the other is woken
+		first.send([]byte{opCancelWait}) // its timeout expired: it does not pop, so that the other client is woken
 		first.expect(replyCanceled)
 		second.expect(replyReady)
 		second.send(request(opQueuePop, text("/q")))
@@ -281,8 +281,8 @@ func TestHalfARequestHoldsUpNobody(t *testing.T) {
 	require.Less(t, s.Snapshot().Memory, int64(1<<20), "memory for what came, not for what was announced")
 }
 
-// TestSlowReader has a client ask for much and read nothing: others are served, little is copied, and it gets all when
-// it reads.
+// TestSlowReader has a client request much and read nothing: others are served, little is copied, and the client gets
+// everything when it reads.
 func TestSlowReader(t *testing.T) {
 	s := open(t, Config{})
 	good := dial(t, s)
@@ -307,13 +307,13 @@ func TestSlowReader(t *testing.T) {
 	r.ping()
 }
 
-// TestManyAnswersUnread is the same with answers that are copied.
+// TestManyAnswersUnread is TestSlowReader with replies that are copied.
 func TestManyAnswersUnread(t *testing.T) {
 	s := open(t, Config{})
 	r := greet(t, s)
 	value := strings.Repeat("v", 4000)
 	r.send(request(opSet, text("k"), text(value)))
-	const keys = 20_000 // 80 MB of answer to a request of 180 kB
+	const keys = 20_000 // 80 MB of replies to a request of 180 kB
 	r.send(listOf(opMultiGet, make([]string, keys)...), listOf(opMultiGet, slicesOf("k", keys)...))
 	other := greet(t, s)
 	other.ping()
@@ -335,7 +335,7 @@ func TestMemoryHasALimit(t *testing.T) {
 	require.NoError(t, good.Set(t.Context(), "k", make([]byte, 500_000)))
 	greedy := greet(t, s)
 	_, _ = greedy.Write(request(opSet, text("a"), text(string(make([]byte, 600_000)))))
-	_, _ = io.Copy(io.Discard, greedy) // an end or a reset, as the bytes cross
+	_, _ = io.Copy(io.Discard, greedy) // the end or a reset, as the bytes cross
 	require.Contains(t, s.log.text(), "the store is full")
 	_, err := good.Get(t.Context(), "k")
 	require.NoError(t, err)
@@ -347,7 +347,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	first := greet(t, s)
 	first.ping()
 	silent := dialRaw(t, s)
-	second := greet(t, s) // takes the place of the one that never greeted
+	second := greet(t, s) // replaces the one without a greeting
 	second.ping()
 	silent.ended()
 
@@ -406,7 +406,8 @@ func TestOwnAddressIsAllowed(t *testing.T) {
 	testneeds.Skip(t, "network", "this host has no IPv4 address beside loopback")
 }
 
-// TestSockets looks at the server's own descriptors: options that connections inherit, and that no child does.
+// TestSockets checks the options of the server's descriptors, which connections inherit, and that no child inherits
+// them.
 func TestSockets(t *testing.T) {
 	before := sockets(t)
 	s := open(t, Config{})
@@ -437,7 +438,7 @@ func TestSockets(t *testing.T) {
 	require.Equal(t, 1, accepted)
 }
 
-// sockets lists this process's descriptors.
+// sockets returns this process's descriptors.
 func sockets(t *testing.T) map[int]bool {
 	entries, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -533,8 +534,7 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	require.Contains(t, log.lines[maxComplaints], "silent")
 }
 
-// FuzzServer sends bytes to a server, with a greeting before them or without: it goes on serving others, and forgets
-// what it held.
+// FuzzServer sends bytes to a server, with or without a greeting: it still serves others, and frees what it held.
 func FuzzServer(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session, true)
@@ -556,7 +556,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// meets sets all keys that a session waits for, as its partners did.
+// meets sets the keys that a session waits for, as its partners did.
 func (r raw) meets(session []byte) {
 	start := 0
 	for _, end := range requests(r.t, session, len(session)) {
@@ -571,7 +571,7 @@ func (r raw) meets(session []byte) {
 	r.ping()
 }
 
-// TestSessionsAreServed plays what PyTorch wrote, byte by byte.
+// TestSessionsAreServed replays what PyTorch sent, byte by byte.
 func TestSessionsAreServed(t *testing.T) {
 	for name, session := range sessions(t) {
 		t.Run(strings.TrimSuffix(name, filepath.Ext(name)), func(t *testing.T) {

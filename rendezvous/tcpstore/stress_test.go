@@ -16,9 +16,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestStress runs all operations from many goroutines, some on a client of their own and some on one that they share,
-// among peers that send noise, half requests and go. Counters add up, every queued value is popped once, and at the end
-// nothing is left.
+// TestStress runs all operations from many goroutines, some with a client of their own and some with a shared one,
+// among peers that send garbage and incomplete requests. Counters add up, every queued value is popped once, and at the
+// end nothing is left.
 func TestStress(t *testing.T) {
 	const workers = 12
 	rounds := testneeds.Count(60, 5000)
@@ -53,7 +53,7 @@ func TestStress(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Snapshot().Waiting == 0 }, time.Minute, time.Millisecond)
 }
 
-// work does as many rounds of everything.
+// work does rounds of all operations.
 func work(ctx context.Context, c *Client, r *rand.Rand, rounds int) error {
 	for round := range rounds {
 		for _, step := range []func(context.Context, *Client, *rand.Rand, int) error{count, give, meet, giveUp} {
@@ -87,7 +87,7 @@ func count(ctx context.Context, c *Client, r *rand.Rand, _ int) error {
 	return err
 }
 
-// give puts something into the queue and takes something out: nobody waits for ever.
+// give pushes a value and pops one, so that no one waits for ever.
 func give(ctx context.Context, c *Client, _ *rand.Rand, _ int) error {
 	if err := c.QueuePush(ctx, "work", []byte("w")); err != nil {
 		return err
@@ -96,7 +96,7 @@ func give(ctx context.Context, c *Client, _ *rand.Rand, _ int) error {
 	return err
 }
 
-// meet elects one of all by compare-and-set.
+// meet elects one client by compare-and-set.
 func meet(ctx context.Context, c *Client, r *rand.Rand, round int) error {
 	key := fmt.Sprint("round ", round)
 	chosen, err := c.CompareSet(ctx, key, nil, []byte{byte('a' + r.IntN(26))})
@@ -110,7 +110,7 @@ func meet(ctx context.Context, c *Client, r *rand.Rand, round int) error {
 	return err
 }
 
-// giveUp waits for what never comes.
+// giveUp waits for a key that is never set.
 func giveUp(ctx context.Context, c *Client, r *rand.Rand, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(300))*time.Microsecond)
 	defer cancel()
@@ -120,7 +120,7 @@ func giveUp(ctx context.Context, c *Client, r *rand.Rand, _ int) error {
 	return nil
 }
 
-// disturb connects, says something and goes.
+// disturb connects, sends garbage and disconnects.
 func disturb(addr string, r *rand.Rand, rounds int) error {
 	noise := [][]byte{
 		listOf(opWait, "/sum", "/never"), request(opSet, number(10), []byte("half")),

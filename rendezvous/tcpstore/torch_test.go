@@ -17,7 +17,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// pythonVariable names a Python with PyTorch for the tests, instead of the one in .venv.
+// pythonVariable overrides the Python with PyTorch in .venv.
 const pythonVariable = "GORUN_TEST_PYTHON"
 
 // torchPython returns a Python with PyTorch 2.2 or later, or skips.
@@ -44,7 +44,7 @@ func torchPython(t *testing.T) string {
 	return python
 }
 
-// script runs a Python program to its end and returns what it printed.
+// script runs a Python program and returns its output.
 func script(ctx context.Context, t *testing.T, python string, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, python, args...)
@@ -61,8 +61,8 @@ func script(ctx context.Context, t *testing.T, python string, args ...string) []
 	return lines
 }
 
-// TestTorchClient has PyTorch's own client go through all operations with our server, and meet a Go client there. The
-// same cases pass with PyTorch's server.
+// TestTorchClient has PyTorch's own client perform all operations with our server, and meet a Go client there. The same
+// cases pass with PyTorch's server.
 func TestTorchClient(t *testing.T) {
 	python := torchPython(t)
 	s := open(t, Config{})
@@ -92,7 +92,7 @@ func TestTorchClient(t *testing.T) {
 	require.Contains(t, s.log.text(), `"/text" holds "abc", which is not a number`)
 }
 
-// meetTorch is what a Go rank does in the cases from_go and barrier_with_go.
+// meetTorch is the Go rank of the cases from_go and barrier_with_go.
 func meetTorch(ctx context.Context, c *Client) error {
 	if err := c.Set(ctx, "from go", []byte("hello")); err != nil {
 		return err
@@ -113,8 +113,7 @@ func meetTorch(ctx context.Context, c *Client) error {
 	return err
 }
 
-// meetPrefixStore is one of two at a barrier of PyTorch's PrefixStore, which counts under one key and opens by
-// another.
+// meetPrefixStore is a party of a barrier of PyTorch's PrefixStore, which counts under one key and opens by another.
 func meetPrefixStore(ctx context.Context, c *Client, key string) error {
 	if n, err := c.Add(ctx, key+"/num_members", 1); err != nil || n > 1 {
 		return errors.Join(err, c.Set(ctx, key+"/last_member", []byte("1")))
@@ -122,7 +121,7 @@ func meetPrefixStore(ctx context.Context, c *Client, key string) error {
 	return c.Wait(ctx, key+"/last_member")
 }
 
-// torchServer hosts a store as rank 0 does, and ends when its input does.
+// torchServer hosts a store like rank 0, until its input ends.
 const torchServer = `
 import sys
 from torch.distributed import TCPStore
@@ -133,7 +132,7 @@ print(store.port, flush=True)
 sys.stdin.read()
 `
 
-// TestReservedPortIsForTorch has rank 0 take a reserved port, with each of PyTorch's servers, and our client talk to
+// TestReservedPortIsForTorch has rank 0 listen on a reserved port, with each of PyTorch's servers, and our client use
 // it.
 func TestReservedPortIsForTorch(t *testing.T) {
 	python := torchPython(t)

@@ -19,17 +19,17 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// roleVariable makes the test binary another process.
+// roleVariable gives the test binary another role.
 const roleVariable = "TCPSTORE_TEST_ROLE"
 
 var roles = map[string]func(args []string){
 	"attack": attack, "leave": leave, "crowd": crowd, "serve": serveAs, "squat": squat, "reserve": reserveAs,
 }
 
-// otherUser is a user id that nobody here has.
+// otherUser is an unused user ID.
 const otherUser = 54321
 
-// as is the test binary in a role, as another user.
+// as returns the test binary in a role, as another user.
 func as(uid uint32, role string, args ...string) *exec.Cmd {
 	command := exec.Command("/proc/self/exe", args...)
 	command.Env = append(os.Environ(), roleVariable+"="+role)
@@ -38,7 +38,7 @@ func as(uid uint32, role string, args ...string) *exec.Cmd {
 	return command
 }
 
-// does runs a role to its end, and returns what it printed.
+// does runs a role to its end, and returns its output.
 func does(t *testing.T, uid uint32, role string, args ...string) string {
 	t.Helper()
 	out, err := as(uid, role, args...).Output()
@@ -46,7 +46,7 @@ func does(t *testing.T, uid uint32, role string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// during runs a role until the test is over, and returns the first line that it printed.
+// during runs a role until the test ends, and returns the first line of its output.
 func during(t *testing.T, uid uint32, role string, args ...string) string {
 	t.Helper()
 	command := as(uid, role, args...)
@@ -71,7 +71,7 @@ const gloosKey = "default_pg/0//cpu//0/0"
 // attack lists the keys and replaces the address of Gloo's rank 0.
 func attack(args []string) {
 	ctx := context.Background()
-	c := &Client{addr: args[0], links: map[*link]struct{}{}} // Dial would try again
+	c := &Client{addr: args[0], links: map[*link]struct{}{}} // Dial would retry
 	if _, err := c.connect(ctx); err != nil {
 		fmt.Println("refused")
 		return
@@ -86,7 +86,7 @@ func try[T any](result T, err error) T {
 	return result
 }
 
-// leave asks for all at once and is gone before anybody is asked whose the connection is.
+// leave sends a request for all keys and disconnects before the server looks up its user.
 func leave(args []string) {
 	conn := try(net.Dial("tcp", args[0]))
 	_ = try(conn.Write(append(append([]byte(nil), greeting...), request(opSet, text("/"+gloosKey), text("mine"))...)))
@@ -118,7 +118,7 @@ func serveAs([]string) {
 	_ = s.Close()
 }
 
-// gloo is a store in which rank 0 has left its address.
+// gloo returns a store in which rank 0 has left its address.
 func gloo(t *testing.T, cfg Config) (opened, *Client) {
 	s := open(t, cfg)
 	c := dial(t, s)
@@ -149,7 +149,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// Addresses of this host are among those of a job's hosts: its users must not come by them.
+// The addresses of this host are among those of a job's hosts, but its users must not be accepted for that.
 func TestAnotherUserIsRefusedAtEveryAddress(t *testing.T) {
 	testneeds.Root(t)
 	s, _ := gloo(t, Config{Host: "::", Allow: everybody})
@@ -179,7 +179,7 @@ func TestOwnUserAndRootAreServed(t *testing.T) {
 	require.Equal(t, "refused", does(t, otherUser+1, "attack", at))
 }
 
-// The kernel says of a socket that no process has any more that it is root's.
+// The kernel reports root as the owner of a socket that no process has any more.
 func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 	testneeds.Root(t)
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -200,7 +200,7 @@ func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 		"whose it is cannot be told (no process on this host has its other end open), and only root may connect")
 }
 
-// Others cannot take the places of those who are served.
+// Other users cannot take the place of clients.
 func TestAnotherUserCannotCrowdOut(t *testing.T) {
 	testneeds.Root(t)
 	s := open(t, Config{Limits: Limits{Connections: 4}})

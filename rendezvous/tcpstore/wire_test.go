@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests as bytes, as PyTorch's client writes them.
+// Requests as bytes, as PyTorch's client sends them.
 
 func number(n int64) []byte { return counted(0, "", n)[10:] }
 
@@ -120,7 +120,8 @@ func TestGreetings(t *testing.T) {
 	}
 }
 
-// sessions are what PyTorch 2.15 wrote: calls of all operations, and the meeting of a process group of two by gloo.
+// sessions are the bytes that PyTorch 2.15 sent: all operations, and the rendezvous of a process group of two with
+// Gloo.
 func sessions(t testing.TB) map[string][]byte {
 	files, err := filepath.Glob("testdata/sessions/*.bin")
 	require.NoError(t, err)
@@ -133,7 +134,7 @@ func sessions(t testing.TB) map[string][]byte {
 	return all
 }
 
-// requests cuts a session into its requests, fed in pieces of a size.
+// requests splits a session into its requests, fed in pieces of a size.
 func requests(t testing.TB, session []byte, size int) (ends []int) {
 	limits := Limits{}.withDefaults()
 	var s scan
@@ -165,8 +166,7 @@ func TestSessionsScanAlikeInAnyPieces(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a request is found alike whether it comes at once or in two pieces, and that its arguments can
-// be read.
+// FuzzParse checks that a request is found alike in one piece and in two, and that its arguments can be decoded.
 func FuzzParse(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session[len(greeting):], 3)
@@ -193,7 +193,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// readAll reads the arguments of a whole request and requires that they are all of it.
+// readAll decodes the arguments of a complete request.
 func readAll(t *testing.T, b []byte) {
 	args := arguments(b[1:])
 	for _, kind := range protocol[b[0]].shape {

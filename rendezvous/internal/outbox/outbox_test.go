@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is both ends of a connection, which the test closes.
+// pair returns both ends of a connection, which the test closes.
 func pair(t *testing.T) (ours, client net.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -34,14 +34,14 @@ func pair(t *testing.T) (ours, client net.Conn) {
 	return ends[0], ends[1]
 }
 
-// isBusy says whether there is a goroutine that writes.
+// isBusy reports whether the goroutine runs.
 func (o *Outbox) isBusy() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.busy
 }
 
-// What the socket has room for is there when Send returns, without any goroutine.
+// What fits in the socket's buffer is written when Send returns, without a goroutine.
 func TestAMessageIsWrittenAtOnce(t *testing.T) {
 	ours, client := pair(t)
 	o := New(ours, 1<<20)
@@ -55,8 +55,7 @@ func TestAMessageIsWrittenAtOnce(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte("a message\n"), 100), got)
 }
 
-// Whatever is sent from how many goroutines, and however slowly it is read, comes whole, and
-// that of each in its order.
+// Messages from many goroutines arrive complete, those of each in order, however slowly they are read.
 func TestMessagesKeepTheirOrder(t *testing.T) {
 	for name, pipe := range map[string]bool{"socket": false, "no socket": true} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +73,7 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 					for i := range messages {
 						binary.BigEndian.PutUint32(b, uint32(from))
 						binary.BigEndian.PutUint32(b[4:], uint32(i))
-						o.Send(b) // and keeps nothing of it
+						o.Send(b) // and does not keep b
 					}
 				})
 			}
@@ -95,14 +94,14 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// fill sends until the socket is full and bytes wait.
+// fill sends until the socket is full and bytes are unsent.
 func fill(o *Outbox) {
 	for o.Waiting() == 0 {
 		o.Send(make([]byte, 64<<10))
 	}
 }
 
-// A client that reads nothing stops nobody, and is disconnected when more waits than may.
+// A client that reads nothing stops no other, and is disconnected at the limit.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	const limit = 1 << 20
 	ours, client := pair(t)
@@ -121,7 +120,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	require.Positive(t, read)
 }
 
-// One message may be longer than what may wait.
+// One message may exceed the limit.
 func TestALongMessage(t *testing.T) {
 	ours, client := pair(t)
 	o := New(ours, 1000)
@@ -155,7 +154,7 @@ func TestWhoWaitsIsToldThatTheConnectionHasEnded(t *testing.T) {
 	}
 }
 
-// That a client is gone is an error of the first write after it.
+// A closed client is an error of the first write afterwards.
 func TestAClientThatIsGone(t *testing.T) {
 	ours, client := pair(t)
 	o := New(ours, 1<<20)

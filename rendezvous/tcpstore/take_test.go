@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front is a port whose connections a server without one serves, after somebody read the first n bytes of each.
+// front listens on a port and passes connections to a server without one, after it has read the first n bytes of each.
 func front(t *testing.T, cfg Config, n int) (opened, *net.TCPListener) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -58,7 +58,7 @@ func TestHandedOverConnections(t *testing.T) {
 	}
 }
 
-// What was read before may hold any number of whole requests.
+// What was read before may have any number of complete requests.
 func TestHandedOverWithRequests(t *testing.T) {
 	s, l := front(t, Config{}, len(greeting)+5+9+2)
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -116,7 +116,7 @@ func TestTakeAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// PyTorch's own client is served as well where somebody else has looked at its greeting.
+// PyTorch's own client is served even if its greeting has been read elsewhere.
 func TestTorchClientHandedOver(t *testing.T) {
 	python := torchPython(t)
 	s, _ := front(t, Config{}, len(greeting))
