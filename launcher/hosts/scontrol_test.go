@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,12 +142,17 @@ func TestExpandAgreesWithScontrol(t *testing.T) {
 		if shown != nil { // a number with text behind it is folded to a bracket with text behind it
 			names, err := Expand(folded[i])
 			require.NoError(t, err)
-			require.Equal(t, shown, names, folded[i])
-			checked++
+			if !slices.ContainsFunc(names, hugeNumber.MatchString) {
+				require.Equal(t, shown, names, folded[i])
+				checked++
+			}
 		}
 	}
 	t.Logf("%d of %d lists are good, scontrol takes %d of them back folded", len(folded), len(lists), checked)
 }
+
+// hugeNumber matches numbers that may not fit in 64 bits.
+var hugeNumber = regexp.MustCompile(`[0-9]{19}`)
 
 // requireAgreement returns the names that Expand makes of the list, after a comparison with what scontrol shows.
 func (l randomHostlist) requireAgreement(t *testing.T, shown []string) []string {
@@ -156,6 +162,8 @@ func (l randomHostlist) requireAgreement(t *testing.T, shown []string) []string 
 	case l.wrong: // scontrol is generous with some mistakes: [1-]
 		require.Error(t, err, l.list)
 	case l.endless && shown == nil: // it takes no text behind a bracket
+		require.NoError(t, err, l.list)
+	case slices.ContainsFunc(names, hugeNumber.MatchString): // scontrol shows the largest 64-bit number instead
 		require.NoError(t, err, l.list)
 	case l.cubic:
 		require.NoError(t, err, l.list)
