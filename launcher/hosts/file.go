@@ -7,20 +7,18 @@ import (
 	"strings"
 )
 
-// File is what a host file says.
+// File is the content of a host file.
 type File struct {
 	Hosts []Host
-	// Dialect is whose way of writing it has, for the user: "Open MPI", "MPICH",
-	// "Open MPI or DeepSpeed", "plain names", or "Open MPI and MPICH" where it mixes
-	// them. DeepSpeed's files are told from Open MPI's by nothing.
+	// Dialect names whose syntax the file has, for the user: "Open MPI", "MPICH", "Open MPI or DeepSpeed" (which
+	// cannot be told apart), "plain names", or "Open MPI and MPICH" if it has both.
 	Dialect string
-	// Notes tell what of the file has no meaning here, one line each.
+	// Notes name words without a meaning here, one line each.
 	Notes []string
 }
 
-// ParseFile reads a host file: the union of what Open MPI, MPICH and DeepSpeed
-// take, with ranges. Name is only for messages. All mistakes are reported, joined,
-// each with file and line.
+// ParseFile parses a host file in the syntax of Open MPI, MPICH, DeepSpeed or a mix, with ranges. name is only for
+// messages. The error joins all mistakes, each with file and line.
 func ParseFile(name, text string) (File, error) {
 	var (
 		f        File
@@ -41,7 +39,7 @@ func ParseFile(name, text string) (File, error) {
 			mistakes = append(mistakes, eachMistake(at, err)...)
 			continue
 		}
-		style.see(words)
+		style.add(words)
 		for _, word := range unused {
 			f.Notes = append(f.Notes, fmt.Sprintf("%s: %s has no meaning here", at, word))
 		}
@@ -61,24 +59,24 @@ func ParseFile(name, text string) (File, error) {
 	return f, nil
 }
 
-// fileWords are a host and its pairs; around an = there may be blanks, as to Open MPI.
+// fileWords splits a line into a host and its pairs. Blanks around = are allowed, as in Open MPI.
 func fileWords(line string) []string {
 	keys := strings.Split(line, "=")
-	for i := range keys[1:] {
-		keys[i], keys[i+1] = strings.TrimRight(keys[i], " \t"), strings.TrimLeft(keys[i+1], " \t")
+	for i := range keys {
+		keys[i] = strings.TrimSpace(keys[i])
 	}
 	return strings.Fields(strings.Join(keys, "="))
 }
 
-// fileStyle collects by what the writers of host files can be told apart.
+// fileStyle collects the syntax by which dialects of host files can be told apart.
 type fileStyle struct {
-	openMPI bool // a key that only Open MPI has, or a user or port
-	slots   bool // slots=, which DeepSpeed has too
+	openMPI bool // a key of Open MPI's alone
+	slots   bool // slots=, which DeepSpeed has, too
 	mpich   bool // a number behind a colon, or a key of MPICH's
 }
 
-// see takes the words of a line that was read without a mistake.
-func (s *fileStyle) see(words []string) {
+// add adds the words of a valid line.
+func (s *fileStyle) add(words []string) {
 	if _, numbers, _, _ := cutNumbers(words[0][strings.IndexByte(words[0], '@')+1:]); len(numbers) > 0 {
 		s.mpich = true
 	}
@@ -94,7 +92,6 @@ func (s *fileStyle) see(words []string) {
 	}
 }
 
-// String names the dialect for users.
 func (s fileStyle) String() string {
 	switch {
 	case s.mpich && (s.slots || s.openMPI):
@@ -109,17 +106,16 @@ func (s fileStyle) String() string {
 	return "plain names"
 }
 
-// fileKey is a key as set knows it.
+// fileKey returns a key as set spells it.
 func fileKey(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "-")) }
 
-// parseLine reads the words of one line: a host, or a range of room hosts at most,
-// and key=value pairs.
+// parseLine parses the words of one line: a host, or a range of at most room hosts, and key=value pairs.
 func parseLine(words []string, room int) (all []Host, unused []string, err error) {
 	all, err = parseEntry(words[0], room)
 	if err != nil {
 		return nil, nil, err
 	}
-	h := all[0] // all others differ from it by their names alone
+	h := all[0] // the others only have other names
 	for _, word := range words[1:] {
 		key, value, found := strings.Cut(word, "=")
 		if !found {
@@ -134,7 +130,7 @@ func parseLine(words []string, room int) (all []Host, unused []string, err error
 		}
 	}
 	if h.Slots == 0 && !h.CoreSlots {
-		h.Slots = h.MaxSlots // so does Open MPI
+		h.Slots = h.MaxSlots // as in Open MPI
 	}
 	switch {
 	case h.MaxSlots > 0 && h.Slots > h.MaxSlots:
@@ -147,7 +143,7 @@ func parseLine(words []string, room int) (all []Host, unused []string, err error
 	return all, unused, err
 }
 
-// set takes one key=value pair; it reports whether it knows the key.
+// set sets one key=value pair, and reports whether it knows the key.
 func (h *Host) set(key, value string) (known bool, err error) {
 	switch key {
 	case "slots", "cpu", "count":

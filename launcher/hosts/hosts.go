@@ -1,21 +1,18 @@
-// Package hosts knows the ways in which users say where ranks may run: the lists
-// behind -H and --host, and the host files of Open MPI, MPICH and DeepSpeed, whose
-// union it reads.
+// Package hosts parses where ranks may run: the lists of -H and --host, and the host files of Open MPI, MPICH and
+// DeepSpeed.
 //
-// A list is what mpirun takes, with Slurm's ranges: names separated by commas, each
-// with an optional number of slots.
+// A list is what mpirun takes, with Slurm's ranges: names separated by commas, each with an optional number of slots.
 //
-//	node1                one host, number of slots not said
+//	node1                one host, number of slots open
 //	node1:4,node2:4      four slots each
 //	node1,node1          the same as node1:2
 //	node[01-16,20]:8     seventeen hosts, eight slots each
-//	node1:*              as many as it has cores, as to Open MPI
-//	alice@node2:2222:4   who logs in, and at which port, before the slots
+//	node1:*              one slot for each core, as in Open MPI
+//	alice@node2:2222:4   user and port of the login, before the slots
 //	[::1]:3, ::1         an IPv6 address needs brackets before numbers
 //
-// One number behind a name is the slots, as every mpirun reads it: a port has the
-// slots behind it (node2:2222:1), or stands in a file (port=2222) or in the
-// configuration of ssh.
+// A single number is the slots, as in every mpirun. A port needs slots behind it (node2:2222:1), or belongs in a host
+// file (port=2222) or in the configuration of ssh.
 //
 // A file has one host, or one range, on a line:
 //
@@ -25,50 +22,45 @@
 //	node3:4 ifhn=node3-ib          MPICH
 //	alice@node4 port=2222          Open MPI
 //
-// What is named twice has the sum of its slots. The package reads no file and
-// resolves no name: text comes in, hosts go out.
+// A host that is named twice has the sum of its slots. The package reads no file and resolves no name.
 package hosts
 
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Host is one host of a wish.
+// Host is one requested host.
 type Host struct {
-	// Name is the host's name or address as the user wrote it, without user and
-	// port. An IPv6 address stands without brackets.
+	// Name is the host's name or address as the user wrote it, without user, port and brackets.
 	Name string
-	// Slots is the number of ranks that the host is meant to take; 0: not said.
+	// Slots is the number of ranks to place there; 0: open.
 	Slots int
-	// CoreSlots says that it takes as many as it has cores; Slots is 0 until somebody has
-	// counted them.
+	// CoreSlots means one slot for each core. Slots is then 0 until the cores are counted.
 	CoreSlots bool
-	// MaxSlots is the number of ranks that it must not exceed; 0: no limit.
+	// MaxSlots limits the number of ranks; 0: no limit.
 	MaxSlots int
-	// User and Port are how to log in there; "" and 0: not said.
+	// User and Port are for the login; "" and 0: default.
 	User string
 	Port int
-	// Address is how other nodes reach this one where that is not by Name (Hydra's
-	// ifhn=); "": not said.
+	// Address is how other nodes reach this one (Hydra's ifhn=); "": by Name.
 	Address string
-	// Here says that the host is the one that gorun runs on: nobody has to log in.
+	// Here marks the host that gorun runs on, which needs no login.
 	Here bool
-	// From says where the host was named first: "-H node1:4" or "hosts.txt:3".
+	// From is the first source of the host: "-H node1:4" or "hosts.txt:3".
 	From string
 }
 
-// IsLoopback reports whether the name means this host by itself, wherever it is
-// read: localhost, ::1 or an address in 127.0.0.0/8.
+// IsLoopback reports whether the name means every host itself: localhost, ::1 or an address in 127.0.0.0/8.
 func (h Host) IsLoopback() bool {
 	name := strings.ToLower(h.Name)
 	return name == "localhost" || name == "::1" || strings.HasPrefix(name, "127.") &&
 		strings.Trim(name, "0123456789.") == ""
 }
 
-// TotalSlots is the number of slots of all hosts, or 0 when some host leaves its
-// number open.
+// TotalSlots returns the number of slots of all hosts, or 0 if a host leaves its number open.
 func TotalSlots(all []Host) int {
 	total := 0
 	for _, h := range all {
@@ -80,9 +72,8 @@ func TotalSlots(all []Host) int {
 	return total
 }
 
-// Merge sums the hosts that have the same name, in the order in which each was
-// named first. An entry without a number counts as one slot where its name comes
-// again, as in Open MPI and Hydra.
+// Merge adds up hosts with the same name, in the order of their first entries. An entry without a number counts as one
+// slot if its name repeats, as in Open MPI and Hydra.
 func Merge(all []Host) []Host {
 	var merged []Host
 	place := make(map[string]int, len(all))
@@ -98,8 +89,7 @@ func Merge(all []Host) []Host {
 	return merged
 }
 
-// Sum makes one host of several that are the same machine under different
-// names; all is not empty. The first name stays.
+// Sum adds up hosts that are one machine under different names, and keeps the first name. all must not be empty.
 func Sum(all []Host) Host {
 	total := all[0]
 	for _, h := range all[1:] {
@@ -122,10 +112,8 @@ func sum(a, b Host) Host {
 	return a
 }
 
-// Select returns the hosts of wanted, each with what all says about it: where a
-// list and a host file are given, the list chooses from the file. What wanted says
-// of slots, user and port counts more than the file. Hosts that all lacks are an
-// error.
+// Select returns the hosts of wanted, completed from all: a list chooses from a host file. Slots, user and port in
+// wanted beat those in all. Hosts that all lacks are an error.
 func Select(all, wanted []Host) ([]Host, error) {
 	place := make(map[string]int, len(all))
 	for i, h := range all {
@@ -156,34 +144,20 @@ func Select(all, wanted []Host) ([]Host, error) {
 	return selected, nil
 }
 
-// Exclude returns the hosts that names leave, and the names that none of all has.
-// Those that isHere knows, and those that mean it by themselves, are the host with
-// Here.
+// Exclude returns all hosts except names, and the names that no host has. A loopback name, and one that isHere accepts,
+// means the host with Here.
 func Exclude(all []Host, names []string, isHere func(name string) bool) (left []Host, unknown []string) {
-	gone := make([]bool, len(all))
-	place := make(map[string]int, len(all))
-	here := -1
-	for i, h := range all {
-		place[h.Name] = i
-		if h.Here {
-			here = i
-		}
-	}
+	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
-		at, found := place[name]
-		if !found && here >= 0 && (Host{Name: name}.IsLoopback() || isHere(name)) {
-			at, found = here, true
+		at := slices.IndexFunc(all, func(h Host) bool { return h.Name == name })
+		if at < 0 && (Host{Name: name}.IsLoopback() || isHere(name)) {
+			at = slices.IndexFunc(all, func(h Host) bool { return h.Here })
 		}
-		if !found {
+		if at < 0 {
 			unknown = append(unknown, name)
 			continue
 		}
-		gone[at] = true
+		excluded[all[at].Name] = true
 	}
-	for i, h := range all {
-		if !gone[i] {
-			left = append(left, h)
-		}
-	}
-	return left, unknown
+	return slices.DeleteFunc(slices.Clone(all), func(h Host) bool { return excluded[h.Name] }), unknown
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// maxSlots bounds a number of slots: more is a typing mistake on any machine, and
-// sums stay far from overflow.
+// maxSlots bounds a number of slots. More is a typing mistake, and sums do not overflow.
 const maxSlots = 1 << 20
 
-// ParseList reads a list as -H takes it. From is how the user gave it, such as
-// "-H node1:4,node2"; errors begin with it. All mistakes are reported, joined.
+// ParseList parses a list of -H. from is its source, such as "-H node1:4,node2", with which errors begin. The error
+// joins all mistakes.
 func ParseList(list, from string) ([]Host, error) {
 	var (
 		all      []Host
@@ -36,7 +35,7 @@ func ParseList(list, from string) ([]Host, error) {
 	return Merge(all), nil
 }
 
-// eachMistake says of each joined mistake where it is.
+// eachMistake adds the place to each joined mistake.
 func eachMistake(where string, err error) []error {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -48,8 +47,7 @@ func eachMistake(where string, err error) []error {
 	return all
 }
 
-// splitList cuts at commas outside brackets, which belong to addresses and
-// ranges.
+// splitList splits at commas outside the brackets of addresses and ranges.
 func splitList(list string) []string {
 	var entries []string
 	start := 0
@@ -60,8 +58,8 @@ func splitList(list string) []string {
 	return append(entries, list[start:])
 }
 
-// parseEntry reads [user@]host[:slots] and [user@]host:port:slots; ranges in the
-// host's name make it several, room at most.
+// parseEntry parses [user@]host[:slots] and [user@]host:port:slots. Ranges in the name make several hosts, at most
+// room.
 func parseEntry(entry string, room int) ([]Host, error) {
 	if entry == "" {
 		return nil, errors.New("a host's name is empty")
@@ -92,7 +90,7 @@ func parseEntry(entry string, room int) ([]Host, error) {
 	return h.each(names)
 }
 
-// each is h under each of several names.
+// each returns h under each name.
 func (h Host) each(names []string) ([]Host, error) {
 	all := make([]Host, len(names))
 	for i, name := range names {
@@ -105,8 +103,7 @@ func (h Host) each(names []string) ([]Host, error) {
 	return all, nil
 }
 
-// setNumbers takes what stands behind a name: the slots, or port and slots. One
-// number alone is the slots, as every mpirun reads it.
+// setNumbers sets the numbers behind a name: slots, or port and slots.
 func (h *Host) setNumbers(numbers []string) (err error) {
 	switch len(numbers) {
 	case 0:
@@ -123,8 +120,7 @@ func (h *Host) setNumbers(numbers []string) (err error) {
 		"behind a name come :SLOTS or :PORT:SLOTS; an IPv6 address with numbers behind it stands in brackets")
 }
 
-// cutNumbers separates a name from the numbers behind it. An IPv6 address stands
-// in brackets before numbers, and may stand without them else; brackets without a
+// cutNumbers cuts a name from the numbers behind it. An IPv6 address needs brackets before numbers; brackets without a
 // colon are ranges.
 func cutNumbers(text string) (name string, numbers []string, isAddress bool, err error) {
 	if name, ok := address(text); ok {
@@ -151,7 +147,7 @@ func cutNumbers(text string) (name string, numbers []string, isAddress bool, err
 	}
 }
 
-// address reads an IPv6 address, in brackets or without; it is ok if it is one.
+// address parses an IPv6 address, with or without brackets.
 func address(text string) (name string, ok bool) {
 	if inner, found := strings.CutPrefix(text, "["); found {
 		if text, found = strings.CutSuffix(inner, "]"); !found {
@@ -162,7 +158,7 @@ func address(text string) (name string, ok bool) {
 	return text, err == nil && ip.Is6() && strings.IndexFunc(text, notInName) < 0
 }
 
-// outside lists where c stands outside of brackets.
+// outside returns the indices of c outside brackets.
 func outside(text string, c byte) (at []int) {
 	depth := 0
 	for i := range len(text) {
@@ -180,7 +176,6 @@ func outside(text string, c byte) (at []int) {
 	return at
 }
 
-// parsePort reads the TCP port of an SSH server.
 func parsePort(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
@@ -189,7 +184,7 @@ func parsePort(text string) (int, error) {
 	return int(n), nil
 }
 
-// setSlots takes a number of slots, or Open MPI's * for all cores.
+// setSlots sets a number of slots, or Open MPI's * for all cores.
 func (h *Host) setSlots(text string) (err error) {
 	if h.CoreSlots = text == "*"; h.CoreSlots {
 		return nil
@@ -198,7 +193,6 @@ func (h *Host) setSlots(text string) (err error) {
 	return err
 }
 
-// parseSlots reads a number of slots.
 func parseSlots(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxSlots || text[0] == '+' {
@@ -207,8 +201,8 @@ func parseSlots(text string) (int, error) {
 	return n, nil
 }
 
-// checkName refuses what is no name: it will stand in commands and messages, so
-// only letters, digits and the punctuation of names and addresses pass.
+// checkName accepts only letters, digits and the punctuation of names and addresses, because names become part of
+// commands and messages.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -234,13 +228,9 @@ func isLetterOrDigit(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// isUser reports whether text can be a login name; a leading dash would be an
-// option of the program that logs in.
+// isUser reports whether text can be a login name. A leading dash would make it an option of ssh.
 func isUser(text string) bool {
-	if text == "" || text[0] == '-' {
-		return false
-	}
-	return strings.IndexFunc(text, func(r rune) bool {
+	return text != "" && text[0] != '-' && !strings.ContainsFunc(text, func(r rune) bool {
 		return !isLetterOrDigit(r) && !strings.ContainsRune("._-+\\", r)
-	}) < 0
+	})
 }

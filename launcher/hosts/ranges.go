@@ -7,26 +7,22 @@ import (
 	"strings"
 )
 
-// maxHosts bounds the hosts of one list or file: node[1-999999999] is a typing
-// mistake, or somebody's way to take all memory.
+// maxHosts bounds the hosts of one list or file, so that node[1-999999999] does not exhaust the memory.
 const maxHosts = 1 << 16
 
-// maxDigits is the longest number of a range: it fits into an int64 with room for
-// one more.
+// maxDigits bounds a number of a range: it and its successor fit into an int64.
 const maxDigits = 18
 
-// Expand returns the names that a list in Slurm's hostlist grammar means, in its
-// order; what comes twice stays twice.
+// Expand returns the names of a list in Slurm's hostlist grammar, in its order, with repetitions.
 //
-//	list   := elem ("," elem)*              commas inside brackets do not cut
-//	elem   := text ("[" ranges "]" text)*   several brackets: each with each, the first one slowest
+//	list   := elem ("," elem)*              commas inside brackets do not split
+//	elem   := text ("[" ranges "]" text)*   several brackets: all combinations, the first one slowest
 //	ranges := range ("," range)*
-//	range  := number | number "-" number    padded with zeros as wide as the first one
+//	range  := number | number "-" number    padded with zeros to the width of the first number
 //
-// Text behind the last bracket is taken, which scontrol refuses: gpu-[1,3]-ib. It
-// orders names with three brackets and more in another way, and takes [1-]. An
-// IPv6 address stands for itself. More than 65536 names are refused. All mistakes
-// are reported, joined.
+// Unlike scontrol, it accepts text behind the last bracket (gpu-[1,3]-ib), refuses [1-], and orders names with three
+// brackets and more differently. An IPv6 address is one name. More than 65536 names are refused. The error joins all
+// mistakes.
 func Expand(list string) ([]string, error) {
 	var (
 		names    []string
@@ -64,7 +60,7 @@ func expandEntry(entry string, room int) ([]string, error) {
 	return names, nil
 }
 
-// expandName returns the names that text with brackets means, room at most.
+// expandName returns the names of text with brackets, at most room.
 func expandName(text string, room int) ([]string, error) {
 	names := []string{""}
 	for rest := text; rest != ""; {
@@ -100,7 +96,7 @@ func errTooMany(text string) error {
 	return fmt.Errorf("%q: these are more than %d hosts, the most that one list or file may have", text, maxHosts)
 }
 
-// product puts each of tails behind each of heads.
+// product returns every head followed by every tail.
 func product(heads, tails []string) []string {
 	all := make([]string, 0, len(heads)*len(tails))
 	for _, head := range heads {
@@ -111,7 +107,7 @@ func product(heads, tails []string) []string {
 	return all
 }
 
-// expandRanges reads what stands in brackets: 01-16,20.
+// expandRanges parses the content of brackets: 01-16,20.
 func expandRanges(ranges string, room int) ([]string, error) {
 	var numbers []string
 	for _, text := range strings.Split(ranges, ",") {
@@ -139,7 +135,7 @@ func expandRanges(ranges string, room int) ([]string, error) {
 	return numbers, nil
 }
 
-// rangeNumber reads one number of the range text.
+// rangeNumber parses one number of the range text.
 func rangeNumber(number, text string) (int64, error) {
 	if number == "" || len(number) > maxDigits || strings.Trim(number, "0123456789") != "" {
 		return 0, fmt.Errorf("[%s] is no number or range of numbers such as 01-16; there are no steps, letters or brackets "+
@@ -148,8 +144,5 @@ func rangeNumber(number, text string) (int64, error) {
 	return strconv.ParseInt(number, 10, 64)
 }
 
-// pad is n with zeros before it up to width.
-func pad(n int64, width int) string {
-	text := strconv.FormatInt(n, 10)
-	return strings.Repeat("0", max(width-len(text), 0)) + text
-}
+// pad formats n with leading zeros.
+func pad(n int64, width int) string { return fmt.Sprintf("%0*d", width, n) }

@@ -1,11 +1,8 @@
-// Package engine knows the resource managers in whose allocations gorun runs: Slurm,
-// Flux, PBS, LSF and others. It reads what they say in the environment, and in files
-// that the environment names, and tells which hosts the job has, with how many slots,
-// whether this process is one of several that the engine started, and by which command
-// of the engine's agents come to the hosts.
+// Package engine recognises resource managers (engines) such as Slurm, Flux, PBS and LSF. From the environment, and
+// files that it names, it reads the hosts of the job and their slots, whether this process is one of several tasks, and
+// which command starts agents on the hosts.
 //
-// Each engine is a row of one table and a file of its own. The package is pure: it
-// starts nothing, and what it wants to know of the world comes through [World].
+// Each engine is a row of one table and a file. The package starts nothing; all input comes through [World].
 package engine
 
 import (
@@ -14,112 +11,99 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// World is what an engine may depend on.
+// World gives access to everything that an engine may depend on.
 type World struct {
 	// Lookup returns a variable of the environment.
 	Lookup func(name string) (value string, found bool)
 	// ReadFile returns the content of a file that the engine wrote.
 	ReadFile func(name string) ([]byte, error)
-	// IsThisHost reports whether a name means the host that this process runs on.
+	// IsThisHost reports whether a name means the host of this process.
 	IsThisHost func(name string) bool
 	// LookPath finds a command as exec.LookPath does.
 	LookPath func(name string) (path string, err error)
-	// Output runs a command of the engine's that only reads, and returns its standard
-	// output: Flux says by a command what others say by variables. nil: none can be run.
+	// Output runs a command of the engine's that only reads, and returns its standard output. It may be nil.
 	Output func(argv ...string) ([]byte, error)
-	// IsUnknown reports whether a resolver said that there is no host of a name. nil: no
-	// name is taken for unknown.
+	// IsUnknown reports whether a resolver says that no host has this name. It may be nil.
 	IsUnknown func(name string) bool
 }
 
-// Found is what an engine said.
+// Found describes the job of an engine.
 type Found struct {
-	// Engine is its name, as --engine takes it: "slurm".
+	// Engine is its name in --engine: "slurm".
 	Engine string
-	// Job names the job for people: "Slurm job 17". JobID is the engine's own word,
-	// which is the same in all processes of the job.
+	// Job names the job for users: "Slurm job 17". JobID is the same in all processes of the job.
 	Job, JobID string
-	// Why says by which variables it was found, for -v.
+	// Why names the variables that were found, for -v.
 	Why string
 
-	// Hosts are those of the allocation, or of the step that Task is one of, in the
-	// engine's order. Slots is 0 where the engine does not say, or where its number
-	// does not count ranks. Address is open; Here is, too, but where no agent comes to
-	// the only host, which is then this one.
+	// Hosts are those of the allocation, or of Task's step, in the engine's order. Slots is 0 if the engine gives no
+	// number of ranks. Here is only set if no agent is needed, because the only host is this one.
 	Hosts []hosts.Host
-	// From says where they came from, in the user's words: "SLURM_JOB_NODELIST=n[1-2]".
+	// From is the source of Hosts: "SLURM_JOB_NODELIST=n[1-2]".
 	From string
-	// SlotsFrom says the same of their slots, "SLURM_TASKS_PER_NODE=2(x2)"; "": From does.
+	// SlotsFrom is the source of their slots: "SLURM_TASKS_PER_NODE=2(x2)"; "": From.
 	SlotsFrom string
-	// CPUsPerRank is what the user asked the engine for, for each of its tasks; 0: nothing.
+	// CPUsPerRank is the number of CPUs that the user requested for each task; 0: none.
 	CPUsPerRank int
 
-	// Task is set where the engine started several of this process: it is one of them.
+	// Task is this process's task; nil: the engine did not start it.
 	Task *Task
-	// Notes are remarks that the user should see, one sentence each.
+	// Notes are for the user, one sentence each.
 	Notes []string
 
-	title string // the engine's name as people write it
-	// start makes the command by which agents come to some of Hosts.
+	title string // the engine's name for users
+	// start returns the command that starts agents on some of Hosts; nil: SSH.
 	start func(wanted []hosts.Host) Start
 }
 
-// Task is this process's place among those that the engine started.
+// Task is one of the processes that an engine started.
 type Task struct {
-	// Rank is its number, from 0, of NumTasks; LocalRank that on its node, of LocalTasks.
+	// Rank is from 0 to NumTasks-1, LocalRank from 0 to LocalTasks-1 on its node.
 	Rank, NumTasks        int
 	LocalRank, LocalTasks int
-	// Node is the number of its node, from 0, of NumNodes, and NodeID what the engine calls it.
+	// Node is from 0 to NumNodes-1; NodeID is the engine's name of the node.
 	Node, NumNodes int
 	NodeID         string
-	// Munge says that the site has MUNGE, which vouches for users, and MungeSocket where
-	// it listens; "": where it does by default.
+	// Munge reports whether the site has MUNGE, which authenticates users; MungeSocket "" is its default socket.
 	Munge       bool
 	MungeSocket string
-	// Addr is the name or address of node 0, where each node has one task; else of the
-	// node that task 0 is on. "": the engine does not say.
+	// Addr is the name or address of task 0's node; "": unknown.
 	Addr string
-	// Step tells this group of tasks from others of the same job: "17.0".
+	// Step is unique among the groups of tasks of all jobs: "17.0".
 	Step string
-	// Signals says that the engine signals all processes of a task, ranks too.
+	// Signals reports whether the engine signals all processes of a task, including ranks.
 	Signals bool
 }
 
-// OnePerNode reports whether no node has two of the tasks: each of them can then have
-// ranks of its own. Otherwise each task is one rank.
+// OnePerNode reports whether each node has one task, which can then start ranks of its own. Otherwise each task is one
+// rank.
 func (t *Task) OnePerNode() bool { return t.NumTasks == t.NumNodes }
 
-// Start is how agents come to hosts.
+// Start describes how to start agents on hosts.
 type Start struct {
-	// Engine and Job are those of Found; Title is the engine's name as people write it.
+	// Engine and Job are those of Found; Title is the engine's name for users.
 	Engine, Job, Title string
-	// Once is one command that starts an agent on each host of the job, all at once;
-	// the agent's own words follow it. Its standard input reaches every agent, unless
-	// ByFile. nil: there is none.
+	// Once is one command that starts an agent on each host; the agent's command follows it. Its standard input reaches
+	// every agent, unless ByFile. nil: there is none.
 	Once []string
-	// ByFile says that the agents read nothing: their secret lies in a file.
+	// ByFile reports that agents get no input: their secret is in a file.
 	ByFile bool
-	// Drop are variables that Once must not see, "SLURM_CPU_BIND*" is several; Set are
-	// NAME=VALUE for it alone.
+	// Drop are variables to hide from Once, possibly with a star at the end; Set are NAME=VALUE for it alone.
 	Drop, Set []string
-	// NodeIDs are variables by the first of which an agent knows what the engine calls
-	// its node, which is the Name of a host. None: its host's own name.
+	// NodeIDs are variables of which the first one that is set is the Name of an agent's host. Empty: its hostname.
 	NodeIDs []string
-	// Bcast are words of Once's that have the engine bring the agent's program to the
-	// nodes first; they go before the program, and nil says that it cannot. A name that
-	// nobody can guess comes where {name} stands, by which the agent knows a file that it
-	// has to remove.
+	// Bcast are options of Once that copy the agent's program to the nodes; nil: it cannot. {name} stands for an
+	// unpredictable file name, from which the agent knows to remove the file.
 	Bcast []string
-	// Signals says that the engine signals all processes of an agent, ranks too; else the
-	// agent passes on what it gets.
+	// Signals reports whether the engine signals all processes of an agent, including ranks. Else the agent forwards
+	// signals.
 	Signals bool
 
-	// PerHost is a command that stands for ssh where Once is nil, as job.ReachSpec's
-	// Command; nil: ssh itself.
+	// PerHost replaces ssh if Once is nil, as job.ReachSpec.Command does; nil: ssh.
 	PerHost []string
 }
 
-// Command is the name of Once's program for people, which a shell may start several times.
+// Command returns the name of Once's program for users, also if a shell runs it several times.
 func (s *Start) Command() string {
 	switch {
 	case len(s.Once) == 0:
@@ -130,31 +114,29 @@ func (s *Start) Command() string {
 	return filepath.Base(s.Once[0])
 }
 
-// Start returns how agents come to some of the hosts.
-func (f *Found) Start(wanted []hosts.Host) Start {
-	if f.start == nil {
-		return Start{Engine: f.Engine, Job: f.Job, Title: f.title}
+// Start returns how to start agents on some of the hosts.
+func (f *Found) Start(wanted []hosts.Host) (s Start) {
+	if f.start != nil {
+		s = f.start(wanted)
 	}
-	s := f.start(wanted)
 	s.Engine, s.Job, s.Title = f.Engine, f.Job, f.title
 	return s
 }
 
 // kind is one engine.
 type kind struct {
-	name  string   // as --engine takes it
-	title string   // as people write it
-	vars  []string // by which a job of the engine's is known, for messages
-	// find returns nil where this process is in no job of the engine's, or where the reader has failed.
+	name  string   // in --engine
+	title string   // for users
+	vars  []string // set in its jobs; for messages
+	// find returns nil if this is no job of the engine's, or if the reader has failed.
 	find func(r *reader) *Found
 }
 
-// kinds are the engines in the order in which they are looked for: those that wrap
-// others come first.
+// kinds lists the engines in the order in which they are looked for: those that run inside others come first.
 var kinds = []kind{
-	// It runs in allocations of Slurm's and others', and removes SLURM_* from its own.
+	// Runs in allocations of Slurm and others.
 	{name: "flux", title: "Flux", vars: []string{"FLUX_URI"}, find: findFlux},
-	// Its tasks have PBS_* or SLURM_*, too.
+	// Tasks have PBS_* or SLURM_*, too.
 	{name: "pals", title: "PALS", vars: []string{"PALS_RANKID"}, find: findPALS},
 	{name: "slurm", title: "Slurm", vars: []string{"SLURM_JOB_ID"}, find: findSlurm},
 	{name: "pbs", title: "PBS", vars: []string{"PBS_JOBID", "PBS_NODEFILE"}, find: findPBS},
@@ -171,10 +153,10 @@ var kinds = []kind{
 	{name: "sagemaker", title: "SageMaker", vars: []string{"SM_HOSTS", "SM_CURRENT_HOST"}, find: findSageMaker},
 }
 
-// None is the name that stands for no engine.
+// None is the name for no engine.
 const None = "none"
 
-// Names are the engines' names, for --engine.
+// Names returns the values of --engine.
 func Names() []string {
 	names := make([]string, 0, len(kinds)+1)
 	for _, k := range kinds {

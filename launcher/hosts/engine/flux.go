@@ -9,13 +9,10 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// findFlux knows a Flux instance, as flux alloc, flux batch and flux start make one, and
-// the tasks of a Flux job.
+// findFlux finds an instance of flux alloc, flux batch or flux start, or a task of a Flux job.
 //
-// The initial program of an instance has FLUX_URI, and no variable says more: FLUX_JOB_ID
-// and the like, and SLURM_*, are removed from it (flux-environment(7)), so what of these
-// is there belongs to a task of a job, or was started by Slurm within. Hosts come from
-// the command flux.
+// An instance's initial program only has FLUX_URI: Flux removes FLUX_JOB_ID and SLURM_* (flux-environment(7)). If they
+// are set, this is a task of a job. The command flux lists the hosts.
 func findFlux(r *reader) *Found {
 	switch {
 	case !r.set("FLUX_URI"):
@@ -31,16 +28,14 @@ func findFlux(r *reader) *Found {
 		From: "flux getattr hostlist",
 	}
 	all := r.expand(f.From, r.flux("getattr", "hostlist"))
-	perhaps := &reader{World: r.World} // the outermost instance has none
-	if id := perhaps.flux("getattr", "jobid"); id != "" {
+	if id := (&reader{World: r.World}).flux("getattr", "jobid"); id != "" { // an outermost instance has none
 		f.Job, f.JobID = "Flux job "+id, id
 	}
 	ranks := make(map[string]int, len(all)) // the first broker of each host
 	for rank, h := range slices.Backward(all) {
 		ranks[h.Name] = rank
 	}
-	// Flux counts cores, not ranks: an instance has no number of tasks.
-	f.Hosts = open(hosts.Merge(all))
+	f.Hosts = withoutSlots(hosts.Merge(all)) // Flux counts cores, not tasks
 	if path := r.command(f, "flux"); path != "" {
 		f.start = func(wanted []hosts.Host) Start {
 			return Start{Once: fluxExec(path, len(all), wanted, ranks)}
@@ -49,10 +44,8 @@ func findFlux(r *reader) *Found {
 	return f
 }
 
-// fluxExec starts a command by each broker, which is one per host, and sends standard
-// input to all of them (flux-exec(1)). flux run would do so, too (flux-job(1), ATTACH),
-// but as a job of the instance: it waits until cores are free, binds its tasks to
-// them, and hides GPUs that it did not ask for.
+// fluxExec runs a command on each broker, one per host, and sends standard input to all (flux-exec(1)). flux run would,
+// too, but as a job of the instance: it waits for free cores, binds its tasks, and hides GPUs.
 func fluxExec(path string, brokers int, wanted []hosts.Host, ranks map[string]int) []string {
 	argv := []string{path, "exec"}
 	if len(wanted) < brokers {
@@ -65,7 +58,7 @@ func fluxExec(path string, brokers int, wanted []hosts.Host, ranks map[string]in
 	return argv
 }
 
-// flux runs a command of Flux's that reads.
+// flux returns the output of a Flux command.
 func (r *reader) flux(words ...string) string {
 	line := "flux " + strings.Join(words, " ")
 	if r.Output == nil {
@@ -79,7 +72,7 @@ func (r *reader) flux(words ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// expand reads a host list as a command of Flux's prints it: RFC 29 is Slurm's grammar.
+// expand parses a host list of Flux (RFC 29), whose grammar is Slurm's.
 func (r *reader) expand(from, list string) []hosts.Host {
 	names, err := hosts.Expand(list)
 	switch {
@@ -95,8 +88,7 @@ func (r *reader) expand(from, list string) []hosts.Host {
 	return all
 }
 
-// fluxTask is a process of flux run, flux submit and the like. The job has its own hosts: those of the instance
-// that FLUX_URI names are more.
+// fluxTask reads a task of flux run or flux submit. The job has some of the hosts of the instance.
 func (r *reader) fluxTask() *Found {
 	t := &Task{
 		Step: r.get("FLUX_JOB_ID"), Rank: r.number("FLUX_TASK_RANK", 0), NumTasks: r.number("FLUX_JOB_SIZE", 1),
@@ -117,7 +109,7 @@ func (r *reader) fluxTask() *Found {
 	if err := json.Unmarshal([]byte(r.flux("job", "info", t.Step, "R")), &set); err != nil {
 		r.fail("%s: %w", f.From, err)
 	}
-	f.Hosts = open(r.expand(f.From, strings.Join(set.Execution.Nodelist, ",")))
+	f.Hosts = withoutSlots(r.expand(f.From, strings.Join(set.Execution.Nodelist, ",")))
 	if len(f.Hosts) != t.NumNodes {
 		return r.fail("%s, and %s names %d hosts", r.from("FLUX_JOB_NNODES"), f.From, len(f.Hosts))
 	}
@@ -125,7 +117,7 @@ func (r *reader) fluxTask() *Found {
 	return r.check(f)
 }
 
-// fluxPlace finds the node of a task in the job's task map.
+// fluxPlace sets a task's node from the job's task map.
 func (r *reader) fluxPlace(t *Task) {
 	nodes, err := taskmap(r.flux("job", "taskmap", t.Step), t.NumTasks)
 	if err != nil {

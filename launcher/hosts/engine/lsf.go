@@ -8,13 +8,13 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// findLSF knows IBM Spectrum LSF, and JSM, which is jsrun's side of it on CSM systems.
+// findLSF finds a job of IBM Spectrum LSF, or a task of jsrun (JSM) on CSM systems.
 func findLSF(r *reader) *Found {
-	list, said := r.first("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
-	if !r.set("LSB_JOBID") || said == "" {
+	list, value := r.first("LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
+	if !r.set("LSB_JOBID") || value == "" {
 		return nil
 	}
-	if _, err := r.ReadFile(said); err != nil && list == "LSB_DJOB_HOSTFILE" && r.set("LSB_MCPU_HOSTS") {
+	if _, err := r.ReadFile(value); err != nil && list == "LSB_DJOB_HOSTFILE" && r.set("LSB_MCPU_HOSTS") {
 		list = "LSB_MCPU_HOSTS"
 	}
 	all := r.lsfHosts(list)
@@ -31,16 +31,15 @@ func findLSF(r *reader) *Found {
 		return r.jsmTask(f)
 	}
 	if jsrun == "" || len(f.Hosts) == len(all) {
-		// blaunch starts tasks within the job, has a shell read what follows the host, and passes standard
-		// input on unless -n says no (LSF 10.1).
+		// blaunch starts tasks within the job, passes the command to a shell, and forwards standard input (LSF 10.1).
 		r.perHost(f, []string{"blaunch"}, "{host}", "{command}")
 		return f
 	}
-	// Behind a launch node: one set of resources with all of a host for each; standard input goes to the first
-	// alone. jsrun's options could be compared with its documentation only.
+	// One resource set for each host, with all of it; only the first gets standard input. These options follow jsrun's
+	// documentation and are not tested with jsrun.
 	f.start = func(wanted []hosts.Host) Start {
 		if len(wanted) < len(f.Hosts) {
-			return Start{} // jsrun chooses the hosts itself
+			return Start{} // jsrun cannot choose hosts
 		}
 		return Start{Once: []string{
 			jsrun, "-n", strconv.Itoa(len(wanted)), "-r", "1", "-a", "1", "-c", "ALL_CPUS", "-g", "ALL_GPUS", "-b", "none",
@@ -49,14 +48,12 @@ func findLSF(r *reader) *Found {
 	return f
 }
 
-// lsfHosts reads the list that is complete: LSB_HOSTS is cut off, or missing, in large
-// jobs, and the file may be out of sight, in a container. LSB_MCPU_HOSTS has the number of slots behind
-// each name: "a 4 b 4".
+// lsfHosts parses one of the lists. LSB_MCPU_HOSTS has pairs of a host and its slots: "a 4 b 4".
 func (r *reader) lsfHosts(list string) (all []hosts.Host) {
 	words, each := strings.Fields(r.get(list)), 1
 	switch list {
 	case "LSB_DJOB_HOSTFILE":
-		all, _ = r.oneALine(list)
+		all, _ = r.hostPerLine(list)
 		return all
 	case "LSB_MCPU_HOSTS":
 		if each = 2; len(words) == 0 || len(words)%each != 0 {
@@ -73,7 +70,7 @@ func (r *reader) lsfHosts(list string) (all []hosts.Host) {
 		case err != nil:
 			r.fail("%s: %w", r.from(list), err)
 		case each == 2:
-			if slots, err = parseCount(pair[1], 1); err != nil {
+			if slots, err = parseCount(pair[1], 1, maxCount); err != nil {
 				r.fail("%s: %s: %w", r.from(list), pair[0], err)
 			}
 		}
@@ -85,18 +82,17 @@ func (r *reader) lsfHosts(list string) (all []hosts.Host) {
 	return hosts.Merge(all)
 }
 
-// withoutLaunchNode drops the node on which scripts run on CSM systems: it comes first,
-// has one slot, where compute nodes have as many as cores, and takes no ranks.
+// withoutLaunchNode drops the launch node of CSM systems: it comes first and has one slot, compute nodes one for each
+// core.
 func withoutLaunchNode(all []hosts.Host, csm bool) []hosts.Host {
-	if csm && len(all) > 1 && all[0].Slots == 1 && !once(all[1:]) {
+	if csm && len(all) > 1 && all[0].Slots == 1 && !haveOneSlot(all[1:]) {
 		return all[1:]
 	}
 	return all
 }
 
-// jsmTask is one of jsrun's tasks. JSM does not say which node a task is on, and LSF's
-// list is of the whole job: what it leaves open is taken as jsrun fills hosts by
-// default, one after the other.
+// jsmTask reads a task of jsrun. JSM does not name a task's node, so it assumes jsrun's default: one host after the
+// other.
 func (r *reader) jsmTask(f *Found) *Found {
 	t := &Task{
 		Rank: r.number("JSM_NAMESPACE_RANK", 0), NumTasks: r.number("JSM_NAMESPACE_SIZE", 1),

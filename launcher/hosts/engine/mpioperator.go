@@ -6,9 +6,8 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// operatorFile is where Kubeflow's MPI Operator mounts the list of a job's workers; one
-// of hostFiles names it, by the kind of MPI that the job asks for. Elsewhere users set
-// these variables themselves.
+// operatorFile is where Kubeflow's MPI Operator mounts the list of workers. It sets one of hostFiles, depending on the
+// MPI; elsewhere users set these variables themselves.
 const operatorFile = "/etc/mpi/hostfile"
 
 var hostFiles = []string{
@@ -16,8 +15,7 @@ var hostFiles = []string{
 	"I_MPI_HYDRA_HOST_FILE",
 }
 
-// findMPIOperator knows the launcher of an MPIJob: in Kubernetes, where its host file
-// is. KUBERNETES_* alone is what every pod has, and workers have no host file variable.
+// findMPIOperator finds the launcher pod of an MPIJob.
 func findMPIOperator(r *reader) *Found {
 	i := slices.IndexFunc(hostFiles, func(name string) bool { return r.get(name) == operatorFile })
 	if i < 0 || r.get("K_MPI_JOB_ROLE") == "worker" || !r.set("KUBERNETES_SERVICE_HOST") {
@@ -34,8 +32,8 @@ func findMPIOperator(r *reader) *Found {
 		Why:   r.from(named) + " and KUBERNETES_SERVICE_HOST",
 		Hosts: file.Hosts, From: r.from(named), Notes: file.Notes,
 	}
-	// Version 1 of the operator goes into the workers' pods. Its own script, /etc/mpi/kubexec.sh, passes no
-	// standard input on, which agents need. Version 2 reaches workers by SSH.
+	// Version 1 of the operator uses kubectl exec; its script /etc/mpi/kubexec.sh forwards no standard input, which
+	// agents need. Version 2 uses SSH.
 	if r.set("OMPI_MCA_plm_rsh_agent") {
 		r.perHost(f, []string{"kubectl", "/opt/kube/kubectl"}, "exec", "-i", "{host}", "--")
 	}

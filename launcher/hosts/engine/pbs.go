@@ -8,29 +8,28 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// findPBS knows OpenPBS and PBS Professional, and Torque.
+// findPBS finds a job of OpenPBS, PBS Professional or Torque.
 //
-// Both name a file with a line for each slot; OpenPBS's has a line for each of a
-// chunk's mpiprocs, which are 1 where nobody asked for a number (pbs_resources(7B)),
-// whatever ncpus is. The file exists on the first host alone.
+// The node file has a line for each slot; in OpenPBS for each of a chunk's mpiprocs, 1 by default, whatever ncpus is
+// (pbs_resources(7B)). Only the first host has the file.
 func findPBS(r *reader) *Found {
 	if !r.set("PBS_JOBID", "PBS_NODEFILE") {
-		return nil // PBS_ENVIRONMENT and PBS_O_* alone are what a submitting shell may have
+		return nil
 	}
-	// Torque's PBS_VERSION is TORQUE-x.y.z; OpenPBS has none of these.
+	// OpenPBS sets none of these.
 	title, torque := "PBS", strings.HasPrefix(r.get("PBS_VERSION"), "TORQUE") || r.set("PBS_NUM_PPN") || r.set("PBS_NP")
 	if torque {
 		title = "Torque"
 	}
-	// The job's script is task 1. Others were started by pbsdsh, or an mpiexec that goes by PBS's task manager.
+	// The job's script is task 1; pbsdsh, or an mpiexec with PBS's task manager, starts others.
 	if task := r.get("PBS_TASKNUM"); task != "" && task != "1" {
 		return r.fail("PBS_TASKNUM=%s: this gorun was started by pbsdsh or the like, which does not tell its tasks how "+
 			"many they are: start gorun once, in the job's script, and it starts the others", task)
 	}
-	all, lines := r.oneALine("PBS_NODEFILE")
+	all, lines := r.hostPerLine("PBS_NODEFILE")
 	total := hosts.TotalSlots(all)
-	if !torque && once(all) && r.set("NCPUS") && r.get("NCPUS") != "1" {
-		all = open(all)
+	if !torque && haveOneSlot(all) && r.set("NCPUS") && r.get("NCPUS") != "1" {
+		all = withoutSlots(all)
 	}
 	f := &Found{
 		Job: title + " job " + r.get("PBS_JOBID"), JobID: r.get("PBS_JOBID"),
@@ -40,7 +39,7 @@ func findPBS(r *reader) *Found {
 	if torque {
 		r.compare(f, "PBS_NP", total, "PBS_NODEFILE has %d lines: gorun goes by the file")
 	}
-	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh goes by it
+	if !r.set("PBS_ENVIRONMENT") && !r.alone(f.Hosts) { // pbsdsh needs it
 		f.Notes = append(f.Notes, "PBS_ENVIRONMENT is not set, which pbsdsh goes by: hosts are reached by SSH")
 	} else if path := r.command(f, "pbsdsh"); path != "" {
 		f.start = func(wanted []hosts.Host) Start {
@@ -50,10 +49,8 @@ func findPBS(r *reader) *Found {
 	return f
 }
 
-// pbsdsh starts a command once on each wanted host. Without options it does so for each
-// line of the node file, with Torque's -u for each host, with -n for one line (pbsdsh(1B)
-// of OpenPBS 20 and of Torque 2.4). `--` is needed by OpenPBS and taken by Torque. Its
-// exit code says nothing of its tasks', which it prints.
+// pbsdsh runs a command once on each wanted host. Without options it does so for each line of the node file, with
+// Torque's -u for each host, with -n for one line (pbsdsh(1B) of OpenPBS 20 and Torque 2.4). OpenPBS needs `--`.
 func pbsdsh(path string, torque bool, all, wanted []hosts.Host, lines map[string]int, total int) []string {
 	everywhere := len(wanted) == len(all)
 	switch {
@@ -74,7 +71,6 @@ func pbsdsh(path string, torque bool, all, wanted []hosts.Host, lines map[string
 	return []string{"sh", "-c", "pbsdsh=$0; for i in" + indices.String() + pbsdshEach, path}
 }
 
-// pbsdshEach runs one pbsdsh for each index, all at once, and has the last exit code
-// that is not 0.
+// pbsdshEach runs one pbsdsh for each index, all at once. Its exit code is the last one that is not 0.
 const pbsdshEach = `; do "$pbsdsh" -n $i -- "$@" & all="$all $!"; done; for p in $all; do wait $p || code=$?; ` +
 	`done; exit ${code:-0}`

@@ -3,20 +3,20 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gorun/launcher/hosts"
 )
 
-// reader reads what an engine says. What cannot be understood is as if it was not there, and the first
-// mistake stays in err: nothing that was found counts then.
+// reader parses an engine's variables and files. It keeps the first error, after which no result counts.
 type reader struct {
 	World
 	err error
 }
 
-// fail notes a mistake.
+// fail keeps the first error. It returns nil for the caller to return.
 func (r *reader) fail(format string, args ...any) *Found {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, args...)
@@ -24,40 +24,26 @@ func (r *reader) fail(format string, args ...any) *Found {
 	return nil
 }
 
-// set reports whether all variables are set and not empty.
+// set reports whether no variable is empty.
 func (w World) set(names ...string) bool {
-	for _, name := range names {
-		if w.get(name) == "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool { return w.get(name) == "" })
 }
 
-// number reads a variable that is a number from least on, which it is where it cannot be read.
+// number parses a variable, and returns least if it fails.
 func (r *reader) number(name string, least int) int {
 	value := r.get(name)
 	if value == "" {
 		r.fail("%s is not set", name)
 		return least
 	}
-	n, err := parseCount(value, least)
+	n, err := parseCount(value, least, maxCount)
 	if err != nil {
 		r.fail("%s=%s: %w", name, value, err)
 	}
 	return max(n, least)
 }
 
-// parseCount reads a number of slots, tasks or nodes.
-func parseCount(text string, least int) (int, error) {
-	n, err := count(text, maxCount)
-	if err != nil || n < least {
-		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, maxCount)
-	}
-	return n, nil
-}
-
-// read is the content of the file that a variable names.
+// read returns the content of the file that a variable names.
 func (r *reader) read(variable string) string {
 	name := r.get(variable)
 	content, err := r.ReadFile(name)
@@ -68,8 +54,7 @@ func (r *reader) read(variable string) string {
 	return string(content)
 }
 
-// lines calls each with the words of every line of a file that has some, and says where a
-// mistake was. Lines of at count from 1; index counts the lines with words, from 0.
+// lines calls each for every line with words in a file. at is FILE:LINE, index counts these lines from 0.
 func (r *reader) lines(variable string, each func(at string, index int, words []string) error) {
 	number, index := 0, 0
 	for line := range strings.Lines(r.read(variable)) {
@@ -89,9 +74,8 @@ func (r *reader) lines(variable string, each func(at string, index int, words []
 	}
 }
 
-// oneALine reads a file with a host's name for each of its slots. lines has the index
-// of the first line of each host.
-func (r *reader) oneALine(variable string) (all []hosts.Host, lines map[string]int) {
+// hostPerLine parses a file with a line for each slot of a host. lines has the index of each host's first line.
+func (r *reader) hostPerLine(variable string) (all []hosts.Host, lines map[string]int) {
 	lines = make(map[string]int)
 	r.lines(variable, func(at string, index int, words []string) error {
 		if len(words) != 1 {
@@ -106,7 +90,7 @@ func (r *reader) oneALine(variable string) (all []hosts.Host, lines map[string]i
 	return hosts.Merge(all), lines
 }
 
-// checkHost refuses what is no host's name or address: it becomes a word of a command.
+// checkHost accepts names and addresses that are safe as a word of a command.
 func checkHost(name string) error {
 	if name == "" {
 		return errors.New("an empty text is no host's name")
@@ -120,10 +104,10 @@ func checkHost(name string) error {
 	return nil
 }
 
-// from is a variable as the user would see it.
+// from returns NAME=VALUE.
 func (w World) from(name string) string { return name + "=" + w.get(name) }
 
-// compare notes a variable with another number than the list of hosts, of which what says how many it has.
+// compare notes a variable that differs from the number of slots in the list of hosts; what says so of the list.
 func (w World) compare(f *Found, name string, total int, what string) {
 	if value := w.get(name); value != "" && value != strconv.Itoa(total) {
 		f.Notes = append(f.Notes, w.from(name)+", and "+fmt.Sprintf(what, total))
@@ -135,8 +119,8 @@ func (w World) alone(all []hosts.Host) bool {
 	return len(all) == 1 && w.IsThisHost(all[0].Name)
 }
 
-// command finds the command by which agents come to hosts, and notes where it is
-// missing. "": there is none, or none is wanted since the only host is this one.
+// command finds a command that starts agents, and notes if there is none. It returns "" then, or if the only host is
+// this one.
 func (w World) command(f *Found, names ...string) (path string) {
 	if w.alone(f.Hosts) {
 		f.Hosts[0].Here = true
@@ -151,32 +135,27 @@ func (w World) command(f *Found, names ...string) (path string) {
 	return ""
 }
 
-// perHost has one of some commands stand for ssh.
+// perHost replaces ssh by the first of some commands that exists.
 func (w World) perHost(f *Found, names []string, words ...string) {
 	if path := w.command(f, names...); path != "" {
 		f.start = func([]hosts.Host) Start { return Start{PerHost: append([]string{path}, words...)} }
 	}
 }
 
-// open takes the slots back where the engine's number does not count ranks.
-func open(all []hosts.Host) []hosts.Host {
+// withoutSlots removes numbers of slots that are not numbers of ranks.
+func withoutSlots(all []hosts.Host) []hosts.Host {
 	for i := range all {
 		all[i].Slots = 0
 	}
 	return all
 }
 
-// once reports whether each host has one slot.
-func once(all []hosts.Host) bool {
-	for _, h := range all {
-		if h.Slots != 1 {
-			return false
-		}
-	}
-	return true
+// haveOneSlot reports whether each host has one slot.
+func haveOneSlot(all []hosts.Host) bool {
+	return !slices.ContainsFunc(all, func(h hosts.Host) bool { return h.Slots != 1 })
 }
 
-// check looks whether the numbers of the task go together.
+// check checks that the task's numbers are consistent.
 func (r *reader) check(f *Found) *Found {
 	t := f.Task
 	switch {

@@ -7,9 +7,7 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// findSGE knows Sun's Grid Engine and what came of it: Univa's, Altair's, Open Cluster
-// Scheduler, Son of Grid Engine. Only jobs of a parallel environment have a host file;
-// SGE_ROOT and ARC alone are what every submitting shell has.
+// findSGE finds a job of Grid Engine or its successors in a parallel environment; only those have a host file.
 func findSGE(r *reader) *Found {
 	if !r.set("SGE_ROOT", "JOB_ID", "PE_HOSTFILE") {
 		return nil
@@ -35,8 +33,7 @@ func findSGE(r *reader) *Found {
 		f.Job, f.JobID = f.Job+"."+task, f.JobID+"."+task
 	}
 	r.compare(f, "NSLOTS", hosts.TotalSlots(f.Hosts), "PE_HOSTFILE has %d slots: gorun goes by the file")
-	// With -inherit qrsh starts a task within the job, whose command the user's login shell reads. Without
-	// -nostdin it passes standard input on, which gorun needs there.
+	// qrsh -inherit starts a task within the job, passes the command to the login shell, and forwards standard input.
 	look := []string{"qrsh"}
 	if r.set("ARC") {
 		look = []string{r.get("SGE_ROOT") + "/bin/" + r.get("ARC") + "/qrsh", "qrsh"}
@@ -45,9 +42,8 @@ func findSGE(r *reader) *Found {
 	return f
 }
 
-// queueOf reads one queue's part of a host: `host slots queue@host processors`. A host
-// comes once for each queue. Both last words may be missing; slots may be 0 for the
-// host of the script (sge_pe(5)).
+// queueOf parses the slots of a host in one queue: `host slots [queue@host [processors]]`. Slots may be 0 for the
+// script's host (sge_pe(5)).
 func queueOf(words []string) (h hosts.Host, err error) {
 	if len(words) < 2 {
 		return h, fmt.Errorf("%q is not a host, its slots, a queue and processors", strings.Join(words, " "))
@@ -56,6 +52,6 @@ func queueOf(words []string) (h hosts.Host, err error) {
 		return h, err
 	}
 	h.Name = words[0]
-	h.Slots, err = parseCount(words[1], 0)
+	h.Slots, err = parseCount(words[1], 0, maxCount)
 	return h, err
 }

@@ -9,9 +9,7 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// findSlurm reads what Slurm says of its job, as salloc, sbatch and srun set it. The
-// variables are those of srun(1) and sbatch(1) of Slurm 22.05; older names of the same
-// are taken, too.
+// findSlurm finds a job of Slurm, by the variables of salloc, sbatch and srun (22.05) and their older names.
 func findSlurm(r *reader) *Found {
 	_, id := r.first("SLURM_JOB_ID", "SLURM_JOBID")
 	if id == "" {
@@ -34,14 +32,13 @@ func findSlurm(r *reader) *Found {
 	return s.found
 }
 
-// slurm reads one job.
+// slurm parses one job.
 type slurm struct {
 	*reader
 	found *Found
 	parts []part // of a heterogeneous job, in order; else one
 	why   []string
-	// foreign says that SLURM_STEP_* are there and are not this job's: who calls sbatch
-	// or salloc within a step hands its own on.
+	// foreign reports that SLURM_STEP_* belong to another job: sbatch and salloc within a step pass them on.
 	foreign bool
 }
 
@@ -49,11 +46,11 @@ type slurm struct {
 type part struct {
 	suffix string // of the component's variables
 	nodes  []string
-	tasks  []int // of each node; nil: not said, or not a number of ranks
+	tasks  []int // of each node; nil: unknown, or not a number of ranks
 	open   bool  // tasks are launchers, not ranks
 }
 
-// onNode is the number of tasks on one of the nodes, 1 where nothing is said.
+// onNode returns the number of tasks on a node, by default 1.
 func (p *part) onNode(i int) int {
 	if p.tasks == nil {
 		return 1
@@ -61,7 +58,7 @@ func (p *part) onNode(i int) int {
 	return p.tasks[i]
 }
 
-// readAllocation reads the nodes of the whole job.
+// readAllocation parses the nodes of the whole job.
 func (s *slurm) readAllocation() {
 	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID)
 	s.readParts()
@@ -74,10 +71,10 @@ func (s *slurm) readAllocation() {
 	s.found.From = strings.Join(from, " ")
 	s.openSlots()
 	s.found.Hosts = s.hosts()
-	s.wayIn()
+	s.setStart()
 }
 
-// readParts finds the components and their nodes.
+// readParts parses the components and their nodes.
 func (s *slurm) readParts() {
 	suffixes := []string{""}
 	if groups, _ := s.optional("SLURM_HET_SIZE", "SLURM_PACK_SIZE"); groups > 0 {
@@ -89,7 +86,7 @@ func (s *slurm) readParts() {
 	}
 	for _, suffix := range suffixes {
 		nodes := s.expand(s.nodeList(suffix))
-		if s.err != nil { // there may be a million of them
+		if s.err != nil { // maybe a million times
 			return
 		}
 		s.parts = append(s.parts, part{suffix: suffix, nodes: nodes})
@@ -112,12 +109,11 @@ func (s *slurm) expand(name, list string) []string {
 	return nodes
 }
 
-// readTasks finds out how many ranks the nodes of a component are meant to take.
-// SLURM_TASKS_PER_NODE is always set; where nobody asked for tasks it counts CPUs, or
-// nothing.
+// readTasks parses the number of ranks for each node of a component. SLURM_TASKS_PER_NODE is always set; if the user
+// requested no tasks, it counts CPUs, or nothing.
 func (s *slurm) readTasks(p *part) {
 	if s.isInteractive() && !s.preserved(p) {
-		// Numbers of tasks are those of the interactive step, which has one.
+		// SLURM_TASKS_PER_NODE is the interactive step's.
 		s.why = append(s.why, "the interactive step, which says nothing of the job's tasks")
 		s.tasksOfCPUs(p)
 		return
@@ -125,7 +121,7 @@ func (s *slurm) readTasks(p *part) {
 	name := "SLURM_TASKS_PER_NODE" + p.suffix
 	tasks := s.counts(name, len(p.nodes))
 	total, counted := s.optional("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
-	// Within a step of another job its numbers are handed on, and say nothing of this one.
+	// In a step of another job the numbers are the other job's.
 	counted = counted && (total == sum(tasks) || !s.foreign) || s.get("SLURM_NTASKS_PER_NODE"+p.suffix) != "" && !s.foreign
 	if !counted || tasks == nil {
 		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
@@ -133,25 +129,23 @@ func (s *slurm) readTasks(p *part) {
 		return
 	}
 	s.slotsFrom(name)
-	if total > 0 && total < sum(tasks) { // --ntasks-per-node is then the most that a node may have
+	if total > 0 && total < sum(tasks) { // --ntasks-per-node is the maximum then
 		cutTo(tasks, total)
 		s.why = append(s.why, fmt.Sprintf("of which SLURM_NTASKS%s=%d count", p.suffix, total))
 	}
 	p.tasks = tasks
 }
 
-// preserved reports whether the interactive step has the numbers of the job's tasks, as
-// with srun's --preserve-env, which is among Slurm's default InteractiveStepOptions: they
-// then count more than its own one task on one node.
+// preserved reports whether the interactive step has the variables of the job's tasks, because of srun's
+// --preserve-env, which Slurm's default InteractiveStepOptions have.
 func (s *slurm) preserved(p *part) bool {
-	perhaps := &reader{World: s.World}
-	tasks := perhaps.counts("SLURM_TASKS_PER_NODE"+p.suffix, len(p.nodes))
-	total, counted := perhaps.optional("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
-	return perhaps.err == nil && counted && total > 1 && total == sum(tasks)
+	try := &reader{World: s.World}
+	tasks := try.counts("SLURM_TASKS_PER_NODE"+p.suffix, len(p.nodes))
+	total, counted := try.optional("SLURM_NTASKS"+p.suffix, "SLURM_NPROCS"+p.suffix)
+	return try.err == nil && counted && total > 1 && total == sum(tasks)
 }
 
-// tasksOfCPUs divides a node's CPUs by those that a task is meant to have, if the user
-// said how many that are.
+// tasksOfCPUs divides a node's CPUs by the CPUs for each task, if the user requested a number.
 func (s *slurm) tasksOfCPUs(p *part) {
 	name := "SLURM_JOB_CPUS_PER_NODE" + p.suffix
 	each := s.found.CPUsPerRank
@@ -168,14 +162,14 @@ func (s *slurm) tasksOfCPUs(p *part) {
 	s.why[len(s.why)-1] += fmt.Sprintf(" with SLURM_CPUS_PER_TASK=%d", each)
 }
 
-// slotsFrom notes which variable says how many ranks the nodes of a component take.
+// slotsFrom adds the source of a component's slots.
 func (s *slurm) slotsFrom(name string) {
 	from := name + "=" + s.get(name)
 	s.why = append(s.why, from)
 	s.found.SlotsFrom = strings.TrimSpace(s.found.SlotsFrom + " " + from)
 }
 
-// gpuVariables say that a job has GPUs, on whatever node.
+// gpuVariables are set in jobs with GPUs.
 var gpuVariables = []string{
 	"SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET",
 	"SLURM_GPUS",
@@ -183,9 +177,8 @@ var gpuVariables = []string{
 	"SLURM_NTASKS_PER_GPU",
 }
 
-// openSlots leaves the number of ranks open where each node has one task, and GPUs or
-// --ntasks-per-node=1: who writes that for torchrun means one launcher a node, and a rank
-// per GPU. (salloc says nothing of GPUs that came by --gres.)
+// openSlots leaves the number of ranks open if each node has one task, and GPUs or --ntasks-per-node=1. That is how
+// users request one torchrun for each node, with a rank for each GPU. salloc sets no variable for GPUs of --gres.
 func (s *slurm) openSlots() {
 	for _, p := range s.parts {
 		if p.tasks == nil || slices.ContainsFunc(p.tasks, func(n int) bool { return n != 1 }) {
@@ -206,8 +199,7 @@ func (s *slurm) openSlots() {
 		value))
 }
 
-// hosts are the nodes of all components, in order; one that is in several has the sum
-// of its tasks.
+// hosts returns the nodes of all components in order, with the sum of their tasks.
 func (s *slurm) hosts() []hosts.Host {
 	var all []hosts.Host
 	place := map[string]int{}

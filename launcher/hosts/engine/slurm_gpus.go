@@ -7,76 +7,73 @@ import (
 	"strings"
 )
 
-// gpuWish is a number of GPUs as srun's options have it: "2", "a100:2", "gpu:a100:2".
-type gpuWish struct {
+// gpuRequest is a number of GPUs in srun's options: "2", "a100:2", "gpu:a100:2".
+type gpuRequest struct {
 	kind string // "" for any
 	n    int
 }
 
-// parseGPUs reads one; lists of several kinds are not taken.
-func parseGPUs(text string) (w gpuWish, ok bool) {
+// parseGPUs parses a request for one kind of GPU.
+func parseGPUs(text string) (request gpuRequest, ok bool) {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "gres/"), "gpu:")
 	kind, number, found := strings.Cut(text, ":")
 	if !found {
 		kind, number = "", kind
 	}
 	n, err := strconv.ParseUint(number, 10, 16)
-	return gpuWish{kind, int(n)}, err == nil && n > 0
+	return gpuRequest{kind, int(n)}, err == nil && n > 0
 }
 
-// gres is srun's option for so many GPUs on each node.
-func (w gpuWish) gres(n int) string {
-	if w.kind != "" {
-		return fmt.Sprintf("--gres=gpu:%s:%d", w.kind, n)
+// gres returns srun's option for n GPUs on each node.
+func (r gpuRequest) gres(n int) string {
+	if r.kind != "" {
+		return fmt.Sprintf("--gres=gpu:%s:%d", r.kind, n)
 	}
 	return fmt.Sprintf("--gres=gpu:%d", n)
 }
 
-// gpus are words by which the step of agents has all GPUs of the job on each node. A step
-// that asks for none has what the job was asked for (measured with Slurm 22.05): with
-// --gpus-per-node and --gres all of them; but with --gpus-per-task those of one task,
-// whatever the environment says, since a node has one agent; and with --gpus N, the job's
-// total, some of them. --gres with the right number has all, and with a higher one the
-// step is refused: so where a number is not known to be right a lower one is taken.
+// gpus returns srun options that give the step of agents all GPUs of the job. A step without a request has (Slurm
+// 22.05): with --gpus-per-node and --gres, all of them; with --gpus-per-task, those of one task, because a node has one
+// agent; with --gpus N, the job's total, only some. --gres with the right number has all, and a higher one is refused,
+// so a lower one is used if the number is uncertain.
 func (s *slurm) gpus(p part, names []string) []string {
-	if wish, each := s.gpusPerTask(p); each {
+	if request, each := s.gpusPerTask(p); each {
 		least := 0
 		for i, node := range p.nodes {
 			if slices.Contains(names, node) && (least == 0 || p.onNode(i) < least) {
 				least = p.onNode(i)
 			}
 		}
-		return []string{wish.gres(wish.n * max(least, 1))}
+		return []string{request.gres(request.n * max(least, 1))}
 	}
-	wish, total := parseGPUs(s.get("SLURM_GPUS" + p.suffix))
+	request, total := parseGPUs(s.get("SLURM_GPUS" + p.suffix))
 	if !total || s.get("SLURM_GPUS_PER_NODE"+p.suffix) != "" {
 		return nil
 	}
-	if n, known := s.evenGPUs(p, wish); known {
-		return []string{wish.gres(n)}
+	if n, known := s.evenGPUs(p, request); known {
+		return []string{request.gres(n)}
 	}
-	if len(names) < len(p.nodes) { // the total is more than some of the nodes have
-		return []string{wish.gres(1)}
+	if len(names) < len(p.nodes) { // some of the nodes have less than the total
+		return []string{request.gres(1)}
 	}
 	return nil
 }
 
-// gpusPerTask is what the job was asked to give each of its tasks.
-func (s *slurm) gpusPerTask(p part) (gpuWish, bool) {
-	if wish, ok := parseGPUs(s.get("SLURM_GPUS_PER_TASK" + p.suffix)); ok {
-		return wish, true
+// gpusPerTask returns the GPUs requested for each task.
+func (s *slurm) gpusPerTask(p part) (gpuRequest, bool) {
+	if request, ok := parseGPUs(s.get("SLURM_GPUS_PER_TASK" + p.suffix)); ok {
+		return request, true
 	}
 	for _, item := range strings.Split(s.get("SLURM_TRES_PER_TASK"+p.suffix), ",") { // Slurm 23.11
 		if item, found := strings.CutPrefix(item, "gres/gpu"); found {
 			return parseGPUs(strings.Replace(strings.TrimLeft(item, ":="), "=", ":", 1))
 		}
 	}
-	return gpuWish{}, false
+	return gpuRequest{}, false
 }
 
-// evenGPUs is each node's number of a total, where all have the same for certain: there
-// is one node, or this one's share makes it so.
-func (s *slurm) evenGPUs(p part, total gpuWish) (n int, known bool) {
+// evenGPUs returns each node's number of a total, if it is certain: there is one node, or this node's number proves it.
+func (s *slurm) evenGPUs(p part, total gpuRequest) (n int, known bool) {
 	if len(p.nodes) == 1 {
 		return total.n, true
 	}
@@ -84,14 +81,14 @@ func (s *slurm) evenGPUs(p part, total gpuWish) (n int, known bool) {
 	return here, ok && here*len(p.nodes) == total.n && p.suffix == ""
 }
 
-// noteGPUs says where agents may see fewer GPUs than the job has.
+// noteGPUs notes if agents may see fewer GPUs than the job has.
 func (s *slurm) noteGPUs() {
 	for _, p := range s.parts {
-		wish, total := parseGPUs(s.get("SLURM_GPUS" + p.suffix))
+		request, total := parseGPUs(s.get("SLURM_GPUS" + p.suffix))
 		_, each := s.gpusPerTask(p)
 		perNode := s.get("SLURM_GPUS_PER_NODE"+p.suffix) != ""
 		if total && !each && !perNode {
-			_, known := s.evenGPUs(p, wish)
+			_, known := s.evenGPUs(p, request)
 			total = !known
 		}
 		uneven := each && (len(slices.Compact(slices.Clone(p.tasks))) > 1 || len(s.parts) > 1)

@@ -8,28 +8,23 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// srunWords have srun start one task on each of the wanted nodes, whatever the job was
-// asked for. Slurm before 20.11 shares nodes between steps by itself, and knows no
-// --overlap: its srun is asked once more without.
+// srunWords start one task on each wanted node, whatever the job requested. Slurm before 20.11 shares nodes between
+// steps by itself and has no --overlap: the agents' srun is retried without it.
 //
-//   - --overlap: the agents share CPUs with other steps, else a job that has a step
-//     would wait for its end ("step creation temporarily disabled").
-//   - --mpi=none, --cpu-bind=none: neither a PMI server nor a mask, whatever the site's
-//     default is; gorun places ranks itself, within what the step has. The step has all
-//     CPUs and all memory of the job on each node because nothing asks for less.
-//   - --export=ALL, also in a job that came with --export=NONE.
-//   - --kill-on-bad-exit=0, --wait=0, --no-kill: what the end of an agent or of a node
-//     means for the others is the head's to say, which tells why.
+//   - --overlap shares CPUs with other steps; else a job with a step would wait for its end ("step creation temporarily
+//     disabled").
+//   - --mpi=none, --cpu-bind=none: no PMI server and no mask, whatever the site's defaults are. The step has all CPUs
+//     and memory of the job, and gorun places ranks itself.
+//   - --export=ALL overrides --export=NONE of the job.
+//   - --kill-on-bad-exit=0, --wait=0, --no-kill: the launcher decides what the end of an agent or node means.
 var srunWords = []string{
 	"srun", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--wait=0",
 	"--no-kill", "--ntasks-per-node=1",
 }
 
-// srunDrop are variables that srun takes for options, or for the shape of a step
-// (srun(1), INPUT ENVIRONMENT VARIABLES): salloc and sbatch set some of them to what
-// the job was asked for, and users the others for their own steps. What does not change
-// which resources a step has, or where its streams go, stays; and so does
-// SLURM_NNODES_HET_GROUP_0, by which srun knows all nodes of a component.
+// srunDrop are variables that srun reads as options or as the shape of a step (srun(1), INPUT ENVIRONMENT VARIABLES):
+// salloc and sbatch set some from the job's request, users others for their own steps. Variables that change neither
+// resources nor streams stay, and so does SLURM_NNODES_HET_GROUP_0, which srun needs.
 var srunDrop = []string{
 	"SLURM_NTASKS*", "SLURM_NPROCS*", "SLURM_TASKS_PER_NODE*", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_HOSTFILE",
 	"SLURM_MULTI_PROG",
@@ -49,8 +44,8 @@ var srunDrop = []string{
 	"SLURM_PACK_GROUP", "SLURM_STEP_*", "SLURM_STEPID",
 }
 
-// wayIn settles how agents come to the nodes of an allocation.
-func (s *slurm) wayIn() {
+// setStart sets how to start agents on the nodes of an allocation.
+func (s *slurm) setStart() {
 	if _, err := s.LookPath("srun"); err == nil {
 		s.found.start = s.start
 		s.noteGPUs()
@@ -66,7 +61,7 @@ func (s *slurm) wayIn() {
 		"forbid that, and Slurm does not account for what runs there; add the folder of srun to PATH, also in a container")
 }
 
-// start makes the srun for some of the job's nodes.
+// start returns the srun for some of the job's nodes.
 func (s *slurm) start(wanted []hosts.Host) Start {
 	names := hosts.Names(wanted)
 	var whole []part
@@ -82,18 +77,17 @@ func (s *slurm) start(wanted []hosts.Host) Start {
 	once := append(slices.Clone(srunWords), words...)
 	return Start{
 		Once: once, Drop: srunDrop, Set: append(tasksOf(whole), "SLURM_SEND_LIBS=no"), NodeIDs: []string{"SLURMD_NODENAME"},
-		// A name that srun would make can be guessed, and srun writes through a link of that
-		// name. The agent is static: it has no libraries that could be sent along, which an
-		// older srun has no option for.
+		// srun's own file names are predictable, and it follows symbolic links. The agent is static and needs no
+		// libraries; SLURM_SEND_LIBS works where srun has no option for it.
 		Bcast:   []string{"--bcast=/tmp/{name}"},
 		Signals: true,
-		// Of a step over several components the tasks of one alone get srun's input.
+		// In a step over several components only one gets srun's input.
 		ByFile: len(whole) > 1,
 	}
 }
 
-// tasksOf tells srun how many tasks each of several components gets: of a component
-// with as many tasks as nodes it starts one alone otherwise (22.05).
+// tasksOf sets the number of tasks of each of several components; else srun starts only one in a component with as many
+// tasks as nodes (22.05).
 func tasksOf(parts []part) []string {
 	if len(parts) < 2 {
 		return nil
@@ -105,8 +99,7 @@ func tasksOf(parts []part) []string {
 	return set
 }
 
-// shape are the words that say on which nodes: by name; or by components, of which srun
-// knows nodes only as a whole where a step is on several.
+// shape returns the options that select the nodes: by name, or, for several components, whole components.
 func (s *slurm) shape(parts []part, names []string) (words []string, ok bool) {
 	if len(parts) == 1 {
 		p := parts[0]
@@ -126,5 +119,5 @@ func (s *slurm) shape(parts []part, names []string) (words []string, ok bool) {
 	return []string{"--het-group=" + strings.Join(groups, ",")}, total == len(names)
 }
 
-// group is the component's number.
+// group returns the component's number.
 func (p *part) group() string { return p.suffix[strings.LastIndexByte(p.suffix, '_')+1:] }

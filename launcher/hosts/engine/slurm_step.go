@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,16 +9,13 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// Numbers of steps that are no steps of a user's (slurm.h, SLURM_INTERACTIVE_STEP and
-// others): from firstReserved on; interactiveStep is the shell that salloc starts on
-// the first node where the site has it so.
+// Reserved numbers of steps (slurm.h): interactiveStep is the shell of salloc on the first node.
 const (
 	firstReserved   = 0xfffffff0
 	interactiveStep = 0xfffffffa
 )
 
-// isStep reports whether srun started this process, as one task of a step. A batch
-// script has a SLURM_PROCID, too, but no step.
+// isStep reports whether srun started this process as a task of a step.
 func (s *slurm) isStep() bool {
 	number, ok := s.step()
 	if !ok || number >= firstReserved {
@@ -38,9 +36,8 @@ func (s *slurm) step() (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// isForeign reports whether the step is one of another job: sbatch and salloc hand on
-// what they found, and set SLURM_TASKS_PER_NODE and SLURM_NNODES anew, which srun sets
-// to the step's own.
+// isForeign reports whether the step is another job's: sbatch and salloc pass its variables on, but set
+// SLURM_TASKS_PER_NODE and SLURM_NNODES anew.
 func (s *slurm) isForeign() bool {
 	for own, step := range map[string]string{
 		"SLURM_TASKS_PER_NODE": "SLURM_STEP_TASKS_PER_NODE",
@@ -54,7 +51,7 @@ func (s *slurm) isForeign() bool {
 	return false
 }
 
-// readStep reads this process's place in its step, whose nodes are the hosts.
+// readStep parses the step and this process's task in it. Its nodes are the hosts.
 func (s *slurm) readStep() {
 	_, id := s.first("SLURM_STEP_ID", "SLURM_STEPID")
 	s.why = append(s.why, "SLURM_JOB_ID="+s.found.JobID+" SLURM_STEP_ID="+id)
@@ -79,7 +76,7 @@ func (s *slurm) readStep() {
 	if !task.OnePerNode() && strings.HasPrefix(s.get("SLURM_DISTRIBUTION"), "arbitrary") {
 		task.Addr = s.firstOfFile(nodes)
 	}
-	if task.Rank != 0 { // task 0 dials nobody
+	if task.Rank != 0 { // task 0 dials no other
 		task.Addr = s.known(task.Addr)
 	}
 	s.found.Task, s.found.From = task, name+"="+list
@@ -89,7 +86,7 @@ func (s *slurm) readStep() {
 	}
 }
 
-// below reads a number of this task's, of which there are so many from 0 on.
+// below parses a number from 0 to limit-1.
 func (s *slurm) below(name string, limit int, what string) int {
 	n, ok := s.optional(name)
 	switch {
@@ -102,10 +99,8 @@ func (s *slurm) below(name string, limit int, what string) int {
 	return n
 }
 
-// byComponent puts a step's nodes, and their tasks, into the order of SLURM_NODEID. That
-// is the one of the lists but where a step spans components of a heterogeneous job: srun
-// (22.05) sorts those lists by the nodes' names, and numbers nodes by components, in
-// whatever order --het-group names them.
+// byComponent sorts a step's nodes and their tasks by SLURM_NODEID. In a step over components of a heterogeneous job,
+// srun (22.05) sorts the lists by name, but numbers nodes by component, whatever the order in --het-group.
 func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, theirs []int) {
 	if s.get("SLURM_HET_SIZE") == "" {
 		return nodes, tasks
@@ -130,8 +125,8 @@ func (s *slurm) byComponent(nodes []string, tasks []int) (ordered []string, thei
 	return ordered, theirs
 }
 
-// address is how a node is reached: by its name, unless Slurm has another address for it,
-// as in clouds: SLURM_NODE_ALIASES=name:address:hostname,... with IPv6 in brackets.
+// address returns a node's name, or the address that Slurm has for it in clouds:
+// SLURM_NODE_ALIASES=name:address:hostname,... with IPv6 in brackets.
 func (s *slurm) address(node string) string {
 	for _, entry := range strings.Split(s.get("SLURM_NODE_ALIASES"), ",") {
 		rest, found := strings.CutPrefix(entry, node+":")
@@ -148,8 +143,7 @@ func (s *slurm) address(node string) string {
 	return node
 }
 
-// known is a node's address, or its name if that can be resolved. Where it cannot, Slurm
-// itself has an address of it: NodeAddr, which is the name as a rule.
+// known returns a node's name if it can be resolved, else Slurm's NodeAddr.
 func (s *slurm) known(node string) string {
 	if node == "" || s.IsUnknown == nil || s.Output == nil || !s.IsUnknown(node) {
 		return node
@@ -159,7 +153,7 @@ func (s *slurm) known(node string) string {
 	}
 	out, err := s.Output("scontrol", "show", "node", "--oneliner", node)
 	if err != nil {
-		return node // the name may be resolved yet; who dials it says why not
+		return node // dialling reports the cause
 	}
 	for _, word := range strings.Fields(string(out)) {
 		if address, found := strings.CutPrefix(word, "NodeAddr="); found && address != "" && address != node {
@@ -170,14 +164,13 @@ func (s *slurm) known(node string) string {
 	return node
 }
 
-// firstOfFile is the node of task 0 where a file of the user's deals tasks to nodes, a
-// name for each, while the nodes are numbered in their own order. "": it cannot be read.
+// firstOfFile returns the node of task 0 if a file of the user's distributes the tasks; "": it cannot be read.
 func (s *slurm) firstOfFile(nodes []string) string {
 	content, err := s.ReadFile(s.get("SLURM_HOSTFILE"))
 	if err != nil {
 		return ""
 	}
-	for _, line := range strings.Split(string(content), "\n") {
+	for line := range strings.Lines(string(content)) {
 		line, _, _ = strings.Cut(line, "#")
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ",")
 		name, _, _ = strings.Cut(name, "*") // n1*2 is n1 twice
@@ -191,8 +184,7 @@ func (s *slurm) firstOfFile(nodes []string) string {
 	return ""
 }
 
-// stepTasks are the tasks of each node. A step says the numbers of its own; those of
-// the job stand under the older names.
+// stepTasks returns the tasks of each node. The older names have the job's numbers.
 func (s *slurm) stepTasks(nodes int) (tasks []int, name string) {
 	name, list := s.first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 	totals := []string{"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}
@@ -210,17 +202,13 @@ func (s *slurm) stepTasks(nodes int) (tasks []int, name string) {
 	return tasks, name
 }
 
-// mungeSocket is where Slurm itself comes to MUNGE: AuthInfo in slurm.conf(5).
+// mungeSocket returns the socket of MUNGE that Slurm uses: AuthInfo in slurm.conf(5).
 func (s *slurm) mungeSocket() string {
-	file := s.get("SLURM_CONF")
-	if file == "" {
-		file = "/etc/slurm/slurm.conf"
-	}
-	content, err := s.ReadFile(file)
+	content, err := s.ReadFile(cmp.Or(s.get("SLURM_CONF"), "/etc/slurm/slurm.conf"))
 	if err != nil {
 		return ""
 	}
-	for _, line := range strings.Split(string(content), "\n") {
+	for line := range strings.Lines(string(content)) {
 		line, _, _ = strings.Cut(line, "#")
 		name, value, _ := strings.Cut(line, "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "AuthInfo") {

@@ -314,7 +314,7 @@ func TestSlurmBrokenValues(t *testing.T) {
 			"salloc-n3x2", "SLURM_TASKS_PER_NODE=2(x2)",
 			"SLURM_TASKS_PER_NODE=2(x2): these are numbers of 2 nodes, and the list of nodes has 3",
 		},
-		{"salloc-n3x2", "SLURM_NTASKS=-1", `SLURM_NTASKS=-1: "-1" is no number from 0 to 1048576`},
+		{"salloc-n3x2", "SLURM_NTASKS=-1", `SLURM_NTASKS=-1: "-1" is not a number from 0 to 1048576`},
 		{
 			"salloc-cpus-per-task", "SLURM_JOB_CPUS_PER_NODE=a",
 			`SLURM_JOB_CPUS_PER_NODE=a: "a" is no number, nor one with how often it comes, as in 2(x3)`,

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// taskmap reads Flux's RFC 34, and returns the node of each task.
+// taskmap parses a task map of Flux (RFC 34), and returns the node of each task.
 //
 //	map   := [block, …] | {"version": 1, "map": [block, …]}
-//	block := [first node, nodes, tasks on each of them, how often all of this again]
+//	block := [first node, number of nodes, tasks on each, repetitions]
 func taskmap(text string, tasks int) ([]int, error) {
 	var blocks [][4]int
 	if err := json.Unmarshal([]byte(text), &blocks); err != nil {
@@ -34,7 +34,7 @@ func taskmap(text string, tasks int) ([]int, error) {
 	return nodes, nil
 }
 
-// expandBlock returns the nodes of a block's tasks, which are at most room.
+// expandBlock returns the nodes of a block's tasks, at most room.
 func expandBlock(b [4]int, room int) ([]int, error) {
 	first, count, each, repeat := b[0], b[1], b[2], b[3]
 	if first < 0 || min(count, each, repeat) < 1 || max(count, each, repeat) > room || count*each*repeat > room {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// SameName reports whether two names mean the same host: a short name fits the same one
-// with a domain, two domains have to be equal, and an address is the same one alone.
+// SameName reports whether two names may mean the same host. A short name matches the same name with a domain; two
+// domains, and addresses, have to be equal.
 func SameName(a, b string) bool {
 	a, b = strings.ToLower(strings.TrimSuffix(a, ".")), strings.ToLower(strings.TrimSuffix(b, "."))
-	if isAddress(a) || isAddress(b) { // 10.0.0.1 has no domain
+	if isAddress(a) || isAddress(b) {
 		return a == b
 	}
 	shortA, domainA, _ := strings.Cut(a, ".")

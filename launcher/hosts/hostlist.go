@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Fold writes names in as few words as Slurm does, for messages: n1, n2, n3, n05,
-// n06 and x1 are "n[1-3,05-06],x1". Names that differ in one number stand together
-// where the first of them stood, in the order of their numbers; what comes twice
-// stands once. [Expand] reads it back.
+// Fold writes names as a node list like Slurm's, for messages: n1, n2, n3, n05, n06 and x1 are
+// "n[1-3,05-06],x1". It sorts names that differ in one number, puts them where the first of them was, and drops
+// repeated ones. [Expand] reads the list.
 func Fold(names []string) string {
 	type alike struct {
 		before, after string
@@ -41,16 +40,16 @@ func Fold(names []string) string {
 	return strings.Join(words, ",")
 }
 
-// value is a number that cutNumber found.
+// value returns a number that cutNumber found.
 func value(number string) int64 {
 	n, _ := strconv.ParseInt(number, 10, 64) // "" is 0, and the only one of its set
 	return n
 }
 
-// ranges joins sorted numbers that follow each other with the same padding: 1-3,05-06.
+// ranges joins sorted numbers into ranges with equal padding: 1-3,05-06.
 func ranges(numbers []string) string {
 	var first, last []string
-	next := map[string]int{} // the range that a number would continue
+	next := map[string]int{} // number → range that it would continue
 	for _, n := range numbers {
 		at, found := next[n]
 		if !found {
@@ -69,7 +68,7 @@ func ranges(numbers []string) string {
 	return strings.Join(first, ",")
 }
 
-// Names are the hosts' names, for Fold.
+// Names returns the hosts' names.
 func Names(all []Host) []string {
 	names := make([]string, len(all))
 	for i, h := range all {
@@ -78,9 +77,8 @@ func Names(all []Host) []string {
 	return names
 }
 
-// cutNumber finds the number by which a name is told from its like: the last one
-// of its first label, or of an IPv4 address. It is "" where there is none, and for
-// an IPv6 address.
+// cutNumber cuts a name at the number that tells it from similar ones: the last one of its first label, or of an IPv4
+// address. number is "" if there is none, and for an IPv6 address.
 func cutNumber(name string) (before, number, after string) {
 	const digits = "0123456789"
 	label := name

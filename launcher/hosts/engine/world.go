@@ -8,10 +8,9 @@ import (
 	"gorun/env"
 )
 
-// Find tells in whose job this process is. In a rank of gorun's own that is nobody's: its
-// hosts are the outer job's, which has divided them already. Wanted is "" for any engine, the name of one,
-// or [None]; nil is none, which for an engine that was named is an error. What an engine
-// said and cannot be understood is an error that names the variable.
+// Find returns the engine's job that this process is in. wanted is the name of an engine, "" for any, or [None]. The
+// result is nil if there is none, which is an error if wanted names one, and in a rank of gorun's, because its job has
+// the hosts. A variable that cannot be parsed is an error.
 func Find(w World, wanted string) (*Found, error) {
 	if wanted == None {
 		return nil, nil
@@ -45,7 +44,7 @@ func Find(w World, wanted string) (*Found, error) {
 	return nil, nil
 }
 
-// lack says which of an engine's variables are missing.
+// lack says which variables are missing.
 func (w World) lack(names []string) string {
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return w.get(name) != "" })
 	if len(missing) == 0 {
@@ -54,7 +53,7 @@ func (w World) lack(names []string) string {
 	return isAre(missing) + " not set"
 }
 
-// isAre is "A is", "A and B are" or "A, B and C are".
+// isAre returns "A is", "A and B are" or "A, B and C are".
 func isAre(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " is"
@@ -63,13 +62,13 @@ func isAre(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last] + " are"
 }
 
-// get is a variable's value; one that is empty is as good as none.
+// get returns a variable's value; empty and unset are the same.
 func (w World) get(name string) string {
 	value, _ := w.Lookup(name)
 	return value
 }
 
-// first is the first of some variables that has a value, and that.
+// first returns the first variable that has a value, and the value.
 func (w World) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.get(name); value != "" {
