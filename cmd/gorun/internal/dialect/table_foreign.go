@@ -1,24 +1,24 @@
 package dialect
 
-// ignored is a row of options that ask for what happens anyway, with the reason; value is "" for flags.
+// ignored makes a row of options that ask for what happens anyway, with the reason; value is "" for flags.
 func ignored(value, why string, names ...string) Option {
 	return Option{Names: names, Group: GroupAccepted, Value: value, Help: why, Set: nothing}
 }
 
-// refused is a row of options that are known only to be refused, with what to use in their place.
+// refused makes a row of options that are only known to be refused, with what to use instead.
 func refused(value, instead string, names ...string) Option {
 	return Option{Names: names, Group: GroupRefused, Value: value, Help: instead}
 }
 
-// same makes a row of options that stand for another one.
-func (p *Line) same(f family, written, value string, names ...string) Option {
+// alias makes a row of options that stand for another one.
+func (p *Line) alias(f family, written, value string, names ...string) Option {
 	return Option{
-		Names: names, Group: GroupMPI, Value: value, Family: f, block: true, Help: "the same as " + written,
+		Names: names, Group: GroupMPI, Value: value, Family: f, block: true, Help: "act as " + written,
 		Set: p.as(written, value),
 	}
 }
 
-// inGroup puts rows under a heading.
+// inGroup sets the group of rows.
 func inGroup(g Group, rows []Option) []Option {
 	for i := range rows {
 		rows[i].Group = g
@@ -26,23 +26,21 @@ func inGroup(g Group, rows []Option) []Option {
 	return rows
 }
 
-// beforeEach lets a row also stand before a later program.
+// beforeEach allows a row before later programs, too.
 func beforeEach(o Option) Option {
 	o.block = true
 	return o
 }
 
-// attached lets a digit follow a row's name.
+// attached allows a digit right after a row's name.
 func attached(o Option) Option {
 	o.Attached = true
 	return o
 }
 
-// slurms is what is said of options that only Slurm can obey.
 const slurms = "that is Slurm's: give it to salloc, sbatch or gorun sbatch"
 
-// foreignTable holds options of mpirun, mpiexec, srun, accelerate and deepspeed
-// that users type by habit: each is refused with the way to get the same here.
+// foreignTable refuses options of srun, accelerate and deepspeed that users type by habit, and says what to use instead.
 func foreignTable(*Line) []Option {
 	const nodeList = "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or " +
 		"gorun sbatch"
@@ -75,7 +73,7 @@ func foreignTable(*Line) []Option {
 	}
 }
 
-// unclearTable are those in gorun's own dialect, where nobody can know who is meant.
+// unclearTable refuses options that mean different things in different launchers.
 func unclearTable(*Line) []Option {
 	return []Option{
 		attached(refused("N", "use --nproc-per-node N for ranks per node, as with mpirun; for nodes, as with Slurm, "+

@@ -2,129 +2,122 @@ package dialect
 
 import "slices"
 
-// hydraTable holds what mpiexec of MPICH's and Intel's Hydra has beside mpiTable.
+// hydraTable holds what MPICH's and Intel's mpiexec has beside mpiTable.
 func hydraTable(p *Line) []Option {
-	return slices.Concat(p.hydraEnvironment(), p.hydraPlaces(), p.hydraLauncher(), hydraOthers())
+	return slices.Concat(inGroup(GroupMPI, p.hydraEnvironment()), inGroup(GroupMPI, p.hydraPlaces()),
+		inGroup(GroupMPI, p.hydraLauncher()), hydraOthers())
 }
 
-// hydraEnvironment is about the variables that ranks get, and a file of programs.
 func (p *Line) hydraEnvironment() []Option {
-	return inGroup(GroupMPI, []Option{
+	return []Option{
 		{
 			Names: []string{"genv"}, Value: "NAME VALUE", words: 2, Set: p.setEnv,
-			Help: "give ranks of all programs a variable; NAME=VALUE may stand in one word",
+			Help: "export NAME=VALUE to ranks of all programs",
 		},
 		{
 			Names: []string{"env"}, Value: "NAME VALUE", words: 2, block: true, Set: p.setEnv,
-			Help: "give ranks of this program a variable",
+			Help: "export NAME=VALUE to ranks of this program",
 		},
 		{
 			Names: []string{"genvlist"}, Value: "NAME,...", Family: familyExport, Set: p.setEnvList,
-			Help: "of this environment ranks get these variables alone",
+			Help: "export only these variables of this environment",
 		},
 		{
-			Names: []string{"envlist"}, Value: "NAME,...", block: true, Family: familyExport,
-			Help: "the same, for the job of one program", Set: p.setEnvList,
+			Names: []string{"envlist"}, Value: "NAME,...", block: true, Family: familyExport, Set: p.setEnvList,
+			Help: "act as -genvlist, in a job of one program",
 		},
 		{
 			Names: []string{"genvnone"}, Family: familyExport, Set: p.setEnvNone,
-			Help: "ranks get nothing of this environment, but what other options give them",
+			Help: "export nothing of this environment but what other options name",
 		},
 		{
 			Names: []string{"envnone"}, block: true, Family: familyExport, Set: p.setEnvNone,
-			Help: "the same, for the job of one program",
+			Help: "act as -genvnone, in a job of one program",
 		},
 		{
 			Names: []string{"envall"}, block: true, Family: familyExport, Set: p.setEnvAll,
-			Help: "the same as --export-all, of all programs",
+			Help: "act as --export-all, for all programs",
 		},
 		{
 			Names: []string{"genvexcl"}, Value: "NAME,...", Set: p.setEnvExcl,
-			Help: "take variables away from ranks",
+			Help: "remove variables from ranks' environment",
 		},
 		{
 			Names: []string{"envexcl"}, Value: "NAME,...", block: true, Set: p.setEnvExcl,
-			Help: "the same, of this program",
+			Help: "remove variables from the environment of this program's ranks",
 		},
 		{
 			Names: []string{"configfile"}, Value: "FILE", block: true, Set: refuseProgramFile,
-			Help: "the rest of the command line from a file, a program with its options on each line",
+			Help: "read programs with their options from FILE, one on each line",
 		},
-	})
+	}
 }
 
-// hydraPlaces is about how many ranks there are, and where.
 func (p *Line) hydraPlaces() []Option {
-	return inGroup(GroupMPI, []Option{
+	return []Option{
 		{
-			Names: []string{"ppn", "perhost", "npernode", "grr"}, Value: "N", Attached: true,
-			Family: FamilyCount, block: true, Set: p.setPPN, Help: "the same as --nproc-per-node, and a limit beside -n",
+			Names: []string{"ppn", "perhost", "npernode", "grr"}, Value: "N", Attached: true, Family: FamilyCount, block: true,
+			Set: p.setPPN, Help: "act as --nproc-per-node; beside -n, N is a limit",
 		},
 		{
 			Names: []string{"pernode"}, Family: FamilyCount, block: true, Set: one(p.setPPN),
-			Help: "one rank per node",
+			Help: "start one rank on each node",
 		},
+		{Names: []string{"rr"}, Family: familyMap, Set: p.as("--map-by node", ""), Help: "act as --map-by node"},
 		{
-			Names: []string{"rr"}, Family: familyMap, Set: p.as("--map-by node", ""),
-			Help: "ranks go round the nodes, as with --map-by node",
-		},
-		{
-			Names: []string{"machine", "machines", "machinelist"}, Value: "HOST,...", Family: familyHosts,
-			block: true, Set: p.setMachines, Help: "hosts, as behind -H; what has a slash is a host file",
+			Names: []string{"machine", "machines", "machinelist"}, Value: "HOST,...", Family: familyHosts, block: true,
+			Set: p.setMachines, Help: "act as --host; a value with a slash is a host file",
 		},
 		{
 			Names: []string{"f"}, Value: "FILE", Family: familyHosts, block: true, Set: p.setHostFile,
-			Help: "the same as --hostfile",
+			Help: "act as --hostfile",
 		},
 		{
 			Names: []string{"gwdir"}, Value: "DIR", Dirs: true, Family: familyDir, Set: Text(&p.Spec.Dir),
-			Help: "the same as --chdir, for all programs",
+			Help: "act as --chdir, for all programs",
 		},
-		p.same(familyBind, "--bind-to", "OBJECT", "binding"),
+		p.alias(familyBind, "--bind-to", "OBJECT", "binding"),
 		{
 			Names: []string{"membind"}, Value: "POLICY", Family: familyMemory, Set: p.setMembind,
-			Help: "the same as --bind-mem: none, firsttouch, bind, interleave",
+			Help: "act as --bind-mem: none, firsttouch, bind, interleave",
 		},
 		{
-			Names: []string{"gpus-per-proc", "g"}, Value: "N|AUTO", Family: familyGPUs,
-			Help: "the same as --gpus-per-rank N --isolate-gpus", Set: p.setGPUsPerProc,
+			Names: []string{"gpus-per-proc", "g"}, Value: "N|AUTO", Family: familyGPUs, Set: p.setGPUsPerProc,
+			Help: "act as --gpus-per-rank N --isolate-gpus",
 		},
 		{
 			Names: []string{"usize"}, Value: "N|SYSTEM|INFINITE", Set: p.setUniverse,
-			Help: "set MPI_UNIVERSE_SIZE to N or the slots; INFINITE leaves it unset",
+			Help: "set MPI_UNIVERSE_SIZE to N or the number of slots (INFINITE: unset)",
 		},
-	})
+	}
 }
 
-// hydraLauncher is about how other hosts are reached.
 func (p *Line) hydraLauncher() []Option {
-	return inGroup(GroupMPI, []Option{
+	return []Option{
 		{
 			Names: []string{"iface"}, Value: "NAME", Set: p.setInterface,
-			Help: "the network interface by which ranks talk, as variables of MPI libraries, NCCL and Gloo; gorun finds its " +
-				"own way",
+			Help: "set the network interface of MPI libraries, NCCL and Gloo",
 		},
 		{
 			Names: []string{"launcher", "bootstrap"}, Value: "NAME", Set: p.setLauncher,
-			Help: "how other hosts are reached: ssh, rsh, fork, or the resource manager in whose job this is",
+			Help: "reach other hosts by ssh, rsh, fork or a resource manager",
 		},
 		{
-			Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Value: "'CMD ...'",
-			Family: familySSH, Help: "the same as --ssh", Set: p.setSSH,
+			Names: []string{"launcher-exec", "bootstrap-exec", "rsh"}, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
+			Help: "act as --ssh",
 		},
 		{
 			Names: []string{"rmk"}, Value: "NAME", Family: familyEngine, Set: p.engine.wanted.parsed(parseRMK),
-			Help: "the same as --engine; user is none",
+			Help: "act as --engine; user means none",
 		},
 		{
-			Names: []string{"disable-auto-cleanup", "dac"}, Family: familyFailure,
-			Help: "the same as --on-failure continue", Set: Switch(&p.Spec.Policy.Continue),
+			Names: []string{"disable-auto-cleanup", "dac"}, Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
+			Help: "act as --on-failure continue",
 		},
 		{Names: []string{"info"}, Help: "print the version", Set: p.as("--version", "")},
-	})
+	}
 }
 
-// hydraOthers are those that have nothing to do, and those that are refused.
 func hydraOthers() []Option {
 	const ofAgent = "ranks are served by the agent of their node, whatever the way"
 	pmiArgs := refused("PORT IFACE KEY PID", "a program that was started without gorun cannot ask it for more ranks: "+
@@ -161,47 +154,41 @@ func hydraOthers() []Option {
 	}
 }
 
-// debuggerFirst is what is said of options that start a debugger.
 const debuggerFirst = "put the debugger before the program, as in gorun -n 2 xterm -e gdb ./prog"
 
-// What the names of one letter mean differs from launcher to launcher; so do --debug and --tune.
+// One-letter names, --debug and --tune differ between launchers.
 
-// perNodeTable is what mpirun and mpiexec share of that.
+// perNodeTable is what mpirun and mpiexec share of them.
 func perNodeTable(p *Line) []Option {
 	return []Option{{
 		Names: []string{"N"}, Group: GroupMPI, Value: "N", Attached: true, Family: FamilyCount, block: true, Set: p.setPPN,
-		Help: "the same as --nproc-per-node, and a limit beside -n",
+		Help: "act as --nproc-per-node; beside -n, N is a limit",
 	}}
 }
 
 func mpirunTable(p *Line) []Option {
 	return []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, block: true, Set: Switch(&p.preload),
-			Help: "the same as --preload-binary",
+			Names: []string{"s"}, Group: GroupMPI, block: true, Set: Switch(&p.preload), Help: "act as --preload-binary",
 		},
 		{
 			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE,...", Set: p.setTune,
-			Help: "the same as --am; auto, off and textbook are gorun's: which settings of NCCL's ranks get",
+			Help: "act as --am; auto, off and textbook are gorun's --tune",
 		},
 		refused("", "put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog", "debug"),
 	}
 }
 
 func mpiexecTable(p *Line) []Option {
-	return []Option{
+	return inGroup(GroupMPI, []Option{
 		{
-			Names: []string{"s"}, Group: GroupMPI, Value: "all|RANKS", Family: familyStdin, Set: p.as("--stdin", "RANKS"),
-			Help: "which ranks read standard input",
+			Names: []string{"s"}, Value: "all|RANKS", Family: familyStdin, Set: p.as("--stdin", "RANKS"),
+			Help: "act as --stdin",
 		},
 		{
-			Names: []string{"tune"}, Group: GroupMPI, Value: "FILE", Set: p.setTuningData,
-			Help: "a file of Intel MPI's tuning data: ranks get I_MPI_TUNING_BIN=FILE; Open MPI's files of parameters are -am " +
-				"FILE; auto, off and textbook are gorun's: which settings of NCCL's ranks get",
+			Names: []string{"tune"}, Value: "FILE", Set: p.setTuningData,
+			Help: "export I_MPI_TUNING_BIN=FILE; auto, off, textbook are gorun's --tune",
 		},
-		{
-			Names: []string{"debug"}, Group: GroupMPI, Family: familyLoudness, Set: p.setVerbose,
-			Help: "the same as -v",
-		},
-	}
+		{Names: []string{"debug"}, Family: familyLoudness, Set: p.setVerbose, Help: "act as --verbose"},
+	})
 }

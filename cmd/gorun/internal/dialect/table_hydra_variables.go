@@ -1,6 +1,6 @@
 package dialect
 
-// hydraVariables are variables of MPICH's and Intel's mpiexec for which there is no option, or none that says the same.
+// hydraVariables holds variables of MPICH's and Intel's mpiexec without an equal option.
 func (p *Line) hydraVariables() []Option {
 	return []Option{
 		{

@@ -2,37 +2,35 @@ package dialect
 
 import "fmt"
 
-// mpiTable holds what gorun's own dialect has in common with mpirun and mpiexec.
-// Options of the other launchers that are typed by habit stand in foreignTable.
+// mpiTable holds what gorun's own dialect shares with mpirun and mpiexec.
 func mpiTable(p *Line) []Option {
 	return []Option{
 		{
 			Names: []string{"np", "n", "c"}, Group: GroupRanks, Value: "N", Attached: true, Family: FamilyCount, block: true,
-			Help: "number of ranks; prog1 : -n 2 prog2 starts several programs in one job", Set: p.SetRanks,
+			Help: "start N ranks; prog1 : -n 2 prog2 adds another program", Set: p.SetRanks,
 		},
 		{
 			Names: []string{"host", "hosts", "H", "hostlist", "hosts-group"}, Group: GroupHosts,
 			Value: "[USER@]HOST[[:PORT]:N],...", Family: familyHosts, block: true, Set: p.setHosts,
-			Help: "hosts, and how many ranks each is meant to take; node[01-16]:8 is a range of them",
+			Help: "run on these hosts with N slots each; node[01-16]:8 is a range",
 		},
 		{
 			Names: []string{"hostfile", "machinefile"}, Group: GroupHosts, Value: "FILE", Family: familyHosts, block: true,
-			Help: "the same from a file, as Open MPI, MPICH or DeepSpeed reads it", Set: p.setHostFile,
+			Help: "read hosts from FILE in the format of Open MPI, MPICH or DeepSpeed", Set: p.setHostFile,
 		},
 		{
 			Names: []string{"x"}, Group: GroupProgram, Value: "NAME[=VALUE]", From: NoVar, block: true, Set: p.setExport,
-			Help: "give ranks a variable, or the launcher's own value of it; PRE* means all that begin so",
+			Help: "export NAME to ranks (with its value here); PRE* exports several",
 		},
 		{
 			Names: []string{"use-hwthread-cpus"}, Group: GroupMPI, Family: familyThreads, Set: p.setThreads,
-			Help: "hardware threads are counted where Open MPI counts cores: ranks where no number says, and pe=N of " +
-				"--map-by",
+			Help: "count hardware threads where Open MPI counts cores",
 		},
-		ignored("", "gorun runs as root as it does as anybody else", "allow-run-as-root"),
+		ignored("", "gorun runs as root without it", "allow-run-as-root"),
 	}
 }
 
-// SetRanks takes the number of ranks of the current program.
+// SetRanks sets the number of ranks of the current program.
 func (p *Line) SetRanks(a Arg) error {
 	n, err := ParseRanks(a.Value)
 	if err != nil {
@@ -45,7 +43,7 @@ func (p *Line) SetRanks(a Arg) error {
 	return nil
 }
 
-// setHosts adds to the list: mpirun takes -H more than once.
+// setHosts adds a list: -H may be repeated, as in mpirun.
 func (p *Line) setHosts(a Arg) error {
 	own := p.current()
 	own.hostLists = append(own.hostLists, a)

@@ -2,149 +2,137 @@ package dialect
 
 import "slices"
 
-// openmpiTable holds what mpirun of Open MPI 4 and 5 has beside mpiTable. Its rows of
-// GroupMPI do what they do there; no variable gives their defaults.
+// openmpiTable holds what Open MPI 4's and 5's mpirun has beside mpiTable. No variable gives their defaults.
 func openmpiTable(p *Line) []Option {
-	return slices.Concat(p.openmpiEnvironment(), p.openmpiPlaces(), p.openmpiRun(), openmpiIgnored(), openmpiRefused())
+	return slices.Concat(inGroup(GroupMPI, p.openmpiEnvironment()), inGroup(GroupMPI, p.openmpiPlaces()),
+		inGroup(GroupMPI, p.openmpiRun()), openmpiIgnored(), openmpiRefused())
 }
 
-// openmpiEnvironment is about parameters and variables that ranks get, and a file of programs.
 func (p *Line) openmpiEnvironment() []Option {
-	return inGroup(GroupMPI, []Option{
+	return []Option{
 		{
 			Names: []string{"mca", "gmca", "omca", "gomca"}, Value: "KEY VALUE", words: 2, block: true,
-			Help: "a parameter of Open MPI's: ranks get it as OMPI_MCA_KEY; what is the launcher's own (places, " +
-				"oversubscription, ssh) is done, too",
-			Set: p.setParameter("OMPI_MCA_"),
+			Help: "export OMPI_MCA_KEY=VALUE; apply what concerns the launcher", Set: p.setParameter("OMPI_MCA_"),
 		},
 		{
 			Names: []string{"prtemca"}, Value: "KEY VALUE", words: 2, Set: p.setParameter("PRTE_MCA_"),
-			Help: "the same for Open MPI 5's launcher: ranks get PRTE_MCA_KEY",
+			Help: "export PRTE_MCA_KEY=VALUE; apply what concerns the launcher",
 		},
 		{
 			Names: []string{"pmixmca", "gpmixmca"}, Value: "KEY VALUE", words: 2, block: true,
-			Help: "a parameter of PMIx's: ranks get it as PMIX_MCA_KEY", Set: p.setParameter(pmixPrefix),
+			Help: "export PMIX_MCA_KEY=VALUE to ranks", Set: p.setParameter(pmixPrefix),
 		},
 		{
 			Names: []string{"am", "amca"}, Value: "FILE,...", Set: p.setTune,
-			Help: "files of such parameters, a line each: KEY = VALUE, or -mca KEY VALUE and -x NAME=VALUE",
+			Help: "read lines KEY = VALUE, -mca KEY VALUE or -x NAME=VALUE from FILE",
 		},
 		{
 			Names: []string{"set-env"}, Value: "NAME=VALUE", block: true, Set: p.setExport,
-			Help: "the same as -x NAME=VALUE",
+			Help: "act as -x NAME=VALUE",
 		},
 		{
 			Names: []string{"unset-env"}, Value: "NAME", block: true, Set: p.setUnset,
-			Help: "take a variable away from ranks; PRE* means all that begin so",
+			Help: "remove NAME from ranks' environment; PRE* removes several",
 		},
 		{
-			Names: []string{"append-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
-			Help: "give ranks a variable with VALUE behind its value, C between them: append-env PATH[:] /opt/bin",
-			Set:  p.extend(true),
+			Names: []string{"append-env"}, Value: "NAME[C] VALUE", words: 2, block: true, Set: p.extend(true),
+			Help: "append VALUE after character C, such as PATH[:] /opt/bin",
 		},
 		{
-			Names: []string{"prepend-env"}, Value: "NAME[C] VALUE", words: 2, block: true,
-			Help: "the same with VALUE before it", Set: p.extend(false),
+			Names: []string{"prepend-env"}, Value: "NAME[C] VALUE", words: 2, block: true, Set: p.extend(false),
+			Help: "prepend VALUE and character C, such as PATH[:] /opt/bin",
 		},
 		{
 			Names: []string{"app"}, Value: "FILE", block: true, Set: refuseProgramFile,
-			Help: "programs of one job from a file, a line each with its own -n",
+			Help: "read the programs of one job from FILE, one on each line",
 		},
-	})
+	}
 }
 
-// openmpiPlaces is about hosts, and where ranks are on them.
 func (p *Line) openmpiPlaces() []Option {
-	return inGroup(GroupMPI, []Option{
+	return []Option{
 		{
-			Names: []string{"default-hostfile"}, Value: "FILE", Family: familyDefaultHosts,
-			Help: "the host file where nothing else names hosts", Set: keep(&p.defaultHostFile),
+			Names: []string{"default-hostfile"}, Value: "FILE", Family: familyDefaultHosts, Set: keep(&p.defaultHostFile),
+			Help: "read hosts from FILE if nothing else names hosts",
 		},
 		{
 			Names: []string{"nooversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(false),
 			Help: "refuse more ranks than slots or CPUs",
 		},
 		{
-			Names: []string{"nolocal", "skip-launch-node"}, Family: familyNoLocal,
-			Help: "no rank on this host", Set: switchFrom(&p.nolocalFrom),
+			Names: []string{"nolocal", "skip-launch-node"}, Family: familyNoLocal, Set: switchFrom(&p.nolocalFrom),
+			Help: "run no rank on this host",
 		},
-		p.same(familyMap, "--map-by node", "", "bynode"),
-		p.same(familyMap, "--map-by slot", "", "byslot"),
-		p.same(familyMap, "--map-by core", "", "bycore"),
-		p.same(familyMap, "--map-by socket", "", "bysocket"),
-		p.same(familyBind, "--bind-to core", "", "bind-to-core"),
-		p.same(familyBind, "--bind-to socket", "", "bind-to-socket"),
-		p.same(familyBind, "--bind-to none", "", "bind-to-none"),
+		p.alias(familyMap, "--map-by node", "", "bynode"),
+		p.alias(familyMap, "--map-by slot", "", "byslot"),
+		p.alias(familyMap, "--map-by core", "", "bycore"),
+		p.alias(familyMap, "--map-by socket", "", "bysocket"),
+		p.alias(familyBind, "--bind-to core", "", "bind-to-core"),
+		p.alias(familyBind, "--bind-to socket", "", "bind-to-socket"),
+		p.alias(familyBind, "--bind-to none", "", "bind-to-none"),
 		{
 			Names: []string{"cpus-per-proc"}, Value: "N", block: true, Family: familyPE, Set: p.setPE,
-			Help: "cores of each rank, as pe=N of --map-by",
+			Help: "give each rank N cores, as pe=N of --map-by",
 		},
-		p.same(familyMap, "--map-by ppr:N:socket", "N", "npersocket"),
-		p.same(familyMap, "--map-by ppr:N:OBJECT", "N:OBJECT", "ppr"),
-	})
+		p.alias(familyMap, "--map-by ppr:N:socket", "N", "npersocket"),
+		p.alias(familyMap, "--map-by ppr:N:OBJECT", "N:OBJECT", "ppr"),
+	}
 }
 
-// openmpiRun is about how the job is started and ends.
 func (p *Line) openmpiRun() []Option {
-	return inGroup(GroupMPI, []Option{
-		{
-			Names: []string{"do-not-launch"}, Family: familyDryRun, Set: p.as("--dry-run", ""),
-			Help: "the same as --dry-run",
-		},
+	return []Option{
+		{Names: []string{"do-not-launch"}, Family: familyDryRun, Set: p.as("--dry-run", ""), Help: "act as --dry-run"},
 		{
 			Names: []string{"enable-recovery"}, Family: familyFailure, Set: Switch(&p.Spec.Policy.Continue),
-			Help: "the same as --on-failure continue",
+			Help: "act as --on-failure continue",
 		},
 		{
-			Names: []string{"fwd-environment"}, Family: familyExport, Set: p.setExportAll,
-			Help: "the same as --export-all",
+			Names: []string{"fwd-environment"}, Family: familyExport, Set: p.setExportAll, Help: "act as --export-all",
 		},
 		{
 			Names: []string{"get-stack-traces"}, Set: Switch(&p.Spec.StacksAtTimeout),
-			Help: "say what each rank does when --timeout runs out: stacks of Go and Python, else the kernel's",
+			Help: "report what each rank does at --timeout, with stacks",
 		},
 		{
 			Names: []string{"cpu-list", "cpu-set"}, Value: "LIST", Family: familyBind, Set: p.cpus.parsed(parseCPUs),
-			Help: "bind every rank to these CPUs, as in 0-3,8; with --bind-to cpu-list:ordered each to the next",
+			Help: "bind ranks to CPUs such as 0-3,8",
 		},
 		{
 			Names: []string{"spawn-timeout"}, Value: "SECONDS", Family: familySSHTimeout,
-			Help: "the same as --ssh-timeout", Set: p.as("--ssh-timeout", "SECONDS"),
+			Help: "act as --ssh-timeout", Set: p.as("--ssh-timeout", "SECONDS"),
 		},
 		{
 			Names: []string{"preload-binary"}, block: true, Set: Switch(&p.preload),
-			Help: "send the program to each other host, as --copy does",
+			Help: "send the program to the other hosts, as --copy does",
 		},
 		{
-			Names: []string{"preload-files"}, Value: "PATH,...", Set: p.setPreloadFiles,
-			Help: "the same as --copy of each",
+			Names: []string{"preload-files"}, Value: "PATH,...", Set: p.setPreloadFiles, Help: "act as --copy of each PATH",
 		},
 		{
 			Names: []string{"display-comm"}, Set: p.displayComm("mpi_init"),
-			Help: "have Open MPI 5 say in MPI_Init how ranks talk to each other",
+			Help: "make Open MPI 5 print in MPI_Init how ranks communicate",
 		},
 		{
 			Names: []string{"display-comm-finalize"}, Set: p.displayComm("mpi_finalize"),
-			Help: "the same in MPI_Finalize",
+			Help: "make Open MPI 5 print in MPI_Finalize how ranks communicate",
 		},
 		{
 			Names: []string{"stream-buffering"}, Value: "0|1|2", Set: p.setBuffering,
-			Help: "how ranks of Open MPI 5 buffer their output: not, by lines, or in full",
+			Help: "buffer output of Open MPI 5: 0 not, 1 by lines, 2 in full",
 		},
 		{
 			Names: []string{"prefix"}, Value: "DIR", Dirs: true, block: true, Set: p.setPrefix,
-			Help: "where the program's libraries are installed: ranks have DIR/bin at the head of PATH, and DIR/lib of " +
-				"LD_LIBRARY_PATH",
+			Help: "put DIR/bin first in PATH, and DIR/lib in LD_LIBRARY_PATH",
 		},
 		{
 			Names: []string{"path"}, Value: "DIR:...", block: true, Set: Text(&p.app.Path),
-			Help: "where to look for the program before PATH",
+			Help: "look for the program in DIR before PATH",
 		},
 		{
 			Names: []string{"gpath"}, Value: "DIR:...", Set: Text(&p.searchPath),
-			Help: "the same for all programs that have no --path",
+			Help: "look in DIR for all programs without --path",
 		},
-	})
+	}
 }
 
 func openmpiIgnored() []Option {

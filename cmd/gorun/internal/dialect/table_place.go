@@ -1,74 +1,63 @@
 package dialect
 
-// placeTable holds the options of gorun that say where on its host a rank runs, as
-// mpirun, Hydra and torchrun spell them; gorun topo shows what they come to.
+// placeTable holds gorun's options on placement, in the spellings of mpirun, Hydra and torchrun.
 func placeTable(p *Line) []Option {
-	return append(p.PlaceOptions(varGorun), []Option{
+	return append(p.PlaceOptions(varGorun), inGroup(GroupPlaces, []Option{
 		{
-			Names: []string{"bind-mem"}, Group: GroupPlaces, Value: "POLICY",
-			Choices: []string{"preferred", "bind", "interleave", "none"}, Family: familyMemory,
-			Help: "memory of bound ranks, of the NUMA nodes of their CPUs: preferred, bind (alone: a rank for which they are " +
-				"too small is killed), interleave (of all nodes for ranks that are not bound), none (default: preferred)",
-			Set: named(&p.Spec.Place.Memory, "preferred", "bind", "interleave", "none"),
+			Names: []string{"bind-mem"}, Value: "POLICY", Choices: []string{"preferred", "bind", "interleave", "none"},
+			Family: familyMemory, Set: named(&p.Spec.Place.Memory, "preferred", "bind", "interleave", "none"),
+			Help: "set the memory policy: preferred, bind, interleave, none (preferred)",
 		},
 		{
-			Names: []string{"isolate-gpus"}, Group: GroupPlaces, Family: familyIsolate, Set: Switch(&p.Spec.Place.Isolate),
-			Help: "each rank sees its own GPUs alone, by UUID where it is known: they are its devices 0 and up, whatever " +
-				"LOCAL_RANK is",
+			Names: []string{"isolate-gpus"}, Family: familyIsolate, Set: Switch(&p.Spec.Place.Isolate),
+			Help: "show each rank only its own GPUs, as devices from 0",
 		},
 		{
-			Names: []string{"report-bindings"}, Group: GroupPlaces, From: NoVar, Set: p.setReportBindings,
-			Help: "say on standard error where each rank is; called mpirun in Open MPI's words",
+			Names: []string{"report-bindings"}, From: NoVar, Set: p.setReportBindings,
+			Help: "print where each rank runs; called mpirun in its format",
 		},
-	}...)
+	})...)
 }
 
-// PlaceOptions are those that gorun topo has, too, but without variables.
+// PlaceOptions returns the options on placement that gorun topo shares, with varGorun or NoVar as their source.
 func (p *Line) PlaceOptions(from Source) []Option {
-	torchruns := from
-	if from == varGorun {
-		torchruns = varBoth
+	rows := inGroup(GroupPlaces, []Option{
+		{
+			Names: []string{"map-by"}, Value: "OBJECT", block: true, Family: familyMap, Set: p.setMapBy,
+			Help: "map ranks by slot, numa, package, core, gpu, nic or ppr:N:OBJECT",
+		},
+		{
+			Names: []string{"bind-to"}, Value: "OBJECT", block: true, Family: familyBind, Set: p.setBindTo,
+			Help: "bind ranks to none, hwthread, core, l2cache, l3cache, numa, package",
+		},
+		{
+			Names: []string{"rank-by"}, Value: "OBJECT", block: true, Family: familyRank, Set: p.setRankBy,
+			Help: "number ranks by fill, span or an object of --map-by",
+		},
+		{
+			Names: []string{"numa-binding"}, Value: "MODE", Choices: []string{"node", "socket", "exclusive", "core-complex"},
+			From: varBoth, block: true, Family: familyNUMA, Set: p.setNUMABinding,
+			Help: "bind ranks near their GPU: node, socket, exclusive, core-complex",
+		},
+		{
+			Names: []string{"cpus-per-rank"}, Value: "N", block: true, Family: familyCPUs, Set: p.setCPUsPerRank,
+			Help: "give each rank N CPUs, in whole cores",
+		},
+		{
+			Names: []string{"gpus-per-rank"}, Value: "N", block: true, Family: familyGPUs, Set: p.setGPUsPerRank,
+			Help: "give each rank N GPUs",
+		},
+		{
+			Names: []string{"gpus"}, Value: "LIST|free", Set: p.setGPUs,
+			Help: "use GPUs by index, such as 2,4,7, or those that no process uses",
+		},
+		{
+			Names: []string{"rankfile", "rf"}, Value: "FILE", Family: familyRankFile, Set: p.setRankFile,
+			Help: "read the place of each rank from a rank file of mpirun",
+		},
+	})
+	for i := range rows {
+		rows[i].From = max(rows[i].From, from)
 	}
-	return []Option{
-		{
-			Names: []string{"map-by"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyMap,
-			Help: "what ranks are dealt to: slot, numa, package, l3cache, l2cache, core, hwthread, gpu, nic, dist, " +
-				"ppr:N:OBJECT; with :pe=N, :span, :oversubscribe behind it",
-			Set: p.setMapBy,
-		},
-		{
-			Names: []string{"bind-to"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyBind,
-			Help: "the CPUs of which object each rank gets: none, hwthread, core, l2cache, l3cache, numa, package",
-			Set:  p.setBindTo,
-		},
-		{
-			Names: []string{"rank-by"}, Group: GroupPlaces, Value: "OBJECT", From: from, block: true, Family: familyRank,
-			Help: "in which order ranks are numbered: as in --map-by, or fill, span", Set: p.setRankBy,
-		},
-		{
-			Names: []string{"numa-binding"}, Group: GroupPlaces, Value: "MODE",
-			Choices: []string{"node", "socket", "exclusive", "core-complex"}, From: torchruns, block: true,
-			Family: familyNUMA,
-			Help:   "torchrun's binding: node, socket, exclusive or core-complex of each rank's GPU",
-			Set:    p.setNUMABinding,
-		},
-		{
-			Names: []string{"cpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyCPUs,
-			Help: "CPUs of each rank, in whole cores",
-			Set:  p.setCPUsPerRank,
-		},
-		{
-			Names: []string{"gpus-per-rank"}, Group: GroupPlaces, Value: "N", From: from, block: true, Family: familyGPUs,
-			Help: "GPUs of each rank", Set: p.setGPUsPerRank,
-		},
-		{
-			Names: []string{"gpus"}, Group: GroupPlaces, Value: "LIST|free", From: from,
-			Help: "which GPUs ranks get: by index, such as 2,4,7, or those that no process uses",
-			Set:  p.setGPUs,
-		},
-		{
-			Names: []string{"rankfile", "rf"}, Group: GroupPlaces, Value: "FILE", From: from, Family: familyRankFile,
-			Help: "a place for each rank, as a rank file of mpirun says it", Set: p.setRankFile,
-		},
-	}
+	return rows
 }

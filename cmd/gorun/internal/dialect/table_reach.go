@@ -2,102 +2,93 @@ package dialect
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"gorun/launcher/hosts/engine"
 	"gorun/launcher/job"
 )
 
-// reachTable holds what gorun's own dialect has on other hosts that it starts
-// ranks on.
+// reachTable holds gorun's own options on other hosts.
 func reachTable(p *Line) []Option {
 	reach := &p.Spec.Reach
-	return []Option{
+	return slices.Concat(inGroup(GroupHosts, []Option{
 		{
-			Names: []string{"exclude"}, Group: GroupHosts, Value: "HOST,...", Set: keepAll(&p.excluded),
-			Help: "hosts of -H, of --hostfile or of the resource manager to leave out, ranges too; localhost is this one",
+			Names: []string{"exclude"}, Value: "HOST,...", Set: keepAll(&p.excluded),
+			Help: "leave out hosts and ranges of hosts; localhost is this host",
 		},
 		{
-			Names: []string{"oversubscribe"}, Group: GroupHosts, Family: familyOversubscribe, Set: p.setOversubscribe(true),
+			Names: []string{"oversubscribe"}, Family: familyOversubscribe, Set: p.setOversubscribe(true),
 			Help: "allow more ranks than the hosts have slots",
 		},
+	}), inGroup(GroupReach, []Option{
 		{
-			Names: []string{"ssh-config"}, Group: GroupReach, Value: "FILE",
-			Help: "configuration of ssh to use in place of your own, as ssh -F",
-			Set:  withFrom(&p.reach.configFrom, Text(&reach.SSHConfig)),
+			Names: []string{"ssh-config"}, Value: "FILE", Set: withFrom(&p.reach.configFrom, Text(&reach.SSHConfig)),
+			Help: "read FILE instead of your SSH configuration, as ssh -F",
 		},
 		{
-			Names: []string{"ssh"}, Group: GroupReach, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
-			Help: "program in place of gorun's own SSH; it gets host and command behind its arguments, or {host}, {user}, " +
-				"{port} filled in",
+			Names: []string{"ssh"}, Value: "'CMD ...'", Family: familySSH, Set: p.setSSH,
+			Help: "run CMD HOST ... instead of gorun's SSH; {host} moves the host",
 		},
 		{
-			Names: []string{"ssh-accept-new"}, Group: GroupReach, Set: p.setAcceptNew,
-			Help: "add the keys of hosts that are not known yet to the known ones; changed keys are refused all the same",
+			Names: []string{"ssh-accept-new"}, Set: p.setAcceptNew,
+			Help: "accept keys of unknown hosts; changed keys are still refused",
 		},
 		{
-			Names: []string{"ssh-at-once"}, Group: GroupReach, Value: "N", Set: Parsed(&reach.AtOnce, ParseRanks),
-			Help: fmt.Sprintf("hosts that are being reached at the same time (default: %d)", job.DefaultAtOnce),
+			Names: []string{"ssh-at-once"}, Value: "N", Set: Parsed(&reach.AtOnce, ParseRanks),
+			Help: fmt.Sprintf("reach N hosts at the same time (%d)", job.DefaultAtOnce),
 		},
 		{
-			Names: []string{"ssh-timeout"}, Group: GroupReach, Value: "D", Family: familySSHTimeout,
-			Help: fmt.Sprintf("how long reaching one host may take, as a time (default: %.0f, and %.0f to connect)",
+			Names: []string{"ssh-timeout"}, Value: "D", Family: familySSHTimeout,
+			Help: fmt.Sprintf("give up on a host after D (%.0f, and %.0f to connect)",
 				job.DefaultReachTimeout.Seconds(), job.DefaultConnectTimeout.Seconds()),
 			Set: Parsed(&reach.Timeout, within(minReachTimeout, maxReachTimeout)),
 		},
 		{
-			Names: []string{"agent"}, Group: GroupReach, Value: "PATH", Set: p.setAgent,
-			Help: "gorun on the other hosts, to use in place of a copy of this one",
+			Names: []string{"agent"}, Value: "PATH", Set: p.setAgent,
+			Help: "run gorun at PATH on other hosts (a copy of this gorun)",
 		},
 		{
-			Names: []string{"copy"}, Group: GroupReach, Value: "PATH", From: NoVar, Set: p.setCopy,
-			Help: "file or directory to send to each other host before the start; may be repeated",
+			Names: []string{"copy"}, Value: "PATH", From: NoVar, Set: p.setCopy,
+			Help: "send a file or directory to the other hosts first; repeatable",
 		},
 		{
-			Names: []string{"export-all", "genvall"}, Group: GroupReach, Family: familyExport, Set: p.setExportAll,
-			Help: "give ranks on other hosts the whole environment, but what belongs to one host (default: the list in " +
-				"docs/reference/variables.md, and -x)",
+			Names: []string{"export-all", "genvall"}, Family: familyExport, Set: p.setExportAll,
+			Help: "export the whole environment to other hosts (a list, and -x)",
 		},
-	}
+	}))
 }
 
-// nodesTable holds what every dialect has on jobs of several nodes.
+// nodesTable holds the options on jobs of several nodes that every dialect has.
 func nodesTable(p *Line) []Option {
-	managers := engine.Names()
 	return []Option{
 		{
-			Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: managers, Family: familyEngine,
-			Help: "resource manager in whose job gorun runs: " + strings.Join(managers, ", ") +
-				" (default: the one whose variables are set)",
-			Set: p.engine.wanted.parsed(parseEngine),
+			Names: []string{"engine"}, Group: GroupHosts, Value: "NAME", Choices: engine.Names(), Family: familyEngine,
+			Help: "use the job of resource manager NAME, or none (detected)", Set: p.engine.wanted.parsed(parseEngine),
 		},
 		{
 			Names: []string{"token-file"}, Group: GroupMeeting, Value: "FILE", Set: keep(&p.tokenFile),
-			Help: "file with the secret of nodes that join each other, the same on all of them (default: GORUN_TOKEN, else " +
-				"what gorun token --save made)",
+			Help: "read the secret of nodes that join from FILE (GORUN_TOKEN)",
 		},
 		{
 			Names: []string{"insecure-join"}, Group: GroupMeeting, Set: switchFrom(&p.insecureFrom),
-			Help: "let nodes join without a token: anybody who reaches the port can",
+			Help: "let nodes join without a token: anyone who reaches the port can",
 		},
 		{
 			Names: []string{"heartbeat"}, Group: GroupEnd, Value: "D",
-			Help: fmt.Sprintf(
-				"nodes hear of each other at least so often, and one that is not heard for five of them is lost (default: %.0f)",
+			Help: fmt.Sprintf("send heartbeats every D; a node that misses five is lost (%.0f)",
 				job.DefaultHeartbeat.Seconds()),
 			Set: Parsed(&p.Spec.Heartbeat, within(minHeartbeat, maxHeartbeat)),
 		},
 		{
 			Names: []string{"logs-to"}, Group: GroupOutput, Value: "node|head",
-			Help: "whose disk has the files of --tee and --redirects: each node's own, or node 0's for all (default: node)",
+			Help: "write log files on each node, or all of them on node 0 (node)",
 			Set:  Either(&p.Spec.Output.LogsToHead, "node", "head"),
 		},
 	}
 }
 
-// Bounds of times: below, the machinery takes longer by itself; above, nobody waits
-// for the end of it.
+// Bounds of times: below, gorun itself takes longer; above, nobody waits for the end.
 const (
 	minHeartbeat, maxHeartbeat       = 100 * time.Millisecond, 10 * time.Minute
 	minReachTimeout, maxReachTimeout = 100 * time.Millisecond, 24 * time.Hour

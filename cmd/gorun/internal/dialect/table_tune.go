@@ -10,32 +10,27 @@ import (
 	"gorun/launcher/job"
 )
 
-// tuneTable is about the settings of NCCL's that ranks get. Called mpirun and mpiexec gorun
-// has their own --tune FILE, which understands these words, too.
+// tuneTable holds --tune. mpirun and mpiexec have their own, which takes these words, too.
 func tuneTable(p *Line) []Option {
 	return []Option{{
 		Names: []string{"tune"}, Group: GroupMeeting, Value: strings.Join(tunes, "|"), Set: p.setTunes,
-		Help: "which settings of NCCL's and Gloo's ranks get beside yours: what the hosts ask for, none, or, for study, " +
-			"what teaching texts recommend; see gorun env (default: auto)",
+		Help: "set variables of NCCL and Gloo that the hosts need (auto)",
 	}}
 }
 
-// studyTable is what --tune textbook goes by.
+// studyTable holds the assumptions of --tune textbook.
 func studyTable(p *Line) []Option {
+	networks := job.StudyNetworks()
 	return []Option{
 		{
 			Names: []string{"model-size"}, Group: GroupMeeting, Value: "SIZE", From: NoVar,
-			Help: "of the model, for --tune textbook: 7.5GB (10^9), 7GiB (2^30), 500MB, 1000000 (default: 1GB)",
+			Help: "assume a model of SIZE for --tune textbook: 7.5GB or 7GiB (1GB)",
 			Set:  Parsed(&p.Spec.Study.ModelBytes, ParseModelSize),
 		},
 		{
-			Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(job.StudyNetworks(), "|"),
-			Choices: job.StudyNetworks(), From: NoVar,
-			Help: "between GPUs or hosts, for --tune textbook (default: ethernet with several hosts, else nvlink)",
-			Set: func(a Arg) error {
-				p.Spec.Study.Network = a.Value
-				return OneOf(a.Value, job.StudyNetworks()...)
-			},
+			Names: []string{"network"}, Group: GroupMeeting, Value: strings.Join(networks, "|"), Choices: networks, From: NoVar,
+			Help: "assume this network for --tune textbook (one host: nvlink)",
+			Set:  Parsed(&p.Spec.Study.Network, func(value string) (string, error) { return value, OneOf(value, networks...) }),
 		},
 	}
 }
@@ -60,7 +55,7 @@ func (p *Line) setTuningData(a Arg) error {
 	return notEmpty(a)
 }
 
-// tuned takes a word of --tune, and reports whether it is one.
+// tuned sets a word of --tune, and reports whether it is one.
 func (p *Line) tuned(a Arg) bool {
 	if !slices.Contains(tunes, a.Value) {
 		return false
@@ -69,7 +64,7 @@ func (p *Line) tuned(a Arg) bool {
 	return true
 }
 
-// modelUnits are the units of sizes that stand beside bandwidths, which are decimal.
+// modelUnits are decimal and binary.
 var modelUnits = []struct {
 	name  string
 	bytes float64

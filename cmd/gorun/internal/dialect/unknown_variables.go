@@ -84,10 +84,10 @@ func (d *Dialect) nearestVariable(name string) string {
 
 // substitute returns the option that the help says to use, or to be the same: "--ssh".
 func (o *Option) substitute() string {
-	for _, verb := range []string{"use ", "the same as "} {
+	for _, verb := range []string{"use ", "act as "} {
 		if use, found := strings.CutPrefix(o.Help, verb); found {
 			name, _, _ := strings.Cut(use, " ")
-			return strings.TrimSuffix(name, ",")
+			return strings.TrimRight(name, ",;")
 		}
 	}
 	return ""
