@@ -8,13 +8,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Shells are those that have a completion.
+// Shells have a completion.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Completion returns a script that teaches a shell to complete the dialect's
-// options, their values, and then the program as the shell completes any command.
-// That of gorun's own dialect completes its commands, and the name torchrun, too.
-// urfave/cli's own scripts start gorun for each key, and stop at the first word that is no option.
+// Completion returns a script that completes the dialect's options and their values, then the program as any command. For
+// gorun's own dialect it also completes gorun's commands, and the name torchrun. urfave/cli's own scripts start gorun
+// for each key, and stop at the first word that is no option.
 func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
 	all := []completion{{d.Name, d.Options, nil}}
 	switch d {
@@ -38,14 +37,14 @@ func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
 	return script.String()
 }
 
-// completion writes scripts for one command.
+// completion writes the scripts of one command.
 type completion struct {
 	command  string
 	options  iter.Seq[*Option]
-	commands []*cli.Command // of it
+	commands []*cli.Command
 }
 
-// offered yields the options that the help shows.
+// offered yields the options of the help.
 func (c completion) offered(yield func(*Option) bool) {
 	for o := range c.options {
 		if o.Group < numHelpGroups && !yield(o) {
@@ -54,7 +53,7 @@ func (c completion) offered(yield func(*Option) bool) {
 	}
 }
 
-// shown are the names of an option that are worth offering: the two of the help.
+// shown returns the names of an option in the help.
 func (o *Option) shown() []string {
 	if short := o.short(); short != "" && short != o.Names[0] {
 		return []string{Spelling(short), Spelling(o.Names[0])}
@@ -62,8 +61,7 @@ func (o *Option) shown() []string {
 	return []string{Spelling(o.Names[0])}
 }
 
-// typed are all names of an option with each number of dashes, for the search of
-// where the program begins.
+// typed returns all names with one and two dashes, to find where the program begins.
 func (o *Option) typed() []string {
 	var all []string
 	for _, n := range o.Names {
@@ -75,10 +73,10 @@ func (o *Option) typed() []string {
 	return all
 }
 
-// function is a name for shell functions.
+// function returns the name of the shell function.
 func (c completion) function() string { return "_" + strings.ReplaceAll(c.command, ".", "_") }
 
-// valued are the names of all options that take a value, of refused ones too.
+// valued returns the names of all options with a value, including refused ones.
 func (c completion) valued(separator string) string {
 	var all []string
 	for o := range c.options {
@@ -117,7 +115,7 @@ func (c completion) bash() string {
 		"OPTIONS", strings.Join(names, " "), "FIRST", strings.Join(first, " "), "OTHERS\n", others).Replace(bashScript)
 }
 
-// bashCommand completes the options of a command that has no program.
+// bashCommand completes a command without a program.
 func (c completion) bashCommand() string {
 	var names, folders []string
 	for o := range c.offered {
@@ -223,8 +221,8 @@ SPECS
 compdef FUNCTION COMMAND
 `
 
-// zshScript is one script for several commands. It is sourced, or zsh loads it as
-// the first command's function, which has to complete whichever was typed.
+// zshScript returns one script for several commands. It can be sourced; or zsh loads it as the first command's
+// function, which has to complete all of them.
 func zshScript(all []completion) string {
 	var functions, cases strings.Builder
 	commands := make([]string, len(all))

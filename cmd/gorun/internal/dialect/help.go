@@ -14,20 +14,19 @@ const (
 	helpColumn = 26 // where the texts begin
 )
 
-// Example is a line of the help: a command line, or an exit code, and what it does.
+// Example is a line of the help: a command line or an exit code, and its meaning.
 type Example [2]string
 
-// Page is what the help of a command line has beside what urfave/cli knows of it.
+// Page holds the parts of a help text that a cli.Command lacks.
 type Page struct {
 	Examples []Example
-	First    []Group   // headings that come before all others
-	Often    []string  // names of options that are shown first, in this order, where there are many
-	Ranks    string    // how many ranks there are where no option says it
+	First    []Group   // headings before all others
+	Often    []string  // first names of options that a long help lists first
+	Ranks    string    // default number of ranks
 	Codes    []Example // exit codes
-	Last     string
+	Last     string    // last paragraph
 }
 
-// exitCodes are the last thing in the help, as scripts look for them there.
 var exitCodes = []Example{
 	{"0", "every rank ended with 0"},
 	{"1-255", "the first failing rank's own exit code"},
@@ -40,9 +39,8 @@ var exitCodes = []Example{
 	{"141", "the reader of standard output went away"},
 }
 
-// Help returns the text of --help: examples first, options by what people look
-// for, each in one spelling, exit codes last. No line is longer than 80 columns.
-// urfave/cli's own template wraps nothing, sorts headings by their names, and knows neither
+// Help returns the text of --help: examples first, then options by group, each in one spelling, and exit codes last. No
+// line is longer than 80 columns. urfave/cli's own template does not wrap, sorts headings by name, and has neither
 // examples nor exit codes.
 func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 	var b helpBuilder
@@ -73,12 +71,11 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 	return b.String()
 }
 
-// lastOfJobs is the last paragraph of the help for jobs.
-const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR gives the " +
-	"default of --log-dir; PET_LOG_DIR, torchrun's, is weaker. GORUN_PYTHON names the Python interpreter. " +
-	"Other spellings, and what is refused: docs/reference/options.md."
+const lastOfJobs = "Options end at the program. Every option has a variable: GORUN_LOG_DIR sets the " +
+	"default of --log-dir; torchrun's PET_LOG_DIR is weaker. GORUN_PYTHON names the Python interpreter. " +
+	"For other spellings and refused options see docs/reference/options.md."
 
-// Help is the dialect's; of gorun's own with its commands.
+// Help returns the dialect's help; commands are listed in gorun's own.
 func (d *Dialect) Help(commands []*cli.Command) string {
 	if d != Gorun {
 		commands = nil
@@ -87,20 +84,20 @@ func (d *Dialect) Help(commands []*cli.Command) string {
 	return Help(&c, page, commands)
 }
 
-// Manual is the dialect as urfave/cli has it, and the rest of its help.
+// Manual returns the dialect as a command, with the rest of its help.
 func (d *Dialect) Manual() (cli.Command, Page) {
 	c := cli.Command{
 		Name: d.Name, HelpName: d.Name, Description: d.About, UsageText: d.Name + " [options] PROGRAM [ARGS...]",
 		Flags: new(Line).Flags(slices.Collect(d.Options)...),
 	}
 	page := Page{Examples: d.examples, Often: d.often, Ranks: d.countDefault(), Codes: d.exitCodes(), Last: lastOfJobs}
-	if d.slots != slotsOfGorun { // what users of that name look for comes before what is gorun's own
+	if d.slots != slotsOfGorun { // users of mpirun look for mpirun's options
 		page.First = []Group{GroupMPI}
 	}
 	return c, page
 }
 
-// exitCodes are those of a job: at the deadline other launchers have codes of their own.
+// exitCodes returns a job's exit codes. Other launchers have their own code at the deadline.
 func (d *Dialect) exitCodes() []Example {
 	if d.timeoutCode == 0 {
 		return exitCodes
@@ -120,7 +117,7 @@ type helpBuilder struct{ strings.Builder }
 
 func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
 
-// groups writes the options under their headings.
+// groups writes options under their headings.
 func (b *helpBuilder) groups(c *cli.Command, page Page) {
 	order := slices.Clone(page.First)
 	for g := range numHelpGroups {
@@ -143,7 +140,7 @@ func (b *helpBuilder) groups(c *cli.Command, page Page) {
 	}
 }
 
-// options writes those for which place is not negative, in its order.
+// options writes the options for which place is not negative, in its order.
 func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
 	flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f cli.Flag) bool {
 		return f.(*Flag).Hidden || place(f.(*Flag)) < 0
@@ -154,10 +151,10 @@ func (b *helpBuilder) options(c *cli.Command, place func(*Flag) int) {
 	}
 }
 
-// RanksOfJobs says how many ranks gorun starts where nothing says it.
+// RanksOfJobs tells the default number of ranks.
 const RanksOfJobs = "With neither: the slots of -H or --hostfile, else one rank per GPU, else one."
 
-// countDefault says how many ranks there are where nothing says it.
+// countDefault tells the dialect's default number of ranks.
 func (d *Dialect) countDefault() string {
 	switch d.slots {
 	case slotsOfOpenMPI:
@@ -171,8 +168,7 @@ func (d *Dialect) countDefault() string {
 	return RanksOfJobs
 }
 
-// Usage is the option as help shows it: the short name and the first long one,
-// with the value.
+// Usage returns the option as the help shows it: the short name and the first long one, with the value.
 func (o *Option) Usage() string {
 	names := Spelling(o.Names[0])
 	if short := o.short(); short != "" && short != o.Names[0] {
@@ -184,8 +180,7 @@ func (o *Option) Usage() string {
 	return names
 }
 
-// example writes a command line and what it does, below each other where both do
-// not fit beside each other.
+// example writes a command line and its meaning, on two lines if they do not fit on one.
 func (b *helpBuilder) example(e Example) {
 	if len(e[0]) <= 38 && len(e[1]) <= helpWidth-42 {
 		fmt.Fprintf(b, "  %-38s  %s\n", e[0], e[1])
@@ -194,7 +189,7 @@ func (b *helpBuilder) example(e Example) {
 	fmt.Fprintf(b, "  %s\n      %s\n", e[0], e[1])
 }
 
-// row writes two columns; a long left one has its line for itself.
+// row writes two columns; a long left one gets its own line.
 func (b *helpBuilder) row(left, right string) {
 	left = "  " + left
 	for _, line := range wrap(right, helpWidth-helpColumn) {
@@ -207,7 +202,7 @@ func (b *helpBuilder) row(left, right string) {
 	}
 }
 
-// paragraph writes wrapped text behind an indent.
+// paragraph writes wrapped, indented text.
 func (b *helpBuilder) paragraph(indent, text string) {
 	if text == "" {
 		return
@@ -217,8 +212,7 @@ func (b *helpBuilder) paragraph(indent, text string) {
 	}
 }
 
-// wrap breaks text at spaces into lines of at most width bytes; a longer word
-// has a line for itself.
+// wrap breaks text at spaces into lines of at most width bytes; a longer word gets its own line.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""

@@ -42,11 +42,10 @@ const (
 // String returns the heading.
 func (g Group) String() string {
 	return [numGroups]string{
-		"How many ranks", "Where they run", "What Slurm gives them", "How Slurm treats the job",
-		"How other hosts are reached", "Which machine", "Who sits where", "What is measured", "How it is measured",
-		"What is shown", "What they run", "Where it listens", "How they meet",
-		"What it takes", "Output", "How the job ends", "How it is submitted", "Looking before and after",
-		"As mpirun and mpiexec have it", "Accepted, with nothing to do", "Refused, with what to use instead",
+		"How many ranks", "Hosts and nodes", "Slurm resources", "Slurm scheduling", "Reaching other hosts", "Machine",
+		"Placement and binding", "What to measure", "How to measure", "What to show", "Program", "Address", "Rendezvous",
+		"Limits", "Output", "End of the job", "Submission", "Plan, notes and help", "Options of mpirun and mpiexec",
+		"Accepted without effect", "Refused, with what to use instead",
 	}[g]
 }
 

@@ -33,6 +33,9 @@ func TestRowsAreComplete(t *testing.T) {
 			require.NotRegexp(t, `\.$|^[A-Z][a-z]|\n|  `, o.Help, "%s: a help is one phrase without a full stop", name)
 			require.Equal(t, o.Set == nil, o.Refused(), name)
 			require.NotEmpty(t, o.Group.String(), name)
+			if o.Group < GroupAccepted {
+				require.LessOrEqual(t, len(o.Help), 70, name)
+			}
 			for _, n := range o.Names {
 				require.False(t, seen[n], "%s: %s stands for two options", d.Name, n)
 				require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
