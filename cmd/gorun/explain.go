@@ -193,7 +193,7 @@ func (e *explanation) notes() []string {
 			are = "is"
 		}
 		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at",
-			show.Count(n, "line"), are, signature.LongestLine))
+			show.Count(n, "line"), are, signature.MaxLine))
 	}
 	return notes
 }

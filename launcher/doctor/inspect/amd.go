@@ -9,7 +9,7 @@ import (
 	"gorun/placement"
 )
 
-// amd reads what there is of AMD's driver; nil without GPUs of it.
+// amd reads the state of AMD's driver; nil without AMD GPUs.
 func (in *inspector) amd(m placement.Machine) *doctor.AMD {
 	gpus := 0
 	for _, node := range in.list("sys/class/kfd/kfd/topology/nodes") {
@@ -26,7 +26,7 @@ func (in *inspector) amd(m placement.Machine) *doctor.AMD {
 		a.Nodes["/dev/kfd"] = why
 	}
 	for _, g := range m.GPUs {
-		device, _, _ := strings.Cut(g.PCI, ".") // compute partitions count as functions that do not exist
+		device, _, _ := strings.Cut(g.PCI, ".") // compute partitions have made-up function numbers
 		if g.Vendor == placement.AMD && !slices.ContainsFunc(a.GPUs, func(o doctor.AMDGPU) bool {
 			return o.PCI == device+".0"
 		}) {
@@ -45,7 +45,7 @@ func (in *inspector) amd(m placement.Machine) *doctor.AMD {
 	return a
 }
 
-// amdGPU reads what the driver tells of a GPU.
+// amdGPU reads what the driver reports about a GPU.
 func (in *inspector) amdGPU(address string) doctor.AMDGPU {
 	g := doctor.AMDGPU{PCI: address, Uncorrected: map[string]int64{}}
 	dir := pciDir + "/" + address
@@ -62,8 +62,8 @@ func (in *inspector) amdGPU(address string) doctor.AMDGPU {
 	return g
 }
 
-// sensors reads those of one GPU: thousandths of a degree, millionths of a watt. Source:
-// the kernel's Documentation/gpu/amdgpu/thermal.rst.
+// sensors reads a GPU's sensors, in millidegrees and microwatts. Source: the kernel's
+// Documentation/gpu/amdgpu/thermal.rst.
 func (in *inspector) sensors(g *doctor.AMDGPU, dir string) {
 	for n := 1; n <= 3; n++ { // edge, junction, memory
 		file := dir + "/temp" + strconv.Itoa(n)
@@ -80,7 +80,7 @@ func (in *inspector) sensors(g *doctor.AMDGPU, dir string) {
 	}
 }
 
-// countResets counts the resets in the kernel's log, of which a line has
+// countResets counts the resets in the kernel's log:
 //
 //	amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!
 func countResets(log []byte, gpus []doctor.AMDGPU) {

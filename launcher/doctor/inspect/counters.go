@@ -8,11 +8,10 @@ import (
 	"gorun/launcher/doctor"
 )
 
-// watchLeast is how long ports are watched for counters that grow: a second look after less
-// says little.
-const watchLeast = 500 * time.Millisecond
+// minWatch is the minimum time over which the growth of counters is meaningful.
+const minWatch = 500 * time.Millisecond
 
-// counters reads those of a port that doctor judges; nil where there is none.
+// counters reads the counters of a port that doctor checks; nil if there are none.
 func (in *inspector) counters(p doctor.Port) (values map[string]int64) {
 	for folder, names := range doctor.RDMACounters {
 		dir := fmt.Sprintf("sys/class/infiniband/%s/ports/%d/%s", p.Device, p.Port, folder)
@@ -30,13 +29,13 @@ func (in *inspector) counters(p doctor.Port) (values map[string]int64) {
 	return values
 }
 
-// watch reads the counters of ports that were read before again, and notes which have grown.
+// watch reads the counters of ports again and records which have grown.
 func (in *inspector) watch(ports []doctor.Port, since time.Time) {
 	if !slices.ContainsFunc(ports, func(p doctor.Port) bool { return p.Counters != nil && p.Active() && !p.Virtual }) {
 		return
 	}
 	select {
-	case <-time.After(watchLeast - time.Since(since)):
+	case <-time.After(minWatch - time.Since(since)):
 	case <-in.ctx.Done():
 		return
 	}

@@ -17,7 +17,7 @@ import (
 
 const pciDir = "sys/bus/pci/devices"
 
-// nvidia reads what there is of NVIDIA's driver, and asks its library; nil without one.
+// nvidia reads the state of NVIDIA's driver and queries its library; nil without a driver.
 func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 	has := slices.ContainsFunc(m.GPUs, func(g placement.GPU) bool { return g.Vendor == placement.NVIDIA })
 	version := in.text("proc/driver/nvidia/version")
@@ -31,7 +31,7 @@ func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 	if !has {
 		return n
 	}
-	helper := in.exists("usr/bin/nvidia-modprobe") // by which a program makes what is missing
+	helper := in.exists("usr/bin/nvidia-modprobe") // creates missing device files for a program
 	for _, node := range []string{"/dev/nvidiactl", "/dev/nvidia-uvm"} {
 		if why := in.System.Access(node); why != "" && (!helper || in.exists(node)) {
 			n.Nodes[node] = why
@@ -51,7 +51,7 @@ func (in *inspector) nvidia(m *placement.Machine) *doctor.NVIDIA {
 	return n
 }
 
-// parseDriver reads the first line of /proc/driver/nvidia/version, one of
+// parseDriver reads the first line of /proc/driver/nvidia/version:
 //
 //	NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023
 //	NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (dvs-builder)
@@ -68,7 +68,7 @@ func parseDriver(text string) (version string, open bool) {
 	return "", false
 }
 
-// pci finds GPUs that no driver serves, and counts NVSwitches.
+// pci finds GPUs without a driver, and counts NVSwitches.
 func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 	for _, address := range in.list(pciDir) {
 		dir := pciDir + "/" + address
@@ -94,10 +94,10 @@ func (in *inspector) pci() (driverless []doctor.PCIDevice, switches int) {
 	return driverless, switches
 }
 
-// groups are the kinds of the IOMMU groups of GPUs and adapters.
-func (in *inspector) groups(m placement.Machine, ports []doctor.Port) map[string]string {
+// iommuTypes returns the types of the IOMMU groups of GPUs and adapters, by PCI address.
+func (in *inspector) iommuTypes(m placement.Machine, ports []doctor.Port) map[string]string {
 	kinds := map[string]string{}
-	look := func(address string) {
+	add := func(address string) {
 		if group := in.link(pciDir + "/" + address + "/iommu_group"); address != "" && group != "" {
 			if kind := in.text("sys/kernel/iommu_groups/" + group + "/type"); kind != "" {
 				kinds[address] = kind
@@ -105,16 +105,16 @@ func (in *inspector) groups(m placement.Machine, ports []doctor.Port) map[string
 		}
 	}
 	for _, g := range m.GPUs {
-		look(g.PCI)
+		add(g.PCI)
 	}
 	for _, p := range ports {
-		look(p.PCI)
+		add(p.PCI)
 	}
 	return kinds
 }
 
-// bridges reads the access control of the bridges above GPUs, but for root ports: what
-// passes these goes through the host anyway.
+// bridges reads the access control of the bridges above GPUs. It skips root ports, whose traffic passes the host
+// anyway.
 func (in *inspector) bridges(m placement.Machine) (list []doctor.Bridge) {
 	var addresses []string
 	for _, g := range m.GPUs {
@@ -135,9 +135,9 @@ func (in *inspector) bridges(m placement.Machine) (list []doctor.Bridge) {
 	return list
 }
 
-// accessControl finds the ACS control word in a device's configuration space, of which all
-// but root are shown the first 64 bytes. Source: PCI Express Base Specification, "Extended
-// Capabilities" (each begins with a word of its id, version and the place of the next).
+// accessControl finds the ACS control word in a device's configuration space, of which only root can read more than
+// 64 bytes. Source: PCI Express Base Specification, "Extended Capabilities" (a header has the ID, the version and the
+// offset of the next).
 func accessControl(config []byte) (control uint16, ok bool) {
 	const (
 		first = 0x100
@@ -156,7 +156,7 @@ func accessControl(config []byte) (control uint16, ok bool) {
 	return 0, false
 }
 
-// governors counts the CPUs by their governor.
+// governors counts the CPUs by frequency governor, and returns the frequency driver.
 func (in *inspector) governors() (counts map[string]int, driver string) {
 	counts = map[string]int{}
 	for _, name := range in.list("sys/devices/system/cpu/cpufreq") {
@@ -171,7 +171,7 @@ func (in *inspector) governors() (counts map[string]int, driver string) {
 	return counts, driver
 }
 
-// parseXids counts NVIDIA's errors in the kernel's log, of which a line has
+// parseXids counts NVIDIA's errors in the kernel's log:
 //
 //	NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.
 func parseXids(log []byte) (list []doctor.Xid) {
@@ -250,7 +250,7 @@ func (in *inspector) port(p *doctor.Port, dir string) {
 	slices.Sort(p.PKeys)
 }
 
-// parseRate reads "400 Gb/sec (4X NDR)" as Gb/s and lanes; 0 for what is not told.
+// parseRate reads "400 Gb/sec (4X NDR)" as Gb/s and lanes, each 0 if unknown.
 func parseRate(text string) (gbps float64, lanes int) {
 	number, rest, _ := strings.Cut(text, " ")
 	gbps, err := strconv.ParseFloat(number, 64)
@@ -266,7 +266,7 @@ func parseRate(text string) (gbps float64, lanes int) {
 	return gbps, lanes
 }
 
-// complete adds what package sysfs knows of a port.
+// complete adds what package sysfs knows about a port.
 func complete(p *doctor.Port, m placement.Machine) {
 	if m.Topology == nil {
 		return
@@ -289,7 +289,7 @@ func (in *inspector) interfaces(h *doctor.Host) {
 	for _, name := range in.list("sys/class/net") {
 		dir := "sys/class/net/" + name
 		kind, ok := in.number(dir + "/type")
-		if !ok || kind == 772 { // the loopback, in the kernel's if_arp.h
+		if !ok || kind == 772 { // ARPHRD_LOOPBACK
 			continue
 		}
 		flags, _ := strconv.ParseUint(strings.TrimPrefix(in.text(dir+"/flags"), "0x"), 16, 32)

@@ -1,7 +1,6 @@
-// Package inspect fills in a [doctor.Host] for the host that it runs on. It reads the
-// kernel's files below one root, asks a few system calls of [System], and writes nothing.
-// It starts no program but, where a Python's packages cannot be found by files, that
-// Python once. Tests give it a tree of files and calls of their own.
+// Package inspect fills in a [doctor.Host] for the host that it runs on. It reads files below one root and makes the
+// system calls of [System], both of which tests replace. It changes nothing, and starts no program except for a
+// Python whose packages cannot be found in files.
 package inspect
 
 import (
@@ -20,66 +19,65 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// System is what no file tells.
+// System provides what is not in files.
 type System interface {
-	// CPUs are those that this process may use.
+	// CPUs returns the CPUs that this process may use.
 	CPUs() placement.CPUSet
-	// UID and User are this process's.
+	// UID returns the user of this process.
 	UID() (id int, name string)
 	// Uname returns the kernel's release and the machine's architecture.
 	Uname() (release, machine string)
-	// Limits are those that ranks start with, by their names in limits.conf.
+	// Limits returns the limits that ranks start with, by their names in limits.conf.
 	Limits() map[string]doctor.Limit
-	// FileSystem tells of the one that holds path.
+	// FileSystem describes the file system of path.
 	FileSystem(path string) doctor.FileSystem
-	// Hostname is what this host calls itself.
+	// Hostname returns the name of this host.
 	Hostname() string
-	// Lookup and Reverse ask the resolver.
+	// Lookup and Reverse query the resolver.
 	Lookup(ctx context.Context, name string) (addresses []string, err error)
 	Reverse(ctx context.Context, address string) (names []string, err error)
-	// Addresses are those of the network interfaces: "10.0.0.7/24".
+	// Addresses returns the addresses by network interface: "10.0.0.7/24".
 	Addresses() map[string][]string
-	// Access says why this process may not read and write a file; "": it may.
+	// Access says why this process may not read and write a file, "" if it may.
 	Access(path string) string
-	// Denied are system calls that a harmless probe was refused, with the reasons.
+	// Denied tries system calls without side effects, and returns the refused ones with the reasons.
 	Denied() map[string]string
-	// KernelLog is what the kernel said, as far as this process may read it.
+	// KernelLog returns the kernel's log, as far as this process may read it.
 	KernelLog() []byte
-	// Python runs an interpreter with a line of code and returns what it prints.
+	// Python runs code in an interpreter and returns its output.
 	Python(ctx context.Context, path, code string) ([]byte, error)
 }
 
-// Config is what is looked at.
+// Config says what to inspect.
 type Config struct {
-	Root   fs.FS // has proc, sys, dev, etc, ... below it
+	Root   fs.FS // the root directory
 	System System
-	// NVML asks NVIDIA's library about a number of GPUs, for at most as long as that; nil:
-	// nobody asks.
+	// NVML queries NVIDIA's library within a time limit; nil skips it.
 	NVML func(gpus int, limit time.Duration) (gpufacts.Facts, error)
-	// Environ is the environment that counts for PATH and libraries.
+	// Environ has PATH and the library paths.
 	Environ []string
-	// Python is the interpreter that scripts get; "": python3 as PATH has it.
+	// Python is the interpreter of scripts; "" is python3 in PATH.
 	Python string
-	// Program is the job's program there, for its ELF header; "": none.
+	// Program is the job's program, for its ELF header; "" if none.
 	Program string
-	// Basics has the kernel, limits, memory and RDMA ports read alone.
+	// Basics restricts the inspection to the kernel, limits, memory and RDMA ports.
 	Basics bool
-	// Limit is how long everything may take.
+	// Limit is the timeout for everything.
 	Limit time.Duration
 }
 
-// inspector looks at one host.
+// inspector inspects one host.
 type inspector struct {
 	Config
 	ctx context.Context
-	// fabricManager says that NVIDIA's was seen among the processes.
+	// fabricManager says that NVIDIA's fabric manager was seen.
 	fabricManager atomic.Bool
 }
 
-// section is a part that is looked at beside the others, into a Host of its own.
+// section is a part of the inspection. Sections run concurrently and fill in a Host each.
 type section struct {
 	name string
-	look func(*inspector, *doctor.Host)
+	run  func(*inspector, *doctor.Host)
 }
 
 func (in *inspector) sections() []section {
@@ -104,35 +102,34 @@ func (in *inspector) sections() []section {
 	}
 }
 
-// Inspect inspects the host. A part that does not answer in time is left out, with a word
-// about it: a network file system whose server is gone answers never.
+// Inspect inspects the host. Sections that take longer than the limit, such as on a network file system without a
+// server, are left out and named in Host.Unknown.
 func Inspect(cfg Config) (host doctor.Host) {
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.Limit)
 	defer cancel()
 	in := &inspector{Config: cfg, ctx: ctx}
-	type answer struct {
+	type result struct {
 		name string
 		part doctor.Host
 	}
 	all := in.sections()
-	answers := make(chan answer, len(all)) // who comes too late must not wait
+	results := make(chan result, len(all)) // late sections must not block
 	missing := map[string]bool{}
 	for _, s := range all {
 		missing[s.name] = true
 		go func() {
-			a := answer{name: s.name}
-			s.look(in, &a.part)
-			answers <- a
+			r := result{name: s.name}
+			s.run(in, &r.part)
+			results <- r
 		}()
 	}
-	late := time.NewTimer(cfg.Limit + cfg.Limit/4) // who minds the context has answered by then
-	defer late.Stop()
+	late := time.After(cfg.Limit + cfg.Limit/4) // sections that respect the context end before
 	for len(missing) > 0 {
 		select {
-		case a := <-answers:
-			merge(&host, a.part)
-			delete(missing, a.name)
-		case <-late.C:
+		case r := <-results:
+			merge(&host, r.part)
+			delete(missing, r.name)
+		case <-late:
 			for _, s := range all {
 				if missing[s.name] {
 					host.Unknown = append(host.Unknown, s.name+": no answer within "+cfg.Limit.String())
@@ -147,7 +144,7 @@ func Inspect(cfg Config) (host doctor.Host) {
 	return host
 }
 
-// merge puts what a section has found into the host.
+// merge copies what a section found into the host.
 func merge(host *doctor.Host, part doctor.Host) {
 	part.Unknown = append(host.Unknown, part.Unknown...)
 	to, from := reflect.ValueOf(host).Elem(), reflect.ValueOf(part)
@@ -158,7 +155,7 @@ func merge(host *doctor.Host, part doctor.Host) {
 	}
 }
 
-// text is a file's content without the blanks around it; "" if it cannot be read.
+// text returns a file's content without surrounding blanks; "" if it cannot be read.
 func (in *inspector) text(name string) string {
 	data, err := fs.ReadFile(in.Root, strings.TrimPrefix(name, "/"))
 	if err != nil {
@@ -167,13 +164,13 @@ func (in *inspector) text(name string) string {
 	return string(bytes.TrimSpace(data))
 }
 
-// number is a file's number, and whether it has one.
+// number reads a file that holds one number.
 func (in *inspector) number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(in.text(name), 10, 64)
 	return n, err == nil
 }
 
-// natural is a file's number, 0 where it has none or one below that.
+// natural reads a file that holds one number, 0 if it is missing or negative.
 func (in *inspector) natural(name string) int64 {
 	n, _ := in.number(name)
 	return max(0, n)
@@ -184,7 +181,7 @@ func (in *inspector) exists(name string) bool {
 	return err == nil
 }
 
-// list is what a directory contains, sorted.
+// list returns the names in a directory, sorted.
 func (in *inspector) list(dir string) (names []string) {
 	entries, _ := fs.ReadDir(in.Root, strings.Trim(dir, "/"))
 	for _, e := range entries {
@@ -193,7 +190,7 @@ func (in *inspector) list(dir string) (names []string) {
 	return names
 }
 
-// link is the last word of where a symbolic link points to; "" for none.
+// link returns the last element of a symbolic link's target; "" if there is none.
 func (in *inspector) link(name string) string {
 	target, err := fs.ReadLink(in.Root, name)
 	if err != nil {
@@ -202,7 +199,7 @@ func (in *inspector) link(name string) string {
 	return target[strings.LastIndexByte(target, '/')+1:]
 }
 
-// lookup returns a variable of the environment.
+// lookup returns an environment variable, "" if unset.
 func (in *inspector) lookup(name string) string {
 	for _, assignment := range in.Environ {
 		if n, value, _ := strings.Cut(assignment, "="); n == name {
@@ -212,7 +209,7 @@ func (in *inspector) lookup(name string) string {
 	return ""
 }
 
-// devices reads the machine with all that hangs on its PCI bus.
+// devices reads the machine and the devices on its PCI bus.
 func (in *inspector) devices(h *doctor.Host) {
 	h.Machine = sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{
 		CPUs: true, Memory: true, GPUs: true, Topology: true,
@@ -224,7 +221,7 @@ func (in *inspector) devices(h *doctor.Host) {
 	h.AMD = in.amd(*m)
 	switches := 0
 	h.Driverless, switches = in.pci()
-	h.IOMMU = in.groups(*m, h.RDMA)
+	h.IOMMU = in.iommuTypes(*m, h.RDMA)
 	h.Bridges = in.bridges(*m)
 	h.Governors, h.Governing = in.governors()
 	if h.NVIDIA != nil {
@@ -234,9 +231,9 @@ func (in *inspector) devices(h *doctor.Host) {
 	if h.AMD != nil && len(h.AMD.GPUs) > 0 {
 		countResets(in.System.KernelLog(), h.AMD.GPUs)
 	}
-	in.watch(h.RDMA, counted) // last: the rest takes some of the time
+	in.watch(h.RDMA, counted) // last, to wait less
 	if m.Topology != nil {
-		m.Topology.CPUs = nil // nobody judges them, and they are most of what would be sent
+		m.Topology.CPUs = nil // unused, and most of the size
 	}
 	m.Notes = nil
 }
@@ -246,7 +243,7 @@ func (in *inspector) adapters(h *doctor.Host) {
 	h.RDMA = in.rdma(sysfs.ReadFS(in.Root, in.System.CPUs(), sysfs.Needs{Topology: true, NICs: true}))
 }
 
-// program reads for which machine an executable is built.
+// program reads the architecture that an executable is built for.
 func (in *inspector) program(h *doctor.Host) {
 	if machine := in.elf(strings.TrimPrefix(in.Program, "/")); machine != "" {
 		h.Program = &doctor.Program{ELF: machine}
@@ -266,7 +263,7 @@ func (in *inspector) elf(name string) string {
 	return elfMachine(head[:])
 }
 
-// elfMachine names the machine of a header; "" for what is none.
+// elfMachine returns the architecture in an ELF header, "" if it is none.
 func elfMachine(head []byte) string {
 	if len(head) < 20 || !bytes.HasPrefix(head, []byte("\x7fELF")) || head[5] != 1 {
 		return ""

@@ -18,7 +18,7 @@ var sysctls = []string{
 	"net/ipv4/ip_local_port_range",
 }
 
-// kernel reads what the host is, and how its kernel is set.
+// kernel reads the host's identity and the kernel's settings.
 func (in *inspector) kernel(h *doctor.Host) {
 	h.Hostname = in.System.Hostname()
 	h.Kernel, h.Architecture = in.System.Uname()
@@ -40,8 +40,7 @@ func (in *inspector) kernel(h *doctor.Host) {
 	h.Lingers = h.User != "" && !strings.Contains(h.User, "/") && in.exists("var/lib/systemd/linger/"+h.User)
 }
 
-// parseUptime reads "350735.47 234388.90", of which the first are the seconds; 0 for what
-// is none.
+// parseUptime returns the seconds in "350735.47 234388.90", or 0.
 func parseUptime(text string) float64 {
 	first, _, _ := strings.Cut(text, " ")
 	seconds, err := strconv.ParseFloat(first, 64)
@@ -51,7 +50,7 @@ func parseUptime(text string) float64 {
 	return seconds
 }
 
-// fieldOf is the first value of a file of lines of a name, a separator and a value.
+// fieldOf returns the first value of a name in lines of a name, a separator and a value.
 func fieldOf(text, name, separator string) string {
 	for line := range strings.Lines(text) {
 		if key, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(key) == name {
@@ -61,8 +60,8 @@ func fieldOf(text, name, separator string) string {
 	return ""
 }
 
-// chassis are SMBIOS's numbers of what people carry: portable, laptop, notebook, sub
-// notebook, tablet, convertible, detachable.
+// chassis are SMBIOS's numbers of portable computers: portable, laptop, notebook, sub notebook, tablet, convertible,
+// detachable.
 var chassis = []string{"8", "9", "10", "14", "30", "31", "32"}
 
 func (in *inspector) portable() bool {
@@ -74,7 +73,7 @@ func (in *inspector) portable() bool {
 	})
 }
 
-// container is what kind of container this is; "" for none that is known.
+// container returns the kind of container, "" if it is none or unknown.
 func (in *inspector) container() string {
 	switch {
 	case in.lookup("KUBERNETES_SERVICE_HOST") != "":
@@ -98,7 +97,7 @@ func (in *inspector) container() string {
 	return ""
 }
 
-// removeIPC is what systemd-logind's files say, where it runs.
+// removeIPC returns systemd-logind's setting, "" if it does not run.
 func (in *inspector) removeIPC() (value string) {
 	if !in.exists("run/systemd/seats") && !in.exists("run/systemd/users") {
 		return ""
@@ -160,10 +159,10 @@ func parseMeminfo(text string) map[string]int64 {
 	return values
 }
 
-// cgroup reads the limits that leave least of this process's groups and those above them.
+// cgroup reads the tightest limits of this process's groups and their ancestors.
 func (in *inspector) cgroup() (g doctor.Cgroup) {
 	table := in.text("proc/self/cgroup")
-	in.groupsAbove(table, "memory", func(dir string, v2 bool) {
+	in.visitGroups(table, "memory", func(dir string, v2 bool) {
 		limit, used, cached := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"
 		shared, kills := "total_shmem", "memory.oom_control"
 		if v2 {
@@ -183,7 +182,7 @@ func (in *inspector) cgroup() (g doctor.Cgroup) {
 			g.MemoryLimit, g.MemoryUsed, g.MemoryFile = n, now, "/"+dir+"/"+limit
 		}
 	})
-	in.groupsAbove(table, "pids", func(dir string, _ bool) {
+	in.visitGroups(table, "pids", func(dir string, _ bool) {
 		n, ok := in.number(dir + "/pids.max")
 		used, _ := in.number(dir + "/pids.current")
 		if ok && (g.PIDLimit == 0 || n-used < g.PIDLimit-g.PIDs) {
@@ -193,7 +192,7 @@ func (in *inspector) cgroup() (g doctor.Cgroup) {
 	return g
 }
 
-// fieldNumber is the number behind a word at the beginning of a line.
+// fieldNumber returns the number after a name at the beginning of a line, or 0.
 func fieldNumber(text, name string) int64 {
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) == 2 && words[0] == name {
@@ -204,10 +203,9 @@ func fieldNumber(text, name string) int64 {
 	return 0
 }
 
-// groupsAbove visits the directories of this process's group of a controller and of those
-// above it, where cgroups are mounted as everywhere. In a container whose files show its
-// own group alone that is the only one.
-func (in *inspector) groupsAbove(table, controller string, visit func(dir string, v2 bool)) {
+// visitGroups visits the directories of this process's group of a controller and of its ancestors. In a container that
+// shows only its own group, that is the only one.
+func (in *inspector) visitGroups(table, controller string, visit func(dir string, v2 bool)) {
 	for line := range strings.Lines(table) {
 		words := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(words) != 3 {
@@ -235,16 +233,16 @@ func (in *inspector) groupsAbove(table, controller string, visit func(dir string
 	}
 }
 
-// shm looks at /dev/shm.
+// shm reads the state of /dev/shm.
 func (in *inspector) shm(h *doctor.Host) {
 	f := in.System.FileSystem("/dev/shm")
 	h.Shm = &f
 }
 
-// names asks what the host's own name means.
+// names resolves the host's own name.
 func (in *inspector) names(h *doctor.Host) {
-	const patience = 2 * time.Second // of a resolver
-	ctx, cancel := context.WithTimeout(in.ctx, patience)
+	const timeout = 2 * time.Second
+	ctx, cancel := context.WithTimeout(in.ctx, timeout)
 	defer cancel()
 	name := in.System.Hostname()
 	h.Names = &doctor.Names{HostsLine: hostsLine(in.text("etc/hosts"), name)}
@@ -260,7 +258,7 @@ func (in *inspector) names(h *doctor.Host) {
 	}
 }
 
-// hostsLine is the line of /etc/hosts that has a name.
+// hostsLine returns the line of /etc/hosts with a name.
 func hostsLine(text, name string) string {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	maxProcesses = 20_000 // that are looked at
-	maxLeft      = 200    // that are told of
+	maxProcesses = 20_000 // that are read
+	maxOrphans   = 200    // that are reported
 )
 
-// process is one of /proc.
+// process is a process in /proc.
 type process struct {
 	pid, parent int
 	name        string
-	jobs        []string // ids of its marker, the innermost last
+	jobs        []string // IDs in its GORUN_JOB, the innermost last
 }
 
-// processes finds what dead jobs left behind, and NVIDIA's fabric manager.
+// processes finds the orphans of dead jobs, and NVIDIA's fabric manager.
 func (in *inspector) processes(h *doctor.Host) {
 	all := map[int]process{}
 	for _, name := range in.list("proc") {
@@ -41,21 +41,21 @@ func (in *inspector) processes(h *doctor.Host) {
 		if p.name == "nv-fabricmanage" { // the kernel keeps 15 characters
 			in.fabricManager.Store(true)
 		}
-		p.jobs = in.marker(pid)
+		p.jobs = in.jobsOf(pid)
 		all[pid] = p
 	}
-	h.Orphans = leftovers(all)
+	h.Orphans = orphans(all)
 	for i := range h.Orphans {
-		left := &h.Orphans[i]
-		left.UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(left.PID)+"/status"), "Uid", ":") +
+		o := &h.Orphans[i]
+		o.UID, _ = strconv.Atoi(strings.Fields(fieldOf(in.text("proc/"+strconv.Itoa(o.PID)+"/status"), "Uid", ":") +
 			" -1")[0])
 	}
 	h.ShmFiles = in.shmFiles(all)
-	h.ProcessesKnown = in.ctx.Err() == nil && len(all) > 0 // without /proc nobody is seen
+	h.ProcessesKnown = in.ctx.Err() == nil && len(all) > 0 // without /proc there are none
 }
 
-// parseStat reads name and parent from a line of /proc/PID/stat. The name may hold blanks
-// and parentheses, so its end is the last one of the line.
+// parseStat reads the name and parent from /proc/PID/stat. The name may contain blanks and parentheses; it ends at the
+// last one of the line.
 func parseStat(line string) (p process, ok bool) {
 	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -71,8 +71,8 @@ func parseStat(line string) (p process, ok bool) {
 	return p, err == nil
 }
 
-// marker has the ids of the jobs that a process belongs to.
-func (in *inspector) marker(pid int) []string {
+// jobsOf returns the IDs of the jobs that a process belongs to.
+func (in *inspector) jobsOf(pid int) []string {
 	text, err := fs.ReadFile(in.Root, "proc/"+strconv.Itoa(pid)+"/environ")
 	if err != nil {
 		return nil
@@ -85,13 +85,12 @@ func (in *inspector) marker(pid int) []string {
 	return nil
 }
 
-// launchers are names of a launcher that may be a container's first process.
+// launchers are the names of launchers that may be a container's first process.
 var launchers = []string{"gorun", "torchrun", "mpirun", "mpiexec", "orterun", "prterun"}
 
-// leftovers are the processes of jobs of which no process has a launcher above it any
-// more. Above a job's processes stands its launcher or agent, which is not of the job
-// itself; when that is gone, whoever adopts orphans.
-func leftovers(all map[int]process) (left []doctor.Process) {
+// orphans returns the processes of jobs without any process that still has a launcher as an ancestor. The first
+// ancestor outside of a job is its launcher or agent or, once that is gone, the process that adopts orphans.
+func orphans(all map[int]process) (orphans []doctor.Process) {
 	alive := map[string]bool{}
 	for _, p := range all {
 		if len(p.jobs) == 0 {
@@ -104,20 +103,19 @@ func leftovers(all map[int]process) (left []doctor.Process) {
 	}
 	for _, p := range all {
 		if len(p.jobs) > 0 && !alive[p.jobs[len(p.jobs)-1]] {
-			left = append(left, doctor.Process{PID: p.pid, Name: p.name, Job: p.jobs[len(p.jobs)-1]})
+			orphans = append(orphans, doctor.Process{PID: p.pid, Name: p.name, Job: p.jobs[len(p.jobs)-1]})
 		}
 	}
-	slices.SortFunc(left, func(a, b doctor.Process) int { return a.PID - b.PID })
-	return left[:min(len(left), maxLeft)]
+	slices.SortFunc(orphans, func(a, b doctor.Process) int { return a.PID - b.PID })
+	return orphans[:min(len(orphans), maxOrphans)]
 }
 
-// hasLauncher reports whether the first process above p that is not of its job is one that
-// started it.
+// hasLauncher reports whether the first ancestor of p outside of its job is one that started it.
 func hasLauncher(all map[int]process, p process, job string) bool {
 	for range 1000 { // deeper than any tree
 		above, known := all[p.parent]
 		switch {
-		case p.parent == 0: // the first of a container, or one that somebody let in from outside
+		case p.parent == 0: // the first of a container, or entered from outside
 			return true
 		case !known:
 			return p.parent != 1
@@ -126,28 +124,27 @@ func hasLauncher(all map[int]process, p process, job string) bool {
 		case above.pid == 1:
 			return slices.Contains(launchers, above.name)
 		default:
-			return above.name != "systemd" // of a user's own services: it adopts as the first process does
+			return above.name != "systemd" // a user's systemd adopts orphans, too
 		}
 	}
 	return true
 }
 
-// shared are beginnings of names of files in /dev/shm by which ranks meet: NCCL's, RCCL's,
-// Python's and PyTorch's, Open MPI's, UCX's and MPICH's.
-var shared = []string{
+// shmPrefixes are name prefixes of files in /dev/shm of NCCL, RCCL, Python, PyTorch, Open MPI, UCX, MPICH and gorun.
+var shmPrefixes = []string{
 	"nccl-", "rccl-", "psm_", "pymp-", "torch_", "vader_segment.", "sm_segment.", "ucx_shm_",
 	"mpich_shar_tmp", "gorun-",
 }
 
-// shmFiles are those of them that nobody uses. Without root only this user's own count: of
-// others' processes nobody can tell what they use.
+// shmFiles returns such files that no process uses. Only root sees what other users' processes use; others get only
+// their own files.
 func (in *inspector) shmFiles(all map[int]process) (files []doctor.ShmFile) {
-	const young = time.Minute // whose user may not have mapped it yet
+	const young = time.Minute // may not be mapped yet
 	uid, _ := in.System.UID()
 	sizes := map[string]int64{}
 	entries, _ := fs.ReadDir(in.Root, "dev/shm")
 	for _, e := range entries {
-		if !slices.ContainsFunc(shared, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
+		if !slices.ContainsFunc(shmPrefixes, func(p string) bool { return strings.HasPrefix(e.Name(), p) }) {
 			continue
 		}
 		info, err := e.Info()
@@ -164,19 +161,19 @@ func (in *inspector) shmFiles(all map[int]process) (files []doctor.ShmFile) {
 	}
 	for pid := range all {
 		if in.ctx.Err() != nil {
-			return nil // what was not seen to be unused may be used
+			return nil // the rest may be used
 		}
-		in.forgetUsed(pid, sizes)
+		in.removeUsed(pid, sizes)
 	}
 	for name, size := range sizes {
 		files = append(files, doctor.ShmFile{Name: name, Size: size})
 	}
 	slices.SortFunc(files, func(a, b doctor.ShmFile) int { return strings.Compare(a.Name, b.Name) })
-	return files[:min(len(files), maxLeft)]
+	return files[:min(len(files), maxOrphans)]
 }
 
-// forgetUsed removes the files that a process has mapped or open.
-func (in *inspector) forgetUsed(pid int, sizes map[string]int64) {
+// removeUsed removes the files that a process has mapped or open.
+func (in *inspector) removeUsed(pid int, sizes map[string]int64) {
 	const where = "/dev/shm/"
 	used := func(path string) {
 		if name, ok := strings.CutPrefix(path, where); ok {

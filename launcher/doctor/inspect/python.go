@@ -15,22 +15,20 @@ import (
 	"gorun/launcher/internal/ncclhost"
 )
 
-// pythonPatience is how long an interpreter may take to say where its packages are.
-const pythonPatience = 2 * time.Second
+// pythonTimeout is for an interpreter to print its package directories.
+const pythonTimeout = 2 * time.Second
 
-// whereCode has it say so.
-const whereCode = "import sys; print('python', sys.version.split()[0]); print('\\n'.join(p for p in sys.path if p))"
+const printDirs = "import sys; print('python', sys.version.split()[0]); print('\\n'.join(p for p in sys.path if p))"
 
-// python finds the interpreter and the versions of the packages that have to agree. None
-// is imported: that takes seconds.
+// python finds the interpreter and the versions of the packages that must agree. It imports none: that takes seconds.
 func (in *inspector) python(h *doctor.Host) {
 	if in.findPython(&h.Python); h.Python.Silent {
-		h.Unknown = []string{fmt.Sprintf("Python's packages: %s said nothing within %s", h.Python.Path, pythonPatience)}
+		h.Unknown = []string{fmt.Sprintf("Python's packages: %s said nothing within %s", h.Python.Path, pythonTimeout)}
 	}
 }
 
 func (in *inspector) findPython(p *doctor.Python) {
-	at := cmp.Or(in.Python, in.firstIn(in.folders("PATH"), "python3"))
+	at := cmp.Or(in.Python, in.firstIn(in.dirsIn("PATH"), "python3"))
 	if at == "" || !in.exists(at) {
 		return
 	}
@@ -45,8 +43,8 @@ func (in *inspector) findPython(p *doctor.Python) {
 	in.nccl(p, dirs)
 }
 
-// folders are those of a variable such as PATH.
-func (in *inspector) folders(variable string) (dirs []string) {
+// dirsIn returns the directories in a variable such as PATH.
+func (in *inspector) dirsIn(variable string) (dirs []string) {
 	for dir := range strings.SplitSeq(in.lookup(variable), ":") {
 		if path.IsAbs(dir) {
 			dirs = append(dirs, path.Clean(dir))
@@ -55,7 +53,7 @@ func (in *inspector) folders(variable string) (dirs []string) {
 	return dirs
 }
 
-// firstIn is the file of a name in the first of some folders that has it; "" for none.
+// firstIn returns the path of a file in the first directory that has it; "" if none does.
 func (in *inspector) firstIn(dirs []string, name string) string {
 	for _, dir := range dirs {
 		if at := path.Join(dir, name); in.exists(at) {
@@ -65,8 +63,8 @@ func (in *inspector) firstIn(dirs []string, name string) string {
 	return ""
 }
 
-// packageDirs are the folders of packages of an interpreter whose file tells it: that of a
-// virtual environment, of conda, of the system. The version is set as far as it is told.
+// packageDirs derives an interpreter's package directories from its path: of a virtual environment, conda or the
+// system. It sets the version as far as it is known.
 func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 	bin := path.Dir(p.Path)
 	prefix := path.Dir(bin)
@@ -75,7 +73,7 @@ func (in *inspector) packageDirs(p *doctor.Python) (dirs []string) {
 		return in.libraryDirs(prefix, doctor.MinorVersion(p.Version))
 	}
 	real := p.Path
-	for range 8 { // as "python3" is a link to "python3.11"
+	for range 8 { // python3 may link to python3.11
 		target, err := fs.ReadLink(in.Root, strings.TrimPrefix(real, "/"))
 		if err != nil {
 			break
@@ -111,11 +109,11 @@ func (in *inspector) libraryDirs(prefix, minor string) (dirs []string) {
 	return dirs
 }
 
-// askPython has the interpreter itself say it, as where it is a script that starts another.
+// askPython runs the interpreter to get its package directories, such as if it is a wrapper script.
 func (in *inspector) askPython(p *doctor.Python) (dirs []string) {
-	ctx, cancel := context.WithTimeout(in.ctx, pythonPatience)
+	ctx, cancel := context.WithTimeout(in.ctx, pythonTimeout)
 	defer cancel()
-	out, err := in.System.Python(ctx, p.Path, whereCode)
+	out, err := in.System.Python(ctx, p.Path, printDirs)
 	if err != nil {
 		p.Silent = ctx.Err() != nil
 		return nil
@@ -131,14 +129,13 @@ func (in *inspector) askPython(p *doctor.Python) (dirs []string) {
 	return dirs
 }
 
-// wanted reports whether the version of a package has to agree.
+// wanted reports whether the version of a package must agree.
 func wanted(name string) bool {
 	return name == "torch" || name == "numpy" || name == "mpi4py" || name == "jaxlib" ||
 		strings.HasPrefix(name, "nvidia-nccl-")
 }
 
-// packages reads versions from the names of *.dist-info. The first folder that has a
-// package counts.
+// packages reads versions from the names of *.dist-info. The first directory with a package takes precedence.
 func (in *inspector) packages(p *doctor.Python, dir string) {
 	for _, entry := range in.list(dir) {
 		name, version, ok := parseDistribution(entry)
@@ -166,7 +163,7 @@ func parseDistribution(entry string) (name, version string, ok bool) {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-"), version, ok && name != "" && version != ""
 }
 
-// pythonString is the text that a line like "cuda: Optional[str] = '12.8'" assigns.
+// pythonString returns the value in a line like "cuda: Optional[str] = '12.8'".
 func pythonString(text, name string) string {
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(line, "=")
@@ -182,8 +179,8 @@ func pythonString(text, name string) string {
 	return ""
 }
 
-// libraryFolders are where the loader finds libraries, those of LD_LIBRARY_PATH apart.
-func (in *inspector) libraryFolders() (dirs []string) {
+// loaderDirs returns the dynamic loader's directories, without LD_LIBRARY_PATH.
+func (in *inspector) loaderDirs() (dirs []string) {
 	for _, name := range in.list("etc/ld.so.conf.d") {
 		for line := range strings.Lines(in.text("etc/ld.so.conf.d/" + name)) {
 			if line = strings.TrimSpace(line); path.IsAbs(line) {
@@ -195,7 +192,7 @@ func (in *inspector) libraryFolders() (dirs []string) {
 		"/usr/local/lib", "/usr/local/cuda/lib64", "/opt/mellanox/sharp/lib")
 }
 
-// nccl finds libraries of NCCL beside the one that came with PyTorch.
+// nccl finds NCCL libraries other than PyTorch's own.
 func (in *inspector) nccl(p *doctor.Python, packages []string) {
 	find := func(dirs []string) string {
 		at := in.firstIn(dirs, "libnccl.so.2")
@@ -204,18 +201,18 @@ func (in *inspector) nccl(p *doctor.Python, packages []string) {
 		}
 		return at
 	}
-	find(in.libraryFolders())
-	own := find(in.folders("LD_LIBRARY_PATH"))
+	find(in.loaderDirs())
+	own := find(in.dirsIn("LD_LIBRARY_PATH"))
 	if !slices.ContainsFunc(packages, func(dir string) bool { return strings.HasPrefix(own, dir+"/") }) {
 		p.Override = own
 	}
 }
 
-// libraries finds those of a fabric.
+// libraries finds the fabric libraries.
 func (in *inspector) libraries(h *doctor.Host) {
 	h.Libraries = map[string]string{}
-	dirs := append(in.folders("LD_LIBRARY_PATH"), in.libraryFolders()...)
-	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all that the loader knows
+	dirs := append(in.dirsIn("LD_LIBRARY_PATH"), in.loaderDirs()...)
+	cache, _ := fs.ReadFile(in.Root, "etc/ld.so.cache") // has the names of all known libraries
 	for _, name := range doctor.FabricLibraries {
 		if at := in.firstIn(dirs, name); at != "" {
 			h.Libraries[name] = at

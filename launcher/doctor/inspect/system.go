@@ -21,7 +21,7 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// This is the system that this process runs on.
+// Local returns the system that this process runs on.
 func Local() System { return system{} }
 
 type system struct{}
@@ -61,14 +61,14 @@ func (system) Limits() map[string]doctor.Limit {
 			continue
 		}
 		if was := inherited.NoFile; resource == unix.RLIMIT_NOFILE && was.Hard != 0 {
-			now = unix.Rlimit{Cur: was.Soft, Max: was.Hard} // Go has raised it for itself
+			now = unix.Rlimit{Cur: was.Soft, Max: was.Hard} // before Go raised it
 		}
 		limits[name] = doctor.Limit{Soft: limit(now.Cur), Hard: limit(now.Max)}
 	}
 	return limits
 }
 
-// limit is -1 for no limit.
+// limit converts a limit, unlimited to -1.
 func limit(n uint64) int64 {
 	if n > math.MaxInt64 {
 		return -1
@@ -90,10 +90,10 @@ func (system) FileSystem(path string) doctor.FileSystem {
 		Type: types[int64(s.Type)], Total: int64(s.Blocks) * s.Bsize,
 		Free: int64(s.Bavail) * s.Bsize,
 	}
-	if f.Type == "ramfs" { // it has no size
+	if f.Type == "ramfs" { // without a size
 		return doctor.FileSystem{Type: "tmpfs", Total: math.MaxInt64, Free: math.MaxInt64}
 	}
-	if f.Total == 0 && f.Type == "tmpfs" { // mounted with size=0: as much as there is
+	if f.Total == 0 && f.Type == "tmpfs" { // mounted with size=0: unlimited
 		f.Total, f.Free = math.MaxInt64, math.MaxInt64
 	}
 	if why := (system{}).Access(path); why != "" {
@@ -120,7 +120,7 @@ func (system) Reverse(ctx context.Context, address string) ([]string, error) {
 	return names, withoutName(err)
 }
 
-// withoutName is what the resolver said, without the name that was asked for.
+// withoutName removes the queried name from the resolver's error.
 func withoutName(err error) error {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
@@ -136,7 +136,7 @@ func (system) Addresses() map[string][]string {
 		return nil
 	}
 	for _, i := range interfaces {
-		addresses, _ := i.Addrs() // it may be gone
+		addresses, _ := i.Addrs() // none if it is gone
 		for _, a := range addresses {
 			all[i.Name] = append(all[i.Name], a.String())
 		}
@@ -144,8 +144,8 @@ func (system) Addresses() map[string][]string {
 	return all
 }
 
-// Access asks without opening the file, which would wake a GPU's driver. The kernel asks
-// the cgroup's device controller, too.
+// Access does not open the file, which would wake a GPU's driver. The kernel also consults the cgroup's device
+// controller.
 func (system) Access(path string) string {
 	err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS)
 	if err != nil {
@@ -154,8 +154,8 @@ func (system) Access(path string) string {
 	return ""
 }
 
-// Denied asks for a memory policy that there is not, which the kernel would refuse with
-// EINVAL, and for a byte of this process's own memory.
+// Denied sets a nonexistent memory policy, which the kernel refuses with EINVAL if allowed, and reads a byte of this
+// process's own memory.
 func (system) Denied() map[string]string {
 	denied := map[string]string{}
 	const noPolicy = 1 << 12
@@ -173,7 +173,7 @@ func (system) Denied() map[string]string {
 	return denied
 }
 
-// KernelLog reads without waiting for more; root alone may, on most systems.
+// KernelLog reads without blocking. On most systems only root may.
 func (system) KernelLog() []byte {
 	const most = 4 << 20
 	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -185,7 +185,7 @@ func (system) KernelLog() []byte {
 	record := make([]byte, 8<<10)
 	for len(all) < most {
 		n, err := unix.Read(fd, record)
-		if err == unix.EPIPE || err == unix.EINTR { // records were overwritten meanwhile
+		if err == unix.EPIPE || err == unix.EINTR { // records were overwritten
 			continue
 		}
 		if err != nil || n <= 0 {
@@ -197,21 +197,21 @@ func (system) KernelLog() []byte {
 }
 
 func (system) Python(ctx context.Context, path, code string) ([]byte, error) {
-	out := &beginning{most: 64 << 10}
+	out := &limitedBuffer{limit: 64 << 10}
 	cmd := child.CommandContext(ctx, path, "-c", code)
 	cmd.Stdout, cmd.WaitDelay = out, time.Second
 	err := cmd.Run()
 	return out.text, err
 }
 
-// beginning keeps so many of the bytes that are written to it.
-type beginning struct {
-	text []byte
-	most int
+// limitedBuffer keeps the first bytes that are written to it.
+type limitedBuffer struct {
+	text  []byte
+	limit int
 }
 
-// Write takes p.
-func (b *beginning) Write(p []byte) (int, error) {
-	b.text = append(b.text, p[:min(len(p), b.most-len(b.text))]...)
+// Write implements io.Writer and discards what exceeds the limit.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	b.text = append(b.text, p[:min(len(p), b.limit-len(b.text))]...)
 	return len(p), nil
 }

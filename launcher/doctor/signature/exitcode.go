@@ -8,36 +8,36 @@ import (
 	"sync"
 )
 
-// ended are the words with which programs tell how another one ended, and the number behind them: "exit code: 139",
-// "exitcode : -9 (pid: 17)", "exited with code 137", "returncode=1", "ExitCode=0:9", "signal 9"; "rc", "status" and the
-// like at the beginning alone, where nothing else can be meant.
-var ended = sync.OnceValue(compileEnded)
+// exitPattern matches how programs report another one's end: "exit code: 139", "exitcode : -9 (pid: 17)", "exited with
+// code 137", "returncode=1", "ExitCode=0:9", "signal 9". Ambiguous words such as "rc" and "status" only count at the
+// beginning.
+var exitPattern = sync.OnceValue(compileExitPattern)
 
-func compileEnded() *regexp.Regexp {
+func compileExitPattern() *regexp.Regexp {
 	return regexp.MustCompile(
 		`(?i)\b(exit(?:ed|ing|s)?(?: ?with)?(?:[ _-]?(?:exit|error|return))?[ _-]?(?:code|status|value)|exited ` +
 			`with|return[ _-]?code|signal|` +
 			`^(?:exit(?:ed)?|code|status|rc|errorlevel))\s*[:=]?\s*["']?(-?\d{1,4})(?::(\d{1,3}))?\b`)
 }
 
-// bare is a number by itself, or a pair of Slurm's.
-var bare = sync.OnceValue(compileBare)
+// codePattern matches a single number, or a pair of Slurm's.
+var codePattern = sync.OnceValue(compileCodePattern)
 
-func compileBare() *regexp.Regexp { return regexp.MustCompile(`^(-?\d{1,4})(?::(\d{1,3}))?$`) }
+func compileCodePattern() *regexp.Regexp { return regexp.MustCompile(`^(-?\d{1,4})(?::(\d{1,3}))?$`) }
 
-// mostSignals is the number of the last signal of Linux.
-const mostSignals = 64
+// maxSignal is Linux's last signal.
+const maxSignal = 64
 
-// ExitCode reads out of words how a program ended, as a shell tells it: "137" is 128 + the signal. Python's negative
-// numbers and the second number of Slurm's pairs are signals; of a pair that is none ("0:125") both numbers are
-// returned. It is "" where nothing is said of it, and whole where the words are nothing else.
+// ExitCode finds in words how a program ended, and returns it as a shell does: "137" is 128 + the signal. Python's
+// negative numbers and the second number of Slurm's pairs are signals; a known pair without a signal ("0:125") is
+// returned as it is. It returns "" if the words have no exit code. whole reports whether they have nothing else.
 func ExitCode(words string) (code string, whole bool) {
 	words = strings.Trim(strings.TrimSpace(words), ".,;()")
-	if m := bare().FindStringSubmatch(words); m != nil {
+	if m := codePattern().FindStringSubmatch(words); m != nil {
 		code = shellCode(m[1], m[2], false)
 		return code, code != ""
 	}
-	at := ended().FindStringSubmatchIndex(words)
+	at := exitPattern().FindStringSubmatchIndex(words)
 	if at == nil {
 		return "", false
 	}
@@ -49,12 +49,12 @@ func ExitCode(words string) (code string, whole bool) {
 	return code, code != "" && at[0] == 0 && at[1] == len(words)
 }
 
-// shellCode is the exit code that a shell would show, "" where the numbers are of no process's end.
+// shellCode returns the exit code that a shell would show, "" if the numbers cannot be one.
 func shellCode(first, second string, signal bool) string {
 	n, err := strconv.Atoi(first)
 	own, none := strconv.Atoi(second)
 	switch {
-	case err != nil || n > 255 || n < -mostSignals:
+	case err != nil || n > 255 || n < -maxSignal:
 		return ""
 	case none == nil && own > 0:
 		if known := first + ":" + second; n == 0 && hasCode(known) {
@@ -65,7 +65,7 @@ func shellCode(first, second string, signal bool) string {
 	switch {
 	case n < 0:
 		n = 128 - n
-	case signal && (n == 0 || n > mostSignals):
+	case signal && (n == 0 || n > maxSignal):
 		return ""
 	case signal:
 		n += 128
@@ -77,13 +77,13 @@ func hasCode(code string) bool {
 	return slices.ContainsFunc(All(), func(s Signature) bool { return slices.Contains(s.Codes, code) })
 }
 
-// Records of the codes that have none of their own.
+// IDs of the records for codes without one of their own.
 const (
 	anySignal = "exit-signal"
 	anyCode   = "exit-own"
 )
 
-// ByCode returns the signature of an exit code, as [ExitCode] writes it.
+// ByCode returns the signature of an exit code in the format of [ExitCode].
 func ByCode(code string) (Match, bool) {
 	for i := range All() {
 		if slices.Contains(All()[i].Codes, code) {
@@ -94,7 +94,7 @@ func ByCode(code string) (Match, bool) {
 	switch {
 	case err != nil || n < 0 || n > 255:
 		return Match{}, false
-	case n > 128 && n <= 128+mostSignals:
+	case n > 128 && n <= 128+maxSignal:
 		return ByID(anySignal)
 	}
 	return ByID(anyCode)

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// index finds the few patterns that may be in a line without a look at all others: by four bytes of each one's longest
-// literal.
+// index finds the few patterns that may match a line, by four bytes of each pattern's longest literal.
 type index struct {
 	signatures []Signature
 	grams      map[uint32][]place
-	maybe      [1 << 10]uint64 // a bit for each hash of grams
+	maybe      [1 << 10]uint64 // Bloom filter of the grams
 	vague      vagueTexts
 }
 
-// place is a pattern of a signature.
+// place identifies a pattern of a signature.
 type place struct{ signature, pattern int32 }
 
 func newIndex(list []Signature) *index {
 	x := &index{signatures: list, grams: map[uint32][]place{}, vague: newVagueTexts(list)}
-	seen := map[uint32]int{} // in how many literals
+	seen := map[uint32]int{} // number of literals with a gram
 	each := func(literal string, do func(gram uint32)) {
 		for i := 0; i+4 <= len(literal); i++ {
 			do(gramOf(literal, i))
@@ -51,13 +50,13 @@ func gramOf(text string, at int) uint32 {
 	return uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
 }
 
-// hash is a number of 16 bits (Knuth's multiplicative method).
+// hash returns 16 bits (Knuth's multiplicative method).
 func hash(gram uint32) uint32 { return gram * 2654435761 >> 16 }
 
-// find returns the signatures of which a line is, the most telling first, then in the order of the database.
+// find returns the signatures that match a line, most telling first and then in the order of the database.
 func (x *index) find(line string) []Match {
-	if len(line) > LongestLine {
-		line = line[:LongestLine]
+	if len(line) > MaxLine {
+		line = line[:MaxLine]
 	}
 	low := lower(line)
 	var candidates []place

@@ -26,5 +26,5 @@ func Markdown() string {
 	return b.String()
 }
 
-// cell makes text fit for a cell of a table.
+// cell escapes text for a table.
 func cell(text string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text) }

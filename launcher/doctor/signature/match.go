@@ -4,22 +4,20 @@ import (
 	"strings"
 )
 
-// Match is a signature that was found, with what the line held.
+// Match is a signature that matches a line.
 type Match struct {
 	*Signature
-	// Values are by name what the line held where the pattern has {name}: words and numbers that a shell takes as they
-	// are.
+	// Values maps each {name} in the pattern to the text in the line: a word or number that needs no shell quoting.
 	Values map[string]string `json:"values,omitempty"`
 }
 
-// LongestLine is how many bytes of a line are looked at.
-const LongestLine = 4 << 10
+// MaxLine bounds the bytes of a line that are searched.
+const MaxLine = 4 << 10
 
-// Find returns the signatures of which a line is, the most telling first. The line is one without control bytes, such
-// as [Plain] makes.
+// Find returns the signatures that match a line, most telling first. The line must have no control bytes; see [Plain].
 func Find(line string) []Match { return database().find(line) }
 
-// Best returns the most telling of the signatures of which a line is.
+// Best returns the most telling signature that matches a line.
 func Best(line string) (Match, bool) {
 	found := Find(line)
 	if len(found) == 0 {
@@ -28,17 +26,17 @@ func Best(line string) (Match, bool) {
 	return found[0], true
 }
 
-// longestAdvice is how long a text is that is not cut to its first sentence, in bytes.
-const longestAdvice = 160
+// maxAdvice is the length in bytes above which a text is cut to its first sentence.
+const maxAdvice = 160
 
-// Advice is the one line that a failure report has room for: the hint, or what fixes it, of a long one the first
-// sentence. It begins small, as one of a list, and has no full stop.
+// Advice returns one line for a failure report: the hint, or else the (first sentence of the) fix, in lower case and
+// without a full stop.
 func (m Match) Advice() string {
 	if m.Hint != "" {
 		return m.Text(m.Hint)
 	}
 	text := m.Text(m.Fix)
-	if first, _, more := strings.Cut(text, ". "); more && len(text) > longestAdvice {
+	if first, _, more := strings.Cut(text, ". "); more && len(text) > maxAdvice {
 		text = first
 	}
 	if len(text) > 1 && text[:2] != strings.ToUpper(text[:2]) { // no NCCL or MPI
@@ -47,11 +45,10 @@ func (m Match) Advice() string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// Text fills in what the line held, and leaves out the marks of commands.
+// Text fills in Values and removes the marks of commands.
 func (m Match) Text(template string) string { return strings.ReplaceAll(m.Marked(template), "`", "") }
 
-// Marked fills in what the line held. A name that it did not hold stands in capitals; what is between [[ and ]] is left
-// out then.
+// Marked fills in Values. An unknown name is written in capitals; text between [[ and ]] that contains one is left out.
 func (m Match) Marked(template string) string {
 	var b strings.Builder
 	for {
@@ -69,7 +66,7 @@ func (m Match) Marked(template string) string {
 	}
 }
 
-// fill replaces each {name}; known is false when one of them was not in the line.
+// fill replaces each {name}. known reports whether all of them have values.
 func (m Match) fill(template string) (text string, known bool) {
 	var b strings.Builder
 	known = true

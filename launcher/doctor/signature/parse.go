@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Parse reads a file of signatures. A record begins with its id at the beginning of a line; below it, behind two
-// blanks, stand a key and its value; a line behind more blanks goes on with the value. Lines that begin with # and
-// empty ones do not count. An error names the file and the line.
+// Parse reads a file of signatures. A record starts with its ID at the beginning of a line. Below, indented by two
+// blanks, follow keys with their values; a line with more indentation continues a value. Empty lines and lines that
+// begin with # are ignored. Errors name the file and line.
 func Parse(name, text string) ([]Signature, error) {
 	var p fileParser
 	for number, line := range strings.Split(text, "\n") {
@@ -24,10 +24,10 @@ func Parse(name, text string) ([]Signature, error) {
 	return p.list, nil
 }
 
-// fileParser holds what was read so far.
+// fileParser has the parser's state between lines.
 type fileParser struct {
 	list []Signature
-	key  string // of the line before
+	key  string // of the previous line
 }
 
 func (p *fileParser) line(line string) error {
@@ -47,15 +47,15 @@ func (p *fileParser) line(line string) error {
 	case len(p.list) == 0:
 		return errors.New("a value before the first id")
 	case indent > 2:
-		return p.goOn(text)
+		return p.continueValue(text)
 	}
 	key, value, _ := strings.Cut(text, " ")
 	p.key = key
 	return p.set(key, strings.TrimSpace(value))
 }
 
-// texts are the keys whose value is prose, said once.
-func (s *Signature) texts(key string) *string {
+// text returns the field of a key that has one value of prose, or nil.
+func (s *Signature) text(key string) *string {
 	switch key {
 	case "family":
 		return &s.Family
@@ -73,8 +73,8 @@ func (s *Signature) texts(key string) *string {
 	return nil
 }
 
-// lists are the keys that may be said several times.
-func (s *Signature) lists(key string) *[]string {
+// list returns the field of a key that may occur several times, or nil.
+func (s *Signature) list(key string) *[]string {
 	switch key {
 	case "line":
 		return &s.Lines
@@ -101,14 +101,14 @@ func (p *fileParser) set(key, value string) error {
 		s.NoHint = true
 		return nil
 	}
-	if text := s.texts(key); text != nil {
+	if text := s.text(key); text != nil {
 		if *text != "" {
 			return fmt.Errorf("%s is there twice", key)
 		}
 		*text = value
 		return nil
 	}
-	if list := s.lists(key); list != nil {
+	if list := s.list(key); list != nil {
 		*list = append(*list, value)
 		return nil
 	}
@@ -140,24 +140,24 @@ func number(list *[]int, value string) error {
 	return nil
 }
 
-// goOn adds a line to the value of the line before.
-func (p *fileParser) goOn(text string) error {
+// continueValue appends a line to the value of the previous one.
+func (p *fileParser) continueValue(text string) error {
 	s := &p.list[len(p.list)-1]
-	if value := s.texts(p.key); value != nil {
+	if value := s.text(p.key); value != nil {
 		*value += " " + text
 		return nil
 	}
 	return fmt.Errorf("%q goes on with nothing: only a text may", text)
 }
 
-// finish checks the record that has ended.
+// finish checks the last record.
 func (p *fileParser) finish() error {
 	if len(p.list) == 0 {
 		return nil
 	}
 	s := &p.list[len(p.list)-1]
 	for _, key := range []string{"family", "means", "cause", "check", "fix"} {
-		if *s.texts(key) == "" {
+		if *s.text(key) == "" {
 			return fmt.Errorf("%s has no %s", s.ID, key)
 		}
 	}

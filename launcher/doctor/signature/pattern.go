@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// pattern is a line of a record: pieces that follow each other in a line with anything between them.
+// pattern is a "line" of a record: pieces in order, with anything between them.
 type pattern struct {
-	longest string // of its literals, in small letters
-	// expression finds it in a line's small letters, and has a group for each {name}.
+	longest string // of its literals, in lower case
+	// expression matches a line in lower case. It has a group for each {name}.
 	expression func() *regexp.Regexp
 }
 
-// leastLiteral is how long the longest literal of a pattern must be: shorter ones would be found everywhere.
-const leastLiteral = 4
+// minLiteral is the minimum length of a pattern's longest literal: shorter ones match too much.
+const minLiteral = 4
 
-// compile reads a pattern.
+// compile parses a pattern.
 func compile(text string) (p pattern, err error) {
 	pieces := strings.Split(lower(text), "*")
 	for i, piece := range pieces {
@@ -26,16 +26,15 @@ func compile(text string) (p pattern, err error) {
 			return pattern{}, err
 		}
 	}
-	if len(p.longest) < leastLiteral {
-		return pattern{}, fmt.Errorf("no literal text of %d bytes or more", leastLiteral)
+	if len(p.longest) < minLiteral {
+		return pattern{}, fmt.Errorf("no literal text of %d bytes or more", minLiteral)
 	}
 	p.expression = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(pieces, `.*?`)) })
 	return p, nil
 }
 
-// Words have the bytes that a shell takes as they are, and do not begin as a command's options do; one at the end of a
-// piece is read without full stops and colons behind it. Literals do not begin or end within a number: 12 is not in
-// 120.
+// Words consist of bytes that need no shell quoting, and do not begin like an option; at the end of a piece they
+// exclude trailing full stops and colons. Literals do not begin or end within a number: 12 does not match in 120.
 const (
 	aWord    = `(?P<%s>[a-z0-9._+:/@%%=][a-z0-9._+:/@%%=-]*?)`
 	endWord  = `(?P<%s>(?:[a-z0-9._+:/@%%=][a-z0-9._+:/@%%=-]*)?[a-z0-9_+/@%%=])`
@@ -45,7 +44,7 @@ const (
 	atEnd    = `(?:[^0-9]|$)`
 )
 
-// piece returns the expression of one.
+// piece returns the expression for a piece of a pattern.
 func (p *pattern) piece(text string) (string, error) {
 	var b strings.Builder
 	hasText := false
@@ -92,11 +91,10 @@ func (p *pattern) piece(text string) (string, error) {
 	return b.String(), nil
 }
 
-// longestWord is how many bytes a word may have.
-const longestWord = 300
+// maxWord bounds the bytes of a word.
+const maxWord = 300
 
-// match looks for the pattern in a line, whose small letters are low. Values are what the line held; nil where nothing
-// is read.
+// match matches a line; low is the line in lower case. values has the text of each {name}.
 func (p pattern) match(line, low string) (values map[string]string, ok bool) {
 	at := p.expression().FindStringSubmatchIndex(low)
 	if at == nil {
@@ -107,7 +105,7 @@ func (p pattern) match(line, low string) (values map[string]string, ok bool) {
 			values = map[string]string{}
 		}
 		values[name] = line[at[2*i+2]:at[2*i+3]]
-		if len(values[name]) > longestWord {
+		if len(values[name]) > maxWord {
 			return nil, false
 		}
 	}
@@ -116,7 +114,7 @@ func (p pattern) match(line, low string) (values map[string]string, ok bool) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lower is text with small letters, byte for byte: places in both are the same.
+// lower converts ASCII to lower case and keeps all offsets.
 func lower(text string) string {
 	for i := range len(text) {
 		if c := text[i]; c >= 'A' && c <= 'Z' {

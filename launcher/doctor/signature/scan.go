@@ -12,34 +12,34 @@ import (
 	"sync"
 )
 
-// Finding is a signature that occurs in a text, once or often.
+// Finding is a signature that occurs in a text.
 type Finding struct {
 	Match         // of the first line
 	Line   int    `json:"line,omitempty"`  // number of the first line, from 1
-	Text   string `json:"text,omitempty"`  // the first line, without control bytes, and whatever else stood on it
-	Count  int    `json:"count,omitempty"` // lines in all
-	Ranks  []int  `json:"ranks,omitempty"` // that said it, sorted, as far as lines name their rank
+	Text   string `json:"text,omitempty"`  // the first line, by Plain
+	Count  int    `json:"count,omitempty"` // number of lines
+	Ranks  []int  `json:"ranks,omitempty"` // that printed it, sorted, as far as lines name their rank
 	byRank map[int]bool
 	vague  bool
 }
 
-// longestShown is how many bytes of a line are kept.
-const longestShown = 500
+// maxShown bounds the bytes of a line that are kept.
+const maxShown = 500
 
-// mostRanks is how many ranks a finding remembers.
-const mostRanks = 1 << 16
+// maxRanks bounds the ranks of a finding.
+const maxRanks = 1 << 16
 
 // Extent is how much of a text was read.
 type Extent struct {
 	Lines int
-	Long  int // lines of which only the beginning was looked at, for they have more than LongestLine bytes
+	Long  int // lines longer than MaxLine, which were searched in part
 }
 
-// Scan reads a text of any length and returns what occurs in it: causes first, then symptoms, then what follows from
-// others' failures, then remarks, each by the place where it occurs first. A line that fits several signatures counts
-// for the most telling alone; what is found by [Vague] alone is left out beside a cause.
+// Scan reads a text of any length and returns the signatures in it, by kind and then by the first line. A line that
+// matches several signatures counts only for the most telling one. Findings by [Vague] alone are left out if there is
+// a cause.
 func Scan(r io.Reader) (found []Finding, read Extent, err error) {
-	at := map[string]int{} // the index in found
+	at := map[string]int{} // index in found
 	reader := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(reader)
@@ -47,14 +47,14 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return ordered(found), read, err
+			return sorted(found), read, err
 		}
 		read.Lines++
-		line = strings.TrimLeft(line, "\x00") // of a log that was cut while it was written
-		if len(strings.TrimRight(line, "\r\n")) > LongestLine {
+		line = strings.TrimLeft(line, "\x00") // of a log that was truncated while open
+		if len(strings.TrimRight(line, "\r\n")) > MaxLine {
 			read.Long++
 		}
-		text := Plain(line, LongestLine)
+		text := Plain(line, MaxLine)
 		m, ok := Best(text)
 		vague := !ok
 		if vague {
@@ -72,7 +72,7 @@ func Scan(r io.Reader) (found []Finding, read Extent, err error) {
 		}
 		found[i].vague = found[i].vague && vague
 		found[i].Count++
-		if rank >= 0 && len(found[i].byRank) < mostRanks {
+		if rank >= 0 && len(found[i].byRank) < maxRanks {
 			found[i].byRank[rank] = true
 		}
 	}
@@ -89,13 +89,13 @@ func readLine(r *bufio.Reader) (string, error) {
 }
 
 func clip(text string) string {
-	if len(text) <= longestShown {
+	if len(text) <= maxShown {
 		return text
 	}
-	return strings.ToValidUTF8(text[:longestShown], "") + "… (cut)"
+	return strings.ToValidUTF8(text[:maxShown], "") + "… (cut)"
 }
 
-func ordered(found []Finding) []Finding {
+func sorted(found []Finding) []Finding {
 	for i := range found {
 		for rank := range found[i].byRank {
 			found[i].Ranks = append(found[i].Ranks, rank)
@@ -109,9 +109,8 @@ func ordered(found []Finding) []Finding {
 	return found
 }
 
-// label is what stands before a rank's line: PyTorch's "[rank3]: " and torchrun's "[default3]:", gorun's "[ 3] " and "[
-// 3]!", mpirun's "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and what gorun's report puts before a rank's
-// last lines.
+// label matches the prefix of a rank's line: PyTorch's "[rank3]: ", torchrun's "[default3]:", gorun's "[ 3] " and
+// "[ 3]!", mpirun's "[1,3]<stdout>:", Hydra's "[3] ", srun's "3: ", "3 | ", and the one in gorun's failure report.
 var label = sync.OnceValue(compileLabel)
 
 func compileLabel() *regexp.Regexp {
@@ -120,7 +119,7 @@ func compileLabel() *regexp.Regexp {
 			`7})\]<std(?:out|err)>: ?|(\d{1,7}) \| |(\d{1,7}): )`)
 }
 
-// WithoutRank takes off what launchers and PyTorch put before a rank's line. The rank is -1 where none is named.
+// WithoutRank removes the prefixes of launchers and PyTorch from a rank's line. The rank is -1 if none is named.
 func WithoutRank(line string) (rank int, text string) {
 	rank = -1
 	for {
@@ -128,7 +127,7 @@ func WithoutRank(line string) (rank int, text string) {
 		if groups == nil {
 			return rank, line
 		}
-		if digits := strings.Join(groups[1:], ""); digits != "" { // one of them at most is not empty
+		if digits := strings.Join(groups[1:], ""); digits != "" { // at most one is not empty
 			rank, _ = strconv.Atoi(digits)
 		}
 		line = line[len(groups[0]):]

@@ -58,7 +58,7 @@ func TestScanOddTexts(t *testing.T) {
 	require.Equal(t, Extent{Lines: 3, Long: 2}, read)
 	require.Len(t, found, 1)
 	require.Equal(t, 2, found[0].Count)
-	require.LessOrEqual(t, len(found[0].Text), longestShown+len("… (cut)"))
+	require.LessOrEqual(t, len(found[0].Text), maxShown+len("… (cut)"))
 	require.True(t, strings.HasSuffix(found[0].Text, "… (cut)"))
 
 	broken := errors.New("broken")

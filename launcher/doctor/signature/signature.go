@@ -1,8 +1,7 @@
-// Package signature knows the lines by which libraries and systems say that something went wrong: what such a line
-// means, why it comes, how to check that, and what to do. It is pure: text in, knowledge out.
+// Package signature recognizes error messages of libraries and systems: what a line means, what causes it, how to check
+// that, and how to fix it. It is pure.
 //
-// The knowledge is in the files of data/, one record a signature, which are parsed when somebody asks and not before.
-// See docs/reference/errors.md for how to add one.
+// The files in data/ have one record per signature and are parsed on first use. docs/errors.md says how to add one.
 package signature
 
 import (
@@ -12,15 +11,15 @@ import (
 	"sync"
 )
 
-// Kind says how much a line tells about the cause of a failure.
+// Kind says how much a line reveals about the cause of a failure.
 type Kind uint8
 
 // The kinds, the most telling first.
 const (
 	Cause   Kind = iota // the line names what went wrong
-	Symptom             // something went wrong, and the line leaves open what
+	Symptom             // something went wrong, but the line does not say what
 	Victim              // the line follows from the failure of another process
-	Note                // the line tells of no failure, but of something that may explain one, or slowness
+	Note                // no failure, but it may explain one, or slowness
 )
 
 var kindNames = [...]string{"cause", "symptom", "victim", "remark"}
@@ -30,43 +29,43 @@ func (k Kind) String() string { return kindNames[k] }
 // MarshalText writes a kind as its name.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Signature is one record of the database. In its texts `…` is a command, {name} what a line held at that place of
-// the pattern, and [[…]] is left out when such a name in it is not known.
+// Signature is one record of the database. In its texts `…` is a command, {name} is filled from the line, and [[…]]
+// is left out if it contains an unknown name.
 type Signature struct {
 	ID     string `json:"id"`     // such as nccl-shm-full
-	Family string `json:"family"` // who says it: NCCL, Slurm, …
+	Family string `json:"family"` // its source: NCCL, Slurm, …
 	Kind   Kind   `json:"kind"`
-	Means  string `json:"means"` // what the line means, in a few words
+	Means  string `json:"means"` // what the line means
 
-	// patterns: literal text, * for anything, {name} for a word, {name#} for a number; letters' case does not count
+	// Lines are patterns: literal text, * for anything, {name} for a word, {name#} for a number. Case does not matter.
 	Lines    []string `json:"-"`
-	Unless   []string `json:"-"` // texts with which a line is another signature's
-	Examples []string `json:"-"` // true lines
-	Vague    []string `json:"-"` // lines that say too little for a report's hint; they count where nothing else does
-	Ask      []string `json:"-"` // what somebody may type who asks for it, beside the id and a line
-	Codes    []string `json:"-"` // exit codes by which somebody may ask, as [ExitCode] writes them
+	Unless   []string `json:"-"` // texts that exclude a line
+	Examples []string `json:"-"` // real lines
+	Vague    []string `json:"-"` // lines that are too vague for hints, used only without other matches
+	Ask      []string `json:"-"` // other search terms of users
+	Codes    []string `json:"-"` // exit codes in the format of [ExitCode]
 
 	Cause     string   `json:"cause"`
 	Check     string   `json:"check"`
 	Fix       string   `json:"fix"`
-	Hint      string   `json:"hint,omitempty"`      // the one line for a failure report; "" is Fix
-	NoHint    bool     `json:"-"`                   // its lines leave too much open for a failure report
-	Variables []string `json:"variables,omitempty"` // that have to do with it
-	Signals   []int    `json:"-"`                   // of a rank's end that tell as much as a line
+	Hint      string   `json:"hint,omitempty"`      // one line for a failure report; "" is Fix
+	NoHint    bool     `json:"-"`                   // no hint in failure reports
+	Variables []string `json:"variables,omitempty"` // related ones
+	Signals   []int    `json:"-"`                   // that identify it like a line
 	Statuses  []int    `json:"-"`
 
 	patterns []pattern
-	unless   []string // in small letters
+	unless   []string // in lower case
 }
 
-// InReports tells whether a failure report may give a hint by a line of this signature. How a process ended is not
-// taken from lines: the report knows the rank's own end, by [End].
+// InReports reports whether a failure report may use a matching line for its hint. Exit codes in lines do not count:
+// the report knows how the rank ended.
 func (s *Signature) InReports() bool { return s.Kind != Note && !s.NoHint && len(s.Codes) == 0 }
 
 //go:embed data/*.txt
 var files embed.FS
 
-// database is what the embedded files hold. A test holds that they can be read.
+// database has the embedded files. A test proves that they can be parsed.
 var database = sync.OnceValue(func() *index {
 	list, err := embedded()
 	if err != nil {
@@ -96,10 +95,10 @@ func embedded() ([]Signature, error) {
 	return all, nil
 }
 
-// All returns the signatures, those of a family together. They must not be changed.
+// All returns the signatures, grouped by family. The caller must not change them.
 func All() []Signature { return database().signatures }
 
-// ByID returns the signature with that name.
+// ByID returns the signature with an ID, in any case.
 func ByID(id string) (Match, bool) {
 	for i := range All() {
 		if s := &All()[i]; strings.EqualFold(s.ID, id) {
@@ -109,7 +108,7 @@ func ByID(id string) (Match, bool) {
 	return Match{}, false
 }
 
-// Families returns the families' names, sorted without regard to case.
+// Families returns the families' names, sorted case-insensitively.
 func Families() []string {
 	var names []string
 	for i := range All() {
@@ -121,7 +120,7 @@ func Families() []string {
 	return names
 }
 
-// InFamily returns the signatures of a family; letters' case, blanks and dashes in its name do not count.
+// InFamily returns the signatures of a family. Case, blanks and dashes in the name do not matter.
 func InFamily(name string) []Signature {
 	plain := func(s string) string { return strings.NewReplacer(" ", "", "-", "").Replace(strings.ToLower(s)) }
 	var list []Signature
@@ -133,8 +132,7 @@ func InFamily(name string) []Signature {
 	return list
 }
 
-// Asked returns the signature that somebody asks for by other words than its lines have, such as "137", "exitcode: -9"
-// or "NCCL timeout".
+// Lookup returns the signature for search terms other than a line, such as "137", "exitcode: -9" or "NCCL timeout".
 func Lookup(words string) (Match, bool) {
 	words = strings.Join(strings.Fields(words), " ")
 	for i := range All() {
@@ -150,7 +148,7 @@ func Lookup(words string) (Match, bool) {
 	return Match{}, false
 }
 
-// End returns the signature of a process that ended by a signal, or with an exit status where signal is 0.
+// ByExit returns the signature of a process that ended by a signal, or with an exit status if signal is 0.
 func ByExit(status, signal int) (Match, bool) {
 	for i := range All() {
 		s := &All()[i]

@@ -73,7 +73,7 @@ func TestEachExampleIsOfItsSignatureAlone(t *testing.T) {
 	for _, s := range All() {
 		for _, example := range s.Examples {
 			assert.Equal(t, []string{s.ID}, ids(Find(example)), example)
-			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", LongestLine))), example)
+			assert.Equal(t, []string{s.ID}, ids(Find(Plain("\x1b[31m[rank3]: "+example+"\x1b[0m\r", MaxLine))), example)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestUnrelatedLines(t *testing.T) {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	require.GreaterOrEqual(t, len(lines), 50)
 	for _, line := range lines {
-		assert.Empty(t, ids(Find(Plain(line, LongestLine))), line)
+		assert.Empty(t, ids(Find(Plain(line, MaxLine))), line)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// vagueTexts are those that say too little to be looked for within lines: "Killed", "Connection reset by peer".
+// vagueTexts are too vague to be searched within lines: "Killed", "Connection reset by peer".
 type vagueTexts struct {
-	whole map[string]*Signature // by a whole line in small letters
-	last  map[string]bool       // their last words, by which most lines are sorted out
+	whole map[string]*Signature // by the whole line in lower case
+	last  map[string]bool       // their last words, which exclude most lines
 }
 
 func newVagueTexts(list []Signature) vagueTexts {
@@ -21,11 +21,11 @@ func newVagueTexts(list []Signature) vagueTexts {
 	return v
 }
 
-// lastWord is what stands behind the last blank.
+// lastWord returns the text after the last blank.
 func lastWord(text string) string { return text[strings.LastIndexByte(text, ' ')+1:] }
 
-// Vague returns the signature of a line that is of none by [Find], but is one of a signature's vague texts, behind a
-// rank's label, or has it behind its last colon, as perror writes. Reports of failures give no hint by it.
+// Vague returns the signature with a vague text that is the whole line, without a rank's prefix, or follows its last
+// colon, as perror(3) prints it. It is for lines that [Find] does not know; failure reports do not use it.
 func Vague(line string) (Match, bool) {
 	v := &database().vague
 	line = strings.TrimRight(line, " .!")

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes a line of foreign text fit for a terminal and for [Find]: escape sequences and control bytes are dropped,
-// tabs and unusual spaces become spaces, what is no UTF-8 becomes U+FFFD, blanks at the end go, and the line ends soon
-// after limit bytes.
+// Plain makes a line of untrusted text fit for a terminal and for [Find]: it drops escape sequences, control bytes
+// and trailing blanks, turns tabs and unusual spaces into spaces and invalid UTF-8 into U+FFFD, and cuts the line
+// soon after limit bytes.
 func Plain(line string, limit int) string {
 	var b strings.Builder
 	for len(line) > 0 && b.Len() < limit {
@@ -28,8 +28,8 @@ func Plain(line string, limit int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// escapeLength is the length of the escape sequence that a line begins with (ECMA-48):
-// ESC [ parameters letter, ESC ] text up to BEL or ESC \, or ESC, signs such as ( and one character.
+// escapeLength returns the length of the escape sequence at the beginning of a line (ECMA-48): ESC [ parameters letter,
+// ESC ] text BEL or ESC \, or ESC, intermediates such as ( and one character.
 func escapeLength(line string, size int) int {
 	rest := line[size:]
 	switch {
@@ -52,7 +52,7 @@ func escapeLength(line string, size int) int {
 	return size + intermediate + final
 }
 
-// controlLength is the length of parameters and final byte after ESC [.
+// controlLength returns the length of the parameters and the final byte after ESC [.
 func controlLength(rest string) int {
 	for i := range len(rest) {
 		if rest[i] < 0x20 || rest[i] > 0x3f {
