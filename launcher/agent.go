@@ -108,23 +108,6 @@ func removeBrought(i *gather.Invitation) {
 	}
 }
 
-// reportedSignals are those that this process gets from now on.
-func (s *session) reportedSignals() <-chan syscall.Signal {
-	if s.settings.subscribe == nil {
-		return nil
-	}
-	heard, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
-	s.settings.subscribe(heard)
-	go func() {
-		for sig := range heard {
-			if number, ok := sig.(syscall.Signal); ok {
-				numbers <- number
-			}
-		}
-	}()
-	return numbers
-}
-
 // firstLease is how long an agent waits for the first word of its head, which speaks at
 // once: a link may be cut before that.
 const firstLease = 15 * time.Second

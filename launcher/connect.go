@@ -2,20 +2,13 @@ package launcher
 
 import (
 	"context"
-	"errors"
-	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/go-multierror"
 
 	"gorun/launcher/hosts"
 	"gorun/launcher/internal/agent"
 	"gorun/launcher/internal/reach"
 	"gorun/launcher/internal/wire"
-	"gorun/launcher/job"
 )
 
 // thisHost is where ranks run if nobody says anything else.
@@ -126,84 +119,4 @@ func (s *session) forEach(do func(*node) error) error {
 	}
 	busy.Wait()
 	return s.joinErrors(errs)
-}
-
-// trouble is an error and the nodes that have it.
-type nodeFailure struct {
-	Error
-	general Error
-	names   []string
-}
-
-// join makes one list of what failed on the nodes.
-func (s *session) joinErrors(errs []error) error {
-	var troubles []*nodeFailure
-	for i, err := range errs {
-		for _, e := range flatten(err) {
-			troubles = s.addFailure(troubles, s.nodes[i], e)
-		}
-	}
-	var all *multierror.Error
-	for _, t := range troubles {
-		e := t.Error
-		if len(t.names) > 1 {
-			e.Text = t.general.Text + afterText(t.after)
-		}
-		if e.Code == job.ExitNotFound && e.Hint == "" {
-			e.Hint = s.copyHint(e.Text)
-		}
-		if len(t.names) < len(s.nodes) || t.target != "" || e.Code != job.ExitUsage && !s.includesThisHost() {
-			e.Text = hosts.Fold(t.names) + ": " + e.Text
-		}
-		all = multierror.Append(all, &e)
-	}
-	return all.ErrorOrNil()
-}
-
-// ranksHere reports whether this host is among the job's: what holds for all of them
-// holds for the one where the user reads it.
-func (s *session) includesThisHost() bool {
-	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.host.Here })
-}
-
-// copyHint is the way out where a program is missing on other hosts and is here.
-func (s *session) copyHint(text string) string {
-	for _, app := range s.spec.Apps {
-		if !strings.HasPrefix(text, app.Program+": ") || !strings.Contains(app.Program, "/") {
-			continue
-		}
-		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {
-			return "--copy " + app.Program + " sends this host's to the others"
-		}
-	}
-	return ""
-}
-
-func (s *session) addFailure(troubles []*nodeFailure, n *node, e *Error) []*nodeFailure {
-	general := e.withoutHost()
-	for _, t := range troubles {
-		if t.general == general {
-			t.names, t.after = append(t.names, n.name), max(t.after, e.after)
-			return troubles
-		}
-	}
-	return append(troubles, &nodeFailure{*e, general, []string{n.name}})
-}
-
-// flatten lists what an error consists of.
-func flatten(err error) (list []*Error) {
-	var several *multierror.Error
-	var one *Error
-	switch {
-	case err == nil:
-	case errors.As(err, &several):
-		for _, e := range several.Errors {
-			list = append(list, flatten(e)...)
-		}
-	case errors.As(err, &one):
-		list = append(list, one)
-	default:
-		list = append(list, failure(err.Error()))
-	}
-	return list
 }

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"gorun/env"
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/hosts"
@@ -173,21 +170,4 @@ func ownAddresses() (list []netip.Addr) {
 		}
 	}
 	return append(list, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
-}
-
-// withoutSecret is an environment without the secret of nodes that join, which stays with the
-// launcher: neither ranks nor programs that help to reach hosts get it.
-func withoutSecret(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, env.VarToken+"=") })
-}
-
-// sharedDir is a directory of the user's that all nodes most likely see.
-func (s *session) sharedDir() string {
-	if dir, _ := lookup(s.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "gorun")
-	}
-	if home, _ := lookup(s.spec.Environ, "HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".cache", "gorun")
-	}
-	return s.workingDir()
 }

@@ -49,16 +49,6 @@ func (s *session) meetNodes(ctx context.Context) error {
 	return s.addMembers(members)
 }
 
-// takeSeat completes the wish of such a process.
-func (s *session) applyTask() {
-	if !s.spec.IsTask() {
-		return
-	}
-	j := *s.spec.Join
-	j.NodeRank, j.NumNodes = j.Task.Rank, j.Task.NumRanks
-	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
-}
-
 // meeting is how this node meets the others.
 func (s *session) joinConfig() (join.Config, error) {
 	j := s.spec.Join
@@ -235,26 +225,6 @@ func headLostText(err error) string {
 		return "its connection has ended: gorun was killed there, or the host went down"
 	}
 	return err.Error()
-}
-
-func (s *session) forwardSignals(to chan<- syscall.Signal, over <-chan struct{}) {
-	for {
-		select {
-		case <-over:
-			return
-		case sig := <-s.signals.received:
-			number, ok := sig.(syscall.Signal)
-			if !ok || number == syscall.SIGWINCH || number == syscall.SIGTSTP || number == syscall.SIGCONT ||
-				s.spec.Join.EngineSignals && !job.Ends(number) {
-				continue
-			}
-			select {
-			case to <- number:
-			case <-over:
-				return
-			}
-		}
-	}
 }
 
 // ownEnviron is what ranks of this node inherit, with what its own command line adds.

@@ -1,24 +1,12 @@
 package launcher
 
 import (
-	"cmp"
 	"slices"
 
 	"gorun/internal/printable"
 	"gorun/launcher/internal/wire"
 	"gorun/launcher/job"
 )
-
-// mpi is what a node needs to know to serve MPI to its ranks, without the worlds.
-func (s *session) mpiConfig(n *node) wire.MPI {
-	p := s.plan
-	m := wire.MPI{Offered: p.MPI != job.MPINone, Only: p.MPI.Only(), Node: n.number, NumRanks: len(p.Ranks)}
-	m.PMIPort = m.Offered && s.spec.PMIPort
-	if !m.Offered {
-		m.Why = cmp.Or(s.spec.MPIWhy, "--mpi=none says so; leave it out")
-	}
-	return m
-}
 
 // mpiEvent passes on what ranks of a node did, if they are its ranks.
 func (h *head) onMPI(n *node, m wire.MPIEvent) {

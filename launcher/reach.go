@@ -107,9 +107,6 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 	return bootstrap.FindBuilds(path, version.String())
 }
 
-// worthTelling is from when on a time is said.
-const minReportedDelay = time.Second
-
 // nvidiaDriver is on hosts whose GPUs NVIDIA's library knows.
 const nvidiaDriver = "/proc/driver/nvidia/version"
 

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"gorun/internal/printable"
@@ -46,10 +45,6 @@ func (h *head) waitingRank(w spec.StoreWait) int {
 		return w.Rank
 	}
 	return h.rankAt(w.Peer, w.PID)
-}
-
-func (n *node) hasAddress(addr string) bool {
-	return slices.ContainsFunc(n.addresses, func(a netip.Addr) bool { return a.Unmap().String() == addr })
 }
 
 // absentees are a node's ranks that do not wait in the store.

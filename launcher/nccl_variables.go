@@ -1,12 +1,14 @@
 package launcher
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"gorun/env/nccl"
 	"gorun/env/plan"
+	"gorun/internal/printable"
 	"gorun/launcher/internal/program"
 	"gorun/launcher/job"
 )
@@ -95,4 +97,64 @@ func (s *session) rankArgv(app int, p *job.Program) []string {
 		}
 	}
 	return argv
+}
+
+// varConfFile names NCCL's file of settings, which is read before there is a plan.
+const varConfFile = "NCCL_CONF_FILE"
+
+// exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
+// file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
+// host is asked once.
+func (s *session) ncclExports() (environ []string) {
+	if len(s.spec.Apps) == 0 {
+		return s.ncclVariables(nil)
+	}
+	return s.ncclVariables(s.spec.Apps[0].Exports)
+}
+
+// unheardOfNCCL says which programs find another file of settings, or another library, than the
+// first one, whose file and library a plan goes by.
+func (s *session) ncclExportNotes() (remarks []string) {
+	heard := s.ncclExports()
+	for i, app := range s.spec.Apps {
+		var other []string
+		own := s.ncclVariables(app.Exports)
+		for _, entry := range own {
+			if !slices.Contains(heard, entry) {
+				other = append(other, "-x "+printable.Text(entry))
+			}
+		}
+		for _, entry := range heard {
+			if name, _, _ := strings.Cut(entry, "="); !slices.ContainsFunc(own, func(o string) bool {
+				return strings.HasPrefix(o, name+"=")
+			}) {
+				other = append(other, "no -x "+name)
+			}
+		}
+		if other != nil {
+			remarks = append(remarks, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for "+
+				"as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
+		}
+	}
+	return remarks
+}
+
+// findsNCCL are those variables for a program with exports of its own.
+func (s *session) ncclVariables(own []job.Export) (environ []string) {
+	exports := slices.Concat(s.spec.Exports, own)
+	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {
+		for _, e := range slices.Backward(exports) {
+			if e.Name != name {
+				continue
+			}
+			switch {
+			case e.Remove:
+				environ = append(environ, name+"=")
+			case e.HasValue:
+				environ = append(environ, name+"="+e.Value)
+			}
+			break
+		}
+	}
+	return environ
 }

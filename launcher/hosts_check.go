@@ -339,16 +339,6 @@ func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts)
 	}
 }
 
-// report is what is known of the clock.
-func (c *clock) report() *doctor.Clock {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.known {
-		return nil
-	}
-	return &doctor.Clock{Ahead: c.ahead.Seconds(), Uncertainty: (c.travel / 2).Seconds()}
-}
-
 // inTime gives the node up that does not answer.
 func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
 	limit := c.settings.answerLimit

@@ -1,0 +1,155 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/spec"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// tailLines are the last lines kept of each stream: tracebacks of PyTorch are
+// long, and the user's own frame stands at their beginning.
+const tailLines = 60
+
+// consoleConfig is how the ranks' output is shown: all of it or, where each process
+// shows that of its own rank, this one's.
+func (h *head) consoleConfig() (output.Config, error) {
+	c, err := h.settings.consoleConfig(h.spec.Output)
+	if err != nil {
+		return c, err
+	}
+	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.monitor.tap()
+	p := h.plan.Load()
+	for i := range p.Ranks {
+		if r := &p.Ranks[i]; !h.spec.IsTask() || !h.nodes[r.Node].joined {
+			info := rankInfo(p, r)
+			info.Tee = h.teed(r.LocalRank)
+			c.Ranks = append(c.Ranks, info)
+		}
+	}
+	return c, nil
+}
+
+// consoleConfig is how this process shows what any ranks print.
+func (s *settings) consoleConfig(o job.OutputSpec) (output.Config, error) {
+	template, err := output.ParseTemplate(o.Template)
+	if err != nil {
+		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	pattern, err := output.ParsePattern(o.Pattern)
+	if err != nil {
+		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	return output.Config{
+		Pattern:   pattern,
+		Merge:     o.Merge,
+		Stdout:    destination(s.stdout, s.colour),
+		Stderr:    destination(s.stderr, s.colour),
+		Label:     output.Label(o.Label),
+		Template:  template,
+		Show:      localRankFilter(o.ShowLocalRanks),
+		TailLines: tailLines,
+	}, nil
+}
+
+func destination(w io.Writer, colour bool) output.Destination {
+	d := output.Destination{W: w, Terminal: isTerminal(w), Color: colour}
+	if d.Terminal {
+		d.Width, _ = terminalSize(w)
+	}
+	return d
+}
+
+// teed are the streams of a local rank that go to files and to the console, as torchrun's --tee has it, with its label.
+func (h *head) teed(localRank int) spec.Streams {
+	if l := h.plan.Load().Logs; l != nil && l.Files() && !l.Named() {
+		return l.Tee[localRank]
+	}
+	return 0
+}
+
+// shows is --local-ranks-filter.
+func localRankFilter(localRanks []int) func(output.RankInfo) bool {
+	if localRanks == nil {
+		return nil
+	}
+	return func(r output.RankInfo) bool { return slices.Contains(localRanks, r.LocalRank) }
+}
+
+// outputFailed hears from the console that our own output cannot be written.
+func (h *head) outputFailed(stream int, err error) {
+	h.reportOutputLost(h.settings.notify, wire.OutputLost{
+		Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
+		Text: err.Error(),
+	})
+}
+
+// outputLost hears that a node cannot show what its ranks print.
+func (h *head) onOutputLost(n *node, m wire.OutputLost) error {
+	if m.Stream != 1 && m.Stream != 2 {
+		return wire.Violation("it lost output of stream %d; ranks have 1 and 2", m.Stream)
+	}
+	m.Text = printable.Text(m.Text)
+	h.reportOutputLost(n.notify, m)
+	return nil
+}
+
+func (h *head) reportOutputLost(tell func(string), m wire.OutputLost) {
+	name := "standard output"
+	if m.Stream == 2 {
+		name = "standard error"
+	}
+	if !m.ReaderGone {
+		tell(fmt.Sprintf("%s cannot be written, what ranks print is lost: %s", name, m.Text))
+	}
+	h.post(job.OutputLost{Stream: m.Stream, ReaderGone: m.ReaderGone, Text: name + ": " + m.Text, At: time.Now()})
+}
+
+// impatience is how long a reader that does not read may hold up the end of a job
+// that somebody wanted to end.
+const closeGrace = time.Second
+
+// closeConsole waits until everything is written, which a reader (a pager, a
+// stopped terminal) may hold up as long as nobody wants the job to end.
+func (h *head) closeConsole(ctx context.Context) {
+	closing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if cause := h.sup.Result().Cause; cause == job.CauseSignal || cause == job.CauseCancelled ||
+		cause == job.CauseTimeout {
+		closing, cancel = context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = h.console.Close(closing) // failed writes were reported when they failed
+	}()
+	for {
+		select {
+		case <-closed:
+			return
+		case sig := <-h.signals.received:
+			if sig, ok := sig.(syscall.Signal); ok && job.Ends(sig) {
+				cancel()
+			}
+		case <-h.monitor.stopRequests():
+			cancel()
+		}
+	}
+}
+
+// file is the file behind a writer, nil if there is none.
+func asFile(w any) *os.File {
+	f, _ := w.(*os.File)
+	return f
+}

@@ -1,0 +1,82 @@
+package launcher
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gorun/env"
+	"gorun/launcher/job"
+)
+
+// variables are those of some names that are set, NAME=VALUE.
+func (s *session) variables(names ...string) (environ []string) {
+	for _, name := range names {
+		if v, ok := lookup(s.spec.Environ, name); ok {
+			environ = append(environ, name+"="+v)
+		}
+	}
+	return environ
+}
+
+func lookup(environ []string, name string) (string, bool) {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if n, v, ok := strings.Cut(environ[i], "="); ok && n == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// withoutSecret is an environment without the secret of nodes that join, which stays with the
+// launcher: neither ranks nor programs that help to reach hosts get it.
+func withoutSecret(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, env.VarToken+"=") })
+}
+
+// tempDir is the ranks' temporary directory, as their environment says.
+func (s *session) tempDir() string {
+	if dir, _ := lookup(s.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
+		return dir
+	}
+	return "/tmp"
+}
+
+// sharedDir is a directory of the user's that all nodes most likely see.
+func (s *session) sharedDir() string {
+	if dir, _ := lookup(s.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gorun")
+	}
+	if home, _ := lookup(s.spec.Environ, "HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".cache", "gorun")
+	}
+	return s.workingDir()
+}
+
+// workingDir is the launcher's own, by the name that its shell has for it.
+func (s *session) workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "/"
+	}
+	return dir
+}
+
+// findExecutable finds what the guard becomes when this process is killed.
+func (s *session) findExecutable() error {
+	if s.settings.executable != "" || mainCalled {
+		return nil
+	}
+	path, err := exec.LookPath("gorun")
+	if err != nil {
+		return &Error{
+			Code: job.ExitLauncher, Text: "no program for the job's guard process",
+			Hint: "call launcher.Main() first thing in main, pass launcher.WithExecutable, or put gorun into PATH",
+		}
+	}
+	s.settings.executable = path
+	return nil
+}

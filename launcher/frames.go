@@ -1,0 +1,196 @@
+package launcher
+
+import (
+	"syscall"
+	"time"
+
+	"gorun/internal/printable"
+	"gorun/launcher/internal/output"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+	"gorun/rendezvous/world"
+)
+
+// frame takes what a node says, as far as its link's guard lets it come: output goes to the
+// console, all else to the supervisor. An error loses the node.
+func (h *head) handleFrame(n *node, f wire.Frame) error {
+	switch f.Type {
+	case wire.TypeOutput:
+		h.signals.listen()
+		rank, stream, p, err := f.Stream()
+		if err == nil {
+			err = h.onOutput(n, rank, stream, p)
+		}
+		return err
+	case wire.TypeNotice:
+		return decode(f, n.onNotice)
+	case wire.TypeCredit:
+		return tryDecode(f, func(c wire.Credit) error { return h.stdin.acknowledge(n.number, c.Bytes) })
+	case wire.TypeRunning:
+		h.listenOnceRunning()
+		return tryDecodeFrom(n, f, h.onRunning)
+	case wire.TypeStartFailed:
+		return decode(f, func(s wire.StartFailed) { h.post(h.startFailedEvent(n, s)) })
+	case wire.TypeEnded:
+		return tryDecodeFrom(n, f, h.onEnded)
+	case wire.TypeSpawn:
+		<-h.begun
+		return decodeFrom(n, f, h.onSpawn)
+	case wire.TypeGrown:
+		return decodeFrom(n, f, h.onGrown)
+	case wire.TypeExchange:
+		<-h.begun
+		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
+	case wire.TypeSuspend:
+		return h.onSuspended()
+	case wire.TypeSignal:
+		return tryDecodeFrom(n, f, h.onSignal)
+	case wire.TypeSignalled:
+		return decodeFrom(n, f, h.onEngineSignal)
+	case wire.TypeOutputLost:
+		return tryDecodeFrom(n, f, h.onOutputLost)
+	case wire.TypeHung:
+		return decodeFrom(n, f, h.onHung)
+	case wire.TypeStalled:
+		return tryDecodeFrom(n, f, h.onStalled)
+	case wire.TypeUsed:
+		return decodeFrom(n, f, h.onUsed)
+	case wire.TypeMPI:
+		return decodeFrom(n, f, h.onMPI)
+	case wire.TypeCleanedUp:
+		n.handler.Store(nil)
+		return decodeFrom(n, f, h.onGone)
+	}
+	return wire.Violation("it sent an unexpected %s frame", f.Type)
+}
+
+func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
+	return tryDecode[T, M](f, func(body T) error { use(body); return nil })
+}
+
+// tryDecode is decode for a body that may break the rules.
+func tryDecode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T) error) error {
+	var body T
+	if err := f.Decode(M(&body)); err != nil {
+		return wire.Violation("it sent what is no %s frame: %v", f.Type, err)
+	}
+	return use(body)
+}
+
+// decodeFrom and tryDecodeFrom are these for what a node said.
+func decodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T)) error {
+	return decode[T, M](f, func(body T) { use(n, body) })
+}
+
+func tryDecodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T) error) error {
+	return tryDecode[T, M](f, func(body T) error { return use(n, body) })
+}
+
+// print shows what a rank wrote, if it is one of the node's.
+func (h *head) onOutput(n *node, rank, stream int, p []byte) error {
+	switch {
+	case !h.hasRank(n, rank):
+		return wire.Violation("it sent output of rank %d, which is not one of its ranks", rank)
+	case stream != output.Stdout && stream != output.Stderr:
+		return wire.Violation("it sent output of stream %d; ranks have 1 and 2", stream)
+	case !h.credits[n.number].receive(stream, len(p)):
+		return wire.Violation("it sent more output than it has credit for")
+	}
+	if h.logs == nil || h.logs.write(n, rank, stream, p) {
+		h.console.Write(rank, stream, p)
+	}
+	h.nccl.observe(n, rank, stream, p)
+	return nil
+}
+
+// started hears which ranks of a node run.
+func (h *head) onRunning(n *node, r wire.Running) error {
+	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: h.localTime(n, r.At)}
+	for _, rank := range r.Ranks {
+		if !h.hasRank(n, rank.Rank) || rank.PID < 0 {
+			return wire.Violation("it says that it runs rank %d as process %d", rank.Rank, rank.PID)
+		}
+		ev.PIDs[rank.Rank] = rank.PID
+	}
+	h.post(ev)
+	if h.settings.started == nil || int(h.numStarted.Add(1)) < len(h.nodes) { // each node says it once
+		return nil
+	}
+	p := h.plan.Load()
+	pids := make([]int, len(p.Ranks))
+	h.mu.Lock()
+	for i := range pids {
+		pids[i] = h.sup.PID(i)
+	}
+	h.mu.Unlock()
+	h.settings.started(p, pids)
+	return nil
+}
+
+// suspended: when the ranks of all nodes are stopped this process stops, too, as
+// Ctrl-Z does to a program; SIGCONT comes back as a signal.
+func (h *head) onSuspended() error {
+	if h.running.Add(-1) != 0 {
+		return nil
+	}
+	return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+}
+
+// gone: others may be about to wait in MPI for the node's ranks.
+func (h *head) onGone(n *node, g wire.CleanedUp) {
+	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
+	h.post(job.CleanedUp{Node: n.number, Orphans: h.labelOrphans(n, g.Orphans)})
+}
+
+// leftOn says on which node processes are left, where there are several.
+func (h *head) labelOrphans(n *node, left []string) []string {
+	for i, text := range left {
+		if left[i] = printable.Text(text); len(h.nodes) > 1 {
+			left[i] = n.name + ": " + left[i]
+		}
+	}
+	return left
+}
+
+func (h *head) startFailedEvent(n *node, s wire.StartFailed) job.StartFailed {
+	text := printable.Text(s.Text)
+	if len(h.nodes) > 1 {
+		text = n.name + ": " + text
+	}
+	rank, code := s.Rank, s.Code
+	if !h.hasRank(n, rank) {
+		rank = -1
+	}
+	if code < job.ExitLauncher || code > job.ExitNotFound {
+		code = job.ExitLauncher
+	}
+	hint, at := printable.Text(s.Hint), h.localTime(n, s.At)
+	return job.StartFailed{Node: n.number, Rank: rank, Code: code, Text: text, Hint: hint, At: at}
+}
+
+// has reports whether a rank is one of the node's.
+func (h *head) hasRank(n *node, rank int) bool {
+	p := h.plan.Load()
+	return rank >= 0 && rank < len(p.Ranks) && p.Ranks[rank].Node == n.number
+}
+
+// hasProc reports whether a member of a world is one of the node's ranks.
+func (h *head) hasProc(n *node, p world.Proc) bool {
+	rank, known := h.plan.Load().RankOf(p)
+	return known && h.hasRank(n, rank)
+}
+
+// at is a moment of a node's clock by ours: within the attempt, whatever the node says.
+func (h *head) localTime(n *node, t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	t = n.clock.toLocal(t)
+	switch now := time.Now(); {
+	case t.After(now):
+		return now
+	case t.Before(h.began):
+		return h.began
+	}
+	return t
+}

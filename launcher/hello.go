@@ -1,0 +1,126 @@
+package launcher
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"gorun/env"
+	"gorun/env/plan"
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// sendHello has the nodes measure themselves and find the programs.
+func (s *session) sendHello() error {
+	if err := s.applyMasterVariables(); err != nil {
+		return err
+	}
+	hello := s.hello()
+	return s.forEach(func(n *node) error { return n.send(s.helloFor(n, hello)) })
+}
+
+// wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
+// no outer launcher, set them, and no option says otherwise.
+func (s *session) applyMasterVariables() error {
+	addr, port, origin, err := s.spec.RequestedStore()
+	if err != nil {
+		return &Error{Code: job.ExitUsage, Text: err.Error()}
+	}
+	store := &s.spec.Store
+	if s.spec.Join != nil { // it has been heard: nodes and ranks meet there
+		return nil
+	}
+	if store.Addr == "" && addr != "" {
+		store.Addr, store.From = addr, origin
+	}
+	if store.Port == 0 && port != 0 {
+		store.Port, store.From = port, origin
+	}
+	return nil
+}
+
+func (s *session) hello() wire.Hello {
+	r := s.spec.Request()
+	_, ompSet := lookup(s.spec.Environ, env.VarOMPNumThreads)
+	_, goSet := lookup(s.spec.Environ, env.VarGoMaxProcs)
+	h := wire.Hello{
+		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsTask()),
+		GPUs:     r.NeedsGPUs(),
+		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
+			s.spec.Place.Shows(),
+		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.dryRun,
+		Driverless: s.spec.PerNode.Kind == job.CountGPU,
+		GPUUsers:   r.GPUs.Free, GPUNames: r.Isolate, GPULinks: s.spec.Place.Shows(),
+	}
+	if !s.dryRun {
+		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI != job.MPINone
+	}
+	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
+	h.Environ = append(h.Environ, s.ncclExports()...) // before the environment's: the first counts
+	h.Environ = append(h.Environ,
+		s.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile)...)
+	for _, app := range s.spec.Apps {
+		h.Programs = append(h.Programs, wire.Program{
+			Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: s.dirOf(&app),
+			Path:      s.searchPath(&app),
+			ScanStore: s.spec.Store.Mode == job.StoreAuto,
+		})
+	}
+	return h
+}
+
+// helloFor is what one node is asked.
+func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
+	if n.host.Here || n.joined {
+		h.Lease = s.leaseOf(n)
+		return &h
+	}
+	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
+	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
+	if n.copied != nil {
+		h.Copied = wire.Copied{Dir: n.copied.Path, PID: n.copied.PID}
+		if len(s.spec.Reach.Copy) > 0 {
+			h.Dir, h.DirOptional = n.copied.Path, false
+		}
+		h.Programs = slices.Clone(h.Programs)
+		for i, p := range h.Programs {
+			// a module is looked for where ranks begin
+			if file, ok := n.copied.PathOf(p.Name); ok && p.Start != job.StartModule {
+				h.Programs[i].Name = file
+			}
+		}
+	}
+	h.Environ = slices.DeleteFunc(slices.Clone(h.Environ), func(v string) bool { return strings.HasPrefix(v, "HOME=") })
+	return &h
+}
+
+// leaseOf is how long a node's agent goes on without the head; one in this process ends
+// with it.
+func (s *session) leaseOf(n *node) time.Duration {
+	if n.served != nil {
+		return 0
+	}
+	return s.spec.Lease()
+}
+
+// dirOf is where a program's ranks begin.
+func (s *session) dirOf(app *job.App) string { return cmp.Or(app.Dir, s.spec.Dir) }
+
+// searchPath is where a program is looked for before the PATH of this environment: where the
+// user said, and in the PATH that he gives its ranks.
+func (s *session) searchPath(app *job.App) string {
+	dirs := app.Path
+	for _, e := range slices.Backward(slices.Concat(s.spec.Exports, app.Exports)) {
+		if e.Name != "PATH" || !e.HasValue || e.Remove {
+			continue
+		}
+		if dirs != "" {
+			dirs += ":"
+		}
+		return dirs + e.Value
+	}
+	return dirs
+}

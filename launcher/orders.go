@@ -1,0 +1,84 @@
+package launcher
+
+import (
+	"syscall"
+	"time"
+
+	"gorun/launcher/internal/wire"
+	"gorun/launcher/job"
+)
+
+// obey carries out the supervisor's orders and returns what there is to tell.
+func (h *head) execute(orders []job.Order) (remarks []string) {
+	for _, o := range orders {
+		switch o := o.(type) {
+		case job.Note:
+			remarks = append(remarks, o.Text)
+		case job.Signal:
+			h.broadcast(&wire.Signal{Signal: o.Signal, Group: o.Group})
+		case job.Kill:
+			h.broadcast(&wire.Kill{})
+		case job.Cleanup:
+			_ = h.nodes[o.Node].link.Send(&wire.Cleanup{Grace: o.Grace}) // of one that is lost its reader knows
+		case job.Arm:
+			h.arm(o.After, func() { h.timerExpired(o.Timer) })
+		case job.Suspend:
+			h.running.Store(int32(len(h.nodes)))
+			h.broadcast(&wire.Suspend{})
+		case job.Resume:
+			h.broadcast(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
+		}
+	}
+	return remarks
+}
+
+// sendAll tells every node. One that is lost hears nothing, which its reader knows.
+func (h *head) broadcast(m wire.Message) {
+	for _, n := range h.nodes {
+		_ = n.link.Send(m)
+	}
+}
+
+// armFirst obeys the supervisor's first orders, which are timers: nothing runs
+// yet.
+func (h *head) armInitial(orders []job.Order) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arm(listenDelay, h.signals.listen)
+	h.execute(orders)
+}
+
+// listenSoon is for when the ranks run; the end of the job calls it off.
+func (h *head) listenOnceRunning() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arm(listenAfterStart, h.signals.listen)
+}
+
+func (h *head) arm(after time.Duration, do func()) {
+	h.timers = append(h.timers, time.AfterFunc(after, do))
+}
+
+// expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
+func (h *head) timerExpired(timer job.Timer) {
+	at := time.Now() // how ranks end that are asked is nobody's failure
+	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
+		h.inspectRanks(0, true, func(found *job.Hang) {
+			h.settings.notify("stack traces at the deadline (--get-stack-traces):")
+			for _, line := range job.DescribeActivity(found.Ranks) {
+				h.settings.notify(line)
+			}
+			h.post(job.Expired{Timer: timer, At: at})
+		})
+		return
+	}
+	h.post(job.Expired{Timer: timer, At: at})
+}
+
+func (h *head) stopTimers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.timers {
+		t.Stop()
+	}
+}

@@ -1,0 +1,130 @@
+package launcher
+
+import (
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gorun/launcher/internal/wire"
+)
+
+// stdinPump reads our standard input for ranks that cannot have it themselves:
+// several of them, or one of many on a terminal.
+type stdinPump struct {
+	head  *head
+	in    *os.File
+	ranks []int
+
+	mu         sync.Mutex
+	room       sync.Cond
+	inFlight   int   // bytes under way
+	inFlightOf []int // those of each node
+	closed     bool
+}
+
+// stdinWindow bounds the input under way to a rank, in bytes.
+const stdinWindow = 256 << 10
+
+// newStdinPump makes the pump; begin starts it once ranks are there to be written to.
+func (h *head) newStdinPump() *stdinPump {
+	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, inFlightOf: make([]int, len(h.nodes))}
+	p.room.L = &p.mu
+	return p
+}
+
+func (p *stdinPump) nodeOf(rank int) int { return p.head.plan.Load().Ranks[rank].Node }
+
+// begin starts the reading if some rank needs it.
+func (p *stdinPump) start() {
+	if len(p.ranks) > 0 {
+		go p.run()
+	}
+}
+
+func (p *stdinPump) run() {
+	buf := make([]byte, 16<<10)
+	for p.wait() {
+		n, err := p.in.Read(buf)
+		if n > 0 {
+			if buf[n-1] == '\n' && isTerminal(p.in) { // #nosec G602 -- n is positive
+				p.head.console.Entered()
+			}
+			p.send(buf[:n])
+		}
+		if err == io.EOF {
+			p.send(nil) // the end
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait returns when there is something to read and room for it, or false when
+// the job has ended. A terminal is read only in its foreground.
+func (p *stdinPump) wait() bool {
+	p.mu.Lock()
+	for p.inFlight >= stdinWindow && !p.closed {
+		p.room.Wait()
+	}
+	p.mu.Unlock()
+	for !p.stopped() {
+		const pollMillis = 200 // how soon we see that we came to the foreground, or that the job ended
+		fds := []unix.PollFd{{Fd: int32(p.in.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, pollMillis)
+		if err != nil && err != syscall.EINTR {
+			return true // the read will say what is wrong
+		}
+		if n > 0 && (!isTerminal(p.in) || foreground(p.in)) {
+			return true
+		}
+	}
+	return false
+}
+
+// send hands on what was read, unless that took until the next attempt, whose pump counts what its ranks get.
+func (p *stdinPump) send(b []byte) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.inFlight += len(b) * len(p.ranks)
+	for _, rank := range p.ranks {
+		p.inFlightOf[p.nodeOf(rank)] += len(b)
+	}
+	p.mu.Unlock()
+	for _, rank := range p.ranks {
+		_ = p.head.nodes[p.nodeOf(rank)].link.Stdin(rank, b) // or the job is over
+	}
+}
+
+// credit hears that ranks of a node have read bytes.
+func (p *stdinPump) acknowledge(node, n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n < 0 || n > p.inFlightOf[node] {
+		return wire.Violation("it says that its ranks read %d bytes of standard input, of %d that it got", n,
+			p.inFlightOf[node])
+	}
+	p.inFlightOf[node] -= n
+	p.inFlight -= n
+	p.room.Signal()
+	return nil
+}
+
+func (p *stdinPump) stopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+func (p *stdinPump) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.room.Signal()
+}
