@@ -27,13 +27,13 @@ const WireVersion = wire.Version
 // connection has ended and nothing of the job is left here. The process exists for
 // that alone: what was said of [AsWholeProcess] holds.
 func ServeAgent(in, out *os.File, options ...Option) error {
-	s, err := newAgentSession(options)
+	c, err := newAgentCall(options)
 	if err != nil {
 		return err
 	}
-	cfg := s.agentConfig()
+	cfg := c.agentConfig()
 	in = pollable(in)
-	cfg.Environ, cfg.Lease, cfg.Link = s.spec.Environ, firstLease, in
+	cfg.Environ, cfg.Lease, cfg.Link = c.spec.Environ, firstLease, in
 	err = agent.Serve(wire.NewLink(reach.Queued(pair{in, pollable(out)})), cfg)
 	if err == io.EOF { // the head needs it no longer
 		return nil
@@ -42,12 +42,12 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 }
 
 // agentSession is that of a process that is an agent and nothing else.
-func newAgentSession(options []Option) (*session, error) {
-	s := &session{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
+func newAgentCall(options []Option) (*call, error) {
+	c := &call{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
 	for _, o := range options {
-		o(&s.settings)
+		o(&c.settings)
 	}
-	return s, s.claimProcess()
+	return c, c.claimProcess()
 }
 
 // JoinAgent makes this process the agent of one node that a resource manager started,
@@ -55,17 +55,17 @@ func newAgentSession(options []Option) (*session, error) {
 // head is. Otherwise it is as [ServeAgent]. Signals that [WithSignals] passes on are told
 // to the head, since the resource manager sends them to ranks, too.
 func JoinAgent(in *os.File, file string, options ...Option) error {
-	s, err := newAgentSession(options)
+	c, err := newAgentCall(options)
 	if err != nil {
 		return err
 	}
-	signals := s.reportedSignals()
-	invitation, conn, err := s.dialHead(in, file)
+	signals := c.reportedSignals()
+	invitation, conn, err := c.dialHead(in, file)
 	if err != nil {
 		return err
 	}
-	cfg := s.agentConfig()
-	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = s.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
+	cfg := c.agentConfig()
+	cfg.Environ, cfg.Lease, cfg.Signals, cfg.Engine = c.spec.Environ, firstLease, signals, agent.EngineSignalsAgents
 	cfg.Link = socketOf(conn)
 	if invitation.Signals {
 		cfg.Engine = agent.EngineSignalsAll
@@ -79,7 +79,7 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 }
 
 // comeToHead reads where the head is and goes there.
-func (s *session) dialHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
+func (c *call) dialHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
 	gone := make(chan struct{})
 	if file != "" {
 		invitation, err = gather.ReadInvitationFile(file)
@@ -93,7 +93,7 @@ func (s *session) dialHead(in *os.File, file string) (invitation *gather.Invitat
 		return nil, nil, err
 	}
 	conn, err = gather.Dial(context.Background(), invitation, gone, func(name string) (string, bool) {
-		return lookup(s.spec.Environ, name)
+		return lookup(c.spec.Environ, name)
 	})
 	removeBrought(invitation)
 	return invitation, conn, err

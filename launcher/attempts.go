@@ -25,7 +25,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	began := time.Now()
 	var before []job.Attempt
 	for {
-		result, err := s.head().run(ctx)
+		result, err := newHead(&s.call, s.plan, s.active, s.key).run(ctx)
 		s.settings.console = nil // it is closed
 		if err != nil {
 			return result, err
@@ -124,7 +124,7 @@ func (s *session) awaitRestart(
 
 // decideAgain opens an empty store and makes the plan of the next attempt.
 func (s *session) replan() error {
-	opened, err := s.reopenStore()
+	opened, err := s.openStore()
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *session) reconnect(ctx context.Context, before, n *node) error {
 		err = n.send(s.helloFor(n, s.hello()))
 	}
 	if err == nil {
-		err = s.receiveNodeFacts(n)
+		err = s.receiveFacts(n)
 	}
 	old := &before.facts
 	n.facts.Address, n.facts.Interface, n.facts.Mbps, n.addresses = old.Address, old.Interface, old.Mbps,

@@ -52,10 +52,10 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 }
 
 // resolve finds a program on this host, from a directory ("": this process's own) and in a path before PATH.
-func (s *session) resolve(app *job.App, dir, path string) (program.Resolved, error) {
+func (c *call) resolve(app *job.App, dir, path string) (program.Resolved, error) {
 	return program.Resolve(program.Request{
 		Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir, Path: path,
-		Lookup: func(name string) string { v, _ := lookup(s.spec.Environ, name); return v },
+		Lookup: func(name string) string { v, _ := lookup(c.spec.Environ, name); return v },
 	})
 }
 

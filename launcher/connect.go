@@ -99,6 +99,10 @@ func (s *session) serveLocally(n *node) {
 	n.setLink(head, wire.PeerLocal)
 	n.served = make(chan error, 1)
 	cfg := s.agentConfig()
+	cfg.Health = s.health
+	if s.listener != nil {
+		cfg.Door = s.listener
+	}
 	if s.monitor != nil {
 		cfg.Settled = s.monitor.agentSettled
 	}

@@ -21,13 +21,9 @@ import (
 // long, and the user's own frame stands at their beginning.
 const tailLines = 60
 
-// consoleConfig is how the ranks' output is shown: all of it or, where each process
-// shows that of its own rank, this one's.
-func (h *head) consoleConfig() (output.Config, error) {
-	c, err := h.settings.consoleConfig(h.spec.Output)
-	if err != nil {
-		return c, err
-	}
+// consoleConfig has all ranks or, if each rank has a gorun of its own, the local ones.
+func (h *head) consoleConfig() output.Config {
+	c := h.settings.consoleConfig(h.spec.Output)
 	c.Consumed, c.Failed, c.Tap = h.consumed, h.outputFailed, h.monitor.tap()
 	p := h.plan.Load()
 	for i := range p.Ranks {
@@ -37,19 +33,13 @@ func (h *head) consoleConfig() (output.Config, error) {
 			c.Ranks = append(c.Ranks, info)
 		}
 	}
-	return c, nil
+	return c
 }
 
-// consoleConfig is how this process shows what any ranks print.
-func (s *settings) consoleConfig(o job.OutputSpec) (output.Config, error) {
-	template, err := output.ParseTemplate(o.Template)
-	if err != nil {
-		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
-	}
-	pattern, err := output.ParsePattern(o.Pattern)
-	if err != nil {
-		return output.Config{}, &Error{Code: job.ExitUsage, Text: err.Error()}
-	}
+// consoleConfig configures a console for o, which checkOutput has checked.
+func (s *settings) consoleConfig(o job.OutputSpec) output.Config {
+	template, _ := output.ParseTemplate(o.Template)
+	pattern, _ := output.ParsePattern(o.Pattern)
 	return output.Config{
 		Pattern:   pattern,
 		Merge:     o.Merge,
@@ -59,7 +49,7 @@ func (s *settings) consoleConfig(o job.OutputSpec) (output.Config, error) {
 		Template:  template,
 		Show:      localRankFilter(o.ShowLocalRanks),
 		TailLines: tailLines,
-	}, nil
+	}
 }
 
 func destination(w io.Writer, colour bool) output.Destination {

@@ -10,27 +10,30 @@ import (
 	"gorun/launcher/job"
 )
 
-// decide asks the nodes for their facts, has node 0 open the store, and makes the plan.
+// decide queries the nodes, opens the store and makes the plan. A dry run opens no store and has
+// job.AtStart for what only a start can tell.
 func (s *session) decide() error {
-	if err := s.sendHello(); err != nil {
+	if err := s.queryNodes(); err != nil {
 		return err
 	}
-	opened, err := s.openStore()
-	if err != nil {
-		return err
+	s.adoptScriptPort()
+	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
+	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}
+	if !s.dryRun {
+		var err error
+		if opened, err = s.openStore(); err != nil {
+			return err
+		}
+		if s.ids, err = newIDs(); err != nil {
+			return failure(err.Error())
+		}
+		s.key = make([]byte, keySize)
+		rand.Read(s.key) // never fails
 	}
-	if s.ids, err = newIDs(); err != nil {
-		return failure(err.Error())
-	}
-	s.key = make([]byte, keySize)
-	_, _ = rand.Read(s.key) // never fails
 	if err := s.makePlan(opened); err != nil {
 		return err
 	}
 	s.reportPlan()
-	if l := s.plan.Logs; l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
-		s.settings.notify("log files are in " + l.Dir) // nobody could guess where
-	}
 	return nil
 }
 
@@ -49,29 +52,9 @@ func newIDs() (ids job.IDs, err error) {
 	return ids, nil
 }
 
-// planOnly makes the plan with placeholders for what only a start can tell.
-func (s *session) planOnly() (*job.Plan, error) {
-	s.dryRun = true
-	if err := s.sendHello(); err != nil {
-		return nil, err
-	}
-	if err := s.receiveFacts(); err != nil {
-		return nil, err
-	}
-	s.adoptScriptPort()
-	opened := job.Opened{Addr: s.storeAddr(), Port: s.spec.Store.Port, Store: job.AtStart}
-	s.ids = job.IDs{Job: job.AtStart, Run: job.AtStart, Dir: job.AtStart, World: job.AtStart}
-	if err := s.makePlan(opened); err != nil {
-		return nil, err
-	}
-	s.reportPlan()
-	return s.plan, nil
-}
-
 func (s *session) makePlan(opened job.Opened) (err error) {
 	if s.plan, err = job.NewPlan(&s.spec, factsOf(s.nodes), s.ids, opened); err != nil {
-		var wrong *job.FactsError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*job.FactsError](err); ok {
 			return failure(printable.Text(wrong.Error()))
 		}
 		return usageErrors(err)
@@ -113,5 +96,8 @@ func (s *session) reportPlan() {
 	s.reportBindings()
 	if s.settings.planned != nil {
 		s.settings.planned(s.plan)
+	}
+	if l := s.plan.Logs; !s.dryRun && l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
+		s.settings.notify("log files are in " + l.Dir) // a temporary directory
 	}
 }

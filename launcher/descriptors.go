@@ -23,42 +23,39 @@ func foreground(f *os.File) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// stdio decides what the ranks' standard streams are.
-func (s *session) stdio(numRanks int) wire.Stdio {
-	wish, out := s.spec.Stdin, s.spec.Output
-	io := wire.Stdio{Direct: -1, PTY: out.PTY, Forward: out.LogsToHead && s.plan.Logs != nil}
+// newStdio decides what the ranks' standard streams are.
+func (h *head) newStdio(p *job.Plan) wire.Stdio {
+	request, out, numRanks := h.spec.Stdin, h.spec.Output, len(p.Ranks)
+	isLocal := func(rank int) bool { return h.nodes[p.Ranks[rank].Node].served != nil }
+	io := wire.Stdio{Direct: -1, PTY: out.PTY, Forward: out.LogsToHead && p.Logs != nil}
 	if out.PTY {
-		io.Cols, io.Rows = terminalSize(s.settings.stdout)
+		io.Cols, io.Rows = terminalSize(h.settings.stdout)
 	}
-	in := s.settings.stdin
+	in := h.settings.stdin
 	switch {
-	case in == nil || wish.Kind == job.StdinNone:
-	case numRanks == 1 && s.isHere(0) && s.passesTerminal():
+	case in == nil || request.Kind == job.StdinNone:
+	case numRanks == 1 && isLocal(0) && h.passesTerminal():
 		io.Terminal = true
-	case wish.Kind == job.StdinAll:
+	case request.Kind == job.StdinAll:
 		for rank := range numRanks {
 			io.Piped = append(io.Piped, rank)
 		}
-	case wish.Kind == job.StdinSome:
-		io.Piped = wish.Ranks
-	case out.PTY, !s.isHere(wish.Rank), isTerminal(in) && (numRanks > 1 || !foreground(in)):
-		io.Piped = []int{wish.Rank}
+	case request.Kind == job.StdinSome:
+		io.Piped = request.Ranks
+	case out.PTY, !isLocal(request.Rank), isTerminal(in) && (numRanks > 1 || !foreground(in)):
+		io.Piped = []int{request.Rank}
 	default:
-		io.Direct = wish.Rank
+		io.Direct = request.Rank
 	}
 	return io
 }
 
-// isHere reports whether a rank runs on this host, where it can have descriptors of
-// this process.
-func (s *session) isHere(rank int) bool { return s.active[s.plan.Ranks[rank].Node].served != nil }
-
-// wholeTerminal: one rank on a terminal gets the terminal itself, unless
-// something was asked for that needs its output to pass through here.
-func (s *session) passesTerminal() bool {
-	o := s.spec.Output
-	return isTerminal(s.settings.stdin) && isTerminal(s.settings.stdout) && isTerminal(s.settings.stderr) &&
-		foreground(s.settings.stdin) && !o.PTY && s.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
+// passesTerminal reports whether a single rank gets the terminal itself: gorun must not have to
+// process its output.
+func (c *call) passesTerminal() bool {
+	o := c.spec.Output
+	return isTerminal(c.settings.stdin) && isTerminal(c.settings.stdout) && isTerminal(c.settings.stderr) &&
+		foreground(c.settings.stdin) && !o.PTY && c.spec.HangTimeout == 0 && o.Label != job.LabelAlways && o.LogDir == "" &&
 		!o.Tee.Any() && !o.Redirect.Any() && o.ShowLocalRanks == nil && !o.Merge
 }
 

@@ -107,7 +107,7 @@ func (e *engineAgents) markEnding() { e.once.Do(func() { close(e.endingSeen) }) 
 
 // signalled hears of a signal that a node's agent has got; nil: it is no agent of this kind. SIGTSTP and SIGCONT are
 // what Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
-func (e *engineAgents) onSignal(n *node, m wire.Signalled) {
+func (e *engineAgents) onSignal(n *node, m wire.Signalled) error {
 	switch {
 	case e == nil:
 	case m.Signal == syscall.SIGTSTP:
@@ -117,10 +117,11 @@ func (e *engineAgents) onSignal(n *node, m wire.Signalled) {
 	case job.Ends(m.Signal):
 		e.markEnding()
 	}
+	return nil
 }
 
 // engineSignalled hears of such a signal while ranks run.
-func (h *head) onEngineSignal(n *node, m wire.Signalled) {
+func (h *head) onEngineSignal(n *node, m wire.Signalled) error {
 	if n.engine != nil && m.Signal > 0 && m.Signal <= maxSignal {
 		at, now := n.clock.toLocal(m.At), time.Now()
 		if at.After(now) || now.Sub(at) > maxSignalAge {
@@ -128,7 +129,7 @@ func (h *head) onEngineSignal(n *node, m wire.Signalled) {
 		}
 		h.post(job.EngineSignalled{Signal: m.Signal, At: at})
 	}
-	n.engine.onSignal(n, m)
+	return n.engine.onSignal(n, m)
 }
 
 // signalAge is how old the news of a signal may be; else its time is not believed.

@@ -13,9 +13,9 @@ import (
 )
 
 // variables are those of some names that are set, NAME=VALUE.
-func (s *session) variables(names ...string) (environ []string) {
+func (c *call) variables(names ...string) (environ []string) {
 	for _, name := range names {
-		if v, ok := lookup(s.spec.Environ, name); ok {
+		if v, ok := lookup(c.spec.Environ, name); ok {
 			environ = append(environ, name+"="+v)
 		}
 	}
@@ -38,26 +38,26 @@ func withoutSecret(environ []string) []string {
 }
 
 // tempDir is the ranks' temporary directory, as their environment says.
-func (s *session) tempDir() string {
-	if dir, _ := lookup(s.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
+func (c *call) tempDir() string {
+	if dir, _ := lookup(c.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
 		return dir
 	}
 	return "/tmp"
 }
 
 // sharedDir is a directory of the user's that all nodes most likely see.
-func (s *session) sharedDir() string {
-	if dir, _ := lookup(s.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+func (c *call) sharedDir() string {
+	if dir, _ := lookup(c.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gorun")
 	}
-	if home, _ := lookup(s.spec.Environ, "HOME"); filepath.IsAbs(home) {
+	if home, _ := lookup(c.spec.Environ, "HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".cache", "gorun")
 	}
-	return s.workingDir()
+	return workingDir()
 }
 
 // workingDir is the launcher's own, by the name that its shell has for it.
-func (s *session) workingDir() string {
+func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "/"
@@ -66,8 +66,8 @@ func (s *session) workingDir() string {
 }
 
 // findExecutable finds what the guard becomes when this process is killed.
-func (s *session) findExecutable() error {
-	if s.settings.executable != "" || mainCalled {
+func (c *call) findExecutable() error {
+	if c.settings.executable != "" || mainCalled {
 		return nil
 	}
 	path, err := exec.LookPath("gorun")
@@ -77,6 +77,6 @@ func (s *session) findExecutable() error {
 			Hint: "call launcher.Main() first thing in main, pass launcher.WithExecutable, or put gorun into PATH",
 		}
 	}
-	s.settings.executable = path
+	c.settings.executable = path
 	return nil
 }

@@ -56,16 +56,6 @@ func (c *hostsCheck) containerVariables() []string {
 	return c.variables("KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 }
 
-// variables are those of some names that are set.
-func (c *hostsCheck) variables(names ...string) (list []string) {
-	for _, name := range names {
-		if value, ok := lookup(c.spec.Environ, name); ok {
-			list = append(list, name+"="+value)
-		}
-	}
-	return list
-}
-
 // cleaned is JSON of another host, in whose texts nothing is left that does something to a
 // terminal.
 func printableJSON(text []byte) []byte {

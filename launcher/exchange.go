@@ -31,14 +31,15 @@ func newExchangeHub(attempt int, nodes []*node, has func(*node, world.Proc) bool
 }
 
 // receive takes what a node says.
-func (x *exchangeHub) receive(n *node, m *wire.Exchange) {
+func (x *exchangeHub) onExchange(n *node, m wire.Exchange) error {
 	if m.Attempt != x.attempt {
-		return
+		return nil
 	}
 	if m.Message.Kind == exchange.Exited { // a node knows of its own ranks
 		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.hasProc(n, p) })
 	}
 	x.Receive(n.number, &m.Message)
+	return nil
 }
 
 // close ends it with the attempt.

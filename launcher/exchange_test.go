@@ -37,9 +37,9 @@ func hear(t *testing.T, link *wire.Link) exchange.Message {
 	return m.Message
 }
 
-func come(attempt int, blob string) *wire.Exchange {
-	return &wire.Exchange{Attempt: attempt, Message: exchange.Message{
-		Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1},
+func come(attempt int, blob string) wire.Exchange {
+	return wire.Exchange{Attempt: attempt, Message: exchange.Message{
+		Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
 		Blobs: [][]byte{[]byte(blob)},
 	}}
 }
@@ -47,9 +47,9 @@ func come(attempt int, blob string) *wire.Exchange {
 func TestNothingIsSaidInAJobThatSaysNothing(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	x.NodeLost(1)
-	x.receive(nodes[0], come(2, "of an older attempt"))
+	x.onExchange(nodes[0], come(2, "of an older attempt"))
 	x.close()
-	x.receive(nodes[0], come(3, "too late"))
+	x.onExchange(nodes[0], come(3, "too late"))
 	for i, n := range nodes {
 		require.NoError(t, n.link.Close())
 		_, err := far[i].Read()
@@ -62,10 +62,10 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 	for _, tc := range []struct {
 		said wire.Message
 		want wire.Type
-	}{{come(0, "a"), wire.TypeExchange}, {&wire.Spawn{Call: 7}, wire.TypeGrow}} {
+	}{{new(come(0, "a")), wire.TypeExchange}, {&wire.Spawn{Call: 7}, wire.TypeGrow}} {
 		synctest.Test(t, func(t *testing.T) {
 			h, far := growingHead(t)
-			h.begun, h.start = make(chan struct{}), func(*node) *wire.Start { return &wire.Start{} }
+			h.startSent = make(chan struct{})
 			require.NoError(t, far[0].Send(tc.said))
 			f, err := h.nodes[0].link.Read()
 			require.NoError(t, err)
@@ -87,8 +87,8 @@ func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
 
 func TestFenceOverTwoNodes(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
-	x.receive(nodes[0], come(3, "a"))
-	x.receive(nodes[1], come(3, "b"))
+	x.onExchange(nodes[0], come(3, "a"))
+	x.onExchange(nodes[1], come(3, "b"))
 	for _, link := range far {
 		assert.Equal(t, exchange.Watch, hear(t, link).Kind)
 		assert.Equal(t, exchange.Message{
@@ -107,11 +107,11 @@ func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
 	x.NodeExited(1, []world.Proc{missing})
 	fence := come(3, "a")
 	fence.Message.Members = []world.Proc{{World: "w", Rank: world.AllRanks}}
-	x.receive(nodes[0], fence)
+	x.onExchange(nodes[0], fence)
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
-	x.receive(nodes[0],
-		&wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Request, Number: 7, To: 1, Service: "modex"}})
+	x.onExchange(nodes[0],
+		wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
 	answer := hear(t, far[0])
 	assert.Equal(t, exchange.Reply, answer.Kind)
 	assert.NotEmpty(t, answer.Error)
@@ -124,7 +124,7 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 	for _, n := range h.nodes {
 		n.lost, n.answers = make(chan struct{}), make(chan wire.Frame)
 	}
-	h.exchange.receive(h.nodes[0], come(0, "a"))
+	h.exchange.onExchange(h.nodes[0], come(0, "a"))
 	h.nodes[1].markLost(errors.New("cut"))
 	h.watchLink(h.nodes[1])
 	// the first is the hub's wish to hear of ends
@@ -139,7 +139,7 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 func TestNodesLostBeforeAnybodySaidAnything(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	x.NodeLost(1)
-	x.receive(nodes[0], come(3, "a"))
+	x.onExchange(nodes[0], come(3, "a"))
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Error: "node 1 is lost", Lost: true}, hear(t, far[0]))
 	x.close()

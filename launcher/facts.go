@@ -12,23 +12,29 @@ import (
 	"gorun/launcher/job"
 )
 
-// takeFacts hears what the nodes say of themselves.
-func (s *session) receiveFacts() error {
-	err := s.forEach(s.receiveNodeFacts)
+// queryNodes fetches all nodes' facts and, if there are several nodes, finds out how they reach each
+// other.
+func (s *session) queryNodes() error {
+	if err := s.applyMasterVariables(); err != nil {
+		return err
+	}
+	hello := s.hello()
+	if err := s.forEach(func(n *node) error { return n.send(s.helloFor(n, hello)) }); err != nil {
+		return err
+	}
+	err := s.forEach(s.receiveFacts)
 	s.spec.CountSlots(factsOf(s.nodes))
 	if err != nil || len(s.nodes) == 1 {
 		return err
 	}
 	s.warnDuplicates()
-	first, err := job.HostOfRank0(&s.spec, factsOf(s.nodes))
-	if err != nil {
+	if s.rank0Node, err = job.HostOfRank0(&s.spec, factsOf(s.nodes)); err != nil {
 		return usageErrors(err)
 	}
-	s.rank0Node = first
 	return s.chooseMaster()
 }
 
-func (s *session) receiveNodeFacts(n *node) error {
+func (s *session) receiveFacts(n *node) error {
 	var facts wire.Facts
 	if err := n.receive(&facts); err != nil {
 		return err

@@ -23,67 +23,45 @@ func (h *head) handleFrame(n *node, f wire.Frame) error {
 		}
 		return err
 	case wire.TypeNotice:
-		return decode(f, n.onNotice)
+		return handle(n, f, (*node).onNotice)
 	case wire.TypeCredit:
-		return tryDecode(f, func(c wire.Credit) error { return h.stdin.acknowledge(n.number, c.Bytes) })
+		return handle(n, f, h.stdin.onCredit)
 	case wire.TypeRunning:
 		h.listenOnceRunning()
-		return tryDecodeFrom(n, f, h.onRunning)
+		return handle(n, f, h.onRunning)
 	case wire.TypeStartFailed:
-		return decode(f, func(s wire.StartFailed) { h.post(h.startFailedEvent(n, s)) })
+		return handle(n, f, h.onStartFailed)
 	case wire.TypeEnded:
-		return tryDecodeFrom(n, f, h.onEnded)
+		return handle(n, f, h.onEnded)
 	case wire.TypeSpawn:
-		<-h.begun
-		return decodeFrom(n, f, h.onSpawn)
+		<-h.startSent
+		return handle(n, f, h.onSpawn)
 	case wire.TypeGrown:
-		return decodeFrom(n, f, h.onGrown)
+		return handle(n, f, h.onGrown)
 	case wire.TypeExchange:
-		<-h.begun
-		return decode(f, func(m wire.Exchange) { h.exchange.receive(n, &m) })
+		<-h.startSent
+		return handle(n, f, h.exchange.onExchange)
 	case wire.TypeSuspend:
 		return h.onSuspended()
 	case wire.TypeSignal:
-		return tryDecodeFrom(n, f, h.onSignal)
+		return handle(n, f, h.onSignal)
 	case wire.TypeSignalled:
-		return decodeFrom(n, f, h.onEngineSignal)
+		return handle(n, f, h.onEngineSignal)
 	case wire.TypeOutputLost:
-		return tryDecodeFrom(n, f, h.onOutputLost)
+		return handle(n, f, h.onOutputLost)
 	case wire.TypeHung:
-		return decodeFrom(n, f, h.onHung)
+		return handle(n, f, h.onHung)
 	case wire.TypeStalled:
-		return tryDecodeFrom(n, f, h.onStalled)
+		return handle(n, f, h.onStalled)
 	case wire.TypeUsed:
-		return decodeFrom(n, f, h.onUsed)
+		return handle(n, f, h.onUsed)
 	case wire.TypeMPI:
-		return decodeFrom(n, f, h.onMPI)
+		return handle(n, f, h.onMPI)
 	case wire.TypeCleanedUp:
 		n.handler.Store(nil)
-		return decodeFrom(n, f, h.onGone)
+		return handle(n, f, h.onCleanedUp)
 	}
 	return wire.Violation("it sent an unexpected %s frame", f.Type)
-}
-
-func decode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T)) error {
-	return tryDecode[T, M](f, func(body T) error { use(body); return nil })
-}
-
-// tryDecode is decode for a body that may break the rules.
-func tryDecode[T any, M wire.PointerTo[T]](f wire.Frame, use func(T) error) error {
-	var body T
-	if err := f.Decode(M(&body)); err != nil {
-		return wire.Violation("it sent what is no %s frame: %v", f.Type, err)
-	}
-	return use(body)
-}
-
-// decodeFrom and tryDecodeFrom are these for what a node said.
-func decodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T)) error {
-	return decode[T, M](f, func(body T) { use(n, body) })
-}
-
-func tryDecodeFrom[T any, M wire.PointerTo[T]](n *node, f wire.Frame, use func(*node, T) error) error {
-	return tryDecode[T, M](f, func(body T) error { return use(n, body) })
 }
 
 // print shows what a rank wrote, if it is one of the node's.
@@ -113,7 +91,7 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		ev.PIDs[rank.Rank] = rank.PID
 	}
 	h.post(ev)
-	if h.settings.started == nil || int(h.numStarted.Add(1)) < len(h.nodes) { // each node says it once
+	if h.settings.started == nil || int(h.nodesStarted.Add(1)) < len(h.nodes) { // each node says it once
 		return nil
 	}
 	p := h.plan.Load()
@@ -130,16 +108,17 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 // suspended: when the ranks of all nodes are stopped this process stops, too, as
 // Ctrl-Z does to a program; SIGCONT comes back as a signal.
 func (h *head) onSuspended() error {
-	if h.running.Add(-1) != 0 {
+	if h.nodesToStop.Add(-1) != 0 {
 		return nil
 	}
 	return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }
 
 // gone: others may be about to wait in MPI for the node's ranks.
-func (h *head) onGone(n *node, g wire.CleanedUp) {
+func (h *head) onCleanedUp(n *node, m wire.CleanedUp) error {
 	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
-	h.post(job.CleanedUp{Node: n.number, Orphans: h.labelOrphans(n, g.Orphans)})
+	h.post(job.CleanedUp{Node: n.number, Orphans: h.labelOrphans(n, m.Orphans)})
+	return nil
 }
 
 // leftOn says on which node processes are left, where there are several.
@@ -150,6 +129,11 @@ func (h *head) labelOrphans(n *node, left []string) []string {
 		}
 	}
 	return left
+}
+
+func (h *head) onStartFailed(n *node, s wire.StartFailed) error {
+	h.post(h.startFailedEvent(n, s))
+	return nil
 }
 
 func (h *head) startFailedEvent(n *node, s wire.StartFailed) job.StartFailed {
@@ -193,4 +177,13 @@ func (h *head) localTime(n *node, t time.Time) time.Time {
 		return h.began
 	}
 	return t
+}
+
+// handle decodes a node's frame for a handler.
+func handle[T any, M wire.PointerTo[T]](n *node, f wire.Frame, handler func(*node, T) error) error {
+	var body T
+	if err := f.Decode(M(&body)); err != nil {
+		return wire.Violation("it sent what is no %s frame: %v", f.Type, err)
+	}
+	return handler(n, body)
 }

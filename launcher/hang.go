@@ -89,17 +89,18 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 }
 
 // hung passes on what each rank did when nothing went on any more.
-func (h *head) onHung(n *node, m wire.Hung) {
+func (h *head) onHung(n *node, m wire.Hung) error {
 	if len(h.nodes) == 1 && m.Quiet > 0 { // it saw that by itself
 		h.reportHang(&job.Hang{
 			Quiet: m.Quiet, At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
 		})
-		return
+		return nil
 	}
 	select {
 	case h.inspected <- answer[wire.Hung]{n, m}:
 	default: // nobody asked
 	}
+	return nil
 }
 
 func (h *head) reportHang(hang *job.Hang) {

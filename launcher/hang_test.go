@@ -35,7 +35,7 @@ func TestQuestionsWaitForEachOther(t *testing.T) {
 func TestSilentNodesHoldNoHangBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)
-		h.spec = &Spec{HangTimeout: time.Minute, OnHang: job.HangStop}
+		h.spec = Spec{HangTimeout: time.Minute, OnHang: job.HangStop}
 		began := time.Now()
 		go func() { // what holds it back holds it for ever
 			time.Sleep(time.Hour)

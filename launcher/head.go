@@ -12,50 +12,71 @@ import (
 	"gorun/launcher/job"
 )
 
-// head drives one attempt of a job: it carries events to the supervisor and its orders to the nodes. What is not
-// guarded is set before the ranks start, and read only from then on.
+// head drives one attempt of a job: it passes events to the supervisor and executes its orders. Its
+// fields are set before the ranks start; those that change later guard themselves.
 type head struct {
-	settings *settings
-	spec     *Spec
-	nodes    []*node                  // as the plan numbers them
-	plan     atomic.Pointer[job.Plan] // it grows when ranks spawn others
-	start    func(*node) *wire.Start
-	stdio    wire.Stdio
-	exchange *exchangeHub
-	engine   *engineAgents // nil: no resource manager started the agents
-	monitor  *monitor      // nil: the job is in no registry
-	signals  *signals
-	began    time.Time // nothing of the attempt is older
+	*call
+	nodes []*node // by their number in the plan
+	key   []byte  // see decision
+	began time.Time
+	stdio wire.Stdio
+	plan  atomic.Pointer[job.Plan] // spawned ranks extend it
 
-	// What ranks print and read.
+	exchange  *exchangeHub
+	planSpawn func(p *job.Plan, request job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error)
+
+	streams
+	stalls
+	supervision
+
+	startSent    chan struct{} // closed when all nodes have been sent Start: they can receive from other nodes' ranks
+	over         chan struct{} // closed when the supervisor is done
+	nodesStarted atomic.Int32  // nodes that have reported their ranks
+	nodesToStop  atomic.Int32  // nodes whose ranks are still to be suspended
+}
+
+// streams are the ranks' standard streams.
+type streams struct {
 	console *output.Console
 	credits []outputCredit // by node
-	logs    *headLogs      // nil: nodes write their own
+	logs    *headLogs      // nil: nodes write log files
 	stdin   *stdinPump
 	nccl    ncclObserver
+}
 
-	// What was found out about ranks that come no further.
+// stalls is what is known of ranks that make no progress.
+type stalls struct {
 	stall      atomic.Pointer[job.Stall]
 	hang       atomic.Pointer[job.Hang]
+	inspecting sync.Mutex // held by inspectRanks
 	inspected  chan answer[wire.Hung]
-	inspecting sync.Mutex // see inspectRanks
 	exits      exitGate
+}
 
-	numStarted atomic.Int32 // nodes that have said which ranks run
-	running    atomic.Int32 // nodes whose ranks are not stopped yet, while it is waited for that
-
-	// moreRanks plans what a rank asks for by MPI_Comm_spawn.
-	planSpawn func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error)
-	// begun is closed when all nodes were told to start their ranks: until then nobody there has use for what those of
-	// others want of them.
-	begun chan struct{}
-	over  chan struct{} // closed when the supervisor is done
-
-	mu           sync.Mutex // guards what follows
+// supervision is the supervisor and what it must be consistent with.
+type supervision struct {
+	mu           sync.Mutex // guards all of these
 	sup          *job.Supervisor
 	timers       []*time.Timer
-	reportedEnds map[[2]int]bool // ranks, and streams of ranks, whose ends nodes have told
+	reportedEnds map[[2]int]bool // by rank and stream, 0 for the rank itself
 	spawns       spawns
+}
+
+func newHead(c *call, p *job.Plan, nodes []*node, key []byte) *head {
+	h := &head{
+		call: c, nodes: nodes, key: key, startSent: make(chan struct{}), over: make(chan struct{}),
+		streams: streams{credits: make([]outputCredit, len(nodes))},
+		stalls:  stalls{inspected: make(chan answer[wire.Hung], len(nodes))},
+	}
+	h.plan.Store(p)
+	h.stdio = h.newStdio(p)
+	h.planSpawn = h.planAuthorizedSpawn
+	h.exchange = newExchangeHub(p.Attempt, nodes, h.hasProc)
+	for i, n := range nodes {
+		h.credits[i].link, h.credits[i].window = n.link, h.window()
+		h.credits[i].addRanks(len(p.Nodes[i].Ranks))
+	}
+	return h
 }
 
 // run starts the plan's ranks and returns when nothing of the job is left.
@@ -68,14 +89,11 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	}
 	sup, orders := job.NewSupervisor(supervision)
 	h.sup = sup
-	config, err := h.consoleConfig()
-	if err != nil {
-		return job.Result{}, err
-	}
+	var err error
 	if h.logs, err = h.openHeadLogs(); err != nil {
 		return job.Result{}, err
 	}
-	h.console = output.NewConsole(config)
+	h.console = output.NewConsole(h.consoleConfig())
 	h.nccl.init(h)
 	h.settings.console = h.console
 	h.monitor.attach(h)
@@ -157,12 +175,13 @@ func (h *head) loop(ctx context.Context) {
 
 // begin has the nodes start their ranks. What they say from now on is the job's.
 func (h *head) startRanks() error {
-	defer close(h.begun)
+	defer close(h.startSent)
+	worlds := wire.EncodeWorlds(h.plan.Load().Worlds) // once for all nodes
 	for _, n := range h.nodes {
-		hear := func(f wire.Frame) error { return h.handleFrame(n, f) }
-		n.handler.Store(&hear)
+		handler := func(f wire.Frame) error { return h.handleFrame(n, f) }
+		n.handler.Store(&handler)
 		n.notices.Store(0)
-		if err := n.link.Send(h.start(n)); err != nil {
+		if err := n.link.Send(h.startMessage(n, worlds)); err != nil {
 			return err
 		}
 	}
@@ -177,21 +196,4 @@ func (h *head) watchLink(n *node) {
 		h.exchange.NodeLost(n.number) // ranks of others, which fail by that, were asked to end before
 	case <-h.over:
 	}
-}
-
-// head is what drives the decided job.
-func (s *session) head() *head {
-	h := &head{
-		settings: &s.settings, spec: &s.spec, nodes: s.active, stdio: s.stdio(len(s.plan.Ranks)),
-		start: s.startMessages(), planSpawn: s.planSpawn, engine: s.engine, monitor: s.monitor, signals: s.signals,
-		begun: make(chan struct{}), over: make(chan struct{}), credits: make([]outputCredit, len(s.active)),
-		inspected: make(chan answer[wire.Hung], len(s.active)),
-	}
-	h.plan.Store(s.plan)
-	h.exchange = newExchangeHub(s.plan.Attempt, s.active, h.hasProc)
-	for i, n := range s.active {
-		h.credits[i].link, h.credits[i].window = n.link, s.window()
-		h.credits[i].addRanks(len(s.plan.Nodes[i].Ranks))
-	}
-	return h
 }

@@ -41,13 +41,8 @@ func (h *head) openHeadLogs() (*headLogs, error) {
 
 func (x *headLogs) open(n *node) (*output.Logs, error) {
 	h := x.head
-	plan, err := h.logPlan(n)
-	if err != nil {
-		return nil, err
-	}
-	if plan.Template, err = output.ParseTemplate(h.spec.Output.Template); err != nil {
-		return nil, err
-	}
+	plan := h.logPlan(n)
+	plan.Template, _ = output.ParseTemplate(h.spec.Output.Template) // checkOutput has checked it
 	plan.Show = localRankFilter(h.spec.Output.ShowLocalRanks)
 	plan.Consumed = func(_, stream, bytes int) { h.credits[n.number].consumed(stream, bytes) }
 	plan.Failed = func(path string, err error) {
@@ -57,10 +52,10 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 }
 
 // logPlan says which files there are of a node's ranks, wherever they are written.
-func (h *head) logPlan(n *node) (plan output.LogPlan, err error) {
+func (h *head) logPlan(n *node) output.LogPlan {
 	p := h.plan.Load()
 	l := p.LogsOf(n.number)
-	plan = output.LogPlan{
+	plan := output.LogPlan{
 		Digits: len(strconv.Itoa(len(p.Ranks) - 1)), RunDir: l.Base, Attempt: p.Attempt,
 		Tee: both(l.Redirect, l.Tee), StdoutFilters: l.DuplicateStdout, StderrFilters: l.DuplicateStderr,
 	}
@@ -71,8 +66,8 @@ func (h *head) logPlan(n *node) (plan output.LogPlan, err error) {
 		}
 		plan.Ranks = append(plan.Ranks, info)
 	}
-	plan.Names, err = output.ParsePatterns(l.Names)
-	return plan, err
+	plan.Names, _ = output.ParsePatterns(l.Names) // checkOutput has checked them
+	return plan
 }
 
 // both are the streams that are written to files, whether they are shown or not: here

@@ -13,15 +13,6 @@ import (
 	"gorun/launcher/job"
 )
 
-// sendHello has the nodes measure themselves and find the programs.
-func (s *session) sendHello() error {
-	if err := s.applyMasterVariables(); err != nil {
-		return err
-	}
-	hello := s.hello()
-	return s.forEach(func(n *node) error { return n.send(s.helloFor(n, hello)) })
-}
-
 // wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
 // no outer launcher, set them, and no option says otherwise.
 func (s *session) applyMasterVariables() error {
@@ -78,7 +69,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		h.Lease = s.leaseOf(n)
 		return &h
 	}
-	h.Lease, h.Dir = s.spec.Lease(), s.workingDir()
+	h.Lease, h.Dir = s.spec.Lease(), workingDir()
 	h.DirOptional = !slices.ContainsFunc(h.Programs, func(p wire.Program) bool { return !path.IsAbs(p.Dir) })
 	if n.copied != nil {
 		h.Copied = wire.Copied{Dir: n.copied.Path, PID: n.copied.PID}
@@ -107,13 +98,13 @@ func (s *session) leaseOf(n *node) time.Duration {
 }
 
 // dirOf is where a program's ranks begin.
-func (s *session) dirOf(app *job.App) string { return cmp.Or(app.Dir, s.spec.Dir) }
+func (c *call) dirOf(app *job.App) string { return cmp.Or(app.Dir, c.spec.Dir) }
 
 // searchPath is where a program is looked for before the PATH of this environment: where the
 // user said, and in the PATH that he gives its ranks.
-func (s *session) searchPath(app *job.App) string {
+func (c *call) searchPath(app *job.App) string {
 	dirs := app.Path
-	for _, e := range slices.Backward(slices.Concat(s.spec.Exports, app.Exports)) {
+	for _, e := range slices.Backward(slices.Concat(c.spec.Exports, app.Exports)) {
 		if e.Name != "PATH" || !e.HasValue || e.Remove {
 			continue
 		}

@@ -173,7 +173,9 @@ func TestFakeAgentsAreGood(t *testing.T) {
 // The store is where its node is: ranks of all nodes go there.
 func TestOpenedElsewhere(t *testing.T) {
 	own, other := netip.MustParseAddr("10.0.0.1"), "10.6.6.6:29500"
-	s := &session{nodes: []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}, masterAddr: "10.0.0.1"}
+	s := newSession(Spec{}, nil)
+	s.nodes = []*node{{name: "node0", addresses: []netip.Addr{own}}, {name: "node1"}}
+	s.masterAddr = "10.0.0.1"
 	for _, o := range []spec.Opened{
 		{Addr: "10.6.6.6", Port: 29500, Store: "10.0.0.1:29500"},
 		{Addr: "10.0.0.1", Port: 29500, Store: other},

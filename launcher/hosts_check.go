@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"gorun/env"
 	"gorun/internal/printable"
 	"gorun/internal/version"
 	"gorun/launcher/doctor"
@@ -70,18 +68,8 @@ func (c *hostsCheck) judge() {
 }
 
 func newHostsCheck(spec Spec, options []Option) *hostsCheck {
-	c := &hostsCheck{session: &session{spec: spec, settings: settings{
-		stdout: os.Stdout, stderr: os.Stderr,
-		answerLimit: answerTimeout,
-	}}}
-	for _, o := range options {
-		o(&c.settings)
-	}
-	if c.spec.Environ == nil {
-		c.spec.Environ = env.Inherited()
-	}
-	c.spec.Environ = withoutSecret(c.spec.Environ)
-	return c
+	options = append([]Option{func(s *settings) { s.answerLimit = answerTimeout }}, options...)
+	return &hostsCheck{session: newSession(spec, options)}
 }
 
 // run asks all hosts.
@@ -298,7 +286,7 @@ func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.
 			h.Machine.GPUs[i].Name = printable.Text(h.Machine.GPUs[i].Name)
 		}
 	}
-	c.recordProgram(h, cmp.Or(dir, c.workingDir()), facts)
+	c.recordProgram(h, cmp.Or(dir, workingDir()), facts)
 	r := c.reportOf(n)
 	r.Hostname, r.Version, r.Executable = printable.Text(facts.Host), h.Gorun, h.Executable
 	r.Architecture, r.Kernel, r.Clock, r.Rooms = h.Architecture, h.Kernel, h.Clock, h.DiskSpace
@@ -308,7 +296,7 @@ func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.
 			r.Limits = append(r.Limits, LimitReport{name, limit})
 		}
 	}
-	if r.Dir = cmp.Or(dir, c.workingDir()); h.Program != nil {
+	if r.Dir = cmp.Or(dir, workingDir()); h.Program != nil {
 		r.Missing = h.Program.NoDir
 	}
 	if len(facts.Programs) > 0 {

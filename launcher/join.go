@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -146,10 +145,11 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	s.reportHead(host)
 	signals := make(chan syscall.Signal)
 	cfg := s.agentConfig()
+	cfg.Health = s.health
 	cfg.Stdin, cfg.Stdout, cfg.Stderr = nil, nil, nil
-	cfg.Environ, cfg.Joined, cfg.Signals = s.localEnviron(), s.localRequest(), signals
-	if err := s.displayRank(&cfg); err != nil {
-		return nil, err
+	cfg.Environ, cfg.Own, cfg.Signals = s.localEnviron(), s.localRequest(), signals
+	if s.spec.IsTask() {
+		s.displayRank(&cfg)
 	}
 	cfg.Link = socketOf(j.Conn)
 	link := wire.NewLink(reach.Queued(j.Conn))
@@ -203,20 +203,15 @@ func (s *session) reportHead(host string) {
 	tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
 }
 
-// showOwn has a process that is one rank show what that prints.
-func (s *session) displayRank(cfg *agent.Config) error {
-	if !s.spec.IsTask() {
-		return nil
-	}
+// displayRank has an agent show the output of its only rank.
+func (s *session) displayRank(cfg *agent.Config) {
 	o := s.spec.Output
-	console, err := s.settings.consoleConfig(o)
-	cfg.Display = &agent.Display{Console: console, Role: cmp.Or(s.spec.Role, "default")}
+	cfg.Display = &agent.Display{Console: s.settings.consoleConfig(o), Role: cmp.Or(s.spec.Role, "default")}
 	if o.LogDir != os.DevNull {
 		localRank := s.spec.Join.Task.LocalRank
 		cfg.Display.Tee = o.Tee.Of(localRank)
 		cfg.Display.Hidden = o.Redirect.Of(localRank) &^ o.Tee.Of(localRank)
 	}
-	return err
 }
 
 // headLost says in words why the connection to node 0 is over.
@@ -311,6 +306,6 @@ func (s *session) announce(r *Result, err error) {
 
 // headline is the first line of a report.
 func headline(r *Result) string {
-	line, _, _ := bytes.Cut([]byte(Explain(r)), []byte("\n"))
-	return strings.TrimPrefix(string(line), "gorun: ")
+	line, _, _ := strings.Cut(Explain(r), "\n")
+	return strings.TrimPrefix(line, "gorun: ")
 }

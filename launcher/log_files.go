@@ -133,11 +133,7 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 		return "", "writes to the terminal itself, and nothing of it is kept; --tee 3 or --label always keeps its last lines"
 	}
 	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
-		plan, err := h.logPlan(n)
-		if err != nil {
-			return "", ""
-		}
-		name = plan.File(l.Dir, r.LocalRank, at.stream)
+		name = h.logPlan(n).File(l.Dir, r.LocalRank, at.stream)
 		switch {
 		case name == "" || h.logs != nil || n.served != nil:
 			return name, ""

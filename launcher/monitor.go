@@ -20,7 +20,7 @@ import (
 // the answers to what they ask. It begins when the job has run for a moment, and costs it
 // nothing before; nil: the job is in no registry.
 type monitor struct {
-	session       *session
+	call          *call
 	began         time.Time
 	stopRequested chan stopRequest
 	followers     followers
@@ -45,11 +45,11 @@ type stopRequest struct {
 // stopsAhead is how many such wishes may wait.
 const maxStopRequests = 8
 
-func newMonitor(s *session) *monitor {
-	if len(s.settings.registry) == 0 {
+func newMonitor(c *call) *monitor {
+	if len(c.settings.registry) == 0 {
 		return nil
 	}
-	return &monitor{session: s, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests)}
+	return &monitor{call: c, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests)}
 }
 
 // runs says that an attempt has begun.
@@ -62,7 +62,7 @@ func (l *monitor) attach(h *head) {
 	}
 	l.head.Store(h)
 	l.followers.each((*follower).startAttempt)
-	if !slices.ContainsFunc(l.session.active, func(n *node) bool { return n.served != nil }) {
+	if !slices.ContainsFunc(h.nodes, func(n *node) bool { return n.served != nil }) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.arm(registerDelay, l.registerAlone)
@@ -118,7 +118,7 @@ func (l *monitor) registerAlone() {
 	}
 	guarded := func(string) {}
 	guard := new(process.Guard)
-	if err := guard.Start(process.GuardConfig{Executable: l.session.settings.executable}); err == nil {
+	if err := guard.Start(process.GuardConfig{Executable: l.call.settings.executable}); err == nil {
 		l.guard, guarded = guard, guard.AddPath // without it the entry is removed by the next who looks
 	}
 	l.register(guarded)
@@ -127,9 +127,9 @@ func (l *monitor) registerAlone() {
 // register makes the entry. The lock is held.
 func (l *monitor) register(guarded func(path string)) {
 	l.tried = true
-	entry, err := registry.Register(l.session.settings.registry, l.id, guarded, l.answer)
+	entry, err := registry.Register(l.call.settings.registry, l.id, guarded, l.answer)
 	if err != nil {
-		l.session.settings.detail(fmt.Sprintf("gorun ps cannot list this job: %v", err))
+		l.call.settings.detail(fmt.Sprintf("gorun ps cannot list this job: %v", err))
 		return
 	}
 	l.entry = entry
@@ -188,7 +188,7 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 	case l.stopRequested <- wish:
 	default: // as many have asked
 	}
-	if send(registry.Reply{Whole: l.session.settings.wholeProcess}) == nil {
+	if send(registry.Reply{Whole: l.call.settings.wholeProcess}) == nil {
 		<-ctx.Done()
 	}
 }
@@ -222,8 +222,9 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 }
 
 // used is an answer of a node to what somebody asked.
-func (h *head) onUsed(n *node, m wire.Used) {
+func (h *head) onUsed(n *node, m wire.Used) error {
 	if h.monitor != nil {
 		h.monitor.queries.receive(n, m)
 	}
+	return nil
 }

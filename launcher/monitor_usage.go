@@ -61,7 +61,7 @@ func (l *monitor) describe(h *head) registry.Job {
 
 // program is what the user started, with a colon between several.
 func (l *monitor) program() (name string, args []string) {
-	for i, app := range l.session.spec.Apps {
+	for i, app := range l.call.spec.Apps {
 		if i == 0 {
 			name, args = app.Program, slices.Clone(app.Args)
 			continue

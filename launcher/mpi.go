@@ -9,7 +9,7 @@ import (
 )
 
 // mpiEvent passes on what ranks of a node did, if they are its ranks.
-func (h *head) onMPI(n *node, m wire.MPIEvent) {
+func (h *head) onMPI(n *node, m wire.MPIEvent) error {
 	at := h.localTime(n, m.At)
 	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }
 	if a := m.Abort; a != nil && h.hasRank(n, m.Rank) {
@@ -24,4 +24,5 @@ func (h *head) onMPI(n *node, m wire.MPIEvent) {
 			h.post(job.MPIStuck{MPIStuck: *w, At: at})
 		}
 	}
+	return nil
 }

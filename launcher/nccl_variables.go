@@ -81,19 +81,19 @@ func (s *session) usesNCCL() bool {
 }
 
 // from is a path as the ranks of a program have it.
-func (s *session) rankPath(app int, path string) string {
+func (c *call) rankPath(app int, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(s.dirOf(&s.spec.Apps[app]), path)
+	return filepath.Join(c.dirOf(&c.spec.Apps[app]), path)
 }
 
 // fromAll are the words of a program's command, and its script as its ranks have it.
-func (s *session) rankArgv(app int, p *job.Program) []string {
+func (c *call) rankArgv(app int, p *job.Program) []string {
 	argv := slices.Clone(p.Argv)
 	for i, word := range argv {
 		if strings.HasSuffix(word, ".py") {
-			argv[i] = s.rankPath(app, word)
+			argv[i] = c.rankPath(app, word)
 		}
 	}
 	return argv
@@ -105,20 +105,20 @@ const varConfFile = "NCCL_CONF_FILE"
 // exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
 // file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
 // host is asked once.
-func (s *session) ncclExports() (environ []string) {
-	if len(s.spec.Apps) == 0 {
-		return s.ncclVariables(nil)
+func (c *call) ncclExports() (environ []string) {
+	if len(c.spec.Apps) == 0 {
+		return c.ncclVariables(nil)
 	}
-	return s.ncclVariables(s.spec.Apps[0].Exports)
+	return c.ncclVariables(c.spec.Apps[0].Exports)
 }
 
 // unheardOfNCCL says which programs find another file of settings, or another library, than the
 // first one, whose file and library a plan goes by.
-func (s *session) ncclExportNotes() (remarks []string) {
-	heard := s.ncclExports()
-	for i, app := range s.spec.Apps {
+func (c *call) ncclExportNotes() (remarks []string) {
+	heard := c.ncclExports()
+	for i, app := range c.spec.Apps {
 		var other []string
-		own := s.ncclVariables(app.Exports)
+		own := c.ncclVariables(app.Exports)
 		for _, entry := range own {
 			if !slices.Contains(heard, entry) {
 				other = append(other, "-x "+printable.Text(entry))
@@ -140,8 +140,8 @@ func (s *session) ncclExportNotes() (remarks []string) {
 }
 
 // findsNCCL are those variables for a program with exports of its own.
-func (s *session) ncclVariables(own []job.Export) (environ []string) {
-	exports := slices.Concat(s.spec.Exports, own)
+func (c *call) ncclVariables(own []job.Export) (environ []string) {
+	exports := slices.Concat(c.spec.Exports, own)
 	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {
 		for _, e := range slices.Backward(exports) {
 			if e.Name != name {

@@ -31,10 +31,10 @@ func TestNCCLIsLookedForAsRanksDo(t *testing.T) {
 		},
 		"as it is here": {all: []job.Export{{Name: "NCCL_CONF_FILE"}}},
 	} {
-		s := session{spec: Spec{
+		s := newSession(Spec{
 			Environ: []string{"NCCL_CONF_FILE=/here"}, Exports: test.all,
 			Apps: []job.App{{Exports: test.first}, {Exports: []job.Export{value("LD_PRELOAD", "/other")}}},
-		}}
+		}, nil)
 		var want []string
 		for _, e := range test.want {
 			want = append(want, e.Name+"="+e.Value)
@@ -63,7 +63,7 @@ func TestProgramsThatFindAnotherNCCL(t *testing.T) {
 		"of one":        {b, []job.App{{Exports: a}}, nil},
 		"other's alone": {nil, []job.App{{}, {Exports: []job.Export{value("FOO", "1")}}}, nil},
 	} {
-		s := session{spec: Spec{Exports: test.all, Apps: test.apps}}
+		s := newSession(Spec{Exports: test.all, Apps: test.apps}, nil)
 		assert.Equal(t, test.want, s.ncclExportNotes(), name)
 	}
 }
@@ -71,7 +71,7 @@ func TestProgramsThatFindAnotherNCCL(t *testing.T) {
 // A port for NCCL's RAS is looked for where ranks are told of one, and nowhere else.
 func TestRASPortOnlyWhereRanksAreTold(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {
-		s := session{spec: Spec{Tune: tune}}
+		s := newSession(Spec{Tune: tune}, nil)
 		assert.Equal(t, want, s.setsRASPort(), tune)
 	}
 }

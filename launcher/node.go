@@ -116,16 +116,16 @@ func (n *node) markLost(err error) {
 // take passes a frame on: to the running job, else to who asked.
 func (n *node) dispatch(f wire.Frame) error {
 	if f.Type == wire.TypePong {
-		return decode(f, n.onPong)
+		return handle(n, f, (*node).onPong)
 	}
 	if hear := n.handler.Load(); hear != nil {
 		return (*hear)(f)
 	}
 	switch f.Type {
 	case wire.TypeNotice:
-		return decode(f, n.onNotice)
+		return handle(n, f, (*node).onNotice)
 	case wire.TypeSignalled:
-		return decode(f, func(m wire.Signalled) { n.engine.onSignal(n, m) })
+		return handle(n, f, n.engine.onSignal)
 	case wire.TypeSignal: // no ranks run that could get it
 		return errInterrupted
 	}
@@ -148,7 +148,7 @@ var errInterrupted = wire.Violation("its gorun was interrupted")
 const maxNotices = 1000
 
 // notice shows what an agent says.
-func (n *node) onNotice(m wire.Notice) {
+func (n *node) onNotice(m wire.Notice) error {
 	switch said := n.notices.Add(1); {
 	case said <= maxNotices:
 		n.notify(m.Text)
@@ -157,11 +157,13 @@ func (n *node) onNotice(m wire.Notice) {
 	default:
 		n.notices.Store(maxNotices + 1) // it never overflows
 	}
+	return nil
 }
 
-func (n *node) onPong(p wire.Pong) {
+func (n *node) onPong(p wire.Pong) error {
 	n.progressSigns.Store(p.Progress)
 	n.clock.sample(p.Sent, p.At, time.Now())
+	return nil
 }
 
 // next is the frame that comes next from the agent.
@@ -204,7 +206,7 @@ func (n *node) receive(answer wire.Message) error {
 		case f.Type == answer.Type():
 			return f.Decode(answer)
 		case f.Type == wire.TypeNotice:
-			if err := decode(f, n.onNotice); err != nil {
+			if err := handle(n, f, (*node).onNotice); err != nil {
 				return err
 			}
 		case f.Type.IsLate(): // of an attempt that is over

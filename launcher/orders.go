@@ -23,7 +23,7 @@ func (h *head) execute(orders []job.Order) (remarks []string) {
 		case job.Arm:
 			h.arm(o.After, func() { h.timerExpired(o.Timer) })
 		case job.Suspend:
-			h.running.Store(int32(len(h.nodes)))
+			h.nodesToStop.Store(int32(len(h.nodes)))
 			h.broadcast(&wire.Suspend{})
 		case job.Resume:
 			h.broadcast(&wire.Signal{Signal: syscall.SIGCONT, Group: true})

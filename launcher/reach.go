@@ -59,7 +59,7 @@ func (s *session) newShellReacher() *shellReacher {
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
-		return bootstrap.ReadBundle(s.workingDir(), slices.Concat(wish.Copy, wish.Programs))
+		return bootstrap.ReadBundle(workingDir(), slices.Concat(wish.Copy, wish.Programs))
 	})
 	if len(wish.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {

@@ -72,5 +72,9 @@ func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) 
 		return nil, err
 	}
 	defer s.close()
-	return s.planOnly()
+	s.dryRun = true
+	if err := s.decide(); err != nil {
+		return nil, err
+	}
+	return s.plan, nil
 }

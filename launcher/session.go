@@ -17,53 +17,68 @@ import (
 	"gorun/launcher/job"
 )
 
-// session is one call of Run or Plan: the wish, and the agents that answer for the nodes. It belongs to the goroutine
-// of the caller; what others may touch says so in its own type.
-type session struct {
+// call is what one call of Run, Plan, CheckHosts or ServeAgent works with. The caller's goroutine
+// completes it before the first rank starts; afterwards it does not change, and every goroutine may
+// read it.
+type call struct {
 	settings settings
 	spec     Spec
 	signals  *signals
-	monitor  *monitor // nil: the job is in no registry
-
-	// The nodes: those of the wish, and the way to them.
-	nodes     []*node
-	heartbeat heartbeat
-	progress  *Progress // of reaching the hosts, nil with this one alone
-	prompts   prompts
-	buildDir  string           // where Go programs for other hosts were built; "": none were
-	engine    *engineAgents    // those that a resource manager's command started; nil: none did
-	joined    *join.Membership // where another node is the head
-	listener  *join.Head       // where others come to this one
-	health    *agent.Health    // nil: agents answer probes as soon as they have ranks
-
-	// What they said.
-	shared    wire.Interner // what several nodes are alike in
-	rank0Node int           // the number in nodes of the one that has rank 0
-	// master is the address of that which all others reach, "" with one node; peers are where their ranks come from.
-	masterAddr string
-	peers      []netip.Prefix
-
-	// What was decided.
-	ids            job.IDs
-	key            []byte // what ranks on several nodes prove to each other that they have; a new one for each job
-	plan           *job.Plan
-	active         []*node // those that have ranks, as the plan numbers them
-	portFromScript bool    // the store's port is the one that a script's own text assigns
-	dryRun         bool    // the plan is all that is wanted
+	monitor  *monitor      // nil without WithRegistry
+	engine   *engineAgents // nil unless a resource manager's command starts the agents
 }
 
-// begin checks the wish and starts the nodes' agents.
-func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
-	s := &session{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}}
+// cluster is the job's nodes and what connects them to this process. It belongs to the caller's
+// goroutine.
+type cluster struct {
+	nodes     []*node // in the order of Spec.Hosts
+	heartbeat heartbeat
+	progress  *Progress // nil for a job on this host alone
+	prompts   prompts
+	buildDir  string           // has Go programs that were built for other hosts; "" without any
+	joined    *join.Membership // set if another node is the head
+	listener  *join.Head       // set if other nodes join this one
+	health    *agent.Health    // nil: agents answer liveness probes once they have ranks
+}
+
+// decision is the plan and what leads to it. It belongs to the caller's goroutine.
+type decision struct {
+	dryRun         bool
+	shared         wire.Interner  // of facts that nodes have in common
+	rank0Node      int            // index in cluster.nodes
+	masterAddr     string         // of rank 0's node, reached by all others; "" with one node
+	peers          []netip.Prefix // addresses of nodes, which the store lets in
+	portFromScript bool           // the store's port comes from the text of a script
+	ids            job.IDs
+	key            []byte // proves to ranks on other nodes that a rank belongs to the job
+	plan           *job.Plan
+	active         []*node // nodes with ranks, by their number in the plan
+}
+
+// session is one call of Run or Plan from its options to its end.
+type session struct {
+	call
+	cluster
+	decision
+}
+
+func newSession(spec Spec, options []Option) *session {
+	s := &session{call: call{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}}}
 	for _, o := range options {
 		o(&s.settings)
 	}
-	s.signals = newSignals(&s.settings)
-	s.monitor = newMonitor(s)
 	if s.spec.Environ == nil {
 		s.spec.Environ = env.Inherited()
 	}
 	s.spec.Environ = withoutSecret(s.spec.Environ)
+	return s
+}
+
+// open checks the spec and starts the agents.
+func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
+	s := newSession(spec, options)
+	s.signals = newSignals(&s.settings)
+	s.monitor = newMonitor(&s.call)
 	if err := s.spec.Validate(); err != nil {
 		return nil, usageErrors(err)
 	}
@@ -89,7 +104,7 @@ func open(ctx context.Context, spec Spec, options []Option) (*session, error) {
 	return s, nil
 }
 
-// takeSeat completes the wish of such a process.
+// applyTask turns a process that a resource manager started as one rank into a node with one rank.
 func (s *session) applyTask() {
 	if !s.spec.IsTask() {
 		return
@@ -99,23 +114,22 @@ func (s *session) applyTask() {
 	s.spec.Join, s.spec.PerNode = &j, job.Count{Kind: job.CountFixed, N: 1}
 }
 
-// takeProcess changes what belongs to the whole process, where the caller said
-// that it may.
-func (s *session) claimProcess() error {
-	if !s.settings.wholeProcess {
+// claimProcess implements AsWholeProcess.
+func (c *call) claimProcess() error {
+	if !c.settings.wholeProcess {
 		return nil
 	}
 	if err := process.SealInherited(); err != nil {
 		return failure(err.Error())
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err == nil {
-		s.settings.subreaper = process.Adopts()
+		c.settings.subreaper = process.Adopts()
 	}
 	return nil
 }
 
-// openHealth answers liveness probes while nodes wait for each other: whoever asks might else end those that came
-// first. Everywhere else each agent does as soon as there are ranks.
+// serveHealth answers liveness probes while nodes wait for each other, lest an orchestrator restarts
+// the first ones. Otherwise each agent answers them once it has ranks.
 func (s *session) serveHealth() (err error) {
 	port := s.spec.HealthPort()
 	if s.spec.Join == nil || port == "" || s.spec.IsTask() && s.spec.Join.Task.LocalRank != 0 {
@@ -129,25 +143,20 @@ func (s *session) serveHealth() (err error) {
 	return nil
 }
 
-func (s *session) agentConfig() agent.Config {
-	nvml := s.settings.nvml
+// agentConfig configures an agent in this process.
+func (c *call) agentConfig() agent.Config {
+	nvml := c.settings.nvml
 	if nvml.Beside == "" {
-		nvml.Beside = s.settings.executable
+		nvml.Beside = c.settings.executable
 	}
-	cfg := agent.Config{
-		Stdin: s.settings.stdin, Stdout: asFile(s.settings.stdout), Stderr: asFile(s.settings.stderr),
-		Inherited: withoutSecret(s.spec.Environ),
-		TempDir:   s.tempDir(), Subreaper: s.settings.subreaper, Executable: s.settings.executable, NVML: nvml,
-		Version: version.String(),
-		Health:  s.health,
+	return agent.Config{
+		Stdin: c.settings.stdin, Stdout: asFile(c.settings.stdout), Stderr: asFile(c.settings.stderr),
+		Inherited: withoutSecret(c.spec.Environ), TempDir: c.tempDir(), Subreaper: c.settings.subreaper,
+		Executable: c.settings.executable, NVML: nvml, Version: version.String(),
 	}
-	if s.listener != nil {
-		cfg.Door = s.listener
-	}
-	return cfg
 }
 
-// close ends the agents, which end whatever of the job is left.
+// close ends the agents, and thereby all processes of the job.
 func (s *session) close() {
 	if s.heartbeat.stop != nil {
 		s.heartbeat.stop()

@@ -78,12 +78,12 @@ func (h *head) forwardSignal(s os.Signal) {
 }
 
 // reportedSignals are those that this process gets from now on.
-func (s *session) reportedSignals() <-chan syscall.Signal {
-	if s.settings.subscribe == nil {
+func (c *call) reportedSignals() <-chan syscall.Signal {
+	if c.settings.subscribe == nil {
 		return nil
 	}
 	heard, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
-	s.settings.subscribe(heard)
+	c.settings.subscribe(heard)
 	go func() {
 		for sig := range heard {
 			if number, ok := sig.(syscall.Signal); ok {

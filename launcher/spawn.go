@@ -32,28 +32,27 @@ type pendingSpawn struct {
 	errors    []string
 }
 
-// moreRanks plans a world more for a wish of a running job's rank.
-func (s *session) planSpawn(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
-	if err := s.authorizeSpawn(p, wish); err != nil {
+func (h *head) planAuthorizedSpawn(p *job.Plan, r job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
+	if err := h.authorizeSpawn(p, r); err != nil {
 		return nil, nil, err
 	}
-	return p.Spawn(&s.spec, factsOf(s.active), wish, number)
+	return p.Spawn(&h.spec, factsOf(h.nodes), r, number)
 }
 
 // checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
 // believed that its program uses MPI: the user or this host has to know.
-func (s *session) authorizeSpawn(p *job.Plan, wish job.SpawnRequest) error {
-	n := s.active[wish.Node]
+func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
+	n := h.nodes[r.Node]
 	if n.kind == wire.PeerUnauthenticated {
 		return errors.New(
 			"this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
 	}
-	rank, known := p.RankOf(wish.By)
-	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || s.spec.RequestsMPI() {
+	rank, known := p.RankOf(r.By)
+	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || h.spec.RequestsMPI() {
 		return nil // by a rank that was spawned it has been known before, and whom this process serves uses MPI
 	}
-	app := s.spec.Apps[p.Ranks[rank].App]
-	if namesMPI4Py(&app) || s.linksMPI(p.Ranks[rank].App) {
+	app := h.spec.Apps[p.Ranks[rank].App]
+	if namesMPI4Py(&app) || h.linksMPI(p.Ranks[rank].App) {
 		return nil
 	}
 	return fmt.Errorf(
@@ -72,18 +71,19 @@ func namesMPI4Py(app *job.App) bool {
 }
 
 // linksMPI reports whether a program of the job, as this host has it, links an MPI library.
-func (s *session) linksMPI(app int) bool {
-	a := &s.spec.Apps[app]
-	found, err := s.resolve(a, s.dirOf(a), s.searchPath(a))
-	return err == nil && found.Path != "" && program.MPIFamily(s.rankPath(app, found.Path)) != ""
+func (c *call) linksMPI(app int) bool {
+	a := &c.spec.Apps[app]
+	found, err := c.resolve(a, c.dirOf(a), c.searchPath(a))
+	return err == nil && found.Path != "" && program.MPIFamily(c.rankPath(app, found.Path)) != ""
 }
 
 // spawn fulfils MPI_Comm_spawn, or says why not.
-func (h *head) onSpawn(n *node, m wire.Spawn) {
+func (h *head) onSpawn(n *node, m wire.Spawn) error {
 	if err := h.spawn(n, m); err != nil {
 		// or the node is lost, which its reader knows
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())})
 	}
+	return nil
 }
 
 // tryToSpawn has every node hear of the new world. It is locked against the supervisor's
@@ -93,12 +93,12 @@ func (h *head) spawn(n *node, m wire.Spawn) error {
 	defer h.mu.Unlock()
 	h.spawns.lastNumber++
 	number := h.spawns.lastNumber
-	wish := job.SpawnRequest{
+	request := job.SpawnRequest{
 		Spawn: m.Request, Node: n.number, Accepts: h.sup.CanGrow, Running: h.sup.NumRunning(),
 		Ended: h.sup.Ended,
 	}
 	now, over := h.plan.Load().PruneWorlds(h.sup.Ended)
-	next, more, err := h.planSpawn(now, wish, number)
+	next, more, err := h.planSpawn(now, request, number)
 	if err != nil {
 		return err
 	}
@@ -165,12 +165,12 @@ func addNodePart(m *wire.Grow, more *job.Spawned, n *node) {
 }
 
 // grown hears how a node has fared with its part of a new world.
-func (h *head) onGrown(n *node, m wire.Grown) {
+func (h *head) onGrown(n *node, m wire.Grown) error {
 	h.mu.Lock()
 	g := h.spawns.pending[m.Number]
 	if g == nil || g.ranks[n.number] == nil || g.answered[n.number] {
 		h.mu.Unlock()
-		return
+		return nil
 	}
 	g.answered[n.number] = true
 	ev := job.Growth{
@@ -199,6 +199,7 @@ func (h *head) onGrown(n *node, m wire.Grown) {
 	if over {
 		h.answerSpawn(g)
 	}
+	return nil
 }
 
 // settle answers the rank that asked. Where some of the ranks run and others could not be

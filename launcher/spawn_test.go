@@ -25,8 +25,8 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	sup.Next(job.Running{Node: 0, PIDs: map[int]int{0: 10}})
 	sup.Next(job.Running{Node: 1, PIDs: map[int]int{1: 11}})
 	h := &head{
-		settings: &settings{}, spec: &Spec{}, nodes: nodes, exchange: x, sup: sup, over: make(chan struct{}),
-		credits: make([]outputCredit, 2),
+		call: &call{}, nodes: nodes, exchange: x, over: make(chan struct{}),
+		streams: streams{credits: make([]outputCredit, 2)}, supervision: supervision{sup: sup},
 	}
 	h.console = output.NewConsole(output.Config{
 		Stdout: output.Destination{W: &bytes.Buffer{}},

@@ -103,7 +103,8 @@ func (p *stdinPump) send(b []byte) {
 }
 
 // credit hears that ranks of a node have read bytes.
-func (p *stdinPump) acknowledge(node, n int) error {
+func (p *stdinPump) onCredit(from *node, c wire.Credit) error {
+	node, n := from.number, c.Bytes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n < 0 || n > p.inFlightOf[node] {

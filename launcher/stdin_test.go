@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gorun/launcher/internal/wire"
 )
 
 // What was read for an attempt that is over by then goes to no rank: the next attempt has not counted it.
@@ -20,6 +22,6 @@ func TestInputThatComesAfterItsAttempt(t *testing.T) {
 	require.Contains(t, string(f.Body), "first")
 	_, err = far[0].Read()
 	require.Error(t, err)
-	require.NoError(t, p.acknowledge(0, len("first")))
-	require.Error(t, p.acknowledge(0, len("late")))
+	require.NoError(t, p.onCredit(h.nodes[0], wire.Credit{Bytes: len("first")}))
+	require.Error(t, p.onCredit(h.nodes[0], wire.Credit{Bytes: len("late")}))
 }

@@ -24,24 +24,6 @@ func (s *session) storeAddr() string {
 	return "127.0.0.1"
 }
 
-// openStore hears the facts and has the node with rank 0 bind the store's sockets.
-func (s *session) openStore() (opened job.Opened, err error) {
-	if err := s.receiveFacts(); err != nil {
-		return opened, err
-	}
-	s.adoptScriptPort()
-	return s.reopenStore()
-}
-
-// reopenStore opens an empty store.
-func (s *session) reopenStore() (opened job.Opened, err error) {
-	mode, _ := s.spec.ChooseStore(s.nodes[s.rank0Node].facts)
-	if err := s.sendOpen(mode == job.StoreRank0); err != nil {
-		return opened, err
-	}
-	return s.receiveOpened()
-}
-
 // adoptPort makes the port that a script assigns itself the one that is kept for
 // its rank 0, so that somebody who has it is found before the ranks start.
 func (s *session) adoptScriptPort() {
@@ -57,15 +39,7 @@ func (s *session) adoptScriptPort() {
 	}
 }
 
-func (s *session) sendOpen(rank0 bool) error {
-	return s.rank0Error(s.nodes[s.rank0Node].send(&wire.Open{
-		Rank0: rank0, RAS: s.setsRASPort(), Addr: s.storeAddr(), Port: s.spec.Store.Port,
-		Allow:           slices.Concat(s.spec.Store.Allow, s.peers),
-		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
-	}))
-}
-
-// namesRAS reports whether ranks are given a port for NCCL's RAS, which node 0 has to find.
+// setsRASPort reports whether ranks get a port for NCCL's RAS, which node 0 has to choose.
 func (s *session) setsRASPort() bool {
 	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
 }
@@ -80,10 +54,15 @@ func (s *session) rank0Error(err error) error {
 	return s.joinErrors(errs)
 }
 
-// takeOpened hears where the store is.
-func (s *session) receiveOpened() (job.Opened, error) {
+// openStore opens an empty store on rank 0's node.
+func (s *session) openStore() (job.Opened, error) {
+	mode, _ := s.spec.ChooseStore(s.nodes[s.rank0Node].facts)
 	var opened wire.Opened
-	if err := s.nodes[s.rank0Node].receive(&opened); err != nil {
+	if err := s.nodes[s.rank0Node].request(&wire.Open{
+		Rank0: mode == job.StoreRank0, RAS: s.setsRASPort(), Addr: s.storeAddr(), Port: s.spec.Store.Port,
+		Allow:           slices.Concat(s.spec.Store.Allow, s.peers),
+		AllowLocalUsers: s.spec.Store.AllowLocalUsers,
+	}, &opened); err != nil {
 		return job.Opened{}, s.rank0Error(err)
 	}
 	if opened.Error != "" {
