@@ -19,13 +19,12 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// WireVersion is that of the frames between launcher and agents. Both have to have the same.
+// WireVersion is the version of the frames between launcher and agents. Both must have the same.
 const WireVersion = wire.Version
 
-// ServeAgent makes this process the agent of one node: it starts and ends ranks as a
-// head says that speaks on the other side of in and out, and returns when the
-// connection has ended and nothing of the job is left here. The process exists for
-// that alone: what was said of [AsWholeProcess] holds.
+// ServeAgent makes this process the agent of one node: it starts and ends ranks for the head at the
+// other end of in and out, and returns when the connection has ended and nothing of the job is left
+// here. The process must exist for that alone; see [AsWholeProcess].
 func ServeAgent(in, out *os.File, options ...Option) error {
 	c, err := newAgentCall(options)
 	if err != nil {
@@ -35,13 +34,13 @@ func ServeAgent(in, out *os.File, options ...Option) error {
 	in = pollable(in)
 	cfg.Environ, cfg.Lease, cfg.Link = c.spec.Environ, firstLease, in
 	err = agent.Serve(wire.NewLink(reach.Queued(pair{in, pollable(out)})), cfg)
-	if err == io.EOF { // the head needs it no longer
+	if err == io.EOF { // the head is done
 		return nil
 	}
 	return err
 }
 
-// agentSession is that of a process that is an agent and nothing else.
+// newAgentCall is for a process that is an agent and nothing else.
 func newAgentCall(options []Option) (*call, error) {
 	c := &call{settings: settings{wholeProcess: true}, spec: Spec{Environ: env.Inherited()}}
 	for _, o := range options {
@@ -50,10 +49,9 @@ func newAgentCall(options []Option) (*call, error) {
 	return c, c.claimProcess()
 }
 
-// JoinAgent makes this process the agent of one node that a resource manager started,
-// together with those of all other nodes: file, or else standard input, says where its
-// head is. Otherwise it is as [ServeAgent]. Signals that [WithSignals] passes on are told
-// to the head, since the resource manager sends them to ranks, too.
+// JoinAgent is [ServeAgent] for an agent that a resource manager starts, together with those of all
+// other nodes. It reads from file, or from in if file is "", where its head is. It reports signals
+// of [WithSignals] to the head, since the resource manager sends them to the ranks, too.
 func JoinAgent(in *os.File, file string, options ...Option) error {
 	c, err := newAgentCall(options)
 	if err != nil {
@@ -71,20 +69,19 @@ func JoinAgent(in *os.File, file string, options ...Option) error {
 		cfg.Engine = agent.EngineSignalsAll
 	}
 	err = agent.Serve(wire.NewLink(reach.Queued(conn)), cfg)
-	// the head needs it no longer
+	// the head is done
 	if remote.IsEnd(err) {
 		return nil
 	}
 	return err
 }
 
-// comeToHead reads where the head is and goes there.
 func (c *call) dialHead(in *os.File, file string) (invitation *gather.Invitation, conn net.Conn, err error) {
 	gone := make(chan struct{})
 	if file != "" {
 		invitation, err = gather.ReadInvitationFile(file)
 	} else if invitation, err = gather.ReadInvitation(in); err == nil {
-		go func() { // the head keeps its end open
+		go func() { // the head keeps its end open until it exits
 			defer close(gone)
 			_, _ = io.Copy(io.Discard, in)
 		}()
@@ -99,8 +96,8 @@ func (c *call) dialHead(in *os.File, file string) (invitation *gather.Invitation
 	return invitation, conn, err
 }
 
-// removeBrought removes this program where the resource manager has brought it here for
-// this job alone: all agents have come, so that each of them runs, or they never will.
+// removeBrought removes this program if the resource manager copied it here for this job. Once
+// dialing has ended, all agents run or none will.
 func removeBrought(i *gather.Invitation) {
 	own, err := os.Executable()
 	if err == nil && i.Brought != "" && filepath.Base(own) == i.Brought {
@@ -108,11 +105,10 @@ func removeBrought(i *gather.Invitation) {
 	}
 }
 
-// firstLease is how long an agent waits for the first word of its head, which speaks at
-// once: a link may be cut before that.
+// firstLease limits an agent's wait for the head's first frame: a link may be cut before that.
 const firstLease = 15 * time.Second
 
-// socketOf is the socket of a connection, also of one that is encrypted.
+// socketOf returns the socket of a connection, encrypted or not.
 func socketOf(conn net.Conn) syscall.Conn {
 	if encrypted, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = encrypted.NetConn()
@@ -121,7 +117,7 @@ func socketOf(conn net.Conn) syscall.Conn {
 	return socket
 }
 
-// pair is a stream of two files.
+// pair is a stream made of two files.
 type pair struct{ in, out *os.File }
 
 func (p pair) Read(b []byte) (int, error)  { return p.in.Read(b) }
@@ -132,9 +128,9 @@ func (p pair) Close() error {
 	return p.in.Close()
 }
 
-// pollable is the same file so that Close ends a Read, where the file can do that.
+// pollable returns the file such that Close interrupts Read, if it supports that.
 func pollable(f *os.File) *os.File {
-	fd := int(f.Fd()) // blocking from here on
+	fd := int(f.Fd()) // Fd makes the file blocking
 	if unix.SetNonblock(fd, true) != nil {
 		return f
 	}

@@ -18,15 +18,15 @@ import (
 	"gorun/launcher/registry"
 )
 
-// attempts runs the decided job and, where the user wished it, starts it again
-// with an empty store and all its ranks when a rank has failed.
+// runAttempts runs the job and, within the restart budget, runs it again with an empty store after
+// a rank or node has failed.
 func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 	budget := job.RestartBudget{Restarts: s.spec.Restarts}
 	began := time.Now()
 	var before []job.Attempt
 	for {
 		result, err := newHead(&s.call, s.plan, s.active, s.key).run(ctx)
-		s.settings.console = nil // it is closed
+		s.settings.console = nil
 		if err != nil {
 			return result, err
 		}
@@ -34,7 +34,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		lost := s.lostNodes()
 		delay, again := budget.Next(&result)
 		if !again || !canRestart(&result, lost) {
-			if result.Cause != job.CauseRank { // what ended the whole job counts from its start
+			if result.Cause != job.CauseRank { // the end of the whole job is timed from its start
 				result.After, result.Elapsed = s.ids.Elapsed+result.After, s.ids.Elapsed+result.Elapsed
 			}
 			return result, nil
@@ -44,7 +44,7 @@ func (s *session) runAttempts(ctx context.Context) (job.Result, error) {
 		s.monitor.setPaused(true)
 		if !s.awaitRestart(ctx, delay, lost, began, &result) {
 			last := len(before) - 1
-			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has that
+			if result.Cause == job.CauseNode && before[last].Text != "" { // the result has the same text
 				before = before[:last]
 			}
 			result.Attempts, result.First = before, nil
@@ -69,10 +69,9 @@ func (s *session) reportRestart(r *job.Result, budget *job.RestartBudget, delay 
 	s.settings.notify(text)
 }
 
-// pause waits before a restart, and starts the agents of lost nodes again. It reports
-// false when there is to be none, because that failed, because somebody ended the job
-// meanwhile, or because its time is over; the result says so then. The job's time counts
-// from began.
+// awaitRestart waits for the delay and restarts the agents of lost nodes. It returns false, with
+// the reason in r, if the job is to end instead: a node did not return, a user or the resource
+// manager ended the job, or its time since began is over.
 func (s *session) awaitRestart(
 	ctx context.Context, delay time.Duration, lost []*node, began time.Time, r *job.Result,
 ) bool {
@@ -122,7 +121,7 @@ func (s *session) awaitRestart(
 	}
 }
 
-// decideAgain opens an empty store and makes the plan of the next attempt.
+// replan plans the next attempt, with an empty store.
 func (s *session) replan() error {
 	opened, err := s.openStore()
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *session) replan() error {
 	return s.makePlan(opened)
 }
 
-// lostNodes are those of the attempt whose agents are gone.
+// lostNodes returns the attempt's nodes whose agents are lost.
 func (s *session) lostNodes() []*node {
 	return slices.DeleteFunc(slices.Clone(s.active), func(n *node) bool {
 		select {
@@ -143,21 +142,21 @@ func (s *session) lostNodes() []*node {
 	})
 }
 
-// canReturn reports whether all that was lost with an attempt can be there for the next.
+// canRestart reports whether all lost nodes can be restarted.
 func canRestart(r *job.Result, lost []*node) bool {
 	return (r.Cause != job.CauseNode || len(lost) > 0) && !slices.ContainsFunc(lost, func(n *node) bool {
 		return !n.canRestart()
 	})
 }
 
-// canReturn reports whether a lost node may have another agent: its connection has ended, so that
-// its ranks have as well, and this process had started its agent. A node that is silent may still
-// run its ranks, and one that broke the rules is not to be trusted.
+// canRestart reports whether a lost node may have another agent: this process had started the
+// agent, and its connection has ended, so that its ranks have ended, too. A silent node may still
+// run its ranks, and a node that broke the protocol is not trusted.
 func (n *node) canRestart() bool {
 	return n.kind == wire.PeerSSH && n.abandoned.Load() == nil && !errors.As(n.err, new(*wire.ViolationError))
 }
 
-// returnAfter waits, then starts the agents of lost nodes again, on the same hosts in the same way.
+// reconnectAfter waits for the delay, then starts new agents on the hosts of lost nodes.
 func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost []*node) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -187,8 +186,8 @@ func (s *session) reconnectAfter(ctx context.Context, delay time.Duration, lost 
 	})
 }
 
-// renewMarker gives the job's processes another marker: the guard of an agent that is gone may still be
-// looking for those that have the one before. What people call the job stays.
+// renewMarker changes the marker of the job's processes: guards of lost agents may still kill those
+// with the old one. The public part of the job's id stays.
 func (s *session) renewMarker() error {
 	fresh, err := process.NewJobID()
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *session) renewMarker() error {
 	return nil
 }
 
-// replace reaches a host again and asks what depends on the agent alone; its network is as before.
+// reconnect starts a new agent and queries it. The network is assumed to be unchanged.
 func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	before.close()
 	err := s.connectTo(ctx, n)
@@ -215,7 +214,6 @@ func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	return err
 }
 
-// stayLost says why there is no restart.
 func (s *session) explainNoRestart(r *job.Result, n *node, err error) {
 	lines := []string{n.name + " is lost"}
 	if r.Cause == job.CauseNode {

@@ -11,13 +11,13 @@ import (
 	"gorun/placement/draw"
 )
 
-// tellBindings says what nodes are like and where each rank is, as far as that was asked for.
+// reportBindings prints the nodes' topology and the ranks' bindings on request.
 func (s *session) reportBindings() {
 	wish, drawn := s.spec.Place, ""
 	for _, n := range s.active {
 		if wish.Machine {
 			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ascii})
-			if picture != drawn { // once for nodes that are alike and follow one another
+			if picture != drawn { // once for consecutive equal nodes
 				s.notifyOf(n, picture)
 			}
 			drawn = picture
@@ -31,7 +31,7 @@ func (s *session) reportBindings() {
 	}
 }
 
-// tellOf tells what is drawn of a node, under its name where there are several.
+// notifyOf prints a drawing, under the node's name if there are several.
 func (s *session) notifyOf(n *node, text string) {
 	if len(s.active) > 1 {
 		s.settings.notify(n.name)
@@ -41,7 +41,7 @@ func (s *session) notifyOf(n *node, text string) {
 	}
 }
 
-// tellAsOpenMPI tells where a node's ranks are as Open MPI 4 does, for scripts that read it.
+// reportOpenMPI prints bindings in the format of Open MPI 4, for scripts that parse it.
 func (s *session) reportOpenMPI(n *node) {
 	for line := range strings.Lines(draw.OpenMPI(n.machine(), ranksOn(s.plan, n.number))) {
 		text := fmt.Sprintf("[%s:%d] %s", s.plan.Nodes[n.number].Name, os.Getpid(), strings.TrimRight(line, "\n"))
@@ -49,7 +49,7 @@ func (s *session) reportOpenMPI(n *node) {
 	}
 }
 
-// machine is what the node is like; where that could not be read CPUs have their numbers.
+// machine always has a topology: without one CPUs have their numbers.
 func (n *node) machine() placement.Machine {
 	m := n.facts.Machine
 	if m.Topology == nil {
@@ -58,7 +58,6 @@ func (n *node) machine() placement.Machine {
 	return m
 }
 
-// seats are those of a node's ranks.
 func ranksOn(p *job.Plan, node int) (list []draw.Seat) {
 	for _, rank := range p.Nodes[node].Ranks {
 		r := p.Ranks[rank]

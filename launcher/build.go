@@ -14,13 +14,13 @@ import (
 	"gorun/launcher/job"
 )
 
-// buildHere builds the Go programs of a job on other hosts: once, where sources, modules
-// and compilers are, and sends them along.
+// buildPrograms builds Go programs for other hosts here, where sources, modules and compilers are,
+// and has them sent along.
 func (s *session) buildPrograms(ctx context.Context, list []hosts.Host) error {
 	if !slices.ContainsFunc(list, func(h hosts.Host) bool { return !h.Here }) {
 		return nil
 	}
-	apps := slices.Clone(s.spec.Apps) // the wish is the caller's
+	apps := slices.Clone(s.spec.Apps) // the spec belongs to the caller
 	for i := range apps {
 		if err := s.buildApp(ctx, &apps[i]); err != nil {
 			return err
@@ -32,7 +32,7 @@ func (s *session) buildPrograms(ctx context.Context, list []hosts.Host) error {
 
 func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	r, err := s.resolve(app, "", "")
-	if err != nil || r.Build == nil { // whatever it is, the hosts look for it themselves
+	if err != nil || r.Build == nil { // the hosts report errors
 		return nil
 	}
 	if s.buildDir == "" {
@@ -51,7 +51,8 @@ func (s *session) buildApp(ctx context.Context, app *job.App) error {
 	return nil
 }
 
-// resolve finds a program on this host, from a directory ("": this process's own) and in a path before PATH.
+// resolve finds a program on this host, from dir ("": the working directory) and in path before
+// PATH.
 func (c *call) resolve(app *job.App, dir, path string) (program.Resolved, error) {
 	return program.Resolve(program.Request{
 		Name: app.Program, Args: app.Args, Start: app.Start, Interpreter: app.Interpreter, Dir: dir, Path: path,
@@ -59,8 +60,7 @@ func (c *call) resolve(app *job.App, dir, path string) (program.Resolved, error)
 	})
 }
 
-// makeBuildDir makes the place where programs are built: where agents that a resource
-// manager starts find them, since nothing is sent to those.
+// Agents that a resource manager starts get no files sent, so their build directory must be shared.
 func (s *session) makeBuildDir() (string, error) {
 	dir := s.tempDir()
 	if s.spec.StartedByEngine() {
@@ -72,7 +72,7 @@ func (s *session) makeBuildDir() (string, error) {
 	return os.MkdirTemp(dir, "gorun-build-")
 }
 
-// toldLines passes a compiler's messages on to the user.
+// noticeWriter forwards a compiler's messages to the user.
 type noticeWriter struct{ s *session }
 
 func (w noticeWriter) Write(p []byte) (int, error) {
@@ -82,10 +82,8 @@ func (w noticeWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// buildError is the error of a program that does not compile.
 func buildError(err error) error {
-	var e *program.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*program.Error](err); ok {
 		return &Error{Code: e.Code, Text: printable.Text(e.Error()), Hint: printable.Text(e.Hint)}
 	}
 	return failure(printable.Text(err.Error()))

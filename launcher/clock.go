@@ -8,17 +8,16 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// clock estimates by how much a node's clock is ahead of the head's, from the fastest
-// answer so far: the time that a message takes is then the smallest. This is Cristian's
-// method, https://doi.org/10.1007/BF01784024.
+// clock estimates the offset of a node's clock by Cristian's method, from the answer with the
+// shortest round trip: https://doi.org/10.1007/BF01784024.
 type clock struct {
 	mu     sync.Mutex
 	known  bool
-	travel time.Duration // both ways
+	travel time.Duration // round trip
 	ahead  time.Duration
 }
 
-// add takes up that a node's clock showed at between two moments of ours.
+// sample adds a reading: the node's clock showed at between sent and received.
 func (c *clock) sample(sent, at, received time.Time) {
 	travel := received.Sub(sent)
 	if sent.IsZero() || travel < 0 {
@@ -31,7 +30,7 @@ func (c *clock) sample(sent, at, received time.Time) {
 	}
 }
 
-// ours is a moment of the node's clock by the head's.
+// toLocal converts a time of the node's clock to the head's.
 func (c *clock) toLocal(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
@@ -41,7 +40,7 @@ func (c *clock) toLocal(at time.Time) time.Time {
 	return at.Add(-c.ahead)
 }
 
-// report is what is known of the clock.
+// report returns nil without a sample.
 func (c *clock) report() *doctor.Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,10 +50,10 @@ func (c *clock) report() *doctor.Clock {
 	return &doctor.Clock{Ahead: c.ahead.Seconds(), Uncertainty: (c.travel / 2).Seconds()}
 }
 
-// askTime asks what time it is on a host that has just answered: the ping by which it was
-// connected to has waited until its agent ran, which makes a poor estimate.
+// sampleClock requests the time from a host that has just answered. The ping that opened the
+// connection waited for its agent to start, which makes a poor estimate.
 func (n *node) sampleClock() {
 	if n.served == nil {
-		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads
+		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // readLoop notices a lost link
 	}
 }

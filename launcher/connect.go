@@ -11,10 +11,10 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// thisHost is where ranks run if nobody says anything else.
+// thisHost is the default host.
 var thisHost = hosts.Host{Name: "localhost", Here: true}
 
-// connect starts the agents of all nodes, those on other hosts all at once.
+// connect starts the agents of all nodes in parallel.
 func (s *session) connect(ctx context.Context) error {
 	if s.spec.Join != nil {
 		return s.meetNodes(ctx)
@@ -29,7 +29,7 @@ func (s *session) connect(ctx context.Context) error {
 	byEngine := s.spec.StartedByEngine()
 	for i, h := range list {
 		if byEngine {
-			h.Here = false // it comes as all others do: as a part of the manager's job
+			h.Here = false // its agent starts like all others, inside the manager's job
 		}
 		s.nodes = append(s.nodes, &node{index: i, host: h, name: h.Name, notify: s.settings.notify})
 	}
@@ -38,7 +38,7 @@ func (s *session) connect(ctx context.Context) error {
 		s.serveLocally(s.nodes[0])
 		return nil
 	}
-	s.heartbeat.start(&s.spec, s.nodes) // others may take long, or ask for a password
+	s.heartbeat.start(&s.spec, s.nodes) // reaching other hosts may take long
 	end := s.showProgress(list)
 	defer end()
 	if byEngine {
@@ -50,7 +50,7 @@ func (s *session) connect(ctx context.Context) error {
 	return s.forEach(func(n *node) error { return s.connectTo(ctx, n) })
 }
 
-// connectByEngine has a resource manager start all agents.
+// connectByEngine connects agents that a resource manager starts.
 func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error {
 	if err := s.gatherByEngine(ctx, list); err != nil {
 		return err
@@ -61,12 +61,9 @@ func (s *session) connectByEngine(ctx context.Context, list []hosts.Host) error 
 	return s.engine.explain(s.forEach(func(n *node) error { return s.connectTo(ctx, n) }))
 }
 
-// showProgress lets the user see how far the hosts are until end is called.
+// showProgress reports progress until end is called.
 func (s *session) showProgress(list []hosts.Host) (end func()) {
 	s.progress = newProgress(list)
-	if s.settings.progress == nil {
-		return func() {}
-	}
 	return s.settings.progress(s.progress)
 }
 
@@ -93,7 +90,7 @@ func (s *session) connectTo(ctx context.Context, n *node) (err error) {
 	return n.send(&wire.Ping{Sent: time.Now(), Lease: s.spec.Lease()})
 }
 
-// serveHere starts the agent of this host, and listens to it.
+// serveLocally runs an agent in this process.
 func (s *session) serveLocally(n *node) {
 	head, side := reach.Local()
 	n.setLink(head, wire.PeerLocal)
@@ -101,7 +98,7 @@ func (s *session) serveLocally(n *node) {
 	cfg := s.agentConfig()
 	cfg.Health = s.health
 	if s.listener != nil {
-		cfg.Door = s.listener
+		cfg.SharedPort = s.listener
 	}
 	if s.monitor != nil {
 		cfg.Settled = s.monitor.agentSettled
@@ -110,8 +107,7 @@ func (s *session) serveLocally(n *node) {
 	n.listen()
 }
 
-// each does something for every node at once, and reports what failed as one list in
-// the nodes' order: what is the same on several nodes once.
+// forEach calls do for all nodes in parallel and merges their errors, in the nodes' order.
 func (s *session) forEach(do func(*node) error) error {
 	if len(s.nodes) == 1 && s.nodes[0].host.Here {
 		return do(s.nodes[0])

@@ -17,8 +17,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// tailLines are the last lines kept of each stream: tracebacks of PyTorch are
-// long, and the user's own frame stands at their beginning.
+// tailLines is the number of last lines kept of each stream. PyTorch's tracebacks are long and
+// begin with the user's own frame.
 const tailLines = 60
 
 // consoleConfig has all ranks or, if each rank has a gorun of its own, the local ones.
@@ -60,7 +60,7 @@ func destination(w io.Writer, colour bool) output.Destination {
 	return d
 }
 
-// teed are the streams of a local rank that go to files and to the console, as torchrun's --tee has it, with its label.
+// teed returns a local rank's streams that go to both files and console, which torchrun labels.
 func (h *head) teed(localRank int) spec.Streams {
 	if l := h.plan.Load().Logs; l != nil && l.Files() && !l.Named() {
 		return l.Tee[localRank]
@@ -68,7 +68,7 @@ func (h *head) teed(localRank int) spec.Streams {
 	return 0
 }
 
-// shows is --local-ranks-filter.
+// localRankFilter implements --local-ranks-filter.
 func localRankFilter(localRanks []int) func(output.RankInfo) bool {
 	if localRanks == nil {
 		return nil
@@ -76,7 +76,6 @@ func localRankFilter(localRanks []int) func(output.RankInfo) bool {
 	return func(r output.RankInfo) bool { return slices.Contains(localRanks, r.LocalRank) }
 }
 
-// outputFailed hears from the console that our own output cannot be written.
 func (h *head) outputFailed(stream int, err error) {
 	h.reportOutputLost(h.settings.notify, wire.OutputLost{
 		Stream: stream, ReaderGone: errors.Is(err, syscall.EPIPE),
@@ -84,7 +83,6 @@ func (h *head) outputFailed(stream int, err error) {
 	})
 }
 
-// outputLost hears that a node cannot show what its ranks print.
 func (h *head) onOutputLost(n *node, m wire.OutputLost) error {
 	if m.Stream != 1 && m.Stream != 2 {
 		return wire.Violation("it lost output of stream %d; ranks have 1 and 2", m.Stream)
@@ -105,12 +103,11 @@ func (h *head) reportOutputLost(tell func(string), m wire.OutputLost) {
 	h.post(job.OutputLost{Stream: m.Stream, ReaderGone: m.ReaderGone, Text: name + ": " + m.Text, At: time.Now()})
 }
 
-// impatience is how long a reader that does not read may hold up the end of a job
-// that somebody wanted to end.
+// closeGrace is how long a stuck reader of our output may delay the end of a job that a user ended.
 const closeGrace = time.Second
 
-// closeConsole waits until everything is written, which a reader (a pager, a
-// stopped terminal) may hold up as long as nobody wants the job to end.
+// closeConsole waits until all output is written. A reader (a pager, a stopped terminal) may delay
+// that until a user wants the job to end.
 func (h *head) closeConsole(ctx context.Context) {
 	closing, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -122,7 +119,7 @@ func (h *head) closeConsole(ctx context.Context) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_ = h.console.Close(closing) // failed writes were reported when they failed
+		_ = h.console.Close(closing) // failed writes have been reported
 	}()
 	for {
 		select {
@@ -138,7 +135,7 @@ func (h *head) closeConsole(ctx context.Context) {
 	}
 }
 
-// file is the file behind a writer, nil if there is none.
+// asFile returns the file behind a reader or writer, or nil.
 func asFile(w any) *os.File {
 	f, _ := w.(*os.File)
 	return f

@@ -37,11 +37,11 @@ func (s *session) decide() error {
 	return nil
 }
 
-// keySize is that of the job's key in bytes, as package comm wants it.
+// keySize is in bytes, as package comm expects.
 const keySize = 32
 
-// newIDs makes names that nobody can guess: for the job's marker, for its ranks,
-// for its private files and for its MPI_COMM_WORLDs.
+// newIDs returns random names for the job's marker, the ranks' run, its private directory and its
+// MPI_COMM_WORLDs.
 func newIDs() (ids job.IDs, err error) {
 	for _, id := range []*string{&ids.Job, &ids.World, &ids.Run} {
 		if *id, err = process.NewJobID(); err != nil {
@@ -59,7 +59,7 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 		}
 		return usageErrors(err)
 	}
-	s.active = nil // somebody may still look at those of the last attempt
+	s.active = nil // the last attempt's slice may still be in use
 	for number, p := range s.plan.Nodes {
 		n := s.nodes[p.Fact]
 		if n.number != number {
@@ -70,7 +70,7 @@ func (s *session) makePlan(opened job.Opened) (err error) {
 	return nil
 }
 
-// sayPlan tells what was decided for the user, as far as he wants to hear of it.
+// reportPlan reports decisions, notes and warnings.
 func (s *session) reportPlan() {
 	if s.spec.PerNode.Kind == job.CountUnset && s.spec.Apps[0].NumRanks == 0 {
 		s.settings.note(s.plan.Why)
@@ -94,9 +94,7 @@ func (s *session) reportPlan() {
 	}
 	s.warnUnreadNames()
 	s.reportBindings()
-	if s.settings.planned != nil {
-		s.settings.planned(s.plan)
-	}
+	s.settings.planned(s.plan)
 	if l := s.plan.Logs; !s.dryRun && l != nil && l.Files() && !l.Named() && s.spec.Output.LogDir == "" {
 		s.settings.notify("log files are in " + l.Dir) // a temporary directory
 	}

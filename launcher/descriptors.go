@@ -10,14 +10,14 @@ import (
 	"gorun/launcher/job"
 )
 
-// isTerminal reports whether a writer or reader is a terminal.
+// isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(w any) bool {
 	f := asFile(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// foreground reports whether this process may read from a terminal: as one of
-// its foreground group. A job started with `&` must leave its input alone.
+// foreground reports whether this process may read from a terminal. A job started with `&` must
+// not.
 func foreground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
@@ -68,8 +68,7 @@ func terminalSize(w any) (cols, rows int) {
 	return 80, 24
 }
 
-// resize tells the console, and ranks with a pseudo-terminal, the new size of
-// ours.
+// resize forwards the terminal's size to the console and to pseudo-terminals.
 func (h *head) resize() {
 	cols, rows := terminalSize(h.settings.stdout)
 	h.console.Resize(cols)

@@ -20,17 +20,16 @@ import (
 	"gorun/launcher/job"
 )
 
-// AgentJoinWord follows [AgentVerb] where an agent is asked to come to its head by itself;
-// behind a colon the name of a file may follow that says where that is.
+// AgentJoinWord follows [AgentVerb] for an agent that calls [JoinAgent]; ":FILE" may be appended.
 const AgentJoinWord = "join"
 
-// engineAgents are agents that a resource manager's one command starts on all hosts.
+// engineAgents are agents that one command of a resource manager starts on all hosts.
 type engineAgents struct {
 	*gather.Gathering
 	names      []string
-	job        string        // as people name it: "Slurm job 17"
-	title      string        // the resource manager: "Slurm"
-	endingSeen chan struct{} // closed when the resource manager has begun to end the job
+	job        string        // for messages: "Slurm job 17"
+	title      string        // "Slurm"
+	endingSeen chan struct{} // closed when the resource manager begins to end the job
 	once       sync.Once
 }
 
@@ -68,7 +67,7 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	return nil
 }
 
-// reach waits for a host's agent; that takes no longer than the gathering.
+// The gathering has its own timeout.
 func (e *engineAgents) reach(_ context.Context, h hosts.Host) (agentStream, error) {
 	node := slices.Index(e.names, h.Name)
 	conn, err := e.Wait(node)
@@ -80,7 +79,7 @@ func (e *engineAgents) reach(_ context.Context, h hosts.Host) (agentStream, erro
 
 func (e *engineAgents) close() { e.Close() }
 
-// explain makes one error of what each node has seen of a gathering that failed.
+// explain replaces the nodes' errors by that of the gathering if it failed.
 func (e *engineAgents) explain(err error) error {
 	var failed *gather.Error
 	if err == nil || !errors.As(e.err(), &failed) {
@@ -102,11 +101,10 @@ func (e *engineAgents) err() error {
 	return err
 }
 
-// ends notes that the resource manager has begun to end the job.
 func (e *engineAgents) markEnding() { e.once.Do(func() { close(e.endingSeen) }) }
 
-// signalled hears of a signal that a node's agent has got; nil: it is no agent of this kind. SIGTSTP and SIGCONT are
-// what Slurm suspends and resumes jobs with: https://slurm.schedmd.com/scontrol.html.
+// onSignal handles a signal that a node's agent received. Slurm suspends and resumes jobs with
+// SIGTSTP and SIGCONT: https://slurm.schedmd.com/scontrol.html.
 func (e *engineAgents) onSignal(n *node, m wire.Signalled) error {
 	switch {
 	case e == nil:
@@ -120,7 +118,7 @@ func (e *engineAgents) onSignal(n *node, m wire.Signalled) error {
 	return nil
 }
 
-// engineSignalled hears of such a signal while ranks run.
+// onEngineSignal also posts the signal, since ranks run.
 func (h *head) onEngineSignal(n *node, m wire.Signalled) error {
 	if n.engine != nil && m.Signal > 0 && m.Signal <= maxSignal {
 		at, now := n.clock.toLocal(m.At), time.Now()
@@ -132,10 +130,10 @@ func (h *head) onEngineSignal(n *node, m wire.Signalled) error {
 	return n.engine.onSignal(n, m)
 }
 
-// signalAge is how old the news of a signal may be; else its time is not believed.
+// maxSignalAge limits how far a node may date a signal back.
 const maxSignalAge = time.Minute
 
-// ending is closed when the resource manager has begun to end the job; nil: there is none.
+// ending is closed when the resource manager begins to end the job; nil for nil agents.
 func (e *engineAgents) ending() <-chan struct{} {
 	if e == nil {
 		return nil
@@ -143,15 +141,14 @@ func (e *engineAgents) ending() <-chan struct{} {
 	return e.endingSeen
 }
 
-// signalledInStep is what SIGTERM may mean in a step. Why it came is told to srun alone,
-// and no other resource manager is known to signal the ranks as well.
+// signalledInStep explains SIGTERM in a step: only srun is told the cause, and no other resource
+// manager is known to signal ranks as well as gorun.
 const signalledInStep = "as Slurm ends jobs (scancel, a time limit, preemption): srun says which"
 
-// verdictLimit is how long the resource manager may take to say why it ended a job, once
-// nothing of it is left.
+// endingLimit is how long a finished job waits for the resource manager's reason to end it.
 const endingLimit = time.Second
 
-// judge says of a job that the resource manager has ended why it has.
+// attribute adds the resource manager's reason to a result.
 func (e *engineAgents) attribute(r *job.Result) {
 	limit := time.Duration(0)
 	if r.Cause == job.CauseEngine || r.MaybeByEngine() {
@@ -160,10 +157,10 @@ func (e *engineAgents) attribute(r *job.Result) {
 	r.SetEngine(e.title, e.job, e.Ending(limit))
 }
 
-// ownAddresses are this host's, those by which others most plausibly reach it first, and
-// loopback last, by which agents on this host do.
+// ownAddresses lists this host's addresses, the most plausible for others first, and loopback last
+// for agents on this host.
 func ownAddresses() (list []netip.Addr) {
-	all, _ := probe.Candidates(os.DirFS("/")) // without any, loopback may do
+	all, _ := probe.Candidates(os.DirFS("/")) // on error only loopback is left
 	probe.Sort(all, false)
 	for _, c := range all {
 		if !c.Addr.IsLoopback() && !c.Addr.IsLinkLocalUnicast() && !slices.Contains(list, c.Addr) {

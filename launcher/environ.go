@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// variables are those of some names that are set, NAME=VALUE.
+// variables returns those of the named variables that are set, as NAME=VALUE.
 func (c *call) variables(names ...string) (environ []string) {
 	for _, name := range names {
 		if v, ok := lookup(c.spec.Environ, name); ok {
@@ -31,13 +31,13 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// withoutSecret is an environment without the secret of nodes that join, which stays with the
-// launcher: neither ranks nor programs that help to reach hosts get it.
+// withoutSecret removes the secret of joining nodes: neither ranks nor programs that reach hosts
+// may get it.
 func withoutSecret(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool { return strings.HasPrefix(v, env.VarToken+"=") })
 }
 
-// tempDir is the ranks' temporary directory, as their environment says.
+// tempDir returns the ranks' TMPDIR.
 func (c *call) tempDir() string {
 	if dir, _ := lookup(c.spec.Environ, "TMPDIR"); path.IsAbs(dir) {
 		return dir
@@ -45,7 +45,7 @@ func (c *call) tempDir() string {
 	return "/tmp"
 }
 
-// sharedDir is a directory of the user's that all nodes most likely see.
+// sharedDir is a directory of the user that all nodes probably see.
 func (c *call) sharedDir() string {
 	if dir, _ := lookup(c.spec.Environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "gorun")
@@ -56,7 +56,7 @@ func (c *call) sharedDir() string {
 	return workingDir()
 }
 
-// workingDir is the launcher's own, by the name that its shell has for it.
+// workingDir returns the working directory as the shell spells it.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -65,7 +65,7 @@ func workingDir() string {
 	return dir
 }
 
-// findExecutable finds what the guard becomes when this process is killed.
+// findExecutable finds a program for the guard to run.
 func (c *call) findExecutable() error {
 	if c.settings.executable != "" || mainCalled {
 		return nil

@@ -14,24 +14,24 @@ import (
 	"gorun/launcher/job"
 )
 
-// Error is a job that could not begin: no rank has run.
+// Error is the reason why a job could not start: no rank has run.
 type Error struct {
-	// Code is the exit code that says so: 2, 125, 126 or 127.
+	// exit code for the program: 2, 125, 126 or 127
 	Code int
 	Text string
-	Hint string // something to try; "" for none
+	Hint string // what to try; "" for nothing
 
-	step   string        // of reaching a host; "" elsewhere
-	target string        // what Text calls that host
-	after  time.Duration // what Text ends with; 0: it does not say
+	step   string        // of reaching the host; "" for other errors
+	target string        // the host's name in Text
+	after  time.Duration // included at the end of Text unless it is short
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// failure is an error that no option of the user's has made.
+// failure is an error that the user's options did not cause.
 func failure(text string) *Error { return &Error{Code: job.ExitLauncher, Text: text} }
 
-// usageErrors makes each error of a list one that says what exit code it is.
+// usageErrors gives each error of a list the exit code for wrong usage.
 func usageErrors(err error) error {
 	list := flatten(err)
 	if len(list) == 1 {
@@ -44,7 +44,7 @@ func usageErrors(err error) error {
 	return all
 }
 
-// flatten lists what an error consists of.
+// flatten returns all errors in a tree of lists.
 func flatten(err error) (list []*Error) {
 	var several *multierror.Error
 	var one *Error
@@ -62,10 +62,10 @@ func flatten(err error) (list []*Error) {
 	return list
 }
 
-// worthTelling is from when on a time is said.
+// Shorter times are not worth a report.
 const minReportedDelay = time.Second
 
-// afterText is how long it took until an error; the same one of several hosts is told once, so it is in seconds.
+// Whole seconds: the errors of several hosts are merged, with the longest time.
 func afterText(d time.Duration) string {
 	if d < minReportedDelay {
 		return ""
@@ -73,7 +73,7 @@ func afterText(d time.Duration) string {
 	return fmt.Sprintf(" (after %s)", d.Round(time.Second))
 }
 
-// general is the error without what is of one host alone.
+// withoutHost returns the error without what differs between hosts, to merge equal errors.
 func (e *Error) withoutHost() Error {
 	g := *e
 	g.Text, g.after = strings.TrimSuffix(g.Text, afterText(e.after)), 0
@@ -84,14 +84,14 @@ func (e *Error) withoutHost() Error {
 	return g
 }
 
-// trouble is an error and the nodes that have it.
+// nodeFailure is an error and the nodes that have it.
 type nodeFailure struct {
 	Error
 	general Error
 	names   []string
 }
 
-// join makes one list of what failed on the nodes.
+// joinErrors merges the errors of nodes, by their index.
 func (s *session) joinErrors(errs []error) error {
 	var troubles []*nodeFailure
 	for i, err := range errs {
@@ -127,13 +127,12 @@ func (s *session) addFailure(troubles []*nodeFailure, n *node, e *Error) []*node
 	return append(troubles, &nodeFailure{*e, general, []string{n.name}})
 }
 
-// ranksHere reports whether this host is among the job's: what holds for all of them
-// holds for the one where the user reads it.
+// includesThisHost reports whether the user reads an error that all nodes have on one of them.
 func (s *session) includesThisHost() bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.host.Here })
 }
 
-// copyHint is the way out where a program is missing on other hosts and is here.
+// copyHint is the hint for a program that is here but not on other hosts.
 func (s *session) copyHint(text string) string {
 	for _, app := range s.spec.Apps {
 		if !strings.HasPrefix(text, app.Program+": ") || !strings.Contains(app.Program, "/") {

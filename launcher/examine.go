@@ -13,20 +13,18 @@ import (
 )
 
 const (
-	// examineLimit is for a host to answer one question: it is more than it takes itself, so
-	// that it says what was too slow.
+	// for a host to answer one request; more than an inspection may take, so that it can report
+	// what was slow
 	examineLimit = 4500 * time.Millisecond
-	// examineLogin is for a host to let us in: one that hangs takes no longer. What has to be
-	// sent there may take its time.
+	// for a host that hangs at login; copying programs may take longer
 	examineLogin = 4500 * time.Millisecond
-	// examinePatience is for a file system to answer.
+	// for a file system to answer
 	examinePatience = 3 * time.Second
 )
 
-// Examine looks at the hosts of a wish, at all of them at once, for what package doctor
-// judges; it starts no rank and writes nothing. Without hosts it looks at this one. Of the
-// wish the same counts as for [CheckHosts]. An error is an *Error, and means that nothing
-// was looked at.
+// Examine looks at the hosts of a spec for what package doctor judges, at all in parallel, or at
+// this host if the spec names none. It starts no rank and writes nothing. It uses the same parts of
+// the spec as [CheckHosts]. An error is an *Error and means that no host was looked at.
 func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster, error) {
 	if len(spec.Hosts) == 0 {
 		spec.Hosts = append(spec.Hosts, thisHost)
@@ -43,21 +41,19 @@ func Examine(ctx context.Context, spec Spec, options ...Option) (*doctor.Cluster
 	return cluster, nil
 }
 
-// inspection has nodes inspect themselves. Libraries are looked for where ranks would find
-// them.
+// inspection has nodes inspect themselves, with the variables that ranks find libraries by.
 func (c *hostsCheck) inspection(check *wire.Check) {
 	check.Inspect, check.Patience = true, examinePatience
 	check.Environ = c.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH")
 	check.Python, _ = lookup(c.spec.Environ, env.VarPython)
 }
 
-// signsOfContainers are variables by which this host is known to be a container.
+// containerVariables identify this host as a container.
 func (c *hostsCheck) containerVariables() []string {
 	return c.variables("KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 }
 
-// cleaned is JSON of another host, in whose texts nothing is left that does something to a
-// terminal.
+// printableJSON makes all texts in JSON of another host printable.
 func printableJSON(text []byte) []byte {
 	var all any
 	decoder := json.NewDecoder(strings.NewReader(string(text)))

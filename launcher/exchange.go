@@ -8,7 +8,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// exchangeHub is the middle of the exchange plane, for one attempt.
+// exchangeHub connects the nodes' MPI servers during one attempt.
 type exchangeHub struct {
 	*exchange.Hub
 	names   *exchange.Names
@@ -17,32 +17,30 @@ type exchangeHub struct {
 }
 
 func newExchangeHub(attempt int, nodes []*node, has func(*node, world.Proc) bool) *exchangeHub {
-	// A message is encoded once. Links queue what is written to them: a node that is slow, or lost, holds up nobody.
+	// Encode once for all nodes. Links queue writes, so a slow or lost node delays no other.
 	hub := exchange.NewHub(len(nodes), func(to []int, m *exchange.Message) {
 		frame, err := wire.Encode(&wire.Exchange{Attempt: attempt, Message: *m})
-		if err != nil { // the hub passes on no more than a frame has room for
+		if err != nil { // the hub limits messages to the size of a frame
 			return
 		}
 		for _, number := range to {
-			_ = nodes[number].link.SendEncoded(frame) // of one that is lost its reader knows
+			_ = nodes[number].link.SendEncoded(frame) // readLoop notices a lost link
 		}
 	})
 	return &exchangeHub{hub, exchange.ServeNames(hub), attempt, has}
 }
 
-// receive takes what a node says.
 func (x *exchangeHub) onExchange(n *node, m wire.Exchange) error {
 	if m.Attempt != x.attempt {
 		return nil
 	}
-	if m.Message.Kind == exchange.Exited { // a node knows of its own ranks
+	if m.Message.Kind == exchange.Exited { // a node speaks for its own ranks only
 		m.Message.Members = slices.DeleteFunc(m.Message.Members, func(p world.Proc) bool { return !x.hasProc(n, p) })
 	}
 	x.Receive(n.number, &m.Message)
 	return nil
 }
 
-// close ends it with the attempt.
 func (x *exchangeHub) close() {
 	x.names.Close()
 	x.Close()

@@ -39,7 +39,7 @@ func hear(t *testing.T, link *wire.Link) exchange.Message {
 
 func come(attempt int, blob string) wire.Exchange {
 	return wire.Exchange{Attempt: attempt, Message: exchange.Message{
-		Kind: exchange.Come, ID: "f", Nodes: []int{0, 1},
+		Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1},
 		Blobs: [][]byte{[]byte(blob)},
 	}}
 }
@@ -111,7 +111,7 @@ func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
 	assert.Equal(t, exchange.Watch, hear(t, far[0]).Kind)
 	assert.Equal(t, exchange.Message{Kind: exchange.Failed, ID: "f", Members: []world.Proc{missing}}, hear(t, far[0]))
 	x.onExchange(nodes[0],
-		wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Ask, Number: 7, To: 1, Service: "modex"}})
+		wire.Exchange{Attempt: 3, Message: exchange.Message{Kind: exchange.Request, Number: 7, To: 1, Service: "modex"}})
 	answer := hear(t, far[0])
 	assert.Equal(t, exchange.Reply, answer.Kind)
 	assert.NotEmpty(t, answer.Error)

@@ -11,7 +11,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// takeEnded takes ends, none of which was told before, now or when it is time.
+// onEnded checks reported ends and posts them, or holds them back; see exitGate.
 func (h *head) onEnded(n *node, e wire.Ended) error {
 	for _, s := range e.Streams {
 		if s.Stream != output.Stdout && s.Stream != output.Stderr || !h.firstEnd(n, s.Rank, s.Stream) {
@@ -34,13 +34,13 @@ func (h *head) onEnded(n *node, e wire.Ended) error {
 	return nil
 }
 
-// Bounds of what a node says of a rank that failed, in bytes.
+// Limits on a failed rank's texts, in bytes.
 const (
 	errorFileLimit = 64 << 10
 	lastLimit      = 256 << 10
 )
 
-// lastOf are the lines of a rank that are kept.
+// boundedTail limits a rank's last lines.
 func boundedTail(lines []string) []string {
 	lines = lines[max(0, len(lines)-tailLines):]
 	size := 0
@@ -52,8 +52,8 @@ func boundedTail(lines []string) []string {
 	return lines
 }
 
-// endsOnce notes the end of a rank (0) or of one of its streams, and reports whether that is the
-// first time, and of a rank of the node.
+// firstEnd records the end of a rank (stream 0) or stream, and returns false if the node does not
+// have the rank or has reported it before.
 func (h *head) firstEnd(n *node, rank, stream int) bool {
 	if !h.hasRank(n, rank) {
 		return false
@@ -69,7 +69,6 @@ func (h *head) firstEnd(n *node, rank, stream int) bool {
 	return !known
 }
 
-// ended passes on how ranks of a node ended.
 func (h *head) postExits(n *node, e wire.Ended) {
 	for _, s := range e.Streams {
 		h.endStream(n, s)
@@ -92,8 +91,8 @@ func (h *head) endStream(n *node, s wire.StreamEnd) {
 	}
 }
 
-// endings holds back how ranks ended while others are still asked what they do: none of
-// those which did not survive the question passes for the cause.
+// exitGate holds exits back while ranks are being inspected: a rank that does not survive the
+// inspection must not be taken for the cause.
 type exitGate struct {
 	mu      sync.Mutex
 	held    bool
@@ -106,7 +105,7 @@ func (e *exitGate) hold() {
 	e.held = true
 }
 
-// pass does something now, or when the endings are released.
+// pass calls do now, or on release.
 func (e *exitGate) pass(do func()) {
 	e.mu.Lock()
 	if e.held {

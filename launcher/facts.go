@@ -60,24 +60,27 @@ func (s *session) receiveFacts(n *node) error {
 	}
 	n.facts = job.Facts{Facts: facts.Facts, Remote: !n.host.Here, Joined: n.joined}
 	f := &n.facts
-	f.Host, f.LogDir, f.Notes = n.hostName(f.Host), printable.Text(f.LogDir), printables(f.Notes)
+	f.LogDir, f.Notes = printable.Text(f.LogDir), printables(f.Notes)
+	if !n.host.Here {
+		f.Host = n.host.Name // by which the user can log in
+	}
 	f.NCCL = printableHost(f.NCCL)
 	if f.Boot != "" {
-		f.Boot += " " + facts.Host // containers of one machine have names of their own
+		f.Boot += " " + facts.Host // containers of one machine differ in their names
 	}
 	if s.spec.Join != nil {
 		s.addLocalSettings(n)
 	} else {
 		s.dropNodeSettings(f)
 	}
-	// Where nodes join, or an address was named, the store may not be where the script looks.
+	// If nodes join or the user named an address, the script may look for the store elsewhere.
 	for i := range f.Programs {
 		f.Programs[i].Regroups = f.Programs[i].Regroups && s.listener == nil && s.spec.Store.Addr == ""
 	}
 	return n.checkPrograms(s.spec.Apps)
 }
 
-// dropOwnWishes leaves of a node without a command line of its own what no command line says.
+// dropNodeSettings removes from a node's facts what only a command line of its own could set.
 func (s *session) dropNodeSettings(f *job.Facts) {
 	f.Task, f.Role = nil, ""
 	if s.spec.PerNode.Kind != job.CountDevice {
@@ -90,7 +93,7 @@ func (s *session) dropNodeSettings(f *job.Facts) {
 	}
 }
 
-// takeOwnWishes takes what a node's own command line says; for this one, ours.
+// addLocalSettings adds what this node's command line sets. Joined nodes have sent theirs.
 func (s *session) addLocalSettings(n *node) {
 	if n.joined {
 		return
@@ -104,9 +107,8 @@ func (s *session) addLocalSettings(n *node) {
 	}
 }
 
-// tellTwins remarks on one machine that was named twice: its CPUs and GPUs would be given
-// out twice. Nodes that were started one by one may be meant to be on one, and what a
-// resource manager calls nodes is its own business.
+// warnDuplicates warns of a machine that was named twice. Nodes that were started one by one may
+// share a machine on purpose, and a resource manager may define nodes as it likes.
 func (s *session) warnDuplicates() {
 	if s.engine != nil {
 		return
@@ -122,8 +124,8 @@ func (s *session) warnDuplicates() {
 	}
 }
 
-// checkPrograms reports every program that cannot be started, before any rank is. One that
-// has no ranks there need not be there.
+// checkPrograms reports programs that cannot be started on this node, unless they have no ranks
+// there.
 func (n *node) checkPrograms(apps []job.App) error {
 	var all *multierror.Error
 	if len(n.facts.Programs) != len(apps) {
@@ -144,8 +146,7 @@ func (n *node) checkPrograms(apps []job.App) error {
 	return all.ErrorOrNil()
 }
 
-// printableHost is what a node said of its host, fit for messages. Files of settings are
-// not shown, but for what is wrong in them.
+// Settings files are not shown, except for errors in them.
 func printableHost(h nccl.Host) nccl.Host {
 	h.Library, h.Container, h.Cloud = printable.Text(h.Library), printable.Text(h.Container), printable.Text(h.Cloud)
 	h.NoVerbsWhy = printable.Text(h.NoVerbsWhy)
@@ -159,7 +160,6 @@ func printables(texts []string) (clean []string) {
 	return clean
 }
 
-// otherVersion is an agent that does not understand this gorun.
 func versionError(n *node, version int) error {
 	return &Error{
 		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d",
@@ -168,7 +168,6 @@ func versionError(n *node, version int) error {
 	}
 }
 
-// factsOf are what nodes said of themselves.
 func factsOf(nodes []*node) []job.Facts {
 	list := make([]job.Facts, len(nodes))
 	for i, n := range nodes {

@@ -3,27 +3,22 @@ package launcher
 import (
 	"bytes"
 	"sync"
-	"sync/atomic"
 
 	"gorun/launcher/internal/output"
 )
 
-// taps are those who follow what ranks print. Without any, a write costs a look.
+// followers are clients that follow the ranks' output.
 type followers struct {
-	count atomic.Int32
-	mu    sync.RWMutex
-	list  map[*follower]bool
+	mu   sync.RWMutex
+	list map[*follower]bool
 }
 
-// write hands bytes of a rank to those who follow. It never waits for them.
+// write never blocks.
 func (t *followers) write(rank, stream int, p []byte) {
 	t.each(func(f *follower) { f.write(rank, stream, p) })
 }
 
 func (t *followers) each(do func(*follower)) {
-	if t.count.Load() == 0 {
-		return
-	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for f := range t.list {
@@ -31,7 +26,6 @@ func (t *followers) each(do func(*follower)) {
 	}
 }
 
-// add adds one who follows until remove is called.
 func (t *followers) add(f *follower) (remove func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,19 +33,17 @@ func (t *followers) add(f *follower) (remove func()) {
 		t.list = map[*follower]bool{}
 	}
 	t.list[f] = true
-	t.count.Add(1)
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.list, f)
-		t.count.Add(-1)
 	}
 }
 
-// channel is a stream of a rank.
+// rankStream is an output stream of a rank.
 type rankStream struct{ rank, stream int }
 
-// newAttempt stands for all of them in a piece without bytes.
+// attemptMark marks the beginning of another attempt in a follower's pieces.
 var attemptMark = rankStream{-1, -1}
 
 type piece struct {
@@ -59,19 +51,19 @@ type piece struct {
 	bytes []byte
 }
 
-// follower collects what ranks print for one who reads it in his own time.
+// follower buffers output of ranks for one client.
 type follower struct {
 	wants func(rank int) bool
-	wake  chan struct{} // has one place
+	wake  chan struct{} // buffered
 
 	mu       sync.Mutex
-	excluded map[rankStream]bool // whose bytes come from elsewhere, or not yet
+	excluded map[rankStream]bool // streams that come from elsewhere, or are not started yet
 	pieces   []piece
 	size     int
 	overflow bool
 }
 
-// take keeps bytes for the reader, unless he is too far behind.
+// write drops everything once the client is too far behind.
 func (f *follower) write(rank, stream int, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +75,7 @@ func (f *follower) write(rank, stream int, p []byte) {
 	switch f.size += len(p); {
 	case f.size > maxBacklog:
 		f.overflow, f.pieces = true, nil
-	case last >= 0 && f.pieces[last].rankStream == at: // ranks may write byte by byte
+	case last >= 0 && f.pieces[last].rankStream == at:
 		f.pieces[last].bytes = append(f.pieces[last].bytes, p...)
 	default:
 		f.pieces = append(f.pieces, piece{at, bytes.Clone(p)})
@@ -91,7 +83,6 @@ func (f *follower) write(rank, stream int, p []byte) {
 	f.wakeReader()
 }
 
-// rouse wakes the reader.
 func (f *follower) wakeReader() {
 	select {
 	case f.wake <- struct{}{}:
@@ -99,7 +90,7 @@ func (f *follower) wakeReader() {
 	}
 }
 
-// turn marks that another attempt begins: what was left unfinished stays so.
+// startAttempt marks the beginning of another attempt.
 func (f *follower) startAttempt() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +100,7 @@ func (f *follower) startAttempt() {
 	f.wakeReader()
 }
 
-// next is what has come since the last call.
+// drain returns what has arrived since the last call.
 func (f *follower) drain() (pieces []piece, overflow bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +108,7 @@ func (f *follower) drain() (pieces []piece, overflow bool) {
 	return pieces, f.overflow
 }
 
-// begin takes a stream from its last bytes on.
+// startStream returns the recent bytes of a stream and includes what follows.
 func (f *follower) startStream(c *output.Console, at rankStream) (last []byte, truncated bool) {
 	c.Recent(at.rank, at.stream, func(end []byte, more bool) {
 		last, truncated = bytes.Clone(end), more

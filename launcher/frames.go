@@ -11,8 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// frame takes what a node says, as far as its link's guard lets it come: output goes to the
-// console, all else to the supervisor. An error loses the node.
+// handleFrame handles a frame that the link's guard has let pass. An error loses the node.
 func (h *head) handleFrame(n *node, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeOutput:
@@ -64,7 +63,6 @@ func (h *head) handleFrame(n *node, f wire.Frame) error {
 	return wire.Violation("it sent an unexpected %s frame", f.Type)
 }
 
-// print shows what a rank wrote, if it is one of the node's.
 func (h *head) onOutput(n *node, rank, stream int, p []byte) error {
 	switch {
 	case !h.hasRank(n, rank):
@@ -81,7 +79,6 @@ func (h *head) onOutput(n *node, rank, stream int, p []byte) error {
 	return nil
 }
 
-// started hears which ranks of a node run.
 func (h *head) onRunning(n *node, r wire.Running) error {
 	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: h.localTime(n, r.At)}
 	for _, rank := range r.Ranks {
@@ -91,7 +88,7 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 		ev.PIDs[rank.Rank] = rank.PID
 	}
 	h.post(ev)
-	if h.settings.started == nil || int(h.nodesStarted.Add(1)) < len(h.nodes) { // each node says it once
+	if h.settings.started == nil || int(h.nodesStarted.Add(1)) < len(h.nodes) { // each node reports once
 		return nil
 	}
 	p := h.plan.Load()
@@ -105,8 +102,8 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 	return nil
 }
 
-// suspended: when the ranks of all nodes are stopped this process stops, too, as
-// Ctrl-Z does to a program; SIGCONT comes back as a signal.
+// onSuspended stops this process, too, when the ranks of all nodes are stopped, as Ctrl-Z does with
+// a program. SIGCONT arrives as a signal.
 func (h *head) onSuspended() error {
 	if h.nodesToStop.Add(-1) != 0 {
 		return nil
@@ -114,14 +111,13 @@ func (h *head) onSuspended() error {
 	return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }
 
-// gone: others may be about to wait in MPI for the node's ranks.
+// Other ranks may be about to wait in MPI for those of this node, hence NodeExited.
 func (h *head) onCleanedUp(n *node, m wire.CleanedUp) error {
-	h.exchange.NodeGone(n.number, h.plan.Load().ProcsOf(n.number))
+	h.exchange.NodeExited(n.number, h.plan.Load().ProcsOf(n.number))
 	h.post(job.CleanedUp{Node: n.number, Orphans: h.labelOrphans(n, m.Orphans)})
 	return nil
 }
 
-// leftOn says on which node processes are left, where there are several.
 func (h *head) labelOrphans(n *node, left []string) []string {
 	for i, text := range left {
 		if left[i] = printable.Text(text); len(h.nodes) > 1 {
@@ -152,19 +148,19 @@ func (h *head) startFailedEvent(n *node, s wire.StartFailed) job.StartFailed {
 	return job.StartFailed{Node: n.number, Rank: rank, Code: code, Text: text, Hint: hint, At: at}
 }
 
-// has reports whether a rank is one of the node's.
+// hasRank reports whether a rank belongs to a node.
 func (h *head) hasRank(n *node, rank int) bool {
 	p := h.plan.Load()
 	return rank >= 0 && rank < len(p.Ranks) && p.Ranks[rank].Node == n.number
 }
 
-// hasProc reports whether a member of a world is one of the node's ranks.
+// hasProc reports whether a process of a world belongs to a node.
 func (h *head) hasProc(n *node, p world.Proc) bool {
 	rank, known := h.plan.Load().RankOf(p)
 	return known && h.hasRank(n, rank)
 }
 
-// at is a moment of a node's clock by ours: within the attempt, whatever the node says.
+// localTime converts a time of a node's clock, limited to the attempt's duration.
 func (h *head) localTime(n *node, t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -14,13 +14,12 @@ import (
 
 // Limits of watching several nodes.
 const (
-	hangChecks     = 4                // how often it is looked within the time-out
-	inspectTimeout = 15 * time.Second // how long a node has to say what its ranks do
+	hangChecks     = 4                // checks within the timeout
+	inspectTimeout = 15 * time.Second // for a node to inspect its ranks
 )
 
-// watchHang finds out that on no node anything goes on any more. It counts looks that
-// saw nothing new, and not the time between them, as an agent does for a job of one
-// node.
+// watchHang finds out when nothing progresses on any node. Like an agent in a job of one node, it
+// counts checks without progress instead of measuring time.
 func (h *head) watchHang() {
 	tick := time.NewTicker(h.spec.HangTimeout / hangChecks)
 	defer tick.Stop()
@@ -39,34 +38,32 @@ func (h *head) watchHang() {
 	h.inspectHang()
 }
 
-// signs are different whenever something has gone on at a node. The answers to what is
-// asked here come for the next look.
+// progressSigns returns values that change with progress, and requests new ones for the next check.
 func (h *head) progressSigns() (signs []int64) {
 	for _, n := range h.nodes {
 		signs = append(signs, n.progressSigns.Load())
-		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // or it is lost, which others notice
+		_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // readLoop notices a lost link
 	}
 	return signs
 }
 
-// inspect tells of a hang what all ranks do.
 func (h *head) inspectHang() {
 	h.inspectRanks(h.spec.HangTimeout, h.spec.OnHang == job.HangStop, h.reportHang)
 }
 
-// inspectRanks asks all nodes what their ranks do, and has use take the answers unless the job is over by then. Ranks
-// that are to end may not survive the question: until use returns, how they ended is held back. Questions wait for each
-// other, since an answer does not say to which it is.
+// inspectRanks queries what all ranks do, and calls use unless the job is over by then. Ranks that
+// are about to end may not survive the query, so it holds exits back until use returns. Queries do
+// not overlap, since an answer does not name its query.
 func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang)) {
 	h.inspecting.Lock()
 	defer h.inspecting.Unlock()
 	for len(h.inspected) > 0 {
-		<-h.inspected // an answer to the question before that came late
+		<-h.inspected // late answers to the last query
 	}
 	h.exits.hold()
 	hang := &job.Hang{Quiet: quiet, At: time.Now()}
 	for i, n := range h.nodes {
-		// Or it is lost, which others notice.
+		// readLoop notices a lost link
 		_ = n.link.Send(&wire.Inspect{Quiet: quiet, Stop: stop, RAS: quiet > 0 && i == 0})
 	}
 	limit, cancel := context.WithTimeout(context.Background(), inspectTimeout)
@@ -88,9 +85,8 @@ func (h *head) inspectRanks(quiet time.Duration, stop bool, use func(*job.Hang))
 	h.exits.release()
 }
 
-// hung passes on what each rank did when nothing went on any more.
 func (h *head) onHung(n *node, m wire.Hung) error {
-	if len(h.nodes) == 1 && m.Quiet > 0 { // it saw that by itself
+	if len(h.nodes) == 1 && m.Quiet > 0 { // the agent has detected the hang
 		h.reportHang(&job.Hang{
 			Quiet: m.Quiet, At: h.localTime(n, m.At), Ranks: h.activities(n, m.Ranks), NCCL: h.rasFindings(m.RAS),
 		})
@@ -98,7 +94,7 @@ func (h *head) onHung(n *node, m wire.Hung) error {
 	}
 	select {
 	case h.inspected <- answer[wire.Hung]{n, m}:
-	default: // nobody asked
+	default: // unsolicited
 	}
 	return nil
 }
@@ -113,7 +109,7 @@ func (h *head) reportHang(hang *job.Hang) {
 	h.post(job.Hung{At: hang.At})
 }
 
-// hangRanks are what a node's ranks do, each with its last line.
+// activities returns what a node's ranks do, each with its last line.
 func (h *head) activities(n *node, all []spec.Activity) (ranks []spec.Activity) {
 	seen := map[int]bool{}
 	for _, r := range all {

@@ -79,7 +79,7 @@ func newHead(c *call, p *job.Plan, nodes []*node, key []byte) *head {
 	return h
 }
 
-// run starts the plan's ranks and returns when nothing of the job is left.
+// run runs the attempt and returns when nothing of it is left.
 func (h *head) run(ctx context.Context) (job.Result, error) {
 	supervision := h.plan.Load().Supervision()
 	h.began = time.Now()
@@ -102,7 +102,7 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	if err := h.startRanks(); err != nil {
 		return job.Result{}, err
 	}
-	h.stdin.start() // nodes hear of their ranks before they hear of input
+	h.stdin.start() // nodes need their ranks before input
 	h.armInitial(orders)
 	if h.spec.HangTimeout > 0 && len(h.nodes) > 1 {
 		go h.watchHang()
@@ -115,13 +115,13 @@ func (h *head) run(ctx context.Context) (job.Result, error) {
 	return h.result(), nil
 }
 
-// finish writes out what ranks said last and lets go of everything.
+// finish writes all pending output.
 func (h *head) finish(ctx context.Context) {
 	h.stopTimers()
 	h.exchange.close()
 	h.stdin.stop()
-	h.nccl.report()                                             // not all ranks may have told that they were connected
-	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // there will be a report
+	h.nccl.report()                                             // some ranks may never connect
+	if r := h.sup.Result(); r.ExitCode != 0 || r.First != nil { // a report follows
 		h.console.EndStderr()
 	}
 	h.closeConsole(ctx)
@@ -130,15 +130,15 @@ func (h *head) finish(ctx context.Context) {
 	}
 }
 
-// post shows the supervisor an event and carries out its orders, on the
-// goroutine to which the event came: handing each to another would cost a change
-// of threads.
+// post gives the supervisor an event and executes its orders on the calling goroutine: a handover
+// would cost a thread switch per event.
 func (h *head) post(ev job.Event) {
 	for _, remark := range h.step(ev) {
-		h.settings.notify(remark) // without the lock: the console may be posting, too
+		h.settings.notify(remark) // without the lock: the console may be posting
 	}
 }
 
+// step returns the notes to print, without the lock: the console may be posting.
 func (h *head) step(ev job.Event) (remarks []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func (h *head) step(ev job.Event) (remarks []string) {
 	return remarks
 }
 
-// loop passes on what comes from outside until nothing is left on any node.
+// loop posts signals, stop requests, cancellation and the engine's end until the job is over.
 func (h *head) loop(ctx context.Context) {
 	cancelled, ending := ctx.Done(), h.engine.ending()
 	for {
@@ -173,10 +173,10 @@ func (h *head) loop(ctx context.Context) {
 	}
 }
 
-// begin has the nodes start their ranks. What they say from now on is the job's.
+// startRanks tells all nodes to start their ranks. Their frames go to handleFrame from now on.
 func (h *head) startRanks() error {
 	defer close(h.startSent)
-	worlds := wire.EncodeWorlds(h.plan.Load().Worlds) // once for all nodes
+	worlds := wire.EncodeWorlds(h.plan.Load().Worlds) // encode once for all nodes
 	for _, n := range h.nodes {
 		handler := func(f wire.Frame) error { return h.handleFrame(n, f) }
 		n.handler.Store(&handler)
@@ -188,12 +188,12 @@ func (h *head) startRanks() error {
 	return nil
 }
 
-// receive hears of the end of a node's link.
+// watchLink posts the loss of a node.
 func (h *head) watchLink(n *node) {
 	select {
 	case <-n.lost:
 		h.post(job.NodeLost{Node: n.number, Text: n.name + " is lost: " + n.lossText(n.err), At: time.Now()})
-		h.exchange.NodeLost(n.number) // ranks of others, which fail by that, were asked to end before
+		h.exchange.NodeLost(n.number) // last: other ranks fail by that, and must not be taken for the cause
 	case <-h.over:
 	}
 }

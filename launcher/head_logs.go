@@ -9,20 +9,20 @@ import (
 	"gorun/launcher/job"
 )
 
-// headLogs are the log files of several nodes where they are all written here
-// (--logs-to head): the nodes then write none, and send everything.
+// headLogs are the log files of several nodes if the head writes them (--logs-to head): nodes then
+// write none and send all output.
 type headLogs struct {
 	head  *head
-	nodes []*output.Logs // as the plan numbers them
+	nodes []*output.Logs // by their number in the plan
 }
 
-// logsHere reports whether the log files of all nodes are written here.
+// logsHere reports whether the head writes the log files of all nodes.
 func (h *head) logsHere() bool {
 	l := h.plan.Load().Logs
 	return l != nil && l.Files() && h.spec.Output.LogsToHead && len(h.nodes) > 1
 }
 
-// openHeadLogs makes the files of this attempt; nil where the nodes write their own.
+// openHeadLogs creates the files of this attempt; nil if nodes write their own.
 func (h *head) openHeadLogs() (*headLogs, error) {
 	if !h.logsHere() {
 		return nil, nil
@@ -51,7 +51,7 @@ func (x *headLogs) open(n *node) (*output.Logs, error) {
 	return output.OpenLogs(plan)
 }
 
-// logPlan says which files there are of a node's ranks, wherever they are written.
+// logPlan describes the log files of a node's ranks, whoever writes them.
 func (h *head) logPlan(n *node) output.LogPlan {
 	p := h.plan.Load()
 	l := p.LogsOf(n.number)
@@ -70,8 +70,7 @@ func (h *head) logPlan(n *node) output.LogPlan {
 	return plan
 }
 
-// both are the streams that are written to files, whether they are shown or not: here
-// every one of them passes through.
+// both merges the streams to write: here all of them pass through.
 func both(redirect, tee []job.Streams) output.StreamMap {
 	m := make(output.StreamMap, len(tee))
 	for localRank := range tee {
@@ -80,18 +79,17 @@ func both(redirect, tee []job.Streams) output.StreamMap {
 	return m
 }
 
-// rankInfo is what labels and names of files say of a rank.
+// rankInfo returns what labels and file names contain of a rank.
 func rankInfo(p *job.Plan, r *job.Rank) output.RankInfo {
 	return output.RankInfo{
 		Rank: r.Rank, LocalRank: r.LocalRank, Host: p.Nodes[r.Node].Name, Role: p.RoleOf(r.Node), Node: r.Node,
 	}
 }
 
-// write takes what a rank wrote into its file, and reports whether it is also to be
-// shown.
+// write writes output of a rank to its file and reports whether to show it, too.
 func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 	r := x.head.plan.Load().Ranks[rank]
-	if r.Spawned { // it has no file; one of its local rank is another's
+	if r.Spawned { // its local rank, and thus the file, is another rank's
 		return true
 	}
 	localRank := r.LocalRank
@@ -100,9 +98,9 @@ func (x *headLogs) write(n *node, rank, stream int, p []byte) (shown bool) {
 		return true
 	}
 	if shown = x.head.plan.Load().Logs.Tee[localRank].Has(stream); shown {
-		x.head.credits[n.number].countTwice(stream, len(p)) // it is given back when it is shown and when it is in the file
+		x.head.credits[n.number].countTwice(stream, len(p)) // once shown, once written
 	}
-	_, _ = file.Write(p) // never fails: a broken disk is reported once
+	_, _ = file.Write(p) // never fails: plan.Failed reports a broken disk
 	return shown
 }
 
@@ -117,7 +115,7 @@ func (x *headLogs) end(n *node, rank, stream int) {
 	}
 }
 
-// last are the last lines that a rank wrote into its files.
+// last returns the last lines in a rank's files.
 func (x *headLogs) last(rank int) []string {
 	r := x.head.plan.Load().Ranks[rank]
 	if r.Spawned {

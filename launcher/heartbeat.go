@@ -10,14 +10,14 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// heartbeat has nodes hear of the head, and ends the links to those that are not heard of any more.
+// heartbeat renews agents' leases and ends links to silent nodes.
 type heartbeat struct {
-	nodes atomic.Pointer[[]*node] // agents are replaced while it goes on
-	stop  func()                  // nil: it has not begun
+	nodes atomic.Pointer[[]*node] // restarts replace nodes
+	stop  func()                  // nil before start
 }
 
-// begin begins it. It counts beats and looks at no clock: a head that was stopped (Ctrl-Z, a laptop's lid) has not been
-// waiting meanwhile.
+// start counts intervals instead of reading a clock: a head that was suspended (Ctrl-Z, a closed
+// laptop) has not been waiting.
 func (b *heartbeat) start(spec *Spec, nodes []*node) {
 	b.nodes.Store(&nodes)
 	over := make(chan struct{})
@@ -39,12 +39,12 @@ func (b *heartbeat) start(spec *Spec, nodes []*node) {
 	}()
 }
 
-// beat is one beat; after most of them without a sign of life, which a lease lasts, the node counts as lost.
+// heartbeat sends a ping and abandons the node after limit intervals without a frame.
 func (n *node) heartbeat(lease time.Duration, most int32) {
-	if !n.linked.Load() { // it has not been reached yet
+	if !n.linked.Load() {
 		return
 	}
-	if n.served != nil { // it ends with this process, and only then
+	if n.served != nil { // it cannot outlive this process
 		_ = n.link.Send(&wire.Ping{})
 		return
 	}
@@ -52,18 +52,13 @@ func (n *node) heartbeat(lease time.Duration, most int32) {
 		n.missedHeartbeats.Store(0)
 	}
 	if n.missedHeartbeats.Add(1) > most {
-		n.silent(lease)
+		n.abandon(fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease))
 		return
 	}
-	_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // a link that has ended is noticed by who reads
+	_ = n.link.Send(&wire.Ping{Sent: time.Now()}) // readLoop notices a lost link
 }
 
-// silent gives a node up that was not heard of.
-func (n *node) silent(lease time.Duration) {
-	n.abandon(fmt.Sprintf("not heard of for %s: its link is cut, or the host hangs", lease))
-}
-
-// giveUp waits for the node no longer.
+// abandon stops waiting for the node.
 func (n *node) abandon(why string) {
 	if n.abandoned.CompareAndSwap(nil, why) {
 		n.markLost(errAbandoned)

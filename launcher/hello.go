@@ -13,15 +13,15 @@ import (
 	"gorun/launcher/job"
 )
 
-// wishFromEnvironment takes up MASTER_ADDR and MASTER_PORT where the user, and
-// no outer launcher, set them, and no option says otherwise.
+// applyMasterVariables uses MASTER_ADDR and MASTER_PORT if the user, rather than an outer launcher,
+// set them, and no option overrides them.
 func (s *session) applyMasterVariables() error {
 	addr, port, origin, err := s.spec.RequestedStore()
 	if err != nil {
 		return &Error{Code: job.ExitUsage, Text: err.Error()}
 	}
 	store := &s.spec.Store
-	if s.spec.Join != nil { // it has been heard: nodes and ranks meet there
+	if s.spec.Join != nil { // the nodes meet there already
 		return nil
 	}
 	if store.Addr == "" && addr != "" {
@@ -40,7 +40,7 @@ func (s *session) hello() wire.Hello {
 	h := wire.Hello{
 		Version: wire.Version, CPUs: r.NeedsCPUs() || !ompSet || !goSet && (s.spec.KnownRanks() != 1 || s.spec.IsTask()),
 		GPUs:     r.NeedsGPUs(),
-		Topology: r.NeedsTopology() || s.spec.Place.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
+		Topology: r.NeedsTopology() || s.spec.Place.Memory.NeedsTopology() || s.spec.Place.Shows(), Places: r.AnyPlaces() ||
 			s.spec.Place.Shows(),
 		NICs:       r.NeedsNICs() || s.spec.Place.Shows() || s.dryRun,
 		Driverless: s.spec.PerNode.Kind == job.CountGPU,
@@ -50,7 +50,7 @@ func (s *session) hello() wire.Hello {
 		h.Ranks, h.Sockets = s.spec.KnownRanks(), s.spec.MPI != job.MPINone
 	}
 	h.NCCL, h.Device = s.spec.Tune != plan.TuneOff, s.spec.PerNode.Device
-	h.Environ = append(h.Environ, s.ncclExports()...) // before the environment's: the first counts
+	h.Environ = append(h.Environ, s.ncclExports()...) // before those of the environment: the first counts
 	h.Environ = append(h.Environ,
 		s.variables("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", varConfFile)...)
 	for _, app := range s.spec.Apps {
@@ -63,7 +63,7 @@ func (s *session) hello() wire.Hello {
 	return h
 }
 
-// helloFor is what one node is asked.
+// helloFor adapts the hello for one node.
 func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	if n.host.Here || n.joined {
 		h.Lease = s.leaseOf(n)
@@ -78,7 +78,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 		}
 		h.Programs = slices.Clone(h.Programs)
 		for i, p := range h.Programs {
-			// a module is looked for where ranks begin
+			// a module is searched for in the working directory
 			if file, ok := n.copied.PathOf(p.Name); ok && p.Start != job.StartModule {
 				h.Programs[i].Name = file
 			}
@@ -88,8 +88,7 @@ func (s *session) helloFor(n *node, h wire.Hello) *wire.Hello {
 	return &h
 }
 
-// leaseOf is how long a node's agent goes on without the head; one in this process ends
-// with it.
+// leaseOf is how long a node's agent survives without heartbeats; one in this process needs none.
 func (s *session) leaseOf(n *node) time.Duration {
 	if n.served != nil {
 		return 0
@@ -97,11 +96,11 @@ func (s *session) leaseOf(n *node) time.Duration {
 	return s.spec.Lease()
 }
 
-// dirOf is where a program's ranks begin.
+// dirOf returns the working directory of a program's ranks.
 func (c *call) dirOf(app *job.App) string { return cmp.Or(app.Dir, c.spec.Dir) }
 
-// searchPath is where a program is looked for before the PATH of this environment: where the
-// user said, and in the PATH that he gives its ranks.
+// searchPath lists directories to search before this process's PATH: the user's, then the PATH
+// exported to the ranks.
 func (c *call) searchPath(app *job.App) string {
 	dirs := app.Path
 	for _, e := range slices.Backward(slices.Concat(c.spec.Exports, app.Exports)) {

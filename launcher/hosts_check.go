@@ -19,22 +19,21 @@ import (
 	"gorun/launcher/job"
 )
 
-// Bounds of a check, so that no host can make it last for ever.
+// Limits of a check, so that no host can delay it for ever.
 const (
 	fileTimeout   = 20 * time.Second // for a file system to answer
-	answerTimeout = 60 * time.Second // for a host to answer one question
+	answerTimeout = 60 * time.Second // for a host to answer one request
 )
 
-// basics are the checks of package doctor that cost little: hosts check makes no others.
+// basics are the cheap checks of package doctor, which hosts check makes.
 var basics = []string{
 	"gorun-version", doctor.Skipped, "clock", "program", "program-differs", "architecture", "room",
 	"memlock", "nofile", "nproc", "gpu-count", "gpu-used",
 }
 
-// CheckHosts looks at the hosts of a wish as a job would find them, at all of them at
-// once, and starts no rank. Of the wish, Hosts, Reach, Environ, Dir and the first of
-// Apps, if there is one, count. What is wrong with the hosts is in the report; an error
-// is an *Error, and means that nothing was looked at.
+// CheckHosts looks at the hosts of a spec as a job would find them, at all in parallel, and starts
+// no rank. It uses Hosts, Reach, Environ, Dir and the first of Apps, if any. Problems of hosts are
+// in the report; an error is an *Error and means that no host was looked at.
 func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport, error) {
 	c := newHostsCheck(spec, options)
 	if err := c.run(ctx); err != nil {
@@ -44,7 +43,7 @@ func CheckHosts(ctx context.Context, spec Spec, options ...Option) (*HostsReport
 	return &c.report, nil
 }
 
-// judge makes the list of what is wrong: with each host, with the network, and remarks last.
+// judge lists the problems: of hosts, then of the network, then remarks.
 func (c *hostsCheck) judge() {
 	for _, f := range append(c.noAddress, c.network.Problems...) {
 		c.problems.add(f, f.Text)
@@ -72,7 +71,6 @@ func newHostsCheck(spec Spec, options []Option) *hostsCheck {
 	return &hostsCheck{session: newSession(spec, options)}
 }
 
-// run asks all hosts.
 func (c *hostsCheck) run(ctx context.Context) error {
 	if len(c.spec.Hosts) == 0 {
 		return &Error{Code: job.ExitUsage, Text: "no hosts given"}
@@ -95,22 +93,22 @@ func (c *hostsCheck) run(ctx context.Context) error {
 	return nil
 }
 
-// hostsCheck is one call of CheckHosts, or of Examine.
+// hostsCheck is one call of CheckHosts or Examine.
 type hostsCheck struct {
 	*session
 	report   HostsReport
-	problems flaws          // with whom could not be looked at
-	inspect  bool           // all that package doctor judges is looked at
-	hosts    []*doctor.Host // by place; nil: it did not say what it has
+	problems flaws          // including hosts that could not be queried
+	inspect  bool           // gather all that package doctor judges
+	hosts    []*doctor.Host // by index; nil: it did not answer
 	network  doctor.Network
-	// noAddress says why there is none that all hosts reach, or why that is not known.
+	// noAddress says why no address is reached by all hosts, or why that is unknown.
 	noAddress []doctor.Problem
 }
 
-// flaws collects what is wrong; what is the same on several hosts stands there once.
+// flaws merges problems that several hosts have.
 type flaws struct {
 	list    []doctor.Problem
-	general []string // their texts without what is of one host alone
+	general []string // texts without what differs between hosts
 }
 
 func (f *flaws) add(p doctor.Problem, general string) {
@@ -123,7 +121,7 @@ func (f *flaws) add(p doctor.Problem, general string) {
 	f.list, f.general = append(f.list, p), append(f.general, general)
 }
 
-// cluster is what package doctor judges.
+// cluster is package doctor's input.
 func (c *hostsCheck) cluster() *doctor.Cluster {
 	cluster := &doctor.Cluster{
 		Gorun: version.String(), Program: c.report.Program, Asked: len(c.spec.Hosts), Network: c.network,
@@ -135,7 +133,7 @@ func (c *hostsCheck) cluster() *doctor.Cluster {
 	return cluster
 }
 
-// reach starts agents on all hosts; nodes are those of the hosts that are reached.
+// reach starts agents on all hosts. nodes are those that were reached.
 func (c *hostsCheck) reach(ctx context.Context) error {
 	c.report = HostsReport{Version: version.String(), Hosts: make([]HostReport, len(c.spec.Hosts))}
 	c.hosts = make([]*doctor.Host, len(c.spec.Hosts))
@@ -154,10 +152,10 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		c.settings.reacher = c.newShellReacher()
 	}
 	for i, h := range c.spec.Hosts {
-		h.Here = h.Here && !byEngine // as for a job: it comes as all others do
+		h.Here = h.Here && !byEngine // as for a job
 		all[i] = &node{index: i, host: h, name: h.Name, engine: c.engine}
 	}
-	c.heartbeat.start(&c.spec, all) // others may take long, and who hears nothing ends
+	c.heartbeat.start(&c.spec, all) // agents without heartbeats end while others are reached
 	var busy sync.WaitGroup
 	for i := range all {
 		busy.Go(func() { errs[i] = c.connectTo(ctx, all[i]) })
@@ -173,7 +171,7 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 		}
 		if errs[i] != nil {
 			r.Step = p.Step
-			if e := (*Error)(nil); errors.As(errs[i], &e) && e.step != "" { // what failed may have a name of its own
+			if e, ok := errors.AsType[*Error](errs[i]); ok && e.step != "" { // the failed step may be more specific
 				r.Step = e.step
 			}
 			c.addError(n, errs[i])
@@ -184,17 +182,14 @@ func (c *hostsCheck) reach(ctx context.Context) error {
 	return nil
 }
 
-// of is the report on a node.
 func (c *hostsCheck) reportOf(n *node) *HostReport { return &c.report.Hosts[n.index] }
 
-// fail notes errors of a node.
 func (c *hostsCheck) addError(n *node, err error) {
 	for _, e := range flatten(err) {
 		c.problems.add(doctor.Problem{Hosts: []string{n.name}, Text: e.Text, Hint: e.Hint}, e.withoutHost().Text)
 	}
 }
 
-// askAll has all nodes say what they are and have.
 func (c *hostsCheck) queryAll() {
 	errs := make([]error, len(c.nodes))
 	hello, check := c.queries()
@@ -210,12 +205,12 @@ func (c *hostsCheck) queryAll() {
 	}
 }
 
-// questions are what nodes are asked.
+// queries returns what nodes are asked.
 func (c *hostsCheck) queries() (wire.Hello, wire.Check) {
 	check := wire.Check{Patience: fileTimeout}
 	hello := c.hello()
 	hello.CPUs, hello.GPUs, hello.GPUUsers, hello.Topology = true, true, true, true
-	if c.inspect { // the inspection finds them, and asks NVIDIA's library, for as long as it has time
+	if c.inspect { // the inspection includes them
 		hello.GPUs, hello.GPUUsers, hello.Topology = false, false, false
 		c.inspection(&check)
 	}
@@ -230,7 +225,7 @@ func (c *hostsCheck) queries() (wire.Hello, wire.Check) {
 	return hello, check
 }
 
-// ask has one node say it. The clock is looked at when the node has nothing else to do.
+// query samples the clock between two requests, when the node is idle.
 func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 	h := c.helloFor(n, hello)
 	h.DirOptional = filepath.IsAbs(check.Dir)
@@ -258,10 +253,10 @@ func (c *hostsCheck) query(n *node, hello wire.Hello, check wire.Check) error {
 	return nil
 }
 
-// clockSamples is how often a clock is read; the fastest answer counts.
+// clockSamples is the number of readings; the fastest counts.
 const clockSamples = 4
 
-// take completes what a node found of itself by what is known here.
+// record completes a node's report.
 func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
 	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
@@ -277,7 +272,7 @@ func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.
 	for _, file := range facts.NCCL.Conf {
 		h.SettingsFiles = append(h.SettingsFiles, doctor.SettingsFile{Path: file.Path, Text: file.Text})
 	}
-	if !h.Here && !c.spec.StartedByEngine() { // an engine's command hands on what ranks inherit
+	if !h.Here && !c.spec.StartedByEngine() { // an engine's command passes the environment on
 		h.Environ = facts.Environ
 	}
 	if !c.inspect {
@@ -305,8 +300,7 @@ func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.
 	r.Notes = append(printables(facts.Notes), printables(facts.Machine.Notes)...)
 }
 
-// takeProgram joins what a node resolved and what it read: of the program, if there is one,
-// and the directory, if something is wrong with that.
+// recordProgram merges how a node resolved the program and what it read of it.
 func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts) {
 	own := doctor.Program{}
 	if h.Program != nil {
@@ -327,7 +321,7 @@ func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts)
 	}
 }
 
-// inTime gives the node up that does not answer.
+// withTimeout abandons a node that does not answer.
 func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
 	limit := c.settings.answerLimit
 	timer := time.AfterFunc(limit, func() { n.abandon(fmt.Sprintf("it did not say %s within %s", what, limit)) })
@@ -335,7 +329,7 @@ func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
 	return do()
 }
 
-// tryNetwork finds out which of the nodes reach which.
+// probeNetwork finds out which nodes reach each other.
 func (c *hostsCheck) probeNetwork(ctx context.Context) {
 	var probers []prober
 	for _, n := range c.nodes {
@@ -361,7 +355,6 @@ func (c *hostsCheck) probeNetwork(ctx context.Context) {
 	c.recordNetwork(survey, choice, err)
 }
 
-// takeNetwork notes who reaches whom, and what is wrong with it.
 func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err error) {
 	r := networkReport(&survey)
 	c.report.Network = r
@@ -372,8 +365,8 @@ func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err
 		return
 	}
 	problem := doctor.Problem{Hosts: survey.Names(), Text: err.Error()}
-	told := false // by the flaws, where ways were tried
-	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) {
+	told := false // by a flaw
+	if unreached, ok := errors.AsType[*probe.UnreachedError](err); ok {
 		problem.Hint = unreached.Hint()
 		told = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
 	} else {

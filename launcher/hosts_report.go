@@ -7,52 +7,52 @@ import (
 	"gorun/placement"
 )
 
-// HostsReport is what [CheckHosts] found.
+// HostsReport is the result of [CheckHosts].
 type HostsReport struct {
-	// Program is the one that was looked for, as the user named it; "" for none.
+	// Program is the program that was looked for, "" for none.
 	Program string       `json:"program,omitempty"`
 	Version string       `json:"version"` // of this gorun
-	Hosts   []HostReport `json:"hosts"`   // in the order in which they were named
-	// Network is who reaches whom, nil with fewer than two hosts to be asked.
+	Hosts   []HostReport `json:"hosts"`   // in the order of the spec
+	// Network is nil with fewer than two hosts.
 	Network  *NetworkReport   `json:"network,omitempty"`
 	Problems []doctor.Problem `json:"problems"`
 }
 
-// OK reports whether nothing is wrong; remarks are no problem.
+// OK reports whether there are no problems but remarks.
 func (r *HostsReport) OK() bool {
 	return !slices.ContainsFunc(r.Problems, func(p doctor.Problem) bool { return !p.Note })
 }
 
-// HostReport is one host. What could not be learned has its zero value.
+// HostReport describes one host. Unknown values are zero.
 type HostReport struct {
 	Name    string  `json:"host"`
-	Here    bool    `json:"here,omitempty"` // it is the one that gorun runs on
+	Here    bool    `json:"here,omitempty"` // gorun runs on it
 	Reached bool    `json:"reached"`
-	Seconds float64 `json:"seconds"` // until its agent ran, or the attempt had failed
-	// Step is where reaching it stopped, as in [HostProgress]; "" where it is reached.
+	Seconds float64 `json:"seconds"` // until its agent ran, or until the attempt failed
+	// Step is where reaching the host failed, as in [HostProgress]; "" if it was reached.
 	Step string `json:"step,omitempty"`
 
-	Hostname     string `json:"hostname,omitempty"` // what it calls itself
+	Hostname     string `json:"hostname,omitempty"` // its own name for itself
 	Version      string `json:"version,omitempty"`
-	Executable   string `json:"executable,omitempty"` // gorun's file there
-	Copied       bool   `json:"copied,omitempty"`     // gorun had to be sent there
+	Executable   string `json:"executable,omitempty"` // gorun's path there
+	Copied       bool   `json:"copied,omitempty"`     // gorun was copied there
 	Architecture string `json:"architecture,omitempty"`
 	Kernel       string `json:"kernel,omitempty"`
-	CPUs         int    `json:"cpus,omitempty"` // that ranks may use
-	// Clock is by how much its clock is ahead of this host's; nil: not known.
+	CPUs         int    `json:"cpus,omitempty"` // available to ranks
+	// Clock is the offset of its clock from this host's; nil if unknown.
 	Clock   *doctor.Clock      `json:"clock,omitempty"`
 	Rooms   []doctor.DiskSpace `json:"rooms,omitempty"`
 	Limits  []LimitReport      `json:"limits,omitempty"`
 	Dir     string             `json:"dir,omitempty"`     // the ranks' working directory
-	Missing string             `json:"missing,omitempty"` // why it cannot be that
+	Missing string             `json:"missing,omitempty"` // why Dir cannot be used
 	Program *doctor.Program    `json:"program,omitempty"`
-	// GPUs have their names and whether a process uses them.
+	// GPUs have names and whether a process uses them.
 	GPUs       []placement.GPU `json:"gpus,omitempty"`
 	InfiniBand bool            `json:"infiniband,omitempty"`
-	Notes      []string        `json:"notes,omitempty"` // what could not be learned of it
+	Notes      []string        `json:"notes,omitempty"` // what could not be determined
 }
 
-// LimitReport is a limit that ranks have: "memlock" (bytes), "nofile", "nproc".
+// LimitReport is a resource limit of ranks: "memlock" (bytes), "nofile" or "nproc".
 type LimitReport struct {
 	Name string `json:"name"`
 	doctor.Limit

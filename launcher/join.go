@@ -26,8 +26,7 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// meet brings this node together with the others of a job whose nodes are all started
-// by somebody else: as its head, or as one of those that follow.
+// meetNodes connects the nodes of a job that are started one by one; this one may become the head.
 func (s *session) meetNodes(ctx context.Context) error {
 	cfg, err := s.joinConfig()
 	if err != nil {
@@ -48,7 +47,6 @@ func (s *session) meetNodes(ctx context.Context) error {
 	return s.addMembers(members)
 }
 
-// meeting is how this node meets the others.
 func (s *session) joinConfig() (join.Config, error) {
 	j := s.spec.Join
 	cfg := join.Config{
@@ -78,17 +76,15 @@ func (s *session) joinConfig() (join.Config, error) {
 	return cfg, nil
 }
 
-// waysToJoin is how nodes come to have a secret, or do without, the best first.
+// secretHint lists the ways for nodes to get a secret, or to do without, the best first.
 const secretHint = "" +
 	"run `gorun token --save` once, where all nodes share your home directory, then the same line again\n" +
 	"run `gorun token --out job.token`, and add --token-file job.token on each node, which has a copy of that file\n" +
 	"use -H HOST,... in place of --nnodes: gorun then starts the other nodes over SSH, and needs no token\n" +
 	"add --insecure-join on each node, if nobody whom you do not trust can reach that port"
 
-// meetError is an error of the launcher's; of a port that is taken it says by whom.
 func joinError(err error) error {
-	var noSecret *join.NoSecretError
-	if errors.As(err, &noSecret) {
+	if _, ok := errors.AsType[*join.NoSecretError](err); ok {
 		return &Error{Code: job.ExitUsage, Text: printable.Text(err.Error()), Hint: secretHint}
 	}
 	var taken *join.PortTakenError
@@ -101,7 +97,7 @@ func joinError(err error) error {
 	return failure(printable.Text(text))
 }
 
-// takeMembers makes nodes of those that have come; this one is node 0.
+// addMembers adds this node, node 0, and those that joined.
 func (s *session) addMembers(members []*join.Member) error {
 	here := &node{host: thisHost, name: hostname(), notify: s.settings.notify}
 	s.nodes = append(s.nodes, here)
@@ -122,7 +118,7 @@ func (s *session) addMembers(members []*join.Member) error {
 	return s.forEach(func(n *node) error { return n.send(&wire.Ping{Sent: time.Now()}) })
 }
 
-// joinedKind is what is known of those that join.
+// memberKind is how far joined nodes are authenticated.
 func (s *session) memberKind() wire.Peer {
 	if s.listener.IsInsecure() {
 		return wire.PeerUnauthenticated
@@ -138,7 +134,7 @@ func hostname() string {
 	return printable.Text(name)
 }
 
-// follow has this node do its part of a job of which another is the head.
+// follow runs this node's part of a job of which another node is the head.
 func (s *session) follow(ctx context.Context) (*Result, error) {
 	j := s.joined
 	host := printable.Text(j.Host)
@@ -147,7 +143,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	cfg := s.agentConfig()
 	cfg.Health = s.health
 	cfg.Stdin, cfg.Stdout, cfg.Stderr = nil, nil, nil
-	cfg.Environ, cfg.Own, cfg.Signals = s.localEnviron(), s.localRequest(), signals
+	cfg.Environ, cfg.Joined, cfg.Signals = s.localEnviron(), s.localRequest(), signals
 	if s.spec.IsTask() {
 		s.displayRank(&cfg)
 	}
@@ -160,8 +156,8 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	s.signals.listen()
 	go s.forwardSignals(signals, over)
 	err := agent.Serve(link, cfg)
-	var end *agent.OverError
-	if !errors.As(err, &end) {
+	end, ok := errors.AsType[*agent.OverError](err)
+	if !ok {
 		return nil,
 			failure(fmt.Sprintf("%s is lost: %s", s.headName(host), printable.Text(headLostText(err))))
 	}
@@ -169,11 +165,11 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	if e := end.First; e != nil && end.Code != 0 {
 		r.ErrorFile = forwardedErrorFile(e.ErrorFile, e.Code, e.Signal)
 	}
-	if end.Text == "" || s.spec.IsTask() { // there, all write to one place, and node 0 has said it
+	if end.Text == "" || s.spec.IsTask() { // all share an output, where node 0 has reported it
 		return r, nil
 	}
 	text := fmt.Sprintf("node 0 (%s) says: %s", host, printable.Text(end.Text))
-	if s.spec.Join.EngineSignals { // as do nodes of one step
+	if s.spec.Join.EngineSignals { // nodes of one step do, too
 		s.settings.detail(text)
 		return r, nil
 	}
@@ -181,7 +177,7 @@ func (s *session) follow(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// headName is what messages call node 0.
+// headName is node 0's name in messages.
 func (s *session) headName(host string) string {
 	if s.spec.IsTask() {
 		return fmt.Sprintf("rank 0's gorun (%s)", host)
@@ -189,15 +185,14 @@ func (s *session) headName(host string) string {
 	return fmt.Sprintf("node 0 (%s)", host)
 }
 
-// sayFollowed tells who is the head.
 func (s *session) reportHead(host string) {
 	rank, of := s.joined.NodeRank, s.spec.Join.NumNodes
-	if s.spec.IsTask() { // as many lines as ranks
+	if s.spec.IsTask() { // else one line per rank
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
 	tell := s.settings.note
-	if s.spec.Join.EngineSignals { // a step of a resource manager's, which has as many lines as nodes otherwise
+	if s.spec.Join.EngineSignals { // else one line per node of the step
 		tell = s.settings.detail
 	}
 	tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
@@ -214,7 +209,6 @@ func (s *session) displayRank(cfg *agent.Config) {
 	}
 }
 
-// headLost says in words why the connection to node 0 is over.
 func headLostText(err error) string {
 	if remote.IsEnd(err) {
 		return "its connection has ended: gorun was killed there, or the host went down"
@@ -222,7 +216,7 @@ func headLostText(err error) string {
 	return err.Error()
 }
 
-// ownEnviron is what ranks of this node inherit, with what its own command line adds.
+// localEnviron is what this node's ranks inherit, including exports of its own command line.
 func (s *session) localEnviron() []string {
 	environ := slices.Clone(s.spec.Environ)
 	for _, e := range s.spec.Exports {
@@ -234,7 +228,7 @@ func (s *session) localEnviron() []string {
 	return environ
 }
 
-// ownExports are options of a gorun inside a rank, which ranks inherit by -x alone.
+// localExports lists GORUN_ variables for a gorun inside a rank, which ranks inherit only by -x.
 func (s *session) localExports() (list []string) {
 	for _, v := range s.localEnviron() {
 		name, _, _ := strings.Cut(v, "=")
@@ -253,13 +247,13 @@ func (s *session) exports(name string) bool {
 	})
 }
 
-// own is what this node's command line wants to run.
+// localRequest is what this node's command line wants to run.
 func (s *session) localRequest() *agent.Joined {
 	o := &agent.Joined{
 		Task: s.spec.Join.Task, Programs: s.hello().Programs, Dir: s.spec.Dir, LogDir: s.spec.Output.LogBase(),
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
-		// ranks are marked by their engine's job
+		// these mark processes of the engine's job
 		Reports: func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
 		Exports: s.localExports(),
 	}
@@ -278,8 +272,7 @@ func (s *session) localRequest() *agent.Joined {
 	return o
 }
 
-// announce tells the nodes that joined how the job ended, and waits until they have
-// heard it.
+// announce tells joined nodes how the job ended, and waits until they have received it.
 func (s *session) announce(r *Result, err error) {
 	over := wire.JobEnded{Code: job.ExitLauncher}
 	var first *Error
@@ -304,7 +297,7 @@ func (s *session) announce(r *Result, err error) {
 	})
 }
 
-// headline is the first line of a report.
+// headline returns the first line of a report.
 func headline(r *Result) string {
 	line, _, _ := strings.Cut(Explain(r), "\n")
 	return strings.TrimPrefix(line, "gorun: ")

@@ -8,16 +8,15 @@ import (
 	"gorun/launcher/registry"
 )
 
-// liner makes lines of what streams print, and sends them.
+// lineSender splits streams into lines and sends them.
 type lineSender struct {
 	send    func(part any) error
 	partial map[rankStream][]byte // unfinished lines
-	tail    *int                  // how many last lines are wished
+	tail    *int                  // requested number of last lines, or nil
 	batch   []registry.Line
 	err     error
 }
 
-// add takes bytes of a stream.
 func (l *lineSender) write(at rankStream, p []byte) {
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})
@@ -36,7 +35,7 @@ func (l *lineSender) write(at rankStream, p []byte) {
 	}
 }
 
-// wholeRunes is how many bytes of a text end with a whole character, as far as it has such.
+// wholeRunes returns the length of a text without an incomplete last rune.
 func wholeRunes(text []byte) int {
 	for i := len(text) - 1; i >= 0 && len(text)-i < utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {
@@ -49,7 +48,7 @@ func wholeRunes(text []byte) int {
 	return len(text)
 }
 
-// put sends a line before long. What a carriage return overwrote was never meant to stay.
+// putLine drops what a carriage return overwrote.
 func (l *lineSender) putLine(at rankStream, line []byte) {
 	line = bytes.TrimRight(line, "\r")
 	line = line[bytes.LastIndexByte(line, '\r')+1:]
@@ -63,7 +62,6 @@ func (l *lineSender) emit(at rankStream, text string) {
 	}
 }
 
-// flush sends what there is.
 func (l *lineSender) flush() {
 	if len(l.batch) > 0 && l.err == nil {
 		l.err = l.send(registry.Logs{Lines: l.batch})
@@ -71,10 +69,10 @@ func (l *lineSender) flush() {
 	l.batch = nil
 }
 
-// last sends the last lines of a stream, and keeps its unfinished one.
+// writeTail sends the last lines of a stream and keeps an unfinished one.
 func (l *lineSender) writeTail(at rankStream, end []byte, truncated bool) {
 	lines := bytes.SplitAfter(end, []byte{'\n'})
-	most := defaultTail + 1 // behind the last line's end there is nothing
+	most := defaultTail + 1 // the last newline ends in an empty line
 	if l.tail != nil {
 		if most = *l.tail; len(lines[len(lines)-1]) == 0 {
 			most++
@@ -85,7 +83,7 @@ func (l *lineSender) writeTail(at rankStream, end []byte, truncated bool) {
 	}
 	if truncated && len(lines) > 0 {
 		first := lines[0]
-		for range min(len(first), utf8.UTFMax-1) { // the rest of a character that was cut
+		for range min(len(first), utf8.UTFMax-1) { // the rest of a cut character
 			if utf8.RuneStart(first[0]) {
 				break
 			}
@@ -98,7 +96,7 @@ func (l *lineSender) writeTail(at rankStream, end []byte, truncated bool) {
 	}
 }
 
-// end sends a stream's unfinished line.
+// endStream sends a stream's unfinished line.
 func (l *lineSender) endStream(at rankStream) {
 	if held := l.partial[at]; len(held) > 0 {
 		l.putLine(at, held)
@@ -106,7 +104,7 @@ func (l *lineSender) endStream(at rankStream) {
 	delete(l.partial, at)
 }
 
-// rest sends all unfinished lines.
+// flushAll sends all unfinished lines.
 func (l *lineSender) flushAll() {
 	for at := range l.partial {
 		l.endStream(at)

@@ -11,20 +11,20 @@ import (
 	"gorun/launcher/registry"
 )
 
-// Limits of those who read what ranks print.
+// Limits for clients that read output.
 const (
-	maxBacklog      = 4 << 20                // bytes that one may be behind before he is dropped
-	maxLineBytes    = 64 << 10               // bytes of a line
-	maxBatchLines   = 256                    // lines at once
-	logPollInterval = 250 * time.Millisecond // how often it is looked whether a log file has grown
-	logChunk        = 64 << 10               // bytes that are read of one at once
-	// bytes in which the last lines of one are looked for, where somebody says how many
+	maxBacklog      = 4 << 20 // bytes; a client that is further behind is dropped
+	maxLineBytes    = 64 << 10
+	maxBatchLines   = 256                    // per message
+	logPollInterval = 250 * time.Millisecond // for appended bytes
+	logChunk        = 64 << 10               // bytes per read
+	// bytes that are searched for a requested number of lines
 	logTailBytes = 4 << 20
-	defaultTail  = tailLines // the last lines of each stream
+	defaultTail  = tailLines // lines of each stream
 )
 
-// logs sends what ranks printed last and, to one who follows, what they print from now
-// on. It never holds up the job: who reads too slowly is dropped.
+// logs sends the last output of ranks and, to a follower, what comes next. It never delays the job:
+// a client that reads too slowly is dropped.
 func (l *monitor) logs(ctx context.Context, h *head, q registry.Request, send func(part any) error) {
 	lines := &lineSender{send: send, partial: map[rankStream][]byte{}, tail: q.Tail}
 	f := &follower{wants: func(rank int) bool {
@@ -49,10 +49,10 @@ func (l *monitor) logs(ctx context.Context, h *head, q registry.Request, send fu
 		return
 	}
 	lines.flushAll()
-	_ = send(registry.Logs{Over: true}) // who has gone hears nothing
+	_ = send(registry.Logs{Over: true}) // the client may be gone
 }
 
-// goOn sends what comes; false: the reader is too slow.
+// follow returns false if the client reads too slowly.
 func (l *monitor) follow(ctx context.Context, f *follower, files logFiles, lines *lineSender) bool {
 	var grown <-chan time.Time
 	if len(files) > 0 {
@@ -87,7 +87,6 @@ func (l *monitor) follow(ctx context.Context, f *follower, files logFiles, lines
 	return true
 }
 
-// channels are the streams of ranks.
 func (h *head) streamsOf(wants func(rank int) bool) (list []rankStream) {
 	for _, r := range h.plan.Load().Ranks {
 		if wants(r.Rank) {
@@ -97,9 +96,8 @@ func (h *head) streamsOf(wants func(rank int) bool) (list []rankStream) {
 	return list
 }
 
-// lastOf sends the last lines of streams, and says where those are that cannot be had
-// here. Log files on this host it returns open, to be read on; one that several ranks
-// share counts as the first one's.
+// sendTails sends the last lines of streams, or where they are if they are not available here. It
+// returns open log files on this host; a file of several ranks counts as the first one's.
 func (h *head) sendTails(channels []rankStream, f *follower, lines *lineSender) (files logFiles) {
 	shown := map[string]bool{}
 	for _, at := range channels {
@@ -120,8 +118,8 @@ func (h *head) sendTails(channels []rankStream, f *follower, lines *lineSender) 
 	return files
 }
 
-// logFile is the file on this host that has what a stream prints; "": it passes
-// through here. elsewhere says where it is if neither is so.
+// logFile returns the file on this host with a stream's output, "" if the output passes through
+// this process. elsewhere says where it is otherwise.
 func (h *head) logFile(at rankStream) (name, elsewhere string) {
 	p := h.plan.Load()
 	r := p.Ranks[at.rank]
@@ -147,16 +145,16 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 	return "", ""
 }
 
-// logFiles are log files that are read on.
+// logFiles are log files that are being followed.
 type logFiles []*logFile
 
 type logFile struct {
 	rankStream
 	name string
-	file *os.File // nil: there is none yet
+	file *os.File // nil: it does not exist yet
 }
 
-// turnTo has the files of another attempt take the place of those there are. One that keeps its name is read on.
+// switchTo replaces the files by those of another attempt. A file that keeps its name stays open.
 func (files logFiles) switchTo(h *head) {
 	for _, f := range files {
 		name, _ := h.logFile(f.rankStream)
@@ -170,7 +168,7 @@ func (files logFiles) switchTo(h *head) {
 	}
 }
 
-// openLogFile sends a file's last lines; nil where it cannot be read.
+// tailLogFile sends a file's last lines; it returns nil if the file cannot be read.
 func tailLogFile(at rankStream, name string, lines *lineSender) *logFile {
 	f, err := os.Open(name)
 	if err != nil {
@@ -184,19 +182,19 @@ func tailLogFile(at rankStream, name string, lines *lineSender) *logFile {
 		from = max(0, size-logTailBytes)
 	}
 	if err == nil {
-		end, _ = io.ReadAll(io.NewSectionReader(f, from, size-from)) // what could be read
+		end, _ = io.ReadAll(io.NewSectionReader(f, from, size-from)) // as far as readable
 	}
 	_, _ = f.Seek(from+int64(len(end)), io.SeekStart)
 	lines.writeTail(at, end, from > 0)
 	return &logFile{at, name, f}
 }
 
-// read sends what has come to the files.
+// read sends what has been appended.
 func (files logFiles) read(lines *lineSender) {
 	p := make([]byte, logChunk)
 	for _, f := range files {
 		if f.file == nil {
-			f.file, _ = os.Open(f.name) // its rank may not have begun yet
+			f.file, _ = os.Open(f.name) // its rank may not have started yet
 		}
 		for f.file != nil && lines.err == nil {
 			n, err := f.file.Read(p)

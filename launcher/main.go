@@ -10,12 +10,11 @@ import (
 	"gorun/launcher/job"
 )
 
-// mainCalled says that this program can become the guard of its jobs.
+// mainCalled is set if this program can become the guard of its jobs.
 var mainCalled bool
 
-// Main must be the first thing that the main function of a program calls which
-// runs jobs. It returns at once, unless the process was started by the guard of
-// a job whose launcher was killed: then it ends what is left of that job and
+// Main must be the first call in the main function of a program that runs jobs. It returns at once
+// unless this process is the guard of a job whose launcher was killed: then it ends the job and
 // exits.
 func Main() {
 	if process.EnterGuard() {
@@ -24,13 +23,13 @@ func Main() {
 	mainCalled = true
 }
 
-// Explain says in a few lines how a job failed; "" for one that succeeded.
+// Explain describes in a few lines why a job failed; "" for a successful one.
 func Explain(r *Result) string { return r.Report(diagnosis.SignalName) }
 
-// ErrorFile is what torchrun leaves in the file that its own TORCHELASTIC_ERROR_FILE names, for
-// whoever started it: the error file of the rank that failed first, with its exit code, or why
-// the job ended if that was no rank's doing. It is nil where torchrun leaves nothing: after
-// success, and of a rank that wrote no such file.
+// ErrorFile returns what torchrun writes to the file that its own TORCHELASTIC_ERROR_FILE names:
+// the error file of the rank that failed first, with its exit code, or the reason if no rank
+// failed. It returns nil where torchrun writes nothing: after success, and for a failed rank
+// without an error file.
 func ErrorFile(r *Result) []byte {
 	switch {
 	case r.ErrorFile != nil:
@@ -39,7 +38,7 @@ func ErrorFile(r *Result) []byte {
 		return nil
 	}
 	report := cmp.Or(Explain(r), r.Text)
-	if report == "" { // others have said it
+	if report == "" { // another process has reported it
 		return nil
 	}
 	return diagnosis.NewErrorFile(cmp.Or(headline(r), r.Text), report, time.Now())

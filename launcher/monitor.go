@@ -16,9 +16,9 @@ import (
 	"gorun/launcher/registry"
 )
 
-// listing is what the user's other processes see of a job: its entry in the registry, and
-// the answers to what they ask. It begins when the job has run for a moment, and costs it
-// nothing before; nil: the job is in no registry.
+// monitor shows a job to the user's other processes: it has the job's entry in the registry and
+// answers requests. It starts when the job has run for a moment, so that short jobs do not pay for
+// it. A nil monitor does nothing.
 type monitor struct {
 	call          *call
 	began         time.Time
@@ -27,22 +27,22 @@ type monitor struct {
 	queries       queries
 
 	id     string               // set before head is
-	head   atomic.Pointer[head] // of the last attempt that began
+	head   atomic.Pointer[head] // of the current attempt
 	paused atomic.Bool          // between two attempts
 
 	mu    sync.Mutex // guards what follows
 	entry *registry.Entry
 	tried bool
-	guard *process.Guard // where no agent in this process has one
+	guard *process.Guard // if no agent in this process has one
 }
 
-// stopWish is what somebody who wants the job to end said.
+// stopRequest is a request to end the job.
 type stopRequest struct {
 	signal syscall.Signal
 	grace  *time.Duration // nil: the job's own
 }
 
-// stopsAhead is how many such wishes may wait.
+// maxStopRequests limits pending requests.
 const maxStopRequests = 8
 
 func newMonitor(c *call) *monitor {
@@ -52,7 +52,7 @@ func newMonitor(c *call) *monitor {
 	return &monitor{call: c, began: time.Now(), stopRequested: make(chan stopRequest, maxStopRequests)}
 }
 
-// runs says that an attempt has begun.
+// attach is called when an attempt begins.
 func (l *monitor) attach(h *head) {
 	if l == nil {
 		return
@@ -69,18 +69,16 @@ func (l *monitor) attach(h *head) {
 	}
 }
 
-// listedAfter is how long a job runs before it is listed, where no agent of this process
-// says when.
+// registerDelay is how long a job runs before it is listed if no agent in this process decides
+// that.
 const registerDelay = 50 * time.Millisecond
 
-// pause says that the job runs, or that it will run again later.
 func (l *monitor) setPaused(on bool) {
 	if l != nil {
 		l.paused.Store(on)
 	}
 }
 
-// stopping is where wishes to stop the job come.
 func (l *monitor) stopRequests() <-chan stopRequest {
 	if l == nil {
 		return nil
@@ -88,7 +86,7 @@ func (l *monitor) stopRequests() <-chan stopRequest {
 	return l.stopRequested
 }
 
-// tapping is what the console hands to those who follow.
+// tap returns the console's tap.
 func (l *monitor) tap() func(rank, stream int, p []byte) {
 	if l == nil {
 		return nil
@@ -96,20 +94,20 @@ func (l *monitor) tap() func(rank, stream int, p []byte) {
 	return l.followers.write
 }
 
-// settled is called by an agent of this process once its ranks have run for a moment:
-// the guard that it has removes the entry should this process be killed.
+// agentSettled is called by an agent in this process once its ranks have run for a moment. The
+// agent's guard removes the entry if this process is killed.
 func (l *monitor) agentSettled(guarded func(path string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.entry != nil: // of the first attempt
+	case l.entry != nil: // from an earlier attempt
 		guarded(l.entry.Path())
 	case !l.tried:
 		l.register(guarded)
 	}
 }
 
-// beginAlone is for a job without ranks on this host, which has no guard here.
+// registerAlone lists a job without ranks on this host, and therefore without a guard here.
 func (l *monitor) registerAlone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,12 +117,12 @@ func (l *monitor) registerAlone() {
 	guarded := func(string) {}
 	guard := new(process.Guard)
 	if err := guard.Start(process.GuardConfig{Executable: l.call.settings.executable}); err == nil {
-		l.guard, guarded = guard, guard.AddPath // without it the entry is removed by the next who looks
+		l.guard, guarded = guard, guard.AddPath // else the next client removes a stale entry
 	}
 	l.register(guarded)
 }
 
-// register makes the entry. The lock is held.
+// register makes the entry. The lock must be held.
 func (l *monitor) register(guarded func(path string)) {
 	l.tried = true
 	entry, err := registry.Register(l.call.settings.registry, l.id, guarded, l.answer)
@@ -135,7 +133,7 @@ func (l *monitor) register(guarded func(path string)) {
 	l.entry = entry
 }
 
-// close ends the entry; those who wait for the end of the job hear of it.
+// close removes the entry; clients that wait for the end of the job learn of it.
 func (l *monitor) close() {
 	if l == nil {
 		return
@@ -152,13 +150,13 @@ func (l *monitor) close() {
 	}
 }
 
-// answer answers somebody of this user. Whoever adds a question has a case here, its name in
-// registry/words.go, and an option of gorun ps or a command in cmd/gorun/jobs.go that asks it.
+// answer answers a request of this user. A new kind of request has a case here, a name in package
+// registry, and an option of gorun ps or a command in cmd/gorun that sends it.
 func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part any) error) {
-	h := l.head.Load() // there is one: nobody is answered before
+	h := l.head.Load() // set before the entry is registered
 	switch q.Kind {
 	case registry.JobRequest:
-		_ = send(l.describe(h)) // he who asked has gone
+		_ = send(l.describe(h)) // the client may be gone
 	case registry.RanksRequest:
 		_ = send(l.describeRanks(ctx, h))
 	case registry.StopRequest:
@@ -174,7 +172,7 @@ func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part
 	}
 }
 
-// stop has the job end in order, and keeps who asked waiting until it has.
+// stop ends the job and makes the client wait for its end.
 func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part any) error) {
 	wish := stopRequest{q.Signal, q.Grace}
 	if wish.signal == 0 {
@@ -186,20 +184,19 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 	}
 	select {
 	case l.stopRequested <- wish:
-	default: // as many have asked
+	default: // enough are pending
 	}
 	if send(registry.Reply{Whole: l.call.settings.wholeProcess}) == nil {
 		<-ctx.Done()
 	}
 }
 
-// stopped passes a wish to end on to the supervisor.
 func (h *head) onStopRequest(w stopRequest) {
 	h.settings.notify("gorun stop asks for the end of the job")
 	h.post(job.Signalled{Signal: w.signal, Grace: w.grace, At: time.Now()})
 }
 
-// stacks says what ranks do right now.
+// stacks describes what ranks do right now.
 func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) registry.Reply {
 	answers, silent := l.queries.run(ctx, h, queryStacks)
 	var ranks []spec.Activity
@@ -221,7 +218,7 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 	return w
 }
 
-// used is an answer of a node to what somebody asked.
+// onUsed receives a node's answer to a query.
 func (h *head) onUsed(n *node, m wire.Used) error {
 	if h.monitor != nil {
 		h.monitor.queries.receive(n, m)

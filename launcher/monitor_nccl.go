@@ -14,7 +14,7 @@ import (
 	"gorun/launcher/registry"
 )
 
-// nccl says what NCCL itself knows of the job. The agents ask it on their hosts: its port is one of the loopback there.
+// nccl describes NCCL's view of the job. Agents query NCCL, whose port is on loopback.
 func (l *monitor) nccl(ctx context.Context, h *head) registry.NCCL {
 	answers, silent := l.queries.run(ctx, h, queryNCCL)
 	n := registry.NCCL{ID: l.id, Silent: silent}
@@ -29,11 +29,11 @@ func (l *monitor) nccl(ctx context.Context, h *head) registry.NCCL {
 		return n
 	}
 	n.Lines = ncclLines(&status, h.rasView())
-	n.Status, _ = json.Marshal(status) // it came as JSON
+	n.Status, _ = json.Marshal(status) // it was JSON
 	return n
 }
 
-// noNCCL says why NCCL has said nothing: the reasons of most hosts and, where they differ, of the next most.
+// noNCCL explains why there is no answer of NCCL: the two most frequent reasons.
 func noNCCL(answers []answer[wire.Used]) string {
 	hosts := map[string][]string{}
 	var reasons []string
@@ -58,7 +58,7 @@ func noNCCL(answers []answer[wire.Used]) string {
 	return on(reasons[0]) + "; " + on(reasons[1])
 }
 
-// ncclLines say it for people.
+// ncclLines formats a status for people.
 func ncclLines(s *ras.Status, v ras.View) []string {
 	count := fmt.Sprintf("%d communicators", len(s.Communicators))
 	if few := [...]string{"no communicator", "1 communicator"}; len(s.Communicators) < len(few) {

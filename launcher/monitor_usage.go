@@ -13,13 +13,13 @@ import (
 	"gorun/launcher/registry"
 )
 
-// rankUsage is what a rank used at a moment of its host's clock.
+// rankUsage is a rank's usage at a time of its host's clock.
 type rankUsage struct {
 	wire.RankUsage
 	at time.Time
 }
 
-// usages are those of answers, by rank, without ranks that are none of the node's.
+// usages returns the usage in answers by rank, without ranks that the node does not have.
 func (h *head) usages(answers []answer[wire.Used]) (list []rankUsage) {
 	for _, a := range answers {
 		for _, u := range a.body.Ranks {
@@ -33,7 +33,7 @@ func (h *head) usages(answers []answer[wire.Used]) (list []rankUsage) {
 	return list
 }
 
-// describe is the job without its ranks.
+// describe describes the job without its ranks.
 func (l *monitor) describe(h *head) registry.Job {
 	p := h.plan.Load()
 	j := registry.Job{
@@ -59,7 +59,7 @@ func (l *monitor) describe(h *head) registry.Job {
 	return j
 }
 
-// program is what the user started, with a colon between several.
+// program returns the command line, with a colon between programs.
 func (l *monitor) program() (name string, args []string) {
 	for i, app := range l.call.spec.Apps {
 		if i == 0 {
@@ -71,7 +71,7 @@ func (l *monitor) program() (name string, args []string) {
 	return name, args
 }
 
-// describeRanks is the job with its ranks and what they use.
+// describeRanks describes the job with its ranks and their usage.
 func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
 	used := map[int]rankUsage{}
 	answers, silent := l.queries.run(ctx, h, queryUsage)
@@ -98,7 +98,7 @@ func (l *monitor) describeRanks(ctx context.Context, h *head) registry.Job {
 	return j
 }
 
-// tellEnd says how far a rank has come, as the supervisor knows it.
+// addState adds the supervisor's view of a rank.
 func (h *head) addState(rank *registry.Rank) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *head) addState(rank *registry.Rank) {
 	}
 }
 
-// tell adds what the rank's own host knows of it.
+// addTo adds what the rank's host knows.
 func (u rankUsage) addTo(rank *registry.Rank) {
 	rank.At = u.at
 	ended := rank.Code != nil || rank.Signal != ""

@@ -8,7 +8,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// mpiEvent passes on what ranks of a node did, if they are its ranks.
+// onMPI checks that events are about the node's ranks.
 func (h *head) onMPI(n *node, m wire.MPIEvent) error {
 	at := h.localTime(n, m.At)
 	known := func(rank int) bool { return rank >= 0 && rank < len(h.plan.Load().Ranks) }

@@ -16,21 +16,20 @@ import (
 	"gorun/placement"
 )
 
-// ncclVoice listens to what NCCL prints in ranks. It sees what passes through this process on its way to the console or
-// to log files; nothing of it is changed, held back or left out by that.
+// ncclObserver watches what NCCL prints in ranks on its way to the console or to log files. It does
+// not change or delay the output.
 type ncclObserver struct {
 	head    *head
 	log     *nccllog.Collector
-	waiting atomic.Bool // to tell in what way ranks communicate
-	report  func()      // tells it, once; who comes second waits until all is told: the end of the job does
-	warned  sync.Map    // what was warned of
+	waiting atomic.Bool // reportLater has been called
+	report  func()      // only the first call reports; others wait for it
+	warned  sync.Map    // keys of warnings
 }
 
 func (v *ncclObserver) init(h *head) {
 	v.head, v.log, v.report = h, nccllog.New(len(h.plan.Load().Ranks)), sync.OnceFunc(v.reportSummaries)
 }
 
-// heard takes what a rank of a node printed.
 func (v *ncclObserver) observe(n *node, rank, stream int, p []byte) {
 	if !v.log.Write(rank, stream, p) {
 		return
@@ -45,13 +44,13 @@ func (v *ncclObserver) observe(n *node, rank, stream int, p []byte) {
 	}
 }
 
-// How long it is waited for more.
+// Delays before a report.
 const (
-	settleDelay  = 300 * time.Millisecond // when ranks are connected: one kind of connection comes after the other
-	versionDelay = 2 * time.Second        // when a version came: RCCL begins with it in any case
+	settleDelay  = 300 * time.Millisecond // once ranks are connected: kinds of connections follow one another
+	versionDelay = 2 * time.Second        // once a version was printed: RCCL prints it in any case
 )
 
-// tellLater says what is known after a while, unless that is under way.
+// reportLater schedules a report unless one is scheduled.
 func (v *ncclObserver) reportLater(after time.Duration) {
 	if v.waiting.Swap(true) {
 		return
@@ -63,11 +62,11 @@ func (v *ncclObserver) reportLater(after time.Duration) {
 			v.report()
 			return
 		}
-		v.waiting.Store(false) // a larger communicator is being made: what it is said of comes again
+		v.waiting.Store(false) // a larger communicator is being made, and observe will be called again
 	})
 }
 
-// tellSummaries says in what way ranks communicate.
+// reportSummaries reports over what ranks communicate.
 func (v *ncclObserver) reportSummaries() {
 	for _, s := range v.log.Summaries(v.hasNVLink) {
 		if s.VersionOnly {
@@ -78,7 +77,7 @@ func (v *ncclObserver) reportSummaries() {
 	}
 }
 
-// linked reports whether a rank's node is known to have GPUs with NVLink between them.
+// hasNVLink reports whether a rank's node is known to have NVLink between GPUs.
 func (v *ncclObserver) hasNVLink(rank int) bool {
 	n := v.head.nodes[v.head.plan.Load().Ranks[rank].Node]
 	return slices.ContainsFunc(n.facts.Machine.GPUs, func(gpu placement.GPU) bool {
@@ -86,14 +85,14 @@ func (v *ncclObserver) hasNVLink(rank int) bool {
 	})
 }
 
-// warn tells something once.
+// warn sends one notice per key.
 func (v *ncclObserver) warn(key, text string) {
 	if _, said := v.warned.LoadOrStore(key, true); !said {
 		v.head.settings.notify(text)
 	}
 }
 
-// compareVersions remarks on ranks with different versions, which cannot talk to each other.
+// checkVersions warns of ranks with different versions of NCCL.
 func (v *ncclObserver) checkVersions() {
 	if !v.log.Mixed() {
 		return
@@ -113,7 +112,7 @@ func (v *ncclObserver) checkVersions() {
 		"; LD_LIBRARY_PATH or the Python environment differs between them")
 }
 
-// onHosts names the nodes of ranks, where the job has several.
+// hostsOf names the nodes of ranks, "" in a job with one.
 func (v *ncclObserver) hostsOf(ranks []int) string {
 	if len(v.head.nodes) < 2 {
 		return ""
@@ -128,8 +127,8 @@ func (v *ncclObserver) hostsOf(ranks []int) string {
 	return " (" + job.HostRanges(hosts) + ")"
 }
 
-// lookAtNetwork judges the network that a rank uses: sockets are slow where there is better, and where gorun named an
-// interface another one is a mistake.
+// checkNetwork warns if a rank uses sockets although its node has a faster network, or another
+// interface than gorun has set.
 func (v *ncclObserver) checkNetwork(n *node, rank int) {
 	f, ok := v.log.Facts(rank)
 	if !ok || len(v.head.nodes) < 2 {
@@ -155,7 +154,7 @@ func (v *ncclObserver) checkNetwork(n *node, rank int) {
 	}
 }
 
-// asksForSockets reports whether a rank's environment has NCCL use nothing else.
+// asksForSockets reports whether a rank's environment restricts NCCL to sockets.
 func (v *ncclObserver) asksForSockets(rank int) bool {
 	set := v.variable(rank, "NCCL_IB_DISABLE")
 	if set != nil && set.Value != "" && set.Value != "0" {
@@ -165,7 +164,7 @@ func (v *ncclObserver) asksForSockets(rank int) bool {
 	return set != nil && strings.EqualFold(set.Value, "Socket")
 }
 
-// portTexts describe the ports by which NCCL itself could communicate.
+// portTexts describes the active ports that NCCL could use.
 func portTexts(ports []placement.NIC) (texts []string) {
 	for _, p := range ports {
 		kind := map[placement.NICKind]string{placement.InfiniBand: "InfiniBand", placement.RoCE: "RoCE"}[p.Kind]
@@ -180,7 +179,7 @@ func portTexts(ports []placement.NIC) (texts []string) {
 	return texts
 }
 
-// variable is one of a rank's environment, nil: the rank has none of that name.
+// variable returns a variable of a rank's environment, or nil.
 func (v *ncclObserver) variable(rank int, name string) *plan.Variable {
 	p := v.head.plan.Load()
 	if rank < 0 || rank >= len(p.Ranks) {
@@ -194,7 +193,7 @@ func (v *ncclObserver) variable(rank int, name string) *plan.Variable {
 	return nil
 }
 
-// interfaceNamed is the network interface that gorun named to NCCL in a rank; "" is none, or the user did.
+// namedInterface is the interface that gorun set for NCCL in a rank; "" if gorun set none.
 func (v *ncclObserver) namedInterface(rank int) string {
 	set := v.variable(rank, "NCCL_SOCKET_IFNAME")
 	if set == nil || set.Origin != plan.Gorun {
@@ -207,7 +206,7 @@ func (v *ncclObserver) namedInterface(rank int) string {
 	return name
 }
 
-// result is what was heard; nil: nothing.
+// result returns nil if nothing was observed.
 func (v *ncclObserver) result() *job.NCCL {
 	r := &job.NCCL{Summaries: v.log.Summaries(v.hasNVLink), Warnings: v.log.Warnings()}
 	if len(r.Summaries)+len(r.Warnings) == 0 {

@@ -13,8 +13,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// tellUnreadNames warns, in one line, of variables that ranks get and that NCCL was meant to read and does not. What
-// takes time is done only where there is such a name.
+// warnUnreadNames warns of exported variables that look like NCCL's and are not. It checks whether
+// the job uses NCCL only if there is such a variable, since that takes time.
 func (s *session) warnUnreadNames() {
 	if s.spec.NoEnvCheck {
 		return
@@ -44,7 +44,7 @@ func (s *session) warnUnreadNames() {
 	}
 }
 
-// unreadNames says of names that nobody reads what was meant; "" where all are far from those that are known.
+// unreadText suggests known variables for unknown ones; "" if no name is close to a known one.
 func unreadText(names []string) string {
 	var wrong []string
 	for _, name := range names {
@@ -60,14 +60,14 @@ func unreadText(names []string) string {
 	return strings.Join(wrong, " ")
 }
 
-// usesNCCL reports whether what is known of the job says that its ranks use NCCL or RCCL: there are GPUs, or a program
-// of this host links one of them or imports PyTorch.
+// usesNCCL reports whether ranks probably use NCCL or RCCL: a node has GPUs, or a program on this
+// host links one of them or imports PyTorch.
 func (s *session) usesNCCL() bool {
 	for _, n := range s.nodes {
 		if n.facts.NCCL.GPUs || len(n.facts.Machine.GPUs) > 0 {
 			return true
 		}
-		if !n.host.Here || n.joined { // another host's word is no path to open here
+		if !n.host.Here || n.joined { // do not open paths of other hosts here
 			continue
 		}
 		for i := range n.facts.Programs {
@@ -80,7 +80,7 @@ func (s *session) usesNCCL() bool {
 	return false
 }
 
-// from is a path as the ranks of a program have it.
+// rankPath returns a path as the ranks of a program resolve it.
 func (c *call) rankPath(app int, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -88,7 +88,7 @@ func (c *call) rankPath(app int, path string) string {
 	return filepath.Join(c.dirOf(&c.spec.Apps[app]), path)
 }
 
-// fromAll are the words of a program's command, and its script as its ranks have it.
+// rankArgv returns a program's command line with its script as the ranks resolve it.
 func (c *call) rankArgv(app int, p *job.Program) []string {
 	argv := slices.Clone(p.Argv)
 	for i, word := range argv {
@@ -99,12 +99,11 @@ func (c *call) rankArgv(app int, p *job.Program) []string {
 	return argv
 }
 
-// varConfFile names NCCL's file of settings, which is read before there is a plan.
+// varConfFile names NCCL's settings file, which is read before planning.
 const varConfFile = "NCCL_CONF_FILE"
 
-// exportedToNCCL is what the user gives ranks alone of the variables by which NCCL and its
-// file of settings are found, NAME=VALUE; of several programs the first one's counts, as a
-// host is asked once.
+// ncclExports returns the variables that tell NCCL where its library and settings file are, as the
+// user exports them to the first program: a host is queried once.
 func (c *call) ncclExports() (environ []string) {
 	if len(c.spec.Apps) == 0 {
 		return c.ncclVariables(nil)
@@ -112,8 +111,8 @@ func (c *call) ncclExports() (environ []string) {
 	return c.ncclVariables(c.spec.Apps[0].Exports)
 }
 
-// unheardOfNCCL says which programs find another file of settings, or another library, than the
-// first one, whose file and library a plan goes by.
+// ncclExportNotes notes programs whose exports lead to another settings file or library than the
+// first program's, which the plan uses.
 func (c *call) ncclExportNotes() (remarks []string) {
 	heard := c.ncclExports()
 	for i, app := range c.spec.Apps {
@@ -139,7 +138,7 @@ func (c *call) ncclExportNotes() (remarks []string) {
 	return remarks
 }
 
-// findsNCCL are those variables for a program with exports of its own.
+// ncclVariables returns these variables for a program with exports of its own.
 func (c *call) ncclVariables(own []job.Export) (environ []string) {
 	exports := slices.Concat(c.spec.Exports, own)
 	for _, name := range []string{varConfFile, "LD_LIBRARY_PATH", "LD_PRELOAD"} {

@@ -12,11 +12,10 @@ import (
 	"gorun/launcher/job"
 )
 
-// resolveLimit bounds the search for the addresses of a name.
+// resolveLimit limits the resolution of a name.
 const resolveLimit = 20 * time.Second
 
-// reachable finds out by which address the nodes reach node 0, and by which
-// interfaces they talk.
+// chooseMaster finds the address by which the nodes reach node 0, and each node's interface.
 func (s *session) chooseMaster() error {
 	wish := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
 	order := s.nodesFromRank0()
@@ -28,7 +27,8 @@ func (s *session) chooseMaster() error {
 	if j := s.spec.Join; j != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
 		defer cancel()
-		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here { // else it is a service's, which leads here
+		// The address may also be that of a service that leads here.
+		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here {
 			probers[0].address, wish.Source = j.Addr, j.From
 		}
 	}
@@ -43,14 +43,13 @@ func (s *session) chooseMaster() error {
 	return nil
 }
 
-// adopt takes up what was found.
 func (s *session) applyChoice(order []*node, choice probe.Choice) {
 	s.settings.detail("network: " + choice.Reason)
 	switch {
 	case choice.Note == "":
-	case s.spec.Tune == job.TuneOff && !s.namedByIPv6(): // who names nodes by IPv6 may have IPv4, too
+	case s.spec.Tune == job.TuneOff && !s.namedByIPv6(): // nodes with IPv6 names may have IPv4 as well
 		s.settings.note(choice.Note)
-	default: // the plan sets it
+	default: // the plan sets the variable
 		s.settings.detail("network: " + choice.Note)
 	}
 	if choice.Warning != "" {
@@ -60,7 +59,7 @@ func (s *session) applyChoice(order []*node, choice probe.Choice) {
 	for i, n := range order {
 		place := choice.Endpoints[i]
 		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
-		if n.facts.Mbps = 0; place.Device { // else the speed is a driver's invention
+		if n.facts.Mbps = 0; place.Device { // virtual devices report made-up speeds
 			n.facts.Mbps = place.Mbps
 		}
 		n.addresses = append(n.addresses, place.Addr.WithZone(""))
@@ -73,7 +72,7 @@ func (s *session) applyChoice(order []*node, choice probe.Choice) {
 	}
 }
 
-// fromFirst are the nodes, that of rank 0 first.
+// nodesFromRank0 returns the nodes, that of rank 0 first.
 func (s *session) nodesFromRank0() []*node {
 	order := []*node{s.nodes[s.rank0Node]}
 	for i, n := range s.nodes {
@@ -84,13 +83,13 @@ func (s *session) nodesFromRank0() []*node {
 	return order
 }
 
-// namedByIPv6 reports whether the user named the nodes by such addresses.
+// namedByIPv6 reports whether the user named node 0 by an IPv6 address.
 func (s *session) namedByIPv6() bool {
 	addr, err := netip.ParseAddr(s.nodes[s.rank0Node].host.Name)
 	return err == nil && addr.Is6() && !addr.Is4In6()
 }
 
-// prober has the node find out whom it reaches.
+// prober has the node probe the network.
 func (n *node) prober() prober {
 	return prober{n.name, n.host.Address, func(p *wire.Probe) (r wire.Reached, err error) {
 		if err = n.request(p, &r); err != nil {

@@ -6,59 +6,57 @@ import (
 	"gorun/launcher/internal/probe"
 )
 
-// NetworkReport is who reaches whom by TCP, and how well.
+// NetworkReport says which hosts reach each other by TCP, and how well.
 type NetworkReport struct {
-	// Address is what MASTER_ADDR would be, "" if there is none that all reach.
+	// Address is what MASTER_ADDR would be; "" if no address is reached by all hosts.
 	Address string `json:"address,omitempty"`
-	Reason  string `json:"reason,omitempty"` // why this one
+	Reason  string `json:"reason,omitempty"` // for Address
 	Summary string `json:"summary,omitempty"`
-	// Transfers says in a line what the ways carry, "" where nothing was measured.
+	// Transfers summarizes the measured throughput; "" without measurements.
 	Transfers string `json:"transfers,omitempty"`
-	Ways      []Way  `json:"ways"` // all between up to 64 hosts
-	// Interfaces are the addresses of all hosts.
+	Ways      []Way  `json:"ways"` // between all pairs of up to 64 hosts
+	// Interfaces lists the addresses of all hosts.
 	Interfaces []InterfaceReport `json:"interfaces,omitempty"`
-	// Error is why it is not known who reaches whom.
+	// Error is set if the network could not be probed.
 	Error string `json:"error,omitempty"`
 
 	survey *probe.Survey
 }
 
-// Grid draws round trips in milliseconds, who dials on the left; "" for more than 16
-// hosts.
+// Grid draws the round trips in milliseconds, dialing hosts on the left; "" for more than 16 hosts.
 func (n *NetworkReport) Grid() string { return n.survey.Grid() }
 
-// Way is one host that was dialed by another at one of its addresses. What was not
-// measured is 0.
+// Way is the path from one host to an address of another. Values that were not measured are 0.
 type Way struct {
 	From      string  `json:"from"`
 	To        string  `json:"to"`
-	Address   string  `json:"address"` // that was dialed
+	Address   string  `json:"address"` // dialed
 	Port      int     `json:"port"`
-	Interface string  `json:"interface,omitempty"` // by which From went
-	Seconds   float64 `json:"seconds"`             // for the shortest round trip
+	Interface string  `json:"interface,omitempty"` // of From
+	Seconds   float64 `json:"seconds"`             // of the shortest round trip
 	Problem   string  `json:"problem,omitempty"`
-	// Aside is set for an address that ranks would not use: another network.
+	// Aside is set for an address that ranks would not use.
 	Aside bool `json:"aside,omitempty"`
-	// OtherPorts says how ports 22 and 1 answer where the one dialed did not:
-	// "answers", "refuses" or "silent".
+	// OtherPorts says how ports 22 and 1 respond if Port does not: "answers", "refuses" or
+	// "silent".
 	OtherPorts string `json:"other_ports,omitempty"`
 
-	// Bytes arrived in so many seconds, in one TCP connection.
+	// Bytes arrived within TransferSeconds over one TCP connection.
 	Bytes           int64   `json:"bytes,omitempty"`
 	TransferSeconds float64 `json:"transfer_seconds,omitempty"`
 	BitsPerSecond   float64 `json:"bits_per_second,omitempty"`
-	// TransferSegments were sent for that, TransferResent of them again.
+	// TransferSegments were sent for that, of them TransferResent again.
 	TransferSegments int `json:"transfer_segments,omitempty"`
 	TransferResent   int `json:"transfer_resent,omitempty"`
-	// Segments were sent with few under way, Resent of them again, which is loss.
+	// Segments were sent with few in flight, of them Resent again, which indicates loss.
 	Segments int `json:"segments,omitempty"`
 	Resent   int `json:"resent,omitempty"`
-	// Packet is the size of TCP's IP packets in bytes; where those vanish, those of
-	// Passes arrive and those of Vanishes do not.
+	// Packet is the size of TCP's IP packets in bytes. If packets of that size are lost, packets of
+	// Passes bytes arrive and those of Vanishes bytes do not.
 	Packet   int `json:"packet,omitempty"`
 	Passes   int `json:"passes,omitempty"`
 	Vanishes int `json:"vanishes,omitempty"`
-	// Trouble is what became of measuring, where the host was reached.
+	// Trouble is why measuring failed on a host that was reached.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -66,16 +64,15 @@ type Way struct {
 type InterfaceReport struct {
 	Host    string `json:"host"`
 	Name    string `json:"name"`
-	Address string `json:"address"` // with the length of its network's prefix
+	Address string `json:"address"` // with its prefix length
 	// Kind is "ordinary", "no carrier", "tunnel", "host-only" or "loopback".
 	Kind string `json:"kind"`
 	Mbps int    `json:"mbps,omitempty"`
 	MTU  int    `json:"mtu,omitempty"`
-	// Chosen says that ranks would use it.
+	// Chosen is set if ranks would use it.
 	Chosen bool `json:"chosen,omitempty"`
 }
 
-// networkReport is a survey for people and programs.
 func networkReport(s *probe.Survey) *NetworkReport {
 	r := &NetworkReport{survey: s, Summary: s.Summary(), Transfers: s.Transfers()}
 	for _, w := range s.Paths {

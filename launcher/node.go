@@ -19,66 +19,56 @@ import (
 	"gorun/launcher/job"
 )
 
-// node is one node of a job as the head sees it: the way to its agent, and what that
-// said.
+// node is a node of the job, with the link to its agent. After setLink, fields that are not atomic
+// or guarded belong to the session's goroutine, and err to whoever has seen lost closed.
 type node struct {
 	number int // in the plan
-	index  int // in the wish
+	index  int // in Spec.Hosts
 	host   hosts.Host
 	name   string // for messages
-	joined bool   // it was started by a command line of its own
+	joined bool   // it has a command line of its own
 	kind   wire.Peer
-	// engine has the agents that a resource manager started, this node's among them; nil:
-	// it did not.
+	// engine started this node's agent; nil: no resource manager did.
 	engine *engineAgents
 	link   *wire.Link
-	// served is how an agent in this process ended; nil for one elsewhere.
+	// served receives the error of an agent in this process; nil for other agents.
 	served chan error
-	// end says more of why a link ended, where somebody knows; nil for nobody.
+	// end describes why the link ended, if anything is known; may be nil.
 	end func() string
 
-	// copied is what --copy sent there; nil for nothing.
+	// copied is what --copy sent; nil for nothing.
 	copied *bootstrap.JobDir
 
 	notify  func(string)
-	notices atomic.Int32 // of the agent, since ranks were started last
+	notices atomic.Int32 // of the agent, since the last start of ranks
 	facts   job.Facts
-	// addresses are those that the node said it has.
+	// addresses are those that the node reported.
 	addresses []netip.Addr
 
-	linked           atomic.Bool // there is a link
-	answers          chan wire.Frame
-	lost             chan struct{} // closed when the link has ended
-	lostOnce         sync.Once
-	err              error // why, once lost is closed
+	linked   atomic.Bool // listen was called
+	answers  chan wire.Frame
+	lost     chan struct{} // closed when the link has ended
+	lostOnce sync.Once
+	err      error // the reason, once lost is closed
+	// while ranks run
 	handler          atomic.Pointer[func(wire.Frame) error]
-	missedHeartbeats atomic.Int32 // heartbeats since something was heard
-	progressSigns    atomic.Int64 // of Pong
-	suspended        atomic.Bool  // a resource manager has suspended it: silence means nothing
-	abandoned        atomic.Value // a text: it was given up for being silent
+	missedHeartbeats atomic.Int32 // since the last frame
+	progressSigns    atomic.Int64 // of the last Pong
+	suspended        atomic.Bool  // by a resource manager: silence means nothing
+	abandoned        atomic.Value // a string: the reason
 	clock            clock
 }
 
-// hostName is the node's name in plans and labels: what it calls itself where it is this
-// host, else what the user called it, by which he can log in.
-func (n *node) hostName(own string) string {
-	if n.host.Here {
-		return own
-	}
-	return n.host.Name
-}
-
-// linkTo takes up the link to an agent of a kind, which is held to what such may send.
+// setLink sets the link to an agent and restricts what the agent may send by its kind.
 func (n *node) setLink(link *wire.Link, kind wire.Peer) {
 	n.link, n.kind = link, kind
 	link.Guard(kind)
 }
 
-// answersAhead is how many answers a node may be ahead of who asks: one, as it is
-// asked one thing at a time, but for the store's.
+// maxAnswers limits unread answers: a node gets one request at a time, except for the store's.
 const maxAnswers = 4
 
-// listen reads the node's frames from now on.
+// listen starts reading the node's frames.
 func (n *node) listen() {
 	n.answers, n.lost = make(chan wire.Frame, maxAnswers), make(chan struct{})
 	n.linked.Store(true)
@@ -88,7 +78,7 @@ func (n *node) listen() {
 func (n *node) readLoop() {
 	for {
 		f, err := n.link.Read()
-		if n.abandoned.Load() != nil { // what it still says is the consequence
+		if n.abandoned.Load() != nil { // frames after that are a consequence
 			return
 		}
 		if err == nil {
@@ -98,14 +88,13 @@ func (n *node) readLoop() {
 		if err != nil {
 			n.markLost(err)
 			if errors.As(err, new(*wire.ViolationError)) {
-				go n.link.Close() // it would wait for whoever reads
+				go n.link.Close() // Close waits for Read
 			}
 			return
 		}
 	}
 }
 
-// lose gives the node up.
 func (n *node) markLost(err error) {
 	n.lostOnce.Do(func() {
 		n.err = err
@@ -113,7 +102,7 @@ func (n *node) markLost(err error) {
 	})
 }
 
-// take passes a frame on: to the running job, else to who asked.
+// dispatch passes a frame to the running job or to the waiting request.
 func (n *node) dispatch(f wire.Frame) error {
 	if f.Type == wire.TypePong {
 		return handle(n, f, (*node).onPong)
@@ -126,13 +115,13 @@ func (n *node) dispatch(f wire.Frame) error {
 		return handle(n, f, (*node).onNotice)
 	case wire.TypeSignalled:
 		return handle(n, f, n.engine.onSignal)
-	case wire.TypeSignal: // no ranks run that could get it
+	case wire.TypeSignal:
 		return errInterrupted
 	}
-	if f.Type.IsLate() { // of an attempt that is over
+	if f.Type.IsLate() { // of the last attempt
 		return nil
 	}
-	f.Body = bytes.Clone(f.Body) // the reader uses it again
+	f.Body = bytes.Clone(f.Body) // the reader reuses it
 	select {
 	case n.answers <- f:
 		return nil
@@ -141,13 +130,12 @@ func (n *node) dispatch(f wire.Frame) error {
 	}
 }
 
-// errInterrupted is a node whose user ends it while there is no job to be ended.
+// errInterrupted is the error of a node whose user ends it while no ranks run.
 var errInterrupted = wire.Violation("its gorun was interrupted")
 
-// mostNotices is how many lines of an agent are shown from one start of ranks to the next.
+// maxNotices limits the lines printed for an agent per start of ranks.
 const maxNotices = 1000
 
-// notice shows what an agent says.
 func (n *node) onNotice(m wire.Notice) error {
 	switch said := n.notices.Add(1); {
 	case said <= maxNotices:
@@ -155,7 +143,7 @@ func (n *node) onNotice(m wire.Notice) error {
 	case said == maxNotices+1:
 		n.notify(fmt.Sprintf("has said more than %d lines; the others are not shown", maxNotices))
 	default:
-		n.notices.Store(maxNotices + 1) // it never overflows
+		n.notices.Store(maxNotices + 1) // prevent an overflow
 	}
 	return nil
 }
@@ -166,7 +154,7 @@ func (n *node) onPong(p wire.Pong) error {
 	return nil
 }
 
-// next is the frame that comes next from the agent.
+// Answers that arrived before the link was lost come first.
 func (n *node) nextAnswer() (wire.Frame, error) {
 	select {
 	case f := <-n.answers:
@@ -181,7 +169,7 @@ func (n *node) nextAnswer() (wire.Frame, error) {
 	}
 }
 
-// ask sends a question and waits for its answer.
+// request sends a request and waits for the answer.
 func (n *node) request(question, answer wire.Message) error {
 	if err := n.send(question); err != nil {
 		return err
@@ -196,7 +184,7 @@ func (n *node) send(m wire.Message) error {
 	return nil
 }
 
-// receive waits for an answer; notices may come before it.
+// receive waits for an answer and handles notices that come before it.
 func (n *node) receive(answer wire.Message) error {
 	for {
 		f, err := n.nextAnswer()
@@ -209,7 +197,7 @@ func (n *node) receive(answer wire.Message) error {
 			if err := handle(n, f, (*node).onNotice); err != nil {
 				return err
 			}
-		case f.Type.IsLate(): // of an attempt that is over
+		case f.Type.IsLate(): // of the last attempt
 		default:
 			return failure(fmt.Sprintf("the agent sent a %s frame instead of a %s frame", f.Type,
 				answer.Type()))
@@ -217,7 +205,6 @@ func (n *node) receive(answer wire.Message) error {
 	}
 }
 
-// gone says why the agent is gone, if it said so itself.
 func (n *node) goneError(err error) error {
 	text := "the agent is gone: "
 	if n.served != nil {
@@ -227,7 +214,7 @@ func (n *node) goneError(err error) error {
 }
 
 func (n *node) lossText(err error) string {
-	if broken := (*wire.ViolationError)(nil); errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*wire.ViolationError](err); ok {
 		return printable.Text(broken.Text)
 	}
 	if n.served != nil {
@@ -252,24 +239,23 @@ func (n *node) lossText(err error) string {
 	return printable.Text(text)
 }
 
-// closeLimit is how long the end of a connection may take: one that was cut may never
-// end in order.
+// closeLimit limits the orderly close of a connection, which may be cut.
 const closeLimit = time.Second
 
-// close ends the agent, which ends whatever of the job is left there.
+// close ends the agent and thereby the node's part of the job.
 func (n *node) close() {
 	switch {
-	case n.link == nil: // it was never reached
+	case n.link == nil: // never reached
 	case n.served != nil:
 		_ = n.link.Close()
 		<-n.served
 	default:
 		n.removeCopies()
-		n.closeLink(closeLimit)
+		n.closeLink()
 	}
 }
 
-// tidy removes what --copy sent; where that takes long the host goes on by itself.
+// removeCopies removes what --copy sent; the host continues without us if that takes long.
 func (n *node) removeCopies() {
 	if n.copied == nil {
 		return
@@ -279,14 +265,14 @@ func (n *node) removeCopies() {
 	_ = n.copied.Remove(ctx)
 }
 
-// hangUp ends the connection and waits so long until that is done.
-func (n *node) closeLink(limit time.Duration) {
+// closeLink closes the link, waiting at most closeLimit.
+func (n *node) closeLink() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		_ = n.link.Close()
 	}()
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(closeLimit)
 	defer timer.Stop()
 	select {
 	case <-closed:

@@ -8,7 +8,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// obey carries out the supervisor's orders and returns what there is to tell.
+// execute executes the supervisor's orders and returns its notes.
 func (h *head) execute(orders []job.Order) (remarks []string) {
 	for _, o := range orders {
 		switch o := o.(type) {
@@ -19,7 +19,7 @@ func (h *head) execute(orders []job.Order) (remarks []string) {
 		case job.Kill:
 			h.broadcast(&wire.Kill{})
 		case job.Cleanup:
-			_ = h.nodes[o.Node].link.Send(&wire.Cleanup{Grace: o.Grace}) // of one that is lost its reader knows
+			_ = h.nodes[o.Node].link.Send(&wire.Cleanup{Grace: o.Grace}) // readLoop notices a lost link
 		case job.Arm:
 			h.arm(o.After, func() { h.timerExpired(o.Timer) })
 		case job.Suspend:
@@ -32,15 +32,14 @@ func (h *head) execute(orders []job.Order) (remarks []string) {
 	return remarks
 }
 
-// sendAll tells every node. One that is lost hears nothing, which its reader knows.
+// broadcast sends a message to all nodes. A lost node is reported by its link's reader.
 func (h *head) broadcast(m wire.Message) {
 	for _, n := range h.nodes {
 		_ = n.link.Send(m)
 	}
 }
 
-// armFirst obeys the supervisor's first orders, which are timers: nothing runs
-// yet.
+// armInitial executes the supervisor's initial orders, which are timers.
 func (h *head) armInitial(orders []job.Order) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +47,6 @@ func (h *head) armInitial(orders []job.Order) {
 	h.execute(orders)
 }
 
-// listenSoon is for when the ranks run; the end of the job calls it off.
 func (h *head) listenOnceRunning() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,9 +57,9 @@ func (h *head) arm(after time.Duration, do func()) {
 	h.timers = append(h.timers, time.AfterFunc(after, do))
 }
 
-// expired posts that a timer has run out. At the deadline what ranks do may be wanted before they end.
+// timerExpired posts an expired timer. At the job's deadline it may first report what the ranks do.
 func (h *head) timerExpired(timer job.Timer) {
-	at := time.Now() // how ranks end that are asked is nobody's failure
+	at := time.Now() // before the inspection, which ranks may not survive
 	if timer == job.TimerDeadline && h.spec.StacksAtTimeout {
 		h.inspectRanks(0, true, func(found *job.Hang) {
 			h.settings.notify("stack traces at the deadline (--get-stack-traces):")

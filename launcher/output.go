@@ -10,7 +10,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// checkOutput looks at what the user wrote in the small languages of labels and files.
+// checkOutput checks the patterns for labels and file names.
 func checkOutput(o job.OutputSpec) error {
 	var all *multierror.Error
 	if _, err := output.ParseTemplate(o.Template); err != nil {
@@ -28,8 +28,8 @@ func checkOutput(o job.OutputSpec) error {
 	return all.ErrorOrNil()
 }
 
-// gatherLogs has files that ranks of several nodes share written at the head, as Hydra does. In a file system of
-// all nodes each would empty the file that others write to, and where each has its own the file would be a part.
+// collectSharedLogs has the head write files that ranks of several nodes share. On a shared file
+// system each node would truncate the file of the others; without one each would have a part of it.
 func (s *session) collectSharedLogs() {
 	o := &s.spec.Output
 	for _, name := range []string{o.StdoutFile, o.StderrFile} {
@@ -38,15 +38,14 @@ func (s *session) collectSharedLogs() {
 	}
 }
 
-// placeLogs makes the paths of log files absolute: a rank finds its error file
-// there by TORCHELASTIC_ERROR_FILE, wherever --chdir or itself has taken it.
+// Ranks find their error files by TORCHELASTIC_ERROR_FILE after --chdir, too.
 func (s *session) makeLogPathsAbsolute() {
 	o := &s.spec.Output
 	for _, name := range []*string{&o.LogDir, &o.StdoutFile, &o.StderrFile} {
 		if *name == "" {
 			continue
 		}
-		if absolute, err := filepath.Abs(*name); err == nil { // in a removed directory making the logs will fail, and say so
+		if absolute, err := filepath.Abs(*name); err == nil { // in a removed directory creating the logs will fail
 			*name = absolute
 		}
 	}

@@ -6,33 +6,32 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// How much of each output stream may be under way between the pipes of a node's ranks
-// and our own standard output, in bytes.
+// Limits on the bytes of each output stream in flight from one node.
 const (
-	maxWindow = 1 << 20  // of one node
-	allWindow = 16 << 20 // of all, as long as minWindow is left to each
+	maxWindow = 1 << 20
+	allWindow = 16 << 20 // for all nodes, as far as each has minWindow
 	minWindow = 32 << 10
 )
 
-// credit gives back to the node, in few frames, what the console has written.
+// outputCredit returns credit to a node, in few frames, for output that was written.
 type outputCredit struct {
 	link   *wire.Link
 	window int
-	// excess is how much more than it was given the node may send: what its threads were reading
-	// when the credit was used up, and what ranks that ended left in their pipes.
+	// excess is what the node may send beyond its window: what its threads were reading when the
+	// credit was used up, and what ended ranks left in their pipes.
 	excess   int
 	mu       sync.Mutex
 	owed     [3]int
-	inFlight [3]int // bytes that came and were not given back
+	inFlight [3]int // received and not returned
 }
 
-// Bounds of a node's excess.
+// Limits on a node's excess.
 const (
-	rankExcess = 1<<20 + 256<<10 // for each of its ranks: the largest pipe, a read and what it is asked by a signal
+	rankExcess = 1<<20 + 256<<10 // per rank: the largest pipe, one read, and what a signal makes it print
 	allExcess  = 64 << 20
 )
 
-// take takes up that bytes came, and reports whether the node had credit for them.
+// receive counts bytes and reports whether the node had credit for them.
 func (c *outputCredit) receive(stream, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +39,6 @@ func (c *outputCredit) receive(stream, n int) bool {
 	return c.inFlight[stream] <= c.window+c.excess
 }
 
-// grow is for a node that got more ranks.
 func (c *outputCredit) addRanks(ranks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,14 +59,14 @@ func (c *outputCredit) consumed(stream, n int) {
 	}
 }
 
-// owes: bytes are to be given back once more than they came.
+// countTwice returns credit for bytes only when they have been consumed twice.
 func (c *outputCredit) countTwice(stream, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owed[stream] -= n
 }
 
-// consumed gives credit back to the node whose rank's bytes were written.
+// consumed returns credit to the node whose rank's bytes were written.
 func (h *head) consumed(rank, stream, n int) {
 	node := 0
 	if rank < len(h.plan.Load().Ranks) {

@@ -12,24 +12,23 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// prober is a node that can be asked who reaches whom.
+// prober is a node that can probe the network.
 type prober struct {
 	name string // for messages
-	// address is what the user named the node by (ifhn=, --master-addr for node 0), "" where he did not.
+	// address is what the user named the node by (ifhn=, --master-addr for node 0), or "".
 	address string
 	request func(p *wire.Probe) (wire.Reached, error)
 }
 
-// patience is how much longer other addresses of node 0 are waited for when a first
-// one answered. Those that need more are tried again where it turns out that the
-// nodes need them.
+// patience is how long to wait for more addresses of node 0 once one has answered. Slower ones are
+// tried again if nodes need them.
 const patience = 50 * time.Millisecond
 
-// firstTimeout is how long the most plausible addresses are given at first. The second
-// attempt, with all of the time, sees a lost packet's repetition.
+// firstTimeout limits the first try of the most plausible addresses. The second try is long enough
+// for the retransmission of a lost packet.
 const firstTimeout = time.Second
 
-// probeSession asks all nodes of a job.
+// probeSession probes the network between nodes.
 type probeSession struct {
 	probers []prober
 	nodes   []probe.Node
@@ -38,13 +37,11 @@ type probeSession struct {
 	notes   []string
 }
 
-// chooseAddress finds which address of node 0 all other nodes reach and by which
-// interface each node talks to the others. Every node is asked two or three things:
-// for its addresses, to dial node 0's most plausible ones, and to dial others (all of
-// up to eight, see probe.PeerTargets), since ranks talk to each other. Where that does
-// not do, all of node 0's addresses are dialed with all of the time. port is MASTER_PORT
-// where that is fixed, else 0: a firewall may let nothing else pass. Notes are remarks for
-// the user.
+// chooseAddress finds the address of node 0 that all other nodes reach, and each node's interface.
+// Every node lists its addresses, dials the most plausible ones of node 0, and dials others (all of
+// up to eight, see probe.PeerTargets), since ranks talk to each other. If that fails, nodes dial
+// all addresses with more time. port is a fixed MASTER_PORT or 0: a firewall may let nothing else
+// pass. notes are for the user.
 func chooseAddress(probers []prober, port int, wish probe.Options) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
@@ -67,8 +64,8 @@ func (s *probeSession) choose(second probe.Limits) (probe.Choice, error) {
 	return choice, err
 }
 
-// try chooses among some of node 0's addresses; peers are dialed for so many of those
-// that all nodes reach. They all have to answer, so that there is no patience.
+// try chooses among some of node 0's addresses. Peers are dialed for at most most of the addresses
+// that all nodes reach; all of them must answer, so there is no patience.
 func (s *probeSession) try(indexes []int, most int, haste probe.Limits) (probe.Choice, error) {
 	if err := s.dialZero(indexes, haste); err != nil {
 		return probe.Choice{}, err
@@ -92,8 +89,8 @@ func newProbeSession(probers []prober, wish probe.Options) *probeSession {
 	return s
 }
 
-// ask asks all nodes at once; question returns nil for a node that is not asked. The
-// error is the first node's that has one.
+// request sends a request to all nodes in parallel; build returns nil for a node to skip. The error
+// is that of the first node that has one.
 func (s *probeSession) request(question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
@@ -125,7 +122,7 @@ func (s *probeSession) request(question func(node int) *wire.Probe, heard func(n
 	return nil
 }
 
-// listen has every node tell its addresses and answer there.
+// listen has every node list its addresses and listen on them.
 func (s *probeSession) listen(port int) error {
 	return s.request(func(node int) *wire.Probe {
 		p := &wire.Probe{Listen: true}
@@ -145,7 +142,7 @@ func (s *probeSession) listen(port int) error {
 	})
 }
 
-// dialZero has all others dial some of node 0's addresses, by their indexes.
+// dialZero has all other nodes dial some of node 0's addresses, by their indexes.
 func (s *probeSession) dialZero(indexes []int, haste probe.Limits) error {
 	targets := make([]probe.Target, 0, len(indexes))
 	for _, i := range indexes {
@@ -164,7 +161,7 @@ func (s *probeSession) dialZero(indexes []int, haste probe.Limits) error {
 	})
 }
 
-// dialPeers has every node dial its peers, at their places for each agreed address.
+// dialPeers has every node dial its peers for each agreed address.
 func (s *probeSession) dialPeers(agreed []int, haste probe.Limits) error {
 	return s.request(func(node int) *wire.Probe {
 		targets := probe.PeerTargets(s.nodes, agreed, node)
@@ -181,7 +178,7 @@ func (s *probeSession) dialPeers(agreed []int, haste probe.Limits) error {
 	})
 }
 
-// answers are those of a Reached that are of one of so many targets.
+// answers returns those answers that are about one of the targets.
 func answers(r wire.Reached, targets int) (all []probe.Result) {
 	for _, a := range r.Answers {
 		a.Interface, a.Problem = printable.Text(a.Interface), printable.Text(a.Problem)

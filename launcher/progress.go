@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,94 +10,86 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// Progress is how far the hosts of a job are on the way to having an agent. Its methods
-// may be called on any goroutine, also when the hosts are reached.
+// Progress is how far the hosts of a job are on the way to having an agent. Its methods may be
+// called on any goroutine, also later.
 type Progress struct {
 	began time.Time
 
 	mu    sync.Mutex
-	hosts []hostProgress
+	hosts []HostProgress
 }
 
-// HostProgress is how far one host is.
+// HostProgress is the progress of one host.
 type HostProgress struct {
 	Name string
-	// Step is what is being done: "waiting" for others, of which only so many are
-	// reached at once, "connect", "authentication", "copy" …; "ready" when its agent runs.
+	// Step is "waiting" for other hosts, of which only so many are reached at once, "connect",
+	// "authentication", "copy" …, or "ready" when the agent runs.
 	Step string
-	// Sent and Total are bytes of gorun's program or of the files of --copy, 0 where nothing is sent.
+	// Sent and Total count bytes of gorun's program or of files for --copy, 0 if nothing is sent.
 	Sent, Total int64
-	// Reached says that somebody is logged in there, Ready that its agent runs, Failed
-	// that it will not.
+	// Reached is set after login, Ready when the agent runs, Failed when it will not.
 	Reached, Ready, Failed bool
+
+	took time.Duration // until it was ready or has failed
 }
 
-// Steps of a host beside those of package remote.
+// Steps in addition to those of package remote.
 const (
 	stepWaiting = "waiting"
 	stepReady   = "ready"
 )
 
-type hostProgress struct {
-	HostProgress
-	took time.Duration
-}
-
-// WithProgress has begin called when hosts are about to be reached. The function that it
-// returns is called when that is over, before anything is said about it; meanwhile p
-// tells how far it is. Nothing is called for a job on this host alone.
+// WithProgress has begin called when hosts are about to be reached, and the function that it
+// returns when that is over, before any message about it. Nothing is called for a job on this host
+// alone.
 func WithProgress(begin func(p *Progress) (end func())) Option {
 	return func(s *settings) { s.progress = begin }
 }
 
 func newProgress(list []hosts.Host) *Progress {
-	p := &Progress{began: time.Now(), hosts: make([]hostProgress, len(list))}
+	p := &Progress{began: time.Now(), hosts: make([]HostProgress, len(list))}
 	for i, h := range list {
 		p.hosts[i].Name, p.hosts[i].Step = h.Name, stepWaiting
 	}
 	return p
 }
 
-// Elapsed is the time since the beginning.
+// Elapsed returns the time since the start.
 func (p *Progress) Elapsed() time.Duration { return time.Since(p.began) }
 
-// Hosts are all hosts in the job's order.
+// Hosts returns the progress of all hosts in the job's order.
 func (p *Progress) Hosts() []HostProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]HostProgress, len(p.hosts))
-	for i, h := range p.hosts {
-		list[i] = h.HostProgress
-	}
-	return list
+	return slices.Clone(p.hosts)
 }
 
-func (p *Progress) host(number int) hostProgress {
+func (p *Progress) host(number int) HostProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hosts[number]
 }
 
-func (p *Progress) update(number int, change func(h *hostProgress)) {
+func (p *Progress) update(number int, change func(h *HostProgress)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.hosts[number])
 }
 
-// watched has the steps of a host noted.
+// watch returns a context by which reaching a host reports its steps.
 func (p *Progress) watch(ctx context.Context, number int) context.Context {
 	return remote.WithProgress(ctx, func(now remote.Progress) {
-		p.update(number, func(h *hostProgress) {
-			if !h.Ready { // keys are renewed later, too
+		p.update(number, func(h *HostProgress) {
+			if !h.Ready { // later steps, such as new keys, do not count
 				h.Reached, h.Step, h.Sent, h.Total = now.Step >= remote.StepCopy, now.Step.String(), now.Sent, now.Total
 			}
 		})
 	})
 }
 
-// came notes that a host's agent has come to its head, or has to come again.
+// agentArrived records that a host's agent has connected, or will be started again.
 func (p *Progress) agentArrived(number int, here bool) {
-	p.update(number, func(h *hostProgress) {
+	p.update(number, func(h *HostProgress) {
 		h.Reached, h.Ready, h.Step = here, here, stepWaiting
 		if here {
 			h.Step, h.took = stepReady, time.Since(p.began)
@@ -104,9 +97,9 @@ func (p *Progress) agentArrived(number int, here bool) {
 	})
 }
 
-// ended notes how reaching a host has ended.
+// finished records the end of reaching a host.
 func (p *Progress) finished(number int, err error) {
-	p.update(number, func(h *hostProgress) {
+	p.update(number, func(h *HostProgress) {
 		h.took = time.Since(p.began)
 		if err != nil {
 			h.Failed = true

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// asking knows whether a person is being asked, such as for a passphrase: the time that takes is not the hosts' delay.
+// prompts tracks whether a prompt, such as for a passphrase, waits for the user: hosts are not
+// charged for that time.
 type prompts struct{ open atomic.Bool }
 
-// wrap notes when ask is waited for; nil stays nil. It is called once at a time.
+// wrap tracks calls of ask, which do not overlap; nil stays nil.
 func (a *prompts) wrap(ask func(prompt string) (string, error)) func(prompt string) (string, error) {
 	if ask == nil {
 		return nil
@@ -21,11 +22,11 @@ func (a *prompts) wrap(ask func(prompt string) (string, error)) func(prompt stri
 	}
 }
 
-// limit is a context that ends, by context.DeadlineExceeded as its cause, when so much time has passed in which nobody
-// was being asked.
+// limit returns a context that ends, with cause context.DeadlineExceeded, after limit without an
+// open prompt.
 func (a *prompts) limit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	pause := min(limit/30, time.Second) // how often it is looked whether who is asked has answered
+	pause := min(limit/30, time.Second) // poll interval
 	go func() {
 		tick := time.NewTicker(max(pause, 1))
 		defer tick.Stop()

@@ -9,14 +9,14 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// said is what a node said.
+// answer is a node's answer to a request.
 type answer[T any] struct {
 	node *node
 	body T
 }
 
-// collect takes an answer of each node until there are all, ctx ends or the job is over: in the nodes' order, with the
-// names of those that gave none.
+// collect returns one answer of each node, in the nodes' order, and the names of nodes that gave
+// none before ctx ended or the job was over.
 func collect[T any](ctx context.Context, h *head, answers <-chan answer[T]) (list []answer[T], silent []string) {
 	by := make([]*answer[T], len(h.nodes))
 	for missing, waiting := len(by), true; missing > 0 && waiting; {
@@ -43,7 +43,7 @@ func collect[T any](ctx context.Context, h *head, answers <-chan answer[T]) (lis
 	return list, silent
 }
 
-// look is what nodes are asked for by who looks at the job.
+// queryKind is what a query asks of nodes.
 type queryKind int
 
 const (
@@ -54,7 +54,7 @@ const (
 )
 
 // Limits of asking the nodes.
-const maxAnswerAge = 900 * time.Millisecond // an answer so young is given again
+const maxAnswerAge = 900 * time.Millisecond // maxAnswerAge is how long answers are reused.
 
 var queryTimeouts = [numQueryKinds]time.Duration{
 	queryUsage:  2 * time.Second,  // for a node to answer
@@ -62,9 +62,10 @@ var queryTimeouts = [numQueryKinds]time.Duration{
 	queryNCCL:   10 * time.Second, // the same where it asks NCCL
 }
 
-// looking asks the nodes of a job what somebody wants to know: only when somebody does, one question of a kind at a
-// time, so that what takes long does not keep others waiting, and not more than about once a second.
+// queries queries the nodes of a running job on demand: one query of a kind at a time, so that slow
+// kinds do not delay others, and at most about one a second.
 type queries struct {
+	// of the last query of each kind
 	cache [numQueryKinds]struct {
 		turn    sync.Mutex // guards what follows
 		head    *head      // whose nodes were asked last
@@ -75,10 +76,10 @@ type queries struct {
 
 	mu       sync.Mutex // guards what follows
 	lastCall int
-	pending  map[int]chan answer[wire.Used] // questions, by their numbers
+	pending  map[int]chan answer[wire.Used] // by the number of the call
 }
 
-// ask returns what the nodes answer, in their order, and the hosts that did not in time.
+// run returns the nodes' answers, in their order, and the hosts that did not answer in time.
 func (l *queries) run(ctx context.Context, h *head, what queryKind) ([]answer[wire.Used], []string) {
 	q := &l.cache[what]
 	q.turn.Lock()
@@ -91,7 +92,7 @@ func (l *queries) run(ctx context.Context, h *head, what queryKind) ([]answer[wi
 	answers, call := l.openCall(len(h.nodes))
 	defer l.closeCall(call)
 	for i, n := range h.nodes {
-		// who is lost does not answer
+		// a lost node does not answer
 		_ = n.link.Send(&wire.Usage{Call: call, Stacks: what == queryStacks, RAS: what == queryNCCL, All: i == 0})
 	}
 	list, silent := collect(limit, h, answers)
@@ -118,12 +119,12 @@ func (l *queries) closeCall(call int) {
 	delete(l.pending, call)
 }
 
-// hear takes an answer, if it is one to a question that is open.
+// receive delivers an answer to its call, if that is open.
 func (l *queries) receive(n *node, m wire.Used) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case l.pending[m.Call] <- answer[wire.Used]{n, m}: // nil where nobody asks
-	default: // it has answered already
+	case l.pending[m.Call] <- answer[wire.Used]{n, m}: // nil, which blocks, for a closed call
+	default: // a second answer
 	}
 }

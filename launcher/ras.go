@@ -7,7 +7,7 @@ import (
 	"gorun/launcher/internal/ras"
 )
 
-// rasFindings say what is remarkable in what NCCL answered on nodes.
+// rasFindings returns findings in the answers of NCCL on several nodes.
 func (h *head) rasFindings(answers ...[]byte) []string {
 	all, known := h.rasStatus(answers)
 	if !known {
@@ -16,11 +16,11 @@ func (h *head) rasFindings(answers ...[]byte) []string {
 	return printables(all.Findings(h.rasView()))
 }
 
-// rasStatus joins what NCCL answered on nodes; known is false where it did on none.
+// rasStatus merges the answers of NCCL on several nodes; known is false if there is none.
 func (h *head) rasStatus(answers [][]byte) (all ras.Status, known bool) {
 	var list []ras.Status
 	for _, text := range answers {
-		if s, err := ras.Decode(text); err == nil { // else it is none, or another host's invention
+		if s, err := ras.Decode(text); err == nil { // else not NCCL's, or forged
 			list = append(list, s)
 		}
 	}
@@ -44,7 +44,7 @@ func (h *head) rasView() ras.View {
 	return view
 }
 
-// rankOf tells the rank of a process by its node's address and its number, -1 if it is none that is known.
+// rankOf returns the rank of one of NCCL's processes, or -1.
 func (h *head) rankOf(r *ras.Rank) int {
 	addr, err := netip.ParseAddr(r.Host)
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *head) rankOf(r *ras.Rank) int {
 	return h.rankAt(addr.Unmap().String(), r.PID)
 }
 
-// rankAt is the rank with a process on a node with an address ("": on any), -1 if there is none.
+// rankAt returns the rank with a pid on the node with an address ("": on any node), or -1.
 func (h *head) rankAt(addr string, pid int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

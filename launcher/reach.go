@@ -21,13 +21,12 @@ import (
 	nvml "gorun/placement/nvml/worker"
 )
 
-// way is a stream of frames to an agent on another host.
+// agentStream is a stream of frames to an agent on another host.
 type agentStream struct {
 	stream io.ReadWriteCloser
-	// end says what is known of why it ended, such as the agent's last words; nil for
-	// nothing.
+	// end describes why the stream ended, such as the agent's last lines; may be nil.
 	end func() string
-	// copied is what --copy sent there; nil for nothing.
+	// copied is what --copy sent; nil for nothing.
 	copied *bootstrap.JobDir
 }
 
@@ -37,22 +36,20 @@ type reacher interface {
 	close()
 }
 
-// AgentVerb is the word by which a program that calls [ServeAgent] for it is asked to
-// be an agent.
+// AgentVerb is the first argument of a program that is to call [ServeAgent].
 const AgentVerb = "agent"
 
-// shell starts agents by command lines on the hosts, as ssh does.
+// shellReacher starts agents by command lines on the hosts, as ssh does.
 type shellReacher struct {
 	spec    job.ReachSpec
 	dial    func(ctx context.Context, h hosts.Host) (remote.Host, error)
 	end     func()
 	program func() (bootstrap.Program, error)
 	bundle  func() (*bootstrap.Bundle, error) // of --copy
-	extra   func() []bootstrap.Extra          // what belongs beside the program
-	slots   chan struct{}                     // bounds the hosts that are being reached
+	extra   func() []bootstrap.Extra          // programs beside gorun's
+	slots   chan struct{}                     // limits how many hosts are reached at once
 }
 
-// newShell is how other hosts are reached unless a test says otherwise.
 func (s *session) newShellReacher() *shellReacher {
 	wish := s.spec.Reach
 	sh := &shellReacher{spec: wish, end: func() {}, slots: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
@@ -87,7 +84,7 @@ func (s *session) reachTimeout() time.Duration {
 	return cmp.Or(s.spec.Reach.Timeout, job.DefaultReachTimeout)
 }
 
-// connectTimeout is how long a host may take to accept a connection; 0: as long as reaching it takes.
+// connectTimeout limits a host's accept; 0: as long as reaching it may take.
 func (s *session) connectTimeout() time.Duration {
 	if s.spec.Reach.Timeout > 0 {
 		return 0
@@ -107,11 +104,11 @@ func (s *session) ownProgram() (bootstrap.Program, error) {
 	return bootstrap.FindBuilds(path, version.String())
 }
 
-// nvidiaDriver is on hosts whose GPUs NVIDIA's library knows.
+// nvidiaDriver exists on hosts whose GPUs NVIDIA's library supports.
 const nvidiaDriver = "/proc/driver/nvidia/version"
 
-// extraPrograms is the program that asks NVIDIA's library, where the job depends on what
-// only that knows. Without it such hosts say what is missing.
+// extraPrograms adds the program that queries NVIDIA's library if the job depends on it. Hosts
+// without it report what is missing.
 func (s *session) extraPrograms() []bootstrap.Extra {
 	h := s.hello()
 	if !h.GPUUsers && !h.GPUNames && !h.GPULinks {
@@ -138,7 +135,7 @@ func (sh *shellReacher) reach(ctx context.Context, h hosts.Host) (agentStream, e
 		return agentStream{}, reachError(context.Cause(ctx))
 	}
 	if sh.spec.Agent == "" {
-		go sh.program() // it takes some milliseconds to read
+		go sh.program() // reading takes some milliseconds
 	}
 	host, err := sh.dial(ctx, h)
 	if err != nil {
@@ -168,7 +165,7 @@ func (sh *shellReacher) copy(ctx context.Context, host remote.Host) (*bootstrap.
 	return bootstrap.Copy(ctx, host, bundle)
 }
 
-// start brings gorun to the host, where it isn't yet, and starts it.
+// start copies gorun to the host if needed, and starts it.
 func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStream, error) {
 	c := bootstrap.Config{Agent: sh.spec.Agent, Args: []string{AgentVerb}}
 	if sh.spec.Agent == "" {
@@ -185,7 +182,7 @@ func (sh *shellReacher) start(ctx context.Context, host remote.Host) (agentStrea
 	return agentStream{stream: hostStream{stream, host}, end: stream.Stderr}, nil
 }
 
-// hosted is an agent's stream with the connection that carries it.
+// hostStream is an agent's stream that owns the connection below it.
 type hostStream struct {
 	*bootstrap.Stream
 	host remote.Host
@@ -195,17 +192,14 @@ func (h hostStream) Close() error {
 	return errors.Join(h.Stream.Close(), h.host.Close())
 }
 
-// reachError is why a host could not be reached, as an error of the launcher's. It does
-// not name the host: who makes one list of what failed on the nodes does.
-//
-// How long it took is said where somebody waited for it.
+// reachError converts an error of reaching a host. It does not name the host: joinErrors does. It
+// mentions the time if the user had to wait.
 func reachError(err error) error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
-	var r *remote.Error
-	if !errors.As(err, &r) {
+	r, ok := errors.AsType[*remote.Error](err)
+	if !ok {
 		return failure(err.Error())
 	}
 	text := r.Step.String() + ": " + r.Text

@@ -12,8 +12,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// result is the supervisor's, with what passed through here: the last lines of
-// the rank that failed first, what they mean, and where its log is.
+// result adds to the supervisor's result what this head has seen: the last lines of the rank that
+// failed first, their meaning, and its log.
 func (h *head) result() job.Result {
 	r := h.sup.Result()
 	p := h.plan.Load()
@@ -35,12 +35,12 @@ func (h *head) result() job.Result {
 	return r
 }
 
-// errorFile is that of a rank, as it is passed on.
+// forwardedErrorFile adds the exit status to a rank's error file.
 func forwardedErrorFile(text []byte, code int, signal syscall.Signal) []byte {
 	if signal != 0 {
 		code = -int(signal)
 	}
-	return diagnosis.PassOn(text, code)
+	return diagnosis.WithExitCode(text, code)
 }
 
 func (h *head) explainFailure(r *job.Result) {
@@ -63,7 +63,7 @@ func (h *head) explainFailure(r *job.Result) {
 	}
 }
 
-// othersLast are the last lines of all ranks but one.
+// otherTails yields the last lines of all ranks but one.
 func (h *head) otherTails(but int) iter.Seq2[int, []string] {
 	return func(yield func(int, []string) bool) {
 		for rank := range h.plan.Load().Ranks {
@@ -78,8 +78,8 @@ func (h *head) otherTails(but int) iter.Seq2[int, []string] {
 	}
 }
 
-// lastLines are a rank's, of its standard error if there are any, else those that
-// it wrote into a file.
+// lastLines returns a rank's last lines: of its standard error if there are any, else of its log
+// file or standard output.
 func (h *head) lastLines(rank int, logged []string) []string {
 	if h.logs != nil {
 		logged = h.logs.last(rank)
@@ -92,8 +92,8 @@ func (h *head) lastLines(rank int, logged []string) []string {
 	return nil
 }
 
-// trace finds the exception that ended a rank: in PyTorch's error file or among
-// its last lines, which are then not repeated.
+// splitTraceback finds the exception that ended a rank, in PyTorch's error file or in its last
+// lines, and returns the lines without it.
 func splitTraceback(last []string, errorFile []byte) (traceback, rest []string) {
 	if lines, ok := diagnosis.PythonTraceback(last); ok {
 		return lines, nil

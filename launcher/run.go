@@ -1,18 +1,17 @@
-// Package launcher runs jobs: several processes, the ranks, that know of each
-// other and end together.
+// Package launcher runs jobs: processes (ranks) on one or several hosts that know of each other and
+// end together. It is to MPI and PyTorch programs what os/exec is to a single process.
 //
 //	result, err := launcher.Run(ctx, launcher.Spec{
 //		Apps:    []job.App{{Program: "./trainer"}},
 //		PerNode: job.Count{Kind: job.CountFixed, N: 4},
 //	})
 //
-// Run takes a wish and wires the parts that fulfil it: the pure core in
-// package job decides, an agent per node acts, and frames over one byte stream
-// lie between them. The ranks find each other by the environment that package
-// env describes, and meet in a store that the launcher serves.
+// Run plans the job, starts an agent on every host, has the agents start the ranks, and waits until
+// nothing of the job is left. Ranks get the environment that package env describes, and meet at a
+// store that gorun serves. [Plan] only plans, and [CheckHosts] and [Examine] only look at hosts.
 //
-// A program that calls Run should call [Main] first thing in main: should it be
-// killed by SIGKILL, the job's guard re-executes it to end what is left.
+// A program that calls Run must call [Main] first in its main function: if the program is killed, a
+// guard process runs it again to end the job.
 package launcher
 
 import (
@@ -22,10 +21,11 @@ import (
 	"gorun/launcher/job"
 )
 
-// Run runs a job and returns when nothing of it is left. An error means that
-// the job could not begin, and is an *Error or a list of them; how a job ended
-// that did begin, well or not, is in its Result. Cancelling ctx ends the job as
-// SIGTERM would.
+// Run runs a job and returns when nothing of it is left.
+//
+// An error means that the job could not start; it is an *Error or a list of them (see errors.As).
+// Otherwise the Result says how the job ended, successfully or not. Cancelling ctx ends the job as
+// SIGTERM does.
 func Run(ctx context.Context, spec Spec, options ...Option) (*Result, error) {
 	s, err := open(ctx, spec, options)
 	if err != nil {
@@ -56,12 +56,12 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	return &result, nil
 }
 
-// Plan decides everything about a job, as Run would, and starts nothing. What
-// only a start can tell (free ports, the job's id) stands as "<at start>".
+// Plan plans a job like Run but starts no rank. Values that exist only after a start, such as free
+// ports and the job's id, are job.AtStart. Errors are those of Run.
 func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
 	if spec.Join != nil {
 		hint := "-H HOST,... asks hosts for a plan without their being started"
-		if spec.Join.EngineSignals { // in a step
+		if spec.Join.EngineSignals {
 			hint = "without srun, gorun --dry-run in the allocation shows the plan"
 		}
 		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they " +

@@ -63,7 +63,10 @@ type session struct {
 }
 
 func newSession(spec Spec, options []Option) *session {
-	s := &session{call: call{spec: spec, settings: settings{stdout: os.Stdout, stderr: os.Stderr}}}
+	s := &session{call: call{spec: spec, settings: settings{
+		stdout: os.Stdout, stderr: os.Stderr, hold: func() {}, subscribe: func(chan<- os.Signal) {},
+		progress: func(*Progress) func() { return func() {} }, planned: func(*job.Plan) {},
+	}}}
 	for _, o := range options {
 		o(&s.settings)
 	}

@@ -12,45 +12,34 @@ import (
 	"gorun/launcher/job"
 )
 
-// signals are those to this process that the job hears.
+// signals are this process's signals, on their way to the job.
 type signals struct {
 	received chan os.Signal
-	hold     func() // keeps them until listen, once
-	listen   func() // subscribes to them, once
+	hold     func() // keeps signals until listen; only the first call counts
+	listen   func() // subscribes; only the first call counts
 }
 
-// signalBurst is how many signals may wait to be looked at; more are lost, as the kernel loses them.
+// More pending signals are dropped, as the kernel does.
 const signalBurst = 16
 
 func newSignals(s *settings) *signals {
-	came := make(chan os.Signal, signalBurst)
-	return &signals{came, sync.OnceFunc(func() {
-		if s.hold != nil {
-			s.hold()
-		}
-	}), sync.OnceFunc(func() {
-		if s.subscribe != nil {
-			s.subscribe(came)
-		}
-	})}
+	received := make(chan os.Signal, signalBurst)
+	return &signals{received, sync.OnceFunc(s.hold), sync.OnceFunc(func() { s.subscribe(received) })}
 }
 
-// Signals are subscribed to when ranks are there to hear of them: so much later than
-// the last was started, and so much later than that was ordered if it takes long.
-// signal.Notify costs two threads and dozens of wake-ups, which are spared a job that is
-// over by then. A program takes longer than that to start and do something by
-// which others learn that it is there.
+// Defer signal.Notify until ranks run: it costs two threads and dozens of wake-ups, which a job
+// that ends earlier need not pay. No program starts and reports that it is ready in less time.
 const (
 	listenAfterStart = 700 * time.Microsecond
 	listenDelay      = 3 * time.Millisecond
 )
 
-// signalledAt hears of a signal that came to the gorun of a node which joined.
+// onSignal handles a signal that a joined node's gorun received.
 func (h *head) onSignal(n *node, m wire.Signal) error {
 	switch sig := m.Signal; {
 	case sig <= 0 || sig > maxSignal || slices.Contains(neverForwarded, sig):
 		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
-	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // as every node that is lost it ends the job, and no more
+	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // it may end the job, as its loss does
 		return nil
 	case job.Ends(sig) && !h.spec.IsTask():
 		name, _ := diagnosis.SignalName(sig)
@@ -60,10 +49,10 @@ func (h *head) onSignal(n *node, m wire.Signal) error {
 	return nil
 }
 
-// maxSignal is the last one of Linux; neverPassed are what no process gets, and what a gorun keeps
-// to itself.
+// maxSignal is Linux's last signal.
 const maxSignal = 64
 
+// neverForwarded lists signals that cannot be forwarded, or that a gorun handles itself.
 var neverForwarded = []syscall.Signal{
 	syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH,
 }
@@ -77,7 +66,7 @@ func (h *head) forwardSignal(s os.Signal) {
 	}
 }
 
-// reportedSignals are those that this process gets from now on.
+// reportedSignals returns this process's signals from now on.
 func (c *call) reportedSignals() <-chan syscall.Signal {
 	if c.settings.subscribe == nil {
 		return nil

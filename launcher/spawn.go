@@ -15,20 +15,19 @@ import (
 	"gorun/launcher/job"
 )
 
-// growths are the worlds that ranks have asked for and that are being started.
+// spawns are worlds that ranks have requested by MPI_Comm_spawn and that are being started.
 type spawns struct {
 	lastNumber int
 	pending    map[int]*pendingSpawn
 }
 
-// growth is one of them.
 type pendingSpawn struct {
 	requester *node
 	call      int
 	world     string
-	ranks     map[int][]int // by node; the others hear of the world before anything that its ranks say
-	answered  map[int]bool  // by node with ranks of it
-	started   int           // ranks
+	ranks     map[int][]int // by node; other nodes learn of the world before any frame of its ranks
+	answered  map[int]bool  // by node with ranks of the world
+	started   int           // number of ranks
 	errors    []string
 }
 
@@ -39,8 +38,8 @@ func (h *head) planAuthorizedSpawn(p *job.Plan, r job.SpawnRequest, number int) 
 	return p.Spawn(&h.spec, factsOf(h.nodes), r, number)
 }
 
-// checkSpawner refuses a node that may not have ranks spawned. An agent on another host is not
-// believed that its program uses MPI: the user or this host has to know.
+// authorizeSpawn refuses spawns from nodes that are not trusted. An agent on another host may not
+// claim that its program uses MPI: the user or this host must know.
 func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 	n := h.nodes[r.Node]
 	if n.kind == wire.PeerUnauthenticated {
@@ -49,7 +48,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 	}
 	rank, known := p.RankOf(r.By)
 	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || h.spec.RequestsMPI() {
-		return nil // by a rank that was spawned it has been known before, and whom this process serves uses MPI
+		return nil // a spawned rank was authorized before, and this process serves MPI itself
 	}
 	app := h.spec.Apps[p.Ranks[rank].App]
 	if namesMPI4Py(&app) || h.linksMPI(p.Ranks[rank].App) {
@@ -60,7 +59,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 		app.Program)
 }
 
-// namesMPI4Py reports whether the user starts a program by mpi4py: python -m mpi4py.
+// namesMPI4Py reports whether the user starts a program by python -m mpi4py.
 func namesMPI4Py(app *job.App) bool {
 	isIt := func(module string) bool { return module == "mpi4py" || strings.HasPrefix(module, "mpi4py.") }
 	if app.Start == job.StartModule {
@@ -70,24 +69,23 @@ func namesMPI4Py(app *job.App) bool {
 	return strings.HasPrefix(path.Base(app.Program), "python") && at >= 0 && at+1 < len(app.Args) && isIt(app.Args[at+1])
 }
 
-// linksMPI reports whether a program of the job, as this host has it, links an MPI library.
+// linksMPI reports whether a program, as this host has it, links an MPI library.
 func (c *call) linksMPI(app int) bool {
 	a := &c.spec.Apps[app]
 	found, err := c.resolve(a, c.dirOf(a), c.searchPath(a))
 	return err == nil && found.Path != "" && program.MPIFamily(c.rankPath(app, found.Path)) != ""
 }
 
-// spawn fulfils MPI_Comm_spawn, or says why not.
 func (h *head) onSpawn(n *node, m wire.Spawn) error {
 	if err := h.spawn(n, m); err != nil {
-		// or the node is lost, which its reader knows
+		// readLoop notices a lost link
 		_ = n.link.Send(&wire.Spawned{Call: m.Call, Error: printable.Text(err.Error())})
 	}
 	return nil
 }
 
-// tryToSpawn has every node hear of the new world. It is locked against the supervisor's
-// orders, so that each node hears of ranks before it hears what is to become of them.
+// spawn announces the new world to all nodes. It holds the lock so that each node learns of the
+// ranks before it gets orders about them.
 func (h *head) spawn(n *node, m wire.Spawn) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,7 +102,7 @@ func (h *head) spawn(n *node, m wire.Spawn) error {
 	}
 	g := &pendingSpawn{requester: n, call: m.Call, world: more.World.Name, ranks: more.ByNode(), answered: map[int]bool{}}
 	frames, err := h.growFrames(more, wire.Grow{Number: number, Call: m.Call, Over: over}, n)
-	if err != nil { // nobody has heard of it
+	if err != nil {
 		return err
 	}
 	if err := h.sup.Grow(g.ranks); err != nil {
@@ -120,13 +118,13 @@ func (h *head) spawn(n *node, m wire.Spawn) error {
 	}
 	h.showRanks(more)
 	for i, to := range h.nodes {
-		_ = to.link.SendEncoded(frames[i]) // or the node is lost
+		_ = to.link.SendEncoded(frames[i]) // readLoop notices a lost link
 	}
 	return nil
 }
 
-// growFrames are what the nodes are told of a new world, of which m says what holds for all of
-// them; its Call is that of the node which has asked.
+// growFrames encodes what each node gets of a new world. m has what is the same for all; Call is
+// for the requester only.
 func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [][]byte, err error) {
 	frames = make([][]byte, len(h.nodes))
 	for i, to := range h.nodes {
@@ -142,7 +140,6 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 	return frames, nil
 }
 
-// show has the console know of new ranks.
 func (h *head) showRanks(more *job.Spawned) {
 	infos := make([]output.RankInfo, len(more.Ranks))
 	for i := range more.Ranks {
@@ -151,7 +148,7 @@ func (h *head) showRanks(more *job.Spawned) {
 	h.console.Add(infos)
 }
 
-// addShare tells a node of a new world and of its ranks there.
+// addNodePart adds a node's part of a new world.
 func addNodePart(m *wire.Grow, more *job.Spawned, n *node) {
 	m.World, m.Common = more.World, entries(more.CommonOf(n.number))
 	for _, app := range more.Apps {
@@ -164,7 +161,6 @@ func addNodePart(m *wire.Grow, more *job.Spawned, n *node) {
 	}
 }
 
-// grown hears how a node has fared with its part of a new world.
 func (h *head) onGrown(n *node, m wire.Grown) error {
 	h.mu.Lock()
 	g := h.spawns.pending[m.Number]
@@ -202,11 +198,11 @@ func (h *head) onGrown(n *node, m wire.Grown) error {
 	return nil
 }
 
-// settle answers the rank that asked. Where some of the ranks run and others could not be
-// started the former would wait for the latter for ever.
+// answerSpawn answers the requester. If some ranks run and others could not be started, the job
+// fails: the former would wait for the latter for ever.
 func (h *head) answerSpawn(g *pendingSpawn) {
 	answer := &wire.Spawned{Call: g.call, World: g.world, Error: strings.Join(g.errors, "; ")}
-	_ = g.requester.link.Send(answer) // or the node is lost
+	_ = g.requester.link.Send(answer) // readLoop notices a lost link
 	if len(g.errors) > 0 && g.started > 0 {
 		h.post(job.StartFailed{Node: g.requester.number, Rank: -1, Code: job.ExitLauncher, Text: "MPI_Comm_spawn: " +
 			answer.Error, At: time.Now()})

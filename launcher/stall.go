@@ -10,8 +10,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// stalled passes on what the store of node 0 saw, and completes it by what is known here
-// of ranks on other nodes.
+// onStalled adds ranks of other nodes to what node 0's store has seen.
 func (h *head) onStalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
 		return wire.Violation("it tells of a store, which another node has")
@@ -38,8 +37,8 @@ func (h *head) onStalled(n *node, s wire.Stalled) error {
 	return nil
 }
 
-// waiter is the rank that waits, -1 if it is none. Two nodes may be one host, whose
-// agent knows its own ranks alone.
+// waitingRank returns the rank that waits, or -1. The agents of two nodes on one host know only
+// their own ranks.
 func (h *head) waitingRank(w spec.StoreWait) int {
 	if w.Rank >= 0 && w.Rank < len(h.plan.Load().Ranks) {
 		return w.Rank
@@ -47,7 +46,7 @@ func (h *head) waitingRank(w spec.StoreWait) int {
 	return h.rankAt(w.Peer, w.PID)
 }
 
-// absentees are a node's ranks that do not wait in the store.
+// absentRanks returns a node's ranks that do not wait at the store.
 func (h *head) absentRanks(n *node, stall *job.Stall) (list []spec.Absence) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

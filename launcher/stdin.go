@@ -11,8 +11,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// stdinPump reads our standard input for ranks that cannot have it themselves:
-// several of them, or one of many on a terminal.
+// stdinPump reads standard input for ranks that cannot have it themselves: several of them, or one
+// of many on a terminal.
 type stdinPump struct {
 	head  *head
 	in    *os.File
@@ -20,15 +20,14 @@ type stdinPump struct {
 
 	mu         sync.Mutex
 	room       sync.Cond
-	inFlight   int   // bytes under way
-	inFlightOf []int // those of each node
+	inFlight   int   // bytes
+	inFlightOf []int // by node
 	closed     bool
 }
 
-// stdinWindow bounds the input under way to a rank, in bytes.
+// stdinWindow limits the input in flight to a rank, in bytes.
 const stdinWindow = 256 << 10
 
-// newStdinPump makes the pump; begin starts it once ranks are there to be written to.
 func (h *head) newStdinPump() *stdinPump {
 	p := &stdinPump{head: h, in: h.settings.stdin, ranks: h.stdio.Piped, inFlightOf: make([]int, len(h.nodes))}
 	p.room.L = &p.mu
@@ -37,7 +36,7 @@ func (h *head) newStdinPump() *stdinPump {
 
 func (p *stdinPump) nodeOf(rank int) int { return p.head.plan.Load().Ranks[rank].Node }
 
-// begin starts the reading if some rank needs it.
+// start reads if some rank needs it.
 func (p *stdinPump) start() {
 	if len(p.ranks) > 0 {
 		go p.run()
@@ -55,7 +54,7 @@ func (p *stdinPump) run() {
 			p.send(buf[:n])
 		}
 		if err == io.EOF {
-			p.send(nil) // the end
+			p.send(nil) // end-of-file
 		}
 		if err != nil {
 			return
@@ -63,8 +62,8 @@ func (p *stdinPump) run() {
 	}
 }
 
-// wait returns when there is something to read and room for it, or false when
-// the job has ended. A terminal is read only in its foreground.
+// wait returns true when there is input and room for it, or false when the job is over. A terminal
+// is read only in the foreground.
 func (p *stdinPump) wait() bool {
 	p.mu.Lock()
 	for p.inFlight >= stdinWindow && !p.closed {
@@ -72,11 +71,11 @@ func (p *stdinPump) wait() bool {
 	}
 	p.mu.Unlock()
 	for !p.stopped() {
-		const pollMillis = 200 // how soon we see that we came to the foreground, or that the job ended
+		const pollMillis = 200 // how soon a move to the foreground or the job's end is noticed
 		fds := []unix.PollFd{{Fd: int32(p.in.Fd()), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, pollMillis)
 		if err != nil && err != syscall.EINTR {
-			return true // the read will say what is wrong
+			return true // Read returns the error
 		}
 		if n > 0 && (!isTerminal(p.in) || foreground(p.in)) {
 			return true
@@ -85,7 +84,8 @@ func (p *stdinPump) wait() bool {
 	return false
 }
 
-// send hands on what was read, unless that took until the next attempt, whose pump counts what its ranks get.
+// send drops input that was read for an attempt that has ended: the next attempt's pump does not
+// count it.
 func (p *stdinPump) send(b []byte) {
 	p.mu.Lock()
 	if p.closed {
@@ -98,11 +98,11 @@ func (p *stdinPump) send(b []byte) {
 	}
 	p.mu.Unlock()
 	for _, rank := range p.ranks {
-		_ = p.head.nodes[p.nodeOf(rank)].link.Stdin(rank, b) // or the job is over
+		_ = p.head.nodes[p.nodeOf(rank)].link.Stdin(rank, b) // else the job is over
 	}
 }
 
-// credit hears that ranks of a node have read bytes.
+// onCredit returns credit for input that ranks have read.
 func (p *stdinPump) onCredit(from *node, c wire.Credit) error {
 	node, n := from.number, c.Bytes
 	p.mu.Lock()

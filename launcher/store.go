@@ -12,8 +12,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// storeAddr is where the store should listen: at the address that all nodes reach, and
-// with one node on loopback unless the user named an address.
+// storeAddr is where the store listens.
 func (s *session) storeAddr() string {
 	switch {
 	case s.masterAddr != "":
@@ -24,8 +23,8 @@ func (s *session) storeAddr() string {
 	return "127.0.0.1"
 }
 
-// adoptPort makes the port that a script assigns itself the one that is kept for
-// its rank 0, so that somebody who has it is found before the ranks start.
+// adoptScriptPort reserves the port that a script assigns itself for its rank 0, so that a conflict
+// is found before ranks start.
 func (s *session) adoptScriptPort() {
 	store := &s.spec.Store
 	if store.Mode != job.StoreAuto || store.Port != 0 {
@@ -44,7 +43,7 @@ func (s *session) setsRASPort() bool {
 	return cmp.Or(s.spec.Tune, plan.TuneAuto) == plan.TuneAuto
 }
 
-// atFirst is an error of the node that has rank 0, with its name if there are others.
+// rank0Error adds the name of rank 0's node if there are several.
 func (s *session) rank0Error(err error) error {
 	if err == nil || len(s.nodes) == 1 {
 		return err
@@ -88,8 +87,7 @@ func (s *session) openStore() (job.Opened, error) {
 	return opened.Opened, nil
 }
 
-// checkOpened refuses a store that is not on the node which was asked to open it: ranks would go
-// there.
+// checkOpened refuses a store elsewhere than on the node that opened it: ranks would connect there.
 func (s *session) checkOpened(o *job.Opened) error {
 	n := s.nodes[s.rank0Node]
 	addr, err := netip.ParseAddr(o.Addr)
@@ -105,5 +103,5 @@ func (s *session) checkOpened(o *job.Opened) error {
 	return nil
 }
 
-// isPort reports whether a number can be a port's, or none (0).
+// isPort accepts 0, no port.
 func isPort(port int) bool { return port >= 0 && port <= 1<<16-1 }

@@ -11,10 +11,9 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// surveyNetwork finds which nodes reach which and what the ways between them are like,
-// for hosts check: all pairs of up to 64 nodes, of more those that probe.Partners names.
-// A node is dialed where it is placed when all reach node 0, else at its most plausible
-// addresses; what became of choosing an address for node 0 is told beside it.
+// surveyNetwork probes all pairs of up to 64 nodes, and those of probe.Partners for more. A node is
+// dialed at its chosen address if all nodes reach node 0, else at its most plausible addresses. err
+// says why no address was chosen.
 func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, err error) {
 	if len(probers) < 2 {
 		return survey, choice, nil
@@ -38,23 +37,22 @@ func surveyNetwork(probers []prober) (survey probe.Survey, choice probe.Choice, 
 	return survey, choice, chosen
 }
 
-// How long a node may take to answer another, and to answer a knock: a check is to be
-// done in a few seconds, whatever is wrong.
+// A check takes a few seconds, whatever is wrong.
 const (
 	surveyTimeout = 1500 * time.Millisecond
 	knockTimeout  = time.Second
 )
 
-// surveyor makes a Survey by a session.
+// surveyor fills a survey.
 type surveyor struct {
 	*probeSession
 	survey *probe.Survey
 }
 
-// mostAsides is up to how many nodes their other addresses are tried, too.
+// mostAsides is the number of nodes up to which their other addresses are tried, too.
 const mostAsides = 16
 
-// place notes where each node is dialed.
+// planWays lists the paths to probe.
 func (v *surveyor) planWays(choice probe.Choice, chosen bool) {
 	v.survey.Endpoints = choice.Endpoints
 	if !chosen {
@@ -67,7 +65,7 @@ func (v *surveyor) planWays(choice probe.Choice, chosen bool) {
 	}
 }
 
-// plan notes at which addresses a node dials another.
+// planWay adds the paths from one node to another.
 func (v *surveyor) planWay(from, to int, chosen bool) {
 	var addrs []netip.Addr
 	if chosen {
@@ -103,7 +101,7 @@ func target(w *probe.Path) probe.Target {
 	return probe.Target{Node: w.To, Addr: w.Addr, Port: w.Port}
 }
 
-// dial has every node dial its partners at all of their places.
+// dial has every node dial its partners.
 func (v *surveyor) dial() error {
 	all := func(*probe.Path) bool { return true }
 	return v.request(func(node int) *wire.Probe {
@@ -120,7 +118,7 @@ func (v *surveyor) dial() error {
 	})
 }
 
-// knock has nodes that do not reach others try whether anything of them answers.
+// knock has nodes try whether anything answers on a host that they do not reach.
 func (v *surveyor) knock() error {
 	failed := func(w *probe.Path) bool { return !w.Alternate && !w.OK() }
 	ports := len(probe.ReferencePorts)
@@ -146,13 +144,11 @@ func (v *surveyor) knock() error {
 	})
 }
 
-// measureLimit is when no further round begins: ways on which data stalls take longer
-// than others.
+// measureLimit is when no further round begins: stalled paths take long.
 const measureLimit = 6 * time.Second
 
-// measure has nodes measure the ways that work, no node two of them at a time. Where
-// large packets vanish the way back is not tried, and nothing more of a node of which
-// two ways are like that: finding it out takes its time.
+// measure has nodes measure working paths, such that no node measures two at once. If large packets
+// are lost, it skips the way back, and all others of a node with two such paths: each takes long.
 func (v *surveyor) measure() error {
 	began := time.Now()
 	stuck, known := map[probe.Pair]bool{}, make([]int, len(v.nodes))
@@ -183,7 +179,7 @@ func (v *surveyor) measure() error {
 	return nil
 }
 
-// measureNow has nodes measure one way each, nil: none.
+// measureNow has each node measure one path, or none (nil).
 func (v *surveyor) measureNow(now []*probe.Path) error {
 	return v.request(func(node int) *wire.Probe {
 		if now[node] == nil {
