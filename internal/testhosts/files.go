@@ -11,40 +11,41 @@ import (
 	"strings"
 )
 
-// Dir is the state folder, which goes with the set; a test may put files there for all hosts to see.
+// Dir returns the state folder, which Down removes. All hosts see it, and tests may use it.
 func (s *Set) Dir() string { return s.dir }
 
-// SSHConfig is the path of an ssh_config(5) that knows every host: HostName, HostKeyAlias, User, key, strict
-// known_hosts, no agent.
+// SSHConfig returns the path of an ssh_config(5) for all hosts: HostName, HostKeyAlias, User, key, strict
+// known_hosts, no
+// agent.
 func (s *Set) SSHConfig() string { return s.path("ssh_config") }
 
-// KnownHosts is the path of a known_hosts file with every host by name and address.
+// KnownHosts returns the path of a known_hosts file with every host by name and address.
 func (s *Set) KnownHosts() string { return s.path("known_hosts") }
 
-// Key is the path of the private key (ed25519, no passphrase) that every host lets in; Key()+".pub" is its public part.
+// Key returns the path of the private key (ed25519, no passphrase) that every host accepts; Key()+".pub" is its
+// public part.
 func (s *Set) Key() string { return s.path("id_ed25519") }
 
-// HostKey is the path of a host's private key; HostKey(host)+".pub" is its public part.
+// HostKey returns the path of a host's private key; HostKey(host)+".pub" is its public part.
 func (s *Set) HostKey(host string) string { return s.own(host, "host_key") }
 
-// HostFile is the path of a file with the names h1 to hN, one a line.
+// HostFile returns the path of a file with the names h1 to hN, one a line.
 func (s *Set) HostFile() string { return s.path("hostfile") }
 
-// SSH is the path of a program that is ssh with SSHConfig, for what takes only the name of an ssh command.
+// SSH returns the path of a program that runs ssh with SSHConfig, for options that take only a program.
 func (s *Set) SSH() string { return s.path("ssh") }
 
-// Home is where root's home of a host lies as this process sees it; it is root's home there if Config.PrivateHome says
-// so.
+// Home returns the path in this process of root's private home on a host (see Config.PrivateHome).
 func (s *Set) Home(host string) string { return s.own(host, "home", "root") }
 
-// path is that of a file of the set, own of a host's.
+// path returns the path of a file of the set, own that of a host's.
 func (s *Set) path(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *Set) own(host string, name ...string) string {
 	return filepath.Join(append([]string{s.dir, host}, name...)...)
 }
 
-// writeHostFiles makes a host's key and what is mounted over files of its /etc.
+// writeHostFiles makes a host's key and the files that are mounted over those in its /etc.
 func (s *Set) writeHostFiles(h *host) error {
 	if err := errors.Join(os.MkdirAll(s.own(h.name, "etc"), 0o755), os.MkdirAll(s.Home(h.name), 0o700)); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (s *Set) writeHostFiles(h *host) error {
 	return nil
 }
 
-// unlockRoot takes the password away: sshd without PAM refuses who is locked ("!"), even with a key.
+// unlockRoot replaces root's password: sshd without PAM refuses a locked account ("!"), even with a key.
 func unlockRoot(shadow string) string {
 	rest, found := strings.CutPrefix(shadow, "root:")
 	if !found {
@@ -83,7 +84,7 @@ func unlockRoot(shadow string) string {
 	return "root:*:" + rest
 }
 
-// namesFile is the hosts' own /etc/hosts.
+// namesFile returns the text of the hosts' /etc/hosts.
 func (s *Set) namesFile() string {
 	text := "127.0.0.1 localhost\n::1 localhost\n"
 	for _, h := range s.all() {
@@ -92,7 +93,7 @@ func (s *Set) namesFile() string {
 	return text
 }
 
-// randomID is one as in /etc/machine-id; bootID as in /proc/sys/kernel/random/boot_id.
+// randomID returns an id as in /etc/machine-id, bootID one as in /proc/sys/kernel/random/boot_id.
 func randomID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -113,7 +114,7 @@ func makeKey(path, comment string) error {
 	return nil
 }
 
-// writeSetFiles makes what describes all hosts.
+// writeSetFiles makes the files for all hosts.
 func (s *Set) writeSetFiles() error {
 	if err := makeKey(s.Key(), "testhosts"); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (s *Set) writeSetFiles() error {
 	)
 }
 
-// writeClientFiles makes ssh_config and known_hosts, which change with the ports of the hosts' sshd.
+// writeClientFiles makes ssh_config and known_hosts, which depend on the ports of the hosts' sshd.
 func (s *Set) writeClientFiles() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

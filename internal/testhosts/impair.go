@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Impairment says what becomes of the packets from and to a host.
+// Impairment describes what happens to the packets from and to a host.
 type Impairment struct {
 	Delay time.Duration // each way
-	// Loss is the share of packets that vanish, each way: 0.1 for 10 %. Seed decides which.
+	// Loss is the fraction of packets that are lost, each way: 0.1 for 10 %. Seed selects them.
 	Loss float64
 	Seed uint64
-	// MaxPacket is the size in bytes of the largest IP packets that pass; larger ones vanish without a word, as where a
-	// link between has a smaller MTU and somebody drops the ICMP that says so. 0: all pass.
+	// MaxPacket is the size in bytes of the largest IP packets that pass; larger ones are lost silently, as on a path with
+	// a smaller MTU and filtered ICMP. 0: all pass.
 	MaxPacket int
-	// Ports are the host's TCP ports that others can connect to, nil: all. What the host itself begins passes. Reject
-	// has others told (RST), else their packets vanish.
+	// Ports are the host's TCP ports that accept connections, nil: all. The host's own connections pass. Reject answers
+	// others with RST; otherwise their packets are lost.
 	Ports  []int
 	Reject bool
 }
@@ -26,15 +26,16 @@ func (i Impairment) none() bool {
 	return i.Delay == 0 && i.Loss == 0 && i.MaxPacket == 0 && i.Ports == nil
 }
 
-// filter decides about Ethernet frames of one direction; inward is towards the host. An answer goes back to the sender.
+// filter returns a filter for Ethernet frames of one direction; inward is towards the host. An answer goes back to the
+// sender.
 func (i Impairment) filter(inward bool) func(frame []byte) (passes bool, answer []byte) {
 	direction := uint64(0)
 	if inward {
 		direction = 1
 	}
-	lot := rand.New(rand.NewPCG(i.Seed, direction))
+	random := rand.New(rand.NewPCG(i.Seed, direction))
 	return func(frame []byte) (bool, []byte) {
-		if i.Loss > 0 && lot.Float64() < i.Loss {
+		if i.Loss > 0 && random.Float64() < i.Loss {
 			return false, nil
 		}
 		if i.MaxPacket > 0 && len(frame) > ethernetHeader+i.MaxPacket {
@@ -66,7 +67,7 @@ const (
 	flagACK        = 0x10
 )
 
-// tcpOf is the TCP segment of a frame with IPv4 or IPv6 without options; nil without one.
+// tcpOf returns the TCP segment of a frame with IPv4 or IPv6 without options; nil if it has none.
 func tcpOf(frame []byte) []byte {
 	if len(frame) < ethernetHeader+ipv4Header+tcpHeader {
 		return nil
@@ -81,12 +82,12 @@ func tcpOf(frame []byte) []byte {
 	return nil
 }
 
-// reset is the frame that refuses the connection that a frame of IPv4 asks for; nil for IPv6.
+// reset returns the frame that refuses an IPv4 connection; nil for IPv6.
 func reset(frame []byte) []byte {
 	if frame[ethernetHeader] != 0x45 {
 		return nil
 	}
-	asked := tcpOf(frame)
+	request := tcpOf(frame)
 	answer := make([]byte, ethernetHeader+ipv4Header+tcpHeader)
 	copy(answer, frame[6:12])
 	copy(answer[6:], frame[:6])
@@ -97,15 +98,15 @@ func reset(frame []byte) []byte {
 	copy(ip[12:], frame[ethernetHeader+16:ethernetHeader+20])
 	copy(ip[16:], frame[ethernetHeader+12:ethernetHeader+16])
 	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:ipv4Header], 0))
-	copy(tcp, asked[2:4])
-	copy(tcp[2:], asked[:2])
-	binary.BigEndian.PutUint32(tcp[8:], binary.BigEndian.Uint32(asked[4:])+1)
+	copy(tcp, request[2:4])
+	copy(tcp[2:], request[:2])
+	binary.BigEndian.PutUint32(tcp[8:], binary.BigEndian.Uint32(request[4:])+1)
 	tcp[12], tcp[13] = tcpHeader/4<<4, flagRST|flagACK
 	binary.BigEndian.PutUint16(tcp[16:], checksum(slices.Concat(ip[12:20], tcp), protocolTCP+tcpHeader))
 	return answer
 }
 
-// checksum is the Internet's (RFC 1071) of an even number of bytes and what is added to them.
+// checksum is the Internet checksum (RFC 1071) of an even number of bytes, plus sum.
 func checksum(b []byte, sum uint32) uint16 {
 	for i := 0; i < len(b); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(b[i:]))

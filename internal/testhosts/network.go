@@ -17,9 +17,9 @@ const (
 	mainBridge = "br0"
 )
 
-// ip runs lines of iproute2's batch language in a space's network.
+// ip runs lines of iproute2's batch language in a space's network namespace.
 func (s *space) ip(lines string) error {
-	if !s.alive() { // its number may be another process's now
+	if !s.alive() { // its pid may have been reused
 		return fmt.Errorf("ip -batch: the host is down: process %d is gone", s.pid)
 	}
 	cmd := exec.Command("nsenter", "--net="+s.file("ns/net"), "ip", "-batch", "-")
@@ -31,12 +31,12 @@ func (s *space) ip(lines string) error {
 	return nil
 }
 
-// bridgeLines makes a bridge that forwards from the first packet on.
+// bridgeLines makes a bridge without a forwarding delay.
 func bridgeLines(name string) string {
 	return "link add " + name + " type bridge stp_state 0 forward_delay 0\nlink set " + name + " up\n"
 }
 
-// plug joins hosts to the bridge.
+// plug connects hosts to the bridge.
 func (s *Set) plug(hosts ...*host) error {
 	var lines strings.Builder
 	for _, h := range hosts {
@@ -54,18 +54,18 @@ func (s *Set) plug(hosts ...*host) error {
 	return nil
 }
 
-// ethernet is the address of a host's eth0, which stays the same when the host is booted again.
+// ethernet returns the address of a host's eth0, which survives Boot.
 func (h *host) ethernet() string {
 	ip := netip.MustParseAddr(h.address).As4()
 	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
-// Cut pulls a host's cable: eth0 loses its carrier. Heal undoes it.
+// Cut unplugs a host: eth0 loses its carrier. Heal undoes it.
 func (s *Set) Cut(host string) error {
 	return s.atCable(host, "link set %[1]s down\n")
 }
 
-// Blackhole makes every packet from and to a host vanish, while its carrier stays. Heal undoes it.
+// Blackhole loses every packet from and to a host, while its carrier stays. Heal undoes it.
 func (s *Set) Blackhole(host string) error {
 	return s.atCable(host, "link set %[1]s nomaster\n")
 }
@@ -75,31 +75,33 @@ func (s *Set) Heal(host string) error {
 	return s.atCable(host, "link set %[1]s up\nlink set %[1]s master %[2]s\n")
 }
 
-// atCable does something with the bridge's end of a host's cable.
+// atCable changes the bridge's end of a host's cable.
 func (s *Set) atCable(name, format string) error {
 	h, err := s.host(name)
 	if err != nil {
 		return err
 	}
-	format += "%.0[2]s" // not every format says which bridge
+	format += "%.0[2]s" // not every format names the bridge
 	return s.links.ip(fmt.Sprintf(format, h.cable, h.bridge()))
 }
 
-// Interface is one that a host gets beside eth0.
+// Interface is an additional interface of a host.
 type Interface struct {
 	Name      string   // 15 bytes at most
 	Addresses []string // "172.17.0.1/16", "fd00::1/64"; the same may be on several hosts
-	// Bridge names the network that it joins, which is made when it is first named; "br0" is the one that joins all
-	// hosts. Without one the interface leads nowhere: its carrier is there and packets vanish, as on a dead VPN.
+	// Bridge is the network to join, which AddInterface makes if needed; "br0" is the one of all hosts. Without one, the
+	// interface has a carrier and loses all packets, as a dead VPN.
 	Bridge string
-	// "" is veth; "bridge" is one without ports, as docker0; "tun" and "tap" are without a program; these have no carrier
+	// Kind is "" for a veth, "bridge" for one without ports, as docker0, or "tun" or "tap" without a program. Only the
+	// first
+	// has a carrier.
 	Kind      string
-	Down      bool // leave it down
+	Down      bool // do not bring it up
 	NoCarrier bool // of a veth: as if no cable were plugged in
 	MTU       int  // 0: the kernel's choice
 }
 
-// AddInterface gives a host another interface. It goes with the host.
+// AddInterface adds an interface to a host until the host ends.
 func (s *Set) AddInterface(host string, i Interface) error {
 	h, err := s.host(host)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *Set) AddInterface(host string, i Interface) error {
 	return h.ip(i.lines())
 }
 
-// addCable makes the pair of a veth, whose other end stays beside the bridges.
+// addCable makes a veth, whose other end stays in the namespace of the bridges.
 func (s *Set) addCable(h *host, i Interface) error {
 	if i.Bridge != "" && i.Bridge != mainBridge && s.links.ip("link show dev "+i.Bridge+"\n") != nil {
 		if err := s.links.ip(bridgeLines(i.Bridge)); err != nil {
@@ -138,7 +140,7 @@ func (s *Set) addCable(h *host, i Interface) error {
 	return s.save()
 }
 
-// kindLine makes an interface that needs nothing outside the host.
+// kindLine makes an interface other than a veth.
 func (i Interface) kindLine() string {
 	if i.Kind == "tun" || i.Kind == "tap" {
 		return "tuntap add dev " + i.Name + " mode " + i.Kind + "\n"
@@ -146,7 +148,7 @@ func (i Interface) kindLine() string {
 	return "link add " + i.Name + " type " + i.Kind + "\n"
 }
 
-// lines configures an interface that exists.
+// lines configures an interface.
 func (i Interface) lines() string {
 	var lines strings.Builder
 	for _, address := range i.Addresses {
@@ -158,14 +160,13 @@ func (i Interface) lines() string {
 	if !i.Down {
 		lines.WriteString("link set " + i.Name + " up\n")
 	}
-	if i.Kind == "bridge" { // its carrier is lost with its last port, and until then it has one
+	if i.Kind == "bridge" { // it has a carrier until it loses its last port
 		lines.WriteString("link add port0 type veth peer name port1\nlink set port0 master " + i.Name + "\nlink del port0\n")
 	}
 	return lines.String()
 }
 
-// addressLine adds or deletes an address; an IPv6 one may be used at once, without the second in which duplicates are
-// looked for.
+// addressLine adds or deletes an address, without the second of IPv6's duplicate address detection.
 func addressLine(verb, name, address string) string {
 	line := "addr " + verb + " " + address + " dev " + name
 	if verb == "add" && strings.Contains(address, ":") {
@@ -174,12 +175,12 @@ func addressLine(verb, name, address string) string {
 	return line + "\n"
 }
 
-// AddAddress gives an interface of a host another address ("fd77::1/64").
+// AddAddress adds an address ("fd77::1/64") to an interface of a host.
 func (s *Set) AddAddress(host, name, address string) error {
 	return s.IP(host, strings.TrimSpace(addressLine("add", name, address)))
 }
 
-// RemoveAddress takes one away.
+// RemoveAddress removes an address.
 func (s *Set) RemoveAddress(host, name, address string) error {
 	return s.IP(host, strings.TrimSpace(addressLine("del", name, address)))
 }

@@ -14,33 +14,35 @@ import (
 	"time"
 )
 
-// patience is how long the kernel and sshd may take for what takes milliseconds.
+// patience limits waits for the kernel and sshd, which usually take milliseconds.
 const patience = time.Minute
 
-// pause is how long nothing is done between two looks at /proc or a file.
+// pause is the polling interval.
 const pause = 2 * time.Millisecond
 
-// Command runs a program on a host, in cmd.Dir (the current folder) if the host has that, else in /. On the head the
-// process that is started is the program, with the same pid; on another host it is one that waits for it outside the
-// host, so that signals do not reach the program: Signal and Processes do that. Whatever is left of it ends with Down.
+// Command returns a command that runs a program on a host, in cmd.Dir (the current folder) if the host has it, else
+// in /.
+// On the head, the process is the program itself. On another host it is a helper that waits for the program; use
+// Processes
+// and Signal to send signals. Down kills what is left of it.
 func (s *Set) Command(host string, argv ...string) *exec.Cmd {
 	h, err := s.host(host)
 	if err != nil {
 		return &exec.Cmd{Err: err}
 	}
-	if !h.alive() { // its number may be another process's now
+	if !h.alive() { // its pid may have been reused
 		return &exec.Cmd{Err: fmt.Errorf("%s is down: %s", host, strings.Join(argv, " "))}
 	}
 	enter := "-t " + strconv.Itoa(h.pid) + " -n -u -i -m"
 	if h.name != Head {
 		enter += " -p"
 	}
-	// The folder is named again inside: entering a mount namespace leads to its root.
+	// Entering a mount namespace changes to its root, so the script changes back.
 	script := `exec nsenter ` + enter + ` -- /bin/sh -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"`
 	return exec.Command("/bin/sh", append([]string{"-c", script, "testhosts"}, argv...)...)
 }
 
-// run is Command for what only sets something up.
+// run runs a Command that must succeed.
 func (s *Set) run(host string, argv ...string) error {
 	out, err := s.Command(host, argv...).CombinedOutput()
 	if err != nil {
@@ -49,13 +51,12 @@ func (s *Set) run(host string, argv ...string) error {
 	return nil
 }
 
-// Helper is a command beside the bridges, which ends with Down; EndHelpers kills those whose arguments begin with these
-// words.
+// Helper returns a command in the namespace of the bridges, which ends with Down.
 func (s *Set) Helper(argv ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net=" + s.links.file("ns/net"), "--"}, argv...)...)
 }
 
-// EndHelpers is the way to end what Helper started in another process.
+// EndHelpers kills helpers, also those of another process, by the first words of their arguments.
 func (s *Set) EndHelpers(words ...string) error {
 	return until("end "+strings.Join(words, " "), func() (bool, error) {
 		all, err := within(s.links)
@@ -70,23 +71,23 @@ func (s *Set) EndHelpers(words ...string) error {
 	})
 }
 
-// Mount runs mount(8) on a host, which alone sees the result: "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". It goes
-// with the host.
+// Mount runs mount(8) on a host, such as "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/data". Only that host sees the
+// result.
 func (s *Set) Mount(host string, args ...string) error {
 	return s.run(host, append([]string{"mount"}, args...)...)
 }
 
-// Process is one of a host.
+// Process is a process of a host.
 type Process struct {
-	PID     int      // as this process and the head see it
-	HostPID int      // as the host sees it
-	Args    []string // its argv; empty of one that is ending
+	PID     int      // for this process and the head
+	HostPID int      // on the host
+	Args    []string // argv; empty while it ends
 }
 
-// String is for messages of tests.
+// String describes a process in messages.
 func (p Process) String() string { return strconv.Itoa(p.PID) + " " + strings.Join(p.Args, " ") }
 
-// Processes lists what runs on a host, apart from its first process and sshd.
+// Processes lists the processes of a host, except for its first one and sshd.
 func (s *Set) Processes(host string) ([]Process, error) {
 	return s.list(host, func(p found) bool { return !p.sshd() })
 }
@@ -97,7 +98,7 @@ func (s *Set) Sessions(host string) ([]Process, error) {
 	return s.list(host, func(p found) bool { return p.sshd() && p.HostPID != listener })
 }
 
-// list returns the processes of a host that wanted takes.
+// list returns the processes of a host for which wanted is true.
 func (s *Set) list(host string, wanted func(found) bool) ([]Process, error) {
 	h, err := s.host(host)
 	if err != nil {
@@ -116,27 +117,26 @@ func (s *Set) list(host string, wanted func(found) bool) ([]Process, error) {
 	return listed, nil
 }
 
-// found is a process whose network namespace is one of those looked for.
+// found is a process in one of the spaces that were searched.
 type found struct {
 	Process
 	parent int
 	where  *space
 }
 
-// sshd reports whether it is OpenSSH's server (or a part of it, as sshd-session).
+// sshd reports whether it is OpenSSH's server, or a part such as sshd-session.
 func (p found) sshd() bool {
 	program, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe"))
 	return strings.HasPrefix(filepath.Base(strings.TrimSuffix(program, " (deleted)")), "sshd")
 }
 
-// keeper reports whether it is what the head's first process waits with.
+// keeper reports whether it is the child that the head's first process waits for.
 func (p found) keeper(h *host) bool { return h.name == Head && p.parent == h.pid }
 
-// inside reports whether a process has the space's PID namespace: what waits for a command of a host has only its
-// network.
+// inside reports whether a process has the space's PID namespace. The helper of a Command has only its network.
 func (s *space) inside(pid int) bool { return hasNamespace(pid, "pid", s.pids) }
 
-// hasNamespace reports whether the namespace of a process is the one that file stands for.
+// hasNamespace reports whether a process has the namespace that a file refers to.
 func hasNamespace(pid int, kind string, file *os.File) bool {
 	theirs, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "ns", kind))
 	if err != nil {
@@ -146,7 +146,7 @@ func hasNamespace(pid int, kind string, file *os.File) bool {
 	return err == nil && os.SameFile(theirs, ours)
 }
 
-// within lists the processes that have the network namespace of one of the spaces.
+// within lists the processes in the network namespaces of the spaces.
 func within(spaces ...*space) ([]found, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -167,7 +167,7 @@ func within(spaces ...*space) ([]found, error) {
 	return all, nil
 }
 
-// describe reads what /proc has of a process, which may end meanwhile.
+// describe reads /proc of a process, which may end meanwhile.
 func describe(pid int, where *space) found {
 	p := found{Process: Process{PID: pid, HostPID: pid}, where: where}
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
@@ -188,7 +188,7 @@ func describe(pid int, where *space) found {
 	return p
 }
 
-// signal reaches a process of a space, and no other one that got its number meanwhile.
+// signal sends a signal to a process of a space, but not to another process that reuses its pid.
 func (p found) signal(sig syscall.Signal) error {
 	process, err := os.FindProcess(p.PID) // holds a pidfd
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *Set) Signal(host string, p Process, sig syscall.Signal) error {
 	return found{Process: p, where: h.space}.signal(sig)
 }
 
-// until looks again and again until done says yes.
+// until polls done.
 func until(what string, done func() (bool, error)) error {
 	for limit := time.Now().Add(patience); ; time.Sleep(pause) {
 		if ok, err := done(); ok || err != nil {
@@ -225,7 +225,7 @@ func until(what string, done func() (bool, error)) error {
 	}
 }
 
-// killAll ends every process of the set: first those that take a PID namespace with them, then what there is.
+// killAll kills every process of the set: first those that end a PID namespace, then the rest.
 func (s *Set) killAll() error {
 	var problems []error
 	spaces := s.spaces()
@@ -241,10 +241,10 @@ func (s *Set) killAll() error {
 	return errors.Join(problems...)
 }
 
-// killWithin kills what runs in the spaces' networks, and reports whether there was nothing.
+// killWithin kills the processes in the spaces' networks, and reports whether there were none.
 func killWithin(spaces []*space) (bool, error) {
 	left, err := within(spaces...)
-	// of a program that runs on the head itself
+	// the test may itself run on the head
 	left = slices.DeleteFunc(left, func(p found) bool { return p.PID == os.Getpid() })
 	for _, p := range left {
 		err = errors.Join(err, p.signal(syscall.SIGKILL))
@@ -252,8 +252,7 @@ func killWithin(spaces []*space) (bool, error) {
 	return len(left) == 0, err
 }
 
-// Crash ends a host as a loss of power does: the link goes first, so that nobody hears of it, then every process at
-// once.
+// Crash simulates a loss of power: the link goes down first, so that peers notice nothing, then all processes die.
 func (s *Set) Crash(host string) error {
 	h, err := s.host(host)
 	if err != nil {
@@ -271,8 +270,8 @@ func (s *Set) Crash(host string) error {
 	})
 }
 
-// Boot starts a host again that crashed, with the same name, address, keys, users and homes. Interfaces and mounts that
-// were added are gone.
+// Boot restarts a crashed host with the same name, address, keys, users and homes, but without added interfaces and
+// mounts.
 func (s *Set) Boot(host string) error {
 	h, err := s.host(host)
 	if err != nil {
@@ -284,7 +283,7 @@ func (s *Set) Boot(host string) error {
 	if err := s.Slow(host, 0); err != nil {
 		return err
 	}
-	if s.links.ip("link show dev "+h.cable+"\n") == nil { // it goes some time after the last who held the host's network
+	if s.links.ip("link show dev "+h.cable+"\n") == nil { // the kernel removes it with a delay
 		if err := s.links.ip("link del " + h.cable + "\n"); err != nil && s.links.ip("link show dev "+h.cable+"\n") == nil {
 			return err
 		}
@@ -299,13 +298,13 @@ func (s *Set) Boot(host string) error {
 	return errors.Join(s.plug(h), s.startSSHD(h), s.save())
 }
 
-// Freeze stops every process of a host (SIGSTOP), as if its kernel hung, while its link stays. Thaw undoes it.
+// Freeze stops every process of a host (SIGSTOP), as if its kernel hung, while its link stays up. Thaw undoes it.
 func (s *Set) Freeze(host string) error { return s.freeze(host, syscall.SIGSTOP, true) }
 
-// Thaw lets a frozen host go on.
+// Thaw resumes a frozen host.
 func (s *Set) Thaw(host string) error { return s.freeze(host, syscall.SIGCONT, false) }
 
-// freeze signals every process of a host until all are stopped, or none is.
+// freeze signals the processes of a host until all are stopped, or none is.
 func (s *Set) freeze(host string, sig syscall.Signal, stopped bool) error {
 	h, err := s.host(host)
 	if err != nil {

@@ -17,47 +17,48 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Head is the name of the host where a launcher runs.
+// Head is the name of the launcher's host.
 const Head = "head"
 
-// Config says what hosts to make. The zero value of all but Hosts is a good start.
+// Config describes the hosts to make. Only Hosts is required.
 type Config struct {
-	Hosts       int  // h1 to hN, 1 to 1000; the head comes on top
-	PrivateTmp  bool // an empty /tmp on each host, apart from what Keep names
-	PrivateHome bool // an empty home of root on each host, apart from what Keep names
+	Hosts       int  // 1 to 1000: h1 to hN, beside the head
+	PrivateTmp  bool // an empty /tmp on each host, except for Keep
+	PrivateHome bool // an empty home of root on each host, except for Keep
 	NoNames     bool // leave the hosts' names out of /etc/hosts: only ssh_config knows them
-	// folders that stay visible in a private /tmp or home; the current folder and the running program's always do
+	// Keep are folders that stay visible in a private /tmp or home, beside the current repository and the program's
+	// folder.
 	Keep []string
-	SSHD []string // options of every sshd, as sshd_config spells them: "Banner /path", "MaxStartups 1"
-	// stay until Down, even when this process has ended; else hosts go with the process that made them
+	SSHD []string // lines of sshd_config: "Banner /path", "MaxStartups 1"
+	// Detached hosts exist until Down; others end with this process.
 	Detached bool
 }
 
-// Set is a number of hosts on one network. Its methods may be called concurrently, for different hosts.
+// Set is a group of hosts on one network. Its methods may be called concurrently for different hosts.
 type Set struct {
 	config Config
 	dir    string
-	links  *space // the namespace that holds the bridges
+	links  *space // the namespace of the bridges
 	names  []string
 	hosts  map[string]*host
 
-	mu sync.Mutex // guards the files that describe all hosts
+	mu sync.Mutex // guards the files of the set
 }
 
 // host is one of a set.
 type host struct {
 	name    string
 	address string
-	cable   string // the end of its eth0 that the bridge has
+	cable   string // the bridge's end of its eth0
 	port    int    // of its sshd
-	extra   int    // how many interfaces were added
+	extra   int    // number of added interfaces
 	slow    bool
-	relay   *relay // what makes it slow, if this process does
+	relay   *relay // set while this process impairs the host
 
 	*space
 }
 
-// Up makes hosts and takes them down when the test ends. It skips the test where the machine cannot.
+// Up makes hosts for a test, which end with it. It skips the test if the machine lacks what is needed.
 func Up(t testing.TB, config Config) *Set {
 	t.Helper()
 	testneeds.Hosts(t)
@@ -67,7 +68,7 @@ func Up(t testing.TB, config Config) *Set {
 	return set
 }
 
-// Start is Up where there is no test, as in TestMain (after testneeds.FindHosts) or a program. The caller has to call
+// Start makes hosts outside a test, such as in TestMain (after testneeds.FindHosts) or a program. The caller must call
 // Down.
 func Start(config Config) (*Set, error) {
 	if config.Hosts < 1 || config.Hosts > 1000 {
@@ -88,7 +89,7 @@ func Start(config Config) (*Set, error) {
 	return s, nil
 }
 
-// newHost describes the host with number i; 0 is the head.
+// newHost returns host number i; 0 is the head.
 func newHost(i int) *host {
 	if i == 0 {
 		return &host{name: Head, address: "10.77.0.1", cable: "p0", port: 22}
@@ -104,12 +105,8 @@ func (s *Set) start() (err error) {
 	if err := s.writeSetFiles(); err != nil {
 		return err
 	}
-	detached := "0"
-	if s.config.Detached {
-		detached = "1"
-	}
 	if s.links, err = startSpace(headNamespaces&^(mountNamespace|utsNamespace|ipcNamespace), s.config.Detached,
-		s.path("links.log"), switchScript, detached); err != nil {
+		s.path("links.log"), switchScript, digit(s.config.Detached)); err != nil {
 		return err
 	}
 	if err := s.links.ip("link set lo up\n" + bridgeLines(mainBridge)); err != nil {
@@ -127,7 +124,7 @@ func (s *Set) start() (err error) {
 	return s.save()
 }
 
-// each does something for all hosts at once.
+// each calls do for all hosts concurrently.
 func (s *Set) each(do func(*host) error) error {
 	problems := make([]error, len(s.names))
 	limit := make(chan struct{}, 16) // processes at a time
@@ -160,7 +157,7 @@ func (s *Set) begin(h *host) (err error) {
 	return err
 }
 
-// kept lists the folders that stay visible everywhere.
+// kept returns the folders that stay visible on all hosts.
 func (s *Set) kept() []string {
 	kept := slices.Clone(s.config.Keep)
 	if here, err := os.Getwd(); err == nil {
@@ -172,7 +169,7 @@ func (s *Set) kept() []string {
 	return kept
 }
 
-// repositoryAround is the nearest folder at or above one that holds go.mod, or the folder itself.
+// repositoryAround returns the nearest folder at or above one with a go.mod, or the folder itself.
 func repositoryAround(folder string) string {
 	for dir := folder; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -182,7 +179,7 @@ func repositoryAround(folder string) string {
 	return folder
 }
 
-// digit is how scripts are told yes and no.
+// digit is a boolean for scripts.
 func digit(yes bool) string {
 	if yes {
 		return "1"
@@ -190,7 +187,7 @@ func digit(yes bool) string {
 	return "0"
 }
 
-// Down kills, by its id, every process of the hosts and removes what they had. It may be called again.
+// Down kills all processes of the hosts and removes their files. It may be called again.
 func (s *Set) Down() error {
 	for _, h := range s.all() {
 		if h.relay != nil {
@@ -205,7 +202,7 @@ func (s *Set) Down() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// spaces lists what was started.
+// spaces returns the spaces that were started.
 func (s *Set) spaces() []*space {
 	var all []*space
 	for _, h := range s.all() {
@@ -214,7 +211,7 @@ func (s *Set) spaces() []*space {
 	return slices.DeleteFunc(append(all, s.links), func(one *space) bool { return one == nil })
 }
 
-// all lists the hosts, the head first.
+// all returns the hosts, the head first.
 func (s *Set) all() []*host {
 	all := make([]*host, len(s.names))
 	for i, name := range s.names {
@@ -223,7 +220,7 @@ func (s *Set) all() []*host {
 	return all
 }
 
-// host finds one by its name.
+// host returns a host by its name.
 func (s *Set) host(name string) (*host, error) {
 	if h := s.hosts[name]; h != nil {
 		return h, nil
@@ -231,16 +228,16 @@ func (s *Set) host(name string) (*host, error) {
 	return nil, fmt.Errorf("no host %q: there are %s", name, strings.Join(s.names, ", "))
 }
 
-// Hosts lists the names h1 to hN.
+// Hosts returns the names h1 to hN.
 func (s *Set) Hosts() []string { return slices.Clone(s.names[1:]) }
 
-// Detached reports whether the set was made to outlive the process that made it.
+// Detached reports whether the set outlives the process that made it.
 func (s *Set) Detached() bool { return s.config.Detached }
 
-// Alive reports whether a host is there and has not crashed.
+// Alive reports whether a host exists and has not crashed.
 func (s *Set) Alive(host string) bool { return s.hosts[host] != nil && s.hosts[host].alive() }
 
-// Address is the IPv4 address of a host's eth0. It panics where there is no such host.
+// Address returns the IPv4 address of a host's eth0. It panics if there is no such host.
 func (s *Set) Address(host string) string {
 	h, err := s.host(host)
 	if err != nil {
@@ -249,14 +246,14 @@ func (s *Set) Address(host string) string {
 	return h.address
 }
 
-// state is what a set looks like in the file that Load reads.
+// state is the content of the file that Load reads.
 type state struct {
 	Config Config
 	Links  process
 	Hosts  []process // in the order of names
 }
 
-// process is the first one of a space, and what else a host remembers.
+// process is the first process of a space, with the state of a host.
 type process struct {
 	PID     int
 	Started string
@@ -281,12 +278,12 @@ func (s *Set) save() error {
 }
 
 const (
-	// Prefix begins the name of every state folder, in the folder for temporary files; StateFile is what Load reads there.
+	// Prefix starts the name of every state folder in the temporary folder. StateFile is the file in it that Load reads.
 	Prefix    = "testhosts-"
 	StateFile = "state.json"
 )
 
-// Load returns the set whose state folder dir is, as another process made it.
+// Load returns the set of another process by its state folder.
 func Load(dir string) (*Set, error) {
 	text, err := os.ReadFile(filepath.Join(dir, StateFile))
 	if err != nil {
@@ -311,7 +308,7 @@ func Load(dir string) (*Set, error) {
 	return s, nil
 }
 
-// open finds the space whose first process this is.
+// open returns the space with this first process.
 func (p process) open() (*space, error) {
 	one := &space{pid: p.PID}
 	if err := one.identify(); err != nil {

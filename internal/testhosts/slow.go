@@ -16,12 +16,12 @@ func (s *Set) Slow(host string, delay time.Duration) error {
 	return s.Impair(host, Impairment{Delay: delay})
 }
 
-// Impair makes the way to a host worse; the zero value undoes it. Its cable then leads to a bridge of its own, and this
-// process carries the frames between that and the other one, by two TAP devices:
+// Impair degrades the link of a host; the zero value undoes it. The host's cable moves to a bridge of its own, and this
+// process forwards frames between the two bridges with two TAP devices:
 //
 //	eth0 === cable - slow bridge - near tap --- this process --- far tap - br0
 //
-// Few kernels of virtual machines have netem, which would do the same. It holds for as long as this process lives.
+// Many kernels of virtual machines lack netem, which would do the same. The impairment ends with this process.
 func (s *Set) Impair(host string, how Impairment) error {
 	h, err := s.host(host)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Set) Impair(host string, how Impairment) error {
 		near, h.slowBridge(), far, mainBridge, h.cable, h.slowBridge())), s.save())
 }
 
-// slowBridge is the bridge of a host that is slow, bridge the one that its cable belongs to.
+// slowBridge is a host's own bridge while it is impaired, bridge the one that its cable is on.
 func (h *host) slowBridge() string { return h.cable + "slow" }
 
 func (h *host) bridge() string {
@@ -58,23 +58,23 @@ func (h *host) bridge() string {
 	return mainBridge
 }
 
-// relay carries frames between two TAP devices, which are there until it is closed.
+// relay forwards frames between two TAP devices until it is closed.
 type relay struct {
 	taps    [2]*os.File
 	stopped chan struct{}
 	work    sync.WaitGroup
 }
 
-// frame is one on its way, and when it may go on.
+// frame is a delayed frame.
 type frame struct {
 	bytes []byte
 	due   time.Time
 }
 
-// framesUnderway is how many a cable holds; a reader then waits, and the kernel drops what does not fit its own queue.
-const framesUnderway = 4096
+// maxFrames is the number of frames on a cable. A reader then waits, and the kernel's queue overflows.
+const maxFrames = 4096
 
-// startRelay makes the devices in a space's network.
+// startRelay makes the devices in a space's network namespace.
 func startRelay(where *space, near, far string, how Impairment) (*relay, error) {
 	r := &relay{stopped: make(chan struct{})}
 	for i, name := range []string{near, far} {
@@ -84,14 +84,14 @@ func startRelay(where *space, near, far string, how Impairment) (*relay, error) 
 		}
 		r.taps[i] = tap
 	}
-	r.carry(r.taps[0], r.taps[1], how.Delay, how.filter(false))
-	r.carry(r.taps[1], r.taps[0], how.Delay, how.filter(true))
+	r.forward(r.taps[0], r.taps[1], how.Delay, how.filter(false))
+	r.forward(r.taps[1], r.taps[0], how.Delay, how.filter(true))
 	return r, nil
 }
 
-// carry brings frames one way, those that pass the filter.
-func (r *relay) carry(from, to *os.File, delay time.Duration, pass func(frame []byte) (passes bool, answer []byte)) {
-	underway := make(chan frame, framesUnderway)
+// forward forwards frames in one direction if they pass the filter.
+func (r *relay) forward(from, to *os.File, delay time.Duration, pass func(frame []byte) (passes bool, answer []byte)) {
+	underway := make(chan frame, maxFrames)
 	r.work.Go(func() {
 		defer close(underway)
 		buffer := make([]byte, 1<<16)
@@ -100,7 +100,7 @@ func (r *relay) carry(from, to *os.File, delay time.Duration, pass func(frame []
 			if errors.Is(err, os.ErrClosed) {
 				return
 			}
-			if err != nil { // a device that is down says so, until it is up
+			if err != nil { // the device is down
 				select {
 				case <-r.stopped:
 					return
@@ -109,7 +109,7 @@ func (r *relay) carry(from, to *os.File, delay time.Duration, pass func(frame []
 				continue
 			}
 			if passes, answer := pass(buffer[:n]); !passes {
-				_, _ = from.Write(answer) // nothing of no answer
+				_, _ = from.Write(answer) // a nil answer writes nothing
 				continue
 			}
 			select {
@@ -131,14 +131,14 @@ func (r *relay) carry(from, to *os.File, delay time.Duration, pass func(frame []
 	})
 }
 
-// close ends the relay and its devices.
+// close stops the relay and removes its devices.
 func (r *relay) close() {
 	close(r.stopped)
 	_ = errors.Join(r.taps[0].Close(), r.taps[1].Close())
 	r.work.Wait()
 }
 
-// openTap makes a TAP device in a space's network; it goes when the file is closed.
+// openTap makes a TAP device in a space's network namespace. Closing the file removes it.
 func openTap(where *space, name string) (tap *os.File, err error) {
 	onOwnThread(func() {
 		if err = unix.Setns(int(where.network.Fd()), unix.CLONE_NEWNET); err == nil {
@@ -148,8 +148,9 @@ func openTap(where *space, name string) (tap *os.File, err error) {
 	return tap, err
 }
 
-// onOwnThread calls do on a thread that ends afterwards, and that is not the process's first one: whose network that
-// has, the process seems to be, to Down as well.
+// onOwnThread calls do on a thread that ends afterwards. It avoids the main thread, whose network namespace would
+// count as
+// that of the process, also for Down.
 func onOwnThread(do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -159,13 +160,13 @@ func onOwnThread(do func()) {
 			do()
 			return // locked: the thread ends with this goroutine
 		}
-		onOwnThread(do) // on another one, as this one is taken
+		onOwnThread(do) // on another thread, as this goroutine keeps the main one
 		runtime.UnlockOSThread()
 	}()
 	<-done
 }
 
-// makeTap makes the device in the calling thread's network.
+// makeTap makes the device in the calling thread's network namespace.
 func makeTap(name string) (*os.File, error) {
 	const device = "/dev/net/tun"
 	fd, err := unix.Open(device, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

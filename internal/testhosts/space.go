@@ -18,35 +18,35 @@ import (
 //go:embed host.sh
 var hostScript string
 
-// switchScript is the first process of the namespace that holds the bridges.
+// switchScript is the first process of the namespace of the bridges.
 const switchScript = `echo ready; exec >/dev/null 2>&1; cd /; [ "$1" = 0 ] || exec sleep infinity; exec cat`
 
-// namespaces of a host; the head has all but the last, so that a process that is started there is the command itself.
+// The head has no PID namespace, so that a process that is started there is the command itself.
 const (
 	headNamespaces = syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNS
 	hostNamespaces = headNamespaces | syscall.CLONE_NEWPID
 )
 
-// space is a process with namespaces of its own, which keeps them there.
+// space is a process that keeps its namespaces alive.
 type space struct {
-	pid      int      // as the machine numbers it
-	started  string   // when, in clock ticks since boot: with the pid this names a process for good
-	network  *os.File // held open: the number of a namespace that is gone may be another one's
+	pid      int
+	started  string   // start time in clock ticks since boot, which makes the pid unique
+	network  *os.File // held open, as the numbers of namespaces are reused
 	pids     *os.File // its PID namespace
-	lifeline *os.File // nil of a detached one
+	lifeline *os.File // nil if detached
 	ended    chan struct{}
 }
 
-// startSpace runs a script with new namespaces until it says "ready". log gets what it says on standard error.
+// startSpace runs a script in new namespaces and waits until it prints "ready". Its standard error goes to log.
 func startSpace(flags uintptr, detached bool, log, script string, args ...string) (*space, error) {
-	says, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	defer says.Close()
+	defer stderr.Close()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "testhosts"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Setsid: true}
-	cmd.Stderr = says
+	cmd.Stderr = stderr
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func startSpace(flags uintptr, detached bool, log, script string, args ...string
 		cmd.Stdin = stdin
 	}
 	err = cmd.Start()
-	_, _ = in.Close(), stdin.Close() // a nil file's Close is an error without effect
+	_, _ = in.Close(), stdin.Close() // Close of a nil file has no effect
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make namespaces: %w", err), s.lifeline.Close())
 	}
@@ -74,11 +74,11 @@ func startSpace(flags uintptr, detached bool, log, script string, args ...string
 	return s, s.awaitReady(out, log)
 }
 
-// awaitReady reads the script's word, and opens what identifies the space.
+// awaitReady waits for the script and opens the namespaces.
 func (s *space) awaitReady(out io.Reader, log string) error {
 	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		said, _ := os.ReadFile(log)
-		return errors.Join(fmt.Errorf("the first process ended: %s", bytes.TrimSpace(said)), s.kill())
+		output, _ := os.ReadFile(log)
+		return errors.Join(fmt.Errorf("the first process ended: %s", bytes.TrimSpace(output)), s.kill())
 	}
 	if err := s.identify(); err != nil {
 		return errors.Join(err, s.kill())
@@ -86,7 +86,7 @@ func (s *space) awaitReady(out io.Reader, log string) error {
 	return nil
 }
 
-// identify opens the namespaces of a space whose pid is known.
+// identify opens the namespaces of the space with a known pid.
 func (s *space) identify() (err error) {
 	if s.started, err = startTime(s.pid); err != nil {
 		return err
@@ -98,16 +98,16 @@ func (s *space) identify() (err error) {
 	return err
 }
 
-// file is the path of a file that /proc has of the space's first process.
+// file returns the path of a file in /proc of the space's first process.
 func (s *space) file(name string) string { return filepath.Join("/proc", strconv.Itoa(s.pid), name) }
 
-// alive reports whether the first process is there.
+// alive reports whether the first process runs.
 func (s *space) alive() bool {
 	now, err := startTime(s.pid)
 	return err == nil && now == s.started
 }
 
-// kill ends the first process, and with it the PID namespace where it has one.
+// kill kills the first process, and with it its PID namespace.
 func (s *space) kill() error {
 	process, err := os.FindProcess(s.pid) // holds a pidfd
 	if err != nil {
@@ -123,20 +123,20 @@ func (s *space) kill() error {
 	return nil
 }
 
-// close lets the namespaces go.
+// close releases the namespaces.
 func (s *space) close() {
 	for _, file := range []*os.File{s.network, s.pids, s.lifeline} {
 		_ = file.Close()
 	}
 }
 
-// startTime is field 22 of /proc/PID/stat, of a process that has not ended.
+// startTime returns field 22 of /proc/PID/stat, or an error if the process has ended.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", err
 	}
-	// from the third on; the name before may hold spaces
+	// from the third field on, as the name before may have blanks
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if state := fields[0]; state == "Z" || state == "X" {
 		return "", fmt.Errorf("process %d has ended", pid)

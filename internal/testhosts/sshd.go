@@ -17,12 +17,12 @@ type SSHD struct {
 	host string
 }
 
-// SSHD names the sshd of a host.
+// SSHD returns the sshd of a host.
 func (s *Set) SSHD(host string) SSHD { return SSHD{s, host} }
 
-// Start starts it again if it was stopped, else anew, with options as sshd_config spells them, which come before all
-// others: "Port 2222" (ssh_config and known_hosts follow), "Banner /path", "MaxStartups 1", "TrustedUserCAKeys /path",
-// "PasswordAuthentication yes".
+// Start starts or restarts sshd with additional lines of sshd_config, which override others: "Port 2222" (ssh_config
+// and
+// known_hosts follow), "Banner /path", "MaxStartups 1", "TrustedUserCAKeys /path", "PasswordAuthentication yes".
 func (d SSHD) Start(options ...string) error {
 	h, err := d.set.host(d.host)
 	if err != nil {
@@ -34,27 +34,27 @@ func (d SSHD) Start(options ...string) error {
 	return errors.Join(d.set.startSSHD(h, options...), d.set.writeClientFiles(), d.set.save())
 }
 
-// Stop kills the listener; sessions live on.
+// Stop kills the listener; sessions go on.
 func (d SSHD) Stop() error {
 	return d.each(syscall.SIGKILL, func(p Process, listener int) bool { return p.HostPID == listener })
 }
 
-// Kill kills the listener and what serves the sessions; what those run lives on if it can.
+// Kill kills the listener and the sessions; their commands go on if they can.
 func (d SSHD) Kill() error {
 	return d.each(syscall.SIGKILL, func(Process, int) bool { return true })
 }
 
-// Freeze stops the listener: connections are accepted by the kernel and never answered. Thaw undoes it.
+// Freeze stops the listener: the kernel accepts connections, but they get no answer. Thaw undoes it.
 func (d SSHD) Freeze() error {
 	return d.each(syscall.SIGSTOP, func(p Process, listener int) bool { return p.HostPID == listener })
 }
 
-// Thaw lets a frozen listener go on.
+// Thaw resumes a frozen listener.
 func (d SSHD) Thaw() error {
 	return d.each(syscall.SIGCONT, func(p Process, listener int) bool { return p.HostPID == listener })
 }
 
-// each signals those of sshd's processes that wanted takes, and waits until the killed ones are gone.
+// each signals processes of sshd for which wanted is true, and waits for the end of killed ones.
 func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool) error {
 	listener := d.set.listener(d.host)
 	return until("signal sshd of "+d.host, func() (bool, error) {
@@ -70,20 +70,20 @@ func (d SSHD) each(sig syscall.Signal, wanted func(p Process, listener int) bool
 	})
 }
 
-// Log is what a host's sshd said.
+// Log returns the log of a host's sshd.
 func (d SSHD) Log() string {
 	text, _ := os.ReadFile(d.set.own(d.host, "sshd.log"))
 	return string(text)
 }
 
-// listener is the pid of the sshd that accepts connections, as the host numbers it; 0 if there was none.
+// listener returns the pid on the host of the sshd that accepts connections; 0 if there is none.
 func (s *Set) listener(host string) int {
 	text, _ := os.ReadFile(s.own(host, "sshd.pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return pid
 }
 
-// startSSHD starts a host's sshd and returns when it listens.
+// startSSHD starts a host's sshd and waits until it listens.
 func (s *Set) startSSHD(h *host, options ...string) error {
 	sshd, err := testneeds.SSHD()
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Set) startSSHD(h *host, options ...string) error {
 	if err := s.Command(h.name, sshd, "-f", config, "-E", log).Run(); err != nil {
 		return fmt.Errorf("start sshd: %w: %s", err, s.SSHD(h.name).Log())
 	}
-	err = until("start sshd", func() (bool, error) { // it writes its pid when it listens
+	err = until("start sshd", func() (bool, error) { // it writes its pid once it listens
 		text, _ := os.ReadFile(pidFile)
 		return strings.HasSuffix(string(text), "\n"), nil
 	})
@@ -114,7 +114,7 @@ func (s *Set) startSSHD(h *host, options ...string) error {
 	return nil
 }
 
-// portOf is the port that options ask for, 0 if none.
+// portOf returns the port in options, 0 if there is none.
 func portOf(options []string) int {
 	for _, option := range options {
 		if words := strings.Fields(option); len(words) == 2 && strings.EqualFold(words[0], "Port") {
@@ -126,7 +126,7 @@ func portOf(options []string) int {
 	return 0
 }
 
-// serverConfig is a host's sshd_config: the first value of an option counts. sshd listens on every address of its host.
+// serverConfig returns a host's sshd_config, in which the first value of an option counts.
 func (s *Set) serverConfig(h *host, options []string) string {
 	return strings.Join(options, "\n") + fmt.Sprintf(`
 HostKey %s

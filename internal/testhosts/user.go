@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// User is one of a host, beside those that the machine has.
+// User is an additional user of a host.
 type User struct {
 	Name  string
-	UID   int               // and group id; 0: the next free one from 2000 on
+	UID   int               // and group id; 0: the lowest free one from 2000 on
 	Shell string            // "/usr/bin/fish"; "" is /bin/sh
 	Files map[string]string // text of files below the home: ".bashrc", ".config/fish/config.fish"
 }
 
-// AddUser gives a host another user, whom the set's key lets in: ssh -F CONFIG -l NAME HOST. The home is /run/home/NAME
-// there; where this process sees it is returned.
+// AddUser adds a user to a host, who can log in with the set's key: ssh -F CONFIG -l NAME HOST. The home is
+// /run/home/NAME; AddUser returns its path in this process.
 func (s *Set) AddUser(host string, user User) (home string, err error) {
 	passwd := s.own(host, "etc", "passwd")
 	lines, err := os.ReadFile(passwd)
@@ -45,7 +45,7 @@ func (s *Set) AddUser(host string, user User) (home string, err error) {
 	)
 }
 
-// freeUID is the lowest user id from 2000 on that no line of a passwd file has.
+// freeUID returns the lowest free user id from 2000 on in a passwd file.
 func freeUID(passwd string) int {
 	for uid := 2000; ; uid++ {
 		if !strings.Contains(passwd, ":x:"+strconv.Itoa(uid)+":") {
@@ -70,7 +70,7 @@ func writeHome(home string, user User) error {
 	})
 }
 
-// appendLine adds to a file in place: a host has mounted this very file.
+// appendLine appends to a file in place, as the host mounts this very file.
 func appendLine(path, line string) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func appendLine(path, line string) error {
 	return errors.Join(err, file.Close())
 }
 
-// SetShell gives a user of a host another login shell: "root", "/usr/bin/tcsh".
+// SetShell changes the login shell of a user, such as "root", "/usr/bin/tcsh".
 func (s *Set) SetShell(host, user, shell string) error {
 	path := s.own(host, "etc", "passwd")
 	text, err := os.ReadFile(path)

@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// Cgroup is a place where a test may make cgroups with a controller.
+// Cgroup is a hierarchy in which a test may make cgroups with a controller.
 type Cgroup struct {
 	Dir string
 	V1  bool
 }
 
-// Limits are the files of a cgroup that hold the limit of a controller, by version (true: 1). That of "cpu" is in
-// microseconds for each period, which is 100 ms.
+// cgroupLimits are the files with the limit of a controller, by version (true: 1). The limit of "cpu" is in
+// microseconds
+// per period of 100 ms.
 var cgroupLimits = map[string]map[bool]string{
 	"cpu":    {true: "cpu.cfs_quota_us", false: "cpu.max"},
 	"cpuset": {true: "cpuset.cpus", false: "cpuset.cpus"},
@@ -26,8 +27,8 @@ var cgroupLimits = map[string]map[bool]string{
 	"pids":   {true: "pids.max", false: "pids.max"},
 }
 
-// WritableCgroup skips unless there is a hierarchy with a controller ("cpu", "cpuset", "memory", "pids") in which this
-// test may make a group.
+// WritableCgroup skips unless the test may make a group in a hierarchy with a controller ("cpu", "cpuset", "memory",
+// "pids").
 func WritableCgroup(t testing.TB, controller string) Cgroup {
 	t.Helper()
 	place, err := FindCgroup(controller)
@@ -37,8 +38,7 @@ func WritableCgroup(t testing.TB, controller string) Cgroup {
 	return place
 }
 
-// FindCgroup looks for the place: the root of a version 1 hierarchy, or of version 2 where that has the controller for
-// groups below it.
+// FindCgroup finds the root of a version 1 hierarchy, or of version 2 if groups below it have the controller.
 func FindCgroup(controller string) (Cgroup, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -64,7 +64,7 @@ func FindCgroup(controller string) (Cgroup, error) {
 	return Cgroup{}, why
 }
 
-// Make makes a group with a controller, which the caller has to remove.
+// Make makes a group with a controller, which the caller must remove.
 func (c Cgroup) Make(controller string) (dir string, err error) {
 	if dir, err = os.MkdirTemp(c.Dir, "gorun-test-"); err != nil {
 		return "", err
@@ -78,7 +78,8 @@ func (c Cgroup) Make(controller string) (dir string, err error) {
 	return dir, nil
 }
 
-// inheritMemory gives a group of version 1 the NUMA nodes of the one above: it begins with none, and then takes no
+// inheritMemory copies the NUMA nodes of the parent to a group of version 1, which starts without any and then
+// accepts no
 // process.
 func inheritMemory(dir string) error {
 	const file = "cpuset.mems"
@@ -89,26 +90,26 @@ func inheritMemory(dir string) error {
 	return os.WriteFile(filepath.Join(dir, file), nodes, 0o644)
 }
 
-// Limit sets what a group that Make made may have of a controller.
+// Limit sets the limit of a controller for a group.
 func (c Cgroup) Limit(dir, controller string, limit int) error {
 	return c.Set(dir, controller, fmt.Sprint(limit))
 }
 
-// Set is Limit for what is no number: "2-5" of "cpuset".
+// Set is Limit for a value that is not a number: "2-5" for "cpuset".
 func (c Cgroup) Set(dir, controller, limit string) error {
 	path := filepath.Join(dir, cgroupLimits[controller][c.V1])
 	if err := os.WriteFile(path, []byte(limit), 0o644); err != nil {
 		return err
 	}
 	now, err := os.ReadFile(path)
-	// cpu.max has its period behind it
+	// cpu.max ends with the period
 	if text, _, _ := strings.Cut(strings.TrimSpace(string(now)), " "); err == nil && text != limit {
 		return fmt.Errorf("%s is %s, wanted %s", path, text, limit)
 	}
 	return err
 }
 
-// OwnCgroup skips unless the test may make a cgroup below the one it is in, of version 2 or of v1's freezer.
+// OwnCgroup skips unless the test may make a cgroup below its own, of version 2 or of version 1's freezer.
 func OwnCgroup(t testing.TB) {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")

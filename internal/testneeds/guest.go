@@ -9,7 +9,7 @@ import (
 // LayerQemu is an emulator of an amd64 machine and a kernel for it.
 const LayerQemu Layer = "qemu"
 
-// Guest returns the program that runs an amd64 machine and the kernel that .ci/setup fetched for it.
+// Guest returns an emulator of amd64 machines and the kernel that .ci/setup fetched for it.
 func Guest(t testing.TB) (qemu, kernel string) {
 	t.Helper()
 	qemu = Program(t, LayerQemu, "qemu-system-x86_64")

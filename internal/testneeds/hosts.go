@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// LayerHosts is what hosts of internal/testhosts need: root, namespaces, iproute2, util-linux and OpenSSH.
+// LayerHosts is what internal/testhosts needs: root, namespaces, iproute2, util-linux and OpenSSH.
 const LayerHosts Layer = "hosts"
 
-// Hosts skips unless this machine can have hosts of internal/testhosts.
+// Hosts skips unless internal/testhosts works on this machine.
 func Hosts(t testing.TB) {
 	t.Helper()
 	if err := FindHosts(); err != nil {
@@ -21,7 +21,7 @@ func Hosts(t testing.TB) {
 	}
 }
 
-// FindHosts says what hosts of internal/testhosts lack here; it is asked once per process.
+// FindHosts returns what internal/testhosts lacks on this machine, as an error. It checks once per process.
 var FindHosts = sync.OnceValue(func() error {
 	if uid := os.Geteuid(); uid != 0 {
 		return fmt.Errorf("runs as user id %d, and namespaces need 0", uid)
@@ -45,5 +45,5 @@ var FindHosts = sync.OnceValue(func() error {
 	return nil
 })
 
-// SSHD returns the path of OpenSSH's server, which PATH often lacks.
+// SSHD returns the path of OpenSSH's server.
 func SSHD() (string, error) { return Daemon("sshd") }

@@ -3,6 +3,7 @@ package testneeds
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -19,24 +20,23 @@ const (
 // MPI is an installed MPI library.
 type MPI struct {
 	Layer Layer
-	// Compiler is its mpicc, and Flags what stands behind the sources; Intel's wheel has none.
+	// Compiler is its mpicc, and Flags follow the sources; Intel's wheel has none.
 	Compiler string
 	Flags    []string
-	// Python has mpi4py over this library, and PyTorch. It is "" where .venv-mpi lacks it.
+	// Python has mpi4py over this library, and PyTorch; "" if .venv-mpi lacks it.
 	Python string
-	// mpiexec is the library's own launcher, with the options that it needs on this machine.
+	// mpiexec is the library's own launcher with required options.
 	mpiexec []string
-	// Environ is what the library must find in any launcher's environment.
+	// Environ are variables that the library needs with any launcher.
 	Environ []string
 }
 
-// Launch is the command line by which the library's own launcher starts ranks of a program, more than there are CPUs,
-// too.
+// Launch returns the command line of the library's own launcher for ranks of a program, even more than there are CPUs.
 func (m MPI) Launch(ranks int, program ...string) []string {
-	return append(append(append([]string{}, m.mpiexec...), "-n", strconv.Itoa(ranks)), program...)
+	return slices.Concat(m.mpiexec, []string{"-n", strconv.Itoa(ranks)}, program)
 }
 
-// HasLauncher reports whether the library's own launcher is there.
+// HasLauncher reports whether the library's own launcher is installed.
 func (m MPI) HasLauncher() bool { return len(m.mpiexec) > 0 }
 
 // IsOpenMPI reports whether the library is of Open MPI's family, not of MPICH's.
@@ -75,7 +75,7 @@ func NeedMPI4Py(t testing.TB, layer Layer) MPI {
 	return found
 }
 
-// FindMPI looks for an MPI library of the checkout in repository; what is missing is left empty.
+// FindMPI finds an MPI library for the checkout in repository. Fields of missing parts are empty.
 func FindMPI(repository string, layer Layer) MPI {
 	bin := filepath.Join(repository, ".venv-mpi", string(layer), "bin")
 	found := MPI{Layer: layer}
@@ -95,7 +95,7 @@ func FindMPI(repository string, layer Layer) MPI {
 		found.Environ = []string{"I_MPI_SPAWN=on"} // without it MPI_Comm_spawn and MPI_Comm_accept crash on one host
 	}
 	found.Compiler = lookPath(compiler)
-	if layer == LayerMPICH5 && found.Compiler != "" { // its mpicc is a script that knows no folders with blanks
+	if layer == LayerMPICH5 && found.Compiler != "" { // its mpicc script fails in folders with blanks
 		root := filepath.Dir(bin)
 		found.Compiler = lookPath("gcc")
 		found.Flags = []string{
@@ -110,7 +110,7 @@ func FindMPI(repository string, layer Layer) MPI {
 	return found
 }
 
-// lookPath is the program's absolute path, "" where there is none.
+// lookPath returns the program's absolute path, "" if there is none.
 func lookPath(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// LayerSlurm is what a cluster of internal/testslurm needs: root, Slurm's daemons and commands, and munged.
+// LayerSlurm is what internal/testslurm needs: root, Slurm's daemons and commands, and munged.
 const LayerSlurm Layer = "slurm"
 
-// Slurm skips unless this machine can have a cluster of internal/testslurm.
+// Slurm skips unless internal/testslurm works on this machine.
 func Slurm(t testing.TB) {
 	t.Helper()
 	if err := FindSlurm(); err != nil {
@@ -21,7 +21,7 @@ func Slurm(t testing.TB) {
 	}
 }
 
-// FindSlurm says what a cluster of internal/testslurm lacks here; it is asked once per process.
+// FindSlurm returns what internal/testslurm lacks on this machine, as an error. It checks once per process.
 var FindSlurm = sync.OnceValue(func() error {
 	if uid := os.Geteuid(); uid != 0 {
 		return fmt.Errorf("runs as user id %d, and Slurm's daemons need 0", uid)
@@ -39,7 +39,7 @@ var FindSlurm = sync.OnceValue(func() error {
 	return nil
 })
 
-// Daemon returns the path of a program that PATH often lacks.
+// Daemon returns the path of a program that is often outside PATH.
 func Daemon(name string) (string, error) {
 	for _, folder := range []string{"", "/usr/sbin", "/sbin"} {
 		if found, err := exec.LookPath(filepath.Join(folder, name)); err == nil {

@@ -1,12 +1,12 @@
-// Package testneeds is the one door through which a test of this project may skip itself.
+// Package testneeds is the only way for a test of this project to skip itself.
 //
-// A test that needs more than a Go toolchain (root, PyTorch, a second user) asks for it here. Where the thing is
-// missing the test skips and says why, and the skip is also appended to the file that [SkipLogVariable] names, so that
-// whoever runs all tests can count what did not run: with CI=true `make test` fails for any layer that
-// .ci/optional-layers does not excuse. A bare t.Skip would be silent there; the architecture test refuses it.
+// A test that needs more than a Go toolchain (root, PyTorch, a second user) requests it here. If it is missing, the
+// test
+// skips with a reason, which is also appended to the file in [SkipLogVariable]: with CI=true, `make test` fails for any
+// layer that .ci/optional-layers does not list. A bare t.Skip would not be counted; the architecture test refuses it.
 //
-// The package also holds the two knobs of sampled tests: [Count] (a sample in `make test`, everything in `make soak`)
-// and [Rand] (a seed that is printed and can be given again).
+// The package also has the settings of sampled tests: [Count] (a sample in `make test`, everything in `make soak`) and
+// [Rand] (a seed that is printed and can be repeated).
 package testneeds
 
 import (
@@ -22,20 +22,20 @@ import (
 	"time"
 )
 
-// Variables by which the Makefile speaks to tests.
+// Variables that the Makefile sets.
 const (
 	// SkipLogVariable names a file that gets one line per skip: layer, test, reason, separated by tabs.
 	SkipLogVariable = "GORUN_TEST_SKIPLOG"
-	// SeedVariable is a decimal number that [Rand] starts from; unset means a new one each time.
+	// SeedVariable is the decimal seed of [Rand]; unset means a new one each time.
 	SeedVariable = "GORUN_TEST_SEED"
-	// SoakVariable set to 1 asks for full counts instead of samples.
+	// SoakVariable set to 1 requests full counts instead of samples.
 	SoakVariable = "GORUN_SOAK"
 )
 
-// Layer is a thing that a machine may lack, by the name under which skips are counted.
+// Layer is something that a machine may lack, by the name under which skips are counted.
 type Layer string
 
-// The layers known so far. A test may name another one: it counts as required until .ci/optional-layers lists it.
+// Layers that several packages need. Other layers are required, too, unless .ci/optional-layers lists them.
 const (
 	LayerRoot   Layer = "root"   // user id 0, to become another user or write cgroups
 	LayerTorch  Layer = "torch"  // .venv with PyTorch, made by .ci/setup
@@ -45,7 +45,7 @@ const (
 	LayerCgroup Layer = "cgroup" // a cgroup hierarchy that the test may write
 )
 
-// Skip ends the test as skipped because layer is missing for reason, and records that.
+// Skip skips the test because layer is missing for reason, and records that.
 func Skip(t testing.TB, layer Layer, reason string) {
 	t.Helper()
 	if err := record(os.Getenv(SkipLogVariable), layer, t.Name(), reason); err != nil {
@@ -54,8 +54,7 @@ func Skip(t testing.TB, layer Layer, reason string) {
 	t.Skipf("needs %s: %s", layer, reason)
 }
 
-// record appends one line to the skip log. Test binaries of several packages append at once: one short O_APPEND write
-// each keeps their lines whole.
+// record appends a line to the skip log by one write, as test binaries of several packages append concurrently.
 func record(path string, layer Layer, test, reason string) error {
 	if path == "" {
 		return nil
@@ -78,8 +77,8 @@ func Root(t testing.TB) {
 	}
 }
 
-// Torch returns the Python interpreter of the project's own virtual environment, which has PyTorch, NumPy and
-// scikit-learn and the real torchrun beside it.
+// Torch returns the Python interpreter of the project's virtual environment, which has PyTorch, NumPy, scikit-learn and
+// torchrun.
 func Torch(t testing.TB) (python string) {
 	t.Helper()
 	python = filepath.Join(Repository(t), ".venv", "bin", "python")
@@ -91,7 +90,7 @@ func Torch(t testing.TB) (python string) {
 	return python
 }
 
-// Program returns the path of an executable, searched in PATH.
+// Program returns the path of an executable in PATH.
 func Program(t testing.TB, layer Layer, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -101,11 +100,11 @@ func Program(t testing.TB, layer Layer, name string) string {
 	return path
 }
 
-// Repository returns the root folder of this checkout: the nearest one above this source file that holds go.mod.
+// Repository returns the root folder of this checkout: the nearest one above this source file with a go.mod.
 func Repository(t testing.TB) string {
 	t.Helper()
 	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) { // -trimpath leaves no absolute path: fall back to the folder that go test runs in
+	if !ok || !filepath.IsAbs(file) { // because of -trimpath: use the folder that go test runs in
 		var err error
 		if file, err = filepath.Abs("."); err != nil {
 			t.Fatalf("find the repository: %v", err)
@@ -120,7 +119,7 @@ func Repository(t testing.TB) string {
 	return ""
 }
 
-// Soak reports whether full counts were asked for.
+// Soak reports whether full counts are requested.
 func Soak() bool { return os.Getenv(SoakVariable) == "1" }
 
 // Count returns full under `make soak` and sample otherwise.
@@ -131,7 +130,7 @@ func Count(sample, full int) int {
 	return sample
 }
 
-// Rand returns a source of random numbers for t and logs the seed, which [SeedVariable] gives again.
+// Rand returns a source of random numbers for t and logs the seed, which [SeedVariable] repeats.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -1,6 +1,7 @@
 package testslurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,23 +21,23 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// patience is how long daemons and jobs may take for what takes seconds; pause is between two looks.
+// patience limits waits for daemons and jobs, which usually take seconds; pause is the polling interval.
 const (
 	patience = time.Minute
 	pause    = 20 * time.Millisecond
 )
 
-// maxAttempts bounds the starts of a cluster whose ports others took meanwhile.
+// maxAttempts limits the starts of a cluster after conflicts of ports.
 const maxAttempts = 5
 
-// Config says what cluster to make. The zero value is a good start.
+// Config describes a cluster. The zero value is useful.
 type Config struct {
 	Nodes    int      // n1 to nN; 0: 4
-	CPUs     int      // that each node claims, whatever the host has; 0: 4
+	CPUs     int      // claimed by each node, whatever the host has; 0: 4
 	GPUs     int      // fake ones of each node, for --gpus-per-node and the like
-	Names    bool     // n1 to nN resolve, to 127.0.0.1, for all that Command starts and for jobs; needs a mount namespace
+	Names    bool     // n1 to nN resolve to 127.0.0.1 for jobs and for Command; needs a mount namespace
 	KillWait int      // seconds from SIGTERM to SIGKILL when a job's time is over; 0: 5
-	Lines    []string // of slurm.conf: "JobRequeue=0"; one replaces a line of the same key
+	Lines    []string // of slurm.conf, such as "JobRequeue=0"; they replace lines with the same key
 }
 
 // Cluster is a running Slurm. Its methods may be called concurrently.
@@ -50,8 +51,9 @@ type Cluster struct {
 	daemons map[string]*daemon // "munged", "slurmctld", "n1"
 }
 
-// Start makes a cluster and stops it when the test ends; a test that failed shows the daemons' last words. It skips the
-// test where the machine cannot have one.
+// Start makes a cluster for a test, which ends with it; a test that fails prints the daemons' logs. It skips the
+// test if
+// the machine lacks what is needed.
 func Start(t testing.TB, config Config) *Cluster {
 	t.Helper()
 	testneeds.Slurm(t)
@@ -62,7 +64,7 @@ func Start(t testing.TB, config Config) *Cluster {
 	return c
 }
 
-// logFailure shows the logs if the test fails.
+// logFailure prints the logs if the test fails.
 func (c *Cluster) logFailure(t testing.TB) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -71,29 +73,24 @@ func (c *Cluster) logFailure(t testing.TB) {
 	})
 }
 
-// Open is Start where there is no test, as in TestMain (after testneeds.FindSlurm) or a program. The caller has to call
+// Open makes a cluster outside a test, such as in TestMain (after testneeds.FindSlurm) or a program. The caller must
+// call
 // Close.
 func Open(config Config) (*Cluster, error) {
-	for _, n := range []struct {
-		value     *int
-		otherwise int
-	}{{&config.Nodes, 4}, {&config.CPUs, 4}, {&config.KillWait, 5}} {
-		if *n.value == 0 {
-			*n.value = n.otherwise
-		}
-	}
-	var mistakes []error
+	config.Nodes, config.CPUs = cmp.Or(config.Nodes, 4), cmp.Or(config.CPUs, 4)
+	config.KillWait = cmp.Or(config.KillWait, 5)
+	var problems []error
 	for range maxAttempts {
 		c, err := open(config)
 		if err == nil {
 			return c, nil
 		}
-		mistakes = append(mistakes, err)
+		problems = append(problems, err)
 		if !errors.Is(err, errPort) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("start a Slurm of %d nodes: %w", config.Nodes, errors.Join(mistakes...))
+	return nil, fmt.Errorf("start a Slurm of %d nodes: %w", config.Nodes, errors.Join(problems...))
 }
 
 // open tries once.
@@ -112,7 +109,7 @@ func open(config Config) (*Cluster, error) {
 	return c, nil
 }
 
-// start starts the guard first, so that nothing is left when this process dies meanwhile.
+// start starts the guard first, so that it cleans up if this process dies meanwhile.
 func (c *Cluster) start() error {
 	if err := c.startGuard(); err != nil {
 		return err
@@ -162,13 +159,13 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// Dir is the cluster's folder, which goes with it.
+// Dir returns the cluster's folder, which Close removes.
 func (c *Cluster) Dir() string { return c.dir }
 
-// ConfigFile is the path of slurm.conf: the value of SLURM_CONF for all that belongs to the cluster.
+// ConfigFile returns the path of slurm.conf: the value of SLURM_CONF for all processes of the cluster.
 func (c *Cluster) ConfigFile() string { return filepath.Join(c.dir, "slurm.conf") }
 
-// Nodes lists the names n1 to nN.
+// Nodes returns the names n1 to nN.
 func (c *Cluster) Nodes() []string {
 	names := make([]string, c.config.Nodes)
 	for i := range names {
@@ -177,8 +174,9 @@ func (c *Cluster) Nodes() []string {
 	return names
 }
 
-// Environ is this process's environment for commands that use the cluster: with its SLURM_CONF, and without the other
-// variables of Slurm's, so that tests may themselves run in a job.
+// Environ returns this process's environment for commands of the cluster: with its SLURM_CONF, and without Slurm's
+// other
+// variables, so that tests may themselves run in a job.
 func (c *Cluster) Environ() []string {
 	var environ []string
 	for _, pair := range new(exec.Cmd).Environ() { // of os.Environ
@@ -189,49 +187,49 @@ func (c *Cluster) Environ() []string {
 	return append(environ, "SLURM_CONF="+c.ConfigFile())
 }
 
-// Command runs a program with Environ, such as salloc, srun or scancel; the process is the program itself. When the
-// test ends, it gets SIGTERM.
+// Command returns a command with Environ, such as salloc, srun or scancel. The process is the program itself, and gets
+// SIGTERM when the test ends.
 func (c *Cluster) Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	return c.CommandContext(t.Context(), name, args...)
 }
 
-// inside is argv of a program that sees the nodes' names, in the current folder.
+// inside returns the argv of a program that can resolve the nodes' names, in the current folder.
 func (c *Cluster) inside(name string, args ...string) []string {
 	argv := append([]string{name}, args...)
 	if !c.config.Names {
 		return argv
 	}
-	// The folder is named again inside: entering a mount namespace leads to its root.
+	// Entering a mount namespace changes to its root, so the script changes back.
 	script := `exec nsenter --mount=/proc/` + strconv.Itoa(c.guard.Process.Pid) +
 		`/ns/mnt -- /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"`
 	return append([]string{"/bin/sh", "-c", script, "testslurm"}, argv...)
 }
 
-// CommandContext is Command for programs that are no test: SIGTERM comes when ctx ends.
+// CommandContext is Command outside a test: the program gets SIGTERM when ctx ends.
 func (c *Cluster) CommandContext(ctx context.Context, name string, args ...string) *exec.Cmd {
 	argv := c.inside(name, args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = c.Environ()
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // SIGKILL would leave what salloc allocated
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // SIGKILL would leave salloc's allocation
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
 
-// run is Command for what has to succeed; it returns the output without blanks around it.
+// run runs a Command that must succeed and returns its trimmed output.
 func (c *Cluster) run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var complaint strings.Builder
+	var stderr strings.Builder
 	cmd := c.CommandContext(ctx, name, args...)
-	cmd.Stderr = &complaint
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// until looks again and again until done says yes, or a daemon has ended that nobody killed.
+// until polls done.
 func (c *Cluster) until(what string, done func() (bool, error)) error {
 	for limit := time.Now().Add(patience); ; time.Sleep(pause) {
 		if ok, err := done(); ok || err != nil {
@@ -243,7 +241,7 @@ func (c *Cluster) until(what string, done func() (bool, error)) error {
 	}
 }
 
-// Shared is one cluster for the tests of a package, which the first that asks for it starts.
+// Shared is one cluster for the tests of a package. The first call of Cluster starts it.
 //
 //	var slurm = testslurm.Shared{Config: testslurm.Config{GPUs: 2}}
 //
@@ -256,7 +254,7 @@ type Shared struct {
 	err     error
 }
 
-// Cluster returns it, or skips the test where the machine cannot have one.
+// Cluster returns the cluster, or skips the test if the machine lacks what is needed.
 func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	testneeds.Slurm(t)
@@ -270,7 +268,7 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	return s.cluster
 }
 
-// Close stops it, if it was started.
+// Close stops the cluster if it was started.
 func (s *Shared) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

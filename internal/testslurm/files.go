@@ -13,10 +13,11 @@ import (
 	"strings"
 )
 
-// maxDir is the longest folder whose sockets' paths fit into 108 bytes: "/spool/n1000/n1000_12345.4294967291".
+// maxDir is the maximum length of the folder, so that paths of sockets fit into 108 bytes:
+// "/spool/n1000/n1000_12345.4294967291".
 const maxDir = 60
 
-// makeDir makes the cluster's folder, in /tmp where the user's own folder has too long a name.
+// makeDir makes the cluster's folder, in /tmp if the temporary folder has too long a name.
 func makeDir() (string, error) {
 	parent := os.TempDir()
 	if len(parent) > maxDir-len("/gorun-slurm-1234567890") {
@@ -29,12 +30,12 @@ func makeDir() (string, error) {
 	return dir, os.Chmod(dir, 0o755) // jobs of other users read slurm.conf
 }
 
-// path is that of a file of the cluster.
+// path returns the path of a file of the cluster.
 func (c *Cluster) path(name ...string) string {
 	return filepath.Join(append([]string{c.dir}, name...)...)
 }
 
-// writeFiles makes what the daemons read, and the folders in which they write.
+// writeFiles makes the files and folders of the daemons.
 func (c *Cluster) writeFiles() error {
 	var problems []error
 	folders := []string{"munge", "state", "spool", "log", "gpu", "out"}
@@ -60,9 +61,11 @@ func (c *Cluster) writeFiles() error {
 	return errors.Join(problems...)
 }
 
-// slurmConf is the text of slurm.conf(5). %n keeps the daemons' files apart, which TmpFS needs as well: the PMIx plugin
-// has a socket there. config_overrides lets a node have more CPUs than the host; linuxproc and task/none need no
-// cgroups. A batch job waits up to batch_sched_delay seconds before anybody looks at it.
+// slurmConf returns the text of slurm.conf(5). %n separates the daemons' files, also in TmpFS, where the PMIx plugin
+// has a
+// socket. config_overrides lets a node have more CPUs than the host; linuxproc and task/none need no cgroups. A
+// batch job
+// waits up to batch_sched_delay seconds for the scheduler.
 func (c *Cluster) slurmConf() (string, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -119,7 +122,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=
 	return strings.Join(append(replaced(lines, c.config.Lines), c.config.Lines...), "\n") + "\n", nil
 }
 
-// replaced drops the lines whose key one of the newer ones has.
+// replaced drops lines with the same key as a newer one.
 func replaced(lines, newer []string) []string {
 	key := func(line string) string {
 		name, _, _ := strings.Cut(line, "=")
@@ -132,8 +135,8 @@ func replaced(lines, newer []string) []string {
 	})
 }
 
-// freePorts finds TCP ports that nobody listens on, below those that the kernel gives to clients (32768 on): a daemon
-// that is started again finds its port still free.
+// freePorts finds free TCP ports below the kernel's range for clients (32768 on), so that a daemon's port is still free
+// after a restart.
 func freePorts(n int) ([]string, error) {
 	var (
 		ports []string

@@ -12,22 +12,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sbatch submits a script ("#!/bin/sh\n…") with options of sbatch, and returns the job's id. Its output comes into a
-// file, which Output reads, unless an option says otherwise.
+// Sbatch submits a script ("#!/bin/sh\n…") with options of sbatch, and returns the job's id. Output reads its output,
+// unless an option redirects it.
 func (c *Cluster) Sbatch(t testing.TB, script string, options ...string) int {
 	t.Helper()
 	cmd := c.Command(t, "sbatch", append([]string{"--parsable", "--output=" + c.path("out", "%j")}, options...)...)
 	cmd.Stdin = strings.NewReader(script)
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(t, err, complaint.String())
+	require.NoError(t, err, stderr.String())
 	job, err := strconv.Atoi(strings.TrimSpace(string(out)))
 	require.NoError(t, err)
 	return job
 }
 
-// Output is what a job of Sbatch has written so far: batch script and steps, both standard output and standard error.
+// Output returns what a job of Sbatch has written so far: batch script and steps, standard output and error.
 func (c *Cluster) Output(t testing.TB, job int) string {
 	t.Helper()
 	text, err := os.ReadFile(c.path("out", strconv.Itoa(job)))
@@ -37,19 +37,19 @@ func (c *Cluster) Output(t testing.TB, job int) string {
 	return string(text)
 }
 
-// finalStates are the states that a job doesn't leave, as squeue(1) spells them.
+// finalStates are the states of ended jobs, as in squeue(1).
 var finalStates = []string{
 	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
 	"PREEMPTED", "TIMEOUT",
 }
 
-// State is that of a job, as squeue(1) spells it: PENDING, RUNNING, COMPLETED, TIMEOUT and so on.
+// State returns the state of a job, as in squeue(1): PENDING, RUNNING, COMPLETED, TIMEOUT and so on.
 func (c *Cluster) State(t testing.TB, job int) string {
 	t.Helper()
 	return c.Field(t, job, "JobState")
 }
 
-// Field is one that scontrol shows of a job: "ExitCode", "BatchHost", "NodeList"; "" where there is none.
+// Field returns a field of scontrol show job: "ExitCode", "BatchHost", "NodeList"; "" if there is none.
 func (c *Cluster) Field(t testing.TB, job int, name string) string {
 	t.Helper()
 	value, err := c.field(job, name)
@@ -68,8 +68,8 @@ func (c *Cluster) field(job int, name string) (string, error) {
 	return "", nil
 }
 
-// Wait waits until a job has ended, on all its nodes (it stays COMPLETING while the slurmd of one is gone), and returns
-// its state.
+// Wait waits until a job has ended on all its nodes (it stays COMPLETING while a slurmd is gone), and returns its
+// state.
 func (c *Cluster) Wait(t testing.TB, job int) string {
 	t.Helper()
 	var state string
@@ -93,21 +93,20 @@ func (c *Cluster) WaitState(t testing.TB, job int, state string) {
 	}))
 }
 
-// Cancel ends a job, or sends it what options say: "--signal=USR1", "--batch".
+// Cancel cancels a job, or sends it a signal with options such as "--signal=USR1", "--batch".
 func (c *Cluster) Cancel(t testing.TB, job int, options ...string) {
 	t.Helper()
 	_, err := c.run("scancel", append(options, strconv.Itoa(job))...)
 	require.NoError(t, err)
 }
 
-// Expire makes this moment the end of a job's time. Slurm looks at time limits every 30 seconds: the job is told to end
-// at the next look.
+// Expire ends a job's time limit now. Slurm checks time limits every 30 seconds.
 func (c *Cluster) Expire(t testing.TB, job int) {
 	t.Helper()
 	c.EndAt(t, job, "now")
 }
 
-// EndAt gives a job another end, in scontrol's words: now, now+1minute.
+// EndAt sets the end of a job's time limit, in scontrol's format: now, now+1minute.
 func (c *Cluster) EndAt(t testing.TB, job int, end string) {
 	t.Helper()
 	_, err := c.run("scontrol", "update", "JobId="+strconv.Itoa(job), "EndTime="+end)

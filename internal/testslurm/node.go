@@ -15,7 +15,7 @@ func (c *Cluster) startNode(node string) error {
 	return c.startDaemon(node, "slurmd", "-D", "-N", node, "-f", c.ConfigFile())
 }
 
-// awaitNodes waits until nodes take jobs.
+// awaitNodes waits until nodes accept jobs.
 func (c *Cluster) awaitNodes(nodes ...string) error {
 	return c.until(strings.Join(nodes, ", ")+" ready", func() (bool, error) {
 		for _, name := range append([]string{"slurmctld"}, nodes...) {
@@ -35,21 +35,20 @@ func (c *Cluster) awaitNodes(nodes ...string) error {
 	})
 }
 
-// KillNode kills the slurmd of a node with SIGKILL. Steps go on, and Slurm hears nothing: it calls the node down after
-// SlurmdTimeout, or when told so by DownNode.
+// KillNode kills the slurmd of a node with SIGKILL. Steps go on, and Slurm marks the node down after SlurmdTimeout, or
+// after DownNode.
 func (c *Cluster) KillNode(t testing.TB, node string) {
 	t.Helper()
 	c.killOn(t, node, func(p Process) bool { return p.program() == "slurmd" })
 }
 
-// CrashNode kills all that runs on a node at once, as a loss of power does: slurmd, slurmstepds, batch scripts and
-// ranks.
+// CrashNode kills all processes of a node, as a loss of power does: slurmd, slurmstepds, batch scripts and ranks.
 func (c *Cluster) CrashNode(t testing.TB, node string) {
 	t.Helper()
 	c.killOn(t, node, func(Process) bool { return true })
 }
 
-// killOn kills processes of a node until there is none.
+// killOn kills processes of a node until there are none.
 func (c *Cluster) killOn(t testing.TB, node string, which func(Process) bool) {
 	t.Helper()
 	require.NoError(t, c.until("kill "+node, func() (bool, error) {
@@ -62,14 +61,14 @@ func (c *Cluster) killOn(t testing.TB, node string, which func(Process) bool) {
 	}))
 }
 
-// DownNode tells Slurm that a node is lost: jobs on it end at once with NODE_FAIL, or are queued again.
+// DownNode marks a node as down: its jobs end at once with NODE_FAIL, or are requeued.
 func (c *Cluster) DownNode(t testing.TB, node string) {
 	t.Helper()
 	_, err := c.run("scontrol", "update", "NodeName="+node, "State=DOWN", "Reason=test")
 	require.NoError(t, err)
 }
 
-// RestartNode starts the slurmd of a node again that was killed, and waits until it takes jobs.
+// RestartNode restarts the killed slurmd of a node, and waits until it accepts jobs.
 func (c *Cluster) RestartNode(t testing.TB, node string) {
 	t.Helper()
 	require.NoError(t, c.until("the slurmd of "+node+" has ended", func() (bool, error) { return c.ended(node), nil }))
@@ -79,7 +78,7 @@ func (c *Cluster) RestartNode(t testing.TB, node string) {
 		if err != nil || !strings.HasPrefix(state, "down") {
 			return err == nil, err
 		}
-		// refused where it has come back by itself meanwhile
+		// fails if the node has come back by itself meanwhile
 		_, _ = c.run("scontrol", "update", "NodeName="+node, "State=RESUME")
 		return false, nil
 	}))

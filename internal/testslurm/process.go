@@ -17,12 +17,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// nodeVariable tells a node's slurmd, and its slurmstepds, from those of other nodes.
+// nodeVariable identifies the node of a slurmd and its slurmstepds.
 const nodeVariable = "TESTSLURM_NODE"
 
-// guardScript waits for the end of its standard input, which comes when the process that started the cluster ends,
-// however that dies. Then it kills every process with the cluster's SLURM_CONF and removes the folder. Its mount
-// namespace is its own where names resolve. Arguments: slurm.conf, folder, names (true or false).
+// guardScript waits for the end of its standard input, when the process that started the cluster ends. Then it kills
+// every
+// process with the cluster's SLURM_CONF and removes the folder. With names, it has its own mount namespace. Arguments:
+// slurm.conf, folder, names (true or false).
 const guardScript = `trap '' HUP INT TERM
 [ "$3" = false ] || mount --bind "$2/hosts" /etc/hosts || exit
 echo ready
@@ -39,18 +40,18 @@ done
 rm -rf --one-file-system "$2"
 `
 
-// saysSuffix is that of files with what daemons say beside their logs.
-const saysSuffix = ".says"
+// outputSuffix is that of files with the standard output and error of daemons.
+const outputSuffix = ".out"
 
-// errPort says that a port was taken between the search for free ones and its use.
+// errPort reports that another process took a port before the daemon did.
 var errPort = errors.New("a port was taken meanwhile")
 
-// portTaken reports whether that is why a daemon did not come up.
+// portTaken reports whether a daemon failed because of its port.
 func (c *Cluster) portTaken() bool {
 	return strings.Contains(c.Logs(), "Address already in use")
 }
 
-// startGuard starts what cleans up behind this process. It alone doesn't know SLURM_CONF.
+// startGuard starts the process that cleans up after this one. It has no SLURM_CONF itself.
 func (c *Cluster) startGuard() error {
 	guard := exec.Command("/bin/sh", "-c", guardScript, "testslurm-guard", c.ConfigFile(), c.dir,
 		strconv.FormatBool(c.config.Names))
@@ -61,13 +62,13 @@ func (c *Cluster) startGuard() error {
 			return err
 		}
 	}
-	var complaint bytes.Buffer
-	guard.Stderr = &complaint
+	var stderr bytes.Buffer
+	guard.Stderr = &stderr
 	lifeline, err := guard.StdinPipe()
 	if err != nil {
 		return err
 	}
-	says, err := guard.StdoutPipe()
+	stdout, err := guard.StdoutPipe()
 	if err != nil {
 		return err
 	}
@@ -75,13 +76,13 @@ func (c *Cluster) startGuard() error {
 		return fmt.Errorf("start the guard: %w", err)
 	}
 	c.guard, c.lifeline = guard, lifeline
-	if line, _ := bufio.NewReader(says).ReadString('\n'); line != "ready\n" {
-		return fmt.Errorf("start the guard: %w: %s", errors.Join(lifeline.Close(), guard.Wait()), &complaint)
+	if line, _ := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		return fmt.Errorf("start the guard: %w: %s", errors.Join(lifeline.Close(), guard.Wait()), &stderr)
 	}
 	return nil
 }
 
-// writeNames makes what /etc/hosts is to be for the cluster.
+// writeNames makes the cluster's /etc/hosts.
 func (c *Cluster) writeNames() error {
 	text, err := os.ReadFile("/etc/hosts")
 	if err != nil && !os.IsNotExist(err) {
@@ -95,22 +96,21 @@ type daemon struct {
 	ended chan struct{} // closed when it was waited for
 }
 
-// startDaemon starts a daemon in the foreground, with a session of its own. What it says apart from its log comes into
-// a file.
+// startDaemon starts a daemon in the foreground, in a session of its own. Its standard output and error go to a file.
 func (c *Cluster) startDaemon(name, program string, args ...string) error {
 	path, err := testneeds.Daemon(program)
 	if err != nil {
 		return err
 	}
-	says, err := os.OpenFile(c.path("log", name+saysSuffix), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	output, err := os.OpenFile(c.path("log", name+outputSuffix), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
-	defer says.Close()
+	defer output.Close()
 	argv := c.inside(path, args...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(c.Environ(), nodeVariable+"="+name)
-	cmd.Stdout, cmd.Stderr = says, says
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Dir = c.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -127,7 +127,7 @@ func (c *Cluster) startDaemon(name, program string, args ...string) error {
 	return nil
 }
 
-// ended reports whether a daemon has.
+// ended reports whether a daemon has ended.
 func (c *Cluster) ended(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *Cluster) ended(name string) bool {
 	}
 }
 
-// startMunge starts the cluster's own munged, and waits for its socket.
+// startMunge starts the cluster's munged, and waits for its socket.
 func (c *Cluster) startMunge() error {
 	args := []string{"--foreground", "--force", "--num-threads=2"} // --force: as root, and below /tmp
 	for _, file := range []string{"key", "pid", "seed"} {
@@ -161,50 +161,50 @@ func (c *Cluster) startMunge() error {
 	})
 }
 
-// Logs are the last lines that each daemon wrote.
+// Logs returns the last lines of each daemon.
 func (c *Cluster) Logs() string {
-	const most = 30 // lines of each
+	const maxLines = 30 // of each
 	var text strings.Builder
 	for _, name := range append([]string{"munged", "slurmctld"}, c.Nodes()...) {
 		file := c.path("log", name)
 		content, err := os.ReadFile(file)
 		if err != nil || len(content) == 0 {
-			file += saysSuffix // it ended before it had a log
+			file += outputSuffix // it ended before it had a log
 			if content, err = os.ReadFile(file); err != nil || len(content) == 0 {
 				continue
 			}
 		}
 		lines := strings.SplitAfter(strings.TrimSuffix(string(content), "\n"), "\n")
-		fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(file), strings.Join(lines[max(len(lines)-most, 0):], ""))
+		fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(file), strings.Join(lines[max(len(lines)-maxLines, 0):], ""))
 	}
 	return text.String()
 }
 
-// Process is one that belongs to a cluster.
+// Process is a process of a cluster.
 type Process struct {
 	PID  int
-	Node string   // on which it runs: "n1"; "" of commands such as salloc and srun
-	Args []string // its argv; empty of one that is ending
+	Node string   // such as "n1"; "" for commands such as salloc and srun
+	Args []string // argv; empty while it ends
 }
 
-// String is for messages of tests.
+// String describes a process in messages.
 func (p Process) String() string {
 	return strconv.Itoa(p.PID) + " " + p.Node + " " + strings.Join(p.Args, " ")
 }
 
-// Daemon reports whether it is part of Slurm itself: a daemon, or what stands between slurmd and a task.
+// Daemon reports whether it is part of Slurm itself: a daemon, or a slurmstepd.
 func (p Process) Daemon() bool {
 	return slices.Contains([]string{"munged", "slurmctld", "slurmd", "slurmstepd"}, p.program())
 }
 
-// program is the name of the file that the process runs. What runs in another mount namespace has no path here.
+// program returns the name of the executable, whose path may not exist in this mount namespace.
 func (p Process) program() string {
 	name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "comm"))
 	return strings.TrimSpace(string(name))
 }
 
-// Processes lists all processes of the cluster and its jobs: those with its SLURM_CONF in the environment that they
-// were started with, apart from this one.
+// Processes lists all processes of the cluster and its jobs, except for this one: those that were started with its
+// SLURM_CONF.
 func (c *Cluster) Processes() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *Cluster) Processes() ([]Process, error) {
 	return all, nil
 }
 
-// process describes one, which may end meanwhile, and reports whether it belongs to the cluster.
+// process describes a process, which may end meanwhile, and reports whether it belongs to the cluster.
 func (c *Cluster) process(pid int) (Process, bool) {
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
 	environ, _ := os.ReadFile(filepath.Join(folder, "environ"))
@@ -244,8 +244,7 @@ func (c *Cluster) process(pid int) (Process, bool) {
 	return p, true
 }
 
-// kill sends SIGKILL. The process was listed a moment ago, and process ids are given again only after a round through
-// all of them.
+// kill sends SIGKILL. The process was just listed, and the kernel does not reuse a pid that soon.
 func (p Process) kill() error {
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID, err)

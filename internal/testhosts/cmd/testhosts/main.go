@@ -1,5 +1,4 @@
-// Command testhosts makes hosts h1 to hN and head on this machine, and does to them what happens to hosts; see package
-// testhosts.
+// Command testhosts makes hosts h1 to hN and head on this machine, and injects faults; see package testhosts.
 //
 //	go build -o bin/testhosts ./internal/testhosts/cmd/testhosts
 //	testhosts up 4
@@ -61,15 +60,15 @@ func run(verb string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if say, ok := paths[verb]; ok {
-		fmt.Println(say(set))
+	if path, ok := paths[verb]; ok {
+		fmt.Println(path(set))
 		return nil
 	}
-	if do, ok := deeds[verb]; ok {
+	if act, ok := hostActions[verb]; ok {
 		if len(args) != 1 {
 			return fmt.Errorf("%s needs one host\n%s", verb, usage)
 		}
-		return do(set, args[0])
+		return act(set, args[0])
 	}
 	switch {
 	case verb == "down":
@@ -88,7 +87,7 @@ func run(verb string, args []string) error {
 	return fmt.Errorf("unknown verb or too few arguments: %q\n%s", append([]string{verb}, args...), usage)
 }
 
-// paths are the verbs that print one.
+// paths are the verbs that print a path.
 var paths = map[string]func(*testhosts.Set) string{
 	"dir":         (*testhosts.Set).Dir,
 	"ssh-config":  (*testhosts.Set).SSHConfig,
@@ -98,8 +97,8 @@ var paths = map[string]func(*testhosts.Set) string{
 	"ssh":         (*testhosts.Set).SSH,
 }
 
-// deeds are the verbs that need a host alone.
-var deeds = map[string]func(*testhosts.Set, string) error{
+// hostActions are the verbs that take a host.
+var hostActions = map[string]func(*testhosts.Set, string) error{
 	"cut":       (*testhosts.Set).Cut,
 	"heal":      (*testhosts.Set).Heal,
 	"blackhole": (*testhosts.Set).Blackhole,
@@ -109,7 +108,7 @@ var deeds = map[string]func(*testhosts.Set, string) error{
 	"thaw":      (*testhosts.Set).Thaw,
 }
 
-// up makes hosts that outlive this process.
+// up makes detached hosts.
 func up(args []string) error {
 	hosts := 4
 	if len(args) > 0 {
@@ -141,7 +140,7 @@ func up(args []string) error {
 	return nil
 }
 
-// find loads the set that TESTHOSTS_DIR names, or the only one.
+// find loads the set of TESTHOSTS_DIR, or the only one.
 func find() (*testhosts.Set, error) {
 	if dir := os.Getenv("TESTHOSTS_DIR"); dir != "" {
 		return testhosts.Load(dir)
@@ -166,7 +165,7 @@ func find() (*testhosts.Set, error) {
 	return nil, fmt.Errorf("there are several sets: say TESTHOSTS_DIR=DIR, which is one of %s", strings.Join(names, " "))
 }
 
-// replace becomes the command, so that its pid and signals are this process's.
+// replace replaces this process with the command, which gets its pid and signals.
 func replace(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
@@ -197,8 +196,8 @@ func sshd(d testhosts.SSHD, verb string, options []string) error {
 		"stop": d.Stop, "kill": d.Kill, "freeze": d.Freeze, "thaw": d.Thaw,
 		"start": func() error { return d.Start(options...) },
 	}
-	if do := verbs[verb]; do != nil {
-		return do()
+	if act := verbs[verb]; act != nil {
+		return act()
 	}
 	return fmt.Errorf("sshd: %q is none of stop, kill, start, freeze and thaw", verb)
 }

@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// slow starts a process that carries the host's frames for as long as the set lives.
+// slow starts a process that forwards the host's frames until the set ends.
 func slow(set *testhosts.Set, host, milliseconds string) error {
 	delay, err := strconv.ParseUint(milliseconds, 10, 31)
 	if err != nil {
@@ -31,7 +31,7 @@ func slow(set *testhosts.Set, host, milliseconds string) error {
 	relay := set.Helper(self, relayVerb, host, milliseconds)
 	relay.Env = append(os.Environ(), "TESTHOSTS_DIR="+set.Dir())
 	relay.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// A file, not standard error: whoever reads that waits for the last one who has it.
+	// A file, as a reader of our standard error would wait for the relay.
 	log, err := os.Create(filepath.Join(set.Dir(), host, "relay.log"))
 	if err != nil {
 		return err
@@ -46,13 +46,13 @@ func slow(set *testhosts.Set, host, milliseconds string) error {
 		return err
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("slow: the relay ended: %w: %s", relay.Wait(), said)
+		output, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("slow: the relay ended: %w: %s", relay.Wait(), output)
 	}
 	return nil
 }
 
-// relayVerb is the verb of the process that slow starts; it is killed in the end.
+// relayVerb is the verb of the process that slow starts.
 const relayVerb = "carry-frames"
 
 func relay(set *testhosts.Set, host, milliseconds string) error {

@@ -70,8 +70,8 @@ func TestWords(t *testing.T) {
 }
 
 // way makes Dial of the suite.
-func way(words []string, target remote.Target) remotetest.Ways {
-	return remotetest.Ways{Dial: func(t *testing.T) remote.Host {
+func way(words []string, target remote.Target) remotetest.Setup {
+	return remotetest.Setup{Dial: func(t *testing.T) remote.Host {
 		h, err := command.Dial(words, target, os.Environ(), 0)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = h.Close() })

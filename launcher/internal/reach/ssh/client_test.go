@@ -42,7 +42,7 @@ func dial(t testing.TB, config ssh.Config) remote.Host {
 func TestContract(t *testing.T) {
 	server := remotetest.NewServer(t)
 	config := server.Config()
-	remotetest.Contract(t, remotetest.Ways{Dial: func(t *testing.T) remote.Host {
+	remotetest.Contract(t, remotetest.Setup{Dial: func(t *testing.T) remote.Host {
 		return dial(t, ssh.Config{ConfigFile: config})
 	}})
 }
@@ -80,7 +80,7 @@ func TestContractWithOtherShells(t *testing.T) {
 			}
 			server := remotetest.NewServer(t, "ForceCommand "+line)
 			config := server.Config()
-			remotetest.Contract(t, remotetest.Ways{Noise: noise, Dial: func(t *testing.T) remote.Host {
+			remotetest.Contract(t, remotetest.Setup{Noise: noise, Dial: func(t *testing.T) remote.Host {
 				return dial(t, ssh.Config{ConfigFile: config})
 			}})
 		})

@@ -1,5 +1,4 @@
-// Package remotetest is the contract of remote.Host as a suite that every way to
-// another host passes, and a real sshd to pass it with.
+// Package remotetest tests the contract of remote.Host, and runs a real sshd for such tests.
 package remotetest
 
 import (
@@ -16,21 +15,19 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// Ways are what the suite has to know of one way to a host.
-type Ways struct {
-	// Dial reaches a host whose login shell is one of POSIX's, fish or csh: the suite's
-	// lines mean the same to all of them.
+// Setup describes an implementation of remote.Host.
+type Setup struct {
+	// Dial connects to a host whose login shell may be a POSIX shell, fish or csh: the suite's lines mean the same to all.
 	Dial func(t *testing.T) remote.Host
-	// Noise is what login shells write there before a command does, nil for nothing.
+	// Noise is the output of the login shell before that of a command.
 	Noise []byte
 }
 
-// marker is what a command of the suite writes first, so that what shells say before
-// can be told from what it says.
+// marker is the first output of a command, which separates it from that of the shell.
 const marker = "--stream-begins--"
 
 // Contract runs the suite.
-func Contract(t *testing.T, ways Ways) {
+func Contract(t *testing.T, setup Setup) {
 	for name, test := range map[string]func(*testing.T, remote.Host){
 		"bytes pass as they are":     exactBytes,
 		"exit codes":                 exitCodes,
@@ -42,20 +39,20 @@ func Contract(t *testing.T, ways Ways) {
 		"Close of the host ends all": closeHost,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := ways.Dial(t)
+			h := setup.Dial(t)
 			defer func() { require.NoError(t, h.Close()) }()
 			require.NotEmpty(t, h.Name())
 			test(t, h)
 		})
 	}
 	t.Run("what shells say comes before", func(t *testing.T) {
-		h := ways.Dial(t)
+		h := setup.Dial(t)
 		defer h.Close()
 		p, err := h.Start(t.Context(), "echo "+marker)
 		require.NoError(t, err)
 		out, err := io.ReadAll(p)
 		require.NoError(t, err)
-		require.Equal(t, string(ways.Noise)+marker+"\n", string(out))
+		require.Equal(t, string(setup.Noise)+marker+"\n", string(out))
 		require.NoError(t, p.Wait())
 	})
 }
@@ -75,8 +72,7 @@ func begin(t *testing.T, h remote.Host, line string) remote.Process {
 	return p
 }
 
-// everyByte is a block with all values, which a translation of line ends or a
-// terminal would change.
+// everyByte returns all byte values, which a translation of line ends or a terminal would change.
 func everyByte(size int) []byte {
 	block := make([]byte, size)
 	for i := range block {

@@ -3,7 +3,6 @@ package remotetest
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -24,20 +23,20 @@ import (
 // LayerSSHD is OpenSSH's server and its programs.
 const LayerSSHD testneeds.Layer = "sshd"
 
-// Server is a real sshd on a loopback port: one process per connection, as inetd
-// starts it, so that the port is the test's own from its beginning to its end.
+// Server is a real sshd on a loopback port: one process per connection, as by inetd, so that the test itself listens at
+// the port.
 type Server struct {
 	Dir        string // files of the server and of the user who logs in
 	Port       int
-	User       string // who runs the test
+	User       string // the user of the test
 	HostKey    string // path of the private key; .pub is beside it
-	ClientKey  string // path of a key that logs in
+	ClientKey  string // path of an authorized private key
 	Authorized string // its authorized_keys
-	Known      string // a file of known hosts with this server in it
+	Known      string // a known_hosts file with this server
 
-	// Drop closes so many connections before a byte is said, as MaxStartups does.
+	// Drop is the number of connections to close at once, as MaxStartups does.
 	Drop atomic.Int32
-	// Connections counts those that came.
+	// Connections counts the accepted connections.
 	Connections atomic.Int32
 
 	t       testing.TB
@@ -48,7 +47,7 @@ type Server struct {
 	log     bytes.Buffer
 }
 
-// NewServer serves until the test's end. more are lines for sshd_config.
+// NewServer serves until the test ends. more are lines of sshd_config.
 func NewServer(t testing.TB, more ...string) *Server {
 	t.Helper()
 	me, err := user.Current()
@@ -81,13 +80,13 @@ func NewServer(t testing.TB, more ...string) *Server {
 	return s
 }
 
-// findSSHD finds the server, which is in nobody's PATH but root's.
+// findSSHD finds the server, which may be outside PATH.
 func findSSHD(t testing.TB) string {
 	t.Helper()
 	testneeds.Program(t, LayerSSHD, "ssh-keygen")
 	for _, path := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"} {
 		if _, err := os.Stat(path); err == nil {
-			if os.Getuid() == 0 { // where it separates privileges; a boot makes it
+			if os.Getuid() == 0 { // for privilege separation; normally made at boot
 				require.NoError(t, os.MkdirAll("/run/sshd", 0o755))
 			}
 			return path
@@ -135,9 +134,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return w.s.log.Write(b)
 }
 
-var _ io.Writer = logWriter{}
-
-// Log is what the server has logged so far.
+// Log returns the server's log so far.
 func (s *Server) Log() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +149,7 @@ func Keygen(t testing.TB, path, kind, passphrase string, more ...string) string 
 	return path
 }
 
-// Run runs a program that must not fail, and returns what it printed.
+// Run runs a program that must succeed, and returns its output.
 func Run(t testing.TB, name string, arguments ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, arguments...).CombinedOutput()
@@ -160,7 +157,7 @@ func Run(t testing.TB, name string, arguments ...string) string {
 	return string(out)
 }
 
-// Authorize lets a key in, with options in front of it if there are any.
+// Authorize authorizes a key, with options of authorized_keys.
 func (s *Server) Authorize(key string, options ...string) {
 	s.t.Helper()
 	public, err := os.ReadFile(key + ".pub")
@@ -172,13 +169,13 @@ func (s *Server) Authorize(key string, options ...string) {
 	require.NoError(s.t, file.Close())
 }
 
-// KnownName is the server in files of known hosts.
+// KnownName returns the server's name in known_hosts files.
 func (s *Server) KnownName() string { return fmt.Sprintf("[127.0.0.1]:%d", s.Port) }
 
-// KnownLine is its entry there.
+// KnownLine returns its entry there.
 func (s *Server) KnownLine() string { return s.KnownName() + " " + PublicKey(s.t, s.HostKey) }
 
-// PublicKey is the public half of a key: type and base64.
+// PublicKey returns the public half of a key: type and base64.
 func PublicKey(t testing.TB, key string) string {
 	t.Helper()
 	public, err := os.ReadFile(key + ".pub")
@@ -186,8 +183,7 @@ func PublicKey(t testing.TB, key string) string {
 	return strings.Join(strings.Fields(string(public))[:2], " ")
 }
 
-// Config writes an ssh_config for the name "node" that reaches the server, with more
-// lines in front that count first.
+// Config writes an ssh_config for the host "node", which is the server. Lines in more come first and override others.
 func (s *Server) Config(more ...string) string {
 	s.t.Helper()
 	lines := append(more, "Host node", "HostName 127.0.0.1", "Port "+strconv.Itoa(s.Port), "User "+s.User,
