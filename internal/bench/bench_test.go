@@ -18,7 +18,7 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// roleVariable makes this test binary behave as a measured program.
+// roleVariable has this test binary act as a measured program.
 const roleVariable = "GORUN_BENCH_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// self is this binary as a program that does what role says.
+// self is this binary in a role.
 func self(t *testing.T, name, role string) peer {
 	t.Helper()
 	binary, err := os.Executable()
@@ -49,7 +49,7 @@ func self(t *testing.T, name, role string) peer {
 	return peer{name: name, argv: []string{binary, "-test.run=^$"}, environ: []string{roleVariable + "=" + role}}
 }
 
-func TestInterleaveCountsWhatWentWrong(t *testing.T) {
+func TestInterleaveCountsFailures(t *testing.T) {
 	hang := self(t, "hang", "hang")
 	hang.runs, hang.limit = 1, 10*time.Millisecond
 	all, err := interleave(2, []peer{self(t, "good", ""), self(t, "fail", "fail"), hang})
@@ -73,7 +73,7 @@ func TestRunsAreSpreadOverRounds(t *testing.T) {
 		}
 		require.Equal(t, c.want, took, "%+v", c)
 	}
-	require.False(t, peer{runs: 3}.takesPart(-1, 10), "a slow peer needs no warming")
+	require.False(t, peer{runs: 3}.takesPart(-1, 10), "a slow peer needs no warm-up")
 	require.True(t, peer{}.takesPart(-1, 10))
 }
 
@@ -111,13 +111,13 @@ func TestFigures(t *testing.T) {
 	require.Contains(t, text.String(), "    N   ms\n  256  1.5\nleft out: 3\n")
 }
 
-func TestStandingShowsMemory(t *testing.T) {
+func TestResidentSize(t *testing.T) {
 	t.Setenv(roleVariable, "stand")
 	job, err := start(exec.Command(os.Args[0]), 1)
 	require.NoError(t, err)
-	launcher, err := heldBy(job.Process.Pid)
-	require.Contains(t, processTree(os.Getpid(), false), job.Process.Pid)
-	job.end()
+	launcher, err := residentSizeOf(job.Process.Pid)
+	require.Contains(t, processTree()[os.Getpid()], job.Process.Pid)
+	job.stop()
 	require.NoError(t, err)
 	require.Positive(t, launcher.now)
 	require.LessOrEqual(t, launcher.now, launcher.peak)
@@ -126,24 +126,23 @@ func TestStandingShowsMemory(t *testing.T) {
 	require.ErrorContains(t, err, "only 0 of 1")
 }
 
-// testBench has our programs, under a sanitizer.
+// testBench has our programs, compiled with sanitizers.
 func testBench(t *testing.T) *bench {
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")
 	t.Chdir(testneeds.Repository(t))
-	p, err := findPrograms(t.TempDir(), os.Args[0], sanitized...)
+	p, err := findPrograms(t.TempDir(), os.Args[0], sanitizerOptions...)
 	require.NoError(t, err)
 	return &bench{programs: p, rounds: 1}
 }
 
-// The measured programs are what users' programs are compared with: they run once under a sanitizer.
-func TestOurProgramsAreSound(t *testing.T) {
+func TestProgramsPassSanitizers(t *testing.T) {
 	b := testBench(t)
 	said, err := exec.Command(b.forkloop, "3", b.flood, "70000").CombinedOutput()
 	require.NoError(t, err, "%.500s", said)
 	require.Equal(t, 3*70_000, len(said))
 	job, err := start(exec.Command(b.stand), 1)
 	require.NoError(t, err)
-	job.end()
+	job.stop()
 	for _, name := range []string{"commengine", "commraw"} {
 		_, err := b.compile(name, "gcc", "-fsyntax-only", "-std=gnu11")
 		require.NoError(t, err)
@@ -162,7 +161,7 @@ func TestEveryModeOfStoreload(t *testing.T) {
 	for i, one := range ops {
 		require.GreaterOrEqual(t, one.Operations, 50.0)
 		require.Positive(t, one.Seconds)
-		require.Equal(t, []int{0, 1, 1, 0}[i%4], one.Server, "who begins changes with the round")
+		require.Equal(t, []int{0, 1, 1, 0}[i%4], one.Server, "each round starts with another server")
 	}
 	for _, mode := range []string{"join", "fanout"} {
 		all, err := b.load(mode, append(at, "-n", "3", "-b", "300000")...)
@@ -190,31 +189,30 @@ func TestEveryModeOfStoreload(t *testing.T) {
 	require.ErrorContains(t, err, "exit status 1")
 }
 
-func TestStoresThatSayNoAddress(t *testing.T) {
+func TestStoreWithoutAddress(t *testing.T) {
 	_, err := startStore("/bin/echo", "usage: something")
 	require.ErrorContains(t, err, `it said "usage: something"`)
 	s, err := startStore("/bin/echo", "127.0.0.1:99 1.5")
 	require.NoError(t, err)
 	require.Equal(t, uint16(99), netip.MustParseAddrPort(s.addr).Port())
-	s.end()
+	s.stop()
 }
 
-func TestStoresAreCompared(t *testing.T) {
+func TestStoreRows(t *testing.T) {
 	rate := pair{{110, 90, 100}, {100, 100, 80}}
 	require.Equal(t, 1.1, rate.ratio())
 	took := pair{{2}, {4}}
-	r := storeRun{report: newReport("")}
-	r.compared("x", "s", took, pair{}, goal{ratio: 0.5}, goal{})
-	r.compared("y", "s", pair{}, pair{}, goal{ratio: 0.5}, goal{})
-	r.compared("z", "k/s", rate, took, goal{least: 1.05}, goal{ratio: 0.5})
+	r := storeComparison{report: newReport("")}
+	r.compareRow("x", "s", took, pair{}, goal{ratio: 0.5}, goal{})
+	r.compareRow("y", "s", pair{}, pair{}, goal{ratio: 0.5}, goal{})
+	r.compareRow("z", "k/s", rate, took, goal{least: 1.05}, goal{ratio: 0.5})
 	require.Equal(t, "x s 2.00 2.00 4.00 4.00 0.50 0.50 ≤ 0.5 ok", strings.Join(r.Rows[0], " "))
 	require.Contains(t, r.Rows[1], noFigure)
 	require.Equal(t, "z k/s 110 100 100 100 1.00 1.10 ≥ 1.05 miss (median) 2.00 4.00 0.50 ≤ 0.5 ok",
 		strings.Join(r.Rows[2], " "))
 }
 
-// A rank does every operation, and run finds its results to be what they must.
-func TestRankDoesEveryOperation(t *testing.T) {
+func TestRank(t *testing.T) {
 	s, err := startSession("", ours, 1, exec.Command(os.Args[0], "as-rank", "4096"))
 	require.NoError(t, err)
 	defer s.close()
@@ -228,8 +226,8 @@ func TestRankDoesEveryOperation(t *testing.T) {
 			require.Positive(t, a.total)
 		}
 	}
-	r := &row{scene: scene{ranks: 1, sessions: map[string]*session{ours: s}}, operation: "allreduce", bytes: 64}
-	c := &calls{bench: &bench{}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
+	r := &row{setting: setting{ranks: 1, sessions: map[string]*session{ours: s}}, operation: "allreduce", bytes: 64}
+	c := &callComparison{bench: &bench{}, probe: newProbe(0), rounds: 2, batch: time.Millisecond}
 	require.NoError(t, r.measure(c, newReport("")))
 	require.Len(t, r.figures[ours].all, 2)
 	require.Positive(t, r.figures[allocated].figure(samples.min))
@@ -238,8 +236,8 @@ func TestRankDoesEveryOperation(t *testing.T) {
 	require.ErrorContains(t, err, "true: only 0 of 2 ranks came")
 }
 
-// What a rank must find in front of its result, for three ranks whose last input began with 7, 8 and 9.
-func TestResultsAreKnown(t *testing.T) {
+// The first element of a rank's result, for three ranks whose last inputs start with 7, 8 and 9.
+func TestExpectedResults(t *testing.T) {
 	for _, c := range []struct {
 		operation string
 		rank      int
@@ -260,7 +258,7 @@ func TestResultsAreKnown(t *testing.T) {
 		{"pingpong", 2, 7, true},
 		{"barrier", 0, 0, false},
 	} {
-		want, checked := task{operation: c.operation, calls: 8}.first(c.rank, 3)
+		want, checked := task{operation: c.operation, calls: 8}.expect(c.rank, 3)
 		require.Equal(t, c.checked, checked, "%+v", c)
 		if checked {
 			require.Equal(t, c.want, want, "%+v", c)
@@ -268,36 +266,36 @@ func TestResultsAreKnown(t *testing.T) {
 	}
 }
 
-// Batches beside a slow probe do not count where others do; the writing is taken off; the best rival is whom we compare
-// with.
-func TestRowsOfCollectives(t *testing.T) {
+// Batches in slow moments do not count beside others, the writes are subtracted, and comm is compared with the best
+// rival.
+func TestCollectiveRows(t *testing.T) {
 	f := &figures{calls: 1}
-	f.add(answer{total: 30 * time.Microsecond, writing: 4 * time.Microsecond}, false)
+	f.add(timing{total: 30 * time.Microsecond, writing: 4 * time.Microsecond}, false)
 	require.InDelta(t, 26, f.figure(samples.min), 1e-9)
-	f.add(answer{total: 20 * time.Microsecond, writing: 2 * time.Microsecond}, true)
-	f.add(answer{total: 22 * time.Microsecond, writing: 3 * time.Microsecond}, true)
+	f.add(timing{total: 20 * time.Microsecond, writing: 2 * time.Microsecond}, true)
+	f.add(timing{total: 22 * time.Microsecond, writing: 3 * time.Microsecond}, true)
 	require.Equal(t, "18.0 / 20.0", f.String())
 	even := func(us time.Duration) *figures {
 		f := &figures{calls: 1}
-		f.add(answer{total: us * time.Microsecond}, true)
+		f.add(timing{total: us * time.Microsecond}, true)
 		return f
 	}
 	table := newReport("")
 	for _, r := range []*row{
 		{
-			scene: scene{ranks: 2}, operation: "allreduce", bytes: 64 * kib,
+			setting: setting{ranks: 2}, operation: "allreduce", bytes: 64 * kib,
 			figures: map[string]*figures{ours: even(20), openMPI: even(40), gloo: even(30)},
 		},
 		{
-			scene: scene{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
+			setting: setting{ranks: 2, each: 1}, operation: "sendrecv", bytes: mib,
 			figures: map[string]*figures{ours: even(101), raw: even(80), mpich: even(90)},
 		},
 		{
-			scene: scene{ranks: 4, each: 2}, operation: "barrier",
+			setting: setting{ranks: 4, each: 2}, operation: "barrier",
 			figures: map[string]*figures{ours: even(20), openMPI: even(10)},
 		},
 		{
-			scene: scene{ranks: 2, each: 1}, operation: "barrier",
+			setting: setting{ranks: 2, each: 1}, operation: "barrier",
 			figures: map[string]*figures{ours: even(20), openMPI: even(10)},
 		},
 	} {
@@ -313,9 +311,9 @@ func TestRowsOfCollectives(t *testing.T) {
 	}
 }
 
-// runUntilSignal is a run with a folder and a program whose own parent has ended; it prints that one's id.
+// runUntilSignal is a run with a directory and an orphan, whose process ID it prints.
 func runUntilSignal() {
-	tidy(os.Getenv("GORUN_BENCH_TEST_DIR"))
+	cleanUpAtExit(os.Getenv("GORUN_BENCH_TEST_DIR"))
 	orphan, err := exec.Command("/bin/sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!").Output()
 	if err != nil {
 		os.Exit(1)
@@ -324,7 +322,7 @@ func runUntilSignal() {
 	select {}
 }
 
-// A run that a signal ends takes its programs and its folder with it.
+// A run that a signal ends removes its processes and its directory.
 func TestSignalsLeaveNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -342,15 +340,15 @@ func TestSignalsLeaveNothing(t *testing.T) {
 	require.NoError(t, run.Process.Signal(os.Interrupt))
 	require.ErrorContains(t, run.Wait(), "exit status 130")
 	if state, err := os.ReadFile(filepath.Join(process, "stat")); err == nil {
-		require.Contains(t, string(state), ") Z ", "it may only wait for init to ask for its status")
+		require.Contains(t, string(state), ") Z ", "a zombie that init has yet to reap")
 	}
 	require.NoDirExists(t, dir)
 }
 
-func TestWorkloadsAreNamed(t *testing.T) {
+func TestSelection(t *testing.T) {
 	b := &bench{}
 	require.ErrorContains(t, b.run("gorun", []string{"launch", "lunch"}), `"lunch" is not a workload`)
-	require.False(t, (&bench{only: "4,16"}).wanted(1))
-	require.True(t, (&bench{only: "4,16"}).wanted(16))
-	require.Equal(t, 1, (&bench{rounds: 0.01}).count(30))
+	require.False(t, (&bench{only: "4,16"}).selects(1))
+	require.True(t, (&bench{only: "4,16"}).selects(16))
+	require.Equal(t, 1, (&bench{rounds: 0.01}).scale(30))
 }

@@ -18,8 +18,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Names of those whose calls are measured. allocated is comm on memory of comm.Allocate, engine comm's C code called
-// from C, raw one TCP connection between two hosts and nothing else.
+// Names of what is measured. allocated is comm with memory of comm.Allocate, engine is comm's C code without Go, and
+// raw is a bare TCP connection between two hosts.
 const (
 	ours      = "comm"
 	allocated = "allocated"
@@ -30,7 +30,6 @@ const (
 	raw       = "raw"
 )
 
-// rivals are whom comm is compared with.
 var rivals = []string{openMPI, mpich, gloo}
 
 const (
@@ -38,41 +37,41 @@ const (
 	mib = 1 << 20
 )
 
-// calls measures collectives of float32, from Go, beside Open MPI's, MPICH's and Gloo's. The ranks of all peers live at
-// the same time and sleep at a socket while it is not their turn, so that one row's batches can be interleaved within
-// seconds. Every batch is the same loop in Go, C and Python (csrc/commloop.h draws it): each call has a float written
-// into every cache line of its input before it, since pages that were never written are all the kernel's one page of
-// zeros, and lines that nobody writes stay in both CPUs' caches; the writing is timed alone as well and taken off. A
-// batch counts as long as its slowest rank. Between batches a probe looks whether the machine is as fast as it can be.
-type calls struct {
+// callComparison compares comm's collectives of float32 with those of Open MPI, MPICH and Gloo. The ranks of all
+// peers exist at the same time and block on a socket between their turns, so that a row's batches are interleaved
+// within seconds. A batch is the same loop in Go, C and Python (see csrc/commloop.h): before each call, it writes a
+// float into every cache line of the input, since pages that were never written all map the kernel's zero page, and
+// unmodified lines stay in both CPUs' caches. The writes are also timed alone and subtracted. A batch takes as long
+// as its slowest rank. Between batches, a probe checks that the machine is fast.
+type callComparison struct {
 	*bench
 	probe   *probe
 	rounds  int
 	batch   time.Duration
-	program map[string]string // of each peer that is here
+	program map[string]string // by peer
 	hosts   *testhosts.Set
-	key     string // file with that of comm's ranks on two hosts
+	key     string // file with the key of comm's ranks on two hosts
 }
 
 func collectives(b *bench) error {
-	c := &calls{bench: b, rounds: b.count(9), batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
+	c := &callComparison{bench: b, rounds: b.scale(9), batch: 20 * time.Millisecond, probe: newProbe(2 * time.Minute)}
 	ranks, each := []int{2, 4}, []int{1, 2}
 	sizes := []int{4, 8, 64, 256, kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, mib, 4 * mib, 16 * mib, 64 * mib}
 	hostSizes := []int{4, 4 * kib, 64 * kib, mib, 64 * mib}
 	if b.quick {
-		c.rounds, c.batch, c.probe.patience = b.count(3), 8*time.Millisecond, 8*time.Second
+		c.rounds, c.batch, c.probe.patience = b.scale(3), 8*time.Millisecond, 8*time.Second
 		ranks, each, sizes = ranks[:1], nil, []int{8, 4 * kib, 64 * kib, mib, 64 * mib}
 	}
 	table := b.table("collectives of float32, µs a call: minimum / median", "ranks", "operation", "bytes", "comm",
 		"Open MPI", "MPICH", "Gloo", "engine", "comm/best min", "median", "target", "verdict", "allocations", "")
-	c.find(table)
+	c.findPeers(table)
 	for _, n := range ranks {
-		if b.wanted(n) {
+		if b.selects(n) {
 			operations := []string{
 				"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "alltoall", "sendrecv",
 				"barrier",
 			}
-			if err := c.measure(table, scene{ranks: n}, operations, sizes); err != nil {
+			if err := c.measure(table, setting{ranks: n}, operations, sizes); err != nil {
 				return err
 			}
 		}
@@ -84,8 +83,8 @@ func collectives(b *bench) error {
 	return c.betweenHosts(each, hostSizes)
 }
 
-// find compiles the peers' programs; a peer that cannot be had leaves a note.
-func (c *calls) find(r *report) {
+// findPeers compiles the peers' programs and notes those that are missing.
+func (c *callComparison) findPeers(r *report) {
 	c.program = map[string]string{ours: c.self, gloo: c.python}
 	compile := func(peer, source string, compiler ...string) {
 		var err error
@@ -104,12 +103,11 @@ func (c *calls) find(r *report) {
 	compile(engine, "commengine", append([]string{"gcc", "-O3", "-std=gnu11"}, sources...)...)
 }
 
-// onHost is the command of a peer's ranks on this host. The MPIs' settings are each one's best of those that its
-// manual names for that.
-func (c *calls) onHost(name string, ranks, bytes int) []*exec.Cmd {
+// localCommands starts a peer's ranks on this host. The MPIs have the best settings that their manuals name for that.
+func (c *callComparison) localCommands(name string, ranks, bytes int) []*exec.Cmd {
 	n, size, program := strconv.Itoa(ranks), strconv.Itoa(bytes), c.program[name]
 	var argv []string
-	switch isCrowded := ranks > runtime.NumCPU(); {
+	switch oversubscribed := ranks > runtime.NumCPU(); {
 	case program == "":
 		return nil
 	case name == ours:
@@ -118,11 +116,11 @@ func (c *calls) onHost(name string, ranks, bytes int) []*exec.Cmd {
 		argv = []string{c.gorun, "-n", n, program, "internal/bench/gloo.py", size}
 	case name == engine:
 		argv = []string{program, n, size}
-	case name == mpich && isCrowded:
+	case name == mpich && oversubscribed:
 		argv = []string{c.hydra, "-n", n, program, size}
 	case name == mpich:
 		argv = []string{c.hydra, "-bind-to", "core", "-n", n, program, size}
-	case isCrowded:
+	case oversubscribed:
 		argv = []string{
 			c.openMPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
 			"--mca", "mpi_yield_when_idle", "1", "-n", n, program, size,
@@ -133,8 +131,8 @@ func (c *calls) onHost(name string, ranks, bytes int) []*exec.Cmd {
 	return []*exec.Cmd{exec.Command(argv[0], argv[1:]...)}
 }
 
-// betweenHosts measures ranks on two hosts: namespaces with a sshd each and a bridge between.
-func (c *calls) betweenHosts(each, sizes []int) error {
+// betweenHosts measures ranks on two hosts: namespaces with sshd and a bridge between them.
+func (c *callComparison) betweenHosts(each, sizes []int) error {
 	table := c.table("between two hosts (network namespaces), µs a call: minimum / median; pingpong is there and back",
 		"ranks a host", "operation", "bytes", "comm", "Open MPI", "MPICH", "Gloo", "raw TCP", "comm/best min", "median",
 		"target", "verdict", "allocations", "")
@@ -154,24 +152,23 @@ func (c *calls) betweenHosts(each, sizes []int) error {
 		return errors.Join(err, c.hosts.Down())
 	}
 	for _, n := range each {
-		err = errors.Join(err, c.measure(table, scene{ranks: 2 * n, each: n},
+		err = errors.Join(err, c.measure(table, setting{ranks: 2 * n, each: n},
 			[]string{"pingpong", "allreduce", "broadcast", "allgather", "sendrecv", "barrier"}, sizes))
 	}
 	return errors.Join(err, c.hosts.Down())
 }
 
-// Ports on the two hosts, whose network is nobody else's.
+// Ports on the two hosts, whose network is private.
 const storePort, glooPort, rawPort = 29400, 29500, 29600
 
-// onTwoHosts is the commands of a peer on two hosts, each started with its own means, the first ranks on the first
-// host.
-func (c *calls) onTwoHosts(name string, each, bytes int) []*exec.Cmd {
+// remoteCommands starts a peer's ranks on two hosts by its own means, the first ranks on the first host.
+func (c *callComparison) remoteCommands(name string, each, bytes int) []*exec.Cmd {
 	size, n, first, program := strconv.Itoa(bytes), strconv.Itoa(2*each), c.hosts.Address("h1"), c.program[name]
 	members := func(port int, argv ...string) (all []*exec.Cmd) {
 		for rank := range 2 * each {
 			host := rank / each
 			words := argv
-			if each == 1 && runtime.NumCPU() > 1 { // a CPU each, as with any launcher that binds
+			if each == 1 && runtime.NumCPU() > 1 { // pinned, as by any launcher that binds
 				words = append([]string{"taskset", "-c", strconv.Itoa(host)}, argv...)
 			}
 			command := c.hosts.Command(fmt.Sprintf("h%d", host+1), words...)
@@ -199,8 +196,8 @@ func (c *calls) onTwoHosts(name string, each, bytes int) []*exec.Cmd {
 		return []*exec.Cmd{c.hosts.Command(testhosts.Head, c.openMPI, "--allow-run-as-root",
 			"--mca", "plm_rsh_agent", c.hosts.SSH(), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self,vader",
 			"--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none", "--map-by", "slot", "--host", slots,
-			"-x", doorVariable, "-n", n, program, size)}
-	case name == mpich: // UCX over TCP; left to itself it takes the hosts for one, whose memory it could share
+			"-x", socketVariable, "-n", n, program, size)}
+	case name == mpich: // UCX over TCP; by default it would take both for one host with shared memory
 		command := c.hosts.Command(testhosts.Head, c.hydra, "-launcher", "ssh", "-launcher-exec", c.hosts.SSH(),
 			"-hosts", slots, "-n", n, program, size)
 		command.Env = []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"}
@@ -209,23 +206,23 @@ func (c *calls) onTwoHosts(name string, each, bytes int) []*exec.Cmd {
 	return nil
 }
 
-// scene is where rows are measured.
-type scene struct {
+// setting is where rows are measured.
+type setting struct {
 	ranks    int
-	each     int // ranks a host of two; 0: all on one host
+	each     int // ranks on each of two hosts; 0: all on one host
 	sessions map[string]*session
 }
 
-// row is one operation with one size, and what everybody took for it.
+// row is one operation with one size.
 type row struct {
-	scene
+	setting
 	operation string
 	bytes     int
-	figures   map[string]*figures
+	figures   map[string]*figures // by peer
 }
 
 // measure writes a row for each operation and size.
-func (c *calls) measure(table *report, s scene, operations []string, sizes []int) error {
+func (c *callComparison) measure(table *report, s setting, operations []string, sizes []int) error {
 	s.sessions = map[string]*session{}
 	defer func() {
 		for _, one := range s.sessions {
@@ -236,9 +233,9 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 		return !listed(c.with, name)
 	})
 	for _, name := range append([]string{ours}, others...) {
-		commands := c.onHost(name, s.ranks, slices.Max(sizes))
+		commands := c.localCommands(name, s.ranks, slices.Max(sizes))
 		if s.each > 0 {
-			commands = c.onTwoHosts(name, s.each, slices.Max(sizes))
+			commands = c.remoteCommands(name, s.each, slices.Max(sizes))
 		}
 		if len(commands) == 0 {
 			continue
@@ -259,7 +256,7 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 			own = []int{0}
 		}
 		for _, size := range own {
-			r := &row{scene: s, operation: operation, bytes: size}
+			r := &row{setting: s, operation: operation, bytes: size}
 			if err := r.measure(c, table); err != nil {
 				return err
 			}
@@ -270,9 +267,9 @@ func (c *calls) measure(table *report, s scene, operations []string, sizes []int
 	return nil
 }
 
-// measure interleaves everybody's batches until all have enough between fast probes, or twice as many rounds are over.
-// A peer that fails is out from then on; comm may not.
-func (r *row) measure(c *calls, table *report) error {
+// measure interleaves the peers' batches until all have enough in fast moments, or after twice as many rounds. It
+// drops a peer that fails, unless that is comm.
+func (r *row) measure(c *callComparison, table *report) error {
 	r.figures = map[string]*figures{}
 	names := slices.Sorted(maps.Keys(r.sessions))
 	if r.each == 0 && (r.operation == "allreduce" || r.operation == "reducescatter") {
@@ -289,7 +286,7 @@ func (r *row) measure(c *calls, table *report) error {
 			if s == nil {
 				continue
 			}
-			after, err := r.take(c, name, s, before)
+			after, err := r.runBatch(c, name, s, before)
 			switch {
 			case err == nil:
 				before = after
@@ -300,7 +297,7 @@ func (r *row) measure(c *calls, table *report) error {
 				s.close()
 				delete(r.sessions, name)
 				delete(r.figures, name)
-				before = c.probe.take()
+				before = c.probe.read()
 			}
 		}
 		if round >= c.rounds {
@@ -310,8 +307,9 @@ func (r *row) measure(c *calls, table *report) error {
 	return nil
 }
 
-// take adds one batch of a peer, with a probe behind it.
-func (r *row) take(c *calls, name string, s *session, before time.Duration) (after time.Duration, err error) {
+// runBatch adds a batch of a peer and a reading of the probe after it.
+func (r *row) runBatch(c *callComparison, name string, s *session, before time.Duration,
+) (after time.Duration, err error) {
 	t := task{operation: r.operation, bytes: r.bytes}
 	if name == allocated {
 		t.shared = 1
@@ -326,23 +324,23 @@ func (r *row) take(c *calls, name string, s *session, before time.Duration) (aft
 	}
 	t.calls, t.warm = f.calls, f.calls/10+1
 	a, err := s.run(t)
-	after = c.probe.take()
+	after = c.probe.read()
 	if err == nil {
 		f.add(a, c.probe.fast(before) && c.probe.fast(after))
 	}
 	return after, err
 }
 
-// figures are one peer's batches of a row, in microseconds a call, the slowest rank's.
+// figures are a peer's batches of a row, in microseconds per call.
 type figures struct {
-	calls       int // in a batch
-	all, good   samples
-	writing     samples // what writing the input takes for a call, of which the least does not count
-	allocations samples // for a call
+	calls       int     // in a batch
+	all, good   samples // good ones are of fast moments
+	writing     samples // of the input, which is subtracted
+	allocations samples // per call
 }
 
-// add counts a batch; fast says that the machine was.
-func (f *figures) add(a answer, fast bool) {
+// add adds a batch; fast says that the machine was fast.
+func (f *figures) add(a timing, fast bool) {
 	perCall := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(f.calls) }
 	f.writing = append(f.writing, perCall(a.writing))
 	f.allocations = append(f.allocations, float64(a.allocations)/float64(f.calls))
@@ -352,8 +350,7 @@ func (f *figures) add(a answer, fast bool) {
 	}
 }
 
-// figure is what counts, a minimum or a median: of the batches between fast probes, or of all where there are none,
-// without the writing. 0 where nothing was measured.
+// figure is a minimum or median without the writes, of the good batches or, without any, of all; 0 without batches.
 func (f *figures) figure(of func(samples) float64) float64 {
 	if f == nil || len(f.all) == 0 {
 		return 0
@@ -372,7 +369,7 @@ func (f *figures) String() string {
 	return number(f.figure(samples.min)) + " / " + number(f.figure(samples.median))
 }
 
-// fast is the number of batches between fast probes of the peer that has fewest.
+// fast is the number of good batches of the peer with the fewest.
 func (r *row) fast() int {
 	least := -1
 	for _, f := range r.figures {
@@ -383,7 +380,7 @@ func (r *row) fast() int {
 	return max(least, 0)
 }
 
-// best is the least figure of the rivals, 0 where there is none.
+// best is the least figure of the rivals, or 0.
 func (r *row) best(of func(samples) float64) float64 {
 	var all samples
 	for _, name := range rivals {
@@ -394,8 +391,7 @@ func (r *row) best(of func(samples) float64) float64 {
 	return all.min()
 }
 
-// target is what comm should take at most, as a multiple of the best rival's time: minimum and median; raw says that
-// the bare connection is the other one.
+// target is the most that comm should take, as multiples of the best rival's minimum and median, or of against's.
 func (r *row) target(shared bool) (least, middle float64, against string) {
 	reduces := r.operation == "allreduce" || r.operation == "reducescatter"
 	switch {
@@ -419,7 +415,7 @@ func (r *row) target(shared bool) (least, middle float64, against string) {
 	return 1, 1, ""
 }
 
-// write adds a line for comm, and one more where it ran on allocated memory.
+// write adds a row for comm, and one for comm with allocated memory.
 func (r *row) write(table *report) {
 	for _, name := range []string{ours, allocated} {
 		f := r.figures[name]

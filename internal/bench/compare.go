@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// peer is one command that takes part in a comparison. The first of a comparison is gorun.
+// peer is a command of a comparison, of which gorun is the first.
 type peer struct {
 	name    string
-	argv    []string      // its first word is a path; "": the machine lacks it
+	argv    []string      // starts with a path; "": this machine lacks it
 	environ []string      // in addition to this process's
-	runs    int           // how often it runs, spread evenly over the rounds; 0 is in every round
-	limit   time.Duration // a run that lasts longer is cut off, counted and left out; 0 is a minute
-	goal    goal          // gorun's beside it
-	prepare func() error  // before each run, not measured; may be nil
+	runs    int           // spread evenly over the rounds; 0: one in each round
+	limit   time.Duration // a run that takes longer is killed and left out; 0: a minute
+	goal    goal          // of gorun beside it
+	prepare func() error  // runs before each run, not measured; may be nil
 }
 
-// series is what a peer's runs gave: milliseconds of the good ones, and how many were not.
+// series are a peer's runs, in milliseconds.
 type series struct {
 	samples
-	cut    int // runs past their limit
-	failed int // runs with another status than 0
+	cut    int // runs that were killed at their limit
+	failed int // runs with a status other than 0
 }
 
-// interleave runs all peers in turn for the given number of rounds, each round beginning with another one, after one
-// round that only warms caches.
+// interleave runs the peers in turn. Each round starts with another peer; a first round only warms up caches.
 func interleave(rounds int, peers []peer) ([]series, error) {
 	all := make([]series, len(peers))
 	for round := -1; round < rounds; round++ {
@@ -42,7 +41,7 @@ func interleave(rounds int, peers []peer) ([]series, error) {
 					return nil, err
 				}
 			}
-			one, err := timed(p.argv, append(os.Environ(), p.environ...), cmp.Or(p.limit, time.Minute))
+			one, err := runTimed(p.argv, append(os.Environ(), p.environ...), cmp.Or(p.limit, time.Minute))
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -59,7 +58,7 @@ func interleave(rounds int, peers []peer) ([]series, error) {
 	return all, nil
 }
 
-// takesPart spreads a peer's runs over the rounds. A peer with few runs is a slow one: it needs no warming.
+// takesPart spreads a peer's runs over the rounds. A peer with few runs is slow and needs no warm-up.
 func (p peer) takesPart(round, rounds int) bool {
 	if p.runs == 0 || p.runs >= rounds {
 		return true
@@ -67,12 +66,12 @@ func (p peer) takesPart(round, rounds int) bool {
 	return round >= 0 && (round+1)*p.runs/rounds != round*p.runs/rounds
 }
 
-// comparisons begins a table for compare.
+// comparisons starts a table for compare.
 func (b *bench) comparisons(title string) *report {
 	return b.table(title, "what", "peer", "runs", "min ms", "median ms", "gorun/peer min", "median", "target", "verdict")
 }
 
-// compare runs gorun, the first of the peers, and those of the others that are here and wanted, and writes a row each.
+// compare runs gorun, the first of the peers, and those others that exist and are selected. It writes a row for each.
 func (b *bench) compare(r *report, what string, rounds int, peers ...peer) ([]series, error) {
 	ours := peers[0].name
 	peers = slices.DeleteFunc(peers, func(p peer) bool {
@@ -81,7 +80,7 @@ func (b *bench) compare(r *report, what string, rounds int, peers ...peer) ([]se
 		}
 		return p.argv[0] == "" || p.name != ours && !listed(b.with, p.name)
 	})
-	all, err := interleave(b.count(rounds), peers)
+	all, err := interleave(b.scale(rounds), peers)
 	if err != nil {
 		return nil, err
 	}

@@ -84,9 +84,9 @@ def main():
     loop = Loop(int(sys.argv[1]))
     dist.barrier()
     gc.disable()
-    door = socket.socket(socket.AF_UNIX)
-    door.connect(os.environ["COMMBENCH_DOOR"])
-    lines = door.makefile("rw")
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(os.environ["COMMBENCH_SOCKET"])
+    lines = connection.makefile("rw")
     lines.write(f"hello {loop.rank} {os.getpid()} {time.monotonic_ns()}\n")
     lines.flush()
     with torch.inference_mode():

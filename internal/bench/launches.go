@@ -19,9 +19,9 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// launches compares N × /bin/true. The C loop with two pipes a rank is the floor; ranks that use no MPI should not pay
-// for its protocols. Open MPI 4 hangs in many runs with 64 ranks or more (ranks that end before it has registered
-// them).
+// launches compares N × /bin/true. The lower bound is a loop in C with two pipes per rank. Ranks that do not use MPI
+// should not pay for its protocols. Open MPI 4 often hangs with 64 ranks or more, when ranks end before it has
+// registered them.
 func launches(b *bench) error {
 	r := b.comparisons("launch of N × /bin/true")
 	times := func(ratio float64) goal { return goal{ratio: ratio} }
@@ -35,7 +35,7 @@ func launches(b *bench) error {
 		{64, 60, 10, 0, times(0.85), times(1.05), goal{}},
 		{256, 30, 6, 0, times(0.65), times(0.95), goal{}},
 	} {
-		if !b.wanted(s.ranks) {
+		if !b.selects(s.ranks) {
 			continue
 		}
 		n := strconv.Itoa(s.ranks)
@@ -74,7 +74,7 @@ func mpiLaunches(b *bench) error {
 		b.besideMPI(r, testneeds.LayerOpenMPI, [3]int{30, 12, 5}, 0.9, ours))
 }
 
-// joins compares how long ranks of package comm and of MPICH take to meet once.
+// joins compares how long ranks of package comm and of MPICH take up to their first barrier.
 func joins(b *bench) error {
 	r := b.comparisons("joining: from exec to the end behind the first barrier")
 	return b.besideMPI(r, testneeds.LayerMPICH, [3]int{9, 5, 3}, 0.2, func(n, _ string) peer {
@@ -82,7 +82,8 @@ func joins(b *bench) error {
 	})
 }
 
-// besideMPI compares what ours returns for 4, 16 and 64 ranks with the library's own launcher of the program mpihello.
+// besideMPI compares the command that ours returns, for 4, 16 and 64 ranks, with mpihello under the MPI's own
+// launcher.
 func (b *bench) besideMPI(r *report, layer testneeds.Layer, rounds [3]int, ratio float64,
 	ours func(n, program string) peer,
 ) error {
@@ -93,7 +94,7 @@ func (b *bench) besideMPI(r *report, layer testneeds.Layer, rounds [3]int, ratio
 	}
 	program, err := b.compile("mpihello", library.Compiler, "-O2")
 	for i, ranks := range []int{4, 16, 64} {
-		if err != nil || !b.wanted(ranks) {
+		if err != nil || !b.selects(ranks) {
 			continue
 		}
 		argv := library.Launch(ranks, program)
@@ -103,14 +104,14 @@ func (b *bench) besideMPI(r *report, layer testneeds.Layer, rounds [3]int, ratio
 	return err
 }
 
-// pytorch compares a whole small job. What gorun saves should be at least torchrun's own start-up.
+// pytorch compares a small job. gorun should save at least torchrun's own start-up.
 func pytorch(b *bench) error {
 	r := b.comparisons("4 ranks of PyTorch: init_process_group, all_reduce, exit")
 	if b.torchrun == "" {
 		return nil
 	}
 	const script = "examples/torch/hello.py"
-	// One thread for each rank is what both launchers would choose on a machine with as many CPUs as ranks or fewer.
+	// one thread, as both launchers choose if there are no more CPUs than ranks
 	environ := []string{"OMP_NUM_THREADS=1", "GORUN_PYTHON=" + b.python}
 	all, err := b.compare(r, "4 ranks", 7,
 		peer{name: "gorun", argv: []string{b.gorun, "--nproc-per-node", "4", script}, environ: environ},
@@ -125,8 +126,8 @@ func pytorch(b *bench) error {
 	return err
 }
 
-// overHosts compares one /bin/true on each of N hosts, namespaces of this machine with a sshd each, which share its
-// CPUs. Hydra and mpirun come to them by the same ssh_config and the same key.
+// overHosts compares /bin/true on each of N hosts, which are namespaces with sshd and share this machine's CPUs.
+// Hydra and mpirun use the same ssh_config and key.
 func overHosts(b *bench) error {
 	const most = 64
 	if b.inside == "" {
@@ -138,13 +139,13 @@ func overHosts(b *bench) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(b.again(set.Dir(), "hosts", func(argv ...string) *exec.Cmd {
+		return errors.Join(b.runInside(set.Dir(), "hosts", func(argv ...string) *exec.Cmd {
 			return set.Command(testhosts.Head, argv...)
 		}), set.Down())
 	}
 	r := b.comparisons("launch of /bin/true on N hosts over SSH")
 	for _, s := range []struct{ hosts, rounds, cold int }{{1, 40, 5}, {4, 30, 5}, {16, 15, 5}, {most, 5, 3}} {
-		if !b.wanted(s.hosts) {
+		if !b.selects(s.hosts) {
 			continue
 		}
 		if err := b.onHosts(r, s.hosts, s.rounds, s.cold); err != nil {
@@ -163,7 +164,7 @@ func hostList(n int) string {
 	return strings.Join(list, ",")
 }
 
-// overSSH is gorun with a program on so many hosts.
+// overSSH is gorun with a program on that many hosts.
 func (b *bench) overSSH(hosts int, program string) *exec.Cmd {
 	return exec.Command(b.gorun, "--ssh-config", filepath.Join(b.inside, "ssh_config"), "-H", hostList(hosts), program)
 }
@@ -183,7 +184,7 @@ func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
 	if err != nil {
 		return err
 	}
-	// A first launch copies gorun to each host: the second should take at least half as long.
+	// The first launch copies gorun to each host. It should take at most twice as long as the second.
 	first := gorun
 	first.name = "gorun, first"
 	first.prepare = func() (err error) {
@@ -198,20 +199,20 @@ func (b *bench) onHosts(r *report, hosts, rounds, cold int) error {
 	return err
 }
 
-// idleHosts measures what a job whose ranks do nothing costs at its launcher.
+// idleHosts measures the CPU time of the launcher while ranks do nothing.
 func (b *bench) idleHosts(r *report, hosts int) error {
 	const watched, most = 15 * time.Second, 1 // % of a core
 	job, err := start(b.overSSH(hosts, b.stand), hosts)
 	if err != nil {
 		return err
 	}
-	defer job.end()
+	defer job.stop()
 	spent, err := job.cpu()
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	<-time.After(watched) // what is measured is time
+	<-time.After(watched)
 	after, err := job.cpu()
 	share := 100 * float64(after-spent) / float64(time.Since(begun))
 	r.note("a job on %d hosts that does nothing takes %.2f %% of a core at the launcher (target ≤ %d %%: %s)",
@@ -219,16 +220,16 @@ func (b *bench) idleHosts(r *report, hosts int) error {
 	return err
 }
 
-// again runs this program once more, for one workload, in a place that command leads to.
-func (b *bench) again(inside, workload string, command func(argv ...string) *exec.Cmd) error {
+// runInside runs a workload of this program by a command that leads to hosts or nodes.
+func (b *bench) runInside(inside, workload string, command func(argv ...string) *exec.Cmd) error {
 	c := command(b.self, "-inside", inside, "-gorun", b.gorun, "-json", b.json, "-rounds", fmt.Sprint(b.rounds),
 		"-n", b.only, "-peers", b.with, workload)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	return c.Run()
 }
 
-// inSlurm compares 16 × /bin/true on four nodes with what users of Slurm would have typed. All slurmds run on this
-// machine and share its CPUs.
+// inSlurm compares 16 × /bin/true on four nodes with what users of Slurm would type. All slurmds share this machine's
+// CPUs.
 func inSlurm(b *bench) error {
 	const nodes, each = 4, 4
 	if b.inside == "" {
@@ -240,11 +241,11 @@ func inSlurm(b *bench) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(b.again("slurm", "slurm", func(argv ...string) *exec.Cmd {
+		return errors.Join(b.runInside("slurm", "slurm", func(argv ...string) *exec.Cmd {
 			return cluster.CommandContext(context.Background(), "salloc", append([]string{"--quiet", "-N4", "-n16"}, argv...)...)
 		}), cluster.Close())
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0") // torchrun takes no port but one that it is told
+	free, err := net.Listen("tcp", "127.0.0.1:0") // torchrun needs a given port
 	if err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func inSlurm(b *bench) error {
 		}
 		return append([]string{look("srun"), "--overlap", "--mpi=none"}, words...)
 	}
-	const limit = 15 * time.Second // Hydra hangs now and then when its ranks end at once
+	const limit = 15 * time.Second // Hydra sometimes hangs if its ranks end at once
 	r := b.comparisons("16 ranks of /bin/true on 4 nodes of Slurm")
 	_, err = b.compare(r, "16 ranks", 25,
 		peer{name: "gorun", argv: []string{b.gorun, b.true}, limit: limit},

@@ -1,11 +1,11 @@
-// Command bench measures gorun beside its peers: the same work, interleaved round by round in one run, so that a
-// machine that is slow for a while is slow for everybody. Minima say what a program costs, medians what its user waits;
-// both are printed as ratios beside the target that they should reach.
+// Command bench compares gorun with its peers at the same work. It interleaves them round by round in one run, so
+// that a machine that is slow for a while slows all of them. Minima show what a program costs, medians what its user
+// waits for. Both are printed as ratios, with the targets that they should reach.
 //
 //	go run ./internal/bench [-gorun bin/gorun] [-json build/bench] [WORKLOAD ...]
 //
-// Nothing here is a test: a figure depends on the machine, and a test that can fail because a neighbour is busy teaches
-// people to ignore it.
+// Nothing here is a test: figures depend on the machine, and a test that fails because of a busy neighbour gets
+// ignored.
 package main
 
 import (
@@ -22,13 +22,14 @@ import (
 	"strings"
 )
 
-// workload is something to measure. Its peers stand in the function.
+// workload is something to measure. Its function has the peers.
 type workload struct {
 	name, measures string
 	run            func(*bench) error
 }
 
-// workloads in the order of a whole run. (A function, since a workload may start this program again.)
+// workloads are in the order of a complete run. A variable would be an initialisation cycle: workloads start main
+// again.
 func workloads() []workload {
 	return []workload{
 		{"launch", "N × /bin/true on this host", launches},
@@ -47,12 +48,12 @@ func workloads() []workload {
 // bench is one run of the program.
 type bench struct {
 	*programs
-	json   string  // a folder for the tables, or empty
+	json   string  // a directory for the tables, or ""
 	rounds float64 // multiplies the number of rounds
-	only   string  // sizes, separated by commas, or empty
-	with   string  // names of peers, separated by commas, or empty
+	only   string  // sizes, separated by commas, or ""
+	with   string  // names of peers, separated by commas, or ""
 	quick  bool
-	inside string // where this process was started again: the folder of a set of hosts, or "slurm"
+	inside string // where this program was started again: the directory of a set of hosts, or "slurm"
 
 	reports []*report
 }
@@ -61,19 +62,19 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	if len(os.Args) == 3 && os.Args[1] == "as-rank" {
-		if err := beRank(os.Args[2]); err != nil {
+		if err := runRank(os.Args[2]); err != nil {
 			log.Fatal(err)
 		}
 		return
 	}
 	b := &bench{}
 	gorun := flag.String("gorun", "bin/gorun", "measure this `program`")
-	flag.StringVar(&b.json, "json", "", "write each workload's tables to a file in this `folder`, too")
+	flag.StringVar(&b.json, "json", "", "write each workload's tables to a file in this `directory`, too")
 	flag.Float64Var(&b.rounds, "rounds", 1, "multiply the number of rounds by `F`")
 	flag.StringVar(&b.only, "n", "", "measure only these `sizes` (ranks, hosts, connections), such as 1,16")
 	flag.StringVar(&b.with, "peers", "", "compare with these `peers` only, such as hydra,openmpi")
 	flag.BoolVar(&b.quick, "quick", false, "measure fewer sizes of store and collectives")
-	flag.StringVar(&b.inside, "inside", "", "for this program's own use")
+	flag.StringVar(&b.inside, "inside", "", "internal: where this program was started again")
 	flag.Usage = usage
 	flag.Parse()
 	if err := b.run(*gorun, flag.Args()); err != nil {
@@ -90,7 +91,7 @@ func usage() {
 	flag.PrintDefaults()
 }
 
-// run measures the workloads of these names, or all.
+// run measures the named workloads, or all.
 func (b *bench) run(gorun string, names []string) error {
 	all := workloads()
 	for _, name := range names {
@@ -98,7 +99,7 @@ func (b *bench) run(gorun string, names []string) error {
 			return fmt.Errorf("%q is not a workload: go run ./internal/bench -h lists them", name)
 		}
 	}
-	// not in /tmp: hosts in namespaces see it, too
+	// hosts in namespaces do not see /tmp
 	dir, err := filepath.Abs(fmt.Sprint("build/bench/run-", os.Getpid()))
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
@@ -106,11 +107,11 @@ func (b *bench) run(gorun string, names []string) error {
 	if err != nil {
 		return err
 	}
-	defer tidy(dir)()
+	defer cleanUpAtExit(dir)()
 	if b.programs, err = findPrograms(dir, gorun); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // one thread starts and waits; what it starts dies with it
+	runtime.LockOSThread() // Pdeathsig is bound to the thread that starts a process
 	debug.SetGCPercent(-1)
 	for _, w := range all {
 		if len(names) > 0 && !slices.Contains(names, w.name) {
@@ -120,22 +121,22 @@ func (b *bench) run(gorun string, names []string) error {
 		if err := w.run(b); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		if err := b.finish(w.name); err != nil {
+		if err := b.writeTables(w.name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// table begins a table of the workload that runs.
+// table starts a table of the current workload.
 func (b *bench) table(title string, columns ...string) *report {
 	r := newReport(title, columns...)
 	b.reports = append(b.reports, r)
 	return r
 }
 
-// finish prints the workload's tables, and writes them where the user wants them.
-func (b *bench) finish(name string) error {
+// writeTables prints the workload's tables and, with -json, writes them to a file.
+func (b *bench) writeTables(name string) error {
 	for _, r := range b.reports {
 		if err := r.print(os.Stdout); err != nil {
 			return err
@@ -154,13 +155,13 @@ func (b *bench) finish(name string) error {
 	return os.WriteFile(filepath.Join(b.json, name+".json"), append(body, '\n'), 0o644)
 }
 
-// wanted reports whether a size is to be measured.
-func (b *bench) wanted(size int) bool { return listed(b.only, strconv.Itoa(size)) }
+// selects reports whether -n selects a size.
+func (b *bench) selects(size int) bool { return listed(b.only, strconv.Itoa(size)) }
 
-// count scales a number of rounds.
-func (b *bench) count(rounds int) int { return max(int(float64(rounds)*b.rounds), 1) }
+// scale applies -rounds.
+func (b *bench) scale(rounds int) int { return max(int(float64(rounds)*b.rounds), 1) }
 
-// listed reports whether a list, if there is one, holds a word.
+// listed reports whether a comma-separated list is empty or has a word.
 func listed(list, word string) bool {
 	return list == "" || slices.Contains(strings.Split(list, ","), word)
 }

@@ -8,42 +8,41 @@ import (
 )
 
 const (
-	// slower is how many times as long as usual in fast moments a probe may take before what was measured beside it counts
-	// as measured on a slow machine.
-	slower = 1.5
-	// fastest is the share of the readings that fast moments are sure to have. The least of all readings is no measure:
-	// now and then a flag takes half its usual time.
-	fastest = 0.05
-	// probeTrips is how many round trips a reading is the mean of, behind a few that bring the partner up.
-	probeTrips, risingTrips = 400, 20
+	// slowFactor is how much longer than usual a reading may be before the machine counts as slow.
+	slowFactor = 1.5
+	// usualQuantile is the quantile of the readings that counts as usual. The minimum does not: now and then a flag
+	// takes half its usual time.
+	usualQuantile = 0.05
+	// A reading is the mean of probeTrips round trips, after warmUpTrips.
+	probeTrips, warmUpTrips = 400, 20
 )
 
-// probe tells whether the machine is slow for a while, by the time that a flag takes from one CPU to another and back.
-// Virtual machines are, for seconds: when the host moves their CPUs apart a flag takes five times as long.
+// probe detects when the machine is slow, by the time that a flag takes from one CPU to another and back. Virtual
+// machines are slow for seconds at a time: when their host moves their CPUs apart, a flag takes five times as long.
 type probe struct {
 	readings []time.Duration // sorted
-	patience time.Duration   // how long fast moments may still be waited for, and slow ones made good
-	ask      chan int32
+	patience time.Duration   // how much longer to wait for fast moments and repeat slow rounds
+	rounds   chan int32      // the flag's last value of each reading
 	ping     atomic.Int32
-	_        [128]byte // the two flags in cache lines of their own
+	_        [128]byte // keeps the flags in different cache lines
 	pong     atomic.Int32
 	last     int32
 }
 
-// newProbe looks at the machine for a moment. In all, patience is spent on waiting for fast moments.
+// newProbe takes the first readings. The probe spends patience in all on waiting for fast moments.
 func newProbe(patience time.Duration) *probe {
-	p := &probe{ask: make(chan int32), patience: patience}
-	go p.partner()
+	p := &probe{rounds: make(chan int32), patience: patience}
+	go p.echo()
 	for range 50 {
-		p.take()
+		p.read()
 	}
 	return p
 }
 
-// partner answers on another thread.
-func (p *probe) partner() {
+// echo returns the flag on another thread.
+func (p *probe) echo() {
 	runtime.LockOSThread()
-	for until := range p.ask {
+	for until := range p.rounds {
 		p.pong.Store(p.ping.Load())
 		for seen := int32(0); seen < until; {
 			if seen = p.ping.Load(); seen != p.pong.Load() {
@@ -53,24 +52,24 @@ func (p *probe) partner() {
 	}
 }
 
-// take probes the machine.
-func (p *probe) take() time.Duration {
+// read takes a reading.
+func (p *probe) read() time.Duration {
 	now := time.Duration(1)
 	if runtime.NumCPU() > 1 {
-		now = p.trip()
+		now = p.roundTrip()
 	}
 	i, _ := slices.BinarySearch(p.readings, now)
 	p.readings = slices.Insert(p.readings, i, now)
 	return now
 }
 
-func (p *probe) trip() time.Duration {
+func (p *probe) roundTrip() time.Duration {
 	first := p.last + 1
-	p.last += risingTrips + probeTrips
-	p.ask <- p.last
+	p.last += warmUpTrips + probeTrips
+	p.rounds <- p.last
 	var begin time.Time
 	for i := first; i <= p.last; i++ {
-		if i == first+risingTrips {
+		if i == first+warmUpTrips {
 			begin = time.Now()
 		}
 		p.ping.Store(i)
@@ -80,19 +79,19 @@ func (p *probe) trip() time.Duration {
 	return time.Since(begin) / probeTrips
 }
 
-// usual is a reading in the run's fast moments.
-func (p *probe) usual() time.Duration { return p.readings[int(fastest*float64(len(p.readings)))] }
+// usual is a reading of fast moments.
+func (p *probe) usual() time.Duration { return p.readings[int(usualQuantile*float64(len(p.readings)))] }
 
-// fast reports whether the machine was about as fast as it ever was in this run for a while.
+// fast reports whether a reading is about as fast as usual.
 func (p *probe) fast(reading time.Duration) bool {
-	return float64(reading) <= slower*float64(p.usual())
+	return float64(reading) <= slowFactor*float64(p.usual())
 }
 
-// awaitFast probes until the machine is fast or patience is at its end.
+// awaitFast reads until the machine is fast or patience is used up.
 func (p *probe) awaitFast() time.Duration {
 	for {
 		begin := time.Now()
-		now := p.take()
+		now := p.read()
 		if p.fast(now) || p.patience <= 0 {
 			return now
 		}

@@ -12,20 +12,21 @@ import (
 	"gorun/comm"
 )
 
-// floatsPerLine is how many float32 a cache line has.
+// floatsPerLine is the number of float32 in a cache line.
 const floatsPerLine = 16
 
-// loop is comm's side: the loop of csrc/commloop.h.
+// loop is the loop of csrc/commloop.h for comm.
 type loop struct {
 	group      *comm.Group
 	send, recv [2][]float32 // private, and allocated from comm
 }
 
-// keyVariable names the file with the key of ranks on several hosts, as gorun does.
+// keyVariable names the file with the job's key, which ranks on several hosts need.
 const keyVariable = "GORUN_JOB_KEY"
 
-// beRank joins, meets the others once, says hello and works until the socket closes.
-func beRank(size string) error {
+// runRank joins the group and does tasks until the socket closes. Without a socket it returns after the first
+// barrier.
+func runRank(size string) error {
 	ctx := context.Background()
 	bytes, err := strconv.Atoi(size)
 	if err != nil {
@@ -45,9 +46,9 @@ func beRank(size string) error {
 			return err
 		}
 	}
-	path := os.Getenv(doorVariable)
+	path := os.Getenv(socketVariable)
 	if path == "" {
-		return nil // that was all
+		return nil
 	}
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -58,15 +59,15 @@ func beRank(size string) error {
 	for {
 		var t task
 		if _, err := fmt.Fscanln(conn, &t.operation, &t.bytes, &t.warm, &t.calls, &t.shared); err != nil {
-			return nil // that was all
+			return nil // the socket is closed
 		}
-		if err := l.serve(ctx, t, conn); err != nil {
+		if err := l.do(ctx, t, conn); err != nil {
 			return err
 		}
 	}
 }
 
-// allocate makes the buffers and writes every page of them.
+// allocate makes the buffers and touches their pages.
 func (l *loop) allocate(ctx context.Context, floats int) error {
 	for i := range 2 {
 		l.send[i], l.recv[i] = make([]float32, floats), make([]float32, floats)
@@ -89,8 +90,8 @@ func (l *loop) allocate(ctx context.Context, floats int) error {
 	return nil
 }
 
-// serve does a task and tells what it took.
-func (l *loop) serve(ctx context.Context, t task, conn net.Conn) error {
+// do does a task and reports its timing.
+func (l *loop) do(ctx context.Context, t task, conn net.Conn) error {
 	send, recv, call := l.prepare(ctx, t)
 	if err := l.repeat(t.warm, send, call); err != nil {
 		return err
@@ -112,15 +113,15 @@ func (l *loop) serve(ctx context.Context, t task, conn net.Conn) error {
 	return err
 }
 
-// allocations counts the objects that were ever allocated. runtime.ReadMemStats would stop the world for it and start
-// threads again, which keep the CPUs from the ranks during the first calls that are timed.
+// allocations counts the objects that were ever allocated. runtime.ReadMemStats would stop the world and restart
+// threads, which would compete with the ranks for CPUs during the first timed calls.
 func allocations() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// repeat writes the input and makes the call, times times.
+// repeat writes the input and makes the call.
 func (l *loop) repeat(times int, send []float32, call func() error) error {
 	rank := l.group.Rank()
 	for i := range times {
@@ -135,7 +136,7 @@ func (l *loop) repeat(times int, send []float32, call func() error) error {
 	return nil
 }
 
-// prepare cuts the task's buffers and returns them with its call.
+// prepare returns the buffers and the call of a task.
 func (l *loop) prepare(ctx context.Context, t task) (send, recv []float32, call func() error) {
 	g, ranks := l.group, l.group.Size()
 	next, previous := (g.Rank()+1)%ranks, (g.Rank()+ranks-1)%ranks
@@ -167,7 +168,7 @@ func (l *loop) prepare(ctx context.Context, t task) (send, recv []float32, call 
 	return send, recv, call
 }
 
-// pingPong: the first and the last rank send the vector there and back.
+// pingPong sends a vector from the first rank to the last and back.
 func pingPong(ctx context.Context, g *comm.Group, send, recv []float32) error {
 	last := g.Size() - 1
 	if g.Rank() == 0 {

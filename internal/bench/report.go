@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// report is a table of figures: what is printed as text and written as JSON.
+// report is a table of figures, which is printed as text and written as JSON.
 type report struct {
 	Title   string     `json:"title"`
 	Machine string     `json:"machine"`
@@ -55,10 +55,10 @@ func (r *report) print(w io.Writer) error {
 	return err
 }
 
-// samples are what was measured of one thing, in the order of the rounds.
+// samples are measurements of one thing, in the order of the rounds.
 type samples []float64
 
-// min, max and median are 0 where nothing was measured.
+// min, max and median are 0 without samples.
 func (s samples) min() float64 { return s.ranked(0) }
 
 func (s samples) max() float64 { return s.ranked(len(s) - 1) }
@@ -72,12 +72,12 @@ func (s samples) ranked(i int) float64 {
 	return slices.Sorted(slices.Values(s))[i]
 }
 
-// goal is what gorun should reach, by its best figure and by its median. The zero value is no goal.
+// goal is what gorun's best figure and its median should reach. The zero value is no goal.
 type goal struct {
-	ratio float64 // at most that many times the peer's figure
-	above float64 // or at most that much more
-	most  float64 // or at most that, whatever the peer's is
-	least float64 // or, where more is better, at least that many times the peer's
+	ratio float64 // at most this multiple of the peer's figure
+	above float64 // or at most this much above it
+	most  float64 // or at most this
+	least float64 // or, if more is better, at least this multiple of the peer's figure
 }
 
 func (g goal) String() string {
@@ -115,7 +115,7 @@ func (g goal) best(s samples) float64 {
 	return s.min()
 }
 
-// verdict says whether a target is reached. It is where the minima and the medians both reach it.
+// verdict formats whether the minimum and the median reach a target.
 func verdict(minimum, median bool) string {
 	switch {
 	case minimum && median:
@@ -128,10 +128,10 @@ func verdict(minimum, median bool) string {
 	return "miss"
 }
 
-// noFigure stands where there is nothing to judge.
+// noFigure replaces a verdict without figures.
 const noFigure = "no figure"
 
-// number prints a figure with as many digits as carry meaning; there is none that is 0.
+// number formats a figure with its significant digits; 0 is no figure.
 func number(n float64) string {
 	switch {
 	case n == 0:
@@ -146,7 +146,7 @@ func number(n float64) string {
 	return fmt.Sprintf("%.4f", n)
 }
 
-// ratio prints a/b.
+// ratio formats a/b.
 func ratio(a, b float64) string {
 	if a == 0 || b == 0 {
 		return "-"

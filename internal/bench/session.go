@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// doorVariable names the socket at which ranks ask for tasks.
-const doorVariable = "COMMBENCH_DOOR"
+// socketVariable names the socket from which ranks get tasks.
+const socketVariable = "COMMBENCH_SOCKET"
 
-// patience is how long ranks may take to come, and to do one task.
-const patience = 90 * time.Second
+// rankTimeout bounds how long ranks take to connect, and to do one task.
+const rankTimeout = 90 * time.Second
 
-// session is a peer's job whose ranks wait for tasks.
+// session is a job of a peer, whose ranks wait for tasks.
 type session struct {
 	name     string
 	commands []*exec.Cmd
-	ended    chan struct{} // when all commands have
-	ranks    []net.Conn    // which each hears tasks by and answers
+	ended    chan struct{} // closed when all commands have ended
+	ranks    []net.Conn
 }
 
-// startSession runs commands, which start that many ranks, and returns when all have said hello.
+// startSession runs commands that start ranks, and returns when all ranks have connected.
 func startSession(dir, name string, ranks int, commands ...*exec.Cmd) (*session, error) {
 	dir, err := os.MkdirTemp(dir, "ranks-")
 	if err != nil {
@@ -40,25 +40,25 @@ func startSession(dir, name string, ranks int, commands ...*exec.Cmd) (*session,
 		return nil, err
 	}
 	defer listener.Close()
-	said, err := os.Create(filepath.Join(dir, "said"))
+	output, err := os.Create(filepath.Join(dir, "output"))
 	if err != nil {
 		return nil, err
 	}
-	defer said.Close()
+	defer output.Close()
 	s := &session{name: name, ended: make(chan struct{}), ranks: make([]net.Conn, ranks)}
-	if err = s.launch(commands, path, said, listener); err == nil {
-		err = s.receive(listener)
+	if err = s.launch(commands, path, output, listener); err == nil {
+		err = s.accept(listener)
 	}
 	if err != nil {
 		s.close()
-		text, _ := os.ReadFile(said.Name())
+		text, _ := os.ReadFile(output.Name())
 		return nil, fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
 	return s, nil
 }
 
-// launch starts the commands. The listener closes when one has ended: then a rank will not come.
-func (s *session) launch(commands []*exec.Cmd, path string, said *os.File, listener net.Listener) error {
+// launch starts the commands. It closes the listener when one ends, since its ranks can no longer connect.
+func (s *session) launch(commands []*exec.Cmd, path string, output *os.File, listener net.Listener) error {
 	var running sync.WaitGroup
 	defer func() {
 		go func() {
@@ -67,9 +67,9 @@ func (s *session) launch(commands []*exec.Cmd, path string, said *os.File, liste
 		}()
 	}()
 	for _, command := range commands {
-		command.Env = slices.Concat(os.Environ(), []string{doorVariable + "=" + path}, command.Env)
+		command.Env = slices.Concat(os.Environ(), []string{socketVariable + "=" + path}, command.Env)
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		command.Stdout, command.Stderr = said, said
+		command.Stdout, command.Stderr = output, output
 		if err := command.Start(); err != nil {
 			return err
 		}
@@ -82,15 +82,15 @@ func (s *session) launch(commands []*exec.Cmd, path string, said *os.File, liste
 	return nil
 }
 
-// receive waits for the ranks' hello.
-func (s *session) receive(listener *net.UnixListener) error {
-	_ = listener.SetDeadline(time.Now().Add(patience))
-	for come := range s.ranks {
+// accept waits for the ranks' connections.
+func (s *session) accept(listener *net.UnixListener) error {
+	_ = listener.SetDeadline(time.Now().Add(rankTimeout))
+	for connected := range s.ranks {
 		conn, err := listener.Accept()
 		if err != nil {
-			return fmt.Errorf("only %d of %d ranks came: %w", come, len(s.ranks), err)
+			return fmt.Errorf("only %d of %d ranks came: %w", connected, len(s.ranks), err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(rankTimeout))
 		var hello string
 		var rank, pid, at int
 		_, err = fmt.Fscanln(conn, &hello, &rank, &pid, &at)
@@ -106,36 +106,36 @@ func (s *session) receive(listener *net.UnixListener) error {
 	return nil
 }
 
-// task is one batch.
+// task is a batch of calls.
 type task struct {
 	operation   string
 	bytes       int
 	warm, calls int
-	shared      int // 1: in memory that the ranks share
+	shared      int // 1: the memory is the ranks' shared memory
 }
 
-// answer is what the slowest rank took for it.
-type answer struct {
+// timing is what a task took.
+type timing struct {
 	total, writing time.Duration
 	allocations    int
 }
 
-// run has all ranks do the task, and checks what each has as a result.
-func (s *session) run(t task) (slowest answer, err error) {
+// run has all ranks do the task, checks their results, and returns the time of the slowest.
+func (s *session) run(t task) (slowest timing, err error) {
 	for _, c := range s.ranks {
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(rankTimeout))
 		if _, err := fmt.Fprintln(c, t.operation, t.bytes, t.warm, t.calls, t.shared); err != nil {
-			return answer{}, fmt.Errorf("%s: %w", s.name, err)
+			return timing{}, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	for rank, c := range s.ranks {
-		var one answer
+		var one timing
 		var first float64
 		if _, err := fmt.Fscanln(c, &one.total, &one.writing, &one.allocations, &first); err != nil {
-			return answer{}, fmt.Errorf("%s: rank %d gave up %s of %d bytes: %w", s.name, rank, t.operation, t.bytes, err)
+			return timing{}, fmt.Errorf("%s: rank %d gave up %s of %d bytes: %w", s.name, rank, t.operation, t.bytes, err)
 		}
-		if want, checked := t.first(rank, len(s.ranks)); checked && s.name != raw && first != want {
-			return answer{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g",
+		if want, checked := t.expect(rank, len(s.ranks)); checked && s.name != raw && first != want {
+			return timing{}, fmt.Errorf("%s: rank %d of %d has %g where %s of %d bytes gives %g",
 				s.name, rank, len(s.ranks), first, t.operation, t.bytes, want)
 		}
 		slowest.total, slowest.writing = max(slowest.total, one.total), max(slowest.writing, one.writing)
@@ -144,9 +144,9 @@ func (s *session) run(t task) (slowest answer, err error) {
 	return slowest, nil
 }
 
-// first is what a rank's result begins with after the task, where that follows from what the ranks write.
-func (t task) first(rank, ranks int) (want float64, checked bool) {
-	value := (t.calls - 1) & 1023 // of rank 0
+// expect returns the first element of a rank's result, if it follows from what the ranks write.
+func (t task) expect(rank, ranks int) (want float64, checked bool) {
+	value := (t.calls - 1) & 1023 // what rank 0 writes before the last call
 	switch t.operation {
 	case "allreduce", "reduce", "reducescatter":
 		return float64(ranks*value + ranks*(ranks-1)/2), rank == 0 || t.operation == "allreduce"
@@ -160,7 +160,7 @@ func (t task) first(rank, ranks int) (want float64, checked bool) {
 	return 0, false
 }
 
-// calibrate finds how many calls make a batch of about the given length. It also warms everything up.
+// calibrate finds how many calls take about the given time. It also warms up caches and connections.
 func (s *session) calibrate(t task, length time.Duration) (calls int, err error) {
 	const most = 100_000
 	calls = 1
@@ -179,7 +179,7 @@ func (s *session) calibrate(t task, length time.Duration) (calls int, err error)
 	return calls, nil
 }
 
-// close ends the job: its ranks end when the socket does, what does not is killed after a while.
+// close ends the job by closing its ranks' connections. It kills commands that do not end.
 func (s *session) close() {
 	for _, c := range s.ranks {
 		if c != nil {

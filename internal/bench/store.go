@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// storeRun compares gorun's store with PyTorch's own (TCPStore with libuv), under a load generator in C that speaks the
-// raw protocol (csrc/storeload.c). Both servers stand side by side and take turns within each round.
-type storeRun struct {
+// storeComparison compares gorun's store with PyTorch's TCPStore with libuv. csrc/storeload.c loads them with the raw
+// protocol. Both servers run side by side and take turns within each round.
+type storeComparison struct {
 	*bench
 	servers [2]*storeServer // gorun's and PyTorch's
 	*report
 }
 
 func stores(b *bench) error {
-	r := &storeRun{bench: b, report: b.table("store: gorun beside PyTorch's TCPStore with libuv",
+	r := &storeComparison{bench: b, report: b.table("store: gorun beside PyTorch's TCPStore with libuv",
 		"what", "unit", "gorun best", "median", "libuv best", "median", "gorun/libuv", "paired", "target", "verdict",
 		"CPU µs gorun", "libuv", "ratio", "target", "verdict")}
 	if b.python == "" {
@@ -39,9 +39,9 @@ func stores(b *bench) error {
 		if r.servers[i], err = startStore(argv...); err != nil {
 			return err
 		}
-		defer r.servers[i].end()
+		defer r.servers[i].stop()
 	}
-	// memory while both are fresh
+	// memory first, while both are fresh
 	for _, part := range []func() error{r.memory, r.operations, r.joins, r.fanout, r.tails} {
 		if err := part(); err != nil {
 			return err
@@ -51,13 +51,13 @@ func stores(b *bench) error {
 }
 
 // operations measures each operation at each number of connections. storeload has both servers take turns.
-func (r *storeRun) operations() error {
+func (r *storeComparison) operations() error {
 	for _, connections := range r.sizes([]int{1, 16, 256, 1000, 4000}, 3) {
-		if err := r.settle(); err != nil {
+		if err := r.awaitIdle(); err != nil {
 			return err
 		}
 		results, err := r.load("ops", "-s", r.servers[0].spec(), "-s", r.servers[1].spec(),
-			"-c", strconv.Itoa(connections), "-r", strconv.Itoa(r.count(13)), "-t", "100", "-w", "30")
+			"-c", strconv.Itoa(connections), "-r", strconv.Itoa(r.scale(13)), "-t", "100", "-w", "30")
 		if err != nil {
 			return err
 		}
@@ -73,21 +73,21 @@ func (r *storeRun) operations() error {
 					cpu.add(one.Server, one.CPU/one.Operations*1e6)
 				}
 			}
-			r.compared(fmt.Sprintf("%s × %d", op, connections), "k/s", rate, cpu, want, wantCPU)
+			r.compareRow(fmt.Sprintf("%s × %d", op, connections), "k/s", rate, cpu, want, wantCPU)
 		}
 	}
 	return nil
 }
 
-// joins measures the world's coming together.
-func (r *storeRun) joins() error {
+// joins measures how long all clients take to meet.
+func (r *storeComparison) joins() error {
 	for _, clients := range r.sizes([]int{100, 1000, 4000, 10000}, 2) {
 		want := goal{ratio: 1}
 		if clients > 1000 {
 			want.ratio = 1.05
 		}
 		seconds := func(one loadResult) float64 { return one.Seconds }
-		err := r.inTurn(max(2, 15*100/clients), []figure{{fmt.Sprintf("join × %d", clients), "s", seconds, want}},
+		err := r.alternate(max(2, 15*100/clients), []figure{{fmt.Sprintf("join × %d", clients), "s", seconds, want}},
 			"join", "-c", strconv.Itoa(clients))
 		if err != nil {
 			return err
@@ -96,17 +96,17 @@ func (r *storeRun) joins() error {
 	return nil
 }
 
-// fanout measures how long one value of 8 MiB takes to 64 waiting clients.
-func (r *storeRun) fanout() error {
+// fanout measures the delivery of a value of 8 MiB to 64 waiting clients.
+func (r *storeComparison) fanout() error {
 	took := func(one loadResult) float64 { return one.Seconds * 1e3 }
-	return r.inTurn(7, []figure{{"8 MiB to 64", "ms", took, goal{ratio: 1}}}, "fanout", "-c", "64")
+	return r.alternate(7, []figure{{"8 MiB to 64", "ms", took, goal{ratio: 1}}}, "fanout", "-c", "64")
 }
 
-// tails measures what one client's GETs take while many others do nothing else.
-func (r *storeRun) tails() error {
+// tails measures the latency of one client's GETs beside many other clients'.
+func (r *storeComparison) tails() error {
 	others := r.sizes([]int{256, 4000}, 1)
 	busy := others[len(others)-1]
-	return r.inTurn(5, []figure{
+	return r.alternate(5, []figure{
 		{fmt.Sprintf("p50 of a get beside %d", busy), "ms", func(one loadResult) float64 { return one.P50 * 1e3 }, goal{}},
 		{
 			fmt.Sprintf("p99 of a get beside %d", busy), "ms", func(one loadResult) float64 { return one.P99 * 1e3 },
@@ -115,43 +115,43 @@ func (r *storeRun) tails() error {
 	}, "tail", "-c", strconv.Itoa(busy), "-t", "1000")
 }
 
-// memory measures both servers without and with idle connections.
-func (r *storeRun) memory() error {
+// memory measures both servers with and without idle connections.
+func (r *storeComparison) memory() error {
 	idle := 10 * r.sizes([]int{100, 1000}, 1)[0]
 	var without, each pair
 	for i, s := range r.servers {
-		if _, err := r.held(s, 16); err != nil { // whatever is made once is made
+		if _, err := r.sizeWith(s, 16); err != nil { // allocates what is allocated once
 			return err
 		}
-		before, err := heldBy(s.Process.Pid)
+		before, err := residentSizeOf(s.Process.Pid)
 		if err != nil {
 			return err
 		}
-		with, err := r.held(s, idle)
+		with, err := r.sizeWith(s, idle)
 		if err != nil {
 			return err
 		}
 		without.add(i, float64(before.now)/1024)
 		each.add(i, float64(with.now-before.now)/float64(idle))
 	}
-	r.compared("memory without connections", "MiB", without, pair{}, goal{most: 16}, goal{})
-	r.compared(fmt.Sprintf("memory of each of %d idle", idle), "KiB", each, pair{}, goal{most: 2}, goal{})
+	r.compareRow("memory without connections", "MiB", without, pair{}, goal{most: 16}, goal{})
+	r.compareRow(fmt.Sprintf("memory of each of %d idle", idle), "KiB", each, pair{}, goal{most: 2}, goal{})
 	return nil
 }
 
-// sizes are those to measure: the first few of a quick run, and those that -n names.
-func (r *storeRun) sizes(all []int, quick int) []int {
+// sizes returns those to measure: the first few with -quick, and those that -n selects.
+func (r *storeComparison) sizes(all []int, quick int) []int {
 	if r.quick {
 		all = all[:quick]
 	}
-	chosen := slices.DeleteFunc(slices.Clone(all), func(n int) bool { return !r.wanted(n) })
+	chosen := slices.DeleteFunc(slices.Clone(all), func(n int) bool { return !r.selects(n) })
 	if len(chosen) == 0 {
 		return all[:1]
 	}
 	return chosen
 }
 
-// loadResult is a line of storeload; each mode fills some of it. Times are in seconds.
+// loadResult is a line of storeload's output. Each mode fills in some fields. Times are in seconds.
 type loadResult struct {
 	Op           string
 	Server       int
@@ -161,7 +161,7 @@ type loadResult struct {
 	P50, P99     float64
 }
 
-// load runs storeload to its end.
+// load runs storeload.
 func (b *bench) load(mode string, args ...string) (all []loadResult, err error) {
 	command := exec.Command(b.storeload, append([]string{mode}, args...)...)
 	command.Stderr = os.Stderr
@@ -176,21 +176,21 @@ func (b *bench) load(mode string, args ...string) (all []loadResult, err error) 
 	return all, nil
 }
 
-// figure is a row that inTurn writes.
+// figure is a row that alternate writes.
 type figure struct {
 	what, unit string
 	of         func(loadResult) float64
 	goal       goal
 }
 
-// inTurn runs a mode that knows one server for both in turn, each time when both are at rest, and writes what its
-// results say, with the CPU time for each client where they have it.
-func (r *storeRun) inTurn(rounds int, figures []figure, mode string, args ...string) error {
+// alternate runs a mode of storeload for both servers in turn, each time when both are idle, and writes a row for
+// each figure, with the CPU time per client.
+func (r *storeComparison) alternate(rounds int, figures []figure, mode string, args ...string) error {
 	measured, cpu := make([]pair, len(figures)), pair{}
-	for round := range r.count(rounds) {
+	for round := range r.scale(rounds) {
 		for turn := range r.servers {
 			i := (turn + round) % len(r.servers)
-			if err := r.settle(); err != nil {
+			if err := r.awaitIdle(); err != nil {
 				return err
 			}
 			all, err := r.load(mode, append([]string{"-s", r.servers[i].spec()}, args...)...)
@@ -206,29 +206,29 @@ func (r *storeRun) inTurn(rounds int, figures []figure, mode string, args ...str
 		}
 	}
 	for k, f := range figures {
-		r.compared(f.what, f.unit, measured[k], cpu, f.goal, goal{})
+		r.compareRow(f.what, f.unit, measured[k], cpu, f.goal, goal{})
 	}
 	return nil
 }
 
-// held is a server's memory while that many idle connections are open.
-func (r *storeRun) held(s *storeServer, connections int) (h held, err error) {
+// sizeWith is a server's memory with that many idle connections.
+func (r *storeComparison) sizeWith(s *storeServer, connections int) (size residentSize, err error) {
 	command := exec.Command(r.storeload, "idle", "-s", s.spec(), "-c", strconv.Itoa(connections))
-	if _, err = command.StdinPipe(); err != nil { // at whose end it would end
-		return h, err
+	if _, err = command.StdinPipe(); err != nil { // or it would end at once
+		return size, err
 	}
 	clients, err := start(command, 1)
 	if err != nil {
-		return h, err
+		return size, err
 	}
-	h, err = heldBy(s.Process.Pid)
-	clients.end()
-	return h, errors.Join(err, r.settle())
+	size, err = residentSizeOf(s.Process.Pid)
+	clients.stop()
+	return size, errors.Join(err, r.awaitIdle())
 }
 
-// settle waits until neither server has anything to do: closing the connections of one measurement must not be part of
-// the next.
-func (r *storeRun) settle() error {
+// awaitIdle waits until both servers are idle, so that closing the connections of one measurement is not part of the
+// next.
+func (r *storeComparison) awaitIdle() error {
 	const pause, idle, most = 20 * time.Millisecond, 500 * time.Microsecond, 500
 	for range most {
 		var spent [2]time.Duration
@@ -249,13 +249,13 @@ func (r *storeRun) settle() error {
 	return fmt.Errorf("the stores do not come to rest within %v", most*pause)
 }
 
-// storeServer is one store that runs.
+// storeServer is a running store.
 type storeServer struct {
-	*running
+	*measured
 	addr string
 }
 
-// startStore starts a server that prints its address as its first line.
+// startStore starts a server whose first line is its address.
 func startStore(argv ...string) (*storeServer, error) {
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Stderr = os.Stderr
@@ -263,23 +263,23 @@ func startStore(argv ...string) (*storeServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a store: %w", err)
 	}
-	addr, _, _ := strings.Cut(server.said, " ")
+	addr, _, _ := strings.Cut(server.line, " ")
 	if _, err := netip.ParseAddrPort(addr); err != nil {
-		server.end()
-		return nil, fmt.Errorf("%v should print its address first: it said %q", argv, server.said)
+		server.stop()
+		return nil, fmt.Errorf("%v should print its address first: it said %q", argv, server.line)
 	}
 	return &storeServer{server, addr}, nil
 }
 
-// spec names the server to storeload.
+// spec is the server's argument of storeload.
 func (s *storeServer) spec() string { return fmt.Sprintf("%s:%d", s.addr, s.Process.Pid) }
 
-// pair is what was measured of both servers: gorun's and PyTorch's.
+// pair has the samples of gorun's and PyTorch's server.
 type pair [2]samples
 
 func (p *pair) add(server int, value float64) { p[server] = append(p[server], value) }
 
-// ratio is the median of gorun's figure to libuv's in each round: what slows the machine for some rounds slows both.
+// ratio is the median of the ratios of each round: what slows the machine for a while slows both servers.
 func (p *pair) ratio() float64 {
 	var ratios samples
 	for i, ours := range p[0][:min(len(p[0]), len(p[1]))] {
@@ -288,8 +288,8 @@ func (p *pair) ratio() float64 {
 	return ratios.median()
 }
 
-// compared writes one line; cpu may be empty.
-func (r *storeRun) compared(what, unit string, of, cpu pair, want, wantCPU goal) {
+// compareRow writes a row; cpu may be empty.
+func (r *storeComparison) compareRow(what, unit string, of, cpu pair, want, wantCPU goal) {
 	if len(of[0]) == 0 || len(of[1]) == 0 {
 		r.row(what, unit, "", "", "", "", "", "", "", noFigure)
 		return

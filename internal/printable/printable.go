@@ -1,4 +1,4 @@
-// Package printable makes what stands within messages: text from outside safe, long text short, numbers folded.
+// Package printable prepares text for messages: it escapes text from outside, shortens long text and folds numbers.
 package printable
 
 import (
@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text makes text from a rank, a host, a path or a peer safe to stand within gorun's own messages: what a terminal
-// would obey instead of show becomes visible. ASCII control bytes take the form ^X (escape is ^[, newline ^J), a tab
-// stays; bytes that are no UTF-8 become \xNN; C1 controls, line separators and the marks that reverse the direction of
-// writing become \uNNNN. Everything else, and so any ordinary text, is returned as it is.
+// Text escapes what a terminal would obey in text from a rank, a host, a path or a peer. ASCII control characters
+// except tabs become ^X (escape is ^[, newline ^J), bytes that are not UTF-8 become \xNN, and C1 controls, line
+// separators and marks of the direction of writing become \uNNNN. Text is idempotent.
 func Text(s string) string {
 	bad := strings.IndexFunc(s, unsafeRune)
 	if bad < 0 {
@@ -37,8 +36,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// unsafeRune tells whether Text must look closer. The replacement character counts, since strings.IndexFunc yields it
-// for invalid bytes.
+// unsafeRune includes the replacement character, since strings.IndexFunc yields it for invalid bytes.
 func unsafeRune(r rune) bool {
 	switch {
 	case r < 0x20:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Ranges writes ascending numbers, each once, as they are written of ranks, CPUs and devices: "0-3,6"; "" for none.
+// Ranges formats ascending numbers of ranks, CPUs or devices: "0-3,6".
 func Ranges(numbers []int) string {
 	var b strings.Builder
 	for i := 0; i < len(numbers); {

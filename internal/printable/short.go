@@ -5,41 +5,40 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a message repeats, in characters. Paths and lists of the usual
-// length stay whole: they are there to be copied.
+// Limits in characters. Paths and lists of usual length stay whole, so that they can be copied.
 const (
-	longWord = 200  // a word or a quoted text that is longer is cut,
-	kept     = 60   // to its first so many
-	longLine = 4000 // and a line that is longer still loses its middle
+	maxPiece  = 200 // a longer word or quoted text is cut,
+	keptPiece = 60  // to this length
+	maxLine   = 4000
 )
 
-// Short cuts what is too long to be read out of a message: words and texts within
-// quotation marks that somebody's file or command line brought. What the message
-// says of them stays.
+// Short shortens words and quoted texts of a message that are too long to read, such as those of a mistaken file. Of
+// a line that is still too long, it removes the middle.
 func Short(s string) string {
-	if len(s) <= longWord {
+	if len(s) <= maxPiece {
 		return s
 	}
 	var b strings.Builder
-	quotes := true // a quotation mark that has no partner has escaped ones behind it alone
+	quotes := true // false after a quotation mark without a partner: only escaped ones can follow
 	for rest := s; rest != ""; {
-		size := piece(rest, quotes)
+		size := pieceLength(rest, quotes)
 		quotes = quotes && (rest[0] != '"' || size > 1)
-		b.WriteString(cut(rest[:size]))
+		b.WriteString(shortenPiece(rest[:size]))
 		rest = rest[size:]
 	}
-	return withoutMiddle(b.String())
+	line := b.String()
+	if utf8.RuneCountInString(line) <= maxLine {
+		return line
+	}
+	runes := []rune(line)
+	return string(runes[:maxLine/2]) + " … " + string(runes[len(runes)-maxLine/2:])
 }
 
-// piece is the length of what s begins with: a quoted text, a word up to a blank or
-// quotation mark, or a single other byte. Without quotes no text is quoted.
-func piece(s string, quotes bool) int {
+// pieceLength is the length of the first piece of s: a quoted text, a word up to a blank or quotation mark, or a
+// single other byte. Without quotes, no text is quoted.
+func pieceLength(s string, quotes bool) int {
 	switch {
-	case s[0] == ' ':
-		return 1
-	case s[0] == '"' && !quotes:
-		return 1
-	case s[0] == '"':
+	case s[0] == '"' && quotes:
 		for i := 1; i < len(s); i++ {
 			switch s[i] {
 			case '\\':
@@ -49,6 +48,8 @@ func piece(s string, quotes bool) int {
 			}
 		}
 		return 1
+	case s[0] == '"' || s[0] == ' ':
+		return 1
 	}
 	if end := strings.IndexAny(s, " \""); end > 0 {
 		return end
@@ -56,23 +57,14 @@ func piece(s string, quotes bool) int {
 	return len(s)
 }
 
-// cut shortens a piece; the mark that ends a quoted text stays, and the colon
-// behind a word.
-func cut(piece string) string {
-	if utf8.RuneCountInString(piece) <= longWord {
+// shortenPiece keeps a closing quotation mark and the punctuation after a word.
+func shortenPiece(piece string) string {
+	if utf8.RuneCountInString(piece) <= maxPiece {
 		return piece
 	}
-	end := ""
-	if last := piece[len(piece)-1:]; last == `"` || last == ":" || last == "," || last == ";" {
-		end = last
+	end := piece[len(piece)-1:]
+	if !strings.Contains(`":,;`, end) {
+		end = ""
 	}
-	return string([]rune(piece)[:kept]) + "…" + end
-}
-
-func withoutMiddle(line string) string {
-	if utf8.RuneCountInString(line) <= longLine {
-		return line
-	}
-	runes := []rune(line)
-	return string(runes[:longLine/2]) + " … " + string(runes[len(runes)-longLine/2:])
+	return string([]rune(piece)[:keptPiece]) + "…" + end
 }

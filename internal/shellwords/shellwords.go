@@ -1,4 +1,4 @@
-// Package shellwords writes words so that a shell reads them back: sh, bash, dash, ksh and zsh.
+// Package shellwords quotes words for shells: sh, bash, dash, ksh and zsh.
 package shellwords
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Join writes an argument vector as one line.
+// Join formats an argument vector as a command line.
 func Join(words []string) string {
 	list := make([]string, len(words))
 	for i, word := range words {
@@ -15,10 +15,10 @@ func Join(words []string) string {
 	return strings.Join(list, " ")
 }
 
-// Quote writes one word, in one line: with control characters it is $'…', which POSIX.1-2024,
-// bash, ksh and zsh know. No word begins a comment, a pattern or a command.
+// Quote quotes a word within one line: with control characters as $'…', which POSIX.1-2024, bash, ksh and zsh know,
+// but dash does not. No word is a comment, a pattern or a command.
 func Quote(word string) string {
-	plain, control := word != "" && word[0] != '=', false // to zsh =ls is the path of ls
+	plain, control := word != "" && word[0] != '=', false // zsh replaces =ls by the path of ls
 	for i := range len(word) {
 		plain = plain && Plain(word[i])
 		control = control || isControl(word[i])
@@ -27,14 +27,14 @@ func Quote(word string) string {
 	case plain:
 		return word
 	case control:
-		return escaped(word)
+		return escape(word)
 	}
 	return literal(word)
 }
 
-// QuotePOSIX writes one word for every shell, dash too: a line end in it stays one.
+// QuotePOSIX quotes a word for every shell, also dash. Line breaks stay line breaks.
 func QuotePOSIX(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if strings.ContainsFunc(word, func(r rune) bool { return r < 0x80 && isControl(byte(r)) }) {
 		return literal(word)
 	}
 	return Quote(word)
@@ -42,14 +42,14 @@ func QuotePOSIX(word string) string {
 
 func literal(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// Plain reports whether a byte means nothing to a shell anywhere in a word, but for = at its begin.
+// Plain reports whether a byte has no meaning to shells anywhere in a word, except = at its beginning.
 func Plain(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("+,-./:=@_%", c) >= 0
 }
 
 func isControl(c byte) bool { return c < ' ' || c == 0x7f }
 
-func escaped(word string) string {
+func escape(word string) string {
 	var b strings.Builder
 	b.WriteString("$'")
 	for i := range len(word) {

@@ -24,8 +24,7 @@ func TestQuote(t *testing.T) {
 	assert.Empty(t, Join(nil))
 }
 
-// Shells read back what was written.
-func TestShellsReadItBack(t *testing.T) {
+func TestShellsParseQuotedWords(t *testing.T) {
 	for _, shell := range []string{"bash", "sh", "dash", "zsh", "ksh"} {
 		path, err := exec.LookPath(shell)
 		if err != nil {

@@ -1,21 +1,20 @@
-// Package spelling counts the slips between what was typed and what there is.
+// Package spelling measures how similar two words are.
 package spelling
 
 import "math/bits"
 
-// longest is how many bytes of a text are compared without memory of their own.
-const longest = 64
+// maxOnStack is the length up to which Distance does not allocate.
+const maxOnStack = 64
 
-// Distance is the number of letters that are to be put in, left out, changed, or
-// swapped with their neighbour to make a of b, in bytes (the optimal string alignment
-// distance); most where it is that or more, which is told the sooner the less that is.
-func Distance(a, b string, most int) int {
-	if len(a)-len(b) >= most || len(b)-len(a) >= most {
-		return most
+// Distance returns the optimal string alignment distance in bytes: the number of insertions, deletions, substitutions
+// and swaps of neighbours between a and b, but at most limit. A small limit makes it fast.
+func Distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
 	}
-	var memory [3][longest + 1]int
+	var memory [3][maxOnStack + 1]int
 	before, row, next := memory[0][:], memory[1][:], memory[2][:]
-	if len(b) > longest {
+	if len(b) > maxOnStack {
 		before, row, next = make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	}
 	for j := range len(b) + 1 {
@@ -23,8 +22,8 @@ func Distance(a, b string, most int) int {
 	}
 	last := 0
 	for i := range len(a) {
-		from, to := max(i-most, 0), min(i+most+1, len(b)) // what is farther from the diagonal is most and more
-		next[from] = most
+		from, to := max(i-limit, 0), min(i+limit+1, len(b)) // farther from the diagonal, it is limit or more
+		next[from] = limit
 		if from == 0 {
 			next[0] = i + 1
 		}
@@ -41,21 +40,20 @@ func Distance(a, b string, most int) int {
 			least = min(least, next[j+1])
 		}
 		if to < len(b) {
-			next[to+1] = most // the next row looks there
+			next[to+1] = limit // the next row looks there
 		}
-		if last >= most && least >= most { // a swap goes two rows back
-			return most
+		if last >= limit && least >= limit { // a swap refers to the row before the last
+			return limit
 		}
 		before, row, next, last = row, next, before, least
 	}
-	return min(row[len(b)], most)
+	return min(row[len(b)], limit)
 }
 
-// Letters are the different bytes of a text, by which most that are far apart are told
-// from each other without a look at their order.
+// Letters is the set of a text's bytes. It rules out most texts that differ much, without Distance.
 type Letters uint64
 
-// LettersOf are a text's. Some bytes count as the same.
+// LettersOf returns a text's letters. Bytes with the same lower six bits are the same letter.
 func LettersOf(text string) Letters {
 	var set Letters
 	for i := range len(text) {
@@ -64,7 +62,7 @@ func LettersOf(text string) Letters {
 	return set
 }
 
-// AtLeast is how far apart two texts of these letters are at least.
+// AtLeast is a lower bound of the distance of texts with these letters.
 func (l Letters) AtLeast(other Letters) int {
 	return max(bits.OnesCount64(uint64(l&^other)), bits.OnesCount64(uint64(other&^l)))
 }

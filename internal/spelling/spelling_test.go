@@ -32,8 +32,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestDistanceIsBounded: what is told early is what the whole table says, and letters
-// never say more than that.
+// Early results equal those of the definition, and letters are a lower bound.
 func TestDistanceIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func() string {
@@ -45,7 +44,7 @@ func TestDistanceIsBounded(t *testing.T) {
 	}
 	for range 20_000 {
 		a, b := text(), text()
-		want := whole(a, b)
+		want := definition(a, b)
 		for most := range 10 {
 			assert.Equal(t, min(want, most), Distance(a, b, most), "%q %q %d", a, b, most)
 		}
@@ -53,17 +52,17 @@ func TestDistanceIsBounded(t *testing.T) {
 	}
 }
 
-// whole is the distance by its definition.
-func whole(a, b string) int {
+// definition is the distance by its recursive definition.
+func definition(a, b string) int {
 	switch {
 	case a == "" || b == "":
 		return len(a) + len(b)
 	case a[0] == b[0]:
-		return whole(a[1:], b[1:])
+		return definition(a[1:], b[1:])
 	}
-	least := 1 + min(whole(a[1:], b), whole(a, b[1:]), whole(a[1:], b[1:]))
+	least := 1 + min(definition(a[1:], b), definition(a, b[1:]), definition(a[1:], b[1:]))
 	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
-		least = min(least, 1+whole(a[2:], b[2:]))
+		least = min(least, 1+definition(a[2:], b[2:]))
 	}
 	return least
 }

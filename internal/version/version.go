@@ -1,4 +1,4 @@
-// Package version knows which gorun this is.
+// Package version has the version of gorun.
 package version
 
 import (
@@ -6,11 +6,10 @@ import (
 	"runtime/debug"
 )
 
-// Version is set by the Makefile through the linker; it is empty in a program
-// that `go build` or `go install` made.
+// Version is set by the Makefile through the linker. It is empty after `go build` and `go install`.
 var Version string
 
-// String returns the version, with the revision where only that is known.
+// String returns the version, or the revision if only that is known.
 func String() string {
 	if Version != "" {
 		return Version
@@ -22,8 +21,7 @@ func String() string {
 	return fromBuild(info)
 }
 
-// fromBuild finds the version in what the Go toolchain noted: the module's
-// version after `go install`, the revision after `go build` in a checkout.
+// fromBuild returns the module's version after `go install`, and the revision after `go build` in a checkout.
 func fromBuild(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -43,8 +41,7 @@ func fromBuild(info *debug.BuildInfo) string {
 	return revision + dirty
 }
 
-// Line returns what --version prints: the version, the platform, and the Go
-// release that built it.
+// Line returns the version, the platform and the Go release, as --version prints them.
 func Line() string {
 	return "gorun " + String() + " (" + runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version() + ")"
 }

@@ -1,7 +1,7 @@
 /*
  * The measured loop of internal/bench, for programs in C. The same loop stands in rank.go and gloo.py: change all three.
  *
- * A rank connects to the unix socket that COMMBENCH_DOOR names and says "hello RANK PID NANOSECONDS\n". For each line
+ * A rank connects to the unix socket that COMMBENCH_SOCKET names and says "hello RANK PID NANOSECONDS\n". For each line
  * "OPERATION BYTES WARM CALLS SHARED\n" it makes WARM calls, waits for all ranks, makes CALLS timed calls, each after writing a float into every
  * cache line of its input, then does the writing alone as often, and answers
  * "NANOSECONDS WRITING_NANOSECONDS ALLOCATIONS FIRST\n": FIRST is the first float of its result. It ends when the socket does.
@@ -63,11 +63,11 @@ static float *private_floats(size_t bytes) {
 }
 
 static void open_door(struct loop *l) {
-	const char *path = getenv("COMMBENCH_DOOR");
+	const char *path = getenv("COMMBENCH_SOCKET");
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (!path || strlen(path) >= sizeof address.sun_path)
-		give_up("COMMBENCH_DOOR");
+		give_up("COMMBENCH_SOCKET");
 	strcpy(address.sun_path, path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 || !(l->door = fdopen(fd, "r+")))
 		give_up(path);

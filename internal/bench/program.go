@@ -8,21 +8,20 @@ import (
 	"slices"
 )
 
-// programs are what the measurements run; a path is empty where this machine lacks the program.
+// programs are the programs that are measured. Paths are "" for those that this machine lacks.
 type programs struct {
 	gorun, self, true string
 	hydra, openMPI    string
 	torchrun, python  string // of .venv
 	forkloop, stand   string // compiled, see csrc
 	flood, storeload  string
-	dir               string // of what is compiled, in build/bench: hosts in namespaces see it, too
+	dir               string // for compiled programs; hosts in namespaces see it
 }
 
-// sanitized are the compiler's options with which tests compile our C programs.
-var sanitized = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+// sanitizerOptions are the compiler's, for tests.
+var sanitizerOptions = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 
-// findPrograms compiles our own C programs into a folder, with options of the caller's choice, and looks for the peers.
-// It runs in the repository's root.
+// findPrograms compiles our C programs into a directory and looks for the peers. It runs in the repository's root.
 func findPrograms(dir, gorun string, options ...string) (*programs, error) {
 	p := &programs{
 		hydra: look("mpiexec.hydra", "mpiexec.mpich"), openMPI: look("mpirun.openmpi", "mpiexec.openmpi"), true: look("true"),
@@ -45,14 +44,14 @@ func findPrograms(dir, gorun string, options ...string) (*programs, error) {
 	return p, nil
 }
 
-// compile makes csrc/NAME.c a program.
+// compile compiles csrc/NAME.c.
 func (p *programs) compile(name string, compiler ...string) (path string, err error) {
 	path = filepath.Join(p.dir, name+"-"+filepath.Base(compiler[0]))
 	command := exec.Command(compiler[0], slices.Concat(compiler[1:], []string{
 		"-Wall", "-Wextra", "-Werror", "-o", path, filepath.Join("internal/bench/csrc", name+".c"),
 	})...)
-	if said, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%v: %w: %.300s", command, err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%v: %w: %.300s", command, err, output)
 	}
 	return path, nil
 }

@@ -12,13 +12,12 @@ import (
 type sample struct {
 	wall   time.Duration
 	status syscall.WaitStatus
-	cut    bool // killed because it passed its limit
+	cut    bool // killed at its limit
 }
 
-// timed runs argv, whose first word is a path, with nothing on standard input and its output thrown away, and kills it
-// after limit. It uses ForkExec (a vfork): os/exec adds half a millisecond of goroutines and pollers to
-// everybody, which would flatter the slower side of each ratio.
-func timed(argv, environ []string, limit time.Duration) (sample, error) {
+// runTimed runs argv, whose first word is a path, on /dev/null and kills it after limit. It uses ForkExec (a vfork):
+// os/exec adds half a millisecond to each side, which would flatter the slower one.
+func runTimed(argv, environ []string, limit time.Duration) (sample, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return sample{}, err
@@ -35,7 +34,7 @@ func timed(argv, environ []string, limit time.Duration) (sample, error) {
 		return sample{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	var s sample
-	// its helpers, too: it leads a session
+	// the process group has its helpers
 	late := time.AfterFunc(limit, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
 	for {
 		if _, err = syscall.Wait4(pid, &s.status, 0, nil); !errors.Is(err, syscall.EINTR) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// memory measures launchers whose ranks stand still.
+// memory measures launchers whose ranks do nothing.
 func memory(b *bench) error {
 	const most = 16 << 10 // KiB of gorun with 256 ranks
 	r := b.table("memory of a launcher whose ranks stand still", "launcher", "ranks", "RSS MiB", "peak MiB",
@@ -31,15 +31,15 @@ func memory(b *bench) error {
 		if err != nil {
 			return err
 		}
-		launcher, err := heldBy(job.Process.Pid)
+		launcher, err := residentSizeOf(job.Process.Pid)
 		helpers := 0
-		for _, pid := range processTree(job.Process.Pid, true) {
+		for _, pid := range descendants(job.Process.Pid) {
 			program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-			if one, err := heldBy(pid); err == nil && program != b.stand {
+			if one, err := residentSizeOf(pid); err == nil && program != b.stand {
 				helpers += one.now
 			}
 		}
-		job.end()
+		job.stop()
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func memory(b *bench) error {
 	return nil
 }
 
-// output measures how fast ranks that print get through a launcher to /dev/null, and how its memory grows meanwhile.
+// output measures the throughput of ranks that print through a launcher to /dev/null, and how its memory grows.
 func output(b *bench) error {
 	const ranks, perRank, rounds = 4, 256_000_000, 5
 	const leastMB, mostMiB = 500.0, 32.0
@@ -70,7 +70,7 @@ func output(b *bench) error {
 		{name: "forkloop", argv: []string{b.forkloop, n}},
 		{name: "hydra", argv: []string{b.hydra, "-n", n}},
 	}
-	for range b.count(rounds) {
+	for range b.scale(rounds) {
 		for i := range paths {
 			p := &paths[i]
 			if p.argv[0] == "" {
@@ -97,8 +97,8 @@ func output(b *bench) error {
 	return nil
 }
 
-// growth runs a launcher with its output thrown away and returns how long that took, and by how many MiB its memory
-// grew between its first moments and its peak.
+// growth runs a launcher on /dev/null and returns how long that took, and by how many MiB its memory grew from its
+// start to its peak.
 func growth(command *exec.Cmd) (wall time.Duration, grown float64, err error) {
 	begin := time.Now()
 	if err := command.Start(); err != nil {
@@ -106,14 +106,14 @@ func growth(command *exec.Cmd) (wall time.Duration, grown float64, err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	var first, last held
+	var first, last residentSize
 	for {
 		select {
 		case err := <-ended:
 			return time.Since(begin), float64(last.peak-first.now) / 1024, err
 		case <-time.After(5 * time.Millisecond):
 		}
-		if now, err := heldBy(command.Process.Pid); err == nil {
+		if now, err := residentSizeOf(command.Process.Pid); err == nil {
 			last = now
 		}
 		if first.now == 0 {
