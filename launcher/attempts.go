@@ -208,9 +208,7 @@ func (s *session) reconnect(ctx context.Context, before, n *node) error {
 	if err == nil {
 		err = s.receiveFacts(n)
 	}
-	old := &before.facts
-	n.facts.Address, n.facts.Interface, n.facts.Mbps, n.addresses = old.Address, old.Interface, old.Mbps,
-		before.addresses
+	n.facts.Endpoint, n.addresses = before.facts.Endpoint, before.addresses
 	return err
 }
 

@@ -13,19 +13,19 @@ import (
 
 // reportBindings prints the nodes' topology and the ranks' bindings on request.
 func (s *session) reportBindings() {
-	wish, drawn := s.spec.Place, ""
+	spec, drawn := s.spec.Place, ""
 	for _, n := range s.active {
-		if wish.Machine {
+		if spec.Machine {
 			picture := draw.Picture(n.machine(), nil, draw.Style{ASCII: s.settings.ascii})
 			if picture != drawn { // once for consecutive equal nodes
 				s.notifyOf(n, picture)
 			}
 			drawn = picture
 		}
-		if wish.Report {
+		if spec.Report {
 			s.notifyOf(n, draw.Seats(n.machine(), ranksOn(s.plan, n.number), draw.Style{ASCII: s.settings.ascii}))
 		}
-		if wish.ReportOpenMPI {
+		if spec.ReportOpenMPI {
 			s.reportOpenMPI(n)
 		}
 	}

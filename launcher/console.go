@@ -92,13 +92,13 @@ func (h *head) onOutputLost(n *node, m wire.OutputLost) error {
 	return nil
 }
 
-func (h *head) reportOutputLost(tell func(string), m wire.OutputLost) {
+func (h *head) reportOutputLost(notify func(string), m wire.OutputLost) {
 	name := "standard output"
 	if m.Stream == 2 {
 		name = "standard error"
 	}
 	if !m.ReaderGone {
-		tell(fmt.Sprintf("%s cannot be written, what ranks print is lost: %s", name, m.Text))
+		notify(fmt.Sprintf("%s cannot be written, what ranks print is lost: %s", name, m.Text))
 	}
 	h.post(job.OutputLost{Stream: m.Stream, ReaderGone: m.ReaderGone, Text: name + ": " + m.Text, At: time.Now()})
 }

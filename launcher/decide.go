@@ -88,8 +88,8 @@ func (s *session) reportPlan() {
 		s.settings.notify(warning)
 	}
 	if s.dryRun {
-		for _, remark := range s.ncclExportNotes() {
-			s.settings.notify(remark)
+		for _, note := range s.ncclExportNotes() {
+			s.settings.notify(note)
 		}
 	}
 	s.warnUnreadNames()

@@ -186,7 +186,7 @@ func TestOneCommandStartsAllAgents(t *testing.T) {
 }
 
 // gorun hosts check comes to the hosts as a job would.
-func TestHostsOfAManagerAreChecked(t *testing.T) {
+func TestCheckHostsOfManager(t *testing.T) {
 	s := managed(t, "", "place")
 	s.Apps = nil
 	r, err := launcher.CheckHosts(t.Context(), s)
@@ -204,7 +204,7 @@ func TestHostsOfAManagerAreChecked(t *testing.T) {
 	assert.Equal(t, []string{"n1", "n2", "n3"}, r.Problems[0].Hosts)
 }
 
-func TestAgentsThatReadNothing(t *testing.T) {
+func TestAgentsWithoutInput(t *testing.T) {
 	home := t.TempDir()
 	s := managed(t, "", "place")
 	s.Reach.Engine.ByFile = true
@@ -216,7 +216,7 @@ func TestAgentsThatReadNothing(t *testing.T) {
 	assert.Empty(t, left, "the secret is removed")
 }
 
-func TestAProgramThatIsMissingOnNodesIsBrought(t *testing.T) {
+func TestMissingProgramIsBroadcast(t *testing.T) {
 	place := t.TempDir()
 	s := managed(t, "missing", "place")
 	s.Reach.Engine.Bcast = []string{"--bring=" + filepath.Join(place, "{name}")}
@@ -227,7 +227,7 @@ func TestAProgramThatIsMissingOnNodesIsBrought(t *testing.T) {
 	assert.Empty(t, left, "what was brought is removed")
 }
 
-func TestAgentsThatDoNotCome(t *testing.T) {
+func TestMissingAgents(t *testing.T) {
 	for mode, says := range map[string]struct{ text, hint string }{
 		"refuses": {
 			"ended before all agents had come (exit code 1): srun: error: Unable to create step for job 7: Requested nodes " +
@@ -255,7 +255,7 @@ func TestAgentsThatDoNotCome(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsMissing(t *testing.T) {
+func TestMissingCommand(t *testing.T) {
 	s := managed(t, "", "place")
 	s.Reach.Engine.Once = []string{filepath.Join(t.TempDir(), "srun")}
 	_, err := launcher.Run(t.Context(), own(t, s))
@@ -264,7 +264,7 @@ func TestACommandThatIsMissing(t *testing.T) {
 
 // A resource manager ends the job: ranks have its signal, or get it later; and none of
 // them is to blame.
-func TestAResourceManagerEndsTheJob(t *testing.T) {
+func TestManagerEndsJob(t *testing.T) {
 	s := managed(t, "", "wait")
 	s.Grace = 10 * time.Second
 	pid := filepath.Join(t.TempDir(), "pid")
@@ -288,7 +288,7 @@ func TestAResourceManagerEndsTheJob(t *testing.T) {
 }
 
 // A head that goes away before all have come leaves nobody behind.
-func TestNobodyStaysWhenTheHeadGivesUp(t *testing.T) {
+func TestAgentsEndWithHead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := managed(t, "incomplete", "place")
 	s.Reach.Timeout = time.Minute

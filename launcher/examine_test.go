@@ -34,7 +34,7 @@ func (h heard) Write(p []byte) (int, error) {
 
 // A host that is reached hears of the head while others are not reached yet: it would give
 // the head up else, and be told of as one that is gone.
-func TestHostsHearWhileOthersAreReached(t *testing.T) {
+func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 	writes := make(chan struct{}, 1)
 	reach := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		if h.Name == "late" {
@@ -115,7 +115,7 @@ func TestExamineThisHost(t *testing.T) {
 }
 
 // What another host says does nothing to a terminal.
-func TestCleaned(t *testing.T) {
+func TestPrintableJSON(t *testing.T) {
 	clean := string(launcher.Cleaned([]byte(`{"a\u001b[2J":["\u001b[31mred",{"n":18446744073709551615}],"b":true}`)))
 	assert.NotContains(t, clean, "u001b")
 	assert.Contains(t, clean, "red")

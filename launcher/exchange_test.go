@@ -44,7 +44,7 @@ func come(attempt int, blob string) wire.Exchange {
 	}}
 }
 
-func TestNothingIsSaidInAJobThatSaysNothing(t *testing.T) {
+func TestNoExchangeWithoutRequests(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	x.NodeLost(1)
 	x.onExchange(nodes[0], come(2, "of an older attempt"))
@@ -58,7 +58,7 @@ func TestNothingIsSaidInAJobThatSaysNothing(t *testing.T) {
 }
 
 // The ranks of a node may be at a fence, or spawn others, before another node was told to start its own.
-func TestNodesHearOfOthersAfterTheirStart(t *testing.T) {
+func TestFramesOfOthersFollowStart(t *testing.T) {
 	for _, tc := range []struct {
 		said wire.Message
 		want wire.Type
@@ -101,7 +101,7 @@ func TestFenceOverTwoNodes(t *testing.T) {
 
 // A node's ranks may all have ended before anybody spoke MPI: who comes to a fence with them, or
 // asks the node, waits in vain.
-func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
+func TestExchangeWithEndedNode(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	missing := world.Proc{World: "w", Rank: 1}
 	x.NodeExited(1, []world.Proc{missing})
@@ -119,7 +119,7 @@ func TestNodesGoneBeforeAnybodySaidAnything(t *testing.T) {
 }
 
 // The job is ended for a node that is lost before ranks of others fail by that.
-func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
+func TestNodeLossPrecedesFailedFences(t *testing.T) {
 	h, far := growingHead(t)
 	for _, n := range h.nodes {
 		n.lost, n.answers = make(chan struct{}), make(chan wire.Frame)
@@ -136,7 +136,7 @@ func TestALostNodeIsKnownBeforeItsFencesFail(t *testing.T) {
 	h.stopTimers()
 }
 
-func TestNodesLostBeforeAnybodySaidAnything(t *testing.T) {
+func TestExchangeWithLostNode(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	x.NodeLost(1)
 	x.onExchange(nodes[0], come(3, "a"))

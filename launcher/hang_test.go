@@ -13,7 +13,7 @@ import (
 )
 
 // The answers to one question are nobody else's: --get-stack-traces and --hang-timeout may ask at once.
-func TestQuestionsWaitForEachOther(t *testing.T) {
+func TestInspectionsDoNotOverlap(t *testing.T) {
 	h, far := growingHead(t)
 	h.inspected = make(chan answer[wire.Hung], len(h.nodes))
 	heard := make(chan int, 2) // of how many ranks each question did
@@ -32,7 +32,7 @@ func TestQuestionsWaitForEachOther(t *testing.T) {
 }
 
 // Nodes that do not say what their ranks do are waited for once, not each, and the hang is told of.
-func TestSilentNodesHoldNoHangBack(t *testing.T) {
+func TestHangReportWithSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)
 		h.spec = Spec{HangTimeout: time.Minute, OnHang: job.HangStop}

@@ -133,23 +133,23 @@ func (h *head) finish(ctx context.Context) {
 // post gives the supervisor an event and executes its orders on the calling goroutine: a handover
 // would cost a thread switch per event.
 func (h *head) post(ev job.Event) {
-	for _, remark := range h.step(ev) {
-		h.settings.notify(remark) // without the lock: the console may be posting
+	for _, note := range h.step(ev) {
+		h.settings.notify(note) // without the lock: the console may be posting
 	}
 }
 
 // step returns the notes to print, without the lock: the console may be posting.
-func (h *head) step(ev job.Event) (remarks []string) {
+func (h *head) step(ev job.Event) (notes []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sup.Done() {
 		return nil
 	}
-	remarks = h.execute(h.sup.Next(ev))
+	notes = h.execute(h.sup.Next(ev))
 	if h.sup.Done() {
 		close(h.over)
 	}
-	return remarks
+	return notes
 }
 
 // loop posts signals, stop requests, cancellation and the engine's end until the job is over.

@@ -157,7 +157,7 @@ func lostFor(t *testing.T, kind wire.Peer, mpi job.MPIMode, frames []byte) (text
 }
 
 // An agent that keeps to the rules is not lost.
-func TestFakeAgentsAreGood(t *testing.T) {
+func TestFakeAgents(t *testing.T) {
 	for _, kind := range peerKinds {
 		for _, mpi := range []job.MPIMode{job.MPINone, job.MPIAuto} {
 			synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func wishes(rank int, host string) func(s *wire.Start) world.Spawn {
 
 // Ranks of other hosts start others only where the job is known to use MPI, for themselves, and
 // those of nodes that joined on their own node alone.
-func TestWhoMaySpawn(t *testing.T) {
+func TestSpawnAuthorization(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   wire.Peer
 		asked  bool

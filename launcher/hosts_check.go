@@ -57,9 +57,9 @@ func (c *hostsCheck) judge() {
 		}
 	}
 	c.report.Problems = []doctor.Problem{} // [] as JSON
-	for _, remarks := range []bool{false, true} {
+	for _, notes := range []bool{false, true} {
 		for _, p := range c.problems.list {
-			if p.Note == remarks {
+			if p.Note == notes {
 				c.report.Problems = append(c.report.Problems, p)
 			}
 		}
@@ -365,15 +365,15 @@ func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err
 		return
 	}
 	problem := doctor.Problem{Hosts: survey.Names(), Text: err.Error()}
-	told := false // by a flaw
+	reported := false // by a flaw
 	if unreached, ok := errors.AsType[*probe.UnreachedError](err); ok {
 		problem.Hint = unreached.Hint()
-		told = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
+		reported = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
 	} else {
 		r.Error, problem.Text = err.Error(), "who reaches whom is not known: "+err.Error()
 	}
 	c.noAddress = append(c.noAddress, problem)
-	if !told {
+	if !reported {
 		c.network.Error, c.network.Hint = err.Error(), problem.Hint
 	}
 }

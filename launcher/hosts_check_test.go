@@ -91,7 +91,7 @@ func TestHostsCheck(t *testing.T) {
 	assert.NotEmpty(t, report.Network.Address)
 }
 
-func TestAHostThatNeverAnswersDoesNotHangTheCheck(t *testing.T) {
+func TestCheckWithSilentHost(t *testing.T) {
 	report := check(t, onHosts(launcher.Spec{}, "node1", "mute"), launcher.WithAskLimit(2*time.Second))
 	assert.False(t, report.OK())
 	require.NotEmpty(t, report.Problems)
@@ -101,7 +101,7 @@ func TestAHostThatNeverAnswersDoesNotHangTheCheck(t *testing.T) {
 	assert.Nil(t, report.Hosts[0].Program)
 }
 
-func TestWhatAHostLacksIsAProblem(t *testing.T) {
+func TestMissingThingsAreProblems(t *testing.T) {
 	s := onHosts(launcher.Spec{Dir: "/no/such/directory", Apps: []job.App{{Program: "/no/such/program"}}}, "node1",
 		"node2")
 	report := check(t, s)
@@ -112,12 +112,12 @@ func TestWhatAHostLacksIsAProblem(t *testing.T) {
 	assert.Contains(t, texts, "node[1-2]: the working directory /no/such/directory: no such file or directory")
 }
 
-func TestACheckWithoutHosts(t *testing.T) {
+func TestCheckWithoutHosts(t *testing.T) {
 	_, err := launcher.CheckHosts(t.Context(), launcher.Spec{})
 	require.ErrorContains(t, err, "no hosts")
 }
 
-func TestProgressSeesEveryHost(t *testing.T) {
+func TestProgress(t *testing.T) {
 	var progress *launcher.Progress
 	ended := false
 	report := check(t, onHosts(launcher.Spec{}, "node1", "gone"), launcher.WithProgress(func(p *launcher.Progress) func() {

@@ -130,7 +130,7 @@ func TestJudgeHosts(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfAPersonIsNoDelay(t *testing.T) {
+func TestPromptsDoNotCountAsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a prompts
 		ask := a.wrap(func(string) (string, error) {
@@ -148,7 +148,7 @@ func TestTheTimeOfAPersonIsNoDelay(t *testing.T) {
 	assert.Nil(t, (&prompts{}).wrap(nil))
 }
 
-func TestFailuresThatDifferInTheAddressAreToldOnce(t *testing.T) {
+func TestMergeErrorsWithoutAddresses(t *testing.T) {
 	s := &session{}
 	var errs []error
 	for _, name := range []string{"n1", "n2", "n3"} {

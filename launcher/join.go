@@ -191,11 +191,11 @@ func (s *session) reportHead(host string) {
 		s.settings.detail(fmt.Sprintf("this is rank %d of %d; %s is the head", rank, of, s.headName(host)))
 		return
 	}
-	tell := s.settings.note
+	report := s.settings.note
 	if s.spec.Join.EngineSignals { // else one line per node of the step
-		tell = s.settings.detail
+		report = s.settings.detail
 	}
-	tell(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
+	report(fmt.Sprintf("this is node %d of %d; node 0 is %s, which shows what ranks print", rank, of, host))
 }
 
 // displayRank has an agent show the output of its only rank.

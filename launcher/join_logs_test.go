@@ -15,7 +15,7 @@ import (
 
 // Each node that joined has its log files where its own command line says, in all attempts; one that names no directory
 // has them in its temporary directory.
-func TestLogsOfNodesThatJoined(t *testing.T) {
+func TestLogsOfJoinedNodes(t *testing.T) {
 	dir := t.TempDir()
 	parts := together(t, "flaky", 3, func(node int, s *launcher.Spec) {
 		s.Restarts = job.Restarts{Max: 2, Delay: -1}
@@ -46,7 +46,7 @@ func TestLogsOfNodesThatJoined(t *testing.T) {
 }
 
 // The report names the file of a rank that failed on another node, where that has it.
-func TestTheReportNamesLogsOfNodesThatJoined(t *testing.T) {
+func TestReportNamesLogsOfJoinedNodes(t *testing.T) {
 	dir := t.TempDir()
 	parts := together(t, "fail", 2, func(node int, s *launcher.Spec) {
 		s.Output.Redirect.All = job.Stdout

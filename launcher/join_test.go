@@ -60,7 +60,7 @@ func together(t *testing.T, role string, nodes int, wish func(node int, s *launc
 	return parts
 }
 
-func TestNodesThatJoin(t *testing.T) {
+func TestJoin(t *testing.T) {
 	token := job.Token{1, 2, 3}
 	for name, wish := range map[string]func(j *job.JoinSpec){
 		"one user on one host": func(*job.JoinSpec) {},
@@ -85,7 +85,7 @@ func TestNodesThatJoin(t *testing.T) {
 }
 
 // Nodes on several hosts have a secret, or say that they want none.
-func TestNodesThatHaveNoSecret(t *testing.T) {
+func TestJoinWithoutSecret(t *testing.T) {
 	for _, p := range together(t, "place", 2, func(_ int, s *launcher.Spec) { s.Join.Addr = "192.0.2.1" }) {
 		var refused *launcher.Error
 		require.ErrorAs(t, p.err, &refused)
@@ -95,7 +95,7 @@ func TestNodesThatHaveNoSecret(t *testing.T) {
 	}
 }
 
-func TestAFailureEndsAllNodesThatJoined(t *testing.T) {
+func TestFailureEndsJoinedNodes(t *testing.T) {
 	parts := together(t, "fail", 2, nil)
 	for node, p := range parts {
 		require.NoError(t, p.err)
@@ -105,7 +105,7 @@ func TestAFailureEndsAllNodesThatJoined(t *testing.T) {
 }
 
 // Each node leaves what its own torchrun would, and one without a failure of its own what node 0 says.
-func TestErrorFilesOfNodesThatJoined(t *testing.T) {
+func TestErrorFilesOfJoinedNodes(t *testing.T) {
 	raised := `{"message":{"errorCode":17,"message":"ValueError: boom"}}`
 	for rank, want := range map[string][2]string{"1": {raised, "says: rank 1 failed first"}, "3": {raised, raised}} {
 		parts := together(t, "raise", 2, func(_ int, s *launcher.Spec) { s.Apps[0].Args = []string{rank} })
@@ -117,7 +117,7 @@ func TestErrorFilesOfNodesThatJoined(t *testing.T) {
 }
 
 // Ranks of nodes with different roles are counted by role, as torchrun does.
-func TestRolesOfNodesThatJoin(t *testing.T) {
+func TestRolesOfJoinedNodes(t *testing.T) {
 	parts := together(t, "role", 3, func(node int, s *launcher.Spec) {
 		s.Role = []string{"trainer", "", "trainer"}[node]
 		s.PerNode.N = node + 1
@@ -133,7 +133,7 @@ func TestRolesOfNodesThatJoin(t *testing.T) {
 	}, lines)
 }
 
-func TestANodeThatJoinedRunsItsOwnCommandLine(t *testing.T) {
+func TestJoinedNodeRunsItsCommandLine(t *testing.T) {
 	parts := together(t, "bytes", 2, func(node int, s *launcher.Spec) {
 		s.PerNode.N = node + 1
 		s.Apps[0].Args = []string{fmt.Sprintf("argument of node %d", node)}
@@ -145,7 +145,7 @@ func TestANodeThatJoinedRunsItsOwnCommandLine(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(out, `["argument of node 1"] "variable of node 1"`), out)
 }
 
-func TestAttemptsOfNodesThatJoined(t *testing.T) {
+func TestRestartOfJoinedNodes(t *testing.T) {
 	parts := together(t, "flaky", 2, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
 	for _, p := range parts {
 		require.NoError(t, p.err)
@@ -156,7 +156,7 @@ func TestAttemptsOfNodesThatJoined(t *testing.T) {
 	}
 }
 
-func TestNodesThatDoNotAgree(t *testing.T) {
+func TestJoinConflicts(t *testing.T) {
 	parts := together(t, "place", 2, func(node int, s *launcher.Spec) {
 		s.Join.NumNodes, s.Join.Timeout = 2+node, 2*time.Second
 	})

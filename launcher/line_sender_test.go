@@ -12,7 +12,7 @@ import (
 
 // What begins in the middle of a stream begins with a whole character, and so do the pieces of a line
 // that is too long to be shown in one.
-func TestLogsAreWholeCharacters(t *testing.T) {
+func TestLinesEndAtRunes(t *testing.T) {
 	at := rankStream{0, 1}
 	said := func(tail *int, end string, truncated bool) (texts []string) {
 		l := &lineSender{partial: map[rankStream][]byte{}, tail: tail, send: func(part any) error {

@@ -174,16 +174,16 @@ func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part
 
 // stop ends the job and makes the client wait for its end.
 func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part any) error) {
-	wish := stopRequest{q.Signal, q.Grace}
-	if wish.signal == 0 {
-		wish.signal = syscall.SIGTERM
+	request := stopRequest{q.Signal, q.Grace}
+	if request.signal == 0 {
+		request.signal = syscall.SIGTERM
 	}
-	if !job.Ends(wish.signal) {
+	if !job.Ends(request.signal) {
 		_ = send(registry.Reply{Error: fmt.Sprintf("signal %d does not end a job in order", q.Signal)})
 		return
 	}
 	select {
-	case l.stopRequested <- wish:
+	case l.stopRequested <- request:
 	default: // enough are pending
 	}
 	if send(registry.Reply{Whole: l.call.settings.wholeProcess}) == nil {

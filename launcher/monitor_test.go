@@ -199,7 +199,7 @@ func TestListedJob(t *testing.T) {
 }
 
 // Only what ends jobs in order can be asked for.
-func TestStopByStrangeSignal(t *testing.T) {
+func TestStopByUnsuitableSignal(t *testing.T) {
 	l := list(t, specOf("wait", 1))
 	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle,
 		registry.Request{Kind: registry.StopRequest, Signal: syscall.SIGUSR1})
@@ -236,7 +236,7 @@ func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Opt
 	return n
 }
 
-func TestNCCLIsAskedByLookers(t *testing.T) {
+func TestNCCLQuery(t *testing.T) {
 	behind, err := os.ReadFile("internal/ras/testdata/behind.json")
 	require.NoError(t, err)
 	oneHost := func() launcher.Spec { return specOf("talk", 4) }
@@ -274,7 +274,7 @@ func TestNCCLIsAskedByLookers(t *testing.T) {
 	}
 }
 
-func TestWhyNCCLSaysNothing(t *testing.T) {
+func TestNCCLQueryErrors(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
@@ -413,7 +413,7 @@ func TestListedSharedLogFile(t *testing.T) {
 }
 
 // A job works where nothing can be made, and says so to those who asked for more.
-func TestNoPlaceForListing(t *testing.T) {
+func TestUnusableRegistry(t *testing.T) {
 	var told strings.Builder
 	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),
 		onNotice(func(text string) { fmt.Fprintln(&told, text) }))

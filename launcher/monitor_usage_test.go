@@ -26,7 +26,7 @@ func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
 }
 
 // What takes long does not keep those waiting who only look, and no answer is taken for one to another question.
-func TestLookersDoNotWaitForEachOther(t *testing.T) {
+func TestQueriesOfKindsOverlap(t *testing.T) {
 	h, far := growingHead(t)
 	var u queries
 	slow := make(chan []answer[wire.Used])

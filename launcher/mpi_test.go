@@ -234,7 +234,7 @@ func TestNoFinalize(t *testing.T) {
 	assert.Contains(t, launcher.Explain(r), "exit code 0 after MPI_Init, without MPI_Finalize")
 }
 
-func TestOneRankDoesNotInit(t *testing.T) {
+func TestMissingInit(t *testing.T) {
 	r, _, _ := run(t, mpiSpec(t, "missing", 2))
 	assert.Equal(t, 1, r.ExitCode)
 	assert.Equal(t, job.CauseStuck, r.Cause)
@@ -251,7 +251,7 @@ func TestGarbageOnPMI(t *testing.T) {
 	assert.NotContains(t, stderr.String(), "\x1b")
 }
 
-func TestRestartsBeginMPIAnew(t *testing.T) {
+func TestMPIAfterRestart(t *testing.T) {
 	s := mpiSpec(t, "flaky", 3)
 	s.Restarts = job.Restarts{Max: 1, Delay: -1}
 	r, stdout, _ := run(t, s)
@@ -259,13 +259,13 @@ func TestRestartsBeginMPIAnew(t *testing.T) {
 	assert.Contains(t, stdout.String(), "2 read cmd=get_result rc=0 msg=success value=from-0-in-1\n")
 }
 
-func TestProgramsOfARankBeginMPIOneAfterAnother(t *testing.T) {
+func TestConsecutiveMPIPrograms(t *testing.T) {
 	r, _, stderr := run(t, mpiSpec(t, "script", 2))
 	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
 }
 
 // A program may spawn as often as it likes: of ranks that have ended nothing is left.
-func TestSpawnAgainAndAgain(t *testing.T) {
+func TestRepeatedSpawn(t *testing.T) {
 	r, _, stderr := run(t, mpiSpec(t, "spawn again and again", 1))
 	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
 	assert.Len(t, r.Ranks, 1+5*10*2)

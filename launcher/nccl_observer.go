@@ -87,7 +87,7 @@ func (v *ncclObserver) hasNVLink(rank int) bool {
 
 // warn sends one notice per key.
 func (v *ncclObserver) warn(key, text string) {
-	if _, said := v.warned.LoadOrStore(key, true); !said {
+	if _, warned := v.warned.LoadOrStore(key, true); !warned {
 		v.head.settings.notify(text)
 	}
 }
@@ -97,7 +97,7 @@ func (v *ncclObserver) checkVersions() {
 	if !v.log.Mixed() {
 		return
 	}
-	if _, said := v.warned.Load("versions"); said {
+	if _, warned := v.warned.Load("versions"); warned {
 		return
 	}
 	versions := v.log.Versions()

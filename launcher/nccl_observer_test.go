@@ -16,7 +16,7 @@ import (
 )
 
 // Where NCCL falls back to sockets between hosts although there is better, that is told, once.
-func TestSocketsWhereThereIsBetter(t *testing.T) {
+func TestSocketsDespiteInfiniBand(t *testing.T) {
 	infiniBand := placement.NIC{Name: "mlx5_0", Kind: placement.InfiniBand, Up: true, Gbps: 400}
 	ports := []placement.NIC{
 		infiniBand,
@@ -67,7 +67,7 @@ func TestSocketsWhereThereIsBetter(t *testing.T) {
 }
 
 // What gorun named and NCCL does not use, something else has named.
-func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
+func TestUnexpectedInterface(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		variable plan.Variable
@@ -103,7 +103,7 @@ func TestAnotherInterfaceThanGorunNamed(t *testing.T) {
 }
 
 // Where a small communicator is connected before a large one is made, the large one is waited for, and told of.
-func TestALargerCommunicatorComes(t *testing.T) {
+func TestSecondCommunicator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)
 		var details []string

@@ -81,7 +81,7 @@ func (n *notices) option() launcher.Option {
 	})
 }
 
-func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
+func TestNCCLSummaries(t *testing.T) {
 	for _, tc := range []struct {
 		log   string
 		ranks int
@@ -110,7 +110,7 @@ func TestWhatNCCLSaysBecomesFacts(t *testing.T) {
 	}
 }
 
-func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
+func TestMixedVersions(t *testing.T) {
 	var said notices
 	r, _, _ := run(t, speaking(specOf("nccl", 2), "versions.log"), said.option())
 	require.Zero(t, r.ExitCode)
@@ -119,7 +119,7 @@ func TestDifferentVersionsAreRemarkedOn(t *testing.T) {
 			"LD_LIBRARY_PATH or the Python environment differs between them")
 }
 
-func TestWarningsOfNCCLAreInTheReport(t *testing.T) {
+func TestNCCLWarningsInReport(t *testing.T) {
 	r, _, _ := run(t, speaking(specOf("nccl", 2), "sockets.log", "fail"))
 	require.Equal(t, 3, r.ExitCode)
 	report := launcher.Explain(r)
@@ -129,7 +129,7 @@ func TestWarningsOfNCCLAreInTheReport(t *testing.T) {
 		"what stands among its last lines is not repeated")
 }
 
-func TestNCCLIsAskedOnAHang(t *testing.T) {
+func TestNCCLQueryOnHang(t *testing.T) {
 	answer, err := os.ReadFile("internal/ras/testdata/behind.json")
 	require.NoError(t, err)
 	server := rastest.Server{JSON: string(answer)}
@@ -145,7 +145,7 @@ func TestNCCLIsAskedOnAHang(t *testing.T) {
 	assert.Equal(t, int32(2), server.Asked.Load(), "twice: whether anything goes on")
 }
 
-func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
+func TestNCCLQueryOnHangOfNodes(t *testing.T) {
 	answer, err := os.ReadFile("internal/ras/testdata/stopped.json")
 	require.NoError(t, err)
 	server := rastest.Server{JSON: string(answer)}
@@ -162,7 +162,7 @@ func TestNCCLIsAskedOnAHangOfSeveralNodes(t *testing.T) {
 }
 
 // NCCL that was told to serve nobody is not asked.
-func TestNCCLWithoutRASIsNotAsked(t *testing.T) {
+func TestNCCLWithoutRAS(t *testing.T) {
 	server := rastest.Server{JSON: "{}"}
 	s := specOf("wait", 1)
 	s.HangTimeout = 20 * time.Millisecond

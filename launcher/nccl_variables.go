@@ -113,17 +113,17 @@ func (c *call) ncclExports() (environ []string) {
 
 // ncclExportNotes notes programs whose exports lead to another settings file or library than the
 // first program's, which the plan uses.
-func (c *call) ncclExportNotes() (remarks []string) {
-	heard := c.ncclExports()
+func (c *call) ncclExportNotes() (notes []string) {
+	first := c.ncclExports()
 	for i, app := range c.spec.Apps {
 		var other []string
 		own := c.ncclVariables(app.Exports)
 		for _, entry := range own {
-			if !slices.Contains(heard, entry) {
+			if !slices.Contains(first, entry) {
 				other = append(other, "-x "+printable.Text(entry))
 			}
 		}
-		for _, entry := range heard {
+		for _, entry := range first {
 			if name, _, _ := strings.Cut(entry, "="); !slices.ContainsFunc(own, func(o string) bool {
 				return strings.HasPrefix(o, name+"=")
 			}) {
@@ -131,11 +131,11 @@ func (c *call) ncclExportNotes() (remarks []string) {
 			}
 		}
 		if other != nil {
-			remarks = append(remarks, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for "+
+			notes = append(notes, fmt.Sprintf("program %d has %s: NCCL's file of settings and its library are looked for "+
 				"as program 1 finds them, so that this one's own are not shown", i+1, strings.Join(other, ", ")))
 		}
 	}
-	return remarks
+	return notes
 }
 
 // ncclVariables returns these variables for a program with exports of its own.

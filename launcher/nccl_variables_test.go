@@ -9,7 +9,7 @@ import (
 )
 
 // NCCL and its file of settings are looked for as ranks will, whose variables -x gives.
-func TestNCCLIsLookedForAsRanksDo(t *testing.T) {
+func TestNCCLExports(t *testing.T) {
 	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
 	for name, test := range map[string]struct {
 		all, first, want []job.Export
@@ -44,7 +44,7 @@ func TestNCCLIsLookedForAsRanksDo(t *testing.T) {
 }
 
 // Which programs find another file than the one that a plan goes by is said.
-func TestProgramsThatFindAnotherNCCL(t *testing.T) {
+func TestNCCLExportNotes(t *testing.T) {
 	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
 	a, b := []job.Export{value("NCCL_CONF_FILE", "/a")}, []job.Export{value("NCCL_CONF_FILE", "/b"), value("FOO", "1")}
 	const rest = ": NCCL's file of settings and its library are looked for as program 1 finds them, so that this one's " +
@@ -69,7 +69,7 @@ func TestProgramsThatFindAnotherNCCL(t *testing.T) {
 }
 
 // A port for NCCL's RAS is looked for where ranks are told of one, and nowhere else.
-func TestRASPortOnlyWhereRanksAreTold(t *testing.T) {
+func TestSetsRASPort(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {
 		s := newSession(Spec{Tune: tune}, nil)
 		assert.Equal(t, want, s.setsRASPort(), tune)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"gorun/env/plan"
 	"gorun/launcher/internal/probe"
 	"gorun/launcher/internal/reach/join"
 	"gorun/launcher/internal/wire"
@@ -17,7 +18,7 @@ const resolveLimit = 20 * time.Second
 
 // chooseMaster finds the address by which the nodes reach node 0, and each node's interface.
 func (s *session) chooseMaster() error {
-	wish := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
+	options := probe.Options{Source: s.spec.Store.From, PreferIPv6: s.namedByIPv6()}
 	order := s.nodesFromRank0()
 	probers := make([]prober, len(order))
 	for i, n := range order {
@@ -29,10 +30,10 @@ func (s *session) chooseMaster() error {
 		defer cancel()
 		// The address may also be that of a service that leads here.
 		if here, err := join.IsEndpointHere(ctx, j.Addr); err == nil && here {
-			probers[0].address, wish.Source = j.Addr, j.From
+			probers[0].address, options.Source = j.Addr, j.From
 		}
 	}
-	choice, notes, err := chooseAddress(probers, s.spec.Store.Port, wish)
+	choice, notes, err := chooseAddress(probers, s.spec.Store.Port, options)
 	for _, note := range notes {
 		s.settings.detail(note)
 	}
@@ -58,8 +59,8 @@ func (s *session) applyChoice(order []*node, choice probe.Choice) {
 	s.masterAddr = choice.Addr.String()
 	for i, n := range order {
 		place := choice.Endpoints[i]
-		n.facts.Address, n.facts.Interface = place.Addr.WithZone("").String(), place.Interface
-		if n.facts.Mbps = 0; place.Device { // virtual devices report made-up speeds
+		n.facts.Endpoint = plan.Endpoint{Address: place.Addr.WithZone("").String(), Interface: place.Interface}
+		if place.Device { // virtual devices report made-up speeds
 			n.facts.Mbps = place.Mbps
 		}
 		n.addresses = append(n.addresses, place.Addr.WithZone(""))

@@ -107,8 +107,8 @@ func (n *node) dispatch(f wire.Frame) error {
 	if f.Type == wire.TypePong {
 		return handle(n, f, (*node).onPong)
 	}
-	if hear := n.handler.Load(); hear != nil {
-		return (*hear)(f)
+	if handler := n.handler.Load(); handler != nil {
+		return (*handler)(f)
 	}
 	switch f.Type {
 	case wire.TypeNotice:
@@ -137,10 +137,10 @@ var errInterrupted = wire.Violation("its gorun was interrupted")
 const maxNotices = 1000
 
 func (n *node) onNotice(m wire.Notice) error {
-	switch said := n.notices.Add(1); {
-	case said <= maxNotices:
+	switch count := n.notices.Add(1); {
+	case count <= maxNotices:
 		n.notify(m.Text)
-	case said == maxNotices+1:
+	case count == maxNotices+1:
 		n.notify(fmt.Sprintf("has said more than %d lines; the others are not shown", maxNotices))
 	default:
 		n.notices.Store(maxNotices + 1) // prevent an overflow

@@ -127,7 +127,7 @@ func init() {
 // nodes starts a job of two nodes with two ranks each.
 func nodes(role string) launcher.Spec { return onHosts(specOf(role, 2), "node1", "node2") }
 
-func TestAKilledAgentEndsTheJobEverywhere(t *testing.T) {
+func TestKilledAgentEndsJob(t *testing.T) {
 	started := map[string]*agentProcess{}
 	s := nodes("wait")
 	s.Grace = time.Second
@@ -148,7 +148,7 @@ func init() {
 	}
 }
 
-func TestARestartHasAnotherAgentWhereOneWasKilled(t *testing.T) {
+func TestRestartAfterKilledAgent(t *testing.T) {
 	for name, reachable := range map[string]bool{"reached again": true, "out of reach": false} {
 		t.Run(name, func(t *testing.T) {
 			started := map[string]*agentProcess{}
@@ -214,7 +214,7 @@ func (f *frozen) Close() error {
 	return nil
 }
 
-func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
+func TestSilentNode(t *testing.T) {
 	started := map[string]*agentProcess{}
 	s := nodes("wait")
 	s.Grace, s.Heartbeat, s.Restarts = time.Second, 400*time.Millisecond, job.Restarts{Max: 1}
@@ -234,7 +234,7 @@ func TestASilentNodeIsNoticedAndNamed(t *testing.T) {
 	assert.Empty(t, result.Attempts, "its ranks may still run")
 }
 
-func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {
+func TestAgentEndsWithoutHead(t *testing.T) {
 	started := map[string]*agentProcess{}
 	s := nodes("wait")
 	s.Heartbeat = 400 * time.Millisecond
@@ -253,7 +253,7 @@ func TestAnAgentWithoutAHeadEndsByItself(t *testing.T) {
 	}
 }
 
-func TestTheFirstFailureOfSeveralNodes(t *testing.T) {
+func TestFirstFailureOfNodes(t *testing.T) {
 	result, _, _ := run(t, nodes("fail"), agents(t, nil))
 	assert.Equal(t, 17, result.ExitCode)
 	assert.Equal(t, 1, result.First.Rank)
@@ -270,7 +270,7 @@ func TestRestartsOverNodes(t *testing.T) {
 	}
 }
 
-func TestStdinOfARankOnAnotherNode(t *testing.T) {
+func TestStdinOfRemoteRank(t *testing.T) {
 	in, w, err := os.Pipe()
 	require.NoError(t, err)
 	go func() {
@@ -285,13 +285,13 @@ func TestStdinOfARankOnAnotherNode(t *testing.T) {
 	assert.Contains(t, out.String(), `0 read ""`)
 }
 
-func TestMuchOutputOfSeveralNodes(t *testing.T) {
+func TestMuchOutputOfNodes(t *testing.T) {
 	result, out, _ := run(t, nodes("flood"), agents(t, nil))
 	require.Zero(t, result.ExitCode)
 	assert.Equal(t, 4<<22, out.Len())
 }
 
-func TestWhatIsMissingOnSomeHostsIsSaidOnce(t *testing.T) {
+func TestMergeErrorsOfNodes(t *testing.T) {
 	s := nodes("hello")
 	s.Apps[0].Program = "./no-such-program"
 	_, err := launcher.Run(t.Context(), s, agents(t, nil))
@@ -299,7 +299,7 @@ func TestWhatIsMissingOnSomeHostsIsSaidOnce(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(err.Error(), "no-such-program"), err)
 }
 
-func TestAHangOfSeveralNodes(t *testing.T) {
+func TestHangOfNodes(t *testing.T) {
 	s := nodes("wait")
 	s.HangTimeout, s.Grace = time.Second, time.Second
 	result, _, _ := run(t, s, agents(t, nil))
@@ -313,7 +313,7 @@ func TestAHangOfSeveralNodes(t *testing.T) {
 }
 
 // The absent ranks 2 and 3 are on the other node than the store.
-func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
+func TestStallOfNodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := nodes("meet")
@@ -333,7 +333,7 @@ func TestRanksOfOtherNodesThatAreMissingInTheStore(t *testing.T) {
 		said)
 }
 
-func TestLogsOfAllNodesAtTheHead(t *testing.T) {
+func TestHeadLogs(t *testing.T) {
 	s := nodes("place")
 	s.RunID = "run"
 	s.Output = job.OutputSpec{
@@ -367,7 +367,7 @@ func init() {
 }
 
 // Nodes that have a file system in common would empty what others have written.
-func TestOneFileForAllNodesIsWrittenAtTheHead(t *testing.T) {
+func TestSharedFileIsWrittenByHead(t *testing.T) {
 	for pattern, direct := range map[string]bool{"all": false, "of %p": true} {
 		s := nodes("stdout's kind")
 		dir := t.TempDir()

@@ -9,11 +9,11 @@ import (
 )
 
 // execute executes the supervisor's orders and returns its notes.
-func (h *head) execute(orders []job.Order) (remarks []string) {
+func (h *head) execute(orders []job.Order) (notes []string) {
 	for _, o := range orders {
 		switch o := o.(type) {
 		case job.Note:
-			remarks = append(remarks, o.Text)
+			notes = append(notes, o.Text)
 		case job.Signal:
 			h.broadcast(&wire.Signal{Signal: o.Signal, Group: o.Group})
 		case job.Kill:
@@ -29,7 +29,7 @@ func (h *head) execute(orders []job.Order) (remarks []string) {
 			h.broadcast(&wire.Signal{Signal: syscall.SIGCONT, Group: true})
 		}
 	}
-	return remarks
+	return notes
 }
 
 // broadcast sends a message to all nodes. A lost node is reported by its link's reader.

@@ -33,7 +33,7 @@ type probeSession struct {
 	probers []prober
 	nodes   []probe.Node
 	key     []byte
-	wish    probe.Options
+	options probe.Options
 	notes   []string
 }
 
@@ -42,11 +42,11 @@ type probeSession struct {
 // up to eight, see probe.PeerTargets), since ranks talk to each other. If that fails, nodes dial
 // all addresses with more time. port is a fixed MASTER_PORT or 0: a firewall may let nothing else
 // pass. notes are for the user.
-func chooseAddress(probers []prober, port int, wish probe.Options) (choice probe.Choice, notes []string, err error) {
+func chooseAddress(probers []prober, port int, options probe.Options) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
 		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
 	}
-	s := newProbeSession(probers, wish)
+	s := newProbeSession(probers, options)
 	if err = s.listen(port); err == nil {
 		choice, err = s.choose(probe.Limits{})
 	}
@@ -55,7 +55,7 @@ func chooseAddress(probers []prober, port int, wish probe.Options) (choice probe
 
 // choose tries node 0's most plausible addresses, then all of them with more time.
 func (s *probeSession) choose(second probe.Limits) (probe.Choice, error) {
-	order := probe.Order(s.nodes, s.wish)
+	order := probe.Order(s.nodes, s.options)
 	choice, err := s.try(order[:probe.FirstTry(s.nodes, order)], 1,
 		probe.Limits{Timeout: firstTimeout, Patience: patience})
 	if unreached := (*probe.UnreachedError)(nil); errors.As(err, &unreached) || err == nil && choice.Warning != "" {
@@ -70,17 +70,17 @@ func (s *probeSession) try(indexes []int, most int, haste probe.Limits) (probe.C
 	if err := s.dialZero(indexes, haste); err != nil {
 		return probe.Choice{}, err
 	}
-	if agreed := probe.Agreed(s.nodes, s.wish); len(agreed) > 0 {
+	if agreed := probe.Agreed(s.nodes, s.options); len(agreed) > 0 {
 		if err := s.dialPeers(agreed[:min(most, len(agreed))], probe.Limits{Timeout: haste.Timeout}); err != nil {
 			return probe.Choice{}, err
 		}
 	}
-	return probe.Choose(s.nodes, s.wish)
+	return probe.Choose(s.nodes, s.options)
 }
 
-func newProbeSession(probers []prober, wish probe.Options) *probeSession {
+func newProbeSession(probers []prober, options probe.Options) *probeSession {
 	s := &probeSession{
-		probers: probers, nodes: make([]probe.Node, len(probers)), key: make([]byte, 2*probe.MinKey), wish: wish,
+		probers: probers, nodes: make([]probe.Node, len(probers)), key: make([]byte, 2*probe.MinKey), options: options,
 	}
 	rand.Read(s.key) // never fails
 	for i, p := range probers {
@@ -91,11 +91,11 @@ func newProbeSession(probers []prober, wish probe.Options) *probeSession {
 
 // request sends a request to all nodes in parallel; build returns nil for a node to skip. The error
 // is that of the first node that has one.
-func (s *probeSession) request(question func(node int) *wire.Probe, heard func(node int, r wire.Reached)) error {
+func (s *probeSession) request(build func(node int) *wire.Probe, receive func(node int, r wire.Reached)) error {
 	replies, errs := make([]*wire.Reached, len(s.probers)), make([]error, len(s.probers))
 	var all sync.WaitGroup
 	for i, prober := range s.probers {
-		p := question(i)
+		p := build(i)
 		if p == nil {
 			continue
 		}
@@ -116,7 +116,7 @@ func (s *probeSession) request(question func(node int) *wire.Probe, heard func(n
 			for _, note := range r.Notes {
 				s.notes = append(s.notes, s.nodes[i].Name+": "+printable.Text(note))
 			}
-			heard(i, *r)
+			receive(i, *r)
 		}
 	}
 	return nil

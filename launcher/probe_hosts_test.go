@@ -293,7 +293,7 @@ func TestRandomTopologies(t *testing.T) {
 }
 
 // A host that nobody reaches is named with what was tried.
-func TestHostThatIsCutOff(t *testing.T) {
+func TestIsolatedHost(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	require.NoError(t, set.Blackhole("h3"))
 	for _, h := range set.Hosts() {

@@ -54,7 +54,7 @@ func agentsHere(t testing.TB, n int) (all []prober, links []*wire.Link) {
 
 // Several agents on this host have the same addresses, and tell each other apart all
 // the same.
-func TestAddressAmongAgentsHere(t *testing.T) {
+func TestChooseAddress(t *testing.T) {
 	agents, _ := agentsHere(t, 4)
 	choice, notes, err := chooseAddress(agents, 0, probe.Options{})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestAddressAmongAgentsHere(t *testing.T) {
 	require.NoError(t, ln.Close())
 }
 
-func TestNamedAddressAmongAgentsHere(t *testing.T) {
+func TestChooseNamedAddress(t *testing.T) {
 	choose := func(name string) (probe.Choice, error) {
 		agents, _ := agentsHere(t, 2)
 		agents[0].address = name
@@ -100,7 +100,7 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 		agents, _ := agentsHere(t, 2)
 		s := newProbeSession(agents, probe.Options{})
 		require.NoError(t, s.listen(port))
-		_, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Limits{})
+		_, err := s.try(probe.Order(s.nodes, s.options), 9, probe.Limits{})
 		require.NoError(t, err)
 		return s.nodes[0].Port
 	}
@@ -114,7 +114,7 @@ func TestOpenAfterProbing(t *testing.T) {
 	agents, links := agentsHere(t, 2)
 	s := newProbeSession(agents, probe.Options{})
 	require.NoError(t, s.listen(0))
-	choice, err := s.try(probe.Order(s.nodes, s.wish), 9, probe.Limits{})
+	choice, err := s.try(probe.Order(s.nodes, s.options), 9, probe.Limits{})
 	require.NoError(t, err)
 	link := links[0]
 	require.NoError(t, link.Send(&wire.Open{Addr: choice.Addr.WithZone("").String(), Port: s.nodes[0].Port}))
@@ -128,7 +128,7 @@ func TestOpenAfterProbing(t *testing.T) {
 
 // A head that goes away while addresses are dialed is not waited for, and neither is
 // somebody who never answers.
-func TestHeadGoesWhileNodesDial(t *testing.T) {
+func TestHeadClosesWhileNodesDial(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()

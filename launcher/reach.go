@@ -51,22 +51,22 @@ type shellReacher struct {
 }
 
 func (s *session) newShellReacher() *shellReacher {
-	wish := s.spec.Reach
-	sh := &shellReacher{spec: wish, end: func() {}, slots: make(chan struct{}, cmp.Or(wish.AtOnce, job.DefaultAtOnce))}
+	spec := s.spec.Reach
+	sh := &shellReacher{spec: spec, end: func() {}, slots: make(chan struct{}, cmp.Or(spec.AtOnce, job.DefaultAtOnce))}
 	sh.program = sync.OnceValues(s.ownProgram)
 	sh.extra = sync.OnceValue(s.extraPrograms)
 	sh.bundle = sync.OnceValues(func() (*bootstrap.Bundle, error) {
-		return bootstrap.ReadBundle(workingDir(), slices.Concat(wish.Copy, wish.Programs))
+		return bootstrap.ReadBundle(workingDir(), slices.Concat(spec.Copy, spec.Programs))
 	})
-	if len(wish.Command) > 0 {
+	if len(spec.Command) > 0 {
 		sh.dial = func(_ context.Context, h hosts.Host) (remote.Host, error) {
-			return command.Dial(wish.Command, targetOf(h), s.spec.Environ, s.connectTimeout())
+			return command.Dial(spec.Command, targetOf(h), s.spec.Environ, s.connectTimeout())
 		}
 		return sh
 	}
 	client := ssh.NewClient(ssh.Config{
-		ConfigFile: wish.SSHConfig, AcceptNew: wish.AcceptNew, Prompt: s.prompts.wrap(s.settings.prompt),
-		Timeout:        cmp.Or(wish.Timeout, s.settings.loginLimit, s.reachTimeout()),
+		ConfigFile: spec.SSHConfig, AcceptNew: spec.AcceptNew, Prompt: s.prompts.wrap(s.settings.prompt),
+		Timeout:        cmp.Or(spec.Timeout, s.settings.loginLimit, s.reachTimeout()),
 		ConnectTimeout: s.connectTimeout(), Notify: s.settings.notify, Environ: s.spec.Environ,
 	})
 	sh.end = client.Close

@@ -11,7 +11,7 @@ import (
 )
 
 // Hosts that are down are one report, whatever they are called and however long each was waited for.
-func TestTheSameTroubleOfSeveralHostsIsToldOnce(t *testing.T) {
+func TestMergeErrorsOfHosts(t *testing.T) {
 	s := &session{}
 	var errs []error
 	for _, h := range []struct {

@@ -239,7 +239,7 @@ func own(t *testing.T, s launcher.Spec) launcher.Spec {
 	return s
 }
 
-func TestRanksRunAndKnowTheirPlace(t *testing.T) {
+func TestEnvironment(t *testing.T) {
 	r, stdout, stderr := run(t, specOf("hello", 4))
 	assert.Equal(t, 0, r.ExitCode)
 	assert.Empty(t, launcher.Explain(r))
@@ -259,7 +259,7 @@ func TestEveryByteArrives(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("%q %q", []string{odd, ""}, odd), stdout.String())
 }
 
-func TestTheFirstFailureIsExplained(t *testing.T) {
+func TestFirstFailure(t *testing.T) {
 	r, _, stderr := run(t, specOf("fail", 3))
 	assert.Equal(t, 17, r.ExitCode)
 	assert.Equal(t, job.CauseRank, r.Cause)
@@ -273,7 +273,7 @@ func TestTheFirstFailureIsExplained(t *testing.T) {
 	assert.NotContains(t, text, "\x1b", "and never reach our own messages")
 }
 
-func TestCancellingEndsTheJob(t *testing.T) {
+func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := launcher.Run(ctx, own(t, specOf("wait", 2)), launcher.WithOutput(onFirst(cancel), &buffer{}))
 	require.NoError(t, err)
@@ -281,7 +281,7 @@ func TestCancellingEndsTheJob(t *testing.T) {
 	assert.Equal(t, 143, r.ExitCode)
 }
 
-func TestSignalsArePassedOn(t *testing.T) {
+func TestForwardSignals(t *testing.T) {
 	subscribed := make(chan chan<- os.Signal, 1)
 	stdout := onFirst(func() { <-subscribed <- syscall.SIGINT })
 	r, err := launcher.Run(t.Context(), own(t, specOf("wait", 2)), launcher.WithOutput(stdout, &buffer{}),
@@ -291,7 +291,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	assert.Contains(t, launcher.Explain(r), "ended by SIGINT")
 }
 
-func TestRanksThatWaitInTheStoreAreNamed(t *testing.T) {
+func TestStall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := specOf("meet", 4)
@@ -338,7 +338,7 @@ func TestRestarts(t *testing.T) {
 	assert.Empty(t, launcher.Explain(r), "the last attempt succeeded")
 }
 
-func TestRestartsAreUsedUp(t *testing.T) {
+func TestRestartBudget(t *testing.T) {
 	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: -1}
 	r, _, _ := run(t, s)
@@ -346,7 +346,7 @@ func TestRestartsAreUsedUp(t *testing.T) {
 	assert.Regexp(t, `(?m)^  before   attempt 0: rank 1 failed after \S+, exit code 17$`, launcher.Explain(r))
 }
 
-func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
+func TestCancelDuringRestartDelay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := specOf("fail", 2)
@@ -362,7 +362,7 @@ func TestNobodyWaitsForARestartThatWasCalledOff(t *testing.T) {
 	assert.Equal(t, 143, r.ExitCode)
 }
 
-func TestTheDeadlineAlsoEndsTheWaitForARestart(t *testing.T) {
+func TestDeadlineDuringRestartDelay(t *testing.T) {
 	s := specOf("fail", 2)
 	s.Restarts = job.Restarts{Max: 1, Delay: time.Hour}
 	s.Timeout = time.Second
@@ -377,7 +377,7 @@ $`, launcher.Explain(r))
 }
 
 // Each attempt has a log directory of its own.
-func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
+func TestLogsOfAttempts(t *testing.T) {
 	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
 	s.Output.LogDir, s.Output.Redirect = t.TempDir(), job.StreamMap{All: job.Stdout}
@@ -391,12 +391,12 @@ func TestRestartsKeepTheLogsOfEachAttempt(t *testing.T) {
 }
 
 // A pipe in the place of PyTorch's error file must not hold up the end.
-func TestAnErrorFileThatIsAPipe(t *testing.T) {
+func TestErrorFileIsPipe(t *testing.T) {
 	r, _, _ := run(t, specOf("pipe", 1))
 	assert.Equal(t, 3, r.ExitCode)
 }
 
-func TestAJobThatHangsIsEndedAndExplained(t *testing.T) {
+func TestHang(t *testing.T) {
 	s := specOf("wait", 2)
 	s.HangTimeout = 20 * time.Millisecond
 	r, _, _ := run(t, s)
@@ -458,7 +458,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-func TestMuchOutputArrivesWhole(t *testing.T) {
+func TestMuchOutput(t *testing.T) {
 	_, stdout, _ := run(t, specOf("flood", 3))
 	lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
 	require.Len(t, lines, 3<<18)
@@ -468,7 +468,7 @@ func TestMuchOutputArrivesWhole(t *testing.T) {
 }
 
 // A library is no subreaper: the orphan is found by its marker.
-func TestOrphansAreEnded(t *testing.T) {
+func TestOrphans(t *testing.T) {
 	s := specOf("orphan", 1)
 	s.Grace = time.Millisecond
 	r, _, _ := run(t, s)
@@ -484,7 +484,7 @@ func TestOrphansAreEnded(t *testing.T) {
 
 // A cgroup finds an orphan that has hidden its marker, too, while the library's
 // host may have other children.
-func TestHiddenOrphansAreEnded(t *testing.T) {
+func TestHiddenOrphans(t *testing.T) {
 	testneeds.OwnCgroup(t)
 	s := specOf("hide", 1)
 	s.Grace = time.Millisecond
@@ -498,7 +498,7 @@ func TestHiddenOrphansAreEnded(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-func TestJobsThatCannotBegin(t *testing.T) {
+func TestErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*launcher.Spec)
 		code   int
@@ -525,7 +525,7 @@ func TestJobsThatCannotBegin(t *testing.T) {
 	}
 }
 
-func TestPlanStartsNothingAndIsTheSameTwice(t *testing.T) {
+func TestPlan(t *testing.T) {
 	s := own(t, specOf("hello", 3))
 	one, err := launcher.Plan(t.Context(), s)
 	require.NoError(t, err)
@@ -534,20 +534,4 @@ func TestPlanStartsNothingAndIsTheSameTwice(t *testing.T) {
 	assert.Equal(t, one, two)
 	assert.Len(t, one.Ranks, 3)
 	assert.Equal(t, job.AtStart, one.Store.Port)
-}
-
-func ExampleRun() {
-	result, err := launcher.Run(context.Background(), launcher.Spec{
-		Apps:    []job.App{{Program: "echo", Args: []string{"hello"}}},
-		PerNode: job.Count{Kind: job.CountFixed, N: 2},
-	})
-	if err != nil {
-		fmt.Println(err) // the job could not begin
-		return
-	}
-	fmt.Println("exit code", result.ExitCode)
-	// Output:
-	// hello
-	// hello
-	// exit code 0
 }

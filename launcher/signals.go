@@ -71,10 +71,10 @@ func (c *call) reportedSignals() <-chan syscall.Signal {
 	if c.settings.subscribe == nil {
 		return nil
 	}
-	heard, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
-	c.settings.subscribe(heard)
+	received, numbers := make(chan os.Signal, signalBurst), make(chan syscall.Signal, signalBurst)
+	c.settings.subscribe(received)
 	go func() {
-		for sig := range heard {
+		for sig := range received {
 			if number, ok := sig.(syscall.Signal); ok {
 				numbers <- number
 			}

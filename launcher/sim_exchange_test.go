@@ -141,7 +141,7 @@ func TestExchangeOverNodes(t *testing.T) {
 }
 
 // The ranks of a node may all have ended before those of another begin MPI, and wait for them.
-func TestSimulatedNodeThatEndedBeforeTheFirstFence(t *testing.T) {
+func TestSimulatedNodeEndsBeforeFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulation(t, 2, time.Millisecond)
 		s.joined = make(chan int, 2)

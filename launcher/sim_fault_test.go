@@ -144,7 +144,7 @@ func (a *simAgent) fail(code int) {
 
 // What the head asks an agent first waits until that runs, which says nothing about its
 // clock: ranks that were ended for another's failure do not pass for the first.
-func TestSimulatedAgentThatBeginsLate(t *testing.T) {
+func TestSimulatedLateAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulation(t, 3, time.Millisecond)
 		s.agents[2].begins = time.Second

@@ -47,7 +47,7 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 
 // Every node hears of new ranks; only those that start some are waited for: the job's part
 // on another may be over.
-func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
+func TestSpawnWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
 	h.onSpawn(h.nodes[0], wire.Spawn{Call: 7})
 	for i, link := range far {
@@ -72,7 +72,7 @@ func TestGrowthWaitsForNodesWithNewRanks(t *testing.T) {
 }
 
 // What is too much for a message is refused before anything is done about it.
-func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
+func TestSpawnTooLargeForFrame(t *testing.T) {
 	h, far := growingHead(t)
 	plans := h.planSpawn
 	h.planSpawn = func(p *job.Plan, wish job.SpawnRequest, number int) (*job.Plan, *job.Spawned, error) {
@@ -93,7 +93,7 @@ func TestASpawnThatNoMessageHasRoomFor(t *testing.T) {
 }
 
 // Ranks that a node could not start are none of its ranks.
-func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
+func TestFailedSpawnLeavesNoRanks(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Load().Nodes[0].Ranks = []int{0, 2}
 	h.onSpawn(h.nodes[1], wire.Spawn{Call: 7})
@@ -102,7 +102,7 @@ func TestRanksThatCouldNotBeStartedAreNoNodes(t *testing.T) {
 }
 
 // What ranks' servers say last may come when nothing is left of their attempt.
-func TestLastWordsOfAnAttempt(t *testing.T) {
+func TestLateFramesOfAttempt(t *testing.T) {
 	_, nodes, far := hubOf(1, 0)
 	n := nodes[0]
 	for _, m := range []wire.Message{
@@ -120,7 +120,7 @@ func TestLastWordsOfAnAttempt(t *testing.T) {
 }
 
 // A rank that was spawned has the local rank of another, and not its log files.
-func TestSpawnedRanksHaveNoFilesAtTheHead(t *testing.T) {
+func TestSpawnedRanksHaveNoHeadLogs(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{
 		Ranks: []job.Rank{{Process: spec.Process{LocalRank: 3, Spawned: true}}},

@@ -9,7 +9,7 @@ import (
 )
 
 // What was read for an attempt that is over by then goes to no rank: the next attempt has not counted it.
-func TestInputThatComesAfterItsAttempt(t *testing.T) {
+func TestLateInput(t *testing.T) {
 	h, far := growingHead(t)
 	h.stdio.Piped = []int{0}
 	p := h.newStdinPump()

@@ -93,8 +93,8 @@ func (s *session) checkOpened(o *job.Opened) error {
 	addr, err := netip.ParseAddr(o.Addr)
 	store, storeErr := netip.ParseAddrPort(o.Store)
 	isOwn := func(a netip.Addr) bool {
-		asked := o.Addr == s.storeAddr() && a == addr || len(s.nodes) == 1 && a.IsLoopback()
-		return n.served != nil || asked || n.hasAddress(a.Unmap().WithZone("").String())
+		requested := o.Addr == s.storeAddr() && a == addr || len(s.nodes) == 1 && a.IsLoopback()
+		return n.served != nil || requested || n.hasAddress(a.Unmap().WithZone("").String())
 	}
 	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
 		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)

@@ -71,7 +71,7 @@ func (v *surveyor) planWay(from, to int, chosen bool) {
 	if chosen {
 		addrs = append(addrs, v.survey.Endpoints[to].Addr.WithZone(""))
 	} else {
-		addrs = probe.Likely(v.nodes[to], v.wish)
+		addrs = probe.Likely(v.nodes[to], v.options)
 	}
 	add := func(addr netip.Addr, alternate bool) {
 		way := &probe.Path{Pair: probe.Pair{From: from, To: to}, Port: v.nodes[to].Port, Addr: addr, Alternate: alternate}
@@ -135,9 +135,9 @@ func (v *surveyor) knock() error {
 		return p
 	}, func(node int, r wire.Reached) {
 		ways := v.from(node, failed)
-		heard := answers(r, len(ways)*ports)
+		results := answers(r, len(ways)*ports)
 		for i, w := range ways {
-			w.OtherPorts = probe.ClassifyPorts(slices.DeleteFunc(slices.Clone(heard), func(a probe.Result) bool {
+			w.OtherPorts = probe.ClassifyPorts(slices.DeleteFunc(slices.Clone(results), func(a probe.Result) bool {
 				return a.Target/ports != i
 			}))
 		}

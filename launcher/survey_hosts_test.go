@@ -26,9 +26,9 @@ func told(s probe.Survey) (lines []string) {
 	return lines
 }
 
-// TestTroubleBetweenHosts makes one thing at a time wrong with the network of three
+// TestImpairedNetwork makes one thing at a time wrong with the network of three
 // hosts: that is told, in words, and nothing else.
-func TestTroubleBetweenHosts(t *testing.T) {
+func TestImpairedNetwork(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	for name, row := range map[string]struct {
 		how  testhosts.Impairment

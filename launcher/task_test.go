@@ -59,7 +59,7 @@ func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher
 	})
 }
 
-func TestEachProcessIsOneRank(t *testing.T) {
+func TestTasks(t *testing.T) {
 	parts := seats(t, "place", 5, nil)
 	for rank, p := range parts {
 		require.NoError(t, p.err, "rank %d", rank)
@@ -73,7 +73,7 @@ func TestEachProcessIsOneRank(t *testing.T) {
 	}
 }
 
-func TestAFailureEndsEachProcess(t *testing.T) {
+func TestFailureEndsTasks(t *testing.T) {
 	parts := seats(t, "tail", 4, nil)
 	for rank, p := range parts {
 		require.NoError(t, p.err, "rank %d", rank)
@@ -89,7 +89,7 @@ func TestAFailureEndsEachProcess(t *testing.T) {
 	assert.Contains(t, report, "shard 2 is empty")
 }
 
-func TestSeatsThatDoNotAgree(t *testing.T) {
+func TestTaskConflicts(t *testing.T) {
 	parts := seats(t, "place", 2, func(rank int, s *launcher.Spec) { s.Join.Task.Node, s.Join.Task.LocalRanks = 0, 1 })
 	require.ErrorContains(t, parts[0].err, "ranks 0 and 1 say both that they are local rank 0 on host 0")
 	require.Equal(t, 2, parts[1].result.ExitCode)
@@ -97,7 +97,7 @@ func TestSeatsThatDoNotAgree(t *testing.T) {
 
 // What comes from an engine that reaches all processes by itself is not passed on again,
 // but for what ends the job: a process may have been signalled alone.
-func TestSignalsOfAnEngine(t *testing.T) {
+func TestEngineSignals(t *testing.T) {
 	const ranks = 3
 	var all [ranks]chan<- os.Signal
 	var subscribed, done sync.WaitGroup
@@ -139,7 +139,7 @@ func TestSignalsOfAnEngine(t *testing.T) {
 	}
 }
 
-func TestAttemptsOfProcessesThatAreRanks(t *testing.T) {
+func TestRestartOfTasks(t *testing.T) {
 	parts := seats(t, "flaky", 3, func(_ int, s *launcher.Spec) { s.Restarts = job.Restarts{Max: 2, Delay: -1} })
 	for rank, p := range parts {
 		require.NoError(t, p.err)

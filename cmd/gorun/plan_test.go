@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/env/plan"
 	"gorun/launcher/job"
 	"gorun/placement"
 )
@@ -117,8 +118,8 @@ func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) s
 				Programs: []job.Program{{Path: "/bin/app", Argv: []string{"app"}, ScriptArg: 1, Kind: "executable"}},
 				TempDir:  "/tmp", Environ: []string{"HOME=/home/there"},
 			},
-			Remote:    i > 0,
-			Interface: fmt.Sprint("eth", i),
+			Remote:   i > 0,
+			Endpoint: plan.Endpoint{Interface: fmt.Sprint("eth", i)},
 		})
 	}
 	facts[hosts-1].Programs = []job.Program{{

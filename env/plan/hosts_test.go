@@ -15,8 +15,8 @@ import (
 func threeHosts(inherited ...string) Inputs {
 	in := job(0, inherited...)
 	in.Nodes = []Node{
-		{Interface: "eth0"},
-		{Remote: true, Environ: []string{"HOME=/home/there", "PATH=/there", "EDITOR=vi"}, Interface: "eth1"},
+		{Endpoint: Endpoint{Interface: "eth0"}},
+		{Remote: true, Environ: []string{"HOME=/home/there", "PATH=/there", "EDITOR=vi"}, Endpoint: Endpoint{Interface: "eth1"}},
 	}
 	in.Ranks = []Rank{{Node: 0, LocalRank: 0}, {Node: 0, LocalRank: 1}, {Node: 1, LocalRank: 0}}
 	return in
@@ -153,7 +153,7 @@ func TestJoinedNodesInheritTheirOwn(t *testing.T) {
 // One other host alone: all that its ranks have is common to them.
 func TestOneOtherHost(t *testing.T) {
 	in := job(2, "PATH=/here", "MINE=1", "HOME=/home/here")
-	in.Nodes[0] = Node{Remote: true, Environ: []string{"HOME=/home/there"}, Interface: "eth1"}
+	in.Nodes[0] = Node{Remote: true, Environ: []string{"HOME=/home/there"}, Endpoint: Endpoint{Interface: "eth1"}}
 	e := build(t, in)
 	assert.Empty(t, e.Nodes)
 	assert.Equal(t, []string{"/home/there"}, values(e, in, "HOME"))

@@ -141,7 +141,7 @@ func TestAppsOfAWorld(t *testing.T) {
 // user says another.
 func TestReachableAddresses(t *testing.T) {
 	in := mpiJob(2)
-	in.Nodes = []Node{{Address: "10.0.0.1"}, {Address: "10.0.0.2", Remote: true, Environ: nil}}
+	in.Nodes = []Node{{Endpoint: Endpoint{Address: "10.0.0.1"}}, {Endpoint: Endpoint{Address: "10.0.0.2"}, Remote: true}}
 	in.Ranks[1].Node = 1
 	e := build(t, in)
 	_, has := e.find(1, 1, "PMI_HOSTNAME")

@@ -101,6 +101,13 @@ const (
 	StoreRank0 StoreMode = "rank0"
 )
 
+// Endpoint is where other nodes reach a node. Zero values are unknown.
+type Endpoint struct {
+	Address   string `json:"address,omitempty"`
+	Interface string `json:"interface,omitempty"` // the network interface of Address, such as "eth0"
+	Mbps      int    `json:"-"`                   // the speed of Interface in Mbit/s
+}
+
 // Node is what ranks of one node share.
 type Node struct {
 	// Threads is how many threads each rank may run (OMP_NUM_THREADS), and Why is
@@ -123,11 +130,7 @@ type Node struct {
 	Part string
 	// KeyFile is where the ranks of the node find the job's key; "" with one node.
 	KeyFile string
-	// Interface is the network interface by which other nodes reach this one ("eth0");
-	// "": not known.
-	Interface string
-	// Address is where other nodes reach this one; "": not known.
-	Address string
+	Endpoint
 	// Seat is set where the node is one process of a host that may have several.
 	Seat *Seat
 	// Role is what the node's own command line has for Inputs.Role; "": the same.
@@ -135,8 +138,6 @@ type Node struct {
 
 	// Name is the node's, for messages.
 	Name string
-	// Mbps is the speed of Interface, 0: not known.
-	Mbps int
 	// Host, RDMA and GPUs are what its settings of NCCL depend on; RDMA has the ports of
 	// RDMA devices, and neither is known where the host has no GPUs.
 	Host nccl.Host

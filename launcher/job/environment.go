@@ -67,10 +67,10 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	m := f.Machine
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Remote, Joined: f.Joined, Environ: f.Environ,
-		Interface: f.Interface, Address: f.Address,
-		Crowded: b.crowded(node), Part: b.plan.partOf(node), Seat: f.task(),
+		Endpoint: f.Endpoint,
+		Crowded:  b.crowded(node), Part: b.plan.partOf(node), Seat: f.task(),
 		Role: b.plan.Nodes[node].Role,
-		Name: b.plan.Nodes[node].Name, Mbps: f.Mbps, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
+		Name: b.plan.Nodes[node].Name, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
 	if b.severalNodes() {
 		n.KeyFile = AtStart

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gorun/env/plan"
 	"gorun/launcher/internal/spec"
 	"gorun/placement"
 )
@@ -19,10 +20,8 @@ type Facts struct {
 	// Remote reports that the node is another host than the launcher's, Joined that somebody started gorun there by its
 	// own command line.
 	Remote, Joined bool
-	// Address is how other nodes reach this one, Interface the network interface that has it ("eth0"); "": not known.
-	Address, Interface string
-	// Mbps is the speed of Interface's hardware in Mbit/s, 0: not known.
-	Mbps int
+	// Endpoint is where other nodes reach this one.
+	plan.Endpoint
 }
 
 // FactsError reports facts that no agent of this gorun sends.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"gorun/env/plan"
 	"gorun/launcher/hosts"
 	"gorun/placement"
 )
@@ -34,9 +35,8 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 				Host: name, TempDir: "/tmp", Environ: []string{"HOME=/home/there", "EDITOR=vi"},
 				Programs: []Program{{Path: "/srv/trainer", Argv: []string{"./trainer"}, ScriptArg: 1, Kind: "executable"}},
 			},
-			Remote:    i > 0,
-			Address:   fmt.Sprint("10.0.0.", i+1),
-			Interface: fmt.Sprint("eth", i),
+			Remote:   i > 0,
+			Endpoint: plan.Endpoint{Address: fmt.Sprint("10.0.0.", i+1), Interface: fmt.Sprint("eth", i)},
 		})
 	}
 	return spec, facts

@@ -65,10 +65,9 @@ type Node struct {
 	CPUs string `json:"cpus,omitempty"`
 	// Fact is the node's index among the facts: hosts without ranks are no nodes.
 	Fact int `json:"-"`
-	// Remote, Address and Interface are those of its facts.
-	Remote    bool   `json:"away,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Interface string `json:"interface,omitempty"`
+	// Remote and Endpoint are those of its facts.
+	Remote bool `json:"away,omitempty"`
+	plan.Endpoint
 	// Apps replaces Plan.Apps on a node that starts the programs differently.
 	Apps []AppRun `json:"apps,omitempty"`
 	// Env is common to its ranks, beside Plan.Common.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gorun/env/plan"
 	"gorun/placement"
 )
 
@@ -43,9 +44,8 @@ func manyNodes(n int, m placement.Machine) (*Spec, []Facts) {
 				Programs: []Program{{Path: "/bin/trainer", Argv: []string{"./trainer"}, ScriptArg: 1}},
 				Environ:  []string{"HOME=/root", "USER=root", "SHELL=/bin/sh"},
 			},
-			Remote:    i > 0,
-			Address:   "10.0.0.1",
-			Interface: "eth0",
+			Remote:   i > 0,
+			Endpoint: plan.Endpoint{Address: "10.0.0.1", Interface: "eth0"},
 		}
 	}
 	return spec, facts

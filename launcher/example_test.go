@@ -1,0 +1,67 @@
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"gorun/launcher"
+	"gorun/launcher/job"
+)
+
+func ExampleRun() {
+	result, err := launcher.Run(context.Background(), launcher.Spec{
+		Apps:    []job.App{{Program: "echo", Args: []string{"hello"}}},
+		PerNode: job.Count{Kind: job.CountFixed, N: 2},
+	})
+	if err != nil {
+		fmt.Println(err) // no rank has run
+		return
+	}
+	fmt.Println("exit code", result.ExitCode)
+	// Output:
+	// hello
+	// hello
+	// exit code 0
+}
+
+// A job that fails has a Result, too; Explain describes the failure in a few lines.
+func ExampleRun_failure() {
+	result, err := launcher.Run(context.Background(), launcher.Spec{
+		Apps:    []job.App{{Program: "sh", Args: []string{"-c", "test $RANK != 1"}}},
+		PerNode: job.Count{Kind: job.CountFixed, N: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Fprint(os.Stderr, launcher.Explain(result))
+	fmt.Printf("rank %d failed: exit code %d\n", result.First.Rank, result.ExitCode)
+	// Output: rank 1 failed: exit code 1
+}
+
+func ExampleError() {
+	_, err := launcher.Run(context.Background(), launcher.Spec{Apps: []job.App{{Program: "./missing"}}})
+	if e, ok := errors.AsType[*launcher.Error](err); ok {
+		fmt.Println("exit code", e.Code)
+	}
+	// Output: exit code 127
+}
+
+func ExamplePlan() {
+	plan, err := launcher.Plan(context.Background(), launcher.Spec{
+		Apps:    []job.App{{Program: "echo"}},
+		PerNode: job.Count{Kind: job.CountFixed, N: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, rank := range plan.Ranks {
+		fmt.Printf("rank %d: node %d, local rank %d\n", rank.Rank, rank.Node, rank.LocalRank)
+	}
+	// Output:
+	// rank 0: node 0, local rank 0
+	// rank 1: node 0, local rank 1
+}
