@@ -7,8 +7,8 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// unbound tells once of each kind that the kernel refused to bind ranks: in a
-// container all of them meet the same filter.
+// bindNotices limits notices about failed bindings to one of each kind: in a container all ranks meet the same seccomp
+// filter. It is safe for concurrent use.
 type bindNotices struct{ cpus, memory sync.Once }
 
 func (s sink) BindFailed(id int, b process.BindError) {

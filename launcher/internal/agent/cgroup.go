@@ -7,27 +7,26 @@ import (
 	"gorun/launcher/internal/process/cgroup"
 )
 
-// makeCgroup gives the job a cgroup of its own if that is wished and can be done. Slurm
-// knows the processes of a step by its own cgroups, whatever the head's host knows of it.
+// makeCgroup makes a cgroup for the job if that is requested and possible. Inside Slurm it does not, as Slurm
+// identifies the processes of a step by their cgroup.
 func (j *job) makeCgroup() {
 	if !j.start.Cgroup || lookup(j.agent.cfg.Environ, "SLURM_JOB_ID") != "" {
 		return
 	}
 	group, err := cgroup.Make(rand.Text())
 	if err != nil {
-		return // most users have none, and lose little
+		return // most users may not, and lose little
 	}
 	j.cgroup = group
 	j.guard.AddCgroup(group.Dir())
 }
 
-// vacant removes the cgroup, and reports whether it can: nothing of the job is in
-// it any more.
+// removeCgroup removes the cgroup and reports whether it was empty.
 func (j *job) removeCgroup() bool {
 	return j.cgroup == nil || !errors.Is(j.cgroup.Remove(), cgroup.ErrBusy)
 }
 
-// leaveCgroup gives up a cgroup that has been removed, or cannot be.
+// closeCgroup removes the cgroup, if possible, and closes it.
 func (j *job) closeCgroup() {
 	if j.cgroup != nil {
 		_ = j.cgroup.Remove()

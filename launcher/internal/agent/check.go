@@ -23,7 +23,7 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// check answers beside the loop that reads frames: reading a program may take its time.
+// check handles a Check frame on another goroutine, as reading a program may take long.
 func (a *Agent) check(c wire.Check) error {
 	programs := slices.Clone(a.programs)
 	go func() {
@@ -32,17 +32,15 @@ func (a *Agent) check(c wire.Check) error {
 		if err != nil || len(text) > wire.HostLimit {
 			text, _ = json.Marshal(&doctor.Host{Unknown: []string{"what was found there is too much to be sent"}})
 		}
-		_ = a.link.Send(&wire.Checked{Host: text}) // a head that is gone is noticed where frames are read
+		_ = a.link.Send(&wire.Checked{Host: text}) // the head may be gone
 	}()
 	return nil
 }
 
-// inspectLimit is how long everything that is inspected may take: whoever asks wants an
-// answer in five seconds, and has to reach this host first.
+// inspectLimit bounds the inspection: the user expects an answer within five seconds, including the connection.
 const inspectLimit = 3 * time.Second
 
-// inspect is what package doctor judges. What is on file systems that may be somebody else's
-// comes first, with a time for each.
+// inspect returns the facts for package doctor. What may be on network file systems comes first, each with a timeout.
 func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	var own doctor.Program
 	if c.Dir != "" {
@@ -52,14 +50,14 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 		}
 		own.NoDir = why
 	}
-	rooms := a.rooms()
-	for i, room := range rooms {
-		measured, err := withTimeout(c.Patience, func() doctor.DiskSpace { return measureSpace(room) })
+	spaces := a.diskSpaces()
+	for i, space := range spaces {
+		measured, err := withTimeout(c.Patience, func() doctor.DiskSpace { return measureSpace(space) })
 		if err != nil {
-			room.Error = err.Error()
-			measured = room
+			space.Error = err.Error()
+			measured = space
 		}
-		rooms[i] = measured
+		spaces[i] = measured
 	}
 	environ := slices.Concat(c.Environ, a.cfg.Environ)
 	cfg := inspect.Config{
@@ -83,17 +81,17 @@ func (a *Agent) inspect(c wire.Check, programs []program.Resolved) doctor.Host {
 	if host.Program != nil {
 		own.ELF = host.Program.ELF
 	}
-	host.Program, host.DiskSpace, host.Gorun = &own, rooms, a.cfg.Version
+	host.Program, host.DiskSpace, host.Gorun = &own, spaces, a.cfg.Version
 	host.Executable, _ = os.Executable()
 	return host
 }
 
-// askNVML asks NVIDIA's library by another process.
+// nvmlFacts queries NVIDIA's library in another process.
 func (c Config) nvmlFacts(_ int, limit time.Duration) (gpufacts.Facts, error) {
 	return c.NVML.FactsWithin(limit)
 }
 
-// interpreter is the Python that a script would get; "" if there is none.
+// interpreter returns the Python that would run a script; "": none.
 func interpreter(c wire.Check, environ []string) string {
 	found, err := program.Resolve(program.Request{
 		Name: "site", Start: spec.StartModule, Interpreter: c.Python, Lookup: func(name string) string {
@@ -125,7 +123,7 @@ func withTimeout[T any](limit time.Duration, do func() T) (result T, err error) 
 	}
 }
 
-// missing is what is wrong with a directory.
+// dirError returns why a directory cannot be used; "": it can.
 func dirError(dir string) string {
 	if info, err := os.Stat(dir); err != nil {
 		return cause(err)
@@ -135,7 +133,7 @@ func dirError(dir string) string {
 	return ""
 }
 
-// cause is an error without the path that was asked for.
+// cause returns the text of an error without the path.
 func cause(err error) string {
 	if why := (*fs.PathError)(nil); errors.As(err, &why) {
 		err = why.Err
@@ -143,20 +141,19 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// rooms are the directories that a job needs: gorun's copies go into the first that
-// package bootstrap tries.
-func (a *Agent) rooms() (rooms []doctor.DiskSpace) {
+// diskSpaces returns the directories that a job needs. The cache is where package bootstrap puts copies of gorun.
+func (a *Agent) diskSpaces() (spaces []doctor.DiskSpace) {
 	cache := lookup(a.cfg.Environ, "XDG_CACHE_HOME")
 	if home := lookup(a.cfg.Environ, "HOME"); !filepath.IsAbs(cache) && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
 	if filepath.IsAbs(cache) {
-		rooms = append(rooms, doctor.DiskSpace{Purpose: "cache", Path: cache})
+		spaces = append(spaces, doctor.DiskSpace{Purpose: "cache", Path: cache})
 	}
-	return append(rooms, doctor.DiskSpace{Purpose: "temporary files", Path: a.cfg.TempDir})
+	return append(spaces, doctor.DiskSpace{Purpose: "temporary files", Path: a.cfg.TempDir})
 }
 
-// measured has the free space of a directory, or of the one that it would be made in.
+// measureSpace adds the free space of a directory, or of the ancestor in which it would be made.
 func measureSpace(r doctor.DiskSpace) doctor.DiskSpace {
 	var s unix.Statfs_t
 	for dir := r.Path; ; dir = filepath.Dir(dir) {
@@ -176,8 +173,7 @@ func measureSpace(r doctor.DiskSpace) doctor.DiskSpace {
 	return r
 }
 
-// fileOf is the file by which two programs are told apart: a script's own rather than
-// its interpreter's; "" for what is built first.
+// fileOf returns the file that identifies a program: a script rather than its interpreter; "": not built yet.
 func fileOf(p program.Resolved) string {
 	if p.Source != "" {
 		return p.Source
@@ -185,7 +181,7 @@ func fileOf(p program.Resolved) string {
 	return p.Path
 }
 
-// summed has the hash of a file's first bytes.
+// checksum adds the hash of a file's first bytes.
 func checksum(s doctor.Program) doctor.Program {
 	if s.Path == "" {
 		return s

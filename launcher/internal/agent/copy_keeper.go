@@ -12,14 +12,14 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// dismissKeeper has the process end that keeps what --copy sent, and take it away. It is behind the same connection as
-// the agent, but knows no lease. A number that another process has got meanwhile is told by its command line.
+// endCopyKeeper ends the process that keeps the files of --copy and removes them at its end. It uses the same
+// connection as the agent but has no lease. Its command line proves that the pid was not reused.
 func endCopyKeeper(c wire.Copied) {
 	mark, ok := keeperMark(c.Dir)
 	if c.PID <= 1 || !ok {
 		return
 	}
-	keeper, err := os.FindProcess(c.PID) // a pidfd: what is looked at is what is signalled
+	keeper, err := os.FindProcess(c.PID) // a pidfd: the process checked is the one signalled
 	if err != nil {
 		return
 	}
@@ -28,13 +28,13 @@ func endCopyKeeper(c wire.Copied) {
 	if err != nil || !bytes.Contains(line, []byte(mark)) {
 		return
 	}
-	_ = keeper.Signal(unix.SIGTERM) // it may have ended
+	_ = keeper.Signal(unix.SIGTERM) // it may have exited
 }
 
-// markDigits are those of a mark: 64 random bits in hexadecimal.
+// markDigits is the length of a mark: 64 random bits in hexadecimal.
 const markDigits = 16
 
-// keeperMark is the part of the directory's name that was made for this one; false where there is none.
+// keeperMark returns the random part of the directory's name.
 func keeperMark(dir string) (mark string, ok bool) {
 	mark, ok = strings.CutPrefix(filepath.Base(dir), "gorun-job-m")
 	return mark, ok && len(mark) == markDigits && strings.Trim(mark, "0123456789abcdef") == ""

@@ -17,9 +17,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// countDevices has torchrun's own function count them, since a device may be one that only
-// a plug-in of PyTorch's knows. Python has a module path without the working directory, as
-// torchrun has, and what plug-ins print stands before the last line.
+// countDevices calls torchrun's own function, as only a plug-in of PyTorch may know the device. The module path
+// excludes the working directory, as with torchrun. The count is the last line, after anything that plug-ins print.
 const countDevices = `import sys
 sys.path[:] = [p for p in sys.path if p]
 from torch.distributed.run import determine_local_world_size
@@ -29,8 +28,8 @@ except ValueError as e:
     sys.exit(str(e))
 print(f"\n{count}")`
 
-// tellCounted completes the facts by how many devices there are, and sends them. It takes as long as
-// Python needs to load PyTorch: the head's heartbeats are answered meanwhile.
+// sendCounted adds the number of devices to the facts and sends them. Loading PyTorch takes long; the agent answers
+// heartbeats meanwhile.
 func (a *Agent) sendCounted(h *wire.Hello, facts *wire.Facts) {
 	n, err := a.count(h, facts.Programs, countLimit)
 	if err != nil {
@@ -38,13 +37,13 @@ func (a *Agent) sendCounted(h *wire.Hello, facts *wire.Facts) {
 	}
 	facts.Ranks = n
 	a.counted.Store(int32(n))
-	_ = a.link.Send(facts) // a head that is gone needs no facts
+	_ = a.link.Send(facts) // the head may be gone
 }
 
-// maxDevices is how many one node can have.
+// maxDevices is the maximum number of devices on a node.
 const maxDevices = 1 << 16
 
-// countLimit is how long Python may take to count devices: PyTorch comes from a slow file system, or a driver hangs.
+// countLimit bounds the count: PyTorch may be on a slow file system, and drivers may hang.
 const countLimit = 2 * time.Minute
 
 func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duration) (int, error) {
@@ -62,7 +61,7 @@ func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duratio
 		case <-ctx.Done():
 		}
 	}()
-	runtime.LockOSThread() // by which the kernel ends the child
+	runtime.LockOSThread() // Pdeathsig is tied to the thread
 	defer runtime.UnlockOSThread()
 	cmd := child.CommandContext(ctx, python, "-c", countDevices, h.Device)
 	cmd.Env = append(append([]string{}, a.cfg.Inherited...), h.Environ...)
@@ -85,7 +84,7 @@ func (a *Agent) count(h *wire.Hello, programs []spec.Program, limit time.Duratio
 	return n, nil
 }
 
-// pythonOf is the interpreter that runs the first program that is Python's, or would run one.
+// pythonOf returns the interpreter of the first Python program, or the one that would run such a program.
 func (a *Agent) pythonOf(h *wire.Hello, programs []spec.Program) (string, error) {
 	for _, p := range programs {
 		if strings.HasPrefix(p.Kind, "python") {
@@ -101,7 +100,7 @@ func (a *Agent) pythonOf(h *wire.Hello, programs []spec.Program) (string, error)
 	return program.Python(request)
 }
 
-// lastLine keeps the last line of what is written to it that is not empty, or its beginning.
+// lastLine is a writer that keeps the last non-empty line, up to maxLastLine bytes.
 type lastLine struct{ done, now []byte }
 
 func (l *lastLine) Write(p []byte) (int, error) {
@@ -118,7 +117,6 @@ func (l *lastLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxLastLine is enough for a message, in bytes.
 const maxLastLine = 1 << 10
 
 func (l *lastLine) text() string {

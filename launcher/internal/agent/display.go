@@ -12,8 +12,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// display shows what a node's ranks print on this process's own standard output and
-// error. The head hears the last lines of ranks that fail, and no more.
+// display shows the ranks' output on this process's standard output and error. The head gets only the last lines of
+// ranks that fail. Its methods accept nil and are safe for concurrent use.
 type display struct {
 	*output.Console
 	hidden  spec.Streams
@@ -21,29 +21,28 @@ type display struct {
 	hurry   context.CancelFunc
 }
 
-// impatience is how long a reader that does not read may hold up the end of ranks that
-// were asked to end.
+// hurryDelay is how long a blocked reader may delay the end of ranks that were requested to end.
 const hurryDelay = time.Second
 
-// Display is how a process that is one rank shows what that prints.
+// Display configures how a process that is a single rank shows the rank's output.
 type Display struct {
-	// Console leaves Ranks, Consumed and Failed open.
+	// Console must not set Ranks, Consumed and Failed.
 	Console output.Config
-	// Role is the ranks' role, for labels, and Tee are the streams that go to a file, too.
+	// Role is the ranks' role, for labels. Tee are the streams that are also written to a file.
 	Role string
 	Tee  spec.Streams
-	// Hidden are the streams that go to a file alone, also where the head writes that.
+	// Hidden are the streams that are only written to a file, even by the head.
 	Hidden spec.Streams
 }
 
-// newDisplay returns nil where the head shows what ranks print.
+// newDisplay returns nil if the head shows the output.
 func (j *job) newDisplay() *display {
 	config := j.agent.cfg.Display
 	if config == nil {
 		return nil
 	}
 	cfg := config.Console
-	host, _ := os.Hostname() // "" is seen in labels, no more
+	host, _ := os.Hostname() // only for labels
 	for _, row := range j.start.Ranks {
 		cfg.Ranks = append(cfg.Ranks, output.RankInfo{
 			Rank: row.Rank, LocalRank: row.LocalRank, Host: host,
@@ -59,29 +58,29 @@ func (j *job) newDisplay() *display {
 	return d
 }
 
-// end closes a rank's stream.
+// end ends a rank's stream.
 func (d *display) end(rank, stream int) {
 	if d != nil {
 		d.End(rank, stream)
 	}
 }
 
-// asked: ranks were asked to end, and nobody waits for a reader any more.
+// hurryUp limits the wait for a blocked reader, as ranks were requested to end.
 func (d *display) hurryUp() {
 	if d != nil {
 		time.AfterFunc(hurryDelay, d.hurry)
 	}
 }
 
-// close waits until everything is written.
+// close waits until all output is written.
 func (d *display) close() {
 	if d != nil {
-		_ = d.Close(d.closing) // failed writes were told when they failed
+		_ = d.Close(d.closing) // failed writes were reported by Failed
 		d.hurry()
 	}
 }
 
-// last are a rank's last lines, of its standard error if there are any.
+// last returns a rank's last lines, preferably of standard error.
 func (d *display) last(rank int) []string {
 	if d == nil {
 		return nil

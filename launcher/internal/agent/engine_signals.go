@@ -8,25 +8,24 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Engine is whose signals an agent gets.
+// Engine says where an agent's signals come from.
 type Engine uint8
 
-// The engines.
 const (
-	// NoEngine: those of the user, for the head.
+	// NoEngine means the user; the signals are for the head.
 	NoEngine Engine = iota
-	// EngineSignalsAgents: those of a resource manager, which ranks do not get.
+	// EngineSignalsAgents means a resource manager that signals agents, but not ranks.
 	EngineSignalsAgents
-	// EngineSignalsAll: those of a resource manager that signals every process.
+	// EngineSignalsAll means a resource manager that signals every process.
 	EngineSignalsAll
 )
 
-// engineSignals are those that a resource manager has sent to this agent, and that ranks
-// have as well.
+// engineSignals are signals that a resource manager has sent to this agent and the ranks. It is safe for concurrent
+// use.
 type engineSignals struct {
 	mu          sync.Mutex
 	sent        map[syscall.Signal]bool
-	requestedAt time.Time // when one of them first asked ranks to end
+	requestedAt time.Time // when the first of them requested ranks to end; zero: never
 }
 
 func (e *engineSignals) add(sig syscall.Signal, at time.Time) {
@@ -41,28 +40,26 @@ func (e *engineSignals) add(sig syscall.Signal, at time.Time) {
 	}
 }
 
-// endsRanks reports whether programs take a signal for a wish that they end.
+// endsRanks reports whether a signal requests programs to end.
 func endsRanks(sig syscall.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
 }
 
-// has reports whether ranks have got a signal already. One that ends them they need not
-// get twice: some take the second for impatience.
+// has reports whether ranks have already got a signal that requests their end. They must not get it twice, as some
+// programs abort on the second.
 func (e *engineSignals) has(sig syscall.Signal) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sent[sig] && endsRanks(sig)
 }
 
-// askedAt is when ranks were first asked to end, zero if they were not.
 func (e *engineSignals) endRequestedAt() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.requestedAt
 }
 
-// reportSignals tells the head what a resource manager sends, and ranks have it when the
-// head hears of it.
+// reportSignals reports a resource manager's signals to the head, after the ranks have got them.
 func (a *Agent) reportSignals() {
 	for {
 		select {

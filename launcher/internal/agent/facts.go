@@ -19,9 +19,9 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// hello measures what the head asked for and finds the programs.
+// hello handles a Hello frame: it collects the requested facts and finds the programs.
 func (a *Agent) hello(h wire.Hello) error {
-	if h.Version != wire.Version { // the head says what to do about it
+	if h.Version != wire.Version { // the head reports it
 		return a.link.Send(&wire.Facts{Version: wire.Version})
 	}
 	a.lease.begin(h.Lease, a.link)
@@ -51,11 +51,11 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.DirError = err.Error()
 		return a.link.Send(&facts)
 	}
-	// the first counts: shells that ssh starts often have a short PATH, and ranks get the head's
+	// The first occurrence counts: shells started by ssh often have a short PATH, and ranks get the head's.
 	environ := slices.Concat(h.Environ, a.cfg.Environ)
 	for _, p := range h.Programs {
 		found := a.resolve(p, environ)
-		if len(h.Programs) > 1 && found.Path != "" { // of two families they could not talk to each other
+		if len(h.Programs) > 1 && found.Path != "" { // programs of two MPI families cannot share a world
 			found.MPI = program.MPIFamily(pathFrom(p.Dir, found.Path))
 		}
 		facts.Programs = append(facts.Programs, found)
@@ -64,7 +64,7 @@ func (a *Agent) hello(h wire.Hello) error {
 		facts.NCCL = ncclhost.Read(ncclhost.Ranks{
 			Getenv:       func(name string) string { return lookup(environ, name) },
 			PythonPrefix: pythonPrefix(facts.Programs),
-			Dir:          func() string { return whereRanksBegin(h.Programs) },
+			Dir:          func() string { return firstWorkingDir(h.Programs) },
 		})
 		if facts.NCCL.GPUs {
 			facts.RDMA = sysfs.RDMA()
@@ -77,8 +77,8 @@ func (a *Agent) hello(h wire.Hello) error {
 	return a.link.Send(&facts)
 }
 
-// whereRanksBegin is the directory of the first program's ranks, "" where it is not known.
-func whereRanksBegin(programs []wire.Program) string {
+// firstWorkingDir returns the directory of the first program's ranks; "": unknown.
+func firstWorkingDir(programs []wire.Program) string {
 	dir := ""
 	if len(programs) > 0 {
 		dir = programs[0].Dir
@@ -87,8 +87,7 @@ func whereRanksBegin(programs []wire.Program) string {
 	return dir
 }
 
-// pythonPrefix is the environment of the Python that starts the first program that is
-// one's; "" where none is.
+// pythonPrefix returns the prefix (sys.prefix) of the Python that runs the first Python program; "": none.
 func pythonPrefix(programs []spec.Program) string {
 	for _, p := range programs {
 		if strings.HasPrefix(p.Kind, "python") && filepath.IsAbs(p.Path) {
@@ -98,7 +97,7 @@ func pythonPrefix(programs []spec.Program) string {
 	return ""
 }
 
-// bootID is the kernel's random name for its present run, "" where it is not to be seen.
+// bootID returns the kernel's random boot id; "": unknown.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -107,8 +106,7 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// enter goes to the launcher's working directory, where programs are looked for and
-// ranks begin.
+// chdir changes to the launcher's working directory, in which programs are searched and ranks start.
 func (a *Agent) chdir(h wire.Hello) error {
 	if h.Dir == "" {
 		return nil
@@ -124,8 +122,8 @@ func (a *Agent) chdir(h wire.Hello) error {
 	return fmt.Errorf("the working directory %s: %w", h.Dir, err)
 }
 
-// machine reads what the head wants to know of this node. More ranks than CPUs are
-// not bound unless somebody wishes it, so nobody needs to know more then.
+// machine reads the requested parts of this node's Machine. It skips the topology if there are more ranks than
+// CPUs, which are not bound by default.
 func machine(h wire.Hello) placement.Machine {
 	needs := sysfs.Needs{CPUs: h.CPUs, GPUs: h.GPUs, Driverless: h.Driverless, Topology: h.Topology, NICs: h.NICs}
 	if allowed, err := sysfs.Affinity(); h.Topology && !h.Places && err == nil && h.Ranks > allowed.Len() {
@@ -134,21 +132,19 @@ func machine(h wire.Hello) placement.Machine {
 	return sysfs.Read(needs)
 }
 
-// askLibrary completes what the head wants to know of NVIDIA's GPUs where the
-// kernel's files do not tell it, and returns remarks.
+// completeGPUs adds facts about NVIDIA's GPUs that the kernel's files do not have, and returns notes.
 func (a *Agent) completeGPUs(h wire.Hello, m *placement.Machine) (notes []string) {
 	wish := gpufacts.Wish{Users: h.GPUUsers, Names: h.GPUNames, Links: h.GPULinks}
 	if wish == (gpufacts.Wish{}) || !wish.NeedsLibrary(*m, sysfs.NVIDIASigns()) {
 		return nil
 	}
 	program := a.cfg.NVML
-	program.Slow = func() { _ = a.link.Send(&wire.Notice{Text: nvml.SlowText}) } // a head that is gone needs no word
+	program.Slow = func() { _ = a.link.Send(&wire.Notice{Text: nvml.SlowText}) } // the head may be gone
 	facts, err := program.Facts(len(m.GPUs))
 	return wish.Complete(m, facts, err)
 }
 
-// checkLimits is done once, and before anything is made for each rank if their
-// number is known by then.
+// checkLimits checks limits once for a number of ranks, in hello if that is known by then.
 func (a *Agent) checkLimits(ranks int, sockets bool) error {
 	if a.checked == ranks {
 		return nil
@@ -157,14 +153,13 @@ func (a *Agent) checkLimits(ranks int, sockets bool) error {
 	return process.CheckLimits(ranks, 0, process.DescriptorsPerRank(sockets))
 }
 
-// resolve finds a program, and remembers it for when it has to be built.
+// resolve finds a program and remembers it for build.
 func (a *Agent) resolve(p wire.Program, environ []string) spec.Program {
 	found, r := find(p, environ)
 	a.programs = append(a.programs, r)
 	return found
 }
 
-// find finds a program.
 func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
 	r, err := program.Resolve(program.Request{
 		Name: p.Name, Args: p.Args, Start: p.Start, Interpreter: p.Interpreter, Dir: p.Dir, Path: p.Path,
@@ -185,7 +180,7 @@ func find(p wire.Program, environ []string) (spec.Program, program.Resolved) {
 	return found, r
 }
 
-// pathFrom is a path that counts from a directory; "" is this process's own.
+// pathFrom resolves a path relative to dir; "": this process's working directory.
 func pathFrom(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -193,7 +188,7 @@ func pathFrom(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// lookup returns the value of a variable, "" without one.
+// lookup returns the value of a variable; "": not set.
 func lookup(environ []string, name string) string {
 	for _, assignment := range environ {
 		if n, value, _ := strings.Cut(assignment, "="); n == name {

@@ -15,15 +15,14 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// Health answers liveness probes, such as those of Kubernetes, at a port of every address of the host: whoever asks
-// learns that this launcher or agent is alive, and nothing else.
+// Health answers liveness probes, such as Kubernetes', on a port of all addresses. The answer only says whether this
+// launcher or agent is alive. The methods of a nil Health do nothing.
 type Health struct {
 	listener net.Listener
-	// busy is since when a frame is being handled, in nanoseconds since 1970; 0: none is.
-	busy atomic.Int64
-	// room bounds connections.
+	// busy is when the handling of the current frame began, in nanoseconds since 1970; 0: idle.
+	busy    atomic.Int64
 	slots   chan struct{}
-	conns   sync.Map // that are being answered
+	conns   sync.Map // being answered
 	serving sync.WaitGroup
 }
 
@@ -36,8 +35,8 @@ const (
 	healthStuck = 60 * time.Second
 )
 
-// OpenHealth answers at the port that text, the value of TORCHELASTIC_HEALTH_CHECK_PORT, names. Where that port is
-// taken it tells so and returns nil: probes that another gorun of the host answers are no reason to end this job.
+// OpenHealth listens on the port text, the value of TORCHELASTIC_HEALTH_CHECK_PORT. If the port is taken it calls
+// notice and returns nil: another gorun on the host may answer, which is no reason to end this job.
 func OpenHealth(text string, notice func(format string, args ...any)) (*Health, error) {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
@@ -62,12 +61,12 @@ func newHealth(listener net.Listener) *Health {
 	return h
 }
 
-// Close ends it. It may be nil.
+// Close stops listening and closes all connections.
 func (h *Health) Close() {
 	if h != nil {
 		_ = h.listener.Close()
 		h.conns.Range(func(c, _ any) bool {
-			_ = c.(net.Conn).Close() // a peer that says nothing must not hold up the job's end
+			_ = c.(net.Conn).Close() // a silent peer must not delay the end of the job
 			return true
 		})
 		h.serving.Wait()
@@ -91,7 +90,7 @@ func (h *Health) serve() {
 	}
 }
 
-// answer speaks as much HTTP/1.1 as a probe needs: GET or HEAD of any path, one question a connection.
+// answer implements as much HTTP/1.1 as probes need: GET or HEAD of any path, one request per connection.
 func (h *Health) answer(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(healthTimeout))
 	lines := bufio.NewScanner(io.LimitReader(c, healthRequestLimit))
@@ -99,7 +98,7 @@ func (h *Health) answer(c net.Conn) {
 		return // a probe that only connects
 	}
 	request := strings.Fields(lines.Text())
-	for lines.Scan() && lines.Text() != "" { // closing before all is read would reset the connection
+	for lines.Scan() && lines.Text() != "" { // closing with unread data would reset the connection
 		continue
 	}
 	status, body := h.state()
@@ -115,7 +114,7 @@ func (h *Health) answer(c net.Conn) {
 	if len(request) > 0 && request[0] != "HEAD" {
 		text += body
 	}
-	_, _ = io.WriteString(c, text) // whoever asked may be gone
+	_, _ = io.WriteString(c, text) // the peer may be gone
 }
 
 func (h *Health) state() (status, body string) {
@@ -126,7 +125,7 @@ func (h *Health) state() (status, body string) {
 	return "200 OK", "alive"
 }
 
-// working notes that the agent begins to handle a frame, or is done with it.
+// working records that the agent starts or ends handling a frame.
 func (h *Health) working(begins bool) {
 	switch {
 	case h == nil:
@@ -137,8 +136,8 @@ func (h *Health) working(begins bool) {
 	}
 }
 
-// openHealth answers probes of this node from its first ranks on, unless somebody does already. Of several processes
-// that are a rank each one host has one that answers.
+// openHealth answers probes of this node from its first ranks on, unless the launcher does already. If each rank
+// has its own process, local rank 0 answers.
 func (a *Agent) openHealth(environ []string) (err error) {
 	port := lookup(environ, env.VarTorchelasticHealthCheckPort)
 	joined := a.cfg.Joined

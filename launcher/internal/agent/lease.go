@@ -9,9 +9,9 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// lease is how long the agent goes on without hearing of the head. Frames are counted
-// in looks, not in time: an agent that was stopped and goes on has not been waiting
-// meanwhile, and what the head sent then is still to be read.
+// lease ends the agent if the head sends no frame for a while. It counts checks instead of time: an agent that was
+// stopped and continued has not waited meanwhile, and must read first what the head has sent. It is safe for
+// concurrent use.
 type lease struct {
 	linkClosed chan struct{} // closed at the end of the connection
 	once       sync.Once
@@ -21,15 +21,13 @@ type lease struct {
 	limit      atomic.Int64 // a time.Duration
 }
 
-// leaseLooks is how often it is looked within a lease.
+// leaseChecks is the number of checks per lease.
 const leaseChecks = 10
 
-// maxLostGrace bounds what ranks get to end in order when nobody is left to wait for
-// them.
+// maxLostGrace is the grace period of ranks if the connection to the head is lost.
 const maxLostGrace = 10 * time.Second
 
-// begin looks from now on whether the head is heard of; the link is closed when it is
-// not. Another limit replaces the one before.
+// begin starts the lease, or changes its limit. When it expires, the link is closed.
 func (l *lease) begin(limit time.Duration, link *wire.Link) {
 	if limit <= 0 {
 		return
@@ -61,11 +59,11 @@ func (l *lease) renew() {
 	l.paused.Store(false)
 }
 
-// pause: the head is about to be stopped, by Ctrl-Z, and says when it goes on.
+// pause suspends the lease until the next frame: the head is about to be stopped by Ctrl-Z.
 func (l *lease) pause() { l.paused.Store(true) }
 
-// grace is what ranks get when the connection has ended: none if somebody killed the
-// head, which has closed it; some if the network did.
+// grace returns the grace period of ranks after the connection has ended: none if it was closed, which means that
+// the head was killed; some if the lease has expired.
 func (l *lease) grace() time.Duration {
 	if l.expired.Load() {
 		return maxLostGrace
@@ -73,9 +71,9 @@ func (l *lease) grace() time.Duration {
 	return 0
 }
 
-// explain says why the connection has ended.
+// explain returns why the connection has ended.
 func (l *lease) explain(err error) error {
-	if l.expired.Load() { // then err is only that we closed the connection
+	if l.expired.Load() { // err is that we closed the connection
 		return fmt.Errorf("nothing was heard of the head for %s: its link is cut, or its host hangs",
 			time.Duration(l.limit.Load()))
 	}
@@ -85,16 +83,16 @@ func (l *lease) explain(err error) error {
 // pong answers a heartbeat.
 func (a *Agent) pong(p wire.Ping) error {
 	a.lease.begin(p.Lease, a.link)
-	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Progress: a.signs()})
+	return a.link.Send(&wire.Pong{Sent: p.Sent, At: time.Now(), Progress: a.progress()})
 }
 
-// signs is different whenever something of the job has gone on here.
-func (a *Agent) signs() (sum int64) {
+// progress returns a number that changes with every progress of the job here.
+func (a *Agent) progress() (sum int64) {
 	if a.job == nil {
 		return 0
 	}
-	for _, sign := range a.job.progress() {
-		sum += sign
+	for _, n := range a.job.progress() {
+		sum += n
 	}
 	return sum
 }

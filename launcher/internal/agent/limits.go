@@ -9,18 +9,18 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// What a head may ask for at most.
+// Limits of what a head may request.
 const (
-	maxWindow   = 64 << 20 // of output under way, in bytes
-	maxTargets  = 4096     // to be dialed, by all Probes together
-	maxNames    = 64       // of addresses in one Probe
-	maxQueries  = 64       // questions about ranks that are being answered
-	maxSignals  = 1024     // for ranks that are being started
-	maxWorlds   = 1 << 16  // that ranks were started in and that have not ended
-	maxWorldLen = 63       // of a world's name, in bytes
+	maxWindow   = 64 << 20 // output in flight, in bytes
+	maxTargets  = 4096     // addresses to dial, in all Probe frames
+	maxNames    = 64       // names in a Probe frame
+	maxQueries  = 64       // concurrent queries about ranks
+	maxSignals  = 1024     // recorded while ranks are being started
+	maxWorlds   = 1 << 16  // that have not ended
+	maxWorldLen = 63       // length of a world's name in bytes
 )
 
-// checkProbe bounds what a head learns of a network by this node.
+// checkProbe limits how much of a network a head can scan through this node.
 func (a *Agent) checkProbe(p *wire.Probe) error {
 	a.probed += len(p.Targets)
 	if a.probed > maxTargets || len(p.Names) > maxNames {
@@ -29,7 +29,7 @@ func (a *Agent) checkProbe(p *wire.Probe) error {
 	return nil
 }
 
-// checkStart refuses what contradicts itself: what follows relies on it.
+// checkStart refuses inconsistent Start frames; later code relies on it.
 func (a *Agent) checkStart(s *wire.Start) error {
 	if len(s.Apps) == 0 || s.Window <= 0 || s.Window > maxWindow || s.Attempt < 0 {
 		return fmt.Errorf("the head wants %d programs, %d bytes of output under way, attempt %d",
@@ -46,7 +46,7 @@ func (a *Agent) checkStart(s *wire.Start) error {
 	return checkRows(s.Ranks, len(s.Apps), s.Logs)
 }
 
-// checkRows refuses ranks that are there twice, and numbers that count nothing.
+// checkRows refuses duplicate ranks and invalid indices.
 func checkRows(rows []wire.Row, apps int, logs *wire.Logs) error {
 	seen := make(map[int]bool, len(rows))
 	for i := range rows {
@@ -66,7 +66,7 @@ func checkRows(rows []wire.Row, apps int, logs *wire.Logs) error {
 	return nil
 }
 
-// checkWorlds refuses names that no world has, and ranks on hosts and of programs that their world does not have.
+// checkWorlds refuses invalid names and indices.
 func checkWorlds(worlds []world.World) error {
 	for i := range worlds {
 		w := &worlds[i]
@@ -83,11 +83,12 @@ func checkWorlds(worlds []world.World) error {
 	return nil
 }
 
-// worldLetters are those of a world's name.
+// worldLetters are the valid characters of a world's name.
 const worldLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 
-// answer has a question about ranks answered, until done is called. While too many are, others get no answer: a rank
-// whose file system hangs may keep us from looking at it, however long somebody watches the job.
+// answerQuery runs do on another goroutine; do must call done when the query is answered. With too many pending
+// queries it ignores more: a rank with a dead file system may block its inspection, however long a user watches the
+// job.
 func (j *job) answerQuery(do func(done func())) {
 	done := func() { j.queries.Add(-1) }
 	if j.queries.Add(1) > maxQueries {

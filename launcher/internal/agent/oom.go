@@ -7,15 +7,14 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// explainOOM says of a rank which SIGKILL ended that it was the kernel's victim,
-// how that is known, and what may help, where so many ranks share the memory.
+// explainOOM adds evidence and a hint to the exit of a rank that the kernel killed for lack of memory.
 func (j *job) explainOOM(e *spec.Exit, ranks int) {
 	if kill, ok := j.oom.Killed(e.PID); ok {
 		e.OOM, e.Hint = describeOOM(kill, ranks)
 	}
 }
 
-// describeOOM puts into words what was used up, and what is to be done about it.
+// describeOOM returns what was exhausted, and a hint.
 func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
 	if kill.Limit == 0 {
 		return kill.Evidence, ""
@@ -32,7 +31,6 @@ func describeOOM(kill process.OOMKill, ranks int) (text, hint string) {
 	return text, fmt.Sprintf("%d ranks share %s: %s", ranks, size, way)
 }
 
-// binarySize writes a number of bytes in the unit that reads well.
 func binarySize(n uint64) string {
 	switch {
 	case n >= 1<<30:

@@ -10,23 +10,22 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// probing is how a node learns who reaches whom, before anything of the job is
-// opened. Answers take their time beside the loop that reads frames.
+// probing finds out which nodes can reach each other, before the job starts. Answers are made on other goroutines,
+// in order.
 type probing struct {
-	// ctx ends with the probing; last is closed when the last answer is sent. Both are
-	// of the loop that reads frames.
+	// Owned by the agent's loop.
 	ctx    context.Context
 	cancel context.CancelFunc
-	last   chan struct{}
+	last   chan struct{} // closed when the last answer was sent
 	closed bool
 
-	making   sync.Mutex // held while an answer is made
+	making   sync.Mutex // held while an answer is made; guards all below
 	listener *probe.Listener
-	free     *probe.Listener // at a port that nobody named; nil where listener is
+	free     *probe.Listener // at a random port; nil: listener is
 	own      []probe.Candidate
 }
 
-// probe answers the head's Probes one after the other.
+// probe handles a Probe frame, after the one before.
 func (a *Agent) probe(p wire.Probe) error {
 	b := &a.probing
 	if b.closed {
@@ -46,13 +45,13 @@ func (a *Agent) probe(p wire.Probe) error {
 			<-before
 		}
 		if r, ok := b.make(p); ok {
-			_ = a.link.Send(&r) // a head that is gone is noticed where frames are read
+			_ = a.link.Send(&r) // the head may be gone
 		}
 	}()
 	return nil
 }
 
-// make makes an answer, unless the probing has ended.
+// make makes an answer, unless probing has ended.
 func (b *probing) make(p wire.Probe) (r wire.Reached, ok bool) {
 	b.making.Lock()
 	defer b.making.Unlock()
@@ -88,7 +87,7 @@ func (b *probing) answer(p wire.Probe, r *wire.Reached) error {
 	return nil
 }
 
-// look lists this node's addresses and finds those that the user meant.
+// listAddresses lists this node's addresses and selects those that the user named.
 func (b *probing) listAddresses(r *wire.Reached, names []string) (err error) {
 	if b.own, err = probe.Candidates(os.DirFS("/")); err != nil {
 		return err
@@ -105,15 +104,14 @@ func (b *probing) listAddresses(r *wire.Reached, names []string) (err error) {
 	return nil
 }
 
-// listen answers at the port that the user named, and at one that he did not, since a
-// firewall may let the first alone pass.
+// listen answers at the port that the user named and, as a firewall may open only that one, at a random port.
 func (b *probing) listen(p wire.Probe) (err error) {
 	b.stopListening()
 	b.listener, err = probe.Listen(p.Key, p.Node, p.Port)
 	if p.Port == 0 {
 		return err
 	}
-	if err != nil { // whoever has the port may be ours, or is told of when the store opens
+	if err != nil { // opening the store will report it
 		b.listener, err = probe.Listen(p.Key, p.Node, 0)
 		return err
 	}
@@ -130,7 +128,7 @@ func (b *probing) stopListening() {
 	}
 }
 
-// close ends the probing for good: nobody listens any more when it returns.
+// close ends probing and stops listening.
 func (b *probing) close() {
 	b.closed = true
 	if b.cancel == nil {

@@ -13,21 +13,18 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Limits of asking NCCL.
 const (
-	rasTime = 6 * time.Second        // in all; NCCL takes 4 s where a rank is stopped
-	rasGap  = 500 * time.Millisecond // between two answers, which tell whether anything goes on
+	rasTime = 6 * time.Second        // for all queries; NCCL takes 4 s if a rank is stopped
+	rasGap  = 500 * time.Millisecond // between two queries, whose difference shows progress
 )
 
-// The variables by which NCCL is told where to listen. A job whose ranks have none shares NCCL's default with others on
-// the host.
+// NCCL's variables for its RAS port. Without them a job shares NCCL's default port with others on the host.
 const (
 	varRASAddr   = "NCCL_RAS_ADDR"
 	varRASEnable = "NCCL_RAS_ENABLE"
 )
 
-// rasAddr is where NCCL listens in this node's ranks; "" says that it does not. own is false where it may be
-// another job's.
+// rasAddr returns the RAS address of this node's ranks; "": none. own is false if it may be another job's.
 func (j *job) rasAddr() (addr string, own bool) {
 	rows := j.rows()
 	if len(rows) == 0 {
@@ -48,7 +45,7 @@ func (j *job) rasAddr() (addr string, own bool) {
 	return ras.DefaultAddr, false
 }
 
-// Why NCCL says nothing.
+// Reasons for no answer.
 var (
 	errRASOff  = errors.New("no rank here has NCCL answer: NCCL_RAS_ENABLE=0, or the node has no ranks")
 	errRASNone = errors.New("nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no " +
@@ -57,8 +54,7 @@ var (
 		"the one who answers there knows no rank of this job: the ranks have no NCCL_RAS_ADDR of their own")
 )
 
-// askRAS asks NCCL what it knows of the job, of all ranks or of those on this node, and returns it as JSON, or why
-// nobody answers. It takes rasTime at most.
+// queryRAS returns NCCL's status of all ranks, or of those on this node, as JSON. It takes rasTime at most.
 func (j *job) queryRAS(all bool) (text []byte, err error) {
 	addr, own := j.rasAddr()
 	if addr == "" {
@@ -88,7 +84,7 @@ func (j *job) queryRAS(all bool) (text []byte, err error) {
 	return json.Marshal(status)
 }
 
-// tellRAS answers somebody who looks at the job.
+// sendRAS answers a Usage frame with NCCL's status.
 func (j *job) sendRAS(request wire.Usage) {
 	m := wire.Used{Call: request.Call}
 	m.RASAddr, _ = j.rasAddr()
@@ -100,7 +96,7 @@ func (j *job) sendRAS(request wire.Usage) {
 	_ = j.agent.link.Send(&m) // the head may be gone
 }
 
-// worldRank tells the rank of a process of this node, -1 of any other.
+// worldRank returns a function that finds the rank of a process; -1: it is not on this node.
 func (j *job) worldRank() func(r *ras.Rank) int {
 	here, leaders := localAddresses(), map[int]int{}
 	for _, r := range j.pids(j.rows()) {

@@ -8,19 +8,16 @@ import (
 	"strings"
 )
 
-// Ports at which NCCL's processes of a job may be asked what they do. They lie below those
-// that the kernel gives to connections: nobody gets one by chance between now and when
-// the first rank has NCCL start.
+// RAS ports of jobs are below the ephemeral ports, so that no connection takes one by chance before NCCL starts.
 const (
-	firstRASPort = 20_000
-	usualDynamic = 32_768 // where the kernel's own ports begin
+	firstRASPort          = 20_000
+	defaultFirstEphemeral = 32_768
 )
 
-// rasPort is a port of the loopback that nobody listens at, 0 where a few tries found
-// none. Other nodes of the job use the same one, untried: NCCL goes on without where it
-// is taken.
+// rasPort returns a free port of the loopback interface; 0: a few tries found none. The job's other nodes use the same
+// without a check: NCCL goes on if it is taken.
 func rasPort() int {
-	ports := firstDynamicPort() - firstRASPort
+	ports := firstEphemeralPort() - firstRASPort
 	if ports <= 0 {
 		return 0
 	}
@@ -37,16 +34,16 @@ func rasPort() int {
 	return 0
 }
 
-// firstDynamicPort is where the ports begin that the kernel gives to connections.
-func firstDynamicPort() int {
+// firstEphemeralPort returns the lowest port that the kernel assigns to connections.
+func firstEphemeralPort() int {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
-		return usualDynamic
+		return defaultFirstEphemeral
 	}
 	first, _, _ := strings.Cut(string(text), "\t")
 	port, err := strconv.Atoi(strings.TrimSpace(first))
 	if err != nil {
-		return usualDynamic
+		return defaultFirstEphemeral
 	}
 	return port
 }

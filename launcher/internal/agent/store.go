@@ -13,20 +13,18 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// store is the rendezvous store that this node serves, and the port that it
-// keeps for rank 0 where rank 0 hosts one of its own.
+// store is the rendezvous store that this node serves, and the port that it reserves for rank 0 if that hosts its own
+// store. The agent's loop owns it.
 type store struct {
 	server   *tcpstore.Server
 	reserved *tcpstore.Reservation
-	shared   SharedPort
+	shared   SharedPort // nil: the server has its own port
 }
 
-// Door is a port to which others come, too: it tells store clients from them, and hands
-// them over.
+// SharedPort is a port with several services, which recognises store clients.
 type SharedPort interface {
-	// Addr is where it is.
 	Addr() netip.AddrPort
-	// ServeStore hands over store clients that connect from now on; nil refuses them.
+	// ServeStore passes store clients that connect from now on to take; nil refuses them.
 	ServeStore(take func(c *net.TCPConn, first []byte) error) error
 }
 
@@ -42,11 +40,11 @@ func (s *store) close() {
 	}
 }
 
-// open binds the store's sockets before any rank exists, so that no rank can
-// come too early and nobody else can take the port.
+// open handles an Open frame. It binds the store's sockets before any rank exists, so that no rank connects too
+// early and no other process takes the port.
 func (a *Agent) open(o wire.Open) error {
 	if a.job != nil && a.job.cleanedUp.Load() {
-		a.store.close() // the next attempt begins with an empty one
+		a.store.close() // the next attempt starts with an empty store
 		a.store = store{}
 	}
 	opened, err := a.listen(o)
@@ -56,8 +54,7 @@ func (a *Agent) open(o wire.Open) error {
 	return a.link.Send(&opened)
 }
 
-// listen opens our own store, and for rank 0, perhaps after it, the port that
-// the ranks' MASTER_PORT names.
+// listen opens our store and, if rank 0 hosts one, reserves the ranks' MASTER_PORT.
 func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	host, err := address(o.Addr)
 	if err != nil {
@@ -74,7 +71,7 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 		}
 	}
 	if s := a.store.server; s != nil && own.Port != 0 && int(s.Addr().Port()) != own.Port {
-		a.store.close() // it was opened before the program's port was known
+		a.store.close() // opened before the program's port was known
 		a.store = store{}
 	}
 	if a.store.server == nil {
@@ -93,7 +90,7 @@ func (a *Agent) listen(o wire.Open) (opened wire.Opened, err error) {
 	return opened, nil
 }
 
-// openServer opens our own store, at the door where there is one.
+// openServer opens our store, at the shared port if there is one.
 func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
 	shared := a.cfg.SharedPort
 	if shared == nil {
@@ -112,13 +109,11 @@ func (a *Agent) openServer(cfg tcpstore.Config) (err error) {
 	return shared.ServeStore(server.Take)
 }
 
-// lookupLimit is how long a name server may take to find the address that the
-// user named.
+// lookupLimit bounds the lookup of a host name.
 const lookupLimit = 5 * time.Second
 
-// address is what the user named as an address: itself, loopback for localhost
-// without asking anybody, else what its name means on this node. Ranks get the
-// address, so none of them has to look it up again.
+// address resolves a host name on this node, without a lookup for addresses and localhost. Ranks get the address,
+// so none of them has to look it up again.
 func address(name string) (string, error) {
 	if name == "localhost" {
 		return "127.0.0.1", nil
@@ -135,7 +130,7 @@ func address(name string) (string, error) {
 	return found[0].Unmap().String(), nil
 }
 
-// portError says who has the port that the user named.
+// portError explains which process has the port.
 func portError(err error) wire.Opened {
 	var taken *tcpstore.PortTakenError
 	if !errors.As(err, &taken) {
@@ -144,7 +139,7 @@ func portError(err error) wire.Opened {
 	return wire.Opened{Error: taken.Explain(), Hint: "name another port, or none: gorun then takes a free one"}
 }
 
-// notice sends a line to the user.
+// notice sends a line to show to the user.
 func (a *Agent) notice(format string, args ...any) {
 	_ = a.link.Send(&wire.Notice{Text: fmt.Sprintf(format, args...)}) // the head may be gone
 }

@@ -17,19 +17,20 @@ import (
 	"gorun/env"
 )
 
-// watchdog is the server of PyTorch's file timers (torch.distributed.elastic.timer.FileTimerServer). A client opens the
-// named pipe of TORCHELASTIC_TIMER_FILE, writes one line, and closes it:
+// watchdog serves PyTorch's file timers (torch.distributed.elastic.timer.FileTimerServer). A client opens the named
+// pipe TORCHELASTIC_TIMER_FILE, writes one line, and closes it:
 //
 //	{"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": 1764000000.5, "signal": 9}
 //
-// expiration_time is in seconds since 1970. A timer of the same process and scope replaces the one before; a negative
-// time takes it back.
+// expiration_time is in seconds since 1970. A timer replaces an earlier one of the same process and scope; a
+// negative time cancels it. startRanks opens the watchdog; then the goroutine of watchTimers owns it, except for
+// path.
 type watchdog struct {
 	path    string // "": there is none
 	pipe    *os.File
 	timers  map[timerKey]fileTimer
-	noticed map[string]bool // kinds of notices that the user has had
-	done    chan struct{}   // closed when nobody reads any more; nil: nobody did
+	noticed map[string]bool // kinds of notices already sent
+	done    chan struct{}   // closed when watchTimers returns; nil: not open
 }
 
 type timerKey struct {
@@ -37,7 +38,7 @@ type timerKey struct {
 	scope string
 }
 
-// fileTimer is a line of a client's.
+// fileTimer is a timer request.
 type fileTimer struct {
 	PID    int     `json:"pid"`
 	Scope  string  `json:"scope_id"`
@@ -45,20 +46,20 @@ type fileTimer struct {
 	Signal int     `json:"signal"`
 }
 
-// Bounds of what ranks may have the watchdog keep.
+// Limits of what ranks may request.
 const (
-	timerLine  = 4096 // bytes of a line: PIPE_BUF, up to which a write is one piece
+	timerLine  = 4096 // bytes of a line: PIPE_BUF, up to which writes are atomic
 	maxTimers  = 1 << 14
-	timerTick  = time.Second      // how long a step of the clock may go unnoticed
-	timerGrace = 30 * time.Second // what a rank gets that does not end by its timer's signal, as torchrun gives it
+	timerTick  = time.Second      // bounds the delay after a step of the clock
+	timerGrace = 30 * time.Second // before SIGKILL, after the timer's signal, as in torchrun
 )
 
-// wantsTimers reports whether the user asks for a watchdog, by torchrun's value.
+// wantsTimers reports whether the user has enabled the watchdog, with torchrun's variable.
 func (j *job) wantsTimers() bool {
 	return lookup(j.start.Common, env.VarTorchelasticEnableFileTimer) == "1"
 }
 
-// openWatchdog makes the named pipe before the first rank exists that may write to it.
+// openWatchdog makes the named pipe before the ranks, which may write to it.
 func (j *job) openWatchdog() error {
 	if !j.wantsTimers() {
 		return nil
@@ -89,7 +90,7 @@ func (j *job) openWatchdog() error {
 	return nil
 }
 
-// open makes the pipe, in place of one that an earlier launcher left behind, and of nothing else.
+// open makes the pipe. It replaces an orphaned pipe of an earlier launcher, but nothing else.
 func (w *watchdog) open() error {
 	err := unix.Mkfifo(w.path, 0o600)
 	if err == unix.EEXIST {
@@ -108,12 +109,12 @@ func (w *watchdog) open() error {
 	if err != nil {
 		return &os.PathError{Op: "mkfifo", Path: w.path, Err: err}
 	}
-	// A pipe that is open for writing, too, never ends when a client has closed it.
+	// Open for writing, too, the pipe has no end-of-file when clients close it.
 	w.pipe, err = os.OpenFile(w.path, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	return err
 }
 
-// environ is the environment of ranks with where the pipe is, in place of what the user said of it.
+// environ returns the ranks' environment with the pipe's path instead of the user's value.
 func (w *watchdog) environ(common []string) []string {
 	if w.path == "" {
 		return common
@@ -131,7 +132,7 @@ func (w *watchdog) close() {
 	<-w.done // the guard removes the pipe
 }
 
-// watchTimers reads what clients write, and ends ranks whose timers have expired.
+// watchTimers reads requests and ends ranks whose timers have expired.
 func (j *job) watchTimers() {
 	w := &j.watchdog
 	defer close(w.done)
@@ -161,7 +162,7 @@ func (j *job) watchTimers() {
 			}
 			rest, skip = after, false
 		}
-		if len(rest) > timerLine { // nobody who follows the protocol writes that
+		if len(rest) > timerLine { // a violation of the protocol
 			rest, skip = nil, true
 		}
 		used = copy(buffer, rest)
@@ -170,11 +171,11 @@ func (j *job) watchTimers() {
 }
 
 func (t fileTimer) moment() time.Time {
-	const most = 1 << 33 // seconds, the year 2242: what a time.Time in nanoseconds can say
+	const most = 1 << 33 // seconds, the year 2242: the range of nanoseconds in an int64
 	return time.Unix(0, int64(min(max(t.At, 0), most)*float64(time.Second)))
 }
 
-// takeTimer does what a line says, if it is about a process of this node's ranks.
+// takeTimer handles a request, if it is about a process of this node's ranks.
 func (j *job) takeTimer(line []byte) {
 	w, t := &j.watchdog, fileTimer{}
 	if err := json.Unmarshal(line, &t); err != nil || t.PID <= 0 {
@@ -205,15 +206,15 @@ func (j *job) takeTimer(line []byte) {
 	w.timers[key] = t
 }
 
-// hasStarted reports, once no rank is being started any more, whether a process is one of a rank that runs: a rank can
-// have written here before its own process is known.
+// hasStarted waits for a pending start and reports whether a process belongs to a running rank: a rank can write here
+// before its pid is known.
 func (j *job) hasStarted(pid int) bool {
 	j.startGate.Lock()
 	defer j.startGate.Unlock()
 	return j.rankOf(pid) != nil
 }
 
-// noticeOnce tells the user of the first of its kind: a rank can write as many lines as it likes.
+// noticeOnce sends the first notice of its kind, as a rank can write any number of lines.
 func (j *job) noticeOnce(kind, format string, args ...any) {
 	if !j.watchdog.noticed[kind] {
 		j.watchdog.noticed[kind] = true
@@ -221,7 +222,7 @@ func (j *job) noticeOnce(kind, format string, args ...any) {
 	}
 }
 
-// rankOf is the rank that a process belongs to: ranks have sessions of their own. nil: none that still runs.
+// rankOf returns the running rank in whose session a process is; nil: none.
 func (j *job) rankOf(pid int) *rank {
 	session, err := unix.Getsid(pid)
 	if err != nil {
@@ -235,8 +236,8 @@ func (j *job) rankOf(pid int) *rank {
 	return nil
 }
 
-// expireTimers ends ranks as torchrun's watchdog does: of a process's expired timers the first one counts that names a
-// signal, and then none is left.
+// expireTimers ends ranks like torchrun's watchdog: the first expired timer of a process with a signal counts, and
+// all its timers are removed.
 func (j *job) expireTimers(now time.Time) {
 	expired := map[int][]fileTimer{}
 	for _, t := range j.watchdog.timers {
@@ -266,20 +267,20 @@ func (j *job) expireTimers(now time.Time) {
 	}
 }
 
-// endExpired sends a timer's signal to its process, and to the rank itself where that is another one. A rank that goes
-// on is ended as one that does not end when torchrun asks it to.
+// endExpired sends a timer's signal to its process and, if that is another one, to the rank. A rank that does not
+// end is killed later.
 func (j *job) endExpired(r *rank, t fileTimer) {
 	if !r.expired.CompareAndSwap(nil, &t.Scope) {
 		return
 	}
 	sig := syscall.Signal(t.Signal)
 	if fd, err := unix.PidfdOpen(t.PID, 0); err == nil {
-		if t.PID != int(r.pid.Load()) && j.rankOf(t.PID) == r { // it is the process that it was
+		if t.PID != int(r.pid.Load()) && j.rankOf(t.PID) == r { // the pid was not reused
 			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 		}
 		unix.Close(fd)
 	}
-	_ = j.group.SignalProcess(r.row.Rank, sig) // it may have ended meanwhile
+	_ = j.group.SignalProcess(r.row.Rank, sig) // it may have exited
 	j.timers.after(timerGrace, func() {
 		if r.end.Load() == nil {
 			_ = j.group.Signal(r.row.Rank, syscall.SIGKILL)

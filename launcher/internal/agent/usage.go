@@ -9,8 +9,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// usage says what the ranks use. The head asks when somebody looks at the job, and not
-// more often than he can read.
+// usage handles a Usage frame.
 func (j *job) usage(request wire.Usage, done func()) {
 	<-j.startDone
 	if !request.Stacks || request.RAS {
@@ -32,7 +31,7 @@ func (j *job) usage(request wire.Usage, done func()) {
 	})
 }
 
-// tellUsage sends what ranks use, with what they were seen to do.
+// sendUsage sends the ranks' resource usage and, if they were inspected, what they are doing.
 func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	doing := map[int]*inspection{}
 	for _, l := range seen {
@@ -45,7 +44,7 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	m := wire.Used{Call: request.Call, At: time.Now()}
 	for _, row := range j.rows() {
 		r := j.rank(row.Rank)
-		if r == nil { // it has ended and was let go of
+		if r == nil { // reaped
 			continue
 		}
 		u := wire.RankUsage{CPUTime: -1, Memory: -1, Printed: j.bytesPrinted(r)}
@@ -63,7 +62,7 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 	_ = j.agent.link.Send(&m) // the head may be gone
 }
 
-// lastWord is a rank's last line where the head does not have it.
+// lastOutputLine returns a rank's last line if the head does not have it.
 func (j *job) lastOutputLine(row wire.Row) string {
 	if last := j.lastLogged(row); last != "" {
 		return last
@@ -74,8 +73,8 @@ func (j *job) lastOutputLine(row wire.Row) string {
 	return ""
 }
 
-// printedBy is how many bytes a rank has printed, also into files of its own; -1 where it
-// writes to the terminal itself.
+// bytesPrinted returns the bytes that a rank has printed, also into its own files; -1 if it writes to the terminal
+// itself.
 func (j *job) bytesPrinted(r *rank) int64 {
 	if j.start.Stdio.Terminal {
 		return -1
