@@ -34,7 +34,7 @@ func (s *session) collectSharedLogs() {
 	o := &s.spec.Output
 	for _, name := range []string{o.StdoutFile, o.StderrFile} {
 		p, err := output.ParsePattern(name)
-		o.LogsToHead = o.LogsToHead || err == nil && name != "" && !p.TellsNodes()
+		o.LogsToHead = o.LogsToHead || err == nil && name != "" && !p.VariesByNode()
 	}
 }
 

@@ -49,7 +49,7 @@ func (p *stdinPump) run() {
 		n, err := p.in.Read(buf)
 		if n > 0 {
 			if buf[n-1] == '\n' && isTerminal(p.in) { // #nosec G602 -- n is positive
-				p.head.console.Entered()
+				p.head.console.LineEntered()
 			}
 			p.send(buf[:n])
 		}

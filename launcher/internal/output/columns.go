@@ -2,8 +2,8 @@ package output
 
 import "unicode/utf8"
 
-// columns returns how many columns a terminal needs for the text: escape sequences and control bytes take none, most of
-// East Asia's characters and pictures take two. It is an estimate for rows that are drawn again, not for lines.
+// columns estimates how many columns of a terminal the text takes: none for escape sequences and control bytes, two
+// for most East Asian characters and emoji.
 func columns(text []byte) int {
 	n := 0
 	for len(text) > 0 {
@@ -14,7 +14,7 @@ func columns(text []byte) int {
 	return n
 }
 
-// cut returns the longest beginning of the text that fits into the columns, never splitting a character or a sequence.
+// cut returns the longest prefix of the text that fits into the columns, without splitting a character or a sequence.
 func cut(text []byte, room int) []byte {
 	for i := 0; i < len(text); {
 		size, width := glyph(text[i:])
@@ -26,7 +26,7 @@ func cut(text []byte, room int) []byte {
 	return text
 }
 
-// glyph returns the bytes and columns of what the text begins with.
+// glyph returns the size in bytes and columns of the first character or sequence.
 func glyph(text []byte) (size, width int) {
 	if n := escapeLen(text); n > 0 {
 		return n, 0
@@ -52,8 +52,8 @@ func runeColumns(r rune) int {
 	return 1
 }
 
-// escapeLen returns the length of the escape sequence (ECMA-48) that the text begins with: 0 for none, and all of the
-// text where the sequence has not ended yet.
+// escapeLen returns the length of the escape sequence (ECMA-48) at the start of the text: 0 for none, and that of the
+// text if the sequence is incomplete.
 func escapeLen(text []byte) int {
 	switch {
 	case len(text) == 0 || text[0] != 0x1b:

@@ -10,53 +10,52 @@ import (
 	"time"
 )
 
-// DefaultTailLines is how many last lines of a stream a report gets.
+// DefaultTailLines is how many last lines of a stream a report has.
 const DefaultTailLines = 20
 
-// Config says what a Console writes and where. Callbacks come from the Console's own goroutines, one at a time for each
-// destination, never from within its methods; they may block, which delays that destination, but they must not call the
-// Console's Flush or Close.
+// Config configures a Console. Its callbacks run on the Console's own goroutines, one at a time for each destination,
+// never within its methods. They may block, which delays that destination, but must not call Flush or Close.
 type Config struct {
 	Stdout, Stderr Destination
-	Ranks          []RankInfo // of the job, ascending by Rank; Add takes up more
+	Ranks          []RankInfo // of the job, ascending by Rank; Add adds more
 
 	Label    Label
-	Pattern  Pattern // of all labels; empty: they are of gorun's or torchrun's own form
+	Pattern  Pattern // of all labels; empty: they have gorun's or torchrun's format
 	Template Pattern // of tee'd streams' labels, torchrun's --log-line-prefix-template
-	// Merge has what ranks write to stderr go to Stdout, too; gorun's own lines still go to Stderr.
+	// Merge writes the ranks' stderr to Stdout, too; gorun's own lines still go to Stderr.
 	Merge bool
-	// Now is the clock of tags that have the time; nil is time.Now.
+	// Now is the clock of tags with the time; nil is time.Now.
 	Now func() time.Time
 
-	// Show tells whether a rank's output is written at all; nil means it is. What is not shown still counts for Tail.
+	// Show reports whether a rank's output is written; nil: it is. Tail has it in any case.
 	Show func(RankInfo) bool
 
-	// Consumed gives back credit: n bytes that Write got for the stream have been written or dropped. In the end the
-	// sum is what Write got.
+	// Consumed gives back credit: n bytes that Write got for the stream have been written or dropped. In the end the sum
+	// is what Write got.
 	Consumed func(rank, stream, n int)
 
-	// Failed reports that stdout or stderr cannot be written: EPIPE for a reader that has gone, ENOSPC, EIO. It comes
-	// once a stream. What follows for it is dropped, and its credit given back.
+	// Failed reports, once a stream, that stdout or stderr cannot be written: EPIPE without a reader, ENOSPC, EIO. Later
+	// bytes are dropped, and their credit given back.
 	Failed func(stream int, err error)
 
-	TailLines int // last lines that Tail returns at most; 0 means DefaultTailLines
+	TailLines int // the most lines that Tail returns; 0 means DefaultTailLines
 
-	// Tap gets everything that Write gets of the ranks there are, before it returns; nil: nobody. It must not block.
+	// Tap gets everything that Write gets from known ranks, before Write returns; nil: there is none. It must not block.
 	Tap func(rank, stream int, p []byte)
 }
 
-// Console writes what ranks print to gorun's stdout and stderr. Its methods may be called by several goroutines.
+// Console writes the output of ranks to gorun's stdout and stderr. It is safe for concurrent use.
 type Console struct {
 	cfg     Config
 	several bool
-	writes  atomic.Int64 // counted, to know which stream of a rank came last
-	sinks   [2]*sink     // by stream; one and the same where the destinations are
-	notices *sink        // of gorun's own lines: stderr's, also where ranks have none
+	writes  atomic.Int64 // counts writes, to order those of a rank's streams
+	sinks   [2]*sink     // by stream; the same one if the destinations are the same
+	notices *sink        // of gorun's own lines: stderr's, even with Merge
 	taggers [2]tagger
-	lanes   [2][]*lane // by stream and place in ranks; nil until a first byte comes
+	lanes   [2][]*lane // by stream and index in Ranks; nil until the first byte
 }
 
-// NewConsole makes a Console. It starts nothing before something is to be written; the caller closes it.
+// NewConsole returns a Console, which the caller closes. It starts goroutines with the first bytes.
 func NewConsole(cfg Config) *Console {
 	c := &Console{cfg: cfg.complete(), several: len(cfg.Ranks) > 1}
 	stdout := newSink(c.cfg, cfg.Stdout, Stdout)
@@ -78,7 +77,7 @@ func NewConsole(cfg Config) *Console {
 	return c
 }
 
-// complete has functions in the place of those that are nil.
+// complete sets defaults.
 func (c Config) complete() Config {
 	if c.Tap == nil {
 		c.Tap = func(int, int, []byte) {}
@@ -99,7 +98,7 @@ func (c Config) complete() Config {
 	return c
 }
 
-// Add takes up ranks that the job got while it ran; their numbers are above those of all others.
+// Add adds ranks that the job got while it ran; their numbers are above those of all others.
 func (c *Console) Add(ranks []RankInfo) {
 	for _, s := range c.distinct() {
 		s.mu.Lock()
@@ -126,7 +125,6 @@ func newSink(cfg Config, d Destination, stream int) *sink {
 	return s
 }
 
-// newTagger: where ranks' stderr is merged into stdout d is that.
 func newTagger(cfg Config, d Destination) tagger {
 	t := tagger{Config: cfg, several: len(cfg.Ranks) > 1, terminal: d.Terminal, color: d.Color, digits: 1}
 	if n := len(cfg.Ranks); n > 0 {
@@ -135,7 +133,7 @@ func newTagger(cfg Config, d Destination) tagger {
 	return t
 }
 
-// Write takes bytes that a rank printed. It never blocks and copies what it keeps.
+// Write writes bytes that a rank printed. It never blocks, and copies p.
 func (c *Console) Write(rank, stream int, p []byte) {
 	if len(p) == 0 {
 		return
@@ -146,21 +144,20 @@ func (c *Console) Write(rank, stream int, p []byte) {
 	if s.closed {
 		return
 	}
-	var stranger int
-	account := &stranger
+	hint := new(int)
 	if l := c.lane(rank, stream); l != nil {
 		l.tail.add(p, tailLimit(stream))
 		l.last = c.writes.Add(1)
 		c.cfg.Tap(rank, stream, p)
 		s.accept(l, p)
-		account = &l.account
+		hint = &l.creditHint
 	}
-	s.credit(account, credit{rank, stream, len(p)})
+	s.credit(hint, credit{rank, stream, len(p)})
 	s.signal()
 }
 
-// End tells that a rank's stream is at its end of file: its final partial line is written. On a terminal, and where it
-// has a label, a newline ends it; else it is written as it is. A later Write begins anew (the next attempt's rank).
+// End ends a rank's stream: its final partial line is written, with a newline on a terminal or if it has a label. A
+// later Write begins anew (the next attempt's rank).
 func (c *Console) End(rank, stream int) {
 	s := c.sinks[streamIndex(stream)]
 	s.mu.Lock()
@@ -171,8 +168,8 @@ func (c *Console) End(rank, stream int) {
 	}
 }
 
-// Notice writes a line of gorun's own to stderr, between the lines of ranks. What comes from outside in it must have
-// passed printable.Text.
+// Notice writes a line of gorun's own to stderr, between the lines of ranks. Foreign text in it must have passed
+// printable.Text.
 func (c *Console) Notice(line string) {
 	s := c.notices
 	s.mu.Lock()
@@ -183,7 +180,7 @@ func (c *Console) Notice(line string) {
 	}
 }
 
-// EndStderr ends the streams that go to stderr and the line that one of them left open there: gorun has more to say.
+// EndStderr ends the streams that go to stderr and any line left open there, before gorun itself writes to it.
 func (c *Console) EndStderr() {
 	s := c.notices
 	s.mu.Lock()
@@ -192,7 +189,7 @@ func (c *Console) EndStderr() {
 		return
 	}
 	for i := range c.lanes {
-		if c.sinks[i] != s { // its lanes are another lock's
+		if c.sinks[i] != s { // another lock guards its lanes
 			continue
 		}
 		for _, l := range c.lanes[i] {
@@ -201,17 +198,17 @@ func (c *Console) EndStderr() {
 			}
 		}
 	}
-	s.leave()
+	s.startLine()
 	s.signal()
 }
 
-// Entered tells that the user has ended a line at the terminal, whose echo has moved the cursor to a new row: the
-// answer to a prompt. What the prompt's rank prints next is a new line then.
-func (c *Console) Entered() {
-	c.onTerminals(func(s *sink) { s.enter() })
+// LineEntered notes that the user has ended a line at the terminal, such as the answer to a prompt. Its echo has moved
+// the cursor to a new row, so the rank's next output is a new line.
+func (c *Console) LineEntered() {
+	c.onTerminals(func(s *sink) { s.lineEntered() })
 }
 
-// Resize tells the terminal's new number of columns.
+// Resize sets the terminal's number of columns.
 func (c *Console) Resize(width int) {
 	c.onTerminals(func(s *sink) { s.width = width })
 }
@@ -226,20 +223,18 @@ func (c *Console) onTerminals(do func(*sink)) {
 	}
 }
 
-// Tail returns the last lines that a rank printed to the stream, the unfinished one included, made safe to print:
-// without escape sequences, other control bytes as printable.Text shows them. Of a line that is longer than what is
-// kept it returns the end, after three dots.
-func (c *Console) Tail(rank, stream int) []string {
-	s := c.sinks[streamIndex(stream)]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := c.known(rank, stream); l != nil {
-		return l.tail.lines(c.cfg.TailLines)
-	}
-	return nil
+// Tail returns the last lines that a rank printed to the stream, with the unfinished one, as [Plain]. Of a line that
+// is longer than what is kept it returns the end, after three dots.
+func (c *Console) Tail(rank, stream int) (lines []string) {
+	c.recent(rank, stream, func(l *lane) {
+		if l != nil {
+			lines = l.tail.lines(c.cfg.TailLines)
+		}
+	})
+	return lines
 }
 
-// Last returns the line that a rank printed last to any stream, made safe to print; "" for none.
+// Last returns the line that a rank printed last to any stream, as [Plain]; "" for none.
 func (c *Console) Last(rank int) (last string) {
 	var when int64
 	for _, stream := range []int{Stdout, Stderr} {
@@ -255,8 +250,8 @@ func (c *Console) Last(rank int) (last string) {
 	return last
 }
 
-// Recent calls then with the end of what a rank printed to a stream, nothing if that was nothing; truncated says that
-// it had printed more before. Nothing of the stream reaches Tap meanwhile.
+// Recent calls then with the end of what a rank printed to a stream; truncated reports that it had printed more
+// before. Nothing of the stream reaches Tap meanwhile.
 func (c *Console) Recent(rank, stream int, then func(end []byte, truncated bool)) {
 	c.recent(rank, stream, func(l *lane) {
 		if l == nil {
@@ -274,14 +269,19 @@ func (c *Console) recent(rank, stream int, then func(*lane)) {
 	then(c.known(rank, stream))
 }
 
-// Flush waits until what the Console was given is written or dropped, held partial lines excepted.
+// Flush waits until everything so far is written or dropped, except held partial lines.
 func (c *Console) Flush(ctx context.Context) error {
-	return c.await(ctx)
+	var errs []error
+	for _, s := range c.distinct() {
+		if err := s.flush(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("write the ranks' output to %s: %w", streamName(s.streams[0]), err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// Close ends all streams, waits until everything is written or dropped, and ends the Console's goroutines. When the
-// context ends first, because a reader is stuck, its error is returned and the rest may be lost with the process. What
-// is written to a closed Console is dropped without credit.
+// Close ends all streams, waits until everything is written or dropped, and ends the Console's goroutines. It returns
+// the context's error if that ends first, as a reader is stuck. Writes to a closed Console are dropped without credit.
 func (c *Console) Close(ctx context.Context) error {
 	for i := range c.lanes {
 		s := c.sinks[i]
@@ -298,17 +298,7 @@ func (c *Console) Close(ctx context.Context) error {
 		s.close()
 		s.mu.Unlock()
 	}
-	return c.await(ctx)
-}
-
-func (c *Console) await(ctx context.Context) error {
-	var errs []error
-	for _, s := range c.distinct() {
-		if err := s.flush(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("write the ranks' output to %s: %w", streamName(s.streams[0]), err))
-		}
-	}
-	return errors.Join(errs...)
+	return c.Flush(ctx)
 }
 
 // distinct returns the sinks, each once.
@@ -319,9 +309,9 @@ func (c *Console) distinct() []*sink {
 	return []*sink{c.sinks[0], c.notices}
 }
 
-// lane returns the lane of a rank's stream and makes it if need be; nil for a rank that the job does not have.
+// lane returns the lane of a rank's stream, which it makes if necessary; nil for an unknown rank.
 func (c *Console) lane(rank, stream int) *lane {
-	at := c.place(rank)
+	at := c.index(rank)
 	if at < 0 {
 		return nil
 	}
@@ -332,16 +322,16 @@ func (c *Console) lane(rank, stream int) *lane {
 	return *of
 }
 
-// known returns the lane of a rank's stream if it has had a byte.
+// known returns the lane of a rank's stream; nil before its first byte.
 func (c *Console) known(rank, stream int) *lane {
-	if at := c.place(rank); at >= 0 {
+	if at := c.index(rank); at >= 0 {
 		return c.lanes[streamIndex(stream)][at]
 	}
 	return nil
 }
 
-// place returns where the rank stands in ranks, -1 for nowhere.
-func (c *Console) place(rank int) int {
+// index returns the index of a rank in Ranks, -1 for an unknown one.
+func (c *Console) index(rank int) int {
 	if rank >= 0 && rank < len(c.cfg.Ranks) && c.cfg.Ranks[rank].Rank == rank {
 		return rank
 	}

@@ -32,7 +32,7 @@ func errs(rank int, text string) step {
 
 func end(rank, stream int) step { return func(s *script) { s.End(rank, stream) } }
 func notice(line string) step   { return func(s *script) { s.Notice(line) } }
-func enter() step               { return func(s *script) { s.Entered() } }
+func enter() step               { return func(s *script) { s.LineEntered() } }
 
 // wait lets time pass.
 func wait(d time.Duration) step {

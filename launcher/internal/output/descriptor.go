@@ -3,6 +3,7 @@ package output
 import (
 	"io"
 	"os"
+	"reflect"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -10,25 +11,25 @@ import (
 
 // Destination is where a Console writes: one of gorun's own stdout and stderr.
 type Destination struct {
-	W        io.Writer // an *os.File is written by its descriptor, see below
+	W        io.Writer // for an *os.File, see descriptor
 	Terminal bool
 	Width    int  // columns of the terminal; 0 for unknown
 	Color    bool // the terminal shows colours and the user wants them (NO_COLOR)
 }
 
-// descriptor writes to an open file by bare system calls, for two things that (*os.File).Write does otherwise: a reader
-// of descriptor 1 or 2 that has gone must be an error to report, not a SIGPIPE that kills the program; and a descriptor
-// that somebody who shares it has made non-blocking after this program began must be waited for.
+// descriptor writes to an open file by bare system calls, because of two differences to (*os.File).Write: a missing
+// reader of descriptor 1 or 2 is an error, not a SIGPIPE that kills the program; and a descriptor that another process
+// has made non-blocking since this program started is waited for.
 type descriptor struct {
 	conn syscall.RawConn
-	act  func(fd uintptr) bool // made once: a closure for each write would be garbage
+	act  func(fd uintptr) bool // made once, as a closure for each write would be garbage
 
-	p   []byte // the write in progress, and what became of it
+	p   []byte // the current write and its result
 	n   int
 	err error
 }
 
-// writerOf returns the writer to use for a destination, by one goroutine.
+// writerOf returns the writer for a destination, which one goroutine may use.
 func writerOf(w io.Writer) io.Writer {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -71,39 +72,30 @@ func writeDescriptor(fd int, p []byte) (done int, err error) {
 	return done, nil
 }
 
-// awaitWritable waits until the descriptor takes bytes or has failed, which the next write then tells.
+// awaitWritable waits until the descriptor takes bytes, or has failed as the next write does.
 func awaitWritable(fd int) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
 }
 
-// same tells whether two destinations are one terminal, pipe or file, so that one goroutine must write to it.
+// same reports whether two destinations are one terminal, pipe or file, which one goroutine must write.
 func same(a, b Destination) bool {
 	fileA, okA := a.W.(*os.File)
 	fileB, okB := b.W.(*os.File)
 	if !okA || !okB {
-		return sameWriter(a.W, b.W)
+		t := reflect.TypeOf(a.W)
+		return t == reflect.TypeOf(b.W) && (t == nil || t.Comparable()) && a.W == b.W
 	}
 	if fileA == fileB {
 		return true
 	}
 	if a.Terminal && b.Terminal {
 		if ttyA, ttyB := terminalNumber(fileA), terminalNumber(fileB); ttyA != 0 && ttyB != 0 {
-			return ttyA == ttyB // sees through /dev/tty, which has an inode of its own
+			return ttyA == ttyB // /dev/tty has an inode of its own
 		}
 	}
 	infoA, errA := fileA.Stat()
 	infoB, errB := fileB.Stat()
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
-}
-
-// sameWriter compares two writers that are not both files; those of types that cannot be compared are distinct.
-func sameWriter(a, b io.Writer) (equal bool) {
-	defer func() {
-		if recover() != nil {
-			equal = false
-		}
-	}()
-	return a == b
 }
 
 // terminalNumber returns the device number of a file's terminal; 0 for none.

@@ -6,63 +6,64 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
 	"gorun/internal/printable"
 )
 
-// errStuck is the cause of failure of a disk that takes longer than DiskPatience for a write.
-var errStuck = fmt.Errorf("no progress for %v", DiskPatience)
+// errStuck is the failure of a disk that takes longer than DiskTimeout for a write.
+var errStuck = fmt.Errorf("no progress for %v", DiskTimeout)
 
 const (
 	keptBuffers = 4       // free buffers that a disk keeps for reuse
 	keptBuffer  = 1 << 20 // the largest that it keeps
 )
 
-// logFile is an open log file, with the bytes that wait to be written to it.
+// logFile is an open log file, with the bytes that wait for it.
 type logFile struct {
 	path  string
 	w     io.WriteCloser
-	owner credit // whose credit comes back; n is that of the bytes that wait
+	owner credit // the stream of the waiting bytes, and their credit
 
 	waiting  []byte
 	queued   bool  // in the disk's queue
-	finished bool  // nothing more comes
+	finished bool  // no more bytes come
 	err      error // why the file is incomplete
 }
 
-// disk writes log files, from one goroutine, which the first bytes start.
+// disk writes log files on one goroutine, which the first bytes start.
 type disk struct {
-	place    place
+	root     logRoot
 	consumed func(rank, stream, n int)
 	failed   func(path string, err error)
 
 	mu      sync.Mutex
 	files   []*logFile
-	queue   []*logFile // those with something to write, or to be closed
+	queue   []*logFile // those with bytes to write, or to be closed
 	free    [][]byte
-	causes  []error // that have been reported
-	writing *batch  // in a write now
+	causes  []error // reported ones
+	writing *batch  // the current write
 	started bool
 	closed  bool
-	stuck   bool // a write took too long: nothing is written any more
+	stuck   bool // a write took too long, and no more follow
 	wake    chan struct{}
-	ended   chan struct{} // closed when everything queued has been dealt with after close
+	ended   chan struct{} // closed when the queue is empty after close
 }
 
-// batch is what one write takes.
+// batch is one write.
 type batch struct {
 	file  *logFile
 	data  []byte
 	owed  credit
-	last  bool // the file is to be closed
+	last  bool // close the file
 	since time.Time
 }
 
 func newDisk(plan LogPlan) *disk {
 	d := &disk{
-		place:    plan.place(),
+		root:     plan.logRoot(),
 		consumed: plan.Consumed,
 		failed:   plan.Failed,
 		wake:     make(chan struct{}, 1),
@@ -77,9 +78,9 @@ func newDisk(plan LogPlan) *disk {
 	return d
 }
 
-// open opens a file and takes charge of it.
+// open opens a file, which close closes.
 func (d *disk) open(path string) (*logFile, error) {
-	file, err := openLog(d.place, path)
+	file, err := openLog(d.root, path)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (d *disk) open(path string) (*logFile, error) {
 	return f, nil
 }
 
-// add queues bytes for a file, with the credit that their leaving gives back.
+// add queues bytes for a file, with the credit to give back for them.
 func (d *disk) add(f *logFile, p []byte, credit int) {
 	if len(p) == 0 {
 		return
@@ -108,7 +109,7 @@ func (d *disk) add(f *logFile, p []byte, credit int) {
 	d.enqueue(f)
 }
 
-// finish has the file closed when its bytes are written.
+// finish closes the file when its bytes are written.
 func (d *disk) finish(f *logFile) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +119,7 @@ func (d *disk) finish(f *logFile) {
 	}
 }
 
-// enqueue has the goroutine look at the file. mu is held.
+// enqueue makes the goroutine handle the file. mu is held.
 func (d *disk) enqueue(f *logFile) {
 	if !f.queued {
 		f.queued = true
@@ -138,12 +139,12 @@ func (d *disk) signal() {
 	}
 }
 
-// run writes what is queued until the disk is closed and nothing is left, or a write got stuck.
+// run writes the queue until the disk is closed and it is empty, or a write got stuck.
 func (d *disk) run() {
-	patience := time.AfterFunc(time.Hour, d.giveUp)
-	defer patience.Stop()
+	timeout := time.AfterFunc(time.Hour, d.abandon)
+	defer timeout.Stop()
 	for b := d.next(); b != nil; b = d.next() {
-		patience.Reset(DiskPatience)
+		timeout.Reset(DiskTimeout)
 		err := b.write()
 		if !d.settle(b, err) {
 			return
@@ -151,7 +152,7 @@ func (d *disk) run() {
 	}
 }
 
-// next waits for the next batch; nil means that the disk is closed and nothing is left.
+// next waits for the next batch; nil means that the disk is closed and the queue is empty.
 func (d *disk) next() *batch {
 	for {
 		d.mu.Lock()
@@ -168,7 +169,7 @@ func (d *disk) next() *batch {
 	}
 }
 
-// take takes all that the first file in the queue has to write; nil when the queue is empty. mu is held.
+// take returns all bytes of the first file in the queue; nil if that is empty. mu is held.
 func (d *disk) take() *batch {
 	if len(d.queue) == 0 {
 		return nil
@@ -181,8 +182,7 @@ func (d *disk) take() *batch {
 	return b
 }
 
-// write writes the bytes, and closes the file when nothing more comes: that too can fail, with what a network's disk
-// has put off.
+// write writes the bytes, and closes a finished file: a network file system may report errors only then.
 func (b *batch) write() error {
 	var err error
 	if len(b.data) > 0 {
@@ -194,7 +194,7 @@ func (b *batch) write() error {
 	return err
 }
 
-// settle does the accounts of a write that has returned. It is false when the write took so long that giveUp did them.
+// settle records the result of a write. It returns false if the write took so long that abandon has done so.
 func (d *disk) settle(b *batch, err error) bool {
 	d.mu.Lock()
 	if d.stuck {
@@ -205,72 +205,69 @@ func (d *disk) settle(b *batch, err error) bool {
 		d.free = append(d.free, b.data[:0])
 	}
 	d.writing = nil
-	news := d.fail(b.file, err)
+	failure := d.fail(b.file, err)
 	d.mu.Unlock()
-	d.tell(b.file, news)
-	d.pay(b.owed)
+	d.report(b.file, failure)
+	d.release(b.owed)
 	return true
 }
 
-// fail marks the file as incomplete and returns the cause if it is to be reported. mu is held.
-func (d *disk) fail(f *logFile, err error) (news error) {
+// fail marks the file as incomplete and returns the cause if it is a new one. mu is held.
+func (d *disk) fail(f *logFile, err error) (failure error) {
 	if err == nil || f.err != nil {
 		return nil
 	}
 	f.err, f.waiting = cause(err), nil
-	for _, known := range d.causes {
-		if errors.Is(f.err, known) {
-			return nil
-		}
+	if slices.ContainsFunc(d.causes, func(known error) bool { return errors.Is(f.err, known) }) {
+		return nil
 	}
 	d.causes = append(d.causes, f.err)
 	return f.err
 }
 
-func (d *disk) tell(f *logFile, news error) {
-	if news != nil {
-		d.failed(f.path, news)
+func (d *disk) report(f *logFile, failure error) {
+	if failure != nil {
+		d.failed(f.path, failure)
 	}
 }
 
-func (d *disk) pay(c credit) {
+func (d *disk) release(c credit) {
 	if c.n > 0 {
 		d.consumed(c.rank, c.stream, c.n)
 	}
 }
 
-// cause returns what is under an error that names a path.
+// cause strips the path from an error.
 func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err
 }
 
-// giveUp is called when a write has taken too long: no file is written from here on, and in place of run it gives back
-// all credit, that of bytes still to come too.
-func (d *disk) giveUp() {
+// abandon stops writing after a write that has taken too long, and gives back all credit in place of run, also for
+// bytes that are still to come.
+func (d *disk) abandon() {
 	d.mu.Lock()
 	stuck := d.writing
-	if stuck == nil || time.Since(stuck.since) < DiskPatience {
+	if stuck == nil || time.Since(stuck.since) < DiskTimeout {
 		d.mu.Unlock()
-		return // that write has returned; this is late
+		return // that write has returned
 	}
 	d.stuck = true
-	news := d.fail(stuck.file, errStuck)
+	failure := d.fail(stuck.file, errStuck)
 	for _, f := range d.files {
 		_ = d.fail(f, errStuck)
 	}
 	d.mu.Unlock()
-	d.tell(stuck.file, news)
-	d.pay(stuck.owed)
+	d.report(stuck.file, failure)
+	d.release(stuck.owed)
 	for b := d.next(); b != nil; b = d.next() {
-		d.pay(b.owed)
+		d.release(b.owed)
 	}
 }
 
-// close waits until everything queued is written or dropped, and tells what is incomplete.
+// close waits until the queue is written or dropped. Its error names incomplete files.
 func (d *disk) close(ctx context.Context) error {
 	d.mu.Lock()
 	for _, f := range d.files {
@@ -315,7 +312,7 @@ func (d *disk) incomplete() error {
 	return fmt.Errorf("log %s and %d others are incomplete: %w", printable.Text(first.path), others, first.err)
 }
 
-// closeFiles closes all files at once, when nothing has been written to them.
+// closeFiles closes all files, before anything was queued.
 func (d *disk) closeFiles() {
 	for _, f := range d.files {
 		_ = f.w.Close()

@@ -1,14 +1,17 @@
 package output
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
-// lineFilter picks the lines of one stream that hold any of some texts, for a file that streams share.
+// lineFilter selects the lines of one stream that contain any of some texts, for a file that streams share.
 type lineFilter struct {
 	file  *logFile
 	texts [][]byte
 	tag   []byte
 	line  []byte // the unfinished line
-	found []byte // reused: what feed returned last
+	found []byte // the last result of feed, reused
 }
 
 func newLineFilter(file *logFile, texts []string, tag string) *lineFilter {
@@ -19,8 +22,8 @@ func newLineFilter(file *logFile, texts []string, tag string) *lineFilter {
 	return f
 }
 
-// feed takes bytes of the stream and returns the lines to write, tagged; they are valid until the next call. A line
-// longer than MaxLine is looked at in pieces.
+// feed adds bytes of the stream and returns the selected lines with their tag, valid until the next call. A line
+// longer than MaxLine is searched in pieces.
 func (f *lineFilter) feed(p []byte) []byte {
 	f.found = f.found[:0]
 	for len(p) > 0 {
@@ -39,7 +42,7 @@ func (f *lineFilter) feed(p []byte) []byte {
 	return f.found
 }
 
-// rest returns the final partial line as feed would have, ended by a newline.
+// rest returns the final partial line, if it is selected, with a newline.
 func (f *lineFilter) rest() []byte {
 	f.found = f.found[:0]
 	if len(f.line) > 0 {
@@ -48,9 +51,9 @@ func (f *lineFilter) rest() []byte {
 	return f.found
 }
 
-// take judges the line and begins the next.
+// take ends the line and begins the next.
 func (f *lineFilter) take() {
-	if containsAny(f.line, f.texts) {
+	if slices.ContainsFunc(f.texts, func(text []byte) bool { return bytes.Contains(f.line, text) }) {
 		f.found = append(f.found, f.tag...)
 		f.found = append(f.found, f.line...)
 		f.found = append(f.found, '\n')
@@ -59,14 +62,4 @@ func (f *lineFilter) take() {
 	if cap(f.line) > keptLine {
 		f.line = nil
 	}
-}
-
-// containsAny tells whether the line holds any of the texts.
-func containsAny(line []byte, texts [][]byte) bool {
-	for _, text := range texts {
-		if bytes.Contains(line, text) {
-			return true
-		}
-	}
-	return false
 }

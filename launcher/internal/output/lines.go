@@ -2,13 +2,13 @@ package output
 
 import "bytes"
 
-// writeLines lays out bytes for a pipe or a file: complete lines are queued, the rest is held.
+// writeLines queues complete lines for a pipe or a file, and holds back the rest.
 func (s *sink) writeLines(l *lane, p []byte) {
 	if s.open == l {
 		p = s.continueLine(p)
 	}
 	if end := bytes.LastIndexByte(p, '\n') + 1; end > 0 {
-		s.leave()
+		s.startLine()
 		s.putLines(l, p[:end])
 		p = p[end:]
 	}
@@ -19,7 +19,7 @@ func (s *sink) writeLines(l *lane, p []byte) {
 	l.hold(p)
 }
 
-// continueLine passes on what belongs to the open line and returns the rest.
+// continueLine queues the part of p in the open line and returns the rest.
 func (s *sink) continueLine(p []byte) []byte {
 	end := bytes.IndexByte(p, '\n') + 1
 	if end == 0 {
@@ -31,7 +31,7 @@ func (s *sink) continueLine(p []byte) []byte {
 	return p[end:]
 }
 
-// putLines queues the held line and p, which ends with a newline. Without a tag that is one piece, however many lines.
+// putLines queues the held line and p, which ends with a newline: without a tag in one piece.
 func (s *sink) putLines(l *lane, p []byte) {
 	s.put(l.label())
 	s.put(l.line)
@@ -50,9 +50,9 @@ func (s *sink) putLines(l *lane, p []byte) {
 	}
 }
 
-// openLine queues a line that has grown too long to wait for its end. It stays open for its lane.
+// openLine queues a line before its end, and leaves it open for its lane.
 func (s *sink) openLine(l *lane, p []byte) {
-	s.leave()
+	s.startLine()
 	s.put(l.label())
 	s.put(l.line)
 	s.put(p)
@@ -60,7 +60,7 @@ func (s *sink) openLine(l *lane, p []byte) {
 	s.midline, s.open = true, l
 }
 
-// finishLine queues the final partial line: as it is without a tag, else ended by a newline.
+// finishLine queues the final partial line, with a newline if it has a tag.
 func (s *sink) finishLine(l *lane) {
 	switch {
 	case len(l.line) > 0:

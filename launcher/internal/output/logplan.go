@@ -13,52 +13,50 @@ import (
 	"gorun/internal/printable"
 )
 
-// LogPlan says which files a node writes for its ranks, in one attempt. The layout is torchrun's:
+// LogPlan describes the log files of a node's ranks in one attempt. Unless Names has the user's own, the layout is
+// torchrun's:
 //
 //	<RunDir>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
 //	<RunDir>/attempt_<n>/{filtered_stdout.log,filtered_stderr.log}
-//
-// Where Names says so it is the user's own.
 type LogPlan struct {
-	// Names are those of the files of stdout and stderr; an empty one: the stream has no file. They are made anew by
-	// the first attempt, and continued by later ones. Both empty: the layout is torchrun's.
+	// Names are those of the files of stdout and stderr; a stream with an empty one has no file. The first attempt makes
+	// the files, and later ones append. If both are empty, the layout is torchrun's.
 	Names [2]Pattern
-	// Root keeps all files below the directory that it opened; nil: they may be anywhere. With it there is a RunDir, or
-	// Names.
+	// Root keeps all files below a directory; nil: they may be anywhere. It needs a RunDir, or Names.
 	Root *os.Root
 	// Digits are those of the job's highest rank, for Names.
 	Digits int
-	// RunDir is made by the first attempt; the null device: no files at all.
+	// RunDir is made by the first attempt; the null device means no files at all.
 	RunDir  string
 	Attempt int // counted from 0
 	Ranks   []RankInfo
 
 	Redirects, Tee StreamMap // by local rank; a stream in both is tee'd
 
-	// Lines of tee'd streams that hold any of the texts also go to one file an attempt, with their tag. Show, which is
-	// --local-ranks-filter, leaves ranks out, as torchrun does; nil means none.
+	// Lines of tee'd streams that contain any of these texts also go to one file per attempt, with their tag. Show leaves
+	// out ranks (--local-ranks-filter); nil: none.
 	StdoutFilters, StderrFilters []string
 	Show                         func(RankInfo) bool
 	Template                     Pattern // of the tag; empty for torchrun's own
 
-	// Consumed gives back credit: n bytes that a tee got have been written or dropped.
+	// Consumed gives back credit for n bytes of a tee that have been written or dropped.
 	Consumed func(rank, stream, n int)
 
-	// Failed reports a log file that is incomplete from here on, once for each cause. Nothing else suffers.
+	// Failed reports a log file that is incomplete from then on, once for each cause.
 	Failed func(path string, err error)
 }
 
-func (p LogPlan) place() place { return place{p.Root} }
+func (p LogPlan) logRoot() logRoot { return logRoot{p.Root} }
 
-// Wanted tells whether the plan asks for files.
-func (p LogPlan) Wanted() bool {
+// Enabled reports whether there are files.
+func (p LogPlan) Enabled() bool {
 	return (p.named() || p.RunDir != "") && filepath.Clean(p.RunDir) != os.DevNull
 }
 
-// named tells whether the files have names of the user's own.
+// named reports whether the user named the files.
 func (p LogPlan) named() bool { return !p.Names[0].Empty() || !p.Names[1].Empty() }
 
-// name is that of a stream's file; empty where it has none.
+// name returns the user's name of a stream's file; "" if it has none.
 func (p LogPlan) name(localRank, stream int) string {
 	pattern := p.Names[streamIndex(stream)]
 	if pattern.Empty() {
@@ -73,8 +71,8 @@ func (p LogPlan) name(localRank, stream int) string {
 	return ""
 }
 
-// hostInPath is a host's name as a part of a path. A node that joins names its host itself, and
-// the kernel takes any bytes as a host name: it must lead to no other directory.
+// hostInPath returns a host's name as an element of a path. A node that joins names its host itself, and the kernel
+// accepts any bytes: it must lead to no other directory.
 func hostInPath(host string) string {
 	host = strings.ReplaceAll(host, "/", "_")
 	if strings.Trim(host, ".") == "" {
@@ -83,7 +81,7 @@ func hostInPath(host string) string {
 	return host
 }
 
-// File is the log file of a stream of one of Ranks, in the attempt's directory; "" for a stream without one.
+// File returns the log file of a stream of one of Ranks, in the attempt's directory; "" for a stream without one.
 func (p LogPlan) File(attempt string, localRank, stream int) string {
 	switch {
 	case !(p.Redirects.Of(localRank) | p.Tee.Of(localRank)).Has(stream):
@@ -94,7 +92,7 @@ func (p LogPlan) File(attempt string, localRank, stream int) string {
 	return filepath.Join(attempt, strconv.Itoa(localRank), streamName(stream)+".log")
 }
 
-// makeNamed makes the directories of files with names of the user's own, and empty files for the first attempt.
+// makeNamed makes the directories of files that the user named, and empty files for the first attempt.
 func (p LogPlan) makeNamed() error {
 	for _, r := range p.Ranks {
 		for _, stream := range []int{Stdout, Stderr} {
@@ -102,13 +100,13 @@ func (p LogPlan) makeNamed() error {
 			if name == "" {
 				continue
 			}
-			if err := p.place().mkdirAll(filepath.Dir(name)); err != nil {
-				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // no --log-dir named it
+			if err := p.logRoot().mkdirAll(filepath.Dir(name)); err != nil {
+				return fmt.Errorf("make the directory of %s: %w", printable.Text(name), cause(err)) // --log-dir does not name it
 			}
 			if p.Attempt > 0 {
 				continue
 			}
-			f, err := p.place().open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+			f, err := p.logRoot().open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 			if err != nil {
 				return fmt.Errorf("open log %s: %w", printable.Text(name), cause(err))
 			}
@@ -118,12 +116,11 @@ func (p LogPlan) makeNamed() error {
 	return nil
 }
 
-// makeRunDir makes the run's directory where nothing has that name yet. It is private, like torchrun's (Python's
-// mkdtemp).
+// makeRunDir makes the run's directory, which must not exist. It is private, like torchrun's (Python's mkdtemp).
 func (p LogPlan) makeRunDir() error {
-	err := p.place().mkdirAll(filepath.Dir(p.RunDir))
+	err := p.logRoot().mkdirAll(filepath.Dir(p.RunDir))
 	if err == nil {
-		err = p.place().mkdir(p.RunDir, 0o700)
+		err = p.logRoot().mkdir(p.RunDir, 0o700)
 	}
 	if err != nil {
 		return dirError(err)
@@ -133,21 +130,19 @@ func (p LogPlan) makeRunDir() error {
 
 // makeRankDirs makes the attempt's directory and those of its ranks.
 func (p LogPlan) makeRankDirs(attempt string) error {
-	if err := p.place().mkdir(attempt, 0o777); err != nil {
+	if err := p.logRoot().mkdir(attempt, 0o777); err != nil {
 		return dirError(err)
 	}
 	for _, r := range p.Ranks {
-		if err := p.place().mkdir(filepath.Join(attempt, strconv.Itoa(r.LocalRank)), 0o777); err != nil {
+		if err := p.logRoot().mkdir(filepath.Join(attempt, strconv.Itoa(r.LocalRank)), 0o777); err != nil {
 			return dirError(err)
 		}
 	}
 	return nil
 }
 
-// dirError names the directory that cannot be made, why, and the way out.
 func dirError(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("make log directory %s: %w; --log-dir takes a directory that can be written to",
 			printable.Text(path.Path), path.Err)
 	}

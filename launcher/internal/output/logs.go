@@ -13,33 +13,33 @@ import (
 	"gorun/internal/printable"
 )
 
-// DiskPatience is how long a write to a log file may take. After that the disk (a network's, as a rule) is given up for
-// the rest of the attempt: ranks go on without logs.
-const DiskPatience = 10 * time.Second
+// DiskTimeout limits a write to a log file. After it the disk, usually of a network file system, is abandoned for the
+// rest of the attempt: ranks go on without logs.
+const DiskTimeout = 10 * time.Second
 
 // Logs are the log files of a node's ranks in one attempt.
 //
-// One goroutine writes all files. Tees never block: what they are given waits in memory, and its credit comes back when
-// it has been written. A disk that is slower than the ranks so slows the ranks, as a slow reader of stdout does, if the
-// caller reads a rank's stream only while it has credit from both. A disk that fails or hangs costs the log alone.
+// One goroutine writes all files. Tees never block: their bytes wait in memory, and their credit comes back once they
+// are written. So a disk that is slower than the ranks slows them down, as a slow reader of stdout does, if the caller
+// reads a rank's stream only with credit from both. A disk that fails or hangs costs the logs alone.
 type Logs struct {
 	plan    LogPlan
-	attempt string // its directory; empty where there is none
+	attempt string // its directory; "" if there is none
 	tees    map[teeKey]*tee
 	shared  [2]*logFile // filtered_stdout.log, filtered_stderr.log; nil without filters
 	disk    *disk
 }
 
-// teeKey names a tee'd stream.
+// teeKey identifies a tee'd stream.
 type teeKey struct {
 	localRank, stream int
 }
 
-// OpenLogs makes the directories and opens the files of tee'd streams. A plan that wants no files gives Logs without
-// any. After an error nothing is open, and a run's directory that this call made is gone.
+// OpenLogs makes the directories and opens the files of tee'd streams. After an error nothing is open, and a run's
+// directory that this call made is removed.
 func OpenLogs(plan LogPlan) (*Logs, error) {
 	l := &Logs{plan: plan}
-	if !plan.Wanted() {
+	if !plan.Enabled() {
 		return l, nil
 	}
 	l.disk = newDisk(plan)
@@ -63,7 +63,7 @@ func (l *Logs) open() (err error) {
 		}
 		defer func() {
 			if err != nil {
-				_ = l.plan.place().removeAll(l.plan.RunDir) // the error at hand says more
+				_ = l.plan.logRoot().removeAll(l.plan.RunDir) // the first error says more
 			}
 		}()
 	}
@@ -71,7 +71,7 @@ func (l *Logs) open() (err error) {
 	return l.openFiles()
 }
 
-// openFiles makes the attempt's directories and opens the files that the node itself writes.
+// openFiles makes the attempt's directories and opens the files that the node writes.
 func (l *Logs) openFiles() error {
 	if err := l.plan.makeRankDirs(l.attempt); err != nil {
 		return err
@@ -119,10 +119,10 @@ func (l *Logs) openTee(r RankInfo, stream int) error {
 	return nil
 }
 
-// Files tells whether there are any.
+// Files reports whether there are any.
 func (l *Logs) Files() bool { return l.attempt != "" || l.plan.named() }
 
-// ErrorFile returns the path for TORCHELASTIC_ERROR_FILE; empty when there are no files. The rank makes it.
+// ErrorFile returns the path for TORCHELASTIC_ERROR_FILE, which the rank makes; "" without files.
 func (l *Logs) ErrorFile(localRank int) string {
 	if l.attempt == "" {
 		return ""
@@ -130,7 +130,7 @@ func (l *Logs) ErrorFile(localRank int) string {
 	return filepath.Join(l.attempt, strconv.Itoa(localRank), "error.json")
 }
 
-// Path returns the path of a stream's log file; empty when the stream has none.
+// Path returns the path of a stream's log file; "" if it has none.
 func (l *Logs) Path(localRank, stream int) string {
 	if !l.Files() {
 		return ""
@@ -140,35 +140,35 @@ func (l *Logs) Path(localRank, stream int) string {
 
 // OpenFile opens a file that Path or ErrorFile names.
 func (l *Logs) OpenFile(path string, flags int) (*os.File, error) {
-	return l.plan.place().open(path, flags)
+	return l.plan.logRoot().open(path, flags)
 }
 
-// Size returns how long a stream's log file is now; false without one.
+// Size returns the size of a stream's log file; false without one.
 func (l *Logs) Size(localRank, stream int) (int64, bool) {
 	path := l.Path(localRank, stream)
 	if path == "" {
 		return 0, false
 	}
-	info, err := l.plan.place().stat(path)
+	info, err := l.plan.logRoot().stat(path)
 	if err != nil {
 		return 0, false
 	}
 	return info.Size(), true
 }
 
-// Redirect opens the file that a rank shall have as its stream. It is nil for a stream that passes through the node, as
-// all do when the log directory is the null device (torchrun then prints them, without a tag). The caller hands the
-// file to the rank and closes it then, so that the node needs no descriptor for it.
+// Redirect opens the file that a rank has as its stream. It returns nil for a stream that passes through the node, as
+// all do if the log directory is the null device (torchrun then prints them, without a tag). The caller passes the
+// file to the rank and closes it.
 func (l *Logs) Redirect(localRank, stream int) (*os.File, error) {
 	if l.attempt == "" && !l.plan.named() || !l.plan.Redirects.Of(localRank).Has(stream) ||
 		l.plan.Tee.Of(localRank).Has(stream) {
 		return nil, nil
 	}
-	return openLog(l.plan.place(), l.Path(localRank, stream))
+	return openLog(l.plan.logRoot(), l.Path(localRank, stream))
 }
 
-// Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing of
-// p; Close tells that the stream is at its end of file. Both must come from one goroutine at a time.
+// Tee returns the writer of a tee'd stream, nil for any other. Its Write never blocks, never fails and keeps nothing
+// of p; Close ends the stream. Call both from one goroutine at a time.
 func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
 	if t := l.tees[teeKey{localRank, stream}]; t != nil {
 		return t
@@ -176,8 +176,8 @@ func (l *Logs) Tee(localRank, stream int) io.WriteCloser {
 	return nil
 }
 
-// Last returns the last n lines, as Console.Tail does, of a stream that a rank wrote straight into its file: of stderr,
-// or of stdout where stderr has none. Without such a file there are none.
+// Last returns the last n lines, as Console.Tail, of a stream that a rank wrote directly to its file: of stderr, or of
+// stdout if stderr has none.
 func (l *Logs) Last(localRank, n int) []string {
 	for _, stream := range []int{Stderr, Stdout} {
 		if !l.plan.Redirects.Of(localRank).Has(stream) || l.plan.Tee.Of(localRank).Has(stream) {
@@ -190,7 +190,7 @@ func (l *Logs) Last(localRank, n int) []string {
 	return nil
 }
 
-// lastLines reads the end of a file, as much as is kept of a stream. What cannot be read has none.
+// lastLines reads as much of the end of a file as is kept of a stream. A file that cannot be read has no lines.
 func (l *Logs) lastLines(path string, n int) []string {
 	f, err := l.OpenFile(path, os.O_RDONLY)
 	if err != nil {
@@ -211,8 +211,8 @@ func (l *Logs) lastLines(path string, n int) []string {
 	return t.lines(n)
 }
 
-// Close ends all tees and waits until their bytes are written or dropped. Its error tells which files are incomplete
-// and why, or that the context ended first.
+// Close ends all tees and waits until their bytes are written or dropped. Its error names incomplete files with their
+// cause, or is the context's.
 func (l *Logs) Close(ctx context.Context) error {
 	if l.disk == nil {
 		return nil
@@ -223,9 +223,9 @@ func (l *Logs) Close(ctx context.Context) error {
 	return l.disk.close(ctx)
 }
 
-// openLog opens a log file to append to. What the umask leaves of 0666 is its mode, as for torchrun.
-func openLog(in place, path string) (*os.File, error) {
-	file, err := in.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+// openLog opens a log file to append to, with mode 0666 less the umask, as torchrun does.
+func openLog(root logRoot, path string) (*os.File, error) {
+	file, err := root.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w; --log-dir takes a directory that can be written to", printable.Text(path),
 			cause(err))
@@ -237,7 +237,7 @@ func openLog(in place, path string) (*os.File, error) {
 type tee struct {
 	disk   *disk
 	file   *logFile
-	filter *lineFilter // nil without filters
+	filter *lineFilter // nil: none
 	once   sync.Once
 }
 

@@ -327,7 +327,7 @@ func TestHangingDisk(t *testing.T) {
 		synctest.Wait()
 		write(0, "two")
 		write(1, "three")
-		time.Sleep(DiskPatience - 1)
+		time.Sleep(DiskTimeout - 1)
 		synctest.Wait()
 		assert.Zero(t, credits.of(0, Stdout)+credits.of(1, Stdout)+failed.count(), "it may yet go on")
 
@@ -353,7 +353,7 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 		l := fakeLogs(LogPlan{Failed: failed.failed}, slow)
 		for range 3 {
 			_, _ = l.Tee(0, Stdout).Write([]byte("x"))
-			time.Sleep(DiskPatience / 2)
+			time.Sleep(DiskTimeout / 2)
 			synctest.Wait()
 			go func() { slow.gate <- struct{}{} }()
 			synctest.Wait()

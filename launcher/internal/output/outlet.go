@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	blockSize  = 128 << 10 // bytes that one write takes at most
+	blockSize  = 128 << 10 // bytes of one write at most
 	keptBlocks = 32        // free blocks that an outlet keeps for reuse: the windows of four ranks
 )
 
-// block is a piece of the queue: bytes to write, then credit to give back, then a mark to reach.
+// block is a part of the queue: bytes to write, credit to give back then, and a channel to close.
 type block struct {
 	data    []byte
 	credits []credit
 	reached chan struct{} // closed when the block is done; nil in most
 }
 
-// credit is a number of bytes of a stream that have left.
+// credit is a number of bytes of a stream that have been written or dropped.
 type credit struct {
 	rank, stream, n int
 }
 
-// outlet is the queue before one destination and the goroutine that empties it. The goroutine is started by the first
-// thing queued, so that a silent job has none.
+// outlet is the queue of one destination and the goroutine that writes it, which the first bytes start: a silent job
+// has none.
 type outlet struct {
 	w        io.Writer
 	consumed func(rank, stream, n int)
 	failed   func(error)
-	// queues what has become due and tells when to come again, < 0 for never; mu is held
+	// tick queues what is due and returns the time to the next tick, < 0 for none; mu is held
 	tick func(now time.Time) time.Duration
 
 	mu      sync.Mutex // guards all below, and the layout of the sink around it
 	queue   []*block
 	free    []*block
 	started bool
-	closed  bool // nothing more is queued; the goroutine ends when the queue is empty
+	closed  bool // the goroutine ends when the queue is empty
 	broken  bool // a write failed: bytes are dropped
 	wake    chan struct{}
 	ended   chan struct{} // closed when the goroutine has ended
@@ -48,7 +48,7 @@ func (o *outlet) init() {
 	o.ended = make(chan struct{})
 }
 
-// put queues bytes. It copies them.
+// put queues a copy of p.
 func (o *outlet) put(p []byte) {
 	for len(p) > 0 {
 		b := o.last()
@@ -61,8 +61,8 @@ func (o *outlet) put(p []byte) {
 	}
 }
 
-// credit queues the return of n bytes' credit, to be given when everything queued so far has been written. A block
-// keeps one sum a stream: at is where the caller's was put last, a hint that proves itself.
+// credit queues credit to give back when everything queued so far has been written. A block has one sum for each
+// stream: at is the index of the caller's last one, and is set if that is another's.
 func (o *outlet) credit(at *int, c credit) {
 	b := o.last()
 	if *at < len(b.credits) && b.credits[*at].rank == c.rank && b.credits[*at].stream == c.stream {
@@ -100,7 +100,7 @@ func (o *outlet) push() *block {
 	return b
 }
 
-// signal has the goroutine look at the queue, and starts it if need be. mu is held.
+// signal wakes or starts the goroutine. mu is held.
 func (o *outlet) signal() {
 	if !o.started {
 		o.started = true
@@ -113,7 +113,7 @@ func (o *outlet) signal() {
 	}
 }
 
-// run writes what is queued until the outlet is closed and empty.
+// run writes the queue until the outlet is closed and it is empty.
 func (o *outlet) run() {
 	defer close(o.ended)
 	timer := time.NewTimer(time.Hour)
@@ -138,7 +138,7 @@ func (o *outlet) run() {
 	}
 }
 
-// next takes the first block of the queue. Without one it tells how long to wait, and whether there can be more.
+// next takes the first block of the queue. Without one it returns how long to wait, and whether there can be more.
 func (o *outlet) next() (b *block, wait time.Duration, more bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *outlet) next() (b *block, wait time.Duration, more bool) {
 	return b, wait, true
 }
 
-// write does what a block asks for and makes it free for reuse.
+// write writes a block, gives back its credit and recycles it.
 func (o *outlet) write(b *block) {
 	if len(b.data) > 0 {
 		o.deliver(b.data)
@@ -175,7 +175,7 @@ func (o *outlet) write(b *block) {
 	}
 }
 
-// deliver writes the bytes unless a write has failed before.
+// deliver writes the bytes unless an earlier write failed.
 func (o *outlet) deliver(p []byte) {
 	o.mu.Lock()
 	broken := o.broken
@@ -191,7 +191,7 @@ func (o *outlet) deliver(p []byte) {
 	}
 }
 
-// writeAll writes all of p, also through writers that take less than they were given without saying why.
+// writeAll writes all of p, also to writers that write less without an error.
 func writeAll(w io.Writer, p []byte) error {
 	for len(p) > 0 {
 		n, err := w.Write(p)
@@ -222,7 +222,7 @@ func (o *outlet) flush(ctx context.Context) error {
 	return await(ctx, done)
 }
 
-// close has the goroutine end when the queue is empty. mu is held.
+// close ends the goroutine when the queue is empty. mu is held.
 func (o *outlet) close() {
 	o.closed = true
 	if o.started || len(o.queue) > 0 {
@@ -230,7 +230,7 @@ func (o *outlet) close() {
 	}
 }
 
-// await waits for done; what is done already counts even if the context has ended too.
+// await waits for done, and prefers it to the end of the context.
 func await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:

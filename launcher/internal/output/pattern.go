@@ -11,29 +11,29 @@ import (
 	"gorun/internal/printable"
 )
 
-// Pattern is a text with places for what belongs to a rank: the beginning of a line, or the name of a file. The zero
-// Pattern is empty: none was given.
+// Pattern is a text with verbs for properties of a rank, for the beginning of a line or the name of a file. The zero
+// Pattern is empty.
 type Pattern struct {
-	parts []patternPart
+	parts []patternToken
 	timed bool
 }
 
-// patternPart is text that stands for itself, or the letter of a place.
-type patternPart struct {
+// patternToken is literal text, or the letter of a verb.
+type patternToken struct {
 	text   string
 	letter byte
 }
 
 func (p *Pattern) addText(text string) {
 	if text != "" {
-		p.parts = append(p.parts, patternPart{text: text})
+		p.parts = append(p.parts, patternToken{text: text})
 	}
 }
 
-// ParsePattern reads the language of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g the
-// process group, %p the number of the node, %% a percent sign. Beyond it %s is the stream (stdout or stderr), %t the
-// time as C's ctime writes it, and %R the rank with as many digits as the highest has. An unknown letter behind a
-// percent sign is an error.
+// ParsePattern parses the language of Hydra's -prepend-pattern and -outfile-pattern: %r is the rank, %h the host, %g
+// the process group, %p the number of the node, %% a percent sign. In addition %s is the stream (stdout or stderr), %t
+// the time in the format of C's ctime, and %R the rank with as many digits as the highest. Any other letter is an
+// error.
 func ParsePattern(s string) (p Pattern, err error) {
 	for rest := s; rest != ""; {
 		text, after, found := strings.Cut(rest, "%")
@@ -45,7 +45,7 @@ func ParsePattern(s string) (p Pattern, err error) {
 		case strings.HasPrefix(after, "%"):
 			p.addText("%")
 		case after != "" && strings.IndexByte("rhgpstR", after[0]) >= 0:
-			p.parts = append(p.parts, patternPart{letter: after[0]})
+			p.parts = append(p.parts, patternToken{letter: after[0]})
 			p.timed = p.timed || after[0] == 't'
 		default:
 			return Pattern{}, fmt.Errorf("%q: behind a %% stands r (rank), R (rank with leading zeros), h (host), "+
@@ -56,36 +56,36 @@ func ParsePattern(s string) (p Pattern, err error) {
 	return p, nil
 }
 
-// The letters of places that templates alone have.
+// Letters of verbs that only templates have.
 const (
-	placeRole      = 'o'
-	placeLocalRank = 'l'
-	placeShortHost = 'H' // up to the first dot
+	verbRole      = 'o'
+	verbLocalRank = 'l'
+	verbShortHost = 'H' // up to the first dot
 )
 
-// ParseTemplate reads the language of torchrun's --log-line-prefix-template, which is Python's string.Template: ${name}
-// or $name is a rank's property, $$ a dollar sign, any other $ stands for itself. The names are role_name, local_rank,
-// rank and hostname. An unknown name is an error here; torchrun leaves it in every line as it is.
+// ParseTemplate parses the language of torchrun's --log-line-prefix-template, which is Python's string.Template:
+// ${name} or $name is a rank's property, $$ a dollar sign, any other $ is literal. The names are role_name,
+// local_rank, rank and hostname. An unknown name is an error here; torchrun leaves it in every line.
 func ParseTemplate(s string) (p Pattern, err error) {
 	if s == "" {
 		return p, nil
 	}
 	letters := map[string]byte{
-		"role_name": placeRole, "local_rank": placeLocalRank, "rank": 'r', "hostname": placeShortHost,
+		"role_name": verbRole, "local_rank": verbLocalRank, "rank": 'r', "hostname": verbShortHost,
 	}
 	done := 0
 	for _, at := range regexp.MustCompile(`\$(\$|[_a-zA-Z]\w*|\{[_a-zA-Z]\w*\})`).FindAllStringIndex(s, -1) {
-		place := s[at[0]:at[1]]
-		letter := letters[strings.Trim(place, "${}")]
+		verb := s[at[0]:at[1]]
+		letter := letters[strings.Trim(verb, "${}")]
 		p.addText(s[done:at[0]])
 		switch {
-		case place == "$$":
+		case verb == "$$":
 			p.addText("$")
 		case letter == 0:
 			return Pattern{}, fmt.Errorf("--log-line-prefix-template %q: unknown name %q; known are ${role_name}, "+
-				"${local_rank}, ${rank} and ${hostname}", s, place)
+				"${local_rank}, ${rank} and ${hostname}", s, verb)
 		default:
-			p.parts = append(p.parts, patternPart{letter: letter})
+			p.parts = append(p.parts, patternToken{letter: letter})
 		}
 		done = at[1]
 	}
@@ -93,7 +93,7 @@ func ParseTemplate(s string) (p Pattern, err error) {
 	return p, nil
 }
 
-// ParsePatterns reads those of stdout's and stderr's; none are empty.
+// ParsePatterns parses the patterns of stdout and stderr; missing ones are empty.
 func ParsePatterns(texts []string) (list [2]Pattern, err error) {
 	for i, s := range texts[:min(len(texts), len(list))] {
 		if list[i], err = ParsePattern(s); err != nil {
@@ -103,17 +103,17 @@ func ParsePatterns(texts []string) (list [2]Pattern, err error) {
 	return list, nil
 }
 
-// Empty tells whether there is no pattern.
+// Empty reports whether there is no pattern.
 func (p Pattern) Empty() bool { return len(p.parts) == 0 }
 
-// TellsNodes tells whether ranks of different nodes have different texts.
-func (p Pattern) TellsNodes() bool {
-	return slices.ContainsFunc(p.parts, func(part patternPart) bool {
+// VariesByNode reports whether ranks of different nodes have different texts.
+func (p Pattern) VariesByNode() bool {
+	return slices.ContainsFunc(p.parts, func(part patternToken) bool {
 		return part.letter != 0 && strings.IndexByte("rRhp", part.letter) >= 0
 	})
 }
 
-// expand fills in what belongs to a rank's stream at a time. digits are those of the highest rank.
+// expand returns the text for a rank's stream at a time. digits are those of the highest rank.
 func (p Pattern) expand(r RankInfo, stream, digits int, now time.Time) string {
 	var b strings.Builder
 	for _, part := range p.parts {
@@ -134,11 +134,11 @@ func (p Pattern) expand(r RankInfo, stream, digits int, now time.Time) string {
 			b.WriteString(streamName(stream))
 		case 't':
 			b.WriteString(now.Format(time.ANSIC))
-		case placeRole:
+		case verbRole:
 			b.WriteString(printable.Text(r.Role))
-		case placeLocalRank:
+		case verbLocalRank:
 			b.WriteString(strconv.Itoa(r.LocalRank))
-		case placeShortHost:
+		case verbShortHost:
 			b.WriteString(printable.Text(shortHost(r.Host)))
 		}
 	}
@@ -154,15 +154,15 @@ func shortHost(host string) string {
 	return name
 }
 
-// stamp is a tag that changes with time.
+// stamp renews a tag with the time.
 type stamp struct {
 	tagger *tagger
 	rank   RankInfo
 	stream int
-	second int64 // for which the lane's tag holds
+	second int64 // of the lane's tag
 }
 
-// label is what a line that begins now has before it.
+// label returns what a line that begins now has before it.
 func (l *lane) label() []byte {
 	if s := l.stamp; s != nil {
 		now := s.tagger.Now()

@@ -75,6 +75,6 @@ func TestPatternsThatTellNodesApart(t *testing.T) {
 	} {
 		p, err := ParsePattern(pattern)
 		require.NoError(t, err)
-		assert.Equal(t, want, p.TellsNodes(), pattern)
+		assert.Equal(t, want, p.VariesByNode(), pattern)
 	}
 }

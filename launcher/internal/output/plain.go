@@ -6,9 +6,9 @@ import (
 	"gorun/internal/printable"
 )
 
-// plain returns a line of a rank as a report shows it: escape sequences (colours, movements) are taken out, the rest is
-// sanitised.
-func plain(line []byte) string {
+// Plain returns a line of a rank as a report shows it: without escape sequences, and with other control bytes as
+// printable.Text shows them.
+func Plain(line []byte) string {
 	var b strings.Builder
 	for i := 0; i < len(line); {
 		if n := escapeLen(line[i:]); n > 1 {
@@ -20,6 +20,3 @@ func plain(line []byte) string {
 	}
 	return printable.Text(b.String())
 }
-
-// Plain is a line of a rank as a report shows it.
-func Plain(line []byte) string { return plain(line) }

@@ -2,23 +2,23 @@ package output
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
-// The last row of a terminal belongs to whoever wrote last. Complete lines scroll above it. An unfinished line is shown
-// in it after ShowAfter. It is one of two things: a prompt, which another lane's text ends by a newline, or a bar, a
-// line that a carriage return began anew, which other text wipes out, to be drawn again below. Of several bars one is
-// shown at a time; another one may take the row when the present one has had it for barStay. What a carriage return
-// overwrote is not written again, and a bar that is wider than the terminal is cut until it is complete, since a
-// wrapped row cannot be drawn in place.
+// The last row of a terminal belongs to the lane that wrote last. Complete lines scroll above it. An unfinished line
+// is shown in it after ShowAfter. It is either a prompt, which other lanes' text ends by a newline, or a bar, a line
+// that a carriage return restarted, which other text wipes out, to be drawn again below. One of several bars is shown
+// at a time; another one may take the row after barStay. Text that a carriage return overwrote is not written again,
+// and a bar wider than the terminal is cut until it is complete, as a wrapped row cannot be drawn in place.
 
 // ShowAfter is the age at which an unfinished line is shown on a terminal.
 const ShowAfter = 100 * time.Millisecond
 
-// barStay is how long an unfinished line keeps the last row at least, against bars of other lanes.
+// barStay is how long an unfinished line keeps the last row before a bar of another lane may take it.
 const barStay = time.Second
 
-// writeRows lays out bytes for a terminal.
+// writeRows queues bytes for a terminal.
 func (s *sink) writeRows(l *lane, p []byte) {
 	for {
 		end := bytes.IndexByte(p, '\n')
@@ -36,7 +36,7 @@ func (s *sink) writeRows(l *lane, p []byte) {
 	s.restoreBar()
 }
 
-// extend adds bytes without a newline to the line, of which only what follows the last carriage return remains.
+// extend adds bytes without a newline to the line, and drops what a carriage return overwrites.
 func (l *lane) extend(p []byte) {
 	text := bytes.TrimRight(p, "\r")
 	if l.cr && len(text) > 0 {
@@ -50,17 +50,17 @@ func (l *lane) extend(p []byte) {
 	l.cr = l.cr || len(p) > 0 && p[len(p)-1] == '\r'
 }
 
-// restart begins the line anew, as a bar.
+// restart makes the line an empty bar.
 func (l *lane) restart() {
 	l.line = l.line[:0]
 	l.bar, l.cr = true, false
 }
 
-// endRow writes a line whose newline has come.
+// endRow writes a complete line.
 func (s *sink) endRow(l *lane) {
 	switch {
 	case s.open != l:
-		s.leave()
+		s.startLine()
 		s.put(l.label())
 	case l.bar:
 		s.wipe()
@@ -73,7 +73,7 @@ func (s *sink) endRow(l *lane) {
 	l.clear()
 }
 
-// release ends what the lane has to do with the last row.
+// release takes the last row from the lane.
 func (s *sink) release(l *lane) {
 	if s.bar == l {
 		s.bar = nil
@@ -81,7 +81,7 @@ func (s *sink) release(l *lane) {
 	s.unhold(l)
 }
 
-// showOrHold deals with new text of an unfinished line: where the lane has the last row already it is shown at once.
+// showOrHold shows an unfinished line if its lane has the last row already, else holds it back.
 func (s *sink) showOrHold(l *lane) {
 	if len(l.line) >= MaxLine {
 		s.giveUpBar(l)
@@ -95,19 +95,19 @@ func (s *sink) showOrHold(l *lane) {
 	}
 }
 
-// giveUpBar makes a line that has grown too long to be kept for drawing an ordinary one.
+// giveUpBar makes an ordinary line of a bar that is too long to draw again.
 func (s *sink) giveUpBar(l *lane) {
 	if s.open == l && l.bar {
-		s.leave()
+		s.startLine()
 	}
 	l.bar, l.cr = false, false
 }
 
-// show puts the lane's unfinished line into the last row, or goes on with it there.
+// show starts or continues the lane's unfinished line in the last row.
 func (s *sink) show(l *lane) {
 	s.unhold(l)
 	if s.open != l {
-		s.leave()
+		s.startLine()
 		s.taken = time.Now()
 	}
 	if l.bar || l.cr && s.open != l {
@@ -129,7 +129,7 @@ func (s *sink) show(l *lane) {
 	s.midline, s.open = true, l
 }
 
-// draw puts a bar into the last row, which is the lane's own or empty.
+// draw draws a bar in the last row, which is the lane's own or empty.
 func (s *sink) draw(l *lane) {
 	label := l.label()
 	tag := columns(label)
@@ -153,7 +153,7 @@ var (
 	resetColor     = []byte("\x1b[0m")
 )
 
-// restoreBar draws the bar again that other text pushed away.
+// restoreBar draws the bar again that other text wiped out.
 func (s *sink) restoreBar() {
 	if s.bar != nil && !s.midline {
 		s.unhold(s.bar)
@@ -161,7 +161,7 @@ func (s *sink) restoreBar() {
 	}
 }
 
-// wipe empties the last row, with blanks, which every terminal understands.
+// wipe empties the last row, with blanks for any terminal.
 func (s *sink) wipe() {
 	s.put(carriageReturn)
 	s.put(bytes.Repeat([]byte{' '}, min(max(s.columns, 0), s.room())))
@@ -169,10 +169,10 @@ func (s *sink) wipe() {
 	s.midline, s.columns = false, 0
 }
 
-// room is how many columns a row may have without the cursor wrapping.
+// room is how many columns fit into a row before the cursor wraps.
 func (s *sink) room() int {
 	if s.width <= 1 {
-		return 79 // of the 80 columns that a terminal has that does not say
+		return 79 // of the 80 columns of a terminal of unknown width
 	}
 	return s.width - 1
 }
@@ -185,7 +185,7 @@ func (s *sink) finishRow(l *lane) {
 	s.restoreBar()
 }
 
-// showDue shows held lines that are due and returns when to come again, < 0 for never.
+// showDue shows held lines that are due and returns the time to the next one, < 0 for none.
 func (s *sink) showDue(now time.Time) time.Duration {
 	wait := time.Duration(-1)
 	for i := 0; i < len(s.pending); {
@@ -203,7 +203,7 @@ func (s *sink) showDue(now time.Time) time.Duration {
 	return wait
 }
 
-// dueIn returns how long a held line is still to be held.
+// dueIn returns the time until a held line is shown.
 func (s *sink) dueIn(l *lane, now time.Time) time.Duration {
 	due := l.since.Add(ShowAfter)
 	if (l.bar || l.cr) && s.open != nil {
@@ -214,21 +214,16 @@ func (s *sink) dueIn(l *lane, now time.Time) time.Duration {
 	return due.Sub(now)
 }
 
-// unhold takes the lane out of those with held text.
+// unhold removes the lane from those with held text.
 func (s *sink) unhold(l *lane) {
 	if !l.held {
 		return
 	}
 	l.held = false
-	for i, other := range s.pending {
-		if other == l {
-			s.pending = append(s.pending[:i], s.pending[i+1:]...)
-			return
-		}
-	}
+	s.pending = slices.DeleteFunc(s.pending, func(other *lane) bool { return other == l })
 }
 
-// enter tells that the user has ended a line at the keyboard: the terminal's echo has moved the cursor to a new row.
-func (s *sink) enter() {
+// lineEntered notes that the terminal's echo has moved the cursor to a new row.
+func (s *sink) lineEntered() {
 	s.midline, s.open, s.columns = false, nil, 0
 }

@@ -2,29 +2,29 @@ package output
 
 import "time"
 
-// sink is a destination with its layout: what stands at the end of what has been queued for it.
+// sink is a destination and the state of its last line, after everything queued for it.
 type sink struct {
 	outlet
-	streams  []int // that it takes
+	streams  []int // that it writes
 	terminal bool
 	width    int // columns of the terminal
 
-	midline bool  // the last byte is no newline
-	open    *lane // whose unfinished line that is; nil when its lane may not continue it
+	midline bool  // the last byte is not a newline
+	open    *lane // the lane of that unfinished line; nil if it may not continue it
 
 	// For terminals only.
-	columns int       // that the open line takes; its row, when it is a bar
-	bar     *lane     // whose bar the last row belongs to, also while other lines push it away
-	taken   time.Time // when the last row got its present owner
+	columns int       // of the open line
+	bar     *lane     // the owner of the bar in the last row, also while other lines wipe it out
+	taken   time.Time // when the owner of the last row took it
 	pending []*lane   // lanes with held text
 }
 
-// accept lays out bytes of a lane. mu is held, as by all that follow.
+// accept queues bytes of a lane. The callers of this and all methods below hold mu.
 func (s *sink) accept(l *lane, p []byte) {
 	switch l.discipline {
 	case passBytes:
 		if s.open != nil {
-			s.leave()
+			s.startLine()
 		}
 		s.put(p)
 		s.midline = p[len(p)-1] != '\n'
@@ -35,7 +35,7 @@ func (s *sink) accept(l *lane, p []byte) {
 	}
 }
 
-// finish writes what a lane has left at its end of file.
+// finish writes the rest of a lane at its end of file.
 func (s *sink) finish(l *lane) {
 	switch l.discipline {
 	case wholeLines:
@@ -52,7 +52,7 @@ func (s *sink) finish(l *lane) {
 
 // notice writes a line of gorun's own.
 func (s *sink) notice(line string) {
-	s.leave()
+	s.startLine()
 	s.put([]byte(line))
 	if line == "" || line[len(line)-1] != '\n' {
 		s.put(newline)
@@ -62,8 +62,9 @@ func (s *sink) notice(line string) {
 
 var newline = []byte{'\n'}
 
-// leave makes the next byte the first of a line: a bar is wiped out, to be restored later; any other open line ends.
-func (s *sink) leave() {
+// startLine makes the next byte the first of a line: it wipes out a bar, to be restored later, and ends any other
+// line.
+func (s *sink) startLine() {
 	switch {
 	case !s.midline:
 	case s.open != nil && s.open == s.bar:

@@ -12,7 +12,7 @@ const (
 	Stderr = 2
 )
 
-// streamIndex returns the place of a stream in a table of two.
+// streamIndex returns the index of a stream in an array of two.
 func streamIndex(stream int) int {
 	if stream == Stdout {
 		return 0
@@ -20,7 +20,7 @@ func streamIndex(stream int) int {
 	return 1
 }
 
-// streamName names a stream as users know it.
+// streamName returns a stream's name for users.
 func streamName(stream int) string {
 	if stream == Stdout {
 		return "stdout"
@@ -28,7 +28,7 @@ func streamName(stream int) string {
 	return "stderr"
 }
 
-// StreamMap says which streams of which local ranks, by local rank; ranks beyond its end have none.
+// StreamMap is a set of streams by local rank; ranks beyond its end have none.
 type StreamMap []spec.Streams
 
 // Of returns the streams of a local rank.
@@ -39,7 +39,7 @@ func (m StreamMap) Of(localRank int) spec.Streams {
 	return 0
 }
 
-// Empty tells whether the map names no stream of any local rank.
+// Empty reports whether no local rank has a stream.
 func (m StreamMap) Empty() bool {
 	return !slices.ContainsFunc(m, func(s spec.Streams) bool { return s != 0 })
 }

@@ -9,7 +9,7 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Label says when lines begin with a tag of their rank.
+// Label says which lines begin with a tag of their rank.
 type Label int
 
 const (
@@ -18,7 +18,7 @@ const (
 	LabelNever               // nowhere
 )
 
-// RankInfo is what tags tell of a rank.
+// RankInfo has the properties of a rank that tags may show.
 type RankInfo struct {
 	Rank      int
 	LocalRank int
@@ -29,7 +29,7 @@ type RankInfo struct {
 	World     int          // 0 for the ranks that the job began with
 }
 
-// tagColors are the SGR codes of ranks, so that neighbours differ. Red is left to stderr's mark.
+// tagColors are the SGR codes of ranks. Neighbours differ, and red is for the mark of stderr.
 var tagColors = [...]string{"36", "33", "32", "35", "34", "96", "93", "92", "95", "94"}
 
 // tagger makes the tags of one destination.
@@ -41,8 +41,8 @@ type tagger struct {
 	color    bool
 }
 
-// tag returns what a rank's lines begin with: nothing where they have no label. Without a pattern that is
-// gorun's own for ordinary streams, "[3] ", and for tee'd ones the template or torchrun's, "[default3]:".
+// tag returns what a rank's lines begin with; nil without a label. Without a pattern it is "[3] " for ordinary
+// streams, and for tee'd ones the template or torchrun's "[default3]:".
 func (t *tagger) tag(r RankInfo, stream int) []byte {
 	switch {
 	case !t.labels(r, stream):
@@ -57,7 +57,7 @@ func (t *tagger) tag(r RankInfo, stream int) []byte {
 	return t.terminalTag(r.Rank, stream)
 }
 
-// torchrunTag is the prefix of tee'd streams: role and local rank unless there is a template.
+// torchrunTag returns the prefix of tee'd streams: role and local rank unless there is a template.
 func torchrunTag(r RankInfo, template Pattern) string {
 	if template.Empty() {
 		return "[" + printable.Text(r.Role) + strconv.Itoa(r.LocalRank) + "]:"
@@ -75,9 +75,8 @@ func (t *tagger) labels(r RankInfo, stream int) bool {
 	return t.terminal && t.several || r.Tee.Has(stream)
 }
 
-// terminalTag is gorun's own as a terminal shows it: padded so that columns line up, "[ 3] ", and coloured. An
-// exclamation mark takes the blank's place on lines of stderr: "[ 3]!". The colour begins with a reset, so that a
-// colour that one rank left switched on does not run into another's lines.
+// terminalTag returns gorun's own for a terminal: padded so that columns line up, "[ 3] ", and coloured; "[ 3]!" for
+// lines of stderr. The colour begins with a reset, so that another rank's colour does not run into its lines.
 func (t *tagger) terminalTag(rank, stream int) []byte {
 	tag, mark := fmt.Sprintf("[%*d]", t.digits, rank), " "
 	if stream == Stderr {

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Bytes of a stream that are kept for the report, 4 KiB for each rank in all. Errors come by stderr, so it has most.
+// Bytes of a stream that are kept for the report, 4 KiB for each rank in all. Most are for stderr, which has errors.
 const (
 	stdoutTail = 1 << 10
 	stderrTail = 3 << 10
 )
 
-// tail keeps the end of what a stream printed. What a carriage return overwrote is not kept: a progress bar must not
-// push the lines before it out.
+// tail keeps the end of a stream without text that a carriage return overwrote: a progress bar must not push out the
+// lines before it.
 type tail struct {
 	buf       []byte
 	truncated bool // bytes before buf were dropped
-	cr        bool // a carriage return came last: what follows overwrites the line, unless it is a newline
+	cr        bool // a carriage return came last: anything but a newline overwrites the line
 }
 
-// add takes the next bytes of the stream and keeps at most limit.
+// add appends bytes of the stream and keeps at most limit.
 func (t *tail) add(p []byte, limit int) {
 	if len(p) > limit {
 		p = p[len(p)-limit:]
@@ -55,7 +55,7 @@ func (t *tail) text(p []byte, limit int) {
 	t.buf = append(t.buf, p...)
 }
 
-// lines returns the last n lines, made safe to print. A line whose beginning was dropped begins with three dots.
+// lines returns the last n lines, as Plain. A line whose beginning was dropped begins with three dots.
 func (t *tail) lines(n int) []string {
 	if len(t.buf) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (t *tail) lines(n int) []string {
 	raw := bytes.Split(bytes.TrimSuffix(t.buf, []byte{'\n'}), []byte{'\n'})
 	lines := make([]string, len(raw))
 	for i, line := range raw {
-		lines[i] = plain(line)
+		lines[i] = Plain(line)
 	}
 	if t.truncated {
 		lines[0] = "..." + lines[0]
