@@ -245,7 +245,7 @@ func TestMPIMode(t *testing.T) {
 		require.NotZero(t, got.code, got.stdout)
 		require.NotContains(t, got.stdout, "of 1")
 		if layer != testneeds.LayerMPICH5 { // which asks nobody, and says so in words of its own
-			require.Contains(t, got.stderr, "leave --mpi out")
+			require.Contains(t, got.stderr, "remove --mpi")
 		}
 	}
 }

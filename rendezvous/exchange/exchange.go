@@ -43,11 +43,11 @@ type ExitedError struct{ Missing world.Proc }
 
 // The name of the world is left out: knowing it is enough to act as one of its ranks.
 func (e *ExitedError) Error() string {
-	return fmt.Sprintf("rank %d, for which others wait, has ended", e.Missing.Rank)
+	return fmt.Sprintf("rank %d has exited while others wait for it", e.Missing.Rank)
 }
 
 // ErrWithdrawn is the error of a fence that one of its nodes has withdrawn from.
-var ErrWithdrawn = errors.New("a node has given up the fence")
+var ErrWithdrawn = errors.New("a node has withdrawn from the fence")
 
 // ErrNodeLost is the error of a fence or request that needs a lost node. Whoever runs the job knows of the loss and
 // decides whether the job ends; servers must not blame a rank for it.

@@ -169,7 +169,7 @@ func (h *Hub) forward(from int, m *Message) {
 			refuse(errNoService(m.Service, Head))
 		case h.requests[id] != nil:
 		case !h.reserve(account{from, Request}, bytes):
-			refuse(errors.New("exchange: too many questions are under way"))
+			refuse(errors.New("exchange: too many requests are in progress"))
 		default:
 			h.requests[id] = &pendingRequest{to: m.To, bytes: bytes}
 			if m.To != Head {

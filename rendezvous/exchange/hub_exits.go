@@ -68,7 +68,7 @@ func (h *Hub) NodeLost(node int) { h.nodeEnded(node, fmt.Sprintf("node %d is los
 // an [*ExitedError], requests to the node with [ErrNodeLost].
 func (h *Hub) NodeExited(node int, procs []world.Proc) {
 	h.ranksExited(node, procs)
-	h.nodeEnded(node, fmt.Sprintf("all ranks of node %d have ended", node))
+	h.nodeEnded(node, fmt.Sprintf("all ranks of node %d have exited", node))
 }
 
 func (h *Hub) nodeEnded(node int, text string) {

@@ -42,7 +42,7 @@ func (h *Hub) enter(from int, m *Message) {
 	at, in := slices.BinarySearch(f.nodes, from)
 	switch {
 	case !in || !slices.Equal(f.nodes, m.Nodes):
-		err := fmt.Errorf("exchange: node %d says that nodes %v come together, another %v", from, m.Nodes, f.nodes)
+		err := fmt.Errorf("exchange: node %d enters a fence of nodes %v, another node one of %v", from, m.Nodes, f.nodes)
 		if in { // a node that is not a member cannot end the fence
 			h.fail(f, err)
 		}
@@ -85,7 +85,7 @@ func (h *Hub) checkEnter(from int, m *Message) error {
 	case len(m.ID) > maxText:
 		return errTooLong("the name of a fence", len(m.ID), maxText)
 	case len(m.Members) > maxMembers:
-		return fmt.Errorf("exchange: a fence of %d ranks: at most %d come together", len(m.Members), maxMembers)
+		return fmt.Errorf("exchange: a fence of %d ranks: at most %d are allowed", len(m.Members), maxMembers)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (h *Hub) checkEnter(from int, m *Message) error {
 // refuse fails a fence because one more part of node exceeds its limits. Until something of the node's is released,
 // every fence that waits for it fails, too.
 func (h *Hub) refuse(node int, f *hubFence) {
-	err := fmt.Errorf("exchange: too many fences of node %d are under way", node)
+	err := fmt.Errorf("exchange: too many fences of node %d are in progress", node)
 	h.fail(f, err)
 	h.send([]int{node}, failed(f.id, err))
 	h.full[node] = err

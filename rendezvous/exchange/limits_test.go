@@ -47,7 +47,7 @@ func TestTheHubRefuses(t *testing.T) {
 		`exchange: a fence of node 0 names nodes [0 3] of 3`:   {Kind: exchange.Enter, ID: "f", Nodes: []int{0, 3}},
 		`exchange: a fence of node 0 names nodes [-1 0] of 3`:  {Kind: exchange.Enter, ID: "f", Nodes: []int{-1, 0}},
 		`exchange: a fence of node 0 names nodes [] of 3`:      {Kind: exchange.Enter, ID: "f"},
-		`at most 4096 are passed on`:                           {Kind: exchange.Enter, ID: long, Nodes: []int{0}},
+		`at most 4096 are allowed`:                             {Kind: exchange.Enter, ID: long, Nodes: []int{0}},
 		`a part in a fence of 33554433 bytes`: {
 			Kind: exchange.Enter, ID: "f", Nodes: []int{0}, Blobs: [][]byte{make([]byte, exchange.MaxBlob+1)},
 		},
@@ -67,7 +67,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
-	text := `failed exchange: node 1 says that nodes [0 1 2] come together, another [0 1]`
+	text := `failed exchange: node 1 enters a fence of nodes [0 1 2], another node one of [0 1]`
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 
@@ -80,7 +80,7 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 		r.hub.Receive(0, &m)
 	}
 	require.NotEmpty(t, r.errors())
-	assert.Equal(t, "[0] failed exchange: too many fences of node 0 are under way", r.errors()[0])
+	assert.Equal(t, "[0] failed exchange: too many fences of node 0 are in progress", r.errors()[0])
 	_, _, kept := r.hub.Kept()
 	assert.LessOrEqual(t, kept, exchange.MaxUnderway)
 
@@ -88,7 +88,7 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	for i := range exchange.MaxUnderwayCount + 1 {
 		r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: i, To: 1})
 	}
-	assert.Contains(t, r.errors(), "[0] reply exchange: too many questions are under way")
+	assert.Contains(t, r.errors(), "[0] reply exchange: too many requests are in progress")
 	_, questions, _ := r.hub.Kept()
 	assert.Equal(t, exchange.MaxUnderwayCount, questions)
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Reply, Number: 0, From: 0, To: 1})
@@ -120,7 +120,7 @@ func TestAFenceIsRefusedForAll(t *testing.T) {
 	come(2)
 	come(1)
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Withdraw, ID: "f"}) // it does not enter again
-	const text = " failed exchange: too many fences of node 0 are under way"
+	const text = " failed exchange: too many fences of node 0 are in progress"
 	require.Equal(t, []string{"[1]" + text, "[0]" + text, "[0]" + text, "[2]" + text, "[1]" + text}, r.errors())
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Withdraw, ID: "x0"})
 	r.sent, r.to = nil, nil
@@ -157,7 +157,7 @@ func TestANodeWithTooManyFences(t *testing.T) {
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "before", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Enter, ID: "y", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "after", Nodes: []int{0, 1, 2}})
-	const text = " failed exchange: too many fences of node 0 are under way"
+	const text = " failed exchange: too many fences of node 0 are in progress"
 	require.Equal(t, []string{"[0]" + text, "[1]" + text, "[1]" + text}, r.errors())
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "others", Nodes: []int{1, 2}})
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "others", Nodes: []int{1, 2}})
@@ -184,7 +184,7 @@ func TestNonMemberDoesNotEndAFence(t *testing.T) {
 	r.hub.Receive(2, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1, 2}})
 	r.hub.Receive(1, &exchange.Message{Kind: exchange.Enter, ID: "f", Nodes: []int{0, 1}})
 	require.Equal(t, []string{
-		"[2] failed exchange: node 2 says that nodes [0 1 2] come together, another [0 1]",
+		"[2] failed exchange: node 2 enters a fence of nodes [0 1 2], another node one of [0 1]",
 		"[0 1] merged ",
 	}, r.errors())
 }

@@ -146,5 +146,5 @@ const (
 )
 
 func errTooLong(what string, size, most int) error {
-	return fmt.Errorf("exchange: %s of %d bytes: at most %d are passed on", what, size, most)
+	return fmt.Errorf("exchange: %s of %d bytes: at most %d are allowed", what, size, most)
 }

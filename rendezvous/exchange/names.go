@@ -48,7 +48,7 @@ type Query struct {
 
 // Errors of names, for [errors.Is].
 var (
-	ErrPublished    = errors.New("the name is published already")
+	ErrPublished    = errors.New("the name is already published")
 	ErrNotPublished = errors.New("the name is not published")
 	ErrNotOwner     = errors.New("the name was published by another rank")
 	ErrTooMany      = errors.New("too many or too long names are published")

@@ -65,7 +65,7 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 	case n.closed != nil:
 		err = n.closed
 	case n.fences[f.ID] != nil:
-		err = errors.New("exchange: the fence is under way already")
+		err = errors.New("exchange: the fence is already in progress")
 	case len(f.Nodes) > 1:
 		n.fences[f.ID] = &nodeFence{nodes: len(f.Nodes), done: done}
 	}
@@ -86,7 +86,7 @@ func (n *Node) Fence(f Fence, done func(blobs [][]byte, err error)) {
 // check rejects what the hub would reject, without sending it.
 func (n *Node) check(f *Fence) error {
 	if _, here := slices.BinarySearch(f.Nodes, n.number); !here || !ascending(f.Nodes) {
-		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they are to ascend, and it is to be among them",
+		return fmt.Errorf("exchange: a fence of node %d names nodes %v: they must ascend and include it",
 			n.number, f.Nodes)
 	}
 	if len(f.Blob) > MaxBlob {

@@ -170,7 +170,7 @@ func TestExitedNode(t *testing.T) {
 	s.Nodes[1].Fence(f, func(_ [][]byte, err error) { fenced <- err })
 	isLeft()
 	s.Nodes[1].Request(2, "never", nil, func(_ []byte, err error) { asked <- err })
-	require.EqualError(t, <-asked, "all ranks of node 2 have ended")
+	require.EqualError(t, <-asked, "all ranks of node 2 have exited")
 }
 
 // A node replies even after its job is over.

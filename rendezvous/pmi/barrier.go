@@ -60,7 +60,7 @@ func (s *Server) checkBarrier(sp *space, b *barrier) {
 	}
 }
 
-var errEntersTwice = malformed("it comes to a barrier again before it was let go")
+var errEntersTwice = malformed("it enters a barrier in which it waits already")
 
 // barrier has the rank wait in a barrier. The reply is what text returns at the end, for the error if it failed.
 func (c *session) barrier(b *barrier, text func(err error) string) (string, error) {
@@ -138,7 +138,7 @@ func (s *space) endRound(b *barrier, err error) {
 	}
 }
 
-var errGroups = fmt.Errorf("barriers of more than %d groups are under way", maxGroups)
+var errGroups = fmt.Errorf("barriers of more than %d groups are in progress", maxGroups)
 
 // group returns the barrier of a group: "WORLD", "NODE" (the ranks of this one's host) or a list of ranks, and a tag
 // after a colon. Each tag has a barrier of its own.
@@ -185,7 +185,7 @@ func (s *space) members(rank int, group string) ([]int, error) {
 		list = slices.Compact(list)
 	}
 	if !slices.Contains(list, rank) {
-		return nil, malformed("a barrier of the group %s, of which it is no member", printable(group))
+		return nil, malformed("a barrier of the group %s, of which it is not a member", printable(group))
 	}
 	return list, nil
 }

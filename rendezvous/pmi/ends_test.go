@@ -99,10 +99,10 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	one.asks("cmd=put kvsname=w key=k value=v", "cmd=put_result rc=0 msg=success")
 	one.says("cmd=barrier_in")
 	two.says2("cmd=kvs-fence;")
-	const why = "pmi:_a_message_of_another_node's_server_that_cannot_be_read"
+	const why = "pmi:_unreadable_message_from_another_node's_server"
 	one.hears("cmd=barrier_out rc=-1 msg=" + why)
 	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
-	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: a message")
+	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: unreadable message")
 	one.says("cmd=barrier_in") // it has left the first one
 	c.awaitInBarrier(w, 0)
 	c.servers[0].node.Lock()
@@ -196,26 +196,26 @@ func TestMPIBeginsAgain(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
 	for sent, want := range map[string]string{
-		"\x16\x03\x01":                                    "is no request of PMI",
+		"\x16\x03\x01":                                    "is not a PMI request",
 		"cmd=get_maxes\n":                                 `"get_maxes" before init for PMI-1`,
 		"cmd=init pmi_version=one\n":                      `"init" has pmi_version="one"`,
 		"cmd=\n":                                          `"" before init`,
-		init + "cmd=frobnicate x=1\n":                     `a command that PMI-1 does not know: "frobnicate"`,
+		init + "cmd=frobnicate x=1\n":                     `unknown command of PMI-1: "frobnicate"`,
 		init + "cmd=put kvsname=w value=1\n":              `"put" without key`,
 		init + "cmd=get kvsname=w\n":                      `"get" without key`,
 		init + "cmd=publish_name service=a\n":             `"publish_name" without port`,
-		init + "cmd=barrier_in\ncmd=barrier_in\n":         "it comes to a barrier again",
-		init + "cmd=barrier_in group=1:1\n":               "of which it is no member",
+		init + "cmd=barrier_in\ncmd=barrier_in\n":         "it enters a barrier in which it waits already",
+		init + "cmd=barrier_in group=1:1\n":               "of which it is not a member",
 		init + "cmd=barrier_in group=0,9:1\n":             "which is neither WORLD, NODE nor ranks of 2",
 		init + "cmd=barrier_in group=\n":                  "which is neither WORLD, NODE nor ranks of 2",
-		init + "    12cmd=finalize":                       "is no request of PMI",
+		init + "    12cmd=finalize":                       "is not a PMI request",
 		init2 + "cmd=get_maxes\n":                         `"get_maxes" before init for PMI-1`,
-		init2 + "    20cmd=frobnicate;x=1;;":              `a command that PMI-2 does not know: "frobnicate"`,
+		init2 + "    20cmd=frobnicate;x=1;;":              `unknown command of PMI-2: "frobnicate"`,
 		init2 + "    16cmd=kvs-put;a=b;":                  `"kvs-put" without key`,
-		init2 + "     3=1;":                               "is no key=value",
-		init2 + "   xxxxxxx":                              "where the length of a PMI-2 message is to be",
+		init2 + "     3=1;":                               "is not key=value",
+		init2 + "   xxxxxxx":                              "in place of the length of a PMI-2 message",
 		"cmd=singinit authtype=none\n":                    "start it with gorun",
-		"cmd=initack pmiid=1\n":                           "rank 0 says that it is rank 1",
+		"cmd=initack pmiid=1\n":                           "rank 0 claims to be rank 1",
 		"cmd=initack pmiid=-1\n":                          `"initack" has pmiid="-1"`,
 		"mcmd=spawn\ntotspawns=1\nendcmd\n":               `"spawn" before init for PMI-1`,
 		init + "mcmd=spawn\ntotspawns=1\nendcmd\n":        "without the name of a program",

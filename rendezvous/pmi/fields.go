@@ -42,7 +42,7 @@ func (f fields) need(key string) (string, error) {
 func (f fields) number(key string, low, high int) (int, error) {
 	n, err := strconv.Atoi(f.get(key))
 	if err != nil || n < low || n > high {
-		return 0, malformed("%s has %s=%s, which is no number from %d to %d", printable(f.command()), key,
+		return 0, malformed("%s has %s=%s, not a number from %d to %d", printable(f.command()), key,
 			printable(f.get(key)), low, high)
 	}
 	return n, nil

@@ -13,7 +13,7 @@ const frameHeader = 6
 func frameLength(header []byte) (int, error) {
 	n, err := strconv.ParseUint(strings.Trim(string(header), " "), 10, 32)
 	if err != nil || n > maxFrame {
-		return 0, malformed("%s where the length of a PMI-2 message is to be", printable(string(header)))
+		return 0, malformed("%s in place of the length of a PMI-2 message", printable(string(header)))
 	}
 	return int(n), nil
 }
@@ -47,7 +47,7 @@ func parseFrame(body string) (fields, error) {
 			p.value, rest = cutValue(rest[end+1:])
 		}
 		if p.key == "" {
-			return nil, malformed("%s is no key=value", printable("="+p.value))
+			return nil, malformed("%s is not key=value", printable("="+p.value))
 		}
 		if f = append(f, p); len(f) > maxEntries {
 			return nil, malformed("a message of more than %d fields", maxEntries)

@@ -20,7 +20,7 @@ func parseLine(line string) (fields, error) {
 		case !ok && len(f) > 0:
 			f[len(f)-1].value += " " + piece
 		default:
-			return nil, malformed("%s is no key=value", printable(piece))
+			return nil, malformed("%s is not key=value", printable(piece))
 		}
 		if len(f) > maxFields {
 			return nil, malformed("a line of more than %d fields", maxFields)

@@ -86,14 +86,14 @@ func TestRequestsOfAStream(t *testing.T) {
 	require.Equal(t, long, list[3].get("value"))
 
 	for stream, want := range map[string]string{
-		"GET / HTTP/1.1\r\n":        `"GET / HTTP/1.1\r\n" is no request of PMI`,
-		"cmx":                       `"cmx" is no request of PMI`,
-		"    12cmd=finalize":        `"    12cmd=finalize" is no request of PMI`,
+		"GET / HTTP/1.1\r\n":        `"GET / HTTP/1.1\r\n" is not a PMI request`,
+		"cmx":                       `"cmx" is not a PMI request`,
+		"    12cmd=finalize":        `"    12cmd=finalize" is not a PMI request`,
 		"cmd=" + long + long + long: `a request of more than 262144 bytes that begins with "cmd=vvv`,
 		"mcmd=other\n":              `"mcmd=other" in a spawn`,
 		"mcmd=spawn\nmcmd=spawn\n":  `"mcmd=spawn" in a spawn`,
 		"mcmd=spawn\nendcmd\n":      "has totspawns=",
-		"mcmd=spawn\nword\n":        `"word" in a spawn is no key=value`,
+		"mcmd=spawn\nword\n":        `"word" in a spawn is not key=value`,
 		"mcmd=spawn\n" + strings.Repeat("a="+long+"\n", 50): "a spawn of more than 4194304 bytes",
 		"mcmd=spawn\n" + strings.Repeat("a=\n", 70_000):     "a spawn of more than 65536 fields",
 	} {
@@ -107,7 +107,7 @@ func TestRequestsOfAStream(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF, stream)
 	}
 	_, err = requests("    1xcmd", true)
-	require.ErrorContains(t, err, "where the length of a PMI-2 message is to be")
+	require.ErrorContains(t, err, "in place of the length of a PMI-2 message")
 	_, err = requests("999999cmd=", true)
 	require.ErrorIs(t, err, io.EOF)
 }

@@ -55,13 +55,13 @@ func TestInitack(t *testing.T) {
 	k = c.connect(worlds[0], 0) // a client whose rank is known may name it, too
 	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
 	for say, want := range map[string]string{
-		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI, whose first is in MPI",
+		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI while the first is in MPI",
 		"cmd=initack pmiid=2":             "broken .-1: rank 2 of w is on another node",
 		"cmd=initack pmiid=4":             "broken .-1: there is no such rank",
-		"cmd=initack pmiid=x":             "which is no number",
-		"cmd=init pmi_version=1":          "which has not said its rank by initack",
-		"cmd=abort exitcode=3":            "which has not said its rank by initack",
-		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection which has not said its rank by initack`,
+		"cmd=initack pmiid=x":             "not a number",
+		"cmd=init pmi_version=1":          "that has not named its rank by initack",
+		"cmd=abort exitcode=3":            "that has not named its rank by initack",
+		"mcmd=spawn\ntotspawns=1\nendcmd": `"spawn" on a connection that has not named its rank by initack`,
 	} {
 		k := c.anonymous()
 		k.says(say)
@@ -82,8 +82,8 @@ func TestPMI2OverPMIPort(t *testing.T) {
 	k.asks2("cmd=job-getid;", "cmd=job-getid-response;jobid=v;rc=0;")
 	for say, want := range map[string]string{
 		"cmd=fullinit;pmirank=4;": "broken .-1: there is no such rank",
-		"cmd=fullinit;":           "which is no number",
-		"cmd=kvs-fence;":          "which has not said its rank by fullinit",
+		"cmd=fullinit;":           "not a number",
+		"cmd=kvs-fence;":          "that has not named its rank by fullinit",
 	} {
 		k := c.anonymous()
 		k.asks("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")

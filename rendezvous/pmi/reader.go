@@ -63,7 +63,7 @@ func (r *reader) expect(prefix string) error {
 // garbage returns the error for bytes that begin no request.
 func (r *reader) garbage() error {
 	head, _ := r.in.Peek(min(r.in.Buffered(), 60))
-	return malformed("%s is no request of PMI: such begin with cmd=", printable(string(head)))
+	return malformed("%s is not a PMI request, which begins with cmd=", printable(string(head)))
 }
 
 func (r *reader) line() (request, error) {
@@ -170,7 +170,7 @@ func (r *reader) block(left, entries *int) (fields, error) {
 		case line == "endcmd":
 			return block, nil
 		case !ok || key == "" || strings.IndexByte(line, 0) >= 0:
-			return nil, malformed("%s in a spawn is no key=value", printable(line))
+			return nil, malformed("%s in a spawn is not key=value", printable(line))
 		}
 		block = append(block, field{key, value})
 		if *entries++; *entries > maxEntries {

@@ -65,9 +65,9 @@ func TestVersions(t *testing.T) {
 			require.Equal(t, []string{fmt.Sprintf("began w.0 PMI-%d", c.asked)}, cl.log.all())
 			continue
 		}
-		said := fmt.Sprintf("say w.0: the MPI library asks for PMI-%d, which this job does not serve", c.asked)
+		said := fmt.Sprintf("say w.0: the MPI library requests PMI-%d, which this job does not serve", c.asked)
 		if c.only != 0 {
-			said += ": leave --mpi out"
+			said += ": remove --mpi"
 		}
 		require.Equal(t, []string{said}, cl.log.all())
 	}

@@ -38,11 +38,11 @@ type session struct {
 
 // Errors of connections that are not served.
 var (
-	errClosed  = errors.New("PMI is not served any more")
+	errClosed  = errors.New("PMI is no longer served")
 	errNoWorld = errors.New("PMI: a connection of a rank that this node does not know")
-	errTwice   = malformed("a second connection of a rank to PMI, whose first is in MPI: one process of a rank can be " +
-		"it; start others by MPI_Comm_spawn, or without the variables PMI_* to run them alone")
-	errUnread = malformed("it does not read what it is sent: more than %d bytes wait", maxUnread)
+	errTwice   = malformed("a second connection of a rank to PMI while the first is in MPI: only one process can be the " +
+		"rank; start others by MPI_Comm_spawn, or unset PMI_* to run them alone")
+	errUnread = malformed("it does not read its replies: more than %d bytes wait", maxUnread)
 )
 
 // register makes the session known to the server.
@@ -74,7 +74,7 @@ func (c *session) claim(q request, key string) error {
 	}
 	if c.p.Rank != world.AllRanks {
 		if own := c.rank().Job; own != id {
-			return malformed("rank %d says that it is rank %d", own, id)
+			return malformed("rank %d claims to be rank %d", own, id)
 		}
 		return nil
 	}

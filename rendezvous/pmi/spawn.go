@@ -127,7 +127,7 @@ func newBlock(f fields) (block, error) {
 	b := make(block, len(f))
 	for _, p := range f {
 		if _, twice := b[p.key]; twice {
-			return nil, malformed("a spawn that says %s twice", printable(p.key))
+			return nil, malformed("a spawn with %s twice", printable(p.key))
 		}
 		b[p.key] = p.value
 	}
@@ -142,7 +142,7 @@ func (b block) number(key string, limit int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > limit {
-		return 0, malformed("a spawn with %s=%s, which is no number from 0 to %d", key, printable(text), limit)
+		return 0, malformed("a spawn with %s=%s, not a number from 0 to %d", key, printable(text), limit)
 	}
 	return n, nil
 }

@@ -92,7 +92,7 @@ func TestSpawnThatNoClientSends(t *testing.T) {
 		"execname=./child > a=":    "without the name of a program",
 		"argcnt=2 > argcnt=9":      "argcnt=9 and without arg3",
 		"argcnt=2 > argcnt=999":    "argcnt=",
-		"arg2= > nprocs=":          `says "nprocs" twice`,
+		"arg2= > nprocs=":          `with "nprocs" twice`,
 		"info_num=6 > info_num=7":  "info_num=7 and without info_key_6",
 		"preput_val_0= > nothing=": "preput_num=1 and without preput_val_0",
 	} {

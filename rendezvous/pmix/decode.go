@@ -63,7 +63,7 @@ func (d *decoder) number(typ dataType) (n uint64) {
 func (d *decoder) integer() uint64 {
 	typ := dataType(d.uint16())
 	if typ != typeByte && (typ < typeInt8 || typ > typeUint64 || typ == typeUint) {
-		d.fail(fmt.Errorf("type %d stands where an integer's must", typ))
+		d.fail(fmt.Errorf("type %d in place of an integer", typ))
 		return 0
 	}
 	return d.number(typ)
@@ -84,7 +84,7 @@ func (d *decoder) group() int { return d.count(uint64(d.uint32())) }
 // one begins a group of one item.
 func (d *decoder) one() {
 	if n := d.group(); d.err == nil && n != 1 {
-		d.fail(fmt.Errorf("a group has %d items where it must have one", n))
+		d.fail(fmt.Errorf("a group has %d items, not 1", n))
 	}
 }
 
@@ -219,7 +219,7 @@ func listed[T any](d *decoder, read func() T) []T {
 		return nil
 	}
 	if has := d.group(); d.err == nil && has != n {
-		d.fail(fmt.Errorf("a group has %d items where %d were announced", has, n))
+		d.fail(fmt.Errorf("a group has %d items, not %d", has, n))
 	}
 	return many(d, n, read)
 }

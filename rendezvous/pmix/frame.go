@@ -28,7 +28,7 @@ func readFrame(r io.Reader, order binary.ByteOrder, limit uint32) (frame, error)
 	}
 	n := order.Uint32(header[8:])
 	if n > limit {
-		return frame{}, fmt.Errorf("a message of %d bytes is announced, more than %d", n, limit)
+		return frame{}, fmt.Errorf("a message announces %d bytes; at most %d are allowed", n, limit)
 	}
 	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err == nil && len(body) < int(n) {

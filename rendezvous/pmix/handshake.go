@@ -38,7 +38,7 @@ type hello struct {
 	attributes []byte // that PMIx 5 adds, encoded, such as its PID
 }
 
-var errHandshake = errors.New("the handshake ends before it is complete")
+var errHandshake = errors.New("incomplete handshake")
 
 // parseHello decodes the body of a handshake: strings that end with NUL, numbers in big endian.
 func parseHello(body []byte) (hello, error) {
@@ -51,7 +51,7 @@ func parseHello(body []byte) (hello, error) {
 	case h.flag == toolClient:
 		h.ids = d.take(8)
 	default:
-		return h, fmt.Errorf("a tool or a launcher (flag %d) connects where only ranks may", h.flag)
+		return h, fmt.Errorf("a tool or a launcher (flag %d) connects; only ranks may", h.flag)
 	}
 	h.proc = world.Proc{World: d.terminated(), Rank: d.rank()}
 	h.version = d.terminated()
@@ -83,7 +83,7 @@ func (h *hello) check(uid int) (status, error) {
 	}
 	// Both processes are on this host and share its byte order.
 	if has := binary.NativeEndian.Uint32(h.credential); has != uint32(uid) {
-		return statusInvalidCred, fmt.Errorf("it is user %d's, the job is user %d's", has, uid)
+		return statusInvalidCred, fmt.Errorf("it belongs to user %d, the job to user %d", has, uid)
 	}
 	if h.encoding != encodingV3 || h.bufferType != bufferNotDescribed {
 		return statusNotSupported, fmt.Errorf("PMIx %s uses the encoding %q with buffer type %d, not %q with %d: unset "+
@@ -181,9 +181,8 @@ func (s *Server) refuseSecond(p world.Proc, m *member) {
 		return
 	}
 	m.refused = true
-	s.node.Say(p, fmt.Sprintf("gorun: a process that rank %d started calls MPI_Init while rank %d is in MPI itself; it "+
-		"cannot be the same rank and is refused: start it by MPI_Comm_spawn, or without the variables PMIX_* and "+
-		"OMPI_MCA_orte_local_daemon_uri to run it alone", p.Rank, p.Rank))
+	s.node.Say(p, fmt.Sprintf("gorun: a child of rank %d calls MPI_Init while the rank itself is in MPI, and is refused: "+
+		"start it by MPI_Comm_spawn, or unset PMIX_* and OMPI_MCA_orte_local_daemon_uri to run it alone", p.Rank))
 }
 
 // isLocal reports whether p names a rank of this node.

@@ -64,7 +64,7 @@ func TestPMIxIsNotServed(t *testing.T) {
 		code  status
 		heard string
 	}{
-		"PMI-1": {statusNotFound, "say 0 the MPI library asks for PMIx, which this job does not serve: leave --mpi out"},
+		"PMI-1": {statusNotFound, "say 0 the MPI library requests PMIx, which this job does not serve: remove --mpi"},
 		"PMIx":  {statusSuccess, "began 0 PMIx 4.2.2"},
 	} {
 		all := start(t, 1, spread("gorun-1", 2, 1))
@@ -181,7 +181,7 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	for range 2 {
 		require.Equal(t, statusExists, greetWith(t, all.dial(0), greetingOf(w.Name, 0)))
 	}
-	require.Contains(t, all.heard.next(t), "say 0 gorun: a process that rank 0 started calls MPI_Init")
+	require.Contains(t, all.heard.next(t), "say 0 gorun: a child of rank 0 calls MPI_Init")
 	text, _ := other.get(proc(w.Name, 0), "k")
 	require.Equal(t, "the rank's", text)
 	tag := first.ask(commandFence, fenceBody(everybody(w)))

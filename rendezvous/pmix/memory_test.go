@@ -21,7 +21,7 @@ func TestUnreadReplies(t *testing.T) {
 		c.ask(commandGet, getBody(proc(w.Name, 0), "k"))
 	}
 	c.ask(commandCommit, func(e *encoder) { commitBody(e, scopeLocal, "k", strings.Repeat("x", 1<<20)) })
-	require.Equal(t, "broken 0 it does not read what it is sent", all.heard.next(t))
+	require.Equal(t, "broken 0 it does not read its replies", all.heard.next(t))
 }
 
 func TestRequestsThatWaitAreBounded(t *testing.T) {

@@ -115,8 +115,8 @@ func TestUnreadOutput(t *testing.T) {
 			source.Output(world.Proc{World: "w", Rank: 1}, 1, piece)
 			select {
 			case text := <-said:
-				assert.Equal(t, "say 0 gorun: rank 0 reads the output that it pulls by PMIx_IOF_pull too slowly: "+
-					"some of it is left out", text)
+				want := "say 0 gorun: rank 0 reads the output of PMIx_IOF_pull too slowly: some of it is dropped"
+				assert.Equal(t, want, text)
 				done = true
 			default:
 			}

@@ -347,7 +347,7 @@ func TestGarbageEndsOneConnection(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.conn.Write([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	require.NoError(t, err)
-	require.Contains(t, all.heard.next(t), "broken 1 a message of 4294967295 bytes is announced")
+	require.Contains(t, all.heard.next(t), "broken 1 a message announces 4294967295 bytes")
 }
 
 func TestCommandsThatNobodyServes(t *testing.T) {

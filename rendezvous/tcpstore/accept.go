@@ -65,7 +65,7 @@ func (l *loop) giveUpFirst() bool {
 	if first == nil || !time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
 		return false
 	}
-	l.fail(first, faultCrowd, fmt.Errorf("no greeting of a store client, and there are %d connections", l.open))
+	l.fail(first, faultCrowd, fmt.Errorf("no greeting from a store client, and there are %d connections", l.open))
 	return true
 }
 
@@ -78,7 +78,7 @@ func (l *loop) somebodyComes() bool {
 // turn. It logs that only the second time, when all those that come together are in the queue and can be counted.
 func (l *loop) stopAccepting(why string, files bool) {
 	if l.crowded {
-		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot take more connections at the moment: %s",
+		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot accept more connections now: %s",
 			l.crowd(why, files))
 	}
 	l.crowded = true
@@ -131,7 +131,7 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
-		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot take a connection: %v", err)
+		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot accept a connection: %v", err)
 		return nil
 	}
 	c := &conn{fd: fd, peer: peer.Remote, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}
@@ -167,7 +167,7 @@ func (l *loop) refuse(peer netip.AddrPort, why error) {
 }
 
 // errElsewhere is why a peer on another host is refused.
-var errElsewhere = errors.New("it is neither on this host nor among the peers to accept")
+var errElsewhere = errors.New("it is neither on this host nor an accepted peer")
 
 // userError refuses a peer on this host. If its user is unknown, err says why and uid is -1.
 type userError struct {
@@ -181,7 +181,7 @@ func (e *userError) Error() string {
 		only = fmt.Sprintf("user %d and root", own)
 	}
 	if e.err != nil {
-		return fmt.Sprintf("whose it is cannot be told (%v), and only %s may connect on this host", e.err, only)
+		return fmt.Sprintf("its user is unknown (%v), and only %s may connect on this host", e.err, only)
 	}
 	return fmt.Sprintf("it is user %d's, and only %s may connect on this host", e.uid, only)
 }

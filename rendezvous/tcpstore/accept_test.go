@@ -15,8 +15,8 @@ func TestRefusalNamesTheWayOut(t *testing.T) {
 	stranger := netip.MustParseAddrPort("10.0.0.9:5")
 	l.refuse(stranger, errElsewhere)
 	l.refuse(stranger, errElsewhere)
-	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor among the peers to "+
-		"accept; --allow-from 10.0.0.9 accepts it", log.text())
+	require.Equal(t, "the store refused a connection from 10.0.0.9: it is neither on this host nor an accepted "+
+		"peer; --allow-from 10.0.0.9 accepts it", log.text())
 	require.EqualValues(t, 2, l.refused)
 }
 

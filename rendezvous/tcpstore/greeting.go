@@ -29,5 +29,5 @@ func parseGreeting(p []byte) (int, error) {
 	case bytes.HasPrefix(oldGreeting, p):
 		return 0, nil
 	}
-	return 0, fmt.Errorf("no store client: it began with %q", p[:min(len(p), 16)])
+	return 0, fmt.Errorf("not a store client: it began with %q", p[:min(len(p), 16)])
 }

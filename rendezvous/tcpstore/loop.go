@@ -95,7 +95,7 @@ func (l *loop) run() {
 		l.accept()
 	}
 	if err != nil {
-		l.cfg.Logf("the store at %v ends: %v", l.server.addr, err)
+		l.cfg.Logf("the store at %v failed: %v", l.server.addr, err)
 	}
 }
 
@@ -139,7 +139,7 @@ func (l *loop) handle(fd int, events uint32) {
 // expire closes connections without a greeting in time.
 func (l *loop) expire() {
 	for c := l.oldestUngreeted(); c != nil && !time.Now().Before(c.until); c = l.oldestUngreeted() {
-		l.fail(c, faultSilent, fmt.Errorf("no greeting of a store client within %v", l.cfg.Limits.Greeting))
+		l.fail(c, faultSilent, fmt.Errorf("no greeting from a store client within %v", l.cfg.Limits.Greeting))
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 
 // Requests that are invalid at this time.
 var (
-	errGreetedTwice = errors.New("VALIDATE: it was validated already")
-	errWaitsTwice   = errors.New("WAIT or BARRIER while an earlier one is not answered")
+	errGreetedTwice = errors.New("VALIDATE: already validated")
+	errWaitsTwice   = errors.New("WAIT or BARRIER while an earlier one is unanswered")
 )
 
 // answer serves one request. The error disconnects the client.

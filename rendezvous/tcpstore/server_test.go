@@ -207,16 +207,16 @@ func TestBadPeersEndOnlyThemselves(t *testing.T) {
 		says []byte
 		log  string
 	}{
-		"http":              {[]byte("GET / HTTP/1.1\r\n\r\n"), `no store client: it began with "GET / HTTP/1.1\r\n"`},
-		"tls":               {[]byte{0x16, 3, 1, 2, 0}, "no store client"},
-		"wrong magic":       {[]byte{0, 1, 2, 3, 4}, "no store client"},
-		"request first":     {request(opSet, text("k"), text("v")), "no store client"},
+		"http":              {[]byte("GET / HTTP/1.1\r\n\r\n"), `not a store client: it began with "GET / HTTP/1.1\r\n"`},
+		"tls":               {[]byte{0x16, 3, 1, 2, 0}, "not a store client"},
+		"wrong magic":       {[]byte{0, 1, 2, 3, 4}, "not a store client"},
+		"request first":     {request(opSet, text("k"), text("v")), "not a store client"},
 		"torch 2.1":         {append(bytes.Clone(oldGreeting), number(1)...), "client is torch < 2.2, not supported"},
 		"unknown operation": {known([]byte{77}), "unknown operation 77"},
-		"second validate":   {known(greeting), "it was validated already"},
-		"second wait":       {known(listOf(opWait, "a"), listOf(opWait, "b")), "while an earlier one is not answered"},
+		"second validate":   {known(greeting), "already validated"},
+		"second wait":       {known(listOf(opWait, "a"), listOf(opWait, "b")), "while an earlier one is unanswered"},
 		"wait in a barrier": {
-			known(request(opBarrier, text("b"), number(9)), listOf(opWait, "a")), "while an earlier one is not answered",
+			known(request(opBarrier, text("b"), number(9)), listOf(opWait, "a")), "while an earlier one is unanswered",
 		},
 		"long key":   {known(request(opGet, number(1<<40))), "a key of 1099511627776 bytes"},
 		"long value": {known(request(opSet, text("k"), number(1<<40))), "a value of 1099511627776 bytes"},
@@ -267,7 +267,7 @@ func TestSilentPeersAreCutOff(t *testing.T) {
 	half.send(greeting[:3])
 	silent.ended()
 	half.ended()
-	require.Contains(t, s.log.text(), "no greeting of a store client within 1ms")
+	require.Contains(t, s.log.text(), "no greeting from a store client within 1ms")
 	require.Zero(t, s.Clients())
 }
 
@@ -377,7 +377,7 @@ func TestWhoIsAllowed(t *testing.T) {
 		at := netip.AddrPortFrom(netip.MustParseAddr(own), 5)
 		peer := peersocket.Ends{Local: at, Remote: netip.AddrPortFrom(at.Addr(), 6)}
 		_, why := l.allowed(peer)
-		require.ErrorContains(t, why, "whose it is cannot be told (no process on this host has its other end open)", own)
+		require.ErrorContains(t, why, "its user is unknown (no process on this host has its other end open)", own)
 		open := loop{cfg: Config{AllowLocalUsers: true}}
 		local, why := open.allowed(peer)
 		require.NoError(t, why, own)
@@ -484,7 +484,7 @@ func TestListenTellsWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, unix.EADDRINUSE)
 
 	_, err = Listen(Config{Host: "node1.example"})
-	require.ErrorContains(t, err, `bind "node1.example": it is no IP address`)
+	require.ErrorContains(t, err, `bind "node1.example": not an IP address`)
 	_, err = Listen(Config{Host: "192.0.2.1"})
 	require.ErrorContains(t, err, "bind 192.0.2.1 port 0")
 	_, err = Listen(Config{Port: 1 << 16})
@@ -531,7 +531,7 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 		c.log(complaint{peer: at, kind: faultNotClient}, "%v again", at)
 	}
 	require.Len(t, log.lines, maxComplaints+1)
-	require.Contains(t, log.lines[maxComplaints], "silent")
+	require.Contains(t, log.lines[maxComplaints], "no longer logged")
 }
 
 // FuzzServer sends bytes to a server, with or without a greeting: it still serves others, and frees what it held.

@@ -85,7 +85,7 @@ func TestHandedOverGarbage(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.ReadAll(c)
 	_ = err // the end, or a reset
-	require.Contains(t, s.log.text(), "no store client")
+	require.Contains(t, s.log.text(), "not a store client")
 }
 
 func TestHandedOverBeyondTheLimit(t *testing.T) {

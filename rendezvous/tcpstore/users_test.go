@@ -197,7 +197,7 @@ func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 	require.Zero(t, s.Snapshot().Keys)
 	require.Zero(t, s.Clients())
 	require.Contains(t, log.text(),
-		"whose it is cannot be told (no process on this host has its other end open), and only root may connect")
+		"its user is unknown (no process on this host has its other end open), and only root may connect")
 }
 
 // Other users cannot take the place of clients.

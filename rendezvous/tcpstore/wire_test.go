@@ -115,7 +115,7 @@ func TestGreetings(t *testing.T) {
 		"\x03\x05\x00\x00\x00\x00\x00\x00\x00init?", "\xff",
 	} {
 		_, err := parseGreeting([]byte(b))
-		require.ErrorContains(t, err, "no store client", "%q", b)
+		require.ErrorContains(t, err, "not a store client", "%q", b)
 		require.NotContains(t, err.Error(), "\r")
 	}
 }

@@ -140,9 +140,9 @@ func IsVariable(entry string) bool {
 // NotServed returns the text for a user whose MPI library requests a protocol that the job does not serve, either
 // because of --mpi or at all.
 func NotServed(protocol string, byOption bool) string {
-	said := "the MPI library asks for " + protocol + ", which this job does not serve"
+	said := "the MPI library requests " + protocol + ", which this job does not serve"
 	if byOption {
-		said += ": leave --mpi out"
+		said += ": remove --mpi"
 	}
 	return said
 }

@@ -78,7 +78,7 @@ func (m *mpi) refuse(conn net.Conn, protocol string, owner peersocket.Owner, err
 	_ = conn.Close()
 	why := fmt.Sprintf("it is user %d's, and only the user of the job and root may connect", owner.UID)
 	if err != nil {
-		why = fmt.Sprintf("whose it is cannot be told: %v", err)
+		why = fmt.Sprintf("its user is unknown: %v", err)
 	}
 	m.refused.Do(func() { m.job.agent.notice("a %s client was refused: %s", protocol, why) })
 }

@@ -25,7 +25,7 @@ type Outbox struct {
 }
 
 // ErrUnread is the error of a connection whose client left too much unread.
-var ErrUnread = errors.New("it does not read what it is sent")
+var ErrUnread = errors.New("it does not read its replies")
 
 // New returns the outbox of a connection. If more than limit bytes are unsent when another message comes, the
 // connection is closed, so that at most limit bytes and one message are kept.
