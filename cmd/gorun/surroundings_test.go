@@ -79,6 +79,6 @@ func TestTokenFiles(t *testing.T) {
 	require.Contains(t, joining("/dev/zero"), "not a regular file")
 
 	testneeds.Root(t)
-	require.Contains(t, joining(write("theirs", 0o600, 54321, -1)), "it belongs to uid 54321, who knows this secret")
+	require.Contains(t, joining(write("theirs", 0o600, 54321, -1)), "it belongs to uid 54321, which knows this secret")
 	require.NotContains(t, joining(write("mounted", 0o440, 0, 54321)), "--token-file", "a group that root chose")
 }

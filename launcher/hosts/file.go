@@ -155,7 +155,7 @@ func (h *Host) set(key, value string) (known bool, err error) {
 		h.MaxSlots, err = parseSlots(value)
 	case "user", "username":
 		if h.User = value; !isUser(value) {
-			err = fmt.Errorf("%q is no user's name", value)
+			err = fmt.Errorf("%q is not a user name", value)
 		}
 	case "port":
 		if h.Port != 0 {

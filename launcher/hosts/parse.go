@@ -68,7 +68,7 @@ func parseEntry(entry string, room int) ([]Host, error) {
 	rest := entry
 	if user, host, found := strings.Cut(entry, "@"); found {
 		if !isUser(user) {
-			return nil, fmt.Errorf("%q is no user's name", user)
+			return nil, fmt.Errorf("%q is not a user name", user)
 		}
 		h.User, rest = user, host
 	}
@@ -117,7 +117,7 @@ func (h *Host) setNumbers(numbers []string) (err error) {
 		return err
 	}
 	return errors.New(
-		"behind a name come :SLOTS or :PORT:SLOTS; an IPv6 address with numbers behind it stands in brackets")
+		"a name is followed by :SLOTS or :PORT:SLOTS; put an IPv6 address in brackets before numbers")
 }
 
 // cutNumbers cuts a name from the numbers behind it. An IPv6 address needs brackets before numbers; brackets without a
@@ -141,7 +141,7 @@ func cutNumbers(text string) (name string, numbers []string, isAddress bool, err
 	case !ok:
 		return "", nil, false, fmt.Errorf("[%s] is neither an IPv6 address nor a range of numbers such as [01-16]", inside)
 	case after != "":
-		return "", nil, false, errors.New("after an address in brackets come :SLOTS, :PORT:SLOTS or nothing")
+		return "", nil, false, errors.New("an address in brackets is followed by :SLOTS, :PORT:SLOTS or nothing")
 	default:
 		return name, numbers, true, nil
 	}
@@ -179,7 +179,7 @@ func outside(text string, c byte) (at []int) {
 func parsePort(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("%q is no port, which is a number from 1 to 65535", text)
+		return 0, fmt.Errorf("%q is not a port from 1 to 65535", text)
 	}
 	return int(n), nil
 }
@@ -212,10 +212,10 @@ func checkName(name string) error {
 			"%q: relative and excluded hosts are not supported: write the names out, and --exclude NAME for hosts to leave out",
 			name)
 	case strings.HasPrefix(name, "-"):
-		return fmt.Errorf("%q is no host's name: it begins with a dash", name)
+		return fmt.Errorf("%q is not a host name: it begins with a dash", name)
 	}
 	if i := strings.IndexFunc(name, notInName); i >= 0 {
-		return fmt.Errorf("%q is no host's name: %q does not belong there", name, []rune(name[i:])[0])
+		return fmt.Errorf("%q is not a host name: %q does not belong there", name, []rune(name[i:])[0])
 	}
 	return nil
 }

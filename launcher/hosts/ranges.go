@@ -51,7 +51,7 @@ func expandEntry(entry string, room int) ([]string, error) {
 	}
 	for _, name := range names {
 		if strings.Contains(name, ":") {
-			return nil, fmt.Errorf("%q is no host's name: ':' does not belong there", name)
+			return nil, fmt.Errorf("%q is not a host name: ':' does not belong there", name)
 		}
 		if err := checkName(name); err != nil {
 			return nil, err

@@ -93,12 +93,12 @@ func (r *reader) hostPerLine(variable string) (all []hosts.Host, lines map[strin
 // checkHost accepts names and addresses that are safe as a word of a command.
 func checkHost(name string) error {
 	if name == "" {
-		return errors.New("an empty text is no host's name")
+		return errors.New("an empty text is not a host name")
 	}
 	for i, c := range name {
 		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !alnum && (i == 0 || !strings.ContainsRune(".-_:", c)) {
-			return fmt.Errorf("%q is no host's name", name)
+			return fmt.Errorf("%q is not a host name", name)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (s *slurm) readTasks(p *part) {
 	// In a step of another job the numbers are the other job's.
 	counted = counted && (total == sum(tasks) || !s.foreign) || s.get("SLURM_NTASKS_PER_NODE"+p.suffix) != "" && !s.foreign
 	if !counted || tasks == nil {
-		s.why = append(s.why, "nobody asked for tasks: "+name+" counts no ranks")
+		s.why = append(s.why, "no tasks were requested: "+name+" counts no ranks")
 		s.tasksOfCPUs(p)
 		return
 	}

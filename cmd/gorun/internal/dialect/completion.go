@@ -11,9 +11,9 @@ import (
 // Shells have a completion.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Completion returns a script that completes the dialect's options and their values, then the program as any command. For
-// gorun's own dialect it also completes gorun's commands, and the name torchrun. urfave/cli's own scripts start gorun
-// for each key, and stop at the first word that is no option.
+// Completion returns a script that completes the dialect's options and their values, then the program as any command.
+// For gorun's own dialect it also completes gorun's commands, and the name torchrun. urfave/cli's own scripts start
+// gorun for each key, and stop at the first operand.
 func (d *Dialect) Completion(shell string, commands []*cli.Command) string {
 	all := []completion{{d.Name, d.Options, nil}}
 	switch d {

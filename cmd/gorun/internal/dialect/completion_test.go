@@ -21,7 +21,7 @@ func TestBashCompletesTorchrunToo(t *testing.T) {
 	require.Contains(t, askBash(t, Gorun, "gorun", "--n"), "--np")
 }
 
-// zsh completes what was typed, whichever name zsh has loaded the script for.
+// zsh completes the typed command, whatever the name under which it loaded the script.
 func TestZshChoosesByName(t *testing.T) {
 	zsh := testneeds.Program(t, "zsh", "zsh")
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 }
 
-// Each script is one that its shell can read, and offers what the help shows.
+// Each script is valid in its shell, and offers the options of the help.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range Shells {
 		for _, d := range []*Dialect{Gorun, Torchrun, Launch} {

@@ -93,7 +93,7 @@ func TestProblemsOfVariables(t *testing.T) {
 		problems(t, "gorun x", "GORUN_NP=3", "GORUN_NPROC_PER_NODE=2"), "two variables of one strength contradict each other")
 }
 
-// A variable that is nobody's gets one remark, with the one that may be meant.
+// An unknown variable gets one note, with a suggestion.
 func TestStrangeVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"GORUN_NPROC": "GORUN_NP", "GORUN_PPN": "GORUN_NPROC_PER_NODE", "GORUN_NUM_PROCESSES": "GORUN_NP",

@@ -105,7 +105,7 @@ func mustParse(t *testing.T, line string, variables ...string) Invocation {
 	return inv
 }
 
-// problems returns what is wrong with a command line.
+// problems returns the problems of a command line.
 func problems(t *testing.T, line string, variables ...string) []string {
 	t.Helper()
 	_, err := parse(line, variables...)
@@ -118,7 +118,7 @@ func problems(t *testing.T, line string, variables ...string) []string {
 
 func fixed(n int, from string) job.Count { return job.Count{Kind: job.CountFixed, N: n, From: from} }
 
-// TestSpec shows what becomes of each option, in the words that a user types.
+// TestSpec: each option sets its part of the Spec.
 func TestSpec(t *testing.T) {
 	one := job.Count{Kind: job.CountFixed, N: 1, From: "mpiexec's default"}
 	for line, want := range map[string]job.Spec{
@@ -143,7 +143,8 @@ func TestSpec(t *testing.T) {
 		},
 
 		"gorun -H localhost:4 x": {
-			Hosts: []hosts.Host{{Name: "localhost", Slots: 4, Here: true, From: "-H localhost:4"}}, HostsFrom: "-H localhost:4",
+			Hosts: []hosts.Host{{Name: "localhost", Slots: 4, Here: true, From: "-H localhost:4"}}, HostsFrom: "-H " +
+				"localhost:4",
 		},
 		"gorun -host here,127.0.0.1:2 x": {
 			Hosts:     []hosts.Host{{Name: "here", Slots: 3, Here: true, From: "-host here,127.0.0.1:2"}},
@@ -434,7 +435,7 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 	require.True(t, mustParse(t, "gorun --no-registry ./ps").Unlisted)
 }
 
-// What stands after the program belongs to it, byte for byte.
+// Words after the program belong to it, byte for byte.
 func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
 	for _, args := range [][]string{
 		{"-n", "4", "--nproc_per_node=2", "--"},
@@ -470,7 +471,7 @@ func TestSeveralPrograms(t *testing.T) {
 	require.Empty(t, spec.Dir, "a directory before the first program is that program's")
 
 	require.Equal(t, []string{
-		"--timeout 3 counts for the whole job: put it before the first program",
+		"--timeout 3 applies to the whole job: put it before the first program",
 		`a has no number of ranks: with several programs each needs its own -n: write "-n N a : ..."; for a : that is ` +
 			`an argument put -- before the first program`,
 		`program 3 of 3 is missing: write ": -n N PROGRAM"; for a : that is an argument put -- before the first program`,
@@ -508,7 +509,7 @@ func TestColons(t *testing.T) {
 	}
 	const write = `write ": -n N %s"; for a : that is an argument put -- before the first program`
 	for line, want := range map[string][]string{
-		"gorun -n 1 a : --tee 3 -n 2 b":        {"--tee 3 counts for the whole job: put it before the first program"},
+		"gorun -n 1 a : --tee 3 -n 2 b":        {"--tee 3 applies to the whole job: put it before the first program"},
 		"gorun -n 1 a : -wdir / -n 2 --frob b": {"unknown option --frob"},
 		"gorun -n 1 a : -n": {
 			"-n needs a value: -n N", fmt.Sprintf("program 2 of 2 is missing: "+write, "PROGRAM"),
@@ -542,14 +543,14 @@ func TestNotes(t *testing.T) {
 	for line, want := range map[string][]string{
 		"gorun --event-log-handler console x": {"--event-log-handler console has no effect: gorun writes no torchelastic " +
 			"events; --report FILE has how the job ended as JSON"},
-		"gorun --rdzv-conf speed=1 x": {"--rdzv-conf speed=1: speed is no key of torchrun's own rendezvous, and " +
-			"has no effect"},
+		"gorun --rdzv-conf speed=1 x": {"--rdzv-conf speed=1: speed is not a key of torchrun's rendezvous and has no " +
+			"effect"},
 		"gorun --hostfile odd.txt x":       {"odd.txt:1: binding=rr has no meaning here"},
 		"gorun -x HERE --standalone x":     nil,
-		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 does not count beside --standalone (as in torchrun)"},
+		"gorun --standalone --rdzv-id 7 x": {"--rdzv-id 7 is ignored beside --standalone (as in torchrun)"},
 		"gorun --rdzv-endpoint a:1 --master-addr b --master-port 2 x": {
-			"--master-addr b does not count beside --rdzv-endpoint a:1 (as in torchrun)",
-			"--master-port 2 does not count beside --rdzv-endpoint a:1 (as in torchrun)",
+			"--master-addr b is ignored beside --rdzv-endpoint a:1 (as in torchrun)",
+			"--master-port 2 is ignored beside --rdzv-endpoint a:1 (as in torchrun)",
 		},
 	} {
 		require.Equal(t, want, mustParse(t, line, "HERE=1").Notes, line)
@@ -564,7 +565,7 @@ func TestUsageErrorUnwraps(t *testing.T) {
 	require.Empty(t, usage.Hint(), "the help does not have that file")
 }
 
-// TestHints: the help is named where somebody does not know what there is.
+// TestHints: mistakes about the existing options hint at --help.
 func TestHints(t *testing.T) {
 	for line, want := range map[string]string{
 		"mpirun -n 2":                  "run mpirun --help",

@@ -12,13 +12,13 @@ import (
 	"gorun/launcher/job"
 )
 
-// allocation is what salloc -N4 --ntasks-per-node=2 sets.
+// allocation has the variables of salloc -N4 --ntasks-per-node=2.
 var allocation = []string{
 	"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8",
 	"SLURM_TASKS_PER_NODE=2(x4)",
 }
 
-// step is what the task on node n of srun -N2 --ntasks-per-node=1 has.
+// step has the variables of the task on node n of srun -N2 --ntasks-per-node=1.
 func step(n string) []string {
 	return []string{
 		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=1(x2)",
@@ -90,7 +90,7 @@ func TestSlotsFrom(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun -H n1:1,n2 x", allocation...).Spec.SlotsFrom)
 }
 
-// What was found is said to those who ask.
+// -v prints what was found.
 func TestAllocationVerbose(t *testing.T) {
 	notes := mustParse(t, "gorun -v x", allocation...).Notes
 	require.Equal(t, "Slurm job 17: SLURM_JOB_ID=17; SLURM_TASKS_PER_NODE=2(x4)", notes[0])
@@ -137,7 +137,7 @@ func TestHostsOutsideAllocation(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun -H localhost:2 x", alone...).Notes)
 }
 
-// Variables of an engine's that cannot be understood stop nobody who names hosts.
+// Invalid variables of an engine are no problem if options name hosts.
 func TestHostsBesideBrokenVariables(t *testing.T) {
 	inv := mustParse(t, "gorun -H h1,h2 x", "SLURM_JOB_ID=5")
 	require.Len(t, inv.Spec.Hosts, 2)
@@ -268,7 +268,7 @@ func TestSteps(t *testing.T) {
 		"the node that has this address is node 0")
 }
 
-// The job's number of ranks is no node's, and says what a node's is.
+// The job's number of ranks is refused on a node, with the node's number as a hint.
 func TestStepCounts(t *testing.T) {
 	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each " +
 		"says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
@@ -317,13 +317,13 @@ func TestStepOfOneTask(t *testing.T) {
 	require.Equal(t, "a b", slotted(mustParse(t, "gorun -H a,b x", one...).Spec.Hosts))
 }
 
-// seats is what task 3 of srun -n4 on two nodes has.
+// seats has the variables of task 3 of srun -n4 on two nodes.
 var seats = []string{
 	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=2(x2)",
 	"SLURM_PROCID=3", "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURMD_NODENAME=n2",
 }
 
-// Ranks run as many threads as the engine was asked for, unless an option says how many.
+// Ranks run as many threads as the job requested CPUs per task, unless an option sets the CPUs.
 func TestEngineCPUs(t *testing.T) {
 	one := []string{
 		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
@@ -344,7 +344,7 @@ func TestEngineCPUs(t *testing.T) {
 		mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
 }
 
-// uneven is what a task on the first node has where that has three of four.
+// uneven has the variables of a task on the first node, which has three of four.
 var uneven = []string{
 	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=3,1",
 	"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",

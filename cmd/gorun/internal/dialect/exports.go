@@ -62,7 +62,7 @@ func parseExport(value string) (e job.Export, err error) {
 	case e.Name == "":
 		err = errors.New("the name of a variable is missing")
 	case strings.Contains(strings.TrimSuffix(e.Name, "*"), "*"), e.HasValue && strings.Contains(e.Name, "*"):
-		err = errors.New("a pattern is the beginning of a name with * behind it")
+		err = errors.New("a pattern is the start of a name followed by *")
 	case strings.ContainsRune(value, 0):
 		err = errors.New("a variable cannot hold a zero byte")
 	}
@@ -113,7 +113,7 @@ func (p *Line) checkExport(name, value string) error {
 func (p *Line) addNames(a Arg, remove bool) error {
 	for _, name := range strings.Split(a.Value, ",") {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return fmt.Errorf("%q is no name of a variable", name)
+			return fmt.Errorf("%q is not the name of a variable", name)
 		}
 		p.addExport(job.Export{Name: name, Remove: remove, From: a.From}, isGlobal(a))
 	}
@@ -193,7 +193,7 @@ func (p *Line) resolveExports() {
 
 func (p *Line) setUnset(a Arg) error {
 	if a.Value == "" || strings.ContainsAny(a.Value, "=\x00") || strings.Contains(strings.TrimSuffix(a.Value, "*"), "*") {
-		return errors.New("not the name of a variable, nor the beginning of some with * behind it")
+		return errors.New("not the name of a variable, nor the start of one followed by *")
 	}
 	p.addExport(job.Export{Name: a.Value, Remove: true, From: a.From}, false)
 	return nil

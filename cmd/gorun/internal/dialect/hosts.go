@@ -134,7 +134,7 @@ func (p *Line) mergeHere(all []hosts.Host) []hosts.Host {
 			continue
 		}
 		if h.User != "" || h.Port != 0 {
-			p.hint("%s: %s is this host, to which nobody logs in: its user and port do not count", h.From, h.Name)
+			p.hint("%s: %s is this host, which needs no login: its user and port are ignored", h.From, h.Name)
 		}
 		if here = append(here, h); len(here) == 1 {
 			at = len(merged)

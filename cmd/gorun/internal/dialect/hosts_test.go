@@ -14,7 +14,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestOtherHosts shows which hosts a command line comes to, this one with a star.
+// TestOtherHosts: hosts of a command line; a star marks this one.
 func TestOtherHosts(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun -H a:4,b x":                                 "a:4 b",
@@ -136,7 +136,7 @@ func TestHostsWithUsersAndPorts(t *testing.T) {
 		{Name: "localhost", Slots: 2, Here: true, From: from},
 	}, inv.Spec.Hosts)
 	require.Equal(t,
-		[]string{from + ": localhost is this host, to which nobody logs in: its user and port do not count"}, inv.Notes)
+		[]string{from + ": localhost is this host, which needs no login: its user and port are ignored"}, inv.Notes)
 }
 
 func TestMaxSlotsOfSeveralHosts(t *testing.T) {
@@ -151,13 +151,13 @@ func TestMaxSlotsOfSeveralHosts(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The dialect of a host file is said to who wants to know.
+// -v prints the dialect of a host file.
 func TestHostFileDialect(t *testing.T) {
 	require.Equal(t, []string{"cluster.txt: the host file's dialect: Open MPI or DeepSpeed"},
 		mustParse(t, "gorun -v --hostfile cluster.txt x").Notes)
 }
 
-// TestReach shows what becomes of each option on other hosts.
+// TestReach: each option on other hosts sets its part of the Spec.
 func TestReach(t *testing.T) {
 	for line, want := range map[string]job.Spec{
 		"gorun --ssh-config f --ssh-accept-new x":  {Reach: job.ReachSpec{SSHConfig: "f", AcceptNew: true}},
@@ -226,8 +226,8 @@ func TestSplitCommand(t *testing.T) {
 	_, err := Parse("gorun", []string{"--ssh", "ssh 'x", "p"}, around())
 	require.EqualError(t, err, "--ssh ssh 'x: a ' is not closed")
 	_, err = Parse("gorun", []string{"--ssh", "a | b", "p"}, around())
-	require.EqualError(t, err, "--ssh a | b: '|' is a shell's, and no shell reads this command: put it in single "+
-		"quotes, or the command into a script")
+	require.EqualError(t, err, "--ssh a | b: '|' is shell syntax, but no shell runs this command: put it in single "+
+		"quotes, or the command in a script")
 }
 
 // What was split and quoted again is split the same; the seeds lie in testdata/fuzz.

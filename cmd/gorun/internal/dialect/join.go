@@ -36,7 +36,7 @@ func (p *Line) setNodes(a Arg) error {
 	case err != nil:
 		return err
 	case most < least:
-		return fmt.Errorf("%d nodes at most are fewer than %d at least", most, least)
+		return fmt.Errorf("maximum %d is below minimum %d", most, least)
 	case most > least:
 		return fmt.Errorf("elastic jobs, with %d to %d nodes: not yet; give a fixed number, --nnodes %d", least, most, most)
 	}
@@ -100,7 +100,7 @@ func (p *Line) resolveJoin() {
 			"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and "+
 			"gorun starts the other nodes", p.nodesFrom)
 	case j.Port == 0 && p.freePort:
-		p.problem("%s: port 0 is a free one, which the other nodes could not know: write another", from)
+		p.problem("%s: port 0 picks a random port, which the other nodes do not know: give a fixed one", from)
 	case j.Port == 0 && p.backend == "c10d" && p.endpoint.from != "":
 		j.Port = c10dPort
 	case j.Port == 0:
@@ -257,7 +257,7 @@ func (p *Line) setRdzvConf(a Arg) error {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 		if !known {
-			p.note("%s: %s is no key of torchrun's own rendezvous, and has no effect", a.From, key)
+			p.note("%s: %s is not a key of torchrun's rendezvous and has no effect", a.From, key)
 		}
 	}
 	return nil

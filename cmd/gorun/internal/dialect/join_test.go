@@ -9,7 +9,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestJoin shows which node each command line is, in torchrun's words.
+// TestJoin: the node that each command line describes.
 func TestJoin(t *testing.T) {
 	for line, want := range map[string]job.JoinSpec{
 		"torchrun --nnodes 2 --node-rank 1 --master-addr a --master-port 5 x.py": {
@@ -83,7 +83,7 @@ func TestJoin(t *testing.T) {
 	require.Nil(t, mustParse(t, "gorun --nnodes 2 -H a,b --master-addr a x").Spec.Join, "gorun starts the others")
 }
 
-// Variables say what options say: torchrun's, manifests' and Kubernetes' own.
+// Variables replace options: torchrun's, manifests' and Kubernetes'.
 func TestJoinFromVariables(t *testing.T) {
 	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a",
 		"PET_MASTER_PORT=5").Spec.Join
@@ -116,7 +116,8 @@ func TestJoinFromVariables(t *testing.T) {
 
 func TestJoinProblems(t *testing.T) {
 	const where = "--nnodes 2: where do the nodes meet? Add --master-addr ADDR and --master-port PORT, or " +
-		"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and gorun " +
+		"--rdzv-endpoint ADDR:PORT, the same for each of them and an address of node 0; or name the hosts by -H, and " +
+		"gorun " +
 		"starts the other nodes"
 	for line, want := range map[string][]string{
 		"gorun --nnodes 2 x":                       {where},
@@ -125,12 +126,12 @@ func TestJoinProblems(t *testing.T) {
 			"yet; give a fixed number, --nnodes 2"},
 		"gorun --nnodes 2 --node-rank 2 --master-addr a x": {"--node-rank 2: the last of 2 nodes (--nnodes 2) is " +
 			"node 1"},
-		"gorun --nnodes 2 --master-addr a --master-port 0 x": {"--master-addr a --master-port 0: port 0 is a free " +
-			"one, which the other nodes could not know: write another"},
-		"gorun --nnodes 2 --rdzv-endpoint a:0 x": {"--rdzv-endpoint a:0: port 0 is a free one, which " +
-			"the other nodes could not know: write another"},
-		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x": {"--rdzv-endpoint [::1]:0: port 0 is a free one, " +
-			"which the other nodes could not know: write another"},
+		"gorun --nnodes 2 --master-addr a --master-port 0 x": {"--master-addr a --master-port 0: port 0 picks a " +
+			"random port, which the other nodes do not know: give a fixed one"},
+		"gorun --nnodes 2 --rdzv-endpoint a:0 x": {"--rdzv-endpoint a:0: port 0 picks a random port, which the other " +
+			"nodes do not know: give a fixed one"},
+		"gorun --nnodes 2 --rdzv-endpoint [::1]:0 x": {"--rdzv-endpoint [::1]:0: port 0 picks a random port, which " +
+			"the other nodes do not know: give a fixed one"},
 		"gorun --nnodes 2 --standalone x": {"--standalone is one node, and --nnodes 2 are 2: " +
 			"keep one of them"},
 		"gorun --nnodes 2 --master-addr a -n 4 x": {"-n 4 is for a gorun that starts all nodes; of 2 " +
@@ -144,14 +145,14 @@ func TestJoinProblems(t *testing.T) {
 			"to 720h0m0s"},
 		"gorun --rdzv-conf is_host=maybe x": {"--rdzv-conf is_host=maybe: is_host: a switch is 1 " +
 			"or 0, true or false"},
-		"gorun --nnodes 2 --master-addr a --token-file open x": {"--token-file open: others may read or write this " +
+		"gorun --nnodes 2 --master-addr a --token-file open x": {"--token-file open: others can read or write this " +
 			"secret (mode 0644): chmod 600 open"},
-		"gorun --nnodes 2 --master-addr a --token-file shared x": {"--token-file shared: others may read or write this " +
-			"secret (mode 0660): chmod 600 shared"},
-		"gorun --nnodes 2 --master-addr a --token-file group x": {"--token-file group: others may read or write this " +
+		"gorun --nnodes 2 --master-addr a --token-file shared x": {"--token-file shared: others can read or write " +
+			"this secret (mode 0660): chmod 600 shared"},
+		"gorun --nnodes 2 --master-addr a --token-file group x": {"--token-file group: others can read or write this " +
 			"secret (mode 0640): chmod 600 group"},
-		"gorun --nnodes 2 --master-addr a --token-file theirs x": {"--token-file theirs: it belongs to uid 8, who " +
-			"knows this secret: make a token of your own by gorun token --out FILE"},
+		"gorun --nnodes 2 --master-addr a --token-file theirs x": {"--token-file theirs: it belongs to uid 8, which " +
+			"knows this secret: create your own with gorun token --out FILE"},
 		"gorun --nnodes 2 --master-addr a --token-file pipe x": {"--token-file pipe: not a regular file; use " +
 			"GORUN_TOKEN=\"$(cat pipe)\" in its place"},
 		"gorun --nnodes 2 --master-addr a --token-file none x": {"--token-file none: file does not exist"},
@@ -172,7 +173,7 @@ func TestJoinProblems(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun x", "GORUN_TOKEN_FILE=token").Notes)
 }
 
-// TestJoinSecret shows by what nodes know each other: the strongest that there is.
+// TestJoinSecret: the strongest secret authenticates the nodes.
 func TestJoinSecret(t *testing.T) {
 	const line, home, file = " --nnodes 2 --master-addr a x", "HOME=/home/me", "GORUN_TOKEN_FILE=token"
 	for name, row := range map[string]struct {
@@ -206,6 +207,6 @@ func TestJoinSecret(t *testing.T) {
 		})
 	}
 	require.Equal(t,
-		[]string{"/open/gorun/token: others may read or write this secret (mode 0640): chmod 600 /open/gorun/token"},
+		[]string{"/open/gorun/token: others can read or write this secret (mode 0640): chmod 600 /open/gorun/token"},
 		problems(t, "gorun"+line, "XDG_CONFIG_HOME=/open"))
 }

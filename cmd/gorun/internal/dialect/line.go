@@ -195,7 +195,7 @@ func (p *Line) FindOption(word string) (option *Option, known bool) {
 func (p *Line) NoteTrailingOptions(words []string, names ...string) {
 	for _, word := range words[min(len(words), 1):] {
 		if slices.Contains(names, word) {
-			p.Note(word + " stands behind the program " + words[0] + " and is taken for its argument: put it before")
+			p.Note(word + " follows the program " + words[0] + " and becomes its argument: put it before")
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestTeachingLines(t *testing.T) {
 	}
 }
 
-// TestInterface: one that is not here may be on the other hosts, so it is only told of.
+// TestInterface: an interface that is missing here may exist on other hosts, so it is only noted.
 func TestInterface(t *testing.T) {
 	here := around()
 	here.HasInterface = func(name string) bool { return name == "eth0" }
@@ -63,7 +63,7 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-// TestParameters: what a parameter asks of Open MPI's launcher is done.
+// TestParameters: parameters of Open MPI's launcher have an effect.
 func TestParameters(t *testing.T) {
 	spec := mustParse(t, "mpirun -mca rmaps_base_mapping_policy core -mca rmaps_base_no_oversubscribe 1 -gmca "+
 		"plm_rsh_agent kubectl --prtemca rmaps_default_ranking_policy fill -np 2 x").Spec
@@ -159,11 +159,11 @@ func TestMissingWords(t *testing.T) {
 	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
 	require.Equal(t, "-v", mustParse(t, "mpirun -mca plm_rsh_args -v -n 2 x").Spec.Exports[0].Value)
 	require.Equal(t, "-n", mustParse(t, "mpiexec -genv FLAG=-n -n 2 x").Spec.Exports[0].Value)
-	require.Equal(t, []string{"–np begins with a dash that texts have and commands have not: write --np"},
+	require.Equal(t, []string{"–np starts with a typographic dash: write --np"},
 		problems(t, "mpirun –np 2 x"))
 	require.Equal(t, []string{
-		"—host=a begins with a dash that texts have and commands have not: write --host=a",
-		"−n begins with a dash that texts have and commands have not: write -n",
+		"—host=a starts with a typographic dash: write --host=a",
+		"−n starts with a typographic dash: write -n",
 	}, problems(t, "gorun —host=a −n 2 x –y"))
 	require.Equal(t, "–x", mustParse(t, "gorun -- –x").Spec.Apps[0].Program)
 	require.Equal(t, []string{"--gdb: put the debugger before the program, as in mpirun -n 2 xterm -e gdb ./prog"},
@@ -172,7 +172,7 @@ func TestMissingWords(t *testing.T) {
 		problems(t, "gorun --gdb -n 2 x"))
 }
 
-// TestLettersOfLaunchers: -N, -s and --debug mean to each launcher what they mean there.
+// TestLettersOfLaunchers: -N, -s and --debug mean the same as in the launcher of that name.
 func TestLettersOfLaunchers(t *testing.T) {
 	require.Equal(t, []string{"x"}, mustParse(t, "mpirun -s -np 2 x").Spec.Reach.Copy)
 	require.Equal(t, job.StdinAll, mustParse(t, "mpiexec -s all -n 2 x").Spec.Stdin.Kind)

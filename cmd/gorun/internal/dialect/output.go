@@ -77,7 +77,7 @@ func (p *Line) setPrependPattern(a Arg) error {
 // outputLabels are Open MPI 5's.
 var outputLabels = map[string]string{"tag": "[1,%r]<%s>: ", "rank": "[%r]<%s>: "}
 
-const noXML = "gorun writes no XML; use --tag-output, which says whose line it is and of which stream"
+const noXML = "gorun writes no XML; use --tag-output, which labels each line with its rank and stream"
 
 // refusedOutput are words of --output that gorun refuses.
 var refusedOutput = map[string]string{
@@ -157,7 +157,7 @@ func (p *Line) setFiles(a Arg, value, out, err string) error {
 		case "pattern":
 			return errors.New(refusedOutput["pattern"])
 		default:
-			return fmt.Errorf("behind the name stand :nocopy and :nojobid, not :%s", word)
+			return fmt.Errorf("after the name come :nocopy and :nojobid, not :%s", word)
 		}
 	}
 	if name == "" {
@@ -270,11 +270,11 @@ func (p *Line) resolveFiles() {
 		if log.level == levelFlags {
 			p.problem("%s contradicts %s, which names the files in another way: keep one", log.from, named[0])
 		} else {
-			p.hint("%s does not count beside %s", log.from, named[0])
+			p.hint("%s is ignored beside %s", log.from, named[0])
 		}
 	}
 	if s.hidden && out.Merge {
-		p.problem("%s: nothing is shown, so that there is nothing to merge", s.dirFrom)
+		p.problem("%s: nothing is shown, so there is nothing to merge", s.dirFrom)
 	}
 	out.LogDir, out.Redirect, out.Tee = "", job.StreamMap{}, job.StreamMap{}
 	streams := job.StreamMap{}

@@ -9,7 +9,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestLabels: what lines begin with, by the words of each launcher.
+// TestLabels: labels of lines, by the options of each launcher.
 func TestLabels(t *testing.T) {
 	for line, want := range map[string]string{
 		"mpirun --tag-output x":                                         "[1,%r]<%s>:",
@@ -37,7 +37,7 @@ func TestLabels(t *testing.T) {
 		"gorun's own label has colours on a terminal")
 }
 
-// TestFileNames: which streams go to which files, and whether they are shown, too.
+// TestFileNames: streams, their files, and whether they are shown, too.
 func TestFileNames(t *testing.T) {
 	both, one := job.StreamMap{All: job.Stdout | job.Stderr}, func(s job.Streams) job.StreamMap {
 		return job.StreamMap{All: s}
@@ -78,7 +78,7 @@ func TestFileNames(t *testing.T) {
 	inv := mustParse(t, "mpirun -v -output-filename d:nocopy x", "PET_TEE=3")
 	require.Equal(t, both, inv.Spec.Output.Redirect)
 	require.Zero(t, inv.Spec.Output.Tee)
-	require.Contains(t, inv.Notes, "PET_TEE=3 does not count beside -output-filename d:nocopy")
+	require.Contains(t, inv.Notes, "PET_TEE=3 is ignored beside -output-filename d:nocopy")
 }
 
 // TestDisplays: what is shown of the plan. Scripts read what mpirun says of bindings.

@@ -91,7 +91,7 @@ func (p *Line) program(r rewritten, first bool) error {
 	if !first {
 		r.options = slices.DeleteFunc(r.options, func(o Occurrence) bool {
 			if !o.Option.block {
-				p.problem("%s counts for the whole job: put it before the first program", o.Text)
+				p.problem("%s applies to the whole job: put it before the first program", o.Text)
 			}
 			return !o.Option.block
 		})
@@ -230,7 +230,7 @@ func (p *Line) call(o *Option, a Arg) (err error) {
 		}
 	}
 	if o.Group == GroupAccepted && (a.On || o.TakesValue()) {
-		p.idle = append(p.idle, a.From+" has nothing to do: "+o.Help)
+		p.idle = append(p.idle, a.From+" has no effect: "+o.Help)
 	}
 	switch {
 	case !o.Refused():

@@ -8,8 +8,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestInstallPrefixes: the folders of an installation come before what ranks have in two variables,
-// from wherever they have it.
+// TestInstallPrefixes: the directories of an installation come first in two variables of ranks, whatever their source.
 func TestInstallPrefixes(t *testing.T) {
 	prefixed := func(option, path, libraries string) []job.Export {
 		return []job.Export{
@@ -41,10 +40,10 @@ func TestInstallPrefixes(t *testing.T) {
 	require.Equal(t, []string{"--prefix=: the value is empty"}, problems(t, "mpirun --prefix= -n 1 x"))
 }
 
-// TestSearchPaths: where a program is looked for.
+// TestSearchPaths: directories in which a program is looked up.
 func TestSearchPaths(t *testing.T) {
 	apps := mustParse(t, "mpirun -gpath /g -n 1 --path /a:/b x : -n 1 y : -n 1 -path /c z").Spec.Apps
 	require.Equal(t, []string{"/a:/b", "/g", "/c"}, []string{apps[0].Path, apps[1].Path, apps[2].Path})
-	require.Equal(t, []string{"-gpath /g counts for the whole job: put it before the first program"},
+	require.Equal(t, []string{"-gpath /g applies to the whole job: put it before the first program"},
 		problems(t, "mpirun -n 1 x : -n 1 -gpath /g y"))
 }

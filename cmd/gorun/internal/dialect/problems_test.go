@@ -6,8 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProblems is what users read when a command line is wrong: every line of
-// it.
+// TestProblems: every line of the errors that users see.
 func TestProblems(t *testing.T) {
 	const (
 		notRanks = "not a number from 1 to 1048576"
@@ -26,7 +25,8 @@ func TestProblems(t *testing.T) {
 			"NAME[=VALUE]"},
 		"mpirun -mca btl ./hello": {"no program given: mpirun [options] PROGRAM [ARGS...]; -mca took btl ./hello for " +
 			"its KEY VALUE"},
-		"mpiexec -n 2 -genv A ./hello": {"no program given: mpiexec [options] PROGRAM [ARGS...]; -genv took A ./hello for " +
+		"mpiexec -n 2 -genv A ./hello": {"no program given: mpiexec [options] PROGRAM [ARGS...]; -genv took A ./hello " +
+			"for " +
 			"its NAME VALUE"},
 		"mpirun -np 2 -x A=1":         {"no program given: mpirun [options] PROGRAM [ARGS...]"},
 		"mpirun -np 2 -H a":           {"no program given: mpirun [options] PROGRAM [ARGS...]"},
@@ -45,10 +45,11 @@ func TestProblems(t *testing.T) {
 		"torchrun --nproc-per-node atuo x": {
 			"--nproc-per-node atuo: " + notRanks + ", nor auto, gpu, cpu; did you mean auto?",
 		},
-		"gorun --nproc-per-node GPU x":                {"--nproc-per-node GPU: " + notRanks + ", nor auto, gpu, cpu"},
-		"gorun -n 2 -np 3 x":                          {"-np 3: contradicts -n 2"},
-		"gorun -np 3 --nproc-per-node 2 --nnodes 1 x": {"-np 3 contradicts --nproc-per-node 2 with --nnodes 1, which make 2"},
-		"gorun -np 3 --nproc-per-node 2 x":            {"-np 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
+		"gorun --nproc-per-node GPU x": {"--nproc-per-node GPU: " + notRanks + ", nor auto, gpu, cpu"},
+		"gorun -n 2 -np 3 x":           {"-np 3: contradicts -n 2"},
+		"gorun -np 3 --nproc-per-node 2 --nnodes 1 x": {"-np 3 contradicts --nproc-per-node 2 with --nnodes 1, which " +
+			"make 2"},
+		"gorun -np 3 --nproc-per-node 2 x": {"-np 3 contradicts --nproc-per-node 2, which makes 2 on one host"},
 		"gorun -np 3 --nproc-per-node gpu x": {"-np 3 and --nproc-per-node gpu both give the number of ranks: " +
 			"keep one"},
 
@@ -65,7 +66,7 @@ func TestProblems(t *testing.T) {
 		"gorun -H here --hostfile here.txt --nproc-per-node 5 x": {"5 ranks are more than max-slots=4 of here (-H here)"},
 		"gorun --nnodes 1:4 x": {"--nnodes 1:4: elastic jobs, with 1 to 4 nodes: not " +
 			"yet; give a fixed number, --nnodes 4"},
-		"gorun --nnodes 2:1 x":   {"--nnodes 2:1: 1 nodes at most are fewer than 2 at least"},
+		"gorun --nnodes 2:1 x":   {"--nnodes 2:1: maximum 1 is below minimum 2"},
 		"gorun --nnodes 0 x":     {"--nnodes 0: " + notRanks},
 		"gorun --nnodes 1:2:3 x": {"--nnodes 1:2:3: " + notRanks},
 		"gorun --node-rank 1 x": {"--node-rank 1: there is one node; for more, each " +
@@ -77,8 +78,8 @@ func TestProblems(t *testing.T) {
 		"gorun launch --no-python x": {"--no-python needs --use-env: a program that is not Python's knows no --local-rank"},
 		"gorun --chdir= x":           {"--chdir=: the value is empty"},
 		"gorun -x =1 x":              {"-x =1: the name of a variable is missing"},
-		"gorun -x A*B x":             {"-x A*B: a pattern is the beginning of a name with * behind it"},
-		"gorun -x A*=1 x":            {"-x A*=1: a pattern is the beginning of a name with * behind it"},
+		"gorun -x A*B x":             {"-x A*B: a pattern is the start of a name followed by *"},
+		"gorun -x A*=1 x":            {"-x A*=1: a pattern is the start of a name followed by *"},
 		"gorun -q=perhaps x":         {"-q=perhaps: a switch is 1 or 0, true or false"},
 
 		// meeting
@@ -91,8 +92,9 @@ func TestProblems(t *testing.T) {
 			"address"},
 		"gorun --rdzv-backend etcd-v2 x": {"--rdzv-backend etcd-v2: gorun serves the rendezvous itself and needs no " +
 			"etcd or plug-in; leave it out"},
-		"gorun --rdzv-endpoint a:b x":        {"--rdzv-endpoint a:b: not a port from 0 to 65535"},
-		"gorun --rdzv-endpoint [::1]2 x":     {"--rdzv-endpoint [::1]2: after an address in brackets comes :PORT or nothing"},
+		"gorun --rdzv-endpoint a:b x": {"--rdzv-endpoint a:b: not a port from 0 to 65535"},
+		"gorun --rdzv-endpoint [::1]2 x": {"--rdzv-endpoint [::1]2: an address in brackets is followed by :PORT " +
+			"or nothing"},
 		"gorun --rdzv-endpoint :1 x":         {"--rdzv-endpoint :1: not an address or a name of a host"},
 		"gorun --rdzv-endpoint http://a:1 x": {"--rdzv-endpoint http://a:1: not an address or a name of a host"},
 		"gorun --master-addr [::1 x":         {"--master-addr [::1: a bracket is not closed"},
@@ -136,10 +138,10 @@ func TestProblems(t *testing.T) {
 		"gorun --max-restarts -1 x":              {"--max-restarts -1: not a number from 0 on"},
 		"gorun --monitor-interval often x":       {"--monitor-interval often: " + notTime},
 		"gorun --start-method thread x":          {"--start-method thread: not one of spawn, fork, forkserver"},
-		"gorun --signals-to-handle SIGNO x":      {"--signals-to-handle SIGNO: SIGNO is no signal's name"},
-		"gorun --signals-to-handle KILL x":       {"--signals-to-handle KILL: SIGKILL cannot be handled by anybody"},
-		"gorun --signals-to-handle CHLD x": {"--signals-to-handle CHLD: SIGCHLD comes to gorun all the time, and " +
-			"would end the job at once: leave it out"},
+		"gorun --signals-to-handle SIGNO x":      {"--signals-to-handle SIGNO: SIGNO is not a signal"},
+		"gorun --signals-to-handle KILL x":       {"--signals-to-handle KILL: SIGKILL cannot be handled"},
+		"gorun --signals-to-handle CHLD x": {"--signals-to-handle CHLD: SIGCHLD reaches gorun all the time and would " +
+			"end the job at once: leave it out"},
 
 		// looking
 		"gorun --json x": {"--json prints the plan of --dry-run: add it; --report FILE writes how the " +
@@ -190,11 +192,10 @@ func TestProblems(t *testing.T) {
 			"timestamp, merge, dir=DIR, file=NAME"},
 		"gorun --output dir=a,file=b x": {"--output dir=a,file=b: file=b: contradicts --output " +
 			"dir=a,file=b"},
-		"gorun --output-filename a:raw x": {"--output-filename a:raw: behind the name stand :nocopy " +
-			"and :nojobid, not :raw"},
+		"gorun --output-filename a:raw x":   {"--output-filename a:raw: after the name come :nocopy and :nojobid, not :raw"},
 		"gorun --output-filename :nocopy x": {"--output-filename :nocopy: the name is missing"},
-		"gorun --output-filename a:nocopy --output merge x": {"--output-filename a:nocopy: nothing is shown, so that " +
-			"there is nothing to merge"},
+		"gorun --output-filename a:nocopy --output merge x": {"--output-filename a:nocopy: nothing is shown, so there " +
+			"is nothing to merge"},
 		"gorun --output-filename a --errfile-pattern b x": {"--output-filename a and --errfile-pattern b both name " +
 			"the files: keep one"},
 		"gorun --outfile-pattern a --log-dir b --redirects 3 x": {

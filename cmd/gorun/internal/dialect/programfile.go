@@ -9,7 +9,7 @@ import (
 
 // refuseProgramFile is only called for a file within a file: read replaces others by their words.
 func refuseProgramFile(Arg) error {
-	return errors.New("a file of programs cannot name another one")
+	return errors.New("a program file cannot include another one")
 }
 
 // programFile replaces --app or -configfile by the words of its file. It reports whether there was one.

@@ -78,10 +78,10 @@ func (p *Line) resolveReach() {
 	switch {
 	case own == "" || program == "" || ownTyped == programTyped:
 	case programTyped:
-		p.verbose("%s does not count beside %s", own, program)
+		p.verbose("%s is ignored beside %s", own, program)
 		s.configFrom, s.acceptNewFrom, reach.SSHConfig, reach.AcceptNew = "", "", "", false
 	default:
-		p.verbose("%s does not count beside %s", program, own)
+		p.verbose("%s is ignored beside %s", program, own)
 		s.commandFrom, reach.Command, s.args.from = "", nil, ""
 	}
 }
@@ -94,7 +94,7 @@ func (p *Line) checkReach() {
 	switch {
 	case s.args.from == "":
 	case byEngine:
-		p.verbose("%s has nothing to do: %s starts the agents", s.args.from, reach.Engine.Job)
+		p.verbose("%s has no effect: %s starts the agents", s.args.from, reach.Engine.Job)
 	case slices.ContainsFunc(reach.Command, func(word string) bool { return strings.Contains(word, "{host}") }):
 		p.problem("%s: %s says itself where the host stands: write the arguments into it", s.args.from, s.commandFrom)
 	case s.commandFrom != "":

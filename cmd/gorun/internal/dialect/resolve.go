@@ -143,7 +143,7 @@ func (p *Line) checkCounts() {
 	case total == 0 || perNode.Kind == job.CountUnset:
 	case isLimit && (total <= most || !fixed):
 	case isLimit && isVariable(p.perNodeFrom):
-		p.hint("%s does not count beside %s, which is more", perNode.From, p.ranksFrom)
+		p.hint("%s is ignored beside %s, which is more", perNode.From, p.ranksFrom)
 		spec.PerNode = job.Count{}
 	case several:
 		p.problem("%s does not go with several programs: each has its own -n", perNode.From)
@@ -194,7 +194,7 @@ func (p *Line) resolveStore() {
 func (p *Line) noteOverridden(stronger string, options ...string) {
 	for _, o := range options {
 		if o != "" {
-			p.note("%s does not count beside %s (as in torchrun)", o, stronger)
+			p.note("%s is ignored beside %s (as in torchrun)", o, stronger)
 		}
 	}
 }

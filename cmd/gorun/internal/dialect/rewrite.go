@@ -67,7 +67,7 @@ func (d *Dialect) rewrite(args []string) rewritten {
 	for len(args) > 0 {
 		if meant := pastedOption(args[0]); meant != "" {
 			r.problems = append(r.problems,
-				fmt.Errorf("%s begins with a dash that texts have and commands have not: write %s", args[0], meant))
+				fmt.Errorf("%s starts with a typographic dash: write %s", args[0], meant))
 			args = slices.Concat([]string{meant}, args[1:])
 		}
 		if !looksLikeOption(args[0]) {

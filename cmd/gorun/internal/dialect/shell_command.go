@@ -37,13 +37,13 @@ func splitWords(line string, literal bool) (words []string, err error) {
 		case quote != 0 && c == quote:
 			quote = 0
 		case escapes && i+1 == len(line):
-			return nil, errors.New(`a backslash stands at the end, with nothing behind it: write \\ for one`)
+			return nil, errors.New(`a backslash at the end has nothing to escape: write \\ for one`)
 		case escapes:
 			i++
 			word.WriteByte(line[i])
 		case !literal && (quote == 0 && strings.IndexByte("|&;<>()$`", c) >= 0 || quote == '"' && (c == '$' || c == '`')):
 			return nil, fmt.Errorf(
-				"%q is a shell's, and no shell reads this command: put it in single quotes, or the command into a script", c)
+				"%q is shell syntax, but no shell runs this command: put it in single quotes, or the command in a script", c)
 		default:
 			word.WriteByte(c)
 		}

@@ -101,7 +101,7 @@ func (p *Line) limitPerNode() {
 	switch {
 	case p.perNodeFrom == "" || p.numRanks() == 0 || p.dialect.slots != slotsOfHydra && !several:
 	case each.Kind != job.CountFixed && several:
-		p.note("%s does not count beside the numbers of several programs", p.perNodeFrom)
+		p.note("%s is ignored beside the numbers of several programs", p.perNodeFrom)
 		spec.PerNode = job.Count{}
 	case each.Kind == job.CountFixed:
 		all := slices.Clone(spec.Hosts)

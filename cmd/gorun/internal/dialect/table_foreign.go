@@ -40,7 +40,7 @@ func attached(o Option) Option {
 
 const slurms = "that is Slurm's: give it to salloc, sbatch or gorun sbatch"
 
-// foreignTable refuses options of srun, accelerate and deepspeed that users type by habit, and says what to use instead.
+// foreignTable refuses options of srun, accelerate and deepspeed that users type by habit.
 func foreignTable(*Line) []Option {
 	const nodeList = "use -H LIST for hosts of the allocation; for the allocation itself give it to salloc, sbatch or " +
 		"gorun sbatch"

@@ -152,7 +152,7 @@ func (p *Line) setParameter(prefix string) func(Arg) error {
 		}
 		if slices.ContainsFunc(launcherFrameworks, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 			p.idle = append(p.idle,
-				a.From+" has nothing to do: it is for the launcher and the daemons of Open MPI, and there are none")
+				a.From+" has no effect: it is for the launcher and the daemons of Open MPI, and there are none")
 		}
 		return nil
 	}
@@ -181,7 +181,7 @@ func (p *Line) setOutputParameter(a Arg) error {
 	logs := p.output.logs
 	typed := slices.ContainsFunc(logs, func(log logOption) bool { return log.level == levelFlags })
 	if p.FromVariable() && typed {
-		p.verbose("%s does not count beside %s", a.From, logs[0].from)
+		p.verbose("%s is ignored beside %s", a.From, logs[0].from)
 		return nil
 	}
 	return p.setOutputDir(a, a.Value)

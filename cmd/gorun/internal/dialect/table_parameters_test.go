@@ -17,7 +17,7 @@ import (
 	"gorun/placement"
 )
 
-// TestVariablesOfHydra: called mpiexec each of its variables does what its option does.
+// TestVariablesOfHydra: called mpiexec, each of Hydra's variables acts as its option.
 func TestVariablesOfHydra(t *testing.T) {
 	for entry, option := range map[string]string{
 		"HYDRA_LAUNCHER=rsh":               "-launcher rsh",
@@ -105,7 +105,7 @@ func TestEveryVariableOfHydra(t *testing.T) {
 		}
 	}
 	inv := mustParse(t, "mpiexec -v x", "HYDRA_TOPOLIB=hwloc")
-	require.Contains(t, strings.Join(inv.Notes, "\n"), "HYDRA_TOPOLIB=hwloc has nothing to do")
+	require.Contains(t, strings.Join(inv.Notes, "\n"), "HYDRA_TOPOLIB=hwloc has no effect")
 }
 
 // TestPerHost: Intel's number of ranks per host counts beside -n.
@@ -129,7 +129,7 @@ func TestPerHost(t *testing.T) {
 		problems(t, "mpiexec x", "I_MPI_PERHOST=many"))
 	inv := mustParse(t, "mpirun -v -n 3 x", "OMPI_MCA_rmaps_base_n_pernode=2")
 	require.Equal(t, job.CountUnset, inv.Spec.PerNode.Kind)
-	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 does not count beside -n 3, which is more")
+	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 is ignored beside -n 3, which is more")
 }
 
 // TestParametersByEveryWay: a parameter of Open MPI's launcher does the same behind --mca, behind
@@ -182,7 +182,7 @@ func TestParametersByEveryWay(t *testing.T) {
 	require.Equal(t, "eth1",
 		mustParse(t, "mpirun --map-by dist:eth1 x", "OMPI_MCA_rmaps_dist_device=mlx5_0").Spec.Place.MapBy.Device)
 	inv := mustParse(t, "mpirun -v --mca oob_tcp_if_include eth0 -mca btl tcp,self x")
-	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has nothing to do: it is for the launcher and the daemons " +
+	require.Equal(t, []string{"--mca oob_tcp_if_include eth0 has no effect: it is for the launcher and the daemons " +
 		"of Open MPI, and there are none"}, inv.Notes)
 }
 
@@ -357,7 +357,7 @@ func TestThreadsAreCPUs(t *testing.T) {
 	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
 }
 
-// TestWhatOtherHostsGet: called mpiexec all but secrets, as long as nobody says otherwise.
+// TestWhatOtherHostsGet: called mpiexec, other hosts get all variables but secrets by default.
 func TestWhatOtherHostsGet(t *testing.T) {
 	for line, want := range map[string][2]bool{ // all, unlisted
 		"mpiexec x":                      {false, true},

@@ -71,8 +71,8 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 	}
 }
 
-// A gorun that a rank starts must not take what that rank was told for a wish of
-// its user. GORUN_PYTHON, which ranks inherit, is no option's default.
+// A gorun that a rank starts must not read the rank's own variables as options. GORUN_PYTHON gives no option its
+// default.
 func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	forRanks := map[string]bool{}
 	for _, row := range plan.Table() {
@@ -123,22 +123,20 @@ var sample = map[string]string{
 	"errfile-pattern": "e.%r", "display": "map",
 }
 
-// satisfied are options beside those of GroupAccepted whose good value asks for
-// what a job on one host does anyway.
+// satisfied are options, besides GroupAccepted, whose sample value has no effect on one host.
 var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone", "engine"}
 
-// unhosted are those that ask for nothing on one host outside of a resource manager's job.
+// unhosted are options without effect outside a resource manager's job.
 var unhosted = []string{"rmk"}
 
-// files name programs, and a job on this host alone cannot do without it.
+// needsOther maps options to what their error on a job of this host asks for.
 var needsOther = map[string]string{
 	"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
 	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs",
 }
 
-// TestNoOptionIsSilentlyIgnored: in each of its spellings an option changes what
-// is done, or says why not, or is on one of the two lists of those that have
-// nothing to do.
+// TestNoOptionIsSilentlyIgnored: in each spelling an option changes the invocation, fails with a reason, or is on a
+// list of options without effect.
 func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 	for _, d := range dialects {
 		ignored := append(slices.Clone(satisfied), unhosted...)
@@ -182,7 +180,7 @@ func valueIn(line []string) string {
 	return strings.Join(line[1:], "=")
 }
 
-// A hint can be typed: where a value was given, none has its placeholder.
+// A refusal can be pasted: it has the given value instead of the placeholder.
 func TestRefusalsHaveTheValue(t *testing.T) {
 	for _, d := range dialects {
 		for o := range d.Options {
@@ -279,7 +277,7 @@ func TestTorchrunTableIsTorchruns(t *testing.T) {
 	}
 }
 
-// TestStoredListIsTorchruns asks the real torchrun.
+// TestStoredListIsTorchruns compares the list with the real torchrun.
 func TestStoredListIsTorchruns(t *testing.T) {
 	python := testneeds.Torch(t)
 	got, err := exec.Command(python, filepath.Join("testdata", "torchrun_options.py")).Output()

@@ -95,10 +95,10 @@ func (p *Line) checkTokenFile(name string, file TokenFile) error {
 	case !file.Mode.IsRegular():
 		return fmt.Errorf("not a regular file; use GORUN_TOKEN=\"$(cat %s)\" in its place", word)
 	case file.UID != 0 && file.UID != p.around.UID:
-		return fmt.Errorf("it belongs to uid %d, who knows this secret: make a token of your own by gorun token --out FILE",
+		return fmt.Errorf("it belongs to uid %d, which knows this secret: create your own with gorun token --out FILE",
 			file.UID)
 	case file.Mode.Perm()&denied != 0:
-		return fmt.Errorf("others may read or write this secret (mode %#o): chmod 600 %s", file.Mode.Perm(), word)
+		return fmt.Errorf("others can read or write this secret (mode %#o): chmod 600 %s", file.Mode.Perm(), word)
 	}
 	return nil
 }

@@ -227,11 +227,11 @@ func parseSignals(value string) ([]string, error) {
 		}
 		switch unix.SignalNum(name) {
 		case 0:
-			return nil, fmt.Errorf("%s is no signal's name", cmp.Or(entry, `""`))
+			return nil, fmt.Errorf("%s is not a signal", cmp.Or(entry, `""`))
 		case unix.SIGKILL, unix.SIGSTOP:
-			return nil, fmt.Errorf("%s cannot be handled by anybody", name)
+			return nil, fmt.Errorf("%s cannot be handled", name)
 		case unix.SIGCHLD, unix.SIGURG:
-			return nil, fmt.Errorf("%s comes to gorun all the time, and would end the job at once: leave it out", name)
+			return nil, fmt.Errorf("%s reaches gorun all the time and would end the job at once: leave it out", name)
 		}
 		names = append(names, name)
 	}
@@ -246,7 +246,7 @@ func ParseEndpoint(value string) (addr string, port int, err error) {
 	}
 	number, ok := strings.CutPrefix(rest, ":")
 	if !ok {
-		return "", 0, errors.New("after an address in brackets comes :PORT or nothing")
+		return "", 0, errors.New("an address in brackets is followed by :PORT or nothing")
 	}
 	port, err = ParsePort(number)
 	return addr, port, err

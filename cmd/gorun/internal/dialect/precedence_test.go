@@ -33,7 +33,7 @@ var otherwiseSaid = map[string]string{
 	"HYDRA_LAUNCHER_EXTRA_ARGS": "-p 7", "HYDRA_ENV": "all", "I_MPI_PERHOST": "7", "HYDRA_CONFIG_FILE": "f",
 }
 
-// setting is a variable that says what an option says.
+// setting is a variable that sets an option.
 type setting struct {
 	option *Option
 	entry  string
@@ -162,7 +162,7 @@ var exempt = []string{"exclude", "standalone", "rdzv-endpoint", "orte_do_not_lau
 // program.
 var weak = []string{"default-hostfile", "launcher"}
 
-// TestTypedBeatsVariables: whatever variables say, what was typed is done.
+// TestTypedBeatsVariables: options on the command line beat all variables.
 func TestTypedBeatsVariables(t *testing.T) {
 	for _, d := range []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun} {
 		parsed := func(line []string, variables ...string) (Invocation, error) {
@@ -205,8 +205,8 @@ func TestTypedBeatsVariables(t *testing.T) {
 	}
 }
 
-// TestPlacesAreSaidInOneWay: a variable that says in another way where ranks run is not heard
-// beside what was typed; with it nobody could start the job.
+// TestPlacesAreSaidInOneWay: a placement variable is ignored beside an option that sets placement in another way; both
+// together would be refused.
 func TestPlacesAreSaidInOneWay(t *testing.T) {
 	ways := map[string]string{
 		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt",
