@@ -111,7 +111,7 @@ func (s *Server) removePending(c *conn) {
 // serveRequests serves requests until the connection ends. The error says what is wrong with a request.
 func (s *Server) serveRequests(c *conn) error {
 	s.node.Lock()
-	if c.member.gone {
+	if c.member.processEnded {
 		c.SetDeadline(time.Now().Add(drainTimeout))
 	}
 	s.node.Unlock()

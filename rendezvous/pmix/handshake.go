@@ -148,7 +148,7 @@ func (s *Server) admit(c *conn, h *hello) (status, error) {
 	defer s.node.Unlock()
 	p := h.proc
 	n := s.spaces[p.World]
-	if n == nil || !n.Has(p.Rank) || !n.IsLocal(p.Rank) || n.member(p.Rank).gone || s.closed {
+	if n == nil || !n.Has(p.Rank) || !n.IsLocal(p.Rank) || n.member(p.Rank).processEnded || s.closed {
 		return statusNotFound, fmt.Errorf("no rank of this node is rank %d of its world", p.Rank)
 	}
 	m := n.member(p.Rank)

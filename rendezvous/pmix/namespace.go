@@ -19,12 +19,12 @@ type namespace struct {
 
 // member is a rank, of this node or another.
 type member struct {
-	data    store   // what it has committed, or what fences and requests brought of that from its node
-	conns   []*conn // one in MPI, and those that have finalized and are not closed yet
-	began   bool    // it has had a connection
-	refused bool    // a second process was refused
-	gone    bool    // its process is gone
-	exited  bool    // and everything that it sent has been served
+	data         store   // what it has committed, or what fences and requests brought of that from its node
+	conns        []*conn // one in MPI, and those that have finalized and are not closed yet
+	began        bool    // it has had a connection
+	refused      bool    // a second process was refused
+	processEnded bool
+	exited       bool // its process has ended, and everything that it sent has been served
 	// groups are the members of each group that it is in, by name. Other ranks may be in others of that name.
 	groups  map[string][]world.Proc
 	held    []*heldGet // requests for what it has not committed

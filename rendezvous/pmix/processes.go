@@ -96,7 +96,7 @@ func (s *Server) serveProcesses(_ int, d *decoder, reply func(body []byte)) {
 func (n *namespace) appendProcess(e *encoder, rank, pid int) {
 	r, m, state := n.Ranks[rank], n.member(rank), uint8(processRunning)
 	switch {
-	case m.gone:
+	case m.processEnded:
 		state = processTerminated
 	case pid == 0:
 		state = processPrepared

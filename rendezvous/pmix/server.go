@@ -141,10 +141,10 @@ func (s *Server) Ended(p world.Proc) {
 	s.node.Lock()
 	defer s.node.Unlock()
 	_, m, ok := s.find(p)
-	if !ok || m.gone {
+	if !ok || m.processEnded {
 		return
 	}
-	m.gone = true
+	m.processEnded = true
 	for _, c := range m.conns {
 		// A process that it forked may hold the connection open without reading.
 		c.SetDeadline(time.Now().Add(drainTimeout))
@@ -154,7 +154,7 @@ func (s *Server) Ended(p world.Proc) {
 
 // checkExited ends the waits for a rank whose process is gone, when everything that it sent has been served.
 func (s *Server) checkExited(p world.Proc, m *member) {
-	if !m.gone || len(m.conns) > 0 || m.exited {
+	if !m.processEnded || len(m.conns) > 0 || m.exited {
 		return
 	}
 	m.exited = true

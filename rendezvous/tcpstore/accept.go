@@ -37,11 +37,11 @@ func (l *loop) accept() {
 	l.acceptReady = false // epoll reports it again
 }
 
-// crowdPause is how long new connections stay in the kernel's queue when there is no room, and how long a connection
+// fullPause is how long new connections stay in the kernel's queue when there is no room, and how long a connection
 // may then take for its greeting.
-const crowdPause = time.Second
+const fullPause = time.Second
 
-// full reports whether no connection can be accepted. A connection without a greeting for crowdPause is closed for a
+// full reports whether no connection can be accepted. A connection without a greeting for fullPause is closed for a
 // new one.
 func (l *loop) full() bool {
 	if l.open < l.cfg.Limits.Connections {
@@ -51,21 +51,21 @@ func (l *loop) full() bool {
 		l.acceptReady = false
 		return true
 	}
-	if l.giveUpFirst() {
-		l.closeDoomed()
+	if l.dropOldest() {
+		l.closePending()
 		return false
 	}
 	l.stopAccepting("that is the limit", l.cfg.Limits.Connections == connectionsFor(descriptors()))
 	return true
 }
 
-// giveUpFirst dooms the oldest connection without a greeting if it has had crowdPause for it.
-func (l *loop) giveUpFirst() bool {
+// dropOldest closes the oldest connection without a greeting if it has had fullPause for it.
+func (l *loop) dropOldest() bool {
 	first := l.oldestUngreeted()
-	if first == nil || !time.Now().Add(l.cfg.Limits.Greeting-crowdPause).After(first.until) {
+	if first == nil || !time.Now().Add(l.cfg.Limits.Greeting-fullPause).After(first.until) {
 		return false
 	}
-	l.fail(first, faultCrowd, fmt.Errorf("no greeting from a store client, and there are %d connections", l.open))
+	l.fail(first, faultFull, fmt.Errorf("no greeting from a store client, and there are %d connections", l.open))
 	return true
 }
 
@@ -74,24 +74,24 @@ func (l *loop) somebodyComes() bool {
 	return n > 0 && err == nil
 }
 
-// stopAccepting leaves new connections to the kernel's queue for crowdPause, since epoll would report them in each
+// stopAccepting leaves new connections to the kernel's queue for fullPause, since epoll would report them in each
 // turn. It logs that only the second time, when all those that come together are in the queue and can be counted.
 func (l *loop) stopAccepting(why string, files bool) {
-	if l.crowded {
-		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot accept more connections now: %s",
-			l.crowd(why, files))
+	if l.wasFull {
+		l.complaints.log(complaint{kind: faultFull}, "the store cannot accept more connections now: %s",
+			l.describeQueue(why, files))
 	}
-	l.crowded = true
+	l.wasFull = true
 	l.acceptReady = false
 	if l.watch(unix.EPOLL_CTL_MOD, l.listener, 0) == nil {
 		// Until then a connection may end, or another part of this process may close descriptors.
-		l.acceptAgain = time.Now().Add(crowdPause)
+		l.acceptAgain = time.Now().Add(fullPause)
 	}
 }
 
-// crowd describes how many connections there are and wait; files says that descriptors are missing, and adds how many
-// are needed.
-func (l *loop) crowd(why string, files bool) string {
+// describeQueue describes how many connections there are and wait; files says that descriptors are missing, and adds
+// how many are needed.
+func (l *loop) describeQueue(why string, files bool) string {
 	waiting := 0
 	if info, err := unix.GetsockoptTCPInfo(l.listener, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		waiting = int(info.Unacked) // of a listening socket: the length of its queue
@@ -122,7 +122,7 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 		return nil
 	}
 	at := place(peer.Remote.Addr(), local)
-	if why := l.crowds(at); why != nil {
+	if why := l.checkHost(at); why != nil {
 		unix.Close(fd)
 		l.refused++
 		l.complaints.log(complaint{peer: at, kind: faultShare}, "the store refused a connection from %v: %v",
@@ -131,7 +131,7 @@ func (l *loop) admit(fd int, peer peersocket.Ends) *conn {
 	}
 	if err := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 		unix.Close(fd)
-		l.complaints.log(complaint{kind: faultCrowd}, "the store cannot accept a connection: %v", err)
+		l.complaints.log(complaint{kind: faultFull}, "the store cannot accept a connection: %v", err)
 		return nil
 	}
 	c := &conn{fd: fd, peer: peer.Remote, watched: unix.EPOLLIN, until: time.Now().Add(l.cfg.Limits.Greeting)}

@@ -17,7 +17,7 @@ const (
 	faultRequest                // an invalid request, or one that exceeds a limit
 	faultNumber                 // a counter that is not a number
 	faultMemory                 // the store is full
-	faultCrowd                  // no room for connections
+	faultFull                   // no room for connections
 	faultShare                  // the host's share of connections is taken
 )
 

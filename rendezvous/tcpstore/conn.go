@@ -19,7 +19,7 @@ type conn struct {
 	peer    netip.AddrPort
 	host    *host
 	pid     uint32 // from its last PING, which clients since PyTorch 2.5 send; 0 if unknown
-	dead    bool   // to be closed
+	closing bool   // in loop.closing
 	watched uint32 // events that epoll reports
 
 	in     []byte // not served yet: part of a request, or more while unsent is not empty
@@ -43,18 +43,18 @@ func (c *conn) String() string {
 	return fmt.Sprintf("%v (pid %d)", c.peer, c.pid)
 }
 
-// doom closes the connection at the end of the turn.
-func (l *loop) doom(c *conn) {
-	if !c.dead {
-		c.dead = true
+// closeLater closes the connection at the end of the turn.
+func (l *loop) closeLater(c *conn) {
+	if !c.closing {
+		c.closing = true
 		l.greeted(c)
-		l.doomed = append(l.doomed, c)
+		l.closing = append(l.closing, c)
 	}
 }
 
-// fail dooms a connection for what it did, after its earlier requests were answered.
+// fail closes a connection for what it did, after its earlier requests were answered.
 func (l *loop) fail(c *conn, kind fault, why error) {
-	if c.dead {
+	if c.closing {
 		return
 	}
 	if c == l.current {
@@ -62,13 +62,13 @@ func (l *loop) fail(c *conn, kind fault, why error) {
 	}
 	l.refused++
 	l.complaints.log(complaint{c.peer.Addr(), c.pid, kind}, "the store disconnected %s: %v", c.String(), why)
-	l.doom(c)
+	l.closeLater(c)
 }
 
 // serve handles the events of a connection.
 func (l *loop) serve(c *conn, events uint32) {
-	if c.dead {
-		return // doomed earlier in this turn
+	if c.closing {
+		return // failed earlier in this turn
 	}
 	stored := l.engine.Size()
 	l.engine.Charge(&c.host.stored)
@@ -76,11 +76,11 @@ func (l *loop) serve(c *conn, events uint32) {
 		l.resume(c)
 	}
 	switch {
-	case c.dead:
+	case c.closing:
 	case c.unsent.empty():
 		l.receive(c)
 	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
-		l.doom(c)
+		l.closeLater(c)
 	}
 	l.finish(c, l.engine.Size()-stored)
 }
@@ -103,7 +103,7 @@ func (l *loop) receive(c *conn) {
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 	case errno != 0 || n == 0: // reset or closed: no one reads the replies
-		l.doom(c)
+		l.closeLater(c)
 	case len(c.in) > 0:
 		c.in = c.in[:len(c.in)+n]
 		l.take(c, c.in)
@@ -125,7 +125,7 @@ func (c *conn) room() []byte {
 // take serves the requests at the beginning of p and keeps the rest.
 func (l *loop) take(c *conn, p []byte) {
 	rest := p
-	for c.unsent.empty() && !c.dead {
+	for c.unsent.empty() && !c.closing {
 		n := l.next(c, rest)
 		if n == 0 {
 			break
@@ -153,7 +153,7 @@ func (l *loop) next(c *conn, p []byte) int {
 	return n
 }
 
-// reject dooms a connection for a request that begins with op. It is apart from next, which must not allocate.
+// reject closes a connection for a request that begins with op. It is apart from next, which must not allocate.
 func (l *loop) reject(c *conn, op byte, err error) {
 	if wrong := (*rendezvous.NotNumberError)(nil); errors.As(err, &wrong) {
 		l.fail(c, faultNumber, fmt.Errorf("%s: %w", protocol[op].name, err))
@@ -188,14 +188,14 @@ func (c *conn) keep(rest []byte) {
 	}
 }
 
-// finish ends a turn in which the store grew by stored bytes. It dooms the connection if that exceeds the store's limit
-// or the host's share.
+// finish ends a turn in which the store grew by stored bytes. It closes the connection if that exceeds the store's
+// limit or the host's share.
 func (l *loop) finish(c *conn, stored int64) {
-	if c.dead {
+	if c.closing {
 		return
 	}
 	l.watchEvents(c)
-	if grown := l.weigh(c) + stored; grown <= 0 {
+	if grown := l.recount(c) + stored; grown <= 0 {
 		return
 	}
 	if why := l.overfull(c.host); why != nil {
@@ -203,8 +203,8 @@ func (l *loop) finish(c *conn, stored int64) {
 	}
 }
 
-// weigh counts again what a connection holds, and returns the growth.
-func (l *loop) weigh(c *conn) (grown int64) {
+// recount counts again what a connection holds, and returns the growth.
+func (l *loop) recount(c *conn) (grown int64) {
 	holds := int64(cap(c.in)) + c.unsent.size()
 	grown = holds - c.holds
 	c.holds = holds
@@ -225,6 +225,6 @@ func (l *loop) watchEvents(c *conn) {
 	}
 	c.watched = wanted
 	if l.watch(unix.EPOLL_CTL_MOD, c.fd, wanted) != nil {
-		l.doom(c)
+		l.closeLater(c)
 	}
 }

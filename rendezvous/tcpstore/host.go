@@ -53,8 +53,8 @@ func (l *loop) share(limit, free int64) int64 {
 	return max(free, limit/int64(len(l.hosts)+1))
 }
 
-// crowds returns why a host may have no further connection.
-func (l *loop) crowds(at netip.Addr) error {
+// checkHost returns why a host may have no further connection.
+func (l *loop) checkHost(at netip.Addr) error {
 	h := l.hosts[at]
 	if h == nil || !l.bounded(at) {
 		return nil

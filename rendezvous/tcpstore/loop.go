@@ -40,13 +40,13 @@ type loop struct {
 	held    int64   // bytes that connections hold, see conn.holds
 	served  int64   // requests
 	refused int64   // connections refused, or closed for what they did
-	doomed  []*conn // to be closed at the end of the turn
+	closing []*conn // to be closed at the end of the turn
 	current *conn   // that is being served
 
 	ungreeted list.List // of connections before their greeting, oldest first
 
 	acceptReady bool      // the listener has a connection
-	crowded     bool      // a pause has not helped yet
+	wasFull     bool      // connections could not be accepted before
 	acceptAgain time.Time // unless zero, the listener is not watched until then, for lack of descriptors or connections
 
 	peers      peersocket.Finder
@@ -77,7 +77,7 @@ func (l *loop) run() {
 	runtime.LockOSThread()
 	l.in = make([]byte, chunk)
 	events := make([]unix.EpollEvent, batch)
-	err := l.watch(unix.EPOLL_CTL_ADD, l.server.bell, unix.EPOLLIN)
+	err := l.watch(unix.EPOLL_CTL_ADD, l.server.wakeup, unix.EPOLLIN)
 	if err == nil && l.listener >= 0 {
 		err = l.watch(unix.EPOLL_CTL_ADD, l.listener, unix.EPOLLIN)
 	}
@@ -91,7 +91,7 @@ func (l *loop) run() {
 			l.handle(int(events[i].Fd), events[i].Events)
 		}
 		l.expire()
-		l.closeDoomed()
+		l.closePending()
 		l.accept()
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (l *loop) handle(fd int, events uint32) {
 	switch fd {
 	case l.listener:
 		l.acceptReady = true
-	case l.server.bell:
+	case l.server.wakeup:
 		for _, request := range l.server.takeRequests() {
 			request(l)
 		}
@@ -143,10 +143,10 @@ func (l *loop) expire() {
 	}
 }
 
-// closeDoomed closes doomed connections. That may wake others, which may be doomed by it.
-func (l *loop) closeDoomed() {
-	for i := 0; i < len(l.doomed); i++ {
-		c := l.doomed[i]
+// closePending closes the connections in closing. That may wake others, which may have to be closed for it.
+func (l *loop) closePending() {
+	for i := 0; i < len(l.closing); i++ {
+		c := l.closing[i]
 		l.engine.Cancel(&c.waiter)
 		l.held -= c.holds
 		c.host.held -= c.holds
@@ -160,12 +160,12 @@ func (l *loop) closeDoomed() {
 		unix.Close(c.fd)
 		l.conns[c.fd] = nil
 		l.open--
-		l.doomed[i] = nil
+		l.closing[i] = nil
 	}
-	if len(l.doomed) > 0 && !l.acceptAgain.IsZero() {
+	if len(l.closing) > 0 && !l.acceptAgain.IsZero() {
 		l.acceptAgain = time.Now()
 	}
-	l.doomed = l.doomed[:0]
+	l.closing = l.closing[:0]
 }
 
 // close closes everything that the loop owns.
@@ -178,7 +178,7 @@ func (l *loop) close() {
 	}
 	l.peers.Close()
 	unix.Close(l.epoll)
-	unix.Close(l.server.bell)
+	unix.Close(l.server.wakeup)
 }
 
 func closeSocket(fd int) {
@@ -190,7 +190,7 @@ func closeSocket(fd int) {
 // firstEvent returns the descriptor that becomes readable when there is something to do.
 func (l *loop) firstEvent() int {
 	if l.listener < 0 {
-		return l.server.bell
+		return l.server.wakeup
 	}
 	return l.listener
 }

@@ -102,7 +102,7 @@ func (l *loop) flush(c *conn, more bool) {
 
 // transmit sends p, unless other replies have to go first, and returns what the peer did not take.
 func (l *loop) transmit(c *conn, p []byte, more bool) (rest []byte) {
-	if c.dead {
+	if c.closing {
 		return nil
 	}
 	if !c.unsent.empty() {
@@ -115,7 +115,7 @@ func (l *loop) transmit(c *conn, p []byte, more bool) (rest []byte) {
 	case unix.EAGAIN, unix.EINTR:
 		return p
 	}
-	l.doom(c)
+	l.closeLater(c)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (l *loop) sendUnsent(c *conn) bool {
 		case errno == unix.EAGAIN || errno == unix.EINTR:
 			return false
 		case errno != 0:
-			l.doom(c)
+			l.closeLater(c)
 			return false
 		}
 		c.unsent.sent(n)
@@ -150,7 +150,7 @@ func (l *loop) woken(c *conn) {
 	}
 	if rest := l.transmit(c, ready, false); len(rest) > 0 {
 		c.unsent.copy(rest)
-		l.weigh(c)
+		l.recount(c)
 		l.watchEvents(c)
 	}
 }

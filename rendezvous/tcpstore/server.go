@@ -45,7 +45,7 @@ type Server struct {
 	mu       sync.Mutex
 	ending   bool          // no more requests
 	requests []func(*loop) // for the goroutine, in order
-	bell     int           // eventfd that signals requests
+	wakeup   int           // eventfd that signals requests
 	first    *os.File      // see waitForFirst
 }
 
@@ -141,8 +141,8 @@ func (s *Server) enqueue(request func(*loop), last bool) bool {
 	}
 	s.ending = last
 	s.requests = append(s.requests, request)
-	ring := [8]byte{1}
-	_, _ = unix.Write(s.bell, ring[:]) // fails only if the counter is full, and then the bell rings anyway
+	one := [8]byte{1}
+	_, _ = unix.Write(s.wakeup, one[:]) // fails only if the counter is full, and then it is readable anyway
 	if s.first != nil {
 		_ = s.first.SetReadDeadline(time.Unix(1, 0))
 	}
@@ -152,8 +152,8 @@ func (s *Server) enqueue(request func(*loop), last bool) bool {
 func (s *Server) takeRequests() []func(*loop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var rung [8]byte
-	_, _ = unix.Read(s.bell, rung[:])
+	var count [8]byte
+	_, _ = unix.Read(s.wakeup, count[:])
 	requests := s.requests
 	s.requests = nil
 	return requests
@@ -218,7 +218,7 @@ func (s *Server) prepare(listener int) (epoll int, err error) {
 	if epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return -1, fmt.Errorf("epoll_create1: %w", err)
 	}
-	if s.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if s.wakeup, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		unix.Close(epoll)
 		return -1, fmt.Errorf("eventfd: %w", err)
 	}

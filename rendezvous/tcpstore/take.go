@@ -78,11 +78,11 @@ func (l *loop) takeOver(fd int, peer peersocket.Ends, first []byte) {
 
 // roomForOne makes room for a connection, or reports that there is none.
 func (l *loop) roomForOne(peer netip.AddrPort) bool {
-	if l.open-len(l.doomed) < l.cfg.Limits.Connections || l.giveUpFirst() {
+	if l.open-len(l.closing) < l.cfg.Limits.Connections || l.dropOldest() {
 		return true
 	}
 	l.refused++
-	l.complaints.log(complaint{kind: faultCrowd},
+	l.complaints.log(complaint{kind: faultFull},
 		"the store refused a connection from %v: %d are open, which is the limit", peer, l.open)
 	return false
 }
