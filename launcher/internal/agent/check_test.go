@@ -12,8 +12,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// A hostile node 0 has a node that joined start no interpreter but that of its own command
-// line: whoever inspects a host has Python say where its packages are.
+// A hostile head cannot make a node that joined start another interpreter than that of its own command line. An
+// inspection runs Python to find its packages.
 func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 	dir := t.TempDir()
 	python, traces := filepath.Join(dir, "python3"), filepath.Join(dir, "traces")

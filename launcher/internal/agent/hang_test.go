@@ -10,8 +10,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Looking into ranks takes seconds, in which they may end and be started again. The head hears nothing of the hang
-// then: it takes one for each start of ranks.
+// An inspection takes seconds, in which the attempt may end. It sends no Hung frame then: the head expects at most one
+// per attempt.
 func TestHangOfAnAttemptThatIsOver(t *testing.T) {
 	j, heard := growableJob(t)
 	require.NoError(t, j.grow(growBy(1, "/bin/true", 10)))

@@ -137,7 +137,7 @@ func childrenNamed(t *testing.T, parent int, name string) (pids []int) {
 	return pids
 }
 
-// Links that somebody puts below the directory of log files lead nowhere else.
+// Symbolic links below the log directory do not redirect the agent's files.
 func TestLogFilesStayBelowTheirDirectory(t *testing.T) {
 	dir := t.TempDir()
 	c := newCanary(t, filepath.Join(dir, "home"))
@@ -199,7 +199,7 @@ func TestErrorFilesAreTheNodesOwn(t *testing.T) {
 	}
 }
 
-// A head names processes to nobody's harm: by the number and directory of what --copy sent, by the marker of a job.
+// Processes that a head names are safe: by the pid and directory of --copy, or by the marker of a job.
 func TestNoProcessEndsForAHead(t *testing.T) {
 	dir := t.TempDir()
 	for _, joined := range []bool{true, false} {
@@ -237,7 +237,7 @@ func TestNoProcessEndsForAHead(t *testing.T) {
 	assert.True(t, isAlive(later.Process.Pid))
 }
 
-// The keeper of what --copy sent is told by the name that was made for it.
+// The keeper of --copy's files is identified by the random name of its directory.
 func TestTheKeeperIsDismissed(t *testing.T) {
 	const mark = "gorun-job-m0123456789abcdef"
 	keeper := exec.Command("sh", "-c", "while :; do sleep 600 & wait $!; done", mark)

@@ -66,7 +66,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	}
 }
 
-// A head has begun to send input when it hears that a node refuses to start ranks. It hears why.
+// A head may already send input when a node refuses to start ranks. It still gets the reason.
 func TestInputForRanksThatAreRefused(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	h := attack(t, v)

@@ -25,7 +25,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// fakeServer notes what is asked of it, and answers each line with who said it.
+// fakeServer records its calls and answers each line with the rank that sent it.
 type fakeServer struct {
 	mu    sync.Mutex
 	calls []string
@@ -63,8 +63,8 @@ func (f fakePMIx) Output(of world.Proc, stream int, b []byte) {
 
 func (f fakePMIx) Suspend(suspended bool) { f.note("suspended: %v", suspended) }
 
-// fakeMPI is the MPI side of a node with ranks 5 and 6 of the job, which are 0 and 1 of their
-// world, and what its head hears.
+// fakeMPI returns the mpi of a node with ranks 5 and 6 of the job, which are 0 and 1 of their world, and its fake
+// servers.
 func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _ = theirs.Close() })
@@ -408,7 +408,7 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 	m.job.timers.stop()
 }
 
-// What is wrong is told in words that fit: a library that says what none says, or a program that starts another.
+// Notices distinguish a violation of the protocol from a rank that runs a second MPI program.
 func TestBrokenConversations(t *testing.T) {
 	for want, err := range map[string]error{
 		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage": errors.New("garbage"),

@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/exchange"
 )
 
-// What is said on the plane of one attempt is nobody's in another.
+// Exchange frames of another attempt are ignored.
 func TestPlane(t *testing.T) {
 	head, side := reach.Local()
 	j := &job{agent: &Agent{link: side}, start: wire.Start{Attempt: 2}}

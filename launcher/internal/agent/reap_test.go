@@ -36,7 +36,7 @@ func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 	assert.True(t, j.open.await(0))
 }
 
-// A rank that has left a process in its session stays known, with its number, for whoever sweeps that.
+// A rank that has left a process in its session is not reaped, so that a sweep finds the process.
 func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 	j, heard := growableJob(t)
 	g := growBy(1, "/bin/sh", 10, 11)
@@ -54,8 +54,7 @@ func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 	eventually(t, func() bool { return len(j.rows()) == 1 }, "the next end has the other one looked at again")
 }
 
-// While ranks are being killed, or the job ends, a sweep may be under way: it takes the sessions that it
-// was told of for theirs.
+// While ranks are being killed, or the job ends, nothing is reaped: a sweep may be using the session ids.
 func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	for what, begin := range map[string]func(j *job){
 		"killed": func(j *job) { j.signals.mu.Lock(); j.signals.killed.Store(true); j.signals.mu.Unlock() },

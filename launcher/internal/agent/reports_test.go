@@ -56,7 +56,7 @@ func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	assert.Equal(t, wire.TypeExchange, (<-heard).Type)
 }
 
-// A file of hosts may be on a file server that does not answer: whoever asked goes on.
+// A host file may be on a file server that does not answer; the end of the job does not wait for it.
 func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
 	j, _ := growableJob(t)
 	returned, answered := make(chan struct{}), make(chan error)

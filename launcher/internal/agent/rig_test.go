@@ -14,8 +14,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// growable is a node's part of a job whose first rank, 0, is none of this machine's, and what
-// its head hears. Ranks that it gets are real ones.
+// growableJob returns a job whose first rank, 0, has no process, and the frames that its head gets. Further ranks
+// are real processes.
 func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 	head, side := reach.Local()
 	w := world.World{
@@ -77,7 +77,7 @@ func next[T any, M wire.PointerTo[T]](t *testing.T, heard <-chan wire.Frame) (m 
 	return m
 }
 
-// eventually waits for what somebody does beside the test.
+// eventually waits for a condition that other goroutines or processes reach.
 func eventually(t *testing.T, reached func() bool, what string) {
 	require.Eventually(t, reached, time.Minute, time.Millisecond, what)
 }

@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// grownBy is what a head sends for wish, call 1 of a rank here.
+// grownBy returns the Grow frame for call 1 of a rank here.
 func grownBy() *wire.Grow {
 	return &wire.Grow{
 		Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
@@ -24,7 +24,7 @@ func grownBy() *wire.Grow {
 	}
 }
 
-// A node that joined starts what a rank of its own has asked for, once.
+// A node that joined starts only what one of its own ranks has requested, and only once.
 func TestWhatAHeadMayNotGrow(t *testing.T) {
 	for name, c := range map[string]struct {
 		change       func(g *wire.Grow)
@@ -68,8 +68,7 @@ func TestRowsOfNewRanks(t *testing.T) {
 	assert.Equal(t, []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Spawned: true}}}, rows)
 }
 
-// A node without new ranks hears of their world, and has nothing to say: its own part of
-// the job may be over.
+// A node without new ranks adds their world and sends nothing: its own part of the job may be over.
 func TestAWorldOfOthers(t *testing.T) {
 	head, side := reach.Local()
 	j := &job{agent: &Agent{link: side}}
@@ -82,7 +81,7 @@ func TestAWorldOfOthers(t *testing.T) {
 	assert.Equal(t, wire.TypeNotice, f.Type)
 }
 
-// A rank that names a pipe as its file of hosts holds up nobody.
+// A rank that names a pipe as its host file blocks nothing.
 func TestHostFileThatIsAPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -107,8 +106,8 @@ func TestHostFileOfARank(t *testing.T) {
 	}
 }
 
-// On a node that joined spawned ranks get the environment that their own rank asked for, and
-// are looked for where it said.
+// On a node that joined, spawned ranks get the environment that their own rank has requested, and are searched in its
+// directory.
 func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "child"), []byte("#!/bin/sh\n"), 0o700))

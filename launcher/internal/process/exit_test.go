@@ -19,7 +19,7 @@ func (exits) Closed(int, int)                       {}
 func (exits) SocketReadable(int, int)               {}
 func (e exits) Exited(_ int, s Status, _ time.Time) { e <- s }
 
-// Before Linux 5.2 clone makes no pidfd, and before 5.3 nobody can wait for one.
+// Before Linux 5.2 clone makes no pidfd, and before 5.3 none can be polled.
 func TestExitIsNoticedWithoutPidfd(t *testing.T) {
 	sink := make(exits, 1)
 	g := NewGroup(sink)

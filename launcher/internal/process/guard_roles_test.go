@@ -35,10 +35,9 @@ const (
 	firstArg  = 4
 )
 
-// lifeline is descriptor 3 of all roles, the write end of a pipe that nobody
-// writes to. The tests hold the other end: end-of-file there says that all are
-// gone, also those too swift to be seen in /proc, and a role whose test is gone,
-// however it ended, sees an error and ends as well.
+// lifeline is descriptor 3 of all roles, the write end of a pipe that is never written to. The tests hold the read
+// end: end-of-file means that all roles have ended, even those too fast to be seen in /proc. A role whose test has
+// ended, for any reason, sees an error and ends as well.
 var lifeline *os.File
 
 const lifelineFD = 3

@@ -14,9 +14,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// nobody is beyond the largest pid of Linux, 4194304: a guard that outlives a
-// broken test must not take anybody's session for a rank's.
-const nobody = 1 << 23
+// noPID is above the largest pid of Linux, 4194304: a guard that outlives a broken test must not mistake another
+// session for a rank's.
+const noPID = 1 << 23
 
 // settled waits until a forked guard has done all it does before it sleeps.
 func (s scene) settled(g *Guard) {
@@ -103,7 +103,7 @@ func TestGuardIsDeafToSignals(t *testing.T) {
 	status, err := os.ReadFile(procFile(g.PID(), "status"))
 	require.NoError(t, err)
 	assert.Contains(t, string(status), "SigBlk:\tfffffffffffbfeff\n", "all but SIGKILL and SIGSTOP")
-	g.AddRank(nobody)
+	g.AddRank(noPID)
 	assert.NoError(t, g.process.writeErr)
 }
 
@@ -131,7 +131,7 @@ func TestDismissedGuardLeavesNothing(t *testing.T) {
 		for range testneeds.Count(50, 1000) {
 			g := &Guard{prepared: ready}
 			require.NoError(t, g.Start(GuardConfig{ID: newID(t)}))
-			g.AddRank(nobody)
+			g.AddRank(noPID)
 			require.NoError(t, g.process.writeErr)
 			pid := g.PID()
 			g.Dismiss()
@@ -191,11 +191,11 @@ func guardsStartUnderLoad(t *testing.T, ready bool) {
 func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	newScene(t)
 	g := startGuard(t, GuardConfig{ID: newID(t)})
-	g.AddRank(nobody)
+	g.AddRank(noPID)
 	died, first := g.Died(), g.PID()
 	require.NoError(t, unix.Kill(first, unix.SIGKILL))
 	<-died
-	g.AddRank(nobody + 1)
+	g.AddRank(noPID + 1)
 	require.ErrorIs(t, g.process.writeErr, errGuardDied)
 	g.AddPath(t.TempDir())
 	require.ErrorIs(t, g.process.writeErr, errGuardDied)
@@ -203,9 +203,9 @@ func TestDeadGuardIsNoticedAndReplaced(t *testing.T) {
 	require.NoError(t, g.Replace())
 	assert.NotEqual(t, first, g.PID())
 	assert.NotEqual(t, died, g.Died(), "the replacement is watched anew")
-	g.AddRank(nobody + 2)
+	g.AddRank(noPID + 2)
 	assert.NoError(t, g.process.writeErr)
-	assert.Equal(t, []int{nobody, nobody + 1, nobody + 2}, g.Guarded().Ranks, "what the dead guard was not told is kept")
+	assert.Equal(t, []int{noPID, noPID + 1, noPID + 2}, g.Guarded().Ranks, "what the dead guard was not told is kept")
 }
 
 func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
@@ -225,7 +225,7 @@ func TestGuardPipeGrows(t *testing.T) {
 	initial, err := unix.FcntlInt(uintptr(g.process.pipe), unix.F_GETPIPE_SZ, 0)
 	require.NoError(t, err)
 	for n := range initial / 8 {
-		g.AddRank(nobody + n)
+		g.AddRank(noPID + n)
 		require.NoError(t, g.process.writeErr)
 	}
 	grown, err := unix.FcntlInt(uintptr(g.process.pipe), unix.F_GETPIPE_SZ, 0)
@@ -238,7 +238,7 @@ func TestGuardPipeGrows(t *testing.T) {
 		require.Less(t, len(g.job.onDeath), 1<<20, "a pipe of 2 GiB")
 	}
 	assert.ErrorContains(t, g.process.writeErr, "does not grow")
-	g.AddRank(nobody)
+	g.AddRank(noPID)
 	assert.ErrorContains(t, g.process.writeErr, "does not grow", "a pipe that may end in half a record takes no more")
 }
 
@@ -357,23 +357,22 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-// However many ranks come and go, the pipe does not fill: another guard, which knows nothing of
-// those that are gone, takes the place of the one before, and whoever waits for its death waits
-// for the new one's.
+// However many ranks come and go, the pipe does not fill: a new guard process without the reaped ranks replaces the old
+// one, and a channel of Died then reports the new one's death.
 func TestGuardOfRanksThatComeAndGo(t *testing.T) {
 	newScene(t)
 	g := startGuard(t, GuardConfig{ID: newID(t)})
-	g.AddRank(nobody)
+	g.AddRank(noPID)
 	died, first := g.Died(), g.PID()
 	for n := range 3 * maxReaped {
-		g.AddRank(nobody + 1 + n)
-		g.RemoveRanks([]int{nobody + 1 + n})
+		g.AddRank(noPID + 1 + n)
+		g.RemoveRanks([]int{noPID + 1 + n})
 		require.NoError(t, g.process.writeErr)
 		unread, err := unix.IoctlGetInt(g.process.pipe, unix.TIOCINQ)
 		require.NoError(t, err)
 		require.Less(t, unread, 4096)
 	}
-	assert.Equal(t, []int{nobody}, g.Guarded().Ranks)
+	assert.Equal(t, []int{noPID}, g.Guarded().Ranks)
 	assert.NotEqual(t, first, g.PID())
 	require.ErrorIs(t, unix.Kill(first, 0), unix.ESRCH)
 	require.NoError(t, unix.Kill(g.PID(), unix.SIGKILL))

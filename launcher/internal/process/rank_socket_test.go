@@ -39,8 +39,8 @@ func withSockets(program string, argv ...string) process.Common {
 // conversation is the other end of a rank's socket.
 func (g group) conversation(id int) net.Conn {
 	g.t.Helper()
-	g.until(id, func(s *story) bool { return s.spoke != 0 })
-	fd := g.story(id).spoke
+	g.until(id, func(s *story) bool { return s.socketFD != 0 })
+	fd := g.story(id).socketFD
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	require.NoError(g.t, err)
 	assert.Equal(g.t, unix.FD_CLOEXEC, flags)
@@ -86,7 +86,7 @@ func TestLastWordsAtDescriptor3(t *testing.T) {
 	require.NoError(t, g.Start(withSockets("/bin/sh", "sh", "-c", "printf bye >&3"), ranks))
 	for _, r := range ranks {
 		g.await(r)
-		require.NotZero(t, g.story(r.ID).spoke, "it had ended before it spoke")
+		require.NotZero(t, g.story(r.ID).socketFD, "it had ended before it spoke")
 		conn := g.conversation(r.ID)
 		said, err := io.ReadAll(conn)
 		require.NoError(t, err)
@@ -95,8 +95,7 @@ func TestLastWordsAtDescriptor3(t *testing.T) {
 	}
 }
 
-// A rank that never speaks costs a descriptor while it runs, whatever its end, and
-// nobody hears of it.
+// A rank that never writes to its socket costs a descriptor while it runs, and the sink gets no call.
 func TestSilentSocketsAreClosed(t *testing.T) {
 	g := newGroup(t, 1)
 	before := openFiles(t)
@@ -111,7 +110,7 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 	require.NoError(t, g.Start(withSockets("/bin/true", "true"), ranks))
 	for _, r := range ranks {
 		g.await(r)
-		assert.Zero(t, g.story(r.ID).spoke)
+		assert.Zero(t, g.story(r.ID).socketFD)
 		defer func() { _ = unix.Kill(-g.story(r.ID).pid, unix.SIGKILL) }()
 	}
 	assert.Eventually(t, func() bool {

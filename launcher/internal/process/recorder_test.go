@@ -26,7 +26,7 @@ type story struct {
 	out      [3][]byte
 	closed   [3]bool
 	exited   bool
-	spoke    int // the descriptor, 0: it did not
+	socketFD int // the descriptor, 0: it did not
 	status   process.Status
 	at       time.Time
 	disorder []string // calls that came when they must not
@@ -108,10 +108,10 @@ func (r *recorder) Exited(id int, status process.Status, at time.Time) {
 
 func (r *recorder) SocketReadable(id, fd int) {
 	r.tell(id, "spoke", func(s *story) {
-		if s.spoke != 0 {
+		if s.socketFD != 0 {
 			s.disorder = append(s.disorder, "spoke twice")
 		}
-		s.spoke = fd
+		s.socketFD = fd
 	})
 }
 

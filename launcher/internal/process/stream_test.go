@@ -53,9 +53,8 @@ func TestLastWordsBeforeSIGKILL(t *testing.T) {
 	}
 }
 
-// What a rank wrote itself comes before its end also where a descendant keeps
-// the stream open and so end-of-file away. The spawner is kept busy meanwhile, so
-// that it finds both at once.
+// A rank's own output comes before its exit, even if a descendant keeps the stream open. The spawner is kept busy
+// meanwhile, so that it finds both at once.
 func TestWordsComeBeforeExited(t *testing.T) {
 	g := newGroup(t, 1)
 	r := piped(0)
