@@ -11,7 +11,7 @@ import (
 	"gorun/placement"
 )
 
-// appsOn is a wish for two programs on hosts with so many slots each.
+// appsOn returns a spec for two programs on hosts with these slots.
 func appsOn(first, second int, slots ...int) (*Spec, []Facts) {
 	spec, facts := onHosts(slots...)
 	spec.Apps = []App{{Program: "./server", NumRanks: first}, {Program: "./client", NumRanks: second}}
@@ -24,8 +24,8 @@ func appsOn(first, second int, slots ...int) (*Spec, []Facts) {
 	return spec, facts
 }
 
-// seatsOf says of each rank its program, host and local rank.
-func seatsOf(p *Plan) (text string) {
+// layoutOf returns the program, host and local rank of each rank.
+func layoutOf(p *Plan) (text string) {
 	for _, r := range p.Ranks {
 		text += fmt.Sprintf("%d:%s.%d ", r.App, p.Nodes[r.Node].Name, r.LocalRank)
 	}
@@ -35,24 +35,24 @@ func seatsOf(p *Plan) (text string) {
 func TestHostsOfPrograms(t *testing.T) {
 	spec, facts := appsOn(1, 4, 2, 2, 2)
 	spec.Apps[0].Hosts = spec.Hosts[1:2]
-	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node2.1 1:node3.0 ", seatsOf(planOf(t, spec, facts)),
+	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node2.1 1:node3.0 ", layoutOf(planOf(t, spec, facts)),
 		"the second takes the slots that are left")
 
 	spec.Apps[1].Hosts = []hosts.Host{{Name: "node3", Slots: 2}, {Name: "node1", Slots: 2}}
 	facts[0].Programs[0], facts[1].Programs[1] = Program{}, Program{}
 	p := planOf(t, spec, facts)
-	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node3.0 1:node3.1 ", seatsOf(p))
+	assert.Equal(t, "0:node2.0 1:node1.0 1:node1.1 1:node3.0 1:node3.1 ", layoutOf(p))
 	assert.Equal(t, "/srv/server", p.Apps[0].Path, "as on the host that runs it")
 	assert.Equal(t, "/srv/client", p.AppsOf(1)[1].Path)
 
 	spec.Apps[1].NumRanks = 5
-	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
+	_, err := NewPlan(spec, facts, testIDs, Opened{})
 	require.ErrorContains(t, err, "./client: -n 5 of ./client is more than the 4 slots of 2 nodes")
 	spec.Oversubscribe = true
 	assert.Len(t, planOf(t, spec, facts).Ranks, 6)
 }
 
-// Programs with places of their own do not get into each other's way.
+// Programs with places of their own share no CPUs.
 func TestPlacesOfPrograms(t *testing.T) {
 	spec, facts := appsOn(2, 4, 6)
 	facts[0].Machine = eightCores()
@@ -101,6 +101,6 @@ func TestVariablesOfPrograms(t *testing.T) {
 	assert.Empty(t, planOf(t, spec, facts).variable(0, "PATH").Name)
 
 	spec.Apps[0].Exports = []Export{{Name: "RANK", Value: "7", HasValue: true, From: "-env RANK 7"}}
-	_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
+	_, err := NewPlan(spec, facts, testIDs, Opened{})
 	require.ErrorContains(t, err, "-env RANK 7: RANK is set by gorun")
 }

@@ -13,8 +13,7 @@ import (
 	"gorun/placement"
 )
 
-// inSlurm is a wish in an allocation of two nodes, made in its batch script, and what
-// the agents say that srun started.
+// inSlurm returns a spec from a batch script in an allocation, and the facts of agents that srun started.
 func inSlurm(slots ...int) (*Spec, []Facts) {
 	spec, facts := onHosts(slots...)
 	spec.Reach.Engine = &engine.Start{Engine: "slurm", Job: "Slurm job 17", Once: []string{"srun"}}
@@ -36,7 +35,7 @@ func TestPlanInSlurm(t *testing.T) {
 	compareGolden(t, "slurm", planOf(t, spec, facts))
 }
 
-// The names of nodes are a list of which the first is that of rank 0.
+// The first node in the list has rank 0.
 func TestNodesOfSlurm(t *testing.T) {
 	of := func(change func(spec *Spec, facts []Facts)) string {
 		spec, facts := inSlurm(1, 1, 1)
@@ -71,7 +70,7 @@ func TestNodesOfSlurm(t *testing.T) {
 	}), "nodes that came by themselves, of which two are processes on one")
 }
 
-// Each node's GPUs are those that Slurm gave the job there.
+// Each node has the GPUs that Slurm gave the job there.
 func TestGPUsOfEachNode(t *testing.T) {
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
@@ -113,14 +112,14 @@ func TestGPUsOfEachNode(t *testing.T) {
 	assert.Equal(t, []string{"0", "1", "2", "3"}, gpus(planOf(t, spec, facts)))
 }
 
-// A rank runs as many threads as CPUs were asked for, where it has them.
-func TestCPUsThatWereAskedFor(t *testing.T) {
+// A rank runs as many threads as it has requested CPUs.
+func TestRequestedCPUs(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
 	unbound := PlacementSpec{Request: placement.Request{BindTo: none}}
 	const asked = "--cpus-per-task of the Slurm job"
 	for name, test := range map[string]struct {
-		ranks, wish  int
+		ranks, cpus  int
 		place        PlacementSpec
 		quota        float64
 		threads, why string
@@ -144,7 +143,7 @@ func TestCPUsThatWereAskedFor(t *testing.T) {
 			require.NoError(t, err)
 			m.Quota = test.quota
 			spec := Spec{
-				Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.wish,
+				Apps: []App{{Program: "app", NumRanks: test.ranks}}, Place: test.place, CPUsPerRank: test.cpus,
 				CPUsFrom: asked,
 			}
 			if test.why == "yours" {

@@ -10,8 +10,7 @@ import (
 	"gorun/placement"
 )
 
-// A host that lies about itself gets no job; it ends no launcher by a panic, nor by
-// taking all of its memory.
+// A host with wrong facts gets no job; it neither crashes the launcher nor fills its memory.
 func TestFactsOfHostileHosts(t *testing.T) {
 	for want, lie := range map[string]func(*Facts){
 		"its agent names 0 programs, the job has 1": func(f *Facts) { f.Programs = nil },
@@ -44,7 +43,7 @@ func TestFactsOfHostileHosts(t *testing.T) {
 	}
 }
 
-// Rank files ask for the layout before there is a plan.
+// With a rank file, the layout is needed before the plan.
 func TestHostOfRank0OfHostileHosts(t *testing.T) {
 	spec, facts := onHosts(1, 1)
 	file, err := placement.ParseRankFile("file", "rank 0=node2 slot=0")
@@ -56,17 +55,16 @@ func TestHostOfRank0OfHostileHosts(t *testing.T) {
 	require.ErrorContains(t, err, "take facts of node2: NUMA node")
 }
 
-// A process that is one rank says how many there are on its host, of which each has log files.
-func TestSeatsOfHostileProcesses(t *testing.T) {
-	spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
+// A task reports how many ranks are on its host, each with log files.
+func TestFactsOfHostileTasks(t *testing.T) {
+	spec, facts := taskJob([]string{"", "", ""}, "0", "0", "0")
 	facts[2].Task.LocalRanks = math.MaxInt
 	spec.Output.LogDir = t.TempDir()
 	_, err := NewPlan(spec, facts, IDs{}, Opened{})
 	require.ErrorContains(t, err, "rank 2 is local rank 0 of 9223372036854775807: the job has 3 ranks")
 }
 
-// What another host says of its own program has no host build it that does not run it: there
-// may be no source, without which an agent ended by a panic, the launcher's own too.
+// Only hosts that run a program build it: others may not have its source.
 func TestProgramsAreBuiltWhereTheyRun(t *testing.T) {
 	spec, facts := appsOn(1, 1, 1, 1)
 	spec.Apps[0].Hosts, spec.Apps[1].Hosts = spec.Hosts[:1], spec.Hosts[1:]

@@ -17,10 +17,11 @@ import (
 	"gorun/placement"
 )
 
+var testIDs = IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}
+
 var writeGoldens = flag.Bool("goldens", false, "write testdata/plans again")
 
-// onHosts is a wish for hosts with so many slots each, and what they say of
-// themselves: the first is the launcher's.
+// onHosts returns a spec for hosts with these slots, and their facts. The first one is the launcher's.
 func onHosts(slots ...int) (*Spec, []Facts) {
 	spec := &Spec{
 		Apps: []App{{Program: "./trainer"}}, HostsFrom: "-H …", RunID: "run",
@@ -44,7 +45,7 @@ func onHosts(slots ...int) (*Spec, []Facts) {
 
 func planOf(t *testing.T, spec *Spec, facts []Facts) *Plan {
 	t.Helper()
-	p, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"},
+	p, err := NewPlan(spec, facts, testIDs,
 		Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"})
 	require.NoError(t, err)
 	return p
@@ -77,7 +78,7 @@ func compareGolden(t *testing.T, name string, p *Plan) {
 	assert.Equal(t, string(want), string(text)+"\n")
 }
 
-// What is a node's own stands with the node; what differs by rank is little.
+// A plan has a node's own variables once; few differ by rank.
 func TestNodesOfAPlan(t *testing.T) {
 	spec, facts := onHosts(2, 1)
 	p := planOf(t, spec, facts)
@@ -114,7 +115,7 @@ func TestLogsOfHosts(t *testing.T) {
 	assert.Equal(t, "", p.variable(3, "TORCHELASTIC_ERROR_FILE").Value, "as torchrun has it")
 }
 
-// Hosts without ranks are no nodes: nobody counts them.
+// Hosts without ranks are no nodes.
 func TestUnusedHosts(t *testing.T) {
 	spec, facts := onHosts(2, 2, 2)
 	spec.Apps[0].NumRanks = 2
@@ -169,7 +170,7 @@ func TestProgramsOfHosts(t *testing.T) {
 		"./trainer is not the same everywhere: executable on node[1-2], Python script on node3; --copy sends this host's")
 }
 
-// Nodes that were started by hand have each the number of its own command line.
+// Nodes that join have the number of ranks of their own command lines.
 func TestJoinedNodes(t *testing.T) {
 	spec, facts := onHosts(0, 0)
 	spec.Hosts, spec.PerNode = nil, Count{Kind: CountFixed, N: 1}
@@ -181,7 +182,7 @@ func TestJoinedNodes(t *testing.T) {
 }
 
 // TestCoreSlots: hosts whose slots are their cores are filled in their order, up to a limit;
-// nobody said the number, so that idle ones are no mistake.
+// the user did not choose the number, so that idle ones are no mistake.
 func TestCoreSlots(t *testing.T) {
 	for name, c := range map[string]struct {
 		ranks int

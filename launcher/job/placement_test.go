@@ -21,12 +21,12 @@ func twoNodes() placement.Machine {
 	return placement.Machine{CPUs: placement.CPUSetOf([]uint64{0b1111}), Topology: topology}
 }
 
-// What --bind-mem asks for is never dropped without a word.
+// A plan warns if --bind-mem has no effect.
 func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 	for name, c := range map[string]struct {
-		ranks int
-		wish  MemorySpec
-		want  []string
+		ranks  int
+		memory MemorySpec
+		want   []string
 	}{
 		"a rank without memory of its own": {
 			2, MemoryBind, []string{"--bind-mem bind has no effect on 1 rank, rank 1 first: the NUMA nodes of the CPUs have " +
@@ -40,7 +40,7 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 		"none":                   {2, MemoryNone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlacementSpec{Memory: c.wish}}
+			spec := &Spec{Apps: []App{{Program: "./a", NumRanks: c.ranks}}, Place: PlacementSpec{Memory: c.memory}}
 			facts := []Facts{{Facts: NodeFacts{Machine: twoNodes(), Programs: []Program{{Path: "/a", Argv: []string{"./a"}}}}}}
 			plan, err := NewPlan(spec, facts, IDs{}, Opened{})
 			require.NoError(t, err)
@@ -65,8 +65,7 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	require.False(t, MemoryPreferred.NeedsTopology(), "the usual start reads no topology for one rank")
 }
 
-// A plan has the remark on ranks that were put away from their GPUs, and so have
-// --dry-run, --report-bindings and a launch.
+// A plan has a note on ranks that are away from their GPUs, for --dry-run, --report-bindings and a launch.
 func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)

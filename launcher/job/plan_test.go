@@ -12,7 +12,7 @@ import (
 	"gorun/placement"
 )
 
-// planned is the plan of a wish on nodes that are all the same machine.
+// planned returns the plan of a spec on identical nodes.
 func planned(t *testing.T, spec Spec, nodes int, m placement.Machine) (*Plan, error) {
 	t.Helper()
 	var facts []Facts
@@ -24,7 +24,7 @@ func planned(t *testing.T, spec Spec, nodes int, m placement.Machine) (*Plan, er
 		}
 		facts = append(facts, f)
 	}
-	ids := IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}
+	ids := testIDs
 	return NewPlan(&spec, facts, ids, Opened{Addr: "127.0.0.1", Port: 1, Store: "127.0.0.1:1"})
 }
 
@@ -146,7 +146,7 @@ func TestIsolatedGPUs(t *testing.T) {
 	assert.ErrorContains(t, err, "--gpus-per-rank 2: 4 ranks × 2 are 8 GPUs, node0 has 2")
 }
 
-// Where no UUID is known numbers have to do, in an order that is said.
+// GPUs without known UUIDs are named by number, with a note on their order.
 func TestIsolatedGPUsByNumber(t *testing.T) {
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestChosenGPUs(t *testing.T) {
 	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
 }
 
-// The job gets the GPUs that no process uses, and hears what nobody could tell.
+// The job gets the GPUs that no process uses, and a note on what is not known.
 func TestFreeGPUs(t *testing.T) {
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestFreeGPUs(t *testing.T) {
 	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, (&builder{facts: facts}).nodeNotes())
 }
 
-// Go counts what it is bound to: it is told only of CPUs that it has not for itself.
+// GOMAXPROCS is set only for ranks that share CPUs: Go counts those that it is bound to.
 func TestGoThreads(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)

@@ -8,8 +8,7 @@ import (
 	"gorun/placement"
 )
 
-// BenchmarkPlan10000Nodes plans 80,000 ranks, with what the nodes consist of and
-// without.
+// BenchmarkPlan10000Nodes plans 80,000 ranks, with the topology of the nodes and without.
 func BenchmarkPlan10000Nodes(b *testing.B) {
 	machine, err := placement.Example("dgx-h100")
 	if err != nil {
@@ -21,7 +20,7 @@ func BenchmarkPlan10000Nodes(b *testing.B) {
 			spec, facts := manyNodes(10_000, m)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"},
+				if _, err := NewPlan(spec, facts, testIDs,
 					Opened{}); err != nil {
 					b.Fatal(err)
 				}
@@ -30,7 +29,7 @@ func BenchmarkPlan10000Nodes(b *testing.B) {
 	}
 }
 
-// manyNodes is a wish for eight ranks on each of many nodes.
+// manyNodes returns a spec for eight ranks on each of many nodes.
 func manyNodes(n int, m placement.Machine) (*Spec, []Facts) {
 	spec := &Spec{Apps: []App{{Program: "./trainer"}}, PerNode: Count{Kind: CountFixed, N: 8}}
 	for i := range 50 {

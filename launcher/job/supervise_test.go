@@ -46,19 +46,19 @@ func transcript(t *testing.T, text string) string {
 	var out []string
 	var sup *Supervisor
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		said, _, _ := strings.Cut(paragraph, "\n----")
+		events, _, _ := strings.Cut(paragraph, "\n----")
 		var answer []string
-		for _, line := range strings.Split(said, "\n") {
+		for _, line := range strings.Split(events, "\n") {
 			if !strings.HasPrefix(line, "#") {
-				answer = append(answer, say(t, &sup, line)...)
+				answer = append(answer, perform(t, &sup, line)...)
 			}
 		}
-		out = append(out, strings.Join(append([]string{said, "----"}, answer...), "\n"))
+		out = append(out, strings.Join(append([]string{events, "----"}, answer...), "\n"))
 	}
 	return strings.Join(out, "\n\n") + "\n"
 }
 
-func say(t *testing.T, sup **Supervisor, line string) []string {
+func perform(t *testing.T, sup **Supervisor, line string) []string {
 	words := strings.Fields(line)
 	f := fields(t, words[1:])
 	if words[0] == "job" {

@@ -12,9 +12,9 @@ import (
 	"gorun/placement"
 )
 
-// seated is a wish of processes that are one rank each, on host 0 and, the last, on host
-// 1, and what they say of themselves: GPUs by number, "" for no list, and CPUs.
-func seated(gpus []string, cpus ...string) (*Spec, []Facts) {
+// taskJob returns a spec and the facts of tasks, the last one on host 1 and the others on host 0, with a list of GPUs
+// each, "" for none, and CPUs.
+func taskJob(gpus []string, cpus ...string) (*Spec, []Facts) {
 	spec, facts := onHosts(make([]int, len(cpus))...)
 	spec.Hosts, spec.HostsFrom, spec.Environ = nil, "", []string{"PATH=/bin"}
 	spec.PerNode = Count{Kind: CountFixed, N: 1}
@@ -50,7 +50,7 @@ func found(p *Plan, rank int, name string) string {
 }
 
 func TestWhereProcessesSit(t *testing.T) {
-	spec, facts := seated([]string{"", "", "", ""}, "0-15", "0-15", "0-15", "0-7")
+	spec, facts := taskJob([]string{"", "", "", ""}, "0-15", "0-15", "0-15", "0-7")
 	require.NoError(t, spec.Validate())
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "4 ranks on 2 hosts, one for each process that was started", p.Why)
@@ -68,7 +68,7 @@ func TestWhereProcessesSit(t *testing.T) {
 }
 
 func TestThreadsOfProcessesWithTheirOwnCPUs(t *testing.T) {
-	spec, facts := seated([]string{"", "", ""}, "0-3", "4-7", "0-1")
+	spec, facts := taskJob([]string{"", "", ""}, "0-3", "4-7", "0-1")
 	p := planOf(t, spec, facts)
 	for rank, want := range []string{"4", "4", "2"} {
 		assert.Equal(t, want, found(p, rank, env.VarOMPNumThreads))
@@ -85,7 +85,7 @@ func TestThreadsOfProcessesWithTheirOwnCPUs(t *testing.T) {
 }
 
 func TestGPUsOfProcesses(t *testing.T) {
-	own, facts := seated([]string{"0", "1", "0"}, "0", "1", "0")
+	own, facts := taskJob([]string{"0", "1", "0"}, "0", "1", "0")
 	p := planOf(t, own, facts)
 	assert.Contains(t, fmt.Sprint(p.Notes), "each rank sees one GPU (CUDA_VISIBLE_DEVICES=1 for rank 1): that is its "+
 		"device 0 (cuda:0), not that of its LOCAL_RANK")
@@ -96,13 +96,13 @@ func TestGPUsOfProcesses(t *testing.T) {
 		assert.Equal(t, want, found(p, rank, env.VarCUDAVisibleDevices))
 		assert.Equal(t, "0", found(p, rank, env.VarLocalRank))
 	}
-	same, facts := seated([]string{"0", "0", "1"}, "0", "1", "0")
+	same, facts := taskJob([]string{"0", "0", "1"}, "0", "1", "0")
 	assert.Empty(t, planOf(t, same, facts).Notes, "ranks of one host share its GPU")
 	for i := range facts[:2] {
 		facts[i].Machine.GPUs = []placement.GPU{{PCI: []string{"0000:1b:00.0", "0000:2b:00.0"}[i]}}
 	}
 	assert.Contains(t, fmt.Sprint(planOf(t, same, facts).Notes), "each rank sees one GPU", "each calls its own 0")
-	all, facts := seated([]string{"0,1", "0,1", "0,1"}, "0", "1", "0")
+	all, facts := taskJob([]string{"0,1", "0,1", "0,1"}, "0", "1", "0")
 	assert.Empty(t, planOf(t, all, facts).Notes)
 	all.VirtualLocalRank = true
 	assert.Equal(t, "1", found(planOf(t, all, facts), 1, env.VarCUDAVisibleDevices))
@@ -121,7 +121,7 @@ func TestWhatOneRankCannotWish(t *testing.T) {
 		"local rank 1 of 1":                          func(s *Spec) { s.Join.Task.LocalRank = 1 },
 		"rank 0 is on host 0 of 0: hosts are number": func(s *Spec) { s.Join.Task.NumNodes = 0 },
 	} {
-		spec, _ := seated([]string{"", ""}, "0", "0")
+		spec, _ := taskJob([]string{"", ""}, "0", "0")
 		change(spec)
 		assert.ErrorContains(t, spec.Validate(), want)
 	}
@@ -136,9 +136,9 @@ func TestPlacesThatCannotBe(t *testing.T) {
 		"rank 1 says that host 0 has 3 ranks, others that it has 2":       func(f []Facts) { f[1].Task.LocalRanks = 3 },
 		"node2: rank 1 is on host 7 of 2":                                 func(f []Facts) { f[1].Task.Node = 7 },
 	} {
-		spec, facts := seated([]string{"", "", ""}, "0", "0", "0")
+		spec, facts := taskJob([]string{"", "", ""}, "0", "0", "0")
 		change(facts)
-		_, err := NewPlan(spec, facts, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
+		_, err := NewPlan(spec, facts, testIDs, Opened{})
 		assert.ErrorContains(t, err, want)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sampleToken is a secret that nobody uses.
+// sampleToken is not used anywhere else.
 func sampleToken() (t Token) {
 	for i := range t {
 		t[i] = byte(i * 37)

@@ -12,7 +12,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// worldsOf are those of a job of ranks of each program, on nodes of so many CPUs.
+// worldsOf returns the worlds of a job with some ranks of each program.
 func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) []world.World {
 	t.Helper()
 	spec := &Spec{}
@@ -80,7 +80,7 @@ func TestWorldPerApp(t *testing.T) {
 	require.Equal(t, []world.App{{NumRanks: 3, Argv: []string{"./p1", "x"}}}, worlds[1].Apps)
 }
 
-// Several agents on one host are one host, whether the kernel says so or who started them.
+// Several agents on one host are one host, by the boot id or by the resource manager.
 func TestNodesOnOneHost(t *testing.T) {
 	w := worldsOf(t, func(*Spec) {}, []Facts{
 		{Facts: NodeFacts{Host: "a", Boot: "1"}},
@@ -105,7 +105,7 @@ func TestNodesOnOneHost(t *testing.T) {
 	require.Equal(t, 3, w.Universe)
 }
 
-// Hosts that call themselves alike are told apart.
+// Hosts with the same name get different ones.
 func TestHostsOfOneName(t *testing.T) {
 	w := worldsOf(t, func(*Spec) {}, []Facts{
 		{Facts: NodeFacts{Host: "localhost", Boot: "1"}},
@@ -114,7 +114,7 @@ func TestHostsOfOneName(t *testing.T) {
 	require.Equal(t, []string{"localhost", "localhost-1"}, w.Hosts)
 }
 
-// What was not said of slots is a host's cores; where ranks are bound is told.
+// Hosts without slots count their cores; bound ranks have a locality.
 func TestWorldOfBoundRanks(t *testing.T) {
 	machine, err := placement.Example("two-socket-intel")
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 			f.Programs = append(f.Programs, Program{Path: program, Argv: []string{program}, ScriptArg: 1, MPI: family})
 		}
 		change(spec)
-		_, err := NewPlan(spec, []Facts{f}, IDs{Job: "j", Run: "r", Dir: "0123456789abcdef", World: "j"}, Opened{})
+		_, err := NewPlan(spec, []Facts{f}, testIDs, Opened{})
 		return err
 	}
 	same := func(*Spec) {}

@@ -19,7 +19,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// failures remembers what Config.Failed was told.
+// failures records the calls of Config.Failed.
 type failures struct {
 	mu      sync.Mutex
 	streams []int

@@ -238,7 +238,7 @@ func TestFilterJudgesEndlessLinesInPieces(t *testing.T) {
 	assert.Empty(t, f.rest())
 }
 
-// logFailures remembers what LogPlan.Failed was told.
+// logFailures records the calls of LogPlan.Failed.
 type logFailures struct {
 	mu    sync.Mutex
 	paths []string
@@ -258,7 +258,7 @@ func (f *logFailures) count() int {
 	return len(f.paths)
 }
 
-// fakeFile stands for a file on a disk that fails or hangs.
+// fakeFile is a file on a disk that fails or hangs.
 type fakeFile struct {
 	recorder
 	err    error         // of writes

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(printToStdout())
 }
 
-// printToStdout prints one line and then tells on stderr what became of it.
+// printToStdout prints one line and reports the result on stderr.
 func printToStdout() int {
 	c := NewConsole(Config{
 		Stdout: Destination{W: os.Stdout},

@@ -98,7 +98,7 @@ func (t transcript) play(tb testing.TB, cfg Config, between func()) string {
 	return stdout.take()
 }
 
-// byRank takes the written lines apart again, by what each tells of itself.
+// byRank separates the written lines by the rank in each.
 func (t transcript) byRank(tb testing.TB, written string, tagged bool) []string {
 	got := make([]string, len(t.streams))
 	for line := range strings.Lines(written) {

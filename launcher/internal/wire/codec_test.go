@@ -103,7 +103,7 @@ func TestEveryFieldIsSet(t *testing.T) {
 	}
 }
 
-// Each side can tell whom it speaks to, whatever else the other one says.
+// Each side can read the version of the other, whatever else differs.
 func TestOtherVersionsAreTold(t *testing.T) {
 	for name, body := range map[string]string{
 		"the one before": "\x08\x04\x10\x02",

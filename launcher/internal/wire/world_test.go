@@ -24,7 +24,7 @@ func largeWorld() world.World {
 	return w
 }
 
-// Every node is told of every rank.
+// Every node gets every rank.
 func TestRanksOfWorldsAreSmall(t *testing.T) {
 	w := largeWorld()
 	b := EncodeWorlds([]world.World{w})
@@ -34,7 +34,7 @@ func TestRanksOfWorldsAreSmall(t *testing.T) {
 	assert.Equal(t, []world.World{w}, got.Worlds)
 }
 
-// What all nodes are told is encoded once.
+// A message to all nodes is encoded once.
 func TestEncodedWorldsAreSentAsTheyAre(t *testing.T) {
 	worlds := []world.World{largeWorld(), {Name: "small", Ranks: []world.Rank{{Job: 10_000}}}, {Name: "none"}}
 	for node := range 2 {

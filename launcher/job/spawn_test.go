@@ -17,7 +17,7 @@ import (
 
 var began = time.Unix(1_000_000_000, 0)
 
-// growing is a supervisor of two nodes with two ranks each, which run.
+// growing returns a supervisor of two nodes with two running ranks each.
 func growing(t *testing.T) *Supervisor {
 	t.Helper()
 	s, orders := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0, 1}, {2, 3}}, StartedAt: began, Grace: time.Second})
@@ -27,7 +27,7 @@ func growing(t *testing.T) *Supervisor {
 	return s
 }
 
-// A node is over when its ranks have ended, those that it got while the job ran as well.
+// A node is cleaned up when its ranks have ended, with those that it got while the job ran.
 func TestANodeEndsWithItsLastRank(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{1: {4, 5}}))
@@ -42,7 +42,7 @@ func TestANodeEndsWithItsLastRank(t *testing.T) {
 	require.Len(t, s.Result().Ranks, 6)
 }
 
-// Ranks that could not be started are none of the job's.
+// Ranks that could not be started never belonged to the job.
 func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{0: {4}, 1: {5, 6}}))
@@ -58,8 +58,7 @@ func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	require.Equal(t, []Order{Cleanup{Node: 1, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 5, At: began}}))
 }
 
-// A spawn that fails in part ends the job; ranks of another one, of which their node has not
-// told yet, are waited for.
+// A spawn that fails in part ends the job, which waits for ranks of another spawn that is not answered yet.
 func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{0: {4}}))
@@ -73,7 +72,7 @@ func TestASpawnFailsWhileAnotherIsUnderWay(t *testing.T) {
 	require.Equal(t, []Order{Cleanup{Node: 0, Grace: time.Second}}, s.Next(Exited{Exit: spec.Exit{Rank: 4, At: began}}))
 }
 
-// A failure of a spawned rank is one of the job, which gets no more ranks then.
+// A failure of a spawned rank stops the job, which gets no more ranks then.
 func TestASpawnedRankFails(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{0: {4}}))
@@ -84,7 +83,7 @@ func TestASpawnedRankFails(t *testing.T) {
 	require.Equal(t, 4, s.Result().First.Rank)
 }
 
-// spawnable is a plan of three ranks on two hosts of four slots, and what it came from.
+// spawnable returns a plan of six ranks on two hosts of four slots, with its spec and facts.
 func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 	t.Helper()
 	spec := &Spec{Apps: []App{{Program: "./p", NumRanks: 6, Dir: "/srv"}}}
@@ -105,25 +104,26 @@ func spawnable(t *testing.T) (*Plan, *Spec, []Facts) {
 	return p, spec, facts
 }
 
-func anywhere(int) bool { return true }
-
-func none(int) bool { return false }
-
-// firstOf is the first rank of a job's first world.
+// firstOf returns the first rank of a job's first world.
 func firstOf(p *Plan) world.Proc { return world.Proc{World: p.Worlds[0].Name} }
 
-// New ranks go where slots are free, then where the fewest are; their world counts by
-// itself, and its hosts by all.
+// requestOf returns a request of the first rank of the plan of spawnable.
+func requestOf(p *Plan, apps ...world.SpawnApp) SpawnRequest {
+	return SpawnRequest{
+		Spawn: world.Spawn{By: firstOf(p), Apps: apps}, Accepts: func(int) bool { return true },
+		Ended: func(int) bool { return false }, Running: []int{4, 2},
+	}
+}
+
+// New ranks go to nodes with free slots, then to those with the fewest ranks. Their world numbers its own ranks, and
+// hosts number the ranks of all worlds.
 func TestSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnRequest{Spawn: world.Spawn{
-		By: world.Proc{World: p.Worlds[0].Name, Rank: 1},
-		Apps: []world.SpawnApp{
-			{Program: "./child", Args: []string{"x"}, NumRanks: 4},
-			{Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"}},
-		},
-	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
-	next, more, err := p.Spawn(spec, facts, wish, 1)
+	req := requestOf(p, world.SpawnApp{Program: "./child", Args: []string{"x"}, NumRanks: 4}, world.SpawnApp{
+		Program: "other", Dir: "sub", NumRanks: 1, Path: "/opt", Env: []string{"A=1", "PMIX_RANK=7", "OMPI_MCA_ess=pmi"},
+	})
+	req.By.Rank = 1
+	next, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	require.Len(t, p.Ranks, 6, "the plan itself stays as it was")
 	require.Len(t, next.Ranks, 11)
@@ -131,7 +131,7 @@ func TestSpawn(t *testing.T) {
 	require.Equal(t, []int{4, 5, 6, 7, 9}, next.Nodes[1].Ranks)
 	w := more.World
 	require.Equal(t, p.Worlds[0].Name+"-s1", w.Name)
-	require.Equal(t, wish.By, w.Parent)
+	require.Equal(t, req.By, w.Parent)
 	require.Equal(t, "BYSLOT SLOT NONE", w.MapBy+" "+w.RankBy+" "+w.BindTo)
 	require.Equal(t, []string{
 		"6: app 0 on b by 1, 0, 2", "7: app 0 on b by 1, 1, 3", "8: app 0 on a by 0, 0, 4", "9: app 0 on b by 1, 2, 4",
@@ -150,48 +150,44 @@ func TestSpawn(t *testing.T) {
 	require.NotContains(t, own, "MASTER_")
 	require.Equal(t, w.Name, next.Worlds[1].Name)
 
-	again, _, err := next.Spawn(spec, facts, wish, 2)
+	again, _, err := next.Spawn(spec, facts, req, 2)
 	require.NoError(t, err)
 	require.Len(t, again.Ranks, 16)
 	require.Equal(t, 11, again.Worlds[2].Ranks[0].Job)
 
 	// Where a node starts the job's programs in its own way, its spawned ranks may spawn, too.
 	next.Nodes[1].Apps = slices.Clone(p.Apps)
-	wish.Node, wish.By = 1, world.Proc{World: w.Name, Rank: 0}
-	wish.Apps[0].Dir = ""
-	_, more, err = next.Spawn(spec, facts, wish, 3)
+	req.Node, req.By = 1, world.Proc{World: w.Name, Rank: 0}
+	req.Apps[0].Dir = ""
+	_, more, err = next.Spawn(spec, facts, req, 3)
 	require.NoError(t, err)
 	require.Equal(t, "/srv", more.Apps[0].Dir, "that of the rank which spawns")
 }
 
-// Only ranks that run take up slots.
+// Only running ranks occupy slots.
 func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnRequest{
-		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 2}}},
-		Accepts: anywhere, Ended: none, Running: []int{4, 2},
-	}
-	p, more, err := p.Spawn(spec, facts, wish, 1)
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 2})
+	p, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {6, 7}}, more.ByNode())
-	p, more, err = p.Spawn(spec, facts, wish, 2) // those have ended
+	p, more, err = p.Spawn(spec, facts, req, 2) // those have ended
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {8, 9}}, more.ByNode())
 	require.Equal(t, []int{0, 1}, []int{more.Ranks[0].LocalRank, more.Ranks[1].LocalRank})
-	wish.Running = []int{4, 4}
-	_, more, err = p.Spawn(spec, facts, wish, 3)
+	req.Running = []int{4, 4}
+	_, more, err = p.Spawn(spec, facts, req, 3)
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{0: {10}, 1: {11}}, more.ByNode())
 }
 
-// A large environment that all new ranks share is in what nodes are told once.
+// A large environment that all new ranks share is in a frame once.
 func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	env := []string{"A=1", "B=2"}
-	wish := SpawnRequest{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
-		{Program: "./c", NumRanks: 2, Env: env}, {Program: "./d", NumRanks: 1, Env: []string{"A=1", "B=3"}},
-	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
-	_, more, err := p.Spawn(spec, facts, wish, 1)
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 2, Env: env},
+		world.SpawnApp{Program: "./d", NumRanks: 1, Env: []string{"A=1", "B=3"}})
+	_, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	require.Contains(t, plan.Entries(more.Common), "A=1")
 	require.NotContains(t, plan.Entries(more.Common), "B=2")
@@ -201,20 +197,17 @@ func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	}
 }
 
-// Worlds that are over are forgotten, but for the last ones and for parents of such as live.
+// Ended worlds are dropped, except for the last ones and parents of running ones.
 func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnRequest{Spawn: world.Spawn{
-		By:   world.Proc{World: p.Worlds[0].Name},
-		Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}},
-	}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 1})
 	for number := range keptWorlds + 4 {
 		var more *Spawned
 		var err error
-		p, more, err = p.Spawn(spec, facts, wish, number)
+		p, more, err = p.Spawn(spec, facts, req, number)
 		require.NoError(t, err)
-		if wish.By, wish.Node = firstOf(p), 0; number == 1 {
-			wish.By, wish.Node = world.Proc{World: more.World.Name}, more.Ranks[0].Node
+		if req.By, req.Node = firstOf(p), 0; number == 1 {
+			req.By, req.Node = world.Proc{World: more.World.Name}, more.Ranks[0].Node
 		}
 	}
 	const running = 6 + 2 // the child of that of number 1
@@ -225,7 +218,7 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	require.Equal(t, p.Worlds[0].Name+"-s1", next.Worlds[1].Name)
 	require.Len(t, p.Worlds, 1+keptWorlds+4)
 
-	_, more, err := next.Spawn(spec, facts, wish, 99)
+	_, more, err := next.Spawn(spec, facts, req, 99)
 	require.NoError(t, err)
 	for _, w := range next.Worlds {
 		for _, r := range w.Ranks {
@@ -236,59 +229,48 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	}
 }
 
-// A program that spawns itself comes to an end.
+// A program that spawns itself is stopped.
 func TestRunawaySpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
-	wish := SpawnRequest{Spawn: world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{
-		{Program: "./c", NumRanks: 1000},
-		{Program: "./d", NumRanks: 18},
-	}}, Accepts: anywhere, Ended: none, Running: []int{4, 2}}
-	_, _, err := p.Spawn(spec, facts, wish, 1)
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 1000}, world.SpawnApp{Program: "./d", NumRanks: 18})
+	_, _, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
-	wish.Running[1]++
-	_, _, err = p.Spawn(spec, facts, wish, 1)
+	req.Running[1]++
+	_, _, err = p.Spawn(spec, facts, req, 1)
 	require.ErrorContains(t, err, "./c: 7 ranks run, and 1018 more would be above 1024")
 	require.ErrorContains(t, err, "begin with more ranks (gorun -np)")
 }
 
-// What cannot be spawned is said with its reason.
+// An error has the reason why ranks cannot be spawned.
 func TestNoSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	for _, c := range []struct {
 		app  world.SpawnApp
-		open func(int) bool
+		open bool
 		want string
 	}{
-		{world.SpawnApp{Program: "./c", NumRanks: 0}, anywhere, "0 ranks"},
-		{world.SpawnApp{Program: "./c", NumRanks: 1 << 40}, anywhere, "up to 32768"},
-		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, anywhere, "elsewhere: the job has a,b"},
-		{world.SpawnApp{Program: "./c", NumRanks: 1}, func(int) bool { return false }, "the job is being ended"},
+		{world.SpawnApp{Program: "./c", NumRanks: 0}, true, "0 ranks"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1 << 40}, true, "up to 32768"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1, Hosts: "elsewhere"}, true, "elsewhere: the job has a,b"},
+		{world.SpawnApp{Program: "./c", NumRanks: 1}, false, "the job is being ended"},
 	} {
-		_, _, err := p.Spawn(spec, facts, SpawnRequest{
-			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{c.app}},
-			Accepts: c.open, Ended: none, Running: []int{4, 2},
-		}, 1)
+		req := requestOf(p, c.app)
+		req.Accepts = func(int) bool { return c.open }
+		_, _, err := p.Spawn(spec, facts, req, 1)
 		require.ErrorContains(t, err, c.want)
 	}
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 3})
 	facts[1].Joined = true
-	_, more, err := p.Spawn(spec, facts,
-		SpawnRequest{
-			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
-			Accepts: anywhere, Ended: none, Running: []int{4, 2},
-		}, 1)
+	_, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	require.Len(t, more.ByNode()[0], 3, "a node that joined runs its own command line alone")
 	facts[0].Task = &Task{}
-	_, _, err = p.Spawn(spec, facts,
-		SpawnRequest{
-			Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{{Program: "./c", NumRanks: 3}}},
-			Accepts: anywhere, Ended: none, Running: []int{4, 2},
-		}, 1)
+	_, _, err = p.Spawn(spec, facts, req, 1)
 	require.ErrorContains(t, err, "start one gorun on each node")
 }
 
-// What a wish says of the environment is for the spawned program: it sets nothing by which gorun
-// tells ranks their place, and no path that gorun itself uses.
+// A request's environment is for the spawned program: it sets neither gorun's own variables of ranks nor a path that
+// gorun itself uses.
 func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	own := []string{
@@ -299,11 +281,8 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	for _, name := range own {
 		app.Env = append(app.Env, name+"=/theirs")
 	}
-	wish := SpawnRequest{
-		Spawn:   world.Spawn{By: firstOf(p), Apps: []world.SpawnApp{app}},
-		Accepts: anywhere, Ended: none, Running: []int{4, 2},
-	}
-	_, more, err := p.Spawn(spec, facts, wish, 1)
+	req := requestOf(p, app)
+	_, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	r := more.Ranks[0]
 	environ := plan.Entries(slices.Concat(more.CommonOf(r.Node), r.Env))
@@ -314,14 +293,11 @@ func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	require.Contains(t, environ, "PMIX_ENV_VALUE=3", "a child of OpenPMIx's examples knows by it that it is one")
 }
 
-// A job without MPI has no worlds that a wish could be about.
+// A job without MPI has no worlds.
 func TestNoSpawnWithoutMPI(t *testing.T) {
 	p, spec, facts := spawnable(t)
+	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 1})
 	p.MPI, p.Worlds = MPINone, nil
-	wish := SpawnRequest{
-		Spawn: world.Spawn{Apps: []world.SpawnApp{{Program: "./c", NumRanks: 1}}}, Accepts: anywhere,
-		Ended: none,
-	}
-	_, _, err := p.Spawn(spec, facts, wish, 1)
+	_, _, err := p.Spawn(spec, facts, req, 1)
 	require.ErrorContains(t, err, "this job serves no MPI")
 }
