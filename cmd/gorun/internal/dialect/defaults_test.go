@@ -94,7 +94,7 @@ func TestProblemsOfVariables(t *testing.T) {
 }
 
 // An unknown variable gets one note, with a suggestion.
-func TestStrangeVariables(t *testing.T) {
+func TestUnknownVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"GORUN_NPROC": "GORUN_NP", "GORUN_PPN": "GORUN_NPROC_PER_NODE", "GORUN_NUM_PROCESSES": "GORUN_NP",
 		"GORUN_N":    "GORUN_NP",

@@ -222,12 +222,13 @@ func (d *Dialect) store() job.StoreMode {
 	return job.StoreAuto
 }
 
-// speaksLine returns the line of --version in which tools look for a launcher's name.
-func (d *Dialect) speaksLine() string {
-	if d.speaks == "" {
-		return ""
+// versionText returns the text of --version. Some tools look for a launcher's name in it.
+func (d *Dialect) versionText() string {
+	text := version.Line() + "\n"
+	if d.speaks != "" {
+		text += "called " + d.Name + " it takes " + d.speaks + "\n"
 	}
-	return "called " + d.Name + " it takes " + d.speaks + "\n"
+	return text
 }
 
 // Parse reads the command line of a job: argv0 is the name under which gorun was called, args are the
@@ -253,7 +254,7 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	case p.help:
 		return Invocation{Dialect: d, Print: func() string { return d.Help(around.commands()) }}, nil
 	case p.version:
-		return Invocation{Dialect: d, Print: func() string { return version.Line() + "\n" + d.speaksLine() }}, nil
+		return Invocation{Dialect: d, Print: d.versionText}, nil
 	case p.shell == "":
 		p.ResolveJob()
 	}

@@ -416,7 +416,7 @@ func TestPrinted(t *testing.T) {
 		"gorun launch --help":              Launch.Help(nil),
 		"torchrun --help":                  Torchrun.Help(nil),
 		"torchrun --print_completion bash": Torchrun.Completion("bash", nil),
-		"mpirun --version":                 version.Line() + "\n" + Mpirun.speaksLine(),
+		"mpirun --version":                 Mpirun.versionText(),
 	} {
 		require.Equal(t, want, mustParse(t, line).Print(), line)
 	}

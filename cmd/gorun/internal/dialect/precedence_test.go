@@ -205,9 +205,9 @@ func TestTypedBeatsVariables(t *testing.T) {
 	}
 }
 
-// TestPlacesAreSaidInOneWay: a placement variable is ignored beside an option that sets placement in another way; both
+// TestPlacementVariablesAreExclusive: a placement variable is ignored beside an option that sets placement in another way; both
 // together would be refused.
-func TestPlacesAreSaidInOneWay(t *testing.T) {
+func TestPlacementVariablesAreExclusive(t *testing.T) {
 	ways := map[string]string{
 		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt",
 		"GORUN_MAP_BY=core": "-bycore", "GORUN_BIND_TO=core": "-bind-to-core",

@@ -311,9 +311,9 @@ func TestHostsOfOneProgram(t *testing.T) {
 	}
 }
 
-// TestWhoseVariables: Hydra's options whose names begin with g are for all programs, and so are
+// TestScopeOfEnvOptions: Hydra's options whose names begin with g are for all programs, and so are
 // those that are about the network.
-func TestWhoseVariables(t *testing.T) {
+func TestScopeOfEnvOptions(t *testing.T) {
 	names := func(list []job.Export) (names []string) {
 		for _, e := range list {
 			names = append(names, e.Name)
@@ -357,8 +357,8 @@ func TestThreadsAreCPUs(t *testing.T) {
 	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
 }
 
-// TestWhatOtherHostsGet: called mpiexec, other hosts get all variables but secrets by default.
-func TestWhatOtherHostsGet(t *testing.T) {
+// TestExportsToOtherHosts: called mpiexec, other hosts get all variables but secrets by default.
+func TestExportsToOtherHosts(t *testing.T) {
 	for line, want := range map[string][2]bool{ // all, unlisted
 		"mpiexec x":                      {false, true},
 		"mpiexec -genvall x":             {true, false},
