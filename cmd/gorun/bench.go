@@ -381,9 +381,8 @@ func checkDrivers(backend string, getenv func(string) string, exists func(path s
 	if backend != "nccl" || getenv("COMM_NCCL_LIBRARY") != "" || slices.ContainsFunc(gpuDrivers, exists) {
 		return nil
 	}
-	return errors.New("--backend nccl, which -g asks for, too, as each of its ranks has a GPU, finds none on this host: " +
-		"no driver is loaded (none of " +
-		strings.Join(gpuDrivers, ", ") + "); use --backend cpu, and -np in place of -g")
+	return errors.New("--backend nccl (implied by -g) needs a GPU: no driver is loaded on this host (none of " +
+		strings.Join(gpuDrivers, ", ") + "); use --backend cpu, and -np instead of -g")
 }
 
 func exists(path string) bool {

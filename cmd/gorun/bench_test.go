@@ -18,7 +18,7 @@ import (
 	"gorun/placement/nvml/worker"
 )
 
-// plainBench is what gorun bench allreduce wishes for.
+// plainBench is the configuration of gorun bench allreduce.
 func plainBench() bench.Config {
 	return bench.Config{
 		Operation: "allreduce", DType: "float32", Op: "sum", Backend: "auto", Begin: 8, End: 64 << 20, Factor: 2,
@@ -88,7 +88,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// Where and how the ranks run is said as for every job.
+// gorun bench takes the options of a job.
 func TestBenchIsAJob(t *testing.T) {
 	spec := mustBe[*benchOptions](t, "gorun bench allreduce").Spec
 	require.Equal(t, job.Count{Kind: job.CountAuto, From: "gorun bench's default"}, spec.PerNode)
@@ -204,7 +204,7 @@ func TestBenchProblems(t *testing.T) {
 	})
 }
 
-// A small b is bits. Prefixes are decimal, but for those with an i.
+// A lower-case b is bits. Prefixes without i are decimal.
 func TestLinkBandwidths(t *testing.T) {
 	for value, want := range map[string]float64{
 		"25GB": 25e9, "25 GB/s": 25e9, "25GBps": 25e9, "1GiB": 1 << 30, "1.5TiB/s": 1.5 * (1 << 40), "500kB/s": 500e3,
@@ -235,7 +235,7 @@ func TestOperationNames(t *testing.T) {
 	}
 }
 
-// Who writes nccl-tests' -n for iterations hears what it is here.
+// A user of nccl-tests' -n, which is iterations there, gets a note.
 func TestIterations(t *testing.T) {
 	require.Equal(t,
 		[]string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
@@ -262,8 +262,7 @@ func fixedCount(n int, from string) job.Count {
 	return job.Count{Kind: job.CountFixed, N: n, From: from}
 }
 
-// gorun bench has as many ranks as the engine says, and one per GPU or CPU where it says
-// nothing.
+// gorun bench has as many ranks as the allocation, or one per GPU or CPU if the allocation has no number.
 func TestBenchInAllocation(t *testing.T) {
 	o := mustBe[*benchOptions](t, "gorun bench allreduce -np 4", allocation...)
 	require.Equal(t, job.CountUnset, o.Spec.PerNode.Kind)
@@ -272,8 +271,7 @@ func TestBenchInAllocation(t *testing.T) {
 		"SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
 }
 
-// perftestPrinted is what perftest's programs print at the end, and what comes before it where the server does not
-// listen yet.
+// perftestPrinted stands in for perftest's programs. Its first client finds no listener yet.
 const perftestPrinted = `#!/bin/sh
 echo "$(hostname) ${0##*/} $*" >> %[1]s/ran
 case $2 in bad*) echo "Unable to open file descriptor"; echo "Failed to modify QP to RTR" >&2; exit 1 ;; esac
@@ -289,8 +287,7 @@ case $0 in
 esac
 `
 
-// rdmaPorts makes files that a kernel shows of RDMA devices with a port each, beside the interfaces that are there, in
-// place of a host's /sys/class.
+// rdmaPorts makes a /sys/class with RDMA devices of one port each, beside this host's interfaces.
 func rdmaPorts(t *testing.T, set *testhosts.Set, host string, devices ...string) {
 	class := t.TempDir()
 	for _, device := range devices {
@@ -368,14 +365,14 @@ func TestBenchMeasuresPathsBetweenHosts(t *testing.T) {
 	}
 }
 
-// The command line knows what can be measured, and nothing else.
+// The command line accepts exactly the operations that package bench has.
 func TestBenchNames(t *testing.T) {
 	require.ElementsMatch(t, bench.Operations(), benchOperations)
 	require.ElementsMatch(t, bench.DTypes(), benchDTypes)
 	require.ElementsMatch(t, bench.Reductions(), benchReductions)
 }
 
-// A gorun without cgo says which program it lacks, or what is wrong with it.
+// Without cgo, gorun names the program that it lacks, or says what is wrong with it.
 func TestWithCollectives(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -403,12 +400,12 @@ func TestWithCollectives(t *testing.T) {
 	}
 }
 
-// Where there is no GPU that is said once, with the way out.
+// Without GPUs, there is one error, with a way out.
 func TestWithoutGPUs(t *testing.T) {
 	unset := func(string) string { return "" }
 	none := func(string) bool { return false }
 	require.NoError(t, checkDrivers("auto", unset, none))
 	require.NoError(t, checkDrivers("nccl", unset, func(path string) bool { return path == "/dev/kfd" }))
 	require.NoError(t, checkDrivers("nccl", func(string) string { return "libfake.so" }, none))
-	require.ErrorContains(t, checkDrivers("nccl", unset, none), "use --backend cpu, and -np in place of -g")
+	require.ErrorContains(t, checkDrivers("nccl", unset, none), "use --backend cpu, and -np instead of -g")
 }

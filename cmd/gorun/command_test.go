@@ -18,7 +18,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// aroundOf are surroundings with some variables, given as NAME=VALUE, on a host called here.
+// aroundOf returns surroundings with variables, given as NAME=VALUE, on a host called here.
 func aroundOf(variables ...string) dialect.Surroundings {
 	return dialect.Surroundings{
 		Lookup: func(name string) (string, bool) {
@@ -70,13 +70,13 @@ func parseWords(words []string, around dialect.Surroundings) (request, error) {
 	return cmd.request, err
 }
 
-// parsed reads the command line of a command as a shell without quotes would split it.
+// parsed parses the command line of a command, split at blanks.
 func parsed[R request](line string, variables ...string) (R, error) {
 	r, err := parseWords(strings.Fields(line)[1:], aroundOf(variables...))
 	return r.(R), err
 }
 
-// mustBe reads a command line with which nothing is wrong.
+// mustBe parses a command line without mistakes.
 func mustBe[R request](t *testing.T, line string, variables ...string) R {
 	t.Helper()
 	r, err := parsed[R](line, variables...)
@@ -84,7 +84,7 @@ func mustBe[R request](t *testing.T, line string, variables ...string) R {
 	return r
 }
 
-// problems returns what is wrong with a command line.
+// problems returns the mistakes of a command line.
 func problems(t *testing.T, line string, variables ...string) []string {
 	t.Helper()
 	_, err := parsed[request](line, variables...)
@@ -93,7 +93,7 @@ func problems(t *testing.T, line string, variables ...string) []string {
 	return usage.Lines()
 }
 
-// requireProblems requires of command lines that this is wrong with them.
+// requireProblems compares the mistakes of command lines.
 func requireProblems(t *testing.T, lines map[string][]string) {
 	t.Helper()
 	for line, want := range lines {
@@ -101,7 +101,7 @@ func requireProblems(t *testing.T, lines map[string][]string) {
 	}
 }
 
-// Commands are first words alone; programs may have the same names.
+// Only first words are commands. Programs may have the same names.
 func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 	for _, e := range commandList() {
 		for _, before := range []string{"gorun -n 2 ", "gorun -n2 -- ", "mpirun -n 2 "} {
@@ -148,7 +148,7 @@ func TestWordsOfCommands(t *testing.T) {
 	require.Equal(t, dialect.Launch.Help(nil), help.text())
 }
 
-// eachCommand are the commands with options, each as a call makes it.
+// eachCommand visits the commands that have options.
 func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	for _, e := range commandList() {
 		if cmd := newCommandLine(aroundOf(), nil, nil, nil).build(e); !cmd.Hidden && e.name != "launch" {
@@ -157,7 +157,7 @@ func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	}
 }
 
-// eachOption are the options of those commands; taken are those for jobs that a command takes without a word on them.
+// eachOption visits their options; taken ones are a job's, without help.
 func eachOption(t *testing.T, look func(t *testing.T, cmd *command, o *option, taken bool)) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		for _, f := range cmd.Flags {
@@ -221,8 +221,8 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 	})
 }
 
-// The variables of a family's options may not depend on the order of rows. What commands show in place of doing it, and
-// what gorun bench has from nccl-tests, has rows of its own, with the same values. In gorun sbatch Slurm's are others.
+// The variables of a family's options must not depend on the order of rows. env and topo, and the names that gorun
+// bench has from nccl-tests, have rows of their own with the same values. Slurm's in gorun sbatch differ.
 func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	jobs := map[string]*option{}
 	for o := range dialect.Gorun.Options {
@@ -235,7 +235,7 @@ func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	})
 }
 
-// A gorun that a rank starts must not take what that rank was told for a wish of its user.
+// A gorun that a rank starts must not take the rank's variables for its user's.
 func TestNoRankGetsACommandsVariable(t *testing.T) {
 	forRanks := map[string]bool{}
 	for _, row := range plan.Table() {

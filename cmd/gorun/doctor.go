@@ -69,10 +69,9 @@ func doctorCommand(c *commandLine) *command {
 func (o *doctorOptions) check(words []string) {
 	switch {
 	case o.list && o.explain != nil:
-		o.refuse("--list and --explain contradict each other: the one tells of all checks, the other of those that " +
-			"are named")
+		o.refuse("--list and --explain contradict each other: keep one")
 	case o.list && words != nil:
-		o.refuse("--list names all checks: gorun doctor --explain %s tells of single ones", strings.Join(words, " "))
+		o.refuse("--list takes no check: gorun doctor --explain %s explains single ones", strings.Join(words, " "))
 	case o.explain != nil:
 		o.explain = append(o.explain, words...)
 	case !o.list:
@@ -172,12 +171,11 @@ func checkProgram(apps []job.App) error {
 		return nil
 	}
 	if known {
-		return fmt.Errorf(
-			"%s is a check and no program here: gorun doctor --explain %s says what it looks at; gorun doctor makes all checks",
-			name, name)
+		return fmt.Errorf("%s is a check, and not a program on this host: gorun doctor --explain %[1]s says what it looks "+
+			"at; gorun doctor makes all checks", name)
 	}
-	return fmt.Errorf("%s is no program here: gorun doctor makes all checks by itself, and gorun doctor --list names "+
-		"them; ./%s is a program", name, name)
+	return fmt.Errorf("%s is not a program on this host: gorun doctor makes all checks by itself, and gorun doctor "+
+		"--list names them; ./%[1]s is a program", name)
 }
 
 func (o *doctorOptions) explainChecks() error {

@@ -18,8 +18,8 @@ import (
 	"gorun/placement/draw"
 )
 
-// What is wrong with one of several hosts is found there, over SSH: a file system that is
-// too small, another program, another MTU, a host that is not there.
+// Problems of single hosts are found over SSH: a file system that is too small, a different program or MTU, a host
+// that is down.
 func TestDoctorOverSSH(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 4})
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestDoctorOverSSH(t *testing.T) {
 	}
 }
 
-// However much is found, a terminal gets twenty lines of it, unless all is wished.
+// Without -v, a terminal gets at most twenty lines.
 func TestDiagnosisIsShort(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2, Gorun: "v1"}
 	for _, name := range []string{"n1", "n2"} {
@@ -95,8 +95,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	assert.Equal(t, 30, strings.Count(all, "    read: evidence\n"))
 }
 
-// On a narrow terminal -v breaks between words what people read, and never a command; without one every finding is a
-// line.
+// On a narrow terminal, -v wraps text but not commands. Without a terminal, a finding is one line.
 func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("many words ", 12))
 	c := &doctor.Cluster{
@@ -116,7 +115,7 @@ func TestDiagnosisOnANarrowTerminal(t *testing.T) {
 		"! "+words+" [environment]\n    read: "+words+"\n")
 }
 
-// What is printed to be run again reaches the same hosts in the same way.
+// Suggested commands reach the same hosts in the same way.
 func TestVerboseCommand(t *testing.T) {
 	assert.Equal(t, "gorun doctor -v --ssh-config 'my config' -H 'n[1-4]' ./trainer",
 		verboseCommand([]string{"--ssh-config", "my config", "-H", "n[1-4]", "./trainer"}))
@@ -136,8 +135,7 @@ func TestVerboseCommand(t *testing.T) {
 	}, fixes)
 }
 
-// Thirty findings on eight hosts: the worst stand first, what is alike on several hosts is
-// one, and what is left out is named.
+// Of thirty findings on eight hosts, the worst come first, similar ones are one, and omitted ones are counted.
 func TestDiagnosisOfManyHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Program: "./trainer"}
 	for i := range 8 {
@@ -182,7 +180,7 @@ and 3 more findings (ports, duplex, leftover-processes): gorun doctor -v -H 'n[1
 `, text)
 }
 
-// Who had no answer is told, though it is nothing that is wrong.
+// Checks that were skipped are listed, though they are no problems.
 func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
 	c := &doctor.Cluster{Asked: 3, Gorun: "v1"}
 	for _, name := range []string{"n1", "n2", "n3"} {

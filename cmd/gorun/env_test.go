@@ -75,7 +75,7 @@ func TestTextbookNote(t *testing.T) {
 	require.NotContains(t, mustBe[*envOptions](t, "gorun env --tune textbook").Notes, note)
 }
 
-// With what is asked of single checks, options may stand behind words; a program's are its own.
+// With --list and --explain, options may follow arguments. Otherwise those are a program's.
 func TestDoctorAsked(t *testing.T) {
 	inv := mustBe[*doctorOptions](t, "gorun doctor --explain shm nofile --json")
 	require.Equal(t, []string{"shm", "nofile"}, inv.explain)
@@ -87,13 +87,12 @@ func TestDoctorAsked(t *testing.T) {
 	require.False(t, inv.JSON)
 	require.Equal(t,
 		[]string{"--json follows the program ./trainer and becomes its argument: put it before"}, inv.Notes)
-	require.Equal(t, []string{"--list names all checks: gorun doctor --explain shm tells of single ones"},
+	require.Equal(t, []string{"--list takes no check: gorun doctor --explain shm explains single ones"},
 		problems(t, "gorun doctor --list shm"))
 	require.Contains(t, strings.Join(problems(t, "gorun doctor --explain shm --jsno"), ""), "unknown option --jsno")
 }
 
-// What the database says that gorun does is what it does: a setting that ranks are given is not one that gorun never
-// sets.
+// The database and the plan agree on the variables that gorun sets.
 func TestDatabaseKnowsWhatGorunSets(t *testing.T) {
 	known := 0
 	for _, row := range plan.Table() {
@@ -116,7 +115,7 @@ func TestFoldValues(t *testing.T) {
 	}
 }
 
-// No name and no value becomes a command of the shell that reads it.
+// A shell executes no name and no value.
 func TestShellOfOddNames(t *testing.T) {
 	value := "$(x)\n`y`"
 	e := environment{}
@@ -128,7 +127,7 @@ func TestShellOfOddNames(t *testing.T) {
 		"export GOOD_1='$(x)\n`y`'\n", e.shell())
 }
 
-// Hosts' and ranks' values are folded, and what some have not is a dash.
+// Values of hosts and ranks are folded, and missing ones are dashes.
 func TestValuesOfSome(t *testing.T) {
 	one, two := "eth0", "eno1"
 	e := environment{hosts: []string{"a", "b"}}

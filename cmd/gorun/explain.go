@@ -192,7 +192,7 @@ func (e *explanation) notes() []string {
 		if n == 1 {
 			are = "is"
 		}
-		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was looked at",
+		notes = append(notes, fmt.Sprintf("%s %s longer than %d bytes, of which only the beginning was read",
 			show.Count(n, "line"), are, signature.MaxLine))
 	}
 	return notes
@@ -212,7 +212,7 @@ func (e *explanation) findingNotes() []string {
 		return []string{fmt.Sprintf("%s: %s, and none is of a known error: %s", e.source,
 			show.Count(e.read.Lines, "line"), more)}
 	}
-	notes := []string{fmt.Sprintf("%q is no file, no id, and no known error has such a text", e.words)}
+	notes := []string{fmt.Sprintf("%q is not a file, an id, or part of a known error", e.words)}
 	if near := similarIDs(e.words); near != nil {
 		return append(notes, "did you mean "+strings.Join(near, ", ")+"?")
 	}

@@ -50,8 +50,7 @@ func TestExplainProblems(t *testing.T) {
 	})
 }
 
-// A variable that a text of gorun explain names is one that gorun env --explain knows: who is told to look at it looks
-// there.
+// gorun env --explain knows every variable that gorun explain names.
 func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	name := regexp.MustCompile(`\$?[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b|\b(PYTHON|LD_)[A-Z_]+\b`)
 	// noVariables are constants, errors and rights, and the beginnings of names.
@@ -75,7 +74,7 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	require.Greater(t, counted, 100)
 }
 
-// tools are the commands that signatures may name beside gorun: those of the system, of the drivers and of the resource
+// tools are the commands besides gorun that signatures may name: the system's, NVIDIA's and those of resource
 // managers.
 var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
 	`getent grep head id ip ipcs kill ldconfig ldd
@@ -83,7 +82,7 @@ var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env expo
 	`sacct sacctmgr scontrol sinfo squeue srun ss ssh
 	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
 
-// commandsIn are what stands between marks in a text.
+// commandsIn returns the commands in a text, which are between marks.
 func commandsIn(text string) (commands []string) {
 	for i, piece := range strings.Split(text, "`") {
 		if i%2 == 1 {
@@ -93,8 +92,7 @@ func commandsIn(text string) (commands []string) {
 	return commands
 }
 
-// Each command that a signature tells somebody to type can be typed, with nothing known and with what its examples
-// hold.
+// Each command that a signature suggests can be typed, with and without the texts of its examples.
 func TestCommandsOfSignaturesWork(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range signature.All() {
@@ -137,7 +135,7 @@ func TestSignaturesNameChecks(t *testing.T) {
 
 var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
 
-// canBeTyped returns what a shell, or gorun, has against a command.
+// canBeTyped returns why a shell or gorun would refuse a command.
 func canBeTyped(command string) error {
 	if strings.HasPrefix(command, "#SBATCH ") {
 		words := append(strings.Fields("sbatch --dry-run "+command[len("#SBATCH "):]), "train.py")
@@ -162,7 +160,7 @@ func canBeTyped(command string) error {
 	return nil
 }
 
-// parses has a shell split a command of gorun's into words, and gorun understand them.
+// parses has a shell split a command line of gorun, and gorun parse it.
 func parses(command string) error {
 	split := exec.Command("bash", "-c", `gorun() { printf '%s\0' "$@"; }`+"\n"+command)
 	words, err := split.Output()

@@ -151,7 +151,7 @@ func problemsText(r *launcher.HostsReport, problemsOnly bool) string {
 		}
 	}
 	if len(notes) > 0 && !problemsOnly {
-		writeProblems(&b, show.Count(len(notes), "remark"), notes)
+		writeProblems(&b, show.Count(len(notes), "note"), notes)
 		b.WriteString("\n")
 	}
 	if len(problems) > 0 {

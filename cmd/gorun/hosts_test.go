@@ -27,7 +27,7 @@ var allocation = []string{
 	"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8", "SLURM_TASKS_PER_NODE=2(x4)",
 }
 
-// hostList are hosts with their slots, as -H has them, and a star behind this one.
+// hostList lists hosts with their slots, and this host with a star.
 func hostList(list []hosts.Host) string {
 	var words []string
 	for _, h := range list {
@@ -62,7 +62,7 @@ func TestHostsCheck(t *testing.T) {
 	})
 }
 
-// Hosts are a resource manager's where options name none, and agents are started by it.
+// Without options, the hosts are a resource manager's, which starts the agents.
 func TestCommandsInAllocation(t *testing.T) {
 	for line, want := range map[string][2]string{
 		"gorun hosts check":           {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
@@ -101,8 +101,7 @@ func TestSavedToken(t *testing.T) {
 		problems(t, "gorun token --save"))
 }
 
-// ownGorun is a copy of the test binary under the name by which TestMain makes it gorun,
-// which is what other hosts start, too.
+// ownGorun is a copy of the test binary named gorun, which TestMain makes gorun, on other hosts too.
 func ownGorun(t *testing.T) string {
 	self, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
@@ -116,7 +115,7 @@ func ownGorun(t *testing.T) string {
 	return path
 }
 
-// onHead is gorun's command line on the set's head, with a gorun on each host.
+// onHead is a command line of gorun on the set's head, with a gorun on each host.
 func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd {
 	var options []string
 	switch words[0] {
@@ -158,8 +157,7 @@ func TestHostsCheckOverSSH(t *testing.T) {
 	}
 }
 
-// The passphrase of a key is asked for once, and neither it nor the line that tells how
-// far the hosts are is left on the terminal.
+// The passphrase of a key is requested once, and neither it nor the progress line stays on the terminal.
 func TestPassphraseAndProgressOnATerminal(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	key := filepath.Join(t.TempDir(), "key")
@@ -185,7 +183,7 @@ func TestPassphraseAndProgressOnATerminal(t *testing.T) {
 	}
 }
 
-// terminal makes a terminal of 25 lines, and returns its two ends.
+// terminal makes a terminal of 25 lines and returns its two ends.
 func terminal(t *testing.T) (head, tty *os.File) {
 	t.Helper()
 	head, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -203,8 +201,7 @@ func terminal(t *testing.T) (head, tty *os.File) {
 	return head, tty
 }
 
-// onTerminal runs a command on a terminal of its own, answers once when it is asked, and
-// returns all that came to the terminal.
+// onTerminal runs a command on a terminal of its own, answers one question, and returns all output.
 func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 	t.Helper()
 	head, tty := terminal(t)
@@ -229,7 +226,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 	return seen.String()
 }
 
-// leftOnScreen is what can be read on the terminal in the end.
+// leftOnScreen is what the terminal shows at the end.
 func leftOnScreen(seen string) string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(seen, "\r\n", "\n"), "\n") {

@@ -96,7 +96,7 @@ func noJob(format string, args ...any) error {
 	return exitError{exitNoJob, fmt.Sprintf(format, args...)}
 }
 
-const noJobsText = "no job of this user that was started on this host runs"
+const noJobsText = "no running job of this user was started on this host"
 
 // theJob is the job that the command line names, or the only one.
 func (r *jobsRequest) theJob() (registry.Handle, error) {
@@ -191,9 +191,9 @@ func queryJob(h registry.Handle, kind string) (reply jobReply) {
 // unresponsive is the error of a job that does not reply; pid is its gorun's, or 0.
 func unresponsive(h registry.Handle, pid int) error {
 	if pid == 0 {
-		return fmt.Errorf("job %s does not answer: is its gorun stopped?", h.ID)
+		return fmt.Errorf("job %s does not respond; is its gorun suspended?", h.ID)
 	}
-	return fmt.Errorf("job %s does not answer: is its gorun stopped? kill -CONT %d has it go on", h.ID, pid)
+	return fmt.Errorf("job %s does not respond; if its gorun is suspended, resume it: kill -CONT %d", h.ID, pid)
 }
 
 // query sends the request to the job of the command line.

@@ -124,7 +124,7 @@ func TestNamesOfJobs(t *testing.T) {
 	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").shortID("7f3a00000001"))
 }
 
-// answering is the only job of a place, in this process, that answers so.
+// answering registers one job, in this process, with that handler.
 func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	place := t.TempDir()
@@ -136,7 +136,7 @@ func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, s
 	return &jobsRequest{found: registry.Find([]string{place}), commandLine: c}, stdout, stderr
 }
 
-// Nobody waits without an end for a job whose gorun is stopped, and its way out is named.
+// No command waits for ever for a job whose gorun is stopped, and the error says how to resume it.
 func TestSilentJob(t *testing.T) {
 	t.Parallel()
 	r, _, _ := answering(t, func(ctx context.Context, _ registry.Request, _ func(any) error) { <-ctx.Done() })
@@ -151,15 +151,15 @@ func TestSilentJob(t *testing.T) {
 				return
 			}
 			assert.EqualError(t, errs[0],
-				fmt.Sprintf("job 7f3a00000001 does not answer: is its gorun stopped? kill -CONT %d has it go on", os.Getpid()),
+				fmt.Sprintf("job 7f3a00000001 does not respond; if its gorun is suspended, resume it: kill -CONT %d", os.Getpid()),
 				name)
 		})
 	}
 	busy.Wait()
-	assert.EqualError(t, unresponsive(r.found[0], 0), "job 7f3a00000001 does not answer: is its gorun stopped?")
+	assert.EqualError(t, unresponsive(r.found[0], 0), "job 7f3a00000001 does not respond; is its gorun suspended?")
 }
 
-// A job that ends while it is asked is none, for programs as for people.
+// A job that ends during the request does not exist, for programs as for people.
 func TestJobEndsMeanwhile(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		r, stdout, _ := answering(t, func(context.Context, registry.Request, func(any) error) {})
@@ -213,8 +213,7 @@ func TestNCCLOfOneOfSeveralJobs(t *testing.T) {
 
 var moment = time.Unix(1_000_000, 0)
 
-// ranks are those of a job that has used so much CPU time, in seconds, and printed so
-// many bytes.
+// ranks is a job whose ranks have used that much CPU time, in seconds.
 func ranks(at time.Duration, used ...float64) registry.Job {
 	j := registry.Job{
 		ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"},
@@ -272,7 +271,7 @@ func TestStraggler(t *testing.T) {
 	}
 }
 
-// What is not known, or not of the same process, is no number.
+// Usage is unknown without two observations of the same process.
 func TestUseBetween(t *testing.T) {
 	from, to := ranks(0, 0, 0, 0, 1, 0), ranks(2*time.Second, 1, 1, 1, 0, 1)
 	*to.Ranks[0].Output = 3 << 10
@@ -303,7 +302,7 @@ func TestSilences(t *testing.T) {
 	assert.Equal(t, map[int]time.Duration{1: 0}, look(4*time.Second, 7))
 }
 
-// Nothing that a job says reaches a terminal as it is, or goes beyond its width.
+// Texts of a job are escaped and cut to the terminal's width.
 func TestJobTables(t *testing.T) {
 	j := ranks(0, 0, 3725)
 	v := jobTable{}

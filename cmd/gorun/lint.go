@@ -65,7 +65,7 @@ func readScript(name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && len(text) > limit {
-		err = errors.New("more than 4 MiB: that is no script")
+		err = errors.New("more than 4 MiB: not a script")
 	}
 	return text, err
 }
@@ -97,8 +97,8 @@ func sortedSettings(environ []string) []nccl.Assignment {
 func unreadableConf(err *fs.PathError) nccl.Finding {
 	return nccl.Finding{
 		Assignment: nccl.Assignment{Kind: nccl.FromConf, File: err.Path}, Problem: nccl.ProblemUnreadable,
-		Text:   "it cannot be read: " + err.Err.Error() + "; the library goes on without it and says nothing",
-		Advice: "Have it be a file that who runs jobs may read.",
+		Text:   "cannot be read: " + err.Err.Error() + "; the library silently ignores it",
+		Advice: "Make it readable for the users who run jobs.",
 	}
 }
 
@@ -145,7 +145,7 @@ func readLibrary(file string) (nccl.Found, error) {
 	}
 	library, err := nccl.ReadLibrary(f, info.Size())
 	if err == nil && library.Version.IsZero() && len(library.Names) == 0 {
-		err = errors.New("it is no libnccl and no librccl")
+		err = errors.New("not an NCCL or RCCL library")
 	}
 	return library, err
 }

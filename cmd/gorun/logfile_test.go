@@ -14,8 +14,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// explainedFile is what gorun explain says of a file: standard output, standard error to standard error, and its exit
-// code.
+// explainedFile runs gorun explain with a file and returns standard output, standard error and the exit code.
 func explainedFile(t *testing.T, content string) (stdout, stderr string, code int) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "job")
@@ -26,7 +25,7 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 
-// What is no text is refused with the command that makes one of it; zeros and colours within a log make it none.
+// Files that are not text are refused with a command that converts them. Zeros and colours in a log are fine.
 func TestExplainOddFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"\x7fELF\x02\x01\x01":                    "FILE is no text but a binary file; ",
@@ -52,12 +51,12 @@ func TestExplainOddFiles(t *testing.T) {
 	assert.Equal(t, exitUnknown, code)
 }
 
-// A line that is not looked at, or not shown, to its end is said to be so.
+// Notes say that a line was too long to read or print whole.
 func TestExplainSaysWhatIsCut(t *testing.T) {
 	stdout, stderr, code := explainedFile(t, "Too many open files"+strings.Repeat(" x", 4000)+"\nfine\n")
 	assert.Zero(t, code)
 	assert.Contains(t, stdout, "… (cut)\n")
-	assert.Equal(t, "gorun: 1 line is longer than 4096 bytes, of which only the beginning was looked at\n", stderr)
+	assert.Equal(t, "gorun: 1 line is longer than 4096 bytes, of which only the beginning was read\n", stderr)
 	_, stderr, _ = explainedFile(t, strings.Repeat("x", 5000)+"\n"+strings.Repeat("y", 5000))
 	assert.Contains(t, stderr, "gorun: 2 lines are longer than 4096 bytes")
 	_, stderr, _ = explainedFile(t, "Too many open files "+strings.Repeat("x", 4000)+"\n")

@@ -62,8 +62,8 @@ func (r *jobsRequest) logs() error {
 		var logs registry.Logs
 		switch err := response.Next(&logs); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return noJob("job %s says no more: this reader was too slow for it, or its gorun was killed; gorun logs -f "+
-				"goes on", r.shortID(h.ID))
+			return noJob("job %s closed the connection: this reader was too slow, or its gorun was killed; try gorun logs -f "+
+				"again", r.shortID(h.ID))
 		case err != nil:
 			return err
 		}
@@ -80,8 +80,8 @@ func (r *jobsRequest) logs() error {
 		case logs.Error != "":
 			return noJob("%s", printable.Text(logs.Error))
 		case logs.Dropped:
-			return noJob("job %s prints faster than this reader reads: it was dropped, the job goes on; gorun logs -f %s "+
-				"begins anew", r.shortID(h.ID), h.ID)
+			return noJob("job %s prints faster than this reader reads, so it dropped the reader and goes on; reconnect: "+
+				"gorun logs -f %s", r.shortID(h.ID), h.ID)
 		case logs.Over:
 			if empty && (r.Tail == nil || *r.Tail > 0) {
 				r.notify(r.emptyLogText(r.shortID(h.ID)))

@@ -15,7 +15,7 @@ import (
 	"gorun/placement"
 )
 
-// tableOf is what --dry-run prints of the ranks of a wish on a typical machine.
+// tableOf returns the table of ranks that --dry-run prints, on an example machine.
 func tableOf(t *testing.T, example string, place job.PlacementSpec, ranks int) (table string, p *job.Plan) {
 	t.Helper()
 	m, err := placement.Example(example)
@@ -70,7 +70,7 @@ func TestPlanOfEightRanks(t *testing.T) {
 	}
 }
 
-// Many ranks that sit alike are one line; those that sit apart have each their own.
+// Many ranks that are placed alike share a row.
 func TestPlanOfManyRanks(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 	}
 }
 
-// hostsTable is what --dry-run prints of eight ranks on each of some hosts.
+// hostsTable returns the table of ranks that --dry-run prints for eight ranks on each host.
 func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) string {
 	t.Helper()
 	m, err := placement.Example(last)
@@ -140,7 +140,7 @@ func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) s
 	return out.String()
 }
 
-// Hosts that are alike are one line for each of their ranks.
+// Hosts that are alike share rows.
 func TestPlanOfHosts(t *testing.T) {
 	text := hostsTable(t, 4, job.PlacementSpec{}, "dgx-h100")
 	assert.Regexp(t, `(?m)^program +/opt/app +\(executable, on node4\)$`, text)

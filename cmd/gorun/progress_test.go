@@ -14,8 +14,7 @@ import (
 	"gorun/launcher/doctor"
 )
 
-// onTheWay are 64 hosts, of which two are authenticated, one has failed and the last
-// five are still being connected.
+// onTheWay are 64 hosts: two are authenticating, one has failed, and the last five are connecting.
 func onTheWay() (list []launcher.HostProgress) {
 	for i := 1; i <= 64; i++ {
 		h := launcher.HostProgress{Name: fmt.Sprintf("node%02d", i), Step: "ready", Reached: true, Ready: true}

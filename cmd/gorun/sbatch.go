@@ -270,8 +270,8 @@ func isBatchScript(path string) bool {
 func (o *sbatchOptions) execSbatch(script string) error {
 	path, err := exec.LookPath("sbatch")
 	if err != nil {
-		return errors.New("sbatch was not found in PATH, by which jobs are submitted to Slurm: log in where it is " +
-			"installed, or see the script by --dry-run")
+		return errors.New("sbatch: not found in PATH: run this on a login node of Slurm, or print the script with " +
+			"--dry-run")
 	}
 	if err := setStdin(script); err != nil {
 		return fmt.Errorf("hand the script to sbatch: %w", err)

@@ -11,7 +11,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// What is typed, what Slurm is asked for, and gorun's line.
+// The command line, Slurm's options in the script, and gorun's line.
 func TestSbatch(t *testing.T) {
 	for typed, want := range map[string][2]string{
 		"gorun sbatch x":          {"", "x"},
@@ -62,7 +62,7 @@ func TestSbatch(t *testing.T) {
 	}
 }
 
-// What is said of the submission stands in no script, what nobody typed is weaker than Slurm's variables.
+// Options of the submission are not in the script, and defaults do not override Slurm's variables.
 func TestSbatchSubmission(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch --parsable -W --test-only sub/train.py")
 	require.Equal(t, []string{"--parsable", "--wait", "--test-only"}, b.submission)
@@ -72,7 +72,7 @@ func TestSbatchSubmission(t *testing.T) {
 	require.True(t, mustBe[*sbatchOptions](t, "gorun sbatch --dry-run x").DryRun)
 }
 
-// Variables are defaults of gorun's own options, which the job inherits: they stand in no script, but ranks are
+// Variables are defaults of gorun's own options, which the job inherits: they are not in the script, but ranks are
 // counted.
 func TestSbatchVariables(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch -N 2 x", "GORUN_NPROC_PER_NODE=4", "GORUN_TIMEOUT=30m", "SLURM_JOB_ID=1",
@@ -133,7 +133,7 @@ func TestSbatchDistributesNoModule(t *testing.T) {
 	}
 }
 
-// A launcher as the program would start every rank once for each rank.
+// With a launcher as the program, each rank would start all ranks.
 func TestSbatchRefusesLaunchers(t *testing.T) {
 	for program, ends := range map[string]string{
 		"srun x":                   "leave srun out",
@@ -151,7 +151,7 @@ func TestSbatchRefusesLaunchers(t *testing.T) {
 	}
 }
 
-// Whatever is typed reaches the program as it was, through the script and bash.
+// Arguments reach the program unchanged, through the script and bash.
 func TestWordsSurviveTheBatchScript(t *testing.T) {
 	words := []string{
 		"", "--", "-n", "a b", "it's", `"`, `\`, `\\n`, "$HOME", "`id`", "$(id)", "!!", "~", "*", "a\nb",
@@ -171,7 +171,7 @@ func TestWordsSurviveTheBatchScript(t *testing.T) {
 	require.Equal(t, words, strings.Split(strings.TrimSuffix(string(said), "\x00"), "\x00"))
 }
 
-// anyWord is of bytes that mean something to a shell more often than not.
+// anyWord has mostly bytes that mean something to a shell.
 func anyWord(random *rand.Rand) string {
 	const special = "ab '\"\\$`!#&|;<>()[]{}*?~=\n\r\t-"
 	word := make([]byte, random.IntN(12))
@@ -200,7 +200,7 @@ func TestOptionsInTheBatchScript(t *testing.T) {
 	}
 }
 
-// A job that is submitted from within another one is none of its steps.
+// A job that is submitted within another job is not one of its steps.
 func TestBatchJobsForgetTheJobAround(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=p", "GORUN_LABEL=never"},
 		withoutJob([]string{

@@ -48,8 +48,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// surround tells scripts the host's name, and a program with the race detector not
-// to sleep a second before it exits.
+// surround sets the host's name, and keeps programs with the race detector from sleeping a second before they exit.
 func surround(e *testscript.Env) error {
 	host, err := os.Hostname()
 	e.Setenv("HOST", host)
@@ -57,20 +56,7 @@ func surround(e *testscript.Env) error {
 	return err
 }
 
-// commands are what scripts can say beside testscript's own commands.
-//
-//	exits CODE PROGRAM [ARGS...]   run a program that must exit with that code
-//	cmplines FILE WANT             the same lines in any order: ranks do not wait for each other
-//	cmplike FILE WANT              the same text but for what differs from run to run (see likeness);
-//	                               in WANT, $NAME is the script's variable
-//	json FILE PATH [VALUE]         the value at PATH of a JSON file: keys and indices between slashes,
-//	                               KEY=TEXT for the first of a list that has it; "! json" for nothing there
-//	jsonenv NAME FILE PATH         sets a variable of the script to that value
-//	entry NAME DIR                 sets a variable of the script to the path of DIR's only entry
-//	listed N [BYTES]               waits until gorun ps lists N jobs whose ranks have all printed something
-//	                               (or so much), into jobs.json
-//	freeport NAME                  sets a variable to a port at which nobody listens, and that nobody else is given
-//	listen NAME                    takes a free port until the script ends, and sets a variable to it
+// commands are the scripts' commands besides testscript's own.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"exits": exits, "cmplines": cmplines, "cmplike": cmplike, "json": checkJSON, "jsonenv": jsonenv, "listen": listen,
 	"freeport": freePort, "entry": entry, "listed": listed,
@@ -307,10 +293,10 @@ var acts = map[string]func(value string){
 	"get":     askHealth,
 }
 
-// tell sends a signal to the launcher, which hears it from its first rank's start on.
+// tell sends a signal to the launcher, which handles it from its first rank's start on.
 func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
 
-// setTimer asks as PyTorch's FileTimerClient does.
+// setTimer sends the request of PyTorch's FileTimerClient.
 func setTimer(timer string) {
 	part := strings.Split(timer, ",")
 	at := float64(time.Now().UnixMilli())/1000 - float64(number(part[1]))

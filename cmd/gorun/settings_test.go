@@ -9,8 +9,7 @@ import (
 	"gorun/launcher/doctor"
 )
 
-// What is wrong with the environment is told of all hosts, what is wrong with the files
-// of single ones of those, and once where it is the same.
+// Problems of the environment are all hosts', problems of files are those hosts', and equal ones are reported once.
 func TestEnvironmentOfHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 3}
 	for _, name := range []string{"n1", "n2", "n3"} {

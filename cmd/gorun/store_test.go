@@ -35,7 +35,7 @@ func TestStoreEnded(t *testing.T) {
 	require.Equal(t, 129, signalExitCode(syscall.SIGHUP))
 }
 
-// storeServer is what the options of gorun store say.
+// storeServer has the values of gorun store's options.
 type storeServer struct {
 	Host            string
 	Port            int

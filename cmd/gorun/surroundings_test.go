@@ -48,8 +48,8 @@ func TestIsOwnAddress(t *testing.T) {
 	}
 }
 
-// joining is what gorun says of a node with a token file. The node does not join: its number
-// is wrong, too.
+// joining returns the errors of a node with a token file. The node does not join: the rest of its options is wrong,
+// too.
 func joining(file string) string {
 	var said bytes.Buffer
 	gorun("gorun", []string{"--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "--token-file", file, "x"},
@@ -57,7 +57,7 @@ func joining(file string) string {
 	return said.String()
 }
 
-// Whose a token file is, and what it is, is that of the file which is read.
+// The owner and mode of a token file are those of the file that was opened.
 func TestTokenFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode os.FileMode, uid, gid int) string {

@@ -15,7 +15,7 @@ import (
 	"gorun/launcher/registry"
 )
 
-// Ctrl-Z leaves the terminal as it was, and who comes back sees the job again.
+// Ctrl-Z restores the terminal, and SIGCONT shows the job again.
 func TestTopIsSuspended(t *testing.T) {
 	program, place := ownGorun(t), t.TempDir()
 	environ := append(os.Environ(), "XDG_RUNTIME_DIR="+place, "TERM=xterm")
@@ -63,14 +63,14 @@ func TestTopIsSuspended(t *testing.T) {
 	assert.True(t, echoes(t, tty))
 }
 
-// echoes tells whether a terminal shows what is typed.
+// echoes reports whether a terminal echoes.
 func echoes(t *testing.T, tty *os.File) bool {
 	state, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 	require.NoError(t, err)
 	return state.Lflag&unix.ECHO != 0
 }
 
-// reading is what comes to a terminal, in order.
+// reading reads from a terminal in order.
 type reading struct {
 	from *os.File
 	left []byte

@@ -83,7 +83,7 @@ func TestTopoProblems(t *testing.T) {
 	})
 }
 
-// topoOf are the options of a command line.
+// topoOf returns the options of a command line.
 func topoOf(t *testing.T, line string, variables ...string) topoOptions {
 	t.Helper()
 	o := *mustBe[*topoOptions](t, line, variables...)
@@ -95,7 +95,7 @@ func topoOf(t *testing.T, line string, variables ...string) topoOptions {
 
 var update = flag.Bool("update", false, "write the pictures of docs/reference/topo.md again")
 
-// ran is what a command line prints, which must be fine.
+// ran returns the output of a command line, which must succeed.
 func ran(t *testing.T, words ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -134,7 +134,7 @@ func TestTopoDocs(t *testing.T) {
 	require.Equal(t, string(text), fresh, "docs/reference/topo.md is stale: make docs")
 }
 
-// Every example is drawn, in the width and the characters that there are.
+// Every example is drawn in the terminal's width and characters.
 func TestTopoShowsEveryExample(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("COLUMNS", "80")
@@ -158,7 +158,7 @@ func TestNVLinkNote(t *testing.T) {
 	require.Empty(t, withNVLinkNote(m).Notes)
 }
 
-// A rank file that was written and is read back gives every rank the same CPUs.
+// A rankfile that is written and read back gives every rank the same CPUs.
 func TestWrittenRankFileIsReadBack(t *testing.T) {
 	dir := t.TempDir()
 	type places struct {

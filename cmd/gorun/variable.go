@@ -90,7 +90,7 @@ func explainOwn(row plan.Row) string {
 }
 
 func unknownVariable(name string) string {
-	text := "nothing is known of a variable " + name
+	text := "unknown variable " + name
 	if near := nccl.Nearest(name, nccl.Names()); near != nil {
 		return text + ": did you mean " + strings.Join(near, " or ") + "?"
 	}
