@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// binder binds the seats of a node one after the other, as Open MPI 4 does.
+// binder binds the assignments of a node one after the other, as Open MPI 4 does.
 type binder struct {
 	tree    *tree
 	wish    BindTo
@@ -22,11 +22,11 @@ type binder struct {
 // errFull says that there is not enough room and nobody is to be bound.
 type errFull struct{ error }
 
-// bind binds seats to objects of a kind. Where ranks were mapped to the same
+// bind binds assignments to objects of a kind. Where ranks were mapped to the same
 // kind they stay where they are, or go to the nearest of their kind with room
 // left; otherwise each takes the object with the fewest ranks that meets its
 // locale, and as many of its followers as it needs CPUs.
-func (t *tree) bind(on *mapped, m MapBy, wish BindTo) error {
+func (t *tree) bind(on *mapping, m MapBy, wish BindTo) error {
 	if len(wish.Lists) > 0 {
 		return t.bindLists(on, wish)
 	}
@@ -34,8 +34,8 @@ func (t *tree) bind(on *mapped, m MapBy, wish BindTo) error {
 	if err != nil {
 		return err
 	}
-	for j := range on.seats {
-		s := &on.seats[j]
+	for j := range on.assignments {
+		s := &on.assignments[j]
 		if b.kind == m.Object && b.cpus <= 1 && m.Count <= 1 {
 			err = b.inPlace(s)
 		} else {
@@ -99,7 +99,7 @@ func (t *tree) checkPE(m MapBy, threads bool) error {
 
 // inPlace binds a rank to the object to which it was mapped, or where that is
 // full to the next one to the right, then to the left, that is not.
-func (b *binder) inPlace(s *seat) error {
+func (b *binder) inPlace(s *assignment) error {
 	at := s.object
 	if b.bound[at] >= b.room[at] {
 		if free := b.free(at); free >= 0 {
@@ -130,7 +130,7 @@ func (b *binder) free(from int) int {
 
 // below binds a rank to the emptiest object that meets its locale (of larger ones the
 // first) and to its followers, until it has its CPUs.
-func (b *binder) below(s *seat) error {
+func (b *binder) below(s *assignment) error {
 	at := -1
 	for i, set := range b.objects {
 		if set.Intersects(s.locale) && (at < 0 || b.bound[i] < b.bound[at] && set.SubsetOf(s.locale)) {
@@ -177,13 +177,13 @@ func (b *binder) full(at int) error {
 }
 
 // bindLists binds each rank to its own list of CPUs.
-func (t *tree) bindLists(on *mapped, wish BindTo) error {
-	for j := range on.seats {
+func (t *tree) bindLists(on *mapping, wish BindTo) error {
+	for j := range on.assignments {
 		list := wish.Lists[j%len(wish.Lists)]
 		if missing := list.Without(t.machine.CPUs); missing.Len() > 0 {
 			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", wish, missing, t.name, t.machine.CPUs)
 		}
-		on.seats[j].cpus = list
+		on.assignments[j].cpus = list
 	}
 	return nil
 }

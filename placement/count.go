@@ -17,7 +17,7 @@ type Counts struct {
 	// Reason says in one line how many ranks there are and why: "4 ranks: one per
 	// GPU (4 GPUs)".
 	Reason string
-	// Notes are remarks that the user should see, one sentence each.
+	// Notes are allNotes that the user should see, one sentence each.
 	Notes []string
 }
 
@@ -55,7 +55,7 @@ func Count(req Request, machines []Machine) (Counts, error) {
 
 // decided is a count that was made before.
 func (r Request) decided() Counts {
-	counts := Counts{PerNode: r.Counts, Reason: r.ranksWish()}
+	counts := Counts{PerNode: r.Counts, Reason: r.ranksOption()}
 	for _, n := range r.Counts {
 		counts.Total += n
 	}
@@ -68,16 +68,16 @@ func (r Request) check(machines []Machine) error {
 		errs = append(errs, errors.New("no node to place ranks on"))
 	}
 	if r.Ranks < 0 {
-		errs = append(errs, fmt.Errorf("%s: a job has at least one rank", r.ranksWish()))
+		errs = append(errs, fmt.Errorf("%s: a job has at least one rank", r.ranksOption()))
 	}
 	if r.PerNode.Kind == PerNodeFixed && r.PerNode.N < 1 {
-		errs = append(errs, fmt.Errorf("%s: a node gets at least one rank", r.perNodeWish()))
+		errs = append(errs, fmt.Errorf("%s: a node gets at least one rank", r.perNodeOption()))
 	}
 	return errors.Join(errs...)
 }
 
-// ranksWish is the wished total as the user wrote it.
-func (r Request) ranksWish() string {
+// ranksOption is the wished total as the user wrote it.
+func (r Request) ranksOption() string {
 	return cmp.Or(r.RanksFrom, fmt.Sprintf("-np %d", r.Ranks))
 }
 
@@ -103,7 +103,7 @@ func always(n int) func(int, Machine) (int, error) {
 func (r Request) perNode(machines []Machine) (Counts, error) {
 	switch r.PerNode.Kind {
 	case PerNodeFixed:
-		return countEach(machines, r.wishOn(len(machines)), always(r.PerNode.N))
+		return countEach(machines, r.perNodeOptionOn(len(machines)), always(r.PerNode.N))
 	case PerNodeGPU:
 		return r.perGPU(machines, r.noGPU)
 	case PerNodeCPU:
@@ -144,17 +144,17 @@ func (r Request) perObject(machines []Machine) (Counts, error) {
 			return 0, fmt.Errorf("%s: the topology of %s is not known", r.MapBy, r.nodeName(node))
 		}
 		gpus, _ := r.gpus(m)
-		places, err := newTree(r.nodeName(node), m).places(r.MapBy, gpus, r.GPUsPerRank)
-		return r.MapBy.PPR * len(places), err
+		targets, err := newTree(r.nodeName(node), m).targets(r.MapBy, gpus, r.GPUsPerRank)
+		return r.MapBy.PPR * len(targets), err
 	})
 }
 
-// wishOn is the wish for each of several nodes.
-func (r Request) wishOn(nodes int) string {
+// perNodeOptionOn is the wish for each of several nodes.
+func (r Request) perNodeOptionOn(nodes int) string {
 	if nodes > 1 {
-		return fmt.Sprintf("%s on %d nodes", r.perNodeWish(), nodes)
+		return fmt.Sprintf("%s on %d nodes", r.perNodeOption(), nodes)
 	}
-	return r.perNodeWish()
+	return r.perNodeOption()
 }
 
 // perCPU counts one rank per usable CPU.
@@ -166,7 +166,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	return countEach(machines, "one per usable CPU"+inParentheses(found+more), func(node int, m Machine) (int, error) {
 		n := m.UsableCPUs()
 		if n == 0 {
-			return 0, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeWish(), r.nodeName(node))
+			return 0, fmt.Errorf("%s: the usable CPUs of %s are not known; give a number", r.perNodeOption(), r.nodeName(node))
 		}
 		return n, nil
 	})
@@ -247,7 +247,7 @@ func (r Request) noGPU(node int, m Machine) (int, error) {
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
 	}
-	return 0, fmt.Errorf("%s: no GPU is usable %s (%s); give a number, cpu or auto", r.perNodeWish(), where, why)
+	return 0, fmt.Errorf("%s: no GPU is usable %s (%s); give a number, cpu or auto", r.perNodeOption(), where, why)
 }
 
 func inParentheses(text string) string {
@@ -265,17 +265,17 @@ func (r Request) limit(room Counts) (Counts, error) {
 	for _, n := range room.PerNode {
 		capacity += n
 	}
-	nodes, wish := len(room.PerNode), r.roomWish()
+	nodes, wish := len(room.PerNode), r.capacityOption()
 	switch {
 	case r.Ranks <= capacity:
 	case wish != "":
-		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksWish(), wish, plural(capacity, "rank"),
+		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksOption(), wish, plural(capacity, "rank"),
 			plural(nodes, "node"))
 	case r.slotsLimit(nodes):
-		return Counts{}, fmt.Errorf("%s is more than the %s of %s%s: use %s or --oversubscribe", r.ranksWish(),
+		return Counts{}, fmt.Errorf("%s is more than the %s of %s%s: use %s or --oversubscribe", r.ranksOption(),
 			plural(capacity, "slot"), plural(nodes, "node"), inParentheses(r.SlotsFrom), r.ranksInstead(capacity))
 	}
-	counts := Counts{PerNode: make([]int, nodes), Reason: r.ranksWish()}
+	counts := Counts{PerNode: make([]int, nodes), Reason: r.ranksOption()}
 	left := r.Ranks
 	if r.MapBy.Object == ByNode && r.MapBy.PPR == 0 || r.MapBy.Span {
 		left = balance(left, room.PerNode, counts.PerNode)
@@ -304,13 +304,13 @@ func (r Request) goRound(left int, perNode []int) error {
 		return nil
 	}
 	most := r.Ranks - left
-	return fmt.Errorf("%s is more than the %s that max-slots allows on %s%s: use %s", r.ranksWish(),
+	return fmt.Errorf("%s is more than the %s that max-slots allows on %s%s: use %s", r.ranksOption(),
 		plural(most, "rank"), plural(len(perNode), "node"), inParentheses(r.SlotsFrom), r.ranksInstead(most))
 }
 
 // ranksInstead is the wished total as the user writes it, with another number.
 func (r Request) ranksInstead(n int) string {
-	option, isOption := strings.CutSuffix(r.ranksWish(), fmt.Sprint(r.Ranks))
+	option, isOption := strings.CutSuffix(r.ranksOption(), fmt.Sprint(r.Ranks))
 	if last := len(option) - 1; !isOption || last < 0 || option[last] != ' ' && option[last] != '=' ||
 		strings.Contains(option, ",") {
 		option = "-np "
@@ -328,7 +328,7 @@ func (r Request) slotsLimit(nodes int) bool {
 func (r Request) checkSlots(counts Counts) error {
 	limited, reason := r.slotsLimit(len(counts.PerNode)), counts.Reason
 	if r.PerNode.From != "" { // the reason of a number that was found is no subject
-		reason = r.wishOn(len(counts.PerNode))
+		reason = r.perNodeOptionOn(len(counts.PerNode))
 	}
 	for node, n := range counts.PerNode {
 		if most := r.maxSlots(node); most > 0 && n > most {
@@ -358,20 +358,20 @@ func balance(ranks int, room, perNode []int) int {
 	return ranks
 }
 
-// roomWish is the wish that limits the ranks on a node; "" if there is none.
-func (r Request) roomWish() string {
+// capacityOption is the wish that limits the ranks on a node; "" if there is none.
+func (r Request) capacityOption() string {
 	counted := r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore // room that was found, which ranks may share
 	switch {
 	case r.PerNode.Kind != PerNodeUnset && !(counted && r.Oversubscribe):
-		return r.perNodeWish()
+		return r.perNodeOption()
 	case r.MapBy.PPR > 0:
 		return r.MapBy.String()
 	}
 	return ""
 }
 
-// perNodeWish writes the wish per node as the user did: "--nproc-per-node 2".
-func (r Request) perNodeWish() string {
+// perNodeOption writes the wish per node as the user did: "--nproc-per-node 2".
+func (r Request) perNodeOption() string {
 	if r.PerNode.From != "" {
 		return r.PerNode.From
 	}
@@ -387,7 +387,7 @@ func (r Request) perNodeWish() string {
 	return "--nproc-per-node " + word
 }
 
-// slotNotes remarks on ranks and slots that do not fit. mpirun refuses to start
+// slotNotes allNotes on ranks and slots that do not fit. mpirun refuses to start
 // more ranks than slots; on a laptop or in a container that is a nuisance.
 func (r Request) slotNotes(slots int, perNode []int) []string {
 	switch {

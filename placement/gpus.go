@@ -103,16 +103,16 @@ func (r Request) gpusOf(local int, gpus []GPU) []GPU {
 
 // home returns the NUMA node with usable CPUs that is nearest to a device; -1
 // where nobody knows. A device whose own node has none is remarked on.
-func (t *tree) home(device string, bus *Bus) int {
-	home, stranded := t.nearest(bus)
-	if stranded {
-		t.strand(device, bus.Node, home)
+func (t *tree) numaNode(device string, bus *Bus) int {
+	home, cpulessNode := t.nearest(bus)
+	if cpulessNode {
+		t.noteCPUless(device, bus.Node, home)
 	}
 	return home
 }
 
 // nearest is that node, and whether the device's own has no usable CPU.
-func (t *tree) nearest(bus *Bus) (home int, stranded bool) {
+func (t *tree) nearest(bus *Bus) (home int, cpulessNode bool) {
 	switch {
 	case bus == nil:
 		return -1, false
@@ -136,27 +136,27 @@ func (t *tree) note(text string) {
 	}
 }
 
-// stranded are devices at a NUMA node without usable CPUs.
-type stranded struct {
+// cpulessNode are devices at a NUMA node without usable CPUs.
+type cpulessNode struct {
 	node, near int
 	devices    []string
 }
 
-func (t *tree) strand(device string, node, near int) {
-	i := slices.IndexFunc(t.stranded, func(s stranded) bool { return s.node == node })
+func (t *tree) noteCPUless(device string, node, near int) {
+	i := slices.IndexFunc(t.cpulessNode, func(s cpulessNode) bool { return s.node == node })
 	if i < 0 {
-		i = len(t.stranded)
-		t.stranded = append(t.stranded, stranded{node: node, near: near})
+		i = len(t.cpulessNode)
+		t.cpulessNode = append(t.cpulessNode, cpulessNode{node: node, near: near})
 	}
-	if !slices.Contains(t.stranded[i].devices, device) {
-		t.stranded[i].devices = append(t.stranded[i].devices, device)
+	if !slices.Contains(t.cpulessNode[i].devices, device) {
+		t.cpulessNode[i].devices = append(t.cpulessNode[i].devices, device)
 	}
 }
 
-// remarks are the notes about a node, those on stranded devices last.
-func (t *tree) remarks() []string {
+// allNotes are the notes about a node, those on cpulessNode devices last.
+func (t *tree) allNotes() []string {
 	notes := t.notes
-	for _, s := range t.stranded {
+	for _, s := range t.cpulessNode {
 		notes = append(notes,
 			fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
 				s.node, t.name, strings.Join(s.devices, ", "), s.near))
@@ -164,36 +164,36 @@ func (t *tree) remarks() []string {
 	return notes
 }
 
-// gpuHomes returns the NUMA nodes at which a rank's GPUs are.
-func (t *tree) gpuHomes(gpus []GPU) []int {
-	var homes []int
+// gpuNodes returns the NUMA nodes at which a rank's GPUs are.
+func (t *tree) gpuNodes(gpus []GPU) []int {
+	var nodes []int
 	for _, gpu := range gpus {
-		home := t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)
-		if home >= 0 && !slices.Contains(homes, home) {
-			homes = append(homes, home)
+		home := t.numaNode(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)
+		if home >= 0 && !slices.Contains(nodes, home) {
+			nodes = append(nodes, home)
 		}
 	}
-	return homes
+	return nodes
 }
 
-// nearHomes gives each rank cores of the NUMA nodes that are its homes: each
+// nearNodes gives each rank cores of its NUMA nodes, nodesOf: each
 // node's are shared evenly among its ranks. A rank without a home goes to where
 // most room is left. A node that has less than two cores for each of its ranks
 // (or less than exact, if that is not 0) borrows from the nearest that has more,
 // as far as the whole machine has as many.
 //
 // There are at least as many cores as ranks, or exact × ranks.
-func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
+func (t *tree) nearNodes(nodesOf [][]int, exact int) []CPUSet {
 	pools := make(map[int][]*core)
-	guests := make(map[int][]int) // NUMA node: ranks
+	ranksOn := make(map[int][]int) // NUMA node: ranks
 	for _, c := range t.cores {
 		pools[c.Node] = append(pools[c.Node], c)
 	}
-	homes = t.settle(homes, exact, pools)
+	nodesOf = t.assignNodes(nodesOf, exact, pools)
 	entries := 0
-	for rank, nodes := range homes {
+	for rank, nodes := range nodesOf {
 		for _, node := range nodes {
-			guests[node] = append(guests[node], rank)
+			ranksOn[node] = append(ranksOn[node], rank)
 		}
 		entries += len(nodes)
 	}
@@ -203,12 +203,12 @@ func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
 	} else if len(t.cores) >= 2*entries {
 		want = 2
 	}
-	shares := make([]CPUSet, len(homes))
+	shares := make([]CPUSet, len(nodesOf))
 	for _, node := range t.nodes {
-		t.borrow(node, want, pools, guests)
+		t.borrow(node, want, pools, ranksOn)
 	}
 	for _, node := range t.nodes {
-		ranks := guests[node]
+		ranks := ranksOn[node]
 		if len(ranks) == 0 {
 			continue
 		}
@@ -219,42 +219,42 @@ func (t *tree) nearHomes(homes [][]int, exact int) []CPUSet {
 	return shares
 }
 
-// settle gives a home to ranks that have none, and leaves one to each rank where
+// assignNodes gives a home to ranks that have none, and leaves one to each rank where
 // an exact number of cores is wanted or several homes are more than there are cores.
-func (t *tree) settle(homes [][]int, exact int, pools map[int][]*core) [][]int {
+func (t *tree) assignNodes(nodesOf [][]int, exact int, pools map[int][]*core) [][]int {
 	entries := 0
-	for _, nodes := range homes {
+	for _, nodes := range nodesOf {
 		entries += max(1, len(nodes))
 	}
-	settled := make([][]int, len(homes))
+	assigned := make([][]int, len(nodesOf))
 	ranks := make(map[int]int)
-	for rank, nodes := range homes {
+	for rank, nodes := range nodesOf {
 		if len(nodes) > 1 && (exact > 0 || entries > len(t.cores)) {
 			nodes = nodes[:1]
 		}
-		settled[rank] = nodes
+		assigned[rank] = nodes
 		for _, node := range nodes {
 			ranks[node]++
 		}
 	}
-	for rank, nodes := range settled {
+	for rank, nodes := range assigned {
 		if len(nodes) > 0 {
 			continue
 		}
 		roomiest := slices.MaxFunc(t.nodes, func(a, b int) int {
 			return cmp.Compare(len(pools[a])*(ranks[b]+1), len(pools[b])*(ranks[a]+1))
 		})
-		settled[rank] = []int{roomiest}
+		assigned[rank] = []int{roomiest}
 		ranks[roomiest]++
 	}
-	return settled
+	return assigned
 }
 
 // borrow moves cores that others can spare to a node, the nearest others first.
-func (t *tree) borrow(node, want int, pools map[int][]*core, guests map[int][]int) {
-	missing := want*len(guests[node]) - len(pools[node])
+func (t *tree) borrow(node, want int, pools map[int][]*core, ranksOn map[int][]int) {
+	missing := want*len(ranksOn[node]) - len(pools[node])
 	for _, lender := range t.nearestFirst(node) {
-		spare := min(missing, len(pools[lender])-want*len(guests[lender]))
+		spare := min(missing, len(pools[lender])-want*len(ranksOn[lender]))
 		if lender == node || spare <= 0 {
 			continue
 		}
@@ -263,6 +263,6 @@ func (t *tree) borrow(node, want int, pools map[int][]*core, guests map[int][]in
 		pools[lender] = pools[lender][:rest]
 		missing -= spare
 		t.note(fmt.Sprintf("NUMA node %d has too few cores for the %s near to it: they have cores of node %d, too",
-			node, plural(len(guests[node]), "rank"), lender))
+			node, plural(len(ranksOn[node]), "rank"), lender))
 	}
 }

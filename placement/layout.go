@@ -14,7 +14,7 @@ type Layout struct {
 	PerNode []int
 	// Reason says in one line how many ranks there are and why.
 	Reason string
-	// Notes are remarks that the user should see, one sentence each.
+	// Notes are allNotes that the user should see, one sentence each.
 	Notes []string
 }
 
@@ -50,7 +50,7 @@ func Map(req Request, machines []Machine) (Layout, error) {
 	if req.RankFile != nil {
 		return req.RankFile.layout(req, machines)
 	}
-	if err := req.checkWishes(); err != nil {
+	if err := req.checkConflicts(); err != nil {
 		return Layout{}, err
 	}
 	counts, err := Count(req, machines)
@@ -58,9 +58,9 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	decide, by := req.policy()
-	nodes, trees := make([]mapped, len(machines)), forest{}
+	nodes, trees := make([]mapping, len(machines)), forest{}
 	for node, n := range counts.PerNode {
-		if nodes[node], err = req.seatNode(decide, node, n, machines[node], &trees); err != nil {
+		if nodes[node], err = req.assignNode(decide, node, n, machines[node], &trees); err != nil {
 			return Layout{}, err
 		}
 	}
@@ -81,45 +81,45 @@ func Map(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	layout.finish(nodes, machines)
-	layout.Notes = append(layout.Notes, req.away(layout.Ranks, nodes, machines)...)
-	layout.Notes = append(layout.Notes, req.crowds(counts.PerNode, machines)...)
+	layout.Notes = append(layout.Notes, req.gpuNotes(layout.Ranks, nodes, machines)...)
+	layout.Notes = append(layout.Notes, req.oversubscriptionNotes(counts.PerNode, machines)...)
 	return layout, nil
 }
 
-// seatNode seats the n ranks of one node. A node of unknown topology has seats
+// assignNode assignments the n ranks of one node. A node of unknown topology has assignments
 // without CPUs, which is an error where there is a wish for them.
-func (r Request) seatNode(decide policy, node, n int, m Machine, trees *forest) (mapped, error) {
+func (r Request) assignNode(decide policy, node, n int, m Machine, trees *forest) (mapping, error) {
 	if err := errors.Join(r.checkGPUs(node, n, m), r.checkSubscription(node, n, m)); err != nil {
-		return mapped{}, err
+		return mapping{}, err
 	}
 	gpus, _ := r.gpus(m)
 	if m.Topology == nil || n == 0 {
 		if r.Places() && n > 0 {
-			return mapped{}, fmt.Errorf("%s: the topology of %s is not known", r.placeWish(), r.nodeName(node))
+			return mapping{}, fmt.Errorf("%s: the topology of %s is not known", r.placementOption(), r.nodeName(node))
 		}
-		return r.seated(nil, n, gpus), nil
+		return r.unassigned(nil, n, gpus), nil
 	}
 	t := trees.tree(r.nodeName(node), m)
 	if len(t.cores) == 0 {
 		if r.Places() {
-			return mapped{}, fmt.Errorf("%s: no usable CPU of %s is known", r.placeWish(), r.nodeName(node))
+			return mapping{}, fmt.Errorf("%s: no usable CPU of %s is known", r.placementOption(), r.nodeName(node))
 		}
-		return r.seated(t, n, gpus), nil
+		return r.unassigned(t, n, gpus), nil
 	}
 	return decide(t, n, gpus)
 }
 
-// crowds are remarks on nodes with more ranks than CPUs of which nobody asked for
+// oversubscriptionNotes are allNotes on nodes with more ranks than CPUs of which nobody asked for
 // the topology: their ranks are not bound whatever that is.
-func (r Request) crowds(perNode []int, machines []Machine) (notes []string) {
-	type crowd struct{ ranks, cpus, node int }
-	var all []crowd
+func (r Request) oversubscriptionNotes(perNode []int, machines []Machine) (notes []string) {
+	type overfull struct{ ranks, cpus, node int }
+	var all []overfull
 	for node, m := range machines {
 		if cpus := m.CPUs.Len(); m.Topology == nil && cpus > 0 && perNode[node] > cpus && r.NeedsTopology() {
-			all = append(all, crowd{perNode[node], cpus, node})
+			all = append(all, overfull{perNode[node], cpus, node})
 		}
 	}
-	for _, same := range groupBy(all, func(c crowd) [2]int { return [2]int{c.ranks, c.cpus} }) {
+	for _, same := range groupBy(all, func(c overfull) [2]int { return [2]int{c.ranks, c.cpus} }) {
 		c, where := same[0], ""
 		switch {
 		case len(same) > 1:
@@ -127,12 +127,12 @@ func (r Request) crowds(perNode []int, machines []Machine) (notes []string) {
 		case len(machines) > 1:
 			where = " on " + r.nodeName(c.node)
 		}
-		notes = append(notes, crowded(plural(c.ranks, "rank"), plural(c.cpus, "CPU")+where))
+		notes = append(notes, oversubscribed(plural(c.ranks, "rank"), plural(c.cpus, "CPU")+where))
 	}
 	return notes
 }
 
-func crowded(ranks, cpus string) string {
+func oversubscribed(ranks, cpus string) string {
 	return fmt.Sprintf("%s share %s: they are not bound to CPUs", ranks, cpus)
 }
 
@@ -151,8 +151,8 @@ func (r Request) checkSubscription(node, n int, m Machine) error {
 	return nil
 }
 
-// placeWish is the option that asks for places.
-func (r Request) placeWish() string {
+// placementOption is the option that asks for places.
+func (r Request) placementOption() string {
 	switch {
 	case r.NUMABinding != "":
 		return "--numa-binding " + string(r.NUMABinding)
@@ -166,12 +166,12 @@ func (r Request) placeWish() string {
 	return r.RankBy.String()
 }
 
-// ranksOf numbers seats as their order says.
-func ranksOf(order [][2]int, nodes []mapped) []Rank {
+// ranksOf numbers assignments as their order says.
+func ranksOf(order [][2]int, nodes []mapping) []Rank {
 	ranks := make([]Rank, 0, len(order))
 	locals := make([]int, len(nodes))
 	for _, at := range order {
-		node, s := at[0], nodes[at[0]].seats[at[1]]
+		node, s := at[0], nodes[at[0]].assignments[at[1]]
 		rank := Rank{Node: node, LocalRank: locals[node], GPUs: s.gpus, CPUs: s.cpus, Reason: s.reason}
 		locals[node]++
 		ranks = append(ranks, rank)
@@ -193,7 +193,7 @@ func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
 }
 
 // finish adds what follows from the ranks' places.
-func (l *Layout) finish(nodes []mapped, machines []Machine) {
+func (l *Layout) finish(nodes []mapping, machines []Machine) {
 	for i := range l.Ranks {
 		rank := &l.Ranks[i]
 		if len(rank.GPUs) > 0 {
@@ -211,7 +211,7 @@ func (l *Layout) finish(nodes []mapped, machines []Machine) {
 	for node, m := range machines {
 		l.countThreads(ofNode[node], m)
 		if t := nodes[node].tree; t != nil {
-			for _, note := range t.remarks() {
+			for _, note := range t.allNotes() {
 				if !seen[note] {
 					l.Notes = append(l.Notes, note)
 				}

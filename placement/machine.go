@@ -26,7 +26,7 @@ type Machine struct {
 	Hidden *Visibility `json:"-"`
 	// Topology is what the node consists of; nil: not asked.
 	Topology *Topology `json:"topology,omitempty"`
-	// Notes are remarks on what was strange, one sentence each.
+	// Notes are allNotes on what was strange, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// seat is the place of one rank on a node while it is being decided.
-type seat struct {
+// assignment is the place of one rank on a node while it is being decided.
+type assignment struct {
 	locale CPUSet // the CPUs of the object to which it is mapped
 	object int    // that object's number among those of its kind
 	gpus   []GPU
@@ -15,18 +15,18 @@ type seat struct {
 	reason string
 }
 
-// mapped are the seats of a node with the objects to which they were mapped.
-type mapped struct {
-	tree    *tree
-	seats   []seat
-	objects []CPUSet
-	// paired seats stay in their order, whatever --rank-by says: a program takes the
+// mapped are the assignments of a node with the objects to which they were mapped.
+type mapping struct {
+	tree        *tree
+	assignments []assignment
+	objects     []CPUSet
+	// paired assignments stay in their order, whatever --rank-by says: a program takes the
 	// GPU of its local rank, and its CPUs are to be near to that.
 	paired bool
 }
 
 // place is a device or a part of a machine to which ranks are mapped.
-type place struct {
+type target struct {
 	cpus CPUSet
 	gpu  []GPU // the GPU, or those of one rank, if it is such
 	name string
@@ -35,44 +35,44 @@ type place struct {
 // mapTo maps n ranks to the objects of a wish, the round-robin way: rank j goes to
 // object j modulo their number; with ppr the first N go to the first object. Mapped
 // by GPU each rank goes to so many GPUs (GPUsPerRank; at least one).
-func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapped, error) {
-	places, err := t.places(m, gpus, gpusPerRank)
+func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapping, error) {
+	targets, err := t.targets(m, gpus, gpusPerRank)
 	if err != nil {
-		return mapped{}, err
+		return mapping{}, err
 	}
-	if room := m.PPR * len(places); m.PPR > 0 && n > room {
-		return mapped{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR,
-			m.Object.noun(len(places)), t.name, room)
+	if room := m.PPR * len(targets); m.PPR > 0 && n > room {
+		return mapping{}, fmt.Errorf("%s: %s %d on each of %s of %s: %d", m, areMore(n, "rank"), m.PPR,
+			m.Object.noun(len(targets)), t.name, room)
 	}
-	result := mapped{tree: t}
-	for _, p := range places {
+	result := mapping{tree: t}
+	for _, p := range targets {
 		result.objects = append(result.objects, p.cpus)
 	}
 	for j := range n {
-		object := j % len(places)
+		object := j % len(targets)
 		switch {
 		case m.PPR > 0:
 			object = j / m.PPR
 		case m.Object == ByDistance:
-			object = t.fillNearest(j, max(1, m.PE), places)
+			object = t.fillNearest(j, max(1, m.PE), targets)
 		}
-		result.seats = append(result.seats, seat{
-			locale: places[object].cpus, object: object, gpus: places[object].gpu,
-			reason: fmt.Sprintf("%s: %s", m, places[object].name),
+		result.assignments = append(result.assignments, assignment{
+			locale: targets[object].cpus, object: object, gpus: targets[object].gpu,
+			reason: fmt.Sprintf("%s: %s", m, targets[object].name),
 		})
 	}
 	return result, nil
 }
 
 // places returns the objects to which a wish maps; there is at least one.
-func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
+func (t *tree) targets(m MapBy, gpus []GPU, gpusPerRank int) ([]target, error) {
 	switch m.Object {
 	case ByGPU:
-		return t.gpuPlaces(m, gpus, max(1, gpusPerRank))
+		return t.gpuTargets(m, gpus, max(1, gpusPerRank))
 	case ByNIC:
-		return t.nicPlaces(m)
+		return t.nicTargets(m)
 	case ByDistance:
-		return t.distancePlaces(m, gpus)
+		return t.distanceTargets(m, gpus)
 	}
 	sets, err := t.partObjects(m.Object, m.String())
 	if err != nil {
@@ -81,89 +81,89 @@ func (t *tree) places(m MapBy, gpus []GPU, gpusPerRank int) ([]place, error) {
 	if m.Count > len(sets) {
 		return nil, fmt.Errorf("%s: %s has %s", m, t.name, t.count(m.Object))
 	}
-	var places []place
+	var targets []target
 	each := max(m.Count, 1)
 	for i := 0; i < len(sets); i += each {
-		p := place{name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
+		p := target{name: fmt.Sprintf("%s %d", nouns[cmp.Or(m.Object, ByBoard)], i)}
 		for _, set := range sets[i:min(i+each, len(sets))] {
 			p.cpus = p.cpus.Union(set)
 		}
 		if last := min(i+each, len(sets)) - 1; last > i {
 			p.name = fmt.Sprintf("%ss %d-%d", nouns[m.Object], i, last)
 		}
-		places = append(places, p)
+		targets = append(targets, p)
 	}
-	return places, nil
+	return targets, nil
 }
 
-// gpuPlaces returns each GPU, or as many at once as a rank has, one group behind
+// gpuTargets returns each GPU, or as many at once as a rank has, one group behind
 // the other. GPUs that are too few for another group are left over.
-func (t *tree) gpuPlaces(m MapBy, gpus []GPU, each int) ([]place, error) {
+func (t *tree) gpuTargets(m MapBy, gpus []GPU, each int) ([]target, error) {
 	switch {
 	case len(gpus) == 0:
 		return nil, fmt.Errorf("%s: %s has no GPU that may be used", m, t.name)
 	case len(gpus) < each:
 		return nil, fmt.Errorf("--gpus-per-rank %d: %s has %d that may be used", each, t.name, len(gpus))
 	}
-	var places []place
+	var targets []target
 	for group := range slices.Chunk(gpus[:len(gpus)/each*each], each) {
-		p := place{gpu: group, name: "GPU " + indexList(group)}
+		p := target{gpu: group, name: "GPU " + indexList(group)}
 		for _, gpu := range group {
-			p.cpus = p.cpus.Union(t.around(t.home(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)))
+			p.cpus = p.cpus.Union(t.cpusNear(t.numaNode(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)))
 		}
-		places = append(places, p)
+		targets = append(targets, p)
 	}
-	return places, nil
+	return targets, nil
 }
 
 // around is the CPUs of a NUMA node, or all where it is not known.
-func (t *tree) around(node int) CPUSet {
+func (t *tree) cpusNear(node int) CPUSet {
 	if node < 0 {
 		return t.all
 	}
 	return t.nodeCPUs(node)
 }
 
-// nicPlaces returns the network interfaces that are up and have hardware, the
+// nicTargets returns the network interfaces that are up and have hardware, the
 // RDMA ones where there are any.
-func (t *tree) nicPlaces(m MapBy) ([]place, error) {
-	var places, plain []place
+func (t *tree) nicTargets(m MapBy) ([]target, error) {
+	var targets, plain []target
 	for _, nic := range t.machine.Topology.NICs {
 		if !nic.Up || nic.Kind == Virtual || nic.Bus == nil {
 			continue
 		}
-		p := place{cpus: t.around(t.home(nic.Name, nic.Bus)), name: nic.Name}
+		p := target{cpus: t.cpusNear(t.numaNode(nic.Name, nic.Bus)), name: nic.Name}
 		if nic.Kind == Ethernet {
 			plain = append(plain, p)
 		} else {
-			places = append(places, p)
+			targets = append(targets, p)
 		}
 	}
-	if len(places) == 0 {
-		places = plain
+	if len(targets) == 0 {
+		targets = plain
 	}
-	if len(places) == 0 {
+	if len(targets) == 0 {
 		return nil, fmt.Errorf("%s: %s has no NIC that is up, of %d", m, t.name, len(t.machine.Topology.NICs))
 	}
-	return places, nil
+	return targets, nil
 }
 
-// distancePlaces returns the NUMA nodes, the nearest to the wish's device first.
-func (t *tree) distancePlaces(m MapBy, gpus []GPU) ([]place, error) {
+// distanceTargets returns the NUMA nodes, the nearest to the wish's device first.
+func (t *tree) distanceTargets(m MapBy, gpus []GPU) ([]target, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
 		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name,
 			cmp.Or(m.Device, "auto"), t.nicNames())
 	}
-	home := t.home(device, bus)
+	home := t.numaNode(device, bus)
 	if home < 0 {
 		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on %s", m, device, t.name)
 	}
-	var places []place
+	var targets []target
 	for _, node := range t.nearestFirst(home) {
-		places = append(places, place{cpus: t.nodeCPUs(node), name: fmt.Sprintf("NUMA node %d, from %s", node, device)})
+		targets = append(targets, target{cpus: t.nodeCPUs(node), name: fmt.Sprintf("NUMA node %d, from %s", node, device)})
 	}
-	return places, nil
+	return targets, nil
 }
 
 // device finds a NIC by its name or its interface's; "gpu" is the first GPU, and
@@ -194,9 +194,9 @@ func (t *tree) nicNames() string {
 
 // fillNearest is the place of rank j where each takes so many of a place's cores
 // before the next place's turn comes.
-func (t *tree) fillNearest(j, each int, places []place) int {
+func (t *tree) fillNearest(j, each int, targets []target) int {
 	room := 0
-	for i, p := range places {
+	for i, p := range targets {
 		if room += t.units(p.cpus, false) / each; j < room {
 			return i
 		}
@@ -204,7 +204,7 @@ func (t *tree) fillNearest(j, each int, places []place) int {
 	if room == 0 {
 		return 0
 	}
-	return t.fillNearest(j%room, each, places)
+	return t.fillNearest(j%room, each, targets)
 }
 
 // objectOf is the kind of objects over which ranks are counted.
@@ -215,8 +215,8 @@ func (r RankBy) objectOf(m MapBy) Object {
 	return cmp.Or(r.Object, m.Object)
 }
 
-// order returns the ranks of the job as positions (node, seat) of the mapped nodes.
-func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
+// order returns the ranks of the job as positions (node, assignment) of the mapped nodes.
+func (r RankBy) order(nodes []mapping, m MapBy) ([][2]int, error) {
 	object := r.objectOf(m)
 	var stops []stop
 	ofNode := make([][]stop, len(nodes))
@@ -229,35 +229,35 @@ func (r RankBy) order(nodes []mapped, m MapBy) ([][2]int, error) {
 	}
 	w := walk{taken: make([][]bool, len(nodes)), nodes: nodes}
 	for node := range nodes {
-		w.taken[node] = make([]bool, len(nodes[node].seats))
+		w.taken[node] = make([]bool, len(nodes[node].assignments))
 	}
 	switch {
 	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
-		w.rest() // one stop a node: the seats' own order
+		w.numberRest() // one stop a node: the assignments' own order
 	case r.Order == RankFill:
 		for _, s := range stops {
-			w.around([]stop{s})
+			w.roundRobin([]stop{s})
 		}
 	case r.Order == RankSpan || object == ByNode:
-		w.around(stops)
+		w.roundRobin(stops)
 	default:
 		for _, stops := range ofNode {
-			w.around(stops)
+			w.roundRobin(stops)
 		}
 	}
-	w.rest()
-	w.keepPairs()
+	w.numberRest()
+	w.keepPaired()
 	return w.ranks, nil
 }
 
 // stop is an object at which ranks are counted.
 type stop struct {
 	node int
-	has  func(seat) bool
+	has  func(assignment) bool
 }
 
-func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, error) {
-	everything := func(seat) bool { return true }
+func (r RankBy) stops(node int, on mapping, object Object, m MapBy) ([]stop, error) {
+	everything := func(assignment) bool { return true }
 	device := object == ByGPU || object == ByNIC || object == ByDistance
 	switch {
 	case device && object != m.Object:
@@ -274,7 +274,7 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 	}
 	stops := make([]stop, len(sets))
 	for i, set := range sets {
-		stops[i] = stop{node, func(s seat) bool {
+		stops[i] = stop{node, func(s assignment) bool {
 			if object == m.Object {
 				return s.object == i
 			}
@@ -284,40 +284,40 @@ func (r RankBy) stops(node int, on mapped, object Object, m MapBy) ([]stop, erro
 	return stops, nil
 }
 
-// walk goes round stops and gives each the next seat that is there.
+// walk goes round stops and gives each the next assignment that is there.
 type walk struct {
-	nodes []mapped
-	taken [][]bool // seats that have a rank, by node
+	nodes []mapping
+	taken [][]bool // assignments that have a rank, by node
 	ranks [][2]int
 }
 
-// around looks at each seat once for each stop: there may be many of both.
-func (w *walk) around(stops []stop) {
-	next := make([]int, len(stops)) // seat at which each stop looks on
+// around looks at each assignment once for each stop: there may be many of both.
+func (w *walk) roundRobin(stops []stop) {
+	next := make([]int, len(stops)) // assignment at which each stop looks on
 	for found := true; found; {
 		found = false
 		for i, s := range stops {
-			seats, taken := w.nodes[s.node].seats, w.taken[s.node]
-			for next[i] < len(seats) && (taken[next[i]] || !s.has(seats[next[i]])) {
+			assignments, taken := w.nodes[s.node].assignments, w.taken[s.node]
+			for next[i] < len(assignments) && (taken[next[i]] || !s.has(assignments[next[i]])) {
 				next[i]++
 			}
-			if next[i] < len(seats) {
-				w.give(s.node, next[i])
+			if next[i] < len(assignments) {
+				w.number(s.node, next[i])
 				found = true
 			}
 		}
 	}
 }
 
-// give gives a seat the next rank.
-func (w *walk) give(node, seat int) {
-	w.taken[node][seat] = true
-	w.ranks = append(w.ranks, [2]int{node, seat})
+// give gives a assignment the next rank.
+func (w *walk) number(node, assignment int) {
+	w.taken[node][assignment] = true
+	w.ranks = append(w.ranks, [2]int{node, assignment})
 }
 
-// keepPairs puts paired seats into their own order again, at the places that their
+// keepPaired puts paired assignments into their own order again, at the places that their
 // node has in the job.
-func (w *walk) keepPairs() {
+func (w *walk) keepPaired() {
 	next := make([]int, len(w.nodes))
 	for i, at := range w.ranks {
 		if w.nodes[at[0]].paired {
@@ -327,13 +327,13 @@ func (w *walk) keepPairs() {
 	}
 }
 
-// rest gives ranks to seats at no stop, which there are where CPUs are not known to
+// rest gives ranks to assignments at no stop, which there are where CPUs are not known to
 // be part of anything.
-func (w *walk) rest() {
+func (w *walk) numberRest() {
 	for node, taken := range w.taken {
-		for seat, has := range taken {
+		for assignment, has := range taken {
 			if !has {
-				w.give(node, seat)
+				w.number(node, assignment)
 			}
 		}
 	}

@@ -9,15 +9,15 @@ import (
 // numaBinding binds ranks as torchrun's --numa-binding does: by the NUMA node of
 // the rank's GPU, whatever other ranks do. Where torchrun fails because there is
 // no GPU, or its node is not known, ranks are spread over the NUMA nodes in blocks.
-func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapped, error) {
-	on := r.seated(t, n, gpus)
+func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
+	on := r.unassigned(t, n, gpus)
 	share := numaShares[r.NUMABinding]
 	if share == nil {
 		_, err := ParseNUMABinding(string(r.NUMABinding))
 		return on, err
 	}
 	ranks := make(map[int][]int) // by NUMA node
-	for i, home := range on.homesOrBlocks() {
+	for i, home := range on.nodesOrBlocks() {
 		ranks[home] = append(ranks[home], i)
 	}
 	for _, home := range t.nodes {
@@ -31,7 +31,7 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapped, error) {
 				plural(len(ranks[home]), "rank"), plural(len(cores), "core"), home, t.name)
 		}
 		for k, rank := range ranks[home] {
-			s := &on.seats[rank]
+			s := &on.assignments[rank]
 			s.cpus = sets[k%len(sets)]
 			s.locale = s.cpus
 			s.reason = fmt.Sprintf("--numa-binding %s: %s", r.NUMABinding, t.describe(s.cpus))
@@ -70,27 +70,27 @@ var numaShares = map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSe
 	},
 }
 
-// homesOrBlocks returns the NUMA node of each seat's first GPU; where one is not
-// known, all seats are spread over the nodes in blocks.
-func (on *mapped) homesOrBlocks() []int {
-	nodes := on.tree.nodes
-	blocks := make([]int, len(on.seats))
-	var homes []int
-	for i, s := range on.seats {
-		if len(nodes) > 0 {
-			blocks[i] = nodes[i*len(nodes)/len(on.seats)]
+// nodesOrBlocks returns the NUMA node of each assignment's first GPU; where one is not
+// known, all assignments are spread over the nodes in blocks.
+func (on *mapping) nodesOrBlocks() []int {
+	all := on.tree.nodes
+	blocks := make([]int, len(on.assignments))
+	var nodes []int
+	for i, a := range on.assignments {
+		if len(all) > 0 {
+			blocks[i] = all[i*len(all)/len(on.assignments)]
 		}
-		if near := on.tree.gpuHomes(s.gpus); len(near) > 0 {
-			homes = append(homes, near[0])
+		if near := on.tree.gpuNodes(a.gpus); len(near) > 0 {
+			nodes = append(nodes, near[0])
 		}
 	}
-	if len(homes) < len(on.seats) {
+	if len(nodes) < len(on.assignments) {
 		on.tree.note(
 			fmt.Sprintf("the NUMA nodes of GPUs are not known for all ranks of %s: --numa-binding spreads the ranks over its "+
 				"NUMA nodes", on.tree.name))
 		return blocks
 	}
-	return homes
+	return nodes
 }
 
 // core is what tells a core from others.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// policy gives n ranks of a node their seats. GPUs are those that its ranks may
+// policy gives n ranks of a node their assignments. GPUs are those that its ranks may
 // have, in their order.
-type policy func(t *tree, n int, gpus []GPU) (mapped, error)
+type policy func(t *tree, n int, gpus []GPU) (mapping, error)
 
 // policy returns what a request's wishes come to, and the mapping by which ranks
 // are counted.
@@ -31,15 +31,15 @@ func (r Request) policy() (policy, MapBy) {
 	case m.Object == AnyObject, !m.binds() && !r.BindTo.Given && r.CPUsPerRank == 0:
 		return r.share, m
 	}
-	return func(t *tree, n int, gpus []GPU) (mapped, error) { return r.byObject(t, m, n, gpus) }, m
+	return func(t *tree, n int, gpus []GPU) (mapping, error) { return r.byObject(t, m, n, gpus) }, m
 }
 
 // binds reports whether the mapping itself says what ranks are bound to. Slots and
 // nodes do not.
 func (m MapBy) binds() bool { return m.PE > 0 || m.Object != BySlot && m.Object != ByNode }
 
-// checkWishes refuses wishes that contradict each other.
-func (r Request) checkWishes() error {
+// checkConflicts refuses wishes that contradict each other.
+func (r Request) checkConflicts() error {
 	mapping := r.MapBy.Object != AnyObject || r.BindTo.Given
 	switch {
 	case r.NUMABinding != "" && (mapping || r.CPUsPerRank > 0):
@@ -63,21 +63,21 @@ func (r Request) checkWishes() error {
 	return nil
 }
 
-// seated makes seats without places, with the GPUs of their local ranks.
-func (r Request) seated(t *tree, n int, gpus []GPU) mapped {
-	on := mapped{tree: t, seats: make([]seat, n), paired: len(gpus) > 0}
-	for local := range on.seats {
-		on.seats[local] = seat{object: -1, gpus: r.gpusOf(local, gpus)}
+// unassigned makes assignments without places, with the GPUs of their local ranks.
+func (r Request) unassigned(t *tree, n int, gpus []GPU) mapping {
+	on := mapping{tree: t, assignments: make([]assignment, n), paired: len(gpus) > 0}
+	for local := range on.assignments {
+		on.assignments[local] = assignment{object: -1, gpus: r.gpusOf(local, gpus)}
 		if t != nil {
-			on.seats[local].locale = t.all
+			on.assignments[local].locale = t.all
 		}
 	}
 	return on
 }
 
 // unbound leaves it to the kernel where ranks run.
-func (r Request) unbound(t *tree, n int, gpus []GPU) (mapped, error) {
-	on := r.seated(t, n, gpus)
+func (r Request) unbound(t *tree, n int, gpus []GPU) (mapping, error) {
+	on := r.unassigned(t, n, gpus)
 	on.explain("not bound: " + r.BindTo.String())
 	return on, nil
 }
@@ -85,71 +85,71 @@ func (r Request) unbound(t *tree, n int, gpus []GPU) (mapped, error) {
 // share is gorun's own policy. One rank alone has everything. With GPUs each rank
 // gets its share of the cores of its GPU's NUMA node; without, an equal share of
 // all cores. More ranks than cores are not bound.
-func (r Request) share(t *tree, n int, gpus []GPU) (mapped, error) {
-	on := r.seated(t, n, gpus)
+func (r Request) share(t *tree, n int, gpus []GPU) (mapping, error) {
+	on := r.unassigned(t, n, gpus)
 	switch {
 	case n == 1:
 		on.explain("the only rank of its node: not bound")
 		return on, nil
 	case n > len(t.cores):
-		on.crowd(n)
+		on.leaveUnbound(n)
 		return on, nil
 	}
-	homes, known := on.homes()
+	nodes, known := on.gpuNodes()
 	if known {
-		on.bindNear(homes, 0)
+		on.bindNear(nodes, 0)
 		return on, nil
 	}
 	on.bindShares(divide(t.cores, n, 0))
 	return on, nil
 }
 
-// explain gives all seats one reason.
-func (on *mapped) explain(reason string) {
-	for i := range on.seats {
-		on.seats[i].reason = reason
+// explain gives all assignments one reason.
+func (on *mapping) explain(reason string) {
+	for i := range on.assignments {
+		on.assignments[i].reason = reason
 	}
 }
 
 // crowd leaves all ranks unbound because there are more than cores.
-func (on *mapped) crowd(n int) {
-	for i := range on.seats {
-		on.seats[i].cpus = CPUSet{}
+func (on *mapping) leaveUnbound(n int) {
+	for i := range on.assignments {
+		on.assignments[i].cpus = CPUSet{}
 	}
 	cores := plural(len(on.tree.cores), "core")
 	if all := on.tree.machine.CPUs.Len(); n > all {
 		cores = plural(all, "CPU")
 	}
 	on.explain(fmt.Sprintf("not bound: %s on %s", plural(n, "rank"), cores))
-	on.tree.note(crowded(plural(n, "rank"), cores))
+	on.tree.note(oversubscribed(plural(n, "rank"), cores))
 }
 
-// homes returns the NUMA nodes of each seat's GPUs, and whether any is known.
-func (on *mapped) homes() (homes [][]int, known bool) {
-	for _, s := range on.seats {
-		near := on.tree.gpuHomes(s.gpus)
-		homes = append(homes, near)
+// homes returns the NUMA nodes of each assignment's GPUs, and whether any is known.
+func (on *mapping) gpuNodes() (nodes [][]int, known bool) {
+	for _, s := range on.assignments {
+		near := on.tree.gpuNodes(s.gpus)
+		nodes = append(nodes, near)
 		known = known || len(near) > 0
 	}
-	return homes, known
+	return nodes, known
 }
 
-// bindNear binds each seat to its share of the cores of its homes.
-func (on *mapped) bindNear(homes [][]int, exact int) {
-	for i, share := range on.tree.nearHomes(homes, exact) {
-		s := &on.seats[i]
+// bindNear binds each assignment to its share of the cores of its homes.
+func (on *mapping) bindNear(nodes [][]int, exact int) {
+	for i, share := range on.tree.nearNodes(nodes, exact) {
+		s := &on.assignments[i]
 		s.cpus, s.locale = share, share
 		s.reason = on.tree.describe(share)
-		if len(homes[i]) > 0 && len(s.gpus) > 0 {
+		if len(nodes[i]) > 0 && len(s.gpus) > 0 {
 			s.reason += ", near GPU " + indexList(s.gpus)
 		}
 	}
 }
 
-func (on *mapped) bindShares(shares [][]*core) {
+func (on *mapping) bindShares(shares [][]*core) {
 	for i, share := range shares {
 		set := cpusOf(share)
-		on.seats[i].cpus, on.seats[i].locale, on.seats[i].reason = set, set, on.tree.describe(set)
+		on.assignments[i].cpus, on.assignments[i].locale, on.assignments[i].reason = set, set, on.tree.describe(set)
 	}
 }
 
@@ -173,15 +173,15 @@ func (t *tree) describe(set CPUSet) string {
 }
 
 // cpusPerRank gives each rank the same number of CPUs, in whole cores.
-func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapped, error) {
-	on := r.seated(t, n, gpus)
+func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapping, error) {
+	on := r.unassigned(t, n, gpus)
 	each := t.coresFor(r.CPUsPerRank)
 	if n*each > len(t.cores) {
 		return on, fmt.Errorf("--cpus-per-rank %d: %s × %d are %s, %s has %d (%s)", r.CPUsPerRank, plural(n, "rank"),
 			each, plural(n*each, "core"), t.name, len(t.cores), plural(len(t.cpus), "CPU"))
 	}
-	if homes, known := on.homes(); known {
-		on.bindNear(homes, each)
+	if nodes, known := on.gpuNodes(); known {
+		on.bindNear(nodes, each)
 		return on, nil
 	}
 	on.bindShares(divide(t.cores, n, each))
@@ -200,7 +200,7 @@ func (t *tree) coresFor(cpus int) int {
 }
 
 // byObject maps and binds as --map-by and --bind-to say.
-func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
+func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapping, error) {
 	switch {
 	case r.CPUsPerRank > 0 && m.Object == ByThread && m.PPR == 0: // whose pe are hardware threads
 		m.PE = r.CPUsPerRank
@@ -213,7 +213,7 @@ func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
 	}
 	switch {
 	case r.BindTo.none():
-		on.explain(on.seats[0].reason + "; not bound: " + r.BindTo.String())
+		on.explain(on.assignments[0].reason + "; not bound: " + r.BindTo.String())
 	case r.BindTo.Given || m.PE > 0 || m.Object.part() && (m.PPR == 0 || m.Object == ByThread):
 		err = t.bind(&on, m, r.BindTo)
 	default:
@@ -222,7 +222,7 @@ func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
 	var full errFull
 	switch {
 	case errors.As(err, &full):
-		on.crowd(n)
+		on.leaveUnbound(n)
 		err = nil
 	case err != nil && r.CPUsPerRank > 0: // nobody wrote the pe of which it speaks
 		err = fmt.Errorf("--cpus-per-rank %d: %w", r.CPUsPerRank, err)
@@ -232,28 +232,28 @@ func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapped, error) {
 
 // shareObjects binds the ranks that were mapped to one object to equal shares of
 // it: those of ppr:N:OBJECT, and those near a device.
-func (on *mapped) shareObjects(m MapBy) error {
+func (on *mapping) shareObjects(m MapBy) error {
 	t := on.tree
 	if !m.Object.part() {
-		if len(on.seats) > len(t.cores) {
+		if len(on.assignments) > len(t.cores) {
 			return errFull{errors.New("more ranks than cores")}
 		}
-		homes := make([][]int, len(on.seats))
-		for i, s := range on.seats {
+		nodes := make([][]int, len(on.assignments))
+		for i, s := range on.assignments {
 			if len(s.gpus) > 1 {
-				homes[i] = t.gpuHomes(s.gpus)
+				nodes[i] = t.gpuNodes(s.gpus)
 			} else if cores := t.coresIn(s.locale); len(cores) > 0 && len(cores) < len(t.cores) {
-				homes[i] = []int{cores[0].Node}
+				nodes[i] = []int{cores[0].Node}
 			}
 		}
-		for i, share := range t.nearHomes(homes, 0) {
-			on.seats[i].cpus = share
+		for i, share := range t.nearNodes(nodes, 0) {
+			on.assignments[i].cpus = share
 		}
 		return nil
 	}
 	for i, set := range on.objects {
 		var ranks []int
-		for j, s := range on.seats {
+		for j, s := range on.assignments {
 			if s.object == i {
 				ranks = append(ranks, j)
 			}
@@ -266,7 +266,7 @@ func (on *mapped) shareObjects(m MapBy) error {
 			continue
 		}
 		for k, share := range divide(cores, len(ranks), 0) {
-			on.seats[ranks[k]].cpus = cpusOf(share)
+			on.assignments[ranks[k]].cpus = cpusOf(share)
 		}
 	}
 	return nil

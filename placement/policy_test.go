@@ -218,13 +218,13 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 					continue
 				}
 				for rank, r := range layout.Ranks {
-					require.True(t, tr.knownHomes(r.GPUs).SubsetOf(tr.nodesOf(r.CPUs)),
+					require.True(t, tr.knownGPUNodes(r.GPUs).SubsetOf(tr.nodesOf(r.CPUs)),
 						"%s, %d ranks with %d GPUs each: rank %d has %s", name, n, each, rank, r.CPUs)
 				}
 				for i, node := range tr.nodes {
 					low, high := len(tr.cores), 0
 					for _, r := range layout.Ranks {
-						if homes := tr.knownHomes(r.GPUs); homes.Has(node) {
+						if nodes := tr.knownGPUNodes(r.GPUs); nodes.Has(node) {
 							cores := tr.units(tr.onNode[i].Without(tr.onNode[i].Without(r.CPUs)), false)
 							low, high = min(low, cores), max(high, cores)
 						}

@@ -81,14 +81,14 @@ func parseRankLine(line string) (RankLine, error) {
 
 // layout places the ranks as the file says.
 func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
-	if err := errors.Join(req.checkWishes(), req.check(machines)); err != nil {
+	if err := errors.Join(req.checkConflicts(), req.check(machines)); err != nil {
 		return Layout{}, err
 	}
 	if req.Ranks > 0 && req.Ranks != len(f.Lines) {
-		return Layout{}, fmt.Errorf("%s: %s has places for %s", req.ranksWish(), f.From, plural(len(f.Lines), "rank"))
+		return Layout{}, fmt.Errorf("%s: %s has places for %s", req.ranksOption(), f.From, plural(len(f.Lines), "rank"))
 	}
 	l := Layout{PerNode: make([]int, len(machines)), Reason: plural(len(f.Lines), "rank") + ": " + f.From}
-	nodes := make([]mapped, len(machines))
+	nodes := make([]mapping, len(machines))
 	for _, line := range f.Lines {
 		rank, err := f.place(line, req, machines, nodes)
 		if err != nil {
@@ -112,12 +112,12 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 		return Layout{}, err
 	}
 	l.finish(nodes, machines)
-	l.Notes = append(l.Notes, req.away(l.Ranks, nodes, machines)...)
+	l.Notes = append(l.Notes, req.gpuNotes(l.Ranks, nodes, machines)...)
 	return l, nil
 }
 
 // place finds one rank's machine and CPUs.
-func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes []mapped) (Rank, error) {
+func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes []mapping) (Rank, error) {
 	node, err := hostNumber(line.Host, req.Hosts, len(machines))
 	if err != nil {
 		return Rank{}, err

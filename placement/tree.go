@@ -18,7 +18,7 @@ type tree struct {
 	onNode  []CPUSet // their usable CPUs
 	notes   []string
 
-	stranded []stranded
+	cpulessNode []cpulessNode
 }
 
 // core is the usable part of one core.

@@ -559,21 +559,21 @@ func TestNeedsNICs(t *testing.T) {
 }
 
 // The time in which ranks are numbered grows with their number, not with its square:
-// no stop looks at a seat twice.
+// no stop looks at a assignment twice.
 func TestSeatsAreLookedAtOnce(t *testing.T) {
-	const seats, kinds = 400, 8
+	const assignments, kinds = 400, 8
 	looked := 0
-	w := walk{nodes: []mapped{{seats: make([]seat, seats)}}, taken: [][]bool{make([]bool, seats)}}
+	w := walk{nodes: []mapping{{assignments: make([]assignment, assignments)}}, taken: [][]bool{make([]bool, assignments)}}
 	var stops []stop
-	for j := range w.nodes[0].seats {
-		w.nodes[0].seats[j].object = j * kinds / seats
+	for j := range w.nodes[0].assignments {
+		w.nodes[0].assignments[j].object = j * kinds / assignments
 	}
 	for kind := range kinds {
-		stops = append(stops, stop{has: func(s seat) bool { looked++; return s.object == kind }})
+		stops = append(stops, stop{has: func(s assignment) bool { looked++; return s.object == kind }})
 	}
-	w.around(stops)
-	w.rest()
-	assert.Len(t, w.ranks, seats)
-	assert.LessOrEqual(t, looked, seats*kinds)
+	w.roundRobin(stops)
+	w.numberRest()
+	assert.Len(t, w.ranks, assignments)
+	assert.LessOrEqual(t, looked, assignments*kinds)
 	assert.Equal(t, [][2]int{{0, 0}, {0, 50}, {0, 100}}, w.ranks[:3])
 }

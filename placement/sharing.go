@@ -4,13 +4,13 @@ package placement
 // have in common: the GPUs that programs take by their local rank, and the CPUs of those
 // that are not bound. Ranks that were mapped to GPUs keep theirs.
 func (l *Layout) Share(req Request, machines []Machine) {
-	mapped := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
+	mapping := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
 	for i := range l.Ranks {
-		if !mapped {
+		if !mapping {
 			l.Ranks[i].GPUs, l.Ranks[i].GPU = nil, nil
 		}
 	}
-	if !mapped {
+	if !mapping {
 		req.pairGPUs(l.Ranks, machines)
 	}
 	for i := range l.Ranks {

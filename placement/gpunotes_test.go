@@ -98,15 +98,15 @@ func TestWayBackToGPUs(t *testing.T) {
 				if layout, err := Map(req, []Machine{m}); err != nil || !remarked(layout.Notes) {
 					continue
 				}
-				_, out := req.wayBack()
+				_, out := req.remedy()
 				require.Equal(t, "--map-by gpu puts them near", out)
 				req.MapBy = MapBy{Object: ByGPU}
 				layout, err := Map(req, []Machine{m})
 				require.NoError(t, err, name)
-				nodes := []mapped{{tree: newTree(numbered(0), m)}}
+				nodes := []mapping{{tree: newTree(numbered(0), m)}}
 				if !strings.Contains(strings.Join(layout.Notes, "\n"), "too few cores") { // which has a remark of its own
 					req.MapBy = MapBy{}
-					assert.Empty(t, req.bound(layout.Ranks, nodes), "%s: %d ranks by %s", name, n, object)
+					assert.Empty(t, req.farNote(layout.Ranks, nodes), "%s: %d ranks by %s", name, n, object)
 				}
 			}
 		}

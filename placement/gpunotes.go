@@ -6,64 +6,64 @@ import (
 	"strings"
 )
 
-// away returns remarks on ranks that the user's own wishes keep from their GPUs,
+// away returns allNotes on ranks that the user's own wishes keep from their GPUs,
 // one line each: bound to CPUs at which a GPU of theirs is not, or with other GPUs
 // than a program takes that counts them by LOCAL_RANK. Gorun's own policies, whose
-// seats are paired, do neither unless the machine leaves no choice.
-func (r Request) away(ranks []Rank, nodes []mapped, machines []Machine) (notes []string) {
-	if note := r.bound(ranks, nodes); note != "" {
+// assignments are paired, do neither unless the machine leaves no choice.
+func (r Request) gpuNotes(ranks []Rank, nodes []mapping, machines []Machine) (notes []string) {
+	if note := r.farNote(ranks, nodes); note != "" {
 		notes = append(notes, note)
 	}
-	if note := r.counted(ranks, machines); note != "" {
+	if note := r.orderNote(ranks, machines); note != "" {
 		notes = append(notes, note)
 	}
 	return notes
 }
 
-// afar is a rank with the NUMA nodes that it is on, and those of its GPUs.
-type afar struct {
+// farRank is a rank with the NUMA nodes that it is on, and those of its GPUs.
+type farRank struct {
 	rank      int
-	on, homes CPUSet
+	on, nodes CPUSet
 	several   bool // GPUs
 }
 
-// mostAfar bounds what a remark lists.
-const mostAfar = 3
+// maxFarGroups bounds what a remark lists.
+const maxFarGroups = 3
 
 // bound is the remark on ranks that are bound away from their GPUs.
-func (r Request) bound(ranks []Rank, nodes []mapped) string {
+func (r Request) farNote(ranks []Rank, nodes []mapping) string {
 	if r.RankFile == nil && r.MapBy.Object == ByGPU && len(r.BindTo.Lists) == 0 {
 		return "" // they are as near as there is room
 	}
-	var all []afar
+	var all []farRank
 	for i, rank := range ranks {
 		t := nodes[rank.Node].tree
 		if t == nil || nodes[rank.Node].paired || rank.CPUs.Len() == 0 {
 			continue
 		}
-		if a := (afar{i, t.nodesOf(rank.CPUs), t.knownHomes(rank.GPUs), len(rank.GPUs) > 1}); !a.homes.SubsetOf(a.on) {
+		if a := (farRank{i, t.nodesOf(rank.CPUs), t.knownGPUNodes(rank.GPUs), len(rank.GPUs) > 1}); !a.nodes.SubsetOf(a.on) {
 			all = append(all, a)
 		}
 	}
 	if len(all) == 0 {
 		return ""
 	}
-	groups := groupBy(all, func(a afar) string { return fmt.Sprint(a.on, " ", a.homes, a.several) })
+	groups := groupBy(all, func(a farRank) string { return fmt.Sprint(a.on, " ", a.nodes, a.several) })
 	var texts []string
 	for i, group := range groups {
-		if i == mostAfar {
+		if i == maxFarGroups {
 			more := slices.Concat(groups[i:]...)
 			texts = append(texts, "and so on for "+plural(len(more), "more rank"))
 			break
 		}
-		texts = append(texts, describeAfar(group))
+		texts = append(texts, describeFar(group))
 	}
-	wish, out := r.wayBack()
+	wish, out := r.remedy()
 	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", wish, strings.Join(texts, ", "), out)
 }
 
-// describeAfar says where ranks are that are on the same nodes, with GPUs on the same others.
-func describeAfar(group []afar) string {
+// describeFar says where ranks are that are on the same nodes, with GPUs on the same others.
+func describeFar(group []farRank) string {
 	ranks := make([]int, len(group))
 	for i, a := range group {
 		ranks[i] = a.rank
@@ -75,7 +75,7 @@ func describeAfar(group []afar) string {
 	case len(ranks) > 1:
 		verb, gpu = "are", "their GPUs"
 	}
-	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(ranks), verb, nodeList(a.on.String()), gpu, a.homes)
+	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(ranks), verb, nodeList(a.on.String()), gpu, a.nodes)
 }
 
 // rankList is "rank 1" or "ranks 1,3-5".
@@ -95,21 +95,21 @@ func nodeList(list string) string {
 	return "node " + list
 }
 
-// wayBack names the option that put ranks where they are, and says how they come
+// remedy names the option that put ranks where they are, and says how they come
 // near to their GPUs.
-func (r Request) wayBack() (wish, out string) {
+func (r Request) remedy() (wish, out string) {
 	switch {
 	case r.RankFile != nil:
 		return r.RankFile.From, "without it they are near"
 	case len(r.BindTo.Lists) > 0:
 		return r.BindTo.String(), "without it they are near"
 	}
-	return r.placeWish(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " puts them near"
+	return r.placementOption(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " puts them near"
 }
 
 // counted is the remark on ranks whose GPUs are not those to which LOCAL_RANK
 // counts; with more ranks than GPUs programs count again from the first.
-func (r Request) counted(ranks []Rank, machines []Machine) string {
+func (r Request) orderNote(ranks []Rank, machines []Machine) string {
 	if r.Isolate { // a program finds its own GPUs alone
 		return ""
 	}
@@ -120,11 +120,11 @@ func (r Request) counted(ranks []Rank, machines []Machine) string {
 		if gpus[rank.Node] == nil {
 			gpus[rank.Node], _ = r.gpus(machines[rank.Node])
 		}
-		places := len(gpus[rank.Node]) / max(1, len(rank.GPUs))
-		if len(rank.GPUs) == 0 || places == 0 {
+		targets := len(gpus[rank.Node]) / max(1, len(rank.GPUs))
+		if len(rank.GPUs) == 0 || targets == 0 {
 			continue
 		}
-		taken := r.gpusOf(rank.LocalRank%places, gpus[rank.Node])
+		taken := r.gpusOf(rank.LocalRank%targets, gpus[rank.Node])
 		if slices.EqualFunc(taken, rank.GPUs, GPU.is) {
 			continue
 		}
@@ -156,13 +156,13 @@ func (t *tree) nodesOf(set CPUSet) CPUSet {
 	return NewCPUSet(nodes...)
 }
 
-// knownHomes are the NUMA nodes with usable CPUs that are nearest to GPUs.
-func (t *tree) knownHomes(gpus []GPU) CPUSet {
-	var homes []int
+// knownGPUNodes are the NUMA nodes with usable CPUs that are nearest to GPUs.
+func (t *tree) knownGPUNodes(gpus []GPU) CPUSet {
+	var nodes []int
 	for _, gpu := range gpus {
 		if home, _ := t.nearest(gpu.Bus); home >= 0 {
-			homes = append(homes, home)
+			nodes = append(nodes, home)
 		}
 	}
-	return NewCPUSet(homes...)
+	return NewCPUSet(nodes...)
 }
