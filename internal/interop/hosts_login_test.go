@@ -92,7 +92,7 @@ func byCertificate(t *testing.T, f fleet) {
 	config := f.edit(t, f.Key(), key)
 	got := f.under(config, "-H", "h1,h2", "true").run(t)
 	require.Equal(t, 125, got.code)
-	require.Regexp(t, `^gorun: h\S+: authentication: .* does not let us in; offered: `+regexp.QuoteMeta(key)+` SHA256:`,
+	require.Regexp(t, `^gorun: h\S+: authentication: .* refuses the login; offered: `+regexp.QuoteMeta(key)+` SHA256:`,
 		got.stderr)
 
 	setUp(t, "ssh-keygen", "-q", "-s", authority, "-I", "test", "-n", "root", key+".pub")
@@ -216,7 +216,7 @@ func hostKeys(t *testing.T, f fleet) {
 		`\(ed25519\), \S+/known:2 has SHA256:\S+ .*
 gorun: hint: if whoever runs the host confirms the new key: ssh-keygen -R h3 -f \S+/known
 `
-	refused("-H nosuch@h1,h2,h3,h4", `gorun: h1: authentication: nosuch@10\.77\.1\.1:22 does not let us in; offered: .*
+	refused("-H nosuch@h1,h2,h3,h4", `gorun: h1: authentication: nosuch@10\.77\.1\.1:22 refuses the login; offered: .*
 gorun: hint: ssh-copy-id .*nosuch@h1
 gorun: h2: host key: the host key of root@10\.77\.1\.2:22 is not known: SHA256:\S+ \(ed25519\)
 gorun: hint: compare the fingerprint with the host's own, then: ssh -F \S+ h2 true, or --ssh-accept-new

@@ -46,7 +46,7 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 	}
 	require.True(t,
 		all["h1"].until(t, &all["h1"].stderr,
-			"2 of 3 nodes are here (node 0 h1, node 1 h2 (10.77.1.2)); missing: node rank [2]", 1))
+			"2 of 3 nodes have joined (node 0 h1, node 1 h2 (10.77.1.2)); missing: node rank [2]", 1))
 	for _, c := range []intruder{
 		{
 			host: "h3", program: other, options: []string{"--node-rank", "2", "--rdzv-id", "a"},
@@ -66,7 +66,7 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "0", "--rdzv-id", "a", "--rdzv-conf", "timeout=1"},
-			says: "1 of 3 nodes are here (node 0 h4); missing: node rank [1-2]; h1 is not an address of this host: is " +
+			says: "1 of 3 nodes have joined (node 0 h4); missing: node rank [1-2]; h1 is not an address of this host: is " +
 				"--node-rank 0 meant for another one?\n",
 		},
 		{
@@ -76,8 +76,8 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--insecure-join"}, without: "GORUN_TOKEN",
-			says:  "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, or",
-			hears: "a node at 10.77.1.4 was refused: node 0 wants a token",
+			says:  "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, or",
+			hears: "a node at 10.77.1.4 was refused: node 0 requires a token",
 		},
 		{
 			host: "h4", options: []string{"--node-rank", "2", "--rdzv-id", "a", "--token-file", otherToken},

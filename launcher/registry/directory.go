@@ -34,7 +34,7 @@ func Places(runtime string, temporary ...string) (places []string) {
 }
 
 // errForeign reports a directory that another user may have made, or can write to.
-var errForeign = errors.New("is not this user's alone")
+var errForeign = errors.New("is not private to this user")
 
 // openPrivate opens a directory that only this user can access, relative to the descriptor at or unix.AT_FDCWD.
 func openPrivate(at int, name string) (int, error) {

@@ -94,13 +94,13 @@ type Response struct {
 func (h Handle) Do(ctx context.Context, request Request) (*Response, error) {
 	dir, err := openPrivate(unix.AT_FDCWD, h.path)
 	if err != nil {
-		return nil, fmt.Errorf("ask job %s: %w", h.ID, orEnded(err))
+		return nil, fmt.Errorf("query job %s: %w", h.ID, orEnded(err))
 	}
 	defer unix.Close(dir)
 	var dialer net.Dialer
 	dialed, err := dialer.DialContext(ctx, "unix", pathIn(dir, socket))
 	if err != nil {
-		return nil, fmt.Errorf("ask job %s: %w", h.ID, orEnded(err))
+		return nil, fmt.Errorf("query job %s: %w", h.ID, orEnded(err))
 	}
 	r := &Response{conn: dialed.(*net.UnixConn), read: bufio.NewReader(dialed), limit: maxPart}
 	if r.PID, err = peerPID(r.conn); err == nil {
@@ -109,7 +109,7 @@ func (h Handle) Do(ctx context.Context, request Request) (*Response, error) {
 	}
 	if err != nil {
 		_ = r.conn.Close()
-		return nil, fmt.Errorf("ask job %s: %w", h.ID, orEnded(err))
+		return nil, fmt.Errorf("query job %s: %w", h.ID, orEnded(err))
 	}
 	r.stop = context.AfterFunc(ctx, func() { _ = r.conn.SetDeadline(time.Unix(1, 0)) })
 	return r, nil
@@ -165,7 +165,7 @@ func Get[T any](ctx context.Context, h Handle, request Request) (part T, pid int
 	}
 	defer r.Close()
 	if err := r.Next(&part); err != nil {
-		return part, r.PID, fmt.Errorf("ask job %s: %w", h.ID, orEnded(err))
+		return part, r.PID, fmt.Errorf("query job %s: %w", h.ID, orEnded(err))
 	}
 	return part, r.PID, nil
 }

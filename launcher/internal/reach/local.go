@@ -51,7 +51,7 @@ type stream struct {
 }
 
 // errFull reports a stream whose other side does not read.
-var errFull = errors.New("the other side takes nothing of what it is sent")
+var errFull = errors.New("the peer does not read what it is sent")
 
 func newStream() *stream {
 	s := &stream{}

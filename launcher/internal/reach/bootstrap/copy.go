@@ -80,7 +80,7 @@ func (c *bundleCopy) parseLanded(text string) (err error) {
 	number, dir, _ := strings.Cut(text, " ")
 	ours := path.IsAbs(dir) && path.Clean(dir) == dir && path.Base(dir) == "gorun-job-"+c.mark[1]
 	if c.pid, err = strconv.Atoi(number); err != nil || c.pid < 1 || !ours {
-		return c.fail(remote.StepCopy, "it answers what no such host does: landed "+text, "", err)
+		return c.fail(remote.StepCopy, "it sent an invalid answer: landed "+text, "", err)
 	}
 	c.dir = dir
 	return nil

@@ -52,7 +52,7 @@ func (s *session) readError(ctx context.Context, err error) error {
 		return s.fail(remote.StepCopy, "there is no place for a copy: "+strings.Join(slices.Compact(s.places), "; "),
 			"make room in one of these places", nil)
 	}
-	how := "without a word"
+	how := "without output"
 	if end != nil {
 		how = "with " + end.Error()
 	}
@@ -84,7 +84,7 @@ func (s *start) refused(word, text string) error {
 	case "bad":
 		return s.checkError(text)
 	}
-	return s.fail(remote.StepStart, fmt.Sprintf("it answered %q, which means nothing", word), "", nil)
+	return s.fail(remote.StepStart, fmt.Sprintf("it sent the unknown answer %q", word), "", nil)
 }
 
 // archError is the error of a host without a build. The name of its kernel comes first where it may not be Linux.
@@ -115,7 +115,7 @@ func makeStatic(arch string) string {
 // check.
 func (s *start) checkError(text string) error {
 	code, output, _ := strings.Cut(text, " ")
-	why := "the copy of gorun does not run there: exit code " + code
+	why := "the copy of gorun fails there: exit code " + code
 	if output != "" {
 		why += ": " + output
 	}

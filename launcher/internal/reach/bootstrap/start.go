@@ -148,7 +148,7 @@ func (s *start) choose(cases *strings.Builder, files []file) {
 func (s *start) sendSet(key string) error {
 	i := slices.IndexFunc(s.sets, func(f fileSet) bool { return f.key == key })
 	if i < 0 {
-		return s.fail(remote.StepCopy, "it asks for "+key+", which nobody offered", "", nil)
+		return s.fail(remote.StepCopy, "it asks for "+key+", which was not offered", "", nil)
 	}
 	total := s.sets[i].size()
 	s.report(remote.Progress{Step: remote.StepCopy, Total: total})

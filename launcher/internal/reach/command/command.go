@@ -31,10 +31,10 @@ const linePlaceholder = "{command}"
 //     before it, since ssh runs a shell; or as sh -c LINE, since other programs execute their arguments.
 func Argv(template []string, target remote.Target, line string) ([]string, error) {
 	if len(template) == 0 || template[0] == "" {
-		return nil, errors.New("no program stands for ssh")
+		return nil, errors.New("no program is given")
 	}
 	if strings.HasPrefix(target.Name, "-") || target.Name == "" {
-		return nil, fmt.Errorf("%q is no name of a host", target.Name)
+		return nil, fmt.Errorf("%q is not a host name", target.Name)
 	}
 	argv, hostAt, lineAt := make([]string, 0, len(template)+6), -1, -1
 	for i, word := range template {

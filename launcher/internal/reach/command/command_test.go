@@ -66,7 +66,7 @@ func TestWords(t *testing.T) {
 		require.Error(t, err, "%q", words)
 	}
 	_, err := command.Argv([]string{"ssh"}, remote.Target{Name: "-oProxyCommand=x"}, "LINE")
-	require.ErrorContains(t, err, "no name of a host")
+	require.ErrorContains(t, err, "is not a host name")
 }
 
 // way makes Dial of the suite.

@@ -233,7 +233,8 @@ func (d *dialer) timeoutError(parent context.Context, last error) error {
 	if err := context.Cause(parent); err != nil {
 		return fmt.Errorf("stopped waiting for node 0 at %s (%v): %w", d.cfg.endpoint(), describe(last), err)
 	}
-	return fmt.Errorf("node 0 at %s did not take this node within %v: %s", d.cfg.endpoint(), d.cfg.Timeout, describe(last))
+	return fmt.Errorf("node 0 at %s did not accept this node within %v: %s", d.cfg.endpoint(), d.cfg.Timeout,
+		describe(last))
 }
 
 // describe returns an error in words for the user.
@@ -412,7 +413,7 @@ func (d *dialer) awaitWelcome(c net.Conn, port int) (*Membership, error) {
 	case err != nil:
 		return nil, err
 	case w.NodeRank < 1 || w.NodeRank >= d.cfg.Self.NumNodes || own >= 0 && w.NodeRank != own:
-		return nil, d.refused(port, w.Host, fmt.Sprintf("it calls this node %d", w.NodeRank))
+		return nil, d.refused(port, w.Host, fmt.Sprintf("it assigns node rank %d to this node", w.NodeRank))
 	}
 	if err := d.checkOwner(c); err != nil { // not before the answer: until then the connection may not be accepted
 		return nil, d.foreignError(port, err)
@@ -435,9 +436,9 @@ func (d *dialer) foreignError(port int, err error) error {
 
 // notifyWaiting tells the user that this node waits. Node 0 lists the missing nodes on its own host.
 func (d *dialer) notifyWaiting() {
-	text := "node 0 at %s has taken this node and waits for other nodes, which it names there; giving up after %v"
+	text := "node 0 at %s has accepted this node and waits for other nodes, which it lists there; giving up after %v"
 	if len(d.cfg.Ports) > 0 { // the process at the port may be another program
-		text = "waiting for node 0 at %s, or for other nodes, which it names there; giving up after %v"
+		text = "waiting for node 0 at %s, or for other nodes, which it lists there; giving up after %v"
 	}
 	d.cfg.Notify(fmt.Sprintf(text, d.cfg.endpoint(), d.cfg.Timeout))
 }

@@ -88,7 +88,7 @@ func TestBackOff(t *testing.T) {
 		}}
 		begun := time.Now()
 		_, err = d.join(t.Context())
-		require.ErrorContains(t, err, "did not take this node within 20s: connection refused")
+		require.ErrorContains(t, err, "did not accept this node within 20s: connection refused")
 		require.Equal(t, 20*time.Second, time.Since(begun))
 		for i := 1; i < len(at); i++ {
 			most := min(firstPause<<min(i-1, 10), maxPause)

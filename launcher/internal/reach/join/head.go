@@ -142,7 +142,7 @@ func (h *Head) acceptLoop() {
 		case <-h.open.Done():
 			return
 		default:
-			h.peerNotices.addPerAddr(netip.Addr{}, "node 0 cannot take connections at the moment: %v", err)
+			h.peerNotices.addPerAddr(netip.Addr{}, "node 0 cannot accept connections: %v", err)
 		}
 		if !pause(pendingGrace, h.open.Done(), nil) {
 			return
@@ -215,7 +215,7 @@ func (h *Head) receive(c *inbound) {
 	case storeClient:
 		h.serveStore(c, first)
 	case oldStoreClient:
-		h.peerNotices.addPerAddr(c.peer.Addr(), "PyTorch before 2.2, which gorun cannot serve, dialled in from %v",
+		h.peerNotices.addPerAddr(c.peer.Addr(), "PyTorch before 2.2 connected from %v: gorun supports 2.2 and later",
 			c.peer.Addr())
 		c.Close()
 	case secureNode:
@@ -224,7 +224,7 @@ func (h *Head) receive(c *inbound) {
 		h.receivePlain(c, first)
 	default:
 		h.peerNotices.addPerAddr(c.peer.Addr(),
-			"a stranger dialled node 0's port from %v and was turned away: it began with %q", c.peer.Addr(), first)
+			"refused a connection from %v to node 0's port: unknown protocol, it starts with %q", c.peer.Addr(), first)
 		c.Close()
 	}
 }
@@ -259,7 +259,7 @@ func (h *Head) receiveSecure(c *inbound, first []byte) {
 			h.nodeNotices.add("a node at %v was refused: its token is not that of node 0 (--token-file, GORUN_TOKEN)",
 				c.peer.Addr())
 		} else {
-			h.peerNotices.addPerAddr(c.peer.Addr(), "a connection from %v ended before it had proven its token: %v",
+			h.peerNotices.addPerAddr(c.peer.Addr(), "a connection from %v ended before it proved the token: %v",
 				c.peer.Addr(), err)
 		}
 		c.Close()
@@ -274,7 +274,7 @@ func (h *Head) receivePlain(c *inbound, first []byte) {
 		return
 	}
 	if h.tls != nil {
-		h.refuseUnread(c, "node 0 wants a token: give this node the same one (--token-file, GORUN_TOKEN, "+
+		h.refuseUnread(c, "node 0 requires a token: give this node the same one (--token-file, GORUN_TOKEN, "+
 			"or the file that `gorun token --save` made there)")
 		return
 	}

@@ -41,7 +41,7 @@ func TestTokensThatDiffer(t *testing.T) {
 		headSays, nodeSays string
 	}{
 		"another":  {secret, other, "its token is not that of node 0", "its token is not that of this node"},
-		"none":     {secret, nil, "node 0 wants a token", "node 0 wants a token: give this node the same one"},
+		"none":     {secret, nil, "node 0 requires a token", "node 0 requires a token: give this node the same one"},
 		"needless": {nil, secret, "node 0 has no token", "node 0 has no token: give it the one that this node has"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestGarbage(t *testing.T) {
 				require.Empty(t, answer)
 			}
 		}
-		log.await(t, "a stranger dialled")
+		log.await(t, "unknown protocol")
 		log.await(t, "PyTorch before 2.2")
 		require.NotContains(t, log.text(), "\x1b")
 		stillWorks(t, h, key)
@@ -178,7 +178,7 @@ func TestTalkIsBounded(t *testing.T) {
 		strangers.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, 0}), "a stranger %d", i)
 	}
 	require.Len(t, log.lines, maxNotices+1)
-	require.Contains(t, log.lines[maxNotices], "no more of them are named")
+	require.Contains(t, log.lines[maxNotices], "they are not reported")
 	h, log := listenAt(t, 2, secret)
 	for i := range 100 {
 		h.peerNotices.addPerAddr(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), "a stranger")
@@ -333,10 +333,10 @@ func TestHostileHead(t *testing.T) {
 	for name, row := range map[string]struct{ said, says string }{
 		"long":    {"gorun\x01\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
 		"escapes": {message(`{"refusal":"\u001b[2J","host":"\u001b"}`), "^[[2J"},
-		"number":  {message(`{"node_rank":7}`), "it calls this node 7"},
-		"other":   {message(`{"node_rank":2}`), "it calls this node 2"},
-		"garbage": {"HTTP/1.1 400 Bad Request\r\n", "no message of gorun's"},
-		"no JSON": {message(`{"node_rank":`), "no message of gorun's"},
+		"number":  {message(`{"node_rank":7}`), "it assigns node rank 7 to this node"},
+		"other":   {message(`{"node_rank":2}`), "it assigns node rank 2 to this node"},
+		"garbage": {"HTTP/1.1 400 Bad Request\r\n", "not a message of gorun"},
+		"no JSON": {message(`{"node_rank":`), "not a message of gorun"},
 		"nothing": {"", "does gorun listen there?"},
 	} {
 		t.Run(name, func(t *testing.T) {

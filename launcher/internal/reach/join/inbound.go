@@ -126,7 +126,7 @@ func (n *notices) send(key, text string) {
 	}
 	n.sent[key] = true
 	if len(n.sent) > maxNotices {
-		text = "more peers were turned away at node 0's port; no more of them are named"
+		text = "more connections to node 0's port were refused; they are not reported"
 	}
 	n.notify(text)
 }

@@ -167,6 +167,6 @@ func TestNoSecret(t *testing.T) {
 	cfg := vouched(0, 2, 0, user{"alice", errors.New("did you start munged?")})
 	cfg.Addr = "192.0.2.1"
 	_, err := Listen(t.Context(), cfg)
-	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (nobody vouches for nodes here: did you start "+
+	require.EqualError(t, err, "join nodes at 192.0.2.1:0: no token (MUNGE is not available: did you start "+
 		"munged?): anybody who reaches that port could take a node's place")
 }

@@ -160,8 +160,8 @@ func TestDeadline(t *testing.T) {
 		node := come(t, t.Context(), settings(port(h), 5, 2, key))
 		awaitMembers(t, h, 1)
 		_, err = h.Wait(t.Context())
-		says := "not all nodes came within 300ms: 2 of 5 nodes are here (node 0 hostb, node 2 hostd (127.0.0.1)); missing: " +
-			"node rank [1,3-4]"
+		says := "not all nodes joined within 300ms: 2 of 5 nodes have joined (node 0 hostb, node 2 hostd (127.0.0.1)); " +
+			"missing: node rank [1,3-4]"
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "127.0.0.1 is each host's own address")
 		<-node.done
@@ -178,7 +178,7 @@ func TestNobodyListens(t *testing.T) {
 	cfg.Timeout = 200 * time.Millisecond
 	_, err = Dial(t.Context(), cfg)
 	require.ErrorContains(t, err,
-		fmt.Sprintf("node 0 at 127.0.0.1:%d did not take this node within 200ms: connection refused", where))
+		fmt.Sprintf("node 0 at 127.0.0.1:%d did not accept this node within 200ms: connection refused", where))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Dial(ctx, cfg)
@@ -195,7 +195,7 @@ func TestNodeComesAgain(t *testing.T) {
 		cancel()
 		<-first.done
 		require.ErrorIs(t, first.err, context.Canceled)
-		log.await(t, "node hostc (127.0.0.1) went away again")
+		log.await(t, "node hostc (127.0.0.1) disconnected")
 		second := come(t, t.Context(), settings(port(h), 3, 1, key))
 		third := come(t, t.Context(), settings(port(h), 3, 2, key))
 		wait(t, h)

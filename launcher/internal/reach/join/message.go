@@ -115,7 +115,7 @@ func readMessage(r io.Reader, m any) error {
 		return err
 	}
 	if string(header[:len(magic)]) != magic {
-		return errors.New("no message of gorun's")
+		return errors.New("not a message of gorun")
 	}
 	if v := header[len(magic)]; v != Protocol {
 		return &versionError{v}
@@ -132,7 +132,7 @@ func readMessage(r io.Reader, m any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, m); err != nil {
-		return fmt.Errorf("no message of gorun's: %w", err)
+		return fmt.Errorf("not a message of gorun: %w", err)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func (h *Head) checkHello(m *Member) *Welcome {
 		return refuse("it is gorun %s, node 0 is gorun %s: all nodes need the same", hello.Version, own.Version)
 	case hello.Nonce != nil:
 		return refuse(
-			"MUNGE vouches for it, and does not answer at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
+			"it uses MUNGE, which is not available at node 0: give all nodes a token (--token-file, GORUN_TOKEN)")
 	case hello.NumNodes != own.NumNodes:
 		return refuse("it expects %d nodes, node 0 expects %d (--nnodes)", hello.NumNodes, own.NumNodes)
 	case hello.NodeRank >= own.NumNodes:
@@ -121,7 +121,7 @@ func (h *Head) checkRank(m *Member) *Welcome {
 		w.Started = true
 		return w
 	case h.roster.complete || len(members) >= h.cfg.Self.NumNodes-1:
-		w := refuse("all %d nodes have come already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(),
+		w := refuse("all %d nodes have joined already: node 0 %s, %s", h.cfg.Self.NumNodes, h.cfg.Self.Name(),
 			listMembers(members))
 		w.Retry = h.roster.complete // a member may turn out to be gone
 		return w
@@ -148,7 +148,7 @@ func (h *Head) watch(m *Member) {
 		m.Conn.Close()
 		if !h.closed {
 			h.onChange(m, false)
-			h.nodeNotices.add("node %s went away again before all had come", m)
+			h.nodeNotices.add("node %s disconnected before all nodes had joined", m)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func (h *Head) Wait(ctx context.Context) ([]*Member, error) {
 		case <-notice.C:
 			h.cfg.Notify(h.progress())
 		case <-deadline.C:
-			return nil, h.fail(fmt.Sprintf("not all nodes came within %v", h.cfg.Timeout))
+			return nil, h.fail(fmt.Sprintf("not all nodes joined within %v", h.cfg.Timeout))
 		case <-ctx.Done():
 			return nil, h.fail("node 0 stopped waiting for nodes")
 		case <-h.open.Done():
@@ -239,16 +239,16 @@ func (h *Head) progress() string {
 func (h *Head) describeMembers() string {
 	n, members := h.cfg.Self.NumNodes, h.roster.members
 	if h.cfg.RankPerNode {
-		return fmt.Sprintf("%d of %d processes, each of which is one rank, are here", len(members)+1, n) +
+		return fmt.Sprintf("%d of %d processes (one rank each) have joined", len(members)+1, n) +
 			strings.Replace(missingRanks(members, n), "node rank", "rank", 1)
 	}
-	text := fmt.Sprintf("%d of %d nodes are here (node 0 %s", len(members)+1, n, h.cfg.Self.Name())
+	text := fmt.Sprintf("%d of %d nodes have joined (node 0 %s", len(members)+1, n, h.cfg.Self.Name())
 	if len(members) > 0 {
 		text += ", " + listMembers(members)
 	}
 	text += ")" + missingRanks(members, n)
 	if isLoopback(h.cfg.Addr) {
-		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot come there"
+		text += "; " + h.cfg.Addr + " is each host's own address: nodes on other hosts cannot reach it"
 	} else if h.isElsewhere {
 		text += "; " + h.cfg.Addr + " is not an address of this host: is --node-rank 0 meant for another one?"
 	}

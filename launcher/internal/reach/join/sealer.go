@@ -47,7 +47,7 @@ func (h *Head) makeSecret(ctx context.Context) error {
 		return nil
 	}
 	if _, err := h.cfg.Sealer.Seal(ctx, nil); err != nil {
-		h.cfg.Sealer, h.cfg.NoSealer = nil, "nobody vouches for nodes here: "+err.Error()
+		h.cfg.Sealer, h.cfg.NoSealer = nil, "MUNGE is not available: "+err.Error()
 		return nil
 	}
 	h.seals = make(chan struct{}, maxSeals)
@@ -79,7 +79,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	case hello.ID != h.cfg.Self.ID:
 		return h.refuseJob(hello)
 	case len(hello.Nonce) != nonceSize:
-		return &Welcome{Refusal: "MUNGE vouches for node 0, and does not answer on this node: give all nodes a token " +
+		return &Welcome{Refusal: "node 0 uses MUNGE, which is not available on this node: give all nodes a token " +
 			"(--token-file, GORUN_TOKEN)"}
 	}
 	// #nosec G117 -- MUNGE seals it
@@ -97,7 +97,7 @@ func (h *Head) secretFor(hello *Hello) *Welcome {
 	}
 	sealed, err := h.cfg.Sealer.Seal(ctx, text)
 	if err != nil {
-		return &Welcome{Refusal: "MUNGE does not answer at node 0: " + err.Error(), Retry: true}
+		return &Welcome{Refusal: "MUNGE fails at node 0: " + err.Error(), Retry: true}
 	}
 	return &Welcome{Sealed: sealed}
 }
@@ -151,12 +151,12 @@ func (d *dialer) requestSecret(ctx context.Context, port int) ([]byte, error) {
 func (d *dialer) openSecret(ctx context.Context, port int, hello *Hello, w *Welcome) ([]byte, error) {
 	text, err := d.cfg.Sealer.Open(ctx, w.Sealed)
 	if err != nil {
-		return nil, d.strangerRefused(port, "MUNGE does not vouch for who listens there: "+err.Error())
+		return nil, d.strangerRefused(port, "MUNGE does not authenticate the process at that port: "+err.Error())
 	}
 	var s sealedSecret
 	if err := json.Unmarshal(text, &s); err != nil || s.ID != hello.ID || string(s.Nonce) != string(hello.Nonce) ||
 		len(s.Secret) < minSecret {
-		return nil, d.strangerRefused(port, "what it sealed is meant for somebody else")
+		return nil, d.strangerRefused(port, "its sealed secret is for another node")
 	}
 	return s.Secret, nil
 }

@@ -61,12 +61,12 @@ func TestWhoIsVouchedFor(t *testing.T) {
 		head, node Sealer
 		says       string
 	}{
-		"another user":          {alice, bob, "MUNGE does not vouch for who listens there"},
-		"nobody for the node":   {alice, nil, "MUNGE vouches for node 0, and does not answer on this node"},
-		"nobody for node 0":     {nil, alice, "MUNGE vouches for it, and does not answer at node 0"},
-		"node 0's is dead":      {dead, alice, "MUNGE vouches for it, and does not answer at node 0"},
+		"another user":          {alice, bob, "MUNGE does not authenticate the process at that port"},
+		"nobody for the node":   {alice, nil, "node 0 uses MUNGE, which is not available on this node"},
+		"nobody for node 0":     {nil, alice, "it uses MUNGE, which is not available at node 0"},
+		"node 0's is dead":      {dead, alice, "it uses MUNGE, which is not available at node 0"},
 		"the node's is dead":    {alice, dead, "did you start munged?"},
-		"somebody else's words": {forger{alice}, alice, "meant for somebody else"},
+		"somebody else's words": {forger{alice}, alice, "is for another node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := listenAmong(t, vouched(0, 2, 0, c.head))
@@ -100,7 +100,7 @@ func TestTokenBesideAVoucher(t *testing.T) {
 	meet(t, h, node)
 	without := come(t, t.Context(), vouched(port(h), 2, 1, user{name: "alice"}))
 	<-without.done
-	require.ErrorContains(t, without.err, "node 0 wants a token")
+	require.ErrorContains(t, without.err, "node 0 requires a token")
 }
 
 // Another job's node 0 is passed by before anything is sealed.

@@ -163,9 +163,9 @@ func (c *Client) login(b *budget, s *settings, chain []remote.Target) (*login, e
 			return l, err
 		}
 		if try == dropRetries {
-			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before it said who it is", s,
+			return nil, fail(remote.StepKeys, dropped.cause, "%s closed the connection %d times before the SSH handshake", s,
 				try+1).
-				WithHint("its MaxStartups or a firewall may bound connections; ssh -v %s shows more", s.arguments())
+				WithHint("its MaxStartups or a firewall may limit connections; ssh -v %s shows more", s.arguments())
 		}
 		if !b.sleep(jitter(pause)) {
 			return nil, timeoutError(remote.StepKeys, s, b)

@@ -65,9 +65,9 @@ func connectError(err error, s *settings, b *budget) error {
 // timeoutTexts say what a step was waiting for.
 var timeoutTexts = map[remote.Step]string{
 	remote.StepConnect: "%s does not answer",
-	remote.StepKeys:    "%s takes connections but says nothing: its sshd or the host may be frozen",
+	remote.StepKeys:    "%s accepts connections but sends nothing: its sshd or the host may be frozen",
 	remote.StepHostKey: "%s: the host's key was not checked in time",
-	remote.StepAuth:    "%s does not say whether it lets us in",
+	remote.StepAuth:    "%s does not complete the authentication",
 	remote.StepStart:   "%s does not start commands",
 }
 

@@ -124,7 +124,7 @@ func (h *handshake) explain(err error) error {
 	case step < remote.StepAuth:
 		return h.keyExchangeError(err)
 	case remote.IsEnd(err):
-		return fail(remote.StepAuth, err, "%s closed the connection before it let us in%s", h.settings, h.offeredKeys()).
+		return fail(remote.StepAuth, err, "%s closed the connection during authentication%s", h.settings, h.offeredKeys()).
 			WithHint("its log says why; ssh -v %s shows more", h.settings.arguments())
 	default:
 		return h.authError(err)
@@ -147,13 +147,13 @@ func (h *handshake) offeredKeys() string {
 	if tried := h.offer.tried(); len(tried) > 0 {
 		return "; offered: " + strings.Join(tried, ", ")
 	}
-	return "; no key was there to offer"
+	return "; there was no key to offer"
 }
 
 // authError lists the keys that were offered and the methods that the server accepts.
 func (h *handshake) authError(err error) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s does not let us in", h.settings)
+	fmt.Fprintf(&b, "%s refuses the login", h.settings)
 	passphrase, isPassphrase := errors.AsType[*passphraseError](err)
 	switch {
 	case isPassphrase:

@@ -100,7 +100,7 @@ func TestAgentOnlyKey(t *testing.T) {
 	works(t, dial(t, ssh.Config{ConfigFile: server.Config("IdentitiesOnly no", "IdentityAgent "+socket)}))
 
 	f := refuse(t, ssh.Config{ConfigFile: server.Config(), Environ: with}, remote.StepAuth)
-	require.Contains(t, f.Text, "no key was there to offer")
+	require.Contains(t, f.Text, "there was no key to offer")
 	f = refuse(t, ssh.Config{ConfigFile: server.Config("IdentityAgent none", "IdentitiesOnly no"), Environ: with},
 		remote.StepAuth)
 	require.Contains(t, f.Text, "it takes publickey")
@@ -182,7 +182,7 @@ func TestWrongUserAndKey(t *testing.T) {
 	server := remotetest.NewServer(t)
 	f := refuseTarget(t, ssh.Config{ConfigFile: server.Config()}, remote.Target{Name: "node", User: "no-such-user"},
 		remote.StepAuth)
-	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d does not let us in; offered: %s SHA256:",
+	require.Contains(t, f.Text, fmt.Sprintf("no-such-user@127.0.0.1:%d refuses the login; offered: %s SHA256:",
 		server.Port, server.ClientKey))
 	require.Equal(t, fmt.Sprintf("ssh-copy-id -p %d no-such-user@node", server.Port), f.Hint)
 }

@@ -84,7 +84,7 @@ func (s *settings) copyIDArguments() string {
 // the language.
 func (c *Client) settings(ctx context.Context, target remote.Target) (*settings, error) {
 	if target.Name == "" || strings.ContainsAny(target.Name, " \t\n\x00") {
-		return nil, fmt.Errorf("%q is no name of a host", target.Name)
+		return nil, fmt.Errorf("%q is not a host name", target.Name)
 	}
 	var options map[string][]string
 	var err error
