@@ -117,17 +117,13 @@ func (j *job) inspectRanks(from, to cpuSample) []*inspection {
 	slots := make(chan struct{}, maxParallelInspections)
 	for i, row := range rows {
 		a := j.state(row.Rank, from, to)
-		list[i] = &inspection{Activity: spec.Activity{
-			Rank: a.Rank, PID: a.PID, State: a.State, CPU: a.CPU,
-			Keys: keys[a.Rank], MPI: waits[a.Rank],
-		}}
+		a.Keys, a.MPI = keys[a.Rank], waits[a.Rank]
+		list[i] = &inspection{Activity: a}
 		if r := j.rank(row.Rank); r != nil && r.end.Load() == nil {
 			slots <- struct{}{}
 			busy.Go(func() { list[i].inspect(ctx, members[a.PID]); <-slots })
 		}
-		if last := j.lastLogged(row); last != "" {
-			list[i].LastLine = last
-		}
+		list[i].LastLine = j.lastLogged(row)
 	}
 	busy.Wait()
 	return list

@@ -94,15 +94,16 @@ func (j *job) owners(server *tcpstore.Server, waits []tcpstore.Wait) func(tcpsto
 func (j *job) absentRanks(waiting []spec.StoreWait, from, to cpuSample) (list []spec.Absence) {
 	for _, row := range j.rows() {
 		if !slices.ContainsFunc(waiting, func(s spec.StoreWait) bool { return s.Rank == row.Rank }) {
-			list = append(list, j.state(row.Rank, from, to))
+			a := j.state(row.Rank, from, to)
+			list = append(list, spec.Absence{Rank: a.Rank, PID: a.PID, State: a.State, CPU: a.CPU})
 		}
 	}
 	return list
 }
 
 // state describes what a rank does. CPU is -1 if it is not running.
-func (j *job) state(rank int, from, to cpuSample) spec.Absence {
-	a := spec.Absence{Rank: rank, CPU: -1}
+func (j *job) state(rank int, from, to cpuSample) spec.Activity {
+	a := spec.Activity{Rank: rank, CPU: -1}
 	r := j.rank(rank)
 	if r == nil { // reaped
 		a.State = "ended"

@@ -5,7 +5,6 @@ import (
 
 	"gorun/launcher/internal/output"
 	"gorun/launcher/internal/process"
-	"gorun/launcher/internal/spec"
 	"gorun/launcher/internal/wire"
 )
 
@@ -51,8 +50,8 @@ func (j *job) sendUsage(request wire.Usage, seen []*inspection) {
 		if l := doing[row.Rank]; l != nil {
 			u.Activity = l.Activity
 		} else {
-			a := j.state(row.Rank, cpuSample{}, cpuSample{})
-			u.Activity = spec.Activity{Rank: a.Rank, PID: a.PID, State: a.State, CPU: -1, LastLine: j.lastOutputLine(row)}
+			u.Activity = j.state(row.Rank, cpuSample{}, cpuSample{})
+			u.LastLine = j.lastOutputLine(row)
 		}
 		if load, known := loads[u.PID]; known && err == nil && r.end.Load() == nil {
 			u.CPUTime, u.Memory = load.CPU, load.Memory
