@@ -83,7 +83,7 @@ func TestJudgeHosts(t *testing.T) {
 		},
 		"little locked memory for InfiniBand": {
 			func(h []*doctor.Host) { h[0].RDMA = []doctor.Port{{Device: "mlx5_0", Port: 1}} },
-			[]string{"n1: memlock is 64 KiB, and RDMA has to lock memory"},
+			[]string{"n1: memlock is 64 KiB, but RDMA must lock memory"},
 		},
 		"no directory, which makes the program missing too": {
 			func(h []*doctor.Host) {

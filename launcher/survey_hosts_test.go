@@ -47,7 +47,7 @@ func TestImpairedNetwork(t *testing.T) {
 		"a firewall rejects": {
 			testhosts.Impairment{Ports: []int{22}, Reject: true},
 			`^reach: h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): refused at port \d+, though gorun listens ` +
-				`there: a firewall rejects it, or another host has the address; what it begins itself works$`,
+				`there: a firewall rejects it, or another host has the address; connections that it makes itself work$`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,12 +130,13 @@ func TestOddInterfaces(t *testing.T) {
 	}
 	require.Contains(t, choice.Note, "the interfaces of h3 have IPv4 addresses, too")
 	lines := "\n" + strings.Join(told(survey), "\n")
-	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, of the others' 1500")
-	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno5 of h1, no "+
+	require.Contains(t, lines, "remark: interface: h3: the MTU of fast2 is 1400, on the others 1500")
+	require.Contains(t, lines, "remark: interface: h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno5 "+
+		"of h1, no "+
 		"carrier; eno6 of h2; eno7 of h3); it is not used")
-	require.Contains(t, lines, "remark: interface: h[1-3]: nobody is reached in the network 10.77.0.0/16 (eth0 of h1; "+
+	require.Contains(t, lines, "remark: interface: h[1-3]: no host is reachable in the network 10.77.0.0/16 (eth0 of h1; "+
 		"eth0 of h2; eth0 of h3); it is not used")
-	require.Contains(t, lines, "\ninterface: h3: the hosts talk by IPv6 (fd09::3), and nobody reaches the IPv4 address "+
+	require.Contains(t, lines, "\ninterface: h3: the hosts use IPv6 (fd09::3), and no host reaches the IPv4 address "+
 		"10.5.0.3 (fast2) of the same interface")
 	require.NotContains(t, lines, "docker0")
 	require.NotContains(t, lines, "\nreach")

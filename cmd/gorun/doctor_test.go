@@ -44,7 +44,7 @@ func TestDoctorOverSSH(t *testing.T) {
 	}
 	assert.Contains(t, found["reach h4"], "refused: nothing listens there")
 	assert.Equal(t, program+" is another file than on 2 others", found["program-differs h2"])
-	assert.Equal(t, "/dev/shm has 1 MiB only", found["shm h3"])
+	assert.Equal(t, "/dev/shm has only 1 MiB", found["shm h3"])
 	assert.Equal(t, "eth0 has an MTU of 1280, on 2 others 1500", found["mtu h1"])
 	assert.NotContains(t, found, "clock h1")
 
@@ -53,7 +53,7 @@ func TestDoctorOverSSH(t *testing.T) {
 	assert.Equal(t, exitFindings, cmd.ProcessState.ExitCode(), "%v\n%s", err, out)
 	assert.LessOrEqual(t, strings.Count(string(out), "\n"), 20)
 	for _, line := range []string{"✓ clock < ", "✗ h4: connect: ", "✗ h2: " + program +
-		" is another file than on 2 others [program-differs]", "⚠ h3: /dev/shm has 1 MiB only [shm]"} {
+		" is another file than on 2 others [program-differs]", "⚠ h3: /dev/shm has only 1 MiB [shm]"} {
 		assert.Contains(t, string(out), line)
 	}
 }
@@ -172,9 +172,9 @@ X n5: no such file [program]
 ! n[1-8]: only 100 open files are allowed [nofile]
     try:  echo '* - nofile 65536' | sudo tee /etc/security/limits.d/90-nofile.conf # then log in again; systemd `+
 		`services need LimitNOFILE=
-! n[1-8]: /dev/shm has 1 MiB only [shm]
+! n[1-8]: /dev/shm has only 1 MiB [shm]
     try:  sudo mount -o remount,size=50% /dev/shm
-! n5: segments of shared memory may have 4 KiB only [shmmax]
+! n5: shared memory segments are limited to 4 KiB [shmmax]
     try:  sudo sysctl -w kernel.shmmax=18446744073692774399
 and 3 more findings (ports, duplex, leftover-processes): gorun doctor -v -H 'n[1-9]'
 `, text)

@@ -31,13 +31,13 @@ func firewalled(t *testing.T, f fleet) {
 	got := f.gorun("-H", "h1,h2,h3", "true").run(t)
 	require.Zero(t, got.code, got.stderr)
 	require.Contains(t, got.stderr,
-		"all nodes reach h1, but h1 does not reach h3 at 10.77.1.3 (no answer, the other way works), h2 does not reach h3")
+		"all nodes reach h1, but h1 does not reach h3 at 10.77.1.3 (no answer, the reverse works), h2 does not reach h3")
 	require.Contains(t, got.stderr, "gorun hosts check looks further")
 	got = checking(f, "-q").run(t)
 	require.Equal(t, 1, got.code, got.stderr)
 	require.Regexp(t, `^1 problem
   h3: no other host reaches it at 10\.77\.1\.3 \(eth0\): no answer at port \d+, though port 22 answers: a `+
-		`firewall lets only some ports pass; what it begins itself works
+		`firewall lets only some ports pass; connections that it makes itself work
     let the firewalls between the hosts pass TCP at all ports: ranks listen at random ones
     hint: sudo nft list ruleset \|\| sudo iptables-save
 $`, got.stdout)
@@ -77,7 +77,7 @@ func oddNetwork(t *testing.T, f fleet) {
 	require.Zero(t, got.code, got.stdout)
 	require.Contains(t, got.stdout, "MASTER_ADDR would be fd09::1 (fast0) of h1: the other 2 nodes reach it")
 	require.Contains(t, got.stdout,
-		"h[1-3]: nobody is reached in the network 10.6.0.0/24 (eno0 of h1; eno1 of h2; eno2 of h3); it is not used\n")
+		"h[1-3]: no host is reachable in the network 10.6.0.0/24 (eno0 of h1; eno1 of h2; eno2 of h3); it is not used\n")
 	require.Contains(t, got.stdout, "nothing is wrong\n")
 	var report launcher.HostsReport
 	require.NoError(t, json.Unmarshal([]byte(checking(f, "--json").succeed(t)), &report))

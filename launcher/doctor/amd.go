@@ -83,7 +83,7 @@ func amdErrors(h *Host, r report) {
 			reset = append(reset, fmt.Sprintf("%s (%s)", g.PCI, times(g.Resets)))
 		}
 	}
-	r.list(Warning, failed, "GPU had errors that nobody could correct", "GPUs had errors that nobody could correct",
+	r.list(Warning, failed, "GPU had uncorrectable errors", "GPUs had uncorrectable errors",
 		"/sys/bus/pci/devices/*/ras, since the driver was loaded", fix)
 	r.list(Warning, reset, "GPU was reset since the boot", "GPUs were reset since the boot", "/dev/kmsg",
 		"sudo dmesg | grep -iE 'amdgpu.*(reset|uncorrectable)'")

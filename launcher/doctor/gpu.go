@@ -159,7 +159,7 @@ func gpuLibrary(h *Host, r report) {
 			evidence+"; "+n.Facts.Error,
 			"sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia nvidia_uvm # or a reboot")
 	case n.Facts.Error != "":
-		r.warn("NVIDIA's library tells nothing: "+n.Facts.Error, evidence,
+		r.warn("NVIDIA's library cannot be queried: "+n.Facts.Error, evidence,
 			choose(h, "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...", "nvidia-smi"))
 	case n.Error != "":
 		r.note("GPUs' errors, links and users are not known: "+n.Error, evidence, "nvidia-smi")
@@ -305,8 +305,8 @@ func gpuErrors(h *Host, r report) {
 			r.warn(name+" has bad memory, which a reset replaces", "NVML, remapped rows",
 				"sudo nvidia-smi --gpu-reset -i "+number)
 		case health.Uncorrected > 0:
-			r.warn(name+" had "+plural(int(health.Uncorrected), "error", "errors")+
-				" of its memory that nobody could correct", "NVML, since the driver was loaded", "nvidia-smi -q -d ECC")
+			r.warn(name+" had "+counted(int(health.Uncorrected), "uncorrectable memory error"),
+				"NVML, since the driver was loaded", "nvidia-smi -q -d ECC")
 		}
 	}
 	for _, x := range h.KernelXids {

@@ -30,7 +30,7 @@ func gpuNetworkChecks() []Check {
 			"UCX and NCCL copy small messages of GPUs by it, with less latency.",
 			each(func(h *Host, r report) {
 				if hasNVIDIAAndRDMA(h) && !h.nvidia().GDRCopy {
-					r.note("GDRCopy is not there: small messages of GPUs have a higher latency", "no /dev/gdrdrv",
+					r.note("GDRCopy is missing: small messages of GPUs have a higher latency", "no /dev/gdrdrv",
 						"sudo modprobe gdrdrv")
 				}
 			}),
@@ -38,7 +38,7 @@ func gpuNetworkChecks() []Check {
 		{
 			"fabric-libraries", "rdma",
 			"whether libibverbs, UCX and SHARP are on all hosts, or on none",
-			"A host without libibverbs falls back to sockets; one without UCX or SHARP takes another way than its peers.",
+			"A host without libibverbs falls back to sockets; one without UCX or SHARP takes another path than its peers.",
 			fabricLibraries,
 		},
 	}
@@ -64,7 +64,7 @@ func fabricLibraries(c *Cluster, r report) {
 	}
 	each(func(h *Host, r report) {
 		if with(h, FabricLibraries[0]) == "without" {
-			r.warn("libibverbs is not there, and there are RDMA adapters: NCCL falls back to sockets",
+			r.warn("libibverbs is missing, though there are RDMA adapters: NCCL falls back to sockets",
 				"the loader's folders", "sudo apt-get install rdma-core ibverbs-providers # dnf install rdma-core libibverbs")
 		}
 	})(c, r)

@@ -26,7 +26,7 @@ func kernelChecks() []Check {
 		{
 			"numa-balancing", "kernel",
 			"automatic NUMA balancing (kernel.numa_balancing)",
-			"It takes pages away to see who uses them. RCCL warns of it, and transfers of pinned memory stall; gorun " +
+			"It unmaps pages to see which CPUs use them. RCCL warns of it, and transfers of pinned memory stall; gorun " +
 				"places ranks near to their memory itself.",
 			each(numaBalancing),
 		},
@@ -53,7 +53,7 @@ func kernelChecks() []Check {
 		{
 			"remove-ipc", "kernel",
 			"RemoveIPC=yes of systemd-logind, for users that are people",
-			"When the last session of a user ends, his shared memory is removed, also that of a job that goes on: " +
+			"When a user's last session ends, systemd removes the user's shared memory, also that of running jobs: " +
 				"'unlink shared memory ... failed'.",
 			each(func(h *Host, r report) {
 				if h.RemoveIPC == "yes" && h.UID >= firstUser && !h.Lingers {
@@ -72,10 +72,10 @@ func kernelChecks() []Check {
 		{
 			"sys", "kernel",
 			"whether /sys is there, in containers with GPUs or adapters",
-			"NCCL and gorun find out from it what is near to what.",
+			"NCCL and gorun read the topology from it.",
 			each(func(h *Host, r report) {
 				if h.NoSys && len(h.Machine.GPUs) > 0 {
-					r.warn("/sys is not there: what is near to which GPU cannot be told", "/sys/bus/pci/devices",
+					r.warn("/sys is missing: the distances between GPUs, CPUs and adapters are unknown", "/sys/bus/pci/devices",
 						"docker run -v /sys:/sys:ro ...")
 				}
 			}),

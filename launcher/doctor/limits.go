@@ -81,7 +81,7 @@ func allows(hard int64, name, value string) bool {
 func memlock(h *Host, r report) {
 	l, ok := h.Limits["memlock"]
 	if ok && l.Soft >= 0 && l.Soft < enoughMemlock && len(realPorts(h)) > 0 {
-		r.fail("memlock is "+Size(l.Soft)+", and RDMA has to lock memory",
+		r.fail("memlock is "+Size(l.Soft)+", but RDMA must lock memory",
 			"RLIMIT_MEMLOCK of the agent, which ranks inherit", raise(h, "memlock", "unlimited"))
 	}
 }
@@ -103,9 +103,9 @@ func stack(h *Host, r report) {
 	switch v := h.Python.loadedNCCL(); {
 	case !ok:
 	case l.Soft >= 0 && l.Soft < 1<<20:
-		r.warn("a stack may have "+Size(l.Soft)+" only", limit, raise(h, "stack", "8192"))
+		r.warn("the stack is limited to "+Size(l.Soft), limit, raise(h, "stack", "8192"))
 	case l.Soft < 0 && len(h.Machine.GPUs) > 0 && v != "" && before(v, 2, 28):
-		r.warn("stacks are unlimited, with which NCCL "+v+" crashes: new threads get 2 MiB", limit,
+		r.warn("stacks are unlimited, which crashes NCCL "+v+": new threads get 2 MiB", limit,
 			"ulimit -s 8192 # in the shell that starts gorun, and ~/.bashrc")
 	}
 }

@@ -21,7 +21,7 @@ func memoryChecks() []Check {
 			"shm", "memory",
 			"/dev/shm: its type, size and free space",
 			"NCCL, MPI, PyTorch's data loaders and comm share memory there. Docker gives 64 MiB, and a rank that fills " +
-				"it dies by SIGBUS.",
+				"it dies of SIGBUS.",
 			each(shm),
 		},
 		{
@@ -32,14 +32,14 @@ func memoryChecks() []Check {
 		},
 		{
 			"overcommit", "memory",
-			"vm.overcommit_memory=2, which counts memory that was asked for and not used",
-			"Programs with GPUs ask for far more than they use; fork and mmap fail then with memory still free.",
+			"vm.overcommit_memory=2, which counts memory when it is allocated",
+			"Programs with GPUs allocate far more than they use; then fork and mmap fail with memory still free.",
 			each(overcommit),
 		},
 		{
 			"cgroup-memory", "memory",
 			"the memory that cgroups allow, what of it is used, and whom the kernel killed for it",
-			"A container or a batch job with little memory left has ranks killed by SIGKILL, without a word.",
+			"A container or a batch job with little memory left makes the kernel kill ranks with SIGKILL, without a message.",
 			each(cgroupMemory),
 		},
 		{
@@ -57,7 +57,7 @@ func memoryChecks() []Check {
 		{
 			"huge-pages", "memory",
 			"memory that is set aside for huge pages, and not used",
-			"What is set aside is lost to everybody who does not ask for such pages.",
+			"Programs that do not use huge pages cannot use this memory.",
 			each(hugePages),
 		},
 	}
@@ -93,12 +93,12 @@ func shm(h *Host, r report) {
 		r.warn("/dev/shm is no memory but "+s.Type+": ranks on a host talk to each other by way of a disk",
 			evidence, mount)
 	case s.Total < littleShm:
-		r.add(worse, "/dev/shm has "+size+" only", evidence, bigger)
+		r.add(worse, "/dev/shm has only "+size, evidence, bigger)
 	case s.Free < littleShm:
 		r.add(worse, "/dev/shm is full", fmt.Sprintf("%s: %s of %s free", evidence, Size(s.Free), size),
 			"ls -lhS /dev/shm")
 	case s.Total < enoughShm && gpus:
-		r.warn("/dev/shm has "+size+" only: NCCL and data loaders need more", evidence, bigger)
+		r.warn("/dev/shm has only "+size+": NCCL and data loaders need more", evidence, bigger)
 	case s.Total < enoughShm:
 		r.note("/dev/shm has "+size+": little for PyTorch's data loaders", evidence, bigger)
 	}
@@ -109,9 +109,9 @@ func overcommit(h *Host, r report) {
 	if h.Sysctls["vm/overcommit_memory"] != "2" || m.CommitLimit == 0 {
 		return
 	}
-	serious, text := m.CommitLimit-m.Committed < m.Total/8, "memory counts when it is asked for, not when it is used"
+	serious, text := m.CommitLimit-m.Committed < m.Total/8, "memory counts when it is allocated, not when it is used"
 	if serious {
-		text = "hardly any memory may be asked for, though some is free: it counts before it is used"
+		text = "hardly any memory can be allocated, though some is free: it counts before it is used"
 	}
 	r.warnIf(serious, text, fmt.Sprintf("/proc/sys/vm/overcommit_memory is 2; %s of %s are promised",
 		Size(m.Committed), Size(m.CommitLimit)), "sudo sysctl -w vm.overcommit_memory=0")
@@ -139,7 +139,7 @@ func cgroupMemory(h *Host, r report) {
 func largestSegment(h *Host, r report) {
 	n, err := strconv.ParseUint(h.Sysctls["kernel/shmmax"], 10, 64)
 	if err == nil && n < enoughIPC {
-		r.warn("segments of shared memory may have "+Size(int64(n))+" only", "/proc/sys/kernel/shmmax",
+		r.warn("shared memory segments are limited to "+Size(int64(n)), "/proc/sys/kernel/shmmax",
 			"sudo sysctl -w kernel.shmmax=18446744073692774399")
 	}
 }

@@ -13,13 +13,13 @@ func nameChecks() []Check {
 			"hostname", "names",
 			"whether the host's own name has an address that other hosts can use",
 			"Gloo and MPI libraries tell others the address of their own name. Debian's /etc/hosts says 127.0.1.1, by " +
-				"which everybody reaches himself.",
+				"which every host reaches itself.",
 			hostname,
 		},
 		{
 			"reverse-name", "names",
 			"whether the address of the host's name has that name",
-			"Programs that compare names (getfqdn) do not know themselves then.",
+			"Programs that compare names (getfqdn) then do not recognize themselves.",
 			each(func(h *Host, r report) {
 				n := h.Names
 				if n == nil || len(n.Reverse) == 0 || slices.ContainsFunc(n.Reverse, func(name string) bool {
@@ -61,7 +61,7 @@ func hostname(c *Cluster, r report) {
 		case n.Error != "":
 			text := "its own name has no address"
 			if strings.Contains(n.Error, "timeout") || strings.Contains(n.Error, "deadline") {
-				text = "nobody says what address its own name has: the resolver does not answer"
+				text = "its own name cannot be resolved: the resolver does not answer"
 			}
 			r.warnIf(several, text, h.Hostname+": "+n.Error, "getent ahosts $(hostname); grep -n . /etc/hosts")
 		case len(n.Addresses) > 0 && firstUsable(n.Addresses) == "":

@@ -4,33 +4,33 @@ func networkChecks() []Check {
 	return []Check{
 		{
 			"unreachable", "network",
-			"which hosts reach which by TCP, at ports that nobody has chosen",
+			"which hosts reach which by TCP, on random ports",
 			"Ranks listen at random ports. A firewall that drops what it does not know makes them wait for minutes.",
 			measured("reach", Error),
 		},
 		{
 			"path-mtu", "network",
 			"whether large packets arrive between the hosts as small ones do",
-			"Where a link on the way takes smaller packets and nobody says so, connections are made and then stand still.",
+			"If a link on the path takes only smaller packets and no router reports it, connections are made and then stall.",
 			measured("mtu", Error),
 		},
 		{
 			"packet-loss", "network",
 			"how much of what hosts send to each other has to be sent again",
-			"TCP takes a lost packet for a full way and slows down: one in a hundred halves the speed, and more.",
+			"TCP takes a lost packet for congestion and slows down: one in a hundred halves the speed, and more.",
 			measured("loss", Warning),
 		},
 		{
 			"network-speed", "network",
 			"how fast each host sends to another, and how long a round trip takes, compared with the other hosts and " +
 				"with its link",
-			"The slowest way sets the pace of a collective.",
+			"The slowest path sets the pace of a collective.",
 			measured("speed", Warning),
 		},
 		{
 			"network-interface", "network",
 			"interfaces that lead nowhere, and addresses that libraries may take by mistake",
-			"NCCL and Gloo look for an interface by themselves where nobody names one.",
+			"NCCL and Gloo choose an interface themselves if none is named.",
 			measured("interface", Error),
 		},
 		{

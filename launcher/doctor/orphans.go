@@ -20,7 +20,7 @@ func orphanChecks() []Check {
 				for _, p := range h.Orphans {
 					words, pids = append(words, fmt.Sprintf("%s (pid %d)", p.Name, p.PID)), append(pids, fmt.Sprint(p.PID))
 				}
-				r.list(Warning, words, "process is left of dead jobs", "processes are left of dead jobs",
+				r.list(Warning, words, "orphan of dead jobs", "orphans of dead jobs",
 					"GORUN_JOB in /proc/*/environ, and no launcher above them",
 					"kill "+strings.Join(pids[:min(most, len(pids))], " "))
 			}),
@@ -28,7 +28,7 @@ func orphanChecks() []Check {
 		{
 			"leftover-shm", "leftovers",
 			"files in /dev/shm of NCCL, PyTorch and MPI that no process has mapped",
-			"They take memory until the next boot, and a full /dev/shm has ranks die by SIGBUS.",
+			"They take memory until the next boot, and a full /dev/shm makes ranks die of SIGBUS.",
 			each(orphanShm),
 		},
 	}

@@ -42,7 +42,7 @@ func pythonChecks() []Check {
 				someHave := c.any(hasTorch)
 				each(func(h *Host, r report) {
 					if someHave && !hasTorch(h) && h.Python.Path != "" && !h.Python.Silent {
-						r.warn("PyTorch is not there, and is on others", "packages of "+h.Python.Path,
+						r.warn("PyTorch is missing, but other hosts have it", "packages of "+h.Python.Path,
 							"python3 -m pip show torch")
 					}
 				})(c, r)
@@ -64,7 +64,7 @@ func pythonChecks() []Check {
 		{
 			"nccl-override", "python",
 			"whether LD_LIBRARY_PATH has a libnccl that hides PyTorch's own",
-			"The loader takes that one: an older NCCL than PyTorch was built with lacks symbols, or is slower.",
+			"The loader prefers it: an older NCCL than PyTorch was built with lacks symbols, or is slower.",
 			each(func(h *Host, r report) {
 				p := h.Python
 				own, other := p.ownNCCL(), p.NCCL[p.Override]

@@ -16,7 +16,7 @@ func rdmaChecks() []Check {
 		{
 			"rdma-port", "rdma",
 			"ports of RDMA adapters that are down, or wait for a subnet manager",
-			"NCCL leaves them out without a word, and the job is slower.",
+			"NCCL skips them silently, and the job is slower.",
 			portState,
 		},
 		{
@@ -36,7 +36,7 @@ func rdmaChecks() []Check {
 		{
 			"rdma-rate", "rdma",
 			"ports that run at a lower rate, or with fewer lanes, than those of the same adapters",
-			"A bad cable or transceiver costs half of the bandwidth or more, and no error tells of it.",
+			"A bad cable or transceiver costs half of the bandwidth or more, without an error.",
 			portRate,
 		},
 		{

@@ -20,7 +20,7 @@ func reachChecks() []Check {
 		{
 			"gorun-version", "reach",
 			"whether the same gorun runs on all hosts",
-			"Agents of another version may refuse what this one says.",
+			"Agents of another version may not understand this one.",
 			func(c *Cluster, r report) {
 				each(func(h *Host, r report) {
 					if h.Gorun != "" && h.Gorun != c.Gorun {
@@ -54,7 +54,7 @@ func sameMachine(c *Cluster, r report) {
 		case other == nil:
 			first[key] = h
 		default:
-			r.about(other.Name, h.Name).note("these names mean one machine, or containers of one that have the same host name",
+			r.about(other.Name, h.Name).note("these names are one machine, or containers on it with the same host name",
 				fmt.Sprintf("/proc/sys/kernel/random/boot_id %s, host name %s", h.Boot, h.Hostname),
 				"hostname; cat /proc/sys/kernel/random/boot_id")
 		}

@@ -177,7 +177,7 @@ func TestSickHosts(t *testing.T) {
 			s.process(50, 1, "trainer", "7f3a")
 			s.process(60, 1, "gorun", "")
 			s.process(61, 60, "rank", "6b01")
-		}, "leftover-processes", doctor.Warning, "1 process is left of dead jobs: trainer (pid 50)"},
+		}, "leftover-processes", doctor.Warning, "1 orphan of dead jobs: trainer (pid 50)"},
 		{"much that is left in /dev/shm", "one", func(s *scene) {
 			s.MapFS["dev/shm/nccl-1aB"] = &fstest.MapFile{Data: make([]byte, 65<<20), Mode: 0o600}
 			s.MapFS["dev/shm/nccl-used"] = &fstest.MapFile{Data: make([]byte, 1), Mode: 0o600}
@@ -335,7 +335,7 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 		}, "gpu-errors", doctor.Error, "GPU 0"},
 		{"ECC", "dgx-h100", func(s *scene) {
 			s.nvml.GPUs[1].Health.Uncorrected = 2
-		}, "gpu-errors", doctor.Warning, "GPU 1 had 2 errors"},
+		}, "gpu-errors", doctor.Warning, "GPU 1 had 2 uncorrectable memory errors"},
 		{"a reset is due", "dgx-h100", func(s *scene) {
 			s.nvml.GPUs[1].Health.Pending = true
 		}, "gpu-errors", doctor.Warning, "reset"},
@@ -401,7 +401,7 @@ func TestSickGPUsAndAdapters(t *testing.T) {
 		{"memory of an AMD GPU that failed", "mi300x", func(s *scene) {
 			s.Put(s.pci(mi300x)+"/ras/umc_err_count", "ue: 3\nce: 40")
 			s.Put(s.pci(mi300x)+"/ras/gfx_err_count", "ue: 0\nce: 1")
-		}, "amd-errors", doctor.Warning, "1 GPU had errors that nobody could correct: " + mi300x + " (umc 3)"},
+		}, "amd-errors", doctor.Warning, "1 GPU had uncorrectable errors: " + mi300x + " (umc 3)"},
 		{"an AMD GPU that was reset", "mi300x", func(s *scene) {
 			s.log = "6,1,2,-;amdgpu " + mi300x +
 				": amdgpu: GPU reset begin!\n6,1,3,-;amdgpu 0000:ff:00.0: amdgpu: GPU reset begin!\n6,2,4,-;amdgpu " + mi300x +

@@ -208,9 +208,9 @@ func familyNote(nodes []Node, endpoints []Endpoint) string {
 	if both == nil {
 		return ""
 	}
-	return fmt.Sprintf("the nodes talk by IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo takes those "+
-		"(NCCL does not, by NCCL_SOCKET_FAMILY=AF_INET6, which gorun sets without --tune=off); gorun hosts check says "+
-		"whether they lead anywhere", fold(both))
+	return fmt.Sprintf("the nodes use IPv6, and the interfaces of %s have IPv4 addresses, too: Gloo prefers those "+
+		"(NCCL does not, because gorun sets NCCL_SOCKET_FAMILY=AF_INET6 unless --tune=off); gorun hosts check shows "+
+		"whether they work", fold(both))
 }
 
 func reason(nodes []Node, index int, options Options) string {

@@ -198,7 +198,7 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(3, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0"},
-			warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the other way works)",
+			warning: "node1 does not reach node2 at 10.0.0.3 (no answer, the reverse works)",
 		},
 		"one that nobody else can connect to": {
 			made: made{
@@ -206,9 +206,9 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(5, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: []string{"eth0", "eth0", "eth0", "eth0", "eth0"},
-			warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the other way works), " +
-				"node1 does not reach node3 at 10.0.0.4 (no answer, the other way works), node2 does not reach node3 at 10.0.0.4 " +
-				"(no answer, the other way works), and one more such pair",
+			warning: "node0 does not reach node3 at 10.0.0.4 (no answer, the reverse works), " +
+				"node1 does not reach node3 at 10.0.0.4 (no answer, the reverse works), node2 does not reach node3 at 10.0.0.4 " +
+				"(no answer, the reverse works), and one more such pair",
 		},
 		"far apart in a ring": {
 			made: made{
@@ -216,7 +216,7 @@ func TestChoose(t *testing.T) {
 				hosts: madeHosts(16, func(i int) []port { return []port{lan("eth0", i)} }),
 			},
 			addr: "10.0.0.1", interfaces: slices.Repeat([]string{"eth0"}, 16),
-			warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the other way works)",
+			warning: "node3 does not reach node11 at 10.0.0.12 (no answer, the reverse works)",
 		},
 		"IPv6 alone": {
 			made: made{hosts: madeHosts(2, func(i int) []port {

@@ -46,7 +46,7 @@ func (j *judge) vanishingPackets() {
 			overhead = icmpv6Overhead
 		}
 		j.problem(CheckMTU, nodes, fmt.Sprintf("packets of %d bytes vanish %s, those of %d arrive: connections are made and "+
-			"then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
+			"then stall; a link between them has a smaller MTU than the interfaces, and no router reports it",
 			m.Vanishes, between, m.Passes),
 			fmt.Sprintf("let ICMP pass between them, or give the interfaces of all hosts an MTU of %d", m.Passes),
 			j.runOn(p.From, nodes, fmt.Sprintf("ping -c 3 -M do -s %d %s", m.Vanishes-overhead, j.destination(p))))
@@ -107,7 +107,7 @@ func (j *judge) loss() {
 	}
 	nodes, between := j.between(paths)
 	j.problem(CheckLoss, nodes, fmt.Sprintf(
-		"packets are lost %s: %d of %d segments (%.0f %%) had to be sent again with few under way; TCP is slow there",
+		"packets are lost %s: %d of %d segments (%.0f %%) were resent with few in flight; TCP is slow there",
 		between, lost, all, 100*float64(lost)/float64(all)),
 		"look at the cable, the port and its duplex; the switch counts errors, too",
 		j.runOn(nodes[0], nodes, "ip -s -s link show"+j.withDevice(" dev ", nodes[0])))
@@ -141,13 +141,13 @@ func (j *judge) differing(what, advice string, property func(Endpoint) int, form
 			usual = n
 		}
 	}
-	others := "the others"
+	others := "on the others"
 	if count[usual] == 1 {
-		others = "the other"
+		others = "on the other"
 	}
 	for i, e := range j.Endpoints {
 		if n := property(e); n != 0 && n != usual {
-			j.note(CheckInterface, []int{i}, fmt.Sprintf("%s of %s is %s, of %s' %s", what, e.Interface, format(n), others,
+			j.note(CheckInterface, []int{i}, fmt.Sprintf("%s of %s is %s, %s %s", what, e.Interface, format(n), others,
 				format(usual)), advice, hint(i, usual))
 		}
 	}
@@ -179,7 +179,7 @@ func (j *judge) slowLinks(slow map[int]bool) {
 		return cmp.Compare(a.Rate()/capacity(a), b.Rate()/capacity(b))
 	})
 	nodes, between := j.between(paths)
-	j.note(CheckSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, of the %s that the links have", between,
+	j.note(CheckSpeed, nodes, fmt.Sprintf("one TCP connection %s carries %s, but the links have %s", between,
 		bitRate(slowest.Rate()), bitRate(capacity(slowest))), "gorun bench measures longer and with more connections",
 		j.runOn(slowest.From, nodes, j.showSpeed(slowest.From)))
 }
@@ -239,7 +239,7 @@ func (j *judge) deadIPv4() {
 		for _, c := range j.Nodes[node].Candidates {
 			if c.Interface == e.Interface && c.Addr.Is4() && j.dead(node, c.Addr) {
 				j.problem(CheckInterface, []int{node}, fmt.Sprintf(
-					"the hosts talk by IPv6 (%s), and nobody reaches the IPv4 address %s of the same interface, which Gloo takes",
+					"the hosts use IPv6 (%s), and no host reaches the IPv4 address %s of the same interface, which Gloo takes",
 					e.Addr.WithZone(""), c),
 					fmt.Sprintf("for NCCL gorun sets NCCL_SOCKET_FAMILY=AF_INET6; for Gloo the address %s/%d has to go",
 						c.Addr, c.Bits),
@@ -296,7 +296,7 @@ func (j *judge) deadNetworks() {
 			nodes, interfaces = append(nodes, m.node), append(interfaces, text)
 		}
 		nodes = slices.Compact(nodes)
-		j.note(CheckInterface, nodes, fmt.Sprintf("nobody is reached in the network %s (%s); it is not used",
+		j.note(CheckInterface, nodes, fmt.Sprintf("no host is reachable in the network %s (%s); it is not used",
 			group[0].network, strings.Join(interfaces[:min(len(interfaces), maxRows)], "; ")),
 			"its cable, switch or VPN may be off",
 			j.runOn(nodes[0], nodes, "ip addr show dev "+shellwords.Quote(group[0].Interface)))
@@ -308,7 +308,7 @@ func (j *judge) unusualInterfaces() {
 	for i, e := range j.Endpoints {
 		if e.Kind == Tunnel || e.Kind == HostOnly {
 			j.note(CheckInterface, []int{i}, fmt.Sprintf(
-				"it talks to the others by %s (%s), a %s interface: nothing else leads to all of them",
+				"it talks to the others by %s (%s), a %s interface: no other network connects all of them",
 				e.Interface, e.Addr.WithZone(""), e.Kind), "--master-addr ADDRESS names another network", "ip -br addr")
 		}
 	}

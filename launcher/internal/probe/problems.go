@@ -113,7 +113,7 @@ func (j *judge) unreachable() {
 			continue
 		}
 		isolated := !slices.ContainsFunc(j.pathsOf(func(other int) Pair { return Pair{to, other} }), (*Path).OK)
-		text := fmt.Sprintf("no other host reaches it at %s: %s; what it begins itself works", j.address(failed[0]),
+		text := fmt.Sprintf("no other host reaches it at %s: %s; connections that it makes itself work", j.address(failed[0]),
 			explain(failed[0]))
 		if isolated {
 			text = fmt.Sprintf("no other host reaches it at %s, and it reaches none: %s", j.address(failed[0]),
@@ -149,7 +149,7 @@ func (j *judge) blockedFrom(node int, failed []*Path) {
 		text = fmt.Sprintf("by %s (%s) %s", e.Interface, e.Addr.WithZone(""), text)
 	}
 	if j.failure(failed[0]).reverse {
-		text += "; the other way works"
+		text += "; the reverse works"
 	}
 	j.blocked(node, text, failed[0])
 }
@@ -164,9 +164,9 @@ func explain(p *Path) string {
 			return noAnswer + port + ", though port 22 answers: a firewall lets only some ports pass"
 		case PortsClosed:
 			return noAnswer + port +
-				", though the host is there and refuses other ports: a firewall drops what comes for this one"
+				", though the host refuses connections to other ports: a firewall drops this one"
 		case PortsFiltered:
-			return noAnswer + ", nor at other ports: there is no way, or a firewall drops everything"
+			return noAnswer + ", nor at other ports: there is no route, or a firewall drops everything"
 		}
 	case refused:
 		return refused + port + ", though gorun listens there: a firewall rejects it, or another host has the address"
@@ -174,7 +174,7 @@ func explain(p *Path) string {
 		if p.OtherPorts == PortsOpen {
 			return unreachable + port + ", though port 22 answers: a firewall rejects all but some ports"
 		}
-		return unreachable + ": a router or a firewall says so, or nobody in its own network has the address"
+		return unreachable + ": a router or firewall reports it, or no host in its network has the address"
 	}
 	return p.Result.Problem
 }

@@ -73,24 +73,24 @@ func TestFlaws(t *testing.T) {
 		"nothing was tried":  {3, func(s *Survey) { s.Paths = nil }, nil},
 		"nothing was chosen": {2, func(s *Survey) { s.Endpoints = make([]Endpoint, 2) }, nil},
 		"one way": {3, func(s *Survey) { s.way(1, 3).fails(noAnswer, PortsFiltered) }, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other ports: " +
-				"there is no way, or a firewall drops everything; the other way works",
+			"reach n1: by eth0 (10.0.0.1) it does not reach n3 at 10.0.0.3 (eth0) by TCP: no answer, nor at other " +
+				"ports: there is no route, or a firewall drops everything; the reverse works",
 		}},
 		"two hosts, and both ways": {2, func(s *Survey) {
 			s.way(1, 2).fails(noRoute, PortsFiltered)
 			s.way(2, 1).fails(unreachable, PortsFiltered)
 		}, []string{
 			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: no route",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or a firewall " +
-				"says so, or nobody in its own network has the address",
+			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: unreachable: a router or " +
+				"firewall reports it, or no host in its network has the address",
 		}},
 		"a host of which some ports are open": {4, func(s *Survey) {
 			for from := range 3 {
 				s.way(from+1, 4).fails(noAnswer, PortsOpen)
 			}
 		}, []string{
-			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: a " +
-				"firewall lets only some ports pass; what it begins itself works",
+			"reach n4: no other host reaches it at 10.0.0.4 (eth0): no answer at port 4003, though port 22 answers: " +
+				"a firewall lets only some ports pass; connections that it makes itself work",
 		}},
 		"a host that is cut off": {4, func(s *Survey) {
 			each(s, func(w *Path) {
@@ -99,8 +99,8 @@ func TestFlaws(t *testing.T) {
 				}
 			})
 		}, []string{
-			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches none: no answer, nor at other ports: there " +
-				"is no way, or a firewall drops everything",
+			"reach n2: no other host reaches it at 10.0.0.2 (eth0), and it reaches none: no answer, nor at other ports: " +
+				"there is no route, or a firewall drops everything",
 		}},
 		"a firewall that says no": {3, func(s *Survey) {
 			s.way(1, 2).fails(unreachable, PortsOpen)
@@ -108,14 +108,14 @@ func TestFlaws(t *testing.T) {
 			s.way(3, 1).fails(noAnswer, PortsClosed)
 			s.way(3, 2).fails(forbidden, PortsFiltered)
 		}, []string{
-			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, though " +
-				"port 22 answers: a firewall rejects all but some ports",
-			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, though gorun " +
-				"listens there: a firewall rejects it, or another host has the address",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, though the " +
-				"host is there and refuses other ports: a firewall drops what comes for this one; the other way works",
-			"reach n3: by eth0 (10.0.0.3) it does not reach n2 at 10.0.0.2 (eth0) by TCP: forbidden on the host itself; the " +
-				"other way works",
+			"reach n1: by eth0 (10.0.0.1) it does not reach n2 at 10.0.0.2 (eth0) by TCP: unreachable at port 4001, " +
+				"though port 22 answers: a firewall rejects all but some ports",
+			"reach n2: by eth0 (10.0.0.2) it does not reach n1 at 10.0.0.1 (eth0) by TCP: refused at port 4000, " +
+				"though gorun listens there: a firewall rejects it, or another host has the address",
+			"reach n3: by eth0 (10.0.0.3) it does not reach n1 at 10.0.0.1 (eth0) by TCP: no answer at port 4000, though " +
+				"the host refuses connections to other ports: a firewall drops this one; the reverse works",
+			"reach n3: by eth0 (10.0.0.3) it does not reach n2 at 10.0.0.2 (eth0) by TCP: forbidden on the host itself; " +
+				"the reverse works",
 		}},
 		"one of several addresses does": {2, func(s *Survey) {
 			w := *s.way(1, 2)
@@ -128,16 +128,17 @@ func TestFlaws(t *testing.T) {
 				w.Measured = &Measured{RTT: 1, Packet: 1500, Passes: 1400, Vanishes: 1420}
 			}
 		}, []string{
-			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], those of 1400 arrive: connections " +
-				"are made and then stall; a link between them has a smaller MTU than the interfaces, and nobody says so",
+			"mtu n3: packets of 1420 bytes vanish between n3 (eth0, 10.0.0.3) and n[1-2], those of 1400 arrive: " +
+				"connections are made and then stall; a link between them has a smaller MTU than the interfaces, and no " +
+				"router reports it",
 		}},
 		"losses of one host, some of which a queue may have dropped": {3, func(s *Survey) {
 			s.way(1, 2).Measured.Resent = 9
 			s.way(2, 1).Measured.Resent = 9
 			s.way(2, 3).Measured.Resent = 1
 		}, []string{
-			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n[1,3]: 19 of 1536 segments (1 %) had to be sent again " +
-				"with few under way; TCP is slow there",
+			"loss n2: packets are lost between n2 (eth0, 10.0.0.2) and n[1,3]: 19 of 1536 segments (1 %) were resent " +
+				"with few in flight; TCP is slow there",
 		}},
 		"a lost segment is nothing": {2, func(s *Survey) { s.way(1, 2).Measured.Resent = 1 }, nil},
 		"data that does not arrive": {2, func(s *Survey) { s.way(1, 2).Measured = &Measured{Problem: stalls} }, []string{
@@ -146,8 +147,8 @@ func TestFlaws(t *testing.T) {
 		"an interface with another MTU and speed": {4, func(s *Survey) {
 			s.Endpoints[1].MTU, s.Endpoints[2].Mbps = 9000, 1000
 		}, []string{
-			"remark interface n2: the MTU of eth0 is 9000, of the others' 1500",
-			"remark interface n3: the speed of eth0 is 1 Gbit/s, of the others' 10 Gbit/s",
+			"remark interface n2: the MTU of eth0 is 9000, on the others 1500",
+			"remark interface n3: the speed of eth0 is 1 Gbit/s, on the others 10 Gbit/s",
 		}},
 		"an invented speed": {2, func(s *Survey) { s.Endpoints[1].Mbps, s.Endpoints[1].Device = 1000, false }, nil},
 		"a slow host": {4, func(s *Survey) {
@@ -160,15 +161,15 @@ func TestFlaws(t *testing.T) {
 			"remark speed n4: by eth0 no TCP connection from or to it carries more than 93.2 Mbit/s; between others 9.32 Gbit/s",
 		}},
 		"slow links": {3, func(s *Survey) { each(s, func(w *Path) { w.Measured.Bytes /= 100 }) }, []string{
-			"remark speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to n2 at " +
-				"10.0.0.2 (eth0) carries 93.2 Mbit/s, of the 10 Gbit/s that the links have",
+			"remark speed n[1-3]: one TCP connection on 6 ways between them, the first from n1 (eth0, 10.0.0.1) to " +
+				"n2 at 10.0.0.2 (eth0) carries 93.2 Mbit/s, but the links have 10 Gbit/s",
 		}},
 		"a long way": {3, func(s *Survey) {
 			for _, w := range []*Path{s.way(1, 2), s.way(2, 1)} {
 				w.Result.RTT, w.Measured.RTT = 30*time.Millisecond, 20*time.Millisecond
 			}
-		}, []string{"remark speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes 20.0 ms, " +
-			"elsewhere 0.1 ms"}},
+		}, []string{"remark speed n[1-2]: a round trip between n1 (eth0, 10.0.0.1) and n2 (eth0, 10.0.0.2) takes " +
+			"20.0 ms, elsewhere 0.1 ms"}},
 		"networks that lead nowhere": {2, func(s *Survey) {
 			dead := func(i int, kind string) Candidate {
 				return Candidate{
@@ -179,8 +180,8 @@ func TestFlaws(t *testing.T) {
 			s.aside(1, 2, dead(2, NoCarrier), Result{Problem: noAnswer})
 			s.aside(2, 1, dead(1, Ordinary), Result{Problem: noRoute})
 			s.aside(2, 1, Candidate{Addr: netip.MustParseAddr("10.7.0.1"), Bits: 24, Interface: "ib0"}, Result{RTT: 1})
-		}, []string{"remark interface n[1-2]: nobody is reached in the network 10.6.0.0/24 (eno1 of n1; eno2 of n2, no " +
-			"carrier); it is not used"}},
+		}, []string{"remark interface n[1-2]: no host is reachable in the network 10.6.0.0/24 (eno1 of n1; eno2 " +
+			"of n2, no carrier); it is not used"}},
 		"IPv4 that leads nowhere beside IPv6": {2, func(s *Survey) {
 			four := s.Nodes[1].Candidates[0]
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
@@ -189,9 +190,9 @@ func TestFlaws(t *testing.T) {
 				Result: Result{Problem: noAnswer},
 			})
 		}, []string{
-			"interface n2: the hosts talk by IPv6 (fd00::2), and nobody reaches the IPv4 address 10.0.0.2 (eth0) of the same " +
-				"interface, which Gloo takes",
-			"remark interface n2: nobody is reached in the network 10.0.0.0/24 (eth0 of n2); it is not used",
+			"interface n2: the hosts use IPv6 (fd00::2), and no host reaches the IPv4 address 10.0.0.2 (eth0) of the " +
+				"same interface, which Gloo takes",
+			"remark interface n2: no host is reachable in the network 10.0.0.0/24 (eth0 of n2); it is not used",
 		}},
 		"IPv4 that works beside IPv6": {2, func(s *Survey) {
 			s.Endpoints[1].Addr, s.Endpoints[1].OtherFamily = netip.MustParseAddr("fd00::2"), true
@@ -201,8 +202,8 @@ func TestFlaws(t *testing.T) {
 			})
 		}, nil},
 		"a tunnel": {2, func(s *Survey) { s.Endpoints[0].Kind, s.Endpoints[0].Interface = Tunnel, "wg0" }, []string{
-			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: nothing else leads to all of " +
-				"them",
+			"remark interface n1: it talks to the others by wg0 (10.0.0.1), a tunnel interface: no other network " +
+				"connects all of them",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
