@@ -45,8 +45,8 @@ func (s *session) gatherByEngine(ctx context.Context, list []hosts.Host) error {
 	if len(s.spec.Reach.Copy) > 0 {
 		return &Error{
 			Code: job.ExitUsage, Text: "--copy: " + s.spec.Reach.Engine.Job +
-				" starts the agents, and nothing can be sent before them",
-			Hint: "put the files where all nodes see them; --engine none goes by SSH",
+				" starts the agents, and no files can be sent before that",
+			Hint: "put the files where all nodes see them, or add --engine none to use SSH",
 		}
 	}
 	program := cmp.Or(s.spec.Reach.Agent, s.settings.executable)

@@ -230,14 +230,14 @@ func TestMissingProgramIsBroadcast(t *testing.T) {
 func TestMissingAgents(t *testing.T) {
 	for mode, says := range map[string]struct{ text, hint string }{
 		"refuses": {
-			"ended before all agents had come (exit code 1): srun: error: Unable to create step for job 7: Requested nodes " +
+			"ended before all agents connected (exit code 1): srun: error: Unable to create step for job 7: Requested nodes " +
 				"are busy", "squeue -s",
 		},
-		"incomplete": {"n3: no agent has come within 1s", ""},
-		"stranger":   {"an agent came from other, which is none of the job's hosts", ""},
-		"twice":      {"two agents came from n1", ""},
-		"forger":     {"n[1-3]: no agent has come within 1s", ""},
-		"missing":    {"execve()", "is not on n3 as it is here"},
+		"incomplete": {"n3: no agent connected within 1s", ""},
+		"stranger":   {"an agent connected from other, which is not a host of the job", ""},
+		"twice":      {"two agents connected from n1", ""},
+		"forger":     {"n[1-3]: no agent connected within 1s", ""},
+		"missing":    {"execve()", "on n3 it is missing or different"},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			s := managed(t, mode, "place")

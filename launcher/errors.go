@@ -139,8 +139,16 @@ func (s *session) copyHint(text string) string {
 			continue
 		}
 		if info, err := os.Stat(app.Program); err == nil && info.Mode().IsRegular() {
-			return "--copy " + app.Program + " sends this host's to the others"
+			return "add --copy " + app.Program + " to send this host's file to the others"
 		}
 	}
 	return ""
+}
+
+// plural counts things: "1 rank", "2 ranks".
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -97,7 +97,7 @@ func TestExamine(t *testing.T) {
 		found[f.Check+" "+f.Where()] = f
 	}
 	assert.Equal(t, "it is gone", found["reach gone"].Text)
-	assert.Contains(t, found["reach mute"].Text, "it did not say what it has within")
+	assert.Contains(t, found["reach mute"].Text, "it did not report what it has within")
 	assert.Contains(t, found, "same-machine node[1-2]")
 	assert.NotContains(t, found, "program-differs node1")
 	assert.NotEmpty(t, c.Network.Summary)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"gorun/launcher"
 	"gorun/launcher/job"
@@ -26,7 +25,7 @@ func ExampleRun() {
 	// exit code 0
 }
 
-// A job that fails has a Result, too; Explain describes the failure in a few lines.
+// A job that fails has a Result, too; launcher.Explain(result) describes the failure in a few lines.
 func ExampleRun_failure() {
 	result, err := launcher.Run(context.Background(), launcher.Spec{
 		Apps:    []job.App{{Program: "sh", Args: []string{"-c", "test $RANK != 1"}}},
@@ -36,7 +35,6 @@ func ExampleRun_failure() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Fprint(os.Stderr, launcher.Explain(result))
 	fmt.Printf("rank %d failed: exit code %d\n", result.First.Rank, result.ExitCode)
 	// Output: rank 1 failed: exit code 1
 }

@@ -15,7 +15,7 @@ import (
 func (h *head) onEnded(n *node, e wire.Ended) error {
 	for _, s := range e.Streams {
 		if s.Stream != output.Stdout && s.Stream != output.Stderr || !h.firstEnd(n, s.Rank, s.Stream) {
-			return wire.Violation("it says again that stream %d of rank %d has ended, or of a rank that is not its own",
+			return wire.Violation("it reported again that stream %d of rank %d has ended, or of a rank that is not its own",
 				s.Stream, s.Rank)
 		}
 	}
@@ -23,9 +23,9 @@ func (h *head) onEnded(n *node, e wire.Ended) error {
 		r := &e.Ranks[i]
 		switch {
 		case !h.firstEnd(n, r.Rank, 0):
-			return wire.Violation("it says again that rank %d has ended, or of a rank that is not its own", r.Rank)
+			return wire.Violation("it reported again that rank %d has ended, or of a rank that is not its own", r.Rank)
 		case r.PID < 0 || r.Code < -1 || r.Code > 255 || r.Signal < 0 || r.Signal > maxSignal:
-			return wire.Violation("it says that rank %d (pid %d) ended with code %d and signal %d",
+			return wire.Violation("it reported that rank %d (pid %d) ended with code %d and signal %d",
 				r.Rank, r.PID, r.Code, int(r.Signal))
 		}
 		r.ErrorFile, r.LastLines = r.ErrorFile[:min(len(r.ErrorFile), errorFileLimit)], printables(boundedTail(r.LastLines))

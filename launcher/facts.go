@@ -50,12 +50,12 @@ func (s *session) receiveFacts(n *node) error {
 		return &Error{
 			Code: job.ExitUsage,
 			Text: printable.Text(fmt.Sprintf("%s: count devices on %s: %s", s.spec.PerNode.From, n.name, facts.DeviceError)),
-			Hint: "give a number, auto, gpu or cpu; GORUN_PYTHON=PATH names the Python that has PyTorch",
+			Hint: "give a number, auto, gpu or cpu, or set GORUN_PYTHON to a Python that has PyTorch",
 		}
 	case facts.DirError != "":
 		return &Error{
 			Code: job.ExitLauncher, Text: printable.Text(facts.DirError),
-			Hint: "--chdir DIR names a directory that each host has",
+			Hint: "add --chdir DIR to name a directory that each host has",
 		}
 	}
 	n.facts = job.Facts{Facts: facts.Facts, Remote: !n.host.Here, Joined: n.joined}
@@ -129,13 +129,13 @@ func (s *session) warnDuplicates() {
 func (n *node) checkPrograms(apps []job.App) error {
 	var all *multierror.Error
 	if len(n.facts.Programs) != len(apps) {
-		text := fmt.Sprintf("the agent tells of %d programs, not of %d", len(n.facts.Programs), len(apps))
+		text := fmt.Sprintf("the agent reported %d programs instead of %d", len(n.facts.Programs), len(apps))
 		return failure(text)
 	}
 	for i := range n.facts.Programs {
 		p := &n.facts.Programs[i]
 		if p.ScriptArg < 0 || p.ScriptArg > len(p.Argv) || !isPort(p.Port) || p.Error == "" && len(p.Argv) == 0 {
-			text := "the agent tells of a program that cannot be started: " + printable.Text(p.Path)
+			text := "the agent reported a program without a command line: " + printable.Text(p.Path)
 			return failure(text)
 		}
 		if p.Error != "" && apps[i].RunsOn(&n.facts) {
@@ -162,9 +162,9 @@ func printables(texts []string) (clean []string) {
 
 func versionError(n *node, version int) error {
 	return &Error{
-		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s speaks version %d of gorun's frames, this gorun %d",
+		Code: job.ExitLauncher, Text: fmt.Sprintf("the agent on %s has wire version %d, this gorun has %d",
 			n.name, version, wire.Version),
-		Hint: "use the same gorun on all hosts; without --agent it is copied there",
+		Hint: "use the same gorun on all hosts; leave --agent out to have it copied there",
 	}
 }
 

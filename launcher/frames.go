@@ -83,7 +83,7 @@ func (h *head) onRunning(n *node, r wire.Running) error {
 	ev := job.Running{Node: n.number, PIDs: make(map[int]int, len(r.Ranks)), At: h.localTime(n, r.At)}
 	for _, rank := range r.Ranks {
 		if !h.hasRank(n, rank.Rank) || rank.PID < 0 {
-			return wire.Violation("it says that it runs rank %d as process %d", rank.Rank, rank.PID)
+			return wire.Violation("it reported that it runs rank %d as process %d", rank.Rank, rank.PID)
 		}
 		ev.PIDs[rank.Rank] = rank.PID
 	}
@@ -179,7 +179,7 @@ func (h *head) localTime(n *node, t time.Time) time.Time {
 func handle[T any, M wire.PointerTo[T]](n *node, f wire.Frame, handler func(*node, T) error) error {
 	var body T
 	if err := f.Decode(M(&body)); err != nil {
-		return wire.Violation("it sent what is no %s frame: %v", f.Type, err)
+		return wire.Violation("it sent a malformed %s frame: %v", f.Type, err)
 	}
 	return handler(n, body)
 }

@@ -184,7 +184,7 @@ func TestOpenedElsewhere(t *testing.T) {
 		{Addr: "127.0.0.1", Port: 29500, Store: "127.0.0.1:29500"},
 		{},
 	} {
-		require.ErrorContains(t, s.checkOpened(&o), "which is not where it is", o)
+		require.ErrorContains(t, s.checkOpened(&o), "which are not its addresses", o)
 	}
 	require.NoError(t, s.checkOpened(&spec.Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"}))
 }
@@ -214,14 +214,14 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it sent a signalled frame, which a node that joined may not send",
 		},
 		"passes SIGSTOP": {
-			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it passes on signal 19",
+			wire.PeerJoined, job.MPIAuto, control(&wire.Signal{Signal: syscall.SIGSTOP}), "it forwarded signal 19",
 		},
 		"another's rank": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []spec.Exit{{Rank: 0}}}), "of a rank that is not its own",
 		},
 		"ends twice": {
 			wire.PeerSSH, job.MPIAuto, control(&wire.Ended{Ranks: []spec.Exit{{Rank: 2}, {Rank: 2}}}),
-			"it says again that rank 2 has ended",
+			"it reported again that rank 2 has ended",
 		},
 		"another's output": {
 			wire.PeerSSH, job.MPIAuto, wire.AppendOutput(nil, 1, 1, []byte("x")), "it sent output of rank 1",
@@ -248,12 +248,12 @@ func TestHostileAgentIsLost(t *testing.T) {
 			"it sent an opened frame, which no agent may send while ranks run",
 		},
 		"another's stall": {
-			wire.PeerSSH, job.MPIAuto, control(&wire.Stalled{}), "it tells of a store, which another node has",
+			wire.PeerSSH, job.MPIAuto, control(&wire.Stalled{}), "it reported on a store that another node has",
 		},
 		"no body": {
 			wire.PeerSSH, job.MPIAuto,
 			[]byte{2, 0, 0, 0, byte(wire.TypeEnded), 0, 0, 0, 0xff, 0xff},
-			"it sent what is no ended frame",
+			"it sent a malformed ended frame",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -260,7 +260,7 @@ const clockSamples = 4
 func (c *hostsCheck) record(n *node, dir string, facts wire.Facts, checked wire.Checked) {
 	h := &doctor.Host{}
 	if err := json.Unmarshal(printableJSON(checked.Host), h); err != nil {
-		h.Unknown = []string{"what it said of itself is not understood: " + err.Error()}
+		h.Unknown = []string{"its report cannot be parsed: " + err.Error()}
 	}
 	c.hosts[n.index] = h
 	h.Name, h.Here = n.name, n.host.Here
@@ -324,7 +324,7 @@ func (c *hostsCheck) recordProgram(h *doctor.Host, dir string, facts wire.Facts)
 // withTimeout abandons a node that does not answer.
 func (c *hostsCheck) withTimeout(n *node, what string, do func() error) error {
 	limit := c.settings.answerLimit
-	timer := time.AfterFunc(limit, func() { n.abandon(fmt.Sprintf("it did not say %s within %s", what, limit)) })
+	timer := time.AfterFunc(limit, func() { n.abandon(fmt.Sprintf("it did not report %s within %s", what, limit)) })
 	defer timer.Stop()
 	return do()
 }
@@ -347,7 +347,7 @@ func (c *hostsCheck) probeNetwork(ctx context.Context) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		for _, n := range c.nodes {
-			n.abandon("it did not say whom it reaches")
+			n.abandon("it did not report which hosts it reaches")
 		}
 	})
 	defer stop()
@@ -370,7 +370,7 @@ func (c *hostsCheck) recordNetwork(survey probe.Survey, choice probe.Choice, err
 		problem.Hint = unreached.Hint()
 		reported = slices.ContainsFunc(c.network.Problems, func(f doctor.Problem) bool { return f.Check == probe.CheckReach })
 	} else {
-		r.Error, problem.Text = err.Error(), "who reaches whom is not known: "+err.Error()
+		r.Error, problem.Text = err.Error(), "cannot tell which hosts reach each other: "+err.Error()
 	}
 	c.noAddress = append(c.noAddress, problem)
 	if !reported {

@@ -96,7 +96,7 @@ func TestCheckWithSilentHost(t *testing.T) {
 	assert.False(t, report.OK())
 	require.NotEmpty(t, report.Problems)
 	assert.Equal(t, []string{"mute"}, report.Problems[0].Hosts)
-	assert.Contains(t, report.Problems[0].Text, "it did not say what it has within 2s")
+	assert.Contains(t, report.Problems[0].Text, "it did not report what it has within 2s")
 	assert.NotEmpty(t, report.Hosts[0].Kernel, "the other one is looked at all the same")
 	assert.Nil(t, report.Hosts[0].Program)
 }

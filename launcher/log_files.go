@@ -128,7 +128,8 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 		if at.stream == output.Stderr {
 			return "", ""
 		}
-		return "", "writes to the terminal itself, and nothing of it is kept; --tee 3 or --label always keeps its last lines"
+		return "", "writes to the terminal itself, so its output is not kept; " +
+			"add --tee 3 or --label always to keep its last lines"
 	}
 	if l := p.LogsOf(r.Node); l != nil && l.Files() && !r.Spawned {
 		name = h.logPlan(n).File(l.Dir, r.LocalRank, at.stream)
@@ -140,7 +141,7 @@ func (h *head) logFile(at rankStream) (name, elsewhere string) {
 		}
 	}
 	if h.spec.IsTask() && n.joined && !h.stdio.Forward && at.stream == output.Stdout {
-		return "", "prints by a gorun of its own on host " + n.name
+		return "", "is shown by its own gorun on host " + n.name
 	}
 	return "", ""
 }

@@ -168,7 +168,7 @@ func (l *monitor) answer(ctx context.Context, q registry.Request, send func(part
 	case registry.LogsRequest:
 		l.logs(ctx, h, q, send)
 	default:
-		_ = send(registry.Reply{Error: fmt.Sprintf("this gorun does not know the question %q", q.Kind)})
+		_ = send(registry.Reply{Error: fmt.Sprintf("this gorun does not support the request %q", q.Kind)})
 	}
 }
 
@@ -179,7 +179,7 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 		request.signal = syscall.SIGTERM
 	}
 	if !job.Ends(request.signal) {
-		_ = send(registry.Reply{Error: fmt.Sprintf("signal %d does not end a job in order", q.Signal)})
+		_ = send(registry.Reply{Error: fmt.Sprintf("signal %d does not stop a job gracefully", q.Signal)})
 		return
 	}
 	select {
@@ -192,7 +192,7 @@ func (l *monitor) stop(ctx context.Context, q registry.Request, send func(part a
 }
 
 func (h *head) onStopRequest(w stopRequest) {
-	h.settings.notify("gorun stop asks for the end of the job")
+	h.settings.notify("gorun stop requested the end of the job")
 	h.post(job.Signalled{Signal: w.signal, Grace: w.grace, At: time.Now()})
 }
 
@@ -207,7 +207,7 @@ func (l *monitor) stacks(ctx context.Context, h *head, q registry.Request) regis
 	}
 	w := registry.Reply{Lines: job.DescribeActivity(ranks)}
 	for _, host := range silent {
-		w.Lines = append(w.Lines, "host "+host+" did not say in time what its ranks do")
+		w.Lines = append(w.Lines, "host "+host+" did not report in time what its ranks do")
 	}
 	if len(w.Lines) == 0 {
 		w.Error = "no rank of the job runs"

@@ -40,7 +40,7 @@ func noNCCL(answers []answer[wire.Used]) string {
 	for _, a := range answers {
 		text := printable.Text(a.body.RASError)
 		if a.body.RASAddr != "" {
-			text = fmt.Sprintf("NCCL is asked at %s: %s", printable.Text(a.body.RASAddr), text)
+			text = fmt.Sprintf("NCCL at %s: %s", printable.Text(a.body.RASAddr), text)
 		}
 		if hosts[text] == nil {
 			reasons = append(reasons, text)
@@ -49,7 +49,7 @@ func noNCCL(answers []answer[wire.Used]) string {
 	}
 	switch len(reasons) {
 	case 0:
-		return "no host of the job says what NCCL answers there"
+		return "no host of the job reported an answer of NCCL"
 	case 1:
 		return reasons[0]
 	}
@@ -60,11 +60,8 @@ func noNCCL(answers []answer[wire.Used]) string {
 
 // ncclLines formats a status for people.
 func ncclLines(s *ras.Status, v ras.View) []string {
-	count := fmt.Sprintf("%d communicators", len(s.Communicators))
-	if few := [...]string{"no communicator", "1 communicator"}; len(s.Communicators) < len(few) {
-		count = few[len(s.Communicators)]
-	}
-	lines := []string{fmt.Sprintf("NCCL %s, %s", cmp.Or(s.Version, "of a version that it does not say"), count)}
+	lines := []string{fmt.Sprintf("NCCL %s, %s", cmp.Or(s.Version, "(unknown version)"),
+		plural(len(s.Communicators), "communicator"))}
 	findings := s.Findings(v)
 	if len(findings) == 0 && len(s.Communicators) > 0 {
 		findings = []string{"nothing remarkable"}

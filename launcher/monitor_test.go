@@ -204,7 +204,7 @@ func TestStopByUnsuitableSignal(t *testing.T) {
 	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle,
 		registry.Request{Kind: registry.StopRequest, Signal: syscall.SIGUSR1})
 	require.NoError(t, err)
-	assert.Contains(t, w.Error, "does not end a job")
+	assert.Contains(t, w.Error, "does not stop a job")
 	assert.Equal(t, 1, l.job(t, func(registry.Job) bool { return true }).Running)
 }
 
@@ -259,7 +259,7 @@ func TestNCCLQuery(t *testing.T) {
 		},
 		"nobody has begun one": {
 			oneHost, `{"nccl_version": "2.30.7\u001b[2J", "communicators": []}`, nil,
-			[]string{"NCCL 2.30.7^[[2J, no communicator"},
+			[]string{"NCCL 2.30.7^[[2J, 0 communicators"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestNCCLQueryErrors(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 	n := askNCCL(t, specOf("talk", 1), addr)
-	assert.Equal(t, "NCCL is asked at "+addr+
+	assert.Equal(t, "NCCL at "+addr+
 		": nobody listens there: no rank has started NCCL, or NCCL is older than 2.24 (RCCL has no such port), "+
 		"or the program sets NCCL_RAS_ADDR itself", n.Error)
 	assert.Empty(t, n.Lines)

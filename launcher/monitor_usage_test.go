@@ -103,10 +103,10 @@ func TestNoNCCL(t *testing.T) {
 		answers []answer[wire.Used]
 		want    string
 	}{
-		{nil, "no host of the job says what NCCL answers there"},
-		{[]answer[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL is asked at " +
+		{nil, "no host of the job reported an answer of NCCL"},
+		{[]answer[wire.Used]{by(0, "localhost:7", "a\x1b"), by(1, "localhost:7", "a\x1b")}, "NCCL at " +
 			"localhost:7: a^["},
-		{[]answer[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL is asked at x:7: b"},
+		{[]answer[wire.Used]{by(0, "", "off"), by(1, "x:7", "b")}, "on node1 off; on node2 NCCL at x:7: b"},
 	} {
 		assert.Equal(t, tc.want, noNCCL(tc.answers))
 	}

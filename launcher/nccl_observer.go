@@ -70,7 +70,7 @@ func (v *ncclObserver) reportLater(after time.Duration) {
 func (v *ncclObserver) reportSummaries() {
 	for _, s := range v.log.Summaries(v.hasNVLink) {
 		if s.VersionOnly {
-			v.head.settings.detail(s.Text + " (-x NCCL_DEBUG=INFO has it say over what)")
+			v.head.settings.detail(s.Text + " (add -x NCCL_DEBUG=INFO to see over what)")
 			continue
 		}
 		v.head.settings.detail(s.Text + " " + job.CountedRanges(s.Ranks))
@@ -149,8 +149,8 @@ func (v *ncclObserver) checkNetwork(n *node, rank int) {
 		if rest := len(ports) - most; rest > 0 {
 			text += fmt.Sprintf(" and %d more", rest)
 		}
-		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; -x NCCL_NET=IB "+
-			"has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found", n.name, text))
+		v.warn("sockets "+n.name, fmt.Sprintf("NCCL communicates by sockets on %s although %s is up there; "+
+			"add -x NCCL_NET=IB to see why, or -x NCCL_DEBUG_SUBSYS=INIT,NET to see what it found", n.name, text))
 	}
 }
 

@@ -27,7 +27,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 		{Name: "\x1bx", Kind: placement.RoCE, Up: true},
 		infiniBand, infiniBand,
 	}
-	const hint = " is up there; -x NCCL_NET=IB has it fail and say why, -x NCCL_DEBUG_SUBSYS=INIT,NET what it found"
+	const hint = " is up there; add -x NCCL_NET=IB to see why, or -x NCCL_DEBUG_SUBSYS=INIT,NET to see what it found"
 	for _, tc := range []struct {
 		name    string
 		ports   []placement.NIC

@@ -93,7 +93,7 @@ func TestNCCLSummaries(t *testing.T) {
 			[]string{"- NCCL 2.30.7 over P2P and InfiniBand (mlx5_[0-1], GPUDirect RDMA), 16 channels [0-3]×4"},
 		},
 		{"rccl.log", 2, []string{"- RCCL 2.22.3 over P2P, 56 channels [0-1]×2"}},
-		{"alone.log", 2, []string{"- NCCL 2.30.7 (-x NCCL_DEBUG=INFO has it say over what)"}},
+		{"alone.log", 2, []string{"- NCCL 2.30.7 (add -x NCCL_DEBUG=INFO to see over what)"}},
 	} {
 		t.Run(tc.log, func(t *testing.T) {
 			var said notices

@@ -141,7 +141,7 @@ func (n *node) onNotice(m wire.Notice) error {
 	case count <= maxNotices:
 		n.notify(m.Text)
 	case count == maxNotices+1:
-		n.notify(fmt.Sprintf("has said more than %d lines; the others are not shown", maxNotices))
+		n.notify(fmt.Sprintf("printed more than %d lines; the rest is not shown", maxNotices))
 	default:
 		n.notices.Store(maxNotices + 1) // prevent an overflow
 	}
@@ -206,9 +206,9 @@ func (n *node) receive(answer wire.Message) error {
 }
 
 func (n *node) goneError(err error) error {
-	text := "the agent is gone: "
+	text := "the agent was lost: "
 	if n.served != nil {
-		text = "the agent on this host is gone: "
+		text = "the agent on this host was lost: "
 	}
 	return failure(text + n.lossText(err))
 }

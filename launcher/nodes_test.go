@@ -230,7 +230,7 @@ func TestSilentNode(t *testing.T) {
 	result, err := launcher.Run(t.Context(), own(t, s), frozenReach, launcher.WithOutput(&out, io.Discard))
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
-	assert.Contains(t, launcher.Explain(result), "node2 is lost: not heard of for 2s")
+	assert.Contains(t, launcher.Explain(result), "node2 is lost: silent for 2s")
 	assert.Empty(t, result.Attempts, "its ranks may still run")
 }
 

@@ -44,7 +44,7 @@ type probeSession struct {
 // pass. notes are for the user.
 func chooseAddress(probers []prober, port int, options probe.Options) (choice probe.Choice, notes []string, err error) {
 	if len(probers) < 2 {
-		return probe.Choice{}, nil, errors.New("one node alone has nobody to be reached by")
+		return probe.Choice{}, nil, errors.New("a single node has no peers")
 	}
 	s := newProbeSession(probers, options)
 	if err = s.listen(port); err == nil {

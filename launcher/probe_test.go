@@ -242,8 +242,8 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	says := func(r wire.Reached, err error) prober {
 		return prober{request: func(*wire.Probe) (wire.Reached, error) { return r, err }}
 	}
-	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent is gone"))), 0, probe.Options{})
-	require.EqualError(t, err, "node1: the agent is gone")
+	_, _, err := chooseAddress(named(fine, says(wire.Reached{}, errors.New("the agent was lost"))), 0, probe.Options{})
+	require.EqualError(t, err, "node1: the agent was lost")
 	_, _, err = chooseAddress(named(says(wire.Reached{Error: "no sockets\x1b[31m"}, nil), fine), 0, probe.Options{})
 	require.EqualError(t, err, "node0: no sockets^[[31m")
 	// A node that answers nonsense is a node that reached nothing.

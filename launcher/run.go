@@ -60,12 +60,14 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 // ports and the job's id, are job.AtStart. Errors are those of Run.
 func Plan(ctx context.Context, spec Spec, options ...Option) (*job.Plan, error) {
 	if spec.Join != nil {
-		hint := "-H HOST,... asks hosts for a plan without their being started"
+		hint := "use -H HOST,...: gorun then queries the hosts itself"
 		if spec.Join.EngineSignals {
-			hint = "without srun, gorun --dry-run in the allocation shows the plan"
+			hint = "run gorun --dry-run in the allocation, without srun"
 		}
-		return nil, &Error{Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are decided about when they " +
-			"have come", Hint: hint}
+		return nil, &Error{
+			Code: job.ExitUsage, Text: "--dry-run: nodes that join each other are not known yet",
+			Hint: hint,
+		}
 	}
 	s, err := open(ctx, spec, options)
 	if err != nil {

@@ -38,12 +38,12 @@ const (
 func (h *head) onSignal(n *node, m wire.Signal) error {
 	switch sig := m.Signal; {
 	case sig <= 0 || sig > maxSignal || slices.Contains(neverForwarded, sig):
-		return wire.Violation("it passes on signal %d, which no gorun passes on", int(sig))
+		return wire.Violation("it forwarded signal %d, which no gorun forwards", int(sig))
 	case n.kind == wire.PeerUnauthenticated && !job.Ends(sig): // it may end the job, as its loss does
 		return nil
 	case job.Ends(sig) && !h.spec.IsTask():
 		name, _ := diagnosis.SignalName(sig)
-		n.notify("its gorun got " + name)
+		n.notify("its gorun received " + name)
 	}
 	h.post(job.Signalled{Signal: m.Signal, At: time.Now()})
 	return nil

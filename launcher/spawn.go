@@ -44,7 +44,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 	n := h.nodes[r.Node]
 	if n.kind == wire.PeerUnauthenticated {
 		return errors.New(
-			"this node joined without a token, and gets no more ranks: give all nodes the same token (gorun token)")
+			"this node joined without a token, and may not start more ranks: give all nodes the same token (gorun token)")
 	}
 	rank, known := p.RankOf(r.By)
 	if !known || p.Ranks[rank].Spawned || n.kind == wire.PeerLocal || h.spec.RequestsMPI() {
@@ -55,7 +55,7 @@ func (h *head) authorizeSpawn(p *job.Plan, r job.SpawnRequest) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%s is not known to use MPI, and may start no ranks from another host: say that it does by gorun --mpi auto",
+		"%s is not known to use MPI, and may not start ranks from another host: add --mpi auto to say that it does",
 		app.Program)
 }
 
@@ -134,7 +134,7 @@ func (h *head) growFrames(more *job.Spawned, m wire.Grow, asker *node) (frames [
 		}
 		addNodePart(&grow, more, to)
 		if frames[i], err = wire.Encode(&grow); err != nil {
-			return nil, fmt.Errorf("what %d ranks are to be started with is too much: %w", len(more.Ranks), err)
+			return nil, fmt.Errorf("environment and arguments of %s are too large: %w", plural(len(more.Ranks), "rank"), err)
 		}
 	}
 	return frames, nil

@@ -86,7 +86,7 @@ func TestSpawnTooLargeForFrame(t *testing.T) {
 	require.Equal(t, wire.TypeSpawned, f.Type)
 	var answer wire.Spawned
 	require.NoError(t, f.Decode(&answer))
-	assert.Contains(t, answer.Error, "1 ranks are to be started with is too much: wire: a grow frame of")
+	assert.Contains(t, answer.Error, "environment and arguments of 1 rank are too large: wire: a grow frame of")
 	assert.Equal(t, []int{1, 1}, h.sup.NumRunning())
 	assert.Len(t, h.plan.Load().Ranks, 2)
 	assert.Empty(t, h.spawns.pending)

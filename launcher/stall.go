@@ -13,7 +13,7 @@ import (
 // onStalled adds ranks of other nodes to what node 0's store has seen.
 func (h *head) onStalled(n *node, s wire.Stalled) error {
 	if n.number != h.plan.Load().Ranks[0].Node {
-		return wire.Violation("it tells of a store, which another node has")
+		return wire.Violation("it reported on a store that another node has")
 	}
 	stall := &job.Stall{Waited: s.Waited, At: h.localTime(n, s.At), Waiting: s.Waiting}
 	for i, w := range stall.Waiting {

@@ -108,7 +108,7 @@ func (p *stdinPump) onCredit(from *node, c wire.Credit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n < 0 || n > p.inFlightOf[node] {
-		return wire.Violation("it says that its ranks read %d bytes of standard input, of %d that it got", n,
+		return wire.Violation("it reported that its ranks read %d bytes of standard input, of %d that it got", n,
 			p.inFlightOf[node])
 	}
 	p.inFlightOf[node] -= n

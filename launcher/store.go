@@ -78,8 +78,8 @@ func (s *session) openStore() (job.Opened, error) {
 	}
 	if store, err := netip.ParseAddrPort(opened.Store); err == nil && store.Addr().IsLoopback() &&
 		len(s.spec.Store.Allow) > 0 {
-		s.settings.notify("--allow-from changes nothing: the store listens at " + opened.Store +
-			", where no other host comes; name an address of this host by --master-addr")
+		s.settings.notify("--allow-from has no effect: the store listens at " + opened.Store +
+			", which other hosts cannot reach; add --master-addr with an address of this host")
 	}
 	if err := s.checkOpened(&opened.Opened); err != nil {
 		return job.Opened{}, s.rank0Error(err)
@@ -97,7 +97,8 @@ func (s *session) checkOpened(o *job.Opened) error {
 		return n.served != nil || requested || n.hasAddress(a.Unmap().WithZone("").String())
 	}
 	if err != nil || storeErr != nil || !isOwn(addr) || !isOwn(store.Addr()) || !isPort(o.Port) || !isPort(o.RAS) {
-		text := fmt.Sprintf("open the store: the agent says %s:%d and %s, which is not where it is", o.Addr, o.Port, o.Store)
+		text := fmt.Sprintf("open the store: the agent reported %s:%d and %s, which are not its addresses",
+			o.Addr, o.Port, o.Store)
 		return failure(printable.Text(text))
 	}
 	return nil

@@ -30,7 +30,7 @@ func linkFaults() []hostFault {
 				s.spread("setsid", "default")
 				s.mute = []string{"h2"}
 				s.strike(func() error { return s.set.Freeze("h2") }, func() error { return s.set.Thaw("h2") })
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		},
 		{
 			name: "host crash", deadline: cutDeadline, criterion: "exit code 125, the host named as silent",
@@ -38,7 +38,7 @@ func linkFaults() []hostFault {
 				s.spread("none", "default")
 				s.strike(func() error { return s.set.Crash("h3") }, func() error { return s.set.Boot("h3") })
 				s.mute = []string{"h3"}
-			}, check: lost("h3", "not heard of for "+lease()),
+			}, check: lost("h3", "silent for "+lease()),
 		},
 		{
 			name: "head's link cut", soak: true, deadline: cutDeadline,
@@ -46,7 +46,7 @@ func linkFaults() []hostFault {
 			act: func(s *hostScene) {
 				s.spread("daemon", "default")
 				s.cut(testhosts.Head)
-			}, check: says(125, "is lost: not heard of for "+lease()),
+			}, check: says(125, "is lost: silent for "+lease()),
 		},
 	}
 	all = append(all, hostFault{
@@ -55,7 +55,7 @@ func linkFaults() []hostFault {
 		act: func(s *hostScene) {
 			s.spread("child", "default", "--copy", s.write("payload", "x"))
 			s.cut("h2")
-		}, check: lost("h2", "not heard of for "+lease()),
+		}, check: lost("h2", "silent for "+lease()),
 	})
 	for _, way := range []string{"cut", "blackhole"} {
 		for _, manner := range []string{"default", "ignore"} {
@@ -67,7 +67,7 @@ func linkFaults() []hostFault {
 				act: func(s *hostScene) {
 					s.spread("daemon", manner)
 					s.sever("h2", way)
-				}, check: lost("h2", "not heard of for "+lease()),
+				}, check: lost("h2", "silent for "+lease()),
 			})
 		}
 	}
@@ -80,7 +80,7 @@ func linkFaults() []hostFault {
 			}
 			s.until("much output", func() bool { return len(s.text("stdout")) > 1<<20 })
 			s.cut("h2")
-		}, check: lost("h2", "not heard of for "+lease()),
+		}, check: lost("h2", "silent for "+lease()),
 	})
 }
 
@@ -148,7 +148,7 @@ func farProcessFaults() []hostFault {
 			act: func(s *hostScene) {
 				s.spread("daemon", "ignore")
 				s.signalAgent("h2", syscall.SIGSTOP)
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		},
 		{
 			name: "launcher SIGKILL, an agent stopped", soak: true, deadline: killedDeadline,

@@ -50,7 +50,7 @@ func seamFaults() []hostFault {
 						return s.set.Signal("h2", p, syscall.SIGSTOP)
 					}, func() error { return s.set.Signal("h2", p, syscall.SIGKILL) })
 				}
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		},
 		{
 			name: "time-out while a host is frozen", soak: true, deadline: cutDeadline,
@@ -67,7 +67,7 @@ func seamFaults() []hostFault {
 				s.spread("daemon", "ignore")
 				s.cut("h2")
 				s.cut("h3")
-			}, check: says(125, "is lost: not heard of for "+lease()),
+			}, check: says(125, "is lost: silent for "+lease()),
 		},
 		{
 			name: "launcher SIGTSTP, longer than a lease, then SIGCONT", soak: true,
@@ -138,7 +138,7 @@ func stalledFaults() []hostFault {
 				})
 				_, err := io.Copy(io.Discard, reader)
 				s.require(err == nil, "%v", err)
-			}, check: lost("h2", "not heard of for "+shortLease),
+			}, check: lost("h2", "silent for "+shortLease),
 		},
 		{
 			name: "a rank that does not read its input, and its host cut", soak: true, deadline: cutDeadline,
@@ -156,7 +156,7 @@ func stalledFaults() []hostFault {
 				s.await("rank", hostsOfSet)
 				s.cut("h2")
 				s.result()
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		},
 	}
 }
@@ -175,7 +175,7 @@ func viaProgramFaults() []hostFault {
 			act: func(s *hostScene) {
 				spread(s)
 				s.sever("h2", way)
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		})
 	}
 	for _, number := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -224,7 +224,7 @@ func withThisHostFaults() []hostFault {
 			act: func(s *hostScene) {
 				spread(s, "ignore")
 				s.cut("h2")
-			}, check: lost("h2", "not heard of for "+lease()),
+			}, check: lost("h2", "silent for "+lease()),
 		},
 		{
 			name: "ranks on this host, too: launcher SIGKILL", soak: true, deadline: killedDeadline, criterion: "nothing left",

@@ -113,7 +113,7 @@ func slurmStartFaults() []slurmFault {
 					"-Q", "-N2", "--ntasks-per-node=2")
 				s.start(work{around: around, options: []string{"-v"}, program: role("print")})
 			}, check: func(s *slurmScene, got outcome) {
-				saysInSlurm(0, "asked to copy it")(s, got)
+				saysInSlurm(0, "copies it there")(s, got)
 				for _, place := range []string{"/tmp/gorun-*", s.c.Dir() + "/tmp/*/gorun-*"} {
 					files, _ := filepath.Glob(place)
 					for _, file := range files { // others' too: the copies of this job's gorun end with its own path

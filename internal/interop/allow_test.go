@@ -148,7 +148,7 @@ func TestJobAcceptsWhomItIsTold(t *testing.T) {
 	accepted := visit("--allow-from", from+"/16")
 	require.Equal(t, result{stdout: "true <nil>\n"}, accepted)
 	useless := gorun("-n", "1", "--allow-from", "10.0.0.0/8", self(t)).with(roleVariable + "=tell").run(t)
-	require.Contains(t, useless.stderr, "--allow-from changes nothing: the store listens at 127.0.0.1:")
+	require.Contains(t, useless.stderr, "--allow-from has no effect: the store listens at 127.0.0.1:")
 }
 
 // Another user of the host is a stranger, too, even one whom the job itself has started.

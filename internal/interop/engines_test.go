@@ -134,7 +134,8 @@ func noProgram(t *testing.T, f fleet) {
 	got := newSite(t, f, "flux").gorun(flux, where...).run(t)
 	require.Equal(t, 125, got.code, got.stderr)
 	require.Contains(t, got.stderr, "flux-exec: Error: rank 1: "+built("gorun")+": No such file or directory")
-	require.Contains(t, got.stderr, "gorun: hint: "+built("gorun")+" is not on a node as it is here")
+	require.Contains(t, got.stderr,
+		"gorun: hint: install "+built("gorun")+" where all nodes see it: on a node it is missing or different")
 	pbs := append(pbsFile(t, f, "19.pbs1", "h1\nh2\n"), siteWithout+"=h2")
 	got = newSite(t, f, "pbsdsh").gorun(pbs, where...).run(t)
 	require.Equal(t, 125, got.code, got.stderr)

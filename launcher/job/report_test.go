@@ -68,10 +68,10 @@ exit 137
 		{
 			"a host is lost",
 			Result{
-				Cause: CauseNode, ExitCode: 125, Text: "node2 is lost: not heard of for 15s",
+				Cause: CauseNode, ExitCode: 125, Text: "node2 is lost: silent for 15s",
 				Ranks: []RankEnd{{Rank: 0, Fate: FateStopped, Host: "node1"}, {Rank: 1, Fate: FateUnknown, Host: "node2"}},
 			},
-			"gorun: node2 is lost: not heard of for 15s\n  ranks    1 rank stopped by gorun: [0]\n" +
+			"gorun: node2 is lost: silent for 15s\n  ranks    1 rank stopped by gorun: [0]\n" +
 				"           1 rank unknown, node2 was lost: [1]\nexit 125\n",
 		},
 		{"single program", Result{

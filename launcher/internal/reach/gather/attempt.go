@@ -101,7 +101,7 @@ func (a *attempt) explain(err error) error {
 	}
 	switch err {
 	case errTimeout:
-		e := &Error{Text: fmt.Sprintf("no agent has come within %s", a.cfg.Timeout)}
+		e := &Error{Text: fmt.Sprintf("no agent connected within %s", a.cfg.Timeout)}
 		if text := a.command.log.mostTelling(); text != "" {
 			e.Text += ": " + text
 		}
@@ -139,9 +139,9 @@ func (a *attempt) assignRank(h *join.Hello) (rank int, refusal string) {
 			Hint: "put the same gorun at the same place on all hosts",
 		}
 	case node < 0:
-		e = &Error{Text: fmt.Sprintf("an agent came from %s, which is none of the job's hosts", name)}
+		e = &Error{Text: fmt.Sprintf("an agent connected from %s, which is not a host of the job", name)}
 	case a.arrived[node]:
-		e = &Error{Text: fmt.Sprintf("two agents came from %s", name)}
+		e = &Error{Text: fmt.Sprintf("two agents connected from %s", name)}
 	default:
 		return node + 1, ""
 	}

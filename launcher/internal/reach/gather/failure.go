@@ -75,7 +75,7 @@ func (m *message) rank() int {
 func (c *command) summary() string {
 	select {
 	case <-c.finished:
-		return fmt.Sprintf("%s ended before all agents had come (%s)", c.name, c.exitStatus())
+		return fmt.Sprintf("%s ended before all agents connected (%s)", c.name, c.exitStatus())
 	default:
 		return c.name + " did not start all agents"
 	}
@@ -96,22 +96,22 @@ func (c *command) exitStatus() string {
 func hint(m message, cfg *Config, command string) string {
 	switch m.kind {
 	case programMissing:
-		return fmt.Sprintf("%s is not on %s as it is here: install it where all nodes see it", cfg.Agent[0],
+		return fmt.Sprintf("install %s where all nodes see it: on %s it is missing or different", cfg.Agent[0],
 			cmp.Or(m.node, "a node"))
 	case nodeUnavailable:
 		if m.node != "" {
-			return fmt.Sprintf("gorun --exclude %s … does without that node", m.node)
+			return fmt.Sprintf("exclude that node by gorun --exclude %s …", m.node)
 		}
 		if cfg.Start.Engine != "slurm" {
-			return "gorun --exclude HOST … does without a host"
+			return "exclude the host by gorun --exclude HOST …"
 		}
-		return "sinfo -R says which node is down; gorun --exclude NODE … does without it"
+		return "find the node by sinfo -R, and exclude it by gorun --exclude NODE …"
 	case stepRefused:
-		return fmt.Sprintf("another %s of this job may hold its CPUs or GPUs: squeue -s shows it", command)
+		return fmt.Sprintf("run squeue -s: another %s of this job may hold its CPUs or GPUs", command)
 	case nodesRefused:
 		return hintNodes(cfg)
 	case jobGone:
-		return "the allocation has ended: exit leaves its shell, salloc or sbatch gets another"
+		return "leave the shell of the ended allocation by exit, and get another one by salloc or sbatch"
 	}
 	return ""
 }

@@ -88,13 +88,13 @@ func (g *Gathering) gather(ctx context.Context) ([]net.Conn, error) {
 	isOverlap := func(word string) bool { return word == overlap }
 	failed, _ := errors.AsType[*Error](err)
 	if failed != nil && failed.overlapUnknown && slices.ContainsFunc(g.cfg.Start.Once, isOverlap) {
-		g.cfg.Detail(g.cfg.Start.Command() + " is older than " + overlap + ": once more without it")
+		g.cfg.Detail(g.cfg.Start.Command() + " is older than " + overlap + ": trying without it")
 		g.cfg.Start.Once = slices.DeleteFunc(slices.Clone(g.cfg.Start.Once), isOverlap)
 		conns, err = g.try(ctx, false)
 		failed, _ = errors.AsType[*Error](err)
 	}
 	if failed != nil && failed.broadcastHelps && len(g.cfg.Start.Bcast) > 0 {
-		g.cfg.Detail(failed.Text + "; " + g.cfg.Start.Command() + " is asked to copy it there")
+		g.cfg.Detail(failed.Text + "; " + g.cfg.Start.Command() + " copies it there")
 		for node := range g.cfg.Nodes {
 			g.cfg.Arrived(node, false)
 		}
@@ -160,7 +160,7 @@ func (g *Gathering) ExitText() string {
 	c := g.command()
 	select {
 	case <-c.Program.Ended:
-		return c.name + ", which had started the agents, has ended (" + c.exitStatus() + ")"
+		return c.name + ", which started the agents, has ended (" + c.exitStatus() + ")"
 	default:
 		return ""
 	}

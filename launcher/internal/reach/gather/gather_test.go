@@ -169,12 +169,12 @@ func TestInvitationFileIsPrivate(t *testing.T) {
 
 func TestReadInvitationErrors(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                 "nobody said",
-		"{":                "cannot be read",
-		"hello\n":          "cannot be read",
-		`{"gather":2}`:     "version 2 of gathering",
-		`{"gather":1}`:     "did not say where it is",
-		"\x00\x00\x00\x00": "cannot be read",
+		"":                 "read the invitation",
+		"{":                "parse the invitation",
+		"hello\n":          "parse the invitation",
+		`{"gather":2}`:     "version 2 of the gather protocol",
+		`{"gather":1}`:     "no address of the head",
+		"\x00\x00\x00\x00": "parse the invitation",
 	} {
 		_, err := ReadInvitation(strings.NewReader(text))
 		assert.ErrorContains(t, err, says, "%q", text)
@@ -248,10 +248,10 @@ echo "srun: cluster configuration lacks support for cpu binding"; echo "gorun: n
 	})
 	_, err := g.Wait(0)
 	g.Close()
-	require.EqualError(t, err, "srun ended before all agents had come (exit code 7): gorun: n1: no way; srun: error: "+
+	require.EqualError(t, err, "srun ended before all agents connected (exit code 7): gorun: n1: no way; srun: error: "+
 		"n1: task 0: Exited with exit code 125")
 	require.Equal(t, []string{
-		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: once more without it",
+		"srun: /usr/bin/srun: unrecognized option '--overlap'", "srun is older than --overlap: trying without it",
 		"srun: gorun: n1: no way", "srun: error: n1: task 0: Exited with exit code 125",
 	}, details)
 }
@@ -278,13 +278,13 @@ func TestHintNodes(t *testing.T) {
 	t.Setenv("PATH", bin)
 	cfg := &Config{Nodes: []string{"n1", "n2", "n3"}}
 	m := parse("srun: error: Unable to create step for job 29: Requested node configuration is not available")
-	both := "a node may be down (sinfo -N -n n[1-3] says which; gorun --exclude NODE … does without it), or not of " +
-		"this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)"
+	both := "check by sinfo -N -n n[1-3] whether a node is down, and exclude it by gorun --exclude NODE …; check by " +
+		"scontrol show job whether the nodes are the job's, in case SLURM_JOB_NODELIST was changed"
 	require.Equal(t, both, hint(m, cfg, "srun"))
 
 	script := "#!/bin/sh\n[ \"$*\" = 'show node --oneliner n1,n2,n3' ] && echo NodeName=n2 State=DOWN\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "scontrol"), []byte(script), 0o755))
-	require.Equal(t, "n2 of the allocation is down: gorun --exclude n2 … does without", hint(m, cfg, "srun"))
+	require.Equal(t, "exclude n2 of the allocation, which is down: gorun --exclude n2 …", hint(m, cfg, "srun"))
 }
 
 func TestEnding(t *testing.T) {

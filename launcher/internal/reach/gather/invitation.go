@@ -51,18 +51,18 @@ func ReadInvitation(r io.Reader) (*Invitation, error) {
 	in := bufio.NewReaderSize(io.LimitReader(r, maxInvitation), maxInvitation)
 	line, err := in.ReadBytes('\n')
 	if err != nil && len(line) == 0 {
-		return nil, fmt.Errorf("nobody said on standard input where the head is: %w", err)
+		return nil, fmt.Errorf("read the invitation from standard input: %w", err)
 	}
 	var i Invitation
 	if err := json.Unmarshal(line, &i); err != nil {
-		return nil, fmt.Errorf("what standard input says of the head cannot be read: %w", err)
+		return nil, fmt.Errorf("parse the invitation: %w", err)
 	}
 	if i.Protocol != join.Protocol {
-		return nil, fmt.Errorf("the head speaks version %d of gathering (gorun %s), this gorun %d", i.Protocol, i.Version,
-			join.Protocol)
+		return nil, fmt.Errorf("the head has version %d of the gather protocol (gorun %s), this gorun has %d",
+			i.Protocol, i.Version, join.Protocol)
 	}
 	if len(i.Addrs) == 0 || i.NumNodes < 1 || i.Port <= 0 || i.Port > 65535 {
-		return nil, errors.New("the head did not say where it is")
+		return nil, errors.New("the invitation has no address of the head")
 	}
 	return &i, nil
 }

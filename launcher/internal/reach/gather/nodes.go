@@ -48,10 +48,10 @@ func hintNodes(cfg *Config) string {
 		if len(down) == 1 {
 			are = "is"
 		}
-		return fmt.Sprintf("%s of the allocation %s down: gorun --exclude %s … does without", names, are, names)
+		return fmt.Sprintf("exclude %s of the allocation, which %s down: gorun --exclude %s …", names, are, names)
 	}
-	return fmt.Sprintf("a node may be down (sinfo -N -n %s says which; gorun --exclude NODE … does without it), or "+
-		"not of this job, where somebody changed SLURM_JOB_NODELIST (scontrol show job says which are)", list)
+	return fmt.Sprintf("check by sinfo -N -n %s whether a node is down, and exclude it by gorun --exclude NODE …; "+
+		"check by scontrol show job whether the nodes are the job's, in case SLURM_JOB_NODELIST was changed", list)
 }
 
 // downNodes queries Slurm for the nodes that are down; nil if it does not answer.
