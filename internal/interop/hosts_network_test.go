@@ -32,7 +32,7 @@ func firewalled(t *testing.T, f fleet) {
 	require.Zero(t, got.code, got.stderr)
 	require.Contains(t, got.stderr,
 		"all nodes reach h1, but h1 does not reach h3 at 10.77.1.3 (no answer, the reverse works), h2 does not reach h3")
-	require.Contains(t, got.stderr, "gorun hosts check looks further")
+	require.Contains(t, got.stderr, "gorun hosts check shows more")
 	got = checking(f, "-q").run(t)
 	require.Equal(t, 1, got.code, got.stderr)
 	require.Regexp(t, `^1 problem
