@@ -8,29 +8,28 @@ import (
 // binder binds the assignments of a node one after the other, as Open MPI 4 does.
 type binder struct {
 	tree    *tree
-	wish    BindTo
-	option  string // in the user's words
+	bindTo  BindTo
+	option  string // as the user wrote it
 	kind    Object
 	objects []CPUSet
-	room    []int // what each object has for ranks: cores or hardware threads
-	bound   []int // ranks that are bound to each object
-	cpus    int   // that each rank gets
-	// strict says that a lack is an error; otherwise nobody is bound.
+	room    []int // cores or hardware threads of each object
+	bound   []int // number of ranks bound to each object
+	cpus    int   // per rank
+	// strict makes a lack of room an error; otherwise no rank is bound.
 	strict bool
 }
 
-// errFull says that there is not enough room and nobody is to be bound.
+// errFull reports that there is too little room, so no rank should be bound.
 type errFull struct{ error }
 
-// bind binds assignments to objects of a kind. Where ranks were mapped to the same
-// kind they stay where they are, or go to the nearest of their kind with room
-// left; otherwise each takes the object with the fewest ranks that meets its
-// locale, and as many of its followers as it needs CPUs.
-func (t *tree) bind(on *mapping, m MapBy, wish BindTo) error {
-	if len(wish.Lists) > 0 {
-		return t.bindLists(on, wish)
+// bind binds assignments to objects of a kind. Ranks that are mapped to the same kind keep their
+// object, or get the nearest one with room. Other ranks get the object with the fewest ranks that
+// intersects their locale, and as many of the following objects as they need CPUs.
+func (t *tree) bind(on *mapping, m MapBy, bindTo BindTo) error {
+	if len(bindTo.Lists) > 0 {
+		return t.bindLists(on, bindTo)
 	}
-	b, err := t.newBinder(m, wish)
+	b, err := t.newBinder(m, bindTo)
 	if err != nil {
 		return err
 	}
@@ -48,22 +47,22 @@ func (t *tree) bind(on *mapping, m MapBy, wish BindTo) error {
 	return nil
 }
 
-func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
-	b := &binder{tree: t, wish: wish, kind: wish.Object, strict: wish.Given, cpus: max(m.PE, wish.Count)}
-	b.wish.OverloadAllowed = wish.OverloadAllowed || m.Oversubscribe
-	b.option = wish.String()
-	if !wish.Given {
+func (t *tree) newBinder(m MapBy, bindTo BindTo) (*binder, error) {
+	b := &binder{tree: t, bindTo: bindTo, kind: bindTo.Object, strict: bindTo.Given, cpus: max(m.PE, bindTo.Count)}
+	b.bindTo.OverloadAllowed = bindTo.OverloadAllowed || m.Oversubscribe
+	b.option = bindTo.String()
+	if !bindTo.Given {
 		b.kind, b.option = m.Object, m.String()
-		b.wish.Count, b.cpus = m.Count, max(b.cpus, m.Count)
+		b.bindTo.Count, b.cpus = m.Count, max(b.cpus, m.Count)
 	}
-	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 || m.Threads // as Open MPI 4 counts
+	threads := b.kind == ByThread || m.Object == ByThread && m.PPR == 0 || m.Threads // as in Open MPI 4
 	if m.PE > 0 {
 		unit := ByCore
 		if threads {
 			unit = ByThread
 		}
-		if wish.Given && wish.Object != unit {
-			return nil, fmt.Errorf("%s: pe=%d binds ranks to %ss: it does not go with %s", m, m.PE, nouns[unit], wish)
+		if bindTo.Given && bindTo.Object != unit {
+			return nil, fmt.Errorf("%s: pe=%d binds ranks to %ss: it does not go with %s", m, m.PE, nouns[unit], bindTo)
 		}
 		b.kind, b.strict = unit, true
 	}
@@ -78,8 +77,7 @@ func (t *tree) newBinder(m MapBy, wish BindTo) (*binder, error) {
 	return b, t.checkPE(m, threads)
 }
 
-// checkPE refuses ranks that want more CPUs than an object has to which they are
-// mapped.
+// checkPE rejects ranks that need more CPUs than the object that they are mapped to has.
 func (t *tree) checkPE(m MapBy, threads bool) error {
 	if m.PE <= 1 {
 		return nil
@@ -97,14 +95,14 @@ func (t *tree) checkPE(m MapBy, threads bool) error {
 	return nil
 }
 
-// inPlace binds a rank to the object to which it was mapped, or where that is
-// full to the next one to the right, then to the left, that is not.
+// inPlace binds a rank to the object that it is mapped to. If that is full, it tries the objects to
+// the right, then those to the left.
 func (b *binder) inPlace(s *assignment) error {
 	at := s.object
 	if b.bound[at] >= b.room[at] {
 		if free := b.free(at); free >= 0 {
 			at = free
-		} else if !b.wish.OverloadAllowed {
+		} else if !b.bindTo.OverloadAllowed {
 			return b.full(at)
 		}
 	}
@@ -113,7 +111,7 @@ func (b *binder) inPlace(s *assignment) error {
 	return nil
 }
 
-// free returns the nearest object with room, to the right first, or -1.
+// free returns the nearest object with room, those to the right first, or -1.
 func (b *binder) free(from int) int {
 	for i := from + 1; i < len(b.objects); i++ {
 		if b.bound[i] < b.room[i] {
@@ -128,8 +126,8 @@ func (b *binder) free(from int) int {
 	return -1
 }
 
-// below binds a rank to the emptiest object that meets its locale (of larger ones the
-// first) and to its followers, until it has its CPUs.
+// below binds a rank to the emptiest object that intersects its locale (the first one, if objects
+// are larger than the locale) and to the following objects, until the rank has its CPUs.
 func (b *binder) below(s *assignment) error {
 	at := -1
 	for i, set := range b.objects {
@@ -142,7 +140,7 @@ func (b *binder) below(s *assignment) error {
 			return b.full(at - 1)
 		}
 		b.bound[at]++
-		if b.bound[at] > b.room[at] && !b.wish.OverloadAllowed {
+		if b.bound[at] > b.room[at] && !b.bindTo.OverloadAllowed {
 			return b.full(at)
 		}
 		s.cpus = s.cpus.Union(b.objects[at])
@@ -151,17 +149,17 @@ func (b *binder) below(s *assignment) error {
 	return nil
 }
 
-// step is what one object counts for: with Hydra's "numa:2" one of two, with pe=2
-// its cores.
+// step returns how much one object counts towards b.cpus: 1 with Hydra's "numa:2", its cores with
+// pe=2.
 func (b *binder) step(at int) int {
-	if b.wish.Count > 0 {
+	if b.bindTo.Count > 0 {
 		return 1
 	}
 	return b.room[at]
 }
 
-// full says that an object has no room for another rank, and the ways out in whole: they
-// are of --bind-to, whichever option asked for the binding.
+// full reports that an object has no room for another rank. It suggests complete values of
+// --bind-to, whichever option asked for the binding.
 func (b *binder) full(at int) error {
 	each := ""
 	if b.cpus > 1 {
@@ -177,11 +175,11 @@ func (b *binder) full(at int) error {
 }
 
 // bindLists binds each rank to its own list of CPUs.
-func (t *tree) bindLists(on *mapping, wish BindTo) error {
+func (t *tree) bindLists(on *mapping, bindTo BindTo) error {
 	for j := range on.assignments {
-		list := wish.Lists[j%len(wish.Lists)]
+		list := bindTo.Lists[j%len(bindTo.Lists)]
 		if missing := list.Without(t.machine.CPUs); missing.Len() > 0 {
-			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", wish, missing, t.name, t.machine.CPUs)
+			return fmt.Errorf("%s: the CPUs %s are not allowed on %s; allowed are %s", bindTo, missing, t.name, t.machine.CPUs)
 		}
 		on.assignments[j].cpus = list
 	}

@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// Counts are the numbers of ranks that a request comes to.
+// Counts are the numbers of ranks that a request results in.
 type Counts struct {
-	// PerNode are the ranks on each machine, in the machines' order.
+	// PerNode are the numbers of ranks on the machines, in the order of the machines.
 	PerNode []int
 	// Total is their sum.
 	Total int
-	// Reason says in one line how many ranks there are and why: "4 ranks: one per
-	// GPU (4 GPUs)".
+	// Reason explains the number of ranks in one line: "4 ranks: one per GPU (4 GPUs)".
 	Reason string
-	// Notes are allNotes that the user should see, one sentence each.
+	// Notes are sentences for the user about the numbers.
 	Notes []string
 }
 
-// Count decides how many ranks each machine gets. With no number wished for it
-// is one per slot where slots are given, else one per GPU, else one per node.
+// Count decides how many ranks each machine gets. If no number is requested, it is one per slot if
+// slots are given, else one per GPU, else one per node.
 //
-// An error names the option and what the machine lacks; all wrong numbers of the
-// request are reported together.
+// An error names the option and what the machine lacks; it reports all wrong numbers of the request
+// together.
 func Count(req Request, machines []Machine) (Counts, error) {
 	if err := req.check(machines); err != nil {
 		return Counts{}, err
@@ -53,7 +52,7 @@ func Count(req Request, machines []Machine) (Counts, error) {
 	return counts, err
 }
 
-// decided is a count that was made before.
+// decided returns the counts of r.Counts.
 func (r Request) decided() Counts {
 	counts := Counts{PerNode: r.Counts, Reason: r.ranksOption()}
 	for _, n := range r.Counts {
@@ -76,12 +75,11 @@ func (r Request) check(machines []Machine) error {
 	return errors.Join(errs...)
 }
 
-// ranksOption is the wished total as the user wrote it.
+// ranksOption returns the requested total as the user wrote it.
 func (r Request) ranksOption() string {
 	return cmp.Or(r.RanksFrom, fmt.Sprintf("-np %d", r.Ranks))
 }
 
-// countEach counts the ranks of each machine.
 func countEach(machines []Machine, reason string, count func(node int, m Machine) (int, error)) (Counts, error) {
 	counts := Counts{Reason: reason}
 	for node, m := range machines {
@@ -94,16 +92,15 @@ func countEach(machines []Machine, reason string, count func(node int, m Machine
 	return counts, nil
 }
 
-// always counts the same number on each machine.
-func always(n int) func(int, Machine) (int, error) {
+func fixed(n int) func(int, Machine) (int, error) {
 	return func(int, Machine) (int, error) { return n, nil }
 }
 
-// perNode counts without regard to a wished total.
+// perNode counts ranks without regard to a requested total.
 func (r Request) perNode(machines []Machine) (Counts, error) {
 	switch r.PerNode.Kind {
 	case PerNodeFixed:
-		return countEach(machines, r.perNodeOptionOn(len(machines)), always(r.PerNode.N))
+		return countEach(machines, r.perNodeOptionOn(len(machines)), fixed(r.PerNode.N))
 	case PerNodeGPU:
 		return r.perGPU(machines, r.noGPU)
 	case PerNodeCPU:
@@ -114,13 +111,13 @@ func (r Request) perNode(machines []Machine) (Counts, error) {
 		if why, none := r.withoutGPU(machines); none {
 			return r.perCPU(machines, "; "+why)
 		}
-		return r.perGPU(machines, always(1))
+		return r.perGPU(machines, fixed(1))
 	}
-	return r.unasked(machines)
+	return r.defaultPerNode(machines)
 }
 
-// unasked counts where the user gave no number per node.
-func (r Request) unasked(machines []Machine) (Counts, error) {
+// defaultPerNode counts ranks if no number per node is given.
+func (r Request) defaultPerNode(machines []Machine) (Counts, error) {
 	switch {
 	case r.MapBy.PPR > 0:
 		return r.perObject(machines)
@@ -129,12 +126,12 @@ func (r Request) unasked(machines []Machine) (Counts, error) {
 			return r.slots(node), nil
 		})
 	case r.Ranks > 0:
-		return countEach(machines, "one per node", always(1))
+		return countEach(machines, "one per node", fixed(1))
 	}
 	if why, none := r.withoutGPU(machines); none {
-		return countEach(machines, "one per node"+inParentheses(why), always(1))
+		return countEach(machines, "one per node"+inParentheses(why), fixed(1))
 	}
-	return r.perGPU(machines, always(1))
+	return r.perGPU(machines, fixed(1))
 }
 
 // perObject counts N ranks for each object of ppr:N:OBJECT.
@@ -149,7 +146,7 @@ func (r Request) perObject(machines []Machine) (Counts, error) {
 	})
 }
 
-// perNodeOptionOn is the wish for each of several nodes.
+// perNodeOptionOn is perNodeOption for each of several nodes.
 func (r Request) perNodeOptionOn(nodes int) string {
 	if nodes > 1 {
 		return fmt.Sprintf("%s on %d nodes", r.perNodeOption(), nodes)
@@ -157,7 +154,6 @@ func (r Request) perNodeOptionOn(nodes int) string {
 	return r.perNodeOption()
 }
 
-// perCPU counts one rank per usable CPU.
 func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	found := machines[0].CPUReason()
 	if len(machines) > 1 {
@@ -172,7 +168,7 @@ func (r Request) perCPU(machines []Machine, more string) (Counts, error) {
 	})
 }
 
-// perCore counts one rank per usable core, and no more than a quota keeps busy.
+// perCore counts one rank per usable core, but no more than a quota keeps busy.
 func (r Request) perCore(machines []Machine) (Counts, error) {
 	for node, m := range machines {
 		if m.Topology == nil {
@@ -188,7 +184,7 @@ func (r Request) perCore(machines []Machine) (Counts, error) {
 	})
 }
 
-// perGPU counts one rank per visible GPU; without answers for a node that has none.
+// perGPU counts one rank per visible GPU, and calls without for a node that has none.
 func (r Request) perGPU(machines []Machine, without func(node int, m Machine) (int, error)) (Counts, error) {
 	gpus, reason := 0, "one per GPU"
 	if r.GPUsPerRank > 1 {
@@ -206,28 +202,26 @@ func (r Request) perGPU(machines []Machine, without func(node int, m Machine) (i
 	return counts, err
 }
 
-// gpusFound says how many GPUs are counted: "4 GPUs", or "2 of 8 GPUs,
-// CUDA_VISIBLE_DEVICES=0,1".
+// gpusFound describes the counted GPUs: "4 GPUs", or "2 of 8 GPUs, CUDA_VISIBLE_DEVICES=0,1".
 func (r Request) gpusFound(machines []Machine, gpus int) string {
 	if len(machines) > 1 {
 		return fmt.Sprintf("%s on %d nodes", plural(gpus, "GPU"), len(machines))
 	}
-	chosen, remark := r.gpus(machines[0])
-	if remark == "" {
+	chosen, note := r.gpus(machines[0])
+	if note == "" {
 		return plural(len(chosen), "GPU")
 	}
-	return fmt.Sprintf("%d of %s, %s", len(chosen), plural(len(machines[0].GPUs), "GPU"), remark)
+	return fmt.Sprintf("%d of %s, %s", len(chosen), plural(len(machines[0].GPUs), "GPU"), note)
 }
 
-// withoutGPU reports whether no machine has a visible GPU, and why.
 func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
 	for _, m := range machines {
-		gpus, remark := r.gpus(m)
+		gpus, note := r.gpus(m)
 		if len(gpus) > 0 {
 			return "", false
 		}
-		if remark != "" {
-			why = remark
+		if note != "" {
+			why = note
 		}
 	}
 	if why == "" {
@@ -236,14 +230,14 @@ func (r Request) withoutGPU(machines []Machine) (why string, none bool) {
 	return why, true
 }
 
-// noGPU refuses a node without GPUs, where torchrun says "Cuda is not available.".
+// noGPU rejects a node without GPUs, on which torchrun fails with "Cuda is not available.".
 func (r Request) noGPU(node int, m Machine) (int, error) {
 	why, where := "none found", "here"
 	if len(r.Hosts) > 1 {
 		where = "on " + r.nodeName(node)
 	}
-	if _, remark := r.gpus(m); remark != "" {
-		why = remark
+	if _, note := r.gpus(m); note != "" {
+		why = note
 	} else if len(m.Notes) > 0 {
 		why = strings.Join(m.Notes, "; ")
 	}
@@ -257,19 +251,19 @@ func inParentheses(text string) string {
 	return " (" + text + ")"
 }
 
-// limit fits the numbers per node to the wished total: nodes are filled in their
-// order; what is left over goes round, which a number per node forbids, and so do
-// slots of several nodes unless they may be oversubscribed.
+// limit fits the numbers per node to the requested total. Nodes are filled in order, and the
+// remaining ranks go round-robin. A number per node forbids such a remainder, as do the slots of
+// several nodes unless they may be oversubscribed.
 func (r Request) limit(room Counts) (Counts, error) {
 	capacity := 0
 	for _, n := range room.PerNode {
 		capacity += n
 	}
-	nodes, wish := len(room.PerNode), r.capacityOption()
+	nodes, option := len(room.PerNode), r.capacityOption()
 	switch {
 	case r.Ranks <= capacity:
-	case wish != "":
-		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksOption(), wish, plural(capacity, "rank"),
+	case option != "":
+		return Counts{}, fmt.Errorf("%s is more than %s allows: %s on %s", r.ranksOption(), option, plural(capacity, "rank"),
 			plural(nodes, "node"))
 	case r.slotsLimit(nodes):
 		return Counts{}, fmt.Errorf("%s is more than the %s of %s%s: use %s or --oversubscribe", r.ranksOption(),
@@ -285,17 +279,17 @@ func (r Request) limit(room Counts) (Counts, error) {
 		counts.PerNode[node] += more
 		left -= more
 	}
-	if err := r.goRound(left, counts.PerNode); err != nil {
+	if err := r.distributeRest(left, counts.PerNode); err != nil {
 		return Counts{}, err
 	}
-	if wish == "" {
+	if option == "" {
 		counts.Notes = r.slotNotes(capacity, counts.PerNode)
 	}
 	return counts, nil
 }
 
-// goRound gives each node one more rank after the other, up to what it takes at most.
-func (r Request) goRound(left int, perNode []int) error {
+// distributeRest distributes the remaining ranks round-robin, up to the max-slots of each node.
+func (r Request) distributeRest(left int, perNode []int) error {
 	room := make([]int, len(perNode))
 	for node := range room {
 		room[node] = cmp.Or(r.maxSlots(node), math.MaxInt)
@@ -308,7 +302,7 @@ func (r Request) goRound(left int, perNode []int) error {
 		plural(most, "rank"), plural(len(perNode), "node"), inParentheses(r.SlotsFrom), r.ranksInstead(most))
 }
 
-// ranksInstead is the wished total as the user writes it, with another number.
+// ranksInstead returns ranksOption with another number.
 func (r Request) ranksInstead(n int) string {
 	option, isOption := strings.CutSuffix(r.ranksOption(), fmt.Sprint(r.Ranks))
 	if last := len(option) - 1; !isOption || last < 0 || option[last] != ' ' && option[last] != '=' ||
@@ -318,16 +312,16 @@ func (r Request) ranksInstead(n int) string {
 	return option + fmt.Sprint(n)
 }
 
-// slotsLimit reports whether nodes take no more ranks than they have slots. On one
-// node a number of slots is what a rank count is without -np, and no more.
+// slotsLimit reports whether slots limit the number of ranks on a node. On a single node, slots are
+// only the default number of ranks.
 func (r Request) slotsLimit(nodes int) bool {
 	return nodes > 1 && r.hasSlots() && !r.Oversubscribe && !r.MapBy.Oversubscribe
 }
 
-// checkSlots refuses more ranks on a node than it may take.
+// checkSlots rejects more ranks on a node than it accepts.
 func (r Request) checkSlots(counts Counts) error {
 	limited, reason := r.slotsLimit(len(counts.PerNode)), counts.Reason
-	if r.PerNode.From != "" { // the reason of a number that was found is no subject
+	if r.PerNode.From != "" { // an error must name the option, not the reason for a counted number
 		reason = r.perNodeOptionOn(len(counts.PerNode))
 	}
 	for node, n := range counts.PerNode {
@@ -343,8 +337,7 @@ func (r Request) checkSlots(counts Counts) error {
 	return nil
 }
 
-// balance gives each node one rank after the other while there is room and returns
-// how many ranks are left.
+// balance distributes ranks round-robin while there is room and returns how many are left.
 func balance(ranks int, room, perNode []int) int {
 	for before := ranks + 1; ranks < before; {
 		before = ranks
@@ -358,9 +351,10 @@ func balance(ranks int, room, perNode []int) int {
 	return ranks
 }
 
-// capacityOption is the wish that limits the ranks on a node; "" if there is none.
+// capacityOption returns the option that limits the ranks on a node, or "".
 func (r Request) capacityOption() string {
-	counted := r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore // room that was found, which ranks may share
+	// Ranks may share a number of CPUs that gorun counted.
+	counted := r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
 	switch {
 	case r.PerNode.Kind != PerNodeUnset && !(counted && r.Oversubscribe):
 		return r.perNodeOption()
@@ -370,7 +364,7 @@ func (r Request) capacityOption() string {
 	return ""
 }
 
-// perNodeOption writes the wish per node as the user did: "--nproc-per-node 2".
+// perNodeOption returns the number per node as the user wrote it: "--nproc-per-node 2".
 func (r Request) perNodeOption() string {
 	if r.PerNode.From != "" {
 		return r.PerNode.From
@@ -387,8 +381,8 @@ func (r Request) perNodeOption() string {
 	return "--nproc-per-node " + word
 }
 
-// slotNotes allNotes on ranks and slots that do not fit. mpirun refuses to start
-// more ranks than slots; on a laptop or in a container that is a nuisance.
+// slotNotes returns notes about ranks and slots that do not match. mpirun refuses to start more
+// ranks than slots, which is a nuisance on a laptop or in a container.
 func (r Request) slotNotes(slots int, perNode []int) []string {
 	switch {
 	case !r.hasSlots():

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// away returns allNotes on ranks that the user's own wishes keep from their GPUs,
-// one line each: bound to CPUs at which a GPU of theirs is not, or with other GPUs
-// than a program takes that counts them by LOCAL_RANK. Gorun's own policies, whose
-// assignments are paired, do neither unless the machine leaves no choice.
+// gpuNotes returns notes about ranks that the user's options keep from their GPUs: ranks bound to
+// CPUs far from a GPU of theirs, and ranks with other GPUs than LOCAL_RANK selects. Gorun's own
+// policies, whose assignments are paired, do neither unless the machine leaves no choice.
 func (r Request) gpuNotes(ranks []Rank, nodes []mapping, machines []Machine) (notes []string) {
 	if note := r.farNote(ranks, nodes); note != "" {
 		notes = append(notes, note)
@@ -20,20 +19,20 @@ func (r Request) gpuNotes(ranks []Rank, nodes []mapping, machines []Machine) (no
 	return notes
 }
 
-// farRank is a rank with the NUMA nodes that it is on, and those of its GPUs.
+// farRank is a rank with the NUMA nodes of its CPUs (on) and of its GPUs (nodes).
 type farRank struct {
 	rank      int
 	on, nodes CPUSet
-	several   bool // GPUs
+	several   bool // has more than one GPU
 }
 
-// maxFarGroups bounds what a remark lists.
+// maxFarGroups limits the groups that a note lists.
 const maxFarGroups = 3
 
-// bound is the remark on ranks that are bound away from their GPUs.
+// farNote returns the note about ranks that are bound far from their GPUs.
 func (r Request) farNote(ranks []Rank, nodes []mapping) string {
 	if r.RankFile == nil && r.MapBy.Object == ByGPU && len(r.BindTo.Lists) == 0 {
-		return "" // they are as near as there is room
+		return "" // they are as near as the room allows
 	}
 	var all []farRank
 	for i, rank := range ranks {
@@ -58,11 +57,11 @@ func (r Request) farNote(ranks []Rank, nodes []mapping) string {
 		}
 		texts = append(texts, describeFar(group))
 	}
-	wish, out := r.remedy()
-	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", wish, strings.Join(texts, ", "), out)
+	option, hint := r.remedy()
+	return fmt.Sprintf("%s puts ranks away from their GPUs: %s; %s", option, strings.Join(texts, ", "), hint)
 }
 
-// describeFar says where ranks are that are on the same nodes, with GPUs on the same others.
+// describeFar describes ranks that have the same NUMA nodes.
 func describeFar(group []farRank) string {
 	ranks := make([]int, len(group))
 	for i, a := range group {
@@ -78,7 +77,7 @@ func describeFar(group []farRank) string {
 	return fmt.Sprintf("%s %s on NUMA %s, %s on %s", rankList(ranks), verb, nodeList(a.on.String()), gpu, a.nodes)
 }
 
-// rankList is "rank 1" or "ranks 1,3-5".
+// rankList formats ranks as "rank 1" or "ranks 1,3-5".
 func rankList(ranks []int) string {
 	noun := "rank "
 	if len(ranks) > 1 {
@@ -87,7 +86,7 @@ func rankList(ranks []int) string {
 	return noun + NewCPUSet(ranks...).String()
 }
 
-// nodeList is "node 1" or "nodes 0-1".
+// nodeList formats a list as "node 1" or "nodes 0-1".
 func nodeList(list string) string {
 	if strings.ContainsAny(list, ",-") {
 		return "nodes " + list
@@ -95,9 +94,8 @@ func nodeList(list string) string {
 	return "node " + list
 }
 
-// remedy names the option that put ranks where they are, and says how they come
-// near to their GPUs.
-func (r Request) remedy() (wish, out string) {
+// remedy returns the option that keeps ranks from their GPUs, and a hint that brings them near.
+func (r Request) remedy() (option, hint string) {
 	switch {
 	case r.RankFile != nil:
 		return r.RankFile.From, "without it they are near"
@@ -107,10 +105,10 @@ func (r Request) remedy() (wish, out string) {
 	return r.placementOption(), MapBy{Object: ByGPU, PE: r.MapBy.PE}.String() + " puts them near"
 }
 
-// counted is the remark on ranks whose GPUs are not those to which LOCAL_RANK
-// counts; with more ranks than GPUs programs count again from the first.
+// orderNote returns the note about ranks whose GPUs differ from those that LOCAL_RANK selects. With
+// more ranks than GPUs, programs start again from the first GPU.
 func (r Request) orderNote(ranks []Rank, machines []Machine) string {
-	if r.Isolate { // a program finds its own GPUs alone
+	if r.Isolate { // a program sees only its own GPUs
 		return ""
 	}
 	var others []int
@@ -136,16 +134,16 @@ func (r Request) orderNote(ranks []Rank, machines []Machine) string {
 	if len(others) == 0 {
 		return ""
 	}
-	wish := r.MapBy.String()
+	option := r.MapBy.String()
 	if (r.RankBy != RankBy{}) {
-		wish = r.RankBy.String()
+		option = r.RankBy.String()
 	}
 	return fmt.Sprintf("%s gives %s other GPUs than LOCAL_RANK counts (%s): programs that choose by it need "+
 		"--isolate-gpus --virtual-local-rank",
-		wish, rankList(others), example)
+		option, rankList(others), example)
 }
 
-// nodesOf returns the NUMA nodes of a set's CPUs.
+// nodesOf returns the NUMA nodes of a set of CPUs.
 func (t *tree) nodesOf(set CPUSet) CPUSet {
 	var nodes []int
 	for i, id := range t.nodes {
@@ -156,12 +154,12 @@ func (t *tree) nodesOf(set CPUSet) CPUSet {
 	return NewCPUSet(nodes...)
 }
 
-// knownGPUNodes are the NUMA nodes with usable CPUs that are nearest to GPUs.
+// knownGPUNodes returns the NUMA nodes with usable CPUs that are nearest to gpus, as far as known.
 func (t *tree) knownGPUNodes(gpus []GPU) CPUSet {
 	var nodes []int
 	for _, gpu := range gpus {
-		if home, _ := t.nearest(gpu.Bus); home >= 0 {
-			nodes = append(nodes, home)
+		if node, _ := t.nearest(gpu.Bus); node >= 0 {
+			nodes = append(nodes, node)
 		}
 	}
 	return NewCPUSet(nodes...)

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// gpus returns the GPUs of a machine that the job's ranks get, in their order, and
-// a remark where some are left out ("" otherwise). What the user's list names and
-// the machine lacks is passed over; [Request.checkGPUs] reports it.
-func (r Request) gpus(m Machine) (chosen []GPU, remark string) {
-	chosen, remark = r.wholeGPUs(m)
+// gpus returns the GPUs of a machine that the job's ranks use, in order, and a note if some are
+// left out. It skips GPUs that the user listed and the machine lacks; [Request.checkGPUs] reports
+// them.
+func (r Request) gpus(m Machine) (chosen []GPU, note string) {
+	chosen, note = r.wholeGPUs(m)
 	if r.Isolate {
 		chosen = instances(chosen)
 	}
-	return chosen, remark
+	return chosen, note
 }
 
-// wholeGPUs are these GPUs, those that are divided as one.
-func (r Request) wholeGPUs(m Machine) (chosen []GPU, remark string) {
-	visible, remark := Visible(m.GPUs, r.VisibilityOn(m))
+// wholeGPUs is gpus with each divided GPU counted as one.
+func (r Request) wholeGPUs(m Machine) (chosen []GPU, note string) {
+	visible, note := Visible(m.GPUs, r.VisibilityOn(m))
 	if !r.GPUs.given() {
-		return visible, remark
+		return visible, note
 	}
 	if r.GPUs.Free {
 		for _, gpu := range visible {
@@ -40,20 +40,20 @@ func (r Request) wholeGPUs(m Machine) (chosen []GPU, remark string) {
 	return chosen, r.GPUs.String()
 }
 
-// checkGPUs refuses a wish for more GPUs than a node has.
+// checkGPUs rejects a request for more GPUs than a node has.
 func (r Request) checkGPUs(node, ranks int, m Machine) error {
-	visible, remark := Visible(m.GPUs, r.VisibilityOn(m))
+	visible, note := Visible(m.GPUs, r.VisibilityOn(m))
 	if r.GPUs.given() && ranks > 0 && len(visible) == 0 {
 		none := "no GPU"
-		if remark != "" {
-			none = "no GPU that may be used (" + remark + ")"
+		if note != "" {
+			none = "no GPU that may be used (" + note + ")"
 		}
 		return fmt.Errorf("%s: %s has %s: leave --gpus out to place ranks on CPUs", r.GPUs, r.nodeName(node), none)
 	}
 	for _, index := range r.GPUs.Indices {
 		if ranks > 0 && !slices.ContainsFunc(visible, func(g GPU) bool { return g.Index == index }) {
 			return fmt.Errorf("%s: %s has no GPU %d; it has %s%s", r.GPUs, r.nodeName(node), index,
-				plural(len(visible), "GPU"), inParentheses(cmp.Or(remark, indexList(visible))))
+				plural(len(visible), "GPU"), inParentheses(cmp.Or(note, indexList(visible))))
 		}
 	}
 	gpus, _ := r.gpus(m)
@@ -71,7 +71,7 @@ func (r Request) checkGPUs(node, ranks int, m Machine) error {
 	return nil
 }
 
-// whyFewer says of how many visible GPUs the job's are.
+// whyFewer says how many visible GPUs the job's GPUs were chosen from.
 func (r Request) whyFewer(visible []GPU) string {
 	if !r.GPUs.given() {
 		return ""
@@ -101,18 +101,19 @@ func (r Request) gpusOf(local int, gpus []GPU) []GPU {
 	return gpus[local*each : (local+1)*each]
 }
 
-// home returns the NUMA node with usable CPUs that is nearest to a device; -1
-// where nobody knows. A device whose own node has none is remarked on.
+// numaNode returns the NUMA node with usable CPUs that is nearest to a device, or -1 if it is not
+// known. It adds a note if the device's own node has no usable CPU.
 func (t *tree) numaNode(device string, bus *Bus) int {
-	home, cpulessNode := t.nearest(bus)
-	if cpulessNode {
-		t.noteCPUless(device, bus.Node, home)
+	near, cpuless := t.nearest(bus)
+	if cpuless {
+		t.noteCPUless(device, bus.Node, near)
 	}
-	return home
+	return near
 }
 
-// nearest is that node, and whether the device's own has no usable CPU.
-func (t *tree) nearest(bus *Bus) (home int, cpulessNode bool) {
+// nearest is numaNode without the note; cpuless reports whether the device's own node has no usable
+// CPU.
+func (t *tree) nearest(bus *Bus) (near int, cpuless bool) {
 	switch {
 	case bus == nil:
 		return -1, false
@@ -129,34 +130,34 @@ func (t *tree) nearest(bus *Bus) (home int, cpulessNode bool) {
 	return -1, false
 }
 
-// note adds a remark once.
+// note adds a note unless it is already there.
 func (t *tree) note(text string) {
 	if !slices.Contains(t.notes, text) {
 		t.notes = append(t.notes, text)
 	}
 }
 
-// cpulessNode are devices at a NUMA node without usable CPUs.
+// cpulessNode is a NUMA node without usable CPUs that has devices.
 type cpulessNode struct {
 	node, near int
 	devices    []string
 }
 
 func (t *tree) noteCPUless(device string, node, near int) {
-	i := slices.IndexFunc(t.cpulessNode, func(s cpulessNode) bool { return s.node == node })
+	i := slices.IndexFunc(t.cpulessNodes, func(s cpulessNode) bool { return s.node == node })
 	if i < 0 {
-		i = len(t.cpulessNode)
-		t.cpulessNode = append(t.cpulessNode, cpulessNode{node: node, near: near})
+		i = len(t.cpulessNodes)
+		t.cpulessNodes = append(t.cpulessNodes, cpulessNode{node: node, near: near})
 	}
-	if !slices.Contains(t.cpulessNode[i].devices, device) {
-		t.cpulessNode[i].devices = append(t.cpulessNode[i].devices, device)
+	if !slices.Contains(t.cpulessNodes[i].devices, device) {
+		t.cpulessNodes[i].devices = append(t.cpulessNodes[i].devices, device)
 	}
 }
 
-// allNotes are the notes about a node, those on cpulessNode devices last.
+// allNotes returns the notes about the machine, those about NUMA nodes without usable CPUs last.
 func (t *tree) allNotes() []string {
 	notes := t.notes
-	for _, s := range t.cpulessNode {
+	for _, s := range t.cpulessNodes {
 		notes = append(notes,
 			fmt.Sprintf("no CPU of NUMA node %d may be used on %s: the ranks of %s run on NUMA node %d, the nearest",
 				s.node, t.name, strings.Join(s.devices, ", "), s.near))
@@ -164,25 +165,24 @@ func (t *tree) allNotes() []string {
 	return notes
 }
 
-// gpuNodes returns the NUMA nodes at which a rank's GPUs are.
+// gpuNodes returns the NUMA nodes of a rank's GPUs.
 func (t *tree) gpuNodes(gpus []GPU) []int {
 	var nodes []int
 	for _, gpu := range gpus {
-		home := t.numaNode(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)
-		if home >= 0 && !slices.Contains(nodes, home) {
-			nodes = append(nodes, home)
+		near := t.numaNode(fmt.Sprintf("GPU %d", gpu.Index), gpu.Bus)
+		if near >= 0 && !slices.Contains(nodes, near) {
+			nodes = append(nodes, near)
 		}
 	}
 	return nodes
 }
 
-// nearNodes gives each rank cores of its NUMA nodes, nodesOf: each
-// node's are shared evenly among its ranks. A rank without a home goes to where
-// most room is left. A node that has less than two cores for each of its ranks
-// (or less than exact, if that is not 0) borrows from the nearest that has more,
-// as far as the whole machine has as many.
+// nearNodes divides the cores of each NUMA node evenly among its ranks, which nodesOf lists. A rank
+// without a node gets the one with the most room. A node with fewer than two cores per rank (or
+// fewer than exact, unless that is 0) borrows from the nearest node that has more, as far as the
+// machine has enough cores.
 //
-// There are at least as many cores as ranks, or exact × ranks.
+// The machine must have at least one core per rank, or exact cores per rank.
 func (t *tree) nearNodes(nodesOf [][]int, exact int) []CPUSet {
 	pools := make(map[int][]*core)
 	ranksOn := make(map[int][]int) // NUMA node: ranks
@@ -219,8 +219,8 @@ func (t *tree) nearNodes(nodesOf [][]int, exact int) []CPUSet {
 	return shares
 }
 
-// assignNodes gives a home to ranks that have none, and leaves one to each rank where
-// an exact number of cores is wanted or several homes are more than there are cores.
+// assignNodes gives a node to ranks that have none. It leaves each rank a single node if exact is
+// set or if the machine has too few cores for several.
 func (t *tree) assignNodes(nodesOf [][]int, exact int, pools map[int][]*core) [][]int {
 	entries := 0
 	for _, nodes := range nodesOf {
@@ -250,7 +250,7 @@ func (t *tree) assignNodes(nodesOf [][]int, exact int, pools map[int][]*core) []
 	return assigned
 }
 
-// borrow moves cores that others can spare to a node, the nearest others first.
+// borrow moves cores that other nodes can spare to a node, from the nearest first.
 func (t *tree) borrow(node, want int, pools map[int][]*core, ranksOn map[int][]int) {
 	missing := want*len(ranksOn[node]) - len(pools[node])
 	for _, lender := range t.nearestFirst(node) {

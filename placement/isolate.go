@@ -113,15 +113,15 @@ func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 		perNode[rank.Node]++
 	}
 	for _, rank := range ranks {
-		gpus, remark := r.gpus(machines[rank.Node])
+		gpus, note := r.gpus(machines[rank.Node])
 		isInstance := func(g GPU) bool { return strings.HasPrefix(g.UUID, migPrefix) }
 		switch {
 		case len(gpus) == 0:
 			return fmt.Errorf("--isolate-gpus: %s has no GPU that its ranks could see%s", r.nodeName(rank.Node),
-				inParentheses(remark))
+				inParentheses(note))
 		case len(rank.GPUs) == 0:
 			return fmt.Errorf("--isolate-gpus: %s the %s of %s%s; with --map-by gpu ranks share them",
-				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(remark))
+				areMore(perNode[rank.Node], "rank"), plural(len(gpus), "GPU"), r.nodeName(rank.Node), inParentheses(note))
 		case len(rank.GPUs) > 1 && slices.ContainsFunc(rank.GPUs, isInstance):
 			return fmt.Errorf("--gpus-per-rank %d: CUDA shows a process one MIG instance only", r.GPUsPerRank)
 		}

@@ -5,47 +5,44 @@ import (
 	"fmt"
 )
 
-// Layout says where every rank of a job goes.
+// Layout is the placement of all ranks of a job.
 type Layout struct {
-	// Ranks are the ranks in their order: Ranks[3] is rank 3. The ranks of a node
-	// are contiguous unless --map-by node or --rank-by says otherwise.
+	// Ranks are the ranks in order: Ranks[3] is rank 3. The ranks of a node are contiguous unless
+	// --map-by node or --rank-by changes that.
 	Ranks []Rank
-	// PerNode are the numbers of ranks on the machines, in the machines' order.
+	// PerNode are the numbers of ranks on the machines, in the order of the machines.
 	PerNode []int
-	// Reason says in one line how many ranks there are and why.
+	// Reason explains the number of ranks in one line.
 	Reason string
-	// Notes are allNotes that the user should see, one sentence each.
+	// Notes are sentences for the user about the placement.
 	Notes []string
 }
 
-// Rank is the place of one rank.
+// Rank is the placement of one rank.
 type Rank struct {
-	Node      int // number of the machine
+	Node      int // index of the machine
 	LocalRank int // among the ranks of its node
-	// GPU is the one that programs take which choose by their local rank; nil
-	// where the machine has fewer, or its GPUs were not asked for. gorun hides no
-	// other GPU from the rank.
+	// GPU is the one that a program takes if it selects its device by local rank; nil if the
+	// machine has fewer GPUs or they were not read. The other GPUs stay visible to the rank.
 	GPU *GPU
-	// GPUs are all that are the rank's: GPU, and more with Request.GPUsPerRank.
+	// GPUs are all GPUs of the rank: GPU, and more with Request.GPUsPerRank.
 	GPUs []GPU
-	// CPUs are those to which the rank is bound; empty: it is not.
+	// CPUs are the CPUs that the rank is bound to; empty if it is not bound.
 	CPUs CPUSet
-	// Memories are the NUMA nodes near to the rank's CPUs that have memory for it;
-	// empty: no node is to be preferred.
+	// Memories are the NUMA nodes near the rank's CPUs with memory for it; empty means no
+	// preference.
 	Memories CPUSet
-	// Threads is the number of threads with which the rank keeps its CPUs busy and
-	// gets into no other rank's way (OMP_NUM_THREADS, GOMAXPROCS); 0 where the CPUs
-	// are not known.
+	// Threads is the number of threads that keeps the rank's CPUs busy without disturbing other
+	// ranks (OMP_NUM_THREADS, GOMAXPROCS); 0 if the CPUs are not known.
 	Threads int
-	// Reason says in a few words why the rank is there; "" where the machine's
-	// topology was not asked for.
+	// Reason explains the placement in a few words; empty if the topology was not read.
 	Reason string
 }
 
-// Map assigns every rank to a machine, and to CPUs of it where the machine's
-// topology is known. It reads nothing but its arguments.
+// Map assigns every rank to a machine, and to CPUs of that machine if its topology is known. It
+// reads nothing but its arguments.
 //
-// An error names the option, the value and what the machine has.
+// An error names the option, its value and what the machine has.
 func Map(req Request, machines []Machine) (Layout, error) {
 	if req.RankFile != nil {
 		return req.RankFile.layout(req, machines)
@@ -86,8 +83,8 @@ func Map(req Request, machines []Machine) (Layout, error) {
 	return layout, nil
 }
 
-// assignNode assignments the n ranks of one node. A node of unknown topology has assignments
-// without CPUs, which is an error where there is a wish for them.
+// assignNode assigns the n ranks of one node. If its topology is not known, the assignments have no
+// CPUs, which is an error if the request asks for a placement.
 func (r Request) assignNode(decide policy, node, n int, m Machine, trees *forest) (mapping, error) {
 	if err := errors.Join(r.checkGPUs(node, n, m), r.checkSubscription(node, n, m)); err != nil {
 		return mapping{}, err
@@ -109,8 +106,8 @@ func (r Request) assignNode(decide policy, node, n int, m Machine, trees *forest
 	return decide(t, n, gpus)
 }
 
-// oversubscriptionNotes are allNotes on nodes with more ranks than CPUs of which nobody asked for
-// the topology: their ranks are not bound whatever that is.
+// oversubscriptionNotes returns notes about nodes that have more ranks than CPUs and whose topology
+// was not read. Their ranks would not be bound with any topology.
 func (r Request) oversubscriptionNotes(perNode []int, machines []Machine) (notes []string) {
 	type overfull struct{ ranks, cpus, node int }
 	var all []overfull
@@ -136,7 +133,7 @@ func oversubscribed(ranks, cpus string) string {
 	return fmt.Sprintf("%s share %s: they are not bound to CPUs", ranks, cpus)
 }
 
-// checkSubscription refuses more ranks than CPUs or slots where that is forbidden.
+// checkSubscription rejects more ranks than CPUs or slots if that is forbidden.
 func (r Request) checkSubscription(node, n int, m Machine) error {
 	cpus := m.CPUs.Len()
 	switch {
@@ -151,7 +148,7 @@ func (r Request) checkSubscription(node, n int, m Machine) error {
 	return nil
 }
 
-// placementOption is the option that asks for places.
+// placementOption returns the option that asks for a placement, as the user wrote it.
 func (r Request) placementOption() string {
 	switch {
 	case r.NUMABinding != "":
@@ -166,7 +163,7 @@ func (r Request) placementOption() string {
 	return r.RankBy.String()
 }
 
-// ranksOf numbers assignments as their order says.
+// ranksOf numbers the assignments in the given order.
 func ranksOf(order [][2]int, nodes []mapping) []Rank {
 	ranks := make([]Rank, 0, len(order))
 	locals := make([]int, len(nodes))
@@ -179,7 +176,7 @@ func ranksOf(order [][2]int, nodes []mapping) []Rank {
 	return ranks
 }
 
-// pairGPUs gives ranks the GPUs of their local ranks, where the mapping was not by GPU.
+// pairGPUs gives ranks the GPUs of their local ranks. It must not follow a mapping by GPU.
 func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
 	gpus := make([][]GPU, len(machines))
 	for node, m := range machines {
@@ -192,7 +189,7 @@ func (r Request) pairGPUs(ranks []Rank, machines []Machine) {
 	}
 }
 
-// finish adds what follows from the ranks' places.
+// finish derives the remaining fields from the ranks' placement.
 func (l *Layout) finish(nodes []mapping, machines []Machine) {
 	for i := range l.Ranks {
 		rank := &l.Ranks[i]
@@ -221,7 +218,7 @@ func (l *Layout) finish(nodes []mapping, machines []Machine) {
 	}
 }
 
-// ranksByNode are the ranks of each node. One array backs all rows.
+// ranksByNode returns the ranks of each node. One array backs all rows.
 func (l *Layout) ranksByNode() [][]int {
 	rows, all := make([][]int, len(l.PerNode)), make([]int, len(l.Ranks))
 	for node, n := range l.PerNode {
@@ -234,14 +231,14 @@ func (l *Layout) ranksByNode() [][]int {
 	return rows
 }
 
-// countThreads gives each rank of a node the CPUs that it has, divided where
-// several ranks are bound to one, and no more than its part of the quota.
+// countThreads gives each rank of a node as many threads as it has CPUs. Ranks that are bound to
+// the same CPU divide it, and no rank exceeds its part of the quota.
 func (l *Layout) countThreads(ranks []int, m Machine) {
 	var bound CPUSet
 	for _, i := range ranks {
 		bound = bound.Union(l.Ranks[i].CPUs)
 	}
-	busy := make([]int, 64*len(bound.words)) // by CPU: ranks that are bound to it
+	busy := make([]int, 64*len(bound.words)) // number of ranks bound to each CPU
 	for _, i := range ranks {
 		for cpu := range l.Ranks[i].CPUs.All() {
 			busy[cpu]++

@@ -6,35 +6,35 @@ import (
 	"slices"
 )
 
-// assignment is the place of one rank on a node while it is being decided.
+// assignment is the placement of one rank on a node while it is being decided.
 type assignment struct {
-	locale CPUSet // the CPUs of the object to which it is mapped
-	object int    // that object's number among those of its kind
+	locale CPUSet // CPUs of the object that it is mapped to
+	object int    // index of that object among its kind
 	gpus   []GPU
-	cpus   CPUSet // to which it is bound; empty: not bound
+	cpus   CPUSet // CPUs that it is bound to; empty means not bound
 	reason string
 }
 
-// mapped are the assignments of a node with the objects to which they were mapped.
+// mapping holds the assignments of a node and the objects that they are mapped to.
 type mapping struct {
 	tree        *tree
 	assignments []assignment
 	objects     []CPUSet
-	// paired assignments stay in their order, whatever --rank-by says: a program takes the
-	// GPU of its local rank, and its CPUs are to be near to that.
+	// paired keeps the assignments in order regardless of --rank-by: a program uses the GPU of its
+	// local rank, and its CPUs must be near that GPU.
 	paired bool
 }
 
-// place is a device or a part of a machine to which ranks are mapped.
+// target is a device or a part of a machine that ranks are mapped to.
 type target struct {
 	cpus CPUSet
-	gpu  []GPU // the GPU, or those of one rank, if it is such
+	gpu  []GPU // the GPUs of one rank if mapped by GPU
 	name string
 }
 
-// mapTo maps n ranks to the objects of a wish, the round-robin way: rank j goes to
-// object j modulo their number; with ppr the first N go to the first object. Mapped
-// by GPU each rank goes to so many GPUs (GPUsPerRank; at least one).
+// mapTo maps n ranks to the objects of m round-robin: rank j goes to object j modulo their number.
+// With ppr the first N ranks go to the first object. A mapping by GPU gives each rank gpusPerRank
+// GPUs, at least one.
 func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapping, error) {
 	targets, err := t.targets(m, gpus, gpusPerRank)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *tree) mapTo(m MapBy, n int, gpus []GPU, gpusPerRank int) (mapping, erro
 	return result, nil
 }
 
-// places returns the objects to which a wish maps; there is at least one.
+// targets returns the objects that m maps to, at least one.
 func (t *tree) targets(m MapBy, gpus []GPU, gpusPerRank int) ([]target, error) {
 	switch m.Object {
 	case ByGPU:
@@ -96,8 +96,8 @@ func (t *tree) targets(m MapBy, gpus []GPU, gpusPerRank int) ([]target, error) {
 	return targets, nil
 }
 
-// gpuTargets returns each GPU, or as many at once as a rank has, one group behind
-// the other. GPUs that are too few for another group are left over.
+// gpuTargets returns the GPUs in consecutive groups of each. A remainder too small for a group is
+// unused.
 func (t *tree) gpuTargets(m MapBy, gpus []GPU, each int) ([]target, error) {
 	switch {
 	case len(gpus) == 0:
@@ -116,7 +116,7 @@ func (t *tree) gpuTargets(m MapBy, gpus []GPU, each int) ([]target, error) {
 	return targets, nil
 }
 
-// around is the CPUs of a NUMA node, or all where it is not known.
+// cpusNear returns the usable CPUs of a NUMA node, or all if the node is not known.
 func (t *tree) cpusNear(node int) CPUSet {
 	if node < 0 {
 		return t.all
@@ -124,8 +124,7 @@ func (t *tree) cpusNear(node int) CPUSet {
 	return t.nodeCPUs(node)
 }
 
-// nicTargets returns the network interfaces that are up and have hardware, the
-// RDMA ones where there are any.
+// nicTargets returns the physical network interfaces that are up, only RDMA ones if there are any.
 func (t *tree) nicTargets(m MapBy) ([]target, error) {
 	var targets, plain []target
 	for _, nic := range t.machine.Topology.NICs {
@@ -148,26 +147,26 @@ func (t *tree) nicTargets(m MapBy) ([]target, error) {
 	return targets, nil
 }
 
-// distanceTargets returns the NUMA nodes, the nearest to the wish's device first.
+// distanceTargets returns the NUMA nodes, the nearest to m.Device first.
 func (t *tree) distanceTargets(m MapBy, gpus []GPU) ([]target, error) {
 	device, bus := t.device(m.Device, gpus)
 	if bus == nil {
 		return nil, fmt.Errorf("%s: %s has no device %q to be near to; its NICs are %s", m, t.name,
 			cmp.Or(m.Device, "auto"), t.nicNames())
 	}
-	home := t.numaNode(device, bus)
-	if home < 0 {
+	node := t.numaNode(device, bus)
+	if node < 0 {
 		return nil, fmt.Errorf("%s: the NUMA node of %s is not known on %s", m, device, t.name)
 	}
 	var targets []target
-	for _, node := range t.nearestFirst(home) {
-		targets = append(targets, target{cpus: t.nodeCPUs(node), name: fmt.Sprintf("NUMA node %d, from %s", node, device)})
+	for _, id := range t.nearestFirst(node) {
+		targets = append(targets, target{cpus: t.nodeCPUs(id), name: fmt.Sprintf("NUMA node %d, from %s", id, device)})
 	}
 	return targets, nil
 }
 
-// device finds a NIC by its name or its interface's; "gpu" is the first GPU, and
-// "" the first NIC that is up.
+// device finds a NIC by its own or its interface's name. "gpu" selects the first GPU, and "" the
+// first NIC that is up.
 func (t *tree) device(name string, gpus []GPU) (string, *Bus) {
 	if name == "gpu" && len(gpus) > 0 {
 		return fmt.Sprintf("GPU %d", gpus[0].Index), gpus[0].Bus
@@ -192,8 +191,8 @@ func (t *tree) nicNames() string {
 	return fmt.Sprint(list)
 }
 
-// fillNearest is the place of rank j where each takes so many of a place's cores
-// before the next place's turn comes.
+// fillNearest returns the target of rank j if each rank takes each cores of a target before the
+// next target is used.
 func (t *tree) fillNearest(j, each int, targets []target) int {
 	room := 0
 	for i, p := range targets {
@@ -207,7 +206,7 @@ func (t *tree) fillNearest(j, each int, targets []target) int {
 	return t.fillNearest(j%room, each, targets)
 }
 
-// objectOf is the kind of objects over which ranks are counted.
+// objectOf returns the kind of objects that ranks are numbered over.
 func (r RankBy) objectOf(m MapBy) Object {
 	if r.Object == AnyObject && r.Order == RoundRobin && (m.PPR > 0 || m.Object == ByDistance) {
 		return BySlot
@@ -215,7 +214,7 @@ func (r RankBy) objectOf(m MapBy) Object {
 	return cmp.Or(r.Object, m.Object)
 }
 
-// order returns the ranks of the job as positions (node, assignment) of the mapped nodes.
+// order returns the ranks of the job as pairs of node and assignment.
 func (r RankBy) order(nodes []mapping, m MapBy) ([][2]int, error) {
 	object := r.objectOf(m)
 	var stops []stop
@@ -233,7 +232,7 @@ func (r RankBy) order(nodes []mapping, m MapBy) ([][2]int, error) {
 	}
 	switch {
 	case len(stops) == len(nodes) && r.Order != RankSpan && object != ByNode:
-		w.numberRest() // one stop a node: the assignments' own order
+		w.numberRest() // one stop per node: keep the order of the assignments
 	case r.Order == RankFill:
 		for _, s := range stops {
 			w.roundRobin([]stop{s})
@@ -250,7 +249,7 @@ func (r RankBy) order(nodes []mapping, m MapBy) ([][2]int, error) {
 	return w.ranks, nil
 }
 
-// stop is an object at which ranks are counted.
+// stop is an object that ranks are numbered over.
 type stop struct {
 	node int
 	has  func(assignment) bool
@@ -262,7 +261,7 @@ func (r RankBy) stops(node int, on mapping, object Object, m MapBy) ([]stop, err
 	switch {
 	case device && object != m.Object:
 		return nil, fmt.Errorf("%s: ranks are counted by %s only with --map-by %s", r, object, object)
-	case !device && !object.part() || on.tree == nil: // or a node without ranks
+	case !device && !object.part() || on.tree == nil: // a nil tree is a node without ranks
 		return []stop{{node, everything}}, nil
 	}
 	sets := on.objects
@@ -284,16 +283,16 @@ func (r RankBy) stops(node int, on mapping, object Object, m MapBy) ([]stop, err
 	return stops, nil
 }
 
-// walk goes round stops and gives each the next assignment that is there.
+// walk visits stops and gives each stop's next assignment the next rank.
 type walk struct {
 	nodes []mapping
-	taken [][]bool // assignments that have a rank, by node
+	taken [][]bool // assignments with a rank, by node
 	ranks [][2]int
 }
 
-// around looks at each assignment once for each stop: there may be many of both.
+// roundRobin looks at each assignment at most once per stop, because there may be many of both.
 func (w *walk) roundRobin(stops []stop) {
-	next := make([]int, len(stops)) // assignment at which each stop looks on
+	next := make([]int, len(stops)) // first unchecked assignment of each stop
 	for found := true; found; {
 		found = false
 		for i, s := range stops {
@@ -309,14 +308,13 @@ func (w *walk) roundRobin(stops []stop) {
 	}
 }
 
-// give gives a assignment the next rank.
 func (w *walk) number(node, assignment int) {
 	w.taken[node][assignment] = true
 	w.ranks = append(w.ranks, [2]int{node, assignment})
 }
 
-// keepPaired puts paired assignments into their own order again, at the places that their
-// node has in the job.
+// keepPaired restores the order of paired assignments, within the ranks that their node has in the
+// job.
 func (w *walk) keepPaired() {
 	next := make([]int, len(w.nodes))
 	for i, at := range w.ranks {
@@ -327,8 +325,8 @@ func (w *walk) keepPaired() {
 	}
 }
 
-// rest gives ranks to assignments at no stop, which there are where CPUs are not known to
-// be part of anything.
+// numberRest numbers the assignments without a stop. They exist if CPUs are not known to be part of
+// any object.
 func (w *walk) numberRest() {
 	for node, taken := range w.taken {
 		for assignment, has := range taken {

@@ -17,20 +17,20 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
 		return on, err
 	}
 	ranks := make(map[int][]int) // by NUMA node
-	for i, home := range on.nodesOrBlocks() {
-		ranks[home] = append(ranks[home], i)
+	for i, node := range on.nodesOrBlocks() {
+		ranks[node] = append(ranks[node], i)
 	}
-	for _, home := range t.nodes {
-		if len(ranks[home]) == 0 {
+	for _, node := range t.nodes {
+		if len(ranks[node]) == 0 {
 			continue
 		}
-		cores := t.coresIn(t.nodeCPUs(home))
-		sets := share(t, cores, len(ranks[home]))
+		cores := t.coresIn(t.nodeCPUs(node))
+		sets := share(t, cores, len(ranks[node]))
 		if len(sets) == 0 {
 			return on, fmt.Errorf("--numa-binding %s: %s on the %s of NUMA node %d of %s", r.NUMABinding,
-				plural(len(ranks[home]), "rank"), plural(len(cores), "core"), home, t.name)
+				plural(len(ranks[node]), "rank"), plural(len(cores), "core"), node, t.name)
 		}
-		for k, rank := range ranks[home] {
+		for k, rank := range ranks[node] {
 			s := &on.assignments[rank]
 			s.cpus = sets[k%len(sets)]
 			s.locale = s.cpus

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Object is a kind of thing to which ranks are mapped or bound.
+// Object is a kind of object that ranks are mapped or bound to.
 type Object uint8
 
-// The kinds of objects, from the whole job down to a hardware thread, and devices.
+// The kinds of objects: from the whole job down to a hardware thread, then devices.
 const (
-	AnyObject Object = iota // none was named
-	BySlot                  // places for ranks, as hosts were given
+	AnyObject Object = iota // not given
+	BySlot                  // slots of the hosts
 	ByNode
 	ByBoard
 	ByPackage
@@ -27,13 +27,13 @@ const (
 	ByRankFile
 )
 
-// word is a name of an object in the words of an option. The first name of an object is the one that messages use.
+// word is a spelling of an object in option values. Messages use the first spelling of an object.
 type word struct {
 	name   string
 	object Object
 }
 
-// Of a machine's parts; the other launchers' names come behind gorun's.
+// Parts of a machine; the spellings of other launchers follow gorun's.
 var partWords = []word{
 	{"package", ByPackage},
 	{"socket", ByPackage},
@@ -42,7 +42,7 @@ var partWords = []word{
 	{"l3cache", ByL3},
 	{"l2cache", ByL2},
 	{"core", ByCore},
-	{"l1cache", ByCore}, // a first-level cache is a core's own
+	{"l1cache", ByCore}, // each core has its own L1 cache
 	{"hwthread", ByThread},
 	{"thread", ByThread},
 }
@@ -60,7 +60,7 @@ var (
 	rankWords = append([]word{{"slot", BySlot}, {"node", ByNode}, {"gpu", ByGPU}, {"nic", ByNIC}}, partWords...)
 )
 
-// String returns gorun's word for the kind.
+// String returns gorun's spelling of the kind.
 func (o Object) String() string {
 	switch o {
 	case AnyObject:
@@ -78,43 +78,42 @@ func (o Object) String() string {
 	return fmt.Sprintf("object %d", o)
 }
 
-// nouns are what a sentence calls one object of a kind.
+// nouns name one object of a kind in a sentence.
 var nouns = map[Object]string{
 	ByPackage: "package", ByNUMA: "NUMA node", ByL3: "L3 cache", ByL2: "L2 cache", ByCore: "core",
 	ByThread: "hardware thread", ByGPU: "GPU", ByNIC: "NIC", ByNode: "node", ByBoard: "node", BySlot: "slot",
 	ByDistance: "NUMA node",
 }
 
-// noun is what a sentence calls n objects of the kind.
 func (o Object) noun(n int) string { return plural(n, nouns[o]) }
 
-// part reports whether it is a part of a machine, which CPUs belong to.
+// part reports whether objects of the kind are parts of a machine that contain CPUs.
 func (o Object) part() bool { return o >= ByPackage && o <= ByThread }
 
-// MapBy is the wish to which objects the ranks are mapped (--map-by). Its zero
-// value is gorun's own policy.
+// MapBy is the value of --map-by: the objects that ranks are mapped to. Its zero value selects
+// gorun's own policy.
 type MapBy struct {
 	Object Object
-	// PPR is the number of ranks per object (ppr:N:OBJECT); 0: as many as there are.
+	// PPR is the number of ranks per object (ppr:N:OBJECT); 0 means no limit.
 	PPR int
-	// Count is the number of objects that are one to the mapping, as Hydra writes it
-	// ("core:2"); 0 is 1.
+	// Count is the number of objects that are mapped as one, in Hydra's notation ("core:2"); 0
+	// means 1.
 	Count int
-	// PE is the number of CPUs of each rank (pe=N): cores, or hardware threads where
-	// ranks are mapped or bound to those, or Threads says so. 0: not said.
+	// PE is the number of CPUs for each rank (pe=N), 0 if not given: hardware threads if ranks are
+	// mapped or bound to these or Threads is set, otherwise cores.
 	PE int
-	// Threads has PE count hardware threads, and as many ranks find room on a core as it
-	// has of them (mpirun's --use-hwthread-cpus).
+	// Threads makes PE count hardware threads, and each hardware thread of a core has room for a
+	// rank (mpirun's --use-hwthread-cpus).
 	Threads bool
-	// Span balances the ranks over the objects of all nodes, as if they were one.
+	// Span balances the ranks over the objects of all nodes as if they were one node.
 	Span bool
-	// Oversubscribe allows, and NoOversubscribe forbids, more ranks than CPUs or
-	// slots. With neither gorun allows it and does not bind.
+	// Oversubscribe allows, and NoOversubscribe forbids, more ranks than CPUs or slots. With
+	// neither, gorun allows it and leaves the ranks unbound.
 	Oversubscribe, NoOversubscribe bool
-	// Device is what "dist" is measured from: the name of a NIC, or "gpu"; "" is the
-	// first device that is there.
+	// Device is the device that "dist" measures from: the name of a NIC, or "gpu"; empty means the
+	// first device.
 	Device string
-	// From is the wish in the user's words; "" is --map-by with its value.
+	// From is the source of the value for messages; empty means --map-by with its value.
 	From string
 }
 
@@ -151,20 +150,20 @@ func (m MapBy) value() string {
 	return value
 }
 
-// BindTo is the wish to what the ranks are bound (--bind-to). Its zero value is
-// what goes with the mapping.
+// BindTo is the value of --bind-to: the objects that ranks are bound to. Its zero value follows the
+// mapping.
 type BindTo struct {
-	// Given says that there was a wish; without Object and Lists it is "none".
+	// Given reports whether there is a value; without Object and Lists it is "none".
 	Given  bool
 	Object Object
-	// Count is the number of objects of each rank, as Hydra writes it ("core:2"); 0 is 1.
+	// Count is the number of objects for each rank, in Hydra's notation ("core:2"); 0 means 1.
 	Count int
-	// OverloadAllowed allows several ranks on one CPU.
+	// OverloadAllowed lets several ranks be bound to one CPU.
 	OverloadAllowed bool
-	// IfSupported says that a system which cannot bind is no error.
+	// IfSupported accepts a system that cannot bind processes.
 	IfSupported bool
-	// Lists are CPUs by their numbers in the kernel, one list for each local rank, as
-	// Hydra writes them ("user:0+2,1+4"). They are used again from the first when there are more ranks.
+	// Lists are sets of CPUs by kernel number, one for each local rank, in Hydra's notation
+	// ("user:0+2,1+4"). They repeat if there are more ranks.
 	Lists []CPUSet
 	From  string // as in MapBy
 }
@@ -176,26 +175,24 @@ func (b BindTo) String() string {
 	return "--bind-to " + b.Object.String()
 }
 
-// none reports whether it is the wish for ranks that are not bound.
+// none reports whether the value is "none".
 func (b BindTo) none() bool {
 	return b.Given && (b.Object == AnyObject || b.Object == ByBoard) && len(b.Lists) == 0
 }
 
-// RankOrder is the way in which ranks are counted over objects.
+// RankOrder is the order in which ranks are numbered over objects.
 type RankOrder uint8
 
 const (
-	// RoundRobin gives each object of a node a rank, then the next to each, and then
-	// goes on to the next node.
+	// RoundRobin gives each object of a node one rank in turn, node by node.
 	RoundRobin RankOrder = iota
-	// RankSpan goes round the objects of all nodes.
+	// RankSpan gives each object of all nodes one rank in turn.
 	RankSpan
-	// RankFill gives an object all its ranks before it goes on to the next.
+	// RankFill gives an object all its ranks before the next object gets any.
 	RankFill
 )
 
-// RankBy is the wish how ranks are numbered (--rank-by). Its zero value is what
-// goes with the mapping.
+// RankBy is the value of --rank-by: the numbering of ranks. Its zero value follows the mapping.
 type RankBy struct {
 	Object Object // AnyObject: those of the mapping
 	Order  RankOrder
@@ -219,7 +216,7 @@ func (r RankBy) String() string {
 	return "--rank-by " + strings.TrimPrefix(value, ":")
 }
 
-// NUMABinding is torchrun's wish where the ranks run (--numa-binding).
+// NUMABinding is the value of torchrun's --numa-binding.
 type NUMABinding string
 
 // The values of --numa-binding.
@@ -230,10 +227,11 @@ const (
 	NUMACoreComplex   NUMABinding = "core-complex" // an L3 cache's CPUs for each GPU
 )
 
-// GPUChoice is the wish which GPUs the job uses (--gpus). Its zero value is all visible ones.
+// GPUChoice is the value of --gpus: the GPUs that the job uses. Its zero value selects all visible
+// ones.
 type GPUChoice struct {
-	Indices []int  // by GPU.Index, in the order of the ranks
-	Free    bool   // those that no process uses
+	Indices []int  // values of GPU.Index, in rank order
+	Free    bool   // only GPUs that no process uses
 	From    string // as in MapBy
 }
 

@@ -5,19 +5,17 @@ import (
 	"fmt"
 )
 
-// policy gives n ranks of a node their assignments. GPUs are those that its ranks may
-// have, in their order.
+// A policy assigns n ranks of a node. GPUs are those that the ranks may use, in order.
 type policy func(t *tree, n int, gpus []GPU) (mapping, error)
 
-// policy returns what a request's wishes come to, and the mapping by which ranks
-// are counted.
+// policy returns the policy that the options select, and the mapping that ranks are numbered by.
 func (r Request) policy() (policy, MapBy) {
 	m := r.MapBy
 	switch {
 	case r.NUMABinding != "":
 		return r.numaBinding, m
 	case r.CPUsPerRank > 0 && m.Object == AnyObject && !r.BindTo.OverloadAllowed:
-		return r.cpusPerRank, m // with --bind-to core, too: its CPUs are whole cores
+		return r.cpusPerRank, m // also with --bind-to core: its CPUs are whole cores
 	case r.BindTo.none() && m.Object == AnyObject:
 		return r.unbound, m
 	case r.BindTo.Given && m.Object == AnyObject && (r.BindTo.Count > 1 || len(r.BindTo.Lists) > 0):
@@ -34,11 +32,10 @@ func (r Request) policy() (policy, MapBy) {
 	return func(t *tree, n int, gpus []GPU) (mapping, error) { return r.byObject(t, m, n, gpus) }, m
 }
 
-// binds reports whether the mapping itself says what ranks are bound to. Slots and
-// nodes do not.
+// binds reports whether the mapping implies a binding. Slots and nodes do not.
 func (m MapBy) binds() bool { return m.PE > 0 || m.Object != BySlot && m.Object != ByNode }
 
-// checkConflicts refuses wishes that contradict each other.
+// checkConflicts rejects options that contradict each other.
 func (r Request) checkConflicts() error {
 	mapping := r.MapBy.Object != AnyObject || r.BindTo.Given
 	switch {
@@ -63,7 +60,7 @@ func (r Request) checkConflicts() error {
 	return nil
 }
 
-// unassigned makes assignments without places, with the GPUs of their local ranks.
+// unassigned makes assignments without CPUs, with the GPUs of their local ranks.
 func (r Request) unassigned(t *tree, n int, gpus []GPU) mapping {
 	on := mapping{tree: t, assignments: make([]assignment, n), paired: len(gpus) > 0}
 	for local := range on.assignments {
@@ -75,16 +72,16 @@ func (r Request) unassigned(t *tree, n int, gpus []GPU) mapping {
 	return on
 }
 
-// unbound leaves it to the kernel where ranks run.
+// unbound leaves the choice of CPUs to the kernel.
 func (r Request) unbound(t *tree, n int, gpus []GPU) (mapping, error) {
 	on := r.unassigned(t, n, gpus)
 	on.explain("not bound: " + r.BindTo.String())
 	return on, nil
 }
 
-// share is gorun's own policy. One rank alone has everything. With GPUs each rank
-// gets its share of the cores of its GPU's NUMA node; without, an equal share of
-// all cores. More ranks than cores are not bound.
+// share is gorun's own policy. A single rank gets the whole machine. With GPUs, each rank gets its
+// share of the cores of its GPU's NUMA node; without, an equal share of all cores. Ranks are not
+// bound if there are more of them than cores.
 func (r Request) share(t *tree, n int, gpus []GPU) (mapping, error) {
 	on := r.unassigned(t, n, gpus)
 	switch {
@@ -104,14 +101,14 @@ func (r Request) share(t *tree, n int, gpus []GPU) (mapping, error) {
 	return on, nil
 }
 
-// explain gives all assignments one reason.
+// explain sets the reason of all assignments.
 func (on *mapping) explain(reason string) {
 	for i := range on.assignments {
 		on.assignments[i].reason = reason
 	}
 }
 
-// crowd leaves all ranks unbound because there are more than cores.
+// leaveUnbound binds no rank because there are more ranks than cores.
 func (on *mapping) leaveUnbound(n int) {
 	for i := range on.assignments {
 		on.assignments[i].cpus = CPUSet{}
@@ -124,7 +121,7 @@ func (on *mapping) leaveUnbound(n int) {
 	on.tree.note(oversubscribed(plural(n, "rank"), cores))
 }
 
-// homes returns the NUMA nodes of each assignment's GPUs, and whether any is known.
+// gpuNodes returns the NUMA nodes of each assignment's GPUs, and whether any is known.
 func (on *mapping) gpuNodes() (nodes [][]int, known bool) {
 	for _, s := range on.assignments {
 		near := on.tree.gpuNodes(s.gpus)
@@ -134,7 +131,7 @@ func (on *mapping) gpuNodes() (nodes [][]int, known bool) {
 	return nodes, known
 }
 
-// bindNear binds each assignment to its share of the cores of its homes.
+// bindNear binds each assignment to its share of the cores of its NUMA nodes.
 func (on *mapping) bindNear(nodes [][]int, exact int) {
 	for i, share := range on.tree.nearNodes(nodes, exact) {
 		s := &on.assignments[i]
@@ -153,7 +150,7 @@ func (on *mapping) bindShares(shares [][]*core) {
 	}
 }
 
-// describe says in a few words what a set of CPUs is: "4 cores of NUMA node 1".
+// describe summarizes a set of CPUs: "4 cores of NUMA node 1".
 func (t *tree) describe(set CPUSet) string {
 	cores := t.coresIn(set)
 	var nodes CPUSet
@@ -188,7 +185,7 @@ func (r Request) cpusPerRank(t *tree, n int, gpus []GPU) (mapping, error) {
 	return on, nil
 }
 
-// coresFor is the number of cores that have at least so many CPUs.
+// coresFor returns the smallest number of cores that have the given number of CPUs.
 func (t *tree) coresFor(cpus int) int {
 	threads := 0
 	for _, c := range t.cores {
@@ -199,10 +196,10 @@ func (t *tree) coresFor(cpus int) int {
 	return (cpus + threads - 1) / max(1, threads)
 }
 
-// byObject maps and binds as --map-by and --bind-to say.
+// byObject maps and binds ranks according to --map-by and --bind-to.
 func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapping, error) {
 	switch {
-	case r.CPUsPerRank > 0 && m.Object == ByThread && m.PPR == 0: // whose pe are hardware threads
+	case r.CPUsPerRank > 0 && m.Object == ByThread && m.PPR == 0: // pe counts hardware threads here
 		m.PE = r.CPUsPerRank
 	case r.CPUsPerRank > 0:
 		m.PE = t.coresFor(r.CPUsPerRank)
@@ -224,14 +221,14 @@ func (r Request) byObject(t *tree, m MapBy, n int, gpus []GPU) (mapping, error) 
 	case errors.As(err, &full):
 		on.leaveUnbound(n)
 		err = nil
-	case err != nil && r.CPUsPerRank > 0: // nobody wrote the pe of which it speaks
+	case err != nil && r.CPUsPerRank > 0: // the error would name pe, which the user did not write
 		err = fmt.Errorf("--cpus-per-rank %d: %w", r.CPUsPerRank, err)
 	}
 	return on, err
 }
 
-// shareObjects binds the ranks that were mapped to one object to equal shares of
-// it: those of ppr:N:OBJECT, and those near a device.
+// shareObjects binds ranks that are mapped to the same object to equal shares of it: for
+// ppr:N:OBJECT, and near a device.
 func (on *mapping) shareObjects(m MapBy) error {
 	t := on.tree
 	if !m.Object.part() {

@@ -5,107 +5,102 @@ import (
 	"slices"
 )
 
-// PerNodeKind tells the ways to wish for a number of ranks per node.
+// PerNodeKind selects how the number of ranks per node is determined.
 type PerNodeKind uint8
 
 const (
-	// PerNodeUnset: the user gave no number.
+	// PerNodeUnset: no number was given.
 	PerNodeUnset PerNodeKind = iota
 	// PerNodeFixed: PerNode.N ranks.
 	PerNodeFixed
 	// PerNodeAuto: one per GPU, else one per usable CPU.
 	PerNodeAuto
-	// PerNodeGPU: one per GPU; an error on a node without.
+	// PerNodeGPU: one per GPU; a node without GPUs is an error.
 	PerNodeGPU
 	// PerNodeCPU: one per usable CPU.
 	PerNodeCPU
 	// PerNodeCore: one per core that has a usable CPU, as Open MPI counts slots.
 	PerNodeCore
-	// PerNodeDevice: one per PerNode.Device, as PyTorch on the node counts them: not known here.
+	// PerNodeDevice: one per PerNode.Device. Only PyTorch on the node can count these.
 	PerNodeDevice
 )
 
-// PerNode is a wished number of ranks per node (--nproc-per-node).
+// PerNode is the requested number of ranks per node (--nproc-per-node).
 type PerNode struct {
 	Kind PerNodeKind
-	N    int // with PerNodeFixed
-	// Device is how PyTorch calls an accelerator ("xpu", "npu"), with PerNodeDevice.
+	N    int // for PerNodeFixed
+	// Device is PyTorch's name for an accelerator ("xpu", "npu"), with PerNodeDevice.
 	Device string
-	From   string // says so in the user's words: "PET_NPROC_PER_NODE=4"; "" is --nproc-per-node with the wish
+	From   string // source, such as "PET_NPROC_PER_NODE=4"; empty means --nproc-per-node
 }
 
-// Request is a wish for ranks: how many, and on how many nodes.
+// Request describes the ranks that a job asks for: how many, on how many nodes, and where on them.
 type Request struct {
-	// Ranks is the wished number of ranks of the whole job (-np); 0: not said.
+	// Ranks is the requested number of ranks in the whole job (-np); 0 if not given.
 	Ranks int
-	// RanksFrom says in the user's words where Ranks came from, such as "-n 4"; ""
-	// is "-np" with the number.
+	// RanksFrom is the source of Ranks for messages, such as "-n 4"; empty means "-np" with the
+	// number.
 	RanksFrom string
-	// PerNode is the wished number on each node.
+	// PerNode is the requested number of ranks on each node.
 	PerNode PerNode
-	// Slots are the numbers of ranks that the nodes are meant to take, in the
-	// machines' order. 0 or a missing entry: not said, which is one where other
-	// nodes have a number.
+	// Slots are the numbers of slots of the nodes, in the order of the machines. 0 or a missing
+	// entry means not given: 1 if other nodes have a number.
 	Slots []int
-	// CoreSlots says that the slots of some node are as many as it has cores, which are to
-	// be counted yet, or were.
+	// CoreSlots reports whether some node has as many slots as cores, counted already or not.
 	CoreSlots bool
-	// SlotsFrom says in the user's words where Slots came from, such as
-	// "-H localhost:4".
+	// SlotsFrom is the source of Slots for messages, such as "-H localhost:4".
 	SlotsFrom string
-	// SlotsAllotted says that a resource manager gave the slots: to leave some of them
-	// idle is the user's wish, and nothing to remark on.
+	// SlotsAllotted reports whether a resource manager allotted the slots. Idle slots are then
+	// intended and get no note.
 	SlotsAllotted bool
-	// MaxSlots are the numbers of ranks that the nodes must not exceed, in the
-	// machines' order. 0 or a missing entry: no limit.
+	// MaxSlots are the largest numbers of ranks that the nodes accept, in the order of the
+	// machines. 0 or a missing entry means no limit.
 	MaxSlots []int
-	// Oversubscribe allows more ranks than slots on several nodes. One node takes as
-	// many ranks as are wished for either way, up to its MaxSlots.
+	// Oversubscribe allows more ranks than slots on several nodes. A single node accepts any number
+	// of ranks up to its MaxSlots either way.
 	Oversubscribe bool
-	// Visible are the variables that hide GPUs from the ranks, but of machines that have
-	// their own.
+	// Visible are the variables that hide GPUs from the ranks, except on machines that have their
+	// own (Machine.Hidden).
 	Visible Visibility
 
-	// What follows are wishes where on its node a rank runs; they need the machines'
-	// topologies. With none of them gorun's own policy decides where the topology
-	// is known.
+	// The following fields say where on its node a rank runs and require the topology of the
+	// machines. If all are unset, gorun's own policy decides on machines whose topology is known.
 
 	MapBy       MapBy
 	BindTo      BindTo
 	RankBy      RankBy
 	NUMABinding NUMABinding
-	// CPUsPerRank is the number of CPUs (hardware threads) that each rank gets, in
-	// whole cores; 0: not said.
+	// CPUsPerRank is the number of CPUs (hardware threads) for each rank, in whole cores; 0 if not
+	// given.
 	CPUsPerRank int
-	// GPUsPerRank is the number of GPUs that each rank gets; 0: not said, which is
-	// one where there are enough.
+	// GPUsPerRank is the number of GPUs for each rank; 0 if not given, which means 1 if there are
+	// enough.
 	GPUsPerRank int
-	// GPUs are those that the job may use.
+	// GPUs selects the GPUs that the job may use.
 	GPUs GPUChoice
-	// Isolate says that each rank sees its own GPUs alone. A GPU that is divided by
-	// MIG counts as its parts then, and no rank may be without a GPU.
+	// Isolate limits each rank to its own GPUs. The MIG instances of a divided GPU then count as
+	// GPUs, and every rank must have one.
 	Isolate bool
-	// RankFile says for single ranks where they are; it excludes the other wishes.
+	// RankFile gives the placement of single ranks; it excludes the other placement options.
 	RankFile *RankFile
-	// Hosts are the names of the machines, in their order, for rank files.
+	// Hosts are the names of the machines, in order, for rank files and messages.
 	Hosts []string
-	// Counts are the numbers of ranks on the machines where they are decided already; nil:
-	// Map decides.
+	// Counts are the numbers of ranks on the machines if they are already decided; nil lets Map
+	// decide.
 	Counts []int
-	// Others are the wishes for other ranks of the same job: what they need to know of a
-	// machine this one needs, too.
+	// Others are the requests for other ranks of the same job. The Needs methods cover them too.
 	Others []Request
 }
 
-// any reports whether something holds for the request or for one of its others.
+// any reports whether holds is true of r or of one of its others.
 func (r Request) any(holds func(Request) bool) bool {
 	return holds(r) || slices.ContainsFunc(r.Others, holds)
 }
 
-// AnyPlaces is Places of all the job's ranks.
+// AnyPlaces reports whether [Request.Places] holds for any ranks of the job.
 func (r Request) AnyPlaces() bool { return r.any(Request.Places) }
 
-// VisibilityOn is what hides GPUs of a machine from the ranks there.
+// VisibilityOn returns the variables that hide GPUs of m from its ranks.
 func (r Request) VisibilityOn(m Machine) Visibility {
 	if m.Hidden != nil {
 		return *m.Hidden
@@ -113,18 +108,18 @@ func (r Request) VisibilityOn(m Machine) Visibility {
 	return r.Visible
 }
 
-// Places reports whether there is a wish where on its node a rank runs, for which
-// the machine's topology must be known.
+// Places reports whether the request says where on its node a rank runs, which requires the
+// machine's topology.
 func (r Request) Places() bool {
 	return r.MapBy.Object != AnyObject || r.BindTo.Given && !r.BindTo.none() || r.RankBy != RankBy{} ||
 		r.NUMABinding != "" || r.CPUsPerRank > 0 || r.RankFile != nil
 }
 
-// NeedsTopology reports whether the answer depends on what the machines consist
-// of: a rank that is alone on its node is not bound to any part of it.
+// NeedsTopology reports whether the layout depends on the topology of the machines. It does not for
+// a rank that is alone on its node: such a rank is not bound.
 func (r Request) NeedsTopology() bool {
 	return r.any(func(r Request) bool {
-		// who uses a GPU stands with the rest of it
+		// GPU.Used, which --gpus free needs, is read with the topology.
 		if r.Places() || r.GPUs.Free || r.CoreSlots || r.PerNode.Kind == PerNodeCore {
 			return true
 		}
@@ -133,8 +128,8 @@ func (r Request) NeedsTopology() bool {
 	})
 }
 
-// NeedsNICs reports whether the answer depends on the machines' network
-// interfaces. Their drivers may take long to answer.
+// NeedsNICs reports whether the layout depends on the network interfaces of the machines. Their
+// drivers may answer slowly.
 func (r Request) NeedsNICs() bool {
 	return r.any(func(r Request) bool {
 		return r.MapBy.Object == ByNIC || r.MapBy.Object == ByDistance || r.RankBy.Object == ByNIC ||
@@ -142,8 +137,8 @@ func (r Request) NeedsNICs() bool {
 	})
 }
 
-// NeedsGPUs reports whether the answer depends on the machines' GPUs; finding
-// them costs time that other requests need not spend.
+// NeedsGPUs reports whether the layout depends on the GPUs of the machines. Finding them costs time
+// that other requests can save.
 func (r Request) NeedsGPUs() bool {
 	return r.any(func(r Request) bool {
 		switch r.PerNode.Kind {
@@ -158,18 +153,17 @@ func (r Request) NeedsGPUs() bool {
 	})
 }
 
-// NeedsCPUs reports whether the answer depends on the machines' usable CPUs.
+// NeedsCPUs reports whether the layout depends on the usable CPUs of the machines.
 func (r Request) NeedsCPUs() bool {
 	return r.CoreSlots || r.PerNode.Kind == PerNodeAuto || r.PerNode.Kind == PerNodeCPU || r.PerNode.Kind == PerNodeCore
 }
 
-// hasSlots reports whether some node was given a number of slots. The others
-// have one each then, as `-H a,b:4` means one on a.
+// hasSlots reports whether some node has a number of slots. The other nodes then have one slot
+// each: `-H a,b:4` means one on a.
 func (r Request) hasSlots() bool {
 	return slices.ContainsFunc(r.Slots, func(n int) bool { return n > 0 })
 }
 
-// slots returns the slots of a node.
 func (r Request) slots(node int) int {
 	if node < len(r.Slots) && r.Slots[node] > 0 {
 		return r.Slots[node]
@@ -177,7 +171,7 @@ func (r Request) slots(node int) int {
 	return 1
 }
 
-// maxSlots is the number of ranks that a node must not exceed; 0: no limit.
+// maxSlots returns the largest number of ranks that a node accepts; 0 means no limit.
 func (r Request) maxSlots(node int) int {
 	if node < len(r.MaxSlots) {
 		return r.MaxSlots[node]
@@ -185,7 +179,6 @@ func (r Request) maxSlots(node int) int {
 	return 0
 }
 
-// nodeName is how messages call a machine.
 func (r Request) nodeName(node int) string {
 	if node < len(r.Hosts) && r.Hosts[node] != "" {
 		return r.Hosts[node]
@@ -193,5 +186,4 @@ func (r Request) nodeName(node int) string {
 	return numbered(node)
 }
 
-// numbered is a machine whose name is not known.
 func numbered(node int) string { return fmt.Sprint("node ", node) }

@@ -4,12 +4,12 @@ import (
 	"slices"
 )
 
-// grain is a way to cut a machine into shares: no share leaves a bin, and shares
-// are made of whole units.
+// grain is a way to divide a machine into shares: no share crosses a bin, and shares consist of
+// whole units.
 type grain struct{ bin, unit Object }
 
-// grains are tried in this order: shares stay inside of the smallest objects that
-// they fit into, and larger ones are made of whole objects where that works out.
+// grains are tried in this order. Shares stay inside the smallest objects that they fit into, and
+// larger shares consist of whole objects if that works out.
 var grains = []grain{
 	{ByL3, ByCore},
 	{ByNUMA, ByL3},
@@ -21,16 +21,14 @@ var grains = []grain{
 	{ByBoard, ByCore},
 }
 
-// worthStaying tells whether ranks that stay inside of objects, with size cores
-// each at least, do so at a tolerable price: they keep three quarters of the fair
-// share. Rather than more, a rank's unity is given up.
+// worthStaying reports whether the limits of objects cost ranks at most a quarter of their fair
+// share of the cores, if each then has size cores. If they cost more, shares may cross objects.
 func worthStaying(size, cores, ranks int) bool { return 4*size >= 3*(cores/ranks) }
 
-// divide shares cores out among n ranks, n ≤ len(cores): each gets cores of its
-// own, as many as any other or one more, in logical order. Shares do not cross an
-// L3 cache, a NUMA node or a package, nor mix cores of different power, as long as
-// that is [worthStaying]. With
-// exact > 0 each rank gets that many cores; n × exact ≤ len(cores).
+// divide divides cores among n ranks, n ≤ len(cores). Each rank gets its own cores in logical
+// order; the numbers differ by at most one. Shares do not cross an L3 cache, a NUMA node or a
+// package, nor mix cores of different power, as long as that is [worthStaying]. With exact > 0 each
+// rank gets that many cores; n × exact ≤ len(cores).
 func divide(cores []*core, n, exact int) [][]*core {
 	for _, g := range grains {
 		if exact > 0 && g.unit != ByCore {
@@ -47,15 +45,13 @@ func divide(cores []*core, n, exact int) [][]*core {
 	return cut([][][]*core{whole}, []int{n}, limit)
 }
 
-// bins cuts cores into what shares should not leave; nil where the machine does
-// not tell.
+// bins groups cores into bins, or returns nil if the machine does not report the objects.
 func (g grain) bins(cores []*core) [][]*core {
 	if slices.ContainsFunc(cores, func(c *core) bool { return c.key(g.bin) < 0 }) {
 		return nil
 	}
 	return groupBy(cores, func(c *core) [4]int {
-		// A cache may be shared by NUMA nodes, and a NUMA node by packages: a bin is
-		// the part that they have in common.
+		// NUMA nodes may share a cache, and packages a NUMA node: a bin is their intersection.
 		key := [4]int{c.Kind, c.key(g.bin)}
 		switch g.bin {
 		case ByL3:
@@ -67,7 +63,7 @@ func (g grain) bins(cores []*core) [][]*core {
 	})
 }
 
-// units cuts a bin into what shares are made of; nil where these differ in size.
+// units divides a bin into units, or returns nil if these differ in size.
 func (g grain) units(bin []*core) [][]*core {
 	if g.unit == ByCore {
 		return slices.Collect(slices.Chunk(bin, 1))
@@ -81,7 +77,7 @@ func (g grain) units(bin []*core) [][]*core {
 	return units
 }
 
-// divide is [divide] with one grain; nil where it does not work out.
+// divide is [divide] with one grain; it returns nil if that does not work out.
 func (g grain) divide(cores []*core, n, exact int) [][]*core {
 	var bins [][][]*core // bin, unit, core
 	for _, bin := range g.bins(cores) {
@@ -108,7 +104,7 @@ func (g grain) divide(cores []*core, n, exact int) [][]*core {
 	return cut(bins, spread(bins, n, size), limit)
 }
 
-// capacity is the number of shares of some units that fit into bins.
+// capacity returns how many shares of size units fit into bins.
 func capacity(bins [][][]*core, size int) int {
 	n := 0
 	for _, bin := range bins {
@@ -117,8 +113,7 @@ func capacity(bins [][][]*core, size int) int {
 	return n
 }
 
-// largestShare is the largest number of units of which n shares fit into bins; 1
-// where none does.
+// largestShare returns the largest size, in units, at which n shares fit into bins; 1 if none does.
 func largestShare(bins [][][]*core, n int) int {
 	size := 1
 	for _, bin := range bins {
@@ -130,8 +125,7 @@ func largestShare(bins [][][]*core, n int) int {
 	return size
 }
 
-// spread says how many of n ranks each bin takes, so that all ranks have about
-// the same room.
+// spread distributes n ranks over bins so that all ranks have about the same room.
 func spread(bins [][][]*core, n, size int) []int {
 	ranks := make([]int, len(bins))
 	for range n {
@@ -146,7 +140,7 @@ func spread(bins [][][]*core, n, size int) []int {
 	return ranks
 }
 
-// cut gives the ranks of each bin their units, at most limit.
+// cut gives the ranks of each bin their units, at most limit per rank.
 func cut(bins [][][]*core, ranks []int, limit int) [][]*core {
 	var shares [][]*core
 	for i, bin := range bins {

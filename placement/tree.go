@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// tree is what the ranks of a node may use of its machine, in hwloc's logical
-// order.
+// tree is the part of a machine that the ranks of a node may use, in hwloc's logical order.
 type tree struct {
 	machine Machine
-	name    string // of the machine, for messages
+	name    string // name of the machine, for messages
 	cpus    []CPU
 	all     CPUSet
 	cores   []*core
@@ -18,17 +17,17 @@ type tree struct {
 	onNode  []CPUSet // their usable CPUs
 	notes   []string
 
-	cpulessNode []cpulessNode
+	cpulessNodes []cpulessNode
 }
 
 // core is the usable part of one core.
 type core struct {
 	cpus CPUSet
-	CPU  // its first one, for what it is part of
+	CPU  // the first CPU: tells which objects the core is part of
 }
 
-// newTree reads a machine. Isolated CPUs are left out unless only they are
-// allowed: the kernel moves nothing away from where it starts there.
+// newTree reads a machine. It leaves out isolated CPUs unless no others are allowed: the kernel
+// does not move processes off the isolated CPU that they start on.
 func newTree(name string, m Machine) *tree {
 	t := &tree{machine: m, name: name}
 	allowed := m.CPUs
@@ -58,8 +57,8 @@ func newTree(name string, m Machine) *tree {
 	return t
 }
 
-// forest makes trees of machines; one that is like the last, as those of a cluster
-// are, has that one's.
+// forest makes trees of machines. A machine that equals the previous one, as usual in a cluster,
+// shares its tree.
 type forest struct{ last *tree }
 
 func (f *forest) tree(name string, m Machine) *tree {
@@ -83,8 +82,7 @@ func (t *tree) findCores() {
 	}
 }
 
-// key returns the number of the object of a kind that a CPU is part of, -1 where
-// the machine does not tell.
+// key returns the number of the object of a kind that a CPU is part of, or -1 if it is not known.
 func (c CPU) key(kind Object) int {
 	switch kind {
 	case ByPackage:
@@ -99,9 +97,9 @@ func (c CPU) key(kind Object) int {
 	return 0
 }
 
-// objects returns the CPUs of each object of a kind, in logical order; none where
-// the machine does not tell of that kind. CPUs may be in none: some processors
-// have cores without the large cache of the others.
+// objects returns the CPUs of each object of a kind, in logical order; none if the kind is not
+// known. A CPU may be in no object: some processors have cores without the large cache of the
+// others.
 func (t *tree) objects(kind Object) []CPUSet {
 	switch kind {
 	case ByCore:
@@ -119,7 +117,7 @@ func (t *tree) objects(kind Object) []CPUSet {
 	return []CPUSet{t.all}
 }
 
-// partObjects is objects, with an error where there are none.
+// partObjects is objects, but fails if there are none.
 func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 	sets := t.objects(kind)
 	if len(sets) == 0 {
@@ -129,10 +127,10 @@ func (t *tree) partObjects(kind Object, option string) ([]CPUSet, error) {
 	return sets, nil
 }
 
-// count says how many usable objects of a kind there are: "2 packages".
+// count formats the number of usable objects of a kind: "2 packages".
 func (t *tree) count(kind Object) string { return kind.noun(len(t.objects(kind))) }
 
-// coresIn returns the cores of which a CPU is in a set, in logical order.
+// coresIn returns the cores with a CPU in set, in logical order.
 func (t *tree) coresIn(set CPUSet) []*core {
 	var cores []*core
 	for _, c := range t.cores {
@@ -143,8 +141,8 @@ func (t *tree) coresIn(set CPUSet) []*core {
 	return cores
 }
 
-// units counts what a set has for ranks: cores, or hardware threads. A core that
-// is only in part in the set is none.
+// units returns the number of cores or hardware threads in set. A core counts only if all of it is
+// in set.
 func (t *tree) units(set CPUSet, threads bool) int {
 	if threads {
 		return set.Len()
@@ -166,8 +164,8 @@ func (t *tree) nodeCPUs(id int) CPUSet {
 	return CPUSet{}
 }
 
-// nearestFirst returns the NUMA nodes that have usable CPUs, the nearest to a
-// node first; those of equal distance in logical order.
+// nearestFirst returns the NUMA nodes with usable CPUs by their distance to a node, and those at
+// equal distance in logical order.
 func (t *tree) nearestFirst(id int) []int {
 	nodes := slices.Clone(t.nodes)
 	from := t.machine.Topology.Node(id)
@@ -185,8 +183,7 @@ func (t *tree) nearestFirst(id int) []int {
 	return nodes
 }
 
-// memories returns the NUMA nodes of a set's CPUs of which this job may have
-// memory.
+// memories returns the NUMA nodes of a set of CPUs whose memory this job may use.
 func (t *tree) memories(set CPUSet) CPUSet {
 	allowed := t.machine.Topology.Memories
 	var nodes []int
@@ -202,9 +199,8 @@ func (t *tree) memories(set CPUSet) CPUSet {
 	return NewCPUSet(nodes...)
 }
 
-// Memories returns the NUMA nodes with memory that the CPUs of this machine are at,
-// as far as this job may use both: those of a rank that is not bound. It is empty
-// where the topology is not known.
+// Memories returns the NUMA nodes that have CPUs and memory for this job: those of a rank that is
+// not bound. It is empty if the topology is not known.
 func (m Machine) Memories() CPUSet {
 	if m.Topology == nil {
 		return CPUSet{}
@@ -213,8 +209,7 @@ func (m Machine) Memories() CPUSet {
 	return t.memories(t.all)
 }
 
-// groupBy puts what has the same key into one group; groups and their members
-// stay in the order of first appearance.
+// groupBy groups items by key. Groups and their members keep the order of first appearance.
 func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	at := make(map[K]int)
 	var groups [][]T
@@ -233,7 +228,7 @@ func groupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 
 func cpusOf(cores []*core) CPUSet { return CPUSet{}.Union(coreSets(cores)...) }
 
-// shareSets are the CPUs of several groups of cores.
+// shareSets returns the CPUs of each group of cores.
 func shareSets(shares [][]*core) []CPUSet {
 	sets := make([]CPUSet, len(shares))
 	for i, share := range shares {
