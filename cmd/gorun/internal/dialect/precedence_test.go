@@ -205,8 +205,8 @@ func TestTypedBeatsVariables(t *testing.T) {
 	}
 }
 
-// TestPlacementVariablesAreExclusive: a placement variable is ignored beside an option that sets placement in another way; both
-// together would be refused.
+// TestPlacementVariablesAreExclusive: a placement variable is ignored beside an option that sets placement in another
+// way; both together would be refused.
 func TestPlacementVariablesAreExclusive(t *testing.T) {
 	ways := map[string]string{
 		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt",
