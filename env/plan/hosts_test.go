@@ -16,7 +16,10 @@ func threeHosts(inherited ...string) Inputs {
 	in := job(0, inherited...)
 	in.Nodes = []Node{
 		{Endpoint: Endpoint{Interface: "eth0"}},
-		{Remote: true, Environ: []string{"HOME=/home/there", "PATH=/there", "EDITOR=vi"}, Endpoint: Endpoint{Interface: "eth1"}},
+		{
+			Remote: true, Environ: []string{"HOME=/home/there", "PATH=/there", "EDITOR=vi"},
+			Endpoint: Endpoint{Interface: "eth1"},
+		},
 	}
 	in.Ranks = []Rank{{Node: 0, LocalRank: 0}, {Node: 0, LocalRank: 1}, {Node: 1, LocalRank: 0}}
 	return in

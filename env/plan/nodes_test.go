@@ -22,7 +22,9 @@ func largeJob(b testing.TB, nodes int) Inputs {
 	for i := range nodes {
 		n := Node{
 			Name:     fmt.Sprint("n", i),
-			Endpoint: Endpoint{Address: fmt.Sprint("10.0.0.", i), Interface: fmt.Sprint("eth", i%2), Mbps: 100_000}, GPUs: m.GPUs, Host: nccl.Host{GPUs: true, Library: "2.19.3", Shm: -1, Memlock: -1}, Remote: i > 0,
+			Endpoint: Endpoint{Address: fmt.Sprint("10.0.0.", i), Interface: fmt.Sprint("eth", i%2), Mbps: 100_000},
+			GPUs:     m.GPUs,
+			Host:     nccl.Host{GPUs: true, Library: "2.19.3", Shm: -1, Memlock: -1}, Remote: i > 0,
 		}
 		n.Host.Conf = []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: fmt.Sprintf("NCCL_SOCKET_NTHREADS=4\nNCCL_IB_TC=%d\n",
 			106*min(i, 1))}}

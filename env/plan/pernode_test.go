@@ -15,7 +15,8 @@ func nodesJob(nodes, worlds int) Inputs {
 	for node := range nodes {
 		in.Nodes = append(in.Nodes, Node{
 			Threads: 1 + node, Remote: node > 0,
-			Endpoint: Endpoint{Interface: fmt.Sprint("eth", node), Address: fmt.Sprint("10.0.0.", node)}, Crowded: node == 1, Part: fmt.Sprint(node),
+			Endpoint: Endpoint{Interface: fmt.Sprint("eth", node), Address: fmt.Sprint("10.0.0.", node)},
+			Crowded:  node == 1, Part: fmt.Sprint(node),
 		})
 	}
 	in.MPI.SeveralHosts = nodes > 1
