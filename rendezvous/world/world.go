@@ -67,7 +67,7 @@ type Proc struct {
 // AllRanks as Proc.Rank means all ranks of the world.
 const AllRanks = -1
 
-// Wait reported that ranks of a node wait for others.
+// Wait reports that ranks of a node wait for others.
 type Wait struct {
 	Waiting []Proc
 	// For are the ranks that they wait for, nil for ranks of other nodes, which this server does not know.
