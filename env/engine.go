@@ -27,8 +27,8 @@ func EngineJob(lookup func(name string) (string, bool)) string {
 	return strings.Join(engineJobsOf(lookup), ",")
 }
 
-// TellsEngineJob reports whether [EngineJob] reads a variable.
-func TellsEngineJob(name string) bool {
+// IdentifiesEngineJob reports whether [EngineJob] reads a variable.
+func IdentifiesEngineJob(name string) bool {
 	for i := range engineJobs {
 		if row := &engineJobs[i]; name == row.beside && name != "" || slices.Contains(row.names, name) {
 			return true

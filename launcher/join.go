@@ -254,7 +254,7 @@ func (s *session) localRequest() *agent.Joined {
 		Role:    cmp.Or(s.spec.Role, "default"),
 		Decides: plan.Decides, Accepts: plan.Accepts,
 		// these mark processes of the engine's job
-		Reports: func(name string) bool { return plan.Sets(name) || env.TellsEngineJob(name) },
+		Reports: func(name string) bool { return plan.Sets(name) || env.IdentifiesEngineJob(name) },
 		Exports: s.localExports(),
 	}
 	if out := s.spec.Output; out.StdoutFile != "" || out.StderrFile != "" {

@@ -79,7 +79,7 @@ func explainOwn(row plan.Row) string {
 	handling := map[plan.Class]string{
 		plan.ClassIdentity: "gives each rank its own: an inherited one is removed, -x is refused",
 		plan.ClassSetting:  "sets it where nobody else does; your value wins",
-		plan.ClassWish:     "heeds yours, from the environment or by -x, unless another launcher set it",
+		plan.ClassRequest:  "heeds yours, from the environment or by -x, unless another launcher set it",
 		plan.ClassLauncher: "reads it itself, and keeps it from ranks",
 	}[row.Class]
 	if row.Class == plan.ClassSetting && row.Value == "as inherited" {

@@ -9,10 +9,10 @@ import (
 
 // ofItsNode are variables whose values only the node of a rank knows: files and directories there, and where its
 // servers are.
-var ofItsNode = []string{env.VarTorchelasticErrorFile, env.VarJobKey, "PWD", "PMI_FD", "PMI_PORT", "PMIX_SERVER_URI3"}
+var nodeLocal = []string{env.VarTorchelasticErrorFile, env.VarJobKey, "PWD", "PMI_FD", "PMI_PORT", "PMIX_SERVER_URI3"}
 
 // harmless say of some variables which values name nothing but what they should; others may not contain a slash.
-var harmless = map[string]func(value string) bool{
+var safeValue = map[string]func(value string) bool{
 	env.VarTorchelasticRunID: anyText, // texts that nobody opens
 	env.VarRoleName:          anyText,
 	env.VarJobWorld:          anyText,
@@ -35,10 +35,10 @@ func anyText(string) bool { return true }
 // Accepts reports whether a launcher may give a variable this value in ranks of a node that somebody else has started:
 // it is one that [Build] sets, and names nothing on the node.
 func Accepts(name, value string) bool {
-	if !Sets(name) || slices.Contains(ofItsNode, name) {
+	if !Sets(name) || slices.Contains(nodeLocal, name) {
 		return false
 	}
-	if is := harmless[name]; is != nil {
+	if is := safeValue[name]; is != nil {
 		return is(value)
 	}
 	return !strings.Contains(value, "/")

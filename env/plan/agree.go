@@ -13,32 +13,32 @@ import (
 // different hosts inherit, by exports of one program alone, by files of settings. NCCL
 // does not compare them, it hangs or computes nonsense. What differs is told, since it
 // is the user's or the administrator's, who may know better.
-func (b *builder) agree() {
-	for _, name := range b.differing() {
+func (b *builder) checkAgreement() {
+	for _, name := range b.differingNames() {
 		v, ok := nccl.Lookup(name)
 		if !ok || !v.MustAgree() {
 			continue
 		}
-		who := b.whoHas(name)
-		said := who.texts
-		if !slices.ContainsFunc(said, func(value string) bool { return !sameTo(v, value, said[0]) }) {
+		who := b.valuesByNode(name)
+		values := who.texts
+		if !slices.ContainsFunc(values, func(value string) bool { return !equivalent(v, value, values[0]) }) {
 			continue
 		}
-		for i, value := range said {
-			said[i] = value + " on " + b.fold(who.on[value])
+		for i, value := range values {
+			values[i] = value + " on " + b.joinNodes(who.on[value])
 		}
 		out := "-x " + name + "=VALUE gives it to all"
 		if b.programsDiffer(name) {
 			out = "give each program the same -x " + name + "=VALUE"
 		}
 		b.note("%s must be the same on all ranks, which hang or fail otherwise, and is %s: %s", name,
-			strings.Join(said, ", "), out)
+			strings.Join(values, ", "), out)
 	}
 }
 
 // sameTo reports whether two values are one to NCCL: a default that one host spells out is
 // what the others have.
-func sameTo(v nccl.Variable, a, b string) bool {
+func equivalent(v nccl.Variable, a, b string) bool {
 	usual := func(value string) bool { return value == notSet || v.IsDefault(value) }
 	return a == b || usual(a) && usual(b)
 }
@@ -56,7 +56,7 @@ func (b *builder) programsDiffer(name string) bool {
 
 // differing are the names of NCCL's variables that not all ranks have from the same
 // place, sorted.
-func (b *builder) differing() []string {
+func (b *builder) differingNames() []string {
 	found := map[string]bool{}
 	add := func(list []Variable) {
 		for _, v := range list {
@@ -91,11 +91,11 @@ const notSet = "not set"
 
 // whoHas lists the values of a variable, in the order of the ranks, with the nodes that
 // have them.
-func (b *builder) whoHas(name string) (said remarks) {
+func (b *builder) valuesByNode(name string) (values nodeNotes) {
 	for rank, r := range b.in.Ranks {
-		said.add(cmp.Or(b.effective(name, rank), notSet), b.nodeName(r.Node))
+		values.add(cmp.Or(b.effective(name, rank), notSet), b.nodeName(r.Node))
 	}
-	return said
+	return values
 }
 
 // effective is what a rank's library goes by: the environment, then its host's files.

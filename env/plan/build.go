@@ -29,8 +29,8 @@ func Build(in Inputs) (Environment, error) {
 		return Environment{}, err
 	}
 	b.leftAlone()
-	b.confLeft()
-	b.agree()
+	b.reportConf()
+	b.checkAgreement()
 	b.warn()
 	b.finish()
 	return b.out, nil
@@ -69,7 +69,7 @@ type builder struct {
 	roles   map[string]int         // how many ranks each has
 	inRole  []int                  // of each rank: its number in its role
 	ordered []bool                 // the user has said how GPUs are numbered, by node
-	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or remarks
+	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or nodeNotes
 	stated  []Export               // of what gorun gives each rank itself
 	errs    []error
 }
@@ -88,7 +88,7 @@ func newBuilder(in Inputs) *builder {
 	}
 	b.roles, b.inRole = make(map[string]int), make([]int, len(in.Ranks))
 	for rank := range in.Ranks {
-		role := place{b, rank}.role()
+		role := rankView{b, rank}.role()
 		b.inRole[rank] = b.roles[role]
 		b.roles[role]++
 	}
@@ -157,8 +157,8 @@ func (b *builder) inherit() {
 	if b.in.ExportsOnly {
 		return
 	}
-	everywhere, here, away := b.audience()
-	passes, stays := b.in.passes(), b.in.stays()
+	everywhere, here, away := b.inheritors()
+	passes, stays := b.in.forwards(), b.in.boundToHost()
 	fromAgents := names{}
 	if b.in.Engine {
 		fromAgents = namesOf(ofEngine)
@@ -198,7 +198,7 @@ func (b *builder) inherit() {
 
 // audience tells which nodes inherit the launcher's environment, whole (here) or in
 // part (away), and whether these are all.
-func (b *builder) audience() (everywhere bool, here, away []int) {
+func (b *builder) inheritors() (everywhere bool, here, away []int) {
 	everywhere = true
 	for node, n := range b.in.Nodes {
 		switch {
@@ -250,9 +250,9 @@ func (b *builder) remove(name, reason string) {
 // removalReason says why an inherited variable is not passed on.
 func (b *builder) removalReason(r *rule) string {
 	switch {
-	case r.Class == ClassWish && b.nested:
+	case r.Class == ClassRequest && b.nested:
 		return "an outer launcher's store"
-	case r.Class == ClassWish:
+	case r.Class == ClassRequest:
 		return "" // it was heard: the store listens there
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, the first with this job's id behind
@@ -319,7 +319,7 @@ func (b *builder) named(e Export) (all []Variable) {
 
 // exported gives ranks a variable that -x named. A wish was heard already.
 func (b *builder) exported(v Variable) {
-	if r := ruleFor(v.Name); r == nil || r.Class != ClassWish {
+	if r := ruleFor(v.Name); r == nil || r.Class != ClassRequest {
 		b.putEverywhere(v)
 	}
 	b.restore(v.Name)
@@ -346,7 +346,7 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-func (p place) localRank() string {
+func (p rankView) localRank() string {
 	if p.in.VirtualLocalRank {
 		return "0"
 	}
@@ -377,7 +377,7 @@ func (b *builder) visibleReason(name string) string {
 
 // gpus are those that a rank sees by a variable. For a rank's only GPU CUDA's counts, and HIP's where the user gave
 // one: it beats CUDA's.
-func (p place) gpus(name string) (string, bool) {
+func (p rankView) gpus(name string) (string, bool) {
 	if value, ok := p.own().Visible[name]; ok {
 		return value, true
 	}
@@ -386,16 +386,16 @@ func (p place) gpus(name string) (string, bool) {
 }
 
 // seat is where a rank's node is among the job's.
-func (p place) seat() Seat {
-	if s := p.node().Seat; s != nil {
+func (p rankView) task() Task {
+	if s := p.node().Task; s != nil {
 		return *s
 	}
 	node := p.own().Node
-	return Seat{Group: node, NumGroups: len(p.in.Nodes), LocalRanks: p.perNode[node]}
+	return Task{Group: node, NumGroups: len(p.in.Nodes), LocalRanks: p.perNode[node]}
 }
 
 // role is that of a rank, as its node has it.
-func (p place) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
+func (p rankView) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
 
 // agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
 // torchrun's variables would make a client of it.
@@ -420,25 +420,25 @@ func (b *builder) signals() string {
 
 // marker is the job's id behind that of the job around it, and before that of its part
 // on the rank's node.
-func (p place) marker() string {
+func (p rankView) marker() string {
 	parts := []string{p.outer, p.in.Job, p.node().Part}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ":")
 }
 
-func (p place) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
+func (p rankView) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
 
 // threadsReason tells how the number came about where all nodes agree.
 func (b *builder) threadsReason() string {
-	why := place{b, 0}.threadsWhy()
+	why := rankView{b, 0}.threadsWhy()
 	for rank := range b.in.Ranks {
-		if (place{b, rank}).threadsWhy() != why {
+		if (rankView{b, rank}).threadsWhy() != why {
 			why = ""
 		}
 	}
 	return cmp.Or(why, "this node's usable CPUs ÷ its ranks")
 }
 
-func (p place) threadsWhy() string {
+func (p rankView) threadsWhy() string {
 	if r := p.own(); r.Threads > 0 {
 		return r.Why
 	}
@@ -447,7 +447,7 @@ func (p place) threadsWhy() string {
 
 // workingDir is PWD for a rank whose directory the user chose. Shells and Go's
 // os.Getwd believe PWD where it fits, so that symbolic links keep their names.
-func (p place) workingDir() string {
+func (p rankView) workingDir() string {
 	dir := p.own().Dir
 	if dir == "" || path.IsAbs(dir) {
 		return dir

@@ -30,7 +30,7 @@ type confEntry struct {
 
 // confLeft lists what the files add to what ranks have, each line once for all nodes that
 // have it.
-func (b *builder) confLeft() {
+func (b *builder) reportConf() {
 	type line struct {
 		name string
 		confEntry

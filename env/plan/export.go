@@ -45,7 +45,7 @@ func Exportable(name string) bool { return exportable(name) == nil }
 // exportable reports why a variable cannot be given to ranks by -x.
 func exportable(name string) error {
 	switch r := ruleFor(name); {
-	case r == nil || r.Class == ClassSetting || r.Class == ClassWish:
+	case r == nil || r.Class == ClassSetting || r.Class == ClassRequest:
 		return nil
 	case name == env.VarToken:
 		return fmt.Errorf("%s is a secret of the launcher, ranks never get it", name)

@@ -52,15 +52,15 @@ func (b *builder) exportOwn() {
 	ours := ""
 	for _, name := range names {
 		if !isOwn(name) {
-			b.giveOwn(name, given[name])
+			b.setOwn(name, given[name])
 		} else if rank := b.contradicted(name, given[name]); rank >= 0 {
-			said := given[name][rank].Reason
-			if wrong = append(wrong, said); len(wrong) == 1 {
+			export := given[name][rank].Reason
+			if wrong = append(wrong, export); len(wrong) == 1 {
 				value, _ := b.ofRank(rank, name)
 				ours = fmt.Sprintf("gorun gives rank %d %s=%s", rank, name, value)
 			}
 			if !b.in.LenientExports {
-				b.errs = append(b.errs, fmt.Errorf("%s: %w", said, exportable(name)))
+				b.errs = append(b.errs, fmt.Errorf("%s: %w", export, exportable(name)))
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func (b *builder) exportOwn() {
 }
 
 // contradicted is the first rank for which an export of what gorun gives it has another value; -1: none.
-func (b *builder) contradicted(name string, said []Variable) int {
-	for rank, v := range said {
+func (b *builder) contradicted(name string, exports []Variable) int {
+	for rank, v := range exports {
 		if v.Origin == "" {
 			continue
 		}
@@ -117,7 +117,7 @@ func (b *builder) ownOf(list []Export) (all []Variable) {
 }
 
 // giveOwn gives each rank its own value of a variable; who has none keeps what all had.
-func (b *builder) giveOwn(name string, own []Variable) {
+func (b *builder) setOwn(name string, own []Variable) {
 	before := b.take(name)
 	for rank, v := range own {
 		list, inherited := slices.Clip(b.out.Ranks[rank]), before.of(b.in.Ranks[rank].Node)

@@ -94,8 +94,8 @@ func TestExportsOfWhatGorunSets(t *testing.T) {
 	in.Exports[0].Value = "3"
 	_, err := Build(in)
 	var lines []string
-	for _, said := range []string{"-x WORLD_SIZE=3: WORLD_SIZE", "-env RANK 0: RANK", "-x LOCAL_RANK=7: LOCAL_RANK"} {
-		lines = append(lines, said+" is set by gorun, for each rank its own; "+
+	for _, export := range []string{"-x WORLD_SIZE=3: WORLD_SIZE", "-env RANK 0: RANK", "-x LOCAL_RANK=7: LOCAL_RANK"} {
+		lines = append(lines, export+" is set by gorun, for each rank its own; "+
 			"give the program an argument or a variable of another name instead")
 	}
 	require.EqualError(t, err, strings.Join(lines, "\n"))

@@ -43,7 +43,7 @@ func TestExports(t *testing.T) {
 	}, e.Notes)
 }
 
-func TestExportOfAWishIsHeardNotPassedOn(t *testing.T) {
+func TestExportedStoreAddressIsNotPassedOn(t *testing.T) {
 	in := job(1, "GORUN_JOB=outer", "MASTER_PORT=9", "MASTER_ADDR=outer")
 	in.Exports = []Export{{Name: "MASTER_PORT"}, with("MASTER_ADDR", "node1")}
 	e := build(t, in)
@@ -54,7 +54,7 @@ func TestExportOfAWishIsHeardNotPassedOn(t *testing.T) {
 
 // A wish that ranks get as it is comes from the user; one that does not say where they reach
 // the store, or is another launcher's, does not.
-func TestOriginOfAWish(t *testing.T) {
+func TestOriginOfAStoreRequest(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		inherited []string
@@ -122,7 +122,7 @@ func TestRefusedExports(t *testing.T) {
 		"another name instead")
 }
 
-func TestWish(t *testing.T) {
+func TestStoreRequest(t *testing.T) {
 	tests := []struct {
 		name      string
 		inherited []string
@@ -164,7 +164,7 @@ func TestWish(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			addr, port, origin, err := Wish(test.inherited, test.exports)
+			addr, port, origin, err := StoreRequest(test.inherited, test.exports)
 			require.NoError(t, err)
 			assert.Equal(t, test.addr, addr)
 			assert.Equal(t, test.port, port)
@@ -173,11 +173,11 @@ func TestWish(t *testing.T) {
 	}
 }
 
-func TestWishForNoPort(t *testing.T) {
-	_, _, _, err := Wish([]string{"MASTER_PORT=70000"}, nil)
+func TestStoreRequestRejectsInvalidPorts(t *testing.T) {
+	_, _, _, err := StoreRequest([]string{"MASTER_PORT=70000"}, nil)
 	assert.EqualError(t, err, `MASTER_PORT in the environment: "70000" is not a TCP port (0 to 65535)`)
-	_, _, _, err = Wish(nil, []Export{with("MASTER_PORT", "-1")})
+	_, _, _, err = StoreRequest(nil, []Export{with("MASTER_PORT", "-1")})
 	assert.EqualError(t, err, `-x MASTER_PORT: "-1" is not a TCP port (0 to 65535)`)
-	_, _, _, err = Wish([]string{"MASTER_PORT=x", "GORUN_JOB=7f3a"}, nil)
+	_, _, _, err = StoreRequest([]string{"MASTER_PORT=x", "GORUN_JOB=7f3a"}, nil)
 	assert.NoError(t, err, "an outer launcher's is nobody's mistake here")
 }

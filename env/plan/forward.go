@@ -9,7 +9,7 @@ import (
 
 // Passage is one line of the table that says what ranks on other hosts than the
 // launcher's inherit.
-type Passage struct {
+type ForwardRule struct {
 	// Names are variables, or the beginnings of several: "NCCL_*".
 	Names []string
 	// Reason is why, one short clause.
@@ -17,7 +17,7 @@ type Passage struct {
 }
 
 // forwarded is what the launcher sends to other hosts unless it looks like a secret.
-var forwarded = []Passage{
+var forwarded = []ForwardRule{
 	{[]string{"PATH"}, "programs are found as here; shells that ssh starts often have a short one"},
 	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
 	{[]string{"PWD"}, "ranks run in the same directory"},
@@ -56,7 +56,7 @@ var forwarded = []Passage{
 }
 
 // ownOfHost is what ranks have from the environment of their own host.
-var ownOfHost = []Passage{
+var ownOfHost = []ForwardRule{
 	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
 	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
 	{[]string{
@@ -68,7 +68,7 @@ var ownOfHost = []Passage{
 
 // bound is what belongs to one host, session or allocation, and is never sent
 // unless -x names it.
-var bound = []Passage{
+var bound = []ForwardRule{
 	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
 	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
 	{[]string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "WINDOWID", "TMUX*", "STY", "VSCODE_*"}, "a screen on one host"},
@@ -88,7 +88,7 @@ var bound = []Passage{
 
 // ofEngine is what ranks have from the agent of their node where one command of a
 // resource manager's started it: what that says of this node alone.
-var ofEngine = []Passage{
+var ofEngine = []ForwardRule{
 	{
 		[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
 		"which node this is",
@@ -111,7 +111,7 @@ var ofEngine = []Passage{
 
 // ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
 // itself, and that the nodes of a resource manager's job have in common.
-var ofBatch = []Passage{{[]string{
+var ofBatch = []ForwardRule{{[]string{
 	"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*",
 	"COBALT_*", "JOB_ID", "PE_HOSTFILE",
 }, ""}}
@@ -122,7 +122,7 @@ type names struct {
 	begins []string
 }
 
-func namesOf(tables ...[]Passage) names {
+func namesOf(tables ...[]ForwardRule) names {
 	n := names{whole: make(map[string]bool)}
 	for _, table := range tables {
 		for _, p := range table {
@@ -152,8 +152,8 @@ func (n names) has(name string) bool {
 
 // passes decides about inherited variables of the launcher's: whether ranks on
 // other hosts get them, too.
-func (in *Inputs) passes() func(name, value string) bool {
-	switch stays := in.stays(); {
+func (in *Inputs) forwards() func(name, value string) bool {
+	switch stays := in.boundToHost(); {
 	case in.Engine:
 		common := namesOf(ofBatch)
 		own := namesOf(ofEngine)
@@ -168,7 +168,7 @@ func (in *Inputs) passes() func(name, value string) bool {
 }
 
 // stays are the variables that belong to one host.
-func (in *Inputs) stays() names {
+func (in *Inputs) boundToHost() names {
 	if in.Engine {
 		return namesOf(ownOfHost, bound, ofEngine)
 	}

@@ -183,7 +183,7 @@ func TestInterfaces(t *testing.T) {
 }
 
 // No name is in two tables, and what belongs to one host is not sent.
-func TestPassages(t *testing.T) {
+func TestForwardRules(t *testing.T) {
 	sent, stays := namesOf(forwarded), namesOf(ownOfHost, bound)
 	for _, p := range slices.Concat(ownOfHost, bound) {
 		for _, name := range p.Names {

@@ -41,13 +41,13 @@ or TORCHELASTIC_RUN_ID an inherited one is an outer launcher's and no wish; -x a
 
 	insideSlurm(&b)
 	b.WriteString(otherHosts)
-	passages(&b, "sent to other hosts", forwarded)
+	forwardTable(&b, "sent to other hosts", forwarded)
 	b.WriteString("\nFrom their own host ranks have:\n\n")
-	passages(&b, "variable", ownOfHost)
+	forwardTable(&b, "variable", ownOfHost)
 	b.WriteString("\nNever sent, with `--export-all` neither, unless -x names it:\n\n")
-	passages(&b, "variable", bound)
+	forwardTable(&b, "variable", bound)
 	b.WriteString(inEngines)
-	passages(&b, "variable", ofEngine)
+	forwardTable(&b, "variable", ofEngine)
 
 	b.WriteString("\n## Differences from torchrun\n\n" +
 		"What differs from the environment of a worker of torchrun 2.15, and why. A test compares the two.\n\n")
@@ -146,7 +146,7 @@ inside a rank.
 }
 
 // passages writes a table of what ranks on other hosts inherit.
-func passages(b *strings.Builder, head string, list []Passage) {
+func forwardTable(b *strings.Builder, head string, list []ForwardRule) {
 	rows := make([][]string, len(list))
 	for i, p := range list {
 		names := make([]string, len(p.Names))

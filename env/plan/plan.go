@@ -76,7 +76,7 @@ type Inputs struct {
 	// as NCCL has it.
 	RASAddr string
 	// Fold writes names of nodes for messages, nil joins them with commas.
-	Fold func(names []string) string
+	JoinNodes func(names []string) string
 
 	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
 	Nodes []Node
@@ -132,7 +132,7 @@ type Node struct {
 	KeyFile string
 	Endpoint
 	// Seat is set where the node is one process of a host that may have several.
-	Seat *Seat
+	Task *Task
 	// Role is what the node's own command line has for Inputs.Role; "": the same.
 	Role string
 
@@ -146,7 +146,7 @@ type Node struct {
 }
 
 // Seat is where a process with one rank sits, as a resource manager says.
-type Seat struct {
+type Task struct {
 	// Group is the number of its host, of NumGroups, and LocalRanks how many ranks that
 	// has.
 	Group, NumGroups, LocalRanks int
@@ -197,7 +197,7 @@ type Environment struct {
 	// Conf is what files of settings add on the nodes, in the order of the nodes and their
 	// files. It may have secrets, so that it is not part of what is printed as data.
 	Conf []ConfSetting `json:"-"`
-	// Notes are remarks that the user should see, one sentence each.
+	// Notes are nodeNotes that the user should see, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
 

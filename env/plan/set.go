@@ -100,7 +100,7 @@ func (b *builder) set() {
 	var varying []setting
 	for i := range rules {
 		r := &rules[i]
-		if r.value == nil || b.users(r) && b.has(r.Name) || !b.applies(r) || r.level != "" && !b.tunes(r) {
+		if r.value == nil || b.userWins(r) && b.has(r.Name) || !b.applies(r) || r.level != "" && !b.tunes(r) {
 			continue
 		}
 		if r.differs == wholeJob {
@@ -110,7 +110,7 @@ func (b *builder) set() {
 		switch b.scope(r) {
 		case ofJob:
 			if value, ok := b.value(r, 0); ok {
-				b.putEverywhere(b.asWished(r, r.variable(b.reasonForAll(r), value)))
+				b.putEverywhere(b.asRequested(r, r.variable(b.reasonForAll(r), value)))
 			}
 		case ofNode:
 			b.setNodes(r)
@@ -128,7 +128,7 @@ func (b *builder) setJobWide(r *rule) {
 	if b.inConf(r, first) {
 		return
 	}
-	value, ok := r.value(place{b, first})
+	value, ok := r.value(rankView{b, first})
 	if !ok {
 		return
 	}
@@ -150,17 +150,17 @@ func (b *builder) applies(r *rule) bool {
 }
 
 // users reports whether a value of the user's wins.
-func (b *builder) users(r *rule) bool { return r.Class == ClassSetting && !r.chosen }
+func (b *builder) userWins(r *rule) bool { return r.Class == ClassSetting && !r.chosen }
 
 // value is what a rule gives a rank; a setting of the user's on its node stays.
 func (b *builder) value(r *rule, rank int) (string, bool) {
-	if node := b.in.Ranks[rank].Node; b.users(r) && len(b.onNode[node]) > 0 && b.onNode[node].find(r.Name) >= 0 {
+	if node := b.in.Ranks[rank].Node; b.userWins(r) && len(b.onNode[node]) > 0 && b.onNode[node].find(r.Name) >= 0 {
 		return "", false
 	}
 	if b.inConf(r, rank) {
 		return "", false
 	}
-	return r.value(place{b, rank})
+	return r.value(rankView{b, rank})
 }
 
 // scope finds for whom a rule's values are the same.
@@ -168,7 +168,7 @@ func (b *builder) scope(r *rule) scope {
 	switch worlds := len(b.in.MPI.Worlds) > 1; {
 	case r.differs == ofRank || worlds && r.differs != ofJob:
 		return b.scopeByRanks(r)
-	case r.differs == ofNode || b.users(r):
+	case r.differs == ofNode || b.userWins(r):
 		return b.scopeByNodes(r)
 	}
 	return ofJob
@@ -217,7 +217,7 @@ func (b *builder) reason(r *rule) string {
 // reasonFor is the reason for the ranks of a rank's node.
 func (b *builder) reasonFor(r *rule, rank int) string {
 	if r.whyOf != nil {
-		return r.whyOf(place{b, rank})
+		return r.whyOf(rankView{b, rank})
 	}
 	return b.reason(r)
 }
@@ -273,8 +273,8 @@ func (b *builder) setEach(varying []setting) {
 // own is what one rank has of a setting; the zero value for nothing.
 func (b *builder) own(s setting, rank int) Variable {
 	node := b.in.Ranks[rank].Node
-	if _, inherits := s.before.onNode[node]; !inherits || !b.users(s.rule) {
-		if value, ok := s.value(place{b, rank}); ok {
+	if _, inherits := s.before.onNode[node]; !inherits || !b.userWins(s.rule) {
+		if value, ok := s.value(rankView{b, rank}); ok {
 			return s.variable(s.reason, value)
 		}
 	}

@@ -21,58 +21,58 @@ var tunedRules = slices.Concat(
 		given("NCCL_DEBUG", "`WARN`", "NCCL says what failed, at no cost", ofNode, always("WARN")),
 		given("NCCL_RAS_ADDR", "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
 			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", wholeJob,
-			func(p place) string { return only(!p.said("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
+			func(p rankView) string { return only(!p.hasValue("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
 	),
 	tuned(Needed, "NCCL",
 		given("NCCL_SOCKET_IFNAME",
 			"with several nodes `=` and the interface by which the others reach the node; `=lo` on one host that has GPUs "+
 				"and no other", "NCCL's own choice is often an interface that other nodes do not reach", ofNode,
-			func(p place) string { return p.socketInterface("=") }).becauseOf(place.interfaceReason),
+			func(p rankView) string { return p.socketInterface("=") }).becauseOf(rankView.interfaceReason),
 	),
 	tuned(Needed, "PyTorch",
 		given("GLOO_SOCKET_IFNAME",
 			"with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
 			"Gloo goes by the host's name, which is often 127.0.1.1", ofNode,
-			func(p place) string { return p.socketInterface("") }),
+			func(p rankView) string { return p.socketInterface("") }),
 		given("TP_SOCKET_IFNAME", "with several nodes the interface by which the others reach the node",
 			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", ofNode,
-			func(p place) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
+			func(p rankView) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
 	),
 	tuned(Needed, "NCCL",
 		given("NCCL_SOCKET_FAMILY", "`AF_INET6` where the nodes reach each other by IPv6 addresses",
 			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", wholeJob,
-			func(p place) string { return only(p.onlyIPv6(), "AF_INET6") }),
+			func(p rankView) string { return only(p.onlyIPv6(), "AF_INET6") }),
 		given("NCCL_IB_HCA",
 			"with several nodes that have GPUs `=` and the RDMA ports to use, where active ones have to be left out: "+
 				"Ethernet ports beside InfiniBand, ports of a tenth of the speed",
 			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", ofNode,
-			place.rdmaPorts).becauseOf(place.rdmaReason),
+			rankView.rdmaPorts).becauseOf(rankView.rdmaReason),
 		given("NCCL_IB_ADDR_FAMILY", "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
-			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, place.gidFamily),
+			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, rankView.gidFamily),
 		given("NCCL_IB_GID_INDEX",
 			"with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host "+
-				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, place.gidIndex),
+				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, rankView.gidIndex),
 		given("NCCL_CUMEM_HOST_ENABLE", "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
 			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)",
-			wholeJob, place.cuMemHost),
+			wholeJob, rankView.cuMemHost),
 	),
 	tuned(Helps, "NCCL",
 		given("NCCL_SOCKET_NTHREADS",
 			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, wholeJob,
-			place.socketThreads),
-		given("NCCL_NSOCKS_PERTHREAD", "as NCCL_SOCKET_NTHREADS", fastEthernet, wholeJob, place.socketThreads),
+			rankView.socketThreads),
+		given("NCCL_NSOCKS_PERTHREAD", "as NCCL_SOCKET_NTHREADS", fastEthernet, wholeJob, rankView.socketThreads),
 		given("NCCL_SOCKET_POLL_TIMEOUT_MSEC", "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
 			"ranks that share CPUs must not spin while NCCL starts", ofNode,
-			func(p place) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
+			func(p rankView) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
 	),
 	tuned(Helps, "ROCm",
 		given("HSA_NO_SCRATCH_RECLAIM", "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
-			"small messages take five times as long otherwise on MI200", ofNode, func(p place) string {
+			"small messages take five times as long otherwise on MI200", ofNode, func(p rankView) string {
 				h := &p.node().Host
 				return only(slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13}), "1")
 			}),
 		given("HSA_FORCE_FINE_GRAIN_PCIE", "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
-			"GPUs reach each other's memory over PCIe only with it", wholeJob, place.fineGrain),
+			"GPUs reach each other's memory over PCIe only with it", wholeJob, rankView.fineGrain),
 	),
 )
 
@@ -80,7 +80,7 @@ const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide ha
 
 // said reports whether ranks were given a variable with this value, by the user, by their
 // node or by a file of settings.
-func (b *builder) said(name, value string) bool {
+func (b *builder) hasValue(name, value string) bool {
 	if i, ok := b.index[name]; ok {
 		return b.out.Common[i].Value == value
 	}
@@ -94,7 +94,7 @@ func (b *builder) said(name, value string) bool {
 
 // socketInterface is the network interface by which other nodes reach a rank's. NCCL
 // takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
-func (p place) socketInterface(exact string) string {
+func (p rankView) socketInterface(exact string) string {
 	n := p.node()
 	if len(p.in.Nodes) == 1 {
 		return only(n.Host.OnlyLoopback, exact+"lo")
@@ -102,7 +102,7 @@ func (p place) socketInterface(exact string) string {
 	return only(n.Interface != "", exact+n.Interface)
 }
 
-func (p place) interfaceReason() string {
+func (p rankView) interfaceReason() string {
 	n := p.node()
 	switch {
 	case len(p.in.Nodes) == 1:
@@ -122,7 +122,7 @@ func (b *builder) onlyIPv6() bool {
 
 // overHosts reports whether ranks with GPUs are on several nodes, so that RDMA matters.
 func (b *builder) overHosts() bool {
-	return len(b.in.Nodes) > 1 && !b.said("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
+	return len(b.in.Nodes) > 1 && !b.hasValue("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
 		return n.Host.GPUs
 	})
 }
@@ -152,7 +152,7 @@ func (n *Node) ports() (active, wanted []placement.NIC) {
 
 // rdmaPorts names the ports of a rank's host where NCCL's own choice, all of them, is
 // wrong.
-func (p place) rdmaPorts() string {
+func (p rankView) rdmaPorts() string {
 	active, wanted := p.node().ports()
 	if len(wanted) == len(active) || !p.rdma {
 		return ""
@@ -164,7 +164,7 @@ func (p place) rdmaPorts() string {
 	return "=" + strings.Join(names, ",")
 }
 
-func (p place) rdmaReason() string {
+func (p rankView) rdmaReason() string {
 	active, wanted := p.node().ports()
 	var without []string
 	for _, nic := range active {
@@ -209,7 +209,7 @@ func (b *builder) gidFamily() string {
 	return only(b.rdma, "AF_INET6")
 }
 
-func (p place) gidIndex() string {
+func (p rankView) gidIndex() string {
 	ports := p.node().roce()
 	if len(ports) == 0 || !p.node().ncclBefore(2, 21, 0) || !p.rdma {
 		return ""
@@ -229,7 +229,7 @@ func (b *builder) cuMemHost() string {
 
 func (b *builder) socketThreads() string {
 	const fast = 100_000 // Mbit/s
-	off := b.said("NCCL_IB_DISABLE", "1")
+	off := b.hasValue("NCCL_IB_DISABLE", "1")
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		active, _ := n.ports()
@@ -278,7 +278,7 @@ func (b *builder) findOrder() {
 
 // deviceOrder has the numbers of GPUs be those of nvidia-smi and of gorun, unless the
 // user has said what they are.
-func (p place) deviceOrder() string {
+func (p rankView) deviceOrder() string {
 	own := cmp.Or(p.in.Tune, TuneAuto) == TuneAuto && !p.ordered[p.own().Node]
 	return cmp.Or(p.own().Visible[env.VarCUDADeviceOrder], only(own, "PCI_BUS_ID"))
 }

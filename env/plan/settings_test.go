@@ -84,7 +84,7 @@ func example(t *testing.T, name string) Inputs {
 	t.Helper()
 	m, err := placement.Example(name)
 	require.NoError(t, err)
-	in := Inputs{RASAddr: "localhost:24001", Fold: func(names []string) string { return strings.Join(names, "+") }}
+	in := Inputs{RASAddr: "localhost:24001", JoinNodes: func(names []string) string { return strings.Join(names, "+") }}
 	for i := range 2 {
 		n := Node{
 			Name: fmt.Sprint("n", i+1), GPUs: m.GPUs, Host: nccl.Host{GPUs: len(m.GPUs) > 0, Shm: -1, Memlock: -1},
@@ -102,9 +102,9 @@ func example(t *testing.T, name string) Inputs {
 	return in
 }
 
-// told is what was decided of NCCL's settings, for a golden file. What all jobs have is
+// summarize is what was decided of NCCL's settings, for a golden file. What all jobs have is
 // left out.
-func told(in Inputs, e Environment) string {
+func summarize(in Inputs, e Environment) string {
 	var b strings.Builder
 	line := func(where string, v Variable) {
 		if r := ruleFor(v.Name); r != nil && r.level != "" && v.Origin == Gorun && v.Name != "NCCL_DEBUG" &&
@@ -145,7 +145,7 @@ func TestSettings(t *testing.T) {
 							v.make(&in)
 						}
 						e := build(t, in)
-						fmt.Fprintf(&got, "%s; %s; the user %s\n%s", network.name, around.name, user.name, told(in, e))
+						fmt.Fprintf(&got, "%s; %s; the user %s\n%s", network.name, around.name, user.name, summarize(in, e))
 						for _, given := range in.Inherited {
 							name, value, _ := strings.Cut(given, "=")
 							for rank, r := range in.Ranks {
@@ -212,7 +212,7 @@ func TestTuneOff(t *testing.T) {
 	in.Tune = TuneOff
 	networks[4].make(&in)
 	e := build(t, in)
-	assert.Empty(t, told(in, e))
+	assert.Empty(t, summarize(in, e))
 	for _, name := range []string{"NCCL_DEBUG", "NCCL_RAS_ADDR", "NCCL_SOCKET_IFNAME", "CUDA_DEVICE_ORDER"} {
 		_, set := e.find(1, 3, name)
 		assert.False(t, set, name)
@@ -259,13 +259,13 @@ func TestRanksMustAgree(t *testing.T) {
 	in.Nodes[0].Host.Conf = in.Nodes[1].Host.Conf
 	assert.Empty(t, build(t, in).Notes)
 
-	for text, told := range map[string]int{
+	for text, notes := range map[string]int{
 		"NCCL_IB_DISABLE=0\n": 0, "NCCL_BUFFSIZE=4194304\n": 0, "NCCL_BUFFSIZE=8388608\n": 1, "NCCL_CROSS_NIC=2\n": 0,
 		"NCCL_NET_GDR_LEVEL=PXB\n":      1,
 		"NCCL_IB_SPLIT_DATA_ON_QPS=0\n": 1, // 1 was the default of some versions
 	} {
 		in.Nodes[0].Host.Conf, in.Nodes[1].Host.Conf = nil, []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}}
-		assert.Len(t, build(t, in).Notes, told, "a default that one host spells out is none: %s", text)
+		assert.Len(t, build(t, in).Notes, notes, "a default that one host spells out is none: %s", text)
 	}
 
 	in = example(t, "dgx-h100")
@@ -342,7 +342,7 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	assert.Empty(t, build(t, in).Notes)
 }
 
-// What files of settings add is told with the nodes where they do, unless ranks there have
+// What files of settings add is summarize with the nodes where they do, unless ranks there have
 // the variable.
 func TestConfOfNodes(t *testing.T) {
 	in := example(t, "dgx-h100")

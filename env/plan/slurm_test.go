@@ -149,12 +149,12 @@ func TestExportBeatsEngine(t *testing.T) {
 	require.ErrorContains(t, err, "SLURM_PROCID is set by gorun")
 }
 
-func TestRepeated(t *testing.T) {
+func TestRunLengths(t *testing.T) {
 	for want, numbers := range map[string][]int{
 		"": nil, "4": {4}, "2(x3),1": {2, 2, 2, 1}, "3,1(x2)": {3, 1, 1},
 		"1,2,1": {1, 2, 1},
 	} {
-		assert.Equal(t, want, repeated(numbers))
+		assert.Equal(t, want, runLengths(numbers))
 	}
 }
 
@@ -175,13 +175,13 @@ func TestWhereSlurmIs(t *testing.T) {
 }
 
 // Processes that are one rank each, dealt round two hosts.
-func TestSlurmOfSeats(t *testing.T) {
+func TestSlurmOfTasks(t *testing.T) {
 	in := job(0, step...)
 	in.SlurmNodes, in.Nodes, in.Ranks = "n[1-2]", nil, nil
 	for rank := range 3 {
 		in.Nodes = append(in.Nodes, Node{
 			Joined: true, Environ: []string{"SLURMD_NODENAME=" + []string{"n1", "n2"}[rank%2]},
-			Seat: &Seat{Group: rank % 2, NumGroups: 2, LocalRanks: 2 - rank%2},
+			Task: &Task{Group: rank % 2, NumGroups: 2, LocalRanks: 2 - rank%2},
 		})
 		in.Ranks = append(in.Ranks, Rank{Node: rank, LocalRank: rank / 2})
 	}

@@ -22,7 +22,7 @@ func TestRowsAreComplete(t *testing.T) {
 	for _, row := range Table() {
 		assert.NotEmpty(t, row.Reason, row.Name)
 		assert.NotEmpty(t, row.Source, row.Name)
-		assert.Contains(t, []Class{ClassIdentity, ClassSetting, ClassWish, ClassLauncher}, row.Class, row.Name)
+		assert.Contains(t, []Class{ClassIdentity, ClassSetting, ClassRequest, ClassLauncher}, row.Class, row.Name)
 	}
 	for i := range rules {
 		r := &rules[i]

@@ -72,7 +72,7 @@ func (b *builder) leftAlone() {
 			continue
 		}
 		if where := b.whereInConf(r.Name); where != "" && !b.has(r.Name) {
-			b.leave(r.Name, where)
+			b.addLeft(r.Name, where)
 		}
 	}
 	if !slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) {
@@ -80,7 +80,7 @@ func (b *builder) leftAlone() {
 	}
 	for _, l := range folklore {
 		if !b.given(l.Name) {
-			b.leave(l.Name, l.Reason)
+			b.addLeft(l.Name, l.Reason)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (b *builder) given(name string) bool {
 		slices.ContainsFunc(b.out.Ranks, func(own []Variable) bool { return nodeVariables(own).find(name) >= 0 })
 }
 
-func (b *builder) leave(name, reason string) { b.out.Left = append(b.out.Left, Left{name, reason}) }
+func (b *builder) addLeft(name, reason string) { b.out.Left = append(b.out.Left, Left{name, reason}) }
 
 // folklore is what guides set by habit, and why gorun does not.
 var folklore = []Left{
@@ -106,25 +106,25 @@ var folklore = []Left{
 }
 
 // fold writes names of nodes for a message.
-func (b *builder) fold(names []string) string {
-	if b.in.Fold == nil {
+func (b *builder) joinNodes(names []string) string {
+	if b.in.JoinNodes == nil {
 		return strings.Join(names, ", ")
 	}
-	return b.in.Fold(names)
+	return b.in.JoinNodes(names)
 }
 
 // whereInConf names the files that set a variable and their hosts, "" for none.
 func (b *builder) whereInConf(name string) string {
-	said := remarks{}
+	entries := nodeNotes{}
 	for node, c := range b.conf {
 		if e, ok := c[name]; ok {
-			said.add(fmt.Sprintf("%s sets it to %s", e.path, e.value), b.nodeName(node))
+			entries.add(fmt.Sprintf("%s sets it to %s", e.path, e.value), b.nodeName(node))
 		}
 	}
-	for i, text := range said.texts {
+	for i, text := range entries.texts {
 		if len(b.in.Nodes) > 1 {
-			said.texts[i] += " on " + b.fold(said.on[text])
+			entries.texts[i] += " on " + b.joinNodes(entries.on[text])
 		}
 	}
-	return strings.Join(said.texts, ", ")
+	return strings.Join(entries.texts, ", ")
 }

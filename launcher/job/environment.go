@@ -21,7 +21,7 @@ func (b *builder) setEnvironment() error {
 		SignalsToHandle: b.spec.SignalsToHandle, Store: p.Store,
 		MPI: b.mpi(), Engine: b.spec.StartedByEngine(), SlurmNodes: b.slurmNodes(), Attempt: b.ids.Attempt,
 		MaxRestarts: b.spec.Restarts.Max, VirtualLocalRank: b.spec.VirtualLocalRank,
-		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), Fold: HostRanges,
+		Tune: b.spec.Tune, Study: b.spec.Study, RASAddr: b.rasAddr(), JoinNodes: HostRanges,
 	}
 	for node := range p.Nodes {
 		in.Nodes = append(in.Nodes, b.nodeInputs(node))
@@ -68,7 +68,7 @@ func (b *builder) nodeInputs(node int) plan.Node {
 	n := plan.Node{
 		Threads: placement.ThreadsPerRank(m, ranks), Remote: f.Remote, Joined: f.Joined, Environ: f.Environ,
 		Endpoint: f.Endpoint,
-		Crowded:  b.crowded(node), Part: b.plan.partOf(node), Seat: f.task(),
+		Crowded:  b.crowded(node), Part: b.plan.partOf(node), Task: f.task(),
 		Role: b.plan.Nodes[node].Role,
 		Name: b.plan.Nodes[node].Name, Host: f.NCCL, RDMA: f.RDMA, GPUs: m.GPUs,
 	}
@@ -178,12 +178,12 @@ func (b *builder) slurmNodes() string {
 // HealthPort is where the user wants nodes to answer liveness probes; see [plan.HealthPort].
 func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, s.Exports) }
 
-// RequestedStore returns where the environment or -x, and not an outer launcher, puts the store; see [plan.Wish]. It
+// RequestedStore returns where the environment or -x, and not an outer launcher, puts the store; see [plan.StoreRequest]. It
 // considers the exports of all programs, whose ranks meet there, and the first one counts.
 func (s *Spec) RequestedStore() (addr string, port int, origin string, err error) {
 	all := s.Exports
-	for _, app := range slices.Backward(s.Apps) { // plan.Wish takes the last of several
+	for _, app := range slices.Backward(s.Apps) { // plan.StoreRequest takes the last of several
 		all = append(all, app.Exports...)
 	}
-	return plan.Wish(s.Environ, all)
+	return plan.StoreRequest(s.Environ, all)
 }

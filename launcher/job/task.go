@@ -130,9 +130,9 @@ func (b *builder) countSharers() []int {
 }
 
 // task returns a node's task for the environment of its rank; nil if it is none.
-func (f *Facts) task() *plan.Seat {
+func (f *Facts) task() *plan.Task {
 	if f.Task == nil {
 		return nil
 	}
-	return &plan.Seat{Group: f.Task.Node, NumGroups: f.Task.NumNodes, LocalRanks: f.Task.LocalRanks}
+	return &plan.Task{Group: f.Task.Node, NumGroups: f.Task.NumNodes, LocalRanks: f.Task.LocalRanks}
 }

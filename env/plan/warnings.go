@@ -14,43 +14,43 @@ const shmPerRank = 32 << 20 // bytes
 // memlockEnough is what an RDMA program locks at least.
 const memlockEnough = 1 << 20 // bytes
 
-// warn remarks on hosts on which NCCL will fail or be slow, where no setting helps.
+// warn nodeNotes on hosts on which NCCL will fail or be slow, where no setting helps.
 func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
 		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
 	}
 	b.rdma = b.overHosts()
-	said := remarks{}
+	notes := nodeNotes{}
 	for i := range b.in.Nodes {
 		n := &b.in.Nodes[i]
 		if !n.Host.GPUs || b.perNode[i] == 0 {
 			continue
 		}
 		for _, text := range slices.Concat(b.rdmaWarnings(n), hostWarnings(n, b.perNode[i])) {
-			said.add(text, b.nodeName(i))
+			notes.add(text, b.nodeName(i))
 		}
 	}
-	for _, text := range said.texts {
+	for _, text := range notes.texts {
 		if len(b.in.Nodes) > 1 {
-			text = b.fold(said.on[text]) + ": " + text
+			text = b.joinNodes(notes.on[text]) + ": " + text
 		}
 		b.out.Notes = append(b.out.Notes, text)
 	}
 }
 
-// remarks are texts about nodes, in the order of the first of each.
-type remarks struct {
+// nodeNotes are texts about nodes, in the order of the first of each.
+type nodeNotes struct {
 	texts []string
 	on    map[string][]string // names of nodes, each once
-	said  map[[2]string]bool
+	seen  map[[2]string]bool
 }
 
-func (r *remarks) add(text, node string) {
+func (r *nodeNotes) add(text, node string) {
 	if r.on == nil {
-		r.on, r.said = map[string][]string{}, map[[2]string]bool{}
+		r.on, r.seen = map[string][]string{}, map[[2]string]bool{}
 	}
-	if key := [2]string{text, node}; !r.said[key] { // several nodes may be of one host
-		r.said[key] = true
+	if key := [2]string{text, node}; !r.seen[key] { // several nodes may be of one host
+		r.seen[key] = true
 		if r.on[text] == nil {
 			r.texts = append(r.texts, text)
 		}

@@ -16,9 +16,9 @@ import (
 // made (it has gorun's job marker or TORCHELASTIC_RUN_ID) the two are where that
 // launcher's store is, and no wish. A port that is no port is an error that names
 // the value and where it stands.
-func Wish(inherited []string, exports []Export) (addr string, port int, origin string, err error) {
-	addr, addrFrom := wished(env.VarMasterAddr, inherited, exports)
-	text, portFrom := wished(env.VarMasterPort, inherited, exports)
+func StoreRequest(inherited []string, exports []Export) (addr string, port int, origin string, err error) {
+	addr, addrFrom := requested(env.VarMasterAddr, inherited, exports)
+	text, portFrom := requested(env.VarMasterPort, inherited, exports)
 	if text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
@@ -42,14 +42,14 @@ func Wish(inherited []string, exports []Export) (addr string, port int, origin s
 // HealthPort is where the user, and no outer launcher, wants nodes to answer liveness probes: the value of
 // TORCHELASTIC_HEALTH_CHECK_PORT, "" for nowhere.
 func HealthPort(inherited []string, exports []Export) string {
-	value, _ := wished(env.VarTorchelasticHealthCheckPort, inherited, exports)
+	value, _ := requested(env.VarTorchelasticHealthCheckPort, inherited, exports)
 	return value
 }
 
 const inEnvironment = " in the environment"
 
 // wished returns the wish for one variable and who said so.
-func wished(name string, inherited []string, exports []Export) (value, origin string) {
+func requested(name string, inherited []string, exports []Export) (value, origin string) {
 	for i := len(exports) - 1; i >= 0; i-- {
 		e := exports[i]
 		if prefix, isPattern := e.prefix(); e.Name != name && (!isPattern || !strings.HasPrefix(name, prefix)) {
@@ -67,12 +67,12 @@ func wished(name string, inherited []string, exports []Export) (value, origin st
 	return value, name + inEnvironment
 }
 
-// asWished names the user as the origin of a value that is what he wished for.
-func (b *builder) asWished(r *rule, v Variable) Variable {
-	if r.Class != ClassWish {
+// asRequested names the user as the origin of a value that is what he wished for.
+func (b *builder) asRequested(r *rule, v Variable) Variable {
+	if r.Class != ClassRequest {
 		return v
 	}
-	switch value, origin := wished(v.Name, b.in.Inherited, b.in.Exports); {
+	switch value, origin := requested(v.Name, b.in.Inherited, b.in.Exports); {
 	case value == "" || value != v.Value: // the store listens there, and ranks reach it by another address or port
 	case strings.HasSuffix(origin, inEnvironment):
 		v.Origin = Inherited
