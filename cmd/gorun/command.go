@@ -76,35 +76,36 @@ type option = dialect.Option
 
 // commandEntry makes a command when it is called, so that the start of a job pays for none.
 type commandEntry struct {
-	name string
-	make func(*commandLine) *command
+	name     string
+	category string
+	make     func(*commandLine) *command
 }
 
 // commandList holds all commands, in the order of the help. Only the first word of a command line can be a command:
 // after any option, it is a program.
 func commandList() []commandEntry {
 	return []commandEntry{
-		{"launch", launchCommand},
-		{"hosts", hostsCommand},
-		{"doctor", doctorCommand},
-		{"store", storeCommand},
-		{"token", tokenCommand},
-		{"topo", topoCommand},
-		{"env", envCommand},
-		{"bench", benchCommand},
-		{"explain", explainCommand},
-		{"sbatch", sbatchCommand},
-		{"ps", psCommand},
-		{"top", topCommand},
-		{"stop", stopCommand},
-		{"stacks", stacksCommand},
-		{"logs", logsCommand},
-		{"help", helpCommand},
-		{"version", versionCommand},
-		{"completion", completionCommand},
-		{"agent", agentCommand},
-		{"bench-rank", benchRankCommand},
-		{"nvml-facts", nvmlCommand},
+		{"launch", dialect.CategoryRun, launchCommand},
+		{"hosts", dialect.CategoryDiagnose, hostsCommand},
+		{"doctor", dialect.CategoryDiagnose, doctorCommand},
+		{"store", dialect.CategoryRun, storeCommand},
+		{"token", dialect.CategoryRun, tokenCommand},
+		{"topo", dialect.CategoryDiagnose, topoCommand},
+		{"env", dialect.CategoryDiagnose, envCommand},
+		{"bench", dialect.CategoryRun, benchCommand},
+		{"explain", dialect.CategoryDiagnose, explainCommand},
+		{"sbatch", dialect.CategoryRun, sbatchCommand},
+		{"ps", dialect.CategoryInspect, psCommand},
+		{"top", dialect.CategoryInspect, topCommand},
+		{"stop", dialect.CategoryInspect, stopCommand},
+		{"stacks", dialect.CategoryInspect, stacksCommand},
+		{"logs", dialect.CategoryInspect, logsCommand},
+		{"help", dialect.CategoryHelp, helpCommand},
+		{"version", dialect.CategoryHelp, versionCommand},
+		{"completion", dialect.CategoryHelp, completionCommand},
+		{"agent", "", agentCommand},
+		{"bench-rank", "", benchRankCommand},
+		{"nvml-facts", "", nvmlCommand},
 	}
 }
 
@@ -139,7 +140,7 @@ func newCommandLine(around dialect.Surroundings, args []string, stdout, stderr i
 // build makes the command that this line is for.
 func (c *commandLine) build(e commandEntry) *command {
 	cmd := e.make(c)
-	cmd.Name = e.name
+	cmd.Name, cmd.Category = e.name, e.category
 	if cmd.HelpName == "" {
 		cmd.HelpName = "gorun " + e.name
 		cmd.Flags = append(cmd.Flags, c.Flags(c.JobOptions("version", "help")...)...)

@@ -124,7 +124,7 @@ func TestWordsOfCommands(t *testing.T) {
 		"gorun help":                "",
 		"gorun help hosts":          "",
 		"gorun help launch":         "",
-		"gorun help me":             "no help on me; there is gorun help, and gorun help launch, hosts, doctor, store, ",
+		"gorun help me":             "no help on me; topics: hosts, placement, ",
 		"gorun help --bogus":        "no help on --bogus; ",
 		"gorun completion zsh":      "",
 		"gorun completion":          "gorun completion takes the name of a shell: bash, zsh or fish",

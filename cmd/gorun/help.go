@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,8 +16,8 @@ type helpRequest struct {
 
 func helpCommand(c *commandLine) *command {
 	return &command{
-		request: &helpRequest{c, func() string { return dialect.Gorun.Help(publicCommands()) }},
-		Command: cli.Command{Usage: "print help, also of another of these commands"},
+		request: &helpRequest{c, func() string { return dialect.Gorun.Overview(publicCommands()) }},
+		Command: cli.Command{Usage: "print help on a topic or a command"},
 	}
 }
 
@@ -24,20 +25,31 @@ func (r *helpRequest) check(words []string) {
 	if words == nil {
 		return
 	}
-	var names []string
+	if len(words) == 1 {
+		if page, ok := dialect.TopicHelp(words[0], publicCommands()); ok {
+			r.text = func() string { return page }
+			return
+		}
+	}
+	var commands []string
 	for _, e := range commandList() {
 		cmd := e.manual()
 		if cmd.Description == "" { // it has no help
 			continue
 		}
-		names = append(names, e.name)
+		commands = append(commands, e.name)
 		if len(words) == 1 && words[0] == e.name {
 			r.text = cmd.help
 			return
 		}
 	}
-	r.refuse("no help on %s; there is gorun help, and gorun help %s and %s", words[0],
-		strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+	r.refuse("no help on %s; topics: %s; commands: %s", words[0], strings.Join(dialect.Topics(), ", "),
+		strings.Join(commands, ", "))
+}
+
+// hasHelp reports whether gorun help NAME prints a page.
+func hasHelp(name string) bool {
+	return findCommand(name) != nil || slices.Contains(dialect.Topics(), name)
 }
 
 func (r *helpRequest) run() error { return r.print(r.text()) }

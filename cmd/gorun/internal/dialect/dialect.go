@@ -252,7 +252,12 @@ func (d *Dialect) parse(args []string, around Surroundings) (Invocation, error) 
 	}
 	switch {
 	case p.help:
-		return Invocation{Dialect: d, Print: func() string { return d.Help(around.commands()) }}, nil
+		return Invocation{Dialect: d, Print: func() string {
+			if d == Gorun {
+				return d.Overview(around.commands())
+			}
+			return d.Help(around.commands())
+		}}, nil
 	case p.version:
 		return Invocation{Dialect: d, Print: d.versionText}, nil
 	case p.shell == "":

@@ -409,8 +409,8 @@ func TestInvocation(t *testing.T) {
 // TestPrinted: help, version and completion take the place of a job, whatever else is wrong.
 func TestPrinted(t *testing.T) {
 	for line, want := range map[string]string{
-		"gorun --help":                     Gorun.Help(nil),
-		"gorun -h --bogus":                 Gorun.Help(nil),
+		"gorun --help":                     Gorun.Overview(nil),
+		"gorun -h --bogus":                 Gorun.Overview(nil),
 		"gorun --version --max-restarts 3": version.Line() + "\n",
 		"gorun --print-completion fish":    Gorun.Completion("fish", nil),
 		"gorun launch --help":              Launch.Help(nil),

@@ -62,10 +62,7 @@ func Help(c *cli.Command, page Page, commands []*cli.Command) string {
 			b.row(command.Name, command.Usage)
 		}
 	}
-	b.heading("Exit codes")
-	for _, e := range page.Codes {
-		b.row(e[0], e[1])
-	}
+	b.exitCodes(page.Codes)
 	b.WriteByte('\n')
 	b.paragraph("", page.Last)
 	return b.String()
@@ -116,6 +113,13 @@ func (d *Dialect) exitCodes() []Example {
 type helpBuilder struct{ strings.Builder }
 
 func (b *helpBuilder) heading(text string) { fmt.Fprintf(b, "\n%s:\n", text) }
+
+func (b *helpBuilder) exitCodes(codes []Example) {
+	b.heading("Exit codes")
+	for _, e := range codes {
+		b.row(e[0], e[1])
+	}
+}
 
 // groups writes options under their headings.
 func (b *helpBuilder) groups(c *cli.Command, page Page) {

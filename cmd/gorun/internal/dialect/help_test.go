@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,4 +60,30 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, []string{"a b", "ccccc", "d"}, wrap("a b ccccc d", 4))
 	require.Equal(t, []string{""}, wrap("", 4))
 	require.Equal(t, []string{"abc d"}, wrap("  abc   d ", 5))
+}
+
+// TestOverview: gorun --help fits on a screen, and every option of gorun's own has a topic.
+func TestOverview(t *testing.T) {
+	overview := Gorun.Overview(nil)
+	require.LessOrEqual(t, strings.Count(overview, "\n"), 40) // with the commands at most 50
+	pages := map[string]string{"": overview}
+	for _, name := range Topics() {
+		page, ok := TopicHelp(name, nil)
+		require.True(t, ok)
+		pages[name] = page
+	}
+	for name, page := range pages {
+		for line := range strings.Lines(page) {
+			require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), helpWidth, "%s: %s", name, line)
+		}
+	}
+	delete(pages, allTopics)
+	everything := strings.Join(slices.Collect(maps.Values(pages)), "")
+	for o := range Gorun.Options {
+		if o.Group < numHelpGroups {
+			require.Contains(t, everything, "\n  "+o.Usage(), "no topic has it")
+		}
+	}
+	_, ok := TopicHelp("nonsense", nil)
+	require.False(t, ok)
 }
