@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// maxCPU bounds CPU numbers, so that a mistyped list cannot ask for all memory.
-// Linux has at most 8192 CPUs.
+// maxCPU limits CPU numbers, so that a mistyped list cannot exhaust memory. Linux supports at most
+// 8192 CPUs.
 const maxCPU = 1 << 16
 
-// CPUSet is a set of logical CPUs by their numbers in the kernel. Its zero value
-// is the empty set; a set never changes. It is written as the kernel writes
-// lists of CPUs: "0-3,8".
+// CPUSet is an immutable set of logical CPUs by kernel number. Its zero value is the empty set. Its
+// text form is the kernel's list format: "0-3,8".
 type CPUSet struct {
 	words []uint64 // bit i of word w is CPU 64*w+i; the last word is not 0
 }
 
-// CPUSetOf makes a set of a bit mask as sched_getaffinity gives it: bit i of
-// word w stands for CPU 64*w+i.
+// CPUSetOf returns the set for a bit mask in the format of sched_getaffinity: bit i of word w is
+// CPU 64*w+i.
 func CPUSetOf(mask []uint64) CPUSet {
 	for len(mask) > 0 && mask[len(mask)-1] == 0 {
 		mask = mask[:len(mask)-1]
@@ -29,7 +28,7 @@ func CPUSetOf(mask []uint64) CPUSet {
 	return CPUSet{words: append([]uint64(nil), mask...)}
 }
 
-// NewCPUSet makes a set of single CPUs.
+// NewCPUSet returns the set of the given CPUs.
 func NewCPUSet(cpus ...int) CPUSet {
 	if len(cpus) == 0 {
 		return CPUSet{}
@@ -41,9 +40,8 @@ func NewCPUSet(cpus ...int) CPUSet {
 	return CPUSet{words: words}
 }
 
-// ParseCPUSet reads the kernel's list format: numbers and ranges between commas,
-// such as "0-3,8", with a newline or blanks around it or not. The empty text is
-// the empty set.
+// ParseCPUSet parses the kernel's list format: numbers and ranges separated by commas, such as
+// "0-3,8", with optional surrounding white space. Empty text is the empty set.
 func ParseCPUSet(list string) (CPUSet, error) {
 	var words []uint64
 	list = strings.TrimSpace(list)
@@ -64,10 +62,10 @@ func ParseCPUSet(list string) (CPUSet, error) {
 	return CPUSet{words: words}, nil
 }
 
-// Size is what the set takes in memory, in bytes.
+// Size returns the memory that the set takes, in bytes.
 func (s CPUSet) Size() int { return 8 * len(s.words) }
 
-// parseRange reads "8" or "0-3".
+// parseRange parses "8" or "0-3".
 func parseRange(item string) (first, last int, err error) {
 	from, to, isRange := strings.Cut(item, "-")
 	if first, err = parseCPU(from); err != nil {
@@ -102,14 +100,14 @@ func (s CPUSet) Len() int {
 	return n
 }
 
-// Min returns the lowest CPU of the set, -1 of the empty set.
+// Min returns the lowest CPU of the set, or -1 if it is empty.
 func (s CPUSet) Min() int { return s.next(0) }
 
-// Mask returns the set as sched_setaffinity takes it: bit i of word w stands for
-// CPU 64*w+i.
+// Mask returns the set as a bit mask in the format of sched_setaffinity: bit i of word w is CPU
+// 64*w+i.
 func (s CPUSet) Mask() []uint64 { return append([]uint64(nil), s.words...) }
 
-// Has reports whether a CPU is in the set.
+// Has reports whether the set contains a CPU.
 func (s CPUSet) Has(cpu int) bool {
 	return cpu >= 0 && cpu/64 < len(s.words) && s.words[cpu/64]&(1<<(cpu%64)) != 0
 }
@@ -134,7 +132,7 @@ func (s CPUSet) Union(others ...CPUSet) CPUSet {
 	return CPUSet{words: words}
 }
 
-// With returns the set with more CPUs.
+// With returns the set with the given CPUs added.
 func (s CPUSet) With(cpus ...int) CPUSet { return s.Union(NewCPUSet(cpus...)) }
 
 // Without returns the CPUs of s that are not in other.
@@ -152,7 +150,7 @@ func (s CPUSet) Intersection(other CPUSet) CPUSet { return s.Without(s.Without(o
 // Intersects reports whether the sets have a CPU in common.
 func (s CPUSet) Intersects(other CPUSet) bool { return s.common(other) > 0 }
 
-// SubsetOf reports whether all CPUs of s are in other.
+// SubsetOf reports whether other contains all CPUs of s.
 func (s CPUSet) SubsetOf(other CPUSet) bool { return s.common(other) == s.Len() }
 
 func (s CPUSet) common(other CPUSet) (n int) {
@@ -162,10 +160,10 @@ func (s CPUSet) common(other CPUSet) (n int) {
 	return n
 }
 
-// Equal reports whether both sets have the same CPUs.
+// Equal reports whether both sets contain the same CPUs.
 func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s.words, other.words) }
 
-// String writes the set as a list: "0-3,8"; the empty set is "".
+// String formats the set as a list: "0-3,8". The empty set is "".
 func (s CPUSet) String() string {
 	var b []byte
 	for cpu := s.next(0); cpu >= 0; {
@@ -186,7 +184,7 @@ func (s CPUSet) String() string {
 	return string(b)
 }
 
-// next returns the first CPU of the set from cpu on, or -1.
+// next returns the first CPU of the set that is at least cpu, or -1.
 func (s CPUSet) next(cpu int) int {
 	for w := cpu / 64; w < len(s.words); w++ {
 		word := s.words[w]
@@ -200,10 +198,10 @@ func (s CPUSet) next(cpu int) int {
 	return -1
 }
 
-// MarshalText makes JSON show the set as a list.
+// MarshalText encodes the set as a list.
 func (s CPUSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText decodes a list.
 func (s *CPUSet) UnmarshalText(text []byte) error {
 	set, err := ParseCPUSet(string(text))
 	if err == nil {

@@ -1,26 +1,26 @@
 package placement
 
-// Details are what a node's kernel tells beyond its [Topology]: no place of a rank depends
-// on them, but descriptions of the machine for other programs have them.
+// Details are facts about a node beyond its [Topology]. The placement of ranks does not depend on
+// them, but descriptions of the machine for other programs contain them.
 type Details struct {
-	// Allowed are the CPUs of the Topology that the cpuset of this process has, whatever the
-	// process is bound to.
+	// Allowed are the CPUs of the Topology in the cpuset of this process, regardless of its
+	// affinity.
 	Allowed CPUSet
-	// Packages, Dies and Cores are the kernel's numbers by the Topology's; what it does not
-	// tell is not there.
+	// Packages, Dies and Cores map the Topology's numbers to the kernel's. Entries are missing if
+	// not known.
 	Packages, Dies, Cores map[int]int
-	// Caches are those for data.
+	// Caches are the data caches.
 	Caches []Cache
 }
 
-// Cache is a cache for data, of level 1 to 3.
+// Cache is a data cache of level 1 to 3.
 type Cache struct {
 	Level int
-	CPUs  CPUSet // those online that share it
-	ID    int    // the kernel's number among those of its level, -1: not told
-	// Unified says that it is for instructions, too.
+	CPUs  CPUSet // the online CPUs that share it
+	ID    int    // the kernel's number within the level, -1 if not known
+	// Unified reports whether the cache also holds instructions.
 	Unified bool
-	// Size and Line are in bytes, Ways is the associativity; 0: not told.
+	// Size and Line are in bytes, Ways is the associativity; 0 if not known.
 	Size       int64
 	Line, Ways int
 }

@@ -1,10 +1,10 @@
-// Package placement decides which rank runs on which node, and on which of its
-// CPUs and GPUs: from what the nodes have ([Machine]) and what the user wished for
-// ([Request]) it makes a [Layout]. docs/placement.md says what is decided and why.
+// Package placement decides which rank runs on which node, and on which of its CPUs and GPUs: it
+// makes a [Layout] from what the nodes have ([Machine]) and what the user asked for ([Request]).
+// docs/placement.md explains the rules.
 //
-// It is pure: it reads nothing but its arguments, so a layout can be printed,
-// compared and tested on machines that nobody has at hand; some typical ones are
-// part of it ([Example]). Package placement/sysfs reads a Machine from a running
-// system, and placement/nvml adds what only NVIDIA's library knows. It imports
-// nothing of gorun's but a distance of words, so that a scheduler can use it alone.
+// The package is pure: it reads nothing but its arguments, so layouts can be printed, compared and
+// tested for any machine, including some typical ones ([Example]). Package placement/sysfs reads a
+// Machine from a running system, and placement/nvml adds facts that only NVIDIA's library knows.
+// Apart from the spelling suggestions for option values it imports nothing of gorun's, so a
+// scheduler can use it alone.
 package placement

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The examples are typical machines, for trying out what gorun would do on one
-// that is not at hand, and for tests.
+// Example machines serve tests, and let users try out what gorun does on a machine that they do not
+// have.
 //
 //go:embed testdata/machines/*.json
 var exampleFiles embed.FS
 
 const exampleDir = "testdata/machines"
 
-// Examples returns the names of the machines that [Example] knows, sorted.
+// Examples returns the sorted names of the machines that [Example] knows.
 func Examples() []string {
 	entries, _ := exampleFiles.ReadDir(exampleDir) // it is part of the program
 	var names []string
@@ -28,17 +28,17 @@ func Examples() []string {
 	return names
 }
 
-// exampleFile is a machine as its file has it, without what would be there often:
-// the CPUs are in a table of their own, the links of every GPU to every other one
-// are there once, and the CPUs near to a device are those of its node.
+// exampleFile is the format of a machine's file. It leaves out what would repeat: the CPUs are in a
+// table of their own, the links of every GPU to every other one are given once, and the CPUs near a
+// device are those of its node.
 type exampleFile struct {
 	CPUs    cpuTable `json:"cpus"`
 	Mesh    *Link    `json:"mesh,omitempty"`
 	Machine Machine  `json:"machine"`
 }
 
-// Example returns a typical machine by name, such as "dgx-h100". The error for an
-// unknown name lists those that there are.
+// Example returns a typical machine by name, such as "dgx-h100". The error for an unknown name
+// lists the known ones.
 func Example(name string) (Machine, error) {
 	text, err := exampleFiles.ReadFile(exampleDir + "/" + name + ".json")
 	if err != nil {
@@ -75,18 +75,18 @@ func (f *exampleFile) complete() {
 	}
 }
 
-// cpuTable is a compact form of all CPUs. Its columns have an entry for each core
-// in the order of the logical numbers; a column is a list between blanks of
+// cpuTable is a compact form of all CPUs. Each column has an entry per core, in the order of the
+// logical numbers, and consists of items separated by blanks:
 //
 //	5      the number 5
 //	0-3    0 1 2 3
 //	0-6:2  0 2 4 6
 //	0*3    0 0 0
 //	0-1*3  0 0 0 1 1 1
-//	-*3    nothing, three times
+//	-*3    no value, three times
 type cpuTable struct {
-	// Threads are the CPUs' numbers: of the cores' first hardware threads, of their
-	// second ones, … A core without has nothing there.
+	// Threads are the numbers of the CPUs: one column for the cores' first hardware threads, one
+	// for their second, and so on. A core without that thread has no value.
 	Threads []string `json:"threads"`
 	Package string   `json:"package"`
 	Node    string   `json:"node"`
@@ -134,7 +134,7 @@ func (t cpuTable) rows() ([]CPU, error) {
 	return rows, nil
 }
 
-// parseColumn reads a column; nothing is -1.
+// parseColumn parses a column; no value is -1.
 func parseColumn(text string) ([]int, error) {
 	var column []int
 	for word := range strings.FieldsSeq(text) {
@@ -159,7 +159,7 @@ func parseColumn(text string) ([]int, error) {
 	return column, nil
 }
 
-// parseSteps reads "5", "0-3", "0-6:2" or "-".
+// parseSteps parses "5", "0-3", "0-6:2" or "-".
 func parseSteps(text string) (first, last, step int, err error) {
 	if text == "-" {
 		return -1, -1, 1, nil

@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Setting is a variable of a program's environment.
+// Setting is an environment variable.
 type Setting struct{ Name, Value string }
 
-// Only returns the variables by which a program sees some GPUs of a machine alone,
-// as its devices 0, 1 and so on: those of gpus, which are of one vendor, in their
-// order. Variables of v that count what these leave over are among them, with the
-// numbers that hold then. all are the machine's GPUs.
+// Only returns the variables that let a program see only gpus of a machine, in that order, as its
+// devices 0, 1 and so on. The GPUs must be of one vendor; all are the machine's GPUs. Variables of
+// v that select among the GPUs that remain are included, with adjusted numbers.
 //
-// GPUs are named by their UUIDs; byIndex says that these are not known, or name
-// several GPUs (the parts of an AMD GPU have one), so that numbers stand for them.
-// Level Zero knows numbers only.
+// GPUs are named by their UUIDs. byIndex reports that they are numbered instead, because UUIDs are
+// not known or not unique (the partitions of an AMD GPU share one). Level Zero accepts only
+// numbers.
 //
-// Sources: the CUDA programming guide, environment variables; ROCm, GPU isolation
-// techniques; the specification of Level Zero, ZE_AFFINITY_MASK.
+// Sources: the CUDA programming guide, environment variables; ROCm, GPU isolation techniques; the
+// specification of Level Zero, ZE_AFFINITY_MASK.
 func (v Visibility) Only(gpus, all []GPU) (vars []Setting, byIndex bool) {
 	if len(gpus) == 0 {
 		return nil, false
@@ -29,7 +28,7 @@ func (v Visibility) Only(gpus, all []GPU) (vars []Setting, byIndex bool) {
 	switch gpus[0].Vendor {
 	case NVIDIA:
 		vars = append(vars, Setting{cudaVisible, list})
-		if byIndex { // else CUDA counts the fastest first
+		if byIndex { // by default CUDA numbers the fastest GPU first
 			vars = append(vars, Setting{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"})
 		}
 	case AMD:
@@ -45,8 +44,7 @@ func (v Visibility) Only(gpus, all []GPU) (vars []Setting, byIndex bool) {
 	return vars, byIndex
 }
 
-// namesOf is a list of GPUs as visibility variables take it. Numbers and UUIDs do
-// not mix in one.
+// namesOf formats GPUs for a visibility variable. A list must not mix numbers and UUIDs.
 func namesOf(gpus, all []GPU) (list string, byIndex bool) {
 	names := make([]string, len(gpus))
 	for i, g := range gpus {
@@ -64,7 +62,7 @@ func namesOf(gpus, all []GPU) (list string, byIndex bool) {
 	return strings.Join(names, ","), byIndex
 }
 
-// firstNumbers are the numbers from 0 to n-1.
+// firstNumbers returns the numbers from 0 to n-1 as a list.
 func firstNumbers(n int) string {
 	numbers := make([]string, n)
 	for i := range numbers {
@@ -73,8 +71,8 @@ func firstNumbers(n int) string {
 	return strings.Join(numbers, ",")
 }
 
-// GPUsOf returns the GPUs of a machine that the job's ranks get, in their order:
-// those that are visible, or the chosen ones of these.
+// GPUsOf returns the GPUs of a machine that the job's ranks use, in order: the visible ones, or
+// those chosen among them.
 func (r Request) GPUsOf(m Machine) []GPU {
 	gpus, _ := r.gpus(m)
 	return gpus
@@ -82,8 +80,8 @@ func (r Request) GPUsOf(m Machine) []GPU {
 
 const migPrefix = "MIG-"
 
-// instances replaces GPUs that are divided by their parts: a process sees one of
-// these only, so that ranks can have several of a GPU only if they are isolated.
+// instances replaces divided GPUs by their MIG instances. A process sees only one instance, so a
+// rank can have several of a GPU only if ranks are isolated.
 func instances(gpus []GPU) []GPU {
 	var list []GPU
 	for _, g := range gpus {
@@ -97,13 +95,13 @@ func instances(gpus []GPU) []GPU {
 	return list
 }
 
-// instance is a part of a GPU, which is where that is.
+// instance returns a MIG instance, which has the position of its GPU.
 func instance(g GPU, uuid string) GPU {
 	g.UUID, g.MIG, g.Memory = uuid, nil, 0
 	return g
 }
 
-// checkIsolation refuses ranks that would see no GPU, and what CUDA cannot do.
+// checkIsolation rejects ranks that would see no GPU, and combinations that CUDA does not support.
 func (r Request) checkIsolation(ranks []Rank, machines []Machine) error {
 	if !r.Isolate {
 		return nil

@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Locality says which parts of a machine a set of CPUs lies in, in the notation by which
-// MPI libraries tell how near two ranks are (PMIX_LOCALITY_STRING):
-// "SK0:L30:L20-1:L10-1:CR0-1:HT0-3:NM0" is package 0, its L3 cache 0, L2 and L1 caches 0 and
-// 1, cores 0 and 1, hardware threads 0 to 3, and NUMA node 0. Numbers are hwloc's logical
-// ones, which count the parts of a kind over the whole machine. Kinds that the machine does
-// not tell are left out. It is "" for an empty set, and where the machine's topology is not
-// known.
+// Locality returns the parts of a machine that a set of CPUs is in, in the notation in which MPI
+// libraries compare the positions of ranks (PMIX_LOCALITY_STRING):
+// "SK0:L30:L20-1:L10-1:CR0-1:HT0-3:NM0" is package 0, its L3 cache 0, L2 and L1 caches 0 and 1,
+// cores 0 and 1, hardware threads 0 to 3, and NUMA node 0. Numbers are hwloc's logical ones, which
+// count each kind over the whole machine. Kinds that are not known are left out. The result is
+// empty for an empty set, and if the topology is not known.
 //
 // Order and spelling are those of libpmix 4.2 with hwloc 2 (PMIx_server_generate_locality_string),
-// which puts NUMA nodes last. Each core has an L1 cache of its own, which is told where L2
-// caches are.
+// which puts NUMA nodes last. Each core has its own L1 cache, which is listed if L2 caches are
+// known.
 func Locality(m Machine, set CPUSet) string {
 	if m.Topology == nil || set.Len() == 0 {
 		return ""
@@ -41,11 +40,11 @@ func Locality(m Machine, set CPUSet) string {
 	return strings.Join(words, ":")
 }
 
-// localityKinds begin the words of a locality, in their order.
+// localityKinds are the prefixes of the parts of a locality, in order.
 var localityKinds = [...]string{"SK", "L3", "L2", "L1", "CR", "HT", "NM"}
 
-// localityOf are the numbers of all but the last of them for a CPU; -1: not told. thread is
-// its logical number.
+// localityOf returns a CPU's numbers of all kinds but NUMA nodes, -1 if not known. thread is its
+// logical number.
 func localityOf(cpu CPU, thread int) [6]int {
 	l1 := -1
 	if cpu.L2 >= 0 {
@@ -54,7 +53,7 @@ func localityOf(cpu CPU, thread int) [6]int {
 	return [...]int{cpu.Package, cpu.L3, cpu.L2, l1, cpu.Core, thread}
 }
 
-// inOrder are the CPUs in hwloc's logical order.
+// inOrder returns the CPUs in hwloc's logical order.
 func (t *Topology) inOrder() []CPU {
 	cpus := slices.Clone(t.CPUs)
 	slices.SortStableFunc(cpus, func(a, b CPU) int {
@@ -63,8 +62,8 @@ func (t *Topology) inOrder() []CPU {
 	return cpus
 }
 
-// logicalNodes are the logical numbers of the NUMA nodes that a set of CPUs meets: hwloc
-// counts them in the order of their CPUs, those without any last.
+// logicalNodes returns the logical numbers of the NUMA nodes of a set of CPUs. hwloc numbers them
+// in the order of their CPUs, those without CPUs last.
 func (t *Topology) logicalNodes(set CPUSet) (numbers []int) {
 	known := make(map[int]int)
 	for _, cpu := range t.inOrder() {

@@ -5,37 +5,34 @@ import (
 	"math"
 )
 
-// Machine is what one node has for the ranks of a job: not what is built into
-// it, but what this job may use. Its zero value is a machine about which nothing
-// is known.
+// Machine is what a job may use of a node, not what the node has installed. Its zero value is a
+// machine about which nothing is known.
 type Machine struct {
-	// CPUs are the CPUs that the kernel lets this process run on. They already
-	// respect taskset, cpusets and a batch system's binding. Empty: not asked.
+	// CPUs are the CPUs that the kernel lets this process run on, within taskset, cpusets and a
+	// batch system's binding. Empty if not read.
 	CPUs CPUSet `json:"cpus,omitzero"`
-	// Quota is the CPU time per second that cgroups allow, in CPUs: 1.5 is one and
-	// a half CPU. 0 means no limit.
+	// Quota is the limit of cgroups on CPU time per second, in CPUs: 1.5 is one and a half CPUs. 0
+	// means no limit.
 	Quota float64 `json:"quota,omitempty"`
-	// MemoryLimit is the memory that cgroups allow, in bytes. 0 means no limit, or
-	// not asked.
+	// MemoryLimit is the limit of cgroups on memory, in bytes. 0 means no limit, or not read.
 	MemoryLimit int64 `json:"memory,omitempty"`
-	// GPUs are those that a program can use here, in the order of their PCI
-	// addresses, before any variable such as CUDA_VISIBLE_DEVICES hides some.
+	// GPUs are those that a program can use, in the order of their PCI addresses, before variables
+	// such as CUDA_VISIBLE_DEVICES hide some.
 	GPUs []GPU `json:"gpus,omitempty"`
-	// Hidden are the variables that hide GPUs here, where the ranks of this machine have
-	// their own from a batch system; nil: those of the request.
+	// Hidden are the variables that hide GPUs on this machine if a batch system set other ones
+	// there; nil means those of the request.
 	Hidden *Visibility `json:"-"`
-	// Topology is what the node consists of; nil: not asked.
+	// Topology describes the parts of the node; nil if not read.
 	Topology *Topology `json:"topology,omitempty"`
-	// Notes are allNotes on what was strange, one sentence each.
+	// Notes are sentences about anything unusual.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Vendor is the maker of a GPU, as a lower-case word.
+// Vendor is the manufacturer of a GPU in lower case.
 type Vendor string
 
-// The vendors whose GPUs are found. Where a machine has GPUs of several, the
-// first of this list that has any is meant: a workstation's processor often
-// brings a small GPU of its own.
+// The supported vendors. On a machine with GPUs of several vendors, the first one in this list is
+// used: the processor of a workstation often has a small GPU.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -44,39 +41,37 @@ const (
 
 // GPU is one GPU of a machine.
 type GPU struct {
-	// Index counts the GPUs of one vendor in the order of their PCI addresses. It
-	// is what CUDA_VISIBLE_DEVICES counts under CUDA_DEVICE_ORDER=PCI_BUS_ID.
+	// Index numbers the GPUs of one vendor in the order of their PCI addresses, as
+	// CUDA_VISIBLE_DEVICES does with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 	Index int `json:"index"`
-	// PCI is the address on the PCI bus in the kernel's spelling: "0000:1b:00.0".
+	// PCI is the address on the PCI bus in the kernel's format: "0000:1b:00.0".
 	PCI    string `json:"pci"`
 	Vendor Vendor `json:"vendor"`
-	// UUID is the name by which visibility variables may call the GPU
-	// ("GPU-8f6b0f6c-…"); "" where it is not known.
+	// UUID identifies the GPU in visibility variables ("GPU-8f6b0f6c-…"); empty if not known.
 	UUID string `json:"uuid,omitempty"`
 
-	// What follows is known with a Topology only.
+	// The following fields are known only with a Topology.
 
 	Name   string `json:"name,omitempty"`   // "NVIDIA H100 80GB HBM3"
 	Memory int64  `json:"memory,omitempty"` // bytes, 0: not known
 	Bus    *Bus   `json:"bus,omitempty"`
 	Links  []Link `json:"links,omitempty"` // to other GPUs
-	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as can be seen
-	// MIG are the UUIDs of the parts into which it is divided.
+	Used   bool   `json:"used,omitempty"`  // a process uses it now, as far as known
+	// MIG are the UUIDs of the instances that the GPU is divided into.
 	MIG []string `json:"mig,omitempty"`
-	// Peers tell of other GPUs whether their memory can be reached without a copy
-	// through the host's.
+	// Peers describes peer-to-peer access to the memory of other GPUs.
 	Peers []Peer `json:"peers,omitempty"`
-	// MemoryNode is the NUMA node that the GPU's own memory is, as on a Grace; 0: none.
+	// MemoryNode is the NUMA node of the GPU's own memory, as on Grace; 0 if it has none.
 	MemoryNode int `json:"memory_node,omitempty"`
 }
 
-// Peer is what a GPU may do with the memory of another one.
+// Peer describes a GPU's access to the memory of another GPU.
 type Peer struct {
 	PCI    string    `json:"pci"` // address of the other GPU
 	Access P2PStatus `json:"access"`
 }
 
-// P2PStatus is "ok" or says why there is no peer-to-peer access.
+// P2PStatus is "ok" or the reason why there is no peer-to-peer access.
 type P2PStatus string
 
 // The answers of NVIDIA's library; its number 0 is P2POK.
@@ -90,13 +85,13 @@ const (
 	P2PUndefined P2PStatus = "unknown"
 )
 
-// is reports whether both are the same GPU, or part of one.
+// is reports whether both are the same GPU or instances of the same one.
 func (g GPU) is(other GPU) bool {
 	return g.Vendor == other.Vendor && g.PCI == other.PCI && g.UUID == other.UUID && g.Index == other.Index
 }
 
-// UsableCPUs returns how many CPUs the job can keep busy: the allowed ones, or
-// fewer where a quota is below. It is at least 1, or 0 where the CPUs are not known.
+// UsableCPUs returns how many CPUs the job can keep busy: the allowed ones, or fewer with a lower
+// quota. It is at least 1, or 0 if the CPUs are not known.
 func (m Machine) UsableCPUs() int {
 	n := m.CPUs.Len()
 	if n == 0 {
@@ -105,8 +100,8 @@ func (m Machine) UsableCPUs() int {
 	return max(1, int(m.cpuTime(n)))
 }
 
-// Cores returns on how many cores the job may run, CPUs where cores are not known: what
-// mpirun takes for slots where nobody says how many there are.
+// Cores returns the number of cores that the job may run on, or of CPUs if cores are not known.
+// mpirun uses it as the default number of slots.
 func (m Machine) Cores() int {
 	if m.Topology == nil {
 		return m.CPUs.Len()
@@ -120,8 +115,8 @@ func (m Machine) Cores() int {
 	return len(seen)
 }
 
-// Slots returns how many ranks it takes where they are to be one per core: its cores, or
-// fewer where a quota keeps fewer busy; at least 1.
+// Slots returns the number of ranks at one per core, at least 1: the cores, or fewer if a quota
+// keeps fewer busy.
 func (m Machine) Slots() int {
 	slots := m.Cores()
 	if usable := m.UsableCPUs(); usable > 0 {
@@ -130,7 +125,7 @@ func (m Machine) Slots() int {
 	return max(1, slots)
 }
 
-// cpuTime is the smaller of n CPUs and the quota.
+// cpuTime returns the smaller of n CPUs and the quota.
 func (m Machine) cpuTime(n int) float64 {
 	if m.Quota > 0 {
 		return math.Min(float64(n), m.Quota)
@@ -138,9 +133,9 @@ func (m Machine) cpuTime(n int) float64 {
 	return float64(n)
 }
 
-// ThreadsPerRank returns the number of threads that each of a node's ranks may
-// run without getting into another's way: the node's usable CPU time divided by
-// its ranks, at least 1. It is 0 where the CPUs are not known.
+// ThreadsPerRank returns the number of threads that each rank of a node can run without disturbing
+// others: the usable CPU time of the node divided by its ranks, at least 1. It is 0 if the CPUs are
+// not known.
 func ThreadsPerRank(m Machine, ranksOnNode int) int {
 	n := m.CPUs.Len()
 	if n == 0 || ranksOnNode < 1 {
@@ -149,8 +144,8 @@ func ThreadsPerRank(m Machine, ranksOnNode int) int {
 	return max(1, int(m.cpuTime(n)/float64(ranksOnNode)))
 }
 
-// CPUReason says in a few words how many CPUs are usable and why: "8 CPUs", or
-// "1.5 of 8 CPUs by cgroup quota".
+// CPUReason describes how many CPUs are usable and why: "8 CPUs", or "1.5 of 8 CPUs by cgroup
+// quota".
 func (m Machine) CPUReason() string {
 	n := m.CPUs.Len()
 	if m.Quota > 0 && m.Quota < float64(n) {
@@ -159,12 +154,13 @@ func (m Machine) CPUReason() string {
 	return plural(n, "CPU")
 }
 
-// areMore begins a sentence on too many: "1 rank is more than", "4 ranks are more than".
+// areMore begins a sentence about too many of something: "1 rank is more than", "4 ranks are more
+// than".
 func areMore(n int, noun string) string {
 	return plural(n, noun) + " " + verb(n) + " more than"
 }
 
-// verb goes with a number of things.
+// verb returns "is" or "are" to match a number.
 func verb(n int) string {
 	if n == 1 {
 		return "is"
@@ -172,7 +168,7 @@ func verb(n int) string {
 	return "are"
 }
 
-// plural writes a number with its noun: "1 rank", "4 ranks".
+// plural formats a number with its noun: "1 rank", "4 ranks".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

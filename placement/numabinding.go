@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// numaBinding binds ranks as torchrun's --numa-binding does: by the NUMA node of
-// the rank's GPU, whatever other ranks do. Where torchrun fails because there is
-// no GPU, or its node is not known, ranks are spread over the NUMA nodes in blocks.
+// numaBinding binds ranks as torchrun's --numa-binding does: by the NUMA node of the rank's GPU,
+// regardless of other ranks. Where torchrun fails because there is no GPU or its node is not known,
+// ranks are spread over the NUMA nodes in blocks.
 func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
 	on := r.unassigned(t, n, gpus)
 	share := numaShares[r.NUMABinding]
@@ -40,8 +40,8 @@ func (r Request) numaBinding(t *tree, n int, gpus []GPU) (mapping, error) {
 	return on, nil
 }
 
-// numaShares are the CPUs of the ranks of one NUMA node, given its cores and their number; where there are fewer
-// sets than ranks, they are used again from the first.
+// numaShares are functions that return the CPUs for the ranks of a NUMA node, given its cores and
+// the number of ranks. If they return fewer sets than ranks, the sets repeat.
 var numaShares = map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSet{
 	NUMANodeBinding: func(_ *tree, cores []*core, _ int) []CPUSet { return []CPUSet{cpusOf(cores)} },
 	NUMASocketBinding: func(t *tree, cores []*core, _ int) []CPUSet {
@@ -70,8 +70,8 @@ var numaShares = map[NUMABinding]func(t *tree, cores []*core, ranks int) []CPUSe
 	},
 }
 
-// nodesOrBlocks returns the NUMA node of each assignment's first GPU; where one is not
-// known, all assignments are spread over the nodes in blocks.
+// nodesOrBlocks returns the NUMA node of each assignment's first GPU. If one is not known, it
+// spreads all assignments over the nodes in blocks.
 func (on *mapping) nodesOrBlocks() []int {
 	all := on.tree.nodes
 	blocks := make([]int, len(on.assignments))
@@ -93,7 +93,7 @@ func (on *mapping) nodesOrBlocks() []int {
 	return nodes
 }
 
-// core is what tells a core from others.
+// core returns a number that identifies the CPU's core.
 func (c CPU) core() int {
 	if c.Core >= 0 {
 		return c.Core
@@ -101,8 +101,8 @@ func (c CPU) core() int {
 	return -1 - c.ID // a core of its own
 }
 
-// lowest returns the lowest number of the CPUs of each object, allowed or not: the
-// order in which torchrun takes them.
+// lowest returns the lowest number of the CPUs of each object, allowed or not: torchrun's order of
+// objects.
 func (t *tree) lowest(object func(CPU) int) map[int]int {
 	numbers := make(map[int]int)
 	for _, cpu := range t.machine.Topology.CPUs {
@@ -113,7 +113,7 @@ func (t *tree) lowest(object func(CPU) int) map[int]int {
 	return numbers
 }
 
-// lastCache is the number of the largest cache that a CPU has.
+// lastCache returns the number of a CPU's largest cache.
 func lastCache(c CPU) int {
 	if c.L3 >= 0 {
 		return c.L3

@@ -10,16 +10,16 @@ import (
 	"gorun/internal/spelling"
 )
 
-// Bounds of the numbers in wishes, so that products of them stay small.
+// Limits of numbers in options, so that products of them stay small.
 const (
 	maxNumber = 1 << 20
 	maxGPU    = 1 << 10
 )
 
-// ParseMapBy reads the value of --map-by in mpirun's spelling:
-// OBJECT[:MODIFIER…], ppr:N:OBJECT[:MODIFIER…] or :MODIFIER…, in any case; objects
-// and modifiers may be cut short as long as they are clear. Modifiers are
-// separated by ":" or ",". Of a part of the machine a number may be one, as to Hydra.
+// ParseMapBy parses the value of --map-by in mpirun's syntax: OBJECT[:MODIFIER…],
+// ppr:N:OBJECT[:MODIFIER…] or :MODIFIER…, ignoring case. Objects and modifiers may be abbreviated
+// while unambiguous. Modifiers are separated by ":" or ",". A modifier of a part of the machine may
+// also be a number, as in Hydra.
 func ParseMapBy(value string) (MapBy, error) {
 	option := "--map-by " + value
 	m := MapBy{From: option}
@@ -51,12 +51,13 @@ func ParseMapBy(value string) (MapBy, error) {
 				m.Object, m.PE)
 	}
 	if m.PE > 1 && m.Object == AnyObject {
-		m.Object = ByNUMA // as Open MPI 4 does
+		m.Object = ByNUMA // as in Open MPI 4
 	}
 	return m, nil
 }
 
-// parsePPR reads the fields "ppr", N and OBJECT and returns the others behind a first.
+// parsePPR parses the fields "ppr", N and OBJECT and returns the remaining fields after a first
+// one.
 func (m *MapBy) parsePPR(option string, fields []string) ([]string, error) {
 	if len(fields) < 3 {
 		return nil, fmt.Errorf("%s: ppr is written ppr:N:OBJECT, such as ppr:2:package", option)
@@ -100,9 +101,8 @@ func (m *MapBy) modify(option, modifier string) error {
 	return nil
 }
 
-// ParseBindTo reads the value of --bind-to in the spelling of mpirun,
-// OBJECT[:if-supported][:overload-allowed], or of Hydra, OBJECT:N and
-// user:0+2,1+4.
+// ParseBindTo parses the value of --bind-to in the syntax of mpirun,
+// OBJECT[:if-supported][:overload-allowed], or of Hydra, OBJECT:N and user:0+2,1+4.
 func ParseBindTo(value string) (BindTo, error) {
 	option := "--bind-to " + value
 	b := BindTo{Given: true, From: option}
@@ -116,7 +116,7 @@ func ParseBindTo(value string) (BindTo, error) {
 			return BindTo{}, err
 		}
 	} else {
-		b.Given = false // modifiers alone
+		b.Given = false // only modifiers
 	}
 	for _, modifier := range strings.FieldsFunc(strings.Join(fields[1:], ","), func(r rune) bool { return r == ',' }) {
 		switch n, err := positive(modifier); {
@@ -133,7 +133,7 @@ func ParseBindTo(value string) (BindTo, error) {
 	return b, nil
 }
 
-// parseLists reads CPUs "0+2,1+4": the first rank's are 0 and 2.
+// parseLists parses CPUs such as "0+2,1+4", in which the first rank gets 0 and 2.
 func (b *BindTo) parseLists(option, lists string) error {
 	for _, list := range strings.Split(lists, ",") {
 		set, err := ParseCPUSet(strings.ReplaceAll(list, "+", ","))
@@ -148,8 +148,8 @@ func (b *BindTo) parseLists(option, lists string) error {
 	return nil
 }
 
-// ParseRankBy reads the value of --rank-by: OBJECT, OBJECT:span, OBJECT:fill, or
-// span and fill alone for the objects of the mapping, as Open MPI 5 has them.
+// ParseRankBy parses the value of --rank-by: OBJECT, OBJECT:span or OBJECT:fill, or Open MPI 5's
+// span and fill alone for the objects of the mapping.
 func ParseRankBy(value string) (RankBy, error) {
 	option := "--rank-by " + value
 	r := RankBy{From: option}
@@ -175,7 +175,7 @@ func ParseRankBy(value string) (RankBy, error) {
 	return r, nil
 }
 
-// ParseNUMABinding reads the value of torchrun's --numa-binding.
+// ParseNUMABinding parses the value of torchrun's --numa-binding.
 func ParseNUMABinding(value string) (NUMABinding, error) {
 	known := []string{string(NUMANodeBinding), string(NUMASocketBinding), string(NUMAExclusive), string(NUMACoreComplex)}
 	if slices.Contains(known, value) {
@@ -184,8 +184,8 @@ func ParseNUMABinding(value string) (NUMABinding, error) {
 	return "", unknown("--numa-binding "+value, "binding", value, known)
 }
 
-// ParseGPUs reads the value of --gpus: "free", or indices and ranges of GPUs in
-// the order in which ranks get them: "2,4,7".
+// ParseGPUs parses the value of --gpus: "free", or indices and ranges of GPUs in rank order:
+// "2,4,7".
 func ParseGPUs(value string) (GPUChoice, error) {
 	option := "--gpus " + value
 	if strings.EqualFold(value, "free") {
@@ -208,7 +208,7 @@ func ParseGPUs(value string) (GPUChoice, error) {
 	return choice, nil
 }
 
-// positive reads a number from 1 on.
+// positive parses a number of at least 1.
 func positive(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxNumber {
@@ -217,8 +217,7 @@ func positive(text string) (int, error) {
 	return n, nil
 }
 
-// lookUp finds the object that a word names: the word itself, or its beginning
-// where only one object begins so.
+// lookUp finds the object with a spelling: the full word or an unambiguous prefix of it.
 func lookUp(option, kind, text string, words []word) (Object, error) {
 	lower := plainCache(strings.ToLower(text))
 	var found []Object
@@ -236,7 +235,7 @@ func lookUp(option, kind, text string, words []word) (Object, error) {
 	return 0, unknown(option, kind, text, names(words))
 }
 
-// plainCache is Hydra's l2dcache, l2icache or l2ucache as l2cache.
+// plainCache maps Hydra's l2dcache, l2icache and l2ucache to l2cache.
 func plainCache(word string) string {
 	level, kind := strings.CutSuffix(word, "cache")
 	if kind && len(level) == len("l2d") && level[0] == 'l' && strings.IndexByte("diu", level[2]) >= 0 {
@@ -253,7 +252,7 @@ func names(words []word) []string {
 	return known
 }
 
-// unknown refuses a word, with the nearest of the known ones where one is near.
+// unknown returns an error for an unknown word that suggests a similar known one.
 func unknown(option, kind, text string, known []string) error {
 	best, bestDistance := "", max(1, len(text)/3)+1
 	for _, candidate := range known {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// PathClass tells what lies between two devices, as the legend of
-// `nvidia-smi topo -m` defines it; a smaller one is a shorter way.
+// PathClass is the class of the path between two devices, as defined in the legend of `nvidia-smi
+// topo -m`; a smaller value is a shorter path.
 type PathClass int
 
-// The classes.
+// Path classes.
 const (
 	PathSelf PathClass = iota // the same device
 	PathLink                  // NVLink or XGMI between two GPUs
@@ -23,15 +23,15 @@ const (
 
 var pathNames = [...]string{"X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS"}
 
-// Path is the way between two devices.
+// Path is the path between two devices.
 type Path struct {
 	Class PathClass
-	// Links and Kind are the direct connections of a PathLink.
+	// Links and Kind describe the direct connections of a PathLink.
 	Links int
 	Kind  string // "nvlink" or "xgmi"
 }
 
-// String writes the path as the field does: "NV18", "XGMI", "PIX".
+// String formats the path as nvidia-smi does: "NV18", "XGMI", "PIX".
 func (p Path) String() string {
 	switch {
 	case p.Class == PathLink && p.Kind == "xgmi":
@@ -44,15 +44,13 @@ func (p Path) String() string {
 	return pathNames[p.Class]
 }
 
-// Compare orders paths, the shorter first: by class, then by the number of links,
-// of which more are better.
+// Compare orders paths by class, the shortest first, then by the number of links, the most first.
 func (p Path) Compare(other Path) int {
 	return cmp.Or(cmp.Compare(p.Class, other.Class), cmp.Compare(other.Links, p.Links))
 }
 
-// PathBetween returns the way between two positions on the PCI bus. A position
-// that nobody knows (nil, or without a host bridge) is judged by its NUMA node,
-// of which two unknown ones count as equal.
+// PathBetween returns the path between two positions on the PCI bus. A position that is not known
+// (nil, or without a host bridge) is judged by its NUMA node; two unknown nodes count as equal.
 func PathBetween(a, b *Bus) Path {
 	if a == nil || b == nil {
 		return Path{Class: PathSYS}
@@ -73,16 +71,16 @@ func PathBetween(a, b *Bus) Path {
 	switch {
 	case common == 0:
 		return Path{Class: PathPHB}
-	// Below the common part each has its own port of the same switch, or none
-	// where both are functions of one card.
+	// Below the common part each has its own port of the same switch, or none if both are functions
+	// of one card.
 	case len(a.Bridges) <= common+1 && len(b.Bridges) <= common+1:
 		return Path{Class: PathPIX}
 	}
 	return Path{Class: PathPXB}
 }
 
-// PathBetweenGPUs returns the way between two GPUs. Direct links win over the PCI
-// bus; of those that only one side tells it believes that side.
+// PathBetweenGPUs returns the path between two GPUs. Direct links take precedence over the PCI bus,
+// even if only one GPU reports them.
 func PathBetweenGPUs(a, b GPU) Path {
 	if a.PCI == b.PCI {
 		return Path{Class: PathSelf}

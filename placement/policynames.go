@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// PolicyNames are how a request places, numbers and binds ranks in prterun's words, which PMIx programs read
-// (PMIX_MAPBY, PMIX_RANKBY, PMIX_BINDTO). Where prterun has no word, as for GPUs, the object's own name stands in
-// the same form. bound says that ranks are bound to CPUs.
+// PolicyNames returns how a request maps, ranks and binds in prterun's terms, which PMIx programs
+// read (PMIX_MAPBY, PMIX_RANKBY, PMIX_BINDTO). For objects that prterun does not have, such as
+// GPUs, it uses gorun's name in the same form. bound reports whether ranks are bound to CPUs.
 func (r Request) PolicyNames(bound bool) (mapBy, rankBy, bindTo string) {
 	_, m := r.policy()
 	m.Object = cmp.Or(m.Object, BySlot)
@@ -34,7 +34,7 @@ func (r Request) mappingName(m MapBy) string {
 	return name
 }
 
-// rankingName: prterun's FILL is also the order of ranks of which each has an object of its own.
+// rankingName returns FILL also if each rank has its own object, because prterun does.
 func (r Request) rankingName(m MapBy) string {
 	object := r.RankBy.objectOf(m)
 	switch {

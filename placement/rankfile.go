@@ -9,30 +9,29 @@ import (
 	"strings"
 )
 
-// RankFile says for each rank of a job where it is, as a file of mpirun's does:
+// RankFile gives the placement of each rank of a job, in mpirun's file format:
 //
 //	# a comment
-//	rank 0=node1 slot=0-3        cores, counted over the node
+//	rank 0=node1 slot=0-3        cores, numbered over the node
 //	rank 1=node1 slot=1:0-2,5    package 1, its cores 0 to 2 and 5
 //	rank 2=+n1 slot=0:*;1:0      all of package 0 and a core of package 1, on the second node
 //
-// Cores and packages are counted in hwloc's logical order over those that are
-// allowed.
+// Cores and packages are numbered in hwloc's logical order among the allowed ones.
 type RankFile struct {
 	Lines []RankLine // by rank
-	From  string     // the option and file, for messages: "--rankfile ranks.txt"
+	From  string     // source for messages: "--rankfile ranks.txt"
 }
 
-// RankLine is the place of one rank.
+// RankLine is the placement of one rank.
 type RankLine struct {
 	Rank  int
 	Host  string // a name, or "+n1" for the second machine
 	Slots string
-	Line  int // in the file, from 1
+	Line  int // line number in the file, from 1
 }
 
-// ParseRankFile reads a rank file; from is what messages call it. Every rank from
-// 0 to the highest has one line.
+// ParseRankFile parses a rank file; from is its source for messages. Every rank from 0 to the
+// highest must have one line.
 func ParseRankFile(from, text string) (*RankFile, error) {
 	file := &RankFile{From: from}
 	seen := make(map[int]int)
@@ -65,7 +64,7 @@ func ParseRankFile(from, text string) (*RankFile, error) {
 	return file, nil
 }
 
-// parseRankLine reads "rank 0=node1 slot=0-3"; blanks around "=" do not matter.
+// parseRankLine parses "rank 0=node1 slot=0-3". Blanks around "=" are allowed.
 func parseRankLine(line string) (RankLine, error) {
 	words := strings.Fields(strings.ReplaceAll(line, "=", " = "))
 	if len(words) != 7 || words[0] != "rank" || words[2] != "=" || words[5] != "=" || words[4] != "slot" &&
@@ -79,7 +78,7 @@ func parseRankLine(line string) (RankLine, error) {
 	return RankLine{Rank: rank, Host: words[3], Slots: words[6]}, nil
 }
 
-// layout places the ranks as the file says.
+// layout places the ranks according to the file.
 func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 	if err := errors.Join(req.checkConflicts(), req.check(machines)); err != nil {
 		return Layout{}, err
@@ -116,7 +115,7 @@ func (f *RankFile) layout(req Request, machines []Machine) (Layout, error) {
 	return l, nil
 }
 
-// place finds one rank's machine and CPUs.
+// place resolves one rank's machine and CPUs.
 func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes []mapping) (Rank, error) {
 	node, err := hostNumber(line.Host, req.Hosts, len(machines))
 	if err != nil {
@@ -132,7 +131,7 @@ func (f *RankFile) place(line RankLine, req Request, machines []Machine, nodes [
 	return Rank{Node: node, CPUs: cpus, Reason: fmt.Sprintf("%s line %d", f.From, line.Line)}, err
 }
 
-// hostNumber finds the machine of a name, or of "+n1".
+// hostNumber returns the index of the machine with a name, or of "+n1".
 func hostNumber(host string, hosts []string, machines int) (int, error) {
 	if number, relative := strings.CutPrefix(host, "+n"); relative {
 		n, err := strconv.Atoi(number)
@@ -151,8 +150,8 @@ func hostNumber(host string, hosts []string, machines int) (int, error) {
 		cmp.Or(strings.Join(hosts, ", "), "their names are not known"))
 }
 
-// slotCPUs reads a list of cores: "0-3,8" over the node, "1:0-2,5" of a package,
-// "0:*", "*", and several of these between semicolons.
+// slotCPUs parses a list of cores: "0-3,8" of the node, "1:0-2,5" of a package, "0:*", "*", or
+// several of these separated by semicolons.
 func (t *tree) slotCPUs(slots string) (CPUSet, error) {
 	var cpus CPUSet
 	for _, item := range strings.Split(slots, ";") {
@@ -189,9 +188,9 @@ func pick(cores []CPUSet, part string) (CPUSet, error) {
 	return CPUSet{}.Union(cores[first : last+1]...), nil
 }
 
-// RankFile writes a layout as a rank file for [ParseRankFile] or mpirun. A rank
-// that is not bound gets all cores of its node. An error names a rank whose CPUs
-// are no whole cores, or whose machine's topology is not known.
+// RankFile formats a layout as a rank file for [ParseRankFile] or mpirun. A rank that is not bound
+// gets all cores of its node. It fails if a rank's CPUs are not whole cores, or if the topology of
+// its machine is not known.
 func (l Layout) RankFile(hosts []string, machines []Machine) (string, error) {
 	var b strings.Builder
 	trees := make([]*tree, len(machines))

@@ -1,8 +1,8 @@
 package placement
 
-// Share divides among the ranks of a layout that was put together from several what they
-// have in common: the GPUs that programs take by their local rank, and the CPUs of those
-// that are not bound. Ranks that were mapped to GPUs keep theirs.
+// Share divides what the ranks of a layout that was merged from several have in common: the GPUs
+// that programs select by local rank, and the CPUs of ranks that are not bound. Ranks that are
+// mapped to GPUs keep theirs.
 func (l *Layout) Share(req Request, machines []Machine) {
 	mapping := req.any(func(r Request) bool { return r.MapBy.Object == ByGPU })
 	for i := range l.Ranks {

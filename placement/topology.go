@@ -5,31 +5,30 @@ import (
 	"slices"
 )
 
-// Topology is what a node consists of and how far its parts are from each other:
-// all that the decision needs about which rank goes where on it. It has what is
-// online, allowed or not; what a job may use of it is in [Machine] (CPUs) and
-// below (Memories).
+// Topology describes the parts of a node and their distances: all that the placement of ranks on it
+// depends on. It covers everything online, allowed or not; what a job may use is in [Machine]
+// (CPUs) and in Memories.
 type Topology struct {
 	// CPUs are the online CPUs by number.
 	CPUs []CPU `json:"cpus"`
-	// Nodes are the online NUMA nodes by number, which may have holes. A machine
-	// without NUMA has one, number 0.
+	// Nodes are the online NUMA nodes by number, possibly with gaps. A machine without NUMA has one
+	// node, number 0.
 	Nodes []NUMANode `json:"nodes"`
-	// Memories are the nodes of which this process may have memory (cpuset); a list
-	// of nodes is written as one of CPUs is. Empty: all.
+	// Memories are the nodes whose memory this process may use (cpuset), written like a list of
+	// CPUs. Empty means all.
 	Memories CPUSet `json:"memories,omitzero"`
-	// Isolated are CPUs that the kernel's scheduler leaves alone (isolcpus=), and
-	// Offline those that are there but switched off.
+	// Isolated are CPUs that the kernel's scheduler does not use by itself (isolcpus=), and Offline
+	// those that are present but offline.
 	Isolated CPUSet `json:"isolated,omitzero"`
 	Offline  CPUSet `json:"offline,omitzero"`
 	NICs     []NIC  `json:"nics,omitempty"`
-	// Virtual says that the PCI tree is a virtual machine's, in which devices hang
-	// directly below a host bridge: distances cannot be told.
+	// Virtual reports whether the PCI tree is that of a virtual machine, whose devices are attached
+	// directly to a host bridge: it does not show distances.
 	Virtual bool `json:"virtual_pci,omitempty"`
 }
 
-// Check refuses numbers that Linux gives to no CPU and no NUMA node: sets have room for the
-// largest of their numbers, and a topology may be another host's word.
+// Check rejects numbers that Linux gives to no CPU and no NUMA node. A topology may come from
+// another host, and sets allocate room for their largest number.
 func (t *Topology) Check() error {
 	for _, cpu := range t.CPUs {
 		if cpu.ID < 0 || cpu.ID >= maxCPU {
@@ -44,12 +43,11 @@ func (t *Topology) Check() error {
 	return nil
 }
 
-// CPU is one logical CPU, a hardware thread, and the objects that it is part of.
-// Objects of a kind are counted over the whole machine from 0, in the order of
-// the machine's tree (packages, then NUMA nodes, dies, L3 caches, L2 caches,
-// cores), neighbours by their lowest online CPU, which is hwloc's logical order;
-// -1: the machine does not tell (dies and caches only: without other knowledge
-// there is one package, and every CPU is a core).
+// CPU is one logical CPU (hardware thread) with the objects that it is part of. Objects of a kind
+// are numbered over the whole machine from 0 in hwloc's logical order: in the order of the
+// machine's tree (packages, then NUMA nodes, dies, L3 caches, L2 caches, cores), siblings by their
+// lowest online CPU. -1 means not known, for dies and caches only: by default there is one package,
+// and every CPU is a core.
 type CPU struct {
 	ID      int `json:"id"` // the kernel's number
 	Package int `json:"package"`
@@ -59,59 +57,57 @@ type CPU struct {
 	L2      int `json:"l2"`
 	Core    int `json:"core"`
 	Thread  int `json:"thread"` // 0 is the core's first hardware thread
-	// Kind tells cores of different power apart, the strongest 0; a rank's CPUs are
-	// of one kind where that can be.
+	// Kind groups cores of equal performance, 0 being the fastest. The CPUs of a rank are of one
+	// kind if possible.
 	Kind int `json:"kind,omitempty"`
 }
 
-// NUMANode is one NUMA node. Nodes without CPUs (CXL, HBM, the memory of a GPU on
-// a Grace) are never a place for ranks.
+// NUMANode is one NUMA node. Nodes without CPUs (CXL, HBM, the memory of a GPU on Grace) never get
+// ranks.
 type NUMANode struct {
 	ID     int    `json:"id"`
 	CPUs   CPUSet `json:"cpus,omitzero"`
 	Memory int64  `json:"memory"` // bytes
-	// Distances are those to Topology.Nodes, in their order, as the firmware says
-	// them: 10 is local.
+	// Distances are the distances to Topology.Nodes, in their order, as reported by the firmware:
+	// 10 is local.
 	Distances []int `json:"distances,omitempty"`
 }
 
-// Bus is where a device hangs in the PCI tree.
+// Bus is the position of a device in the PCI tree.
 type Bus struct {
-	// Address is the device's own, "0000:1b:00.0".
+	// Address is the address of the device: "0000:1b:00.0".
 	Address string `json:"address"`
-	// Root is the host bridge, "pci0000:15"; Bridges are the addresses of the
-	// bridges between it and the device, the root port first.
+	// Root is the host bridge, "pci0000:15". Bridges are the addresses of the bridges between it
+	// and the device, the root port first.
 	Root    string   `json:"root,omitempty"`
 	Bridges []string `json:"bridges,omitempty"`
-	// Node is the number of its NUMA node, -1 where nobody knows, and Near are the
-	// CPUs that are near to it.
+	// Node is the number of its NUMA node, -1 if not known. Near are the CPUs near the device.
 	Node int    `json:"node"`
 	Near CPUSet `json:"near,omitzero"`
-	// Link is its PCIe link; nil: not asked, or not told, as by many virtual machines.
+	// Link is its PCIe link; nil if not read, or not reported, as in many virtual machines.
 	Link *PCIeLink `json:"link,omitempty"`
 }
 
 // PCIeLink is the PCIe link of a device to the port above it.
 type PCIeLink struct {
-	// GTps and Width are what both ends can do at most: gigatransfers a second on
-	// each lane, and lanes.
+	// GTps and Width are the maximum that both ends support: gigatransfers per second on each lane,
+	// and lanes.
 	GTps  float64 `json:"gt_per_s"`
 	Width int     `json:"width"`
-	// GTpsNow and WidthNow are how it runs now; 0: not told. Many devices slow down
-	// while they have nothing to do; fewer lanes than there could be are a card that
-	// sits badly, or a slot that has no more.
+	// GTpsNow and WidthNow are the current values; 0 if not known. Many idle devices lower their
+	// rate. Fewer lanes than supported mean a badly seated card or a narrower slot.
 	GTpsNow  float64 `json:"gt_per_s_now,omitempty"`
 	WidthNow int     `json:"width_now,omitempty"`
 }
 
-// pcieRates are the gigatransfers a second on a lane of PCIe 1.0, 2.0, …
+// pcieRates are the gigatransfers per second on a lane of PCIe 1.0, 2.0, …
 var pcieRates = []float64{2.5, 5, 8, 16, 32, 64}
 
-// Generation is the version of PCIe that has this rate, 0 for a rate that none has.
+// Generation returns the PCIe version with this rate, or 0 if there is none.
 func (l PCIeLink) Generation() int { return slices.Index(pcieRates, l.GTps) + 1 }
 
-// Gbps is what the lanes in use carry at most each way, in 10^9 bits a second: of
-// each transfer a bit, less the code (8b/10b, 128b/130b; since PCIe 6.0 none).
+// Gbps returns the maximum rate of the lanes in use in each direction, in 10^9 bits per second: one
+// bit per transfer, less the encoding (8b/10b, 128b/130b; none since PCIe 6.0).
 func (l PCIeLink) Gbps() float64 {
 	code := 128.0 / 130
 	switch generation := l.Generation(); {
@@ -123,7 +119,7 @@ func (l PCIeLink) Gbps() float64 {
 	return l.GTps * float64(l.Lanes()) * code
 }
 
-// Lanes are those that are in use.
+// Lanes returns the number of lanes in use.
 func (l PCIeLink) Lanes() int {
 	if l.WidthNow > 0 {
 		return min(l.Width, l.WidthNow)
@@ -131,7 +127,7 @@ func (l PCIeLink) Lanes() int {
 	return l.Width
 }
 
-// String is "PCIe 5.0 x16", or "PCIe 5.0 x8 of x16" where not all lanes are in use.
+// String returns "PCIe 5.0 x16", or "PCIe 5.0 x8 of x16" if not all lanes are in use.
 func (l PCIeLink) String() string {
 	text := fmt.Sprintf("PCIe %d.0 x%d", l.Generation(), l.Lanes())
 	if l.Lanes() < l.Width {
@@ -143,7 +139,7 @@ func (l PCIeLink) String() string {
 // NICKind is the kind of a network interface.
 type NICKind string
 
-// The kinds.
+// The kinds of network interfaces.
 const (
 	Ethernet   NICKind = "ethernet"
 	InfiniBand NICKind = "infiniband"
@@ -152,23 +148,21 @@ const (
 	Virtual    NICKind = "virtual" // a bridge, bond, tunnel, VLAN: no hardware of its own
 )
 
-// NIC is a network interface, or a port of an RDMA device together with its
-// network interface.
+// NIC is a network interface, or a port of an RDMA device together with its network interface.
 type NIC struct {
-	// Name is the RDMA device's ("mlx5_0"), else the interface's ("eno1").
+	// Name is the name of the RDMA device ("mlx5_0"), or else of the interface ("eno1").
 	Name string  `json:"name"`
 	Kind NICKind `json:"kind"`
-	// Interface is the network interface, "" if there is none (EFA).
+	// Interface is the network interface, or "" if there is none (EFA).
 	Interface string `json:"interface,omitempty"`
 	Port      int    `json:"port,omitempty"` // of an RDMA device, from 1
 	Up        bool   `json:"up"`
-	// State is the kernel's word where it is not up: "down", "INIT", "Polling".
+	// State is the kernel's name of the state if it is not up: "down", "INIT", "Polling".
 	State string  `json:"state,omitempty"`
 	Gbps  float64 `json:"gbps,omitempty"` // 0: not known
-	// GID is the index of the port's RoCE v2 address, -1 where there is none or it
-	// needs none.
+	// GID is the index of the port's RoCE v2 address, -1 if it has or needs none.
 	GID int `json:"gid,omitempty"`
-	// GIDIPv6 says that it is an IPv6 address.
+	// GIDIPv6 reports whether that is an IPv6 address.
 	GIDIPv6 bool `json:"gid_ipv6,omitempty"`
 	Bus     *Bus `json:"bus,omitempty"` // nil: no PCI device
 }
@@ -180,7 +174,7 @@ type Link struct {
 	Count int    `json:"count"`
 }
 
-// Node returns a NUMA node by its number, or nil.
+// Node returns the NUMA node with the given number, or nil.
 func (t *Topology) Node(id int) *NUMANode {
 	if i := slices.IndexFunc(t.Nodes, func(n NUMANode) bool { return n.ID == id }); i >= 0 {
 		return &t.Nodes[i]
@@ -188,7 +182,7 @@ func (t *Topology) Node(id int) *NUMANode {
 	return nil
 }
 
-// CPU returns a CPU by its number, or nil.
+// CPU returns the CPU with the given number, or nil.
 func (t *Topology) CPU(id int) *CPU {
 	if i, found := slices.BinarySearchFunc(t.CPUs, id, func(c CPU, id int) int { return c.ID - id }); found {
 		return &t.CPUs[i]

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Visibility holds the variables by which a user, a batch system or an outer
-// launcher hides GPUs from programs, by name. An empty one hides nothing.
+// Visibility maps the names of variables to their values by which a user, a batch system or an
+// outer launcher hides GPUs from programs. An empty one hides nothing.
 type Visibility map[string]string
 
 const (
@@ -27,8 +27,8 @@ func (v variable) String() string {
 	return v.name + "=" + v.value
 }
 
-// VisibilityOf picks the variables out of an environment of NAME=VALUE entries,
-// that of the ranks. Of two entries for one name the last counts.
+// VisibilityOf extracts the variables from the ranks' environment, a list of NAME=VALUE entries.
+// The last entry for a name counts.
 func VisibilityOf(environ []string) Visibility {
 	v := Visibility{}
 	for _, entry := range environ {
@@ -40,29 +40,28 @@ func VisibilityOf(environ []string) Visibility {
 	return v
 }
 
-// Visible returns the GPUs of a machine that a program sees, in the order in
-// which it counts them, and a remark where a variable hid some ("" otherwise).
-// It looks at one vendor's GPUs, the first that [Vendor] lists and gpus contain.
+// Visible returns the GPUs of a machine that a program sees, in the order in which it numbers them,
+// and a note if a variable hides some. It considers only the GPUs of one vendor, the first that
+// [Vendor] lists and gpus contain.
 //
-// A part of a GPU (NVIDIA's MIG instance, Intel's tile) counts as a GPU of its
-// own; UUID is what its variable calls it ("MIG-…", "0.1"). A GPU that is named by
-// a UUID of which the machine knows nothing counts too, as does such an instance;
-// both have no PCI address and the Index -1 then.
-func Visible(gpus []GPU, v Visibility) (visible []GPU, remark string) {
+// A part of a GPU (NVIDIA's MIG instance, Intel's tile) counts as a GPU; its UUID is its name in
+// the variable ("MIG-…", "0.1"). A GPU or MIG instance with a UUID that the machine does not know
+// counts too; it has no PCI address and the Index -1.
+func Visible(gpus []GPU, v Visibility) (visible []GPU, note string) {
 	for _, vendor := range []Vendor{NVIDIA, AMD, Intel} {
 		visible = ofVendor(gpus, vendor)
 		if len(visible) == 0 {
 			continue
 		}
 		for _, filter := range v.filters(vendor) {
-			var note string
-			if visible, note = choose(visible, vendor, filter); note != "" {
-				remark = note
+			var hidden string
+			if visible, hidden = choose(visible, vendor, filter); hidden != "" {
+				note = hidden
 			}
 		}
 		break
 	}
-	return visible, remark
+	return visible, note
 }
 
 func ofVendor(gpus []GPU, vendor Vendor) []GPU {
@@ -78,9 +77,8 @@ func ofVendor(gpus []GPU, vendor Vendor) []GPU {
 	return own
 }
 
-// filters returns the variables that a vendor's libraries read, outermost first:
-// the numbers in HIP's count what ROCR's left over, and CUDA's is an alias of
-// HIP's for AMD's GPUs.
+// filters returns the variables that a vendor's libraries read, outermost first: the numbers in
+// HIP's select among the GPUs that ROCR's leaves, and CUDA's is an alias of HIP's for AMD's GPUs.
 func (v Visibility) filters(vendor Vendor) (chain []variable) {
 	names := map[Vendor][]string{NVIDIA: {cudaVisible}, AMD: {rocrVisible, hipVisible}, Intel: {zeVisible}}[vendor]
 	if _, hip := v[hipVisible]; vendor == AMD && !hip {
@@ -94,10 +92,9 @@ func (v Visibility) filters(vendor Vendor) (chain []variable) {
 	return chain
 }
 
-// choose applies one variable. It follows CUDA: the list ends before the first
-// entry that names no GPU (-1 is the customary one), and an entry that comes
-// twice hides all.
-func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, remark string) {
+// choose applies one variable as CUDA does: the list ends before the first entry that matches no
+// GPU (usually -1), and a repeated entry hides all GPUs.
+func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, note string) {
 	if vendor == Intel {
 		return chooseTiles(gpus, list)
 	}
@@ -116,7 +113,7 @@ func choose(gpus []GPU, vendor Vendor, list variable) (chosen []GPU, remark stri
 	return chosen, list.String()
 }
 
-// endOfList tells a list that was meant to end from one that went wrong.
+// endOfList returns a note that distinguishes a list that ends on purpose from a faulty one.
 func endOfList(list variable, entries []string, i, all int) string {
 	entry := strings.TrimSpace(entries[i])
 	if i == 0 && (entry == "" || entry == "-1") {
@@ -125,8 +122,8 @@ func endOfList(list variable, entries []string, i, all int) string {
 	return fmt.Sprintf("%s counts only up to %q, which names none of %s", list, entry, plural(all, "GPU"))
 }
 
-// finder returns how the entries of a list find their GPU. The first entry
-// decides whether a list is one of UUIDs, of MIG instances or of numbers.
+// finder returns a function that finds the GPU of an entry. The first entry decides whether the
+// list contains UUIDs, MIG instances or numbers.
 func finder(gpus []GPU, list string) func(entry string) (GPU, bool) {
 	switch {
 	case strings.HasPrefix(list, migPrefix):
@@ -143,7 +140,7 @@ func finder(gpus []GPU, list string) func(entry string) (GPU, bool) {
 	}
 }
 
-// byInstance finds the GPU that a MIG instance is part of, as far as that is known.
+// byInstance returns the GPU that a MIG instance belongs to, if known.
 func byInstance(gpus []GPU, uuid string) (GPU, bool) {
 	for _, g := range gpus {
 		if slices.Contains(g.MIG, uuid) {
@@ -153,7 +150,7 @@ func byInstance(gpus []GPU, uuid string) (GPU, bool) {
 	return GPU{Index: -1, Vendor: NVIDIA, UUID: uuid}, strings.HasPrefix(uuid, migPrefix)
 }
 
-// byUUID finds a GPU by the beginning of its UUID; it must fit one only.
+// byUUID finds the only GPU whose UUID has a prefix.
 func byUUID(gpus []GPU, prefix string) (GPU, bool) {
 	if !strings.HasPrefix(prefix, "GPU-") {
 		return GPU{}, false
@@ -173,8 +170,8 @@ func byUUID(gpus []GPU, prefix string) (GPU, bool) {
 	return found[0], true
 }
 
-// leadingNumber reads a number as C's strtoul does, for which "1gpu" is 1. It
-// returns -1 where there is none.
+// leadingNumber parses a number as C's strtoul does, for which "1gpu" is 1. It returns -1 if there
+// is none.
 func leadingNumber(text string) int {
 	text = strings.TrimPrefix(text, "+")
 	end := strings.IndexFunc(text, func(c rune) bool { return c < '0' || c > '9' })
@@ -188,9 +185,9 @@ func leadingNumber(text string) int {
 	return n
 }
 
-// chooseTiles applies ZE_AFFINITY_MASK: "0,1" are devices, "0.0,0.1" tiles of
-// them. Entries that name no device are passed over.
-func chooseTiles(gpus []GPU, mask variable) (chosen []GPU, remark string) {
+// chooseTiles applies ZE_AFFINITY_MASK: "0,1" are devices, "0.0,0.1" tiles of them. It ignores
+// entries that match no device.
+func chooseTiles(gpus []GPU, mask variable) (chosen []GPU, note string) {
 	seen := make(map[string]bool)
 	for _, entry := range strings.Split(mask.value, ",") {
 		entry = strings.TrimSpace(entry)
