@@ -88,7 +88,7 @@ func newBuilder(in Inputs) *builder {
 	}
 	b.roles, b.inRole = make(map[string]int), make([]int, len(in.Ranks))
 	for rank := range in.Ranks {
-		role := rankView{b, rank}.role()
+		role := view{b, rank}.role()
 		b.inRole[rank] = b.roles[role]
 		b.roles[role]++
 	}
@@ -346,7 +346,7 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-func (p rankView) localRank() string {
+func (p view) localRank() string {
 	if p.in.VirtualLocalRank {
 		return "0"
 	}
@@ -377,7 +377,7 @@ func (b *builder) visibleReason(name string) string {
 
 // gpus are those that a rank sees by a variable. For a rank's only GPU CUDA's counts, and HIP's where the user gave
 // one: it beats CUDA's.
-func (p rankView) gpus(name string) (string, bool) {
+func (p view) gpus(name string) (string, bool) {
 	if value, ok := p.own().Visible[name]; ok {
 		return value, true
 	}
@@ -386,7 +386,7 @@ func (p rankView) gpus(name string) (string, bool) {
 }
 
 // seat is where a rank's node is among the job's.
-func (p rankView) task() Task {
+func (p view) task() Task {
 	if s := p.node().Task; s != nil {
 		return *s
 	}
@@ -395,7 +395,7 @@ func (p rankView) task() Task {
 }
 
 // role is that of a rank, as its node has it.
-func (p rankView) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
+func (p view) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
 
 // agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
 // torchrun's variables would make a client of it.
@@ -420,25 +420,25 @@ func (b *builder) signals() string {
 
 // marker is the job's id behind that of the job around it, and before that of its part
 // on the rank's node.
-func (p rankView) marker() string {
+func (p view) marker() string {
 	parts := []string{p.outer, p.in.Job, p.node().Part}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ":")
 }
 
-func (p rankView) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
+func (p view) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
 
 // threadsReason tells how the number came about where all nodes agree.
 func (b *builder) threadsReason() string {
-	why := rankView{b, 0}.threadsWhy()
+	why := view{b, 0}.threadsWhy()
 	for rank := range b.in.Ranks {
-		if (rankView{b, rank}).threadsWhy() != why {
+		if (view{b, rank}).threadsWhy() != why {
 			why = ""
 		}
 	}
 	return cmp.Or(why, "this node's usable CPUs ÷ its ranks")
 }
 
-func (p rankView) threadsWhy() string {
+func (p view) threadsWhy() string {
 	if r := p.own(); r.Threads > 0 {
 		return r.Why
 	}
@@ -447,7 +447,7 @@ func (p rankView) threadsWhy() string {
 
 // workingDir is PWD for a rank whose directory the user chose. Shells and Go's
 // os.Getwd believe PWD where it fits, so that symbolic links keep their names.
-func (p rankView) workingDir() string {
+func (p view) workingDir() string {
 	dir := p.own().Dir
 	if dir == "" || path.IsAbs(dir) {
 		return dir

@@ -59,17 +59,17 @@ func (b *builder) hasFD() bool     { return b.in.MPI.Offered && b.in.MPI.FD != "
 func (b *builder) hasPort() bool   { return b.in.MPI.Offered && b.in.MPI.FD == "" }
 
 // The numbers of a rank in its world.
-func (p rankView) worldRank() string      { return strconv.Itoa(p.own().MPI.Rank) }
-func (p rankView) worldSize() string      { return strconv.Itoa(p.world().Size) }
-func (p rankView) worldLocalRank() string { return strconv.Itoa(p.own().MPI.LocalRank) }
-func (p rankView) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSize) }
+func (p view) worldRank() string      { return strconv.Itoa(p.own().MPI.Rank) }
+func (p view) worldSize() string      { return strconv.Itoa(p.world().Size) }
+func (p view) worldLocalRank() string { return strconv.Itoa(p.own().MPI.LocalRank) }
+func (p view) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSize) }
 
 // worldRules are of all dialects.
 var worldRules = slices.Concat(
 	mpiRows(ClassIdentity, "gorun",
 		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",
 			"tells gorun's own variables of MPI's from those of an mpirun that a rank runs", ofRank,
-			func(p rankView) string { return p.worldRank() + "/" + p.worldSize() }),
+			func(p view) string { return p.worldRank() + "/" + p.worldSize() }),
 	),
 	mpiRows(ClassSetting, "GNU Fortran",
 		given("GFORTRAN_UNBUFFERED_PRECONNECTED", "`y`", "Fortran's last words are not lost, as under mpiexec", ofJob,

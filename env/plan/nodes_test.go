@@ -56,7 +56,7 @@ func TestTheJobIsAskedOnce(t *testing.T) {
 		before := *r
 		defer func() { *r = before }()
 		if r.differs == wholeJob {
-			r.value = func(p rankView) (string, bool) { asked[before.Name]++; return before.value(p) }
+			r.value = func(p view) (string, bool) { asked[before.Name]++; return before.value(p) }
 		}
 	}
 	in := largeJob(t, 5)

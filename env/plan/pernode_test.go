@@ -72,7 +72,7 @@ func TestNodesAreAskedOnce(t *testing.T) {
 			continue
 		}
 		before := *r
-		r.value = func(p rankView) (string, bool) { asked++; return before.value(p) }
+		r.value = func(p view) (string, bool) { asked++; return before.value(p) }
 		defer func() { *r = before }()
 	}
 	build(t, in)

@@ -11,30 +11,30 @@ var pmiRules = slices.Concat(
 	mpiRows(ClassIdentity, "PMI",
 		given("PMI_FD", "the descriptor of the rank's connection to its PMI server; every rank inherits it",
 			"MPI_Init of MPICH, Intel MPI and MVAPICH asks there", ofJob,
-			func(p rankView) string { return p.in.MPI.FD }).where((*builder).hasFD),
+			func(p view) string { return p.in.MPI.FD }).where((*builder).hasFD),
 		given("PMI_PORT",
 			"with `--pmi-port` instead: the port of the rank's node, on the loopback interface, where its PMI server is",
 			"a program whose parent has closed PMI_FD, as Python's subprocess does, finds its server there", ofJob,
-			func(p rankView) string { return p.in.MPI.Port }).where((*builder).hasPort),
+			func(p view) string { return p.in.MPI.Port }).where((*builder).hasPort),
 		given("PMI_ID", "with `--pmi-port` the rank in the job", "by it a rank says at that port who it is", ofRank,
-			func(p rankView) string { return strconv.Itoa(p.own().MPI.Job) }).where((*builder).hasPort),
+			func(p view) string { return strconv.Itoa(p.own().MPI.Job) }).where((*builder).hasPort),
 		given("PMI_RANK", "the rank in its MPI_COMM_WORLD", "which rank this is; frameworks read it, too", ofRank,
-			rankView.worldRank),
-		given("PMI_SIZE", "the size of that", "ranks of this MPI_COMM_WORLD", ofWorld, rankView.worldSize),
+			view.worldRank),
+		given("PMI_SIZE", "the size of that", "ranks of this MPI_COMM_WORLD", ofWorld, view.worldSize),
 		given("PMI_SPAWNED", "`1` in ranks of MPI_Comm_spawn", "such ranks have a parent", ofWorld,
-			func(p rankView) string { return only(p.world().Spawned, "1") }),
+			func(p view) string { return only(p.world().Spawned, "1") }),
 	),
 	mpiRows(ClassIdentity, "MPICH",
 		given("MPI_LOCALRANKID", "the rank among those of its MPI_COMM_WORLD on its host", "programs choose their GPU by it",
-			ofRank, rankView.worldLocalRank),
-		given("MPI_LOCALNRANKS", "how many those are", "ranks on this host", ofNode, rankView.worldLocalSize),
+			ofRank, view.worldLocalRank),
+		given("MPI_LOCALNRANKS", "how many those are", "ranks on this host", ofNode, view.worldLocalSize),
 	),
 	mpiRows(ClassSetting, "MPICH",
 		given("MPIR_CVAR_PMI_VERSION", "`1`; `2` with `--mpi=pmi2`, `x` with `--mpi=pmix`",
 			"MPICH from 4.2 on stops where it finds PMI and PMIx and nobody says which", ofJob,
-			func(p rankView) string { return p.in.MPI.Version }),
+			func(p view) string { return p.in.MPI.Version }),
 		given("PMI_HOSTNAME", "with several hosts the address by which the others reach the rank's",
-			"MPICH goes by the host's name, which is often 127.0.1.1", ofNode, rankView.reachableAt),
+			"MPICH goes by the host's name, which is often 127.0.1.1", ofNode, view.reachableAt),
 	),
 	mpiRows(ClassSetting, "Intel MPI",
 		given("I_MPI_THREAD_YIELD", "`3` where a node has more ranks than CPUs for them",
@@ -47,14 +47,14 @@ var pmiRules = slices.Concat(
 			always("0")),
 	),
 	mpiRows(ClassSetting, "MPICH",
-		given("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "as PMI_HOSTNAME", "its name before MPICH 4.3", ofNode, rankView.reachableAt),
+		given("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "as PMI_HOSTNAME", "its name before MPICH 4.3", ofNode, view.reachableAt),
 	),
 )
 
 // crowded is a value for ranks of nodes that have more ranks than CPUs for them.
-func crowded(value string) func(rankView) string {
-	return func(p rankView) string { return only(p.node().Crowded, value) }
+func crowded(value string) func(view) string {
+	return func(p view) string { return only(p.node().Crowded, value) }
 }
 
 // reachableAt is the address by which other hosts reach a rank's.
-func (p rankView) reachableAt() string { return only(p.in.MPI.SeveralHosts, p.node().Address) }
+func (p view) reachableAt() string { return only(p.in.MPI.SeveralHosts, p.node().Address) }

@@ -128,7 +128,7 @@ func (b *builder) setJobWide(r *rule) {
 	if b.inConf(r, first) {
 		return
 	}
-	value, ok := r.value(rankView{b, first})
+	value, ok := r.value(view{b, first})
 	if !ok {
 		return
 	}
@@ -160,7 +160,7 @@ func (b *builder) value(r *rule, rank int) (string, bool) {
 	if b.inConf(r, rank) {
 		return "", false
 	}
-	return r.value(rankView{b, rank})
+	return r.value(view{b, rank})
 }
 
 // scope finds for whom a rule's values are the same.
@@ -217,7 +217,7 @@ func (b *builder) reason(r *rule) string {
 // reasonFor is the reason for the ranks of a rank's node.
 func (b *builder) reasonFor(r *rule, rank int) string {
 	if r.whyOf != nil {
-		return r.whyOf(rankView{b, rank})
+		return r.whyOf(view{b, rank})
 	}
 	return b.reason(r)
 }
@@ -274,7 +274,7 @@ func (b *builder) setEach(varying []setting) {
 func (b *builder) own(s setting, rank int) Variable {
 	node := b.in.Ranks[rank].Node
 	if _, inherits := s.before.onNode[node]; !inherits || !b.userWins(s.rule) {
-		if value, ok := s.value(rankView{b, rank}); ok {
+		if value, ok := s.value(view{b, rank}); ok {
 			return s.variable(s.reason, value)
 		}
 	}

@@ -21,58 +21,58 @@ var tunedRules = slices.Concat(
 		given("NCCL_DEBUG", "`WARN`", "NCCL says what failed, at no cost", ofNode, always("WARN")),
 		given("NCCL_RAS_ADDR", "localhost and a port of this job's own; unset beside `NCCL_RAS_ENABLE=0`",
 			"jobs on one host must not share NCCL's port 28028, at which it says what its ranks do", wholeJob,
-			func(p rankView) string { return only(!p.hasValue("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
+			func(p view) string { return only(!p.hasValue("NCCL_RAS_ENABLE", "0"), p.in.RASAddr) }),
 	),
 	tuned(Needed, "NCCL",
 		given("NCCL_SOCKET_IFNAME",
 			"with several nodes `=` and the interface by which the others reach the node; `=lo` on one host that has GPUs "+
 				"and no other", "NCCL's own choice is often an interface that other nodes do not reach", ofNode,
-			func(p rankView) string { return p.socketInterface("=") }).becauseOf(rankView.interfaceReason),
+			func(p view) string { return p.socketInterface("=") }).becauseOf(view.interfaceReason),
 	),
 	tuned(Needed, "PyTorch",
 		given("GLOO_SOCKET_IFNAME",
 			"with several nodes the interface by which the others reach the node; `lo` on one host that has GPUs and no other",
 			"Gloo goes by the host's name, which is often 127.0.1.1", ofNode,
-			func(p rankView) string { return p.socketInterface("") }),
+			func(p view) string { return p.socketInterface("") }),
 		given("TP_SOCKET_IFNAME", "with several nodes the interface by which the others reach the node",
 			"TensorPipe (torch.distributed.rpc) goes by the host's name, too", ofNode,
-			func(p rankView) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
+			func(p view) string { return only(len(p.in.Nodes) > 1, p.node().Interface) }),
 	),
 	tuned(Needed, "NCCL",
 		given("NCCL_SOCKET_FAMILY", "`AF_INET6` where the nodes reach each other by IPv6 addresses",
 			"the nodes reach each other by IPv6; NCCL takes the first address that an interface has", wholeJob,
-			func(p rankView) string { return only(p.onlyIPv6(), "AF_INET6") }),
+			func(p view) string { return only(p.onlyIPv6(), "AF_INET6") }),
 		given("NCCL_IB_HCA",
 			"with several nodes that have GPUs `=` and the RDMA ports to use, where active ones have to be left out: "+
 				"Ethernet ports beside InfiniBand, ports of a tenth of the speed",
 			"NCCL takes all active ports, and fails where InfiniBand and Ethernet are mixed", ofNode,
-			rankView.rdmaPorts).becauseOf(rankView.rdmaReason),
+			view.rdmaPorts).becauseOf(view.rdmaReason),
 		given("NCCL_IB_ADDR_FAMILY", "`AF_INET6` where the RDMA ports over Ethernet of all hosts have IPv6 addresses alone",
-			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, rankView.gidFamily),
+			"NCCL looks for an IPv4 address of the RDMA port otherwise", wholeJob, view.gidFamily),
 		given("NCCL_IB_GID_INDEX",
 			"with RDMA over Ethernet and an NCCL before 2.21 the index of the RoCE v2 address, where all ports of the host "+
-				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, rankView.gidIndex),
+				"have the same", "NCCL before 2.21 takes address 0, which is RoCE v1's", ofNode, view.gidIndex),
 		given("NCCL_CUMEM_HOST_ENABLE", "`0` with NCCL 2.23 to 2.26.4 in a container that forbids set_mempolicy",
 			"this NCCL cannot allocate host memory in a container without CAP_SYS_NICE (docker run --cap-add SYS_NICE)",
-			wholeJob, rankView.cuMemHost),
+			wholeJob, view.cuMemHost),
 	),
 	tuned(Helps, "NCCL",
 		given("NCCL_SOCKET_NTHREADS",
 			"`4` with 100 Gb/s Ethernet and no RDMA on all hosts, but not in Amazon's or Google's cloud", fastEthernet, wholeJob,
-			rankView.socketThreads),
-		given("NCCL_NSOCKS_PERTHREAD", "as NCCL_SOCKET_NTHREADS", fastEthernet, wholeJob, rankView.socketThreads),
+			view.socketThreads),
+		given("NCCL_NSOCKS_PERTHREAD", "as NCCL_SOCKET_NTHREADS", fastEthernet, wholeJob, view.socketThreads),
 		given("NCCL_SOCKET_POLL_TIMEOUT_MSEC", "`1` with NCCL 2.29 or later on a node that has more ranks than CPUs",
 			"ranks that share CPUs must not spin while NCCL starts", ofNode,
-			func(p rankView) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
+			func(p view) string { return only(p.node().Crowded && p.node().ncclSince(2, 29, 0), "1") }),
 	),
 	tuned(Helps, "ROCm",
 		given("HSA_NO_SCRATCH_RECLAIM", "`1` with AMD's gfx90a (MI200) and ROCm 7.13 or later",
-			"small messages take five times as long otherwise on MI200", ofNode, func(p rankView) string {
+			"small messages take five times as long otherwise on MI200", ofNode, func(p view) string {
 				h := &p.node().Host
 				return only(slices.Contains(h.GFX, "gfx90a") && since(h.ROCm, nccl.Version{Major: 7, Minor: 13}), "1")
 			}),
 		given("HSA_FORCE_FINE_GRAIN_PCIE", "`1` with several of AMD's GPUs without links between them and a ROCm before 6",
-			"GPUs reach each other's memory over PCIe only with it", wholeJob, rankView.fineGrain),
+			"GPUs reach each other's memory over PCIe only with it", wholeJob, view.fineGrain),
 	),
 )
 
@@ -94,7 +94,7 @@ func (b *builder) hasValue(name, value string) bool {
 
 // socketInterface is the network interface by which other nodes reach a rank's. NCCL
 // takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
-func (p rankView) socketInterface(exact string) string {
+func (p view) socketInterface(exact string) string {
 	n := p.node()
 	if len(p.in.Nodes) == 1 {
 		return only(n.Host.OnlyLoopback, exact+"lo")
@@ -102,7 +102,7 @@ func (p rankView) socketInterface(exact string) string {
 	return only(n.Interface != "", exact+n.Interface)
 }
 
-func (p rankView) interfaceReason() string {
+func (p view) interfaceReason() string {
 	n := p.node()
 	switch {
 	case len(p.in.Nodes) == 1:
@@ -122,9 +122,8 @@ func (b *builder) onlyIPv6() bool {
 
 // overHosts reports whether ranks with GPUs are on several nodes, so that RDMA matters.
 func (b *builder) overHosts() bool {
-	return len(b.in.Nodes) > 1 && !b.hasValue("NCCL_IB_DISABLE", "1") && slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
-		return n.Host.GPUs
-	})
+	return len(b.in.Nodes) > 1 && !b.hasValue("NCCL_IB_DISABLE", "1") &&
+		slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
 }
 
 // ports are the active RDMA ports of a node that hardware has, and of them those that
@@ -152,7 +151,7 @@ func (n *Node) ports() (active, wanted []placement.NIC) {
 
 // rdmaPorts names the ports of a rank's host where NCCL's own choice, all of them, is
 // wrong.
-func (p rankView) rdmaPorts() string {
+func (p view) rdmaPorts() string {
 	active, wanted := p.node().ports()
 	if len(wanted) == len(active) || !p.rdma {
 		return ""
@@ -164,7 +163,7 @@ func (p rankView) rdmaPorts() string {
 	return "=" + strings.Join(names, ",")
 }
 
-func (p rankView) rdmaReason() string {
+func (p view) rdmaReason() string {
 	active, wanted := p.node().ports()
 	var without []string
 	for _, nic := range active {
@@ -209,7 +208,7 @@ func (b *builder) gidFamily() string {
 	return only(b.rdma, "AF_INET6")
 }
 
-func (p rankView) gidIndex() string {
+func (p view) gidIndex() string {
 	ports := p.node().roce()
 	if len(ports) == 0 || !p.node().ncclBefore(2, 21, 0) || !p.rdma {
 		return ""
@@ -278,7 +277,7 @@ func (b *builder) findOrder() {
 
 // deviceOrder has the numbers of GPUs be those of nvidia-smi and of gorun, unless the
 // user has said what they are.
-func (p rankView) deviceOrder() string {
+func (p view) deviceOrder() string {
 	own := cmp.Or(p.in.Tune, TuneAuto) == TuneAuto && !p.ordered[p.own().Node]
 	return cmp.Or(p.own().Visible[env.VarCUDADeviceOrder], only(own, "PCI_BUS_ID"))
 }

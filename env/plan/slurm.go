@@ -49,7 +49,7 @@ func (b *builder) slurmStep() *slurm {
 	if b.in.SlurmNodes == "" {
 		return nil
 	}
-	groups := rankView{b, 0}.task().NumGroups
+	groups := view{b, 0}.task().NumGroups
 	s, tasks := &slurm{ranks: make([]string, groups)}, make([]int, groups)
 	here := SlurmNode(b.in.Inherited)
 	for _, n := range b.in.Nodes {
@@ -60,7 +60,7 @@ func (b *builder) slurmStep() *slurm {
 		s.names = append(s.names, name)
 	}
 	for rank := range b.in.Ranks {
-		group := rankView{b, rank}.task().Group
+		group := view{b, rank}.task().Group
 		if group < 0 || group >= groups { // a process that says what cannot be
 			return nil
 		}
@@ -99,12 +99,12 @@ func runLengths(numbers []int) string {
 	return strings.Join(words, ",")
 }
 
-func (p rankView) numRanks() string { return strconv.Itoa(len(p.in.Ranks)) }
-func (p rankView) numNodes() string { return strconv.Itoa(p.task().NumGroups) }
+func (p view) numRanks() string { return strconv.Itoa(len(p.in.Ranks)) }
+func (p view) numNodes() string { return strconv.Itoa(p.task().NumGroups) }
 
 // slurmCPUs are those that were asked for, for each task, and no more than the rank has:
 // the task of a step may be a gorun with several ranks.
-func (p rankView) slurmCPUs() string {
+func (p view) slurmCPUs() string {
 	n := p.slurm.cpusPerTask
 	if own := p.numThreads(); own > 0 {
 		n = min(n, own)
@@ -123,36 +123,36 @@ const slurmSource = "Slurm"
 var slurmRules = slices.Concat(
 	identities(slurmSource,
 		given("SLURM_PROCID", "equals RANK", "JAX, Lightning and many scripts read it", ofRank,
-			func(p rankView) string { return strconv.Itoa(p.rank) }),
-		given("SLURM_LOCALID", "equals LOCAL_RANK", "programs choose their GPU by it", ofRank, rankView.localRank),
+			func(p view) string { return strconv.Itoa(p.rank) }),
+		given("SLURM_LOCALID", "equals LOCAL_RANK", "programs choose their GPU by it", ofRank, view.localRank),
 		given("SLURM_NODEID", "equals GROUP_RANK", "which node this is", ofRank,
-			func(p rankView) string { return strconv.Itoa(p.task().Group) }),
+			func(p view) string { return strconv.Itoa(p.task().Group) }),
 		given("SLURM_NTASKS", "equals WORLD_SIZE",
-			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", ofJob, rankView.numRanks),
-		given("SLURM_NPROCS", "equals WORLD_SIZE", "the old name of SLURM_NTASKS", ofJob, rankView.numRanks),
-		given("SLURM_STEP_NUM_TASKS", "equals WORLD_SIZE", "ranks of this job", ofJob, rankView.numRanks),
+			"ranks of this job; an srun inside a rank starts as many unless it says otherwise", ofJob, view.numRanks),
+		given("SLURM_NPROCS", "equals WORLD_SIZE", "the old name of SLURM_NTASKS", ofJob, view.numRanks),
+		given("SLURM_STEP_NUM_TASKS", "equals WORLD_SIZE", "ranks of this job", ofJob, view.numRanks),
 		given("SLURM_GTIDS", "the ranks of this node: `0,1,2,3`", "which ranks are neighbours", ofRank,
-			func(p rankView) string { return p.slurm.ranks[p.task().Group] }),
+			func(p view) string { return p.slurm.ranks[p.task().Group] }),
 		given("SLURM_TASKS_PER_NODE", "in a step the ranks of each node: `4(x2),1`; else as inherited",
 			"launchers inside a rank read it beside SLURM_NODELIST, as what each node of the allocation has room for; a "+
-				"step has put its own tasks there", ofJob, func(p rankView) string { return p.slurm.room }),
+				"step has put its own tasks there", ofJob, func(p view) string { return p.slurm.room }),
 		given("SLURM_STEP_TASKS_PER_NODE", "the ranks of each node: `4(x2),1`", "ranks of this job", ofJob,
-			func(p rankView) string { return p.slurm.tasksPerNode }),
+			func(p view) string { return p.slurm.tasksPerNode }),
 		given(varSlurmTasksPerNode, "where it is inherited and all nodes have as many ranks: that number",
 			"Lightning asks for it; another number would contradict SLURM_NTASKS", ofJob,
-			func(p rankView) string { return p.slurm.perNode }),
+			func(p view) string { return p.slurm.perNode }),
 		given(varSlurmNumNodes, "equals GROUP_WORLD_SIZE",
-			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", ofJob, rankView.numNodes),
-		given("SLURM_STEP_NUM_NODES", "equals GROUP_WORLD_SIZE", "nodes of this job", ofJob, rankView.numNodes),
+			"nodes of this job; SLURM_JOB_NUM_NODES stays that of the allocation", ofJob, view.numNodes),
+		given("SLURM_STEP_NUM_NODES", "equals GROUP_WORLD_SIZE", "nodes of this job", ofJob, view.numNodes),
 		given("SLURM_STEP_NODELIST", "the nodes of this job, that of rank 0 first: `n[1-3]`",
 			"JAX meets at the first; SLURM_JOB_NODELIST and SLURM_NODELIST stay those of the allocation", ofJob,
-			func(p rankView) string { return p.in.SlurmNodes }),
+			func(p view) string { return p.in.SlurmNodes }),
 		given(varSlurmNodeName, "what Slurm calls this node", "scripts tell nodes apart by it", ofRank,
-			func(p rankView) string { return p.slurm.names[p.own().Node] }),
+			func(p view) string { return p.slurm.names[p.own().Node] }),
 		given(varSlurmCPUsPerTask, "as inherited, and no more than OMP_NUM_THREADS would be",
-			"a task of srun's may be a gorun with several ranks, which share its CPUs", ofRank, rankView.slurmCPUs),
+			"a task of srun's may be a gorun with several ranks, which share its CPUs", ofRank, view.slurmCPUs),
 		given("SLURM_LAUNCH_NODE_IPADDR", "equals MASTER_ADDR", "srun's own address; scripts take it for that of rank 0",
-			ofJob, func(p rankView) string { return p.in.Store.Addr }),
+			ofJob, func(p view) string { return p.in.Store.Addr }),
 		removed("SLURM_STEP_ID",
 			"the step of gorun, not of ranks: MPI libraries take who has it for a task of srun's, and Open MPI 4 stops "+
 				"where it is and no PMIx (`--mpi=none`)"),

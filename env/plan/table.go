@@ -40,7 +40,7 @@ type Row struct {
 type rule struct {
 	Row
 	// value is what gorun gives a rank; nil for rules that only keep or remove.
-	value func(p rankView) (value string, set bool)
+	value func(p view) (value string, set bool)
 	// differs says whose values can differ.
 	differs scope
 	// ofOuter says of a setting that it is the outer launcher's where gorun is in a rank of one, and removed.
@@ -54,23 +54,23 @@ type rule struct {
 	// why replaces Reason where it depends on the job, whyOf where it depends on the rank's
 	// node.
 	why   func(b *builder) string
-	whyOf func(p rankView) string
+	whyOf func(p view) string
 	// level says how much a setting of NCCL's matters; "": it is none. Of the others --tune decides whether the
 	// rule holds, and what a file of settings on the rank's host says counts before it.
 	level Level
 }
 
 // place is a rank for which values are looked for.
-type rankView struct {
+type view struct {
 	*builder
 	rank int
 }
 
-func (p rankView) own() *Rank { return &p.in.Ranks[p.rank] }
+func (p view) own() *Rank { return &p.in.Ranks[p.rank] }
 
-func (p rankView) node() *Node { return &p.in.Nodes[p.own().Node] }
+func (p view) node() *Node { return &p.in.Nodes[p.own().Node] }
 
-func (p rankView) world() *World { return &p.in.MPI.Worlds[p.own().MPI.World] }
+func (p view) world() *World { return &p.in.MPI.Worlds[p.own().MPI.World] }
 
 // The parts of a table: rows of one class and one source.
 func identities(source string, rows ...rule) []rule { return group(ClassIdentity, source, rows) }
@@ -105,8 +105,8 @@ func group(class Class, source string, rows []rule) []rule {
 }
 
 // given is a variable that gorun gives ranks; an empty value is none.
-func given(name, text, reason string, differs scope, value func(p rankView) string) rule {
-	return rule{Row: Row{Name: name, Value: text, Reason: reason}, differs: differs, value: func(p rankView) (string, bool) {
+func given(name, text, reason string, differs scope, value func(p view) string) rule {
+	return rule{Row: Row{Name: name, Value: text, Reason: reason}, differs: differs, value: func(p view) (string, bool) {
 		v := value(p)
 		return v, v != ""
 	}}
@@ -116,7 +116,7 @@ func given(name, text, reason string, differs scope, value func(p rankView) stri
 func whichGPUs(name, text string) rule {
 	return rule{
 		Row: Row{Name: name, Value: text, Reason: "which GPUs the rank sees"}, differs: ofRank, chosen: true,
-		value: func(p rankView) (string, bool) { return p.gpus(name) },
+		value: func(p view) (string, bool) { return p.gpus(name) },
 		why:   func(b *builder) string { return b.visibleReason(name) },
 	}
 }
@@ -140,7 +140,7 @@ func (r rule) because(why func(b *builder) string) rule {
 	return r
 }
 
-func (r rule) becauseOf(why func(p rankView) string) rule {
+func (r rule) becauseOf(why func(p view) string) rule {
 	r.whyOf = why
 	return r
 }
@@ -158,7 +158,7 @@ func (r rule) ofOuterLauncher() rule {
 // orEmpty has ranks get the variable with an empty value, too.
 func (r rule) orEmpty() rule {
 	value := r.value
-	r.value = func(p rankView) (string, bool) {
+	r.value = func(p view) (string, bool) {
 		v, _ := value(p)
 		return v, true
 	}
@@ -166,7 +166,7 @@ func (r rule) orEmpty() rule {
 }
 
 // Values for rows.
-func always(value string) func(rankView) string { return func(rankView) string { return value } }
+func always(value string) func(view) string { return func(view) string { return value } }
 
 // only is a value under a condition.
 func only(is bool, value string) string {
@@ -187,75 +187,75 @@ var rules = slices.Concat(ownRules, tunedRules, textbookRules, mpiRules, otherRu
 var ownRules = slices.Concat(
 	identities("torchrun",
 		given(env.VarRank, "rank in the whole job, from 0", "which rank this is", ofRank,
-			func(p rankView) string { return strconv.Itoa(p.rank) }),
+			func(p view) string { return strconv.Itoa(p.rank) }),
 		given(env.VarLocalRank, "rank on its node, from 0; 0 with --virtual-local-rank", "which rank of its node this is",
-			ofRank, rankView.localRank).because((*builder).localRankReason),
-		given(env.VarWorldSize, "number of ranks", "ranks of this job", ofJob, rankView.numRanks),
+			ofRank, view.localRank).because((*builder).localRankReason),
+		given(env.VarWorldSize, "number of ranks", "ranks of this job", ofJob, view.numRanks),
 		given(env.VarLocalWorldSize, "number of ranks on this node", "ranks of this node", ofNode,
-			func(p rankView) string { return strconv.Itoa(p.task().LocalRanks) }),
+			func(p view) string { return strconv.Itoa(p.task().LocalRanks) }),
 		given(env.VarGroupRank, "number of the node, from 0", "which node this is", ofNode,
-			func(p rankView) string { return strconv.Itoa(p.task().Group) }),
-		given(env.VarGroupWorldSize, "number of nodes", "nodes of this job", ofJob, rankView.numNodes),
-		given(env.VarRoleName, "`--role` of its node, else `default`", "--role", ofNode, rankView.role),
+			func(p view) string { return strconv.Itoa(p.task().Group) }),
+		given(env.VarGroupWorldSize, "number of nodes", "nodes of this job", ofJob, view.numNodes),
+		given(env.VarRoleName, "`--role` of its node, else `default`", "--role", ofNode, view.role),
 		given(env.VarRoleRank, "rank among those of its role, from 0", "which rank of its role this is", ofRank,
-			func(p rankView) string { return strconv.Itoa(p.inRole[p.rank]) }),
+			func(p view) string { return strconv.Itoa(p.inRole[p.rank]) }),
 		given(env.VarRoleWorldSize, "number of ranks of its role", "ranks of this role", ofNode,
-			func(p rankView) string { return strconv.Itoa(p.roles[p.role()]) }),
+			func(p view) string { return strconv.Itoa(p.roles[p.role()]) }),
 	),
 	requests("PyTorch",
 		given(env.VarMasterAddr,
 			"the address of the store, by which ranks find each other; if you set it, the store listens there",
-			"where ranks reach the store", ofJob, func(p rankView) string { return p.in.Store.Addr }),
+			"where ranks reach the store", ofJob, func(p view) string { return p.in.Store.Addr }),
 		given(env.VarMasterPort, "the store's port; with `--store=rank0` one that is kept free for rank 0",
-			"the store's port", ofJob, func(p rankView) string { return p.in.Store.Port }).because((*builder).masterPortReason),
+			"the store's port", ofJob, func(p view) string { return p.in.Store.Port }).because((*builder).masterPortReason),
 	),
 	identities("torchrun",
 		given(env.VarTorchelasticRunID, "`--rdzv-id`, else a random text; unset with `--store=rank0`",
 			"the job's name; PyTorch sees a launcher by it", ofJob,
-			func(p rankView) string { return p.in.RunID }).where((*builder).agentStore),
+			func(p view) string { return p.in.RunID }).where((*builder).agentStore),
 		given(env.VarTorchelasticRestartCount,
 			"number of the attempt, from 0; unset with `--store=rank0` and no `--max-restarts`", "which attempt this is", ofJob,
-			func(p rankView) string { return strconv.Itoa(p.in.Attempt) }).where((*builder).attempts),
+			func(p view) string { return strconv.Itoa(p.in.Attempt) }).where((*builder).attempts),
 		given(env.VarTorchelasticMaxRestarts, "`--max-restarts`; unset with `--store=rank0` and no restarts",
-			"--max-restarts", ofJob, func(p rankView) string { return strconv.Itoa(p.in.MaxRestarts) }).where((*builder).attempts),
+			"--max-restarts", ofJob, func(p view) string { return strconv.Itoa(p.in.MaxRestarts) }).where((*builder).attempts),
 		given(env.VarTorchelasticUseAgentStore, "`True`; unset with `--store=rank0`", "no rank has to serve the store", ofJob,
 			always("True")).where((*builder).agentStore),
 		given(env.VarTorchelasticErrorFile,
 			"the rank's own file, or empty where no file may be written; unset with `--store=rank0`",
 			"where PyTorch writes an uncaught exception", ofRank,
-			func(p rankView) string { return p.own().ErrorFile }).where((*builder).agentStore).orEmpty(),
+			func(p view) string { return p.own().ErrorFile }).where((*builder).agentStore).orEmpty(),
 		given(env.VarTorchelasticSignalsToHandle, "`--signals-to-handle`, else `"+defaultSignals+
-			"`; unset with `--store=rank0`", "signals that gorun passes on", ofJob, rankView.signals).where((*builder).agentStore),
+			"`; unset with `--store=rank0`", "signals that gorun passes on", ofJob, view.signals).where((*builder).agentStore),
 	),
 	identities("gorun",
 		given(env.VarJob,
 			"marker of the job; `outer:inner` for a job inside a rank, and behind it in a job of several nodes its part on "+
-				"this one", "tells which processes belong to this job", ofNode, rankView.marker),
+				"this one", "tells which processes belong to this job", ofNode, view.marker),
 		given(env.VarJobEngine,
 			"`slurm:17`: the job of a resource manager that the rank is in; unset outside of all. A process with GORUN_JOB "+
 				"that is in another one, such as a batch job that a rank submits, is not of this job: it is not ended with it, "+
 				"and gorun in it is inside no rank", "tells what this job's ranks submit from this job", ofRank,
-			func(p rankView) string { return env.EngineJob(p.ofNode(p.rank)) }),
+			func(p view) string { return env.EngineJob(p.ofNode(p.rank)) }),
 		given(env.VarJobStore, "host:port of gorun's own store, which runs in every mode", "gorun's own store", ofJob,
-			func(p rankView) string { return p.in.Store.Own }),
+			func(p view) string { return p.in.Store.Own }),
 		given(env.VarJobKey,
 			"with several nodes a file of the rank's own host, which only its user can read: the key by which ranks of "+
 				"package comm know each other; gone with the job", "ranks on other hosts prove that they are of this job", ofRank,
-			func(p rankView) string { return p.node().KeyFile }),
+			func(p view) string { return p.node().KeyFile }),
 	),
 	settings("OpenMP",
 		given(env.VarOMPNumThreads,
 			"the CPUs that the rank is bound to, divided where others are bound to them; else the node's, divided by its "+
 				"ranks; never more than its part of a cgroup quota, or than a resource manager was asked for (`--cpus-per-task`)",
 			"this node's usable CPUs ÷ its ranks", ofRank,
-			func(p rankView) string { return positive(p.numThreads()) }).because((*builder).threadsReason),
+			func(p view) string { return positive(p.numThreads()) }).because((*builder).threadsReason),
 	),
 	settings("Go",
 		given(env.VarGoMaxProcs,
 			"where ranks share CPUs or a quota, or `--cpus-per-task` asks for fewer: as OMP_NUM_THREADS, but at least 2, "+
 				"so that a C or system call does not stop the rest; else left alone, since Go counts the CPUs that it is bound "+
 				"to and a quota of its own", "its part of CPUs, or of a quota, that ranks share", ofRank,
-			func(p rankView) string { return positive(p.own().GoThreads) }),
+			func(p view) string { return positive(p.own().GoThreads) }),
 	),
 	settings("PyTorch",
 		given(env.VarTorchNCCLAsyncErrorHandling, "`1`", "a failed collective ends its rank instead of hanging it", ofJob,
@@ -270,7 +270,7 @@ var ownRules = slices.Concat(
 				"it with `--virtual-local-rank`"),
 		given(env.VarCUDADeviceOrder,
 			"as inherited, else `PCI_BUS_ID`; that in any case with `--isolate-gpus` or `--gpus` where no UUID is known",
-			"CUDA numbers GPUs by PCI address, as nvidia-smi and gorun do", ofRank, rankView.deviceOrder).asChosen(),
+			"CUDA numbers GPUs by PCI address, as nvidia-smi and gorun do", ofRank, view.deviceOrder).asChosen(),
 	),
 	settings("ROCm",
 		whichGPUs(env.VarROCRVisibleDevices,
@@ -285,7 +285,7 @@ var ownRules = slices.Concat(
 	),
 	settings("POSIX",
 		given("PWD", "as inherited; the working directory with `--chdir`", "the working directory (--chdir)", ofRank,
-			rankView.workingDir).asChosen(),
+			view.workingDir).asChosen(),
 	),
 )
 

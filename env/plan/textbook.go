@@ -41,7 +41,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_ALGO", "`Tree` for models below 1 GB or more than 16 ranks, else `Ring`",
 		"\"small models want low latency\"; but NCCL chooses by the size of each call, not of the model: Tree makes "+
 			"all-gather fail, Ring switches NVLS off",
-		func(p rankView) string {
+		func(p view) string {
 			if p.gigabytes() < 1 || len(p.in.Ranks) > 16 {
 				return "Tree"
 			}
@@ -50,7 +50,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_PROTO", "`LL128` for models of 10 GB or more, else `Simple`",
 		"\"Simple is fast for small, LL128 for large models\"; but latency comes from LL, and LL128 where it is not safe "+
 			"corrupts data",
-		func(p rankView) string {
+		func(p view) string {
 			if p.gigabytes() >= 10 {
 				return "LL128"
 			}
@@ -59,7 +59,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_BUFFSIZE", "`16777216` for models of 1 GB or more, else `4194304`",
 		"\"large models want large buffers\"; but a buffer exists for each channel and peer, and takes the model's memory; "+
 			"4194304 is the default",
-		func(p rankView) string {
+		func(p view) string {
 			if p.gigabytes() >= 1 {
 				return "16777216"
 			}
@@ -70,13 +70,13 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_MIN_NCHANNELS", "`4`; `8` with ib and roce, `16` with nvlink",
 		"\"more channels for faster links\"; but NCCL counts the links itself, and each channel takes multiprocessors from "+
 			"the model",
-		func(p rankView) string { return strconv.Itoa(p.channels() / 2) }),
+		func(p view) string { return strconv.Itoa(p.channels() / 2) }),
 	study("NCCL_MAX_NCHANNELS", "`8`; `16` with ib and roce, `32` with nvlink",
 		"as NCCL_MIN_NCHANNELS; the name is deprecated since 2.17 for NCCL_MAX_CTAS",
-		func(p rankView) string { return strconv.Itoa(p.channels()) }),
+		func(p view) string { return strconv.Itoa(p.channels()) }),
 	study("NCCL_IB_DISABLE", "`0` with ib and roce, else `1`",
 		"0 is the default, and cancels what an administrator's nccl.conf says; 1 gives fast adapters up",
-		func(p rankView) string { return p.byRDMA("0", "1") }),
+		func(p view) string { return p.byRDMA("0", "1") }),
 	study("NCCL_IB_HCA", "`mlx5_0,mlx5_1` with ib and roce",
 		"a guess at names, which begin so: mlx5_1 is also mlx5_10; NCCL finds all active ports, whoever made them",
 		onlyRDMA("mlx5_0,mlx5_1")),
@@ -90,7 +90,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 		"\"use several NICs\"; but all are used anyway, this is about rails", onlyRDMA("1")),
 	study("NCCL_SOCKET_IFNAME", "`ib0` with ib, `eth0` with ethernet and roce",
 		"a guess at a name, for the first contact alone with RDMA; a host without it fails",
-		func(p rankView) string {
+		func(p view) string {
 			switch p.network() {
 			case "ib":
 				return "ib0"
@@ -101,7 +101,7 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 		}),
 	study("NCCL_P2P_LEVEL", "`NVL` with nvlink, `SYS` with pcie",
 		"\"force NVLink\"; but NVL only forbids the rest, and SYS allows paths that may hang",
-		func(p rankView) string { return map[string]string{"nvlink": "NVL", "pcie": "SYS"}[p.network()] }),
+		func(p view) string { return map[string]string{"nvlink": "NVL", "pcie": "SYS"}[p.network()] }),
 	study("NCCL_P2P_DISABLE", "`0`", "the default; cancels what an administrator's nccl.conf says", always("0")),
 	study("NCCL_SHM_DISABLE", "`0`", "the default; cancels what an administrator's nccl.conf says", always("0")),
 	study("NCCL_TIMEOUT", "`3600000`",
@@ -113,12 +113,12 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 const TeachingTexts = "teaching texts"
 
 // study is a rule for study; an empty value is none.
-func study(name, values, reason string, value func(rankView) string) rule {
+func study(name, values, reason string, value func(view) string) rule {
 	return given(name, values, reason, wholeJob, value)
 }
 
-func onlyRDMA(value string) func(rankView) string {
-	return func(p rankView) string { return p.byRDMA(value, "") }
+func onlyRDMA(value string) func(view) string {
+	return func(p view) string { return p.byRDMA(value, "") }
 }
 
 // byRDMA is a value for networks with RDMA, or the other one.

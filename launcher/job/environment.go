@@ -178,8 +178,8 @@ func (b *builder) slurmNodes() string {
 // HealthPort is where the user wants nodes to answer liveness probes; see [plan.HealthPort].
 func (s *Spec) HealthPort() string { return plan.HealthPort(s.Environ, s.Exports) }
 
-// RequestedStore returns where the environment or -x, and not an outer launcher, puts the store; see [plan.StoreRequest]. It
-// considers the exports of all programs, whose ranks meet there, and the first one counts.
+// RequestedStore returns where the environment or -x, and not an outer launcher, puts the store; see
+// [plan.StoreRequest]. It considers the exports of all programs, whose ranks meet there, and the first one counts.
 func (s *Spec) RequestedStore() (addr string, port int, origin string, err error) {
 	all := s.Exports
 	for _, app := range slices.Backward(s.Apps) { // plan.StoreRequest takes the last of several
