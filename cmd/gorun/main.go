@@ -33,7 +33,8 @@ func main() {
 // gorun runs a command line and returns the exit code.
 func gorun(argv0 string, args []string, stdout, stderr io.Writer) int {
 	around := surroundings()
-	if len(args) == 2 && (args[0] == "--help" || args[0] == "-h") && dialect.ByName(argv0) == dialect.Gorun && hasHelp(args[1]) {
+	isHelp := len(args) == 2 && (args[0] == "--help" || args[0] == "-h")
+	if isHelp && dialect.ByName(argv0) == dialect.Gorun && hasHelp(args[1]) {
 		args = []string{"help", args[1]}
 	}
 	if len(args) > 0 && (dialect.ByName(argv0) == dialect.Gorun || joinsAsAgent(args)) {

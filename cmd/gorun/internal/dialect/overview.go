@@ -64,7 +64,9 @@ var topics = []topic{
 	{
 		"rendezvous", "How ranks and nodes find each other.",
 		[]Group{GroupMeeting},
-		[]Example{{"gorun --nnodes 2 --master-addr node1 --master-port 29500 train.py", "the same line on each of two nodes"}},
+		[]Example{
+			{"gorun --nnodes 2 --master-addr node1 --master-port 29500 train.py", "the same line on each of two nodes"},
+		},
 		"More: docs/hosts.md and docs/internals/store.md.",
 	},
 	{
@@ -85,7 +87,8 @@ var topics = []topic{
 			{"gorun -n 4 -m mpi4py train.py", "a script that uses mpi4py"},
 			{"ln -s gorun mpirun", "options and defaults of mpirun"},
 		},
-		"gorun knows the options of mpirun and mpiexec in each of their spellings: docs/reference/mpirun.md. More: docs/mpi.md.",
+		"gorun knows the options of mpirun and mpiexec in each of their spellings: docs/reference/mpirun.md. " +
+			"More: docs/mpi.md.",
 	},
 	{
 		"slurm", "Inside Slurm, gorun uses your allocation: no host list, no SSH.",
