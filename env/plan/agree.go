@@ -9,10 +9,9 @@ import (
 	"gorun/env/nccl"
 )
 
-// agree finds settings that must be the same on all ranks and are not: by what ranks on
-// different hosts inherit, by exports of one program alone, by files of settings. NCCL
-// does not compare them, it hangs or computes nonsense. What differs is told, since it
-// is the user's or the administrator's, who may know better.
+// checkAgreement notes settings that must be equal on all ranks and differ, because hosts inherit different values,
+// one program has its own exports, or configuration files differ. NCCL does not compare them: it hangs or computes
+// wrong results. The user decides, so this is a note and not an error.
 func (b *builder) checkAgreement() {
 	for _, name := range b.differingNames() {
 		v, ok := nccl.Lookup(name)
@@ -36,15 +35,13 @@ func (b *builder) checkAgreement() {
 	}
 }
 
-// sameTo reports whether two values are one to NCCL: a default that one host spells out is
-// what the others have.
+// equivalent reports whether NCCL treats two values alike: an unset variable equals its default spelled out.
 func equivalent(v nccl.Variable, a, b string) bool {
 	usual := func(value string) bool { return value == notSet || v.IsDefault(value) }
 	return a == b || usual(a) && usual(b)
 }
 
-// programsDiffer reports whether a variable is exported to some ranks alone, which beats
-// what is exported to all.
+// programsDiffer reports whether only some programs export a variable, which overrides exports to all.
 func (b *builder) programsDiffer(name string) bool {
 	return slices.ContainsFunc(b.in.Ranks, func(r Rank) bool {
 		return slices.ContainsFunc(r.Exports, func(e Export) bool {
@@ -54,8 +51,7 @@ func (b *builder) programsDiffer(name string) bool {
 	})
 }
 
-// differing are the names of NCCL's variables that not all ranks have from the same
-// place, sorted.
+// differingNames returns, sorted, the NCCL variables whose source is not the same for all ranks.
 func (b *builder) differingNames() []string {
 	found := map[string]bool{}
 	add := func(list []Variable) {
@@ -86,11 +82,9 @@ func isNCCL(name string) bool {
 	return strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "RCCL_")
 }
 
-// notSet is what ranks have of a variable that nobody gave them.
 const notSet = "not set"
 
-// whoHas lists the values of a variable, in the order of the ranks, with the nodes that
-// have them.
+// valuesByNode returns the distinct values of a variable in rank order, with the nodes that have each.
 func (b *builder) valuesByNode(name string) (values nodeNotes) {
 	for rank, r := range b.in.Ranks {
 		values.add(cmp.Or(b.effective(name, rank), notSet), b.nodeName(r.Node))
@@ -98,7 +92,8 @@ func (b *builder) valuesByNode(name string) (values nodeNotes) {
 	return values
 }
 
-// effective is what a rank's library goes by: the environment, then its host's files.
+// effective returns the value that NCCL uses in a rank: from the environment, else from the host's configuration
+// files.
 func (b *builder) effective(name string, rank int) string {
 	if value, ok := b.ofRank(rank, name); ok {
 		return value

@@ -12,9 +12,9 @@ import (
 	"gorun/env"
 )
 
-// Build decides the environment of every rank. An error names all exports that
-// cannot be (as [errors.Join] does): a variable that gorun gives each rank itself
-// comes from -x with the value that gorun gives it, or with [Inputs.LenientExports].
+// Build computes the environment of every rank. Its error joins (as [errors.Join] does) one error for each invalid
+// export. Exporting a variable that gorun sets for each rank is valid only with gorun's own value or with
+// [Inputs.LenientExports].
 func Build(in Inputs) (Environment, error) {
 	if err := in.check(); err != nil {
 		return Environment{}, err
@@ -36,7 +36,7 @@ func Build(in Inputs) (Environment, error) {
 	return b.out, nil
 }
 
-// check finds inputs that contradict themselves, which no user can cause.
+// check rejects inconsistent inputs, which only a bug in the caller produces.
 func (in *Inputs) check() error {
 	if len(in.Ranks) == 0 {
 		return errors.New("plan the environment: no ranks")
@@ -64,11 +64,11 @@ type builder struct {
 	nested  bool                   // gorun runs inside another launcher's rank
 	hip     bool                   // the user's list of GPUs is HIP_VISIBLE_DEVICES
 	slurm   *slurm                 // nil: the ranks are not inside Slurm
-	conf    []map[string]confEntry // what files of settings say, by node
+	conf    []map[string]confEntry // entries of configuration files, by node
 	names   [][]string             // their names in the order of the files, by node
 	roles   map[string]int         // how many ranks each has
 	inRole  []int                  // of each rank: its number in its role
-	ordered []bool                 // the user has said how GPUs are numbered, by node
+	ordered []bool                 // by node: the user set the numbering of GPUs
 	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or nodeNotes
 	stated  []Export               // of what gorun gives each rank itself
 	errs    []error
@@ -100,7 +100,7 @@ func newBuilder(in Inputs) *builder {
 	return b
 }
 
-// put adds a variable for all ranks, or replaces the one of that name.
+// put sets a variable for all ranks.
 func (b *builder) put(v Variable) {
 	if i, ok := b.index[v.Name]; ok {
 		b.out.Common[i] = v
@@ -110,13 +110,12 @@ func (b *builder) put(v Variable) {
 	b.out.Common = append(b.out.Common, v)
 }
 
-// has reports whether ranks have a variable so far.
 func (b *builder) has(name string) bool {
 	_, ok := b.index[name]
 	return ok
 }
 
-// drop takes a variable from all ranks and returns it; the zero value for none.
+// drop removes a variable from all ranks and returns it, or the zero value.
 func (b *builder) drop(name string) Variable {
 	i, ok := b.index[name]
 	if !ok {
@@ -133,7 +132,8 @@ func (b *builder) drop(name string) Variable {
 	return dropped
 }
 
-// ofNode looks a variable up as the ranks of a rank's node have it so far.
+// ofNode returns a lookup function for the variables shared by all ranks on the rank's node, as far as they are set
+// yet.
 func (b *builder) ofNode(rank int) func(name string) (string, bool) {
 	own := b.onNode[b.in.Ranks[rank].Node]
 	return func(name string) (string, bool) {
@@ -151,8 +151,7 @@ func (b *builder) note(format string, args ...any) {
 	b.out.Notes = append(b.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// inherit passes on what the launcher itself was given, without identities, and
-// what nodes have of their own.
+// inherit passes on the launcher's environment without identities, and each node's own variables.
 func (b *builder) inherit() {
 	if b.in.ExportsOnly {
 		return
@@ -196,8 +195,8 @@ func (b *builder) inherit() {
 	}
 }
 
-// audience tells which nodes inherit the launcher's environment, whole (here) or in
-// part (away), and whether these are all.
+// inheritors returns the nodes that inherit the launcher's whole environment (here) or part of it (away), and whether
+// these are all nodes.
 func (b *builder) inheritors() (everywhere bool, here, away []int) {
 	everywhere = true
 	for node, n := range b.in.Nodes {
@@ -213,7 +212,7 @@ func (b *builder) inheritors() (everywhere bool, here, away []int) {
 	return everywhere, here, away
 }
 
-// inheritOwn gives the ranks of a node what they have from the node itself.
+// inheritOwn adds the variables that a node's ranks inherit from the node itself.
 func (b *builder) inheritOwn(node int, n Node) {
 	own, reason := n.Environ, "the node's own"
 	switch {
@@ -234,7 +233,7 @@ func (b *builder) inheritOwn(node int, n Node) {
 	}
 }
 
-// remove notes a removal, once per name; "" is none.
+// remove records a removal, once for each name. An empty reason records nothing.
 func (b *builder) remove(name, reason string) {
 	if reason == "" {
 		return
@@ -247,13 +246,13 @@ func (b *builder) remove(name, reason string) {
 	b.out.Removed = append(b.out.Removed, Removal{Name: name, Reason: reason})
 }
 
-// removalReason says why an inherited variable is not passed on.
+// removalReason explains why ranks do not inherit a variable.
 func (b *builder) removalReason(r *rule) string {
 	switch {
 	case r.Class == ClassRequest && b.nested:
 		return "an outer launcher's store"
 	case r.Class == ClassRequest:
-		return "" // it was heard: the store listens there
+		return "" // the store already listens there
 	case r.Name == env.VarJob, r.Name == env.VarJobEngine:
 		return "" // ranks get it, the first with this job's id behind
 	case r.mpi && !b.applies(r):
@@ -270,7 +269,6 @@ func (b *builder) removalReason(r *rule) string {
 	return r.Reason
 }
 
-// export obeys -x.
 func (b *builder) export() {
 	for _, e := range b.in.Exports {
 		_, isPattern := e.prefix()
@@ -289,8 +287,8 @@ func (b *builder) export() {
 	}
 }
 
-// named are the variables that an export comes to, those that it takes away without an origin. A pattern passes over
-// identities: nobody means them.
+// named returns the variables that an export selects; those to remove have no origin. A pattern skips identities,
+// which no user means to export.
 func (b *builder) named(e Export) (all []Variable) {
 	v := Variable{Name: e.Name, Value: e.Value, Origin: Exported, Reason: e.origin()}
 	if e.HasValue && !e.Remove {
@@ -317,7 +315,7 @@ func (b *builder) named(e Export) (all []Variable) {
 	return all
 }
 
-// exported gives ranks a variable that -x named. A wish was heard already.
+// exported gives ranks an exported variable, except a store request: ranks get the address of the store itself.
 func (b *builder) exported(v Variable) {
 	if r := ruleFor(v.Name); r == nil || r.Class != ClassRequest {
 		b.putEverywhere(v)
@@ -325,7 +323,7 @@ func (b *builder) exported(v Variable) {
 	b.restore(v.Name)
 }
 
-// restore takes back the removal of a variable that -x named.
+// restore withdraws the removal of an exported variable.
 func (b *builder) restore(name string) {
 	b.out.Withheld = slices.DeleteFunc(b.out.Withheld, func(n string) bool { return n == name })
 	for i, r := range b.out.Removed {
@@ -336,7 +334,7 @@ func (b *builder) restore(name string) {
 	}
 }
 
-// lookup finds a variable in an environment; of two the last counts.
+// lookup finds a variable in an environment; the last entry counts.
 func lookup(environ []string, name string) (string, bool) {
 	for i := len(environ) - 1; i >= 0; i-- {
 		if n, value, ok := strings.Cut(environ[i], "="); ok && n == name {
@@ -363,7 +361,6 @@ func (b *builder) localRankReason() string {
 	return "which rank of its node this is"
 }
 
-// visibleReason says why it has it.
 func (b *builder) visibleReason(name string) string {
 	_, rocr := b.in.Ranks[0].Visible[env.VarROCRVisibleDevices]
 	switch {
@@ -375,8 +372,8 @@ func (b *builder) visibleReason(name string) string {
 	return b.in.VisibleWhy
 }
 
-// gpus are those that a rank sees by a variable. For a rank's only GPU CUDA's counts, and HIP's where the user gave
-// one: it beats CUDA's.
+// gpus returns a rank's list of visible GPUs for the named variable. A rank's only GPU goes into CUDA_VISIBLE_DEVICES,
+// and also into HIP_VISIBLE_DEVICES if the user set that, because it takes precedence.
 func (p view) gpus(name string) (string, bool) {
 	if value, ok := p.own().Visible[name]; ok {
 		return value, true
@@ -385,7 +382,6 @@ func (p view) gpus(name string) (string, bool) {
 	return p.own().Device, p.own().Device != "" && counts
 }
 
-// seat is where a rank's node is among the job's.
 func (p view) task() Task {
 	if s := p.node().Task; s != nil {
 		return *s
@@ -394,14 +390,13 @@ func (p view) task() Task {
 	return Task{Group: node, NumGroups: len(p.in.Nodes), LocalRanks: p.perNode[node]}
 }
 
-// role is that of a rank, as its node has it.
 func (p view) role() string { return cmp.Or(p.node().Role, p.in.Role, "default") }
 
-// agentStore reports whether gorun serves the ranks' store. Where rank 0 does,
-// torchrun's variables would make a client of it.
+// agentStore reports whether gorun serves the ranks' store. If rank 0 serves it, torchrun's variables would make rank
+// 0 a client of its own store.
 func (b *builder) agentStore() bool { return b.in.Store.Mode != StoreRank0 }
 
-// attempts reports whether ranks hear of attempts.
+// attempts reports whether ranks get the number of the attempt.
 func (b *builder) attempts() bool { return b.agentStore() || b.in.MaxRestarts > 0 }
 
 func (b *builder) masterPortReason() string {
@@ -418,8 +413,7 @@ func (b *builder) signals() string {
 	return strings.Join(b.in.SignalsToHandle, ",")
 }
 
-// marker is the job's id behind that of the job around it, and before that of its part
-// on the rank's node.
+// marker joins the outer job's marker, this job's ID and the node's part with colons.
 func (p view) marker() string {
 	parts := []string{p.outer, p.in.Job, p.node().Part}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ":")
@@ -427,7 +421,7 @@ func (p view) marker() string {
 
 func (p view) numThreads() int { return cmp.Or(p.own().Threads, p.node().Threads) }
 
-// threadsReason tells how the number came about where all nodes agree.
+// threadsReason explains the number of threads, in general terms if nodes differ.
 func (b *builder) threadsReason() string {
 	why := view{b, 0}.threadsWhy()
 	for rank := range b.in.Ranks {
@@ -445,8 +439,8 @@ func (p view) threadsWhy() string {
 	return p.node().Why
 }
 
-// workingDir is PWD for a rank whose directory the user chose. Shells and Go's
-// os.Getwd believe PWD where it fits, so that symbolic links keep their names.
+// workingDir returns PWD for a rank whose directory the user chose. Shells and os.Getwd trust a PWD that fits, which
+// keeps symbolic links in the path.
 func (p view) workingDir() string {
 	dir := p.own().Dir
 	if dir == "" || path.IsAbs(dir) {

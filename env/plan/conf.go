@@ -2,9 +2,8 @@ package plan
 
 import "gorun/env/nccl"
 
-// readConf parses what the hosts' files of settings say, once. The library takes them
-// for what the environment does not say, so that a variable that gorun adds would beat
-// them.
+// readConf parses the hosts' configuration files once. The library reads them only for variables that are not in the
+// environment, so a variable that gorun added would override them.
 func (b *builder) readConf() {
 	b.conf, b.names = make([]map[string]confEntry, len(b.in.Nodes)), make([][]string, len(b.in.Nodes))
 	for node := range b.in.Nodes {
@@ -22,14 +21,12 @@ func (b *builder) readConf() {
 	}
 }
 
-// confEntry is what a file of settings says.
 type confEntry struct {
 	value, path string
 	line        int
 }
 
-// confLeft lists what the files add to what ranks have, each line once for all nodes that
-// have it.
+// reportConf lists the settings that only configuration files make, each once with all nodes that have it.
 func (b *builder) reportConf() {
 	type line struct {
 		name string

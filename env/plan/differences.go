@@ -1,17 +1,16 @@
 package plan
 
-// Difference is a way in which a rank's environment is meant to differ from that
-// of a worker of torchrun 2.15.
+// Difference is an intended difference between a rank's environment and that of a torchrun 2.15 worker.
 type Difference struct {
-	// Name is a variable, or the beginning of several: "PMI_*".
+	// Name is a variable, or a pattern such as "PMI_*".
 	Name string
-	// Torchrun and Gorun say in words what each gives.
+	// Torchrun and Gorun describe the value under each launcher.
 	Torchrun, Gorun string
-	// Reason is why gorun differs.
+	// Reason explains why gorun differs.
 	Reason string
 }
 
-// differences is every intended difference; whatever else differs is a mistake.
+// differences is complete: TestNamesDifferFromTorchrunOnlyAsListed fails on any other difference.
 var differences = [...]Difference{
 	{
 		"OMP_NUM_THREADS", "`1` for several ranks on a node, with a banner of five lines; left alone for one",
@@ -89,6 +88,5 @@ var differences = [...]Difference{
 	{"_", "set by the shell to torchrun's path", "set by the shell to gorun's path", "it is the shell's"},
 }
 
-// DifferencesFromTorchrun returns how a rank's environment is meant to differ from
-// that of a worker of torchrun.
+// DifferencesFromTorchrun returns all intended differences from a torchrun worker's environment.
 func DifferencesFromTorchrun() []Difference { return differences[:] }

@@ -7,7 +7,6 @@ import (
 	"gorun/env"
 )
 
-// check reports an export that cannot be.
 func (e Export) check() error {
 	switch {
 	case e.Name == "" || strings.ContainsAny(e.Name, "=\x00"):
@@ -26,23 +25,22 @@ func (e Export) check() error {
 	return nil
 }
 
-// isOwn reports whether a variable tells a rank its place, and gorun gives it to each.
+// isOwn reports whether gorun sets the variable for each rank (RANK, LOCAL_RANK).
 func isOwn(name string) bool {
 	r := ruleFor(name)
 	return r != nil && r.Class == ClassIdentity && r.value != nil
 }
 
-// prefix is what the names of -x 'PREFIX*' begin with, as in Open MPI's mpirun.
+// prefix returns PREFIX for -x 'PREFIX*', which Open MPI's mpirun has too.
 func (e Export) prefix() (string, bool) {
 	prefix, isPattern := strings.CutSuffix(e.Name, "*")
 	return prefix, isPattern && !e.HasValue
 }
 
-// Exportable reports whether a variable can be given to ranks by -x: it says nothing of one
-// process alone.
+// Exportable reports whether -x accepts a variable: it must not describe a single process.
 func Exportable(name string) bool { return exportable(name) == nil }
 
-// exportable reports why a variable cannot be given to ranks by -x.
+// exportable returns why -x does not accept a variable, or nil.
 func exportable(name string) error {
 	switch r := ruleFor(name); {
 	case r == nil || r.Class == ClassSetting || r.Class == ClassRequest:

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// removeNamed takes variables away that ranks would inherit; what gorun itself gives them
-// stays.
+// removeNamed removes inherited variables. Variables that gorun sets itself stay.
 func (b *builder) removeNamed(e Export) {
 	prefix, isPattern := e.prefix()
 	for _, entry := range b.in.Inherited {
@@ -21,8 +20,8 @@ func (b *builder) removeNamed(e Export) {
 	}
 }
 
-// exportOwn gives ranks what is exported to them alone. Of what gorun gives each rank itself, exports
-// to all or to some say at most what it is.
+// exportOwn gives ranks the exports of their own program. Exports of variables that gorun sets for each rank must have
+// gorun's value.
 func (b *builder) exportOwn() {
 	given := make(map[string][]Variable) // by name; of each rank, the zero value for nothing
 	var names []string
@@ -73,7 +72,7 @@ func (b *builder) exportOwn() {
 	}
 }
 
-// contradicted is the first rank for which an export of what gorun gives it has another value; -1: none.
+// contradicted returns the first rank whose export has another value than gorun's, or -1.
 func (b *builder) contradicted(name string, exports []Variable) int {
 	for rank, v := range exports {
 		if v.Origin == "" {
@@ -86,7 +85,7 @@ func (b *builder) contradicted(name string, exports []Variable) int {
 	return -1
 }
 
-// ofRank looks a variable up as gorun gives it to a rank.
+// ofRank looks up a variable in a rank's environment.
 func (b *builder) ofRank(rank int, name string) (string, bool) {
 	own := nodeVariables(b.out.Ranks[rank])
 	if i := own.find(name); i >= 0 {
@@ -95,12 +94,12 @@ func (b *builder) ofRank(rank int, name string) (string, bool) {
 	return b.ofNode(rank)(name)
 }
 
-// sameExports reports whether two ranks have one list, as those of one program do.
+// sameExports reports whether two ranks share one list, as ranks of one program do.
 func sameExports(a, b []Export) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// ownOf are the variables that a list comes to. One without an origin is to be taken away.
+// ownOf returns the variables that a list of exports selects; those to remove have no origin.
 func (b *builder) ownOf(list []Export) (all []Variable) {
 	for _, e := range list {
 		if err := e.check(); err != nil {
@@ -116,7 +115,7 @@ func (b *builder) ownOf(list []Export) (all []Variable) {
 	return all
 }
 
-// giveOwn gives each rank its own value of a variable; who has none keeps what all had.
+// setOwn gives each rank its own value of a variable. Ranks without one keep the shared value.
 func (b *builder) setOwn(name string, own []Variable) {
 	before := b.take(name)
 	for rank, v := range own {

@@ -8,14 +8,9 @@ import (
 	"gorun/env"
 )
 
-// Wish reads where the user wants the store to listen: addr is MASTER_ADDR ("" for
-// no wish), port MASTER_PORT (0 for a free one), and origin names who said so, for
-// messages: "MASTER_PORT in the environment", "-x MASTER_ADDR, -x MASTER_PORT".
-//
-// What -x says counts before the environment. In an environment that a launcher
-// made (it has gorun's job marker or TORCHELASTIC_RUN_ID) the two are where that
-// launcher's store is, and no wish. A port that is no port is an error that names
-// the value and where it stands.
+// StoreRequest returns where the user wants the store to listen: addr is MASTER_ADDR ("" if unset), port is
+// MASTER_PORT (0 for any free port), and origin names their source for messages, such as "MASTER_PORT in the
+// environment".
 func StoreRequest(inherited []string, exports []Export) (addr string, port int, origin string, err error) {
 	addr, addrFrom := requested(env.VarMasterAddr, inherited, exports)
 	text, portFrom := requested(env.VarMasterPort, inherited, exports)
@@ -39,8 +34,8 @@ func StoreRequest(inherited []string, exports []Export) (addr string, port int, 
 	return addr, port, addrFrom + ", " + portFrom, nil
 }
 
-// HealthPort is where the user, and no outer launcher, wants nodes to answer liveness probes: the value of
-// TORCHELASTIC_HEALTH_CHECK_PORT, "" for nowhere.
+// HealthPort returns where the user, not an outer launcher, wants nodes to answer liveness probes: the value of
+// TORCHELASTIC_HEALTH_CHECK_PORT, or "".
 func HealthPort(inherited []string, exports []Export) string {
 	value, _ := requested(env.VarTorchelasticHealthCheckPort, inherited, exports)
 	return value
@@ -48,7 +43,7 @@ func HealthPort(inherited []string, exports []Export) string {
 
 const inEnvironment = " in the environment"
 
-// wished returns the wish for one variable and who said so.
+// requested returns the value that the user asked for, and its source.
 func requested(name string, inherited []string, exports []Export) (value, origin string) {
 	for i := len(exports) - 1; i >= 0; i-- {
 		e := exports[i]
@@ -67,7 +62,7 @@ func requested(name string, inherited []string, exports []Export) (value, origin
 	return value, name + inEnvironment
 }
 
-// asRequested names the user as the origin of a value that is what he wished for.
+// asRequested attributes a value to the user if it is the one that the user requested.
 func (b *builder) asRequested(r *rule, v Variable) Variable {
 	if r.Class != ClassRequest {
 		return v
@@ -82,7 +77,7 @@ func (b *builder) asRequested(r *rule, v Variable) Variable {
 	return v
 }
 
-// isNested reports whether an environment is that of another launcher's rank.
+// isNested reports whether an environment belongs to another launcher's rank.
 func isNested(environ []string) bool {
 	if job, _ := lookup(environ, env.VarJob); job != "" {
 		return true

@@ -2,12 +2,10 @@ package plan
 
 import "strings"
 
-// hidden stands for a value in what people see.
 const hidden = "<hidden>"
 
-// Shown is the value as a plan or a report may print it: whole, unless it looks
-// like a secret by the variable's name or by a password in a URL. Ranks get the
-// value as it is.
+// Shown returns the value for plans and reports. It hides a value whose name looks like a secret's, or that is a URL
+// with a password. Ranks always get the real value.
 func (v Variable) Shown() string {
 	if v.Value == "" || !secretName(v.Name) && !secretURL(v.Value) {
 		return v.Value
@@ -15,8 +13,7 @@ func (v Variable) Shown() string {
 	return hidden
 }
 
-// secretName recognises AWS_SECRET_ACCESS_KEY, HF_TOKEN, WANDB_API_KEY and the
-// like by the words of a name.
+// secretName recognizes names such as AWS_SECRET_ACCESS_KEY, HF_TOKEN and WANDB_API_KEY by their words.
 func secretName(name string) bool {
 	for word := range strings.SplitSeq(strings.ToUpper(name), "_") {
 		switch word {
@@ -33,7 +30,7 @@ func secretName(name string) bool {
 	return false
 }
 
-// secretURL recognises scheme://user:password@host.
+// secretURL recognizes scheme://user:password@host.
 func secretURL(value string) bool {
 	_, rest, isURL := strings.Cut(value, "://")
 	if !isURL {

@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// Tune says which settings of NCCL's, RCCL's and Gloo's gorun adds.
+// Tune selects which NCCL, RCCL and Gloo settings gorun adds.
 type Tune string
 
 const (
-	// TuneAuto adds what the facts of the hosts ask for. It is the zero value's meaning.
+	// TuneAuto adds the settings that the hosts need. The zero value means the same.
 	TuneAuto Tune = "auto"
 	// TuneOff adds none.
 	TuneOff Tune = "off"
-	// TuneTextbook adds those that teaching texts recommend, for study, and nothing else.
+	// TuneTextbook adds only the settings that teaching texts recommend, for study.
 	TuneTextbook Tune = "textbook"
 )
 
-// Level says how much a setting matters.
+// Level is the importance of a setting.
 type Level string
 
 const (
-	// Needed: without it the job fails, hangs or computes nonsense.
+	// Needed: without it the job fails, hangs or computes wrong results.
 	Needed Level = "needed"
-	// Helps: without it the job is slower, or says less when it fails.
+	// Helps: without it the job is slower, or reports less when it fails.
 	Helps Level = "helps"
-	// ForStudy: a teaching text has it, and nothing that is known of the hosts asks for it.
+	// ForStudy: recommended by a teaching text, but not needed on these hosts.
 	ForStudy Level = "for study"
 )
 
-// Left is a setting that gorun leaves alone, and why.
+// Left is a setting that gorun does not make, and the reason.
 type Left struct {
 	Name   string `json:"n"`
 	Reason string `json:"r"`
 }
 
-// tunes reports whether a rule that depends on --tune holds.
+// tunes reports whether --tune enables a rule.
 func (b *builder) tunes(r *rule) bool {
 	switch cmp.Or(b.in.Tune, TuneAuto) {
 	case TuneAuto:
@@ -48,8 +48,8 @@ func (b *builder) tunes(r *rule) bool {
 	return false
 }
 
-// inConf tells whether a file of settings has the rule's variable: on the rank's host,
-// or, where all ranks need the same value, on any.
+// inConf reports whether a configuration file sets the rule's variable on the rank's host, or on any host if all ranks
+// need the same value.
 func (b *builder) inConf(r *rule, rank int) bool {
 	if r.level == "" {
 		return false
@@ -64,7 +64,7 @@ func (b *builder) inConf(r *rule, rank int) bool {
 	})
 }
 
-// leftAlone lists what gorun would have set, or what others set for no reason.
+// leftAlone lists settings that gorun would have made, and settings that others make without need.
 func (b *builder) leftAlone() {
 	for i := range rules {
 		r := &rules[i]
@@ -85,7 +85,7 @@ func (b *builder) leftAlone() {
 	}
 }
 
-// given reports whether some rank has a variable, from whoever or whatever file.
+// given reports whether any rank has a variable, from the environment or a configuration file.
 func (b *builder) given(name string) bool {
 	return b.has(name) || b.whereInConf(name) != "" ||
 		slices.ContainsFunc(b.onNode, func(n nodeVariables) bool { return n.find(name) >= 0 }) ||
@@ -94,7 +94,7 @@ func (b *builder) given(name string) bool {
 
 func (b *builder) addLeft(name, reason string) { b.out.Left = append(b.out.Left, Left{name, reason}) }
 
-// folklore is what guides set by habit, and why gorun does not.
+// folklore lists settings that guides recommend by habit, and why gorun does not make them.
 var folklore = []Left{
 	{"NCCL_ALGO", "NCCL chooses for every call and size; with one forced, other collectives fail"},
 	{"NCCL_PROTO", "NCCL chooses for every size; LL128 where it is not safe corrupts data"},
@@ -105,7 +105,6 @@ var folklore = []Left{
 	{"NCCL_CROSS_NIC", "all NICs are used anyway; it is about rails"},
 }
 
-// fold writes names of nodes for a message.
 func (b *builder) joinNodes(names []string) string {
 	if b.in.JoinNodes == nil {
 		return strings.Join(names, ", ")
@@ -113,7 +112,7 @@ func (b *builder) joinNodes(names []string) string {
 	return b.in.JoinNodes(names)
 }
 
-// whereInConf names the files that set a variable and their hosts, "" for none.
+// whereInConf lists the configuration files that set a variable, with their hosts.
 func (b *builder) whereInConf(name string) string {
 	entries := nodeNotes{}
 	for node, c := range b.conf {

@@ -8,13 +8,13 @@ import (
 	"gorun/placement"
 )
 
-// shmPerRank is about what NCCL takes of /dev/shm for a rank.
+// shmPerRank is roughly what NCCL uses of /dev/shm for each rank.
 const shmPerRank = 32 << 20 // bytes
 
-// memlockEnough is what an RDMA program locks at least.
+// memlockEnough is the least memory that an RDMA program locks.
 const memlockEnough = 1 << 20 // bytes
 
-// warn nodeNotes on hosts on which NCCL will fail or be slow, where no setting helps.
+// warn adds notes about hosts on which NCCL will fail or be slow and no setting helps.
 func (b *builder) warn() {
 	if b.in.Tune == TuneTextbook {
 		b.note("--tune textbook sets what teaching texts recommend, for study; there is something wrong with each")
@@ -38,7 +38,7 @@ func (b *builder) warn() {
 	}
 }
 
-// nodeNotes are texts about nodes, in the order of the first of each.
+// nodeNotes collects texts in the order of their first occurrence, with the nodes that each applies to.
 type nodeNotes struct {
 	texts []string
 	on    map[string][]string // names of nodes, each once
@@ -58,12 +58,10 @@ func (r *nodeNotes) add(text, node string) {
 	}
 }
 
-// nodeName is how messages call a node.
 func (b *builder) nodeName(node int) string {
 	return cmp.Or(b.in.Nodes[node].Name, fmt.Sprint("node ", node))
 }
 
-// rdmaWarnings are about adapters that ranks cannot use.
 func (b *builder) rdmaWarnings(n *Node) []string {
 	active, _ := n.ports()
 	if len(active) == 0 || !b.rdma {
@@ -81,7 +79,7 @@ func (b *builder) rdmaWarnings(n *Node) []string {
 	return nil
 }
 
-// adapter names a port for a message: "InfiniBand (mlx5_0)".
+// adapter formats a port for a message: "InfiniBand (mlx5_0)".
 func adapter(p placement.NIC) string {
 	if p.Kind == placement.RoCE {
 		return "RDMA over Ethernet (" + p.Name + ")"
@@ -89,7 +87,6 @@ func adapter(p placement.NIC) string {
 	return "InfiniBand (" + p.Name + ")"
 }
 
-// hostWarnings are about limits.
 func hostWarnings(n *Node, ranks int) (texts []string) {
 	if n.Host.Shm >= 0 && n.Host.Container != "" && ranks > 1 && n.Host.Shm < shmPerRank*int64(ranks) {
 		texts = append(texts,
