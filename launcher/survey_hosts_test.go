@@ -38,7 +38,7 @@ func TestImpairedNetwork(t *testing.T) {
 		"packets are lost": {
 			testhosts.Impairment{Loss: 0.1, Seed: testneeds.Rand(t).Uint64()},
 			`^loss: h3: packets are lost between h3 \(eth0, 10\.77\.1\.3\) and h\[1-2\]: \d+ of \d+ segments \(\d+ %\) ` +
-				`had to be sent again`,
+				`were resent`,
 		},
 		"large packets vanish": {
 			testhosts.Impairment{MaxPacket: 1400},

@@ -106,6 +106,7 @@ def again():
         dist.init_process_group("gloo", store=dist.PrefixStore(f"generation {generation}", store), rank=rank, world_size=world)
         assert total() == sum(range(world))
         dist.new_group([0, 1])
+        dist.barrier()  # else rank 0 may close the new group's connections while rank 1 still makes them
     dist.destroy_process_group()
     past("again")
 
