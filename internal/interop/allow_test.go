@@ -17,24 +17,25 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// served is a `gorun store` under way.
+// served is a running `gorun store`.
 type served struct {
 	*running
 	addr netip.AddrPort
 }
 
-// serve starts `gorun store` and returns when it serves. The test ends it by stop, or its end does.
+// serve starts `gorun store` and returns once it accepts connections. The store stops at stop or at the end of the
+// test.
 func serve(t *testing.T, args ...string) served {
 	t.Helper()
 	return serveAs(t, gorun(append([]string{"store"}, args...)...))
 }
 
-// serveAs is serve for a command that becomes `gorun store`.
+// serveAs is like serve, for a command that becomes `gorun store`.
 func serveAs(t *testing.T, command job) served {
 	t.Helper()
 	s := served{running: command.start(t)}
-	t.Cleanup(func() { // before that of start, which wants it gone
-		_ = s.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	t.Cleanup(func() { // registered before start's cleanup, which requires that the process is gone
+		_ = s.command.Process.Signal(syscall.SIGTERM) // the process may have ended
 		<-s.ended
 	})
 	require.True(t, s.until(t, &s.stdout, "\n", 1), "no address: %s", s.stderr.String())
@@ -44,7 +45,7 @@ func serveAs(t *testing.T, command job) served {
 	return s
 }
 
-// stop ends the store and returns what it said.
+// stop stops the store and returns its output.
 func (s served) stop(t *testing.T) string {
 	t.Helper()
 	s.signal(t, syscall.SIGTERM)
@@ -54,23 +55,23 @@ func (s served) stop(t *testing.T) string {
 	return got.stderr
 }
 
-// Where the knock variables name an address of this host that is not loopback, role "knock" comes from there to the
-// job's store at loopback, which makes it a stranger.
+// knockVariable names an address of this host that is not loopback. Role "knock" connects from it to the job's
+// store on loopback, so the store must refuse it.
 const knockVariable = "INTEROP_KNOCK_FROM"
 
-// knock reports whether the store at port of loopback accepts a client that comes from an address.
+// knock reports whether the store at a loopback port accepts a client that connects from an address.
 func knock(from string, port string) (accepted bool, err error) {
 	return knockAt(net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}, net.JoinHostPort("127.0.0.1", port))
 }
 
-// knockAt is knock for a store anywhere.
+// knockAt is like knock, for a store at any address.
 func knockAt(dialer net.Dialer, address string) (accepted bool, err error) {
 	conn, err := dialer.Dial("tcp", address)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	hello := []byte{0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4} // VALIDATE, and PING, which is answered
+	hello := []byte{0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4} // VALIDATE, then PING, which the server answers
 	if _, err = conn.Write(hello); err != nil {
 		return false, nil
 	}
@@ -81,7 +82,7 @@ func knockAt(dialer net.Dialer, address string) (accepted bool, err error) {
 	return err == nil, err
 }
 
-// knockUserVariable has role "knock" come as another user of this host.
+// knockUserVariable makes role "knock" connect as another user of this host.
 const knockUserVariable = "INTEROP_KNOCK_USER"
 
 func playKnock() int {
@@ -96,7 +97,7 @@ func playKnock() int {
 	return 0
 }
 
-// strangersAddress is an IPv4 address of this host beside loopback.
+// strangersAddress is an IPv4 address of this host other than loopback.
 func strangersAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -135,7 +136,7 @@ func TestStoreAcceptsWhomItIsTold(t *testing.T) {
 		`^gorun: the store served for \S+; connections: 1, operations: 1, keys at the end: 0, refused: 0\n$`, s.stop(t))
 }
 
-// A job's store has the same option.
+// A job's store has the same option as `gorun store`.
 func TestJobAcceptsWhomItIsTold(t *testing.T) {
 	from := strangersAddress(t)
 	visit := func(args ...string) result {
@@ -151,7 +152,7 @@ func TestJobAcceptsWhomItIsTold(t *testing.T) {
 	require.Contains(t, useless.stderr, "--allow-from has no effect: the store listens at 127.0.0.1:")
 }
 
-// Another user of the host is a stranger, too, even one whom the job itself has started.
+// The store refuses other users of the host, even one that the job itself started.
 func TestJobRefusesOtherUsers(t *testing.T) {
 	testneeds.Root(t)
 	visit := func(args ...string) result {

@@ -13,7 +13,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// The static gorun has gorun-gpu measure, which stands beside it or in PATH, and says what to do where it doesn't.
+// The static gorun finds gorun-gpu next to itself or in PATH, and reports how to get it otherwise.
 func TestBenchOfTheStaticGorun(t *testing.T) {
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")
 	dir, err := gpuPrograms()

@@ -16,10 +16,10 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// whereIAm prints a rank's own mask.
+// whereIAm prints the rank's own CPU mask.
 const whereIAm = `echo $RANK $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status)`
 
-// bindings are command lines without their counts of ranks.
+// bindings are command lines without the number of ranks.
 var bindings = [][]string{
 	{},
 	{"--bind-to", "none"},
@@ -40,22 +40,21 @@ var bindings = [][]string{
 	{"--map-by", "l3cache", "--bind-to", "numa"},
 }
 
-// within are words before a command by which it runs somewhere else, such as in a cgroup.
+// within is a command prefix that runs a command elsewhere, such as in a cgroup.
 type within []string
 
-// gorun is a job of gorun there.
+// gorun is a gorun job with the prefix.
 func (w within) gorun(words ...string) job {
 	j := gorun(words...)
 	j.argv = append(slices.Clone(w), j.argv...)
 	return j
 }
 
-// planned are the CPUs to which a job's ranks would be bound; where they are not it
-// is all that this process may use.
+// planned are the CPUs that the plan binds each rank to. An unbound rank has all CPUs that this process may use.
 func planned(t *testing.T, allowed placement.CPUSet, where within, words ...string) []string {
 	t.Helper()
 	got := where.gorun(append([]string{"--dry-run", "--json"}, words...)...).run(t)
-	if got.code == 2 { // such as more ranks than cores
+	if got.code == 2 { // for example, more ranks than cores
 		assert.Equal(t, got.stderr, where.gorun(words...).run(t).stderr)
 		return nil
 	}
@@ -64,7 +63,7 @@ func planned(t *testing.T, allowed placement.CPUSet, where within, words ...stri
 	return cpus
 }
 
-// masks are those that the ranks really have.
+// masks are the actual CPU masks of the ranks.
 func masks(t *testing.T, j job, ranks int) []string {
 	t.Helper()
 	got := j.run(t)
@@ -95,7 +94,7 @@ func TestRanksAreWhereThePlanSays(t *testing.T) {
 	}
 }
 
-// A mask that somebody set before is all that there is.
+// The launcher uses only the CPUs of the mask that it inherits.
 func TestRanksStayWithinTheMaskOfTheirLauncher(t *testing.T) {
 	t.Parallel()
 	allowed, err := sysfs.Affinity()
@@ -106,7 +105,7 @@ func TestRanksStayWithinTheMaskOfTheirLauncher(t *testing.T) {
 	assert.Equal(t, []string{first, first}, masks(t, where.gorun("-n", "2", "sh", "-c", whereIAm), 2))
 }
 
-// Without anything to read about the machine ranks run as they can.
+// Ranks run even where /sys is empty.
 func TestRanksRunWhereSysIsEmpty(t *testing.T) {
 	t.Parallel()
 	testneeds.Root(t)

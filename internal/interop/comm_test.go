@@ -17,7 +17,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// collectiveOnce compiles a program that uses comm; unlike what TestMain builds it needs cgo.
+// collectiveOnce compiles a program that uses comm. It needs cgo, unlike the programs that TestMain builds.
 var collectiveOnce = sync.OnceValues(func() (string, error) {
 	build := exec.Command("go", "build", "-o", built("collective"), "gorun/comm/testdata/hello")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -27,7 +27,7 @@ var collectiveOnce = sync.OnceValues(func() (string, error) {
 	return built("collective"), nil
 })
 
-// collective returns that program: each rank adds up the ranks' numbers, in the world and in its half.
+// collective returns the path of that program. Its ranks sum their numbers over the world and over half of it.
 func collective(t *testing.T) string {
 	t.Helper()
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")
@@ -36,7 +36,7 @@ func collective(t *testing.T) string {
 	return path
 }
 
-// sums runs the program as a job that launch makes and compares what its ranks say.
+// sums runs the program as the job that launch makes and checks its output.
 func sums(t *testing.T, n int, launch job) {
 	t.Helper()
 	got := launch.run(t)
@@ -44,7 +44,7 @@ func sums(t *testing.T, n int, launch job) {
 	areSums(t, n, got.stdout)
 }
 
-// areSums compares what n ranks said.
+// areSums checks the output of n ranks.
 func areSums(t *testing.T, n int, stdout string) {
 	t.Helper()
 	var want []string
@@ -60,7 +60,7 @@ func areSums(t *testing.T, n int, stdout string) {
 	require.Equal(t, want, said)
 }
 
-// A Go program with collectives runs under every launcher whose ranks can tell their number, without an option.
+// A Go program with collectives needs no options under any launcher that gives its ranks their numbers.
 func TestCollectivesUnderLaunchers(t *testing.T) {
 	program := collective(t)
 	for name, launch := range map[string]func(t *testing.T) job{
@@ -96,13 +96,13 @@ func TestCollectivesUnderLaunchers(t *testing.T) {
 	})
 }
 
-// Launchers that are not here are known by the variables of which their ranks get these.
+// Launchers that are not installed here are represented by the variables that they set.
 func TestCollectivesByVariables(t *testing.T) {
 	program := collective(t)
 	local := func(t *testing.T) []string {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		defer listener.Close() // rank 0 serves there
+		defer listener.Close() // rank 0 listens there
 		_, port, err := net.SplitHostPort(listener.Addr().String())
 		require.NoError(t, err)
 		return []string{"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port}
@@ -110,7 +110,7 @@ func TestCollectivesByVariables(t *testing.T) {
 	nothing := func(*testing.T) []string { return nil }
 	for name, row := range map[string]struct {
 		common func(t *testing.T) []string
-		own    string // %[1]d is the rank, %[2]d their number
+		own    string // %[1]d is the rank, %[2]d the world size
 	}{
 		"srun": {nothing, "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=%[1]d SLURM_NTASKS=%[2]d SLURM_STEP_NUM_TASKS=%[2]d " +
 			"SLURM_LOCALID=%[1]d " +
@@ -129,7 +129,7 @@ func TestCollectivesByVariables(t *testing.T) {
 			"OMPI_COMM_WORLD_LOCAL_SIZE=%[2]d"},
 		"torch.distributed's env://": {local, "RANK=%[1]d WORLD_SIZE=%[2]d LOCAL_RANK=%[1]d"},
 	} {
-		t.Run(name, func(t *testing.T) { // one after the other: all have one parent, by which those without an address meet
+		t.Run(name, func(t *testing.T) { // sequential: the ranks share a parent process, and ranks without an address use it to find each other
 			const n = 3
 			common, said := row.common(t), make([]bytes.Buffer, n)
 			ranks := make([]*exec.Cmd, n)

@@ -10,7 +10,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// intended are the cases in which gorun's store means to differ from PyTorch's libuv server, with what it does.
+// intended lists the cases where gorun's store differs from PyTorch's libuv server on purpose, and its outcome.
 // docs/internals/store.md lists them for users.
 var intended = map[string]struct{ outcome, why string }{
 	"value_beyond_8_mib": {`["True","True"]`, "a larger value is taken: the limit is 64 MiB and an option"},
@@ -33,14 +33,14 @@ var intended = map[string]struct{ outcome, why string }{
 	},
 }
 
-// compared is what came of one case with both servers.
+// compared is the outcome of one case with both servers.
 type compared struct {
 	Case         string
 	Gorun, Libuv json.RawMessage
 }
 
-// TestStoreConformance has PyTorch's own client do the same with `gorun store` and with PyTorch's own server, which is
-// the oracle: what comes of it is equal, save in the listed cases.
+// TestStoreConformance runs PyTorch's own client against `gorun store` and against PyTorch's own server. PyTorch's
+// server is the oracle: outcomes are equal except in the listed cases.
 func TestStoreConformance(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

@@ -16,21 +16,20 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// sealed are words before a command that has nothing to write below /sys. Without "bind" the host's would be changed,
-// too.
+// sealed makes /sys read-only for a command. Without "bind" the change would affect the host too.
 var sealed = within{"unshare", "-m", "sh", "-c", `
 for mount in $(cut -d' ' -f5 /proc/self/mountinfo | grep '^/sys'); do mount -o remount,bind,ro $mount || exit 99; done
 [ -w /sys/kernel ] && exit 98
 exec "$@"`, "sh"}
 
-// confined makes cgroups that allow some CPUs and a quota in percent of one (0: none), for as long as the test runs,
-// and returns words before a command that runs in them.
+// confined makes cgroups that allow some CPUs and a quota in percent of one CPU (0: no quota). They last until the
+// test ends. It returns a prefix that runs a command in them.
 func confined(t *testing.T, cpus string, percent int) within {
 	t.Helper()
 	sets, quotas := testneeds.WritableCgroup(t, "cpuset"), testneeds.WritableCgroup(t, "cpu")
 	set := group(t, sets, "cpuset")
 	require.NoError(t, sets.Set(set, "cpuset", cpus))
-	quota := set // version 2: one hierarchy for all
+	quota := set // version 2: one hierarchy for all controllers
 	if quotas != sets {
 		quota = group(t, quotas, "cpu")
 	}
@@ -41,7 +40,7 @@ func confined(t *testing.T, cpus string, percent int) within {
 	return within{"sh", "-c", enter + `exec "$@"`, "sh"}
 }
 
-// group makes a cgroup that is gone when the test is.
+// group makes a cgroup and removes it when the test ends.
 func group(t *testing.T, place testneeds.Cgroup, controller string) (dir string) {
 	t.Helper()
 	dir, err := place.Make(controller)
@@ -55,7 +54,7 @@ func group(t *testing.T, place testneeds.Cgroup, controller string) (dir string)
 	return dir
 }
 
-// seats are the masks of the ranks of a job and their OMP_NUM_THREADS.
+// seats returns the CPU masks of a job's ranks and their OMP_NUM_THREADS.
 func seats(t *testing.T, where within, words ...string) (cpus, threads []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +63,7 @@ func seats(t *testing.T, where within, words ...string) (cpus, threads []string)
 	got := where.gorun(append(words, "sh", "-c", command, dir)...).run(t)
 	require.Zero(t, got.code, got.stderr)
 	read := func(kind string) (texts []string) {
-		files, err := filepath.Glob(filepath.Join(dir, "*."+kind)) // sorted; no test has ten ranks
+		files, err := filepath.Glob(filepath.Join(dir, "*."+kind)) // sorted by name, since no test has ten ranks
 		require.NoError(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -76,7 +75,7 @@ func seats(t *testing.T, where within, words ...string) (cpus, threads []string)
 	return read("cpus"), read("threads")
 }
 
-// A container's limits: ranks are on the CPUs that are left, and have the threads for which the quota is enough.
+// Ranks run on the CPUs that the container allows, with as many threads as its quota permits.
 func TestRanksStayWithinTheirCgroup(t *testing.T) {
 	t.Parallel()
 	testneeds.Root(t)
@@ -88,7 +87,7 @@ func TestRanksStayWithinTheirCgroup(t *testing.T) {
 		cpus    string
 		percent int
 		words   string
-		threads string // of each rank
+		threads string // one per rank
 	}{
 		{cpus: last, words: "-n 1", threads: "1"},
 		{cpus: last, percent: 50, words: "-n 1", threads: "1"},
@@ -118,7 +117,7 @@ func TestRanksStayWithinTheirCgroup(t *testing.T) {
 	}
 }
 
-// Where nothing below /sys can be written ranks sit as they do elsewhere, and nobody complains.
+// A read-only /sys changes neither the placement nor the output.
 func TestRanksSitAsEverWhereSysIsReadOnly(t *testing.T) {
 	t.Parallel()
 	testneeds.Root(t)

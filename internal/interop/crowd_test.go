@@ -18,13 +18,13 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// A process of role "crowd" holds many connections to a store, all of which wait for a key that it is told on its
-// command line:
+// A process of role "crowd" holds many connections to a store. All of them wait for the key on its command line:
 //
 //	ADDR CONNECTIONS KEY
 //
-// It prints "held" when they wait. For a line of input it asks on each connection whether anything has happened, and
-// prints "calm" if not; at the next it reads what the key's arrival sends on each, and prints "woken".
+// It prints "held" when all connections wait. On the first line of input it checks that no connection received
+// anything, and prints "calm".
+// On the second line it reads the wake-up on each connection, and prints "woken".
 type crowd []net.Conn
 
 func playCrowd() int {
@@ -58,7 +58,7 @@ func runCrowd(addr string, connections int, key string) error {
 	return nil
 }
 
-// gather opens the connections, from ten addresses in turn, and has each wait for key.
+// gather opens the connections, from ten addresses in turn, and waits for key on each.
 func gather(addr string, connections int, key string) (crowd, error) {
 	hello := []byte{0, 0xCE, 0xF7, 0x85, 0x3C} // VALIDATE
 	wait := append([]byte{6, 1, 0, 0, 0, 0, 0, 0, 0}, byte(len(key)), 0, 0, 0, 0, 0, 0, 0)
@@ -83,7 +83,7 @@ func gather(addr string, connections int, key string) (crowd, error) {
 	return c, nil
 }
 
-// ping is a PING, whose answer repeats its last four bytes.
+// ping is a PING request. The answer repeats its last four bytes.
 func ping(n byte) []byte { return []byte{13, 'p', 'n', 'g', n} }
 
 func expect(conn net.Conn, want []byte) error {
@@ -97,7 +97,7 @@ func expect(conn net.Conn, want []byte) error {
 	return nil
 }
 
-// calm fails unless each connection is served and was told nothing before.
+// calm fails unless each connection is served and has received nothing yet.
 func (c crowd) calm() error {
 	for i, conn := range c {
 		if _, err := conn.Write(ping(1)); err != nil {
@@ -112,7 +112,7 @@ func (c crowd) calm() error {
 	return nil
 }
 
-// woken reads the answer to each wait, and that nothing follows it.
+// woken reads the answer to each wait, and checks that nothing follows it.
 func (c crowd) woken() error {
 	for i, conn := range c {
 		if err := expect(conn, []byte{0}); err != nil {
@@ -122,7 +122,7 @@ func (c crowd) woken() error {
 	return c.calm()
 }
 
-// comers starts a process of role "crowd" and waits until it holds its connections. Its input is next.
+// comers starts a process of role "crowd" and waits until it holds its connections. next is its standard input.
 func comers(t *testing.T, s served, connections int, key string) (r *running, next io.WriteCloser) {
 	t.Helper()
 	input, next, err := os.Pipe()
@@ -135,7 +135,7 @@ func comers(t *testing.T, s served, connections int, key string) (r *running, ne
 	return r, next
 }
 
-// enoughFiles skips where a process may not have so many descriptors.
+// enoughFiles skips the test where a process may not open need descriptors.
 func enoughFiles(t *testing.T, need uint64) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -146,8 +146,8 @@ func enoughFiles(t *testing.T, need uint64) {
 	}
 }
 
-// TestCrowd holds 10,000 connections that wait, kills a process that has some of them, and sees that nobody else
-// notices: they are still served, were told nothing, and are all woken by the key.
+// TestCrowd holds 10,000 waiting connections and kills a process that holds some of them. The others stay served,
+// receive nothing, and all wake up when the key is set.
 func TestCrowd(t *testing.T) {
 	all := testneeds.Count(1000, 10000)
 	victims := all / 20
@@ -180,8 +180,8 @@ func say(t *testing.T, to io.Writer) {
 	require.NoError(t, err)
 }
 
-// A limit of descriptors that is too low for all who come is named, with the limit that they need; those who are in are
-// served, and the others when there is room.
+// If the descriptor limit is too low for all clients, the store reports it and the limit that they need. It serves
+// connected clients, and the others when descriptors become free.
 func TestCrowdBeyondTheLimitOfDescriptors(t *testing.T) {
 	const limit, connections, more = 100, 75, 45
 	r := job{argv: []string{"sh", "-c", fmt.Sprintf("ulimit -n %d; exec %s store", limit, built("gorun"))}}

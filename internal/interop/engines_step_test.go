@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task is one gorun of several that an engine starts.
+// task is one of several gorun processes that an engine starts.
 type task struct {
 	host    string
 	environ []string
 }
 
-// together starts gorun as each of some tasks, and returns what all ranks said, sorted.
+// together starts gorun once per task and returns the output of all ranks, sorted.
 func (s site) together(t *testing.T, common []string, tasks []task, args ...string) []string {
 	t.Helper()
 	all := map[string]*running{}
@@ -26,7 +26,7 @@ func (s site) together(t *testing.T, common []string, tasks []task, args ...stri
 	}
 	var lines []string
 	for _, got := range results(t, all, 0) {
-		lines = append(lines, slices.Collect(strings.Lines(got.stdout))...) // of nodes, the first one shows all
+		lines = append(lines, slices.Collect(strings.Lines(got.stdout))...) // the first node prints the output of all
 	}
 	slices.Sort(lines)
 	for i := range lines {
@@ -35,11 +35,10 @@ func (s site) together(t *testing.T, common []string, tasks []task, args ...stri
 	return lines
 }
 
-// place is a rank that says where it is in the job.
+// place is a rank that prints its position in the job.
 var place = []string{"sh", "-c", `echo "$RANK of $WORLD_SIZE, $LOCAL_RANK on node $GROUP_RANK, $(hostname)"`}
 
-// nodeSteps: gorun is started once on each host, by engines that have no command for
-// more, and its ranks are those of one job.
+// nodeSteps: an engine starts gorun once on each host, and the ranks form one job.
 func nodeSteps(t *testing.T, f fleet) {
 	want := []string{
 		"0 of 4, 0 on node 0, h1", "1 of 4, 1 on node 0, h1", "2 of 4, 0 on node 1, h2",
@@ -51,7 +50,7 @@ func nodeSteps(t *testing.T, f fleet) {
 	var sage, batch, flux, pals []task
 	for i, host := range hosts {
 		sage = append(sage, task{host, []string{"SM_CURRENT_HOST=" + host}})
-		// The main node is index 1, and is h1.
+		// The main node has index 1 and is h1.
 		one := task{host, []string{
 			fmt.Sprintf("AWS_BATCH_JOB_NODE_INDEX=%d", 1-i),
 			fmt.Sprintf("AWS_BATCH_JOB_ID=1f#%d", 1-i), "HOSTNAME=" + host,
@@ -72,7 +71,7 @@ func nodeSteps(t *testing.T, f fleet) {
 	require.Equal(t, want, s.together(t, common, pals, append([]string{"--master-addr", "h1"}, args...)...))
 }
 
-// fluxStep is what all tasks of a step on h1 and h2 have.
+// fluxStep is the environment that all tasks of a Flux step on h1 and h2 share.
 func fluxStep(id string, size int, taskmap string) []string {
 	return []string{
 		"FLUX_URI=local:///run/flux/local", "FLUX_JOB_ID=" + id, fmt.Sprint("FLUX_JOB_SIZE=", size), "FLUX_JOB_NNODES=2",
@@ -80,7 +79,7 @@ func fluxStep(id string, size int, taskmap string) []string {
 	}
 }
 
-// rankSteps: gorun is started several times on a host, and each of it is one rank.
+// rankSteps: an engine starts gorun several times on a host, and each gorun is one rank.
 func rankSteps(t *testing.T, f fleet) {
 	s := newSite(t, f, "flux")
 	var tasks []task

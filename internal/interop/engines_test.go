@@ -12,10 +12,9 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// TestEngines: a job in an allocation of a resource manager's that cannot be installed
-// here, whose commands are played by what documentation says of them. Ranks run on the
-// hosts of the allocation, agents come by the engine's command and by no other, and its
-// secret stands on no command line and in no environment.
+// TestEngines runs jobs in allocations of resource managers that cannot be installed here. Stubs follow the
+// documentation of their commands. Ranks run on the hosts of the allocation, and only the engine's command starts
+// agents. The secret appears on no command line and in no environment.
 func TestEngines(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{filepath.Dir(self(t))}})
 	for name, test := range map[string]func(*testing.T, fleet){
@@ -27,8 +26,8 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// ran runs a job that says where its ranks are, and checks that the calls were these:
-// their words up to gorun's own program, or up to what a shell reads.
+// ran runs a job whose ranks print their hosts, and checks the calls of the engine's commands. It compares each
+// call up to gorun's own program, or up to the part that a shell reads.
 func (s site) ran(t *testing.T, environ []string, want string, args []string, calls ...string) []call {
 	t.Helper()
 	got := s.gorun(environ, append(args, where...)...).run(t)
@@ -53,7 +52,7 @@ func (s site) ran(t *testing.T, environ []string, want string, args []string, ca
 	return made
 }
 
-// tokenIn is the secret in an invitation, "" where there is none.
+// tokenIn is the secret in an invitation, or "" if it contains no secret.
 func tokenIn(line string) string {
 	_, rest, _ := strings.Cut(line, `"token":"`)
 	token, _, _ := strings.Cut(rest, `"`)
@@ -64,7 +63,7 @@ func lsfJob(t *testing.T, f fleet) {
 	environ := []string{"LSB_JOBID=4711", "LSB_MCPU_HOSTS=h1 2 h2 1", "LSB_DJOB_NUMPROC=3"}
 	newSite(t, f, "blaunch").ran(t, environ, "h1 h1 h2", nil, "blaunch h1", "blaunch h2")
 	newSite(t, f, "blaunch").ran(t, environ, "h2", []string{"-H", "h2"}, "blaunch h2")
-	// As a rule the script runs on the first host of the job, to which nobody has to go.
+	// Usually the script runs on the first host of the job, so no command is needed to reach it.
 	newSite(t, f, "blaunch").ran(t, []string{"LSB_JOBID=4712", "LSB_MCPU_HOSTS=head 1 h1 2"}, "head h1 h1", nil,
 		"blaunch h1")
 }
@@ -84,7 +83,7 @@ func fluxJob(t *testing.T, f fleet) {
 		"flux exec --rank=0,2")
 }
 
-// pbsFile is a node file with h1 twice and h2 once; OpenPBS's h1 has two chunks.
+// pbsFile is a node file with h1 twice and h2 once. OpenPBS gives h1 two chunks.
 func pbsFile(t *testing.T, f fleet, name, lines string) []string {
 	return []string{"PBS_ENVIRONMENT=PBS_BATCH", "PBS_JOBID=17.pbs1", "PBS_TASKNUM=1", "PBS_NODEFILE=" +
 		f.write(t, name, lines)}
@@ -96,7 +95,7 @@ func pbsJob(t *testing.T, f fleet) {
 	path := filepath.Join(s.bin, "pbsdsh")
 	require.FileExists(t, path)
 	made := s.ran(t, environ, "h1 h1 h2", nil, "pbsdsh -n 0 --", "pbsdsh -n 1 --")
-	for _, c := range made { // the last word names a file, which is gone
+	for _, c := range made { // the last argument names a file, which no longer exists
 		_, file, found := strings.Cut(c.Argv[len(c.Argv)-1], ":")
 		require.True(t, found, c.Argv)
 		_, err := os.Stat(file)
@@ -112,8 +111,8 @@ func torqueJob(t *testing.T, f fleet) {
 	newSite(t, f, "pbsdsh").ran(t, environ, "h3", []string{"-H", "h3"}, "pbsdsh -n 2 --")
 }
 
-// noEngine: --engine none and a job of another's hosts know of no engine; a broken
-// allocation says how to do without.
+// noEngine: gorun uses no engine with --engine none, or with hosts outside the allocation. A broken allocation
+// suggests how to run without it.
 func noEngine(t *testing.T, f fleet) {
 	s := newSite(t, f, "blaunch")
 	environ := []string{"LSB_JOBID=4711", "LSB_MCPU_HOSTS=h1 2 h2"}
@@ -127,8 +126,8 @@ func noEngine(t *testing.T, f fleet) {
 	require.NoFileExists(t, s.calls)
 }
 
-// noProgram: where gorun's program is not on a host, the engine's command says so, and
-// gorun says what to do, long before it would have waited in vain.
+// noProgram: if gorun is not installed on a host, the engine's command fails. gorun reports the fix at once, long
+// before a timeout.
 func noProgram(t *testing.T, f fleet) {
 	flux := []string{"FLUX_URI=local:///run/flux/local", siteHosts + "=h1 h2 h3", siteWithout + "=h2"}
 	got := newSite(t, f, "flux").gorun(flux, where...).run(t)

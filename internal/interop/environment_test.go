@@ -16,7 +16,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// environments runs examples/torch/rank_env.py with two ranks and returns what each found.
+// environments runs examples/torch/rank_env.py with two ranks and returns the environment of each.
 func environments(t *testing.T, launch func(args ...string) job, outer ...string) [2]map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,13 +27,13 @@ func environments(t *testing.T, launch func(args ...string) job, outer ...string
 		text, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(rank)+".json"))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &ranks[rank]))
-		delete(ranks[rank], markVariable) // each job's own
+		delete(ranks[rank], markVariable) // differs for each job
 	}
 	return ranks
 }
 
 // documented reports whether env/plan lists a difference for the variable. A list such as "PMI_*, OMPI_COMM_* and
-// others of the table" stands for the identities of its table, too.
+// others of the table" also covers the identities of its table.
 func documented(name string) bool {
 	fits := func(pattern string) bool {
 		prefix, open := strings.CutSuffix(pattern, "*")
@@ -53,7 +53,8 @@ func documented(name string) bool {
 	return false
 }
 
-// What a rank sees under gorun called torchrun differs from real torchrun's in documented variables only.
+// Under gorun as torchrun, a rank's environment differs from that of the real torchrun in documented variables
+// only.
 func TestEnvironmentIsTorchruns(t *testing.T) {
 	python := testneeds.Torch(t)
 	for name, outer := range map[string][]string{

@@ -16,8 +16,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// examplesOnce builds all examples as a user's go command does, with cgo, which package comm needs. (The hello of
-// TestMain has none.)
+// examplesOnce builds all examples with cgo, as the go command does for a user. Package comm needs cgo; TestMain
+// builds hello without it.
 var examplesOnce = sync.OnceValues(func() (string, error) {
 	folder := built("examples")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -40,13 +40,13 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// exampleNames are the Go examples.
+// exampleNames are the names of the Go examples.
 var exampleNames = []string{
 	"allreduce", "bottleneck", "broadcast", "dist_allreduce", "fragmentation", "hello", "overlap", "reinit",
 	"straggler", "trainer",
 }
 
-// Every example has a twin, and a page that shows commands which exist.
+// Every example has a PyTorch version, and a page whose commands exist.
 func TestExamplesAreComplete(t *testing.T) {
 	folders, err := filepath.Glob(example(t, "*/main.go"))
 	require.NoError(t, err)
@@ -61,14 +61,14 @@ func TestExamplesAreComplete(t *testing.T) {
 	}
 }
 
-// TestExamples runs each with few steps. What they print about time is theirs; what they print about results is checked
-// here, and they check every sum themselves.
+// TestExamples runs each example with few steps. It checks the results that they print, but not the times. The
+// examples check every sum themselves.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	const figure = `[0-9.]+`
 	for _, c := range []struct {
 		ranks, command string
-		wants          []string // each a regular expression
+		wants          []string // regular expressions
 	}{
 		{
 			"4", "hello --comm",
@@ -113,7 +113,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// Their pages show what they print.
+// The pages of the examples show the output that they print.
 func TestExamplesPrintBoxes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"broadcast", "allreduce"} {
@@ -127,7 +127,7 @@ func TestExamplesPrintBoxes(t *testing.T) {
 	require.Equal(t, 4, strings.Count(said, "|  2.5  2.5  2.5  2.5 |"))
 }
 
-// A user runs a folder, not a program: the command on the pages.
+// The command on the pages runs a folder instead of a program.
 func TestExampleAsPackage(t *testing.T) {
 	t.Parallel()
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")
@@ -155,8 +155,8 @@ func epochs(t *testing.T, said string) (losses []float64, accuracy float64) {
 	return losses, accuracy
 }
 
-// Real data, learnt for real: bit-equal to one rank that adds up the same slices, and equal but for rounding whatever
-// the number of ranks. Each loss is printed with 4 digits; rounding was seen to change the 6th.
+// Training on real data gives the same bits as one rank that sums the same slices. With other numbers of ranks the
+// losses differ by rounding only: it changes the 6th digit, and losses have 4 digits.
 func TestTrainer(t *testing.T) {
 	t.Parallel()
 	var alone []float64
@@ -174,7 +174,7 @@ func TestTrainer(t *testing.T) {
 	}
 }
 
-// The same job twice ends with the same bits.
+// The same job twice gives the same bits.
 func TestTrainerRepeats(t *testing.T) {
 	t.Parallel()
 	bits := func() string {
@@ -184,7 +184,7 @@ func TestTrainerRepeats(t *testing.T) {
 	require.Equal(t, bits(), bits())
 }
 
-// What goes wrong says what to do, and ends the job with an error.
+// A failure ends the job with an error that suggests a fix.
 func TestExamplesFail(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(program(t, "hello"))
@@ -197,7 +197,7 @@ func TestExamplesFail(t *testing.T) {
 		{folder + "/allreduce --op median", `--op median: take one of sum, prod, max, min, avg`},
 		{folder + "/dist_allreduce --backend mpi", `"mpi" is no back end: take`},
 		{folder + "/trainer --epochs 0", `take 1 or more`},
-		{built("hello") + " --comm", `built without cgo.* CGO_ENABLED=1`}, // TestMain builds it without
+		{built("hello") + " --comm", `built without cgo.* CGO_ENABLED=1`}, // TestMain builds it without cgo
 	} {
 		got := gorun(append([]string{"-n", "2"}, strings.Fields(c.command)...)...).run(t)
 		require.Equal(t, 1, got.code, "%s\n%s", c.command, got.stderr)
@@ -205,16 +205,16 @@ func TestExamplesFail(t *testing.T) {
 	}
 }
 
-// Both name each late rank, and only those.
+// Both examples name each late rank, and no other.
 func TestStragglersAreNamed(t *testing.T) {
 	t.Parallel()
 	late := gorun("-n", "4", program(t, "straggler"), "--late", "2", "--delay", "1h", "--timeout", "500ms").run(t)
 	require.Equal(t, 1, late.code)
-	require.Regexp(t, `no answer from rank 2 within [0-9.]+m?s`, late.stderr) // as long as it was
+	require.Regexp(t, `no answer from rank 2 within [0-9.]+m?s`, late.stderr) // the actual duration
 	require.NotRegexp(t, `no answer from (rank [013]|ranks)`, late.stderr)
 }
 
-// twins are the examples' PyTorch versions with small work, and what they must print.
+// twins are the PyTorch versions of the examples with little work, and the output that they must print.
 var twins = []struct{ command, want string }{
 	{
 		"overlap.py --layers 2 --width 32 --batch 2 --steps 1",
@@ -231,10 +231,10 @@ var twins = []struct{ command, want string }{
 		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`,
 	},
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
-	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // last: it sets float64
+	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // last, because it sets float64
 }
 
-// inTurn runs twins in one job of two ranks, and returns what they said.
+// inTurn runs twins in one job of two ranks, and returns their output.
 func inTurn(t *testing.T, commands ...string) string {
 	t.Helper()
 	python := testneeds.Torch(t)
@@ -265,7 +265,7 @@ func TestTwins(t *testing.T) {
 	require.Equal(t, losses[0][1:], losses[1][1:], "both ways learn the same")
 }
 
-// Both print the same boxes: comm and PyTorch mean the same by these words.
+// Both print the same boxes: comm and PyTorch define these operations in the same way.
 func TestTwinsAgree(t *testing.T) {
 	t.Parallel()
 	ours := ""
@@ -275,7 +275,8 @@ func TestTwinsAgree(t *testing.T) {
 	require.Equal(t, ours, inTurn(t, "broadcast.py", "allreduce.py"))
 }
 
-// The same data, network and settings: PyTorch begins with other weights and shuffles otherwise, and reaches as much.
+// Data, network and settings are the same. PyTorch starts with other weights and shuffles differently, but reaches
+// the same accuracy.
 func TestTwinOfTrainer(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

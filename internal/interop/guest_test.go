@@ -23,10 +23,10 @@ import (
 
 const (
 	bootLimit = "240"
-	timedOut  = 124 // the exit code of timeout
+	timedOut  = 124 // exit code of timeout(1)
 )
 
-// boot starts a guest with cases and returns what came of each, and what gorun said of the machine.
+// boot starts a guest with cases. It returns the topology that gorun reports and the outcome of each case.
 func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology string, all []guest.Outcome) {
 	t.Helper()
 	qemu, kernel := testneeds.Guest(t)
@@ -34,7 +34,7 @@ func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology str
 	archive, results := filepath.Join(dir, "archive"), filepath.Join(dir, "results")
 	require.NoError(t, os.WriteFile(archive, disk(t, cases), 0o600))
 
-	// Emulated processors wait for each other now and then before the kernel has printed a word: a second start does not.
+	// Emulated processors sometimes wait for each other before the kernel prints anything. A second start works.
 	command := append([]string{"timeout", bootLimit, qemu}, machine.Arguments(kernel, archive, results)...)
 	got := job{argv: command}.run(t)
 	if got.code == timedOut && got.stdout == "" {
@@ -51,7 +51,7 @@ func boot(t *testing.T, machine guest.Machine, cases []guest.Case) (topology str
 	return all[0].Stdout, all[1:]
 }
 
-// disk is the archive that the guest has as its disk.
+// disk is the archive that serves as the guest's disk.
 func disk(t *testing.T, cases []guest.Case) []byte {
 	t.Helper()
 	text, err := json.Marshal(cases)
@@ -66,7 +66,7 @@ func disk(t *testing.T, cases []guest.Case) []byte {
 	return guest.Archive(append(files, programs...))
 }
 
-// guestPrograms builds what each guest runs: gorun, and its first process.
+// guestPrograms builds the programs of each guest: gorun and the first process.
 var guestPrograms = sync.OnceValues(func() (files []guest.File, err error) {
 	for name, source := range map[string]string{"gorun": "cmd/gorun", "init": "internal/interop/guest/boot"} {
 		path := built("guest-" + name)
@@ -84,19 +84,19 @@ var guestPrograms = sync.OnceValues(func() (files []guest.File, err error) {
 	return files, nil
 })
 
-// guestCase is a command line for a guest and where its ranks have to be.
+// guestCase is a command line for a guest and the expected placement of its ranks.
 type guestCase struct {
 	words   string
 	group   map[string]string
 	sealed  bool     // /sys is read-only
-	cpus    []string // of each rank
-	policy  []string // for memory, as the kernel writes it
+	cpus    []string // one per rank
+	policy  []string // memory policy, in the kernel's format
 	memory  []int    // NUMA nodes that the cpuset allows, nil: all
 	threads string   // OMP_NUM_THREADS of each rank
 	note    string   // on standard error
 }
 
-// In words for [guest.FourNodes].
+// CPUs and policies of [guest.FourNodes].
 var (
 	ownNodes   = []string{"0,2", "1,3", "4-5", "6-7"}
 	preferring = []string{"prefer:0", "prefer:1", "prefer:2", "prefer:3"}
@@ -144,7 +144,7 @@ var onFourNodes = []guestCase{
 	},
 }
 
-// In words for [guest.TwoThreads].
+// CPUs of [guest.TwoThreads].
 var (
 	cores = []string{"0-1", "2-3", "4-5", "6-7"}
 	pairs = []string{"prefer:0", "prefer:0", "prefer:1", "prefer:1"}
@@ -186,7 +186,7 @@ var onPatchy = []guestCase{
 	},
 }
 
-// On machines with several NUMA nodes ranks run, and have their memory, where plan and test say.
+// On machines with several NUMA nodes the CPUs and memory of ranks match the plan and the test.
 func TestRanksAndTheirMemoryOnSeveralNUMANodes(t *testing.T) {
 	for name, m := range map[string]struct {
 		guest.Machine
@@ -211,7 +211,7 @@ func TestRanksAndTheirMemoryOnSeveralNUMANodes(t *testing.T) {
 	}
 }
 
-// checkTopology compares what `gorun topo --json` said in a guest with how that was made.
+// checkTopology compares the output of `gorun topo --json` in a guest with the configuration of the machine.
 func checkTopology(t *testing.T, machine guest.Machine, text, isolated, offline string) {
 	var got struct{ Machine placement.Machine }
 	require.NoError(t, json.Unmarshal([]byte(text), &got), text)
@@ -264,8 +264,8 @@ func (c guestCase) check(t *testing.T, machine guest.Machine, came guest.Outcome
 	}
 }
 
-// ofPlan is what `gorun --dry-run --json` said of CPUs, memory policy and OMP_NUM_THREADS of each rank. A rank that is
-// not bound has all CPUs that are allowed.
+// ofPlan returns CPUs, memory policy and OMP_NUM_THREADS of each rank from the output of `gorun --dry-run --json`.
+// An unbound rank has all allowed CPUs.
 func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []string) {
 	t.Helper()
 	type variable struct{ N, V string }
@@ -296,8 +296,8 @@ func ofPlan(t *testing.T, text, allowed string) (cpus, policies, threads []strin
 	return cpus, policies, threads
 }
 
-// pages are the NUMA nodes on which memory of a rank may lie if it is touched from one of these CPUs: the nearest that
-// its policy and the cpuset allow, or all of an interleaving.
+// pages returns the NUMA nodes where memory of a rank may lie if one of these CPUs touches it. These are the
+// nearest nodes that policy and cpuset allow, or all nodes of an interleaving policy.
 func (c guestCase) pages(t *testing.T, machine guest.Machine, rank int, from ...int) (nodes []int) {
 	t.Helper()
 	policy, text, bound := strings.Cut(c.policy[rank], ":")

@@ -18,7 +18,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// hangTimeout is long enough for ranks to come to where they wait on a busy machine.
+// hangTimeout gives ranks enough time to reach their wait on a busy machine.
 const hangTimeout = "5"
 
 // playHang is a rank that waits for ever: rank 2 for data, the others for their peers.
@@ -43,7 +43,7 @@ func waitForData() int {
 	return n
 }
 
-// playDeaf does something else than Go's runtime upon SIGQUIT: it says so, and waits on.
+// playDeaf handles SIGQUIT without Go's stack dump: it prints a line and keeps waiting.
 func playDeaf() int {
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGQUIT)
@@ -53,7 +53,7 @@ func playDeaf() int {
 	return playHang()
 }
 
-// hung is what the report has of a hang.
+// hung is the part of the report about a hang.
 type hung struct {
 	Ranks []struct {
 		Rank        int
@@ -64,13 +64,12 @@ type hung struct {
 	}
 }
 
-// hangs runs a job that hangs until gorun ends it, and returns the text and the data of
-// its report.
+// hangs runs a job that hangs until gorun ends it, and returns the text and the data of its report.
 func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
 	j.argv = append([]string{j.argv[0], "--hang-timeout", hangTimeout, "--report", file}, j.argv[1:]...)
-	got := j.with("GORUN_BIND_TO=none").run(t) // no remark where there are fewer CPUs
+	got := j.with("GORUN_BIND_TO=none").run(t) // no placement hint on machines with fewer CPUs
 	require.Equal(t, 124, got.code, "stdout: %s\nstderr: %s", got.stdout, got.stderr)
 	said, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -88,7 +87,7 @@ func hangs(t *testing.T, j job) (text, stderr string, data hung) {
 	return text, before, report.Hang
 }
 
-// oddOne is what is said of ranks of which number 2 waits for data.
+// oddOne matches the report about ranks if only rank 2 waits for data.
 var oddOne = regexp.MustCompile(`^  \[2\] .*; last line: ready
            │ os\.\(\*File\)\.Read \(file\.go:\d+\) \[IO wait\]
            │ gorun/internal/interop\.waitForData \(hang_test\.go:\d+\)
@@ -100,8 +99,7 @@ var oddOne = regexp.MustCompile(`^  \[2\] .*; last line: ready
 exit 124
 $`)
 
-// A rank may be a shell that runs the program, and standard error may be where
-// standard output is.
+// A rank may be a shell that runs the program, and standard error may go to standard output.
 const inItsOwnWay = `case $RANK in
 0) "$0"; exit $?;;
 1) exec "$0" 2>&1;;
@@ -145,8 +143,8 @@ func TestTheWholeAnswerIsInTheLog(t *testing.T) {
 	}
 }
 
-// Who does not answer is told as the kernel sees it, and what it prints is not lost. A
-// gorun is not asked: it would ask all ranks of its own job.
+// For a rank that does not respond, gorun reports the state in the kernel, and keeps its output. A nested gorun
+// gets no signal, because it would signal all ranks of its own job.
 func TestRanksThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	const ranks = `case $RANK in
@@ -172,7 +170,7 @@ esac`
 	}
 }
 
-// With --on-hang report nobody is asked what it might not survive.
+// With --on-hang report no rank gets a signal that it might not survive.
 func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	t.Parallel()
 	r := gorun("--hang-timeout", hangTimeout, "--on-hang", "report", "-n", "2", self(t)).with(roleVariable +
@@ -184,8 +182,8 @@ func TestAJobThatGoesOnIsOnlyLookedAt(t *testing.T) {
 	assert.NotContains(t, got.stderr, "goroutine")
 }
 
-// pythonHang waits in a lock, in the main thread; another thread waits elsewhere. Each
-// rank would tell in another way, the last not at all.
+// pythonHang waits for a lock in the main thread while another thread waits elsewhere. Each rank reports its stacks
+// in another way, and the last rank not at all.
 const pythonHang = `import faulthandler, os, signal, threading
 rank = os.environ["RANK"]
 if rank == "0": faulthandler.enable()
@@ -222,7 +220,7 @@ $`, text)
 	assert.Empty(t, left, "no core dump")
 }
 
-// bareInterpreter is Python itself and no script that looks for it, so that it needs no PATH.
+// bareInterpreter is Python itself rather than a script that searches for it, so it needs no PATH.
 func bareInterpreter(t *testing.T) string {
 	t.Helper()
 	python := testneeds.Program(t, testneeds.LayerPython, "python3")

@@ -19,7 +19,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Ranks know their place as torchrun numbers them, and each host's own interface.
+// Ranks have the numbers that torchrun would give them, and the interface of their own host.
 func placesAndEnvironment(t *testing.T, f fleet) {
 	ranks := f.gorun("-H", "h1:2,h2:1,h3:1", "--rdzv-id", "place", self(t)).tell(t)
 	require.Len(t, ranks, 4)
@@ -39,7 +39,7 @@ func placesAndEnvironment(t *testing.T, f fleet) {
 	}
 }
 
-// forwarded compares what ranks on this and another host find in their environment.
+// forwarded compares the environments of ranks on this host and on another.
 func forwarded(t *testing.T, f fleet) {
 	outer := []string{
 		"NCCL_DEBUG=WARN", "OMP_NUM_THREADS=3", "TORCH_LOGS=x", "LD_LIBRARY_PATH=/a:/b c", "EMPTY_THING=", "MY_SETTING=1",
@@ -81,7 +81,7 @@ func forwarded(t *testing.T, f fleet) {
 	check(there, listed+" "+others, bound+" TMPDIR")
 }
 
-// dryRun: the plan is the same twice, masks what is secret and starts nothing.
+// dryRun: the plan is the same twice, masks secrets and starts nothing.
 func dryRun(t *testing.T, f fleet) {
 	plan := func(more ...string) string {
 		args := slices.Concat(more, []string{
@@ -105,7 +105,7 @@ func dryRun(t *testing.T, f fleet) {
 	require.Error(t, f.Command("h1", "test", "-e", "/tmp/a file").Run())
 }
 
-// oddTexts are what shells would read.
+// oddTexts contain characters that are special to shells.
 var oddTexts = []string{
 	"", " ", "a b", "it's", `"quoted"`, "$(touch /tmp/pwned)", "`touch /tmp/pwned`", "$HOME", "${RANK}", "a\nb", "\n",
 	"\t\r\n", `\`, `\n`, "a;b", "&&", "|", "*", "~",
@@ -113,7 +113,7 @@ var oddTexts = []string{
 	"{a,b}", "[x]", "<in", ">out", strings.Repeat("long ", 2000),
 }
 
-// randomText is any bytes but NUL, which no argument holds.
+// randomText is a string of any bytes but NUL, which no argument can hold.
 func randomText(r *rand.Rand) string {
 	const liked = " '\"\\$`\n-;&|*?~!#(){}[]<>%=,:@"
 	text := make([]byte, r.IntN(40))
@@ -125,7 +125,7 @@ func randomText(r *rand.Rand) string {
 	return string(text)
 }
 
-// oddBytes: nothing that an argument, a variable or a path holds is read by any shell on its way (S7).
+// oddBytes: no shell interprets the content of an argument, a variable or a path (S7).
 func oddBytes(t *testing.T, f fleet) {
 	r := testneeds.Rand(t)
 	texts := slices.Clone(oddTexts)
@@ -150,7 +150,7 @@ func oddBytes(t *testing.T, f fleet) {
 	for _, host := range []string{"h1", "h2", testhosts.Head} {
 		require.Error(t, f.Command(host, "test", "-e", "/tmp/pwned").Run(), host)
 	}
-	// Names of hosts that could be options or commands of ssh.
+	// These host names look like options or commands of ssh.
 	for _, name := range []string{
 		"-oProxyCommand=touch /tmp/pwned", "$(touch /tmp/pwned)", "h1;touch", "h1 h2", "-h1",
 		"@h1", "ann@-h1", "a'b",
@@ -164,7 +164,7 @@ func oddBytes(t *testing.T, f fleet) {
 	require.Error(t, f.Command(testhosts.Head, "test", "-e", "/tmp/pwned").Run())
 }
 
-// secretsAndStrangers: no secret is where others could read it (S3), and the store is for the job's hosts alone (S5).
+// secretsAndStrangers: other users cannot read any secret (S3), and the store accepts hosts of the job only (S5).
 func secretsAndStrangers(t *testing.T, f fleet) {
 	const token = "tok-2f1b8c-known"
 	report := filepath.Join(f.Dir(), "report-of-secrets.json")
@@ -211,7 +211,7 @@ func keyOf(t *testing.T, f fleet, path string) string {
 // processText is the command line or environment of a process.
 type processText struct{ name, text string }
 
-// processTexts reads those of all processes of a fleet, but the environment of the launcher, which is the user's own.
+// processTexts reads those of all processes of a fleet, except the environment of the launcher, which the user set.
 func processTexts(t *testing.T, f fleet, launcher int) (all []processText) {
 	t.Helper()
 	for _, host := range append(f.Hosts(), testhosts.Head) {
@@ -220,7 +220,7 @@ func processTexts(t *testing.T, f fleet, launcher int) (all []processText) {
 		for _, p := range processes {
 			for _, file := range []string{"cmdline", "environ"} {
 				text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, file))
-				if err == nil && (p.PID != launcher || file != "environ") { // it may have ended
+				if err == nil && (p.PID != launcher || file != "environ") { // the process may have ended
 					all = append(all, processText{host + " " + file + " of " + p.String(), string(text)})
 				}
 			}

@@ -16,7 +16,7 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// wholeOutput: the lines of each rank on each host are whole and in order.
+// wholeOutput: the lines of each rank on each host are complete and in order.
 func wholeOutput(t *testing.T, f fleet) {
 	got := f.gorun("-H", "h[1-4]:2", self(t)).with(roleVariable + "=lines").run(t)
 	require.Zero(t, got.code)
@@ -27,7 +27,7 @@ func wholeOutput(t *testing.T, f fleet) {
 	require.Equal(t, 2, strings.Count(labeled.stderr, "two\n"), labeled.stderr)
 }
 
-// requireLines checks what ranks of role "lines" printed.
+// requireLines checks the output of ranks of role "lines".
 func requireLines(t *testing.T, got result, ranks int) {
 	t.Helper()
 	outs, errs := make([]int, ranks), make([]int, ranks)
@@ -52,7 +52,7 @@ func requireLines(t *testing.T, got result, ranks int) {
 	require.Equal(t, slices.Repeat([]int{manyLines}, ranks), errs)
 }
 
-// standardInput: a megabyte reaches the rank that it is for, wherever that is.
+// standardInput: one megabyte reaches the chosen rank on any host.
 func standardInput(t *testing.T, f fleet) {
 	text := strings.Repeat("0123456789abcde\n", 1<<16)
 	digest := fmt.Sprintf("%d %x <nil>", len(text), sha256.Sum256([]byte(text)))
@@ -69,7 +69,7 @@ func standardInput(t *testing.T, f fleet) {
 	}
 }
 
-// logFiles: each host writes those of its own ranks, where the hosts share the directory and where they do not.
+// logFiles: each host writes the log files of its own ranks, whether or not the hosts share the directory.
 func logFiles(t *testing.T, f fleet) {
 	shared := filepath.Join(f.Dir(), "logs")
 	for _, dir := range []string{shared, "/tmp/logs of one host"} {
@@ -89,7 +89,7 @@ func logFiles(t *testing.T, f fleet) {
 	}
 }
 
-// failuresAndRestarts: what a rank on another host ends with is the job's status, and the report says where it was.
+// failuresAndRestarts: the exit code of a remote rank becomes the status of the job, and the report names its host.
 func failuresAndRestarts(t *testing.T, f fleet) {
 	report := filepath.Join(f.Dir(), "report.json")
 	run := func(options, script string) result {
@@ -134,7 +134,7 @@ func failuresAndRestarts(t *testing.T, f fleet) {
 	require.Contains(t, got.stderr, "restart 1 of 1")
 }
 
-// signals reach the ranks of all hosts.
+// signals: signals reach the ranks of all hosts.
 func signals(t *testing.T, f fleet) {
 	script := `trap 'echo usr1 $RANK' USR1; trap 'echo int $RANK; exit 0' INT; echo ready; while :; do sleep 0.05; done`
 	r := f.gorun("-H", "h1:2,h2:2", "sh", "-c", script).start(t)
@@ -151,7 +151,7 @@ func signals(t *testing.T, f fleet) {
 	require.Contains(t, got.stderr, "gorun: ended by SIGINT after ")
 }
 
-// missing names the hosts that lack something, once, and what helps.
+// missing: gorun names the hosts that lack something once, with a hint.
 func missing(t *testing.T, f fleet) {
 	for _, host := range []string{testhosts.Head, "h2", "h3"} {
 		require.NoError(t, f.Command(host, "sh", "-c", "mkdir -p /tmp/only/here && cp /bin/true /tmp/only/prog").Run())
@@ -186,10 +186,10 @@ func missing(t *testing.T, f fleet) {
 	require.Equal(t, "/usr\n/usr\n/usr\n", got.stdout)
 }
 
-// externalPrograms run instead of gorun's own SSH.
+// externalPrograms: external programs replace gorun's own SSH.
 func externalPrograms(t *testing.T, f fleet) {
 	pids := map[string]int{}
-	for _, host := range []string{"h1", "h2"} { // the first process of a host is what all others descend from
+	for _, host := range []string{"h1", "h2"} { // the first process of a host is the ancestor of all others
 		text, err := os.ReadFile(filepath.Join(f.Dir(), testhosts.StateFile))
 		require.NoError(t, err)
 		var state struct{ Hosts []struct{ PID int } }
@@ -219,8 +219,8 @@ func externalPrograms(t *testing.T, f fleet) {
 	}
 }
 
-// programsBesideRanks: where the launcher's own host has ranks, too, what they leave behind
-// ends with them, and the programs by which the others are reached do not.
+// programsBesideRanks: the launcher's own host has ranks too. Their orphans end with them, but the programs that
+// connect to other hosts keep running.
 func programsBesideRanks(t *testing.T, f fleet) {
 	jump := f.configure(t, "Host h1", "ProxyCommand ssh -F "+f.SSHConfig()+" -W %h:%p h2", "Host *")
 	kept := f.configure(t, "Host h1", "ControlMaster auto", "ControlPersist 60", "ControlPath "+f.Dir()+"/kept-%n",
@@ -237,12 +237,12 @@ func programsBesideRanks(t *testing.T, f fleet) {
 			require.Equal(t, "head h1 h1", whereabouts(t, got), name)
 		}
 	}
-	setUp(t, "ssh", "-F", kept, "-O", "exit", "h1") // it is the user's, and still there
+	setUp(t, "ssh", "-F", kept, "-O", "exit", "h1") // it belongs to the user and must still run
 }
 
-// emptyCaches: two jobs that both bring gorun to a host do not disturb each other.
+// emptyCaches: two jobs that both copy gorun to a host do not disturb each other.
 func emptyCaches(t *testing.T, f fleet) {
-	const user = "ann" // whose cache no other test needs
+	const user = "ann" // no other test needs her cache
 	for _, host := range f.Hosts() {
 		require.NoError(t, f.Command(host, "rm", "-rf", "/run/home/ann/.cache").Run())
 	}

@@ -15,7 +15,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestHostsAndTheirLogins runs jobs over hosts that let people in by different ways, or do not.
+// TestHostsAndTheirLogins runs jobs over hosts with different logins, some of which fail.
 func TestHostsAndTheirLogins(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 4})
@@ -28,11 +28,11 @@ func TestHostsAndTheirLogins(t *testing.T) {
 		"host keys and strangers": hostKeys,
 		"homes":                   withoutHomes,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, f) }) // one after the other: some change the hosts
+		t.Run(name, func(t *testing.T) { test(t, f) }) // sequential: some tests change the hosts
 	}
 }
 
-// edit makes a configuration of ssh that differs from the set's own; old and new texts alternate.
+// edit makes an ssh configuration that differs from that of the set; old and new texts alternate.
 func (f fleet) edit(t *testing.T, oldAndNew ...string) string {
 	t.Helper()
 	own, err := os.ReadFile(f.SSHConfig())
@@ -42,14 +42,14 @@ func (f fleet) edit(t *testing.T, oldAndNew ...string) string {
 	return f.write(t, "edited-"+strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()), text)
 }
 
-// setUp runs a program that has to succeed.
+// setUp runs a program that must succeed.
 func setUp(t *testing.T, name string, args ...string) {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", name, args, out)
 }
 
-// keyCopy is the set's key in a file of its own.
+// keyCopy copies the set's key to a new file.
 func (f fleet) keyCopy(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(f.Key())
@@ -59,7 +59,7 @@ func (f fleet) keyCopy(t *testing.T, name string) string {
 	return path
 }
 
-// works runs ranks on h1 and h2 with a configuration of ssh.
+// works runs ranks on h1 and h2 with an ssh configuration.
 func (f fleet) works(t *testing.T, config string) result {
 	t.Helper()
 	got := f.under(config, append(words("-H h1:1,h2:1"), where...)...).run(t)
@@ -69,7 +69,7 @@ func (f fleet) works(t *testing.T, config string) result {
 	return got
 }
 
-// throughJumpHost: the head has no way to h1 and h2 but through h3.
+// throughJumpHost: the head reaches h1 and h2 only through h3.
 func throughJumpHost(t *testing.T, f fleet) {
 	for _, host := range []string{"h1", "h2"} {
 		require.NoError(t, f.IP(testhosts.Head, "route add blackhole "+f.Address(host)+"/32"))
@@ -121,7 +121,7 @@ func byAgent(t *testing.T, f fleet) {
 		f.Key(), key))
 }
 
-// byEncryptedKey: the passphrase is asked for once, on the terminal.
+// byEncryptedKey: gorun prompts for the passphrase once, on the terminal.
 func byEncryptedKey(t *testing.T, f fleet) {
 	key := f.keyCopy(t, "encrypted")
 	setUp(t, "ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", key)
@@ -156,7 +156,7 @@ func byEncryptedKey(t *testing.T, f fleet) {
 	require.NotContains(t, got.stdout, "sesame")
 }
 
-// throughShells: what login shells and sshd say is no part of the job's output.
+// throughShells: output of login shells and sshd is not part of the job's output.
 func throughShells(t *testing.T, f fleet) {
 	banner := f.write(t, "banner", "a banner of three\nlines\nfor lawyers\n")
 	line := []string{}
@@ -191,12 +191,12 @@ func throughShells(t *testing.T, f fleet) {
 	require.Len(t, saidBy(got), 1, got.stderr)
 }
 
-// hostKeys: each host's trouble is told once, in the order of the hosts, and what to do; the hosts that were fine run
+// hostKeys: gorun reports each host's problem once, in the order of the hosts, with a hint. The other hosts run
 // nothing.
 func hostKeys(t *testing.T, f fleet) {
 	all, err := os.ReadFile(f.KnownHosts())
 	require.NoError(t, err)
-	keys := map[string]string{} // of each host
+	keys := map[string]string{} // one per host
 	for _, line := range strings.Split(strings.TrimSpace(string(all)), "\n") {
 		name, key, _ := strings.Cut(line, " ")
 		name, _, _ = strings.Cut(name, ",")
@@ -229,14 +229,14 @@ gorun: hint: compare the fingerprint with the host's own, then: ssh -F \S+ h2 tr
 	f.works(t, config)
 }
 
-// withoutHomes: where the home is read-only or full, gorun's copy goes elsewhere.
+// withoutHomes: if the home directory is read-only or full, gorun copies itself to another directory.
 func withoutHomes(t *testing.T, f fleet) {
 	home, err := f.Command("h4", "sh", "-c", "cd; pwd").Output()
 	require.NoError(t, err)
 	path := strings.TrimSpace(string(home))
 	require.NoError(t, f.Mount("h4", "-t", "tmpfs", "-o", "ro", "tmpfs", path))
 	require.NoError(t, f.Mount("h3", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path))
-	for range 2 { // cold and warm
+	for range 2 { // without and with a copy in the cache
 		got := f.gorun(append(words("-H h3:1,h4:1"), where...)...).run(t)
 		require.Zero(t, got.code, got.stderr)
 		require.Equal(t, slots(2, "-H h3:1,h4:1"), saidBy(got))

@@ -14,14 +14,14 @@ import (
 	"gorun/launcher"
 )
 
-// TestHostsNetwork runs jobs and gorun hosts check over hosts with a bad and an odd network.
+// TestHostsNetwork runs jobs and `gorun hosts check` over hosts with a broken and an unusual network.
 func TestHostsNetwork(t *testing.T) {
 	f := raise(t, testhosts.Config{Hosts: 3})
 	firewalled(t, f)
 	oddNetwork(t, f)
 }
 
-// firewalled is a host to which SSH passes and nothing else: a job is told of it, and so is who asks.
+// firewalled: a firewall lets only SSH through to a host. Both a job and `gorun hosts check` report it.
 func firewalled(t *testing.T, f fleet) {
 	err := f.Impair("h3", testhosts.Impairment{Ports: []int{22}})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -47,15 +47,15 @@ $`, got.stdout)
 	require.Empty(t, got.stdout)
 }
 
-// checking is gorun hosts check.
+// checking is `gorun hosts check`.
 func checking(f fleet, options ...string) job {
 	j := gorun(append([]string{"hosts", "check", "--ssh-config", f.SSHConfig(), "-H", "h1,h2,h3"}, options...)...)
 	j.hosts = f.Set
 	return j
 }
 
-// oddNetwork has hosts that are joined by IPv6 alone, on an interface with another name on each, beside docker0, a dead
-// network and IPv4 addresses that lead to the head and not to each other.
+// oddNetwork: only IPv6 connects the hosts, and its interface has another name on each. The hosts also have
+// docker0, a dead network, and IPv4 addresses that reach only the head.
 func oddNetwork(t *testing.T, f fleet) {
 	for i, host := range f.Hosts() {
 		for _, add := range []testhosts.Interface{

@@ -11,7 +11,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// collectives: Go programs with package comm meet over hosts without anything that the user would have to say.
+// collectives: Go programs with package comm connect over hosts without any options.
 func collectives(t *testing.T, f fleet) {
 	sums(t, 4, f.gorun("-H", "h[1-4]:1", collective(t)))
 	sums(t, 8, f.gorun("-H", "h1:3,h2:2,h3:2,localhost:1", collective(t)))
@@ -21,16 +21,16 @@ func collectives(t *testing.T, f fleet) {
 	require.Less(t, losses[1], losses[0])
 }
 
-// pytorchOverHosts: the digits example over two hosts gives the losses of one, although each host has an address in
-// common with the other.
+// pytorchOverHosts: the digits example gives the same losses on two hosts as on one. Each host also has an address
+// that the other has too.
 func pytorchOverHosts(t *testing.T, f fleet) {
 	python := testneeds.Torch(t)
-	losses := filepath.Join(f.Dir(), "losses") // which all hosts see
+	losses := filepath.Join(f.Dir(), "losses") // shared by all hosts
 	j := f.gorun("-H", "h1:2,h2:2", example(t, "torch/digits_ddp.py"), "--losses", losses).with("GORUN_PYTHON=" + python)
 	require.Equal(t, trainedHere(t, python), readTraining(t, j, losses))
 }
 
-// TestSixteenHosts runs one job over many: numbers, output and the end are right.
+// TestSixteenHosts runs one job over 16 hosts: numbers, output and exit are right.
 func TestSixteenHosts(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 16})

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// oddPrefix begins the names of the variables that role "bytes" tells.
+// oddPrefix begins the names of the variables that role "bytes" prints.
 const oddPrefix = "INTEROP_ODD_"
 
-// tellBytes prints the working directory, the arguments and those variables, in hexadecimal digits, since JSON cannot
-// hold all bytes.
+// tellBytes prints the working directory, the arguments and those variables in hexadecimal, since JSON cannot hold
+// all bytes.
 func tellBytes() int {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -31,7 +31,7 @@ func tellBytes() int {
 
 func inHex(texts []string) string { return hex.EncodeToString([]byte(strings.Join(texts, "\x00"))) }
 
-// manyLines is how much role "lines" prints.
+// manyLines is how many lines role "lines" prints.
 const manyLines = 2000
 
 // playLines prints numbered lines of different lengths to both streams.
@@ -46,7 +46,7 @@ func playLines() int {
 	return 0
 }
 
-// playDigest prints the rank and what standard input holds.
+// playDigest prints the rank and a digest of standard input.
 func playDigest() int {
 	hash := sha256.New()
 	n, err := io.Copy(hash, os.Stdin)
@@ -54,7 +54,7 @@ func playDigest() int {
 	return 0
 }
 
-// playStay prints the rank and where its store and key are, and stays until it is ended.
+// playStay prints the rank and the location of its store and key, and runs until a signal ends it.
 func playStay() int {
 	fmt.Printf("%s %s:%s %s\n", os.Getenv("RANK"), os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"),
 		os.Getenv("GORUN_JOB_KEY"))
@@ -62,7 +62,7 @@ func playStay() int {
 	return 0
 }
 
-// playOutsider knocks at a job's stores from a host that is not of the job.
+// playOutsider connects to a job's stores from a host outside the job.
 func playOutsider() int {
 	for _, address := range os.Args[1:] {
 		fmt.Println(knockAt(net.Dialer{Timeout: 10 * time.Second}, address))

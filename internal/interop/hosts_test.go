@@ -17,10 +17,10 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// fleet is hosts with a real sshd each, and a head where gorun is started.
+// fleet is a set of hosts with a real sshd each, and a head that starts gorun.
 type fleet struct{ *testhosts.Set }
 
-// raise makes a fleet. When the test ends, nothing of gorun's may run on any of its hosts.
+// raise makes a fleet. When the test ends, no process of gorun may run on any of its hosts.
 func raise(t *testing.T, config testhosts.Config) fleet {
 	t.Helper()
 	config.PrivateTmp, config.PrivateHome = true, true
@@ -39,19 +39,19 @@ func raise(t *testing.T, config testhosts.Config) fleet {
 	return f
 }
 
-// gorun is a job that is started on the head; variables of tests reach its ranks everywhere.
+// gorun is a job that starts on the head. The test variables reach its ranks on all hosts.
 func (f fleet) gorun(args ...string) job {
 	return f.under(f.SSHConfig(), args...)
 }
 
-// under is gorun with another configuration of ssh.
+// under is gorun with another ssh configuration.
 func (f fleet) under(config string, args ...string) job {
 	j := gorun(append([]string{"--ssh-config", config, "-x", "INTEROP_*"}, args...)...)
 	j.hosts = f.Set
 	return j
 }
 
-// write makes a file that all hosts see, and returns its path.
+// write writes a file that all hosts can read, and returns its path.
 func (f fleet) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(f.Dir(), name)
@@ -59,7 +59,7 @@ func (f fleet) write(t *testing.T, name, text string) string {
 	return path
 }
 
-// configure makes a configuration of ssh: lines that go before the set's own.
+// configure makes an ssh configuration: lines that precede those of the set.
 func (f fleet) configure(t *testing.T, lines ...string) string {
 	t.Helper()
 	own, err := os.ReadFile(f.SSHConfig())
@@ -68,10 +68,10 @@ func (f fleet) configure(t *testing.T, lines ...string) string {
 	return f.write(t, name, strings.Join(lines, "\n")+"\n"+string(own))
 }
 
-// where is a rank that tells its number and its host.
+// where is a rank that prints its number and its host.
 var where = []string{"sh", "-c", `echo "$RANK $(hostname)"`}
 
-// whereabouts reads what such ranks said: "h1 h1 h2", in the order of their numbers.
+// whereabouts returns the hosts of such ranks in rank order, such as "h1 h1 h2".
 func whereabouts(t *testing.T, got result) string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
@@ -87,7 +87,7 @@ func whereabouts(t *testing.T, got result) string {
 	return strings.Join(hosts, " ")
 }
 
-// saidBy is what gorun said, without its name before each line.
+// saidBy returns the messages of gorun, without the prefix of each line.
 func saidBy(got result) []string {
 	text := strings.TrimSuffix(got.stderr, "\n")
 	if text == "" {
@@ -99,8 +99,8 @@ func saidBy(got result) []string {
 // form is a way to name hosts.
 type form struct {
 	options []string
-	want    string   // the ranks' hosts
-	says    []string // all that gorun says
+	want    string   // hosts of the ranks
+	says    []string // all messages of gorun
 }
 
 func (c form) check(t *testing.T, j job) {
@@ -114,7 +114,7 @@ func (c form) check(t *testing.T, j job) {
 
 func words(line string) []string { return strings.Fields(line) }
 
-// several runs what shares one set of hosts, two at a time on a machine of two cores.
+// several runs tests that share one set of hosts, two at a time on a machine with two cores.
 func several(t *testing.T, f fleet, tests map[string]func(t *testing.T, f fleet)) {
 	t.Helper()
 	t.Run("hosts", func(t *testing.T) {
@@ -131,7 +131,7 @@ func several(t *testing.T, f fleet, tests map[string]func(t *testing.T, f fleet)
 func TestHosts(t *testing.T) {
 	python := ""
 	if found, err := filepath.EvalSymlinks(filepath.Join(testneeds.Repository(t), ".venv", "bin", "python")); err == nil {
-		python = filepath.Dir(filepath.Dir(found)) // a private home may hide it
+		python = filepath.Dir(filepath.Dir(found)) // a private home directory may hide it
 	}
 	f := raise(t, testhosts.Config{Hosts: 4, Keep: []string{python, venv(t)}, SSHD: []string{"Port 22", "Port 2222"}})
 	require.NoError(t, f.AddAddress(testhosts.Head, "eth0", "fd77::ff/64"))
@@ -166,7 +166,7 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// venv is where the virtual environment really lies, which may be hidden by a private folder, too.
+// venv is the real path of the virtual environment, which a private folder may hide too.
 func venv(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(testneeds.Repository(t), ".venv")
@@ -176,7 +176,7 @@ func venv(t *testing.T) string {
 	return path
 }
 
-// slots is what gorun says of as many ranks as slots.
+// slots is the message of gorun if it starts one rank per slot.
 func slots(n int, from string) []string {
 	return []string{fmt.Sprintf("%d ranks: one per slot (%s)", n, from)}
 }
@@ -228,7 +228,7 @@ func hostFiles(t *testing.T, f fleet) {
 	}
 }
 
-// TestInterfaceOfHostFile: ifhn= says how the others reach a host, where it has several networks.
+// TestInterfaceOfHostFile: ifhn= names the address at which other hosts reach a host with several networks.
 func TestInterfaceOfHostFile(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 2})
@@ -248,7 +248,8 @@ func TestInterfaceOfHostFile(t *testing.T) {
 	require.Equal(t, slots(2, "--machinefile "+path), saidBy(got))
 }
 
-// TestHostsOfPrograms: each program of a job has hosts and variables of its own, and is looked for there alone.
+// TestHostsOfPrograms: each program of a job has its own hosts and variables, and gorun looks for it on those hosts
+// only.
 func TestHostsOfPrograms(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 2})

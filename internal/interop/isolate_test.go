@@ -11,8 +11,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// twoGPUs runs a command where NVIDIA's driver seems to serve two GPUs, of which
-// nothing more is known than their UUIDs.
+// twoGPUs runs a command with a simulated NVIDIA driver that has two GPUs. Only their UUIDs are known.
 const twoGPUs = `mount -t tmpfs none /proc/driver &&
 for i in 1 2; do
 	mkdir -p "/proc/driver/nvidia/gpus/0000:0$i:00.0" &&
@@ -20,7 +19,7 @@ for i in 1 2; do
 done
 exec "$@"`
 
-// whatISee prints which GPUs a rank sees, and what it believes to be its own.
+// whatISee prints the GPUs that are visible to a rank, and its local rank.
 const whatISee = `echo "$RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES"`
 
 // onTwoGPUs is a job on a host with two GPUs.
@@ -32,12 +31,12 @@ func onTwoGPUs(t *testing.T, words ...string) job {
 	return j
 }
 
-// Ranks see what --dry-run says: all GPUs, the chosen ones in their order, or their own.
+// Ranks see the GPUs that --dry-run prints: all GPUs, the chosen ones in their order, or their own.
 func TestRanksSeeTheirGPUs(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		words string
-		list  string // the user's CUDA_VISIBLE_DEVICES, "" for none
+		list  string // CUDA_VISIBLE_DEVICES of the user, "" if it is not set
 		want  []string
 	}{
 		{"", "", []string{"0 0 ", "1 1 "}},

@@ -22,20 +22,21 @@ import (
 )
 
 const (
-	// patience is how long one job may take on a busy machine before the test calls it hung.
+	// patience limits how long one job may take on a busy machine.
 	patience = 6 * time.Minute
-	// leaving is how long processes of a job may need to be gone on a busy machine; the deadlines themselves are tested in
-	// virtual time and by `make soak`.
+	// leaving limits how long processes of a job may take to exit on a busy machine. Tests in virtual time and
+	// `make soak` check the real deadlines.
 	leaving = 60 * time.Second
 )
 
 // markVariable is in the environment of every process of a test's jobs.
 const markVariable = "INTEROP_MARK"
 
-// marks holds the tests that already look for what they leave behind.
+// marks holds the tests that have registered the check for orphans.
 var marks sync.Map
 
-// markOf returns the entry that marks the jobs of t. When t ends, no process may carry it any more; what does is ended.
+// markOf returns the entry that marks the jobs of t. When t ends, no process may carry it; markOf kills those that
+// do.
 func markOf(t *testing.T) string {
 	t.Helper()
 	mark := fmt.Sprintf("%s=%d %s", markVariable, os.Getpid(), t.Name())
@@ -61,21 +62,21 @@ type job struct {
 	argv    []string
 	dir     string
 	environ []string // added to the clean environment
-	without []string // taken out of it
+	without []string // removed from it
 	user    *syscall.Credential
-	hosts   *testhosts.Set // on whose head it is started
+	hosts   *testhosts.Set // its head starts the job
 	stdin   io.Reader
-	stdout  *os.File // where output goes instead of being kept
+	stdout  *os.File // receives the output, which is then not kept
 }
 
-// result is what came of it.
+// result is the outcome of a job.
 type result struct {
 	stdout, stderr string
 	code           int // 128 + n for signal n
 }
 
-// cleanEnvironment is the caller's without what would make jobs differ: settings of launchers, and Python's of this
-// shell.
+// cleanEnvironment is the caller's environment without variables that would make jobs differ. It drops settings of
+// launchers, and Python settings of this shell.
 func cleanEnvironment() []string {
 	prefixes := []string{
 		"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "INTEROP_", "PMI", "OMPI_", "SLURM_", "PYTHON",
@@ -86,7 +87,7 @@ func cleanEnvironment() []string {
 	})
 }
 
-// gorun is a job of the gorun that TestMain built.
+// gorun is a job with the gorun that TestMain built.
 func gorun(args ...string) job { return job{argv: append([]string{built("gorun")}, args...)} }
 
 // with adds variables.
@@ -95,7 +96,7 @@ func (j job) with(environ ...string) job {
 	return j
 }
 
-// running is a job under way.
+// running is a started job.
 type running struct {
 	command        *exec.Cmd
 	mark           string
@@ -103,7 +104,7 @@ type running struct {
 	ended          chan struct{}
 }
 
-// start begins the job and makes sure that nothing of it outlives the test.
+// start starts the job and ensures that no process of it outlives the test.
 func (j job) start(t *testing.T) *running {
 	t.Helper()
 	r := &running{mark: markOf(t), ended: make(chan struct{})}
@@ -125,13 +126,13 @@ func (j job) start(t *testing.T) *running {
 	require.NoError(t, r.command.Start())
 	go func() {
 		defer close(r.ended)
-		_ = r.command.Wait() // the status is read from ProcessState
+		_ = r.command.Wait() // ProcessState holds the status
 	}()
 	t.Cleanup(func() { r.cleanUp(t) })
 	return r
 }
 
-// cleanUp fails the test if the job still runs, and ends it.
+// cleanUp fails the test if the job still runs, and kills it.
 func (r *running) cleanUp(t *testing.T) {
 	select {
 	case <-r.ended:
@@ -141,7 +142,7 @@ func (r *running) cleanUp(t *testing.T) {
 	}
 }
 
-// wait returns what came of the job, or fails the test after patience.
+// wait returns the result of the job, or fails the test after patience.
 func (r *running) wait(t *testing.T) result {
 	t.Helper()
 	select {
@@ -164,7 +165,7 @@ func (j job) run(t *testing.T) result {
 	return j.start(t).wait(t)
 }
 
-// succeed runs a job that must end well and tell nothing on standard error.
+// succeed runs a job that must succeed with an empty standard error.
 func (j job) succeed(t *testing.T) string {
 	t.Helper()
 	got := j.run(t)
@@ -172,7 +173,7 @@ func (j job) succeed(t *testing.T) string {
 	return got.stdout
 }
 
-// tell runs ranks of role "tell" and returns what they saw, sorted by rank.
+// tell runs ranks of role "tell" and returns their reports, sorted by rank.
 func (j job) tell(t *testing.T) []seen {
 	t.Helper()
 	return parseSeen(t, j.with(roleVariable+"=tell").succeed(t))
@@ -191,7 +192,7 @@ func parseSeen(t *testing.T, output string) []seen {
 	return all
 }
 
-// marked lists the processes whose environment holds mark, zombies left out (their parent decides about them).
+// marked lists the processes whose environment holds mark. It omits zombies, which their parents must reap.
 func marked(mark string) []string {
 	var found []string
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -208,7 +209,7 @@ func marked(mark string) []string {
 	return found
 }
 
-// watched is a stream that can be read while it grows.
+// watched is a stream that a test can read while it grows.
 type watched struct {
 	mutex   sync.Mutex
 	text    bytes.Buffer
@@ -221,7 +222,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	n, err := w.text.Write(p)
 	select {
 	case w.changed <- struct{}{}:
-	default: // whoever waits will look anyway
+	default: // a notification is already pending
 	}
 	return n, err
 }
@@ -232,7 +233,8 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// until waits for text to stand so many times in a stream of the job, and reports whether it did before the job ended.
+// until waits until text occurs a number of times in a stream of the job. It reports whether that happened before
+// the job ended.
 func (r *running) until(t *testing.T, stream *watched, text string, times int) bool {
 	t.Helper()
 	late := time.After(patience)
@@ -250,7 +252,7 @@ func (r *running) until(t *testing.T, stream *watched, text string, times int) b
 	}
 }
 
-// signal sends the launcher a signal.
+// signal sends a signal to the launcher.
 func (r *running) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	require.NoError(t, r.command.Process.Signal(s))

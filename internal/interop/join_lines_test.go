@@ -16,7 +16,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// tellScript is a script of somebody who uses torchrun. It fails in its first attempt if it is told to.
+// tellScript is a script of a torchrun user. An argument makes its first attempt fail.
 const tellScript = `
 import os, sys, time
 e = os.environ
@@ -29,7 +29,7 @@ names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE
 print(*[e[name] for name in names.split()], os.uname().nodename, *sys.argv[1:], flush=True)
 `
 
-// torchLine is a command line of torchrun's documentation, typed on two hosts.
+// torchLine is a command line from torchrun's documentation, entered on two hosts.
 type torchLine struct {
 	name    string
 	program string
@@ -42,12 +42,12 @@ type torchLine struct {
 	says    string // on h1
 }
 
-// someID is a job id that gorun made; torchrun has "none" there.
+// someID replaces a job id that gorun made; torchrun uses "none".
 const someID = "ID"
 
 var madeID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
-// The command lines of torchrun's documentation, with the word replaced.
+// The command lines from torchrun's documentation, with the command replaced by gorun.
 var torchLines = []torchLine{
 	{
 		name: "static",
@@ -98,7 +98,7 @@ func TestTorchrunLinesOfTwoHosts(t *testing.T) {
 		for node, host := range a.Hosts() {
 			fill := strings.NewReplacer("$NODE", fmt.Sprint(node), "$SCRIPT", script)
 			j := a.on(host, append([]string{built(program)}, strings.Fields(fill.Replace(c.line))...)...)
-			if program == "gorun" { // torchrun's own line needs no more than it has
+			if program == "gorun" { // torchrun's own command line needs no further options
 				j = j.with(knownToken)
 			}
 			for _, v := range c.environ {
@@ -109,7 +109,7 @@ func TestTorchrunLinesOfTwoHosts(t *testing.T) {
 		came := results(t, all, 0)
 		said := came["h1"].stdout
 		if made := madeID.FindString(said); made != "" {
-			said = strings.ReplaceAll(said, made, someID) // the same one everywhere
+			said = strings.ReplaceAll(said, made, someID) // the same on all hosts
 		}
 		lines := strings.Split(strings.TrimSpace(said), "\n")
 		slices.Sort(lines)
@@ -128,7 +128,7 @@ func TestTorchrunLinesOfTwoHosts(t *testing.T) {
 	}
 }
 
-// What -x gives holds on each node for its own ranks, and so does --log-dir.
+// -x and --log-dir on a node apply to its own ranks.
 func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 2)
@@ -162,7 +162,7 @@ func TestOwnCommandLinesOfJoinedHosts(t *testing.T) {
 	}
 }
 
-// manifestLine is the command line of examples/kubernetes, without what only a pod has.
+// manifestLine is the command line of examples/kubernetes, without the parts that only a pod provides.
 func manifestLine(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(example(t, "kubernetes/job.yaml"))
@@ -182,14 +182,14 @@ func manifestLine(t *testing.T) []string {
 	return line
 }
 
-// Pods of an indexed Job find each other by the manifest's own command line.
+// Pods of an indexed Job connect with the command line of the manifest.
 func TestTheManifestsCommandLine(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 4)
 	file, _ := a.token(t, "token")
 	trainer := a.file(t, "trainer", "#!/bin/sh\necho $RANK of $WORLD_SIZE on $(hostname), node $GROUP_RANK\n")
 	require.NoError(t, os.Chmod(trainer, 0o755))
-	for index, host := range a.Hosts() { // what the headless service does
+	for index, host := range a.Hosts() { // as the headless service does
 		names := filepath.Join(a.Dir(), host, "etc", "hosts")
 		text, err := os.ReadFile(names)
 		require.NoError(t, err)

@@ -17,17 +17,17 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// intruder is a node that node 0 must not take.
+// intruder is a node that node 0 must refuse.
 type intruder struct {
 	host    string
 	program string   // "": gorun
-	options []string // beside those of the job
+	options []string // in addition to those of the job
 	without string   // a variable
 	says    string   // on its own host
-	hears   string   // what node 0 says
+	hears   string   // message of node 0
 }
 
-// Who does not belong to a job is told why, on both sides, and the job goes on without him.
+// Node 0 refuses a node that does not belong to the job, both sides report why, and the job continues.
 func TestNodesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 4)
@@ -107,7 +107,7 @@ func TestNodesThatDoNotBelong(t *testing.T) {
 	}
 }
 
-// A real torchrun that dials in is told to the user of gorun, and changes nothing.
+// A real torchrun that connects changes nothing, and gorun reports it.
 func TestTorchrunDialsIn(t *testing.T) {
 	t.Parallel()
 	torchrun := filepath.Join(filepath.Dir(testneeds.Torch(t)), "torchrun")
@@ -127,13 +127,13 @@ func TestTorchrunDialsIn(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(came["h1"].stderr, "PyTorch client"), came["h1"].stderr)
 	left, err := a.Processes("h3")
 	require.NoError(t, err)
-	for _, p := range left { // it would go on trying
+	for _, p := range left { // it would keep trying
 		require.NoError(t, a.Signal("h3", p, syscall.SIGKILL))
 	}
 	require.NotZero(t, theirs.wait(t).code)
 }
 
-// guestsSay is what a port scanner or a broken client may say.
+// guestsSay is input that a port scanner or a broken client may send.
 var guestsSay = []string{
 	"", "\n", "GET / HTTP/1.1\r\nHost: h1\r\n\r\n", "SSH-2.0-scan\r\n", "\x16\x03\x01",
 	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "gorun", "gorun\x01\xff\xff\xff\xff",
@@ -141,7 +141,8 @@ var guestsSay = []string{
 	"\x03\x05\x00\x00\x00init/", strings.Repeat("\x00", 300),
 }
 
-// playGuests says all that, ends half of the connections, says that it has, and holds the others until its input ends.
+// playGuests sends all of it, closes half of the connections and prints a line. It holds the other connections
+// until its input ends.
 func playGuests() int {
 	const connections = 130
 	var open []net.Conn
@@ -168,8 +169,8 @@ func playGuests() int {
 	return 0
 }
 
-// Strangers at the join port, before and while the job runs, change nothing. No process but gorun's own knows the
-// token, and no file.
+// Unknown clients at the join port, before and during the job, change nothing. The token is in no file and in no
+// process but gorun.
 func TestStrangersAtTheJoinPort(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 3)
@@ -202,7 +203,7 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	require.True(t, all["h1"].until(t, &all["h1"].stdout, "at work\n", 4), "%s", all["h1"].stderr.String())
 	late := guests()
 	a.nobodyKnows(t, secret)
-	_, err = door.WriteString("\n\n\n\n") // each rank reads one
+	_, err = door.WriteString("\n\n\n\n") // each rank reads one line
 	require.NoError(t, err)
 	came := results(t, all, 0)
 	require.NoError(t, holder.Close())
@@ -220,8 +221,8 @@ func TestStrangersAtTheJoinPort(t *testing.T) {
 	assert.Empty(t, string(out))
 }
 
-// nobodyKnows looks into the arguments and the environment of all processes of the hosts; gorun itself may have been
-// given the secret.
+// nobodyKnows checks the arguments and environments of all processes of the hosts for the secret. gorun itself may
+// have it.
 func (a rally) nobodyKnows(t *testing.T, secret string) {
 	t.Helper()
 	seen := 0

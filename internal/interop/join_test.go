@@ -20,11 +20,11 @@ import (
 	wish "gorun/launcher/job"
 )
 
-// rally is hosts on each of which somebody starts gorun by hand; h1 owns the endpoint. Their networks are their own, so
-// that ports may be those of documentations.
+// rally is a set of hosts where users start gorun by hand; h1 has the endpoint. The hosts have their own networks,
+// so tests can use the ports in the documentation.
 type rally struct{ *testhosts.Set }
 
-// rallyAt makes one. When the test ends, no process of gorun's and no file of it may be left on any host.
+// rallyAt makes a rally. When the test ends, no process or file of gorun may remain on any host.
 func rallyAt(t *testing.T, hosts int) rally {
 	t.Helper()
 	a := rally{testhosts.Up(t, testhosts.Config{Hosts: hosts, PrivateTmp: true, Keep: []string{bin}})}
@@ -36,7 +36,7 @@ func rallyAt(t *testing.T, hosts int) rally {
 	return a
 }
 
-// empty waits until nothing runs on any host.
+// empty waits until no process runs on any host.
 func (a rally) empty(t *testing.T) {
 	t.Helper()
 	for _, host := range a.Hosts() {
@@ -49,7 +49,7 @@ func (a rally) empty(t *testing.T) {
 	}
 }
 
-// files lists what is in each host's folders for temporary files.
+// files lists the temporary files of each host.
 func (a rally) files(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -61,13 +61,13 @@ func (a rally) files(t *testing.T) map[string]string {
 	return all
 }
 
-// on is a command line that somebody types on a host.
+// on is a command line that a user enters on a host.
 func (a rally) on(host string, argv ...string) job {
 	return job{argv: a.Command(host, argv...).Args}.with("GORUN_BIND_TO=none", "OMP_NUM_THREADS=1",
 		"PYTHONDONTWRITEBYTECODE=1")
 }
 
-// file writes what all hosts see, for root alone.
+// file writes a file that all hosts share and only root can read.
 func (a rally) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(a.Dir(), name)
@@ -88,8 +88,8 @@ func (a rally) token(t *testing.T, name string) (file, text string) {
 	return file, strings.TrimSpace(string(content))
 }
 
-// arrivals starts a job on each host of an order; if the last one is to be late, after the others have said that they
-// wait. It returns them by host.
+// arrivals starts a job on each host in the given order. If isLate, the last host starts after the others report
+// that they wait. It returns the jobs by host.
 func (a rally) arrivals(t *testing.T, order []string, isLate bool, line func(host string) job) map[string]*running {
 	t.Helper()
 	all := map[string]*running{}
@@ -108,7 +108,7 @@ func (a rally) arrivals(t *testing.T, order []string, isLate bool, line func(hos
 	return all
 }
 
-// results waits for all, and requires one exit code of each.
+// results waits for all jobs and requires the same exit code of each.
 func results(t *testing.T, all map[string]*running, code int) map[string]result {
 	t.Helper()
 	came := map[string]result{}
@@ -121,7 +121,7 @@ func results(t *testing.T, all map[string]*running, code int) map[string]result 
 	return came
 }
 
-// launcher is the process of gorun on a host, not what it started.
+// launcher is the gorun process on a host, without its children.
 func (a rally) launcher(t *testing.T, host string) testhosts.Process {
 	t.Helper()
 	all, err := a.Processes(host)
@@ -139,7 +139,7 @@ func (a rally) strike(t *testing.T, host string, number syscall.Signal) {
 	require.NoError(t, a.Signal(host, a.launcher(t, host), number))
 }
 
-// standing starts a job of a rank on each host that waits, and returns when all ranks run.
+// standing starts a job with one waiting rank on each host, and returns when all ranks run.
 func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 	t.Helper()
 	all := map[string]*running{}
@@ -154,7 +154,7 @@ func (a rally) standing(t *testing.T, options ...string) map[string]*running {
 	return all
 }
 
-// otherGorun is a gorun of another version.
+// otherGorun is a gorun with another version.
 var otherGorun = sync.OnceValues(func() (string, error) {
 	path := built("gorun-other")
 	build := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags",
@@ -166,7 +166,7 @@ var otherGorun = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Four hosts come in any order, the last one late, and sum over PyTorch's Gloo.
+// Four hosts join in any order, the last one late, and compute a sum with PyTorch's Gloo.
 func TestHostsJoinInAnyOrder(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
@@ -177,7 +177,7 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 		name    string
 		options []string
 		ranks   bool // with --node-rank
-		late    bool // the last host comes after the others have said that they wait
+		late    bool // the last host starts after the others report that they wait
 		program []string
 		want    func(rank int) string
 	}{
@@ -239,7 +239,7 @@ func TestHostsJoinInAnyOrder(t *testing.T) {
 	}
 }
 
-// Node ranks need not be in the order of the hosts: h1 is node 0, h4 is node 1.
+// Node ranks need not follow the order of the hosts: h1 is node 0, h4 is node 1.
 func nodeRankOf(node int) int { return []int{1, 4, 3, 2}[node] }
 
 func nodeOf(host string) int {
@@ -248,14 +248,14 @@ func nodeOf(host string) int {
 
 const headKilled = "node 0 (h1) is lost: its connection has ended: gorun was killed there, or the host went down\n"
 
-// One node's end ends all, by itself or by order, and nothing is left anywhere.
+// If one node fails or gets a signal, all nodes end, and no process or file remains.
 func TestJoinedHostsEndTogether(t *testing.T) {
 	t.Parallel()
 	a := rallyAt(t, 4)
 	for _, c := range []struct {
 		name string
 		do   func(all map[string]*running)
-		code map[string]int // "": of all others
+		code map[string]int // "": for all other nodes
 		says map[string]string
 	}{
 		{

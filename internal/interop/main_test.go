@@ -13,17 +13,17 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// roleVariable turns this test binary into a rank that does what roles says.
+// roleVariable makes this test binary a rank with a role of roles.
 const roleVariable = "INTEROP_ROLE"
 
-// bin holds what TestMain built: gorun, torchrun (the same file), hello.
+// bin holds the programs that TestMain built: gorun, torchrun (the same file) and hello.
 var bin string
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		os.Exit(play(role))
 	}
-	if os.Getenv("RANK") != "" { // a rank that ran the tests would start ranks that do
+	if os.Getenv("RANK") != "" { // a rank that ran the tests would start more ranks that do
 		fmt.Fprintln(os.Stderr, "interop: a rank without", roleVariable)
 		os.Exit(97)
 	}
@@ -40,13 +40,13 @@ func testAll(m *testing.M) int {
 	return m.Run()
 }
 
-// buildAll makes the static gorun that users get, and the examples that tests run.
+// buildAll builds the static gorun that users get, and the examples that tests run.
 func buildAll() error {
 	var err error
 	if bin, err = os.MkdirTemp("", "gorun-interop-"); err != nil {
 		return err
 	}
-	if err := os.Chmod(bin, 0o755); err != nil { // other users run it, too
+	if err := os.Chmod(bin, 0o755); err != nil { // other users run it too
 		return err
 	}
 	for name, source := range map[string]string{"gorun": "cmd/gorun", "hello": "examples/hello"} {
@@ -59,10 +59,10 @@ func buildAll() error {
 	return os.Symlink("gorun", filepath.Join(bin, "torchrun"))
 }
 
-// built returns the path of something that TestMain built.
+// built returns the path of a program that TestMain built.
 func built(name string) string { return filepath.Join(bin, name) }
 
-// self is this test binary, as a rank of roleVariable.
+// self is this test binary, as a rank with roleVariable.
 func self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -76,7 +76,7 @@ func example(t *testing.T, name string) string {
 	return filepath.Join(testneeds.Repository(t), "examples", name)
 }
 
-// standOnce compiles the program that stands still until it is killed: the cheapest rank there is.
+// standOnce compiles the program that waits until it is killed, the cheapest possible rank.
 var standOnce = sync.OnceValues(func() (string, error) {
 	source, err := filepath.Abs(filepath.Join("..", "bench", "csrc", "stand.c"))
 	if err != nil {
@@ -90,7 +90,7 @@ var standOnce = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// stand returns that program.
+// stand returns the path of that program.
 func stand(t *testing.T) string {
 	t.Helper()
 	testneeds.Program(t, testneeds.LayerGCC, "gcc")

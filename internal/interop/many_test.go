@@ -11,8 +11,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Ranks that end at once, in any number and order, must neither hang the launcher nor change its status. (Other
-// launchers hang in half of such runs: ranks that end before they were registered.)
+// Any number of ranks that end at the same time, in any order, must neither hang the launcher nor change its
+// status. Other launchers hang in half of such runs, because ranks end before they are registered.
 func TestManyRanksThatEndAtOnce(t *testing.T) {
 	random := testneeds.Rand(t)
 	for range testneeds.Count(50, 1000) {
@@ -26,7 +26,7 @@ func TestManyRanksThatEndAtOnce(t *testing.T) {
 	}
 }
 
-// 500 ranks are alive at the same time, then all are gone.
+// 500 ranks run at the same time, and then all exit.
 func TestFiveHundredRanks(t *testing.T) {
 	const ranks = 500
 	r := gorun("-n", strconv.Itoa(ranks), stand(t)).start(t)

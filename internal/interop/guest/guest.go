@@ -1,5 +1,5 @@
-// Package guest is a machine with several NUMA nodes, for hosts that have one: a Linux kernel under qemu whose whole
-// disk is an archive in memory with gorun and the program of the folder boot.
+// Package guest is a virtual machine with several NUMA nodes, for tests on hosts with a single node. A Linux kernel
+// runs under qemu; its disk is an archive in memory with gorun and the program of the folder boot.
 //
 //	test ─ cases.json in the archive ──▶ /init (boot) ── gorun --dry-run --json …  the plan
 //	     ◀── a line of JSON of each, ttyS1 ──┘       └─ gorun … /init      ranks print a line each
@@ -9,36 +9,36 @@ package guest
 const (
 	// CasesFile holds a []Case as JSON.
 	CasesFile = "cases.json"
-	// RankVariable has /init be a rank.
+	// RankVariable makes /init run as a rank.
 	RankVariable = "GUEST_RANK"
 )
 
-// Case is one command line of gorun to try in the guest.
+// Case is one gorun command line to run in the guest.
 type Case struct {
 	Words []string // options
-	// Group is written into a cgroup of its own (version 2), in which gorun then runs: file to text. Empty: it runs in
-	// the root.
+	// Group holds the settings of a new cgroup (version 2) for gorun, from file name to text. If it is empty, gorun
+	// runs in the root cgroup.
 	Group map[string]string `json:",omitempty"`
-	// ReadOnly has /sys read-only, as in a container.
+	// ReadOnly makes /sys read-only, as in a container.
 	ReadOnly bool `json:",omitempty"`
 }
 
-// Outcome is what came of one. Before those of the cases there is one with what `gorun topo --json` prints as its
-// Stdout.
+// Outcome is the result of one case. The first outcome precedes those of the cases: its Stdout is the output of
+// `gorun topo --json`.
 type Outcome struct {
-	Plan   string // what --dry-run --json printed
-	Stdout string // what the ranks printed
-	Stderr string // of both runs
-	Error  string // why there is no more to say, or ""
+	Plan   string // output of --dry-run --json
+	Stdout string // output of the ranks
+	Stderr string // standard error of both runs
+	Error  string // reason why the outcome is incomplete, or ""
 }
 
-// Rank is what a rank says of itself.
+// Rank is what a rank reports about itself.
 type Rank struct {
 	Rank    string
 	CPUs    string // Cpus_allowed_list of /proc/self/status
-	Policy  string // memory policy as /proc/self/numa_maps has it, such as prefer:1
+	Policy  string // memory policy in the format of /proc/self/numa_maps, such as prefer:1
 	Threads string // OMP_NUM_THREADS
-	Home    []int  // NUMA nodes of the pages that it touched from where it was put
-	Away    []int  // the same, touched from CPU AwayCPU after it had moved there
-	AwayCPU int    // -1: it may run nowhere else
+	Home    []int  // NUMA nodes of the pages that it touched from its initial CPUs
+	Away    []int  // the same, after it moved to AwayCPU
+	AwayCPU int    // -1: it has no other CPU
 }

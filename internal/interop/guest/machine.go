@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Machine is one that qemu makes up. CPUs are numbered by socket, core and thread.
+// Machine describes a machine that qemu emulates. CPUs are numbered by socket, core and thread.
 type Machine struct {
-	Sockets, Cores, Threads int // cores of a socket, threads of a core
+	Sockets, Cores, Threads int // cores per socket, threads per core
 	Nodes                   []Node
-	// Distances are those between NUMA nodes, in the firmware's units (10: to itself).
+	// Distances are the distances between NUMA nodes, in the firmware's units (10: to itself).
 	Distances [][]int
-	Kernel    string // more words for the kernel
+	Kernel    string // more kernel parameters
 }
 
 // Node is a NUMA node. It may have no CPUs or no memory.
@@ -21,7 +21,7 @@ type Node struct {
 	MiB  int
 }
 
-// twoByTwo are two sockets of two nodes each, with ways of four lengths.
+// twoByTwo are the distances of two sockets with two nodes each; there are four different distances.
 var twoByTwo = [][]int{
 	{10, 12, 21, 31},
 	{12, 10, 31, 21},
@@ -31,25 +31,26 @@ var twoByTwo = [][]int{
 
 // The machines. Each has 8 CPUs and 512 MiB.
 var (
-	// FourNodes has two sockets of two NUMA nodes; on the first the CPUs of a node are not neighbours.
+	// FourNodes has two sockets with two NUMA nodes each. The CPU numbers of a node of the first socket are not
+	// contiguous.
 	FourNodes = Machine{
 		Sockets: 2, Cores: 4, Threads: 1, Distances: twoByTwo,
 		Nodes: []Node{{[]int{0, 2}, 176}, {[]int{1, 3}, 112}, {[]int{4, 5}, 96}, {[]int{6, 7}, 128}},
 	}
-	// TwoThreads has cores of two hardware threads.
+	// TwoThreads has cores with two hardware threads each.
 	TwoThreads = Machine{
 		Sockets: 2, Cores: 2, Threads: 2, Distances: [][]int{{10, 21}, {21, 10}},
 		Nodes: []Node{{[]int{0, 1, 2, 3}, 256}, {[]int{4, 5, 6, 7}, 256}},
 	}
-	// Patchy has a node without memory and one without CPUs; CPU 5 is isolated, 7 is offline.
+	// Patchy has a node without memory and a node without CPUs; CPU 5 is isolated and CPU 7 is offline.
 	Patchy = Machine{
 		Sockets: 2, Cores: 4, Threads: 1, Distances: twoByTwo, Kernel: "isolcpus=5 maxcpus=7",
 		Nodes: []Node{{[]int{0, 2}, 224}, {[]int{1, 3}, 0}, {[]int{4, 5, 6, 7}, 144}, {nil, 144}},
 	}
 )
 
-// Arguments are qemu's, for this machine with a kernel and an archive. The kernel's console goes to standard output,
-// what /init says to the file results. The process ends when the guest does.
+// Arguments returns the arguments of qemu for this machine with a kernel and an archive. The kernel's console goes
+// to standard output, the output of /init to the file results. qemu exits when the guest ends.
 func (m Machine) Arguments(kernel, archive, results string) []string {
 	total := 0
 	for _, n := range m.Nodes {
@@ -58,14 +59,14 @@ func (m Machine) Arguments(kernel, archive, results string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", "q35", "-cpu", "Nehalem,+rdrand",
-		// a KVM that is there may still not work: within another guest, some answer and never run
+		// KVM may be present but not work: inside some virtual machines a nested guest never runs
 		"-accel", "tcg,thread=multi",
 		"-m", fmt.Sprint(total), "-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", m.Sockets*m.Cores*m.Threads,
 			m.Sockets, m.Cores, m.Threads),
 		"-serial", "stdio", "-serial", "file:" + results,
 		"-kernel", kernel, "-initrd", archive,
-		// Pages stay where they were touched; a guest that panics ends. What the kernel does against flaws of real CPUs
-		// only costs time.
+		// numa_balancing=disable keeps pages where they were touched; panic=-1 ends a guest that panics.
+		// mitigations=off saves time.
 		"-append", strings.TrimSpace("console=ttyS0 panic=-1 mitigations=off numa_balancing=disable random.trust_cpu=on " +
 			"quiet " + m.Kernel),
 	}
@@ -96,16 +97,16 @@ func (m Machine) nodes() (args []string) {
 	return args
 }
 
-// Socket is the one that has a CPU.
+// Socket returns the socket of a CPU.
 func (m Machine) Socket(cpu int) int { return cpu / (m.Cores * m.Threads) }
 
-// Node is the NUMA node that has a CPU.
+// Node returns the NUMA node of a CPU.
 func (m Machine) Node(cpu int) int {
 	return slices.IndexFunc(m.Nodes, func(n Node) bool { return slices.Contains(n.CPUs, cpu) })
 }
 
-// Nearest is the NUMA node, of those allowed (nil: of all), from which the kernel takes memory first for what runs on a
-// CPU.
+// Nearest returns the NUMA node from which the kernel first allocates memory for a CPU. It considers the allowed
+// nodes only (nil: all).
 func (m Machine) Nearest(cpu int, allowed []int) int {
 	best, here := -1, m.Node(cpu)
 	for number, n := range m.Nodes {
@@ -120,14 +121,14 @@ func (m Machine) Nearest(cpu int, allowed []int) int {
 // File is one file of an archive.
 type File struct {
 	Name string
-	Mode uint32 // type and permissions as stat(2) has them
+	Mode uint32 // type and permissions as in stat(2)
 	Text []byte
-	// Major and Minor are the numbers of a device.
+	// Major and Minor are the device numbers.
 	Major, Minor int
 }
 
-// Archive packs files as cpio's format "newc", which the kernel unpacks into its root file system; see the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst. Folders come before what is in them.
+// Archive packs files in cpio's format "newc", which the kernel unpacks into its root file system. The source is
+// the kernel's Documentation/driver-api/early-userspace/buffer-format.rst. A folder must precede its files.
 func Archive(files []File) []byte {
 	var b strings.Builder
 	pad := func() { b.WriteString("\x00\x00\x00"[:(4-b.Len()%4)%4]) }

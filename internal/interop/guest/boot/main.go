@@ -1,4 +1,4 @@
-// Command boot is the first process of a guest (see the folder above), and each rank in it.
+// Command boot is the first process of a guest (see the parent folder), and each rank in it.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"gorun/internal/interop/guest"
 )
 
-func init() { runtime.LockOSThread() } // a rank's policy for memory and its mask are its first thread's
+func init() { runtime.LockOSThread() } // a rank inherits the memory policy and CPU mask of its first thread
 
 func main() {
 	if os.Getenv(guest.RankVariable) != "" {
@@ -34,11 +34,11 @@ func main() {
 	if err := beInit(); err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
-	// qemu was told to end instead.
+	// qemu runs with -no-reboot, so a restart ends it.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }
 
-// beInit makes a system of the kernel and tries the cases.
+// beInit sets up the system and runs the cases.
 func beInit() error {
 	for _, m := range []struct{ kind, dir string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"cgroup2", "/sys/fs/cgroup"},
@@ -78,11 +78,11 @@ func beInit() error {
 			return err
 		}
 	}
-	// What is still in the port's buffer would be lost.
+	// Closing the port discards buffered output, so drain it first.
 	return errors.Join(unix.IoctlSetInt(int(results.Fd()), unix.TCSBRK, 1), results.Close())
 }
 
-// raiseLoopback sets the network device lo up, which the kernel leaves to user space.
+// raiseLoopback brings up the network device lo, which the kernel leaves to user space.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func raiseLoopback() error {
 	return nil
 }
 
-// try runs gorun as a case says, once for its plan and once for its ranks.
+// try runs gorun for a case, once for its plan and once for its ranks.
 func try(number int, c guest.Case) (came guest.Outcome) {
 	group, err := enter(number, c.Group)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"gorun/internal/interop/guest"
 )
 
-// pages are touched at once; enough for an interleaving to show on every node.
+// pages is how many pages a rank touches, enough for interleaving to use every node.
 const pages = 32
 
-// beRank prints what this rank has got.
+// beRank prints the CPUs and memory of this rank.
 func beRank() error {
 	me := guest.Rank{Rank: os.Getenv("RANK"), Threads: os.Getenv("OMP_NUM_THREADS"), AwayCPU: -1}
 	var err error
@@ -43,7 +43,7 @@ func beRank() error {
 	return err
 }
 
-// allowedCPUs is the mask as the kernel writes it.
+// allowedCPUs is the CPU mask in the kernel's format.
 func allowedCPUs() (string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -57,7 +57,8 @@ func allowedCPUs() (string, error) {
 	return "", errors.New("/proc/self/status has no Cpus_allowed_list")
 }
 
-// memoryPolicy is that of the first mapping, which has none of its own but the process's. A line is
+// memoryPolicy is the policy of the first mapping. This mapping has no policy of its own, so it shows that of the
+// process. A line is
 //
 //	00400000 prefer:1 file=/init mapped=170 N0=90 N1=80 kernelpagesize_kB=4
 func memoryPolicy() (string, error) {
@@ -75,8 +76,8 @@ func memoryPolicy() (string, error) {
 	return words[1], nil
 }
 
-// touch writes to new pages and returns the NUMA nodes on which they lie, by move_pages(2), which moves none if it is
-// not told whither.
+// touch writes to new pages and returns the NUMA nodes that hold them. move_pages(2) without target nodes only
+// reports them.
 func touch() ([]int, error) {
 	size := os.Getpagesize()
 	memory, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -109,7 +110,8 @@ func touch() ([]int, error) {
 	return slices.Compact(found), nil
 }
 
-// goAway moves this thread to the last CPU that it was not given, -1 if there is none. Memory stays with its policy.
+// goAway moves this thread to the last CPU outside its mask, and returns it, or -1 if there is no such CPU. The
+// memory policy stays.
 func goAway() int {
 	var given unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &given); err != nil {
