@@ -12,11 +12,11 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// mpiEnd is a way in which ranks of `ends` begin and end MPI, and what gorun has to say of it.
+// mpiEnd is a way in which ranks of `ends` start and finish MPI, with the expected messages of gorun.
 type mpiEnd struct {
 	way  string
-	code int      // -1: any but 0; -2: any
-	says []string // all of them, on standard error
+	code int      // -1: any code but 0; -2: any code
+	says []string // all on standard error
 	not  []string
 }
 
@@ -44,7 +44,7 @@ var mpiEnds = []mpiEnd{
 	{way: "finalized 3", code: 3, says: []string{"exit code 3"}, not: []string{"MPI_Finalize"}},
 }
 
-// saysItself is what a library writes about some of them, which must reach the user.
+// saysItself is the output of a library about some of them, which must reach the user.
 var saysItself = map[testneeds.Layer]map[string]string{
 	testneeds.LayerMPICH: {
 		"abort 1 42": "MPI_Abort(MPI_COMM_WORLD, 42)",
@@ -58,7 +58,7 @@ var saysItself = map[testneeds.Layer]map[string]string{
 	},
 }
 
-// Each way to begin and end MPI has the code and the words that it deserves, and leaves nobody waiting.
+// Each way to start and finish MPI has its own exit code and message, and leaves no rank waiting.
 func TestMPIEnds(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
@@ -86,7 +86,7 @@ func TestMPIEnds(t *testing.T) {
 	})
 }
 
-// A spawned rank that aborts ends the job; it has a number of the job's behind all others.
+// A spawned rank that aborts ends the job. Its rank number follows those of all other ranks.
 func TestMPISpawnedRankFails(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)
@@ -95,7 +95,7 @@ func TestMPISpawnedRankFails(t *testing.T) {
 	assert.Contains(t, got.stderr, "rank 3 failed first", "2 ranks and 2 children: the second of these")
 }
 
-// A rank may be a script that runs two programs of Open MPI's; with a second one of MPICH's gorun says why that fails.
+// A rank may be a script that runs two Open MPI programs. For a second MPICH program gorun reports why it fails.
 func TestMPIProgramsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
@@ -111,7 +111,7 @@ func TestMPIProgramsOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A rank whose program crashed and whose shell goes on keeps others waiting: that is said while they wait.
+// If the program of a rank crashes but its shell goes on, other ranks wait. gorun reports that while they wait.
 func TestMPIProgramOfAShellCrashes(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)

@@ -31,7 +31,7 @@ func waitingMPI(t *testing.T, library testneeds.MPI) (r *running, pids []int) {
 	return r, pids
 }
 
-// sharedFiles are the files in shared memory that processes have mapped and that have a name.
+// sharedFiles are the named shared-memory files that processes have mapped.
 func sharedFiles(t *testing.T, pids []int) map[string]bool {
 	t.Helper()
 	files := map[string]bool{}
@@ -48,7 +48,7 @@ func sharedFiles(t *testing.T, pids []int) map[string]bool {
 	return files
 }
 
-// Files by which ranks share memory are gone with a job, whatever ended it, and those of another job stay.
+// Shared-memory files of ranks disappear with the job, however it ends; those of another job stay.
 func TestMPILeavesNoSharedMemory(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(t *testing.T, r *running, ranks []int){
@@ -86,6 +86,6 @@ func TestMPILeavesNoSharedMemory(t *testing.T) {
 
 func killAll(pids []int) {
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // gorun ends the others when the first is gone
+		_ = syscall.Kill(pid, syscall.SIGKILL) // gorun ends the other ranks after the first exits
 	}
 }

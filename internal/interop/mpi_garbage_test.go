@@ -18,10 +18,10 @@ import (
 // bearable are the ranks whose requests a server may also answer with an error.
 var bearable = map[string]int{"pmi": 3, "pmix": 5}
 
-// errCutOff is the end of a rank that sent garbage.
+// errCutOff reports that the server closed the connection of a rank that sent garbage.
 var errCutOff = errors.New("cut off")
 
-// garbagePMI is what ranks of role "garbage" send on their PMI descriptors, by their numbers; rank 0 behaves.
+// garbagePMI is the data that each rank of role "garbage" sends on its PMI descriptor. Rank 0 sends valid requests.
 var garbagePMI = []string{
 	"cmd=init pmi_version=1 pmi_subversion=1\n",
 	"\x00\xff\xfe\x80no text at all\n",
@@ -32,7 +32,7 @@ var garbagePMI = []string{
 	strings.Repeat("A", 8<<20),
 }
 
-// garbagePMIx is what follows a good handshake there.
+// garbagePMIx is the data that each rank sends after a valid PMIx handshake.
 var garbagePMIx = []string{
 	"",
 	strings.Repeat("\xff", 4096),
@@ -42,7 +42,7 @@ var garbagePMIx = []string{
 	"\x00\x00\x00\x00\x00\x00\x00\x64\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x01\x63",
 }
 
-// Garbage on the connections to a launcher is told of with the rank that sent it, and harms nobody else.
+// gorun reports garbage on a rank's connection with the rank's number, and other ranks are not affected.
 func TestMPIGarbage(t *testing.T) {
 	t.Parallel()
 	for kind, all := range map[string][]string{"pmi": garbagePMI, "pmix": garbagePMIx} {
@@ -65,14 +65,14 @@ func TestMPIGarbage(t *testing.T) {
 	}
 }
 
-// Strangers who come to the port of PMIx see it closed, and a job does not notice.
+// The PMIx port closes connections of unknown clients, and the job continues.
 func TestMPIStranger(t *testing.T) {
 	t.Parallel()
 	said := gorun("-n", "2", self(t)).with(roleVariable+"=garbage", "INTEROP_KIND=stranger").succeed(t)
 	require.Equal(t, []string{"rank 0 is cut off", "rank 1 is cut off"}, linesOf(said))
 }
 
-// playGarbage is role "garbage".
+// playGarbage plays role "garbage".
 func playGarbage() int {
 	rank, err := strconv.Atoi(os.Getenv("RANK"))
 	if err == nil {
@@ -100,14 +100,14 @@ func spoilPMI(rank int) error {
 	if err != nil {
 		return err
 	}
-	file.Close() // or nobody would see the end of the other descriptor
+	file.Close() // while it is open, the other descriptor reads no end-of-file
 	if rank == 0 {
 		return answered(conn, garbagePMI[0]+"cmd=finalize\n", "finalize_ack")
 	}
 	return cutOff(conn, rank, garbagePMI[rank])
 }
 
-// answered requires an answer with a word in it.
+// answered requires an answer that contains a word.
 func answered(conn net.Conn, request, word string) error {
 	if _, err := io.WriteString(conn, request); err != nil {
 		return err
@@ -124,9 +124,9 @@ func answered(conn net.Conn, request, word string) error {
 	return nil
 }
 
-// cutOff sends garbage until the connection is closed by the other side.
+// cutOff sends garbage until the server closes the connection.
 func cutOff(conn net.Conn, rank int, garbage string) error {
-	_, _ = io.WriteString(conn, garbage) // which it may be at once
+	_, _ = io.WriteString(conn, garbage) // the server may close it at once
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && rank == bearable[os.Getenv("INTEROP_KIND")] {
 		_ = half.CloseWrite()
 	}
@@ -144,7 +144,7 @@ func dialPMIx() (net.Conn, error) {
 	return net.Dial("tcp", address)
 }
 
-// greetPMIx is the handshake of a client of PMIx 3 and later (rendezvous/pmix draws it).
+// greetPMIx is the handshake of a client of PMIx 3 and later, which rendezvous/pmix describes.
 func greetPMIx(rank int) []byte {
 	body := []byte("native\x00")
 	body = binary.BigEndian.AppendUint32(body, 8)
@@ -160,7 +160,7 @@ func greetPMIx(rank int) []byte {
 	return append(head, body...)
 }
 
-// spoilPMIx sends the rank's garbage behind a good handshake.
+// spoilPMIx sends the rank's garbage after a valid handshake.
 func spoilPMIx(rank int) error {
 	conn, err := dialPMIx()
 	if err != nil {
@@ -173,14 +173,14 @@ func spoilPMIx(rank int) error {
 	if _, err := io.ReadFull(conn, reply); err != nil || binary.BigEndian.Uint32(reply) != 0 {
 		return fmt.Errorf("handshake: %q, %w", reply, err)
 	}
-	if rank == 0 { // FINALIZE, with tag 100; the reply has it, too
+	if rank == 0 { // FINALIZE with tag 100; the reply has the same tag
 		return answered(conn, "\x00\x00\x00\x00\x00\x00\x00\x64\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x01\x05",
 			"\x00\x00\x00\x64")
 	}
 	return cutOff(conn, rank, garbagePMIx[rank])
 }
 
-// knockPMIx comes as somebody who does not know the protocol at all, or the job.
+// knockPMIx connects as a client that knows neither the protocol nor the job.
 func knockPMIx(rank int) error {
 	conn, err := dialPMIx()
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// twoEach: two ranks share memory with each.
+// twoEach: two ranks share memory with each rank.
 func twoEach(int) int { return 2 }
 
-// mpiVenvs is where the environments of mpi4py really lie, which a private folder may hide.
+// mpiVenvs is the real path of the mpi4py environments, which a private folder may hide.
 func mpiVenvs(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(testneeds.Repository(t), ".venv-mpi")
@@ -25,9 +25,9 @@ func mpiVenvs(t *testing.T) string {
 	return path
 }
 
-// overNetworks keeps libraries to the test hosts' network: these are one machine, which libraries find out by other
-// means than their launcher (a boot id, names of shared memory). Debian's MPICH chooses for itself: over TCP alone its
-// MPI_Finalize hangs now and then, under its own mpiexec as well.
+// overNetworks limits libraries to the network of the test hosts. The hosts are one machine, which libraries can
+// detect without their launcher (boot id, names of shared memory). Debian's MPICH chooses for itself: over TCP
+// alone its MPI_Finalize sometimes hangs, even under its own mpiexec.
 func overNetworks(library testneeds.MPI) []string {
 	environ := append([]string{"OMPI_MCA_btl=self,tcp", "OMPI_MCA_pml=ob1", "FI_PROVIDER=tcp", netmod}, library.Environ...)
 	if library.Layer != testneeds.LayerMPICH {
@@ -36,7 +36,7 @@ func overNetworks(library testneeds.MPI) []string {
 	return environ
 }
 
-// TestMPIHosts: 2 × 2 ranks over hosts.
+// TestMPIHosts runs 2 × 2 ranks over hosts.
 func TestMPIHosts(t *testing.T) {
 	t.Parallel()
 	f := raise(t, testhosts.Config{Hosts: 3, Keep: []string{pythonHome(t), venv(t), mpiVenvs(t)}})
@@ -53,7 +53,7 @@ func TestMPIHosts(t *testing.T) {
 	several(t, f, tests)
 }
 
-// mpiOverHosts: who shares memory with whom is right, calls between hosts are, and an abort ends all.
+// mpiOverHosts: the right ranks share memory, calls between hosts work, and an abort ends all ranks.
 func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	over := func(args ...string) job { return f.gorun(args...).with(overNetworks(library)...) }
 	cases := words("ring all-pairs wildcards collectives vectors communicators shared-type attributes shared-window")
@@ -61,7 +61,7 @@ func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	case library.Layer == testneeds.LayerMPICH:
 		runUntilStop(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")), cases)
 		runUntilStop(t, over("-H", "h3:1,h1:2", compiled(t, library, "cases")), words("ring shared-type"))
-	case library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak(): // a rank takes a quarter of a second to load it
+	case library.Layer == testneeds.LayerOpenMPI5 && !testneeds.Soak(): // each rank takes a quarter of a second to load it
 		runCases(t, over("-H", "h1:2,h2:2", compiled(t, library, "cases")),
 			words("ring collectives shared-type attributes spawn names"))
 		return
@@ -74,11 +74,11 @@ func mpiOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	require.Contains(t, got.stderr, "rank 3 failed first (h2, pid ")
 }
 
-// helloOverHosts: ranks in several orders on hosts know who is beside them.
+// helloOverHosts: with several orders of ranks, each rank finds the ranks on its own host.
 func helloOverHosts(t *testing.T, over func(args ...string) job, library testneeds.MPI) {
 	t.Helper()
 	hello := compiled(t, library, "hello")
-	slots := func(n int) int { return min(n, universe(library, n)) } // -1 where there is no universe
+	slots := func(n int) int { return min(n, universe(library, n)) } // -1 if there is no universe
 	said := over("-H", "h1:2,h2:2", hello).succeedSaying(t)
 	require.Equal(t, helloLines(4, 0, slots(4), twoEach), linesOf(said))
 	said = over("-H", "h1:2,h2:2", "--map-by", "node", "--bind-to", "none", "-np", "4", hello).succeedSaying(t)
@@ -87,7 +87,7 @@ func helloOverHosts(t *testing.T, over func(args ...string) job, library testnee
 	require.Equal(t, helloLines(3, 0, slots(3), func(rank int) int { return min(rank+1, 2) }), linesOf(said))
 }
 
-// runUntilStop runs cases of which the last one is "stop", in the place of MPI_Finalize.
+// runUntilStop runs cases. The last one is "stop", which replaces MPI_Finalize.
 func runUntilStop(t *testing.T, j job, cases []string) {
 	t.Helper()
 	j.argv = append(append(j.argv, cases...), "stop")
@@ -97,7 +97,7 @@ func runUntilStop(t *testing.T, j job, cases []string) {
 	require.Contains(t, got.stderr, "rank 0 failed first")
 }
 
-// mpi4pyOverHosts: mpi4py, and PyTorch beside it.
+// mpi4pyOverHosts: mpi4py works over hosts, also together with PyTorch.
 func mpi4pyOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	over := func(args ...string) job { return f.gorun(args...).with(overNetworks(library)...) }
 	lines := suiteLines(t, over(append([]string{"-H", "h1:2,h2:2"}, suiteAnywhere(t, library)...)...))
@@ -111,7 +111,7 @@ func mpi4pyOverHosts(t *testing.T, f fleet, library testneeds.MPI) {
 	}
 }
 
-// suiteAnywhere is a few cases by a path that hosts know.
+// suiteAnywhere is a few cases, with a program path that exists on the hosts.
 func suiteAnywhere(t *testing.T, library testneeds.MPI) []string {
 	t.Helper()
 	script, err := filepath.Abs("testdata/mpi/suite.py")
@@ -119,7 +119,7 @@ func suiteAnywhere(t *testing.T, library testneeds.MPI) []string {
 	return []string{library.Python, script, "send_recv", "allreduce", "alltoall_vector", "split_type", "window_shared"}
 }
 
-// mpiNames: nothing of PMI or PMIx listens where another host could come to it.
+// mpiNames: PMI and PMIx do not listen where another host could connect.
 func mpiNames(t *testing.T, f fleet) {
 	got := f.gorun("-H", "h1:1,h2:1", "sh", "-c", `echo "$PMIX_SERVER_URI3 $PMI_FD"`).run(t)
 	require.Zero(t, got.code, got.stderr)
@@ -128,7 +128,7 @@ func mpiNames(t *testing.T, f fleet) {
 	}
 }
 
-// pythonHome is where the interpreter of the virtual environments lies.
+// pythonHome is the folder of the interpreter of the virtual environments.
 func pythonHome(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.EvalSymlinks(filepath.Join(testneeds.Repository(t), ".venv", "bin", "python"))
@@ -138,7 +138,7 @@ func pythonHome(t *testing.T) string {
 	return filepath.Dir(filepath.Dir(found))
 }
 
-// TestMPISlurm: 2 × 2 ranks in Slurm, however gorun gets there.
+// TestMPISlurm runs 2 × 2 ranks in Slurm, in each form of starting gorun.
 func TestMPISlurm(t *testing.T) {
 	c := slurm.Cluster(t)
 	for _, layer := range debianMPI {
@@ -164,9 +164,8 @@ func TestMPISlurm(t *testing.T) {
 	})
 }
 
-// mpiInSlurm runs what needs the launcher's knowledge of nodes. All nodes are this machine, so that Open MPI's shared
-// memory of two nodes would have the same names: it keeps to TCP. How many ranks share memory depends on what a library
-// makes of that.
+// mpiInSlurm tests calls that depend on the launcher's knowledge of nodes. All nodes are this machine, so Open MPI
+// uses TCP only: the names of its shared memory would collide. How many ranks share memory depends on the library.
 func mpiInSlurm(t *testing.T, library testneeds.MPI, form string, make func(args ...string) job) {
 	got := make(compiled(t, library, "hello")).with(overNetworks(library)...).run(t)
 	require.Zero(t, got.code, "%s: %s%s", form, got.stdout, got.stderr)

@@ -18,17 +18,17 @@ var mpiLayers = []testneeds.Layer{
 	testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5, testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI,
 }
 
-// mpiSum is a program that prints its rank, the size of its MPI_COMM_WORLD and how many there add one.
+// mpiSum prints its rank, the size of its MPI_COMM_WORLD, and the sum of one per rank there.
 const mpiSum = `from mpi4py import MPI; w = MPI.COMM_WORLD; n = w.allreduce(1); ` +
 	`import os; os.write(1, f"{w.rank} of {w.size}, {n}\n".encode())`
 
-// sortedLines are the lines of a text.
+// sortedLines are the lines of a text, sorted.
 func sortedLines(text string) []string {
 	return slices.Sorted(strings.Lines(text))
 }
 
-// A rank may run the library's own launcher, whose ranks meet each other and not those of gorun's; and gorun, which
-// that launcher starts twice, starts ranks of its own.
+// A rank may run the library's own launcher, whose ranks form their own world. That launcher may also start gorun
+// twice, and each gorun starts its own ranks.
 func TestMpirunInsideARank(t *testing.T) {
 	for _, layer := range mpiLayers {
 		t.Run(string(layer), func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestMpirunInsideARank(t *testing.T) {
 	}
 }
 
-// Programs of two families are not put into one MPI_COMM_WORLD; each has its own with --world app, with ranks that
-// count in it.
+// Programs of two MPI families do not share one MPI_COMM_WORLD. With --world app each program has its own, with
+// ranks that start at 0.
 func TestTwoMPIFamilies(t *testing.T) {
 	dir := t.TempDir()
 	programs := map[testneeds.Layer]string{}

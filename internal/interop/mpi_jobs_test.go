@@ -9,7 +9,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Programs of both families and PyTorch at the same time on one host, each its own job.
+// Programs of both families and PyTorch run at the same time on one host, each as its own job.
 func TestMPIFamiliesSideBySide(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
@@ -28,7 +28,7 @@ func TestMPIFamiliesSideBySide(t *testing.T) {
 	require.Contains(t, came["torch"].stdout, "rank 1")
 }
 
-// Two programs of one family are one MPI_COMM_WORLD, in which MPI_APPNUM tells them apart.
+// Two programs of one family form one MPI_COMM_WORLD, with different MPI_APPNUM.
 func TestMPMDOfMPI(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
@@ -46,7 +46,7 @@ func TestMPMDOfMPI(t *testing.T) {
 	})
 }
 
-// What ranks of an earlier attempt told each other is forgotten: MPI begins anew with each restart.
+// Each restart starts MPI afresh, without data from ranks of an earlier attempt.
 func TestMPIRestarts(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {

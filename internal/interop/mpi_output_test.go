@@ -14,22 +14,22 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// playSpeak says a line on each stream.
+// playSpeak prints a line on each stream.
 func playSpeak() int {
 	fmt.Println("out <b> & x")
 	fmt.Fprintln(os.Stderr, "err")
 	return 0
 }
 
-// printing are options about output of a launcher, DIR in them a new directory.
+// printing is a set of output options of a launcher. DIR in them is a new directory.
 type printing struct {
 	layer   testneeds.Layer
-	name    string // by which gorun is called
+	name    string // name under which gorun runs
 	options []string
 }
 
-// TestPrintingOfLaunchers: called by a launcher's name gorun prints what the launcher itself prints, and writes the
-// same files.
+// TestPrintingOfLaunchers: under a launcher's name, gorun prints the same output and writes the same files as that
+// launcher.
 func TestPrintingOfLaunchers(t *testing.T) {
 	for _, c := range []printing{
 		{testneeds.LayerOpenMPI, "mpirun", []string{
@@ -61,7 +61,7 @@ func TestPrintingOfLaunchers(t *testing.T) {
 	}
 }
 
-// printed is what came of two ranks with some options: sorted lines of both streams, and files by name.
+// printed is the result of two ranks with some options: sorted lines of both streams, and files by name.
 func printed(t *testing.T, library testneeds.MPI, options string, launch func(...string) []string) map[string]any {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func printed(t *testing.T, library testneeds.MPI, options string, launch func(..
 	return all
 }
 
-// varying is what differs from job to job: times as ctime writes them, and Open MPI 5's names of jobs.
+// varying matches text that differs between jobs: times in ctime format, and job names of Open MPI 5.
 var varying = regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}|prterun-.*@`)
 
 func unvarying(text string) string {

@@ -12,11 +12,11 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// pmiLayers are the libraries that speak PMI.
+// pmiLayers are the libraries that use PMI.
 var pmiLayers = []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerMPICH5, testneeds.LayerIntelMPI}
 
-// A rank whose MPI program is the child of a Python program has no PMI_FD any more: that is said, with what to do; and
-// --pmi-port, which is Hydra's, too, does without it.
+// An MPI program that is the child of a Python program has no PMI_FD. gorun reports that with a hint. --pmi-port,
+// an option of Hydra too, works without it.
 func TestMPIBelowAWrapper(t *testing.T) {
 	t.Parallel()
 	for _, layer := range pmiLayers {
@@ -44,8 +44,8 @@ func TestMPIBelowAWrapper(t *testing.T) {
 	}
 }
 
-// A program without PMI_FD that has not called MPI_Init yet is told of where the job hangs, and when it is late; one
-// that needs none is not.
+// If the job hangs, gorun reports a program without PMI_FD that has not called MPI_Init yet. It does not report
+// programs that need no PMI_FD.
 func TestMPIProgramsThatCannotAsk(t *testing.T) {
 	t.Parallel()
 	m := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH)
@@ -67,8 +67,8 @@ func TestMPIProgramsThatCannotAsk(t *testing.T) {
 	}
 }
 
-// Over PMI_PORT all else is as over a descriptor: spawned ranks have numbers of their own there, and a script may run
-// one program after the other.
+// PMI_PORT works like a descriptor: spawned ranks have their own numbers, and a script may run several programs in
+// turn.
 func TestMPIOverPMIPort(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, []testneeds.Layer{testneeds.LayerMPICH, testneeds.LayerMPICH5}, func(t *testing.T, library testneeds.MPI) {
@@ -90,8 +90,7 @@ func TestMPIOverPMIPort(t *testing.T) {
 	})
 }
 
-// A process of another user's that comes to PMI_PORT hears nothing, one of another rank's that it is not served; the
-// job goes on.
+// PMI_PORT sends nothing to processes of other users, and refuses processes of other ranks. The job continues.
 func TestStrangersAtPMIPort(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPICompiler(t, testneeds.LayerMPICH)

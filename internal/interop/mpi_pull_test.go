@@ -11,13 +11,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestPMIxPull: a rank has what the others print sent to itself by PMIx_IOF_pull.
+// TestPMIxPull: a rank uses PMIx_IOF_pull to receive the output of other ranks.
 func TestPMIxPull(t *testing.T) {
 	t.Parallel()
 	pmixPull(t, gorun("-q", "-n", "3", pullProgram(t)), 3)
 }
 
-// pullProgram is a program that needs Debian's PMIx alone.
+// pullProgram is a program that needs only Debian's PMIx.
 func pullProgram(t *testing.T) string {
 	t.Helper()
 	testneeds.NeedMPICompiler(t, testneeds.LayerOpenMPI)
@@ -33,7 +33,7 @@ func pullProgram(t *testing.T) string {
 	return path
 }
 
-// pmixPull: rank 0 hears all streams of all other ranks, each in its order, and what was said before it asked.
+// pmixPull: rank 0 receives all streams of all other ranks, each in order, including output before its request.
 func pmixPull(t *testing.T, j job, ranks int) {
 	t.Helper()
 	said := linesOf(j.succeedSaying(t))

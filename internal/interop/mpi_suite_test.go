@@ -11,24 +11,24 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// mpi4pys are the libraries over which there is mpi4py.
+// mpi4pys are the libraries that have mpi4py.
 var mpi4pys = []testneeds.Layer{
 	testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
 	testneeds.LayerOpenMPI5, testneeds.LayerIntelMPI,
 }
 
-// suite is the broad suite's program with some cases, all where none is named.
+// suite is the program of the broad suite with some cases, or all if no case is named.
 func suite(library testneeds.MPI, cases ...string) []string {
 	return append([]string{library.Python, "testdata/mpi/suite.py"}, cases...)
 }
 
-// suiteLines are the lines of a job of the suite's.
+// suiteLines are the output lines of a suite job.
 func suiteLines(t *testing.T, j job) []string {
 	t.Helper()
 	return strings.Split(strings.TrimSpace(j.succeedSaying(t)), "\n")
 }
 
-// sampledMPI4Pys are mpi4pys, but one of the last two, whose ranks take long to begin; in make soak all.
+// sampledMPI4Pys are mpi4pys without one of the last two, whose ranks start slowly. `make soak` runs all.
 func sampledMPI4Pys(t *testing.T) []testneeds.Layer {
 	t.Helper()
 	if testneeds.Soak() {
@@ -37,7 +37,7 @@ func sampledMPI4Pys(t *testing.T) []testneeds.Layer {
 	return append(slices.Clone(mpi4pys[:3]), mpi4pys[3+testneeds.Rand(t).IntN(2)])
 }
 
-// The suite gives the same lines under gorun as under the library's own launcher.
+// The suite prints the same lines under gorun and under the library's own launcher.
 func TestMPISuite(t *testing.T) {
 	t.Parallel()
 	sizes := []int{2}
@@ -59,7 +59,7 @@ func TestMPISuite(t *testing.T) {
 	}
 }
 
-// Wheels and mpi4py: what they know of each other does not depend on the library.
+// Wheels and mpi4py agree on the ranks, whichever the library.
 func TestMPI4Py(t *testing.T) {
 	t.Parallel()
 	cases := []string{"send_recv", "broadcast", "allgather", "split_type", "attributes"}
@@ -82,7 +82,7 @@ func TestMPI4Py(t *testing.T) {
 	}
 }
 
-// PyTorch meets MPI: in one job each rank is the same one for both, and for whoever looks for it by the variables.
+// In one job each process has the same rank in PyTorch, in MPI and in the environment variables.
 func TestMPIMeetsPyTorch(t *testing.T) {
 	t.Parallel()
 	for _, layer := range []testneeds.Layer{testneeds.LayerMPICH5, testneeds.LayerOpenMPI} {
@@ -102,7 +102,7 @@ func TestMPIMeetsPyTorch(t *testing.T) {
 	}
 }
 
-// The data-parallel example of the teaching texts.
+// The data-parallel example of the tutorials.
 func TestMPIExample(t *testing.T) {
 	t.Parallel()
 	library := testneeds.NeedMPI4Py(t, testneeds.LayerMPICH5)

@@ -23,7 +23,7 @@ var mpiPrograms = map[string][]string{
 	"cases": {"cases.c", "points.c", "collectives.c", "communicators.c", "onesided.c", "dynamic.c"},
 }
 
-// mpiSource is where a source file lies.
+// mpiSource is the path of a source file.
 func mpiSource(name string) string {
 	if name == "hello.c" {
 		return filepath.Join("..", "..", "examples", "mpi", name)
@@ -31,13 +31,13 @@ func mpiSource(name string) string {
 	return filepath.Join("testdata", "mpi", name)
 }
 
-// mpiFlags: gcc takes MPICH's MPI_STATUSES_IGNORE for an array that is too short.
+// mpiFlags: gcc believes that MPICH's MPI_STATUSES_IGNORE is an array that is too short.
 var mpiFlags = strings.Fields("-O1 -g -std=gnu11 -Wall -Wextra -Werror -Wno-stringop-overflow -pthread")
 
-// mpiBuilt holds a function for each library and program, which compiles it once.
+// mpiBuilt holds a function per library and program that compiles it once.
 var mpiBuilt sync.Map
 
-// compiled returns the path of one of mpiPrograms, made by a library's own compiler.
+// compiled returns the path of one of mpiPrograms, built with the library's own compiler.
 func compiled(t *testing.T, library testneeds.MPI, name string) string {
 	t.Helper()
 	key := "mpi-" + string(library.Layer) + "-" + name
@@ -57,21 +57,21 @@ func compiled(t *testing.T, library testneeds.MPI, name string) string {
 	return path
 }
 
-// mpiJob is gorun with ranks of a library's, which find what it needs in their environment.
+// mpiJob is gorun with ranks of a library, with the environment that they need.
 func mpiJob(library testneeds.MPI, args ...string) job {
 	return gorun(args...).with(library.Environ...)
 }
 
-// mpiCompilers are the libraries for which C programs can be compiled.
+// mpiCompilers are the libraries that can compile C programs.
 var mpiCompilers = []testneeds.Layer{
 	testneeds.LayerMPICH, testneeds.LayerOpenMPI, testneeds.LayerMPICH5,
 	testneeds.LayerOpenMPI5,
 }
 
-// debianMPI are those that everybody has who has Debian.
+// debianMPI are the libraries in Debian's packages.
 var debianMPI = mpiCompilers[:2]
 
-// eachMPI runs a test for each of some libraries, side by side.
+// eachMPI runs a test for each of some libraries, in parallel.
 func eachMPI(t *testing.T, layers []testneeds.Layer, test func(t *testing.T, library testneeds.MPI)) {
 	t.Helper()
 	for _, layer := range layers {
@@ -82,8 +82,9 @@ func eachMPI(t *testing.T, layers []testneeds.Layer, test func(t *testing.T, lib
 	}
 }
 
-// mpiSizes are the numbers of ranks of a test with a library: 1, 2, 4 and one of 5 to 16 with Debian's, a few with the
-// others, whose ranks begin the same protocols and take up to a quarter of a second to load. In make soak all have all.
+// mpiSizes are the world sizes to test with a library. Debian's libraries get 1, 2, 4 and one of 5 to 16; the
+// others get a few. Those use the same protocols, and their ranks take up to a quarter of a second to load. `make
+// soak` runs all sizes for all libraries.
 func mpiSizes(t *testing.T, layer testneeds.Layer) []int {
 	t.Helper()
 	switch {
@@ -100,7 +101,7 @@ func mpiSizes(t *testing.T, layer testneeds.Layer) []int {
 	return all
 }
 
-// helloLines is what ranks of hello say, sorted: here of them share memory with each.
+// helloLines is the expected output of hello, sorted. here returns how many ranks share memory with a rank.
 func helloLines(size, program, universe int, here func(rank int) int) []string {
 	var lines []string
 	for rank := range size {
@@ -114,14 +115,14 @@ func helloLines(size, program, universe int, here func(rank int) int) []string {
 // everybody: all ranks share memory.
 func everybody(size int) func(int) int { return func(int) int { return size } }
 
-// linesOf are the lines of a text, sorted, without their ends.
+// linesOf are the lines of a text, sorted, without line ends.
 func linesOf(text string) []string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	slices.Sort(lines)
 	return lines
 }
 
-// succeedSaying runs a job that must end well; standard error may have remarks.
+// succeedSaying runs a job that must succeed; standard error may have hints.
 func (j job) succeedSaying(t *testing.T) string {
 	t.Helper()
 	got := j.run(t)
@@ -129,7 +130,8 @@ func (j job) succeedSaying(t *testing.T) string {
 	return got.stdout
 }
 
-// universe is MPI_UNIVERSE_SIZE of a job on this host, -1 where it is not set, as under each library's own launcher.
+// universe is MPI_UNIVERSE_SIZE of a job on this host. It is -1 if the variable is not set, as under each library's
+// own launcher.
 func universe(library testneeds.MPI, size int) int {
 	if library.Layer == testneeds.LayerOpenMPI || library.Layer == testneeds.LayerOpenMPI5 {
 		return max(size, cpus())
@@ -137,7 +139,7 @@ func universe(library testneeds.MPI, size int) int {
 	return -1
 }
 
-// What the user says of MPI_UNIVERSE_SIZE holds for every library.
+// The MPI_UNIVERSE_SIZE that the user sets applies to every library.
 func TestMPIUniverse(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {
@@ -148,7 +150,7 @@ func TestMPIUniverse(t *testing.T) {
 	})
 }
 
-// cpus are those that this process may use.
+// cpus is the number of CPUs that this process may use.
 func cpus() int {
 	said, err := exec.Command("nproc").Output()
 	if err != nil {
@@ -158,7 +160,7 @@ func cpus() int {
 	return n
 }
 
-// A program in C says what MPI tells it: who it is, and whom it shares memory with.
+// A C program prints the information that MPI gives it: its rank, and the ranks that share memory with it.
 func TestMPIHello(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
@@ -169,7 +171,7 @@ func TestMPIHello(t *testing.T) {
 	})
 }
 
-// What C programs do with MPI, by what it needs of the launcher.
+// Cases of the C programs, grouped by the launcher features that they need.
 var (
 	casesAnywhere = words("ring all-pairs wildcards datatypes collectives in-place vectors nonblocking communicators " +
 		"shared-type attributes shared-window one-sided")
@@ -181,22 +183,22 @@ var (
 func casesOf(library testneeds.MPI, size int) []string {
 	cases := slices.Clone(casesAnywhere)
 	if size <= 4 || testneeds.Soak() {
-		cases = append(cases, casesLarge...) // with more ranks than CPUs these take long under any launcher
+		cases = append(cases, casesLarge...) // with more ranks than CPUs these are slow under any launcher
 	}
 	if library.Layer != testneeds.LayerOpenMPI {
 		cases = append(cases, "compare-and-swap") // 4.1.4 crashes
 	}
 	if library.Layer != testneeds.LayerMPICH {
-		cases = append(cases, casesDynamic...) // Debian 12's is built for UCX, for which it has none
+		cases = append(cases, casesDynamic...) // Debian 12 builds it for UCX, which does not support these cases
 	}
 	return cases
 }
 
-// netmod: with MPICH 5 the address that UCX makes of all interfaces is longer than a C program's MPI_MAX_PORT_NAME;
-// libfabric's is not.
+// netmod selects libfabric for MPICH 5. The address that UCX makes of all interfaces exceeds MPI_MAX_PORT_NAME of a
+// C program.
 const netmod = "MPIR_CVAR_CH4_NETMOD=ofi"
 
-// runCases runs cases, each of which checks what it gets.
+// runCases runs cases, each of which checks its results.
 func runCases(t *testing.T, j job, cases []string) {
 	t.Helper()
 	j.argv = append(j.argv, cases...)
@@ -204,7 +206,7 @@ func runCases(t *testing.T, j job, cases []string) {
 	require.Equal(t, want, j.with(netmod).succeedSaying(t))
 }
 
-// All sorts of calls, with checked results.
+// All kinds of calls, with checked results.
 func TestMPICases(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, mpiCompilers, func(t *testing.T, library testneeds.MPI) {
@@ -224,8 +226,8 @@ func TestMPICases(t *testing.T) {
 	})
 }
 
-// Where --mpi serves a protocol that a library does not speak, the job fails and says why: its ranks do not
-// run as so many worlds of one rank. With --mpi none they do, as the user asked, and are warned of.
+// If --mpi selects a protocol that the library does not support, the job fails and gorun reports why. Otherwise
+// each rank would be a world of its own. With --mpi none the user gets that, with a warning.
 func TestMPIMode(t *testing.T) {
 	t.Parallel()
 	for layer, mode := range map[testneeds.Layer]string{
@@ -244,13 +246,13 @@ func TestMPIMode(t *testing.T) {
 		got = mpiJob(library, "-n", "2", "--mpi", other, compiled(t, library, "ends")).run(t)
 		require.NotZero(t, got.code, got.stdout)
 		require.NotContains(t, got.stdout, "of 1")
-		if layer != testneeds.LayerMPICH5 { // which asks nobody, and says so in words of its own
+		if layer != testneeds.LayerMPICH5 { // it contacts no server and prints its own message
 			require.Contains(t, got.stderr, "remove --mpi")
 		}
 	}
 }
 
-// Nothing of a job with MPI is left: no file of its libraries' or of gorun's.
+// A job with MPI leaves no files, neither of its libraries nor of gorun.
 func TestMPILeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachMPI(t, debianMPI, func(t *testing.T, library testneeds.MPI) {

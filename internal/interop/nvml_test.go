@@ -18,7 +18,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Variables by which testdata/nvml.c is told how the GPUs are.
+// These variables set the state of the GPUs that testdata/nvml.c simulates.
 const (
 	libraryFails = "INTEROP_NVML"
 	libraryPipe  = "INTEROP_PIPE"
@@ -26,8 +26,8 @@ const (
 	libraryMIG   = "INTEROP_MIG"
 )
 
-// fourGPUs runs a command where NVIDIA's driver seems to serve four GPUs that nobody has used since it was loaded:
-// their UUIDs are not known. $1 is not empty where the third is divided.
+// fourGPUs runs a command with a simulated NVIDIA driver that has four unused GPUs. Their UUIDs are unknown. If $1
+// is not empty, the third GPU is partitioned.
 const fourGPUs = `mount -t tmpfs none /proc/driver &&
 for i in 1 2 3 4; do
 	mkdir -p "/proc/driver/nvidia/gpus/0000:0$i:00.0" &&
@@ -38,8 +38,8 @@ done
 shift
 exec "$@"`
 
-// gpuPrograms builds, into a folder of their own, gorun as users get it with gorun-gpu beside it, and a
-// libnvidia-ml.so.1.
+// gpuPrograms builds gorun as users get it, gorun-gpu next to it, and a libnvidia-ml.so.1, in a folder of their
+// own.
 var gpuPrograms = sync.OnceValues(func() (string, error) {
 	dir := built("gpu")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -64,7 +64,7 @@ var gpuPrograms = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// onFourGPUs is a command of a gorun on a host with four GPUs, whose library is that of testdata.
+// onFourGPUs is a gorun command on a host with four GPUs, with the library of testdata.
 func onFourGPUs(t *testing.T, gorun string, divided bool, words ...string) job {
 	t.Helper()
 	testneeds.Root(t)
@@ -82,7 +82,7 @@ func onFourGPUs(t *testing.T, gorun string, divided bool, words ...string) job {
 	return job{argv: argv}.with("LD_LIBRARY_PATH="+dir, "LC_ALL=C")
 }
 
-// shownGPU is a GPU in gorun topo --json.
+// shownGPU is a GPU in the output of `gorun topo --json`.
 type shownGPU struct {
 	UUID, Name string
 	Memory     int64
@@ -101,7 +101,7 @@ type shownMachine struct {
 	}
 }
 
-// showTopo is what gorun topo tells of the GPUs.
+// showTopo is the output of `gorun topo` about GPUs.
 func showTopo(t *testing.T, j job) (gpus []shownGPU, notes string) {
 	t.Helper()
 	var m shownMachine
@@ -109,7 +109,7 @@ func showTopo(t *testing.T, j job) (gpus []shownGPU, notes string) {
 	return m.Machine.GPUs, strings.Join(m.Machine.Notes, "\n")
 }
 
-// What the library tells stands in the machine; whatever becomes of the library, the machine is shown.
+// The machine includes the data from the library. gorun shows the machine even if the library fails.
 func TestTopoAsksNVML(t *testing.T) {
 	t.Parallel()
 	topo := onFourGPUs(t, "", true, "topo", "--json").with(libraryMIG+"=2", libraryBusy+"=13")
@@ -149,7 +149,7 @@ func TestTopoAsksNVML(t *testing.T) {
 	}
 }
 
-// A machine is saved with what the library told.
+// A saved machine includes the data from the library.
 func TestTopoSavesWhatNVMLTells(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "saved")
@@ -161,8 +161,8 @@ func TestTopoSavesWhatNVMLTells(t *testing.T) {
 	assert.Empty(t, gpus[3].UUID)
 }
 
-// Without a gorun-gpu of the same version the files serve, and one note says what is missing and what nobody knows
-// then.
+// Without a gorun-gpu of the same version, gorun uses the files. One note names the missing program and the missing
+// data.
 func TestWithoutGorunGPU(t *testing.T) {
 	t.Parallel()
 	gpus, notes := showTopo(t, onFourGPUs(t, built("gorun"), false, "topo", "--json"))
@@ -185,8 +185,8 @@ func TestWithoutGorunGPU(t *testing.T) {
 	assert.Contains(t, got.stderr, "NVIDIA's library was not asked ("+other+"/gorun-gpu: version v7, gorun is ")
 }
 
-// Ranks get the GPUs that no process uses, and find each its own or the parts of one by the names that only the library
-// knows. A job that depends on nothing of this asks nobody: a library that crashes would be told of.
+// Ranks get the GPUs that no process uses. Each rank finds its own GPU, or its partitions by names that only the
+// library knows. A job that needs none of this does not load the library: a crash would be reported.
 func TestJobsAskNVML(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -212,7 +212,7 @@ func TestJobsAskNVML(t *testing.T) {
 	}
 }
 
-// --dry-run knows the free GPUs as the job would, --report-bindings the NVLinks; a crash costs a note.
+// --dry-run finds the free GPUs as the job would, and --report-bindings the NVLinks. A crash costs only a note.
 func TestPlansAskNVML(t *testing.T) {
 	t.Parallel()
 	dry := onFourGPUs(t, "", false, "--gpus", "free", "--dry-run", "true").with(libraryBusy + "=02")
@@ -250,5 +250,5 @@ func TestHungNVMLDies(t *testing.T) {
 	_, err = fmt.Fscan(said, &pid)
 	require.NoError(t, err)
 	r.signal(t, syscall.SIGKILL)
-	assert.Equal(t, 137, r.wait(t).code) // that the library's process is gone is seen when the test ends
+	assert.Equal(t, 137, r.wait(t).code) // markOf checks at the end of the test that the library's process is gone
 }

@@ -16,7 +16,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// underTorchrun is a job of PyTorch's own torchrun.
+// underTorchrun is a job under PyTorch's own torchrun.
 func underTorchrun(python string, args ...string) job {
 	return job{argv: append([]string{filepath.Join(filepath.Dir(python), "torchrun")}, args...)}
 }
@@ -26,19 +26,19 @@ func underGorun(python string, args ...string) job {
 	return gorun(args...).with("GORUN_PYTHON=" + python)
 }
 
-// training is what examples/torch/digits_ddp.py reports.
+// training is the report of examples/torch/digits_ddp.py.
 type training struct {
-	accuracy float64 // per cent
+	accuracy float64 // percent
 	losses   []float64
 }
 
 var accuracyLine = regexp.MustCompile(`accuracy ([0-9.]+) %`)
 
-// abortAtExit is what a rank was seen to say, rarely and on a busy machine, after PyTorch 2.15 had done all that it had
-// to do: a thread of its C++ side that nobody joined.
+// abortAtExit is the message of a rank that aborted at exit, after PyTorch 2.15 had done all its work. A C++ thread
+// was never joined. It happens rarely, on a busy machine.
 const abortAtExit = "terminate called without an active exception"
 
-// train runs the digits example as a job that launch makes.
+// train runs the digits example as the job that launch makes.
 func train(t *testing.T, launch func(args ...string) job, args ...string) training {
 	t.Helper()
 	losses := filepath.Join(t.TempDir(), "losses")
@@ -73,14 +73,14 @@ func readTraining(t *testing.T, j job, losses string) training {
 	return result
 }
 
-// here is what four ranks of gorun's on this host report, for all tests that compare something with it: starting them
-// is most of the cost.
+// here is the report of four ranks under gorun on this host. All tests that compare with it share it, because
+// starting the ranks is most of the cost.
 var here struct {
 	sync.Mutex
 	training
 }
 
-// trainedHere returns that.
+// trainedHere returns here.
 func trainedHere(t *testing.T, python string) training {
 	t.Helper()
 	here.Lock()
@@ -91,7 +91,7 @@ func trainedHere(t *testing.T, python string) training {
 	return here.training
 }
 
-// Real data, trained under both launchers: the numbers must not depend on who started the ranks.
+// Training on real data gives the same numbers under both launchers.
 func TestTrainingIsTheSameAsUnderTorchrun(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
@@ -124,7 +124,7 @@ func TestMultiprocessingInsideARank(t *testing.T) {
 		strings.Split(strings.TrimSpace(output), "\n"))
 }
 
-// Ranks that are killed twice cost time, and nothing else.
+// Ranks that are killed twice only cost time.
 func TestRestartsGoOnFromTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

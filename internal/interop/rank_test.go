@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// seen is what a rank of role "tell" prints about itself, as one line of JSON.
+// seen is the report of a rank of role "tell", as one line of JSON.
 type seen struct {
 	Args    []string
 	Dir     string
 	UID     int
 	Environ map[string]string
-	// StdinEnded reports that reading standard input gave end-of-file at once.
+	// StdinEnded reports that standard input was at end-of-file at once.
 	StdinEnded bool
 }
 
-// play is what a rank made of this test binary does. It returns the exit status.
+// play runs a role of this test binary as a rank. It returns the exit status.
 func play(role string) int {
 	switch role {
 	case "tell":
@@ -81,7 +81,7 @@ func tell() int {
 	return 0
 }
 
-// chatter prints until nobody listens any more.
+// chatter prints until its reader closes the stream.
 func chatter() int {
 	for line := 0; ; line++ {
 		if _, err := fmt.Printf("line %d\n", line); err != nil {
@@ -90,8 +90,8 @@ func chatter() int {
 	}
 }
 
-// execWithClosedDescriptors becomes the program of its arguments without descriptors 0, 1 and 2, as a badly written
-// daemon would start it.
+// execWithClosedDescriptors executes the program of its arguments without descriptors 0, 1 and 2, as a badly
+// written daemon would.
 func execWithClosedDescriptors() int {
 	for fd := range 3 {
 		_ = syscall.Close(fd)

@@ -20,29 +20,29 @@ import (
 
 // Variables of a site, whose commands are this test binary.
 const (
-	siteSSH   = "INTEROP_SITE_SSH"   // the program that stands for ssh
-	siteCalls = "INTEROP_SITE_CALLS" // the file to which each call is added
-	siteHosts = "INTEROP_SITE_HOSTS" // the hosts of Flux's brokers, in order
-	// siteWithout is a host on which gorun is missing.
+	siteSSH   = "INTEROP_SITE_SSH"   // program that replaces ssh
+	siteCalls = "INTEROP_SITE_CALLS" // each call is appended to this file
+	siteHosts = "INTEROP_SITE_HOSTS" // hosts of Flux's brokers, in order
+	// siteWithout is a host without gorun.
 	siteWithout = "INTEROP_SITE_WITHOUT"
-	// siteTaskmap is where the tasks of a Flux job are.
+	// siteTaskmap is the task map of a Flux job.
 	siteTaskmap = "INTEROP_SITE_TASKMAP"
 )
 
-// call is one call of a command of a resource manager's.
+// call is one call of a resource manager's command.
 type call struct {
 	Argv []string
-	// Line is the first line of standard input, where the command reads one itself.
+	// Line is the first line of standard input, if the command reads one itself.
 	Line string
-	// Environ is what the command saw.
+	// Environ is the environment of the command.
 	Environ []string
 }
 
-// site is a resource manager's commands, as far as documentation says what they do: they
-// note how they were called, and run on a fleet's hosts what they were given.
+// site simulates the commands of a resource manager from their documentation. They record their calls, and run the
+// given commands on hosts of a fleet.
 type site struct {
 	fleet fleet
-	bin   string // the folder of the commands
+	bin   string // folder of the commands
 	calls string
 }
 
@@ -60,7 +60,7 @@ func newSite(t *testing.T, f fleet, commands ...string) site {
 	return s
 }
 
-// gorun is a job in an allocation of the site's.
+// gorun is a job in an allocation of the site.
 func (s site) gorun(environ []string, args ...string) job {
 	j := gorun(append([]string{"-v", "-x", "INTEROP_*"}, args...)...)
 	j.hosts = s.fleet.Set
@@ -68,7 +68,7 @@ func (s site) gorun(environ []string, args ...string) job {
 		siteSSH+"="+s.fleet.SSH(), siteCalls+"="+s.calls)
 }
 
-// made are the calls.
+// made returns the recorded calls.
 func (s site) made(t *testing.T) (all []call) {
 	t.Helper()
 	text, err := os.ReadFile(s.calls)
@@ -81,14 +81,14 @@ func (s site) made(t *testing.T) (all []call) {
 	return all
 }
 
-// playSite is one of the commands.
+// playSite plays one of the commands.
 func playSite() int {
 	name, args := os.Args[1], os.Args[2:]
 	err := errors.New("no such command")
 	switch name {
-	case "blaunch": // [-n] HOST COMMAND …, which a shell reads
+	case "blaunch": // [-n] HOST COMMAND …, interpreted by a shell
 		err = perHost(args[0], args[1:], call{Argv: os.Args[1:]})
-	case "qrsh": // -inherit [-nostdin] HOST COMMAND …, which a login shell reads
+	case "qrsh": // -inherit [-nostdin] HOST COMMAND …, interpreted by a login shell
 		if args[0] != "-inherit" {
 			err = fmt.Errorf("%s is not -inherit", args[0])
 			break
@@ -110,7 +110,7 @@ func playSite() int {
 	return 96
 }
 
-// note adds a call.
+// note records a call.
 func (c call) note() error {
 	c.Environ = os.Environ()
 	line, err := json.Marshal(c)
@@ -125,7 +125,7 @@ func (c call) note() error {
 	return errors.Join(err, f.Close())
 }
 
-// on is a command on a host; its words are joined by blanks and read by a shell.
+// on is a command on a host. A shell interprets its words, joined by spaces.
 func on(host string, words ...string) *exec.Cmd {
 	c := exec.Command(os.Getenv(siteSSH), host, strings.Join(words, " "))
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -141,8 +141,7 @@ func perHost(host string, words []string, c call) error {
 	return command.Run()
 }
 
-// onEach runs a command on several hosts at once. Standard input, where there is any,
-// reaches all of them.
+// onEach runs a command on several hosts at once. All of them receive a copy of standard input, if there is one.
 func onEach(hosts []string, environ func(i int) string, words []string, stdin io.Reader) error {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -170,7 +169,7 @@ func onEach(hosts []string, environ func(i int) string, words []string, stdin io
 	}
 	if stdin != nil {
 		go func() {
-			_, _ = io.Copy(io.MultiWriter(inputs...), stdin) // what ended does not read
+			_, _ = io.Copy(io.MultiWriter(inputs...), stdin) // commands that have ended do not read
 			for _, end := range ends {
 				_ = end.Close()
 			}
@@ -180,8 +179,7 @@ func onEach(hosts []string, environ func(i int) string, words []string, stdin io
 	return errors.Join(all...)
 }
 
-// playFlux is `flux getattr NAME`, `flux job taskmap|info ID` and `flux exec [--rank=SET]
-// COMMAND …`.
+// playFlux plays `flux getattr NAME`, `flux job taskmap|info ID` and `flux exec [--rank=SET] COMMAND …`.
 func playFlux(args []string) error {
 	hosts := strings.Fields(os.Getenv(siteHosts))
 	switch strings.Join(args[:min(2, len(args))], " ") {
@@ -229,9 +227,9 @@ func playFlux(args []string) error {
 	return onEach(hosts, func(int) string { return "" }, words, io.MultiReader(strings.NewReader(line), in))
 }
 
-// playPBSdsh is `pbsdsh [-n INDEX | -u] -- COMMAND …`: for each line of the node file,
-// that one, or each host (-u is Torque's). Tasks read nothing, and have the job's
-// environment with their own numbers.
+// playPBSdsh plays `pbsdsh [-n INDEX | -u] -- COMMAND …`. It runs the command for each line of the node file, for
+// one line, or for each host (-u, Torque only). Tasks have no standard input, and have the job's environment with
+// their own numbers.
 func playPBSdsh(args []string) error {
 	if err := (call{Argv: os.Args[1:]}).note(); err != nil {
 		return err
@@ -241,7 +239,7 @@ func playPBSdsh(args []string) error {
 		return err
 	}
 	hosts := strings.Fields(string(text))
-	if os.Getenv(siteWithout) != "" { // whatever becomes of its tasks, pbsdsh's own exit code is 0
+	if os.Getenv(siteWithout) != "" { // pbsdsh exits with 0 even if its tasks fail
 		fmt.Println("pbsdsh: task 0x00000000 exit status 127")
 		return nil
 	}

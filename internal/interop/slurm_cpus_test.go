@@ -12,7 +12,7 @@ import (
 	"gorun/placement/sysfs"
 )
 
-// stepOfOne is what Slurm 22.05 says of `srun -N1 -n1 -c 4 gorun …`, of a job with two nodes.
+// stepOfOne is the environment that Slurm 22.05 sets for `srun -N1 -n1 -c 4 gorun …` in a job with two nodes.
 var stepOfOne = strings.Fields(`
 SLURM_JOB_ID=180 SLURM_JOBID=180 SLURM_JOB_NODELIST=n[1-2] SLURM_NODELIST=n[1-2] SLURM_JOB_NUM_NODES=2
 SLURM_JOB_CPUS_PER_NODE=4(x2) SLURM_NNODES=1 SLURM_NTASKS=1 SLURM_NPROCS=1 SLURM_TASKS_PER_NODE=1
@@ -22,8 +22,7 @@ SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_LAUNCHER_PORT=4528
 SLURM_SRUN_COMM_PORT=45283 SLURM_LAUNCH_NODE_IPADDR=127.0.0.1 SLURM_CPU_BIND=quiet,mask_cpu:0xF
 SLURM_CPU_BIND_LIST=0xF SLURM_CPU_BIND_TYPE=mask_cpu: SLURM_DISTRIBUTION=block`)
 
-// What counts is where Slurm lets the process run, by its mask or its cpuset, and not what its variables say of the
-// node.
+// gorun uses the CPUs that Slurm's mask or cpuset allows the process, not those in its variables about the node.
 func TestRanksStayWithinTheCPUsOfTheirStep(t *testing.T) {
 	t.Parallel()
 	allowed, err := sysfs.Affinity()

@@ -14,7 +14,7 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// playHeed prints "up" and then each signal that comes, after the rank's number, until one is SIGTERM.
+// playHeed prints "up", and then each signal after the rank's number, until it gets SIGTERM.
 func playHeed() int {
 	come := make(chan os.Signal, 16)
 	signal.Notify(come, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM)
@@ -28,7 +28,7 @@ func playHeed() int {
 	return 0
 }
 
-// heeding submits a batch job of gorun's with such ranks, and waits until all are up.
+// heeding submits a batch job of gorun with such ranks, and waits until all are up.
 func heeding(t *testing.T, c *testslurm.Cluster, options string, ranks int) (job int) {
 	t.Helper()
 	job = batch(t, c, options+" --export=ALL,"+roleVariable+"=heed", built("gorun"), self(t))
@@ -36,7 +36,7 @@ func heeding(t *testing.T, c *testslurm.Cluster, options string, ranks int) (job
 	return job
 }
 
-// told requires that each of the ranks has heard a signal just once.
+// told requires that each rank has received a signal exactly once.
 func told(t *testing.T, output string, ranks int, what syscall.Signal) {
 	t.Helper()
 	for rank := range ranks {
@@ -44,7 +44,7 @@ func told(t *testing.T, output string, ranks int, what syscall.Signal) {
 	}
 }
 
-// slurmCancel: scancel ends a job, everywhere, and what gorun says calls nobody's rank guilty.
+// slurmCancel: scancel ends a job on all nodes, and gorun does not blame a rank.
 func slurmCancel(t *testing.T, c *testslurm.Cluster) {
 	job := heeding(t, c, "-N3 -n5", 5)
 	c.Cancel(t, job)
@@ -59,7 +59,8 @@ func slurmCancel(t *testing.T, c *testslurm.Cluster) {
 	require.NotZero(t, in.wait(t).code)
 }
 
-// slurmWarnings: a warning reaches every rank once, whether Slurm tells all steps or the batch script alone.
+// slurmWarnings: a warning signal reaches every rank once, whether Slurm signals all steps or only the batch
+// script.
 func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
 	job := heeding(t, c, "-N2 -n4", 4)
 	c.Cancel(t, job, "--signal=USR1")
@@ -72,9 +73,9 @@ func slurmWarnings(t *testing.T, c *testslurm.Cluster) {
 	told(t, output, 4, syscall.SIGUSR2)
 }
 
-// slurmTime: the time limit is told as what it is, and --signal comes before. Slurm looks at times every 30 seconds, so
-// all jobs that wait for that run at once. They get the end for which Slurm warns when their ranks are up: a warning
-// may come before a job's script.
+// slurmTime: gorun reports the time limit as the cause, and --signal comes before it. Slurm checks times every 30
+// seconds, so all jobs that wait for that run at once. Their end times are set after their ranks are up, because a
+// warning may precede a job's script.
 func slurmTime(t *testing.T, c *testslurm.Cluster) {
 	steps := heeding(t, c, "-N2 -n2 --time=20 --signal=USR1@60", 2)
 	script := heeding(t, c, "-N2 -n2 --time=20 --signal=B:USR1@60", 2)
@@ -91,7 +92,7 @@ func slurmTime(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// TestSlurmNodeDies: the loss of a node ends the job and is told; the loss of its slurmd alone ends nothing.
+// TestSlurmNodeDies: the loss of a node ends the job with a report. The loss of its slurmd alone does not end it.
 func TestSlurmNodeDies(t *testing.T) {
 	t.Parallel()
 	c := testslurm.Start(t, slurmConfig)
@@ -116,8 +117,8 @@ func TestSlurmNodeDies(t *testing.T) {
 	require.Regexp(t, `gorun: .*n3`, output)
 }
 
-// slurmChain: what a rank submits is a job of Slurm's own. It finds its own allocation, on the very node of the rank,
-// and goes on when that rank's job is over.
+// slurmChain: a job that a rank submits is a separate Slurm job. It gets its own allocation on the same node, and
+// continues after that rank's job ends.
 func slurmChain(t *testing.T, c *testslurm.Cluster) {
 	dir := t.TempDir()
 	next := "#!/bin/sh\nexport " + roleVariable + "=heed\nexec " + quoted(built("gorun")) + " " + quoted(self(t)) + "\n"

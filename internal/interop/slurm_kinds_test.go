@@ -10,7 +10,7 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// slurmTwoSteps: jobs of two steps of one allocation, each node having a gorun of both, don't meet each other.
+// slurmTwoSteps: jobs of two steps in one allocation stay separate, although each node has a gorun of both.
 func slurmTwoSteps(t *testing.T, c *testslurm.Cluster) {
 	for _, step := range []string{
 		"srun --overlap -N2 --ntasks-per-node=1 %[1]s --nproc-per-node 2 %[2]s",
@@ -24,7 +24,7 @@ func slurmTwoSteps(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// slurmHeterogeneous: the parts of a heterogeneous job are one job of gorun's.
+// slurmHeterogeneous: the parts of a heterogeneous Slurm job form one gorun job.
 func slurmHeterogeneous(t *testing.T, c *testslurm.Cluster) {
 	j := underSlurm(t, c, "salloc -Q -N1 -n2 : -N2 -n2", built("gorun"), built("hello"))
 	got := j.run(t)
@@ -33,14 +33,14 @@ func slurmHeterogeneous(t *testing.T, c *testslurm.Cluster) {
 	require.Contains(t, got.stdout, "rank 3 of 4")
 }
 
-// slurmFewerTasks: an allocation with more nodes than ranks leaves the rest alone.
+// slurmFewerTasks: in an allocation with more nodes than ranks, the other nodes stay unused.
 func slurmFewerTasks(t *testing.T, c *testslurm.Cluster) {
 	got := inAllocation(t, c, "-N4 --ntasks-per-node=2", append([]string{"-n", "5"}, slurmRank...)...).run(t)
 	require.Zero(t, got.code, got.stderr)
 	require.Equal(t, "a a b b c", inOrder(whereabouts(t, got)))
 }
 
-// slurmRestarts: all ranks on all nodes begin again after a failure, in the same agents.
+// slurmRestarts: after a failure, all ranks on all nodes start again under the same agents.
 func slurmRestarts(t *testing.T, c *testslurm.Cluster) {
 	script := "[ $RANK$TORCHELASTIC_RESTART_COUNT != 30 ] || exit 9; [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep " +
 		"60; " + slurmRank[2]
@@ -49,7 +49,7 @@ func slurmRestarts(t *testing.T, c *testslurm.Cluster) {
 	require.Equal(t, "a b c d", inOrder(whereabouts(t, got)))
 }
 
-// slurmDownNode: Slurm calls a node lost, and the job is its victim.
+// slurmDownNode: Slurm marks a node as down, which ends the job.
 func slurmDownNode(t *testing.T, c *testslurm.Cluster) {
 	job := heeding(t, c, "-N4 -n4 --no-requeue", 4)
 	require.Equal(t, "n1", c.Field(t, job, "BatchHost"))
@@ -61,7 +61,7 @@ func slurmDownNode(t *testing.T, c *testslurm.Cluster) {
 	require.Regexp(t, `killed by Slurm: node|gorun: .*n4`, output)
 }
 
-// TestSlurmInteractiveStep: salloc's shell may be a step of its own on the first node, which is no task of anybody's.
+// TestSlurmInteractiveStep: the shell of salloc may be a step of its own on the first node, without a task.
 func TestSlurmInteractiveStep(t *testing.T) {
 	t.Parallel()
 	config := slurmConfig

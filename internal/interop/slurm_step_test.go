@@ -13,13 +13,13 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// inStep is one gorun in each task of a step of srun's.
+// inStep is one gorun in each task of an srun step.
 func inStep(t *testing.T, c *testslurm.Cluster, options string, args ...string) job {
 	t.Helper()
 	return underSlurm(t, c, "srun "+options, append([]string{built("gorun")}, args...)...)
 }
 
-// slurmGorunPerNode: gorun in each of a step's tasks is a node of one job, and knows from Slurm which.
+// slurmGorunPerNode: gorun in each task of a step is a node of one job, and gets its number from Slurm.
 func slurmGorunPerNode(t *testing.T, c *testslurm.Cluster) {
 	ranks := tellInSlurm(t, inStep(t, c, "-N3 --ntasks-per-node=1 -c2", "--nproc-per-node", "2"))
 	requireNumbers(t, ranks, []int{2, 2, 2})
@@ -31,7 +31,7 @@ func slurmGorunPerNode(t *testing.T, c *testslurm.Cluster) {
 	requireNumbers(t, ranks, []int{2})
 }
 
-// requireNumbers requires that ranks, in their order, know that the nodes have so many each.
+// requireNumbers requires the right numbers of ranks, in rank order, on nodes with each[i] ranks.
 func requireNumbers(t *testing.T, ranks []seen, each []int) {
 	t.Helper()
 	size := 0
@@ -59,7 +59,7 @@ func requireNumbers(t *testing.T, ranks []seen, each []int) {
 	}
 }
 
-// slurmGorunPerNodeFails: a rank that fails on one node ends the step on all.
+// slurmGorunPerNodeFails: a rank that fails on one node ends the step on all nodes.
 func slurmGorunPerNodeFails(t *testing.T, c *testslurm.Cluster) {
 	got := inStep(t, c, "-N2 --ntasks-per-node=1", "--nproc-per-node", "2", "sh", "-c",
 		"[ $RANK != 3 ] || exit 7; exec sleep 60").run(t)
@@ -67,7 +67,7 @@ func slurmGorunPerNodeFails(t *testing.T, c *testslurm.Cluster) {
 	require.Contains(t, got.stderr, "rank 3 failed first")
 }
 
-// slurmHabits: what users of torchrun write in batch scripts works unchanged.
+// slurmHabits: the usual lines of torchrun users in batch scripts work unchanged.
 func slurmHabits(t *testing.T, c *testslurm.Cluster) {
 	script := fmt.Sprintf(`head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 exec srun -N2 --ntasks-per-node=1 %s --nnodes $SLURM_NNODES --nproc-per-node 2 --rdzv-id $SLURM_JOB_ID `+
@@ -77,7 +77,7 @@ exec srun -N2 --ntasks-per-node=1 %s --nnodes $SLURM_NNODES --nproc-per-node 2 -
 	requireMet(t, output, 1)
 }
 
-// slurmGorunPerRank: gorun in each of many tasks is one rank each, with the numbers that Slurm gave them.
+// slurmGorunPerRank: gorun in each of many tasks is one rank, with the numbers from Slurm.
 func slurmGorunPerRank(t *testing.T, c *testslurm.Cluster) {
 	ranks := tellInSlurm(t, inStep(t, c, "-N3 -n5"))
 	requireNumbers(t, ranks, fiveOnThree(t, ranks))
@@ -86,7 +86,7 @@ func slurmGorunPerRank(t *testing.T, c *testslurm.Cluster) {
 	requireMet(t, got.stdout, 1)
 }
 
-// slurmOwnOutput: each gorun shows its own rank's output and nobody else's.
+// slurmOwnOutput: each gorun shows the output of its own rank only.
 func slurmOwnOutput(t *testing.T, c *testslurm.Cluster) {
 	got := inStep(t, c, "-N2 -n4 --ntasks-per-node=2 --label", "sh", "-c", "echo out $RANK; echo err $RANK >&2").run(t)
 	require.Zero(t, got.code, got.stderr)
@@ -98,14 +98,14 @@ func slurmOwnOutput(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// slurmGorunPerRankFails: the first failure is the step's.
+// slurmGorunPerRankFails: the first failure becomes the status of the step.
 func slurmGorunPerRankFails(t *testing.T, c *testslurm.Cluster) {
 	got := inStep(t, c, "-N2 -n4 --ntasks-per-node=2", "sh", "-c", "[ $RANK != 2 ] || exit 7; exec sleep 60").run(t)
 	require.Equal(t, 7, got.code, got.stderr)
 	require.Equal(t, 1, strings.Count(got.stderr, "rank 2 failed first"), got.stderr)
 }
 
-// slurmStepWarning: a signal that Slurm sends to every process of a step reaches each rank once, in both forms.
+// slurmStepWarning: a signal from Slurm to every process of a step reaches each rank once, in both forms.
 func slurmStepWarning(t *testing.T, c *testslurm.Cluster) {
 	for form, options := range map[string][]string{
 		"-N2 -n4 --ntasks-per-node=2": {self(t)}, "-N2 --ntasks-per-node=1": {"--nproc-per-node", "2", self(t)},

@@ -18,32 +18,32 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// slurm is a real Slurm of four nodes n1 to n4, all on this host. Tests that kill nodes start their own.
+// slurm is a real Slurm with four nodes n1 to n4, all on this host. Tests that kill nodes start their own.
 var slurm = testslurm.Shared{Config: slurmConfig}
 
-// slurmConfig has nodes with so many CPUs that no job waits for another, or is spread otherwise because of it.
+// slurmConfig has enough CPUs per node that jobs neither wait for each other nor change each other's placement.
 var slurmConfig = testslurm.Config{Names: true, GPUs: 2, CPUs: 64}
 
-// glance is between two looks at what a job wrote.
+// glance is the interval between two reads of a job's output.
 const glance = 20 * time.Millisecond
 
-// slurmRank is a rank that tells its number and its node.
+// slurmRank is a rank that prints its number and its node.
 var slurmRank = []string{"sh", "-c", `echo "$RANK $SLURMD_NODENAME"`}
 
-// under is a command of Slurm's (salloc, srun) with what comes behind it.
+// underSlurm is a command under salloc or srun.
 func underSlurm(t *testing.T, c *testslurm.Cluster, words string, args ...string) job {
 	t.Helper()
 	cmd := c.Command(t, strings.Fields(words)[0], append(strings.Fields(words)[1:], args...)...)
 	return job{argv: cmd.Args}.with("SLURM_CONF=" + c.ConfigFile())
 }
 
-// inAllocation is gorun in an allocation of salloc's.
+// inAllocation is gorun in an allocation of salloc.
 func inAllocation(t *testing.T, c *testslurm.Cluster, options string, args ...string) job {
 	t.Helper()
 	return underSlurm(t, c, "salloc -Q "+options, append([]string{built("gorun")}, args...)...)
 }
 
-// batch submits a script that becomes the program; nothing of the job may be left when the test ends.
+// batch submits a script that executes the program. No process of the job may remain when the test ends.
 func batch(t *testing.T, c *testslurm.Cluster, options string, argv ...string) int {
 	t.Helper()
 	name, value, _ := strings.Cut(markOf(t), "=")
@@ -54,10 +54,10 @@ func batch(t *testing.T, c *testslurm.Cluster, options string, argv ...string) i
 	return c.Sbatch(t, script+"\n", strings.Fields(options)...)
 }
 
-// quoted is a word of a shell.
+// quoted quotes a word for a shell.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// requireState waits for the end of a job and shows its output if it is another one.
+// requireState waits for the end of a job, and shows its output if the state differs.
 func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) string {
 	t.Helper()
 	got := c.Wait(t, job)
@@ -66,7 +66,7 @@ func requireState(t *testing.T, c *testslurm.Cluster, job int, want string) stri
 	return output
 }
 
-// untilOutput waits until text stands so many times in a job's output.
+// untilOutput waits until text occurs a number of times in a job's output.
 func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times int) {
 	t.Helper()
 	if !assert.Eventually(t, func() bool { return strings.Count(c.Output(t, job), text) >= times }, patience, glance) {
@@ -74,8 +74,8 @@ func untilOutput(t *testing.T, c *testslurm.Cluster, job int, text string, times
 	}
 }
 
-// tellInSlurm runs ranks of role "tell" and returns what they saw, sorted by rank. Each writes to a file of its own:
-// srun mixes the lines of its tasks.
+// tellInSlurm runs ranks of role "tell" and returns their reports, sorted by rank. Each rank writes to its own
+// file, because srun mixes the lines of its tasks.
 func tellInSlurm(t *testing.T, j job) []seen {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,12 +131,12 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// Every node, and every slot of it, has its ranks; who asks for less gets less, and -H chooses.
+// Every slot of every node has a rank. With a smaller -n there are fewer ranks, and -H chooses the nodes.
 func slurmSalloc(t *testing.T, c *testslurm.Cluster) {
 	for _, row := range []struct{ allocation, options, want string }{
 		{"-N1 -n2", "", "a a"},
 		{"-N4 -n4", "", "a b c d"},
-		{"-N3 -n5", "", "(a ?){1,3}(b ?){1,3}(c ?){1,3}"}, // Slurm gives more of a node that has less to do
+		{"-N3 -n5", "", "(a ?){1,3}(b ?){1,3}(c ?){1,3}"}, // Slurm allocates more of a node that is less busy
 		{"-N2 -n8 --ntasks-per-node=4", "-n 3", "a a a"},
 		{"-N2 -n8 --ntasks-per-node=4", "--nproc-per-node 1", "a b"},
 	} {
@@ -153,7 +153,7 @@ func slurmSalloc(t *testing.T, c *testslurm.Cluster) {
 	require.Equal(t, "n3 n2", whereabouts(t, got))
 }
 
-// inOrder renames nodes by their place: Slurm chooses the least busy ones. "n3 n3 n4" is "a a b".
+// inOrder renames nodes by their position, because Slurm chooses the least busy ones. "n3 n3 n4" becomes "a a b".
 func inOrder(nodes string) string {
 	names, letters := strings.Fields(nodes), map[string]string{}
 	for i, name := range names {
@@ -165,14 +165,14 @@ func inOrder(nodes string) string {
 	return strings.Join(names, " ")
 }
 
-// slurmNumbers: uneven tasks are uneven nodes, and SLURM_* say what srun would have said.
+// slurmNumbers: an uneven task layout gives uneven nodes, and ranks have the SLURM_* values that srun would set.
 func slurmNumbers(t *testing.T, c *testslurm.Cluster) {
 	ranks := tellInSlurm(t, inAllocation(t, c, "-N3 -n5"))
 	requireNumbers(t, ranks, fiveOnThree(t, ranks))
 }
 
-// fiveOnThree are the numbers of five ranks on three nodes, which have to be those of CPUs that Slurm gave: more of a
-// node that has less to do.
+// fiveOnThree are the numbers of five ranks on three nodes. They must match the CPUs that Slurm allocated: more on
+// a node that is less busy.
 func fiveOnThree(t *testing.T, ranks []seen) []int {
 	t.Helper()
 	each := make([]int, 3)
@@ -187,7 +187,7 @@ func fiveOnThree(t *testing.T, ranks []seen) []int {
 	return each
 }
 
-// cpusPerNode are the numbers of Slurm's list, "3,1(x2)".
+// cpusPerNode are the numbers in a list of Slurm, such as "3,1(x2)".
 func cpusPerNode(t *testing.T, list string) (each []int) {
 	t.Helper()
 	for item := range strings.SplitSeq(list, ",") {
@@ -204,14 +204,14 @@ func cpusPerNode(t *testing.T, list string) (each []int) {
 	return each
 }
 
-// slurmBatch: the ranks of a batch job over four nodes meet, and its output is theirs.
+// slurmBatch: the ranks of a batch job on four nodes connect, and their output is that of the batch job.
 func slurmBatch(t *testing.T, c *testslurm.Cluster) {
 	output := requireState(t, c, batch(t, c, "-N4 -n16 --ntasks-per-node=4", built("gorun"), built("hello")), "COMPLETED")
 	requireMet(t, output, 1)
 	require.Contains(t, output, "rank 15 of 16")
 }
 
-// slurmBatchFails: what a rank ends with is the batch job's status.
+// slurmBatchFails: the exit code of a rank becomes the status of the batch job.
 func slurmBatchFails(t *testing.T, c *testslurm.Cluster) {
 	job := batch(t, c, "-N3 -n5", built("gorun"), "sh", "-c", "[ $RANK != 4 ] || exit 7; exec sleep 60")
 	output := requireState(t, c, job, "FAILED")
@@ -219,14 +219,14 @@ func slurmBatchFails(t *testing.T, c *testslurm.Cluster) {
 	require.Regexp(t, `gorun: rank 4 failed first \(n\d, pid \d+\)`, output)
 }
 
-// slurmArray: each job of an array is a job of its own.
+// slurmArray: each job of an array is a separate job.
 func slurmArray(t *testing.T, c *testslurm.Cluster) {
 	dir := t.TempDir()
 	script := "echo task $SLURM_ARRAY_TASK_ID rank $RANK of $WORLD_SIZE"
 	batch(t, c, "-N2 -n4 --array=1-2 --output="+dir+"/%a", built("gorun"), "sh", "-c", script)
 	for task := 1; task <= 2; task++ {
 		said := func() string {
-			text, _ := os.ReadFile(filepath.Join(dir, strconv.Itoa(task))) // it comes when the job does
+			text, _ := os.ReadFile(filepath.Join(dir, strconv.Itoa(task))) // the file appears when the job starts
 			return string(text)
 		}
 		require.Eventually(t, func() bool { return strings.Count(said(), " of 4\n") == 4 }, patience, glance)
@@ -236,7 +236,7 @@ func slurmArray(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// slurmEnvironment: ranks on all nodes have what the launcher had, and each node's own.
+// slurmEnvironment: ranks on all nodes have the launcher's environment and the values of their own node.
 func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
 	ranks := tellInSlurm(t, inAllocation(t, c, "-N2 -n2").with("MY_MODULES=a:b"))
 	require.Len(t, ranks, 2)
@@ -246,7 +246,7 @@ func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
 		require.Equal(t, ranks[0].Environ["SLURM_JOB_ID"], rank.Environ["SLURM_JOB_ID"])
 		require.NotEmpty(t, rank.Environ["SLURM_JOB_ID"])
 		require.Equal(t, c.ConfigFile(), rank.Environ["SLURM_CONF"])
-		for name := range rank.Environ { // the agents' step is nothing that a rank should know
+		for name := range rank.Environ { // ranks must not see variables of the agents' step
 			require.NotRegexp(t, `^SLURM_(SRUN_COMM|STEP_LAUNCHER|CPU_BIND)`, name)
 		}
 		nodes[rank.Environ["SLURMD_NODENAME"]] = true
@@ -254,7 +254,7 @@ func slurmEnvironment(t *testing.T, c *testslurm.Cluster) {
 	require.Len(t, nodes, 2)
 }
 
-// slurmGPUs: each rank has its GPU of the node's two, however Slurm was asked.
+// slurmGPUs: each rank has its own GPU of the node's two, with every way to request them.
 func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
 	for _, options := range []string{
 		"-N2 -n4 --ntasks-per-node=2 --gpus-per-node=2",
@@ -271,7 +271,7 @@ func slurmGPUs(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// slurmTwoJobs: two jobs on the same nodes at once have nothing of each other's.
+// slurmTwoJobs: two jobs on the same nodes at the same time do not share anything.
 func slurmTwoJobs(t *testing.T, c *testslurm.Cluster) {
 	jobs := []*running{
 		inAllocation(t, c, "-N4 -n8 --ntasks-per-node=2", built("hello")).start(t),
@@ -284,7 +284,7 @@ func slurmTwoJobs(t *testing.T, c *testslurm.Cluster) {
 	}
 }
 
-// slurmPyTorch: DistributedDataParallel over two nodes learns what it learns elsewhere.
+// slurmPyTorch: DistributedDataParallel over two nodes gives the same result as elsewhere.
 func slurmPyTorch(t *testing.T, c *testslurm.Cluster) {
 	python := testneeds.Torch(t)
 	losses := filepath.Join(t.TempDir(), "losses")
@@ -304,7 +304,7 @@ func slurmInsideRank(t *testing.T, c *testslurm.Cluster) {
 	require.ElementsMatch(t, []string{"0 n", "0 n", "1 n", "1 n"}, lines)
 }
 
-// slurmNone: who wants no engine gets this host alone.
+// slurmNone: --engine none uses this host only.
 func slurmNone(t *testing.T, c *testslurm.Cluster) {
 	got := inAllocation(t, c, "-N2 -n2", "--engine", "none", "-n", "2", "sh", "-c", "echo $RANK/$WORLD_SIZE").run(t)
 	require.Zero(t, got.code, got.stderr)

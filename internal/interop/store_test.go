@@ -15,8 +15,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// freePort returns a TCP port that nobody listens on at the moment, and below those that Linux gives to whoever asks
-// for any: one of them could be somebody's before the job takes it.
+// freePort returns a free TCP port below Linux's ephemeral range. Another process could get an ephemeral port
+// before the job takes it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -31,8 +31,8 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// ownPort copies examples/torch/own_port.py as teaching texts have it, with its port written into it: another one for
-// each test, since two tests may run at once.
+// ownPort copies examples/torch/own_port.py, as in tutorials, and sets its port. Each test has another port, since
+// two tests may run at once.
 func ownPort(t *testing.T) (script, port string) {
 	t.Helper()
 	text, err := os.ReadFile(example(t, "torch/own_port.py"))
@@ -46,7 +46,7 @@ func ownPort(t *testing.T) (script, port string) {
 	return script, port
 }
 
-// hiddenPort is the same script with the assignment in a module that it imports, where its own text shows nothing.
+// hiddenPort is the same script, but a module that it imports sets the port, so its own text does not show it.
 func hiddenPort(t *testing.T) (script string) {
 	t.Helper()
 	script, _ = ownPort(t)
@@ -69,7 +69,7 @@ func hiddenPort(t *testing.T) (script string) {
 	return script
 }
 
-// Scripts that name their own meeting point run by default: the text of the program says that rank 0 is the server.
+// Scripts that name their own rendezvous port run by default: the program text shows that rank 0 is the server.
 func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 	python := testneeds.Torch(t)
 	t.Run("ranks of the launcher", func(t *testing.T) {
@@ -84,22 +84,22 @@ func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 		got := underGorun(python, "-n", "1", example(t, "torch/spawn_ddp.py"), "--port", freePort(t)).run(t)
 		require.Contains(t, got.stdout, "spawned rank 0 of 2", got.stderr)
 		require.Contains(t, got.stdout, "spawned rank 1 of 2", got.stderr)
-		if got.code != 0 { // after all that, PyTorch 2.15 aborts now and then while a process of a busy machine exits
+		if got.code != 0 { // PyTorch 2.15 sometimes aborts at exit on a busy machine, after all its work
 			require.Contains(t, got.stderr, "terminate called without an active exception")
 		}
 	})
 }
 
-// Process groups one after the other meet in gorun's store, which torchrun's do not, although a function that nobody
-// calls names a meeting point of its own.
+// Consecutive process groups use gorun's store; under torchrun they fail. An unused function that names another
+// port makes no difference.
 func TestProcessGroupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
 	require.Equal(t, "6 groups, sum 36\n", underGorun(python, "-n", "3", "testdata/again.py").succeed(t))
 }
 
-// So they do where the script names its port, and rank 0 leaves each group late: its own store, which the others then
-// reach once more, would end under them.
+// Consecutive process groups also work if the script names its port and rank 0 leaves each group late. The store of
+// rank 0 would close while the other ranks reconnect to it.
 func TestProcessGroupsAtAPortOfTheScript(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
@@ -111,8 +111,8 @@ func TestProcessGroupsAtAPortOfTheScript(t *testing.T) {
 	require.Equal(t, "4 groups, sum 15\n", underGorun(python, "-n", "3", script).succeed(t))
 }
 
-// Where gorun's store waits for ranks that look for another one, one line says what to do. It comes after 20 s: the
-// jobs wait beside each other and beside other tests.
+// If ranks use another store than gorun's, one line suggests a fix. It appears after 20 s, so the jobs run in
+// parallel with each other and with other tests.
 func TestHintForRanksThatMeetElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

@@ -12,12 +12,12 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// showArguments is a Python program that needs no PyTorch: it prints its rank and what it was called with.
+// showArguments is a Python program without PyTorch that prints its rank and its arguments.
 const showArguments = `import os, sys
 print(os.environ["RANK"], __name__, os.path.basename(sys.argv[0]), *sys.argv[1:])
 `
 
-// package with a module "pkg.main" in a new folder, and the same text as a script.
+// pythonFolder makes a new folder with the package of a module "pkg.main", and the same text as a script.
 func pythonFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,12 +28,12 @@ func pythonFolder(t *testing.T) string {
 	return dir
 }
 
-// The ways in which people start Python programs, each with two ranks.
+// Each common way to start a Python program, with two ranks.
 func TestWaysToStartPython(t *testing.T) {
 	python := testneeds.Program(t, testneeds.LayerPython, "python3")
 	dir := pythonFolder(t)
 	for name, row := range map[string]struct {
-		program string // what the job is called by
+		program string // name of the gorun program
 		args    string
 		want    string // of each rank, after its number
 	}{

@@ -14,11 +14,11 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// nobody is the user id of an account without rights or a home.
+// nobody is the user id of an account without rights or a home directory.
 const nobody = 65534
 
-// requireMet checks that the output holds that many times what rank 0 of examples/hello prints when all its ranks have
-// met.
+// requireMet checks how many times the output holds the line that rank 0 of examples/hello prints once all ranks
+// are connected.
 func requireMet(t *testing.T, output string, jobs int) {
 	t.Helper()
 	require.Equal(t, jobs, strings.Count(output, "all ranks met"), output)
@@ -38,7 +38,7 @@ func TestJobInsideARank(t *testing.T) {
 	requireMet(t, output, 2)
 }
 
-// The inner job's ranks must see their own numbers and store, and carry the marks of both jobs.
+// The ranks of the inner job must see their own numbers and store, and carry the marks of both jobs.
 func TestJobInsideARankHasItsOwnIdentity(t *testing.T) {
 	ranks := gorun("-n", "1", built("gorun"), "-n", "2", self(t)).tell(t)
 	require.Len(t, ranks, 2)
@@ -76,7 +76,7 @@ func TestWithoutHome(t *testing.T) {
 
 func TestAsAnotherUser(t *testing.T) {
 	testneeds.Root(t)
-	// The test binary lies in a folder that only its builder may enter.
+	// The test binary is in a folder that only its builder may enter.
 	own := filepath.Join(bin, "rank")
 	require.NoError(t, exec.Command("cp", self(t), own).Run())
 
@@ -92,7 +92,7 @@ func TestAsAnotherUser(t *testing.T) {
 	requireMet(t, j.succeed(t), 1)
 }
 
-// Standard input goes to rank 0 and nobody else; the others read end-of-file at once.
+// Standard input goes to rank 0 only; the others read end-of-file at once.
 func TestStdinEnds(t *testing.T) {
 	j := gorun("-n", "2", self(t))
 	j.stdin = strings.NewReader("for rank 0")
@@ -101,7 +101,7 @@ func TestStdinEnds(t *testing.T) {
 	require.True(t, ranks[1].StdinEnded)
 }
 
-// A launcher without any of the three descriptors still runs its job and tells by its status.
+// A launcher without descriptors 0, 1 and 2 still runs its job, and its status gives the result.
 func TestAllDescriptorsClosed(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	j := job{argv: []string{self(t), built("gorun"), "-n", "1", "touch", marker}}
@@ -113,7 +113,7 @@ func TestAllDescriptorsClosed(t *testing.T) {
 	require.Equal(t, 1, j.with(roleVariable+"=closed").run(t).code)
 }
 
-// `gorun … | head -1`: the ranks end when nobody reads any more, and the status says why.
+// `gorun … | head -1`: the ranks end when the reader closes the pipe, and the status shows the reason.
 func TestReaderThatCloses(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// PyTorch's own client of file timers meets gorun's watchdog. torchrun's kills the rank, and itself by the same signal:
-// with SIGKILL the other ranks go on. gorun ends the job as after every failure.
+// PyTorch's own client of file timers works with gorun's watchdog. torchrun's watchdog kills the rank, and itself
+// by the same signal: with SIGKILL the other ranks go on. gorun ends the job as after every failure.
 func TestFileTimersOfPyTorch(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

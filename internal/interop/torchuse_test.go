@@ -10,9 +10,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestWhatPyTorchDoesWithTheStore goes through PyTorch's own uses of it in one job, as importing PyTorch is most of the
-// cost: gloo groups and subgroups, a monitored barrier that somebody misses, DeviceMesh, DDP, process groups one after
-// the other, RPC, and a rank 0 that leaves while the others need the store.
+// TestWhatPyTorchDoesWithTheStore runs PyTorch's own uses of the store in one job, because the import of PyTorch is
+// most of the cost. They include gloo groups and subgroups, a monitored barrier that one rank misses, DeviceMesh,
+// DDP, consecutive process groups and RPC. Finally rank 0 exits while the others need the store.
 func TestWhatPyTorchDoesWithTheStore(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)
