@@ -13,14 +13,15 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// room says what the packages of one folder may import of this module, apart from packages below that folder.
+// room lists the packages of this module that the packages of one folder may import. Packages below that folder are
+// always allowed.
 type room struct {
 	path string
-	may  []string // "env" is that package alone, "env/..." all below it too
+	may  []string // "env" is that package alone, "env/..." includes all packages below it
 	why  string
 }
 
-// rooms is the map of the house; the longest matching path counts. A package in no room fails the test.
+// rooms is the import map; the longest matching path applies. A package without a room fails the test.
 var rooms = []room{
 	{
 		"placement",
@@ -298,13 +299,13 @@ var rooms = []room{
 	{"internal", []string{"internal/..."}, "what tests and measurements need uses gorun from outside, as a user would"},
 }
 
-// exception excuses one import that the map forbids.
+// exception allows one import that the map forbids.
 type exception struct{ from, to, why string }
 
-// exceptions lists arrows against the map. Each is a debt with its reason.
+// exceptions lists imports that violate the map. Each is a debt with its reason.
 var exceptions = []exception{}
 
-// roomOf returns the row that holds for a package folder.
+// roomOf returns the row for a package folder.
 func roomOf(folder string) (room, bool) {
 	var best room
 	for _, candidate := range rooms {
@@ -328,7 +329,7 @@ func (r room) allows(to string) bool {
 	return false
 }
 
-// wrongArrows checks the imports of all sources that are not tests against the map.
+// wrongArrows checks the imports of all non-test sources against the map.
 func wrongArrows(all []source) []string {
 	var problems []string
 	for _, s := range all {
@@ -352,7 +353,7 @@ func wrongArrows(all []source) []string {
 	return problems
 }
 
-// excused reports whether the arrow is a listed exception.
+// excused reports whether the import is a listed exception.
 func excused(from, to string) bool {
 	for _, e := range exceptions {
 		if e.from == from && e.to == to {
@@ -368,7 +369,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// An exception that nobody uses any more is a hole in the wall.
+// An unused exception would allow a forbidden import unnoticed.
 func TestExceptionsAreNeeded(t *testing.T) {
 	used := map[exception]bool{}
 	for _, s := range sources(t) {
@@ -407,7 +408,7 @@ func TestArrowsCatch(t *testing.T) {
 		wrongArrows(sample(t, "placement/a_test.go", "package placement\nimport _ \"gorun/internal/testneeds\"\n")))
 }
 
-// TestLinkedPackages keeps expensive packages out of the program even when something that it uses brings them in.
+// TestLinkedPackages keeps expensive packages out of the program, even as indirect imports.
 func TestLinkedPackages(t *testing.T) {
 	forbidden := map[string]string{
 		"net/http": "it adds 0.3 ms to every start",
@@ -426,7 +427,8 @@ func TestLinkedPackages(t *testing.T) {
 	}
 }
 
-// A program that runs jobs by the library must not load a driver's library, nor need cgo's linker flags for it.
+// A program that uses the launcher as a library must neither load a driver's library nor need cgo's linker flags
+// for it.
 func TestLauncherLinksNoVendorLibrary(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./launcher", "./placement/nvml/worker")
 	list.Dir, list.Env = testneeds.Repository(t), append(os.Environ(), "CGO_ENABLED=1")
@@ -436,7 +438,7 @@ func TestLauncherLinksNoVendorLibrary(t *testing.T) {
 	require.NotContains(t, string(listed), "NVIDIA/go-nvml")
 }
 
-// namesThatSayNothing are package names under which anything could be put.
+// namesThatSayNothing are package names that fit any content.
 var namesThatSayNothing = []string{
 	"util", "utils", "common", "manager", "managers", "helper", "helpers", "misc",
 	"shared", "base",

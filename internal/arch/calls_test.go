@@ -14,23 +14,23 @@ import (
 type reserved struct {
 	imported string
 	names    []string // empty: every name
-	// folders, with all below; "folder#Function" is that top-level function or method of the folder alone
+	// folders and all below; "folder#Function" is a top-level function or method of that folder
 	only []string
 	why  string
 }
 
 var (
-	// programs may do what a main program does: our command, what measures it, what a test's guest runs, what makes
-	// hosts and clusters by hand, what checks GPUs, and what tests count with.
+	// programs may do everything that a main program does. They are gorun itself, measuring programs, the guest of
+	// a test, tools for hosts, clusters and GPUs, and helpers of tests.
 	programs = []string{
 		"cmd/gorun", "launcher#Main", "internal/bench", "internal/interop/guest/boot",
 		"internal/testhosts/cmd", "internal/testslurm/cmd", "internal/gpucheck",
 	}
-	// where C libraries are is the environment's to say
+	// only env decides where C libraries are
 	environment = append([]string{"env", "internal/testneeds", "comm/internal/nccl#libraryEnvironment"}, programs...)
 )
 
-// reservations holds the rules about what may be called where. Tests are exempt.
+// reservations holds the rules about where each name may be called. Tests are exempt.
 var reservations = []reserved{
 	{
 		"os",
@@ -105,7 +105,7 @@ var reservations = []reserved{
 	},
 }
 
-// pure lists the folders whose packages decide and never act; each takes what it needs as arguments.
+// pure lists the folders whose packages compute without side effects; their arguments carry all input.
 var pure = []struct {
 	folder string
 	except []string // folders below it that read the machine
@@ -120,7 +120,7 @@ var pure = []struct {
 	{"cmd/gorun/internal/dialect", nil, "a dialect is a function from argv to Spec"},
 }
 
-// impure are the imports that a pure package may not have, and impureCalls the single names.
+// impure are the imports that a pure package may not have; impureCalls are single names.
 var (
 	impure      = []string{"os", "os/exec", "os/signal", "net", "crypto/rand", "math/rand", "math/rand/v2"}
 	impureCalls = map[string][]string{"time": {
@@ -129,17 +129,16 @@ var (
 	}}
 )
 
-// systemCall reports whether the name of package syscall or x/sys/unix does something; signals are only numbers with
-// names.
+// systemCall reports whether a name of package syscall or x/sys/unix has an effect. Signals are only named numbers.
 func systemCall(imported, name string) bool {
 	return (imported == "syscall" || imported == "golang.org/x/sys/unix") && name != "SignalName" &&
 		!strings.HasPrefix(strings.ToUpper(name), "SIG")
 }
 
-// pureImports excuses single imports of pure packages.
+// pureImports allows single imports of pure packages.
 var pureImports = []exception{}
 
-// uses calls visit for every use of a package-qualified name in s, with the top-level function that it stands in.
+// uses calls visit for every package-qualified name in s, with its enclosing top-level function.
 func (s source) uses(visit func(imported, name, function string, at ast.Node)) {
 	byName := s.imports()
 	s.declared(func(function string, decl ast.Decl) {
@@ -166,7 +165,7 @@ func (r reserved) permits(folder, function string) bool {
 	})
 }
 
-// wrongCalls checks all sources that are not tests against the reservations.
+// wrongCalls checks all non-test sources against the reservations.
 func wrongCalls(all []source) []string {
 	var problems []string
 	for _, s := range all {
@@ -201,7 +200,7 @@ func wrongActs(all []source) []string {
 	return problems
 }
 
-// acts lists what in s is more than arithmetic.
+// acts lists the impure imports and calls of s.
 func (s source) acts() []string {
 	var found []string
 	for _, imported := range s.imports() {
@@ -225,7 +224,7 @@ func (s source) acts() []string {
 	return found
 }
 
-// slowStarts finds work that package initialisation would do at every start of gorun.
+// slowStarts finds work in package initialisation that would slow every start of gorun.
 func slowStarts(all []source) []string {
 	var problems []string
 	for _, s := range all {

@@ -1,7 +1,7 @@
-// Package arch holds the walls of the house by a test: which room may import which, who may read the environment or
-// exit, what a pure package may not touch. It has no code of its own, only tests that read the module's sources.
+// Package arch tests the architecture of the module. Rules say which packages may import which, which may read the
+// environment or exit, and which must be pure. It has no code of its own, only tests that read the module's
+// sources.
 //
-// Each rule is a row of a table with its reason, and the reason is what a failing test prints: whoever meets it should
-// be able to decide whether the code is in the wrong room or the wall is. To move a wall, change its row and say why in
-// docs/design.
+// Each rule is a row of a table with its reason. A failing test prints the reason, so you can decide whether to
+// move the code or change the rule. To change a rule, edit its row and give the reason in docs/design.
 package arch

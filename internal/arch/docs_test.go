@@ -15,7 +15,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Budgets of the written documentation, in words. Pages below docs/reference are made from the code's tables.
+// Size limits of the documentation, in words. Pages below docs/reference are generated from tables in the code.
 const (
 	maxReadmeWords = 700
 	maxPageWords   = 1_500
@@ -23,11 +23,11 @@ const (
 
 // page is a Markdown file of the repository.
 type page struct {
-	file string // slash-separated, from the module's root
+	file string // slash-separated, relative to the module's root
 	text string
 }
 
-// pages reads the README and everything below docs and examples.
+// pages reads the README and all pages below docs and examples.
 func pages(t *testing.T) []page {
 	t.Helper()
 	root := testneeds.Repository(t)
@@ -67,10 +67,10 @@ func TestPagesAreShort(t *testing.T) {
 	require.Equal(t, 10, numPages, "pages of docs: what is new belongs into one of the ten, into reference or internals")
 }
 
-// link is the target of a Markdown link, with its anchor.
+// link matches the target of a Markdown link, with its anchor.
 var link = regexp.MustCompile(`\]\(([^)\s#]*)(#[^)\s]*)?\)`)
 
-// deadLinks returns the links of pages whose file or anchor does not exist. Links to other sites are not followed.
+// deadLinks returns the links of pages whose file or anchor does not exist. It ignores links to other sites.
 func deadLinks(all []page, exists func(file string) bool) (problems []string) {
 	anchors := map[string]map[string]bool{}
 	for _, p := range all {
@@ -96,7 +96,7 @@ func deadLinks(all []page, exists func(file string) bool) (problems []string) {
 	return problems
 }
 
-// anchorsOf returns the anchors that a page's headings get, as GitHub makes them.
+// anchorsOf returns the anchors that GitHub generates for a page's headings.
 func anchorsOf(text string) map[string]bool {
 	anchors, isCode := map[string]bool{}, false
 	for line := range strings.Lines(text) {

@@ -16,22 +16,22 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// guide is the page with the map, of which every row is one line of a screen.
+// guide is the page with the map. Each row of the map is one line.
 const (
 	guide        = "CONTRIBUTING.md"
 	maxMapRows   = 60
 	maxMapColumn = 120
 )
 
-// mapRow is a row of the map: a folder, indented by two for each folder above it that has a row, and what is there.
+// mapRow matches a row of the map: a folder and its description. It is indented by two for each parent folder that
+// has a row.
 var (
 	mapRow = regexp.MustCompile(`^    ( *)([a-z0-9_/]+)/ +(\S.*)$`)
-	// beside are folders that a row names after its own, as "gather/".
+	// beside matches folders in the description of a row, such as "gather/".
 	beside = regexp.MustCompile(`\b([a-z0-9_]+)/`)
 )
 
-// mapped returns the folders that the map's rows name. A folder within a row's text lies in that row's folder or beside
-// it.
+// mapped returns the folders in the map's rows. A folder in a description lies in the row's folder or next to it.
 func mapped(page string) (rows []string, named map[string]bool, problems []string) {
 	named = map[string]bool{}
 	_, text, _ := strings.Cut(page, "## The map")
@@ -61,7 +61,7 @@ func mapped(page string) (rows []string, named map[string]bool, problems []strin
 	return rows, named, problems
 }
 
-// The map leads to each package: its folder is in it, or it is one of examples/ or a part of a test's rig.
+// The map contains the folder of each package, except for examples/ and parts of test rigs.
 func TestMapNamesEachPackage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), guide))
 	require.NoError(t, err)

@@ -14,13 +14,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// threatModel is the page whose tables make promises: in each, the last column names the tests that hold the row.
+// threatModel is the page whose tables make promises. The last column of each table names the tests of the row.
 const threatModel = "docs/internals/security.md"
 
 // heldBy is the heading of that column.
 const heldBy = "held by"
 
-// testName is a test as the page writes it: `launcher/internal/wire.TestFrames/suspend`.
+// testName matches a test on the page: `launcher/internal/wire.TestFrames/suspend`.
 var testName = regexp.MustCompile("`([a-z0-9_/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)(?:/[^`]*)?`")
 
 // unheld finds promises whose row names no test, and tests that do not exist.

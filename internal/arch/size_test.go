@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sizes that keep a function on a screen and a file about one noun. Tests may be longer: their tables are.
+// These limits keep a function on one screen and a file about one subject. Tests may be longer because of their
+// tables.
 const (
 	maxFunctionLines = 80
 	maxFileLines     = 600
 )
 
-// tooLong finds functions and files past those sizes.
+// tooLong finds functions and files over the limits.
 func tooLong(all []source) []string {
 	var problems []string
 	for _, s := range all {
@@ -42,7 +43,7 @@ func tooLong(all []source) []string {
 	return problems
 }
 
-// maxColumns is how many bytes a line has at most, in tests, too.
+// maxColumns is the maximum length of a line in bytes, also in tests.
 const maxColumns = 120
 
 func TestLinesAreShort(t *testing.T) {
@@ -56,8 +57,8 @@ func TestLinesAreShort(t *testing.T) {
 	}
 }
 
-// Tokens of all Go code and of all tests, without comments and the semicolons of line ends. They are a budget: a change
-// that needs more raises it, and its commit says what for.
+// Budgets for the tokens of all Go code and of all tests, without comments and automatic semicolons. A change that
+// needs more raises the budget, and its commit says why.
 const (
 	maxTokens     = 748_000
 	maxTestTokens = 693_000

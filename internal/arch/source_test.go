@@ -17,19 +17,19 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// module is the path before every import of our own.
+// module is the prefix of every import of this module.
 const module = "gorun"
 
 // source is one parsed Go file of this module.
 type source struct {
-	file string // slash-separated, from the module's root
-	room string // the folder: "launcher/job", "." for the root
+	file string // slash-separated, relative to the module's root
+	room string // folder: "launcher/job", or "." for the root
 	test bool
 	tree *ast.File
 	pos  *token.FileSet
 }
 
-// parse reads one file; text may be nil to read it from dir.
+// parse parses one file; if text is nil, it reads the file from dir.
 func parse(dir, file string, text any) (source, error) {
 	pos := token.NewFileSet()
 	tree, err := parser.ParseFile(pos, filepath.Join(dir, file), text, parser.SkipObjectResolution)
@@ -69,14 +69,14 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// text is the file as it is.
+// text is the unparsed content of the file.
 func (s source) text(t *testing.T) []byte {
 	text, err := os.ReadFile(s.pos.Position(s.tree.Pos()).Filename)
 	require.NoError(t, err)
 	return text
 }
 
-// sample parses text as if it stood in file, for tests of the rules themselves.
+// sample parses text as the content of file, to test the rules themselves.
 func sample(t *testing.T, file, text string) []source {
 	t.Helper()
 	parsed, err := parse("", file, text)
@@ -84,7 +84,7 @@ func sample(t *testing.T, file, text string) []source {
 	return []source{parsed}
 }
 
-// imports returns the paths that s imports, by the name under which the file uses each.
+// imports returns the import paths of s by their local names.
 func (s source) imports() map[string]string {
 	byName := map[string]string{}
 	for _, spec := range s.tree.Imports {
@@ -104,7 +104,7 @@ func (s source) imports() map[string]string {
 	return byName
 }
 
-// line is where n stands, as file:line.
+// line is the position of n as file:line.
 func (s source) line(n ast.Node) string {
 	return s.file + ":" + strconv.Itoa(s.pos.Position(n.Pos()).Line)
 }
@@ -114,8 +114,8 @@ func within(room, parent string) bool {
 	return room == parent || strings.HasPrefix(room, parent+"/")
 }
 
-// declared calls visit for every top-level declaration of s with the name of the function that it is ("" for others;
-// methods without their receiver).
+// declared calls visit for every top-level declaration of s. name is the function's name, without a receiver, or ""
+// for other declarations.
 func (s source) declared(visit func(name string, decl ast.Decl)) {
 	for _, decl := range s.tree.Decls {
 		name := ""

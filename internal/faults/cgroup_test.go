@@ -11,7 +11,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// inCgroup makes a cgroup with a limit and returns a command that becomes, inside of it, the words after it.
+// inCgroup makes a cgroup with a limit and returns a command prefix that executes a command in it.
 func (s *scene) inCgroup(controller string, limit int) []string {
 	place, err := testneeds.FindCgroup(controller)
 	s.require(err == nil, "%v", err)
@@ -20,7 +20,7 @@ func (s *scene) inCgroup(controller string, limit int) []string {
 	s.cgroups = append(s.cgroups, dir)
 	err = place.Limit(dir, controller, limit)
 	s.require(err == nil, "%v", err)
-	if controller == "memory" { // not into swap; a machine may have no such files, or no swap
+	if controller == "memory" { // no swap either; a machine may have no such files, or no swap
 		for name, value := range map[string]string{
 			"memory.memsw.limit_in_bytes": fmt.Sprint(limit),
 			"memory.swappiness":           "0", "memory.swap.max": "0",
@@ -31,7 +31,7 @@ func (s *scene) inCgroup(controller string, limit int) []string {
 	return shell(`echo $$ > ` + dir + `/cgroup.procs && exec "$@"`)
 }
 
-// removeCgroups removes them as soon as they are empty: zombies count too.
+// removeCgroups removes cgroups as soon as they are empty; zombies count as processes.
 func (s *scene) removeCgroups() (left []string) {
 	for _, dir := range s.cgroups {
 		err := os.Remove(dir)
@@ -47,13 +47,13 @@ func (s *scene) removeCgroups() (left []string) {
 }
 
 const (
-	// memoryLimit is much more than gorun and two ranks need, in bytes, and hungry what a rank that has no measure
-	// takes, in MiB.
+	// memoryLimit, in bytes, is far more than gorun and two ranks need. hungry, in MiB, is the size of a rank that
+	// uses too much.
 	memoryLimit = 128 << 20
 	hungry      = "512"
 )
 
-// memoryFaults are about too little memory.
+// memoryFaults are faults with too little memory.
 func memoryFaults() []fault {
 	starve := func(s *scene) []*member {
 		s.launch(work{around: s.inCgroup("memory", memoryLimit), ranks: 2, program: role("rank", "default", "none")})
@@ -68,7 +68,7 @@ func memoryFaults() []fault {
 			act: func(s *scene) {
 				rank := starve(s)[1]
 				s.order(rank, "allocate "+hungry)
-				_, _ = rank.conn.Write([]byte("exit 70\n")) // should it survive that
+				_, _ = rank.conn.Write([]byte("exit 70\n")) // the rank should survive that
 			},
 			check: together(
 				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."),
@@ -97,8 +97,8 @@ func memoryFaults() []fault {
 	}
 }
 
-// awaitWatch waits until gorun has looked how often the kernel had killed for lack of memory: then it has the kernel's
-// log open. Where it may not read that, a second is long enough.
+// awaitWatch waits until gorun has read the kernel's out-of-memory counter, because gorun has the kernel log open
+// by then. If gorun may not read it, awaitWatch waits one second.
 func (s *scene) awaitWatch() {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.command.Process.Pid))
@@ -110,9 +110,9 @@ func (s *scene) awaitWatch() {
 	}
 }
 
-// taskFaults are about too few processes.
+// taskFaults are faults with too few processes.
 func taskFaults() []fault {
-	const user = "54321" // nobody has it, so that nobody else's processes count
+	const user = "54321" // no account has it, so no other processes count
 	named := func(limit string, counts ...string) func(*scene, outcome) {
 		return func(s *scene, got outcome) {
 			fits := strings.Contains(got.stderr, limit)
@@ -191,7 +191,7 @@ func taskFaults() []fault {
 	}
 }
 
-// bombed starts a crowd whose first rank has a child that leaves no process of the cgroup to anybody else.
+// bombed starts a crowd. A child of its first rank uses up all processes of the cgroup.
 func (s *scene) bombed() []*member {
 	ranks := s.crowd()
 	s.demand(ranks[0], "bomb")
@@ -199,7 +199,7 @@ func (s *scene) bombed() []*member {
 	return ranks
 }
 
-// crowd starts two ranks in a cgroup whose processes will be taken.
+// crowd starts two ranks in a cgroup with a limit on processes.
 func (s *scene) crowd() []*member {
 	s.launch(work{
 		around: s.inCgroup("pids", 100), ranks: 2, options: []string{"--label=always"},

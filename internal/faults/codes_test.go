@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// codeFaults are about exit codes that no kill gives.
+// codeFaults are faults with exit codes that no kill gives.
 func codeFaults() []fault {
 	all := []fault{
 		{name: "all ranks exit 0", criterion: "exit code 0", act: func(s *scene) {
@@ -48,7 +48,7 @@ func codeFaults() []fault {
 	return append(all, startFaults()...)
 }
 
-// startFaults are programs that cannot be started.
+// startFaults are programs that cannot start.
 func startFaults() []fault {
 	var all []fault
 	for _, row := range []struct {

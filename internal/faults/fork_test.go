@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// occupy makes threads that Go keeps, since it cannot live without one when all processes are taken.
+// occupy makes threads that Go keeps, because Go needs spare threads once no more processes are available.
 func occupy(number int) {
 	var there, free sync.WaitGroup
 	there.Add(number)
@@ -20,7 +20,7 @@ func occupy(number int) {
 			runtime.LockOSThread()
 			there.Done()
 			<-leave
-			runtime.UnlockOSThread() // only then it is a thread for others
+			runtime.UnlockOSThread() // until this call, other goroutines cannot use the thread
 		})
 	}
 	there.Wait()
@@ -28,8 +28,8 @@ func occupy(number int) {
 	free.Wait()
 }
 
-// bombRole takes all processes that there can be, says hello, and takes those that come free, for as long as the test
-// lives.
+// bombRole uses up all available processes and says hello. It then takes each process that becomes free, until the
+// test ends.
 func bombRole([]string) int {
 	occupy(16)
 	forkAll()
@@ -44,7 +44,7 @@ func bombRole([]string) int {
 	return 70
 }
 
-// forkAll forks until there can be no more processes.
+// forkAll forks until the kernel refuses more processes.
 func forkAll() {
 	for forkSleeper() {
 	}

@@ -10,7 +10,7 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// farRankFaults are about ranks on other hosts.
+// farRankFaults are faults of ranks on other hosts.
 func farRankFaults() []hostFault {
 	far := func(code int, how ...string) func(*hostScene, outcome) {
 		return func(s *hostScene, got outcome) {
@@ -60,7 +60,7 @@ func farRankFaults() []hostFault {
 	}
 }
 
-// farEndFaults are about how the launcher ends.
+// farEndFaults are ways in which the launcher ends.
 func farEndFaults() []hostFault {
 	all := []hostFault{
 		{

@@ -10,15 +10,15 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// Deadlines of promises: a cut link or a frozen host, a killed launcher or agent on other hosts, an orderly end with
-// our grace of 2 s.
+// Promised deadlines after a cut link or a frozen host, after a killed remote launcher or agent, and after a
+// graceful stop with a grace period of 2 s.
 const (
 	cutDeadline    = 30 * time.Second
 	killedDeadline = 5 * time.Second
 	orderDeadline  = 4 * time.Second
 )
 
-// linkFaults are about links and whole hosts.
+// linkFaults are faults of links and whole hosts.
 func linkFaults() []hostFault {
 	all := []hostFault{
 		linkAway("cut", (*testhosts.Set).Cut),
@@ -86,7 +86,7 @@ func linkFaults() []hostFault {
 
 func (s *hostScene) cut(host string) { s.sever(host, "cut") }
 
-// sever takes a host from the network until the end of the case.
+// sever disconnects a host from the network until the end of the case.
 func (s *hostScene) sever(host, way string) {
 	do := s.set.Cut
 	if way == "blackhole" {
@@ -95,17 +95,17 @@ func (s *hostScene) sever(host, way string) {
 	s.strike(func() error { return do(host) }, func() error { return s.set.Heal(host) })
 }
 
-// awayTime is how long a link may be away so that nobody notices.
+// awayTime is how long a link may fail without any effect on the job.
 const awayTime = 5 * time.Second
 
-// linkAway takes a link away while ranks write, and gives it back.
+// linkAway breaks a link while ranks write, and restores it.
 func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
 	const lines = 20000
 	return hostFault{
 		name: "link away for 5 s, " + way, soak: way != "cut",
 		criterion: "exit code 0, and every line of every rank has come",
 		act: func(s *hostScene) {
-			s.job(role("rank", "default", "none")) // with the lease as it is
+			s.job(role("rank", "default", "none")) // with the default lease
 			ranks := s.await("rank", hostsOfSet)
 			for _, rank := range ranks {
 				s.order(rank, "say %d", lines)
@@ -132,7 +132,7 @@ func linkAway(way string, do func(*testhosts.Set, string) error) hostFault {
 	}
 }
 
-// farProcessFaults are about gorun's own processes on other hosts, and those of sshd.
+// farProcessFaults are faults of gorun's own processes on other hosts, and of sshd.
 func farProcessFaults() []hostFault {
 	all := []hostFault{
 		{

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// cut is one random fault of a job over hosts at a random moment.
+// cut is one random fault at a random moment in a job over hosts.
 type cut struct {
 	host          string
 	way           string
 	shape, manner string
 	moment        string
-	wait          time.Duration // from the moment on
-	lines         int           // that ranks write meanwhile
+	wait          time.Duration // after that moment
+	lines         int           // lines that ranks write before it
 }
 
-// drawCut makes a cut of random numbers.
+// drawCut makes a random cut.
 func drawCut(random *rand.Rand) cut {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	return cut{
@@ -35,7 +35,7 @@ func (c cut) String() string {
 		c.moment, c.shape, c.manner, c.lines)
 }
 
-// asFault makes a case of it.
+// asFault makes a case from the cut.
 func (c cut) asFault(n int) hostFault {
 	return hostFault{
 		name: fmt.Sprintf("random %d: %s", n, c), deadline: cutDeadline,
@@ -49,13 +49,13 @@ func (c cut) asFault(n int) hostFault {
 			time.Sleep(c.wait) // the fault itself, not a synchronisation
 			c.hit(s)
 			if c.moment == "start" && (strings.Contains(c.way, "agent") || c.way == "sshd") {
-				s.signal(s.command.Process.Pid, syscall.SIGTERM) // it may have come too early, and then nothing ends the job
+				s.signal(s.command.Process.Pid, syscall.SIGTERM) // the fault may have come too early to end the job
 			}
 		}, check: c.check,
 	}
 }
 
-// reach orders ranks what they do until the moment has come.
+// reach gives the ranks their orders until the moment of the fault.
 func (c cut) reach(s *hostScene, ranks []*member) {
 	for _, rank := range ranks {
 		s.order(rank, "say %d", c.lines)
@@ -65,7 +65,7 @@ func (c cut) reach(s *hostScene, ranks []*member) {
 	}
 }
 
-// hit does it.
+// hit causes the fault.
 func (c cut) hit(s *hostScene) {
 	set, host := s.set, c.host
 	switch c.way {
@@ -86,7 +86,7 @@ func (c cut) hit(s *hostScene) {
 	}
 }
 
-// hitAgent kills or stops an agent, if there is one at the moment.
+// hitAgent kills or stops an agent, if one exists at the moment.
 func (c cut) hitAgent(s *hostScene) {
 	agent, found := s.findAgent(c.host)
 	number := syscall.SIGKILL
@@ -102,7 +102,7 @@ func (c cut) hitAgent(s *hostScene) {
 	}, nil)
 }
 
-// check: what a job may end with depends on what came first.
+// check accepts the results that are possible for the moment of the fault.
 func (c cut) check(s *hostScene, got outcome) {
 	switch {
 	case c.way == "launcher":

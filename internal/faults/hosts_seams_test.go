@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// shortLease is what sampleBeat makes, and stallTime longer than that.
+	// shortLease is the lease that results from sampleBeat; stallTime is longer.
 	shortLease = "5s"
 	stallTime  = 7 * time.Second
 )
 
-// seamFaults are about two things that come together: a lost host and a reader, a writer, a suspended launcher, another
-// way to the hosts.
+// seamFaults combine two events: a lost host, and a reader, a writer, a suspended launcher, or another transport.
 func seamFaults() []hostFault {
 	return slices.Concat(stalledFaults(), viaProgramFaults(), withThisHostFaults(), []hostFault{
 		{
@@ -88,10 +87,10 @@ func seamFaults() []hostFault {
 	})
 }
 
-// stalledFaults have somebody who does not read.
+// stalledFaults are cases with a process that does not read.
 func stalledFaults() []hostFault {
 	const lines = 200000
-	// flood has ranks write more than fits anywhere, to a reader that does not read yet.
+	// flood makes ranks write more than all buffers hold, before the reader reads.
 	flood := func(s *hostScene) (*os.File, []*member) {
 		reader, writer, err := os.Pipe()
 		s.require(err == nil, "%v", err)
@@ -147,7 +146,7 @@ func stalledFaults() []hostFault {
 				reader, writer, err := os.Pipe()
 				s.require(err == nil, "%v", err)
 				defer writer.Close()
-				go func() { _, _ = writer.WriteString(strings.Repeat("input\n", 1<<20)) }() // until it is closed
+				go func() { _, _ = writer.WriteString(strings.Repeat("input\n", 1<<20)) }() // until the other end closes it
 				s.launch(work{
 					around: s.set.Command(testhosts.Head).Args, options: append([]string{"-H", "h1:1,h2:1,h3:1", "--stdin", "1"},
 						brief()...),
@@ -161,7 +160,7 @@ func stalledFaults() []hostFault {
 	}
 }
 
-// viaProgramFaults are the same with a program of the user's as the way to the hosts.
+// viaProgramFaults are the same faults with the user's own program as the transport.
 func viaProgramFaults() []hostFault {
 	spread := func(s *hostScene) {
 		s.launcher.argv = slices.Replace(slices.Clone(s.launcher.argv), 1, 3, "--ssh", s.set.SSH())
@@ -210,7 +209,7 @@ func viaProgramFaults() []hostFault {
 	})
 }
 
-// withThisHostFaults have ranks on the launcher's host, too.
+// withThisHostFaults also run ranks on the launcher's host.
 func withThisHostFaults() []hostFault {
 	spread := func(s *hostScene, manner string) {
 		s.job(role("rank", manner, "daemon"), append([]string{"-H", "localhost:1,h2:2"}, brief()...)...)

@@ -9,10 +9,10 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// startLimit is how long reaching a host may take in cases that wait for its end.
+// startLimit is the timeout for connecting to a host, in cases that wait for it.
 const startLimit = "4"
 
-// unreachableFaults are hosts on which no rank can be started. Nothing may be left on those that were fine.
+// unreachableFaults are hosts that cannot start ranks. No process or file may remain on the other hosts.
 func unreachableFaults() []hostFault {
 	all := []hostFault{
 		{
@@ -89,7 +89,7 @@ func unreachableFaults() []hostFault {
 	return append(all, differentHosts()...)
 }
 
-// differentHosts have not all what a job needs.
+// differentHosts are hosts that lack a part of what a job needs.
 func differentHosts() []hostFault {
 	return []hostFault{
 		{
@@ -127,7 +127,7 @@ func differentHosts() []hostFault {
 				s.job([]string{"true"})
 			}, check: func(s *hostScene, got outcome) {
 				says(125, "h2: copy: ", "/root")(s, got)
-				s.on("h2", "sh", "-c", "rmdir /tmp/gorun-* /dev/shm/gorun-*") // where it was tried nothing is left
+				s.on("h2", "sh", "-c", "rmdir /tmp/gorun-* /dev/shm/gorun-*") // failed attempts leave no files
 			},
 		},
 		{
@@ -138,7 +138,7 @@ func differentHosts() []hostFault {
 				s.job([]string{"true"})
 			}, check: func(s *hostScene, got outcome) {
 				says(0)(s, got)
-				s.on("h2", "sh", "-c", "rm -r /tmp/gorun-*") // the copy is in the next best place
+				s.on("h2", "sh", "-c", "rm -r /tmp/gorun-*") // the copy is in the next folder of the search order
 			},
 		},
 		{
@@ -159,17 +159,17 @@ func differentHosts() []hostFault {
 	}
 }
 
-// unreached starts a job that has little time to reach its hosts.
+// unreached starts a job with a short timeout for connecting.
 func (s *hostScene) unreached(options ...string) {
 	s.job(role("print"), append([]string{"--ssh-timeout", startLimit}, options...)...)
 }
 
-// freezeSSHD has a host accept connections and never answer.
+// freezeSSHD makes a host accept connections without ever answering.
 func (s *hostScene) freezeSSHD(host string) {
 	s.strike(s.set.SSHD(host).Freeze, s.set.SSHD(host).Thaw)
 }
 
-// reconfigure has the job use another configuration of SSH: with options for one host.
+// reconfigure gives the job another SSH configuration, with options for one host.
 func (s *hostScene) reconfigure(host string, options ...string) {
 	text, err := os.ReadFile(s.set.SSHConfig())
 	s.require(err == nil, "%v", err)
@@ -177,7 +177,7 @@ func (s *hostScene) reconfigure(host string, options ...string) {
 	s.launcher.argv = append(s.launcher.argv, "--ssh-config", own)
 }
 
-// write makes a file of the scene.
+// write writes a file of the scene.
 func (s *hostScene) write(name, text string) string {
 	err := os.WriteFile(s.path(name), []byte(text), 0o600)
 	s.require(err == nil, "%v", err)
@@ -190,14 +190,14 @@ func (s *hostScene) on(host string, argv ...string) {
 	s.require(err == nil, "%v on %s: %v: %s", argv, host, err, out)
 }
 
-// forget removes what gorun has copied to a host.
+// forget removes gorun's copies from a host.
 func (s *hostScene) forget(host string) {
-	// the set's own home, whatever the host has at its place
+	// the set's own home directory, even if the host has another file system mounted there
 	err := os.RemoveAll(filepath.Join(s.set.Home(host), ".cache"))
 	s.require(err == nil, "forget gorun's copy on %s: %v", host, err)
 }
 
-// mount puts a file system over a folder of a host until the end of the case.
+// mount mounts a file system over a folder of a host until the end of the case.
 func (s *hostScene) mount(host, dir, options string) {
 	s.strike(func() error { return s.set.Mount(host, "-t", "tmpfs", "-o", options, "tmpfs", dir) }, func() error {
 		return s.set.Command(host, "umount", "-l", dir).Run()

@@ -13,37 +13,38 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// hostFault is one case of the matrix over hosts: a job on h1, h2 and h3, whose launcher is on the head.
+// hostFault is one case of the matrix over hosts. The job runs on h1, h2 and h3; its launcher runs on the head.
 type hostFault struct {
 	name      string
 	criterion string
-	// soak cases are not in the sample that make test runs.
+	// soak cases run in `make soak` but not in `make test`.
 	soak bool
-	// deadline is how long after the fault everything has to be gone where the machine is idle; 0: none is promised.
+	// deadline is how soon after the fault all processes and files must be gone on an idle machine; 0: no promise.
 	deadline time.Duration
 	act      func(s *hostScene)
 	check    func(s *hostScene, got outcome)
 }
 
-// hostScene is a scene whose processes are on hosts of a set.
+// hostScene is a scene with processes on hosts of a set.
 type hostScene struct {
 	*scene
 	set    *testhosts.Set
-	before map[string]string // files of each host at the begin
-	undo   []func() error    // what makes the hosts good again
-	struck time.Time         // when the fault came; zero: with the end of act
-	// mute hosts cannot do anything before they are good again.
+	before map[string]string // files of each host at the start
+	undo   []func() error    // functions that repair the hosts
+	struck time.Time         // time of the fault; zero: the end of act
+	// mute hosts cannot run commands until they are repaired.
 	mute []string
 }
 
 const (
-	// hostsAtOnce is how many sets there are, each for a case at a time, and hostsOfSet how many hosts each has.
+	// hostsAtOnce is the number of sets, each for one case at a time. hostsOfSet is the number of hosts per set.
 	hostsAtOnce = 3
 	hostsOfSet  = 3
-	// exitDeadline is when a launcher has ended that has lost a host: noticed within 20 s, then our grace of 2 s and 2
-	// s more.
+	// exitDeadline is how soon a launcher exits after the loss of a host. It detects the loss within 20 s; 2 s of
+	// grace and 2 s more follow.
 	exitDeadline = 24 * time.Second
-	// sampleBeat makes a lease of five seconds, for cases that wait for its end; make soak has the real one.
+	// sampleBeat makes a lease of five seconds, for cases that wait for its expiry. `make soak` uses the real
+	// lease.
 	sampleBeat = "1"
 )
 
@@ -53,7 +54,7 @@ func hostFaults() []hostFault {
 		unreachableFaults())
 }
 
-// Jobs over hosts are struck in every way. This is a sample; make soak runs all, with more random ones.
+// Jobs over hosts are subject to every fault. This runs a sample; `make soak` runs all cases and more random ones.
 func TestHosts(t *testing.T) {
 	testneeds.Hosts(t)
 	random := testneeds.Rand(t)
@@ -89,7 +90,7 @@ func TestNamesOfHostFaultsAreUnique(t *testing.T) {
 	}
 }
 
-// try runs a case on a set, and makes the set good again.
+// try runs a case on a set, and repairs the set.
 func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 	l.argv = []string{
 		built("gorun"), "--ssh-config", set.SSHConfig(), "-x", sceneVariable, "-x", markVariable,
@@ -111,7 +112,7 @@ func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 	}
 	v.left, v.took = s.gone(v.why != "")
 	if s.command != nil {
-		_ = s.command.Process.Kill() // usually it has ended
+		_ = s.command.Process.Kill() // usually the process has ended
 		<-s.ended
 	}
 	if err := s.mend(); err != nil {
@@ -120,7 +121,7 @@ func (f hostFault) try(l launcher, set *testhosts.Set) (v verdict) {
 	return v
 }
 
-// play acts and checks, and returns why the criterion is not met.
+// play runs act and check. It returns the reason if the criterion is not met.
 func (f hostFault) play(s *hostScene) string {
 	return fault{
 		act: func(*scene) {
@@ -137,7 +138,7 @@ func (f hostFault) play(s *hostScene) string {
 	}.play(s.scene)
 }
 
-// job starts ranks, one on each host unless the options say otherwise.
+// job starts ranks, one on each host unless the options change that.
 func (s *hostScene) job(program []string, options ...string) {
 	if !slices.Contains(options, "-H") {
 		options = append([]string{"-H", "h1:1,h2:1,h3:1"}, options...)
@@ -145,7 +146,7 @@ func (s *hostScene) job(program []string, options ...string) {
 	s.launch(work{around: s.set.Command(testhosts.Head).Args, options: options, program: program})
 }
 
-// brief makes the lease of a job short, but not in make soak.
+// brief shortens the lease of a job, except in `make soak`.
 func brief() []string {
 	if testneeds.Soak() {
 		return nil
@@ -153,7 +154,7 @@ func brief() []string {
 	return []string{"--heartbeat", sampleBeat}
 }
 
-// lease is how long a lost host is waited for, as messages say it.
+// lease is how long the launcher waits for a lost host, in the format of messages.
 func lease() string {
 	if testneeds.Soak() {
 		return "15s"
@@ -161,8 +162,8 @@ func lease() string {
 	return "5s"
 }
 
-// spread starts a rank of a shape and manner on each host, and returns them when all their processes are there: rank r
-// is on host r+1.
+// spread starts a rank of a shape and manner on each host, and waits for all their processes. Rank r is on host
+// r+1.
 func (s *hostScene) spread(shape, manner string, options ...string) []*member {
 	s.job(role("rank", manner, shape), append(brief(), options...)...)
 	ranks := s.await("rank", hostsOfSet)
@@ -172,7 +173,7 @@ func (s *hostScene) spread(shape, manner string, options ...string) []*member {
 	return ranks
 }
 
-// strike does something terrible to hosts now, and undoes it in the end.
+// strike applies a fault to hosts now, and undoes it at the end.
 func (s *hostScene) strike(do, undo func() error) {
 	s.struck = time.Now()
 	if undo != nil {
@@ -182,9 +183,9 @@ func (s *hostScene) strike(do, undo func() error) {
 	s.require(err == nil, "%v", err)
 }
 
-// gone waits until nothing of the job is left on any host, neither a process nor a file, and returns what is.
+// gone waits until no process or file of the job remains on any host, and returns those that do.
 func (s *hostScene) gone(failed bool) (left []string, took time.Duration) {
-	for _, host := range s.mute { // they do what they would have done
+	for _, host := range s.mute { // repaired hosts now finish their cleanup
 		_ = s.set.Thaw(host)
 	}
 	began := time.Now()
@@ -204,7 +205,7 @@ func (s *hostScene) gone(failed bool) (left []string, took time.Duration) {
 	}
 }
 
-// remains lists what is left of the job.
+// remains lists the processes and files that are left of the job.
 func (s *hostScene) remains() (left []string) {
 	for _, p := range s.present() {
 		left = append(left, p.String())
@@ -218,7 +219,7 @@ func (s *hostScene) remains() (left []string) {
 			left = append(left, host+": "+p.String())
 		}
 	}
-	if len(left) > 0 { // files go with the last process
+	if len(left) > 0 { // the last process removes the files
 		return left
 	}
 	files, err := s.list()
@@ -235,7 +236,7 @@ func (s *hostScene) remains() (left []string) {
 
 func (s *hostScene) everywhere() []string { return append(s.set.Hosts(), testhosts.Head) }
 
-// list is what each host has in the folders for temporary files; a host that has crashed has nothing.
+// list returns the temporary files of each host. A crashed host has none.
 func (s *hostScene) list() (map[string]string, error) {
 	files := map[string]string{}
 	for _, host := range s.everywhere() {
@@ -251,7 +252,7 @@ func (s *hostScene) list() (map[string]string, error) {
 	return files, nil
 }
 
-// mend makes the hosts good again, and ends what is left there.
+// mend repairs the hosts and kills the processes that are left there.
 func (s *hostScene) mend() (err error) {
 	for _, undo := range slices.Backward(s.undo) {
 		err = errors.Join(err, undo())
@@ -266,7 +267,7 @@ func (s *hostScene) mend() (err error) {
 	return err
 }
 
-// agent is the process of gorun on a host, which may have to come first.
+// agent is the gorun process on a host; the function waits for it.
 func (s *hostScene) agent(host string) (agent testhosts.Process) {
 	s.until("an agent on "+host, func() (found bool) {
 		agent, found = s.findAgent(host)
@@ -275,7 +276,7 @@ func (s *hostScene) agent(host string) (agent testhosts.Process) {
 	return agent
 }
 
-// findAgent looks for it once.
+// findAgent looks for that process once.
 func (s *hostScene) findAgent(host string) (agent testhosts.Process, found bool) {
 	all, _ := s.set.Processes(host)
 	for _, p := range all {
@@ -286,13 +287,13 @@ func (s *hostScene) findAgent(host string) (agent testhosts.Process, found bool)
 	return agent, false
 }
 
-// signalAgent sends a signal to the process of gorun on a host.
+// signalAgent sends a signal to the gorun process on a host.
 func (s *hostScene) signalAgent(host string, number syscall.Signal) {
 	agent := s.agent(host)
 	s.strike(func() error { return s.set.Signal(host, agent, number) }, nil)
 }
 
-// says is the check that a job ended with a code and that standard error holds all these words.
+// says checks that a job ended with a code and that standard error contains all texts.
 func says(code int, words ...string) func(*hostScene, outcome) {
 	return func(s *hostScene, got outcome) {
 		s.require(got.code == code, "exit code %d, wanted %d: %s", got.code, code, s.said())
@@ -302,5 +303,5 @@ func says(code int, words ...string) func(*hostScene, outcome) {
 	}
 }
 
-// lost is the check that a host is named as lost, and why.
+// lost checks that the job reports a host as lost, with the reason.
 func lost(host, why string) func(*hostScene, outcome) { return says(125, host+" is lost", why) }

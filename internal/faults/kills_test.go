@@ -14,7 +14,7 @@ import (
 
 func signalName(number syscall.Signal) string { return unix.SignalName(number) }
 
-// shapes are the process trees that ranks have, and what that means.
+// shapes are the process trees of ranks, with their descriptions.
 var shapes = map[string]string{
 	"none": "ranks alone", "child": "each rank has a child", "setsid": "each rank has a child in a session of its own",
 	"daemon": "each rank has a double-forked daemon", "closed": "each rank has a child that closed all descriptors",
@@ -24,23 +24,23 @@ var shapes = map[string]string{
 	"chain": "each rank has a chain of processes that fork and exit",
 }
 
-// manners are what ranks do on SIGTERM, SIGINT and SIGHUP.
+// manners are the reactions of ranks to SIGTERM, SIGINT and SIGHUP.
 var manners = map[string]string{
 	"default": "signals end them", "ignore": "they ignore signals", "handle": "they exit 0 on a signal",
 	"follow": "they exit 9 on a signal",
 }
 
-// kill is a row of the matrix: who is killed by what, in what surroundings.
+// kill is a row of the matrix: the victim, the signal and the surroundings.
 type kill struct {
-	whom   string // rank: rank 1; all: the ranks; launcher; nobody
+	whom   string // rank: rank 1; all: the ranks; launcher; "": no process
 	by     any    // a signal from outside, or an order to the rank
 	shape  string
 	manner string
 	code   int
-	how    string // what gorun's report says, with whom rank
+	how    string // expected text of the report, if the victim is a rank
 }
 
-// kills are the rows. For each shape: a rank and the launcher are killed by SIGKILL, and the launcher is asked to end.
+// kills are the rows. For each shape SIGKILL hits a rank and the launcher, and SIGTERM stops the launcher.
 func kills() []kill {
 	const (
 		hangup, interrupt, quit, killed, terminate = syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL,
@@ -89,7 +89,7 @@ func kills() []kill {
 	return rows
 }
 
-// killFaults makes cases of the rows.
+// killFaults makes cases from the rows.
 func killFaults() []fault {
 	var all []fault
 	for _, k := range kills() {
@@ -117,7 +117,7 @@ func (k kill) criterion() string {
 	return fmt.Sprintf("exit code %d (%s)", k.code, about)
 }
 
-// act waits until all processes are there, and strikes.
+// act waits for all processes, and then kills.
 func (k kill) act(s *scene) {
 	ranks := s.surround(k.shape, k.manner)
 	number, signalled := k.by.(syscall.Signal)
@@ -135,13 +135,13 @@ func (k kill) act(s *scene) {
 	}
 }
 
-// surround starts two ranks of a shape and manner, and returns them when all their processes are there.
+// surround starts two ranks of a shape and manner, and waits for all their processes.
 func (s *scene) surround(shape, manner string) []*member {
 	s.launch(work{ranks: 2, program: role("rank", manner, shape)})
 	return s.assembled(shape)
 }
 
-// assembled waits for two ranks and what their shape has beside them.
+// assembled waits for two ranks and the other processes of their shape.
 func (s *scene) assembled(shape string) []*member {
 	ranks := s.await("rank", 2)
 	if shape == "none" {
@@ -155,7 +155,7 @@ func (s *scene) assembled(shape string) []*member {
 	return ranks
 }
 
-// stands waits until a process, or its traced thread, is in a state.
+// stands waits until a process, or its traced thread, reaches a state.
 func (s *scene) stands(pid int, state byte) {
 	s.until(fmt.Sprintf("process %d in state %c", pid, state), func() bool {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
@@ -163,7 +163,7 @@ func (s *scene) stands(pid int, state byte) {
 	})
 }
 
-// stay makes sure that ranks still obey, and lets them end well.
+// stay checks that ranks still obey, and ends them with success.
 func (s *scene) stay(ranks []*member) {
 	for _, rank := range ranks {
 		s.order(rank, "say 1")
@@ -184,7 +184,7 @@ func (k kill) check() func(*scene, outcome) {
 	return blames(k.code, how)
 }
 
-// specialKills are those that are no row.
+// specialKills are the kills that fit no row.
 func specialKills() []fault {
 	return []fault{
 		{name: "launcher SIGINT twice", criterion: "exit code 130, though ranks ignore signals", act: func(s *scene) {
@@ -286,7 +286,7 @@ func specialKills() []fault {
 	}
 }
 
-// copiedMarkerFault has a stranger with the job's marker in the session that gorun was started from.
+// copiedMarkerFault starts an unrelated process with the job's marker in the session of gorun's parent.
 func copiedMarkerFault() fault {
 	child := strings.Join(role("child", "default"), " ")
 	line := `"$@" & while read job; do ` + child + ` & ` + `GORUN_JOB=$job ` + child + ` & done; wait`
@@ -325,7 +325,7 @@ func copiedMarkerFault() fault {
 	}
 }
 
-// environ is the value of a variable that a process was started with.
+// environ is the value of a variable in the initial environment of a process.
 func environ(pid int, name string) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for entry := range strings.SplitSeq(string(text), "\x00") {
@@ -364,7 +364,7 @@ func buildFaults() []fault {
 		act: func(s *scene) {
 			s.require(os.WriteFile(s.path("prog.go"),
 				[]byte("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n"), 0o644) == nil, "no program")
-			// so that there is much to compile
+			// the empty cache makes the compilation long
 			s.launch(work{ranks: 2, program: []string{s.path("prog.go")}, environ: []string{"GOCACHE=" + s.path("cache")}})
 			s.until("a compiler", func() bool {
 				return slices.ContainsFunc(marked(s.mark), func(p process) bool { return p.name == "compile" })
@@ -376,12 +376,12 @@ func buildFaults() []fault {
 	})
 }
 
-// emptied is the check that no file is left in TMPDIR, before long.
+// emptied checks that TMPDIR is soon empty.
 func emptied(s *scene, _ outcome) {
 	s.until("an empty TMPDIR", func() bool { return len(s.files()) == 0 })
 }
 
-// sparedFaults are those in which something has to go on.
+// sparedFaults are faults that one process must survive.
 func sparedFaults() []fault {
 	return []fault{
 		{
@@ -436,7 +436,7 @@ func sparedFaults() []fault {
 	}
 }
 
-// guardFaults are about gorun's guard, which peers have not.
+// guardFaults are faults of gorun's guard; other launchers have no guard.
 func guardFaults() []fault {
 	finish := func(s *scene, ranks []*member) {
 		for _, rank := range ranks {
@@ -496,9 +496,9 @@ func guardFaults() []fault {
 	})
 }
 
-// terminalFaults are about what is around the launcher: a shell, a terminal.
+// terminalFaults are faults of the launcher's shell or terminal.
 func terminalFaults() []fault {
-	// inShell starts a job below a shell that leads the session of a terminal.
+	// inShell starts a job under a shell that leads the session of a terminal.
 	inShell := func(s *scene, manner, shape string) []*member {
 		tty, err := openTerminal()
 		s.require(err == nil, "open a terminal: %v", err)

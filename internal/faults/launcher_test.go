@@ -12,34 +12,35 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// launcher is a command that starts ranks, and what has to be known of it.
+// launcher describes a command that starts ranks.
 type launcher struct {
 	name string
-	// argv comes before the program; {n} stands for the number of ranks.
+	// argv precedes the program; {n} is replaced by the number of ranks.
 	argv []string
 	// label are the options that label lines, and tag finds the rank in a label.
 	label []string
 	tag   *regexp.Regexp
-	// ours says that it is gorun, whose options and processes some cases need.
+	// ours reports that the launcher is gorun. Some cases need its options and processes.
 	ours bool
-	// limit is how long it may take to end, and twice that to start its ranks.
+	// limit is how long it may take to end. It may take twice that to start its ranks.
 	limit time.Duration
-	// leaving is how long the job's processes may be there after its end.
+	// leaving is how long processes may remain after the launcher ends.
 	leaving time.Duration
 }
 
 const (
-	// patience is how long any step of gorun may take on a busy machine. The deadlines themselves are not asserted here.
+	// patience is how long any step of gorun may take on a busy machine. These tests do not check the real
+	// deadlines.
 	patience = 60 * time.Second
-	// peerPatience and peerLeaving are the same for others, whose hangs and orphans are many.
+	// peerPatience and peerLeaving are the same for other launchers, which often hang and leave orphans.
 	peerPatience = 20 * time.Second
 	peerLeaving  = 10 * time.Second
 )
 
-// peerNames are the launchers that the table compares, in its order.
+// peerNames are the launchers in the table, in its order.
 var peerNames = []string{"gorun", "torchrun", "mpirun.openmpi", "mpiexec.hydra"}
 
-// known returns a launcher by name, with a grace of 2 s where it has one, or one made of a template.
+// known returns a launcher by name, with a grace period of 2 s if it has one, or makes one from a template.
 func known(t testing.TB, name string) launcher {
 	t.Helper()
 	bracket := regexp.MustCompile(`^\[ *(\d+)\] `)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// listedFaults kill a launcher whose job others can find and ask.
+// listedFaults kill a launcher whose job is visible to other commands.
 func listedFaults() []fault {
 	listed := func(s *scene) {
 		dir := s.path("runtime")

@@ -16,7 +16,8 @@ var (
 		"run the matrix for all four launchers and write the table into this Markdown `file`")
 )
 
-// bin is the directory with what TestMain built: gorun, and rank, a copy of this binary that every user may run.
+// bin is the directory with the programs that TestMain built: gorun, and rank, a copy of this binary that every
+// user may run.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -41,7 +42,7 @@ func testAll(m *testing.M) int {
 	return code
 }
 
-// buildAll makes the static gorun that users get.
+// buildAll builds the static gorun that users get.
 func buildAll() error {
 	var err error
 	if bin, err = os.MkdirTemp("", "faults-bin-"); err != nil {
@@ -65,5 +66,5 @@ func buildAll() error {
 	return nil
 }
 
-// built returns the path of something that TestMain made.
+// built returns the path of a program that TestMain built.
 func built(name string) string { return filepath.Join(bin, name) }

@@ -13,26 +13,27 @@ import (
 // fault is one case of the matrix.
 type fault struct {
 	name string
-	// criterion says what a user would want, beside that nothing of the job is left.
+	// criterion is the result that a user would want, in addition to no orphans.
 	criterion string
-	// own cases need options, or processes, that only gorun has.
+	// own cases need options or processes that only gorun has.
 	own bool
-	// root cases need mount or PID namespaces, or to become another user.
+	// root cases need mount or PID namespaces, or another user.
 	root bool
-	// ownCgroup cases need a cgroup in which gorun can make one of its own.
+	// ownCgroup cases need a cgroup in which gorun can create one.
 	ownCgroup bool
 	// cgroup is the controller of a cgroup that the case makes; see scene.inCgroup.
 	cgroup string
-	// act starts the job and lets something happen to it.
+	// act starts the job and causes the fault.
 	act func(s *scene)
-	// check compares how the launcher ended with the criterion. It may be nil: then nothing may be left, and that is all.
+	// check compares the outcome of the launcher with the criterion. If it is nil, the case only checks for
+	// orphans.
 	check func(s *scene, got outcome)
 }
 
-// verdict is what came of a case.
+// verdict is the result of a case.
 type verdict struct {
 	why  string   // "" if the criterion is met
-	left []string // processes that were left behind
+	left []string // orphans
 	took time.Duration
 }
 
@@ -44,7 +45,7 @@ func faults() []fault {
 		[]fault{slowFault()}, stdinFaults(), resourceFaults(), memoryFaults(), taskFaults(), codeFaults(), listedFaults())
 }
 
-// try runs a case with a launcher and ends what it leaves, by pid.
+// try runs a case with a launcher, and kills the orphans by pid.
 func (f fault) try(l launcher) (v verdict) {
 	s, err := openScene(l)
 	if err != nil {
@@ -54,7 +55,7 @@ func (f fault) try(l launcher) (v verdict) {
 	v.why = f.play(s)
 	var left []process
 	if v.why != "" {
-		s.launcher.leaving = peerLeaving // it has failed already
+		s.launcher.leaving = peerLeaving // the case has failed already
 	}
 	if s.command != nil && strings.HasPrefix(v.why, "hangs") {
 		_ = s.command.Process.Kill()
@@ -70,14 +71,14 @@ func (f fault) try(l launcher) (v verdict) {
 		v.left = append(v.left, "cgroup "+dir)
 	}
 	if s.command != nil {
-		_ = s.command.Process.Kill() // usually it has ended
+		_ = s.command.Process.Kill() // usually the process has ended
 		<-s.ended
 	}
 	v.left = append(v.left, s.removeCgroups()...)
 	return v
 }
 
-// play acts and checks, and returns why the criterion is not met.
+// play runs act and check. It returns the reason if the criterion is not met.
 func (f fault) play(s *scene) (why string) {
 	defer func() {
 		switch fault := recover().(type) {
@@ -95,7 +96,7 @@ func (f fault) play(s *scene) (why string) {
 	return ""
 }
 
-// places bounds how many cases run at once.
+// places limits how many cases run at once.
 var places = make(chan struct{}, 2)
 
 func TestMatrix(t *testing.T) {
@@ -122,7 +123,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// report says what came of a case.
+// report reports the result of a case.
 func report(t *testing.T, f fault, v verdict) {
 	t.Helper()
 	t.Logf("wanted: %s", f.criterion)
@@ -148,23 +149,23 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
-// ends is the check that a job ended with a code.
+// ends checks the exit code of a job.
 func ends(code int) func(*scene, outcome) {
 	return func(s *scene, got outcome) {
 		s.require(got.code == code, "exit code %d, wanted %d: %s", got.code, code, s.said())
 	}
 }
 
-// blames is the check that a job ended with a code and named rank 1 as the first, and how.
+// blames checks the exit code of a job, and that the report names rank 1 as the first failure, with its cause.
 func blames(code int, how string) func(*scene, outcome) {
 	return func(s *scene, got outcome) { s.blame(got, 1, code, how) }
 }
 
-// blame requires that a job ended with a code and named a rank as the first, and how it ended.
+// blame requires the exit code of a job, and that the report names a rank as the first failure, with its cause.
 func (s *scene) blame(got outcome, rank, code int, how string) {
 	ends(code)(s, got)
 	text := got.stderr
-	if !s.launcher.ours { // some tell it on standard output
+	if !s.launcher.ours { // some launchers report it on standard output
 		text += got.stdout
 	}
 	s.require(s.launcher.names(rank, text), "rank %d is not named: %s", rank, s.said())
@@ -180,7 +181,7 @@ func together(checks ...func(*scene, outcome)) func(*scene, outcome) {
 	}
 }
 
-// contains is the check that a stream holds a text.
+// contains checks that a stream contains a text.
 func contains(stream func(outcome) string, text string) func(*scene, outcome) {
 	return func(s *scene, got outcome) {
 		s.require(strings.Contains(stream(got), text), "no word of %q: %s", text, s.said())
@@ -190,5 +191,5 @@ func contains(stream func(outcome) string, text string) func(*scene, outcome) {
 func onStdout(got outcome) string { return got.stdout }
 func onStderr(got outcome) string { return got.stderr }
 
-// describeSignal is what gorun's report says of a rank's end by a signal.
+// describeSignal is the text in gorun's report about a rank that a signal ended.
 func describeSignal(number syscall.Signal) string { return "killed by " + signalName(number) }

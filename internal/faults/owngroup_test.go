@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ownGroupFaults are kills of the launcher after which only a cgroup of the job's own tells what belongs to it.
+// ownGroupFaults kill the launcher in cases where only the job's own cgroup identifies its processes.
 func ownGroupFaults() []fault {
 	var all []fault
 	for _, manner := range []string{"default", "ignore"} {
@@ -28,7 +28,7 @@ func ownGroupFaults() []fault {
 	})
 }
 
-// ownGroups returns the directories of cgroups that gorun made, in which a process is.
+// ownGroups returns the directories of the cgroups of a process that gorun made.
 func ownGroups(pid int) (dirs []string) {
 	theirs, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	ours, _ := os.ReadFile("/proc/self/cgroup")

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// process is what /proc tells about one.
+// process is a process as /proc describes it.
 type process struct {
 	pid, parent int
 	name        string
 	state       byte
-	born        string // clock ticks since boot; with the pid it names the process for good
+	born        string // clock ticks since boot; together with the pid it identifies the process
 }
 
-// read describes a process; it is not ok when there is none or only its zombie.
+// read describes a process; ok is false if it does not exist or is a zombie.
 func read(pid int) (p process, ok bool) { return parse(fmt.Sprintf("/proc/%d/stat", pid)) }
 
-// parse reads a stat file of a process, or of one of its threads.
+// parse reads the stat file of a process or of one of its threads.
 func parse(path string) (p process, ok bool) {
 	text, err := os.ReadFile(path)
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
@@ -37,20 +37,20 @@ func parse(path string) (p process, ok bool) {
 	return process{pid, parent, string(text[open+1 : end]), words[0][0], words[19]}, err == nil
 }
 
-// commandLine tells which process it is, for a reader.
+// String describes the process for messages.
 func (p process) String() string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 	words := string(bytes.ReplaceAll(bytes.TrimRight(text, "\x00"), []byte{0}, []byte{' '}))
 	return fmt.Sprintf("%d (%s, state %c, child of %d) %s", p.pid, p.name, p.state, p.parent, words)
 }
 
-// lives reports whether the very same process is still there.
+// lives reports whether the same process still exists.
 func (p process) lives() bool {
 	now, ok := read(p.pid)
 	return ok && now.born == p.born
 }
 
-// all lists the processes that there are.
+// all lists the existing processes.
 func all() []process {
 	var found []process
 	paths, _ := filepath.Glob("/proc/[0-9]*")
@@ -72,7 +72,7 @@ func marked(entry string) []process {
 	})
 }
 
-// children lists those of a process.
+// children lists the children of a process.
 func children(parent int) []process {
 	return slices.DeleteFunc(all(), func(p process) bool { return p.parent != parent })
 }

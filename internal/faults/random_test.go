@@ -12,21 +12,21 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// strike is one random fault: a rank of four dies.
+// strike is one random fault: one of four ranks dies.
 type strike struct {
 	victim        int
 	shape, manner string
 	by            any // a signal from outside, or an order
 	code          int
 	how           string
-	// lines is what each rank writes meanwhile: they decide about the moment.
+	// lines is how many lines each rank writes, which determines the moment of the fault.
 	lines [4]int
-	// patient strikes come when the victim has written its lines, others while it does.
+	// patient strikes come after the victim has written its lines, others during that.
 	patient bool
 	gloo    bool
 }
 
-// draw makes a strike of random numbers.
+// draw makes a random strike.
 func draw(random *rand.Rand, gloo bool) strike {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	k := strike{
@@ -68,7 +68,7 @@ func (k strike) String() string {
 	return fmt.Sprintf("rank %d of 4 (%s) dies by %v, lines %v, patient %t", k.victim, kind, k.by, k.lines, k.patient)
 }
 
-// asFault makes a case of it. The interpreter is for Gloo.
+// asFault makes a case from the strike. The interpreter is for Gloo.
 func (k strike) asFault(python, script string) fault {
 	return fault{criterion: fmt.Sprintf("exit code %d, rank %d named, %q", k.code, k.victim, k.how), act: func(s *scene) {
 		if k.gloo {
@@ -100,8 +100,8 @@ func (k strike) hit(s *scene, victim *member) {
 	s.order(victim, "%v", k.by)
 }
 
-// In jobs of four ranks a random one dies in a random way at a random moment; every fourth job is PyTorch's, where the
-// others fail as well, in consequence.
+// In jobs of four ranks, a random rank dies in a random way at a random moment. Every fourth job uses PyTorch,
+// where the other ranks then fail too.
 func TestRandomFaults(t *testing.T) {
 	random := testneeds.Rand(t)
 	l := known(t, "gorun")
@@ -119,8 +119,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// moments are when gorun is killed: while it starts ranks, while they run, when it has just made its first file, while
-// they end. Each returns when it is due.
+// moments are the times to kill gorun: while it starts ranks, while they run, after its first file, while they end.
+// Each function returns at its moment.
 var moments = []struct {
 	name  string
 	reach func(s *scene, random *rand.Rand)
@@ -133,7 +133,7 @@ var moments = []struct {
 		instant(random, 5*time.Millisecond)
 	}},
 	{"place for error files", func(s *scene, _ *rand.Rand) {
-		for len(s.files()) == 0 { // as soon as it is there
+		for len(s.files()) == 0 { // as soon as the file exists
 			select {
 			case <-s.ended:
 				s.fail("the launcher ended before: %s", s.said())
@@ -165,7 +165,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		f := fault{criterion: "no process left, and nothing in TMPDIR", act: func(s *scene) {
 			s.launch(work{ranks: 2, program: role("rank", manner, "daemon")})
 			moment.reach(s, random)
-			_ = s.command.Process.Kill() // it may have ended
+			_ = s.command.Process.Kill() // the process may have ended
 			s.result()
 			s.until("an empty TMPDIR", func() bool { return len(s.files()) == 0 })
 		}}
@@ -173,7 +173,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// files lists what the launcher has in its temporary directory.
+// files lists the files in the launcher's temporary directory.
 func (s *scene) files() []os.DirEntry {
 	entries, err := os.ReadDir(s.temporary())
 	s.require(err == nil, "%v", err)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// resourceFaults are about a machine that lacks something.
+// resourceFaults are faults of a machine that lacks a resource.
 func resourceFaults() []fault {
 	met := together(ends(0), contains(onStdout, "rank 0 here\n"), contains(onStdout, "rank 1 here\n"))
-	// under runs two ranks below a shell line that becomes the launcher.
+	// under runs two ranks under a shell line that executes the launcher.
 	under := func(line string, around ...string) func(s *scene) {
 		return func(s *scene) {
 			s.launch(work{around: append(around, shell(line)...), ranks: 2, program: role("print")})
@@ -69,7 +69,7 @@ func resourceFaults() []fault {
 		{
 			name: "/tmp and /dev/shm read-only", root: true, criterion: "the job works",
 			act: func(s *scene) {
-				// The scene itself may be in /tmp: it stays writable.
+				// The scene itself may be in /tmp, so that stays writable.
 				line := `mount --bind "$0" "$0" && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && mount -t ` +
 					`tmpfs -o ro none /dev/shm && TMPDIR=/tmp exec "$@"`
 				s.launch(work{around: []string{"unshare", "-m", "/bin/sh", "-c", line, s.dir}, ranks: 2, program: role("print")})

@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ranks are this test binary again, as "BINARY faults-role ROLE ARG…".
+// Ranks are this test binary too, as "BINARY faults-role ROLE ARG…".
 const roleArg = "faults-role"
 
-// What a case tells its ranks in their environment.
+// Variables that a case sets for its ranks.
 const (
 	// markVariable marks every process of a case. Its value is random.
 	markVariable = "FAULTS_CASE"
@@ -31,19 +31,19 @@ const (
 	sceneVariable = "FAULTS_SCENE"
 )
 
-// Bounds of what a rank leaves behind, for the day on which both launcher and test fail to end it.
+// Limits on orphans, in case both the launcher and the test fail to end them.
 const (
 	// lifetime ends every waiting process.
 	lifetime = 3 * time.Minute
-	// chainLength is how often a fork chain forks in all; its last process only waits.
+	// chainLength is how often a fork chain forks in total; its last process only waits.
 	chainLength = 1000
-	// chainPause is how long each process of a chain lives at least.
+	// chainPause is the minimum lifetime of each process of a chain.
 	chainPause = 20 * time.Millisecond
-	// lifelineEvery is how often a waiting process looks whether the test lives.
+	// lifelineEvery is the interval at which a waiting process checks that the test still runs.
 	lifelineEvery = 200 * time.Millisecond
 )
 
-// play is what a process of a role does. It returns the exit status.
+// play runs a role and returns the exit status.
 func play(role string, args []string) int {
 	roles := map[string]func(args []string) int{
 		"rank": rankRole, "child": childRole, "daemon": daemonRole, "chain": chainRole, "quit": quitRole,
@@ -58,7 +58,7 @@ func play(role string, args []string) int {
 	return roles[role](args)
 }
 
-// rankNumber is what the launcher calls this process, in whatever dialect.
+// rankNumber is the rank from the variables of any launcher.
 func rankNumber() int {
 	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -79,15 +79,15 @@ func alive() bool {
 	return true
 }
 
-// linger waits to be killed, but neither longer than the test lives nor than lifetime.
+// linger waits for a kill, until the test ends or lifetime passes.
 func linger() int {
 	for end := time.Now().Add(lifetime); time.Now().Before(end) && alive(); {
-		time.Sleep(lifelineEvery) // the bound of a leak, not a synchronisation
+		time.Sleep(lifelineEvery) // the limit of a leak, not a synchronisation
 	}
 	return 70
 }
 
-// hello reports to the test as a kind of process and returns the connection on which orders come.
+// hello reports to the test as a kind of process and returns the connection that carries orders.
 func hello(kind string) (net.Conn, error) {
 	conn, err := net.Dial("unix", filepath.Join(os.Getenv(sceneVariable), "s"))
 	if err != nil {
@@ -97,7 +97,7 @@ func hello(kind string) (net.Conn, error) {
 	return conn, err
 }
 
-// rankRole treats signals in a manner, starts a shape of process tree, and then does what the test orders.
+// rankRole installs a manner, starts a shape of process tree, and then follows the orders of the test.
 func rankRole(args []string) int {
 	behave(args[0])
 	if err := grow(args[1], args[0]); err != nil {
@@ -114,11 +114,11 @@ func rankRole(args []string) int {
 		obey(orders.Text())
 		_, _ = conn.Write([]byte("done\n"))
 	}
-	return 70 // the test is gone
+	return 70 // the test has ended
 }
 
-// behave installs a manner: default, ignore, tell (ignore as well, but print the signal), handle (exit 0), follow (exit
-// 9).
+// behave installs a manner: default, ignore, tell (also ignore, but print the signal), handle (exit 0), follow
+// (exit 9).
 func behave(manner string) {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 	codes := map[string]int{"handle": 0, "follow": 9}
@@ -143,8 +143,8 @@ func behave(manner string) {
 	}
 }
 
-// grow starts what a rank has beside itself, and returns when that has been started; it says hello by itself, and has
-// the same manner.
+// grow starts the other processes of a shape and waits for their start. Each says hello itself and has the same
+// manner.
 func grow(shape, manner string) error {
 	switch shape {
 	case "none":
@@ -171,7 +171,7 @@ func grow(shape, manner string) error {
 	return fmt.Errorf("no shape %q", shape)
 }
 
-// same is a command of this binary in a role, with our standard streams.
+// same is a command of this binary in a role, with the same standard streams.
 func same(args ...string) *exec.Cmd {
 	path, err := os.Executable()
 	if err != nil {
@@ -187,8 +187,8 @@ func start(command *exec.Cmd, attributes *syscall.SysProcAttr) error {
 	return command.Start()
 }
 
-// childRole says hello and waits, in a manner; stopped, or traced by its parent and stopped, if it is told so. A bare
-// one finds in its arguments what others have in their environment.
+// childRole says hello and waits, with a manner. Depending on its arguments it stops, or its parent traces it. A
+// bare child gets from its arguments what other processes get from their environment.
 func childRole(args []string) int {
 	behave(args[0])
 	if len(args) == 4 {
@@ -220,7 +220,7 @@ func daemonRole(args []string) int {
 	return 0
 }
 
-// chainRole lives for a moment and leaves a successor, so often. The first says hello.
+// chainRole lives briefly and starts a successor, until the chain ends. The first process says hello.
 func chainRole(args []string) int {
 	left, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -231,7 +231,7 @@ func chainRole(args []string) int {
 			return 98
 		}
 	}
-	time.Sleep(chainPause) // the bound of the chain's rate
+	time.Sleep(chainPause) // limits the rate of the chain, not a synchronisation
 	if left <= 0 {
 		return linger()
 	}
@@ -241,7 +241,7 @@ func chainRole(args []string) int {
 	return 0
 }
 
-// compileRole stands in for the go command: it makes a file where that would, starts a compiler and never gets done.
+// compileRole replaces the go command: it makes a file in the same place, starts a compiler and never finishes.
 func compileRole([]string) int {
 	dir := os.Getenv("GOTMPDIR")
 	if dir == "" {
@@ -256,7 +256,7 @@ func compileRole([]string) int {
 	return linger()
 }
 
-// obey does one order.
+// obey follows one order.
 func obey(order string) {
 	verb, argument, _ := strings.Cut(order, " ")
 	number, _ := strconv.Atoi(argument)
@@ -276,7 +276,7 @@ func obey(order string) {
 	case "bomb":
 		_ = start(same("bomb"), &syscall.SysProcAttr{Setsid: true}) // it says hello
 	case "child":
-		_ = same("allocate", argument).Run() // how it ends is what the test is about
+		_ = same("allocate", argument).Run() // the test checks how it ends
 	case "exit":
 		os.Exit(number)
 	case "panic":
@@ -286,7 +286,7 @@ func obey(order string) {
 	}
 }
 
-// allocate takes so many MiB of memory, and uses them.
+// allocate allocates and touches memory of a size in MiB.
 func allocate(size int) {
 	fmt.Printf("rank %d allocates %d MiB\n", rankNumber(), size)
 	for range size {
@@ -300,7 +300,7 @@ func allocate(size int) {
 	}
 }
 
-// die ends this process by a signal, without the Go runtime's own idea of it.
+// die ends this process with a signal, without Go's signal handling.
 func die(s syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	var unhandled [8]uint64 // a struct sigaction with SIG_DFL
@@ -309,7 +309,8 @@ func die(s syscall.Signal) {
 	select {}
 }
 
-// quitRole exits with the code of its argument; with two, rank 0 exits with the first and all others with the second.
+// quitRole exits with the code of its argument. With two arguments rank 0 exits with the first, all others with the
+// second.
 func quitRole(args []string) int {
 	code, _ := strconv.Atoi(args[min(rankNumber(), len(args)-1)])
 	return code
@@ -322,7 +323,7 @@ func printRole([]string) int {
 	return 0
 }
 
-// line is the whole line number n of a rank, with its newline, size bytes long.
+// line is the complete line number n of a rank, with its newline, size bytes long.
 func line(rank, n, size int) string {
 	head := fmt.Sprintf("<%d:%d:", rank, n)
 	return head + strings.Repeat(string(rune('a'+rank)), size-len(head)-2) + ">\n"
@@ -345,7 +346,7 @@ func piecesRole(args []string) int {
 	return 0
 }
 
-// halfRole says half a line and is killed; others wait.
+// halfRole prints half a line and kills itself; the other ranks wait.
 func halfRole([]string) int {
 	if rankNumber() != 1 {
 		return linger()
@@ -355,7 +356,7 @@ func halfRole([]string) int {
 	return 0
 }
 
-// sumRole tells the length and the hash of its standard input.
+// sumRole prints the length and the hash of its standard input.
 func sumRole([]string) int {
 	h := sha256.New()
 	n, err := io.Copy(h, os.Stdin)
@@ -363,7 +364,7 @@ func sumRole([]string) int {
 	return 0
 }
 
-// chatterRole prints until nobody listens any more, or the test is gone.
+// chatterRole prints until its reader closes the stream, or the test ends.
 func chatterRole([]string) int {
 	for n := 0; n%1000 != 999 || alive(); n++ {
 		if _, err := fmt.Printf("line %d\n", n); err != nil {

@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmet says why a criterion is not met. It travels as a panic from wherever that is seen to [fault.try].
+// unmet is the reason that a criterion is not met. It is a panic value that [fault.try] recovers.
 type unmet string
 
-// scene is one job with all that is known of its processes.
+// scene is one job and its known processes.
 type scene struct {
 	launcher launcher
-	dir      string // of the socket, the lifeline and the launcher's output
+	dir      string // directory of the socket, the lifeline and the launcher's output
 	mark     string // NAME=VALUE in the environment of every process of the job
 
 	listener net.Listener
 	lifeline *os.File
 	mutex    sync.Mutex
 	members  []*member
-	arrived  chan struct{} // told of each new member
+	arrived  chan struct{} // receives a value for each new member
 
 	command *exec.Cmd
 	ended   chan struct{}
@@ -56,12 +56,12 @@ type outcome struct {
 	code           int // 128 + n for signal n
 }
 
-// work is what a launcher is to do.
+// work describes the job for a launcher.
 type work struct {
 	ranks   int
 	options []string
 	program []string // argv of the ranks; see role
-	// around is a command, such as a shell's, before the launcher's own words.
+	// around is a command prefix, such as a shell, for the launcher.
 	around  []string
 	environ []string
 	stdin   *os.File // nil: /dev/null
@@ -69,18 +69,18 @@ type work struct {
 	tty     *terminal
 }
 
-// role is the argv of a rank that plays one.
+// role is the argv of a rank that plays a role.
 func role(name string, args ...string) []string {
 	return append([]string{built("rank"), roleArg, name}, args...)
 }
 
-// shell is a command line for /bin/sh that becomes, or runs, the words after it: "$@".
+// shell is a command line for /bin/sh. "$@" in it is the command that follows.
 func shell(line string) []string { return []string{"/bin/sh", "-c", line, "sh"} }
 
-// openScene makes the place where ranks report.
+// openScene makes the directory and the socket for the reports of ranks.
 func openScene(l launcher) (*scene, error) { return openSceneIn(l, "") }
 
-// openSceneIn makes it in a folder; "" is that for temporary files.
+// openSceneIn makes them in a folder; "" is the folder for temporary files.
 func openSceneIn(l launcher, parent string) (*scene, error) {
 	dir, err := os.MkdirTemp(parent, "faults-")
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *scene) open() error {
 	return os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700)
 }
 
-// close ends the lifeline, so that whatever still waits goes.
+// close ends the lifeline, so every process that still waits exits.
 func (s *scene) close() {
 	s.lifeline.Close()
 	s.listener.Close()
@@ -137,14 +137,14 @@ func (s *scene) close() {
 // fail ends the case.
 func (s *scene) fail(format string, values ...any) { panic(unmet(fmt.Sprintf(format, values...))) }
 
-// require ends the case unless it holds.
+// require ends the case if holds is false.
 func (s *scene) require(holds bool, format string, values ...any) {
 	if !holds {
 		s.fail(format, values...)
 	}
 }
 
-// receive takes hellos until the listener is closed.
+// receive accepts hellos until the listener is closed.
 func (s *scene) receive() {
 	for {
 		conn, err := s.listener.Accept()
@@ -155,7 +155,7 @@ func (s *scene) receive() {
 	}
 }
 
-// greet reads one hello. The pid is the kernel's: in a PID namespace the process has another idea of it.
+// greet reads one hello. The pid comes from the kernel, because a process in a PID namespace sees another pid.
 func (s *scene) greet(conn *net.UnixConn) {
 	m := &member{conn: conn, words: bufio.NewReader(conn)}
 	hello, err := m.words.ReadString('\n')
@@ -178,7 +178,7 @@ func (s *scene) greet(conn *net.UnixConn) {
 	s.mutex.Unlock()
 	select {
 	case s.arrived <- struct{}{}:
-	default: // whoever waits will look anyway
+	default: // a notification is already pending
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *scene) launch(w work) {
 	s.command = exec.Command(argv[0], argv[1:]...)
 	s.command.Env = append(append(cleanEnvironment(), s.mark, sceneVariable+"="+s.dir, "TMPDIR="+s.temporary()),
 		w.environ...)
-	if w.stdin != nil { // else: a nil *os.File would be no nil reader
+	if w.stdin != nil { // a nil *os.File would be a non-nil io.Reader
 		s.command.Stdin = w.stdin
 	}
 	var err error
@@ -205,7 +205,7 @@ func (s *scene) launch(w work) {
 	s.start()
 }
 
-// start begins the command and closes our copies of its files.
+// start starts the command and closes our copies of its files.
 func (s *scene) start() {
 	if err := s.command.Start(); err != nil {
 		s.command = nil
@@ -218,7 +218,7 @@ func (s *scene) start() {
 	}
 	go func() {
 		defer close(s.ended)
-		_ = s.command.Wait() // the status is read from ProcessState
+		_ = s.command.Wait() // ProcessState holds the status
 	}()
 }
 
@@ -227,13 +227,13 @@ func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
 // temporary is the launcher's TMPDIR.
 func (s *scene) temporary() string { return s.path("tmp") }
 
-// own gives the launcher's TMPDIR to a user.
+// own makes a user the owner of the launcher's TMPDIR.
 func (s *scene) own(user int) {
 	err := os.Chown(s.temporary(), user, user)
 	s.require(err == nil, "%v", err)
 }
 
-// cleanEnvironment is ours without settings of launchers.
+// cleanEnvironment is our environment without settings of launchers.
 func cleanEnvironment() []string {
 	prefixes := []string{
 		"GORUN_", "PET_", "TORCH", "OMP_", "MASTER_", "FAULTS_", "PMI", "OMPI_", "SLURM_", "PYTHON",
@@ -244,9 +244,9 @@ func cleanEnvironment() []string {
 	})
 }
 
-// await waits for so many members of a kind and returns them in the order of ranks.
+// await waits for a number of members of a kind and returns them in rank order.
 func (s *scene) await(kind string, number int) []*member {
-	late := time.After(2 * s.launcher.limit) // a busy machine starts slowly, and that is not what is measured
+	late := time.After(2 * s.launcher.limit) // a busy machine starts processes slowly, which is not measured
 	for ended := s.ended; ; {
 		if found := s.kind(kind); len(found) >= number {
 			return found
@@ -271,13 +271,13 @@ func (s *scene) kind(kind string) []*member {
 	return found
 }
 
-// order tells a rank to do something.
+// order sends an order to a rank.
 func (s *scene) order(m *member, format string, values ...any) {
 	_, err := fmt.Fprintf(m.conn, format+"\n", values...)
 	s.require(err == nil, "rank %d takes no orders: %v", m.rank, err)
 }
 
-// demand tells a rank to do something and waits until it is done.
+// demand sends an order to a rank and waits until it is done.
 func (s *scene) demand(m *member, order string) {
 	s.order(m, "%s", order)
 	_, err := m.words.ReadString('\n')
@@ -291,7 +291,7 @@ func (s *scene) signal(pid int, number syscall.Signal) {
 	s.require(err == nil, "send %v to %d: %v", number, pid, err)
 }
 
-// until polls for something that /proc or the launcher's output shows.
+// until polls for a condition in /proc or in the launcher's output.
 func (s *scene) until(what string, holds func() bool) {
 	for end := time.Now().Add(s.launcher.limit); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -300,7 +300,7 @@ func (s *scene) until(what string, holds func() bool) {
 	}
 }
 
-// guard returns the guard process of the launcher with a pid, once there is one that is not among those before.
+// guard waits for the guard process of the launcher with a pid, other than those in before.
 func (s *scene) guard(launcher int, before ...process) process {
 	var found process
 	s.until("a guard", func() bool {
@@ -331,7 +331,7 @@ func (s *scene) result() outcome {
 	return outcome{s.text("stdout"), s.text("stderr"), code}
 }
 
-// text is what stands in a file of the scene.
+// text is the content of a file of the scene.
 func (s *scene) text(name string) string {
 	text, _ := os.ReadFile(s.path(name))
 	if s.tty != nil {
@@ -340,7 +340,7 @@ func (s *scene) text(name string) string {
 	return string(text)
 }
 
-// said is the end of what the launcher said so far, for messages.
+// said is the end of the launcher's output so far, for messages.
 func (s *scene) said() string {
 	text := strings.TrimSpace(s.text("stderr"))
 	if len(text) > 1500 {
@@ -349,7 +349,7 @@ func (s *scene) said() string {
 	return fmt.Sprintf("stderr %q", text)
 }
 
-// gone polls /proc until nothing of the job is left, and returns what is there when that took too long.
+// gone polls /proc until no process of the job is left. It returns the processes that remain after the limit.
 func (s *scene) gone() (left []process, took time.Duration) {
 	began := time.Now()
 	for {
@@ -361,7 +361,7 @@ func (s *scene) gone() (left []process, took time.Duration) {
 	}
 }
 
-// groups lists the cgroups of the job that are still there.
+// groups lists the cgroups of the job that still exist.
 func (s *scene) groups() (dirs []string) {
 	for _, m := range append(s.kind("rank"), s.kind("child")...) {
 		for _, dir := range m.group {
@@ -373,7 +373,7 @@ func (s *scene) groups() (dirs []string) {
 	return dirs
 }
 
-// present lists the processes with the case's mark, and those that are known otherwise.
+// present lists the processes with the mark of the case, and other known processes.
 func (s *scene) present() []process {
 	found := marked(s.mark)
 	others := slices.Clone(s.guards)
@@ -390,7 +390,7 @@ func (s *scene) present() []process {
 	return found
 }
 
-// terminal is a pseudo-terminal whose master we hold.
+// terminal is a pseudo-terminal whose master this process holds.
 type terminal struct {
 	master, slave *os.File
 	mutex         sync.Mutex
@@ -419,7 +419,7 @@ func openTerminal() (*terminal, error) {
 	return t, nil
 }
 
-// drain reads what is shown, so that nobody waits for the reader.
+// drain reads the terminal's output, so that no writer blocks.
 func (t *terminal) drain() {
 	buffer := make([]byte, 4096)
 	for {

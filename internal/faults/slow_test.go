@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// slowMemory bounds the launcher's resident memory, in KiB, however much passes through it.
+	// slowMemory limits the launcher's resident memory, in KiB, for any amount of output.
 	slowMemory = 32 << 10
-	// slowLine is the size of a line, and slowChunk what the reader takes each slowPause, in bytes.
+	// slowLine is the size of a line. slowChunk is the number of bytes that the reader takes every slowPause.
 	slowLine, slowChunk = 4096, 64 << 10
 	slowPause           = time.Millisecond
 	slowRanks           = 4
 )
 
-// slowFault has a reader that is slower than the ranks, which therefore have to wait for it.
+// slowFault has a reader that is slower than the ranks, so they must wait for it.
 func slowFault() fault {
 	megabytes := testneeds.Count(64, 1024)
 	lines := megabytes << 20 / slowLine / slowRanks
@@ -43,7 +43,7 @@ func slowFault() fault {
 	}
 }
 
-// readSlowly checks all lines and returns the launcher's peak memory, in KiB, from near the end of them.
+// readSlowly checks all lines. It returns the launcher's peak memory, in KiB, shortly before their end.
 func (s *scene) readSlowly(reader *os.File, lines int) (peak int) {
 	var next [slowRanks]int
 	total := slowRanks * lines
@@ -52,7 +52,7 @@ func (s *scene) readSlowly(reader *os.File, lines int) (peak int) {
 		text, err := words.ReadString('\n')
 		s.require(err == nil, "of %d lines %d came: %v: %s", total, n, err, s.said())
 		s.inOrder(text, &next)
-		if n == total-slowChunk/slowLine*4 { // what is left is more than the pipe and we hold: it is still there
+		if n == total-slowChunk/slowLine*4 { // the rest exceeds all buffers here, so the launcher still runs
 			peak = memoryPeak(s.command.Process.Pid)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *scene) readSlowly(reader *os.File, lines int) (peak int) {
 	return peak
 }
 
-// inOrder requires that a line is the next of the rank that its label names.
+// inOrder requires that a line is the next line of the rank in its label.
 func (s *scene) inOrder(text string, next *[slowRanks]int) {
 	match := s.launcher.tag.FindStringSubmatch(text[:min(len(text), 100)])
 	s.require(match != nil, "line without a label: %.40q", text)
@@ -72,7 +72,7 @@ func (s *scene) inOrder(text string, next *[slowRanks]int) {
 	next[rank]++
 }
 
-// pausing is a reader that takes its time, and ends with an error when nothing comes for too long.
+// pausing is a slow reader that fails if it receives no data for too long.
 type pausing struct {
 	file  *os.File
 	limit time.Duration
@@ -86,7 +86,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 	return p.file.Read(b)
 }
 
-// memoryPeak is the most resident memory that a process had, in KiB.
+// memoryPeak is the peak resident memory of a process, in KiB.
 func memoryPeak(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")

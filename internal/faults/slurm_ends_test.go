@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// slurmRankFaults are about ranks that fail.
+// slurmRankFaults are ranks that fail.
 func slurmRankFaults() (all []slurmFault) {
 	for i, form := range []string{inAllocation, inScript, underScript, gorunEveryNode, gorunEveryRank} {
 		for j, row := range []struct {
@@ -22,7 +22,7 @@ func slurmRankFaults() (all []slurmFault) {
 					row.code), soak: (i+j)%3 != 0,
 				act: func(s *slurmScene) {
 					ranks := s.spread(form, []string{"none", "daemon", "setsid"}[j], "ignore")
-					if form != gorunEveryNode { // whose nodes know each other by the names of their hosts
+					if form != gorunEveryNode { // in the other forms, nodes know each other by their host names
 						node = s.variable(ranks[3].pid, "SLURMD_NODENAME")
 					}
 					s.demand(ranks[3], "say 3")
@@ -31,7 +31,7 @@ func slurmRankFaults() (all []slurmFault) {
 				},
 				check: func(s *slurmScene, got outcome) {
 					saysInSlurm(row.code, "rank 3 failed first ("+node, row.how, "rank 3 says line 2")(s, got)
-					once := strings.Count(got.stderr, "rank 3 failed first") == 1 || form == gorunEveryNode // where each node says it
+					once := strings.Count(got.stderr, "rank 3 failed first") == 1 || form == gorunEveryNode // in that form each node reports it
 					s.require(once, "named more than once: %s", s.said())
 				},
 			})
@@ -40,7 +40,7 @@ func slurmRankFaults() (all []slurmFault) {
 	return all
 }
 
-// slurmSignalFaults are about Slurm and people who end a job, whose ranks ignore that or not.
+// slurmSignalFaults end a job by Slurm or by a user's signal; some ranks ignore it.
 func slurmSignalFaults() []slurmFault {
 	var all []slurmFault
 	inSoak := []string{"two scancels", "scancel --signal=KILL", "Ctrl-C", "Ctrl-C twice"}
@@ -121,7 +121,7 @@ func slurmSignalFaults() []slurmFault {
 				s.assembled("setsid")
 				s.at = time.Now()
 				_, _ = tty.master.WriteString("\x03")
-				if twice { // at once: salloc itself hangs, now and then, when a SIGINT comes while it gives the allocation back
+				if twice { // a SIGINT while salloc releases the allocation sometimes makes salloc itself hang, so send it at once
 					_, _ = tty.master.WriteString("\x03")
 				}
 			}, check: func(s *slurmScene, got outcome) {

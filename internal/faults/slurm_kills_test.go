@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// slurmKillFaults kill processes of gorun's and commands of Slurm's.
+// slurmKillFaults kill processes of gorun and commands of Slurm.
 func slurmKillFaults() []slurmFault {
 	var all []slurmFault
 	for i, form := range []string{inAllocation, inScript, underScript, gorunEveryNode, gorunEveryRank} {
@@ -16,7 +16,7 @@ func slurmKillFaults() []slurmFault {
 				s.spread(form, "daemon", "ignore")
 				s.strike(s.head(), syscall.SIGKILL)
 			}, check: func(s *slurmScene, got outcome) {
-				// salloc says 0 of a command that was killed
+				// salloc exits with 0 after its command was killed
 				s.require(got.code != 0 || form == inAllocation, "exit code 0: %s", s.said())
 			},
 		})
@@ -56,7 +56,7 @@ func slurmKillFaults() []slurmFault {
 				found := s.named("salloc")
 				s.require(len(found) == 1, "salloc: %v", found)
 				s.strike(found[0], by)
-				if by == syscall.SIGKILL { // nobody gives the allocation back
+				if by == syscall.SIGKILL { // no process releases the allocation
 					s.must("scancel", s.number())
 				}
 			}, check: func(s *slurmScene, got outcome) {
@@ -101,8 +101,8 @@ func slurmKillFaults() []slurmFault {
 	return all
 }
 
-// killSrun kills the command that has started the agents, and the child by which it has the step ended should it die:
-// all at once, so that this one sees nothing.
+// killSrun kills the srun that started the agents. It also kills its child, which would end the step after srun's
+// death. Both die at once, so the child cannot react.
 func (s *slurmScene) killSrun() {
 	found := s.named("srun")
 	s.require(len(found) > 0, "no srun")
@@ -115,14 +115,14 @@ func (s *slurmScene) killSrun() {
 	}
 }
 
-// killStepd kills the daemon that has started a rank's agent.
+// killStepd kills the slurmstepd that started a rank's agent.
 func (s *slurmScene) killStepd(rank *member) {
 	p, ok := read(s.agent(rank).parent)
 	s.require(ok && strings.HasPrefix(p.name, "slurmstepd"), "no slurmstepd but %v", p)
 	s.strike(p, syscall.SIGKILL)
 }
 
-// finish has ranks end well.
+// finish ends ranks with success.
 func (s *slurmScene) finish(ranks []*member) {
 	for _, rank := range ranks {
 		s.order(rank, "exit 0")

@@ -9,7 +9,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// slurmQueueFaults are about what Slurm does with jobs beside ending them.
+// slurmQueueFaults are actions of Slurm on jobs other than ending them.
 func slurmQueueFaults() []slurmFault {
 	all := []slurmFault{{
 		name: "requeue", criterion: "the first run is gone; the second ends well", act: func(s *slurmScene) {
@@ -44,7 +44,7 @@ func slurmQueueFaults() []slurmFault {
 	return all
 }
 
-// beyondLease is longer than a lease of brief.
+// beyondLease is longer than the lease of brief.
 func beyondLease() time.Duration {
 	if testneeds.Soak() {
 		return 20 * time.Second
@@ -52,7 +52,7 @@ func beyondLease() time.Duration {
 	return 7 * time.Second
 }
 
-// pass lets time go by, which is what the case is about. The job may not end meanwhile.
+// pass lets time pass, which is the point of the case. The job may not end meanwhile.
 func (s *slurmScene) pass(long time.Duration) {
 	select {
 	case <-s.ended:
@@ -61,7 +61,7 @@ func (s *slurmScene) pass(long time.Duration) {
 	}
 }
 
-// slurmBesideFaults are about several jobs at once, and many ranks.
+// slurmBesideFaults have several jobs at once, or many ranks.
 func slurmBesideFaults() []slurmFault {
 	return []slurmFault{
 		{
@@ -131,7 +131,7 @@ func slurmBesideFaults() []slurmFault {
 	}
 }
 
-// shortJobs are many jobs in a row, in one allocation.
+// shortJobs are many consecutive jobs in one allocation.
 func shortJobs(form string, sample, full int) slurmFault {
 	return slurmFault{
 		name: form + ", jobs in a row that end at once", criterion: "exit code 0 each time", act: func(s *slurmScene) {
@@ -151,7 +151,7 @@ func shortJobs(form string, sample, full int) slurmFault {
 	}
 }
 
-// outermost is the head that no rank is above.
+// outermost is the head without a rank among its ancestors.
 func (s *slurmScene) outermost() (head process) {
 	for _, p := range s.gorun(false) {
 		if s.variable(p.pid, "RANK") == "" {

@@ -12,13 +12,13 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// slurmStrikes are what may come over a job at any moment.
+// slurmStrikes are faults that may hit a job at any moment.
 var slurmStrikes = []string{
 	"SIGKILL gorun", "SIGTERM gorun", "SIGINT gorun", "SIGKILL agent", "SIGKILL srun",
 	"SIGTERM srun", "scancel", "scancel KILL", "scancel step",
 }
 
-// slurmDraw is a random case: a strike at a moment after the start of the job, which may not even have begun then.
+// slurmDraw is a random case: a fault at some time after the submission, possibly before the job starts.
 type slurmDraw struct {
 	form, shape, strike string
 	after               time.Duration
@@ -37,7 +37,7 @@ func (d slurmDraw) String() string {
 	return fmt.Sprintf("%s, %s, %s after %s", d.form, d.shape, d.strike, d.after)
 }
 
-// Jobs are struck at random moments; whatever they say then, nothing of them may stay.
+// Jobs are hit at random moments. Whatever they report, no process may remain.
 func TestSlurmAtRandom(t *testing.T) {
 	testneeds.Slurm(t)
 	r := testneeds.Rand(t)
@@ -64,7 +64,7 @@ func (d slurmDraw) act(s *slurmScene) {
 	s.noteJob()
 	s.at = time.Now()
 	d.do(s)
-	select { // a job that is not hurt, as one whose srun alone has gone, is ended
+	select { // end jobs that the fault did not end, such as one that lost only its srun
 	case <-s.ended:
 	case <-time.After(5 * time.Second):
 		for _, p := range s.named("gorun") {
@@ -72,12 +72,12 @@ func (d slurmDraw) act(s *slurmScene) {
 				_ = syscall.Kill(p.pid, syscall.SIGTERM)
 			}
 		}
-		s.noteJob() // it may have begun since
+		s.noteJob() // the job may have started since
 		s.require(s.job != 0 || d.form == inAllocation, "nobody knows the job")
 	}
 }
 
-// noteJob looks for the job's number, and for guards, in what there is by now.
+// noteJob looks up the job's number and its guards, if they exist yet.
 func (s *slurmScene) noteJob() {
 	for _, p := range marked(s.mark) {
 		if job, _ := strconv.Atoi(s.variable(p.pid, "SLURM_JOB_ID")); job > 0 {
@@ -91,7 +91,7 @@ func (s *slurmScene) noteJob() {
 	}
 }
 
-// do strikes: processes if there are any by now, and else the job, or what would become one.
+// do causes the fault. It hits processes if they exist, and otherwise the job or its submission.
 func (d slurmDraw) do(s *slurmScene) {
 	verb, what, _ := strings.Cut(d.strike, " ")
 	number := map[string]syscall.Signal{
@@ -102,7 +102,7 @@ func (d slurmDraw) do(s *slurmScene) {
 		words := argv(p.pid)
 		isAgent := len(words) > 1 && words[1] == "agent"
 		if number != 0 && (what == p.name && !isAgent || what == "agent" && isAgent) {
-			_ = syscall.Kill(p.pid, number) // it may just have ended
+			_ = syscall.Kill(p.pid, number) // the process may have ended
 			return
 		}
 	}
@@ -110,7 +110,7 @@ func (d slurmDraw) do(s *slurmScene) {
 	case s.job == 0 && s.command != nil:
 		_ = s.command.Process.Signal(syscall.SIGTERM)
 	case d.strike == "scancel step":
-		_ = s.c.Command(s.t, "scancel", s.number()+".0").Run() // it may not have begun
+		_ = s.c.Command(s.t, "scancel", s.number()+".0").Run() // the step may not have started
 	case d.strike == "scancel KILL":
 		_ = s.c.Command(s.t, "scancel", "--full", "--signal=KILL", s.number()).Run()
 	default:

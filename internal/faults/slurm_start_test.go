@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// slurmStartFaults are about what is not there.
+// slurmStartFaults are cases where something is missing.
 func slurmStartFaults() []slurmFault {
 	return []slurmFault{
 		{
@@ -91,7 +91,7 @@ func slurmStartFaults() []slurmFault {
 				}
 				s.at = time.Now()
 				s.must("scancel", s.number())
-				s.goOn() // salloc tells nobody: srun does
+				s.goOn() // srun reports it, salloc does not
 			}, check: func(s *slurmScene, got outcome) { s.require(got.code != 0, "exit code 0: %s", s.said()) },
 		},
 		{
@@ -102,7 +102,7 @@ func slurmStartFaults() []slurmFault {
 				})
 				s.told()
 				s.strike(s.head(), syscall.SIGINT)
-			}, check: func(*slurmScene, outcome) {}, // salloc says 0 of a command that was interrupted
+			}, check: func(*slurmScene, outcome) {}, // salloc exits with 0 after its command was interrupted
 		},
 		{
 			name: "gorun is not on the nodes", criterion: "srun brings it; nothing of it is left", act: func(s *slurmScene) {
@@ -116,7 +116,7 @@ func slurmStartFaults() []slurmFault {
 				saysInSlurm(0, "copies it there")(s, got)
 				for _, place := range []string{"/tmp/gorun-*", s.c.Dir() + "/tmp/*/gorun-*"} {
 					files, _ := filepath.Glob(place)
-					for _, file := range files { // others' too: the copies of this job's gorun end with its own path
+					for _, file := range files { // other jobs too: the copies of this job's gorun end with its own path
 						text, _ := os.ReadFile(file)
 						s.require(!strings.HasSuffix(string(text), s.path("own")), "left: %s", file)
 					}
@@ -126,7 +126,7 @@ func slurmStartFaults() []slurmFault {
 	}
 }
 
-// srunSettings are variables that srun takes for options, with values that would break the step of the agents.
+// srunSettings are variables that srun reads as options, with values that would break the agents' step.
 func srunSettings(dir string) []string {
 	return []string{
 		"SLURM_STDINMODE=none", "SLURM_STDOUTMODE=none", "SLURM_STDERRMODE=" + dir + "/lost", "SLURM_KILL_BAD_EXIT=1",

@@ -17,7 +17,7 @@ import (
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// slurmStreamFaults are about standard input and output, and about who listens.
+// slurmStreamFaults are faults of standard input, of output, and of its readers.
 func slurmStreamFaults() []slurmFault {
 	const megabyte = 1 << 20
 	feed := []byte(strings.Repeat("standard input\n", megabyte/15+1)[:megabyte])
@@ -71,7 +71,7 @@ func slurmStreamFaults() []slurmFault {
 	return append(all, strangersInSlurm(), secretInSlurm())
 }
 
-// watchedSrun puts a program before srun that keeps what gorun tells it, and waits for a file before srun starts.
+// watchedSrun replaces srun by a program that records the data from gorun, and starts srun once a file exists.
 func (s *slurmScene) watchedSrun() (around []string) {
 	dir := s.path("bin")
 	err := os.Mkdir(dir, 0o755)
@@ -90,7 +90,7 @@ exec srun "$@" <%[1]s/in
 	return []string{"env", "PATH=" + dir + ":" + os.Getenv("PATH")}
 }
 
-// told is what gorun told srun.
+// told returns the data that gorun passed to srun.
 func (s *slurmScene) told() (token []byte, port int) {
 	var invitation struct {
 		Token []byte `json:"token"`
@@ -101,13 +101,13 @@ func (s *slurmScene) told() (token []byte, port int) {
 	return invitation.Token, invitation.Port
 }
 
-// goOn has srun start.
+// goOn lets srun start.
 func (s *slurmScene) goOn() {
 	err := os.WriteFile(s.path("go"), nil, 0o644)
 	s.require(err == nil, "%v", err)
 }
 
-// strangersInSlurm come before the agents do.
+// strangersInSlurm connect before the agents do.
 func strangersInSlurm() slurmFault {
 	var conns []net.Conn
 	return slurmFault{
@@ -127,7 +127,7 @@ func strangersInSlurm() slurmFault {
 				for i := range garbage {
 					garbage[i] = byte(r.IntN(256))
 				}
-				_, _ = c.Write(garbage) // it may have been closed
+				_, _ = c.Write(garbage) // it may be closed already
 			}
 			s.goOn()
 		}, check: func(s *slurmScene, got outcome) {
@@ -140,7 +140,7 @@ func strangersInSlurm() slurmFault {
 	}
 }
 
-// secretInSlurm looks for the secret where others may read.
+// secretInSlurm searches for the secret in places that other users can read.
 func secretInSlurm() slurmFault {
 	var found []string
 	return slurmFault{
@@ -164,7 +164,7 @@ func secretInSlurm() slurmFault {
 	}
 }
 
-// search finds the files that hold one of the texts, of all processes and in the Slurm's folder.
+// search finds the files that contain one of the texts, in /proc and in Slurm's folder.
 func (s *slurmScene) search(texts []string) (found []string) {
 	look := func(path string) {
 		content, _ := os.ReadFile(path) // it may be gone, or a socket

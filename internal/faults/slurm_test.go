@@ -15,10 +15,10 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// slurm is a real Slurm of four nodes, all this host, for all cases but those that kill its daemons.
+// slurm is a real Slurm with four nodes on this host. Cases that kill its daemons start their own.
 var slurm = testslurm.Shared{Config: slurmConfig}
 
-// slurmConfig has so many CPUs that no job waits for another.
+// slurmConfig has enough CPUs that no job waits for another.
 var slurmConfig = testslurm.Config{Names: true, CPUs: 64, KillWait: slurmKillWait}
 
 const (
@@ -27,20 +27,20 @@ const (
 	slurmAtOnce = 5
 )
 
-// Forms in which gorun may be started inside Slurm.
+// Forms of starting gorun inside Slurm.
 const (
 	inAllocation   = "salloc"             // one gorun in an allocation, which starts agents
-	inScript       = "sbatch"             // the same in a batch script, whose shell it replaces
+	inScript       = "sbatch"             // the same in a batch script, replacing its shell
 	underScript    = "sbatch's child"     // the same, as a child of that shell
-	gorunEveryNode = "one gorun per node" // in a step of srun's
+	gorunEveryNode = "one gorun per node" // in a step of srun
 	gorunEveryRank = "one gorun per rank" // the same
 )
 
-// slurmFault is one case in a Slurm: a job of two nodes with two ranks each, unless the case says otherwise.
+// slurmFault is one case in Slurm: a job on two nodes with two ranks each, unless the case changes that.
 type slurmFault struct {
 	name, criterion string
-	soak            bool // not in the sample that make test runs
-	own             bool // hurts daemons: the Slurm is its own
+	soak            bool // not in the sample of `make test`
+	own             bool // damages daemons, so it has its own Slurm
 	act             func(s *slurmScene)
 	check           func(s *slurmScene, got outcome)
 }
@@ -50,7 +50,7 @@ type slurmScene struct {
 	*scene
 	c   *testslurm.Cluster
 	t   *testing.T
-	job int       // its number, once it is known
+	job int       // job number, once it is known
 	at  time.Time // of the fault
 }
 
@@ -59,7 +59,7 @@ func slurmFaults() []slurmFault {
 		slurmQueueFaults(), slurmBesideFaults(), slurmStreamFaults(), slurmStartFaults())
 }
 
-// Jobs inside Slurm are struck in every way. This is a sample; make soak runs all.
+// Jobs inside Slurm are subject to every fault. This runs a sample; `make soak` runs all cases.
 func TestSlurm(t *testing.T) {
 	testneeds.Slurm(t)
 	places := make(chan struct{}, slurmAtOnce)
@@ -92,11 +92,11 @@ func TestNamesOfSlurmFaultsAreUnique(t *testing.T) {
 	}
 }
 
-// try runs a case and ends what it leaves.
+// try runs a case and kills the processes that are left.
 func (f slurmFault) try(t *testing.T, c *testslurm.Cluster) (v verdict) {
 	l := known(t, "gorun")
 	l.argv = []string{built("gorun"), "--grace", "2"}
-	inner, err := openSceneIn(l, c.Dir()) // which all users may enter
+	inner, err := openSceneIn(l, c.Dir()) // all users may enter it
 	if err != nil {
 		return verdict{why: err.Error()}
 	}
@@ -117,13 +117,13 @@ func (f slurmFault) try(t *testing.T, c *testslurm.Cluster) (v verdict) {
 		}
 	}
 	if s.command != nil {
-		_ = s.command.Process.Kill() // usually it has ended
+		_ = s.command.Process.Kill() // usually the process has ended
 		<-s.ended
 	}
 	return v
 }
 
-// play acts and checks, and returns why the criterion is not met.
+// play runs act and check. It returns the reason if the criterion is not met.
 func (f slurmFault) play(s *slurmScene) string {
 	return fault{act: func(*scene) {
 		f.act(s)
@@ -134,7 +134,7 @@ func (f slurmFault) play(s *slurmScene) string {
 	}}.play(s.scene)
 }
 
-// gone waits until there is neither a process of the job nor a step, and returns what there is.
+// gone waits until no process and no step of the job exists, and returns those that remain.
 func (s *slurmScene) gone(limit time.Duration) (left []string, took time.Duration) {
 	if s.at.IsZero() {
 		s.at = time.Now()
@@ -153,19 +153,19 @@ func (s *slurmScene) gone(limit time.Duration) (left []string, took time.Duratio
 	}
 }
 
-// steps lists those of the job that Slurm knows.
+// steps lists the job's steps in Slurm.
 func (s *slurmScene) steps() []string {
 	if s.job == 0 {
 		return nil
 	}
 	out, err := s.c.Command(s.t, "squeue", "-h", "-s", "-o", "%i", "-j", strconv.Itoa(s.job)).Output()
-	if err != nil { // it knows the job no more
+	if err != nil { // Slurm has forgotten the job
 		return nil
 	}
 	return strings.Fields(string(out))
 }
 
-// around is the argv of a command of Slurm's, to which another's is added.
+// around is the argv of a Slurm command that runs another command.
 func (s *slurmScene) around(words ...string) []string {
 	return s.c.Command(s.t, words[0], words[1:]...).Args
 }
@@ -195,7 +195,7 @@ func (s *slurmScene) start(w work) {
 	s.launch(w)
 }
 
-// script runs gorun in a batch script, behind a prefix of its line.
+// script runs gorun in a batch script, with a prefix before its command line.
 func (s *slurmScene) script(prefix string, program []string, options ...string) {
 	s.batch(prefix+shellLine(s.launcher.command(0, options, program))+"\n", "-N2", "--ntasks-per-node=2")
 }
@@ -209,7 +209,7 @@ func shellLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// batch submits lines of a shell; the scene's end is the job's.
+// batch submits lines of a shell; the end of the scene ends the job.
 func (s *slurmScene) batch(lines string, options ...string) {
 	name, value, _ := strings.Cut(s.mark, "=")
 	script := "#!/bin/bash\nexport " + name + "=" + value + " " + sceneVariable + "=" + s.dir + " TMPDIR=" +
@@ -222,7 +222,7 @@ func (s *slurmScene) batch(lines string, options ...string) {
 	}()
 }
 
-// result waits for the end of the command, or of the batch job.
+// result waits for the end of the command or of the batch job.
 func (s *slurmScene) result() outcome {
 	if s.command != nil {
 		return s.scene.result()
@@ -240,13 +240,13 @@ func (s *slurmScene) result() outcome {
 	return outcome{s.text("stdout"), s.text("stderr"), code}
 }
 
-// spread starts four ranks of a shape and manner in a form, and returns them when all their processes are there.
+// spread starts four ranks of a shape and manner in a form, and waits for all their processes.
 func (s *slurmScene) spread(form, shape, manner string, options ...string) []*member {
 	s.form(form, role("rank", manner, shape), options...)
 	return s.assembled(shape)
 }
 
-// assembled waits for four ranks and what belongs to them.
+// assembled waits for four ranks and their other processes.
 func (s *slurmScene) assembled(shape string) []*member {
 	ranks := s.await("rank", 4)
 	if shape != "none" {
@@ -256,7 +256,7 @@ func (s *slurmScene) assembled(shape string) []*member {
 	return ranks
 }
 
-// settle notes the job's number and its guards, by which the end of all is known.
+// settle records the job's number and its guards, which gone needs.
 func (s *slurmScene) settle(ranks []*member) {
 	s.job, _ = strconv.Atoi(s.variable(ranks[0].pid, "SLURM_JOB_ID"))
 	s.require(s.job > 0, "no SLURM_JOB_ID in rank 0")
@@ -277,7 +277,7 @@ func (s *slurmScene) pids() (pids []int) {
 	return pids
 }
 
-// variable is one of a process's environment.
+// variable is the value of a variable in a process's environment.
 func (s *slurmScene) variable(pid int, name string) string {
 	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for _, entry := range bytes.Split(environ, []byte{0}) {
@@ -288,7 +288,7 @@ func (s *slurmScene) variable(pid int, name string) string {
 	return ""
 }
 
-// gorun finds processes of gorun: agents, or the heads.
+// gorun finds gorun processes: agents, or heads.
 func (s *slurmScene) gorun(agents bool) (found []process) {
 	s.until("gorun", func() bool {
 		found = slices.DeleteFunc(marked(s.mark), func(p process) bool {
@@ -300,7 +300,7 @@ func (s *slurmScene) gorun(agents bool) (found []process) {
 	return found
 }
 
-// head is the gorun that runs the job; agent the one on a rank's node.
+// head is the gorun that runs the job; agent is the gorun on a rank's node.
 func (s *slurmScene) head() process { return s.gorun(false)[0] }
 
 func (s *slurmScene) agent(rank *member) process {
@@ -324,22 +324,22 @@ func argv(pid int) []string {
 	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 }
 
-// strike sends a signal to a process: that is the fault.
+// strike sends a signal to a process as the fault.
 func (s *slurmScene) strike(p process, number syscall.Signal) {
 	s.at = time.Now()
 	s.signal(p.pid, number)
 }
 
-// scontrol, scancel and so on have to succeed.
+// must runs scontrol, scancel and so on, and requires success.
 func (s *slurmScene) must(words ...string) {
 	out, err := s.c.Command(s.t, words[0], words[1:]...).CombinedOutput()
 	s.require(err == nil, "%v: %v: %s", words, err, out)
 }
 
-// number is the job's, as a word.
+// number is the job number as text.
 func (s *slurmScene) number() string { return strconv.Itoa(s.job) }
 
-// saysInSlurm is the check that a job ended with a code, and that standard error holds all these words.
+// saysInSlurm checks that a job ended with a code and that standard error contains all texts.
 func saysInSlurm(code int, words ...string) func(*slurmScene, outcome) {
 	return func(s *slurmScene, got outcome) {
 		s.require(got.code == code, "exit code %d, wanted %d: %s", got.code, code, s.said())

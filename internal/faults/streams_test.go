@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// outputFaults are about lines.
+// outputFaults are faults about lines of output.
 func outputFaults() []fault {
 	labelled := func(label bool, ranks, lines, size, piece int) func(s *scene) {
 		return func(s *scene) {
@@ -82,7 +82,7 @@ func outputFaults() []fault {
 	}
 }
 
-// whole is the check that standard output holds so many lines of each rank, each of them as it was written.
+// whole checks that standard output has all lines of each rank, unchanged.
 func whole(label bool, ranks, lines, size int) func(*scene, outcome) {
 	return func(s *scene, got outcome) {
 		wanted := map[string]int{}
@@ -113,7 +113,7 @@ func whole(label bool, ranks, lines, size int) func(*scene, outcome) {
 	}
 }
 
-// stdinFaults are about standard input.
+// stdinFaults are faults about standard input.
 func stdinFaults() []fault {
 	const megabyte = 1 << 20
 	feed := strings.Repeat("standard input\n", megabyte/15+1)[:megabyte]

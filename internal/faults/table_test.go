@@ -12,17 +12,17 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Lines of the Markdown file between which the table stands.
+// The table is between these lines of the Markdown file.
 const (
 	tableBegins = "<!-- faults: the table begins -->\n"
 	tableEnds   = "<!-- faults: the table ends -->\n"
 )
 
-// column is what came of all cases with one launcher; a case that is not for it is missing.
+// column holds the verdicts of one launcher by case. Cases that do not apply are missing.
 type column map[string]verdict
 
-// TestPeers runs the matrix for gorun and its peers, and prints the table, or writes it with -table. Only gorun may not
-// fail a case.
+// TestPeers runs the matrix for gorun and other launchers, and prints the table, or writes it with -table. Only
+// gorun must pass all cases.
 func TestPeers(t *testing.T) {
 	if !testneeds.Soak() && *tableFlag == "" {
 		return
@@ -38,7 +38,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// fill runs all cases that are for a launcher, two at a time.
+// fill runs all cases that apply to a launcher, two at a time.
 func fill(t *testing.T, l launcher) column {
 	found, mutex, pending := column{}, sync.Mutex{}, sync.WaitGroup{}
 	for _, f := range faults() {
@@ -99,7 +99,7 @@ func table(columns map[string]column) string {
 	return b.String()
 }
 
-// count counts the cases of which something holds.
+// count counts the cases for which holds is true.
 func (c column) count(holds func(verdict) bool) (n int) {
 	for _, v := range c {
 		if holds(v) {
@@ -109,7 +109,7 @@ func (c column) count(holds func(verdict) bool) (n int) {
 	return n
 }
 
-// cell is one word, or a few, about a case.
+// cell describes a case in one or a few words.
 func (c column) cell(name string) string {
 	v, tried := c[name]
 	why, _, _ := strings.Cut(v.why, ":")

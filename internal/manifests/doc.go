@@ -1,2 +1,2 @@
-// Package manifests holds the check of what examples/ has for Kubernetes and for Slurm.
+// Package manifests checks the Kubernetes and Slurm files of examples/.
 package manifests

@@ -13,7 +13,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// checker builds the program that reads manifests into the API's own types, a module of its own.
+// checker builds the program that parses manifests into the API's own types. It is a separate module.
 var checker = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "gorun-manifests-")
 	if err != nil {
@@ -41,7 +41,7 @@ func wrap(err error, said []byte) error {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv("RANK") != "" { // started by a batch script's gorun
+	if os.Getenv("RANK") != "" { // gorun started this process in a batch script
 		rank()
 		os.Exit(0)
 	}
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// check reads a manifest and returns what is wrong with it.
+// check checks a manifest and returns its problems.
 func check(t *testing.T, text string) (said string, ok bool) {
 	t.Helper()
 	program, err := checker()
@@ -79,7 +79,7 @@ func TestKubernetesExample(t *testing.T) {
 	require.True(t, ok, said)
 }
 
-// The check finds what an API server would refuse, and what would leave the nodes waiting.
+// The check finds problems that an API server would refuse, or that would leave the nodes waiting.
 func TestManifestsThatAreWrong(t *testing.T) {
 	for says, change := range map[string][2]string{
 		`unknown field "completionsMode"`:     {"completionMode:", "completionsMode:"},

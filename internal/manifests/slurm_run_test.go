@@ -15,20 +15,19 @@ import (
 	"gorun/internal/testslurm"
 )
 
-// rank is the program of the batch scripts: it says who it is.
+// rank is the program of the batch scripts: it prints its rank.
 func rank() {
 	fmt.Printf("%s: rank %s of %s, task %s\n", filepath.Base(os.Args[0]), os.Getenv("RANK"), os.Getenv("WORLD_SIZE"),
 		os.Getenv("SLURM_PROCID"))
 }
 
-// small makes of what a script asks for something that nodes of a test have.
+// small replaces the resources that a script requests by those of test nodes.
 var small = strings.NewReplacer("--mem=64G", "--mem=50M", "--mem=8G", "--mem=50M", "--ntasks=64", "--ntasks=10",
 	"--array=0-15%4", "--array=3", "--cpus-per-task=2", "--cpus-per-task=1")
 
 var labels = regexp.MustCompile(`(?m)^(\w+): rank (\d+) of (\d+), task (\d+)$`)
 
-// The scripts that need neither a GPU nor nodes whose names mean an address start as many ranks as they say, on as many
-// nodes as it takes.
+// Scripts that need neither a GPU nor resolvable node names start the declared number of ranks, on enough nodes.
 func TestSlurmExamplesRun(t *testing.T) {
 	cluster := testslurm.Start(t, testslurm.Config{})
 	folder := t.TempDir()
@@ -66,7 +65,7 @@ func TestSlurmExamplesRun(t *testing.T) {
 	}
 }
 
-// ranks are the lines of some ranks of a job.
+// ranks are the output lines of some ranks of a job.
 func ranks(program string, from, to, of int) (lines []string) {
 	for i := from; i < to; i++ {
 		lines = append(lines, fmt.Sprintf("%s: rank %d of %d, task %d", program, i, of, i))

@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// batchScripts are the texts of examples/slurm by their names.
+// batchScripts are the scripts of examples/slurm by name.
 func batchScripts(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(testneeds.Repository(t), "examples", "slurm", "*.sh"))
@@ -27,8 +27,7 @@ func batchScripts(t *testing.T) map[string]string {
 	return scripts
 }
 
-// Each is a script that bash reads, that says what it is for, and whose lines for sbatch stand where sbatch looks for
-// them.
+// Each script is valid for bash and describes its purpose, and its sbatch lines are where sbatch looks for them.
 func TestSlurmExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testneeds.Repository(t), "examples", "slurm", "README.md"))
 	require.NoError(t, err)
@@ -50,8 +49,7 @@ func TestSlurmExamples(t *testing.T) {
 	}
 }
 
-// requireEarly: sbatch reads lines up to the first command, and what stands behind a value has no standard meaning
-// there.
+// requireEarly: sbatch reads lines up to the first command, and text after a value has no standard meaning there.
 func requireEarly(t *testing.T, lines []string) {
 	t.Helper()
 	commands := false
