@@ -9,7 +9,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// The accounts add up to the engine's size, and are zero when it is empty.
+// The accounts sum to the engine's size, and are zero when the engine is empty.
 func TestAccountsAddUp(t *testing.T) {
 	r := testneeds.Rand(t)
 	e := NewEngine()

@@ -22,7 +22,7 @@ func newParty() *party {
 	return p
 }
 
-// waits has a new party wait for keys, at least one of which is missing.
+// waits makes a new party wait for keys, at least one of which is missing.
 func waits(t *testing.T, e *Engine, keys ...string) *party {
 	t.Helper()
 	p := newParty()
@@ -112,7 +112,7 @@ func TestPushWakesOne(t *testing.T) {
 	empty(t, e)
 }
 
-// The first waiter also waits for another key and cannot take the value, so that the next one gets it.
+// The first waiter also waits for another key and cannot take the value, so the next waiter gets it.
 func TestPushSkipsWaitersForMore(t *testing.T) {
 	e := NewEngine()
 	more, ready := waits(t, e, "q", "key"), waits(t, e, "q")
@@ -122,7 +122,7 @@ func TestPushSkipsWaitersForMore(t *testing.T) {
 	require.Equal(t, 1, more.woken)
 }
 
-// A waiter that was woken by Push is not woken by the next one from its next wait.
+// A waiter that Push woke is not woken by the next Push after its next wait.
 func TestServedWaiterIsNotWokenAgain(t *testing.T) {
 	e := NewEngine()
 	p := waits(t, e, "q")
@@ -194,7 +194,7 @@ func TestWhoGaveUpABarrierStaysCounted(t *testing.T) {
 	require.Zero(t, p.woken)
 }
 
-// Values that were returned never change, whatever happens to their keys.
+// Returned values never change, even if their keys are overwritten or deleted.
 func TestValuesAreImmutable(t *testing.T) {
 	e := NewEngine()
 	given := b("one")

@@ -24,7 +24,7 @@ func (h *Hub) NumExited(node int) int {
 	return h.numExited[node]
 }
 
-// Limits of what nodes may have in progress.
+// Limits on fences and requests in progress per node.
 const (
 	MaxUnderway      = maxUnderway
 	MaxUnderwayCount = maxUnderwayCount

@@ -14,7 +14,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// recorder is a hub with what it sent.
+// recorder is a hub that records its messages.
 type recorder struct {
 	hub  *exchange.Hub
 	sent []exchange.Message
@@ -29,7 +29,7 @@ func newRecorder(nodes int) *recorder {
 	return r
 }
 
-// errors returns what nodes were sent, except Watch.
+// errors returns the messages to nodes, except Watch.
 func (r *recorder) errors() (list []string) {
 	for i, m := range r.sent {
 		if m.Kind != exchange.Watch {
@@ -71,7 +71,7 @@ func TestNodesMustAgreeOnAFence(t *testing.T) {
 	assert.Equal(t, []string{"[0] " + text, "[1] " + text}, r.errors())
 }
 
-// A node that enters or requests ever more is refused in the end, without harm to others.
+// The hub refuses a node with too many fences or requests, without harm to others.
 func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	r := newRecorder(2)
 	blob := make([]byte, exchange.MaxBlob)
@@ -97,7 +97,7 @@ func TestOneNodeCannotGrowTheHub(t *testing.T) {
 	assert.Equal(t, []string{"[1] request "}, r.errors(), "there is room again")
 }
 
-// fill has a node enter as many fences as it may, without other nodes.
+// fill makes a node enter the maximum number of fences, without other nodes.
 func (r *recorder) fill(t *testing.T, node int, first string) {
 	for i := range exchange.MaxUnderwayCount {
 		r.hub.Receive(node, &exchange.Message{Kind: exchange.Enter, ID: fmt.Sprint(first, i), Nodes: []int{0, 1, 2}})
@@ -107,7 +107,7 @@ func (r *recorder) fill(t *testing.T, node int, first string) {
 	r.sent, r.to = nil, nil
 }
 
-// A fence that refuses one node's part fails for all its nodes, whenever they enter, and can be repeated.
+// If the hub refuses one node's part, the fence fails for all its nodes, whenever they enter. They can repeat it.
 func TestAFenceIsRefusedForAll(t *testing.T) {
 	r := newRecorder(3)
 	come := func(node int) {
@@ -130,7 +130,7 @@ func TestAFenceIsRefusedForAll(t *testing.T) {
 	require.Equal(t, []string{"[0 1 2] merged "}, r.errors())
 }
 
-// A refusal by the hub is an error of its own at the nodes.
+// Nodes report a refusal by the hub as a distinct error.
 func TestARefusalIsKnownAsSuch(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
@@ -150,7 +150,7 @@ func TestARefusalIsKnownAsSuch(t *testing.T) {
 	require.Fail(t, "the hub takes all")
 }
 
-// No node waits for one that has too many fences in progress to enter another.
+// If a node has too many fences in progress to enter another, no node waits for it.
 func TestANodeWithTooManyFences(t *testing.T) {
 	r := newRecorder(3)
 	r.fill(t, 0, "x")
@@ -164,7 +164,7 @@ func TestANodeWithTooManyFences(t *testing.T) {
 	require.Equal(t, "[1 2] merged ", r.errors()[len(r.errors())-1])
 }
 
-// Requests and fences are counted apart.
+// Requests and fences have separate limits.
 func TestFencesAndQuestionsHaveTheirOwnRoom(t *testing.T) {
 	r := newRecorder(2)
 	for i := range exchange.MaxUnderwayCount {
@@ -189,7 +189,7 @@ func TestNonMemberDoesNotEndAFence(t *testing.T) {
 	}, r.errors())
 }
 
-// One rank cannot use up all lookups that may wait.
+// One rank cannot use up all waiting lookups.
 func TestLookupsOfOneRankThatWait(t *testing.T) {
 	s := exchangetest.New(t, 1, nil)
 	got := make(chan error, 1)
@@ -214,7 +214,7 @@ func TestLookupsOfOneRankThatWait(t *testing.T) {
 	publish(-1)
 }
 
-// A node cannot answer in place of another.
+// A node cannot reply in place of another.
 func TestRepliesFromOtherNodesAreIgnored(t *testing.T) {
 	r := newRecorder(3)
 	r.hub.Receive(0, &exchange.Message{Kind: exchange.Request, Number: 7, To: 1})
@@ -242,7 +242,7 @@ func TestBigFencesComeInPieces(t *testing.T) {
 	assert.Equal(t, 3+3+3*3, s.Messages(), "a part and a wish to hear of the ends for each, and three pieces for each")
 }
 
-// The names of worlds are in the names of fences, and allow acting as a rank. No error shows them.
+// The names of worlds are part of the names of fences, and give access as a rank. No error may show them.
 func TestErrorsNameNoWorld(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()

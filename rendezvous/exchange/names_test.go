@@ -11,7 +11,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A lookup of several names takes what it finds, including names that are read once, until it has enough.
+// A lookup of several names takes the names that it finds until it has enough, including names that are read once.
 func TestLookupOfSomeNames(t *testing.T) {
 	s := exchangetest.New(t, 2, testneeds.Rand(t))
 	errs := make(chan error, 1)
@@ -34,7 +34,7 @@ func TestLookupOfSomeNames(t *testing.T) {
 			}
 			came <- a
 		})
-		// A later request to the head is answered after it has handled this one.
+		// The head handles requests in order, so a reply to a later one shows that it has handled this one.
 		s.Nodes[1].Lookup(exchange.Query{Names: []string{""}, Need: 1}, func(_ []exchange.Name, err error) { errs <- err })
 		require.ErrorIs(t, <-errs, exchange.ErrNotPublished)
 		return came

@@ -22,7 +22,7 @@ type fenced struct {
 	err   error
 }
 
-// enterAll has nodes enter a fence, and returns the results.
+// enterAll makes nodes enter a fence, and returns the results.
 func enterAll(planes []*exchange.Node, nodes []int, f exchange.Fence) <-chan fenced {
 	got := make(chan fenced, len(nodes))
 	f.Nodes = nodes
@@ -145,7 +145,7 @@ func TestLostNode(t *testing.T) {
 	isLost(<-lost)
 }
 
-// If a node exits after its ranks, fences name a missing rank, and requests fail.
+// If a node exits after its ranks, fences report a missing rank, and requests fail.
 func TestExitedNode(t *testing.T) {
 	s := exchangetest.New(t, 3, testneeds.Rand(t))
 	gone := world.Proc{World: "w", Rank: 5}
@@ -173,7 +173,7 @@ func TestExitedNode(t *testing.T) {
 	require.EqualError(t, <-asked, "all ranks of node 2 have exited")
 }
 
-// A node replies even after its job is over.
+// A node replies even after its job has ended.
 func TestAClosedNodeAnswers(t *testing.T) {
 	s := exchangetest.New(t, 2, nil)
 	s.Nodes[1].Serve("s", func(_ int, _ []byte, reply func([]byte, error)) { reply(nil, nil) })
@@ -183,7 +183,7 @@ func TestAClosedNodeAnswers(t *testing.T) {
 	require.EqualError(t, <-asked, exchange.ErrClosed.Error())
 }
 
-// A rank that is reported to have exited several times has exited once.
+// Several reports about the exit of a rank count as one exit.
 func TestARankExitsOnce(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
@@ -324,7 +324,7 @@ func TestHowLongNamesAreKept(t *testing.T) {
 	assert.True(t, is("job"))
 }
 
-// A fence that one node withdraws from fails for all that have entered, and its name can be used again.
+// A fence that one node withdraws from fails for all nodes that have entered. Its name can be used again.
 func TestGiveUp(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1, 2}}
 	for name, by := range map[string]int{"who has come": 0, "who has not": 2} {
@@ -351,7 +351,7 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// A node that withdraws from a fence which is complete by then does not end the next one.
+// A node that withdraws from a completed fence does not end the next one.
 func TestGiveUpTooLate(t *testing.T) {
 	s := exchangetest.NewStopped(2)
 	defer s.Close()
@@ -379,8 +379,8 @@ func deliver(s *exchangetest.Star) {
 	}
 }
 
-// Nodes may withdraw from a fence at the same time, even one that has not entered. That ends one fence, and not the
-// next one of its name that others have entered by then.
+// Nodes may withdraw from a fence at the same time, even nodes that have not entered. That ends one fence, but not
+// the next one of the same name that others have entered by then.
 func TestGiveUpAtTheSameTime(t *testing.T) {
 	f := exchange.Fence{ID: "f", Nodes: []int{0, 1}}
 	for name, first := range map[string]int{"who has come is first": 0, "who has not": 1} {

@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// schedule is a random history: what nodes do, and their results.
+// schedule is a random history: the actions of nodes, and their results.
 type schedule struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -26,18 +26,18 @@ type schedule struct {
 	todo   []func()
 	left   map[world.Proc]bool
 	lost   int  // the node that is lost, -1 for none
-	gone   bool // it was not lost, but ended after its ranks
+	gone   bool // it ended after its ranks and was not lost
 	asks   int
 
 	mu   sync.Mutex // guards the results
-	got  []string   // results of requests, and what they should be
+	got  []string   // results of requests, and expected results
 	want []string
 }
 
 // planned is a fence and its history.
 type planned struct {
 	f    exchange.Fence
-	late map[int]bool // nodes that entered after a member of theirs had exited
+	late map[int]bool // nodes that entered after one of their members had exited
 	came map[int]bool
 	done map[int]int
 	err  map[int]error
@@ -74,7 +74,7 @@ func newSchedule(t *testing.T, rng *rand.Rand) *schedule {
 	return s
 }
 
-// lose has a node be lost, or end after its ranks.
+// lose makes a node fail, or end after its ranks.
 func (s *schedule) lose(node int) {
 	s.lost, s.gone = node, s.rng.IntN(2) == 0
 	if !s.gone {
@@ -91,7 +91,7 @@ func (s *schedule) lose(node int) {
 	s.star.Hub.NodeExited(node, procs)
 }
 
-// planFence has some nodes enter a fence, mostly with all their ranks.
+// planFence makes some nodes enter a fence, mostly with all their ranks.
 func (s *schedule) planFence(i int) {
 	p := &planned{
 		late: map[int]bool{}, came: map[int]bool{}, done: map[int]int{}, err: map[int]error{},
@@ -171,7 +171,7 @@ func (s *schedule) ask(from, to int) {
 	})
 }
 
-// run runs the schedule with messages delivered in between, and then delivers the rest.
+// run runs the schedule, delivers some messages in between, and then delivers the rest.
 func (s *schedule) run() {
 	for _, do := range s.todo {
 		for range s.rng.IntN(4) {
@@ -190,7 +190,8 @@ func (s *schedule) end() {
 	s.settle()
 }
 
-// settle waits for the callbacks of all nodes, twice for those that a node's requests to itself cause.
+// settle waits for the callbacks of all nodes. It waits twice, because a node's requests to itself cause more
+// callbacks.
 func (s *schedule) settle() {
 	for range 2 {
 		for _, n := range s.star.Nodes {
@@ -199,7 +200,7 @@ func (s *schedule) settle() {
 	}
 }
 
-// step delivers a message and waits for what follows.
+// step delivers a message and waits for its consequences.
 func (s *schedule) step() bool {
 	more := s.star.Step(s.rng)
 	s.settle()
@@ -266,7 +267,8 @@ func (s *schedule) checkFence(p *planned) (waits bool) {
 	return waits
 }
 
-// In any order of entering, exits and messages, all that enter get all parts, or all get the reason why not.
+// In any order of entries, exits and messages, either all nodes that enter get all parts, or all get the reason for
+// the failure.
 func TestAnySchedule(t *testing.T) {
 	rng := testneeds.Rand(t)
 	for range testneeds.Count(2000, 200_000) {

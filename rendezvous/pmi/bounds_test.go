@@ -58,7 +58,7 @@ func TestMergeOfGarbage(t *testing.T) {
 	require.ErrorIs(t, err, errBody)
 }
 
-// A rank that sends requests without reading replies stops only itself.
+// A rank that sends requests without reading replies blocks only itself.
 func TestARankThatDoesNotRead(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
@@ -80,7 +80,7 @@ func TestARankThatDoesNotRead(t *testing.T) {
 	require.Less(t, out.Waiting(), maxUnsent+2*valueMax)
 }
 
-// The connection of a rank with too many requests that cannot be answered yet is closed.
+// The server closes the connection of a rank with too many pending requests.
 func TestRequestsWithoutAnswer(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0))
@@ -101,7 +101,7 @@ func TestRequestsWithoutAnswer(t *testing.T) {
 	c.log.await(t, "broken v.0: more than 256 requests at once")
 }
 
-// The barriers of groups that no rank waits in are dropped.
+// The server drops the barriers of groups in which no rank waits.
 func TestBarriersOfManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0))
@@ -111,7 +111,7 @@ func TestBarriersOfManyGroups(t *testing.T) {
 	}
 }
 
-// A rank that names ever more groups, on one connection after the other, is refused. Other ranks are not.
+// The server refuses a rank that names too many groups on consecutive connections. Other ranks are not affected.
 func TestBarriersOfTooManyGroups(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0, 0))
@@ -138,7 +138,7 @@ func TestBarriersOfTooManyGroups(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
-// A rank that puts as much as it may leaves the other ranks of its node their share.
+// A rank that puts the maximum leaves the other ranks of its node their share.
 func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
 	w := newWorld("w", 0, 0, 0, 0)
 	s := newSpace(w, 0)
@@ -159,7 +159,7 @@ func TestARankThatPutsMuchLeavesRoom(t *testing.T) {
 	require.Positive(t, fill(2))
 }
 
-// An attribute counts for the rank that put it last.
+// An attribute counts for the last rank that put it.
 func TestARankCannotPutAttributesWithoutEnd(t *testing.T) {
 	s := newSpace(newWorld("w", 0, 0), 0)
 	value, n := strings.Repeat("v", valueMax), 0

@@ -22,14 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is nodes with a server each, and a launcher that logs its calls.
+// cluster is a set of nodes with a server each, and a launcher that logs its calls.
 type cluster struct {
 	t       testing.TB
 	star    *exchangetest.Star
 	servers []*Server
 	log     *logbook
 	serving sync.WaitGroup
-	// claim decides on clients of PMI_PORT, for all nodes.
+	// claim accepts or refuses clients of PMI_PORT, for all nodes.
 	claim func(id int) (world.Proc, error)
 }
 
@@ -238,7 +238,7 @@ func (k *client) send(text string) {
 // says sends a line.
 func (k *client) says(line string) { k.t.Helper(); k.send(line + "\n") }
 
-// hears requires a line.
+// hears requires a line from the server.
 func (k *client) hears(want string) {
 	k.t.Helper()
 	require.Equal(k.t, want, k.line(), "what %s hears", name(k.p))

@@ -72,7 +72,7 @@ func (c *cluster) awaitInBarrier(w *world.World, ranks ...int) {
 	}, 20e9, 1e6)
 }
 
-// The launcher knows that a node is lost, so that no rank is reported.
+// The launcher knows that a node is lost, so the server does not report its ranks.
 func TestALostNodeIsNotReported(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1))
@@ -87,7 +87,7 @@ func TestALostNodeIsNotReported(t *testing.T) {
 	c.awaitInBarrier(w, 0, 1)
 }
 
-// A barrier that fails for another reason is an error of the request, and is reported.
+// A barrier that fails for another reason gives the request an error, which is also reported.
 func TestABarrierThatIsRefused(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 0, 1))
@@ -103,7 +103,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	one.hears("cmd=barrier_out rc=-1 msg=" + why)
 	two.hears2("cmd=kvs-fence-response;rc=-1;errmsg=" + why + ";")
 	c.log.await(t, "say w.0: PMI: a barrier with other nodes failed: pmi: unreadable message")
-	one.says("cmd=barrier_in") // it has left the first one
+	one.says("cmd=barrier_in") // it has left the first barrier
 	c.awaitInBarrier(w, 0)
 	c.servers[0].node.Lock()
 	require.Equal(t, "\x01k\x01v", string(c.servers[0].spaces["w"].pack()), "which goes along with the next one")
@@ -111,7 +111,7 @@ func TestABarrierThatIsRefused(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "broken")
 }
 
-// A rank has exited even if no process reads its replies, such as a child that has its socket.
+// A rank has exited even if another process, such as its child, holds its socket open without reading.
 func TestARankThatEndsWithoutReading(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
@@ -138,7 +138,7 @@ func TestARankThatEndsWithoutReading(t *testing.T) {
 	c.log.await(t, "stuck w.1 for w.0")
 }
 
-// What a rank sent before it exited counts, even if its process is known to be gone first.
+// Requests that a rank sent before it exited count, even if the server learns of the exit first.
 func TestTheLastRequestsOfARankAreRead(t *testing.T) {
 	c := newCluster(t, 1, 0)
 	w := c.add(newWorld("w", 0, 0))
@@ -146,7 +146,7 @@ func TestTheLastRequestsOfARankAreRead(t *testing.T) {
 	k.says("cmd=finalize")
 	c.servers[0].Ended(k.p)
 	k.hears("cmd=finalize_ack rc=0")
-	k.closed() // this end is open, as in a process that outlives its rank
+	k.closed() // this end stays open, as in a process that outlives its rank
 	require.Equal(t, []string{"began w.0 PMI-1", "finalized w.0"}, c.log.all())
 	k = c.begun(w, 1)
 	k.says("cmd=abort exitcode=42 message=no = way out")
@@ -192,7 +192,7 @@ func TestMPIBeginsAgain(t *testing.T) {
 	c.log.await(t, "began w.0 PMI-2")
 }
 
-// A rank that sends garbage is reported, without harm to anything else.
+// The server reports a rank that sends garbage. No other rank is affected.
 func TestGarbage(t *testing.T) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
 	for sent, want := range map[string]string{
@@ -259,7 +259,7 @@ func TestClosedServer(t *testing.T) {
 	require.NotContains(t, strings.Join(c.log.all(), "\n"), "left")
 }
 
-// MPICH's PMI-2 client sends the code of MPI_Abort only in its message.
+// MPICH's PMI-2 client sends the code of MPI_Abort only in its message text.
 func TestCodeInWords(t *testing.T) {
 	for message, want := range map[string]int{
 		"application called MPI_Abort(MPI_COMM_WORLD, 42) - process 0":  42,

@@ -13,7 +13,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Any line is refused or parsed, and what is parsed can be written and parsed again.
+// Any line is refused or parsed, and a parsed line survives writing and parsing.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
 		"cmd=init pmi_version=1 pmi_subversion=1", "cmd=put kvsname=K key=k value=a=b",
@@ -37,7 +37,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// Any spawn is refused or within the limits.
+// Any spawn is refused or is within the limits.
 func FuzzSpawn(f *testing.F) {
 	f.Add(twoPrograms)
 	f.Add("mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nendcmd\n")
@@ -69,7 +69,7 @@ func checkWish(t *testing.T, q request) {
 	require.LessOrEqual(t, total, world.MaxSpawn)
 }
 
-// Any message of PMI-2 is refused or parsed, and a spawn is within the limits.
+// Any message of PMI-2 is refused or parsed, and a parsed spawn is within the limits.
 func FuzzFrame(f *testing.F) {
 	for _, body := range []string{
 		"cmd=fullinit;pmirank=0;threaded=FALSE;", "cmd=kvs-put;thrid=1;key=k;value=v;",
@@ -95,8 +95,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Whatever a client sends, its connection ends when it stops, the server reports that at most once, and serves the next
-// client.
+// For any input, the connection ends when the client stops. The server reports the client at most once, and serves
+// the next one.
 func FuzzSession(f *testing.F) {
 	init, init2 := "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=init pmi_version=2 pmi_subversion=0\n"
 	f.Add([]byte(init +

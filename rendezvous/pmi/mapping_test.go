@@ -24,7 +24,7 @@ func TestProcessMapping(t *testing.T) {
 	}
 }
 
-// Clients expand the mapping to what it was made of, or there is none.
+// Clients expand the mapping to the original hosts, or there is no mapping.
 func TestMappingComesBack(t *testing.T) {
 	rng := testneeds.Rand(t)
 	fits := 0
@@ -69,7 +69,7 @@ func ranksOf(t *testing.T, text string) (hosts []int) {
 	return hosts
 }
 
-// The lengths are those of a reply of Intel's own server.
+// The lengths are from a reply of Intel's own server.
 func TestRanksToHosts(t *testing.T) {
 	w := newWorld("w", 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
 	w.Hosts = []string{"compute-0-3", "compute-0-5"}

@@ -123,13 +123,13 @@ func TestMPICHOvercounts(t *testing.T) {
 		require.Equal(t, fields{{"cmd", "fullinit"}, {"pmirank", "1"}, {"threaded", "FALSE"}}, list[0].fields)
 		require.Equal(t, fields{{"cmd", "kvs-put"}, {"key", "k"}}, list[1].fields)
 		require.Equal(t, fields{{"cmd", "job-getid"}}, list[2].fields)
-		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // refused, its only message
+		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // its only message after a refusal
 		require.ErrorIs(t, err, io.EOF, "%q", junk)
 		require.Equal(t, fields{{"cmd", "abort"}, {"isworld", "TRUE"}, {"msg", "no such key"}}, list[0].fields)
 	}
 }
 
-// A client that is refused PMI-2 aborts in PMI-2 all the same.
+// A client whose PMI-2 is refused still aborts in PMI-2.
 func TestRefusedPMI2ClientAborts(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	k := c.connect(c.add(newWorld("w", 0)), 0)

@@ -31,7 +31,7 @@ func portCluster(t *testing.T) (*cluster, []*world.World) {
 	return c, worlds
 }
 
-// anonymous connects a client to PMI_PORT of the first node.
+// anonymous connects an unnamed client to PMI_PORT of the first node.
 func (c *cluster) anonymous() *client { return c.connectAs(world.Proc{Rank: world.AllRanks}, 0) }
 
 // A client connects to PMI_PORT and names its rank.
@@ -52,7 +52,7 @@ func TestInitack(t *testing.T) {
 	k.init1()
 	k.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=v rc=0")
 	require.Equal(t, []string{"began w.1 PMI-1", "began v.0 PMI-1"}, c.log.all())
-	k = c.connect(worlds[0], 0) // a client whose rank is known may name it, too
+	k = c.connect(worlds[0], 0) // a client whose rank is known may also name it
 	k.asks("cmd=initack pmiid=0", "cmd=initack rc=0")
 	for say, want := range map[string]string{
 		"cmd=initack pmiid=1":             "broken .-1: a second connection of a rank to PMI while the first is in MPI",
@@ -100,7 +100,7 @@ func TestAnonymousClientsWithoutAPort(t *testing.T) {
 	c.log.await(t, "broken .-1: PMI: a connection of a rank that this node does not know")
 }
 
-// port1 connects to PMI_PORT as a rank and begins MPI.
+// port1 connects to PMI_PORT as a rank and begins PMI-1.
 func (c *cluster) port1(id string) *client {
 	k := c.anonymous()
 	k.asks("cmd=initack pmiid="+id, "cmd=initack rc=0")
@@ -111,12 +111,12 @@ func (c *cluster) port1(id string) *client {
 	return k
 }
 
-// A script may run several programs, one after the other, over PMI_PORT, each with a connection of its own.
+// A script may run several programs in turn over PMI_PORT, each with its own connection.
 func TestSeveralProgramsOverPMIPort(t *testing.T) {
 	c, worlds := portCluster(t)
 	first := c.port1("0")
 	first.asks("cmd=finalize", "cmd=finalize_ack rc=0")
-	second := c.port1("0") // while the first goes on, as a Python program may
+	second := c.port1("0") // the first connection stays open, as in a Python program
 	first.closed()
 	require.NoError(t, second.conn.Close()) // it crashes
 	third := c.port1("0")

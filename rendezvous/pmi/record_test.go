@@ -23,7 +23,7 @@ import (
 //
 //	go test ./rendezvous/pmi -run '^TestRecord$' -record FILE -hosts 0,0,1,1 -args PROGRAM ARGUMENT…
 //
-// Without a file the program is run all the same.
+// Without a file the test only runs the program.
 var (
 	recordTo    = flag.String("record", "", "run the program in the arguments and record what its ranks say to the server")
 	recordHosts = flag.String("hosts", "0,0", "the hosts of its ranks, all of which are this one")
@@ -48,7 +48,7 @@ func TestRecord(t *testing.T) {
 	r.file, r.dir = file, filepath.Dir(*recordTo)
 	fmt.Fprintf(file, "world %s %s\n", recorded, *recordHosts)
 	r.log.spawn = r.spawn
-	// MPICH names its shared memory after the world, which must not meet that of a crashed run.
+	// MPICH names its shared memory after the world, so the name must differ from that of a crashed run.
 	r.world = "gorun-" + rand.Text()
 	w := r.add(newWorld(r.world, hosts...))
 	r.start(w, flag.Args(), nil)
@@ -90,7 +90,7 @@ func (r *recording) spawn(s world.Spawn) (string, error) {
 	return w.Name, nil
 }
 
-// start starts the ranks of a world, with a server's connection each.
+// start starts the ranks of a world, each with a connection to a server.
 func (r *recording) start(w *world.World, argv, env []string) {
 	for rank := range w.Ranks {
 		server, file := socketPair(r.t)
@@ -114,7 +114,7 @@ func (r *recording) start(w *world.World, argv, env []string) {
 	}
 }
 
-// tap records what passes over a connection.
+// tap records the bytes on a connection.
 type tap struct {
 	net.Conn
 	r   *recording
@@ -134,7 +134,7 @@ func (c *tap) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// note records a complete message, without what depends on the machine: long addresses, this host, directories.
+// note records a complete message without machine-specific text: long addresses, this host, directories.
 func (r *recording) note(who, way, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +173,7 @@ func recount(text string, by int) string {
 	return fmt.Sprintf("%-6d%s", n+by, text[frameHeader:])
 }
 
-// recorded replaces the world's name and has its length, since PMI-2 counts bytes.
+// recorded replaces the world's name. It has the same length, since PMI-2 counts bytes.
 var recorded = "gorun-" + strings.Repeat("x", 26)
 
 var cardAddress = regexp.MustCompile(`ifname#[0-9.]+`)

@@ -84,7 +84,7 @@ func TestWhatAWorldSays(t *testing.T) {
 	k.hears("5 node0 0,1, ")
 
 	slots := newWorld("v", 0, 0)
-	slots.Universe = 16 // Hydra does not report it unless it is set
+	slots.Universe = 16 // Hydra reports it only if it is set
 	c.begun(c.add(slots), 0).asks("cmd=get_universe_size", "cmd=universe_size size=-1 rc=0")
 	c.begun2(slots, 1).asks2("cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;found=FALSE;rc=0;")
 }
@@ -101,7 +101,7 @@ func TestPutsThatAreRefused(t *testing.T) {
 	k.asks("cmd=put kvsname=w key=PMI_x value=v", "cmd=put_result rc=-1 msg=keys_that_begin_with_PMI__are_reserved")
 }
 
-// If ranks of several nodes put the same key, all see the same value afterwards.
+// If ranks of several nodes put the same key, all ranks read the same value afterwards.
 func TestTheSameKeyOfTwoNodes(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(newWorld("w", 0, 1))
@@ -129,7 +129,7 @@ func TestBarriersOfGroups(t *testing.T) {
 		together(ranks[1:3], "cmd=barrier_in group=1,2", "cmd=barrier_out")
 	}
 	ranks[2].asks("cmd=get kvsname=w key=k", "cmd=get_result rc=0 msg=success value=v")
-	// Two barriers with different tags at the same time, as from threads of a rank.
+	// Two barriers with different tags run at the same time, as from threads of a rank.
 	for _, k := range ranks {
 		k.says("cmd=barrier_in group=WORLD:1")
 		k.says("cmd=barrier_in group=WORLD:2")

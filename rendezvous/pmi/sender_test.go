@@ -11,12 +11,12 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// beginsMPI has a shell begin MPI like a client, waiting for replies.
+// beginsMPI makes a shell begin MPI like a client, and waits for replies.
 const beginsMPI = "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r answer <&3; echo cmd=get_appnum >&3; " +
 	"read -r answer <&3; "
 
-// A process that begins MPI while the parent that it inherited the socket from is in MPI is refused; afterwards it is
-// not.
+// A process inherits a socket and begins MPI. The server refuses it while its parent is in MPI, and accepts it
+// afterwards.
 func TestASecondProcessBegins(t *testing.T) {
 	for name, of := range map[string]struct {
 		script string
@@ -38,7 +38,7 @@ func TestASecondProcessBegins(t *testing.T) {
 			rank.ExtraFiles = append(rank.ExtraFiles, file)
 			require.NoError(t, rank.Start())
 			require.NoError(t, file.Close())
-			_ = rank.Wait() // it fails to write to a closed connection
+			_ = rank.Wait() // its write to a closed connection fails
 			c.serving.Wait()
 			if of.broken {
 				c.log.await(t, "while process")
@@ -50,7 +50,7 @@ func TestASecondProcessBegins(t *testing.T) {
 	}
 }
 
-// A TCP connection does not name a process.
+// The server cannot identify the process of a TCP connection.
 func TestSenderOfOtherConnections(t *testing.T) {
 	one, two := net.Pipe()
 	defer func() { _, _ = one.Close(), two.Close() }()

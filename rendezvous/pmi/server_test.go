@@ -37,7 +37,7 @@ func TestKeysAreKnownEverywhereAfterABarrier(t *testing.T) {
 	require.Len(t, c.log.all(), 8, "four began and finalized, and none of them left: %q", c.log.all())
 }
 
-// together has all send a line, and then requires the reply of each.
+// together sends a line from all ranks, and then requires the reply for each.
 func together(ranks []*client, line, answer string) {
 	for _, k := range ranks {
 		k.t.Helper()
@@ -55,7 +55,7 @@ func TestABarrierIsOneMessageForEachNode(t *testing.T) {
 	for i := range w.Ranks {
 		ranks = append(ranks, c.begun(w, i))
 	}
-	together(ranks, "cmd=barrier_in", "cmd=barrier_out") // the first one makes the hub watch for exits
+	together(ranks, "cmd=barrier_in", "cmd=barrier_out") // the first barrier makes the hub watch for exits
 	messages := c.star.Messages()
 	together(ranks, "cmd=barrier_in", "cmd=barrier_out")
 	require.Equal(t, 6, c.star.Messages()-messages, "one up and one down each")

@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Replies to recorded sessions of real programs are the recorded ones.
+// Replies to recorded sessions of real programs equal the recorded replies.
 func TestRecordedSessions(t *testing.T) {
 	files, err := filepath.Glob("testdata/sessions/*")
 	require.NoError(t, err)

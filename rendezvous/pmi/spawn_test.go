@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// twoPrograms is a spawn of two programs as MPICH 4.0 writes it, with preput in each block.
+// twoPrograms is a spawn of two programs in the format of MPICH 4.0, with preput in each block.
 const twoPrograms = `mcmd=spawn
 nprocs=2
 execname=./child
@@ -87,7 +87,7 @@ func TestSpawnIsRead(t *testing.T) {
 func TestSpawnThatNoClientSends(t *testing.T) {
 	for replace, want := range map[string]string{
 		"nprocs=2 > nprocs=-1":     "nprocs=",
-		"nprocs=2 > nprocs=65536":  "nprocs=", // too many with those of the other program
+		"nprocs=2 > nprocs=65536":  "nprocs=", // too many together with those of the other program
 		"nprocs=2 > nprocs=x":      "nprocs=",
 		"execname=./child > a=":    "without the name of a program",
 		"argcnt=2 > argcnt=9":      "argcnt=9 and without arg3",
@@ -131,7 +131,7 @@ func TestSpawn(t *testing.T) {
 	first := c.begun(child, 0)
 	first.asks("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=w-child rc=0")
 	first.asks("cmd=get kvsname=w-child key=PARENT_ROOT_PORT_NAME", "cmd=get_result rc=0 msg=success value=tag#0$x y$")
-	// Each world can read the other's keys: a node without ranks of it requests them.
+	// Each world can read the other's keys. A node without ranks of that world requests them.
 	first.asks("cmd=put kvsname=w-child key=card value=of-child", "cmd=put_result rc=0 msg=success")
 	parent.asks("cmd=get kvsname=w-child key=card", "cmd=get_result rc=0 msg=success value=of-child")
 	other.asks("cmd=get kvsname=w-child key=card", "cmd=get_result rc=0 msg=success value=of-child")

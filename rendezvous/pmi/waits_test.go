@@ -87,7 +87,7 @@ func TestWhoSpawnsWaits(t *testing.T) {
 	require.Empty(t, c.servers[0].Waits())
 }
 
-// Each node of a world can return its pairs if the first one is lost.
+// If the first node of a world is lost, every other node can return the world's pairs.
 func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	k := c.begun(c.add(newWorld("w", 0)), 0)
@@ -102,7 +102,7 @@ func TestPairsOfAWorldWhoseFirstNodeIsGone(t *testing.T) {
 	k.asks("cmd=get kvsname=v key=k", "cmd=get_result rc=-1 msg=key_k_not_found value=unknown")
 }
 
-// A request about an attribute that fails is answered, and no longer waits.
+// A failed request for an attribute gets a reply, and no longer waits.
 func TestAnAttributeOfANodeThatIsLost(t *testing.T) {
 	c := newCluster(t, 2, 0)
 	w := c.add(oneHost(2))

@@ -84,7 +84,7 @@ func TestWhatARankAsksOfItsJob(t *testing.T) {
 	}
 }
 
-// QUERY returns a group, and its name stands for its members, all of them or by index.
+// QUERY returns a group. Its name stands for its members, all of them or by index.
 func TestGroupsHaveNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
@@ -143,7 +143,7 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, "signal 1 12", all.heard.next(t))
 }
 
-// A node reports its own ranks, as complete items; anything else is ignored.
+// A node reports only its own ranks, as complete items. The server ignores anything else.
 func TestProcessesOfAHostileHost(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)

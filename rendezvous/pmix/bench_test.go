@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkFence is a commit of 100 bytes and a fence that collects, on 64 nodes with 8 ranks each.
+// BenchmarkFence measures a commit of 100 bytes and a fence that collects, on 64 nodes with 8 ranks each.
 func BenchmarkFence(b *testing.B) {
 	w := spread("gorun-1", 512, 64)
 	all := start(b, 64, w)
@@ -24,7 +24,7 @@ func BenchmarkFence(b *testing.B) {
 	}
 }
 
-// BenchmarkJobInfo is the first request of a rank of 512.
+// BenchmarkJobInfo measures the first request of one of 512 ranks.
 func BenchmarkJobInfo(b *testing.B) {
 	w := spread("gorun-1", 512, 64)
 	c := start(b, 1, w).join(w, 0)

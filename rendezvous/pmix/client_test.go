@@ -86,7 +86,7 @@ type nodes struct {
 	serving sync.WaitGroup
 }
 
-// start starts the servers of n nodes that know the worlds.
+// start starts servers on n nodes and adds the worlds to each.
 func start(t testing.TB, n int, worlds ...*world.World) *nodes {
 	return startOn(t, exchangetest.New(t, n, nil), worlds...)
 }
@@ -230,7 +230,7 @@ func (c *client) ask(cmd command, write func(*encoder)) uint32 {
 	return c.tag
 }
 
-// wait returns the body of a reply. It keeps others that come before.
+// wait returns the body of a reply. It keeps other replies that arrive first.
 func (c *client) wait(tag uint32) *decoder {
 	c.t.Helper()
 	for {
@@ -254,13 +254,13 @@ func (c *client) call(cmd command, write func(*encoder)) *decoder {
 	return c.wait(c.ask(cmd, write))
 }
 
-// status is call for the status.
+// status is like call, for a reply that is only a status.
 func (c *client) status(cmd command, write func(*encoder)) status {
 	c.t.Helper()
 	return c.call(cmd, write).oneStatus()
 }
 
-// unanswered requires that a request has no reply yet, after a later one has.
+// unanswered requires that a request has no reply yet, although a later request has one.
 func (c *client) unanswered(tag uint32) {
 	c.t.Helper()
 	c.call(commandQuery, func(e *encoder) { e.oneSize(0) })

@@ -40,7 +40,7 @@ func textInfo(key, text string) info { return attr(key, text) }
 
 var waitFlag = attr(keyWait, true)
 
-// pdataList reads what follows the status in the reply to LOOKUP.
+// pdataList decodes the rest of the reply to LOOKUP, after the status.
 func pdataList(t *testing.T, d *decoder) []string {
 	t.Helper()
 	all := listed(d, func() string {
@@ -131,28 +131,28 @@ func TestLookupWaitsForSomeOfItsKeys(t *testing.T) {
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "z"}, attr(keyWait, uint32(2))))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous lookup
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "1")))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "2")))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 z=1", "w.0 x=2"})
 }
 
-// A lookup that has found enough takes nothing more: a name published later, to be read once, is for others.
+// A lookup that has found enough takes nothing more. A name published later, to be read once, is left for others.
 func TestLookupEndsWithWhatItNeeds(t *testing.T) {
 	r := newRig(t, 1)
 	r.add("w", 2)
 	a, b := r.dial(world.Proc{World: "w"}, "4.2.2"), r.dial(world.Proc{World: "w", Rank: 1}, "4.2.2")
 	once := byteInfo(keyPersistence, typePersist, persistFirstRead)
 	wants := b.ask(commandLookup, looksUp([]string{"x", "y", "x"}, attr(keyWait, uint32(1))))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous lookup
 	a.do(commandPublish, statusSuccess, publishes(textInfo("x", "1"), once))
 	same(t, "what is looked up", pdataList(t, b.expect(wants, statusSuccess)), []string{"w.0 x=1"})
 	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "2"), once))
 	same(t, "the other", pdataList(t, b.do(commandLookup, statusSuccess, looksUp([]string{"y"}))), []string{"w.0 y=2"})
 
-	// A name that is read once belongs to the lookup that found it, while that waits for others.
+	// A name that is read once belongs to the lookup that found it, even while that lookup waits for others.
 	wants = b.ask(commandLookup, looksUp([]string{"y", "z"}, waitFlag))
-	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous one
+	b.do(commandLookup, statusNotFound, looksUp([]string{"none"})) // the head has handled the previous lookup
 	a.do(commandPublish, statusSuccess, publishes(textInfo("y", "3"), once))
 	a.do(commandLookup, statusNotFound, looksUp([]string{"y"}))
 	a.do(commandPublish, statusSuccess, publishes(textInfo("z", "4")))
@@ -192,10 +192,10 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 	v0 := r.dial(world.Proc{World: "v"}, "5.0.11")
 	v1 := r.dial(world.Proc{World: "v", Rank: 1}, "6.1.0")
 	w0 := r.dial(world.Proc{World: "w"}, "3.2.5")
-	for range 2 { // the same ranks may meet again
+	for range 2 { // the same ranks may connect again
 		tag0, tag1 := v0.ask(commandConnect, writeConnect(members)), v1.ask(commandConnect, func(e *encoder) {
 			writeConnect(members)(e)
-			e.group(1) // PMIx 6 adds it without counting it among the infos
+			e.group(1) // PMIx 6 adds it without including it in the number of infos
 			e.info(attr("pmix.pdata", []info(nil)))
 		})
 		members := []world.Proc{proc("v", 0), proc("v", 1), proc("w", world.AllRanks)}
@@ -212,7 +212,7 @@ func TestConnectTellsEachWorldOfTheOther(t *testing.T) {
 	w0.do(commandConnect, statusBadParameter, writeConnect(nil))
 }
 
-// jobInfosOf returns the namespaces in a reply to CONNECT, whose job-level data must have their size.
+// jobInfosOf returns the namespaces in a reply to CONNECT, and requires the right size in their job-level data.
 func jobInfosOf(t *testing.T, d *decoder) []string {
 	t.Helper()
 	var names []string
@@ -317,7 +317,7 @@ func writeConstruct(name string, members []world.Proc, infos ...info) func(*enco
 	}
 }
 
-// inGroup is what Open MPI 5 gives to a group.
+// inGroup are the infos that Open MPI 5 passes for a group.
 func inGroup(localID int) []info {
 	return []info{
 		attr(keyAssignNumber, true),

@@ -6,8 +6,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// FuzzDynamicBodies decodes the requests by which worlds are spawned and meet, and what nodes send each other about
-// groups.
+// FuzzDynamicBodies decodes requests that spawn and connect worlds, and messages between nodes about groups.
 func FuzzDynamicBodies(f *testing.F) {
 	for _, write := range []func(*encoder){
 		publishes(textInfo("k", "v"), byteInfo(keyRange, typeDataRange, uint8(rangeLocal)),

@@ -20,7 +20,7 @@ type rig struct {
 	starter *starter
 }
 
-// testUID is the user of recorded sessions and of the clients here.
+// testUID is the user ID of recorded sessions and of the clients here.
 const testUID = 0
 
 // newRig starts n nodes until the test ends.
@@ -67,10 +67,10 @@ type starter struct {
 	spawns []world.Spawn
 	worlds int
 	fail   error
-	start  func(*world.World, []world.SpawnApp) error // nil starts nothing
+	start  func(*world.World, []world.SpawnApp) error // nil starts no rank
 }
 
-// refuse fails all later spawns.
+// refuse makes all later spawns fail.
 func (l *starter) refuse(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *starter) asked() []world.Spawn {
 	return slices.Clone(l.spawns)
 }
 
-// Spawn creates a world "NAME-child", the next time "NAME-child2", with the nodes in turn.
+// Spawn creates a world "NAME-child", then "NAME-child2", with its ranks on the nodes in turn.
 func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	l.mu.Lock()
 	l.spawns = append(l.spawns, wish)
@@ -124,7 +124,7 @@ func (l *starter) Spawn(wish world.Spawn, done func(string, error)) {
 	done(w.Name, nil)
 }
 
-// dial connects a rank as a client of a version.
+// dial connects a rank as a client of a PMIx version.
 func (r *rig) dial(p world.Proc, version string) *client {
 	r.t.Helper()
 	g := greetingOf(p.World, p.Rank)

@@ -33,7 +33,7 @@ func fuzzed(t testing.TB) (*Server, *conn) {
 	return s, c
 }
 
-// FuzzRequest serves bodies of requests. None may panic, or get a much longer reply.
+// FuzzRequest serves bodies of requests. No body may cause a panic or a much longer reply.
 func FuzzRequest(f *testing.F) {
 	for cmd := range 40 {
 		f.Add([]byte{0, 0, 0, 1, byte(cmd)})
@@ -49,7 +49,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzCommit commits, and decodes what was committed unless that is refused.
+// FuzzCommit commits data, and decodes it unless the server refuses it.
 func FuzzCommit(f *testing.F) {
 	var e encoder
 	commitBody(&e, scopeGlobal, "k", "v")
@@ -70,7 +70,7 @@ func FuzzCommit(f *testing.F) {
 	})
 }
 
-// FuzzNodes sends a server invalid messages from other nodes.
+// FuzzNodes sends invalid messages from other nodes to a server.
 func FuzzNodes(f *testing.F) {
 	var e encoder
 	e.proc(proc("gorun-1", 1))
@@ -88,7 +88,7 @@ func FuzzNodes(f *testing.F) {
 	})
 }
 
-// FuzzGreeting parses handshakes. A valid one is encoded to the same bytes again.
+// FuzzGreeting parses handshakes. A valid handshake encodes to the same bytes again.
 func FuzzGreeting(f *testing.F) {
 	f.Add(greetingOf("gorun-1", 0).encode())
 	f.Add([]byte("native\x00\x00\x00\x00\x08"))
@@ -104,7 +104,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// FuzzFrames splits a stream into messages, whatever lengths they announce.
+// FuzzFrames splits a stream into messages with any announced lengths.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 100, []byte("one")), 101, nil))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 100, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1})

@@ -46,7 +46,7 @@ func TestWhoMayConnect(t *testing.T) {
 				require.Equal(t, "began 0 PMIx 4.2.2", <-all.heard.heard)
 				return
 			}
-			_, _ = conn.Write(appendFrame(nil, 1, []byte{0})) // other clients are disconnected before
+			_, _ = conn.Write(appendFrame(nil, 1, []byte{0})) // other clients are disconnected earlier
 			_, err := conn.Read(make([]byte, 1))
 			require.Error(t, err)
 			if row.broken {
@@ -57,8 +57,8 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// If a job serves only PMI, clients are refused and the user gets the reason: without a server, each rank would be
-// alone in its world.
+// If a job serves only PMI, the server refuses clients and the user gets the reason. Without a server, each rank
+// would be alone in its world.
 func TestPMIxIsNotServed(t *testing.T) {
 	for only, want := range map[string]struct {
 		code  status
@@ -123,7 +123,7 @@ func TestWhoSaysNothingIsEnded(t *testing.T) {
 	})
 }
 
-// Clients without a handshake, however many, do not keep ranks out.
+// Any number of clients without a handshake cannot keep ranks out.
 func TestManyWithoutHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 2, 1)
@@ -191,7 +191,7 @@ func TestSecondConnectionOfARank(t *testing.T) {
 	require.Equal(t, "left 0", all.heard.next(t), "it is said once that another was refused")
 }
 
-// PMIx 4.2 ignores that it is refused. It waits for ever if the connection ends before its next request.
+// PMIx 4.2 ignores a refusal. It waits for ever if the connection ends before its next request.
 func TestRefusedClientThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 1, 1)
@@ -207,7 +207,7 @@ func TestRefusedClientThatGoesOn(t *testing.T) {
 	})
 }
 
-// A shell script may run one MPI program after another.
+// A shell script may run several MPI programs in turn.
 func TestRankBeginsAgain(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	all := start(t, 1, w)
@@ -221,7 +221,7 @@ func TestRankBeginsAgain(t *testing.T) {
 	}
 }
 
-// A rank that calls PMIx_tool_init in place of PMIx_Init gets the name of its server.
+// A rank that calls PMIx_tool_init instead of PMIx_Init gets the name of its server.
 func TestToolThatIsARank(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)

@@ -10,7 +10,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A rank that does not read its replies, because it was stopped, delays no other.
+// A stopped rank that does not read its replies delays no other rank.
 func TestRankThatDoesNotRead(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -69,7 +69,7 @@ func TestNoDirectories(t *testing.T) {
 	require.Empty(t, all.heard.heard, "it is said once, beside that the rank began")
 }
 
-// What ranks gave to groups is kept up to a limit; the oldest is dropped first.
+// The server keeps data of groups up to a limit, and drops the oldest first.
 func TestGroupDataIsBounded(t *testing.T) {
 	g := groupData{kvals: map[uint64]map[world.Proc][]byte{}}
 	large := []info{attr(keyGroupInfo, strings.Repeat("x", maxGroupData/8))}
@@ -91,7 +91,7 @@ func TestGroupDataIsBounded(t *testing.T) {
 	require.Equal(t, left, g.bytes)
 }
 
-// A rank that begins MPI again has committed nothing, here and on other nodes.
+// After a rank begins MPI again, its earlier commits are gone on all nodes.
 func TestRankThatBeginsAgain(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)

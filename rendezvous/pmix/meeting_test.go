@@ -13,7 +13,7 @@ import (
 
 func within(seconds int) info { return attr(keyTimeout, uint32(seconds)) }
 
-// A rank that is not a member does not end a fence.
+// A rank that is not a member cannot end a fence.
 func TestFenceOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 4, 2)
@@ -29,8 +29,8 @@ func TestFenceOfOthers(t *testing.T) {
 	})
 }
 
-// Of several fences of the same members in progress one may expire, whether all members of its node have arrived or
-// not; the one before it goes on.
+// Several fences of the same members may be in progress. One may expire, whether or not all members of its node
+// have arrived, while the one before it continues.
 func TestFenceBehindAnotherTimesOut(t *testing.T) {
 	for name, second := range map[string][]int{"complete here": {0, 1}, "not complete": {0}} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFenceBehindAnotherTimesOut(t *testing.T) {
 	}
 }
 
-// If a fence is refused on one node alone, the others get that, too.
+// If only one node refuses a fence, the other nodes get the refusal too.
 func TestMeetingRefusedOnOneNode(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)
@@ -76,7 +76,7 @@ func TestMeetingRefusedOnOneNode(t *testing.T) {
 	require.Equal(t, statusTimeout, ranks[1].wait(tag).oneStatus())
 }
 
-// A node's part in a fence is limited. The rest is fetched by those that request it.
+// A node's part in a fence is limited in size. Nodes fetch the rest on request.
 func TestFenceOfMuchData(t *testing.T) {
 	w := spread("gorun-1", 4, 2)
 	all := start(t, 2, w)
@@ -98,8 +98,8 @@ func TestFenceOfMuchData(t *testing.T) {
 	}
 }
 
-// A script may run one program after another. Ranks of the second do not get what a rank has committed in the first,
-// whether a fence or a request brought it.
+// A script may run several programs in turn. Ranks of the second program do not get commits of the first, neither
+// through a fence nor through a request.
 func TestProgramsOneAfterAnother(t *testing.T) {
 	for name, infos := range map[string][]info{"by a fence": {collecting}, "by a question": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestProgramsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Fences and connects report which ranks have begun anew, even after one that did not.
+// Fences and connects report the ranks that have begun again, even after a fence without such ranks.
 func TestFenceReportsNewEpochs(t *testing.T) {
 	w := spread("gorun-1", 2, 2)
 	all := start(t, 2, w)

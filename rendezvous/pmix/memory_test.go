@@ -12,7 +12,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Replies to earlier requests do not pile up.
+// Replies to earlier requests do not accumulate.
 func TestUnreadReplies(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	all := start(t, 1, w)
@@ -35,7 +35,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	require.Equal(t, "broken 0 requests of more than 134217728 bytes wait for others at the same time", all.heard.next(t))
 }
 
-// A rank has exited even if a process that it forked has its connection and does not read.
+// A rank has exited even if its child holds the connection open and does not read.
 func TestEndedWithAnswersUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 1, 1)
@@ -51,7 +51,7 @@ func TestEndedWithAnswersUnread(t *testing.T) {
 	})
 }
 
-// The reply to an event or a text for the user comes after its delivery.
+// The reply to an event or to text for the user follows its delivery.
 func TestRepliesWaitForDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		star := exchangetest.NewStopped(2)
@@ -111,7 +111,7 @@ func TestGroupsOfARank(t *testing.T) {
 	require.Empty(t, all.servers[0].spaces[w.Name].member(0).groups)
 }
 
-// A rank may give nothing to a group, which is known.
+// A rank may contribute an empty value to a group, and its peers learn that.
 func TestNothingGivenToAGroup(t *testing.T) {
 	w := spread("gorun-1", 1, 1)
 	c := start(t, 1, w).join(w, 0)

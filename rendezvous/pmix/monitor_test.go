@@ -21,10 +21,10 @@ func monitorBody(what info, infos ...info) func(*encoder) {
 	}
 }
 
-// number is an attribute of a monitor.
+// number is a numeric attribute of a monitor.
 func number(key string, n int) info { return attr(key, uint32(n)) }
 
-// beat sends a heartbeat. It was received when a later request is answered.
+// beat sends a heartbeat. A reply to a later request shows that the server received it.
 func (c *client) beat() {
 	c.t.Helper()
 	_, err := c.conn.Write(appendFrame(nil, tagHeartbeat))
@@ -44,7 +44,7 @@ func TestHeartbeats(t *testing.T) {
 	twoOfFour := []info{number(keyHeartbeatTime, 4), number(keyHeartbeatDrops, 2)}
 	for name, test := range map[string]struct {
 		infos   []info
-		handler status // the code for which rank 2, on another node, registers; 0 for none
+		handler status // code for which rank 2, on another node, registers; 0 for none
 		cancel  string
 		want    []string
 	}{
@@ -90,7 +90,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// A stopped rank misses no heartbeat, and its time starts over when it continues.
+// A stopped rank misses no heartbeat, and its interval restarts when it continues.
 func TestSuspendedRanksMissNoHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 2, 1)

@@ -11,7 +11,7 @@ import (
 
 var collecting = attr(keyCollect, true)
 
-// fenceAll has all ranks pass a fence.
+// fenceAll makes all ranks pass a fence.
 func fenceAll(t *testing.T, w *world.World, ranks []*client, infos ...info) {
 	t.Helper()
 	tags := make([]uint32, len(ranks))
@@ -56,7 +56,7 @@ func TestFenceCollectsForOtherHosts(t *testing.T) {
 	require.Equal(t, statusSuccess, code)
 	require.Equal(t, map[string]string{"far": "far0", "both": "both0"}, found[proc(w.Name, 0)])
 
-	// What is committed later comes with the next fence, and nothing else does.
+	// Later commits come with the next fence, and no other data does.
 	ranks[0].commit(scopeGlobal, "later", "x")
 	fenceAll(t, w, ranks, collecting)
 	require.Greater(t, len(all.servers[1].spaces[w.Name].member(0).data.remote), len(away))
@@ -82,7 +82,7 @@ func TestDirectModex(t *testing.T) {
 	fenceAll(t, w, ranks)
 	require.Empty(t, all.servers[0].spaces[w.Name].member(1).data.remote, "nothing was collected")
 
-	// It is here already, until the client requests a refresh.
+	// The node has a value already, and returns it until the client requests a refresh.
 	ranks[0].commit(scopeGlobal, "far", "newer")
 	text, _ := ranks[1].get(proc(w.Name, 0), "far")
 	require.Equal(t, "far0", text)
@@ -92,7 +92,7 @@ func TestDirectModex(t *testing.T) {
 	require.Equal(t, statusNotFound, code)
 }
 
-// Two agents may be on one host, and its ranks belong together.
+// If two agents run on one host, its ranks belong together.
 func TestTwoAgentsOnOneHost(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	w.Ranks[1].Node = 1
@@ -144,7 +144,7 @@ func TestTwoWorlds(t *testing.T) {
 	for i, c := range ranks {
 		require.Equal(t, statusSuccess, c.wait(tags[i]).oneStatus())
 	}
-	// A rank of another world gets everything once.
+	// A rank of another world gets all data, once.
 	found, code := children[1].data(children[1].call(commandGet, getBody(proc(v.Name, 0), "far")))
 	require.Equal(t, statusSuccess, code)
 	require.Equal(t, "far0", found[proc(v.Name, 0)]["far"])
@@ -193,7 +193,7 @@ func TestEvents(t *testing.T) {
 	notify := func(code status, to dataRange, infos ...info) {
 		require.Equal(t, statusSuccess, ranks[0].status(commandNotify, notification(code, to, infos...)))
 	}
-	// heard returns the codes of the events that a client has been sent.
+	// heard returns the codes of the events that a client received.
 	heard := func(c *client) []status {
 		c.call(commandQuery, func(e *encoder) { e.oneSize(0) })
 		codes := []status{}
@@ -224,7 +224,7 @@ func TestEvents(t *testing.T) {
 	register(ranks[2], -1001)
 	require.Equal(t, []status{-1001, -1001}, heard(ranks[2]), "what was told before it registered")
 	_ = ranks[2].ask(commandDeregisterEvents, func(e *encoder) { e.oneStatus(-1001) })
-	require.Empty(t, heard(ranks[2])) // it has no reply; the next request shows that it was read
+	require.Empty(t, heard(ranks[2])) // it has no reply, but the reply to the next request shows that it was read
 	notify(-1001, rangeSession)
 	require.Empty(t, heard(ranks[2]))
 }

@@ -52,7 +52,7 @@ func (c *client) pulled(n int) (texts []string) {
 	return texts
 }
 
-// A rank pulls the output of others, here and on another node, including earlier output, until it ends the pull.
+// A rank pulls the output of ranks on its own and another node, including earlier output, until it ends the pull.
 func TestOutputIsPulled(t *testing.T) {
 	w := spread("w", 4, 2)
 	other := spread("other", 1, 1)
@@ -100,7 +100,8 @@ func TestOutputOfOthersJobsIsNotPulled(t *testing.T) {
 	assert.Equal(t, statusNotFound, all.join(w, 1).status(commandStopPull, stopBody(1)))
 }
 
-// A rank that does not read what it pulls loses some, and is told so once. Ranks that print never wait.
+// A rank that does not read the output that it pulls loses some, with one report about the loss. Ranks that print
+// never wait.
 func TestUnreadOutput(t *testing.T) {
 	for _, hosts := range []int{1, 2} {
 		w := spread("w", 2, hosts)
@@ -121,7 +122,7 @@ func TestUnreadOutput(t *testing.T) {
 			default:
 			}
 		}
-		// It has disconnected, so that no output is kept for it.
+		// After it disconnects, the server keeps no output for it.
 		c.conn.Close()
 	}
 }
@@ -141,7 +142,7 @@ func TestOutputThatIsKeptIsBounded(t *testing.T) {
 	assert.Empty(t, s.outputs.kept)
 }
 
-// Another host may deliver only its own ranks' output, and pull only from worlds that exist.
+// Another host may deliver only the output of its own ranks, and pull only from worlds that exist.
 func TestOutputOfAHostileHost(t *testing.T) {
 	w := spread("w", 3, 3)
 	all := start(t, 3, w)

@@ -9,7 +9,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A rank that requests the data of one peer on its host gets that of the others with it, each once.
+// A rank that requests the data of one peer on its host also gets that of the others, each once.
 func TestGetPrefetches(t *testing.T) {
 	w := spread("gorun-1", 6, 2)
 	all := start(t, 2, w)

@@ -19,8 +19,8 @@ import (
 //
 //	go test ./rendezvous/pmix -run TestRecord -record NAME -about TEXT -ranks 2 -args PROGRAM ARGUMENT…
 //
-// runs the program's ranks against a server and writes testdata/sessions/NAME.gz. An MPI
-// program or testdata/client.c, a small PMIx client, will do; without -record nothing is run.
+// This runs the program's ranks against a server and writes testdata/sessions/NAME.gz. Use an MPI program, or
+// testdata/client.c, a small PMIx client. Without -record the test does nothing.
 var (
 	recordName = flag.String("record", "",
 		"write the session of the program in the arguments to testdata/sessions/`NAME`.gz; \"-\": only run it")
@@ -58,7 +58,7 @@ func TestRecord(t *testing.T) {
 	rec.save(t, filepath.Join("testdata", "sessions", *recordName+".gz"))
 }
 
-// serveTapped has a server listen until the test ends, and returns its address.
+// serveTapped makes a server listen until the test ends, and returns its address.
 func serveTapped(t *testing.T, s *Server, rec *tape) string {
 	listener, uri, err := listen(s)
 	if err != nil {
@@ -172,12 +172,12 @@ func (r *tape) save(t *testing.T, path string) {
 	}
 }
 
-// tapped is a connection whose messages are recorded when they are complete: what the server has sent before, even on
-// another connection, comes before them.
+// tapped is a connection whose complete messages are recorded. Earlier messages of the server, even on another
+// connection, precede them.
 type tapped struct {
 	net.Conn
 	rec     *tape
-	rank    int // known from the handshake on
+	rank    int // known after the handshake
 	mu      sync.Mutex
 	in, out []byte
 	greeted bool
@@ -220,7 +220,7 @@ func (c *tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// firstMessage returns the first complete message of a stream, nil if there is none.
+// firstMessage returns the first complete message of a stream, or nil if it is incomplete.
 func firstMessage(stream *[]byte, order binary.ByteOrder) []byte {
 	b := *stream
 	if len(b) < headerSize {

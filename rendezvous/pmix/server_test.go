@@ -191,12 +191,12 @@ func TestFences(t *testing.T) {
 	ranks := []*client{all.join(w, 0), all.join(w, 1), all.join(w, 2)}
 	for range 3 {
 		first := ranks[0].ask(commandFence, fenceBody(everybody(w)))
-		// Others may meet meanwhile, named in any order.
+		// Other ranks may enter a fence meanwhile, and name its members in any order.
 		pair := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 1), proc(w.Name, 2)}))
 		again := fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1)})
 		require.Equal(t, statusSuccess, ranks[2].status(commandFence, again))
 		require.Equal(t, statusSuccess, ranks[1].wait(pair).oneStatus())
-		// Naming all ranks is naming the world.
+		// The list of all ranks means the same as the world.
 		second := ranks[1].ask(commandFence, fenceBody([]world.Proc{proc(w.Name, 2), proc(w.Name, 1), proc(w.Name, 0)}))
 		ranks[0].unanswered(first)
 		require.Equal(t, statusSuccess, ranks[2].status(commandFence, fenceBody(everybody(w))))
@@ -226,8 +226,8 @@ func TestFenceTimesOut(t *testing.T) {
 	})
 }
 
-// A fence that expires ends alike on all nodes, whether they had entered it or not, and the next one has everything
-// that was committed.
+// A fence that expires ends in the same way on all nodes, whether or not they had entered it. The next fence has
+// all committed data.
 func TestFenceTimesOutOnAllNodes(t *testing.T) {
 	soon := attr(keyTimeout, uint32(3))
 	for name, first := range map[string][]int{
@@ -291,7 +291,7 @@ func TestHowRanksEnd(t *testing.T) {
 	require.Equal(t, "left 1", all.heard.next(t))
 }
 
-// What a rank sent before its process ended is served before other nodes learn of its end.
+// The server handles the last requests of a rank before other nodes learn of its end.
 func TestEndedAfterItsLastRequest(t *testing.T) {
 	w := spread("gorun-1", 2, 1)
 	all := start(t, 1, w)
@@ -319,7 +319,7 @@ func TestGetOfWhoHasEnded(t *testing.T) {
 	require.Equal(t, statusNotFound, code)
 }
 
-// A process that the rank forked holds its connection open.
+// A child of the rank holds its connection open.
 func TestEndedWithItsConnectionOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := spread("gorun-1", 2, 1)
@@ -375,7 +375,7 @@ func TestLog(t *testing.T) {
 	body := logBody
 	require.Equal(t, statusSuccess, c.status(commandLog, body(attr("pmix.log.stderr", "hello"))))
 	require.Equal(t, "say 0 hello", all.heard.next(t))
-	// The text of Open MPI 4.1's MPI_Abort. The same from another rank is not shown.
+	// The text of Open MPI 4.1's MPI_Abort. The same text from another rank is not shown again.
 	help := encoder{}
 	for _, text := range []string{"help-mpi-api.txt", "mpi-abort"} {
 		help.uint32(1)

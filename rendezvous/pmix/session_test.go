@@ -22,17 +22,16 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Recorded sessions of real clients, testdata/sessions/NAME.gz: the client's bytes are sent
-// to a server once more, whose answers must be those of the recording; of what is known of a
-// world from the beginning all items must be there, of the same types. record_test.go makes
-// the files, which are lines of text:
+// Sessions of real clients are in testdata/sessions/NAME.gz. A test sends the client's bytes to a server again, and
+// its replies must equal the recorded ones. Of the initial data about a world, all items must be there, with the
+// same types. record_test.go makes the files, which are lines of text:
 //
-//	# what was recorded
+//	# the recorded program
 //	ranks N
-//	RANK > HEX    a message of that rank's, the first one its handshake
-//	RANK < HEX    the server's
+//	RANK > HEX    a message from that rank, the first one its handshake
+//	RANK < HEX    a message from the server
 //
-// in the order in which they were seen.
+// in the order of arrival.
 
 // sessionMessage is a message of a session.
 type sessionMessage struct {
@@ -250,20 +249,20 @@ func (p *player) receive() {
 // asked is a request of a session.
 type asked struct {
 	command
-	// reserved marks a GET of a key of PMIx's own.
+	// reserved marks a GET of a reserved PMIx key.
 	reserved bool
 }
 
-// compare returns what a reply lacks, "" for nothing.
+// compare returns the items that a reply lacks, or "".
 func (a asked) compare(has, want []byte) string {
 	switch {
 	case a.command == commandJobInfo:
 		return missingItems(jobItems(decoder{b: has}), jobItems(decoder{b: want}))
 	case a.command == commandConnect:
 		return missingItems(connectItems(decoder{b: has}), connectItems(decoder{b: want}))
-	case a.reserved: // more may be known than in the recording
+	case a.reserved: // the server may know more than in the recording
 		return ""
-	case a.command == commandJobControl: // what may be removed depends on the directory
+	case a.command == commandJobControl: // the files to remove depend on the directory
 		return ""
 	case !bytes.Equal(has, want):
 		return "it is another"

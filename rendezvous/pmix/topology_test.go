@@ -9,7 +9,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A client gets only the topology of its own host, and requests it among the keys of its world.
+// A client gets only the topology of its own host, and requests it like the keys of its world.
 func TestTopology(t *testing.T) {
 	w, other := spread("gorun-1", 2, 2), spread("gorun-2", 1, 1)
 	all := start(t, 2, w, other)
@@ -40,7 +40,7 @@ func TestTopology(t *testing.T) {
 	require.Equal(t, 2, asked)
 }
 
-// PMIx_Init of libpmix 5 looks for the topology in its first reply, and otherwise discovers it itself.
+// PMIx_Init of libpmix 5 looks for the topology in the first reply, and otherwise discovers it itself.
 func TestInitialTopology(t *testing.T) {
 	w := spread("gorun-1", 5, 1)
 	all := start(t, 1, w)

@@ -30,7 +30,7 @@ func TestAllowNetworks(t *testing.T) {
 	}
 }
 
-// A snapshot includes everything before it.
+// A snapshot includes all earlier requests.
 func TestSnapshotCounts(t *testing.T) {
 	s := open(t, Config{})
 	good := greet(t, s)
@@ -47,7 +47,7 @@ func TestSnapshotCounts(t *testing.T) {
 	<-s.Done()
 }
 
-// Two ranks of one host that exceed a limit are logged apart, and each only once.
+// If two ranks of one host exceed a limit, each is logged separately and once.
 func TestEachProcessIsNamed(t *testing.T) {
 	s := open(t, Config{Limits: Limits{Value: 1}})
 	for _, pid := range []byte{1, 2, 2} {

@@ -13,7 +13,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// squat takes names until standard input ends. If it is only one, it listens there with a full backlog and never
+// squat binds names until standard input ends. If there is only one, it listens there with a full backlog and never
 // accepts.
 func squat(names []string) {
 	for _, name := range names {
@@ -39,7 +39,7 @@ func squat(names []string) {
 	untilStdinEnds()
 }
 
-// reserveAs reserves a port until standard input ends, or prints who has it.
+// reserveAs reserves a port until standard input ends, or prints the owner of the port.
 func reserveAs(args []string) {
 	r, err := Reserve("", try(strconv.Atoi(args[0])))
 	var taken *PortTakenError
@@ -59,8 +59,8 @@ func freePort(t *testing.T) int {
 	return int(r.Addr().Port())
 }
 
-// Another user's sockets neither block a port nor delay its reservation: one that listens with a full backlog at the
-// name which claims once had, and ones that look like claims.
+// Another user's sockets neither block a port nor delay its reservation. One listens with a full backlog at the
+// name that claims once had; others look like claims.
 func TestAnotherUserCannotTakeAClaim(t *testing.T) {
 	testneeds.Root(t)
 	port := freePort(t)
@@ -76,7 +76,7 @@ func TestAnotherUserCannotTakeAClaim(t *testing.T) {
 	require.Equal(t, os.Getpid(), taken.Claimant, "the same user's claim counts beside the others")
 }
 
-// Claims of this user and of root count, wherever they are made.
+// Claims of this user and of root count in every network namespace.
 func TestClaimsOfOwnUserAndRoot(t *testing.T) {
 	testneeds.Root(t)
 	port := freePort(t)

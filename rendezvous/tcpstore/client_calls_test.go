@@ -28,7 +28,7 @@ func (c *Client) NumKeys(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-// Keys returns the keys without PyTorch's own.
+// Keys returns the keys without PyTorch's internal ones.
 func (c *Client) Keys(ctx context.Context) ([]string, error) {
 	return call(ctx, c, func(from *reader) (keys []string, err error) {
 		n, err := readNumber(from)
@@ -63,7 +63,7 @@ func readPopped(from *reader) (p popped, err error) {
 func (c *Client) QueuePop(ctx context.Context, queue string) ([]byte, error) {
 	for {
 		p, err := call(ctx, c, readPopped, listed(opWait, queue), keyed(opQueuePop, queue))
-		if err != nil || p.ok { // another client may have been faster
+		if err != nil || p.ok { // another client may have popped the value first
 			return p.value, act("pop from", queue, err)
 		}
 	}

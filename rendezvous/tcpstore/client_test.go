@@ -128,7 +128,7 @@ func TestDialGivesUp(t *testing.T) {
 	require.ErrorContains(t, err, "connect to the store at 127.0.0.1:no-port", "and not again")
 }
 
-// fake serves one connection as a test says.
+// fake serves one connection with behave.
 func fake(t *testing.T, behave func(net.Conn)) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// The reply to an abandoned call is not given to another.
+// The reply to an abandoned call is not delivered to another call.
 func TestAbandonedAnswers(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
@@ -207,14 +207,14 @@ func TestAbandonedAnswers(t *testing.T) {
 	}
 }
 
-// A large request that is cut by its context ends its connection, since nothing can follow half a request.
+// If its context ends during a large request, the connection closes, since nothing can follow half a request.
 func TestRequestCutInTheMiddle(t *testing.T) {
 	s := open(t, Config{})
 	c := dial(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for s.Snapshot().Memory < 1<<20 && ctx.Err() == nil { // until the beginning of the request has come
+		for s.Snapshot().Memory < 1<<20 && ctx.Err() == nil { // until the server has received the beginning of the request
 		}
 		cancel()
 	}()

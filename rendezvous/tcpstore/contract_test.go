@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContract checks what the documentation of Client and Engine promises.
+// TestContract checks the promises in the documentation of Client and Engine.
 func TestContract(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *Client){
 		"values":                     values,
@@ -340,8 +340,8 @@ func givenUp(t *testing.T, s *Client) {
 	checks(t, s, true, "never")
 }
 
-// popGivenUp has one of two clients cancel while values come; the other gets one. A value popped at the moment of the
-// cancellation may be lost, so that there are two.
+// popGivenUp makes one of two clients cancel while values arrive; the other gets one. A value popped at the moment
+// of the cancellation may be lost, so there are two.
 func popGivenUp(t *testing.T, s *Client) {
 	pop := func(ctx context.Context) func() error {
 		return func() error { _, err := s.QueuePop(ctx, "q"); return err }
@@ -391,8 +391,8 @@ func barrierGivenUp(t *testing.T, s *Client) {
 	}
 	giveUp(errGaveUp)
 	require.ErrorIs(t, <-over, errGaveUp)
-	// The canceled client may not have arrived before. Two more fill the barrier in either case, and any further one
-	// passes.
+	// The canceled client may not have arrived before. Two more fill the barrier in either case, and any further
+	// client passes.
 	third := begun(func() error { return s.Barrier(t.Context(), "b", 3) })
 	require.NoError(t, s.Barrier(t.Context(), "b", 3))
 	require.NoError(t, <-second)
@@ -443,7 +443,7 @@ func concurrentAdd(t *testing.T, s *Client) {
 	}
 }
 
-// elections: of several clients that set a missing key one wins, and all learn which.
+// elections: of several clients that set a missing key one wins, and all learn the winner.
 func elections(t *testing.T, s *Client) {
 	const clients, rounds = 6, 30
 	answers := make(chan [2]string, clients*rounds)

@@ -12,8 +12,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// More clients than the limit come together, and go. Those that have just been accepted, with their greeting on the
-// way, are not given up: all are served in the end.
+// More clients than the limit connect at once and disconnect. The server keeps newly accepted clients while they
+// send their greeting, so all are served in the end.
 func TestClientsInACrowdAreServed(t *testing.T) {
 	s := open(t, Config{Limits: Limits{Connections: 8}})
 	failures := make(chan error, testneeds.Count(300, 3000))

@@ -17,7 +17,7 @@ import (
 // everybody accepts all other hosts.
 func everybody(netip.Addr) bool { return true }
 
-// from returns a connection that the server counts for another host.
+// from returns a connection that counts as another host's.
 func from(t *testing.T, s opened, host string) raw {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -36,7 +36,7 @@ func from(t *testing.T, s opened, host string) raw {
 	return raw{conn, t}
 }
 
-// sets stores a value of a size and reports whether the connection is still served.
+// sets stores a value of a size and reports whether the server keeps the connection open.
 func (r raw) sets(key string, size int) bool {
 	r.t.Helper()
 	_, err := r.Write(request(opSet, text(key), text(string(bytes.Repeat([]byte("x"), size)))))
@@ -51,7 +51,7 @@ func (r raw) sets(key string, size int) bool {
 	return err == nil
 }
 
-// A host that fills the store leaves as much to others as it uses.
+// A host that fills the store leaves as much to other hosts as it uses.
 func TestHostCannotFillTheStore(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Memory: 1 << 20}})
 	greedy, size := from(t, s, "203.0.113.1"), 64<<10
@@ -73,7 +73,7 @@ func TestHostCannotFillTheStore(t *testing.T) {
 		s.log.text())
 }
 
-// Overwriting or deleting a value frees the share of the host that stored it.
+// When another host overwrites or deletes a value, the share of the original host becomes free.
 func TestShareIsFreedByOthers(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Memory: 1 << 20}})
 	a, b, size := from(t, s, "203.0.113.1"), from(t, s, "203.0.113.2"), 300<<10
@@ -100,7 +100,7 @@ func TestShareOfWhatIsUnderWay(t *testing.T) {
 	require.True(t, from(t, s, "203.0.113.1").sets("/k", 1))
 }
 
-// A host cannot take all connections, not even without greetings.
+// A host cannot use up all connections, even without greetings.
 func TestHostCannotTakeAllConnections(t *testing.T) {
 	s := open(t, Config{Allow: everybody, Limits: Limits{Connections: 8}})
 	served := 0
@@ -120,7 +120,7 @@ func TestHostCannotTakeAllConnections(t *testing.T) {
 		"share of one host is 4 of 8", s.log.text())
 }
 
-// If all users of this host are accepted, they have a share together. By default the user's own ranks have no limit.
+// If all users of this host are accepted, they share one limit. By default the user's own ranks have no limit.
 func TestShareOfThisHost(t *testing.T) {
 	for all, want := range map[bool]bool{true: false, false: true} {
 		s := open(t, Config{AllowLocalUsers: all, Limits: Limits{Memory: 1 << 20}})

@@ -18,12 +18,12 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// event is a call in a history of calls on one key. The states of the key are numbered in the order of changes, so that
+// event is a call in a history of calls on one key. The states of the key are numbered in the order of changes, so
 // the result of a call shows its place in the server's order.
 type event struct {
-	state      int   // that the call produced or saw
+	state      int   // that the call produced or read
 	saw        bool  // it changed nothing
-	begun, end int64 // by a clock that ticks at each
+	begun, end int64 // by a clock that advances at each event
 }
 
 // history collects the events of several goroutines.
@@ -44,9 +44,9 @@ func (h *history) call(act func() (state int, saw bool, err error)) error {
 	return err
 }
 
-// linear returns an error unless there is one order of all calls in which each lies between its begin and its end:
-// every state was produced exactly once, and no call that ended before another began comes after it. The states
-// determine the order, up to calls that saw the same one.
+// linear returns an error unless one order of all calls places each between its begin and its end. Every state must
+// be produced exactly once. A call that ended before another began must precede it. The states determine the order,
+// up to calls that read the same one.
 func linear(events []event) error {
 	events = slices.Clone(events)
 	slices.SortFunc(events, func(a, b event) int {
@@ -119,8 +119,8 @@ func contenders(t *testing.T, act func(ctx context.Context, c *Client, worker in
 
 func linearRounds() int { return testneeds.Count(150, 20_000) }
 
-// TestAddIsLinear has many clients add one to a counter and read it: each sum from 1 up is returned once, in the order
-// of time.
+// TestAddIsLinear makes many clients increment a counter and read it. Each sum from 1 is returned once, in the
+// order of time.
 func TestAddIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, _ int, r *rand.Rand) error {
@@ -138,8 +138,8 @@ func TestAddIsLinear(t *testing.T) {
 	require.NoError(t, linear(h.all))
 }
 
-// TestCompareSetIsLinear has many clients replace the value that they saw last: each value has exactly one successor,
-// and losers see values in the order of time.
+// TestCompareSetIsLinear makes many clients replace the value that they last read. Each value has exactly one
+// successor, and losers read values in the order of time.
 func TestCompareSetIsLinear(t *testing.T) {
 	var h history
 	contenders(t, func(ctx context.Context, c *Client, worker int, _ *rand.Rand) error {
@@ -178,10 +178,10 @@ func stateOf(value []byte) int {
 type appended struct {
 	history
 	longest []byte           // value read
-	pieces  map[string]event // by what was appended
+	pieces  map[string]event // by appended piece
 }
 
-const piece = 8 // bytes appended at once
+const piece = 8 // bytes per append
 
 func (a *appended) append(ctx context.Context, c *Client, worker, round int) error {
 	mine := fmt.Sprintf("%02d%06d", worker, round)
@@ -210,8 +210,8 @@ func (a *appended) read(ctx context.Context, c *Client) error {
 	})
 }
 
-// TestAppendIsLinear has many clients append to one value and read it: nothing is lost or torn, earlier bytes stay, and
-// the order is that of time.
+// TestAppendIsLinear makes many clients append to one value and read it. Nothing is lost or torn, earlier bytes
+// stay, and the order is that of time.
 func TestAppendIsLinear(t *testing.T) {
 	a := appended{pieces: map[string]event{}}
 	contenders(t, func(ctx context.Context, c *Client, worker int, r *rand.Rand) error {
@@ -227,7 +227,7 @@ func TestAppendIsLinear(t *testing.T) {
 				return err
 			}
 		}
-		return a.read(ctx, c) // the last read sees everything that was appended
+		return a.read(ctx, c) // the last read includes all appended bytes
 	})
 	require.Len(t, a.longest, len(a.pieces)*piece)
 	for i := 0; i*piece < len(a.longest); i++ {

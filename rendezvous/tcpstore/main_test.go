@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// opened is a server that is closed with its test.
+// opened is a server that the end of the test closes.
 type opened struct {
 	*Server
 	log *logbook

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw is a connection for bytes.
+// raw is a connection that sends and receives plain bytes.
 type raw struct {
 	net.Conn
 	t testing.TB
@@ -56,7 +56,7 @@ func (r raw) ended() {
 	require.Error(r.t, err)
 }
 
-// ping shows that everything before was served without further replies.
+// ping shows that the server handled all earlier requests without further replies.
 func (r raw) ping() {
 	r.t.Helper()
 	r.send([]byte{opPing, 1, 2, 3, 4})

@@ -23,7 +23,7 @@ func (r raw) reads(key, want string) {
 	r.expect(appendText(nil, want)...)
 }
 
-// leave closes a connection and waits until the server has noticed.
+// leave closes a connection and waits until the server detects that.
 func (r raw) leave(s opened) {
 	r.t.Helper()
 	before := s.Snapshot().Connections
@@ -44,7 +44,7 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	one.leave(s)
 
 	one = process(t, s, 11)
-	clone := process(t, s, 11) // as NCCL's watchdog has it
+	clone := process(t, s, 11) // like the clone that NCCL's watchdog uses
 	one.send(keyed(opSet, secondAddress, []byte("one, second")))
 	one.reads(firstAddress, "")
 	clone.reads(secondAddress, "one, second")
@@ -61,7 +61,7 @@ func TestNextDefaultGroupSeesNoKeysOfTheOneBefore(t *testing.T) {
 	one.expect(replyReady)
 	one.reads(firstAddress, "zero, second")
 
-	// A new process, in place of one that has ended, is in the first group.
+	// A new process that replaces an ended one is in the first group.
 	late := process(t, s, 12)
 	late.reads(firstAddress, "zero, first")
 }
@@ -109,7 +109,7 @@ func TestDefaultGroupThatIsKeptOpen(t *testing.T) {
 	kept.reads(firstAddress, "first")
 }
 
-// A clone of the store that sets a key of the program again does not begin a new group.
+// A clone of the store that sets a key of the program again does not start a new group.
 func TestCloneOfTheDefaultGroupsStore(t *testing.T) {
 	s := open(t, Config{})
 	first := process(t, s, 10)

@@ -34,7 +34,7 @@ func TestReservation(t *testing.T) {
 		require.Error(t, err, host)
 	}
 
-	// With it a program can listen on the port, at one address or at all.
+	// With SO_REUSEADDR a program can listen on the port, at one address or at all.
 	for _, host := range []string{"127.0.0.1", "::"} {
 		rank0, err := Listen(Config{Host: host, Port: port})
 		require.NoError(t, err, host)
@@ -49,8 +49,8 @@ func TestReservation(t *testing.T) {
 	require.NoError(t, r.Close(), "again")
 }
 
-// No one who requests any free port gets a reserved one. The kernel has 28,000 ports, so that few attempts would rarely
-// show a failure. The reverse does: each reservation is a port that is not taken.
+// A process that requests any free port never gets a reserved one. The kernel has 28,000 ports, so a few attempts
+// would rarely show a failure. The reverse does: no reservation is a port that is in use.
 func TestReservationsDiffer(t *testing.T) {
 	seen := map[uint16]bool{}
 	for range 200 {
@@ -97,7 +97,7 @@ func TestHolder(t *testing.T) {
 	require.False(t, ok, "nobody listens")
 }
 
-// If two jobs use the same port, the second one learns about the first instead of mixing their ranks.
+// If two jobs use the same port, the second one reports the first instead of mixing their ranks.
 func TestPortThatIsReservedByNumber(t *testing.T) {
 	free, err := Reserve("", 0)
 	require.NoError(t, err)

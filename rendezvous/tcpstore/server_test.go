@@ -40,7 +40,7 @@ func TestAnyFragmentation(t *testing.T) {
 	}
 }
 
-// TestAnswers checks requests that the client never sends that way, byte by byte.
+// TestAnswers checks, byte by byte, requests that the client never sends in that form.
 func TestAnswers(t *testing.T) {
 	for name, step := range map[string]struct{ before, ask, answer []byte }{
 		"get of a missing key": {nil, request(opGet, text("no")), number(0)},
@@ -161,7 +161,7 @@ func TestLateAnswers(t *testing.T) {
 		require.NoError(t, other.QueuePush(t.Context(), "q", []byte("v")))
 		first.expect(replyReady)
 		second.ping()
-		first.send([]byte{opCancelWait}) // its timeout expired: it does not pop, so that the other client is woken
+		first.send([]byte{opCancelWait}) // its timeout expired without a pop, so the server wakes the other client
 		first.expect(replyCanceled)
 		second.expect(replyReady)
 		second.send(request(opQueuePop, text("/q")))
@@ -281,8 +281,8 @@ func TestHalfARequestHoldsUpNobody(t *testing.T) {
 	require.Less(t, s.Snapshot().Memory, int64(1<<20), "memory for what came, not for what was announced")
 }
 
-// TestSlowReader has a client request much and read nothing: others are served, little is copied, and the client gets
-// everything when it reads.
+// TestSlowReader makes a client request much and read nothing. The server still serves others and copies little,
+// and the client gets everything when it reads.
 func TestSlowReader(t *testing.T) {
 	s := open(t, Config{})
 	good := dial(t, s)
@@ -307,7 +307,7 @@ func TestSlowReader(t *testing.T) {
 	r.ping()
 }
 
-// TestManyAnswersUnread is TestSlowReader with replies that are copied.
+// TestManyAnswersUnread is like TestSlowReader, with replies that the server copies.
 func TestManyAnswersUnread(t *testing.T) {
 	s := open(t, Config{})
 	r := greet(t, s)
@@ -335,7 +335,7 @@ func TestMemoryHasALimit(t *testing.T) {
 	require.NoError(t, good.Set(t.Context(), "k", make([]byte, 500_000)))
 	greedy := greet(t, s)
 	_, _ = greedy.Write(request(opSet, text("a"), text(string(make([]byte, 600_000)))))
-	_, _ = io.Copy(io.Discard, greedy) // the end or a reset, as the bytes cross
+	_, _ = io.Copy(io.Discard, greedy) // end-of-file or a reset, depending on timing
 	require.Contains(t, s.log.text(), "the store is full")
 	_, err := good.Get(t.Context(), "k")
 	require.NoError(t, err)
@@ -347,7 +347,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	first := greet(t, s)
 	first.ping()
 	silent := dialRaw(t, s)
-	second := greet(t, s) // replaces the one without a greeting
+	second := greet(t, s) // replaces the connection without a greeting
 	second.ping()
 	silent.ended()
 
@@ -534,7 +534,8 @@ func TestComplaintsHaveAnEnd(t *testing.T) {
 	require.Contains(t, log.lines[maxComplaints], "no longer logged")
 }
 
-// FuzzServer sends bytes to a server, with or without a greeting: it still serves others, and frees what it held.
+// FuzzServer sends bytes to a server, with or without a greeting. The server still serves others, and frees the
+// memory of the connection.
 func FuzzServer(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session, true)
@@ -556,7 +557,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// meets sets the keys that a session waits for, as its partners did.
+// meets sets the keys that a session waits for, as its peers did.
 func (r raw) meets(session []byte) {
 	start := 0
 	for _, end := range requests(r.t, session, len(session)) {
@@ -571,7 +572,7 @@ func (r raw) meets(session []byte) {
 	r.ping()
 }
 
-// TestSessionsAreServed replays what PyTorch sent, byte by byte.
+// TestSessionsAreServed replays the bytes that PyTorch sent.
 func TestSessionsAreServed(t *testing.T) {
 	for name, session := range sessions(t) {
 		t.Run(strings.TrimSuffix(name, filepath.Ext(name)), func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// TestStress runs all operations from many goroutines, some with a client of their own and some with a shared one,
-// among peers that send garbage and incomplete requests. Counters add up, every queued value is popped once, and at the
-// end nothing is left.
+// TestStress runs all operations from many goroutines, some with their own client and some with a shared one. Other
+// peers send garbage and incomplete requests. Counters add up, every queued value is popped once, and at the end
+// nothing is left.
 func TestStress(t *testing.T) {
 	const workers = 12
 	rounds := testneeds.Count(60, 5000)
@@ -87,7 +87,7 @@ func count(ctx context.Context, c *Client, r *rand.Rand, _ int) error {
 	return err
 }
 
-// give pushes a value and pops one, so that no one waits for ever.
+// give pushes a value and pops one, so no client waits for ever.
 func give(ctx context.Context, c *Client, _ *rand.Rand, _ int) error {
 	if err := c.QueuePush(ctx, "work", []byte("w")); err != nil {
 		return err

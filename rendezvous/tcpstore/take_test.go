@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front listens on a port and passes connections to a server without one, after it has read the first n bytes of each.
+// front listens on a port and reads the first n bytes of each connection. It then passes the connection to a server
+// without a port.
 func front(t *testing.T, cfg Config, n int) (opened, *net.TCPListener) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -58,7 +59,7 @@ func TestHandedOverConnections(t *testing.T) {
 	}
 }
 
-// What was read before may have any number of complete requests.
+// The bytes read before may contain any number of complete requests.
 func TestHandedOverWithRequests(t *testing.T) {
 	s, l := front(t, Config{}, len(greeting)+5+9+2)
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -84,7 +85,7 @@ func TestHandedOverGarbage(t *testing.T) {
 	_, err = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	require.NoError(t, err)
 	_, err = io.ReadAll(c)
-	_ = err // the end, or a reset
+	_ = err // end-of-file or a reset
 	require.Contains(t, s.log.text(), "not a store client")
 }
 
@@ -116,7 +117,7 @@ func TestTakeAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// PyTorch's own client is served even if its greeting has been read elsewhere.
+// The server serves PyTorch's own client even if another reader consumed its greeting.
 func TestTorchClientHandedOver(t *testing.T) {
 	python := torchPython(t)
 	s, _ := front(t, Config{}, len(greeting))

@@ -20,7 +20,7 @@ import (
 // pythonVariable overrides the Python with PyTorch in .venv.
 const pythonVariable = "GORUN_TEST_PYTHON"
 
-// torchPython returns a Python with PyTorch 2.2 or later, or skips.
+// torchPython returns a Python with PyTorch 2.2 or later, or skips the test.
 func torchPython(t *testing.T) string {
 	t.Helper()
 	python := os.Getenv(pythonVariable)
@@ -61,8 +61,8 @@ func script(ctx context.Context, t *testing.T, python string, args ...string) []
 	return lines
 }
 
-// TestTorchClient has PyTorch's own client perform all operations with our server, and meet a Go client there. The same
-// cases pass with PyTorch's server.
+// TestTorchClient makes PyTorch's own client perform all operations with our server, together with a Go client. The
+// same cases pass with PyTorch's server.
 func TestTorchClient(t *testing.T) {
 	python := torchPython(t)
 	s := open(t, Config{})
@@ -113,7 +113,8 @@ func meetTorch(ctx context.Context, c *Client) error {
 	return err
 }
 
-// meetPrefixStore is a party of a barrier of PyTorch's PrefixStore, which counts under one key and opens by another.
+// meetPrefixStore is a member of a barrier of PyTorch's PrefixStore, which counts under one key and opens with
+// another.
 func meetPrefixStore(ctx context.Context, c *Client, key string) error {
 	if n, err := c.Add(ctx, key+"/num_members", 1); err != nil || n > 1 {
 		return errors.Join(err, c.Set(ctx, key+"/last_member", []byte("1")))
@@ -132,8 +133,8 @@ print(store.port, flush=True)
 sys.stdin.read()
 `
 
-// TestReservedPortIsForTorch has rank 0 listen on a reserved port, with each of PyTorch's servers, and our client use
-// it.
+// TestReservedPortIsForTorch makes rank 0 listen on a reserved port, with each of PyTorch's servers, and our client
+// use it.
 func TestReservedPortIsForTorch(t *testing.T) {
 	python := torchPython(t)
 	for _, server := range []string{"libuv", "legacy"} {

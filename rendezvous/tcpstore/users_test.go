@@ -19,7 +19,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// roleVariable gives the test binary another role.
+// roleVariable selects another role of the test binary.
 const roleVariable = "TCPSTORE_TEST_ROLE"
 
 var roles = map[string]func(args []string){
@@ -118,7 +118,7 @@ func serveAs([]string) {
 	_ = s.Close()
 }
 
-// gloo returns a store in which rank 0 has left its address.
+// gloo returns a store with the address of Gloo's rank 0.
 func gloo(t *testing.T, cfg Config) (opened, *Client) {
 	s := open(t, cfg)
 	c := dial(t, s)
@@ -149,7 +149,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// The addresses of this host are among those of a job's hosts, but its users must not be accepted for that.
+// The addresses of this host belong to the job's hosts, but that must not admit its other users.
 func TestAnotherUserIsRefusedAtEveryAddress(t *testing.T) {
 	testneeds.Root(t)
 	s, _ := gloo(t, Config{Host: "::", Allow: everybody})
@@ -170,7 +170,7 @@ func TestAllowLocalUsers(t *testing.T) {
 	require.Equal(t, "["+gloosKey+"] <nil>", does(t, otherUser, "attack", s.Addr().String()))
 }
 
-// The same user and root are served.
+// The server accepts the same user and root.
 func TestOwnUserAndRootAreServed(t *testing.T) {
 	testneeds.Root(t)
 	at := during(t, otherUser, "serve")
@@ -179,7 +179,7 @@ func TestOwnUserAndRootAreServed(t *testing.T) {
 	require.Equal(t, "refused", does(t, otherUser+1, "attack", at))
 }
 
-// The kernel reports root as the owner of a socket that no process has any more.
+// The kernel reports root as the owner of a socket that no process holds any more.
 func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 	testneeds.Root(t)
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -200,7 +200,7 @@ func TestClosedConnectionIsNotTakenForRoots(t *testing.T) {
 		"its user is unknown (no process on this host has its other end open), and only root may connect")
 }
 
-// Other users cannot take the place of clients.
+// Connections of other users cannot displace clients.
 func TestAnotherUserCannotCrowdOut(t *testing.T) {
 	testneeds.Root(t)
 	s := open(t, Config{Limits: Limits{Connections: 4}})

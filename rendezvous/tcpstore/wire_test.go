@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests as bytes, as PyTorch's client sends them.
+// Requests as PyTorch's client sends them.
 
 func number(n int64) []byte { return counted(0, "", n)[10:] }
 
@@ -166,7 +166,8 @@ func TestSessionsScanAlikeInAnyPieces(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a request is found alike in one piece and in two, and that its arguments can be decoded.
+// FuzzParse checks that parsing finds the same request in one piece and in two, and that its arguments can be
+// decoded.
 func FuzzParse(f *testing.F) {
 	for _, session := range sessions(f) {
 		f.Add(session[len(greeting):], 3)

@@ -41,7 +41,7 @@ func (o *Outbox) isBusy() bool {
 	return o.busy
 }
 
-// What fits in the socket's buffer is written when Send returns, without a goroutine.
+// A message that fits in the socket's buffer is written when Send returns, without a goroutine.
 func TestAMessageIsWrittenAtOnce(t *testing.T) {
 	ours, client := pair(t)
 	o := New(ours, 1<<20)
@@ -55,7 +55,7 @@ func TestAMessageIsWrittenAtOnce(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte("a message\n"), 100), got)
 }
 
-// Messages from many goroutines arrive complete, those of each in order, however slowly they are read.
+// Messages from many goroutines arrive complete, and in order per goroutine, even at a slow reader.
 func TestMessagesKeepTheirOrder(t *testing.T) {
 	for name, pipe := range map[string]bool{"socket": false, "no socket": true} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 					for i := range messages {
 						binary.BigEndian.PutUint32(b, uint32(from))
 						binary.BigEndian.PutUint32(b[4:], uint32(i))
-						o.Send(b) // and does not keep b
+						o.Send(b) // Send does not keep b
 					}
 				})
 			}
@@ -101,7 +101,7 @@ func fill(o *Outbox) {
 	}
 }
 
-// A client that reads nothing stops no other, and is disconnected at the limit.
+// A client that reads nothing blocks no other, and is disconnected at the limit.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	const limit = 1 << 20
 	ours, client := pair(t)
@@ -154,7 +154,7 @@ func TestWhoWaitsIsToldThatTheConnectionHasEnded(t *testing.T) {
 	}
 }
 
-// A closed client is an error of the first write afterwards.
+// After the client closes, the first write fails.
 func TestAClientThatIsGone(t *testing.T) {
 	ours, client := pair(t)
 	o := New(ours, 1<<20)
