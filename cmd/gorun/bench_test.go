@@ -18,7 +18,7 @@ import (
 	"gorun/placement/nvml/worker"
 )
 
-// plainBench is the configuration of gorun bench allreduce.
+// plainBench is the configuration of `gorun bench allreduce` without options.
 func plainBench() bench.Config {
 	return bench.Config{
 		Operation: "allreduce", DType: "float32", Op: "sum", Backend: "auto", Begin: 8, End: 64 << 20, Factor: 2,
@@ -88,7 +88,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// gorun bench takes the options of a job.
+// gorun bench accepts the options of a job.
 func TestBenchIsAJob(t *testing.T) {
 	spec := mustBe[*benchOptions](t, "gorun bench allreduce").Spec
 	require.Equal(t, job.Count{Kind: job.CountAuto, From: "gorun bench's default"}, spec.PerNode)
@@ -204,7 +204,7 @@ func TestBenchProblems(t *testing.T) {
 	})
 }
 
-// A lower-case b is bits. Prefixes without i are decimal.
+// A lower-case b means bits. Prefixes without i are decimal.
 func TestLinkBandwidths(t *testing.T) {
 	for value, want := range map[string]float64{
 		"25GB": 25e9, "25 GB/s": 25e9, "25GBps": 25e9, "1GiB": 1 << 30, "1.5TiB/s": 1.5 * (1 << 40), "500kB/s": 500e3,
@@ -222,7 +222,7 @@ func TestLinkBandwidths(t *testing.T) {
 	}
 }
 
-// MPI's, NCCL's and nccl-tests' names mean the same operations.
+// Operations have the names of MPI, NCCL and nccl-tests.
 func TestOperationNames(t *testing.T) {
 	for typed, want := range map[string]string{
 		"MPI_Allreduce": "allreduce", "mpi_allreduce": "allreduce", "MPI_Bcast": "broadcast", "MPI_Allgather": "allgather",
@@ -235,7 +235,7 @@ func TestOperationNames(t *testing.T) {
 	}
 }
 
-// A user of nccl-tests' -n, which is iterations there, gets a note.
+// gorun notes that -n means iterations in nccl-tests.
 func TestIterations(t *testing.T) {
 	require.Equal(t,
 		[]string{"-n 20 is the number of ranks, as everywhere in gorun; nccl-tests' iterations are --iters 20"},
@@ -244,7 +244,7 @@ func TestIterations(t *testing.T) {
 	require.Empty(t, mustBe[*benchOptions](t, "gorun bench allreduce -n 20").Notes)
 }
 
-// p2p over several hosts has one rank on each unless the number is given.
+// p2p over several hosts runs one rank on each, unless an option sets the number.
 func TestBenchP2PHasOneRankPerHost(t *testing.T) {
 	for line, want := range map[string]job.Count{
 		"gorun bench p2p -H h1,h2": {
@@ -262,7 +262,8 @@ func fixedCount(n int, from string) job.Count {
 	return job.Count{Kind: job.CountFixed, N: n, From: from}
 }
 
-// gorun bench has as many ranks as the allocation, or one per GPU or CPU if the allocation has no number.
+// gorun bench runs as many ranks as the allocation has tasks. If it has no number of tasks, there is one rank per
+// GPU or CPU.
 func TestBenchInAllocation(t *testing.T) {
 	o := mustBe[*benchOptions](t, "gorun bench allreduce -np 4", allocation...)
 	require.Equal(t, job.CountUnset, o.Spec.PerNode.Kind)
@@ -271,7 +272,7 @@ func TestBenchInAllocation(t *testing.T) {
 		"SLURM_JOB_NODELIST=n[1-4]", "SLURM_TASKS_PER_NODE=1(x4)").Spec.PerNode.Kind)
 }
 
-// perftestPrinted stands in for perftest's programs. Its first client finds no listener yet.
+// perftestPrinted replaces perftest's programs. Its first client finds no listener yet.
 const perftestPrinted = `#!/bin/sh
 echo "$(hostname) ${0##*/} $*" >> %[1]s/ran
 case $2 in bad*) echo "Unable to open file descriptor"; echo "Failed to modify QP to RTR" >&2; exit 1 ;; esac
@@ -287,7 +288,7 @@ case $0 in
 esac
 `
 
-// rdmaPorts makes a /sys/class with RDMA devices of one port each, beside this host's interfaces.
+// rdmaPorts makes a /sys/class with RDMA devices of one port each, in addition to this host's interfaces.
 func rdmaPorts(t *testing.T, set *testhosts.Set, host string, devices ...string) {
 	class := t.TempDir()
 	for _, device := range devices {
@@ -306,7 +307,7 @@ func rdmaPorts(t *testing.T, set *testhosts.Set, host string, devices ...string)
 	require.NoError(t, set.Mount(host, "--bind", class, "/sys/class"))
 }
 
-// gorun bench p2p measures each pair of interfaces of two hosts, and RDMA writes by perftest, started on both.
+// gorun bench p2p measures each pair of interfaces of two hosts. It starts perftest on both to measure RDMA writes.
 func TestBenchMeasuresPathsBetweenHosts(t *testing.T) {
 	if !bench.Linked {
 		return // the other build has no collectives
@@ -365,14 +366,14 @@ func TestBenchMeasuresPathsBetweenHosts(t *testing.T) {
 	}
 }
 
-// The command line accepts exactly the operations that package bench has.
+// The command line accepts exactly the operations of package bench.
 func TestBenchNames(t *testing.T) {
 	require.ElementsMatch(t, bench.Operations(), benchOperations)
 	require.ElementsMatch(t, bench.DTypes(), benchDTypes)
 	require.ElementsMatch(t, bench.Reductions(), benchReductions)
 }
 
-// Without cgo, gorun names the program that it lacks, or says what is wrong with it.
+// Without cgo, gorun names the missing program, or reports the problem with it.
 func TestWithCollectives(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -400,7 +401,7 @@ func TestWithCollectives(t *testing.T) {
 	}
 }
 
-// Without GPUs, there is one error, with a way out.
+// Without GPUs there is one error with a hint.
 func TestWithoutGPUs(t *testing.T) {
 	unset := func(string) string { return "" }
 	none := func(string) bool { return false }

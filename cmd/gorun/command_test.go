@@ -57,7 +57,7 @@ func aroundOf(variables ...string) dialect.Surroundings {
 	}
 }
 
-// parseWords parses the command line of a command, or of a job, and runs nothing.
+// parseWords parses the command line of a command or of a job, without running it.
 func parseWords(words []string, around dialect.Surroundings) (request, error) {
 	e := findCommand(words[0])
 	if e == nil || e.name == "launch" {
@@ -76,7 +76,7 @@ func parsed[R request](line string, variables ...string) (R, error) {
 	return r.(R), err
 }
 
-// mustBe parses a command line without mistakes.
+// mustBe parses a valid command line.
 func mustBe[R request](t *testing.T, line string, variables ...string) R {
 	t.Helper()
 	r, err := parsed[R](line, variables...)
@@ -84,7 +84,7 @@ func mustBe[R request](t *testing.T, line string, variables ...string) R {
 	return r
 }
 
-// problems returns the mistakes of a command line.
+// problems returns the problems of a command line.
 func problems(t *testing.T, line string, variables ...string) []string {
 	t.Helper()
 	_, err := parsed[request](line, variables...)
@@ -93,7 +93,7 @@ func problems(t *testing.T, line string, variables ...string) []string {
 	return usage.Lines()
 }
 
-// requireProblems compares the mistakes of command lines.
+// requireProblems compares the problems of command lines.
 func requireProblems(t *testing.T, lines map[string][]string) {
 	t.Helper()
 	for line, want := range lines {
@@ -101,7 +101,7 @@ func requireProblems(t *testing.T, lines map[string][]string) {
 	}
 }
 
-// Only first words are commands. Programs may have the same names.
+// Only the first word can be a command. Programs may have the same names.
 func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 	for _, e := range commandList() {
 		for _, before := range []string{"gorun -n 2 ", "gorun -n2 -- ", "mpirun -n 2 "} {
@@ -118,7 +118,7 @@ func TestCommandsAreOnlyTheFirstWord(t *testing.T) {
 	}
 }
 
-// Commands that take one word refuse others, and options.
+// Commands that take one word refuse other words, and options.
 func TestWordsOfCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun help":                "",
@@ -157,7 +157,7 @@ func eachCommand(t *testing.T, look func(t *testing.T, cmd *command)) {
 	}
 }
 
-// eachOption visits their options; taken ones are a job's, without help.
+// eachOption visits the options of those commands. If taken is true, the option belongs to a job; help is excluded.
 func eachOption(t *testing.T, look func(t *testing.T, cmd *command, o *option, taken bool)) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		for _, f := range cmd.Flags {
@@ -179,7 +179,7 @@ func TestHelpOfCommands(t *testing.T) {
 		for _, f := range cmd.Flags {
 			f := f.(*dialect.Flag)
 			if cmd.Name == "sbatch" && f.Hidden {
-				continue // Slurm's come first
+				continue // Slurm's options take precedence
 			}
 			shown := strings.Contains(help, "\n  "+f.Usage()+"\n") || strings.Contains(help, "\n  "+f.Usage()+" ")
 			require.Equal(t, f.Group < dialect.GroupMPI && !f.Hidden, shown, f.Usage())
@@ -209,7 +209,7 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 		require.NotRegexp(t, `\.$|^([A-RT-Z]|S[^l])[a-z]|\n|  `, o.Help, "%s: one phrase without a full stop", o.Names[0])
 		require.Equal(t, o.Set == nil, o.Refused(), o.Names[0])
 		for _, n := range o.Names {
-			slurms := cmd.Name == "sbatch" && taken // Slurm's come first
+			slurms := cmd.Name == "sbatch" && taken // Slurm's options take precedence
 			require.False(t, seen[cmd.Name+" "+n] && !slurms, "%s stands for two options", n)
 			require.Regexp(t, `^[A-Za-z][a-z0-9]*(-[a-z0-9]+)*$`, n)
 			seen[cmd.Name+" "+n] = true
@@ -221,8 +221,8 @@ func TestOptionsOfCommandsAreComplete(t *testing.T) {
 	})
 }
 
-// The variables of a family's options must not depend on the order of rows. env and topo, and the names that gorun
-// bench has from nccl-tests, have rows of their own with the same values. Slurm's in gorun sbatch differ.
+// The variables of a family's options must not depend on the order of rows. env and topo, and the nccl-tests names
+// of gorun bench, have separate rows with the same values. Options of Slurm in gorun sbatch differ.
 func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	jobs := map[string]*option{}
 	for o := range dialect.Gorun.Options {
@@ -235,7 +235,7 @@ func TestNamesOfCommandsMeanOneThing(t *testing.T) {
 	})
 }
 
-// A gorun that a rank starts must not take the rank's variables for its user's.
+// A gorun that a rank starts must not read the rank's variables as options of the user.
 func TestNoRankGetsACommandsVariable(t *testing.T) {
 	forRanks := map[string]bool{}
 	for _, row := range plan.Table() {
@@ -249,7 +249,7 @@ func TestNoRankGetsACommandsVariable(t *testing.T) {
 	})
 }
 
-// A hint can be typed: where a value was given, none has its placeholder.
+// You can paste every hint: it has the given value instead of a placeholder.
 func TestRefusalsOfCommandsHaveTheValue(t *testing.T) {
 	refused := 0
 	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
@@ -264,13 +264,13 @@ func TestRefusalsOfCommandsHaveTheValue(t *testing.T) {
 	require.NotZero(t, refused)
 }
 
-// Every command line that a help shows can be typed.
+// You can run every command line in the help.
 func TestExamplesOfCommands(t *testing.T) {
 	eachCommand(t, func(t *testing.T, cmd *command) {
 		for _, e := range cmd.Examples {
 			line, _, _ := strings.Cut(strings.TrimSuffix(e[0], " …"), ", ")
 			if !strings.HasPrefix(line, "gorun "+cmd.Name+" ") && line != "gorun "+cmd.Name {
-				continue // a job's, or a program of that name
+				continue // belongs to a job, or is a program of that name
 			}
 			split := exec.Command("bash", "-c", `gorun() { printf '%s\0' "$@"; }`+"\n"+strings.ReplaceAll(line, ">", " #"))
 			words, err := split.Output()
@@ -296,7 +296,7 @@ func TestDocs(t *testing.T) {
 	require.Equal(t, text, string(written), "docs/reference/options.md is stale: make docs")
 	eachOption(t, func(t *testing.T, cmd *command, o *option, taken bool) {
 		if cmd.Name == "token" || taken {
-			return // docs/hosts.md; the job's
+			return // docs/hosts.md describes them; the others belong to a job
 		}
 		for _, n := range o.Names {
 			require.True(t, strings.Contains(text, "`"+dialect.Spelling(n)), n)

@@ -11,7 +11,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// What others read of several hosts: a line for each host from Hydra, one for each rank from Open MPI.
+// Hydra prints a line for each host, Open MPI one for each rank.
 func TestRanksAsOtherLaunchersListThem(t *testing.T) {
 	p := &job.Plan{
 		Apps:  []job.AppRun{{Path: "/bin/a"}, {Path: "/bin/b"}},

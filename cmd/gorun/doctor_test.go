@@ -18,7 +18,7 @@ import (
 	"gorun/placement/draw"
 )
 
-// Problems of single hosts are found over SSH: a file system that is too small, a different program or MTU, a host
+// gorun doctor finds problems of single hosts over SSH: a small file system, a different program or MTU, a host
 // that is down.
 func TestDoctorOverSSH(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 4})
@@ -58,7 +58,7 @@ func TestDoctorOverSSH(t *testing.T) {
 	}
 }
 
-// Without -v, a terminal gets at most twenty lines.
+// Without -v, gorun prints at most twenty lines on a terminal.
 func TestDiagnosisIsShort(t *testing.T) {
 	c := &doctor.Cluster{Asked: 2, Gorun: "v1"}
 	for _, name := range []string{"n1", "n2"} {
@@ -135,7 +135,7 @@ func TestVerboseCommand(t *testing.T) {
 	}, fixes)
 }
 
-// Of thirty findings on eight hosts, the worst come first, similar ones are one, and omitted ones are counted.
+// For thirty findings on eight hosts, the worst come first, similar ones are merged, and the rest is counted.
 func TestDiagnosisOfManyHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 9, Gorun: "v1", Program: "./trainer"}
 	for i := range 8 {
@@ -180,7 +180,7 @@ and 3 more findings (ports, duplex, leftover-processes): gorun doctor -v -H 'n[1
 `, text)
 }
 
-// Checks that were skipped are listed, though they are no problems.
+// gorun lists skipped checks, although they are no problems.
 func TestDiagnosisTellsOfNoAnswer(t *testing.T) {
 	c := &doctor.Cluster{Asked: 3, Gorun: "v1"}
 	for _, name := range []string{"n1", "n2", "n3"} {

@@ -19,7 +19,7 @@ func TestEnv(t *testing.T) {
 	require.Equal(t, anyProgram, inv.Spec.Apps[0].Program)
 	require.Equal(t, job.StartExec, inv.Spec.Apps[0].Start)
 
-	// The job is the one that gorun would run.
+	// The job is the same as for gorun without env.
 	for _, line := range []string{
 		"-np 4 -H a:2,b:2 --map-by numa -x A=1 prog -x", "--nproc-per-node 2 -m pkg.train",
 		"-n 1 a : -n 2 b",
@@ -75,7 +75,7 @@ func TestTextbookNote(t *testing.T) {
 	require.NotContains(t, mustBe[*envOptions](t, "gorun env --tune textbook").Notes, note)
 }
 
-// With --list and --explain, options may follow arguments. Otherwise those are a program's.
+// With --list and --explain, options may follow arguments. Otherwise those options belong to a program.
 func TestDoctorAsked(t *testing.T) {
 	inv := mustBe[*doctorOptions](t, "gorun doctor --explain shm nofile --json")
 	require.Equal(t, []string{"shm", "nofile"}, inv.explain)
@@ -115,7 +115,7 @@ func TestFoldValues(t *testing.T) {
 	}
 }
 
-// A shell executes no name and no value.
+// A shell never executes a name or a value.
 func TestShellOfOddNames(t *testing.T) {
 	value := "$(x)\n`y`"
 	e := environment{}
@@ -127,7 +127,7 @@ func TestShellOfOddNames(t *testing.T) {
 		"export GOOD_1='$(x)\n`y`'\n", e.shell())
 }
 
-// Values of hosts and ranks are folded, and missing ones are dashes.
+// Values of hosts and ranks are merged, and missing values are dashes.
 func TestValuesOfSome(t *testing.T) {
 	one, two := "eth0", "eno1"
 	e := environment{hosts: []string{"a", "b"}}

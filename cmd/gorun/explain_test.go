@@ -53,7 +53,7 @@ func TestExplainProblems(t *testing.T) {
 // gorun env --explain knows every variable that gorun explain names.
 func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	name := regexp.MustCompile(`\$?[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b|\b(PYTHON|LD_)[A-Z_]+\b`)
-	// noVariables are constants, errors and rights, and the beginnings of names.
+	// noVariables are constants, errors and permissions, and prefixes of names.
 	noVariables := []string{
 		"SYS_NICE", "SYS_PTRACE", "IPC_LOCK", "MPI_COMM_WORLD", "MPI_ERRORS_ARE_FATAL", "MPI_ABORT", "MPI_INIT",
 		"OMPI_MCA", "NCCL_SOCKET", "NCCL_IB", "OUT_OF_MEMORY", "ROW_REMAPPER", "LD_",
@@ -74,15 +74,15 @@ func TestVariablesOfErrorsAreExplained(t *testing.T) {
 	require.Greater(t, counted, 100)
 }
 
-// tools are the commands besides gorun that signatures may name: the system's, NVIDIA's and those of resource
-// managers.
+// tools are the commands besides gorun that signatures may name. They belong to the system, to NVIDIA and to
+// resource managers.
 var tools = strings.Fields(`cat chmod compute-sanitizer df dmesg docker env export file findmnt fi_info free ` +
 	`getent grep head id ip ipcs kill ldconfig ldd
 	loginctl ls lscpu lsmod munge nohup nvidia-smi ompi_info ping ps pwd py-spy python3 quota rm rocm-smi rocminfo ` +
 	`sacct sacctmgr scontrol sinfo squeue srun ss ssh
 	ssh-add ssh-copy-id ssh-keygen sudo systemctl ucx_info ulimit uname GOARCH=arm64`)
 
-// commandsIn returns the commands in a text, which are between marks.
+// commandsIn returns the commands between marks in a text.
 func commandsIn(text string) (commands []string) {
 	for i, piece := range strings.Split(text, "`") {
 		if i%2 == 1 {
@@ -92,7 +92,7 @@ func commandsIn(text string) (commands []string) {
 	return commands
 }
 
-// Each command that a signature suggests can be typed, with and without the texts of its examples.
+// You can run each command that a signature suggests, with and without the texts of its examples.
 func TestCommandsOfSignaturesWork(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range signature.All() {
@@ -135,7 +135,7 @@ func TestSignaturesNameChecks(t *testing.T) {
 
 var ofGorun = regexp.MustCompile(`^(\w+=\S+ )*gorun `)
 
-// canBeTyped returns why a shell or gorun would refuse a command.
+// canBeTyped returns the reason if a shell or gorun would refuse a command.
 func canBeTyped(command string) error {
 	if strings.HasPrefix(command, "#SBATCH ") {
 		words := append(strings.Fields("sbatch --dry-run "+command[len("#SBATCH "):]), "train.py")
@@ -160,7 +160,7 @@ func canBeTyped(command string) error {
 	return nil
 }
 
-// parses has a shell split a command line of gorun, and gorun parse it.
+// parses splits a command line with a shell, and parses it with gorun.
 func parses(command string) error {
 	split := exec.Command("bash", "-c", `gorun() { printf '%s\0' "$@"; }`+"\n"+command)
 	words, err := split.Output()

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A hostile file costs explain, env --lint and topo bounded memory, runs nothing and sends no control characters to
-// the terminal.
+// For a hostile file, explain, env --lint and topo use limited memory. They run nothing and send no control
+// characters to the terminal.
 func TestHostileFiles(t *testing.T) {
 	const escapes = "\x1b[2J\x1b]0;t\a\u009b2J"
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -65,7 +65,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// Endless files are refused, and pipes in a saved machine, which would block.
+// gorun refuses endless files, and pipes in a saved machine, which would block.
 func TestFilesWithoutAnEnd(t *testing.T) {
 	saved := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(saved, "proc/self"), 0o700))

@@ -22,12 +22,12 @@ import (
 	"gorun/launcher/job"
 )
 
-// allocation is what salloc -N4 --ntasks-per-node=2 sets.
+// allocation has the variables that salloc -N4 --ntasks-per-node=2 sets.
 var allocation = []string{
 	"SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=n[1-4]", "SLURM_NTASKS=8", "SLURM_TASKS_PER_NODE=2(x4)",
 }
 
-// hostList lists hosts with their slots, and this host with a star.
+// hostList lists hosts with their slots, and marks this host with a star.
 func hostList(list []hosts.Host) string {
 	var words []string
 	for _, h := range list {
@@ -62,7 +62,7 @@ func TestHostsCheck(t *testing.T) {
 	})
 }
 
-// Without options, the hosts are a resource manager's, which starts the agents.
+// Without options, the hosts come from a resource manager, which starts the agents.
 func TestCommandsInAllocation(t *testing.T) {
 	for line, want := range map[string][2]string{
 		"gorun hosts check":           {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
@@ -101,7 +101,7 @@ func TestSavedToken(t *testing.T) {
 		problems(t, "gorun token --save"))
 }
 
-// ownGorun is a copy of the test binary named gorun, which TestMain makes gorun, on other hosts too.
+// ownGorun is a copy of the test binary with the name gorun. TestMain then runs gorun, on other hosts too.
 func ownGorun(t *testing.T) string {
 	self, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func ownGorun(t *testing.T) string {
 	return path
 }
 
-// onHead is a command line of gorun on the set's head, with a gorun on each host.
+// onHead is a gorun command line on the set's head; each host has a gorun.
 func onHead(set *testhosts.Set, gorun, config string, words ...string) *exec.Cmd {
 	var options []string
 	switch words[0] {
@@ -157,7 +157,8 @@ func TestHostsCheckOverSSH(t *testing.T) {
 	}
 }
 
-// The passphrase of a key is requested once, and neither it nor the progress line stays on the terminal.
+// gorun prompts for the passphrase of a key once. Neither the passphrase nor the progress line stays on the
+// terminal.
 func TestPassphraseAndProgressOnATerminal(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	key := filepath.Join(t.TempDir(), "key")
@@ -170,7 +171,7 @@ func TestPassphraseAndProgressOnATerminal(t *testing.T) {
 	require.NoError(t, err)
 	config := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), set.Key(), key)), 0o600))
-	require.NoError(t, set.Slow("h3", 60*time.Millisecond)) // so that the line is drawn
+	require.NoError(t, set.Slow("h3", 60*time.Millisecond)) // slow enough that gorun draws the line
 
 	seen := onTerminal(t, onHead(set, ownGorun(t), config, "-H", "h1,h2,h3", "hostname"), "passphrase", "open sesame\n")
 	assert.Contains(t, seen, "Reaching ")
@@ -201,7 +202,7 @@ func terminal(t *testing.T) (head, tty *os.File) {
 	return head, tty
 }
 
-// onTerminal runs a command on a terminal of its own, answers one question, and returns all output.
+// onTerminal runs a command on a new terminal, answers one question, and returns all output.
 func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 	t.Helper()
 	head, tty := terminal(t)
@@ -218,7 +219,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 			_, err = head.WriteString(answer)
 			answer = ""
 		}
-		if err != nil { // EIO: nobody has the terminal open any more
+		if err != nil { // EIO: no process has the terminal open any more
 			break
 		}
 	}
@@ -226,7 +227,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) string {
 	return seen.String()
 }
 
-// leftOnScreen is what the terminal shows at the end.
+// leftOnScreen is the final content of the terminal.
 func leftOnScreen(seen string) string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(seen, "\r\n", "\n"), "\n") {

@@ -124,7 +124,7 @@ func TestNamesOfJobs(t *testing.T) {
 	assert.Equal(t, "7f3a0", found("7f3a00000001", "7f3a10000001").shortID("7f3a00000001"))
 }
 
-// answering registers one job, in this process, with that handler.
+// answering registers one job in this process with a handler.
 func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	place := t.TempDir()
@@ -136,7 +136,7 @@ func answering(t *testing.T, answer registry.Handler) (r *jobsRequest, stdout, s
 	return &jobsRequest{found: registry.Find([]string{place}), commandLine: c}, stdout, stderr
 }
 
-// No command waits for ever for a job whose gorun is stopped, and the error says how to resume it.
+// No command waits for ever for a job whose gorun is stopped, and the error shows how to resume it.
 func TestSilentJob(t *testing.T) {
 	t.Parallel()
 	r, _, _ := answering(t, func(ctx context.Context, _ registry.Request, _ func(any) error) { <-ctx.Done() })
@@ -159,7 +159,7 @@ func TestSilentJob(t *testing.T) {
 	assert.EqualError(t, unresponsive(r.found[0], 0), "job 7f3a00000001 does not respond; is its gorun suspended?")
 }
 
-// A job that ends during the request does not exist, for programs as for people.
+// A job that ends during the request counts as missing, in JSON and in text.
 func TestJobEndsMeanwhile(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		r, stdout, _ := answering(t, func(context.Context, registry.Request, func(any) error) {})
@@ -213,7 +213,7 @@ func TestNCCLOfOneOfSeveralJobs(t *testing.T) {
 
 var moment = time.Unix(1_000_000, 0)
 
-// ranks is a job whose ranks have used that much CPU time, in seconds.
+// ranks is a job whose ranks have used the given CPU times, in seconds.
 func ranks(at time.Duration, used ...float64) registry.Job {
 	j := registry.Job{
 		ID: "7f3a00000001", State: "running", Program: "./train\x1b[2Jer", Args: []string{"--lr", "0.1"},
@@ -302,7 +302,7 @@ func TestSilences(t *testing.T) {
 	assert.Equal(t, map[int]time.Duration{1: 0}, look(4*time.Second, 7))
 }
 
-// Texts of a job are escaped and cut to the terminal's width.
+// Tables escape text of a job and cut it to the terminal's width.
 func TestJobTables(t *testing.T) {
 	j := ranks(0, 0, 3725)
 	v := jobTable{}
@@ -336,7 +336,7 @@ func TestJobTables(t *testing.T) {
 func TestGPUsOfRanks(t *testing.T) {
 	j := ranks(0, 0, 1)
 	j.Ranks[0].GPUs, j.Ranks[0].Here = []string{"a", "b"}, true
-	j.Ranks[1].GPUs = []string{"a"} // of another host
+	j.Ranks[1].GPUs = []string{"a"} // on another host
 	gpus := gpuLoads{"a": {Busy: new(98), Taken: new(int64(70 << 30))}, "b": {Busy: new(50), Taken: new(int64(1 << 30))}}
 	assert.Equal(t, []string{
 		"RANK  HOST  PID  STATE    TIME  MEM  OUT  GPU%  GPUMEM  LAST LINE",

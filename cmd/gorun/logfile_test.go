@@ -25,7 +25,8 @@ func explainedFile(t *testing.T, content string) (stdout, stderr string, code in
 	return out.String(), strings.ReplaceAll(err.String(), name, "FILE"), code
 }
 
-// Files that are not text are refused with a command that converts them. Zeros and colours in a log are fine.
+// gorun refuses files that are not text, with a command that converts them. Zeros and colours in a log are
+// accepted.
 func TestExplainOddFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"\x7fELF\x02\x01\x01":                    "FILE is no text but a binary file; ",
@@ -51,7 +52,7 @@ func TestExplainOddFiles(t *testing.T) {
 	assert.Equal(t, exitUnknown, code)
 }
 
-// Notes say that a line was too long to read or print whole.
+// A note reports that a line was too long to read or to print in full.
 func TestExplainSaysWhatIsCut(t *testing.T) {
 	stdout, stderr, code := explainedFile(t, "Too many open files"+strings.Repeat(" x", 4000)+"\nfine\n")
 	assert.Zero(t, code)

@@ -15,7 +15,7 @@ import (
 	"gorun/placement"
 )
 
-// tableOf returns the table of ranks that --dry-run prints, on an example machine.
+// tableOf returns the table of ranks that --dry-run prints for an example machine.
 func tableOf(t *testing.T, example string, place job.PlacementSpec, ranks int) (table string, p *job.Plan) {
 	t.Helper()
 	m, err := placement.Example(example)
@@ -70,7 +70,7 @@ func TestPlanOfEightRanks(t *testing.T) {
 	}
 }
 
-// Many ranks that are placed alike share a row.
+// Many ranks with the same placement share a row.
 func TestPlanOfManyRanks(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestPlanOfManyRanks(t *testing.T) {
 	assert.Equal(t, "63    node  63     -    63,127  preferred 1  1 core of NUMA node 1  app", lines[64])
 }
 
-// A rank need not have the variables of rank 0.
+// A rank may lack variables of rank 0.
 func TestPlanOfRanksWithDifferentVariables(t *testing.T) {
 	spec := job.Spec{Apps: []job.App{{Program: "a", NumRanks: 1, Dir: "/tmp"}, {Program: "b", NumRanks: 1}}}
 	programs := []job.Program{
@@ -140,7 +140,7 @@ func hostsTable(t *testing.T, hosts int, place job.PlacementSpec, last string) s
 	return out.String()
 }
 
-// Hosts that are alike share rows.
+// Hosts with the same placement share rows.
 func TestPlanOfHosts(t *testing.T) {
 	text := hostsTable(t, 4, job.PlacementSpec{}, "dgx-h100")
 	assert.Regexp(t, `(?m)^program +/opt/app +\(executable, on node4\)$`, text)

@@ -11,7 +11,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// The command line, Slurm's options in the script, and gorun's line.
+// The command line, Slurm's options in the script, and the line that starts gorun.
 func TestSbatch(t *testing.T) {
 	for typed, want := range map[string][2]string{
 		"gorun sbatch x":          {"", "x"},
@@ -62,7 +62,7 @@ func TestSbatch(t *testing.T) {
 	}
 }
 
-// Options of the submission are not in the script, and defaults do not override Slurm's variables.
+// The script omits options of the submission, and defaults do not override Slurm's variables.
 func TestSbatchSubmission(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch --parsable -W --test-only sub/train.py")
 	require.Equal(t, []string{"--parsable", "--wait", "--test-only"}, b.submission)
@@ -72,8 +72,8 @@ func TestSbatchSubmission(t *testing.T) {
 	require.True(t, mustBe[*sbatchOptions](t, "gorun sbatch --dry-run x").DryRun)
 }
 
-// Variables are defaults of gorun's own options, which the job inherits: they are not in the script, but ranks are
-// counted.
+// Variables are defaults of gorun's own options, which the job inherits. The script omits them, but gorun counts
+// the ranks.
 func TestSbatchVariables(t *testing.T) {
 	b := mustBe[*sbatchOptions](t, "gorun sbatch -N 2 x", "GORUN_NPROC_PER_NODE=4", "GORUN_TIMEOUT=30m", "SLURM_JOB_ID=1",
 		"GORUN_JOB=1")
@@ -87,7 +87,7 @@ func TestSbatchRemarks(t *testing.T) {
 	require.Empty(t, mustBe[*sbatchOptions](t, "gorun sbatch -N 2 --nproc-per-node gpu --exclusive x").Notes)
 }
 
-// Arguments are quoted: what a shell would have replaced by the time the job runs reaches the program as it was typed.
+// gorun quotes arguments. They reach the program as you typed them, even if a shell would expand them in the job.
 func TestSbatchArgumentsAreNotReplaced(t *testing.T) {
 	for _, word := range []string{"$SLURM_ARRAY_TASK_ID", "in-${SLURM_ARRAY_TASK_ID}.txt"} {
 		notes := mustBe[*sbatchOptions](t, "gorun sbatch -a 0-3 ./p "+word).Notes
@@ -100,7 +100,7 @@ func TestSbatchArgumentsAreNotReplaced(t *testing.T) {
 	require.Empty(t, mustBe[*sbatchOptions](t, "gorun sbatch -a 0-3 ./p SLURM_ARRAY_TASK_ID $HOME").Notes)
 }
 
-// Slurm's -x leaves out nodes, gorun's gives ranks a variable.
+// Slurm's -x excludes nodes; gorun's -x sets a variable for ranks.
 func TestSbatchExcludesNoVariable(t *testing.T) {
 	for _, nodes := range []string{"n1", "n1,n2", "n[1-3]", "1", "gpu-04", "n1.cluster"} {
 		line := problems(t, "gorun sbatch -x "+nodes+" x")
@@ -117,7 +117,7 @@ func TestSbatchExcludesNoVariable(t *testing.T) {
 	require.Empty(t, mustBe[*sbatchOptions](t, "gorun sbatch -x n1=2 -x NCCL_* x").Notes)
 }
 
-// Slurm's -m is a distribution of tasks, gorun's a Python module.
+// Slurm's -m is a distribution of tasks; gorun's -m is a Python module.
 func TestSbatchDistributesNoModule(t *testing.T) {
 	for _, how := range []string{
 		"cyclic", "block", "arbitrary", "plane", "plane=4", "block:cyclic",
@@ -133,7 +133,7 @@ func TestSbatchDistributesNoModule(t *testing.T) {
 	}
 }
 
-// With a launcher as the program, each rank would start all ranks.
+// If the program were a launcher, each rank would start all ranks.
 func TestSbatchRefusesLaunchers(t *testing.T) {
 	for program, ends := range map[string]string{
 		"srun x":                   "leave srun out",
@@ -171,7 +171,7 @@ func TestWordsSurviveTheBatchScript(t *testing.T) {
 	require.Equal(t, words, strings.Split(strings.TrimSuffix(string(said), "\x00"), "\x00"))
 }
 
-// anyWord has mostly bytes that mean something to a shell.
+// anyWord contains mostly characters that are special to a shell.
 func anyWord(random *rand.Rand) string {
 	const special = "ab '\"\\$`!#&|;<>()[]{}*?~=\n\r\t-"
 	word := make([]byte, random.IntN(12))
@@ -184,7 +184,7 @@ func anyWord(random *rand.Rand) string {
 	return string(word)
 }
 
-// sbatch reads quotes, backslashes and # (this is what one of Slurm 22.05 was seen to read back).
+// sbatch interprets quotes, backslashes and #. The expected values are from Slurm 22.05.
 func TestOptionsInTheBatchScript(t *testing.T) {
 	for option, line := range map[string]string{
 		"--hold":                 "--hold",
@@ -200,7 +200,7 @@ func TestOptionsInTheBatchScript(t *testing.T) {
 	}
 }
 
-// A job that is submitted within another job is not one of its steps.
+// A job that another job submits is not one of its steps.
 func TestBatchJobsForgetTheJobAround(t *testing.T) {
 	require.Equal(t, []string{"PATH=/bin", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=p", "GORUN_LABEL=never"},
 		withoutJob([]string{

@@ -28,8 +28,8 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// TestMain makes the test binary each of the programs that scripts type: it is
-// copied under their names into a folder of PATH.
+// TestMain makes the test binary each of the programs that scripts run. It copies the binary under their names into
+// a folder of PATH.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gorun": main, "torchrun": main, "mpirun": main, "mpiexec": main, "prterun": main, "torch.distributed.launch": main,
@@ -37,9 +37,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script/*.txtar: what a user types, what stands on
-// the screen, the exit code. See commands for what they can say, and rank for
-// what they start.
+// TestScripts runs testdata/script/*.txtar: commands, the expected output and exit codes. See commands for the
+// script commands, and rank for the program of ranks.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   filepath.Join("testdata", "script"),
@@ -62,7 +61,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"freeport": freePort, "entry": entry, "listed": listed,
 }
 
-// want checks how a command was called.
+// want checks the arguments of a command.
 func want(ts *testscript.TestScript, ok bool, usage string) {
 	if !ok {
 		ts.Fatalf("usage: %s", usage)
@@ -107,9 +106,8 @@ func sameText(ts *testscript.TestScript, names []string, got, wanted string) {
 	}
 }
 
-// likeness is a text without what differs from run to run, or from host to host
-// where a script cannot know it: numbers of processes, times, how many variables
-// are inherited, and how wide a column is for the sake of its longest value.
+// likeness is a text without parts that differ between runs or hosts. It replaces process ids, times, the number of
+// inherited variables, and the width of columns with a long value.
 func likeness(text string) string {
 	for _, l := range likenesses {
 		text = l.differs.ReplaceAllString(text, l.stands)
@@ -148,7 +146,7 @@ func jsonenv(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], value)
 }
 
-// fromJSON is the value at a path: a text as it is, anything else as JSON.
+// fromJSON is the value at a path: a string as it is, any other value as JSON.
 func fromJSON(text, path string) (string, error) {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -166,7 +164,7 @@ func fromJSON(text, path string) (string, error) {
 	return string(written), err
 }
 
-// into is one step of a path, nil if there is nothing.
+// into is one step of a path, or nil if the value does not exist.
 func into(value any, step string) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -237,23 +235,23 @@ func entry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], filepath.Join(ts.MkAbs(args[1]), list[0].Name()))
 }
 
-// rank is the program that scripts start as ranks. Its arguments are acts, done
-// one after the other; one behind "N:" is left to rank N:
+// rank is the program that scripts start as ranks. It performs its arguments in order; an argument after "N:"
+// applies to rank N only:
 //
 //	out=TEXT err=TEXT   print a line to standard output, standard error
 //	part=TEXT           the same to standard output, without an end of line
 //	errpart=TEXT        to standard error
-//	lines=N             N lines to standard error
+//	lines=N             print N lines to standard error
 //	env=NAME            print NAME=value, or "NAME is not set"
-//	record=TEXT         write PyTorch's error file, which --log-dir makes a place for before the start
-//	file=NAME           print how many bytes a file has
+//	record=TEXT         write PyTorch's error file in the folder that --log-dir prepares before the start
+//	file=NAME           print the size of a file in bytes
 //	dir, stdin          print the working directory; each line of standard input
-//	exit=N signal=N     end, by an exit code or by that signal to itself
-//	timer=SCOPE,N,SIGNAL have PyTorch's file timer of that name expire N seconds ago
+//	exit=N signal=N     exit with a code, or by that signal to itself
+//	timer=SCOPE,N,SIGNAL make PyTorch's file timer of that name expire N seconds ago
 //	timers=TEXT         write a line to the pipe of file timers; @PID and @PPID are the rank's and the launcher's
-//	get=WHAT            print the first and the last line of what the health check answers to "WHAT HTTP/1.1"
+//	get=WHAT            print the first and the last line of the health check's response to "WHAT HTTP/1.1"
 //	tell=N              send that signal to the launcher
-//	wait, hang          wait for a signal; for nothing
+//	wait, hang          wait for a signal; wait for ever
 func rank() {
 	for _, act := range os.Args[1:] {
 		if who, mine, found := strings.Cut(act, ":"); found && isNumber(who) {
@@ -293,7 +291,7 @@ var acts = map[string]func(value string){
 	"get":     askHealth,
 }
 
-// tell sends a signal to the launcher, which handles it from its first rank's start on.
+// tell sends a signal to the launcher, which handles signals once its first rank runs.
 func tell(signal string) { _ = unix.Kill(os.Getppid(), unix.Signal(number(signal))) }
 
 // setTimer sends the request of PyTorch's FileTimerClient.
@@ -351,8 +349,7 @@ func printStdin(string) {
 	}
 }
 
-// printArguments is a program that says how it was called: scripts have it as
-// their Python.
+// printArguments is a program that prints its arguments; scripts use it as their Python.
 func printArguments() {
 	fmt.Println(slices.Concat([]string{"python"}, os.Args[1:]))
 }
@@ -368,10 +365,9 @@ func number(s string) int {
 	return n
 }
 
-// seek is a program that looks for the secrets of a script in the arguments and the environment
-// of all processes: the token in the file token, and the job's key. It writes its first argument
-// and what it found to the file found, and becomes the program that its other arguments are. The
-// file pids has those processes that were given the token.
+// seek searches the arguments and the environment of all processes for the secrets of a script: the token in the
+// file token, and the job's key. It writes its first argument and the findings to the file found, and executes its
+// other arguments. The file pids lists the processes that may have the token.
 func seek() {
 	dir := os.Getenv("SECRETS")
 	who := os.Args[1]
@@ -394,7 +390,7 @@ func seek() {
 		command, environ := proc(process, "cmdline"), proc(process, "environ")
 		parent := statusLine(process, "PPid")
 		isGiven := func(pid string) bool { return slices.Contains(strings.Fields(string(pids)), pid) }
-		// a child that shares its memory until it has its program
+		// a vfork child shares its parent's memory until it executes its program
 		if isGiven(filepath.Base(process)) || isGiven(parent) && bytes.Equal(command, proc("/proc/"+parent, "cmdline")) {
 			environ = nil
 		}
@@ -421,7 +417,7 @@ func proc(process, name string) []byte {
 	return text
 }
 
-// statusLine is a line of a process's status.
+// statusLine is a line in the status file of a process.
 func statusLine(process, key string) string {
 	for line := range strings.Lines(string(proc(process, "status"))) {
 		if value, found := strings.CutPrefix(line, key+":"); found {

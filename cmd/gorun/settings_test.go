@@ -9,7 +9,8 @@ import (
 	"gorun/launcher/doctor"
 )
 
-// Problems of the environment are all hosts', problems of files are those hosts', and equal ones are reported once.
+// Problems of the environment apply to all hosts, and problems of files to their own hosts. gorun reports equal
+// problems once.
 func TestEnvironmentOfHosts(t *testing.T) {
 	c := &doctor.Cluster{Asked: 3}
 	for _, name := range []string{"n1", "n2", "n3"} {

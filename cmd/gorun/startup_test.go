@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// dumps runs a command by a shell that allows core dumps, and reports whether it dumped one.
+// dumps runs a command under a shell that allows core dumps, and reports whether it left one.
 func dumps(t *testing.T, line string) bool {
 	t.Helper()
 	self, err := os.Executable()
@@ -32,7 +32,7 @@ func dumps(t *testing.T, line string) bool {
 	return status.CoreDump()
 }
 
-// A gorun that crashes leaves no core dump, which would hold its secrets.
+// A gorun that crashes leaves no core dump, which would contain its secrets.
 func TestGorunDumpsNoCore(t *testing.T) {
 	t.Parallel() // a Go program takes seconds to crash
 	if !dumps(t, "kill -ABRT $$") {

@@ -35,7 +35,7 @@ func TestStoreEnded(t *testing.T) {
 	require.Equal(t, 129, signalExitCode(syscall.SIGHUP))
 }
 
-// storeServer has the values of gorun store's options.
+// storeServer holds the values of gorun store's options.
 type storeServer struct {
 	Host            string
 	Port            int

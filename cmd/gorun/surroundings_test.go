@@ -26,7 +26,7 @@ func TestIsThisHost(t *testing.T) {
 	for _, name := range []string{own, "127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"} {
 		require.True(t, isThisHost(name), name)
 	}
-	// Addresses that documentation has for itself, and what is no address of a host.
+	// Addresses reserved for documentation, and strings that are not host addresses.
 	for _, name := range []string{
 		"not-" + own, "", "192.0.2.254", "2001:db8::1", "0.0.0.0", "::", "224.0.0.1",
 		"ff02::1",
@@ -35,21 +35,21 @@ func TestIsThisHost(t *testing.T) {
 	}
 }
 
-// Every address that the kernel lists is recognised.
+// gorun recognises every address that the kernel lists as its own.
 func TestIsOwnAddress(t *testing.T) {
 	list, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	for _, a := range list {
 		prefix, err := netip.ParsePrefix(a.String())
 		require.NoError(t, err)
-		if addr := prefix.Addr(); !addr.IsLinkLocalUnicast() { // those need the name of an interface
+		if addr := prefix.Addr(); !addr.IsLinkLocalUnicast() { // link-local addresses need the name of an interface
 			require.True(t, isOwnAddress(addr), addr.String())
 		}
 	}
 }
 
-// joining returns the errors of a node with a token file. The node does not join: the rest of its options is wrong,
-// too.
+// joining returns the errors of a node with a token file. The node does not join, because its other options are
+// wrong too.
 func joining(file string) string {
 	var said bytes.Buffer
 	gorun("gorun", []string{"--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "--token-file", file, "x"},
@@ -57,7 +57,7 @@ func joining(file string) string {
 	return said.String()
 }
 
-// The owner and mode of a token file are those of the file that was opened.
+// gorun checks the owner and mode of the token file that it opened.
 func TestTokenFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode os.FileMode, uid, gid int) string {

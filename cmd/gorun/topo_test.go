@@ -95,7 +95,7 @@ func topoOf(t *testing.T, line string, variables ...string) topoOptions {
 
 var update = flag.Bool("update", false, "write the pictures of docs/reference/topo.md again")
 
-// ran returns the output of a command line, which must succeed.
+// ran returns the output of a command line that must succeed.
 func ran(t *testing.T, words ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -104,9 +104,8 @@ func ran(t *testing.T, words ...string) string {
 	return stdout.String()
 }
 
-// TestTopoDocs keeps the pictures of docs/reference/topo.md equal to what their commands
-// print. A picture that begins with "..." has only what begins like the line below
-// it, and all that follows.
+// TestTopoDocs keeps the pictures of docs/reference/topo.md equal to the output of their commands. A picture that
+// begins with "..." starts at the line that matches its second line.
 func TestTopoDocs(t *testing.T) {
 	t.Setenv("LC_ALL", "C.UTF-8")
 	t.Setenv("COLUMNS", "100")
@@ -134,7 +133,7 @@ func TestTopoDocs(t *testing.T) {
 	require.Equal(t, string(text), fresh, "docs/reference/topo.md is stale: make docs")
 }
 
-// Every example is drawn in the terminal's width and characters.
+// gorun draws every example in the terminal's width and characters.
 func TestTopoShowsEveryExample(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("COLUMNS", "80")
@@ -158,7 +157,7 @@ func TestNVLinkNote(t *testing.T) {
 	require.Empty(t, withNVLinkNote(m).Notes)
 }
 
-// A rankfile that is written and read back gives every rank the same CPUs.
+// A rankfile that gorun writes and reads back gives every rank the same CPUs.
 func TestWrittenRankFileIsReadBack(t *testing.T) {
 	dir := t.TempDir()
 	type places struct {
@@ -169,7 +168,7 @@ func TestWrittenRankFileIsReadBack(t *testing.T) {
 		return p
 	}
 	for _, name := range placement.Examples() {
-		if name == "one" { // whose ranks are not bound
+		if name == "one" { // its ranks are not bound
 			continue
 		}
 		for i, wish := range [][]string{

@@ -21,7 +21,7 @@ func TestBashCompletesTorchrunToo(t *testing.T) {
 	require.Contains(t, askBash(t, Gorun, "gorun", "--n"), "--np")
 }
 
-// zsh completes the typed command, whatever the name under which it loaded the script.
+// zsh completes the typed command, under whatever name it loaded the script.
 func TestZshChoosesByName(t *testing.T) {
 	zsh := testneeds.Program(t, "zsh", "zsh")
 	dir := t.TempDir()
@@ -40,8 +40,8 @@ _gorun`, "zsh", dir, name)
 	}
 }
 
-// askBash has bash complete a command line, given as the words that readline
-// makes of it: it splits at "=" and ":". The last word is the one to complete.
+// askBash makes bash complete a command line, given as the words of readline, which splits at "=" and ":". The last
+// word is the one to complete.
 func askBash(t *testing.T, d *Dialect, words ...string) []string {
 	t.Helper()
 	bash := testneeds.Program(t, "bash", "bash")
@@ -69,7 +69,7 @@ func TestCompletionOfCommands(t *testing.T) {
 	}
 }
 
-// testCommands are three commands of gorun's.
+// testCommands are three commands of gorun.
 func testCommands() []*cli.Command {
 	topo := []*Option{{Names: []string{"from"}, Value: "DIR", Dirs: true}, {Names: []string{"svg"}, Value: "FILE"}}
 	store := []*Option{{Names: []string{"listen"}, Value: "ADDR"}, {Names: []string{"max-memory"}, Value: "SIZE"}}
@@ -123,7 +123,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 }
 
-// Each script is valid in its shell, and offers the options of the help.
+// Each script is valid in its shell, and offers the options in the help.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range Shells {
 		for _, d := range []*Dialect{Gorun, Torchrun, Launch} {

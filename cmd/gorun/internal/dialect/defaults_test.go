@@ -11,8 +11,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestOrderOfSources: a flag beats GORUN_*, which beats PET_*, which beats what
-// torchrun reads beside it.
+// TestOrderOfSources: an option overrides GORUN_*, which overrides PET_*, which overrides the other variables of
+// torchrun.
 func TestOrderOfSources(t *testing.T) {
 	variables := []string{
 		"GORUN_LOG_LINE_PREFIX_TEMPLATE=gorun", "PET_LOG_LINE_PREFIX_TEMPLATE=pet",
@@ -122,8 +122,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// One answer to a question on the command line makes the variables of all
-// options that ask it moot.
+// One option on the command line overrides the variables of all options of its family.
 func TestFlagsSettleTheirFamily(t *testing.T) {
 	spec := mustParse(t, "gorun -n 3 x", "GORUN_NPROC_PER_NODE=2", "PET_NPROC_PER_NODE=4").Spec
 	require.Equal(t, job.CountUnset, spec.PerNode.Kind)

@@ -68,7 +68,7 @@ func around(variables ...string) Surroundings {
 	}
 }
 
-// tokenFile is a file with a secret, for the user 7.
+// tokenFile is a file with a secret, owned by user 7.
 func tokenFile(name string) (TokenFile, error) {
 	file, found := map[string]TokenFile{
 		"token": {Mode: 0o600, UID: 7}, "pod": {Mode: 0o440}, "open": {Mode: 0o644, UID: 7},
@@ -88,8 +88,7 @@ func tokenFile(name string) (TokenFile, error) {
 	return file, nil
 }
 
-// parse parses a command line, the name first, as a shell without quotes would
-// split it.
+// parse parses a command line that starts with the name, split at blanks.
 func parse(line string, variables ...string) (Invocation, error) {
 	words := strings.Fields(line)
 	if strings.HasPrefix(line, Launch.Name+" ") {
@@ -360,7 +359,7 @@ func TestTorchrunSpec(t *testing.T) {
 	require.Equal(t, []string{"SIGUSR1"}, mustParse(t, "torchrun --signals-to-handle SIGUSR1 x.py").Spec.SignalsToHandle)
 }
 
-// TestLaunchSpec shows torch.distributed.launch's.
+// TestLaunchSpec shows the conventions of torch.distributed.launch.
 func TestLaunchSpec(t *testing.T) {
 	for line, flag := range map[string]bool{
 		"gorun launch --nproc_per_node 2 x.py":                       true,
@@ -406,7 +405,7 @@ func TestInvocation(t *testing.T) {
 	}
 }
 
-// TestPrinted: help, version and completion take the place of a job, whatever else is wrong.
+// TestPrinted: help, version and completion replace a job, even if other options are wrong.
 func TestPrinted(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun --help":                     Gorun.Overview(nil),
@@ -422,7 +421,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// A program of a subcommand's name is reached after any option, and by its path.
+// To run a program with the name of a subcommand, put an option first, or use its path.
 func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 	for _, line := range []string{
 		"gorun -np 4 doctor", "gorun -np 4 version", "gorun -- help", "gorun -n1 launch x.py",
@@ -435,7 +434,7 @@ func TestSubcommandsAreFirstWordsOnly(t *testing.T) {
 	require.True(t, mustParse(t, "gorun --no-registry ./ps").Unlisted)
 }
 
-// Words after the program belong to it, byte for byte.
+// gorun passes the arguments after the program unchanged.
 func TestProgramsArgumentsAreNeverTouched(t *testing.T) {
 	for _, args := range [][]string{
 		{"-n", "4", "--nproc_per_node=2", "--"},
@@ -485,8 +484,7 @@ func TestSeveralPrograms(t *testing.T) {
 		mustParse(t, "gorun -n 1 a : -n 2 b", "GORUN_NP=7").Spec.Apps, "a variable gives no program its number")
 }
 
-// A lone colon begins another program where options with -n among them follow it,
-// and called mpirun always.
+// A lone colon begins another program if options with -n follow it. Under the name mpirun it always does.
 func TestColons(t *testing.T) {
 	two := func(second job.App) []job.App {
 		second.Program, second.Args, second.NumRanks = "b", []string{}, 2
@@ -565,7 +563,7 @@ func TestUsageErrorUnwraps(t *testing.T) {
 	require.Empty(t, usage.Hint(), "the help does not have that file")
 }
 
-// TestHints: mistakes about the existing options hint at --help.
+// TestHints: errors about existing options suggest --help.
 func TestHints(t *testing.T) {
 	for line, want := range map[string]string{
 		"mpirun -n 2":                  "run mpirun --help",
@@ -581,7 +579,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Two tokens for tests alone.
+// Two tokens for tests only.
 const (
 	fileToken  = "gorun1_bsvytpibgiqz7nt5gl44quew63zb26czjrgztibhef5ovd5yo2abdz2yee"
 	otherToken = "gorun1_y4wuhfw55uoj425hj6zs33bhkfbfaxfp5imypuxo7vipmoc2mrpnpc7jui"

@@ -26,8 +26,7 @@ func step(n string) []string {
 	}
 }
 
-// TestAllocation shows which hosts a command line has in a job of Slurm, and how they
-// are reached.
+// TestAllocation shows the hosts of a command line in a Slurm job, and the transport that reaches them.
 func TestAllocation(t *testing.T) {
 	for line, want := range map[string]struct{ hosts, start string }{
 		"gorun x":                              {"n1:2 n2:2 n3:2 n4:2", "--nodes=4 --ntasks=4 --nodelist=n[1-4]"},
@@ -72,7 +71,7 @@ func TestAllocation(t *testing.T) {
 	}
 }
 
-// listed writes hosts as -H has them.
+// slotted formats hosts for -H.
 func slotted(all []hosts.Host) string {
 	var words []string
 	for _, h := range all {
@@ -84,13 +83,13 @@ func slotted(all []hosts.Host) string {
 	return strings.Join(words, " ")
 }
 
-// The number of ranks is explained by the variable that has it.
+// gorun names the variable that set the number of ranks.
 func TestSlotsFrom(t *testing.T) {
 	require.Equal(t, "SLURM_TASKS_PER_NODE=2(x4)", mustParse(t, "gorun x", allocation...).Spec.SlotsFrom)
 	require.Empty(t, mustParse(t, "gorun -H n1:1,n2 x", allocation...).Spec.SlotsFrom)
 }
 
-// -v prints what was found.
+// -v prints the detected allocation.
 func TestAllocationVerbose(t *testing.T) {
 	notes := mustParse(t, "gorun -v x", allocation...).Notes
 	require.Equal(t, "Slurm job 17: SLURM_JOB_ID=17; SLURM_TASKS_PER_NODE=2(x4)", notes[0])
@@ -104,7 +103,7 @@ func TestAllocationVerbose(t *testing.T) {
 		"without it gorun starts all nodes of the job itself"}, notes)
 }
 
-// One host that is not the engine's has all of them reached by SSH, and gorun says so.
+// If one host is outside the allocation, gorun reaches all hosts by SSH and reports that.
 func TestHostsOutsideAllocation(t *testing.T) {
 	alone := []string{
 		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
@@ -137,7 +136,7 @@ func TestHostsOutsideAllocation(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun -H localhost:2 x", alone...).Notes)
 }
 
-// Invalid variables of an engine are no problem if options name hosts.
+// Invalid variables of an engine do not matter if options name hosts.
 func TestHostsBesideBrokenVariables(t *testing.T) {
 	inv := mustParse(t, "gorun -H h1,h2 x", "SLURM_JOB_ID=5")
 	require.Len(t, inv.Spec.Hosts, 2)
@@ -146,7 +145,7 @@ func TestHostsBesideBrokenVariables(t *testing.T) {
 	require.Contains(t, problems(t, "gorun --engine slurm -H h1 x", "SLURM_JOB_ID=5")[0], "SLURM_JOB_NODELIST is not set")
 }
 
-// In an allocation each rank of another launcher's would take all hosts.
+// In an allocation, each rank of another launcher would take all hosts.
 func TestAllocationInOtherLauncher(t *testing.T) {
 	ompi := append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
 	require.Equal(t, []string{"this gorun is rank 1 of 2 of mpirun (OMPI_COMM_WORLD_RANK=1): in Slurm job 17 gorun " +
@@ -164,13 +163,13 @@ func TestAllocationInOtherLauncher(t *testing.T) {
 	mustParse(t, "gorun --standalone x", ompi...)
 	mustParse(t, "gorun --nnodes 2 --master-addr n1 x", ompi...)
 	mustParse(t, "gorun x", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2")
-	// in a rank of gorun's
+	// in a rank of gorun
 	mustParse(t, "gorun x", append(slices.Clone(allocation), "GORUN_JOB_WORLD=1/2", "OMPI_COMM_WORLD_RANK=1",
 		"OMPI_COMM_WORLD_SIZE=2")...)
 	mustParse(t, "gorun x", append(slices.Clone(allocation), "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1")...)
 }
 
-// This host is called by any of its names, where it is one of the job's.
+// gorun recognises this host by any of its names, if it is in the allocation.
 func TestThisHostInAllocation(t *testing.T) {
 	script := append(slices.Clone(allocation), "SLURMD_NODENAME=n3")
 	require.Equal(t, "n1:2 n2:2 n4:2", slotted(mustParse(t, "gorun --exclude localhost x", script...).Spec.Hosts))
@@ -182,14 +181,14 @@ func TestThisHostInAllocation(t *testing.T) {
 		problems(t, "gorun --exclude localhost x", allocation...))
 }
 
-// A job of one node that is this host needs no srun.
+// A job with only this host as a node needs no srun.
 func TestAllocationWithoutSrun(t *testing.T) {
 	spec := mustParse(t, "gorun x", "PATH=", "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=here").Spec
 	require.True(t, spec.Hosts[0].Here)
 	require.Nil(t, spec.Reach.Engine.Once)
 }
 
-// TestSteps shows which node each gorun of a step is, and where they meet.
+// TestSteps shows the node of each gorun in a step, and their endpoint.
 func TestSteps(t *testing.T) {
 	ports := stepPorts("slurm-17.0")
 	require.NotEqual(t, ports, stepPorts("slurm-18.0"))
@@ -268,14 +267,14 @@ func TestSteps(t *testing.T) {
 		"the node that has this address is node 0")
 }
 
-// The job's number of ranks is refused on a node, with the node's number as a hint.
+// A node refuses the job's number of ranks, and suggests the node's number.
 func TestStepCounts(t *testing.T) {
 	require.Equal(t, []string{"-n 4 is for a gorun that starts all nodes; of 2 nodes that are started one by one each " +
 		"says how many ranks it has: use --nproc-per-node 2"}, problems(t, "gorun -n 4 x", step("1")...))
 	require.Equal(t, 2, mustParse(t, "gorun -n 4 --nproc-per-node 2 x", step("1")...).Spec.PerNode.N)
 }
 
-// A node's number that cannot be its own is refused at once, on the node that has it.
+// A node refuses at once a node rank that contradicts Slurm.
 func TestStepRankOfAnother(t *testing.T) {
 	const first = "the nodes of step 17.0 meet at n1, which is node 0, and this is n2: leave --node-rank out, and each " +
 		"node has its number of the step"
@@ -301,7 +300,7 @@ func TestStepRankOfAnother(t *testing.T) {
 	mustParse(t, "gorun --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 x", step("1")...)
 }
 
-// A step of one task is a job on one host, and options still make it one of several.
+// A step of one task is a job on one host; options can still add hosts.
 func TestStepOfOneTask(t *testing.T) {
 	one := []string{
 		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
@@ -323,7 +322,7 @@ var seats = []string{
 	"SLURM_PROCID=3", "SLURM_NODEID=1", "SLURM_LOCALID=1", "SLURMD_NODENAME=n2",
 }
 
-// Ranks run as many threads as the job requested CPUs per task, unless an option sets the CPUs.
+// Ranks run as many threads as the job has CPUs per task, unless an option sets the CPUs.
 func TestEngineCPUs(t *testing.T) {
 	one := []string{
 		"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=n1", "SLURM_STEP_TASKS_PER_NODE=1",
@@ -344,13 +343,13 @@ func TestEngineCPUs(t *testing.T) {
 		mustParse(t, "gorun -H a,b x", append(slices.Clone(allocation), "SLURM_CPUS_PER_TASK=2")...).Spec.CPUsPerRank)
 }
 
-// uneven has the variables of a task on the first node, which has three of four.
+// uneven has the variables of a task on the first node, which has three of four tasks.
 var uneven = []string{
 	"SLURM_JOB_ID=17", "SLURM_STEP_ID=2", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_TASKS_PER_NODE=3,1",
 	"SLURM_PROCID=0", "SLURM_NODEID=0", "SLURM_LOCALID=0", "SLURMD_NODENAME=n1",
 }
 
-// With several tasks on a node each is a rank.
+// If a node has several tasks, each task is a rank.
 func TestSeats(t *testing.T) {
 	ports := stepPorts("slurm-17.2")
 	for _, line := range []string{
@@ -375,7 +374,7 @@ func TestSeats(t *testing.T) {
 		"SLURM_STEP_NODELIST=n2", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_NODEID=0",
 		"SLURM_LOCALID=3",
 	})
-	slices.Reverse(alone) // the first of a name counts
+	slices.Reverse(alone) // the first value of a name applies
 	require.Equal(t, "localhost", mustParse(t, "gorun x", alone...).Spec.Join.Addr, "on one host no token is needed")
 	require.Equal(t, "n2", mustParse(t, "gorun --master-addr n2 --insecure-join x",
 		append(alone, "HOME=/")...).Spec.Join.Addr)

@@ -28,7 +28,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Every command line that the help shows can be typed.
+// You can run every command line in the help.
 func TestExamplesParse(t *testing.T) {
 	for _, d := range dialects {
 		require.NotEmpty(t, d.examples)
@@ -41,7 +41,7 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// docs/reference/options.md has every spelling and every variable, and no broken row.
+// docs/reference/options.md has every spelling and every variable, and all its rows are valid.
 func TestDocsNameEveryOption(t *testing.T) {
 	text := Markdown(nil)
 	for _, d := range dialects {
@@ -62,10 +62,10 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, []string{"abc d"}, wrap("  abc   d ", 5))
 }
 
-// TestOverview: gorun --help fits on a screen, and every option of gorun's own has a topic.
+// TestOverview: gorun --help fits on a screen, and every option that only gorun has belongs to a topic.
 func TestOverview(t *testing.T) {
 	overview := Gorun.Overview(nil)
-	require.LessOrEqual(t, strings.Count(overview, "\n"), 40) // with the commands at most 50
+	require.LessOrEqual(t, strings.Count(overview, "\n"), 40) // at most 50 with the commands
 	pages := map[string]string{"": overview}
 	for _, name := range Topics() {
 		page, ok := TopicHelp(name, nil)

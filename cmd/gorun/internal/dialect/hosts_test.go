@@ -14,7 +14,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestOtherHosts: hosts of a command line; a star marks this one.
+// TestOtherHosts: hosts of a command line; a star marks this host.
 func TestOtherHosts(t *testing.T) {
 	for line, want := range map[string]string{
 		"gorun -H a:4,b x":                                 "a:4 b",
@@ -66,8 +66,8 @@ func TestOtherHosts(t *testing.T) {
 	require.Empty(t, mustParse(t, "gorun x", "GORUN_EXCLUDE=b").Notes)
 }
 
-// TestProgramsWithHostFiles: each program may have a host file of its own, and -H chooses from
-// that; the one before the first program is then that program's.
+// TestProgramsWithHostFiles: each program may have its own host file, and -H selects hosts from it. A host file
+// before the first program belongs to that program.
 func TestProgramsWithHostFiles(t *testing.T) {
 	files := map[string]string{
 		"f1": "a slots=2\nb slots=4\n", "f2": "b slots=3\nc max_slots=2\n",
@@ -109,7 +109,7 @@ func TestProgramsWithHostFiles(t *testing.T) {
 	}
 }
 
-// listed writes hosts as -H has them, this one with a star.
+// listed formats hosts for -H, and marks this host with a star.
 func listed(all []hosts.Host) string {
 	words := make([]string, len(all))
 	for i, h := range all {
@@ -157,7 +157,7 @@ func TestHostFileDialect(t *testing.T) {
 		mustParse(t, "gorun -v --hostfile cluster.txt x").Notes)
 }
 
-// TestReach: each option on other hosts sets its part of the Spec.
+// TestReach: each option about other hosts sets its part of the Spec.
 func TestReach(t *testing.T) {
 	for line, want := range map[string]job.Spec{
 		"gorun --ssh-config f --ssh-accept-new x":  {Reach: job.ReachSpec{SSHConfig: "f", AcceptNew: true}},
@@ -230,7 +230,7 @@ func TestSplitCommand(t *testing.T) {
 		"quotes, or the command in a script")
 }
 
-// What was split and quoted again is split the same; the seeds lie in testdata/fuzz.
+// Quoting the words of a command and splitting them again gives the same words. The seeds are in testdata/fuzz.
 func FuzzSplitCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		words, err := splitCommand(line)

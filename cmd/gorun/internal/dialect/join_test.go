@@ -83,7 +83,7 @@ func TestJoin(t *testing.T) {
 	require.Nil(t, mustParse(t, "gorun --nnodes 2 -H a,b --master-addr a x").Spec.Join, "gorun starts the others")
 }
 
-// Variables replace options: torchrun's, manifests' and Kubernetes'.
+// Variables of torchrun, manifests and Kubernetes replace options.
 func TestJoinFromVariables(t *testing.T) {
 	j := mustParse(t, "torchrun x.py", "PET_NNODES=2", "PET_NODE_RANK=1", "PET_MASTER_ADDR=a",
 		"PET_MASTER_PORT=5").Spec.Join

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// optionsOf reads a stored list of a launcher's options: all spellings of one on a line,
-// and as many = as its value has words. The lists are from the help and the tables of the
-// real launchers.
+// optionsOf reads a stored list of a launcher's options. A line has all spellings of one option, and one = per word
+// of its value. The lists are from the help and the tables of the real launchers.
 func optionsOf(t *testing.T, file string) map[string]int {
 	f, err := os.Open(filepath.Join("testdata", file))
 	require.NoError(t, err)
@@ -31,8 +30,7 @@ func optionsOf(t *testing.T, file string) map[string]int {
 	return words
 }
 
-// launcherOptions are the lists, and what each knows under a name that means another thing
-// elsewhere.
+// launcherOptions are the lists, and the names that have another meaning in other launchers.
 var launcherOptions = []struct {
 	file    string
 	dialect *Dialect
@@ -45,21 +43,21 @@ var launcherOptions = []struct {
 	{"options-intel-2021.18.txt", Mpiexec, 100},
 }
 
-// otherwise are names that mean another thing when gorun is called otherwise.
+// otherwise are names whose meaning depends on the name of gorun.
 var otherwise = map[string]bool{
 	"-p": true, "--arch": true, "--soft": true, "-s": true, "-debug": true,
 	"--debug": true, "-N": true, "-tune": true,
 }
 
-// TestEveryOptionOfLaunchers: all spellings are known under every name that they are typed
-// to, and take as many words as they do there.
+// TestEveryOptionOfLaunchers: under each launcher's name, gorun knows all spellings, and they take as many words as
+// in that launcher.
 func TestEveryOptionOfLaunchers(t *testing.T) {
 	for _, list := range launcherOptions {
 		options := optionsOf(t, list.file)
 		require.Greater(t, len(options), list.size, list.file)
 		for _, d := range []*Dialect{list.dialect, Gorun, Mpirun, Mpiexec} {
 			for typed, words := range options {
-				// the first is Slurm's here, the others have values in the standard
+				// -p belongs to Slurm here; the others have values in the standard
 				if otherwise[typed] && (d != list.dialect || typed == "-p" || typed == "--arch" || typed == "--soft") {
 					continue
 				}

@@ -11,8 +11,7 @@ import (
 	"gorun/placement"
 )
 
-// TestTeachingLines: what texts for beginners have their readers type is taken word for
-// word.
+// TestTeachingLines: command lines from tutorials work unchanged.
 func TestTeachingLines(t *testing.T) {
 	for line, check := range map[string]func(s *job.Spec){
 		"mpirun -np 4 python pytorch_mpi_example.py": func(s *job.Spec) {
@@ -49,7 +48,7 @@ func TestTeachingLines(t *testing.T) {
 	}
 }
 
-// TestInterface: an interface that is missing here may exist on other hosts, so it is only noted.
+// TestInterface: an interface that is missing here may exist on other hosts, so gorun only prints a note.
 func TestInterface(t *testing.T) {
 	here := around()
 	here.HasInterface = func(name string) bool { return name == "eth0" }
@@ -85,7 +84,7 @@ func TestParameters(t *testing.T) {
 		mustParse(t, "mpirun -bind-to core x", "OMPI_MCA_hwloc_base_binding_policy=none").Spec.Place.BindTo.Object)
 }
 
-// TestWhatLaunchersTakeForGranted shows counts and slots under each name.
+// TestWhatLaunchersTakeForGranted shows the default counts and slots under each name.
 func TestWhatLaunchersTakeForGranted(t *testing.T) {
 	for line, want := range map[string]struct {
 		perNode job.Count
@@ -113,7 +112,7 @@ func TestWhatLaunchersTakeForGranted(t *testing.T) {
 		listed(mustParse(t, "mpiexec x", "HYDRA_HOST_FILE=cluster.txt").Spec.Hosts))
 }
 
-// TestBlocks: each program of a command line has its own count, variables, hosts and place.
+// TestBlocks: each program of a command line has its own count, variables, hosts and placement.
 func TestBlocks(t *testing.T) {
 	spec := mustParse(t,
 		"mpirun -n 1 -H a -x A=1 -wdir /one ./server : -H b:4,c -n 5 -mca pml ob1 -bind-to core ./client").Spec
@@ -141,7 +140,7 @@ func TestBlocks(t *testing.T) {
 	require.True(t, mustParse(t, "mpiexec -n 1 -envnone x : -n 1 -envnone y").Spec.ExportsOnly)
 }
 
-// TestEnvironmentOfPrograms: -envall may stand before each program, and -tune is Intel's.
+// TestEnvironmentOfPrograms: -envall may precede each program, and -tune belongs to Intel MPI.
 func TestEnvironmentOfPrograms(t *testing.T) {
 	require.True(t, mustParse(t, "mpiexec -n 1 -envall x : -n 1 -envall y").Spec.ExportAll)
 	require.Equal(t, []string{"-envall contradicts -genvnone"}, problems(t, "mpiexec -genvnone -n 1 x : -n 1 -envall y"))
@@ -152,8 +151,8 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 		"which is Open MPI's")
 }
 
-// TestMissingWords: an option in the place of a parameter's value is none, and what refusals
-// say to type begins with the user's own name for gorun.
+// TestMissingWords: an option never becomes the value of a parameter, and hints begin with the name of gorun that
+// the user typed.
 func TestMissingWords(t *testing.T) {
 	require.Equal(t, []string{"-mca needs a value: -mca KEY VALUE"}, problems(t, "mpirun -mca btl -n 2 x")[:1])
 	require.Equal(t, []string{"-genv needs a value: -genv NAME VALUE"}, problems(t, "mpiexec -genv FOO -n 1 x")[:1])
@@ -182,7 +181,7 @@ func TestLettersOfLaunchers(t *testing.T) {
 	require.Contains(t, problems(t, "gorun -s x")[0], "--copy")
 }
 
-// What Open MPI 5 writes behind an object, and Hydra's words for bindings.
+// The qualifiers that Open MPI 5 writes after an object, and the bindings of Hydra.
 func TestMappingsOfLaunchers(t *testing.T) {
 	inv := mustParse(t, "mpirun -np 2 --map-by core:NOLOCAL:DISPLAY:DONOTLAUNCH -H here,a x")
 	require.True(t, inv.DryRun)

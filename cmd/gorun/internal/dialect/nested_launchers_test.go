@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher as the program would start every rank once for each rank. In an allocation gorun notes that.
+// If the program is a launcher, every rank starts all ranks again. In an allocation gorun notes that.
 func TestLaunchersAsPrograms(t *testing.T) {
 	for program, ends := range map[string]string{
 		"srun x":                   "leave srun out",

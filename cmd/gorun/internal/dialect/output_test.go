@@ -37,7 +37,7 @@ func TestLabels(t *testing.T) {
 		"gorun's own label has colours on a terminal")
 }
 
-// TestFileNames: streams, their files, and whether they are shown, too.
+// TestFileNames: streams, their files, and whether they are also shown.
 func TestFileNames(t *testing.T) {
 	both, one := job.StreamMap{All: job.Stdout | job.Stderr}, func(s job.Streams) job.StreamMap {
 		return job.StreamMap{All: s}
@@ -81,7 +81,7 @@ func TestFileNames(t *testing.T) {
 	require.Contains(t, inv.Notes, "PET_TEE=3 is ignored beside -output-filename d:nocopy")
 }
 
-// TestDisplays: what is shown of the plan. Scripts read what mpirun says of bindings.
+// TestDisplays: the displayed parts of the plan. Scripts parse the bindings that mpirun prints.
 func TestDisplays(t *testing.T) {
 	inv := mustParse(t, "gorun --display map,allocation,bindings,topo -print-rank-map x")
 	require.Equal(t, Display{Map: true, RankMap: true, Hosts: true}, inv.Display)

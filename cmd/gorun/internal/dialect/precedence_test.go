@@ -39,8 +39,8 @@ type setting struct {
 	entry  string
 }
 
-// settings are the variables of a dialect, each with a value: of several names that another
-// launcher has for one thing the first.
+// settings are the variables of a dialect, each with a value. If another launcher has several names for one
+// setting, only the first counts.
 func settings(d *Dialect) (all []setting) {
 	add := func(o *Option, name string) {
 		value, is := otherwiseSaid[o.Names[0]]
@@ -69,7 +69,7 @@ func settings(d *Dialect) (all []setting) {
 	return all
 }
 
-// leaves are the values of an Invocation by where they stand; elements of lists are one each.
+// leaves maps paths to the values of an Invocation; each element of a list is one value.
 func leaves(into map[string]any, at string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -104,7 +104,7 @@ func leavesOf(inv Invocation) map[string]any {
 	return found
 }
 
-// differs are the leaves in which a parsed command line is not the plain one.
+// differs are the leaves that differ between a parsed command line and the plain one.
 func differs(inv Invocation, plain map[string]any) map[string]any {
 	found := leavesOf(inv)
 	maps.DeleteFunc(found, func(at string, value any) bool { return plain[at] == value })
@@ -120,14 +120,14 @@ func contains(all, some map[string]any) bool {
 	return true
 }
 
-// group is a set of variables that do not get into each other's way.
+// group is a set of variables that do not affect each other.
 type group struct {
 	entries []string
 	said    map[string]any
 }
 
-// grouped puts variables together as far as each is still heard, so that not every pair of an
-// option and a variable needs a command line of its own.
+// grouped combines variables as long as each still has an effect. So not every pair of an option and a variable
+// needs its own command line.
 func grouped(all []setting, parsed func(line []string, variables ...string) (Invocation, error),
 	plain map[string]any,
 ) (groups []*group) {
@@ -153,13 +153,12 @@ func grouped(all []setting, parsed func(line []string, variables ...string) (Inv
 	return groups
 }
 
-// exempt are variables that others do not outrank: hosts that are broken are left out whoever
-// names them, and --standalone is stronger than what it passes over (as in torchrun, with a
-// remark), as an endpoint is than a port. A variable that has nothing started does so.
+// exempt are variables that options do not override. Broken hosts are excluded from every host list. --standalone
+// overrides other options with a note, as in torchrun, and an endpoint overrides a port. One variable prevents the
+// start of ranks.
 var exempt = []string{"exclude", "standalone", "rdzv-endpoint", "orte_do_not_launch"}
 
-// weak are options that say so themselves, or for which Hydra's other variable names the
-// program.
+// weak are options with a documented lower precedence, or for which another variable of Hydra names the program.
 var weak = []string{"default-hostfile", "launcher"}
 
 // TestTypedBeatsVariables: options on the command line beat all variables.
@@ -180,7 +179,7 @@ func TestTypedBeatsVariables(t *testing.T) {
 				continue
 			}
 			typed := differs(alone, plain)
-			maps.DeleteFunc(typed, func(at string, value any) bool { // defaults, which make room where somebody says more
+			maps.DeleteFunc(typed, func(at string, value any) bool { // defaults, which other settings replace
 				counts := strings.HasPrefix(at, ".Spec.PerNode")
 				return counts && (o.Family != FamilyCount || value == "0") || o.Family == familyPE &&
 					at == ".Spec.Place.Request.MapBy.Object"
@@ -205,8 +204,8 @@ func TestTypedBeatsVariables(t *testing.T) {
 	}
 }
 
-// TestPlacementVariablesAreExclusive: a placement variable is ignored beside an option that sets placement in another
-// way; both together would be refused.
+// TestPlacementVariablesAreExclusive: gorun ignores a placement variable if an option sets the placement
+// differently. It would refuse both together.
 func TestPlacementVariablesAreExclusive(t *testing.T) {
 	ways := map[string]string{
 		"GORUN_NUMA_BINDING=node": "--numa-binding node", "GORUN_RANKFILE=ranks.txt": "--rankfile ranks.txt",
@@ -248,7 +247,7 @@ func TestPlacementVariablesAreExclusive(t *testing.T) {
 		require.Equal(t, alone.MapBy.Oversubscribe, with.MapBy.Oversubscribe, line)
 		require.False(t, with.MapBy.NoOversubscribe, line)
 	}
-	// What has no room for the cores that were typed is left out, all else stays.
+	// gorun drops placement settings that leave no room for the typed cores, and keeps the others.
 	require.Equal(t, placement.ByNUMA,
 		mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
 	require.Equal(t, placement.ByPackage,

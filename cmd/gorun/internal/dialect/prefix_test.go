@@ -8,7 +8,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// TestInstallPrefixes: the directories of an installation come first in two variables of ranks, whatever their source.
+// TestInstallPrefixes: the directories of an installation come first in two variables of ranks, for all sources of
+// these variables.
 func TestInstallPrefixes(t *testing.T) {
 	prefixed := func(option, path, libraries string) []job.Export {
 		return []job.Export{
@@ -40,7 +41,7 @@ func TestInstallPrefixes(t *testing.T) {
 	require.Equal(t, []string{"--prefix=: the value is empty"}, problems(t, "mpirun --prefix= -n 1 x"))
 }
 
-// TestSearchPaths: directories in which a program is looked up.
+// TestSearchPaths: directories to search for a program.
 func TestSearchPaths(t *testing.T) {
 	apps := mustParse(t, "mpirun -gpath /g -n 1 --path /a:/b x : -n 1 y : -n 1 -path /c z").Spec.Apps
 	require.Equal(t, []string{"/a:/b", "/g", "/c"}, []string{apps[0].Path, apps[1].Path, apps[2].Path})

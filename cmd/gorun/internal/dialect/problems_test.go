@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProblems: every line of the errors that users see.
+// TestProblems: every error message that users see.
 func TestProblems(t *testing.T) {
 	const (
 		notRanks = "not a number from 1 to 1048576"
@@ -82,7 +82,7 @@ func TestProblems(t *testing.T) {
 		"gorun -x A*=1 x":            {"-x A*=1: a pattern is the start of a name followed by *"},
 		"gorun -q=perhaps x":         {"-q=perhaps: a switch is 1 or 0, true or false"},
 
-		// meeting
+		// rendezvous
 		"gorun --store etcd x": {"--store etcd: not one of auto, gorun, rank0"},
 		"gorun --allow-from 10.0.0.0/33 x": {"--allow-from 10.0.0.0/33: not a network such as 10.0.0.0/8 or fd00::/8, " +
 			"nor an IP address"},
@@ -125,7 +125,7 @@ func TestProblems(t *testing.T) {
 		"gorun --logs-specs mine x": {"--logs-specs mine: gorun loads no Python class; use --log-dir, " +
 			"--redirects, --tee"},
 
-		// the end
+		// end of the job
 		"gorun --timeout soon x":                 {"--timeout soon: " + notTime},
 		"gorun --timeout -1 x":                   {"--timeout -1: a time cannot be negative"},
 		"gorun --timeout NaN x":                  {"--timeout NaN: " + notTime},
@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 		"gorun --signals-to-handle CHLD x": {"--signals-to-handle CHLD: SIGCHLD reaches gorun all the time and would " +
 			"end the job at once: leave it out"},
 
-		// looking
+		// inspection
 		"gorun --json x": {"--json prints the plan of --dry-run: add it; --report FILE writes how the " +
 			"job ended"},
 		"gorun --dry-run --report r x": {"--report and --dry-run contradict each other: a plan has no end to report"},
@@ -152,7 +152,7 @@ func TestProblems(t *testing.T) {
 			"zsh and fish"},
 		"torchrun --print-completion korn": {"--print-completion korn: not one of bash, zsh, fish"},
 
-		// binding, and what others call things
+		// binding, and options of other launchers
 		"gorun --bind-to croe x": {`--bind-to croe: unknown object "croe" (did you mean core?); known are none,` +
 			` board, machine, package, socket, skt, numa, l3cache, l2cache, core, l1cache, hwthread, thread`},
 		"gorun --map-by ppr:x:socket x": {`--map-by ppr:x:socket: ranks per object: "x" is no number from 1 to 1048576`},
@@ -264,7 +264,7 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
-// The value of an option that is nearly known must not be taken for the program.
+// The value of a misspelled option must not become the program.
 func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
 	require.Equal(t, []string{
 		"unknown option --timout: did you mean --timeout?",
@@ -288,8 +288,7 @@ func TestValueOfUnknownOptionIsSkipped(t *testing.T) {
 		problems(t, "torchrun --master h --grace x prog"))
 }
 
-// torchrun's prefixes mean what they mean there: our own options make none of
-// them ambiguous.
+// torchrun's abbreviations keep their meaning: our own options make none of them ambiguous.
 func TestPrefixes(t *testing.T) {
 	require.Empty(t, mustParse(t, "torchrun --stan --max_r 0 --rdzv-b c10d x").Notes)
 	require.Equal(t, "j", mustParse(t, "torchrun --rdzv-i j x").Spec.RunID)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRewrite shows the one form that urfave/cli reads.
+// TestRewrite shows the form that urfave/cli reads.
 func TestRewrite(t *testing.T) {
 	for line, want := range map[string]string{
 		"-n 4 x -n 5":                 "--np=4 -- x -n 5",
@@ -32,8 +32,7 @@ func TestRewrite(t *testing.T) {
 		strings.Join(Torchrun.rewrite(strings.Fields("--nn 1 --stand -t3 x : -n 2")).args(), " "))
 }
 
-// FuzzRewrite states what holds for every command line. Its words are separated
-// by newlines. The seeds lie in testdata/fuzz.
+// FuzzRewrite checks the invariants of all command lines. Newlines separate words. The seeds are in testdata/fuzz.
 func FuzzRewrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string, which uint8) {
 		d := dialects[int(which)%len(dialects)]
@@ -69,7 +68,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// requireNormal: options have a value where they take one.
+// requireNormal requires a value for each option that takes one.
 func requireNormal(t *testing.T, d *Dialect, r rewritten) {
 	t.Helper()
 	for _, o := range r.options {

@@ -17,7 +17,7 @@ import (
 	"gorun/placement"
 )
 
-// TestVariablesOfHydra: called mpiexec, each of Hydra's variables acts as its option.
+// TestVariablesOfHydra: under the name mpiexec, each of Hydra's variables acts like its option.
 func TestVariablesOfHydra(t *testing.T) {
 	for entry, option := range map[string]string{
 		"HYDRA_LAUNCHER=rsh":               "-launcher rsh",
@@ -59,13 +59,13 @@ func TestVariablesOfHydra(t *testing.T) {
 			return "", false
 		}, Names: around.Names, ReadFile: around.ReadFile, IsThisHost: around.IsThisHost, LookPath: around.LookPath})
 		require.NoError(t, err)
-		if entry != "HYDRA_RMK=user" { // which asks for nothing outside of a manager's job
+		if entry != "HYDRA_RMK=user" { // it has no effect outside a resource manager's job
 			require.NotEqual(t, leavesWithoutOrigin(bare), leavesWithoutOrigin(heard), entry)
 		}
 	}
 }
 
-// leavesWithoutOrigin are the leaves of a command line without the words in which each was said.
+// leavesWithoutOrigin are the leaves of a command line without the names of the options that set them.
 func leavesWithoutOrigin(inv Invocation) map[string]any {
 	for i := range inv.Spec.Exports {
 		inv.Spec.Exports[i].From = ""
@@ -78,7 +78,7 @@ func leavesWithoutOrigin(inv Invocation) map[string]any {
 
 func newLine(d *Dialect) *Line { return &Line{dialect: d, tables: d.tables} }
 
-// fallbacksOf are the variables of other launchers that a dialect hears.
+// fallbacksOf are the variables of other launchers that a dialect reads.
 func fallbacksOf(d *Dialect) []fallback {
 	p := newLine(d)
 	p.around = Surroundings{
@@ -88,7 +88,7 @@ func fallbacksOf(d *Dialect) []fallback {
 	return p.fallbacks()
 }
 
-// Every variable of the real mpiexec is one that gorun, called so, knows.
+// Under the name mpiexec, gorun knows every variable of the real mpiexec.
 func TestEveryVariableOfHydra(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join("testdata", "variables-hydra.txt"))
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestEveryVariableOfHydra(t *testing.T) {
 	require.Contains(t, strings.Join(inv.Notes, "\n"), "HYDRA_TOPOLIB=hwloc has no effect")
 }
 
-// TestPerHost: Intel's number of ranks per host counts beside -n.
+// TestPerHost: Intel's number of ranks per host applies together with -n.
 func TestPerHost(t *testing.T) {
 	for line, want := range map[string]string{
 		"mpiexec -n 2 -hosts a:8,b:8 x":        "a:1 b:1",
@@ -132,15 +132,15 @@ func TestPerHost(t *testing.T) {
 	require.Contains(t, inv.Notes, "OMPI_MCA_rmaps_base_n_pernode=2 is ignored beside -n 3, which is more")
 }
 
-// TestParametersByEveryWay: a parameter of Open MPI's launcher does the same behind --mca, behind
-// --prtemca and as either variable.
+// TestParametersByEveryWay: a parameter of Open MPI's launcher has the same effect after --mca, after --prtemca and
+// as either variable.
 func TestParametersByEveryWay(t *testing.T) {
 	for _, row := range newLine(Mpirun).mcaParameters() {
 		for _, name := range row.Names {
 			value := otherwiseSaid[row.Names[0]]
 			switch {
 			case name == "orte_xml_output":
-				continue // is refused: TestProblems
+				continue // it is refused; see TestProblems
 			case row.Family == familyNoLocal:
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun -H here,a x", "OMPI_MCA_"+name+"=1").Spec.Hosts))
 				require.Equal(t, "a:1", listed(mustParse(t, "mpirun --mca "+name+" 1 -H here,a x").Spec.Hosts))
@@ -160,7 +160,7 @@ func TestParametersByEveryWay(t *testing.T) {
 			require.NoError(t, err)
 			prte.Spec.Exports = prte.Spec.Exports[1:]
 			require.Equal(t, leavesWithoutOrigin(typed), leavesWithoutOrigin(prte), name)
-			// nothing is asked for by these alone, or what is so anyway
+			// these have no effect alone, or match the default
 			if alone := []string{
 				"mca_base_env_list_delimiter", "rmaps_dist_device",
 				"rmaps_base_oversubscribe",
@@ -209,14 +209,14 @@ func TestDocsNameEveryParameter(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n"), table, "run make docs")
 }
 
-// markedOptions puts the options in a help between backticks.
+// markedOptions puts the options of a help text in backticks.
 func markedOptions(help string) string {
 	return regexp.MustCompile(
 		`(^|[ ])(--?[a-zH][a-z-]*( (ppr:N:[a-zA-Z]+|:pe=N|core|node|slot|socket|continue|NAME|LIST))?)`).ReplaceAllString(
 		help, "$1`$2`")
 }
 
-// TestArgumentsOfSSH: they go to the program that was named, or make it ssh.
+// TestArgumentsOfSSH: the arguments go to the named program, or select ssh.
 func TestArgumentsOfSSH(t *testing.T) {
 	for line, want := range map[string][]string{
 		"mpirun --mca plm_rsh_args -p=12345 x":                                             {"ssh", "-p=12345"},
@@ -255,7 +255,7 @@ func TestArgumentsOfSSH(t *testing.T) {
 	require.Empty(t, spec.Reach.SSHConfig)
 }
 
-// TestEnvironmentLists: mpirun's parameter for variables is -x.
+// TestEnvironmentLists: mpirun's parameter for variables acts like -x.
 func TestEnvironmentLists(t *testing.T) {
 	parse := func(value string, more ...string) []job.Export {
 		inv, err := Parse("mpirun", append(more, "--mca", "mca_base_env_list", value, "x"), around())
@@ -284,9 +284,8 @@ func TestEnvironmentLists(t *testing.T) {
 		problems(t, "mpirun --mca mca_base_env_list =1 x"))
 }
 
-// TestHostsOfOneProgram: in a resource manager's job -H is the program's before which it stands,
-// and the others have all nodes. Of a host file it leaves a part for all programs. Open MPI 4.1.4
-// and 5.0.11 do both.
+// TestHostsOfOneProgram: in a resource manager's job -H applies to the program that follows it, and other programs
+// have all nodes. With a host file -H selects hosts for all programs. Open MPI 4.1.4 and 5.0.11 do both.
 func TestHostsOfOneProgram(t *testing.T) {
 	spec := mustParse(t, "mpirun -n 1 -H n2 ./server : -n 7 ./client", allocation...).Spec
 	require.Equal(t, "n1:2 n2:2 n3:2 n4:2", slotted(spec.Hosts))
@@ -311,8 +310,7 @@ func TestHostsOfOneProgram(t *testing.T) {
 	}
 }
 
-// TestScopeOfEnvOptions: Hydra's options whose names begin with g are for all programs, and so are
-// those that are about the network.
+// TestScopeOfEnvOptions: Hydra's options whose names begin with g apply to all programs, and so do network options.
 func TestScopeOfEnvOptions(t *testing.T) {
 	names := func(list []job.Export) (names []string) {
 		for _, e := range list {
@@ -338,7 +336,7 @@ func TestScopeOfEnvOptions(t *testing.T) {
 	}
 }
 
-// TestThreadsAreCPUs: as Open MPI counts with --use-hwthread-cpus.
+// TestThreadsAreCPUs: --use-hwthread-cpus counts hardware threads as CPUs, as in Open MPI.
 func TestThreadsAreCPUs(t *testing.T) {
 	for _, line := range []string{
 		"mpirun --use-hwthread-cpus x", "mpirun --map-by :HWTCPUS x",
@@ -357,7 +355,7 @@ func TestThreadsAreCPUs(t *testing.T) {
 	require.Equal(t, job.CountCore, mustParse(t, "mpirun x").Spec.PerNode.Kind)
 }
 
-// TestExportsToOtherHosts: called mpiexec, other hosts get all variables but secrets by default.
+// TestExportsToOtherHosts: under the name mpiexec, other hosts get all variables except secrets by default.
 func TestExportsToOtherHosts(t *testing.T) {
 	for line, want := range map[string][2]bool{ // all, unlisted
 		"mpiexec x":                      {false, true},

@@ -21,7 +21,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// dialects are those that start jobs.
+// dialects are the dialects that start jobs.
 var dialects = []*Dialect{Gorun, Mpirun, Mpiexec, Torchrun, Launch}
 
 func TestRowsAreComplete(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRowsAreComplete(t *testing.T) {
 	}
 }
 
-// The variables of a family's options may not depend on the order of rows.
+// The variables of a family's options must not depend on the order of rows.
 func TestEveryNameMeansOneThing(t *testing.T) {
 	byName := map[string]*Option{}
 	for _, d := range dialects {
@@ -71,8 +71,8 @@ func TestEveryNameMeansOneThing(t *testing.T) {
 	}
 }
 
-// A gorun that a rank starts must not read the rank's own variables as options. GORUN_PYTHON gives no option its
-// default.
+// A gorun that a rank starts must not read the rank's own variables as options. GORUN_PYTHON is not the default of
+// an option.
 func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	forRanks := map[string]bool{}
 	for _, row := range plan.Table() {
@@ -91,7 +91,7 @@ func TestNoRankGetsAnOptionsVariable(t *testing.T) {
 	}
 }
 
-// sample has one good value per option that takes one and is not refused.
+// sample has one valid value per option that takes one and is not refused.
 var sample = map[string]string{
 	"np": "3", "nproc-per-node": "3", "nnodes": "1", "node-rank": "0", "host": "localhost:3", "hostfile": "here.txt",
 	"x":     "A=1",
@@ -129,19 +129,19 @@ var satisfied = []string{"node-rank", "rdzv-backend", "rdzv-conf", "standalone",
 // unhosted are options without effect outside a resource manager's job.
 var unhosted = []string{"rmk"}
 
-// needsOther maps options to what their error on a job of this host asks for.
+// needsOther maps options to the requirement in their error, for a job on this host.
 var needsOther = map[string]string{
 	"json": "--dry-run", "no-python": "--use-env", "exclude": "add -H or --hostfile",
 	"nolocal": "add -H or --hostfile", "app": "names the programs", "configfile": "names the programs",
 }
 
-// TestNoOptionIsSilentlyIgnored: in each spelling an option changes the invocation, fails with a reason, or is on a
+// TestNoOptionIsSilentlyIgnored: in each spelling an option changes the invocation, fails with a reason, or is in a
 // list of options without effect.
 func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 	for _, d := range dialects {
 		ignored := append(slices.Clone(satisfied), unhosted...)
 		if d == Mpirun || d == Mpiexec {
-			ignored = append(ignored, "oversubscribe") // as they do anyway
+			ignored = append(ignored, "oversubscribe") // as by default
 		}
 		if d.python {
 			ignored = append(ignored, "run-path")
@@ -172,7 +172,7 @@ func TestNoOptionIsSilentlyIgnored(t *testing.T) {
 	}
 }
 
-// valueIn is the value in a line of eachSpelling, as an option gets it.
+// valueIn is the value of the option in a line of eachSpelling.
 func valueIn(line []string) string {
 	if _, glued, ok := strings.Cut(line[0], "="); ok {
 		return glued
@@ -180,7 +180,7 @@ func valueIn(line []string) string {
 	return strings.Join(line[1:], "=")
 }
 
-// A refusal can be pasted: it has the given value instead of the placeholder.
+// You can paste a hint: it has the given value instead of the placeholder.
 func TestRefusalsHaveTheValue(t *testing.T) {
 	for _, d := range dialects {
 		for o := range d.Options {
@@ -207,7 +207,7 @@ func TestRefusalsHaveTheValue(t *testing.T) {
 	require.Equal(t, list.Help, list.refusal("A,B"))
 }
 
-// eachSpelling writes an option in every way that its dialect reads.
+// eachSpelling writes an option in every form that its dialect reads.
 func eachSpelling(d *Dialect, o *Option) [][]string {
 	var lines [][]string
 	for _, n := range o.Names {
@@ -255,8 +255,7 @@ func torchrunOptions(t *testing.T) map[string]bool {
 	return takesValue
 }
 
-// TestEveryOptionOfTorchrun: all of torchrun's spellings are known, and take a
-// value where they do there.
+// TestEveryOptionOfTorchrun: gorun knows all of torchrun's spellings, and they take values as in torchrun.
 func TestEveryOptionOfTorchrun(t *testing.T) {
 	for _, d := range dialects {
 		for typed, takesValue := range torchrunOptions(t) {
@@ -267,7 +266,7 @@ func TestEveryOptionOfTorchrun(t *testing.T) {
 	}
 }
 
-// The table of torchrun's options holds nothing else.
+// The table of torchrun's options contains no other options.
 func TestTorchrunTableIsTorchruns(t *testing.T) {
 	known := torchrunOptions(t)
 	for _, o := range torchrunTable(new(Line)) {
