@@ -105,7 +105,7 @@ func ran(t *testing.T, words ...string) string {
 }
 
 // TestTopoDocs keeps the pictures of docs/reference/topo.md equal to the output of their commands. A picture that
-// begins with "..." starts at the line that matches its second line.
+// begins with "..." shows the output from the line that begins with its next word.
 func TestTopoDocs(t *testing.T) {
 	t.Setenv("LC_ALL", "C.UTF-8")
 	t.Setenv("COLUMNS", "100")

@@ -68,7 +68,7 @@ func memoryFaults() []fault {
 			act: func(s *scene) {
 				rank := starve(s)[1]
 				s.order(rank, "allocate "+hungry)
-				_, _ = rank.conn.Write([]byte("exit 70\n")) // the rank should survive that
+				_, _ = rank.conn.Write([]byte("exit 70\n")) // in case the rank survives
 			},
 			check: together(
 				blames(137, "killed by SIGKILL, by the kernel: out of memory (memory."),
@@ -97,8 +97,8 @@ func memoryFaults() []fault {
 	}
 }
 
-// awaitWatch waits until gorun has read the kernel's out-of-memory counter, because gorun has the kernel log open
-// by then. If gorun may not read it, awaitWatch waits one second.
+// awaitWatch waits until gorun has opened the kernel log, after it has read the kernel's out-of-memory counter. If
+// gorun may not open the log, one second is enough for the counter.
 func (s *scene) awaitWatch() {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.command.Process.Pid))

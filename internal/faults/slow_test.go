@@ -52,7 +52,7 @@ func (s *scene) readSlowly(reader *os.File, lines int) (peak int) {
 		text, err := words.ReadString('\n')
 		s.require(err == nil, "of %d lines %d came: %v: %s", total, n, err, s.said())
 		s.inOrder(text, &next)
-		if n == total-slowChunk/slowLine*4 { // the rest exceeds all buffers here, so the launcher still runs
+		if n == total-slowChunk/slowLine*4 { // the rest exceeds the pipe and our buffers, so the launcher still runs
 			peak = memoryPeak(s.command.Process.Pid)
 		}
 	}

@@ -22,7 +22,7 @@ func slurmRankFaults() (all []slurmFault) {
 					row.code), soak: (i+j)%3 != 0,
 				act: func(s *slurmScene) {
 					ranks := s.spread(form, []string{"none", "daemon", "setsid"}[j], "ignore")
-					if form != gorunEveryNode { // in the other forms, nodes know each other by their host names
+					if form != gorunEveryNode { // in gorunEveryNode, nodes use host names
 						node = s.variable(ranks[3].pid, "SLURMD_NODENAME")
 					}
 					s.demand(ranks[3], "say 3")
@@ -31,7 +31,7 @@ func slurmRankFaults() (all []slurmFault) {
 				},
 				check: func(s *slurmScene, got outcome) {
 					saysInSlurm(row.code, "rank 3 failed first ("+node, row.how, "rank 3 says line 2")(s, got)
-					once := strings.Count(got.stderr, "rank 3 failed first") == 1 || form == gorunEveryNode // in that form each node reports it
+					once := strings.Count(got.stderr, "rank 3 failed first") == 1 || form == gorunEveryNode // or per node
 					s.require(once, "named more than once: %s", s.said())
 				},
 			})
@@ -121,7 +121,7 @@ func slurmSignalFaults() []slurmFault {
 				s.assembled("setsid")
 				s.at = time.Now()
 				_, _ = tty.master.WriteString("\x03")
-				if twice { // a SIGINT while salloc releases the allocation sometimes makes salloc itself hang, so send it at once
+				if twice { // at once: a later SIGINT sometimes makes salloc itself hang
 					_, _ = tty.master.WriteString("\x03")
 				}
 			}, check: func(s *slurmScene, got outcome) {

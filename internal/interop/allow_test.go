@@ -34,7 +34,7 @@ func serve(t *testing.T, args ...string) served {
 func serveAs(t *testing.T, command job) served {
 	t.Helper()
 	s := served{running: command.start(t)}
-	t.Cleanup(func() { // registered before start's cleanup, which requires that the process is gone
+	t.Cleanup(func() { // runs before start's cleanup, which requires that the process is gone
 		_ = s.command.Process.Signal(syscall.SIGTERM) // the process may have ended
 		<-s.ended
 	})

@@ -129,7 +129,7 @@ func TestCollectivesByVariables(t *testing.T) {
 			"OMPI_COMM_WORLD_LOCAL_SIZE=%[2]d"},
 		"torch.distributed's env://": {local, "RANK=%[1]d WORLD_SIZE=%[2]d LOCAL_RANK=%[1]d"},
 	} {
-		t.Run(name, func(t *testing.T) { // sequential: the ranks share a parent process, and ranks without an address use it to find each other
+		t.Run(name, func(t *testing.T) { // sequential: ranks use their common parent process
 			const n = 3
 			common, said := row.common(t), make([]bytes.Buffer, n)
 			ranks := make([]*exec.Cmd, n)

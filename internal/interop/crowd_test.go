@@ -23,8 +23,7 @@ import (
 //	ADDR CONNECTIONS KEY
 //
 // It prints "held" when all connections wait. On the first line of input it checks that no connection received
-// anything, and prints "calm".
-// On the second line it reads the wake-up on each connection, and prints "woken".
+// anything, and prints "calm". On the second line it reads the wake-up on each connection, and prints "woken".
 type crowd []net.Conn
 
 func playCrowd() int {

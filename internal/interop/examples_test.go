@@ -231,7 +231,7 @@ var twins = []struct{ command, want string }{
 		`all-reduce of 100003 float32 \(0\.4 MB\) over 2 ranks \(backend gloo\)`,
 	},
 	{"bottleneck.py --width 64", `(compute|communication)-bound: `},
-	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // last, because it sets float64
+	{"dataparallel.py --layers 2 --steps 5", `one process takes [0-9.]+ times as long as DDP`}, // last: it sets float64
 }
 
 // inTurn runs twins in one job of two ranks, and returns their output.

@@ -21,8 +21,8 @@ func collectives(t *testing.T, f fleet) {
 	require.Less(t, losses[1], losses[0])
 }
 
-// pytorchOverHosts: the digits example gives the same losses on two hosts as on one. Each host also has an address
-// that the other has too.
+// pytorchOverHosts: the digits example gives the same losses on two hosts as on one. The hosts have one address in
+// common.
 func pytorchOverHosts(t *testing.T, f fleet) {
 	python := testneeds.Torch(t)
 	losses := filepath.Join(f.Dir(), "losses") // shared by all hosts

@@ -100,7 +100,7 @@ func spoilPMI(rank int) error {
 	if err != nil {
 		return err
 	}
-	file.Close() // while it is open, the other descriptor reads no end-of-file
+	file.Close() // otherwise the peer would not see the other descriptor close
 	if rank == 0 {
 		return answered(conn, garbagePMI[0]+"cmd=finalize\n", "finalize_ack")
 	}

@@ -189,7 +189,7 @@ func casesOf(library testneeds.MPI, size int) []string {
 		cases = append(cases, "compare-and-swap") // 4.1.4 crashes
 	}
 	if library.Layer != testneeds.LayerMPICH {
-		cases = append(cases, casesDynamic...) // Debian 12 builds it for UCX, which does not support these cases
+		cases = append(cases, casesDynamic...) // Debian 12 builds it for UCX, without support for these cases
 	}
 	return cases
 }

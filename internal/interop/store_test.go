@@ -90,8 +90,8 @@ func TestScriptsThatNameTheirOwnPort(t *testing.T) {
 	})
 }
 
-// Consecutive process groups use gorun's store; under torchrun they fail. An unused function that names another
-// port makes no difference.
+// Under gorun, unlike torchrun, consecutive process groups use the launcher's store. An unused function that
+// names another port makes no difference.
 func TestProcessGroupsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	python := testneeds.Torch(t)

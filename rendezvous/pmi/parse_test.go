@@ -123,7 +123,7 @@ func TestMPICHOvercounts(t *testing.T) {
 		require.Equal(t, fields{{"cmd", "fullinit"}, {"pmirank", "1"}, {"threaded", "FALSE"}}, list[0].fields)
 		require.Equal(t, fields{{"cmd", "kvs-put"}, {"key", "k"}}, list[1].fields)
 		require.Equal(t, fields{{"cmd", "job-getid"}}, list[2].fields)
-		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // its only message after a refusal
+		list, err = requests(message("cmd=abort;isworld=TRUE;msg=no such key;", junk), true) // its only message, refused
 		require.ErrorIs(t, err, io.EOF, "%q", junk)
 		require.Equal(t, fields{{"cmd", "abort"}, {"isworld", "TRUE"}, {"msg", "no such key"}}, list[0].fields)
 	}

@@ -153,9 +153,9 @@ func grouped(all []setting, parsed func(line []string, variables ...string) (Inv
 	return groups
 }
 
-// exempt are variables that options do not override. Broken hosts are excluded from every host list. --standalone
-// overrides other options with a note, as in torchrun, and an endpoint overrides a port. One variable prevents the
-// start of ranks.
+// exempt are variables that options do not override. exclude removes broken hosts from every host list.
+// --standalone overrides other options with a note, as in torchrun, and an endpoint overrides a port.
+// orte_do_not_launch prevents the start of ranks in any case.
 var exempt = []string{"exclude", "standalone", "rdzv-endpoint", "orte_do_not_launch"}
 
 // weak are options with a documented lower precedence, or for which another variable of Hydra names the program.
@@ -247,7 +247,7 @@ func TestPlacementVariablesAreExclusive(t *testing.T) {
 		require.Equal(t, alone.MapBy.Oversubscribe, with.MapBy.Oversubscribe, line)
 		require.False(t, with.MapBy.NoOversubscribe, line)
 	}
-	// gorun drops placement settings that leave no room for the typed cores, and keeps the others.
+	// gorun ignores a placement variable whose object is too small for the typed number of cores. Others apply.
 	require.Equal(t, placement.ByNUMA,
 		mustParse(t, "mpirun -cpus-per-proc 2 x", "GORUN_MAP_BY=core").Spec.Place.MapBy.Object)
 	require.Equal(t, placement.ByPackage,
