@@ -10,8 +10,8 @@ import (
 	"gorun/internal/testhosts"
 )
 
-// Promised deadlines after a cut link or a frozen host, after a killed remote launcher or agent, and after a
-// graceful stop with a grace period of 2 s.
+// Promised deadlines. cutDeadline applies to a cut link or a frozen host, killedDeadline to a killed launcher or a
+// remote agent. orderDeadline applies to a graceful stop with a grace period of 2 s.
 const (
 	cutDeadline    = 30 * time.Second
 	killedDeadline = 5 * time.Second

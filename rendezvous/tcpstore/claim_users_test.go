@@ -76,7 +76,7 @@ func TestAnotherUserCannotTakeAClaim(t *testing.T) {
 	require.Equal(t, os.Getpid(), taken.Claimant, "the same user's claim counts beside the others")
 }
 
-// Claims of this user and of root count in every network namespace.
+// Claims of this user and of root count, whichever process made them.
 func TestClaimsOfOwnUserAndRoot(t *testing.T) {
 	testneeds.Root(t)
 	port := freePort(t)
