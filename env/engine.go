@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// engineJobs are the variables by which resource managers tell all processes of a job
-// which one that is. Those of a row are one word together; beside has to be set, too.
+// engineJobs lists the variables that identify a resource manager's job. A row's names together form one
+// identifier; beside must be set too.
 var engineJobs = [...]struct {
-	engine string // as --engine takes it
+	engine string // value of --engine
 	names  []string
 	beside string
 }{
-	{engine: "flux", names: []string{"FLUX_URI", "FLUX_JOB_ID"}}, // an instance, and one of its jobs
+	{engine: "flux", names: []string{"FLUX_URI", "FLUX_JOB_ID"}}, // a Flux instance and one of its jobs
 	{engine: "slurm", names: []string{"SLURM_JOB_ID"}},
 	{engine: "pbs", names: []string{"PBS_JOBID"}},
 	{engine: "lsf", names: []string{"LSB_JOBID"}},
@@ -20,8 +20,8 @@ var engineJobs = [...]struct {
 	{engine: "aws-batch", names: []string{"AWS_BATCH_JOB_ID"}},
 }
 
-// EngineJob says by an environment in which job of a resource manager its process is:
-// "slurm:17", of several "flux:local:///run/flux,slurm:17"; "" for none. lookup returns a
+// EngineJob returns the resource manager job of a process, read from its environment: "slurm:17", or "" for
+// none. Several jobs are joined with commas, as in "flux:local:///run/flux,slurm:17". lookup returns a
 // variable of that environment.
 func EngineJob(lookup func(name string) (string, bool)) string {
 	return strings.Join(engineJobsOf(lookup), ",")
@@ -56,10 +56,10 @@ func engineJobsOf(lookup func(name string) (string, bool)) (jobs []string) {
 	return jobs
 }
 
-// Marked returns an environment's [VarJob], unless that says nothing of its process: a
-// batch job that a rank submits inherits the rank's environment, and belongs to the
-// resource manager alone. It is known by being in another job of that than [VarJobEngine]
-// says of the rank; a process that dropped such variables is the rank's still.
+// Marked returns an environment's [VarJob], or "" if the process does not belong to that job. A batch job
+// submitted by a rank inherits the rank's environment, but belongs to the resource manager alone. Its
+// resource manager job differs from the rank's [VarJobEngine]. A process that dropped the resource manager's
+// variables still belongs to the rank's job.
 func Marked(lookup func(name string) (string, bool)) string {
 	job, _ := lookup(VarJob)
 	if job == "" {

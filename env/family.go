@@ -1,19 +1,19 @@
 package env
 
-// family is the set of names by which one kind of launcher tells a rank its
-// place. An empty name is something that the launcher does not tell.
+// family is the set of variables with which one kind of launcher describes a rank. An empty name means that
+// the launcher provides no such value.
 type family struct {
 	launcher   string
 	rank, size string
 	localRank  string
 	localSize  string
-	localPeers string // a comma list of the node's ranks, where there is no localSize
+	localPeers string // a comma-separated list of the node's ranks, used without localSize
 	node       string
 	nodes      string
-	onlyWith   string // a variable without which the others prove nothing
+	onlyWith   string // the family applies only if this variable is set
 }
 
-// contract is what gorun and torchrun set.
+// contract names the variables that gorun and torchrun set.
 var contract = family{
 	launcher: "torchrun",
 	rank:     VarRank, size: VarWorldSize,
@@ -21,8 +21,8 @@ var contract = family{
 	node: VarGroupRank, nodes: VarGroupWorldSize,
 }
 
-// others are the families that are tried where the contract is absent, the
-// innermost launcher first: mpirun inside a Slurm job leaves Slurm's variables.
+// others are the families to try if the contract is absent, innermost launcher first: mpirun in a Slurm job
+// keeps Slurm's variables.
 var others = [...]family{
 	{
 		launcher: "mpirun", // Open MPI
@@ -41,8 +41,8 @@ var others = [...]family{
 		onlyWith: "MPI_LOCALRANKID",
 	},
 	{
-		// A batch script has SLURM_PROCID=0 too; only a step's tasks are ranks. With
-		// --mpi=pmi2 there is PMI_RANK as well, but no local rank in that family.
+		// A batch script has SLURM_PROCID=0 too, but only the tasks of a step are ranks. With --mpi=pmi2 there
+		// is PMI_RANK as well, but no local rank in that family.
 		launcher: "srun",
 		rank:     "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS",
 		localRank: "SLURM_LOCALID", localPeers: "SLURM_GTIDS",
@@ -55,8 +55,8 @@ var others = [...]family{
 	},
 }
 
-// family finds the variables to read. Those of MPI's launchers that gorun itself set stay
-// in the environment of an mpirun which a rank starts, and those of that one count.
+// family returns the family to read. An mpirun started by a rank inherits the MPI variables that gorun set.
+// A family with other values takes precedence, since mpirun set it.
 func (r *reader) family() (family, bool) {
 	if r.has(VarRank) {
 		return contract, true
@@ -77,8 +77,7 @@ func (r *reader) family() (family, bool) {
 	return found[0], true
 }
 
-// ofWorld reports whether a family says what gorun does of the rank's place in its
-// MPI_COMM_WORLD.
+// ofWorld reports whether a family has the rank and size that gorun set for the rank's MPI_COMM_WORLD.
 func (r *reader) ofWorld(f family) bool {
 	world := r.text(VarJobWorld)
 	return world != "" && world == r.text(f.rank)+"/"+r.text(f.size)

@@ -8,51 +8,46 @@ import (
 	"strings"
 )
 
-// ErrNotARank says that no launcher's variables are in the environment. A
-// program that can also run alone tests for it with [errors.Is].
+// ErrNotARank reports that the environment has no launcher's variables. A program that can also run alone
+// checks for it with [errors.Is].
 var ErrNotARank = errors.New("not started as a rank: RANK is not set; " +
 	"start the program with gorun (torchrun, mpirun and srun will do)")
 
-// Rank is the place of one process in its job.
+// Rank identifies one process in its job.
 type Rank struct {
-	// Rank is the process's number in the job, 0 to WorldSize-1.
+	// Rank is the rank in the job, 0 to WorldSize-1.
 	Rank      int
 	WorldSize int
 
-	// LocalRank is its number on the node, -1 where the launcher did not say.
+	// LocalRank is the rank on the node, or -1 if the launcher does not provide it.
 	LocalRank int
-	// LocalWorldSize is the number of ranks on the node, 0 where the launcher did
-	// not say.
+	// LocalWorldSize is the number of ranks on the node, or 0 if the launcher does not provide it.
 	LocalWorldSize int
 
-	// Node is the number of the node, -1 where the launcher did not say.
+	// Node is the number of the node, or -1 if the launcher does not provide it.
 	Node int
-	// NumNodes is the number of nodes, 0 where the launcher did not say.
+	// NumNodes is the number of nodes, or 0 if the launcher does not provide it.
 	NumNodes int
 
 	// Attempt counts restarts: 0 is the first attempt.
 	Attempt int
-	// Job is gorun's marker of the job, "outer:inner" for a job inside a job; ""
-	// under other launchers.
+	// Job is gorun's marker of the job, "outer:inner" for a nested job. It is "" under other launchers.
 	Job string
-	// RunID is torchrun's name for the job, "" where there is none.
+	// RunID is torchrun's name for the job, or "".
 	RunID string
-	// Store is host:port of the store in which the ranks meet, "" where the
-	// launcher named none.
+	// Store is the host:port of the rendezvous store, or "" if the launcher provides none.
 	Store string
-	// Launcher is the kind of launcher whose variables were read: "gorun",
-	// "torchrun", "mpirun", "mpirun_rsh", "mpiexec" or "srun"; "" where RANK was
-	// set by hand.
+	// Launcher is the kind of launcher whose variables were read: "gorun", "torchrun", "mpirun", "mpirun_rsh",
+	// "mpiexec" or "srun". It is "" if RANK was set by hand.
 	Launcher string
 }
 
-// Self returns the place of this process in its job, read from its environment.
+// Self returns this process's rank in its job, read from its environment.
 //
-// RANK and WORLD_SIZE decide where they are set. Otherwise the variables of Open
-// MPI, of MVAPICH, of the launchers that speak PMI (MPICH, Intel MPI) and of a
-// Slurm step are tried in this order. An error names the variable and its value;
-// it is [ErrNotARank] where there is nothing to read. WORLD_SIZE above 1 without RANK
-// is an error, except in a batch script of Slurm.
+// RANK and WORLD_SIZE take precedence. Otherwise Self tries the variables of Open MPI, MVAPICH, PMI launchers
+// (MPICH, Intel MPI) and a Slurm step, in this order. Errors name the variable and its value. Without any of
+// the variables the error is [ErrNotARank]. A WORLD_SIZE above 1 without RANK is an error, except in a Slurm
+// batch script.
 func Self() (Rank, error) {
 	self, err := read(os.LookupEnv)
 	if err != nil {
@@ -61,7 +56,7 @@ func Self() (Rank, error) {
 	return self, nil
 }
 
-// read is Self on any environment.
+// read is Self for any environment.
 func read(lookup func(string) (string, bool)) (Rank, error) {
 	r := reader{lookup: lookup}
 	f, ok := r.family()
@@ -78,8 +73,8 @@ func read(lookup func(string) (string, bool)) (Rank, error) {
 	return self, r.err
 }
 
-// alone tells a process that is no rank from one whose RANK was forgotten: that would take itself for a job of its own,
-// and so would its peers. Batch scripts of Slurm, which have SLURM_PROCID, export WORLD_SIZE for the steps that they
+// alone distinguishes a process that is no rank from one with a missing RANK: each such process would assume a
+// job of its own. Slurm batch scripts, which have SLURM_PROCID, export WORLD_SIZE for the steps that they
 // start.
 func (r *reader) alone() error {
 	size := r.text(VarWorldSize)
@@ -91,13 +86,13 @@ func (r *reader) alone() error {
 		VarWorldSize, size, VarRank)
 }
 
-// reader looks variables up and keeps the first error.
+// reader looks up variables and keeps the first error.
 type reader struct {
 	lookup func(string) (string, bool)
 	err    error
 }
 
-// text returns a variable's value; an empty variable counts as an absent one.
+// text returns a variable's value; an empty variable counts as unset.
 func (r *reader) text(name string) string {
 	value, _ := r.lookup(name)
 	return value
@@ -105,7 +100,7 @@ func (r *reader) text(name string) string {
 
 func (r *reader) has(name string) bool { return name != "" && r.text(name) != "" }
 
-// number returns a variable that must be there and be a number from 0 on.
+// number returns a required variable as a non-negative number.
 func (r *reader) number(name string) int {
 	if !r.has(name) {
 		r.fail(fmt.Errorf("%s is not set, although other variables of a rank are", name))
@@ -114,7 +109,7 @@ func (r *reader) number(name string) int {
 	return r.optional(name, 0)
 }
 
-// optional returns a variable that must be a number from 0 on if it is there.
+// optional returns a variable as a non-negative number if it is set.
 func (r *reader) optional(name string, absent int) int {
 	if !r.has(name) {
 		return absent
@@ -133,7 +128,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// place reads the numbers of one family of variables.
+// place reads the numbers of one family.
 func (r *reader) place(f family) Rank {
 	self := Rank{
 		Rank:           r.number(f.rank),
@@ -155,7 +150,7 @@ func (r *reader) place(f family) Rank {
 	return self
 }
 
-// launcher names who set the variables of f.
+// launcher returns the launcher that set f's variables.
 func (r *reader) launcher(f family) string {
 	switch {
 	case f.rank != VarRank:
@@ -168,10 +163,9 @@ func (r *reader) launcher(f family) string {
 	return ""
 }
 
-// contradict finds a launcher that was started inside a rank of gorun. gorun
-// removes the variables of other launchers, or says by them the rank's place in its
-// MPI_COMM_WORLD; so whoever else set them came later, and then RANK is the number of the
-// outer rank: the same for all ranks of the inner job. To guess here would be N times rank 0.
+// contradict detects a launcher started inside a rank of gorun. gorun removes other launchers' variables, or
+// sets them for the rank's MPI_COMM_WORLD, so different values come from an inner launcher. RANK is then the
+// outer rank, the same for all inner ranks: guessing would make each of them rank 0.
 func (r *reader) contradict(f family, self Rank) {
 	if f.rank != VarRank || self.Job == "" {
 		return
@@ -189,8 +183,8 @@ func (r *reader) contradict(f family, self Rank) {
 	}
 }
 
-// store returns host:port of the store. gorun's own comes first: where
-// MASTER_PORT is left to rank 0 it is another program's.
+// store returns the host:port of the store. gorun's own comes first: with --store=rank0, MASTER_PORT belongs
+// to a different program.
 func (r *reader) store() string {
 	if r.has(VarJobStore) && !r.torchrunInside() {
 		return r.text(VarJobStore)
@@ -205,10 +199,9 @@ func (r *reader) store() string {
 	return joinHostPort(r.text(VarMasterAddr), port)
 }
 
-// torchrunInside reports whether a torchrun that was started inside a rank of
-// gorun started this process: then GORUN_JOB_STORE is the outer job's, and ranks
-// of several inner jobs would meet in it. gorun sets TORCHELASTIC_RUN_ID only
-// where MASTER_PORT is the port of its own store.
+// torchrunInside reports whether this process was started by a torchrun inside a rank of gorun.
+// GORUN_JOB_STORE is then the outer job's, and ranks of several inner jobs would meet in it. gorun sets
+// TORCHELASTIC_RUN_ID only if MASTER_PORT is its own store's port.
 func (r *reader) torchrunInside() bool {
 	if !r.has(VarJobStore) || !r.has(VarTorchelasticRunID) || !r.has(VarMasterPort) {
 		return false
@@ -216,7 +209,7 @@ func (r *reader) torchrunInside() bool {
 	return !strings.HasSuffix(r.text(VarJobStore), ":"+r.text(VarMasterPort))
 }
 
-// joinHostPort is net.JoinHostPort without package net, which costs start-up time.
+// joinHostPort is net.JoinHostPort without package net, which increases start-up time.
 func joinHostPort(host string, port int) string {
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		host = "[" + host + "]"

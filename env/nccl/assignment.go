@@ -7,33 +7,32 @@ import (
 	"strings"
 )
 
-// Assignment is a variable that is set somewhere.
+// Assignment is one setting of a variable in a file or environment.
 type Assignment struct {
-	// Kind and File say where, Line counts from 1; 0: the place has no lines.
+	// Kind, File and Line are the source of the assignment. Line counts from 1; 0 means that the source has no
+	// lines.
 	Kind  SourceKind `json:"-"`
 	File  string     `json:"file,omitempty"`
 	Line  int        `json:"line,omitempty"`
 	Name  string     `json:"name"`
 	Value string     `json:"value"`
-	// Computed says that the value is not known from the text: $PORT.
+	// Computed reports that the value is not known from the text, as in $PORT.
 	Computed bool `json:"-"`
-	// Local says that a script sets it for itself: nothing exports it.
+	// Local reports that a script sets the variable without exporting it.
 	Local bool `json:"-"`
-	// Unused says that a Local one is not read by the script either, as far as its text tells.
+	// Unused reports that the script does not read a Local variable either, as far as its text shows.
 	Unused bool `json:"-"`
-	// branch tells what holds together: "/1/2" is in an if within an if, or for one
-	// command alone, "/1/3" in its else.
+	// branch identifies assignments that hold together: "/1/2" is in an if within an if, or for a single
+	// command; "/1/3" is in its else.
 	branch string
 }
 
-// within reports whether another assignment holds wherever this one does: it is not in
-// another branch of a program, or for another command alone.
+// within reports whether b holds wherever a does: b is not in another branch, or for another command alone.
 func (a Assignment) within(b Assignment) bool {
 	return strings.HasPrefix(a.branch+"/", b.branch+"/")
 }
 
-// Shown is a value, or a piece of one, for a message: what is very long is cut, and its
-// length told.
+// Shown returns a value, or part of one, for a message. It truncates a long value and appends its length.
 func Shown(value string) string {
 	const long, kept = 200, 60 // bytes
 	if len(value) <= long {
@@ -45,25 +44,24 @@ func Shown(value string) string {
 // SourceKind is a kind of text in which variables are set.
 type SourceKind string
 
-// The kinds.
+// Kinds of text.
 const (
 	FromEnvironment SourceKind = "environment" // NAME=VALUE lines, as env prints them
-	FromScript      SourceKind = "script"      // a shell's, and a batch script of Slurm's or PBS'
+	FromScript      SourceKind = "script"      // shell scripts, including batch scripts of Slurm and PBS
 	FromDockerfile  SourceKind = "dockerfile"
 	FromPython      SourceKind = "python"
 	FromConf        SourceKind = "conf" // nccl.conf, rccl.conf
-	FromYAML        SourceKind = "yaml" // manifests of Kubernetes, files of Docker Compose
-	FromJSON        SourceKind = "json" // VS Code's launch.json, configurations
+	FromYAML        SourceKind = "yaml" // Kubernetes manifests and Docker Compose files
+	FromJSON        SourceKind = "json" // such as launch.json of VS Code
 )
 
-// ParseFile returns what a file sets, in its order. Its kind is told by its name or
-// its content.
+// ParseFile returns the assignments in a file, in order. It detects the kind from the name or the content.
 func ParseFile(name string, text []byte) []Assignment {
 	return Parse(kindOf(name, text), name, text)
 }
 
-// Parse returns what a text of a kind sets, in its order. Nothing is executed: what only running it would tell is
-// Computed, or not found. file names the text.
+// Parse returns the assignments in a text of a kind, in order. It executes nothing: it marks values that
+// depend on execution as Computed, or misses them. file names the text.
 func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	var found []Assignment
 	switch kind {
@@ -82,7 +80,7 @@ func Parse(kind SourceKind, file string, text []byte) []Assignment {
 	return found
 }
 
-// Environ returns what an environment sets, NAME=VALUE entries.
+// Environ returns the assignments of an environment, given as NAME=VALUE entries.
 func Environ(entries []string) []Assignment {
 	var found []Assignment
 	for _, entry := range entries {
@@ -93,7 +91,7 @@ func Environ(entries []string) []Assignment {
 	return found
 }
 
-// kindOf tells the kind of a file by its name, or by what stands in it.
+// kindOf detects the kind of a file from its name or its content.
 func kindOf(name string, text []byte) SourceKind {
 	base := strings.ToLower(path.Base(name))
 	first, _, _ := bytes.Cut(text, []byte("\n"))
@@ -116,8 +114,8 @@ func kindOf(name string, text []byte) SourceKind {
 	return kindOfText(string(text))
 }
 
-// kindOfText tells the kind of a text without a name: the first line that says
-// something decides, but for an environment all lines do.
+// kindOfText detects the kind of a text without a name from its first distinctive line; an environment must
+// have only NAME=VALUE lines.
 func kindOfText(text string) SourceKind {
 	settings := true
 	for line := range strings.Lines(text) {
@@ -146,7 +144,7 @@ func kindOfText(text string) SourceKind {
 	return FromScript
 }
 
-// isName reports whether a shell takes a text for the name of a variable.
+// isName reports whether a shell accepts a text as the name of a variable.
 func isName(text string) bool {
 	for i := range len(text) {
 		c := text[i]

@@ -17,18 +17,16 @@ type Setting struct {
 	Line int
 }
 
-// The sizes of the buffers in which NCCL reads a file: what is longer is cut, and the
-// rest of a line counts as another one.
+// The sizes of the buffers into which NCCL reads a file. NCCL splits longer lines.
 const (
 	confLine = 4095
 	confText = 1023
 )
 
-// ParseConf reads a configuration file as NCCL and RCCL do: NAME=value, one a line,
-// and nothing is trimmed. Lines that begin with # and lines without = are nothing; a
-// carriage return at the end of a line is not part of the value; blanks around = are
-// part of name or value. Of a name that comes twice the first one counts, as the
-// library never overwrites what is set: the later ones are not returned.
+// ParseConf parses a configuration file as NCCL and RCCL do: one NAME=value a line, without trimming. Lines
+// that begin with # and lines without = are ignored. A carriage return at the end of a line is not part of the
+// value. Blanks around = are part of the name or the value. ParseConf omits repeated names: the library never
+// overwrites a variable that is set.
 func ParseConf(text []byte) []Setting {
 	var settings []Setting
 	seen := make(map[string]bool)
@@ -51,7 +49,7 @@ func ParseConf(text []byte) []Setting {
 	return settings
 }
 
-// confSetting reads one line, of at most confLine bytes. It ends at a NUL, for C.
+// confSetting parses one line of at most confLine bytes. Like a C string, the line ends at a NUL.
 func confSetting(line []byte) (name, value string, ok bool) {
 	if end := bytes.IndexByte(line, 0); end >= 0 {
 		line = line[:end]
@@ -61,20 +59,20 @@ func confSetting(line []byte) (name, value string, ok bool) {
 		return "", "", false
 	}
 	before, after, found := strings.Cut(string(line), "=")
-	if !found || before == "" { // setenv refuses an empty name
+	if !found || before == "" { // setenv rejects an empty name
 		return "", "", false
 	}
 	return before[:min(len(before), confText)], after[:min(len(after), confText)], true
 }
 
-// confLimit bounds how much of a configuration file is read, in bytes.
+// confLimit is the number of bytes to read of a configuration file at most.
 const confLimit = 64 << 10
 
-// ReadConf reads the configuration files of a library of a kind on the host whose files are root's, in the order of
-// their precedence: the file of NCCL_CONF_FILE or the user's own, then the host's. It leaves out files that do not
-// exist or are not regular: opening a pipe may block. dir returns the directory that a relative NCCL_CONF_FILE starts
-// from; nil if it is unknown. RCCL reads NCCL_CONF_FILE since its version 2.23 only; ReadConf always does.
-// ConfFile.Path and the errors have the paths as the library has them.
+// ReadConf reads a library's configuration files in order of precedence: the file of NCCL_CONF_FILE or the
+// user's own, then the host's. root is the host's file system. ReadConf skips files that do not exist or are
+// not regular, since opening a pipe can block. dir returns the directory to which a relative NCCL_CONF_FILE
+// refers; it is nil if that is unknown. RCCL reads NCCL_CONF_FILE since its version 2.23 only; ReadConf always
+// does. ConfFile.Path and the errors have the paths as the library has them.
 func ReadConf(root fs.FS, kind Library, getenv func(string) string, dir func() string,
 ) (files []ConfFile, errs []*fs.PathError) {
 	for _, name := range confFiles(kind, getenv) {

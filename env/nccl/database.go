@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// files are the data: nothing of them is read when a program starts.
+// files are the data. A program does not parse them when it starts.
 //
 //go:embed data/*.txt
 var files embed.FS
 
-// fileNames are the data files in the order in which their variables are shown.
+// fileNames are the data files in display order.
 var fileNames = [...]string{
 	"nccl.txt", "nccl-undocumented.txt", "rccl.txt", "rocm.txt", "cuda.txt", "pytorch.txt",
 	"mpi.txt", "fabric.txt", "system.txt", "never.txt",
@@ -26,8 +26,7 @@ type records struct {
 	patterns  []int
 }
 
-// database reads the data files when it is called first. A mistake in them is a
-// mistake in the program, which a test finds.
+// database parses the data files at its first call. A mistake in them is a bug that tests find.
 var database = sync.OnceValue(func() records {
 	var all records
 	for _, name := range fileNames {
@@ -52,11 +51,10 @@ var database = sync.OnceValue(func() records {
 	return all
 })
 
-// parseRecords reads a data file. A record is a name at the beginning of a line, then
-// lines "key: text" that begin with a blank; a line that begins with four continues
-// the text before it. Lines that begin with # and empty lines are nothing. A line
-// "library: X" before the first name holds for all. The key "if A|B*" is a caution of
-// such values, "debugging A|B*" of those that are for debugging alone.
+// parseRecords parses a data file. A record is a name at the start of a line, followed by indented lines "key:
+// text". A line indented by four continues the previous text. Lines that begin with # and empty lines are
+// ignored. A line "library: X" before the first name applies to all records. The key "if A|B*" is a caution
+// about such values, "debugging A|B*" about values for debugging alone.
 func parseRecords(text string) ([]Variable, error) {
 	var all []Variable
 	var fields map[string]string
@@ -98,7 +96,7 @@ func parseRecords(text string) ([]Variable, error) {
 	return all, flush()
 }
 
-// newVariable makes a Variable of the texts of its record.
+// newVariable makes a Variable from its record.
 func newVariable(name string, shared, fields map[string]string) (v Variable, err error) {
 	if strings.ContainsAny(name, " \t=") {
 		return v, fmt.Errorf("the name of a variable has no blanks")
@@ -152,7 +150,7 @@ func newVariable(name string, shared, fields map[string]string) (v Variable, err
 	return v, v.valid()
 }
 
-// valid says what a record lacks.
+// valid returns an error if a record is incomplete.
 func (v Variable) valid() error {
 	switch {
 	case v.Library == "":

@@ -9,23 +9,21 @@ import (
 	"strings"
 )
 
-// The names by which programs load the libraries, those with a version first.
+// The file names under which programs load the libraries, versioned names first.
 var libraryFiles = []string{"libnccl.so.2", "librccl.so.1", "libnccl.so", "librccl.so"}
 
-// usualFolders are those that the loader looks into without a cache, and where ROCm
-// is.
+// usualFolders are the loader's default directories and ROCm's.
 var usualFolders = []string{
 	"/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
 	"/lib", "/usr/lib", "/usr/local/lib", "/opt/rocm/lib",
 }
 
-// FindLibraries returns the files of NCCL and RCCL that a program would load, the
-// one that counts first before the others, as far as that can be told without
-// starting it: LD_PRELOAD, what PyTorch brings along in the Python environment at
-// pythonPrefix (sys.prefix; "" for a program of another kind), LD_LIBRARY_PATH, the
-// loader's cache, the usual folders. PyTorch's wheels name their own folders by
-// DT_RPATH, which counts before LD_LIBRARY_PATH. root is the host's file system.
+// FindLibraries returns the files of NCCL and RCCL that a program would load, the preferred one first, without
+// starting the program. It looks in LD_PRELOAD, PyTorch's packages, LD_LIBRARY_PATH, the loader's cache, and
+// the usual directories. pythonPrefix is the sys.prefix of the Python environment, or "" for other programs.
+// PyTorch's wheels name their own directories with DT_RPATH, which precedes LD_LIBRARY_PATH. root is the
+// host's file system.
 func FindLibraries(root fs.FS, getenv func(string) string, pythonPrefix string) []string {
 	f := finder{root: root}
 	var searched []string
@@ -55,12 +53,12 @@ func FindLibraries(root fs.FS, getenv func(string) string, pythonPrefix string) 
 	return f.files
 }
 
-// isOf is a function for strings.FieldsFunc that splits at each of some characters.
+// isOf returns a function for strings.FieldsFunc that splits at any of the separators.
 func isOf(separators string) func(rune) bool {
 	return func(r rune) bool { return strings.ContainsRune(separators, r) }
 }
 
-// unversioned is libnccl.so.2 for libnccl.so.2.30.7.
+// unversioned returns libnccl.so.2 for libnccl.so.2.30.7.
 func unversioned(file string) string {
 	name, version, found := strings.Cut(file, ".so.")
 	if !found {
@@ -70,7 +68,7 @@ func unversioned(file string) string {
 	return name + ".so." + major
 }
 
-// finder collects files that there are, each once.
+// finder collects existing files without duplicates.
 type finder struct {
 	root  fs.FS
 	files []string
@@ -78,7 +76,7 @@ type finder struct {
 
 func (f *finder) add(file string) {
 	if !path.IsAbs(file) {
-		return // relative to where the program will run, which is not known
+		return // relative to the program's working directory, which is unknown
 	}
 	file = path.Clean(file)
 	info, err := fs.Stat(f.root, file[1:])
@@ -95,7 +93,7 @@ func (f *finder) addFrom(folders []string, names ...string) {
 	}
 }
 
-// addPython adds what wheels brought along; lib64 is a link to lib, or lib is not there.
+// addPython adds the libraries of Python wheels. lib64 is a link to lib, or lib does not exist.
 func (f *finder) addPython(prefix string) {
 	before := len(f.files)
 	for _, lib := range []string{"lib", "lib64"} {
@@ -117,17 +115,16 @@ func (f *finder) glob(pattern string) {
 	if !path.IsAbs(pattern) {
 		return
 	}
-	found, _ := fs.Glob(f.root, path.Clean(pattern)[1:]) // the only error is a bad pattern, of a folder's odd name
+	found, _ := fs.Glob(f.root, path.Clean(pattern)[1:]) // only an unusual directory name is a bad pattern
 	for _, file := range found {
 		f.add("/" + file)
 	}
 }
 
-// inCache returns the files of the libraries in the loader's cache, ldconfig's
-// /etc/ld.so.cache. Its newer format is: "glibc-ld.so.cache1.1", the number of
-// entries (4 bytes), the bytes of texts (4), 20 bytes more; then entries of 24 bytes:
-// flags (4), where the name stands (4), where the path stands (4), 12 bytes more. Both
-// places count from the format's first byte; an older format may stand before it.
+// inCache returns the library files in the loader's cache, ldconfig's /etc/ld.so.cache. Its newer format is:
+// "glibc-ld.so.cache1.1", the number of entries (4 bytes), the size of the strings (4), 20 bytes more. Then
+// come entries of 24 bytes: flags (4), the offset of the name (4), the offset of the path (4), 12 bytes more.
+// Offsets count from the first byte of the format; an older format may precede it.
 func inCache(cache []byte) (files []string) {
 	const header, entry = 48, 24
 	start := bytes.Index(cache, []byte("glibc-ld.so.cache1.1"))
@@ -149,7 +146,7 @@ func inCache(cache []byte) (files []string) {
 	return files
 }
 
-// byteOrder is that of the host that wrote the cache: the number of entries is small.
+// byteOrder is the byte order of the host that wrote the cache: the number of entries is small.
 func byteOrder(cache []byte) binary.ByteOrder {
 	if binary.LittleEndian.Uint32(cache[20:]) > 1<<24 {
 		return binary.BigEndian
@@ -157,7 +154,7 @@ func byteOrder(cache []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// cacheText is the text that begins at a place and ends at a NUL.
+// cacheText returns the NUL-terminated string at an offset.
 func cacheText(cache []byte, at uint32) string {
 	if int64(at) >= int64(len(cache)) {
 		return ""

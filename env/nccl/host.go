@@ -1,44 +1,41 @@
 package nccl
 
-// Host is what of a host, beside its CPUs, GPUs and network interfaces, the right
-// settings of NCCL and RCCL depend on. The zero value is a host of which nothing is
-// known.
+// Host describes the parts of a host that affect the settings of NCCL and RCCL, except CPUs, GPUs and network
+// interfaces. The zero value is an unknown host.
 type Host struct {
-	// Conf are the administrator's and the user's files of settings, those that count
-	// first standing first.
+	// Conf are the administrator's and the user's configuration files, in order of precedence.
 	Conf []ConfFile
-	// GPUs says that there is something that GPUs of NVIDIA or AMD need; what stands
-	// below was looked for only then.
+	// GPUs reports that the host has NVIDIA or AMD GPUs or their drivers. Without them the following fields
+	// are not set.
 	GPUs bool
-	// Library is the version of NCCL or RCCL that ranks are likely to load ("2.27.3"),
-	// as the names of its files say; "": not known.
+	// Library is the version of NCCL or RCCL that ranks will probably load ("2.27.3"), taken from its file
+	// names; "" if unknown.
 	Library string
-	// OnlyLoopback says that no network interface but the loopback is up.
+	// OnlyLoopback reports that only the loopback interface is up.
 	OnlyLoopback bool
-	// Container is what the host is, by its own signs ("Docker"); "" is none.
+	// Container is the kind of container ("Docker"), or "" outside one.
 	Container string
-	// NoMemoryPolicy says that set_mempolicy is forbidden, as in Docker's default
-	// profile.
+	// NoMemoryPolicy reports that set_mempolicy is forbidden, as in Docker's default profile.
 	NoMemoryPolicy bool
-	// NoVerbs says that there are RDMA devices, but none of the files by which programs
-	// use them (/dev/infiniband/uverbs0) can be opened; NoVerbsWhy is the last error.
+	// NoVerbs reports that there are RDMA devices, but that none of their device files
+	// (/dev/infiniband/uverbs0) can be opened. NoVerbsWhy is the last error.
 	NoVerbs    bool
 	NoVerbsWhy string
-	// Memlock is how much memory ranks may lock, in bytes; -1: no limit.
+	// Memlock is the limit on locked memory in bytes; -1 means no limit.
 	Memlock int64
-	// Shm is the size of /dev/shm in bytes, -1 where there is none.
+	// Shm is the size of /dev/shm in bytes, or -1 if it does not exist.
 	Shm int64
-	// EndlessStack says that the limit of the stack is "unlimited".
+	// EndlessStack reports that the stack size limit is "unlimited".
 	EndlessStack bool
-	// Cloud is who runs the virtual machine ("Amazon EC2"), "" for nobody known.
+	// Cloud is the provider of the virtual machine ("Amazon EC2"), or "" if unknown.
 	Cloud string
-	// ROCm is the version of AMD's software ("6.4.1"), "" where it is not known.
+	// ROCm is the version of ROCm ("6.4.1"), or "" if unknown.
 	ROCm string
-	// GFX are the kinds of AMD's GPUs ("gfx90a"), each once.
+	// GFX are the distinct AMD GPU targets ("gfx90a").
 	GFX []string
 }
 
-// ConfFile is a file of settings as it is.
+// ConfFile is a configuration file with its content.
 type ConfFile struct {
 	Path string
 	Text string

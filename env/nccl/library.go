@@ -9,32 +9,31 @@ import (
 	"strings"
 )
 
-// Found is what a file with a library tells of itself.
+// Found describes the library in a file.
 type Found struct {
 	// Kind is NCCL or RCCL.
 	Kind Library
-	// Version is zero where the file does not tell it.
+	// Version is zero if the file does not contain it.
 	Version Version
-	// Text is the version in the library's own words: "2.30.7+cuda13.3".
+	// Text is the version as the library spells it: "2.30.7+cuda13.3".
 	Text string
-	// Names are the NCCL_… and RCCL_… words in it, sorted: all variables that it reads,
-	// and words of its messages beside them.
+	// Names are the words in the file that begin with NCCL_ or RCCL_, sorted. They include all variables that
+	// the library reads, and words of its messages.
 	Names []string
 }
 
-// Has reports whether a word is among Names.
+// Has reports whether Names contains a name.
 func (f Found) Has(name string) bool {
 	_, found := slices.BinarySearch(f.Names, name)
 	return found
 }
 
-// ErrNoLibrary says that a file holds neither NCCL nor RCCL.
+// ErrNoLibrary reports that a file contains neither NCCL nor RCCL.
 var ErrNoLibrary = errors.New("it is neither NCCL nor RCCL")
 
-// ReadLibrary reads the version and the names of variables out of a shared library
-// of size bytes. Of an ELF file it reads the sections with constants and data alone,
-// as most of these files is code for GPUs; of another all of it. It takes 64 KiB of
-// memory beside the names, of which it keeps 4096 at most.
+// ReadLibrary reads the version and the names of variables from a shared library of size bytes. In an ELF file
+// it reads only the constant and data sections, since most of the file is GPU code. It reads other files
+// completely. It needs 64 KiB of memory besides the names, and keeps at most 4096 of them.
 func ReadLibrary(file io.ReaderAt, size int64) (Found, error) {
 	s := scanner{names: map[string]bool{}}
 	read := false
@@ -55,8 +54,8 @@ func ReadLibrary(file io.ReaderAt, size int64) (Found, error) {
 	return s.found()
 }
 
-// constants are the sections of an ELF file where a compiler puts texts; none where it
-// is no such file or says nothing of its sections.
+// constants returns the sections of an ELF file that hold string constants. It returns none for other files
+// and files without section headers.
 func constants(file io.ReaderAt) (sections []elf.SectionHeader) {
 	f, err := elf.NewFile(file)
 	if err != nil {
@@ -72,18 +71,18 @@ func constants(file io.ReaderAt) (sections []elf.SectionHeader) {
 }
 
 const (
-	scanBlock = 64 << 10 // bytes that are looked at together
-	longest   = 96       // of a name, and of a line with a version
+	scanBlock = 64 << 10 // bytes scanned at once
+	longest   = 96       // length of a name, and of a line with a version
 	mostNames = 4096
 )
 
-// scanner collects names and versions from bytes.
+// scanner collects names and versions.
 type scanner struct {
 	names map[string]bool
-	texts [2]string // of NCCL and RCCL, as the first line of each kind says
+	texts [2]string // first version line of NCCL and of RCCL
 }
 
-// read goes through a section in blocks that overlap, so that nothing is cut.
+// read scans a section in overlapping blocks, so that no word is cut.
 func (s *scanner) read(from io.Reader) error {
 	block, begin := make([]byte, 0, scanBlock), 0
 	for {
@@ -95,17 +94,17 @@ func (s *scanner) read(from io.Reader) error {
 		}
 		keep := len(block)
 		if !last {
-			keep = len(block) - longest // what begins there may go on in the next block
+			keep = len(block) - longest // a word that begins there may continue in the next block
 		}
 		s.look(block, begin, keep)
 		if last {
 			return nil
 		}
-		block, begin = block[:copy(block, block[keep-1:])], 1 // with the byte before it, which tells whether a word begins
+		block, begin = block[:copy(block, block[keep-1:])], 1 // with the byte before, to detect the start of a word
 	}
 }
 
-// look finds what begins in a block from the byte from on and before limit.
+// look scans a block for words that begin in [from, limit).
 func (s *scanner) look(block []byte, from, limit int) {
 	for at := from; ; {
 		i := bytes.Index(block[at:], []byte("CCL"))
@@ -130,7 +129,7 @@ func (s *scanner) look(block []byte, from, limit int) {
 	}
 }
 
-// name keeps a word that begins a text and has a letter behind NCCL_.
+// name keeps a word at the start of a text if a letter follows NCCL_.
 func (s *scanner) name(text []byte) {
 	end := 0
 	for end < len(text) && isWord(text[end]) {
@@ -141,13 +140,13 @@ func (s *scanner) name(text []byte) {
 	}
 }
 
-// version keeps the number of a line such as "NCCL version 2.30.7+cuda13.3".
+// version keeps the number in a line such as "NCCL version 2.30.7+cuda13.3".
 func (s *scanner) version(text []byte) {
 	kind := 0
 	if text[0] == 'R' {
 		kind = 1
 	}
-	number := bytes.TrimPrefix(text[len("NCCL version "):], []byte(": ")) // RCCL's
+	number := bytes.TrimPrefix(text[len("NCCL version "):], []byte(": ")) // RCCL has this colon
 	end := 0
 	for end < len(number) && number[end] > ' ' && number[end] < 0x7f {
 		end++
@@ -161,7 +160,7 @@ func isWord(b byte) bool {
 	return b == '_' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
 }
 
-// found tells what was collected.
+// found returns the result.
 func (s *scanner) found() (Found, error) {
 	f := Found{Kind: NCCL, Text: s.texts[0]}
 	for name := range s.names {

@@ -6,40 +6,39 @@ import (
 	"strings"
 )
 
-// Problem is what is wrong with a setting.
+// Problem is the kind of a [Finding].
 type Problem string
 
-// The problems.
+// Kinds of problems.
 const (
-	ProblemUnknown    Problem = "unknown"      // nobody reads such a name
-	ProblemNever      Problem = "never"        // a text's invention
-	ProblemDead       Problem = "dead"         // gone
-	ProblemOldName    Problem = "old name"     // another name has taken its place
-	ProblemVersion    Problem = "version"      // this library does not read it, others do
-	ProblemValue      Problem = "value"        // its value is wrong
-	ProblemLegacy     Problem = "legacy"       // its value is written in an old way
-	ProblemDefault    Problem = "default"      // its value is what would be anyway
-	ProblemDebugging  Problem = "debugging"    // it is for debugging alone
-	ProblemCaution    Problem = "caution"      // it hurts more often than it helps
-	ProblemContradict Problem = "contradicts"  // another setting says otherwise
-	ProblemPrefix     Problem = "prefix"       // its value may mean more than what it names
-	ProblemLocal      Problem = "not exported" // a script keeps it for itself
-	ProblemUnreadable Problem = "unreadable"   // it is a file of settings that cannot be read
+	ProblemUnknown    Problem = "unknown"      // no library reads the name
+	ProblemNever      Problem = "never"        // no library ever read the name; some texts recommend it
+	ProblemDead       Problem = "dead"         // no current version reads it
+	ProblemOldName    Problem = "old name"     // renamed
+	ProblemVersion    Problem = "version"      // other versions read it, but not this one
+	ProblemValue      Problem = "value"        // invalid value
+	ProblemLegacy     Problem = "legacy"       // deprecated form of the value
+	ProblemDefault    Problem = "default"      // value is the default
+	ProblemDebugging  Problem = "debugging"    // for debugging alone
+	ProblemCaution    Problem = "caution"      // usually harmful
+	ProblemContradict Problem = "contradicts"  // conflicts with another setting
+	ProblemPrefix     Problem = "prefix"       // value may match more than it names
+	ProblemLocal      Problem = "not exported" // a script does not export it
+	ProblemUnreadable Problem = "unreadable"   // configuration file that cannot be read
 )
 
-// Finding is a problem of one setting.
+// Finding is a problem with one setting.
 type Finding struct {
 	Assignment
 	Problem Problem `json:"problem"`
-	// Text is what is wrong, a sentence that begins behind "NAME=VALUE: ", and Advice
-	// what to do, "" where Text says it.
+	// Text is the problem, a sentence that follows "NAME=VALUE: ". Advice is the remedy; it is "" if Text
+	// includes it.
 	Text   string `json:"text"`
 	Advice string `json:"advice,omitempty"`
 }
 
-// Lint returns what is wrong with settings, in their order. library is the one that
-// would be loaded; the zero Found: it is not known. What is right, and what is none of
-// NCCL's business, is left alone.
+// Lint returns the problems of settings, in their order. library is the library that programs will load; the
+// zero Found means unknown. Lint ignores variables that have nothing to do with NCCL.
 func Lint(settings []Assignment, library Found) []Finding {
 	l := linter{library: library, findings: make([][]Finding, len(settings))}
 	for i, a := range settings {
@@ -52,10 +51,10 @@ func Lint(settings []Assignment, library Found) []Finding {
 // linter collects findings.
 type linter struct {
 	library  Found
-	findings [][]Finding // of each setting
+	findings [][]Finding // by setting
 	speller  *speller
 	slips    *slips
-	// looks counts how often two settings are held against each other.
+	// looks counts comparisons of two settings.
 	looks int
 }
 
@@ -63,7 +62,7 @@ func (l *linter) add(at int, a Assignment, problem Problem, text, advice string)
 	l.findings[at] = append(l.findings[at], Finding{a, problem, text, advice})
 }
 
-// one looks at a setting by itself.
+// one checks a setting by itself.
 func (l *linter) one(at int, a Assignment) {
 	if a.Kind == FromConf && l.untrimmed(at, a) {
 		return
@@ -87,8 +86,8 @@ func (l *linter) one(at int, a Assignment) {
 	}
 }
 
-// untrimmed looks for what people write around names and values in files of settings, where
-// all of it counts, and reports whether the name is lost by it.
+// untrimmed checks for quotes and blanks in configuration files, where the library takes them literally. It
+// reports whether they change the name.
 func (l *linter) untrimmed(at int, a Assignment) bool {
 	name := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(a.Name), "export "))
 	value := strings.Trim(strings.TrimSpace(a.Value), `"'`)
@@ -106,7 +105,7 @@ func (l *linter) untrimmed(at int, a Assignment) bool {
 	return false
 }
 
-// unknown looks at a name that is not in the database, or only by its beginning.
+// unknown checks a name that is not in the database, or matches only a pattern.
 func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	upper := strings.ToUpper(a.Name)
 	ours := strings.HasPrefix(upper, "NCCL_") || strings.HasPrefix(upper, "RCCL_")
@@ -142,8 +141,8 @@ func (l *linter) unknown(at int, a Assignment, pattern bool, v Variable) {
 	l.add(at, a, ProblemUnknown, text, advice)
 }
 
-// slip looks for a name that is one slip from that of another library's variable. Nobody knows all
-// names that programs read: what is farther away is left alone.
+// slip checks for a misspelling of another library's variable, at most one letter off. More distant names may
+// be valid: programs read names that the database lacks.
 func (l *linter) slip(at int, a Assignment, pattern bool) {
 	if l.slips == nil {
 		l.slips = newSlips(append(Names(), contract[:]...))
@@ -153,13 +152,13 @@ func (l *linter) slip(at int, a Assignment, pattern bool) {
 	}
 }
 
-// contract are names of the ranks' contract that users set, too, and that are in no data.
+// contract are variables of ranks that users set too, and that the database lacks.
 var contract = [...]string{"MASTER_ADDR", "MASTER_PORT"}
 
-// says is "NCCL 2.30.7".
+// says returns the name and version, such as "NCCL 2.30.7".
 func (f Found) says() string { return strings.TrimSpace(string(f.Kind) + " " + f.Version.String()) }
 
-// nearest are the names that an unknown one was probably meant to be.
+// nearest suggests names for an unknown one.
 func (l *linter) nearest(name string) []string {
 	if rest, ours := strings.CutPrefix(name, "RCCL_"); ours {
 		if v, found := Lookup("NCCL_" + rest); found && v.Alive() && !v.IsPattern() {
@@ -178,8 +177,8 @@ func (l *linter) nearest(name string) []string {
 	return l.speller.nearest(name)
 }
 
-// Names are the names of all variables that some library reads, without patterns, in
-// the order of the data.
+// Names returns the names of all variables that some library reads, without patterns, in the order of the
+// data.
 func Names() []string {
 	var names []string
 	for _, v := range database().variables {
@@ -190,7 +189,7 @@ func Names() []string {
 	return names
 }
 
-// name looks at who reads a variable; it reports whether its value matters.
+// name checks whether the library reads a variable. It reports whether to check the value.
 func (l *linter) name(at int, a Assignment, v Variable) bool {
 	switch {
 	case v.Status == Never:
@@ -214,21 +213,21 @@ func (l *linter) name(at int, a Assignment, v Variable) bool {
 	return true
 }
 
-// reads reports whether the library reads a variable of NCCL's or RCCL's; one that is
-// not known reads all that are alive.
+// reads reports whether the library reads a variable of NCCL or RCCL. An unknown library reads all current
+// variables.
 func (l *linter) reads(v Variable) bool {
 	switch {
 	case l.library.Kind == "" || v.Library != NCCL && v.Library != RCCL:
 		return v.Alive()
 	case len(l.library.Names) > 0:
 		return l.library.Has(v.Name)
-	case l.library.Kind == RCCL && v.Library == RCCL: // its versions are not in the data
+	case l.library.Kind == RCCL && v.Library == RCCL: // the data lacks RCCL's versions
 		return v.Alive()
 	}
 	return v.In(l.library.Version)
 }
 
-// tooOld says why the library does not read a variable.
+// tooOld explains why the library does not read a variable.
 func (l *linter) tooOld(v Variable) string {
 	text := fmt.Sprintf("%s does not read it", l.library.says())
 	if !v.Since.IsZero() && l.library.Version.Compare(v.Since) < 0 {
@@ -237,7 +236,7 @@ func (l *linter) tooOld(v Variable) string {
 	return text
 }
 
-// value looks at a value by itself.
+// value checks a value by itself.
 func (l *linter) value(at int, a Assignment, v Variable) {
 	if err := v.Syntax.Check(a.Value); err != nil {
 		text, advice := "the value "+err.Error(), "It takes: "+v.Values+"."
@@ -266,8 +265,7 @@ func (l *linter) value(at int, a Assignment, v Variable) {
 	}
 }
 
-// caution says what is to be said of a value; of one that is not known, "", what is said
-// of all.
+// caution adds the caution about a value. It reports whether there is one.
 func (l *linter) caution(at int, a Assignment, v Variable, value string) bool {
 	for _, c := range v.Cautions {
 		if !c.Fits(value) || v.Name == "NCCL_IB_GID_INDEX" && l.needsIndex() {
@@ -283,12 +281,12 @@ func (l *linter) caution(at int, a Assignment, v Variable, value string) bool {
 	return false
 }
 
-// needsIndex reports whether the library is one that cannot choose a RoCE address.
+// needsIndex reports whether the library cannot choose a RoCE address by itself.
 func (l *linter) needsIndex() bool {
 	return !l.library.Version.IsZero() && l.library.Version.Compare(Version{2, 21, 0}) < 0
 }
 
-// prefixes looks for RDMA devices that are meant by their whole names.
+// prefixes checks RDMA device names that also match longer names.
 func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 	list := strings.TrimPrefix(a.Value, "^")
 	if v.Name != "NCCL_IB_HCA" || strings.HasPrefix(list, "=") {
@@ -296,7 +294,7 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 	}
 	for _, entry := range strings.Split(list, ",") {
 		name, _, _ := strings.Cut(entry, ":")
-		// a driver's name means all of its devices
+		// a driver's name intentionally matches all of its devices
 		if strings.TrimRight(name, "0123456789") == name || name == "mlx5" || name == "mlx4" {
 			continue
 		}
@@ -315,8 +313,8 @@ func (l *linter) prefixes(at int, a Assignment, v Variable) bool {
 	return false
 }
 
-// interfaces looks for network interfaces that are the beginning of others' names. None
-// begins with eth0 but what stands on it, since the kernel writes no 0 before a number.
+// interfaces checks network interface names that also match longer names. Only interfaces on top of eth0 begin
+// with eth0, since the kernel writes no leading zeros.
 func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 	list := strings.TrimPrefix(a.Value, "^")
 	if v.Syntax.kind != "prefixes" || strings.HasPrefix(list, "=") {
@@ -335,15 +333,14 @@ func (l *linter) interfaces(at int, a Assignment, v Variable) bool {
 	return false
 }
 
-// IsDefault reports whether a value is what every version takes, on every host, where nobody
-// sets one: those that depend on something ("1 (0 in 2.26)") are none, but words in brackets
-// may say what it is ("2 (where possible)").
+// IsDefault reports whether a value is the default of every version on every host. Conditional defaults such
+// as "1 (0 in 2.26)" do not count, but a comment in brackets is allowed: "2 (where possible)".
 func (v Variable) IsDefault(value string) bool {
 	first, words, _ := strings.Cut(v.Default, " (")
 	return !strings.Contains(first, " ") && !strings.ContainsAny(words, "0123456789") && v.isDefault(value)
 }
 
-// isDefault reports whether a value is what the library takes where nobody sets one.
+// isDefault reports whether a value is the library's default.
 func (v Variable) isDefault(value string) bool {
 	first, _, _ := strings.Cut(v.Default, " ")
 	first = strings.TrimRight(first, ";,")

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// combination is a rule about two settings: with is wrong, or does nothing, beside
-// one.
+// combination is a rule about two settings: with is wrong or has no effect beside one.
 type combination struct {
 	one, with string // names; with may be a pattern
-	// of says of which values of one the rule is, and what of which of with; nil: of all.
+	// of selects values of one, and what values of with; nil selects all.
 	of, what func(value string) bool
-	// holds says whether the numbers of both make the rule hold; if one of one does, so does
-	// each that is more. nil: whatever they are.
+	// holds reports whether the rule applies to the two numbers. If it applies to a number of one, it applies
+	// to all larger numbers. nil means that the numbers do not matter.
 	holds func(one, with int64) bool
-	text  string // of with; %s is the other setting
+	text  string // about with; %s is the other setting
 }
 
-// combinations is called when there is something to lint, not when a program starts.
+// combinations is a function, so that only linting pays for the table.
 func combinations() []combination {
 	return []combination{
 		{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", is("1"), nil, nil, "%s switches direct access off, whatever the level"},
@@ -66,31 +65,31 @@ func combinations() []combination {
 	}
 }
 
-// is is a function that knows one value, in whatever letters.
+// is returns a function that compares with one value, ignoring case.
 func is(value string) func(string) bool {
 	return func(text string) bool { return strings.EqualFold(text, value) }
 }
 
-// index reports whether a RoCE address is chosen by its index.
+// index reports whether a value selects a RoCE address by its index.
 func index(value string) bool { return number(value) >= 0 }
 
-// quiet reports whether NCCL says too little for its parts to be chosen.
+// quiet reports whether a log level prints too little for subsystems to matter.
 func quiet(value string) bool {
 	return !strings.EqualFold(value, "INFO") && !strings.EqualFold(value, "TRACE")
 }
 
-// number is what a library reads from a text.
+// number returns the number that a library reads from a text.
 func number(text string) int64 {
 	n, _ := leadingInt(text)
 	return n
 }
 
-// more reports whether the first of two numbers is larger.
+// more reports whether the first number is larger.
 func more(one, with int64) bool { return with > 0 && one > with }
 
-// combined looks at settings that hold at the same time; of each one thing is told, by
-// the first rule that holds and the first setting that makes it hold. NCCL_IB_DISABLE is
-// none of those that need InfiniBand.
+// combined checks settings that apply at the same time. It reports at most one finding for each setting: the
+// first rule that applies, with the first other setting. NCCL_IB_DISABLE does not count as a setting that
+// needs InfiniBand.
 func (l *linter) combined(settings []Assignment) {
 	rules := combinations()
 	others := make([]candidates, len(rules))
@@ -114,12 +113,11 @@ func (l *linter) combined(settings []Assignment) {
 	}
 }
 
-// candidates are, by their branches, the settings that can make a rule hold, in their order:
-// in each branch one, or for a rule about numbers those that are more than all before
-// them.
+// candidates maps each branch to the settings, in order, to which a rule may apply. One setting a branch is
+// enough; for a rule about numbers, each that exceeds all before it.
 type candidates map[string][]candidate
 
-// candidate is the number of a setting, and its value's.
+// candidate is the index of a setting, and the number that is its value.
 type candidate struct {
 	at     int
 	number int64
@@ -140,8 +138,8 @@ func candidatesOf(rule combination, settings []Assignment) candidates {
 	return found
 }
 
-// first is the number of the first setting that makes a rule hold for another one: in its
-// branch, or in one around that; -1 for none.
+// first returns the index of the first setting to which a rule applies, in the same branch or an enclosing
+// one, or -1.
 func (l *linter) first(rule combination, others candidates, with Assignment) int {
 	first := -1
 	for branch := with.branch; ; branch = branch[:strings.LastIndexByte(branch, '/')] {

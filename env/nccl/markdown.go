@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Tables returns the tables of docs/reference/nccl.md, made from the data.
+// Tables returns the tables of docs/reference/nccl.md, generated from the data.
 func Tables() string {
 	var b strings.Builder
 	groups := []struct {
@@ -68,14 +68,14 @@ func Tables() string {
 	return b.String()
 }
 
-// handling is what gorun does with a variable.
+// handling describes how gorun sets a variable.
 func handling(v Variable) string {
 	return strings.TrimSpace(string(v.Gorun) + " " + v.How)
 }
 
 func code(text string) string { return "`" + text + "`" }
 
-// line writes a row; a bar within a cell would end it.
+// line writes a row. It escapes vertical bars, which would end a cell.
 func line(b *strings.Builder, cells ...string) {
 	for i, c := range cells {
 		cells[i] = strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(c)

@@ -7,14 +7,14 @@ import (
 	"gorun/internal/spelling"
 )
 
-// knownNames are the names NCCL_… and RCCL_… of the database that some version reads, each on a line of its own,
-// sorted. A job that starts looks here: to read the data takes a thousand times as long.
+// knownNames are the names with NCCL_ or RCCL_ that some version reads, sorted, one a line. A starting job
+// uses this list: parsing the data takes a thousand times as long.
 //
 //go:embed names.txt
 var knownNames string
 
-// IsUnread reports whether a name is one of NCCL's or RCCL's by its beginning alone: the database has it neither as a
-// variable that some version reads nor as one of NCCL's plug-ins, tests and installations.
+// IsUnread reports whether no version of NCCL or RCCL reads a name with their prefix. Variables of NCCL's
+// plug-ins, tests and installations count as read.
 func IsUnread(name string) bool {
 	if !strings.HasPrefix(name, "NCCL_") && !strings.HasPrefix(name, "RCCL_") {
 		return false
@@ -30,12 +30,12 @@ func IsUnread(name string) bool {
 	return true
 }
 
-// hasLine looks for a line of knownNames.
+// hasLine reports whether knownNames has a line.
 func hasLine(line string) bool {
 	return strings.HasPrefix(knownNames, line+"\n") || strings.Contains(knownNames, "\n"+line+"\n")
 }
 
-// Meant returns the variables that an unread name most likely stands for. wrong is false for a name that is far from
+// Meant returns the variables that an unread name most likely stands for. wrong is false if the name is unlike
 // all others: a site may have its own.
 func Meant(name string) (meant []string, wrong bool) {
 	if v, found := Lookup(name); found {
@@ -44,7 +44,7 @@ func Meant(name string) (meant []string, wrong bool) {
 	if rest, ours := strings.CutPrefix(name, "RCCL_"); ours && hasLine("NCCL_"+rest) {
 		return []string{"NCCL_" + rest}, true
 	}
-	most := 3 // of a short name every letter tells
+	most := 3 // in a short name every letter matters
 	if len(name) < len("NCCL_")+shortestSlip {
 		most = 2
 	}

@@ -7,21 +7,21 @@ import (
 	"gorun/internal/spelling"
 )
 
-// Nearest returns those of the known names that were most likely meant, the best
-// first and three at most; none where all are far. Letters' case does not count.
+// Nearest returns at most three known names that are most similar to name, the best first. It returns none if
+// all differ too much. Case does not matter.
 func Nearest(name string, known []string) []string { return newSpeller(known).nearest(name) }
 
-// mostNear is how many names are told.
+// mostNear is the number of suggestions at most.
 const mostNear = 3
 
-// speller finds names that were meant, whatever many are asked for.
+// speller suggests names. It answers many queries faster than separate calls of Nearest.
 type speller struct {
 	known []knownName
-	// answers are those that were given: a file has one mistake many times.
+	// answers caches results, since a file often repeats a mistake.
 	answers map[string][]string
 }
 
-// knownName is a name with what is compared of it.
+// knownName is a name with the parts to compare.
 type knownName struct {
 	name, upper string
 	letters     spelling.Letters
@@ -58,15 +58,14 @@ func (s *speller) nearest(name string) []string {
 	return slices.Clone(found)
 }
 
-// closest are the names of the smallest distance, of limit at most; most is that up to which it
-// need be told apart.
+// closest returns the names with the smallest distance, up to limit. distance need not be exact above most.
 func (s *speller) closest(limit int, distance func(k knownName, most int) int) (found []string) {
 	for _, k := range s.known {
 		off := distance(k, limit+1)
 		if off > limit {
 			continue
 		}
-		if off < limit { // a farther one is a guess beside a nearer one
+		if off < limit { // a nearer name makes farther ones poor guesses
 			found, limit = nil, off
 		}
 		if len(found) < mostNear {
@@ -76,9 +75,9 @@ func (s *speller) closest(limit int, distance func(k knownName, most int) int) (
 	return found
 }
 
-// misspelt finds the names with the fewest other letters.
+// misspelt returns the names with the fewest different letters.
 func (s *speller) misspelt(name string) []string {
-	_, rest, _ := strings.Cut(name, "_") // NCCL_ says little
+	_, rest, _ := strings.Cut(name, "_") // NCCL_ matters little
 	letters := spelling.LettersOf(name)
 	return s.closest(min(max(len(rest), len(name)-len("NCCL_"))/4, mostNear)+1, func(k knownName, most int) int {
 		if letters.AtLeast(k.letters) >= most {
@@ -88,7 +87,7 @@ func (s *speller) misspelt(name string) []string {
 	})
 }
 
-// begun finds names whose first words are these, or nearly: NCCL_SOKET.
+// begun returns names whose first words are similar to the given ones: NCCL_SOKET.
 func (s *speller) begun(name string) []string {
 	words := strings.Count(name, "_") + 1
 	if words < 2 {
@@ -103,7 +102,7 @@ func (s *speller) begun(name string) []string {
 	})
 }
 
-// firstWords are the first n words of a name that has more, else "".
+// firstWords returns the first n words of a name with more words, else "".
 func firstWords(name string, n int) string {
 	for i := range len(name) {
 		if name[i] == '_' {
@@ -115,15 +114,15 @@ func firstWords(name string, n int) string {
 	return ""
 }
 
-// reordered finds names of the same words in another order, or with one word more or
-// less: NCCL_IFNAME_SOCKET, NCCL_MAX_CHANNELS_P2P.
+// reordered returns names with the same words in another order, or with one word more or less:
+// NCCL_IFNAME_SOCKET, NCCL_MAX_CHANNELS_P2P.
 func (s *speller) reordered(name string) []string {
 	words := sortedWords(name)
 	return s.closest(1, func(k knownName, most int) int { return missing(words, k.words, most) })
 }
 
-// missing counts words that only one of two sorted lists has, most where they are more; a
-// list of two words or fewer says too little.
+// missing counts words in only one of two sorted lists, up to most. It returns most for a list of at most two
+// words, which is too short to compare.
 func missing(a, b []string, most int) int {
 	if min(len(a), len(b)) < 3 || len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Pieces of patterns. A name and the value behind it are two groups; what has no group is passed over.
+// Pieces of patterns. A name and its value are two groups; a match without groups is skipped.
 const (
 	anyName   = `([A-Za-z_][A-Za-z0-9_]*)`
 	quoted    = `"[^"\n]*"|'[^'\n]*'`
@@ -13,8 +13,8 @@ const (
 	wordValue = `(?:^|[\s"'({\[,;|&=])` + anyName + `=(` + quoted + `|(?:[^\s;&|()"'\\]|\\[^\n])*)`
 )
 
-// patternOf is how texts of a kind set variables. It knows lines and no structure: in YAML a scalar ends at a blank,
-// and in Python each dictionary may be an environment.
+// patternOf returns the pattern for assignments in a kind of text. It matches lines without structure: in YAML
+// a scalar ends at a blank, and in Python any dictionary may be an environment.
 func patternOf(kind SourceKind) string {
 	const (
 		literal = `([rRuUbB]*(?:` + quoted + `)|str\(\d+\)|[0-9.]+)`
@@ -40,12 +40,12 @@ func patternOf(kind SourceKind) string {
 	return `^` + anyName + `=([^\n]*)` // as env prints them
 }
 
-// parsePatterns returns what a text sets by the pattern of its kind. Its indentation tells what holds together, but in
-// Dockerfiles, where all of it does.
+// parsePatterns returns the assignments in a text, found with the pattern of its kind. Indentation defines
+// blocks, but in Dockerfiles all assignments belong together.
 func parsePatterns(kind SourceKind, text string) (found []Assignment) {
 	lines := indentation{text: text}
 	for _, m := range regexp.MustCompile(`(?m)`+patternOf(kind)).FindAllStringSubmatchIndex(text, -1) {
-		at := 2 // of the first pair of groups that is there
+		at := 2 // start of the first matching pair of groups
 		for at < len(m) && m[at] < 0 {
 			at += 4
 		}
@@ -65,7 +65,8 @@ func parsePatterns(kind SourceKind, text string) (found []Assignment) {
 	return found
 }
 
-// plainValue is a value without its quotes, and whether only running the text would tell it. behind is what follows it.
+// plainValue returns a value without quotes, and whether only execution determines it. behind is the text
+// after the value.
 func plainValue(kind SourceKind, value, behind string) (plain string, computed bool) {
 	plain = strings.TrimSpace(strings.ReplaceAll(value, "\\\n", ""))
 	switch kind {
@@ -90,18 +91,18 @@ func plainValue(kind SourceKind, value, behind string) (plain string, computed b
 	return plain, computed
 }
 
-// indentation follows the lines of a text and the blocks that their blanks make.
+// indentation tracks the lines of a text and its blocks, which indentation defines.
 type indentation struct {
 	text      string
 	number    int // of the line, from 1
-	next      int // where the next one begins
+	next      int // offset of the next line
 	continued bool
 	indents   []int
 	blocks    []int
 	count     int
 }
 
-// seek goes on to the line that a byte is on.
+// seek advances to the line of an offset.
 func (l *indentation) seek(at int) {
 	for l.next <= at {
 		line := l.text[l.next : l.next+lineEnd(l.text[l.next:])]
