@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// deepest is how far a script within a script is followed: ssh a "ssh b 'A=1 x'".
+// deepest is the nesting limit for scripts within scripts: ssh a "ssh b 'A=1 x'".
 const deepest = 4
 
-// remoteValues are the options of a command that have a value, by which the words that another
-// shell gets are told from its own.
+// remoteValues are the options of each command that take a value. They separate the options from the remote
+// command.
 var remoteValues = map[string]string{
 	"ssh":   "BbcDEeFIiJLlmOoPpQRSWw",
 	"pdsh":  "wxgXlRtfuS",
 	"clush": "wxgXlRtfuoO",
 }
 
-// inner are the words of a command that another shell reads: behind ssh HOST, pdsh and clush, and
-// the text of bash -c.
+// inner returns the parts of a command that another shell reads: the remote command of ssh, pdsh and clush,
+// and the argument of bash -c.
 func inner(command []word) (scripts []word) {
 	for i, w := range command {
 		name := path.Base(w.text)
 		switch rest := command[i+1:]; {
 		case remoteValues[name] != "":
 			if script := remote(name, rest); script.text != "" {
-				return []word{script} // the rest of the command is that shell's
+				return []word{script} // the rest of the command is for that shell
 			}
 		case slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, name):
 			if script := shellText(rest); script.text != "" {
@@ -37,8 +37,8 @@ func inner(command []word) (scripts []word) {
 	return scripts
 }
 
-// remote is what a command has another host's shell read. Like ssh it joins the words with
-// blanks, and their own quotes are gone.
+// remote returns what a command passes to a shell on another host. Like ssh it joins the words with blanks,
+// without their quotes.
 func remote(name string, words []word) word {
 	at := 0
 	for ; at < len(words) && strings.HasPrefix(words[at].text, "-"); at++ {
@@ -47,7 +47,7 @@ func remote(name string, words []word) word {
 		}
 	}
 	if name == "ssh" {
-		at++ // the host
+		at++ // skip the host
 	}
 	if at >= len(words) {
 		return word{}
@@ -59,7 +59,7 @@ func remote(name string, words []word) word {
 	return word{text: strings.Join(texts, " "), line: words[at].line}
 }
 
-// shellText is the text behind -c, or -lc.
+// shellText returns the argument of -c or -lc.
 func shellText(words []word) word {
 	for i, w := range words {
 		switch {
@@ -72,7 +72,7 @@ func shellText(words []word) word {
 	return word{}
 }
 
-// within takes what the scripts set that a command hands to other shells. It holds there alone.
+// within adds the assignments in scripts that a command passes to other shells. They apply only there.
 func (s *shell) within(command []word, path string) {
 	if s.depth >= deepest {
 		return

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// word is one of a command's.
+// word is one word of a command.
 type word struct {
 	text     string
-	computed bool // it has a $ or a ` that is expanded
+	computed bool // it contains a $ or ` that the shell expands
 	line     int
-	operator bool // ; && | ( and a line's end: a command ends
+	operator bool // ; && | ( or the end of a line: a command ends
 }
 
-// parseShell returns what a shell script sets: NAME=VALUE, export, declare -x, env, csh's setenv, fish's set -x, what
-// ssh and bash -c are given to run, and the options by which launchers and containers are told of variables; and what
-// directives of Slurm and PBS in its comments set.
+// parseShell returns the assignments in a shell script: NAME=VALUE, export, declare -x, env, csh's setenv,
+// fish's set -x. It also reads the scripts passed to ssh and bash -c, options of launchers and containers that
+// set variables, and Slurm and PBS directives.
 func parseShell(text string) []Assignment {
 	s := shell{text: text, line: 1, exported: map[string]bool{}}
 	return s.all()
 }
 
-// all is what the script sets.
+// all returns the assignments of the script.
 func (s *shell) all() []Assignment {
 	used := expanded(s.text)
 	s.run()
@@ -34,7 +34,7 @@ func (s *shell) all() []Assignment {
 	return s.found
 }
 
-// expanded are the names of $NAME and ${NAME in a text.
+// expanded returns the names of $NAME and ${NAME in a text.
 func expanded(text string) map[string]bool {
 	used := map[string]bool{}
 	for {
@@ -51,20 +51,20 @@ func expanded(text string) map[string]bool {
 	}
 }
 
-// shell reads a script.
+// shell parses a script.
 type shell struct {
 	text    string
 	at      int
 	line    int
 	command []word
 	found   []Assignment
-	blocks  []int // the branches that the place is in, the outermost ones
-	deeper  int   // how many more there are
+	blocks  []int // enclosing branches, outermost first
+	deeper  int   // number of enclosing branches beyond these
 	branch  int   // number of the last branch
 	heredoc []string
-	depth   int // of scripts around this one
+	depth   int // number of enclosing scripts
 
-	exported map[string]bool // by a command of its own; "*": everything is
+	exported map[string]bool // by separate commands; "*" means all variables
 }
 
 func (s *shell) run() {
@@ -87,7 +87,7 @@ func (s *shell) run() {
 	s.finish("")
 }
 
-// finish takes the words of a command that has ended.
+// finish processes a complete command.
 func (s *shell) finish(operator string) {
 	command := s.command
 	s.command = nil
@@ -113,7 +113,7 @@ func (s *shell) finish(operator string) {
 	}
 }
 
-// exports follows export NAME, and set -a, after which everything is exported.
+// exports records export NAME, and set -a, which exports everything that follows.
 func (s *shell) exports(command []word) {
 	if len(command) < 2 {
 		return
@@ -129,7 +129,7 @@ func (s *shell) exports(command []word) {
 	}
 }
 
-// keyword follows the branches of a script; it reports whether a command can follow.
+// keyword tracks the branches of a script. It reports whether a command can follow.
 func (s *shell) keyword(text string) bool {
 	switch text {
 	case "if", "case":
@@ -145,8 +145,8 @@ func (s *shell) keyword(text string) bool {
 	return text != "case"
 }
 
-// mostBlocks is how many branches within each other are told apart: each setting names all that
-// it is in, and a file may come from anybody.
+// mostBlocks limits the nesting of branches. Each assignment names all its branches, and the file may be
+// hostile.
 const mostBlocks = 64
 
 func (s *shell) enter() {
@@ -167,7 +167,7 @@ func (s *shell) leave() {
 	}
 }
 
-// another begins another branch beside the innermost one.
+// another starts another branch of the innermost if or case.
 func (s *shell) another() {
 	if len(s.blocks) > 0 && s.deeper == 0 {
 		s.branch++
@@ -175,7 +175,7 @@ func (s *shell) another() {
 	}
 }
 
-// pathOf names the branches that a place is in.
+// pathOf formats the enclosing branches.
 func pathOf(blocks []int) string {
 	var b strings.Builder
 	for _, block := range blocks {
@@ -227,7 +227,7 @@ func lineEnd(text string) int {
 	return len(text)
 }
 
-// word reads one word, which begins here.
+// word parses the word at the current position.
 func (s *shell) word() word {
 	w := word{line: s.line}
 	var b strings.Builder
@@ -257,7 +257,7 @@ func (s *shell) word() word {
 	return w
 }
 
-// quoted reads what stands in quotes. Quotes that nobody closes are text.
+// quoted parses a quoted string. An unclosed quote is plain text.
 func (s *shell) quoted(quote byte, b *strings.Builder, w *word) {
 	end := s.at + 1
 	for end < len(s.text) && s.text[end] != quote {
@@ -290,11 +290,11 @@ func (s *shell) quoted(quote byte, b *strings.Builder, w *word) {
 			s.at++
 		}
 	}
-	s.at = max(s.at, end+1) // an expansion may have gone beyond
+	s.at = max(s.at, end+1) // an expansion may have passed the end
 }
 
-// expansion reads $NAME, ${…}, $(…) or `…`, of which nothing is known, but that
-// ${NAME:-value} means value where nobody set another.
+// expansion parses $NAME, ${…}, $(…) or `…`. Their values are unknown, but ${NAME:-value} means value if no
+// assignment sets NAME.
 func (s *shell) expansion(b *strings.Builder, w *word) {
 	rest := s.text[s.at:]
 	end := 1
@@ -318,7 +318,7 @@ func (s *shell) expansion(b *strings.Builder, w *word) {
 		if end == 1 && len(rest) > 1 && strings.IndexByte("?#@*!$-", rest[1]) >= 0 {
 			end = 2
 		}
-		if end == 1 { // a lone $
+		if end == 1 { // a single $
 			b.WriteByte('$')
 			s.at++
 			return
@@ -334,8 +334,8 @@ func (s *shell) skip(text string) {
 	s.at += len(text)
 }
 
-// closing is how long a text is up to the bracket that closes its first one; the
-// first line where there is none.
+// closing returns the length of a text up to the bracket that closes its first one, or of the first line
+// without one.
 func closing(text string, open, shut byte) int {
 	depth := 0
 	for i := range len(text) {
@@ -351,7 +351,7 @@ func closing(text string, open, shut byte) int {
 	return max(lineEnd(text), 1)
 }
 
-// document reads the word behind <<, at which a text in the script ends.
+// document reads the delimiter of a here-document, the word after <<.
 func (s *shell) document() {
 	if s.at < len(s.text) && s.text[s.at] == '-' {
 		s.at++
@@ -364,8 +364,8 @@ func (s *shell) document() {
 	}
 }
 
-// documents reads the texts that begin on this line: files are written so, of which
-// lines NAME=VALUE are taken.
+// documents reads the here-documents after this line. Scripts write configuration files this way, so
+// NAME=VALUE lines count.
 func (s *shell) documents() {
 	for len(s.heredoc) > 0 && s.at < len(s.text) {
 		end := lineEnd(s.text[s.at:])
@@ -383,8 +383,7 @@ func (s *shell) documents() {
 	}
 }
 
-// directive takes what #SBATCH --export=…, #PBS -v … and their like on the next line
-// set.
+// directive adds the assignments of a directive on the next line, such as #SBATCH --export=… or #PBS -v ….
 func (s *shell) directive() {
 	line := s.text[s.at : s.at+lineEnd(s.text[s.at:])]
 	for _, prefix := range []string{"#SBATCH ", "#PBS ", "#$ ", "#BSUB "} {
@@ -394,7 +393,7 @@ func (s *shell) directive() {
 	}
 }
 
-// plainWords are the words of a line that is no command of the script's own.
+// plainWords splits a line that is not a command of the script itself.
 func plainWords(line string, number int) []word {
 	inner := shell{text: line, line: number}
 	var words []word
@@ -409,7 +408,7 @@ func plainWords(line string, number int) []word {
 	}
 }
 
-// ofCommand reports whether what a command's words set holds for that command alone.
+// ofCommand reports whether a command's assignments apply to that command alone.
 func ofCommand(command []word) bool {
 	for _, w := range command {
 		if name, _, found := strings.Cut(w.text, "="); !found || !isName(name) {
@@ -422,7 +421,7 @@ func ofCommand(command []word) bool {
 	return false
 }
 
-// settings are the variables that one command sets.
+// settings returns the assignments of one command.
 func settings(command []word) (found []Assignment) {
 	add := func(w word, text string) bool {
 		name, value, ok := strings.Cut(text, "=")
@@ -471,7 +470,7 @@ func settings(command []word) (found []Assignment) {
 	return found
 }
 
-// fish reads set -gx NAME VALUE.
+// fish parses set -gx NAME VALUE.
 func fish(command []word) []Assignment {
 	exported := false
 	for i, w := range command[1:] {
@@ -489,9 +488,9 @@ func fish(command []word) []Assignment {
 	return nil
 }
 
-// The options by which commands are told of variables: of mpirun, gorun and containers
-// NAME=VALUE, of Hydra NAME VALUE, of Slurm and PBS lists; Open MPI's parameters are
-// variables by another name.
+// The options with which commands set variables. Those of mpirun, gorun and containers take NAME=VALUE,
+// Hydra's take NAME VALUE, and those of Slurm and PBS take lists. Open MPI's parameters are variables with a
+// prefix.
 var (
 	oneSetting  = []string{"-x", "-e", "--env", "--envar", "-env", "--genv", "--setenv"}
 	twoWords    = []string{"-genv", "-env", "--genv", "-envall"}
@@ -499,7 +498,7 @@ var (
 	parameter   = []string{"--mca", "-mca", "--gmca", "-gmca", "--omca", "--prtemca"}
 )
 
-// option takes the variable that an option sets, which the command's rest begins with.
+// option adds the variable that an option at the start of the words sets.
 func option(rest []word, add func(word, string) bool) {
 	text := rest[0].text
 	if name, value, found := strings.Cut(text, "="); found && strings.HasPrefix(name, "-") {
@@ -527,8 +526,8 @@ func option(rest []word, add func(word, string) bool) {
 	}
 }
 
-// addList takes A=1,B=2. A piece without = belongs to the value before it: Slurm cuts
-// there, and means it so only in quotes.
+// addList parses A=1,B=2. A part without = belongs to the value before it. Slurm splits there, unless the
+// value is quoted.
 func addList(w word, list string, add func(word, string) bool) {
 	for _, piece := range strings.Split(list, ",") {
 		add(w, piece)

@@ -6,11 +6,10 @@ import (
 	"gorun/internal/spelling"
 )
 
-// shortestSlip is how many letters a name has at least that is held against others: in a short one
-// every letter tells.
+// shortestSlip is the minimum length of a name for comparisons: in a short name every letter matters.
 const shortestSlip = 7
 
-// slips finds names that are one slip from a known one, whatever many are asked for.
+// slips finds known names that differ by one letter. It answers many queries faster than a plain search.
 type slips struct {
 	known map[int][]knownSlip // by length
 }
@@ -30,9 +29,9 @@ func newSlips(names []string) *slips {
 	return s
 }
 
-// of is the name that was meant, "" for none. Below a pattern there are variables that nobody has
-// written down, and whose names differ from others by a letter (UCX_RC_…, UCX_DC_…): there one that
-// is put in, left out or swapped is a slip, and another one is none.
+// of returns the name that was probably meant, or "". A pattern covers undocumented variables whose names
+// differ in one letter (UCX_RC_…, UCX_DC_…). For such a name only an extra, missing or swapped letter counts
+// as a slip.
 func (s *slips) of(name string, pattern bool) string {
 	if strings.ToUpper(name) != name {
 		return ""
@@ -52,9 +51,8 @@ func (s *slips) of(name string, pattern bool) string {
 	return ""
 }
 
-// deliberate reports whether a name is made from a known one as people make names: with a number
-// (MASTER_PORT2), a line below (_LD_PRELOAD, PYTHON_PATH for that of the interpreter), or as a plural
-// (MASTER_PORTS).
+// deliberate reports whether a name is a common variation of a known one: with a number (MASTER_PORT2), an
+// underscore (_LD_PRELOAD, PYTHON_PATH for the interpreter's path), or as a plural (MASTER_PORTS).
 func deliberate(name, known string) bool {
 	bare := func(text string) string { return strings.Trim(text, "_0123456789") }
 	apart := len(name) > len(known) && strings.ReplaceAll(name, "_", "") == strings.ReplaceAll(known, "_", "")

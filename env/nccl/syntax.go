@@ -10,22 +10,20 @@ import (
 	"strings"
 )
 
-// Syntax is what a variable takes, as its library reads it. The zero Syntax is any
-// text.
+// Syntax is the set of values that a library accepts for a variable. The zero Syntax accepts any text.
 type Syntax struct {
-	kind     string   // as formOf knows it, "" is text
-	words    []string // of an enumeration, or the numbers that an integer may be
-	from, to int64    // of an integer
+	kind     string   // a name for formOf; "" is text
+	words    []string // the words of an enumeration, or the allowed integers
+	from, to int64    // range of an integer
 }
 
-// form is a kind of values: what it is called, and what is wrong with one.
+// form is a kind of values: its name, and a function that checks a value.
 type form struct {
 	says  string
 	check func(s Syntax, value string) error
 }
 
-// formOf returns the form of a kind, and whether there is one. It is no table, as that
-// would be filled in whenever a program starts.
+// formOf returns the form of a kind, if it exists. A table would cost time when any program starts.
 func formOf(kind string) (f form, known bool) {
 	switch kind {
 	case "text":
@@ -67,8 +65,8 @@ func formOf(kind string) (f form, known bool) {
 	return form{}, false
 }
 
-// parseSyntax reads "int", "int 1..31", "int >=0", "int 64|128|256|512", "bool",
-// "enum A|B", "words A|B" (several, with commas), or the name of another form.
+// parseSyntax parses "int", "int 1..31", "int >=0", "int 64|128|256|512", "bool", "enum A|B", "words A|B"
+// (several, separated by commas), or the name of another form.
 func parseSyntax(text string) (Syntax, error) {
 	kind, rest, _ := strings.Cut(text, " ")
 	s := Syntax{kind: kind, from: math.MinInt64, to: math.MaxInt64}
@@ -102,7 +100,7 @@ func parseSyntax(text string) (Syntax, error) {
 	return s, nil
 }
 
-// String is the syntax in words.
+// String describes the syntax.
 func (s Syntax) String() string {
 	switch {
 	case s.kind == "":
@@ -122,8 +120,8 @@ func (s Syntax) String() string {
 	return f.says
 }
 
-// Check says what is wrong with a value, in words that end a sentence: "is no
-// integer". An empty value is right: NCCL takes it for unset.
+// Check returns an error if a value is invalid. Its text is a predicate, such as "is no integer". An empty
+// value is valid: NCCL treats it as unset.
 func (s Syntax) Check(value string) error {
 	if s.kind == "" || value == "" {
 		return nil
@@ -132,11 +130,11 @@ func (s Syntax) Check(value string) error {
 	return f.check(s, value)
 }
 
-// IsSwitch reports whether 0 and 1 are all that there is.
+// IsSwitch reports whether 0 and 1 are the only values.
 func (s Syntax) IsSwitch() bool { return s.kind == "bool" }
 
-// leadingInt reads a number as C's strtoll does with base 0: the digits that value
-// begins with, 0x for hexadecimal, 0 for octal. rest is what it leaves unread.
+// leadingInt parses a number as C's strtoll does with base 0: decimal digits, or hexadecimal after 0x, or
+// octal after 0. rest is the unparsed text.
 func leadingInt(value string) (n int64, rest string) {
 	text := strings.TrimLeft(value, " \t\n\v\f\r")
 	end := 0
@@ -207,8 +205,8 @@ func (s Syntax) checkEnum(value string) error {
 	return fmt.Errorf("is none of %s", strings.Join(s.words, ", "))
 }
 
-// checkWords takes a list; ^ before it or before a word inverts, and what follows a
-// colon or a semicolon is another list.
+// checkWords checks a list of words. A ^ before the list or a word inverts it. A colon or semicolon starts
+// another list.
 func (s Syntax) checkWords(value string) error {
 	for _, list := range strings.FieldsFunc(value, func(r rune) bool { return r == ';' || r == ':' || r == '|' }) {
 		for _, w := range strings.Split(list, ",") {
@@ -221,7 +219,7 @@ func (s Syntax) checkWords(value string) error {
 	return nil
 }
 
-// checkLevel takes the name of a distance; integers are older than the names.
+// checkLevel checks the name of a distance, or the integer that older versions used.
 func (s Syntax) checkLevel(value string) error {
 	if n, rest := leadingInt(value); rest == "" && n >= 0 {
 		return nil
@@ -229,8 +227,8 @@ func (s Syntax) checkLevel(value string) error {
 	return s.checkEnum(value)
 }
 
-// LegacyLevel returns the name that an integer stands for where names of distances
-// are taken; ok is false where the value is no integer, or no distance is asked for.
+// LegacyLevel returns the distance that an integer stands for. ok is false if the value is no integer, or the
+// variable is not a distance.
 func (s Syntax) LegacyLevel(value string) (name string, ok bool) {
 	n, rest := leadingInt(value)
 	if s.kind != "level" || rest != "" || value == "" {
@@ -278,11 +276,11 @@ func checkCIDR(_ Syntax, value string) error {
 	return nil
 }
 
-// longestInterface is how long a name the kernel gives, and most tools take.
+// longestInterface is the kernel's limit on interface names.
 const longestInterface = 15
 
-// checkPrefixes takes what NCCL_SOCKET_IFNAME does: ^ and = stand before the whole
-// list, and count for all of it.
+// checkPrefixes checks a list such as the value of NCCL_SOCKET_IFNAME. ^ and = precede the whole list and
+// apply to all of it.
 func checkPrefixes(_ Syntax, value string) error {
 	list := strings.TrimPrefix(strings.TrimPrefix(value, "^"), "=")
 	for _, name := range strings.Split(list, ",") {

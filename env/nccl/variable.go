@@ -1,15 +1,12 @@
-// Package nccl is a database of the environment variables of NCCL, RCCL and what
-// stands around them: PyTorch's, Gloo's, UCX's, MPI's, libfabric's, CUDA's and
-// ROCm's. It says of each what it means, which values it takes, in which versions
-// there is one, when it helps and when it hurts, and what gorun does with it.
+// Package nccl is a database of the environment variables of NCCL, RCCL and related software: PyTorch, Gloo,
+// UCX, MPI, libfabric, CUDA and ROCm. For each variable it has the meaning, valid values, versions, benefits,
+// risks, and how gorun sets it.
 //
-// The records are text files below data, which are read when the first of them is
-// asked for and not before: a program that only starts a job pays nothing for them.
-// The package is pure: environment, files and file systems are passed in.
+// The records are text files in data. The first query parses them, so a program that only starts a job pays
+// nothing for them. The package is pure: callers pass in environments, files and file systems.
 //
-// Sources are NCCL's source and user guide at 2.30.7 and the history of its
-// releases, RCCL's at 2.21.5, and the reference of what AMD changed since; tests
-// hold the names against the library itself.
+// The sources are NCCL's source and user guide at 2.30.7, its release history, RCCL's source at 2.21.5, and
+// AMD's reference for later changes. Tests compare the names with the library.
 package nccl
 
 import (
@@ -17,54 +14,54 @@ import (
 	"strings"
 )
 
-// Variable is what is known of one environment variable.
+// Variable describes one environment variable.
 type Variable struct {
-	// Name is the variable, or the beginning of several: "NCCL_FASTRAK_*".
+	// Name is the variable, or a pattern such as "NCCL_FASTRAK_*".
 	Name string `json:"name"`
-	// Library is what reads it.
+	// Library is the library that reads it.
 	Library Library `json:"library"`
-	// Status says whether it does anything.
+	// Status reports whether the variable has an effect.
 	Status Status `json:"status"`
-	// Meaning is one clause, Default and Values are for people; Default is "unset"
-	// where nothing stands for it.
+	// Meaning is a clause. Default and Values are text for people. Default is "unset" if no value equals the
+	// default.
 	Meaning string `json:"meaning,omitempty"`
 	Default string `json:"default,omitempty"`
 	Values  string `json:"values,omitempty"`
-	// Syntax is Values for machines.
+	// Syntax is Values in machine-readable form.
 	Syntax Syntax `json:"-"`
-	// Others is what becomes of other values, a clause; "" where nothing is to be said.
+	// Others is the effect of invalid values, a clause; it may be "".
 	Others string `json:"others,omitempty"`
-	// Since is the first version of Library that has it, zero: not known, or always.
-	// Until is the first that has it no more.
+	// Since is the first version of Library that reads the variable; zero means unknown or all versions. Until
+	// is the first version that no longer does.
 	Since Version `json:"since,omitzero"`
 	Until Version `json:"until,omitzero"`
-	// Helps and Hurts say when it does, "" where nothing is to be said.
+	// Helps and Hurts describe when the variable is useful or harmful; they may be "".
 	Helps string `json:"helps,omitempty"`
 	Hurts string `json:"hurts,omitempty"`
-	// Scope says where its values may differ.
+	// Scope is the scope in which values must agree.
 	Scope Scope `json:"scope,omitempty"`
-	// Gorun says whether gorun sets it, and How under which condition.
+	// Gorun reports whether gorun sets the variable, How under which condition.
 	Gorun Handling `json:"gorun"`
 	How   string   `json:"condition,omitempty"`
-	// Instead are names to use in its place: of a dead one, or one that never was.
+	// Instead are replacements for a name that was removed or never existed.
 	Instead []string `json:"instead,omitempty"`
-	// Advice is what to do, a sentence or two.
+	// Advice is one or two sentences that recommend an action.
 	Advice string `json:"advice,omitempty"`
-	// Cautions are what is to be said of some of its values.
+	// Cautions apply to some of its values.
 	Cautions []Caution `json:"-"`
 }
 
-// Caution is what is to be said of a value.
+// Caution is a warning about some values.
 type Caution struct {
-	// Values are patterns of the shell's: "ib*". Letters' case does not count.
+	// Values are shell patterns such as "ib*". Case does not matter.
 	Values []string
-	// Debugging says that such a value is for debugging alone.
+	// Debugging reports that these values are for debugging alone.
 	Debugging bool
 	// Text is a sentence.
 	Text string
 }
 
-// Fits reports whether it is said of a value.
+// Fits reports whether the caution applies to a value.
 func (c Caution) Fits(value string) bool {
 	for _, pattern := range c.Values {
 		if fits(strings.ToUpper(pattern), strings.ToUpper(value)) {
@@ -74,10 +71,10 @@ func (c Caution) Fits(value string) bool {
 	return false
 }
 
-// Library is what reads a variable.
+// Library is the software that reads a variable.
 type Library string
 
-// The libraries whose names are asked for by code; the data has more.
+// The libraries that code refers to. The data has more.
 const (
 	NCCL    Library = "NCCL"
 	RCCL    Library = "RCCL"
@@ -85,47 +82,46 @@ const (
 	Gloo    Library = "Gloo"
 )
 
-// Status says whether a variable does anything.
+// Status is the support status of a variable.
 type Status string
 
-// The states.
+// The support statuses.
 const (
 	Live         Status = "live"
-	Undocumented Status = "undocumented" // it works, and its library promises nothing
-	Deprecated   Status = "deprecated"   // it works, and another one should be used
-	Removed      Status = "removed"      // it did something once
+	Undocumented Status = "undocumented" // it works without any guarantee
+	Deprecated   Status = "deprecated"   // it works, but has a replacement
+	Removed      Status = "removed"      // only old versions read it
 	Never        Status = "never"        // no version ever read it
 )
 
-// Scope says where the values of a variable may differ.
+// Scope is the scope in which the values of a variable must agree.
 type Scope string
 
 // The scopes.
 const (
-	ScopeJob  Scope = "job"  // equal on all ranks, or they hang, fail or compute nonsense
-	ScopeHost Scope = "host" // may differ from host to host, or rank to rank
-	ScopeLog  Scope = "log"  // concerns what is printed, and nothing else
+	ScopeJob  Scope = "job"  // must be equal on all ranks, or they hang, fail or compute wrong results
+	ScopeHost Scope = "host" // may differ between hosts or ranks
+	ScopeLog  Scope = "log"  // affects only log output
 )
 
-// Handling says whether gorun sets a variable.
+// Handling is how gorun sets a variable.
 type Handling string
 
-// The ways.
+// The ways to set a variable.
 const (
 	Sets    Handling = "sets"    // in every job
-	Detects Handling = "detects" // where something in the job asks for it
-	Offers  Handling = "offers"  // where the user asks for it
+	Detects Handling = "detects" // if the job needs it
+	Offers  Handling = "offers"  // if an option requests it
 	Leaves  Handling = "never"
 )
 
 // MustAgree reports whether all ranks of a job need the same value.
 func (v Variable) MustAgree() bool { return v.Scope == ScopeJob && v.Alive() }
 
-// Alive reports whether some version of its library that is in use reads it.
+// Alive reports whether a current version of its library reads the variable.
 func (v Variable) Alive() bool { return v.Status != Removed && v.Status != Never }
 
-// In reports whether a version of its library has the variable; of a version that is
-// not known it is said of the newest.
+// In reports whether a version of its library has the variable. The zero Version means the newest.
 func (v Variable) In(version Version) bool {
 	if v.Status == Never {
 		return false
@@ -136,11 +132,10 @@ func (v Variable) In(version Version) bool {
 	return version.Compare(v.Since) >= 0 && (v.Until.IsZero() || version.Compare(v.Until) < 0)
 }
 
-// IsPattern reports whether Name stands for all variables that begin so.
+// IsPattern reports whether Name is a pattern.
 func (v Variable) IsPattern() bool { return strings.HasSuffix(v.Name, "*") }
 
-// Lookup returns what is known of a variable; of one that only a pattern knows it
-// returns the pattern's record.
+// Lookup returns the record of a variable. If only a pattern matches, Lookup returns the pattern's record.
 func Lookup(name string) (Variable, bool) {
 	all := database()
 	if i, found := all.byName[name]; found {
@@ -160,12 +155,11 @@ func Lookup(name string) (Variable, bool) {
 	return all.variables[best], true
 }
 
-// Variables returns all records, in the order of the data files: what belongs
-// together stands together. The caller may keep and change the slice.
+// Variables returns all records in the order of the data files, which groups related variables. The caller
+// owns the slice.
 func Variables() []Variable { return slices.Clone(database().variables) }
 
-// Matching returns the records of a name, of a pattern of the shell's ("NCCL_IB_*"),
-// or none. Letters' case does not count.
+// Matching returns the records that match a name or a shell pattern ("NCCL_IB_*"). Case does not matter.
 func Matching(pattern string) []Variable {
 	if !strings.ContainsAny(pattern, "*?") {
 		for _, name := range []string{pattern, strings.ToUpper(pattern)} {
@@ -184,8 +178,7 @@ func Matching(pattern string) []Variable {
 	return found
 }
 
-// fits reports whether a name fits a pattern of * and ?. A pattern's own * is a
-// character of its name.
+// fits reports whether a name matches a pattern with * and ?. A * in the name is an ordinary character.
 func fits(pattern, name string) bool {
 	star, mark, at := -1, 0, 0
 	i := 0

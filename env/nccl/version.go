@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Version is a version of a library: 2.30.7. The zero Version is none.
+// Version is a version of a library, such as 2.30.7. The zero Version means no version.
 type Version struct{ Major, Minor, Patch int }
 
-// ParseVersion reads "2.30.7", "2.18", "v2.21.5-1" and "2.30.7+cuda13.3"; what
-// follows the numbers is not kept.
+// ParseVersion parses "2.30.7", "2.18", "v2.21.5-1" and "2.30.7+cuda13.3". It drops any suffix.
 func ParseVersion(text string) (Version, error) {
 	numbers := strings.TrimPrefix(strings.TrimSpace(text), "v")
 	if end := strings.IndexFunc(numbers, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {
@@ -40,16 +39,16 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// IsZero reports whether it is no version.
+// IsZero reports whether v is the zero Version.
 func (v Version) IsZero() bool { return v == Version{} }
 
-// Compare returns -1, 0 or 1 as v is older than w, the same, or newer.
+// Compare returns -1, 0 or 1 if v is older than, equal to, or newer than w.
 func (v Version) Compare(w Version) int {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
 }
 
-// String is the version as its library prints it; one without a patch level is
-// written so: 2.18. That of none is "".
+// String formats the version as its library does. It omits a missing patch level (2.18), and returns "" for
+// the zero Version.
 func (v Version) String() string {
 	switch {
 	case v.IsZero():
@@ -60,5 +59,5 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
 }
 
-// MarshalText has JSON say a version as its library does.
+// MarshalText makes JSON contain the string form of a version.
 func (v Version) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

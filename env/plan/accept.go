@@ -7,17 +7,17 @@ import (
 	"gorun/env"
 )
 
-// ofItsNode are variables whose values only the node of a rank knows: files and directories there, and where its
-// servers are.
+// nodeLocal are variables whose values only the rank's node can provide: its files and directories, and the
+// addresses of its servers.
 var nodeLocal = []string{env.VarTorchelasticErrorFile, env.VarJobKey, "PWD", "PMI_FD", "PMI_PORT", "PMIX_SERVER_URI3"}
 
-// harmless say of some variables which values name nothing but what they should; others may not contain a slash.
+// safeValue checks the values of some variables. Values of other variables must not contain a slash.
 var safeValue = map[string]func(value string) bool{
-	env.VarTorchelasticRunID: anyText, // texts that nobody opens
+	env.VarTorchelasticRunID: anyText, // not a file name
 	env.VarRoleName:          anyText,
 	env.VarJobWorld:          anyText,
 	openMPIDaemon:            func(value string) bool { return value == nowhere },
-	// The node itself asks there what NCCL does.
+	// NCCL on the node listens there and answers status queries.
 	"NCCL_RAS_ADDR": func(value string) bool {
 		port, here := strings.CutPrefix(value, "localhost:")
 		return here && strings.Trim(port, "0123456789") == ""
@@ -32,8 +32,8 @@ var safeValue = map[string]func(value string) bool{
 
 func anyText(string) bool { return true }
 
-// Accepts reports whether a launcher may give a variable this value in ranks of a node that somebody else has started:
-// it is one that [Build] sets, and names nothing on the node.
+// Accepts reports whether a remote launcher may set this variable in ranks of a node that another user
+// started. [Build] must be able to set the variable, and the value must not name a file on the node.
 func Accepts(name, value string) bool {
 	if !Sets(name) || slices.Contains(nodeLocal, name) {
 		return false

@@ -12,7 +12,7 @@ func (b *builder) readConf() {
 				if b.conf[node] == nil {
 					b.conf[node] = map[string]confEntry{}
 				}
-				if _, ok := b.conf[node][s.Name]; !ok { // the file before counts
+				if _, ok := b.conf[node][s.Name]; !ok { // the earlier file takes precedence
 					b.conf[node][s.Name] = confEntry{s.Value, file.Path, s.Line}
 					b.names[node] = append(b.names[node], s.Name)
 				}

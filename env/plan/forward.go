@@ -7,16 +7,15 @@ import (
 	"gorun/env"
 )
 
-// Passage is one line of the table that says what ranks on other hosts than the
-// launcher's inherit.
+// ForwardRule is one row of the table of variables that ranks on remote hosts inherit.
 type ForwardRule struct {
-	// Names are variables, or the beginnings of several: "NCCL_*".
+	// Names are variables or patterns such as "NCCL_*".
 	Names []string
-	// Reason is why, one short clause.
+	// Reason is a short clause.
 	Reason string
 }
 
-// forwarded is what the launcher sends to other hosts unless it looks like a secret.
+// forwarded lists the variables that the launcher sends to other hosts, unless they look like secrets.
 var forwarded = []ForwardRule{
 	{[]string{"PATH"}, "programs are found as here; shells that ssh starts often have a short one"},
 	{[]string{"LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH"}, "so are libraries"},
@@ -55,7 +54,7 @@ var forwarded = []ForwardRule{
 	{[]string{"LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"}, "how ranks write"},
 }
 
-// ownOfHost is what ranks have from the environment of their own host.
+// ownOfHost lists the variables that ranks inherit from the environment of their own host.
 var ownOfHost = []ForwardRule{
 	{[]string{"HOME", "USER", "LOGNAME", "SHELL"}, "the account there"},
 	{[]string{"HOSTNAME", "HOST"}, "the host's name"},
@@ -66,8 +65,7 @@ var ownOfHost = []ForwardRule{
 	{[]string{"KRB5CCNAME"}, "the ticket with which files there may be read"},
 }
 
-// bound is what belongs to one host, session or allocation, and is never sent
-// unless -x names it.
+// bound lists the variables of one host, session or allocation. gorun sends them only if -x names them.
 var bound = []ForwardRule{
 	{[]string{"XDG_*", "DBUS_*", "MAIL", "OLDPWD", "SHLVL", "_"}, "a session on one host"},
 	{[]string{"SSH_*", "GPG_*"}, "sockets and connections of one host"},
@@ -86,8 +84,8 @@ var bound = []ForwardRule{
 	}, "one task, or one node's part, of others"},
 }
 
-// ofEngine is what ranks have from the agent of their node where one command of a
-// resource manager's started it: what that says of this node alone.
+// ofEngine lists the variables that ranks inherit from their node's agent if a resource manager started it.
+// They describe this node alone.
 var ofEngine = []ForwardRule{
 	{
 		[]string{"SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR*", "PBS_NODENUM", "PBS_VNODENUM", "PBS_TASKNUM", "PALS_NODEID"},
@@ -109,14 +107,13 @@ var ofEngine = []ForwardRule{
 	{[]string{"FLUX_URI"}, "the socket of Flux on this node"},
 }
 
-// ofBatch are the variables that [bound] keeps from hosts which the launcher reaches by
-// itself, and that the nodes of a resource manager's job have in common.
+// ofBatch lists the variables in [bound] that all nodes of a resource manager's job share.
 var ofBatch = []ForwardRule{{[]string{
 	"SLURM_*", "SLURMD_*", "PBS_*", "LSB_*", "SGE_*", "FLUX_*", "LOADL_*",
 	"COBALT_*", "JOB_ID", "PE_HOSTFILE",
 }, ""}}
 
-// names is a table of passages ready for many look-ups.
+// names is an index of the names in tables of [ForwardRule].
 type names struct {
 	whole  map[string]bool
 	begins []string
@@ -150,8 +147,7 @@ func (n names) has(name string) bool {
 	return false
 }
 
-// passes decides about inherited variables of the launcher's: whether ranks on
-// other hosts get them, too.
+// forwards returns a function that reports whether ranks on other hosts inherit a variable from the launcher.
 func (in *Inputs) forwards() func(name, value string) bool {
 	switch stays := in.boundToHost(); {
 	case in.Engine:
@@ -167,7 +163,7 @@ func (in *Inputs) forwards() func(name, value string) bool {
 	return func(name, value string) bool { return list.has(name) && !secretName(name) && !secretURL(value) }
 }
 
-// stays are the variables that belong to one host.
+// boundToHost returns the variables that belong to one host.
 func (in *Inputs) boundToHost() names {
 	if in.Engine {
 		return namesOf(ownOfHost, bound, ofEngine)
@@ -175,8 +171,7 @@ func (in *Inputs) boundToHost() names {
 	return namesOf(ownOfHost, bound)
 }
 
-// ofHost is what ranks have of the environment of a host that is another one than the
-// launcher's.
+// ofHost returns the part of a remote host's environment that its ranks inherit.
 func (in *Inputs) ofHost(environ []string) []string {
 	if in.Engine {
 		return OwnInEngine(environ)
@@ -184,16 +179,15 @@ func (in *Inputs) ofHost(environ []string) []string {
 	return OwnOfHost(environ)
 }
 
-// OwnOfHost returns the variables of an environment that ranks on its host have
-// from there when a launcher on another one starts them.
+// OwnOfHost returns the variables that ranks inherit from their own host's environment if a launcher on
+// another host starts them.
 func OwnOfHost(environ []string) []string {
 	return namesOf(ownOfHost).of(environ)
 }
 
-// OwnInEngine is [OwnOfHost] where a resource manager's command started the process:
-// with what that says of the node alone. Slurm's step hands on SLURM_JOB_GPUS of the
-// script's node: the GPUs of the step on this node, which are all of the job's, stand there
-// instead.
+// OwnInEngine is [OwnOfHost] for a process that a resource manager's command started. It includes the
+// variables that describe this node alone. SLURM_JOB_GPUS comes from the batch script's node, so OwnInEngine
+// replaces it with the step's GPUs on this node.
 func OwnInEngine(environ []string) []string {
 	const ofJob, ofStep = "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"
 	own := namesOf(ownOfHost, ofEngine).of(environ)
@@ -205,7 +199,7 @@ func OwnInEngine(environ []string) []string {
 	return own
 }
 
-// of returns the variables of an environment that have one of the names.
+// of returns the variables of an environment whose names match.
 func (n names) of(environ []string) (some []string) {
 	for _, entry := range environ {
 		if name, _, ok := strings.Cut(entry, "="); ok && n.has(name) {

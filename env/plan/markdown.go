@@ -2,8 +2,8 @@ package plan
 
 import "strings"
 
-// Markdown returns the page about the ranks' environment, made from the table
-// that Build obeys.
+// Markdown returns the documentation page about the ranks' environment, generated from the table that [Build]
+// uses.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# What a rank finds in its environment
@@ -82,7 +82,7 @@ lists, and what the manager says of this node alone:
 
 `
 
-// tuning writes the settings of NCCL's that --tune decides about.
+// tuning writes the NCCL settings that depend on --tune.
 func tuning(b *strings.Builder) {
 	b.WriteString(`
 ## For NCCL, RCCL and Gloo
@@ -113,7 +113,7 @@ of ranks and ` + "`--network`" + `, for study: to see what NCCL's own choice is 
 		"variable", "value", "what it is for, and what is wrong with it")
 }
 
-// forMPI writes what ranks find of MPI's variables.
+// forMPI writes the MPI variables of ranks.
 func forMPI(b *strings.Builder) {
 	b.WriteString(`
 ## For MPI programs
@@ -129,7 +129,7 @@ libraries (OMPI_MCA_…, MPIR_CVAR_…, I_MPI_…, PMIX_MCA_…) are passed on.
 	ruleTable(b, func(r *rule) bool { return r.mpi }, "variable", "kind", "value", "reason", "defined by")
 }
 
-// insideSlurm writes what ranks find of Slurm's variables.
+// insideSlurm writes the Slurm variables of ranks.
 func insideSlurm(b *strings.Builder) {
 	b.WriteString(`
 ## Inside Slurm
@@ -145,7 +145,7 @@ inside a rank.
 	ruleTable(b, func(r *rule) bool { return r.value == nil && r.Source == slurmSource }, "variable", "kind", "reason")
 }
 
-// passages writes a table of what ranks on other hosts inherit.
+// forwardTable writes a table of the variables that ranks on other hosts inherit.
 func forwardTable(b *strings.Builder, head string, list []ForwardRule) {
 	rows := make([][]string, len(list))
 	for i, p := range list {
@@ -158,7 +158,7 @@ func forwardTable(b *strings.Builder, head string, list []ForwardRule) {
 	table(b, []string{head, "reason"}, rows)
 }
 
-// ruleTable writes a table of the rules of one part of the page. Its head names what each column has of a rule.
+// ruleTable writes a table of the selected rules. head has the column titles.
 func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 	var rows [][]string
 	for i := range rules {
@@ -173,7 +173,7 @@ func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 		row := make([]string, len(head))
 		for k, column := range head {
 			cell, known := cells[column]
-			if !known { // whatever reasons are called there
+			if !known { // regardless of the column's title
 				cell = r.Reason
 			}
 			row[k] = cell
@@ -185,7 +185,7 @@ func ruleTable(b *strings.Builder, wanted func(*rule) bool, head ...string) {
 
 func code(text string) string { return "`" + text + "`" }
 
-// table writes a table; no cell contains a bar or a line's end.
+// table writes a table. Cells must not contain vertical bars or line breaks.
 func table(b *strings.Builder, head []string, rows [][]string) {
 	line := func(cells []string) {
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")

@@ -7,21 +7,19 @@ import (
 	"gorun/env"
 )
 
-// MPI is how ranks find each other in MPI_Init; the zero value: not at all, and no variable
-// of MPI's tells them anything.
+// MPI describes how ranks find each other in MPI_Init. The zero value gives ranks no MPI variables.
 type MPI struct {
-	// Offered has ranks find the servers of PMI and PMIx. Where only one protocol is served the
-	// others are offered all the same: a library that does not find its own would start each
-	// rank as the only one of its world, without a word, and one that is refused fails.
+	// Offered gives ranks the addresses of PMI and PMIx servers. Ranks get the addresses of both protocols
+	// even if the job serves only one. A library without an address silently starts each rank as a world of
+	// its own, but a refused connection is an error.
 	Offered bool
-	// Version is the interface that MPICH is to use where it has several: "1", "2" or "x"
-	// for PMIx.
+	// Version selects MPICH's interface: "1", "2" or "x" for PMIx.
 	Version string
-	// FD is the descriptor of a rank's connection to its PMI server, URI where PMIx servers
-	// are. They are texts, since a plan can be printed before they are known.
-	// Port is where ranks come to for PMI that have no such connection, as host:port; FD is "" then.
+	// FD is the descriptor of a rank's connection to its PMI server. Port is the host:port of the PMI server
+	// for ranks without a connection; FD is "" then. URI is the address of the PMIx server. All are strings,
+	// since a plan can be printed before they are known.
 	FD, Port, URI string
-	// SeveralHosts says that ranks have to reach each other over a network.
+	// SeveralHosts reports that ranks communicate over a network.
 	SeveralHosts bool
 	// Worlds are the MPI_COMM_WORLDs of the job.
 	Worlds []World
@@ -29,31 +27,31 @@ type MPI struct {
 
 // World is what the ranks of one MPI_COMM_WORLD share.
 type World struct {
-	// Name is PMIx's namespace.
+	// Name is the PMIx namespace.
 	Name string
 	Size int
-	// Apps are the numbers of ranks of its programs.
+	// Apps are the sizes of its programs in ranks.
 	Apps []int
-	// Spawned says that MPI_Comm_spawn made it.
+	// Spawned reports that MPI_Comm_spawn created the world.
 	Spawned bool
 }
 
-// InWorld is the place of a rank in its MPI_COMM_WORLD.
+// InWorld identifies a rank in its MPI_COMM_WORLD.
 type InWorld struct {
 	World, Rank int
-	// Job is its number among all ranks of the job, those that were spawned later included.
+	// Job is its number among all ranks of the job, including ranks spawned later.
 	Job int
-	// LocalRank counts its ranks on one host, LocalSize is how many there are, NodeRank
-	// counts those of all worlds there. Host is the host's name.
+	// LocalRank and LocalSize count the ranks of its world on the host. NodeRank counts the ranks of all
+	// worlds there. Host is the host's name.
 	LocalRank, LocalSize, NodeRank int
 	Host                           string
 }
 
-// mpiRules are what gorun does about the variables of MPI's dialects. They stand before
-// the patterns by which those of outer launchers are removed.
+// mpiRules are the rules for the variables of MPI libraries. They precede the patterns that remove an outer
+// launcher's variables.
 var mpiRules = slices.Concat(worldRules, pmiRules, pmixRules, openMPIRules)
 
-// Conditions of rules of MPI's dialects.
+// Conditions of rules for MPI.
 func (b *builder) offersMPI() bool { return b.in.MPI.Offered }
 func (b *builder) hasFD() bool     { return b.in.MPI.Offered && b.in.MPI.FD != "" }
 func (b *builder) hasPort() bool   { return b.in.MPI.Offered && b.in.MPI.FD == "" }
@@ -64,7 +62,7 @@ func (p view) worldSize() string      { return strconv.Itoa(p.world().Size) }
 func (p view) worldLocalRank() string { return strconv.Itoa(p.own().MPI.LocalRank) }
 func (p view) worldLocalSize() string { return strconv.Itoa(p.own().MPI.LocalSize) }
 
-// worldRules are of all dialects.
+// worldRules apply to all MPI libraries.
 var worldRules = slices.Concat(
 	mpiRows(ClassIdentity, "gorun",
 		given(env.VarJobWorld, "`3/8`: the rank in its MPI_COMM_WORLD and the size of that",

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// openMPIDaemon says where mpirun's daemon is; nowhere, that nobody is there.
+// openMPIDaemon is the address of mpirun's daemon. nowhere is an address without a listener.
 const (
 	openMPIDaemon = "OMPI_MCA_orte_local_daemon_uri"
 	nowhere       = "1.0;tcp://127.0.0.1:1"
 )
 
-// openMPIRules are Open MPI's own, which its mpirun sets beside PMIx's. OMPI_UNIVERSE_SIZE
-// is none of them: with it mpirun 4 refuses to run in a rank.
+// openMPIRules are the variables that Open MPI's mpirun sets besides PMIx's. OMPI_UNIVERSE_SIZE is not among
+// them, because mpirun 4 refuses to run in a rank that has it.
 var openMPIRules = slices.Concat(
 	mpiRows(ClassIdentity, "Open MPI",
 		given(openMPIDaemon, "`"+nowhere+"`, where nobody is",
@@ -52,5 +52,5 @@ func (w *World) firstRanks() []int {
 	return first
 }
 
-// list writes numbers with blanks between them.
+// list formats numbers with blanks between them.
 func list(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]") }

@@ -1,15 +1,13 @@
-// Package plan decides what each rank of a job finds in its environment, with a
-// reason for every variable.
+// Package plan computes the environment of each rank of a job, with a reason for every variable.
 //
-// It knows two kinds of variables. A setting (OMP_NUM_THREADS, NCCL_IB_HCA) is
-// knowledge about the machine or the program: the user's value always wins, and
-// gorun fills in only what nobody set. An identity (RANK, PMI_RANK) is the place
-// of one process in one job: gorun's value always wins, and what an outer
-// launcher left behind is removed, for an inherited RANK would give N times
-// rank 0. MASTER_ADDR and MASTER_PORT are a [Wish].
+// There are two main kinds of variables. A setting (OMP_NUM_THREADS, NCCL_IB_HCA) describes the machine or the
+// program. The user's value always takes precedence, and gorun sets it only if it is unset. An identity (RANK,
+// PMI_RANK) identifies one process in one job. gorun's value always takes precedence, and gorun removes those
+// of an outer launcher: an inherited RANK would make every rank rank 0. MASTER_ADDR and MASTER_PORT are
+// requests, see [ClassRequest].
 //
-// All of it stands in one table, [Table]: [Build] obeys it and [Markdown] prints
-// it. The package is pure: the same [Inputs] give the same [Environment].
+// One table, [Table], contains all variables. [Build] applies it and [Markdown] prints it. The package is
+// pure: the same [Inputs] give the same [Environment].
 package plan
 
 import (
@@ -19,71 +17,65 @@ import (
 
 // Inputs are the facts from which the ranks' environments are made.
 type Inputs struct {
-	// Inherited is the launcher's environment, NAME=VALUE entries; of two for one
-	// name the last counts.
+	// Inherited is the launcher's environment, as NAME=VALUE entries. If a name repeats, its last entry
+	// counts.
 	Inherited []string
-	// Exports are `-x NAME` and `-x NAME=VALUE`, in the order of the command line.
+	// Exports are the options `-x NAME` and `-x NAME=VALUE`, in command-line order.
 	Exports []Export
-	// LenientExports has an export of another value than the one that gorun itself gives a rank count for
-	// nothing, and a note say so; without it such an export is refused.
+	// LenientExports ignores an export that conflicts with a value that gorun gives a rank, and adds a note.
+	// Otherwise such an export is an error.
 	LenientExports bool
-	// ExportsOnly has ranks inherit nothing; what gorun itself gives them, and Exports, they
-	// get.
+	// ExportsOnly makes ranks inherit nothing. They get gorun's own variables and Exports.
 	ExportsOnly bool
-	// ExportAll gives ranks on remote nodes all of Inherited but what belongs to one
-	// host, instead of the variables that forward.go lists.
+	// ExportAll gives ranks on remote nodes all of Inherited except the variables of one host, instead of the
+	// variables listed in forward.go.
 	ExportAll bool
-	// ExportUnlisted does the same but for what looks like a secret; of both ExportAll counts.
+	// ExportUnlisted is ExportAll without variables that look like secrets. ExportAll takes precedence.
 	ExportUnlisted bool
 
-	// Engine says that one command of a resource manager's started all agents. Ranks
-	// inherit as with ExportAll, for so such commands do it, the manager's own variables
-	// too; and what forward.go lists of an engine's from the Environ of their node.
+	// Engine reports that one command of a resource manager started all agents. Like with such commands, ranks
+	// inherit as with ExportAll, including the manager's own variables. They also inherit ofEngine's variables
+	// from the Environ of their node.
 	Engine bool
-	// SlurmNodes are the job's nodes, in their order, as Slurm writes a list ("n[1-3]");
-	// "" where not all of them are in a job of Slurm's.
+	// SlurmNodes are the job's nodes in order, as a Slurm node list ("n[1-3]"). It is "" if not all nodes are
+	// in a Slurm job.
 	SlurmNodes string
 
-	// Job is the id of this job alone; Build puts it behind the marker of the job
-	// that gorun itself runs in.
+	// Job is the ID of this job. Build appends it to the marker of the outer job.
 	Job string
-	// RunID names the job for its ranks, Role is --role; "" is "default".
+	// RunID is the job's name for its ranks. Role is the value of --role; "" means "default".
 	RunID, Role string
-	// Attempt counts restarts, MaxRestarts is their limit.
+	// Attempt counts restarts from 0. MaxRestarts is the limit.
 	Attempt, MaxRestarts int
-	// SignalsToHandle are the signals that the launcher passes on; none means
-	// torchrun's default.
+	// SignalsToHandle are the signals that the launcher forwards. An empty list means torchrun's default.
 	SignalsToHandle []string
 
-	// Store is where ranks meet.
+	// Store describes the rendezvous store.
 	Store Store
 
 	// VirtualLocalRank gives every rank LOCAL_RANK=0.
 	VirtualLocalRank bool
-	// Isolated says that each rank sees its own GPUs alone, and VisibleWhy why the
-	// ranks' Visible hold.
+	// Isolated reports that each rank sees only its own GPUs. VisibleWhy is the reason for the ranks' Visible.
 	Isolated   bool
 	VisibleWhy string
 
-	// MPI is what ranks are told of MPI's start-up.
+	// MPI describes MPI's start-up.
 	MPI MPI
 
-	// Tune says which settings of NCCL's are added; "" is TuneAuto. Study is what
-	// TuneTextbook goes by.
+	// Tune selects the NCCL settings to add; "" means TuneAuto. Study configures TuneTextbook.
 	Tune  Tune
 	Study Study
-	// RASAddr is host:port at which NCCL's processes of this job answer questions; "":
-	// as NCCL has it.
+	// RASAddr is the host:port where NCCL's processes answer status queries; "" means NCCL's default.
 	RASAddr string
-	// Fold writes names of nodes for messages, nil joins them with commas.
+	// JoinNodes formats node names for messages; nil joins them with commas.
 	JoinNodes func(names []string) string
 
-	// Nodes are the nodes of the job, Ranks its ranks: Ranks[3] is rank 3.
+	// Nodes are the nodes of the job. Ranks are its ranks; Ranks[3] is rank 3.
 	Nodes []Node
 	Ranks []Rank
 }
 
-// Store is where ranks meet. Its port is a text, so that a plan can be printed before it is known.
+// Store describes the rendezvous store. Port is a string, since a plan can be printed before it is known.
 type Store struct {
 	Mode StoreMode `json:"mode"`
 	Why  string    `json:"why"`
@@ -92,141 +84,138 @@ type Store struct {
 	Own  string    `json:"own"`  // host:port of gorun's own store
 }
 
-// StoreMode says who serves the store.
+// StoreMode selects the process that serves the store.
 type StoreMode string
 
-// The modes.
+// The store modes.
 const (
 	StoreGorun StoreMode = "gorun"
 	StoreRank0 StoreMode = "rank0"
 )
 
-// Endpoint is where other nodes reach a node. Zero values are unknown.
+// Endpoint is the address at which other nodes reach a node. Zero values mean unknown.
 type Endpoint struct {
 	Address   string `json:"address,omitempty"`
 	Interface string `json:"interface,omitempty"` // the network interface of Address, such as "eth0"
 	Mbps      int    `json:"-"`                   // the speed of Interface in Mbit/s
 }
 
-// Node is what ranks of one node share.
+// Node has what the ranks of one node share.
 type Node struct {
-	// Threads is how many threads each rank may run (OMP_NUM_THREADS), and Why is
-	// how that came about: "8 CPUs ÷ 4 ranks". 0 threads: not known, and not set.
+	// Threads is the number of threads for each rank (OMP_NUM_THREADS); 0 means unknown and unset. Why
+	// explains it: "8 CPUs ÷ 4 ranks".
 	Threads int
 	Why     string
 
-	// Crowded says that its ranks are more than the CPUs that they may use.
+	// Crowded reports that the node has more ranks than CPUs.
 	Crowded bool
 
-	// Remote says that the node is another host than the launcher's: of Inherited its
-	// ranks get what forward.go lists, and [OwnOfHost] or [OwnInEngine] of Environ.
+	// Remote reports that the node is a different host than the launcher's. Its ranks get the variables of
+	// Inherited that forward.go lists, and [OwnOfHost] or [OwnInEngine] of Environ.
 	Remote bool
-	// Joined says that the node's ranks inherit all of Environ and nothing of
-	// Inherited: somebody started gorun there by its own command line.
+	// Joined reports that a user started gorun on the node with a separate command. Its ranks inherit all of
+	// Environ and nothing of Inherited.
 	Joined bool
-	// Environ is the node's own environment, NAME=VALUE entries.
+	// Environ is the node's own environment, as NAME=VALUE entries.
 	Environ []string
-	// Part marks the job's processes on this node; "" with one node.
+	// Part marks the job's processes on this node; it is "" with one node.
 	Part string
-	// KeyFile is where the ranks of the node find the job's key; "" with one node.
+	// KeyFile is the file with the job's key on the node; it is "" with one node.
 	KeyFile string
 	Endpoint
-	// Seat is set where the node is one process of a host that may have several.
+	// Task is set if the node is one process of a host that may have several.
 	Task *Task
-	// Role is what the node's own command line has for Inputs.Role; "": the same.
+	// Role is the --role of the node's own command; "" means Inputs.Role.
 	Role string
 
-	// Name is the node's, for messages.
+	// Name is the node's name for messages.
 	Name string
-	// Host, RDMA and GPUs are what its settings of NCCL depend on; RDMA has the ports of
-	// RDMA devices, and neither is known where the host has no GPUs.
+	// Host, RDMA and GPUs determine its NCCL settings. RDMA are the ports of RDMA devices. Host and RDMA are
+	// unknown if the host has no GPUs.
 	Host nccl.Host
 	RDMA []placement.NIC
 	GPUs []placement.GPU
 }
 
-// Seat is where a process with one rank sits, as a resource manager says.
+// Task locates a process with one rank, as reported by a resource manager.
 type Task struct {
-	// Group is the number of its host, of NumGroups, and LocalRanks how many ranks that
-	// has.
+	// Group is the number of its host, out of NumGroups. LocalRanks is the number of ranks on that host.
 	Group, NumGroups, LocalRanks int
 }
 
-// Rank is what one rank has of its own.
+// Rank has the values of one rank.
 type Rank struct {
 	Node      int
 	LocalRank int
-	// MPI is its place in its MPI_COMM_WORLD, where there are some.
+	// MPI identifies the rank in its MPI_COMM_WORLD, if the job has worlds.
 	MPI InWorld
-	// ErrorFile is where PyTorch writes an uncaught exception to; "" for nowhere.
+	// ErrorFile is the file to which PyTorch writes an uncaught exception; "" means none.
 	ErrorFile string
-	// Device is the only GPU that the rank sees, as an entry of
-	// CUDA_VISIBLE_DEVICES (--virtual-local-rank). "" hides nothing.
+	// Device is the only GPU that the rank sees, as an entry of CUDA_VISIBLE_DEVICES (--virtual-local-rank);
+	// "" hides nothing.
 	Device string
-	// Visible are the variables that decide which GPUs the rank sees, by name. They
-	// beat what the user set: it was heard when the GPUs were chosen.
+	// Visible are the variables that select the rank's GPUs, by name. They override the user's values, which
+	// gorun already considered when it chose the GPUs.
 	Visible map[string]string
-	// Threads and Why are the rank's own where it is bound to CPUs; 0: its node's.
+	// Threads and Why replace the node's values for a rank that is bound to CPUs. Threads is 0 otherwise.
 	Threads int
 	Why     string
-	// GoThreads is GOMAXPROCS; 0: Go finds the right number itself.
+	// GoThreads is GOMAXPROCS; 0 means that Go finds the right number itself.
 	GoThreads int
-	// Dir is the rank's working directory where the user chose one; "" is the
-	// launcher's.
+	// Dir is the rank's working directory if the user chose one; "" means the launcher's.
 	Dir string
-	// Exports are those of the rank alone, which win over Inputs.Exports.
+	// Exports apply to this rank alone and override Inputs.Exports.
 	Exports []Export
 }
 
-// Environment is what the ranks find.
+// Environment is the result: the environments of all ranks.
 type Environment struct {
-	// Common is what all ranks share, inherited variables first.
+	// Common is shared by all ranks, inherited variables first.
 	Common []Variable `json:"common"`
-	// Nodes is what the ranks of each node share besides; with one node it is empty.
+	// Nodes has the additional variables of each node's ranks. It is empty with one node.
 	Nodes [][]Variable `json:"nodes,omitempty"`
-	// Ranks is what each rank has besides, Ranks[3] for rank 3. No rank has a name in
-	// two of the three.
+	// Ranks has the additional variables of each rank; Ranks[3] is rank 3. Each name occurs in at most one of
+	// the three for any rank.
 	Ranks [][]Variable `json:"ranks"`
-	// Withheld are the names of inherited variables that ranks on remote nodes do not
-	// get unless -x names them; those that belong to one host are not listed.
+	// Withheld are the inherited variables that ranks on remote nodes get only with -x. It omits the variables
+	// of one host.
 	Withheld []string `json:"withheld,omitempty"`
-	// Removed are inherited variables that ranks do not get, or not with that value.
+	// Removed are inherited variables that ranks do not get, or get with another value.
 	Removed []Removal `json:"removed,omitempty"`
-	// Left are settings that gorun knows and leaves alone, in the table's order.
+	// Left are known settings that gorun does not make, in the order of the table.
 	Left []Left `json:"left,omitempty"`
-	// Conf is what files of settings add on the nodes, in the order of the nodes and their
-	// files. It may have secrets, so that it is not part of what is printed as data.
+	// Conf are the settings that configuration files add, in the order of the nodes and their files. JSON
+	// output omits them, since they may contain secrets.
 	Conf []ConfSetting `json:"-"`
-	// Notes are nodeNotes that the user should see, one sentence each.
+	// Notes are for the user, one sentence each.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// ConfSetting is a line of a file of settings that NCCL obeys, as ranks have no such
-// variable.
+// ConfSetting is a line of a configuration file that takes effect, because ranks do not have the variable.
 type ConfSetting struct {
 	Name, Value, File string
 	// Line counts from 1.
 	Line int
-	// Nodes have this line, in their order.
+	// Nodes are the nodes whose file has this line, in order.
 	Nodes []int
 }
 
-// Shown is the value for people: that of what looks like a secret is hidden.
+// Shown is the value for people. It hides secrets.
 func (c ConfSetting) Shown() string { return Variable{Name: c.Name, Value: c.Value}.Shown() }
 
-// Variable is one variable of a rank's environment.
+// Variable is one environment variable of a rank.
 type Variable struct {
 	Name   string `json:"n"`
 	Value  string `json:"v"`
 	Origin Origin `json:"o"`
-	Reason string `json:"r,omitempty"` // a short clause: "ranks of this job"
-	Level  Level  `json:"l,omitempty"` // how much a setting of gorun's matters; "": no such
+	Reason string `json:"r,omitempty"` // short clause such as "ranks of this job"
+	Level  Level  `json:"l,omitempty"` // importance of a setting that gorun makes; else ""
 }
 
-// Entry is the variable as a process gets it: NAME=VALUE.
+// Entry returns NAME=VALUE.
 func (v Variable) Entry() string { return v.Name + "=" + v.Value }
 
-// Entries are the variables as a process gets them.
+// Entries returns NAME=VALUE for each variable.
 func Entries(vars []Variable) []string {
 	entries := make([]string, len(vars))
 	for i, v := range vars {
@@ -235,15 +224,15 @@ func Entries(vars []Variable) []string {
 	return entries
 }
 
-// Origin tells who gave a variable its value.
+// Origin is the source of a variable's value.
 type Origin string
 
 const (
-	// Inherited: it was in the launcher's environment.
+	// Inherited: from the launcher's environment.
 	Inherited Origin = "inherited"
-	// Exported: the user gave it with -x.
+	// Exported: from the option -x.
 	Exported Origin = "-x"
-	// Gorun: the launcher set it.
+	// Gorun: from the launcher itself.
 	Gorun Origin = "gorun"
 )
 
@@ -255,15 +244,15 @@ type Removal struct {
 
 // Export is one -x option.
 type Export struct {
-	Name     string // may end in * without a value: all variables that begin so
+	Name     string // or PREFIX* without a value: all variables with the prefix
 	Value    string
-	HasValue bool // NAME=VALUE was given; else the launcher's own value is meant
-	Remove   bool // ranks do not get the variable
-	// From is the option in the user's words; "" is -x with the name.
+	HasValue bool // the option was NAME=VALUE, else it exports the launcher's value
+	Remove   bool // the option removes the variable
+	// From is the option that set it; "" means -x with the name.
 	From string
 }
 
-// origin is the option without its value, for the variable's reason.
+// origin returns the option without its value, for the variable's reason.
 func (e Export) origin() string {
 	if e.From != "" {
 		return e.From
@@ -271,7 +260,7 @@ func (e Export) origin() string {
 	return "-x " + e.Name
 }
 
-// String is the option as the user typed it.
+// String returns the option as the user typed it.
 func (e Export) String() string {
 	if e.From != "" {
 		return e.From

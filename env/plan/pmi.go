@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// pmiRules are PMI's and MPICH's: what Hydra gives a rank, of which MPICH, Intel MPI,
-// MVAPICH and programs of PMI's own libraries know where their server is and who they are.
+// pmiRules are the variables of PMI and MPICH. Like Hydra's, they give MPICH, Intel MPI, MVAPICH and users of
+// PMI's own libraries the server's address and the rank.
 var pmiRules = slices.Concat(
 	mpiRows(ClassIdentity, "PMI",
 		given("PMI_FD", "the descriptor of the rank's connection to its PMI server; every rank inherits it",
@@ -51,10 +51,10 @@ var pmiRules = slices.Concat(
 	),
 )
 
-// crowded is a value for ranks of nodes that have more ranks than CPUs for them.
+// crowded returns a value for ranks of nodes with more ranks than CPUs.
 func crowded(value string) func(view) string {
 	return func(p view) string { return only(p.node().Crowded, value) }
 }
 
-// reachableAt is the address by which other hosts reach a rank's.
+// reachableAt returns the address at which other hosts reach a rank's node.
 func (p view) reachableAt() string { return only(p.in.MPI.SeveralHosts, p.node().Address) }

@@ -2,10 +2,9 @@ package plan
 
 import "slices"
 
-// pmixRules are PMIx's: of what its servers put into the environment of clients that
-// without which no client of 3.2 to 6.1 finds its server, or speaks otherwise with it. The
-// variables of directories (PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR) are none of these; an
-// mpirun which a rank runs would take them for its own.
+// pmixRules are PMIx's variables. They are the ones that clients of PMIx 3.2 to 6.1 need to find their server
+// and to use the right protocol. The directories (PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR) are not among them:
+// an mpirun in a rank would use them for itself.
 var pmixRules = slices.Concat(
 	mpiRows(ClassIdentity, "PMIx",
 		given("PMIX_NAMESPACE", "the name of the rank's MPI_COMM_WORLD, which nobody can guess",
@@ -24,7 +23,7 @@ var pmixRules = slices.Concat(
 	),
 )
 
-// word is a variable that is the same in every job.
+// constant is a variable with the same value in every job.
 func constant(name, value, reason string) rule {
 	return given(name, "`"+value+"`", reason, ofJob, always(value))
 }

@@ -2,16 +2,15 @@ package plan
 
 import "slices"
 
-// nodeVariables are what the ranks of one node have in common beside what all
-// ranks have. There are few of them, so that looking through them is fast enough;
-// with a node's whole environment there are a hundred.
+// nodeVariables are the variables that the ranks of one node share besides those of all ranks. A linear search
+// is fast enough: there are few, or about a hundred with a node's whole environment.
 type nodeVariables []Variable
 
 func (n nodeVariables) find(name string) int {
 	return slices.IndexFunc(n, func(v Variable) bool { return v.Name == name })
 }
 
-// put adds a variable, or replaces the one of that name.
+// put adds or replaces a variable.
 func (n *nodeVariables) put(v Variable) {
 	if i := n.find(v.Name); i >= 0 {
 		(*n)[i] = v
@@ -20,7 +19,7 @@ func (n *nodeVariables) put(v Variable) {
 	*n = append(*n, v)
 }
 
-// drop takes a variable away and returns it; the zero value for none.
+// drop removes a variable and returns it, or the zero value.
 func (n *nodeVariables) drop(name string) Variable {
 	i := n.find(name)
 	if i < 0 {
@@ -31,14 +30,14 @@ func (n *nodeVariables) drop(name string) Variable {
 	return v
 }
 
-// putOn gives some nodes a variable.
+// putOn sets a variable for some nodes.
 func (b *builder) putOn(nodes []int, v Variable) {
 	for _, node := range nodes {
 		b.onNode[node].put(v)
 	}
 }
 
-// putEverywhere gives all ranks a variable, whatever some nodes have.
+// putEverywhere sets a variable for all ranks. It overrides the nodes' values.
 func (b *builder) putEverywhere(v Variable) {
 	for node := range b.onNode {
 		b.onNode[node].drop(v.Name)
@@ -46,31 +45,31 @@ func (b *builder) putEverywhere(v Variable) {
 	b.put(v)
 }
 
-// scope tells whose a value is: for whom the values of a rule are the same.
+// scope is the set of ranks that share a rule's value.
 type scope uint8
 
 const (
-	ofJob    scope = iota // the job's: all ranks have the same
-	ofWorld               // the rank's MPI_COMM_WORLD's
-	ofNode                // the node's, or of what of the world is there
-	ofRank                // each rank's own
-	wholeJob              // all ranks have the same, which follows from all nodes: it is asked once
+	ofJob    scope = iota // all ranks of the job
+	ofWorld               // the ranks of an MPI_COMM_WORLD
+	ofNode                // the ranks of a node, or of a world on it
+	ofRank                // each rank has its own value
+	wholeJob              // all ranks; the value depends on all nodes, so it is computed once
 )
 
-// setting is a rule at work: what is the same for all ranks is found once.
+// setting is a rule that applies to the job. It caches what all ranks share.
 type setting struct {
 	*rule
 	reason string
 	before taken
 }
 
-// taken is a variable that all ranks had, or those of some nodes.
+// taken is a variable that was removed from all ranks, or from the ranks of some nodes.
 type taken struct {
 	common Variable
 	onNode map[int]Variable
 }
 
-// of is what the ranks of a node had; the zero value for nothing.
+// of returns the previous variable of a node's ranks, or the zero value.
 func (t taken) of(node int) Variable {
 	if v, has := t.onNode[node]; has {
 		return v
@@ -78,7 +77,7 @@ func (t taken) of(node int) Variable {
 	return t.common
 }
 
-// take takes a variable from all ranks.
+// take removes a variable from all ranks.
 func (b *builder) take(name string) taken {
 	t := taken{common: b.drop(name)}
 	for node := range b.onNode {
@@ -92,7 +91,7 @@ func (b *builder) take(name string) taken {
 	return t
 }
 
-// set adds what gorun gives the ranks.
+// set adds the variables that gorun sets.
 func (b *builder) set() {
 	b.out.Ranks = make([][]Variable, len(b.in.Ranks))
 	b.findOrder()
@@ -121,10 +120,10 @@ func (b *builder) set() {
 	b.setEach(varying)
 }
 
-// setJobWide gives all ranks what follows from the whole job; what users have set on their
-// nodes stays.
+// setJobWide sets a value that depends on the whole job for all ranks. It keeps the settings of users on their
+// nodes.
 func (b *builder) setJobWide(r *rule) {
-	const first = 0 // whichever rank is asked
+	const first = 0 // the result is the same for any rank
 	if b.inConf(r, first) {
 		return
 	}
@@ -144,15 +143,15 @@ func (b *builder) setJobWide(r *rule) {
 	}
 }
 
-// applies reports whether a rule has something to give in this job.
+// applies reports whether a rule applies to this job.
 func (b *builder) applies(r *rule) bool {
 	return (r.when == nil || r.when(b)) && (b.slurm != nil || r.Source != slurmSource)
 }
 
-// users reports whether a value of the user's wins.
+// userWins reports whether the user's value takes precedence.
 func (b *builder) userWins(r *rule) bool { return r.Class == ClassSetting && !r.chosen }
 
-// value is what a rule gives a rank; a setting of the user's on its node stays.
+// value returns the value of a rule for a rank. It keeps a setting of the user on the rank's node.
 func (b *builder) value(r *rule, rank int) (string, bool) {
 	if node := b.in.Ranks[rank].Node; b.userWins(r) && len(b.onNode[node]) > 0 && b.onNode[node].find(r.Name) >= 0 {
 		return "", false
@@ -163,7 +162,7 @@ func (b *builder) value(r *rule, rank int) (string, bool) {
 	return r.value(view{b, rank})
 }
 
-// scope finds for whom a rule's values are the same.
+// scope returns the set of ranks that share a rule's value.
 func (b *builder) scope(r *rule) scope {
 	switch worlds := len(b.in.MPI.Worlds) > 1; {
 	case r.differs == ofRank || worlds && r.differs != ofJob:
@@ -174,7 +173,7 @@ func (b *builder) scope(r *rule) scope {
 	return ofJob
 }
 
-// scopeByNodes is for rules whose values are the same for all ranks of a node.
+// scopeByNodes is scope for rules with one value for each node.
 func (b *builder) scopeByNodes(r *rule) scope {
 	value, ok := b.value(r, 0)
 	for _, rank := range b.first {
@@ -214,7 +213,7 @@ func (b *builder) reason(r *rule) string {
 	return r.Reason
 }
 
-// reasonFor is the reason for the ranks of a rank's node.
+// reasonFor returns the reason for the ranks on a rank's node.
 func (b *builder) reasonFor(r *rule, rank int) string {
 	if r.whyOf != nil {
 		return r.whyOf(view{b, rank})
@@ -222,8 +221,8 @@ func (b *builder) reasonFor(r *rule, rank int) string {
 	return b.reason(r)
 }
 
-// reasonForAll is the reason where all ranks have the same value: that of their nodes
-// where it is one.
+// reasonForAll returns the reason for a value that all ranks share: the reason of their nodes if it is the
+// same.
 func (b *builder) reasonForAll(r *rule) string {
 	reason := b.reasonFor(r, 0)
 	for _, rank := range b.first {
@@ -238,7 +237,7 @@ func (r *rule) variable(reason, value string) Variable {
 	return Variable{Name: r.Name, Value: value, Origin: Gorun, Reason: reason, Level: r.level}
 }
 
-// setNodes gives the ranks of each node what they have in common.
+// setNodes sets the values that the ranks of each node share.
 func (b *builder) setNodes(r *rule) {
 	before := b.drop(r.Name)
 	for node, rank := range b.first {
@@ -253,9 +252,9 @@ func (b *builder) setNodes(r *rule) {
 	}
 }
 
-// setEach gives every rank what only it has. One array backs all rows.
+// setEach sets the values of individual ranks. One array backs all rows.
 func (b *builder) setEach(varying []setting) {
-	for i := range varying { // who is left out by the rule keeps what he inherited
+	for i := range varying { // ranks to which the rule does not apply keep their inherited values
 		varying[i].before = b.take(varying[i].Name)
 	}
 	all := make([]Variable, 0, len(varying)*len(b.in.Ranks))
@@ -270,7 +269,7 @@ func (b *builder) setEach(varying []setting) {
 	}
 }
 
-// own is what one rank has of a setting; the zero value for nothing.
+// own returns the variable of one rank, or the zero value.
 func (b *builder) own(s setting, rank int) Variable {
 	node := b.in.Ranks[rank].Node
 	if _, inherits := s.before.onNode[node]; !inherits || !b.userWins(s.rule) {
@@ -281,7 +280,7 @@ func (b *builder) own(s setting, rank int) Variable {
 	return s.before.of(node)
 }
 
-// finish gives what nodes have to the result; with one node all ranks have it.
+// finish moves the nodes' variables into the result. With one node, all ranks share them.
 func (b *builder) finish() {
 	switch {
 	case len(b.onNode) == 1:

@@ -12,10 +12,9 @@ import (
 	"gorun/placement"
 )
 
-// tunedRules are the settings of NCCL, RCCL and Gloo. Their source is NCCL's user guide
-// and source at 2.30.7; docs/reference/nccl.md has what each variable means. None forces an algorithm
-// or a protocol, and none is set to its default, which would cancel what a file of
-// settings says.
+// tunedRules are the settings of NCCL, RCCL and Gloo. They follow NCCL's user guide and source at 2.30.7; see
+// docs/reference/nccl.md for each variable. No rule forces an algorithm or a protocol. No rule sets a default,
+// which would override a configuration file.
 var tunedRules = slices.Concat(
 	tuned(Helps, "NCCL",
 		given("NCCL_DEBUG", "`WARN`", "NCCL says what failed, at no cost", ofNode, always("WARN")),
@@ -78,8 +77,8 @@ var tunedRules = slices.Concat(
 
 const fastEthernet = "one TCP connection does not fill 100 Gb/s: NCCL's guide has 4 threads of 4"
 
-// said reports whether ranks were given a variable with this value, by the user, by their
-// node or by a file of settings.
+// hasValue reports whether ranks have a variable with this value, from the user, their node or a configuration
+// file.
 func (b *builder) hasValue(name, value string) bool {
 	if i, ok := b.index[name]; ok {
 		return b.out.Common[i].Value == value
@@ -92,8 +91,8 @@ func (b *builder) hasValue(name, value string) bool {
 	return slices.ContainsFunc(b.conf, func(c map[string]confEntry) bool { return c[name].value == value && value != "" })
 }
 
-// socketInterface is the network interface by which other nodes reach a rank's. NCCL
-// takes a name as a beginning of names (eth1 fits eth10) unless = stands before it.
+// socketInterface returns the network interface at which other nodes reach the rank's node. NCCL treats a name
+// as a prefix (eth1 matches eth10) unless = precedes it.
 func (p view) socketInterface(exact string) string {
 	n := p.node()
 	if len(p.in.Nodes) == 1 {
@@ -113,7 +112,7 @@ func (p view) interfaceReason() string {
 	return "has " + n.Address + ", where other nodes reach this one"
 }
 
-// onlyIPv6 reports whether the nodes know each other by IPv6 addresses alone.
+// onlyIPv6 reports whether all addresses of nodes are IPv6.
 func (b *builder) onlyIPv6() bool {
 	return len(b.in.Nodes) > 1 && !slices.ContainsFunc(b.in.Nodes, func(n Node) bool {
 		return !strings.Contains(n.Address, ":")
@@ -126,8 +125,7 @@ func (b *builder) overHosts() bool {
 		slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs })
 }
 
-// ports are the active RDMA ports of a node that hardware has, and of them those that
-// NCCL should use.
+// ports returns the node's active RDMA ports in hardware, and those among them that NCCL should use.
 func (n *Node) ports() (active, wanted []placement.NIC) {
 	fastest, infiniBand := 0.0, false
 	for _, p := range n.RDMA {
@@ -149,8 +147,7 @@ func (n *Node) ports() (active, wanted []placement.NIC) {
 	return active, wanted
 }
 
-// rdmaPorts names the ports of a rank's host where NCCL's own choice, all of them, is
-// wrong.
+// rdmaPorts returns the ports of a rank's host if NCCL's default, all ports, is wrong.
 func (p view) rdmaPorts() string {
 	active, wanted := p.node().ports()
 	if len(wanted) == len(active) || !p.rdma {
@@ -174,7 +171,7 @@ func (p view) rdmaReason() string {
 	return "without " + strings.Join(without, ", ")
 }
 
-// portWords says what a port is: "Ethernet, 25 Gb/s".
+// portWords describes a port: "Ethernet, 25 Gb/s".
 func portWords(p placement.NIC) string {
 	words := "InfiniBand"
 	if p.Kind == placement.RoCE {
@@ -186,7 +183,7 @@ func portWords(p placement.NIC) string {
 	return words
 }
 
-// roce are the RoCE ports that NCCL uses on a node; none where it uses InfiniBand.
+// roce returns the RoCE ports that NCCL uses on a node. It returns none if NCCL uses InfiniBand.
 func (n *Node) roce() []placement.NIC {
 	_, wanted := n.ports()
 	if slices.ContainsFunc(wanted, func(p placement.NIC) bool { return p.Kind != placement.RoCE }) {
@@ -250,8 +247,8 @@ func (b *builder) fineGrain() string {
 	}), "1")
 }
 
-// ncclSince reports whether the node's NCCL is known to be of that version or later,
-// ncclBefore whether it is known to be older.
+// ncclSince reports whether the node's NCCL is known to have at least this version. ncclBefore reports whether
+// it is known to be older.
 func (n *Node) ncclSince(major, minor, patch int) bool {
 	return since(n.Host.Library, nccl.Version{Major: major, Minor: minor, Patch: patch})
 }
@@ -266,7 +263,7 @@ func since(text string, least nccl.Version) bool {
 	return err == nil && version.Compare(least) >= 0
 }
 
-// findOrder notes on which nodes the user has said how CUDA numbers GPUs.
+// findOrder records the nodes on which the user set CUDA's numbering of GPUs.
 func (b *builder) findOrder() {
 	b.ordered = make([]bool, len(b.in.Nodes))
 	for node := range b.in.Nodes {
@@ -275,8 +272,7 @@ func (b *builder) findOrder() {
 	}
 }
 
-// deviceOrder has the numbers of GPUs be those of nvidia-smi and of gorun, unless the
-// user has said what they are.
+// deviceOrder makes CUDA number GPUs as nvidia-smi and gorun do, unless the user set the numbering.
 func (p view) deviceOrder() string {
 	own := cmp.Or(p.in.Tune, TuneAuto) == TuneAuto && !p.ordered[p.own().Node]
 	return cmp.Or(p.own().Visible[env.VarCUDADeviceOrder], only(own, "PCI_BUS_ID"))

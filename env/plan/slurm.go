@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Variables of Slurm that Build looks at.
+// Slurm variables that Build reads.
 const (
 	varSlurmJobID        = "SLURM_JOB_ID"
 	varSlurmNumNodes     = "SLURM_NNODES"
@@ -16,8 +16,8 @@ const (
 	varSlurmCPUsPerTask  = "SLURM_CPUS_PER_TASK"
 )
 
-// InSlurm reports whether a process with this environment is in a job of Slurm's. Of a
-// node that joined the head knows only what [Sets] names.
+// InSlurm reports whether a process with this environment is in a Slurm job. For a node that joined, the
+// launcher has only the variables that [Sets] accepts.
 func InSlurm(environ []string) bool {
 	for _, name := range [...]string{varSlurmJobID, varSlurmNumNodes} {
 		if value, _ := lookup(environ, name); value != "" {
@@ -27,22 +27,21 @@ func InSlurm(environ []string) bool {
 	return false
 }
 
-// SlurmNode is what Slurm calls the node on which a process with this environment is;
-// "" where it does not say.
+// SlurmNode returns Slurm's name for the node of a process with this environment, or "".
 func SlurmNode(environ []string) string {
 	name, _ := lookup(environ, varSlurmNodeName)
 	return name
 }
 
-// slurm is what srun would say of the job's ranks, were they the tasks of one of its
-// steps; nil where they are not inside Slurm.
+// slurm has the values that srun would give the job's ranks if they were the tasks of a step. It is nil
+// outside Slurm.
 type slurm struct {
-	names        []string // of the nodes, which may be processes on one of Slurm's
+	names        []string // of nodes; several may be processes on one Slurm node
 	tasksPerNode string   // of all nodes: "4(x2),1"
-	room         string   // as inherited outside of steps, else tasksPerNode
-	ranks        []string // of each of Slurm's nodes: "0,1,2"
-	perNode      string   // where it is the same everywhere and the job has such a number
-	cpusPerTask  int      // as inherited, 0: not
+	room         string   // inherited outside steps, else tasksPerNode
+	ranks        []string // of each Slurm node: "0,1,2"
+	perNode      string   // "" if it varies or was not inherited
+	cpusPerTask  int      // inherited; 0 if unset
 }
 
 func (b *builder) slurmStep() *slurm {
@@ -61,7 +60,7 @@ func (b *builder) slurmStep() *slurm {
 	}
 	for rank := range b.in.Ranks {
 		group := view{b, rank}.task().Group
-		if group < 0 || group >= groups { // a process that says what cannot be
+		if group < 0 || group >= groups { // the process reports an impossible group
 			return nil
 		}
 		if tasks[group]++; tasks[group] > 1 {
@@ -78,11 +77,11 @@ func (b *builder) slurmStep() *slurm {
 		s.room = s.tasksPerNode
 	}
 	text, _ := lookup(b.in.Inherited, varSlurmCPUsPerTask)
-	s.cpusPerTask, _ = strconv.Atoi(text) // what is no number is not passed on
+	s.cpusPerTask, _ = strconv.Atoi(text) // gorun does not pass on an invalid number
 	return s
 }
 
-// repeated writes numbers as Slurm does: 2, 2, 1 is "2(x2),1".
+// runLengths formats numbers as Slurm does: 2, 2, 1 is "2(x2),1".
 func runLengths(numbers []int) string {
 	var words []string
 	for i := 0; i < len(numbers); {
@@ -102,8 +101,8 @@ func runLengths(numbers []int) string {
 func (p view) numRanks() string { return strconv.Itoa(len(p.in.Ranks)) }
 func (p view) numNodes() string { return strconv.Itoa(p.task().NumGroups) }
 
-// slurmCPUs are those that were asked for, for each task, and no more than the rank has:
-// the task of a step may be a gorun with several ranks.
+// slurmCPUs returns the requested CPUs for each task, but not more than the rank's: a task may be a gorun with
+// several ranks.
 func (p view) slurmCPUs() string {
 	n := p.slurm.cpusPerTask
 	if own := p.numThreads(); own > 0 {
@@ -112,14 +111,13 @@ func (p view) slurmCPUs() string {
 	return positive(n)
 }
 
-// slurmSource names who defined a variable, and the part of the page that it is in.
+// slurmSource is the source of Slurm's rows, and the title of their part of the page.
 const slurmSource = "Slurm"
 
-// slurmRules are what gorun does about the variables of Slurm; it leaves all others
-// alone. srun would say the same of ranks that it started, but for the step, which they
-// are not: Open MPI 4 takes a process with SLURM_NODELIST and SLURM_STEP_ID for one that
-// srun started, and stops where there is no PMIx, as with --mpi=none. With PMIx it
-// would do without harm; nothing that we know needs it.
+// slurmRules are the rules for Slurm's variables; gorun leaves all others alone. The values equal those of
+// srun, except for the step. Open MPI 4 takes a process with SLURM_NODELIST and SLURM_STEP_ID for a task of
+// srun, and fails without PMIx, as with --mpi=none. With PMIx it would work, but no known program needs the
+// step.
 var slurmRules = slices.Concat(
 	identities(slurmSource,
 		given("SLURM_PROCID", "equals RANK", "JAX, Lightning and many scripts read it", ofRank,

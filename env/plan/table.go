@@ -8,59 +8,58 @@ import (
 	"gorun/env"
 )
 
-// Class tells what a variable is, and with it whose value wins.
+// Class is the kind of a variable. It decides which value takes precedence.
 type Class string
 
 const (
-	// ClassIdentity is the place of a process in a job: gorun's value wins, an
-	// inherited one is removed, -x cannot change it.
+	// ClassIdentity identifies a process in a job. gorun's value takes precedence, gorun removes an inherited
+	// one, and -x cannot change it.
 	ClassIdentity Class = "identity"
-	// ClassSetting is knowledge of the user's: an inherited value wins.
+	// ClassSetting is a setting. An inherited value takes precedence.
 	ClassSetting Class = "setting"
-	// ClassRequest is where the user wants the store; ranks get where it is.
+	// ClassRequest requests an address for the store. Ranks get the actual address.
 	ClassRequest Class = "wish"
-	// ClassLauncher is addressed to the launcher itself and not to its ranks.
+	// ClassLauncher configures the launcher itself, not its ranks.
 	ClassLauncher Class = "launcher"
 )
 
-// Row is one line of the table of variables.
+// Row is one row of the table of variables.
 type Row struct {
-	// Name is a variable, or the beginning of several: "PMI_*".
+	// Name is a variable, or a pattern such as "PMI_*".
 	Name  string
 	Class Class
-	// Value says in words what ranks get; "" for nothing.
+	// Value describes the value that ranks get; "" means none.
 	Value string
-	// Reason is why, one short clause.
+	// Reason is a short clause.
 	Reason string
-	// Source is who defined the variable.
+	// Source is the software that defined the variable.
 	Source string
 }
 
-// rule is a row and how Build obeys it.
+// rule is a row and its implementation.
 type rule struct {
 	Row
-	// value is what gorun gives a rank; nil for rules that only keep or remove.
+	// value returns the value for a rank; it is nil for rules that only keep or remove.
 	value func(p view) (value string, set bool)
-	// differs says whose values can differ.
+	// differs is the set of ranks that share a value.
 	differs scope
-	// ofOuter says of a setting that it is the outer launcher's where gorun is in a rank of one, and removed.
+	// ofOuter marks a setting that gorun removes if it runs inside another launcher's rank, because that
+	// launcher set it.
 	ofOuter bool
-	// chosen says of a setting that value comes from an option of this job, which
-	// beats an inherited value.
+	// chosen marks a setting that comes from an option of this job, which overrides an inherited value.
 	chosen bool
-	// when says in which jobs the variable is given; nil: in all. mpi says that MPI decides about that.
+	// when reports whether the rule applies to a job; nil means all jobs. mpi marks rules that depend on MPI.
 	when func(b *builder) bool
 	mpi  bool
-	// why replaces Reason where it depends on the job, whyOf where it depends on the rank's
-	// node.
+	// why replaces Reason if it depends on the job, whyOf if it depends on the rank's node.
 	why   func(b *builder) string
 	whyOf func(p view) string
-	// level says how much a setting of NCCL's matters; "": it is none. Of the others --tune decides whether the
-	// rule holds, and what a file of settings on the rank's host says counts before it.
+	// level is the importance of an NCCL setting, or "" for other variables. --tune enables rules with a
+	// level. A configuration file on the rank's host takes precedence over them.
 	level Level
 }
 
-// place is a rank for which values are looked for.
+// view is the builder as seen from one rank.
 type view struct {
 	*builder
 	rank int
@@ -72,13 +71,13 @@ func (p view) node() *Node { return &p.in.Nodes[p.own().Node] }
 
 func (p view) world() *World { return &p.in.MPI.Worlds[p.own().MPI.World] }
 
-// The parts of a table: rows of one class and one source.
+// Parts of the table: rows of one class and one source.
 func identities(source string, rows ...rule) []rule { return group(ClassIdentity, source, rows) }
 func settings(source string, rows ...rule) []rule   { return group(ClassSetting, source, rows) }
 func requests(source string, rows ...rule) []rule   { return group(ClassRequest, source, rows) }
 func launchers(source string, rows ...rule) []rule  { return group(ClassLauncher, source, rows) }
 
-// mpiRows are variables of MPI's dialects, which ranks get where the job serves MPI.
+// mpiRows are rules for MPI variables, which ranks get if the job serves MPI.
 func mpiRows(class Class, source string, rows ...rule) []rule {
 	for i := range rows {
 		rows[i].mpi = true
@@ -89,7 +88,7 @@ func mpiRows(class Class, source string, rows ...rule) []rule {
 	return group(class, source, rows)
 }
 
-// tuned are settings about which --tune decides.
+// tuned are settings that --tune enables.
 func tuned(level Level, source string, rows ...rule) []rule {
 	for i := range rows {
 		rows[i].level = level
@@ -104,7 +103,7 @@ func group(class Class, source string, rows []rule) []rule {
 	return rows
 }
 
-// given is a variable that gorun gives ranks; an empty value is none.
+// given is a variable that gorun sets. An empty value means unset.
 func given(name, text, reason string, differs scope, value func(p view) string) rule {
 	return rule{Row: Row{Name: name, Value: text, Reason: reason}, differs: differs, value: func(p view) (string, bool) {
 		v := value(p)
@@ -112,7 +111,7 @@ func given(name, text, reason string, differs scope, value func(p view) string) 
 	}}
 }
 
-// whichGPUs is a variable that decides which GPUs a rank sees; an empty value hides all.
+// whichGPUs is a variable that selects a rank's GPUs. An empty value hides all.
 func whichGPUs(name, text string) rule {
 	return rule{
 		Row: Row{Name: name, Value: text, Reason: "which GPUs the rank sees"}, differs: ofRank, chosen: true,
@@ -121,15 +120,15 @@ func whichGPUs(name, text string) rule {
 	}
 }
 
-// kept is a variable that ranks inherit although its name is like those that they do not.
+// kept is a variable that ranks inherit although a pattern would remove it.
 func kept(name, text, reason string) rule {
 	return rule{Row: Row{Name: name, Value: text, Reason: reason}}
 }
 
-// removed is one that they do not inherit.
+// removed is a variable that ranks do not inherit.
 func removed(name, reason string) rule { return rule{Row: Row{Name: name, Reason: reason}} }
 
-// What follows completes a row.
+// The following methods complete a rule.
 func (r rule) where(when func(b *builder) bool) rule {
 	r.when = when
 	return r
@@ -155,7 +154,7 @@ func (r rule) ofOuterLauncher() rule {
 	return r
 }
 
-// orEmpty has ranks get the variable with an empty value, too.
+// orEmpty sets the variable even if its value is empty.
 func (r rule) orEmpty() rule {
 	value := r.value
 	r.value = func(p view) (string, bool) {
@@ -165,10 +164,10 @@ func (r rule) orEmpty() rule {
 	return r
 }
 
-// Values for rows.
+// Values of rules.
 func always(value string) func(view) string { return func(view) string { return value } }
 
-// only is a value under a condition.
+// only returns a value under a condition, else "".
 func only(is bool, value string) string {
 	if is {
 		return value
@@ -176,14 +175,13 @@ func only(is bool, value string) string {
 	return ""
 }
 
-// positive is a number where there is one.
+// positive formats a positive number, else "".
 func positive(n int) string { return only(n > 0, strconv.Itoa(n)) }
 
-// rules is the table. The first rule that fits a name holds, so exceptions stand
-// before the pattern that they are exceptions of.
+// rules is the table. The first matching rule applies, so exceptions precede their pattern.
 var rules = slices.Concat(ownRules, tunedRules, textbookRules, mpiRules, otherRules, slurmRules)
 
-// ownRules are those that hold in every job.
+// ownRules apply to every job.
 var ownRules = slices.Concat(
 	identities("torchrun",
 		given(env.VarRank, "rank in the whole job, from 0", "which rank this is", ofRank,
@@ -289,8 +287,8 @@ var ownRules = slices.Concat(
 	),
 )
 
-// otherRules are variables that gorun gives nobody: those that it only passes on, those meant
-// for itself, and what other launchers leave behind.
+// otherRules are variables that gorun never sets. It passes them on, reads them itself, or removes them as
+// leftovers of other launchers.
 var otherRules = slices.Concat(
 	settings("gorun",
 		kept(env.VarPython, "as inherited", "the interpreter of this user's scripts"),
@@ -390,21 +388,20 @@ var otherRules = slices.Concat(
 // defaultSignals is torchrun's default of --signals-to-handle.
 const defaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
-// Decides reports whether a variable is one that [Build] sets, or takes away from what
-// ranks inherit; one of which it only says that it is inherited is none.
+// Decides reports whether [Build] sets the variable or removes it from the inherited ones. It returns false
+// for variables that ranks only inherit.
 func Decides(name string) bool {
 	r := ruleFor(name)
 	return r != nil && (r.value != nil || r.Value == "")
 }
 
-// Sets reports whether a variable is one to which [Build] may give a value of its own.
+// Sets reports whether [Build] may set the variable.
 func Sets(name string) bool {
 	r := ruleFor(name)
 	return r != nil && r.value != nil
 }
 
-// ruleFor returns the rule that holds for a variable; nil means that gorun leaves
-// it alone.
+// ruleFor returns the rule for a variable, or nil if gorun leaves it alone.
 func ruleFor(name string) *rule {
 	for i := range rules {
 		if rules[i].fits(name) {
@@ -422,7 +419,7 @@ func (r *rule) fits(name string) bool {
 	return name == r.Name
 }
 
-// Table returns what gorun does about every variable that it knows.
+// Table returns all variables that gorun knows.
 func Table() []Row {
 	rows := make([]Row, len(rules))
 	for i := range rules {

@@ -2,19 +2,19 @@ package plan
 
 import "strconv"
 
-// Study is what the rules of teaching texts go by.
+// Study configures the rules from teaching texts.
 type Study struct {
 	// ModelBytes is the size of the model's parameters; 0 is 1 GB.
 	ModelBytes int64
-	// Network is how hosts are connected, as texts name it: one of [StudyNetworks]; "" is
-	// "ethernet" with several nodes, else "nvlink".
+	// Network is the kind of network between hosts, one of [StudyNetworks]. "" means "ethernet" with several
+	// nodes, else "nvlink".
 	Network string
 }
 
-// StudyNetworks are the networks that the texts know.
+// StudyNetworks are the networks in the texts.
 var StudyNetworks = []string{"ethernet", "ib", "roce", "nvlink", "pcie"}
 
-// network is Study's with its default.
+// network returns Study.Network or its default.
 func (b *builder) network() string {
 	switch {
 	case b.in.Study.Network != "":
@@ -25,7 +25,7 @@ func (b *builder) network() string {
 	return "nvlink"
 }
 
-// gigabytes is the size of the model.
+// gigabytes returns the size of the model.
 func (b *builder) gigabytes() float64 {
 	if b.in.Study.ModelBytes == 0 {
 		return 1
@@ -33,10 +33,9 @@ func (b *builder) gigabytes() float64 {
 	return float64(b.in.Study.ModelBytes) / 1e9
 }
 
-// textbookRules are what lectures and guides on NCCL recommend, by the size of the model,
-// the number of ranks and the network, for --tune=textbook: to be looked at, and to be
-// tried against NCCL's own choice. Each reason says what is wrong with it. The rules
-// were put together from five such texts, which do not agree on each number.
+// textbookRules are settings that lectures and guides on NCCL recommend for a model size, number of ranks and
+// network. --tune=textbook sets them, to compare with NCCL's own choice. Each reason explains the flaw of the
+// recommendation. The rules combine five such texts, which disagree on some numbers.
 var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_ALGO", "`Tree` for models below 1 GB or more than 16 ranks, else `Ring`",
 		"\"small models want low latency\"; but NCCL chooses by the size of each call, not of the model: Tree makes "+
@@ -109,10 +108,10 @@ var textbookRules = tuned(ForStudy, TeachingTexts,
 	study("NCCL_DEBUG_SUBSYS", "`ALL`", "with NCCL_DEBUG=INFO gigabytes of log", always("ALL")),
 )
 
-// TeachingTexts is the Source of rows that hold with TuneTextbook alone.
+// TeachingTexts is the Source of rows that only TuneTextbook enables.
 const TeachingTexts = "teaching texts"
 
-// study is a rule for study; an empty value is none.
+// study is a rule for study. An empty value means unset.
 func study(name, values, reason string, value func(view) string) rule {
 	return given(name, values, reason, wholeJob, value)
 }
@@ -121,7 +120,7 @@ func onlyRDMA(value string) func(view) string {
 	return func(p view) string { return p.byRDMA(value, "") }
 }
 
-// byRDMA is a value for networks with RDMA, or the other one.
+// byRDMA returns with for networks with RDMA, else without.
 func (b *builder) byRDMA(with, without string) string {
 	if n := b.network(); n == "ib" || n == "roce" {
 		return with
@@ -129,7 +128,7 @@ func (b *builder) byRDMA(with, without string) string {
 	return without
 }
 
-// channels is the most that the texts give a network.
+// channels returns the largest number of channels that the texts recommend for the network.
 func (b *builder) channels() int {
 	switch b.network() {
 	case "nvlink":
