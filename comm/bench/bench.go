@@ -1,13 +1,14 @@
-// Package bench measures the collectives of package comm as nccl-tests measures NCCL's: size after size, in and out of
-// place, with the bandwidths by its definitions (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md),
-// and says beside each time what the memory would allow and what a model with two parameters predicts.
+// Package bench measures the collectives of package comm as nccl-tests measures NCCL's. It runs each size in place and
+// out of place, and uses nccl-tests' definitions of bandwidth
+// (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). For each time it also reports an upper bound
+// from the memory bandwidth and the prediction of a model with two parameters.
 //
-// # How a time is taken
+// # Measuring times
 //
-// A trial is a batch of calls, one where a call takes longer than batchTime. Before it each rank writes its inputs,
-// since pages that were never written are all one page of zeros, and waits in a barrier. The trial's time is that of
-// the slowest rank, divided by the calls; a size has so many trials as fit into Config.PerSize, after calls that are
-// not counted. Tables show the median and its spread, files the minimum and the maximum, too.
+// A trial is a batch of calls, or one call if that takes longer than batchTime. Before each trial, every rank writes
+// its inputs, since pages that were never written all map the kernel's zero page, and waits in a barrier. The trial's
+// time is that of the slowest rank, divided by the number of calls. Each size has as many trials as fit into
+// Config.PerSize, after warm-up calls. Tables show the median and its spread; files also have the minimum and maximum.
 package bench
 
 import (
@@ -21,33 +22,33 @@ import (
 	"gorun/comm/internal/backend"
 )
 
-// Config says what is measured. All ranks get the same.
+// Config configures a measurement. All ranks use the same.
 type Config struct {
 	Operation string // one of [Operations]
 	DType     string // one of [DTypes]
 	Op        string // one of [Reductions]; "" is sum
-	Backend   string // as [comm.WithBackend] has it
+	Backend   string // as in [comm.WithBackend]
 
-	Begin, End int64 // bytes, the first and the largest size
-	Factor     int64 // from one size to the next, at least 2; unless
-	Step       int64 // so many bytes are added
+	Begin, End int64 // first and largest size in bytes
+	Factor     int64 // from one size to the next, at least 2; used if Step is 0
+	Step       int64 // bytes from one size to the next; 0: use Factor
 
-	Root    int           // of operations that have one
-	Trials  int           // of each size; 0: as many as fit into PerSize, at least fewestTrials
-	Warmup  int           // calls before them
-	PerSize time.Duration // for the trials of one size in or out of place
+	Root    int           // for operations with a root
+	Trials  int           // for each size; 0: as many as fit into PerSize, at least fewestTrials
+	Warmup  int           // calls before the trials
+	PerSize time.Duration // for the trials of one size, in place or out of place
 
-	Check   bool          // compare every element of one more call with what it must be
-	Compute time.Duration // of a step in which the operation runs once; 0: nothing is said of it
-	Predict int64         // bytes of that operation; 0: the largest size
-	Link    float64       // bytes/s of the link between ranks, for the bound; 0: what copying in memory reaches
+	Check   bool          // compare every element of one more call with the expected result
+	Compute time.Duration // computing time of a step with one call of the operation; 0: no share is reported
+	Predict int64         // size of that call in bytes; 0: the largest size
+	Link    float64       // bandwidth between ranks in bytes/s, for the bound; 0: the memory's copy bandwidth
 
-	JSON, CSV bool   // in place of the table
-	SVG       string // file for a drawing; "-" is the output, "" draws nothing
-	Version   string // of the program, for the records
+	JSON, CSV bool   // instead of the table
+	SVG       string // file for the chart; "-" is the output, "" means none
+	Version   string // gorun's version, for reports
 }
 
-// WishError says that what was wished for cannot be measured with these ranks. Rank 0 alone returns it.
+// WishError reports that these ranks cannot run the requested measurement. Only rank 0 returns it.
 type WishError struct{ text string }
 
 func (e *WishError) Error() string { return e.text }
@@ -55,21 +56,21 @@ func (e *WishError) Error() string { return e.text }
 func wish(format string, args ...any) error { return &WishError{fmt.Sprintf(format, args...)} }
 
 var (
-	// ErrJoin says that the ranks did not come together, or the back end isn't there.
+	// ErrJoin reports that the ranks did not connect, or that the back end is missing.
 	ErrJoin = errors.New("join")
-	// ErrWrong says that the check found elements that are not what they must be.
+	// ErrWrong reports that the check found wrong elements.
 	ErrWrong = errors.New("wrong results")
 )
 
-// afterAll is an error of rank 0 after the last call: the other ranks have nothing to fear.
+// afterAll is an error of rank 0 after the last call. It does not affect the other ranks.
 type afterAll struct{ error }
 
 func (e afterAll) Unwrap() error { return e.error }
 
-// Run is one rank of a measurement: it joins the group that the environment describes ([comm.Join]), measures, and on
-// rank 0 writes what came out.
+// Run is one rank of a measurement. It joins the group that the environment describes ([comm.Join]), measures,
+// and on rank 0 writes the results.
 func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
-	if !Linked { // a constant: the linker leaves the rest out
+	if !Linked { // a constant: the linker omits the rest
 		return fmt.Errorf("%w: %w", ErrJoin, backend.ErrNoCgo)
 	}
 	g, err := comm.Join(ctx, comm.WithBackend(c.Backend))
@@ -80,8 +81,8 @@ func Run(ctx context.Context, c Config, host Host, out io.Writer) error {
 	return settle(runIn(ctx, g, c, host, out), g.Rank(), func() error { return comm.Barrier(ctx, g) })
 }
 
-// settle ends a rank. After the last call it waits for the others, even if rank 0 then fails: who leaves before they
-// have all that they wait for is lost to them.
+// settle ends a rank. After the last call it waits for the other ranks, even if rank 0 fails afterwards. A
+// rank that leaves earlier would break the others' pending operations.
 func settle(err error, rank int, wait func() error) error {
 	var unwilling *WishError
 	switch {
@@ -90,12 +91,12 @@ func settle(err error, rank int, wait func() error) error {
 			err = waited
 		}
 	case rank != 0 && errors.As(err, &unwilling):
-		return nil // rank 0 says it, and it alone fails
+		return nil // only rank 0 reports it and fails
 	}
 	return err
 }
 
-// runIn measures in a group that was joined.
+// runIn measures in an existing group.
 func runIn(ctx context.Context, g *comm.Group, c Config, host Host, out io.Writer) error {
 	b, err := newBench(ctx, g, c)
 	if err != nil {
@@ -109,7 +110,7 @@ func runIn(ctx context.Context, g *comm.Group, c Config, host Host, out io.Write
 	return b.measure(ctx, w)
 }
 
-// bench is a measurement at work.
+// bench is a measurement in progress.
 type bench struct {
 	Config
 	group     *comm.Group
@@ -119,10 +120,10 @@ type bench struct {
 	vectors   vectors
 	report    Report
 	host      Host
-	secret    [32]byte // of the streams between hosts
+	secret    [32]byte // of the TCP streams between hosts
 }
 
-// newBench checks what depends on the group, and makes the buffers.
+// newBench checks the configuration against the group, and allocates the buffers.
 func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
 	b := &bench{Config: c, group: g, operation: find(operations, c.Operation), element: find(elements, c.DType)}
 	switch {
@@ -155,7 +156,7 @@ func newBench(ctx context.Context, g *comm.Group, c Config) (*bench, error) {
 	return b, nil
 }
 
-// measure measures the two ends for the model, then every size, and writes each as soon as it is known.
+// measure measures both ends of the range for the model, then every size. It writes each row immediately.
 func (b *bench) measure(ctx context.Context, w writer) error {
 	var err error
 	if b.report.Model, err = b.calibrate(ctx); err != nil {
@@ -189,7 +190,7 @@ func (b *bench) measure(ctx context.Context, w writer) error {
 	return nil
 }
 
-// row measures one size in both places.
+// row measures one size in place and out of place.
 func (b *bench) row(ctx context.Context, s size) (Row, error) {
 	row := Row{Bytes: s.bytes, Count: s.count, Predicted: b.report.Model.Microseconds(s.bytes)}
 	var err error
@@ -222,7 +223,7 @@ func (b *bench) place(ctx context.Context, s size, inPlace bool) (*Place, error)
 	return p, err
 }
 
-// check makes one more call and counts the elements, on all ranks, that are not what they must be.
+// check makes one more call and counts the wrong elements on all ranks.
 func (b *bench) check(ctx context.Context) (int64, error) {
 	if err := b.vectors.spoil(); err != nil {
 		return 0, err

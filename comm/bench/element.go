@@ -9,7 +9,7 @@ import (
 
 // element is an element type.
 type element struct {
-	name, short string // as Go has it, and as nccl-tests prints it
+	name, short string // Go's name, and nccl-tests' name
 	size        int
 	vectors     func(g *comm.Group, c Config, longest int) (vectors, error)
 }
@@ -35,10 +35,10 @@ var elements = []element{
 
 func (e element) title() string { return e.name }
 
-// DTypes are the names of the element types.
+// DTypes returns the names of the element types.
 func DTypes() []string { return titles(elements) }
 
-// titled is a row of a table with names.
+// titled is a row of a table, with a name.
 type titled interface{ title() string }
 
 func titles[T titled](table []T) (names []string) {
@@ -48,7 +48,7 @@ func titles[T titled](table []T) (names []string) {
 	return names
 }
 
-// find returns the row of a name, nil if there is none.
+// find returns the row with a name, or nil.
 func find[T titled](table []T, name string) *T {
 	i := slices.Index(titles(table), name)
 	if i < 0 {
@@ -57,11 +57,11 @@ func find[T titled](table []T, name string) *T {
 	return &table[i]
 }
 
-// codec makes elements of numbers and back.
+// codec converts numbers to elements and back.
 type codec[T comm.Number] struct {
 	of func(float64) T
 	to func(T) float64
-	// exact is up to where whole numbers are exact; 0: these are integers, and always are.
+	// exact is the limit up to which integers are exact; 0 means an integer type.
 	exact float64
 }
 
@@ -75,7 +75,8 @@ func float[T floats](v float64) T        { return T(v) }
 func plain[T plainNumber](v T) float64   { return float64(v) }
 func wrapped[T plainNumber](v float64) T { return T(int64(v)) }
 
-// near reports whether a result is what it must be but for the rounding of a division; integers have none.
+// near reports whether a result equals the expected one, except for the rounding of a division. Integers must
+// be equal.
 func (c codec[T]) near(got, want T) bool {
 	if got == want {
 		return true
@@ -84,11 +85,11 @@ func (c codec[T]) near(got, want T) bool {
 	return c.exact > 0 && math.Abs(g-w) <= 2*math.Abs(w)/c.exact
 }
 
-// reduction is how one element of all ranks becomes one.
+// reduction combines elements of all ranks into one.
 type reduction struct {
 	name string
 	op   comm.Op
-	// bits reports whether it is one of integers' bits.
+	// bits marks a bitwise reduction of integers.
 	bits bool
 	join func(a, b float64) float64
 }
@@ -98,7 +99,7 @@ var reductions = []reduction{
 	{"prod", comm.Prod, false, func(a, b float64) float64 { return a * b }},
 	{"max", comm.Max, false, math.Max},
 	{"min", comm.Min, false, math.Min},
-	{"avg", comm.Avg, false, func(a, b float64) float64 { return a + b }}, // and divided at the end
+	{"avg", comm.Avg, false, func(a, b float64) float64 { return a + b }}, // divided by the number of ranks at the end
 	{"band", comm.BAnd, true, func(a, b float64) float64 { return float64(int64(a) & int64(b)) }},
 	{"bor", comm.BOr, true, func(a, b float64) float64 { return float64(int64(a) | int64(b)) }},
 	{"bxor", comm.BXor, true, func(a, b float64) float64 { return float64(int64(a) ^ int64(b)) }},
@@ -106,13 +107,15 @@ var reductions = []reduction{
 
 func (r reduction) title() string { return r.name }
 
-// Reductions are the names of the reductions.
+// Reductions returns the names of the reductions.
 func Reductions() []string { return titles(reductions) }
 
-// period is after how many elements inputs repeat: a prime, so that data in the wrong place is seen.
+// period is the number of elements after which inputs repeat. It is prime, so that the check detects misplaced
+// data.
 const period = 4093
 
-// input is element i of a rank's input, small enough for the reductions of a hundred ranks to be exact in 16 bits.
+// input returns element i of a rank's input. It is small enough that reductions over a hundred ranks are exact
+// in 16 bits.
 func (r *reduction) input(rank, i int) float64 {
 	i %= period
 	switch {
@@ -127,7 +130,7 @@ func (r *reduction) input(rank, i int) float64 {
 	return float64((rank*7+i*i+i/3)%4 + 1)
 }
 
-// result is element i of all ranks' inputs, reduced in rank order.
+// result returns element i of all ranks' inputs, reduced in rank order.
 func (r *reduction) result(ranks, i int, integers bool) float64 {
 	v := r.input(0, i)
 	for rank := 1; rank < ranks; rank++ {

@@ -2,5 +2,5 @@
 
 package bench
 
-// Linked reports whether this program has the back ends, which need cgo.
+// Linked reports whether this program contains the back ends, which need cgo.
 const Linked = true

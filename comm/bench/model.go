@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Model predicts the time of an operation from two parameters, which are found by measuring its smallest and its
-// largest size.
+// Model predicts the time of an operation from two parameters. Measurements of its smallest and largest sizes
+// determine them.
 type Model struct {
 	Alpha   float64  `json:"alpha_us"`         // per message
 	Beta    float64  `json:"beta_us_per_byte"` // per byte
@@ -14,11 +14,11 @@ type Model struct {
 	Source  string   `json:"source"`           // of the formula
 	From    [2]int64 `json:"from_bytes"`       // the two sizes
 
-	messages, moved float64 // messages one after the other, and the part of S that each rank moves
-	hops            float64 // of a tree there and back, for an all-reduce; 0: not compared
+	messages, moved float64 // sequential messages, and the part of S that each rank moves
+	hops            float64 // sequential messages of a tree up and down, for an all-reduce; 0: no comparison
 }
 
-// fit finds the parameters of an operation's formula from two sizes and their times in microseconds.
+// fit computes the parameters of an operation's formula from two sizes and their times in microseconds.
 func fit(o *operation, ranks int, small int64, smallTime float64, large int64, largeTime float64) *Model {
 	n := float64(ranks)
 	m := &Model{
@@ -33,7 +33,7 @@ func fit(o *operation, ranks int, small int64, smallTime float64, large int64, l
 	return m
 }
 
-// Microseconds is the predicted time of so many bytes; nil predicts nothing, which is 0.
+// Microseconds returns the predicted time for a size; it is 0 for a nil Model.
 func (m *Model) Microseconds(bytes int64) float64 {
 	if m == nil {
 		return 0
@@ -41,18 +41,18 @@ func (m *Model) Microseconds(bytes int64) float64 {
 	return m.messages*m.Alpha + m.moved*float64(bytes)*m.Beta
 }
 
-// Bytes is how many can be had in a time.
+// Bytes returns the size that fits into a time.
 func (m *Model) Bytes(microseconds float64) int64 {
 	return int64(math.Max(0, (microseconds-m.messages*m.Alpha)/(m.moved*m.Beta)))
 }
 
-// String is the model with its numbers.
+// String formats the model with its parameters.
 func (m *Model) String() string {
 	return fmt.Sprintf("T = %s with α = %s us and 1/β = %s GB/s, from this run's %s and %s (%s)",
 		m.Formula, number(m.Alpha), number(1e-3/m.Beta), bytesText(m.From[0]), bytesText(m.From[1]), m.Source)
 }
 
-// Alternative says what the two parameters mean for another algorithm, at both ends; "" where none is known.
+// Alternative compares the model with another algorithm at both ends of the range; it is "" if none is known.
 func (m *Model) Alternative() string {
 	if m.hops == 0 {
 		return ""
@@ -63,23 +63,23 @@ func (m *Model) Alternative() string {
 		number(m.Microseconds(m.From[0])), number(m.Microseconds(m.From[1])), at(m.From[0]), at(m.From[1]))
 }
 
-// tooMuch is the part of a step that communication may take before there is a warning: beyond it, even a program that
-// hides most of it behind its computing gains less from further ranks than from sending less.
+// tooMuch is the largest part of a step that communication may take without a warning. Beyond it, sending less
+// helps more than adding ranks, even for programs that overlap most communication with computing.
 const tooMuch = 0.30
 
-// Share says what one call does to a step of a program that computes and then communicates.
+// Share is the part of a step that one call takes, in a program that computes and then communicates.
 type Share struct {
 	Compute       float64 `json:"compute_us"`
 	Bytes         int64   `json:"bytes"`
 	Communication float64 `json:"communication_us"`
-	Measured      bool    `json:"measured"` // or predicted by the model
-	Part          float64 `json:"part"`     // of the step that communication takes
-	Warning       bool    `json:"warning"`  // it is more than 0.30
-	// Most is the largest call, in bytes, that stays below it by the model; 0 is not known.
+	Measured      bool    `json:"measured"` // else predicted by the model
+	Part          float64 `json:"part"`     // communication as a part of the step
+	Warning       bool    `json:"warning"`  // Part is more than 0.30
+	// Most is the size in bytes of the largest call below that limit, predicted by the model; 0 means unknown.
 	Most int64 `json:"most_bytes,omitempty"`
 }
 
-// share says it of a call of so many bytes, by the row that measured it or else by the model.
+// share returns the share of a call. Its time is measured if a row has its size, else predicted by the model.
 func (r *Report) share(c Config) *Share {
 	s := &Share{Compute: float64(c.Compute.Nanoseconds()) / 1e3, Bytes: c.Predict}
 	if last := len(r.Rows) - 1; s.Bytes == 0 && last >= 0 {
@@ -94,7 +94,8 @@ func (r *Report) share(c Config) *Share {
 	return s
 }
 
-// noModel says why there will be nothing to predict with; "": there is, or nothing is to be predicted.
+// noModel explains why there will be no model to predict with. It is "" if there will be one, or no prediction
+// is needed.
 func (c Config) noModel(sizes []size, ranks int) string {
 	switch {
 	case c.Predict == 0 || len(sizes) == 1 && sizes[0].bytes == c.Predict:
@@ -109,14 +110,14 @@ func (c Config) noModel(sizes []size, ranks int) string {
 	return ""
 }
 
-// farBeyond is how many times the largest size a predicted one may be without a remark, poorFit how far the times of
-// sizes next to it may be from the model's.
+// farBeyond is how many times the largest size a predicted one may be without a note. poorFit is how far the
+// times of adjacent sizes may be from the model's.
 const (
 	farBeyond = 8
 	poorFit   = 1.5
 )
 
-// prediction says how long a call of so many bytes takes, and how far that is to be trusted.
+// prediction formats the time of a call of a size, and how reliable it is.
 func (r *Report) prediction(bytes int64) string {
 	time, measured := r.timeOf(bytes)
 	text := fmt.Sprintf("%s takes %s us", bytesText(bytes), number(time))
@@ -133,8 +134,8 @@ func (r *Report) prediction(bytes int64) string {
 	return text
 }
 
-// fitAt is the time/model that is the farthest from 1 of the sizes next to so many bytes: one on each side, or the two
-// at the end beyond which they lie. 0 is not known.
+// fitAt returns the time/model farthest from 1 among the sizes next to a size: one on each side, or the two
+// nearest beyond the range. 0 means unknown.
 func (r *Report) fitAt(bytes int64) (worst float64) {
 	above := 0
 	for above < len(r.Rows) && r.Rows[above].Bytes < bytes {
@@ -149,7 +150,7 @@ func (r *Report) fitAt(bytes int64) (worst float64) {
 	return worst
 }
 
-// timeOf is how long a call of so many bytes takes: measured, in the faster place, or predicted.
+// timeOf returns the time of a call: measured in the faster place, or predicted.
 func (r *Report) timeOf(bytes int64) (microseconds float64, measured bool) {
 	for _, row := range r.Rows {
 		if row.Bytes == bytes {
@@ -159,7 +160,7 @@ func (r *Report) timeOf(bytes int64) (microseconds float64, measured bool) {
 	return r.Model.Microseconds(bytes), false
 }
 
-// String is the share as a sentence or two.
+// String describes the share in one or two sentences.
 func (s *Share) String() string {
 	how := "measured"
 	if !s.Measured {

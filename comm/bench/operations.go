@@ -2,24 +2,26 @@ package bench
 
 import "math"
 
-// operation is what is known of a collective whoever runs it. n is the number of ranks, S the bytes that nccl-tests
-// counts.
+// operation describes a collective, independent of the implementation. n is the number of ranks, S the size in
+// bytes as nccl-tests counts it.
 type operation struct {
 	name    string
 	reduces bool // has a reduction
 	rooted  bool // has a root
-	parts   bool // the vector consists of a part for each rank
+	parts   bool // each rank has one part of the vector
 
-	outOfPlace, inPlace bool // what there is
+	outOfPlace, inPlace bool // supported places
 
-	// factor makes busbw of algbw: the part of S that the busiest rank must send or receive (nccl-tests, PERFORMANCE.md).
+	// factor converts algbw to busbw: the part of S that the busiest rank sends or receives (nccl-tests,
+	// PERFORMANCE.md).
 	factor func(n float64) float64
-	// messages and moved are the model's: messages one after the other, and the part of S that goes through one rank.
+	// messages and moved are parameters of the model: sequential messages, and the part of S that passes
+	// through one rank.
 	messages, moved func(n float64) float64
-	// formula is the model in words, source where it is from.
+	// formula is the model's formula, and source is its origin.
 	formula, source string
-	// traffic is the least that memory must move for each rank, as a part of what copying S bytes moves (read and
-	// written once): every input byte is read, every output byte written, by n ranks together.
+	// traffic is the least memory traffic of each rank, relative to copying S bytes, which reads and writes S.
+	// The n ranks together read every input byte and write every output byte.
 	traffic func(n float64) float64
 }
 
@@ -35,8 +37,7 @@ func others(n float64) float64 { return n - 1 }
 func rest(n float64) float64   { return (n - 1) / n }
 func tree(n float64) float64   { return math.Ceil(math.Log2(n)) }
 
-// wholeAndPart is the traffic of reading S and writing an n-th of it, or the reverse, at each rank; and that of a whole
-// S at each rank and one more at the root.
+// wholeAndPart is the traffic of reading S and writing S/n on each rank, or the reverse.
 func wholeAndPart(n float64) float64 { return (1 + 1/n) / 2 }
 
 var operations = []operation{
@@ -96,10 +97,10 @@ var operations = []operation{
 func twiceRest(n float64) float64   { return 2 * rest(n) }
 func twiceOthers(n float64) float64 { return 2 * others(n) }
 
-// part is an n-th of S read and written at each rank, S in all.
+// part is the traffic of reading and writing S/n on each rank, in total S.
 func part(n float64) float64 { return 1 / n }
 
 func (o operation) title() string { return o.name }
 
-// Operations are the names of what can be measured.
+// Operations returns the names of the operations.
 func Operations() []string { return titles(operations) }

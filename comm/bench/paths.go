@@ -15,29 +15,29 @@ import (
 	"gorun/placement"
 )
 
-// Host is what a measurement of paths learns from the host of a rank.
+// Host provides facts about a rank's host to a measurement of paths.
 type Host struct {
 	Name string
-	// Machine is what the host consists of, with the GPUs that this process sees. It is called for the operation p2p
-	// alone.
+	// Machine returns the host's hardware, with the GPUs that this process sees. Only the operation p2p calls
+	// it.
 	Machine func() placement.Machine
-	// Find reports whether a program is in PATH, and Output runs it.
+	// Find reports whether a program is in PATH. Output runs it and returns its output.
 	Find   func(program string) bool
 	Output func(ctx context.Context, program string, args ...string) (string, error)
 }
 
-// Path is one way between two ranks, or between a GPU and its host's memory, measured alone. "Forth" is from the
-// first end to the second. Bandwidths are in 1e9 bytes/s; 0 is not known, or not measured.
+// Path is one path between two ranks, or between a GPU and its host's memory, measured alone. "Forth" is the
+// direction from the first end to the second. Bandwidths are in 1e9 bytes/s; 0 means unknown or not measured.
 type Path struct {
 	From    string  `json:"from"`
 	To      string  `json:"to"`
-	By      string  `json:"by"`            // what carried the bytes: "shared memory", "nccl", "tcp", "ib_write_bw"
-	Way     string  `json:"way,omitempty"` // between GPUs, as nvidia-smi topo -m names it: "NV18", "PIX"
+	By      string  `json:"by"`            // transport or program: "shared memory", "nccl", "tcp", "ib_write_bw"
+	Way     string  `json:"way,omitempty"` // between GPUs, in the notation of nvidia-smi topo -m: "NV18", "PIX"
 	Link    float64 `json:"link_GBps,omitempty"`
-	Latency float64 `json:"latency_us,omitempty"` // one way: half a round trip
+	Latency float64 `json:"latency_us,omitempty"` // half a round trip
 	Forth   float64 `json:"forth_GBps,omitempty"`
 	Back    float64 `json:"back_GBps,omitempty"`
-	// ForthMany and BackMany are those of several TCP connections together.
+	// ForthMany and BackMany are the bandwidths of several TCP connections together.
 	ForthMany float64 `json:"forth_streams_GBps,omitempty"`
 	BackMany  float64 `json:"back_streams_GBps,omitempty"`
 	Streams   int     `json:"streams,omitempty"`
@@ -45,24 +45,24 @@ type Path struct {
 
 	measure func(b *bench, ctx context.Context, p *Path) error
 	ranks   [2]int
-	ends    [2]address // of a path by TCP
+	ends    [2]address // of a TCP path
 	nics    [2]placement.NIC
 }
 
-// best is the fastest of its bandwidths.
+// best returns the highest of its bandwidths.
 func (p *Path) best() float64 { return max(p.Forth, p.Back, p.ForthMany, p.BackMany) }
 
-// end is what each rank tells the others of itself.
+// end describes a rank to the other ranks.
 type end struct {
 	Host      string
 	Node      int
 	GPU       *placement.GPU
 	NICs      []placement.NIC
 	Addresses []address
-	Missing   []string // of the programs of perftest
+	Missing   []string // missing programs of perftest
 }
 
-// address is one of a host's, with its interface; Port is where its rank listens there.
+// address is an address of a host with its interface. Port is where its rank listens.
 type address struct {
 	Interface string
 	Prefix    netip.Prefix
@@ -71,10 +71,10 @@ type address struct {
 
 func (a address) String() string { return a.Interface + " " + a.Prefix.Addr().String() }
 
-// mostGPUs bounds the GPUs between which every pair is measured.
+// mostGPUs is the largest number of GPUs for which every pair is measured.
 const mostGPUs = 8
 
-// paths finds the ways between the ranks and measures each alone.
+// paths finds the paths between the ranks and measures each alone.
 func (b *bench) paths(ctx context.Context) ([]Path, error) {
 	ends, err := b.ends(ctx)
 	if err != nil {
@@ -100,10 +100,10 @@ func (b *bench) paths(ctx context.Context) ([]Path, error) {
 	return paths, nil
 }
 
-// ends are what all ranks tell of themselves.
+// ends gathers the descriptions of all ranks.
 func (b *bench) ends(ctx context.Context) (ends []end, err error) {
 	self, err := env.Self()
-	if err != nil { // a group of one, or made by hand
+	if err != nil { // a group of one rank, or without a launcher
 		self = env.Rank{LocalRank: b.group.Rank()}
 	}
 	m := b.host.Machine()
@@ -123,7 +123,7 @@ func (b *bench) ends(ctx context.Context) (ends []end, err error) {
 	return ends, err
 }
 
-// gpuOf is the GPU that comm takes of those that a rank sees: the only one, or that of its number.
+// gpuOf returns the GPU that comm uses: the only visible one, or the one with the local rank's number.
 func gpuOf(seen []placement.GPU, localRank int) *placement.GPU {
 	if len(seen) == 1 {
 		localRank = 0
@@ -134,7 +134,7 @@ func gpuOf(seen []placement.GPU, localRank int) *placement.GPU {
 	return &seen[localRank]
 }
 
-// share has all ranks get what each of them says.
+// share gathers a value of each rank on all ranks.
 func share[T any](ctx context.Context, g *comm.Group, mine T, all *[]T) error {
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -163,12 +163,12 @@ func share[T any](ctx context.Context, g *comm.Group, mine T, all *[]T) error {
 	return nil
 }
 
-// otherHost is the first rank on another host than rank 0's, or -1.
+// otherHost returns the first rank on a different host than rank 0, or -1.
 func otherHost(ends []end) int {
 	return slices.IndexFunc(ends, func(e end) bool { return e.Node != ends[0].Node })
 }
 
-// plan lists the paths. All ranks make the same list of the same ends.
+// plan lists the paths. All ranks compute the same list from the same ends.
 func plan(ends []end, backend string) (paths []Path) {
 	far := otherHost(ends)
 	near := 1
@@ -200,7 +200,7 @@ func plan(ends []end, backend string) (paths []Path) {
 	return append(append(paths, tcp...), rdmaPaths(ends[0], ends[far], far, tcp)...)
 }
 
-// place names the GPU of a rank, or its host.
+// place names the rank's GPU, or its host.
 func (e end) place() string {
 	if e.GPU == nil {
 		return e.Host
@@ -208,7 +208,7 @@ func (e end) place() string {
 	return fmt.Sprintf("%s GPU%d", e.Host, e.GPU.Index)
 }
 
-// callPath is the way that comm's own calls take between two ranks.
+// callPath returns the path that comm's calls use between two ranks.
 func callPath(ends []end, backend string, i, j int) Path {
 	a, b := ends[i], ends[j]
 	p := Path{From: a.place(), To: b.place(), By: backend, ranks: [2]int{i, j}, measure: (*bench).measureCalls}
@@ -227,7 +227,7 @@ func callPath(ends []end, backend string, i, j int) Path {
 	return p
 }
 
-// pcie is what the PCIe link of a GPU carries each way, in 1e9 bytes/s.
+// pcie returns the bandwidth of a GPU's PCIe link in each direction, in 1e9 bytes/s.
 func pcie(g *placement.GPU) float64 {
 	if g.Bus == nil || g.Bus.Link == nil {
 		return 0
@@ -235,8 +235,9 @@ func pcie(g *placement.GPU) float64 {
 	return g.Bus.Link.Gbps() / 8
 }
 
-// interfacePaths pairs the interfaces of two hosts: those with addresses in one network, and the rest of the hardware
-// in order, as fabrics in which each link is a network of its own route between them.
+// interfacePaths pairs the interfaces of two hosts. It pairs interfaces with addresses in the same network,
+// then the other hardware interfaces in order. In some fabrics each link is a network of its own, with routes
+// between them.
 func interfacePaths(a, b end) (paths []Path) {
 	var used []string
 	add := func(x, y address) {
@@ -274,7 +275,7 @@ func interfacePaths(a, b end) (paths []Path) {
 	return paths
 }
 
-// speed is what the driver says of an interface, in 1e9 bytes/s; 0: nothing.
+// speed returns the speed of an interface from its driver, in 1e9 bytes/s; 0 means unknown.
 func (e end) speed(name string) float64 {
 	i := slices.IndexFunc(e.NICs, func(n placement.NIC) bool { return n.Interface == name })
 	if i < 0 {
@@ -283,7 +284,7 @@ func (e end) speed(name string) float64 {
 	return e.NICs[i].Gbps / 8
 }
 
-// slower is the smaller of two bandwidths of which 0 is not known.
+// slower returns the smaller of two bandwidths, where 0 means unknown.
 func slower(a, b float64) float64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -291,8 +292,8 @@ func slower(a, b float64) float64 {
 	return min(a, b)
 }
 
-// agree brings what the ranks measured of a path to all of them. A path fails alone: the error that a rank met becomes
-// the path's. It returns errors of the group.
+// agree distributes the ranks' measurements of a path to all of them. The error of a rank becomes the path's
+// error, and other paths continue. agree returns errors of the group.
 func (b *bench) agree(ctx context.Context, p *Path, err error) error {
 	if err != nil {
 		p.Error = strings.TrimSpace(err.Error())
@@ -311,7 +312,7 @@ func (b *bench) agree(ctx context.Context, p *Path, err error) error {
 	return nil
 }
 
-// buffer is bytes where the back end has its vectors.
+// buffer allocates bytes in the memory that the back end uses for vectors.
 func (b *bench) buffer(n int) (bytes []byte, free func(), err error) {
 	if b.group.Backend() != "nccl" {
 		return slices.Repeat([]byte{1}, n), func() {}, nil
@@ -323,7 +324,7 @@ func (b *bench) buffer(n int) (bytes []byte, free func(), err error) {
 	return d.Span(), func() { _ = d.Free() }, nil
 }
 
-// measureCalls sends by comm's calls between two ranks; the others go on.
+// measureCalls measures comm's calls between two ranks. Other ranks take no part.
 func (b *bench) measureCalls(ctx context.Context, p *Path) error {
 	me, other := p.ranks[0], p.ranks[1]
 	isFirst := b.group.Rank() == me
@@ -373,7 +374,7 @@ func (b *bench) measureCalls(ctx context.Context, p *Path) error {
 	return err
 }
 
-// flow sends as many messages as take the time of a size, one after the other, and says how fast they went.
+// flow sends messages of one size in sequence, as many as fit into the time, and returns their bandwidth.
 func (b *bench) flow(ctx context.Context, send bool, other, n int, step func(send bool, n int) error) (float64, error) {
 	messages := func(count int64) func() error {
 		return func() error {
@@ -382,7 +383,7 @@ func (b *bench) flow(ctx context.Context, send bool, other, n int, step func(sen
 					return err
 				}
 			}
-			return step(!send, 1) // all have come
+			return step(!send, 1) // all messages arrived
 		}
 	}
 	first, err := timed(messages(1), 2)
@@ -401,7 +402,7 @@ func (b *bench) flow(ctx context.Context, send bool, other, n int, step func(sen
 	return float64(count[0]) * float64(n) / float64(took), err
 }
 
-// timed is how long work takes the last of some times.
+// timed returns the duration of the last of several runs of work.
 func timed(work func() error, times int) (took time.Duration, err error) {
 	for range times {
 		begun := time.Now()
@@ -413,7 +414,7 @@ func timed(work func() error, times int) (took time.Duration, err error) {
 	return took, nil
 }
 
-// measureCopies copies between the memories of a GPU and its host.
+// measureCopies copies between the memory of a GPU and that of its host.
 func (b *bench) measureCopies(_ context.Context, p *Path) error {
 	if b.group.Rank() != p.ranks[0] {
 		return nil

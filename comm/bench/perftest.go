@@ -21,18 +21,18 @@ const (
 )
 
 const (
-	// perftestLimit is what one run of such a program may take, and connectLimit how long the one that listens may take
-	// to begin.
+	// perftestLimit is the timeout of one run of such a program. connectLimit is the timeout for its server to
+	// listen.
 	perftestLimit = 30 * time.Second
 	connectLimit  = 10 * time.Second
 )
 
-// isRDMA tells ports that perftest works with. EFA has no RDMA writes of this kind.
+// isRDMA reports whether perftest supports a port. EFA has no RDMA writes of this kind.
 func isRDMA(n placement.NIC) bool { return n.Port > 0 && n.Up && n.Kind != placement.EFA }
 
-// rdmaPaths pairs the RDMA ports of two hosts in order, those of InfiniBand and those of Ethernet apart: in most
-// clusters the k-th ports of all hosts are in one network. The programs talk about what they do at the address of the
-// first path by TCP.
+// rdmaPaths pairs the RDMA ports of two hosts in order, InfiniBand and Ethernet separately. In most clusters
+// the k-th ports of all hosts are in one network. The programs connect to each other at the address of the
+// first TCP path.
 func rdmaPaths(a, b end, far int, tcp []Path) (paths []Path) {
 	for _, kind := range []placement.NICKind{placement.InfiniBand, placement.RoCE, placement.Virtual} {
 		ports := func(e end) (list []placement.NIC) {
@@ -64,7 +64,7 @@ func rdmaPaths(a, b end, far int, tcp []Path) (paths []Path) {
 	return paths
 }
 
-// missing says which programs are lacking where.
+// missing lists the missing programs by host.
 func missing(hosts ...end) string {
 	var all []string
 	for _, e := range hosts {
@@ -75,12 +75,12 @@ func missing(hosts ...end) string {
 	return strings.Join(all, ", ") + "; install perftest there"
 }
 
-// measureRDMA runs perftest's programs, the server on one host and the client, which writes into its memory, on the
-// other.
+// measureRDMA runs perftest's programs: the server on one host, and on the other the client, which writes into
+// the server's memory.
 func (b *bench) measureRDMA(ctx context.Context, p *Path) error {
 	runs := []struct {
 		program string
-		server  int // which end
+		server  int // index of the end with the server
 		args    []string
 		into    *float64
 		column  int
@@ -103,8 +103,8 @@ func (b *bench) measureRDMA(ctx context.Context, p *Path) error {
 	return nil
 }
 
-// onBoth runs a program on the hosts of both ends and returns what the client printed. It listens on the one at a
-// free port, of which all are told.
+// onBoth runs a program on the hosts of both ends and returns the client's output. The server listens on a
+// free port, which all ranks receive.
 func (b *bench) onBoth(ctx context.Context, p *Path, server int, program string, args []string) (said string,
 	err error,
 ) {
@@ -140,7 +140,7 @@ func (b *bench) onBoth(ctx context.Context, p *Path, server int, program string,
 	if err := comm.Recv(ctx, b.group, ok, p.ranks[1-server]); err != nil {
 		return "", err
 	}
-	if ok[0] == 0 { // nobody will come
+	if ok[0] == 0 { // no client will connect
 		cancel()
 		<-ended
 		return "", nil
@@ -163,18 +163,18 @@ func (b *bench) client(ctx context.Context, program string, args []string) (said
 	}
 }
 
-// freePort is one that nobody has at an address now.
+// freePort returns a port that is currently free at an address.
 func freePort(ctx context.Context, at address) int64 {
 	var config net.ListenConfig
 	ln, err := config.Listen(ctx, "tcp", net.JoinHostPort(at.Prefix.Addr().String(), "0"))
 	if err != nil {
-		return 18515 // perftest's own
+		return 18515 // perftest's default
 	}
 	defer ln.Close()
 	return int64(ln.Addr().(*net.TCPAddr).Port)
 }
 
-// perftestColumn reads a column of the line below the one that begins with "#bytes".
+// perftestColumn parses a column of the line after the one that begins with "#bytes".
 func perftestColumn(said string, column int) (float64, error) {
 	lines := strings.Split(said, "\n")
 	head := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "#bytes") })

@@ -6,7 +6,7 @@ import (
 	"gorun/comm"
 )
 
-// Report is what a measurement found. Times are in microseconds, bandwidths in 1e9 bytes/s.
+// Report is the result of a measurement. Times are in microseconds, bandwidths in 1e9 bytes/s.
 type Report struct {
 	Format    int    `json:"format"`
 	Version   string `json:"version"` // of gorun
@@ -15,37 +15,37 @@ type Report struct {
 	Ranks     int    `json:"ranks"`
 	DType     string `json:"dtype"`
 	Op        string `json:"op,omitempty"`
-	Root      int    `json:"root"`              // -1: has none
-	Rounded   string `json:"rounded,omitempty"` // which sizes are measured as others; "": none
+	Root      int    `json:"root"`              // -1: no root
+	Rounded   string `json:"rounded,omitempty"` // the sizes that were rounded, "" if none
 	Rows      []Row  `json:"rows"`
-	// AverageBusBW is that of all rows and places, as nccl-tests has it.
+	// AverageBusBW is the average over all rows and places, as in nccl-tests.
 	AverageBusBW float64 `json:"average_busbw_GBps"`
 	Checked      bool    `json:"checked"`
-	Wrong        int64   `json:"wrong"`           // elements, of all rows
-	Model        *Model  `json:"model,omitempty"` // nil: a single size, or a single rank
+	Wrong        int64   `json:"wrong"`           // wrong elements in all rows
+	Model        *Model  `json:"model,omitempty"` // nil with a single size or rank
 	Share        *Share  `json:"share,omitempty"`
-	Paths        []Path  `json:"paths,omitempty"` // of p2p
+	Paths        []Path  `json:"paths,omitempty"` // for p2p
 }
 
-// Row is one size.
+// Row has the results of one size.
 type Row struct {
-	Bytes      int64   `json:"bytes"` // of the whole vector, as nccl-tests counts
-	Count      int     `json:"count"` // elements that each rank gives to the call, or of one rank's part
+	Bytes      int64   `json:"bytes"` // size of the whole vector, as in nccl-tests
+	Count      int     `json:"count"` // elements that each rank passes to the call, or of one rank's part
 	OutOfPlace *Place  `json:"out_of_place,omitempty"`
 	InPlace    *Place  `json:"in_place,omitempty"`
-	Bound      float64 `json:"bound_busbw_GBps,omitempty"` // what busbw cannot exceed; 0 is not known
-	Predicted  float64 `json:"predicted_us,omitempty"`     // by the model; 0 without one
+	Bound      float64 `json:"bound_busbw_GBps,omitempty"` // upper bound of busbw; 0 if unknown
+	Predicted  float64 `json:"predicted_us,omitempty"`     // by the model; 0 without a model
 }
 
-// Place is one size in place or out of it.
+// Place has the results of one size, in place or out of place.
 type Place struct {
 	Times
 	AlgBW float64 `json:"algbw_GBps"`
 	BusBW float64 `json:"busbw_GBps"`
-	Wrong *int64  `json:"wrong,omitempty"` // elements; nil: not checked
+	Wrong *int64  `json:"wrong,omitempty"` // wrong elements; nil if not checked
 }
 
-// best is the faster place.
+// best returns the faster place.
 func (r Row) best() *Place {
 	if r.OutOfPlace == nil || r.InPlace != nil && r.InPlace.Median < r.OutOfPlace.Median {
 		return r.InPlace
@@ -53,7 +53,7 @@ func (r Row) best() *Place {
 	return r.OutOfPlace
 }
 
-// first is the place that the model was made of.
+// first returns the place that the model is based on.
 func (r Row) first() *Place {
 	if r.OutOfPlace != nil {
 		return r.OutOfPlace
@@ -61,7 +61,7 @@ func (r Row) first() *Place {
 	return r.InPlace
 }
 
-// places are those that were measured.
+// places returns the places that were measured.
 func (r Row) places() (list []*Place) {
 	for _, p := range []*Place{r.OutOfPlace, r.InPlace} {
 		if p != nil {
@@ -71,7 +71,7 @@ func (r Row) places() (list []*Place) {
 	return list
 }
 
-// Ratio is the measured time over the predicted one; 0 without a prediction.
+// Ratio is the measured time divided by the predicted one; 0 without a prediction.
 func (r Row) Ratio() float64 {
 	if r.Predicted == 0 {
 		return 0
@@ -93,7 +93,7 @@ func newReport(c Config, g *comm.Group, o *operation) Report {
 	return r
 }
 
-// conclude fills in what follows from all rows.
+// conclude computes the fields that depend on all rows.
 func (r *Report) conclude(c Config) {
 	sum, n := 0.0, 0
 	for _, row := range r.Rows {

@@ -14,11 +14,11 @@ import (
 
 // size is one size of a measurement.
 type size struct {
-	bytes int64 // as nccl-tests counts: of the whole vector where ranks have parts of it
+	bytes int64 // size of the whole vector if ranks have parts, as in nccl-tests
 	count int   // elements of the vector, or of each part
 }
 
-// series lists sizes in bytes from begin to end, which it has only if it is hit.
+// series lists sizes in bytes from begin to at most end.
 func series(begin, end, factor, step int64) (list []int64) {
 	for s := begin; s <= end; {
 		list = append(list, s)
@@ -37,8 +37,8 @@ func series(begin, end, factor, step int64) (list []int64) {
 	return list
 }
 
-// sizes are those of an operation: whole elements, and where each rank has a part an equal one for each, at least one
-// element; sizes that become equal by that are one.
+// sizes returns the sizes for an operation. Each has whole elements, at least one. If each rank has a part,
+// all parts are equal. Duplicates are removed.
 func (o *operation) sizes(c Config, ranks, element int) (list []size) {
 	if o.name == "barrier" {
 		return []size{{}}
@@ -53,7 +53,7 @@ func (o *operation) sizes(c Config, ranks, element int) (list []size) {
 	return list
 }
 
-// unit is the bytes of which every size is a multiple.
+// unit returns the number of bytes that divides every size.
 func (o *operation) unit(ranks, element int) int {
 	if o.parts {
 		return element * ranks
@@ -61,13 +61,13 @@ func (o *operation) unit(ranks, element int) int {
 	return element
 }
 
-// whole is the nearest size from below that consists of whole units, or one unit.
+// whole rounds a size down to a multiple of unit, but at least one unit.
 func whole(bytes int64, unit int) size {
 	count := max(int(bytes)/unit, 1)
 	return size{int64(count) * int64(unit), count}
 }
 
-// rounded says which of the wished sizes are measured as others; "" if none is.
+// rounded lists the requested sizes that were rounded, or returns "".
 func (o *operation) rounded(c Config, ranks int, e *element) string {
 	if o.name == "barrier" {
 		return ""
@@ -92,10 +92,11 @@ func (o *operation) rounded(c Config, ranks int, e *element) string {
 	return text
 }
 
-// buffers is how many buffers of the largest size a rank makes.
+// buffers is the number of buffers of the largest size on each rank.
 const buffers = 2
 
-// fits refuses sizes that memory has no room for: the kernel would kill a rank in their midst.
+// fits returns an error if the sizes do not fit into memory. Otherwise the kernel might kill a rank during the
+// measurement.
 func (b *bench) fits(ctx context.Context) error {
 	if len(b.sizes) == 0 {
 		return nil
@@ -119,7 +120,7 @@ func (b *bench) fits(ctx context.Context) error {
 		bytesText(b.End), ranks, need/(1<<30), free/(1<<30))
 }
 
-// availableMemory is what the kernel can give out, in bytes. Who shares it with other ranks of this host has less.
+// availableMemory returns the memory that the kernel can allocate, in bytes. All ranks of this host share it.
 func availableMemory() (bytes float64, known bool) {
 	file, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -19,26 +19,25 @@ import (
 )
 
 const (
-	// manyStreams is how many connections together are measured beside a single one.
+	// manyStreams is the number of connections measured together, in addition to a single one.
 	manyStreams = 4
-	// dialLimit is how long a host may take to answer, streamLimit what a stream may last beyond its time.
+	// dialLimit is the timeout for a connection. streamLimit is the timeout for a stream beyond its duration.
 	dialLimit   = 3 * time.Second
 	streamLimit = 10 * time.Second
-	// longestStream bounds what a peer may ask for.
+	// longestStream limits the duration that a peer may request.
 	longestStream = time.Minute
-	// streamPiece is what one write has.
+	// streamPiece is the size of one write.
 	streamPiece = 256 << 10
 )
 
-// What a connection is for, as its first byte says.
+// The first byte of a connection, its purpose.
 const (
-	opEcho   = 'e' // each byte comes back
-	opSink   = 's' // bytes until the end of the stream; then 16 bytes: how many came, and in how many nanoseconds
-	opSource = 'g' // bytes for so many nanoseconds
+	opEcho   = 'e' // the server returns each byte
+	opSink   = 's' // bytes until the end of the stream; then 16 bytes: their number, and the nanoseconds that they took
+	opSource = 'g' // bytes for a duration in nanoseconds
 )
 
-// header is how a connection begins: a secret that went through the group, what the connection is for, and for how
-// long.
+// header is the start of a connection: a secret shared in the group, the purpose, and the duration.
 //
 //	dialer                                   listener
 //	secret(32) op(1) nanoseconds(8, big) →
@@ -48,15 +47,15 @@ type header struct {
 	Time   int64
 }
 
-// streamServer is the far end of the paths by TCP.
+// streamServer serves the TCP paths on the other host.
 type streamServer struct {
 	secret    [32]byte
 	listeners []net.Listener
 	busy      sync.WaitGroup
 }
 
-// serveStreams has the far rank listen at each of its addresses, and tells the ports and the secret to the paths of
-// rank 0.
+// serveStreams makes rank far listen on each of its addresses. It sends the ports and the secret to the paths
+// of rank 0.
 func (b *bench) serveStreams(ctx context.Context, far int, paths []Path) (*streamServer, error) {
 	s := &streamServer{}
 	type told struct {
@@ -90,7 +89,7 @@ func (b *bench) serveStreams(ctx context.Context, far int, paths []Path) (*strea
 	return s, nil
 }
 
-// listen opens a port at an address; 0 says that it failed.
+// listen listens on a free port at an address; 0 means that it failed.
 func (s *streamServer) listen(ctx context.Context, at address) uint16 {
 	config := net.ListenConfig{Control: onInterface(at.Interface)}
 	ln, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(at.Prefix.Addr(), 0).String())
@@ -106,7 +105,7 @@ func (s *streamServer) listen(ctx context.Context, at address) uint16 {
 			}
 			s.busy.Go(func() {
 				defer conn.Close()
-				_ = s.serve(conn) // the dialer sees it, too
+				_ = s.serve(conn) // the client sees the error, too
 			})
 		}
 	})
@@ -120,7 +119,7 @@ func (s *streamServer) close() {
 	s.busy.Wait()
 }
 
-// serve does what a connection is for, if it knows the secret. Others hear nothing.
+// serve serves a connection if the client has the secret. It does not answer other clients.
 func (s *streamServer) serve(conn net.Conn) error {
 	_ = conn.SetDeadline(time.Now().Add(dialLimit))
 	var h header
@@ -156,7 +155,8 @@ func echo(conn net.Conn) error {
 	}
 }
 
-// drain reads to the end of a stream: how many bytes came, and how long after the first ones the last.
+// drain reads to the end of a stream. It returns the number of bytes, and the time from the first bytes to the
+// last.
 func drain(conn net.Conn) (bytes int64, took time.Duration) {
 	piece := make([]byte, streamPiece)
 	var begun time.Time
@@ -172,7 +172,7 @@ func drain(conn net.Conn) (bytes int64, took time.Duration) {
 	}
 }
 
-// pour writes for a time.
+// pour writes for a given time.
 func pour(conn net.Conn, lasts time.Duration) error {
 	piece := make([]byte, streamPiece)
 	for begun := time.Now(); time.Since(begun) < lasts; {
@@ -183,7 +183,7 @@ func pour(conn net.Conn, lasts time.Duration) error {
 	return conn.(*net.TCPConn).CloseWrite()
 }
 
-// measureTCP measures a path as rank 0 sees it; the far rank serves, and the others go on.
+// measureTCP measures a path from rank 0. Rank far serves it, and other ranks take no part.
 func (b *bench) measureTCP(ctx context.Context, p *Path) (err error) {
 	p.Streams = manyStreams
 	if b.group.Rank() != 0 {
@@ -209,7 +209,7 @@ func (b *bench) measureTCP(ctx context.Context, p *Path) (err error) {
 	return nil
 }
 
-// dial opens a connection along a path.
+// dial opens a connection on a path.
 func (b *bench) dial(ctx context.Context, p *Path, op byte) (net.Conn, error) {
 	from, to := p.ends[0].Prefix.Addr(), p.ends[1]
 	own := net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
@@ -226,7 +226,7 @@ func (b *bench) dial(ctx context.Context, p *Path, op byte) (net.Conn, error) {
 	return conn, nil
 }
 
-// roundTrips is half the median round trip of single bytes, in microseconds.
+// roundTrips returns half the median round trip of single bytes, in microseconds.
 func (b *bench) roundTrips(ctx context.Context, p *Path) (microseconds float64, err error) {
 	conn, err := b.dial(ctx, p, opEcho)
 	if err != nil {
@@ -248,7 +248,7 @@ func (b *bench) roundTrips(ctx context.Context, p *Path) (microseconds float64, 
 	return timesOf(times, 1).Median, nil
 }
 
-// streams is what some connections carry together, in 1e9 bytes/s, as their receivers see it.
+// streams returns the bandwidth of several connections together, measured by their receivers, in 1e9 bytes/s.
 func (b *bench) streams(ctx context.Context, p *Path, op byte, n int) (gigabytes float64, err error) {
 	conns := make([]net.Conn, n)
 	for i := range conns {
@@ -282,15 +282,15 @@ func (b *bench) streams(ctx context.Context, p *Path, op byte, n int) (gigabytes
 	return float64(bytes) / float64(longest), nil
 }
 
-// onInterface keeps a socket to an interface: where two lie in one network, the kernel would take the first of them
-// for both. Kernels that leave it to root go by their routes.
+// onInterface binds a socket to an interface. If two interfaces are in one network, the kernel would use the
+// first one for both. Kernels that reserve this for root use their routes.
 func onInterface(name string) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.BindToDevice(int(fd), name) })
 	}
 }
 
-// ownAddresses are those of this host's interfaces that others may reach, IPv4 first.
+// ownAddresses returns the addresses of this host that others may reach, IPv4 first.
 func ownAddresses() (list []address) {
 	interfaces, _ := net.Interfaces()
 	for _, i := range interfaces {

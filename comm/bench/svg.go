@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The drawing's measures in pixels: the picture, and the plot in it.
+// Sizes in pixels of the picture, and of the plot in it.
 const (
 	pictureWidth, pictureHeight    = 900, 560
 	plotLeft, plotTop              = 80, 60
@@ -17,14 +17,14 @@ const (
 	boundColour, modelColour, grid = "#444444", "#7a4fb0", "#dddddd"
 )
 
-// curve is one line of the drawing: GB/s at sizes.
+// curve is one line of the chart: GB/s by size.
 type curve struct {
 	name, colour, dash string
 	dots               bool
 	points             [][2]float64
 }
 
-// curves are those for which there is something to draw.
+// curves returns the curves that have data.
 func (r *Report) curves() (list []curve) {
 	all := []curve{
 		{name: "out of place", colour: outColour, dots: true},
@@ -58,7 +58,7 @@ func (r *Report) curves() (list []curve) {
 	return list
 }
 
-// axes are the ends of both axes: powers of two of bytes, powers of ten of GB/s.
+// axes are the ranges of both axes: powers of two in bytes, powers of ten in GB/s.
 type axes struct{ x0, x1, y0, y1 float64 }
 
 func axesOf(curves []curve) axes {
@@ -76,14 +76,14 @@ func axesOf(curves []curve) axes {
 	return axes{a.x0, math.Max(a.x1, a.x0+1), a.y0, math.Max(a.y1, a.y0+1)}
 }
 
-// x and y are places in the picture.
+// x and y convert values to coordinates in the picture.
 func (a axes) x(log2 float64) float64 { return plotLeft + plotWidth*(log2-a.x0)/(a.x1-a.x0) }
 
 func (a axes) y(log10 float64) float64 {
 	return plotTop + plotHeight*(1-(log10-a.y0)/(a.y1-a.y0))
 }
 
-// SVG draws the bus bandwidths against the size, both logarithmic, with the bound and the model.
+// SVG plots the bus bandwidths against the size with logarithmic axes, including the bound and the model.
 func (r *Report) SVG() string {
 	curves := r.curves()
 	a := axesOf(curves)
@@ -108,13 +108,13 @@ func (r *Report) SVG() string {
 	return b.String()
 }
 
-// label writes text at a place; anchor is SVG's text-anchor.
+// label writes text at a position; anchor is SVG's text-anchor.
 func label(b *strings.Builder, x, y float64, anchor, text, more string) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more,
 		html.EscapeString(text))
 }
 
-// grid draws the lines and numbers of both axes.
+// grid draws the grid lines and the labels of both axes.
 func (a axes) grid(b *strings.Builder) {
 	stride := math.Max(1, math.Ceil((a.x1-a.x0)/12))
 	for x := a.x0; x <= a.x1; x += stride {
@@ -130,7 +130,7 @@ func (a axes) grid(b *strings.Builder) {
 		fmt.Sprintf(` transform="rotate(-90 24 %d)"`, plotTop+plotHeight/2))
 }
 
-// draw draws the line, and dots where it was measured.
+// draw draws the curve, with dots at measured sizes.
 func (c curve) draw(b *strings.Builder, a axes) {
 	var path []string
 	for _, p := range c.points {
@@ -146,7 +146,7 @@ func (c curve) draw(b *strings.Builder, a axes) {
 	}
 }
 
-// legend names the line.
+// legend writes the curve's entry in the legend.
 func (c curve) legend(b *strings.Builder, y int) {
 	fmt.Fprintf(b, `<path d="M%d %d h28" stroke="%s" stroke-width="2"%s/>`+"\n", legendLeft, y, c.colour, c.dashes())
 	label(b, legendLeft+36, float64(y+4), "start", c.name, "")

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// table writes nccl-tests' columns and ours behind them.
+// table writes the columns of nccl-tests, followed by others.
 type table struct {
 	out    io.Writer
 	config Config
 }
 
-// column is one of the table's, right-aligned but for none.
+// column is a column of the table.
 type column struct {
 	width      int
 	head, unit string
 	cell       func(r *Report, row Row) string
 }
 
-// columns are those of a row: what, out of place, in place, and what was to be expected.
+// columns are the groups of columns: size, out of place, in place, and expected values.
 var columns = [...][]column{
 	{
 		{12, "size", "(B)", func(_ *Report, row Row) string { return fmt.Sprint(row.Bytes) }},
@@ -38,10 +38,10 @@ var columns = [...][]column{
 	},
 }
 
-// headings stand above each of them.
+// headings are the titles of the groups.
 var headings = [...]string{"", "out-of-place", "in-place", "expected"}
 
-// placeColumns are those of one place.
+// placeColumns returns the columns of one place.
 func placeColumns(of func(Row) *Place) []column {
 	cell := func(text func(p *Place) string) func(*Report, Row) string {
 		return func(_ *Report, row Row) string {
@@ -65,7 +65,7 @@ func placeColumns(of func(Row) *Place) []column {
 	}
 }
 
-// bandwidth has two decimals, as nccl-tests has it.
+// bandwidth formats two decimals, as nccl-tests does.
 func bandwidth(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 func orDash(v float64) string {
@@ -82,7 +82,7 @@ func knownNumber(v float64) string {
 	return number(v)
 }
 
-// line joins cells to a line that begins with a mark.
+// line joins cells to a line that begins with mark.
 func line(mark string, each func(c column) string) string {
 	var b strings.Builder
 	for _, group := range columns {
@@ -94,7 +94,7 @@ func line(mark string, each func(c column) string) string {
 	return mark + strings.TrimRight(b.String()[len(mark):], " ") + "\n"
 }
 
-// above centres the headings over their columns.
+// above centers the headings over their columns.
 func above() string {
 	var b strings.Builder
 	for i, group := range columns {
@@ -146,7 +146,7 @@ func (t *table) end(r *Report) error {
 	return err
 }
 
-// footnotes say what the columns of what was expected mean, and what else was asked for.
+// footnotes writes what the columns of expected values mean, and the other requested results.
 func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 	if r.bounded() && t.config.Link > 0 {
 		note("bound: --link-bandwidth, %s GB/s", number(t.config.Link/1e9))
@@ -168,7 +168,7 @@ func (t *table) footnotes(r *Report, note func(format string, args ...any)) {
 	}
 }
 
-// bounded reports whether a bound stands in any row.
+// bounded reports whether any row has a bound.
 func (r *Report) bounded() bool {
 	for _, row := range r.Rows {
 		if row.Bound > 0 {
@@ -178,7 +178,7 @@ func (r *Report) bounded() bool {
 	return false
 }
 
-// pathTable has a line for each path; its columns are those of GB/s where nothing else is said.
+// pathTable has a line for each path. Columns without another unit are in GB/s.
 func pathTable(paths []Path) string {
 	if len(paths) == 0 {
 		return ""

@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// batchTime is how long the calls of a trial take together, at least: the clock and the barrier before them then
-	// are no part of it.
+	// batchTime is the least duration of a trial's calls together. It makes the overhead of the clock and the
+	// barrier negligible.
 	batchTime = 50 * time.Microsecond
-	// longestBatch bounds the calls of a trial.
+	// longestBatch is the largest number of calls in a trial.
 	longestBatch = 1000
-	// fewestTrials and mostTrials bound the trials of a size where none are given.
+	// fewestTrials and mostTrials limit the number of trials if none is given.
 	fewestTrials, mostTrials = 5, 1000
 )
 
-// Times are those of one call, in microseconds, over all trials: each that of the slowest rank.
+// Times are the times of one call over all trials, in microseconds. The time of a trial is that of the slowest
+// rank.
 type Times struct {
 	Min    float64 `json:"min_us"`
 	Median float64 `json:"median_us"`
 	Max    float64 `json:"max_us"`
-	// Spread is the distance of the quartiles, in percent of the median: a single trial in which the host did something
-	// else is not seen in it.
+	// Spread is the distance between the quartiles in percent of the median. A single disturbed trial does not
+	// affect it.
 	Spread float64 `json:"spread_percent"`
 	Trials int     `json:"trials"`
 	Batch  int     `json:"calls_per_trial"`
 }
 
-// timesOf sorts and sums up the times of trials.
+// timesOf sorts and summarizes the times of trials.
 func timesOf(microseconds []float64, batch int) Times {
 	slices.Sort(microseconds)
 	n := len(microseconds)
@@ -45,8 +46,8 @@ func timesOf(microseconds []float64, batch int) Times {
 	return t
 }
 
-// trials measures the call that the vectors are prepared for; wanted is how many trials, 0 as many as there is time
-// for.
+// trials measures the call for which the vectors are prepared. wanted is the number of trials; 0 means as many
+// as there is time for.
 func (b *bench) trials(ctx context.Context, wanted int) (Times, error) {
 	batch, trials, err := b.plan(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (b *bench) trials(ctx context.Context, wanted int) (Times, error) {
 			return Times{}, err
 		}
 		mine[i] = float64(took) / float64(time.Microsecond) / float64(batch)
-		if b.operation.name == "p2p" { // a call is a message there and one back
+		if b.operation.name == "p2p" { // a call is a message forth and one back
 			mine[i] /= 2
 		}
 	}
@@ -72,10 +73,11 @@ func (b *bench) trials(ctx context.Context, wanted int) (Times, error) {
 	return timesOf(mine, batch), nil
 }
 
-// plan warms up and says how many calls a trial has and how many trials there is time for, the same at all ranks.
+// plan warms up. It returns the number of calls in a trial, and the number of trials that fit into the time.
+// All ranks get the same numbers.
 func (b *bench) plan(ctx context.Context) (batch, trials int, err error) {
 	calls := max(b.Warmup, 1)
-	var all, each time.Duration // of a trial with its filling, of a call
+	var all, each time.Duration // of a trial with its preparation, and of a call
 	for {
 		begun := time.Now()
 		took, err := b.trial(ctx, calls)
@@ -89,7 +91,7 @@ func (b *bench) plan(ctx context.Context) (batch, trials int, err error) {
 		each = max(time.Duration(slowest[0])/time.Duration(calls), time.Nanosecond)
 		batch = int(min(max((batchTime+each-1)/each, 1), longestBatch))
 		all = time.Duration(slowest[1]) + time.Duration(batch)*each
-		if calls >= batch/2 { // enough of them to tell
+		if calls >= batch/2 { // enough calls for a good estimate
 			break
 		}
 		calls = batch
@@ -98,7 +100,7 @@ func (b *bench) plan(ctx context.Context) (batch, trials int, err error) {
 	return batch, min(max(trials, fewestTrials), mostTrials), nil
 }
 
-// trial is one batch of calls.
+// trial runs one batch of calls.
 func (b *bench) trial(ctx context.Context, batch int) (time.Duration, error) {
 	v := b.vectors
 	if err := v.fill(); err != nil {
@@ -117,9 +119,8 @@ func (b *bench) trial(ctx context.Context, batch int) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// bound is the bandwidth, as busbw, that is not to be exceeded at a size: what the link carries, or what follows from
-// the bytes that memory must move, at the speed with which all ranks at once copy as many bytes at this very moment. 0
-// is not known.
+// bound returns the upper bound of busbw at a size; 0 means unknown. It is the bandwidth of the link, or
+// follows from the least memory traffic and the current copy bandwidth of all ranks together.
 func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error) {
 	n := float64(b.group.Size())
 	part := b.operation.traffic(n)
@@ -128,7 +129,7 @@ func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error
 		return 0, nil
 	case b.Link > 0:
 		return b.Link / 1e9, nil
-	case b.group.Backend() != "cpu": // graphics memory is not the CPU's; --link-bandwidth tells the bound
+	case b.group.Backend() != "cpu": // GPU memory has another bandwidth; --link-bandwidth sets the bound
 		return 0, nil
 	}
 	copying, err := b.copying(ctx, s)
@@ -139,16 +140,18 @@ func (b *bench) bound(ctx context.Context, s size) (gigabytes float64, err error
 	return b.operation.factor(n) * float64(s.bytes) / seconds / 1e9, nil
 }
 
-// piece is the bytes of a copy that Go's runtime makes through the caches; what is much longer it writes past them.
+// piece is the size of a copy that Go's runtime makes through the caches. It writes much longer copies past
+// them.
 const piece = 256 << 10
 
-// copying is how many bytes a second each rank copies while all do: from one buffer to the other, through the caches or
-// past them, or, where the operation has a form in place, within one buffer; whichever is the fastest.
+// copying returns each rank's copy bandwidth in bytes/s while all ranks copy. It is the fastest of several
+// ways: between two buffers, through the caches or past them, or within a buffer if the operation works in
+// place.
 func (b *bench) copying(ctx context.Context, s size) (bytesPerSecond float64, err error) {
 	v, count, pieces := b.vectors, int(s.bytes)/b.element.size, piece/b.element.size
 	ways := []struct {
 		use   bool
-		times float64 // of it are one copy
+		times float64 // repetitions that count as one copy
 		copy  func()
 	}{
 		{true, 1, func() { v.copy(count, count) }},
@@ -169,13 +172,13 @@ func (b *bench) copying(ctx context.Context, s size) (bytesPerSecond float64, er
 	return float64(s.bytes) / max(best, 1e-9), nil
 }
 
-// timeOf is the least time, in seconds, that something with so many bytes takes on the slowest rank while all do it.
+// timeOf returns the least time of work on the slowest rank, in seconds, while all ranks do it.
 func (b *bench) timeOf(ctx context.Context, s size, work func()) (seconds float64, err error) {
 	const times = 4
-	const assumed = 10 // bytes a nanosecond, to have batches of about a fifth of batchTime
+	const assumed = 10 // bytes/ns, for batches of about a fifth of batchTime
 	calls := max(int(float64(batchTime.Nanoseconds())/5/max(float64(s.bytes)/assumed, 5)), 1)
 	took := make([]float64, times+1)
-	for i := range took { // the first one fetches what the caches lack
+	for i := range took { // the first run warms up the caches
 		if err := comm.Barrier(ctx, b.group); err != nil {
 			return 0, err
 		}
@@ -196,7 +199,7 @@ func (b *bench) calibrate(ctx context.Context) (*Model, error) {
 		return nil, nil
 	}
 	ends := [2]size{b.sizes[0], b.sizes[len(b.sizes)-1]}
-	var times [2]float64 // the least of few trials: what disturbs them is no part of a model
+	var times [2]float64 // the minimum of few trials: disturbances are not part of the model
 	for i, s := range ends {
 		b.vectors.prepare(s.count, !b.operation.outOfPlace)
 		t, err := b.trials(ctx, 2*fewestTrials)

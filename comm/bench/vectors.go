@@ -7,34 +7,35 @@ import (
 	"gorun/comm"
 )
 
-// vectors are a rank's buffers, of whatever type, and the calls that are made with them.
+// vectors are the buffers of a rank, for any element type, and the calls that use them.
 type vectors interface {
-	// prepare chooses the part of the buffers for a size: elements of the vector, or of each part.
+	// prepare selects the parts of the buffers for a size. count is the number of elements in the vector, or
+	// in each part.
 	prepare(count int, inPlace bool)
-	spoil() error                   // writes what no result is where results come; inputs may be lost
-	fill() error                    // writes the inputs
-	touch()                         // writes the first element of the input again
-	call(ctx context.Context) error // the operation
-	wrong() (int64, error)          // elements that differ from what must be there after fill and one call
-	copy(count, piece int)          // from the one buffer to the other, as many elements, in pieces
-	shift(count, piece int)         // within the other, as many
+	spoil() error                   // overwrites the output with wrong values; it may overwrite the input
+	fill() error                    // writes the input
+	touch()                         // rewrites the first element of the input
+	call(ctx context.Context) error // runs the operation
+	wrong() (int64, error)          // counts elements that differ from the result of fill and one call
+	copy(count, piece int)          // copies from one buffer to the other, in pieces
+	shift(count, piece int)         // copies within a buffer, in pieces
 }
 
-// typed are vectors of one type. Where the group's calls work on GPUs, what is written and checked on the host is
-// copied there and back outside of what is timed.
+// typed are the vectors of one element type. If the group works on GPUs, fill and wrong use host memory and
+// copy it outside the timed calls.
 type typed[T comm.Number] struct {
 	codec[T]
 	group    *comm.Group
 	name     string
 	root     int
 	op       comm.Op
-	patterns [][]T // of each rank's input, one period
+	patterns [][]T // one period of each rank's input
 	reduced  []T   // one period of the result
 
-	host   [2][]T // the memory
+	host   [2][]T // host memory
 	device [2]*comm.DeviceBuffer[T]
 
-	in, out span // where this rank's input lies, and what the call writes
+	in, out span // this rank's input, and the output of the call
 	want    []expected[T]
 	run     func(ctx context.Context) error
 }
@@ -42,17 +43,17 @@ type typed[T comm.Number] struct {
 // span is a part of one of the two buffers. The zero value is empty.
 type span struct{ buffer, at, count int }
 
-// block is one of several parts of so many elements.
+// block returns one of several parts of count elements.
 func (s span) block(i, count int) span { return span{s.buffer, s.at + i*count, count} }
 
-// expected is what must be in a part of the output: a pattern from an element on.
+// expected is the expected content of a part of the output: a pattern from a given element on.
 type expected[T comm.Number] struct {
 	part    span
 	pattern []T
 	from    int
 }
 
-// vectorsOf makes the buffers of a type, longest elements each.
+// vectorsOf allocates the buffers of a type, with longest elements each.
 func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vectors, error) {
 	return func(g *comm.Group, config Config, longest int) (vectors, error) {
 		r := find(reductions, cmp.Or(config.Op, "sum"))
@@ -70,7 +71,7 @@ func vectorsOf[T comm.Number](c codec[T]) func(*comm.Group, Config, int) (vector
 		t.reduced = t.repeat(func(i int) float64 { return r.result(g.Size(), i, c.exact == 0) })
 		for i := range t.host {
 			t.host[i] = make([]T, longest)
-			t.write(t.host[i]) // its pages are all there from now on
+			t.write(t.host[i]) // allocates all pages
 			if g.Backend() == "nccl" {
 				var err error
 				if t.device[i], err = comm.NewDeviceBuffer[T](g, longest); err != nil {
@@ -154,7 +155,7 @@ func (t *typed[T]) prepare(count int, inPlace bool) {
 	t.run = t.calls(t.argument(*send), t.argument(t.out))
 }
 
-// argument is a part as a call gets it.
+// argument returns a part as an argument for a call.
 func (t *typed[T]) argument(s span) []T {
 	memory := t.host[s.buffer]
 	if device := t.device[s.buffer]; device != nil {
@@ -166,7 +167,7 @@ func (t *typed[T]) argument(s span) []T {
 	return memory[s.at:][:s.count]
 }
 
-// calls is the operation's call.
+// calls returns the call of the operation.
 func (t *typed[T]) calls(send, recv []T) func(ctx context.Context) error {
 	g, op, root := t.group, t.op, t.root
 	next, previous := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
@@ -186,7 +187,7 @@ func (t *typed[T]) calls(send, recv []T) func(ctx context.Context) error {
 	return call[t.name]
 }
 
-// pingPong is a message from rank 0 to rank 1 and one back; the others have nothing to do.
+// pingPong sends a message from rank 0 to rank 1 and one back. Other ranks take no part.
 func pingPong[T comm.Number](ctx context.Context, g *comm.Group, send, recv []T) error {
 	switch g.Rank() {
 	case 0:
@@ -205,10 +206,10 @@ func pingPong[T comm.Number](ctx context.Context, g *comm.Group, send, recv []T)
 
 func (t *typed[T]) call(ctx context.Context) error { return t.run(ctx) }
 
-// on is a part of the host's memory.
+// on returns a part in host memory.
 func (t *typed[T]) on(s span) []T { return t.host[s.buffer][s.at:][:s.count] }
 
-// push copies a part, and what lies before it in its buffer, to the GPU.
+// push copies the start of a buffer up to the end of a part to the GPU.
 func (t *typed[T]) push(s span) error {
 	if device := t.device[s.buffer]; device != nil && s.count > 0 {
 		return device.CopyIn(t.host[s.buffer][:s.at+s.count])
@@ -229,7 +230,7 @@ func (t *typed[T]) write(buffer []T) {
 	}
 }
 
-// touch does nothing on a GPU, which has no page of zeros behind memory that was never written.
+// touch does nothing on a GPU: unwritten GPU memory does not share one page of zeros.
 func (t *typed[T]) touch() {
 	if t.device[0] == nil && t.in.count > 0 {
 		t.on(t.in)[0] = t.patterns[t.group.Rank()][0]
@@ -246,7 +247,7 @@ func (t *typed[T]) spoil() error {
 	return t.push(t.out)
 }
 
-// wrong compares the output with what the ranks' inputs, reduced in rank order, make of it.
+// wrong compares the output with the ranks' inputs, reduced in rank order.
 func (t *typed[T]) wrong() (found int64, err error) {
 	if device := t.device[t.out.buffer]; device != nil && t.out.count > 0 {
 		if err := device.CopyOut(t.host[t.out.buffer][:t.out.at+t.out.count]); err != nil {

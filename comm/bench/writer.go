@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// writer writes a report while it comes to be.
+// writer writes a report while it is created.
 type writer interface {
 	begin(r *Report) error
 	row(r *Report, row Row) error
@@ -24,7 +24,7 @@ func (discard) begin(*Report) error    { return nil }
 func (discard) row(*Report, Row) error { return nil }
 func (discard) end(*Report) error      { return nil }
 
-// newWriter is the one that was asked for.
+// newWriter returns the writer for the requested format.
 func newWriter(c Config, out io.Writer) writer {
 	var w writer = &table{out: out, config: c}
 	switch {
@@ -59,7 +59,7 @@ type asCSV struct {
 	csv *csv.Writer
 }
 
-// csvHead are the columns, with their units.
+// csvHead are the column titles, with units.
 var csvHead = []string{
 	"operation", "backend", "ranks", "size_bytes", "count", "type", "redop", "root", "place", "trials", "calls_per_trial",
 	"min_us", "median_us", "max_us", "algbw_GBps", "busbw_GBps", "wrong", "bound_busbw_GBps", "predicted_us",
@@ -68,7 +68,7 @@ var csvHead = []string{
 func (w *asCSV) begin(*Report) error { return w.write(csvHead) }
 
 func (w *asCSV) write(cells []string) error {
-	_ = w.csv.Write(cells) // Error tells
+	_ = w.csv.Write(cells) // Error reports it
 	w.csv.Flush()
 	return w.csv.Error()
 }
@@ -100,7 +100,7 @@ func (w *asCSV) row(r *Report, row Row) error {
 	return nil
 }
 
-// redop is the reduction, as nccl-tests has it.
+// redop returns the reduction in the notation of nccl-tests.
 func (r *Report) redop() string {
 	if r.Op == "" {
 		return "none"
@@ -108,10 +108,10 @@ func (r *Report) redop() string {
 	return r.Op
 }
 
-// exact has six significant digits, more than any time deserves.
+// exact formats six significant digits, more than the precision of any time.
 func exact(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// known is empty for 0.
+// known is exact, but returns "" for 0.
 func known(v float64) string {
 	if v == 0 {
 		return ""
@@ -119,7 +119,7 @@ func known(v float64) string {
 	return exact(v)
 }
 
-// number has three or four significant digits and no exponent.
+// number formats three or four significant digits without an exponent.
 func number(v float64) string {
 	switch {
 	case math.IsInf(v, 0) || math.IsNaN(v):
@@ -136,8 +136,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// bytesText writes a number of bytes in the largest binary unit of which it has whole ones, or with a fraction in a
-// smaller one.
+// bytesText formats a size in the largest binary unit that divides it, or with a fraction in a smaller unit.
 func bytesText(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, unit := float64(bytes), 0
@@ -147,7 +146,7 @@ func bytesText(bytes int64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " " + units[unit]
 }
 
-// drawn also draws the report.
+// drawn also writes the chart.
 type drawn struct {
 	writer
 	file string

@@ -56,21 +56,21 @@ func (in *Inputs) check() error {
 type builder struct {
 	in      *Inputs
 	out     Environment
-	index   map[string]int         // of a name in out.Common
+	index   map[string]int         // of each name in out.Common
 	perNode []int                  // ranks on each node
-	onNode  []nodeVariables        // what a node's ranks have beside Common
-	first   []int                  // rank of each node, -1: none
-	outer   string                 // GORUN_JOB as inherited, "" where it is another's
+	onNode  []nodeVariables        // variables of a node's ranks besides Common
+	first   []int                  // first rank of each node, or -1
+	outer   string                 // inherited GORUN_JOB, "" if another job's
 	nested  bool                   // gorun runs inside another launcher's rank
 	hip     bool                   // the user's list of GPUs is HIP_VISIBLE_DEVICES
-	slurm   *slurm                 // nil: the ranks are not inside Slurm
+	slurm   *slurm                 // nil outside Slurm
 	conf    []map[string]confEntry // entries of configuration files, by node
-	names   [][]string             // their names in the order of the files, by node
-	roles   map[string]int         // how many ranks each has
-	inRole  []int                  // of each rank: its number in its role
+	names   [][]string             // names in file order, by node
+	roles   map[string]int         // number of ranks by role
+	inRole  []int                  // by rank: its number in its role
 	ordered []bool                 // by node: the user set the numbering of GPUs
-	rdma    bool                   // overHosts, which looks at all nodes, as it is while settings are made, or nodeNotes
-	stated  []Export               // of what gorun gives each rank itself
+	rdma    bool                   // caches overHosts while rules apply
+	stated  []Export               // what gorun gives each rank itself
 	errs    []error
 }
 
