@@ -40,12 +40,12 @@ func TestMarked(t *testing.T) {
 		{[]string{VarJob, "a:b"}, "a:b"},
 		{[]string{VarJob, "a", VarJobEngine, "slurm:17", "SLURM_JOB_ID", "17"}, "a"},
 		{[]string{VarJob, "a", VarJobEngine, "slurm:17", "SLURM_JOB_ID", "18"}, ""},   // sbatch in a rank
-		{[]string{VarJob, "a", "SLURM_JOB_ID", "18"}, ""},                             // of a job that no engine knows
+		{[]string{VarJob, "a", "SLURM_JOB_ID", "18"}, ""},                             // unknown to VarJobEngine
 		{[]string{VarJob, "a", VarJobEngine, "slurm:17"}, "a"},                        // env -u SLURM_JOB_ID
 		{[]string{VarJob, "", VarJobEngine, "slurm:17", "SLURM_JOB_ID", "17"}, ""},    // no marker
-		{[]string{VarJob, "a", VarJobEngine, "", "SLURM_JOB_ID", "", "X", "17"}, "a"}, // empty is none
+		{[]string{VarJob, "a", VarJobEngine, "", "SLURM_JOB_ID", "", "X", "17"}, "a"}, // empty means unset
 		{[]string{VarJob, "a", VarJobEngine, "pbs:3,lsf:1", "LSB_JOBID", "1"}, "a"},
-		{[]string{VarJob, "a", VarJobEngine, "pbs:3,lsf:1", "PBS_JOBID", "3", "LSB_JOBID", "2"}, ""}, // one of two is another
+		{[]string{VarJob, "a", VarJobEngine, "pbs:3,lsf:1", "PBS_JOBID", "3", "LSB_JOBID", "2"}, ""}, // one of two differs
 	} {
 		require.Equal(t, c.want, Marked(environ(c.pairs...)), c.pairs)
 	}

@@ -7,9 +7,9 @@ import (
 	"gorun/env"
 )
 
-// Every rank learns its place from the environment that the launcher gave it.
+// Every rank reads its rank and world size from the environment set by the launcher.
 func ExampleSelf() {
-	// What `gorun -np 4 ./program` sets for rank 2.
+	// The variables that `gorun -np 4 ./program` sets for rank 2.
 	for name, value := range map[string]string{
 		env.VarRank: "2", env.VarWorldSize: "4",
 		env.VarLocalRank: "2", env.VarLocalWorldSize: "4",

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readFrom reads a rank from NAME, VALUE pairs.
+// readFrom reads a Rank from NAME, VALUE pairs.
 func readFrom(pairs ...string) (Rank, error) {
 	return read(func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -191,7 +191,7 @@ func TestSelfErrorsNameTheVariableAndItsValue(t *testing.T) {
 }
 
 func TestSelfOutsideOfAJob(t *testing.T) {
-	// A batch script of Slurm has SLURM_PROCID=0, but is no rank.
+	// A Slurm batch script has SLURM_PROCID=0, but is no rank.
 	_, err := readFrom("WORLD_SIZE", "4", "SLURM_PROCID", "0", "SLURM_NTASKS", "5")
 	assert.ErrorIs(t, err, ErrNotARank)
 	for _, environ := range [][]string{
@@ -205,7 +205,7 @@ func TestSelfOutsideOfAJob(t *testing.T) {
 	}
 }
 
-// A launcher may export the names of others as aliases of its own.
+// A launcher may export other launchers' variables as aliases of its own.
 func TestSelfAcceptsAliasesThatAgree(t *testing.T) {
 	self, err := readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a",
 		"OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE", "4", "PMI_RANK", "2", "PMI_SIZE", "4")
@@ -213,8 +213,8 @@ func TestSelfAcceptsAliasesThatAgree(t *testing.T) {
 	assert.Equal(t, "gorun", self.Launcher)
 }
 
-// With a world for each program MPI's ranks count in it. A torchrun inside of a rank leaves
-// gorun's variables of MPI's dialects.
+// If each program has a world, MPI's ranks count in it. A torchrun in a rank keeps the MPI variables that
+// gorun set.
 func TestSelfKnowsTheWorldOfARank(t *testing.T) {
 	self, err := readFrom("RANK", "2", "WORLD_SIZE", "4", "GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "1/3",
 		"OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "3", "PMI_RANK", "1", "PMI_SIZE", "3", "MPI_LOCALRANKID", "1")
@@ -227,7 +227,7 @@ func TestSelfKnowsTheWorldOfARank(t *testing.T) {
 	assert.ErrorContains(t, err, "RANK=2 of 4 and PMI_RANK=0 of 3 disagree: mpiexec was started inside a rank of gorun")
 }
 
-// An mpiexec that a rank starts without RANK leaves Open MPI's variables as gorun set them.
+// An mpiexec that a rank starts without RANK keeps the Open MPI variables that gorun set.
 func TestSelfInAnMPIJobInsideARank(t *testing.T) {
 	outer := []string{
 		"GORUN_JOB", "7f3a", "GORUN_JOB_WORLD", "0/2", "OMPI_COMM_WORLD_RANK", "0",

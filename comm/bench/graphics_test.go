@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// onFakeGPU is a group of one rank on the stand-ins for NCCL and the CUDA runtime with which comm/internal/nccl is
-// tested.
+// onFakeGPU returns a group of one rank on the fakes of NCCL and the CUDA runtime from the tests of
+// comm/internal/nccl.
 func onFakeGPU(t *testing.T) *comm.Group {
 	t.Helper()
 	dir := fake.Build(t)
@@ -31,7 +31,7 @@ func onFakeGPU(t *testing.T) *comm.Group {
 	return g
 }
 
-// On a GPU the calls get its memory, and what they leave there is checked.
+// Calls use GPU memory, and the check reads their results from there.
 func TestVectorsOnGPU(t *testing.T) {
 	g := onFakeGPU(t)
 	for _, o := range operations {

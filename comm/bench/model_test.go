@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The factors of nccl-tests' PERFORMANCE.md, for four ranks.
+// The factors in nccl-tests' PERFORMANCE.md, for four ranks.
 func TestBusFactors(t *testing.T) {
 	for name, want := range map[string]float64{
 		"allreduce": 1.5, "reduce": 1, "broadcast": 1, "allgather": 0.75, "reducescatter": 0.75, "gather": 0.75,
@@ -21,7 +21,7 @@ func TestBusFactors(t *testing.T) {
 	require.Zero(t, find(operations, "allreduce").factor(1))
 }
 
-// A model that was made of two times predicts them, and has the parameters that they were made of.
+// A model fitted to two predicted times has the original parameters and predicts these times.
 func TestModelFindsItsParameters(t *testing.T) {
 	const alpha, beta = 1.5, 0.0001
 	for i := range operations {
@@ -42,7 +42,7 @@ func TestModelFindsItsParameters(t *testing.T) {
 	}
 }
 
-// What a disturbed host measures makes no negative parameters.
+// Disturbed measurements do not lead to negative parameters.
 func TestModelOfOddTimes(t *testing.T) {
 	faster := fit(find(operations, "allreduce"), 2, 8, 10, 1<<20, 5)
 	require.Zero(t, faster.Beta)
@@ -83,7 +83,7 @@ func TestTimesOf(t *testing.T) {
 	require.False(t, math.IsNaN(timesOf([]float64{0}, 1).Spread))
 }
 
-// A prediction says how far it is to be trusted.
+// A prediction includes its reliability.
 func TestPrediction(t *testing.T) {
 	r := sampleReport()
 	require.Equal(t, "1 MiB takes 200.0 us (measured)", r.prediction(1<<20))
@@ -99,7 +99,7 @@ func TestPrediction(t *testing.T) {
 	require.Contains(t, r.prediction(64<<10), "time/model is 0.37")
 }
 
-// Without two sizes and two ranks there is no model.
+// A model needs two sizes and two ranks.
 func TestNoModel(t *testing.T) {
 	one, two := []size{{8, 2}}, []size{{8, 2}, {16, 4}}
 	require.Empty(t, Config{}.noModel(one, 1))

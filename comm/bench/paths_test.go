@@ -27,8 +27,8 @@ func named(paths []Path) (names []string) {
 	return names
 }
 
-// Interfaces with addresses in one network are paired, IPv4 first; the rest of the hardware is in order; what both
-// hosts have alike leads nowhere.
+// Interfaces with addresses in one network are paired, IPv4 first, and other hardware interfaces in order.
+// Addresses that both hosts have are skipped.
 func TestInterfacePaths(t *testing.T) {
 	hardware := func(names ...string) (nics []placement.NIC) {
 		for _, name := range names {
@@ -54,7 +54,7 @@ func TestInterfacePaths(t *testing.T) {
 	require.InDelta(t, 5, paths[2].Link, 0, "the slower end counts")
 }
 
-// RDMA ports are paired in order, each kind by itself; what is missing is said for each path.
+// RDMA ports are paired in order, each kind separately. Every path lists its missing programs.
 func TestRDMAPaths(t *testing.T) {
 	port := func(name string, kind placement.NICKind) placement.NIC {
 		return placement.NIC{Name: name, Port: 1, Kind: kind, Up: true, Gbps: 400, GID: -1}
@@ -87,7 +87,7 @@ func TestPerftestColumn(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Between GPUs every pair is measured and named as the machine has it, then the way of each to the host's memory.
+// Paths cover every pair of GPUs, named as in the machine's topology, then each GPU and its host's memory.
 func TestPathsBetweenGPUs(t *testing.T) {
 	dir := fake.Build(t)
 	t.Setenv("COMM_NCCL_LIBRARY", dir)
@@ -95,7 +95,7 @@ func TestPathsBetweenGPUs(t *testing.T) {
 	t.Setenv("FAKE_CUDA_DEVICES", "3")
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
-	machine.GPUs[2].Links = nil // of this one the kernel's files alone are known
+	machine.GPUs[2].Links = nil // known from the kernel's files alone
 	for i := range 2 {
 		machine.GPUs[i].Links = []placement.Link{{Peer: machine.GPUs[1-i].PCI, Kind: "nvlink", Count: 18}}
 	}

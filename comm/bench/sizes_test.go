@@ -28,7 +28,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A size is that of the whole vector, in whole elements and equal parts.
+// Sizes refer to the whole vector, with whole elements and equal parts.
 func TestSizesOfOperations(t *testing.T) {
 	c := Config{Begin: 8, End: 64, Factor: 2}
 	require.Equal(t, []size{{8, 2}, {16, 4}, {32, 8}, {64, 16}}, find(operations, "allreduce").sizes(c, 4, 4))
@@ -39,7 +39,7 @@ func TestSizesOfOperations(t *testing.T) {
 	require.Equal(t, []size{{}}, find(operations, "barrier").sizes(c, 4, 4))
 }
 
-// Whatever rank 0 fails with after the last call, it waits for the others first.
+// Rank 0 waits for the other ranks even if it fails after the last call.
 func TestSettle(t *testing.T) {
 	waits := 0
 	wait := func() error { waits++; return io.ErrClosedPipe }
@@ -59,7 +59,7 @@ func TestAvailableMemory(t *testing.T) {
 	require.Greater(t, bytes, float64(1<<20))
 }
 
-// What is measured in place of a wished size is said.
+// Rounded sizes are reported.
 func TestRounded(t *testing.T) {
 	float := find(elements, "float32")
 	require.Empty(t, find(operations, "allreduce").rounded(Config{Begin: 8, End: 64, Factor: 2}, 4, float))

@@ -12,7 +12,7 @@ import (
 	"gorun/comm"
 )
 
-// alone is a group of one rank.
+// alone returns a group of one rank.
 func alone(t *testing.T) *comm.Group {
 	t.Helper()
 	g, err := comm.Join(t.Context(), comm.WithRank(0, 1))
@@ -21,7 +21,7 @@ func alone(t *testing.T) *comm.Group {
 	return g
 }
 
-// Each operation gives what the check expects, in every type; and one element that differs is counted.
+// Each operation has the expected result in every type, and the check counts one wrong element.
 func TestCheckCounts(t *testing.T) {
 	g := alone(t)
 	for _, o := range operations {
@@ -42,7 +42,7 @@ func TestCheckCounts(t *testing.T) {
 	}
 }
 
-// requireOneWrong makes a call, of which all is right until the last element of the output is another.
+// requireOneWrong makes a call and changes the last element of the output.
 func requireOneWrong(t *testing.T, v vectors) {
 	t.Helper()
 	require.NoError(t, v.spoil())
@@ -57,14 +57,14 @@ func requireOneWrong(t *testing.T, v vectors) {
 	require.Equal(t, int64(1), found, "%+v", v)
 }
 
-// corrupt changes the last element of the output, on a GPU, too.
+// corrupt changes the last element of the output, also on a GPU.
 func (t *typed[T]) corrupt() error {
 	out := t.on(t.out)
 	out[len(out)-1] = t.of(99)
 	return t.push(t.out)
 }
 
-// Results that do not come are not what was there before.
+// The check detects missing results, whatever the output contained before.
 func TestSpoil(t *testing.T) {
 	v, err := find(elements, "float32").vectors(alone(t), Config{Operation: "allreduce", DType: "float32"}, 100)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestRunAlone(t *testing.T) {
 	}
 }
 
-// lines counts what is written to it.
+// lines records the lines written to it.
 type lines []string
 
 func (l *lines) Write(p []byte) (int, error) {

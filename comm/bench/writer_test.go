@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata again from what is printed now")
 
-// golden compares with a file of testdata.
+// golden compares a text with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -57,7 +57,7 @@ func sampleReport() *Report {
 	return r
 }
 
-// written is what a report becomes.
+// written returns the output for a report.
 func written(t *testing.T, r *Report, c Config) string {
 	t.Helper()
 	var out bytes.Buffer

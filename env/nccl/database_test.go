@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the tables of docs/reference/nccl
 
 const namesFile = "testdata/names-nccl.txt"
 
-// noVariables are words of the library that begin like variables.
+// noVariables are words in the library that look like variables.
 var noVariables = map[string]string{
 	"NCCL_COMM_PROPERTIES_INITIALIZER":            "a macro that a message names",
 	"NCCL_CONFIG_INITIALIZER":                     "a macro that a message names",
@@ -40,10 +40,10 @@ var noVariables = map[string]string{
 	"NCCL_SPLIT_NOCOLOR":                          "a value in the program's interface",
 }
 
-// ofOthers are NCCL_ names in the database that others than NCCL read, by their library.
+// ofOthers reports whether a library other than NCCL reads the variable.
 func ofOthers(v Variable) bool { return v.Library != NCCL }
 
-// namesIn reads a list of the words of a library.
+// namesIn reads a list of the words in a library.
 func namesIn(t *testing.T, file string) Found {
 	t.Helper()
 	f, err := os.Open(file)
@@ -61,7 +61,7 @@ func namesIn(t *testing.T, file string) Found {
 	return found
 }
 
-// againstLibrary holds the database against a library of its own version or a newer one.
+// againstLibrary compares the database with a library of its own version or a newer one.
 func againstLibrary(t *testing.T, library Found) {
 	t.Helper()
 	require.Equal(t, NCCL, library.Kind)
@@ -92,7 +92,7 @@ func TestDatabaseAgainstNames(t *testing.T) {
 	againstLibrary(t, namesIn(t, namesFile))
 }
 
-// The list that is checked in is what a library of its version has.
+// The checked-in list has the names of a library of its version.
 func TestDatabaseAgainstLibrary(t *testing.T) {
 	library := wheel(t)
 	againstLibrary(t, library)
@@ -106,7 +106,7 @@ func TestDatabaseAgainstLibrary(t *testing.T) {
 	}
 }
 
-// wheel is the library that PyTorch's wheel brought along.
+// wheel reads the library of PyTorch's wheel.
 func wheel(t *testing.T) Found {
 	t.Helper()
 	python := testneeds.Torch(t)

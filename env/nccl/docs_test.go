@@ -10,7 +10,8 @@ import (
 
 const tablesBegin = "<!-- Below here: written by \"make docs\" from env/nccl/data; edit the data there. -->\n"
 
-// TestDocs keeps the tables of docs/reference/nccl.md equal to the data; what stands above them is written by hand.
+// TestDocs keeps the tables of docs/reference/nccl.md equal to the data. The text before them is written by
+// hand.
 func TestDocs(t *testing.T) {
 	const file = "../../docs/reference/nccl.md"
 	text, err := os.ReadFile(file)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seed adds the texts of testdata/lint.
+// seed adds the files of testdata/lint.
 func seed(f *testing.F) {
 	files, err := filepath.Glob("testdata/lint/*")
 	require.NoError(f, err)

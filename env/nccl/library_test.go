@@ -48,7 +48,7 @@ func TestReadLibrary(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, row.want, found)
-			for shift := range 80 { // a name may stand across the blocks
+			for shift := range 80 { // a name may cross a block boundary
 				file := padding + strings.Repeat("\x00", shift) + row.file
 				moved, err := ReadLibrary(strings.NewReader(file), int64(len(file)))
 				require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestReadLibrary(t *testing.T) {
 	}
 }
 
-// loaderCache makes a cache of the loader's.
+// loaderCache encodes a loader's cache.
 func loaderCache(files map[string]string) []byte {
 	texts, entries := []byte{}, []byte{}
 	start := 48 + 24*len(files)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestNothingIsTrimmedInConf: the library takes such lines as they are.
+// The library does not trim lines either.
 func TestNothingIsTrimmedInConf(t *testing.T) {
 	for line, want := range map[string]string{
 		" NCCL_SOCKET_IFNAME==eth0":      "Write NCCL_SOCKET_IFNAME==eth0.",

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// manySettings are such as have most in common that is to be compared.
+// manySettings returns the settings that need the most comparisons.
 func manySettings(n int) (all []Assignment) {
 	for i := range n {
 		all = append(all,
@@ -21,7 +21,7 @@ func manySettings(n int) (all []Assignment) {
 	return all
 }
 
-// With twice as many settings there is twice as much to compare, and little more.
+// The number of comparisons grows about linearly with the number of settings.
 func TestLintOfMany(t *testing.T) {
 	looks := func(n int) int {
 		l := linter{findings: make([][]Finding, 5*n)}
@@ -33,7 +33,7 @@ func TestLintOfMany(t *testing.T) {
 	assert.Less(t, twice, once*5/2)
 }
 
-// Every name is held against the known ones once.
+// Repeated names are compared with the known ones only once.
 func TestNamesAreLookedUpOnce(t *testing.T) {
 	l := linter{findings: make([][]Finding, 5*1000)}
 	for i, a := range manySettings(1000) {
@@ -42,7 +42,7 @@ func TestNamesAreLookedUpOnce(t *testing.T) {
 	assert.Len(t, l.speller.answers, 100)
 }
 
-// TestCombinedFindsAll: what is found at once is what each pair says by itself.
+// Linting all settings together has the same result as linting each pair.
 func TestCombinedFindsAll(t *testing.T) {
 	names := []string{
 		"NCCL_IB_DISABLE", "NCCL_IB_TC", "NCCL_NET", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
@@ -74,7 +74,7 @@ func TestCombinedFindsAll(t *testing.T) {
 	require.Greater(t, found, 100)
 }
 
-// pairwise holds each setting against each other by each rule.
+// pairwise applies each rule to each pair of settings.
 func pairwise(settings []Assignment) map[int]string {
 	told := map[int]string{}
 	for _, rule := range combinations() {

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLintOfTexts lints the settings of the texts that gorun's first users learn from,
-// and of real sites: each file says what is to be found in it, and that is all.
+// TestLintOfTexts lints the settings of popular guides and real sites. Each file lists all expected findings.
 func TestLintOfTexts(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/*")
 	require.NoError(t, err)
@@ -38,7 +37,7 @@ func TestLintOfTexts(t *testing.T) {
 	}
 }
 
-// What of interfaces' names may mean another one, too, is told with the form that does not.
+// A finding on an interface prefix suggests the exact form.
 func TestLintOfInterfaces(t *testing.T) {
 	for setting, want := range map[string]string{
 		"NCCL_SOCKET_IFNAME=eth1":          "Write NCCL_SOCKET_IFNAME==eth1.",
@@ -46,9 +45,9 @@ func TestLintOfInterfaces(t *testing.T) {
 		"NCCL_SOCKET_IFNAME=^eth2":         "Write NCCL_SOCKET_IFNAME=^=eth2.",
 		"NCCL_SOCKET_IFNAME==eth1":         "",
 		"NCCL_SOCKET_IFNAME=^=eth1":        "",
-		"NCCL_SOCKET_IFNAME=eth0,eth":      "", // no eth00 is there, and eth means all of them
+		"NCCL_SOCKET_IFNAME=eth0,eth":      "", // there is no eth00, and eth means all of them
 		"NCCL_SOCKET_IFNAME=^docker,lo":    "",
-		"GLOO_SOCKET_IFNAME=eth1":          "", // a whole name in any case
+		"GLOO_SOCKET_IFNAME=eth1":          "", // Gloo matches complete names only
 	} {
 		found := Lint(Environ([]string{setting}), Found{})
 		if want == "" {
@@ -61,7 +60,7 @@ func TestLintOfInterfaces(t *testing.T) {
 	}
 }
 
-// A value of any length leaves a line that can be read.
+// A message is readable whatever the length of the value.
 func TestLintOfLongValues(t *testing.T) {
 	long := strings.Repeat("x y,", 1<<20)
 	for _, setting := range []string{
@@ -78,7 +77,7 @@ func TestLintOfLongValues(t *testing.T) {
 
 func lineOf(text string, number int) string { return strings.Split(text, "\n")[number-1] }
 
-// lintOne is what is found in one setting of the environment, against a library.
+// lintOne returns the findings on one environment variable for a library.
 func lintOne(setting string, library Found) string {
 	var all []string
 	for _, f := range Lint(Environ(strings.Split(setting, " ")), library) {
@@ -87,7 +86,7 @@ func lintOne(setting string, library Found) string {
 	return strings.Join(all, "\n")
 }
 
-// What the library that would be loaded has not is said, and what it has is left alone.
+// Lint reports variables that the library does not read, and no others.
 func TestLintAgainstLibraries(t *testing.T) {
 	old := Found{Kind: NCCL, Version: Version{2, 18, 3}}
 	older := Found{Kind: NCCL, Version: Version{2, 4, 8}}
@@ -141,7 +140,7 @@ func TestLintAgainstLibraries(t *testing.T) {
 	}
 }
 
-// Each rule about two settings finds what it is for, and not what differs in the values.
+// Each rule about two settings finds its conflict and ignores other values.
 func TestCombinations(t *testing.T) {
 	for _, row := range []struct{ wrong, right string }{
 		{"NCCL_P2P_DISABLE=1 NCCL_P2P_LEVEL=PXB", "NCCL_P2P_DISABLE=0 NCCL_P2P_LEVEL=PXB"},
@@ -173,7 +172,7 @@ func TestCombinations(t *testing.T) {
 		require.Contains(t, lintOne(row.wrong, Found{}), string(ProblemContradict), row.wrong)
 		require.NotContains(t, lintOne(row.right, Found{}), string(ProblemContradict), row.right)
 	}
-	for _, rule := range combinations() { // no rule is about names that there are not
+	for _, rule := range combinations() { // rules refer to existing names only
 		v, found := Lookup(rule.one)
 		require.True(t, found && v.Alive(), rule.one)
 		require.NotEmpty(t, Matching(rule.with), rule.with)

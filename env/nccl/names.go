@@ -35,7 +35,7 @@ func hasLine(line string) bool {
 	return strings.HasPrefix(knownNames, line+"\n") || strings.Contains(knownNames, "\n"+line+"\n")
 }
 
-// Meant returns the variables that an unread name most likely stands for. wrong is false if the name is unlike
+// Meant returns the variables that an unread name most likely means. wrong is false if the name is unlike
 // all others: a site may have its own.
 func Meant(name string) (meant []string, wrong bool) {
 	if v, found := Lookup(name); found {

@@ -48,7 +48,7 @@ func TestUnreadNames(t *testing.T) {
 	} {
 		require.False(t, IsUnread(name), name)
 	}
-	for _, name := range []string{ // those of sites
+	for _, name := range []string{ // names used at real sites
 		"NCCL_SITE", "NCCL_ENV", "NCCL_OPTS", "NCCL_MODULE", "NCCL_IB_DISABLE2", "NCCL_BACKEND",
 		"NCCL_PROFILE", "NCCL_LOGDIR", "NCCL_PREFIX", "NCCL_TEST_BIN", "NCCL_CLUSTER_NAME",
 	} {
@@ -57,7 +57,7 @@ func TestUnreadNames(t *testing.T) {
 	}
 }
 
-// A variable of a shell is none of the programs that it starts.
+// Programs do not inherit a shell variable that is not exported.
 func TestNamesThatAreNotExported(t *testing.T) {
 	const exported = "NCCL_IB_HCA==mlx5_0\nexport NCCL_IB_HCA\nNCCL_ALGO=Ring ./a\n" +
 		"NCCL_SOCKET_IFNAME==eth0\nmpirun -x NCCL_SOCKET_IFNAME=$NCCL_SOCKET_IFNAME ./a\n"
@@ -73,7 +73,7 @@ func TestNamesThatAreNotExported(t *testing.T) {
 	}
 }
 
-// What a start pays for names that are right, beside 100 variables of others.
+// The cost at start-up of valid names beside 100 other variables.
 func BenchmarkNamesAtStart(b *testing.B) {
 	names := append(slices.Repeat([]string{"SOME_VARIABLE"}, 100),
 		"NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_UCX_TLS", "RCCL_MSCCL_ENABLE")

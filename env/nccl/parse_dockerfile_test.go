@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestDockerfiles: both forms of ENV over several lines. Lines of texts within instructions count, too.
+// Both forms of ENV may span several lines. Lines within instructions count, too.
 func TestDockerfiles(t *testing.T) {
 	for text, want := range map[string][]string{
 		"ENV NCCL_A \\\n    eth0\nENV NCCL_B x":      {"1 NCCL_A=eth0", "3 NCCL_B=x"},

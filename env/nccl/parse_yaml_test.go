@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// read lists what a text of a kind sets, with its lines; ? stands for a value that is not known.
+// read lists the assignments in a text, with line numbers; ? is an unknown value.
 func read(file, text string) (got []string) {
 	for _, a := range ParseFile(file, []byte(text)) {
 		value := a.Value
@@ -20,7 +20,7 @@ func read(file, text string) (got []string) {
 	return got
 }
 
-// Reading takes time in proportion to the text, also where a line has many templates.
+// Parsing time is linear in the length of the text, even if a line has many templates.
 func TestManyTemplates(t *testing.T) {
 	assert.Empty(t, read("a.yaml", "env: "+strings.Repeat("{{a}}", 3<<20)+"\n"))
 }
@@ -113,7 +113,7 @@ env:
 		strings.Repeat("- ", 1<<20), strings.Repeat("{", 1<<20), strings.Repeat("[\n", 1<<16),
 		"a: [don't\nb: 1\nenv: {NCCL_ALGO: x}", "- ", ":", "a:\n- b:\n  -", "? x\n: y",
 	} {
-		read("a.yaml", text) // it ends
+		read("a.yaml", text) // it returns
 	}
 }
 
@@ -139,7 +139,7 @@ func TestJSON(t *testing.T) {
 	assert.Equal(t, []string{"1 NCCL_ALGO=x"}, read("-", `{"env": {"NCCL_ALGO": "x"}}`))
 }
 
-// Containers and configurations do not hold together.
+// Settings of different containers or configurations do not apply together.
 func TestServicesAreApart(t *testing.T) {
 	apart := "services:\n  a:\n    environment:\n      NCCL_MIN_CTAS: 8\n" +
 		"  b:\n    environment:\n      NCCL_MAX_CTAS: 4\n"

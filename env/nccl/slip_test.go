@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A name that is one slip from a variable of any library is told; what people call their own
-// variables, and what libraries may have beside those that are known, is not.
+// Lint reports names one letter off a variable of any library. It ignores common variations and undocumented
+// variables.
 func TestLintOfSlips(t *testing.T) {
 	for name, want := range map[string]string{
 		"OMP_NUM_THREAD":         "OMP_NUM_THREADS",
@@ -45,14 +45,14 @@ func TestLintOfSlips(t *testing.T) {
 		require.Contains(t, found[0].Advice, want)
 	}
 	require.Empty(t, Lint(Parse(FromScript, "x.sh", []byte("MASTER_PRT=1")), Found{}), "a script's own")
-	for _, v := range Variables() { // no variable is taken for another's misspelling
+	for _, v := range Variables() { // no known variable counts as a misspelling
 		for _, f := range Lint(Environ([]string{v.Name + "="}), Found{}) {
 			require.False(t, strings.HasPrefix(f.Advice, "Did you mean"), v.Name)
 		}
 	}
 }
 
-// What is in an ordinary environment is nobody's misspelling.
+// Variables of an ordinary environment do not count as misspellings.
 func TestLintOfOrdinaryNames(t *testing.T) {
 	for _, name := range strings.Fields(`
 		PATH HOME SHELL LOGNAME HOSTNAME LANGUAGE LC_ALL LS_COLORS TERM_PROGRAM XDG_RUNTIME_DIR SSH_CONNECTION

@@ -227,7 +227,7 @@ func (s Syntax) checkLevel(value string) error {
 	return s.checkEnum(value)
 }
 
-// LegacyLevel returns the distance that an integer stands for. ok is false if the value is no integer, or the
+// LegacyLevel returns the distance that an integer means. ok is false if the value is no integer, or the
 // variable is not a distance.
 func (s Syntax) LegacyLevel(value string) (name string, ok bool) {
 	n, rest := leadingInt(value)

@@ -27,8 +27,7 @@ func TestLookup(t *testing.T) {
 	require.False(t, found, "a pattern stands for names that are longer")
 }
 
-// What differs between ranks without harm, and what does not, is what the job's check of the ranks' environments goes
-// by.
+// The job's comparison of the ranks' environments depends on these.
 func TestMustAgree(t *testing.T) {
 	for _, name := range strings.Fields(`
 		NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_NTHREADS NCCL_MIN_CTAS NCCL_MAX_CTAS NCCL_P2P_DISABLE NCCL_P2P_LEVEL
@@ -48,7 +47,7 @@ func TestMustAgree(t *testing.T) {
 	}
 }
 
-// A record names others that there are, and says what to use in place of what is dead.
+// Records refer to existing records, and dead ones have advice.
 func TestRecordsAgree(t *testing.T) {
 	names := map[string]int{}
 	for _, v := range Variables() {
@@ -80,7 +79,7 @@ func cautionTexts(v Variable) (texts []string) {
 	return texts
 }
 
-// A default that its own syntax refuses is a mistake in one of them.
+// Defaults match their own syntax.
 func TestDefaultsAreValues(t *testing.T) {
 	checked := 0
 	for _, v := range Variables() {
@@ -194,7 +193,7 @@ func TestSyntax(t *testing.T) {
 	require.EqualError(t, v.Syntax.Check("8M"), `has "M" behind its number, and counts as 8`)
 }
 
-// Numbers are read as strtoll does with base 0.
+// Numbers are parsed as by strtoll with base 0.
 func TestLeadingInt(t *testing.T) {
 	for text, want := range map[string]struct {
 		n    int64
@@ -238,7 +237,7 @@ func TestConfFiles(t *testing.T) {
 	}
 }
 
-// A pipe, which may never end, is no configuration file; one that cannot be read is an error.
+// ReadConf skips a pipe, which may never end, and returns an error for an unreadable file.
 func TestReadConf(t *testing.T) {
 	root := fstest.MapFS{
 		"run/my.conf": {Mode: fs.ModeNamedPipe}, "etc/nccl.conf": {Data: []byte("A=1")},

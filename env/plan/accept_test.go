@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A launcher that this node's user did not start sets no variable that names a file there: of every variable that gorun
-// sets, and of others.
+// A launcher that another user started cannot set a variable that names a file on the node. This covers every
+// variable that gorun sets, and others.
 func TestNoPathsOfAnotherLauncher(t *testing.T) {
 	text := map[string]bool{"TORCHELASTIC_RUN_ID": true, "ROLE_NAME": true, "GORUN_JOB_WORLD": true}
 	own := map[string]bool{

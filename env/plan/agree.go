@@ -67,7 +67,7 @@ func (b *builder) differingNames() []string {
 	for _, list := range b.out.Ranks {
 		add(list)
 	}
-	// nobody reads the files without
+	// without GPUs, no library reads the files
 	if len(b.conf) > 1 && slices.ContainsFunc(b.in.Nodes, func(n Node) bool { return n.Host.GPUs }) {
 		for _, c := range b.conf {
 			for name := range c {

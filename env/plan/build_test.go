@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// job has ranks on one node, as `gorun -np N` makes it.
+// job has ranks on one node, as with `gorun -np N`.
 func job(ranks int, inherited ...string) Inputs {
 	in := Inputs{
 		Inherited: inherited, Job: "7f3a", RunID: "run", Store: Store{Addr: "127.0.0.1", Port: "41873", Own: "127.0.0." +
@@ -43,7 +43,7 @@ func build(t *testing.T, in Inputs) Environment {
 	return e
 }
 
-// all is what a rank finds.
+// all returns all variables of a rank.
 func (e Environment) all(node, rank int) []Variable {
 	list := slices.Clone(e.Common)
 	if e.Nodes != nil {
@@ -52,7 +52,7 @@ func (e Environment) all(node, rank int) []Variable {
 	return append(list, e.Ranks[rank]...)
 }
 
-// of returns what a rank finds under a name, in a job on one node.
+// of returns a variable of a rank, in a job on one node.
 func (e Environment) of(rank int, name string) (Variable, bool) { return e.find(0, rank, name) }
 
 func (e Environment) find(node, rank int, name string) (Variable, bool) {
@@ -79,8 +79,8 @@ func (e Environment) removed(name string) string {
 	return ""
 }
 
-// What a worker of torchrun 2.15 finds when it inherits nothing but PATH and HOME:
-// `env -i PATH=… HOME=… torchrun --nproc-per-node 2 --no-python env`.
+// The variables of a torchrun 2.15 worker that inherits only PATH and HOME: `env -i PATH=… HOME=… torchrun
+// --nproc-per-node 2 --no-python env`.
 var torchrunNames = []string{
 	"GROUP_RANK", "GROUP_WORLD_SIZE", "LC_CTYPE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 	"OMP_NUM_THREADS",
@@ -160,7 +160,7 @@ func TestStoreAtRank0(t *testing.T) {
 	}, port)
 	assert.Equal(t, "127.0.0.1:41873", value(t, e, 1, "GORUN_JOB_STORE"))
 
-	// A job that is restarted knows its attempt, whoever serves the store.
+	// Ranks of a restarted job get the number of the attempt in every store mode.
 	in.Attempt, in.MaxRestarts = 1, 3
 	e = build(t, in)
 	assert.Equal(t, "1", value(t, e, 1, "TORCHELASTIC_RESTART_COUNT"))
@@ -192,7 +192,7 @@ func TestUnknownThreadsAreNotSet(t *testing.T) {
 }
 
 func TestSettingsOfTheUserWin(t *testing.T) {
-	// Empty is a value too: it is how one turns PYTHONUNBUFFERED off.
+	// An empty value counts: it turns off PYTHONUNBUFFERED.
 	e := build(t, job(2, "OMP_NUM_THREADS=7", "PYTHONUNBUFFERED=", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3",
 		"NCCL_IB_HCA=mlx5_0", "CUDA_VISIBLE_DEVICES=1"))
 	for name, want := range map[string]string{
@@ -260,8 +260,7 @@ func TestJobInsideAJob(t *testing.T) {
 	assert.Equal(t, "41873", value(t, e, 0, "MASTER_PORT"))
 	assert.Equal(t, "an outer launcher's store", e.removed("MASTER_PORT"))
 
-	// Inside the same job of an engine's it is the same, and in another one it is no job
-	// inside a job.
+	// In the same resource manager job the marker is inherited. In another one, the job is not nested.
 	for engine, want := range map[string]string{"slurm:7": "aa:7f3a", "slurm:6": "7f3a", "": "7f3a"} {
 		e = build(t, job(1, "GORUN_JOB=aa", "GORUN_JOB_ENGINE="+engine, "SLURM_JOB_ID=7", "MASTER_PORT=9"))
 		assert.Equal(t, want, value(t, e, 0, "GORUN_JOB"))
@@ -271,7 +270,7 @@ func TestJobInsideAJob(t *testing.T) {
 	_, found := build(t, job(1, "GORUN_JOB=aa", "GORUN_JOB_ENGINE=slurm:6")).of(0, "GORUN_JOB_ENGINE")
 	assert.False(t, found)
 
-	// A wish was heard; it is no removal.
+	// A satisfied request does not count as a removal.
 	e = build(t, job(1, "MASTER_PORT=41873"))
 	assert.Empty(t, e.Removed)
 	assert.Equal(t, "41873", value(t, e, 0, "MASTER_PORT"))
@@ -391,7 +390,7 @@ func BenchmarkBuild256(b *testing.B) {
 	}
 }
 
-// Nodes that joined may have roles of their own, of which each counts its ranks.
+// Nodes that joined may have their own roles. Ranks are numbered within each role.
 func TestRoles(t *testing.T) {
 	in := job(4)
 	in.Role = "trainer"

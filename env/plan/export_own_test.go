@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valueOf is what a rank finds, and whether it finds it.
+// valueOf returns the value of a rank's variable, and whether it is set.
 func valueOf(e Environment, in Inputs, rank int, name string) (string, bool) {
 	var lists [][]Variable
 	lists = append(lists, e.Common)
@@ -30,7 +30,7 @@ func valueOf(e Environment, in Inputs, rank int, name string) (string, bool) {
 	return value, found
 }
 
-// What one program's ranks get beats what all get, on other hosts as well, and comes once.
+// Exports of one program override exports to all ranks, on other hosts too, and occur once.
 func TestExportsOfSomeRanks(t *testing.T) {
 	own := []Export{
 		{Name: "A", Value: "own", HasValue: true},
@@ -70,7 +70,7 @@ func TestExportsOfSomeRanks(t *testing.T) {
 	require.ErrorContains(t, err, "LOCAL_RANK is set by gorun")
 }
 
-// What mpirun's users export of what gorun gives each rank itself is gorun's value, whatever they say.
+// Ranks get gorun's value of variables that gorun sets for each rank, even if the user exports another value.
 func TestExportsOfWhatGorunSets(t *testing.T) {
 	own := func(rank, local string) []Export {
 		list := []Export{with("RANK", rank), with("LOCAL_RANK", local)}
@@ -87,7 +87,7 @@ func TestExportsOfWhatGorunSets(t *testing.T) {
 		assert.Equal(t, want, value(t, e, rank, "LOCAL_RANK"))
 		assert.Equal(t, "2", value(t, e, rank, "WORLD_SIZE"))
 	}
-	in.Exports = append(in.Exports, Export{Name: "RANK"}) // both ranks have one of their own
+	in.Exports = append(in.Exports, Export{Name: "RANK"}) // both ranks have their own value
 	assert.Empty(t, build(t, in).Notes)
 
 	in.Ranks[1].Exports = own("0", "7")

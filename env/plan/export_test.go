@@ -52,8 +52,8 @@ func TestExportedStoreAddressIsNotPassedOn(t *testing.T) {
 	assert.Empty(t, e.Removed)
 }
 
-// A wish that ranks get as it is comes from the user; one that does not say where they reach
-// the store, or is another launcher's, does not.
+// The origin of a store request is the user if ranks get the requested value. Other requests, and those of
+// another launcher, do not count.
 func TestOriginOfAStoreRequest(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Where frameworks look for a rank's place, in their order; the first that is set counts. As
-// read in DeepSpeed 0.18 (deepspeed/comm/comm.py), accelerate 1.x (utils/environment.py,
-// get_cpu_distributed_information), PARAM (pytorch_dist's read_mpi_env_vars), Kokkos, LBANN,
-// and the scripts of PyTorch's and Slurm's users. Horovod built with MPI asks MPI_Init.
+// The variables from which frameworks read the rank, in order of precedence. Sources: DeepSpeed 0.18
+// (deepspeed/comm/comm.py), accelerate 1.x (utils/environment.py, get_cpu_distributed_information), PARAM
+// (pytorch_dist's read_mpi_env_vars), Kokkos, LBANN, and user scripts for PyTorch and Slurm. Horovod with MPI
+// calls MPI_Init.
 var frameworks = []struct {
 	name                         string
 	rank, size, local, localSize []string
@@ -51,7 +51,7 @@ var frameworks = []struct {
 	},
 }
 
-// All of them find the same, whatever a launcher around gorun left behind.
+// All frameworks read the same rank, even inside another launcher.
 func TestFrameworksFindTheirRank(t *testing.T) {
 	e := build(t, mpiJob(4, "MV2_COMM_WORLD_RANK=9", "MV2_COMM_WORLD_LOCAL_RANK=9", "OMPI_COMM_WORLD_RANK=9",
 		"PMI_RANK=9", "MPI_LOCALRANKID=9", "SLURM_LOCALID=9", "SLURM_PROCID=9"))

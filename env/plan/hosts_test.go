@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// threeHosts has the launcher's, another one, and one that was started by hand.
+// threeHosts has the launcher's host, another host, and one that joined.
 func threeHosts(inherited ...string) Inputs {
 	in := job(0, inherited...)
 	in.Nodes = []Node{
@@ -25,7 +25,7 @@ func threeHosts(inherited ...string) Inputs {
 	return in
 }
 
-// values are what the first rank of each node has under a name; "-": it has none.
+// values returns a variable of the first rank of each node; "-" means unset.
 func values(e Environment, in Inputs, name string) (list []string) {
 	for node := range in.Nodes {
 		rank := slices.IndexFunc(in.Ranks, func(r Rank) bool { return r.Node == node })
@@ -59,7 +59,7 @@ func TestOtherHostsInherit(t *testing.T) {
 		all      bool
 		unlisted bool
 		exports  []Export
-		want     map[string][]string // beside plain
+		want     map[string][]string // in addition to plain
 		withheld []string
 	}{
 		"the list": {withheld: []string{"EDITOR", "HF_TOKEN", "https_proxy"}},
@@ -101,8 +101,8 @@ func TestOtherHostsInherit(t *testing.T) {
 	}
 }
 
-// TestSettingsOfMPITravel: what docs/internals/mpi.md says of them is so, and what an outer launcher told
-// its own rank stays behind all the same.
+// The claims of docs/internals/mpi.md hold, and an outer launcher's variables of its own rank are not
+// forwarded.
 func TestSettingsOfMPITravel(t *testing.T) {
 	text, err := os.ReadFile("../../docs/internals/mpi.md")
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestSettingsOfMPITravel(t *testing.T) {
 	for _, p := range patterns {
 		inherited = append(inherited, strings.Replace(p[1], "*", "SETTING", 1)+"=mine")
 	}
-	identities := []string{ // of ranks of Open MPI 4.1 and 5.0, of Hydra, Intel's and MVAPICH's
+	identities := []string{ // of ranks of Open MPI 4.1 and 5.0, Hydra, Intel MPI and MVAPICH
 		"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_WORLD_SIZE", "OMPI_UNIVERSE_SIZE", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX",
 		"OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION", "OMPI_MCA_orte_hnp_uri",
 		"OMPI_MCA_orte_local_daemon_uri", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_orte_ess_node_rank", "OMPI_VERSION",
@@ -135,7 +135,7 @@ func TestSettingsOfMPITravel(t *testing.T) {
 	}
 }
 
-// A node that somebody started by hand has its own environment, as with torchrun.
+// A node that joined has its own environment, as with torchrun.
 func TestJoinedNodesInheritTheirOwn(t *testing.T) {
 	in := threeHosts("PATH=/here", "MINE=1", "OMP_NUM_THREADS=3")
 	in.Nodes[1] = Node{Joined: true, Remote: true, Environ: []string{
@@ -153,7 +153,7 @@ func TestJoinedNodesInheritTheirOwn(t *testing.T) {
 	assert.Empty(t, e.Withheld)
 }
 
-// One other host alone: all that its ranks have is common to them.
+// With a single remote host, its ranks share all their variables.
 func TestOneOtherHost(t *testing.T) {
 	in := job(2, "PATH=/here", "MINE=1", "HOME=/home/here")
 	in.Nodes[0] = Node{Remote: true, Environ: []string{"HOME=/home/there"}, Endpoint: Endpoint{Interface: "eth1"}}
@@ -182,7 +182,7 @@ func TestInterfaces(t *testing.T) {
 	assert.Equal(t, []string{"eth0", "-"}, values(build(t, in), in, "TP_SOCKET_IFNAME"), "not known")
 }
 
-// No name is in two tables, and what belongs to one host is not sent.
+// Each name is in at most one table, and gorun does not forward the variables of one host.
 func TestForwardRules(t *testing.T) {
 	sent, stays := namesOf(forwarded), namesOf(ownOfHost, bound)
 	for _, p := range slices.Concat(ownOfHost, bound) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mpiJob has one world of all ranks, all of them on one node.
+// mpiJob has one world with all ranks, on one node.
 func mpiJob(ranks int, inherited ...string) Inputs {
 	in := job(ranks, inherited...)
 	in.MPI = MPI{
@@ -21,7 +21,7 @@ func mpiJob(ranks int, inherited ...string) Inputs {
 	return in
 }
 
-// ofMPI are a rank's variables of MPI's dialects.
+// ofMPI returns the MPI variables of a rank.
 func ofMPI(e Environment, rank int) map[string]string {
 	found := make(map[string]string)
 	for _, v := range e.all(0, rank) {
@@ -32,8 +32,8 @@ func ofMPI(e Environment, rank int) map[string]string {
 	return found
 }
 
-// What a rank finds of MPI's variables. OMPI_UNIVERSE_SIZE, with which mpirun 4 refuses to
-// run in a rank, is not among them.
+// The MPI variables of a rank. They do not include OMPI_UNIVERSE_SIZE, since mpirun 4 refuses to run in a rank
+// that has it.
 func TestMPIVariables(t *testing.T) {
 	all := map[string]string{
 		"GORUN_JOB_WORLD": "1/2", "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "UCX_DEBUG_SIGNO": "0",
@@ -57,8 +57,8 @@ func TestMPIVariables(t *testing.T) {
 	assert.Empty(t, ofMPI(build(t, job(2)), 1), "no dialect")
 }
 
-// What an outer launcher left is replaced, or removed where ranks get none; settings of the
-// user's stay.
+// gorun replaces the outer launcher's variables, or removes them if ranks get none. It keeps the user's
+// settings.
 func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 	inherited := []string{
 		"PMI_RANK=7", "PMI_SIZE=9", "PMI_SPAWNED=1", "PMI_ID=7", "PMI_PORT=a:1", "PMIX_NAMESPACE=other",
@@ -103,7 +103,7 @@ func TestMPIVariablesOfOuterLaunchers(t *testing.T) {
 	}
 }
 
-// With a world for each program MPI's numbers count in it, RANK and WORLD_SIZE in the job.
+// If each program has a world, MPI's numbers count in it, but RANK and WORLD_SIZE count in the job.
 func TestWorldsOfTheirOwn(t *testing.T) {
 	in := mpiJob(3)
 	in.MPI.Worlds = []World{{Name: "a", Size: 1, Apps: []int{1}}, {Name: "b", Size: 2, Apps: []int{2}, Spawned: true}}
@@ -126,7 +126,7 @@ func TestWorldsOfTheirOwn(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Programs of one world are numbered through.
+// Ranks of all programs in a world are numbered consecutively.
 func TestAppsOfAWorld(t *testing.T) {
 	in := mpiJob(6)
 	in.MPI.Worlds[0].Apps = []int{1, 2, 3}
@@ -137,8 +137,8 @@ func TestAppsOfAWorld(t *testing.T) {
 	})
 }
 
-// With several hosts MPICH's ranks say the address by which they are reached, but where the
-// user says another.
+// With several hosts, MPICH's ranks publish the address at which others reach them, unless the user sets
+// another.
 func TestReachableAddresses(t *testing.T) {
 	in := mpiJob(2)
 	in.Nodes = []Node{{Endpoint: Endpoint{Address: "10.0.0.1"}}, {Endpoint: Endpoint{Address: "10.0.0.2"}, Remote: true}}
@@ -159,7 +159,7 @@ func TestReachableAddresses(t *testing.T) {
 	assert.Equal(t, "fast", v.Value)
 }
 
-// Where ranks are more than CPUs those that wait give way, unless the user says otherwise.
+// If a node has more ranks than CPUs, waiting ranks yield, unless the user sets otherwise.
 func TestCrowdedRanksGiveWay(t *testing.T) {
 	in := mpiJob(2)
 	in.Nodes[0].Crowded = true

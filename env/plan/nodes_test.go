@@ -10,8 +10,7 @@ import (
 	"gorun/placement"
 )
 
-// largeJob has eight ranks on each of many nodes with GPUs, InfiniBand, and a file of
-// settings.
+// largeJob has eight ranks on each of many nodes, with GPUs, InfiniBand and a configuration file.
 func largeJob(b testing.TB, nodes int) Inputs {
 	b.Helper()
 	m, err := placement.Example("dgx-h100")
@@ -43,8 +42,7 @@ func largeJob(b testing.TB, nodes int) Inputs {
 	return in
 }
 
-// What follows from the whole job is asked for once, however many nodes that has: it looks
-// at all of them.
+// A rule that depends on the whole job looks at all nodes, so Build calls it only once.
 func TestTheJobIsAskedOnce(t *testing.T) {
 	asked := map[string]int{}
 	for i := range rules {
@@ -72,7 +70,7 @@ func TestTheJobIsAskedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkBuildNodes: the time for a node is the same in large jobs.
+// The time per node does not grow with the size of the job.
 func BenchmarkBuildNodes(b *testing.B) {
 	for _, nodes := range []int{10, 100, 1000, 4000} {
 		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {

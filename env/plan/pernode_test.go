@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// nodesJob has ranks on several nodes, the second of which has a setting of its own, and
-// one world or two.
+// nodesJob has ranks on several nodes and in one world or two. The second node has a setting of its own.
 func nodesJob(nodes, worlds int) Inputs {
 	in := mpiJob(8, "OMP_NUM_THREADS=2")
 	in.Nodes = in.Nodes[:0]
@@ -39,7 +38,7 @@ func nodesJob(nodes, worlds int) Inputs {
 	return in
 }
 
-// What belongs to a node is found as it is where each rank is asked.
+// Computing a value once for each node has the same result as computing it for each rank.
 func TestValuesOfNodes(t *testing.T) {
 	for _, nodes := range []int{1, 2, 4} {
 		for _, worlds := range []int{1, 2} {
@@ -50,7 +49,7 @@ func TestValuesOfNodes(t *testing.T) {
 	}
 }
 
-// eachRankAsked is the environment where no rule says that its values belong to nodes.
+// eachRankAsked builds the environment as if no rule had a common value for a node.
 func eachRankAsked(t *testing.T, in Inputs) Environment {
 	for i := range rules {
 		r := &rules[i]
@@ -63,7 +62,7 @@ func eachRankAsked(t *testing.T, in Inputs) Environment {
 	return build(t, in)
 }
 
-// Only one rank of a node is asked for what belongs to it.
+// Build computes a node's value for only one of its ranks.
 func TestNodesAreAskedOnce(t *testing.T) {
 	in, asked := nodesJob(2, 1), 0
 	for i := range rules {

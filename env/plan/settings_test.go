@@ -15,13 +15,13 @@ import (
 	"gorun/placement"
 )
 
-// variation is one way in which hosts, or what users say of them, differ.
+// variation is one difference between hosts, or between their users.
 type variation struct {
 	name string
 	make func(*Inputs)
 }
 
-// eachNode changes all nodes alike.
+// eachNode changes every node.
 func eachNode(change func(i int, n *Node)) func(*Inputs) {
 	return func(in *Inputs) {
 		for i := range in.Nodes {
@@ -79,7 +79,7 @@ var users = []variation{
 	}},
 }
 
-// example is a job of two nodes with two ranks each, both such a machine.
+// example is a job of two nodes with two ranks each, on machines of one kind.
 func example(t *testing.T, name string) Inputs {
 	t.Helper()
 	m, err := placement.Example(name)
@@ -102,8 +102,7 @@ func example(t *testing.T, name string) Inputs {
 	return in
 }
 
-// summarize is what was decided of NCCL's settings, for a golden file. What all jobs have is
-// left out.
+// summarize formats the decisions on NCCL's settings for a golden file. It omits what all jobs have.
 func summarize(in Inputs, e Environment) string {
 	var b strings.Builder
 	line := func(where string, v Variable) {
@@ -131,8 +130,7 @@ func summarize(in Inputs, e Environment) string {
 	return b.String()
 }
 
-// TestSettings: every machine in every network, with every library and container, for
-// every user. The golden tables are to be read.
+// TestSettings combines every machine, network, library, container and user. Review the golden tables by hand.
 func TestSettings(t *testing.T) {
 	for _, machine := range placement.Examples() {
 		t.Run(machine, func(t *testing.T) {
@@ -167,7 +165,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestUsersSettingsWin: whatever the facts are, from wherever the user says it.
+// The user's settings take precedence from any source and with any facts.
 func TestUsersSettingsWin(t *testing.T) {
 	for i := range tunedRules {
 		name := tunedRules[i].Name
@@ -189,7 +187,7 @@ func TestUsersSettingsWin(t *testing.T) {
 	}
 }
 
-// TestSettingsExist: what is set is known, alive, and no default.
+// Every setting that gorun makes is known, current, and no default.
 func TestSettingsExist(t *testing.T) {
 	for i := range tunedRules {
 		v, ok := nccl.Lookup(tunedRules[i].Name)
@@ -219,7 +217,7 @@ func TestTuneOff(t *testing.T) {
 	}
 }
 
-// TestTextbook: what the texts recommend, each with what is wrong with it.
+// TestTextbook lists the recommendations of teaching texts, each with its flaw.
 func TestTextbook(t *testing.T) {
 	in := example(t, "dgx-h100")
 	networks[2].make(&in)
@@ -246,7 +244,7 @@ func TestTextbook(t *testing.T) {
 	assert.Equal(t, "NVL", v.Value)
 }
 
-// TestRanksMustAgree: where NCCL compares nothing.
+// TestRanksMustAgree covers settings that NCCL does not compare.
 func TestRanksMustAgree(t *testing.T) {
 	in := example(t, "dgx-h100")
 	networks[2].make(&in)
@@ -285,7 +283,7 @@ func TestRanksMustAgree(t *testing.T) {
 	assert.Empty(t, build(t, in).Notes, "without GPUs nobody reads the file")
 }
 
-// TestLeftAlone: what some rank has is not left alone.
+// A setting that some rank has is not listed as left alone.
 func TestLeftAlone(t *testing.T) {
 	left := func(in Inputs) (names []string) {
 		for _, l := range build(t, in).Left {
@@ -309,7 +307,7 @@ func TestLeftAlone(t *testing.T) {
 	assert.NotContains(t, left(in), "NCCL_DEBUG", "-x beats the file")
 }
 
-// TestShmHint: what a container is to be given is enough.
+// The recommended container options provide enough shared memory.
 func TestShmHint(t *testing.T) {
 	for ranks, want := range map[int]string{
 		2: "--shm-size=1g", 32: "--shm-size=1g", 33: "--shm-size=2g",
@@ -323,7 +321,7 @@ func TestShmHint(t *testing.T) {
 	}
 }
 
-// TestRDMAThatRanksCannotUse: silence would be many times slower.
+// Without a warning the job would silently be many times slower.
 func TestRDMAThatRanksCannotUse(t *testing.T) {
 	in := example(t, "dgx-h100")
 	networks[2].make(&in)
@@ -342,8 +340,7 @@ func TestRDMAThatRanksCannotUse(t *testing.T) {
 	assert.Empty(t, build(t, in).Notes)
 }
 
-// What files of settings add is summarize with the nodes where they do, unless ranks there have
-// the variable.
+// Settings of configuration files are listed with their nodes, unless ranks there have the variable.
 func TestConfOfNodes(t *testing.T) {
 	in := example(t, "dgx-h100")
 	file := func(text string) []nccl.ConfFile { return []nccl.ConfFile{{Path: "/etc/nccl.conf", Text: text}} }
@@ -358,7 +355,7 @@ func TestConfOfNodes(t *testing.T) {
 	}, build(t, in).Conf)
 }
 
-// What gorun adds because of a library's version is what that version reads.
+// The library's version reads every setting that gorun adds because of it.
 func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
 	given := 0
 	for minor := 18; minor <= 30; minor++ {
@@ -371,7 +368,7 @@ func TestVersionsReadWhatTheyAreGiven(t *testing.T) {
 		e := build(t, in)
 		for _, v := range slices.Concat(e.Common, slices.Concat(e.Nodes...)) {
 			known, ok := nccl.Lookup(v.Name)
-			// which all versions are given
+			// all versions get these
 			if !ok || known.Library != nccl.NCCL || v.Origin != Gorun || v.Name == "NCCL_RAS_ADDR" {
 				continue
 			}

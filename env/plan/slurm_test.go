@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A batch script of Slurm 22.05 on n1, of a job with three nodes, and a step that one
-// gorun is the only task of.
+// A Slurm 22.05 batch script on n1, in a job of three nodes, and a step with gorun as its only task.
 var (
 	batch = []string{
 		"SLURM_JOB_ID=17", "SLURM_JOBID=17", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_NODELIST=n[1-3]", "SLURM_JOB_NUM_NODES=3",
@@ -32,8 +31,8 @@ var (
 	)
 )
 
-// What misleads ranks is what srun would say of them, or not there; what a command of
-// Slurm's inside a rank needs stays.
+// gorun replaces or removes Slurm variables that would mislead ranks. It keeps those that Slurm commands in a
+// rank need.
 func TestSlurmOfRanksOnOneNode(t *testing.T) {
 	for name, inherited := range map[string][]string{"in a batch script": batch, "in a step": step} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +70,7 @@ func TestSlurmOfRanksOnOneNode(t *testing.T) {
 	}
 }
 
-// A leftover of Slurm's where ranks are in no job of it, or not all of them, is removed.
+// gorun removes leftover Slurm variables if some or all ranks are outside the Slurm job.
 func TestNoSlurm(t *testing.T) {
 	e := build(t, job(2, step...))
 	for _, name := range []string{
@@ -88,7 +87,7 @@ func TestNoSlurm(t *testing.T) {
 	assert.False(t, has)
 }
 
-// engineJob has three nodes, of which the launcher is on the first or on none.
+// engineJob has three nodes. The launcher runs on the first one or elsewhere.
 func engineJob(inherited []string, here bool) Inputs {
 	in := job(0, inherited...)
 	in.Engine, in.SlurmNodes, in.Nodes = true, "n[1-3]", nil
@@ -107,8 +106,8 @@ func engineJob(inherited []string, here bool) Inputs {
 	return in
 }
 
-// Ranks of an engine's job inherit all of the launcher's environment, and what the
-// engine says of their own node from there.
+// Ranks in a resource manager's job inherit the launcher's whole environment, and the variables of their own
+// node from the node.
 func TestEngineNodesInherit(t *testing.T) {
 	for name, here := range map[string]bool{"from a login node": false, "from its first node": true} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +133,7 @@ func TestEngineNodesInherit(t *testing.T) {
 	}
 }
 
-// What -x says of GPUs counts on every node.
+// -x sets the visible GPUs on every node.
 func TestExportBeatsEngine(t *testing.T) {
 	in := engineJob(batch, true)
 	in.Exports = []Export{
@@ -174,7 +173,7 @@ func TestWhereSlurmIs(t *testing.T) {
 		OwnInEngine([]string{"HOME=/h", "ROCR_VISIBLE_DEVICES=0", "SLURM_JOB_ID=1", "PATH=/bin"}))
 }
 
-// Processes that are one rank each, dealt round two hosts.
+// Processes with one rank each, distributed cyclically over two hosts.
 func TestSlurmOfTasks(t *testing.T) {
 	in := job(0, step...)
 	in.SlurmNodes, in.Nodes, in.Ranks = "n[1-2]", nil, nil

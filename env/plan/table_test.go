@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An exception behind the pattern that covers it would never be found.
+// An exception after its pattern would never match.
 func TestEveryRuleIsReached(t *testing.T) {
 	for i := range rules {
-		if rules[i].level == ForStudy { // it stands beside the rule for the same name, and holds instead of it
+		if rules[i].level == ForStudy { // this rule is an alternative to the rule with the same name
 			continue
 		}
 		name := strings.TrimSuffix(rules[i].Name, "*") + strings.Repeat("X", strings.Count(rules[i].Name, "*"))

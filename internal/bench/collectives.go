@@ -18,8 +18,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Names of what is measured. allocated is comm with memory of comm.Allocate, engine is comm's C code without Go, and
-// raw is a bare TCP connection between two hosts.
+// The implementations. allocated is comm with memory of comm.Allocate, engine is comm's C code without Go, and
+// raw is a TCP connection between two hosts.
 const (
 	ours      = "comm"
 	allocated = "allocated"
@@ -50,7 +50,7 @@ type callComparison struct {
 	batch   time.Duration
 	program map[string]string // by peer
 	hosts   *testhosts.Set
-	key     string // file with the key of comm's ranks on two hosts
+	key     string // file with the job key of comm's ranks on two hosts
 }
 
 func collectives(b *bench) error {
@@ -158,10 +158,10 @@ func (c *callComparison) betweenHosts(each, sizes []int) error {
 	return errors.Join(err, c.hosts.Down())
 }
 
-// Ports on the two hosts, whose network is private.
+// Ports on the two hosts, which share a private network.
 const storePort, glooPort, rawPort = 29400, 29500, 29600
 
-// remoteCommands starts a peer's ranks on two hosts by its own means, the first ranks on the first host.
+// remoteCommands starts a peer's ranks on two hosts with its own launcher, the first ranks on the first host.
 func (c *callComparison) remoteCommands(name string, each, bytes int) []*exec.Cmd {
 	size, n, first, program := strconv.Itoa(bytes), strconv.Itoa(2*each), c.hosts.Address("h1"), c.program[name]
 	members := func(port int, argv ...string) (all []*exec.Cmd) {
@@ -334,7 +334,7 @@ func (r *row) runBatch(c *callComparison, name string, s *session, before time.D
 // figures are a peer's batches of a row, in microseconds per call.
 type figures struct {
 	calls       int     // in a batch
-	all, good   samples // good ones are of fast moments
+	all, good   samples // good ones are from fast moments
 	writing     samples // of the input, which is subtracted
 	allocations samples // per call
 }
@@ -350,7 +350,8 @@ func (f *figures) add(a timing, fast bool) {
 	}
 }
 
-// figure is a minimum or median without the writes, of the good batches or, without any, of all; 0 without batches.
+// figure returns a minimum or median without the writes: of the good batches, or of all if there are none. It
+// is 0 without batches.
 func (f *figures) figure(of func(samples) float64) float64 {
 	if f == nil || len(f.all) == 0 {
 		return 0
@@ -369,7 +370,7 @@ func (f *figures) String() string {
 	return number(f.figure(samples.min)) + " / " + number(f.figure(samples.median))
 }
 
-// fast is the number of good batches of the peer with the fewest.
+// fast returns the number of good batches of the peer with the fewest.
 func (r *row) fast() int {
 	least := -1
 	for _, f := range r.figures {
@@ -380,7 +381,7 @@ func (r *row) fast() int {
 	return max(least, 0)
 }
 
-// best is the least figure of the rivals, or 0.
+// best returns the lowest figure of the rivals, or 0.
 func (r *row) best(of func(samples) float64) float64 {
 	var all samples
 	for _, name := range rivals {
@@ -391,7 +392,8 @@ func (r *row) best(of func(samples) float64) float64 {
 	return all.min()
 }
 
-// target is the most that comm should take, as multiples of the best rival's minimum and median, or of against's.
+// target returns the largest acceptable multiples of the best rival's minimum and median, or of against's, for
+// comm.
 func (r *row) target(shared bool) (least, middle float64, against string) {
 	reduces := r.operation == "allreduce" || r.operation == "reducescatter"
 	switch {
@@ -415,7 +417,7 @@ func (r *row) target(shared bool) (least, middle float64, against string) {
 	return 1, 1, ""
 }
 
-// write adds a row for comm, and one for comm with allocated memory.
+// write writes a row for comm, and one for comm with allocated memory.
 func (r *row) write(table *report) {
 	for _, name := range []string{ours, allocated} {
 		f := r.figures[name]

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// peer is a command of a comparison, of which gorun is the first.
+// peer is a command in a comparison. The first peer is gorun.
 type peer struct {
 	name    string
-	argv    []string      // starts with a path; "": this machine lacks it
+	argv    []string      // the program is a path; "" means not installed
 	environ []string      // in addition to this process's
 	runs    int           // spread evenly over the rounds; 0: one in each round
 	limit   time.Duration // a run that takes longer is killed and left out; 0: a minute
-	goal    goal          // of gorun beside it
+	goal    goal          // for gorun, compared with this peer
 	prepare func() error  // runs before each run, not measured; may be nil
 }
 
-// series are a peer's runs, in milliseconds.
+// series has a peer's runs, in milliseconds.
 type series struct {
 	samples
 	cut    int // runs that were killed at their limit

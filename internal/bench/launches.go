@@ -82,8 +82,7 @@ func joins(b *bench) error {
 	})
 }
 
-// besideMPI compares the command that ours returns, for 4, 16 and 64 ranks, with mpihello under the MPI's own
-// launcher.
+// besideMPI compares the command from ours with mpihello under the MPI's own launcher, for 4, 16 and 64 ranks.
 func (b *bench) besideMPI(r *report, layer testneeds.Layer, rounds [3]int, ratio float64,
 	ours func(n, program string) peer,
 ) error {
@@ -155,7 +154,7 @@ func overHosts(b *bench) error {
 	return b.idleHosts(r, most)
 }
 
-// hostList is the first n hosts, each with one slot.
+// hostList returns the first n hosts, each with one slot.
 func hostList(n int) string {
 	list := make([]string, n)
 	for i := range list {
@@ -164,7 +163,7 @@ func hostList(n int) string {
 	return strings.Join(list, ",")
 }
 
-// overSSH is gorun with a program on that many hosts.
+// overSSH returns the command that runs a program with gorun on a number of hosts.
 func (b *bench) overSSH(hosts int, program string) *exec.Cmd {
 	return exec.Command(b.gorun, "--ssh-config", filepath.Join(b.inside, "ssh_config"), "-H", hostList(hosts), program)
 }
@@ -220,7 +219,7 @@ func (b *bench) idleHosts(r *report, hosts int) error {
 	return err
 }
 
-// runInside runs a workload of this program by a command that leads to hosts or nodes.
+// runInside runs a workload of this program through a command that enters hosts or nodes.
 func (b *bench) runInside(inside, workload string, command func(argv ...string) *exec.Cmd) error {
 	c := command(b.self, "-inside", inside, "-gorun", b.gorun, "-json", b.json, "-rounds", fmt.Sprint(b.rounds),
 		"-n", b.only, "-peers", b.with, workload)

@@ -22,7 +22,7 @@ import (
 	"strings"
 )
 
-// workload is something to measure. Its function has the peers.
+// workload is a named measurement. Its function defines the peers.
 type workload struct {
 	name, measures string
 	run            func(*bench) error

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measured is a program that is measured while it runs.
+// measured is a running program under measurement.
 type measured struct {
 	*exec.Cmd
 	line  string        // the last one that start waited for
 	ended chan struct{} // closed at the end of its output
 }
 
-// start starts a program and waits until it is ready, which is when it has printed that many lines.
+// start starts a program and waits until it has printed the given number of lines.
 func start(command *exec.Cmd, lines int) (*measured, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output, err := command.StdoutPipe()
@@ -47,7 +47,7 @@ func start(command *exec.Cmd, lines int) (*measured, error) {
 	return r, nil
 }
 
-// stop terminates the program, after a while by SIGKILL.
+// stop sends SIGTERM to the program, and SIGKILL after a while.
 func (r *measured) stop() {
 	_ = r.Process.Signal(syscall.SIGTERM)
 	forced := time.AfterFunc(15*time.Second, func() { _ = r.Process.Kill() })
@@ -56,7 +56,7 @@ func (r *measured) stop() {
 	_ = r.Wait()
 }
 
-// cpu is the CPU time of the program and its descendants.
+// cpu returns the CPU time of the program and its descendants.
 func (r *measured) cpu() (time.Duration, error) {
 	total, err := cpuTime(r.Process.Pid)
 	for _, pid := range descendants(r.Process.Pid) {

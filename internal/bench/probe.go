@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// slowFactor is how much longer than usual a reading may be before the machine counts as slow.
+	// slowFactor is the factor over the usual reading at which the machine counts as slow.
 	slowFactor = 1.5
 	// usualQuantile is the quantile of the readings that counts as usual. The minimum does not: now and then a flag
 	// takes half its usual time.
@@ -39,7 +39,7 @@ func newProbe(patience time.Duration) *probe {
 	return p
 }
 
-// echo returns the flag on another thread.
+// echo sends the flag back from another thread.
 func (p *probe) echo() {
 	runtime.LockOSThread()
 	for until := range p.rounds {
@@ -79,7 +79,7 @@ func (p *probe) roundTrip() time.Duration {
 	return time.Since(begin) / probeTrips
 }
 
-// usual is a reading of fast moments.
+// usual returns a reading that is typical of fast moments.
 func (p *probe) usual() time.Duration { return p.readings[int(usualQuantile*float64(len(p.readings)))] }
 
 // fast reports whether a reading is about as fast as usual.

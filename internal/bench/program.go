@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// programs are the programs that are measured. Paths are "" for those that this machine lacks.
+// programs are the measured programs. A path is "" if the program is not installed.
 type programs struct {
 	gorun, self, true string
 	hydra, openMPI    string
@@ -18,7 +18,7 @@ type programs struct {
 	dir               string // for compiled programs; hosts in namespaces see it
 }
 
-// sanitizerOptions are the compiler's, for tests.
+// sanitizerOptions are compiler options for tests.
 var sanitizerOptions = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
 
 // findPrograms compiles our C programs into a directory and looks for the peers. It runs in the repository's root.

@@ -34,7 +34,7 @@ func runTimed(argv, environ []string, limit time.Duration) (sample, error) {
 		return sample{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	var s sample
-	// the process group has its helpers
+	// helpers are in the same process group
 	late := time.AfterFunc(limit, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
 	for {
 		if _, err = syscall.Wait4(pid, &s.status, 0, nil); !errors.Is(err, syscall.EINTR) {

@@ -19,7 +19,7 @@ const socketVariable = "COMMBENCH_SOCKET"
 // rankTimeout bounds how long ranks take to connect, and to do one task.
 const rankTimeout = 90 * time.Second
 
-// session is a job of a peer, whose ranks wait for tasks.
+// session is a job of a peer. Its ranks wait for tasks.
 type session struct {
 	name     string
 	commands []*exec.Cmd
@@ -114,7 +114,7 @@ type task struct {
 	shared      int // 1: the memory is the ranks' shared memory
 }
 
-// timing is what a task took.
+// timing is the duration of a task.
 type timing struct {
 	total, writing time.Duration
 	allocations    int
@@ -144,9 +144,9 @@ func (s *session) run(t task) (slowest timing, err error) {
 	return slowest, nil
 }
 
-// expect returns the first element of a rank's result, if it follows from what the ranks write.
+// expect returns the expected first element of a rank's result, if the ranks' writes determine it.
 func (t task) expect(rank, ranks int) (want float64, checked bool) {
-	value := (t.calls - 1) & 1023 // what rank 0 writes before the last call
+	value := (t.calls - 1) & 1023 // value that rank 0 writes before the last call
 	switch t.operation {
 	case "allreduce", "reduce", "reducescatter":
 		return float64(ranks*value + ranks*(ranks-1)/2), rank == 0 || t.operation == "allreduce"

@@ -79,7 +79,7 @@ func (r *storeComparison) operations() error {
 	return nil
 }
 
-// joins measures how long all clients take to meet.
+// joins measures how long it takes until all clients have met.
 func (r *storeComparison) joins() error {
 	for _, clients := range r.sizes([]int{100, 1000, 4000, 10000}, 2) {
 		want := goal{ratio: 1}
@@ -102,7 +102,7 @@ func (r *storeComparison) fanout() error {
 	return r.alternate(7, []figure{{"8 MiB to 64", "ms", took, goal{ratio: 1}}}, "fanout", "-c", "64")
 }
 
-// tails measures the latency of one client's GETs beside many other clients'.
+// tails measures the latency of one client's GETs while many other clients are active.
 func (r *storeComparison) tails() error {
 	others := r.sizes([]int{256, 4000}, 1)
 	busy := others[len(others)-1]
@@ -120,7 +120,7 @@ func (r *storeComparison) memory() error {
 	idle := 10 * r.sizes([]int{100, 1000}, 1)[0]
 	var without, each pair
 	for i, s := range r.servers {
-		if _, err := r.sizeWith(s, 16); err != nil { // allocates what is allocated once
+		if _, err := r.sizeWith(s, 16); err != nil { // allocates memory that is needed only once
 			return err
 		}
 		before, err := residentSizeOf(s.Process.Pid)
@@ -183,8 +183,8 @@ type figure struct {
 	goal       goal
 }
 
-// alternate runs a mode of storeload for both servers in turn, each time when both are idle, and writes a row for
-// each figure, with the CPU time per client.
+// alternate runs a mode of storeload for both servers in turn, each time when both are idle. It writes a row
+// for each figure, with the CPU time per client.
 func (r *storeComparison) alternate(rounds int, figures []figure, mode string, args ...string) error {
 	measured, cpu := make([]pair, len(figures)), pair{}
 	for round := range r.scale(rounds) {
@@ -211,10 +211,10 @@ func (r *storeComparison) alternate(rounds int, figures []figure, mode string, a
 	return nil
 }
 
-// sizeWith is a server's memory with that many idle connections.
+// sizeWith returns a server's memory with a number of idle connections.
 func (r *storeComparison) sizeWith(s *storeServer, connections int) (size residentSize, err error) {
 	command := exec.Command(r.storeload, "idle", "-s", s.spec(), "-c", strconv.Itoa(connections))
-	if _, err = command.StdinPipe(); err != nil { // or it would end at once
+	if _, err = command.StdinPipe(); err != nil { // without a pipe it would end at once
 		return size, err
 	}
 	clients, err := start(command, 1)
@@ -271,7 +271,7 @@ func startStore(argv ...string) (*storeServer, error) {
 	return &storeServer{server, addr}, nil
 }
 
-// spec is the server's argument of storeload.
+// spec returns storeload's argument for the server.
 func (s *storeServer) spec() string { return fmt.Sprintf("%s:%d", s.addr, s.Process.Pid) }
 
 // pair has the samples of gorun's and PyTorch's server.
@@ -279,7 +279,7 @@ type pair [2]samples
 
 func (p *pair) add(server int, value float64) { p[server] = append(p[server], value) }
 
-// ratio is the median of the ratios of each round: what slows the machine for a while slows both servers.
+// ratio is the median of the rounds' ratios: a slow machine slows both servers of a round.
 func (p *pair) ratio() float64 {
 	var ratios samples
 	for i, ours := range p[0][:min(len(p[0]), len(p[1]))] {
