@@ -27,14 +27,14 @@ import (
 	"gorun/launcher/job"
 )
 
-// Roles of the test binary: a resource manager's command, and an agent that it starts.
+// Roles of the test binary: a resource manager's command, and the agents that it starts.
 const (
 	managerRole     = "manager"
 	managedRole     = "managed agent"
 	managedVariable = "LAUNCHER_TEST_NODE"
 )
 
-// beManaged is `gorun agent join`.
+// beManaged runs as `gorun agent join`.
 func beManaged() {
 	_, file, _ := strings.Cut(os.Args[len(os.Args)-1], ":")
 	err := launcher.JoinAgent(os.Stdin, file, launcher.WithSignals(func(ch chan<- os.Signal) {
@@ -46,18 +46,18 @@ func beManaged() {
 	}
 }
 
-// manager is what stands for srun: MODE NODES [--bring=FILE] PROGRAM agent join.
+// manager imitates srun. Its command line is MODE NODES [--bring=FILE] PROGRAM agent join.
 type manager struct {
 	mode   string
 	nodes  []string
 	agent  []string
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // protects the fields below
 	inputs []io.WriteCloser
 	cmds   []*exec.Cmd
 }
 
-// beManager starts an agent for each node and gives all of them what it reads. What else
-// it does is said by its mode.
+// beManager starts an agent for each node and passes its own standard input to all of them. The mode selects how it
+// misbehaves.
 func beManager() {
 	m := manager{mode: os.Args[1], nodes: strings.Split(os.Args[2], ","), agent: os.Args[3:]}
 	hurt := make(chan os.Signal, 1)
@@ -99,7 +99,7 @@ func beManager() {
 	}
 }
 
-// bring copies the program where that is wished, and reports whether it is missing.
+// bring copies the program if --bring is set, and reports whether the program is missing.
 func (m *manager) bring() (missing bool) {
 	file, ok := strings.CutPrefix(m.agent[0], "--bring=")
 	if !ok {
@@ -126,7 +126,7 @@ func (m *manager) start(node string) {
 	m.inputs, m.cmds = append(m.inputs, in), append(m.cmds, c)
 }
 
-// pass gives all agents what comes on standard input, until its end.
+// pass copies standard input to all agents until end-of-file.
 func (m *manager) pass() {
 	lines := bufio.NewReader(os.Stdin)
 	for {
@@ -146,7 +146,7 @@ func (m *manager) pass() {
 	}
 }
 
-// forge puts another token into an invitation.
+// forge replaces the token in an invitation.
 func forge(line []byte) []byte {
 	var all map[string]any
 	if json.Unmarshal(line, &all) != nil {
@@ -157,7 +157,7 @@ func forge(line []byte) []byte {
 	return append(line, '\n')
 }
 
-// managed is a job whose agents one command starts.
+// managed returns a job in which one command starts all agents.
 func managed(t *testing.T, mode, role string) launcher.Spec {
 	t.Helper()
 	exe, err := os.Executable()
@@ -185,7 +185,7 @@ func TestOneCommandStartsAllAgents(t *testing.T) {
 	}
 }
 
-// gorun hosts check comes to the hosts as a job would.
+// gorun hosts check reaches hosts in the same way as a job.
 func TestCheckHostsOfManager(t *testing.T) {
 	s := managed(t, "", "place")
 	s.Apps = nil
@@ -262,8 +262,7 @@ func TestMissingCommand(t *testing.T) {
 	require.ErrorContains(t, err, "no such file")
 }
 
-// A resource manager ends the job: ranks have its signal, or get it later; and none of
-// them is to blame.
+// A resource manager ends the job. Ranks get its signal, at once or later, and no rank is reported as the cause.
 func TestManagerEndsJob(t *testing.T) {
 	s := managed(t, "", "wait")
 	s.Grace = 10 * time.Second
@@ -287,7 +286,7 @@ func TestManagerEndsJob(t *testing.T) {
 	assert.Equal(t, "gorun: killed by Slurm: time limit (Slurm job 7)\nexit 143\n", launcher.Explain(result))
 }
 
-// A head that goes away before all have come leaves nobody behind.
+// A launcher that exits before all agents have joined leaves no process running.
 func TestAgentsEndWithHead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := managed(t, "incomplete", "place")

@@ -18,7 +18,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// heard tells of each write to a host.
+// heard reports each write to a host.
 type heard struct {
 	io.ReadWriteCloser
 	writes chan struct{}
@@ -32,13 +32,13 @@ func (h heard) Write(p []byte) (int, error) {
 	return h.ReadWriteCloser.Write(p)
 }
 
-// A host that is reached hears of the head while others are not reached yet: it would give
-// the head up else, and be told of as one that is gone.
+// A connected host gets heartbeats while the launcher is still connecting to others. Without them its lease would
+// expire.
 func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 	writes := make(chan struct{}, 1)
 	reach := launcher.WithReach(func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		if h.Name == "late" {
-			for range 4 { // the first is no beat
+			for range 4 { // the first write is not a heartbeat
 				select {
 				case <-writes:
 				case <-ctx.Done():
@@ -58,7 +58,7 @@ func TestHeartbeatsWhileOthersAreReached(t *testing.T) {
 	require.Len(t, c.Hosts, 1)
 }
 
-// All hosts that answer are looked at, whatever becomes of the others.
+// Examine returns facts of all hosts that answer, even if others fail.
 func TestExamine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "trainer")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
@@ -103,7 +103,7 @@ func TestExamine(t *testing.T) {
 	assert.NotEmpty(t, c.Network.Summary)
 }
 
-// Without hosts it is this one.
+// Without a host list, Examine inspects the local host.
 func TestExamineThisHost(t *testing.T) {
 	c, err := launcher.Examine(t.Context(), launcher.Spec{Dir: "/no/such/directory"})
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestExamineThisHost(t *testing.T) {
 	assert.Equal(t, &doctor.Program{Dir: "/no/such/directory", NoDir: "no such file or directory"}, h.Program)
 }
 
-// What another host says does nothing to a terminal.
+// Text from another host cannot control the terminal.
 func TestPrintableJSON(t *testing.T) {
 	clean := string(launcher.Cleaned([]byte(`{"a\u001b[2J":["\u001b[31mred",{"n":18446744073709551615}],"b":true}`)))
 	assert.NotContains(t, clean, "u001b")

@@ -15,7 +15,7 @@ func ExampleRun() {
 		PerNode: job.Count{Kind: job.CountFixed, N: 2},
 	})
 	if err != nil {
-		fmt.Println(err) // no rank has run
+		fmt.Println(err) // no rank has started
 		return
 	}
 	fmt.Println("exit code", result.ExitCode)
@@ -25,7 +25,7 @@ func ExampleRun() {
 	// exit code 0
 }
 
-// A job that fails has a Result, too; launcher.Explain(result) describes the failure in a few lines.
+// A job that fails also returns a Result. launcher.Explain(result) describes the failure in a few lines.
 func ExampleRun_failure() {
 	result, err := launcher.Run(context.Background(), launcher.Spec{
 		Apps:    []job.App{{Program: "sh", Args: []string{"-c", "test $RANK != 1"}}},

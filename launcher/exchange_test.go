@@ -14,7 +14,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// hubOf is the middle of some nodes, with the far ends of their links.
+// hubOf returns an exchange hub, its nodes and the remote ends of their links.
 func hubOf(number, attempt int) (*exchangeHub, []*node, []*wire.Link) {
 	var list []*node
 	var far []*wire.Link
@@ -26,7 +26,7 @@ func hubOf(number, attempt int) (*exchangeHub, []*node, []*wire.Link) {
 	return newExchangeHub(attempt, list, anyone), list, far
 }
 
-// hear reads what a node is told.
+// hear reads the next message to a node.
 func hear(t *testing.T, link *wire.Link) exchange.Message {
 	f, err := link.Read()
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestNoExchangeWithoutRequests(t *testing.T) {
 	}
 }
 
-// The ranks of a node may be at a fence, or spawn others, before another node was told to start its own.
+// Ranks of a node may reach a fence or spawn ranks before another node gets its Start message.
 func TestFramesOfOthersFollowStart(t *testing.T) {
 	for _, tc := range []struct {
 		said wire.Message
@@ -99,8 +99,8 @@ func TestFenceOverTwoNodes(t *testing.T) {
 	x.close()
 }
 
-// A node's ranks may all have ended before anybody spoke MPI: who comes to a fence with them, or
-// asks the node, waits in vain.
+// All ranks of a node may end before any rank uses MPI. A rank that meets them at a fence, or queries that node,
+// would wait forever.
 func TestExchangeWithEndedNode(t *testing.T) {
 	x, nodes, far := hubOf(2, 3)
 	missing := world.Proc{World: "w", Rank: 1}
@@ -118,7 +118,7 @@ func TestExchangeWithEndedNode(t *testing.T) {
 	x.close()
 }
 
-// The job is ended for a node that is lost before ranks of others fail by that.
+// The launcher ends the job for a lost node before ranks on other nodes fail because of the loss.
 func TestNodeLossPrecedesFailedFences(t *testing.T) {
 	h, far := growingHead(t)
 	for _, n := range h.nodes {
@@ -127,7 +127,7 @@ func TestNodeLossPrecedesFailedFences(t *testing.T) {
 	h.exchange.onExchange(h.nodes[0], come(0, "a"))
 	h.nodes[1].markLost(errors.New("cut"))
 	h.watchLink(h.nodes[1])
-	// the first is the hub's wish to hear of ends
+	// the first frame is the hub's subscription to ends
 	for _, want := range []wire.Type{wire.TypeExchange, wire.TypeSignal, wire.TypeExchange} {
 		f, err := far[0].Read()
 		require.NoError(t, err)

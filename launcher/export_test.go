@@ -8,7 +8,7 @@ import (
 	"gorun/launcher/hosts"
 )
 
-// Reach is how tests come to agents.
+// Reach replaces the connection to an agent in tests.
 type Reach func(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error)
 
 func (r Reach) reach(ctx context.Context, h hosts.Host) (agentStream, error) {
@@ -21,8 +21,8 @@ func (Reach) close() {}
 // WithReach replaces SSH.
 func WithReach(r Reach) Option { return func(s *settings) { s.reacher = r } }
 
-// WithAskLimit is how long a check waits for an answer.
+// WithAskLimit sets the time limit for an answer to a check.
 func WithAskLimit(limit time.Duration) Option { return func(s *settings) { s.answerLimit = limit } }
 
-// Cleaned is cleaned.
+// Cleaned exports printableJSON to tests.
 var Cleaned = printableJSON

@@ -21,33 +21,33 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// moment is when a hostile agent attacks.
+// moment is the time at which a hostile agent attacks.
 type moment int
 
 const (
-	atConnect moment = iota // before it was asked anything
-	atHello                 // in place of its facts
-	atStart                 // once its ranks run
-	atGone                  // when nothing is left of them, and others run
+	atConnect moment = iota // before the first request
+	atHello                 // instead of sending its facts
+	atStart                 // when its ranks run
+	atGone                  // when its ranks have ended and others run
 	never
 )
 
 var momentNames = [...]string{"connected", "asked", "started", "gone"}
 
-// madeUp is what agents that only tests have say for their nodes.
+// madeUp answers for a node in agents that exist only in tests.
 type madeUp struct {
 	link    *wire.Link
 	index   int
 	program string
 	machine placement.Machine
-	at      netip.Addr    // its address; invalid: one of its own
-	away    time.Duration // how far others are
+	at      netip.Addr    // the node's address; if invalid, one is made up
+	away    time.Duration // round-trip time to other nodes
 
 	mu    sync.Mutex
-	ranks []int // that run
+	ranks []int // running ranks
 }
 
-// reply answers what is asked before ranks run, and pings; false: it is nothing of that.
+// reply answers pings and all requests that come before ranks run. It returns false for any other frame.
 func (m *madeUp) reply(f wire.Frame) (bool, error) {
 	switch f.Type {
 	case wire.TypeHello:
@@ -67,7 +67,7 @@ func (m *madeUp) reply(f wire.Frame) (bool, error) {
 	return false, nil
 }
 
-// facts are of the machine, whose GPUs have names of their own.
+// facts returns the machine's facts, with GPU names unique to the node.
 func (m *madeUp) facts() *wire.Facts {
 	machine := m.machine
 	machine.GPUs = slices.Clone(machine.GPUs)
@@ -93,7 +93,7 @@ func (m *madeUp) address() netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(m.index >> 16), byte(m.index >> 8), byte(m.index)})
 }
 
-// reached says that all nodes reach all others.
+// reached reports that every node reaches every other node.
 func (m *madeUp) reached(p wire.Probe) *wire.Reached {
 	r := &wire.Reached{}
 	if p.Listen {
@@ -109,7 +109,7 @@ func (m *madeUp) reached(p wire.Probe) *wire.Reached {
 	return r
 }
 
-// run says that ranks run.
+// run reports that ranks run.
 func (m *madeUp) run(rows []wire.Row) error {
 	running := wire.Running{At: time.Now()}
 	m.mu.Lock()
@@ -121,7 +121,7 @@ func (m *madeUp) run(rows []wire.Row) error {
 	return m.link.Send(&running)
 }
 
-// end has the ranks end, all by one signal, or well.
+// end reports the end of the ranks, by a signal or by exit code 0.
 func (m *madeUp) end(sig syscall.Signal) error {
 	m.mu.Lock()
 	ranks := m.ranks
@@ -138,26 +138,26 @@ func (m *madeUp) end(sig syscall.Signal) error {
 	return m.link.Send(ended)
 }
 
-// fakeAgent speaks for a node, as a real agent does, until it attacks.
+// fakeAgent acts as a correct agent of a node until it attacks.
 type fakeAgent struct {
 	madeUp
 	stream io.ReadWriteCloser
 	attack moment
-	send   []byte // the attack
-	// spawns is what a rank wishes once it runs; nil: it does not.
+	send   []byte // bytes of the attack
+	// spawns returns the spawn request of a rank that runs; nil: no request.
 	spawns func(s *wire.Start) world.Spawn
-	// floods is sent again and again in place of the attack.
+	// floods is sent repeatedly instead of the attack.
 	floods   []byte
-	sent     int // bytes of it
+	sent     int // bytes of floods sent so far
 	job      *fakeJob
-	answered func() // called when a spawn was answered; nil: nothing
+	answered func() // called when a spawn was answered; may be nil
 
-	heard   map[wire.Type]int // guarded by mu
-	spawned *wire.Spawned     // the answer
-	grown   int               // ranks that it started more
+	heard   map[wire.Type]int // frames received, by type; guarded by mu
+	spawned *wire.Spawned     // the answer to the spawn request
+	grown   int               // number of spawned ranks that it started
 }
 
-// sleeper is a node whose program sleeps.
+// sleeper returns a node whose program sleeps.
 func sleeper(link *wire.Link, index int) madeUp {
 	return madeUp{
 		link: link, index: index, program: "sleep", away: time.Millisecond,
@@ -165,13 +165,13 @@ func sleeper(link *wire.Link, index int) madeUp {
 	}
 }
 
-// fakeJob is a job whose head is real, and whose agents are not: the last one is hostile.
+// fakeJob has a real launcher and fake agents. The last agent is hostile.
 type fakeJob struct {
 	session *session
 	agents  []*fakeAgent
 	serving sync.WaitGroup
 	over    sync.Once
-	ended   chan struct{} // closed when the hostile agent has done its part, or was lost
+	ended   chan struct{} // closed when the hostile agent has finished its attack, or was lost
 }
 
 func newFakeJob(t testing.TB, kind wire.Peer, mpi job.MPIMode) *fakeJob {
@@ -224,10 +224,9 @@ func net2() (near, far io.ReadWriteCloser) {
 	return duplex{upR, downW, closeAll}, duplex{downR, upW, closeAll}
 }
 
-// hostile is the agent that attacks.
 func (j *fakeJob) hostile() *fakeAgent { return j.agents[2] }
 
-// run runs the job until it is over.
+// run runs the job until it ends.
 func (j *fakeJob) run(ctx context.Context) (*Result, error) {
 	for _, a := range j.agents {
 		j.serving.Go(a.serve)
@@ -245,10 +244,10 @@ func (j *fakeJob) run(ctx context.Context) (*Result, error) {
 	return r, err
 }
 
-// end has the other agents' ranks end.
+// end makes the ranks of the other agents end.
 func (j *fakeJob) end() { j.over.Do(func() { close(j.ended) }) }
 
-// serve answers the head until that is gone.
+// serve answers the launcher until the connection ends.
 func (a *fakeAgent) serve() {
 	defer a.link.Close()
 	if a.attack != never {
@@ -269,15 +268,15 @@ func (a *fakeAgent) serve() {
 	}
 }
 
-// mostFlood is when a flood ends that nobody stops, in bytes.
+// mostFlood is the number of bytes after which a flood ends by itself.
 const mostFlood = 128 << 20
 
-// strike attacks if it is time for that.
+// strike attacks if the moment is the configured one.
 func (a *fakeAgent) strike(m moment) {
 	if m != a.attack {
 		return
 	}
-	_, _ = a.stream.Write(a.send) // or the head has given it up
+	_, _ = a.stream.Write(a.send) // fails if the launcher has dropped the agent
 	for a.floods != nil && a.sent < mostFlood {
 		n, err := a.stream.Write(a.floods)
 		if a.sent += n; err != nil {
@@ -316,7 +315,7 @@ func (a *fakeAgent) answer(f wire.Frame) error {
 	return err
 }
 
-// start says that the ranks run. The hostile one's end at once, the others' when that is done.
+// start reports that the ranks run. The hostile agent's ranks end at once, the others after the attack.
 func (a *fakeAgent) start(f wire.Frame) error {
 	var m wire.Start
 	if err := f.Decode(&m); err != nil {
@@ -339,7 +338,7 @@ func (a *fakeAgent) start(f wire.Frame) error {
 	return nil
 }
 
-// grow says that more ranks run, which end at once.
+// grow reports that spawned ranks run. They end at once.
 func (a *fakeAgent) grow(f wire.Frame) error {
 	var m wire.Grow
 	if err := f.Decode(&m); err != nil || len(m.Ranks) == 0 {

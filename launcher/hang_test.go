@@ -12,11 +12,11 @@ import (
 	"gorun/launcher/job"
 )
 
-// The answers to one question are nobody else's: --get-stack-traces and --hang-timeout may ask at once.
+// Each inspection gets only its own answers: --get-stack-traces and --hang-timeout may run at the same time.
 func TestInspectionsDoNotOverlap(t *testing.T) {
 	h, far := growingHead(t)
 	h.inspected = make(chan answer[wire.Hung], len(h.nodes))
-	heard := make(chan int, 2) // of how many ranks each question did
+	heard := make(chan int, 2) // number of ranks in each question
 	for range 2 {
 		go h.inspectRanks(0, false, func(hang *job.Hang) { heard <- len(hang.Ranks) })
 	}
@@ -31,13 +31,13 @@ func TestInspectionsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Nodes that do not say what their ranks do are waited for once, not each, and the hang is told of.
+// All nodes that do not report their ranks' activity share one timeout. The hang is still reported.
 func TestHangReportWithSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)
 		h.spec = Spec{HangTimeout: time.Minute, OnHang: job.HangStop}
 		began := time.Now()
-		go func() { // what holds it back holds it for ever
+		go func() { // nothing releases it
 			time.Sleep(time.Hour)
 			close(h.over)
 		}()
@@ -47,6 +47,6 @@ func TestHangReportWithSilentNode(t *testing.T) {
 		passed := false
 		h.exits.pass(func() { passed = true })
 		require.True(t, passed)
-		time.Sleep(2 * time.Hour) // the other goroutine ends
+		time.Sleep(2 * time.Hour) // until the other goroutine ends
 	})
 }

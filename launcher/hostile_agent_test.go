@@ -24,8 +24,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// validBodies are good frames of each type that agents send, of the hostile node's rank where
-// that matters.
+// validBodies returns valid frames of each type that agents send. Where the rank matters, it is one of the hostile
+// node.
 func validBodies() map[wire.Type]wire.Message {
 	list := map[wire.Type]wire.Message{}
 	for _, m := range []wire.Message{
@@ -56,8 +56,7 @@ func validBodies() map[wire.Type]wire.Message {
 	return list
 }
 
-// attacks are frames of a type: good, without a body, as long as its type may be, one that says
-// it is longer, and garbage.
+// attacks returns frames of a type: valid, empty, as long as the type allows, with a wrong length, and random.
 func attacks(t wire.Type) map[string][]byte {
 	header := func(size int) []byte {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(size))
@@ -79,14 +78,14 @@ func attacks(t wire.Type) map[string][]byte {
 
 var peerKinds = []wire.Peer{wire.PeerLocal, wire.PeerSSH, wire.PeerEngine, wire.PeerJoined, wire.PeerUnauthenticated}
 
-// quiet is what the other nodes may be told, whatever a hostile one says.
+// quiet lists the frame types that other nodes may get, whatever the hostile node sends.
 var quiet = []wire.Type{
 	wire.TypePing, wire.TypeHello, wire.TypeProbe, wire.TypeOpen, wire.TypeStart, wire.TypeSignal, wire.TypeKill,
 	wire.TypeCleanup, wire.TypeExchange, wire.TypeCredit,
 }
 
-// Every frame in every state from every kind of agent, to a real head: that survives, starts
-// nothing on other nodes, and loses that node alone where it breaks the rules.
+// Each kind of agent sends every frame in every state to a real launcher. The launcher survives, starts nothing on
+// other nodes, and loses only the node that breaks the rules.
 func TestHostileAgent(t *testing.T) {
 	types := []wire.Type{77, 255}
 	for typ := wire.TypeHello; typ <= wire.TypeUsed; typ++ {
@@ -142,8 +141,8 @@ func attackOnce(t *testing.T, kind wire.Peer, mpi job.MPIMode, at moment, frame 
 	}
 }
 
-// lostFor is a job whose hostile node sends something once its ranks run, or as a test says, and
-// why that node is lost then; "" if it is not.
+// lostFor runs a job whose hostile node sends frames, by default once its ranks run. It returns why the node was
+// lost, or "" if it was not.
 func lostFor(t *testing.T, kind wire.Peer, mpi job.MPIMode, frames []byte) (text string, j *fakeJob) {
 	t.Helper()
 	j = newFakeJob(t, kind, mpi)
@@ -170,7 +169,7 @@ func TestFakeAgents(t *testing.T) {
 	}
 }
 
-// The store is where its node is: ranks of all nodes go there.
+// The store must be on its node's own address: ranks of all nodes connect to it.
 func TestOpenedElsewhere(t *testing.T) {
 	own, other := netip.MustParseAddr("10.0.0.1"), "10.6.6.6:29500"
 	s := newSession(Spec{}, nil)
@@ -189,7 +188,7 @@ func TestOpenedElsewhere(t *testing.T) {
 	require.NoError(t, s.checkOpened(&spec.Opened{Addr: "10.0.0.1", Port: 29500, Store: "10.0.0.1:29500"}))
 }
 
-// What breaks the rules loses the node, and says which rule.
+// A frame that breaks a rule loses the node, and the error names the rule.
 func TestHostileAgentIsLost(t *testing.T) {
 	control := func(m wire.Message) []byte { return wire.AppendControl(nil, m) }
 	for name, c := range map[string]struct {
@@ -266,7 +265,7 @@ func TestHostileAgentIsLost(t *testing.T) {
 	}
 }
 
-// wishes is touch on a host, by a rank of the job's first world.
+// wishes returns a request by a rank of the job's first world to spawn touch on a host.
 func wishes(rank int, host string) func(s *wire.Start) world.Spawn {
 	return func(s *wire.Start) world.Spawn {
 		return world.Spawn{
@@ -276,15 +275,15 @@ func wishes(rank int, host string) func(s *wire.Start) world.Spawn {
 	}
 }
 
-// Ranks of other hosts start others only where the job is known to use MPI, for themselves, and
-// those of nodes that joined on their own node alone.
+// Ranks of other hosts can spawn only if the job is known to use MPI, and only in their own name. Ranks of nodes that
+// joined can spawn only on their own node.
 func TestSpawnAuthorization(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   wire.Peer
 		asked  bool
 		app    job.App
 		spawns func(s *wire.Start) world.Spawn
-		want   string // the error
+		want   string // the expected error
 		grown  [3]int
 	}{
 		"a program of no MPI": {
@@ -354,12 +353,12 @@ func TestSpawnAuthorization(t *testing.T) {
 	}
 }
 
-// held is a reader that reads nothing until the hostile agent is gone.
+// held is a reader that blocks until the hostile agent has ended.
 type held struct{ until chan struct{} }
 
 func (h held) Write(p []byte) (int, error) { <-h.until; return len(p), nil }
 
-// A node that sends more output than it has credit for is lost, before much of it is kept here.
+// A node that sends more output than its credit is lost before the launcher buffers much of it.
 func TestHostileAgentFloodsOutput(t *testing.T) {
 	for _, stream := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -375,7 +374,7 @@ func TestHostileAgentFloodsOutput(t *testing.T) {
 	}
 }
 
-// Notices without end are not shown, and nothing grows: they cost the node alone.
+// A flood of notices is not shown and uses no memory. It loses only the node.
 func TestHostileAgentFloodsNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newFakeJob(t, wire.PeerSSH, job.MPIAuto)
@@ -383,7 +382,7 @@ func TestHostileAgentFloodsNotices(t *testing.T) {
 		j.session.nodes[2].notify = func(text string) { said = append(said, text) }
 		a := j.hostile()
 		a.attack, a.floods = atStart, bytes.Repeat(wire.AppendControl(nil, &wire.Notice{Text: "again"}), 10_000)
-		a.sent = mostFlood - 1 // once
+		a.sent = mostFlood - 1 // send it once
 		r, err := j.run(context.Background())
 		require.NoError(t, err)
 		require.Zero(t, r.ExitCode, Explain(r))
@@ -392,7 +391,7 @@ func TestHostileAgentFloodsNotices(t *testing.T) {
 	})
 }
 
-// Whatever the bytes of frames are that pass the guard, the head survives.
+// The launcher survives any frame that passes the header check.
 func FuzzHeadFrame(f *testing.F) {
 	for typ := wire.TypeHello; typ <= wire.TypeUsed; typ++ {
 		for _, b := range attacks(typ) {

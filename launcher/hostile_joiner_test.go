@@ -18,7 +18,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Whoever joins a job runs nothing on node 0, whose own ranks are real here.
+// A node that joins a job can run nothing on node 0, whose ranks are real in this test.
 func TestHostileJoiner(t *testing.T) {
 	token := job.Token{1, 2, 3}
 	for name, c := range map[string]struct {

@@ -18,8 +18,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// check looks at hosts whose agents are processes of the test binary; those named
-// "gone" are not reached, those named "mute" never answer.
+// check examines hosts whose agents are processes of the test binary. Hosts named "gone" are unreachable, and hosts
+// named "mute" never answer.
 func check(t *testing.T, s launcher.Spec, options ...launcher.Option) *launcher.HostsReport {
 	t.Helper()
 	options = append(
@@ -38,7 +38,7 @@ func check(t *testing.T, s launcher.Spec, options ...launcher.Option) *launcher.
 	return report
 }
 
-// mute is an agent that takes everything and says nothing.
+// mute is an agent that reads everything and sends nothing.
 type mute struct {
 	io.ReadCloser
 	w io.Closer

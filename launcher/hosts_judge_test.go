@@ -16,7 +16,7 @@ import (
 	"gorun/placement"
 )
 
-// judged are the problems of hosts that a test makes from one that is well.
+// judged returns the problems found after a test has changed the facts of healthy hosts.
 func judged(change func(list []*doctor.Host)) (lines []string) {
 	c := &hostsCheck{session: &session{}, report: HostsReport{Program: "./trainer"}}
 	for _, name := range []string{"n1", "n2", "n3", "n4"} {

@@ -13,8 +13,8 @@ import (
 	"gorun/launcher/job"
 )
 
-// Each node that joined has its log files where its own command line says, in all attempts; one that names no directory
-// has them in its temporary directory.
+// Each node that joined has its log files where its own command line puts them, in all attempts. Without a directory
+// there, they are in its temporary directory.
 func TestLogsOfJoinedNodes(t *testing.T) {
 	dir := t.TempDir()
 	parts := together(t, "flaky", 3, func(node int, s *launcher.Spec) {
@@ -45,14 +45,14 @@ func TestLogsOfJoinedNodes(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// The report names the file of a rank that failed on another node, where that has it.
+// The report names the log file of a failed rank by its path on the other node.
 func TestReportNamesLogsOfJoinedNodes(t *testing.T) {
 	dir := t.TempDir()
 	parts := together(t, "fail", 2, func(node int, s *launcher.Spec) {
 		s.Output.Redirect.All = job.Stdout
 		s.Output.LogDir = filepath.Join(dir, "node_"+string(rune('0'+node)))
 		if node == 0 {
-			s.PerNode.N = 1 // rank 1, which fails, is the other node's
+			s.PerNode.N = 1 // rank 1 fails, on the other node
 		}
 	})
 	require.NoError(t, parts[0].err)

@@ -16,7 +16,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// freePort is one that nobody had a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -24,15 +24,15 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// part is what one node of a job that joined came to.
+// part is the outcome of one node in a job of nodes that joined.
 type part struct {
 	result      *launcher.Result
 	err         error
 	out, notice buffer
 }
 
-// together runs a job of nodes that join each other, all in this process, and returns
-// what each came to. Wish changes a node's command line.
+// together runs a job of nodes that join each other in this process, and returns the outcome of each. The callback
+// changes a node's spec.
 func together(t *testing.T, role string, nodes int, wish func(node int, s *launcher.Spec)) []*part {
 	port := freePort(t)
 	parts := make([]*part, nodes)
@@ -84,7 +84,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Nodes on several hosts have a secret, or say that they want none.
+// Nodes on several hosts need a token.
 func TestJoinWithoutSecret(t *testing.T) {
 	for _, p := range together(t, "place", 2, func(_ int, s *launcher.Spec) { s.Join.Addr = "192.0.2.1" }) {
 		var refused *launcher.Error
@@ -104,7 +104,8 @@ func TestFailureEndsJoinedNodes(t *testing.T) {
 	assert.Contains(t, launcher.Explain(parts[1].result), "says: rank 1 failed first")
 }
 
-// Each node leaves what its own torchrun would, and one without a failure of its own what node 0 says.
+// Each node writes the error file that its own torchrun would write. A node without a failure of its own reports node
+// 0's.
 func TestErrorFilesOfJoinedNodes(t *testing.T) {
 	raised := `{"message":{"errorCode":17,"message":"ValueError: boom"}}`
 	for rank, want := range map[string][2]string{"1": {raised, "says: rank 1 failed first"}, "3": {raised, raised}} {
@@ -116,7 +117,7 @@ func TestErrorFilesOfJoinedNodes(t *testing.T) {
 	}
 }
 
-// Ranks of nodes with different roles are counted by role, as torchrun does.
+// Ranks of nodes with different roles have role ranks as with torchrun.
 func TestRolesOfJoinedNodes(t *testing.T) {
 	parts := together(t, "role", 3, func(node int, s *launcher.Spec) {
 		s.Role = []string{"trainer", "", "trainer"}[node]

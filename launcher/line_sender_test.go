@@ -10,8 +10,8 @@ import (
 	"gorun/launcher/registry"
 )
 
-// What begins in the middle of a stream begins with a whole character, and so do the pieces of a line
-// that is too long to be shown in one.
+// A stream that is followed from its middle starts at a whole character. So does each piece of a line that is too
+// long to show at once.
 func TestLinesEndAtRunes(t *testing.T) {
 	at := rankStream{0, 1}
 	said := func(tail *int, end string, truncated bool) (texts []string) {

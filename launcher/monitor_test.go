@@ -31,14 +31,14 @@ func init() {
 	roles["again"] = again
 }
 
-// talk says something that a terminal would obey, begins another line and waits.
+// talk prints a terminal control sequence, begins another line and waits.
 func talk(r env.Rank) {
 	fmt.Printf("first of %d\n\x1b[31msecond\x07\n", r.Rank)
 	fmt.Fprintf(os.Stderr, "begun")
 	select {}
 }
 
-// pour prints 64 MiB when it is told to.
+// pour prints 64 MiB on request.
 func pour(env.Rank) {
 	fmt.Println("ready")
 	_, _ = io.ReadAll(os.Stdin)
@@ -48,7 +48,7 @@ func pour(env.Rank) {
 	}
 }
 
-// again fails once, when it is told to.
+// again fails once, on request.
 func again(r env.Rank) {
 	fmt.Printf("attempt %d\n", r.Attempt)
 	if r.Attempt == 0 {
@@ -59,7 +59,7 @@ func again(r env.Rank) {
 	select {}
 }
 
-// listed is a job that runs and that others can ask.
+// listed is a running job that answers queries.
 type listed struct {
 	registry.Handle
 	place    string
@@ -67,7 +67,7 @@ type listed struct {
 	result   func() *launcher.Result
 }
 
-// list starts a job, and waits until it is found.
+// list starts a job and waits until the registry lists it.
 func list(t *testing.T, s launcher.Spec, options ...launcher.Option) *listed {
 	t.Helper()
 	l := &listed{place: t.TempDir(), out: &buffer{}, err: &buffer{}}
@@ -106,7 +106,7 @@ func (l *listed) ask(t *testing.T, q registry.Request) *registry.Response {
 	return a
 }
 
-// job waits until the job says what is expected.
+// job waits until the job reports the expected state.
 func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry.Job) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -118,7 +118,7 @@ func (l *listed) job(t *testing.T, expected func(registry.Job) bool) (j registry
 	return j
 }
 
-// lines are the next ones of logs, as rank/stream/text.
+// lines returns the next lines of the logs, as rank/stream/text.
 func lines(t *testing.T, a *registry.Response, enough func([]string) bool) (all []string, last registry.Logs) {
 	t.Helper()
 	for !enough(all) {
@@ -137,7 +137,7 @@ func lines(t *testing.T, a *registry.Response, enough func([]string) bool) (all 
 
 func all([]string) bool { return false }
 
-// printedByTalk is how many bytes a rank of talk prints.
+// printedByTalk returns the number of bytes that a rank of talk prints.
 func printedByTalk(rank int) int64 {
 	return int64(len(fmt.Sprintf("first of %d\n\x1b[31msecond\x07\nbegun", rank)))
 }
@@ -145,7 +145,7 @@ func printedByTalk(rank int) int64 {
 func allTalk(ranks int) func(registry.Job) bool {
 	return func(j registry.Job) bool {
 		for _, r := range j.Ranks {
-			// what is counted is asked of agents, and may be older than the last line
+			// agents report counters, which may be older than the last line
 			if r.Last != "begun" || r.PID == 0 || r.CPU == nil || r.Output == nil || *r.Output < printedByTalk(r.Rank) {
 				return false
 			}
@@ -198,7 +198,7 @@ func TestListedJob(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// Only what ends jobs in order can be asked for.
+// A stop request accepts only signals that end a job gracefully.
 func TestStopByUnsuitableSignal(t *testing.T) {
 	l := list(t, specOf("wait", 1))
 	w, _, err := registry.Get[registry.Reply](t.Context(), l.Handle,
@@ -226,7 +226,7 @@ func TestListedOnOtherHosts(t *testing.T) {
 	assert.Equal(t, 143, l.result().ExitCode)
 }
 
-// askNCCL asks a job whose ranks are said to have NCCL listen at an address.
+// askNCCL queries a job in which NCCL's RAS should listen at an address.
 func askNCCL(t *testing.T, s launcher.Spec, addr string, options ...launcher.Option) registry.NCCL {
 	s.Exports = append(s.Exports, job.Export{Name: "NCCL_RAS_ADDR", Value: addr, HasValue: true})
 	l := list(t, s, options...)
@@ -295,7 +295,7 @@ func TestNCCLQueryErrors(t *testing.T) {
 	assert.Empty(t, n.Addr)
 }
 
-// deaf is an agent that does not hear what is said for a while.
+// deaf is an agent that ignores its input for a while.
 type deaf struct {
 	*agentProcess
 	now *atomic.Bool
@@ -308,7 +308,7 @@ func (d deaf) Write(p []byte) (int, error) {
 	return d.agentProcess.Write(p)
 }
 
-// A host that does not answer does not keep those waiting who look.
+// A host that does not answer does not delay status queries.
 func TestSilentHost(t *testing.T) {
 	var mute atomic.Bool
 	l := list(t, onHosts(specOf("talk", 2), "node1", "node2"),
@@ -328,8 +328,8 @@ func TestSilentHost(t *testing.T) {
 	assert.Nil(t, j.Ranks[3].CPU)
 }
 
-// A job that waits to be started again is one job; whoever follows what goes into files goes on to those of the next
-// attempt.
+// A job that waits for its next attempt is listed as one job. A follower of log files continues with the files of the
+// next attempt.
 func TestListedRestart(t *testing.T) {
 	for name, redirect := range map[string]job.Streams{"shown": 0, "into files": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestListedRestart(t *testing.T) {
 	}
 }
 
-// Nobody who looks and does not read holds up what ranks print.
+// A follower that does not read never blocks the output of ranks.
 func TestStalledFollower(t *testing.T) {
 	in, feed, err := os.Pipe()
 	require.NoError(t, err)
@@ -377,7 +377,7 @@ func TestStalledFollower(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF, "he was dropped without a word, as he did not hear")
 }
 
-// What is in files is read from there.
+// Output that goes to files is read from these files.
 func TestListedLogFiles(t *testing.T) {
 	s := specOf("talk", 1)
 	s.Output.LogDir = t.TempDir()
@@ -412,7 +412,7 @@ func TestListedSharedLogFile(t *testing.T) {
 	}, got)
 }
 
-// A job works where nothing can be made, and says so to those who asked for more.
+// A job works if the registry directory cannot be created. It says so if the user set an option that needs it.
 func TestUnusableRegistry(t *testing.T) {
 	var told strings.Builder
 	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),

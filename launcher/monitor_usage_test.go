@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// asked are the questions that nodes were asked last.
+// asked returns the most recent questions to the nodes.
 func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
 	t.Helper()
 	for _, link := range far {
@@ -25,7 +25,7 @@ func asked(t *testing.T, far []*wire.Link) (list []wire.Usage) {
 	return list
 }
 
-// What takes long does not keep those waiting who only look, and no answer is taken for one to another question.
+// A slow query does not delay a status query, and each answer goes to its own question.
 func TestQueriesOfKindsOverlap(t *testing.T) {
 	h, far := growingHead(t)
 	var u queries
@@ -63,7 +63,7 @@ func TestQueriesOfKindsOverlap(t *testing.T) {
 		defer u.mu.Unlock()
 		return len(u.pending[stacks[1].Call]) == 0
 	}, time.Minute, time.Millisecond)
-	u.receive(h.nodes[1], wire.Used{Call: stacks[1].Call}) // once is enough
+	u.receive(h.nodes[1], wire.Used{Call: stacks[1].Call}) // one answer is enough
 	u.receive(h.nodes[0], wire.Used{Call: stacks[0].Call})
 	answers := <-slow
 	require.Len(t, answers, 2)
@@ -71,7 +71,7 @@ func TestQueriesOfKindsOverlap(t *testing.T) {
 	assert.Empty(t, u.pending)
 }
 
-// What a rank writes byte by byte takes no more memory than what it writes at once.
+// Output that a rank writes byte by byte takes no more memory than the same output in one write.
 func TestFollowerJoinsPieces(t *testing.T) {
 	f := &follower{wants: func(int) bool { return true }, wake: make(chan struct{}, 1)}
 	for range 3 {
@@ -112,7 +112,7 @@ func TestNoNCCL(t *testing.T) {
 	}
 }
 
-// What somebody else's NCCL says is understood as that of any job.
+// RAS reports of a launch without findings, with garbage, or with an impossible size are handled.
 func TestNCCLLinesWithoutFindings(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{Nodes: make([]job.Node, 2), Ranks: []job.Rank{{}, {Process: spec.Process{Rank: 1, Node: 1}}}})
@@ -124,7 +124,7 @@ func TestNCCLLinesWithoutFindings(t *testing.T) {
 	assert.Equal(t, []string{"NCCL 2.26.2, 1 communicator", "nothing remarkable"}, ncclLines(&status, h.rasView()))
 	_, known = h.rasStatus([][]byte{nil})
 	require.False(t, known)
-	endless := `{"communicators":[{"hash":"0x1","size":4611686018427387904}]}` // it took all memory
+	endless := `{"communicators":[{"hash":"0x1","size":4611686018427387904}]}` // this once used all memory
 	_, known = h.rasStatus([][]byte{[]byte(endless)})
 	assert.False(t, known)
 }

@@ -22,7 +22,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// mpiVariable says what a rank that speaks PMI-1, as MPICH's do, is to do.
+// mpiVariable selects the role of a rank that uses PMI-1, as MPICH does.
 const mpiVariable = "LAUNCHER_TEST_MPI"
 
 func init() { roles["mpi"] = func(r env.Rank) { mpiRoles[os.Getenv(mpiVariable)](newPMIClient(), r) } }
@@ -82,7 +82,7 @@ var mpiRoles = map[string]func(*pmiClient, env.Rank){
 		}
 		c.finalize()
 	},
-	"script": func(_ *pmiClient, r env.Rank) { // whose programs each begin and finalize
+	"script": func(_ *pmiClient, r env.Rank) { // each of its programs initializes and finalizes MPI
 		for range 2 {
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env = append(os.Environ(), mpiVariable+"=hello")
@@ -95,7 +95,7 @@ var mpiRoles = map[string]func(*pmiClient, env.Rank){
 	},
 }
 
-// pmiClient speaks PMI-1.
+// pmiClient is a client of PMI-1.
 type pmiClient struct {
 	*os.File
 	answers *bufio.Reader
@@ -134,14 +134,14 @@ func (c *pmiClient) begin() {
 	c.kvs, _, _ = strings.Cut(c.kvs, " ")
 }
 
-// swap has each rank read what the next one wrote.
+// swap makes each rank read the value that the next rank wrote.
 func (c *pmiClient) swap(r env.Rank) {
 	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=card-%d value=from-%d-in-%d", c.kvs, r.Rank, r.Rank, r.Attempt))
 	c.ask("cmd=barrier_in")
 	fmt.Println(r.Rank, "read", c.ask(fmt.Sprintf("cmd=get kvsname=%s key=card-%d", c.kvs, (r.Rank+1)%r.WorldSize)))
 }
 
-// spawn starts ranks of a program that finds itself.
+// spawn starts ranks of a program that selects its own role.
 func (c *pmiClient) spawn(program string, ranks int) {
 	answer := c.ask(fmt.Sprintf("mcmd=spawn\nnprocs=%d\nexecname=%s\ntotspawns=1\nspawnssofar=1\nendcmd", ranks, program))
 	if !strings.Contains(answer, "rc=0") {
@@ -149,7 +149,7 @@ func (c *pmiClient) spawn(program string, ranks int) {
 	}
 }
 
-// untilFewZombies waits until hardly a child of a process is dead and not reaped.
+// untilFewZombies waits until a process has at most a few zombie children.
 func untilFewZombies(parent int) {
 	const few = 3
 	for deadline := time.Now().Add(30 * time.Second); zombies(parent) > few; time.Sleep(time.Millisecond) {
@@ -160,9 +160,9 @@ func untilFewZombies(parent int) {
 }
 
 func zombies(parent int) (n int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, name := range stats {
-		text, _ := os.ReadFile(name) // it may be gone
+		text, _ := os.ReadFile(name) // the process may have ended
 		_, rest, _ := strings.Cut(string(text), ") ")
 		if strings.HasPrefix(rest, fmt.Sprintf("Z %d ", parent)) {
 			n++
@@ -188,7 +188,7 @@ func mpiSpec(t *testing.T, what string, ranks int) launcher.Spec {
 	return s
 }
 
-// overNodes has a job's ranks on so many nodes, whose agents are processes of their own.
+// overNodes distributes a job's ranks over nodes, each with an agent process of its own.
 func overNodes(t *testing.T, s launcher.Spec, nodes int) (launcher.Spec, launcher.Option) {
 	var names []string
 	for n := range nodes {
@@ -210,8 +210,7 @@ func TestRanksSpeakPMI(t *testing.T) {
 	}
 }
 
-// The code is the one that was given to MPI_Abort, although the rank's process ends with
-// another, and says so only in its last words.
+// The exit code is the argument of MPI_Abort, even if the process then exits with another code.
 func TestMPIAbort(t *testing.T) {
 	r, _, _ := run(t, mpiSpec(t, "abort", 3))
 	assert.Equal(t, 42, r.ExitCode)
@@ -264,7 +263,7 @@ func TestConsecutiveMPIPrograms(t *testing.T) {
 	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
 }
 
-// A program may spawn as often as it likes: of ranks that have ended nothing is left.
+// A program can spawn without limit: ranks that have ended leave nothing.
 func TestRepeatedSpawn(t *testing.T) {
 	r, _, stderr := run(t, mpiSpec(t, "spawn again and again", 1))
 	assert.Zero(t, r.ExitCode, "%s%s", launcher.Explain(r), stderr)
@@ -289,7 +288,7 @@ func TestMPIOverNodes(t *testing.T) {
 	}
 }
 
-// With --mpi=none ranks have no descriptor more and no variable of MPI's.
+// With --mpi=none, ranks have no additional descriptor and no MPI variable.
 func TestMPINone(t *testing.T) {
 	s := specOf("hello", 2)
 	s.MPI = job.MPINone

@@ -15,7 +15,7 @@ import (
 	"gorun/placement"
 )
 
-// Where NCCL falls back to sockets between hosts although there is better, that is told, once.
+// A notice reports once that NCCL uses sockets between hosts that have a faster network.
 func TestSocketsDespiteInfiniBand(t *testing.T) {
 	infiniBand := placement.NIC{Name: "mlx5_0", Kind: placement.InfiniBand, Up: true, Gbps: 400}
 	ports := []placement.NIC{
@@ -23,7 +23,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 		{Name: "mlx5_1", Kind: placement.RoCE, Up: true},
 		{Name: "mlx5_2", Kind: placement.InfiniBand, State: "INIT"},
 		{Name: "rxe0", Kind: placement.Virtual, Up: true},
-		{Name: "rdmap0", Kind: placement.EFA, Up: true}, // NCCL alone cannot use it
+		{Name: "rdmap0", Kind: placement.EFA, Up: true}, // NCCL cannot use it without a plugin
 		{Name: "\x1bx", Kind: placement.RoCE, Up: true},
 		infiniBand, infiniBand,
 	}
@@ -66,7 +66,7 @@ func TestSocketsDespiteInfiniBand(t *testing.T) {
 	}
 }
 
-// What gorun named and NCCL does not use, something else has named.
+// If NCCL does not use the interface that gorun set, something else has set another one.
 func TestUnexpectedInterface(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -102,7 +102,7 @@ func TestUnexpectedInterface(t *testing.T) {
 	}
 }
 
-// Where a small communicator is connected before a large one is made, the large one is waited for, and told of.
+// If a small communicator connects before a large one exists, the notice waits for the large one and describes it.
 func TestSecondCommunicator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := growingHead(t)

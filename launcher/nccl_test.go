@@ -20,8 +20,8 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// speakLikeNCCL prints the lines of a recorded log that are this rank's, and does what else its arguments say: rank 1
-// fails when all have printed theirs.
+// speakLikeNCCL prints this rank's lines of a recorded log, then does what its arguments select. Rank 1 fails when
+// all ranks have printed.
 func speakLikeNCCL(r env.Rank) {
 	log, err := os.Open(os.Args[1])
 	if err != nil {
@@ -54,13 +54,13 @@ func speakLikeNCCL(r env.Rank) {
 	select {}
 }
 
-// speaking is a job whose ranks print a recorded log of NCCL's.
+// speaking returns a job whose ranks print a recorded NCCL log.
 func speaking(s launcher.Spec, log string, args ...string) launcher.Spec {
 	s.Apps[0].Args = append([]string{"internal/nccllog/testdata/" + log}, args...)
 	return s
 }
 
-// notices collects what there is to tell of NCCL: behind a minus what only those hear who asked for more.
+// notices collects notices about NCCL. A minus prefix marks details.
 type notices struct {
 	mu   sync.Mutex
 	list []string
@@ -161,7 +161,7 @@ func TestNCCLQueryOnHangOfNodes(t *testing.T) {
 		}, r.Hang.NCCL)
 }
 
-// NCCL that was told to serve nobody is not asked.
+// No RAS query goes to an NCCL whose RAS is disabled.
 func TestNCCLWithoutRAS(t *testing.T) {
 	server := rastest.Server{JSON: "{}"}
 	s := specOf("wait", 1)

@@ -8,7 +8,7 @@ import (
 	"gorun/launcher/job"
 )
 
-// NCCL and its file of settings are looked for as ranks will, whose variables -x gives.
+// The launcher looks for NCCL and its configuration file as ranks do, with variables that -x sets.
 func TestNCCLExports(t *testing.T) {
 	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestNCCLExports(t *testing.T) {
 	}
 }
 
-// Which programs find another file than the one that a plan goes by is said.
+// A note names the programs that find another file than the one in the plan.
 func TestNCCLExportNotes(t *testing.T) {
 	value := func(name, value string) job.Export { return job.Export{Name: name, Value: value, HasValue: true} }
 	a, b := []job.Export{value("NCCL_CONF_FILE", "/a")}, []job.Export{value("NCCL_CONF_FILE", "/b"), value("FOO", "1")}
@@ -68,7 +68,7 @@ func TestNCCLExportNotes(t *testing.T) {
 	}
 }
 
-// A port for NCCL's RAS is looked for where ranks are told of one, and nowhere else.
+// The launcher looks for a RAS port only if it sets one for ranks.
 func TestSetsRASPort(t *testing.T) {
 	for tune, want := range map[job.Tune]bool{"": true, job.TuneAuto: true, job.TuneOff: false, job.TuneTextbook: false} {
 		s := newSession(Spec{Tune: tune}, nil)

@@ -25,12 +25,12 @@ import (
 // agentRole makes the test binary an agent.
 const agentRole = "agent"
 
-// agentProcess is an agent on this host that speaks over pipes.
+// agentProcess is an agent on this host that communicates over pipes.
 type agentProcess struct {
 	io.WriteCloser
 	io.Reader
 	cmd *exec.Cmd
-	// wait waits until it has ended, for all who ask.
+	// wait waits until the process has ended. Several goroutines can call it.
 	wait func() error
 }
 
@@ -39,7 +39,7 @@ func (p *agentProcess) Close() error {
 	return p.wait()
 }
 
-// agents starts one for each host, and keeps their processes.
+// agents starts an agent for each host and records the processes.
 func agents(t *testing.T, started map[string]*agentProcess) launcher.Option {
 	return launcher.WithReach(func(_ context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 		return startAgent(started, h)
@@ -72,7 +72,7 @@ func startAgent(started map[string]*agentProcess, h hosts.Host) (*agentProcess, 
 	return p, cmd.Start()
 }
 
-// muted is an agent that hears nothing any more from a moment on, not even that the head ends the link.
+// muted is an agent that gets no more input after a given time, and no end of the link either.
 type muted struct {
 	*agentProcess
 	from <-chan struct{}
@@ -89,7 +89,7 @@ func (m *muted) Write(p []byte) (int, error) {
 
 func (m *muted) Close() error {
 	select {
-	case <-m.from: // as where a network is cut: only the agent's own lease can end it
+	case <-m.from: // as on a cut network: only the agent's lease can end it
 		return m.wait()
 	default:
 		return m.agentProcess.Close()
@@ -124,7 +124,7 @@ func init() {
 	}
 }
 
-// nodes starts a job of two nodes with two ranks each.
+// nodes returns a job of two nodes with two ranks each.
 func nodes(role string) launcher.Spec { return onHosts(specOf(role, 2), "node1", "node2") }
 
 func TestKilledAgentEndsJob(t *testing.T) {
@@ -188,7 +188,7 @@ func TestRestartAfterKilledAgent(t *testing.T) {
 	}
 }
 
-// frozen is an agent whose answers are held back.
+// frozen is an agent whose answers are delayed.
 type frozen struct {
 	*agentProcess
 	from <-chan struct{}
@@ -248,7 +248,7 @@ func TestAgentEndsWithoutHead(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, job.CauseNode, result.Cause)
 	for _, p := range started {
-		_ = p.wait() // the head does not: it has given it up
+		_ = p.wait() // the launcher does not: it has dropped the agent
 		assert.Equal(t, 1, p.cmd.ProcessState.ExitCode(), "an agent that heard nothing for long says so")
 	}
 }
@@ -265,7 +265,7 @@ func TestRestartsOverNodes(t *testing.T) {
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
 	result, out, _ := run(t, s, agents(t, nil))
 	require.Zero(t, result.ExitCode, out.String())
-	for rank := range 4 { // of the others some were ended before they could say it
+	for rank := range 4 { // some of the other ranks ended before they could print it
 		assert.Contains(t, out.String(), fmt.Sprintf("attempt 2: rank %d, found false\n", rank))
 	}
 }
@@ -312,7 +312,7 @@ func TestHangOfNodes(t *testing.T) {
 	}
 }
 
-// The absent ranks 2 and 3 are on the other node than the store.
+// The absent ranks 2 and 3 are on another node than the store.
 func TestStallOfNodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -366,7 +366,7 @@ func init() {
 	}
 }
 
-// Nodes that have a file system in common would empty what others have written.
+// Nodes with a shared file system would truncate each other's files.
 func TestSharedFileIsWrittenByHead(t *testing.T) {
 	for pattern, direct := range map[string]bool{"all": false, "of %p": true} {
 		s := nodes("stdout's kind")

@@ -22,7 +22,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// onHostVariable makes the test binary what a test wants on one of its hosts.
+// onHostVariable selects the role of the test binary on a test host.
 const onHostVariable = "LAUNCHER_TEST_ON_HOST"
 
 func init() {
@@ -34,18 +34,18 @@ func init() {
 	case "peer":
 		bePeer(os.Args[1], os.Args[2])
 	}
-	os.Exit(0) // never the tests again
+	os.Exit(0) // never run the tests again
 }
 
-// standardStreams is the link of an agent to its head.
+// standardStreams is an agent's link to its launcher.
 type standardStreams struct{}
 
 func (standardStreams) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (standardStreams) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (standardStreams) Close() error                { return os.Stdin.Close() }
 
-// bePeer does with an address what a rank's Gloo does: it listens there, says at which
-// port, hears where the others are and connects to each.
+// bePeer uses an address as a rank's Gloo does: it listens there, prints its port, reads the addresses of its peers
+// and connects to each.
 func bePeer(name, addr string) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
 	if err != nil {
@@ -69,7 +69,7 @@ func bePeer(name, addr string) {
 	}
 }
 
-// greet connects to all of name, address, name, address ….
+// greet connects to all peers in a list of name, address, name, address and so on.
 func greet(others []string) string {
 	for i := 0; i+1 < len(others); i += 2 {
 		conn, err := net.DialTimeout("tcp", others[i+1], 10*time.Second)
@@ -85,7 +85,7 @@ func greet(others []string) string {
 	return "ok"
 }
 
-// distant is a process of this test on a host.
+// distant is a process of this test on another host.
 type distant struct {
 	in    io.WriteCloser
 	lines *bufio.Reader
@@ -101,8 +101,7 @@ func (r distant) line(t *testing.T) string {
 	return strings.TrimSpace(text)
 }
 
-// onHost starts the test binary on a host; it ends with its input, at the latest when
-// the test does.
+// onHost starts the test binary on a host. It ends with its input, at the latest when the test does.
 func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string) distant {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -112,7 +111,7 @@ func onHost(t *testing.T, set *testhosts.Set, host, role string, args ...string)
 	return startRemote(t, cmd)
 }
 
-// agentsOn starts an agent on each host, which ends with the test.
+// agentsOn starts an agent on each host. They end with the test.
 func agentsOn(t *testing.T, set *testhosts.Set) (agents []prober) {
 	for _, h := range set.Hosts() {
 		agents = append(agents, linkProber(h, wire.NewLink(onHost(t, set, h, "agent"))))
@@ -133,14 +132,13 @@ func startRemote(t *testing.T, cmd *exec.Cmd) distant {
 	return distant{in, bufio.NewReader(out)}
 }
 
-// topology is a made-up network of a set of hosts, drawn by lot, in which one network
-// joins all of them; told says what was done.
+// topology is a random network in which one network joins all hosts of a set. Its field told describes it.
 type topology struct {
 	t     *testing.T
 	set   *testhosts.Set
 	hosts []string
 	r     *rand.Rand
-	mains []string // what eth0 is called on each host
+	mains []string // name of eth0 on each host
 	told  []string
 }
 
@@ -156,14 +154,14 @@ func (n *topology) ip(host string, lines ...string) {
 
 func (n *topology) often() bool { return n.r.IntN(2) == 0 }
 
-// name is another one on every host.
+// name returns an interface name with a random number.
 func (n *topology) name(stem string) string { return fmt.Sprintf("%s%d", stem, n.r.IntN(90)+10) }
 
-// draw makes the network.
+// draw builds the network.
 func (n *topology) draw() {
 	n.rename()
 	switch n.r.IntN(4) {
-	case 0: // what was eth0 joins all
+	case 0: // the former eth0 joins all hosts
 	case 1:
 		n.everywhere("enp", "wire", "10.9.0.%d/24")
 		n.breakMain()
@@ -180,7 +178,7 @@ func (n *topology) draw() {
 	n.decoys()
 }
 
-// rename gives eth0 of some hosts another name.
+// rename renames eth0 on some hosts.
 func (n *topology) rename() {
 	for _, h := range n.hosts {
 		name := "eth0"
@@ -192,24 +190,24 @@ func (n *topology) rename() {
 	}
 }
 
-// everywhere gives all hosts an interface of one network.
+// everywhere adds an interface of one network to all hosts.
 func (n *topology) everywhere(stem, bridge, format string) {
 	for i, h := range n.hosts {
 		n.add(h, testhosts.Interface{Name: n.name(stem), Bridge: bridge, Addresses: []string{fmt.Sprintf(format, i+1)}})
 	}
 }
 
-// breakMain takes one host out of eth0's network.
+// breakMain removes one host from eth0's network.
 func (n *topology) breakMain() {
 	victim := n.hosts[n.r.IntN(len(n.hosts))]
 	n.told = append(n.told, "what "+victim+" sends by eth0 vanishes")
 	require.NoError(n.t, n.set.Blackhole(victim))
 }
 
-// decoys are interfaces by which not all hosts reach each other.
+// decoys adds interfaces that do not connect all hosts.
 func (n *topology) decoys() {
 	docker, bridge, vpn, dead, split := n.often(), n.often(), n.often(), n.often(), n.often()
-	partly := n.r.IntN(len(n.hosts)) // so many hosts are in a network of their own
+	partly := n.r.IntN(len(n.hosts)) // number of hosts in a network of their own
 	for i, h := range n.hosts {
 		if docker {
 			n.add(h, testhosts.Interface{Name: "docker0", Kind: "bridge", Addresses: []string{"172.17.0.1/16"}})
@@ -226,7 +224,7 @@ func (n *topology) decoys() {
 				NoCarrier: n.often(), Down: n.often(),
 			})
 		}
-		if split { // the same network by its numbers, yet nothing joins them
+		if split { // the same subnet, but nothing connects the hosts
 			n.add(h, testhosts.Interface{
 				Name: n.name("ib"), Bridge: fmt.Sprint("split", i),
 				Addresses: []string{fmt.Sprintf("10.4.0.%d/24", i+1)},
@@ -244,8 +242,7 @@ func (n *topology) decoys() {
 	}
 }
 
-// requireConnected has every host connect to every other one at the place that was
-// chosen for it.
+// requireConnected requires that every host connects to the chosen address of every other host.
 func requireConnected(t *testing.T, set *testhosts.Set, hosts []string, places []probe.Endpoint) {
 	peers, targets := make([]distant, len(hosts)), make([]string, len(hosts))
 	for i, h := range hosts {
@@ -262,9 +259,8 @@ func requireConnected(t *testing.T, set *testhosts.Set, hosts []string, places [
 	}
 }
 
-// TestRandomTopologies draws networks with docker0, dead VPNs, networks that only some
-// hosts are in, and names that differ from host to host: the address and the interfaces
-// that are chosen carry real connections among all hosts.
+// TestRandomTopologies builds networks with docker0, dead VPNs, partial networks and names that differ between hosts.
+// The chosen address and interfaces must carry real connections among all hosts.
 func TestRandomTopologies(t *testing.T) {
 	testneeds.Hosts(t)
 	r := testneeds.Rand(t)
@@ -292,7 +288,7 @@ func TestRandomTopologies(t *testing.T) {
 	}
 }
 
-// A host that nobody reaches is named with what was tried.
+// An error names an unreachable host and the addresses that were tried.
 func TestIsolatedHost(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	require.NoError(t, set.Blackhole("h3"))

@@ -18,7 +18,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// linkProber asks the agent of a node at the other end of a link.
+// linkProber queries the agent at the other end of a link.
 func linkProber(name string, link *wire.Link) prober {
 	return prober{name: name, request: func(question *wire.Probe) (r wire.Reached, err error) {
 		if err := link.Send(question); err != nil {
@@ -35,7 +35,7 @@ func linkProber(name string, link *wire.Link) prober {
 	}}
 }
 
-// agentsHere starts agents in this process, of node0 to n.
+// agentsHere starts agents of node0 to node n-1 in this process.
 func agentsHere(t testing.TB, n int) (all []prober, links []*wire.Link) {
 	var running sync.WaitGroup
 	for i := range n {
@@ -52,8 +52,7 @@ func agentsHere(t testing.TB, n int) (all []prober, links []*wire.Link) {
 	return all, links
 }
 
-// Several agents on this host have the same addresses, and tell each other apart all
-// the same.
+// Several agents on this host have the same addresses. They still identify each other correctly.
 func TestChooseAddress(t *testing.T) {
 	agents, _ := agentsHere(t, 4)
 	choice, notes, err := chooseAddress(agents, 0, probe.Options{})
@@ -90,8 +89,8 @@ func TestChooseNamedAddress(t *testing.T) {
 	require.ErrorContains(t, err, "node0: 192.0.2.77 is not one of its addresses")
 }
 
-// The port that a firewall lets pass is where node 0 answers, and it is free for the
-// store afterwards; where it is taken another one serves.
+// Node 0 answers probes at the master port, which a firewall may permit, and leaves it free for the store. If the
+// port is in use, node 0 answers at another one.
 func TestProbesAtTheMasterPort(t *testing.T) {
 	free, err := net.Listen("tcp", ":0")
 	require.NoError(t, err)
@@ -109,7 +108,7 @@ func TestProbesAtTheMasterPort(t *testing.T) {
 	require.Equal(t, port, listen())
 }
 
-// The store can be opened where node 0 answered probes the moment before.
+// The store can listen at once at the port where node 0 answered probes.
 func TestOpenAfterProbing(t *testing.T) {
 	agents, links := agentsHere(t, 2)
 	s := newProbeSession(agents, probe.Options{})
@@ -126,8 +125,7 @@ func TestOpenAfterProbing(t *testing.T) {
 	require.Equal(t, s.nodes[0].Port, opened.Port)
 }
 
-// A head that goes away while addresses are dialed is not waited for, and neither is
-// somebody who never answers.
+// An agent whose launcher exits during a probe stops at once, even if a probed address never answers.
 func TestHeadClosesWhileNodesDial(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -150,7 +148,7 @@ func TestHeadClosesWhileNodesDial(t *testing.T) {
 	<-over
 }
 
-// Answers come in the order of the questions, however long each takes.
+// Answers are in the order of the questions, regardless of their duration.
 func TestAnswersStayInOrder(t *testing.T) {
 	_, links := agentsHere(t, 1)
 	head := links[0]
@@ -168,7 +166,7 @@ func TestAnswersStayInOrder(t *testing.T) {
 	}
 }
 
-// reachable is a node with addresses, of which others reach some.
+// reachable returns a node with addresses, some of which other nodes can reach.
 func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p *wire.Probe)) prober {
 	return prober{request: func(p *wire.Probe) (r wire.Reached, err error) {
 		asked(p)
@@ -192,7 +190,7 @@ func reachable(addrs []string, reach func(addr netip.Addr) bool, asked func(p *w
 	}}
 }
 
-// named are nodes with names, node0 and so on.
+// named names the nodes node0, node1 and so on.
 func named(probers ...prober) []prober {
 	for i := range probers {
 		probers[i].name = "node" + strconv.Itoa(i)
@@ -200,7 +198,7 @@ func named(probers ...prober) []prober {
 	return probers
 }
 
-// What is most plausible is dialed first, all of it only where that does not do.
+// The most plausible address is probed first. The others are probed only if that fails.
 func TestOneOfManyAddresses(t *testing.T) {
 	zero := []string{"10.0.0.1", "10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1"}
 	var mu sync.Mutex
@@ -222,7 +220,7 @@ func TestOneOfManyAddresses(t *testing.T) {
 	choice, _, err := chooseAddress(named(nodes("10.1.0.1")...), 0, probe.Options{})
 	require.NoError(t, err)
 	require.Equal(t, "10.1.0.1", choice.Addr.String())
-	const peers = 2 * 9 // 1 and 5 after each, without node 0, which all have dialed
+	const peers = 2 * 9 // nodes 1 and 5 after each node, without node 0, which all nodes have dialed
 	require.Equal(t, 9*3+peers, dials)
 	require.Equal(t, probe.Endpoint{Addr: netip.MustParseAddr("10.9.0.4"), Interface: "eth9", Kind: probe.Ordinary},
 		choice.Endpoints[4])
@@ -246,14 +244,14 @@ func TestProbeErrorsNameTheNode(t *testing.T) {
 	require.EqualError(t, err, "node1: the agent was lost")
 	_, _, err = chooseAddress(named(says(wire.Reached{Error: "no sockets\x1b[31m"}, nil), fine), 0, probe.Options{})
 	require.EqualError(t, err, "node0: no sockets^[[31m")
-	// A node that answers nonsense is a node that reached nothing.
+	// An invalid answer counts as a node that reached nothing.
 	nonsense := wire.Reached{Port: -1, Answers: []probe.Result{{Target: 99, RTT: 1}, {Target: -1, RTT: 1}}}
 	_, _, err = chooseAddress(named(fine, says(nonsense, nil)), 0, probe.Options{})
 	require.ErrorContains(t, err,
 		"no address of node0 is reached by every other node:\n  10.0.0.1 (eth0)              not tried from node1")
 }
 
-// BenchmarkChooseAddress is the whole of the probing, with agents that all run here.
+// BenchmarkChooseAddress measures the whole probe, with all agents in this process.
 func BenchmarkChooseAddress(b *testing.B) {
 	for _, n := range []int{2, 64, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// Hosts that are down are one report, whatever they are called and however long each was waited for.
+// All unreachable hosts are in one report, regardless of their names and timeouts.
 func TestMergeErrorsOfHosts(t *testing.T) {
 	s := &session{}
 	var errs []error

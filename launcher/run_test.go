@@ -59,21 +59,21 @@ func failing(r env.Rank) {
 	select {}
 }
 
-// raising has the rank fail that the first argument names, as a Python program that raised.
+// raising makes the rank in the first argument fail like a Python program with an exception.
 func raising(r env.Rank) {
 	if fmt.Sprint(r.Rank) != os.Args[1] {
 		select {}
 	}
 	text := []byte(`{"message":{"message":"ValueError: boom"}}`)
-	for { // the place is made soon after the start
+	for { // the path exists soon after the start
 		if os.WriteFile(os.Getenv(env.VarTorchelasticErrorFile), text, 0o600) == nil {
 			os.Exit(17)
 		}
 	}
 }
 
-// flaky has rank 1 fail in the first two attempts, and all ranks say what they
-// find in the store: an earlier attempt's key must not be there.
+// flaky makes rank 1 fail in the first two attempts. All ranks print the keys in their store: an earlier attempt's
+// key must not be there.
 func flaky(r env.Rank) {
 	store, err := tcpstore.Dial(context.Background(), r.Store)
 	if err != nil {
@@ -93,8 +93,7 @@ func flaky(r env.Rank) {
 	}
 }
 
-// meet has ranks 0 and 1 wait for what nobody brings, while rank 2 ends and rank 3
-// does something else.
+// meet makes ranks 0 and 1 wait for a key that no rank sets, while rank 2 ends and rank 3 is busy.
 func meet(r env.Rank) {
 	switch r.Rank {
 	case 2:
@@ -109,9 +108,9 @@ func meet(r env.Rank) {
 	panic(err)
 }
 
-// errorPipe puts a pipe where PyTorch's error file belongs.
+// errorPipe creates a pipe at the path of PyTorch's error file.
 func errorPipe() {
-	for { // the place is made soon after the start
+	for { // the path exists soon after the start
 		switch err := syscall.Mkfifo(os.Getenv(env.VarTorchelasticErrorFile), 0o600); {
 		case err == nil:
 			os.Exit(3)
@@ -121,14 +120,14 @@ func errorPipe() {
 	}
 }
 
-// orphan leaves a process in a session of its own behind.
+// orphan leaves a process in its own session.
 func orphan() {
 	_, _ = os.StartProcess("/proc/self/exe", []string{"orphan"}, &os.ProcAttr{
 		Env: withRole(os.Environ(), "wait"), Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }
 
-// hide leaves a process behind that has neither session nor marker of the job.
+// hide leaves a process that has neither a session nor a marker of the job.
 func hide() {
 	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"},
 		&os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}})
@@ -138,7 +137,7 @@ func hide() {
 	fmt.Println(p.Pid)
 }
 
-// withRole gives an environment one role: of two, programs take the first.
+// withRole sets one role in an environment. If a variable occurs twice, programs use the first.
 func withRole(environ []string, role string) []string {
 	environ = slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, roleVariable+"=") })
 	return append(environ, roleVariable+"="+role)
@@ -146,7 +145,7 @@ func withRole(environ []string, role string) []string {
 
 func TestMain(m *testing.M) {
 	launcher.Main()
-	// a rank that ran the tests would start ranks that do
+	// a rank that ran the tests would start further ranks
 	if os.Getenv(roleVariable) == "" && os.Getenv(env.VarRank) != "" {
 		fmt.Fprintln(os.Stderr, "a rank without", roleVariable)
 		os.Exit(3)
@@ -160,7 +159,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if role := os.Getenv(roleVariable); role == agentRole {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as gorun agent does
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as in gorun agent
 		if err := launcher.ServeAgent(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "agent:", err)
 			os.Exit(1)
@@ -193,7 +192,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// onFirst is a buffer that has something done once a rank has printed.
+// onFirst returns a buffer that calls a function when a rank has printed.
 func onFirst(do func()) *buffer {
 	b := &buffer{first: make(chan struct{})}
 	go func() {
@@ -221,15 +220,15 @@ func run(t *testing.T, s launcher.Spec, options ...launcher.Option) (*launcher.R
 	return r, &stdout, &stderr
 }
 
-// onNotice has a function hear what is told.
+// onNotice calls a function with the text of each notice.
 func onNotice(hear func(text string)) launcher.Option {
 	return launcher.WithNotices(func(n launcher.Notice) string { hear(n.Text); return "" })
 }
 
-// shownNotices has what is told written to standard error.
+// shownNotices writes each notice to standard error.
 var shownNotices = launcher.WithNotices(func(n launcher.Notice) string { return n.Text })
 
-// own names the test binary itself: /proc/self/exe would be gorun's.
+// own makes the test binary the program: /proc/self/exe would be gorun itself.
 func own(t *testing.T, s launcher.Spec) launcher.Spec {
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -249,7 +248,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Arguments and variables arrive byte by byte as they are, UTF-8 or not.
+// Arguments and variables reach ranks unchanged, even if they are not UTF-8.
 func TestEveryByteArrives(t *testing.T) {
 	odd := "\xff\xfe\n\"\\ \x01"
 	s := specOf("bytes", 1)
@@ -295,7 +294,7 @@ func TestStall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := specOf("meet", 4)
-	s.Store.Report = time.Second // by then rank 2 has ended
+	s.Store.Report = time.Second // rank 2 has ended by then
 	var said string
 	r, err := launcher.Run(ctx, own(t, s), launcher.WithOutput(&buffer{}, &buffer{}),
 		onNotice(func(text string) {
@@ -376,7 +375,7 @@ exit 124
 $`, launcher.Explain(r))
 }
 
-// Each attempt has a log directory of its own.
+// Each attempt has its own log directory.
 func TestLogsOfAttempts(t *testing.T) {
 	s := specOf("flaky", 2)
 	s.Restarts = job.Restarts{Max: 3, Delay: -1}
@@ -390,7 +389,7 @@ func TestLogsOfAttempts(t *testing.T) {
 	}
 }
 
-// A pipe in the place of PyTorch's error file must not hold up the end.
+// A pipe at the path of PyTorch's error file must not delay the end.
 func TestErrorFileIsPipe(t *testing.T) {
 	r, _, _ := run(t, specOf("pipe", 1))
 	assert.Equal(t, 3, r.ExitCode)
@@ -417,7 +416,7 @@ func TestDeadline(t *testing.T) {
 	assert.Equal(t, job.ExitTimeout, r.ExitCode)
 }
 
-// What ranks are asked at the deadline ends them, and is no failure of theirs.
+// Stack traces at the deadline end the ranks. That is not a failure of a rank.
 func TestStacksAtTheDeadline(t *testing.T) {
 	for name, s := range map[string]launcher.Spec{"here": specOf("wait", 2), "on nodes": nodes("wait")} {
 		t.Run(name, func(t *testing.T) {
@@ -467,7 +466,7 @@ func TestMuchOutput(t *testing.T) {
 	}
 }
 
-// A library is no subreaper: the orphan is found by its marker.
+// A library is no subreaper: it finds the orphan by its marker.
 func TestOrphans(t *testing.T) {
 	s := specOf("orphan", 1)
 	s.Grace = time.Millisecond
@@ -482,8 +481,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A cgroup finds an orphan that has hidden its marker, too, while the library's
-// host may have other children.
+// A cgroup also finds an orphan without a marker, while the library's process may have other children.
 func TestHiddenOrphans(t *testing.T) {
 	testneeds.OwnCgroup(t)
 	s := specOf("hide", 1)
@@ -493,7 +491,7 @@ func TestHiddenOrphans(t *testing.T) {
 	assert.Empty(t, r.Orphans)
 	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
 	require.NoError(t, err)
-	assert.Eventually(t, func() bool { // somebody has to reap it, too
+	assert.Eventually(t, func() bool { // another process must also reap it
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}, time.Minute, time.Millisecond)
 }

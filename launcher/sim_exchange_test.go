@@ -25,7 +25,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// joinPlane gives an agent its end of the exchange plane of an attempt.
+// joinPlane gives an agent its end of an attempt's exchange plane.
 func (a *simAgent) joinPlane(attempt int) {
 	if a.sim.joined == nil {
 		return
@@ -37,7 +37,7 @@ func (a *simAgent) joinPlane(attempt int) {
 	a.sim.joined <- attempt
 }
 
-// exchange takes what the head says on the plane.
+// exchange handles a message from the launcher on the plane.
 func (a *simAgent) exchange(f wire.Frame) error {
 	var m wire.Exchange
 	if err := f.Decode(&m); err != nil {
@@ -60,7 +60,7 @@ func (s *simulation) awaitPlanes(tb testing.TB) {
 	}
 }
 
-// ranksBlob is what the ranks of a node bring to a fence: each its number and as many bytes.
+// ranksBlob returns a node's contribution to a fence: each rank's number and as many bytes.
 func ranksBlob(node, bytes int) []byte {
 	var b []byte
 	for local := range simRanks {
@@ -70,7 +70,7 @@ func ranksBlob(node, bytes int) []byte {
 	return b
 }
 
-// fence has the ranks of all agents come to a fence, and reports what was wrong.
+// fence makes the ranks of all agents reach a fence and verifies the result.
 func (s *simulation) fence(id string, blobs [][]byte) error {
 	nodes := make([]int, len(s.agents))
 	for i := range nodes {
@@ -101,8 +101,8 @@ func blobsOf(nodes, bytes int) [][]byte {
 	return blobs
 }
 
-// All nodes of a job come to fences and see each other's names, and after a restart again,
-// of which then nothing of the first attempt is left.
+// All nodes of a job reach fences and see each other's names, before and after a restart. Nothing of the first
+// attempt remains then.
 func TestExchangeOverNodes(t *testing.T) {
 	nodes := testneeds.Count(50, 1000)
 	s := newSimulation(t, nodes, time.Millisecond)
@@ -140,7 +140,7 @@ func TestExchangeOverNodes(t *testing.T) {
 	}
 }
 
-// The ranks of a node may all have ended before those of another begin MPI, and wait for them.
+// All ranks of a node may end before ranks of another node initialize MPI and wait for them.
 func TestSimulatedNodeEndsBeforeFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulation(t, 2, time.Millisecond)
@@ -148,7 +148,7 @@ func TestSimulatedNodeEndsBeforeFence(t *testing.T) {
 		go func() {
 			s.awaitPlanes(t)
 			_ = s.agents[1].end(0)
-			time.Sleep(time.Second) // the head has heard that the node is gone: time is virtual
+			time.Sleep(time.Second) // virtual time: the launcher has received the end of the node
 			a := s.agents[0]
 			fence := exchange.Fence{
 				ID: "init", Nodes: []int{0, 1},
@@ -186,7 +186,7 @@ func (c counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reachBySockets connects the head with an agent over TCP, by 127.0.0.1.
+// reachBySockets connects the launcher with an agent over TCP at 127.0.0.1.
 func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, bytes *atomic.Int64,
 	h hosts.Host,
 ) (io.ReadWriteCloser, error) {
@@ -194,7 +194,7 @@ func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, 
 	if _, err := fmt.Sscanf(h.Name, "node%d", &index); err != nil {
 		return nil, err
 	}
-	s.dialing.Lock() // so that what is accepted is what was dialled
+	s.dialing.Lock() // pairs each accepted connection with the dialed one
 	defer s.dialing.Unlock()
 	var dialer net.Dialer
 	ours, err := dialer.DialContext(ctx, "tcp", listener.Addr().String())
@@ -211,9 +211,8 @@ func (s *simulation) reachBySockets(ctx context.Context, listener net.Listener, 
 	return counted{ours, bytes}, nil
 }
 
-// BenchmarkFenceOverNodes is a fence of 8 ranks with 100 bytes each on every node: from the
-// moment at which all nodes' ranks are there until all nodes have all pieces. Head and agents
-// are goroutines of one process, and between them are TCP connections.
+// BenchmarkFenceOverNodes measures a fence of 8 ranks with 100 bytes each on every node. It measures from the arrival
+// of all ranks until all nodes have all data. Launcher and agents are goroutines of one process, connected over TCP.
 func BenchmarkFenceOverNodes(b *testing.B) {
 	for _, nodes := range []int{2, 16, 64} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) { benchmarkFence(b, nodes, 100) })
@@ -224,7 +223,7 @@ func benchmarkFence(b *testing.B, nodes, bytesPerRank int) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	defer listener.Close()
-	s := newSimulation(b, nodes, time.Millisecond) // of which sockets know nothing
+	s := newSimulation(b, nodes, time.Millisecond) // sockets ignore the delay
 	s.joined = make(chan int, nodes)
 	blobs := blobsOf(nodes, bytesPerRank)
 	var bytes atomic.Int64

@@ -19,14 +19,14 @@ import (
 	"gorun/launcher/job"
 )
 
-// simFault is what happens to the link of one simulated node.
+// simFault is a fault in the link of one simulated node.
 type simFault struct {
 	name string
-	// strike is when it happens.
+	// strike causes the fault.
 	strike func(a *simAgent)
-	// survives: the job goes on.
+	// survives: the job continues.
 	survives bool
-	// reach is what reaching it gives instead.
+	// reach replaces the connection to the node.
 	reach func(ctx context.Context) error
 }
 
@@ -46,17 +46,16 @@ var simFaults = []simFault{
 	{name: "very slow", strike: func(a *simAgent) { a.down.slow(time.Minute); a.up.slow(time.Minute) }},
 }
 
-// slow makes what is written from now on arrive later.
+// slow delays later writes.
 func (f *flight) slow(delay time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.delay = delay
 }
 
-// The real head in virtual time, with links that break at any moment: while nodes are
-// reached and asked, while ranks are started, while they run, while they end. It must
-// return, in time, and name the node; and whatever it started has ended then, which
-// synctest sees to.
+// The real launcher runs in virtual time with links that break at any moment: during connection and probing, at the
+// start of ranks, while they run and while they end. It must return in time and name the node. synctest verifies that
+// all it started has ended.
 func TestSimulatedFaults(t *testing.T) {
 	random := testneeds.Rand(t)
 	for range testneeds.Count(100, 5000) {
@@ -87,7 +86,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	result, err := Run(context.Background(), spec, WithReach(s.reach),
 		WithOutput(io.Discard, io.Discard))
 	took := time.Since(began) - at // in virtual time
-	for _, a := range s.agents {   // as their leases do
+	for _, a := range s.agents {   // when their leases expire
 		a.down.end()
 		a.up.end()
 	}
@@ -109,7 +108,7 @@ func simulateFault(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// moments are when a fault comes and how long the job lasts without.
+// moments returns the time of the fault and the length of the job without a fault.
 func moments(r *rand.Rand) (at, length time.Duration) {
 	const long, short = 5 * time.Minute, 10 * time.Second
 	switch r.IntN(3) {
@@ -121,19 +120,18 @@ func moments(r *rand.Rand) (at, length time.Duration) {
 	return time.Duration(r.IntN(300)) * time.Millisecond, long
 }
 
-// String is the node's name.
 func (a *simAgent) String() string { return fmt.Sprintf("node%d", a.index) }
 
-// asked has ranks end that were asked to, in their own time, or at once.
+// asked ends ranks after a signal, either at once or after a delay.
 func (a *simAgent) asked(sig syscall.Signal) {
 	if a.stubborn == 0 || sig == syscall.SIGKILL {
-		_ = a.end(sig) // or the head is gone
+		_ = a.end(sig) // or the launcher has exited
 		return
 	}
 	time.AfterFunc(a.stubborn, func() { _ = a.end(sig) })
 }
 
-// fail has the node's first rank fail.
+// fail makes the node's first rank fail.
 func (a *simAgent) fail(code int) {
 	a.mu.Lock()
 	rank := a.ranks[0]
@@ -142,8 +140,8 @@ func (a *simAgent) fail(code int) {
 	_ = a.link.Send(&wire.Ended{Ranks: []spec.Exit{{Rank: rank, PID: 1000, Code: code, At: time.Now()}}})
 }
 
-// What the head asks an agent first waits until that runs, which says nothing about its
-// clock: ranks that were ended for another's failure do not pass for the first.
+// The first request waits until the agent runs, so its duration says nothing about the agent's clock. Ranks that were
+// stopped after another rank's failure must not appear to be the first to fail.
 func TestSimulatedLateAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulation(t, 3, time.Millisecond)

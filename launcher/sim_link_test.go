@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// flight is one direction of a link in memory: what is written can be read a while
-// later. Writes never wait.
+// flight is one direction of a link in memory. Data can be read after a delay. Writes never block.
 type flight struct {
 	mu      sync.Mutex
 	arrived sync.Cond
@@ -15,13 +14,13 @@ type flight struct {
 	flying  []parcel
 	ready   []byte
 	timer   *time.Timer
-	cut     bool   // what is written is lost
-	ended   bool   // no more comes
+	cut     bool   // writes are lost
+	ended   bool   // no more data follows
 	marked  bool   // a mark was written
-	taken   func() // called once the mark was read and more is wanted
+	taken   func() // called when the reader has read the mark and wants more
 }
 
-// parcel is what was written at once; nil is the end.
+// parcel is the data of one write; nil is end-of-file.
 type parcel struct {
 	due  time.Time
 	data []byte
@@ -43,14 +42,14 @@ func (f *flight) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// mark has it known when all that was written so far was read and dealt with.
+// mark reports when the reader has processed all data written so far.
 func (f *flight) mark() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.marked = true
 }
 
-// close lets what was written arrive, and then the end.
+// close delivers the written data and then end-of-file.
 func (f *flight) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +69,7 @@ func (f *flight) send(p []byte) {
 	}
 }
 
-// land makes readable what is due.
+// land makes data readable whose delay has passed.
 func (f *flight) land() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,14 +108,14 @@ func (f *flight) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// lose loses what is under way and what is written from now on.
+// lose drops data in transit and all later writes.
 func (f *flight) lose() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cut, f.flying = true, nil
 }
 
-// end is what reading gives from now on.
+// end makes all later reads return end-of-file.
 func (f *flight) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,39 +26,39 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// simRanks is how many ranks each simulated node has.
+// simRanks is the number of ranks of each simulated node.
 const simRanks = 8
 
-// simulation is a job whose agents are goroutines in this process: nothing is started,
-// and links take a while. The head is the real one.
+// simulation is a job with the real launcher and agents that are goroutines of this process. It starts no process,
+// and its links have a delay.
 type simulation struct {
 	delay   time.Duration // of each direction
 	machine placement.Machine
 	agents  []*simAgent
 
 	began   time.Time
-	heard   atomic.Int32  // agents whose ranks the head knows to run
-	running chan struct{} // closed when that is all
-	started time.Duration // how long that took
+	heard   atomic.Int32  // agents whose ranks the launcher knows to run
+	running chan struct{} // closed when all agents are among them
+	started time.Duration // time until then
 	over    sync.WaitGroup
 
-	joined  chan int   // the attempt, for each agent that joined its exchange plane; nil: there is none
-	dialing sync.Mutex // one agent at a time is connected over a socket
+	joined  chan int   // the attempt, for each agent that joined its exchange plane; nil without a plane
+	dialing sync.Mutex // only one agent connects over a socket at a time
 }
 
 // simAgent is the agent of one node.
 type simAgent struct {
 	madeUp
 	sim  *simulation
-	down *flight // from the head
+	down *flight // from the launcher
 	up   *flight
 
-	stubborn time.Duration                   // how long its ranks take to end
-	begins   time.Duration                   // how long it takes to begin
-	refuses  func(ctx context.Context) error // nil: it is reached
+	stubborn time.Duration                   // time that its ranks take to end
+	begins   time.Duration                   // time that it takes to start
+	refuses  func(ctx context.Context) error // nil: it is reachable
 
 	plane   atomic.Pointer[exchange.Node]
-	attempt atomic.Int32 // whose plane that is
+	attempt atomic.Int32 // attempt of the plane
 	worlds  []world.World
 }
 
@@ -86,7 +86,7 @@ func (s *simulation) agent(index int) *simAgent {
 	return a
 }
 
-// reach connects the head with an agent.
+// reach connects the launcher with an agent.
 func (s *simulation) reach(ctx context.Context, h hosts.Host) (io.ReadWriteCloser, error) {
 	index, err := strconv.Atoi(strings.TrimPrefix(h.Name, "node"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *simulation) reach(ctx context.Context, h hosts.Host) (io.ReadWriteClose
 	return linkEnd{a.up, a.down}, nil
 }
 
-// spec is a job over all of the nodes.
+// spec returns a job on all nodes.
 func (s *simulation) spec() Spec {
 	spec := Spec{
 		Apps: []job.App{{Program: "./trainer"}}, PerNode: job.Count{Kind: job.CountFixed, N: simRanks},
@@ -125,14 +125,14 @@ func (s *simulation) run(tb testing.TB, spec Spec, options ...Option) *Result {
 	return result
 }
 
-// finish has all ranks end.
+// finish makes all ranks end.
 func (s *simulation) finish() {
 	for _, a := range s.agents {
 		_ = a.end(0)
 	}
 }
 
-// serve answers the head until that is gone.
+// serve answers the launcher until the connection ends.
 func (a *simAgent) serve() {
 	defer a.link.Close()
 	<-time.After(a.begins)
@@ -164,7 +164,7 @@ func (a *simAgent) answer(f wire.Frame) error {
 	return err
 }
 
-// start says that the ranks run.
+// start reports that the ranks run.
 func (a *simAgent) start(f wire.Frame) error {
 	var m wire.Start
 	if err := f.Decode(&m); err != nil {
@@ -189,10 +189,9 @@ func TestSimulatedNodes(t *testing.T) {
 	assert.Equal(t, int32(nodes), s.heard.Load())
 }
 
-// BenchmarkSimulatedNodes is the head with many agents in this process, whose links
-// take a millisecond each way. KiB/agent is what head and agents hold, stacks
-// included, once all ranks run; agents-KiB/agent what the agents do after a talk of the
-// same length with nobody who keeps anything, so that the difference is the head's.
+// BenchmarkSimulatedNodes measures the launcher with many agents in this process, over links with a delay of 1 ms
+// each way. KiB/agent is the memory of launcher and agents once all ranks run, including stacks. agents-KiB/agent is
+// the memory of the agents alone after the same exchange; the difference is the launcher's.
 func BenchmarkSimulatedNodes(b *testing.B) {
 	for _, nodes := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
@@ -226,7 +225,7 @@ func benchmarkNodes(b *testing.B, nodes int) {
 	assert.Zero(b, result.ExitCode, Explain(result))
 }
 
-// agentsAlone is what the agents of a job hold, in bytes.
+// agentsAlone returns the memory of a job's agents in bytes.
 func agentsAlone(b *testing.B, nodes int) uint64 {
 	before := memory()
 	s := newSimulation(b, nodes, time.Millisecond)
@@ -254,7 +253,7 @@ func agentsAlone(b *testing.B, nodes int) uint64 {
 	return held
 }
 
-// memory is what this process holds, in bytes.
+// memory returns the memory of this process in bytes.
 func memory() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -262,7 +261,7 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// processTime is the CPU time of this process.
+// processTime returns the CPU time of this process.
 func processTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // never fails

@@ -17,7 +17,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// growingHead drives a job of one rank on each of two nodes, and gives their far ends.
+// growingHead drives a job of one rank on each of two nodes, and returns the remote ends of their links.
 func growingHead(t *testing.T) (*head, []*wire.Link) {
 	t.Helper()
 	x, nodes, far := hubOf(2, 0)
@@ -45,8 +45,8 @@ func growingHead(t *testing.T) (*head, []*wire.Link) {
 	return h, far
 }
 
-// Every node hears of new ranks; only those that start some are waited for: the job's part
-// on another may be over.
+// Every node gets the new ranks, but the launcher waits only for nodes that start some. On others the job may have
+// ended.
 func TestSpawnWaitsForNodesWithNewRanks(t *testing.T) {
 	h, far := growingHead(t)
 	h.onSpawn(h.nodes[0], wire.Spawn{Call: 7})
@@ -71,7 +71,7 @@ func TestSpawnWaitsForNodesWithNewRanks(t *testing.T) {
 	assert.Equal(t, wire.Spawned{Call: 7, World: "w-s1"}, answer)
 }
 
-// What is too much for a message is refused before anything is done about it.
+// A spawn too large for one frame is refused before it has any effect.
 func TestSpawnTooLargeForFrame(t *testing.T) {
 	h, far := growingHead(t)
 	plans := h.planSpawn
@@ -92,7 +92,7 @@ func TestSpawnTooLargeForFrame(t *testing.T) {
 	assert.Empty(t, h.spawns.pending)
 }
 
-// Ranks that a node could not start are none of its ranks.
+// Ranks that a node could not start are not among its ranks.
 func TestFailedSpawnLeavesNoRanks(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Load().Nodes[0].Ranks = []int{0, 2}
@@ -101,7 +101,7 @@ func TestFailedSpawnLeavesNoRanks(t *testing.T) {
 	assert.Equal(t, []int{0}, h.plan.Load().Nodes[0].Ranks)
 }
 
-// What ranks' servers say last may come when nothing is left of their attempt.
+// The last frames of an attempt may arrive after its end.
 func TestLateFramesOfAttempt(t *testing.T) {
 	_, nodes, far := hubOf(1, 0)
 	n := nodes[0]
@@ -119,14 +119,14 @@ func TestLateFramesOfAttempt(t *testing.T) {
 	require.NoError(t, n.link.Close())
 }
 
-// A rank that was spawned has the local rank of another, and not its log files.
+// A spawned rank shares a local rank number with another rank, but not its log files.
 func TestSpawnedRanksHaveNoHeadLogs(t *testing.T) {
 	h, _ := growingHead(t)
 	h.plan.Store(&job.Plan{
 		Ranks: []job.Rank{{Process: spec.Process{LocalRank: 3, Spawned: true}}},
 		Logs:  &job.Logs{Tee: []job.Streams{0}},
 	})
-	x := &headLogs{head: h} // without any node's
+	x := &headLogs{head: h} // without log files of any node
 	assert.True(t, x.write(h.nodes[0], 0, output.Stdout, []byte("shown")))
 	x.end(h.nodes[0], 0, output.Stdout)
 	assert.Empty(t, x.last(0))

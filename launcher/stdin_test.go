@@ -8,7 +8,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// What was read for an attempt that is over by then goes to no rank: the next attempt has not counted it.
+// Input that was read for an ended attempt goes to no rank: the next attempt has not counted it.
 func TestLateInput(t *testing.T) {
 	h, far := growingHead(t)
 	h.stdio.Piped = []int{0}

@@ -14,7 +14,7 @@ import (
 	"gorun/launcher/internal/probe"
 )
 
-// told are a survey's findings, a line each: "loss: h3: packets …".
+// told returns the findings of a survey as lines such as "loss: h3: packets …".
 func told(s probe.Survey) (lines []string) {
 	for _, f := range s.Problems() {
 		line := fmt.Sprintf("%s: %s", f.Check, &f)
@@ -26,13 +26,13 @@ func told(s probe.Survey) (lines []string) {
 	return lines
 }
 
-// TestImpairedNetwork makes one thing at a time wrong with the network of three
-// hosts: that is told, in words, and nothing else.
+// TestImpairedNetwork impairs the network of three hosts in one way at a time. The survey reports that impairment and
+// nothing else.
 func TestImpairedNetwork(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	for name, row := range map[string]struct {
 		how  testhosts.Impairment
-		want string // a pattern, "": nothing is told
+		want string // a pattern; "": no finding
 	}{
 		"nothing": {},
 		"packets are lost": {
@@ -55,7 +55,7 @@ func TestImpairedNetwork(t *testing.T) {
 			defer impair(t, set, "h3", testhosts.Impairment{})
 			survey, choice, err := surveyNetwork(agentsOn(t, set))
 			lines := told(survey)
-			// a machine that is busy with other tests loses and delays packets, too
+			// a machine that is busy with other tests also loses and delays packets
 			for try := 0; try < 2 && (len(lines) > 1 || row.want == "" && len(lines) > 0); try++ {
 				t.Logf("once more: %q", lines)
 				survey, choice, err = surveyNetwork(agentsOn(t, set))
@@ -74,7 +74,7 @@ func TestImpairedNetwork(t *testing.T) {
 	}
 }
 
-// impair skips where the kernel has no TAP devices.
+// impair skips the test if the kernel has no TAP devices.
 func impair(t *testing.T, set *testhosts.Set, host string, how testhosts.Impairment) {
 	err := set.Impair(host, how)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -83,7 +83,7 @@ func impair(t *testing.T, set *testhosts.Set, host string, how testhosts.Impairm
 	require.NoError(t, err)
 }
 
-// requireMeasured has every way been measured both ways.
+// requireMeasured requires a measurement of each path in both directions.
 func requireMeasured(t *testing.T, survey probe.Survey) {
 	n := len(survey.Nodes)
 	require.Len(t, survey.Paths, n*(n-1))
@@ -98,8 +98,8 @@ func requireMeasured(t *testing.T, survey probe.Survey) {
 	require.Contains(t, survey.Transfers(), "the slowest way is from h")
 }
 
-// TestOddInterfaces has three hosts with what hosts have beside the network that joins
-// them: what is chosen is right, and what leads nowhere is named.
+// TestOddInterfaces adds interfaces to three hosts that do not join them. The probe chooses the right network and
+// names the useless interfaces.
 func TestOddInterfaces(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 3})
 	for i, h := range set.Hosts() {
@@ -116,7 +116,7 @@ func TestOddInterfaces(t *testing.T) {
 		if i == 2 {
 			require.NoError(t, set.AddAddress(h, "fast2", "10.5.0.3/24"))
 		}
-		// IPv4 is there, leads to the head, and does not join the hosts.
+		// IPv4 works and leads to the launcher, but does not connect the hosts.
 		require.NoError(t, set.IP(h, "route add blackhole 10.77.1.0/24"))
 	}
 	survey, choice, err := surveyNetwork(agentsOn(t, set))

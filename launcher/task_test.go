@@ -30,7 +30,7 @@ func init() {
 	roles["wink"] = func(r env.Rank) { wink(r) }
 }
 
-// wink says which signals it hears until one ends it.
+// wink prints the signals that it receives until one ends it.
 func wink(r env.Rank) {
 	heard := make(chan os.Signal, 8)
 	signal.Notify(heard, syscall.SIGUSR1, syscall.SIGTERM)
@@ -43,8 +43,8 @@ func wink(r env.Rank) {
 	}
 }
 
-// seats runs a job of which each process is one rank, all in this process: on two hosts,
-// the first of which has every second rank.
+// seats runs a job in which each process is one rank, all in this process. There are two hosts, and the first has
+// every second rank.
 func seats(t *testing.T, role string, ranks int, wish func(rank int, s *launcher.Spec)) []*part {
 	return together(t, role, ranks, func(rank int, s *launcher.Spec) {
 		s.PerNode = job.Count{}
@@ -95,8 +95,8 @@ func TestTaskConflicts(t *testing.T) {
 	require.Equal(t, 2, parts[1].result.ExitCode)
 }
 
-// What comes from an engine that reaches all processes by itself is not passed on again,
-// but for what ends the job: a process may have been signalled alone.
+// Signals from an engine that reaches all processes itself are not forwarded. Only those that end the job are,
+// because a single process may have been signalled.
 func TestEngineSignals(t *testing.T) {
 	const ranks = 3
 	var all [ranks]chan<- os.Signal
