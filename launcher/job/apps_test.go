@@ -52,7 +52,7 @@ func TestHostsOfPrograms(t *testing.T) {
 	assert.Len(t, planOf(t, spec, facts).Ranks, 6)
 }
 
-// Programs with places of their own share no CPUs.
+// Programs with different placements share no CPUs.
 func TestPlacesOfPrograms(t *testing.T) {
 	spec, facts := appsOn(2, 4, 6)
 	facts[0].Machine = eightCores()

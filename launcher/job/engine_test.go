@@ -21,7 +21,7 @@ func inSlurm(slots ...int) (*Spec, []Facts) {
 		"SLURM_TASKS_PER_NODE=2,1",
 		"SLURMD_NODENAME=node1", "SLURM_PROCID=0", "SLURM_CPUS_PER_TASK=2", "CUDA_VISIBLE_DEVICES=0,1", "DISPLAY=:0")
 	for i := range facts {
-		facts[i].Remote = true // as the launcher's own
+		facts[i].Remote = true // like the launcher's own
 		facts[i].Environ = []string{
 			"HOME=/home/there", "TMPDIR=/scratch", "SLURMD_NODENAME=" + facts[i].Host, fmt.Sprint("SLURM_CPUS_ON_NODE=", i+4),
 			fmt.Sprint("CUDA_VISIBLE_DEVICES=", 2*i, ",", 2*i+1),
@@ -104,7 +104,7 @@ func TestGPUsOfEachNode(t *testing.T) {
 	spec.Place.Isolate, spec.Exports = false, []Export{{Name: "CUDA_VISIBLE_DEVICES", Value: "5", HasValue: true}}
 	assert.Equal(t, []string{"5", "5"}, gpus(planOf(t, spec, facts)), "-x counts on every node")
 
-	spec, facts = inSlurm(0, 0) // who came by himself brought his own
+	spec, facts = inSlurm(0, 0) // a process that started by itself brings its own GPUs
 	spec.Reach.Engine, spec.Hosts, facts[1].Joined, facts[0].Remote = nil, nil, true, false
 	for i := range facts {
 		facts[i].Machine = m
@@ -123,7 +123,7 @@ func TestRequestedCPUs(t *testing.T) {
 		place        PlacementSpec
 		quota        float64
 		threads, why string
-		golang       string // GOMAXPROCS
+		golang       string // value of GOMAXPROCS
 	}{
 		"fewer than a rank is bound to":   {4, 8, PlacementSpec{}, 0, "8", asked, "8"},
 		"fewer than one rank has":         {1, 8, PlacementSpec{}, 0, "8", asked, "8"},
@@ -158,8 +158,7 @@ func TestRequestedCPUs(t *testing.T) {
 	}
 }
 
-// A task of srun's with 16 CPUs may be a gorun with four ranks: Slurm's own number is
-// theirs then.
+// One srun task with 16 CPUs may be a gorun with four ranks. Slurm's CPU count then applies to these ranks together.
 func TestSlurmCPUsOfRanks(t *testing.T) {
 	m, err := placement.Example("two-socket-intel")
 	require.NoError(t, err)

@@ -64,7 +64,7 @@ func TestFactsOfHostileTasks(t *testing.T) {
 	require.ErrorContains(t, err, "rank 2 is local rank 0 of 9223372036854775807: the job has 3 ranks")
 }
 
-// Only hosts that run a program build it: others may not have its source.
+// Only hosts that run a program build it, because other hosts may not have its source.
 func TestProgramsAreBuiltWhereTheyRun(t *testing.T) {
 	spec, facts := appsOn(1, 1, 1, 1)
 	spec.Apps[0].Hosts, spec.Apps[1].Hosts = spec.Hosts[:1], spec.Hosts[1:]

@@ -65,8 +65,7 @@ func TestAHangOfManyKindsIsToldInFewLines(t *testing.T) {
 		lines[len(lines)-2:])
 }
 
-// hungReport is the whole report of n ranks that hang, of which the third is the odd
-// one where there are so many.
+// hungReport returns the whole report on n ranks that hang. The third rank, if any, differs from the others.
 func hungReport(n int) string {
 	h := Hang{Quiet: 5 * time.Minute}
 	for rank := range n {
@@ -76,7 +75,7 @@ func hungReport(n int) string {
 			Stack:    []string{"main.exchange (main.go:31) [chan receive]", "main.main (main.go:12)"},
 		}
 		if rank%2 == 1 {
-			r.State, r.Wait = "running", "" // it had just waked up
+			r.State, r.Wait = "running", "" // it has just woken up
 		}
 		if rank == 2 {
 			r.Wait, r.Keys, r.LastLine, r.Stack = "unix_stream_read_generic", nil, "loading shard 2", nil
@@ -100,7 +99,7 @@ exit 124
 	assert.Equal(t, heading+odd+"  [0-1,3-499]"+many, hungReport(500))
 }
 
-// The longest report there is stays within its 25 lines, of which none is endless.
+// The longest report has at most 25 lines, each of limited length.
 func TestReportOfAHangOfManyKinds(t *testing.T) {
 	for _, n := range []int{1, 4, 500} {
 		h := Hang{Quiet: time.Minute}

@@ -51,7 +51,7 @@ func planOf(t *testing.T, spec *Spec, facts []Facts) *Plan {
 	return p
 }
 
-// TestPlansOfHosts keeps whole plans over uneven hosts; -goldens writes them again.
+// TestPlansOfHosts compares whole plans on uneven hosts with golden files; -goldens rewrites them.
 func TestPlansOfHosts(t *testing.T) {
 	for name, slots := range map[string][]int{"two-hosts": {1, 2}, "three-hosts": {2, 1, 3}} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func compareGolden(t *testing.T, name string, p *Plan) {
 	assert.Equal(t, string(want), string(text)+"\n")
 }
 
-// A plan has a node's own variables once; few differ by rank.
+// A plan contains the variables of a node once, and few variables that differ by rank.
 func TestNodesOfAPlan(t *testing.T) {
 	spec, facts := onHosts(2, 1)
 	p := planOf(t, spec, facts)
@@ -95,7 +95,7 @@ func TestNodesOfAPlan(t *testing.T) {
 
 func TestLogsOfHosts(t *testing.T) {
 	spec, facts := onHosts(2, 1, 1)
-	facts[2].Host = "node2" // two machines that call themselves the same
+	facts[2].Host = "node2" // two machines with the same host name
 	spec.Output.LogDir = "/logs"
 	p := planOf(t, spec, facts)
 	assert.Equal(t, "/logs/run_01234567", p.Logs.Base)
@@ -181,8 +181,8 @@ func TestJoinedNodes(t *testing.T) {
 	assert.Equal(t, "vi", p.variable(3, "EDITOR").Value)
 }
 
-// TestCoreSlots: hosts whose slots are their cores are filled in their order, up to a limit;
-// the user did not choose the number, so that idle ones are no mistake.
+// TestCoreSlots: ranks fill hosts whose slots are their cores in order, up to a limit. Idle slots are no mistake
+// then, because no option set their number.
 func TestCoreSlots(t *testing.T) {
 	for name, c := range map[string]struct {
 		ranks int

@@ -10,7 +10,7 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// manyWarnings are more than a report has room for.
+// manyWarnings returns more warnings than a report has room for.
 func manyWarnings() *NCCL {
 	n := &NCCL{}
 	for i := range 64 {

@@ -49,7 +49,7 @@ func TestMemoryPolicyWithoutEffectIsNoted(t *testing.T) {
 	}
 }
 
-// A rank that is not bound has interleaved memory of all nodes that it may use.
+// The memory of an unbound rank is interleaved on all nodes that it may use.
 func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	machine := twoNodes()
 	machine.Topology.Memories, machine.Topology.Nodes[1].Memory = placement.CPUSet{}, 1<<30
@@ -65,7 +65,7 @@ func TestInterleavedMemoryOfUnboundRanks(t *testing.T) {
 	require.False(t, MemoryPreferred.NeedsTopology(), "the usual start reads no topology for one rank")
 }
 
-// A plan has a note on ranks that are away from their GPUs, for --dry-run, --report-bindings and a launch.
+// A plan has a note on ranks that are far from their GPUs, for --dry-run, --report-bindings and a launch.
 func TestRanksAwayFromTheirGPUsAreNoted(t *testing.T) {
 	machine, err := placement.Example("dgx-h100")
 	require.NoError(t, err)

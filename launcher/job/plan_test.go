@@ -37,7 +37,7 @@ func plannedOn(t *testing.T, spec Spec, nodes int, example string) *Plan {
 	return p
 }
 
-// variable is what a rank has under a name.
+// variable returns a variable of a rank's environment.
 func (p *Plan) variable(rank int, name string) plan.Variable {
 	for _, v := range slices.Concat(p.Ranks[rank].Env, p.CommonOf(p.Ranks[rank].Node)) {
 		if v.Name == name {
@@ -54,8 +54,8 @@ func mapBy(t *testing.T, text string) placement.MapBy {
 	return m
 }
 
-// Ranks that are dealt round the nodes: what belongs to a local rank is that of
-// its number on its node, never of its number in the job.
+// With ranks dealt round-robin to the nodes, anything that belongs to a local rank goes by its number on its node,
+// never by its number in the job.
 func TestRanksRoundTheNodes(t *testing.T) {
 	spec := Spec{
 		Apps: []App{
@@ -165,7 +165,7 @@ func TestIsolatedGPUsByNumber(t *testing.T) {
 		"--isolate-gpus: GPUs are named by their numbers in the order of PCI addresses, since their UUIDs are not known")
 }
 
-// A program counts the GPUs that it sees: chosen ones have to be its first.
+// A program counts only the visible GPUs: chosen GPUs have to be its first ones.
 func TestChosenGPUs(t *testing.T) {
 	m, err := placement.Example("mi300x")
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestChosenGPUs(t *testing.T) {
 	assert.Equal(t, "0", p.variable(1, "LOCAL_RANK").Value)
 }
 
-// The job gets the GPUs that no process uses, and a note on what is not known.
+// The job gets the GPUs that no process uses, and a note if their use is unknown.
 func TestFreeGPUs(t *testing.T) {
 	m, err := placement.Example("dgx-h100")
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestFreeGPUs(t *testing.T) {
 	assert.Equal(t, []string{"a: nobody knows", "b: neither here"}, (&builder{facts: facts}).nodeNotes())
 }
 
-// GOMAXPROCS is set only for ranks that share CPUs: Go counts those that it is bound to.
+// GOMAXPROCS is set only for ranks that share CPUs. Otherwise Go counts the CPUs that it is bound to.
 func TestGoThreads(t *testing.T) {
 	none, err := placement.ParseBindTo("none")
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestGoThreads(t *testing.T) {
 		place        placement.Request
 		quota        float64
 		want         string
-		threads, why string // of OMP_NUM_THREADS
+		threads, why string // value and reason of OMP_NUM_THREADS
 	}{
 		{1, placement.Request{}, 0, "", "", ""},
 		{1, placement.Request{}, 4, "", "", ""},

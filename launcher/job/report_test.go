@@ -102,7 +102,7 @@ exit 137
 			Result{Cause: CauseTimeout, ExitCode: 124, After: time.Minute, Ranks: []RankEnd{
 				{Fate: FateStopped, Signal: syscall.SIGKILL, Killed: true},
 				{Rank: 1, Fate: FateStopped, Signal: syscall.SIGTERM},
-				{Rank: 2, Fate: FateStopped, Signal: syscall.SIGKILL}, // by somebody else
+				{Rank: 2, Fate: FateStopped, Signal: syscall.SIGKILL}, // from outside the job
 			}},
 			"gorun: the job ran into its deadline (--timeout) after 1m0s\n" +
 				"  killed   1 rank by SIGKILL, not having ended when asked to: [0]\nexit 124\n",
@@ -129,7 +129,7 @@ exit 137
 	}
 }
 
-// The report has at most 25 lines, for any number of ranks and any lines.
+// The report has at most 25 lines, for any number of ranks and lines of any length.
 func TestReportIsShort(t *testing.T) {
 	long := strings.Split(strings.Repeat(strings.Repeat("x", 5000)+"\n", 100), "\n")
 	r := Result{Cause: CauseRank, ExitCode: 1, OutputLost: "lost", Orphans: long[:5], Hint: "b"}
@@ -144,7 +144,7 @@ func TestReportIsShort(t *testing.T) {
 		}
 	}
 	assert.LessOrEqual(t, strings.Count(r.Report(name), "\n"), 25)
-	r.Cause, r.First.LastLines = CauseTimeout, nil // which are never there with a traceback
+	r.Cause, r.First.LastLines = CauseTimeout, nil // never present together with a traceback
 	r.Attempts = make([]Attempt, 20)
 	for i := range r.Attempts {
 		r.Attempts[i].First = r.First
@@ -183,7 +183,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A rank that runs a second MPI program writes to a connection which the first has shut down.
+// A rank that runs a second MPI program writes to a connection that the first program has shut down.
 func TestHintOfASecondProgram(t *testing.T) {
 	for _, c := range []struct {
 		end  RankEnd
@@ -201,7 +201,7 @@ func TestHintOfASecondProgram(t *testing.T) {
 	}
 }
 
-// TestUnfinalizedHint: one rank alone keeps no others waiting.
+// TestUnfinalizedHint: the only rank keeps no other ranks waiting.
 func TestUnfinalizedHint(t *testing.T) {
 	first := &Failure{RankEnd: RankEnd{Unfinalized: true}}
 	alone := Result{Cause: CauseRank, Ranks: make([]RankEnd, 1), First: first}

@@ -27,7 +27,7 @@ func growing(t *testing.T) *Supervisor {
 	return s
 }
 
-// A node is cleaned up when its ranks have ended, with those that it got while the job ran.
+// A node is cleaned up when all its ranks have ended, including the ranks spawned there.
 func TestANodeEndsWithItsLastRank(t *testing.T) {
 	s := growing(t)
 	require.NoError(t, s.Grow(map[int][]int{1: {4, 5}}))
@@ -155,7 +155,7 @@ func TestSpawn(t *testing.T) {
 	require.Len(t, again.Ranks, 16)
 	require.Equal(t, 11, again.Worlds[2].Ranks[0].Job)
 
-	// Where a node starts the job's programs in its own way, its spawned ranks may spawn, too.
+	// If a node starts the job's programs in its own way, its spawned ranks can spawn, too.
 	next.Nodes[1].Apps = slices.Clone(p.Apps)
 	req.Node, req.By = 1, world.Proc{World: w.Name, Rank: 0}
 	req.Apps[0].Dir = ""
@@ -171,7 +171,7 @@ func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	p, more, err := p.Spawn(spec, facts, req, 1)
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {6, 7}}, more.ByNode())
-	p, more, err = p.Spawn(spec, facts, req, 2) // those have ended
+	p, more, err = p.Spawn(spec, facts, req, 2) // the others have ended
 	require.NoError(t, err)
 	require.Equal(t, map[int][]int{1: {8, 9}}, more.ByNode())
 	require.Equal(t, []int{0, 1}, []int{more.Ranks[0].LocalRank, more.Ranks[1].LocalRank})
@@ -181,7 +181,7 @@ func TestSpawnWhereRanksHaveEnded(t *testing.T) {
 	require.Equal(t, map[int][]int{0: {10}, 1: {11}}, more.ByNode())
 }
 
-// A large environment that all new ranks share is in a frame once.
+// An environment that all new ranks share is in a frame only once.
 func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	env := []string{"A=1", "B=2"}
@@ -197,7 +197,7 @@ func TestSpawnedRanksShareTheirExports(t *testing.T) {
 	}
 }
 
-// Ended worlds are dropped, except for the last ones and parents of running ones.
+// Ended worlds are dropped, except for the most recent ones and the parents of running ones.
 func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	req := requestOf(p, world.SpawnApp{Program: "./c", NumRanks: 1})
@@ -210,7 +210,7 @@ func TestPlanWithoutWorldsThatAreOver(t *testing.T) {
 			req.By, req.Node = world.Proc{World: more.World.Name}, more.Ranks[0].Node
 		}
 	}
-	const running = 6 + 2 // the child of that of number 1
+	const running = 6 + 2 // the child of world 1's child
 	next, over := p.PruneWorlds(func(rank int) bool { return rank >= 6 && rank != running })
 	require.Equal(t, []string{p.Worlds[0].Name + "-s3", p.Worlds[0].Name + "-s0"}, over)
 	require.Len(t, next.Worlds, len(p.Worlds)-2)
@@ -241,7 +241,7 @@ func TestRunawaySpawn(t *testing.T) {
 	require.ErrorContains(t, err, "begin with more ranks (gorun -np)")
 }
 
-// An error has the reason why ranks cannot be spawned.
+// The error contains the reason why ranks cannot be spawned.
 func TestNoSpawn(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	for _, c := range []struct {
@@ -269,8 +269,8 @@ func TestNoSpawn(t *testing.T) {
 	require.ErrorContains(t, err, "start one gorun on each node")
 }
 
-// A request's environment is for the spawned program: it sets neither gorun's own variables of ranks nor a path that
-// gorun itself uses.
+// A request's environment is for the spawned program. It cannot set gorun's own rank variables or a path that gorun
+// itself uses.
 func TestSpawnSetsNothingOfGorun(t *testing.T) {
 	p, spec, facts := spawnable(t)
 	own := []string{

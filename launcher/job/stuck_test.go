@@ -25,7 +25,7 @@ func TestRanksThatCannotBeginTogetherEndTheJob(t *testing.T) {
 	assert.Empty(t, r.Hint, "it is no rank that ended")
 }
 
-// The node of waiting ranks may not know how far a rank of another node had come in MPI.
+// The node of the waiting ranks may not know the MPI state of a rank on another node.
 func TestARankOfAnotherNodeHadBegunMPI(t *testing.T) {
 	s, _ := NewSupervisor(SupervisorConfig{Nodes: [][]int{{0}, {1}}, StartedAt: time.Unix(1, 0), Grace: time.Second})
 	s.Next(Running{PIDs: map[int]int{0: 10, 1: 11}})

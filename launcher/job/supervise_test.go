@@ -41,7 +41,7 @@ func replay(t *testing.T, file string) {
 	require.Equal(t, string(text), got)
 }
 
-// transcript answers every paragraph of text anew.
+// transcript returns the text with a fresh answer to each paragraph.
 func transcript(t *testing.T, text string) string {
 	var out []string
 	var sup *Supervisor
@@ -80,7 +80,7 @@ func perform(t *testing.T, sup **Supervisor, line string) []string {
 	return orderLines((*sup).Next(f.event(words[0])))
 }
 
-// values are the name=value words of a line.
+// values are the name=value pairs of a line.
 type values struct {
 	t *testing.T
 	m map[string]string
@@ -111,7 +111,7 @@ func (v values) duration(name string) time.Duration {
 	return d
 }
 
-// at is a time in seconds after an arbitrary moment.
+// at returns a time in seconds after an arbitrary epoch.
 func (v values) at(name string) time.Time {
 	if v.m[name] == "" {
 		return time.Time{}
@@ -128,7 +128,7 @@ func (v values) signals(name string) (list []syscall.Signal) {
 	return list
 }
 
-// nodes are the numbers of ranks on each node: nodes=4 or nodes=2,2.
+// nodes returns the ranks of each node, from their numbers: nodes=4 or nodes=2,2.
 func (v values) nodes() (nodes [][]int) {
 	rank := 0
 	for _, n := range strings.Split(v.m["nodes"], ",") {
@@ -153,7 +153,7 @@ func (v values) ints(name string) (list []int) {
 	return list
 }
 
-// mpi is how far a rank had come in MPI: mpi=begun, mpi=finalized.
+// mpi returns the MPI state of a rank: mpi=begun or mpi=finalized.
 func (v values) mpi() *spec.RankMPI {
 	if v.m["mpi"] == "" {
 		return nil

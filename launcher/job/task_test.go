@@ -36,7 +36,7 @@ func taskJob(gpus []string, cpus ...string) (*Spec, []Facts) {
 	return spec, facts
 }
 
-// found is a variable of a rank's environment, "-" without it.
+// found returns a variable of a rank's environment, or "-" if it is not set.
 func found(p *Plan, rank int, name string) string {
 	r := p.Ranks[rank]
 	for _, list := range [][]plan.Variable{r.Env, p.CommonOf(r.Node)} {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sampleToken is not used anywhere else.
+// sampleToken returns a token that is used only in tests.
 func sampleToken() (t Token) {
 	for i := range t {
 		t[i] = byte(i * 37)
@@ -36,7 +36,7 @@ func TestTokenIsNotPrinted(t *testing.T) {
 	}
 }
 
-// Each change of one character is found, and no message repeats what was typed.
+// Any change of one character is detected, and no error message repeats the input.
 func TestTokenTypos(t *testing.T) {
 	text := sampleToken().Text()
 	for i := range text {

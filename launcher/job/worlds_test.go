@@ -36,7 +36,7 @@ func worldsOf(t *testing.T, change func(s *Spec), facts []Facts, ranks ...int) [
 	return p.Worlds
 }
 
-// places are a world's ranks as "job rank: app, host, node, local rank, node rank".
+// places returns the ranks of a world as "job rank: app, host, node, local rank, node rank".
 func places(w world.World) (texts []string) {
 	for _, r := range w.Ranks {
 		texts = append(texts, fmt.Sprintf("%d: app %d on %s by %d, %d, %d", r.Job, r.App, w.Hosts[r.Host], r.Node,
@@ -45,7 +45,7 @@ func places(w world.World) (texts []string) {
 	return texts
 }
 
-// All ranks are one world, which has hosts, programs and room.
+// All ranks form one world, with hosts, programs and a universe size.
 func TestOneWorld(t *testing.T) {
 	worlds := worldsOf(t, func(*Spec) {}, []Facts{
 		{Facts: NodeFacts{Host: "a"}},
@@ -65,7 +65,7 @@ func TestOneWorld(t *testing.T) {
 		places(w))
 }
 
-// With a world for each program ranks count in it, and on their host in all.
+// With a world for each program, world ranks are numbered within the world, and node ranks within the host.
 func TestWorldPerApp(t *testing.T) {
 	worlds := worldsOf(t, func(s *Spec) { s.WorldPerApp = true }, []Facts{
 		{Facts: NodeFacts{Host: "a"}},
@@ -80,7 +80,7 @@ func TestWorldPerApp(t *testing.T) {
 	require.Equal(t, []world.App{{NumRanks: 3, Argv: []string{"./p1", "x"}}}, worlds[1].Apps)
 }
 
-// Several agents on one host are one host, by the boot id or by the resource manager.
+// Several agents on one host count as one host, identified by the boot ID or the resource manager.
 func TestNodesOnOneHost(t *testing.T) {
 	w := worldsOf(t, func(*Spec) {}, []Facts{
 		{Facts: NodeFacts{Host: "a", Boot: "1"}},
@@ -105,7 +105,7 @@ func TestNodesOnOneHost(t *testing.T) {
 	require.Equal(t, 3, w.Universe)
 }
 
-// Hosts with the same name get different ones.
+// Hosts with the same name get distinct names.
 func TestHostsOfOneName(t *testing.T) {
 	w := worldsOf(t, func(*Spec) {}, []Facts{
 		{Facts: NodeFacts{Host: "localhost", Boot: "1"}},
@@ -114,7 +114,7 @@ func TestHostsOfOneName(t *testing.T) {
 	require.Equal(t, []string{"localhost", "localhost-1"}, w.Hosts)
 }
 
-// Hosts without slots count their cores; bound ranks have a locality.
+// Hosts without slots use their number of cores. Bound ranks have a locality.
 func TestWorldOfBoundRanks(t *testing.T) {
 	machine, err := placement.Example("two-socket-intel")
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestWorldOfBoundRanks(t *testing.T) {
 	require.NotEmpty(t, w.Ranks[1].CPUs)
 }
 
-// A world says in prterun's words how its ranks were placed, where that is one way.
+// A world names its mapping, ranking and binding as prterun does, if all ranks share them.
 func TestPoliciesOfAWorld(t *testing.T) {
 	machine, err := placement.Example("two-socket-intel")
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestPoliciesOfAWorld(t *testing.T) {
 		policies(app, Facts{Facts: NodeFacts{Host: "a", Machine: machine}}))
 }
 
-// Programs that cannot talk to each other are not one world.
+// Programs that use incompatible PMI families cannot be in one world.
 func TestTwoFamiliesInOneWorld(t *testing.T) {
 	plan := func(change func(s *Spec), families ...string) error {
 		spec := &Spec{}
@@ -175,7 +175,7 @@ func TestTwoFamiliesInOneWorld(t *testing.T) {
 	require.NoError(t, plan(func(s *Spec) { s.MPI = MPINone }, "Open MPI", "MPICH"))
 }
 
-// The user may say what room there is. Without that PMI does not have the slots.
+// -usize sets the universe size. With -usize INFINITE, PMI gets no number of slots.
 func TestUniverseAsWished(t *testing.T) {
 	for wish, want := range map[int]int{7: 7, UniverseSlots: 6, 0: 6} {
 		w := worldsOf(t, func(s *Spec) { s.Universe = wish }, []Facts{
@@ -188,7 +188,7 @@ func TestUniverseAsWished(t *testing.T) {
 	}
 }
 
-// No world without MPI, and no name before the start.
+// Without MPI there is no world, and before the start a world has no name.
 func TestWorldsBeforeStart(t *testing.T) {
 	require.Empty(t, worldsOf(t, func(s *Spec) { s.MPI = MPINone }, []Facts{{Facts: NodeFacts{Host: "a"}}}, 2))
 	require.Equal(t, AtStart, worldName(IDs{World: AtStart}, 0))

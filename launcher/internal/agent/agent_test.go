@@ -17,8 +17,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// A rank that waits for a page of a file system which is gone cannot be looked at, nor can
-// others wait for that: they get their signals.
+// A rank blocked on a page of a dead file system cannot be inspected. Other ranks do not wait for it: they get their
+// signals.
 func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	j := m.job
@@ -57,7 +57,7 @@ func TestSignalsDoNotWaitForRanksThatHang(t *testing.T) {
 	assert.NoFileExists(t, file, "of a rank that could be looked at")
 }
 
-// asleep is a process that does nothing until the test's end.
+// asleep starts a process that sleeps until the test ends.
 func asleep(t *testing.T) (pid int) {
 	c := exec.Command("sleep", "600")
 	require.NoError(t, c.Start())
@@ -65,7 +65,7 @@ func asleep(t *testing.T) (pid int) {
 	return c.Process.Pid
 }
 
-// A spawner asks for that while a signal is being delivered.
+// A spawner queries the end of a rank while a signal is being delivered.
 func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	m.job.signals.mu.Lock()
@@ -76,7 +76,7 @@ func TestEndsOfRanksDoNotWaitForSignals(t *testing.T) {
 	assert.Empty(t, e.OOM)
 }
 
-// Ranks that were spawned have the local ranks of the first ones, and no files.
+// Spawned ranks share local rank numbers with the first ranks, and have no log files.
 func TestSpawnedRanksHaveNoLogs(t *testing.T) {
 	logs, err := output.OpenLogs(output.LogPlan{
 		RunDir: t.TempDir() + "/run", Ranks: []output.RankInfo{{}},

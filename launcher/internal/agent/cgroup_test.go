@@ -8,13 +8,12 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Slurm counts and ends the processes of a step by its own cgroups, whether or not the
-// head is inside Slurm, too.
+// Slurm tracks and ends the processes of a step by its own cgroups, even if the launcher is outside of Slurm.
 func TestNoCgroupInsideSlurm(t *testing.T) {
 	j := &job{
 		agent: &Agent{cfg: Config{Environ: []string{"PATH=/bin", "SLURM_JOB_ID=17"}}},
 		start: wire.Start{Cgroup: true},
 	}
-	j.makeCgroup() // would tell a guard that there is none of
+	j.makeCgroup() // would send the cgroup to a guard that does not exist here
 	assert.Nil(t, j.cgroup)
 }

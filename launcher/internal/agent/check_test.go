@@ -25,7 +25,7 @@ func TestNoHeadInspectsNodesThatJoined(t *testing.T) {
 		cfg.Joined = own
 		go func() { served <- Serve(wire.NewLink(theirs), cfg) }()
 		check := &wire.Check{Inspect: true, Python: python, Environ: []string{"PATH=" + dir}, Patience: time.Minute}
-		_ = head.Send(check) // a frame that is refused by its header is not read to its end
+		_ = head.Send(check) // the agent rejects the frame by its header and does not read the rest
 		for {
 			f, err := head.Read()
 			if err != nil || f.Type == wire.TypeChecked {

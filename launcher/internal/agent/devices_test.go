@@ -13,7 +13,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// A Python that hangs, as one whose driver does, keeps nobody waiting for ever.
+// A Python process that hangs, for example in a driver, is abandoned after a timeout.
 func TestCountingDevicesHasALimit(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
 	require.NoError(t, unix.Mkfifo(python+".never", 0o600))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Files that ranks are found to have while the job ends are removed all the same.
+// Files found during cleanup are removed, too.
 func TestPathsThatComeWithTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	g := newGuard()

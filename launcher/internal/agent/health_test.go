@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// askHealth is what a health check answers to bytes.
+// askHealth returns the answer of a health check to arbitrary bytes.
 func askHealth(t *testing.T, h *Health, question string) string {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	go func() {
-		_, _ = io.WriteString(ours, question) // it may hear enough before
+		_, _ = io.WriteString(ours, question) // the server may answer before it has read everything
 	}()
 	answer := make(chan string)
 	go func() {
@@ -46,7 +46,7 @@ func TestHealthAnswers(t *testing.T) {
 	assert.Contains(t, askHealth(t, h, "GET / HTTP/1.1\r\n\r\n"), " 200 OK\r\n")
 }
 
-// Peers that say nothing fill the room and no more.
+// Silent peers use up the connection limit and no more.
 func TestHealthIsBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -23,8 +23,9 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Whoever can write to the temporary directory exchanges the agent's private directory with a link to another one of
-// the user's, or with that itself, while jobs begin and end. None of the other's files is removed or changed.
+// A process that can write to the temporary directory replaces the agent's private directory with another directory
+// of the user, or with a link to one. Jobs start and end meanwhile. No file in the other directory is removed or
+// changed.
 func TestNothingOfTheUsersIsRemovedForAHead(t *testing.T) {
 	for name, makeOther := range map[string]func(t *testing.T, canary, other string) error{
 		"link":      func(_ *testing.T, canary, other string) error { return os.Symlink(canary, other) },
@@ -44,7 +45,7 @@ func TestNothingOfTheUsersIsRemovedForAHead(t *testing.T) {
 				h.end()
 			}
 			stop()
-			if name == "directory" { // wherever it is by now
+			if name == "directory" { // wherever it is now
 				require.NoError(t, os.Rename(parentOf(t, dir, "attempt_0"), home))
 			}
 			assert.Equal(t, before, listing(t, home))
@@ -52,7 +53,7 @@ func TestNothingOfTheUsersIsRemovedForAHead(t *testing.T) {
 	}
 }
 
-// parentOf is the directory that something of a name is in.
+// parentOf returns the directory that contains an entry of this name.
 func parentOf(t *testing.T, dir, name string) (path string) {
 	require.NoError(t, filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 		if filepath.Base(p) == name {
@@ -64,7 +65,7 @@ func parentOf(t *testing.T, dir, name string) (path string) {
 	return path
 }
 
-// A SIGKILL of the agent leaves the removal to its guard, which is as careful.
+// After a SIGKILL of the agent, its guard removes the files, just as carefully.
 func TestNothingOfTheUsersIsRemovedByTheGuard(t *testing.T) {
 	dir := t.TempDir()
 	v := victim{Joined: true, TempDir: filepath.Join(dir, "temp"), Script: "exec sleep 600"}
@@ -88,8 +89,8 @@ func TestNothingOfTheUsersIsRemovedByTheGuard(t *testing.T) {
 	}
 }
 
-// Another user exchanges what he can: the entries of a temporary directory that he may write to. In a sticky one, as
-// /tmp is, those are his own alone.
+// Another user can rename only entries of a temporary directory with write permission. In a sticky directory such as
+// /tmp, these are only that user's own.
 func TestAnotherUserExchangesPrivateDirectories(t *testing.T) {
 	testneeds.Root(t)
 	for name, mode := range map[string]os.FileMode{"sticky": 0o777 | os.ModeSticky, "for all": 0o777} {
@@ -119,7 +120,7 @@ func TestAnotherUserExchangesPrivateDirectories(t *testing.T) {
 	}
 }
 
-// childrenNamed are the children of a process whose first argument is a name.
+// childrenNamed returns the children of a process whose first argument is the given name.
 func childrenNamed(t *testing.T, parent int, name string) (pids []int) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	require.NoError(t, err)
@@ -160,7 +161,7 @@ func TestLogFilesStayBelowTheirDirectory(t *testing.T) {
 	}
 }
 
-// What the head says about files counts for nothing, and a rank that fails tells it of no other file.
+// File names from the launcher are ignored, and a failed rank reveals no other file to it.
 func TestErrorFilesAreTheNodesOwn(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -199,7 +200,8 @@ func TestErrorFilesAreTheNodesOwn(t *testing.T) {
 	}
 }
 
-// Processes that a head names are safe: by the pid and directory of --copy, or by the marker of a job.
+// A launcher cannot end processes by naming them: neither by the pid and directory of --copy, nor by the marker of a
+// job.
 func TestNoProcessEndsForAHead(t *testing.T) {
 	dir := t.TempDir()
 	for _, joined := range []bool{true, false} {
@@ -210,7 +212,7 @@ func TestNoProcessEndsForAHead(t *testing.T) {
 			greeting := hello(v)
 			greeting.Copied, greeting.Lease = wire.Copied{Dir: copied, PID: other}, time.Millisecond
 			h.send(greeting)
-			h.wait() // the lease is over
+			h.wait() // the lease has expired
 			assert.True(t, isAlive(other), copied)
 		}
 	}
@@ -252,7 +254,7 @@ func TestTheKeeperIsDismissed(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
 }
 
-// messages are one of each type that a head may send, as good as any; v's own program is the only one that is run.
+// messages returns one valid message of each type that a launcher may send. They run only the program of v.
 func messages(v victim) []wire.Message {
 	w := world.World{Name: "w", Hosts: []string{"h"}, Apps: []world.App{{NumRanks: 1}}, Ranks: []world.Rank{{Job: 7}}}
 	started := startOf(v)
@@ -272,7 +274,7 @@ func messages(v victim) []wire.Message {
 	}
 }
 
-// odd are Starts and Grows that contradict themselves.
+// odd returns Start and Grow messages that contradict themselves.
 func odd(v victim) (list []wire.Message) {
 	for _, change := range []func(s *wire.Start){
 		func(s *wire.Start) { s.Apps = nil },
@@ -325,12 +327,12 @@ func odd(v victim) (list []wire.Message) {
 	)
 }
 
-// frames are those of a type: good, empty, garbage and huge.
+// frames returns frames of each type: valid, empty, random and huge.
 func frames(v victim, random *rand.Rand) (list [][]byte) {
 	for _, m := range append(messages(v), odd(v)...) {
 		whole := wire.AppendControl(nil, m)
 		list = append(list, whole)
-		for range 3 { // bytes of the body are others
+		for range 3 { // changes random bytes of the body
 			if broken := append([]byte{}, whole...); len(broken) > 8 {
 				broken[8+random.IntN(len(broken)-8)] = byte(random.Uint32())
 				list = append(list, broken)
@@ -346,14 +348,15 @@ func frames(v victim, random *rand.Rand) (list [][]byte) {
 	return append(list, stdin(0), stdin(1), stdin(1<<30), header(255, 1<<31-1), header(byte(wire.TypeStart), -1))
 }
 
-// header is a frame's without a body.
+// header returns the header of a frame without its body.
 func header(number byte, size int) []byte {
 	h := binary.LittleEndian.AppendUint32(nil, uint32(size))
 	return append(h, number, 0, 0, 0)
 }
 
-// Every frame in every state: the agent never panics, starts no program but the node's own, ends no other process,
-// removes and changes no file of the user's, and takes no memory to speak of. It ends when the connection does.
+// Every frame is sent in every state. The agent never panics, starts only the node's own program, and ends no
+// unrelated process. It removes and changes no file of the user, and its memory stays bounded. It ends with the
+// connection.
 func TestEveryFrameInEveryState(t *testing.T) {
 	dir := t.TempDir()
 	c := newCanary(t, filepath.Join(dir, "home"))
@@ -388,7 +391,7 @@ func TestEveryFrameInEveryState(t *testing.T) {
 					}
 					_, err := h.conn.Write(frame)
 					h.send(&wire.Ping{})
-					if _, ok := h.await(wire.TypePong); err != nil || !ok { // it has had enough
+					if _, ok := h.await(wire.TypePong); err != nil || !ok { // the agent has closed the connection
 						h.end()
 						h = nil
 					}
@@ -407,7 +410,7 @@ func TestEveryFrameInEveryState(t *testing.T) {
 	assert.True(t, isAlive(other))
 }
 
-// A head that sends for ever and reads nothing costs no memory to speak of.
+// A launcher that sends forever and reads nothing does not make the agent's memory grow.
 func TestFramesWithoutEnd(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	for _, m := range []wire.Message{

@@ -25,10 +25,10 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// roleVariable has this program be an agent that is told what to do by whom is at descriptor 3.
+// roleVariable makes the test binary an agent whose launcher is at descriptor 3.
 const roleVariable = "AGENT_TEST_CONFIG"
 
-// swapVariable has it exchange names until its standard input ends.
+// swapVariable makes it swap names until end-of-file on standard input.
 const swapVariable = "AGENT_TEST_SWAP"
 
 func TestMain(m *testing.M) {
@@ -48,14 +48,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim is an agent's command line.
+// victim describes an agent's command line.
 type victim struct {
 	Joined          bool
 	TempDir, LogDir string
-	Script          string // of sh, which each rank runs
+	Script          string // the sh script that each rank runs
 }
 
-// serveHostile is the agent. What it says last goes to standard output; a panic goes to standard error.
+// serveHostile runs the agent. Its final error goes to standard output, a panic to standard error.
 func serveHostile(text string) {
 	var v victim
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -77,7 +77,7 @@ func serveHostile(text string) {
 	fmt.Println(Serve(wire.NewLink(reach.Queued(conn)), cfg))
 }
 
-// hostile is a head that the agent's user did not start.
+// hostile is a launcher that another user started.
 type hostile struct {
 	t     *testing.T
 	agent *exec.Cmd
@@ -87,7 +87,7 @@ type hostile struct {
 	heard chan wire.Frame
 }
 
-// said is what a process has printed so far.
+// said is the output of a process so far.
 type said struct {
 	mu   sync.Mutex
 	text []byte
@@ -133,17 +133,17 @@ func attack(t *testing.T, v victim, environ ...string) *hostile {
 			f.Body = append([]byte{}, f.Body...)
 			select {
 			case h.heard <- f:
-			default: // nobody waits for it
+			default: // no reader is waiting
 			}
 		}
 	}()
 	return h
 }
 
-// send tells the agent something, which may have ended the connection.
+// send sends a message to the agent, which may have closed the connection.
 func (h *hostile) send(m wire.Message) { _ = h.link.Send(m) }
 
-// await is the next frame of a type; false is the end of the connection.
+// await returns the next frame of a type, or false at the end of the connection.
 func (h *hostile) await(want wire.Type) (wire.Frame, bool) {
 	for f := range h.heard {
 		if f.Type == want {
@@ -153,7 +153,7 @@ func (h *hostile) await(want wire.Type) (wire.Frame, bool) {
 	return wire.Frame{}, false
 }
 
-// end closes the connection, and waits until the agent has ended: without a panic.
+// end closes the connection and waits for the agent to end without a panic.
 func (h *hostile) end() {
 	h.t.Helper()
 	_ = h.conn.Close()
@@ -168,7 +168,7 @@ func (h *hostile) wait() {
 	require.NotContains(h.t, h.said.String(), "panic")
 }
 
-// startOf is what starts two ranks of a victim's program.
+// startOf returns a message that starts two ranks of a victim's program.
 func startOf(v victim) *wire.Start {
 	app := spec.App{Path: "/bin/sh", Argv: []string{"sh", "-c", v.Script}}
 	id, err := process.NewJobID()
@@ -184,12 +184,12 @@ func startOf(v victim) *wire.Start {
 	}
 }
 
-// hello is what a head says first.
+// hello returns the first message of a launcher.
 func hello(v victim) *wire.Hello {
 	return &wire.Hello{Version: wire.Version, Programs: []wire.Program{{Name: "sh", Args: []string{"-c", v.Script}}}}
 }
 
-// run has the agent start its ranks and end them when they have ended.
+// run makes the agent start its ranks, and end the job when they have ended.
 func (h *hostile) run(v victim, start *wire.Start) {
 	h.send(hello(v))
 	h.send(start)
@@ -211,7 +211,7 @@ func (h *hostile) run(v victim, start *wire.Start) {
 	_, _ = h.await(wire.TypeCleanedUp)
 }
 
-// canary is a directory of the user's with files that nobody may touch.
+// canary is a directory of the user with files that must not change.
 type canary struct{ dir, before string }
 
 func newCanary(t *testing.T, dir string) canary {
@@ -227,7 +227,7 @@ func (c canary) check(t *testing.T) {
 	assert.Equal(t, c.before, listing(t, c.dir))
 }
 
-// listing has the names and contents of all that is in a directory.
+// listing returns the names and contents of all files in a directory.
 func listing(t *testing.T, dir string) string {
 	var b strings.Builder
 	require.NoError(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
@@ -242,8 +242,8 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// swap exchanges two names all the while, until stop is called: what matches a pattern, and another one. It tells when
-// that has worked.
+// swap repeatedly exchanges a path that matches a pattern with another path, until stop is called. It calls worked
+// after an exchange.
 func swap(pattern, other string, worked func()) (stop func()) {
 	over, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -267,7 +267,7 @@ func swap(pattern, other string, worked func()) (stop func()) {
 	return func() { close(over); <-stopped }
 }
 
-// swapAs is swap by a process of another user. worked waits until that has succeeded.
+// swapAs runs swap in a process of another user. worked waits for the first exchange.
 func swapAs(t *testing.T, uid uint32, pattern, other string) (worked, stop func()) {
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), swapVariable+"="+pattern+"\n"+other)
@@ -287,13 +287,13 @@ func swapAs(t *testing.T, uid uint32, pattern, other string) (worked, stop func(
 	}
 }
 
-// isAlive reports whether a process that this test has started runs.
+// isAlive reports whether a process that this test has started is running.
 func isAlive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ") && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// peak is the most memory that a process had, in bytes.
+// peak returns the peak memory of a process in bytes.
 func peak(t *testing.T, pid int) (size int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)

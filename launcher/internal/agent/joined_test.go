@@ -16,7 +16,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// ownAgent is a node that joined, whose own command line is `python3 train.py --lr 1` in /work, with two ranks.
+// ownAgent returns the agent of a node that joined with two ranks of `python3 train.py --lr 1` in /work.
 func ownAgent(temp string) *Agent {
 	own := &Joined{
 		Programs: []wire.Program{{Name: "train.py"}}, Ranks: 2, Dir: "/srv", Decides: plan.Decides,
@@ -33,7 +33,7 @@ func ownAgent(temp string) *Agent {
 	return a
 }
 
-// ordinary is what a head sends.
+// ordinary returns a launcher's usual Start message.
 func ordinary() wire.Start {
 	return wire.Start{
 		Apps:   []spec.App{{Path: "/usr/bin/python3", Argv: []string{"python3", "-u", "train.py"}, Dir: "/srv"}},
@@ -142,7 +142,7 @@ func TestWhatAHeadSaysInVain(t *testing.T) {
 	assert.Equal(t, []string{"RANK=2"}, s.Ranks[0].Env)
 }
 
-// An agent that refuses says so to the head, and starts nothing.
+// An agent that refuses a request reports the reason to the launcher and starts nothing.
 func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	ours, theirs := net.Pipe()
 	head := wire.NewLink(ours)
@@ -179,7 +179,7 @@ func TestTheHeadHearsWhyItIsRefused(t *testing.T) {
 	require.Error(t, <-served)
 }
 
-// Whatever a head sends, what is left of it is this node's own program, environment and places.
+// Whatever a launcher sends, the accepted Start contains only this node's own program, environment and paths.
 func FuzzHeadOfANodeThatJoined(f *testing.F) {
 	s := ordinary()
 	f.Add(wire.AppendControl(nil, &s))

@@ -11,7 +11,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// A node that joined is no scanner of ports, no server of stores, and answers no questions about directories.
+// A node that joined scans no ports, opens no store on request, and answers no queries about directories.
 func TestWhatAHeadMayNotAsk(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	many := &wire.Probe{Key: make([]byte, 16), Targets: make([]probe.Target, maxTargets+1)}
@@ -42,7 +42,7 @@ func growIn(name string) *wire.Grow {
 	return &g
 }
 
-// Input for a rank that reads none, or that was not said to have read what came before, is the end of the connection.
+// Input for a rank that does not read it, or beyond the rank's credit, ends the connection.
 func TestInputThatNobodyReads(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	for want, rank := range map[string]int{
@@ -66,7 +66,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	}
 }
 
-// A head may already send input when a node refuses to start ranks. It still gets the reason.
+// A launcher may already have sent input when a node refuses to start ranks. It still gets the reason.
 func TestInputForRanksThatAreRefused(t *testing.T) {
 	v := victim{Joined: true, TempDir: t.TempDir(), Script: "exec sleep 600"}
 	h := attack(t, v)
@@ -88,7 +88,7 @@ func TestInputForRanksThatAreRefused(t *testing.T) {
 	h.end()
 }
 
-// A write to a rank that never read ends with the attempt. That is no input which the next attempt has read.
+// A write to a rank that never read ends with the attempt. The next attempt does not count that input as read.
 func TestInputOfAnAttemptThatIsOver(t *testing.T) {
 	j, heard := growableJob(t)
 	j.start.Stdio.Piped = []int{10}
@@ -112,7 +112,7 @@ func TestInputOfAnAttemptThatIsOver(t *testing.T) {
 	}
 }
 
-// Somebody watches a job whose ranks cannot be looked at: most questions get no answer, and the job goes on.
+// Status queries on ranks that cannot be inspected mostly get no answer, and the job continues.
 func TestQuestionsThatTakeForEver(t *testing.T) {
 	j := &job{}
 	var asked []func()
@@ -131,7 +131,7 @@ func TestQuestionsThatTakeForEver(t *testing.T) {
 	<-answered
 }
 
-// Credit that was never taken makes no window larger.
+// Returned credit that was never taken does not enlarge the window.
 func TestCreditThatWasNotTaken(t *testing.T) {
 	c := newCredit(100, nil)
 	c.take(1, 40)

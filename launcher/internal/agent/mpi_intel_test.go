@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// A crash of a rank by Intel's library may be that of MPI_Comm_spawn.
+// A crash in Intel's MPI library may come from MPI_Comm_spawn.
 func TestIntelMPIThatMayHaveSpawned(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	dir, intel := t.TempDir(), append(bytes.Repeat([]byte("x"), 1<<20-5), []byte(intelSpawn+"more")...)

@@ -11,8 +11,8 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// TestFilesOfSeatedRanks: where each rank has an agent of its own, as behind srun, the one that is
-// over first leaves the files of the others alone; else a job's files go by what they begin with.
+// TestFilesOfSeatedRanks: if each rank has its own agent, as under srun, the first agent to finish leaves the others'
+// files. Otherwise the prefix of their names identifies a job's files.
 func TestFilesOfSeatedRanks(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "vader_segment.node1.0.3f2a0000.1")

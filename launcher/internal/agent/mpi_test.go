@@ -63,8 +63,8 @@ func (f fakePMIx) Output(of world.Proc, stream int, b []byte) {
 
 func (f fakePMIx) Suspend(suspended bool) { f.note("suspended: %v", suspended) }
 
-// fakeMPI returns the mpi of a node with ranks 5 and 6 of the job, which are 0 and 1 of their world, and its fake
-// servers.
+// fakeMPI returns the mpi of a node with ranks 5 and 6 of the job, and its fake servers. Their world ranks are 0 and
+// 1.
 func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _ = theirs.Close() })
@@ -84,7 +84,7 @@ func fakeMPI(t *testing.T) (m *mpi, pmi, pmix *fakeServer) {
 	return m, pmi, pmix
 }
 
-// portOf is the number of the port where a protocol is served.
+// portOf returns the port number at which a protocol is served.
 func portOf(m *mpi, protocol string) int {
 	i := slices.IndexFunc(m.ports, func(p *mpiPort) bool { return p.protocol == protocol })
 	return m.ports[i].port
@@ -141,7 +141,7 @@ func TestMPIServersAreMadeWhenSomebodyComes(t *testing.T) {
 	assert.NoDirExists(t, dir)
 }
 
-// says has a client say hello, and be answered.
+// says sends a client's greeting and requires an answer.
 func says(t *testing.T, conn net.Conn, answer string) {
 	_, err := io.WriteString(conn, "hello\n")
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func says(t *testing.T, conn net.Conn, answer string) {
 	assert.Equal(t, answer, strings.TrimSpace(got))
 }
 
-// With a port ranks have no descriptor. Who comes there has to be the process of a rank, or one that it started.
+// With a port, ranks have no descriptor. A client at the port must be a rank's process or its descendant.
 func TestPMIPort(t *testing.T) {
 	m, pmi, _ := fakeMPI(t)
 	m.cfg.PMIPort = true
@@ -196,7 +196,7 @@ func TestPMIPort(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// claimingPMI asks who a client is that says its number.
+// claimingPMI determines which process a client is from the rank number that it sends.
 type claimingPMI struct {
 	fakePMI
 	m      *mpi
@@ -265,7 +265,7 @@ func TestWhoWaitsForWhomInMPI(t *testing.T) {
 	assert.Equal(t, map[int]*spec.MPIWait{5: {Spawns: true}}, m.waits())
 }
 
-// Ranks of two families that wait for each other can never begin.
+// Ranks of two PMI families that wait for each other can never initialize MPI.
 func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	m, pmi, pmix := fakeMPI(t)
 	ours, theirs := net.Pipe()
@@ -280,7 +280,7 @@ func TestFamiliesThatWaitForEachOther(t *testing.T) {
 	defer m.job.timers.stop()
 	pmi.waits = []world.Wait{{Waiting: []world.Proc{first}, For: []world.Proc{second}}}
 	go func() {
-		m.reportMixture() // says nothing: the other one goes on
+		m.reportMixture() // no notice: the other rank goes on
 		pmix.waits = []world.Wait{{Waiting: []world.Proc{second}, For: []world.Proc{first}}}
 		m.reportMixture()
 		ours.Close()
@@ -340,10 +340,10 @@ func TestSingletonsAreToldOfOnce(t *testing.T) {
 	m.job.agent.link = nil
 	m.Began(world.Proc{World: "w", Rank: 1}, "PMI-1")
 	m.noteLibrary(5, library{name: "libmpi.so.12"})
-	m.warnSingleton(5) // says nothing: the job speaks MPI
+	m.warnSingleton(5) // no notice: the job uses MPI
 }
 
-// A program that imports mpi4py may call MPI_Init later: nothing is said of it for long.
+// A program that imports mpi4py may call MPI_Init later. No notice is due for a while.
 func TestSingletonsHaveTimeToBegin(t *testing.T) {
 	assert.GreaterOrEqual(t, mpiCheckTimes[len(mpiCheckTimes)-1], 30*time.Second)
 }
@@ -352,7 +352,7 @@ func TestMPILibraryOfAProcess(t *testing.T) {
 	assert.Empty(t, mpiLibrary(os.Getpid()))
 }
 
-// A rank has left for other nodes when no server has words of it any more, once.
+// Other nodes get a rank's departure once, after all servers have finished with that rank.
 func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	var said []*exchange.Message
@@ -368,7 +368,7 @@ func TestOtherNodesHearOnceOfWhoHasLeft(t *testing.T) {
 	assert.Equal(t, []*exchange.Message{{Kind: exchange.Exited, Members: []world.Proc{second}}}, said)
 }
 
-// Worlds come while other threads explain what they know.
+// Worlds are added while other threads report the ranks' state.
 func TestWorldsComeAtAnyTime(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	m.startServers()
@@ -393,7 +393,7 @@ func TestWorldsComeAtAnyTime(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// A job whose ranks do not use MPI is not looked at for such as wait in MPI_Init.
+// A job whose ranks do not use MPI is not checked for ranks that wait in MPI_Init.
 func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 	m, _, _ := fakeMPI(t)
 	m.job.start.StoreReport = time.Hour
@@ -408,7 +408,7 @@ func TestMPIWaitsAreWatchedFromTheFirstRankOn(t *testing.T) {
 	m.job.timers.stop()
 }
 
-// Notices distinguish a violation of the protocol from a rank that runs a second MPI program.
+// Notices distinguish a protocol violation from a rank that runs a second MPI program.
 func TestBrokenConversations(t *testing.T) {
 	for want, err := range map[string]error{
 		"rank 6 sent what no MPI library sends to its launcher, and is not served any more: garbage": errors.New("garbage"),

@@ -15,8 +15,8 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// dialAs connects to a port of 127.0.0.1 by a socket of another user's: the user of a socket is that of the thread
-// which makes it, for files.
+// dialAs connects to a port of 127.0.0.1 as another user. The user of a socket is the file system user of the thread
+// that creates it.
 func dialAs(t *testing.T, uid, port int) net.Conn {
 	t.Helper()
 	runtime.LockOSThread()
@@ -35,8 +35,8 @@ func dialAs(t *testing.T, uid, port int) net.Conn {
 	return conn
 }
 
-// Another user is closed unheard at PMI_PORT and at PMIx's port, whatever it says of itself, and no server is made for
-// it.
+// A connection of another user to PMI_PORT or PMIx's port is closed before any data is read, whatever it claims. No
+// server is created for it.
 func TestMPIOfAnotherUser(t *testing.T) {
 	testneeds.Root(t)
 	m, pmi, pmix := fakeMPI(t)

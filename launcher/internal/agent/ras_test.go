@@ -40,7 +40,8 @@ func TestWhereNCCLListens(t *testing.T) {
 	}
 }
 
-// A process of a rank's session is the rank's; one of another host's is not, though it has the same number.
+// A process in a rank's session belongs to that rank. A process of another host does not, even if its pid is the
+// same.
 func TestWorldRankOfAProcess(t *testing.T) {
 	child := exec.Command("cat") // the tests' own session may have begun outside of this PID namespace
 	child.SysProcAttr = &unix.SysProcAttr{Setsid: true}

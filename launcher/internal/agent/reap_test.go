@@ -11,7 +11,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// Of spawned ranks that have ended nothing is left, neither a process nor what was known of it.
+// Spawned ranks that have ended leave neither a process nor any record.
 func TestSpawnedRanksThatHaveEnded(t *testing.T) {
 	j, heard := growableJob(t)
 	var pids []int
@@ -54,7 +54,7 @@ func TestSpawnedRankThatLeftAProcess(t *testing.T) {
 	eventually(t, func() bool { return len(j.rows()) == 1 }, "the next end has the other one looked at again")
 }
 
-// While ranks are being killed, or the job ends, nothing is reaped: a sweep may be using the session ids.
+// While ranks are being killed or the job ends, no rank is reaped: a sweep may be using the session IDs.
 func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	for what, begin := range map[string]func(j *job){
 		"killed": func(j *job) { j.signals.mu.Lock(); j.signals.killed.Store(true); j.signals.mu.Unlock() },
@@ -62,7 +62,7 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			j, heard := growableJob(t)
-			j.reapScheduled.Store(true) // nobody else looks
+			j.reapScheduled.Store(true) // disables other checks
 			require.NoError(t, j.grow(growBy(1, "/bin/sleep", 10)))
 			require.NotEmpty(t, next[wire.Grown](t, heard).Ranks, "without an argument it ends at once")
 			r := j.rank(10)
@@ -75,7 +75,7 @@ func TestNoRankIsReapedWhileTheJobIsKilled(t *testing.T) {
 	}
 }
 
-// Ranks that could not be started leave nothing: no row, and no stream whose end is waited for.
+// Ranks that could not be started leave no row, and no stream that delays the end.
 func TestRanksThatCouldNotBeStarted(t *testing.T) {
 	j, heard := growableJob(t)
 	g := growBy(1, "/bin/true", 10, 11)

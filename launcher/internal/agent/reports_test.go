@@ -12,7 +12,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// Nothing of an attempt is said after its end, which waits for what was begun before.
+// An attempt sends nothing after its end, which waits for frames already being sent.
 func TestWordsOfAnAttempt(t *testing.T) {
 	j, heard := growableJob(t)
 	j.startGate.Lock()
@@ -42,21 +42,21 @@ func TestWordsOfAnAttempt(t *testing.T) {
 	assert.Equal(t, wire.TypeNotice, (<-heard).Type, "nothing came between")
 }
 
-// That a rank had begun MPI the head learns before others can say that they wait for it.
+// The launcher learns that a rank initialized MPI before other ranks can report that they wait for it.
 func TestTheEndOfARankIsToldBeforeOthersMissIt(t *testing.T) {
 	j, heard := growableJob(t)
 	j.plane.Receive(&exchange.Message{Kind: exchange.Watch})
 	first := world.Proc{World: "w"}
 	j.mpi.server(protocolPMI)
 	j.mpi.Began(first, "PMI-1")
-	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // one that goes on
+	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}}) // a rank that continues
 	j.endings.rankExited(spec.Exit{Rank: 0, MPI: j.mpi.state(0)})
 	j.mpi.rankEnded(0)
 	assert.Equal(t, wire.TypeEnded, (<-heard).Type)
 	assert.Equal(t, wire.TypeExchange, (<-heard).Type)
 }
 
-// A host file may be on a file server that does not answer; the end of the job does not wait for it.
+// A host file may be on a file server that does not answer. The end of the job does not wait for it.
 func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
 	j, _ := growableJob(t)
 	returned, answered := make(chan struct{}), make(chan error)
@@ -66,6 +66,6 @@ func TestAFileOfHostsHoldsUpNobody(t *testing.T) {
 			answered <- err
 		})
 	}()
-	<-returned // although nobody takes the answer
+	<-returned // although the answer is never read
 	require.ErrorContains(t, <-answered, "/does/not/exist")
 }

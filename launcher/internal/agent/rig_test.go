@@ -14,8 +14,8 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// growableJob returns a job whose first rank, 0, has no process, and the frames that its head gets. Further ranks
-// are real processes.
+// growableJob returns a job whose first rank, 0, has no process, and the frames to its launcher. Further ranks are
+// real processes.
 func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 	head, side := reach.Local()
 	w := world.World{
@@ -51,7 +51,7 @@ func growableJob(t *testing.T) (*job, <-chan wire.Frame) {
 	return j, heard
 }
 
-// growBy is a world of ranks that run a program.
+// growBy returns a Grow message for a world of ranks that run a program.
 func growBy(number int, program string, ranks ...int) wire.Grow {
 	g := wire.Grow{
 		Number:   number,
@@ -65,7 +65,7 @@ func growBy(number int, program string, ranks ...int) wire.Grow {
 	return g
 }
 
-// next is the next frame of a kind.
+// next returns the next frame of a type.
 func next[T any, M wire.PointerTo[T]](t *testing.T, heard <-chan wire.Frame) (m T) {
 	for f := range heard {
 		if f.Type == M(&m).Type() {

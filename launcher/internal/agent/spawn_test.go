@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/world"
 )
 
-// grownBy returns the Grow frame for call 1 of a rank here.
+// grownBy returns the Grow frame for call 1 of a rank on this node.
 func grownBy() *wire.Grow {
 	return &wire.Grow{
 		Call: 1, Programs: []wire.Program{{Name: "child", Args: []string{"x"}}},
@@ -24,7 +24,7 @@ func grownBy() *wire.Grow {
 	}
 }
 
-// A node that joined starts only what one of its own ranks has requested, and only once.
+// A node that joined starts only ranks that one of its own ranks has requested, and only once.
 func TestWhatAHeadMayNotGrow(t *testing.T) {
 	for name, c := range map[string]struct {
 		change       func(g *wire.Grow)
@@ -57,7 +57,7 @@ func TestWhatAHeadMayNotGrow(t *testing.T) {
 	}
 }
 
-// What a head says of new ranks is looked at before anything is done by it.
+// A launcher's Grow message is validated before it has any effect.
 func TestRowsOfNewRanks(t *testing.T) {
 	j := &job{}
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 0}}}, []spec.App{{}})
@@ -68,7 +68,7 @@ func TestRowsOfNewRanks(t *testing.T) {
 	assert.Equal(t, []wire.Row{{Process: spec.Process{Rank: 1, LocalRank: 9, Spawned: true}}}, rows)
 }
 
-// A node without new ranks adds their world and sends nothing: its own part of the job may be over.
+// A node without new ranks adds their world and sends nothing: its own part of the job may have ended.
 func TestAWorldOfOthers(t *testing.T) {
 	head, side := reach.Local()
 	j := &job{agent: &Agent{link: side}}
@@ -81,7 +81,7 @@ func TestAWorldOfOthers(t *testing.T) {
 	assert.Equal(t, wire.TypeNotice, f.Type)
 }
 
-// A rank that names a pipe as its host file blocks nothing.
+// A pipe as a host file does not block the agent.
 func TestHostFileThatIsAPipe(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -89,7 +89,7 @@ func TestHostFileThatIsAPipe(t *testing.T) {
 	require.ErrorContains(t, readHostFiles(&request, "/elsewhere"), "no regular file")
 }
 
-// A file of hosts counts from the program's directory, and that from the spawning rank's.
+// A relative host file is relative to the program's directory, which is relative to the spawning rank's.
 func TestHostFileOfARank(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
@@ -106,8 +106,8 @@ func TestHostFileOfARank(t *testing.T) {
 	}
 }
 
-// On a node that joined, spawned ranks get the environment that their own rank has requested, and are searched in its
-// directory.
+// On a node that joined, spawned ranks get the environment that the node's own rank has requested. Programs are
+// searched for in that rank's directory.
 func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "child"), []byte("#!/bin/sh\n"), 0o700))
@@ -126,7 +126,7 @@ func TestWhatARankOfAJoinedNodeSpawns(t *testing.T) {
 	assert.Equal(t, []string{"A=b", "PWD=/srv", "RANK=1"}, g.Ranks[0].Env)
 }
 
-// Other nodes may ask for what ranks here commit before these are started.
+// Other nodes may query data that ranks on this node will commit, before these ranks have started.
 func TestAskedBeforeTheStart(t *testing.T) {
 	head, side := reach.Local()
 	j := &job{

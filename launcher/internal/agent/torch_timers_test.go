@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/internal/wire"
 )
 
-// A rank's first timer can come before its start is over, and counts.
+// A rank's first timer may arrive before its start is complete, and counts.
 func TestTimerOfARankThatIsBeingStarted(t *testing.T) {
 	j, _ := growableJob(t)
 	j.addRanks([]wire.Row{{Process: spec.Process{Rank: 1}}}, []spec.App{{}})
@@ -26,7 +26,7 @@ func TestTimerOfARankThatIsBeingStarted(t *testing.T) {
 	select {
 	case <-taken:
 		assert.Fail(t, "it was judged while a rank was being started")
-	case <-time.After(10 * time.Millisecond): // it may come at any time from now on
+	case <-time.After(10 * time.Millisecond): // it may arrive at any time from now on
 	}
 	j.rank(1).pid.Store(int32(unix.Getpid())) // not its session, whose leader can be in another PID namespace
 	j.startGate.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// throttle gives a sender its credit back, as the window of a connection does.
+// throttle returns credit to a sender, as a connection's window does.
 type throttle struct{ leave chan int }
 
 func (c throttle) consumed(_, _, n int) { c.leave <- n }
@@ -19,11 +19,11 @@ func (c throttle) wait(n int) {
 	}
 }
 
-// discarding makes a Console of four ranks that writes to the null device.
+// discarding returns a Console of four ranks that writes to the null device.
 func discarding(cfg Config) (*Console, throttle) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
-		panic(err) // every Linux has one
+		panic(err) // every Linux system has it
 	}
 	credits := throttle{make(chan int, 1000)}
 	cfg.Stdout.W, cfg.Stderr.W = null, null
@@ -31,7 +31,7 @@ func discarding(cfg Config) (*Console, throttle) {
 	return NewConsole(cfg), credits
 }
 
-// BenchmarkConsole has four ranks print lines of 80 bytes, each with a window of 1 MiB, in the pieces that pipes give.
+// BenchmarkConsole makes four ranks print lines of 80 bytes, each with a window of 1 MiB, in pieces of a pipe's size.
 func BenchmarkConsole(b *testing.B) {
 	for _, bb := range []struct {
 		name string

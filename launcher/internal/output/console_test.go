@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script is a Console under test, within a synctest bubble, and what its destinations got.
+// script is a Console under test in a synctest bubble, with the output at its destinations.
 type script struct {
 	*testing.T
 	*Console
 	stdout, stderr recorder
 }
 
-// step is one act of a script.
+// step is one step of a script.
 type step func(*script)
 
 func out(rank int, text string) step {
@@ -37,12 +37,12 @@ func enter() step               { return func(s *script) { s.LineEntered() } }
 // wait lets time pass.
 func wait(d time.Duration) step {
 	return func(*script) {
-		time.Sleep(d) // virtual
+		time.Sleep(d) // virtual time
 		synctest.Wait()
 	}
 }
 
-// sees compares what stdout got since the last time.
+// sees compares the output on stdout since the last comparison.
 func sees(want string) step {
 	return func(s *script) {
 		synctest.Wait()
@@ -50,7 +50,7 @@ func sees(want string) step {
 	}
 }
 
-// seesErr compares what stderr got since the last time.
+// seesErr compares the output on stderr since the last comparison.
 func seesErr(want string) step {
 	return func(s *script) {
 		synctest.Wait()
@@ -58,7 +58,7 @@ func seesErr(want string) step {
 	}
 }
 
-// play runs the steps against a Console made from cfg, closes it, and compares what is written last.
+// play runs the steps on a Console made from cfg, closes it, and compares the remaining output.
 func play(t *testing.T, cfg Config, last string, steps []step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestShow(t *testing.T) {
 	})
 }
 
-// TestOneRankTeed has a rank with a label on one stream only, which torchrun's --tee 1 asks for.
+// TestOneRankTeed has one rank with a label on one stream only, as with torchrun's --tee 1.
 func TestOneRankTeed(t *testing.T) {
 	one := ranks(1)
 	one[0].Tee = Stdout
@@ -365,7 +365,7 @@ func TestFlush(t *testing.T) {
 	assert.Equal(t, "b", stdout.take())
 }
 
-// A rank of a node that was given up may print to stdout while what came to stderr is ended.
+// A rank of a lost node may print to stdout while its stderr is being ended.
 func TestEndStderrBesideStdout(t *testing.T) {
 	var stdout, stderr recorder
 	c := NewConsole(Config{Stdout: Destination{W: &stdout}, Stderr: Destination{W: &stderr}, Ranks: ranks(64)})

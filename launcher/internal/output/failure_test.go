@@ -78,7 +78,7 @@ func TestHeldBytesGiveCreditWhileNothingIsStuck(t *testing.T) {
 	})
 }
 
-// TestMemoryIsBounded has senders that print as much as their credit lets them, towards a reader that is stuck.
+// TestMemoryIsBounded has senders that use up their credit while the reader is blocked.
 func TestMemoryIsBounded(t *testing.T) {
 	const window, nranks = 1 << 20, 4
 	for _, line := range []int{80, 3 << 19} {
@@ -91,7 +91,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			})
 			text := append(bytes.Repeat([]byte{'x'}, line-1), '\n')
 			var sent [nranks]int
-			for range 10 { // the credit of one round is what the next may send
+			for range 10 { // each round sends the credit that the previous one returned
 				for rank := range nranks {
 					sendWindow(c, &credits, rank, text, window, &sent[rank])
 				}
@@ -104,7 +104,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// sendWindow writes of a rank's endless repetition of text what its window allows.
+// sendWindow sends as much of a rank's endlessly repeated text as its window allows.
 func sendWindow(c *Console, credits *account, rank int, text []byte, window int, sent *int) {
 	const chunk = 64 << 10
 	for *sent-credits.of(rank, Stdout) <= window-chunk {
@@ -115,7 +115,7 @@ func sendWindow(c *Console, credits *account, rank int, text []byte, window int,
 	}
 }
 
-// retained counts the bytes that wait for stdout.
+// retained returns the number of bytes queued for stdout.
 func retained(c *Console) int {
 	s := c.sinks[0]
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func TestReaderHasGone(t *testing.T) {
 	assert.Equal(t, 2, credits.of(0, Stderr))
 }
 
-// TestReaderOfDescriptor1HasGone is about SIGPIPE, which would kill a Go program that writes to os.Stdout.
+// TestReaderOfDescriptor1HasGone: SIGPIPE would kill a Go program that writes to os.Stdout.
 func TestReaderOfDescriptor1HasGone(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestDeviceFull(t *testing.T) {
 	assert.Equal(t, "b\n", stderr.take())
 }
 
-// TestNonBlockingDestination writes more than a pipe holds to a descriptor that answers EAGAIN.
+// TestNonBlockingDestination writes more than a pipe holds to a descriptor that returns EAGAIN.
 func TestNonBlockingDestination(t *testing.T) {
 	var fds [2]int
 	require.NoError(t, unix.Pipe2(fds[:], unix.O_CLOEXEC))
@@ -236,12 +236,12 @@ func TestNonBlockingDestination(t *testing.T) {
 	assert.True(t, string(got) == want, "%d bytes of %d", len(got), len(want))
 }
 
-// sparing takes three bytes at a time without saying why.
+// sparing accepts three bytes per write, without an error.
 type sparing struct{ recorder }
 
 func (s *sparing) Write(p []byte) (int, error) { return s.recorder.Write(p[:min(3, len(p))]) }
 
-// idle takes nothing.
+// idle accepts nothing.
 type idle struct{}
 
 func (idle) Write([]byte) (int, error) { return 0, nil }
@@ -292,7 +292,7 @@ func TestSameDestination(t *testing.T) {
 	}
 }
 
-// TestSameTerminal opens one terminal twice, and another.
+// TestSameTerminal opens one terminal twice, and another one once.
 func TestSameTerminal(t *testing.T) {
 	first, again := openTerminal(t)
 	other, _ := openTerminal(t)
@@ -307,7 +307,7 @@ func TestSameTerminal(t *testing.T) {
 	assert.Zero(t, terminalNumber(w))
 }
 
-// openTerminal makes a pseudo-terminal and opens it twice.
+// openTerminal creates a pseudo-terminal and opens it twice.
 func openTerminal(t *testing.T) (a, b *os.File) {
 	t.Helper()
 	head, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -21,7 +21,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// tree returns the files and directories below dir, each relative to it, directories with a slash.
+// tree returns the relative paths of all files and directories below dir. Directories end in a slash.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
@@ -98,7 +98,7 @@ func TestWhichStreamsAreLogged(t *testing.T) {
 		{0, Stdout, false, false},
 		{0, Stderr, false, false},
 		{1, Stdout, false, true},
-		{1, Stderr, true, false}, // both wishes: tee
+		{1, Stderr, true, false}, // both options: tee
 		{2, Stdout, true, false},
 		{2, Stderr, false, false},
 	} {
@@ -261,9 +261,9 @@ func (f *logFailures) count() int {
 // fakeFile is a file on a disk that fails or hangs.
 type fakeFile struct {
 	recorder
-	err    error         // of writes
-	gate   chan struct{} // closed when writes may go on; nil for at once
-	closed error         // of Close
+	err    error         // error of writes
+	gate   chan struct{} // closed to release writes; nil: they never block
+	closed error         // error of Close
 }
 
 func (f *fakeFile) Write(p []byte) (int, error) {
@@ -278,7 +278,7 @@ func (f *fakeFile) Write(p []byte) (int, error) {
 
 func (f *fakeFile) Close() error { return f.closed }
 
-// fakeLogs makes Logs of two ranks' stdout with the files given.
+// fakeLogs returns Logs of two ranks' stdout with the given files.
 func fakeLogs(plan LogPlan, files ...*fakeFile) *Logs {
 	l := &Logs{plan: plan, tees: make(map[teeKey]*tee), disk: newDisk(plan)}
 	for rank, file := range files {
@@ -340,7 +340,7 @@ func TestHangingDisk(t *testing.T) {
 		assert.Equal(t, 10, credits.of(0, Stdout))
 		assert.Equal(t, 5, credits.of(1, Stdout))
 
-		close(hung.gate) // the write returns at last, and must not be paid for twice
+		close(hung.gate) // the write returns at last; its credit must not be returned twice
 		synctest.Wait()
 		assert.Equal(t, 10, credits.of(0, Stdout))
 	})
@@ -400,7 +400,7 @@ func TestLogsOfManyPieces(t *testing.T) {
 	assert.Equal(t, lines, strings.Count(filtered, "[default"))
 }
 
-// Files with names of the user's own are those of ranks, made anew at first.
+// Files with names from a pattern belong to ranks, and are truncated at first.
 func TestNamedFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "1", "rank.05", "stdout")
@@ -424,7 +424,7 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// The host's name is the host's own word: no log file leaves its directory by it.
+// The host name comes from the host itself: it must not lead a log file out of its directory.
 func TestNamedFilesOfHostileHosts(t *testing.T) {
 	for host, want := range map[string]string{
 		"node1":                        "logs/node1.0",

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// helperEnv makes the test binary a program of its own: one that prints by a Console to its real stdout.
+// helperEnv makes the test binary a helper that prints to its real stdout through a Console.
 const helperEnv = "OUTPUT_TEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func ranks(n int) []RankInfo {
 	return infos
 }
 
-// recorder is a destination that remembers what it was given.
+// recorder is a destination that records its input.
 type recorder struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -61,7 +61,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.buf.Write(p)
 }
 
-// take returns what has come since the last call.
+// take returns the input since the last call.
 func (r *recorder) take() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,10 +70,10 @@ func (r *recorder) take() string {
 	return s
 }
 
-// gate is a destination that takes nothing until it is opened.
+// gate is a destination that blocks until it is opened.
 type gate struct {
 	recorder
-	entered chan struct{} // gets a value for each write that begins
+	entered chan struct{} // gets a value when a write begins
 	opened  chan struct{}
 }
 
@@ -87,7 +87,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.recorder.Write(p)
 }
 
-// account sums the credit that came back.
+// account sums the returned credit.
 type account struct {
 	mu   sync.Mutex
 	sums map[[2]int]int // by rank and stream
@@ -108,8 +108,8 @@ func (a *account) of(rank, stream int) int {
 	return a.sums[[2]int{rank, stream}]
 }
 
-// bar returns text as tqdm prints it: a carriage return before.
+// bar returns text as tqdm prints it, with a carriage return first.
 func bar(text string) string { return "\r" + text }
 
-// blank returns n blanks between carriage returns, as a row is wiped.
+// blank returns n blanks between carriage returns, which clear a row.
 func blank(n int) string { return "\r" + strings.Repeat(" ", n) + "\r" }

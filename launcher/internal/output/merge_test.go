@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newMerged is a console whose ranks' stderr goes where their stdout does.
+// newMerged returns a Console that writes the ranks' stderr to stdout.
 func newMerged(cfg Config) (c *Console, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	cfg.Stdout, cfg.Stderr = Destination{W: stdout}, Destination{W: stderr}
@@ -15,7 +15,7 @@ func newMerged(cfg Config) (c *Console, stdout, stderr *bytes.Buffer) {
 	return NewConsole(cfg), stdout, stderr
 }
 
-// What ranks write to stderr keeps its label on stdout; gorun's own lines stay on stderr.
+// Ranks' stderr keeps its label on stdout. gorun's own lines stay on stderr.
 func TestMerge(t *testing.T) {
 	c, stdout, stderr := newMerged(Config{
 		Merge: true, Label: LabelAlways,

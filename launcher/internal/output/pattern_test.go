@@ -35,7 +35,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// A line has the time at which it began, in pieces that come together as well.
+// A line has the time of its first byte, even if it arrives in pieces.
 func TestLinesWithTheirTime(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Date(2026, 11, 22, 8, 26, 7, 0, time.UTC)
@@ -53,7 +53,7 @@ func TestLinesWithTheirTime(t *testing.T) {
 		out.String())
 }
 
-// Ranks that the job got while it ran are shown as those before.
+// Output of ranks spawned while the job ran looks like that of the first ranks.
 func TestRanksMore(t *testing.T) {
 	var out bytes.Buffer
 	c := NewConsole(Config{

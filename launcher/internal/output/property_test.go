@@ -15,17 +15,17 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// transcript is what some ranks print: whole streams, and the order in which their pieces arrive.
+// transcript is the output of some ranks: whole streams, and the order in which their pieces arrive.
 type transcript struct {
 	streams [][]byte
 	pieces  []piece
 }
 
-// piece is n bytes of a rank's stream; of 0 bytes, the end of it.
+// piece is n bytes of a rank's stream; 0 bytes mean its end.
 type piece struct{ rank, n int }
 
-// randomTranscript makes up to four ranks print lines of all sizes, each of which tells its rank and number; the last
-// one may lack its newline.
+// randomTranscript makes up to four ranks print lines of all sizes, each with its rank and line number. The last line
+// may lack its newline.
 func randomTranscript(r *rand.Rand) transcript {
 	var t transcript
 	for rank := range 1 + r.IntN(4) {
@@ -52,7 +52,7 @@ func randomSize(r *rand.Rand) int {
 	return r.IntN(40)
 }
 
-// cutUp cuts streams into pieces in random order, each ended.
+// cutUp cuts streams into pieces in random order. The last piece of each is its end.
 func cutUp(r *rand.Rand, streams [][]byte) []piece {
 	var pieces []piece
 	left := make([]int, len(streams))
@@ -72,7 +72,7 @@ func cutUp(r *rand.Rand, streams [][]byte) []piece {
 	return pieces
 }
 
-// play gives the pieces to a Console and returns all that it wrote. between is called after each piece.
+// play sends the pieces to a Console and returns its whole output. It calls between after each piece.
 func (t transcript) play(tb testing.TB, cfg Config, between func()) string {
 	var stdout recorder
 	var credits account
@@ -88,7 +88,7 @@ func (t transcript) play(tb testing.TB, cfg Config, between func()) string {
 		chunk := bytes.Clone(t.streams[p.rank][at[p.rank]:][:p.n])
 		at[p.rank] += p.n
 		c.Write(p.rank, Stdout, chunk)
-		clear(chunk) // it is the caller's again
+		clear(chunk) // the caller may reuse the buffer
 		between()
 	}
 	require.NoError(tb, c.Close(tb.Context()))
@@ -98,7 +98,7 @@ func (t transcript) play(tb testing.TB, cfg Config, between func()) string {
 	return stdout.take()
 }
 
-// byRank separates the written lines by the rank in each.
+// byRank separates the output lines by rank.
 func (t transcript) byRank(tb testing.TB, written string, tagged bool) []string {
 	got := make([]string, len(t.streams))
 	for line := range strings.Lines(written) {
@@ -119,12 +119,12 @@ func (t transcript) byRank(tb testing.TB, written string, tagged bool) []string 
 	return got
 }
 
-// check compares what each rank's lines amount to with what it printed.
+// check compares each rank's lines in the output with its input.
 func (t transcript) check(tb testing.TB, written string, tagged bool) {
 	for rank, got := range t.byRank(tb, written, tagged) {
 		want := string(t.streams[rank])
 		if got != want { // no assert: a difference of megabytes is unreadable
-			got, want = strings.TrimSuffix(got, "\n"), strings.TrimSuffix(want, "\n") // ours, behind a final partial line
+			got, want = strings.TrimSuffix(got, "\n"), strings.TrimSuffix(want, "\n") // added after a final partial line
 		}
 		require.True(tb, got == want, "rank %d: %d bytes written, %d printed", rank, len(got), len(want))
 	}
@@ -156,7 +156,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// checkTagged gathers each rank's lines by their tags, whatever bytes are in them.
+// checkTagged collects each rank's lines by their tags, whatever bytes they contain.
 func checkTagged(t *testing.T, script transcript, written string) {
 	got := make([]string, len(script.streams))
 	for line := range strings.Lines(written) {
@@ -174,7 +174,7 @@ func checkTagged(t *testing.T, script transcript, written string) {
 	}
 }
 
-// screen is a terminal of endless width: rows of characters, and the cursor.
+// screen is a terminal of unlimited width: rows of characters and a cursor.
 type screen struct {
 	rows [][]byte
 	col  int
@@ -201,8 +201,8 @@ func (s *screen) feed(text string) {
 	}
 }
 
-// TestTerminalShowsEverything lets ranks print prompts and bars in random order, with pauses, and looks at a screen:
-// each row is one rank's, and a rank's rows together are its text.
+// TestTerminalShowsEverything makes ranks print prompts and bars in random order, with pauses. On the screen, each
+// row belongs to one rank, and a rank's rows together are its text.
 func TestTerminalShowsEverything(t *testing.T) {
 	r := testneeds.Rand(t)
 	for i := range 60 {
@@ -223,8 +223,8 @@ func TestTerminalShowsEverything(t *testing.T) {
 	}
 }
 
-// randomShow makes ranks print lines, even ones as plain text, odd ones as bars, and tells what is to be seen of each:
-// all texts on end, of bars the last.
+// randomShow makes ranks print lines, even ranks as plain text, odd ones as bars. It also returns the visible text of
+// each rank: all texts concatenated, but only the last bar.
 func randomShow(r *rand.Rand) (transcript, []string) {
 	var t transcript
 	want := make([]string, 1+r.IntN(4))
@@ -247,7 +247,7 @@ func randomShow(r *rand.Rand) (transcript, []string) {
 	return t, want
 }
 
-// rowsOf returns the texts of a rank's rows, on end.
+// rowsOf returns a rank's rows, concatenated.
 func rowsOf(s *screen, rank int) string {
 	var text string
 	for _, row := range s.rows {

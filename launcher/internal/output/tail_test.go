@@ -70,7 +70,7 @@ func TestTailDefault(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// TestTailKeepsLittle has a rank print without end.
+// TestTailKeepsLittle makes a rank print without end.
 func TestTailKeepsLittle(t *testing.T) {
 	var kept tail
 	for i := range 3000 {

@@ -74,8 +74,8 @@ func TestTags(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*tagger)
-		stdout string // which is tee'd
-		stderr string // which is not
+		stdout string // stdout is teed
+		stderr string // stderr is not
 	}{
 		{"a pipe", func(*tagger) {}, "[default1]:", ""},
 		{"a terminal", func(t *tagger) { t.terminal = true }, "[default1]:", "[  3]!"},

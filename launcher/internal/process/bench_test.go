@@ -8,8 +8,7 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// BenchmarkLaunch starts N × /bin/true with pipes, and with sockets that they do not use,
-// and waits for their ends.
+// BenchmarkLaunch starts N × /bin/true, with pipes or with unused sockets, and waits for their ends.
 func BenchmarkLaunch(b *testing.B) {
 	for _, n := range []int{1, 4, 16, 64, 256} {
 		for _, sockets := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 	"gorun/launcher/internal/process/kernel"
 )
 
-// whatIAm is a rank that shows its masks and its memory policy.
+// whatIAm is a rank that prints its CPU masks and its memory policy.
 var whatIAm = process.Common{
 	Path: "/bin/sh",
 	Argv: []string{
@@ -40,7 +40,7 @@ func TestRanksAreBound(t *testing.T) {
 	})
 }
 
-// What cannot be is told, and the rank runs.
+// An impossible binding is reported, and the rank still runs.
 func TestRanksThatCannotBeBoundRun(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {
 		r := piped(0)

@@ -16,11 +16,11 @@ import (
 	"gorun/launcher/internal/process/kernel"
 )
 
-// What a rank gets from the user through the launcher is shown by programs that
-// change nothing about it themselves, as a Go program would.
+// Programs that change nothing about these properties, as a Go program would, show what a rank inherits through the
+// launcher.
 
-// launched runs program as the one rank of a launcher of its own, which prepare
-// can be started in a special way, and returns what it wrote.
+// launched runs program as the only rank of a new launcher process and returns its output. prepare can change how the
+// launcher starts.
 func launched(t *testing.T, prepare func(*exec.Cmd), program ...string) string {
 	t.Helper()
 	launcher := exec.Command(self)
@@ -36,7 +36,7 @@ func TestNoDescriptorLeaksIntoRanks(t *testing.T) {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		t.Cleanup(func() { r.Close(); w.Close() })
-		cmd.ExtraFiles = []*os.File{r, nil, w} // 3 and 5 of the launcher
+		cmd.ExtraFiles = []*os.File{r, nil, w} // descriptors 3 and 5 of the launcher
 	}, "/bin/ls", "/proc/self/fd")
 	assert.Equal(t, "0\n1\n2\n3\n", out, "3 is ls's own")
 
@@ -56,7 +56,7 @@ func TestNoDescriptorLeaksIntoRanks(t *testing.T) {
 }
 
 func TestSealingWithoutCloseRange(t *testing.T) {
-	fd, err := unix.Dup(2) // open across exec
+	fd, err := unix.Dup(2) // stays open across exec
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, process.SealEach())
@@ -74,7 +74,7 @@ func TestClosedStandardStreamsAreNoTrouble(t *testing.T) {
 	defer r.Close()
 	launcher := exec.Command(self)
 	launcher.Args = role("launch", "/bin/ls", "/proc/self/fd")
-	// Only 1 is open in the launcher.
+	// Only descriptor 1 is open in the launcher.
 	p, err := os.StartProcess(self, launcher.Args, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, w}})
 	require.NoError(t, err)
 	w.Close()
@@ -109,8 +109,7 @@ func TestUmaskIsTheUsers(t *testing.T) {
 	assert.Contains(t, g.text(0)[0], "\nUmask:\t0027\n")
 }
 
-// A launcher that handles SIGUSR2 and was started with SIGUSR1 blocked and
-// SIGHUP ignored, as by nohup.
+// The launcher handles SIGUSR2. It was started with SIGUSR1 blocked and SIGHUP ignored, as by nohup.
 func TestSignalsAreTheUsers(t *testing.T) {
 	status := launched(t, func(cmd *exec.Cmd) {
 		cmd.Args = append(role("hushed"), cmd.Args...)
@@ -118,7 +117,7 @@ func TestSignalsAreTheUsers(t *testing.T) {
 	for _, want := range []string{"SigBlk:\t0000000000000200", "SigCgt:\t0000000000000000"} {
 		assert.Contains(t, status, "\n"+want+"\n")
 	}
-	// Signals 32 and 33 are the C library's; whoever runs the test may have them ignored.
+	// Signals 32 and 33 belong to the C library; the process that runs the test may ignore them.
 	const ofLibc = 1<<31 | 1<<32
 	_, ignored, _ := strings.Cut(status, "\nSigIgn:\t")
 	ignored, _, _ = strings.Cut(ignored, "\n")

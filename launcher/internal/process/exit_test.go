@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exits is a Sink that passes on ends.
+// exits is a Sink that forwards exit statuses.
 type exits chan Status
 
 func (exits) Started(int, int)                      {}
@@ -19,7 +19,7 @@ func (exits) Closed(int, int)                       {}
 func (exits) SocketReadable(int, int)               {}
 func (e exits) Exited(_ int, s Status, _ time.Time) { e <- s }
 
-// Before Linux 5.2 clone makes no pidfd, and before 5.3 none can be polled.
+// Before Linux 5.2 clone returns no pidfd, and before 5.3 pidfds cannot be polled.
 func TestExitIsNoticedWithoutPidfd(t *testing.T) {
 	sink := make(exits, 1)
 	g := NewGroup(sink)

@@ -11,7 +11,7 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// Of ranks that have ended nothing is left when somebody wishes so, and the others go on.
+// Reaped ranks leave nothing, and the others continue.
 func TestReap(t *testing.T) {
 	eachWay(t, func(t *testing.T, g group) {
 		ranks := []process.Rank{piped(0), piped(1), piped(2)}
@@ -42,7 +42,7 @@ func TestReap(t *testing.T) {
 	})
 }
 
-// Ids of ranks that could not be started are free again.
+// IDs of ranks that could not be started can be used again.
 func TestRanksThatWereNotStartedAreForgotten(t *testing.T) {
 	g := newGroup(t, 0)
 	r := piped(0)

@@ -19,8 +19,8 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// Ranks are this test binary again, as "BINARY rank-role ROLE ARG…". So are
-// launchers that have to be started in a special way.
+// Ranks are this test binary, run as "BINARY rank-role ROLE ARG…". So are launchers that have to be started in a
+// special way.
 const roleArg = "rank-role"
 
 const self = "/proc/self/exe"
@@ -39,7 +39,7 @@ func init() {
 	os.Exit(0)
 }
 
-// role is the argv of a rank.
+// role returns the argv of a rank.
 func role(name string, args ...string) []string {
 	return append([]string{"rank", roleArg, name}, args...)
 }
@@ -62,7 +62,7 @@ func killRole(args []string) {
 	select {}
 }
 
-// rawRole shows its own argv and environment as the kernel has them.
+// rawRole prints its argv and environment as the kernel stores them.
 func rawRole([]string) {
 	for _, name := range []string{"cmdline", "environ"} {
 		text, err := os.ReadFile("/proc/self/" + name)
@@ -73,8 +73,7 @@ func rawRole([]string) {
 	}
 }
 
-// writeRole writes numbered lines to 1 and 2 by turns, one write each, of sizes
-// that vary up to the given one.
+// writeRole writes numbered lines alternately to descriptors 1 and 2, one write each, with sizes up to the given one.
 func writeRole(args []string) {
 	count, size := number(args[0]), number(args[1])
 	for i := range count {
@@ -85,7 +84,7 @@ func writeRole(args []string) {
 	}
 }
 
-// wordsRole has SIGKILL follow its last words at once.
+// wordsRole kills itself with SIGKILL right after its last output.
 func wordsRole(args []string) {
 	_, _ = os.Stdout.Write(bytes.Repeat([]byte("x"), number(args[0])))
 	_, _ = os.Stdout.WriteString("last words")
@@ -93,7 +92,7 @@ func wordsRole(args []string) {
 	select {}
 }
 
-// waitRole says its pid and waits for a signal to end it.
+// waitRole prints its pid and waits for a signal to end it.
 func waitRole([]string) {
 	fmt.Println(os.Getpid())
 	for {
@@ -101,8 +100,7 @@ func waitRole([]string) {
 	}
 }
 
-// leaveRole leaves a child that tells its pid and keeps stdout open. With an
-// argument it stays as well.
+// leaveRole leaves a child that prints its pid and keeps stdout open. With an argument, it stays as well.
 func leaveRole(args []string) {
 	child := exec.Command(self)
 	child.Args = role("wait")
@@ -115,28 +113,28 @@ func leaveRole(args []string) {
 	}
 }
 
-// catRole tells length and hash of its stdin.
+// catRole prints the length and hash of its stdin.
 func catRole([]string) {
 	h := sha256.New()
 	n, err := io.Copy(h, os.Stdin)
 	fmt.Printf("%d %x %v\n", n, h.Sum(nil)[:8], err)
 }
 
-// deafRole closes its stdin and says so, then waits for nothing.
+// deafRole closes its stdin, prints a line and then waits forever.
 func deafRole([]string) {
 	_ = os.Stdin.Close()
 	fmt.Println("closed")
 	waitRole(nil)
 }
 
-// gateRole fills its pipe a little, says so on stderr, and goes on writing.
+// gateRole writes a little to its pipe, prints a line on stderr and continues to write.
 func gateRole(args []string) {
 	_, _ = os.Stdout.Write(make([]byte, 1000))
 	_, _ = os.Stderr.WriteString("begun\n")
 	_, _ = os.Stdout.Write(make([]byte, number(args[0])))
 }
 
-// ttyRole tells about its terminal, its next size, and then what it reads.
+// ttyRole prints the properties of its terminal, its next size, and then its input.
 func ttyRole([]string) {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
@@ -158,8 +156,7 @@ func ttyRole([]string) {
 	}
 }
 
-// launchRole is a launcher: it starts the program of its arguments as one rank,
-// which shares its stdout.
+// launchRole is a launcher that starts the program in its arguments as one rank, which shares its stdout.
 func launchRole(args []string) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
 	if err := process.SealInherited(); err != nil {
@@ -168,8 +165,8 @@ func launchRole(args []string) {
 	launch(process.Rank{Stdout: descriptor(1)}, process.Common{Path: args[0], Argv: args})
 }
 
-// limitedRole sets the limit of open files and becomes a launcher, which so has
-// it from the start. Setrlimit tells package syscall to leave it alone.
+// limitedRole sets the limit of open files and becomes a launcher, which therefore has it from the start. Setrlimit
+// makes package syscall leave the limit alone.
 func limitedRole(args []string) {
 	limit := syscall.Rlimit{Cur: uint64(number(args[0])), Max: uint64(number(args[1]))}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -189,7 +186,7 @@ func hushedRole(args []string) {
 	panic(syscall.Exec(self, args, os.Environ()))
 }
 
-// manyRole is a launcher that starts so many ranks that wait, and tells how that went.
+// manyRole is a launcher that starts the given number of waiting ranks and prints the result.
 func manyRole(args []string) {
 	n := number(args[0])
 	fmt.Println("check:", process.CheckLimits(n, 0, process.DescriptorsPerRank(false)))
@@ -202,8 +199,8 @@ func manyRole(args []string) {
 	fmt.Println("close:", g.Close())
 }
 
-// crowdedRole is a launcher with a limit of processes. It does not go up to that:
-// the runtime would not survive it.
+// crowdedRole is a launcher with a limit of processes. It stays below the limit, because the runtime would not
+// survive it.
 func crowdedRole(args []string) {
 	limit := unix.Rlimit{Cur: uint64(number(args[0])), Max: uint64(number(args[0]))}
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &limit); err != nil {
@@ -214,7 +211,7 @@ func crowdedRole(args []string) {
 	fmt.Println("fork:", process.LimitFor(syscall.EAGAIN, 64, process.DescriptorsPerRank(false)))
 }
 
-// swapRole gives its rank 1 as 2 and 2 as 1.
+// swapRole gives its own stdout to its rank as stderr, and its stderr as stdout.
 func swapRole([]string) {
 	launch(process.Rank{Stdout: descriptor(2), Stderr: descriptor(1)},
 		process.Common{Path: self, Argv: role("write", "1", "1")})

@@ -22,7 +22,7 @@ import (
 	"gorun/launcher/internal/process/kernel"
 )
 
-// eachWay runs a test with clone3 and with what is there for older kernels.
+// eachWay runs a test with clone3 and with the fallbacks for older kernels.
 func eachWay(t *testing.T, test func(*testing.T, group)) {
 	for name, way := range map[string]kernel.Variant{
 		"clone3": kernel.Clone3, "clone": kernel.ClonePidfd,
@@ -50,7 +50,7 @@ func TestExitCodesAndSignals(t *testing.T) {
 			add(process.Status{Code: code}, role("exit", strconv.Itoa(code)))
 		}
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT, syscall.SIGHUP} {
-			if !signal.Ignored(sig) { // as nohup has it, for ranks too
+			if !signal.Ignored(sig) { // as with nohup, for ranks too
 				add(process.Status{Code: -1, Signal: sig}, role("kill", strconv.Itoa(int(sig))))
 			}
 		}
@@ -136,7 +136,7 @@ func TestZeroBytesAreRefused(t *testing.T) {
 	}
 }
 
-// Several programs are several calls of Start.
+// Several programs need several calls of Start.
 func TestProgramsAndDirectoriesOfTheirOwn(t *testing.T) {
 	g := newGroup(t, 0)
 	here, there := t.TempDir(), t.TempDir()
@@ -188,7 +188,7 @@ func TestRanksDieWithTheirLauncher(t *testing.T) {
 	awaitEnd(t, rank)
 }
 
-// launchedPid starts a launcher whose rank tells its pid, and returns a pidfd of it.
+// launchedPid starts a launcher whose rank prints its pid, and returns a pidfd of that rank.
 func launchedPid(t *testing.T, launcher *exec.Cmd) (pidfd int) {
 	out, err := launcher.StdoutPipe()
 	require.NoError(t, err)
@@ -253,8 +253,8 @@ func TestSignalSaysWhyItCannot(t *testing.T) {
 	require.NoError(t, g.Close(), "twice is once")
 }
 
-// Whoever waits for any child in the host program takes ranks as well. Their
-// pids are then not ours to signal. The spawner is kept busy until that happened.
+// A host program that waits for any child also reaps ranks. Their pids must not be signalled then. The spawner is
+// kept busy until that has happened.
 func TestStolenRank(t *testing.T) {
 	g := newGroup(t, 1)
 	release := make(chan struct{})
@@ -298,7 +298,7 @@ func TestCloseEndsRanksAndStreamsHeldByOthers(t *testing.T) {
 	}
 }
 
-// 256 ranks that end at once, again and again: no hang, no wrong code.
+// 256 ranks end at once, repeatedly, without a hang or a wrong exit code.
 func TestRanksThatEndAtOnce(t *testing.T) {
 	for round := range testneeds.Count(20, 1000) {
 		g := newGroup(t, 1+round%4)

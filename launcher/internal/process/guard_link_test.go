@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stopped launcher does not see that its link is closed. Its guard does, whatever the link is made
-// of, and ends launcher and job; until then it leaves both alone.
+// A stopped launcher does not see that its link is closed. Its guard does, for any kind of link, and ends the
+// launcher and the job. Until then it leaves both alone.
 func TestGuardEndsTheJobOfAStoppedLauncherWithItsLink(t *testing.T) {
 	s := newScene(t)
 	var links []*os.File

@@ -65,8 +65,7 @@ func ignored(t *testing.T, pid int, sig unix.Signal) bool {
 	return mask>>(sig-1)&1 == 1
 }
 
-// openPipes is how many of a process's descriptors are pipes. Others may be closed
-// while we look.
+// openPipes returns the number of a process's descriptors that are pipes. Others may close during the search.
 func openPipes(t *testing.T, pid int) (pipes int) {
 	t.Helper()
 	entries, err := os.ReadDir(procFile(pid, "fd"))

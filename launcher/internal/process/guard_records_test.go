@@ -55,7 +55,7 @@ func FuzzGuardRecords(f *testing.F) {
 	})
 }
 
-// The number of a rank that was reaped may be given to another one of the job's.
+// The pid of a reaped rank may be reused by another rank of the job.
 func TestRanksThatAreReapedAreForgotten(t *testing.T) {
 	state := Guarded{ID: "i", Ranks: []int{12, 13, 14}}
 	b := state.encode()

@@ -23,11 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The processes of these tests are the test binary again, with an argv of
-// "BINARY test-role ROLE TOKEN ARG…": by argv and not by a variable, as some of
-// them run without an environment. The token is unique to a test and inherited
-// by whatever is forked, so that the tests can tell what is left without the code
-// that they test.
+// The processes of these tests are the test binary, run as "BINARY test-role ROLE TOKEN ARG…". The role is in argv
+// and not in a variable, because some run without an environment. The token is unique to a test, and all forked
+// processes inherit it. So the tests can find the remaining processes without the code that they test.
 const (
 	roleArg   = "test-role"
 	roleIndex = 2
@@ -35,14 +33,14 @@ const (
 	firstArg  = 4
 )
 
-// lifeline is descriptor 3 of all roles, the write end of a pipe that is never written to. The tests hold the read
-// end: end-of-file means that all roles have ended, even those too fast to be seen in /proc. A role whose test has
-// ended, for any reason, sees an error and ends as well.
+// lifeline is descriptor 3 of all roles, the write end of a pipe without any data. The tests hold the read end:
+// end-of-file means that all roles have ended, even short-lived ones that /proc never shows. When a test ends for any
+// reason, its roles see an error and end as well.
 var lifeline *os.File
 
 const lifelineFD = 3
 
-// gone is how long a busy machine has to clean up, far more than is promised.
+// gone is the time that a busy machine may need for cleanup, far more than gorun promises.
 const gone = time.Minute
 
 func init() {
@@ -68,7 +66,7 @@ func sleepForEver() {
 	}
 }
 
-// untended reports whether the test is gone, waiting for it if timeout is -1.
+// untended reports whether the test has ended. It waits for that if timeout is -1.
 func untended(timeout int) bool {
 	n, _ := unix.Poll([]unix.PollFd{{Fd: lifelineFD}}, timeout)
 	return n > 0
@@ -95,10 +93,9 @@ func mustStart(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// launcherRole starts a guard and a rank per shape, says so on its stdout, and
-// waits to be killed. "replace" first kills its guard and starts another,
-// "prepare" has one take over that is the program already. With "linked" standard input is the
-// link.
+// launcherRole starts a guard and a rank for each shape, prints a line, and waits to be killed. "replace" first kills
+// its guard and starts another. "prepare" replaces the guard by one that already runs as the program. With "linked",
+// standard input is the link.
 func launcherRole(token string, args []string) {
 	id, dir, shapes := args[0], args[1], args[2:]
 	private, err := Identify(dir)
@@ -146,8 +143,7 @@ func replaceGuard(guard *Guard) {
 	}
 }
 
-// rankRole has a child of the given shape. It runs on the main thread, as all
-// roles do, to which ptrace is tied.
+// rankRole has a child of the given shape. Like all roles it runs on the main thread, because ptrace is per thread.
 func rankRole(token string, args []string) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	child := command("sleeper", token)
@@ -172,7 +168,7 @@ func rankRole(token string, args []string) {
 	sleepForEver()
 }
 
-// betweenRole is the one in the middle of a double fork.
+// betweenRole is the middle process of a double fork.
 func betweenRole(token string, _ []string) { mustStart(command("sleeper", token)) }
 
 func stoppedRole(string, []string) {
@@ -180,13 +176,13 @@ func stoppedRole(string, []string) {
 	sleepForEver()
 }
 
-// closedRole has no lifeline either, so it does not stay for ever.
+// closedRole also closes its lifeline, so it ends by a timeout.
 func closedRole(string, []string) {
 	_ = unix.CloseRange(0, ^uint(0)>>33, 0)
 	_, _ = unix.Poll(nil, 2*int(gone/time.Millisecond))
 }
 
-// headlessRole ends its main thread, which init functions run on; others live.
+// headlessRole ends its main thread, on which init functions run. Other threads live on.
 func headlessRole(string, []string) {
 	asleep := make(chan bool)
 	go func() {
@@ -197,8 +193,8 @@ func headlessRole(string, []string) {
 	syscall.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 }
 
-// bunnyRole forks, and ends when it has, again and again: fifty times a
-// second, so that the machine's init keeps up with reaping.
+// bunnyRole forks and exits, and so does each child. There are at most 50 forks per second, because the machine's init
+// must reap the processes.
 //
 //go:norace
 //go:nosplit
@@ -215,14 +211,14 @@ func bunnyRole(string, []string) {
 	syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// respawnRole starts a new child for each that dies.
+// respawnRole starts a new child whenever one dies.
 func respawnRole(token string, _ []string) {
 	for !untended(0) {
 		_ = mustStart(inSession(command("sleeper", token))).Wait()
 	}
 }
 
-// finderRole ends what belongs to a session and prints how many it found.
+// finderRole ends the members of a session and prints their number.
 func finderRole(_ string, args []string) {
 	sid, _ := strconv.Atoi(args[0])
 	target := Target{Sessions: []Session{{SID: sid}}, Since: 1}
@@ -234,7 +230,7 @@ func finderRole(_ string, args []string) {
 	fmt.Println(len(found), err)
 }
 
-// holders are the living processes of a test, by their command line alone.
+// holders returns the living processes of a test, found only by their command lines.
 func holders(t *testing.T, token string) (pids []int) {
 	t.Helper()
 	for _, pid := range allPids(t) {
@@ -260,14 +256,14 @@ func allPids(t *testing.T) (pids []int) {
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-// scene is what a test has on stage.
+// scene holds the processes of a test.
 type scene struct {
 	*testing.T
 	token string
-	tend  *os.File // our end of the lifeline
+	tend  *os.File // the test's end of the lifeline
 }
 
-// newScene ends in the end whatever the test left.
+// newScene ends all processes that remain after the test.
 func newScene(t *testing.T) scene {
 	ignored := goleak.IgnoreCurrent()
 	tend, theirs, err := os.Pipe()
@@ -276,7 +272,7 @@ func newScene(t *testing.T) scene {
 	s := scene{t, newID(t), tend}
 	t.Cleanup(func() {
 		_, _ = tend.Close(), theirs.Close()
-		for _, pid := range holders(t, s.token) { // those that are stopped
+		for _, pid := range holders(t, s.token) { // stopped processes ignore the lifeline
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		goleak.VerifyNone(t, ignored)
@@ -284,7 +280,7 @@ func newScene(t *testing.T) scene {
 	return s
 }
 
-// start runs a role in a session of its own until the test ends.
+// start runs a role in its own session until the test ends.
 func (s scene) start(marker Marker, role string, args ...string) *exec.Cmd {
 	s.Helper()
 	return s.run(marker, inSession(command(role, s.token, args...)))
@@ -306,7 +302,7 @@ func (s scene) run(marker Marker, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// launch runs a launcher and returns when it and its guard are there.
+// launch runs a launcher and returns once it and its guard are running.
 func (s scene) launch(marker Marker, id, dir string, shapes ...string) (launcher *exec.Cmd, guard int) {
 	s.Helper()
 	return s.launchLinked(nil, marker, id, dir, shapes...)
@@ -331,7 +327,7 @@ func (s scene) launchLinked(in *os.File, marker Marker, id, dir string, shapes .
 	return cmd, guard
 }
 
-// eventually waits for a condition on other processes, of which nobody notifies.
+// eventually polls for a condition on other processes, which send no notification.
 func (s scene) eventually(condition func() bool, what string) {
 	s.Helper()
 	assert.Eventually(s, condition, gone, 2*time.Millisecond, what)
@@ -349,8 +345,8 @@ func (s scene) eventuallyCount(n int) {
 	s.eventually(func() bool { return len(holders(s.T, s.token)) == n }, fmt.Sprintf("%d processes", n))
 }
 
-// eventuallyRaging waits for storms. Bunnies live too short to be counted, but
-// the first one of each stays behind as a zombie, as its rank never waits for it.
+// eventuallyRaging waits for process storms to start. Bunnies live too briefly to be counted. The first one of each
+// storm remains as a zombie, because its rank never waits for it.
 func (s scene) eventuallyRaging(lasting, bunnies int) {
 	s.Helper()
 	s.eventually(func() bool {
@@ -364,8 +360,8 @@ func (s scene) eventuallyRaging(lasting, bunnies int) {
 	}, "storm")
 }
 
-// eventuallyGone waits until none of the test's processes nor pid is left.
-// Nothing can be started afterwards.
+// eventuallyGone waits until all of the test's processes and the given pids have ended. Nothing can be started
+// afterwards.
 func (s scene) eventuallyGone(pids ...int) {
 	s.Helper()
 	require.NoError(s, lifeline.Close())

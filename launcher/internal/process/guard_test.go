@@ -14,11 +14,11 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// noPID is above the largest pid of Linux, 4194304: a guard that outlives a broken test must not mistake another
+// noPID is above the largest pid of Linux, 4194304. A guard that outlives a broken test must not mistake another
 // session for a rank's.
 const noPID = 1 << 23
 
-// settled waits until a forked guard has done all it does before it sleeps.
+// settled waits until a forked guard has done everything that it does before it sleeps.
 func (s scene) settled(g *Guard) {
 	s.Helper()
 	s.eventually(func() bool {
@@ -107,7 +107,7 @@ func TestGuardIsDeafToSignals(t *testing.T) {
 	assert.NoError(t, g.process.writeErr)
 }
 
-// signalMasks returns what the threads of this process block, without repetition.
+// signalMasks returns the distinct signal masks of this process's threads.
 func signalMasks(t *testing.T) map[string]bool {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
@@ -150,8 +150,7 @@ func openDescriptorCount(t *testing.T) int {
 	return len(entries)
 }
 
-// The fork happens among goroutines that allocate, collect garbage and get
-// preempted all the time.
+// The fork happens among goroutines that allocate, collect garbage and are preempted all the time.
 func TestGuardsStartUnderLoad(t *testing.T) { eachWay(t, guardsStartUnderLoad) }
 
 func guardsStartUnderLoad(t *testing.T, ready bool) {
@@ -218,7 +217,7 @@ func TestGuardRefusesWhatItCouldNotUse(t *testing.T) {
 	assert.False(t, HasChildren())
 }
 
-// More records than a pipe takes at first, and than it can ever take.
+// More records than a pipe holds at first, and more than it can ever hold.
 func TestGuardPipeGrows(t *testing.T) {
 	newScene(t)
 	g := startGuard(t, GuardConfig{ID: newID(t)})
@@ -308,7 +307,7 @@ func TestGuardBecomesTheGivenExecutable(t *testing.T) {
 	s.settled(g)
 	assert.Contains(t, descriptorsOf(t, g.PID())["1"], program)
 
-	// The end of the pipe is all that it ever sees of a launcher's death.
+	// The guard notices a launcher's death only by the end of the pipe.
 	dir := privateDir(t)
 	g.AddPath(dir)
 	require.NoError(t, g.process.writeErr)
@@ -357,8 +356,8 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-// However many ranks come and go, the pipe does not fill: a new guard process without the reaped ranks replaces the old
-// one, and a channel of Died then reports the new one's death.
+// The pipe never fills, however many ranks start and end. A new guard process without the reaped ranks replaces the
+// old one. A channel of Died then reports the death of the new one.
 func TestGuardOfRanksThatComeAndGo(t *testing.T) {
 	newScene(t)
 	g := startGuard(t, GuardConfig{ID: newID(t)})

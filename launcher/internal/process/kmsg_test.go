@@ -69,7 +69,7 @@ func TestKernelRecords(t *testing.T) {
 	}
 }
 
-// logged is a kernel log with records; "" is one that was overwritten.
+// logged returns a kernel log with these records; "" is a record that was overwritten.
 func logged(records ...string) *kernelLog {
 	return &kernelLog{read: func(_ int, p []byte) (int, error) {
 		if len(records) == 0 {
@@ -96,7 +96,7 @@ func TestKernelLogNeverHoldsUp(t *testing.T) {
 	assert.Equal(t, kernelRecords, n)
 }
 
-// Whatever this machine lets us read, reading it returns.
+// The kernel log of this machine can be read without blocking, as far as permissions allow.
 func TestKernelLogHere(t *testing.T) {
 	if l, err := newKernelLog(); err == nil {
 		defer unix.Close(l.fd)

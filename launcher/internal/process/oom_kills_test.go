@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rank 7 was ended by SIGKILL, in the group /job with a limit of 2 GiB or none.
+// Rank 7 was ended by SIGKILL in the cgroup /job, with a limit of 2 GiB or none.
 func TestOOMKills(t *testing.T) {
 	const (
 		rank      = "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/job,task_memcg=/job,task=x,pid=7,uid=0\n"
@@ -19,7 +19,7 @@ func TestOOMKills(t *testing.T) {
 	limited, unlimitedHost := "2147483648\n", "max\n"
 	tests := []struct {
 		name  string
-		kills string // memory.events after it; "" : none can be read
+		kills string // memory.events afterwards; "": unreadable
 		limit string
 		log   *kernelLog
 		want  OOMKill
@@ -86,7 +86,7 @@ func TestOOMKills(t *testing.T) {
 	}
 }
 
-// Without a memory cgroup there is the log.
+// Without a memory cgroup the kernel log reports the kill.
 func TestOOMKillsWithoutCgroup(t *testing.T) {
 	o := &OOMKills{begun: true, log: logged("3,2,1,-;Out of memory: Killed process 7 (x) total-vm:1kB\n")}
 	kill, ok := o.Killed(7)

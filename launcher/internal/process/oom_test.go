@@ -96,7 +96,7 @@ func TestOOMSince(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// Whatever this machine has, a look at it agrees with the next.
+// Two readings of the counters of this machine agree.
 func TestOOMWatchHere(t *testing.T) {
 	w, err := newOOMCounter(os.DirFS("/"))
 	if _, missing := os.Stat("/sys/fs/cgroup"); missing != nil {

@@ -75,8 +75,8 @@ func TestOpenNewTakesAnEmptyPrivateDirectoryAlone(t *testing.T) {
 	require.Equal(t, identified(t, empty), owned)
 }
 
-// Somebody exchanges the directory, and the one above it, with others of this user and with links to them, all the
-// while. Nothing but what was identified is ever removed.
+// The directory and its parent are repeatedly exchanged with other directories of this user and with links to them.
+// Only identified files are ever removed.
 func TestNothingElseIsRemovedWhilePathsChange(t *testing.T) {
 	dir := t.TempDir()
 	temp, name := filepath.Join(dir, "temp"), "gorun-private"
@@ -121,7 +121,7 @@ func TestNothingElseIsRemovedWhilePathsChange(t *testing.T) {
 	assert.FileExists(t, findFile(t, dir, "precious"), "of another directory")
 }
 
-// findFile is the file in the one directory of some name, wherever that has got to.
+// findFile returns the file in the only directory of this name, wherever that directory is now.
 func findFile(t *testing.T, dir, parent string) (path string) {
 	require.NoError(t, filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		if err == nil && e.Name() == "file" && filepath.Base(filepath.Dir(p)) == parent {

@@ -16,8 +16,8 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// talkRole says its words at descriptor 3, each as one write, and then what it was
-// answered until the other end was closed.
+// talkRole sends each of its arguments to descriptor 3 in one write. Then it prints the answers until the other end
+// is closed.
 func talkRole(words []string) {
 	flags, err := unix.FcntlInt(3, unix.F_GETFL, 0)
 	if err != nil {
@@ -36,7 +36,7 @@ func withSockets(program string, argv ...string) process.Common {
 	return process.Common{Env: os.Environ(), Path: program, Argv: argv, Sockets: true}
 }
 
-// conversation is the other end of a rank's socket.
+// conversation returns the other end of a rank's socket.
 func (g group) conversation(id int) net.Conn {
 	g.t.Helper()
 	g.until(id, func(s *story) bool { return s.socketFD != 0 })
@@ -76,7 +76,7 @@ func TestRanksTalkAtDescriptor3(t *testing.T) {
 	})
 }
 
-// What a rank that ends at once had said is not lost, and comes before its end.
+// The last data of a rank that ends at once is not lost, and arrives before its end.
 func TestLastWordsAtDescriptor3(t *testing.T) {
 	g := newGroup(t, 0)
 	var ranks []process.Rank
@@ -102,7 +102,7 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 	var ranks []process.Rank
 	for id := range 20 {
 		r := process.Rank{ID: id}
-		if id%2 == 1 { // something holds its end of the socket for longer
+		if id%2 == 1 { // a descendant holds its end of the socket longer
 			r.Path, r.Argv = "/bin/sh", []string{"sh", "-c", "sleep 600 & exit 3"}
 		}
 		ranks = append(ranks, r)
@@ -132,8 +132,8 @@ func TestDescriptorsOfRanksWithSockets(t *testing.T) {
 	})
 }
 
-// With 0, 1 and 2 closed in the launcher its own ends have these numbers at first; with
-// a descriptor 3 among the streams, that is overwritten after it was read.
+// With 0, 1 and 2 closed in the launcher, its own ends first get these numbers. If descriptor 3 is among the streams,
+// it is overwritten after it was read.
 func TestSocketsBesideStreams(t *testing.T) {
 	var files []*os.File
 	for range 8 { // one of them is 3 to 10, whichever are free

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopterRole is a launcher that adopts orphans, in a process of its own as the
-// tests' own process must not. Its one known child leaves a daemon behind that
-// has nothing of the job: neither session nor marker. It prints what it saw.
+// adopterRole is a launcher that adopts orphans. It is a separate process because the test process must not adopt
+// any. Its known child leaves a daemon with neither session nor marker of the job. The role prints its observations.
 func adopterRole(token string, args []string) {
 	if len(args) > 0 { // a shell's `sleep 100 & exec gorun …`
 		mustStart(command("sleeper", token))
@@ -36,8 +35,8 @@ func adopterRole(token string, args []string) {
 	fmt.Println("children:", HasChildren())
 }
 
-// awaitDeath waits for a child without reaping it. Its state in /proc is not
-// enough: a zombie whose other threads still end has not left its children yet.
+// awaitDeath waits for a child without reaping it. Its state in /proc is not enough: a zombie with other threads that
+// are still ending has not released its children yet.
 func awaitDeath(pid int) error {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {

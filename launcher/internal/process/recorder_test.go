@@ -15,30 +15,30 @@ import (
 	"gorun/launcher/internal/process"
 )
 
-// patience is how long a busy machine may take for anything here.
+// patience is the time that a busy machine may need for anything in these tests.
 const patience = 2 * time.Minute
 
-// story is what a Sink was told about one rank.
+// story contains a Sink's calls about one rank.
 type story struct {
 	unbound  process.BindError
 	pid      int
-	thread   int // the thread that told it
+	thread   int // the thread that called
 	out      [3][]byte
 	closed   [3]bool
 	exited   bool
-	socketFD int // the descriptor, 0: it did not
+	socketFD int // the descriptor; 0: no call
 	status   process.Status
 	at       time.Time
-	disorder []string // calls that came when they must not
+	disorder []string // calls that came too early or too late
 }
 
-// recorder is a Sink that remembers.
+// recorder is a Sink that records its calls.
 type recorder struct {
 	mu           sync.Mutex
 	changed      *sync.Cond
 	ranks        map[int]*story
 	onOutput     func(id, stream int) // called without the lock; set before the start
-	beforeOutput func(stream int)     // the same, before anybody is told
+	beforeOutput func(stream int)     // the same, before the call is recorded
 }
 
 func newRecorder() *recorder {
@@ -115,13 +115,13 @@ func (r *recorder) SocketReadable(id, fd int) {
 	})
 }
 
-// String is what is known of a rank, without its output.
+// String describes a rank, without its output.
 func (s *story) String() string {
 	return fmt.Sprintf("pid %d, %d bytes and %d, closed %v, exited %v", s.pid, len(s.out[1]), len(s.out[2]), s.closed,
 		s.exited)
 }
 
-// until waits for a state of a rank.
+// until waits for a rank to reach a state.
 func (r *recorder) until(id int, reached func(*story) bool) {
 	late := time.AfterFunc(patience, func() { panic(fmt.Sprintf("rank %d: nothing happened: %v", id, r.ranks[id])) })
 	defer late.Stop()
@@ -132,7 +132,7 @@ func (r *recorder) until(id int, reached func(*story) bool) {
 	}
 }
 
-// await waits until a rank has ended and its pumped streams as well.
+// await waits until a rank and its pumped streams have ended.
 func (r *recorder) await(rank process.Rank) {
 	r.until(rank.ID, func(s *story) bool {
 		return s.exited && s.closed[1] == pumped(rank.Stdout) && s.closed[2] == (rank.Stderr.Kind == process.Pipe)
@@ -158,14 +158,14 @@ func (r *recorder) story(id int) story {
 	return *r.ranks[id]
 }
 
-// forget has an id be that of another rank.
+// forget frees an ID for another rank.
 func (r *recorder) forget(id int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ranks, id)
 }
 
-// group is a Group under test: it leaves nothing behind.
+// group is a Group under test that must leave nothing.
 type group struct {
 	*process.Group
 	*recorder
@@ -191,7 +191,7 @@ func newGroup(t *testing.T, threads int) group {
 	return group{g, rec, t}
 }
 
-// openFiles counts descriptors, those of the runtime's poller always among them.
+// openFiles returns the number of open descriptors. It always includes those of the runtime's poller.
 func openFiles(t *testing.T) int {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func (g group) start(argv []string, ranks ...process.Rank) {
 	require.NoError(g.t, g.Start(process.Common{Env: os.Environ(), Path: self, Argv: argv}, ranks))
 }
 
-// piped is a rank whose output is read.
+// piped returns a rank whose output is read.
 func piped(id int) process.Rank {
 	return process.Rank{ID: id, Stdout: process.Stream{Kind: process.Pipe}, Stderr: process.Stream{Kind: process.Pipe}}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connected are both ends of a connection.
+// connected returns both ends of a connection.
 func connected(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func connected(t *testing.T) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// A socket may be open in a process, in what that has started, or in nothing of either.
+// A socket may be open in a process, in one of its descendants, or in neither.
 func TestHoldsSocket(t *testing.T) {
 	_, theirs := connected(t)
 	file, err := theirs.(*net.TCPConn).File()
@@ -37,7 +37,7 @@ func TestHoldsSocket(t *testing.T) {
 	_, err = fmt.Sscanf(link, "socket:[%d]", &inode)
 	require.NoError(t, err)
 
-	// A shell that has it not, below which sits one that has.
+	// A shell without the socket has a descendant that holds it.
 	cmd := exec.Command("sh", "-c", "sh -c 'echo; read x; :' <&4 & exec 3<&-; wait")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -109,7 +109,7 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// foreignLoader is this machine's own /bin/true, linked for a loader that is not there.
+// foreignLoader returns a copy of /bin/true that needs a missing loader.
 func foreignLoader(t *testing.T) string {
 	text, err := os.ReadFile("/bin/true")
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func foreignLoader(t *testing.T) string {
 	return strings.Replace(string(text), name, "/no-linux", 1)
 }
 
-// The ranks before the one that fails stay, and those after it are not started.
+// Ranks before a rank that fails to start keep running. Those after it do not start.
 func TestOthersStayWhenARankFails(t *testing.T) {
 	g := newGroup(t, 2)
 	var ranks []process.Rank
@@ -138,8 +138,8 @@ func TestOthersStayWhenARankFails(t *testing.T) {
 	assert.ErrorIs(t, g.Signal(63, syscall.SIGKILL), process.ErrNotStarted)
 }
 
-// manyLaunched runs a launcher of many ranks under limits of open files and
-// returns what it said about check, start and close.
+// manyLaunched runs a launcher of many ranks with limits of open files. It returns the results of check, start and
+// close.
 func manyLaunched(t *testing.T, ranks, soft, hard string) string {
 	launcher := exec.Command(self)
 	launcher.Args = append(role("limited", soft, hard), role("many", ranks)...)

@@ -53,7 +53,7 @@ func TestLastWordsBeforeSIGKILL(t *testing.T) {
 	}
 }
 
-// A rank's own output comes before its exit, even if a descendant keeps the stream open. The spawner is kept busy
+// A rank's own output precedes its exit, even if a descendant keeps the stream open. The spawner is kept busy
 // meanwhile, so that it finds both at once.
 func TestWordsComeBeforeExited(t *testing.T) {
 	g := newGroup(t, 1)
@@ -82,8 +82,8 @@ func TestPauseHoldsRanksBack(t *testing.T) {
 	g.Pause(1)
 	const size = 1 << 20
 	r := piped(0)
-	// One piece at a time: within Output the spawner itself pauses the stream, before
-	// anybody can see the piece and resume it.
+	// One piece at a time: within Output the spawner itself pauses the stream, before any other goroutine can see the
+	// piece and resume it.
 	g.beforeOutput = g.Pause
 	g.start(role("gate", fmt.Sprint(size)), r)
 	g.untilOutput(0, 2, len("begun\n"))
@@ -120,7 +120,7 @@ func TestStdinIsEmptyUnlessGiven(t *testing.T) {
 	assert.Nil(t, g.Stdin(99))
 }
 
-// told is what catRole says about text.
+// told returns the output of catRole for text.
 func told(text []byte) string {
 	sum := sha256.Sum256(text)
 	return fmt.Sprintf("%d %x <nil>\n", len(text), sum[:8])
@@ -155,7 +155,7 @@ func TestStdinThatNobodyReads(t *testing.T) {
 	_, err := g.Stdin(0).Write([]byte("hello"))
 	assert.Equal(t, io.ErrClosedPipe, err)
 
-	// A write that waits for a rank is ended by Close.
+	// Close ends a blocked write to a rank.
 	stuck := piped(1)
 	stuck.Stdin.Kind = process.Pipe
 	g.start(role("wait"), stuck)
@@ -187,7 +187,7 @@ func TestDescriptorsOfOursAreShared(t *testing.T) {
 	assert.Equal(t, told([]byte("from a file")), string(out))
 }
 
-// The launcher's own standard streams under other numbers.
+// The launcher's own standard streams get other numbers.
 func TestStandardStreamsCanBeSwapped(t *testing.T) {
 	launcher := exec.Command(self)
 	launcher.Args = role("swap")

@@ -125,7 +125,7 @@ func TestSignalMissesAStrangerWithTheSamePid(t *testing.T) {
 	assert.True(t, sweep.awaitOne(p, time.Now().Add(gone)))
 }
 
-// The number of a session that is empty may become a stranger's.
+// The ID of an empty session may be reused by an unrelated process.
 func TestSessionOfAReapedRank(t *testing.T) {
 	const rank = 100
 	sweep := func() *sweep {
@@ -137,7 +137,7 @@ func TestSessionOfAReapedRank(t *testing.T) {
 	young := Proc{PID: 300, SID: rank, Start: 51, State: 'S'}
 	tests := []struct {
 		name string
-		seen []Proc // before
+		seen []Proc // seen before
 		p    Proc
 		want verdict
 	}{
@@ -177,8 +177,7 @@ func TestScanDecidesDoubtfulSessionsInTheEnd(t *testing.T) {
 		"all began after the session may have become another one")
 }
 
-// A process of another user is left alone, whatever session it is in, except by
-// root: ranks may change their user.
+// A process of another user is left alone in any session, except by root: ranks may change their user.
 func TestOtherUsersProcesses(t *testing.T) {
 	testneeds.Root(t)
 	s := newScene(t)
@@ -199,7 +198,7 @@ func TestOtherUsersProcesses(t *testing.T) {
 	s.eventuallyCount(1)
 
 	as(mine, "finder", strconv.Itoa(victim.Process.Pid))
-	// nor does our mark in its environment delay or mislead a sweep
+	// a marker in its environment neither delays nor misleads a sweep
 	as(mine, "finder", strconv.Itoa(victim.Process.Pid), job)
 	assert.True(t, alive(victim.Process.Pid))
 	target := Target{Sessions: []Session{{SID: victim.Process.Pid}}}

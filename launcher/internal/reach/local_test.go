@@ -45,7 +45,7 @@ func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	assert.ErrorIs(t, agent.Send(&wire.CleanedUp{}), io.ErrClosedPipe)
 }
 
-// What is shared is neither copied nor written into, and comes in its turn.
+// Shared frames are neither copied nor changed, and keep their order.
 func TestSharedFramesKeepTheirPlaceAndTheirBytes(t *testing.T) {
 	shared, err := wire.Encode(&wire.Notice{Text: "to all"})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A peer that takes nothing costs some memory, and then it has lost the connection.
+// A peer that reads nothing costs a limited amount of memory, and then loses its connection.
 func TestAPeerThatTakesNothingIsLost(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -26,7 +26,7 @@ func TestAPeerThatTakesNothingIsLost(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// The same holds for what many are sent.
+// The same limit applies to shared frames.
 func TestQueuedBoundsWhatIsShared(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()

@@ -20,7 +20,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// folder is where TestMain puts what is to be copied.
+// folder contains the programs to copy. TestMain fills it.
 var folder string
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // layerShells are login shells other than sh.
 const layerShells testneeds.Layer = "shells"
 
-// shells are the login shells that the line has to mean the same to.
+// shells runs a test with each login shell in which the line must have the same meaning.
 func shells(t *testing.T, each func(t *testing.T, shell string)) {
 	for _, shell := range []string{"sh", "fish", "tcsh", "bash", "zsh"} {
 		t.Run(shell, func(t *testing.T) {
@@ -45,15 +45,15 @@ func shells(t *testing.T, each func(t *testing.T, shell string)) {
 	}
 }
 
-// machine is a host that is this one, with a home of its own and a login shell.
+// machine imitates a host on this one, with its own home directory and login shell.
 type machine struct {
 	t       *testing.T
 	mu      sync.Mutex
-	shell   []string // what runs a line, which follows
+	shell   []string // the command that runs the line, which is appended
 	home    string
-	environ []string // more variables
+	environ []string // additional variables
 	cut     int      // bytes that reach its standard input, 0: all
-	mute    bool     // the input stays open then, as behind a cut cable
+	mute    bool     // the input stays open then, as after a cut cable
 	ran     []*process
 }
 
@@ -83,14 +83,14 @@ func (m *machine) Start(_ context.Context, line string) (remote.Process, error) 
 	return p, nil
 }
 
-// settled waits until all that was started has ended, once its streams are closed.
+// settled waits until all processes have ended, once their streams are closed.
 func (m *machine) settled() {
 	for _, p := range m.ran {
 		p.Wait()
 	}
 }
 
-// cached lists the files below the home's cache.
+// cached lists the files below the home directory's cache.
 func (m *machine) cached() (names []string) {
 	root := filepath.Join(m.home, ".cache", "gorun")
 	filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -165,8 +165,8 @@ func (p *process) Close() error {
 	return p.out.Close()
 }
 
-// agent is a small program that says its arguments and then echoes. The test program itself would be ten times as long,
-// and a race detector starts slowly.
+// agent is a small program that prints its arguments and then echoes its input. The test binary would be ten times as
+// large, and starts slowly with the race detector.
 var agent = sync.OnceValues(func() (Program, error) {
 	path := filepath.Join(folder, "agent")
 	build := exec.Command("go", "build", "-o", path, "./testdata/agent")
@@ -190,8 +190,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// echoes sees that the stream is that of the agent with these arguments, and nothing
-// else.
+// echoes requires that the stream belongs to the agent with these arguments and contains nothing else.
 func echoes(t *testing.T, s *Stream, args ...string) {
 	t.Helper()
 	want := fmt.Sprintf("%q\n\x00\xff frame\n", append([]string{"agent"}, args...))
@@ -204,7 +203,7 @@ func echoes(t *testing.T, s *Stream, args ...string) {
 	require.NoError(t, s.Wait())
 }
 
-// hasStep requires an error of that step whose text has all parts.
+// hasStep requires an error of that step whose text contains all parts.
 func hasStep(t *testing.T, err error, step remote.Step, parts ...string) {
 	t.Helper()
 	var known *remote.Error

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// image writes the beginning of a program for the architecture, which is enough to
-// know it by: an ELF header, and a loader if it has one.
+// image writes the beginning of a program for an architecture, enough to identify it. It is an ELF header, and a
+// loader segment if it has one.
 func image(t *testing.T, path, arch, loader string) {
 	machine := map[string]byte{"amd64": 0x3e, "arm64": 0xb7, "riscv64": 0xf3}[arch]
 	b := make([]byte, 64+56, 256)
 	copy(b, "\x7fELF\x02\x01\x01")
 	b[16], b[18], b[20], b[52] = 2, machine, 1, 64 // executable, machine, version, header's size
 	if loader != "" {
-		b[32], b[54], b[56] = 64, 56, 1 // one segment, behind the header
+		b[32], b[54], b[56] = 64, 56, 1 // one segment, directly following the header
 		b[64], b[64+8], b[64+32], b[64+40] = 3, 120, byte(len(loader)+1), byte(len(loader)+1)
 		b = append(b, loader+"\x00"...)
 	}
@@ -30,7 +30,7 @@ func TestFindsTheBuildsThatAreAtHand(t *testing.T) {
 	const ld = "/lib64/ld.so"
 	for _, test := range []struct {
 		name  string
-		files string // NAME:ARCH[:LOADER], the first is the program
+		files string // NAME:ARCH[:LOADER]; the first is the program
 		want  string // ARCH:NAME of each build
 	}{
 		{"alone", "bin/gorun:amd64", "amd64:gorun"},

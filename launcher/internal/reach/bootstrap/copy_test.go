@@ -13,7 +13,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// tree is a directory with a program, data, links and odd names.
+// tree creates a directory with a program, data, links and odd names.
 func tree(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) {
@@ -84,7 +84,7 @@ func TestWholeWorkingDirectory(t *testing.T) {
 	require.NoError(t, c.Remove(deadline(t)))
 }
 
-// Whoever started it may be gone: the end of the connection is enough.
+// The parent process may have ended: the end of the connection is enough.
 func TestCopiesGoWithTheConnection(t *testing.T) {
 	b, err := ReadBundle(tree(t), []string{"data"})
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// sayer is a host that says a text, with the mark in the place of each M, and its second half in that of each N.
+// sayer is a host that prints a text. The mark replaces each M, and its second half each N.
 type sayer struct{ text string }
 
 var marks = regexp.MustCompile("gr_m=(m[0-9a-f]+); gr_n=(m[0-9a-f]+)")
@@ -36,8 +36,8 @@ func (saying) Stderr() string              { return "" }
 func (saying) Wait() error                 { return nil }
 func (saying) Close() error                { return nil }
 
-// Whatever a host answers: the agent's bytes are those behind its word, a copy lies where it was to, and what the user
-// is told of anything else is short and printable.
+// For any answer of a host, the agent's data starts right after the mark, and a copy is in its intended place. All
+// other text in messages is short and printable.
 func FuzzAnswers(f *testing.F) {
 	for _, text := range []string{
 		"", "motd\nM run\nframes", "M place /x: full\nM place /y: full\n", "M need files\nM landed 7 /tmp/gorun-job-N\n",
@@ -71,7 +71,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// unmarked puts an M and an N back.
+// unmarked restores M and N in the text.
 func unmarked(text string) string {
 	text = regexp.MustCompile("m[0-9a-f]{16}m[0-9a-f]{16}").ReplaceAllString(text, "M")
 	return regexp.MustCompile("m[0-9a-f]{16}").ReplaceAllString(text, "N")

@@ -12,13 +12,13 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// apart are commands that give a mount namespace a home in /mnt, and a /tmp and a
-// /dev/shm of its own, so that nothing of the machine's is touched.
+// apart are commands that give a mount namespace a home directory in /mnt, and its own /tmp and /dev/shm. So nothing
+// of the machine is changed.
 const apart = "mount --make-rprivate / && mount -t tmpfs -o mode=755 home /mnt && mount -t tmpfs -o mode=1777 tmp " +
 	"/tmp && mount -t tmpfs -o mode=1777 shm /dev/shm && "
 
-// apartFrom is a host with mounts of its own, on which the commands of setup ran
-// before the line; what they put on file systems is gone afterwards.
+// apartFrom returns a host with its own mounts, on which setup runs before the line. Its changes to file systems are
+// gone afterwards.
 func apartFrom(t *testing.T, setup string) *machine {
 	testneeds.Root(t)
 	testneeds.Program(t, layerShells, "unshare")
@@ -62,7 +62,7 @@ func TestWhereTheCopyGoes(t *testing.T) {
 	}
 }
 
-// A program that somebody else put where ours would be found must never run.
+// A program that another user put at the path of a cached copy must never run.
 func TestCopyOfSomebodyElseIsNotUsed(t *testing.T) {
 	c := config(t, "where")
 	set := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}})
@@ -90,7 +90,7 @@ func TestFileSizeLimit(t *testing.T) {
 	hasStep(t, err, remote.StepCopy, "/mnt/.cache/gorun: ", "File")
 }
 
-// Versions go by age, and never the newest three; so do starts that were cut off.
+// Old versions are removed by age, but never the newest three. So are incomplete copies.
 func TestOldVersionsGo(t *testing.T) {
 	m := newMachine(t, "sh")
 	old := `cd "$HOME" && mkdir -p .cache/gorun && cd .cache/gorun && for i in 1 2 3 4 5; do mkdir v$i && echo ` +
@@ -112,8 +112,7 @@ func TestOldVersionsGo(t *testing.T) {
 	require.Subset(t, left, []string{".new-fresh", "keep", "v2", "v5"})
 }
 
-// /bin/sh is another program on other systems: bash, or busybox, whose commands
-// are its own too.
+// /bin/sh differs between systems. It can be bash, or busybox with its own commands.
 func TestOtherKindsOfSh(t *testing.T) {
 	for name, setup := range map[string]string{
 		"bash":    "true",

@@ -17,7 +17,7 @@ func sum(b []byte) []byte {
 	return s[:]
 }
 
-// said is what a command sees of texts that stand in a line for this shell.
+// said returns the arguments that a command gets when a line for this shell contains texts.
 func said(t *testing.T, shell string, texts []string) []string {
 	var v variables
 	list := v.refs(texts)
@@ -41,7 +41,7 @@ func TestRandomTextsPassEveryShell(t *testing.T) {
 	})
 }
 
-// randomText has mostly bytes that mean something to a shell.
+// randomText returns mostly bytes that are special in a shell.
 func randomText(random *rand.Rand) string {
 	const special = "'\"\\$`!(){}[]*?~#&|;<> \t\n\r%^=-@,.:/0aZ"
 	b := make([]byte, random.IntN(12))
@@ -63,7 +63,7 @@ func FuzzTextPassesSh(f *testing.F) {
 	})
 }
 
-// What the shells read differently must not occur in any line.
+// No line may contain syntax that shells interpret differently.
 func TestScriptsHaveNothingThatShellsReadDifferently(t *testing.T) {
 	for name, script := range map[string]string{
 		"start": startScript, "copy": copyScript, "agent": agentScript,

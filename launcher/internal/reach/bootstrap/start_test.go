@@ -86,7 +86,7 @@ func TestTransferThatIsCutOff(t *testing.T) {
 	echoes(t, s)
 }
 
-// A host that hears nothing more, and not of an end either, gives up. The script's seconds are short here.
+// A host whose input stops without end-of-file gives up. The script's seconds are short in this test.
 func TestTransferThatStops(t *testing.T) {
 	m := newMachine(t, "sh")
 	m.cut, m.mute = 1<<20, true
@@ -107,7 +107,7 @@ func TestTransferThatStops(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// hasty is a directory with a timeout whose seconds last a fiftieth of one.
+// hasty returns a directory with a timeout command whose seconds last 1/50 s.
 func hasty(t *testing.T) string {
 	dir := t.TempDir()
 	script := "#!/bin/sh\nshift\nexec " + testneeds.Program(t, layerShells, "timeout") + " 0.1 \"$@\"\n"
@@ -115,7 +115,7 @@ func hasty(t *testing.T) string {
 	return dir
 }
 
-// Without sha256sum the length tells that something is missing.
+// Without sha256sum, the length shows that data is missing.
 func TestHostWithoutSha256sum(t *testing.T) {
 	m := newMachine(t, "/bin/sh")
 	bin := t.TempDir()
@@ -176,7 +176,7 @@ func TestChattyShells(t *testing.T) {
 func TestHostsThatCannot(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		script string // what takes the line as its first argument
+		script string // a script with the line as its first argument
 		step   remote.Step
 		parts  []string
 	}{
@@ -200,7 +200,7 @@ func TestHostsThatCannot(t *testing.T) {
 	}
 }
 
-// A hostile host knows the mark from the line, and may answer by it for as long as it likes.
+// A hostile host knows the mark from the line and may print it forever.
 func TestHostThatAnswersForEver(t *testing.T) {
 	const marked = `m=$(printf %s "$1" | sed "s/.*gr_m=\(m[0-9a-f]*\); gr_n=\(m[0-9a-f]*\).*/\1\2/"); `
 	for _, test := range []struct{ name, script, want string }{
@@ -301,8 +301,8 @@ func TestFilesBesideTheProgram(t *testing.T) {
 	}
 }
 
-// The variables of the script must not reach the agent, even where the user exports
-// their names; umask, directory and locale are the user's.
+// The variables of the script must not reach the agent, even if the user exports the same names. umask, directory and
+// locale are the user's.
 func TestAgentInheritsNoTraces(t *testing.T) {
 	m, c := newMachine(t, "sh"), config(t)
 	m.environ = []string{"LC_ALL=de_DE.UTF-8", "n=user", "k=user"}

@@ -9,14 +9,14 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Two users of a host who share a group.
+// Two users of a host share a group.
 const (
 	ann     = "setpriv --reuid 12345 --regid 12345 --groups 777 "
 	mallory = "setpriv --reuid 12346 --regid 12346 --groups 777 "
 )
 
-// annsFrom is a host on which ann's home is /mnt/ann and her umask 002, and setup ran as root before. Programs named
-// PLANTED are somebody else's: they say so.
+// annsFrom returns a host on which ann's home directory is /mnt/ann and her umask 002, and setup ran as root before.
+// Programs named PLANTED belong to another user and print that name.
 func annsFrom(t *testing.T, setup string) *machine {
 	testneeds.Program(t, layerShells, "setpriv")
 	const home = `printf "#\041/bin/sh\necho planted\n" >/mnt/PLANTED && chmod 755 /mnt/PLANTED && mkdir /mnt/ann ` +
@@ -28,7 +28,7 @@ func annsFrom(t *testing.T, setup string) *machine {
 	return m
 }
 
-// Nothing that another user of the host put, or may put, where ann's copy would be found runs as ann.
+// No file that another user puts, or can put, at the path of ann's copy runs as ann.
 func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 	c := config(t, "where")
 	key := newFileSet(c.Program.Version, []file{{"gorun", c.Program.Builds[0]}}).key
@@ -83,7 +83,7 @@ func TestAnotherUserOfTheHostCannotChangeTheCopy(t *testing.T) {
 	}
 }
 
-// What --copy brings lies where nobody else can put something in its place.
+// Another user cannot replace files that --copy brings.
 func TestAnotherUserOfTheHostCannotChangeWhatCopyBrings(t *testing.T) {
 	b, err := ReadBundle(tree(t), []string{"trainer"})
 	require.NoError(t, err)

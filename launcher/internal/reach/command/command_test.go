@@ -69,7 +69,7 @@ func TestWords(t *testing.T) {
 	require.ErrorContains(t, err, "is not a host name")
 }
 
-// way makes Dial of the suite.
+// way returns the Setup of the suite for a remote command.
 func way(words []string, target remote.Target) remotetest.Setup {
 	return remotetest.Setup{Dial: func(t *testing.T) remote.Host {
 		h, err := command.Dial(words, target, os.Environ(), 0)
@@ -85,7 +85,7 @@ func TestContractOverOpenSSH(t *testing.T) {
 	remotetest.Contract(t, way([]string{ssh, "-F", server.Config()}, remote.Target{Name: "node"}))
 }
 
-// A shell in this very place stands for programs that execute their arguments.
+// A local shell replaces a program that runs its arguments.
 func TestContractOverPlainShell(t *testing.T) {
 	remotetest.Contract(t, way([]string{"env", "NODE={host}"}, remote.Target{Name: "node"}))
 }
@@ -121,7 +121,7 @@ func TestProblems(t *testing.T) {
 	require.Equal(t, remote.StepConfig, failure.Step)
 }
 
-// Close ends not only the program but what it has started.
+// Close ends not only the program but also its descendants.
 func TestCloseEndsTheWholeGroup(t *testing.T) {
 	h, err := command.Dial([]string{"env", "{host}=x"}, remote.Target{Name: "node"}, os.Environ(), 0)
 	require.NoError(t, err)
@@ -139,11 +139,11 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	}, testPatience, testInterval)
 }
 
-// How long a test waits for something that is about to happen, and how often it looks.
+// Timeout and interval of the polling in tests.
 const (
 	testPatience = 20 * time.Second
 	testInterval = 5 * time.Millisecond
 )
 
-// stateOf is the state in a line of /proc/PID/stat.
+// stateOf returns the state in a line of /proc/PID/stat.
 func stateOf(stat string) byte { return stat[strings.LastIndexByte(stat, ')')+2] }

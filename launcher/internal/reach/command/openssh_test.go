@@ -14,12 +14,12 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// A program called ssh gets a limit for its connection, unless the user's files or options have one, others
-// are connected first, or it is not OpenSSH's.
+// A program called ssh gets a connection timeout. It gets none if the user's files or options set one, if other hosts
+// are connected first, or if it is not OpenSSH.
 func TestConnectTimeoutOfOpenSSH(t *testing.T) {
 	const plain = "hostname 10.0.0.1\nport 22\nconnecttimeout none\n"
 	for name, row := range map[string]struct {
-		dump   string // of ssh -G; "": it fails
+		dump   string // output of ssh -G; "": it fails
 		limit  time.Duration
 		want   string
 		target string

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gathering starts a command that prints nothing. The test dials as its agents, by the invitation.
+// gathering starts a command that prints nothing. The test itself dials as the agents, with the invitation.
 func gathering(t *testing.T, nodes ...string) (*Gathering, *Invitation, <-chan bool) {
 	t.Helper()
 	arrived := make(chan bool, 8)
@@ -80,7 +80,7 @@ func TestUnauthenticatedConnections(t *testing.T) {
 		if r.IntN(2) == 0 && len(garbage) > 2 {
 			copy(garbage, "\x16\x03\x01")
 		}
-		_, _ = c.Write(garbage) // or the head has closed it
+		_, _ = c.Write(garbage) // or the launcher has closed it
 		if r.IntN(2) == 0 {
 			c.Close()
 		} else {
@@ -312,7 +312,7 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// A host that reports node failures for ever cannot fill the memory.
+// A host that reports node failures forever cannot fill the memory.
 func TestEndlessMessages(t *testing.T) {
 	cfg := Config{Nodes: []string{"n1", "n2"}, Detail: func(string) {}, Ending: func() {}}
 	g := &Gathering{cfg: cfg, endingKnown: make(chan struct{})}

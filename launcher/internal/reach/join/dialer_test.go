@@ -73,7 +73,7 @@ func TestNatural(t *testing.T) {
 	require.Equal(t, compareNatural("a1", "a01"), -compareNatural("a01", "a1"))
 }
 
-// Attempts begin 50 ms apart and end a second apart, and one line tells of them.
+// Attempts start 50 ms apart at first and 1 s apart at the end. One line reports them.
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog()
@@ -100,7 +100,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// A name that cannot be found now may be found later.
+// A name that cannot be resolved now may be resolved later.
 func TestNameThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings(1, 2, 1, nil)
@@ -127,8 +127,8 @@ func TestNameThatComesLater(t *testing.T) {
 	})
 }
 
-// One of a host that exists should be known: it is not waited for long, but for a short
-// trouble of a resolver's.
+// The name of an existing host should resolve: the wait is short, and only covers a temporary failure of the
+// resolver.
 func TestNameThatNobodyKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings(1, 2, 1, nil)

@@ -36,8 +36,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// The beginning of a connection is told alike however its bytes come, and none is
-// lost on the way to who is there for it.
+// A connection's kind does not depend on how its first bytes are split, and its handler gets all of them.
 func FuzzSniff(f *testing.F) {
 	for _, b := range preambles {
 		f.Add([]byte(b.bytes + "and more"))
@@ -63,7 +62,7 @@ func FuzzSniff(f *testing.F) {
 	})
 }
 
-// stream is a connection that is read from.
+// stream is a connection for reading.
 type stream struct {
 	net.Conn
 	r interface{ Read([]byte) (int, error) }

@@ -18,7 +18,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// closed waits until the other end has closed and returns what it said before.
+// closed waits until the other end has closed, and returns its data.
 func closed(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -28,7 +28,7 @@ func closed(t *testing.T, c net.Conn) []byte {
 	return said
 }
 
-// stillWorks has a whole job of two nodes come together.
+// stillWorks requires that a job of two nodes can still join.
 func stillWorks(t *testing.T, h *Head, key []byte) {
 	t.Helper()
 	meet(t, h, settings(port(h), 2, 1, key))
@@ -86,7 +86,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// Any bytes behind any beginning, cut off or left open anywhere, change nothing for those who come together meanwhile.
+// Random bytes after any preamble, cut off or left open anywhere, do not affect nodes that join meanwhile.
 func TestRandomPeers(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		r := testneeds.Rand(t)
@@ -123,7 +123,7 @@ func TestRandomPeers(t *testing.T) {
 	})
 }
 
-// Connections that say nothing, or stop in the middle, are given up and hold up nobody.
+// Connections that send nothing, or stop in the middle, are dropped and delay no node.
 func TestIdlePeers(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		cfg := settings(0, 2, 0, key)
@@ -145,7 +145,7 @@ func TestIdlePeers(t *testing.T) {
 	})
 }
 
-// More than may wait are no more than a wait for those who come after them.
+// Connections beyond the limit only make later ones wait.
 func TestCrowdOfIdlePeers(t *testing.T) {
 	h, _ := listenAt(t, 2, secret)
 	h.mu.Lock()
@@ -169,7 +169,7 @@ func TestCrowdOfIdlePeers(t *testing.T) {
 	require.LessOrEqual(t, len(h.pending.conns), 200)
 }
 
-// A scan from everywhere fills neither the screen, nor what may be said of nodes.
+// A scan from many addresses fills neither the screen nor the limit of notices about nodes.
 func TestTalkIsBounded(t *testing.T) {
 	log := newLog()
 	strangers := notices{notify: log.tell}
@@ -194,7 +194,7 @@ func TestUnknownPeersLeaveDescriptors(t *testing.T) {
 	}
 }
 
-// between passes bytes on between a node and node 0, and keeps those of the node.
+// between forwards data between a node and node 0, and records the node's data.
 func between(t *testing.T, h *Head) (where int, said func() []byte) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -233,8 +233,7 @@ func between(t *testing.T, h *Head) (where int, said func() []byte) {
 	}
 }
 
-// All that a node said, said again by somebody who only listened, proves nothing where
-// there is a token; nor does it when it ends early.
+// A replay of all of a node's data proves nothing where there is a token, complete or not.
 func TestReplayWithToken(t *testing.T) {
 	h, _ := listenAt(t, 2, secret)
 	where, said := between(t, h)
@@ -257,7 +256,7 @@ func TestReplayWithToken(t *testing.T) {
 	stillWorks(t, h, secret)
 }
 
-// Without a token a recorded hello takes a place, but never one that somebody has.
+// Without a token, a recorded hello can claim a free rank, but never one that a node already has.
 func TestReplayWithoutToken(t *testing.T) {
 	h, log := listenAt(t, 3, nil)
 	where, said := between(t, h)
@@ -273,7 +272,7 @@ func TestReplayWithoutToken(t *testing.T) {
 	wait(t, h)
 }
 
-// Who sends node 0's own words back to it, or a node's to that node, proves nothing.
+// Node 0's data sent back to it, or a node's sent back to the node, proves nothing.
 func TestReflection(t *testing.T) {
 	own, err := tlsConfig(secret, roleHead, roleNode)
 	require.NoError(t, err)
@@ -328,7 +327,7 @@ func TestWrongProtocol(t *testing.T) {
 	require.ErrorContains(t, err, "it speaks version 3 of joining, this gorun speaks 1")
 }
 
-// A head that is none cannot fill this node's memory or terminal.
+// A fake launcher cannot fill this node's memory or control its terminal.
 func TestHostileHead(t *testing.T) {
 	for name, row := range map[string]struct{ said, says string }{
 		"long":    {"gorun\x01\xff\xff\xff\x7f", "a message of 2147483647 bytes"},
@@ -366,7 +365,7 @@ func TestHostileHead(t *testing.T) {
 	}
 }
 
-// message is JSON as it is sent.
+// message returns JSON in the format of the connection.
 func message(body string) string {
 	return magic + "\x01" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(body)))) + body
 }

@@ -15,14 +15,14 @@ import (
 
 const nobody = 65534
 
-// asNobody runs f on a thread whose sockets are another user's.
+// asNobody runs f on a thread whose sockets belong to another user.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	testneeds.Root(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		runtime.LockOSThread() // permanently: the thread ends with this goroutine
 		_, _ = unix.SetfsuidRetUid(nobody)
 		f()
 	}()
@@ -31,7 +31,7 @@ func asNobody(t *testing.T, f func()) {
 
 func loopback(port int) *net.TCPAddr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 
-// ask says hello to node 0 and returns its answer.
+// ask sends a hello to node 0 and returns its answer.
 func ask(t *testing.T, c net.Conn) (w Welcome) {
 	t.Helper()
 	require.NoError(t, writeMessage(c, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "evil"}))
@@ -39,7 +39,7 @@ func ask(t *testing.T, c net.Conn) (w Welcome) {
 	return w
 }
 
-// Without a token, another user's process on the same host is no node.
+// Without a token, another user's process on the same host cannot join.
 func TestOtherUsersDoNotJoin(t *testing.T) {
 	h, log := listenAt(t, 2, nil)
 	require.False(t, h.IsInsecure())
@@ -56,7 +56,7 @@ func TestOtherUsersDoNotJoin(t *testing.T) {
 	stillWorks(t, h, nil)
 }
 
-// A connection whose other end is gone belongs, as the kernel says, to root.
+// The kernel reports root as the owner of a connection whose other end is closed.
 func TestNobodysConnectionIsNotOwn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestNobodysConnectionIsNotOwn(t *testing.T) {
 	require.ErrorContains(t, checkOwner(ours), "no process on this host has its other end open")
 }
 
-// Without a token, a node takes no orders from another user's process at node 0's port, and does not wait for one that
-// says nothing.
+// Without a token, a node takes no orders from another user's process at node 0's port, and does not wait for one
+// that sends nothing.
 func TestOtherUsersAreNotNodeZero(t *testing.T) {
 	for name, answers := range map[string]bool{"welcome": true, "silence": false} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestOtherUsersAreNotNodeZero(t *testing.T) {
 	}
 }
 
-// Processes of one user on one host need no token, by each kind of address, and nobody warns.
+// Processes of one user on one host need no token, for each kind of address, and get no warning.
 func TestOneUserOnOneHost(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "127.0.0.2", "localhost", "::1"} {
 		t.Run(addr, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestOneUserOnOneHost(t *testing.T) {
 	}
 }
 
-// Who wants anybody to join is warned, once, at both ends.
+// An insecure join prints one warning at each end.
 func TestInsecureJoin(t *testing.T) {
 	logs := [2]*logbook{newLog(), newLog()}
 	at := func(port, rank int) Config {
@@ -138,7 +138,7 @@ func TestInsecureJoin(t *testing.T) {
 		require.Contains(t, log.text(), "nodes join at 127.0.0.1:")
 		require.Contains(t, log.text(), " without a token: anybody who reaches that port can take a node's place")
 	}
-	// one line where all write to one place
+	// one line if all processes print to one place
 	seat := newLog()
 	cfg := at(port(h), 1)
 	cfg.RankPerNode, cfg.Notify = true, seat.tell
@@ -151,7 +151,7 @@ func TestInsecureJoin(t *testing.T) {
 	require.False(t, h.IsInsecure(), "a token counts")
 }
 
-// Nodes on several hosts need a secret, and know it at once.
+// Nodes on several hosts need a secret, and fail at once without one.
 func TestNoSecret(t *testing.T) {
 	for _, addr := range []string{"192.0.2.1", "node1", "localhost.example", "0.0.0.0"} {
 		for rank := -1; rank < 2; rank++ {

@@ -57,10 +57,10 @@ func exchange(t *testing.T, from, to net.Conn, text string) {
 	require.Equal(t, text, string(got))
 }
 
-// A node that was there first finds node 0 when that comes.
+// A node that starts before node 0 connects once node 0 listens.
 func TestLateHead(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // a port that nobody else gets meanwhile
+		l, err := net.Listen("tcp", "127.0.0.1:0") // reserves the port
 		require.NoError(t, err)
 		where := l.Addr().(*net.TCPAddr).Port
 		require.NoError(t, l.Close())
@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// awaitMembers waits until so many have come.
+// awaitMembers waits until n nodes have joined.
 func awaitMembers(t *testing.T, h *Head, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -185,7 +185,7 @@ func TestNobodyListens(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A node that goes away before all have come leaves its place to the next.
+// A node that disconnects before all have joined frees its rank for the next one.
 func TestNodeComesAgain(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		h, log := listenAt(t, 3, key)
@@ -206,7 +206,7 @@ func TestNodeComesAgain(t *testing.T) {
 	})
 }
 
-// The first node waits for the last, longer than anybody has to say who it is.
+// The first node waits for the last one longer than the handshake timeout.
 func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		cfg := settings(0, 3, 0, key)
@@ -217,7 +217,7 @@ func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
 		defer h.Close()
 		first := come(t, t.Context(), settings(port(h), 3, 1, key))
 		<-here
-		closed(t, raw(t, h)) // whose time is over
+		closed(t, raw(t, h)) // its timeout has passed
 		last := come(t, t.Context(), settings(port(h), 3, 2, key))
 		wait(t, h)
 		<-first.done
@@ -227,7 +227,7 @@ func TestWhoCameFirstIsWelcomeAtLast(t *testing.T) {
 	})
 }
 
-// Who has the token may still be hostile: a node's host may be.
+// A node with the token may still be hostile, because its host may be.
 func TestLongMessagesAreRefused(t *testing.T) {
 	var m Hello
 	long := binary.LittleEndian.AppendUint32([]byte("gorun\x01"), 1<<31)

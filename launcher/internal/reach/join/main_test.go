@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// logbook collects what the user is told.
+// logbook collects messages to the user.
 type logbook struct {
 	mu    sync.Mutex
 	lines []string
@@ -40,7 +40,7 @@ func (b *logbook) text() string {
 	return strings.Join(b.lines, "\n")
 }
 
-// await waits until a line has the text.
+// await waits for a line that contains the text.
 func (b *logbook) await(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -53,10 +53,10 @@ func (b *logbook) await(t *testing.T, text string) {
 	}
 }
 
-// secret is a token's.
+// secret is the secret of a token.
 var secret = []byte("0123456789abcdef0123456789ABCDEF")
 
-// settings is a node's part in a meeting of n nodes at port.
+// settings returns the configuration of one of n nodes that join at port.
 func settings(port, n, rank int, key []byte) Config {
 	return Config{
 		Addr: "127.0.0.1", Port: port, Secret: key, Timeout: time.Minute,
@@ -64,7 +64,7 @@ func settings(port, n, rank int, key []byte) Config {
 	}
 }
 
-// listen listens at a free port.
+// listenAt listens as node 0 of n nodes at a free port.
 func listenAt(t *testing.T, n int, key []byte) (*Head, *logbook) {
 	t.Helper()
 	log := newLog()
@@ -78,7 +78,7 @@ func listenAt(t *testing.T, n int, key []byte) (*Head, *logbook) {
 
 func port(h *Head) int { return int(h.Addr().Port()) }
 
-// coming is a node that is under way.
+// coming is a node that is joining.
 type coming struct {
 	joined *Membership
 	err    error
@@ -100,7 +100,7 @@ func come(t *testing.T, ctx context.Context, cfg Config) *coming {
 	return c
 }
 
-// meet has the last node come, and be taken.
+// meet makes the last node join and waits until it is accepted.
 func meet(t *testing.T, h *Head, cfg Config) *Membership {
 	t.Helper()
 	node := come(t, t.Context(), cfg)
@@ -110,7 +110,7 @@ func meet(t *testing.T, h *Head, cfg Config) *Membership {
 	return node.joined
 }
 
-// wait returns the members, whose connections end with the test.
+// wait returns the members. Their connections end with the test.
 func wait(t *testing.T, h *Head) []*Member {
 	t.Helper()
 	members, err := h.Wait(t.Context())
@@ -123,7 +123,7 @@ func wait(t *testing.T, h *Head) []*Member {
 	return members
 }
 
-// raw is a connection of somebody who is no node.
+// raw returns a connection that does not come from a node.
 func raw(t *testing.T, h *Head) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), h.Addr().Port()).String())

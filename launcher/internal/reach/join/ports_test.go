@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// occupied is a port at which somebody listens who takes connections, reads what comes
-// and answers nothing, and one that is free.
+// occupied returns a free port, and one whose listener accepts connections, reads all data and never answers.
 func occupied(t *testing.T) (taken, free int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +32,7 @@ func occupied(t *testing.T) (taken, free int) {
 	return l.Addr().(*net.TCPAddr).Port, other.Addr().(*net.TCPAddr).Port
 }
 
-// listenAmong listens as node 0 of a job that has some ports.
+// listenAmong listens as node 0 of a job that has several ports.
 func listenAmong(t *testing.T, cfg Config) *Head {
 	t.Helper()
 	h, err := Listen(t.Context(), cfg)
@@ -42,8 +41,7 @@ func listenAmong(t *testing.T, cfg Config) *Head {
 	return h
 }
 
-// Node 0 takes the first port that is free, and nodes find it, whoever is at the others
-// and says nothing.
+// Node 0 takes the first free port. Nodes find it, even if silent listeners have the other ports.
 func TestOtherPorts(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		taken, free := occupied(t)
@@ -59,8 +57,7 @@ func TestOtherPorts(t *testing.T) {
 	})
 }
 
-// Another job of gorun's at the first port is passed by, with a token of its own or
-// without.
+// Nodes skip another gorun job at the first port, whether it has its own token or none.
 func TestPortOfAnotherJob(t *testing.T) {
 	both(t, func(t *testing.T, key []byte) {
 		for name, strangerKey := range map[string][]byte{"token": []byte("another secret, of another job!!"), "plain": nil} {
@@ -80,7 +77,7 @@ func TestPortOfAnotherJob(t *testing.T) {
 	})
 }
 
-// What node 0 of the job itself says is the end of it, whatever other ports there are.
+// A refusal by the job's own node 0 is final, even if there are other ports.
 func TestRefusedAtOneOfThePorts(t *testing.T) {
 	taken, free := occupied(t)
 	head := settings(taken, 2, 0, nil)
@@ -95,8 +92,8 @@ func TestRefusedAtOneOfThePorts(t *testing.T) {
 	require.Contains(t, node.err.Error(), "it expects 3 nodes, node 0 expects 2")
 }
 
-// A script has one job after the other in the same step: the next one's node may come
-// while node 0 of the last one is still there.
+// A script may run one job after another in the same step. A node of the next job may dial while node 0 of the
+// previous one still listens.
 func TestNextJob(t *testing.T) {
 	_, spare := occupied(t)
 	for name, c := range map[string]struct {
@@ -143,8 +140,8 @@ func TestAllPortsTaken(t *testing.T) {
 	require.EqualError(t, err, "join: port 70000: ports are 0 to 65535")
 }
 
-// Several nodes on node 0's host that do not know their rank have one port: with several
-// each would be node 0 at its own.
+// Several nodes on node 0's host that do not know their rank have a single port. With several ports, each would
+// become node 0 at its own.
 func TestComeWithoutRankHasOnePort(t *testing.T) {
 	_, first := occupied(t)
 	_, second := occupied(t)

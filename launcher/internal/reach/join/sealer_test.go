@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// user vouches for processes of the same name; nobody opens a text twice, as with MUNGE on
-// one host.
+// user seals for processes of the same user name. As with MUNGE on one host, no text can be opened twice.
 type user struct {
 	name string
 	dead error
@@ -31,7 +30,7 @@ func (u user) Open(_ context.Context, sealed []byte) ([]byte, error) {
 	return text, u.dead
 }
 
-// vouched are settings of a node for which somebody vouches.
+// vouched returns the settings of a node with a Sealer.
 func vouched(port, n, rank int, by Sealer) Config {
 	cfg := settings(port, n, rank, nil)
 	cfg.Sealer = by
@@ -79,7 +78,7 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	}
 }
 
-// forger seals what it has heard elsewhere.
+// forger reuses a text that was sealed elsewhere.
 type forger struct{ user }
 
 func (f forger) Seal(ctx context.Context, text []byte) ([]byte, error) {
@@ -91,7 +90,7 @@ func (f forger) Seal(ctx context.Context, text []byte) ([]byte, error) {
 	return f.user.Seal(ctx, text)
 }
 
-// A token that was given counts more than who is vouched for.
+// A given token takes precedence over a sealed identity.
 func TestTokenBesideAVoucher(t *testing.T) {
 	head, node := vouched(0, 2, 0, user{name: "alice"}), vouched(0, 2, 1, user{name: "alice"})
 	head.Secret, node.Secret = secret, secret
@@ -103,7 +102,7 @@ func TestTokenBesideAVoucher(t *testing.T) {
 	require.ErrorContains(t, without.err, "node 0 requires a token")
 }
 
-// Another job's node 0 is passed by before anything is sealed.
+// Nodes skip another job's node 0 before they seal anything.
 func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
 	alice := user{name: "alice"}
 	other := vouched(0, 2, 0, alice)
@@ -118,8 +117,8 @@ func TestVouchedNodesPassAnotherJobBy(t *testing.T) {
 	meet(t, h, cfg)
 }
 
-// Who seals the answer may be slow, or never come: neither ends the head, and half a
-// question costs a descriptor for a while.
+// The peer that seals the answer may be slow or never send it. The launcher survives both, and an incomplete request
+// costs one descriptor for a while.
 func TestQuestionsThatEndEarly(t *testing.T) {
 	cfg := vouched(0, 2, 0, user{name: "alice"})
 	cfg.patience = 50 * time.Millisecond

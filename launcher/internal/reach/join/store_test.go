@@ -16,7 +16,7 @@ import (
 	"gorun/rendezvous/tcpstore"
 )
 
-// serve opens an empty store behind the head's port.
+// serve opens an empty store at the launcher's port.
 func serve(t *testing.T, h *Head) *tcpstore.Server {
 	t.Helper()
 	s, err := tcpstore.ListenNowhere(tcpstore.Config{}, h.Addr())
@@ -46,21 +46,21 @@ func TestStoreBehindThePort(t *testing.T) {
 		require.Equal(t, "v", string(value))
 		cfg := settings(port(h), 2, 1, key)
 		cfg.lastJob = time.Millisecond
-		late := come(t, t.Context(), cfg) // nodes and clients beside each other
+		late := come(t, t.Context(), cfg) // nodes and clients at the same time
 		<-late.done
 		require.ErrorContains(t, late.err, "started already")
 	})
 }
 
-// hello of a client, and a request that it does not wait for: SET "/stale" "1".
+// a client's hello, and a request without a response: SET "/stale" "1".
 const staleSet = "\x00\xCE\xF7\x85\x3C" + "\x01\x06\x00\x00\x00\x00\x00\x00\x00/stale\x01\x00\x00\x00\x00\x00\x00\x001"
 
-// What clients of an attempt that is gone still say reaches no later store.
+// Late requests of an ended attempt's clients reach no later store.
 func TestStoreOfEachAttempt(t *testing.T) {
 	h, log := listenAt(t, 1, secret)
 	first := serve(t, h)
 	require.NoError(t, dialStore(t, h).Set(t.Context(), "old", nil))
-	slow := raw(t, h) // its first bytes come when the next attempt's store is there
+	slow := raw(t, h) // its first bytes arrive when the next attempt's store exists
 	_, err := slow.Write([]byte(staleSet[:1]))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -82,23 +82,22 @@ func TestStoreOfEachAttempt(t *testing.T) {
 	require.Empty(t, log.text())
 }
 
-// A connection that waits in the kernel's queue belongs to the attempt in which it
-// came.
+// A connection in the kernel's queue belongs to the attempt in which it arrived.
 func TestStoreDrainsTheQueue(t *testing.T) {
 	h, _ := listenAt(t, 1, secret)
 	first := serve(t, h)
-	h.mu.Lock() // nobody is accepted meanwhile
+	h.mu.Lock() // blocks accepting
 	queued := raw(t, h)
 	_, err := queued.Write([]byte(staleSet))
 	require.NoError(t, err)
 	h.mu.Unlock()
-	next := serve(t, h) // either it was accepted before this, and is the first store's, or it is closed by this
+	next := serve(t, h) // either it was accepted before this call, by the first store, or this call closes it
 	require.NoError(t, first.Close())
 	closed(t, queued)
 	require.Zero(t, next.Snapshot().Keys)
 }
 
-// A client that comes before any rank is somebody else's.
+// A client that connects before any rank does not belong to the job.
 func TestStoreClientThatIsNoRank(t *testing.T) {
 	h, log := listenAt(t, 2, secret)
 	c := raw(t, h)
@@ -109,7 +108,7 @@ func TestStoreClientThatIsNoRank(t *testing.T) {
 	stillWorks(t, h, secret)
 }
 
-// python runs PyTorch's, and ends it with the test.
+// python runs a Python that has PyTorch, and ends it with the test.
 func python(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testneeds.Torch(t), args...)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyOf is the certificate of one end.
+// keyOf returns the certificate of one end.
 func keyOf(t *testing.T, of string) tls.Certificate {
 	t.Helper()
 	private, err := deriveKey(secret, of)
@@ -31,7 +31,7 @@ func keyOf(t *testing.T, of string) tls.Certificate {
 	return certificate
 }
 
-// signed is a certificate of any key.
+// signed returns a certificate for any key.
 func signed(t *testing.T, key crypto.Signer) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -43,7 +43,7 @@ func signed(t *testing.T, key crypto.Signer) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// impostor is what somebody may do who does not have the right key.
+// impostor is an attack that is possible without the right key.
 type impostor struct {
 	name   string
 	change func(t *testing.T, own string, c *tls.Config)
@@ -54,11 +54,11 @@ var impostors = []impostor{
 		c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	}},
 	{"no certificate", func(_ *testing.T, _ string, c *tls.Config) { c.Certificates = nil }},
-	{"reflected", func(t *testing.T, own string, c *tls.Config) { // the key of the end that it speaks to
+	{"reflected", func(t *testing.T, own string, c *tls.Config) { // the key of its peer
 		other := map[string]string{roleHead: roleNode, roleNode: roleHead}[own]
 		c.Certificates = []tls.Certificate{keyOf(t, other)}
 	}},
-	// the right certificate, of which it does not have the key
+	// the right certificate without its key
 	{"replayed", func(t *testing.T, own string, c *tls.Config) {
 		right := keyOf(t, own)
 		_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -99,7 +99,7 @@ var impostors = []impostor{
 	}},
 }
 
-// careless is the configuration of somebody who takes any peer.
+// careless returns a configuration that accepts any peer.
 func careless(t *testing.T, own string) *tls.Config {
 	return &tls.Config{
 		InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert,
@@ -107,7 +107,7 @@ func careless(t *testing.T, own string) *tls.Config {
 	}
 }
 
-// Node 0 lets nobody say a hello who does not have the key of nodes that dial.
+// Node 0 reads no hello from a peer without the key of nodes that dial.
 func TestImpostorsOfNodes(t *testing.T) {
 	h, _ := listenAt(t, 2, secret)
 	for _, i := range impostors {
@@ -117,7 +117,7 @@ func TestImpostorsOfNodes(t *testing.T) {
 			c := tls.Client(raw(t, h), cfg)
 			require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 			err := c.Handshake()
-			if err == nil { // node 0 judges after our handshake is done
+			if err == nil { // node 0 verifies the key after the client's handshake is done
 				_ = writeMessage(c, &Hello{Version: "v1", ID: "job", NumNodes: 2, NodeRank: 1, Host: "evil"}) // it may be closed
 				_, err = c.Read(make([]byte, 1))
 			}
@@ -130,7 +130,7 @@ func TestImpostorsOfNodes(t *testing.T) {
 	stillWorks(t, h, secret)
 }
 
-// A node says nothing to whoever listens without the key of node 0.
+// A node sends nothing to a listener without node 0's key.
 func TestImpostorsOfNodeZero(t *testing.T) {
 	for _, i := range impostors {
 		t.Run(i.name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestImpostorsOfNodeZero(t *testing.T) {
 	}
 }
 
-// pair makes a connection between the two ends as node 0 and a node make it.
+// pair returns a connection between both ends, made as by node 0 and a node.
 func pair(t *testing.T, node *tls.Config) (state tls.ConnectionState) {
 	t.Helper()
 	head, err := tlsConfig(secret, roleHead, roleNode)
@@ -184,7 +184,7 @@ func pair(t *testing.T, node *tls.Config) (state tls.ConnectionState) {
 	c := tls.Client(dialled, node)
 	_, err = c.Write([]byte("x"))
 	require.NoError(t, err)
-	_, err = io.ReadFull(c, make([]byte, 1)) // a ticket would have come before
+	_, err = io.ReadFull(c, make([]byte, 1)) // a ticket would have arrived before
 	require.NoError(t, err)
 	require.NoError(t, c.CloseWrite())
 	require.NoError(t, <-served)
@@ -192,7 +192,7 @@ func pair(t *testing.T, node *tls.Config) (state tls.ConnectionState) {
 	return c.ConnectionState()
 }
 
-// cache remembers whether anybody put something in it.
+// cache records whether a session was stored.
 type cache struct {
 	tls.ClientSessionCache
 	put int
@@ -203,7 +203,7 @@ func (c *cache) Put(key string, s *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, s)
 }
 
-// No session goes on in a later connection: each proves the token anew.
+// Sessions are never resumed: each connection proves the token anew.
 func TestNoResumption(t *testing.T) {
 	node, err := tlsConfig(secret, roleNode, roleHead)
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestNoResumption(t *testing.T) {
 	require.Zero(t, sessions.put, "node 0 gives no tickets")
 }
 
-// A handshake that is cut off anywhere, or of which a byte is another, proves nothing.
+// A handshake that is cut off anywhere, or has one changed byte, proves nothing.
 func TestBrokenHandshakes(t *testing.T) {
 	h, _ := listenAt(t, 2, secret)
 	var first bytes.Buffer

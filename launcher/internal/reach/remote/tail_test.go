@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of a command that writes for ever the end is kept, and no more memory than it needs.
+// For a command that writes forever, the tail keeps the end of the output in bounded memory.
 func TestTail(t *testing.T) {
 	var tail Tail
 	for range 10_000 {

@@ -15,12 +15,12 @@ import (
 	"gorun/launcher/internal/reach/ssh"
 )
 
-// environ is an environment with an empty home and no agent.
+// environ returns an environment with an empty home directory and no agent.
 func environ(t testing.TB, more ...string) []string {
 	return append([]string{"HOME=" + t.TempDir(), "USER=nobody", "PATH=" + os.Getenv("PATH")}, more...)
 }
 
-// client makes a client that is closed with the test.
+// client returns a client that is closed with the test.
 func client(t testing.TB, config ssh.Config) *ssh.Client {
 	if config.Environ == nil {
 		config.Environ = environ(t)
@@ -30,7 +30,7 @@ func client(t testing.TB, config ssh.Config) *ssh.Client {
 	return c
 }
 
-// dial reaches the host "node" of a configuration.
+// dial connects to the host "node" of a configuration.
 func dial(t testing.TB, config ssh.Config) remote.Host {
 	t.Helper()
 	h, err := client(t, config).Dial(t.Context(), remote.Target{Name: "node"})
@@ -47,7 +47,7 @@ func TestContract(t *testing.T) {
 	}})
 }
 
-// How long a test waits for something that is about to happen, and how often it looks.
+// Timeout and interval of the polling in tests.
 const (
 	patience = 20 * time.Second
 	interval = 5 * time.Millisecond
@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A login shell may be any, and may say something before it runs a command.
+// Any login shell works, even one that prints something before it runs a command.
 func TestContractWithOtherShells(t *testing.T) {
 	for name, line := range map[string]string{
 		"fish":   `fish -c "$SSH_ORIGINAL_COMMAND"`,

@@ -15,7 +15,7 @@ import (
 	"gorun/launcher/internal/reach/ssh"
 )
 
-// A peer that talks for ever in place of SSH costs bounded memory, and ends as a host that could not be reached.
+// A peer that sends endless data instead of SSH uses bounded memory, and counts as an unreachable host.
 func TestPeerThatTalksForEver(t *testing.T) {
 	for name, command := range map[string]string{
 		"zeros":               "cat /dev/zero",

@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// What ssh -G prints is taken apart without a loss, and settings that follow from it are within their bounds.
+// Parsing the output of ssh -G loses nothing, and the resulting settings are within their bounds.
 func FuzzDump(f *testing.F) {
 	f.Add("hostname n1\nport 2200\nidentityfile ~/.ssh/a\nidentityfile ~/.ssh/b\nproxyjump u@a:1,[::1]:2\n")
 	f.Add("port 0x16\r\nconnecttimeout -1\n\nuser\nuserknownhostsfile \"a b\" none %h\n")
@@ -44,7 +44,7 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// The shell that runs a proxy command takes each name for one word, the name itself, or gets none of them.
+// The shell of a proxy command gets each name as exactly one word, or no name at all.
 func FuzzProxyCommand(f *testing.F) {
 	for _, name := range []string{
 		"n1", "::1", "fe80::1%eth0", "a;touch x", "$(id)", "`id`", "a b", "-oProxyCommand=x",
@@ -74,7 +74,7 @@ func FuzzProxyCommand(f *testing.F) {
 	})
 }
 
-// Jump hosts are read as they are written.
+// Parsing returns the jump hosts that were formatted.
 func FuzzJumps(f *testing.F) {
 	f.Add("ann", "gate", 22, "u@a:1,ssh://b, [::1]:3,")
 	f.Add("", "::1", 0, "@,:,[],a:99999999999999999999")

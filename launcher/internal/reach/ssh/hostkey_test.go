@@ -22,7 +22,7 @@ func know(t *testing.T, server *remotetest.Server, lines ...string) {
 	require.NoError(t, os.WriteFile(server.Known, []byte(strings.Join(append(lines, ""), "\n")), 0o600))
 }
 
-// stranger is a key that is no server's.
+// stranger returns a key that belongs to no server.
 func stranger(t *testing.T, kind string) string {
 	return remotetest.Keygen(t, filepath.Join(t.TempDir(), "stranger"), kind, "")
 }
@@ -48,8 +48,7 @@ func TestUnknownHostKeyIsRefused(t *testing.T) {
 	works(t, dial(t, ssh.Config{ConfigFile: config}))
 }
 
-// Several hosts at once, and several connections to the same one, add their keys to
-// one file.
+// Several hosts at once, and several connections to the same one, add their keys to one file.
 func TestAcceptNewAddsTheKey(t *testing.T) {
 	for _, hash := range []string{"no", "yes"} {
 		server, second := remotetest.NewServer(t), remotetest.NewServer(t)
@@ -115,11 +114,10 @@ func TestStrictNoIsNoBlindAccept(t *testing.T) {
 	refuse(t, ssh.Config{ConfigFile: config}, remote.StepHostKey)
 }
 
-// A changed key is refused whatever is asked for, and the command in the hint takes
-// the old one away.
+// A changed key is refused with any setting, and the command in the hint removes the old key.
 func TestChangedHostKeyIsRefused(t *testing.T) {
 	server := remotetest.NewServer(t)
-	for _, kind := range []string{"ed25519", "ecdsa"} { // a key of another type is no way around the one that is known
+	for _, kind := range []string{"ed25519", "ecdsa"} { // a key of another type does not bypass the known one
 		know(t, server, "# first", server.KnownName()+" "+remotetest.PublicKey(t, stranger(t, kind)))
 		f := refuse(t, ssh.Config{ConfigFile: server.Config(), AcceptNew: true}, remote.StepHostKey)
 		require.Contains(t, f.Text, "THE HOST KEY HAS CHANGED")
@@ -138,8 +136,7 @@ func TestRevokedHostKeyIsRefused(t *testing.T) {
 	require.Contains(t, f.Text, server.Known+":2")
 }
 
-// Entries of all forms that OpenSSH reads lead to the host, and lines that nobody can
-// read are passed over.
+// Entries in all forms that OpenSSH reads match the host, and invalid lines are skipped.
 func TestFormsOfKnownHosts(t *testing.T) {
 	server := remotetest.NewServer(t)
 	key := remotetest.PublicKey(t, server.HostKey)
@@ -191,7 +188,7 @@ func TestFormsOfKnownHosts(t *testing.T) {
 	})
 }
 
-// The server has keys of two types; the one that is known is chosen.
+// The server has keys of two types; the known type is chosen.
 func TestKnownTypeIsPreferred(t *testing.T) {
 	ecdsa := remotetest.Keygen(t, filepath.Join(t.TempDir(), "ecdsa"), "ecdsa", "")
 	rsa := remotetest.Keygen(t, filepath.Join(t.TempDir(), "rsa"), "rsa", "", "-b", "2048")
@@ -225,9 +222,9 @@ func TestHostCertificate(t *testing.T) {
 	refuse(t, ssh.Config{ConfigFile: server.Config()}, remote.StepHostKey)
 	know(t, server, "@cert-authority elsewhere "+remotetest.PublicKey(t, authority))
 	refuse(t, ssh.Config{ConfigFile: server.Config()}, remote.StepHostKey)
-	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, authority)) // an authority's key is not a host's
+	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, authority)) // an authority's key is not a host key
 	refuse(t, ssh.Config{ConfigFile: server.Config()}, remote.StepHostKey)
-	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, good)) // the key by itself, as with OpenSSH
+	know(t, server, server.KnownName()+" "+remotetest.PublicKey(t, good)) // the plain key, as with OpenSSH
 	works(t, dial(t, ssh.Config{ConfigFile: server.Config("HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com")}))
 
 	bad := certify("elsewhere")

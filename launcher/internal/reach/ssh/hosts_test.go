@@ -17,11 +17,11 @@ import (
 	"gorun/launcher/internal/reach/ssh"
 )
 
-// loginVariable makes the test binary log in to the hosts that it names, since only
-// who is on the head reaches them: CONFIG, then USER@HOST or HOST.
+// loginVariable makes the test binary log in to the hosts that it lists, because only the head host reaches them. Its
+// value is CONFIG, then USER@HOST or HOST.
 const loginVariable = "TEST_SSH_LOGIN"
 
-// loginEverywhere logs in to all hosts at once and prints a line of each, in their order.
+// loginEverywhere logs in to all hosts at once and prints a line for each, in their order.
 func loginEverywhere(out io.Writer, config string, targets []string) error {
 	c := ssh.NewClient(ssh.Config{ConfigFile: config, Environ: os.Environ(), Timeout: 20 * time.Second})
 	defer c.Close()
@@ -44,7 +44,7 @@ func loginEverywhere(out io.Writer, config string, targets []string) error {
 	return err
 }
 
-// ask is what a host answers: who we are there, and where.
+// ask returns the user and host names that a host reports.
 func ask(c *ssh.Client, target remote.Target) string {
 	h, err := c.Dial(context.Background(), target)
 	if err != nil {
@@ -66,7 +66,7 @@ func ask(c *ssh.Client, target remote.Target) string {
 	return strings.TrimSpace(said)
 }
 
-// login runs the test binary on the head.
+// login runs the test binary on the head host.
 func login(t *testing.T, set *testhosts.Set, targets ...string) (lines []string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -90,7 +90,7 @@ func TestManyHostsAtOnce(t *testing.T) {
 	require.Equal(t, wanted, login(t, set, set.Hosts()...))
 }
 
-// Other users with shells of their own, which say something before every command.
+// Other users have their own shells, which print something before every command.
 func TestUsersAndTheirShells(t *testing.T) {
 	set := testhosts.Up(t, testhosts.Config{Hosts: 2, SSHD: []string{"MaxStartups 1:100:1", "Banner /etc/hostname"}})
 	for name, user := range map[string]testhosts.User{
@@ -99,14 +99,14 @@ func TestUsersAndTheirShells(t *testing.T) {
 		"basher": {Shell: "/bin/bash", Files: map[string]string{".bashrc": "echo hello from bash\n"}},
 	} {
 		if _, err := os.Stat(user.Shell); err != nil {
-			continue // the suite above says so
+			continue // as in the suite above
 		}
 		user.Name = name
 		_, err := set.AddUser("h1", user)
 		require.NoError(t, err)
 		require.Equal(t, []string{name + "@h1: " + name + " h1", "h2: root h2"}, login(t, set, name+"@h1", "h2"))
 	}
-	// One host, many at once: the server drops some, who come again.
+	// Many logins to one host at once: the server drops some, and they are tried again.
 	require.Equal(t, []string{"h2: root h2", "h2: root h2", "h2: root h2", "h2: root h2"},
 		login(t, set, "h2", "h2", "h2", "h2"))
 

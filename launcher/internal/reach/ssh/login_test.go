@@ -21,7 +21,7 @@ import (
 	"gorun/launcher/internal/reach/ssh"
 )
 
-// refuse dials "node" and wants an error of a step.
+// refuse dials "node" and requires an error of a step.
 func refuse(t *testing.T, config ssh.Config, step remote.Step) *remote.Error {
 	t.Helper()
 	return refuseTarget(t, config, remote.Target{Name: "node"}, step)
@@ -40,7 +40,7 @@ func refuseTarget(t *testing.T, config ssh.Config, target remote.Target, step re
 	return failure
 }
 
-// works runs a command on the host.
+// works requires that a command runs on the host.
 func works(t *testing.T, h remote.Host) {
 	t.Helper()
 	p, err := h.Start(t.Context(), "exit 4")
@@ -111,7 +111,7 @@ func TestAgentOnlyKey(t *testing.T) {
 	require.Contains(t, f.Text, "the agent at /no/agent: connect: no such file or directory")
 }
 
-// One question unlocks a key for all hosts, whichever asks first.
+// One prompt unlocks a key for all hosts, whichever needs it first.
 func TestEncryptedKeyAsksOnce(t *testing.T) {
 	server := remotetest.NewServer(t)
 	for _, format := range []string{"RFC4716", "PEM"} {
@@ -255,7 +255,7 @@ func TestProxyCommand(t *testing.T) {
 	require.Contains(t, f.Text, "ended the connection: no way for "+server.User)
 }
 
-// Early closed connections are tried again.
+// Connections that close early are tried again.
 func TestDropsAreTriedAgain(t *testing.T) {
 	server := remotetest.NewServer(t)
 	server.Drop.Store(2)
@@ -275,7 +275,7 @@ func TestResolveAndConnect(t *testing.T) {
 	require.Contains(t, f.Text, "bogus")
 }
 
-// listen is a server of the test's own for what no sshd does.
+// listen starts a server for behavior that no sshd has.
 func listen(t *testing.T, serve func(net.Conn)) (config string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -303,7 +303,7 @@ func listen(t *testing.T, serve func(net.Conn)) (config string) {
 func TestFrozenHostEndsAtItsDeadline(t *testing.T) {
 	wait := func(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 1<<10))
-		_, _ = conn.Read(make([]byte, 1<<10)) // until the other side gives up
+		_, _ = conn.Read(make([]byte, 1<<10)) // until the peer closes the connection
 		_ = conn.Close()
 	}
 	f := refuse(t, ssh.Config{ConfigFile: listen(t, wait)}, remote.StepKeys)
@@ -320,7 +320,7 @@ func TestGarbageIsNoSSH(t *testing.T) {
 	require.NotContains(t, f.Error(), "\x1b")
 }
 
-// What a host says when it refuses is shown, not obeyed.
+// Control bytes in a host's refusal are shown in escaped form.
 func TestControlBytesAreShown(t *testing.T) {
 	key := remotetest.Keygen(t, filepath.Join(t.TempDir(), "key"), "ed25519", "")
 	text, err := os.ReadFile(key)

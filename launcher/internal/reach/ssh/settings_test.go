@@ -12,7 +12,7 @@ import (
 	"gorun/launcher/internal/reach/remote"
 )
 
-// read reads the settings of a target, by OpenSSH or without it.
+// read reads the settings of a target, with or without OpenSSH.
 func read(t *testing.T, text string, target remote.Target, openSSH bool) (*settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
@@ -26,7 +26,7 @@ func read(t *testing.T, text string, target remote.Target, openSSH bool) (*setti
 	return c.settings(t.Context(), target)
 }
 
-// What OpenSSH says and what the parser says is the same.
+// OpenSSH and the parser return the same settings.
 func TestSettings(t *testing.T) {
 	const text = `
 Host node?
@@ -90,7 +90,7 @@ Host *
 	}
 }
 
-// Without HOME no file of the current folder is taken for the user's own.
+// Without HOME, no file of the current directory counts as the user's own.
 func TestHomeIsNeverTheCurrentFolder(t *testing.T) {
 	c := NewClient(Config{})
 	defer c.Close()

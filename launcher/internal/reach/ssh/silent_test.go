@@ -16,7 +16,7 @@ import (
 	"gorun/launcher/internal/reach/ssh"
 )
 
-// silentPort is a port of this host that does not answer, as a host that is down: the kernel drops SYN
+// silentPort returns a port of this host that does not answer, as on a host that is down. The kernel drops SYN
 // packets for a listener whose queue is full.
 func silentPort(t *testing.T) int {
 	t.Helper()
@@ -37,8 +37,8 @@ func silentPort(t *testing.T) int {
 	}
 }
 
-// A host that does not accept a connection is reported after its own limit, not after that of the whole
-// login, and the error says what was tried.
+// A host that does not accept a connection is reported after its own timeout, not after that of the whole login. The
+// error lists the attempts.
 func TestHostThatDoesNotAnswer(t *testing.T) {
 	port := silentPort(t)
 	config := func(host string, more string) string {
