@@ -13,11 +13,10 @@ import (
 // maxLoaderPath is PATH_MAX.
 const maxLoaderPath = 4096
 
-// checkELF returns an error if the kernel would not run the binary. It reads the program headers alone: elf.NewFile
-// would
-// read the sections, too, and refuse programs that run without them.
+// checkELF returns an error if the kernel would not run the binary. It reads only the program headers: elf.NewFile
+// would read the sections, too, and refuse programs that run without them.
 func (req *Request) checkELF(name string, f file, image *os.File, h head) *Error {
-	var header elf.Header64 // 32-bit headers have what is read here at the same offsets
+	var header elf.Header64 // the fields used here have the same offsets in 32-bit headers
 	if len(h) < binary.Size(header) {
 		return refused(name, "is a damaged program: it ends within its header")
 	}

@@ -17,17 +17,17 @@ const (
 	codeMissing = 127 // it, or a file that it needs, does not exist
 )
 
-// Error says why a program cannot be started.
+// Error is the reason why a program cannot be started.
 type Error struct {
 	// Code is the exit code: 126 or 127.
 	Code int
-	// Program is the name that the user gave, and Reason its problem.
+	// Program is the name from the command line, and Reason its problem.
 	Program, Reason string
 	// Hint is a suggestion, or "". Names in it are quoted for a shell.
 	Hint string
 }
 
-// Error is one line without control bytes: the program, then the reason.
+// Error returns one line without control bytes: the program, then the reason.
 func (e *Error) Error() string { return visible(e.Program) + ": " + e.Reason }
 
 func refused(program, reason string) *Error {
@@ -38,13 +38,12 @@ func missing(program, reason string) *Error {
 	return &Error{Code: codeMissing, Program: program, Reason: reason}
 }
 
-// hint sets the hint.
 func (e *Error) hint(text string) *Error {
 	e.Hint = text
 	return e
 }
 
-// about turns an error of a file into one of the program that needs the file.
+// about turns an error of a file into an error of the program that needs the file.
 func (e *Error) about(program, need string) *Error {
 	return &Error{Code: e.Code, Program: program, Reason: need + " " + visible(e.Program) + ": " + e.Reason, Hint: e.Hint}
 }
@@ -78,7 +77,7 @@ func codeOf(err error) int {
 	return codeRefused
 }
 
-// cause returns the error number behind an error of package os.
+// cause returns the error number in an error of package os.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

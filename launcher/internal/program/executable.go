@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headSize is enough for what the kernel reads of a script (256 bytes) and, in most binaries, for the loader's path.
+// headSize covers the part of a script that the kernel reads (256 bytes) and, in most binaries, the loader's path.
 const headSize = 1024
 
 // head is the beginning of a file.
@@ -40,7 +40,7 @@ func headOf(f *os.File, size int) (head, error) {
 	return h[:n], cause(err)
 }
 
-// openFile opens a file of any type without waiting.
+// openFile opens a file of any type without blocking.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	return f, cause(err)
@@ -55,7 +55,7 @@ func (f file) isCompiled() bool {
 // maxInterpreters is the number of nested script interpreters that Linux accepts.
 const maxInterpreters = 5
 
-// checkExecutable returns an error if the kernel would not execute f, which the user knows as name. depth counts script
+// checkExecutable returns an error if the kernel would not execute f, which messages call name. depth counts script
 // interpreters.
 func (req *Request) checkExecutable(name string, f file, depth int) *Error {
 	switch {
@@ -97,7 +97,7 @@ func (req *Request) checkExecutable(name string, f file, depth int) *Error {
 		hint("begin it with " + line + " or name what runs it: " + runs + " " + word(f.exec))
 }
 
-// notExecutable says why a file may not be executed.
+// notExecutable returns the reason why a file may not be executed.
 func (req *Request) notExecutable(name string, f file) *Error {
 	h, err := readHead(f.open)
 	switch {
@@ -121,7 +121,7 @@ func isNoexec(path string) bool {
 	return unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0
 }
 
-// runnerOf guesses from a text's name what runs it: as a first line, and as a command.
+// runnerOf guesses a text's interpreter from its name: as a #! line, and as a command.
 func runnerOf(name string) (line, command string) {
 	for _, runner := range [...]struct{ ending, command string }{
 		{".py", "python3"}, {".pl", "perl"}, {".rb", "ruby"}, {".jl", "julia"}, {".lua", "lua"}, {".bash", "bash"},

@@ -19,7 +19,7 @@ type file struct {
 func (f file) isDir() bool     { return f.mode.IsDir() }
 func (f file) hasRunBit() bool { return f.mode&0o111 != 0 }
 
-// mayRun asks the kernel: run bits, access lists, mounts without execution.
+// mayRun queries the kernel, which considers mode bits, access lists and noexec mounts.
 func (f file) mayRun() bool { return unix.Access(f.open, unix.X_OK) == nil }
 
 // runsItself reports whether a source file is executable and starts with #!.
@@ -40,7 +40,7 @@ func (f *file) stat() error {
 	return cause(err)
 }
 
-// local returns the file with a name in the ranks' working directory.
+// local returns the file of this name in the ranks' working directory.
 func (req *Request) local(name string) file {
 	switch {
 	case strings.HasPrefix(name, "/"):
@@ -54,7 +54,7 @@ func (req *Request) local(name string) file {
 	return file{exec: name, open: req.Dir + "/" + name}
 }
 
-// here returns the file with a name in the launcher's working directory; ok is false if that is [Request.local].
+// here returns the file of this name in the launcher's working directory; ok is false if that is [Request.local].
 func (req *Request) here(name string) (f file, ok bool) {
 	if req.Dir == "" || strings.HasPrefix(name, "/") {
 		return file{}, false
@@ -63,7 +63,8 @@ func (req *Request) here(name string) (f file, ok bool) {
 	return file{exec: wd + "/" + name, open: name}, err == nil
 }
 
-// checkDir refuses a working directory that no rank could enter: every relative name would seem to be missing.
+// checkDir refuses a working directory that no rank could enter: otherwise every relative name would seem to be
+// missing.
 func (req *Request) checkDir() *Error {
 	if req.Dir == "" {
 		return nil

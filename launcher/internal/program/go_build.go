@@ -13,21 +13,20 @@ import (
 
 // GoBuild is a Go program that must be built before it can run.
 type GoBuild struct {
-	// Name is the program's name: that of the first file, or of the directory.
+	// Name is the program's name, from the first file or the directory.
 	Name string
 
-	program string   // as the user gave it
+	program string   // as on the command line
 	tool    string   // path of the go command
 	dir     string   // working directory of the go command
 	targets []string // its arguments
 }
 
-// outputDelay limits how long Run waits for more output once go has ended: another process may hold the pipe open.
+// outputDelay limits the wait for more output once go has ended: another process may hold the pipe open.
 const outputDelay = 500 * time.Millisecond
 
 // Run builds the program into outFile, an absolute path, with the environment env. The output of go and the compiler
-// goes
-// to stderr as it comes. When ctx ends, Run kills the build with all its processes.
+// goes to stderr immediately. When ctx ends, Run kills the build with all its processes.
 //
 // If the program does not compile, the error is an [*Error] with code 126.
 func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr io.Writer) error {
@@ -35,8 +34,8 @@ func (b *GoBuild) Run(ctx context.Context, outFile string, env []string, stderr 
 	cmd.Dir, cmd.Env = b.dir, env
 	output := &goOutput{to: stderr}
 	cmd.Stdout, cmd.Stderr = output, output
-	// A session of its own, as ranks have: the compilers must end with go, and what cleans up a job kills all of a session
-	// with a process of the job.
+	// The build has its own session, like ranks. The compilers must end with go, and the cleanup of a job kills all
+	// sessions that contain a process of the job.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = outputDelay
@@ -68,7 +67,7 @@ func (b *GoBuild) check(outFile string) error {
 	return nil
 }
 
-// command returns a command line for the launcher's directory that fails as the build did, and leaves no file behind.
+// command returns a command line for the launcher's directory that fails like the build and leaves no file.
 func (b *GoBuild) command() string {
 	words := []string{"go", "build"}
 	if b.dir != "." {
@@ -81,14 +80,14 @@ func (b *GoBuild) command() string {
 	return strings.Join(words, " ")
 }
 
-// goOutput forwards the output of go and the compiler by lines, without the prefix of the go command's own.
+// goOutput forwards the output of go and the compiler by lines, without the go command's own prefix.
 type goOutput struct {
 	to      io.Writer
-	partial []byte // a line without its end
+	partial []byte // an incomplete line
 	noCache bool   // go found no directory for its build cache
 }
 
-// Write never fails: the build goes on if nobody reads its output.
+// Write never fails: the build continues even if its output has no reader.
 func (o *goOutput) Write(p []byte) (int, error) {
 	o.partial = append(o.partial, p...)
 	for {
@@ -101,7 +100,7 @@ func (o *goOutput) Write(p []byte) (int, error) {
 	}
 }
 
-// flush forwards a last line without an end.
+// flush forwards an incomplete last line.
 func (o *goOutput) flush() {
 	if len(o.partial) > 0 {
 		o.forward(o.partial)

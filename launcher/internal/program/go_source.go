@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// goFiles resolves a program of .go files: the first arguments that end in .go belong to it, as in `go run`.
+// goFiles resolves a program of .go files: as in `go run`, all leading arguments that end in .go belong to it.
 func (req *Request) goFiles(first file) (Resolved, *Error) {
 	files := []string{first.open}
 	args := req.Args
@@ -132,8 +132,8 @@ func (b *GoBuild) target(name string) (string, error) {
 	return "./" + local, nil
 }
 
-// packageClause returns the package name of a Go file, "" if its first 64 KiB have none or it is excluded from every
-// build.
+// packageClause returns the package name of a Go file. It returns "" if the first 64 KiB have none, or if every build
+// excludes the file.
 func packageClause(name string) string {
 	f, err := openFile(name)
 	if err != nil {

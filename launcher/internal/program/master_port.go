@@ -6,35 +6,37 @@ import (
 	"os"
 )
 
-// sourceLimit limits what is read of a program's text, in bytes.
+// sourceLimit is the maximum number of bytes that are read of a program's source.
 const sourceLimit = 1 << 20
 
 // Assignment is a place at which a script sets MASTER_PORT.
 type Assignment struct {
 	Line int // from 1
 	Port int // the value if it is a literal number, else 0
-	// Regroups says that the script makes one process group after the other, all of them at Port.
+	// Regroups says that the script creates several process groups in sequence, all of them at Port.
 	Regroups bool
 }
 
 // AssignsMasterPort reports whether the Python file at path sets MASTER_PORT unconditionally, and the first such place.
 // Such a script must host its own store: there is no other one at that port.
 //
-// These count at the top level, in functions that the script may call, and in the blocks of if (if all branches set
-// it),
-// try, with and loops:
+// These statements count at the top level, in functions that the script may call, and in the blocks of try, with and
+// loops. In an if statement they count if all branches set the port:
 //
 //	os.environ["MASTER_PORT"] = "12355"
 //	os.environ.update({"MASTER_PORT": port}), os.environ.update(MASTER_PORT=port), os.environ |= {…}
 //	os.putenv("MASTER_PORT", port)
 //
-// These do not count, because they keep an existing port or may never run: setdefault; a function whose name the script
-// mentions nowhere else; a value made from the old one; anything below `if "MASTER_PORT" not in os.environ`, `except
-// KeyError`, or another condition that Linux and `__name__ == "__main__"` do not decide; comments and strings.
+// These do not count, because they keep an existing port or may never run:
 //
-// This is a scanner, not a parser: it ignores what it does not understand. A file that cannot be read sets nothing;
-// of a
-// big one the first 1 MiB counts.
+//   - setdefault, and a value made from the old one
+//   - a function whose name the script mentions nowhere else
+//   - anything in a block of `if "MASTER_PORT" not in os.environ`, `except KeyError`, or another condition that Linux
+//     and `__name__ == "__main__"` do not decide
+//   - comments and strings
+//
+// This is a scanner, not a parser: it ignores syntax that it does not understand. It reads only the first 1 MiB, and
+// a file that cannot be read sets nothing.
 func AssignsMasterPort(path string) (place Assignment, ok bool) {
 	text, err := readSource(path)
 	if err != nil {

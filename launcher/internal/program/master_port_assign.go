@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// simple returns the line on which a simple statement sets MASTER_PORT unconditionally, 0 if it does not. It records
-// new
-// names of os.environ and of the old port.
+// simple returns the line on which a simple statement sets MASTER_PORT unconditionally, or 0. It records new names of
+// os.environ and of the old port.
 func (s *portScan) simple(tokens []token) int {
 	if len(tokens) == 0 {
 		return 0
@@ -35,7 +34,7 @@ func (s *portScan) imports(tokens []token) {
 // Placeholders in patterns.
 const (
 	anyName = "NAME"
-	environ = "os.environ" // any of its names
+	environ = "os.environ" // any name of os.environ
 	portKey = `"MASTER_PORT"`
 )
 
@@ -123,7 +122,7 @@ func (s *portScan) recordKept(targets []token) {
 	}
 }
 
-// alias records `env = os.environ`, and when env gets another value.
+// alias records `env = os.environ`, and later assignments of another value to env.
 func (s *portScan) alias(targets, value []token) {
 	if len(targets) != 1 || targets[0].kind != tokenName {
 		return
@@ -150,8 +149,8 @@ func (s *portScan) options(tokens []token) {
 	}
 }
 
-// call is a statement that begins with os.environ.update(…), os.environ |= …,
-// os.environ.__setitem__(…) or os.putenv(…).
+// call handles a statement that begins with os.environ.update(…), os.environ |= …, os.environ.__setitem__(…) or
+// os.putenv(…).
 func (s *portScan) call(tokens []token) int {
 	for len(tokens) > 2 && tokens[1].is(".") && !s.hasPrefix(tokens, environ) {
 		tokens = tokens[2:]
@@ -169,8 +168,8 @@ func (s *portScan) call(tokens []token) int {
 	return 0
 }
 
-// update looks for MASTER_PORT among the keys of a mapping that is poured into the
-// environment, if the mapping has not been filtered.
+// update looks for MASTER_PORT among the keys of a mapping that is merged into the environment, unless the mapping
+// was filtered.
 func (s *portScan) update(tokens []token) int {
 	for i, t := range tokens {
 		rest := tokens[i:]
@@ -242,9 +241,9 @@ func (s *portScan) keeps(tokens []token) bool {
 	return false
 }
 
-// isRead reports whether the string between tokens is a key of the environment:
-// environ["…"], environ.get("…"), getenv("…"), any function("…"), "…" in environ.
-// The keys of other mappings are not: config["…"], config.get("…").
+// isRead reports whether the string between tokens is a key of the environment: environ["…"], environ.get("…"),
+// getenv("…"), any function("…"), "…" in environ. The keys of other mappings do not count: config["…"],
+// config.get("…").
 func (s *portScan) isRead(before, after []token) bool {
 	switch {
 	case s.hasPrefix(after, "in"), s.hasPrefix(after, "not"), s.hasSuffix(before, environ, "["):

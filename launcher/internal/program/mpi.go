@@ -12,8 +12,8 @@ const (
 	MPICH   = "MPICH"
 )
 
-// MPIFamily returns the family of the MPI library that the executable at path links; "" if it links no known one, or is
-// not an ELF file. Libraries that a script or a plug-in loads are unknown until it runs.
+// MPIFamily returns the family of the MPI library that the executable at path links. It returns "" if the file links
+// no known one or is not in ELF format. Libraries that a script or a plug-in loads are unknown until it runs.
 func MPIFamily(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -32,9 +32,8 @@ func MPIFamily(path string) string {
 	return ""
 }
 
-// familyOf returns the family of a C, C++ or Fortran library. libmpi belongs to either: Open MPI 2 to 5 have the
-// versions
-// 20 and 40, MPICH's common ABI has 12.
+// familyOf returns the family of a C, C++ or Fortran library. Both families have a libmpi: Open MPI 2 to 5 use the
+// versions 20 and 40, MPICH's common ABI uses 12.
 func familyOf(library string) string {
 	name, version, _ := strings.Cut(library, ".so")
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "."), ".")

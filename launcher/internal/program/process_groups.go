@@ -1,24 +1,23 @@
 package program
 
-// A script that makes one process group after the other at its own port needs a store that outlives them: PyTorch's
-// rank
-// 0 closes its server with each group, and a rank that is ahead would still reach the previous one.
+// A script that creates several process groups in sequence at its own port needs a store that outlives them. PyTorch's
+// rank 0 closes its server with each group, and a rank that is ahead would still reach the previous one.
 
-// otherStores are names of functions and modules that make other processes, or a store that rank 0 must host.
+// otherStores are names of functions and modules that start other processes, or a store that rank 0 must host.
 var otherStores = map[string]bool{
 	"multiprocessing": true, "mp": true, "spawn": true, "start_processes": true, "Process": true, "Pool": true,
 	"ProcessPoolExecutor": true, "fork": true, "Popen": true, "subprocess": true, "putenv": true,
 	"TCPStore": true,
 }
 
-// regroups reports whether each process of a script makes one default process group after the other, all at the same
-// literal port on this host: one store can then serve all of them.
+// regroups reports whether each process of a script creates several default process groups in sequence, all at the
+// same literal port on this host. One store can then serve all of them.
 func regroups(script []statement) bool {
 	g := groupCount{defs: map[string]*statement{}, counting: map[string]bool{}}
 	return g.read(script) && g.destroys && g.assigned == 1 && g.made(script) > 1
 }
 
-// groupCount counts the process groups that a script makes.
+// groupCount counts the process groups that a script creates.
 type groupCount struct {
 	defs     map[string]*statement // functions and methods
 	counting map[string]bool       // functions that are being counted
@@ -65,7 +64,7 @@ func (g *groupCount) readKey(name string, rest []token) bool {
 	return true
 }
 
-// made returns the number of groups that a suite makes; loops count twice.
+// made returns the number of groups that a suite creates; loops count twice.
 func (g *groupCount) made(suite []statement) (total int) {
 	branch := 0
 	for i := range suite {
@@ -87,7 +86,7 @@ func (g *groupCount) made(suite []statement) (total int) {
 	return total
 }
 
-// calls returns the number of groups that the functions in an expression make.
+// calls returns the number of groups that the functions in an expression create.
 func (g *groupCount) calls(tokens []token) (total int) {
 	for i := range tokens[:max(len(tokens)-1, 0)] {
 		name := tokens[i].text

@@ -1,28 +1,23 @@
-// Package program decides how a program is started, by looking at the file before any rank exists.
+// Package program decides how a program is started, by examining the file before any rank exists.
 //
-// For `gorun -n 4 trainer`, `gorun train.py`, `gorun ./cmd/hello` or `torchrun -m pkg.train`, [Resolve] finds the
-// file and
-// the arguments for execve, and refuses a program that cannot start with the reason. The rules, in this order:
+// [Resolve] finds the file and the arguments for execve for commands such as `gorun -n 4 trainer`, `gorun train.py`,
+// `gorun ./cmd/hello` or `torchrun -m pkg.train`. It refuses a program that cannot start and returns the reason.
+// The rules, in this order:
 //
 //   - A name with a slash is a file, relative to the ranks' working directory or else the launcher's.
-//   - A name without one is searched in PATH and then in the working directory: what a shell would run keeps its
+//   - A name without a slash is searched for in PATH and then in the working directory. So commands of the shell keep
+//     their meaning (`gorun test` is /usr/bin/test), and local files need no `./`. For names that end in .py or .go,
+//     the working directory comes first, as for python and go.
+//   - An executable runs directly. So does a .py file with a run bit and a #! line. (torchrun ignores both, and so does
+//     this package with [spec.StartPython].)
+//   - Any other .py file runs by Python with -u: the interpreter set by an option, else the active virtual
+//     environment's, else python3 in PATH.
+//   - A .go file (with the .go files after it, as in `go run`), or a directory with a Go main package, is built once
+//     and then run.
 //
-// meaning
-//
-//	  (`gorun test` is /usr/bin/test), and local files need no `./`. For names that end in .py or .go, the working
-//	  directory comes first, as for python and go.
-//	- An executable runs as it is. So does a .py file with a run bit and a #! line. (torchrun ignores both, and so does
-//	  this package with [spec.StartPython].)
-//	- Any other .py file runs by Python with -u: the interpreter that the user named, else the active virtual
-//	  environment's, else python3 in PATH.
-//	- A .go file (with the .go files after it, as in `go run`), or a directory with a Go main package, is built once
-//
-// and
-//
-//	then run.
-//
-// Exit codes are the shells': 127 if a required file does not exist (the program, the interpreter on its #! line, its
-// loader, python, go), 126 if it exists but cannot be executed, as a Go program that does not compile.
+// Exit codes are the shells'. 127 means that a required file does not exist: the program, the interpreter on its #!
+// line, its loader, python or go. 126 means that it exists but cannot be executed, such as a Go program that does not
+// compile.
 //
 // The package also analyses Python programs: see [AssignsMasterPort].
 package program
@@ -33,7 +28,7 @@ import (
 	"gorun/launcher/internal/spec"
 )
 
-// Kind is the kind of a program, as plans name it.
+// Kind is the kind of a program, as shown in plans.
 type Kind string
 
 const (
@@ -47,14 +42,14 @@ const (
 	GoSource Kind = "go program"
 )
 
-// Request describes the program that the user wants to run.
+// Request describes the program to run.
 type Request struct {
 	// Name is a file, a name in PATH, or a module with spec.StartModule.
 	Name string
 	// Args are the program's own arguments.
 	Args  []string
 	Start spec.Start
-	// Interpreter is the Python that the user named, a path or a name in PATH; "" finds one.
+	// Interpreter is the Python to use, a path or a name in PATH; "" finds one.
 	Interpreter string
 	// Dir is the ranks' working directory; "" is the launcher's.
 	Dir string
@@ -113,7 +108,7 @@ func (req *Request) resolve() (Resolved, *Error) {
 	}
 }
 
-// auto decides from the file.
+// auto decides by the type of the file.
 func (req *Request) auto() (Resolved, *Error) {
 	f, err := req.find(req.Name)
 	switch {
@@ -145,7 +140,7 @@ func (req *Request) executable(f file) (Resolved, *Error) {
 	if err := req.checkExecutable(req.Name, f, 0); err != nil {
 		return Resolved{}, err
 	}
-	argv0 := f.exec // a path: a program that finds itself by a bare name would search PATH
+	argv0 := f.exec // a path: a program that looks itself up by a bare name would search PATH
 	if f.fromPATH {
 		argv0 = req.Name
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pythonOnly resolves a program that Python runs whatever it looks like.
+// pythonOnly resolves a program that always runs by Python.
 func (req *Request) pythonOnly() (Resolved, *Error) {
 	f, err := req.findFile(req.Name) // Python does not search PATH for a script
 	switch {
@@ -44,7 +44,8 @@ func (req *Request) script(f file) (Resolved, *Error) {
 	return Resolved{Path: python, Argv: argv, Kind: PythonScript, Source: f.open, ScriptArg: 3}, nil
 }
 
-// scriptName returns Python's argument, which becomes sys.argv[0]: the name that the user gave if it leads to the file.
+// scriptName returns Python's argument, which becomes sys.argv[0]. It is the name from the command line if that leads
+// to the file.
 func (req *Request) scriptName(f file) string {
 	if f.exec == "./"+req.Name && !strings.HasPrefix(req.Name, "-") {
 		return req.Name
@@ -115,8 +116,7 @@ func Python(req Request) (string, error) {
 }
 
 // hasPython reports whether a variable names an environment with an interpreter. A broken link counts: the user's
-// packages
-// are in that environment.
+// packages are in that environment.
 func (req *Request) hasPython(variable string) bool {
 	prefix := req.Lookup(variable)
 	if prefix == "" {
@@ -126,7 +126,7 @@ func (req *Request) hasPython(variable string) bool {
 	return f.stat() == nil || isLink(f.open)
 }
 
-// usable returns the path of an interpreter, or why it cannot run a program.
+// usable returns the path of an interpreter, or the reason why it cannot run a program.
 func (req *Request) usable(program, python string) (string, *Error) {
 	f, err := req.findPython(python)
 	if err == nil {

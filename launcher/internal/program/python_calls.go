@@ -2,10 +2,9 @@ package program
 
 import "strings"
 
-// callGraph finds the functions of a script that cannot be called. A function may be called if code that runs
-// mentions its
-// name, if it has a decorator, or if it is a method of a derived class. All functions may be called if the script calls
-// functions by computed names.
+// callGraph finds the functions of a script that cannot be called. A function can be called if code that runs
+// mentions its name, if it has a decorator, or if it is a method of a derived class. All functions may be called if
+// the script calls functions by computed names.
 type callGraph struct {
 	mentioned map[string]bool
 	pending   map[string][]*statement // functions whose names have not been mentioned yet

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// defaultPATH is execvp's if PATH is not set.
+// defaultPATH is the default of execvp if PATH is not set.
 const defaultPATH = "/bin:/usr/bin"
 
 // find finds the file for a name, by the rules in the package comment.
@@ -35,7 +35,8 @@ func (req *Request) findFile(name string) (file, *Error) {
 	return f, nil
 }
 
-// findLocal finds a name in the ranks' working directory, else in the launcher's. Its error is that of the former.
+// findLocal finds a name in the ranks' working directory, else in the launcher's. Its error is that of the ranks'
+// directory.
 func (req *Request) findLocal(name string) (file, error) {
 	f := req.local(name)
 	err := f.stat()
@@ -66,7 +67,7 @@ func (req *Request) findName(name string) (file, *Error) {
 	return file{}, unreachable(name, local.open, err)
 }
 
-// searchPATH returns the first executable file in PATH with a name, or else the first file.
+// searchPATH returns the first executable file of this name in PATH, or else the first file.
 func (req *Request) searchPATH(name string) (first file, found bool) {
 	path := cmp.Or(req.Lookup("PATH"), defaultPATH)
 	if req.Path != "" {

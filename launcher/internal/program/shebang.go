@@ -41,8 +41,7 @@ func (req *Request) checkScript(name string, h head, depth int) *Error {
 }
 
 // firstLine returns the line after #! with its blanks as spaces, trimmed; whole is false if the kernel does not read
-// its
-// end.
+// its end.
 func firstLine(data []byte) (line string, whole bool) {
 	data = data[2:min(len(data), scriptHead)]
 	end := bytes.IndexByte(data, '\n')

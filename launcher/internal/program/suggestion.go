@@ -57,7 +57,7 @@ var compilers = map[string]string{
 	".F90": "mpifort", ".cu": "nvcc",
 }
 
-// compileHint says how to compile a source file, "" for other files.
+// compileHint suggests a command that compiles a source file, "" for other files.
 func compileHint(file string) string {
 	ending := path.Ext(file)
 	compiler := compilers[ending]
@@ -100,10 +100,9 @@ func namesIn(dir string) []string {
 	return names
 }
 
-// distance counts the edits between what the user typed and a name: letters omitted, added, changed, or swapped with a
-// neighbour. A missing or added extension, and different case, are one edit. Short names must be closer; 3 and more
-// mean
-// that the names are unrelated.
+// distance counts the edits between the typed name and another name: letters omitted, added, changed, or swapped with
+// a neighbour. A missing or added extension, and different case, are one edit. Short names must be closer; 3 and more
+// mean that the names are unrelated.
 func distance(typed, name string) int {
 	switch {
 	case strings.EqualFold(typed, name), extensionDiffers(typed, name):

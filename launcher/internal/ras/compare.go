@@ -7,7 +7,7 @@ import (
 )
 
 // Compare marks communicators as Progressing in which a rank has begun a collective since an earlier status. The text
-// of older versions does not tell.
+// of older versions does not show it.
 func (s *Status) Compare(before *Status) {
 	earlier := map[string]*Communicator{}
 	for i := range before.Communicators {

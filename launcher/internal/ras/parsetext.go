@@ -24,10 +24,10 @@ func ParseText(text []byte) (Status, error) {
 // textParser has the parser's state between lines.
 type textParser struct {
 	s       Status
-	sizes   []int         // of the communicators, by group
-	comm    *Communicator // that the lines are about
-	op      string        // whose counts differ
-	list    *[]Process    // that the lines belong to
+	sizes   []int         // sizes of the communicators, by group
+	comm    *Communicator // the subject of the current lines
+	op      string        // the operation whose counts differ
+	list    *[]Process    // the destination of the current lines
 	missing bool          // the lines are about missing ranks
 	rows    int
 }

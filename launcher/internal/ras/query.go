@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// DefaultAddr is where NCCL listens unless NCCL_RAS_ADDR says otherwise.
+// DefaultAddr is NCCL's address unless NCCL_RAS_ADDR sets another one.
 const DefaultAddr = "localhost:28028"
 
 const (
-	defaultTimeout = 8 * time.Second // without a deadline of the context
-	// rankTimeout is how many seconds NCCL gives each rank; if one is stopped, 2.30.7 takes 4 s in all.
+	defaultTimeout = 8 * time.Second // if the context has no deadline
+	// rankTimeout is the timeout for each rank in seconds; if one is stopped, 2.30.7 takes 4 s in all.
 	rankTimeout      = 1
-	handshakeTimeout = time.Second            // with one process
+	handshakeTimeout = time.Second            // for one process
 	maxReply         = 256                    // bytes of a line that replies to a command
 	maxStatus        = 16 << 20               // bytes
 	pause            = 100 * time.Millisecond // between two attempts
@@ -28,7 +28,7 @@ const (
 // ErrNoAnswer means that a process listens but does not answer.
 var ErrNoAnswer = errors.New("nobody answers there")
 
-// Query asks for the status at an address, HOST:PORT, until the context ends; for at most 8 s if it has no deadline.
+// Query requests the status at an address, HOST:PORT, until the context ends; for at most 8 s if it has no deadline.
 func Query(ctx context.Context, addr string) (Status, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		bounded, cancel := context.WithTimeout(ctx, defaultTimeout)
@@ -68,8 +68,8 @@ func queryOnce(ctx context.Context, addr string) (s Status, err error) {
 	return ParseText(text)
 }
 
-// connectAny connects until a process answers. All processes of a host share a port, and the kernel may also pick one
-// that is stopped and never answers, so that attempts do not wait for each other.
+// connectAny connects until a process answers. All processes of a host share a port, and the kernel may pick one that
+// is stopped and never answers. So the attempts overlap.
 func connectAny(ctx context.Context, addr string) (*client, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +136,7 @@ func connect(ctx context.Context, addr string) (*client, error) {
 type client struct {
 	conn   net.Conn
 	reader *bufio.Reader
-	json   bool // the status comes as JSON
+	json   bool // the status is in JSON format
 }
 
 func (c *client) handshake() error {

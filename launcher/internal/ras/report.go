@@ -11,7 +11,7 @@ import (
 	"gorun/internal/printable"
 )
 
-// View says how findings name ranks.
+// View sets how findings name ranks.
 type View struct {
 	// World is the job's world size. A communicator of that size is the whole job.
 	World int
@@ -21,9 +21,9 @@ type View struct {
 
 const maxFindings = 8
 
-// Findings returns a few lines, the largest communicator first: which ranks do not answer, report an error or are
-// behind. If there is nothing to report, one line says how far all ranks are. Without a communicator there are no
-// lines.
+// Findings returns a few lines, the largest communicator first: the ranks that do not answer, report an error or are
+// behind. If there is nothing to report, one line describes the progress of all ranks. Without a communicator it
+// returns no lines.
 func (s *Status) Findings(v View) (lines []string) {
 	add := func(line string) {
 		if line != "" && !slices.Contains(lines, line) && len(lines) < maxFindings {
@@ -96,7 +96,7 @@ func (c *Communicator) suffix(v View) string {
 	return fmt.Sprintf(" of communicator %s", c.Hash)
 }
 
-// errors returns what ranks report, grouped by message.
+// errors returns the errors that ranks report, grouped by message.
 func (c *Communicator) errors(v View) (lines []string) {
 	by := map[string][]*Rank{}
 	for i := range c.Ranks {
@@ -215,7 +215,7 @@ func difference(g, most *progress) string {
 	return verb + ": " + strings.Join(own, " and ") + ", the others " + strings.Join(others, " and ")
 }
 
-// even describes the progress of ranks that are all equally far.
+// even describes the progress of ranks that have all begun the same collectives.
 func (c *Communicator) even(v View) string {
 	if len(c.Ranks) == 0 {
 		return ""
@@ -258,7 +258,7 @@ func (c *Communicator) nameRanks(ranks []*Rank, v View) string {
 	return noun + " " + strconv.Itoa(numbers[0]) + where
 }
 
-// host says where a rank is; without a world rank, which process it is.
+// host returns the node of a rank; without a world rank, its process.
 func (v View) host(r *Rank) string {
 	switch {
 	case r.World >= 0 && v.Host != nil:

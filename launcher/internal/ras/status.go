@@ -1,11 +1,11 @@
 package ras
 
-// Status is the state of a job's ranks, as one of them knows it.
+// Status is the state of a job's ranks from the view of one rank.
 type Status struct {
 	Version       string         `json:"version"` // of NCCL
 	Communicators []Communicator `json:"communicators,omitempty"`
-	// Missing are processes that did not answer in time, Dead those that NCCL has given up after a minute. Only the text
-	// of older versions names them; in JSON their ranks are absent.
+	// Missing are processes that did not answer in time. Dead are those that NCCL has given up after a minute. Only
+	// the text of older versions names them; in JSON their ranks are absent.
 	Missing []Process `json:"missing,omitempty"`
 	Dead    []Process `json:"dead,omitempty"`
 }

@@ -98,7 +98,7 @@ func socketInode(pid int, fd string) (uint64, bool) {
 	return inode, err == nil
 }
 
-// isUnconnectedTCP reports whether s, which is not in the table of connections, still is a TCP socket of p.
+// isUnconnectedTCP reports whether s is still a TCP socket of p, although it is not in the table of connections.
 func (p process) isUnconnectedTCP(s socket) bool {
 	var protocol [16]byte
 	n, err := unix.Getxattr(procOf(p.pid, "fd/"+s.fd), "system.sockprotoname", protocol[:])

@@ -5,7 +5,7 @@
 // store. PyTorch logs nothing and gives up after half an hour. The launcher only sees that its store has no clients;
 // [Check] finds the reason, so that it can suggest --store=rank0.
 //
-// # What is visible from outside
+// # Observations from outside the process
 //
 // Observed with PyTorch 2.15 (its socket code is unchanged since 1.12) on Linux 6.18:
 //
@@ -18,8 +18,8 @@
 //   - A connection to a host that does not answer stays in SYN_SENT for minutes.
 //   - A process that hosts a store has a thread pt_tcpstore_uv (or pt_tcpstore, for the older server). Other listening
 //     sockets, of a model server or a profiler, mean nothing. A store host is usually fine, too: a script with its own
-//     tcp:// address works. So it counts only while no other process is connected to it although several processes of
-//     the job use PyTorch.
+//     tcp:// address works. So it counts only if several processes of the job use PyTorch and none of the others is
+//     connected to it.
 //
 // Two observations, half a second apart, must agree.
 package torchwatch
