@@ -412,7 +412,7 @@ func TestListedSharedLogFile(t *testing.T) {
 	}, got)
 }
 
-// A job works if the registry directory cannot be created. It says so if the user set an option that needs it.
+// A job runs normally if the registry directory cannot be created.
 func TestUnusableRegistry(t *testing.T) {
 	var told strings.Builder
 	r, out, _ := run(t, specOf("hello", 1), launcher.WithRegistry([]string{"/proc/self", "/no/such"}),

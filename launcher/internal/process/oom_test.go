@@ -96,7 +96,7 @@ func TestOOMSince(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// Two readings of the counters of this machine agree.
+// The counters of this machine are readable, and two successive readings agree.
 func TestOOMWatchHere(t *testing.T) {
 	w, err := newOOMCounter(os.DirFS("/"))
 	if _, missing := os.Stat("/sys/fs/cgroup"); missing != nil {
