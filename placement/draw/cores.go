@@ -9,22 +9,21 @@ import (
 	"gorun/placement"
 )
 
-// core is a core with its hardware threads.
 type core struct {
-	id   int // -1: not known; then it stands for one CPU
+	id   int // -1: unknown, one CPU counts as a core
 	l3   int
 	kind int
-	cpus []int // its threads in their order
+	cpus []int // threads in order
 }
 
-// part is what a package and a NUMA node have in common: on most machines one is
-// the other, or divides it.
+// part is the intersection of a package and a NUMA node. On most machines the two are equal or one
+// contains the other.
 type part struct {
 	pkg, node int
 	cores     []core
 }
 
-// parts sorts a machine's CPUs by package, node, L3 and core.
+// parts groups the machine's CPUs by package, node, L3 cache and core.
 func parts(t *placement.Topology) []part {
 	cpus := slices.Clone(t.CPUs)
 	slices.SortStableFunc(cpus, func(a, b placement.CPU) int {
@@ -45,7 +44,7 @@ func parts(t *placement.Topology) []part {
 	return all
 }
 
-// position orders CPUs; cores that share no L3 cache come behind those that do.
+// position defines the order of CPUs. Cores without a shared L3 cache come last.
 func position(c placement.CPU) []int {
 	l3 := c.L3
 	if l3 < 0 {
@@ -54,10 +53,8 @@ func position(c placement.CPU) []int {
 	return []int{c.Package, c.Node, l3, c.Core, c.Thread, c.ID}
 }
 
-// byPackage groups the parts of each package.
 func byPackage(all []part) [][]part { return grouped(all, func(p part) int { return p.pkg }) }
 
-// cpusOf are all CPUs of some cores.
 func cpusOf(cores []core) []int {
 	var all []int
 	for _, c := range cores {
@@ -66,15 +63,15 @@ func cpusOf(cores []core) []int {
 	return all
 }
 
-// run is a row of L3 caches that look the same, or of cores that share none.
+// run is a row of L3 caches with equal cores, or of cores without a shared cache.
 type run struct {
-	first, last int // numbers of the L3 caches; -1: none known
+	first, last int // numbers of the L3 caches; -1: unknown
 	caches      int
 	cores       []core
 }
 
-// runs folds what is equal: neighbouring L3 caches with the same cores are one
-// run. A cache with cores of several kinds stands alone.
+// runs combines neighboring L3 caches with equal cores into one run. A cache with several kinds of
+// cores has a run of its own.
 func runs(cores []core) []run {
 	var all []run
 	for _, one := range byL3(cores) {
@@ -89,7 +86,7 @@ func runs(cores []core) []run {
 	return all
 }
 
-// byL3 divides cores by their L3 cache.
+// byL3 groups cores by their L3 cache.
 func byL3(cores []core) (all []run) {
 	for _, own := range grouped(cores, func(c core) int { return c.l3 }) {
 		all = append(all, run{first: own[0].l3, last: own[0].l3, caches: 1, cores: own})
@@ -97,12 +94,12 @@ func byL3(cores []core) (all []run) {
 	return all
 }
 
-// alike reports whether two caches have as many cores of the same make.
+// alike reports whether two caches have the same number and kind of cores.
 func alike(a, b []core) bool {
 	return slices.EqualFunc(a, b, func(a, b core) bool { return a.kind == b.kind && len(a.cpus) == len(b.cpus) })
 }
 
-// sameMake divides cores into rows of the same kind with as many threads each.
+// sameMake groups consecutive cores of the same kind with the same number of threads.
 func sameMake(cores []core) [][]core {
 	var all [][]core
 	for _, c := range cores {
@@ -115,7 +112,7 @@ func sameMake(cores []core) [][]core {
 	return all
 }
 
-// title names a run's caches: "L3 0-7", "L3 0", "".
+// title returns the name of a run's caches: "L3 0-7", "L3 0", or "".
 func (r run) title() string {
 	switch {
 	case r.first < 0:
@@ -126,8 +123,7 @@ func (r run) title() string {
 	return fmt.Sprintf("L3 %d-%d", r.first, r.last)
 }
 
-// describe says what cores of the same make are: "cores 0-15, 2 threads each, CPUs
-// 0-15,64-79".
+// describe describes equal cores: "cores 0-15, 2 threads each, CPUs 0-15,64-79".
 func describe(cores []core, kinds int) string {
 	ids := make([]int, 0, len(cores))
 	for _, c := range cores {
@@ -148,7 +144,7 @@ func describe(cores []core, kinds int) string {
 	return what + ", " + numbered("CPU", cpusOf(cores))
 }
 
-// numbered names things by their numbers: "core 3", "cores 0-15".
+// numbered returns a name with numbers: "core 3", "cores 0-15".
 func numbered(noun string, numbers []int) string {
 	if len(numbers) != 1 {
 		noun += "s"
@@ -156,7 +152,7 @@ func numbered(noun string, numbers []int) string {
 	return noun + " " + list(numbers)
 }
 
-// kindWord names a kind of cores where a machine has several.
+// kindWord returns the name of a core kind if the machine has several kinds.
 func kindWord(kind, kinds int) string {
 	switch {
 	case kinds < 2:
@@ -169,7 +165,6 @@ func kindWord(kind, kinds int) string {
 	return "efficiency"
 }
 
-// kindsOf is the number of kinds of cores.
 func kindsOf(t *placement.Topology) int {
 	most := 0
 	for _, c := range t.CPUs {
@@ -178,7 +173,6 @@ func kindsOf(t *placement.Topology) int {
 	return most
 }
 
-// The marks of cores in strips.
 const (
 	markAll      = '█'
 	markSome     = '▒'
@@ -187,7 +181,7 @@ const (
 	markShared   = '*'
 )
 
-// legend explains the marks that were used, in this order.
+// legend lists the marks in the order of the explanation.
 var legend = []struct {
 	mark rune
 	text string
@@ -199,7 +193,7 @@ var legend = []struct {
 	{markShared, "several ranks"},
 }
 
-// mark tells a core's state in one character.
+// mark returns a one-character state of a core.
 func (p *picture) mark(c core) rune {
 	allowed, isolated := 0, true
 	for _, cpu := range c.cpus {
@@ -221,16 +215,15 @@ func (p *picture) mark(c core) rune {
 	return markAll
 }
 
-// digits name ranks in strips, the last digit of each number.
+// digits represent ranks in strips by the last digit of their number.
 const digits = "0123456789"
 
-// bound reports whether some rank has CPUs of its own.
+// bound reports whether any rank is bound.
 func (p *picture) bound() bool {
 	return slices.ContainsFunc(p.seats, func(s Seat) bool { return s.CPUs.Len() > 0 && s.CPUs.Len() < p.usable() })
 }
 
-// owner is the rank on a core: its last digit; a free core is as one that can be
-// used.
+// owner returns the last digit of the rank on a core, or the mark of a usable core if it is free.
 func (p *picture) owner(c core) rune {
 	found := -1
 	for i, s := range p.seats {
@@ -248,10 +241,10 @@ func (p *picture) owner(c core) rune {
 	return rune(digits[p.seats[found].Rank%len(digits)])
 }
 
-// allowed reports whether a CPU may be used; where that was not asked, all may.
+// allowed reports whether this process may use a CPU. If that is unknown, it is true for every CPU.
 func (p *picture) allowed(cpu int) bool { return p.machine.CPUs.Len() == 0 || p.machine.CPUs.Has(cpu) }
 
-// usable is the number of CPUs that may be used.
+// usable returns the number of allowed CPUs.
 func (p *picture) usable() int {
 	n := 0
 	for _, c := range p.topo.CPUs {
@@ -262,7 +255,7 @@ func (p *picture) usable() int {
 	return n
 }
 
-// strip draws a run's cores in a row, a character each, caches apart.
+// strip draws the cores of a run in a row, one character each, with spaces between caches.
 func (p *picture) strip(r run) string {
 	var b strings.Builder
 	each := len(r.cores) / r.caches

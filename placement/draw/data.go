@@ -9,32 +9,32 @@ import (
 	"gorun/placement"
 )
 
-// format is the number of the JSON's shape. It grows when a name goes or changes
-// its meaning; new names do not change it.
+// format is the version of the JSON schema. It increases if a name is removed or changes its meaning,
+// but not for a new name.
 const format = 1
 
-// data is what JSON writes.
+// data is the schema of JSON.
 type data struct {
 	Format  int               `json:"format"`
 	Machine placement.Machine `json:"machine"`
-	// Paths are the classes between any two of the GPUs and NICs of the matrix.
+	// Paths has the path classes between all pairs of GPUs and NICs in the matrix.
 	Paths []pathData `json:"paths,omitempty"`
 	Ranks []rankData `json:"ranks,omitempty"`
-	// Notes are remarks on where the ranks sit.
+	// Notes has placement notes.
 	Notes []string `json:"notes,omitempty"`
-	// Impact is the prediction, where one was asked for.
+	// Impact is the prediction, if requested.
 	Impact *Impact `json:"impact,omitempty"`
 }
 
-// pathData is a pair of devices. Both are named by PCI address, as in Machine.
+// pathData is a pair of devices. PCI addresses identify both, as in Machine.
 type pathData struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Class string `json:"class"`
 }
 
-// rankData is where a rank sits. Memories are NUMA nodes, written as CPUs are, and
-// GPUs PCI addresses.
+// rankData is the placement of a rank. Memories are NUMA nodes in the format of CPUs, and GPUs are PCI
+// addresses.
 type rankData struct {
 	Rank     int              `json:"rank"`
 	CPUs     placement.CPUSet `json:"cpus,omitzero"`
@@ -51,9 +51,9 @@ func rankOfSeat(s Seat) rankData {
 	return d
 }
 
-// JSON writes a machine, the path classes between its GPUs and NICs, who sits
-// where, remarks on that, and the prediction (nil: none) as one indented object. Names stay as the
-// machine tells them; what a terminal would obey in them is escaped.
+// JSON formats a machine as one indented object. The object includes the path classes between GPUs and
+// NICs, the placement of ranks, its notes, and the prediction (nil if there is none). Names are those
+// of the machine, with terminal control characters escaped.
 func JSON(m placement.Machine, seats []Seat, notes []string, impact *Impact) (string, error) {
 	d := data{Format: format, Machine: m, Notes: notes, Impact: impact}
 	for _, s := range seats {
@@ -72,7 +72,7 @@ func JSON(m placement.Machine, seats []Seat, notes []string, impact *Impact) (st
 	return escaped(b.String()), nil
 }
 
-// paths are the pairs, each once.
+// paths returns each pair once.
 func paths(m placement.Machine) []pathData {
 	t := newTable(m)
 	all := append(t.gpus, t.nics...)
@@ -85,8 +85,8 @@ func paths(m placement.Machine) []pathData {
 	return pairs
 }
 
-// escaped writes as JSON's \u what printable.Text would not let through and
-// encoding/json does. Such characters stand in texts only.
+// escaped writes a \u escape for each character that printable.Text rejects and encoding/json does not
+// escape. Such characters occur only in strings.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {

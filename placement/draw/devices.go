@@ -9,16 +9,16 @@ import (
 	"gorun/placement"
 )
 
-// device is a GPU or a NIC with its place in the PCI tree.
+// device is a GPU or a NIC with its position in the PCI tree.
 type device struct {
 	name  string         // "GPU 0", "mlx5_0"
-	about string         // what it is
+	about string         // description
 	bus   *placement.Bus // never nil
 	nic   *placement.NIC
 	gpu   *placement.GPU
 }
 
-// devices are all GPUs and NICs that have a place, in the order of their addresses.
+// devices returns all GPUs and NICs with a known position, in PCI address order.
 func devices(m placement.Machine) []device {
 	var all []device
 	for i := range m.GPUs {
@@ -36,7 +36,7 @@ func devices(m placement.Machine) []device {
 	return all
 }
 
-// busOf is a GPU's place, as far as it is known.
+// busOf returns the known part of a GPU's position.
 func busOf(g *placement.GPU) *placement.Bus {
 	if g.Bus != nil {
 		return g.Bus
@@ -44,7 +44,7 @@ func busOf(g *placement.GPU) *placement.Bus {
 	return &placement.Bus{Address: g.PCI, Node: -1}
 }
 
-// place is the way from the host bridge to the device.
+// place returns the path from the host bridge to the device.
 func (d device) place() []string {
 	if d.bus.Root == "" {
 		return nil
@@ -53,7 +53,7 @@ func (d device) place() []string {
 }
 
 func aboutGPU(m placement.Machine, g *placement.GPU) string {
-	name := cmp.Or(strings.TrimPrefix(g.Name, vendorName(g.Vendor)+" "), vendorName(g.Vendor)+" GPU") // the head says it
+	name := cmp.Or(strings.TrimPrefix(g.Name, vendorName(g.Vendor)+" "), vendorName(g.Vendor)+" GPU") // without the vendor
 	parts := ""
 	if len(g.MIG) > 0 {
 		parts = counted(len(g.MIG), "MIG part")
@@ -69,7 +69,6 @@ func aboutGPU(m placement.Machine, g *placement.GPU) string {
 	return joined(" · ", name, memory, linksOf(m, g), pcieOf(g.Bus), parts, used)
 }
 
-// pcieOf is a device's PCIe link.
 func pcieOf(bus *placement.Bus) string {
 	if bus == nil || bus.Link == nil || bus.Link.Generation() == 0 {
 		return ""
@@ -77,8 +76,8 @@ func pcieOf(bus *placement.Bus) string {
 	return bus.Link.String()
 }
 
-// narrow is the PCIe link of a NIC that its port is faster than, or of which not all
-// lanes are in use; others are not worth a word.
+// narrow describes a NIC's PCIe link if it is slower than the port or does not use all its lanes.
+// Other links are omitted.
 func narrow(n *placement.NIC) string {
 	if pcieOf(n.Bus) == "" || n.Bus.Link.Lanes() == n.Bus.Link.Width && n.Gbps <= n.Bus.Link.Gbps() {
 		return ""
@@ -86,14 +85,13 @@ func narrow(n *placement.NIC) string {
 	return pcieOf(n.Bus)
 }
 
-// namesMemory reports whether a GPU's name says how much memory it has: "H100 80GB
-// HBM3", not "GB200".
+// namesMemory reports whether the name of a GPU includes its memory size: "H100 80GB HBM3" does,
+// "GB200" does not.
 func namesMemory(name string) bool {
 	before, _, found := strings.Cut(name, "GB")
 	return found && before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9'
 }
 
-// nameOf is what a GPU is called.
 func nameOf(g placement.GPU) string { return cmp.Or(g.Name, vendorName(g.Vendor)+" GPU") }
 
 func vendorName(v placement.Vendor) string {
@@ -108,8 +106,7 @@ func vendorName(v placement.Vendor) string {
 	return string(v)
 }
 
-// linksOf says to which GPUs a GPU has links of its own: "NV18 to GPU 1-3", "NV18
-// to all".
+// linksOf lists the direct links of a GPU to other GPUs: "NV18 to GPU 1-3", "NV18 to all".
 func linksOf(m placement.Machine, g *placement.GPU) string {
 	index := map[string]int{} // by PCI address
 	for _, other := range m.GPUs {
@@ -131,12 +128,11 @@ func linksOf(m placement.Machine, g *placement.GPU) string {
 	return strings.Join(texts, ", ")
 }
 
-// linkPath is the path that a link makes.
+// linkPath returns the path class of a link.
 func linkPath(l placement.Link) placement.Path {
 	return placement.Path{Class: placement.PathLink, Links: l.Count, Kind: l.Kind}
 }
 
-// between is the way between two devices.
 func between(a, b device) placement.Path {
 	if a.gpu != nil && b.gpu != nil {
 		return placement.PathBetweenGPUs(*a.gpu, *b.gpu)
@@ -172,15 +168,15 @@ func aboutNIC(n *placement.NIC) string {
 	return joined(" · ", kind, port, own, narrow(n), state)
 }
 
-// branch is a point of the PCI tree: a host bridge, a bridge, or a device.
+// branch is a node of the PCI tree: a host bridge, a bridge, or a device.
 type branch struct {
 	name   string
-	device *device // of a leaf
+	device *device // leaves only
 	below  []*branch
 }
 
-// tree is the PCI tree of some devices, whose bridges that lead to one thing only
-// are left out: what is joined in it is near.
+// tree builds the PCI tree of some devices. It omits bridges with a single child, so devices with the
+// same parent are near each other.
 func tree(all []device) []*branch {
 	top := &branch{}
 	for i := range all {
@@ -199,11 +195,11 @@ func tree(all []device) []*branch {
 	return top.below
 }
 
-// manyNICs is the number from which on equal NICs below one bridge are one line:
-// virtual functions come by the dozen.
+// manyNICs is the number of equal NICs below one bridge that share a line, because there can be dozens
+// of virtual functions.
 const manyNICs = 4
 
-// fold makes one leaf of many neighbours that are NICs of the same make.
+// fold combines many neighboring NICs of the same model into one leaf.
 func (b *branch) fold() {
 	var below []*branch
 	for i := 0; i < len(b.below); {
@@ -224,25 +220,24 @@ func (b *branch) fold() {
 	}
 }
 
-// sameNIC reports whether two devices are NICs that differ in their names only.
+// sameNIC reports whether two devices are NICs that differ only in their names.
 func sameNIC(a, b *device) bool {
 	return a != nil && b != nil && a.nic != nil && b.nic != nil && withoutName(a.nic) == withoutName(b.nic)
 }
 
-// withoutName says what a NIC is apart from its interface's name.
+// withoutName returns the description of a NIC without the name of its interface.
 func withoutName(n *placement.NIC) string {
 	nameless := *n
 	nameless.Interface = ""
 	return aboutNIC(&nameless)
 }
 
-// group is a leaf for several NICs.
 func group(leaves []*branch) *branch {
 	names := make([]string, len(leaves))
 	for i, l := range leaves {
 		names[i] = l.device.name
 	}
-	const most = 8 // names that are worth listing
+	const most = 8 // names to list
 	if len(names) > most {
 		names = []string{names[0], "…", names[len(names)-1]}
 	}
@@ -265,7 +260,7 @@ func (b *branch) child(name string) *branch {
 	return c
 }
 
-// shortened skips bridges below which there is no choice.
+// shortened skips bridges with a single child.
 func (b *branch) shortened() *branch {
 	for i := range b.below {
 		b.below[i] = b.below[i].shortened()
@@ -276,13 +271,13 @@ func (b *branch) shortened() *branch {
 	return b
 }
 
-// row is a line of a drawn tree: a device behind the strokes that lead to it.
+// row is a line of a drawn tree: the strokes, then the device.
 type row struct {
 	strokes string
 	device  *device
 }
 
-// rows draws a tree: the first thing below a branch stands in its line.
+// rows draws a tree. The first child of a branch shares its line.
 //
 //	pci0000:15 ┬ GPU 0
 //	           └ 17:00.0 ┬ mlx5_0
@@ -292,7 +287,7 @@ func (b *branch) rows() []row {
 		return []row{{device: b.device}}
 	}
 	var all []row
-	name := strings.TrimPrefix(b.name, "0000:") // the domain of nearly everything
+	name := strings.TrimPrefix(b.name, "0000:") // omit the usual PCI domain
 	blank := strings.Repeat(" ", columns(name)+1)
 	for i, c := range b.below {
 		last := i == len(b.below)-1
@@ -308,7 +303,7 @@ func (b *branch) rows() []row {
 	return all
 }
 
-// stroke joins a line to those around it.
+// stroke connects a line to its neighbors.
 func stroke(first, last, head bool) string {
 	switch {
 	case !head && last:
@@ -325,7 +320,7 @@ func stroke(first, last, head bool) string {
 	return "├ "
 }
 
-// stretched draws the strokes that lead to a device up to width columns.
+// stretched extends the strokes before a device to width columns.
 func stretched(strokes string, width int) string {
 	missing := width - columns(strokes)
 	line, ok := strings.CutSuffix(strokes, " ")
@@ -335,7 +330,7 @@ func stretched(strokes string, width int) string {
 	return line + strings.Repeat("─", missing) + " "
 }
 
-// drawTree writes devices as trees, a device a line, names and addresses in columns.
+// drawTree writes devices as trees with one device per line. Names and addresses are in columns.
 func drawTree(all []device, width int) []string {
 	var rows []row
 	for _, b := range tree(all) {

@@ -1,10 +1,9 @@
-// Package draw shows a [placement.Machine], and who sits where on it, to people:
-// as a picture and a matrix for a terminal, as JSON and as SVG. Its functions are
-// pure: the same machine gives the same bytes.
+// Package draw shows a [placement.Machine] and the placement of ranks on it. The formats are a picture
+// and a matrix for a terminal, JSON, and SVG. The functions are pure: the same machine gives the same
+// bytes.
 //
-// Names of devices come from files that anybody may have written (a saved tree, a
-// strange driver); what a terminal would obey in them is made visible first, by
-// [printable.Text].
+// Names of devices are untrusted, because they come from saved trees and unknown drivers.
+// [printable.Text] makes their control characters visible before output.
 package draw
 
 import (
@@ -16,19 +15,18 @@ import (
 	"gorun/placement"
 )
 
-// The widths, in columns, to which text can be fitted.
+// Limits and default of the text width, in columns.
 const (
 	MinWidth     = 60
 	MaxWidth     = 120
 	DefaultWidth = 100
 )
 
-// Style is how text is to look.
+// Style controls the format of text.
 type Style struct {
-	// Width is the most columns of a line, bounded by MinWidth and MaxWidth; 0 is
-	// DefaultWidth.
+	// Width is the maximum line width in columns, limited to MinWidth and MaxWidth. 0 means DefaultWidth.
 	Width int
-	// ASCII asks for no other characters, for terminals whose locale has no UTF-8.
+	// ASCII restricts the output to ASCII, for terminals without a UTF-8 locale.
 	ASCII bool
 }
 
@@ -39,7 +37,7 @@ func (s Style) width() int {
 	return min(max(s.Width, MinWidth), MaxWidth)
 }
 
-// arrow stands between a rank and its place.
+// arrow separates a rank from its placement.
 func (s Style) arrow() string {
 	if s.ASCII {
 		return "->"
@@ -47,13 +45,13 @@ func (s Style) arrow() string {
 	return "→"
 }
 
-// ascii has a character of the same width for each that pictures are drawn with.
+// ascii maps each drawing character to an ASCII character of the same width.
 var ascii = map[rune]rune{
 	'╭': '+', '╮': '+', '╰': '+', '╯': '+', '─': '-', '│': '|', '├': '+', '└': '`', '┬': '+',
 	'█': '#', '▒': '+', '░': '.', '·': '-', '×': 'x', '…': '~', '→': '>', '÷': '/',
 }
 
-// render turns drawn text into what the style asks for.
+// render applies the style to drawn text.
 func (s Style) render(text string) string {
 	if !s.ASCII {
 		return text
@@ -69,11 +67,11 @@ func (s Style) render(text string) string {
 	}, text)
 }
 
-// clean makes a text of the machine fit for a line.
+// clean makes the machine's text safe for a single line.
 func clean(text string) string { return strings.ReplaceAll(printable.Text(text), "\t", " ") }
 
-// cleaned is a copy of a machine in which every text is fit for a line. Texts that
-// were equal stay so. Its topology is never nil.
+// cleaned returns a copy of a machine with all texts safe for a line. Equal texts remain equal. The
+// topology of the copy is never nil.
 func cleaned(m placement.Machine) placement.Machine {
 	if m.Topology == nil {
 		m.Topology = &placement.Topology{}
@@ -82,7 +80,7 @@ func cleaned(m placement.Machine) placement.Machine {
 	return m
 }
 
-// cleanValue cleans all texts in a value, and copies what it points to.
+// cleanValue cleans all texts in a value, and copies the targets of its pointers.
 func cleanValue(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.String:
@@ -108,7 +106,7 @@ func cleanValue(v reflect.Value) {
 	}
 }
 
-// columns is the width of a text whose characters take one column each.
+// columns returns the width of a text whose characters take one column each.
 func columns(text string) int { return utf8.RuneCountInString(text) }
 
 // clip shortens a text to at most width columns.
@@ -120,13 +118,13 @@ func clip(text string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// pad fills a text with blanks up to width columns.
+// pad adds trailing spaces up to width columns.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// wrap breaks a text at blanks, else behind commas, else anywhere, into lines of
-// at most width columns; lines after the first begin with indent blanks.
+// wrap breaks a text into lines of at most width columns. It breaks at a space, otherwise after a
+// comma, otherwise anywhere. Lines after the first are indented by indent spaces.
 func wrap(text string, width, indent int) []string {
 	var lines []string
 	runes := []rune(text)
@@ -142,8 +140,7 @@ func wrap(text string, width, indent int) []string {
 	return append(lines, string(runes))
 }
 
-// breakAt is where a line that is too long is broken. A blank far to the left
-// gives way to a comma behind it.
+// breakAt returns the position of a line break. It prefers a comma to a space far to the left of it.
 func breakAt(runes []rune, width, indent int) int {
 	blank, comma := 0, 0
 	for i := indent + 1; i <= width; i++ {
@@ -163,14 +160,14 @@ func breakAt(runes []rune, width, indent int) int {
 	return width
 }
 
-// writeLine writes a text in lines of at most width columns.
+// writeLine wraps a text to lines of at most width columns.
 func writeLine(b *strings.Builder, text string, width, indent int) {
 	for _, piece := range wrap(text, width, indent) {
 		b.WriteString(strings.TrimRight(piece, " ") + "\n")
 	}
 }
 
-// grouped puts what has the same key into one group, in the order of first appearance.
+// grouped groups values with the same key, in order of first appearance.
 func grouped[K comparable, T any](items []T, key func(T) K) (groups [][]T) {
 	at := map[K]int{}
 	for _, item := range items {
@@ -183,7 +180,7 @@ func grouped[K comparable, T any](items []T, key func(T) K) (groups [][]T) {
 	return groups
 }
 
-// Remarks writes sentences, a line each.
+// Remarks writes placement notes, one per line.
 func Remarks(sentences []string, style Style) string {
 	var b strings.Builder
 	for _, s := range sentences {

@@ -9,28 +9,28 @@ import (
 	"gorun/placement"
 )
 
-// Assumption is the bandwidth that a prediction takes for a class of paths.
+// Assumption is the bandwidth that a prediction assumes for a class of paths.
 type Assumption struct {
 	Class string  `json:"class"`
-	GBps  float64 `json:"gb_per_s"` // 10^9 bytes a second, each way
+	GBps  float64 `json:"gb_per_s"` // 10^9 bytes per second in each direction
 	Why   string  `json:"why"`
-	Here  bool    `json:"here,omitempty"` // the slowest between this machine's GPUs
+	Here  bool    `json:"here,omitempty"` // the slowest class between this machine's GPUs
 }
 
-// Impact says how long an all-reduce takes over paths of each class: in a ring each GPU sends
+// Impact predicts the time of an all-reduce over paths of each class. In a ring each GPU sends
 // 2·(n-1)/n · S bytes (Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, 2009).
 type Impact struct {
-	Bytes int64 `json:"bytes"` // that each GPU has
+	Bytes int64 `json:"bytes"` // per GPU
 	GPUs  int   `json:"gpus"`
-	// Class, GBps and Seconds are those of the slowest path of a ring in the order of the GPUs.
+	// Class, GBps and Seconds describe the slowest path of a ring in the order of the GPUs.
 	Class       string       `json:"class"`
 	GBps        float64      `json:"gb_per_s"`
 	Seconds     float64      `json:"seconds"`
 	Assumptions []Assumption `json:"assumptions"`
 }
 
-// What NCCL assumes (src/graph/topo.h, topo.cc) of one NVLink of a generation, RCCL of one XGMI link of the
-// MI300 family, and NCCL of the link between two processors, in GB/s each way, rounded.
+// Bandwidths in GB/s in each direction, rounded. NCCL assumes them for one NVLink and for the link
+// between two processors (src/graph/topo.h, topo.cc). RCCL assumes perXGMI for the MI300 family.
 const (
 	perNVLink          = 20.0 // Volta to Hopper
 	perNVLinkBlackwell = 40.0
@@ -38,14 +38,13 @@ const (
 	betweenSockets     = 10.0
 )
 
-// pcieGBps is what NCCL assumes of a link: 12 GB/s of sixteen lanes of PCIe 3.0, and twice as much of each next
-// generation.
+// pcieGBps follows NCCL: 12 GB/s for 16 lanes of PCIe 3.0, doubled for each later generation.
 func pcieGBps(l placement.PCIeLink) float64 {
 	return 12.0 / 16 / 4 * float64(int(1)<<(l.Generation()-1)) * float64(l.Lanes())
 }
 
-// slowestLink is the PCIe link of the GPU whose is the slowest, which a ring through
-// all GPUs cannot avoid, and where that is from.
+// slowestLink returns the slowest PCIe link of a GPU, because a ring through all GPUs includes it. It
+// also returns the source of that value.
 func slowestLink(gpus []placement.GPU) (link placement.PCIeLink, source string) {
 	link, source = placement.PCIeLink{GTps: 16, Width: 16}, ", a guess"
 	for _, g := range gpus {
@@ -56,7 +55,8 @@ func slowestLink(gpus []placement.GPU) (link placement.PCIeLink, source string) 
 	return link, source
 }
 
-// assumptions are all classes of paths with what is assumed of them: the links of these GPUs, then PCIe.
+// assumptions returns all path classes with their assumed bandwidths: the links of these GPUs, then
+// PCIe.
 func assumptions(gpus []placement.GPU) (all []Assumption) {
 	for _, g := range gpus {
 		for _, l := range g.Links {
@@ -83,7 +83,7 @@ func assumptions(gpus []placement.GPU) (all []Assumption) {
 		sockets)
 }
 
-// perLink is the bandwidth of one link between these GPUs, whose names tell the generation of NVLink.
+// perLink returns the bandwidth of one link. The names of the GPUs identify the NVLink generation.
 func perLink(kind string, gpus []placement.GPU) float64 {
 	if kind == "xgmi" {
 		return perXGMI
@@ -98,8 +98,8 @@ func perLink(kind string, gpus []placement.GPU) float64 {
 	return perNVLink
 }
 
-// Predict says how long an all-reduce of size bytes takes over this machine's GPUs.
-// It fails with fewer than two GPUs, and where the machine's topology was not read.
+// Predict returns the predicted time of an all-reduce of size bytes over the machine's GPUs. It fails
+// if the machine has fewer than two GPUs or no topology.
 func Predict(m placement.Machine, size int64) (*Impact, error) {
 	if n := len(m.GPUs); n < 2 {
 		return nil, fmt.Errorf("an all-reduce goes over two GPUs at least, this machine has %d; gorun topo --example NAME "+
@@ -125,12 +125,11 @@ func Predict(m placement.Machine, size int64) (*Impact, error) {
 	return p, nil
 }
 
-// seconds is the time over paths of a bandwidth.
 func (p *Impact) seconds(gbps float64) float64 {
 	return 2 * float64(p.GPUs-1) / float64(p.GPUs) * float64(p.Bytes) / (gbps * 1e9)
 }
 
-// Text writes a prediction for people.
+// Text formats a prediction for a terminal.
 func (p *Impact) Text(style Style) string {
 	var b strings.Builder
 	line := func(indent int, text string) { writeLine(&b, text, style.width(), indent) }
@@ -149,13 +148,13 @@ func (p *Impact) Text(style Style) string {
 	return style.render(b.String())
 }
 
-// decimal writes a number of bytes in powers of ten, as bandwidths are.
+// decimal uses powers of ten, as bandwidths do.
 func decimal(n int64) string {
 	value, unit := scaled(float64(n), 1000, "B", "kB", "MB", "GB", "TB")
 	return strconv.FormatFloat(value, 'g', 4, 64) + " " + unit
 }
 
-// duration writes seconds with four digits that count.
+// duration formats seconds with four significant digits.
 func duration(seconds float64) string {
 	unit := "s"
 	for _, smaller := range []string{"ms", "us"} {

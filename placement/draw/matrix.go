@@ -8,10 +8,9 @@ import (
 	"gorun/placement"
 )
 
-// Matrix writes how near GPUs and NICs are to each other, with CPU and NUMA
-// affinity and a legend, as nvidia-smi topo -m prints it. Where all columns do not
-// fit beside each other, they follow in blocks, and only GPUs have rows. A machine
-// without GPUs has no matrix: "".
+// Matrix formats the path classes between GPUs and NICs like nvidia-smi topo -m, with CPU and NUMA
+// affinity and a legend. If the columns do not fit, they continue in further blocks that have rows for
+// GPUs only. The result for a machine without GPUs is "".
 func Matrix(m placement.Machine, style Style) string {
 	m = cleaned(m)
 	if len(m.GPUs) == 0 {
@@ -26,7 +25,6 @@ func Matrix(m placement.Machine, style Style) string {
 	return style.render(b.String())
 }
 
-// table is a matrix of devices.
 type table struct {
 	machine    placement.Machine
 	gpus, nics []device
@@ -43,8 +41,8 @@ func newTable(m placement.Machine) table {
 	return t
 }
 
-// fabricNICs are the NICs that a job would use between nodes: RDMA devices, or
-// other network cards where there are none.
+// fabricNICs returns the NICs that a job can use between nodes: RDMA devices, or other network cards
+// if there are no RDMA devices.
 func fabricNICs(t *placement.Topology) []*placement.NIC {
 	var rdma, plain []*placement.NIC
 	for i := range t.NICs {
@@ -62,14 +60,13 @@ func fabricNICs(t *placement.Topology) []*placement.NIC {
 	return plain
 }
 
-// column is a column of the matrix with a cell for each row.
 type column struct {
 	title string
 	cells []string
 	width int
 }
 
-// write writes the matrix and returns the path classes in it.
+// write writes the matrix and returns its path classes.
 func (t table) write(b *strings.Builder, width int) []string {
 	rows := append(slices.Clone(t.gpus), t.nics...)
 	all := t.columns(rows)
@@ -85,7 +82,7 @@ func (t table) write(b *strings.Builder, width int) []string {
 			n++
 		}
 		if n == len(rest)-1 && n > 1 {
-			n-- // the two affinities stay together
+			n-- // keep the two affinities together
 		}
 		if len(rest) < len(all)-1 { // not the first block
 			b.WriteByte('\n')
@@ -96,7 +93,7 @@ func (t table) write(b *strings.Builder, width int) []string {
 	return used
 }
 
-// columns are the matrix for some rows: the rows' names, the devices, affinities.
+// columns returns the columns for some rows: names, devices, affinities.
 func (t table) columns(rows []device) []column {
 	lead := column{cells: make([]string, len(rows))}
 	for i, r := range rows {
@@ -129,8 +126,7 @@ func (t table) columns(rows []device) []column {
 	return all
 }
 
-// affinity are the CPUs and the NUMA node near a device; what is not known is
-// "N/A".
+// affinity returns the CPUs and the NUMA node near a device, or "N/A" if unknown.
 func (t table) affinity(bus *placement.Bus) (cpus, node string) {
 	cpus, node = listOf(bus.Near), "N/A"
 	if bus.Node >= 0 {
@@ -145,7 +141,7 @@ func (t table) affinity(bus *placement.Bus) (cpus, node string) {
 	return cpus, node
 }
 
-// total is the width of columns with two blanks between them.
+// total returns the width of columns with two spaces between them.
 func total(all []column) int {
 	sum := 2 * (len(all) - 1)
 	for _, c := range all {
@@ -171,7 +167,6 @@ func writeBlock(b *strings.Builder, all []column, rows, width int) {
 	}
 }
 
-// classes are the path classes in some columns.
 func classes(all []column) []string {
 	var found []string
 	for _, c := range all {
@@ -181,7 +176,7 @@ func classes(all []column) []string {
 	return slices.Compact(found)
 }
 
-// meanings explains path classes; a # stands for a number.
+// meanings explains path classes. A # represents a number.
 var meanings = []struct{ class, text string }{
 	{"X", "the device itself"},
 	{"SYS", "through PCIe and between NUMA nodes (UPI, Infinity Fabric)"},
@@ -205,7 +200,7 @@ func writeLegend(b *strings.Builder, used []string, width int) {
 	}
 }
 
-// writeNames says which NIC is which, several in a line.
+// writeNames writes the legend of NICs, several per line.
 func (t table) writeNames(b *strings.Builder, width int) {
 	if len(t.nics) == 0 {
 		return
@@ -225,8 +220,7 @@ func (t table) writeNames(b *strings.Builder, width int) {
 	}
 }
 
-// writePeers says which GPUs reach the memory of which others directly, where the
-// machine tells.
+// writePeers lists the GPUs with direct access to each other's memory, if known.
 func (t table) writePeers(b *strings.Builder, width int) {
 	told, reached := 0, 0
 	var refused []string
@@ -265,7 +259,7 @@ func (t table) writePeers(b *strings.Builder, width int) {
 	}
 }
 
-// indexOf is the index of the GPU at a PCI address, -1 if there is none.
+// indexOf returns the index of the GPU at a PCI address, or -1.
 func (t table) indexOf(pci string) int {
 	for _, d := range t.gpus {
 		if d.gpu.PCI == pci {

@@ -8,13 +8,14 @@ import (
 	"gorun/placement"
 )
 
-// OpenMPI writes a line for each rank as mpirun of Open MPI 4 does with --report-bindings, without the host and process
-// that it begins with:
+// OpenMPI writes the --report-bindings line of Open MPI 4's mpirun for each rank. It omits the prefix
+// with the host and process:
 //
 //	MCW rank 1 bound to socket 0[core 1[hwt 0-1]], socket 0[core 2[hwt 0-1]]: [../BB/BB/..][../../../..]
 //	MCW rank 2 is not bound (or bound to all available processors)
 //
-// Sockets, and cores of the whole machine, are counted as they stand in the map, hardware threads within their core.
+// Numbers of sockets and cores count from 0 on the whole machine, in core map order. Numbers of
+// hardware threads count within the core.
 func OpenMPI(m placement.Machine, seats []Seat) string {
 	m = cleaned(m)
 	w := &seating{machine: m, topo: m.Topology, parts: parts(m.Topology)}
@@ -30,13 +31,13 @@ func (w *seating) boundTo(set placement.CPUSet) string {
 	switch {
 	case set.Len() == 0, len(w.topo.CPUs) > 0 && !slices.ContainsFunc(w.topo.CPUs, free):
 		return "is not bound (or bound to all available processors)"
-	case len(w.parts) == 0: // what the machine is like could not be read
+	case len(w.parts) == 0: // the topology is unknown
 		return "bound to " + numbered("CPU", numbersOf(set))
 	}
 	return fmt.Sprintf("bound to %s: %s", strings.Join(w.boundCores(set), ", "), bracketed(w.packageCores(set), allCores))
 }
 
-// boundCores names the cores of which a set has hardware threads.
+// boundCores lists the cores with hardware threads in a set.
 func (w *seating) boundCores(set placement.CPUSet) (names []string) {
 	socket, number := -1, 0
 	for i, p := range w.parts {

@@ -8,13 +8,12 @@ import (
 	"gorun/placement"
 )
 
-// Picture draws a machine for a terminal: packages as boxes, in them NUMA nodes
-// with their memory and distances, L3 caches, cores with their threads, and the
-// GPUs and NICs that hang there. What is equal is folded into one line. Below
-// each row of cores stands a strip with a character for each of them; with seats
-// it shows whose each core is.
+// Picture draws a machine for a terminal. Packages are boxes that contain NUMA nodes with their
+// memory, distances, L3 caches, cores, GPUs and NICs. Equal items share one line. A strip below each
+// row of cores has one character per core. If there are seats, the character identifies the core's
+// rank.
 //
-// No line is wider than the style says.
+// No line is wider than the width of the style.
 func Picture(m placement.Machine, seats []Seat, style Style) string {
 	p := &picture{machine: cleaned(m), seats: seats, width: style.width(), used: map[rune]bool{}}
 	p.topo = p.machine.Topology
@@ -30,7 +29,6 @@ func Picture(m placement.Machine, seats []Seat, style Style) string {
 	return style.render(p.String())
 }
 
-// picture collects the lines.
 type picture struct {
 	strings.Builder
 	machine placement.Machine
@@ -40,10 +38,10 @@ type picture struct {
 	used    map[rune]bool // marks in strips
 }
 
-// line writes a line, broken where it is too long.
+// line writes a line and wraps it if it is too long.
 func (p *picture) line(text string) { writeLine(&p.Builder, text, p.width, 2) }
 
-// head says in a few lines what the machine has and what of it may be used.
+// head summarizes the machine and the part of it that this process may use.
 func (p *picture) head() {
 	p.line(joined(" · ", p.processors(), p.memory(), countedGPUs(p.machine.GPUs), p.nics()))
 	p.line(p.allowance())
@@ -89,7 +87,7 @@ func (p *picture) memory() string {
 	return bytes(sum) + nodes
 }
 
-// countedGPUs folds GPUs of one name: "8 × NVIDIA H100 80GB HBM3".
+// countedGPUs groups GPUs by name: "8 × NVIDIA H100 80GB HBM3".
 func countedGPUs(gpus []placement.GPU) string {
 	var texts []string
 	for _, same := range grouped(gpus, nameOf) {
@@ -111,7 +109,6 @@ func (p *picture) nics() string {
 	return counted(n, "NIC")
 }
 
-// allowance says what of the machine this process may use.
 func (p *picture) allowance() string {
 	cpus := "all CPUs"
 	switch n := p.usable(); {
@@ -139,8 +136,7 @@ func (p *picture) allowance() string {
 	return "you may use " + text
 }
 
-// packages draws a box for each package, and in it one for each of its NUMA nodes
-// where it has several.
+// packages draws a box for each package. A package with several NUMA nodes contains a box for each.
 func (p *picture) packages() {
 	for _, nodes := range byPackage(parts(p.topo)) {
 		title, inner := packageTitle(nodes[0].pkg), p.width-4
@@ -159,7 +155,6 @@ func (p *picture) packages() {
 	}
 }
 
-// packageTitle names a package.
 func packageTitle(id int) string {
 	if id < 0 {
 		return "this machine"
@@ -167,7 +162,6 @@ func packageTitle(id int) string {
 	return fmt.Sprint("package ", id)
 }
 
-// nodeTitle names a NUMA node and its memory.
 func (p *picture) nodeTitle(id int) string {
 	n := p.topo.Node(id)
 	if n == nil {
@@ -183,7 +177,6 @@ func (p *picture) nodeTitle(id int) string {
 	return joined(" · ", fmt.Sprint("numa ", id), memory)
 }
 
-// box draws a frame around lines.
 func box(title string, lines []string, width int) []string {
 	if title != "" {
 		title = " " + clip(title, width-8) + " "
@@ -195,7 +188,7 @@ func box(title string, lines []string, width int) []string {
 	return append(all, "╰"+strings.Repeat("─", width-2)+"╯")
 }
 
-// node are the lines of a NUMA node, or of a package's part of one.
+// node returns the lines of a NUMA node, or of the part of a node in one package.
 func (p *picture) node(one part, width int) []string {
 	var lines []string
 	if d := p.distances(one.node); d != "" {
@@ -220,7 +213,6 @@ func (p *picture) node(one part, width int) []string {
 	return append(lines, p.devicesOf(one, width)...)
 }
 
-// devicesOf draws what hangs at a node.
 func (p *picture) devicesOf(one part, width int) []string {
 	if !p.owns(one) {
 		return nil
@@ -228,26 +220,25 @@ func (p *picture) devicesOf(one part, width int) []string {
 	return drawTree(p.devicesAt(one.node), width)
 }
 
-// owns reports whether a part has its node's devices: where a node lies in several
-// packages the first does.
+// owns reports whether a part shows the devices of its node. If a node spans several packages, the
+// first one shows them.
 func (p *picture) owns(one part) bool {
 	return !slices.ContainsFunc(parts(p.topo), func(other part) bool {
 		return other.node == one.node && other.pkg < one.pkg
 	})
 }
 
-// devicesAt are the devices of a node.
 func (p *picture) devicesAt(node int) []device {
 	return slices.DeleteFunc(devices(p.machine), func(d device) bool { return d.bus.Node != node })
 }
 
-// distances folds a node's distances: "distance 12 to numa 0-2, 32 to numa 4-7".
+// distances groups the distances of a node: "distance 12 to numa 0-2, 32 to numa 4-7".
 func (p *picture) distances(id int) string {
 	n := p.topo.Node(id)
 	if n == nil || len(n.Distances) != len(p.topo.Nodes) {
 		return ""
 	}
-	var others []int // places of the other nodes
+	var others []int // indexes of the other nodes
 	for i, other := range p.topo.Nodes {
 		if other.ID != id {
 			others = append(others, i)
@@ -269,7 +260,7 @@ func (p *picture) distances(id int) string {
 	return "distance " + strings.Join(texts, ", ")
 }
 
-// memoryOnly lists nodes without CPUs, equal ones together.
+// memoryOnly lists nodes without CPUs and groups equal ones.
 func (p *picture) memoryOnly() {
 	bare := slices.DeleteFunc(slices.Clone(p.topo.Nodes), func(n placement.NUMANode) bool { return hasCPUs(p.topo, n.ID) })
 	for _, nodes := range grouped(bare, func(n placement.NUMANode) int64 { return n.Memory }) {
@@ -288,19 +279,18 @@ func (p *picture) memoryOnly() {
 	}
 }
 
-// hasCPUs reports whether there are CPUs in a NUMA node.
+// hasCPUs reports whether a NUMA node has CPUs.
 func hasCPUs(t *placement.Topology, node int) bool {
 	return slices.ContainsFunc(t.CPUs, func(c placement.CPU) bool { return c.Node == node })
 }
 
-// devices draws devices below a line.
 func (p *picture) devices(all []device) {
 	for _, l := range drawTree(all, p.width-2) {
 		p.WriteString("  " + l + "\n")
 	}
 }
 
-// ownersOf names the GPUs whose memory some nodes are.
+// ownersOf returns the names of the GPUs that own the memory of some nodes.
 func (p *picture) ownersOf(nodes []int) string {
 	var gpus []int
 	for _, g := range p.machine.GPUs {
@@ -314,7 +304,7 @@ func (p *picture) ownersOf(nodes []int) string {
 	return ", GPU " + list(gpus) + "'s own"
 }
 
-// homeless lists devices whose NUMA node nobody knows.
+// homeless lists devices whose NUMA node is unknown.
 func (p *picture) homeless() {
 	all := slices.DeleteFunc(devices(p.machine), func(d device) bool { return p.hasNode(d.bus.Node) })
 	if len(all) == 0 {
@@ -324,12 +314,12 @@ func (p *picture) homeless() {
 	p.devices(all)
 }
 
-// hasNode reports whether devices of a node were drawn with it.
+// hasNode reports whether the devices of a node are drawn with it.
 func (p *picture) hasNode(id int) bool {
 	return p.topo.Node(id) != nil || hasCPUs(p.topo, id)
 }
 
-// virtual names the interfaces without hardware of their own.
+// virtual lists interfaces without their own hardware.
 func (p *picture) virtual() {
 	var names []string
 	for i := range p.topo.NICs {
@@ -342,7 +332,7 @@ func (p *picture) virtual() {
 	}
 }
 
-// legend explains the marks that were used.
+// legend explains the marks in use.
 func (p *picture) legend() {
 	var texts []string
 	for _, row := range legend {

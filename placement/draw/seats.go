@@ -10,28 +10,27 @@ import (
 	"gorun/placement"
 )
 
-// Seat is the place of one rank on the machine that is drawn.
+// Seat is the placement of one rank on the machine.
 type Seat struct {
 	Rank int
-	// CPUs are those that it may run on; empty: all that the job may use.
+	// CPUs are the CPUs that the rank is bound to. An empty set means all CPUs of the job.
 	CPUs placement.CPUSet
-	// Memories are the NUMA nodes whose memory it prefers; empty: any.
+	// Memories are the NUMA nodes that the rank prefers for memory. An empty set means any.
 	Memories placement.CPUSet
 	GPUs     []placement.GPU
-	// Why says in a few words why it sits there.
+	// Why is a short reason for the placement.
 	Why string
 }
 
-// Seats writes a line for each rank that says where it sits, then their core maps
-// as Open MPI's --report-bindings prints them:
+// Seats writes the placement of each rank on a line, followed by core maps in the format of Open MPI's
+// --report-bindings:
 //
 //	rank 3 → numa 1 cores 24-31 GPU 3 (NV18) mlx5_3 (PIX)
 //	rank 3 [../../../..][BB/BB/../..]
 //
-// A GPU's class is that of its worst path to another rank's GPU, a NIC is the one
-// that is nearest to the GPU. In a core map each character is a hardware thread, B
-// where the rank may run, with / between cores and brackets around packages.
-// Ranks that follow one another alike are one line.
+// The class of a GPU is the worst path to another rank's GPU. The NIC is the nearest one to the GPU.
+// Each character of a core map is a hardware thread. B marks the threads that the rank is bound to, /
+// separates cores, and brackets enclose packages. Consecutive equal ranks share one line.
 func Seats(m placement.Machine, seats []Seat, style Style) string {
 	m = cleaned(m)
 	w := &seating{machine: m, topo: m.Topology, style: style, parts: parts(m.Topology)}
@@ -54,7 +53,6 @@ func Seats(m placement.Machine, seats []Seat, style Style) string {
 	return style.render(w.String())
 }
 
-// seating writes who sits where.
 type seating struct {
 	strings.Builder
 	machine placement.Machine
@@ -62,20 +60,19 @@ type seating struct {
 	style   Style
 	parts   []part
 	seats   []Seat
-	nearest map[string]nearNIC // by a GPU's address
-	held    []placement.GPU    // the ranks' GPUs, each once
-	starts  map[coreRun]int    // the seats that can be folded
+	nearest map[string]nearNIC // by PCI address of a GPU
+	held    []placement.GPU    // the GPUs of all ranks, without duplicates
+	starts  map[coreRun]int    // first seats that can be combined
 }
 
-// nearNIC is the NIC that a GPU has for itself, as far as there are enough.
+// nearNIC is the NIC assigned to a GPU. GPUs share NICs only if there are too few.
 type nearNIC struct {
 	name string
 	path placement.Path
 }
 
-// pair gives each GPU the nearest NIC; of equal ones that which the fewest GPUs
-// have so far. NICs that are down, or have less than half of the best rate, do not
-// count.
+// pair assigns the nearest NIC to each GPU, and prefers the NIC with the fewest GPUs. It ignores NICs
+// that are down or slower than half of the best rate.
 func (w *seating) pair() {
 	w.nearest = map[string]nearNIC{}
 	nics := usableNICs(w.topo)
@@ -95,7 +92,7 @@ func (w *seating) pair() {
 	}
 }
 
-// usableNICs are those through which a GPU's traffic could go.
+// usableNICs returns the NICs that GPU traffic can use.
 func usableNICs(t *placement.Topology) []*placement.NIC {
 	all := slices.DeleteFunc(fabricNICs(t), func(n *placement.NIC) bool { return !n.Up })
 	best := 0.0
@@ -105,14 +102,12 @@ func usableNICs(t *placement.Topology) []*placement.NIC {
 	return slices.DeleteFunc(all, func(n *placement.NIC) bool { return n.Gbps < best/2 })
 }
 
-// compareNICs orders two NICs for a device: by path, then by rate, then by how
-// many GPUs have them already.
+// compareNICs orders two NICs for a device by path, by rate, and by the number of GPUs assigned.
 func compareNICs(d device, a, b *placement.NIC, taken int) int {
 	return cmp.Or(placement.PathBetween(d.bus, a.Bus).Compare(placement.PathBetween(d.bus, b.Bus)),
 		cmp.Compare(b.Gbps, a.Gbps), taken)
 }
 
-// place says where a rank sits.
 func (w *seating) place(s Seat) string {
 	words := []string{w.cpus(s.CPUs)}
 	for i := range s.GPUs {
@@ -129,8 +124,8 @@ func (w *seating) place(s Seat) string {
 	return strings.Join(words, " ")
 }
 
-// cpus names CPUs by NUMA node and core: "numa 1 cores 24-31". Where not all
-// threads of each core are meant it names CPUs.
+// cpus describes CPUs by NUMA node and core: "numa 1 cores 24-31". It lists CPU numbers if the set has
+// only some threads of a core.
 func (w *seating) cpus(set placement.CPUSet) string {
 	if set.Len() == 0 {
 		return "not bound"
@@ -149,19 +144,19 @@ func (w *seating) cpus(set placement.CPUSet) string {
 		texts = append(texts, fmt.Sprintf("numa %d %s", share.node, text))
 	}
 	if left > 0 {
-		return numbered("CPU", numbersOf(set)) // some of them are not online
+		return numbered("CPU", numbersOf(set)) // includes offline CPUs
 	}
 	return strings.Join(texts, ", ")
 }
 
-// share is what of a NUMA node is in a set.
+// share is the part of a set in one NUMA node.
 type share struct {
 	node        int
 	cores, cpus []int
-	whole       bool // the cores are whole
+	whole       bool // the set has all threads of each core
 }
 
-// shares are those of the nodes of a set's CPUs, by number.
+// shares returns the parts of a set by NUMA node number.
 func (w *seating) shares(set placement.CPUSet) (all []share) {
 	for _, parts := range grouped(w.parts, func(p part) int { return p.node }) {
 		own := share{node: parts[0].node, whole: true}
@@ -182,7 +177,7 @@ func (w *seating) shares(set placement.CPUSet) (all []share) {
 	return all
 }
 
-// worst is the worst path from a GPU to another rank's.
+// worst returns the worst path from a GPU to the GPU of another rank.
 func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
 	for _, other := range w.held {
 		if other.PCI == g.PCI {
@@ -195,7 +190,7 @@ func (w *seating) worst(g *placement.GPU) (worst placement.Path, found bool) {
 	return worst, found
 }
 
-// seatRow is a line: one rank, or several alike.
+// seatRow is a line for one or several equal ranks.
 type seatRow struct {
 	ranks []int
 	text  string
@@ -204,12 +199,11 @@ type seatRow struct {
 
 func (r seatRow) names() string { return numbered("rank", r.ranks) }
 
-// manyRanks is the number from which on neighbours with other cores are folded, too.
+// manyRanks is the minimum number of neighbors with different cores that share a line.
 const manyRanks = 32
 
-// fold writes the places of all ranks, those that are equal and follow one another
-// in one row; of many ranks without GPUs also those with as many cores each, one
-// behind the other.
+// fold combines consecutive equal ranks into one row. It also combines many ranks without GPUs if they
+// have equal numbers of consecutive cores.
 func (w *seating) fold() []seatRow {
 	var rows []seatRow
 	w.starts = map[coreRun]int{}
@@ -235,11 +229,11 @@ func (w *seating) fold() []seatRow {
 	return rows
 }
 
-// coreRun are whole cores in a row of one NUMA node.
+// coreRun is a range of whole cores in one NUMA node.
 type coreRun struct{ node, first, cores int }
 
-// chain adds to the row of seat i those that have the cores behind it, as many
-// each, and whose ranks go by the same step.
+// chain extends the row of seat i with seats on the next cores. Their numbers of cores are equal, and
+// their ranks have the same step.
 func (w *seating) chain(i int, row *seatRow, done []bool) {
 	run, ok := w.alone(w.seats[i])
 	if !ok {
@@ -260,7 +254,7 @@ func (w *seating) chain(i int, row *seatRow, done []bool) {
 	}
 }
 
-// alone reports whether a seat is whole cores in a row of one NUMA node, and no GPU.
+// alone reports whether a seat is a range of whole cores in one NUMA node, without GPUs.
 func (w *seating) alone(s Seat) (run coreRun, ok bool) {
 	shares := w.shares(s.CPUs)
 	if len(shares) != 1 || !shares[0].whole || len(s.GPUs) > 0 {
@@ -270,7 +264,7 @@ func (w *seating) alone(s Seat) (run coreRun, ok bool) {
 	return coreRun{shares[0].node, ids[0], len(ids)}, ids[len(ids)-1]-ids[0] == len(ids)-1
 }
 
-// maps writes the core maps of rows that are bound.
+// maps writes the core maps of bound rows.
 func (w *seating) maps(rows []seatRow) {
 	width := 0
 	for _, r := range rows {
@@ -288,9 +282,8 @@ func (w *seating) maps(rows []seatRow) {
 	}
 }
 
-// coreMap draws a set: a character for each hardware thread, packages in brackets.
-// Where that is too wide, equal cores that follow one another are written once
-// with their number: [24×../8×BB].
+// coreMap draws a set with one character per hardware thread and brackets around packages. If the map
+// is too wide, it counts consecutive equal cores: [24×../8×BB].
 func (w *seating) coreMap(set placement.CPUSet, width int) []string {
 	packages := w.packageCores(set)
 	for _, write := range []func([]string) string{allCores, foldedCores} {
@@ -298,10 +291,9 @@ func (w *seating) coreMap(set placement.CPUSet, width int) []string {
 			return []string{text}
 		}
 	}
-	return wrap(strings.ReplaceAll(bracketed(packages, foldedCores), "][", "] ["), width, 0) // breaks between packages
+	return wrap(strings.ReplaceAll(bracketed(packages, foldedCores), "][", "] ["), width, 0) // wraps between packages
 }
 
-// bracketed writes packages in brackets.
 func bracketed(packages [][]string, write func([]string) string) string {
 	texts := make([]string, len(packages))
 	for i, cores := range packages {
@@ -312,7 +304,7 @@ func bracketed(packages [][]string, write func([]string) string) string {
 
 func allCores(cores []string) string { return strings.Join(cores, "/") }
 
-// packageCores are the cores of each package as they stand in a core map.
+// packageCores returns the cores of each package in core map order.
 func (w *seating) packageCores(set placement.CPUSet) [][]string {
 	var all [][]string
 	for _, parts := range byPackage(w.parts) {
@@ -331,7 +323,7 @@ func (w *seating) packageCores(set placement.CPUSet) [][]string {
 	return all
 }
 
-// foldedCores writes equal cores that follow one another once.
+// foldedCores counts consecutive equal cores.
 func foldedCores(cores []string) string {
 	var texts []string
 	for i := 0; i < len(cores); {

@@ -9,7 +9,7 @@ import (
 	"gorun/placement"
 )
 
-// bytes writes a size in the unit that suits it: "251.4 GiB"; 0 is "".
+// bytes formats a size in a suitable unit, such as "251.4 GiB". The result for 0 is "".
 func bytes(n int64) string {
 	if n <= 0 {
 		return ""
@@ -19,7 +19,6 @@ func bytes(n int64) string {
 	return strings.TrimSuffix(text, ".0") + " " + unit
 }
 
-// scaled divides a value until the largest unit that suits it.
 func scaled(value, by float64, units ...string) (float64, string) {
 	for ; value >= by && len(units) > 1; units = units[1:] {
 		value /= by
@@ -27,7 +26,7 @@ func scaled(value, by float64, units ...string) (float64, string) {
 	return value, units[0]
 }
 
-// counted writes a number with its noun: "1 core", "4 cores".
+// counted formats a number with its noun: "1 core", "4 cores".
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -35,7 +34,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun, "s")
 }
 
-// joined puts what is not empty in a row.
+// joined joins the texts that are not empty.
 func joined(separator string, texts ...string) string {
 	var some []string
 	for _, text := range texts {
@@ -46,8 +45,7 @@ func joined(separator string, texts ...string) string {
 	return strings.Join(some, separator)
 }
 
-// list writes numbers as the kernel does, "0-3,8", and where they go by steps as
-// taskset does: "0-62:2".
+// list formats numbers as the kernel does ("0-3,8"), and regular steps as taskset does ("0-62:2").
 func list(numbers []int) string {
 	numbers = slices.Clone(numbers)
 	slices.Sort(numbers)
@@ -61,8 +59,8 @@ func list(numbers []int) string {
 	return strings.Join(items, ",")
 }
 
-// steady is how many numbers from the first on are one item of a list: all that
-// follow each other, or at least minSteps with the same step.
+// steady returns the length of the first item of a list: consecutive numbers, or at least minSteps
+// numbers with the same step.
 func steady(numbers []int) int {
 	const minSteps = 6
 	n := 1
@@ -75,7 +73,6 @@ func steady(numbers []int) int {
 	return n
 }
 
-// item writes numbers with the same step.
 func item(numbers []int) string {
 	first, last := numbers[0], numbers[len(numbers)-1]
 	switch {
@@ -87,8 +84,6 @@ func item(numbers []int) string {
 	return fmt.Sprintf("%d-%d:%d", first, last, numbers[1]-first)
 }
 
-// listOf writes a set.
 func listOf(set placement.CPUSet) string { return list(numbersOf(set)) }
 
-// numbersOf are the numbers of a set.
 func numbersOf(set placement.CPUSet) []int { return slices.Collect(set.All()) }

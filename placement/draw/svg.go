@@ -9,18 +9,17 @@ import (
 	"gorun/placement"
 )
 
-// Measures of the SVG picture, in pixels.
+// Dimensions of the SVG picture, in pixels.
 const (
-	svgCell    = 14  // the side of a core
+	svgCell    = 14  // side of a core
 	svgPerRow  = 24  // cores in a row
-	svgLine    = 20  // the height of a line of text
+	svgLine    = 20  // height of a line of text
 	svgMargin  = 12  // between boxes
-	svgNode    = 500 // the width of a NUMA node
-	svgMemory  = 240 // the length of the largest memory
-	svgMinimum = 2   // of a bar for what is next to nothing
+	svgNode    = 500 // width of a NUMA node
+	svgMemory  = 240 // length of the largest memory
+	svgMinimum = 2   // minimum length of a bar
 )
 
-// The colours.
 const (
 	colourFree     = "#9ecae1"
 	colourNone     = "#e0e0e0"
@@ -30,15 +29,14 @@ const (
 	colourNIC      = "#dadaeb"
 )
 
-// rankColours tell neighbouring ranks apart.
+// rankColours distinguish neighboring ranks.
 var rankColours = []string{
 	"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
 }
 
-// SVG draws a machine to scale: each core has the same area, divided among its
-// threads, all memories (of NUMA nodes and GPUs) have one scale, and so do the
-// lines of NICs for their rates. With seats, cores have the colours of ranks.
-// The answer is a whole SVG document.
+// SVG draws a machine to scale and returns a complete SVG document. Each core has the same area,
+// divided among its threads. All memories (NUMA nodes and GPUs) share one scale, and the lines of NICs
+// share one for their rates. If there are seats, cores have the colors of their ranks.
 func SVG(m placement.Machine, seats []Seat) string {
 	p := &picture{machine: cleaned(m), seats: seats, used: map[rune]bool{}}
 	p.topo = p.machine.Topology
@@ -54,7 +52,7 @@ func SVG(m placement.Machine, seats []Seat) string {
 type sheet struct {
 	*picture
 	body          strings.Builder
-	largest       int64 // memory, for the scale
+	largest       int64 // of memory, for the scale
 	width, height int
 }
 
@@ -67,7 +65,7 @@ func (s *sheet) document() string {
 `, s.width, s.height, s.width, s.height, s.body.String())
 }
 
-// draw places packages beside each other, what belongs to none below them.
+// draw places packages side by side, and everything outside packages below them.
 func (s *sheet) draw() {
 	y := s.texts(svgMargin, svgMargin, joined(" · ", s.processors(), s.memory(), countedGPUs(s.machine.GPUs),
 		s.nics()), s.allowance(), s.scale())
@@ -91,7 +89,7 @@ func (s *sheet) draw() {
 	s.width, s.height = max(s.width, x), below+svgMargin
 }
 
-// key explains the colours that occur, those of the first ranks.
+// key explains the colors in use, including those of the first ranks.
 func (s *sheet) key(x, y int) (bottom int) {
 	names := map[string]string{}
 	var colours []string
@@ -100,7 +98,7 @@ func (s *sheet) key(x, y int) (bottom int) {
 		switch digit := slices.Index(rankColours, colour); {
 		case state == "":
 			state = "free"
-		case digit >= 0 && len(s.seats) > len(rankColours): // there are ten
+		case digit >= 0 && len(s.seats) > len(rankColours): // there are ten colors
 			state = fmt.Sprintf("ranks ending in %d", digit)
 		}
 		if names[colour] == "" {
@@ -116,7 +114,7 @@ func (s *sheet) key(x, y int) (bottom int) {
 	return y + svgLine
 }
 
-// scale says what lengths mean.
+// scale explains the lengths.
 func (s *sheet) scale() string {
 	if s.largest == 0 {
 		return "drawn to scale: cores by number"
@@ -125,8 +123,8 @@ func (s *sheet) scale() string {
 		bytes(s.largest))
 }
 
-// within is an empty sheet for what stands in a box, whose size shows only when
-// it is drawn.
+// within returns an empty sheet for the contents of a box. The size of the box is known only after
+// drawing.
 func (s *sheet) within() *sheet { return &sheet{picture: s.picture, largest: s.largest} }
 
 func (s *sheet) drawPackage(nodes []part, x, y int) (bottom int) {
@@ -155,7 +153,6 @@ func (s *sheet) drawNode(one part, x, y int) (bottom int) {
 	return at
 }
 
-// drawMemory draws a node's title and the bar of its memory.
 func (s *sheet) drawMemory(id, x, y int) {
 	length := 0
 	if n := s.topo.Node(id); n != nil {
@@ -167,7 +164,6 @@ func (s *sheet) drawMemory(id, x, y int) {
 	s.text(x, y+svgCell, s.nodeTitle(id))
 }
 
-// length is that of a memory's bar.
 func (s *sheet) length(memory int64) int {
 	if memory <= 0 || s.largest <= 0 {
 		return 0
@@ -175,8 +171,7 @@ func (s *sheet) length(memory int64) int {
 	return max(svgMinimum, int(float64(svgMemory)*float64(min(memory, s.largest))/float64(s.largest)))
 }
 
-// drawCaches draws L3 caches with their cores, beside each other as far as there
-// is room.
+// drawCaches draws L3 caches with their cores, side by side while there is room.
 func (s *sheet) drawCaches(all []run, x, y int) (bottom int) {
 	at, height := x, 0
 	for _, r := range all {
@@ -190,7 +185,7 @@ func (s *sheet) drawCaches(all []run, x, y int) (bottom int) {
 	return y + height
 }
 
-// drawCores draws the cores of an L3 cache in a frame, a cell each.
+// drawCores draws the cores of an L3 cache in a frame, one cell each.
 func (s *sheet) drawCores(r run, x, y, width int) (height int) {
 	rows := (len(r.cores) + svgPerRow - 1) / svgPerRow
 	if r.first >= 0 {
@@ -202,7 +197,7 @@ func (s *sheet) drawCores(r run, x, y, width int) (height int) {
 	return rows*svgCell + 8
 }
 
-// drawCore divides a core's cell among its threads.
+// drawCore divides the cell of a core among its threads.
 func (s *sheet) drawCore(c core, x, y int) {
 	name := numbered("CPU", c.cpus)
 	if c.id >= 0 {
@@ -215,7 +210,7 @@ func (s *sheet) drawCore(c core, x, y int) {
 	}
 }
 
-// colour says whose a CPU is.
+// colour returns the color of the rank that has a CPU.
 func (s *sheet) colour(cpu int) (colour, state string) {
 	switch {
 	case s.topo.Isolated.Has(cpu):
@@ -231,9 +226,9 @@ func (s *sheet) colour(cpu int) (colour, state string) {
 	return colourFree, ""
 }
 
-// drawDevices draws a line for each device below its host bridge.
+// drawDevices draws one line per device below its host bridge.
 func (s *sheet) drawDevices(all []device, x, y int) (bottom int) {
-	const tree = 90 // the width of the host bridges' names
+	const tree = 90 // width of the host bridge names
 	for _, b := range grouped(all, func(d device) string { return d.bus.Root }) {
 		top := y
 		for _, d := range b {
@@ -261,12 +256,12 @@ func (s *sheet) drawDevice(d device, x, y int) {
 	s.text(x+4, y+svgCell, clip(joined("  ", d.name, d.about), 54))
 }
 
-// texts writes lines of text and returns where the next thing may stand.
+// texts writes lines of text and returns the next vertical position.
 func (s *sheet) texts(x, y int, lines ...string) (bottom int) {
 	for _, l := range lines {
 		y += svgLine
 		s.text(x, y-4, l)
-		s.width = max(s.width, x+columns(l)*7) // about the width of a character
+		s.width = max(s.width, x+columns(l)*7) // approximate character width
 	}
 	return y + svgMargin/2
 }
@@ -275,7 +270,7 @@ func (s *sheet) text(x, y int, text string) {
 	fmt.Fprintf(&s.body, "<text x=\"%d\" y=\"%d\">%s</text>\n", x, y, escape(text))
 }
 
-// rect draws a box; title shows when the mouse is on it.
+// rect draws a box. The title appears on mouse hover.
 func (s *sheet) rect(x, y, width, height int, fill, stroke, title string) {
 	fmt.Fprintf(&s.body,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\"><title>%s</title></rect>\n",
@@ -287,14 +282,14 @@ func (s *sheet) line(x1, y1, x2, y2, thick int) {
 		y1, x2, y2, thick)
 }
 
-// xmlMarks replaces what has a meaning in XML.
+// xmlMarks escapes the special characters of XML.
 var xmlMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
 
-// escape makes a text without control characters fit for XML.
+// escape replaces control characters and escapes a text for XML.
 func escape(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == 0xfffe || r == 0xffff {
-			return utf8.RuneError // XML has no such characters
+			return utf8.RuneError // not allowed in XML
 		}
 		return r
 	}, text)
