@@ -9,7 +9,6 @@ import (
 	"gorun/placement"
 )
 
-// merger completes a machine.
 type merger struct {
 	machine *placement.Machine
 	notes   []string
@@ -19,8 +18,8 @@ func (g *merger) note(format string, args ...any) {
 	g.notes = append(g.notes, fmt.Sprintf(format, args...))
 }
 
-// Merge completes a machine by what was told of its GPUs, and returns remarks on
-// what is strange, one sentence each. What was not told stays as it is.
+// Merge adds facts about GPUs to a machine. It returns notes about inconsistencies, one sentence each.
+// Values without facts are unchanged.
 func Merge(m *placement.Machine, f Facts) (notes []string) {
 	g := &merger{m, slices.Clone(f.Notes)}
 	g.addMissing(f.GPUs)
@@ -44,7 +43,7 @@ func (g *merger) of(pci string) *placement.GPU {
 
 func isNVIDIA(g placement.GPU) bool { return g.Vendor == placement.NVIDIA }
 
-// addMissing adds GPUs of which the kernel's files do not tell, as under WSL.
+// addMissing adds GPUs that the kernel's files do not describe, as under WSL.
 func (g *merger) addMissing(told []GPU) {
 	all, before := &g.machine.GPUs, len(g.machine.GPUs)
 	for _, gpu := range told {
@@ -73,7 +72,7 @@ func (g *merger) addMissing(told []GPU) {
 	}
 }
 
-// describe fills in what concerns one GPU alone.
+// describe sets the facts of a single GPU.
 func (g *merger) describe(gpu *placement.GPU, told GPU) {
 	gpu.UUID, gpu.Name = cmp.Or(told.UUID, gpu.UUID), cmp.Or(told.Name, gpu.Name)
 	gpu.Memory = cmp.Or(told.Memory, gpu.Memory)
@@ -95,16 +94,15 @@ func (g *merger) describe(gpu *placement.GPU, told GPU) {
 	g.place(gpu, told.Near)
 }
 
-// place believes NVIDIA's affinity where the kernel's files say nothing or
-// something else. It may be a part of what they say: some drivers leave out CPUs
-// that a cgroup forbids.
+// place prefers NVIDIA's affinity if the kernel's files differ or lack it. NVIDIA's affinity may be a
+// subset of the kernel's, because some drivers omit CPUs that a cgroup forbids.
 func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 	var home *placement.NUMANode
 	nodes := g.machine.Topology.Nodes
 	for i := range nodes {
 		if near.Intersects(nodes[i].CPUs) {
 			if home != nil {
-				return // near to several nodes: that says nothing
+				return // near several nodes: not specific
 			}
 			home = &nodes[i]
 		}
@@ -124,9 +122,8 @@ func (g *merger) place(gpu *placement.GPU, near placement.CPUSet) {
 	gpu.Bus.Node, gpu.Bus.Near = home.ID, home.CPUs
 }
 
-// connect fills in what concerns two GPUs: NVLinks, directly or through NVSwitch,
-// where all GPUs reach each other and the one with fewer links counts; and
-// peer-to-peer access.
+// connect sets the facts of pairs of GPUs: NVLinks and peer-to-peer access. An NVSwitch connects all
+// GPUs, with the smaller link count of the two.
 func (g *merger) connect(gpu *placement.GPU, told GPU, all []GPU) {
 	counts := maps.Clone(told.Links)
 	for _, other := range all {

@@ -8,31 +8,30 @@ import (
 	"gorun/placement"
 )
 
-// Wish is what somebody wants to know of NVIDIA's GPUs that the kernel's files may
-// not tell. Its zero value is nothing, and costs nothing.
+// Wish selects facts about NVIDIA GPUs that the kernel's files may lack. The zero value selects
+// nothing and costs nothing.
 type Wish struct {
-	// All is everything, for a picture of the machine.
+	// All selects all facts, for a picture of the machine.
 	All bool
-	// Users asks which GPUs are in use (--gpus free).
+	// Users selects whether each GPU is in use (--gpus free).
 	Users bool
-	// Names asks for the names by which a program is shown a GPU, or a part of one,
-	// alone (--isolate-gpus): UUIDs.
+	// Names selects the UUIDs of GPUs and MIG devices, which can restrict a program to them
+	// (--isolate-gpus).
 	Names bool
-	// Links asks how the GPUs reach each other, for people: what is decided stays
-	// the same with and without.
+	// Links selects the paths between GPUs. They are for output only and do not affect the placement.
 	Links bool
 }
 
-// Signs are what the kernel's files say of NVIDIA's GPUs without telling more.
+// Signs are indications of NVIDIA GPUs that the kernel's files do not fully describe.
 type Signs struct {
-	// Hidden says that there may be some of which no file tells.
+	// Hidden reports that there may be GPUs that no file describes.
 	Hidden bool
-	// Divided says that some are divided into parts (MIG).
+	// Divided reports that some GPUs have MIG instances.
 	Divided bool
 }
 
-// NeedsLibrary reports whether the library is worth being asked: it takes
-// seconds where no process holds the driver open.
+// NeedsLibrary reports whether to query the library. A query takes seconds if no process holds the
+// driver open.
 func (w Wish) NeedsLibrary(m placement.Machine, signs Signs) bool {
 	gpus := nvidias(m)
 	if len(gpus) == 0 {
@@ -51,14 +50,14 @@ func nvidias(m placement.Machine) (gpus []placement.GPU) {
 	return gpus
 }
 
-// Complete adds to a machine what the library told, or says by its notes why and
-// what of the wish is not known. err is that of whoever went to ask.
+// Complete adds the library's facts to a machine. If facts are missing, the notes name them and the
+// reason. err is the error of the query.
 func (w Wish) Complete(m *placement.Machine, f Facts, err error) (notes []string) {
 	gpus := len(nvidias(*m))
 	switch {
 	case err != nil:
 		return []string{fmt.Sprintf("%v: %s", err, w.unknown(gpus))}
-	case f.Error != "" && gpus == 0: // who has no NVIDIA GPU needs no note on its library
+	case f.Error != "" && gpus == 0: // no note is necessary without NVIDIA GPUs
 		return nil
 	case f.Error != "":
 		return []string{fmt.Sprintf("NVIDIA's library tells nothing (%s): %s", f.Error, w.unknown(gpus))}
@@ -72,7 +71,7 @@ func (w Wish) Complete(m *placement.Machine, f Facts, err error) (notes []string
 	return notes
 }
 
-// unknown says what nobody knows without the library.
+// unknown describes the facts that are unavailable without the library.
 func (w Wish) unknown(gpus int) string {
 	if gpus == 0 {
 		return "NVIDIA's GPUs, of which no file tells here, are not known"
@@ -96,8 +95,8 @@ func (w Wish) unknown(gpus int) string {
 	return strings.Join(parts, "; ")
 }
 
-// judgeSilent decides about GPUs of which nobody said whether they are used: a job
-// that asks for free ones must not get one that the library cannot reach.
+// judgeSilent handles GPUs whose use is unknown. A job that requests free GPUs must not get a GPU that
+// the library cannot reach.
 func judgeSilent(m *placement.Machine, f Facts) (notes []string) {
 	var lost, silent []string
 	for i := range m.GPUs {

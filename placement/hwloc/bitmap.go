@@ -7,7 +7,7 @@ import (
 	"gorun/placement"
 )
 
-// bitmap is a set of CPUs or NUMA nodes as hwloc writes it: words of 32 bits, the highest first:
+// bitmap formats a set of CPUs or NUMA nodes like hwloc: 32-bit words, the highest first, such as
 // "0x00000001,0xffffffff".
 func bitmap(set placement.CPUSet) string {
 	var words []string

@@ -1,8 +1,9 @@
-// Package hwloc describes a machine in the XML of hwloc 2, as its
-// hwloc_topology_export_xmlbuffer does: MPI libraries that get it from their launcher need not
-// discover the machine themselves. The format is that of hwloc's hwloc2.dtd; which object is
-// below which one, and what their sets have, follows hwloc's documentation ("Terms and
-// Definitions") and what the library itself writes.
+// Package hwloc describes a machine in the XML format of hwloc 2, like
+// hwloc_topology_export_xmlbuffer. MPI libraries that get the XML from their launcher need not
+// discover the machine themselves.
+//
+// hwloc2.dtd defines the format. The order of objects and the contents of their sets follow hwloc's
+// documentation ("Terms and Definitions") and the library's output.
 package hwloc
 
 import (
@@ -28,7 +29,6 @@ func XML(t placement.Topology, d placement.Details) string {
 	return w.text.String()
 }
 
-// writer writes it.
 type writer struct {
 	text strings.Builder
 	last int // gp_index
@@ -40,7 +40,7 @@ func (w *writer) line(depth int, format string, args ...any) {
 	w.text.WriteByte('\n')
 }
 
-// object writes an object and those below it: those of memory first.
+// object writes an object and its children, memory children first.
 func (w *writer) object(depth int, o *object) {
 	w.last++
 	var head strings.Builder
@@ -69,7 +69,7 @@ func (w *writer) object(depth int, o *object) {
 	w.line(depth, "</object>")
 }
 
-// distances writes those between NUMA nodes, where all are known.
+// distances writes the distances between NUMA nodes if all are known.
 func (w *writer) distances(nodes []placement.NUMANode) {
 	if len(nodes) < 2 {
 		return
@@ -84,14 +84,14 @@ func (w *writer) distances(nodes []placement.NUMANode) {
 			fmt.Fprintf(&values, "%d ", d)
 		}
 	}
-	// 5: they come from the operating system, and are latencies.
+	// 5: from the operating system, latencies.
 	w.line(1, `<distances2 type="NUMANode" nbobjs="%d" kind="5" name="NUMALatency" indexing="os">`, len(nodes))
 	w.line(2, `<indexes length="%d">%s</indexes>`, indexes.Len(), indexes.String())
 	w.line(2, `<u64values length="%d">%s</u64values>`, values.Len(), values.String())
 	w.line(1, "</distances2>")
 }
 
-// kinds writes which CPUs are stronger than others.
+// kinds writes the core kinds with their relative performance.
 func (w *writer) kinds(cpus []placement.CPU) {
 	var kinds [][]int
 	for _, cpu := range cpus {

@@ -8,10 +8,10 @@ import (
 	"gorun/placement"
 )
 
-// kind is a type of objects, in hwloc's words.
+// kind is an hwloc object type.
 type kind string
 
-// The kinds in the order in which they lie in each other where they have the same CPUs.
+// The kinds are in nesting order for objects with the same CPUs.
 const (
 	machine kind = "Machine"
 	pack    kind = "Package"
@@ -27,23 +27,21 @@ const (
 
 var order = []kind{machine, pack, group, die, l3, l2, l1, core, pu}
 
-// object is one of the tree.
 type object struct {
 	kind  kind
 	index int // the kernel's number, -1: none
 	cpus  placement.CPUSet
-	// offline are CPUs that are switched off; the machine alone knows of them.
+	// offline are the offline CPUs. Only the machine object has them.
 	offline placement.CPUSet
-	// nodes are the NUMA nodes that belong to an object, to one below or to one above it.
+	// nodes are the NUMA nodes of the object, its descendants and its ancestors.
 	nodes      placement.CPUSet
 	attributes string
 	children   []*object
 	memory     []*object // NUMA nodes
-	// What the machine's cpuset has.
+	// The allowed part, from the machine's cpuset.
 	allowed, allowedNodes placement.CPUSet
 }
 
-// tree is a machine's.
 type tree struct{ root *object }
 
 func newTree(t placement.Topology, d placement.Details) *tree {
@@ -69,12 +67,12 @@ func newTree(t placement.Topology, d placement.Details) *tree {
 	return m
 }
 
-// parts are the objects that have CPUs, such that who is to lie in another one comes after it.
+// parts returns the objects with CPUs. An object precedes the objects inside it.
 func parts(t placement.Topology, d placement.Details) []*object {
 	packages := objects(pack, t.CPUs, func(c placement.CPU) int { return c.Package }, d.Packages)
 	all := slices.Concat(packages,
 		slices.DeleteFunc(objects(die, t.CPUs, func(c placement.CPU) int { return c.Die }, d.Dies), func(o *object) bool {
-			// hwloc has no die that is a package, and none of one CPU: kernels say so where there are no dies.
+			// Kernels report a die per package or CPU if there are no dies. hwloc omits such dies.
 			return o.cpus.Len() == 1 || slices.ContainsFunc(packages, func(p *object) bool { return p.cpus.Equal(o.cpus) })
 		}),
 		objects(core, t.CPUs, func(c placement.CPU) int { return c.Core }, d.Cores))
@@ -93,7 +91,8 @@ func parts(t placement.Topology, d placement.Details) []*object {
 	return all
 }
 
-// objects are those of a kind, given the number of each CPU's; numbers are the kernel's.
+// objects returns the objects of a kind, given the object number of each CPU. The numbers are the
+// kernel's.
 func objects(k kind, cpus []placement.CPU, number func(placement.CPU) int, numbers map[int]int) (all []*object) {
 	byNumber := map[int]*object{}
 	for _, cpu := range cpus {
@@ -126,8 +125,8 @@ func cache(c placement.Cache) *object {
 	}
 }
 
-// insert puts an object below o, whose CPUs have all of its own, and reports whether there is a place for it:
-// one that has a part of another's CPUs and others, too, has none.
+// insert adds an object below o, whose CPUs include those of the object. It returns false if the
+// object partially overlaps another object.
 func (o *object) insert(added *object) bool {
 	var within []*object
 	for _, child := range o.children {
@@ -147,7 +146,7 @@ func (o *object) insert(added *object) bool {
 	return true
 }
 
-// before reports whether another one is to lie in o.
+// before reports whether another object belongs inside o.
 func (o *object) before(other *object) bool {
 	if o.cpus.Equal(other.cpus) {
 		return slices.Index(order, o.kind) < slices.Index(order, other.kind)
@@ -155,8 +154,8 @@ func (o *object) before(other *object) bool {
 	return other.cpus.SubsetOf(o.cpus)
 }
 
-// nodeCPUs are the CPUs near to each NUMA node: its own, or where it has none those of the nodes that are nearer to it
-// than others.
+// nodeCPUs returns the CPUs local to each NUMA node. A node without CPUs gets the CPUs of its nearest
+// nodes.
 func nodeCPUs(nodes []placement.NUMANode) []placement.CPUSet {
 	all := make([]placement.CPUSet, len(nodes))
 	for i, n := range nodes {
@@ -183,8 +182,8 @@ func nodeCPUs(nodes []placement.NUMANode) []placement.CPUSet {
 	return all
 }
 
-// addNode hangs a NUMA node to the object that has its CPUs: a group is made where there is none. One that is near
-// to no CPUs has a group without CPUs for itself, below the machine.
+// addNode attaches a NUMA node to the object with the same CPUs, and creates a group if there is no
+// such object. A node without local CPUs gets a separate group without CPUs, below the machine.
 func (m *tree) addNode(n placement.NUMANode, cpus placement.CPUSet) {
 	o := &object{kind: node, index: n.ID, cpus: cpus, attributes: fmt.Sprintf(` local_memory="%d"`, n.Memory)}
 	o.nodes = o.nodes.With(n.ID)
@@ -199,7 +198,8 @@ func (m *tree) addNode(n placement.NUMANode, cpus placement.CPUSet) {
 	parent.memory = append(parent.memory, o)
 }
 
-// holder is the highest object but the machine that has just these CPUs, else the lowest that has more.
+// holder returns the highest object below the machine with exactly these CPUs. If there is none, it
+// returns the lowest object that contains them.
 func (o *object) holder(cpus placement.CPUSet) *object {
 	for _, child := range o.children {
 		if child.kind != pu && cpus.SubsetOf(child.cpus) {
@@ -212,7 +212,7 @@ func (o *object) holder(cpus placement.CPUSet) *object {
 	return o
 }
 
-// cover fills in the NUMA nodes of all objects, given those of the objects above.
+// cover sets the NUMA nodes of all objects, given the nodes of the ancestors.
 func (o *object) cover(above placement.CPUSet) (below placement.CPUSet) {
 	for _, n := range o.memory {
 		above, below = above.Union(n.nodes), below.Union(n.nodes)

@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// maxLinks bounds the search for NVLinks.
+	// maxLinks limits the search for NVLinks.
 	maxLinks = 64
-	// maxCPUs bounds the masks of CPUs: more than a kernel of today is built for.
+	// maxCPUs limits the CPU masks. It exceeds the maximum of current kernels.
 	maxCPUs = 8192
 )
 
-// device is a GPU of the library.
 type device struct {
 	nvml.Device
 	library *library
 	told    *gpufacts.GPU
 }
 
-// ask stores the answer to a question. After a failure the GPU is not asked any more: a lost
-// one can take seconds for each answer.
+// ask stores the result of a query. After a failure it skips further queries, because each can take
+// seconds on a lost GPU.
 func ask[T any](d *device, function string, question func() (T, nvml.Return), store func(T)) (answered bool) {
 	if d.told.Failed || !d.library.has(function) {
 		return false
@@ -42,7 +41,7 @@ func ask[T any](d *device, function string, question func() (T, nvml.Return), st
 	return ret == nvml.SUCCESS
 }
 
-// describe asks for what concerns one GPU alone.
+// describe queries the facts of a single GPU.
 func (d *device) describe() {
 	g := d.told
 	ask(d, "nvmlDeviceGetUUID", d.GetUUID, func(uuid string) { g.UUID = uuid })
@@ -68,12 +67,12 @@ func (d *device) describe() {
 		}
 		g.Near = placement.CPUSetOf(words)
 	})
-	for i := 0; i < maxLinks && d.askLink(i); i++ { // they are counted without holes
+	for i := 0; i < maxLinks && d.askLink(i); i++ { // link numbers have no gaps
 	}
 	d.askHealth()
 }
 
-// nearCPUs are those of the GPU's NUMA node.
+// nearCPUs returns the CPUs of the GPU's NUMA node.
 func (d *device) nearCPUs() ([]uint, nvml.Return) {
 	if d.library.has("nvmlDeviceGetCpuAffinityWithinScope") {
 		if mask, ret := d.GetCpuAffinityWithinScope(maxCPUs, nvml.AFFINITY_SCOPE_NODE); ret == nvml.SUCCESS {
@@ -83,7 +82,7 @@ func (d *device) nearCPUs() ([]uint, nvml.Return) {
 	return d.GetCpuAffinity(maxCPUs) // before driver 450
 }
 
-// askParts asks for the parts into which MIG divides the GPU.
+// askParts queries the MIG devices of the GPU.
 func (d *device) askParts() {
 	divided, most := false, 0
 	ask(d, "nvmlDeviceGetMigMode", func() (int, nvml.Return) {
@@ -93,7 +92,7 @@ func (d *device) askParts() {
 	if divided {
 		ask(d, "nvmlDeviceGetMaxMigDeviceCount", d.GetMaxMigDeviceCount, func(n int) { most = n })
 	}
-	for i := range most { // there are holes
+	for i := range most { // indexes have gaps
 		if !d.library.has("nvmlDeviceGetMigDeviceHandleByIndex") {
 			return
 		}
@@ -105,7 +104,7 @@ func (d *device) askParts() {
 	}
 }
 
-// askLink asks for an NVLink and reports whether there is that one.
+// askLink queries an NVLink and reports whether it exists.
 func (d *device) askLink(i int) bool {
 	g := d.told
 	return ask(d, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) {
@@ -135,7 +134,7 @@ func (d *device) askLink(i int) bool {
 	})
 }
 
-// p2p are the library's numbers. 0 is the good one, which is easily taken for no.
+// p2p maps the library's numbers. 0 means OK.
 var p2p = map[nvml.GpuP2PStatus]placement.P2PStatus{
 	nvml.P2P_STATUS_OK:                         placement.P2POK,
 	nvml.P2P_STATUS_CHIPSET_NOT_SUPPORTED:      placement.P2PChipset,
@@ -157,14 +156,14 @@ func (d *device) askPeer(other *device) {
 	})
 }
 
-// computeModes are those that keep programs from a GPU, or all but one.
+// computeModes prohibit programs on a GPU or allow only one.
 var computeModes = map[nvml.ComputeMode]string{
 	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "exclusive thread", nvml.COMPUTEMODE_PROHIBITED: "prohibited",
 	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive process",
 }
 
-// slowdowns are bits of the reasons for a lower clock. An idle GPU, and a limit of power
-// that somebody set, are none.
+// slowdowns maps bits of the clock throttle reasons. It omits an idle GPU and a power limit set by the
+// administrator.
 var slowdowns = []struct {
 	bit  uint64
 	name string
@@ -172,11 +171,11 @@ var slowdowns = []struct {
 	{nvml.ClocksThrottleReasonHwThermalSlowdown, "thermal slowdown"},
 	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
 	{nvml.ClocksThrottleReasonSwThermalSlowdown, "thermal slowdown by the driver"},
-	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"}, // said beside the first two, too
+	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"}, // also set with the first two
 }
 
-// askHealth asks how the GPU is. Remapped rows are how GPUs since Ampere replace bad memory, retired pages how
-// those before did.
+// askHealth queries the health of the GPU. Since Ampere, GPUs replace bad memory with remapped rows.
+// Earlier GPUs retire pages.
 func (d *device) askHealth() {
 	var h gpufacts.Health
 	answers := []bool{

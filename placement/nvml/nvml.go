@@ -1,15 +1,15 @@
 //go:build cgo
 
-// Package nvml asks NVIDIA's management library for what only it knows of the
-// GPUs: memory, NVLink, peer-to-peer access, MIG, and who uses them now.
+// Package nvml queries NVIDIA's management library for GPU facts that the kernel does not report. They
+// are memory, NVLink, peer-to-peer access, MIG, and current processes.
 //
-// The library comes with the driver and is loaded when it is first needed. Every
-// answer of it is optional: without driver, in a container that may not ask, or
-// with a GPU that fell off the bus, what sysfs told stays, with a note. Programs
-// that are built without cgo have the package too; there it knows nothing.
+// The library comes with the driver and is loaded on first use. All its results are optional. If the
+// library fails, the facts from sysfs are unchanged, and a note explains the failure. Possible causes
+// are a missing driver, a container without permission, or a GPU that fell off the bus. In programs
+// built without cgo, the package compiles but returns no facts.
 //
-// The library may hang or crash, and the program with it: package worker asks it
-// in a process of its own, whose program links this package.
+// The library may hang or crash, and take the program down. Therefore package worker queries it in a
+// separate process, whose program links this package.
 package nvml
 
 import (
@@ -21,23 +21,22 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// Linked says whether this program can ask NVIDIA's library at all.
+// Linked reports whether this program can query NVIDIA's library.
 const Linked = true
 
-// Ask asks NVIDIA's library what it knows of this machine's GPUs, and notes where
-// it fails. It takes seconds where no process holds the driver open and its
-// persistence mode is off.
+// Ask queries the facts about this machine's GPUs, and notes failures. It takes seconds if no process
+// holds the driver open and persistence mode is off.
 func Ask() gpufacts.Facts { return askLibrary(nvml.New()) }
 
-// library is what was told of all GPUs.
+// library holds the library and the facts about all GPUs.
 type library struct {
 	nvml.Interface
-	have map[string]bool // functions that were looked up
+	have map[string]bool // results of symbol lookups
 	told gpufacts.Facts
 }
 
-// has looks a function up. One that an older driver lacks must not be called: the
-// dynamic linker ends the program then.
+// has reports whether the library has a function. The caller must not call a missing function of an
+// older driver, because the dynamic linker would exit the program.
 func (l *library) has(function string) bool {
 	known, asked := l.have[function]
 	if !asked {
@@ -51,8 +50,8 @@ func (l *library) note(format string, args ...any) {
 	l.told.Notes = append(l.told.Notes, fmt.Sprintf(format, args...))
 }
 
-// errorOf says what is wrong with the answer of a function; nothing is where this
-// GPU, driver or container just does not answer.
+// errorOf describes the failure of a function. The result is empty if this GPU, driver or container
+// just does not support the query.
 func errorOf(function string, ret nvml.Return) error {
 	switch ret {
 	case nvml.SUCCESS, nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND,
@@ -104,7 +103,7 @@ func askLibrary(lib nvml.Interface) gpufacts.Facts {
 	return l.told
 }
 
-// find asks for the GPUs and their addresses, without which nothing can be said of them.
+// find queries the GPUs and their addresses. All other facts depend on them.
 func (l *library) find(n int) (gpus []*device) {
 	for i := range n {
 		failed := "nvmlDeviceGetHandleByIndex"
@@ -122,8 +121,8 @@ func (l *library) find(n int) (gpus []*device) {
 	return gpus
 }
 
-// address spells a PCI address as the kernel does; the library's own text has
-// other digits.
+// address formats a PCI address like the kernel. The library's own format has a different number of
+// digits.
 func address(info nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
 }

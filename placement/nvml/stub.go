@@ -4,10 +4,10 @@ package nvml
 
 import "gorun/placement/gpufacts"
 
-// Linked says whether this program can ask NVIDIA's library at all.
+// Linked reports whether this program can query NVIDIA's library.
 const Linked = false
 
-// Ask learns nothing: this program was built without cgo.
+// Ask returns an error in the facts, because this program was built without cgo.
 func Ask() gpufacts.Facts {
 	return gpufacts.Facts{Error: "this program was built without cgo"}
 }

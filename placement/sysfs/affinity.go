@@ -9,11 +9,10 @@ import (
 	"gorun/placement"
 )
 
-// Affinity returns the CPUs that the kernel lets the calling thread run on. They
-// respect taskset, cpusets and a batch system's binding; no file is needed.
+// Affinity returns the CPUs that the calling thread may run on. They reflect taskset, cpusets and the
+// binding of a batch system. It reads no file.
 func Affinity() (placement.CPUSet, error) {
-	// The kernel refuses a mask that is smaller than its own, whose size it tells
-	// nowhere.
+	// The kernel rejects a mask smaller than its own, and does not report the required size.
 	for words := 16; words <= 1<<12; words *= 2 {
 		mask := make([]uint64, words)
 		n, err := getAffinity(mask)
@@ -27,8 +26,8 @@ func Affinity() (placement.CPUSet, error) {
 	return placement.CPUSet{}, fmt.Errorf("the allowed CPUs are not known: sched_getaffinity: %w", unix.EINVAL)
 }
 
-// getAffinity fills a mask for the calling thread and returns the bytes used.
-// (unix.SchedGetaffinity ends at 1024 CPUs.)
+// getAffinity fills a mask for the calling thread and returns the number of bytes used.
+// (unix.SchedGetaffinity is limited to 1024 CPUs.)
 func getAffinity(mask []uint64) (bytes int, err error) {
 	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(len(mask)*8), uintptr(unsafe.Pointer(&mask[0])))
 	if errno != 0 {

@@ -8,22 +8,24 @@ import (
 	"strings"
 )
 
-// cgroups in short: every process is in one group of each hierarchy, and
-// /proc/self/cgroup has a line for each, "ID:CONTROLLERS:PATH". Version 2 is the
-// one hierarchy without controllers in its line, mounted at /sys/fs/cgroup or,
-// beside version 1, at /sys/fs/cgroup/unified. Version 1 has a hierarchy for each
-// controller. A controller belongs to one of the two, so one that has a line of
-// its own is version 1's. A limit holds for a group and all below it, so the
-// smallest from the process's group up to the root counts.
+// Each process is in one group of each cgroup hierarchy. /proc/self/cgroup has a line for each
+// hierarchy, "ID:CONTROLLERS:PATH".
+//
+// The hierarchy of version 2 has no controllers in its line. Its mount point is /sys/fs/cgroup, or
+// /sys/fs/cgroup/unified if version 1 is also in use. Version 1 has a hierarchy for each controller. A
+// controller belongs to one version, so a controller with its own line belongs to version 1.
+//
+// A limit applies to a group and its descendants. The effective limit is the smallest between the
+// process's group and the root.
 
-// membership is where a process is in one hierarchy.
+// membership is the group of a process in one hierarchy.
 type membership struct {
 	controller string // "cpu" or "memory"
 	v2         bool
-	path       string // as /proc/self/cgroup gives it
+	path       string // from /proc/self/cgroup
 }
 
-// readLimits reads what cgroups allow.
+// readLimits reads the cgroup limits.
 func (r *reader) readLimits(needs Needs) {
 	table, ok := r.text("proc/self/cgroup")
 	if !ok {
@@ -42,7 +44,7 @@ func (r *reader) readLimits(needs Needs) {
 	}
 }
 
-// member finds the hierarchy that has a controller.
+// member returns the group in the hierarchy with a controller.
 func member(table, controller string) (m membership, found bool) {
 	for line := range strings.Lines(table) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -58,7 +60,7 @@ func member(table, controller string) (m membership, found bool) {
 	return m, found
 }
 
-// quota returns the CPU quota of a group and all above it, in CPUs; 0 is none.
+// quota returns the CPU quota of a group and its ancestors, in CPUs. 0 means no quota.
 func (r *reader) quota(m membership) float64 {
 	lowest := 0.0
 	r.climb(m, func(dir string) {
@@ -70,7 +72,6 @@ func (r *reader) quota(m membership) float64 {
 	return lowest
 }
 
-// groupQuota returns the quota of one group.
 func (r *reader) groupQuota(m membership, dir string) (cpus float64, limited bool) {
 	var name, quota, period string
 	if m.v2 {
@@ -100,7 +101,7 @@ func (r *reader) groupQuota(m membership, dir string) (cpus float64, limited boo
 	return float64(q) / float64(p), true
 }
 
-// memoryLimit returns the limit of a group and all above it, in bytes; 0 is none.
+// memoryLimit returns the memory limit of a group and its ancestors, in bytes. 0 means no limit.
 func (r *reader) memoryLimit(m membership) int64 {
 	file := "/memory.limit_in_bytes"
 	if m.v2 {
@@ -119,15 +120,14 @@ func (r *reader) memoryLimit(m membership) int64 {
 		}
 		lowest = min(lowest, n)
 	})
-	// Version 1 writes "none" as the largest multiple of the page size.
+	// In version 1, the largest multiple of the page size means no limit.
 	if lowest > math.MaxInt64-1<<16 {
 		return 0
 	}
 	return lowest
 }
 
-// climb calls visit with the directory of a group and of each group above it, as
-// far as this process sees them.
+// climb calls visit with the directory of a group and of each visible ancestor.
 func (r *reader) climb(m membership, visit func(dir string)) {
 	top, group := r.locate(m)
 	if top == "" {
@@ -141,9 +141,8 @@ func (r *reader) climb(m membership, visit func(dir string)) {
 	}
 }
 
-// locate finds the directory at which a hierarchy is mounted and the path of a
-// group below it. The customary places are tried first: /proc/self/mountinfo has
-// hundreds of lines in some containers.
+// locate returns the mount point of a hierarchy and the path of a group below it. It tries the usual
+// mount points first, because /proc/self/mountinfo has hundreds of lines in some containers.
 func (r *reader) locate(m membership) (top, group string) {
 	customary := []string{"sys/fs/cgroup/" + m.controller}
 	if m.v2 {
@@ -165,7 +164,7 @@ func (r *reader) locate(m membership) (top, group string) {
 		if below := mount.below(m.path); r.exists(path.Join(mount.dir, below, "cgroup.procs")) {
 			return mount.dir, below
 		}
-		return mount.dir, "/" // a namespace that /proc does not know of
+		return mount.dir, "/" // a namespace that is invisible in /proc
 	}
 	r.note("limits of the %s cgroup %s are not known: it is mounted nowhere", m.controller, m.path)
 	return "", ""
@@ -174,17 +173,17 @@ func (r *reader) locate(m membership) (top, group string) {
 // mount is a mounted cgroup hierarchy.
 type mount struct {
 	v2      bool
-	root    string // the group that the mount's top directory is
-	dir     string // below our root
-	options string // of version 1: its controllers, between commas
+	root    string // the group at the top of the mount
+	dir     string // relative to our root
+	options string // version 1: controllers, separated by commas
 }
 
 func (m mount) has(wanted membership) bool {
 	return m.v2 == wanted.v2 && (m.v2 || slices.Contains(strings.Split(m.options, ","), wanted.controller))
 }
 
-// below returns a group's path below the mount, which in a container may show
-// only that group.
+// below returns the path of a group relative to the mount. In a container, the mount may show only
+// that group.
 func (m mount) below(group string) string {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
@@ -193,7 +192,7 @@ func (m mount) below(group string) string {
 	return rest
 }
 
-// cgroupMounts parses /proc/self/mountinfo, of which a line is
+// cgroupMounts parses /proc/self/mountinfo. A line has this format:
 //
 //	31 23 0:28 /root /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu
 func (r *reader) cgroupMounts() []mount {
@@ -215,7 +214,7 @@ func (r *reader) cgroupMounts() []mount {
 	return r.mounts
 }
 
-// unescape undoes mountinfo's octal escapes, \040 for a blank.
+// unescape decodes the octal escapes of mountinfo, such as \040 for a space.
 func unescape(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text

@@ -8,26 +8,25 @@ import (
 	"gorun/placement"
 )
 
-// A machine has hundreds of CPUs but few objects of each kind, and every object
-// is known to each of its CPUs. So the file of the first CPU that belongs to none
-// yet is read, and the CPUs that it lists are done.
+// A machine has hundreds of CPUs but few objects of each kind, and each CPU of an object lists all its
+// CPUs. Therefore one file per object is enough: that of its first CPU.
 
 const cpuDir = "sys/devices/system/cpu"
 
-// maxThreads is the largest number of hardware threads that a core has on any
-// machine (POWER). More are a virtual machine's way to say that it doesn't know.
+// maxThreads is the largest number of hardware threads per core on any machine (POWER). A virtual
+// machine reports more if it does not know the cores.
 const maxThreads = 8
 
-// cpuReader finds out what the CPUs are part of.
+// cpuReader reads the objects that contain each CPU.
 type cpuReader struct {
 	*reader
-	ids     []int          // the online CPUs by number
-	at      map[int]int    // from a CPU's number to its place in ids
-	kinds   []int          // how strong they are, the strongest 0
-	folders map[int]levels // where CPUs of a kind have their caches
+	ids     []int          // the online CPUs in numerical order
+	at      map[int]int    // from a CPU's number to its index in ids
+	kinds   []int          // rank by capacity, 0 for the strongest
+	folders map[int]levels // cache folders by kind of CPU
 }
 
-// levels are the names of cache folders by level ("index3" for 3); "": there is no such cache.
+// levels are the names of cache folders by level ("index3" for 3), or "" if there is no such cache.
 type levels [4]string
 
 func newCPUReader(r *reader, ids []int) *cpuReader {
@@ -38,14 +37,14 @@ func newCPUReader(r *reader, ids []int) *cpuReader {
 	return c
 }
 
-// A level says for each place in ids which object of a kind the CPU belongs to,
-// by the object's lowest CPU; -1: not known.
+// A level has an entry for each index in ids: the lowest CPU of the object that contains the CPU, or
+// -1 if unknown.
 type level []int
 
-// parts are what the order of the logical numbers follows, outermost first.
+// parts define the order of the logical numbers, outermost first.
 type parts struct{ packages, nodes, dies, l3, l2, cores level }
 
-// readCPUs returns the online CPUs and what they are part of, given the NUMA
+// readCPUs returns the online CPUs and the objects that contain them. The caller provides the NUMA
 // nodes.
 func (r *reader) readCPUs(online []int, nodes []placement.NUMANode) []placement.CPU {
 	if len(online) == 0 {
@@ -65,8 +64,8 @@ func (r *reader) readCPUs(online []int, nodes []placement.NUMANode) []placement.
 	return cpus
 }
 
-// list makes a function that reads a CPU's list of those with which it shares an
-// object; the first name that there is counts.
+// list returns a function that reads the CPUs of an object from a CPU's folder. The function reads the
+// first of the named files that exists.
 func (c *cpuReader) list(names ...string) func(cpu int) (placement.CPUSet, bool) {
 	return func(cpu int) (placement.CPUSet, bool) {
 		for _, name := range names {
@@ -78,7 +77,6 @@ func (c *cpuReader) list(names ...string) func(cpu int) (placement.CPUSet, bool)
 	}
 }
 
-// group forms the objects of one kind.
 func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
 	l := level(slices.Repeat([]int{-1}, len(c.ids)))
 	for i, cpu := range c.ids {
@@ -98,7 +96,7 @@ func (c *cpuReader) group(list func(cpu int) (placement.CPUSet, bool)) level {
 	return l
 }
 
-// packages never has a gap: without other knowledge all CPUs are one package.
+// packages assigns a package to every CPU. If packages are unknown, all CPUs are in one package.
 func (c *cpuReader) packages() level {
 	l := c.group(c.list("topology/package_cpus_list", "topology/core_siblings_list"))
 	if i := slices.Index(l, -1); i >= 0 {
@@ -112,7 +110,7 @@ func (c *cpuReader) packages() level {
 	return l
 }
 
-// cores never has a gap: without other knowledge every CPU is a core.
+// cores assigns a core to every CPU. If cores are unknown, each CPU is a core.
 func (c *cpuReader) cores() level {
 	siblings := c.list("topology/core_cpus_list", "topology/thread_siblings_list")
 	if active, _ := c.text(cpuDir + "/smt/active"); active == "0" {
@@ -138,10 +136,10 @@ func (c *cpuReader) cores() level {
 	return l
 }
 
-// readKinds finds out how strong the CPUs are.
+// readKinds ranks the CPUs by capacity.
 func (c *cpuReader) readKinds() {
 	kind := 0
-	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} { // Intel's
+	for _, name := range []string{"cpu_core", "cpu_atom", "cpu_lowpower"} { // Intel
 		set, ok := c.cpus("sys/devices/" + name + "/cpus")
 		if !ok || set.Len() == 0 {
 			continue
@@ -153,8 +151,8 @@ func (c *cpuReader) readKinds() {
 		}
 		kind++
 	}
-	// Elsewhere every CPU has its capacity, 1024 for the strongest. No server has
-	// different ones, so they need not read hundreds of files.
+	// Other machines report a capacity for each CPU, 1024 for the strongest. Servers have a single kind of
+	// core, so they need not read hundreds of files.
 	if kind == 0 && len(c.ids) <= 64 {
 		c.readCapacities()
 	}
@@ -178,9 +176,9 @@ func (c *cpuReader) readCapacities() {
 	}
 }
 
-// caches groups the CPUs by their caches of level 2 and 3. A core mostly has an L2
-// cache to itself: where the first and the last of a package and kind have, the
-// others are not asked, unless their neighbours may just be switched off.
+// caches groups the CPUs by L2 and L3 cache. Most cores have private L2 caches. If that holds for the
+// first and last core of a package and kind, the others are not read. The exception is a core whose
+// neighbors may be offline.
 func (c *cpuReader) caches(l parts) (l2, l3 level) {
 	cores, online := c.members(l.cores), placement.NewCPUSet(c.ids...)
 	core := func(cpu int) placement.CPUSet { return cores[l.cores[c.at[cpu]]] }
@@ -197,7 +195,7 @@ func (c *cpuReader) caches(l parts) (l2, l3 level) {
 	return l2, c.group(c.sharing(3))
 }
 
-// sharing makes a function that reads with which CPUs one shares its cache of a level.
+// sharing returns a function that reads the CPUs that share a cache of a level.
 func (c *cpuReader) sharing(level int) func(cpu int) (placement.CPUSet, bool) {
 	return func(cpu int) (placement.CPUSet, bool) {
 		if folder := c.folder(cpu, level); folder != "" {
@@ -207,8 +205,8 @@ func (c *cpuReader) sharing(level int) func(cpu int) (placement.CPUSet, bool) {
 	}
 }
 
-// ownL2 tells for each package and kind whether its cores have L2 caches of their
-// own, by what check says of the first and the last CPU.
+// ownL2 reports for each package and kind whether its cores have private L2 caches. It checks the
+// first and the last CPU.
 func (c *cpuReader) ownL2(l parts, check func(cpu int) bool) map[[2]int]bool {
 	own := map[[2]int]bool{}
 	last := map[[2]int]int{}
@@ -219,7 +217,7 @@ func (c *cpuReader) ownL2(l parts, check func(cpu int) bool) map[[2]int]bool {
 		}
 		last[key] = cpu
 	}
-	for i, cpu := range c.ids { // in this order, so that always the same files are read
+	for i, cpu := range c.ids { // in a fixed order, to always read the same files
 		key := [2]int{l.packages[i], c.kinds[i]}
 		if own[key] && last[key] == cpu {
 			own[key] = check(cpu)
@@ -228,7 +226,7 @@ func (c *cpuReader) ownL2(l parts, check func(cpu int) bool) map[[2]int]bool {
 	return own
 }
 
-// members returns the CPUs of each object by its lowest one.
+// members returns the CPUs of each object by its lowest CPU.
 func (c *cpuReader) members(l level) map[int]placement.CPUSet {
 	cpus := map[int][]int{}
 	for i, first := range l {
@@ -241,7 +239,8 @@ func (c *cpuReader) members(l level) map[int]placement.CPUSet {
 	return sets
 }
 
-// folder is where a CPU has its cache of a level that is not for instructions. It is asked once for each kind.
+// folder returns the folder of a CPU's data or unified cache at a level. It reads the folder names
+// once per kind.
 func (c *cpuReader) folder(cpu, level int) string {
 	kind := c.kinds[c.at[cpu]]
 	if found, known := c.folders[kind]; known {
@@ -263,10 +262,10 @@ func (c *cpuReader) folder(cpu, level int) string {
 	return found[level]
 }
 
-// nodes puts each CPU into its NUMA node.
+// nodes assigns each CPU to its NUMA node.
 func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) level {
 	l := make(level, len(c.ids))
-	for _, node := range nodes { // readNodes sees to it that each CPU is in one
+	for _, node := range nodes { // readNodes assigns each CPU to a node
 		for cpu := range node.CPUs.All() {
 			l[c.at[cpu]], cpus[c.at[cpu]].Node = node.CPUs.Min(), node.ID
 		}
@@ -274,9 +273,8 @@ func (c *cpuReader) nodes(cpus []placement.CPU, nodes []placement.NUMANode) leve
 	return l
 }
 
-// number numbers the objects: the CPUs are put into the order of the machine's
-// tree, in which neighbours are ordered by their lowest CPU, and each object is
-// counted where it comes up first.
+// number assigns logical numbers. CPUs are in the order of the machine's tree, with siblings ordered
+// by their lowest CPU. Objects are numbered in order of first appearance.
 func (l parts) number(cpus []placement.CPU) {
 	keys := l.keys(cpus)
 	slices.SortFunc(keys, func(a, b [8]int) int { return slices.Compare(a[:], b[:]) })
@@ -308,8 +306,8 @@ func (l parts) number(cpus []placement.CPU) {
 	}
 }
 
-// keys makes what the CPUs are ordered by, with their places at the end. Where a level is not known, the next
-// one inside stands for it, as if it were not there.
+// keys returns the sort keys of the CPUs, each with its index as the last element. An unknown level
+// takes the value of the next inner level, as if it did not exist.
 func (l parts) keys(cpus []placement.CPU) [][8]int {
 	keys := make([][8]int, len(cpus))
 	for i, cpu := range cpus {

@@ -10,11 +10,11 @@ import (
 	"gorun/placement"
 )
 
-// errDevices says why a machine is not described in detail.
+// errDevices is the reason for not describing a machine in detail.
 var errDevices = errors.New("it has GPUs or RDMA devices, whose places are not described")
 
-// ReadDetails reads the topology of this machine with all that the kernel tells of it, or
-// says why there is something that it does not tell. GPUs and RDMA devices are such.
+// ReadDetails reads the topology of this machine with all details that the kernel reports. It returns
+// an error if the machine has devices that it cannot describe: GPUs or RDMA devices.
 func ReadDetails() (placement.Topology, placement.Details, error) {
 	allowed, err := Affinity()
 	if err != nil {
@@ -23,10 +23,10 @@ func ReadDetails() (placement.Topology, placement.Details, error) {
 	return ReadDetailsFS(disk("/"), allowed)
 }
 
-// ReadDetailsFS reads a machine from a file tree, as [ReadFS] does.
+// ReadDetailsFS is like ReadDetails, for a file tree as in [ReadFS].
 func ReadDetailsFS(root fs.FS, allowed placement.CPUSet) (placement.Topology, placement.Details, error) {
 	r := &reader{root: root, needs: Needs{Topology: true}, machine: placement.Machine{CPUs: allowed}}
-	for _, class := range []string{"infiniband", "cxi"} { // cxi is HPE's Slingshot
+	for _, class := range []string{"infiniband", "cxi"} { // cxi is HPE Slingshot
 		if len(r.names("sys/class/"+class)) > 0 {
 			return placement.Topology{}, placement.Details{}, errDevices
 		}
@@ -34,7 +34,7 @@ func ReadDetailsFS(root fs.FS, allowed placement.CPUSet) (placement.Topology, pl
 	if r.readGPUs(r.needs); len(r.machine.GPUs) > 0 {
 		return placement.Topology{}, placement.Details{}, errDevices
 	}
-	r.machine.Notes = nil // what is strange about no GPUs
+	r.machine.Notes = nil // discard notes about missing GPUs
 	r.readTopology()
 	d := r.details()
 	if len(r.machine.Notes) > 0 {
@@ -43,7 +43,7 @@ func ReadDetailsFS(root fs.FS, allowed placement.CPUSet) (placement.Topology, pl
 	return *r.machine.Topology, d, nil
 }
 
-// details reads them after the topology.
+// details requires the topology.
 func (r *reader) details() placement.Details {
 	t := r.machine.Topology
 	ids := make([]int, len(t.CPUs))
@@ -59,7 +59,7 @@ func (r *reader) details() placement.Details {
 	}
 }
 
-// kernelNumbers asks for each object of a kind what the kernel calls it.
+// kernelNumbers reads the kernel's number of each object of a kind.
 func (r *reader) kernelNumbers(file string, object func(placement.CPU) int) map[int]int {
 	numbers, asked := map[int]int{}, map[int]bool{-1: true}
 	for _, cpu := range r.machine.Topology.CPUs {
@@ -75,8 +75,8 @@ func (r *reader) kernelNumbers(file string, object func(placement.CPU) int) map[
 	return numbers
 }
 
-// cpuset returns the online CPUs that the cpuset of this process has: all without one. A
-// group that has no files of its own has those of the group above it.
+// cpuset returns the online CPUs in the cpuset of this process, or all online CPUs if there is no
+// cpuset. A group without cpuset files has the cpuset of its parent.
 func (r *reader) cpuset(online placement.CPUSet) placement.CPUSet {
 	table, _ := r.text("proc/self/cgroup")
 	m, ok := member(table, "cpuset")
@@ -98,16 +98,17 @@ func (r *reader) cpuset(online placement.CPUSet) placement.CPUSet {
 	if found.Len() == 0 {
 		return online
 	}
-	return online.Intersection(found.Union(r.machine.CPUs)) // what runs on a CPU may
+	return online.Intersection(found.Union(r.machine.CPUs)) // the process is running on its allowed CPUs
 }
 
-// caches returns those of all levels. Which CPUs share one of level 2 or 3 the topology knows.
+// caches returns the caches of all levels. The topology already has the CPUs that share an L2 or L3
+// cache.
 func (r *reader) caches(cpus []placement.CPU, ids []int) (all []placement.Cache) {
 	c := newCPUReader(r, ids)
 	for i, cpu := range cpus {
 		c.kinds[i] = cpu.Kind
 	}
-	like := map[[2]int]placement.Cache{} // sizes by level and kind: the same for all
+	like := map[[2]int]placement.Cache{} // sizes by level and kind are the same for all
 	l1 := c.group(c.sharing(1))
 	l2, l3 := make(level, len(l1)), make(level, len(l1))
 	for i, cpu := range cpus {
@@ -136,14 +137,14 @@ func (r *reader) caches(cpus []placement.CPU, ids []int) (all []placement.Cache)
 	return all
 }
 
-// cache reads what a cache of a level is like.
+// cache reads the attributes of a cache.
 func (r *reader) cache(level int, dir string) placement.Cache {
-	size, _ := r.text(dir + "/size") // "2048K"
+	size, _ := r.text(dir + "/size") // such as "2048K"
 	kib, _ := strconv.ParseInt(strings.TrimSuffix(size, "K"), 10, 32)
 	kind, _ := r.text(dir + "/type")
 	found := placement.Cache{Level: level, Size: kib << 10, Unified: kind == "Unified"}
 	found.Line, _ = r.number(dir + "/coherency_line_size")
-	// one set is what those say who do not know
+	// one set means unknown
 	if sets, _ := r.number(dir + "/number_of_sets"); sets > 1 && found.Line > 0 {
 		found.Ways = int(found.Size) / found.Line / sets
 	}

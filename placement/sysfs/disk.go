@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is the file tree below a folder whose name ends in a slash, such as that of
-// the running system. It reads a file by three system calls; os.DirFS takes six.
+// disk is the file tree below a folder, such as the root of the running system. The folder name ends
+// in a slash. Reading a file takes three system calls, compared with six for os.DirFS.
 type disk string
 
-// Open opens a file for the parts of io/fs that have no method of their own.
+// Open opens a file for functions of io/fs that have no method here.
 func (d disk) Open(name string) (fs.File, error) { return os.Open(string(d) + name) }
 
-// ReadFile reads a whole file. The kernel's text files are short, and give the
-// rest of a line only to a second read; an empty read ends all of them.
+// ReadFile reads a whole file. The kernel's text files are short, but one read may return only part of
+// a line. An empty read indicates the end.
 func (d disk) ReadFile(name string) ([]byte, error) {
 	fd, err := unix.Open(string(d)+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -41,14 +41,14 @@ func (d disk) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// Stat tells whether a file exists.
+// Stat describes a file.
 func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(string(d) + name) }
 
 // ReadDir lists a directory.
 func (d disk) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(string(d) + name) }
 
-// ReadLink tells where a symbolic link points to.
+// ReadLink returns the target of a symbolic link.
 func (d disk) ReadLink(name string) (string, error) { return os.Readlink(string(d) + name) }
 
-// Lstat is Stat, but of a link itself.
+// Lstat is like Stat, but does not follow links.
 func (d disk) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(string(d) + name) }

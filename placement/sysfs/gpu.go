@@ -9,8 +9,8 @@ import (
 	"gorun/placement"
 )
 
-// readGPUs finds the GPUs that a program can use here: those that a driver serves
-// and that this container was given.
+// readGPUs returns the GPUs that a program can use: those that have a driver and are available in this
+// container.
 func (r *reader) readGPUs(needs Needs) {
 	r.readNVIDIA()
 	r.readAMD()
@@ -20,7 +20,7 @@ func (r *reader) readGPUs(needs Needs) {
 	}
 }
 
-// add appends the GPUs of one vendor in the order of their PCI addresses.
+// add appends the GPUs of one vendor in PCI address order.
 func (r *reader) add(gpus []placement.GPU) {
 	slices.SortFunc(gpus, func(a, b placement.GPU) int { return strings.Compare(a.PCI, b.PCI) })
 	for i := range gpus {
@@ -31,16 +31,15 @@ func (r *reader) add(gpus []placement.GPU) {
 
 const nvidiaDir = "proc/driver/nvidia/gpus"
 
-// readNVIDIA lists what NVIDIA's driver serves. In a container the driver's own
-// files show all GPUs of the host unless NVIDIA's runtime hides them, but only
-// those that were given have a device file.
+// readNVIDIA lists the GPUs of NVIDIA's driver. In a container, the driver's files show all GPUs of
+// the host unless NVIDIA's runtime hides them. Only GPUs assigned to the container have a device file.
 func (r *reader) readNVIDIA() {
 	var gpus []placement.GPU
 	var minors []string
 	for _, address := range r.names(nvidiaDir) {
 		info, _ := r.text(nvidiaDir + "/" + address + "/information")
 		uuid := field(info, "GPU UUID:")
-		if strings.Contains(uuid, "?") { // the driver fills it in when the GPU is first used
+		if strings.Contains(uuid, "?") { // the driver sets it on first use of the GPU
 			uuid = ""
 		}
 		gpu := placement.GPU{PCI: strings.ToLower(address), Vendor: placement.NVIDIA, UUID: uuid}
@@ -53,9 +52,8 @@ func (r *reader) readNVIDIA() {
 	r.add(r.given(gpus, minors))
 }
 
-// given leaves out GPUs without a device file. Where none has one, it is a host on
-// which nobody has used a GPU since it started (the files are made then), or a
-// container that was given none.
+// given removes GPUs without a device file. If no GPU has one, this is either a host or a container
+// without GPUs. A host creates the files on first use of a GPU.
 func (r *reader) given(gpus []placement.GPU, minors []string) []placement.GPU {
 	if len(gpus) == 0 {
 		return nil
@@ -75,7 +73,8 @@ func (r *reader) given(gpus []placement.GPU, minors []string) []placement.GPU {
 	return given
 }
 
-// inContainer recognises Docker, Podman and, by the file system of /, containerd.
+// inContainer recognizes Docker, Podman and containerd. It recognizes containerd by the file system of
+// /.
 func (r *reader) inContainer() bool {
 	if r.exists(".dockerenv") || r.exists("run/.containerenv") {
 		return true
@@ -102,8 +101,8 @@ func field(text, name string) string {
 
 const kfdDir = "sys/class/kfd/kfd/topology/nodes"
 
-// readAMD lists the nodes of AMD's compute driver that have SIMD units; the
-// others are processors. Nodes that a container was not given cannot be read.
+// readAMD lists the KFD nodes with SIMD units, because the others are processors. Nodes outside this
+// container are not readable.
 func (r *reader) readAMD() {
 	var gpus []placement.GPU
 	for _, node := range r.names(kfdDir) {
@@ -127,21 +126,21 @@ func (r *reader) readAMD() {
 	r.add(gpus)
 }
 
-// property returns a number of KFD's "name value" lines, 0 if it is not there.
+// property returns a number from the "name value" lines of KFD, or 0 if it is missing.
 func property(text, name string) uint64 {
 	n, _ := strconv.ParseUint(field(text, name+" "), 10, 64)
 	return n
 }
 
-// kfdAddress spells a PCI address; location_id is (bus<<8)|(device<<3)|function.
+// kfdAddress formats a PCI address. location_id is (bus<<8)|(device<<3)|function.
 func kfdAddress(domain, location uint64) string {
 	return fmt.Sprintf("%04x:%02x:%02x.%d", domain, location>>8&0xff, location>>3&0x1f, location&7)
 }
 
 const drmDir = "sys/class/drm"
 
-// readIntel lists Intel's GPUs on cards of their own. The graphics unit of a
-// processor, always 0000:00:02.0, is none that one starts a rank for.
+// readIntel lists Intel's discrete GPUs. It skips the integrated GPU of a processor, always
+// 0000:00:02.0, because ranks do not use it.
 func (r *reader) readIntel() {
 	var gpus []placement.GPU
 	for _, name := range r.names(drmDir) {
@@ -159,8 +158,7 @@ func (r *reader) readIntel() {
 
 const pciDir = "sys/bus/pci/devices"
 
-// noteDriverless tells of GPUs that are there but of no use, which is what a user
-// who asked for GPUs must know.
+// noteDriverless adds a note about GPUs without a driver, for users who requested GPUs.
 func (r *reader) noteDriverless() {
 	counts := map[string]int{}
 	for _, address := range r.names(pciDir) {
@@ -176,8 +174,8 @@ func (r *reader) noteDriverless() {
 	}
 }
 
-// vendorOfGPU returns the vendor of a PCI device that is a GPU by its class:
-// display (03) or processing accelerator (12).
+// vendorOfGPU returns the vendor of a PCI device if its class is that of a GPU: display (03) or
+// processing accelerator (12).
 func vendorOfGPU(event string) string {
 	class := field(event, "PCI_CLASS=")
 	if len(class) != 5 && len(class) != 6 {

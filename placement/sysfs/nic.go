@@ -15,17 +15,17 @@ const (
 	rdmaDir = "sys/class/infiniband"
 )
 
-// Types of network interfaces, of the kernel's if_arp.h.
+// Types of network interfaces from the kernel's if_arp.h.
 const (
 	arpEthernet   = 1
 	arpInfiniBand = 32
 	arpLoopback   = 772
 )
 
-// RDMA reads the ports of this machine's RDMA devices, without their places on the bus.
+// RDMA reads the ports of this machine's RDMA devices, without their positions on the bus.
 func RDMA() []placement.NIC { return RDMAFS(disk("/")) }
 
-// RDMAFS is RDMA for a file tree.
+// RDMAFS is like RDMA, for a file tree.
 func RDMAFS(root fs.FS) []placement.NIC {
 	r := &reader{root: root, machine: placement.Machine{Topology: &placement.Topology{}}}
 	var ports []placement.NIC
@@ -39,8 +39,8 @@ func RDMAFS(root fs.FS) []placement.NIC {
 	return ports
 }
 
-// readNICs reads the ports of RDMA devices with their network interfaces, then
-// the other interfaces: the hardware first, in the order of their names.
+// readNICs reads the ports of RDMA devices with their network interfaces, then the other interfaces.
+// Hardware interfaces come first, in the order of their names.
 func (r *reader) readNICs() {
 	var nics []placement.NIC
 	for _, device := range r.names(rdmaDir) {
@@ -71,7 +71,7 @@ func boolean(yes bool) int {
 	return 0
 }
 
-// natural compares names with numbers inside: "mlx5_2" comes before "mlx5_10".
+// natural compares names with embedded numbers: "mlx5_2" is less than "mlx5_10".
 func natural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -86,8 +86,7 @@ func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// cutNumber splits "mlx5_10p1" into "mlx", "5" and "_10p1"; zeros before a number
-// do not count.
+// cutNumber splits "mlx5_10p1" into "mlx", "5" and "_10p1". It ignores leading zeros.
 func cutNumber(text string) (head, number, rest string) {
 	isDigit := func(c rune) bool { return c >= '0' && c <= '9' }
 	i := strings.IndexFunc(text, isDigit)
@@ -98,18 +97,18 @@ func cutNumber(text string) (head, number, rest string) {
 	return text[:i], strings.TrimLeft(text[i:end], "0"), text[end:]
 }
 
-// peripheral are the beginnings of names that the host's ends of containers' and
-// virtual machines' interfaces have. There can be hundreds, and none is for a job.
+// peripheral lists the name prefixes of the host interfaces of containers and virtual machines. There
+// can be hundreds, and jobs do not use them.
 var peripheral = []string{"veth", "cali", "lxc", "vnet", "tap", "ifb"}
 
-// readInterface reads a network interface. The loopback, ports of a software
-// bridge and virtual ones that are down are left out.
+// readInterface reads a network interface. It skips the loopback, ports of a software bridge, and
+// virtual interfaces that are down.
 func (r *reader) readInterface(name string) (nic placement.NIC, ok bool) {
 	if slices.ContainsFunc(peripheral, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return nic, false
 	}
 	dir := netDir + "/" + name
-	kind, isInterface := r.number(dir + "/type") // the folder has other files too
+	kind, isInterface := r.number(dir + "/type") // the folder also has other files
 	if !isInterface || kind == arpLoopback {
 		return nic, false
 	}
@@ -136,8 +135,8 @@ func (r *reader) readInterface(name string) (nic placement.NIC, ok bool) {
 	return nic, true
 }
 
-// readOperState reads whether an interface is up, and its speed. Interfaces whose
-// driver cannot tell are "unknown", and work.
+// readOperState reads the state and the speed of an interface. An interface is "unknown", but works,
+// if its driver does not report a state.
 func (r *reader) readOperState(nic *placement.NIC) {
 	dir := netDir + "/" + nic.Interface
 	state, _ := r.text(dir + "/operstate")
@@ -151,7 +150,6 @@ func (r *reader) readOperState(nic *placement.NIC) {
 	}
 }
 
-// readRDMA reads the ports of an RDMA device.
 func (r *reader) readRDMA(device string) []placement.NIC {
 	dir := rdmaDir + "/" + device
 	target, _ := fs.ReadLink(r.root, dir)
@@ -174,7 +172,7 @@ func (r *reader) readRDMA(device string) []placement.NIC {
 		case strings.Contains(target, "/virtual/"): // Soft-RoCE
 			nic.Kind = placement.Virtual
 			nic.Interface, _ = r.text(dir + "/parent")
-		case strings.HasPrefix(field(event, "PCI_ID="), "1D0F:"): // Amazon's
+		case strings.HasPrefix(field(event, "PCI_ID="), "1D0F:"): // Amazon
 			nic.Kind = placement.EFA
 		}
 		if nic.Interface == "" {
@@ -188,7 +186,7 @@ func (r *reader) readRDMA(device string) []placement.NIC {
 	return nics
 }
 
-// readPort reads the state of a port, its rate and what it is a port of.
+// readPort reads the state of a port, its rate and its link layer.
 func (r *reader) readPort(nic *placement.NIC, dir string) {
 	layer, _ := r.text(dir + "/link_layer")
 	switch layer {
@@ -202,7 +200,7 @@ func (r *reader) readPort(nic *placement.NIC, dir string) {
 	nic.Up = state == "ACTIVE"
 	if !nic.Up {
 		nic.State = state
-		if state == "DOWN" { // how far it comes says more
+		if state == "DOWN" { // the physical state is more specific
 			physical, _ := r.text(dir + "/phys_state")
 			nic.State = cmp.Or(afterColon(physical), state)
 		}
@@ -215,13 +213,13 @@ func (r *reader) readPort(nic *placement.NIC, dir string) {
 	}
 }
 
-// afterColon returns the word of "4: ACTIVE".
+// afterColon returns "ACTIVE" for "4: ACTIVE".
 func afterColon(text string) string {
 	_, word, _ := strings.Cut(text, ": ")
 	return word
 }
 
-// interfaceOf finds the network interface of a port among those of the device.
+// interfaceOf returns the network interface of a port, given the interfaces of the device.
 func (r *reader) interfaceOf(port, ports int, interfaces []string) string {
 	if len(interfaces) == 0 {
 		return ""
@@ -233,17 +231,16 @@ func (r *reader) interfaceOf(port, ports int, interfaces []string) string {
 			}
 		}
 	}
-	// Several at one port are IPoIB's children ("ib0.8001") beside their parent.
+	// Several interfaces of one port are an IPoIB parent and its children ("ib0.8001").
 	return slices.MinFunc(interfaces, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), natural(a, b)) })
 }
 
-// maxGIDs is how many entries of a port's address table are looked at. Tables
-// have up to 256, of which the first few are in use.
+// maxGIDs is the number of entries to read from a port's GID table. Tables have up to 256 entries, but
+// only the first few are in use.
 const maxGIDs = 16
 
-// gid returns the index of a port's RoCE v2 address: that of its IPv4 address
-// (::ffff:a.b.c.d), else of an IPv6 address that is not for the link alone; -1 if
-// there is neither.
+// gid returns the index of a port's RoCE v2 address. It prefers an IPv4 address (::ffff:a.b.c.d) to an
+// IPv6 address that is not link-local. The result is -1 if there is no such address.
 func (r *reader) gid(dir string) (index int, isIPv6 bool) {
 	other := -1
 	for i := range maxGIDs {

@@ -11,8 +11,8 @@ import (
 	"gorun/placement"
 )
 
-// bus tells where a PCI device hangs, nil if it is not there. Its entry on the bus is a link whose target
-// is its place in the tree:
+// bus returns the position of a PCI device, or nil if the device does not exist. The target of the
+// device's link on the bus is the position in the tree:
 //
 //	../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0
 func (r *reader) bus(address string) *placement.Bus {
@@ -29,8 +29,8 @@ func (r *reader) bus(address string) *placement.Bus {
 	return bus
 }
 
-// busPath takes a device's place in the tree apart; address is the last PCI
-// function of the path, which is the device or what the device is a part of.
+// busPath parses the position of a device in the tree. The address is that of the last PCI function in
+// the path: the device itself or its parent.
 func busPath(target string) (root string, bridges []string, address string) {
 	for part := range strings.SplitSeq(target, "/") {
 		switch {
@@ -49,14 +49,14 @@ func busPath(target string) (root string, bridges []string, address string) {
 	return root, bridges, address
 }
 
-// isRoot recognises a host bridge: "pci0000:15".
+// isRoot matches a host bridge: "pci0000:15".
 func isRoot(name string) bool {
 	rest, ok := strings.CutPrefix(name, "pci")
 	domain, bus, colon := strings.Cut(rest, ":")
 	return ok && colon && isHex(domain, 4, 8) && isHex(bus, 2, 2)
 }
 
-// isAddress recognises a PCI function: "0000:1b:00.0".
+// isAddress matches a PCI function: "0000:1b:00.0".
 func isAddress(name string) bool {
 	domain, rest, ok := strings.Cut(name, ":")
 	bus, rest, ok2 := strings.Cut(rest, ":")
@@ -64,14 +64,14 @@ func isAddress(name string) bool {
 	return ok && ok2 && ok3 && isHex(domain, 4, 8) && isHex(bus, 2, 2) && isHex(device, 2, 2) && isHex(function, 1, 1)
 }
 
-// isHex recognises a number of lower-case hexadecimal digits.
+// isHex matches a lowercase hexadecimal number.
 func isHex(text string, least, most int) bool {
 	return len(text) >= least && len(text) <= most && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// place fills in the NUMA node of a device and the CPUs near to it. Much
-// firmware does not tell the node. Then it is that of the CPUs that the kernel
-// calls near, if they are not all; else a bridge's above it.
+// place sets the NUMA node and the local CPUs of a device. Firmware often does not report the node. In
+// that case place uses the node of the local CPUs, if they are not all CPUs. Otherwise it uses the
+// node of a bridge above the device.
 func (r *reader) place(bus *placement.Bus) {
 	nodes := r.machine.Topology.Nodes
 	bus.Node = -1
@@ -96,9 +96,8 @@ func (r *reader) place(bus *placement.Bus) {
 	}
 }
 
-// settle puts a device into a node, if there is that node. The CPUs near to a
-// device are those of its node; at a node without, it counts to the nearest that
-// has some.
+// settle assigns a device to an existing node. The local CPUs of a device are those of its node. If
+// the node has no CPUs, they are those of the nearest node with CPUs.
 func (r *reader) settle(bus *placement.Bus, id int) bool {
 	node := r.machine.Topology.Node(id)
 	if node == nil {
@@ -125,8 +124,8 @@ func (r *reader) deviceNode(address string) int {
 	return n
 }
 
-// pcieLink reads the PCIe link of a device, of which both ends tell what they can
-// do; nil where the device does not tell.
+// pcieLink reads the PCIe link of a device. Both ends report their capabilities. The result is nil if
+// the device does not report a link.
 func (r *reader) pcieLink(bus *placement.Bus) *placement.PCIeLink {
 	device := pciDir + "/" + bus.Address
 	link := &placement.PCIeLink{
@@ -148,8 +147,8 @@ func (r *reader) pcieLink(bus *placement.Bus) *placement.PCIeLink {
 	return link
 }
 
-// linkSpeed reads "32.0 GT/s PCIe" (older kernels: "8 GT/s"); 0 for what is no rate
-// of PCIe's, such as "Unknown".
+// linkSpeed parses "32.0 GT/s PCIe" (older kernels: "8 GT/s"). The result is 0 if the text is not a
+// PCIe rate, such as "Unknown".
 func (r *reader) linkSpeed(name string) float64 {
 	text, _ := r.text(name)
 	number, _, _ := strings.Cut(text, " ")
@@ -160,7 +159,7 @@ func (r *reader) linkSpeed(name string) float64 {
 	return speed
 }
 
-// maxLanes is the most that PCIe has; the kernel writes 63 or 255 where it does not know.
+// maxLanes is the maximum width of PCIe. The kernel writes 63 or 255 for an unknown width.
 const maxLanes = 32
 
 func (r *reader) linkWidth(name string) int {
@@ -170,11 +169,11 @@ func (r *reader) linkWidth(name string) int {
 	return 0
 }
 
-// describeGPU adds what is known of a GPU without its vendor's library.
+// describeGPU adds the facts about a GPU that do not require its vendor's library.
 func (r *reader) describeGPU(gpu *placement.GPU) {
 	gpu.Bus = r.bus(gpu.PCI)
 	if device, _, ok := strings.Cut(gpu.PCI, "."); ok && gpu.Bus == nil {
-		gpu.Bus = r.bus(device + ".0") // AMD's compute partitions count as functions that do not exist
+		gpu.Bus = r.bus(device + ".0") // AMD's compute partitions have nonexistent function numbers
 	}
 	if gpu.Vendor == placement.AMD && gpu.Bus != nil {
 		dir := pciDir + "/" + gpu.Bus.Address
@@ -190,8 +189,8 @@ func (r *reader) describeGPU(gpu *placement.GPU) {
 
 const kfdProcesses = "sys/class/kfd/kfd/proc"
 
-// kfdUsed reports whether a process has memory of a GPU by AMD's compute driver,
-// which has a folder for each process.
+// kfdUsed reports whether a process has GPU memory allocated through AMD's KFD driver. The driver has
+// a folder for each process.
 func (r *reader) kfdUsed(node string) bool {
 	processes := r.names(kfdProcesses)
 	if len(processes) == 0 {
@@ -204,10 +203,9 @@ func (r *reader) kfdUsed(node string) bool {
 	})
 }
 
-const kfdLinkXGMI = 11 // CRAT_IOLINK_TYPE_XGMI of the kernel's kfd_crat.h
+const kfdLinkXGMI = 11 // CRAT_IOLINK_TYPE_XGMI from the kernel's kfd_crat.h
 
-// kfdLinks reads the XGMI links of a node of AMD's compute driver, by which the
-// GPUs of a hive reach each other.
+// kfdLinks reads the XGMI links of a KFD node. They connect the GPUs of a hive.
 func (r *reader) kfdLinks(node string) []placement.Link {
 	byNode := map[string]string{}
 	for address, node := range r.kfdNode {
@@ -218,7 +216,7 @@ func (r *reader) kfdLinks(node string) []placement.Link {
 	for _, name := range r.names(dir) {
 		properties, _ := r.text(dir + "/" + name + "/properties")
 		peer := byNode[strconv.FormatUint(property(properties, "node_to"), 10)]
-		if property(properties, "type") == kfdLinkXGMI && peer != "" { // a processor can be a peer too, as on MI300A
+		if property(properties, "type") == kfdLinkXGMI && peer != "" { // a peer can also be a processor, as on MI300A
 			counts[peer]++
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"gorun/placement"
 )
 
-// saved is what a saved machine can be asked for.
+// saved selects the facts of a saved machine.
 var saved = Needs{Topology: true, NICs: true, Links: true, Driverless: true}
 
-// Save copies into a new folder the files of this machine that [Read] reads, so
-// that [ReadSaved] gives the same Machine elsewhere: for a bug report, or to try
-// out what gorun would do on that machine. Of GPUs, if any are given, what no file
-// tells is added: memory and links. Whatever names this one machine, its owner or
-// its network is left out or made up: serial numbers, UUIDs, MAC and IP addresses,
-// cgroups.
+// Save copies the files that [Read] reads on this machine into a new folder. [ReadSaved] returns the
+// same Machine from that folder, for a bug report or to try gorun's placement elsewhere. If gpus is
+// not empty, Save adds facts that the files lack: memory and links.
+//
+// Save omits or replaces everything that identifies the machine, its owner or its network. Examples
+// are serial numbers, UUIDs, MAC and IP addresses, and cgroups.
 func Save(dir string, gpus []placement.GPU) error {
 	allowed, err := Affinity()
 	if err != nil {
@@ -32,8 +32,7 @@ func Save(dir string, gpus []placement.GPU) error {
 	return SaveFS(disk("/"), allowed, gpus, dir)
 }
 
-// SaveFS is Save for the file tree of a machine and the CPUs that are allowed
-// there.
+// SaveFS is like Save, for a file tree and its allowed CPUs.
 func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil { // #nosec G301 -- what the umask leaves is the user's choice
 		return fmt.Errorf("save the machine: %w", err)
@@ -51,8 +50,7 @@ func SaveFS(root fs.FS, allowed placement.CPUSet, gpus []placement.GPU, dir stri
 	return nil
 }
 
-// ReadSaved reads a machine that [Save] wrote. Nothing outside of its folder is
-// read, whatever links there are.
+// ReadSaved reads a machine from a folder of [Save]. Links cannot lead outside the folder.
 func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
 	root, opened, err := openSaved(dir)
 	if err != nil {
@@ -76,11 +74,11 @@ func ReadSaved(dir string, needs Needs) (placement.Machine, error) {
 	return m, nil
 }
 
-// gpuFile is what a saved machine has beside the kernel's files: the GPUs as
-// JSON, with what a vendor's library told.
+// gpuFile is an additional file of a saved machine. It has the GPUs as JSON, including facts from a
+// vendor's library.
 const gpuFile = "gpus.json"
 
-// completeGPUs adds to GPUs what the file tells of them.
+// completeGPUs adds the facts in the file to GPUs.
 func completeGPUs(gpus []placement.GPU, text []byte) error {
 	var saved []placement.GPU
 	if err := json.Unmarshal(text, &saved); err != nil {
@@ -111,18 +109,18 @@ func (r *recorder) addGPUs(gpus []placement.GPU) error {
 	return err
 }
 
-// recorder is a file tree that remembers what was read.
+// recorder is a file tree that records all reads.
 type recorder struct {
 	fs.FS
 	files map[string]string
 	links map[string]string // to their targets, from the tree's root
-	seen  []string          // names that there are
-	names map[string]string // what stands for a name that must not be told
+	seen  []string          // names of existing files
+	names map[string]string // replacements of confidential names
 
 	telling *regexp.Regexp
 }
 
-// record reads a machine and returns what it read, without what must not be told.
+// record reads a machine and returns the files read, without confidential data.
 func record(root fs.FS, allowed placement.CPUSet) *recorder {
 	r := &recorder{
 		FS: root, files: map[string]string{}, links: map[string]string{}, names: map[string]string{},
@@ -144,7 +142,7 @@ func record(root fs.FS, allowed placement.CPUSet) *recorder {
 	return r
 }
 
-// addLimits writes what cgroups allow as that of one group: their names tell of
+// addLimits writes the cgroup limits as those of a single group, because group names can identify
 // users and jobs.
 func (r *recorder) addLimits(m placement.Machine) {
 	r.files["proc/self/cgroup"] = "0::/\n"
@@ -157,7 +155,7 @@ func (r *recorder) addLimits(m placement.Machine) {
 	}
 }
 
-// told are the lines that are kept of files with many.
+// told are the lines to keep of long files.
 var told = map[string][]string{
 	"status":      {"Mems_allowed_list:"},
 	"meminfo":     {"MemTotal:", "Node "},
@@ -169,8 +167,8 @@ var told = map[string][]string{
 	"mountinfo": {},
 }
 
-// reduce leaves of a file what is read and may be told. Addresses become those
-// that are set aside for examples (RFC 3849 and 5737).
+// reduce keeps only the lines of a file that are in use and not confidential. It replaces addresses
+// with documentation addresses (RFC 3849 and 5737).
 func reduce(name, text string) string {
 	switch path.Base(path.Dir(name)) {
 	case "gids":
@@ -198,11 +196,11 @@ func reduce(name, text string) string {
 	return kept.String()
 }
 
-// telling is a pattern for what names one machine in a file's name: a UUID
-// (Hyper-V's devices), or a hardware address (interfaces named by it, "enx…").
+// telling matches identifiers of a machine in a file's name. They are UUIDs (of Hyper-V devices) and
+// hardware addresses (in interface names such as "enx…").
 const telling = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}`
 
-// anonymous replaces what must not be told in a name by a number.
+// anonymous replaces confidential parts of a name with a number.
 func (r *recorder) anonymous(name string) string {
 	return r.telling.ReplaceAllStringFunc(name, func(id string) string {
 		if r.names[id] == "" {
@@ -212,7 +210,7 @@ func (r *recorder) anonymous(name string) string {
 	})
 }
 
-// write makes the folder's files, then the links between them.
+// write creates the files of the folder, then the links between them.
 func (r *recorder) write(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -270,7 +268,7 @@ func (r *recorder) resolve(name string) string {
 	return name
 }
 
-// ReadFile reads a file.
+// ReadFile reads and records a file.
 func (r *recorder) ReadFile(name string) ([]byte, error) {
 	data, err := fs.ReadFile(r.FS, name)
 	if err == nil {
@@ -279,7 +277,7 @@ func (r *recorder) ReadFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Stat tells whether a file exists.
+// Stat reports whether a file exists.
 func (r *recorder) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(r.FS, name)
 	if err == nil {
@@ -288,7 +286,7 @@ func (r *recorder) Stat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// ReadDir lists a folder.
+// ReadDir lists and records a folder.
 func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(r.FS, name)
 	for _, e := range entries {
@@ -297,8 +295,8 @@ func (r *recorder) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// ReadLink tells where a link points to. Only what is a device's place is kept,
-// and of that nothing above its host bridge.
+// ReadLink returns the target of a link. It records only the position of a device, starting at its
+// host bridge.
 func (r *recorder) ReadLink(name string) (string, error) {
 	target, err := fs.ReadLink(r.FS, name)
 	if err != nil {
@@ -316,5 +314,5 @@ func (r *recorder) ReadLink(name string) (string, error) {
 	return target, nil
 }
 
-// Lstat is there for io/fs.
+// Lstat completes the interface of io/fs.
 func (r *recorder) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(r.FS, name) }

@@ -7,18 +7,17 @@ import (
 	"os"
 )
 
-// savedLimit bounds a file of a saved machine, in bytes; the longest that [Save]
-// writes, the GPUs of a large node, has some ten thousand.
+// savedLimit is the maximum size of a file in a saved machine, in bytes. The longest file from [Save],
+// the GPUs of a large node, has about 10,000 bytes.
 const savedLimit = 4 << 20
 
-// savedTree is the file tree of a saved machine, which may come from a stranger: no
-// link leads out of its folder, and what could keep a reader waiting or has no
-// end (pipes, devices) is not read.
+// savedTree is the file tree of a saved machine from an untrusted source. Links cannot leave its
+// folder. It does not read pipes and devices, because they can block or have no end.
 type savedTree struct {
 	fs.ReadLinkFS
 }
 
-// openSaved opens a folder; the caller closes root when it has read the machine.
+// openSaved opens a folder. The caller must close root after reading the machine.
 func openSaved(dir string) (tree savedTree, root *os.Root, err error) {
 	root, err = os.OpenRoot(dir)
 	if err != nil {
@@ -31,7 +30,7 @@ func openSaved(dir string) (tree savedTree, root *os.Root, err error) {
 	return savedTree{links}, root, nil
 }
 
-// Open opens directories and regular files of a bearable size alone.
+// Open opens only directories and regular files of at most savedLimit bytes.
 func (s savedTree) Open(name string) (fs.File, error) {
 	info, err := fs.Stat(s.ReadLinkFS, name)
 	switch {
@@ -46,5 +45,5 @@ func (s savedTree) Open(name string) (fs.File, error) {
 	return s.ReadLinkFS.Open(name)
 }
 
-// Stat tells whether a file exists, without opening it: that of a pipe waits.
+// Stat reports whether a file exists. It does not open the file, because opening a pipe blocks.
 func (s savedTree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(s.ReadLinkFS, name) }

@@ -7,24 +7,23 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// Files by which there may be GPUs of NVIDIA that no file describes: Windows shows
-// a Linux guest (WSL) its GPUs by one device file and a library in a folder of its
-// own; gVisor shows device files but no files of the driver.
+// These files indicate NVIDIA GPUs that no other file describes. WSL has one device file for all GPUs,
+// and a library in a separate folder. gVisor has device files but no driver files.
 const (
 	wslDevice  = "dev/dxg"
 	wslLibrary = "usr/lib/wsl/lib/libnvidia-ml.so.1"
 	controller = "dev/nvidiactl"
 )
 
-// nvidiaParts has a folder for each part of a GPU that is divided by MIG:
-// gpu0/mig/gi7. Source: NVIDIA's Multi-Instance GPU user guide, device nodes.
+// nvidiaParts has a folder for each MIG instance of a GPU: gpu0/mig/gi7. Source: NVIDIA Multi-Instance
+// GPU User Guide, device nodes.
 const nvidiaParts = "proc/driver/nvidia/capabilities"
 
-// NVIDIASigns tells what this machine's files say of NVIDIA's GPUs without telling
-// more.
+// NVIDIASigns checks this machine's files for signs of NVIDIA GPUs that the files do not fully
+// describe.
 func NVIDIASigns() gpufacts.Signs { return NVIDIASignsFS(disk("/")) }
 
-// NVIDIASignsFS is NVIDIASigns for a file tree.
+// NVIDIASignsFS is like NVIDIASigns, for a file tree.
 func NVIDIASignsFS(root fs.FS) gpufacts.Signs {
 	r := &reader{root: root}
 	windows := r.exists(wslDevice) && r.exists(wslLibrary)
@@ -32,8 +31,8 @@ func NVIDIASignsFS(root fs.FS) gpufacts.Signs {
 	return gpufacts.Signs{Hidden: windows || sandbox, Divided: r.divided()}
 }
 
-// divided reports whether a GPU has parts. On one that could be divided, and is
-// not, there is nothing to know.
+// divided reports whether a GPU has MIG instances. A GPU with MIG enabled but without instances does
+// not count.
 func (r *reader) divided() bool {
 	for _, gpu := range r.names(nvidiaParts) {
 		for _, part := range r.names(nvidiaParts + "/" + gpu + "/mig") {

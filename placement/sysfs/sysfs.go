@@ -1,10 +1,9 @@
-// Package sysfs reads a [placement.Machine] from the kernel's files: what cgroups
-// allow, which GPUs a program can use, and what the node consists of. It needs no driver library, no root
-// and no external tool.
+// Package sysfs reads a [placement.Machine] from the kernel's files: cgroup limits, usable GPUs, and
+// the topology of the node. It needs no driver library, no root privileges and no external tool.
 //
-// All reading goes through one [fs.FS] rooted at /, so a strange machine from a
-// bug report can be replayed from a folder of files. A file that is missing or
-// strange never fails: what it would have told is left out, with a note.
+// All reads go through one [fs.FS] rooted at /, so a machine from a bug report can be replayed from a
+// folder. A missing or malformed file is never an error. Its facts are omitted, and a note explains
+// it.
 package sysfs
 
 import (
@@ -15,32 +14,31 @@ import (
 	"gorun/placement"
 )
 
-// Needs are the facts to read. Each costs files, and starting a job waits for
-// them: one asks for no more than what the decision at hand depends on.
+// Needs selects the facts to read. Each fact costs file reads that delay the start of a job, so select
+// only the facts that you need.
 type Needs struct {
-	// CPUs asks for the CPU quota. (The allowed CPUs are no file.)
+	// CPUs selects the CPU quota. (A system call returns the allowed CPUs.)
 	CPUs bool
-	// Memory asks for the memory limit.
+	// Memory selects the memory limit.
 	Memory bool
-	// GPUs asks for the GPUs that a program can use.
+	// GPUs selects the GPUs that a program can use.
 	GPUs bool
-	// Driverless asks for a note about GPUs on the PCI bus that no driver serves,
-	// where GPUs finds none. It reads hundreds of files on a large server: for
-	// messages, not for a start.
+	// Driverless selects a note about GPUs on the PCI bus without a driver, if GPUs finds none. It reads
+	// hundreds of files on a large server, so use it for messages only.
 	Driverless bool
-	// Topology asks for what the node consists of, with the GPUs: CPUs, NUMA nodes
-	// and where on the PCI bus they are.
+	// Topology selects the topology of the node: CPUs, NUMA nodes, and the positions of the GPUs on the
+	// PCI bus.
 	Topology bool
-	// NICs asks for the network interfaces, too, with Topology. It is apart because
-	// their drivers answer, some slowly, and all one after the other while another
-	// program changes the network: a job that only binds to cores does not wait for that.
+	// NICs selects the network interfaces, and requires Topology. Some drivers answer slowly, and they
+	// answer one at a time while another program changes the network. Jobs that only bind to cores do not
+	// need it.
 	NICs bool
-	// Links asks for the PCIe links of GPUs and NICs, too, with Topology: several
-	// files for each, and no place of a rank depends on them.
+	// Links selects the PCIe links of GPUs and NICs, and requires Topology. It reads several files per
+	// device, and the placement of ranks does not depend on it.
 	Links bool
 }
 
-// Read reads this machine, as the calling process may use it.
+// Read reads this machine, limited to the resources of the calling process.
 func Read(needs Needs) placement.Machine {
 	allowed, err := Affinity()
 	m := ReadFS(disk("/"), allowed, needs)
@@ -50,8 +48,8 @@ func Read(needs Needs) placement.Machine {
 	return m
 }
 
-// ReadFS reads a machine from a file tree with proc, sys and dev below its root.
-// The allowed CPUs are given, for they are a system call's to tell.
+// ReadFS reads a machine from a file tree with proc, sys and dev below its root. The caller provides
+// the allowed CPUs, because they come from a system call.
 func ReadFS(root fs.FS, allowed placement.CPUSet, needs Needs) placement.Machine {
 	r := &reader{root: root, needs: needs, machine: placement.Machine{CPUs: allowed}}
 	if needs.CPUs || needs.Memory {
@@ -66,23 +64,22 @@ func ReadFS(root fs.FS, allowed placement.CPUSet, needs Needs) placement.Machine
 	return r.machine
 }
 
-// reader fills a machine.
 type reader struct {
 	root    fs.FS
 	needs   Needs
 	machine placement.Machine
-	mounts  []mount // of cgroups; parsed on first use
+	mounts  []mount // cgroup mounts, parsed on first use
 	parsed  bool
-	kfdNode map[string]string // from a GPU's PCI address to its node of AMD's compute driver
-	virtio  bool              // a network interface is a virtual machine's
+	kfdNode map[string]string // from a GPU's PCI address to its KFD node
+	virtio  bool              // a network interface belongs to a virtual machine
 }
 
 func (r *reader) note(format string, args ...any) {
 	r.machine.Notes = append(r.machine.Notes, fmt.Sprintf(format, args...))
 }
 
-// text returns a file's content without the newline at its end; ok is false if
-// it cannot be read.
+// text returns the content of a file without the final newline. ok is false if the file cannot be
+// read.
 func (r *reader) text(name string) (text string, ok bool) {
 	data, err := fs.ReadFile(r.root, name)
 	if err != nil {
@@ -96,7 +93,7 @@ func (r *reader) exists(name string) bool {
 	return err == nil
 }
 
-// names returns what a directory contains, sorted; nothing if it cannot be read.
+// names returns the sorted names in a directory, or nil if it cannot be read.
 func (r *reader) names(dir string) []string {
 	entries, _ := fs.ReadDir(r.root, dir)
 	names := make([]string, len(entries))

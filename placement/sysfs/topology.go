@@ -8,7 +8,7 @@ import (
 	"gorun/placement"
 )
 
-// readTopology reads what the node consists of. The GPUs have been read.
+// readTopology reads the topology of the node. It requires the GPUs.
 func (r *reader) readTopology() {
 	t := &placement.Topology{}
 	r.machine.Topology = t
@@ -30,8 +30,7 @@ func (r *reader) readTopology() {
 	r.noteUnlocated()
 }
 
-// onlineCPUs returns the CPUs that there are. Some containers are shown less
-// than they may use.
+// onlineCPUs returns the online CPUs. Some containers show fewer CPUs than they may use.
 func (r *reader) onlineCPUs() placement.CPUSet {
 	online, ok := r.cpus(cpuDir + "/online")
 	if !ok || online.Len() == 0 {
@@ -47,11 +46,10 @@ func (r *reader) onlineCPUs() placement.CPUSet {
 
 const nodeDir = "sys/devices/system/node"
 
-// readNodes reads the NUMA nodes; there is always one at least, and every CPU is
-// in one.
+// readNodes reads the NUMA nodes. The result has at least one node, and every CPU is in a node.
 func (r *reader) readNodes(online placement.CPUSet) []placement.NUMANode {
 	var nodes []placement.NUMANode
-	left := online // CPUs that are in no node yet
+	left := online // CPUs without a node
 	for _, id := range r.nodeIDs() {
 		dir := nodeDir + "/node" + strconv.Itoa(id)
 		node := placement.NUMANode{ID: id, Distances: r.numbers(dir + "/distance")}
@@ -92,7 +90,7 @@ func (r *reader) nodeIDs() []int {
 	return ids
 }
 
-// checkDistances drops distances that do not fit the nodes.
+// checkDistances removes distances that do not match the nodes.
 func (r *reader) checkDistances(nodes []placement.NUMANode) {
 	for i := range nodes {
 		if n := len(nodes[i].Distances); n != len(nodes) {
@@ -103,7 +101,7 @@ func (r *reader) checkDistances(nodes []placement.NUMANode) {
 	}
 }
 
-// memories returns the nodes of which this process may have memory, empty for all.
+// memories returns the NUMA nodes whose memory this process may use. An empty set means all.
 func (r *reader) memories(nodes []placement.NUMANode) placement.CPUSet {
 	status, _ := r.text("proc/self/status")
 	set, err := placement.ParseCPUSet(field(status, "Mems_allowed_list:"))
@@ -122,8 +120,8 @@ func (r *reader) memories(nodes []placement.NUMANode) placement.CPUSet {
 	return placement.NewCPUSet(allowed...)
 }
 
-// isVirtual recognises a virtual machine's PCI tree by GPUs or paravirtual
-// interfaces that hang below a host bridge without a port between.
+// isVirtual recognizes the PCI tree of a virtual machine: GPUs or paravirtual interfaces are directly
+// below a host bridge.
 func (r *reader) isVirtual() bool {
 	direct := r.virtio
 	for _, bus := range r.buses() {
@@ -137,7 +135,7 @@ func (r *reader) isVirtual() bool {
 	return direct
 }
 
-// buses returns where the GPUs and interfaces hang.
+// buses returns the positions of the GPUs and interfaces.
 func (r *reader) buses() []*placement.Bus {
 	var all []*placement.Bus
 	for _, gpu := range r.machine.GPUs {
@@ -153,7 +151,7 @@ func (r *reader) buses() []*placement.Bus {
 	return all
 }
 
-// noteUnlocated tells of devices whose NUMA node nobody knows.
+// noteUnlocated adds a note about devices without a known NUMA node.
 func (r *reader) noteUnlocated() {
 	var lost []string
 	for _, bus := range r.buses() {
@@ -169,7 +167,7 @@ func (r *reader) noteUnlocated() {
 	}
 }
 
-// cpus reads a file with a list of CPUs, or of NUMA nodes.
+// cpus reads a file with a list of CPUs or NUMA nodes.
 func (r *reader) cpus(name string) (placement.CPUSet, bool) {
 	text, ok := r.text(name)
 	if !ok {
@@ -182,14 +180,14 @@ func (r *reader) cpus(name string) (placement.CPUSet, bool) {
 	return set, err == nil
 }
 
-// number reads a file with one number.
 func (r *reader) number(name string) (int, bool) {
 	text, ok := r.text(name)
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	return n, ok && err == nil
 }
 
-// numbers reads a file with numbers between blanks; none where one is not.
+// numbers reads a file with numbers separated by spaces. The result is nil if any field is not a
+// number.
 func (r *reader) numbers(name string) []int {
 	text, _ := r.text(name)
 	var all []int
@@ -203,7 +201,7 @@ func (r *reader) numbers(name string) []int {
 	return all
 }
 
-// kibibytes reads "24684084 kB" as bytes; 0 is not known.
+// kibibytes parses "24684084 kB" and returns bytes, or 0 if unknown.
 func kibibytes(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(text, "kB")), 10, 64)
 	if err != nil || n < 0 || n > 1<<50 {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// longest bounds the answer, in bytes: that of a large node has some ten thousand.
+	// longest limits the size of the answer, in bytes. The answer of a large node has about 10,000 bytes.
 	longest = 4 << 20
-	// letGo is how long a killed worker, or one that left its output to others, is
-	// waited for. One that hangs in the kernel dies later, or never.
+	// letGo is the timeout after killing a worker, or after its exit if other processes hold its output
+	// open. A worker that hangs in the kernel ends later, or never.
 	letGo = time.Second
 )
 
-// deadline ends the patience with a worker after some time.
+// deadline returns a channel that fires after a timeout.
 func deadline(after time.Duration) <-chan error {
 	over := make(chan error, 1)
 	time.AfterFunc(after, func() { over <- fmt.Errorf("no answer within %v", after) })
 	return over
 }
 
-// run returns what the worker prints.
+// run returns the output of the worker.
 func run(path, version string, giveUp <-chan error) ([]byte, error) {
 	command := exec.Command(path, Verb, version)
 	if path == Itself {
@@ -47,12 +47,12 @@ func run(path, version string, giveUp <-chan error) ([]byte, error) {
 		switch {
 		case stdout.full:
 			return nil, errTooLong
-		case err != nil && !errors.Is(err, exec.ErrWaitDelay): // that is what it left behind, not the answer
+		case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a leftover process, not the answer
 			return nil, ending(err, stderr.text.String())
 		}
 		return stdout.text.Bytes(), nil
 	case why := <-giveUp:
-		_ = command.Process.Kill() // it may have ended meanwhile
+		_ = command.Process.Kill() // it may have ended already
 		select {
 		case <-ended:
 		case <-time.After(2 * letGo):
@@ -62,7 +62,7 @@ func run(path, version string, giveUp <-chan error) ([]byte, error) {
 	}
 }
 
-// reason is an error without the file's name, which stands beside it.
+// reason returns an error without the file's name, because the message already has it.
 func reason(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -71,8 +71,8 @@ func reason(err error) error {
 	return err
 }
 
-// ending says how a worker ended that did not answer, with the first line that it
-// wrote on standard error: that of a crash names the signal.
+// ending describes the exit of a worker that did not answer. It includes the first line on standard
+// error, because that names the signal of a crash.
 func ending(err error, stderr string) error {
 	for line := range strings.Lines(stderr) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -82,18 +82,18 @@ func ending(err error, stderr string) error {
 	return err
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of its input.
 type bounded struct {
 	text bytes.Buffer
 	most int
-	cuts bool // the rest is thrown away; else it is an error
-	full bool // there was more
+	cuts bool // discard the rest, otherwise it is an error
+	full bool // the input exceeds the limit
 }
 
-// errTooLong ends a worker that writes without end: it gets SIGPIPE.
+// errTooLong ends a worker with endless output, because the worker gets SIGPIPE.
 var errTooLong = errors.New("the answer has no end")
 
-// Write takes p.
+// Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	room := b.most - b.text.Len()
 	b.full = b.full || len(p) > room

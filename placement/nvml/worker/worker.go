@@ -1,16 +1,14 @@
-// Package worker has NVIDIA's library asked in a process of its own. A library
-// that hangs with its driver, or takes its process along when it crashes, then
-// costs a remark and not the job; and a program that is built without cgo, which
-// cannot load a library, gets its answers all the same.
+// Package worker queries NVIDIA's library in a separate process. If the library hangs with its driver
+// or crashes its process, the job continues with a note. A program built without cgo cannot load the
+// library, but can use the worker.
 //
-//	asking process                      worker: gorun-gpu nvml-facts VERSION
+//	querying process                    worker: gorun-gpu nvml-facts VERSION
 //	     | -- fork, exec ------------------> |
-//	     |                                   | VERSION is not its own: only says which it is
-//	     |                                   | else loads libnvidia-ml.so.1 and asks it
+//	     |                                   | if VERSION is not its own: returns only its version
+//	     |                                   | else loads libnvidia-ml.so.1 and queries it
 //	     | <-- one JSON object on stdout --- | {"format":1,"version":"v1.2","facts":{...}}
 //
-// The worker ends with the thread that started it, and is killed when the asking
-// process has waited long enough.
+// The worker ends with the thread that started it. The querying process kills it after a timeout.
 package worker
 
 import (
@@ -27,49 +25,48 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// Name is the program that is asked where the own one was built without cgo: gorun
-// built with cgo.
+// Name is the worker program if the current program was built without cgo. It is gorun built with cgo.
 const Name = "gorun-gpu"
 
-// Verb is the word that makes a program the worker, before the wished version.
+// Verb is the subcommand that runs the worker. The requested version follows it.
 const Verb = "nvml-facts"
 
-// Itself is, as Program.Path, the executable of the asking process, even if its
-// file was replaced meanwhile.
+// Itself, as Program.Path, is the executable of the querying process, even if its file was replaced
+// meanwhile.
 const Itself = "/proc/self/exe"
 
-// format is the version of the answer's form.
+// format is the version of the answer's format.
 const format = 1
 
-// Program says which program is the worker.
+// Program selects the worker program.
 type Program struct {
-	// Path is its executable; "": Name beside the executable Beside, else in PATH.
+	// Path is the executable. If it is "", Name is looked up beside the executable Beside, then in PATH.
 	Path string
-	// Beside is that executable; "" is this process's own.
+	// Beside is an executable. "" means that of this process.
 	Beside string
-	// Version is the one that it must have; "" is any with the same form of answers.
+	// Version is the required version. "" means any version with the same answer format.
 	Version string
-	// Slow is called, on a goroutine of its own, when an answer takes so long that
-	// somebody should be told why nothing happens; nil: nobody.
+	// Slow, if not nil, is called on a separate goroutine if an answer takes so long that the user needs a
+	// message.
 	Slow func()
 }
 
-// SlowText is what there is to say then.
+// SlowText is the message for Slow.
 const SlowText = "waiting for NVIDIA's driver: with its persistence mode off it initialises one GPU after the other " +
 	"for whoever asks"
 
-// slow is after how long.
+// slow is the delay before the call of Slow.
 const slow = 2 * time.Second
 
-// answer is what the worker prints.
+// answer is the output of the worker.
 type answer struct {
 	Format  int             `json:"format"`
 	Version string          `json:"version"`
-	Facts   *gpufacts.Facts `json:"facts,omitempty"` // nil: another version was wished
+	Facts   *gpufacts.Facts `json:"facts,omitempty"` // nil: a different version was requested
 }
 
-// Answer is the worker: it writes what ask learned, which is called only if the
-// wished version ("" is any) is this program's.
+// Answer runs the worker and writes the facts that ask returns. It calls ask only if the requested
+// version is that of this program or "" (any).
 func Answer(stdout io.Writer, wished, version string, ask func() gpufacts.Facts) error {
 	said := answer{Format: format, Version: version}
 	if wished == "" || wished == version {
@@ -82,11 +79,11 @@ func Answer(stdout io.Writer, wished, version string, ask func() gpufacts.Facts)
 	return nil
 }
 
-// Patience is how long an answer about a number of GPUs may take. Where no
-// process holds the driver open and its persistence mode is off, it initialises
-// one GPU after the other for whoever asks, each for one to three seconds; a
-// driver that needs longer than this is not going to answer. A number of 0 is not
-// known, and may be that of a large server.
+// Patience returns the timeout for an answer about a number of GPUs. 0 means unknown, and gets the
+// timeout of a large server.
+//
+// If no process holds the driver open and persistence mode is off, the driver initializes the GPUs one
+// by one. Each takes one to three seconds. A driver that exceeds this timeout is not going to answer.
 func Patience(gpus int) time.Duration {
 	const large = 8
 	if gpus == 0 {
@@ -95,7 +92,7 @@ func Patience(gpus int) time.Duration {
 	return 10*time.Second + time.Duration(gpus)*5*time.Second
 }
 
-// Facts asks for everything, for as long as a number of GPUs is worth.
+// Facts queries all facts, with a timeout for the number of GPUs.
 func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
 	if p.Slow != nil {
 		defer time.AfterFunc(slow, p.Slow).Stop()
@@ -103,12 +100,12 @@ func (p Program) Facts(gpus int) (gpufacts.Facts, error) {
 	return p.within(deadline(Patience(gpus)))
 }
 
-// FactsWithin asks for everything, for as long as whoever asks can wait.
+// FactsWithin queries all facts, with the caller's timeout.
 func (p Program) FactsWithin(limit time.Duration) (gpufacts.Facts, error) {
 	return p.within(deadline(limit))
 }
 
-// within asks until give up fires, which sends the reason.
+// within queries facts until giveUp fires. giveUp sends the reason.
 func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	path, err := p.Find()
 	if err != nil {
@@ -125,7 +122,7 @@ func (p Program) within(giveUp <-chan error) (gpufacts.Facts, error) {
 	return facts, nil
 }
 
-// shown is what messages call a program.
+// shown returns the name of a program in messages.
 func shown(path string) string {
 	if path == Itself {
 		return "gorun " + Verb
@@ -156,7 +153,7 @@ func (p Program) Find() (string, error) {
 	return path, nil
 }
 
-// read understands an answer.
+// read parses an answer.
 func (p Program) read(text []byte) (gpufacts.Facts, error) {
 	var said answer
 	switch err := json.Unmarshal(text, &said); {
@@ -173,7 +170,7 @@ func (p Program) read(text []byte) (gpufacts.Facts, error) {
 	return *said.Facts, nil
 }
 
-// beginning is enough of a text for a message.
+// beginning shortens a text for a message.
 func beginning(text []byte) []byte {
 	const enough = 80
 	return text[:min(len(text), enough)]
