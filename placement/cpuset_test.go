@@ -22,7 +22,7 @@ func TestParseCPUSet(t *testing.T) {
 		{"0-1,2,2,1-3", "0-3", 4},
 		{"62-65,127,128", "62-65,127-128", 6},
 		{"0-55,112-167", "0-55,112-167", 112},
-		// A vendor's firmware numbers the CPUs of two sockets alternately.
+		// Some firmware numbers the CPUs of two sockets alternately.
 		{"1,3,5,7", "1,3,5,7", 4},
 		{"65535", "65535", 1},
 	}
@@ -39,7 +39,7 @@ func TestParseCPUSet(t *testing.T) {
 func TestParseCPUSetErrors(t *testing.T) {
 	for list, want := range map[string]string{
 		"a":        `CPU list "a": "a" is not a CPU number below 65536`,
-		"0,":       "", // the kernel never writes it, but nothing is unclear
+		"0,":       "", // the kernel never writes it, but it is unambiguous
 		"0,,1":     `CPU list "0,,1": "" is not a CPU number below 65536`,
 		"3-1":      `CPU list "3-1": range "3-1" runs backwards`,
 		"0-65536":  `CPU list "0-65536": "65536" is not a CPU number below 65536`,

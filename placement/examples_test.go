@@ -15,7 +15,7 @@ func TestUnknownExample(t *testing.T) {
 		`no example machine is called "dgx"; there are azure-ndh100, cloud-8gpu-vm, container, dgx-a100, `)
 }
 
-// Each example is a machine that there could be.
+// Each example is a plausible machine.
 func TestExamplesAreSound(t *testing.T) {
 	for _, name := range Examples() {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,7 @@ func assertAddresses(t *testing.T, m Machine) {
 	}
 }
 
-// The paths between GPUs and to the interfaces are those that the machines'
-// makers print.
+// The paths between GPUs and to the interfaces match the vendors' output.
 func TestExamplePaths(t *testing.T) {
 	tests := []struct {
 		name string

@@ -83,8 +83,8 @@ func TestAwayFromGPUs(t *testing.T) {
 	}
 }
 
-// The way back that a remark names works: with it there is no such remark, and no
-// other of the two; gorun's own policies never need one.
+// The option in a note works: with it, the note and its counterpart disappear. gorun's default
+// policies never cause these notes.
 func TestWayBackToGPUs(t *testing.T) {
 	const away = "away from their GPUs"
 	remarked := func(notes []string) bool { return strings.Contains(strings.Join(notes, "\n"), away) }
@@ -104,7 +104,7 @@ func TestWayBackToGPUs(t *testing.T) {
 				layout, err := Map(req, []Machine{m})
 				require.NoError(t, err, name)
 				nodes := []mapping{{tree: newTree(numbered(0), m)}}
-				if !strings.Contains(strings.Join(layout.Notes, "\n"), "too few cores") { // which has a remark of its own
+				if !strings.Contains(strings.Join(layout.Notes, "\n"), "too few cores") { // there is a separate note for this
 					req.MapBy = MapBy{}
 					assert.Empty(t, req.farNote(layout.Ranks, nodes), "%s: %d ranks by %s", name, n, object)
 				}

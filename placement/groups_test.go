@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGroupsOfObjects: with a number behind it several objects are one to the mapping, and
-// ranks are bound inside of it.
+// TestGroupsOfObjects: a number after an object makes groups of several objects. Ranks are mapped to a
+// group and bound inside it.
 func TestGroupsOfObjects(t *testing.T) {
 	machine := synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:1")
 	for wish, want := range map[string]string{

@@ -18,15 +18,14 @@ import (
 
 var hydraLine = regexp.MustCompile(`(?m)^process (\d+) binding: ([01]+)`)
 
-// askHydra returns where MPICH's mpiexec binds ranks on a made-up machine, in the
-// form of [answer].
+// askHydra returns the bindings of MPICH's mpiexec on a synthetic machine, in the format of [answer].
 func askHydra(t *testing.T, hydra, machine string, ranks int, options []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, hydra, append(append([]string{"-n", strconv.Itoa(ranks)}, options...), "true")...)
 	cmd.Env = append(os.Environ(), "HWLOC_SYNTHETIC="+machine, "HWLOC_THISSYSTEM=1", "HYDRA_TOPO_DEBUG=1")
-	output, _ := cmd.CombinedOutput() // the kernel may not have the CPUs that ranks are to be bound to
+	output, _ := cmd.CombinedOutput() // the kernel may not have the CPUs to bind to
 	sets := make(map[int]CPUSet)
 	for _, found := range hydraLine.FindAllStringSubmatch(string(output), -1) {
 		rank, err := strconv.Atoi(found[1])
@@ -43,8 +42,8 @@ func askHydra(t *testing.T, hydra, machine string, ranks int, options []string) 
 	return answer(synthetic(t, machine), sets)
 }
 
-// Ranks are bound as by MPICH's mpiexec, as long as there is room: where there is
-// none, Hydra begins again and gorun refuses.
+// Bindings are equal to those of MPICH's mpiexec while there is room. Without room, Hydra starts over
+// and gorun fails.
 func TestMapAsHydra(t *testing.T) {
 	hydra := testneeds.Program(t, "hydra", "mpiexec.hydra")
 	random := testneeds.Rand(t)
@@ -54,7 +53,7 @@ func TestMapAsHydra(t *testing.T) {
 		machine := oracleMachines[random.IntN(len(oracleMachines))]
 		bind, by := objects[random.IntN(len(objects))], maps[random.IntN(len(maps))]
 		if strings.Contains(bind, ":") {
-			by = "" // Hydra knows others there
+			by = "" // Hydra supports other objects there
 		}
 		req, options := Request{Ranks: 1 + random.IntN(12)}, []string{"-bind-to", bind}
 		if strings.HasPrefix(bind, "user:") {
@@ -75,7 +74,7 @@ func TestMapAsHydra(t *testing.T) {
 		if n := req.MapBy.Count; n > 0 {
 			all := len(newTree("", synthetic(t, machine)).objects(req.MapBy.Object))
 			if all%n != 0 && req.Ranks > all/n+1 {
-				continue // the last group is smaller; Hydra's goes on with the first objects
+				continue // the last group is smaller; Hydra continues it with the first objects
 			}
 		}
 		asked++

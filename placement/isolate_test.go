@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// isolated are the variables of each rank of a job whose ranks see their own GPUs.
+// isolated returns the variables of each rank of a job with isolated GPUs.
 func isolated(t *testing.T, req Request, m Machine, environ ...string) (ranks [][]string, byIndex bool, err error) {
 	t.Helper()
 	req.Isolate, req.Visible = true, VisibilityOf(environ)
@@ -162,7 +162,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// What a rank sees alone is what it was meant to have: read back, it is its GPUs.
+// The variables of an isolated rank select exactly its GPUs.
 func TestOnlyIsSeen(t *testing.T) {
 	for _, vendor := range []Vendor{NVIDIA, AMD, Intel} {
 		all := gpus(vendor, 8)

@@ -273,8 +273,7 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// A program that chooses cuda:LOCAL_RANK takes the GPU that the variable lists
-// there.
+// A program that selects cuda:LOCAL_RANK uses the GPU at that index of the variable.
 func TestMapFollowsTheVisibleOrder(t *testing.T) {
 	layout, err := Map(Request{Visible: VisibilityOf([]string{"CUDA_VISIBLE_DEVICES=3,1"})}, []Machine{gpuMachine(4)})
 	require.NoError(t, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What libpmix 4.2.2 with hwloc 2.9 says of sets of CPUs on synthetic machines
-// (PMIx_server_generate_locality_string under HWLOC_SYNTHETIC): a machine, a set and its
-// locality on each line. "(indexes=…)" are the kernel's numbers of the hardware threads.
+// Localities from libpmix 4.2.2 with hwloc 2.9 on synthetic machines
+// (PMIx_server_generate_locality_string under HWLOC_SYNTHETIC). Each line has a machine, a CPU set and
+// its locality. "(indexes=…)" has the kernel's numbers of the hardware threads.
 //
 //go:embed testdata/pmix-locality-4.2.txt
 var pmixLocalities string
@@ -29,7 +29,7 @@ func TestLocalityIsThatOfPMIx(t *testing.T) {
 	}
 }
 
-// renumber gives CPUs other numbers.
+// renumber changes the numbers of the CPUs.
 func renumber(t *testing.T, topology *Topology, indexes string) {
 	if indexes == "" {
 		return
@@ -41,8 +41,8 @@ func renumber(t *testing.T, topology *Topology, indexes string) {
 	}
 }
 
-// On the machines that we know each rank that is bound to a part of one has a locality,
-// and those of ranks with other CPUs differ.
+// On known machines, each rank bound to a part of the machine has a locality. Ranks with different
+// CPUs have different localities.
 func TestLocalityOfExamples(t *testing.T) {
 	for _, name := range Examples() {
 		m, err := Example(name)

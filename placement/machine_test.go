@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// cpuMachine has n CPUs and a quota.
+// cpuMachine returns a machine with n CPUs and a quota.
 func cpuMachine(n int, quota float64) Machine {
 	mask := make([]uint64, n/64+1)
 	for cpu := range n {

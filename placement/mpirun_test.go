@@ -23,14 +23,14 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// Open MPI's mpirun places ranks on machines that hwloc makes up and says where
-// they would be. Its answers to a fixed set of questions are in answersFile;
-// where mpirun is installed a part of them, and new ones, are asked for again.
+// Open MPI's mpirun places ranks on hwloc's synthetic machines and reports the bindings. answersFile
+// has its answers to a fixed set of questions. If mpirun is installed, the test also runs it for some
+// of these and for new questions.
 const answersFile = "testdata/mpirun-4.1.txt"
 
 var askAll = flag.Bool("ask-mpirun", false, "ask mpirun for all of "+answersFile+" and write it again")
 
-// question is what is asked of mpirun and of Map.
+// question is the input of mpirun and of Map.
 type question struct {
 	machine string // hwloc's synthetic description
 	ranks   int
@@ -62,7 +62,7 @@ var oracleMachines = []string{
 	"pack:1 numa:4 l3:1 core:3 pu:2",
 }
 
-// What the two do alike. docs/internals/placement.md says what they do not, and why.
+// These tests cover the common behavior. docs/internals/placement.md explains the differences.
 var (
 	oracleMaps = []string{
 		"slot", "node", "socket", "numa", "l3cache", "l2cache", "core", "hwthread",
@@ -81,23 +81,22 @@ var (
 	oracleSizes = []int{1, 2, 3, 4, 5, 6, 8, 12, 16}
 )
 
-// comparable reports whether both mean the same by the question.
+// comparable reports whether the question has the same meaning for both.
 func (q question) comparable() bool {
 	coarse := strings.HasPrefix(q.mapBy, "slot") || strings.HasPrefix(q.mapBy, "node") || strings.HasPrefix(q.mapBy, "ppr")
 	pe := strings.Contains(q.mapBy, "pe=")
 	cache, _, _ := strings.Cut(strings.TrimPrefix(q.mapBy, "l"), "cache")
 	switch {
 	case len(cache) == 1 && !strings.Contains(q.machine, "l"+cache+":"):
-		return false // there is none: mpirun maps by slot, gorun refuses
+		return false // without the object, mpirun maps by slot and gorun fails
 	case coarse && !pe && q.bindTo == "":
 		return false // gorun's default there is a share
 	case pe && q.bindTo != "" && q.bindTo != "core":
-		return false // refused by both, or contradictory
+		return false // both fail, or it is contradictory
 	}
 	return true
 }
 
-// randomQuestion draws a question.
 func randomQuestion(pick func(n int) int) question {
 	for {
 		q := question{
@@ -117,10 +116,10 @@ func randomQuestion(pick func(n int) int) question {
 	}
 }
 
-// fixedQuestions is the set of the golden file: always the same.
+// fixedQuestions returns the questions of the golden file, which are always the same.
 func fixedQuestions() []question {
 	state := uint32(1)
-	pick := func(n int) int { // a small generator that no release of Go changes
+	pick := func(n int) int { // a small generator, independent of the Go release
 		state = state*1664525 + 1013904223
 		return int(state>>8) % n
 	}
@@ -160,7 +159,7 @@ func (q question) ask(t testing.TB) string {
 	return answer(machine, sets)
 }
 
-// answer writes where ranks are. A rank on all CPUs is one that is not bound.
+// answer formats the CPUs of ranks. A rank on all CPUs is not bound.
 func answer(m Machine, sets map[int]CPUSet) string {
 	bound := false
 	var parts []string
@@ -180,7 +179,7 @@ func answer(m Machine, sets map[int]CPUSet) string {
 
 var mapLine = regexp.MustCompile(`Process rank: (\d+) Bound: .*?((?:\[[B./]+\])+|N/A|UNBOUND)\s*$`)
 
-// askMpirun returns Open MPI's answer in the same form.
+// askMpirun returns Open MPI's answer in the same format.
 func (q question) askMpirun(t testing.TB, mpirun, temporary string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -189,7 +188,7 @@ func (q question) askMpirun(t testing.TB, mpirun, temporary string) string {
 		q.options()...)
 	cmd := exec.CommandContext(ctx, mpirun, append(argv, "true")...)
 	cmd.Env = append(os.Environ(), "HWLOC_SYNTHETIC="+q.machine, "HWLOC_THISSYSTEM=1", "TMPDIR="+temporary)
-	output, _ := cmd.CombinedOutput() // it always ends with 1: it launches nothing
+	output, _ := cmd.CombinedOutput() // the exit status is always 1 because mpirun launches nothing
 	sets := make(map[int]CPUSet)
 	for lines := bufio.NewScanner(bytes.NewReader(output)); lines.Scan(); {
 		if found := mapLine.FindStringSubmatch(lines.Text()); found != nil {
@@ -204,7 +203,7 @@ func (q question) askMpirun(t testing.TB, mpirun, temporary string) string {
 	return answer(synthetic(t, q.machine), sets)
 }
 
-// cpusOfMap reads a core map "[BB/..][../B.]".
+// cpusOfMap parses a core map "[BB/..][../B.]".
 func cpusOfMap(cores string) CPUSet {
 	var set CPUSet
 	if !strings.HasPrefix(cores, "[") {
@@ -222,7 +221,7 @@ func cpusOfMap(cores string) CPUSet {
 	return set
 }
 
-// mpirun4 skips where mpirun is missing or is not Open MPI 4.
+// mpirun4 skips the test unless mpirun is Open MPI 4.
 func mpirun4(t testing.TB) string {
 	t.Helper()
 	path := testneeds.Program(t, "openmpi", "mpirun.openmpi")
@@ -248,12 +247,12 @@ func readAnswers(t testing.TB) map[string]string {
 	return answers
 }
 
-// agree compares two answers: errors are alike whatever their words.
+// agree compares two answers. All errors are equal.
 func agree(ours, theirs string) bool {
 	return ours == theirs || strings.HasPrefix(ours, "error: ") && strings.HasPrefix(theirs, "error")
 }
 
-// What Open MPI 4 answered, Map answers.
+// Map agrees with the recorded answers of Open MPI 4.
 func TestMapAsMpirun(t *testing.T) {
 	answers := readAnswers(t)
 	for _, q := range fixedQuestions() {
@@ -265,7 +264,7 @@ func TestMapAsMpirun(t *testing.T) {
 	}
 }
 
-// mpirun still answers what the file says, and to new questions what Map says.
+// mpirun agrees with the file, and with Map on new questions.
 func TestMapAsMpirunLive(t *testing.T) {
 	mpirun, temporary := mpirun4(t), t.TempDir()
 	if *askAll {

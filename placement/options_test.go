@@ -165,7 +165,7 @@ func rankBy(value string) error      { _, err := ParseRankBy(value); return err 
 func chosenGPUs(value string) error  { _, err := ParseGPUs(value); return err }
 func numaBinding(value string) error { _, err := ParseNUMABinding(value); return err }
 
-// What cannot be is refused with the numbers.
+// Impossible requests fail, and the errors have the numbers.
 func TestImpossibleWishes(t *testing.T) {
 	machines := sampleMachines(t)
 	hosts := func(r Request) Request { r.Hosts = []string{"a"}; return r }
@@ -301,7 +301,7 @@ func TestImpossibleWishes(t *testing.T) {
 	}
 }
 
-// withNICs gives a machine an RDMA device at each of some NUMA nodes.
+// withNICs adds an RDMA device at each of the given NUMA nodes.
 func withNICs(m Machine, nodes ...int) Machine {
 	topology := *m.Topology
 	topology.NICs = []NIC{
@@ -318,7 +318,7 @@ func withNICs(m Machine, nodes ...int) Machine {
 	return m
 }
 
-// Where ranks are mapped in ways that mpirun does not have.
+// These mappings do not exist in mpirun.
 func TestMapToDevicesAndShares(t *testing.T) {
 	small := withNICs(withGPUs(synthetic(t, "pack:2 numa:2 l3:1 core:4 pu:1"), 3, 3, 0, 0), 2, 1, 0)
 	tests := []struct {
@@ -372,7 +372,7 @@ func TestMapToDevicesAndShares(t *testing.T) {
 	}
 }
 
-// --cpus-per-rank counts hardware threads and gives whole cores, wherever ranks are mapped.
+// --cpus-per-rank counts hardware threads and assigns whole cores with every mapping.
 func TestCPUsPerRankWithMapping(t *testing.T) {
 	m := synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:2")
 	for object, want := range map[Object]string{ByPackage: "0-3 8-11 4-7 12-15", BySlot: "0-3 4-7 8-11 12-15"} {
@@ -387,7 +387,7 @@ func TestCPUsPerRankWithMapping(t *testing.T) {
 	}
 }
 
-// --bind-to core says no more than --cpus-per-rank does anyway: ranks have whole cores.
+// --bind-to core does not change --cpus-per-rank, because ranks have whole cores anyway.
 func TestCPUsPerRankBoundToCores(t *testing.T) {
 	m := withGPUs(synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:2"), 1, 0)
 	want, err := Map(Request{Ranks: 2, CPUsPerRank: 4}, []Machine{m})
@@ -397,7 +397,7 @@ func TestCPUsPerRankBoundToCores(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// Mapped by GPU each rank has as many as --gpus-per-rank says, and cores near to all of them.
+// With mapping by GPU, each rank gets --gpus-per-rank GPUs and cores near all of them.
 func TestMapByGPUWithSeveralEach(t *testing.T) {
 	m := withGPUs(synthetic(t, "pack:2 numa:2 l3:1 core:4 pu:1"), 3, 3, 0, 0, 1, 2, 2)
 	for each, want := range map[int][]string{
@@ -419,7 +419,7 @@ func TestMapByGPUWithSeveralEach(t *testing.T) {
 	}
 }
 
-// Several ranks on one CPU share it, and a quota is shared by all.
+// Several ranks on one CPU share it. All ranks share a quota.
 func TestThreads(t *testing.T) {
 	m := synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:2")
 	numa := Request{Ranks: 6, BindTo: BindTo{Given: true, Object: ByNUMA}}
@@ -432,7 +432,7 @@ func TestThreads(t *testing.T) {
 	assert.Equal(t, 1, layout.Ranks[0].Threads, "six ranks in the time of eight CPUs")
 }
 
-// Over several nodes: which node a rank comes to, and how ranks are counted.
+// These cases cover several nodes: the node of each rank and the numbering of ranks.
 func TestMapOverNodes(t *testing.T) {
 	two := []Machine{synthetic(t, "pack:2 numa:1 l3:1 core:2 pu:1"), synthetic(t, "pack:2 numa:1 l3:1 core:2 pu:1")}
 	tests := []struct {
@@ -558,8 +558,7 @@ func TestNeedsNICs(t *testing.T) {
 	assert.False(t, Request{MapBy: MapBy{Object: ByCore}, GPUsPerRank: 2}.NeedsNICs())
 }
 
-// The time in which ranks are numbered grows with their number, not with its square:
-// no stop looks at a assignment twice.
+// Numbering takes linear time in the number of ranks, because it visits each assignment once.
 func TestSeatsAreLookedAtOnce(t *testing.T) {
 	const assignments, kinds = 400, 8
 	looked := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// at makes a position: "pci0000:15/0000:15:01.0/0000:18:00.0".
+// at returns the position for a path: "pci0000:15/0000:15:01.0/0000:18:00.0".
 func at(node int, path string) *Bus {
 	parts := strings.Split(path, "/")
 	return &Bus{Root: parts[0], Bridges: parts[1 : len(parts)-1], Address: parts[len(parts)-1], Node: node}

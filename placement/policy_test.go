@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// sampleMachines are machines of every shape that policies have to deal with.
+// sampleMachines have all shapes that are relevant to policies.
 func sampleMachines(t testing.TB) map[string]Machine {
 	t.Helper()
 	nearby := func(m Machine, allowed string) Machine {
@@ -103,7 +103,7 @@ func samplePolicies() map[string]Request {
 	return policies
 }
 
-// overlapping are the policies under which ranks are meant to share CPUs.
+// overlapping lists the policies under which ranks may share CPUs.
 func overlapping(name string) bool {
 	for _, word := range []string{
 		"bind-to numa", "bind-to package", "bind-to l3cache", "bind-to hwthread:2", "overload", "user:",
@@ -117,16 +117,16 @@ func overlapping(name string) bool {
 	return false
 }
 
-// Whatever is asked of whatever machine: each rank's CPUs are allowed, nobody has
-// another's unless that was wished for, all are there, and it is the same every time.
+// For any request on any machine, the CPUs of all ranks are allowed. Ranks share CPUs only if
+// requested. All ranks are present, and the result is deterministic.
 func TestPoliciesOnMachines(t *testing.T) {
-	shift := testneeds.Rand(t).IntN(16) // which of the larger counts are in the sample; make soak has them all
+	shift := testneeds.Rand(t).IntN(16) // the larger counts in the sample; make soak runs all
 	for machineName, m := range sampleMachines(t) {
 		for policyName, req := range samplePolicies() {
 			t.Run(machineName+"/"+policyName, func(t *testing.T) {
 				step := testneeds.Count(4, 1)
 				if strings.HasPrefix(machineName, "example ") {
-					step = testneeds.Count(8, 1) // the others have every shape
+					step = testneeds.Count(8, 1) // the other machines cover all shapes
 				}
 				for n := 1; n <= 64; n++ {
 					if n > 8 && n%step != shift%step {
@@ -178,8 +178,8 @@ func checkLayout(t *testing.T, what string, m Machine, layout Layout, n int, ove
 	require.True(t, bound == 0 || bound == n, "%s: %d of %d ranks are bound", what, bound, n)
 }
 
-// By gorun's own policy the ranks of a node have as many cores as each other, or
-// one more; whole ones; and those of one NUMA node and one cache where they fit.
+// Under gorun's default policy, the core counts of ranks on one node differ by at most one. Ranks have
+// whole cores, in one NUMA node and one cache if they fit.
 func TestShareIsFair(t *testing.T) {
 	for name, m := range sampleMachines(t) {
 		if len(m.GPUs) > 0 && m.GPUs[0].Bus.Node >= 0 {
@@ -202,8 +202,8 @@ func TestShareIsFair(t *testing.T) {
 	}
 }
 
-// With GPUs every rank has cores of each NUMA node at which a GPU of it is, and the
-// ranks of one node have as many of its cores as each other, or one more.
+// With GPUs, every rank has cores of each NUMA node of its GPUs. The core counts of ranks on one node
+// differ by at most one.
 func TestShareNearGPUsIsFair(t *testing.T) {
 	for name, m := range sampleMachines(t) {
 		if len(m.GPUs) == 0 || m.GPUs[0].Bus.Node < 0 {
@@ -214,7 +214,7 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 			for n := 2; n*each <= len(m.GPUs) && n <= len(tr.cores); n++ {
 				layout, err := Map(Request{Ranks: n, GPUsPerRank: each}, []Machine{m})
 				require.NoError(t, err)
-				if strings.Contains(strings.Join(layout.Notes, ""), "too few cores") { // then cores are lent
+				if strings.Contains(strings.Join(layout.Notes, ""), "too few cores") { // then ranks share cores
 					continue
 				}
 				for rank, r := range layout.Ranks {
@@ -236,8 +236,8 @@ func TestShareNearGPUsIsFair(t *testing.T) {
 	}
 }
 
-// checkBoundaries fails where a rank crosses a boundary although all would have
-// room inside with the same number of cores.
+// checkBoundaries fails if a rank crosses a boundary although all ranks fit inside with the same
+// number of cores.
 func checkBoundaries(t *testing.T, name string, tr *tree, layout Layout, low int) {
 	t.Helper()
 	for _, kind := range []Object{ByNUMA, ByL3} {
@@ -259,7 +259,7 @@ func checkBoundaries(t *testing.T, name string, tr *tree, layout Layout, low int
 	}
 }
 
-// Where a GPU's NUMA node has room, its rank's CPUs are there.
+// If a GPU's NUMA node has room, the CPUs of its rank are there.
 func TestRanksAreNearTheirGPUs(t *testing.T) {
 	for _, name := range []string{"DGX A100", "DGX H100"} {
 		m := sampleMachines(t)[name]
@@ -284,8 +284,8 @@ func TestRanksAreNearTheirGPUs(t *testing.T) {
 	}
 }
 
-// A program takes the GPU of its local rank: no way to number ranks may bring its
-// CPUs to where another GPU is.
+// A program uses the GPU of its local rank. Therefore no order of ranks may move a rank's CPUs near
+// another GPU.
 func TestRankByKeepsGPUs(t *testing.T) {
 	m := sampleMachines(t)["DGX A100"]
 	for _, order := range []string{"numa:fill", "span", "core", "node"} {

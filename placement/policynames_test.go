@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The names are prterun's (5.0.11). For the same options it gives others where gorun places otherwise: BYCORE without
-// any, NOOVERSUBSCRIBE where nobody said so, and FILL for ranks on NUMA nodes, which gorun counts in turn. It has no
-// GPUs and no user:.
+// The names are those of prterun 5.0.11. gorun returns other names where its placement differs. They
+// are BYCORE without a mapping, NOOVERSUBSCRIBE by default, and FILL for ranks on NUMA nodes, which
+// gorun numbers in turn. prterun has no GPUs and no user:.
 func TestPolicyNames(t *testing.T) {
 	tests := []struct {
 		mapBy, rankBy, bindTo string

@@ -12,7 +12,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// randomMachine makes up a machine, as strange as real ones come.
+// randomMachine returns a random machine, as irregular as real ones.
 func randomMachine(t testing.TB, random *rand.Rand) (Machine, string) {
 	t.Helper()
 	few := func(n int) int { return 1 + random.IntN(n) }
@@ -56,7 +56,7 @@ func randomMachine(t testing.TB, random *rand.Rand) (Machine, string) {
 	return withNICs(withGPUs(m, near...), 0, len(m.Topology.Nodes)-1), description
 }
 
-// On whatever machine, by whatever policy: no panic, and the properties hold.
+// On any machine and under any policy, there is no panic, and the invariants hold.
 func TestMapOnRandomMachines(t *testing.T) {
 	random := testneeds.Rand(t)
 	policies := samplePolicies()
@@ -78,8 +78,7 @@ func TestMapOnRandomMachines(t *testing.T) {
 	}
 }
 
-// A machine of which nothing but CPUs is known gives ranks no CPUs, and a node
-// may have no rank at all.
+// Ranks get no CPUs if only the CPU count of the machine is known. A node may have no rank.
 func TestMapWhereLittleIsKnown(t *testing.T) {
 	empty := Machine{Topology: &Topology{}}
 	for _, m := range []Machine{{}, empty, {Topology: &Topology{}, CPUs: NewCPUSet(0, 1)}} {

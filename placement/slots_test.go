@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Slots of several nodes are a limit; those of one are not.
+// The slots of several nodes are a limit. Those of a single node are not.
 func TestSlots(t *testing.T) {
 	four := []int{4, 4, 4, 4}
 	hosts := []string{"node1", "node2", "node3", "node4"}
@@ -113,8 +113,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// More ranks than slots are refused with the wish as the subject, wherever their number
-// comes from.
+// A request for more ranks than slots fails. The error starts with the request, whatever option set
+// the number.
 func TestSlotsOfCountedRanks(t *testing.T) {
 	r := Request{PerNode: PerNode{Kind: PerNodeCPU, From: "--nproc-per-node cpu"}, Slots: []int{2, 1}}
 	err := r.checkSlots(Counts{PerNode: []int{2, 2}, Reason: "one per usable CPU (2 nodes)"})

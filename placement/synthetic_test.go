@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// synthetic makes a machine of hwloc's synthetic description, such as
-// "pack:2 numa:1 l3:1 core:4 pu:2", whose CPUs the kernel numbers in hwloc's
-// logical order. Kinds that are left out are not told (-1), but for one NUMA node.
+// synthetic builds a machine from hwloc's synthetic description, such as "pack:2 numa:1 l3:1 core:4
+// pu:2". The kernel's CPU numbers are equal to hwloc's logical numbers. Omitted kinds are unknown
+// (-1), except for one NUMA node.
 func synthetic(t testing.TB, description string) Machine {
 	t.Helper()
 	topology := &Topology{}
@@ -46,7 +46,7 @@ type level struct {
 	count int
 }
 
-// syntheticDistance is 10 to a node itself, 12 inside of a package, 21 to others.
+// syntheticDistance is 10 to the node itself, 12 within a package, and 21 otherwise.
 func syntheticDistance(a, b, perPackage int) int {
 	switch {
 	case a == b:
@@ -57,7 +57,7 @@ func syntheticDistance(a, b, perPackage int) int {
 	return 21
 }
 
-// grow adds the objects of the first level, with what is below them.
+// grow adds the objects of the first level and their descendants.
 func grow(topology *Topology, levels []level, counts, at map[string]int) {
 	here := levels[0]
 	for i := range here.count {
@@ -74,7 +74,7 @@ func grow(topology *Topology, levels []level, counts, at map[string]int) {
 	}
 }
 
-// withGPUs gives a machine GPUs near to NUMA nodes, in the order of PCI addresses.
+// withGPUs adds GPUs near NUMA nodes, in PCI address order.
 func withGPUs(m Machine, nodes ...int) Machine {
 	m.GPUs = nil
 	for i, node := range nodes {
@@ -87,8 +87,8 @@ func withGPUs(m Machine, nodes ...int) Machine {
 	return m
 }
 
-// renumbered gives the CPUs the numbers of a usual server: first every core's
-// first thread, then the second ones.
+// renumbered assigns the CPU numbers of a typical server: the first threads of all cores, then the
+// second threads.
 func renumbered(m Machine) Machine {
 	topology := *m.Topology
 	threads := 1

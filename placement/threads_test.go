@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestThreadsAsMpirun: what mpirun 4.1.4 --use-hwthread-cpus --display-map answers for this
-// machine, whose core n has the CPUs 2n and 2n+1.
+// TestThreadsAsMpirun compares with mpirun 4.1.4 --use-hwthread-cpus --display-map on this machine.
+// Core n has the CPUs 2n and 2n+1.
 func TestThreadsAsMpirun(t *testing.T) {
 	machine := synthetic(t, "pack:2 numa:1 l3:1 core:4 pu:2")
 	for _, c := range []struct {
@@ -32,8 +32,8 @@ func TestThreadsAsMpirun(t *testing.T) {
 	}
 }
 
-// TestCountedRoom: ranks may share CPUs that were counted, as Hydra has it, but not beyond a
-// number that somebody gave.
+// TestCountedRoom: as in Hydra, ranks may share CPUs if gorun counted the CPUs itself. They may not
+// exceed a number that the user set.
 func TestCountedRoom(t *testing.T) {
 	machines := []Machine{synthetic(t, "pack:1 numa:1 l3:1 core:2 pu:2"), synthetic(t, "pack:1 numa:1 l3:1 core:2 pu:2")}
 	wish := PerNode{Kind: PerNodeCore, From: "I_MPI_PERHOST=allcores"}

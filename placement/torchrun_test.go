@@ -14,7 +14,7 @@ import (
 	"gorun/internal/testneeds"
 )
 
-// bindingCase is a question to PyTorch's own code, see testdata/numa_binding.py.
+// bindingCase is an input for PyTorch's own code, see testdata/numa_binding.py.
 type bindingCase struct {
 	Mode    NUMABinding            `json:"mode"`
 	GPUs    []int                  `json:"gpus"`
@@ -23,7 +23,7 @@ type bindingCase struct {
 	machine Machine
 }
 
-// newBindingCase asks about a machine on which each GPU has a rank.
+// newBindingCase returns the case of a machine with one rank per GPU.
 func newBindingCase(m Machine, mode NUMABinding) bindingCase {
 	c := bindingCase{Mode: mode, Allowed: slices.Collect(m.CPUs.All()), CPUs: make(map[int]map[string]int), machine: m}
 	for _, cpu := range m.Topology.CPUs {
@@ -35,8 +35,8 @@ func newBindingCase(m Machine, mode NUMABinding) bindingCase {
 	return c
 }
 
-// plain reports whether torchrun can answer for a machine: all is told of it, and
-// each GPU's NUMA node has an allowed CPU. It knows nothing of isolated ones.
+// plain reports whether torchrun supports a machine. All facts must be known, and each GPU's NUMA node
+// must have an allowed CPU. torchrun does not support isolated CPUs.
 func plain(m Machine) bool {
 	t := newTree(numbered(0), m)
 	for _, cpu := range m.Topology.CPUs {
@@ -73,7 +73,7 @@ func bindingCases(t *testing.T, random *rand.Rand, n int) []bindingCase {
 	return cases
 }
 
-// Where each GPU has a rank, --numa-binding binds as PyTorch's own code does.
+// With one rank per GPU, --numa-binding binds like PyTorch's own code.
 func TestNUMABindingAsTorchrun(t *testing.T) {
 	python := testneeds.Torch(t)
 	modules, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "python3*", "site-packages", "torch",

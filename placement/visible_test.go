@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// gpus makes n GPUs of a vendor; those of NVIDIA and AMD have UUIDs.
+// gpus returns n GPUs of a vendor. Those of NVIDIA and AMD have UUIDs.
 func gpus(vendor Vendor, n int) []GPU {
 	list := make([]GPU, n)
 	for i := range list {

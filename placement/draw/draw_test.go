@@ -25,7 +25,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
-// golden compares a text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -51,7 +50,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// fits checks what holds for every text for a terminal.
+// fits checks the invariants of all terminal output.
 func fits(t *testing.T, text string, style draw.Style) {
 	t.Helper()
 	width := style.Width
@@ -63,7 +62,7 @@ func fits(t *testing.T, text string, style draw.Style) {
 		if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
 			t.Fatalf("%q is wider than %d columns, or ends in blanks", line, width)
 		}
-		for _, r := range line { // a million of them: no require
+		for _, r := range line { // require would be too slow for a million characters
 			if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || style.ASCII && r > '~' {
 				t.Fatalf("%q has %q", line, r)
 			}
@@ -106,10 +105,10 @@ func TestSeatsFitAnywhere(t *testing.T) {
 	}
 }
 
-// coresLine finds the CPUs that a line about cores names, whatever its breaks.
+// coresLine matches the CPUs in a line about cores, with or without wraps.
 var coresLine = regexp.MustCompile(`(?:threads?(?: each)?|known cores), CPUs? ((?:[0-9:-]+,? ?)+)`)
 
-// shown are the CPUs that the lines about cores name.
+// shown returns the CPUs in the lines about cores.
 func shown(picture string) (cpus []string) {
 	plain := strings.Join(strings.FieldsFunc(picture, func(r rune) bool {
 		return r == ' ' || r == '\n' || r == '│'
@@ -120,7 +119,7 @@ func shown(picture string) (cpus []string) {
 	return cpus
 }
 
-// withoutSteps writes "0-4:2" as "0,2,4".
+// withoutSteps expands "0-4:2" to "0,2,4".
 func withoutSteps(list string) string {
 	var items []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -136,7 +135,7 @@ func withoutSteps(list string) string {
 	return strings.Join(items, ",")
 }
 
-// Each CPU stands in one line, and each GPU and NIC in one.
+// Each CPU, GPU and NIC is in exactly one line.
 func TestEverythingAppears(t *testing.T) {
 	r := testneeds.Rand(t)
 	for range testneeds.Count(40, 2000) {
@@ -159,8 +158,8 @@ func TestEverythingAppears(t *testing.T) {
 	}
 }
 
-// spread is a Layout by hand: n ranks with equal shares of all cores, and a GPU
-// each as far as there are.
+// spread returns a Layout with equal shares of all cores for n ranks. It assigns one GPU per rank
+// while there are enough.
 func spread(m placement.Machine, n int) []draw.Seat {
 	cores := map[int][]string{}
 	most := 0
@@ -221,7 +220,7 @@ func TestSeatsWithoutBinding(t *testing.T) {
 	require.Contains(t, text, "rank 0 [B./31×..][32×..]\nrank 1 [.B/31×..][32×..]\n")
 }
 
-// Small maps are as Open MPI's.
+// Small maps are equal to those of Open MPI.
 func TestCoreMapOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
 	seats := []draw.Seat{{Rank: 0, CPUs: must("0-1,8-9")}, {Rank: 1, CPUs: must("4,6")}}
@@ -230,7 +229,7 @@ func TestCoreMapOfOpenMPI(t *testing.T) {
 		draw.Seats(m, seats, draw.Style{}))
 }
 
-// Lines of --report-bindings as mpirun of Open MPI 4.1 prints them of such a machine.
+// The expected lines are the --report-bindings output of Open MPI 4.1 for this machine.
 func TestBindingsOfOpenMPI(t *testing.T) {
 	m := shape{2, 1, 1, 4, 2, gib, 0, 20}.build()
 	seats := []draw.Seat{
@@ -278,7 +277,7 @@ func TestPredict(t *testing.T) {
 	require.ErrorContains(t, err, "8 GPUs of this machine are joined is not known")
 }
 
-// bridged has links in a ring that is not the order of addresses: 0-2-1-3-0.
+// bridged links GPUs in a ring that differs from PCI address order: 0-2-1-3-0.
 func bridged() placement.Machine {
 	m := pairs()
 	m.GPUs = m.GPUs[:4]
@@ -334,7 +333,7 @@ func TestSVG(t *testing.T) {
 	golden(t, "two.svg", draw.SVG(two(), spread(two(), 2)))
 }
 
-// wellFormed reads a document to its end; everything is within the sheet.
+// wellFormed parses a document to its end, and checks that everything is within the sheet.
 func wellFormed(t *testing.T, text string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))
@@ -360,7 +359,7 @@ func wellFormed(t *testing.T, text string) {
 	require.Positive(t, elements)
 }
 
-// numbers are an element's attributes that are whole numbers.
+// numbers returns the integer attributes of an element.
 func numbers(e xml.StartElement) map[string]int {
 	found := map[string]int{}
 	for _, a := range e.Attr {
@@ -432,8 +431,8 @@ func TestPeers(t *testing.T) {
 	require.Contains(t, draw.Matrix(m, draw.Style{}), "\nPeer-to-peer: each GPU reaches the memory of all others\n")
 }
 
-// The PCIe link that GPUs tell is that of the prediction and of the picture; the
-// slowest counts, with the lanes in use.
+// The prediction and the picture use the PCIe link that the GPUs report: the slowest one, with the
+// lanes in use.
 func TestPCIeLinks(t *testing.T) {
 	linked := func(links ...placement.PCIeLink) placement.Machine {
 		m, err := placement.Example("mi300x")
@@ -471,7 +470,7 @@ func TestPCIeLinks(t *testing.T) {
 		require.Equal(t, tt.why, p.Assumptions[0].Why)
 	}
 	m := linked(wide, half)
-	m.Topology.NICs[0].Bus.Link = &placement.PCIeLink{GTps: 16, Width: 16} // of 400 Gb/s
+	m.Topology.NICs[0].Bus.Link = &placement.PCIeLink{GTps: 16, Width: 16} // for a port of 400 Gb/s
 	m.Topology.NICs[1].Bus.Link = &placement.PCIeLink{GTps: 32, Width: 16}
 	text := draw.Picture(m, nil, draw.Style{Width: 120})
 	require.Contains(t, text, "MI300X OAM · 192 GiB · PCIe 5.0 x16 ")

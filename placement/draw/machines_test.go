@@ -7,9 +7,8 @@ import (
 	"gorun/placement"
 )
 
-// shape is a regular machine.
 type shape struct {
-	packages, nodes, caches, cores, threads int // nodes of a package, caches of a node, cores of a cache
+	packages, nodes, caches, cores, threads int // nodes per package, caches per node, cores per cache
 	memory                                  int64
 	near, far                               int // distances within and between packages
 }
@@ -24,7 +23,7 @@ func must(list string) placement.CPUSet {
 	return set
 }
 
-// build makes the machine; second threads are numbered behind all first ones.
+// build creates the machine. The numbers of second threads follow those of all first threads.
 func (s shape) build() placement.Machine {
 	t := &placement.Topology{}
 	total := s.packages * s.nodes * s.caches * s.cores
@@ -57,12 +56,12 @@ func (s shape) build() placement.Machine {
 	return placement.Machine{CPUs: must(fmt.Sprintf("0-%d", total*s.threads-1)), Topology: t}
 }
 
-// bus is a place below a host bridge.
+// bus returns a position below a host bridge.
 func bus(address string, node int, root string, bridges ...string) *placement.Bus {
 	return &placement.Bus{Address: address, Node: node, Root: root, Bridges: bridges}
 }
 
-// linked gives every pair of GPUs the same links.
+// linked connects every pair of GPUs with equal links.
 func linked(gpus []placement.GPU, kind string, count int) []placement.GPU {
 	for i := range gpus {
 		for j := range gpus {
@@ -74,7 +73,7 @@ func linked(gpus []placement.GPU, kind string, count int) []placement.GPU {
 	return gpus
 }
 
-// two is the smallest machine that is no toy: a virtual one with two CPUs.
+// two is the smallest realistic machine: a virtual machine with two CPUs.
 func two() placement.Machine {
 	m := shape{1, 1, 1, 2, 1, 8 * gib, 0, 0}.build()
 	m.Topology.Virtual = true
@@ -88,7 +87,7 @@ func two() placement.Machine {
 	return m
 }
 
-// laptop has cores of two kinds and tells no NUMA node of its devices.
+// laptop has two kinds of cores, and no NUMA node for its devices.
 func laptop() placement.Machine {
 	t := &placement.Topology{Nodes: []placement.NUMANode{{
 		ID: 0, CPUs: must("0-15"), Memory: 31 * gib,
@@ -116,8 +115,8 @@ func laptop() placement.Machine {
 	}}}
 }
 
-// dgxA100 has eight GPUs whose order is not that of the NUMA nodes, and NICs two
-// switches away.
+// dgxA100 has eight GPUs in an order different from that of the NUMA nodes, and NICs two switches
+// away.
 func dgxA100() placement.Machine {
 	m := shape{2, 4, 4, 4, 2, 251 * gib, 12, 32}.build()
 	nodes := []int{3, 3, 1, 1, 7, 7, 5, 5}
@@ -149,7 +148,7 @@ func dgxA100() placement.Machine {
 	return m
 }
 
-// pairs is a server with PCIe switches and no links: two GPUs below each.
+// pairs is a server with two GPUs below each PCIe switch and no links.
 func pairs() placement.Machine {
 	m := shape{2, 1, 1, 32, 2, 503 * gib, 0, 21}.build()
 	roots := []string{"pci0000:15", "pci0000:30", "pci0000:ae", "pci0000:c9"}
@@ -173,7 +172,7 @@ func pairs() placement.Machine {
 	return m
 }
 
-// grace has GPUs whose memory is a NUMA node of its own, and holes in its numbers.
+// grace has a separate NUMA node for each GPU's memory, and gaps in the node numbers.
 func grace() placement.Machine {
 	m := shape{2, 1, 1, 72, 1, 480 * gib, 0, 40}.build()
 	t := m.Topology
@@ -201,18 +200,18 @@ func grace() placement.Machine {
 	return m
 }
 
-// container may use a part of a server only, some of whose CPUs are isolated or off.
+// container may use only part of a server. Some CPUs are isolated or offline.
 func container() placement.Machine {
 	m := shape{2, 1, 2, 4, 2, 64 * gib, 0, 20}.build()
 	t := m.Topology
-	t.CPUs = t.CPUs[:31] // CPU 31 is off
+	t.CPUs = t.CPUs[:31] // CPU 31 is offline
 	t.Offline, t.Isolated, t.Memories = must("31"), must("6-7,22-23"), must("0")
 	m.CPUs, m.Quota, m.MemoryLimit = must("0-3,16-18"), 2.5, 4*gib
 	m.Notes = []string{"cpu.max of /sys/fs/cgroup says 2.5 CPUs"}
 	return m
 }
 
-// strange tells next to nothing, and what it tells is meant for a terminal.
+// strange has few facts, and texts with terminal control characters.
 func strange() placement.Machine {
 	const evil = "\x1b[31mx\x1b]0;t\x07\n\u009b2J\u202e"
 	return placement.Machine{
@@ -238,14 +237,14 @@ func strange() placement.Machine {
 	}
 }
 
-// machines are those of the golden files.
+// machines are the machines of the golden files.
 var machines = map[string]func() placement.Machine{
 	"two": two, "laptop": laptop, "dgx-a100": dgxA100, "pairs": pairs, "grace": grace, "container": container,
 	"strange": strange,
 	"unknown": func() placement.Machine { return placement.Machine{} },
 }
 
-// anyMachine is a machine of any shape.
+// anyMachine returns a machine of any shape.
 func anyMachine(r *rand.Rand) placement.Machine {
 	s := shape{
 		1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(9), 1 + r.IntN(9), 1 + r.IntN(2), r.Int64N(1 << 44),

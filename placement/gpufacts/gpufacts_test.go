@@ -12,7 +12,7 @@ import (
 	"gorun/placement"
 )
 
-// host has two NUMA nodes of four CPUs, and a third that is memory alone.
+// host has two NUMA nodes with four CPUs each, and a third node with memory only.
 func host(gpus ...placement.GPU) placement.Machine {
 	return placement.Machine{GPUs: gpus, Topology: &placement.Topology{Nodes: []placement.NUMANode{
 		{ID: 0, CPUs: cpus(0, 1, 2, 3)}, {ID: 1, CPUs: cpus(4, 5, 6, 7)}, {ID: 2},
@@ -31,7 +31,7 @@ func nvidia(index int, pci string, node int) placement.GPU {
 	return placement.GPU{Index: index, PCI: pci, Vendor: placement.NVIDIA, Bus: &placement.Bus{Address: pci, Node: node}}
 }
 
-// What is told of one GPU, and what stays where nothing is.
+// The facts replace the values of a GPU. Values without facts are unchanged.
 func TestMergeOneGPU(t *testing.T) {
 	known := func(change func(*placement.GPU)) placement.GPU {
 		g := nvidia(0, "a", 0)
@@ -80,7 +80,7 @@ func TestMergeOneGPU(t *testing.T) {
 	}
 }
 
-// Without a topology there is nowhere to put a GPU.
+// A GPU has no position if there is no topology.
 func TestMergeWithoutTopology(t *testing.T) {
 	m := placement.Machine{GPUs: []placement.GPU{{PCI: "a", Vendor: placement.NVIDIA}}}
 	assert.Empty(t, Merge(&m, Facts{GPUs: []GPU{{PCI: "a", Used: new(true), Near: cpus(1), MemoryNode: new(2)}}}))
@@ -104,7 +104,7 @@ func TestMergePairs(t *testing.T) {
 	assert.Equal(t, []placement.Link{nvlink("a", 2)}, m.GPUs[2].Links)
 }
 
-// GPUs of which no file tells come among NVIDIA's, which are counted by address.
+// GPUs that no file describes are inserted in PCI address order among NVIDIA's GPUs.
 func TestMergeMissing(t *testing.T) {
 	amd := placement.GPU{PCI: "0", Vendor: placement.AMD}
 	m := host(nvidia(0, "b", 0), amd)
@@ -128,7 +128,7 @@ func TestNeedsLibrary(t *testing.T) {
 		what  string
 		gpus  []placement.GPU
 		signs Signs
-		needs string // of All, Users, Names, Links
+		needs string // a subset of All, Users, Names, Links
 	}{
 		{"no GPU", nil, Signs{}, ""},
 		{"another vendor's", []placement.GPU{amd, amd}, Signs{}, ""},
@@ -206,7 +206,7 @@ func TestComplete(t *testing.T) {
 			assert.Equal(t, test.notes, test.wish.Complete(&m, test.facts, test.err))
 			assert.False(t, m.GPUs[0].Used)
 			assert.Equal(t, slices.Contains(test.notes, lost) || name == "free ones, told", m.GPUs[1].Used)
-			if name == "links alone" { // for people: nothing that ranks are placed by
+			if name == "links alone" { // links do not affect placement
 				assert.Equal(t, "H100", m.GPUs[0].Name)
 				assert.Empty(t, m.GPUs[0].UUID)
 				assert.Equal(t, 0, m.GPUs[0].Bus.Node)
@@ -219,7 +219,7 @@ func TestComplete(t *testing.T) {
 		Wish{All: true}.Complete(&m, Facts{}, gone))
 }
 
-// Nothing is lost between the two processes.
+// Encoding and decoding preserve all facts.
 func TestFactsAsJSON(t *testing.T) {
 	sent := Facts{Error: "e", CUDA: "12.8", Notes: []string{"n"}, GPUs: []GPU{{
 		PCI: "a", UUID: "u", Name: "n", Memory: 1, MIG: []string{"m"}, Used: new(false), MemoryNode: new(0), Near: cpus(1, 2),

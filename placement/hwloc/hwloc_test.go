@@ -21,7 +21,7 @@ import (
 	"gorun/placement/sysfs/sysfstest"
 )
 
-// bare is a machine of the examples without its devices.
+// bare returns an example machine without its devices.
 func bare(t *testing.T, name string) placement.Machine {
 	t.Helper()
 	m, err := placement.Example(name)
@@ -30,7 +30,7 @@ func bare(t *testing.T, name string) placement.Machine {
 	return m
 }
 
-// files are those of a machine that its kernel would show.
+// files returns the kernel's files for a machine.
 func files(m placement.Machine) sysfstest.Tree {
 	tree := sysfstest.Tree{MapFS: sysfstest.TreeOf(m)}
 	tree.ForHwloc(m)
@@ -44,12 +44,12 @@ func xmlOf(t *testing.T, tree sysfstest.Tree, m placement.Machine) string {
 	return XML(topology, details)
 }
 
-// lister is testdata/objects.c.
+// lister is compiled from testdata/objects.c.
 type lister string
 
 func buildLister(t *testing.T) lister {
 	t.Helper()
-	testneeds.Program(t, "hwloc", "mpicc.openmpi") // whose package has hwloc's headers and library
+	testneeds.Program(t, "hwloc", "mpicc.openmpi") // the package depends on hwloc's headers and library
 	gcc := testneeds.Program(t, "hwloc", "gcc")
 	program := filepath.Join(t.TempDir(), "objects")
 	out, err := exec.Command(gcc, "-Wall", "-Werror", "-o", program, "testdata/objects.c", "-lhwloc").CombinedOutput()
@@ -57,7 +57,7 @@ func buildLister(t *testing.T) lister {
 	return lister(program)
 }
 
-// list gives the lines of the program, and wants that hwloc complains of nothing.
+// list returns the output lines of the program, and requires that hwloc reports no error.
 func (l lister) list(t *testing.T, environ []string, args ...string) []string {
 	t.Helper()
 	command := exec.Command(string(l), args...)
@@ -71,7 +71,7 @@ func (l lister) list(t *testing.T, environ []string, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// compare shows hwloc a machine's files, and the XML that is made of them.
+// compare runs hwloc on a machine's files and on the generated XML.
 func (l lister) compare(t *testing.T, m placement.Machine, tree sysfstest.Tree) {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func (l lister) compare(t *testing.T, m placement.Machine, tree sysfstest.Tree) 
 	}
 }
 
-// without are the lines of a that b lacks.
+// without returns the lines of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
@@ -133,9 +133,9 @@ func TestHwlocImportsWhatItWouldFind(t *testing.T) {
 	}
 }
 
-// randomMachine has up to 96 CPUs with any numbers, some of which are switched off.
+// randomMachine returns a machine with up to 96 CPUs, arbitrary CPU numbers, and some offline CPUs.
 func randomMachine(rng *rand.Rand) placement.Machine {
-	var size [7]int // packages, their dies, NUMA nodes of those, their L3 caches, …
+	var size [7]int // packages, dies per package, NUMA nodes per die, L3 caches per node, …
 	total := 0
 	for total < 2 || total > 96 {
 		total = 1
@@ -179,7 +179,7 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 
 var update = flag.Bool("update", false, "write the expected files")
 
-// A CPU that is switched off, memory without CPUs and cores of two kinds are told in words that are checked by eye.
+// Golden files, checked by hand, cover an offline CPU, memory without CPUs, and two kinds of cores.
 func TestXML(t *testing.T) {
 	for _, name := range []string{"offline", "hybrid"} {
 		m := bare(t, name)
@@ -205,7 +205,7 @@ func TestBitmap(t *testing.T) {
 	assert.Equal(t, "0x0", bitmap(placement.CPUSet{}))
 }
 
-// Objects that overlap without one lying in the other cannot be in a tree: the smaller one is left out.
+// Partially overlapping objects cannot be in one tree. The smaller one is omitted.
 func TestWhatOverlapsIsLeftOut(t *testing.T) {
 	m := bare(t, "hybrid")
 	tree := files(m)

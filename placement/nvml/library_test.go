@@ -20,8 +20,8 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// withoutLibrary returns an example machine and what of it the kernel's files
-// tell.
+// withoutLibrary returns an example machine, and the same machine with only the facts from the
+// kernel's files.
 func withoutLibrary(t *testing.T, name string) (whole, part placement.Machine) {
 	t.Helper()
 	whole, err := placement.Example(name)
@@ -34,8 +34,8 @@ func withoutLibrary(t *testing.T, name string) (whole, part placement.Machine) {
 	return whole, part
 }
 
-// complete gives the mocks what they lack, as the machine would answer: those of
-// go-nvml have neither addresses nor affinity nor links, and panic when asked.
+// complete adds missing functions to the mocks, with the results of the machine. The mocks of go-nvml
+// have no addresses, affinity or links, and panic on such queries.
 func complete(s *server.Server, m placement.Machine) {
 	for i, d := range s.Devices {
 		completeDevice(d.(*server.Device), m, i)
@@ -86,7 +86,7 @@ func completeDevice(d *server.Device, m placement.Machine, i int) {
 	d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 }
 
-// How a GPU is, and what of it is not told.
+// This test covers the health of a GPU, and queries that the library does not support.
 func TestHealth(t *testing.T) {
 	whole, _ := withoutLibrary(t, "dgx-h100")
 	for name, test := range map[string]struct {
@@ -153,7 +153,7 @@ func resultOr(ok bool, wrong nvml.Return) nvml.Return {
 	return wrong
 }
 
-// The library's facts and the kernel's make the whole machine.
+// The facts from the library and from the kernel describe the whole machine.
 func TestMockedMachines(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -186,8 +186,7 @@ func TestMockedMachines(t *testing.T) {
 	}
 }
 
-// Where the firmware does not tell the GPUs' nodes, or tells wrong ones, NVIDIA's
-// own affinity counts.
+// If the firmware reports no nodes or wrong nodes for the GPUs, NVIDIA's affinity applies.
 func TestAffinity(t *testing.T) {
 	want, got := withoutLibrary(t, "dgx-a100")
 	s := dgxa100.New()
@@ -208,7 +207,7 @@ func TestAffinity(t *testing.T) {
 	}, got.Notes)
 }
 
-// The numbers of the library, of which 0 is the good one.
+// In the library's numbers, 0 means OK.
 func TestP2PStatus(t *testing.T) {
 	for number, want := range []placement.P2PStatus{
 		"ok", "chipset not supported", "GPU not supported", "topology not supported", "disabled by a registry key",
@@ -228,7 +227,7 @@ func TestP2PStatus(t *testing.T) {
 	}
 }
 
-// Links without a switch: pairs have a bridge, as four PCIe cards may.
+// Direct links without a switch connect pairs of GPUs, as with bridges on four PCIe cards.
 func TestDirectLinks(t *testing.T) {
 	whole, got := withoutLibrary(t, "pcie-8gpu")
 	s := dgxa100.New()
@@ -292,7 +291,7 @@ func TestMIGAndUsers(t *testing.T) {
 	assert.Empty(t, got.Notes)
 }
 
-// What is told of how busy GPUs are is no part of the machine.
+// Utilization facts do not change the machine.
 func TestBusyGPUs(t *testing.T) {
 	whole, _ := withoutLibrary(t, "dgx-h100")
 	s := dgxh100.New()
@@ -303,7 +302,7 @@ func TestBusyGPUs(t *testing.T) {
 		return nvml.Memory{Total: 80 << 30, Used: 7 << 30}, nvml.SUCCESS
 	}
 	s.Devices[2].(*server.Device).GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
-		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // divided
+		return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED // MIG is enabled
 	}
 	facts := askLibrary(s)
 	assert.Equal(t, 97, *facts.GPUs[0].Busy)
@@ -313,7 +312,7 @@ func TestBusyGPUs(t *testing.T) {
 	assert.Empty(t, facts.Notes)
 }
 
-// On a Grace the GPUs' memories are NUMA nodes without CPUs.
+// On Grace, the GPUs' memories are NUMA nodes without CPUs.
 func TestMemoryNode(t *testing.T) {
 	whole, got := withoutLibrary(t, "gb200-tray")
 	s := dgxb200.New()
@@ -330,7 +329,7 @@ func TestMemoryNode(t *testing.T) {
 	assert.Equal(t, []int{2, 10, 0, 0}, nodes)
 }
 
-// Under WSL the kernel's files do not tell of GPUs.
+// Under WSL, the kernel's files do not describe GPUs.
 func TestGPUsOnlyTheLibraryKnows(t *testing.T) {
 	whole, got := withoutLibrary(t, "dgx-h100")
 	s := dgxh100.New()
@@ -346,7 +345,7 @@ func TestGPUsOnlyTheLibraryKnows(t *testing.T) {
 	assert.Equal(t, amd, got.GPUs[8])
 }
 
-// Whatever question fails, for whatever reason, the rest is there.
+// If any query fails for any reason, all other facts are present.
 func TestFailureInMidCall(t *testing.T) {
 	failures := map[string]func(d *server.Device, ret nvml.Return){
 		"UUID": func(d *server.Device, ret nvml.Return) {
@@ -436,7 +435,7 @@ func TestLibraryThatTellsNothing(t *testing.T) {
 	assert.Empty(t, got.GPUs)
 }
 
-// A function that an old driver lacks is not called: that would end the program.
+// A function that an old driver lacks is not called, because the call would exit the program.
 func TestOldDriver(t *testing.T) {
 	whole, got := withoutLibrary(t, "dgx-h100")
 	s := dgxh100.New()
@@ -456,7 +455,7 @@ func TestOldDriver(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// The real library, or none: nothing that is known is lost.
+// With or without the real library, no known fact is lost.
 func TestRealLibrary(t *testing.T) {
 	_, m := withoutLibrary(t, "dgx-h100")
 	m.Notes = gpufacts.Wish{All: true}.Complete(&m, Ask(), nil)

@@ -9,18 +9,18 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// merge adds to a machine what a library told.
+// merge adds the facts from a library to a machine.
 func merge(m *placement.Machine, facts gpufacts.Facts) {
 	m.Notes = append(m.Notes, gpufacts.Wish{All: true}.Complete(m, facts, nil)...)
 }
 
-// With or without cgo, a machine without NVIDIA's GPUs stays as it is.
+// With or without cgo, a machine without NVIDIA GPUs is unchanged.
 func TestMachineWithoutNVIDIA(t *testing.T) {
 	want, err := placement.Example("two-socket-amd")
 	assert.NoError(t, err)
 	got, _ := placement.Example("two-socket-amd")
 	facts := Ask()
-	facts.GPUs = nil // of the machine that the test runs on
+	facts.GPUs = nil // of the machine that runs the test
 	merge(&got, facts)
 	assert.Equal(t, want, got)
 }

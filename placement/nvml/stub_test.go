@@ -16,12 +16,12 @@ import (
 	"gorun/placement"
 )
 
-// stubVariable names a library for a process of its own: what the dynamic linker
-// bound to one library stays bound when another is loaded.
+// stubVariable names the library for a separate process. A separate process is necessary because the
+// dynamic linker does not rebind symbols to another library.
 const stubVariable = "NVML_TEST_STUB"
 
-// Real libraries, loaded by the dynamic linker: one that cannot start, one that
-// lacks nearly all functions, and a file that is no library.
+// The dynamic linker loads real files. They are a library that cannot start, a library that lacks most
+// functions, and a file that is not a library.
 func TestStubLibraries(t *testing.T) {
 	gcc := testneeds.Program(t, testneeds.LayerGCC, "gcc")
 	for name, test := range map[string]struct{ init, child string }{
@@ -48,8 +48,7 @@ func TestStubLibraries(t *testing.T) {
 	}
 }
 
-// stubbed adds what the library of the variable tells; without one there is
-// nothing to test.
+// stubbed adds the facts from the library in the variable. It is skipped if the variable is not set.
 func stubbed(t *testing.T) (m placement.Machine, asked bool) {
 	path := os.Getenv(stubVariable)
 	if path == "" {

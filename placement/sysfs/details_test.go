@@ -10,7 +10,7 @@ import (
 	"gorun/placement/sysfs/sysfstest"
 )
 
-// withoutDevices is a machine of the examples, and its files.
+// withoutDevices returns an example machine and its files.
 func withoutDevices(t *testing.T, name string) (placement.Machine, fakeTree) {
 	t.Helper()
 	m := example(t, name)
@@ -37,7 +37,7 @@ func TestDetails(t *testing.T) {
 	assert.True(t, last.Unified)
 }
 
-// The files of what hwloc calls sizes are missing on many virtual machines.
+// Many virtual machines lack the files for hwloc's cache sizes.
 func TestDetailsThatAreNotToldAreLeftOut(t *testing.T) {
 	m := example(t, "hybrid")
 	m.GPUs, m.Topology.NICs = nil, nil
@@ -77,7 +77,7 @@ func TestAllowedAreThoseOfTheCPUSet(t *testing.T) {
 	}
 }
 
-// Who is bound to few CPUs may use others, too, as hwloc has it.
+// As in hwloc, a process bound to few CPUs may use the other CPUs of its cpuset.
 func TestBindingDoesNotCount(t *testing.T) {
 	m, tree := withoutDevices(t, "hybrid")
 	_, d, err := ReadDetailsFS(tree.MapFS, placement.CPUSetOf([]uint64{1}))

@@ -17,14 +17,14 @@ import (
 	"gorun/placement/sysfs/sysfstest"
 )
 
-// hwlocObject is an object of hwloc's tree, in lstopo's XML.
+// hwlocObject is an object of hwloc's tree in the XML of lstopo.
 type hwlocObject struct {
 	Type     string        `xml:"type,attr"`
-	Number   int           `xml:"os_index,attr"` // the kernel's
+	Number   int           `xml:"os_index,attr"` // the kernel's number
 	Children []hwlocObject `xml:"object"`
 }
 
-// The logical numbers are those of hwloc, by which mpirun counts.
+// The logical numbers are equal to hwloc's, because mpirun uses those.
 func TestNumbersAreThoseOfHwloc(t *testing.T) {
 	lstopo := testneeds.Program(t, "hwloc", "lstopo-no-graphics")
 	for _, name := range []string{"offline", "hybrid"} {
@@ -36,8 +36,7 @@ func TestNumbersAreThoseOfHwloc(t *testing.T) {
 	}
 }
 
-// randomMachine makes a machine of at most 32 CPUs with any numbers, some of
-// which are switched off.
+// randomMachine creates a machine with at most 32 CPUs, arbitrary CPU numbers, and some offline CPUs.
 func randomMachine(rng *rand.Rand) placement.Machine {
 	var size [6]int // packages, their nodes, their L3 caches, …
 	total := 64
@@ -86,7 +85,7 @@ func randomMachine(rng *rand.Rand) placement.Machine {
 	return placement.Machine{CPUs: placement.NewCPUSet(online...), Topology: topology}
 }
 
-// compareWithHwloc shows both the same files.
+// compareWithHwloc reads the same files with both.
 func compareWithHwloc(t *testing.T, lstopo string, m placement.Machine) {
 	tree := fakeTree{MapFS: treeOf(m)}
 	sysfstest.Tree(tree).ForHwloc(m)

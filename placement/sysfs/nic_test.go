@@ -11,7 +11,7 @@ import (
 	"gorun/placement"
 )
 
-// nicsOf reads the interfaces of a machine with one CPU and these devices.
+// nicsOf reads the interfaces of a machine with one CPU and the given devices.
 func nicsOf(t *testing.T, devices func(tree fakeTree)) []placement.NIC {
 	t.Helper()
 	m := example(t, "one")
@@ -54,7 +54,7 @@ func TestVirtualInterfaces(t *testing.T) {
 	}, nics)
 }
 
-// rdmaPort writes a port of an RDMA device by its files.
+// rdmaPort writes the files of a port of an RDMA device.
 func rdmaPort(t fakeTree, dir, layer, state, physical, rate string) {
 	t.Put(dir+"/link_layer", layer)
 	t.Put(dir+"/state", state)
@@ -62,7 +62,7 @@ func rdmaPort(t fakeTree, dir, layer, state, physical, rate string) {
 	t.Put(dir+"/rate", rate)
 }
 
-// A port of a device without hardware is read like others.
+// Ports of a software device are read like others.
 func TestSoftRoCE(t *testing.T) {
 	const device = "sys/devices/virtual/infiniband/rxe0"
 	tree := fakeTree{MapFS: fstest.MapFS{}}
@@ -83,7 +83,7 @@ func TestRDMADevices(t *testing.T) {
 	}
 	nics := nicsOf(t, func(tree fakeTree) {
 		tree.Device(bus, "15B3", "20700")
-		// One device with a port of each kind; the second netdev is the first port's.
+		// One device with a port of each kind. The second netdev belongs to the first port.
 		mlx := dir + "/infiniband/mlx4_0"
 		tree.Link(rdmaDir+"/mlx4_0", mlx)
 		tree.Link(mlx+"/device", dir)
@@ -200,8 +200,8 @@ func TestBusPath(t *testing.T) {
 	}
 }
 
-// FuzzTopology puts any text into the files of a machine: what is read stays
-// whole.
+// FuzzTopology writes arbitrary text to the files of a machine, and checks that the result is
+// consistent.
 func FuzzTopology(f *testing.F) {
 	m, err := placement.Example("offline")
 	if err != nil {
@@ -234,7 +234,7 @@ func FuzzTopology(f *testing.F) {
 		}
 		for i, content := range map[uint16]string{first: text, second: other} {
 			if set, _ := placement.ParseCPUSet(content); set.Len() > 256 {
-				return // a map of files takes seconds for so many
+				return // a map of this many files takes seconds
 			}
 			name := names[int(i)%len(names)]
 			changed[name] = &fstest.MapFile{Data: []byte(content), Mode: tree[name].Mode}
@@ -243,7 +243,7 @@ func FuzzTopology(f *testing.F) {
 	})
 }
 
-// Network interfaces are left alone where nobody asks for them.
+// Network interfaces are not read unless requested.
 func TestNICsAreReadOnDemand(t *testing.T) {
 	want := example(t, "dgx-h100")
 	got := ReadFS(treeOf(want), want.CPUs, Needs{Topology: true})

@@ -18,7 +18,7 @@ import (
 
 var allNeeds = Needs{CPUs: true, Memory: true, GPUs: true, Driverless: true, Topology: true, NICs: true}
 
-// A saved machine is the machine.
+// A saved machine is equal to the original machine.
 func TestSavedMachineIsRead(t *testing.T) {
 	for _, name := range []string{"container", "hybrid", "offline", "azure-ndh100"} {
 		t.Run(name, func(t *testing.T) {
@@ -45,11 +45,11 @@ func TestThisMachineIsSaved(t *testing.T) {
 	for i := range want.GPUs {
 		want.GPUs[i].UUID = ""
 	}
-	want.Notes, got.Notes = nil, nil // those on cgroups name what is not told
+	want.Notes, got.Notes = nil, nil // notes about cgroups name confidential data
 	assert.Equal(t, hardware(want), hardware(got))
 }
 
-// strangers is a machine that has all that must not be told.
+// strangers is a machine with all kinds of confidential data.
 func strangers(t *testing.T) (fstest.MapFS, placement.Machine) {
 	t.Helper()
 	m := example(t, "offline")
@@ -156,8 +156,8 @@ func TestSaveNeedsAnEmptyFolder(t *testing.T) {
 	assert.EqualError(t, err, dir+`/gpus.json: unexpected end of JSON input`)
 }
 
-// A saved machine that comes from a stranger shows nothing of this one, and its
-// reader neither waits nor fills the memory.
+// A saved machine from an untrusted source reveals no files of this machine. Its reader neither blocks
+// nor exhausts memory.
 func TestSavedMachineIsReadFromItsFolderAlone(t *testing.T) {
 	const online = "sys/devices/system/cpu/online"
 	outside := filepath.Join(t.TempDir(), "outside")

@@ -14,9 +14,8 @@ import (
 	"gorun/placement"
 )
 
-// machine loads a file tree of placement/testdata/machines. A tree is one archive,
-// since a Go module cannot hold files with a colon in their names, as PCI devices
-// have.
+// machine loads a file tree from placement/testdata/machines. A tree is a single archive, because Go
+// modules cannot contain file names with a colon, such as those of PCI devices.
 func machine(t *testing.T, name string) fstest.MapFS {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("..", "testdata", "machines", name, "tree.txtar"))
@@ -35,7 +34,7 @@ func cpus(t *testing.T, list string) placement.CPUSet {
 	return set
 }
 
-// series makes the GPUs of one vendor at the PCI addresses of some buses.
+// series returns one GPU of a vendor for each PCI bus.
 func series(vendor placement.Vendor, uuid func(i int) string, buses ...string) []placement.GPU {
 	var gpus []placement.GPU
 	for i, bus := range buses {
@@ -103,7 +102,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// Only what was asked for is read: a start waits for every file.
+// Only the selected facts are read, because each file delays the start of a job.
 func TestNeedsAreObeyed(t *testing.T) {
 	allowed := cpus(t, "0-55,112-167")
 	all := ReadFS(machine(t, "dgx-h100"), allowed, Needs{CPUs: true, Memory: true, GPUs: true})
@@ -124,8 +123,7 @@ func TestNeedsAreObeyed(t *testing.T) {
 	}
 }
 
-// A host on which nobody has used a GPU since it started has no device files yet;
-// a container without any was given no GPU.
+// A host creates the device files on first use of a GPU. A container without device files has no GPU.
 func TestNVIDIAWithoutDeviceFiles(t *testing.T) {
 	tree := machine(t, "container-2-of-4-gpus")
 	delete(tree, "dev/nvidia2")
@@ -143,8 +141,7 @@ func TestNVIDIAWithoutDeviceFiles(t *testing.T) {
 	assert.Empty(t, ReadFS(tree, placement.CPUSet{}, Needs{GPUs: true}).GPUs)
 }
 
-// A group of version 2 that lies deeper than its mount shows, as under `docker run
-// --cgroupns=host`.
+// A cgroup v2 group may be deeper than its mount shows, as under `docker run --cgroupns=host`.
 func TestGroupBelowAMountedGroup(t *testing.T) {
 	tree := fstest.MapFS{
 		"proc/self/cgroup":               {Data: []byte("0::/docker/4c1b/worker\n")},
@@ -175,11 +172,11 @@ func TestThisMachine(t *testing.T) {
 	assert.Positive(t, m.UsableCPUs())
 	assert.LessOrEqual(t, m.UsableCPUs(), m.CPUs.Len())
 
-	// The fast reader and the standard library's see the same.
+	// The fast reader and the standard library return the same contents.
 	assert.Equal(t, m, ReadFS(os.DirFS("/"), m.CPUs, Needs{CPUs: true, Memory: true, GPUs: true}))
 }
 
-// Files longer than the first buffer come whole.
+// Files longer than the first buffer are complete.
 func TestDiskReadsLongFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "long")
 	want := make([]byte, 5000)

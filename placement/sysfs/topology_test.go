@@ -15,7 +15,7 @@ import (
 
 var everything = Needs{CPUs: true, Memory: true, Topology: true, NICs: true, Links: true}
 
-// example returns an example machine without what only NVIDIA's library tells.
+// example returns an example machine without the facts from NVIDIA's library.
 func example(t testing.TB, name string) placement.Machine {
 	t.Helper()
 	m, err := placement.Example(name)
@@ -28,8 +28,7 @@ func example(t testing.TB, name string) placement.Machine {
 	return m
 }
 
-// Reading the files of a machine gives that machine, whose numbers were counted
-// another way.
+// Reading the files of a machine returns an equal machine. The files use an independent numbering.
 func TestExamplesAreRead(t *testing.T) {
 	for _, name := range placement.Examples() {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +45,7 @@ func TestExampleIsReadFromFolder(t *testing.T) {
 	assert.Equal(t, want, ReadFS(disk(dir+"/"), want.CPUs, everything), "by the fast reader")
 }
 
-// few is a machine with two nodes of two cores with two threads, one GPU and one
-// interface.
+// few returns a machine with two nodes of two cores with two threads, one GPU and one interface.
 func few(t *testing.T) (placement.Machine, fakeTree) {
 	t.Helper()
 	m := example(t, "two-socket-intel")
@@ -225,7 +223,7 @@ func TestStrangeMachines(t *testing.T) {
 	}
 }
 
-// ARM tells how strong each CPU is, Intel only the two kinds.
+// ARM reports the capacity of each CPU. Intel reports only two kinds.
 func TestKindsOfCPUs(t *testing.T) {
 	m := example(t, "offline")
 	tree := fakeTree{MapFS: treeOf(m)}
@@ -246,7 +244,7 @@ func TestKindsOfCPUs(t *testing.T) {
 	}
 }
 
-// In AMD's CPX mode a card is several GPUs, as functions that are not on the bus.
+// In AMD's CPX mode, one card is several GPUs. Their functions are not on the PCI bus.
 func TestPartsOfAMDGPUs(t *testing.T) {
 	m := example(t, "mi300x")
 	tree := fakeTree{MapFS: treeOf(m)}
@@ -262,7 +260,7 @@ func TestPartsOfAMDGPUs(t *testing.T) {
 	assert.False(t, got.GPUs[0].Used)
 }
 
-// Whatever part of the tree cannot be seen, what is read stays whole.
+// The result is consistent even if any part of the tree is unreadable.
 func TestHiddenFolders(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "mi300x", "hybrid"} {
 		want := example(t, name)
@@ -300,13 +298,13 @@ func TestThisMachinesTopology(t *testing.T) {
 	assert.Equal(t, hardware(m), hardware(same), "the standard library's reader sees the same")
 }
 
-// hardware leaves out interfaces that come and go, as other tests make some.
+// hardware removes virtual interfaces, because other tests create and delete some.
 func hardware(m placement.Machine) placement.Machine {
 	m.Topology.NICs = slices.DeleteFunc(m.Topology.NICs, func(n placement.NIC) bool { return n.Kind == placement.Virtual })
 	return m
 }
 
-// checkTopology checks what holds for any machine.
+// checkTopology checks the invariants of any machine.
 func checkTopology(t *testing.T, m placement.Machine) {
 	t.Helper()
 	topology := m.Topology
@@ -333,8 +331,8 @@ func checkTopology(t *testing.T, m placement.Machine) {
 	}))
 }
 
-// The files are a real folder's, as only such ones show what reading costs; run it
-// with TMPDIR on a memory file system, which is as fast as sysfs.
+// The benchmark uses a real folder to measure the cost of reads. Set TMPDIR to a memory file system,
+// because its speed is similar to that of sysfs.
 func BenchmarkTopology(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "mi300x", "p5", "gb200-tray"} {
 		b.Run(name, func(b *testing.B) {
@@ -347,8 +345,7 @@ func BenchmarkTopology(b *testing.B) {
 	}
 }
 
-// Of a PCIe link both ends tell what they can do; what is no rate or width is not
-// known.
+// Both ends of a PCIe link report their capabilities. An invalid rate or width is unknown.
 func TestPCIeLinks(t *testing.T) {
 	m := example(t, "mi300x")
 	gpu := m.GPUs[0].Bus

@@ -14,7 +14,7 @@ type fakeTree = sysfstest.Tree
 
 var treeOf = sysfstest.TreeOf
 
-// onDisk writes a tree into a folder that is gone when the test is over.
+// onDisk writes a tree into a temporary folder, which is removed at the end of the test.
 func onDisk(t testing.TB, tree fstest.MapFS) string {
 	t.Helper()
 	dir := t.TempDir()

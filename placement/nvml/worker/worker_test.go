@@ -17,10 +17,10 @@ import (
 	"gorun/placement/gpufacts"
 )
 
-// roleVariable makes this test binary a worker that behaves so.
+// roleVariable selects the role of this test binary as a worker.
 const roleVariable = "NVML_WORKER_ROLE"
 
-// pipeVariable names a pipe on which a role says that it is where it should be.
+// pipeVariable names a pipe. A role writes to it when it is ready.
 const pipeVariable = "NVML_WORKER_PIPE"
 
 var roles = map[string]func(wished string) error{
@@ -60,7 +60,7 @@ func flood() error {
 	return nil
 }
 
-// hang says that it hangs, and does.
+// hang reports that it is ready, then hangs.
 func hang() error {
 	pipe, err := os.OpenFile(os.Getenv(pipeVariable), os.O_WRONLY, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func hang() error {
 	select {}
 }
 
-// leaveChild answers, and leaves its output to a process that does not end by itself.
+// leaveChild answers, but a process that does not end keeps its output open.
 func leaveChild(wished string) error {
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), roleVariable+"=hangs")
@@ -100,13 +100,13 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// never is a patience without end.
+// never is an unlimited timeout.
 func never() chan error { return make(chan error, 1) }
 
 func TestFacts(t *testing.T) {
 	for role, test := range map[string]struct {
 		version string
-		fails   string // "": answers
+		fails   string // "": succeeds
 	}{
 		"answers":  {"v1", ""},
 		"answers ": {"", ""},
@@ -141,7 +141,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// A driver that is not there is an answer.
+// A missing driver is a valid answer.
 func TestLibraryTellsNothing(t *testing.T) {
 	t.Setenv(roleVariable, "tells nothing")
 	facts, err := Program{Path: Itself}.Facts(8)
@@ -149,7 +149,7 @@ func TestLibraryTellsNothing(t *testing.T) {
 	assert.Equal(t, "no driver", facts.Error)
 }
 
-// Go prints a crash of its own; other programs die by the signal.
+// The Go runtime prints its own crashes. Other programs die from the signal.
 func TestCrash(t *testing.T) {
 	t.Setenv(roleVariable, "crashes")
 	_, err := Program{Path: Itself}.within(never())
@@ -157,7 +157,7 @@ func TestCrash(t *testing.T) {
 	assert.ErrorContains(t, err, "SIGSEGV")
 }
 
-// hanging makes a pipe on which the role says who it is.
+// hanging creates a pipe on which the role reports its process ID.
 func hanging(t *testing.T, role string) (pid func() int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -174,7 +174,7 @@ func hanging(t *testing.T, role string) (pid func() int) {
 	}
 }
 
-// A worker that hangs is killed and gone when the patience is over.
+// A worker that hangs is killed and reaped after the timeout.
 func TestHang(t *testing.T) {
 	pid := hanging(t, "hangs")
 	giveUp := never()
@@ -188,7 +188,7 @@ func TestHang(t *testing.T) {
 	assert.Equal(t, syscall.ESRCH, syscall.Kill(<-gone, 0))
 }
 
-// What a worker leaves behind holds nobody up.
+// A leftover process of a worker does not block the caller.
 func TestChildLeftBehind(t *testing.T) {
 	pid := hanging(t, "leaves a child")
 	child := make(chan int, 1)
@@ -207,7 +207,7 @@ func TestPatience(t *testing.T) {
 	assert.EqualError(t, <-deadline(0), "no answer within 0s")
 }
 
-// place copies nothing: a link to this test binary is as good as gorun-gpu.
+// place creates a link to this test binary in place of gorun-gpu.
 func place(t *testing.T, dir string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -251,7 +251,7 @@ func TestFind(t *testing.T) {
 	assert.EqualError(t, err, "NVIDIA's library was asked in vain ("+empty+"/missing: no such file or directory)")
 }
 
-// Who asks may say how long to wait.
+// The caller can set the timeout.
 func TestFactsWithin(t *testing.T) {
 	t.Setenv(roleVariable, "answers")
 	facts, err := Program{Path: Itself, Version: "v1"}.FactsWithin(time.Minute)

@@ -11,8 +11,8 @@ import (
 	"gorun/placement"
 )
 
-// ForHwloc adds the files that hwloc reads and gorun's discovery does not: masks instead of lists, and numbers.
-// The CPUs that are allowed become the cgroup's.
+// ForHwloc adds the files that hwloc reads and gorun's discovery does not: masks instead of lists, and
+// numbers. It also sets the cgroup's CPUs to the allowed CPUs.
 func (t Tree) ForHwloc(m placement.Machine) {
 	topology := m.Topology
 	if m.CPUs.Len() < len(topology.CPUs) {
@@ -44,7 +44,7 @@ func (t Tree) ForHwloc(m placement.Machine) {
 			t.Put(dir+"/size", level+"024K")
 			t.Put(dir+"/coherency_line_size", 64)
 			t.Put(dir+"/number_of_sets", level+"024") // 16 ways
-			if level != "1" {                         // older kernels tell of none
+			if level != "1" {                         // missing in older kernels
 				t.Put(dir+"/id", set.Min())
 			}
 		}
@@ -57,7 +57,7 @@ func (t Tree) ForHwloc(m placement.Machine) {
 	}
 }
 
-// kernelMask writes a set as the kernel writes masks: "00000001,ffffffff".
+// kernelMask formats a set as the kernel formats masks: "00000001,ffffffff".
 func kernelMask(set placement.CPUSet) string {
 	var words []string
 	mask := set.Mask()

@@ -1,5 +1,5 @@
-// Package sysfstest writes the files that a kernel would show of a machine, for tests
-// and measurements of what reads them.
+// Package sysfstest writes the kernel's files for a machine. Tests and benchmarks of their readers use
+// it.
 package sysfstest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"gorun/placement"
 )
 
-// The folders of the kernel, as the documentation of sysfs and the drivers names them.
+// The documentation of sysfs and of the drivers specifies these folders.
 const (
 	cpuDir    = "sys/devices/system/cpu"
 	nodeDir   = "sys/devices/system/node"
@@ -27,16 +27,16 @@ const (
 	kfdDir    = "sys/class/kfd/kfd/topology/nodes"
 )
 
-// Types of network interfaces, of the kernel's if_arp.h.
+// Types of network interfaces from the kernel's if_arp.h.
 const (
 	arpEthernet   = 1
 	arpInfiniBand = 32
 )
 
-// Tree is the files of a machine, by their names without the first slash.
+// Tree has the files of a machine by name, without the leading slash.
 type Tree struct{ fstest.MapFS }
 
-// TreeOf returns the files of a machine that package sysfs reads.
+// TreeOf returns the files that package sysfs reads to get the machine.
 func TreeOf(m placement.Machine) fstest.MapFS {
 	t := Tree{fstest.MapFS{}}
 	t.limits(m)
@@ -52,12 +52,12 @@ func TreeOf(m placement.Machine) fstest.MapFS {
 	return t.MapFS
 }
 
-// Put writes a file with a line.
+// Put writes a one-line file.
 func (t Tree) Put(name string, content any) {
 	t.MapFS[name] = &fstest.MapFile{Data: fmt.Appendln(nil, content), Mode: 0o444}
 }
 
-// Link makes a symbolic link as sysfs has them, relative.
+// Link creates a relative symbolic link, as in sysfs.
 func (t Tree) Link(name, target string) {
 	up := strings.Repeat("../", strings.Count(name, "/"))
 	t.MapFS[name] = &fstest.MapFile{Data: []byte(up + target), Mode: 0o777 | fs.ModeSymlink}
@@ -142,8 +142,7 @@ func (t Tree) nodes(topology *placement.Topology) {
 	t.Put(nodeDir+"/online", online)
 }
 
-// Device puts a device and the bridges above it onto the PCI bus, and returns its
-// folder.
+// Device adds a device and its parent bridges to the PCI bus, and returns the device's folder.
 func (t Tree) Device(bus *placement.Bus, vendor, class string) (dir string) {
 	dir = "sys/devices/" + bus.Root
 	for _, bridge := range bus.Bridges {
@@ -161,8 +160,8 @@ func (t Tree) Device(bus *placement.Bus, vendor, class string) (dir string) {
 	return dir
 }
 
-// pcieLink writes what a device tells of its link; nil: that it does not know, as
-// kernels of virtual machines do.
+// pcieLink writes the files of a device's link. If the link is nil, they say that it is unknown, as in
+// kernels of virtual machines.
 func (t Tree) pcieLink(dir string, link *placement.PCIeLink) {
 	speed, width := "Unknown", 255
 	if link != nil {
@@ -191,7 +190,7 @@ func (t Tree) GPU(gpu placement.GPU) {
 	}
 }
 
-// hive writes the nodes of AMD's compute driver: two processors, then the GPUs.
+// hive writes the KFD nodes: two processors, then the GPUs.
 func (t Tree) hive(gpus []placement.GPU) {
 	node := map[string]int{}
 	for i, gpu := range gpus {
@@ -232,7 +231,7 @@ func (t Tree) NIC(nic placement.NIC) {
 	}
 }
 
-// Interface adds a network interface in a folder, whatever device it is of.
+// Interface adds a network interface to the folder of any device.
 func (t Tree) Interface(nic placement.NIC, dir string) {
 	t.Link(netDir+"/"+nic.Interface, dir)
 	kind := arpEthernet
@@ -277,7 +276,7 @@ func (t Tree) rdma(nic placement.NIC, dir string) {
 	}
 }
 
-// OnDisk writes a tree into a folder, as only a real one shows what reading costs.
+// OnDisk writes a tree into a real folder. A benchmark needs one to measure the cost of reads.
 func OnDisk(dir string, tree fstest.MapFS) error {
 	made := map[string]bool{} // thousands of files are in hundreds of folders
 	for name, file := range tree {
@@ -304,7 +303,7 @@ func OnDisk(dir string, tree fstest.MapFS) error {
 	return nil
 }
 
-// Remove takes a folder or file away.
+// Remove removes a folder or file.
 func (t Tree) Remove(dir string) {
 	for name := range t.MapFS {
 		if name == dir || strings.HasPrefix(name, dir+"/") {
@@ -313,7 +312,7 @@ func (t Tree) Remove(dir string) {
 	}
 }
 
-// Resolve follows a link.
+// Resolve returns the target of a link.
 func (t Tree) Resolve(name string) string {
 	return path.Join(path.Dir(name), string(t.MapFS[name].Data))
 }
