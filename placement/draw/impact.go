@@ -43,7 +43,7 @@ func pcieGBps(l placement.PCIeLink) float64 {
 	return 12.0 / 16 / 4 * float64(int(1)<<(l.Generation()-1)) * float64(l.Lanes())
 }
 
-// slowestLink returns the slowest PCIe link of a GPU, because a ring through all GPUs includes it. It
+// slowestLink returns the slowest known PCIe link of a GPU, because a ring through all GPUs includes it. It
 // also returns the source of that value.
 func slowestLink(gpus []placement.GPU) (link placement.PCIeLink, source string) {
 	link, source = placement.PCIeLink{GTps: 16, Width: 16}, ", a guess"

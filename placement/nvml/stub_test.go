@@ -48,7 +48,7 @@ func TestStubLibraries(t *testing.T) {
 	}
 }
 
-// stubbed adds the facts from the library in the variable. It is skipped if the variable is not set.
+// stubbed adds the facts from the library in the variable. It returns false if the variable is not set.
 func stubbed(t *testing.T) (m placement.Machine, asked bool) {
 	path := os.Getenv(stubVariable)
 	if path == "" {

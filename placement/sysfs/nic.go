@@ -186,7 +186,7 @@ func (r *reader) readRDMA(device string) []placement.NIC {
 	return nics
 }
 
-// readPort reads the state of a port, its rate and its link layer.
+// readPort reads the kind, the state and the rate of a port.
 func (r *reader) readPort(nic *placement.NIC, dir string) {
 	layer, _ := r.text(dir + "/link_layer")
 	switch layer {
